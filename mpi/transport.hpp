@@ -1,0 +1,46 @@
+#pragma once
+// Ordered, tagged, buffered messages between ranks.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace yamata {
+
+/// What a message is; payloads are specified in mpi/wire.hpp. Messages of one source and tag arrive in the order sent.
+enum class Tag : int {
+  kHello = 1,    ///< rank -> head: what this rank is and read
+  kStart,        ///< head -> rank: the plan of the job
+  kRecord,       ///< stage k -> k+1: the ordered stream of runs and cache operations
+  kActivations,  ///< stage k -> k+1: hidden states of one run
+  kLogits,       ///< last stage -> head: rows asked for
+  kHeartbeat,    ///< rank <-> head: alive, and how far
+  kFailure,      ///< rank -> head: exit code and one line
+  kStop,         ///< head -> rank: end with this exit code
+  kReport,       ///< rank -> head: closing statistics
+};
+
+struct Message {
+  int from = 0;
+  Tag tag = Tag::kHello;
+  std::vector<std::byte> bytes;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Sends and returns at once; the buffer is kept until it has left. A rank may send to itself.
+  virtual void send(int to, Tag tag, std::vector<std::byte> bytes) = 0;
+  /// The next message that has arrived, if any; moves pending sends on. Never blocks.
+  virtual std::optional<Message> receive() = 0;
+  /// Sends that have not left yet.
+  virtual std::size_t pending_sends() const = 0;
+  virtual std::uint64_t bytes_sent() const = 0;
+  /// Ends every rank of the job with `code`, at once.
+  [[noreturn]] virtual void abort(int code) = 0;
+};
+
+}  // namespace yamata

@@ -1,0 +1,35 @@
+#pragma once
+// The faults a user can meet, each with the exit code it ends the program with.
+#include <stdexcept>
+#include <string>
+
+namespace yamata {
+
+/// What the process returns to the shell.
+enum class ExitCode : int { kDone = 0, kUsage = 1, kModel = 2, kCluster = 3, kInterrupted = 130 };
+
+/// A fault of the user's input or environment. The message names the thing, the cause and the remedy,
+/// in one line without a trailing stop; the program prints it once and ends with `code`.
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+/// A flag, number or combination that cannot be used (exit code 1).
+struct UsageError : Error {
+  explicit UsageError(const std::string& message) : Error(ExitCode::kUsage, message) {}
+};
+/// A model or other file that is missing, damaged or not supported (exit code 2).
+struct ModelError : Error {
+  explicit ModelError(const std::string& message) : Error(ExitCode::kModel, message) {}
+};
+/// A rank that died, fell silent or disagrees with the others (exit code 3).
+struct ClusterError : Error {
+  explicit ClusterError(const std::string& message) : Error(ExitCode::kCluster, message) {}
+};
+
+}  // namespace yamata

@@ -1,0 +1,25 @@
+#pragma once
+// Storage formats of tensors, numbered as in GGUF.
+#include <cstdint>
+#include <string_view>
+
+namespace yamata {
+
+enum class TensorType : std::uint32_t {
+  F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8,
+  Q2_K = 10, Q3_K = 11, Q4_K = 12, Q5_K = 13, Q6_K = 14, IQ4_NL = 20, IQ4_XS = 23, BF16 = 30,
+};
+inline constexpr std::uint32_t kTensorTypeCount = 31;  ///< one more than the largest value
+
+struct TypeTraits {
+  std::string_view name;
+  std::uint32_t block_elements;  ///< elements that share one block; rows are whole blocks
+  std::uint32_t block_bytes;
+};
+
+/// Traits of the format GGUF numbers `raw`, or null where Yamata does not read it.
+const TypeTraits* find_type(std::uint32_t raw);
+/// Traits of a format that is known to be read.
+const TypeTraits& traits(TensorType type);
+
+}  // namespace yamata

@@ -1,0 +1,33 @@
+#pragma once
+// Threads bound to cores that run one job at a time, together.
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace yamata {
+
+class ThreadPool {
+ public:
+  /// One thread per entry of `cpus`, bound to that logical CPU; -1 leaves a thread unbound.
+  explicit ThreadPool(const std::vector<int>& cpus);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const;
+  /// Runs job(thread index) on every thread; returns at once. One job at a time.
+  void start(std::function<void(int)> job);
+  bool finished() const;
+  /// Waits for the job at most this long; true when it has ended. An exception of the job is rethrown here once.
+  bool wait_for(std::chrono::microseconds limit);
+  void wait();
+  /// Called by every thread of a running job: nobody goes on before all have come. Spins shortly, then parks.
+  void barrier();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace yamata

@@ -1,0 +1,77 @@
+#pragma once
+// Reading GGUF files (versions 2 and 3), mapped, never copied.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "node/tensor_type.hpp"
+
+namespace yamata::gguf {
+
+/// A metadata value; integers are widened, strings and arrays are copied out of the file.
+using Value = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, std::vector<std::uint64_t>, std::vector<std::int64_t>,
+                           std::vector<double>, std::vector<bool>, std::vector<std::string>>;
+
+struct Tensor {
+  std::string name;
+  TensorType type;
+  std::vector<std::int64_t> shape;  ///< fastest dimension first, as in the file: {cols, rows}
+  const std::byte* data;            ///< into the mapping
+  std::size_t bytes;
+
+  std::int64_t cols() const { return shape.empty() ? 1 : shape[0]; }
+  std::int64_t rows() const;  ///< product of the other dimensions
+};
+
+class File {
+ public:
+  /// Maps the file and, where it is the first part of a split (`-00001-of-0000N.gguf`), all its parts. Every count, length,
+  /// offset and type is checked. Throws ModelError: file, offset or tensor, what is wrong, remedy.
+  static File open(const std::filesystem::path& path);
+  /// Reads a file that lies in memory (tests, fuzzing). The bytes must outlive the result.
+  static File parse(std::span<const std::byte> bytes, const std::string& name);
+  ~File();
+  File(File&&) noexcept;
+  File& operator=(File&&) noexcept;
+
+  const std::string& name() const { return name_; }
+  std::uint32_t version() const { return version_; }
+  const std::map<std::string, Value>& metadata() const { return metadata_; }
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+  const Tensor* find(std::string_view tensor) const;
+  /// As find, but a missing tensor is a ModelError that names it.
+  const Tensor& tensor(std::string_view name) const;
+
+  // Metadata by key. An absent key gives nothing; a value of another kind is a ModelError that names the key.
+  std::optional<std::int64_t> integer(const std::string& key) const;  ///< any integer type that fits
+  std::optional<double> number(const std::string& key) const;         ///< any integer or float type
+  std::optional<bool> boolean(const std::string& key) const;
+  std::optional<std::string> string(const std::string& key) const;
+  const std::vector<std::string>* strings(const std::string& key) const;  ///< null if absent
+  std::vector<double> numbers(const std::string& key) const;              ///< empty if absent; any integer or float array
+
+  /// A hash over header, metadata, tensor table and sampled bytes of every tensor; equal files have equal ones.
+  std::uint64_t fingerprint() const;
+
+ private:
+  struct Mapping;
+  File();
+  friend class Parser;
+  std::string name_;
+  std::uint32_t version_ = 0;
+  std::map<std::string, Value> metadata_;
+  std::vector<Tensor> tensors_;
+  std::unordered_map<std::string, std::size_t> index_;
+  std::vector<std::unique_ptr<Mapping>> mappings_;
+};
+
+}  // namespace yamata::gguf

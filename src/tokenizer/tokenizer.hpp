@@ -1,0 +1,64 @@
+#pragma once
+// Text to token ids and back, as the vocabulary in a GGUF file defines it.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/gguf/gguf.hpp"
+
+namespace yamata {
+
+using TokenId = std::int32_t;
+
+class Tokenizer {
+ public:
+  /// Builds the tokenizer `tokenizer.ggml.model` names (llama: SentencePiece; gpt2: byte-level BPE). `pre` forces a
+  /// pre-tokenizer by name. Throws ModelError for a model or pre-tokenizer that is not known, naming those that are.
+  static std::unique_ptr<Tokenizer> load(const gguf::File& file, const std::string& pre = "");
+  virtual ~Tokenizer() = default;
+
+  /// `add_special`: BOS and EOS as the file says. `parse_special`: text of control tokens becomes their ids.
+  /// Any bytes are accepted, invalid UTF-8 too.
+  std::vector<TokenId> encode(std::string_view text, bool add_special, bool parse_special) const;
+  /// The bytes a token stands for; control tokens give nothing unless `special`.
+  virtual std::string piece(TokenId id, bool special = false) const = 0;
+
+  std::int32_t size() const { return static_cast<std::int32_t>(texts_.size()); }
+  /// The token's text as the vocabulary writes it.
+  const std::string& text(TokenId id) const { return texts_[static_cast<std::size_t>(id)]; }
+  TokenId bos() const { return bos_; }  ///< -1 where there is none
+  TokenId eos() const { return eos_; }
+  bool adds_bos() const { return add_bos_; }
+  /// EOS, EOT, EOM and tokens whose text marks the end of a turn.
+  bool ends_generation(TokenId id) const { return ends_[static_cast<std::size_t>(id)]; }
+
+ protected:
+  /// Ids of text without special tokens in it. `first`: nothing stands before it.
+  virtual void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out) const = 0;
+  void load_common(const gguf::File& file);
+
+  enum class Kind : std::uint8_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
+  std::vector<std::string> texts_;
+  std::vector<Kind> kinds_;
+  std::vector<bool> ends_;
+  std::vector<TokenId> special_;  // control and user-defined tokens, longest text first
+  TokenId bos_ = -1, eos_ = -1, unknown_ = -1;
+  bool add_bos_ = false, add_eos_ = false;
+};
+
+/// Turns ids into text as they come and never gives half a UTF-8 character.
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  std::string push(TokenId id);
+  /// What is left at the end: bytes of a character that never was completed.
+  std::string finish();
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::string pending_;
+};
+
+}  // namespace yamata
