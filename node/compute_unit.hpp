@@ -1,0 +1,30 @@
+#pragma once
+// Something that computes: a group of CPU cores now, a device later.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "node/op.hpp"
+
+namespace yamata {
+
+class ComputeUnit {
+ public:
+  virtual ~ComputeUnit() = default;
+  /// Begins to run the operations in order, each seeing the results of those before; returns at once. One list at a time;
+  /// the list outlives its run. Where `*stop` turns true the rest is skipped at the next operation's boundary.
+  virtual void start(std::span<const Op> ops, const std::atomic<bool>* stop) = 0;
+  virtual bool finished() const = 0;
+  /// Waits for the end at most this long; true when it has come. A fault while computing is thrown here.
+  virtual bool wait_for(std::chrono::microseconds limit) = 0;
+  /// Operations ended since the unit was made: a sign of life.
+  virtual std::uint64_t progress() const = 0;
+  /// Seconds spent computing since the unit was made.
+  virtual double busy_seconds() const = 0;
+  virtual std::string isa() const = 0;
+  virtual int threads() const = 0;
+};
+
+}  // namespace yamata

@@ -1,0 +1,191 @@
+#include "node/cpu_unit.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace yamata {
+namespace {
+
+struct Share {
+  std::int64_t begin, end;
+};
+
+/// The thread's contiguous part of `count` items, cut at multiples of `grain`.
+Share share(std::int64_t count, int thread, int threads, std::int64_t grain = 1) {
+  const std::int64_t grains = (count + grain - 1) / grain;
+  const std::int64_t begin = grains * thread / threads * grain;
+  const std::int64_t end = grains * (thread + 1) / threads * grain;
+  return {std::min(begin, count), std::min(end, count)};
+}
+
+bool reads_floats(TensorType type) { return type == TensorType::F32 || type == TensorType::F16 || type == TensorType::BF16; }
+
+bool needs_quantized(const LinearOp& op) {
+  return std::any_of(op.parts.begin(), op.parts.end(), [](const auto& part) { return part.weight && !reads_floats(part.weight->type); });
+}
+
+void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool neighbours) {
+  const std::int64_t half = rotary_dim / 2;
+  for (std::int64_t i = 0; i < half; ++i) {
+    float& a = head[neighbours ? 2 * i : i];
+    float& b = head[neighbours ? 2 * i + 1 : i + half];
+    const float c = cos_sin[2 * i], s = cos_sin[2 * i + 1];
+    const float x = a * c - b * s;
+    b = a * s + b * c;
+    a = x;
+  }
+}
+
+void store(const float* x, std::int64_t n, void* plane, std::int64_t cell, bool f16) {
+  if (!f16) {
+    std::memcpy(static_cast<float*>(plane) + cell * n, x, static_cast<std::size_t>(n) * sizeof(float));
+    return;
+  }
+  auto* out = static_cast<std::uint16_t*>(plane) + cell * n;
+  for (std::int64_t i = 0; i < n; ++i) out[i] = cpu::f32_to_f16(x[i]);
+}
+
+constexpr std::int64_t kRowGrain = 16;       // output rows a thread takes at least: a cache line of results
+constexpr std::int64_t kQuantizeGrain = 64;  // elements; the kernel's own step
+
+}  // namespace
+
+CpuUnit::CpuUnit(const std::vector<int>& cpus, cpu::Isa isa) : kernels_(cpu::kernels(isa)), pool_(cpus) {}
+
+cpu::QuantizedRows CpuUnit::quantized(std::int64_t cols) {
+  return {scratch_.values.data(), scratch_.scales.data(), scratch_.sums.data(), cpu::QuantizedRows::pad(cols)};
+}
+
+void CpuUnit::reserve(std::span<const Op> ops) {
+  std::size_t most = 0;
+  for (const Op& op : ops) {
+    if (const auto* linear = std::get_if<LinearOp>(&op); linear && needs_quantized(*linear)) {
+      most = std::max(most, static_cast<std::size_t>(linear->rows * cpu::QuantizedRows::pad(linear->cols)));
+    }
+  }
+  if (most <= scratch_.values.size()) return;
+  scratch_.values.resize(most);
+  scratch_.scales.resize(most / 32);
+  scratch_.sums.resize(most / 4);
+}
+
+void CpuUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
+  reserve(ops);
+  ops_ = ops;
+  stop_ = stop;
+  counted_ = false;
+  began_ = std::chrono::steady_clock::now();
+  pool_.start([this](int thread) { work(thread); });
+}
+
+bool CpuUnit::wait_for(std::chrono::microseconds limit) {
+  if (!pool_.wait_for(limit)) return false;
+  if (!counted_) {
+    busy_seconds_ += 1e-9 * static_cast<double>(ended_ns_.load());
+    counted_ = true;
+  }
+  return true;
+}
+
+void CpuUnit::work(int thread) {
+  // Thread 0 alone decides to stop, before the barrier, and all read its decision after it. Two flags in turn: a thread that
+  // reads late never sees the decision of the operation after.
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    std::visit([&](const auto& op) { run(op, thread); }, ops_[i]);
+    if (thread == 0) {
+      progress_.fetch_add(1, std::memory_order_relaxed);
+      stopped_[i % 2] = stop_ && stop_->load(std::memory_order_relaxed);
+    }
+    pool_.barrier();
+    if (stopped_[i % 2]) break;
+  }
+  if (thread == 0) {
+    const auto took = std::chrono::steady_clock::now() - began_;
+    ended_ns_.store(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+  }
+}
+
+void CpuUnit::run(const EmbedOp& op, int thread) {
+  const Matrix& table = *op.table;
+  const auto [begin, end] = share(static_cast<std::int64_t>(op.tokens.size()), thread, threads());
+  for (std::int64_t t = begin; t < end; ++t) {
+    const auto id = static_cast<std::size_t>(op.tokens[static_cast<std::size_t>(t)]);
+    cpu::dequantize(table.type, table.data + id * table.row_bytes, table.cols, op.out + t * table.cols);
+  }
+}
+
+void CpuUnit::run(const NormOp& op, int thread) {
+  const auto [begin, end] = share(op.rows, thread, threads());
+  for (std::int64_t t = begin; t < end; ++t) kernels_.rms_norm(op.x + t * op.dim, op.weight, op.epsilon, op.dim, op.y + t * op.dim);
+}
+
+void CpuUnit::run(const LinearOp& op, int thread) {
+  const cpu::QuantizedRows x8 = quantized(op.cols);
+  if (needs_quantized(op)) {
+    const std::int64_t steps = x8.padded / kQuantizeGrain;
+    const auto [begin, end] = share(op.rows * steps, thread, threads());
+    for (std::int64_t i = begin; i < end;) {
+      const std::int64_t row = i / steps, first = i % steps, last = std::min(steps, first + end - i);
+      kernels_.quantize(op.x + row * op.cols, first * kQuantizeGrain, std::min(last * kQuantizeGrain, op.cols), x8, row);
+      i += last - first;
+    }
+    pool_.barrier();
+  }
+  for (const LinearOp::Part& part : op.parts) {
+    if (!part.weight) continue;
+    const Matrix& w = *part.weight;
+    const auto [begin, end] = share(w.rows, thread, threads(), kRowGrain);
+    if (begin == end) continue;
+    kernels_.matmul[static_cast<std::size_t>(w.type)](
+        {w.data, w.row_bytes, begin, end, w.cols, op.x, x8, op.rows, part.y, w.rows, op.add});
+  }
+}
+
+void CpuUnit::run(const StoreOp& op, int thread) {
+  const std::int64_t q_dim = op.q_heads * op.head_dim, kv_dim = op.kv_heads * op.head_dim;
+  const std::int64_t heads = op.q_heads + op.kv_heads;
+  const auto [begin, end] = share(op.rows * heads, thread, threads());
+  for (std::int64_t i = begin; i < end; ++i) {
+    const std::int64_t t = i / heads, h = i % heads;
+    const float* angles = op.cos_sin + t * op.rotary_dim;
+    if (h < op.q_heads) {
+      rotate(op.q + t * q_dim + h * op.head_dim, angles, op.rotary_dim, op.neighbours);
+      continue;
+    }
+    const std::int64_t kv = h - op.q_heads;
+    float* k = op.k + t * kv_dim + kv * op.head_dim;
+    rotate(k, angles, op.rotary_dim, op.neighbours);
+    store(k, op.head_dim, op.cache_k[kv], op.cells[t], op.f16);
+    store(op.v + t * kv_dim + kv * op.head_dim, op.head_dim, op.cache_v[kv], op.cells[t], op.f16);
+  }
+}
+
+void CpuUnit::run(const AttentionOp& op, int thread) {
+  // Shares are counted in (row, query head) pairs; neighbours in a group go together over the same keys.
+  const std::int64_t group = op.q_heads / op.kv_heads;
+  const auto [begin, end] = share(op.rows * op.q_heads, thread, threads());
+  for (std::int64_t i = begin; i < end;) {
+    const std::int64_t t = i / op.q_heads, h = i % op.q_heads, kv = h / group;
+    const std::int64_t count = std::min((kv + 1) * group - h, end - i);
+    const auto& cells = op.visible[t];
+    const std::int64_t at = (t * op.q_heads + h) * op.head_dim;
+    kernels_.attention({op.q + at, op.cache_k[kv], op.cache_v[kv], op.f16, cells.data(), static_cast<std::int64_t>(cells.size()), op.scale,
+                        count, op.head_dim, op.out + at});
+    i += count;
+  }
+}
+
+void CpuUnit::run(const GateOp& op, int thread) {
+  const auto [begin, end] = share(op.count, thread, threads(), kRowGrain);
+  if (begin < end) kernels_.silu_mul(op.gate + begin, op.up + begin, end - begin, op.y + begin);
+}
+
+void CpuUnit::run(const GatherOp& op, int thread) {
+  const auto [begin, end] = share(static_cast<std::int64_t>(op.rows.size()), thread, threads());
+  for (std::int64_t i = begin; i < end; ++i) {
+    const float* row = op.x + op.rows[static_cast<std::size_t>(i)] * op.dim;
+    std::copy(row, row + op.dim, op.out + i * op.dim);
+  }
+}
+
+}  // namespace yamata

@@ -1,0 +1,94 @@
+#pragma once
+// What a layer is made of: operations on f32 activations, described without saying who computes them.
+// All pointers outlive the run. Rows are tokens.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <variant>
+
+#include "node/tensor_type.hpp"
+
+namespace yamata {
+
+/// A weight matrix as it lies in the file: `rows` outputs of `cols` inputs each.
+struct Matrix {
+  TensorType type = TensorType::F32;
+  std::int64_t rows = 0, cols = 0;
+  const std::byte* data = nullptr;
+  std::size_t row_bytes = 0;
+};
+
+/// out[t] = table[tokens[t]]
+struct EmbedOp {
+  const Matrix* table;
+  std::span<const std::int32_t> tokens;
+  float* out;  ///< [tokens][cols]
+};
+
+/// y = x / rms(x) * weight
+struct NormOp {
+  const float* x;  ///< [rows][dim]
+  const float* weight;
+  float epsilon;
+  std::int64_t rows, dim;
+  float* y;
+};
+
+/// Products of one input with up to three matrices; one quantization of the input serves all.
+struct LinearOp {
+  struct Part {
+    const Matrix* weight = nullptr;
+    float* y = nullptr;  ///< [rows][weight rows]
+  };
+  const float* x;  ///< [rows][cols]
+  std::int64_t rows, cols;
+  std::array<Part, 3> parts;
+  bool add;  ///< y += instead of y = (the residual stream)
+};
+
+/// Rotates queries and keys by position and puts keys and values into the cache.
+struct StoreOp {
+  float* q;        ///< [rows][q_heads * head_dim], rotated in place
+  float* k;        ///< [rows][kv_heads * head_dim]
+  const float* v;  ///< [rows][kv_heads * head_dim]
+  std::int64_t rows, q_heads, kv_heads, head_dim, rotary_dim;
+  bool neighbours;         ///< pairs (2i, 2i+1), else (i, i + rotary_dim/2)
+  const float* cos_sin;    ///< [rows][rotary_dim/2][2]
+  const std::int32_t* cells;
+  void* const* cache_k;  ///< [kv_heads] -> [cell][head_dim]
+  void* const* cache_v;
+  bool f16;
+};
+
+/// Attention over the visible cells of each row.
+struct AttentionOp {
+  const float* q;  ///< [rows][q_heads * head_dim]
+  std::int64_t rows, q_heads, kv_heads, head_dim;
+  float scale;
+  std::span<const std::int32_t> const* visible;  ///< [rows], position order
+  void* const* cache_k;
+  void* const* cache_v;
+  bool f16;
+  float* out;  ///< [rows][q_heads * head_dim]
+};
+
+/// y = silu(gate) * up
+struct GateOp {
+  const float* gate;
+  const float* up;
+  std::int64_t count;
+  float* y;
+};
+
+/// Copies chosen rows together: out[i] = x[rows[i]].
+struct GatherOp {
+  const float* x;
+  std::int64_t dim;
+  std::span<const std::int32_t> rows;
+  float* out;
+};
+
+using Op = std::variant<EmbedOp, NormOp, LinearOp, StoreOp, AttentionOp, GateOp, GatherOp>;
+
+}  // namespace yamata
