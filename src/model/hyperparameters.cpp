@@ -1,0 +1,95 @@
+#include "src/model/hyperparameters.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr std::array<Family, 1> kFamilies{{{"llama", true}}};
+
+const Family& find_family(const gguf::File& file) {
+  const auto name = file.string("general.architecture");
+  if (!name) throw ModelError(fmt::format("{}: no general.architecture in its metadata; is it a language model?", file.name()));
+  for (const Family& family : kFamilies) {
+    if (*name == family.name) return family;
+  }
+  throw ModelError(fmt::format("{}: architecture '{}' is not supported; supported: llama", file.name(), *name));
+}
+
+class Reader {
+ public:
+  Reader(const gguf::File& file, std::string prefix) : file_(file), prefix_(std::move(prefix)) {}
+
+  std::int64_t count(const char* key, std::int64_t most, std::optional<std::int64_t> absent = {}) const {
+    const auto value = file_.integer(prefix_ + key);
+    if (!value && absent) return *absent;
+    if (!value) throw ModelError(fmt::format("{}: {}{} is missing; the file is not complete", file_.name(), prefix_, key));
+    if (*value < 1 || *value > most) {
+      throw ModelError(fmt::format("{}: {}{} is {}, outside 1..{}", file_.name(), prefix_, key, *value, most));
+    }
+    return *value;
+  }
+  float real(const char* key, double absent) const { return static_cast<float>(file_.number(prefix_ + key).value_or(absent)); }
+
+ private:
+  const gguf::File& file_;
+  std::string prefix_;
+};
+
+RopeScaling read_scaling(const gguf::File& file, const Reader& reader, const std::string& prefix, std::int64_t context) {
+  RopeScaling rope;
+  const std::string kind = file.string(prefix + "rope.scaling.type").value_or("none");
+  if (kind == "none") {
+    const float old_linear = reader.real("rope.scale_linear", 1.0);  // files older than rope.scaling.type
+    if (old_linear != 1.0f) rope = {RopeScaling::Kind::kLinear, old_linear, 1.0f, context};
+    return rope;
+  }
+  rope.factor = reader.real("rope.scaling.factor", 1.0);
+  rope.attention_factor = reader.real("rope.scaling.attn_factor", 1.0);
+  rope.original_context = reader.count("rope.scaling.original_context_length", 1 << 30, context);
+  if (kind == "linear") {
+    rope.kind = RopeScaling::Kind::kLinear;
+  } else if (kind == "yarn") {
+    rope.kind = RopeScaling::Kind::kYarn;
+  } else {
+    throw ModelError(fmt::format("{}: RoPE scaling '{}' is not supported; supported: none, linear, yarn", file.name(), kind));
+  }
+  if (!(rope.factor > 0)) throw ModelError(fmt::format("{}: rope.scaling.factor is {}", file.name(), rope.factor));
+  return rope;
+}
+
+}  // namespace
+
+Hyperparameters Hyperparameters::read(const gguf::File& file) {
+  Hyperparameters h;
+  h.family = &find_family(file);
+  const std::string prefix = std::string(h.family->name) + ".";
+  const Reader reader(file, prefix);
+  h.layers = reader.count("block_count", 4096);
+  h.dim = reader.count("embedding_length", 1 << 20);
+  h.ffn = reader.count("feed_forward_length", 1 << 22);
+  h.heads = reader.count("attention.head_count", 1 << 14);
+  h.kv_heads = reader.count("attention.head_count_kv", h.heads, h.heads);
+  h.head_dim = reader.count("attention.key_length", 512, h.dim / h.heads);
+  h.rotary_dim = reader.count("rope.dimension_count", h.head_dim, h.head_dim);
+  h.context = reader.count("context_length", 1 << 30);
+  h.epsilon = reader.real("attention.layer_norm_rms_epsilon", 1e-5);
+  h.rope_base = reader.real("rope.freq_base", 10000.0);
+  h.rope = read_scaling(file, reader, prefix, h.context);
+  h.vocabulary = file.tensor("token_embd.weight").rows();
+
+  const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", file.name(), what)); };
+  if (h.heads % h.kv_heads != 0) refuse(fmt::format("{} heads do not share {} key/value heads evenly", h.heads, h.kv_heads));
+  if (h.head_dim % 16 != 0 || h.head_dim > 512) refuse(fmt::format("head size {} is not a multiple of 16 up to 512", h.head_dim));
+  if (h.rotary_dim % 2 != 0) refuse(fmt::format("rotary dimension {} is odd", h.rotary_dim));
+  if (file.integer(prefix + "attention.value_length").value_or(h.head_dim) != h.head_dim) refuse("key and value sizes differ, which is not supported");
+  if (file.integer(prefix + "attention.sliding_window").value_or(0) != 0) refuse("sliding-window attention is not supported yet");
+  if (file.integer(prefix + "expert_count").value_or(0) != 0) refuse("mixture-of-experts models are not supported yet");
+  return h;
+}
+
+}  // namespace yamata

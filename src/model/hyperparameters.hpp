@@ -1,0 +1,40 @@
+#pragma once
+// The numbers that shape a model, read from GGUF metadata.
+#include <cstdint>
+#include <string>
+
+#include "src/gguf/gguf.hpp"
+
+namespace yamata {
+
+/// How a family of models differs from the others; a new family is a row in the table of hyperparameters.cpp.
+struct Family {
+  const char* name;          ///< general.architecture
+  bool rotates_neighbours;   ///< RoPE pairs (2i, 2i+1), else (i, i + d/2)
+};
+
+struct RopeScaling {
+  enum class Kind { kNone, kLinear, kYarn } kind = Kind::kNone;
+  float factor = 1.0f;
+  float attention_factor = 1.0f;
+  std::int64_t original_context = 0;
+};
+
+struct Hyperparameters {
+  const Family* family = nullptr;
+  std::int64_t layers = 0, dim = 0, ffn = 0, heads = 0, kv_heads = 0, head_dim = 0, rotary_dim = 0;
+  std::int64_t vocabulary = 0, context = 0;
+  float epsilon = 0, rope_base = 10000.0f;
+  RopeScaling rope;
+
+  /// Throws ModelError for an architecture or feature Yamata lacks, by name, and for numbers that do not fit together.
+  static Hyperparameters read(const gguf::File& file);
+};
+
+/// Half-open range of layers that a stage holds.
+struct LayerRange {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t count() const { return end - begin; }
+};
+
+}  // namespace yamata

@@ -1,0 +1,105 @@
+#include "src/model/stage_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace yamata {
+
+StageModel::StageModel(const gguf::File& file, const Hyperparameters& h, LayerRange range, const ContextOptions& options, ComputeUnit& unit)
+    : h_(h),
+      range_(range),
+      weights_(StageWeights::find(file, h, range)),
+      rope_(h, weights_.rope_factors),
+      cells_(options.cells, options.sequences),
+      store_(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), options.cells, options.cache_type),
+      unit_(unit) {
+  for (int layer = 0; layer < range.count(); ++layer) {
+    for (int head = 0; head < h.kv_heads; ++head) {
+      cache_k_.push_back(store_.k(layer, head));
+      cache_v_.push_back(store_.v(layer, head));
+    }
+  }
+}
+
+void StageModel::reserve(std::size_t rows, std::size_t wanted) {
+  const auto grow = [](std::vector<float>& buffer, std::size_t n, std::int64_t width) {
+    if (buffer.size() < n * static_cast<std::size_t>(width)) buffer.resize(n * static_cast<std::size_t>(width));
+  };
+  grow(x_, rows, h_.dim);
+  grow(h_norm_, rows, h_.dim);
+  grow(q_, rows, h_.heads * h_.head_dim);
+  grow(k_, rows, h_.kv_heads * h_.head_dim);
+  grow(v_, rows, h_.kv_heads * h_.head_dim);
+  grow(attention_, rows, h_.heads * h_.head_dim);
+  grow(gate_, rows, h_.ffn);
+  grow(up_, rows, h_.ffn);
+  grow(angles_, rows, h_.rotary_dim);
+  grow(chosen_, wanted, h_.dim);
+  grow(logits_, wanted, h_.vocabulary);
+}
+
+void StageModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
+  rows_ = batch.placements.size();
+  wanted_.assign(batch.wanted.begin(), batch.wanted.end());
+  reserve(rows_, last() ? wanted_.size() : 0);
+  place(batch);
+  build(batch);
+  unit_.start(ops_, stop);
+}
+
+void StageModel::place(const StageBatch& batch) {
+  cells_.place(batch.placements, batch_cells_);
+  visible_.clear();
+  for (std::size_t i = 0; i < rows_; ++i) {
+    visible_.push_back(batch_cells_.visible(i));
+    rope_.angles(batch.placements[i].position, angles_.data() + i * static_cast<std::size_t>(h_.rotary_dim));
+  }
+}
+
+void StageModel::build(const StageBatch& batch) {
+  ops_.clear();
+  if (first()) {
+    ops_.push_back(EmbedOp{&*weights_.embedding, batch.tokens, x_.data()});
+  } else {
+    std::copy(batch.activations.begin(), batch.activations.end(), x_.begin());
+  }
+  for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) build_layer(layer, static_cast<std::int64_t>(rows_));
+  if (last() && !wanted_.empty()) build_output();
+}
+
+void StageModel::build_layer(std::size_t layer, std::int64_t rows) {
+  const LayerWeights& w = weights_.layers[layer];
+  const bool f16 = store_.type() == CacheType::kF16;
+  const float scale = 1.0f / std::sqrt(static_cast<float>(h_.head_dim));
+  void* const* cache_k = cache_k_.data() + layer * static_cast<std::size_t>(h_.kv_heads);
+  void* const* cache_v = cache_v_.data() + layer * static_cast<std::size_t>(h_.kv_heads);
+  const auto linear = [&](const float* x, std::int64_t cols, std::array<LinearOp::Part, 3> parts, bool add) {
+    ops_.push_back(LinearOp{x, rows, cols, parts, add});
+  };
+
+  ops_.push_back(NormOp{x_.data(), w.attention_norm, h_.epsilon, rows, h_.dim, h_norm_.data()});
+  linear(h_norm_.data(), h_.dim, {{{&w.q, q_.data()}, {&w.k, k_.data()}, {&w.v, v_.data()}}}, false);
+  ops_.push_back(StoreOp{q_.data(), k_.data(), v_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, h_.rotary_dim,
+                         h_.family->rotates_neighbours, angles_.data(), batch_cells_.cells().data(), cache_k, cache_v, f16});
+  ops_.push_back(AttentionOp{q_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, scale, visible_.data(), cache_k, cache_v, f16,
+                             attention_.data()});
+  linear(attention_.data(), h_.heads * h_.head_dim, {{{&w.o, x_.data()}, {}, {}}}, true);
+
+  ops_.push_back(NormOp{x_.data(), w.ffn_norm, h_.epsilon, rows, h_.dim, h_norm_.data()});
+  linear(h_norm_.data(), h_.dim, {{{&w.gate, gate_.data()}, {&w.up, up_.data()}, {}}}, false);
+  ops_.push_back(GateOp{gate_.data(), up_.data(), rows * h_.ffn, gate_.data()});
+  linear(gate_.data(), h_.ffn, {{{&w.down, x_.data()}, {}, {}}}, true);
+}
+
+void StageModel::build_output() {
+  const auto rows = static_cast<std::int64_t>(wanted_.size());
+  ops_.push_back(GatherOp{x_.data(), h_.dim, wanted_, chosen_.data()});
+  ops_.push_back(NormOp{chosen_.data(), weights_.output_norm, h_.epsilon, rows, h_.dim, chosen_.data()});
+  ops_.push_back(LinearOp{chosen_.data(), rows, h_.dim, {{{&*weights_.output, logits_.data()}, {}, {}}}, false});
+}
+
+std::span<const float> StageModel::activations() const { return {x_.data(), rows_ * static_cast<std::size_t>(h_.dim)}; }
+
+std::span<const float> StageModel::logits() const { return {logits_.data(), wanted_.size() * static_cast<std::size_t>(h_.vocabulary)}; }
+
+}  // namespace yamata
