@@ -1,0 +1,32 @@
+#pragma once
+// Waiting without burning a core.
+#include <algorithm>
+#include <chrono>
+
+namespace yamata {
+
+/// How long to sleep before looking again: a share of the time waited so far, so that a short wait ends promptly and a long
+/// one costs next to nothing.
+class Idle {
+ public:
+  /// Something happened: the next wait is a new one.
+  void reset() { waiting_ = false; }
+  std::chrono::microseconds next() {
+    const auto now = Clock::now();
+    if (!waiting_) {
+      since_ = now;
+      waiting_ = true;
+    }
+    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(now - since_);
+    return std::clamp(waited / 16, kShortest, kLongest);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // A look costs some 5 us: at one a millisecond that is half a percent of a core.
+  static constexpr std::chrono::microseconds kShortest{5}, kLongest{1000};
+  bool waiting_ = false;
+  Clock::time_point since_;
+};
+
+}  // namespace yamata

@@ -1,0 +1,81 @@
+#include "mpi/liveness.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+double seconds(std::chrono::milliseconds t) { return static_cast<double>(t.count()) / 1000.0; }
+
+}  // namespace
+
+Liveness::Liveness(int ranks, std::chrono::milliseconds deadline)
+    : peers_(static_cast<std::size_t>(ranks)), deadline_(deadline), progressed_(Clock::now()) {}
+
+void Liveness::watch(int rank) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  peer.watched = true;
+  peer.last = Clock::now();
+}
+
+void Liveness::heard(int rank) { peers_[static_cast<std::size_t>(rank)].last = Clock::now(); }
+
+void Liveness::heard(int rank, const wire::Heartbeat& heartbeat) {
+  heard(rank);
+  peers_[static_cast<std::size_t>(rank)].state = heartbeat;
+}
+
+bool Liveness::due() {
+  const auto now = Clock::now();
+  if (now < next_send_) return false;
+  next_send_ = now + std::clamp(deadline_ / 8, std::chrono::milliseconds(20), std::chrono::milliseconds(1000));
+  return true;
+}
+
+void Liveness::check(std::chrono::milliseconds grace) const {
+  const auto now = Clock::now();
+  for (std::size_t r = 0; r < peers_.size(); ++r) {
+    if (!peers_[r].watched || now - peers_[r].last < deadline_ + grace) continue;
+    throw ClusterError(fmt::format("rank {}{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine (or raise --timeout)", r,
+                                   host_suffix(static_cast<int>(r)), seconds(deadline_)));
+  }
+}
+
+void Liveness::check_progress(bool work_open, const wire::Heartbeat& own) {
+  std::uint64_t sum = own.progress;
+  for (const Peer& peer : peers_) sum += peer.state.progress;
+  if (!work_open || sum != progress_) {
+    progress_ = sum;
+    progressed_ = Clock::now();
+  } else if (Clock::now() - progressed_ >= deadline_) {
+    blame_stalled(own);
+  }
+}
+
+void Liveness::blame_stalled(const wire::Heartbeat& own) const {
+  // The first stage in pipeline order that waits for its predecessor's results, or else computes without end.
+  for (std::size_t r = 0; r < peers_.size(); ++r) {
+    const wire::Activity activity = r == 0 ? own.activity : peers_[r].state.activity;
+    const auto rank = static_cast<int>(r);
+    if (activity == wire::Activity::kAwaitingActivations && r > 0) {
+      throw ClusterError(fmt::format("rank {}{} has waited {:g} s for the results of rank {}{}: the link between them is cut; look at the network (or raise --timeout)",
+                                     r, host_suffix(rank), seconds(deadline_), r - 1, host_suffix(rank - 1)));
+    }
+    if (activity == wire::Activity::kComputing) {
+      throw ClusterError(fmt::format("rank {}{} has computed for {:g} s without an end; is its machine overloaded? (or raise --timeout)", r,
+                                     host_suffix(rank), seconds(deadline_)));
+    }
+  }
+  throw ClusterError(fmt::format("no rank has come on for {:g} s; look at the network (or raise --timeout)", seconds(deadline_)));
+}
+
+std::string Liveness::host_suffix(int rank) const {
+  const std::string& host = peers_[static_cast<std::size_t>(rank)].host;
+  return host.empty() ? "" : fmt::format(" ({})", host);
+}
+
+}  // namespace yamata

@@ -1,0 +1,47 @@
+#pragma once
+// Who is alive, and who keeps the others waiting.
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "mpi/wire.hpp"
+
+namespace yamata {
+
+/// Keeps, for each peer, when it was last heard and how far it had come. Throws ClusterError that names the silent rank and
+/// its host when a deadline has passed.
+class Liveness {
+ public:
+  using Clock = std::chrono::steady_clock;
+  Liveness(int ranks, std::chrono::milliseconds deadline);
+
+  void name(int rank, std::string host) { peers_[static_cast<std::size_t>(rank)].host = std::move(host); }
+  void watch(int rank);
+  void unwatch(int rank) { peers_[static_cast<std::size_t>(rank)].watched = false; }
+  void heard(int rank);
+  void heard(int rank, const wire::Heartbeat& heartbeat);
+  /// True when it is time to send heartbeats again.
+  bool due();
+  /// Throws if a watched peer has been silent for the whole deadline. `grace` is added to it.
+  void check(std::chrono::milliseconds grace = {}) const;
+  /// Throws if, `work_open`, no watched peer nor `own` has come on for the whole deadline, naming the stage that is waited for.
+  void check_progress(bool work_open, const wire::Heartbeat& own);
+  /// " (host)" of a rank where it is known.
+  std::string host_suffix(int rank) const;
+
+ private:
+  struct Peer {
+    bool watched = false;
+    std::string host;
+    Clock::time_point last{};
+    wire::Heartbeat state;
+  };
+  [[noreturn]] void blame_stalled(const wire::Heartbeat& own) const;
+  std::vector<Peer> peers_;
+  std::chrono::milliseconds deadline_;
+  Clock::time_point next_send_{};
+  std::uint64_t progress_ = 0;
+  Clock::time_point progressed_;
+};
+
+}  // namespace yamata
