@@ -9,6 +9,16 @@ namespace yamata {
 Stage::Stage(StageModel& model, Transport& transport, int stages)
     : model_(model), transport_(transport), next_(transport.rank() + 1 < stages ? transport.rank() + 1 : -1) {}
 
+Stage::~Stage() {
+  if (!running_) return;
+  stop_ = true;
+  try {
+    while (!model_.unit().wait_for(std::chrono::milliseconds(100))) {
+    }
+  } catch (...) {  // a fault of a computation whose result nobody wants any more
+  }
+}
+
 void Stage::on_record(wire::Bytes bytes) {
   records_.push_back(wire::decode_record(bytes));
   if (next_ >= 0) transport_.send(next_, Tag::kRecord, std::move(bytes));
@@ -51,7 +61,7 @@ bool Stage::begin_next() {
     }
     batch.activations = rows.values;
   }
-  model_.start(batch);  // copies the activations
+  model_.start(batch, &stop_);  // copies the activations
   if (!model_.first()) activations_.pop_front();
   return true;
 }

@@ -13,6 +13,10 @@ namespace yamata {
 class Stage {
  public:
   Stage(StageModel& model, Transport& transport, int stages);
+  /// Stops a computation that is still under way.
+  ~Stage();
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
 
   /// An entry of the stream; it is forwarded at once and acted on in its turn.
   void on_record(wire::Bytes bytes);
@@ -35,6 +39,7 @@ class Stage {
   std::deque<wire::Bytes> activations_;
   std::optional<wire::Record> running_;
   std::uint64_t runs_ended_ = 0;
+  std::atomic<bool> stop_{false};
 };
 
 }  // namespace yamata

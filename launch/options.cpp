@@ -1,0 +1,222 @@
+#include "launch/options.hpp"
+
+#include <fmt/format.h>
+
+#include <cxxopts.hpp>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr const char* kCommands = R"(yamata: one large language model across the machines you have
+
+usage: yamata COMMAND [flags]            one machine
+       mpirun ... yamata COMMAND [flags] several: one rank per machine
+
+commands
+  run         generate text from a prompt
+  perplexity  how well the model predicts a text
+  tokenize    token ids of a text
+  inspect     what a model file holds, and what each rank of a split would
+  --version   version
+
+'yamata COMMAND --help' lists the flags of a command.
+)";
+
+cxxopts::Options describe(const std::string& command, const std::string& what) {
+  cxxopts::Options flags("yamata " + command, what);
+  flags.set_width(110);
+  flags.add_options("General")("h,help", "Print this help")("m,model", "Model, a GGUF file (the first part of a split one)",
+                                                           cxxopts::value<std::string>(), "FILE");
+  return flags;
+}
+
+void add_cluster(cxxopts::Options& flags) {
+  flags.add_options("Cluster")("layer-split,mpi-layer-split", "Share of the layers per rank, such as 0.5,0.3,0.2, or auto (by bytes)",
+                               cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
+  flags.add_options("Cluster")("t,threads", "Compute threads of each rank (0: its share of its machine's cores)",
+                               cxxopts::value<int>()->default_value("0"), "N");
+  flags.add_options("Cluster")("timeout", "End the job when a rank is silent or stalled for this long",
+                               cxxopts::value<double>()->default_value("120"), "SECONDS");
+  flags.add_options("Cluster")("b,batch-size", "Prompt tokens that go through the pipeline together",
+                               cxxopts::value<int>()->default_value("64"), "N");
+}
+
+void add_context(cxxopts::Options& flags, const char* fallback) {
+  flags.add_options("Context")("c,ctx-size", "Tokens the context holds (0: what the model was trained for, at most 4096)",
+                               cxxopts::value<int>()->default_value(fallback), "N");
+  flags.add_options("Context")("cache-type", "Storage of keys and values: f16 or f32", cxxopts::value<std::string>()->default_value("f16"), "TYPE");
+}
+
+void add_text(cxxopts::Options& flags) {
+  flags.add_options("Text")("p,prompt", "The text, as it is", cxxopts::value<std::string>(), "TEXT");
+  flags.add_options("Text")("f,file", "File with the text (-: standard input)", cxxopts::value<std::string>(), "FILE");
+  flags.add_options("Text")("pre", "Force a pre-tokenizer by name", cxxopts::value<std::string>()->default_value(""), "NAME");
+}
+
+void add_sampling(cxxopts::Options& flags) {
+  const auto real = [](const char* fallback) { return cxxopts::value<float>()->default_value(fallback); };
+  auto add = flags.add_options("Sampling");
+  add("temp", "Temperature (0: always the most probable token)", real("0"), "T");
+  add("top-k", "Sample among the K most probable tokens (0: off)", cxxopts::value<int>()->default_value("40"), "K");
+  add("top-p", "Sample among the most probable tokens that reach P together (1: off)", real("0.95"), "P");
+  add("min-p", "Leave out tokens less probable than P times the best (0: off)", real("0.05"), "P");
+  add("repeat-penalty", "Make repeated tokens less probable (1: off)", real("1"), "R");
+  add("repeat-last-n", "Tokens the penalty looks back", cxxopts::value<int>()->default_value("64"), "N");
+  add("s,seed", "Seed of the draws", cxxopts::value<std::uint64_t>()->default_value("0"), "SEED");
+  add("ignore-eos", "Never choose a token that ends the text");
+}
+
+cxxopts::Options flags_of(const std::string& command) {
+  if (command == "run") {
+    auto flags = describe(command, "Generate text from a prompt; text goes to stdout, statistics to stderr.");
+    add_text(flags);
+    flags.add_options("Text")("n,predict", "Tokens to generate", cxxopts::value<int>()->default_value("128"), "N");
+    add_sampling(flags);
+    add_context(flags, "0");
+    add_cluster(flags);
+    flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
+    flags.add_options("Output")("csv", "Write statistics as one CSV row with a header", cxxopts::value<std::string>(), "FILE");
+    flags.add_options("Output")("logits-checksum", "Add a hash over the logits' bits to the JSON");
+    return flags;
+  }
+  if (command == "perplexity") {
+    auto flags = describe(command, "Perplexity of a text, over chunks of the context; the second half of each is scored.");
+    add_text(flags);
+    add_context(flags, "512");
+    flags.add_options("Text")("chunks", "Chunks to score (0: all)", cxxopts::value<int>()->default_value("0"), "N");
+    add_cluster(flags);
+    flags.add_options("Output")("json", "Write the result to this file", cxxopts::value<std::string>(), "FILE");
+    return flags;
+  }
+  if (command == "tokenize") {
+    auto flags = describe(command, "Token ids of a text, a line per token.");
+    add_text(flags);
+    flags.add_options("Output")("ids", "One list [1, 2, 3]")("no-bos", "Do not add BOS or EOS")(
+        "no-special", "Take the text of special tokens as plain text");
+    return flags;
+  }
+  if (command == "inspect") {
+    auto flags = describe(command, "What a model file holds, and what each rank of a split would.");
+    flags.add_options("Output")("tensors", "List every tensor");
+    flags.add_options("Cluster")("layer-split,mpi-layer-split", "Show this split", cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
+    flags.add_options("Context")("c,ctx-size", "Tokens the context holds", cxxopts::value<int>()->default_value("0"), "N");
+    return flags;
+  }
+  throw UsageError(fmt::format("unknown command '{}'; 'yamata --help' lists them", command));
+}
+
+void require(bool good, const char* flag, const char* wanted) {
+  if (!good) throw UsageError(fmt::format("{} must be {}", flag, wanted));
+}
+
+Options read(const std::string& command, const cxxopts::ParseResult& r) {
+  Options o;
+  o.command = command;
+  const auto has = [&](const char* name) {
+    for (const auto& pair : r.arguments()) {
+      if (pair.key() == name) return true;
+    }
+    return false;
+  };
+  if (!has("model")) throw UsageError("no model given; name one with -m FILE.gguf");
+  o.model = r["model"].as<std::string>();
+  if (has("prompt")) o.prompt = r["prompt"].as<std::string>();
+  if (has("file")) o.prompt_file = r["file"].as<std::string>();
+  if (has("json")) o.json_file = r["json"].as<std::string>();
+  if (has("csv")) o.csv_file = r["csv"].as<std::string>();
+  o.ignore_eos = has("ignore-eos");
+  o.logits_checksum = has("logits-checksum");
+  o.ids = has("ids");
+  o.no_bos = has("no-bos");
+  o.no_special = has("no-special");
+  o.tensors = has("tensors");
+  return o;
+}
+
+template <class T>
+void take(const cxxopts::ParseResult& r, const char* name, T& into) {
+  try {
+    into = r[name].as<T>();
+  } catch (const cxxopts::exceptions::exception&) {  // the command does not have this flag
+  }
+}
+
+void read_numbers(const cxxopts::ParseResult& r, Options& o) {
+  double timeout = 120;
+  std::string cache_type = "f16";
+  take(r, "predict", o.generate);
+  take(r, "ctx-size", o.context);
+  take(r, "threads", o.threads);
+  take(r, "batch-size", o.batch);
+  take(r, "chunks", o.chunks);
+  take(r, "layer-split", o.layer_split);
+  take(r, "pre", o.pre);
+  take(r, "temp", o.sampling.temperature);
+  take(r, "top-k", o.sampling.top_k);
+  take(r, "top-p", o.sampling.top_p);
+  take(r, "min-p", o.sampling.min_p);
+  take(r, "repeat-penalty", o.sampling.repeat_penalty);
+  take(r, "repeat-last-n", o.sampling.repeat_last_n);
+  take(r, "seed", o.sampling.seed);
+  take(r, "timeout", timeout);
+  take(r, "cache-type", cache_type);
+  require(o.generate >= 1, "-n", "at least 1");
+  require(o.context >= 0, "-c", "0 or more");
+  require(o.threads >= 0 && o.threads <= 1024, "-t", "between 0 and 1024");
+  require(o.batch >= 1 && o.batch <= 8192, "-b", "between 1 and 8192");
+  require(o.chunks >= 0, "--chunks", "0 or more");
+  require(o.sampling.temperature >= 0, "--temp", "0 or more");
+  require(o.sampling.top_k >= 0, "--top-k", "0 or more");
+  require(o.sampling.top_p > 0 && o.sampling.top_p <= 1, "--top-p", "above 0 and at most 1");
+  require(o.sampling.min_p >= 0 && o.sampling.min_p < 1, "--min-p", "at least 0 and below 1");
+  require(o.sampling.repeat_penalty > 0, "--repeat-penalty", "above 0");
+  require(o.sampling.repeat_last_n >= 0, "--repeat-last-n", "0 or more");
+  require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
+  require(cache_type == "f16" || cache_type == "f32", "--cache-type", "f16 or f32");
+  o.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));
+  o.cache_type = cache_type == "f16" ? CacheType::kF16 : CacheType::kF32;
+}
+
+/// cxxopts speaks of the flag in quotes of its own; one line, ours.
+std::string plain(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool quote = text.compare(i, 3, "\xE2\x80\x98") == 0 || text.compare(i, 3, "\xE2\x80\x99") == 0;
+    out += quote ? '\'' : text[i];
+    if (quote) i += 2;
+  }
+  return out;
+}
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, const char* const* argv) {
+  CommandLine line;
+  const std::string command = argc > 1 ? argv[1] : "--help";
+  if (command == "--help" || command == "-h" || command == "help") {
+    line.text = kCommands;
+    return line;
+  }
+  if (command == "--version") {
+    line.text = fmt::format("yamata {}\n", YAMATA_VERSION);
+    return line;
+  }
+  cxxopts::Options flags = flags_of(command);
+  try {
+    const cxxopts::ParseResult result = flags.parse(argc - 1, argv + 1);
+    if (!result.unmatched().empty()) throw UsageError(fmt::format("'{}' is not a flag; 'yamata {} --help' lists them", result.unmatched()[0], command));
+    if (result.count("help")) {
+      line.text = flags.help();
+      return line;
+    }
+    line.options = read(command, result);
+    read_numbers(result, line.options);
+  } catch (const cxxopts::exceptions::exception& e) {
+    throw UsageError(fmt::format("{}; 'yamata {} --help' lists the flags", plain(e.what()), command));
+  }
+  return line;
+}
+
+}  // namespace yamata

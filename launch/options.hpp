@@ -1,0 +1,39 @@
+#pragma once
+// The command line.
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache/kv_store.hpp"
+#include "src/sampling/sampler.hpp"
+
+namespace yamata {
+
+/// Everything the flags of all commands can say; each command declares those it takes.
+struct Options {
+  std::string command;
+  std::string model, prompt_file, json_file, csv_file, pre, layer_split = "auto";
+  std::optional<std::string> prompt;
+  int generate = 128;   ///< -n
+  int context = 0;      ///< -c; 0: what the model was trained for, at most kDefaultContext
+  int threads = 0;      ///< -t; 0: this rank's share of the cores
+  int batch = 64;       ///< -b
+  int chunks = 0;       ///< --chunks; 0: all
+  SamplingParams sampling;
+  CacheType cache_type = CacheType::kF16;
+  bool ignore_eos = false, logits_checksum = false, ids = false, no_bos = false, no_special = false, tensors = false;
+  std::chrono::milliseconds timeout{120000};
+};
+inline constexpr int kDefaultContext = 4096;
+
+/// What the command line asks for: options, or a text to print (help, version).
+struct CommandLine {
+  Options options;
+  std::string text;
+};
+
+/// Parses the arguments. Throws UsageError for anything it does not know.
+CommandLine parse_command_line(int argc, const char* const* argv);
+
+}  // namespace yamata

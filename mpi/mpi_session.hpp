@@ -1,0 +1,31 @@
+#pragma once
+// MPI from beginning to end.
+#include <string>
+
+namespace yamata {
+
+/// Whether an MPI launcher started this process; a lone process never initializes MPI.
+bool launched_by_mpi();
+/// Throws ClusterError naming the call and MPI's text for anything but success.
+void check_mpi(int code, const char* call, const char* file, int line);
+#define YAMATA_MPI(call) ::yamata::check_mpi(call, #call, __FILE__, __LINE__)
+
+/// MPI_Init_thread on construction (MPI calls from one thread), MPI_Finalize on destruction. One per process.
+class MpiSession {
+ public:
+  MpiSession();
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  const std::string& host() const { return host_; }
+  /// Rank among the processes on this machine, and their number.
+  int local_rank() const { return local_rank_; }
+  int local_size() const { return local_size_; }
+
+ private:
+  std::string host_;
+  int local_rank_ = 0, local_size_ = 1;
+};
+
+}  // namespace yamata

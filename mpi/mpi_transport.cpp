@@ -1,0 +1,75 @@
+#include "mpi/mpi_transport.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <exception>
+#include <limits>
+
+#include "mpi/mpi_session.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+
+MpiTransport::MpiTransport() {
+  YAMATA_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
+  YAMATA_MPI(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
+  YAMATA_MPI(MPI_Comm_rank(comm_, &rank_));
+  YAMATA_MPI(MPI_Comm_size(comm_, &size_));
+}
+
+MpiTransport::~MpiTransport() {
+  const bool failing = std::uncaught_exceptions() > 0;
+  for (PendingSend& send : pending_) {
+    if (failing) MPI_Cancel(&send.request);
+    MPI_Wait(&send.request, MPI_STATUS_IGNORE);
+  }
+  MPI_Comm_free(&comm_);
+}
+
+void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
+  if (to == rank_) {
+    to_self_.push_back({rank_, tag, std::move(bytes)});
+    return;
+  }
+  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    throw ClusterError(fmt::format("a message of {} bytes is too long for MPI; lower -b", bytes.size()));
+  }
+  bytes_sent_ += bytes.size();
+  PendingSend& send = pending_.emplace_back(PendingSend{std::move(bytes)});
+  YAMATA_MPI(MPI_Isend(send.bytes.data(), static_cast<int>(send.bytes.size()), MPI_BYTE, to, static_cast<int>(tag), comm_, &send.request));
+}
+
+void MpiTransport::retire_sends() {
+  for (auto send = pending_.begin(); send != pending_.end();) {
+    int done = 0;
+    YAMATA_MPI(MPI_Test(&send->request, &done, MPI_STATUS_IGNORE));
+    send = done ? pending_.erase(send) : std::next(send);
+  }
+}
+
+std::optional<Message> MpiTransport::receive() {
+  retire_sends();
+  if (!to_self_.empty()) {
+    Message message = std::move(to_self_.front());
+    to_self_.pop_front();
+    return message;
+  }
+  int there = 0;
+  MPI_Message handle = MPI_MESSAGE_NULL;
+  MPI_Status status;
+  YAMATA_MPI(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &handle, &status));
+  if (!there) return std::nullopt;
+  int count = 0;
+  YAMATA_MPI(MPI_Get_count(&status, MPI_BYTE, &count));
+  Message message{status.MPI_SOURCE, static_cast<Tag>(status.MPI_TAG), std::vector<std::byte>(static_cast<std::size_t>(count))};
+  YAMATA_MPI(MPI_Mrecv(message.bytes.data(), count, MPI_BYTE, &handle, MPI_STATUS_IGNORE));
+  return message;
+}
+
+void MpiTransport::abort(int code) {
+  MPI_Abort(comm_, code);
+  std::_Exit(code);
+}
+
+}  // namespace yamata

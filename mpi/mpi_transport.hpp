@@ -1,0 +1,44 @@
+#pragma once
+// Messages over MPI.
+#include <mpi.h>
+
+#include <deque>
+#include <list>
+
+#include "mpi/transport.hpp"
+
+namespace yamata {
+
+/// Buffered sends and probed receives on a communicator of its own. All calls from one thread.
+class MpiTransport final : public Transport {
+ public:
+  /// Collective over MPI_COMM_WORLD; an MpiSession is open.
+  MpiTransport();
+  /// Waits for pending sends, unless an error is on its way: then they are cancelled.
+  ~MpiTransport() override;
+  MpiTransport(const MpiTransport&) = delete;
+  MpiTransport& operator=(const MpiTransport&) = delete;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void send(int to, Tag tag, std::vector<std::byte> bytes) override;
+  std::optional<Message> receive() override;
+  std::size_t pending_sends() const override { return pending_.size(); }
+  std::uint64_t bytes_sent() const override { return bytes_sent_; }
+  [[noreturn]] void abort(int code) override;
+
+ private:
+  struct PendingSend {  // a list node: MPI reads the buffer where it is
+    std::vector<std::byte> bytes;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+  void retire_sends();
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1;
+  std::list<PendingSend> pending_;
+  std::deque<Message> to_self_;
+  std::uint64_t bytes_sent_ = 0;
+};
+
+}  // namespace yamata
