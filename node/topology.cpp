@@ -1,0 +1,118 @@
+#include "node/topology.hpp"
+
+#include <hwloc.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <sstream>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+struct Destroy {
+  void operator()(hwloc_topology* t) const { hwloc_topology_destroy(t); }
+};
+using TopologyHandle = std::unique_ptr<hwloc_topology, Destroy>;
+
+struct FreeBitmap {
+  void operator()(hwloc_bitmap_s* b) const { hwloc_bitmap_free(b); }
+};
+using Bitmap = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
+
+TopologyHandle load() {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) throw ClusterError("hwloc cannot be initialized on this machine");
+  TopologyHandle topology(raw);
+  if (hwloc_topology_load(raw) != 0) throw ClusterError("hwloc cannot read this machine's topology; is HWLOC_XMLFILE right?");
+  return topology;
+}
+
+/// Lets this process run on every processor again; the kernel clamps it to what its control group allows.
+void undo_binding() {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  const long count = std::min<long>(sysconf(_SC_NPROCESSORS_CONF), CPU_SETSIZE);
+  for (long i = 0; i < count; ++i) CPU_SET(static_cast<std::size_t>(i), &all);
+  sched_setaffinity(0, sizeof(all), &all);
+}
+
+/// A value in kB of a /proc file, or nothing.
+std::size_t proc_bytes(const char* path, const std::string& key) {
+  std::ifstream in(path);
+  std::string line;
+  while (std::getline(in, line)) {
+    if (line.rfind(key + ":", 0) != 0) continue;
+    std::istringstream rest(line.substr(key.size() + 1));
+    std::size_t kib = 0;
+    rest >> kib;
+    return kib * 1024;
+  }
+  return 0;
+}
+
+/// A number in a control group's file; "max" and absent files are no limit.
+std::size_t group_bytes(const std::string& path, std::size_t absent) {
+  std::ifstream in(path);
+  std::size_t value = 0;
+  return in >> value ? value : absent;
+}
+
+}  // namespace
+
+Topology Topology::detect(bool widen) {
+  if (widen && !std::getenv("HWLOC_XMLFILE")) undo_binding();
+  const TopologyHandle topology = load();
+  Topology result;
+  result.this_machine = hwloc_topology_is_thissystem(topology.get()) != 0;
+  result.numa_nodes = std::max(1, hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_NUMANODE));
+
+  const Bitmap allowed(hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology.get())));
+  if (result.this_machine) {
+    const Bitmap bound(hwloc_bitmap_alloc());
+    if (hwloc_get_cpubind(topology.get(), bound.get(), HWLOC_CPUBIND_PROCESS) == 0) hwloc_bitmap_and(allowed.get(), allowed.get(), bound.get());
+  }
+  for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(topology.get(), HWLOC_OBJ_CORE, core)) != nullptr;) {
+    const Bitmap mine(hwloc_bitmap_alloc());
+    hwloc_bitmap_and(mine.get(), core->cpuset, allowed.get());
+    if (const int cpu = hwloc_bitmap_first(mine.get()); cpu >= 0) result.core_cpus.push_back(cpu);
+  }
+  if (result.core_cpus.empty()) {  // machines whose kernel reports no cores: each logical CPU is one
+    for (int cpu = hwloc_bitmap_first(allowed.get()); cpu >= 0; cpu = hwloc_bitmap_next(allowed.get(), cpu)) result.core_cpus.push_back(cpu);
+  }
+  return result;
+}
+
+std::vector<int> assign_cpus(const Topology& topology, int threads, int local_rank, int local_size) {
+  const auto cores = static_cast<int>(topology.core_cpus.size());
+  const int begin = cores * local_rank / local_size, end = cores * (local_rank + 1) / local_size;
+  const int mine = end - begin;
+  const int count = threads > 0 ? threads : std::max(1, mine);
+  std::vector<int> cpus(static_cast<std::size_t>(count), -1);
+  if (!topology.this_machine || count > mine) return cpus;
+  std::copy_n(topology.core_cpus.begin() + begin, count, cpus.begin());
+  return cpus;
+}
+
+std::size_t available_memory_bytes() {
+  const std::size_t machine = proc_bytes("/proc/meminfo", "MemAvailable");
+  constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  std::size_t limit = group_bytes("/sys/fs/cgroup/memory.max", kNone);
+  std::size_t used = group_bytes("/sys/fs/cgroup/memory.current", 0);
+  if (limit == kNone) {
+    limit = group_bytes("/sys/fs/cgroup/memory/memory.limit_in_bytes", kNone);
+    used = group_bytes("/sys/fs/cgroup/memory/memory.usage_in_bytes", 0);
+  }
+  const std::size_t group = limit == kNone ? kNone : limit - std::min(limit, used);
+  return std::min(machine, group);
+}
+
+std::size_t own_memory_bytes() { return proc_bytes("/proc/self/status", "RssAnon") + proc_bytes("/proc/self/status", "RssShmem"); }
+
+}  // namespace yamata
