@@ -1,0 +1,27 @@
+#pragma once
+// A file in memory, read-only.
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "src/gguf/gguf.hpp"
+
+namespace yamata::gguf {
+
+struct File::Mapping {
+  /// Maps the file. Throws ModelError where it cannot be opened, is empty or no regular file.
+  explicit Mapping(const std::string& path);
+  /// Refers to bytes that live elsewhere.
+  explicit Mapping(std::span<const std::byte> bytes) : bytes(bytes) {}
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::span<const std::byte> bytes;
+  std::uint64_t header_bytes = 0;  ///< header, metadata and tensor table
+
+ private:
+  void* mapped_ = nullptr;
+};
+
+}  // namespace yamata::gguf
