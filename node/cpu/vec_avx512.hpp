@@ -43,8 +43,9 @@ inline F32x16 spread4(const float* p) {
 }
 inline F32x16 load_f16(const std::uint16_t* p) { return {join_floats(widen_halves(p), widen_halves(p + 8))}; }
 inline F32x16 load_bf16(const std::uint16_t* p) {
-  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  // Sign extension does as well, the upper bits being shifted out; SIMDe has no zero extension.
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepi16_epi32(halves), 16))};
 }
 inline F32x16 from_int(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline F32x16 load_i8(const std::int8_t* p) {
