@@ -39,10 +39,6 @@ inline F32x16 spread4(const float* p) {
           _mm256_set_m128(_mm_broadcast_ss(p + 3), _mm_broadcast_ss(p + 2))};
 }
 inline F32x16 load_f16(const std::uint16_t* p) { return {widen_halves(p), widen_halves(p + 8)}; }
-inline __m256 widen_bf16(const std::uint16_t* p) {
-  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
-}
 inline F32x16 load_bf16(const std::uint16_t* p) { return {widen_bf16(p), widen_bf16(p + 8)}; }
 inline F32x16 from_int(I32x16 a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 inline F32x16 load_i8(const std::int8_t* p) {

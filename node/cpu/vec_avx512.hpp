@@ -42,14 +42,12 @@ inline F32x16 spread4(const float* p) {
   return {_mm512_permutexvar_ps(lane_of, _mm512_castps128_ps512(_mm_loadu_ps(p)))};
 }
 inline F32x16 load_f16(const std::uint16_t* p) { return {join_floats(widen_halves(p), widen_halves(p + 8))}; }
-inline F32x16 load_bf16(const std::uint16_t* p) {
-  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  // Sign extension does as well, the upper bits being shifted out; SIMDe has no zero extension.
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepi16_epi32(halves), 16))};
-}
+inline F32x16 load_bf16(const std::uint16_t* p) { return {join_floats(widen_bf16(p), widen_bf16(p + 8))}; }
 inline F32x16 from_int(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline F32x16 load_i8(const std::int8_t* p) {
-  return from_int({_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))});
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {join_floats(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+                      _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))))};
 }
 inline __m256 low_half(F32x16 a) { return _mm512_castps512_ps256(a.v); }
 inline __m256 high_half(F32x16 a) { return _mm512_extractf32x8_ps(a.v, 1); }
