@@ -1,0 +1,76 @@
+// Which instruction sets this machine can run, and which one is used.
+#include <cstdlib>
+#include <string>
+
+#include "node/cpu/tables.hpp"
+#include "node/error.hpp"
+
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
+
+namespace yamata::cpu {
+
+const char* isa_name(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar: return "scalar";
+    case Isa::kAvx2: return "avx2";
+    case Isa::kAvx512: return "avx512";
+    case Isa::kNeon: return "neon";
+    case Isa::kNeonDotprod: return "neon-dotprod";
+  }
+  return "unknown";
+}
+
+bool isa_usable(Isa isa) {
+  if (isa == Isa::kScalar) return true;
+#if defined(__x86_64__)
+  // These builtins also ask whether the operating system keeps the wide registers.
+  if (isa == Isa::kAvx2) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  }
+  if (isa == Isa::kAvx512) {
+    return isa_usable(Isa::kAvx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vnni");
+  }
+#elif defined(__aarch64__)
+  constexpr unsigned long kHasSimd = 1ul << 1, kHasDotprod = 1ul << 20;  // HWCAP_ASIMD, HWCAP_ASIMDDP
+  const unsigned long features = getauxval(AT_HWCAP);
+  if (isa == Isa::kNeon) return (features & kHasSimd) != 0;
+  if (isa == Isa::kNeonDotprod) return (features & kHasSimd) != 0 && (features & kHasDotprod) != 0;
+#endif
+  return false;
+}
+
+Isa choose_isa() {
+  constexpr Isa kBestFirst[] = {Isa::kAvx512, Isa::kAvx2, Isa::kNeonDotprod, Isa::kNeon, Isa::kScalar};
+  const char* wanted = std::getenv("YAMATA_ISA");
+  const std::string name = wanted ? wanted : "";
+  bool known = false;
+  for (const Isa isa : kBestFirst) {
+    const std::string group = isa == Isa::kNeonDotprod ? "neon" : isa_name(isa);
+    if (!name.empty() && group != name) continue;
+    known = true;
+    if (isa_usable(isa)) return isa;
+  }
+  if (!known) {
+    throw UsageError("YAMATA_ISA: '" + name + "' is not an instruction set; use scalar, avx2, avx512 or neon");
+  }
+  throw UsageError("YAMATA_ISA: this machine cannot run the kernels of '" + name + "'; unset it to use the best it can");
+}
+
+const KernelTable& kernels(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx2) return table_avx2;
+  if (isa == Isa::kAvx512) return table_avx512;
+#elif defined(__aarch64__)
+  if (isa == Isa::kNeon) return table_neon;
+  if (isa == Isa::kNeonDotprod) return table_neon_dotprod;
+#endif
+  if (isa == Isa::kScalar) return table_scalar;
+  throw UsageError(std::string("the kernels of '") + isa_name(isa) +
+                   "' are not in this program, which was built for another processor; choose another instruction set");
+}
+
+}  // namespace yamata::cpu

@@ -1,0 +1,196 @@
+#pragma once
+// Quantization, normalization, activation and attention over the vector layer included before this.
+#include <cstddef>
+#include <cstdint>
+
+#include "node/cpu/kernels.hpp"
+
+namespace yamata::cpu {
+namespace {
+
+constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number, ties to even
+
+/// The first `n` of 16 floats, the others `fill`.
+inline F32x16 load_part(const float* p, std::int64_t n, float fill) {
+  float values[16];
+  for (int i = 0; i < 16; ++i) values[i] = i < n ? p[i] : fill;
+  return load(values);
+}
+
+inline void store_part(float* p, std::int64_t n, F32x16 a) {
+  float values[16];
+  store(values, a);
+  __builtin_memcpy(p, values, static_cast<std::size_t>(n) * sizeof(float));
+}
+
+/// e to the power x within 2 ulp; 0 below -104, infinity above 89.
+inline F32x16 exp(F32x16 x) {
+  x = max(min(x, set1(89.0f)), set1(-104.0f));
+  const F32x16 n = sub(fma(x, set1(1.44269504f), set1(kRound)), set1(kRound));
+  F32x16 r = fma(n, set1(-0.693359375f), x);   // ln 2 in two parts, the first of 10 bits: n times it is exact
+  r = fma(n, set1(2.12194440e-4f), r);
+  F32x16 p = set1(1.0f / 5040);
+  p = fma(p, r, set1(1.0f / 720));
+  p = fma(p, r, set1(1.0f / 120));
+  p = fma(p, r, set1(1.0f / 24));
+  p = fma(p, r, set1(1.0f / 6));
+  p = fma(p, r, set1(0.5f));
+  p = fma(p, r, set1(1.0f));
+  p = fma(p, r, set1(1.0f));
+  const I32x16 whole = to_int(n), half = halve(whole);  // two factors, since 2^n itself may not be a normal float
+  return mul(mul(p, pow2(half)), pow2(sub(whole, half)));
+}
+
+inline float exp_one(float x) {
+  float values[16];
+  store(values, exp(set1(x)));
+  return values[0];
+}
+
+/// 64 elements, the first `n` of them from x. A group whose scale would not be a normal float becomes zeros.
+inline void quantize64(const float* x, std::int64_t n, std::int8_t* values, float* scales, float* sums) {
+  for (int group = 0; group < 2; ++group) {
+    F32x16 part[2];
+    for (int i = 0; i < 2; ++i) {
+      const std::int64_t begin = 32 * group + 16 * i;
+      part[i] = n - begin >= 16 ? load(x + begin) : load_part(x + begin, n - begin, 0.0f);
+    }
+    float scale = reduce_max(max(abs(part[0]), abs(part[1]))) / 127.0f;
+    if (scale < 1.17549435e-38f) scale = 0.0f;
+    const float inverse = scale == 0.0f ? 0.0f : 1.0f / scale;
+    for (int i = 0; i < 2; ++i) {
+      const F32x16 rounded = sub(add(mul(part[i], set1(inverse)), set1(kRound)), set1(kRound));
+      store_i8(values + 32 * group + 16 * i, to_int(rounded));
+    }
+    scales[group] = scale;
+  }
+  std::int8_t ones[32];
+  __builtin_memset(ones, 1, sizeof ones);
+  UnsignedOperand operand;
+  prepare(combine(load32(ones), load32(ones)), operand);
+  store(sums, mul(spread2(scales), from_int(dot(operand, load64(values)))));
+}
+
+void quantize(const float* x, std::int64_t begin, std::int64_t end, const QuantizedRows& out, std::int64_t row) {
+  for (std::int64_t i = begin; i < end; i += 64) {
+    const std::int64_t at = row * out.padded + i;
+    quantize64(x + i, end - i, out.values + at, out.scales + at / 32, out.sums + at / 4);
+  }
+}
+
+void rms_norm(const float* x, const float* weight, float eps, std::int64_t n, float* y) {
+  const std::int64_t whole = n / 16 * 16, rest = n - whole;
+  F32x16 squares = set1(0.0f);
+  for (std::int64_t i = 0; i < whole; i += 16) squares = fma(load(x + i), load(x + i), squares);
+  if (rest > 0) {
+    const F32x16 tail = load_part(x + whole, rest, 0.0f);
+    squares = fma(tail, tail, squares);
+  }
+  const F32x16 inverse = set1(1.0f / __builtin_sqrtf(reduce_add(squares) / static_cast<float>(n) + eps));
+  for (std::int64_t i = 0; i < whole; i += 16) store(y + i, mul(mul(load(x + i), inverse), load(weight + i)));
+  if (rest > 0) {
+    const F32x16 tail = mul(load_part(x + whole, rest, 0.0f), inverse);
+    store_part(y + whole, rest, mul(tail, load_part(weight + whole, rest, 0.0f)));
+  }
+}
+
+inline F32x16 silu(F32x16 gate) { return div(gate, add(set1(1.0f), exp(sub(set1(0.0f), gate)))); }
+
+void silu_mul(const float* gate, const float* up, std::int64_t n, float* y) {
+  const std::int64_t whole = n / 16 * 16, rest = n - whole;
+  for (std::int64_t i = 0; i < whole; i += 16) store(y + i, mul(silu(load(gate + i)), load(up + i)));
+  if (rest > 0) {
+    const F32x16 tail = silu(load_part(gate + whole, rest, 0.0f));
+    store_part(y + whole, rest, mul(tail, load_part(up + whole, rest, 0.0f)));
+  }
+}
+
+struct HalfCells {
+  using Element = std::uint16_t;
+  static F32x16 widen(const Element* p) { return load_f16(p); }
+};
+struct FloatCells {
+  using Element = float;
+  static F32x16 widen(const Element* p) { return load(p); }
+};
+
+/// What attention over some cells gives: the largest score, the sum of exp(score - m) and the weighted values.
+struct Partial { float m, l; };
+
+/// o[d..d+16*kVectors) = sum of p times v over the chunk's cells, in their order.
+template <class Cells, int kVectors>
+inline void weigh_values(const AttentionArgs& a, std::int64_t begin, std::int64_t count, const float* p,
+                         std::int64_t d, float* o) {
+  const auto* v = static_cast<const typename Cells::Element*>(a.v) + d;
+  F32x16 sum[kVectors];
+  for (auto& part : sum) part = set1(0.0f);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto* cell = v + a.cells[begin + i] * a.head_dim;
+    const F32x16 weight = set1(p[i]);
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) sum[j] = fma(weight, Cells::widen(cell + 16 * j), sum[j]);
+  }
+  for (int j = 0; j < kVectors; ++j) store(o + d + 16 * j, sum[j]);
+}
+
+/// One chunk of cells for one head; writes the weighted values to o.
+template <class Cells>
+inline Partial attend_chunk(const AttentionArgs& a, const float* q, std::int64_t begin, std::int64_t count, float* o) {
+  const auto* k = static_cast<const typename Cells::Element*>(a.k);
+  alignas(64) float p[kAttentionChunk];
+  float m = -__builtin_inff();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto* cell = k + a.cells[begin + i] * a.head_dim;
+    F32x16 sum = set1(0.0f);
+    for (std::int64_t d = 0; d < a.head_dim; d += 16) sum = fma(load(q + d), Cells::widen(cell + d), sum);
+    p[i] = reduce_add(sum) * a.scale;
+    m = p[i] > m ? p[i] : m;
+  }
+  const std::int64_t padded = (count + 15) / 16 * 16;
+  for (std::int64_t i = count; i < padded; ++i) p[i] = -__builtin_inff();
+  F32x16 total = set1(0.0f);
+  for (std::int64_t i = 0; i < padded; i += 16) {
+    const F32x16 weight = exp(sub(load(p + i), set1(m)));
+    store(p + i, weight);
+    total = add(total, weight);
+  }
+  std::int64_t d = 0;
+  for (; d + 64 <= a.head_dim; d += 64) weigh_values<Cells, 4>(a, begin, count, p, d, o);
+  for (; d < a.head_dim; d += 16) weigh_values<Cells, 1>(a, begin, count, p, d, o);
+  return {m, reduce_add(total)};
+}
+
+template <class Cells>
+inline void attend_head(const AttentionArgs& a, const float* q, float* out) {
+  constexpr std::int64_t kMaxHeadDim = 512;
+  alignas(64) float o[kMaxHeadDim];
+  Partial all{-__builtin_inff(), 0.0f};
+  for (std::int64_t begin = 0; begin < a.cell_count; begin += kAttentionChunk) {
+    const std::int64_t left = a.cell_count - begin, count = left < kAttentionChunk ? left : kAttentionChunk;
+    if (begin == 0) {
+      all = attend_chunk<Cells>(a, q, begin, count, out);
+      continue;
+    }
+    const Partial next = attend_chunk<Cells>(a, q, begin, count, o);
+    const float m = next.m > all.m ? next.m : all.m;
+    const float keep = exp_one(all.m - m), take = exp_one(next.m - m);
+    all = {m, all.l * keep + next.l * take};
+    for (std::int64_t d = 0; d < a.head_dim; d += 16) {
+      store(out + d, fma(load(o + d), set1(take), mul(load(out + d), set1(keep))));
+    }
+  }
+  for (std::int64_t d = 0; d < a.head_dim; d += 16) {
+    store(out + d, a.cell_count == 0 ? set1(0.0f) : div(load(out + d), set1(all.l)));
+  }
+}
+
+void attention(const AttentionArgs& a) {
+  for (std::int64_t head = 0; head < a.heads; ++head) {
+    const float* q = a.q + head * a.head_dim;
+    float* out = a.out + head * a.head_dim;
+    a.f16 ? attend_head<HalfCells>(a, q, out) : attend_head<FloatCells>(a, q, out);
+  }
+}
+
+}  // namespace
+}  // namespace yamata::cpu

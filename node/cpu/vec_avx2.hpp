@@ -1,0 +1,81 @@
+#pragma once
+// The vector layer for AVX2 with FMA and F16C; vec_scalar.hpp says what each function means.
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "node/cpu/vec_x86_bytes.hpp"
+
+namespace yamata::cpu {
+namespace {
+
+struct F32x16 { __m256 lo, hi; };
+struct I32x16 { __m256i lo, hi; };
+struct I8x64 { __m256i lo, hi; };
+struct SignedOperand { I8x64 w, magnitude; };
+struct UnsignedOperand { I8x64 w; };
+
+constexpr int kTileColumns = 4;
+
+inline F32x16 set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+inline F32x16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline void store(float* p, F32x16 a) { _mm256_storeu_ps(p, a.lo), _mm256_storeu_ps(p + 8, a.hi); }
+inline F32x16 add(F32x16 a, F32x16 b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+inline F32x16 sub(F32x16 a, F32x16 b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
+inline F32x16 mul(F32x16 a, F32x16 b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+inline F32x16 div(F32x16 a, F32x16 b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+inline F32x16 max(F32x16 a, F32x16 b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+inline F32x16 min(F32x16 a, F32x16 b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+inline F32x16 abs(F32x16 a) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
+}
+inline F32x16 spread2(const float* p) { return {_mm256_broadcast_ss(p), _mm256_broadcast_ss(p + 1)}; }
+inline F32x16 spread4(const float* p) {
+  return {_mm256_set_m128(_mm_broadcast_ss(p + 1), _mm_broadcast_ss(p)),
+          _mm256_set_m128(_mm_broadcast_ss(p + 3), _mm_broadcast_ss(p + 2))};
+}
+inline F32x16 load_f16(const std::uint16_t* p) { return {widen_halves(p), widen_halves(p + 8)}; }
+inline F32x16 load_bf16(const std::uint16_t* p) { return {widen_bf16(p), widen_bf16(p + 8)}; }
+inline F32x16 from_int(I32x16 a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+inline F32x16 load_i8(const std::int8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return from_int({_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))});
+}
+inline float reduce_add(F32x16 a) { return reduce_add8(_mm256_add_ps(a.lo, a.hi)); }
+inline float reduce_max(F32x16 a) { return reduce_max8(_mm256_max_ps(a.lo, a.hi)); }
+inline I32x16 to_int(F32x16 a) { return {_mm256_cvttps_epi32(a.lo), _mm256_cvttps_epi32(a.hi)}; }
+inline I32x16 halve(I32x16 a) { return {_mm256_srai_epi32(a.lo, 1), _mm256_srai_epi32(a.hi, 1)}; }
+inline I32x16 sub(I32x16 a, I32x16 b) { return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)}; }
+inline __m256 pow2_8(__m256i a) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(a, _mm256_set1_epi32(127)), 23));
+}
+inline F32x16 pow2(I32x16 a) { return {pow2_8(a.lo), pow2_8(a.hi)}; }
+inline void store_i8(std::int8_t* p, I32x16 a) {
+  const __m256i shorts = _mm256_permute4x64_epi64(_mm256_packs_epi32(a.lo, a.hi), 0xd8);
+  const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(shorts), _mm256_extracti128_si256(shorts, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
+
+inline I8x64 combine(I8x32 a, I8x32 b) { return {a.v, b.v}; }
+inline I8x64 load64(const std::int8_t* p) { return {load32(p).v, load32(p + 32).v}; }
+inline void prepare(I8x64 w, SignedOperand& out) {
+  out.w = w;
+  out.magnitude = {_mm256_abs_epi8(w.lo), _mm256_abs_epi8(w.hi)};
+}
+inline void prepare(I8x64 w, UnsignedOperand& out) { out.w = w; }
+
+/// Sums of 4 products of unsigned and signed bytes. A pair is at most 2 * 128 * 127 < 2^15: it never saturates.
+inline __m256i dot32(__m256i w, __m256i x) {
+  return _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1));
+}
+inline I32x16 dot(const SignedOperand& w, I8x64 x) {
+  return {dot32(w.magnitude.lo, _mm256_sign_epi8(x.lo, w.w.lo)), dot32(w.magnitude.hi, _mm256_sign_epi8(x.hi, w.w.hi))};
+}
+inline I32x16 dot(const UnsignedOperand& w, I8x64 x) { return {dot32(w.w.lo, x.lo), dot32(w.w.hi, x.hi)}; }
+
+}  // namespace
+}  // namespace yamata::cpu

@@ -1,0 +1,162 @@
+#pragma once
+// The vector layer in plain C++: the reference every other instruction set must equal bit for bit.
+// Each vec_*.hpp defines the same types and functions; see here for what they mean.
+#include <cstdint>
+
+#include "node/cpu/half.hpp"
+
+namespace yamata::cpu {
+namespace {
+
+struct F32x16 { float lane[16]; };
+struct I32x16 { std::int32_t lane[16]; };
+struct I8x32 { std::uint8_t v[32]; };
+struct I8x64 { std::int8_t v[64]; };
+
+/// Weights ready for dot(): of either sign, or of 0 to 127 only.
+struct SignedOperand { I8x64 w; };
+struct UnsignedOperand { I8x64 w; };
+
+constexpr int kTileColumns = 4;
+
+template <class Op>
+inline F32x16 each(Op op) {
+  F32x16 out;
+  for (int i = 0; i < 16; ++i) out.lane[i] = op(i);
+  return out;
+}
+
+template <class Op>
+inline I8x32 each_byte(Op op) {
+  I8x32 out;
+  for (int i = 0; i < 32; ++i) out.v[i] = static_cast<std::uint8_t>(op(i));
+  return out;
+}
+
+inline F32x16 set1(float x) { return each([=](int) { return x; }); }
+inline F32x16 load(const float* p) { return each([=](int i) { return p[i]; }); }
+inline void store(float* p, const F32x16& a) { __builtin_memcpy(p, a.lane, sizeof a.lane); }
+inline F32x16 add(const F32x16& a, const F32x16& b) { return each([&](int i) { return a.lane[i] + b.lane[i]; }); }
+inline F32x16 sub(const F32x16& a, const F32x16& b) { return each([&](int i) { return a.lane[i] - b.lane[i]; }); }
+inline F32x16 mul(const F32x16& a, const F32x16& b) { return each([&](int i) { return a.lane[i] * b.lane[i]; }); }
+inline F32x16 div(const F32x16& a, const F32x16& b) { return each([&](int i) { return a.lane[i] / b.lane[i]; }); }
+/// a * b + c, rounded once
+inline F32x16 fma(const F32x16& a, const F32x16& b, const F32x16& c) {
+  return each([&](int i) { return __builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]); });
+}
+inline F32x16 max(const F32x16& a, const F32x16& b) {
+  return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
+}
+inline F32x16 min(const F32x16& a, const F32x16& b) {
+  return each([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
+}
+inline F32x16 abs(const F32x16& a) { return each([&](int i) { return __builtin_fabsf(a.lane[i]); }); }
+
+/// p[0] in 8 lanes, p[1] in 8 lanes
+inline F32x16 spread2(const float* p) { return each([=](int i) { return p[i / 8]; }); }
+/// p[0] to p[3] in 4 lanes each
+inline F32x16 spread4(const float* p) { return each([=](int i) { return p[i / 4]; }); }
+inline F32x16 load_f16(const std::uint16_t* p) { return each([=](int i) { return half_to_float(p[i]); }); }
+inline F32x16 load_bf16(const std::uint16_t* p) {
+  return each([=](int i) { return float_of_bits(static_cast<std::uint32_t>(p[i]) << 16); });
+}
+/// 16 signed bytes as floats
+inline F32x16 load_i8(const std::int8_t* p) { return each([=](int i) { return static_cast<float>(p[i]); }); }
+inline float widen_half(std::uint16_t half) { return half_to_float(half); }
+
+/// l[j]+l[j+8], then [j]+[j+4], [j]+[j+2], [0]+[1]
+inline float reduce_add(const F32x16& a) {
+  float s[8];
+  for (int i = 0; i < 8; ++i) s[i] = a.lane[i] + a.lane[i + 8];
+  for (int i = 0; i < 4; ++i) s[i] += s[i + 4];
+  for (int i = 0; i < 2; ++i) s[i] += s[i + 2];
+  return s[0] + s[1];
+}
+inline float reduce_max(const F32x16& a) {
+  float m = a.lane[0];
+  for (int i = 1; i < 16; ++i) m = a.lane[i] > m ? a.lane[i] : m;
+  return m;
+}
+
+inline F32x16 from_int(const I32x16& a) { return each([&](int i) { return static_cast<float>(a.lane[i]); }); }
+/// Floats that are whole numbers already
+inline I32x16 to_int(const F32x16& a) {
+  I32x16 out;
+  for (int i = 0; i < 16; ++i) out.lane[i] = static_cast<std::int32_t>(a.lane[i]);
+  return out;
+}
+/// a / 2, rounded down
+inline I32x16 halve(const I32x16& a) {
+  I32x16 out;
+  for (int i = 0; i < 16; ++i) out.lane[i] = a.lane[i] >> 1;
+  return out;
+}
+inline I32x16 sub(const I32x16& a, const I32x16& b) {
+  I32x16 out;
+  for (int i = 0; i < 16; ++i) out.lane[i] = a.lane[i] - b.lane[i];
+  return out;
+}
+/// 2 to the power a, for a of -126 to 127
+inline F32x16 pow2(const I32x16& a) {
+  return each([&](int i) { return float_of_bits(static_cast<std::uint32_t>(a.lane[i] + 127) << 23); });
+}
+inline void store_i8(std::int8_t* p, const I32x16& a) {
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(a.lane[i]);
+}
+
+inline I8x32 load32(const void* p) {
+  I8x32 out;
+  __builtin_memcpy(out.v, p, sizeof out.v);
+  return out;
+}
+/// Of 16 bytes the low nibbles, then the high nibbles
+inline I8x32 nibbles(const std::uint8_t* p) {
+  return each_byte([=](int i) { return i < 16 ? p[i] & 15 : p[i - 16] >> 4; });
+}
+template <int kBits>
+inline I8x32 shr(const I8x32& a) {
+  return each_byte([&](int i) { return a.v[i] >> kBits; });
+}
+template <int kBits>
+inline I8x32 shl(const I8x32& a) {
+  return each_byte([&](int i) { return a.v[i] << kBits; });
+}
+inline I8x32 mask(const I8x32& a, int bits) { return each_byte([&](int i) { return a.v[i] & bits; }); }
+inline I8x32 join(const I8x32& a, const I8x32& b) { return each_byte([&](int i) { return a.v[i] | b.v[i]; }); }
+inline I8x32 minus(const I8x32& a, int k) { return each_byte([&](int i) { return a.v[i] - k; }); }
+/// `value` where bit i of the 4 bytes is set, else 0
+inline I8x32 bits32(const std::uint8_t* p, int value) {
+  return each_byte([=](int i) { return p[i / 8] >> (i % 8) & 1 ? value : 0; });
+}
+inline I8x32 lookup(const I8x32& index, const std::int8_t* table) {
+  return each_byte([&](int i) { return table[index.v[i]]; });
+}
+
+inline I8x64 combine(const I8x32& a, const I8x32& b) {
+  I8x64 out;
+  __builtin_memcpy(out.v, a.v, 32);
+  __builtin_memcpy(out.v + 32, b.v, 32);
+  return out;
+}
+inline I8x64 load64(const std::int8_t* p) {
+  I8x64 out;
+  __builtin_memcpy(out.v, p, 64);
+  return out;
+}
+inline void prepare(const I8x64& w, SignedOperand& out) { out.w = w; }
+inline void prepare(const I8x64& w, UnsignedOperand& out) { out.w = w; }
+
+/// Lane j: the sum of the products 4j to 4j+3. x is of -127 to 127.
+inline I32x16 dot_bytes(const I8x64& w, const I8x64& x) {
+  I32x16 out;
+  for (int j = 0; j < 16; ++j) {
+    out.lane[j] = 0;
+    for (int i = 4 * j; i < 4 * j + 4; ++i) out.lane[j] += w.v[i] * x.v[i];
+  }
+  return out;
+}
+inline I32x16 dot(const SignedOperand& w, const I8x64& x) { return dot_bytes(w.w, x); }
+inline I32x16 dot(const UnsignedOperand& w, const I8x64& x) { return dot_bytes(w.w, x); }
+
+}  // namespace
+}  // namespace yamata::cpu

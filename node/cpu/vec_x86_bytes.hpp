@@ -1,0 +1,60 @@
+#pragma once
+// 32 bytes in one AVX2 register: the part of the vector layer that AVX2 and AVX-512 share.
+#include <cstdint>
+
+namespace yamata::cpu {
+namespace {
+
+struct I8x32 { __m256i v; };
+
+inline I8x32 load32(const void* p) { return {_mm256_loadu_si256(static_cast<const __m256i*>(p))}; }
+inline I8x32 mask(I8x32 a, int bits) { return {_mm256_and_si256(a.v, _mm256_set1_epi8(static_cast<char>(bits)))}; }
+template <int kBits>
+inline I8x32 shr(I8x32 a) {
+  return mask({_mm256_srli_epi16(a.v, kBits)}, 255 >> kBits);
+}
+template <int kBits>
+inline I8x32 shl(I8x32 a) {
+  return mask({_mm256_slli_epi16(a.v, kBits)}, 255 << kBits & 255);
+}
+inline I8x32 nibbles(const std::uint8_t* p) {
+  const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return mask({_mm256_inserti128_si256(_mm256_castsi128_si256(low), _mm_srli_epi16(low, 4), 1)}, 15);
+}
+inline I8x32 join(I8x32 a, I8x32 b) { return {_mm256_or_si256(a.v, b.v)}; }
+inline I8x32 minus(I8x32 a, int k) { return {_mm256_sub_epi8(a.v, _mm256_set1_epi8(static_cast<char>(k)))}; }
+inline I8x32 bits32(const std::uint8_t* p, int value) {
+  std::int32_t bits;
+  __builtin_memcpy(&bits, p, sizeof bits);
+  const __m256i byte_of = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+  const __m256i bit_of = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201ull));
+  const __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(bits), byte_of);
+  return mask({_mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit_of), bit_of)}, value);
+}
+inline I8x32 lookup(I8x32 index, const std::int8_t* table) {
+  const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), index.v)};
+}
+
+/// Reduces the 8 sums l[j]+l[j+8] in the order of kernels.hpp.
+inline float reduce_add8(__m256 a) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+inline float reduce_max8(__m256 a) {
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+inline __m256 widen_halves(const std::uint16_t* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline __m256 widen_bf16(const std::uint16_t* p) {
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+inline float widen_half(std::uint16_t half) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(half))); }
+
+}  // namespace
+}  // namespace yamata::cpu
