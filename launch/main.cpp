@@ -1,0 +1,117 @@
+// yamata: from the command line to an exit code.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "launch/job.hpp"
+#include "mpi/local_transport.hpp"
+#include "mpi/mpi_session.hpp"
+#include "mpi/mpi_transport.hpp"
+#include "mpi/worker.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+/// The processes of this job: those of MPI, or this one alone.
+struct World {
+  std::unique_ptr<MpiSession> session;
+  std::unique_ptr<LocalNetwork> network;
+  std::unique_ptr<Transport> transport;
+  std::string host;
+  int local_rank = 0, local_size = 1;
+};
+
+World make_world() {
+  World world;
+  if (launched_by_mpi()) {
+    world.session = std::make_unique<MpiSession>();
+    world.transport = std::make_unique<MpiTransport>();
+    world.host = world.session->host();
+    world.local_rank = world.session->local_rank();
+    world.local_size = world.session->local_size();
+    return world;
+  }
+  char name[256] = "localhost";
+  gethostname(name, sizeof(name) - 1);
+  world.host = name;
+  world.network = std::make_unique<LocalNetwork>(1);
+  world.transport = std::make_unique<LocalTransport>(*world.network, 0);
+  return world;
+}
+
+void run_head(const CommandLine& line, World& world) {
+  const Options& options = line.options;
+  if (!line.text.empty()) {
+    fmt::print("{}", line.text);
+  } else if (options.command == "tokenize") {
+    tokenize_command(options);
+  } else if (options.command == "inspect") {
+    inspect_command(options, world.transport->size());
+  } else {
+    Job job(options, *world.transport, world.host, world.local_rank, world.local_size);
+    options.command == "run" ? run_command(job) : perplexity_command(job);
+  }
+}
+
+/// Tells the other ranks to end; harmless where they have been told already.
+void dismiss(World& world, int code) {
+  Transport& transport = *world.transport;
+  for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kStop, wire::encode_stop(code));
+  while (transport.pending_sends() > 0) transport.receive();
+}
+
+int head_main(int argc, char** argv, World& world) {
+  int code = 0;
+  try {
+    run_head(parse_command_line(argc, argv), world);
+  } catch (const Interrupted&) {
+    code = static_cast<int>(ExitCode::kInterrupted);
+  } catch (const Error& e) {
+    fmt::print(stderr, "yamata: {}\n", e.what());
+    code = static_cast<int>(e.code());
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "yamata: out of memory on rank 0 ({}); lower -c or use more ranks\n", world.host);
+    code = static_cast<int>(ExitCode::kModel);
+  }
+  // A silent rank will not hear a polite request.
+  if (code == static_cast<int>(ExitCode::kCluster)) world.transport->abort(code);
+  dismiss(world, code);
+  return code;
+}
+
+int worker_main(int argc, char** argv, World& world) {
+  WorkerSetup setup;
+  setup.host = world.host;
+  CommandLine line;
+  std::unique_ptr<Job> job;
+  setup.open = [&] {
+    line = parse_command_line(argc, argv);
+    if (!line.text.empty()) return wire::Hello{};
+    job = std::make_unique<Job>(line.options, *world.transport, world.host, world.local_rank, world.local_size);
+    return job->open();
+  };
+  setup.file = [&]() -> const gguf::File& { return job->file(); };
+  setup.unit = [&]() -> ComputeUnit& { return job->unit(); };
+  try {
+    setup.timeout = parse_command_line(argc, argv).options.timeout;
+  } catch (const Error&) {  // told to the head by open
+  }
+  return run_worker(*world.transport, setup);
+}
+
+}  // namespace
+}  // namespace yamata
+
+int main(int argc, char** argv) {
+  using namespace yamata;
+  catch_interrupts();
+  try {
+    World world = make_world();
+    return world.transport->rank() == 0 ? head_main(argc, argv, world) : worker_main(argc, argv, world);
+  } catch (const Error& e) {
+    fmt::print(stderr, "yamata: {}\n", e.what());
+    return static_cast<int>(e.code());
+  }
+}

@@ -1,0 +1,13 @@
+#pragma once
+// Result files that are either whole or not there.
+#include <string>
+
+namespace yamata {
+
+/// Writes `text` beside `path` and renames it into place, so that an older file is never left half overwritten.
+/// Throws ModelError naming the file and the cause (a full disk, a missing folder).
+void write_file(const std::string& path, const std::string& text);
+/// The bytes of a file, or of standard input for "-". Throws UsageError where it cannot be read.
+std::string read_text(const std::string& path);
+
+}  // namespace yamata

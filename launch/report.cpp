@@ -1,0 +1,108 @@
+#include "launch/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace yamata {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Speed {
+  double prefill_tokens_per_s = 0, decode_tokens_per_s = 0, ttft_s = 0, itl_mean_s = 0, itl_p50_s = 0, itl_p99_s = 0;
+};
+
+double quantile(const std::vector<double>& sorted, double q) {
+  if (sorted.empty()) return 0;
+  return sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5)];
+}
+
+/// The paper's definitions: decode speed leaves out prefill and the token sampled from it; TTFT is the time to the token after.
+Speed speed(const RunResult& r) {
+  Speed s;
+  if (r.prefill_s > 0) s.prefill_tokens_per_s = r.prompt_tokens / r.prefill_s;
+  const auto& t = r.token_times_s;
+  if (t.size() < 2) return s;
+  s.ttft_s = t[1];
+  s.decode_tokens_per_s = static_cast<double>(t.size() - 1) / t.back();
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < t.size(); ++i) gaps.push_back(t[i] - t[i - 1]);
+  s.itl_mean_s = t.back() / static_cast<double>(gaps.size());
+  std::sort(gaps.begin(), gaps.end());
+  s.itl_p50_s = quantile(gaps, 0.5);
+  s.itl_p99_s = quantile(gaps, 0.99);
+  return s;
+}
+
+Json figures(const RunResult& r) {
+  const Speed s = speed(r);
+  const std::size_t n = r.token_ids.size();
+  Json j;
+  j["strategy"] = r.strategy;
+  j["ranks"] = r.per_rank.size();
+  j["prompt_tokens"] = r.prompt_tokens;
+  j["generated_tokens"] = n;
+  j["prefill_tokens_per_s"] = s.prefill_tokens_per_s;
+  j["decode_tokens_per_s"] = s.decode_tokens_per_s;
+  j["ttft_s"] = s.ttft_s;
+  j["itl_mean_s"] = s.itl_mean_s;
+  j["itl_p50_s"] = s.itl_p50_s;
+  j["itl_p99_s"] = s.itl_p99_s;
+  j["drafted"] = 0;
+  j["accepted"] = 0;
+  j["acceptance_rate"] = 0.0;
+  j["target_evaluations"] = r.target_evaluations;
+  j["tokens_per_target_run"] = r.target_evaluations ? static_cast<double>(n) / static_cast<double>(r.target_evaluations) : 0.0;
+  j["runs_started"] = r.runs_started;
+  j["runs_cancelled"] = 0;
+  j["tokens_skipped_by_cancellation"] = 0;
+  return j;
+}
+
+std::string layers_text(const wire::Report& r) { return fmt::format("{}-{}", r.layers.begin, r.layers.end - 1); }
+
+}  // namespace
+
+std::string to_json(const RunResult& r) {
+  Json j = figures(r);
+  j["token_ids"] = r.token_ids;
+  j["text"] = r.text;
+  if (r.with_checksum) j["logits_checksum"] = fmt::format("{:016x}", r.logits_checksum);
+  Json ranks = Json::array();
+  for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
+    const wire::Report& p = r.per_rank[i];
+    ranks.push_back({{"rank", i}, {"host", p.host}, {"role", p.role}, {"layers", layers_text(p)}, {"isa", p.isa}, {"device", p.device},
+                     {"busy_s", p.busy_s}, {"wait_s", p.wait_s}, {"bytes_sent", p.bytes_sent}, {"rss_bytes", p.rss_bytes}});
+  }
+  j["per_rank"] = std::move(ranks);
+  // Text may hold bytes that are no UTF-8: replaced here, kept on stdout.
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string to_csv(const RunResult& r) {
+  std::string header, row;
+  const Json figure = figures(r);
+  for (const auto& [key, value] : figure.items()) {
+    header += (header.empty() ? "" : ",") + key;
+    row += (row.empty() ? "" : ",") + (value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return header + "\n" + row + "\n";
+}
+
+std::string to_table(const RunResult& r) {
+  const Speed s = speed(r);
+  std::string out = fmt::format("\n{} tokens of prompt at {:.1f} tokens/s, {} generated at {:.1f} tokens/s ({}), first after {:.1f} ms\n", r.prompt_tokens,
+                                s.prefill_tokens_per_s, r.token_ids.size(), s.decode_tokens_per_s, r.strategy, 1e3 * s.ttft_s);
+  out += fmt::format("{:>4}  {:<20} {:<6} {:<8} {:<8} {:>8} {:>8} {:>10} {:>9}\n", "rank", "host", "role", "layers", "isa", "busy s", "wait s", "sent KiB",
+                     "own MiB");
+  for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
+    const wire::Report& p = r.per_rank[i];
+    out += fmt::format("{:>4}  {:<20} {:<6} {:<8} {:<8} {:>8.2f} {:>8.2f} {:>10.1f} {:>9.1f}\n", i, p.host, p.role, layers_text(p), p.isa, p.busy_s,
+                       p.wait_s, static_cast<double>(p.bytes_sent) / 1024.0, static_cast<double>(p.rss_bytes) / 1048576.0);
+  }
+  return out;
+}
+
+}  // namespace yamata
