@@ -43,27 +43,43 @@ inline F32x16 spread4(const float* p) {
 }
 inline F32x16 load_f16(const std::uint16_t* p) { return {join_floats(widen_halves(p), widen_halves(p + 8))}; }
 inline F32x16 load_bf16(const std::uint16_t* p) { return {join_floats(widen_bf16(p), widen_bf16(p + 8))}; }
+inline __m256i low_half(__m512i a) { return _mm512_castsi512_si256(a); }
+inline __m256i high_half(__m512i a) { return _mm512_extracti64x4_epi64(a, 1); }
+inline __m256 low_half(F32x16 a) { return _mm512_castps512_ps256(a.v); }
+inline __m256 high_half(F32x16 a) { return _mm256_castsi256_ps(high_half(_mm512_castps_si512(a.v))); }
+inline __m512i join_ints(__m256i lo, __m256i hi) { return _mm512_inserti64x4(_mm512_castsi256_si512(lo), hi, 1); }
+#ifdef YAMATA_SIMDE  // which lacks these in 512 bits
+inline F32x16 from_int(I32x16 a) {
+  return {join_floats(_mm256_cvtepi32_ps(low_half(a.v)), _mm256_cvtepi32_ps(high_half(a.v)))};
+}
+inline I32x16 to_int(F32x16 a) { return {join_ints(_mm256_cvttps_epi32(low_half(a)), _mm256_cvttps_epi32(high_half(a)))}; }
+inline I32x16 halve(I32x16 a) { return {join_ints(_mm256_srai_epi32(low_half(a.v), 1), _mm256_srai_epi32(high_half(a.v), 1))}; }
+inline void store_i8(std::int8_t* p, I32x16 a) {
+  std::int32_t lanes[16];
+  __builtin_memcpy(lanes, &a.v, sizeof lanes);
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(lanes[i]);
+}
+#else
 inline F32x16 from_int(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+inline I32x16 to_int(F32x16 a) { return {_mm512_cvttps_epi32(a.v)}; }
+inline I32x16 halve(I32x16 a) { return {_mm512_srai_epi32(a.v, 1)}; }
+inline void store_i8(std::int8_t* p, I32x16 a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
+}
+#endif
 inline F32x16 load_i8(const std::int8_t* p) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {join_floats(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
                       _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))))};
 }
-inline __m256 low_half(F32x16 a) { return _mm512_castps512_ps256(a.v); }
-inline __m256 high_half(F32x16 a) { return _mm512_extractf32x8_ps(a.v, 1); }
 inline float reduce_add(F32x16 a) { return reduce_add8(_mm256_add_ps(low_half(a), high_half(a))); }
 inline float reduce_max(F32x16 a) { return reduce_max8(_mm256_max_ps(low_half(a), high_half(a))); }
-inline I32x16 to_int(F32x16 a) { return {_mm512_cvttps_epi32(a.v)}; }
-inline I32x16 halve(I32x16 a) { return {_mm512_srai_epi32(a.v, 1)}; }
 inline I32x16 sub(I32x16 a, I32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 inline F32x16 pow2(I32x16 a) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(a.v, _mm512_set1_epi32(127)), 23))};
 }
-inline void store_i8(std::int8_t* p, I32x16 a) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
-}
 
-inline I8x64 combine(I8x32 a, I8x32 b) { return {_mm512_inserti64x4(_mm512_castsi256_si512(a.v), b.v, 1)}; }
+inline I8x64 combine(I8x32 a, I8x32 b) { return {join_ints(a.v, b.v)}; }
 inline I8x64 load64(const std::int8_t* p) { return {_mm512_loadu_si512(p)}; }
 inline void prepare(I8x64 w, SignedOperand& out) {
   out.magnitude = _mm512_abs_epi8(w.v);
