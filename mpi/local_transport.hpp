@@ -33,7 +33,7 @@ class LocalTransport final : public Transport {
   std::size_t pending_sends() const override { return 0; }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
   /// Ends the whole process.
-  [[noreturn]] void abort(int code) override;
+  void abort(int code) override;
 
  private:
   LocalNetwork& network_;

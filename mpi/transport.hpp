@@ -39,8 +39,8 @@ class Transport {
   /// Sends that have not left yet.
   virtual std::size_t pending_sends() const = 0;
   virtual std::uint64_t bytes_sent() const = 0;
-  /// Ends every rank of the job with `code`, at once.
-  [[noreturn]] virtual void abort(int code) = 0;
+  /// Ends every rank of the job with `code`, at once; does not return.
+  virtual void abort(int code) = 0;
 };
 
 }  // namespace yamata

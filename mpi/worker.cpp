@@ -139,6 +139,7 @@ int run_worker(Transport& transport, const WorkerSetup& setup) {
   } catch (const Error& e) {
     fmt::print(stderr, "yamata: rank {} ({}): {}\n", transport.rank(), setup.host, e.what());
     transport.abort(static_cast<int>(e.code()));
+    return static_cast<int>(e.code());
   }
 }
 
