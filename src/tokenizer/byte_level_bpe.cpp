@@ -1,0 +1,189 @@
+#include "src/tokenizer/byte_level_bpe.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <queue>
+
+#include "node/error.hpp"
+#include "src/tokenizer/utf8.hpp"
+
+namespace yamata {
+
+namespace {
+
+/// The printable character GPT-2 writes for a byte: itself where it is printable Latin-1, else one of U+0100 and after in turn.
+std::array<std::string, 256> printable_bytes() {
+  std::array<std::string, 256> texts;
+  std::uint32_t next = 0x100;
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+    const std::uint32_t code = printable ? byte : next++;
+    if (code < 0x80) {
+      texts[byte] = {static_cast<char>(code)};
+    } else {
+      texts[byte] = {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
+    }
+  }
+  return texts;
+}
+
+/// A unit in a list linked by index.
+struct Symbol {
+  std::uint32_t unit;
+  std::int64_t previous, next;  // -1: none
+  bool gone = false;            // merged into the one before
+};
+
+/// A possible merge, outdated once one of the two units has changed.
+struct Merge {
+  std::uint32_t rank, result;
+  std::int64_t left, right;
+  std::uint32_t left_unit, right_unit;
+  bool operator<(const Merge& other) const { return rank > other.rank || (rank == other.rank && left > other.left); }
+};
+
+}  // namespace
+
+ByteLevelBpe::ByteLevelBpe(const gguf::File& file, const std::string& pre) : byte_texts_(printable_bytes()) {
+  const std::string name = pre.empty() ? file.string("tokenizer.ggml.pre").value_or("default") : pre;
+  pre_tokenizer_ = PreTokenizer::find(name);
+  if (!pre_tokenizer_) {
+    throw ModelError(fmt::format("{}: the pre-tokenizer '{}' is not known (known: {}); choose the one the model was trained with by --pre NAME",
+                                 file.name(), name, PreTokenizer::names()));
+  }
+  add_bos_ = pre_tokenizer_->adds_bos();
+  load_common(file);
+  load_units();
+  load_merges(file);
+}
+
+void ByteLevelBpe::load_units() {
+  units_.reserve(texts_.size() + 256);
+  for (std::size_t i = 0; i < texts_.size(); ++i) units_[texts_[i]] = static_cast<Unit>(i);
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    byte_units_[byte] = unit(byte_texts_[byte]);
+    bytes_[byte_texts_[byte]] = static_cast<char>(byte);
+  }
+}
+
+void ByteLevelBpe::load_merges(const gguf::File& file) {
+  const std::vector<std::string>* merges = file.strings("tokenizer.ggml.merges");
+  if (merges == nullptr) {
+    throw ModelError(fmt::format("{}: tokenizer.ggml.merges is missing; use a GGUF file that holds its whole vocabulary", file.name()));
+  }
+  merges_.reserve(merges->size());
+  for (std::size_t rank = 0; rank < merges->size(); ++rank) {
+    const std::string_view line = (*merges)[rank];
+    const std::size_t space = line.find(' ', 1);
+    if (space == std::string_view::npos) {
+      throw ModelError(fmt::format("{}: tokenizer.ggml.merges[{}] is not two texts; convert the model again", file.name(), rank));
+    }
+    const Unit left = unit(line.substr(0, space));
+    const Unit right = unit(line.substr(space + 1));
+    const Unit both = unit(std::string(line.substr(0, space)) + std::string(line.substr(space + 1)));
+    merges_.try_emplace(std::uint64_t{left} << 32 | right, Merged{static_cast<std::uint32_t>(rank), both});
+  }
+}
+
+/// The number of a text; a text met for the first time gets the next one.
+ByteLevelBpe::Unit ByteLevelBpe::unit(std::string_view text) {
+  const auto [at, fresh] = units_.try_emplace(std::string(text), static_cast<Unit>(texts_.size() + steps_.size()));
+  if (fresh) steps_.emplace_back(text);
+  return at->second;
+}
+
+const ByteLevelBpe::Merged* ByteLevelBpe::find_merge(Unit left, Unit right) const {
+  const auto found = merges_.find(std::uint64_t{left} << 32 | right);
+  return found == merges_.end() ? nullptr : &found->second;
+}
+
+void ByteLevelBpe::encode_plain(std::string_view text, bool, std::vector<TokenId>& out) const {
+  for (const std::string_view piece : pre_tokenizer_->split(text)) encode_piece(piece, out);
+}
+
+void ByteLevelBpe::encode_piece(std::string_view piece, std::vector<TokenId>& out) const {
+  if (pre_tokenizer_->whole_pieces()) {
+    std::string text;
+    for (const char c : piece) text += byte_texts_[static_cast<std::uint8_t>(c)];
+    const auto found = units_.find(text);
+    if (found != units_.end() && found->second < texts_.size()) {
+      out.push_back(static_cast<TokenId>(found->second));
+      return;
+    }
+  }
+  std::vector<Symbol> symbols;
+  symbols.reserve(piece.size());
+  for (const char c : piece) {
+    const auto index = static_cast<std::int64_t>(symbols.size());
+    symbols.push_back({byte_units_[static_cast<std::uint8_t>(c)], index - 1, index + 1});
+  }
+  if (!symbols.empty()) symbols.back().next = -1;
+  const auto symbol = [&](std::int64_t i) -> Symbol& { return symbols[static_cast<std::size_t>(i)]; };
+
+  std::priority_queue<Merge> merges;
+  const auto propose = [&](std::int64_t left, std::int64_t right) {
+    if (left < 0 || right < 0) return;
+    const Unit left_unit = symbol(left).unit, right_unit = symbol(right).unit;
+    const Merged* merged = find_merge(left_unit, right_unit);
+    if (merged != nullptr) merges.push({merged->rank, merged->unit, left, right, left_unit, right_unit});
+  };
+  for (std::size_t i = 1; i < symbols.size(); ++i) propose(static_cast<std::int64_t>(i) - 1, static_cast<std::int64_t>(i));
+  while (!merges.empty()) {
+    const Merge merge = merges.top();
+    merges.pop();
+    Symbol& left = symbol(merge.left);
+    Symbol& right = symbol(merge.right);
+    if (left.gone || right.gone || left.unit != merge.left_unit || right.unit != merge.right_unit) continue;
+    left.unit = merge.result;
+    right.gone = true;
+    left.next = right.next;
+    if (left.next >= 0) symbol(left.next).previous = merge.left;
+    propose(left.previous, merge.left);
+    propose(merge.left, left.next);
+  }
+  for (const Symbol& left : symbols) {
+    if (!left.gone) spell(left.unit, out);
+  }
+}
+
+/// The unit's token; a unit that is none gives the tokens of its characters.
+void ByteLevelBpe::spell(Unit unit, std::vector<TokenId>& out) const {
+  if (unit < texts_.size()) {
+    out.push_back(static_cast<TokenId>(unit));
+    return;
+  }
+  const std::string_view text = steps_[unit - texts_.size()];
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = std::max<std::size_t>(1, utf8_length(text, at));
+    const auto found = units_.find(std::string(text.substr(at, length)));
+    if (found != units_.end() && found->second < texts_.size()) {
+      out.push_back(static_cast<TokenId>(found->second));
+    } else if (unknown_ >= 0) {
+      out.push_back(unknown_);
+    }
+    at += length;
+  }
+}
+
+std::string ByteLevelBpe::piece(TokenId id, bool special) const {
+  const std::string& text = this->text(id);
+  const Kind kind = kinds_[static_cast<std::size_t>(id)];
+  if (kind == Kind::kControl || kind == Kind::kUnknown) return special ? text : std::string();
+  if (kind == Kind::kUserDefined) return text;
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = std::max<std::size_t>(1, utf8_length(text, at));
+    const std::string_view character = std::string_view(text).substr(at, length);
+    const auto found = bytes_.find(character);
+    if (found == bytes_.end()) {
+      out += character;
+    } else {
+      out += found->second;
+    }
+    at += length;
+  }
+  return out;
+}
+
+}  // namespace yamata

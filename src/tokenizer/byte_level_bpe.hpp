@@ -1,0 +1,46 @@
+#pragma once
+// Byte-level BPE vocabularies (`tokenizer.ggml.model` = gpt2).
+#include <array>
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+
+#include "src/tokenizer/pre_tokenizer.hpp"
+#include "src/tokenizer/tokenizer.hpp"
+
+namespace yamata {
+
+/// Cuts text by the pre-tokenizer and merges neighbours inside each piece, lowest rank first. Vocabularies write every byte
+/// as a printable character.
+class ByteLevelBpe : public Tokenizer {
+ public:
+  ByteLevelBpe(const gguf::File& file, const std::string& pre);
+  std::string piece(TokenId id, bool special) const override;
+
+ protected:
+  void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out) const override;
+
+ private:
+  /// A text that merges know, by number: tokens have their ids, texts that are only steps on the way the numbers after them.
+  using Unit = std::uint32_t;
+  struct Merged {
+    std::uint32_t rank;
+    Unit unit;
+  };
+  void load_units();
+  void load_merges(const gguf::File& file);
+  Unit unit(std::string_view text);
+  const Merged* find_merge(Unit left, Unit right) const;
+  void encode_piece(std::string_view piece, std::vector<TokenId>& out) const;
+  void spell(Unit unit, std::vector<TokenId>& out) const;
+
+  std::unique_ptr<PreTokenizer> pre_tokenizer_;
+  std::unordered_map<std::string, Unit> units_;       // by text as the vocabulary writes it
+  std::vector<std::string> steps_;                    // texts of the units that are no token
+  std::unordered_map<std::uint64_t, Merged> merges_;  // by left unit * 2^32 + right unit
+  std::array<Unit, 256> byte_units_{};
+  std::array<std::string, 256> byte_texts_;
+  std::unordered_map<std::string_view, char> bytes_;  // the inverse, views into byte_texts_
+};
+
+}  // namespace yamata

@@ -1,0 +1,168 @@
+#include "src/tokenizer/sentencepiece.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <queue>
+
+#include "node/error.hpp"
+#include "src/tokenizer/utf8.hpp"
+
+namespace yamata {
+
+namespace {
+
+constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, which vocabularies write for a space
+
+/// A piece of the text in a list linked by index; merging leaves the right one with no bytes.
+struct Symbol {
+  std::size_t begin, bytes;
+  std::ptrdiff_t previous, next;  // -1: none
+};
+
+/// A possible merge. Outdated once the two symbols together are no longer `bytes` long.
+struct Merge {
+  float score;
+  std::ptrdiff_t left, right;
+  std::size_t bytes;
+  bool operator<(const Merge& other) const { return score < other.score || (score == other.score && left > other.left); }
+};
+
+/// The end of the word that starts at `begin`: before the next space that follows another character.
+std::size_t word_end(std::string_view text, std::size_t begin) {
+  std::size_t at = begin;
+  while (text.substr(at, kSpace.size()) == kSpace) at += kSpace.size();
+  return std::min(text.find(kSpace, at), text.size());
+}
+
+}  // namespace
+
+SentencePiece::SentencePiece(const gguf::File& file) {
+  bos_ = 1, eos_ = 2, unknown_ = 0;  // SentencePiece's own numbers, where the file gives none
+  add_bos_ = true;
+  load_common(file);
+  add_space_prefix_ = file.boolean("tokenizer.ggml.add_space_prefix").value_or(true);
+  const std::vector<double> scores = file.numbers("tokenizer.ggml.scores");
+  if (scores.size() != texts_.size()) {
+    throw ModelError(fmt::format("{}: tokenizer.ggml.scores has {} entries, but the vocabulary has {} tokens; convert the model again",
+                                 file.name(), scores.size(), texts_.size()));
+  }
+  if (std::any_of(scores.begin(), scores.end(), [](double score) { return std::isnan(score); })) {
+    throw ModelError(fmt::format("{}: tokenizer.ggml.scores holds a value that is no number; convert the model again", file.name()));
+  }
+  scores_.assign(scores.begin(), scores.end());
+  ids_.reserve(texts_.size());
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    const std::string_view text = texts_[i];
+    ids_[text] = static_cast<TokenId>(i);
+    longest_bytes_ = std::max(longest_bytes_, text.size());
+    space_inside_ = space_inside_ || (!text.empty() && word_end(text, 0) != text.size());
+  }
+  load_bytes();
+}
+
+void SentencePiece::load_bytes() {
+  for (std::size_t byte = 0; byte < byte_ids_.size(); ++byte) {
+    const auto found = ids_.find(fmt::format("<0x{:02X}>", byte));
+    byte_ids_[byte] = found == ids_.end() ? -1 : found->second;
+  }
+}
+
+void SentencePiece::encode_plain(std::string_view text, bool first, std::vector<TokenId>& out) const {
+  std::string escaped;
+  escaped.reserve(text.size() + text.size() / 2);
+  if (first && add_space_prefix_) escaped += kSpace;
+  for (const char c : text) {
+    if (c == ' ') {
+      escaped += kSpace;
+    } else {
+      escaped += c;
+    }
+  }
+  if (space_inside_) return encode_word(escaped, out);
+  // No token reaches over the start of a word, so words merge independently: the same ids, from much shorter queues.
+  const std::string_view all = escaped;
+  for (std::size_t begin = 0; begin < all.size();) {
+    const std::size_t end = word_end(all, begin);
+    encode_word(all.substr(begin, end - begin), out);
+    begin = end;
+  }
+}
+
+void SentencePiece::encode_word(std::string_view word, std::vector<TokenId>& out) const {
+  std::vector<Symbol> symbols;
+  for (std::size_t at = 0; at < word.size();) {
+    const std::size_t bytes = std::max<std::size_t>(1, utf8_length(word, at));
+    const auto index = static_cast<std::ptrdiff_t>(symbols.size());
+    symbols.push_back({at, bytes, index - 1, index + 1});
+    at += bytes;
+  }
+  if (!symbols.empty()) symbols.back().next = -1;
+  const auto symbol = [&](std::ptrdiff_t i) -> Symbol& { return symbols[static_cast<std::size_t>(i)]; };
+
+  std::priority_queue<Merge> merges;
+  const auto propose = [&](std::ptrdiff_t left, std::ptrdiff_t right) {
+    if (left < 0 || right < 0) return;
+    const std::size_t bytes = symbol(left).bytes + symbol(right).bytes;
+    if (bytes > longest_bytes_) return;
+    const auto found = ids_.find(word.substr(symbol(left).begin, bytes));
+    if (found != ids_.end()) merges.push({scores_[static_cast<std::size_t>(found->second)], left, right, bytes});
+  };
+  for (std::size_t i = 1; i < symbols.size(); ++i) propose(static_cast<std::ptrdiff_t>(i) - 1, static_cast<std::ptrdiff_t>(i));
+  while (!merges.empty()) {
+    const Merge merge = merges.top();
+    merges.pop();
+    Symbol& left = symbol(merge.left);
+    Symbol& right = symbol(merge.right);
+    if (left.bytes == 0 || right.bytes == 0 || left.bytes + right.bytes != merge.bytes) continue;
+    left.bytes = merge.bytes;
+    right.bytes = 0;
+    left.next = right.next;
+    if (left.next >= 0) symbol(left.next).previous = merge.left;
+    propose(left.previous, merge.left);
+    propose(merge.left, left.next);
+  }
+  for (const Symbol& left : symbols) {
+    if (left.bytes > 0) spell(word.substr(left.begin, left.bytes), out);
+  }
+}
+
+/// The text's token, else its bytes' tokens.
+void SentencePiece::spell(std::string_view text, std::vector<TokenId>& out) const {
+  const auto found = ids_.find(text);
+  if (found != ids_.end()) {
+    out.push_back(found->second);
+    return;
+  }
+  for (const char c : text) {
+    const TokenId id = byte_ids_[static_cast<std::uint8_t>(c)];
+    if (id >= 0) {
+      out.push_back(id);
+    } else if (unknown_ >= 0) {
+      out.push_back(unknown_);
+      return;
+    }
+  }
+}
+
+std::string SentencePiece::piece(TokenId id, bool special) const {
+  const std::string& text = this->text(id);
+  const Kind kind = kinds_[static_cast<std::size_t>(id)];
+  if (kind == Kind::kControl || kind == Kind::kUnknown) return special ? text : std::string();
+  if (kind == Kind::kUserDefined) return text;
+  if (kind == Kind::kByte && text.size() == 6) {
+    const unsigned long byte = std::strtoul(text.c_str() + 3, nullptr, 16);
+    return std::string(1, static_cast<char>(byte));
+  }
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const bool space = text.compare(at, kSpace.size(), kSpace) == 0;
+    out += space ? ' ' : text[at];
+    at += space ? kSpace.size() : 1;
+  }
+  return out;
+}
+
+}  // namespace yamata

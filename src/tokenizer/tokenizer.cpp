@@ -1,0 +1,163 @@
+#include "src/tokenizer/tokenizer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "node/error.hpp"
+#include "src/tokenizer/byte_level_bpe.hpp"
+#include "src/tokenizer/sentencepiece.hpp"
+#include "src/tokenizer/utf8.hpp"
+
+namespace yamata {
+
+namespace {
+
+// Files often give these the wrong kind, so the text alone decides.
+constexpr std::array<std::string_view, 6> kEndTexts = {"<|eot_id|>",    "<|im_end|>",    "<|end|>",
+                                                       "<end_of_turn>", "<|endoftext|>", "<|eom_id|>"};
+// Also an HTML tag, so an ordinary token in some vocabularies: it ends a turn as a control token only.
+constexpr std::string_view kEndOfSequence = "</s>";
+
+/// A stretch of text: one special token, or (id -1) text to encode.
+struct Fragment {
+  std::string_view text;
+  TokenId id;
+};
+
+void cut_out(std::vector<Fragment>& fragments, std::string_view special, TokenId id) {
+  std::vector<Fragment> cut;
+  for (const Fragment& fragment : fragments) {
+    std::string_view rest = fragment.text;
+    if (fragment.id < 0) {
+      for (std::size_t at; (at = rest.find(special)) != std::string_view::npos; rest.remove_prefix(at + special.size())) {
+        if (at > 0) cut.push_back({rest.substr(0, at), -1});
+        cut.push_back({rest.substr(at, special.size()), id});
+      }
+    }
+    if (!rest.empty()) cut.push_back({rest, fragment.id});
+  }
+  fragments = std::move(cut);
+}
+
+TokenId checked_id(const gguf::File& file, const std::string& key, std::size_t size, TokenId absent) {
+  const std::optional<std::int64_t> id = file.integer(key);
+  if (!id) return absent;
+  if (*id < 0 || static_cast<std::uint64_t>(*id) >= size) {
+    throw ModelError(fmt::format("{}: {} is {}, but the vocabulary has {} tokens; convert the model again", file.name(), key, *id, size));
+  }
+  return static_cast<TokenId>(*id);
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> Tokenizer::load(const gguf::File& file, const std::string& pre) {
+  const std::optional<std::string> model = file.string("tokenizer.ggml.model");
+  if (!model) {
+    throw ModelError(fmt::format("{}: tokenizer.ggml.model is missing; use a GGUF file that holds its vocabulary", file.name()));
+  }
+  if (*model == "llama") {
+    if (!pre.empty()) {
+      throw ModelError(fmt::format("{}: the vocabulary is SentencePiece, which has no pre-tokenizer; leave out --pre {}", file.name(), pre));
+    }
+    return std::make_unique<SentencePiece>(file);
+  }
+  if (*model == "gpt2") return std::make_unique<ByteLevelBpe>(file, pre);
+  throw ModelError(fmt::format("{}: the tokenizer model '{}' is not known (known: llama, gpt2); use a model with one of these",
+                               file.name(), *model));
+}
+
+void Tokenizer::load_common(const gguf::File& file) {
+  const std::vector<std::string>* texts = file.strings("tokenizer.ggml.tokens");
+  if (texts == nullptr || texts->empty()) {
+    throw ModelError(fmt::format("{}: tokenizer.ggml.tokens is missing or empty; use a GGUF file that holds its vocabulary", file.name()));
+  }
+  if (texts->size() > static_cast<std::size_t>(std::numeric_limits<TokenId>::max())) {
+    throw ModelError(fmt::format("{}: {} tokens are more than ids can number; convert the model again", file.name(), texts->size()));
+  }
+  texts_ = *texts;
+  const std::size_t size = texts_.size();
+  const std::vector<double> kinds = file.numbers("tokenizer.ggml.token_type");
+  if (!kinds.empty() && kinds.size() != size) {
+    throw ModelError(fmt::format("{}: tokenizer.ggml.token_type has {} entries, but the vocabulary has {} tokens; convert the model again",
+                                 file.name(), kinds.size(), size));
+  }
+  kinds_.assign(size, Kind::kNormal);
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    if (kinds[i] >= 2 && kinds[i] <= 6) kinds_[i] = static_cast<Kind>(static_cast<std::uint8_t>(kinds[i]));
+  }
+
+  bos_ = checked_id(file, "tokenizer.ggml.bos_token_id", size, bos_);
+  eos_ = checked_id(file, "tokenizer.ggml.eos_token_id", size, eos_);
+  unknown_ = checked_id(file, "tokenizer.ggml.unknown_token_id", size, unknown_);
+  for (TokenId* id : {&bos_, &eos_, &unknown_}) {
+    if (*id >= static_cast<TokenId>(size)) *id = -1;  // a default of the model that this vocabulary is too small for
+  }
+  add_bos_ = file.boolean("tokenizer.ggml.add_bos_token").value_or(add_bos_);
+  add_eos_ = file.boolean("tokenizer.ggml.add_eos_token").value_or(add_eos_);
+
+  ends_.assign(size, false);
+  for (std::size_t i = 0; i < size; ++i) {
+    if (std::find(kEndTexts.begin(), kEndTexts.end(), texts_[i]) != kEndTexts.end()) {
+      kinds_[i] = Kind::kControl;
+      ends_[i] = true;
+    }
+    if (kinds_[i] == Kind::kControl && texts_[i] == kEndOfSequence) ends_[i] = true;
+    const bool special = kinds_[i] == Kind::kControl || kinds_[i] == Kind::kUserDefined || kinds_[i] == Kind::kUnknown;
+    if (special && !texts_[i].empty()) special_.push_back(static_cast<TokenId>(i));
+  }
+  for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    const TokenId id = checked_id(file, key, size, -1);
+    if (id >= 0) ends_[static_cast<std::size_t>(id)] = true;
+  }
+  if (eos_ >= 0) ends_[static_cast<std::size_t>(eos_)] = true;
+  std::stable_sort(special_.begin(), special_.end(), [&](TokenId a, TokenId b) { return text(a).size() > text(b).size(); });
+}
+
+std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special) const {
+  std::vector<Fragment> fragments;
+  if (!text.empty()) fragments.push_back({text, -1});
+  for (const TokenId id : special_) {
+    if (!parse_special && kinds_[static_cast<std::size_t>(id)] != Kind::kUserDefined) continue;
+    const std::string& special = this->text(id);
+    if (text.find(special) != std::string_view::npos) cut_out(fragments, special, id);
+  }
+
+  std::vector<TokenId> ids;
+  if (add_special && add_bos_ && bos_ >= 0) ids.push_back(bos_);
+  bool first = true;
+  for (const Fragment& fragment : fragments) {
+    const bool plain = fragment.id < 0;
+    if (plain) {
+      encode_plain(fragment.text, first, ids);
+    } else {
+      ids.push_back(fragment.id);
+    }
+    first = !plain;  // what follows a special token begins anew
+  }
+  if (add_special && add_eos_ && eos_ >= 0) ids.push_back(eos_);
+  return ids;
+}
+
+std::string StreamDecoder::push(TokenId id) {
+  pending_ += tokenizer_.piece(id);
+  // Only a character that may still be completed is held back: its lead byte is one of the last three.
+  std::size_t ready = pending_.size();
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, pending_.size()); ++back) {
+    const auto byte = static_cast<std::uint8_t>(pending_[pending_.size() - back]);
+    if ((byte & 0xC0) == 0x80) continue;
+    if (utf8_lead_length(byte) > back) ready -= back;
+    break;
+  }
+  std::string text = pending_.substr(0, ready);
+  pending_.erase(0, ready);
+  return text;
+}
+
+std::string StreamDecoder::finish() { return std::exchange(pending_, {}); }
+
+}  // namespace yamata
