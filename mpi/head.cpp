@@ -16,15 +16,6 @@ Head::Head(Transport& transport, const ClusterOptions& options)
   for (int r = 1; r < transport.size(); ++r) liveness_.watch(r);
 }
 
-Head::~Head() {
-  if (stopped_) return;
-  try {
-    stop(static_cast<int>(ExitCode::kCluster));
-  } catch (...) {  // the job is ending with an error that has been reported already
-    transport_.abort(static_cast<int>(ExitCode::kCluster));
-  }
-}
-
 void Head::start(const wire::Hello& own, const gguf::File& file, const Hyperparameters& h, ComputeUnit& unit) {
   host_ = own.host;
   isa_ = own.isa;

@@ -26,8 +26,6 @@ struct ClusterOptions {
 class Head {
  public:
   Head(Transport& transport, const ClusterOptions& options);
-  /// Ends the job if it is still on: every rank stops with code 3.
-  ~Head();
 
   /// Waits for every rank's hello, checks that all read the same file and version, shares the layers out, builds the first stage.
   /// Throws the first fault that any rank reports, with its rank and host.
