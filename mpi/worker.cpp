@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "mpi/idle.hpp"
 #include "mpi/liveness.hpp"
@@ -77,16 +78,23 @@ class Worker {
     switch (message.tag) {
       case Tag::kStart: attempt([&] { start(wire::decode_start(message.bytes)); }); break;
       case Tag::kRecord:
-        if (stage_) attempt([&] { stage_->on_record(std::move(message.bytes)); });
-        break;
-      case Tag::kActivations:
-        if (stage_) attempt([&] { stage_->on_activations(std::move(message.bytes)); });
-        break;
+      case Tag::kActivations: attempt([&] { take(std::move(message)); }); break;
       case Tag::kStop:
         code_ = wire::decode_stop(message.bytes);
         transport_.send(0, Tag::kReport, wire::encode(report()));
         break;
       default: break;  // heartbeats: heard is all
+    }
+  }
+
+  /// The stream comes from the stage before, the plan from the head: the stream may be here first and is kept until then.
+  void take(Message message) {
+    if (!stage_) {
+      early_.push_back(std::move(message));
+    } else if (message.tag == Tag::kRecord) {
+      stage_->on_record(std::move(message.bytes));
+    } else {
+      stage_->on_activations(std::move(message.bytes));
     }
   }
 
@@ -96,6 +104,8 @@ class Worker {
     unit_ = &setup_.unit();
     model_ = std::make_unique<StageModel>(file, Hyperparameters::read(file), plan.layers.at(static_cast<std::size_t>(transport_.rank())), context, *unit_);
     stage_ = std::make_unique<Stage>(*model_, transport_, transport_.size());
+    for (Message& message : early_) take(std::move(message));
+    early_.clear();
   }
 
   void rest() {
@@ -126,6 +136,7 @@ class Worker {
   ComputeUnit* unit_ = nullptr;
   std::unique_ptr<StageModel> model_;
   std::unique_ptr<Stage> stage_;
+  std::vector<Message> early_;
   std::optional<int> code_;
   bool failed_ = false;
   double wait_s_ = 0;
