@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "node/error.hpp"
 
@@ -14,7 +15,7 @@ double seconds(std::chrono::milliseconds t) { return static_cast<double>(t.count
 }  // namespace
 
 Liveness::Liveness(int ranks, std::chrono::milliseconds deadline)
-    : peers_(static_cast<std::size_t>(ranks)), deadline_(deadline), progressed_(Clock::now()) {}
+    : peers_(static_cast<std::size_t>(ranks)), deadline_(deadline), progressed_(Clock::now()), checked_(Clock::now()) {}
 
 void Liveness::watch(int rank) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
@@ -36,8 +37,12 @@ bool Liveness::due() {
   return true;
 }
 
-void Liveness::check(std::chrono::milliseconds grace) const {
+void Liveness::check(std::chrono::milliseconds grace) {
   const auto now = Clock::now();
+  if (now - std::exchange(checked_, now) > deadline_ / 2) {
+    for (Peer& peer : peers_) peer.last = now;
+    progressed_ = now;
+  }
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     if (!peers_[r].watched || now - peers_[r].last < deadline_ + grace) continue;
     throw ClusterError(fmt::format("rank {}{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine (or raise --timeout)", r,

@@ -22,8 +22,9 @@ class Liveness {
   void heard(int rank, const wire::Heartbeat& heartbeat);
   /// True when it is time to send heartbeats again.
   bool due();
-  /// Throws if a watched peer has been silent for the whole deadline. `grace` is added to it.
-  void check(std::chrono::milliseconds grace = {}) const;
+  /// Throws if a watched peer has been silent for the whole deadline. `grace` is added to it. Where this rank itself slept for
+  /// long (it was stopped and goes on), everybody's silence begins anew.
+  void check(std::chrono::milliseconds grace = {});
   /// Throws if, `work_open`, no watched peer nor `own` has come on for the whole deadline, naming the stage that is waited for.
   void check_progress(bool work_open, const wire::Heartbeat& own);
   /// " (host)" of a rank where it is known.
@@ -42,6 +43,7 @@ class Liveness {
   Clock::time_point next_send_{};
   std::uint64_t progress_ = 0;
   Clock::time_point progressed_;
+  Clock::time_point checked_;
 };
 
 }  // namespace yamata
