@@ -1,0 +1,92 @@
+// The same bits, however a prompt is cut and whoever holds the layers.
+#include "src/model/stage_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "node/cpu_unit.hpp"
+
+namespace yamata {
+namespace {
+
+const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
+const std::vector<std::int32_t> kTokens{1, 403, 17, 2500, 90, 1111, 7, 802, 33, 5};
+
+class StageModelTest : public ::testing::Test {
+ protected:
+  StageModelTest() : file_(gguf::File::open(kModel)), h_(Hyperparameters::read(file_)), unit_({-1, -1}, cpu::choose_isa()) {}
+
+  StageModel stage(LayerRange range, CacheType type = CacheType::kF16) { return {file_, h_, range, {256, 8, type}, unit_}; }
+
+  void run(StageModel& model, const StageBatch& batch) {
+    model.start(batch);
+    while (!unit_.wait_for(std::chrono::seconds(1))) {
+    }
+  }
+
+  /// Logits of the last token when the tokens go in chunks through the given stages.
+  std::vector<float> last_logits(std::size_t chunk, std::vector<LayerRange> ranges) {
+    std::deque<StageModel> stages;
+    for (const LayerRange range : ranges) stages.emplace_back(file_, h_, range, ContextOptions{256, 8, CacheType::kF16}, unit_);
+    for (std::size_t at = 0; at < kTokens.size(); at += chunk) {
+      const std::size_t n = std::min(chunk, kTokens.size() - at);
+      std::vector<Placement> placements;
+      for (std::size_t i = at; i < at + n; ++i) placements.push_back({static_cast<std::int32_t>(i), -1, {0, 1}});
+      const std::vector<std::int32_t> wanted{static_cast<std::int32_t>(n) - 1};
+      std::vector<float> activations;
+      for (StageModel& model : stages) {
+        run(model, {std::span(kTokens).subspan(at, n), activations, placements, wanted});
+        activations.assign(model.activations().begin(), model.activations().end());
+      }
+    }
+    return {stages.back().logits().begin(), stages.back().logits().end()};
+  }
+
+  gguf::File file_;
+  Hyperparameters h_;
+  CpuUnit unit_;
+};
+
+TEST_F(StageModelTest, chunks_and_splits_do_not_change_a_bit) {
+  const std::vector<float> whole = last_logits(kTokens.size(), {{0, 8}});
+  ASSERT_EQ(whole.size(), 4096u);
+  ASSERT_NE(whole[0], whole[1]);
+  EXPECT_EQ(last_logits(1, {{0, 8}}), whole);
+  EXPECT_EQ(last_logits(7, {{0, 8}}), whole);
+  EXPECT_EQ(last_logits(4, {{0, 3}, {3, 8}}), whole);
+  EXPECT_EQ(last_logits(10, {{0, 1}, {1, 7}, {7, 8}}), whole);
+}
+
+TEST_F(StageModelTest, branches_of_a_tree_see_their_own_ancestors_only) {
+  // Root 403 at position 1 after BOS; two children at 2; each alone must give the bits it has in the tree.
+  const auto alone = [&](std::int32_t child) {
+    StageModel model = stage({0, 8});
+    const std::vector<std::int32_t> tokens{1, 403, child}, wanted{2};
+    const std::vector<Placement> placements{{0, -1, {0, 1}}, {1, -1, {0, 1}}, {2, -1, {0, 1}}};
+    run(model, {tokens, {}, placements, wanted});
+    return std::vector<float>(model.logits().begin(), model.logits().end());
+  };
+  StageModel model = stage({0, 8});
+  const std::vector<std::int32_t> tokens{1, 403, 17, 2500}, wanted{2, 3};
+  const std::vector<Placement> placements{{0, -1, {0, 3}}, {1, 0, {0, 3}}, {2, 1, {1, 2}}, {2, 1, {2, 3}}};
+  run(model, {tokens, {}, placements, wanted});
+  const auto logits = model.logits();
+  EXPECT_EQ(std::vector<float>(logits.begin(), logits.begin() + 4096), alone(17));
+  EXPECT_EQ(std::vector<float>(logits.begin() + 4096, logits.end()), alone(2500));
+}
+
+TEST_F(StageModelTest, a_raised_stop_ends_at_the_first_operation) {
+  StageModel model = stage({0, 8});
+  const std::atomic<bool> stop{true};
+  const std::vector<std::int32_t> tokens{1}, wanted{0};
+  const std::vector<Placement> placements{{0, -1, {0, 1}}};
+  const std::uint64_t before = unit_.progress();
+  model.start({tokens, {}, placements, wanted}, &stop);
+  while (!unit_.wait_for(std::chrono::seconds(1))) {
+  }
+  EXPECT_EQ(unit_.progress(), before + 1);
+}
+
+}  // namespace
+}  // namespace yamata
