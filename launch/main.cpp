@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "launch/guard.hpp"
 #include "launch/job.hpp"
 #include "mpi/local_transport.hpp"
 #include "mpi/mpi_session.hpp"
@@ -106,6 +107,7 @@ int worker_main(int argc, char** argv, World& world) {
 
 int main(int argc, char** argv) {
   using namespace yamata;
+  guard_rank(argc, argv);
   catch_interrupts();
   try {
     World world = make_world();

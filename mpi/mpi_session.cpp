@@ -17,6 +17,13 @@ bool launched_by_mpi() {
   return false;
 }
 
+int mpi_rank_from_environment() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    if (const char* rank = std::getenv(name)) return std::atoi(rank);
+  }
+  return -1;
+}
+
 void check_mpi(int code, const char* call, const char* file, int line) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "unknown error";

@@ -6,6 +6,8 @@ namespace yamata {
 
 /// Whether an MPI launcher started this process; a lone process never initializes MPI.
 bool launched_by_mpi();
+/// The rank the launcher gave this process, known before MPI is initialized; -1 where it did not say.
+int mpi_rank_from_environment();
 /// Throws ClusterError naming the call and MPI's text for anything but success.
 void check_mpi(int code, const char* call, const char* file, int line);
 #define YAMATA_MPI(call) ::yamata::check_mpi(call, #call, __FILE__, __LINE__)

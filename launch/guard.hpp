@@ -1,0 +1,12 @@
+#pragma once
+// A small process in front of each rank that outlives it, so that a rank's violent death still ends in one line and our exit code.
+
+namespace yamata {
+
+/// Splits this process in two where an MPI launcher started it (otherwise does nothing): the caller goes on as the rank; its
+/// parent, which the launcher knows, passes signals on to it and ends as it ends. A rank that dies by a signal ends the parent
+/// with one line and ExitCode::kCluster, where a launcher by itself would report the signal. `argv` is renamed in the parent,
+/// so that process lists tell the two apart. To be called first in main, before MPI and before any thread.
+void guard_rank(int argc, char** argv);
+
+}  // namespace yamata
