@@ -1,15 +1,36 @@
 #include "launch/job.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <csignal>
 
 #include "mpi/layer_split.hpp"
 #include "node/error.hpp"
 #include "node/topology.hpp"
-#include "src/model/weights.hpp"
 
 namespace yamata {
+
+namespace {
+
+/// The share of the weights that is in memory, drawn over itself; gone when all is.
+class LoadingBar {
+ public:
+  void operator()(double share) {
+    const int percent = static_cast<int>(share * 100);
+    if (percent == shown_) return;
+    shown_ = percent;
+    constexpr int kWidth = 40;
+    const auto full = static_cast<std::size_t>(share * kWidth);
+    fmt::print(stderr, "\rloading [{}{}] {:>3} %", std::string(full, '#'), std::string(kWidth - full, ' '), percent);
+    if (percent == 100) fmt::print(stderr, "\r{:60}\r", "");
+  }
+
+ private:
+  int shown_ = -1;
+};
+
+}  // namespace
 
 std::atomic<bool> g_interrupted{false};
 
@@ -35,6 +56,7 @@ wire::Hello Job::open() {
   hello.host = host_;
   hello.isa = cpu::isa_name(isa_);
   hello.fingerprint = file_->fingerprint();
+  file_->release_pages();
   hello.available_bytes = available_memory_bytes();
   hello.threads = static_cast<std::int32_t>(cpus_.size());
   return hello;
@@ -58,17 +80,9 @@ ClusterOptions Job::cluster() const {
   cluster.context.cells = context();
   cluster.context.cache_type = options_.cache_type;
   cluster.interrupted = &g_interrupted;
-
-  const auto ranges = split_layers(*file_, h_, cluster.layer_split, transport_.size());
-  const auto layers = static_cast<int>(ranges[0].count());
-  const auto cache = [&](std::int64_t cells) {
-    return KvStore::bytes_for(layers, static_cast<int>(h_.kv_heads), static_cast<int>(h_.head_dim), cells, options_.cache_type);
-  };
-  const std::size_t available = available_memory_bytes();
-  if (cache(context()) > available) {
-    throw UsageError(fmt::format("a context of {} tokens takes {} MiB on rank 0 ({}), which has {} MiB free; at most -c {} fits", context(),
-                                 cache(context()) >> 20, host_, available >> 20, available / cache(1)));
-  }
+  cluster.batch = options_.batch;
+  cluster.on_warning = [](const std::string& text) { fmt::print(stderr, "yamata: warning: {}\n", text); };
+  if (isatty(STDERR_FILENO)) cluster.on_loading = LoadingBar();
   return cluster;
 }
 

@@ -74,7 +74,7 @@ std::string to_json(const RunResult& r) {
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];
     ranks.push_back({{"rank", i}, {"host", p.host}, {"role", p.role}, {"layers", layers_text(p)}, {"isa", p.isa}, {"device", p.device},
-                     {"busy_s", p.busy_s}, {"wait_s", p.wait_s}, {"bytes_sent", p.bytes_sent}, {"rss_bytes", p.rss_bytes}});
+                     {"busy_s", p.busy_s}, {"wait_s", p.wait_s}, {"bytes_sent", p.bytes_sent}, {"rss_bytes", p.rss_bytes}, {"mapped_bytes", p.mapped_bytes}});
   }
   j["per_rank"] = std::move(ranks);
   // Text may hold bytes that are no UTF-8: replaced here, kept on stdout.
@@ -95,12 +95,13 @@ std::string to_table(const RunResult& r) {
   const Speed s = speed(r);
   std::string out = fmt::format("\n{} tokens of prompt at {:.1f} tokens/s, {} generated at {:.1f} tokens/s ({}), first after {:.1f} ms\n", r.prompt_tokens,
                                 s.prefill_tokens_per_s, r.token_ids.size(), s.decode_tokens_per_s, r.strategy, 1e3 * s.ttft_s);
-  out += fmt::format("{:>4}  {:<20} {:<6} {:<8} {:<8} {:>8} {:>8} {:>10} {:>9}\n", "rank", "host", "role", "layers", "isa", "busy s", "wait s", "sent KiB",
-                     "own MiB");
+  out += fmt::format("{:>4}  {:<20} {:<6} {:<8} {:<8} {:>8} {:>8} {:>10} {:>9} {:>9}\n", "rank", "host", "role", "layers", "isa", "busy s", "wait s", "sent KiB",
+                     "own MiB", "model MiB");
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];
-    out += fmt::format("{:>4}  {:<20} {:<6} {:<8} {:<8} {:>8.2f} {:>8.2f} {:>10.1f} {:>9.1f}\n", i, p.host, p.role, layers_text(p), p.isa, p.busy_s,
-                       p.wait_s, static_cast<double>(p.bytes_sent) / 1024.0, static_cast<double>(p.rss_bytes) / 1048576.0);
+    out += fmt::format("{:>4}  {:<20} {:<6} {:<8} {:<8} {:>8.2f} {:>8.2f} {:>10.1f} {:>9.1f} {:>9.1f}\n", i, p.host, p.role, layers_text(p), p.isa, p.busy_s,
+                       p.wait_s, static_cast<double>(p.bytes_sent) / 1024.0, static_cast<double>(p.rss_bytes) / 1048576.0,
+                       static_cast<double>(p.mapped_bytes) / 1048576.0);
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "mpi/layer_split.hpp"
+#include "mpi/memory_plan.hpp"
 #include "node/error.hpp"
 #include "node/topology.hpp"
 
@@ -27,11 +28,33 @@ void Head::start(const wire::Hello& own, const gguf::File& file, const Hyperpara
 
   const wire::Start plan{split_layers(file, h, options_.layer_split, transport_.size()), options_.context.cells, options_.context.sequences,
                          options_.context.cache_type};
+  for (const std::string& warning : plan_memory(file, h, plan, hellos, options_.batch)) {
+    if (options_.on_warning) options_.on_warning(warning);
+  }
   for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kStart, wire::encode(plan));
   model_ = std::make_unique<StageModel>(file, h, plan.layers[0], options_.context, unit);
   stage_ = std::make_unique<Stage>(*model_, transport_, transport_.size());
   cells_ = std::make_unique<CellTable>(options_.context.cells, options_.context.sequences);
+  load(file);
 }
+
+void Head::load(const gguf::File& file) {
+  file_ = &file;
+  loading_ = true;
+  stage_->load();
+  while (true) {
+    const bool heard = pump();
+    std::uint64_t sum = own_heartbeat().loaded_permille;
+    for (int r = 1; r < transport_.size(); ++r) sum += liveness_.state(r).loaded_permille;
+    const auto all = static_cast<std::uint64_t>(transport_.size()) * 1000;
+    if (options_.on_loading) options_.on_loading(static_cast<double>(sum) / static_cast<double>(all));
+    if (sum == all) break;
+    if (!heard) rest();
+  }
+  loading_ = false;
+}
+
+wire::Heartbeat Head::own_heartbeat() const { return stage_ ? stage_->heartbeat() : wire::Heartbeat{}; }
 
 void Head::await_hellos(std::vector<wire::Hello>& hellos) {
   int missing = transport_.size() - 1;
@@ -112,10 +135,10 @@ bool Head::pump() {
 
 void Head::send_heartbeats() {
   if (!liveness_.due()) return;
-  const wire::Heartbeat own{stage_ ? stage_->progress() : 0, stage_ ? stage_->activity() : wire::Activity::kIdle};
+  const wire::Heartbeat own = own_heartbeat();
   for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kHeartbeat, wire::encode(own));
   liveness_.check();
-  liveness_.check_progress(outstanding() > 0, own);
+  liveness_.check_progress(loading_ || outstanding() > 0, own);
 }
 
 void Head::dispatch(Message message) {
@@ -153,10 +176,10 @@ void Head::rest() {
 }
 
 wire::Report Head::own_report() const {
-  wire::Report report{host_, "head", isa_, "cpu", {}, 0, wait_s_, transport_.bytes_sent(), own_memory_bytes()};
+  wire::Report report{host_, "head", isa_, "cpu", {}, 0, wait_s_, transport_.bytes_sent(), own_memory_bytes(), file_ ? file_->resident_bytes() : 0};
   if (model_) {
     report.layers = model_->layers();
-    report.busy_s = model_->unit().busy_seconds();
+    report.busy_s = stage_->busy_seconds();
   }
   return report;
 }

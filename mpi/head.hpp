@@ -20,6 +20,9 @@ struct ClusterOptions {
   std::chrono::milliseconds timeout{120000};
   std::vector<double> layer_split;  ///< empty: by bytes
   ContextOptions context;
+  int batch = 64;  ///< most tokens of a run
+  std::function<void(double share)> on_loading;          ///< share of all weights that is in memory
+  std::function<void(const std::string&)> on_warning;
   const std::atomic<bool>* interrupted = nullptr;
 };
 
@@ -27,7 +30,8 @@ class Head {
  public:
   Head(Transport& transport, const ClusterOptions& options);
 
-  /// Waits for every rank's hello, checks that all read the same file and version, shares the layers out, builds the first stage.
+  /// Waits for every rank's hello, checks that all read the same file and version and have the memory, shares the layers out,
+  /// builds the first stage and waits until every rank has its weights in memory.
   /// Throws the first fault that any rank reports, with its rank and host.
   void start(const wire::Hello& own, const gguf::File& file, const Hyperparameters& h, ComputeUnit& unit);
 
@@ -49,10 +53,12 @@ class Head {
  private:
   void await_hellos(std::vector<wire::Hello>& hellos);
   void check_agreement(const std::vector<wire::Hello>& hellos) const;
+  void load(const gguf::File& file);
   bool pump();
   void dispatch(Message message);
   void send_heartbeats();
   void rest();
+  wire::Heartbeat own_heartbeat() const;
   wire::Report own_report() const;
 
   Transport& transport_;
@@ -60,6 +66,8 @@ class Head {
   Liveness liveness_;
   Idle idle_;
   std::string host_, isa_;
+  const gguf::File* file_ = nullptr;
+  bool loading_ = false;
   std::unique_ptr<StageModel> model_;
   std::unique_ptr<Stage> stage_;
   std::unique_ptr<CellTable> cells_;  // what every stage's table looks like once it has seen all records sent

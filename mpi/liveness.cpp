@@ -30,10 +30,10 @@ void Liveness::heard(int rank, const wire::Heartbeat& heartbeat) {
   peers_[static_cast<std::size_t>(rank)].state = heartbeat;
 }
 
-bool Liveness::due() {
+bool Liveness::due(bool often) {
   const auto now = Clock::now();
   if (now < next_send_) return false;
-  next_send_ = now + std::clamp(deadline_ / 8, std::chrono::milliseconds(20), std::chrono::milliseconds(1000));
+  next_send_ = now + std::clamp(deadline_ / 8, std::chrono::milliseconds(20), std::chrono::milliseconds(often ? 100 : 1000));
   return true;
 }
 

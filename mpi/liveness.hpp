@@ -20,8 +20,9 @@ class Liveness {
   void unwatch(int rank) { peers_[static_cast<std::size_t>(rank)].watched = false; }
   void heard(int rank);
   void heard(int rank, const wire::Heartbeat& heartbeat);
-  /// True when it is time to send heartbeats again.
-  bool due();
+  const wire::Heartbeat& state(int rank) const { return peers_[static_cast<std::size_t>(rank)].state; }
+  /// True when it is time to send heartbeats again: several per deadline, ten per second while `often`.
+  bool due(bool often = false);
   /// Throws if a watched peer has been silent for the whole deadline. `grace` is added to it. Where this rank itself slept for
   /// long (it was stopped and goes on), everybody's silence begins anew.
   void check(std::chrono::milliseconds grace = {});

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "node/error.hpp"
 
 namespace yamata {
@@ -10,13 +12,30 @@ Stage::Stage(StageModel& model, Transport& transport, int stages)
     : model_(model), transport_(transport), next_(transport.rank() + 1 < stages ? transport.rank() + 1 : -1) {}
 
 Stage::~Stage() {
-  if (!running_) return;
+  if (!running_ && !loading_) return;
   stop_ = true;
   try {
     while (!model_.unit().wait_for(std::chrono::milliseconds(100))) {
     }
   } catch (...) {  // a fault of a computation whose result nobody wants any more
   }
+}
+
+void Stage::load() {
+  loading_ = true;
+  load_began_ = model_.unit().progress();
+  model_.load(&stop_);
+}
+
+wire::Heartbeat Stage::heartbeat() const {
+  // Runs ended and operations ended: either grows while this stage is alive.
+  const std::uint64_t operations = model_.unit().progress();
+  std::uint16_t permille = loaded_ ? 1000 : 0;
+  if (loading_) {
+    const std::uint64_t steps = std::max<std::uint64_t>(1, model_.load_steps());
+    permille = static_cast<std::uint16_t>(std::min<std::uint64_t>(999, (operations - load_began_) * 1000 / steps));
+  }
+  return {runs_ended_ + operations, activity(), permille};
 }
 
 void Stage::on_record(wire::Bytes bytes) {
@@ -27,17 +46,23 @@ void Stage::on_record(wire::Bytes bytes) {
 void Stage::on_activations(wire::Bytes bytes) { activations_.push_back(std::move(bytes)); }
 
 wire::Activity Stage::activity() const {
-  if (running_) return wire::Activity::kComputing;
+  if (running_ || loading_) return wire::Activity::kComputing;
   return records_.empty() ? wire::Activity::kIdle : wire::Activity::kAwaitingActivations;
 }
 
 bool Stage::advance() {
   bool anything = false;
+  if (loading_ && model_.unit().finished()) {
+    model_.unit().wait_for(std::chrono::microseconds(0));
+    loading_ = false;
+    loaded_ = anything = true;
+    load_seconds_ = model_.unit().busy_seconds();
+  }
   if (running_ && model_.unit().finished()) {
     finish_run();
     anything = true;
   }
-  while (!running_ && begin_next()) anything = true;
+  while (loaded_ && !running_ && begin_next()) anything = true;
   return anything;
 }
 

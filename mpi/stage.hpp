@@ -18,14 +18,20 @@ class Stage {
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
+  /// Begins to bring the weights into memory; runs wait until it is done.
+  void load();
+  bool loaded() const { return loaded_; }
+  /// What a heartbeat says of this stage.
+  wire::Heartbeat heartbeat() const;
+
   /// An entry of the stream; it is forwarded at once and acted on in its turn.
   void on_record(wire::Bytes bytes);
   void on_activations(wire::Bytes bytes);
   /// Does what can be done now; true if anything happened.
   bool advance();
   wire::Activity activity() const;
-  /// Runs and operations ended so far.
-  std::uint64_t progress() const { return runs_ended_ + model_.unit().progress(); }
+  /// Seconds spent on runs.
+  double busy_seconds() const { return model_.unit().busy_seconds() - load_seconds_; }
 
  private:
   bool begin_next();
@@ -39,6 +45,9 @@ class Stage {
   std::deque<wire::Bytes> activations_;
   std::optional<wire::Record> running_;
   std::uint64_t runs_ended_ = 0;
+  bool loading_ = false, loaded_ = false;
+  std::uint64_t load_began_ = 0;  // the unit's progress then
+  double load_seconds_ = 0;
   std::atomic<bool> stop_{false};
 };
 

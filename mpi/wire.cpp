@@ -169,13 +169,14 @@ Rows decode_rows(std::span<const std::byte> bytes) {
   return m;
 }
 
-Bytes encode(const Heartbeat& m) { return Writer().put(m.progress).put(m.activity).take(); }
+Bytes encode(const Heartbeat& m) { return Writer().put(m.progress).put(m.activity).put(m.loaded_permille).take(); }
 
 Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Heartbeat m;
   m.progress = in.get<std::uint64_t>();
   m.activity = in.get<Activity>();
+  m.loaded_permille = in.get<std::uint16_t>();
   in.end();
   return m;
 }
@@ -194,7 +195,7 @@ Failure decode_failure(std::span<const std::byte> bytes) {
 Bytes encode(const Report& m) {
   Writer out;
   out.put_text(m.host).put_text(m.role).put_text(m.isa).put_text(m.device);
-  return out.put(m.layers).put(m.busy_s).put(m.wait_s).put(m.bytes_sent).put(m.rss_bytes).take();
+  return out.put(m.layers).put(m.busy_s).put(m.wait_s).put(m.bytes_sent).put(m.rss_bytes).put(m.mapped_bytes).take();
 }
 
 Report decode_report(std::span<const std::byte> bytes) {
@@ -209,6 +210,7 @@ Report decode_report(std::span<const std::byte> bytes) {
   m.wait_s = in.get<double>();
   m.bytes_sent = in.get<std::uint64_t>();
   m.rss_bytes = in.get<std::uint64_t>();
+  m.mapped_bytes = in.get<std::uint64_t>();
   in.end();
   return m;
 }

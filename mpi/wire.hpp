@@ -22,7 +22,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -64,6 +64,7 @@ enum class Activity : std::uint8_t { kIdle, kComputing, kAwaitingActivations };
 struct Heartbeat {
   std::uint64_t progress = 0;  ///< grows with every operation and run that ends
   Activity activity = Activity::kIdle;
+  std::uint16_t loaded_permille = 0;  ///< of this stage's weights
 };
 
 struct Failure {
@@ -75,7 +76,9 @@ struct Report {
   std::string host, role, isa, device;
   LayerRange layers;
   double busy_s = 0, wait_s = 0;
-  std::uint64_t bytes_sent = 0, rss_bytes = 0;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t rss_bytes = 0;     ///< memory of its own
+  std::uint64_t mapped_bytes = 0;  ///< of the model file, touched
 };
 
 Bytes encode(const Hello&);

@@ -63,9 +63,11 @@ class Worker {
     if (stage_) {
       attempt([&] { anything |= stage_->advance(); });
     }
-    if (liveness_.due()) {
-      const wire::Heartbeat own{stage_ ? stage_->progress() : 0, stage_ ? stage_->activity() : wire::Activity::kIdle};
-      transport_.send(0, Tag::kHeartbeat, wire::encode(own));
+    const bool loading = stage_ && !told_loaded_;
+    const bool now_loaded = loading && stage_->loaded();
+    if (liveness_.due(loading) || now_loaded) {
+      told_loaded_ |= now_loaded;
+      transport_.send(0, Tag::kHeartbeat, wire::encode(stage_ ? stage_->heartbeat() : wire::Heartbeat{}));
       // Later ranks give earlier ones the time to say it first: one line for the job.
       liveness_.check(std::chrono::milliseconds(500 * transport_.rank()));
     }
@@ -104,6 +106,7 @@ class Worker {
     unit_ = &setup_.unit();
     model_ = std::make_unique<StageModel>(file, Hyperparameters::read(file), plan.layers.at(static_cast<std::size_t>(transport_.rank())), context, *unit_);
     stage_ = std::make_unique<Stage>(*model_, transport_, transport_.size());
+    stage_->load();
     for (Message& message : early_) take(std::move(message));
     early_.clear();
   }
@@ -120,11 +123,12 @@ class Worker {
   }
 
   wire::Report report() const {
-    wire::Report report{setup_.host, "stage", "", "cpu", {}, 0, wait_s_, transport_.bytes_sent(), own_memory_bytes()};
+    wire::Report report{setup_.host, "stage", "", "cpu", {}, 0, wait_s_, transport_.bytes_sent(), own_memory_bytes(), 0};
     if (model_) {
       report.layers = model_->layers();
       report.isa = unit_->isa();
-      report.busy_s = unit_->busy_seconds();
+      report.busy_s = stage_->busy_seconds();
+      report.mapped_bytes = setup_.file().resident_bytes();
     }
     return report;
   }
@@ -138,7 +142,7 @@ class Worker {
   std::unique_ptr<Stage> stage_;
   std::vector<Message> early_;
   std::optional<int> code_;
-  bool failed_ = false;
+  bool failed_ = false, told_loaded_ = false;
   double wait_s_ = 0;
 };
 

@@ -180,6 +180,13 @@ void CpuUnit::run(const GateOp& op, int thread) {
   if (begin < end) kernels_.silu_mul(op.gate + begin, op.up + begin, end - begin, op.y + begin);
 }
 
+void CpuUnit::run(const ReadOp& op, int thread) {
+  constexpr std::int64_t kPage = 4096;
+  const auto [begin, end] = share(static_cast<std::int64_t>(op.bytes.size()), thread, threads(), kPage);
+  const volatile std::byte* bytes = op.bytes.data();
+  for (std::int64_t at = begin; at < end; at += kPage) static_cast<void>(bytes[at]);
+}
+
 void CpuUnit::run(const GatherOp& op, int thread) {
   const auto [begin, end] = share(static_cast<std::int64_t>(op.rows.size()), thread, threads());
   for (std::int64_t i = begin; i < end; ++i) {

@@ -38,6 +38,7 @@ class CpuUnit final : public ComputeUnit {
   void run(const AttentionOp& op, int thread);
   void run(const GateOp& op, int thread);
   void run(const GatherOp& op, int thread);
+  void run(const ReadOp& op, int thread);
 
   const cpu::KernelTable& kernels_;
   Scratch scratch_;

@@ -89,6 +89,11 @@ struct GatherOp {
   float* out;
 };
 
-using Op = std::variant<EmbedOp, NormOp, LinearOp, StoreOp, AttentionOp, GateOp, GatherOp>;
+/// Brings part of a mapped file into memory.
+struct ReadOp {
+  std::span<const std::byte> bytes;
+};
+
+using Op = std::variant<EmbedOp, NormOp, LinearOp, StoreOp, AttentionOp, GateOp, GatherOp, ReadOp>;
 
 }  // namespace yamata

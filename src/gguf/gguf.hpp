@@ -59,6 +59,11 @@ class File {
   const std::vector<std::string>* strings(const std::string& key) const;  ///< null if absent
   std::vector<double> numbers(const std::string& key) const;              ///< empty if absent; any integer or float array
 
+  /// Lets go of the pages read so far; they are mapped again when touched. No effect on a file in memory.
+  void release_pages() const;
+  /// Bytes of the mapping that this process has touched and holds (page granular).
+  std::size_t resident_bytes() const;
+
   /// A hash over header, metadata, tensor table and sampled bytes of every tensor; equal files have equal ones.
   std::uint64_t fingerprint() const;
 

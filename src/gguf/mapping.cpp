@@ -6,8 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "node/error.hpp"
 
@@ -33,6 +37,33 @@ File::Mapping::Mapping(const std::string& path) {
 
 File::Mapping::~Mapping() {
   if (mapped_) ::munmap(mapped_, bytes.size());
+}
+
+void File::Mapping::release() const {
+  if (mapped_) ::madvise(mapped_, bytes.size(), MADV_DONTNEED);
+}
+
+void File::release_pages() const {
+  for (const auto& mapping : mappings_) mapping->release();
+}
+
+std::size_t File::resident_bytes() const {
+  // Each mapping of /proc/self/smaps begins with "begin-end ..." and says "Rss: N kB" some lines later.
+  std::ifstream smaps("/proc/self/smaps");
+  std::size_t total = 0;
+  bool ours = false;
+  for (std::string line; std::getline(smaps, line);) {
+    unsigned long begin = 0, end = 0, kib = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) {
+      ours = std::any_of(mappings_.begin(), mappings_.end(), [&](const auto& m) {
+        const auto from = reinterpret_cast<std::uintptr_t>(m->bytes.data());
+        return begin >= from && begin < from + m->bytes.size();
+      });
+    } else if (ours && std::sscanf(line.c_str(), "Rss: %lu kB", &kib) == 1) {
+      total += kib * 1024;
+    }
+  }
+  return total;
 }
 
 }  // namespace yamata::gguf

@@ -17,6 +17,9 @@ struct File::Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
+  /// Lets go of the pages touched so far, where a file is mapped.
+  void release() const;
+
   std::span<const std::byte> bytes;
   std::uint64_t header_bytes = 0;  ///< header, metadata and tensor table
 

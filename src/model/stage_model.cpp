@@ -12,7 +12,8 @@ StageModel::StageModel(const gguf::File& file, const Hyperparameters& h, LayerRa
       rope_(h, weights_.rope_factors),
       cells_(options.cells, options.sequences),
       store_(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), options.cells, options.cache_type),
-      unit_(unit) {
+      unit_(unit),
+      tensors_(stage_tensors(file, h, range)) {
   for (int layer = 0; layer < range.count(); ++layer) {
     for (int head = 0; head < h.kv_heads; ++head) {
       cache_k_.push_back(store_.k(layer, head));
@@ -36,6 +37,16 @@ void StageModel::reserve(std::size_t rows, std::size_t wanted) {
   grow(angles_, rows, h_.rotary_dim);
   grow(chosen_, wanted, h_.dim);
   grow(logits_, wanted, h_.vocabulary);
+}
+
+void StageModel::load(const std::atomic<bool>* stop) {
+  constexpr std::size_t kStep = 16u << 20;
+  ops_.clear();
+  for (const auto& tensor : tensors_) {
+    for (std::size_t at = 0; at < tensor.size(); at += kStep) ops_.push_back(ReadOp{tensor.subspan(at, std::min(kStep, tensor.size() - at))});
+  }
+  load_steps_ = ops_.size();
+  unit_.start(ops_, stop);
 }
 
 void StageModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {

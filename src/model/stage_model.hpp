@@ -32,6 +32,10 @@ class StageModel {
   /// Layers `range` of the model in `file`, computed by `unit`; both outlive this. Throws ModelError.
   StageModel(const gguf::File& file, const Hyperparameters& h, LayerRange range, const ContextOptions& options, ComputeUnit& unit);
 
+  /// Begins to bring this stage's weights into memory, so that the first token need not wait for the disk; returns at once.
+  void load(const std::atomic<bool>* stop = nullptr);
+  /// Operations that load() runs.
+  std::size_t load_steps() const { return load_steps_; }
   /// Places the batch in the cache and begins to compute; returns at once. The batch's tokens outlive the run.
   void start(const StageBatch& batch, const std::atomic<bool>* stop = nullptr);
   ComputeUnit& unit() { return unit_; }
@@ -67,7 +71,8 @@ class StageModel {
   std::vector<float> x_, h_norm_, q_, k_, v_, attention_, gate_, up_;  // [rows][...]
   std::vector<float> chosen_, logits_;     // [wanted][dim], [wanted][vocabulary]
   std::vector<std::int32_t> wanted_;
-  std::size_t rows_ = 0;
+  std::size_t rows_ = 0, load_steps_ = 0;
+  std::vector<std::span<const std::byte>> tensors_;
   std::vector<Op> ops_;
 };
 

@@ -60,15 +60,22 @@ StageWeights StageWeights::find(const gguf::File& file, const Hyperparameters& h
   return w;
 }
 
-std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange range) {
-  std::size_t bytes = 0;
+std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange range) {
+  std::vector<std::span<const std::byte>> tensors;
+  const auto add = [&](const gguf::Tensor& t) { tensors.emplace_back(t.data, t.bytes); };
+  if (range.begin == 0) add(file.tensor("token_embd.weight"));
   for (const gguf::Tensor& t : file.tensors()) {
     long long layer = -1;
-    if (std::sscanf(t.name.c_str(), "blk.%lld.", &layer) == 1 && layer >= range.begin && layer < range.end) bytes += t.bytes;
+    if (std::sscanf(t.name.c_str(), "blk.%lld.", &layer) == 1 && layer >= range.begin && layer < range.end) add(t);
   }
-  if (range.begin == 0) bytes += file.tensor("token_embd.weight").bytes;
   const bool tied_here = range.begin == 0 && !file.find("output.weight");
-  if (range.end == h.layers && !tied_here) bytes += file.tensor(output_name(file)).bytes;
+  if (range.end == h.layers && !tied_here) add(file.tensor(output_name(file)));
+  return tensors;
+}
+
+std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange range) {
+  std::size_t bytes = 0;
+  for (const auto& tensor : stage_tensors(file, h, range)) bytes += tensor.size();
   return bytes;
 }
 

@@ -26,6 +26,8 @@ struct StageWeights {
   static StageWeights find(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
 };
 
+/// Every tensor a stage reads: its layers, and embedding or output where it holds them (once where the file ties them).
+std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
 /// Bytes of weights a stage reads: its layers, and embedding or output where it holds them.
 std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
 

@@ -1,0 +1,61 @@
+#include "mpi/memory_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "node/error.hpp"
+#include "src/model/weights.hpp"
+
+namespace yamata {
+namespace {
+
+struct Host {
+  std::size_t first_rank = 0;
+  std::uint64_t available = 0;
+  std::uint64_t per_cell = 0;  // bytes of cache for one token of context
+  std::uint64_t buffers = 0, weights = 0;
+};
+
+/// Activations of a run on one stage: the residual stream, norm, attention's and the feed-forward's rows, and logits.
+std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch) {
+  std::int64_t floats = 3 * h.dim + 2 * h.heads * h.head_dim + 2 * h.kv_heads * h.head_dim + 2 * h.ffn;
+  if (range.end == h.layers) floats += h.vocabulary;
+  return static_cast<std::uint64_t>(floats) * static_cast<std::uint64_t>(batch) * sizeof(float);
+}
+
+constexpr std::uint64_t mib(std::uint64_t bytes) { return bytes >> 20; }
+
+}  // namespace
+
+std::vector<std::string> plan_memory(const gguf::File& file, const Hyperparameters& h, const wire::Start& plan, const std::vector<wire::Hello>& hellos,
+                                     int batch) {
+  std::map<std::string, Host> hosts;
+  for (std::size_t r = 0; r < hellos.size(); ++r) {
+    const LayerRange range = plan.layers.at(r);
+    const auto [at, first] = hosts.try_emplace(hellos[r].host, Host{r, hellos[r].available_bytes, 0, 0, 0});
+    Host& host = at->second;
+    host.available = std::min(host.available, hellos[r].available_bytes);
+    host.per_cell += KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), 1, plan.cache_type);
+    host.buffers += buffer_bytes(h, range, batch);
+    host.weights += stage_bytes(file, h, range);
+  }
+  std::vector<std::string> warnings;
+  for (const auto& [name, host] : hosts) {
+    const std::uint64_t cache = host.per_cell * static_cast<std::uint64_t>(plan.cells);
+    if (cache + host.buffers > host.available) {
+      const std::uint64_t fits = host.available > host.buffers ? (host.available - host.buffers) / std::max<std::uint64_t>(1, host.per_cell) : 0;
+      throw UsageError(fmt::format("a context of {} tokens takes {} MiB on rank {} ({}), which has {} MiB free; at most -c {} fits", plan.cells,
+                                   mib(cache + host.buffers), host.first_rank, name, mib(host.available), fits));
+    }
+    if (cache + host.buffers + host.weights > host.available) {
+      warnings.push_back(fmt::format("rank {} ({}) has {} MiB free for {} MiB of weights beside its cache and will read them from disk for every token; "
+                                     "give it fewer layers with --layer-split, or lower -c",
+                                     host.first_rank, name, mib(host.available), mib(host.weights)));
+    }
+  }
+  return warnings;
+}
+
+}  // namespace yamata
