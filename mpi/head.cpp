@@ -13,8 +13,8 @@
 namespace yamata {
 
 Head::Head(Transport& transport, const ClusterOptions& options)
-    : transport_(transport), options_(options), liveness_(transport.size(), options.timeout), reports_(static_cast<std::size_t>(transport.size())) {
-  for (int r = 1; r < transport.size(); ++r) liveness_.watch(r);
+    : transport_(transport), options_(options), liveness_(transport.size(), options.timeout, Liveness::Clock::now()), reports_(static_cast<std::size_t>(transport.size())) {
+  for (int r = 1; r < transport.size(); ++r) liveness_.watch(r, Liveness::Clock::now());
 }
 
 void Head::start(const wire::Hello& own, const gguf::File& file, const Hyperparameters& h, ComputeUnit& unit) {
@@ -134,21 +134,22 @@ bool Head::pump() {
 }
 
 void Head::send_heartbeats() {
-  if (!liveness_.due()) return;
+  const auto now = Liveness::Clock::now();
+  if (!liveness_.due(now)) return;
   const wire::Heartbeat own = own_heartbeat();
   for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kHeartbeat, wire::encode(own));
-  liveness_.check();
-  liveness_.check_progress(loading_ || outstanding() > 0, own);
+  liveness_.check(now);
+  liveness_.check_progress(now, loading_ || outstanding() > 0, own);
 }
 
 void Head::dispatch(Message message) {
-  if (message.from != 0) liveness_.heard(message.from);
+  if (message.from != 0) liveness_.heard(message.from, Liveness::Clock::now());
   switch (message.tag) {
     case Tag::kHello:
       if (on_hello_) on_hello_(message.from, wire::decode_hello(message.bytes));
       break;
     case Tag::kLogits: logits_.push_back(std::move(message.bytes)); break;
-    case Tag::kHeartbeat: liveness_.heard(message.from, wire::decode_heartbeat(message.bytes)); break;
+    case Tag::kHeartbeat: liveness_.tell(message.from, wire::decode_heartbeat(message.bytes)); break;
     case Tag::kReport:
       reports_[static_cast<std::size_t>(message.from)] = wire::decode_report(message.bytes);
       liveness_.unwatch(message.from);

@@ -14,31 +14,22 @@ double seconds(std::chrono::milliseconds t) { return static_cast<double>(t.count
 
 }  // namespace
 
-Liveness::Liveness(int ranks, std::chrono::milliseconds deadline)
-    : peers_(static_cast<std::size_t>(ranks)), deadline_(deadline), progressed_(Clock::now()), checked_(Clock::now()) {}
+Liveness::Liveness(int ranks, std::chrono::milliseconds deadline, Clock::time_point now)
+    : peers_(static_cast<std::size_t>(ranks)), deadline_(deadline), progressed_(now), checked_(now) {}
 
-void Liveness::watch(int rank) {
+void Liveness::watch(int rank, Clock::time_point now) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   peer.watched = true;
-  peer.last = Clock::now();
+  peer.last = now;
 }
 
-void Liveness::heard(int rank) { peers_[static_cast<std::size_t>(rank)].last = Clock::now(); }
-
-void Liveness::heard(int rank, const wire::Heartbeat& heartbeat) {
-  heard(rank);
-  peers_[static_cast<std::size_t>(rank)].state = heartbeat;
-}
-
-bool Liveness::due(bool often) {
-  const auto now = Clock::now();
+bool Liveness::due(Clock::time_point now, bool often) {
   if (now < next_send_) return false;
   next_send_ = now + std::clamp(deadline_ / 8, std::chrono::milliseconds(20), std::chrono::milliseconds(often ? 100 : 1000));
   return true;
 }
 
-void Liveness::check(std::chrono::milliseconds grace) {
-  const auto now = Clock::now();
+void Liveness::check(Clock::time_point now, std::chrono::milliseconds grace) {
   if (now - std::exchange(checked_, now) > deadline_ / 2) {
     for (Peer& peer : peers_) peer.last = now;
     progressed_ = now;
@@ -50,13 +41,13 @@ void Liveness::check(std::chrono::milliseconds grace) {
   }
 }
 
-void Liveness::check_progress(bool work_open, const wire::Heartbeat& own) {
+void Liveness::check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own) {
   std::uint64_t sum = own.progress;
   for (const Peer& peer : peers_) sum += peer.state.progress;
   if (!work_open || sum != progress_) {
     progress_ = sum;
-    progressed_ = Clock::now();
-  } else if (Clock::now() - progressed_ >= deadline_) {
+    progressed_ = now;
+  } else if (now - progressed_ >= deadline_) {
     blame_stalled(own);
   }
 }

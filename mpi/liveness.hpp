@@ -13,21 +13,21 @@ namespace yamata {
 class Liveness {
  public:
   using Clock = std::chrono::steady_clock;
-  Liveness(int ranks, std::chrono::milliseconds deadline);
+  Liveness(int ranks, std::chrono::milliseconds deadline, Clock::time_point now);
 
   void name(int rank, std::string host) { peers_[static_cast<std::size_t>(rank)].host = std::move(host); }
-  void watch(int rank);
+  void watch(int rank, Clock::time_point now);
   void unwatch(int rank) { peers_[static_cast<std::size_t>(rank)].watched = false; }
-  void heard(int rank);
-  void heard(int rank, const wire::Heartbeat& heartbeat);
+  void heard(int rank, Clock::time_point now) { peers_[static_cast<std::size_t>(rank)].last = now; }
+  void tell(int rank, const wire::Heartbeat& heartbeat) { peers_[static_cast<std::size_t>(rank)].state = heartbeat; }
   const wire::Heartbeat& state(int rank) const { return peers_[static_cast<std::size_t>(rank)].state; }
   /// True when it is time to send heartbeats again: several per deadline, ten per second while `often`.
-  bool due(bool often = false);
+  bool due(Clock::time_point now, bool often = false);
   /// Throws if a watched peer has been silent for the whole deadline. `grace` is added to it. Where this rank itself slept for
   /// long (it was stopped and goes on), everybody's silence begins anew.
-  void check(std::chrono::milliseconds grace = {});
+  void check(Clock::time_point now, std::chrono::milliseconds grace = {});
   /// Throws if, `work_open`, no watched peer nor `own` has come on for the whole deadline, naming the stage that is waited for.
-  void check_progress(bool work_open, const wire::Heartbeat& own);
+  void check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own);
   /// " (host)" of a rank where it is known.
   std::string host_suffix(int rank) const;
 

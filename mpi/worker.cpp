@@ -19,8 +19,8 @@ namespace {
 class Worker {
  public:
   Worker(Transport& transport, const WorkerSetup& setup)
-      : transport_(transport), setup_(setup), liveness_(transport.size(), setup.timeout) {
-    liveness_.watch(0);
+      : transport_(transport), setup_(setup), liveness_(transport.size(), setup.timeout, Liveness::Clock::now()) {
+    liveness_.watch(0, Liveness::Clock::now());
   }
 
   int run() {
@@ -65,18 +65,19 @@ class Worker {
     }
     const bool loading = stage_ && !told_loaded_;
     const bool now_loaded = loading && stage_->loaded();
-    if (liveness_.due(loading) || now_loaded) {
+    const auto now = Liveness::Clock::now();
+    if (liveness_.due(now, loading) || now_loaded) {
       told_loaded_ |= now_loaded;
       transport_.send(0, Tag::kHeartbeat, wire::encode(stage_ ? stage_->heartbeat() : wire::Heartbeat{}));
       // Later ranks give earlier ones the time to say it first: one line for the job.
-      liveness_.check(std::chrono::milliseconds(500 * transport_.rank()));
+      liveness_.check(now, std::chrono::milliseconds(500 * transport_.rank()));
     }
     if (anything) idle_.reset();
     return anything;
   }
 
   void dispatch(Message message) {
-    if (message.from == 0) liveness_.heard(0);
+    if (message.from == 0) liveness_.heard(0, Liveness::Clock::now());
     switch (message.tag) {
       case Tag::kStart: attempt([&] { start(wire::decode_start(message.bytes)); }); break;
       case Tag::kRecord:

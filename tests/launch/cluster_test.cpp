@@ -1,0 +1,99 @@
+// Several ranks under mpirun: the same text, and one line and exit code 3 when one of them goes.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "process.hpp"
+
+namespace yamata::test {
+namespace {
+
+constexpr const char* kPrompt = "Once upon a time there was";
+
+nlohmann::json result_of(int ranks, Arguments extra = {}) {
+  const TemporaryFolder folder;
+  Arguments arguments{"run", "-m", kModel, "-p", kPrompt, "-n", "32", "--ignore-eos", "--logits-checksum", "-t", "1", "--json", folder / "r.json"};
+  arguments.insert(arguments.end(), extra.begin(), extra.end());
+  const Outcome outcome = run(yamata(arguments, ranks));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return nlohmann::json::parse(read_file(folder / "r.json"));
+}
+
+TEST(Cluster, AnyNumberOfRanks_givesTheSameBits) {
+  const auto alone = result_of(0);
+  for (const int ranks : {1, 2, 4, 8}) {
+    const auto together = result_of(ranks);
+    EXPECT_EQ(together["logits_checksum"], alone["logits_checksum"]) << ranks;
+    EXPECT_EQ(together["token_ids"], alone["token_ids"]) << ranks;
+    EXPECT_EQ(together["per_rank"].size(), static_cast<std::size_t>(ranks));
+  }
+  EXPECT_EQ(result_of(3, {"--layer-split", "0.6,0.2,0.2", "-b", "2"})["logits_checksum"], alone["logits_checksum"]);
+}
+
+TEST(Cluster, Ranks_touchOnlyTheirOwnLayers) {
+  const auto result = result_of(4);
+  const auto sum = [&](const char* what) {
+    double total = 0;
+    for (const auto& rank : result["per_rank"]) total += rank[what].get<double>();
+    return total;
+  };
+  const auto file_bytes = static_cast<double>(std::filesystem::file_size(kModel));
+  // The output is the embedding here and lies on the first and the last rank; pages are mapped sixteen at a time.
+  EXPECT_LT(sum("mapped_bytes"), 1.5 * file_bytes);
+  for (const auto& rank : result["per_rank"]) {
+    EXPECT_LT(rank["mapped_bytes"].get<double>(), 0.6 * file_bytes) << rank;
+    EXPECT_GT(rank["rss_bytes"].get<double>(), 0) << rank;
+  }
+}
+
+TEST(Cluster, MoreRanksThanLayers_isRefusedOnce) {
+  const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", "x"}, 9));
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+}
+
+TEST(Cluster, BadFlag_isComplainedOfOnce) {
+  const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", "x", "--fast"}, 3));
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+}
+
+class ClusterLoss : public testing::TestWithParam<int> {
+ protected:
+  ClusterLoss() : process_(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "1000000", "-c", "500000", "--ignore-eos", "--timeout", "3"}, 3)) {}
+  /// Waits for text, strikes the rank, and expects exit code 3 with one line that holds `words`.
+  void strike(int signal, const std::string& words) {
+    ASSERT_TRUE(process_.wait_for_output(20)) << process_.err();
+    const pid_t victim = process_of_rank(process_.pid(), GetParam());
+    ASSERT_EQ(kill(victim, signal), 0);
+    EXPECT_EQ(process_.wait(), 3) << process_.err();
+    const auto complaints = Outcome{0, "", process_.err()}.complaints();
+    ASSERT_EQ(complaints.size(), 1u) << process_.err();
+    EXPECT_NE(complaints[0].find(words), std::string::npos) << complaints[0];
+    EXPECT_NE(complaints[0].find("rank " + std::to_string(GetParam()) + " "), std::string::npos) << complaints[0];
+  }
+  Process process_;
+};
+
+TEST_P(ClusterLoss, KilledRank_isNamed) { strike(SIGKILL, "was killed by signal 9"); }
+TEST_P(ClusterLoss, StoppedRank_isNamed) { strike(SIGSTOP, "has been silent for 3 s"); }
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ClusterLoss, testing::Values(0, 1, 2));
+
+TEST(Cluster, MissingFileOnOneRank_isNamed) {
+  const TemporaryFolder folder;
+  Arguments command = yamata({"run", "-m", kModel, "-p", "x"}, 2);
+  for (const std::string& word : {std::string(":"), std::string("-np"), std::string("1"), std::string(YAMATA_PROGRAM), std::string("run"), std::string("-m"),
+                                  folder / "absent.gguf", std::string("-p"), std::string("x")}) {
+    command.push_back(word);
+  }
+  const Outcome outcome = run(command);
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+  EXPECT_NE(outcome.complaints()[0].find("rank 2"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.complaints()[0].find("absent.gguf"), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace yamata::test

@@ -1,0 +1,134 @@
+// One process: exit codes, messages, files.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "process.hpp"
+
+namespace yamata::test {
+namespace {
+
+constexpr const char* kPrompt = "Once upon a time";
+
+/// The command fails with this code and one line that holds every one of `words`.
+void expect_fault(const Arguments& arguments, int code, const std::vector<std::string>& words) {
+  const Outcome outcome = run(yamata(arguments));
+  EXPECT_EQ(outcome.code, code) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+  for (const std::string& word : words) EXPECT_NE(outcome.complaints()[0].find(word), std::string::npos) << word << " in: " << outcome.err;
+}
+
+TEST(CommandLine, Help_listsCommandsAndEveryCommandItsFlags) {
+  const Outcome all = run(yamata({"--help"}));
+  EXPECT_EQ(all.code, 0);
+  for (const std::string command : {"run", "perplexity", "tokenize", "inspect"}) {
+    EXPECT_NE(all.out.find(command), std::string::npos) << command;
+    const Outcome one = run(yamata({command, "--help"}));
+    EXPECT_EQ(one.code, 0);
+    EXPECT_NE(one.out.find("--model"), std::string::npos) << command;
+  }
+  EXPECT_EQ(run(yamata({"--version"})).out.rfind("yamata ", 0), 0u);
+}
+
+TEST(CommandLine, BadUsage_isExitCode1) {
+  expect_fault({"walk"}, 1, {"walk", "--help"});
+  expect_fault({"run", "--fast"}, 1, {"fast", "--help"});
+  expect_fault({"run", "-m", kModel}, 1, {"-p"});
+  expect_fault({"run", "-p", "x"}, 1, {"-m"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "-n", "many"}, 1, {"many"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "-n", "0"}, 1, {"-n"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "-f", "y"}, 1, {"-p", "-f"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "--temp", "-1"}, 1, {"--temp"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "--layer-split", "0.5;0.5"}, 1, {"--layer-split"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "--layer-split", "0.5,0.5"}, 1, {"--layer-split"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "--cache-type", "q2"}, 1, {"--cache-type"});
+  expect_fault({"run", "-m", kModel, "-f", "/nonexistent/prompt"}, 1, {"/nonexistent/prompt"});
+  expect_fault({"run", "-m", kModel, "-p", kPrompt, "-c", "3"}, 1, {"-c"});
+  expect_fault({"run", "-m", kModel, "-p", kPrompt, "-c", "2000000000"}, 1, {"MiB", "-c"});
+  expect_fault({"perplexity", "-m", kModel, "-p", "short", "-c", "512"}, 1, {"-c"});
+}
+
+TEST(CommandLine, BadModel_isExitCode2) {
+  const TemporaryFolder folder;
+  write_file(folder / "empty.gguf", "");
+  write_file(folder / "foreign.gguf", "PK\x03\x04 this is no model, whatever its name says");
+  write_file(folder / "cut.gguf", read_file(kModel).substr(0, 1000000));
+  expect_fault({"run", "-m", folder / "missing.gguf", "-p", "x"}, 2, {"missing.gguf"});
+  expect_fault({"run", "-m", folder / "empty.gguf", "-p", "x"}, 2, {"empty.gguf", "empty"});
+  expect_fault({"run", "-m", folder / "foreign.gguf", "-p", "x"}, 2, {"foreign.gguf", "GGUF"});
+  expect_fault({"run", "-m", folder / "cut.gguf", "-p", "x"}, 2, {"cut.gguf"});
+  expect_fault({"run", "-m", folder / "", "-p", "x"}, 2, {"not a file"});
+}
+
+TEST(CommandLine, Results_holdTextIdsAndEveryRank) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "8", "--ignore-eos", "--logits-checksum", "--json", folder / "r.json", "--csv", folder / "r.csv"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(read_file(folder / "r.json"));
+  EXPECT_EQ(json["text"].get<std::string>() + "\n", outcome.out);
+  EXPECT_EQ(json["token_ids"].size(), 8u);
+  EXPECT_EQ(json["generated_tokens"], 8);
+  EXPECT_EQ(json["per_rank"].size(), 1u);
+  EXPECT_EQ(json["per_rank"][0]["layers"], "0-7");
+  EXPECT_EQ(json["logits_checksum"].get<std::string>().size(), 16u);
+  const std::string csv = read_file(folder / "r.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
+}
+
+TEST(CommandLine, FullDisk_keepsTheOlderResultAndSaysSo) {
+  const TemporaryFolder folder;
+  write_file(folder / "r.json", "older");
+  const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "40", "--ignore-eos", "--json", folder / "r.json"}), 1024);
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+  EXPECT_NE(outcome.complaints()[0].find("r.json"), std::string::npos) << outcome.err;
+  EXPECT_EQ(read_file(folder / "r.json"), "older");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / ""), {}), 1) << "something half-written is left";
+}
+
+TEST(CommandLine, PromptBytes_areKeptThoughTheyAreNoText) {
+  const TemporaryFolder folder;
+  write_file(folder / "p", "caf\xC3\xA9 \xFF\xFE\x80 end");
+  const Outcome ids = run(yamata({"tokenize", "-m", kModel, "-f", folder / "p", "--ids"}));
+  EXPECT_EQ(ids.code, 0) << ids.err;
+  EXPECT_EQ(run(yamata({"run", "-m", kModel, "-f", folder / "p", "-n", "4"})).code, 0);
+}
+
+TEST(CommandLine, Seed_fixesTheTextAndAnotherChangesIt) {
+  const auto text = [](const std::string& seed) {
+    return run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "24", "--temp", "1", "--seed", seed, "--ignore-eos"})).out;
+  };
+  EXPECT_EQ(text("7"), text("7"));
+  EXPECT_NE(text("7"), text("8"));
+}
+
+TEST(CommandLine, Threads_changeNoBit) {
+  const auto text = [](const std::string& threads) {
+    const TemporaryFolder folder;
+    EXPECT_EQ(run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "16", "-t", threads, "--ignore-eos", "--logits-checksum", "--json", folder / "r.json"})).code, 0);
+    return nlohmann::json::parse(read_file(folder / "r.json"))["logits_checksum"].get<std::string>();
+  };
+  const std::string one = text("1");
+  EXPECT_EQ(text("2"), one);
+  EXPECT_EQ(text("5"), one);
+}
+
+TEST(CommandLine, CtrlC_endsWithStatisticsAndCode130) {
+  Process process(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "1000000", "-c", "500000", "--ignore-eos"}));
+  ASSERT_TRUE(process.wait_for_output(20)) << process.err();
+  kill(process.pid(), SIGINT);
+  EXPECT_EQ(process.wait(), 130);
+  EXPECT_NE(process.err().find("generated"), std::string::npos) << process.err();
+}
+
+TEST(CommandLine, Inspect_showsTheSplit) {
+  const Outcome outcome = run(yamata({"inspect", "-m", kModel, "--layer-split", "0.5,0.5"}));
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.out.find("rank 1"), std::string::npos);
+  EXPECT_NE(outcome.out.find("general.architecture"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace yamata::test

@@ -1,0 +1,107 @@
+// Which rank gets which layers, and whether it has the memory for them.
+#include "mpi/layer_split.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "mpi/memory_plan.hpp"
+#include "node/error.hpp"
+#include "src/model/weights.hpp"
+
+namespace yamata {
+namespace {
+
+class LayerSplitTest : public testing::Test {
+ protected:
+  LayerSplitTest() : file_(gguf::File::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf")), h_(Hyperparameters::read(file_)) {}
+  std::vector<std::int64_t> counts(const std::vector<double>& weights, int ranks) {
+    std::vector<std::int64_t> result;
+    for (const LayerRange range : split_layers(file_, h_, weights, ranks)) result.push_back(range.count());
+    return result;
+  }
+  wire::Start plan(int ranks, std::int32_t cells) { return {split_layers(file_, h_, {}, ranks), cells, 1, CacheType::kF16}; }
+
+  gguf::File file_;
+  Hyperparameters h_;  // 8 layers
+};
+
+TEST_F(LayerSplitTest, Weights_giveFloorsAndTheLastRankTheRest) {
+  EXPECT_EQ(counts({0.5, 0.3, 0.2}, 3), (std::vector<std::int64_t>{4, 2, 2}));
+  EXPECT_EQ(counts({1, 1}, 2), (std::vector<std::int64_t>{4, 4}));
+  EXPECT_EQ(counts({0.99, 0.005, 0.005}, 3), (std::vector<std::int64_t>{6, 1, 1}));
+}
+
+TEST_F(LayerSplitTest, Auto_coversAllLayersOnceAtEveryNumberOfRanks) {
+  for (int ranks = 1; ranks <= 8; ++ranks) {
+    const auto ranges = split_layers(file_, h_, {}, ranks);
+    ASSERT_EQ(ranges.size(), static_cast<std::size_t>(ranks));
+    std::int64_t next = 0;
+    for (const LayerRange range : ranges) {
+      EXPECT_EQ(range.begin, next);
+      EXPECT_GT(range.count(), 0);
+      next = range.end;
+    }
+    EXPECT_EQ(next, h_.layers);
+  }
+}
+
+TEST_F(LayerSplitTest, Auto_lightensTheRankThatHoldsTheOutput) {
+  const auto ranges = split_layers(file_, h_, {}, 2);
+  EXPECT_GT(ranges[0].count(), ranges[1].count());
+}
+
+TEST_F(LayerSplitTest, MoreRanksThanLayersOrOtherNumberOfShares_isRefused) {
+  EXPECT_THROW(split_layers(file_, h_, {}, 9), UsageError);
+  EXPECT_THROW(split_layers(file_, h_, {0.5, 0.5}, 3), UsageError);
+}
+
+TEST(LayerSplit, Text_isSharesOrAuto) {
+  EXPECT_TRUE(parse_layer_split("auto").empty());
+  EXPECT_EQ(parse_layer_split("0.5,0.25,0.25"), (std::vector<double>{0.5, 0.25, 0.25}));
+  for (const char* bad : {"", "a", "0.5,", ",1", "-1,2", "0,0", "nan,1", "inf", "1;2", "1,2x"}) EXPECT_THROW(parse_layer_split(bad), UsageError) << bad;
+}
+
+TEST_F(LayerSplitTest, StageTensors_areEachInExactlyOneStage) {
+  std::size_t sum = 0;
+  for (const LayerRange range : split_layers(file_, h_, {}, 4)) sum += stage_bytes(file_, h_, range);
+  std::size_t all = 0;
+  for (const gguf::Tensor& t : file_.tensors()) all += t.bytes;
+  const std::size_t norm = file_.tensor("output_norm.weight").bytes;
+  const std::size_t tied = file_.find("output.weight") ? 0 : file_.tensor("token_embd.weight").bytes;
+  EXPECT_EQ(sum, all - norm + tied);
+}
+
+TEST_F(LayerSplitTest, MemoryPlan_namesTheHostThatIsTooSmallAndWhatFits) {
+  const std::vector<wire::Hello> hellos{{1, "", "big", "", 0, 1ull << 34, 2}, {1, "", "small", "", 0, 4u << 20, 2}};
+  EXPECT_TRUE(plan_memory(file_, h_, plan(2, 512), hellos, 1).empty());
+  try {
+    plan_memory(file_, h_, plan(2, 4096), hellos, 1);
+    FAIL() << "4096 tokens fit into 4 MiB";
+  } catch (const UsageError& e) {
+    const std::string text = e.what();
+    EXPECT_NE(text.find("rank 1 (small)"), std::string::npos) << text;
+    const auto at = text.find("-c ");
+    ASSERT_NE(at, std::string::npos) << text;
+    const int fits = std::stoi(text.substr(at + 3));
+    EXPECT_NO_THROW(plan_memory(file_, h_, plan(2, fits), hellos, 1));
+    EXPECT_THROW(plan_memory(file_, h_, plan(2, fits + 1), hellos, 1), UsageError);
+  }
+}
+
+TEST_F(LayerSplitTest, MemoryPlan_addsUpRanksOfOneHost) {
+  const auto hellos = [](std::uint64_t bytes) { return std::vector<wire::Hello>{{1, "", "one", "", 0, bytes, 1}, {1, "", "one", "", 0, bytes, 1}}; };
+  const std::size_t cache = KvStore::bytes_for(static_cast<int>(h_.layers), static_cast<int>(h_.kv_heads), static_cast<int>(h_.head_dim), 4096, CacheType::kF16);
+  EXPECT_THROW(plan_memory(file_, h_, plan(2, 4096), hellos(cache), 1), UsageError);
+  EXPECT_NO_THROW(plan_memory(file_, h_, plan(2, 4096), hellos(cache + (1u << 20)), 1));
+}
+
+TEST_F(LayerSplitTest, MemoryPlan_warnsWhereWeightsDoNotFitBesideTheCache) {
+  const std::vector<wire::Hello> hellos{{1, "", "lean", "", 0, 6u << 20, 2}};
+  const auto warnings = plan_memory(file_, h_, plan(1, 64), hellos, 1);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("rank 0 (lean)"), std::string::npos) << warnings[0];
+}
+
+}  // namespace
+}  // namespace yamata

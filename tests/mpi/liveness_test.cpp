@@ -1,0 +1,99 @@
+// Who is blamed for silence, in a time of the test's own.
+#include "mpi/liveness.hpp"
+
+#include <gtest/gtest.h>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class LivenessTest : public testing::Test {
+ protected:
+  LivenessTest() : liveness_(3, seconds(10), now_) {
+    for (int r = 0; r < 3; ++r) liveness_.name(r, "host" + std::to_string(r));
+    liveness_.watch(1, now_);
+    liveness_.watch(2, now_);
+  }
+  /// Lets the time pass in steps, as a rank that looks often sees it; the ranks given are heard at each.
+  void pass(milliseconds time, std::vector<int> heard) {
+    for (milliseconds gone{0}; gone < time; gone += milliseconds(500)) {
+      now_ += milliseconds(500);
+      for (const int rank : heard) liveness_.heard(rank, now_);
+      liveness_.check(now_);
+    }
+  }
+  std::string blame(const std::function<void()>& what) {
+    try {
+      what();
+    } catch (const ClusterError& e) {
+      return e.what();
+    }
+    return "nobody";
+  }
+
+  Liveness::Clock::time_point now_{};
+  Liveness liveness_;
+};
+
+TEST_F(LivenessTest, SilentRank_isNamedAfterTheDeadline) {
+  pass(seconds(9), {1});
+  const std::string text = blame([&] { pass(seconds(2), {1}); });
+  EXPECT_EQ(text.find("rank 2 (host2) has been silent for 10 s"), 0u) << text;
+}
+
+TEST_F(LivenessTest, UnwatchedRank_mayBeSilent) {
+  liveness_.unwatch(2);
+  EXPECT_EQ(blame([&] { pass(seconds(60), {1}); }), "nobody");
+}
+
+TEST_F(LivenessTest, OwnSleep_isNobodysSilence) {
+  now_ += seconds(100);  // this rank was stopped and goes on
+  EXPECT_EQ(blame([&] { liveness_.check(now_); }), "nobody");
+  EXPECT_EQ(blame([&] { pass(seconds(9), {}); }), "nobody");
+  EXPECT_NE(blame([&] { pass(seconds(2), {}); }), "nobody");
+}
+
+TEST_F(LivenessTest, WaitingStage_blamesTheLinkBeforeIt) {
+  liveness_.tell(1, {5, wire::Activity::kIdle, 1000});
+  liveness_.tell(2, {5, wire::Activity::kAwaitingActivations, 1000});
+  liveness_.check_progress(now_, true, {});
+  now_ += seconds(9);
+  EXPECT_EQ(blame([&] { liveness_.check_progress(now_, true, {}); }), "nobody");
+  now_ += seconds(2);
+  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}); });
+  EXPECT_EQ(text.find("rank 2 (host2) has waited 10 s for the results of rank 1 (host1)"), 0u) << text;
+}
+
+TEST_F(LivenessTest, Progress_anywhereBeginsTheDeadlineAnew) {
+  for (std::uint64_t p = 1; p < 20; ++p) {
+    now_ += seconds(9);
+    liveness_.tell(2, {p, wire::Activity::kComputing, 1000});
+    EXPECT_EQ(blame([&] { liveness_.check_progress(now_, true, {}); }), "nobody");
+  }
+  now_ += seconds(11);
+  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}); });
+  EXPECT_EQ(text.find("rank 2 (host2) has computed for 10 s"), 0u) << text;
+}
+
+TEST_F(LivenessTest, NoOpenWork_needsNoProgress) {
+  for (int i = 0; i < 5; ++i) {
+    now_ += seconds(60);
+    EXPECT_EQ(blame([&] { liveness_.check_progress(now_, false, {}); }), "nobody");
+  }
+}
+
+TEST_F(LivenessTest, Heartbeats_areDueSeveralTimesPerDeadlineAndOftenOnDemand) {
+  EXPECT_TRUE(liveness_.due(now_));
+  EXPECT_FALSE(liveness_.due(now_));
+  now_ += seconds(1);
+  EXPECT_TRUE(liveness_.due(now_, true));
+  now_ += milliseconds(100);
+  EXPECT_TRUE(liveness_.due(now_, true));
+}
+
+}  // namespace
+}  // namespace yamata
