@@ -1,7 +1,10 @@
 #include "cache/cell_table.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
+
+#include "cache/cache_operation.hpp"
 
 namespace yamata {
 namespace {
@@ -51,56 +54,70 @@ void CellTable::hold(std::int32_t sequence, std::int32_t position, CellId cell) 
   table[p] = cell;
 }
 
-void CellTable::place(std::span<const Placement> batch, BatchCells& out) {
+void CellTable::check(std::span<const Placement> batch) const {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const Placement& token = batch[i];
-    check(token.sequences, sequences_.size());
+    yamata::check(token.sequences, sequences_.size());
     if (token.position < 0 || token.position == kUnbounded) throw std::out_of_range("cell table: bad position");
     if (token.parent < -1 || token.parent >= static_cast<std::int32_t>(i)) throw std::out_of_range("cell table: a parent comes before its child");
   }
   if (batch.size() > static_cast<std::size_t>(free_)) throw std::length_error("cell table: too few free cells");
+}
 
+CellId CellTable::take_lowest_free() {
+  while (holders_[static_cast<std::size_t>(lowest_free_)] > 0) ++lowest_free_;
+  --free_;
+  return lowest_free_++;
+}
+
+/// Begins the row's list of visible cells: its parent's view, or its first sequence's cells at lower positions. A row that
+/// continues the row before shares that row's list.
+void CellTable::view(std::span<const Placement> batch, std::size_t row, BatchCells& out) const {
+  const Placement& token = batch[row];
+  auto& lists = out.lists_;
+  BatchCells::Run run{lists.size(), 0};
+  const auto continues_last = [&] {
+    if (row == 0 || token.parent >= 0) return false;
+    const Placement& last = batch[row - 1];
+    return last.parent == -1 && last.sequences.begin == token.sequences.begin && last.position + 1 == token.position;
+  };
+  if (continues_last()) {
+    run = out.runs_.back();
+  } else if (token.parent >= 0) {
+    run = out.runs_[static_cast<std::size_t>(token.parent)];
+    if (run.begin + run.count != lists.size()) {
+      lists.reserve(lists.size() + run.count + 1);  // keeps the source in place while it is copied
+      const auto source = lists.begin() + static_cast<std::ptrdiff_t>(run.begin);
+      run.begin = lists.size();
+      std::copy_n(source, run.count, std::back_inserter(lists));
+    }
+  } else {
+    const auto& table = sequences_[static_cast<std::size_t>(token.sequences.begin)];
+    const std::size_t limit = std::min(static_cast<std::size_t>(token.position), table.size());
+    std::copy_if(table.begin(), table.begin() + static_cast<std::ptrdiff_t>(limit), std::back_inserter(lists), [](CellId c) { return c != kNoCell; });
+    run.count = lists.size() - run.begin;
+  }
+  out.runs_.push_back(run);
+}
+
+void CellTable::place(std::span<const Placement> batch, BatchCells& out) {
+  check(batch);
   out.cells_.clear();
   out.lists_.clear();
   out.runs_.clear();
-  for (const Placement& token : batch) {
-    while (holders_[static_cast<std::size_t>(lowest_free_)] > 0) ++lowest_free_;
-    const CellId cell = lowest_free_++;
-    --free_;
-    // What the row sees: its parent's view, or its first sequence's cells at lower positions; then itself.
-    const auto& table = sequences_[static_cast<std::size_t>(token.sequences.begin)];
-    const std::size_t limit = std::min(static_cast<std::size_t>(token.position), table.size());
-    const std::size_t list_end = out.lists_.size();
-    BatchCells::Run run{list_end, 0};
-    if (token.parent >= 0) {
-      run = out.runs_[static_cast<std::size_t>(token.parent)];
-      if (run.begin + run.count != list_end) {
-        out.lists_.reserve(list_end + run.count + 1);
-        std::copy_n(out.lists_.begin() + static_cast<std::ptrdiff_t>(run.begin), run.count, std::back_inserter(out.lists_));
-        run.begin = list_end;
-      }
-    } else {
-      const BatchCells::Run before = out.runs_.empty() ? run : out.runs_.back();
-      const bool extends = !out.runs_.empty() && &token != batch.data() && (&token)[-1].sequences.begin == token.sequences.begin &&
-                           (&token)[-1].parent == -1 && (&token)[-1].position + 1 == token.position;
-      if (extends) {
-        run = before;
-      } else {
-        std::copy_if(table.begin(), table.begin() + static_cast<std::ptrdiff_t>(limit), std::back_inserter(out.lists_), [](CellId c) { return c != kNoCell; });
-        run.count = out.lists_.size() - run.begin;
-      }
-    }
+  for (std::size_t row = 0; row < batch.size(); ++row) {
+    view(batch, row, out);
+    const CellId cell = take_lowest_free();
     out.lists_.push_back(cell);
-    ++run.count;
-    out.runs_.push_back(run);
+    ++out.runs_.back().count;
     out.cells_.push_back(cell);
-    for (std::int32_t s = token.sequences.begin; s < token.sequences.end; ++s) hold(s, token.position, cell);
+    for (std::int32_t s = batch[row].sequences.begin; s < batch[row].sequences.end; ++s) hold(s, batch[row].position, cell);
   }
 }
 
 void CellTable::copy(std::int32_t from, SequenceRange to, PositionRange positions) {
-  check({from, from + 1}, sequences_.size());
-  check(to, sequences_.size());
+  yamata::check({from, from + 1}, sequences_.size());
+  yamata::check(to, sequences_.size());
   for (std::int32_t s = to.begin; s < to.end; ++s) {
     if (s == from) continue;
     const std::size_t longest = std::max(sequences_[static_cast<std::size_t>(from)].size(), sequences_[static_cast<std::size_t>(s)].size());
@@ -110,7 +127,7 @@ void CellTable::copy(std::int32_t from, SequenceRange to, PositionRange position
 }
 
 void CellTable::keep(SequenceRange sequences, PositionRange positions) {
-  check(sequences, sequences_.size());
+  yamata::check(sequences, sequences_.size());
   const auto all = static_cast<std::int32_t>(sequences_.size());
   if (sequences.begin > 0) remove({0, sequences.begin}, {});
   if (sequences.end < all) remove({sequences.end, all}, {});
@@ -119,7 +136,7 @@ void CellTable::keep(SequenceRange sequences, PositionRange positions) {
 }
 
 void CellTable::remove(SequenceRange sequences, PositionRange positions) {
-  check(sequences, sequences_.size());
+  yamata::check(sequences, sequences_.size());
   for (std::int32_t s = sequences.begin; s < sequences.end; ++s) {
     auto& table = sequences_[static_cast<std::size_t>(s)];
     const auto end = static_cast<std::int32_t>(std::min(table.size(), static_cast<std::size_t>(std::max(positions.end, 0))));
@@ -129,5 +146,16 @@ void CellTable::remove(SequenceRange sequences, PositionRange positions) {
 }
 
 void CellTable::clear() { remove({0, static_cast<std::int32_t>(sequences_.size())}, {}); }
+
+void apply(const CacheOperation& operation, CellTable& cells) {
+  using Kind = CacheOperation::Kind;
+  switch (operation.kind) {
+    case Kind::kCopy: return cells.copy(operation.from, operation.sequences, operation.positions);
+    case Kind::kKeep: return cells.keep(operation.sequences, operation.positions);
+    case Kind::kRemove: return cells.remove(operation.sequences, operation.positions);
+    case Kind::kClear: return cells.clear();
+  }
+  throw std::out_of_range("cell table: no such operation");
+}
 
 }  // namespace yamata

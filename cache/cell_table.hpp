@@ -15,9 +15,11 @@ inline constexpr std::int32_t kUnbounded = std::numeric_limits<std::int32_t>::ma
 /// Half-open ranges.
 struct SequenceRange {
   std::int32_t begin = 0, end = 1;
+  friend bool operator==(const SequenceRange&, const SequenceRange&) = default;
 };
 struct PositionRange {
   std::int32_t begin = 0, end = kUnbounded;
+  friend bool operator==(const PositionRange&, const PositionRange&) = default;
 };
 
 /// One token of a batch, to be placed.
@@ -66,6 +68,9 @@ class CellTable {
   CellId at(std::int32_t sequence, std::int32_t position) const;
 
  private:
+  void check(std::span<const Placement> batch) const;
+  CellId take_lowest_free();
+  void view(std::span<const Placement> batch, std::size_t row, BatchCells& out) const;
   void release(CellId cell);
   void hold(std::int32_t sequence, std::int32_t position, CellId cell);
 

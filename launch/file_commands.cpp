@@ -7,6 +7,7 @@
 #include "launch/job.hpp"
 #include "launch/output_file.hpp"
 #include "mpi/layer_split.hpp"
+#include "mpi/layout.hpp"
 #include "node/error.hpp"
 #include "src/model/weights.hpp"
 #include "src/tokenizer/tokenizer.hpp"
@@ -68,7 +69,8 @@ void inspect_command(const Options& options, int ranks) {
   if (file.tensors().empty()) return;
 
   const Hyperparameters h = Hyperparameters::read(file);
-  std::vector<double> weights = parse_layer_split(options.layer_split);
+  const auto groups = parse_layer_split(options.layer_split);
+  const std::vector<double> weights = groups.empty() ? std::vector<double>{} : groups[0];
   const int parts = weights.empty() ? ranks : static_cast<int>(weights.size());
   const auto ranges = split_layers(file, h, weights, parts);
   const std::int64_t context = options.context ? options.context : std::min<std::int64_t>(h.context, kDefaultContext);

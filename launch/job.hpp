@@ -1,14 +1,16 @@
 #pragma once
-// One process of a job: which rank it is, its share of its machine, its view of the model.
+// One process of a job: which rank it is, its share of its machine, its view of the models.
 #include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launch/options.hpp"
 #include "mpi/head.hpp"
+#include "mpi/layout.hpp"
 #include "node/cpu_unit.hpp"
-#include "src/gguf/gguf.hpp"
+#include "src/model/model_file.hpp"
 
 namespace yamata {
 
@@ -20,27 +22,39 @@ class Job {
  public:
   Job(const Options& options, Transport& transport, std::string host, int local_rank, int local_size);
 
-  /// Opens the model and describes this rank.
+  /// Opens the models this rank needs (rank 0: all) and describes it.
   wire::Hello open();
-  const gguf::File& file() const { return *file_; }
-  const Hyperparameters& hyperparameters() const { return h_; }
-  ComputeUnit& unit();
+  /// The target, on rank 0.
+  const gguf::File& file() const { return models_[0]->file; }
+  const Hyperparameters& hyperparameters() const { return models_[0]->h; }
+  /// A draft's file, on rank 0; `index` from 1.
+  const gguf::File& draft_file(std::size_t index) const { return models_[index]->file; }
   const Options& options() const { return options_; }
   Transport& transport() { return transport_; }
   const std::string& host() const { return host_; }
+  const Layout& layout() const { return layout_; }
 
-  /// Tokens of context: -c, or the model's own up to the default. Throws UsageError beyond what the model was trained for.
+  /// Makes stages on this rank; they share its compute unit.
+  StageFactory stage_factory();
+  /// Bytes of model files that this process has touched.
+  std::uint64_t mapped_bytes() const;
+  /// Tokens of context: -c, or the model's own up to the default.
   int context() const;
-  /// What the head needs to lead this job with a cache of `context` tokens; refuses what will not fit into memory.
+  /// What the head needs to lead this job.
   ClusterOptions cluster() const;
+  /// Connects, plans, loads: after it the head takes runs. `sequences` and `room`: of the target's cache, see DecodeOptions.
+  void start(Head& head, std::int32_t sequences, std::int32_t room);
 
  private:
+  wire::Start plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room) const;
+
   const Options& options_;
   Transport& transport_;
   std::string host_;
   int local_rank_, local_size_;
-  std::optional<gguf::File> file_;
-  Hyperparameters h_;
+  Layout layout_;
+  std::vector<std::optional<ModelFile>> models_;  // 0: the target; those this rank needs are open
+  wire::Hello hello_;
   cpu::Isa isa_ = cpu::Isa::kScalar;
   std::vector<int> cpus_;
   std::unique_ptr<CpuUnit> unit_;

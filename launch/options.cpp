@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cxxopts.hpp>
+#include <map>
 
 #include "node/error.hpp"
 
@@ -68,12 +69,43 @@ void add_sampling(cxxopts::Options& flags) {
   add("ignore-eos", "Never choose a token that ends the text");
 }
 
+void add_speculation(cxxopts::Options& flags) {
+  const auto real = [](const char* fallback) { return cxxopts::value<float>()->default_value(fallback); };
+  auto add = flags.add_options("Speculation (the text stays the same)");
+  add("model-draft", "-md: a draft model of the same family; several times for several", cxxopts::value<std::vector<std::string>>(), "FILE");
+  add("drafters", "Run each draft model this many times", cxxopts::value<int>()->default_value("1"), "N");
+  add("strategy", "iterative, speculative or pipeinfer (auto: pipeinfer with a draft, else iterative)",
+      cxxopts::value<std::string>()->default_value("auto"), "NAME");
+  add("policy", "Which guesses run next: best-first or chain (auto: chain where one of its flags is given)",
+      cxxopts::value<std::string>()->default_value("auto"), "NAME");
+  add("draft", "Most guesses of one run", cxxopts::value<int>()->default_value("4"), "N");
+  add("p-least", "best-first: least path probability worth a guess", real("0.05"), "P");
+  add("p-accept", "-pa, chain: least probability that continues a branch", real("0.5"), "P");
+  add("p-split", "-ps, chain: least probability that opens another branch", real("0.1"), "P");
+  add("p-recovery", "-pr, chain: added to both for every run since the last hit", real("0"), "P");
+  add("p-decay", "-pd, chain: taken off both whenever nothing was probable enough", real("0"), "P");
+  add("parallel", "-np, chain: branches at most", cxxopts::value<int>()->default_value("1"), "N");
+  add("no-async", "Ablation: draft on rank 0, in turn with its layers");
+  add("no-continuous", "Ablation: one speculative run at a time");
+  add("no-cancel", "Ablation: compute runs to the end though nobody needs them");
+  add("no-multibuffer", "Ablation: one cache partition for guesses");
+}
+
+/// The two-letter flags people know, spelled out for the parser.
+std::string spelled_out(const std::string& word) {
+  static const std::map<std::string, std::string> kSpelled{{"-md", "--model-draft"}, {"-pa", "--p-accept"}, {"-ps", "--p-split"},
+                                                           {"-pr", "--p-recovery"},  {"-pd", "--p-decay"},  {"-np", "--parallel"}};
+  const auto found = kSpelled.find(word);
+  return found == kSpelled.end() ? word : found->second;
+}
+
 cxxopts::Options flags_of(const std::string& command) {
   if (command == "run") {
     auto flags = describe(command, "Generate text from a prompt; text goes to stdout, statistics to stderr.");
     add_text(flags);
     flags.add_options("Text")("n,predict", "Tokens to generate", cxxopts::value<int>()->default_value("128"), "N");
     add_sampling(flags);
+    add_speculation(flags);
     add_context(flags, "0");
     add_cluster(flags);
     flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
@@ -132,6 +164,20 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
   o.no_bos = has("no-bos");
   o.no_special = has("no-special");
   o.tensors = has("tensors");
+  o.no_async = has("no-async");
+  o.no_continuous = has("no-continuous");
+  o.no_cancel = has("no-cancel");
+  o.no_multibuffer = has("no-multibuffer");
+  if (has("model-draft")) {
+    for (const std::string& draft : r["model-draft"].as<std::vector<std::string>>()) {
+      for (int i = 0; i < r["drafters"].as<int>(); ++i) o.draft_models.push_back(draft);
+    }
+  }
+  if (command == "run") {
+    o.policy.name = r["policy"].as<std::string>();
+    const bool chain = has("p-accept") || has("p-split") || has("p-recovery") || has("p-decay") || has("parallel");
+    if (o.policy.name == "auto") o.policy.name = chain ? "chain" : "best-first";
+  }
   return o;
 }
 
@@ -160,6 +206,14 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   take(r, "repeat-penalty", o.sampling.repeat_penalty);
   take(r, "repeat-last-n", o.sampling.repeat_last_n);
   take(r, "seed", o.sampling.seed);
+  take(r, "strategy", o.strategy);
+  take(r, "draft", o.policy.draft);
+  take(r, "p-least", o.policy.threshold);
+  take(r, "p-accept", o.policy.accept);
+  take(r, "p-split", o.policy.split);
+  take(r, "p-recovery", o.policy.recovery);
+  take(r, "p-decay", o.policy.decay);
+  take(r, "parallel", o.policy.branches);
   take(r, "timeout", timeout);
   take(r, "cache-type", cache_type);
   require(o.generate >= 1, "-n", "at least 1");
@@ -173,6 +227,19 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   require(o.sampling.min_p >= 0 && o.sampling.min_p < 1, "--min-p", "at least 0 and below 1");
   require(o.sampling.repeat_penalty > 0, "--repeat-penalty", "above 0");
   require(o.sampling.repeat_last_n >= 0, "--repeat-last-n", "0 or more");
+  require(o.strategy == "auto" || o.strategy == "iterative" || o.strategy == "speculative" || o.strategy == "pipeinfer", "--strategy",
+          "iterative, speculative, pipeinfer or auto");
+  require(o.policy.name == "chain" || o.policy.name == "best-first", "--policy", "chain, best-first or auto");
+  require(o.policy.draft >= 1 && o.policy.draft <= 64, "--draft", "between 1 and 64");
+  require(o.policy.branches >= 1 && o.policy.branches <= 16, "-np", "between 1 and 16");
+  require(o.draft_models.size() <= 16, "--drafters", "such that there are 16 drafters at most");
+  require(o.policy.threshold >= 0 && o.policy.threshold <= 1, "--p-least", "between 0 and 1");
+  require(o.policy.accept >= 0 && o.policy.accept <= 1, "-pa", "between 0 and 1");
+  require(o.policy.split >= 0 && o.policy.split <= 1, "-ps", "between 0 and 1");
+  const bool speculates = o.strategy == "speculative" || o.strategy == "pipeinfer";
+  if (speculates && o.draft_models.empty()) throw UsageError(fmt::format("--strategy {} needs a draft model; name one with -md FILE.gguf", o.strategy));
+  if (o.strategy == "auto") o.strategy = o.draft_models.empty() ? "iterative" : "pipeinfer";
+  if (o.strategy == "iterative") o.draft_models.clear();
   require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
   require(cache_type == "f16" || cache_type == "f32", "--cache-type", "f16 or f32");
   o.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));
@@ -205,7 +272,11 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   }
   cxxopts::Options flags = flags_of(command);
   try {
-    const cxxopts::ParseResult result = flags.parse(argc - 1, argv + 1);
+    std::vector<std::string> words;
+    for (int i = 1; i < argc; ++i) words.push_back(spelled_out(argv[i]));
+    std::vector<const char*> spelled;
+    for (const std::string& word : words) spelled.push_back(word.c_str());
+    const cxxopts::ParseResult result = flags.parse(argc - 1, spelled.data());
     if (!result.unmatched().empty()) throw UsageError(fmt::format("'{}' is not a flag; 'yamata {} --help' lists them", result.unmatched()[0], command));
     if (result.count("help")) {
       line.text = flags.help();

@@ -7,13 +7,15 @@
 
 #include "cache/kv_store.hpp"
 #include "src/sampling/sampler.hpp"
+#include "src/speculation/policy.hpp"
 
 namespace yamata {
 
 /// Everything the flags of all commands can say; each command declares those it takes.
 struct Options {
   std::string command;
-  std::string model, prompt_file, json_file, csv_file, pre, layer_split = "auto";
+  std::string model, prompt_file, json_file, csv_file, pre, layer_split = "auto", strategy = "auto";
+  std::vector<std::string> draft_models;  ///< -md, each as often as --drafters says
   std::optional<std::string> prompt;
   int generate = 128;   ///< -n
   int context = 0;      ///< -c; 0: what the model was trained for, at most kDefaultContext
@@ -21,8 +23,10 @@ struct Options {
   int batch = 64;       ///< -b
   int chunks = 0;       ///< --chunks; 0: all
   SamplingParams sampling;
+  PolicyOptions policy;
   CacheType cache_type = CacheType::kF16;
-  bool ignore_eos = false, logits_checksum = false, ids = false, no_bos = false, no_special = false, tensors = false;
+  bool ignore_eos = false, logits_checksum = false, ids = false, no_async = false, no_continuous = false, no_cancel = false,
+       no_multibuffer = false, no_bos = false, no_special = false, tensors = false;
   std::chrono::milliseconds timeout{120000};
 };
 inline constexpr int kDefaultContext = 4096;

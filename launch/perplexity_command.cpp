@@ -41,13 +41,13 @@ class Scorer {
       next += n;
     };
     for (std::size_t at = 0; at < chunk.size(); at += batch_) {
-      while (head_.outstanding() >= head_.useful_depth()) collect();
+      while (head_.target().outstanding() >= 2 * static_cast<std::size_t>(head_.ranks())) collect();
       submit(chunk, at);
     }
-    while (head_.outstanding() > 0) collect();
+    while (head_.target().outstanding() > 0) collect();
     wire::Record clear;
-    clear.kind = wire::RecordKind::kClear;
-    head_.operate(clear);
+    clear.operations.push_back(CacheOperation::clear());
+    head_.target().submit(std::move(clear));
   }
 
   double nll = 0;
@@ -63,7 +63,7 @@ class Scorer {
       run.placements.push_back({static_cast<std::int32_t>(i), -1, {0, 1}});
       if (wanted(i, chunk.size())) run.wanted.push_back(static_cast<std::int32_t>(i - at));
     }
-    head_.submit(std::move(run));
+    head_.target().submit(std::move(run));
   }
 
   Head& head_;
@@ -80,7 +80,7 @@ std::string read_corpus(const Options& options) {
 
 void perplexity_command(Job& job) {
   const Options& options = job.options();
-  const wire::Hello hello = job.open();
+  job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre);
   std::vector<TokenId> ids = tokenizer->encode(read_corpus(options), true, true);
   const auto size = static_cast<std::size_t>(job.context());
@@ -89,7 +89,7 @@ void perplexity_command(Job& job) {
   if (options.chunks > 0) chunks = std::min(chunks, static_cast<std::size_t>(options.chunks));
 
   Head head(job.transport(), job.cluster());
-  head.start(hello, job.file(), job.hyperparameters(), job.unit());
+  job.start(head, 1, 0);
   Scorer scorer(head, options.batch, static_cast<std::size_t>(job.hyperparameters().vocabulary));
   const bool terminal = isatty(STDERR_FILENO) != 0;
   try {

@@ -20,7 +20,7 @@ double quantile(const std::vector<double>& sorted, double q) {
 }
 
 /// The paper's definitions: decode speed leaves out prefill and the token sampled from it; TTFT is the time to the token after.
-Speed speed(const RunResult& r) {
+Speed speed(const Generation& r) {
   Speed s;
   if (r.prefill_s > 0) s.prefill_tokens_per_s = r.prompt_tokens / r.prefill_s;
   const auto& t = r.token_times_s;
@@ -36,7 +36,16 @@ Speed speed(const RunResult& r) {
   return s;
 }
 
-Json figures(const RunResult& r) {
+double ratio(std::uint64_t a, std::uint64_t b) { return b ? static_cast<double>(a) / static_cast<double>(b) : 0.0; }
+
+/// Most tokens that any stage of the target did not compute to the end.
+std::uint64_t tokens_skipped(const Generation& r) {
+  std::uint64_t most = 0;
+  for (const wire::Report& p : r.per_rank) most = std::max(most, p.role == "drafter" ? 0 : p.tokens_skipped);
+  return most;
+}
+
+Json figures(const Generation& r) {
   const Speed s = speed(r);
   const std::size_t n = r.token_ids.size();
   Json j;
@@ -50,14 +59,14 @@ Json figures(const RunResult& r) {
   j["itl_mean_s"] = s.itl_mean_s;
   j["itl_p50_s"] = s.itl_p50_s;
   j["itl_p99_s"] = s.itl_p99_s;
-  j["drafted"] = 0;
-  j["accepted"] = 0;
-  j["acceptance_rate"] = 0.0;
-  j["target_evaluations"] = r.target_evaluations;
-  j["tokens_per_target_run"] = r.target_evaluations ? static_cast<double>(n) / static_cast<double>(r.target_evaluations) : 0.0;
-  j["runs_started"] = r.runs_started;
-  j["runs_cancelled"] = 0;
-  j["tokens_skipped_by_cancellation"] = 0;
+  j["drafted"] = r.counters.drafted;
+  j["accepted"] = r.counters.accepted;
+  j["acceptance_rate"] = ratio(r.counters.accepted, r.counters.drafted);
+  j["target_evaluations"] = r.counters.target_evaluations;
+  j["tokens_per_target_run"] = ratio(n, r.counters.target_evaluations);
+  j["runs_started"] = r.counters.runs_started;
+  j["runs_cancelled"] = r.counters.runs_cancelled;
+  j["tokens_skipped_by_cancellation"] = tokens_skipped(r);
   return j;
 }
 
@@ -65,7 +74,7 @@ std::string layers_text(const wire::Report& r) { return fmt::format("{}-{}", r.l
 
 }  // namespace
 
-std::string to_json(const RunResult& r) {
+std::string to_json(const Generation& r) {
   Json j = figures(r);
   j["token_ids"] = r.token_ids;
   j["text"] = r.text;
@@ -74,14 +83,14 @@ std::string to_json(const RunResult& r) {
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];
     ranks.push_back({{"rank", i}, {"host", p.host}, {"role", p.role}, {"layers", layers_text(p)}, {"isa", p.isa}, {"device", p.device},
-                     {"busy_s", p.busy_s}, {"wait_s", p.wait_s}, {"bytes_sent", p.bytes_sent}, {"rss_bytes", p.rss_bytes}, {"mapped_bytes", p.mapped_bytes}});
+                     {"busy_s", p.busy_s}, {"wait_s", p.wait_s}, {"runs", p.runs}, {"runs_skipped", p.runs_skipped}, {"bytes_sent", p.bytes_sent}, {"rss_bytes", p.rss_bytes}, {"mapped_bytes", p.mapped_bytes}});
   }
   j["per_rank"] = std::move(ranks);
   // Text may hold bytes that are no UTF-8: replaced here, kept on stdout.
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string to_csv(const RunResult& r) {
+std::string to_csv(const Generation& r) {
   std::string header, row;
   const Json figure = figures(r);
   for (const auto& [key, value] : figure.items()) {
@@ -91,17 +100,21 @@ std::string to_csv(const RunResult& r) {
   return header + "\n" + row + "\n";
 }
 
-std::string to_table(const RunResult& r) {
+std::string to_table(const Generation& r) {
   const Speed s = speed(r);
   std::string out = fmt::format("\n{} tokens of prompt at {:.1f} tokens/s, {} generated at {:.1f} tokens/s ({}), first after {:.1f} ms\n", r.prompt_tokens,
                                 s.prefill_tokens_per_s, r.token_ids.size(), s.decode_tokens_per_s, r.strategy, 1e3 * s.ttft_s);
-  out += fmt::format("{:>4}  {:<20} {:<6} {:<8} {:<8} {:>8} {:>8} {:>10} {:>9} {:>9}\n", "rank", "host", "role", "layers", "isa", "busy s", "wait s", "sent KiB",
-                     "own MiB", "model MiB");
+  if (const auto& c = r.counters; c.drafted > 0) {
+    out += fmt::format("speculation: {} of {} guesses came true ({:.0f} %), {:.2f} tokens per useful run, {} of {} runs cancelled\n", c.accepted, c.drafted,
+                       100 * ratio(c.accepted, c.drafted), ratio(r.token_ids.size(), c.target_evaluations), c.runs_cancelled, c.runs_started);
+  }
+  constexpr const char* kRow = "{:>4}  {:<20} {:<13} {:<7} {:<7} {:>7} {:>7} {:>6} {:>8} {:>9} {:>8} {:>9}\n";
+  out += fmt::format(kRow, "rank", "host", "role", "layers", "isa", "busy s", "wait s", "runs", "skipped", "sent KiB", "own MiB", "model MiB");
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];
-    out += fmt::format("{:>4}  {:<20} {:<6} {:<8} {:<8} {:>8.2f} {:>8.2f} {:>10.1f} {:>9.1f} {:>9.1f}\n", i, p.host, p.role, layers_text(p), p.isa, p.busy_s,
-                       p.wait_s, static_cast<double>(p.bytes_sent) / 1024.0, static_cast<double>(p.rss_bytes) / 1048576.0,
-                       static_cast<double>(p.mapped_bytes) / 1048576.0);
+    const auto scaled = [](std::uint64_t bytes, double unit) { return fmt::format("{:.1f}", static_cast<double>(bytes) / unit); };
+    out += fmt::format(kRow, i, p.host, p.role, layers_text(p), p.isa, fmt::format("{:.2f}", p.busy_s), fmt::format("{:.2f}", p.wait_s), p.runs, p.runs_skipped,
+                       scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576), scaled(p.mapped_bytes, 1048576));
   }
   return out;
 }

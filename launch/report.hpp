@@ -4,26 +4,26 @@
 #include <string>
 #include <vector>
 
-#include "mpi/wire.hpp"
+#include "mpi/decoder.hpp"
 
 namespace yamata {
 
-struct RunResult {
+struct Generation {
   std::string strategy = "iterative", text;
   int prompt_tokens = 0;
   std::vector<std::int32_t> token_ids;
   double prefill_s = 0;
   std::vector<double> token_times_s;  ///< when each token was known, from the end of prefill; the first is 0
-  std::uint64_t runs_started = 0, target_evaluations = 0;
+  Decoder::Counters counters;
   bool with_checksum = false;
   std::uint64_t logits_checksum = 0;
   std::vector<wire::Report> per_rank;
 };
 
-std::string to_json(const RunResult& result);
+std::string to_json(const Generation& result);
 /// A header line and a row.
-std::string to_csv(const RunResult& result);
+std::string to_csv(const Generation& result);
 /// The closing statistics, for stderr.
-std::string to_table(const RunResult& result);
+std::string to_table(const Generation& result);
 
 }  // namespace yamata

@@ -8,6 +8,7 @@
 #include "launch/job.hpp"
 #include "launch/output_file.hpp"
 #include "launch/report.hpp"
+#include "mpi/decoder.hpp"
 #include "node/error.hpp"
 #include "src/tokenizer/tokenizer.hpp"
 
@@ -36,8 +37,17 @@ class Checksum {
 
 class Generator {
  public:
-  Generator(Job& job, Head& head, const Tokenizer& tokenizer)
-      : options_(job.options()), head_(head), tokenizer_(tokenizer), stream_(tokenizer), sampler_(options_.sampling) {
+  Generator(Job& job, Head& head, const Tokenizer& tokenizer, std::vector<DraftLink> drafters, const DecodeOptions& decode)
+      : options_(job.options()),
+        head_(head),
+        tokenizer_(tokenizer),
+        stream_(tokenizer),
+        sampler_(options_.sampling),
+        decoder_(
+            job.transport(), head.target(), std::move(drafters), decode,
+            [this](std::vector<float>& logits, std::span<const TokenId> history) { return choose(logits, history); },
+            [this](TokenId id) { return take(id); }) {
+    result_.strategy = options_.strategy;
     result_.with_checksum = options_.logits_checksum;
     if (options_.ignore_eos) {
       std::vector<TokenId> ends;
@@ -46,69 +56,51 @@ class Generator {
       }
       sampler_.ban(std::move(ends));
     }
+    head_.on_guesses = [this](int rank, const wire::Guesses& guesses) { decoder_.on_guesses(rank, guesses); };
+    head_.on_drafter_lost = [this](int rank) { decoder_.drop_drafter(rank); };
   }
 
   /// Generates until -n, the end of the text or of the context; Interrupted leaves what there is in result().
   void generate(const std::vector<TokenId>& prompt, int context) {
-    history_ = prompt;
     result_.prompt_tokens = static_cast<int>(prompt.size());
-    const auto begin = Clock::now();
-    std::vector<float> logits = prefill(prompt);
-    result_.prefill_s = seconds_since(begin);
-    const auto decode = Clock::now();
-    while (true) {
-      ++result_.target_evaluations;
-      const TokenId id = choose(logits);
-      result_.token_times_s.push_back(result_.token_ids.empty() ? 0.0 : seconds_since(decode));
-      result_.token_ids.push_back(id);
-      history_.push_back(id);
-      if (tokenizer_.ends_generation(id)) break;
-      show(stream_.push(id));
-      if (static_cast<int>(result_.token_ids.size()) >= options_.generate) break;
-      if (static_cast<int>(history_.size()) > context) {
-        fmt::print(stderr, "\nyamata: the context of {} tokens is full; raise -c for a longer text\n", context);
-        break;
-      }
-      submit({&history_.back(), 1}, static_cast<std::int32_t>(history_.size()) - 1, true);
-      logits = head_.wait_logits();
+    begin_ = Clock::now();
+    decoder_.begin(prompt);
+    while (!decoder_.finished()) {
+      const bool heard = head_.step();
+      if (!decoder_.advance() && !heard) head_.rest();
+    }
+    const auto length = result_.prompt_tokens + static_cast<int>(result_.token_ids.size());
+    if (length > context && static_cast<int>(result_.token_ids.size()) < options_.generate) {
+      fmt::print(stderr, "\nyamata: the context of {} tokens is full; raise -c for a longer text\n", context);
     }
   }
   void finish() {
     show(stream_.finish());
     std::fputc('\n', stdout);
     std::fflush(stdout);
+    result_.counters = decoder_.counters();
   }
-  RunResult& result() { return result_; }
+  Generation& result() { return result_; }
 
  private:
-  /// The prompt goes in chunks, so that all stages work at the same time; logits of its last token.
-  std::vector<float> prefill(const std::vector<TokenId>& prompt) {
-    const auto chunk = static_cast<std::size_t>(options_.batch);
-    std::vector<float> logits;
-    for (std::size_t at = 0; at < prompt.size(); at += chunk) {
-      while (head_.outstanding() >= head_.useful_depth()) head_.wait_logits();
-      const std::size_t n = std::min(chunk, prompt.size() - at);
-      submit(std::span(prompt).subspan(at, n), static_cast<std::int32_t>(at), at + n == prompt.size());
-    }
-    while (head_.outstanding() > 0) logits = head_.wait_logits();
-    return logits;
-  }
-
-  void submit(std::span<const TokenId> tokens, std::int32_t position, bool want_last) {
-    wire::Record run;
-    run.tokens.assign(tokens.begin(), tokens.end());
-    for (std::size_t i = 0; i < tokens.size(); ++i) run.placements.push_back({position + static_cast<std::int32_t>(i), -1, {0, 1}});
-    if (want_last) run.wanted.push_back(static_cast<std::int32_t>(tokens.size()) - 1);
-    head_.submit(std::move(run));
-    ++result_.runs_started;
-  }
-
-  TokenId choose(std::vector<float>& logits) {
+  TokenId choose(std::vector<float>& logits, std::span<const TokenId> history) {
     if (options_.logits_checksum) {
       checksum_.add(logits);
       result_.logits_checksum = checksum_.value();
     }
-    return sampler_.sample(logits, history_, static_cast<std::int64_t>(history_.size()));
+    return sampler_.sample(logits, history, static_cast<std::int64_t>(history.size()));
+  }
+
+  bool take(TokenId id) {
+    if (result_.token_ids.empty()) {
+      result_.prefill_s = seconds_since(begin_);
+      decode_ = Clock::now();
+    }
+    result_.token_times_s.push_back(result_.token_ids.empty() ? 0.0 : seconds_since(decode_));
+    result_.token_ids.push_back(id);
+    if (tokenizer_.ends_generation(id)) return false;
+    show(stream_.push(id));
+    return true;
   }
 
   void show(const std::string& text) {
@@ -123,9 +115,45 @@ class Generator {
   StreamDecoder stream_;
   Sampler sampler_;
   Checksum checksum_;
-  std::vector<TokenId> history_;
-  RunResult result_;
+  Clock::time_point begin_, decode_;
+  Generation result_;
+  Decoder decoder_;
 };
+
+constexpr std::int32_t kGuessRoom = 128;  // cells for guesses, beside those of the context
+
+DecodeOptions decode_options(const Job& job) {
+  const Options& o = job.options();
+  DecodeOptions decode;
+  if (o.strategy == "speculative") decode.strategy = Strategy::kSpeculative;
+  if (o.strategy == "pipeinfer") decode.strategy = Strategy::kPipeInfer;
+  const bool speculates = decode.strategy != Strategy::kIterative;
+  decode.policy = o.policy;
+  decode.generate = o.generate;
+  decode.context = job.context();
+  decode.room = speculates ? kGuessRoom : 0;
+  decode.sequences = !speculates ? 1 : o.no_multibuffer ? 2 : kGuessRoom + 1;
+  decode.batch = o.batch;
+  decode.cancel = !o.no_cancel;
+  decode.continuous = !o.no_continuous;
+  return decode;
+}
+
+std::vector<std::string> vocabulary(const Tokenizer& tokenizer) {
+  std::vector<std::string> texts;
+  for (TokenId id = 0; id < tokenizer.size(); ++id) texts.push_back(tokenizer.text(id));
+  return texts;
+}
+
+std::vector<DraftLink> connect_drafters(const Job& job, const Tokenizer& tokenizer) {
+  std::vector<DraftLink> links;
+  for (std::size_t d = 1; d < job.layout().size(); ++d) {
+    const ModelPlace& place = job.layout()[d];
+    const auto draft = Tokenizer::load(job.draft_file(static_cast<std::size_t>(place.model)), job.options().pre);
+    links.emplace_back(static_cast<int>(d) - 1, place.first_rank, VocabularyMap::between(vocabulary(tokenizer), vocabulary(*draft)));
+  }
+  return links;
+}
 
 std::vector<TokenId> read_prompt(const Options& options, const Tokenizer& tokenizer, int context) {
   if (options.prompt && !options.prompt_file.empty()) throw UsageError("both -p and -f are given; choose one");
@@ -139,7 +167,7 @@ std::vector<TokenId> read_prompt(const Options& options, const Tokenizer& tokeni
   return ids;
 }
 
-void write_results(const Options& options, const RunResult& result) {
+void write_results(const Options& options, const Generation& result) {
   fmt::print(stderr, "{}", to_table(result));
   if (!options.json_file.empty()) write_file(options.json_file, to_json(result));
   if (!options.csv_file.empty()) write_file(options.csv_file, to_csv(result));
@@ -149,13 +177,15 @@ void write_results(const Options& options, const RunResult& result) {
 
 void run_command(Job& job) {
   const Options& options = job.options();
-  const wire::Hello hello = job.open();
+  job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre);
   const std::vector<TokenId> prompt = read_prompt(options, *tokenizer, job.context());
+  const DecodeOptions decode = decode_options(job);
+  std::vector<DraftLink> drafters = connect_drafters(job, *tokenizer);
   Head head(job.transport(), job.cluster());
-  head.start(hello, job.file(), job.hyperparameters(), job.unit());
+  job.start(head, decode.sequences, decode.room);
 
-  Generator generator(job, head, *tokenizer);
+  Generator generator(job, head, *tokenizer, std::move(drafters), decode);
   bool interrupted = false;
   try {
     generator.generate(prompt, job.context());
@@ -164,6 +194,7 @@ void run_command(Job& job) {
   }
   generator.finish();
   generator.result().per_rank = head.stop(static_cast<int>(interrupted ? ExitCode::kInterrupted : ExitCode::kDone));
+  generator.result().per_rank[0].mapped_bytes = job.mapped_bytes();
   write_results(options, generator.result());
   if (interrupted) throw Interrupted{};
 }

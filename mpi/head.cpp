@@ -5,56 +5,45 @@
 #include <algorithm>
 #include <thread>
 
-#include "mpi/layer_split.hpp"
-#include "mpi/memory_plan.hpp"
 #include "node/error.hpp"
 #include "node/topology.hpp"
 
 namespace yamata {
 
-Head::Head(Transport& transport, const ClusterOptions& options)
-    : transport_(transport), options_(options), liveness_(transport.size(), options.timeout, Liveness::Clock::now()), reports_(static_cast<std::size_t>(transport.size())) {
+std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan, const StageFactory& make_stage) {
+  const PipelineRanks ranks{kDraftLane, plan.first_rank, static_cast<int>(plan.layers.size())};
+  auto pipeline = std::make_unique<Pipeline>(transport, ranks, make_stage(plan, 0, start.cache_type), plan.cells, plan.sequences);
+  // The cells beyond the context are for open guesses.
+  return std::make_unique<Drafter>(transport, std::move(pipeline), start.draft, plan.cells - start.draft.credit, plan.sequences, start.batch);
+}
+
+Head::Head(Transport& transport, ClusterOptions options)
+    : transport_(transport),
+      options_(std::move(options)),
+      liveness_(transport.size(), options_.timeout, Liveness::Clock::now()),
+      reports_(static_cast<std::size_t>(transport.size())),
+      lost_(static_cast<std::size_t>(transport.size()), false) {
   for (int r = 1; r < transport.size(); ++r) liveness_.watch(r, Liveness::Clock::now());
 }
 
-void Head::start(const wire::Hello& own, const gguf::File& file, const Hyperparameters& h, ComputeUnit& unit) {
-  host_ = own.host;
-  isa_ = own.isa;
+void Head::start(const wire::Hello& own, const std::vector<std::uint64_t>& fingerprints, const Planner& plan, const StageFactory& make_stage) {
+  own_ = own;
   liveness_.name(0, own.host);
   std::vector<wire::Hello> hellos(static_cast<std::size_t>(transport_.size()));
   hellos[0] = own;
   await_hellos(hellos);
-  check_agreement(hellos);
+  check_agreement(hellos, fingerprints);
+  plan_ = plan(hellos);
+  for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kStart, wire::encode(plan_));
 
-  const wire::Start plan{split_layers(file, h, options_.layer_split, transport_.size()), options_.context.cells, options_.context.sequences,
-                         options_.context.cache_type};
-  for (const std::string& warning : plan_memory(file, h, plan, hellos, options_.batch)) {
-    if (options_.on_warning) options_.on_warning(warning);
+  const wire::PipelinePlan& target = plan_.pipelines.front();
+  const PipelineRanks ranks{kTargetLane, 0, static_cast<int>(target.layers.size())};
+  target_ = std::make_unique<Pipeline>(transport_, ranks, make_stage(target, 0, plan_.cache_type), target.cells, target.sequences);
+  for (std::size_t d = 1; d < plan_.pipelines.size(); ++d) {
+    if (plan_.pipelines[d].first_rank == 0) drafter_ = make_drafter(transport_, plan_, plan_.pipelines[d], make_stage);
   }
-  for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kStart, wire::encode(plan));
-  model_ = std::make_unique<StageModel>(file, h, plan.layers[0], options_.context, unit);
-  stage_ = std::make_unique<Stage>(*model_, transport_, transport_.size());
-  cells_ = std::make_unique<CellTable>(options_.context.cells, options_.context.sequences);
-  load(file);
+  load();
 }
-
-void Head::load(const gguf::File& file) {
-  file_ = &file;
-  loading_ = true;
-  stage_->load();
-  while (true) {
-    const bool heard = pump();
-    std::uint64_t sum = own_heartbeat().loaded_permille;
-    for (int r = 1; r < transport_.size(); ++r) sum += liveness_.state(r).loaded_permille;
-    const auto all = static_cast<std::uint64_t>(transport_.size()) * 1000;
-    if (options_.on_loading) options_.on_loading(static_cast<double>(sum) / static_cast<double>(all));
-    if (sum == all) break;
-    if (!heard) rest();
-  }
-  loading_ = false;
-}
-
-wire::Heartbeat Head::own_heartbeat() const { return stage_ ? stage_->heartbeat() : wire::Heartbeat{}; }
 
 void Head::await_hellos(std::vector<wire::Hello>& hellos) {
   int missing = transport_.size() - 1;
@@ -64,12 +53,12 @@ void Head::await_hellos(std::vector<wire::Hello>& hellos) {
     --missing;
   };
   while (missing > 0) {
-    if (!pump()) rest();
+    if (!step()) rest();
   }
   on_hello_ = nullptr;
 }
 
-void Head::check_agreement(const std::vector<wire::Hello>& hellos) const {
+void Head::check_agreement(const std::vector<wire::Hello>& hellos, const std::vector<std::uint64_t>& fingerprints) const {
   for (std::size_t r = 1; r < hellos.size(); ++r) {
     const wire::Hello& a = hellos[0];
     const wire::Hello& b = hellos[r];
@@ -77,99 +66,130 @@ void Head::check_agreement(const std::vector<wire::Hello>& hellos) const {
       throw ClusterError(fmt::format("rank {} ({}) runs another version of yamata ({}) than rank 0 ({}); install the same one everywhere", r, b.host,
                                      b.version.empty() ? "unknown" : b.version, a.version));
     }
-    if (a.fingerprint != b.fingerprint) {
-      throw ModelError(fmt::format("rank {} ({}) has another model file at this path than rank 0 ({}); copy the same file to every machine", r, b.host, a.host));
+    const auto model = static_cast<std::size_t>(b.model);
+    if (model >= fingerprints.size()) throw ClusterError(fmt::format("rank {} ({}) was started with other flags than rank 0; give all ranks the same ones", r, b.host));
+    if (fingerprints[model] != b.fingerprint) {
+      throw ModelError(fmt::format("rank {} ({}) has another {} file at this path than rank 0 ({}); copy the same file to every machine", r, b.host,
+                                   model == 0 ? "model" : "draft model", a.host));
     }
   }
 }
 
-std::uint64_t Head::submit(wire::Record run) {
-  run.kind = wire::RecordKind::kRun;
-  run.run = submitted_ + 1;
-  if (static_cast<std::int32_t>(run.tokens.size()) > cells_->free_cells()) {
-    throw UsageError(fmt::format("the context of {} tokens is full; raise -c or ask for fewer tokens", cells_->cell_count()));
+void Head::load() {
+  loading_ = true;
+  target_->stage().load();
+  if (drafter_) drafter_->pipeline().stage().load();
+  const auto all = static_cast<std::uint64_t>(transport_.size()) * 1000;
+  while (true) {
+    const bool heard = step();
+    std::uint64_t sum = own_heartbeat().loaded_permille;
+    for (int r = 1; r < transport_.size(); ++r) sum += liveness_.state(r).loaded_permille;
+    if (options_.on_loading) options_.on_loading(static_cast<double>(sum) / static_cast<double>(all));
+    if (sum == all && (!drafter_ || drafter_->pipeline().stage().loaded())) break;
+    if (!heard) rest();
   }
-  cells_->place(run.placements, batch_cells_);
-  ++submitted_;
-  stage_->on_record(wire::encode(run));
-  pump();
-  return submitted_;
+  loading_ = false;
+  running_ = true;
 }
 
-void Head::operate(const wire::Record& operation) {
-  switch (operation.kind) {
-    case wire::RecordKind::kCopy: cells_->copy(operation.from, operation.sequences, operation.positions); break;
-    case wire::RecordKind::kKeep: cells_->keep(operation.sequences, operation.positions); break;
-    case wire::RecordKind::kRemove: cells_->remove(operation.sequences, operation.positions); break;
-    case wire::RecordKind::kClear: cells_->clear(); break;
-    case wire::RecordKind::kRun: throw std::logic_error("a run is submitted, not operated");
-  }
-  stage_->on_record(wire::encode(operation));
-  pump();
-}
+wire::Heartbeat Head::own_heartbeat() const { return target_ ? target_->stage().heartbeat() : wire::Heartbeat{}; }
 
-std::vector<float> Head::wait_logits() {
-  if (outstanding() == 0) throw std::logic_error("no run is out");
-  while (logits_.empty()) {
-    if (!pump()) rest();
-  }
-  const wire::Bytes bytes = std::move(logits_.front());
-  logits_.pop_front();
-  const wire::Rows rows = wire::decode_rows(bytes);
-  if (rows.run != ++completed_) throw ClusterError(fmt::format("logits of run {} came where those of run {} were due", rows.run, completed_));
-  return {rows.values.begin(), rows.values.end()};
-}
-
-bool Head::pump() {
+bool Head::step() {
   bool anything = false;
   while (auto message = transport_.receive()) {
     dispatch(std::move(*message));
     anything = true;
   }
-  if (stage_ && stage_->advance()) anything = true;
+  if (target_ && target_->advance()) anything = true;
+  if (drafter_ && drafter_->advance()) anything = true;
   if (options_.interrupted && *options_.interrupted && !stopped_) throw Interrupted{};
   if (transport_.size() > 1) send_heartbeats();
   if (anything) idle_.reset();
   return anything;
 }
 
+std::vector<float> Head::wait_logits() {
+  while (true) {
+    if (auto result = target_->take_result()) return std::move(result->logits);
+    if (!step()) rest();
+  }
+}
+
+const wire::PipelinePlan* Head::draft_plan_of(int rank) const {
+  for (std::size_t d = 1; d < plan_.pipelines.size(); ++d) {
+    const wire::PipelinePlan& plan = plan_.pipelines[d];
+    if (rank >= plan.first_rank && rank < plan.first_rank + static_cast<int>(plan.layers.size())) return &plan;
+  }
+  return nullptr;
+}
+
+/// The text goes on without this drafter; of a draft model on several ranks, all go.
+void Head::lose_drafter_of(int rank, const std::string& why) {
+  const wire::PipelinePlan& plan = *draft_plan_of(rank);
+  if (lost_[static_cast<std::size_t>(plan.first_rank)]) return;
+  for (int r = plan.first_rank; r < plan.first_rank + static_cast<int>(plan.layers.size()); ++r) {
+    lost_[static_cast<std::size_t>(r)] = true;
+    liveness_.unwatch(r);
+  }
+  if (options_.on_warning) options_.on_warning(fmt::format("the text goes on without the drafter on rank {}: {}", plan.first_rank, why));
+  if (on_drafter_lost) on_drafter_lost(plan.first_rank);
+}
+
 void Head::send_heartbeats() {
   const auto now = Liveness::Clock::now();
   if (!liveness_.due(now)) return;
   const wire::Heartbeat own = own_heartbeat();
-  for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kHeartbeat, wire::encode(own));
-  liveness_.check(now);
-  liveness_.check_progress(now, loading_ || outstanding() > 0, own);
+  for (int r = 1; r < transport_.size(); ++r) {
+    if (!lost_[static_cast<std::size_t>(r)]) transport_.send(r, Tag::kHeartbeat, wire::encode(own));
+  }
+  if (const auto silent = liveness_.silent(now)) {
+    if (running_ && draft_plan_of(*silent)) {
+      lose_drafter_of(*silent, liveness_.silence_text(*silent));
+    } else {
+      throw ClusterError(liveness_.silence_text(*silent));
+    }
+  }
+  liveness_.check_progress(now, loading_ || (target_ && target_->outstanding() > 0), own);
 }
 
 void Head::dispatch(Message message) {
   if (message.from != 0) liveness_.heard(message.from, Liveness::Clock::now());
+  if (target_ && kTargetLane.carries(message.tag)) return target_->on_message(std::move(message));
+  if (drafter_ && kDraftLane.carries(message.tag)) return drafter_->pipeline().on_message(std::move(message));
   switch (message.tag) {
     case Tag::kHello:
       if (on_hello_) on_hello_(message.from, wire::decode_hello(message.bytes));
       break;
-    case Tag::kLogits: logits_.push_back(std::move(message.bytes)); break;
+    case Tag::kCommit:
+      if (drafter_) drafter_->on_commit(wire::decode_commit(message.bytes));
+      break;
+    case Tag::kGuesses:
+      if (on_guesses && !lost_[static_cast<std::size_t>(message.from)]) on_guesses(message.from, wire::decode_guesses(message.bytes));
+      break;
     case Tag::kHeartbeat: liveness_.tell(message.from, wire::decode_heartbeat(message.bytes)); break;
     case Tag::kReport:
       reports_[static_cast<std::size_t>(message.from)] = wire::decode_report(message.bytes);
       liveness_.unwatch(message.from);
       break;
-    case Tag::kFailure: {
-      const wire::Failure failure = wire::decode_failure(message.bytes);
-      if (stopped_) break;
-      throw Error(static_cast<ExitCode>(failure.code), fmt::format("rank {}{}: {}", message.from, liveness_.host_suffix(message.from), failure.text));
-    }
+    case Tag::kFailure: on_failure(message.from, wire::decode_failure(message.bytes)); break;
     default: throw ClusterError(fmt::format("rank {} sent the head a message it does not take", message.from));
   }
+}
+
+void Head::on_failure(int rank, const wire::Failure& failure) {
+  if (stopped_) return;
+  const std::string text = fmt::format("rank {}{}: {}", rank, liveness_.host_suffix(rank), failure.text);
+  if (!running_ || !draft_plan_of(rank)) throw Error(static_cast<ExitCode>(failure.code), text);
+  lose_drafter_of(rank, text);
 }
 
 void Head::rest() {
   const auto nap = idle_.next();
   const auto began = std::chrono::steady_clock::now();
-  const bool computing = stage_ && stage_->activity() == wire::Activity::kComputing;
-  if (computing) {
+  ComputeUnit* unit = target_ ? &target_->stage().model().unit() : nullptr;
+  if (unit && !unit->finished()) {
     // With nobody to hear from, only the end of the computation matters.
-    model_->unit().wait_for(transport_.size() == 1 ? std::chrono::milliseconds(50) : nap);
+    unit->wait_for(transport_.size() == 1 ? std::chrono::milliseconds(50) : nap);
     return;
   }
   std::this_thread::sleep_for(nap);
@@ -177,11 +197,15 @@ void Head::rest() {
 }
 
 wire::Report Head::own_report() const {
-  wire::Report report{host_, "head", isa_, "cpu", {}, 0, wait_s_, transport_.bytes_sent(), own_memory_bytes(), file_ ? file_->resident_bytes() : 0};
-  if (model_) {
-    report.layers = model_->layers();
-    report.busy_s = stage_->busy_seconds();
-  }
+  wire::Report report;
+  report.host = own_.host;
+  report.isa = own_.isa;
+  report.role = drafter_ ? "head, drafter" : "head";
+  report.device = "cpu";
+  report.wait_s = wait_s_;
+  report.bytes_sent = transport_.bytes_sent();
+  report.rss_bytes = own_memory_bytes();
+  if (target_) target_->stage().describe(report);
   return report;
 }
 
@@ -189,13 +213,20 @@ std::vector<wire::Report> Head::stop(int code) {
   if (stopped_) return {};
   stopped_ = true;
   constexpr auto kPatience = std::chrono::seconds(5);
-  for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kStop, wire::encode_stop(code));
+  for (int r = 1; r < transport_.size(); ++r) {
+    if (lost_[static_cast<std::size_t>(r)]) {
+      reports_[static_cast<std::size_t>(r)] = wire::Report{};
+      reports_[static_cast<std::size_t>(r)]->role = "lost";
+    } else {
+      transport_.send(r, Tag::kStop, wire::encode_stop(code));
+    }
+  }
   reports_[0] = own_report();
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   const auto complete = [&] { return std::all_of(reports_.begin(), reports_.end(), [](const auto& r) { return r.has_value(); }); };
   while (!complete()) {
     while (auto message = transport_.receive()) dispatch(std::move(*message));
-    if (stage_) stage_->advance();
+    if (target_) target_->advance();
     if (std::chrono::steady_clock::now() > deadline) throw ClusterError("not every rank answered the request to stop");
     if (!complete()) std::this_thread::sleep_for(idle_.next());
   }

@@ -1,63 +1,70 @@
 #pragma once
-// The head's side of the pipeline: sends runs, collects logits, watches the ranks. Runs on rank 0, with the first stage in it.
+// Rank 0: leads the job, holds the target's first stage, watches the ranks.
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <vector>
 
+#include "mpi/drafter.hpp"
 #include "mpi/idle.hpp"
 #include "mpi/liveness.hpp"
-#include "mpi/stage.hpp"
+#include "mpi/pipeline.hpp"
 
 namespace yamata {
 
 /// The user asked for the end (Ctrl-C).
 struct Interrupted {};
 
+/// Makes stage `stage` of a plan on this rank.
+using StageFactory = std::function<std::unique_ptr<StageModel>(const wire::PipelinePlan& plan, std::size_t stage, CacheType cache_type)>;
+/// The drafter of a plan, with its first stage on this rank.
+std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan, const StageFactory& make_stage);
+
 struct ClusterOptions {
   std::chrono::milliseconds timeout{120000};
-  std::vector<double> layer_split;  ///< empty: by bytes
-  ContextOptions context;
-  int batch = 64;  ///< most tokens of a run
-  std::function<void(double share)> on_loading;          ///< share of all weights that is in memory
-  std::function<void(const std::string&)> on_warning;
   const std::atomic<bool>* interrupted = nullptr;
+  std::function<void(double share)> on_loading;  ///< share of all weights that is in memory
+  std::function<void(const std::string&)> on_warning;
 };
 
 class Head {
  public:
-  Head(Transport& transport, const ClusterOptions& options);
+  /// Shares the job out once every rank has said hello; may throw what forbids it.
+  using Planner = std::function<wire::Start(const std::vector<wire::Hello>& hellos)>;
 
-  /// Waits for every rank's hello, checks that all read the same file and version and have the memory, shares the layers out,
-  /// builds the first stage and waits until every rank has its weights in memory.
-  /// Throws the first fault that any rank reports, with its rank and host.
-  void start(const wire::Hello& own, const gguf::File& file, const Hyperparameters& h, ComputeUnit& unit);
+  Head(Transport& transport, ClusterOptions options);
 
-  /// Sends a run into the pipeline; returns its id. Throws UsageError where the cache cannot hold it: nothing was sent then.
-  std::uint64_t submit(wire::Record run);
-  /// Sends a cache operation after all runs so far.
-  void operate(const wire::Record& operation);
-  /// The logits of the oldest run that is still out: [wanted][vocabulary]. Runs come back in the order sent.
+  /// Waits for every rank's hello, checks that all run the same version and read the same files, sends the plan, builds this
+  /// rank's stages and waits until every rank has its weights in memory. `fingerprints`: per model. Throws the first fault that
+  /// any rank reports, with its rank and host.
+  void start(const wire::Hello& own, const std::vector<std::uint64_t>& fingerprints, const Planner& plan, const StageFactory& make_stage);
+
+  Pipeline& target() { return *target_; }
+  const wire::Start& plan() const { return plan_; }
+  int ranks() const { return transport_.size(); }
+  /// Takes messages and lets this rank's stages go on; true if anything happened. Throws Interrupted, or the fault of a rank
+  /// that the job cannot do without.
+  bool step();
+  /// Waits a little, or until this rank's computation ends.
+  void rest();
+  /// The logits of the target's oldest run that is still out.
   std::vector<float> wait_logits();
-  /// Runs that are out.
-  std::size_t outstanding() const { return submitted_ - completed_; }
-  /// Runs that keep every stage busy; more only lengthen queues.
-  std::size_t useful_depth() const { return static_cast<std::size_t>(transport_.size()) * 2; }
+
+  std::function<void(int rank, const wire::Guesses& guesses)> on_guesses;
+  std::function<void(int rank)> on_drafter_lost;
 
   /// Ends every rank with `code` and collects their reports, as far as they come.
   std::vector<wire::Report> stop(int code);
-  int ranks() const { return transport_.size(); }
 
  private:
   void await_hellos(std::vector<wire::Hello>& hellos);
-  void check_agreement(const std::vector<wire::Hello>& hellos) const;
-  void load(const gguf::File& file);
-  bool pump();
+  void check_agreement(const std::vector<wire::Hello>& hellos, const std::vector<std::uint64_t>& fingerprints) const;
+  void load();
   void dispatch(Message message);
+  void on_failure(int rank, const wire::Failure& failure);
   void send_heartbeats();
-  void rest();
+  void lose_drafter_of(int rank, const std::string& why);
+  const wire::PipelinePlan* draft_plan_of(int rank) const;
   wire::Heartbeat own_heartbeat() const;
   wire::Report own_report() const;
 
@@ -65,18 +72,14 @@ class Head {
   ClusterOptions options_;
   Liveness liveness_;
   Idle idle_;
-  std::string host_, isa_;
-  const gguf::File* file_ = nullptr;
-  bool loading_ = false;
-  std::unique_ptr<StageModel> model_;
-  std::unique_ptr<Stage> stage_;
-  std::unique_ptr<CellTable> cells_;  // what every stage's table looks like once it has seen all records sent
-  BatchCells batch_cells_;
-  std::uint64_t submitted_ = 0, completed_ = 0;
-  std::deque<wire::Bytes> logits_;
+  wire::Hello own_;
+  wire::Start plan_;
+  std::unique_ptr<Pipeline> target_;
+  std::unique_ptr<Drafter> drafter_;  // where the head drafts itself
   std::vector<std::optional<wire::Report>> reports_;
+  std::vector<bool> lost_;
   std::function<void(int, wire::Hello)> on_hello_;
-  bool stopped_ = false;
+  bool loading_ = false, running_ = false, stopped_ = false;
   double wait_s_ = 0;
 };
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
 
 #include "node/error.hpp"
@@ -12,10 +11,6 @@
 
 namespace yamata {
 namespace {
-
-[[noreturn]] void bad_split(const std::string& text, const std::string& why) {
-  throw UsageError(fmt::format("--layer-split '{}': {}; give one share per rank, such as 0.5,0.3,0.2, or auto", text, why));
-}
 
 std::vector<LayerRange> by_weights(const std::vector<double>& weights, std::int64_t layers) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
@@ -65,23 +60,6 @@ std::vector<LayerRange> by_bytes(const gguf::File& file, const Hyperparameters& 
 }
 
 }  // namespace
-
-std::vector<double> parse_layer_split(const std::string& text) {
-  if (text == "auto") return {};
-  std::vector<double> weights;
-  std::size_t at = 0;
-  while (at <= text.size()) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    const std::string part = text.substr(at, comma - at);
-    char* end = nullptr;
-    const double value = std::strtod(part.c_str(), &end);
-    if (part.empty() || *end != '\0') bad_split(text, fmt::format("'{}' is not a number", part));
-    if (!(value > 0) || !std::isfinite(value)) bad_split(text, fmt::format("{} is not a positive share", part));
-    weights.push_back(value);
-    at = comma + 1;
-  }
-  return weights;
-}
 
 std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, const std::vector<double>& weights, int ranks) {
   if (ranks > h.layers) {

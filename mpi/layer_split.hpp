@@ -1,16 +1,11 @@
 #pragma once
-// Which rank holds which layers.
-#include <string>
+// Which of a model's ranks holds which layers.
 #include <vector>
 
 #include "src/gguf/gguf.hpp"
 #include "src/model/hyperparameters.hpp"
 
 namespace yamata {
-
-/// Parses `--layer-split`: `auto`, or one weight per rank such as `0.5,0.3,0.2`. Returns the weights, empty for auto.
-/// Throws UsageError for anything else.
-std::vector<double> parse_layer_split(const std::string& text);
 
 /// Consecutive ranges of at least one layer for `ranks` ranks. Rank k of a given split ends at floor(weight * layers) more
 /// layers than rank k-1, the last takes the rest (PipeInfer's rule); an empty `weights` splits by bytes, the first and the last

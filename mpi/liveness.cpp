@@ -29,16 +29,20 @@ bool Liveness::due(Clock::time_point now, bool often) {
   return true;
 }
 
-void Liveness::check(Clock::time_point now, std::chrono::milliseconds grace) {
+std::optional<int> Liveness::silent(Clock::time_point now, std::chrono::milliseconds grace) {
   if (now - std::exchange(checked_, now) > deadline_ / 2) {
     for (Peer& peer : peers_) peer.last = now;
     progressed_ = now;
   }
   for (std::size_t r = 0; r < peers_.size(); ++r) {
-    if (!peers_[r].watched || now - peers_[r].last < deadline_ + grace) continue;
-    throw ClusterError(fmt::format("rank {}{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine (or raise --timeout)", r,
-                                   host_suffix(static_cast<int>(r)), seconds(deadline_)));
+    if (peers_[r].watched && now - peers_[r].last >= deadline_ + grace) return static_cast<int>(r);
   }
+  return std::nullopt;
+}
+
+std::string Liveness::silence_text(int rank) const {
+  return fmt::format("rank {}{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine (or raise --timeout)", rank,
+                     host_suffix(rank), seconds(deadline_));
 }
 
 void Liveness::check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own) {

@@ -1,6 +1,7 @@
 #pragma once
 // Who is alive, and who keeps the others waiting.
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,8 +9,7 @@
 
 namespace yamata {
 
-/// Keeps, for each peer, when it was last heard and how far it had come. Throws ClusterError that names the silent rank and
-/// its host when a deadline has passed.
+/// Keeps, for each peer, when it was last heard and how far it had come.
 class Liveness {
  public:
   using Clock = std::chrono::steady_clock;
@@ -23,9 +23,11 @@ class Liveness {
   const wire::Heartbeat& state(int rank) const { return peers_[static_cast<std::size_t>(rank)].state; }
   /// True when it is time to send heartbeats again: several per deadline, ten per second while `often`.
   bool due(Clock::time_point now, bool often = false);
-  /// Throws if a watched peer has been silent for the whole deadline. `grace` is added to it. Where this rank itself slept for
-  /// long (it was stopped and goes on), everybody's silence begins anew.
-  void check(Clock::time_point now, std::chrono::milliseconds grace = {});
+  /// A watched peer that has been silent for the whole deadline, if any. `grace` is added to it. Where this rank itself slept
+  /// for long (it was stopped and goes on), everybody's silence begins anew. To be asked often.
+  std::optional<int> silent(Clock::time_point now, std::chrono::milliseconds grace = {});
+  /// What to say of a silent rank.
+  std::string silence_text(int rank) const;
   /// Throws if, `work_open`, no watched peer nor `own` has come on for the whole deadline, naming the stage that is waited for.
   void check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own);
   /// " (host)" of a rank where it is known.

@@ -29,24 +29,27 @@ constexpr std::uint64_t mib(std::uint64_t bytes) { return bytes >> 20; }
 
 }  // namespace
 
-std::vector<std::string> plan_memory(const gguf::File& file, const Hyperparameters& h, const wire::Start& plan, const std::vector<wire::Hello>& hellos,
-                                     int batch) {
+std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos) {
   std::map<std::string, Host> hosts;
-  for (std::size_t r = 0; r < hellos.size(); ++r) {
-    const LayerRange range = plan.layers.at(r);
-    const auto [at, first] = hosts.try_emplace(hellos[r].host, Host{r, hellos[r].available_bytes, 0, 0, 0});
-    Host& host = at->second;
-    host.available = std::min(host.available, hellos[r].available_bytes);
-    host.per_cell += KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), 1, plan.cache_type);
-    host.buffers += buffer_bytes(h, range, batch);
-    host.weights += stage_bytes(file, h, range);
+  for (const wire::PipelinePlan& pipeline : plan.pipelines) {
+    const auto& [file, h] = *models[static_cast<std::size_t>(pipeline.model)];
+    for (std::size_t s = 0; s < pipeline.layers.size(); ++s) {
+      const std::size_t rank = static_cast<std::size_t>(pipeline.first_rank) + s;
+      const LayerRange range = pipeline.layers[s];
+      Host& host = hosts.try_emplace(hellos[rank].host, Host{rank, hellos[rank].available_bytes, 0, 0, 0}).first->second;
+      host.available = std::min(host.available, hellos[rank].available_bytes);
+      host.per_cell += KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), 1, plan.cache_type);
+      host.buffers += buffer_bytes(h, range, plan.batch);
+      host.weights += stage_bytes(file, h, range);
+    }
   }
+  const auto cells = static_cast<std::uint64_t>(plan.pipelines.front().cells);
   std::vector<std::string> warnings;
   for (const auto& [name, host] : hosts) {
-    const std::uint64_t cache = host.per_cell * static_cast<std::uint64_t>(plan.cells);
+    const std::uint64_t cache = host.per_cell * cells;
     if (cache + host.buffers > host.available) {
       const std::uint64_t fits = host.available > host.buffers ? (host.available - host.buffers) / std::max<std::uint64_t>(1, host.per_cell) : 0;
-      throw UsageError(fmt::format("a context of {} tokens takes {} MiB on rank {} ({}), which has {} MiB free; at most -c {} fits", plan.cells,
+      throw UsageError(fmt::format("a context of {} tokens takes {} MiB on rank {} ({}), which has {} MiB free; at most -c {} fits", cells,
                                    mib(cache + host.buffers), host.first_rank, name, mib(host.available), fits));
     }
     if (cache + host.buffers + host.weights > host.available) {

@@ -8,8 +8,8 @@
 
 namespace yamata {
 
-Stage::Stage(StageModel& model, Transport& transport, int stages)
-    : model_(model), transport_(transport), next_(transport.rank() + 1 < stages ? transport.rank() + 1 : -1) {}
+Stage::Stage(StageModel& model, Transport& transport, const PipelineRanks& ranks)
+    : model_(model), transport_(transport), ranks_(ranks), last_(transport.rank() == ranks.last()) {}
 
 Stage::~Stage() {
   if (!running_ && !loading_) return;
@@ -35,15 +35,23 @@ wire::Heartbeat Stage::heartbeat() const {
     const std::uint64_t steps = std::max<std::uint64_t>(1, model_.load_steps());
     permille = static_cast<std::uint16_t>(std::min<std::uint64_t>(999, (operations - load_began_) * 1000 / steps));
   }
-  return {runs_ended_ + operations, activity(), permille};
+  return {ended_ + operations, activity(), permille};
 }
 
 void Stage::on_record(wire::Bytes bytes) {
   records_.push_back(wire::decode_record(bytes));
-  if (next_ >= 0) transport_.send(next_, Tag::kRecord, std::move(bytes));
+  if (!last_) transport_.send(transport_.rank() + 1, ranks_.lane.record, std::move(bytes));
 }
 
 void Stage::on_activations(wire::Bytes bytes) { activations_.push_back(std::move(bytes)); }
+
+void Stage::on_cancel(std::span<const std::uint64_t> runs) {
+  for (const std::uint64_t run : runs) {
+    if (run <= ended_) continue;  // too late: its result has left
+    cancelled_.insert(run);
+    if (running_ && running_->record.run == run) stop_ = true;
+  }
+}
 
 wire::Activity Stage::activity() const {
   if (running_ || loading_) return wire::Activity::kComputing;
@@ -53,10 +61,9 @@ wire::Activity Stage::activity() const {
 bool Stage::advance() {
   bool anything = false;
   if (loading_ && model_.unit().finished()) {
-    model_.unit().wait_for(std::chrono::microseconds(0));
+    model_.unit().wait_for(std::chrono::microseconds(0));  // a fault while computing is thrown here
     loading_ = false;
     loaded_ = anything = true;
-    load_seconds_ = model_.unit().busy_seconds();
   }
   if (running_ && model_.unit().finished()) {
     finish_run();
@@ -66,53 +73,78 @@ bool Stage::advance() {
   return anything;
 }
 
+bool Stage::skips(const wire::Record& record) const {
+  if (cancelled_.contains(record.run)) return true;
+  return !model_.first() && wire::decode_rows(activations_.front()).skipped;
+}
+
 bool Stage::begin_next() {
-  if (records_.empty()) return false;
-  wire::Record& record = records_.front();
-  if (record.kind != wire::RecordKind::kRun) {
-    apply(record);
-    records_.pop_front();
+  if (records_.empty() || !model_.unit().finished()) return false;
+  if (records_.front().has_run() && !model_.first() && activations_.empty()) return false;
+  wire::Record record = std::move(records_.front());
+  records_.pop_front();
+  for (const CacheOperation& operation : record.operations) apply(operation, model_.cells());
+  if (!record.has_run()) return true;
+  if (skips(record)) {
+    model_.cells().place(record.placements, skipped_cells_);
+    if (!model_.first()) activations_.pop_front();
+    count_skipped(record);
+    ended_ = record.run;
+    send_result(record.run, true, {});
+    cancelled_.erase(cancelled_.begin(), cancelled_.upper_bound(ended_));
     return true;
   }
-  if (!model_.first() && activations_.empty()) return false;
-  running_ = std::move(record);
-  records_.pop_front();
-  StageBatch batch{running_->tokens, {}, running_->placements, running_->wanted};
+  compute(std::move(record));
+  return true;
+}
+
+void Stage::compute(wire::Record record) {
+  stop_ = false;
+  running_ = Running{std::move(record), std::chrono::steady_clock::now()};
+  const wire::Record& r = running_->record;
+  StageBatch batch{r.tokens, {}, r.placements, r.wanted};
   if (!model_.first()) {
     const wire::Rows rows = wire::decode_rows(activations_.front());
-    const auto floats = running_->placements.size() * static_cast<std::size_t>(model_.hyperparameters().dim);
-    if (rows.run != running_->run || rows.values.size() != floats) {
-      throw ClusterError(fmt::format("activations of run {} came where those of run {} were due", rows.run, running_->run));
+    const auto floats = r.placements.size() * static_cast<std::size_t>(model_.width());
+    if (rows.run != r.run || rows.values.size() != floats) {
+      throw ClusterError(fmt::format("activations of run {} came where those of run {} were due", rows.run, r.run));
     }
     batch.activations = rows.values;
   }
   model_.start(batch, &stop_);  // copies the activations
   if (!model_.first()) activations_.pop_front();
-  return true;
-}
-
-void Stage::apply(const wire::Record& record) {
-  CellTable& cells = model_.cells();
-  switch (record.kind) {
-    case wire::RecordKind::kCopy: return cells.copy(record.from, record.sequences, record.positions);
-    case wire::RecordKind::kKeep: return cells.keep(record.sequences, record.positions);
-    case wire::RecordKind::kRemove: return cells.remove(record.sequences, record.positions);
-    case wire::RecordKind::kClear: return cells.clear();
-    case wire::RecordKind::kRun: break;
-  }
-  throw ClusterError("a record of unknown kind arrived; do all ranks run the same yamata?");
 }
 
 void Stage::finish_run() {
   model_.unit().wait_for(std::chrono::microseconds(0));  // a fault while computing is thrown here
-  const std::uint64_t run = running_->run;
+  counters_.busy_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - running_->began).count();
+  ++counters_.runs;
+  const wire::Record record = std::move(running_->record);
   running_.reset();
-  ++runs_ended_;
-  if (next_ >= 0) {
-    transport_.send(next_, Tag::kActivations, wire::encode(wire::Rows{run, model_.activations()}));
-  } else {
-    transport_.send(0, Tag::kLogits, wire::encode(wire::Rows{run, model_.logits()}));
-  }
+  ended_ = record.run;
+  const bool skipped = cancelled_.contains(record.run);
+  if (skipped) count_skipped(record);
+  send_result(record.run, skipped, skipped ? std::span<const float>{} : last_ ? model_.logits() : model_.activations());
+  cancelled_.erase(cancelled_.begin(), cancelled_.upper_bound(ended_));
+}
+
+void Stage::describe(wire::Report& report) const {
+  report.layers = model_.layers();
+  report.isa = model_.unit().isa();
+  report.busy_s += counters_.busy_s;
+  report.runs = counters_.runs;
+  report.runs_skipped = counters_.skipped;
+  report.tokens_skipped = counters_.tokens_skipped;
+}
+
+void Stage::count_skipped(const wire::Record& record) {
+  ++counters_.skipped;
+  counters_.tokens_skipped += record.tokens.size();
+}
+
+void Stage::send_result(std::uint64_t run, bool skipped, std::span<const float> values) {
+  const int to = last_ ? ranks_.first : transport_.rank() + 1;
+  transport_.send(to, last_ ? ranks_.lane.logits : ranks_.lane.activations, wire::encode(wire::Rows{run, skipped, values}));
 }
 
 }  // namespace yamata

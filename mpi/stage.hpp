@@ -1,18 +1,21 @@
 #pragma once
-// One stage of the pipeline: takes the ordered stream of records, computes runs, passes their results on.
+// One stage of a pipeline: takes the ordered stream of records, computes runs, passes their results on.
 #include <deque>
 #include <optional>
+#include <set>
 
-#include "mpi/transport.hpp"
+#include "mpi/lane.hpp"
 #include "mpi/wire.hpp"
 #include "src/model/stage_model.hpp"
 
 namespace yamata {
 
-/// A state machine: never blocks. The stage of rank k receives from k-1 and sends to k+1; the last sends logits to rank 0.
+/// A state machine: never blocks. Records and activations go to the next rank, logits from the last stage to the leader.
+/// Cancelled runs are skipped before they start and left at the next operation's boundary while they compute; an empty result
+/// passes on in their place, and the cell table changes as if they had been computed (PipeInfer, "early cancellation").
 class Stage {
  public:
-  Stage(StageModel& model, Transport& transport, int stages);
+  Stage(StageModel& model, Transport& transport, const PipelineRanks& ranks);
   /// Stops a computation that is still under way.
   ~Stage();
   Stage(const Stage&) = delete;
@@ -27,27 +30,48 @@ class Stage {
   /// An entry of the stream; it is forwarded at once and acted on in its turn.
   void on_record(wire::Bytes bytes);
   void on_activations(wire::Bytes bytes);
+  void on_cancel(std::span<const std::uint64_t> runs);
   /// Does what can be done now; true if anything happened.
   bool advance();
   wire::Activity activity() const;
-  /// Seconds spent on runs.
-  double busy_seconds() const { return model_.unit().busy_seconds() - load_seconds_; }
+  /// Records that have come and not been begun.
+  std::size_t queued() const { return records_.size(); }
+  bool computing() const { return running_.has_value(); }
+  StageModel& model() { return model_; }
+
+  struct Counters {
+    std::uint64_t runs = 0, skipped = 0, tokens_skipped = 0;
+    double busy_s = 0;  ///< spent on runs
+  };
+  const Counters& counters() const { return counters_; }
+  /// Fills in what a closing report says of this stage.
+  void describe(wire::Report& report) const;
 
  private:
+  struct Running {
+    wire::Record record;
+    std::chrono::steady_clock::time_point began;
+  };
   bool begin_next();
-  void apply(const wire::Record& record);
+  bool skips(const wire::Record& record) const;
+  void compute(wire::Record record);
   void finish_run();
+  void send_result(std::uint64_t run, bool skipped, std::span<const float> values);
+  void count_skipped(const wire::Record& record);
 
   StageModel& model_;
   Transport& transport_;
-  const int next_;  // rank of the next stage, or -1
+  const PipelineRanks ranks_;
+  const bool last_;
   std::deque<wire::Record> records_;
   std::deque<wire::Bytes> activations_;
-  std::optional<wire::Record> running_;
-  std::uint64_t runs_ended_ = 0;
+  std::set<std::uint64_t> cancelled_;  // runs still to come
+  BatchCells skipped_cells_;
+  std::optional<Running> running_;
+  Counters counters_;
+  std::uint64_t ended_ = 0;
   bool loading_ = false, loaded_ = false;
   std::uint64_t load_began_ = 0;  // the unit's progress then
-  double load_seconds_ = 0;
   std::atomic<bool> stop_{false};
 };
 

@@ -15,6 +15,13 @@ enum class Tag : int {
   kRecord,       ///< stage k -> k+1: the ordered stream of runs and cache operations
   kActivations,  ///< stage k -> k+1: hidden states of one run
   kLogits,       ///< last stage -> head: rows asked for
+  kCancel,       ///< head -> stage: runs that nobody needs any more
+  kDraftRecord,  ///< as the four above, among the ranks of a draft model
+  kDraftActivations,
+  kDraftLogits,
+  kDraftCancel,
+  kCommit,       ///< head -> drafter: where the text stands
+  kGuesses,      ///< drafter -> head: what may come next
   kHeartbeat,    ///< rank <-> head: alive, and how far
   kFailure,      ///< rank -> head: exit code and one line
   kStop,         ///< head -> rank: end with this exit code

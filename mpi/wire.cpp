@@ -61,22 +61,25 @@ class Reader {
     if (!rest_.empty()) fail();
   }
 
- private:
   [[noreturn]] static void fail() {
     throw ClusterError("a message from another rank is damaged; do all ranks run the same yamata?");
   }
+
   const std::byte* take(std::size_t n) {
     if (n > rest_.size()) fail();
     const std::byte* p = rest_.data();
     rest_ = rest_.subspan(n);
     return p;
   }
+  /// A number of things of at least sizeof(T) bytes each.
   template <class T>
   std::size_t count() {
     const auto n = get<std::uint64_t>();
     if (n > rest_.size() / sizeof(T)) fail();
     return static_cast<std::size_t>(n);
   }
+
+ private:
   std::span<const std::byte> rest_;
 };
 
@@ -91,7 +94,9 @@ T decode_plain(std::span<const std::byte> bytes) {
 }  // namespace
 
 Bytes encode(const Hello& m) {
-  return Writer().put(m.protocol).put_text(m.version).put_text(m.host).put_text(m.isa).put(m.fingerprint).put(m.available_bytes).put(m.threads).take();
+  Writer out;
+  out.put(m.protocol).put_text(m.version).put_text(m.host).put_text(m.isa).put(m.fingerprint).put(m.available_bytes).put(m.threads).put(m.model);
+  return out.take();
 }
 
 Hello decode_hello(std::span<const std::byte> bytes) {
@@ -105,65 +110,107 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   m.fingerprint = in.get<std::uint64_t>();
   m.available_bytes = in.get<std::uint64_t>();
   m.threads = in.get<std::int32_t>();
+  m.model = in.get<std::int32_t>();
   in.end();
   return m;
 }
 
 Bytes encode(const Start& m) {
-  return Writer().put_all(std::span<const LayerRange>(m.layers)).put(m.cells).put(m.sequences).put(m.cache_type).take();
+  Writer out;
+  out.put(m.cache_type).put(m.batch).put(m.draft).put(static_cast<std::uint64_t>(m.pipelines.size()));
+  for (const PipelinePlan& p : m.pipelines) out.put(p.model).put(p.first_rank).put_all(std::span<const LayerRange>(p.layers)).put(p.cells).put(p.sequences);
+  return out.take();
 }
 
 Start decode_start(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Start m;
-  m.layers = in.get_all<LayerRange>();
-  m.cells = in.get<std::int32_t>();
-  m.sequences = in.get<std::int32_t>();
   m.cache_type = in.get<CacheType>();
+  m.batch = in.get<std::int32_t>();
+  m.draft = in.get<DraftOptions>();
+  m.pipelines.resize(in.count<std::uint64_t>());
+  for (PipelinePlan& p : m.pipelines) {
+    p.model = in.get<std::int32_t>();
+    p.first_rank = in.get<std::int32_t>();
+    p.layers = in.get_all<LayerRange>();
+    p.cells = in.get<std::int32_t>();
+    p.sequences = in.get<std::int32_t>();
+  }
   in.end();
   return m;
 }
 
+Bytes encode(const Commit& m) {
+  return Writer().put(m.epoch).put(m.position).put(m.wanted).put_all(std::span<const std::int32_t>(m.tokens)).take();
+}
+
+Commit decode_commit(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Commit m;
+  m.epoch = in.get<std::uint64_t>();
+  m.position = in.get<std::int32_t>();
+  m.wanted = in.get<std::int32_t>();
+  m.tokens = in.get_all<std::int32_t>();
+  in.end();
+  return m;
+}
+
+Bytes encode(const Guesses& m) {
+  return Writer().put(m.epoch).put(m.root).put(m.root_position).put(m.complete).put_all(std::span<const Guess>(m.guesses)).take();
+}
+
+Guesses decode_guesses(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Guesses m;
+  m.epoch = in.get<std::uint64_t>();
+  m.root = in.get<std::uint32_t>();
+  m.root_position = in.get<std::int32_t>();
+  m.complete = in.get<std::uint8_t>() != 0;
+  m.guesses = in.get_all<Guess>();
+  in.end();
+  return m;
+}
+
+Bytes encode_cancel(std::span<const std::uint64_t> runs) { return Writer().put_all(runs).take(); }
+
+std::vector<std::uint64_t> decode_cancel(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  auto runs = in.get_all<std::uint64_t>();
+  in.end();
+  return runs;
+}
+
 Bytes encode(const Record& m) {
   Writer out;
-  out.put(m.kind);
-  if (m.kind == RecordKind::kRun) {
-    out.put(m.run).put_all(std::span<const std::int32_t>(m.tokens)).put_all(std::span<const Placement>(m.placements));
-    out.put_all(std::span<const std::int32_t>(m.wanted));
-  } else {
-    out.put(m.from).put(m.sequences).put(m.positions);
-  }
-  return out.take();
+  out.put_all(std::span<const CacheOperation>(m.operations)).put(m.run).put_all(std::span<const std::int32_t>(m.tokens));
+  return out.put_all(std::span<const Placement>(m.placements)).put_all(std::span<const std::int32_t>(m.wanted)).take();
 }
 
 Record decode_record(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Record m;
-  m.kind = in.get<RecordKind>();
-  if (m.kind == RecordKind::kRun) {
-    m.run = in.get<std::uint64_t>();
-    m.tokens = in.get_all<std::int32_t>();
-    m.placements = in.get_all<Placement>();
-    m.wanted = in.get_all<std::int32_t>();
-  } else {
-    m.from = in.get<std::int32_t>();
-    m.sequences = in.get<SequenceRange>();
-    m.positions = in.get<PositionRange>();
-  }
+  m.operations = in.get_all<CacheOperation>();
+  m.run = in.get<std::uint64_t>();
+  m.tokens = in.get_all<std::int32_t>();
+  m.placements = in.get_all<Placement>();
+  m.wanted = in.get_all<std::int32_t>();
   in.end();
+  if (m.placements.size() != m.tokens.size()) Reader::fail();
   return m;
 }
 
 Bytes encode(const Rows& m) {
   Writer out;
-  out.reserve(16 + m.values.size_bytes());
-  return out.put(m.run).put_all(m.values).take();
+  out.reserve(24 + m.values.size_bytes());
+  // Eight bytes for the flag keep the floats aligned.
+  return out.put(m.run).put(static_cast<std::uint64_t>(m.skipped)).put_all(m.values).take();
 }
 
 Rows decode_rows(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Rows m;
   m.run = in.get<std::uint64_t>();
+  m.skipped = in.get<std::uint64_t>() != 0;
   m.values = in.view_all<float>();
   in.end();
   return m;
@@ -195,7 +242,7 @@ Failure decode_failure(std::span<const std::byte> bytes) {
 Bytes encode(const Report& m) {
   Writer out;
   out.put_text(m.host).put_text(m.role).put_text(m.isa).put_text(m.device);
-  return out.put(m.layers).put(m.busy_s).put(m.wait_s).put(m.bytes_sent).put(m.rss_bytes).put(m.mapped_bytes).take();
+  return out.put(m.layers).put(m.busy_s).put(m.wait_s).put(m.bytes_sent).put(m.rss_bytes).put(m.mapped_bytes).put(m.runs).put(m.runs_skipped).put(m.tokens_skipped).take();
 }
 
 Report decode_report(std::span<const std::byte> bytes) {
@@ -211,6 +258,9 @@ Report decode_report(std::span<const std::byte> bytes) {
   m.bytes_sent = in.get<std::uint64_t>();
   m.rss_bytes = in.get<std::uint64_t>();
   m.mapped_bytes = in.get<std::uint64_t>();
+  m.runs = in.get<std::uint64_t>();
+  m.runs_skipped = in.get<std::uint64_t>();
+  m.tokens_skipped = in.get<std::uint64_t>();
   in.end();
   return m;
 }

@@ -7,6 +7,10 @@
 //   kRecord      stage k -> k+1       the one ordered stream: runs and cache operations; forwarded before it is acted on
 //   kActivations stage k -> k+1       one per run, in the order of the runs
 //   kLogits      last stage -> head   one per run, in order; no rows where none were asked for
+//   kCancel      head -> stage        at any time, beside the stream: run ids; permits skipping, commands nothing
+//   kDraft...    as the four above, within the ranks of a draft model, whose first rank leads them
+//   kCommit      head -> drafter      the text's next tokens, in order
+//   kGuesses     drafter -> head      whenever there are some
 //   kHeartbeat   rank <-> head        several per deadline
 //   kFailure     rank -> head         the rank has failed and waits for kStop
 //   kStop        head -> rank         end; answered with kReport
@@ -16,13 +20,14 @@
 #include <string>
 #include <vector>
 
-#include "cache/cell_table.hpp"
+#include "cache/cache_operation.hpp"
 #include "cache/kv_store.hpp"
 #include "src/model/hyperparameters.hpp"
+#include "src/speculation/draft_options.hpp"
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -31,31 +36,60 @@ struct Hello {
   std::uint64_t fingerprint = 0;  ///< of the model file
   std::uint64_t available_bytes = 0;
   std::int32_t threads = 0;
+  std::int32_t model = 0;  ///< which of the job's models it opened: 0 the target, 1, 2, ... the drafts
+};
+
+/// The stages of one model on consecutive ranks; the first rank leads them.
+struct PipelinePlan {
+  std::int32_t model = 0;  ///< 0: the target; 1, 2, ...: the drafters' models
+  std::int32_t first_rank = 0;
+  std::vector<LayerRange> layers;  ///< per stage
+  std::int32_t cells = 0, sequences = 1;
 };
 
 struct Start {
-  std::vector<LayerRange> layers;  ///< per rank
-  std::int32_t cells = 0, sequences = 1;
+  std::vector<PipelinePlan> pipelines;  ///< the target's, then one per drafter
   CacheType cache_type = CacheType::kF16;
+  std::int32_t batch = 64;  ///< most prompt tokens of a run
+  DraftOptions draft;
 };
 
-enum class RecordKind : std::uint8_t { kRun, kCopy, kKeep, kRemove, kClear };
+/// The text has grown. Drafters go on from here.
+struct Commit {
+  std::uint64_t epoch = 0;           ///< counts the commits
+  std::int32_t position = 0;         ///< of the first token
+  std::vector<std::int32_t> tokens;
+  std::int32_t wanted = 0;           ///< guesses to be complete with, where somebody waits for them; 0: go on without end
+};
 
-/// One entry of the ordered stream.
+struct Guess {
+  std::uint32_t id = 0, parent = 0;  ///< the drafter's own, ascending
+  std::int32_t token = 0;
+  float probability = 0;
+};
+
+struct Guesses {
+  std::uint64_t epoch = 0;         ///< the last commit that the drafter knew of
+  std::uint32_t root = 0;          ///< its id for the last token of the text
+  std::int32_t root_position = 0;
+  bool complete = false;           ///< it has as many as were wanted, or no more
+  std::vector<Guess> guesses;
+};
+
+/// One entry of the ordered stream: cache operations, then a run if there are tokens.
 struct Record {
-  RecordKind kind = RecordKind::kRun;
-  std::uint64_t run = 0;                 // kRun, ids ascend
-  std::vector<std::int32_t> tokens;      // kRun
-  std::vector<Placement> placements;     // kRun, one per token
-  std::vector<std::int32_t> wanted;      // kRun: rows whose logits are asked for
-  std::int32_t from = 0;                 // kCopy
-  SequenceRange sequences;               // kCopy (to), kKeep, kRemove
-  PositionRange positions;               // likewise
+  std::vector<CacheOperation> operations;
+  std::uint64_t run = 0;              ///< ids ascend
+  std::vector<std::int32_t> tokens;
+  std::vector<Placement> placements;  ///< one per token
+  std::vector<std::int32_t> wanted;   ///< rows whose logits are asked for
+  bool has_run() const { return !tokens.empty(); }
 };
 
-/// Rows of floats that belong to a run: activations or logits. Read in place.
+/// Rows of floats that belong to a run: activations or logits; none where the run was cancelled. Read in place.
 struct Rows {
   std::uint64_t run = 0;
+  bool skipped = false;
   std::span<const float> values;
 };
 
@@ -79,12 +113,16 @@ struct Report {
   std::uint64_t bytes_sent = 0;
   std::uint64_t rss_bytes = 0;     ///< memory of its own
   std::uint64_t mapped_bytes = 0;  ///< of the model file, touched
+  std::uint64_t runs = 0, runs_skipped = 0, tokens_skipped = 0;  ///< of this stage; skipped: cancelled before its end
 };
 
 Bytes encode(const Hello&);
 Bytes encode(const Start&);
 Bytes encode(const Record&);
 Bytes encode(const Rows&);
+Bytes encode(const Commit&);
+Bytes encode(const Guesses&);
+Bytes encode_cancel(std::span<const std::uint64_t> runs);
 Bytes encode(const Heartbeat&);
 Bytes encode(const Failure&);
 Bytes encode(const Report&);
@@ -95,6 +133,9 @@ Hello decode_hello(std::span<const std::byte>);
 Start decode_start(std::span<const std::byte>);
 Record decode_record(std::span<const std::byte>);
 Rows decode_rows(std::span<const std::byte>);  ///< points into the bytes
+Commit decode_commit(std::span<const std::byte>);
+Guesses decode_guesses(std::span<const std::byte>);
+std::vector<std::uint64_t> decode_cancel(std::span<const std::byte>);
 Heartbeat decode_heartbeat(std::span<const std::byte>);
 Failure decode_failure(std::span<const std::byte>);
 Report decode_report(std::span<const std::byte>);

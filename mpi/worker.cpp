@@ -9,7 +9,6 @@
 
 #include "mpi/idle.hpp"
 #include "mpi/liveness.hpp"
-#include "mpi/stage.hpp"
 #include "node/error.hpp"
 #include "node/topology.hpp"
 
@@ -60,62 +59,81 @@ class Worker {
       dispatch(std::move(*message));
       anything = true;
     }
-    if (stage_) {
-      attempt([&] { anything |= stage_->advance(); });
-    }
-    const bool loading = stage_ && !told_loaded_;
-    const bool now_loaded = loading && stage_->loaded();
-    const auto now = Liveness::Clock::now();
-    if (liveness_.due(now, loading) || now_loaded) {
-      told_loaded_ |= now_loaded;
-      transport_.send(0, Tag::kHeartbeat, wire::encode(stage_ ? stage_->heartbeat() : wire::Heartbeat{}));
-      // Later ranks give earlier ones the time to say it first: one line for the job.
-      liveness_.check(now, std::chrono::milliseconds(500 * transport_.rank()));
-    }
+    if (stage()) attempt([&] { anything |= drafter_ ? drafter_->advance() : stage_->advance(); });
+    send_heartbeats();
     if (anything) idle_.reset();
     return anything;
+  }
+
+  void send_heartbeats() {
+    const bool loading = stage() && !told_loaded_;
+    const bool now_loaded = loading && stage()->loaded();
+    const auto now = Liveness::Clock::now();
+    if (!liveness_.due(now, loading) && !now_loaded) return;
+    told_loaded_ |= now_loaded;
+    transport_.send(0, Tag::kHeartbeat, wire::encode(stage() ? stage()->heartbeat() : wire::Heartbeat{}));
+    // Later ranks give earlier ones the time to say it first: one line for the job.
+    if (const auto silent = liveness_.silent(now, std::chrono::milliseconds(500 * transport_.rank()))) throw ClusterError(liveness_.silence_text(*silent));
   }
 
   void dispatch(Message message) {
     if (message.from == 0) liveness_.heard(0, Liveness::Clock::now());
     switch (message.tag) {
       case Tag::kStart: attempt([&] { start(wire::decode_start(message.bytes)); }); break;
-      case Tag::kRecord:
-      case Tag::kActivations: attempt([&] { take(std::move(message)); }); break;
       case Tag::kStop:
         code_ = wire::decode_stop(message.bytes);
         transport_.send(0, Tag::kReport, wire::encode(report()));
         break;
-      default: break;  // heartbeats: heard is all
+      case Tag::kHeartbeat: break;  // heard is all
+      default: attempt([&] { take(std::move(message)); });
     }
   }
 
   /// The stream comes from the stage before, the plan from the head: the stream may be here first and is kept until then.
   void take(Message message) {
-    if (!stage_) {
+    if (!stage()) {
       early_.push_back(std::move(message));
-    } else if (message.tag == Tag::kRecord) {
-      stage_->on_record(std::move(message.bytes));
+    } else if (message.tag == lane_.record) {
+      stage()->on_record(std::move(message.bytes));
+    } else if (message.tag == lane_.activations) {
+      stage()->on_activations(std::move(message.bytes));
+    } else if (message.tag == lane_.cancel) {
+      stage()->on_cancel(wire::decode_cancel(message.bytes));
+    } else if (drafter_ && message.tag == Tag::kCommit) {
+      drafter_->on_commit(wire::decode_commit(message.bytes));
+    } else if (drafter_) {
+      drafter_->pipeline().on_message(std::move(message));
     } else {
-      stage_->on_activations(std::move(message.bytes));
+      throw ClusterError("a message came that this rank does not take; do all ranks run the same yamata?");
     }
   }
 
   void start(const wire::Start& plan) {
-    const gguf::File& file = setup_.file();
-    const ContextOptions context{plan.cells, plan.sequences, plan.cache_type};
-    unit_ = &setup_.unit();
-    model_ = std::make_unique<StageModel>(file, Hyperparameters::read(file), plan.layers.at(static_cast<std::size_t>(transport_.rank())), context, *unit_);
-    stage_ = std::make_unique<Stage>(*model_, transport_, transport_.size());
-    stage_->load();
+    const int rank = transport_.rank();
+    for (const wire::PipelinePlan& pipeline : plan.pipelines) {
+      const int count = static_cast<int>(pipeline.layers.size());
+      if (rank < pipeline.first_rank || rank >= pipeline.first_rank + count) continue;
+      lane_ = pipeline.model == 0 ? kTargetLane : kDraftLane;
+      drafts_ = pipeline.model > 0;
+      if (drafts_ && rank == pipeline.first_rank) {
+        drafter_ = make_drafter(transport_, plan, pipeline, setup_.make_stage);
+      } else {
+        model_ = setup_.make_stage(pipeline, static_cast<std::size_t>(rank - pipeline.first_rank), plan.cache_type);
+        stage_ = std::make_unique<Stage>(*model_, transport_, PipelineRanks{lane_, pipeline.first_rank, count});
+      }
+    }
+    if (!stage()) throw ClusterError("the plan has no place for this rank");
+    stage()->load();
     for (Message& message : early_) take(std::move(message));
     early_.clear();
   }
 
+  Stage* stage() { return drafter_ ? &drafter_->pipeline().stage() : stage_.get(); }
+
   void rest() {
     const auto nap = idle_.next();
-    if (stage_ && !failed_ && stage_->activity() == wire::Activity::kComputing) {
-      attempt([&] { unit_->wait_for(nap); });
+    if (stage() && !failed_ && stage()->activity() == wire::Activity::kComputing) {
+      attempt([&] { stage()->model().unit().wait_for(nap); });
       return;
     }
     const auto began = std::chrono::steady_clock::now();
@@ -123,14 +141,16 @@ class Worker {
     wait_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   }
 
-  wire::Report report() const {
-    wire::Report report{setup_.host, "stage", "", "cpu", {}, 0, wait_s_, transport_.bytes_sent(), own_memory_bytes(), 0};
-    if (model_) {
-      report.layers = model_->layers();
-      report.isa = unit_->isa();
-      report.busy_s = stage_->busy_seconds();
-      report.mapped_bytes = setup_.file().resident_bytes();
-    }
+  wire::Report report() {
+    wire::Report report;
+    report.host = setup_.host;
+    report.role = drafts_ ? "drafter" : "stage";
+    report.device = "cpu";
+    report.wait_s = wait_s_;
+    report.bytes_sent = transport_.bytes_sent();
+    report.rss_bytes = own_memory_bytes();
+    if (setup_.mapped_bytes) report.mapped_bytes = setup_.mapped_bytes();
+    if (stage()) stage()->describe(report);
     return report;
   }
 
@@ -138,12 +158,13 @@ class Worker {
   const WorkerSetup& setup_;
   Liveness liveness_;
   Idle idle_;
-  ComputeUnit* unit_ = nullptr;
+  Lane lane_ = kTargetLane;
   std::unique_ptr<StageModel> model_;
   std::unique_ptr<Stage> stage_;
+  std::unique_ptr<Drafter> drafter_;
   std::vector<Message> early_;
   std::optional<int> code_;
-  bool failed_ = false, told_loaded_ = false;
+  bool drafts_ = false, failed_ = false, told_loaded_ = false;
   double wait_s_ = 0;
 };
 

@@ -1,15 +1,12 @@
 #pragma once
 // Some consecutive layers of a model, and their part of the KV cache.
 #include <atomic>
-#include <memory>
 #include <span>
-#include <vector>
 
 #include "cache/cell_table.hpp"
 #include "cache/kv_store.hpp"
 #include "node/compute_unit.hpp"
-#include "src/model/rope.hpp"
-#include "src/model/weights.hpp"
+#include "src/model/hyperparameters.hpp"
 
 namespace yamata {
 
@@ -29,51 +26,26 @@ struct StageBatch {
 
 class StageModel {
  public:
-  /// Layers `range` of the model in `file`, computed by `unit`; both outlive this. Throws ModelError.
-  StageModel(const gguf::File& file, const Hyperparameters& h, LayerRange range, const ContextOptions& options, ComputeUnit& unit);
-
+  virtual ~StageModel() = default;
   /// Begins to bring this stage's weights into memory, so that the first token need not wait for the disk; returns at once.
-  void load(const std::atomic<bool>* stop = nullptr);
+  virtual void load(const std::atomic<bool>* stop) = 0;
   /// Operations that load() runs.
-  std::size_t load_steps() const { return load_steps_; }
+  virtual std::size_t load_steps() const = 0;
   /// Places the batch in the cache and begins to compute; returns at once. The batch's tokens outlive the run.
-  void start(const StageBatch& batch, const std::atomic<bool>* stop = nullptr);
-  ComputeUnit& unit() { return unit_; }
-  /// After the end: hidden states [tokens][dim] after this stage's last layer.
-  std::span<const float> activations() const;
+  virtual void start(const StageBatch& batch, const std::atomic<bool>* stop) = 0;
+  /// What computes; it may serve other stages too, one list of operations at a time.
+  virtual ComputeUnit& unit() = 0;
+  virtual const ComputeUnit& unit() const = 0;
+  /// After the end: hidden states [tokens][width] after this stage's last layer.
+  virtual std::span<const float> activations() const = 0;
   /// After the end, on the last stage: logits [wanted][vocabulary].
-  std::span<const float> logits() const;
-  CellTable& cells() { return cells_; }
-  const Hyperparameters& hyperparameters() const { return h_; }
-  LayerRange layers() const { return range_; }
-  bool first() const { return range_.begin == 0; }
-  bool last() const { return range_.end == h_.layers; }
-
- private:
-  void reserve(std::size_t rows, std::size_t wanted);
-  void place(const StageBatch& batch);
-  void build(const StageBatch& batch);
-  void build_layer(std::size_t layer, std::int64_t rows);
-  void build_output();
-
-  Hyperparameters h_;
-  LayerRange range_;
-  StageWeights weights_;
-  Rope rope_;
-  CellTable cells_;
-  KvStore store_;
-  ComputeUnit& unit_;
-
-  std::vector<void*> cache_k_, cache_v_;  // [layer][kv head]
-  BatchCells batch_cells_;
-  std::vector<std::span<const CellId>> visible_;
-  std::vector<float> angles_;              // [rows][rotary_dim/2][2]
-  std::vector<float> x_, h_norm_, q_, k_, v_, attention_, gate_, up_;  // [rows][...]
-  std::vector<float> chosen_, logits_;     // [wanted][dim], [wanted][vocabulary]
-  std::vector<std::int32_t> wanted_;
-  std::size_t rows_ = 0, load_steps_ = 0;
-  std::vector<std::span<const std::byte>> tensors_;
-  std::vector<Op> ops_;
+  virtual std::span<const float> logits() const = 0;
+  virtual CellTable& cells() = 0;
+  /// Floats of one token's activations.
+  virtual std::int64_t width() const = 0;
+  virtual LayerRange layers() const = 0;
+  virtual bool first() const = 0;
+  virtual bool last() const = 0;
 };
 
 }  // namespace yamata

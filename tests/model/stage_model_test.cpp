@@ -1,5 +1,5 @@
 // The same bits, however a prompt is cut and whoever holds the layers.
-#include "src/model/stage_model.hpp"
+#include "src/model/transformer_stage.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,17 +17,17 @@ class StageModelTest : public ::testing::Test {
  protected:
   StageModelTest() : file_(gguf::File::open(kModel)), h_(Hyperparameters::read(file_)), unit_({-1, -1}, cpu::choose_isa()) {}
 
-  StageModel stage(LayerRange range, CacheType type = CacheType::kF16) { return {file_, h_, range, {256, 8, type}, unit_}; }
+  TransformerStage stage(LayerRange range, CacheType type = CacheType::kF16) { return {file_, h_, range, {256, 8, type}, unit_}; }
 
   void run(StageModel& model, const StageBatch& batch) {
-    model.start(batch);
+    model.start(batch, nullptr);
     while (!unit_.wait_for(std::chrono::seconds(1))) {
     }
   }
 
   /// Logits of the last token when the tokens go in chunks through the given stages.
   std::vector<float> last_logits(std::size_t chunk, std::vector<LayerRange> ranges) {
-    std::deque<StageModel> stages;
+    std::deque<TransformerStage> stages;
     for (const LayerRange range : ranges) stages.emplace_back(file_, h_, range, ContextOptions{256, 8, CacheType::kF16}, unit_);
     for (std::size_t at = 0; at < kTokens.size(); at += chunk) {
       const std::size_t n = std::min(chunk, kTokens.size() - at);
@@ -61,13 +61,13 @@ TEST_F(StageModelTest, chunks_and_splits_do_not_change_a_bit) {
 TEST_F(StageModelTest, branches_of_a_tree_see_their_own_ancestors_only) {
   // Root 403 at position 1 after BOS; two children at 2; each alone must give the bits it has in the tree.
   const auto alone = [&](std::int32_t child) {
-    StageModel model = stage({0, 8});
+    TransformerStage model = stage({0, 8});
     const std::vector<std::int32_t> tokens{1, 403, child}, wanted{2};
     const std::vector<Placement> placements{{0, -1, {0, 1}}, {1, -1, {0, 1}}, {2, -1, {0, 1}}};
     run(model, {tokens, {}, placements, wanted});
     return std::vector<float>(model.logits().begin(), model.logits().end());
   };
-  StageModel model = stage({0, 8});
+  TransformerStage model = stage({0, 8});
   const std::vector<std::int32_t> tokens{1, 403, 17, 2500}, wanted{2, 3};
   const std::vector<Placement> placements{{0, -1, {0, 3}}, {1, 0, {0, 3}}, {2, 1, {1, 2}}, {2, 1, {2, 3}}};
   run(model, {tokens, {}, placements, wanted});
@@ -77,7 +77,7 @@ TEST_F(StageModelTest, branches_of_a_tree_see_their_own_ancestors_only) {
 }
 
 TEST_F(StageModelTest, a_raised_stop_ends_at_the_first_operation) {
-  StageModel model = stage({0, 8});
+  TransformerStage model = stage({0, 8});
   const std::atomic<bool> stop{true};
   const std::vector<std::int32_t> tokens{1}, wanted{0};
   const std::vector<Placement> placements{{0, -1, {0, 1}}};

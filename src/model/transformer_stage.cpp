@@ -1,11 +1,11 @@
-#include "src/model/stage_model.hpp"
+#include "src/model/transformer_stage.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 namespace yamata {
 
-StageModel::StageModel(const gguf::File& file, const Hyperparameters& h, LayerRange range, const ContextOptions& options, ComputeUnit& unit)
+TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters& h, LayerRange range, const ContextOptions& options, ComputeUnit& unit)
     : h_(h),
       range_(range),
       weights_(StageWeights::find(file, h, range)),
@@ -22,7 +22,7 @@ StageModel::StageModel(const gguf::File& file, const Hyperparameters& h, LayerRa
   }
 }
 
-void StageModel::reserve(std::size_t rows, std::size_t wanted) {
+void TransformerStage::reserve(std::size_t rows, std::size_t wanted) {
   const auto grow = [](std::vector<float>& buffer, std::size_t n, std::int64_t width) {
     if (buffer.size() < n * static_cast<std::size_t>(width)) buffer.resize(n * static_cast<std::size_t>(width));
   };
@@ -39,7 +39,7 @@ void StageModel::reserve(std::size_t rows, std::size_t wanted) {
   grow(logits_, wanted, h_.vocabulary);
 }
 
-void StageModel::load(const std::atomic<bool>* stop) {
+void TransformerStage::load(const std::atomic<bool>* stop) {
   constexpr std::size_t kStep = 16u << 20;
   ops_.clear();
   for (const auto& tensor : tensors_) {
@@ -49,7 +49,7 @@ void StageModel::load(const std::atomic<bool>* stop) {
   unit_.start(ops_, stop);
 }
 
-void StageModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
+void TransformerStage::start(const StageBatch& batch, const std::atomic<bool>* stop) {
   rows_ = batch.placements.size();
   wanted_.assign(batch.wanted.begin(), batch.wanted.end());
   reserve(rows_, last() ? wanted_.size() : 0);
@@ -58,7 +58,7 @@ void StageModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
   unit_.start(ops_, stop);
 }
 
-void StageModel::place(const StageBatch& batch) {
+void TransformerStage::place(const StageBatch& batch) {
   cells_.place(batch.placements, batch_cells_);
   visible_.clear();
   for (std::size_t i = 0; i < rows_; ++i) {
@@ -67,7 +67,7 @@ void StageModel::place(const StageBatch& batch) {
   }
 }
 
-void StageModel::build(const StageBatch& batch) {
+void TransformerStage::build(const StageBatch& batch) {
   ops_.clear();
   if (first()) {
     ops_.push_back(EmbedOp{&*weights_.embedding, batch.tokens, x_.data()});
@@ -78,7 +78,7 @@ void StageModel::build(const StageBatch& batch) {
   if (last() && !wanted_.empty()) build_output();
 }
 
-void StageModel::build_layer(std::size_t layer, std::int64_t rows) {
+void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
   const LayerWeights& w = weights_.layers[layer];
   const bool f16 = store_.type() == CacheType::kF16;
   const float scale = 1.0f / std::sqrt(static_cast<float>(h_.head_dim));
@@ -102,15 +102,15 @@ void StageModel::build_layer(std::size_t layer, std::int64_t rows) {
   linear(gate_.data(), h_.ffn, {{{&w.down, x_.data()}, {}, {}}}, true);
 }
 
-void StageModel::build_output() {
+void TransformerStage::build_output() {
   const auto rows = static_cast<std::int64_t>(wanted_.size());
   ops_.push_back(GatherOp{x_.data(), h_.dim, wanted_, chosen_.data()});
   ops_.push_back(NormOp{chosen_.data(), weights_.output_norm, h_.epsilon, rows, h_.dim, chosen_.data()});
   ops_.push_back(LinearOp{chosen_.data(), rows, h_.dim, {{{&*weights_.output, logits_.data()}, {}, {}}}, false});
 }
 
-std::span<const float> StageModel::activations() const { return {x_.data(), rows_ * static_cast<std::size_t>(h_.dim)}; }
+std::span<const float> TransformerStage::activations() const { return {x_.data(), rows_ * static_cast<std::size_t>(h_.dim)}; }
 
-std::span<const float> StageModel::logits() const { return {logits_.data(), wanted_.size() * static_cast<std::size_t>(h_.vocabulary)}; }
+std::span<const float> TransformerStage::logits() const { return {logits_.data(), wanted_.size() * static_cast<std::size_t>(h_.vocabulary)}; }
 
 }  // namespace yamata

@@ -1,0 +1,26 @@
+#pragma once
+// A change of the cell table as data, so that it can travel in the ordered stream and be done by every stage alike.
+#include <cstdint>
+
+#include "cache/cell_table.hpp"
+
+namespace yamata {
+
+struct CacheOperation {
+  enum class Kind : std::uint8_t { kCopy, kKeep, kRemove, kClear };
+  Kind kind = Kind::kClear;
+  std::int32_t from = 0;    ///< kCopy: the sequence copied
+  SequenceRange sequences;  ///< kCopy: to; kKeep, kRemove
+  PositionRange positions;  ///< likewise
+
+  static CacheOperation copy(std::int32_t from, SequenceRange to, PositionRange positions) { return {Kind::kCopy, from, to, positions}; }
+  static CacheOperation keep(SequenceRange sequences, PositionRange positions) { return {Kind::kKeep, 0, sequences, positions}; }
+  static CacheOperation remove(SequenceRange sequences, PositionRange positions) { return {Kind::kRemove, 0, sequences, positions}; }
+  static CacheOperation clear() { return {}; }
+  friend bool operator==(const CacheOperation&, const CacheOperation&) = default;
+};
+
+/// Throws std::out_of_range for sequences the table lacks.
+void apply(const CacheOperation& operation, CellTable& cells);
+
+}  // namespace yamata

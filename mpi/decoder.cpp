@@ -1,0 +1,193 @@
+#include "mpi/decoder.hpp"
+
+#include <algorithm>
+
+namespace yamata {
+
+Decoder::Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> drafters, const DecodeOptions& options, Choose choose, OnToken on_token)
+    : transport_(transport),
+      target_(target),
+      drafters_(std::move(drafters)),
+      options_(options),
+      choose_(std::move(choose)),
+      on_token_(std::move(on_token)),
+      policy_(make_policy(options.policy)),
+      partitions_(options.sequences) {}
+
+void Decoder::begin(const std::vector<std::int32_t>& prompt) {
+  text_ = prompt;
+  prompt_size_ = prompt.size();
+  tree_ = std::make_unique<TokenTree>(prompt.back(), static_cast<std::int32_t>(prompt.size()) - 1);
+  tell_drafters(0);
+}
+
+bool Decoder::advance() {
+  if (finished_) return false;
+  bool anything = false;
+  while (prompt_sent_ < prompt_size_ && in_flight_.size() < 2 * static_cast<std::size_t>(target_.ranks().count)) {
+    submit_prompt();
+    anything = true;
+  }
+  while (auto result = target_.take_result()) {
+    anything = true;
+    const InFlight run = std::move(in_flight_.front());
+    in_flight_.pop_front();
+    if (result->skipped || run.nodes.empty()) continue;
+    const auto before = static_cast<std::int32_t>(text_.size());
+    walk(run, result->logits);
+    if (static_cast<std::int32_t>(text_.size()) == before) continue;
+    ++counters_.target_evaluations;
+    if (finished_) return true;
+    cancel_dead();
+    tell_drafters(before);
+  }
+  while (prompt_sent_ == prompt_size_ && send_next()) anything = true;
+  return anything;
+}
+
+/// The prompt goes in chunks, so that all stages work at the same time; its last token is the tree's root.
+void Decoder::submit_prompt() {
+  const std::size_t end = std::min(prompt_size_, prompt_sent_ + static_cast<std::size_t>(options_.batch));
+  wire::Record record;
+  for (; prompt_sent_ < end; ++prompt_sent_) {
+    record.tokens.push_back(text_[prompt_sent_]);
+    record.placements.push_back({static_cast<std::int32_t>(prompt_sent_), -1, {0, 1}});
+  }
+  InFlight run{0, {}};
+  if (end == prompt_size_) {
+    record.wanted.push_back(static_cast<std::int32_t>(record.tokens.size()) - 1);
+    run.nodes.push_back(tree_->root().id);
+    tree_->root().sent = true;
+    tree_->root().sequence = 0;
+  }
+  run.run = target_.submit(std::move(record));
+  in_flight_.push_back(std::move(run));
+  ++counters_.runs_started;
+}
+
+/// Commits along the run's nodes as far as they are the text.
+void Decoder::walk(const InFlight& run, std::vector<float>& logits) {
+  const std::size_t vocabulary = logits.size() / run.nodes.size();
+  while (!finished_) {
+    const auto node = std::find(run.nodes.begin(), run.nodes.end(), tree_->root().id);
+    if (node == run.nodes.end()) return;
+    const auto row = logits.begin() + (node - run.nodes.begin()) * static_cast<std::ptrdiff_t>(vocabulary);
+    std::vector<float> values(row, row + static_cast<std::ptrdiff_t>(vocabulary));
+    commit(choose_(values, text_));
+  }
+}
+
+void Decoder::commit(std::int32_t token) {
+  const NodeId child = tree_->child(tree_->root().id, token);
+  const bool guessed = child != kNoNode && tree_->at(child).sent;
+  for (DraftLink& drafter : drafters_) drafter.learn(*tree_, token);
+  const std::vector<TreeNode> gone = tree_->advance(token);
+  partitions_.commit(*tree_, gone);
+  policy_->committed(guessed);
+  tree_changed_ = true;
+  text_.push_back(token);
+  ++generated_;
+  counters_.accepted += guessed;
+  const bool more = on_token_(token);
+  finished_ = !more || generated_ >= options_.generate || static_cast<std::int32_t>(text_.size()) > options_.context;
+}
+
+void Decoder::tell_drafters(std::int32_t from) {
+  ++epoch_;
+  const std::int32_t wanted = options_.strategy == Strategy::kSpeculative ? options_.policy.draft : 0;
+  for (const DraftLink& drafter : drafters_) {
+    if (!drafter.alive()) continue;
+    const auto tokens = std::span(text_).subspan(static_cast<std::size_t>(from));
+    transport_.send(drafter.rank(), Tag::kCommit, wire::encode(drafter.commit(epoch_, from, tokens, wanted)));
+  }
+}
+
+void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
+  for (DraftLink& drafter : drafters_) {
+    if (drafter.rank() == rank && drafter.alive() && !finished_) tree_changed_ |= drafter.take(guesses, *tree_, text_);
+  }
+}
+
+void Decoder::drop_drafter(int rank) {
+  for (DraftLink& drafter : drafters_) {
+    if (drafter.rank() == rank) drafter.drop();
+  }
+}
+
+/// Runs with no living node in them are of no use to anybody: no node that lives or will live reads their cells (hazard H1).
+void Decoder::cancel_dead() {
+  std::vector<std::uint64_t> dead;
+  for (InFlight& run : in_flight_) {
+    if (run.cancelled || std::any_of(run.nodes.begin(), run.nodes.end(), [&](NodeId id) { return tree_->alive(id); })) continue;
+    run.cancelled = true;
+    dead.push_back(run.run);
+  }
+  if (!options_.cancel) return;
+  counters_.runs_cancelled += dead.size();
+  target_.cancel(dead);
+}
+
+bool Decoder::drafts_complete() const {
+  return std::all_of(drafters_.begin(), drafters_.end(), [&](const DraftLink& d) { return !d.alive() || d.complete(epoch_); });
+}
+
+bool Decoder::send_next() {
+  if (finished_) return false;
+  if (!tree_->root().sent) {
+    if (options_.strategy == Strategy::kSpeculative) return send_root_with_draft();
+    const NodeId root = tree_->root().id;
+    return submit({&root, 1});
+  }
+  return options_.strategy == Strategy::kPipeInfer && speculate();
+}
+
+bool Decoder::send_root_with_draft() {
+  if (!drafts_complete()) return false;
+  std::vector<NodeId> nodes = policy_->choose(*tree_, room());
+  nodes.insert(nodes.begin(), tree_->root().id);
+  return submit(nodes);
+}
+
+/// Guesses into the pipeline, as long as its first stage has nothing better to do.
+bool Decoder::speculate() {
+  const Stage& stage = target_.stage();
+  if (!tree_changed_ || stage.computing() || stage.queued() > 0) return false;
+  const auto live = static_cast<int>(std::count_if(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return !run.cancelled; }));
+  if (live > target_.ranks().count) return false;
+  if (!options_.continuous && std::any_of(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return run.speculative && !run.cancelled; })) return false;
+  const std::vector<NodeId> nodes = policy_->choose(*tree_, room());
+  if (!nodes.empty() && submit(nodes)) {
+    policy_->submitted();
+    return true;
+  }
+  tree_changed_ = false;
+  return false;
+}
+
+/// Guesses that may still be sent: a cell for each beyond those of the text.
+std::size_t Decoder::room() const {
+  const auto held = static_cast<std::int32_t>(partitions_.speculative_cells());
+  return static_cast<std::size_t>(std::max(0, options_.room - held));
+}
+
+bool Decoder::submit(std::span<const NodeId> nodes) {
+  std::vector<NodeId> fit;
+  for (const NodeId id : nodes) {
+    if (tree_->at(id).position < options_.context) fit.push_back(id);
+  }
+  TreeRun run = partitions_.lay_out(*tree_, fit);
+  if (run.nodes.empty()) return false;
+  wire::Record record;
+  record.operations = partitions_.take_operations();
+  record.tokens = std::move(run.tokens);
+  record.placements = std::move(run.placements);
+  for (std::size_t i = 0; i < run.nodes.size(); ++i) record.wanted.push_back(static_cast<std::int32_t>(i));
+  const auto guesses = static_cast<std::size_t>(std::count_if(run.nodes.begin(), run.nodes.end(), [&](NodeId id) { return id != tree_->root().id; }));
+  counters_.drafted += guesses;
+  ++counters_.runs_started;
+  const std::uint64_t id = target_.submit(std::move(record));
+  in_flight_.push_back({id, std::move(run.nodes), guesses > 0});
+  return true;
+}
+
+}  // namespace yamata

@@ -1,0 +1,96 @@
+#pragma once
+// Generation: decides which tokens run when, accepts what the target says, cancels what it does not.
+#include <functional>
+#include <memory>
+
+#include "mpi/draft_link.hpp"
+#include "mpi/pipeline.hpp"
+#include "src/speculation/partitions.hpp"
+#include "src/speculation/policy.hpp"
+
+namespace yamata {
+
+enum class Strategy {
+  kIterative,    ///< the next token alone
+  kSpeculative,  ///< pipelined synchronous speculation: draft, one verification run, again
+  kPipeInfer,    ///< asynchronous continuous speculation with early cancellation
+};
+
+struct DecodeOptions {
+  Strategy strategy = Strategy::kIterative;
+  PolicyOptions policy;
+  std::int32_t generate = 128;
+  std::int32_t context = 0;      ///< positions there are
+  std::int32_t room = 0;         ///< cells beyond the context, for guesses
+  std::int32_t sequences = 1;    ///< of the cache
+  std::int32_t batch = 64;       ///< prompt tokens per run
+  bool cancel = true;            ///< --no-cancel: let dead runs be computed
+  bool continuous = true;        ///< --no-continuous: one speculative run at a time
+};
+
+/// A state machine over the target's pipeline; deterministic given the order of arrivals.
+class Decoder {
+ public:
+  /// Chooses the token after `history` from its logits; may change them. Called once per committed token, in order.
+  using Choose = std::function<std::int32_t(std::vector<float>& logits, std::span<const std::int32_t> history)>;
+  /// Told of every committed token; false ends the text after it.
+  using OnToken = std::function<bool(std::int32_t token)>;
+
+  struct Counters {
+    std::uint64_t runs_started = 0, runs_cancelled = 0, target_evaluations = 0;
+    std::uint64_t drafted = 0, accepted = 0;  ///< guesses that were sent; those of them that became text
+  };
+
+  Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> drafters, const DecodeOptions& options, Choose choose, OnToken on_token);
+
+  void begin(const std::vector<std::int32_t>& prompt);
+  void on_guesses(int rank, const wire::Guesses& guesses);
+  /// A drafter is lost: the text goes on without it.
+  void drop_drafter(int rank);
+  /// Does what can be done now; true if anything happened.
+  bool advance();
+  bool finished() const { return finished_; }
+  /// The prompt has been computed and its first token chosen.
+  bool prefilled() const { return generated_ > 0; }
+  const Counters& counters() const { return counters_; }
+  const std::vector<DraftLink>& drafters() const { return drafters_; }
+
+ private:
+  struct InFlight {
+    std::uint64_t run;
+    std::vector<NodeId> nodes;  // one per row of logits; empty: prompt
+    bool speculative = false, cancelled = false;
+  };
+
+  void submit_prompt();
+  void walk(const InFlight& run, std::vector<float>& logits);
+  void commit(std::int32_t token);
+  void tell_drafters(std::int32_t from);
+  void cancel_dead();
+  bool send_next();
+  bool send_root_with_draft();
+  bool speculate();
+  bool submit(std::span<const NodeId> nodes);
+  std::size_t room() const;
+  bool drafts_complete() const;
+
+  Transport& transport_;
+  Pipeline& target_;
+  std::vector<DraftLink> drafters_;
+  const DecodeOptions options_;
+  Choose choose_;
+  OnToken on_token_;
+  std::unique_ptr<Policy> policy_;
+  Partitions partitions_;
+  std::unique_ptr<TokenTree> tree_;
+  std::vector<std::int32_t> text_;
+  std::size_t prompt_sent_ = 0, prompt_size_ = 0;
+  std::deque<InFlight> in_flight_;
+  std::uint64_t epoch_ = 0;
+  std::int32_t generated_ = 0;
+  bool tree_changed_ = false;  // since the policy found nothing in it
+  bool finished_ = false;
+  Counters counters_;
+};
+
+}  // namespace yamata

@@ -1,0 +1,163 @@
+#include "mpi/drafter.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "node/error.hpp"
+
+namespace yamata {
+
+Drafter::Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options, std::int32_t context, std::int32_t sequences,
+                 std::int32_t batch)
+    : transport_(transport), pipeline_(std::move(pipeline)), options_(options), context_(context), batch_(batch), partitions_(sequences) {}
+
+void Drafter::on_commit(const wire::Commit& commit) {
+  if (commit.position != static_cast<std::int32_t>(text_.size())) throw ClusterError("the drafter lost the thread of the text");
+  epoch_ = commit.epoch;
+  wanted_ = commit.wanted;
+  given_ = 0;
+  complete_told_ = wanted_ == 0;
+  guesses_.clear();
+  for (const std::int32_t token : commit.tokens) this->commit(token);
+  if (tree_ && wanted_ > 0) {  // what survived counts, though it was told before
+    given_ = static_cast<std::int32_t>(tree_->guesses());
+  }
+  abandon();
+}
+
+void Drafter::commit(std::int32_t token) {
+  text_.push_back(token);
+  if (!tree_) {
+    tree_ = std::make_unique<TokenTree>(token, static_cast<std::int32_t>(text_.size()) - 1);
+    return;
+  }
+  const bool root_was_sent = tree_->root().sent;
+  for (InFlight& f : in_flight_) f.pinned |= std::find(f.nodes.begin(), f.nodes.end(), tree_->root().id) != f.nodes.end();
+  const std::vector<TreeNode> gone = tree_->advance(token);
+  partitions_.commit(*tree_, gone);
+  // A root that was never computed becomes plain text before the new one.
+  if (root_was_sent) text_sent_ = text_.size() - 1;
+}
+
+/// Leaves computations that nobody needs any more.
+void Drafter::abandon() {
+  std::vector<std::uint64_t> runs;
+  for (InFlight& f : in_flight_) {
+    const bool dead = !f.nodes.empty() && std::none_of(f.nodes.begin(), f.nodes.end(), [&](NodeId id) { return tree_->alive(id); });
+    if (!dead || f.cancelled || f.pinned) continue;
+    f.cancelled = true;
+    runs.push_back(f.run);
+  }
+  pipeline_->cancel(runs);
+}
+
+bool Drafter::advance() {
+  bool anything = pipeline_->advance();
+  if (!tree_) return anything;
+  while (auto result = pipeline_->take_result()) {
+    anything = true;
+    const InFlight f = std::move(in_flight_.front());
+    in_flight_.pop_front();
+    if (result->skipped || f.nodes.empty()) continue;
+    const std::size_t vocabulary = result->logits.size() / f.nodes.size();
+    for (std::size_t i = 0; i < f.nodes.size(); ++i) {
+      if (tree_->alive(f.nodes[i])) expand(f.nodes[i], std::span(result->logits).subspan(i * vocabulary, vocabulary));
+    }
+  }
+  push_guesses();
+  while (in_flight_.size() < static_cast<std::size_t>(pipeline_->ranks().count) && begin_next()) anything = true;
+  return anything;
+}
+
+/// The most probable tokens after a node become its children.
+void Drafter::expand(NodeId id, std::span<const float> logits) {
+  const auto count = std::min<std::size_t>(static_cast<std::size_t>(options_.children), logits.size());
+  std::vector<std::int32_t> best(logits.size());
+  for (std::size_t i = 0; i < best.size(); ++i) best[i] = static_cast<std::int32_t>(i);
+  const auto logit = [&](std::int32_t token) { return logits[static_cast<std::size_t>(token)]; };
+  std::partial_sort(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(count), best.end(),
+                    [&](std::int32_t a, std::int32_t b) { return std::tuple(-logit(a), a) < std::tuple(-logit(b), b); });
+  double sum = 0;
+  for (const float l : logits) sum += std::exp(static_cast<double>(l - logit(best[0])));
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto p = static_cast<float>(std::exp(static_cast<double>(logit(best[i]) - logit(best[0]))) / sum);
+    if (static_cast<double>(tree_->at(id).path_probability) * p < options_.threshold && i > 0) break;
+    const NodeId child = tree_->add(id, best[i], p, 0);
+    guesses_.push_back({child, id, best[i], p});
+  }
+}
+
+void Drafter::push_guesses() {
+  given_ += static_cast<std::int32_t>(guesses_.size());
+  const bool complete = !complete_told_ && (given_ >= wanted_ || idle());
+  if (guesses_.empty() && !complete) return;
+  complete_told_ |= complete;
+  const TreeNode& root = tree_->root();
+  transport_.send(0, Tag::kGuesses, wire::encode(wire::Guesses{epoch_, root.id, root.position, complete, std::move(guesses_)}));
+  guesses_.clear();
+}
+
+/// Nothing is computed and nothing is left to compute.
+bool Drafter::idle() const { return in_flight_.empty() && tree_->root().sent && const_cast<Drafter*>(this)->choose().empty(); }
+
+/// The most probable nodes that have not been computed.
+std::vector<NodeId> Drafter::choose() {
+  if (tree_->guesses() >= static_cast<std::size_t>(options_.credit)) return {};
+  if (wanted_ > 0 && given_ >= wanted_) return {};
+  std::vector<NodeId> candidates;
+  for (const NodeId id : tree_->ids()) {
+    const TreeNode& node = tree_->at(id);
+    if (!node.sent && node.path_probability >= options_.threshold && node.position + 1 < context_) candidates.push_back(id);
+  }
+  std::sort(candidates.begin(), candidates.end(), [&](NodeId a, NodeId b) {
+    const TreeNode &x = tree_->at(a), &y = tree_->at(b);
+    return std::tuple(-x.path_probability, x.position, x.id) < std::tuple(-y.path_probability, y.position, y.id);
+  });
+  if (candidates.size() > static_cast<std::size_t>(options_.width)) candidates.resize(static_cast<std::size_t>(options_.width));
+  std::sort(candidates.begin(), candidates.end());
+  return candidates;
+}
+
+bool Drafter::begin_next() {
+  // Text first: everything before the root must be there.
+  if (!tree_->root().sent && text_sent_ + 1 < text_.size()) {
+    submit_text();
+    return true;
+  }
+  if (!tree_->root().sent) {
+    const NodeId root = tree_->root().id;
+    submit_nodes({&root, 1});
+    return true;
+  }
+  const std::vector<NodeId> nodes = choose();
+  if (nodes.empty()) return false;
+  const std::size_t before = in_flight_.size();
+  submit_nodes(nodes);
+  return in_flight_.size() > before;
+}
+
+/// The next chunk of text before the root, whose logits nobody needs.
+void Drafter::submit_text() {
+  const std::size_t end = std::min(text_.size() - 1, text_sent_ + static_cast<std::size_t>(batch_));
+  wire::Record record;
+  record.operations = partitions_.take_operations();
+  for (; text_sent_ < end; ++text_sent_) {
+    record.tokens.push_back(text_[text_sent_]);
+    record.placements.push_back({static_cast<std::int32_t>(text_sent_), -1, {0, 1}});
+  }
+  in_flight_.push_back({pipeline_->submit(std::move(record)), {}});
+}
+
+void Drafter::submit_nodes(std::span<const NodeId> nodes) {
+  TreeRun run = partitions_.lay_out(*tree_, nodes);
+  if (run.nodes.empty()) return;
+  wire::Record record;
+  record.operations = partitions_.take_operations();
+  record.tokens = std::move(run.tokens);
+  record.placements = std::move(run.placements);
+  for (std::size_t i = 0; i < run.nodes.size(); ++i) record.wanted.push_back(static_cast<std::int32_t>(i));
+  in_flight_.push_back({pipeline_->submit(std::move(record)), std::move(run.nodes)});
+}
+
+}  // namespace yamata

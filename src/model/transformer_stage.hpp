@@ -1,0 +1,60 @@
+#pragma once
+// Layers of a transformer of the llama family, computed from mapped weights.
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cache/kv_store.hpp"
+#include "src/model/rope.hpp"
+#include "src/model/stage_model.hpp"
+#include "src/model/weights.hpp"
+
+namespace yamata {
+
+class TransformerStage final : public StageModel {
+ public:
+  /// Layers `range` of the model in `file`, computed by `unit`; both outlive this. Throws ModelError.
+  TransformerStage(const gguf::File& file, const Hyperparameters& h, LayerRange range, const ContextOptions& options, ComputeUnit& unit);
+
+  void load(const std::atomic<bool>* stop) override;
+  std::size_t load_steps() const override { return load_steps_; }
+  void start(const StageBatch& batch, const std::atomic<bool>* stop) override;
+  ComputeUnit& unit() override { return unit_; }
+  const ComputeUnit& unit() const override { return unit_; }
+  std::span<const float> activations() const override;
+  std::span<const float> logits() const override;
+  CellTable& cells() override { return cells_; }
+  std::int64_t width() const override { return h_.dim; }
+  LayerRange layers() const override { return range_; }
+  bool first() const override { return range_.begin == 0; }
+  bool last() const override { return range_.end == h_.layers; }
+
+ private:
+  void reserve(std::size_t rows, std::size_t wanted);
+  void place(const StageBatch& batch);
+  void build(const StageBatch& batch);
+  void build_layer(std::size_t layer, std::int64_t rows);
+  void build_output();
+
+  Hyperparameters h_;
+  LayerRange range_;
+  StageWeights weights_;
+  Rope rope_;
+  CellTable cells_;
+  KvStore store_;
+  ComputeUnit& unit_;
+
+  std::vector<void*> cache_k_, cache_v_;  // [layer][kv head]
+  BatchCells batch_cells_;
+  std::vector<std::span<const CellId>> visible_;
+  std::vector<float> angles_;              // [rows][rotary_dim/2][2]
+  std::vector<float> x_, h_norm_, q_, k_, v_, attention_, gate_, up_;  // [rows][...]
+  std::vector<float> chosen_, logits_;     // [wanted][dim], [wanted][vocabulary]
+  std::vector<std::int32_t> wanted_;
+  std::size_t rows_ = 0, load_steps_ = 0;
+  std::vector<std::span<const std::byte>> tensors_;
+  std::vector<Op> ops_;
+};
+
+}  // namespace yamata

@@ -1,0 +1,37 @@
+#include "src/speculation/calibration.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace yamata {
+namespace {
+
+constexpr double kForget = 0.99;  // weight that a decision keeps with each later one of its bin
+constexpr double kPrior = 4;      // decisions that the drafter's own word counts for
+
+}  // namespace
+
+/// Bins are equal in log-odds, where a draft's errors are spread evenly.
+int Calibration::bin_of(float p) {
+  const double q = std::clamp(static_cast<double>(p), 1e-4, 1 - 1e-4);
+  const double odds = std::log(q / (1 - q));  // -9.2 ... 9.2
+  return std::clamp(static_cast<int>((odds + 6) / 12 * kBins), 0, kBins - 1);
+}
+
+float Calibration::operator()(float p) const {
+  const Bin& bin = bins_[static_cast<std::size_t>(bin_of(p))];
+  return static_cast<float>((kPrior * static_cast<double>(p) + bin.hits) / (kPrior + bin.weight));
+}
+
+void Calibration::decided(float p, bool came_true) {
+  Bin& bin = bins_[static_cast<std::size_t>(bin_of(p))];
+  bin.weight = kForget * bin.weight + 1;
+  bin.hits = kForget * bin.hits + (came_true ? 1 : 0);
+}
+
+void Calibration::first_choice(bool came_true) {
+  first_weight_ = kForget * first_weight_ + 1;
+  first_hits_ = kForget * first_hits_ + (came_true ? 1 : 0);
+}
+
+}  // namespace yamata

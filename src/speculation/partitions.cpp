@@ -1,0 +1,79 @@
+#include "src/speculation/partitions.hpp"
+
+#include <algorithm>
+
+namespace yamata {
+
+Partitions::Partitions(std::int32_t sequences) : equals_(static_cast<std::size_t>(sequences), 0), users_(static_cast<std::size_t>(sequences), 0) {
+  for (std::int32_t s = sequences - 1; s > 0; --s) free_.push_back(s);
+}
+
+/// Finds the node its sequence: its parent's where nobody continues that yet, else a free partition that becomes a copy.
+bool Partitions::settle(TokenTree& tree, TreeNode& node, bool parent_in_run) {
+  if (node.id == tree.root().id) {
+    node.sequence = 0;
+    return true;
+  }
+  TreeNode& parent = tree.at(node.parent);
+  if (parent.sequence > 0 && !parent.continued) {
+    parent.continued = true;
+    node.sequence = parent.sequence;
+  } else {
+    if (free_.empty()) return false;
+    node.sequence = free_.back();
+    free_.pop_back();
+    const std::int32_t known = equals_[static_cast<std::size_t>(node.sequence)];
+    // Cells of the same run are there only after it; within the run the row sees them through its parent.
+    auto& when = parent_in_run ? after_run_ : operations_;
+    when.push_back(CacheOperation::copy(parent.sequence, {node.sequence, node.sequence + 1}, {known, node.position}));
+  }
+  ++users_[static_cast<std::size_t>(node.sequence)];
+  ++speculative_cells_;
+  return true;
+}
+
+TreeRun Partitions::lay_out(TokenTree& tree, std::span<const NodeId> nodes) {
+  TreeRun run;
+  for (const NodeId id : nodes) {
+    TreeNode& node = tree.at(id);
+    const auto parent = std::find(run.nodes.begin(), run.nodes.end(), node.parent);
+    const bool in_run = node.parent != kNoNode && parent != run.nodes.end();
+    const bool placed_before = id == tree.root().id || (tree.alive(node.parent) && tree.at(node.parent).sent);
+    if (node.sent || (!in_run && !placed_before)) continue;
+    if (!settle(tree, node, in_run)) continue;
+    const auto index = in_run ? static_cast<std::int32_t>(parent - run.nodes.begin()) : -1;
+    run.nodes.push_back(id);
+    run.tokens.push_back(node.token);
+    run.placements.push_back({node.position, index, {node.sequence, node.sequence + 1}});
+    node.sent = true;
+  }
+  return run;
+}
+
+void Partitions::commit(const TokenTree& tree, const std::vector<TreeNode>& gone) {
+  const TreeNode& root = tree.root();
+  const std::int32_t fork = root.position;
+  if (root.sent && root.sequence > 0) {
+    --speculative_cells_;  // the cell is the text's from now on, though the root still lies in its partition
+    operations_.push_back(CacheOperation::copy(root.sequence, {0, 1}, {fork, fork + 1}));
+  }
+  for (const TreeNode& node : gone) {
+    if (!node.sent || node.sequence <= 0) continue;
+    const auto s = static_cast<std::size_t>(node.sequence);
+    if (node.position >= fork) --speculative_cells_;
+    if (--users_[s] > 0) continue;
+    // Everything before the new root is the text, in every partition that was alive until now.
+    equals_[s] = fork;
+    operations_.push_back(CacheOperation::remove({node.sequence, node.sequence + 1}, {fork, kUnbounded}));
+    free_.push_back(node.sequence);
+  }
+}
+
+std::vector<CacheOperation> Partitions::take_operations() {
+  std::vector<CacheOperation> due = std::move(operations_);
+  operations_ = std::move(after_run_);
+  after_run_.clear();
+  return due;
+}
+
+}  // namespace yamata

@@ -1,0 +1,86 @@
+#include "src/speculation/policy.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+/// More probable first; then the shallower, then the older.
+bool better(const TreeNode& a, const TreeNode& b) {
+  return std::tuple(-a.path_probability, a.position, a.id) < std::tuple(-b.path_probability, b.position, b.id);
+}
+
+/// Children by probability, best first.
+std::vector<NodeId> ranked_children(const TokenTree& tree, NodeId id) {
+  std::vector<NodeId> children = tree.at(id).children;
+  std::sort(children.begin(), children.end(), [&](NodeId a, NodeId b) { return better(tree.at(a), tree.at(b)); });
+  return children;
+}
+
+}  // namespace
+
+std::vector<NodeId> BestFirst::choose(const TokenTree& tree, std::size_t room) {
+  std::vector<NodeId> candidates;
+  for (const NodeId id : tree.ids()) {
+    const TreeNode& node = tree.at(id);
+    if (!node.sent && id != tree.root().id && node.path_probability >= options_.threshold) candidates.push_back(id);
+  }
+  const std::size_t most = std::min({room, candidates.size(), static_cast<std::size_t>(options_.draft)});
+  const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(most);
+  std::partial_sort(candidates.begin(), middle, candidates.end(), [&](NodeId a, NodeId b) { return better(tree.at(a), tree.at(b)); });
+  candidates.resize(most);
+  std::sort(candidates.begin(), candidates.end());  // parents before children
+  return candidates;
+}
+
+std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t room) {
+  const float adjustment = static_cast<float>(runs_) * options_.recovery - static_cast<float>(rejects_) * options_.decay;
+  if (options_.accept + adjustment >= 1) return {};
+  const std::size_t most = std::min(room, static_cast<std::size_t>(options_.draft));
+  // The tip of the chain: down the most probable path as far as it has been sent.
+  std::vector<NodeId> tips{tree.root().id};
+  for (bool down = true; down;) {
+    down = false;
+    const auto children = ranked_children(tree, tips[0]);
+    if (!children.empty() && tree.at(children[0]).sent) {
+      tips[0] = children[0];
+      down = true;
+    }
+  }
+  std::vector<NodeId> chosen;
+  while (!tips.empty() && chosen.size() < most) {
+    std::vector<NodeId> next;
+    for (std::size_t t = 0; t < tips.size() && chosen.size() < most; ++t) {
+      int rank = 0;
+      for (const NodeId id : ranked_children(tree, tips[t])) {
+        const bool first = rank++ == 0;
+        const TreeNode& node = tree.at(id);
+        const bool opens = !first && static_cast<int>(tips.size() + next.size()) <= options_.branches && options_.branches > 1;
+        const bool wanted = first ? node.probability >= options_.accept + adjustment : opens && node.probability > options_.split + adjustment;
+        if (!wanted || node.sent || chosen.size() >= most) break;
+        chosen.push_back(id);
+        next.push_back(id);
+      }
+    }
+    tips = std::move(next);
+  }
+  if (chosen.empty()) ++rejects_;
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+void Chain::committed(bool guessed) {
+  if (guessed) runs_ = 0;
+  rejects_ = 0;
+}
+
+std::unique_ptr<Policy> make_policy(const PolicyOptions& options) {
+  if (options.name == "best-first") return std::make_unique<BestFirst>(options);
+  if (options.name == "chain") return std::make_unique<Chain>(options);
+  throw UsageError("--policy must be chain or best-first");
+}
+
+}  // namespace yamata

@@ -1,0 +1,61 @@
+#pragma once
+// Which guesses go into the next run.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/speculation/token_tree.hpp"
+
+namespace yamata {
+
+struct PolicyOptions {
+  std::string name = "best-first";
+  int draft = 4;               ///< --draft: most tokens of a run
+  float threshold = 0.05f;     ///< best-first: least path probability worth a row
+  float accept = 0.5f;         ///< -pa: chain: least probability that continues a branch
+  float split = 0.1f;          ///< -ps: chain: least probability that opens another branch
+  float recovery = 0.0f;       ///< -pr: chain: added to both per run since the last acceptance
+  float decay = 0.0f;          ///< -pd: chain: taken off both per time nothing could be drafted
+  int branches = 1;            ///< -np: chain: branches at most
+};
+
+/// Chooses unsent nodes, parents before children, each below a sent or chosen node or the root.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  /// At most `room` nodes. The root itself is the caller's business: it counts as sent.
+  virtual std::vector<NodeId> choose(const TokenTree& tree, std::size_t room) = 0;
+  /// A run of the nodes chosen last was submitted.
+  virtual void submitted() {}
+  /// A token was committed; `guessed`: it was in the tree and sent.
+  virtual void committed(bool /*guessed*/) {}
+};
+
+/// The most probable unsent nodes of the whole tree, any branch, any depth, down to a threshold. Path probability never rises
+/// along a path, so the best nodes are closed under ancestors.
+class BestFirst final : public Policy {
+ public:
+  explicit BestFirst(const PolicyOptions& options) : options_(options) {}
+  std::vector<NodeId> choose(const TokenTree& tree, std::size_t room) override;
+
+ private:
+  PolicyOptions options_;
+};
+
+/// PipeInfer's chains (its algorithm of continuous speculation with reactive cut-offs): extends the most probable path by up to
+/// `draft` tokens while each is probable enough, and opens branches beside it where the runners-up are.
+class Chain final : public Policy {
+ public:
+  explicit Chain(const PolicyOptions& options) : options_(options) {}
+  std::vector<NodeId> choose(const TokenTree& tree, std::size_t room) override;
+  void submitted() override { ++runs_; }
+  void committed(bool guessed) override;
+
+ private:
+  PolicyOptions options_;
+  int runs_ = 0, rejects_ = 0;
+};
+
+std::unique_ptr<Policy> make_policy(const PolicyOptions& options);
+
+}  // namespace yamata

@@ -1,0 +1,81 @@
+#include "src/speculation/token_tree.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace yamata {
+
+TokenTree::TokenTree(std::int32_t token, std::int32_t position) { root_ = insert(kNoNode, token, position, 1); }
+
+NodeId TokenTree::insert(NodeId parent, std::int32_t token, std::int32_t position, float probability) {
+  TreeNode node;
+  node.id = ++last_;
+  node.parent = parent;
+  node.token = token;
+  node.position = position;
+  node.probability = probability;
+  node.path_probability = probability;
+  if (parent != kNoNode) {
+    node.path_probability *= nodes_.at(parent).path_probability;
+    nodes_.at(parent).children.push_back(node.id);
+  }
+  nodes_.emplace(node.id, std::move(node));
+  return last_;
+}
+
+NodeId TokenTree::child(NodeId parent, std::int32_t token) const {
+  for (const NodeId id : nodes_.at(parent).children) {
+    if (nodes_.at(id).token == token) return id;
+  }
+  return kNoNode;
+}
+
+NodeId TokenTree::add(NodeId parent, std::int32_t token, float probability, int drafter) {
+  NodeId id = child(parent, token);
+  if (id == kNoNode) {
+    id = insert(parent, token, nodes_.at(parent).position + 1, probability);
+  } else if (probability > nodes_.at(id).probability) {
+    nodes_.at(id).probability = probability;
+    rescale();
+  }
+  nodes_.at(id).drafters |= 1u << drafter;
+  return id;
+}
+
+std::vector<NodeId> TokenTree::ids() const {
+  std::vector<NodeId> ids;
+  ids.reserve(nodes_.size());
+  for (const auto& [id, node] : nodes_) ids.push_back(id);
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+/// Path probabilities below the root, whose own is 1. Ids ascend from parent to child.
+void TokenTree::rescale() {
+  nodes_.at(root_).path_probability = 1;
+  for (const NodeId id : ids()) {
+    TreeNode& node = nodes_.at(id);
+    if (id != root_) node.path_probability = node.probability * nodes_.at(node.parent).path_probability;
+  }
+}
+
+std::vector<TreeNode> TokenTree::advance(std::int32_t token) {
+  NodeId next = child(root_, token);
+  if (next == kNoNode) next = insert(root_, token, root().position + 1, 1);
+  std::unordered_set<NodeId> kept{next};
+  std::vector<TreeNode> gone;
+  for (const NodeId id : ids()) {  // parents before children
+    if (id == next || kept.contains(nodes_.at(id).parent)) {
+      kept.insert(id);
+    } else {
+      gone.push_back(std::move(nodes_.at(id)));
+      nodes_.erase(id);
+    }
+  }
+  root_ = next;
+  root().parent = kNoNode;
+  rescale();
+  return gone;
+}
+
+}  // namespace yamata
