@@ -291,7 +291,7 @@ std::uint64_t File::fingerprint() const {
   constexpr std::size_t kPiece = 64, kPieces = 4;
   for (const Tensor& tensor : tensors_) {
     for (std::size_t i = 0; i < kPieces; ++i) {
-      const std::size_t at = tensor.bytes > kPiece ? (tensor.bytes - kPiece) / (kPieces - 1) * i : 0;
+      const std::size_t at = tensor.bytes > kPiece ? (tensor.bytes - kPiece) * i / (kPieces - 1) : 0;
       mix(tensor.data + at, std::min(kPiece, tensor.bytes - at));
     }
   }
