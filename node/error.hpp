@@ -12,10 +12,17 @@ enum class ExitCode : int { kDone = 0, kUsage = 1, kModel = 2, kCluster = 3, kIn
 /// in one line without a trailing stop; the program prints it once and ends with `code`.
 class Error : public std::runtime_error {
  public:
-  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ExitCode code, const std::string& message) : std::runtime_error(one_line(message)), code_(code) {}
   ExitCode code() const { return code_; }
 
  private:
+  /// Names out of a hostile file may hold anything.
+  static std::string one_line(std::string text) {
+    for (char& c : text) {
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    }
+    return text;
+  }
   ExitCode code_;
 };
 

@@ -17,6 +17,21 @@ enum class ValueType : std::uint32_t { U8, I8, U16, I16, U32, I32, F32, Bool, St
 constexpr std::uint64_t kDefaultAlignment = 32;
 constexpr std::uint32_t kMaxDimensions = 4;
 
+/// A name out of the file as one short line of a message can hold it: no control characters, no page of text.
+std::string shown(std::string_view name) {
+  constexpr std::size_t kMost = 80;
+  std::string text;
+  for (const char c : name.substr(0, kMost)) {
+    const auto byte = static_cast<std::uint8_t>(c);
+    if (byte < 0x20 || byte == 0x7F) {
+      text += fmt::format("\\x{:02x}", byte);
+    } else {
+      text += c;
+    }
+  }
+  return name.size() > kMost ? text + "..." : text;
+}
+
 /// Fewest bytes an element of this type takes in the file.
 std::size_t least_bytes(ValueType type) {
   switch (type) {
@@ -104,7 +119,7 @@ class Parser {
     const std::string key = get_string("a metadata key");
     const auto type = get_type();
     Value value = type == ValueType::Array ? read_array(key) : read_scalar(type);
-    if (!file_.metadata_.emplace(key, std::move(value)).second) fail(fmt::format("metadata key {} stands twice", key));
+    if (!file_.metadata_.emplace(key, std::move(value)).second) fail(fmt::format("metadata key {} stands twice", shown(key)));
   }
   ValueType get_type() {
     const auto raw = get<std::uint32_t>("a metadata type");
@@ -132,7 +147,7 @@ class Parser {
   }
   Value read_array(const std::string& key) {
     const ValueType type = get_type();
-    if (type == ValueType::Array) fail(fmt::format("metadata {} is an array of arrays, which is not supported,", key));
+    if (type == ValueType::Array) fail(fmt::format("metadata {} is an array of arrays, which is not supported,", shown(key)));
     const std::uint64_t count = get_count(least_bytes(type), "array length");
     switch (type) {
       case ValueType::String: return gather<std::string>(type, count);
@@ -161,32 +176,38 @@ class Parser {
   std::uint64_t read_tensor() {
     Tensor tensor;
     tensor.name = get_string("a tensor's name");
-    const auto dimensions = get<std::uint32_t>("a tensor's dimensions");
-    if (dimensions > kMaxDimensions) fail(fmt::format("tensor {} has {} dimensions", tensor.name, dimensions));
-    std::uint64_t elements = 1;
-    for (std::uint32_t d = 0; d < dimensions; ++d) {
-      const auto extent = get<std::uint64_t>("a tensor's dimensions");
-      if (extent == 0 || extent > static_cast<std::uint64_t>(INT64_MAX) / elements) fail(fmt::format("tensor {} has a bad shape", tensor.name));
-      elements *= extent;
-      tensor.shape.push_back(static_cast<std::int64_t>(extent));
-    }
+    const std::uint64_t elements = read_shape(tensor);
     const auto raw_type = get<std::uint32_t>("a tensor's type");
     const TypeTraits* type = find_type(raw_type);
     if (!type) {
-      throw ModelError(fmt::format("{}: tensor {} has type {}, which is not supported; quantize the model to another type", name_, tensor.name, raw_type));
+      throw ModelError(
+          fmt::format("{}: tensor {} has type {}, which is not supported; quantize the model to another type", name_, shown(tensor.name), raw_type));
     }
     tensor.type = static_cast<TensorType>(raw_type);
     if (static_cast<std::uint64_t>(tensor.cols()) % type->block_elements != 0) {
-      fail(fmt::format("tensor {} has rows of {} elements, not whole blocks of {} of type {},", tensor.name, tensor.cols(), type->block_elements, type->name));
+      fail(fmt::format("tensor {} has rows of {} elements, not whole blocks of {} of type {},", shown(tensor.name), tensor.cols(), type->block_elements, type->name));
     }
     const std::uint64_t blocks = elements / type->block_elements;
-    if (blocks > std::numeric_limits<std::uint64_t>::max() / type->block_bytes) fail(fmt::format("tensor {} has a bad shape", tensor.name));
+    if (blocks > std::numeric_limits<std::uint64_t>::max() / type->block_bytes) fail(fmt::format("tensor {} has a bad shape", shown(tensor.name)));
     tensor.bytes = static_cast<std::size_t>(blocks * type->block_bytes);
     tensor.data = nullptr;
     const auto offset = get<std::uint64_t>("a tensor's offset");
-    if (!file_.index_.emplace(tensor.name, file_.tensors_.size()).second) fail(fmt::format("tensor {} stands twice", tensor.name));
+    if (!file_.index_.emplace(tensor.name, file_.tensors_.size()).second) fail(fmt::format("tensor {} stands twice", shown(tensor.name)));
     file_.tensors_.push_back(std::move(tensor));
     return offset;
+  }
+  /// Number of elements; at least one dimension, none of them 0.
+  std::uint64_t read_shape(Tensor& tensor) {
+    const auto dimensions = get<std::uint32_t>("a tensor's dimensions");
+    if (dimensions == 0 || dimensions > kMaxDimensions) fail(fmt::format("tensor {} has {} dimensions", shown(tensor.name), dimensions));
+    std::uint64_t elements = 1;
+    for (std::uint32_t d = 0; d < dimensions; ++d) {
+      const auto extent = get<std::uint64_t>("a tensor's dimensions");
+      if (extent == 0 || extent > static_cast<std::uint64_t>(INT64_MAX) / elements) fail(fmt::format("tensor {} has a bad shape", shown(tensor.name)));
+      elements *= extent;
+      tensor.shape.push_back(static_cast<std::int64_t>(extent));
+    }
+    return elements;
   }
 
   void place_tensors(std::size_t first, const std::vector<std::uint64_t>& offsets) {
@@ -195,12 +216,27 @@ class Parser {
     for (std::size_t i = 0; i < offsets.size(); ++i) {
       Tensor& tensor = file_.tensors_[first + i];
       if (offsets[i] % alignment_ != 0) {
-        throw ModelError(fmt::format("{}: tensor {} lies at offset {}, not a multiple of {}; the file is damaged", name_, tensor.name, offsets[i], alignment_));
+        throw ModelError(fmt::format("{}: tensor {} lies at offset {}, not a multiple of {}; the file is damaged, copy or download it again", name_,
+                                     shown(tensor.name), offsets[i], alignment_));
       }
       if (data > size || offsets[i] > size - data || tensor.bytes > size - data - offsets[i]) {
-        throw ModelError(fmt::format("{}: tensor {} ends beyond the file's {} bytes; the file is cut, copy or download it again", name_, tensor.name, size));
+        throw ModelError(
+            fmt::format("{}: tensor {} ends beyond the file's {} bytes; the file is cut, copy or download it again", name_, shown(tensor.name), size));
       }
       tensor.data = mapping_.bytes.data() + data + offsets[i];
+    }
+    check_overlaps(first);
+  }
+  /// Two tensors that share bytes would load without a complaint and answer nonsense.
+  void check_overlaps(std::size_t first) const {
+    std::vector<const Tensor*> placed;
+    for (std::size_t i = first; i < file_.tensors_.size(); ++i) placed.push_back(&file_.tensors_[i]);
+    std::sort(placed.begin(), placed.end(), [](const Tensor* a, const Tensor* b) { return a->data < b->data; });
+    for (std::size_t i = 1; i < placed.size(); ++i) {
+      if (placed[i - 1]->data + placed[i - 1]->bytes > placed[i]->data) {
+        throw ModelError(fmt::format("{}: tensors {} and {} overlap; the file is damaged, copy or download it again", name_,
+                                     shown(placed[i - 1]->name), shown(placed[i]->name)));
+      }
     }
   }
 
@@ -255,7 +291,7 @@ std::uint64_t File::fingerprint() const {
   constexpr std::size_t kPiece = 64, kPieces = 4;
   for (const Tensor& tensor : tensors_) {
     for (std::size_t i = 0; i < kPieces; ++i) {
-      const std::size_t at = tensor.bytes > kPiece ? (tensor.bytes - kPiece) / (kPieces - 1) * i : 0;
+      const std::size_t at = tensor.bytes > kPiece ? (tensor.bytes - kPiece) * i / (kPieces - 1) : 0;
       mix(tensor.data + at, std::min(kPiece, tensor.bytes - at));
     }
   }
