@@ -43,13 +43,13 @@ void catch_interrupts() {
 }
 
 Job::Job(const Options& options, Transport& transport, std::string host, int local_rank, int local_size)
-    : options_(options),
+    : options_(decided(options, transport.size())),
       transport_(transport),
       host_(std::move(host)),
       local_rank_(local_rank),
       local_size_(local_size),
-      layout_(make_layout(options.layer_split, transport.size(), static_cast<int>(options.draft_models.size()), options.no_async)),
-      models_(1 + options.draft_models.size()) {}
+      layout_(make_layout(options_.layer_split, transport.size(), static_cast<int>(options_.draft_models.size()), options_.no_async)),
+      models_(1 + options_.draft_models.size()) {}
 
 wire::Hello Job::open() {
   isa_ = cpu::choose_isa();

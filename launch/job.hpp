@@ -48,7 +48,7 @@ class Job {
  private:
   wire::Start plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room) const;
 
-  const Options& options_;
+  const Options options_;
   Transport& transport_;
   std::string host_;
   int local_rank_, local_size_;

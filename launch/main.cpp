@@ -58,9 +58,8 @@ void run_head(const CommandLine& line, World& world) {
 
 /// Tells the other ranks to end; harmless where they have been told already.
 void dismiss(World& world, int code) {
-  Transport& transport = *world.transport;
-  for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kStop, wire::encode_stop(code));
-  while (transport.pending_sends() > 0) transport.receive();
+  for (int r = 1; r < world.transport->size(); ++r) world.transport->send(r, Tag::kStop, wire::encode_stop(code));
+  world.transport->finish();
 }
 
 int head_main(int argc, char** argv, World& world) {
@@ -99,7 +98,9 @@ int worker_main(int argc, char** argv, World& world) {
     setup.timeout = parse_command_line(argc, argv).options.timeout;
   } catch (const Error&) {  // told to the head by open
   }
-  return run_worker(*world.transport, setup);
+  const int code = run_worker(*world.transport, setup);
+  world.transport->finish();
+  return code;
 }
 
 }  // namespace

@@ -238,8 +238,6 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   require(o.policy.split >= 0 && o.policy.split <= 1, "-ps", "between 0 and 1");
   const bool speculates = o.strategy == "speculative" || o.strategy == "pipeinfer";
   if (speculates && o.draft_models.empty()) throw UsageError(fmt::format("--strategy {} needs a draft model; name one with -md FILE.gguf", o.strategy));
-  if (o.strategy == "auto") o.strategy = o.draft_models.empty() ? "iterative" : "pipeinfer";
-  if (o.strategy == "iterative") o.draft_models.clear();
   require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
   require(cache_type == "f16" || cache_type == "f32", "--cache-type", "f16 or f32");
   o.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));
@@ -258,6 +256,13 @@ std::string plain(const std::string& text) {
 }
 
 }  // namespace
+
+Options decided(Options o, int ranks) {
+  const bool fits = ranks > static_cast<int>(o.draft_models.size()) || o.no_async;
+  if (o.strategy == "auto") o.strategy = !o.draft_models.empty() && fits ? "pipeinfer" : "iterative";
+  if (o.strategy == "iterative") o.draft_models.clear();
+  return o;
+}
 
 CommandLine parse_command_line(int argc, const char* const* argv) {
   CommandLine line;

@@ -31,6 +31,10 @@ struct Options {
 };
 inline constexpr int kDefaultContext = 4096;
 
+/// The options with `auto` decided for a job of this many ranks: pipeinfer where a draft model is given and there are ranks for
+/// it, else iterative, which needs no draft.
+Options decided(Options options, int ranks);
+
 /// What the command line asks for: options, or a text to print (help, version).
 struct CommandLine {
   Options options;

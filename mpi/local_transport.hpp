@@ -32,6 +32,7 @@ class LocalTransport final : public Transport {
   std::optional<Message> receive() override;
   std::size_t pending_sends() const override { return 0; }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
+  void finish() override {}
   /// Ends the whole process.
   void abort(int code) override;
 

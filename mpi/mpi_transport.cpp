@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <limits>
+#include <thread>
 
 #include "mpi/mpi_session.hpp"
 #include "node/error.hpp"
@@ -65,6 +67,20 @@ std::optional<Message> MpiTransport::receive() {
   Message message{status.MPI_SOURCE, static_cast<Tag>(status.MPI_TAG), std::vector<std::byte>(static_cast<std::size_t>(count))};
   YAMATA_MPI(MPI_Mrecv(message.bytes.data(), count, MPI_BYTE, &handle, MPI_STATUS_IGNORE));
   return message;
+}
+
+void MpiTransport::finish() {
+  // A large message leaves only when it is taken: a rank that stopped taking would hold the others back for ever.
+  MPI_Request all_sent = MPI_REQUEST_NULL;
+  bool entered = false;
+  for (int done = 0; !done;) {
+    if (!receive()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    if (!entered && pending_.empty()) {
+      YAMATA_MPI(MPI_Ibarrier(comm_, &all_sent));
+      entered = true;
+    }
+    if (entered) YAMATA_MPI(MPI_Test(&all_sent, &done, MPI_STATUS_IGNORE));
+  }
 }
 
 void MpiTransport::abort(int code) {

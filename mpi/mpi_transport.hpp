@@ -25,6 +25,7 @@ class MpiTransport final : public Transport {
   std::optional<Message> receive() override;
   std::size_t pending_sends() const override { return pending_.size(); }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
+  void finish() override;
   void abort(int code) override;
 
  private:

@@ -22,6 +22,11 @@ Stage::~Stage() {
 }
 
 void Stage::load() {
+  if (!model_.unit().claim()) {
+    load_waits_ = true;
+    return;
+  }
+  load_waits_ = false;
   loading_ = true;
   load_began_ = model_.unit().progress();
   model_.load(&stop_);
@@ -60,8 +65,10 @@ wire::Activity Stage::activity() const {
 
 bool Stage::advance() {
   bool anything = false;
+  if (load_waits_) load();
   if (loading_ && model_.unit().finished()) {
     model_.unit().wait_for(std::chrono::microseconds(0));  // a fault while computing is thrown here
+    model_.unit().release();
     loading_ = false;
     loaded_ = anything = true;
   }
@@ -79,13 +86,16 @@ bool Stage::skips(const wire::Record& record) const {
 }
 
 bool Stage::begin_next() {
-  if (records_.empty() || !model_.unit().finished()) return false;
+  if (records_.empty()) return false;
   if (records_.front().has_run() && !model_.first() && activations_.empty()) return false;
+  // The unit may be another stage's: then nothing of this record happens before it is free.
+  const bool computes = records_.front().has_run() && !skips(records_.front());
+  if (computes && !model_.unit().claim()) return false;
   wire::Record record = std::move(records_.front());
   records_.pop_front();
   for (const CacheOperation& operation : record.operations) apply(operation, model_.cells());
   if (!record.has_run()) return true;
-  if (skips(record)) {
+  if (!computes) {
     model_.cells().place(record.placements, skipped_cells_);
     if (!model_.first()) activations_.pop_front();
     count_skipped(record);
@@ -119,6 +129,7 @@ void Stage::finish_run() {
   model_.unit().wait_for(std::chrono::microseconds(0));  // a fault while computing is thrown here
   counters_.busy_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - running_->began).count();
   ++counters_.runs;
+  model_.unit().release();
   const wire::Record record = std::move(running_->record);
   running_.reset();
   ended_ = record.run;

@@ -70,7 +70,7 @@ class Stage {
   std::optional<Running> running_;
   Counters counters_;
   std::uint64_t ended_ = 0;
-  bool loading_ = false, loaded_ = false;
+  bool load_waits_ = false, loading_ = false, loaded_ = false;
   std::uint64_t load_began_ = 0;  // the unit's progress then
   std::atomic<bool> stop_{false};
 };

@@ -46,6 +46,8 @@ class Transport {
   /// Sends that have not left yet.
   virtual std::size_t pending_sends() const = 0;
   virtual std::uint64_t bytes_sent() const = 0;
+  /// The orderly end: every rank calls it. Goes on taking messages, which nobody needs any more, until all ranks have sent theirs.
+  virtual void finish() = 0;
   /// Ends every rank of the job with `code`, at once; does not return.
   virtual void abort(int code) = 0;
 };

@@ -27,10 +27,6 @@ class Worker {
     while (!code_) {
       if (!step()) rest();
     }
-    while (transport_.pending_sends() > 0) {
-      transport_.receive();
-      std::this_thread::sleep_for(idle_.next());
-    }
     return *code_;
   }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "node/op.hpp"
 
@@ -25,6 +26,13 @@ class ComputeUnit {
   virtual double busy_seconds() const = 0;
   virtual std::string isa() const = 0;
   virtual int threads() const = 0;
+
+  /// For several users on one control thread: takes the unit until release, or says false while another has it.
+  bool claim() { return !std::exchange(claimed_, true); }
+  void release() { claimed_ = false; }
+
+ private:
+  bool claimed_ = false;
 };
 
 }  // namespace yamata
