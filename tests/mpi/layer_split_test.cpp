@@ -14,16 +14,26 @@ namespace {
 
 class LayerSplitTest : public testing::Test {
  protected:
-  LayerSplitTest() : file_(gguf::File::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf")), h_(Hyperparameters::read(file_)) {}
+  LayerSplitTest() : model_(ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf")) {}
   std::vector<std::int64_t> counts(const std::vector<double>& weights, int ranks) {
     std::vector<std::int64_t> result;
     for (const LayerRange range : split_layers(file_, h_, weights, ranks)) result.push_back(range.count());
     return result;
   }
-  wire::Start plan(int ranks, std::int32_t cells) { return {split_layers(file_, h_, {}, ranks), cells, 1, CacheType::kF16}; }
+  wire::Start plan(int ranks, std::int32_t cells) {
+    wire::Start start;
+    start.batch = 1;
+    start.pipelines = {{0, 0, split_layers(file_, h_, {}, ranks), cells, 1}};
+    return start;
+  }
+  std::vector<std::string> check(const wire::Start& start, const std::vector<wire::Hello>& hellos) {
+    const ModelFile* const models[] = {&model_};
+    return plan_memory(models, start, hellos);
+  }
 
-  gguf::File file_;
-  Hyperparameters h_;  // 8 layers
+  ModelFile model_;
+  const gguf::File& file_ = model_.file;
+  const Hyperparameters& h_ = model_.h;  // 8 layers
 };
 
 TEST_F(LayerSplitTest, Weights_giveFloorsAndTheLastRankTheRest) {
@@ -56,12 +66,6 @@ TEST_F(LayerSplitTest, MoreRanksThanLayersOrOtherNumberOfShares_isRefused) {
   EXPECT_THROW(split_layers(file_, h_, {0.5, 0.5}, 3), UsageError);
 }
 
-TEST(LayerSplit, Text_isSharesOrAuto) {
-  EXPECT_TRUE(parse_layer_split("auto").empty());
-  EXPECT_EQ(parse_layer_split("0.5,0.25,0.25"), (std::vector<double>{0.5, 0.25, 0.25}));
-  for (const char* bad : {"", "a", "0.5,", ",1", "-1,2", "0,0", "nan,1", "inf", "1;2", "1,2x"}) EXPECT_THROW(parse_layer_split(bad), UsageError) << bad;
-}
-
 TEST_F(LayerSplitTest, StageTensors_areEachInExactlyOneStage) {
   std::size_t sum = 0;
   for (const LayerRange range : split_layers(file_, h_, {}, 4)) sum += stage_bytes(file_, h_, range);
@@ -73,10 +77,10 @@ TEST_F(LayerSplitTest, StageTensors_areEachInExactlyOneStage) {
 }
 
 TEST_F(LayerSplitTest, MemoryPlan_namesTheHostThatIsTooSmallAndWhatFits) {
-  const std::vector<wire::Hello> hellos{{1, "", "big", "", 0, 1ull << 34, 2}, {1, "", "small", "", 0, 4u << 20, 2}};
-  EXPECT_NO_THROW(plan_memory(file_, h_, plan(2, 512), hellos, 1));
+  const std::vector<wire::Hello> hellos{{1, "", "big", "", 0, 1ull << 34, 2, 0}, {1, "", "small", "", 0, 4u << 20, 2, 0}};
+  EXPECT_NO_THROW(check(plan(2, 512), hellos));
   try {
-    plan_memory(file_, h_, plan(2, 4096), hellos, 1);
+    check(plan(2, 4096), hellos);
     FAIL() << "4096 tokens fit into 4 MiB";
   } catch (const UsageError& e) {
     const std::string text = e.what();
@@ -84,21 +88,21 @@ TEST_F(LayerSplitTest, MemoryPlan_namesTheHostThatIsTooSmallAndWhatFits) {
     const auto at = text.find("-c ");
     ASSERT_NE(at, std::string::npos) << text;
     const int fits = std::stoi(text.substr(at + 3));
-    EXPECT_NO_THROW(plan_memory(file_, h_, plan(2, fits), hellos, 1));
-    EXPECT_THROW(plan_memory(file_, h_, plan(2, fits + 1), hellos, 1), UsageError);
+    EXPECT_NO_THROW(check(plan(2, fits), hellos));
+    EXPECT_THROW(check(plan(2, fits + 1), hellos), UsageError);
   }
 }
 
 TEST_F(LayerSplitTest, MemoryPlan_addsUpRanksOfOneHost) {
-  const auto hellos = [](std::uint64_t bytes) { return std::vector<wire::Hello>{{1, "", "one", "", 0, bytes, 1}, {1, "", "one", "", 0, bytes, 1}}; };
+  const auto hellos = [](std::uint64_t bytes) { return std::vector<wire::Hello>{{1, "", "one", "", 0, bytes, 1, 0}, {1, "", "one", "", 0, bytes, 1, 0}}; };
   const std::size_t cache = KvStore::bytes_for(static_cast<int>(h_.layers), static_cast<int>(h_.kv_heads), static_cast<int>(h_.head_dim), 4096, CacheType::kF16);
-  EXPECT_THROW(plan_memory(file_, h_, plan(2, 4096), hellos(cache), 1), UsageError);
-  EXPECT_NO_THROW(plan_memory(file_, h_, plan(2, 4096), hellos(cache + (1u << 20)), 1));
+  EXPECT_THROW(check(plan(2, 4096), hellos(cache)), UsageError);
+  EXPECT_NO_THROW(check(plan(2, 4096), hellos(cache + (1u << 20))));
 }
 
 TEST_F(LayerSplitTest, MemoryPlan_warnsWhereWeightsDoNotFitBesideTheCache) {
-  const std::vector<wire::Hello> hellos{{1, "", "lean", "", 0, 6u << 20, 2}};
-  const auto warnings = plan_memory(file_, h_, plan(1, 64), hellos, 1);
+  const std::vector<wire::Hello> hellos{{1, "", "lean", "", 0, 6u << 20, 2, 0}};
+  const auto warnings = check(plan(1, 64), hellos);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("rank 0 (lean)"), std::string::npos) << warnings[0];
 }

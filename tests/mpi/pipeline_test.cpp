@@ -4,10 +4,13 @@
 #include <thread>
 
 #include "mpi/head.hpp"
+#include "mpi/layer_split.hpp"
 #include "mpi/local_transport.hpp"
+#include "mpi/memory_plan.hpp"
 #include "mpi/worker.hpp"
 #include "node/cpu_unit.hpp"
 #include "node/error.hpp"
+#include "src/model/transformer_stage.hpp"
 
 namespace yamata {
 namespace {
@@ -21,6 +24,12 @@ wire::Hello hello_of(int rank) {
   hello.fingerprint = 42;
   hello.available_bytes = 1ull << 33;
   return hello;
+}
+
+StageFactory factory(std::function<const ModelFile&()> model, ComputeUnit& unit) {
+  return [model, &unit](const wire::PipelinePlan& plan, std::size_t stage, CacheType type) -> std::unique_ptr<StageModel> {
+    return std::make_unique<TransformerStage>(model().file, model().h, plan.layers[stage], ContextOptions{plan.cells, plan.sequences, type}, unit);
+  };
 }
 
 /// Stages on threads of their own. `change` may alter, or refuse to give, what a rank says of itself.
@@ -39,18 +48,17 @@ class Cluster {
  private:
   void work(int rank, const Change& change) {
     LocalTransport transport(network_, rank);
-    std::optional<gguf::File> file;
+    std::optional<ModelFile> model;
     CpuUnit unit({-1}, cpu::choose_isa());
     WorkerSetup setup;
     setup.host = "host" + std::to_string(rank);
     setup.open = [&] {
       wire::Hello hello = hello_of(rank);
       if (change) change(rank, hello);
-      file = gguf::File::open(kModel);
+      model = ModelFile::open(kModel);
       return hello;
     };
-    setup.file = [&]() -> const gguf::File& { return *file; };
-    setup.unit = [&]() -> ComputeUnit& { return unit; };
+    setup.make_stage = factory([&]() -> const ModelFile& { return *model; }, unit);
     run_worker(transport, setup);
   }
 
@@ -61,10 +69,7 @@ class Cluster {
 
 class PipelineTest : public testing::Test {
  protected:
-  PipelineTest() : file_(gguf::File::open(kModel)), h_(Hyperparameters::read(file_)), unit_({-1}, cpu::choose_isa()) {
-    options_.context.cells = 64;
-    options_.context.sequences = 4;
-  }
+  PipelineTest() : model_(ModelFile::open(kModel)), unit_({-1}, cpu::choose_isa()) {}
   static wire::Record run_of(std::vector<std::int32_t> tokens, std::int32_t position, SequenceRange sequences = {0, 1}) {
     wire::Record run;
     for (std::size_t i = 0; i < tokens.size(); ++i) run.placements.push_back({position + static_cast<std::int32_t>(i), -1, sequences});
@@ -72,15 +77,21 @@ class PipelineTest : public testing::Test {
     run.tokens = std::move(tokens);
     return run;
   }
-  static wire::Record operation(wire::RecordKind kind, std::int32_t from, SequenceRange sequences, PositionRange positions) {
+  static wire::Record operations(std::vector<CacheOperation> operations) {
     wire::Record record;
-    record.kind = kind;
-    record.from = from;
-    record.sequences = sequences;
-    record.positions = positions;
+    record.operations = std::move(operations);
     return record;
   }
-  void start(Head& head) { head.start(hello_of(0), file_, h_, unit_); }
+  void start(Head& head) {
+    const auto plan = [&](const std::vector<wire::Hello>& hellos) {
+      wire::Start start;
+      start.pipelines = {{0, 0, split_layers(model_.file, model_.h, {}, head.ranks()), 64, 4}};
+      const ModelFile* const models[] = {&model_};
+      plan_memory(models, start, hellos);
+      return start;
+    };
+    head.start(hello_of(0), {42}, plan, factory([&]() -> const ModelFile& { return model_; }, unit_));
+  }
 
   /// Some text, a branch of it in another sequence, the branch again after the text has gone on; all logits, in order.
   std::vector<float> play(int ranks) {
@@ -92,21 +103,20 @@ class PipelineTest : public testing::Test {
       const std::vector<float> logits = head.wait_logits();
       all.insert(all.end(), logits.begin(), logits.end());
     };
-    head.submit(run_of({1, 403, 17}, 0));
-    head.submit(run_of({2500, 90}, 3));
-    head.operate(operation(wire::RecordKind::kCopy, 0, {1, 3}, {0, 5}));
-    head.submit(run_of({7, 8}, 5, {1, 2}));
-    head.submit(run_of({9}, 5));
+    head.target().submit(run_of({1, 403, 17}, 0));
+    head.target().submit(run_of({2500, 90}, 3));
+    head.target().submit(operations({CacheOperation::copy(0, {1, 3}, {0, 5})}));
+    head.target().submit(run_of({7, 8}, 5, {1, 2}));
+    head.target().submit(run_of({9}, 5));
     for (int i = 0; i < 4; ++i) collect();
-    head.operate(operation(wire::RecordKind::kRemove, 0, {0, 1}, {4, kUnbounded}));
-    head.operate(operation(wire::RecordKind::kKeep, 0, {0, 2}, {}));
-    head.submit(run_of({33}, 4));
-    head.submit(run_of({44}, 7, {1, 2}));
+    head.target().submit(operations({CacheOperation::remove({0, 1}, {4, kUnbounded}), CacheOperation::keep({0, 2}, {})}));
+    head.target().submit(run_of({33}, 4));
+    head.target().submit(run_of({44}, 7, {1, 2}));
     collect();
     collect();
     const auto reports = head.stop(0);
     EXPECT_EQ(reports.size(), static_cast<std::size_t>(ranks));
-    EXPECT_EQ(reports.back().layers.end, h_.layers);
+    EXPECT_EQ(reports.back().layers.end, model_.h.layers);
     return all;
   }
   std::string fault_of(int ranks, Cluster::Change change) {
@@ -120,15 +130,14 @@ class PipelineTest : public testing::Test {
     return "";
   }
 
-  gguf::File file_;
-  Hyperparameters h_;
+  ModelFile model_;
   CpuUnit unit_;
   ClusterOptions options_;
 };
 
 TEST_F(PipelineTest, RunsAndCacheOperations_giveTheSameBitsOnAnyNumberOfRanks) {
   const std::vector<float> alone = play(1);
-  ASSERT_EQ(alone.size(), 6 * static_cast<std::size_t>(h_.vocabulary));
+  ASSERT_EQ(alone.size(), 6 * static_cast<std::size_t>(model_.h.vocabulary));
   for (const int ranks : {2, 3, 5, 8}) EXPECT_EQ(play(ranks), alone) << ranks << " ranks";
 }
 
@@ -136,10 +145,10 @@ TEST_F(PipelineTest, FullContext_isRefusedBeforeAnythingIsSent) {
   Cluster cluster(2);
   Head head(cluster.head(), options_);
   start(head);
-  head.submit(run_of(std::vector<std::int32_t>(60, 5), 0));
-  EXPECT_THROW(head.submit(run_of({1, 2, 3, 4, 5}, 60)), UsageError);
-  EXPECT_EQ(head.outstanding(), 1u);
-  head.submit(run_of({1, 2, 3, 4}, 60));
+  head.target().submit(run_of(std::vector<std::int32_t>(60, 5), 0));
+  EXPECT_THROW(head.target().submit(run_of({1, 2, 3, 4, 5}, 60)), UsageError);
+  EXPECT_EQ(head.target().outstanding(), 1u);
+  head.target().submit(run_of({1, 2, 3, 4}, 60));
   head.wait_logits();
   head.wait_logits();
   head.stop(0);
@@ -185,10 +194,29 @@ TEST_F(PipelineTest, Interruption_endsAWait) {
   Cluster cluster(2);
   Head head(cluster.head(), options_);
   start(head);
-  head.submit(run_of({1, 2, 3}, 0));
+  head.target().submit(run_of({1, 2, 3}, 0));
   interrupted = true;
   EXPECT_THROW(head.wait_logits(), Interrupted);
   EXPECT_EQ(head.stop(130).size(), 2u);
+}
+
+TEST_F(PipelineTest, CancelledRuns_giveNoLogitsAndLeaveTheCacheInStep) {
+  const auto play_with_cancel = [&](bool cancel) {
+    Cluster cluster(3);
+    Head head(cluster.head(), options_);
+    start(head);
+    head.target().submit(run_of({1, 403, 17}, 0));
+    const std::uint64_t dead[] = {head.target().submit(run_of({5, 6, 7, 8}, 3, {1, 2}))};
+    if (cancel) head.target().cancel(dead);
+    head.target().submit(operations({CacheOperation::remove({1, 2}, {})}));
+    head.target().submit(run_of({2500}, 3));
+    head.wait_logits();
+    EXPECT_TRUE(head.wait_logits().empty() || !cancel);
+    const std::vector<float> logits = head.wait_logits();
+    head.stop(0);
+    return logits;
+  };
+  EXPECT_EQ(play_with_cancel(true), play_with_cancel(false));
 }
 
 TEST_F(PipelineTest, LoadingProgress_endsWhole) {

@@ -12,6 +12,7 @@ namespace {
 
 Record run_record() {
   Record r;
+  r.operations = {CacheOperation::copy(2, {3, 7}, {5, kUnbounded}), CacheOperation::clear()};
   r.run = 77;
   r.tokens = {5, -1, 9};
   r.placements = {{10, -1, {0, 1}}, {11, 0, {1, 3}}, {11, 0, {3, 4}}};
@@ -19,8 +20,17 @@ Record run_record() {
   return r;
 }
 
+Start two_pipelines() {
+  Start start;
+  start.cache_type = CacheType::kF32;
+  start.batch = 32;
+  start.draft.width = 7;
+  start.pipelines = {{0, 0, {{0, 3}, {3, 8}}, 4096, 5}, {1, 2, {{0, 2}}, 100, 9}};
+  return start;
+}
+
 TEST(Wire, Hello_roundTrips) {
-  const Hello m{kProtocolVersion, "1.2", "jetson-3", "neon", 0x123456789abcdef0u, 1u << 30, 6};
+  const Hello m{kProtocolVersion, "1.2", "jetson-3", "neon", 0x123456789abcdef0u, 1u << 30, 6, 2};
   const Hello back = decode_hello(encode(m));
   EXPECT_EQ(back.version, m.version);
   EXPECT_EQ(back.host, m.host);
@@ -28,28 +38,35 @@ TEST(Wire, Hello_roundTrips) {
   EXPECT_EQ(back.fingerprint, m.fingerprint);
   EXPECT_EQ(back.available_bytes, m.available_bytes);
   EXPECT_EQ(back.threads, m.threads);
+  EXPECT_EQ(back.model, m.model);
 }
 
 TEST(Wire, HelloOfAnotherProtocol_saysSoAndIsReadNoFurther) {
-  Bytes bytes = encode(Hello{kProtocolVersion + 1, "9", "h", "i", 1, 2, 3});
+  Bytes bytes = encode(Hello{kProtocolVersion + 1, "9", "h", "i", 1, 2, 3, 0});
   bytes.resize(6);
   EXPECT_EQ(decode_hello(bytes).protocol, kProtocolVersion + 1);
 }
 
 TEST(Wire, Start_roundTrips) {
-  const Start back = decode_start(encode(Start{{{0, 3}, {3, 8}}, 4096, 5, CacheType::kF32}));
-  ASSERT_EQ(back.layers.size(), 2u);
-  EXPECT_EQ(back.layers[1].begin, 3);
-  EXPECT_EQ(back.layers[1].end, 8);
-  EXPECT_EQ(back.cells, 4096);
-  EXPECT_EQ(back.sequences, 5);
+  const Start back = decode_start(encode(two_pipelines()));
   EXPECT_EQ(back.cache_type, CacheType::kF32);
+  EXPECT_EQ(back.batch, 32);
+  EXPECT_EQ(back.draft.width, 7);
+  ASSERT_EQ(back.pipelines.size(), 2u);
+  ASSERT_EQ(back.pipelines[0].layers.size(), 2u);
+  EXPECT_EQ(back.pipelines[0].layers[1].begin, 3);
+  EXPECT_EQ(back.pipelines[0].layers[1].end, 8);
+  EXPECT_EQ(back.pipelines[0].cells, 4096);
+  EXPECT_EQ(back.pipelines[1].model, 1);
+  EXPECT_EQ(back.pipelines[1].first_rank, 2);
+  EXPECT_EQ(back.pipelines[1].sequences, 9);
 }
 
 TEST(Wire, Run_roundTripsAsATree) {
   const Record back = decode_record(encode(run_record()));
-  EXPECT_EQ(back.kind, RecordKind::kRun);
+  EXPECT_TRUE(back.has_run());
   EXPECT_EQ(back.run, 77u);
+  EXPECT_EQ(back.operations, run_record().operations);
   EXPECT_EQ(back.tokens, run_record().tokens);
   EXPECT_EQ(back.wanted, run_record().wanted);
   ASSERT_EQ(back.placements.size(), 3u);
@@ -58,24 +75,27 @@ TEST(Wire, Run_roundTripsAsATree) {
   EXPECT_EQ(back.placements[1].sequences.end, 3);
 }
 
-TEST(Wire, CacheOperation_roundTrips) {
-  Record m;
-  m.kind = RecordKind::kCopy;
-  m.from = 2;
-  m.sequences = {3, 7};
-  m.positions = {5, kUnbounded};
-  const Record back = decode_record(encode(m));
-  EXPECT_EQ(back.kind, RecordKind::kCopy);
-  EXPECT_EQ(back.from, 2);
-  EXPECT_EQ(back.sequences.begin, 3);
-  EXPECT_EQ(back.sequences.end, 7);
-  EXPECT_EQ(back.positions.begin, 5);
-  EXPECT_EQ(back.positions.end, kUnbounded);
+TEST(Wire, CommitGuessesCancel_roundTrip) {
+  const Commit commit = decode_commit(encode(Commit{9, 100, {5, 6}, 4}));
+  EXPECT_EQ(commit.epoch, 9u);
+  EXPECT_EQ(commit.position, 100);
+  EXPECT_EQ(commit.tokens, (std::vector<std::int32_t>{5, 6}));
+  EXPECT_EQ(commit.wanted, 4);
+  const Guesses guesses = decode_guesses(encode(Guesses{9, 3, 101, true, {{4, 3, 77, 0.25f}}}));
+  EXPECT_EQ(guesses.root, 3u);
+  EXPECT_EQ(guesses.root_position, 101);
+  EXPECT_TRUE(guesses.complete);
+  ASSERT_EQ(guesses.guesses.size(), 1u);
+  EXPECT_EQ(guesses.guesses[0].token, 77);
+  EXPECT_EQ(guesses.guesses[0].probability, 0.25f);
+  const std::vector<std::uint64_t> runs{1, 1ull << 40};
+  EXPECT_EQ(decode_cancel(encode_cancel(runs)), runs);
 }
 
 TEST(Wire, Rows_roundTripInPlace) {
   const std::vector<float> values{1.5f, -0.0f, 3e38f};
-  const Bytes bytes = encode(Rows{9, values});
+  const Bytes bytes = encode(Rows{9, false, values});
+  EXPECT_TRUE(decode_rows(encode(Rows{9, true, {}})).skipped);
   const Rows back = decode_rows(bytes);
   EXPECT_EQ(back.run, 9u);
   EXPECT_TRUE(std::equal(values.begin(), values.end(), back.values.begin(), back.values.end()));
@@ -89,12 +109,13 @@ TEST(Wire, HeartbeatFailureReportStop_roundTrip) {
   const Failure failure = decode_failure(encode(Failure{2, "no such file"}));
   EXPECT_EQ(failure.code, 2);
   EXPECT_EQ(failure.text, "no such file");
-  const Report report = decode_report(encode(Report{"h", "stage", "avx2", "cpu", {2, 5}, 1.5, 2.5, 3, 4, 5}));
+  const Report report = decode_report(encode(Report{"h", "stage", "avx2", "cpu", {2, 5}, 1.5, 2.5, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(report.host, "h");
   EXPECT_EQ(report.layers.end, 5);
   EXPECT_EQ(report.busy_s, 1.5);
   EXPECT_EQ(report.rss_bytes, 4u);
   EXPECT_EQ(report.mapped_bytes, 5u);
+  EXPECT_EQ(report.tokens_skipped, 8u);
   EXPECT_EQ(decode_stop(encode_stop(130)), 130);
 }
 
@@ -105,10 +126,13 @@ TEST(Wire, MessageCutAnywhereOrTooLong_isRefused) {
   };
   const std::vector<float> values{1, 2};
   const std::vector<Kind> kinds{
-      {encode(Hello{kProtocolVersion, "v", "h", "i", 1, 2, 3}), [](const Bytes& b) { decode_hello(b); }},
-      {encode(Start{{{0, 3}}, 1, 1, CacheType::kF16}), [](const Bytes& b) { decode_start(b); }},
+      {encode(Hello{kProtocolVersion, "v", "h", "i", 1, 2, 3, 0}), [](const Bytes& b) { decode_hello(b); }},
+      {encode(two_pipelines()), [](const Bytes& b) { decode_start(b); }},
       {encode(run_record()), [](const Bytes& b) { decode_record(b); }},
-      {encode(Rows{1, values}), [](const Bytes& b) { decode_rows(b); }},
+      {encode(Rows{1, false, values}), [](const Bytes& b) { decode_rows(b); }},
+      {encode(Commit{1, 2, {3, 4}, 5}), [](const Bytes& b) { decode_commit(b); }},
+      {encode(Guesses{1, 2, 3, true, {{4, 5, 6, 0.5f}}}), [](const Bytes& b) { decode_guesses(b); }},
+      {encode_cancel(std::vector<std::uint64_t>{7, 8}), [](const Bytes& b) { decode_cancel(b); }},
       {encode(Heartbeat{}), [](const Bytes& b) { decode_heartbeat(b); }},
       {encode(Failure{1, "text"}), [](const Bytes& b) { decode_failure(b); }},
       {encode(Report{}), [](const Bytes& b) { decode_report(b); }},
