@@ -31,6 +31,8 @@ class StageModel {
  public:
   /// Layers `range` of the model in `file`, computed by `unit`; both outlive this. Throws ModelError.
   StageModel(const gguf::File& file, const Hyperparameters& h, LayerRange range, const ContextOptions& options, ComputeUnit& unit);
+  /// Waits for a run under way, which reads and writes memory of this.
+  ~StageModel();
 
   /// Places the batch in the cache and begins to compute; returns at once. The batch's tokens outlive the run.
   void start(const StageBatch& batch, const std::atomic<bool>* stop = nullptr);

@@ -88,5 +88,16 @@ TEST_F(StageModelTest, a_raised_stop_ends_at_the_first_operation) {
   EXPECT_EQ(unit_.progress(), before + 1);
 }
 
+TEST_F(StageModelTest, destruction_waits_for_the_run_under_way) {
+  const std::vector<std::int32_t> wanted{static_cast<std::int32_t>(kTokens.size()) - 1};
+  std::vector<Placement> placements;
+  for (std::size_t i = 0; i < kTokens.size(); ++i) placements.push_back({static_cast<std::int32_t>(i), -1, {0, 1}});
+  {
+    StageModel model = stage({0, 8});
+    model.start({kTokens, {}, placements, wanted});
+  }
+  EXPECT_TRUE(unit_.finished());
+}
+
 }  // namespace
 }  // namespace yamata
