@@ -196,6 +196,8 @@ TEST(DamagedVocabulary, OddTokens_doNoHarm) {
     tokenizer->piece(id, true);
     tokenizer->piece(id, false);
   }
+  EXPECT_EQ(tokenizer->piece(3 + 'y'), "");
+  EXPECT_EQ(tokenizer->piece(3 + 'z'), "<0x7A");
   EXPECT_EQ(joined(*tokenizer, tokenizer->encode("ab <s> \xE2\x82", true, true)), " ab <s> \xE2\x82");
   for (const TokenId id : tokenizer->encode("xyz", true, true)) EXPECT_LT(id, tokenizer->size());
 }
