@@ -64,9 +64,9 @@ void CpuUnit::reserve(std::span<const Op> ops) {
     }
   }
   if (most <= scratch_.values.size()) return;
-  scratch_.values.resize(most);
   scratch_.scales.resize(most / 32);
   scratch_.sums.resize(most / 4);
+  scratch_.values.resize(most);  // last: its size says that all three are there, should memory run out between
 }
 
 void CpuUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {

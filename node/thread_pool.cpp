@@ -104,6 +104,10 @@ ThreadPool::ThreadPool(const std::vector<int>& cpus) {
 }
 
 ThreadPool::~ThreadPool() {
+  {  // a thread that has not begun its share yet would take the closing for it and leave the others at a barrier
+    std::unique_lock lock(state_->mutex);
+    state_->ended.wait(lock, [this] { return finished(); });
+  }
   state_->closing = true;
   state_->jobs.fetch_add(1);
   state_->jobs.notify_all();

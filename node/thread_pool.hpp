@@ -11,6 +11,7 @@ class ThreadPool {
  public:
   /// One thread per entry of `cpus`, bound to that logical CPU; -1 leaves a thread unbound.
   explicit ThreadPool(const std::vector<int>& cpus);
+  /// Waits for a job that still runs.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

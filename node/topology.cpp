@@ -30,6 +30,11 @@ TopologyHandle load() {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) throw ClusterError("hwloc cannot be initialized on this machine");
   TopologyHandle topology(raw);
+  // Left to itself, hwloc reads this machine without a word where that file cannot be read.
+  const char* file = std::getenv("HWLOC_XMLFILE");
+  if (file && *file && hwloc_topology_set_xml(raw, file) != 0) {
+    throw ClusterError(std::string("HWLOC_XMLFILE: hwloc cannot read '") + file + "'; give a file that lstopo wrote, or unset it");
+  }
   if (hwloc_topology_load(raw) != 0) throw ClusterError("hwloc cannot read this machine's topology; is HWLOC_XMLFILE right?");
   return topology;
 }

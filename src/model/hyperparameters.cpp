@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 
 #include "node/error.hpp"
 
@@ -33,7 +34,14 @@ class Reader {
     }
     return *value;
   }
-  float real(const char* key, double absent) const { return static_cast<float>(file_.number(prefix_ + key).value_or(absent)); }
+  /// A finite number greater than 0.
+  float real(const char* key, double absent) const {
+    const auto value = static_cast<float>(file_.number(prefix_ + key).value_or(absent));
+    if (!(value > 0) || std::isinf(value)) {
+      throw ModelError(fmt::format("{}: {}{} is {}, not a positive number; convert the model again", file_.name(), prefix_, key, value));
+    }
+    return value;
+  }
 
  private:
   const gguf::File& file_;
@@ -44,7 +52,9 @@ RopeScaling read_scaling(const gguf::File& file, const Reader& reader, const std
   RopeScaling rope;
   const std::string kind = file.string(prefix + "rope.scaling.type").value_or("none");
   if (kind == "none") {
-    const float old_linear = reader.real("rope.scale_linear", 1.0);  // files older than rope.scaling.type
+    // Files older than rope.scaling.type; 0 says that the model does not scale.
+    const bool old = file.number(prefix + "rope.scale_linear").value_or(0.0) != 0.0;
+    const float old_linear = old ? reader.real("rope.scale_linear", 1.0) : 1.0f;
     if (old_linear != 1.0f) rope = {RopeScaling::Kind::kLinear, old_linear, 1.0f, context};
     return rope;
   }
@@ -58,7 +68,6 @@ RopeScaling read_scaling(const gguf::File& file, const Reader& reader, const std
   } else {
     throw ModelError(fmt::format("{}: RoPE scaling '{}' is not supported; supported: none, linear, yarn", file.name(), kind));
   }
-  if (!(rope.factor > 0)) throw ModelError(fmt::format("{}: rope.scaling.factor is {}", file.name(), rope.factor));
   return rope;
 }
 
@@ -75,16 +84,19 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   h.heads = reader.count("attention.head_count", 1 << 14);
   h.kv_heads = reader.count("attention.head_count_kv", h.heads, h.heads);
   h.head_dim = reader.count("attention.key_length", 512, h.dim / h.heads);
-  h.rotary_dim = reader.count("rope.dimension_count", h.head_dim, h.head_dim);
   h.context = reader.count("context_length", 1 << 30);
   h.epsilon = reader.real("attention.layer_norm_rms_epsilon", 1e-5);
   h.rope_base = reader.real("rope.freq_base", 10000.0);
   h.rope = read_scaling(file, reader, prefix, h.context);
+  if (h.rope.kind == RopeScaling::Kind::kYarn && h.rope_base <= 1.0f) {
+    throw ModelError(fmt::format("{}: {}rope.freq_base is {}, which YaRN cannot scale; convert the model again", file.name(), prefix, h.rope_base));
+  }
   h.vocabulary = file.tensor("token_embd.weight").rows();
 
   const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", file.name(), what)); };
   if (h.heads % h.kv_heads != 0) refuse(fmt::format("{} heads do not share {} key/value heads evenly", h.heads, h.kv_heads));
   if (h.head_dim < 16 || h.head_dim % 16 != 0 || h.head_dim > 512) refuse(fmt::format("head size {} is not a multiple of 16 up to 512", h.head_dim));
+  h.rotary_dim = reader.count("rope.dimension_count", h.head_dim, h.head_dim);
   if (h.rotary_dim % 2 != 0) refuse(fmt::format("rotary dimension {} is odd", h.rotary_dim));
   if (file.integer(prefix + "attention.value_length").value_or(h.head_dim) != h.head_dim) refuse("key and value sizes differ, which is not supported");
   if (file.integer(prefix + "attention.sliding_window").value_or(0) != 0) refuse("sliding-window attention is not supported yet");

@@ -22,6 +22,15 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
   }
 }
 
+TransformerStage::~TransformerStage() {
+  while (!unit_.finished()) {
+    try {
+      unit_.wait_for(std::chrono::seconds(1));
+    } catch (...) {  // a fault of a run whose results nobody will read
+    }
+  }
+}
+
 void TransformerStage::reserve(std::size_t rows, std::size_t wanted) {
   const auto grow = [](std::vector<float>& buffer, std::size_t n, std::int64_t width) {
     if (buffer.size() < n * static_cast<std::size_t>(width)) buffer.resize(n * static_cast<std::size_t>(width));

@@ -16,6 +16,8 @@ class TransformerStage final : public StageModel {
  public:
   /// Layers `range` of the model in `file`, computed by `unit`; both outlive this. Throws ModelError.
   TransformerStage(const gguf::File& file, const Hyperparameters& h, LayerRange range, const ContextOptions& options, ComputeUnit& unit);
+  /// Waits for a run under way, which reads and writes memory of this.
+  ~TransformerStage() override;
 
   void load(const std::atomic<bool>* stop) override;
   std::size_t load_steps() const override { return load_steps_; }

@@ -13,9 +13,9 @@ namespace {
 const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
 const std::vector<std::int32_t> kTokens{1, 403, 17, 2500, 90, 1111, 7, 802, 33, 5};
 
-class StageModelTest : public ::testing::Test {
+class TransformerStageTest : public ::testing::Test {
  protected:
-  StageModelTest() : file_(gguf::File::open(kModel)), h_(Hyperparameters::read(file_)), unit_({-1, -1}, cpu::choose_isa()) {}
+  TransformerStageTest() : file_(gguf::File::open(kModel)), h_(Hyperparameters::read(file_)), unit_({-1, -1}, cpu::choose_isa()) {}
 
   TransformerStage stage(LayerRange range, CacheType type = CacheType::kF16) { return {file_, h_, range, {256, 8, type}, unit_}; }
 
@@ -48,7 +48,7 @@ class StageModelTest : public ::testing::Test {
   CpuUnit unit_;
 };
 
-TEST_F(StageModelTest, chunks_and_splits_do_not_change_a_bit) {
+TEST_F(TransformerStageTest, chunks_and_splits_do_not_change_a_bit) {
   const std::vector<float> whole = last_logits(kTokens.size(), {{0, 8}});
   ASSERT_EQ(whole.size(), 4096u);
   ASSERT_NE(whole[0], whole[1]);
@@ -58,7 +58,7 @@ TEST_F(StageModelTest, chunks_and_splits_do_not_change_a_bit) {
   EXPECT_EQ(last_logits(10, {{0, 1}, {1, 7}, {7, 8}}), whole);
 }
 
-TEST_F(StageModelTest, branches_of_a_tree_see_their_own_ancestors_only) {
+TEST_F(TransformerStageTest, branches_of_a_tree_see_their_own_ancestors_only) {
   // Root 403 at position 1 after BOS; two children at 2; each alone must give the bits it has in the tree.
   const auto alone = [&](std::int32_t child) {
     TransformerStage model = stage({0, 8});
@@ -76,7 +76,7 @@ TEST_F(StageModelTest, branches_of_a_tree_see_their_own_ancestors_only) {
   EXPECT_EQ(std::vector<float>(logits.begin() + 4096, logits.end()), alone(2500));
 }
 
-TEST_F(StageModelTest, a_raised_stop_ends_at_the_first_operation) {
+TEST_F(TransformerStageTest, a_raised_stop_ends_at_the_first_operation) {
   TransformerStage model = stage({0, 8});
   const std::atomic<bool> stop{true};
   const std::vector<std::int32_t> tokens{1}, wanted{0};
@@ -86,6 +86,17 @@ TEST_F(StageModelTest, a_raised_stop_ends_at_the_first_operation) {
   while (!unit_.wait_for(std::chrono::seconds(1))) {
   }
   EXPECT_EQ(unit_.progress(), before + 1);
+}
+
+TEST_F(TransformerStageTest, destruction_waits_for_the_run_under_way) {
+  const std::vector<std::int32_t> wanted{static_cast<std::int32_t>(kTokens.size()) - 1};
+  std::vector<Placement> placements;
+  for (std::size_t i = 0; i < kTokens.size(); ++i) placements.push_back({static_cast<std::int32_t>(i), -1, {0, 1}});
+  {
+    TransformerStage model = stage({0, 8});
+    model.start({kTokens, {}, placements, wanted}, nullptr);
+  }
+  EXPECT_TRUE(unit_.finished());
 }
 
 }  // namespace

@@ -1,0 +1,191 @@
+#include "src/model/hyperparameters.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "node/error.hpp"
+#include "tests/model/support.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// A small complete model.
+ModelFile complete() {
+  ModelFile file;
+  file.set("general.architecture", "llama");
+  file.set("llama.block_count", std::uint64_t{2});
+  file.set("llama.embedding_length", std::uint64_t{64});
+  file.set("llama.feed_forward_length", std::uint64_t{96});
+  file.set("llama.attention.head_count", std::uint64_t{4});
+  file.set("llama.context_length", std::uint64_t{512});
+  file.tensors["token_embd.weight"] = {64, 10};
+  return file;
+}
+
+/// The message `file` is refused with: a ModelError of one line that names the file.
+std::string refusal(ModelFile file) {
+  try {
+    const gguf::File read = file.read();
+    Hyperparameters::read(read);
+  } catch (const ModelError& error) {
+    const std::string message = error.what();
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    EXPECT_EQ(message.rfind("test.gguf: ", 0), 0u) << message;
+    EXPECT_NE(message.back(), '.') << message;
+    return message;
+  }
+  return "it was read";
+}
+
+void expect_refusal(const ModelFile& file, const std::string& part) {
+  const std::string message = refusal(file);
+  EXPECT_NE(message.find(part), std::string::npos) << "'" << message << "' does not say '" << part << "'";
+}
+
+template <class T>
+void expect_refusal(const std::string& key, T value, const std::string& part) {
+  ModelFile file = complete();
+  file.set(key, value);
+  expect_refusal(file, part);
+}
+
+Hyperparameters read(ModelFile file) {
+  const gguf::File read = file.read();
+  return Hyperparameters::read(read);
+}
+
+TEST(Hyperparameters, CompleteModel_hasTheDefaultsOfAbsentKeys) {
+  const Hyperparameters h = read(complete());
+  EXPECT_STREQ(h.family->name, "llama");
+  EXPECT_TRUE(h.family->rotates_neighbours);
+  EXPECT_EQ(h.layers, 2);
+  EXPECT_EQ(h.dim, 64);
+  EXPECT_EQ(h.ffn, 96);
+  EXPECT_EQ(h.heads, 4);
+  EXPECT_EQ(h.kv_heads, 4);
+  EXPECT_EQ(h.head_dim, 16);
+  EXPECT_EQ(h.rotary_dim, 16);
+  EXPECT_EQ(h.vocabulary, 10);
+  EXPECT_EQ(h.context, 512);
+  EXPECT_EQ(h.epsilon, 1e-5f);
+  EXPECT_EQ(h.rope_base, 10000.0f);
+  EXPECT_EQ(h.rope.kind, RopeScaling::Kind::kNone);
+}
+
+TEST(Hyperparameters, KeysGiven_areTaken) {
+  ModelFile file = complete();
+  file.set("llama.attention.head_count_kv", std::uint64_t{2});
+  file.set("llama.attention.key_length", std::uint64_t{32});
+  file.set("llama.attention.value_length", std::uint64_t{32});
+  file.set("llama.rope.dimension_count", std::uint64_t{24});
+  file.set("llama.attention.layer_norm_rms_epsilon", 1e-6);
+  file.set("llama.rope.freq_base", 500000.0);
+  file.set("llama.rope.scaling.type", "yarn");
+  file.set("llama.rope.scaling.factor", 4.0);
+  file.set("llama.rope.scaling.attn_factor", 0.5);
+  file.set("llama.rope.scaling.original_context_length", std::uint64_t{128});
+  file.set("llama.attention.sliding_window", std::uint64_t{0});
+  file.set("llama.expert_count", std::uint64_t{0});
+  const Hyperparameters h = read(file);
+  EXPECT_EQ(h.kv_heads, 2);
+  EXPECT_EQ(h.head_dim, 32);
+  EXPECT_EQ(h.rotary_dim, 24);
+  EXPECT_EQ(h.epsilon, 1e-6f);
+  EXPECT_EQ(h.rope_base, 500000.0f);
+  EXPECT_EQ(h.rope.kind, RopeScaling::Kind::kYarn);
+  EXPECT_EQ(h.rope.factor, 4.0f);
+  EXPECT_EQ(h.rope.attention_factor, 0.5f);
+  EXPECT_EQ(h.rope.original_context, 128);
+}
+
+TEST(Hyperparameters, MissingKey_isNamed) {
+  for (const char* key : {"general.architecture", "llama.block_count", "llama.embedding_length", "llama.feed_forward_length",
+                          "llama.attention.head_count", "llama.context_length"}) {
+    ModelFile file = complete();
+    ASSERT_EQ(file.metadata.erase(key), 1u);
+    expect_refusal(file, key);
+  }
+  ModelFile file = complete();
+  file.tensors.clear();
+  expect_refusal(file, "token_embd.weight");
+}
+
+TEST(Hyperparameters, UnknownArchitecture_isNamedWithThoseSupported) {
+  expect_refusal("general.architecture", "mamba", "'mamba'");
+  expect_refusal("general.architecture", "mamba", "supported: llama");
+}
+
+TEST(Hyperparameters, FeaturesThatAreLacking_areRefusedByName) {
+  expect_refusal("llama.attention.sliding_window", std::uint64_t{4096}, "sliding-window");
+  expect_refusal("llama.expert_count", std::uint64_t{8}, "mixture-of-experts");
+  expect_refusal("llama.attention.value_length", std::uint64_t{32}, "key and value sizes differ");
+  ModelFile file = complete();
+  file.set("llama.rope.scaling.type", "longrope");
+  expect_refusal(file, "'longrope'");
+}
+
+TEST(Hyperparameters, HeadCountsThatDoNotFit_areRefused) {
+  expect_refusal("llama.attention.head_count_kv", std::uint64_t{3}, "4 heads do not share 3 key/value heads");
+  expect_refusal("llama.attention.head_count_kv", std::uint64_t{8}, "llama.attention.head_count_kv is 8, outside 1..4");
+  expect_refusal("llama.attention.head_count_kv", std::uint64_t{0}, "llama.attention.head_count_kv is 0");
+  expect_refusal("llama.attention.head_count", std::uint64_t{0}, "llama.attention.head_count is 0");
+  expect_refusal("llama.attention.head_count", std::uint64_t{8}, "head size 8");
+  expect_refusal("llama.attention.head_count", std::uint64_t{128}, "head size 0");  // more heads than dimensions
+  expect_refusal("llama.attention.key_length", std::uint64_t{1024}, "llama.attention.key_length is 1024");
+}
+
+TEST(Hyperparameters, CountsOutOfRange_areRefused) {
+  constexpr std::uint64_t kHuge = std::uint64_t{1} << 62, kBeyond = ~std::uint64_t{0};
+  for (const char* key : {"llama.block_count", "llama.embedding_length", "llama.feed_forward_length", "llama.context_length",
+                          "llama.attention.head_count", "llama.rope.dimension_count"}) {
+    expect_refusal(key, std::uint64_t{0}, std::string(key) + " is 0");
+    expect_refusal(key, kHuge, std::string(key) + " is " + std::to_string(kHuge));
+    expect_refusal(key, kBeyond, key);
+    expect_refusal(key, "many", std::string(key) + " is not an integer");
+    ModelFile file = complete();
+    file.metadata[key] = std::int64_t{-3};
+    expect_refusal(file, std::string(key) + " is -3");
+    file.metadata[key] = std::vector<std::uint64_t>{4, 4};  // one value per layer
+    expect_refusal(file, std::string(key) + " is not an integer");
+  }
+  expect_refusal("llama.rope.dimension_count", std::uint64_t{7}, "rotary dimension 7 is odd");
+}
+
+TEST(Hyperparameters, NumbersThatCannotBeComputedWith_areRefused) {
+  for (const double bad : {0.0, -1.0, kInfinity, std::nan("")}) {
+    for (const char* key : {"llama.rope.freq_base", "llama.attention.layer_norm_rms_epsilon"}) expect_refusal(key, bad, key);
+    for (const char* kind : {"linear", "yarn"}) {
+      for (const char* key : {"llama.rope.scaling.factor", "llama.rope.scaling.attn_factor"}) {
+        ModelFile file = complete();
+        file.set("llama.rope.scaling.type", kind);
+        file.set(key, bad);
+        expect_refusal(file, key);
+      }
+    }
+  }
+  expect_refusal("llama.rope.freq_base", "big", "llama.rope.freq_base is not a number");
+  ModelFile yarn = complete();
+  yarn.set("llama.rope.scaling.type", "yarn");
+  yarn.set("llama.rope.freq_base", 1.0);  // every pair turns alike, so no pair tells the scales apart
+  expect_refusal(yarn, "llama.rope.freq_base");
+}
+
+TEST(Hyperparameters, OldFiles_scaleLinearly) {
+  ModelFile file = complete();
+  file.set("llama.rope.scale_linear", 4.0);
+  EXPECT_EQ(read(file).rope.kind, RopeScaling::Kind::kLinear);
+  EXPECT_EQ(read(file).rope.factor, 4.0f);
+  for (const double none : {0.0, 1.0}) {  // converters wrote 0 for a model that does not scale
+    file.set("llama.rope.scale_linear", none);
+    EXPECT_EQ(read(file).rope.kind, RopeScaling::Kind::kNone) << none;
+  }
+  file.set("llama.rope.scale_linear", kInfinity);
+  expect_refusal(file, "llama.rope.scale_linear");
+}
+
+}  // namespace
+}  // namespace yamata
