@@ -1,0 +1,383 @@
+#include "simulation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+
+#include "mpi/drafter.hpp"
+#include "table_model.hpp"
+
+namespace yamata::test {
+namespace {
+
+using Random = std::mt19937_64;
+
+/// Messages on their way: per source, destination and tag in order, otherwise as the scheduler likes.
+class Network {
+ public:
+  explicit Network(int ranks) : arrived_(static_cast<std::size_t>(ranks)) {}
+  void send(int from, int to, Tag tag, wire::Bytes bytes) {
+    if (from == to) {
+      arrived_[static_cast<std::size_t>(to)].push_back({from, tag, std::move(bytes)});
+    } else {
+      under_way_[{from, to, tag}].push_back({from, tag, std::move(bytes)});
+    }
+  }
+  std::optional<Message> receive(int rank) {
+    auto& box = arrived_[static_cast<std::size_t>(rank)];
+    if (box.empty()) return std::nullopt;
+    Message message = std::move(box.front());
+    box.pop_front();
+    return message;
+  }
+  bool deliver_one(Random& random) {
+    if (under_way_.empty()) return false;
+    auto line = under_way_.begin();
+    std::advance(line, static_cast<std::ptrdiff_t>(random() % under_way_.size()));
+    arrived_[static_cast<std::size_t>(std::get<1>(line->first))].push_back(std::move(line->second.front()));
+    line->second.pop_front();
+    if (line->second.empty()) under_way_.erase(line);
+    return true;
+  }
+  bool silent() const {
+    return under_way_.empty() && std::all_of(arrived_.begin(), arrived_.end(), [](const auto& box) { return box.empty(); });
+  }
+
+ private:
+  std::map<std::tuple<int, int, Tag>, std::deque<Message>> under_way_;
+  std::vector<std::deque<Message>> arrived_;
+};
+
+class SimulatedTransport final : public Transport {
+ public:
+  SimulatedTransport(Network& network, int rank, int size) : network_(network), rank_(rank), size_(size) {}
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void send(int to, Tag tag, std::vector<std::byte> bytes) override { network_.send(rank_, to, tag, std::move(bytes)); }
+  std::optional<Message> receive() override { return network_.receive(rank_); }
+  std::size_t pending_sends() const override { return 0; }
+  std::uint64_t bytes_sent() const override { return 0; }
+  void finish() override {}
+  void abort(int) override { throw std::logic_error("abort in a simulation"); }
+
+ private:
+  Network& network_;
+  int rank_, size_;
+};
+
+/// One rank: what it is, and its unit.
+struct Rank {
+  std::unique_ptr<SimulatedTransport> transport;
+  SteppedUnit unit;
+  std::unique_ptr<TableModel> model;  // of a stage that does not lead
+  std::unique_ptr<Stage> stage;
+  std::unique_ptr<Drafter> drafter;
+  Lane lane = kTargetLane;
+  bool dead = false;
+  unsigned weight = 1;  // how often the scheduler turns to it
+};
+
+class Cluster {
+ public:
+  Cluster(const Scenario& scenario, bool trace);
+  Outcome run();
+
+ private:
+  void build_pipeline(int first, int count, TableShape shape, bool draft);
+  void build_decoder();
+  bool step(std::size_t rank);
+  void dispatch(std::size_t index, Message message);
+  void act();
+  void kill_drafter();
+  bool at_rest();
+  std::string check_text() const;
+  std::string check_cells();
+  std::vector<std::int32_t> reference() const;
+  std::uint64_t prefix_hash(std::size_t tokens) const;
+
+  const Scenario scenario_;
+  const bool trace_;
+  Random random_;
+  int size_;
+  Network network_;
+  std::vector<Rank> ranks_;
+  std::vector<TableModel*> target_models_;
+  std::unique_ptr<Pipeline> target_;
+  std::unique_ptr<Decoder> decoder_;
+  std::vector<std::int32_t> prompt_, text_;
+};
+
+int ranks_of(const Scenario& s) {
+  int ranks = s.stages;
+  for (const auto& drafter : s.drafters) ranks += drafter.ranks;
+  return ranks;
+}
+
+Cluster::Cluster(const Scenario& scenario, bool trace)
+    : scenario_(scenario), trace_(trace), random_(scenario.seed), size_(ranks_of(scenario)), network_(size_), ranks_(static_cast<std::size_t>(size_)) {
+  for (int r = 0; r < size_; ++r) {
+    Rank& rank = ranks_[static_cast<std::size_t>(r)];
+    rank.transport = std::make_unique<SimulatedTransport>(network_, r, size_);
+    rank.weight = scenario.unplayable_speeds ? 1 + static_cast<unsigned>(random_() % 30) : 8;
+  }
+  for (std::int32_t i = 0; i < scenario.prompt; ++i) prompt_.push_back(static_cast<std::int32_t>(random_() % static_cast<unsigned>(scenario.vocabulary)));
+  text_ = prompt_;
+  TableShape shape;
+  shape.vocabulary = scenario.vocabulary;
+  shape.seed = scenario.seed;
+  shape.operations = scenario.operations;
+  shape.cells = scenario.decode.context + scenario.decode.room;
+  shape.sequences = scenario.decode.sequences;
+  build_pipeline(0, scenario.stages, shape, false);
+  shape.cells = scenario.decode.context + scenario.draft.credit;
+  shape.sequences = scenario.draft.credit + 1;
+  int next = scenario.stages;
+  for (std::size_t d = 0; d < scenario.drafters.size(); ++d) {
+    shape.disagreement = scenario.drafters[d].disagreement;
+    shape.draft_seed = d + 1;
+    const int count = scenario.drafters[d].ranks;
+    build_pipeline(count == 0 ? 0 : next, std::max(1, count), shape, true);
+    next += count;
+  }
+  build_decoder();
+}
+
+void Cluster::build_pipeline(int first, int count, TableShape shape, bool draft) {
+  const PipelineRanks place{draft ? kDraftLane : kTargetLane, first, count};
+  shape.stages = count;
+  for (int s = 0; s < count; ++s) {
+    Rank& rank = ranks_[static_cast<std::size_t>(first + s)];
+    shape.stage = s;
+    auto model = std::make_unique<TableModel>(shape, rank.unit);
+    if (!draft) target_models_.push_back(model.get());
+    if (s > 0) {
+      rank.lane = place.lane;
+      rank.model = std::move(model);
+      rank.stage = std::make_unique<Stage>(*rank.model, *rank.transport, place);
+      rank.stage->load();
+      continue;
+    }
+    auto pipeline = std::make_unique<Pipeline>(*rank.transport, place, std::move(model), shape.cells, shape.sequences);
+    pipeline->stage().load();
+    if (draft) {
+      if (first > 0) rank.lane = kDraftLane;
+      rank.drafter = std::make_unique<Drafter>(*rank.transport, std::move(pipeline), scenario_.draft, scenario_.decode.context, shape.sequences, scenario_.decode.batch);
+    } else {
+      target_ = std::move(pipeline);
+    }
+  }
+}
+
+void Cluster::build_decoder() {
+  std::vector<DraftLink> links;
+  int next = scenario_.stages;
+  for (std::size_t d = 0; d < scenario_.drafters.size(); ++d) {
+    const int count = scenario_.drafters[d].ranks;
+    links.emplace_back(static_cast<int>(d), count == 0 ? 0 : next, VocabularyMap{});
+    next += count;
+  }
+  const auto choose = [](std::vector<float>& logits, std::span<const std::int32_t>) {
+    return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  };
+  const auto take = [this](std::int32_t token) {
+    if (trace_) fmt::print(stderr, "commit {} at {}\n", token, text_.size());
+    text_.push_back(token);
+    return true;
+  };
+  decoder_ = std::make_unique<Decoder>(*ranks_[0].transport, *target_, std::move(links), scenario_.decode, choose, take);
+}
+
+void Cluster::dispatch(std::size_t index, Message message) {
+  Rank& rank = ranks_[index];
+  if (trace_) fmt::print(stderr, "rank {} takes tag {} from {} ({} bytes)\n", index, static_cast<int>(message.tag), message.from, message.bytes.size());
+  if (index == 0 && message.tag == Tag::kGuesses) return decoder_->on_guesses(message.from, wire::decode_guesses(message.bytes));
+  if (index == 0 && kTargetLane.carries(message.tag)) return target_->on_message(std::move(message));
+  if (message.tag == Tag::kCommit) return rank.drafter->on_commit(wire::decode_commit(message.bytes));
+  if (rank.drafter) return rank.drafter->pipeline().on_message(std::move(message));
+  if (message.tag == rank.lane.record) return rank.stage->on_record(std::move(message.bytes));
+  if (message.tag == rank.lane.activations) return rank.stage->on_activations(std::move(message.bytes));
+  if (message.tag == rank.lane.cancel) return rank.stage->on_cancel(wire::decode_cancel(message.bytes));
+  throw std::logic_error("a message nobody takes");
+}
+
+bool Cluster::step(std::size_t index) {
+  Rank& rank = ranks_[index];
+  bool anything = false;
+  while (auto message = rank.transport->receive()) {
+    anything = true;
+    if (!rank.dead) dispatch(index, std::move(*message));
+  }
+  if (rank.dead) return anything;
+  if (rank.drafter) anything |= rank.drafter->advance();
+  if (rank.stage) anything |= rank.stage->advance();
+  if (index == 0) {
+    anything |= target_->advance();
+    anything |= decoder_->advance();
+  }
+  return anything;
+}
+
+/// One thing happens, anywhere.
+void Cluster::act() {
+  unsigned total = 0;
+  for (const Rank& rank : ranks_) total += rank.weight;
+  auto at = static_cast<unsigned>(random_() % total);
+  std::size_t index = 0;
+  while (at >= ranks_[index].weight) at -= ranks_[index++].weight;
+  switch (random_() % 3) {
+    case 0: network_.deliver_one(random_); break;
+    case 1: step(index); break;
+    default: ranks_[index].unit.tick();
+  }
+}
+
+void Cluster::kill_drafter() {
+  int next = scenario_.stages;
+  for (std::size_t d = 0; d < *scenario_.drafter_that_dies; ++d) next += scenario_.drafters[d].ranks;
+  const int count = scenario_.drafters[*scenario_.drafter_that_dies].ranks;
+  if (count == 0) return;
+  for (int r = next; r < next + count; ++r) ranks_[static_cast<std::size_t>(r)].dead = true;
+  decoder_->drop_drafter(next);
+}
+
+bool Cluster::at_rest() {
+  bool moved = false;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (!ranks_[r].dead && ranks_[r].unit.busy()) {
+      ranks_[r].unit.tick();
+      moved = true;
+    }
+    moved |= step(r);
+  }
+  while (network_.deliver_one(random_)) moved = true;
+  return !moved && network_.silent();
+}
+
+std::uint64_t Cluster::prefix_hash(std::size_t tokens) const {
+  std::uint64_t hash = 1;
+  for (std::size_t i = 0; i < tokens; ++i) hash = mix(hash, token_hash(text_[i], static_cast<std::int32_t>(i)));
+  return hash;
+}
+
+std::string Cluster::check_text() const {
+  const std::size_t due = std::min<std::size_t>(static_cast<std::size_t>(scenario_.prompt + scenario_.decode.generate), static_cast<std::size_t>(scenario_.decode.context) + 1);
+  if (text_.size() != due) return fmt::format("{} tokens of text, not {}", text_.size(), due);
+  for (std::size_t i = prompt_.size(); i < text_.size(); ++i) {
+    const auto logits = table_logits(prefix_hash(i), scenario_.vocabulary, scenario_.seed);
+    const auto wanted = static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    if (text_[i] != wanted) return fmt::format("token {} at {} where {} is right", text_[i], i, wanted);
+  }
+  return "";
+}
+
+/// At rest every stage's table is the head's, and the text's cells hold the text.
+std::string Cluster::check_cells() {
+  for (std::size_t s = 0; s < target_models_.size(); ++s) {
+    const CellTable& cells = target_models_[s]->cells();
+    if (cells.free_cells() != target_->cells().free_cells()) return fmt::format("stage {} has {} free cells, the head {}", s, cells.free_cells(), target_->cells().free_cells());
+    for (std::int32_t q = 0; q < cells.sequence_count(); ++q) {
+      for (std::int32_t p = 0; p <= scenario_.decode.context; ++p) {
+        if (cells.at(q, p) != target_->cells().at(q, p)) return fmt::format("stage {}, sequence {}, position {}: cell {} is not the head's {}", s, q, p, cells.at(q, p), target_->cells().at(q, p));
+      }
+    }
+    for (std::size_t p = 0; p + 2 < text_.size(); ++p) {
+      const CellId cell = cells.at(0, static_cast<std::int32_t>(p));
+      if (cell == kNoCell) {
+        if (p + static_cast<std::size_t>(scenario_.decode.policy.draft) + 2 < text_.size()) return fmt::format("stage {}: no cell for the text at {}", s, p);
+        continue;  // committed in the last walk: its copy waits for a run that never comes
+      }
+      if (target_models_[s]->content(cell) != token_hash(text_[p], static_cast<std::int32_t>(p))) return fmt::format("stage {}: the cell of position {} holds something else", s, p);
+    }
+  }
+  return "";
+}
+
+Outcome Cluster::run() {
+  Outcome outcome;
+  decoder_->begin(prompt_);
+  const std::uint64_t limit = 4'000'000;
+  const std::size_t death = scenario_.drafter_that_dies ? 2000 + random_() % 4000 : 0;
+  while (!decoder_->finished() && outcome.steps < limit) {
+    ++outcome.steps;
+    if (death && outcome.steps == death) kill_drafter();
+    act();
+  }
+  outcome.counters = decoder_->counters();
+  if (!decoder_->finished()) {
+    outcome.fault = fmt::format("no end after {} steps, {} tokens of text", outcome.steps, text_.size());
+    return outcome;
+  }
+  for (int i = 0; !at_rest(); ++i) {
+    if (i > 1'000'000) {
+      outcome.fault = "does not come to rest";
+      return outcome;
+    }
+  }
+  outcome.fault = check_text();
+  if (outcome.fault.empty()) outcome.fault = check_cells();
+  return outcome;
+}
+
+}  // namespace
+
+Scenario Scenario::random(std::uint64_t seed) {
+  Random random(seed * 7919 + 1);
+  const auto between = [&](int low, int high) { return low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1)); };
+  const auto chance = [&](int percent) { return between(1, 100) <= percent; };
+  const auto real = [&](double low, double high) { return low + (high - low) * static_cast<double>(random() % 10000) / 10000; };
+  Scenario s;
+  s.seed = seed;
+  s.stages = between(1, 5);
+  s.decode.strategy = static_cast<Strategy>(chance(10) ? 0 : chance(25) ? 1 : 2);
+  const int drafters = s.decode.strategy == Strategy::kIterative ? 0 : between(1, 3);
+  for (int d = 0; d < drafters; ++d) s.drafters.push_back({chance(25) ? 2 : 1, chance(20) ? 1.0 : real(0, 0.8)});
+  if (drafters > 0 && chance(15)) s.drafters = {{0, real(0, 0.8)}};
+  s.vocabulary = between(2, 12);
+  s.prompt = between(1, 12);
+  s.operations = between(1, 8);
+  s.unplayable_speeds = chance(60);
+  s.decode.policy.name = chance(50) ? "best-first" : "chain";
+  s.decode.policy.draft = between(1, 8);
+  s.decode.policy.threshold = static_cast<float>(real(0, 0.2));
+  s.decode.policy.accept = static_cast<float>(chance(40) ? 0 : real(0, 0.6));
+  s.decode.policy.split = static_cast<float>(real(0, 0.4));
+  s.decode.policy.recovery = static_cast<float>(chance(50) ? 0 : real(0, 0.2));
+  s.decode.policy.decay = static_cast<float>(chance(50) ? 0 : real(0, 0.05));
+  s.decode.policy.branches = between(1, 4);
+  s.decode.generate = between(1, 40);
+  s.decode.context = chance(80) ? s.prompt + s.decode.generate + 8 : s.prompt + between(0, s.decode.generate);
+  s.decode.room = s.drafters.empty() ? 0 : between(1, 40);
+  s.decode.sequences = s.drafters.empty() ? 1 : chance(20) ? 2 : between(2, 41);
+  s.decode.batch = between(1, 8);
+  s.decode.cancel = !chance(15);
+  s.decode.continuous = !chance(15);
+  s.draft.width = between(1, 6);
+  s.draft.children = between(1, 5);
+  s.draft.credit = between(4, 40);
+  s.draft.threshold = static_cast<float>(real(0, 0.1));
+  if (s.decode.strategy == Strategy::kPipeInfer && chance(10)) s.drafter_that_dies = random() % s.drafters.size();
+  return s;
+}
+
+std::string Scenario::describe() const {
+  std::string text = fmt::format("seed {}: {} stages, strategy {}, policy {} --draft {}, room {}, sequences {}, context {}, {} + {} tokens{}{}", seed, stages,
+                                 static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.room, decode.sequences, decode.context, prompt,
+                                 decode.generate, decode.cancel ? "" : ", no cancel", decode.continuous ? "" : ", not continuous");
+  for (const Drafter& d : drafters) text += fmt::format(", drafter on {} ranks ({:.2f} differs)", d.ranks, d.disagreement);
+  if (drafter_that_dies) text += fmt::format(", drafter {} dies", *drafter_that_dies);
+  return text;
+}
+
+Outcome play(const Scenario& scenario, bool trace) {
+  try {
+    return Cluster(scenario, trace).run();
+  } catch (const std::exception& e) {
+    return {fmt::format("threw: {}", e.what()), {}, 0};
+  }
+}
+
+}  // namespace yamata::test

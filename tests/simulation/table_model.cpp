@@ -1,0 +1,107 @@
+#include "table_model.hpp"
+
+namespace yamata::test {
+namespace {
+
+/// 64 bits as four floats that hold 16 each exactly.
+void put(std::uint64_t value, std::vector<float>& out) {
+  for (int i = 0; i < 4; ++i) out.push_back(static_cast<float>(value >> (16 * i) & 0xffff));
+}
+
+std::uint64_t get(std::span<const float> from) {
+  std::uint64_t value = 0;
+  for (int i = 0; i < 4; ++i) value |= static_cast<std::uint64_t>(from[static_cast<std::size_t>(i)]) << (16 * i);
+  return value;
+}
+
+double share(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+}  // namespace
+
+std::uint64_t mix(std::uint64_t a, std::uint64_t b) {  // splitmix64
+  std::uint64_t z = a * 0x9e3779b97f4a7c15u + b + 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+std::uint64_t token_hash(std::int32_t token, std::int32_t position) {
+  return mix(static_cast<std::uint64_t>(token) + 1, static_cast<std::uint64_t>(position) + 77);
+}
+
+std::vector<float> table_logits(std::uint64_t prefix_hash, std::int32_t vocabulary, std::uint64_t seed) {
+  std::vector<float> logits;
+  for (std::int32_t v = 0; v < vocabulary; ++v) {
+    logits.push_back(static_cast<float>(4 * share(mix(mix(prefix_hash, seed), static_cast<std::uint64_t>(v)))));
+  }
+  return logits;
+}
+
+void SteppedUnit::begin(int operations, const std::atomic<bool>* stop, std::function<void(bool)> done) {
+  if (busy()) throw std::logic_error("the unit is busy: two stages use it at a time");
+  left_ = operations;
+  stop_ = stop;
+  done_ = std::move(done);
+}
+
+void SteppedUnit::tick() {
+  if (!busy()) return;
+  ++progress_;
+  --left_;
+  const bool stopped = stop_ && *stop_ && left_ > 0;
+  if (stopped) left_ = 0;
+  if (left_ == 0) done_(!stopped);
+}
+
+TableModel::TableModel(const TableShape& shape, SteppedUnit& unit)
+    : shape_(shape),
+      unit_(unit),
+      cells_(shape.cells, shape.sequences),
+      salt_(mix(static_cast<std::uint64_t>(shape.stage), 4711)),
+      contents_(static_cast<std::size_t>(shape.cells), 0xdeadbeef) {}
+
+void TableModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
+  cells_.place(batch.placements, placed_);
+  wanted_.assign(batch.wanted.begin(), batch.wanted.end());
+  tokens_.clear();
+  prefixes_.clear();
+  for (std::size_t row = 0; row < batch.placements.size(); ++row) {
+    if (first()) {
+      tokens_.push_back(token_hash(batch.tokens[row], batch.placements[row].position));
+      prefixes_.push_back(0);
+    } else {
+      tokens_.push_back(get(batch.activations.subspan(row * 8, 4)));
+      prefixes_.push_back(get(batch.activations.subspan(row * 8 + 4, 4)));
+    }
+  }
+  unit_.begin(shape_.operations, stop, [this](bool completed) { compute(completed); });
+}
+
+void TableModel::compute(bool completed) {
+  rows_.clear();
+  logits_.clear();
+  std::vector<std::uint64_t> prefixes;
+  for (std::size_t row = 0; row < tokens_.size(); ++row) {
+    const CellId cell = placed_.cells()[row];
+    // A run that was stopped leaves its cells in any state.
+    contents_[static_cast<std::size_t>(cell)] = completed ? tokens_[row] ^ salt_ : mix(tokens_[row], 13);
+  }
+  for (std::size_t row = 0; row < tokens_.size(); ++row) {
+    std::uint64_t prefix = 1;
+    for (const CellId cell : placed_.visible(row)) prefix = mix(prefix, content(cell));
+    // Every stage must have seen the same prefix.
+    if (!first() && prefix != prefixes_[row]) prefix = mix(prefix, prefixes_[row]);
+    put(tokens_[row], rows_);
+    put(prefix, rows_);
+    prefixes.push_back(prefix);
+  }
+  if (!last()) return;
+  for (const std::int32_t row : wanted_) {
+    const std::uint64_t prefix = prefixes[static_cast<std::size_t>(row)];
+    const bool differs = share(mix(prefix, shape_.draft_seed)) < shape_.disagreement;
+    const auto values = table_logits(prefix, shape_.vocabulary, differs ? mix(shape_.seed, shape_.draft_seed) : shape_.seed);
+    logits_.insert(logits_.end(), values.begin(), values.end());
+  }
+}
+
+}  // namespace yamata::test
