@@ -37,7 +37,10 @@ bool Decoder::advance() {
     walk(run, result->logits);
     if (static_cast<std::int32_t>(text_.size()) == before) continue;
     ++counters_.target_evaluations;
-    if (finished_) return true;
+    if (finished_) {
+      leave();
+      return true;
+    }
     cancel_dead();
     tell_drafters(before);
   }
@@ -125,6 +128,18 @@ void Decoder::cancel_dead() {
   if (!options_.cancel) return;
   counters_.runs_cancelled += dead.size();
   target_.cancel(dead);
+}
+
+/// The text has ended: what is still out is of no use, and the cache is left as the text has it.
+void Decoder::leave() {
+  std::vector<std::uint64_t> rest;
+  for (const InFlight& run : in_flight_) {
+    if (!run.cancelled) rest.push_back(run.run);
+  }
+  if (options_.cancel) target_.cancel(rest);
+  wire::Record record;
+  record.operations = partitions_.take_operations();
+  target_.submit(std::move(record));
 }
 
 bool Decoder::drafts_complete() const {

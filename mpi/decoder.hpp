@@ -67,6 +67,7 @@ class Decoder {
   void commit(std::int32_t token);
   void tell_drafters(std::int32_t from);
   void cancel_dead();
+  void leave();
   bool send_next();
   bool send_root_with_draft();
   bool speculate();

@@ -25,7 +25,10 @@ class SteppedUnit final : public ComputeUnit {
 
   void start(std::span<const Op>, const std::atomic<bool>*) override {}
   bool finished() const override { return !busy(); }
-  bool wait_for(std::chrono::microseconds) override { return !busy(); }
+  bool wait_for(std::chrono::microseconds) override {
+    tick();
+    return !busy();
+  }
   std::uint64_t progress() const override { return progress_; }
   double busy_seconds() const override { return 0; }
   std::string isa() const override { return "table"; }
