@@ -107,6 +107,7 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t seque
   wire::Start plan;
   plan.cache_type = options_.cache_type;
   plan.batch = options_.batch;
+  plan.trace = !options_.trace_file.empty();
   std::vector<const ModelFile*> models;
   for (const auto& model : models_) models.push_back(&*model);
   for (const ModelPlace& place : layout_) {

@@ -59,7 +59,7 @@ void run_head(const CommandLine& line, World& world) {
 /// Tells the other ranks to end; harmless where they have been told already.
 void dismiss(World& world, int code) {
   for (int r = 1; r < world.transport->size(); ++r) world.transport->send(r, Tag::kStop, wire::encode_stop(code));
-  world.transport->finish();
+  part(*world.transport);
 }
 
 int head_main(int argc, char** argv, World& world) {
@@ -99,7 +99,7 @@ int worker_main(int argc, char** argv, World& world) {
   } catch (const Error&) {  // told to the head by open
   }
   const int code = run_worker(*world.transport, setup);
-  world.transport->finish();
+  part(*world.transport);
   return code;
 }
 

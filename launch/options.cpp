@@ -110,6 +110,8 @@ cxxopts::Options flags_of(const std::string& command) {
     add_cluster(flags);
     flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
     flags.add_options("Output")("csv", "Write statistics as one CSV row with a header", cxxopts::value<std::string>(), "FILE");
+    flags.add_options("Output")("trace", "Write what every rank did when, in Chrome's trace format (open it in ui.perfetto.dev)",
+                                cxxopts::value<std::string>(), "FILE");
     flags.add_options("Output")("logits-checksum", "Add a hash over the logits' bits to the JSON");
     return flags;
   }
@@ -157,6 +159,7 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
   if (has("prompt")) o.prompt = r["prompt"].as<std::string>();
   if (has("file")) o.prompt_file = r["file"].as<std::string>();
   if (has("json")) o.json_file = r["json"].as<std::string>();
+  if (has("trace")) o.trace_file = r["trace"].as<std::string>();
   if (has("csv")) o.csv_file = r["csv"].as<std::string>();
   o.ignore_eos = has("ignore-eos");
   o.logits_checksum = has("logits-checksum");

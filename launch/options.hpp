@@ -14,7 +14,7 @@ namespace yamata {
 /// Everything the flags of all commands can say; each command declares those it takes.
 struct Options {
   std::string command;
-  std::string model, prompt_file, json_file, csv_file, pre, layer_split = "auto", strategy = "auto";
+  std::string model, prompt_file, json_file, csv_file, trace_file, pre, layer_split = "auto", strategy = "auto";
   std::vector<std::string> draft_models;  ///< -md, each as often as --drafters says
   std::optional<std::string> prompt;
   int generate = 128;   ///< -n

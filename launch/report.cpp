@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace yamata {
@@ -88,6 +89,28 @@ std::string to_json(const Generation& r) {
   j["per_rank"] = std::move(ranks);
   // Text may hold bytes that are no UTF-8: replaced here, kept on stdout.
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string to_trace(const Generation& r) {
+  using Kind = TraceEvent::Kind;
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  for (const wire::Report& p : r.per_rank) {
+    for (const TraceEvent& e : p.events) first = std::min(first, e.begin_us);
+  }
+  Json events = Json::array();
+  for (std::size_t rank = 0; rank < r.per_rank.size(); ++rank) {
+    const wire::Report& p = r.per_rank[rank];
+    events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", rank}, {"args", {{"name", fmt::format("rank {} {} ({})", rank, p.role, p.host)}}}});
+    for (const TraceEvent& e : p.events) {
+      const bool takes_time = e.end_us > e.begin_us && (e.kind == Kind::kRun || e.kind == Kind::kSkip);
+      static constexpr const char* kNames[] = {"run", "skipped", "cancel", "commit"};
+      Json event{{"ph", takes_time ? "X" : "i"}, {"name", fmt::format("{} {}", kNames[static_cast<std::size_t>(e.kind)], e.run)}, {"cat", kNames[static_cast<std::size_t>(e.kind)]},
+                 {"pid", rank}, {"tid", e.draft ? 1 : 0}, {"ts", e.begin_us - first}, {"args", {{"run", e.run}, {"tokens", e.tokens}}}};
+      takes_time ? event["dur"] = e.end_us - e.begin_us : event["s"] = "p";
+      events.push_back(std::move(event));
+    }
+  }
+  return Json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}.dump() + "\n";
 }
 
 std::string to_csv(const Generation& r) {

@@ -21,6 +21,8 @@ struct Generation {
 };
 
 std::string to_json(const Generation& result);
+/// What every rank did when, in Chrome's trace format: a process per rank, runs as slices, cancels and commits as marks.
+std::string to_trace(const Generation& result);
 /// A header line and a row.
 std::string to_csv(const Generation& result);
 /// The closing statistics, for stderr.

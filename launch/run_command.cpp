@@ -170,6 +170,7 @@ std::vector<TokenId> read_prompt(const Options& options, const Tokenizer& tokeni
 void write_results(const Options& options, const Generation& result) {
   fmt::print(stderr, "{}", to_table(result));
   if (!options.json_file.empty()) write_file(options.json_file, to_json(result));
+  if (!options.trace_file.empty()) write_file(options.trace_file, to_trace(result));
   if (!options.csv_file.empty()) write_file(options.csv_file, to_csv(result));
 }
 

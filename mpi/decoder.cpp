@@ -18,7 +18,8 @@ void Decoder::begin(const std::vector<std::int32_t>& prompt) {
   text_ = prompt;
   prompt_size_ = prompt.size();
   tree_ = std::make_unique<TokenTree>(prompt.back(), static_cast<std::int32_t>(prompt.size()) - 1);
-  tell_drafters(0);
+  ++epoch_;
+  tell_drafters();
 }
 
 bool Decoder::advance() {
@@ -36,13 +37,15 @@ bool Decoder::advance() {
     const auto before = static_cast<std::int32_t>(text_.size());
     walk(run, result->logits);
     if (static_cast<std::int32_t>(text_.size()) == before) continue;
+    target_.stage().trace().mark(TraceEvent::Kind::kCommit, run.run, static_cast<std::int32_t>(text_.size()) - before);
     ++counters_.target_evaluations;
     if (finished_) {
       leave();
       return true;
     }
     cancel_dead();
-    tell_drafters(before);
+    ++epoch_;
+    tell_drafters();
   }
   while (prompt_sent_ == prompt_size_ && send_next()) anything = true;
   return anything;
@@ -95,20 +98,19 @@ void Decoder::commit(std::int32_t token) {
   finished_ = !more || generated_ >= options_.generate || static_cast<std::int32_t>(text_.size()) > options_.context;
 }
 
-void Decoder::tell_drafters(std::int32_t from) {
-  ++epoch_;
+void Decoder::tell_drafters() {
   const std::int32_t wanted = options_.strategy == Strategy::kSpeculative ? options_.policy.draft : 0;
-  for (const DraftLink& drafter : drafters_) {
-    if (!drafter.alive()) continue;
-    const auto tokens = std::span(text_).subspan(static_cast<std::size_t>(from));
-    transport_.send(drafter.rank(), Tag::kCommit, wire::encode(drafter.commit(epoch_, from, tokens, wanted)));
+  for (DraftLink& drafter : drafters_) {
+    if (const auto commit = drafter.next_commit(epoch_, text_, wanted)) transport_.send(drafter.rank(), Tag::kCommit, wire::encode(*commit));
   }
 }
 
 void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
+  if (finished_) return;
   for (DraftLink& drafter : drafters_) {
-    if (drafter.rank() == rank && drafter.alive() && !finished_) tree_changed_ |= drafter.take(guesses, *tree_, text_);
+    if (drafter.rank() == rank && drafter.alive()) tree_changed_ |= drafter.take(guesses, *tree_, text_);
   }
+  tell_drafters();
 }
 
 void Decoder::drop_drafter(int rank) {

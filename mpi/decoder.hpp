@@ -65,7 +65,7 @@ class Decoder {
   void submit_prompt();
   void walk(const InFlight& run, std::vector<float>& logits);
   void commit(std::int32_t token);
-  void tell_drafters(std::int32_t from);
+  void tell_drafters();
   void cancel_dead();
   void leave();
   bool send_next();

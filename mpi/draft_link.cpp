@@ -34,13 +34,16 @@ std::int32_t VocabularyMap::draft(std::int32_t target_token) const {
   return to_draft.empty() ? target_token : to_draft.at(static_cast<std::size_t>(target_token));
 }
 
-wire::Commit DraftLink::commit(std::uint64_t epoch, std::int32_t position, std::span<const std::int32_t> tokens, std::int32_t wanted) const {
-  wire::Commit commit{epoch, position, {}, wanted};
-  for (const std::int32_t token : tokens) commit.tokens.push_back(vocabulary_.draft(token));
+std::optional<wire::Commit> DraftLink::next_commit(std::uint64_t epoch, std::span<const std::int32_t> text, std::int32_t wanted) {
+  constexpr std::uint64_t kMostUnanswered = 16;
+  if (!alive_ || told_ == text.size() || epoch > answered_epoch_ + kMostUnanswered) return std::nullopt;
+  wire::Commit commit{epoch, static_cast<std::int32_t>(told_), {}, wanted};
+  for (; told_ < text.size(); ++told_) commit.tokens.push_back(vocabulary_.draft(text[told_]));
   return commit;
 }
 
 bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text) {
+  answered_epoch_ = std::max(answered_epoch_, guesses.epoch);
   if (guesses.complete) complete_epoch_ = std::max(complete_epoch_, guesses.epoch);
   // Everything below the drafter's root has a higher id.
   places_.erase(places_.begin(), places_.lower_bound(guesses.root));

@@ -1,6 +1,7 @@
 #pragma once
 // The head's end of the line to one drafter: its ids, its vocabulary, what its word is worth.
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,8 +29,9 @@ class DraftLink {
   int rank() const { return rank_; }
   bool alive() const { return alive_; }
   void drop() { alive_ = false; }
-  /// The message that tells this drafter of text from `position` on.
-  wire::Commit commit(std::uint64_t epoch, std::int32_t position, std::span<const std::int32_t> tokens, std::int32_t wanted) const;
+  /// The message that tells this drafter of the text it has not been told of, or nothing where there is none or where it has not
+  /// answered for long: what is sent to a rank that does not take it fills the transport's buffers for all.
+  std::optional<wire::Commit> next_commit(std::uint64_t epoch, std::span<const std::int32_t> text, std::int32_t wanted);
 
   /// Puts guesses into the tree; those below what is gone meanwhile are dropped. `text`: all committed tokens. True if the tree
   /// has grown.
@@ -51,7 +53,8 @@ class DraftLink {
   int index_, rank_;
   VocabularyMap vocabulary_;
   bool alive_ = true;
-  std::uint64_t complete_epoch_ = 0;
+  std::uint64_t complete_epoch_ = 0, answered_epoch_ = 0;
+  std::size_t told_ = 0;  // tokens of text
   std::map<std::uint32_t, Place> places_;
   std::map<NodeId, std::int32_t> text_nodes_;  // roots of late, by the tree's id -> position
   Calibration calibration_;

@@ -15,6 +15,7 @@ Drafter::Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const
 void Drafter::on_commit(const wire::Commit& commit) {
   if (commit.position != static_cast<std::int32_t>(text_.size())) throw ClusterError("the drafter lost the thread of the text");
   epoch_ = commit.epoch;
+  answered_ = false;
   wanted_ = commit.wanted;
   given_ = 0;
   complete_told_ = wanted_ == 0;
@@ -91,7 +92,8 @@ void Drafter::expand(NodeId id, std::span<const float> logits) {
 void Drafter::push_guesses() {
   given_ += static_cast<std::int32_t>(guesses_.size());
   const bool complete = !complete_told_ && (given_ >= wanted_ || idle());
-  if (guesses_.empty() && !complete) return;
+  if (guesses_.empty() && !complete && answered_) return;
+  answered_ = true;
   complete_told_ |= complete;
   const TreeNode& root = tree_->root();
   transport_.send(0, Tag::kGuesses, wire::encode(wire::Guesses{epoch_, root.id, root.position, complete, std::move(guesses_)}));

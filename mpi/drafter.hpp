@@ -51,7 +51,7 @@ class Drafter {
   std::uint64_t epoch_ = 0;
   std::int32_t wanted_ = 0;    // guesses of this epoch that somebody waits for
   std::int32_t given_ = 0;
-  bool complete_told_ = true;
+  bool complete_told_ = true, answered_ = true;
 };
 
 }  // namespace yamata

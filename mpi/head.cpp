@@ -34,7 +34,11 @@ void Head::start(const wire::Hello& own, const std::vector<std::uint64_t>& finge
   await_hellos(hellos);
   check_agreement(hellos, fingerprints);
   plan_ = plan(hellos);
-  for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kStart, wire::encode(plan_));
+  for (int r = 1; r < transport_.size(); ++r) {
+    plan_.head_host = own_.host;
+    plan_.head_time_us = Trace::now_us();
+    transport_.send(r, Tag::kStart, wire::encode(plan_));
+  }
 
   const wire::PipelinePlan& target = plan_.pipelines.front();
   const PipelineRanks ranks{kTargetLane, 0, static_cast<int>(target.layers.size())};
@@ -42,6 +46,8 @@ void Head::start(const wire::Hello& own, const std::vector<std::uint64_t>& finge
   for (std::size_t d = 1; d < plan_.pipelines.size(); ++d) {
     if (plan_.pipelines[d].first_rank == 0) drafter_ = make_drafter(transport_, plan_, plan_.pipelines[d], make_stage);
   }
+  if (plan_.trace) target_->stage().trace().enable();
+  if (plan_.trace && drafter_) drafter_->pipeline().stage().trace().enable();
   load();
 }
 
@@ -129,6 +135,7 @@ void Head::lose_drafter_of(int rank, const std::string& why) {
   if (lost_[static_cast<std::size_t>(plan.first_rank)]) return;
   for (int r = plan.first_rank; r < plan.first_rank + static_cast<int>(plan.layers.size()); ++r) {
     lost_[static_cast<std::size_t>(r)] = true;
+    transport_.forget(r);
     liveness_.unwatch(r);
   }
   if (options_.on_warning) options_.on_warning(fmt::format("the text goes on without the drafter on rank {}: {}", plan.first_rank, why));
@@ -196,7 +203,7 @@ void Head::rest() {
   wait_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
-wire::Report Head::own_report() const {
+wire::Report Head::own_report() {
   wire::Report report;
   report.host = own_.host;
   report.isa = own_.isa;
@@ -206,32 +213,48 @@ wire::Report Head::own_report() const {
   report.bytes_sent = transport_.bytes_sent();
   report.rss_bytes = own_memory_bytes();
   if (target_) target_->stage().describe(report);
+  if (target_) report.events = target_->stage().trace().shifted(0);
+  if (drafter_) {
+    const auto drafts = drafter_->pipeline().stage().trace().shifted(0);
+    report.events.insert(report.events.end(), drafts.begin(), drafts.end());
+  }
   return report;
+}
+
+/// Gives up on drafters that have not reported; the job is done without them.
+void Head::give_up_missing_drafters() {
+  for (int r = 1; r < transport_.size(); ++r) {
+    if (!reports_[static_cast<std::size_t>(r)] && running_ && draft_plan_of(r)) lose_drafter_of(r, "it did not answer the request to stop");
+  }
 }
 
 std::vector<wire::Report> Head::stop(int code) {
   if (stopped_) return {};
   stopped_ = true;
   constexpr auto kPatience = std::chrono::seconds(5);
-  for (int r = 1; r < transport_.size(); ++r) {
-    if (lost_[static_cast<std::size_t>(r)]) {
-      reports_[static_cast<std::size_t>(r)] = wire::Report{};
-      reports_[static_cast<std::size_t>(r)]->role = "lost";
-    } else {
-      transport_.send(r, Tag::kStop, wire::encode_stop(code));
-    }
-  }
+  for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kStop, wire::encode_stop(code));
   reports_[0] = own_report();
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  const auto complete = [&] { return std::all_of(reports_.begin(), reports_.end(), [](const auto& r) { return r.has_value(); }); };
+  const auto complete = [&] {
+    for (std::size_t r = 0; r < reports_.size(); ++r) {
+      if (!reports_[r] && !lost_[r]) return false;
+    }
+    return true;
+  };
   while (!complete()) {
     while (auto message = transport_.receive()) dispatch(std::move(*message));
     if (target_) target_->advance();
-    if (std::chrono::steady_clock::now() > deadline) throw ClusterError("not every rank answered the request to stop");
+    if (!complete() && std::chrono::steady_clock::now() > deadline) {
+      give_up_missing_drafters();
+      if (!complete()) throw ClusterError("not every rank answered the request to stop");
+    }
     if (!complete()) std::this_thread::sleep_for(idle_.next());
   }
   std::vector<wire::Report> reports;
-  for (auto& report : reports_) reports.push_back(std::move(*report));
+  for (auto& report : reports_) {
+    reports.push_back(report ? std::move(*report) : wire::Report{});
+    if (!report) reports.back().role = "lost";
+  }
   return reports;
 }
 

@@ -63,10 +63,11 @@ class Head {
   void dispatch(Message message);
   void on_failure(int rank, const wire::Failure& failure);
   void send_heartbeats();
+  void give_up_missing_drafters();
   void lose_drafter_of(int rank, const std::string& why);
   const wire::PipelinePlan* draft_plan_of(int rank) const;
   wire::Heartbeat own_heartbeat() const;
-  wire::Report own_report() const;
+  wire::Report own_report();
 
   Transport& transport_;
   ClusterOptions options_;

@@ -32,7 +32,8 @@ class LocalTransport final : public Transport {
   std::optional<Message> receive() override;
   std::size_t pending_sends() const override { return 0; }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
-  void finish() override {}
+  void forget(int) override {}
+  bool forgotten(int) const override { return false; }
   /// Ends the whole process.
   void abort(int code) override;
 

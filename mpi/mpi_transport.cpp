@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <limits>
-#include <thread>
 
 #include "mpi/mpi_session.hpp"
 #include "node/error.hpp"
@@ -18,6 +16,7 @@ MpiTransport::MpiTransport() {
   YAMATA_MPI(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
   YAMATA_MPI(MPI_Comm_rank(comm_, &rank_));
   YAMATA_MPI(MPI_Comm_size(comm_, &size_));
+  forgotten_.assign(static_cast<std::size_t>(size_), false);
 }
 
 MpiTransport::~MpiTransport() {
@@ -26,7 +25,7 @@ MpiTransport::~MpiTransport() {
     if (failing) MPI_Cancel(&send.request);
     MPI_Wait(&send.request, MPI_STATUS_IGNORE);
   }
-  MPI_Comm_free(&comm_);
+  if (undeliverable_.empty()) MPI_Comm_free(&comm_);
 }
 
 void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
@@ -34,11 +33,12 @@ void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
     to_self_.push_back({rank_, tag, std::move(bytes)});
     return;
   }
+  if (forgotten(to)) return;
   if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     throw ClusterError(fmt::format("a message of {} bytes is too long for MPI; lower -b", bytes.size()));
   }
   bytes_sent_ += bytes.size();
-  PendingSend& send = pending_.emplace_back(PendingSend{std::move(bytes)});
+  PendingSend& send = pending_.emplace_back(PendingSend{to, std::move(bytes)});
   YAMATA_MPI(MPI_Isend(send.bytes.data(), static_cast<int>(send.bytes.size()), MPI_BYTE, to, static_cast<int>(tag), comm_, &send.request));
 }
 
@@ -69,17 +69,12 @@ std::optional<Message> MpiTransport::receive() {
   return message;
 }
 
-void MpiTransport::finish() {
-  // A large message leaves only when it is taken: a rank that stopped taking would hold the others back for ever.
-  MPI_Request all_sent = MPI_REQUEST_NULL;
-  bool entered = false;
-  for (int done = 0; !done;) {
-    if (!receive()) std::this_thread::sleep_for(std::chrono::microseconds(100));
-    if (!entered && pending_.empty()) {
-      YAMATA_MPI(MPI_Ibarrier(comm_, &all_sent));
-      entered = true;
-    }
-    if (entered) YAMATA_MPI(MPI_Test(&all_sent, &done, MPI_STATUS_IGNORE));
+void MpiTransport::forget(int rank) {
+  forgotten_[static_cast<std::size_t>(rank)] = true;
+  for (auto send = pending_.begin(); send != pending_.end();) {
+    const auto next = std::next(send);
+    if (send->to == rank) undeliverable_.splice(undeliverable_.end(), pending_, send);
+    send = next;
   }
 }
 

@@ -25,11 +25,13 @@ class MpiTransport final : public Transport {
   std::optional<Message> receive() override;
   std::size_t pending_sends() const override { return pending_.size(); }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
-  void finish() override;
+  void forget(int rank) override;
+  bool forgotten(int rank) const override { return forgotten_[static_cast<std::size_t>(rank)]; }
   void abort(int code) override;
 
  private:
   struct PendingSend {  // a list node: MPI reads the buffer where it is
+    int to = 0;
     std::vector<std::byte> bytes;
     MPI_Request request = MPI_REQUEST_NULL;
   };
@@ -37,7 +39,8 @@ class MpiTransport final : public Transport {
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
-  std::list<PendingSend> pending_;
+  std::list<PendingSend> pending_, undeliverable_;  // the latter to lost ranks: MPI may still read them
+  std::vector<bool> forgotten_;
   std::deque<Message> to_self_;
   std::uint64_t bytes_sent_ = 0;
 };

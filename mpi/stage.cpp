@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "node/error.hpp"
 
@@ -52,6 +53,7 @@ void Stage::on_activations(wire::Bytes bytes) { activations_.push_back(std::move
 
 void Stage::on_cancel(std::span<const std::uint64_t> runs) {
   for (const std::uint64_t run : runs) {
+    trace_.mark(TraceEvent::Kind::kCancel, run, 0);
     if (run <= ended_) continue;  // too late: its result has left
     cancelled_.insert(run);
     if (running_ && running_->record.run == run) stop_ = true;
@@ -99,6 +101,7 @@ bool Stage::begin_next() {
     model_.cells().place(record.placements, skipped_cells_);
     if (!model_.first()) activations_.pop_front();
     count_skipped(record);
+    trace_.mark(TraceEvent::Kind::kSkip, record.run, static_cast<std::int32_t>(record.tokens.size()));
     ended_ = record.run;
     send_result(record.run, true, {});
     cancelled_.erase(cancelled_.begin(), cancelled_.upper_bound(ended_));
@@ -130,10 +133,12 @@ void Stage::finish_run() {
   counters_.busy_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - running_->began).count();
   ++counters_.runs;
   model_.unit().release();
-  const wire::Record record = std::move(running_->record);
-  running_.reset();
+  const std::optional<Running> running = std::exchange(running_, std::nullopt);
+  const wire::Record& record = running->record;
   ended_ = record.run;
   const bool skipped = cancelled_.contains(record.run);
+  trace_.add({skipped ? TraceEvent::Kind::kSkip : TraceEvent::Kind::kRun, ranks_.lane.record == kDraftLane.record,
+              static_cast<std::int32_t>(record.tokens.size()), record.run, Trace::microseconds(running->began), Trace::now_us()});
   if (skipped) count_skipped(record);
   send_result(record.run, skipped, skipped ? std::span<const float>{} : last_ ? model_.logits() : model_.activations());
   cancelled_.erase(cancelled_.begin(), cancelled_.upper_bound(ended_));

@@ -44,6 +44,7 @@ class Stage {
     double busy_s = 0;  ///< spent on runs
   };
   const Counters& counters() const { return counters_; }
+  Trace& trace() { return trace_; }
   /// Fills in what a closing report says of this stage.
   void describe(wire::Report& report) const;
 
@@ -69,6 +70,7 @@ class Stage {
   BatchCells skipped_cells_;
   std::optional<Running> running_;
   Counters counters_;
+  Trace trace_;
   std::uint64_t ended_ = 0;
   bool load_waits_ = false, loading_ = false, loaded_ = false;
   std::uint64_t load_began_ = 0;  // the unit's progress then

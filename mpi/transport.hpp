@@ -26,6 +26,7 @@ enum class Tag : int {
   kFailure,      ///< rank -> head: exit code and one line
   kStop,         ///< head -> rank: end with this exit code
   kReport,       ///< rank -> head: closing statistics
+  kFarewell,     ///< the last message between two ranks
 };
 
 struct Message {
@@ -46,10 +47,15 @@ class Transport {
   /// Sends that have not left yet.
   virtual std::size_t pending_sends() const = 0;
   virtual std::uint64_t bytes_sent() const = 0;
-  /// The orderly end: every rank calls it. Goes on taking messages, which nobody needs any more, until all ranks have sent theirs.
-  virtual void finish() = 0;
+  /// This rank is lost: what is sent to it is dropped, and nobody waits for it.
+  virtual void forget(int rank) = 0;
+  virtual bool forgotten(int rank) const = 0;
   /// Ends every rank of the job with `code`, at once; does not return.
   virtual void abort(int code) = 0;
 };
+
+/// The orderly end: every rank that is left calls it. Goes on taking messages, which nobody needs any more, until all have sent
+/// theirs: a large one leaves only when it is taken, and a rank that stopped taking would hold the others back for ever.
+void part(Transport& transport);
 
 }  // namespace yamata

@@ -117,7 +117,7 @@ Hello decode_hello(std::span<const std::byte> bytes) {
 
 Bytes encode(const Start& m) {
   Writer out;
-  out.put(m.cache_type).put(m.batch).put(m.draft).put(static_cast<std::uint64_t>(m.pipelines.size()));
+  out.put(m.cache_type).put(m.batch).put(m.trace).put_text(m.head_host).put(m.head_time_us).put(m.draft).put(static_cast<std::uint64_t>(m.pipelines.size()));
   for (const PipelinePlan& p : m.pipelines) out.put(p.model).put(p.first_rank).put_all(std::span<const LayerRange>(p.layers)).put(p.cells).put(p.sequences);
   return out.take();
 }
@@ -127,6 +127,9 @@ Start decode_start(std::span<const std::byte> bytes) {
   Start m;
   m.cache_type = in.get<CacheType>();
   m.batch = in.get<std::int32_t>();
+  m.trace = in.get<std::uint8_t>() != 0;
+  m.head_host = in.get_text();
+  m.head_time_us = in.get<std::int64_t>();
   m.draft = in.get<DraftOptions>();
   m.pipelines.resize(in.count<std::uint64_t>());
   for (PipelinePlan& p : m.pipelines) {
@@ -242,7 +245,7 @@ Failure decode_failure(std::span<const std::byte> bytes) {
 Bytes encode(const Report& m) {
   Writer out;
   out.put_text(m.host).put_text(m.role).put_text(m.isa).put_text(m.device);
-  return out.put(m.layers).put(m.busy_s).put(m.wait_s).put(m.bytes_sent).put(m.rss_bytes).put(m.mapped_bytes).put(m.runs).put(m.runs_skipped).put(m.tokens_skipped).take();
+  return out.put(m.layers).put(m.busy_s).put(m.wait_s).put(m.bytes_sent).put(m.rss_bytes).put(m.mapped_bytes).put(m.runs).put(m.runs_skipped).put(m.tokens_skipped).put_all(std::span<const TraceEvent>(m.events)).take();
 }
 
 Report decode_report(std::span<const std::byte> bytes) {
@@ -261,6 +264,7 @@ Report decode_report(std::span<const std::byte> bytes) {
   m.runs = in.get<std::uint64_t>();
   m.runs_skipped = in.get<std::uint64_t>();
   m.tokens_skipped = in.get<std::uint64_t>();
+  m.events = in.get_all<TraceEvent>();
   in.end();
   return m;
 }

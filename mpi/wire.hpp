@@ -14,7 +14,8 @@
 //   kHeartbeat   rank <-> head        several per deadline
 //   kFailure     rank -> head         the rank has failed and waits for kStop
 //   kStop        head -> rank         end; answered with kReport
-//   kReport      rank -> head         last message of a rank
+//   kReport      rank -> head         closing statistics
+//   kFarewell    rank <-> head        last message
 #include <cstdint>
 #include <span>
 #include <string>
@@ -22,6 +23,7 @@
 
 #include "cache/cache_operation.hpp"
 #include "cache/kv_store.hpp"
+#include "mpi/trace.hpp"
 #include "src/model/hyperparameters.hpp"
 #include "src/speculation/draft_options.hpp"
 
@@ -51,6 +53,9 @@ struct Start {
   std::vector<PipelinePlan> pipelines;  ///< the target's, then one per drafter
   CacheType cache_type = CacheType::kF16;
   std::int32_t batch = 64;  ///< most prompt tokens of a run
+  bool trace = false;
+  std::string head_host;
+  std::int64_t head_time_us = 0;  ///< of the head's clock, when this was sent
   DraftOptions draft;
 };
 
@@ -114,6 +119,7 @@ struct Report {
   std::uint64_t rss_bytes = 0;     ///< memory of its own
   std::uint64_t mapped_bytes = 0;  ///< of the model file, touched
   std::uint64_t runs = 0, runs_skipped = 0, tokens_skipped = 0;  ///< of this stage; skipped: cancelled before its end
+  std::vector<TraceEvent> events;  ///< in the head's time
 };
 
 Bytes encode(const Hello&);

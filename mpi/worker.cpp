@@ -119,6 +119,9 @@ class Worker {
       }
     }
     if (!stage()) throw ClusterError("the plan has no place for this rank");
+    // On one machine the clock is the same; else this is right but for the message's way.
+    clock_offset_us_ = plan.head_host == setup_.host ? 0 : plan.head_time_us - Trace::now_us();
+    if (plan.trace) stage()->trace().enable();
     stage()->load();
     for (Message& message : early_) take(std::move(message));
     early_.clear();
@@ -146,7 +149,10 @@ class Worker {
     report.bytes_sent = transport_.bytes_sent();
     report.rss_bytes = own_memory_bytes();
     if (setup_.mapped_bytes) report.mapped_bytes = setup_.mapped_bytes();
-    if (stage()) stage()->describe(report);
+    if (stage()) {
+      stage()->describe(report);
+      report.events = stage()->trace().shifted(clock_offset_us_);
+    }
     return report;
   }
 
@@ -162,6 +168,7 @@ class Worker {
   std::optional<int> code_;
   bool drafts_ = false, failed_ = false, told_loaded_ = false;
   double wait_s_ = 0;
+  std::int64_t clock_offset_us_ = 0;
 };
 
 }  // namespace

@@ -61,7 +61,8 @@ class SimulatedTransport final : public Transport {
   std::optional<Message> receive() override { return network_.receive(rank_); }
   std::size_t pending_sends() const override { return 0; }
   std::uint64_t bytes_sent() const override { return 0; }
-  void finish() override {}
+  void forget(int) override {}
+  bool forgotten(int) const override { return false; }
   void abort(int) override { throw std::logic_error("abort in a simulation"); }
 
  private:

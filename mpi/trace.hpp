@@ -1,0 +1,47 @@
+#pragma once
+// What happened when, for --trace.
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+namespace yamata {
+
+struct TraceEvent {
+  enum class Kind : std::uint8_t { kRun, kSkip, kCancel, kCommit };
+  Kind kind = Kind::kRun;
+  bool draft = false;          ///< of a draft model's stage
+  std::int32_t tokens = 0;     ///< of the run; committed
+  std::uint64_t run = 0;
+  std::int64_t begin_us = 0, end_us = 0;  ///< equal for what takes no time
+};
+
+/// Events of one rank, in its own time until shifted. Costs nothing while it is off.
+class Trace {
+ public:
+  using Clock = std::chrono::steady_clock;
+  void enable() { on_ = true; }
+  bool enabled() const { return on_; }
+  static std::int64_t now_us() { return microseconds(Clock::now()); }
+  static std::int64_t microseconds(Clock::time_point t) { return std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count(); }
+  void add(const TraceEvent& event) {
+    if (on_) events_.push_back(event);
+  }
+  void mark(TraceEvent::Kind kind, std::uint64_t run, std::int32_t tokens) {
+    if (on_) events_.push_back({kind, false, tokens, run, now_us(), now_us()});
+  }
+  /// The events in a time that is `offset_us` ahead of this rank's.
+  std::vector<TraceEvent> shifted(std::int64_t offset_us) const {
+    std::vector<TraceEvent> events = events_;
+    for (TraceEvent& e : events) {
+      e.begin_us += offset_us;
+      e.end_us += offset_us;
+    }
+    return events;
+  }
+
+ private:
+  bool on_ = false;
+  std::vector<TraceEvent> events_;
+};
+
+}  // namespace yamata
