@@ -122,5 +122,74 @@ TEST(Sampler, Draws_followTheDistribution) {
   EXPECT_LT(chi_square, 18.5);  // 4 degrees of freedom, significance 0.001
 }
 
+/// A language model that is a table: logits of 5 tokens after each of the prefixes of up to two.
+std::vector<float> table_logits(std::span<const std::int32_t> prefix) {
+  std::vector<float> logits;
+  std::uint64_t at = 7;
+  for (const std::int32_t token : prefix) at = at * 31 + static_cast<std::uint64_t>(token) + 1;
+  for (std::uint64_t v = 0; v < 5; ++v) logits.push_back(static_cast<float>(3 * uniform(at, v)));
+  return logits;
+}
+
+/// The probability of each of the 125 texts of three tokens, exactly.
+std::vector<double> exact_joint() {
+  std::vector<double> joint;
+  for (int text = 0; text < 125; ++text) {
+    const std::vector<std::int32_t> tokens{text / 25, text / 5 % 5, text % 5};
+    double p = 1;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto logits = table_logits(std::span(tokens).first(i));
+      double sum = 0;
+      for (const float l : logits) sum += std::exp(static_cast<double>(l));
+      p *= std::exp(static_cast<double>(logits[static_cast<std::size_t>(tokens[i])])) / sum;
+    }
+    joint.push_back(p);
+  }
+  return joint;
+}
+
+TEST(Sampler, TextsOfManySeeds_areDistributedAsTheModelSays) {
+  constexpr int kSeeds = 200000, kGroups = 5;
+  const std::vector<double> joint = exact_joint();
+  for (int group = 0; group < kGroups; ++group) {
+    std::vector<int> counts(125, 0);
+    for (int n = 0; n < kSeeds; ++n) {
+      SamplingParams params;
+      params.temperature = 1;
+      params.top_k = 0;
+      params.top_p = 1;
+      params.min_p = 0;
+      params.seed = static_cast<std::uint64_t>(group) * 1000003 + static_cast<std::uint64_t>(n);
+      Sampler sampler(params);
+      std::vector<std::int32_t> text;
+      for (int i = 0; i < 3; ++i) {
+        auto logits = table_logits(text);
+        text.push_back(sampler.sample(logits, text, i));
+      }
+      ++counts[static_cast<std::size_t>(text[0] * 25 + text[1] * 5 + text[2])];
+    }
+    double chi = 0, rest_expected = 0, rest_counted = 0;
+    int cells = 0;
+    for (std::size_t t = 0; t < 125; ++t) {
+      const double expected = joint[t] * kSeeds;
+      if (expected < 10) {  // merged
+        rest_expected += expected;
+        rest_counted += counts[t];
+        continue;
+      }
+      chi += (counts[t] - expected) * (counts[t] - expected) / expected;
+      ++cells;
+    }
+    if (rest_expected >= 10) {
+      chi += (rest_counted - rest_expected) * (rest_counted - rest_expected) / rest_expected;
+      ++cells;
+    }
+    // Wilson and Hilferty's bound for chance 1e-3 / 5 groups (3.54 standard deviations).
+    const double df = cells - 1;
+    const double bound = df * std::pow(1 - 2 / (9 * df) + 3.54 * std::sqrt(2 / (9 * df)), 3);
+    EXPECT_LT(chi, bound) << "group " << group << ", " << df << " degrees of freedom";
+  }
+}
+
 }  // namespace
 }  // namespace yamata

@@ -110,6 +110,7 @@ class Cluster {
   std::unique_ptr<Pipeline> target_;
   std::unique_ptr<Decoder> decoder_;
   std::vector<std::int32_t> prompt_, text_;
+  Sampler sampler_;
 };
 
 int ranks_of(const Scenario& s) {
@@ -119,7 +120,7 @@ int ranks_of(const Scenario& s) {
 }
 
 Cluster::Cluster(const Scenario& scenario, bool trace)
-    : scenario_(scenario), trace_(trace), random_(scenario.seed), size_(ranks_of(scenario)), network_(size_), ranks_(static_cast<std::size_t>(size_)) {
+    : scenario_(scenario), trace_(trace), random_(scenario.seed), size_(ranks_of(scenario)), network_(size_), ranks_(static_cast<std::size_t>(size_)), sampler_(scenario.sampling) {
   for (int r = 0; r < size_; ++r) {
     Rank& rank = ranks_[static_cast<std::size_t>(r)];
     rank.transport = std::make_unique<SimulatedTransport>(network_, r, size_);
@@ -181,8 +182,8 @@ void Cluster::build_decoder() {
     links.emplace_back(static_cast<int>(d), count == 0 ? 0 : next, VocabularyMap{});
     next += count;
   }
-  const auto choose = [](std::vector<float>& logits, std::span<const std::int32_t>) {
-    return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  const auto choose = [this](std::vector<float>& logits, std::span<const std::int32_t> history) {
+    return sampler_.sample(logits, history, static_cast<std::int64_t>(history.size()));
   };
   const auto take = [this](std::int32_t token) {
     if (trace_) fmt::print(stderr, "commit {} at {}\n", token, text_.size());
@@ -268,8 +269,8 @@ std::string Cluster::check_text() const {
   const std::size_t due = std::min<std::size_t>(static_cast<std::size_t>(scenario_.prompt + scenario_.decode.generate), static_cast<std::size_t>(scenario_.decode.context) + 1);
   if (text_.size() != due) return fmt::format("{} tokens of text, not {}", text_.size(), due);
   for (std::size_t i = prompt_.size(); i < text_.size(); ++i) {
-    const auto logits = table_logits(prefix_hash(i), scenario_.vocabulary, scenario_.seed);
-    const auto wanted = static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    auto logits = table_logits(prefix_hash(i), scenario_.vocabulary, scenario_.seed);
+    const std::int32_t wanted = Sampler(scenario_.sampling).sample(logits, std::span(text_).first(i), static_cast<std::int64_t>(i));
     if (text_[i] != wanted) return fmt::format("token {} at {} where {} is right", text_[i], i, wanted);
   }
   return "";
@@ -357,14 +358,17 @@ Scenario Scenario::random(std::uint64_t seed) {
   s.draft.children = between(1, 5);
   s.draft.credit = between(4, 40);
   s.draft.threshold = static_cast<float>(real(0, 0.1));
+  s.sampling.temperature = static_cast<float>(chance(50) ? 0 : real(0.2, 1.5));
+  s.sampling.repeat_penalty = static_cast<float>(chance(70) ? 1 : real(1, 1.5));
+  s.sampling.seed = seed;
   if (s.decode.strategy == Strategy::kPipeInfer && chance(10)) s.drafter_that_dies = random() % s.drafters.size();
   return s;
 }
 
 std::string Scenario::describe() const {
-  std::string text = fmt::format("seed {}: {} stages, strategy {}, policy {} --draft {}, room {}, sequences {}, context {}, {} + {} tokens{}{}", seed, stages,
+  std::string text = fmt::format("seed {}: {} stages, strategy {}, policy {} --draft {}, room {}, sequences {}, context {}, {} + {} tokens, temperature {:.2f}{}{}", seed, stages,
                                  static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.room, decode.sequences, decode.context, prompt,
-                                 decode.generate, decode.cancel ? "" : ", no cancel", decode.continuous ? "" : ", not continuous");
+                                 decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel", decode.continuous ? "" : ", not continuous");
   for (const Drafter& d : drafters) text += fmt::format(", drafter on {} ranks ({:.2f} differs)", d.ranks, d.disagreement);
   if (drafter_that_dies) text += fmt::format(", drafter {} dies", *drafter_that_dies);
   return text;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mpi/decoder.hpp"
+#include "src/sampling/sampler.hpp"
 
 namespace yamata::test {
 
@@ -22,6 +23,7 @@ struct Scenario {
   DraftOptions draft;
   std::int32_t vocabulary = 8, prompt = 3;
   int operations = 3;          ///< per run and stage
+  SamplingParams sampling;
   bool unplayable_speeds = false;
   std::optional<std::size_t> drafter_that_dies;
 

@@ -1,0 +1,190 @@
+// Trees of guesses, their places in the cache, what runs next, what a drafter's word is worth.
+#include <gtest/gtest.h>
+
+#include "node/error.hpp"
+#include "src/speculation/calibration.hpp"
+#include "src/speculation/partitions.hpp"
+#include "src/speculation/policy.hpp"
+
+namespace yamata {
+namespace {
+
+using Nodes = std::vector<NodeId>;
+
+/// root -> a(.8) -> b(.5), c(.4); root -> d(.1) -> e(.9)
+struct Example {
+  Example() : tree(1, 10) {
+    root = tree.root().id;
+    a = tree.add(root, 2, 0.8f, 0);
+    b = tree.add(a, 3, 0.5f, 0);
+    c = tree.add(a, 4, 0.4f, 0);
+    d = tree.add(root, 5, 0.1f, 0);
+    e = tree.add(d, 6, 0.9f, 0);
+  }
+  TokenTree tree;
+  NodeId root, a, b, c, d, e;
+};
+
+TEST(TokenTree, PathProbability_isTheProductBelowTheRoot) {
+  Example x;
+  EXPECT_FLOAT_EQ(x.tree.at(x.b).path_probability, 0.4f);
+  EXPECT_FLOAT_EQ(x.tree.at(x.e).path_probability, 0.09f);
+  EXPECT_EQ(x.tree.at(x.c).position, 12);
+}
+
+TEST(TokenTree, Add_mergesEqualTokensOfSeveralDrafters) {
+  Example x;
+  EXPECT_EQ(x.tree.add(x.root, 2, 0.9f, 3), x.a);
+  EXPECT_EQ(x.tree.at(x.a).drafters, 0b1001u);
+  EXPECT_FLOAT_EQ(x.tree.at(x.b).path_probability, 0.45f);
+  x.tree.add(x.root, 2, 0.1f, 1);
+  EXPECT_FLOAT_EQ(x.tree.at(x.a).probability, 0.9f);
+}
+
+TEST(TokenTree, Advance_keepsWhatIsBelowTheChosenChild) {
+  Example x;
+  const auto gone = x.tree.advance(2);
+  ASSERT_EQ(gone.size(), 3u);
+  EXPECT_EQ(gone[0].id, x.root);
+  EXPECT_EQ(x.tree.root().id, x.a);
+  EXPECT_TRUE(x.tree.alive(x.b) && x.tree.alive(x.c));
+  EXPECT_FALSE(x.tree.alive(x.d) || x.tree.alive(x.e));
+  EXPECT_FLOAT_EQ(x.tree.at(x.b).path_probability, 0.5f);
+}
+
+TEST(TokenTree, AdvanceToATokenNobodyGuessed_leavesANewRootAlone) {
+  Example x;
+  x.tree.advance(77);
+  EXPECT_EQ(x.tree.root().token, 77);
+  EXPECT_EQ(x.tree.root().position, 11);
+  EXPECT_EQ(x.tree.guesses(), 0u);
+  EXPECT_FALSE(x.tree.root().sent);
+}
+
+TEST(BestFirst, Choose_takesTheMostProbableOfAnyDepthDownToTheThreshold) {
+  Example x;
+  PolicyOptions options;
+  options.draft = 3;
+  options.threshold = 0.2f;
+  EXPECT_EQ(BestFirst(options).choose(x.tree, 10), (Nodes{x.a, x.b, x.c}));
+  EXPECT_EQ(BestFirst(options).choose(x.tree, 2), (Nodes{x.a, x.b}));
+  x.tree.at(x.a).sent = x.tree.at(x.b).sent = true;
+  EXPECT_EQ(BestFirst(options).choose(x.tree, 10), (Nodes{x.c}));
+  options.threshold = 0.095f;
+  EXPECT_EQ(BestFirst(options).choose(x.tree, 10), (Nodes{x.c, x.d}));
+}
+
+TEST(Chain, Choose_extendsTheBestPathAndOpensBranchesWhereTheRunnersUpAreProbable) {
+  Example x;
+  PolicyOptions options;
+  options.name = "chain";
+  EXPECT_EQ(Chain(options).choose(x.tree, 10), (Nodes{x.a, x.b}));
+  options.accept = 0.6f;
+  EXPECT_EQ(Chain(options).choose(x.tree, 10), (Nodes{x.a}));
+  options.accept = 0.5f;
+  options.branches = 2;
+  options.split = 0.3f;
+  EXPECT_EQ(Chain(options).choose(x.tree, 10), (Nodes{x.a, x.b, x.c}));
+  x.tree.at(x.a).sent = true;
+  EXPECT_EQ(Chain(options).choose(x.tree, 10), (Nodes{x.b, x.c}));
+}
+
+TEST(Chain, CutOff_risesWithEveryRunAndFallsBackOnAHit) {
+  Example x;
+  PolicyOptions options;
+  options.name = "chain";
+  options.recovery = 0.2f;
+  Chain policy(options);
+  policy.submitted();
+  policy.submitted();  // .5 + 2 * .2
+  EXPECT_TRUE(policy.choose(x.tree, 10).empty());
+  policy.committed(true);
+  EXPECT_EQ(policy.choose(x.tree, 10), (Nodes{x.a, x.b}));
+}
+
+TEST(Policy, UnknownName_isRefused) {
+  PolicyOptions options;
+  options.name = "luck";
+  EXPECT_THROW(make_policy(options), UsageError);
+}
+
+/// Applies what a run brings to a table, as a stage does.
+struct Stage {
+  CellTable cells{32, 4};
+  BatchCells placed;
+  void take(Partitions& partitions, const TreeRun& run) {
+    for (const CacheOperation& operation : partitions.take_operations()) apply(operation, cells);
+    if (!run.tokens.empty()) cells.place(run.placements, placed);
+  }
+};
+
+struct PartitionsTest : testing::Test {
+  PartitionsTest() : partitions(4) {
+    BatchCells ignored;
+    for (std::int32_t p = 0; p < 10; ++p) stage.cells.place(std::vector<Placement>{{p, -1, {0, 1}}}, ignored);
+  }
+  void lay_out(const Nodes& nodes) { stage.take(partitions, partitions.lay_out(x.tree, nodes)); }
+  void advance(std::int32_t token) {
+    const auto gone = x.tree.advance(token);
+    partitions.commit(x.tree, gone);
+  }
+  std::size_t visible(NodeId id) const {
+    std::size_t n = 0;
+    for (std::int32_t p = 0; p <= x.tree.at(id).position; ++p) n += stage.cells.at(x.tree.at(id).sequence, p) != kNoCell;
+    return n;
+  }
+  Example x;
+  Partitions partitions;
+  Stage stage;
+};
+
+TEST_F(PartitionsTest, EveryNodesSequence_holdsItsWholePath) {
+  lay_out({x.root});
+  lay_out({x.a, x.b});
+  lay_out({x.c, x.d});
+  lay_out({});
+  EXPECT_EQ(x.tree.at(x.root).sequence, 0);
+  EXPECT_EQ(x.tree.at(x.a).sequence, x.tree.at(x.b).sequence);
+  EXPECT_NE(x.tree.at(x.b).sequence, x.tree.at(x.c).sequence);
+  for (const NodeId id : {x.a, x.b, x.c, x.d}) EXPECT_EQ(visible(id), static_cast<std::size_t>(x.tree.at(id).position) + 1) << id;
+  EXPECT_EQ(partitions.speculative_cells(), 4u);
+}
+
+TEST_F(PartitionsTest, Exhaustion_leavesNodesOut) {
+  lay_out({x.root});
+  const TreeRun run = partitions.lay_out(x.tree, Nodes{x.a, x.b, x.c, x.d, x.e});
+  EXPECT_EQ(run.nodes, (Nodes{x.a, x.b, x.c, x.d, x.e}));  // three partitions: a-b, c, d-e
+  const NodeId f = x.tree.add(x.root, 9, 0.05f, 0), g = x.tree.add(f, 9, 0.05f, 0);
+  EXPECT_TRUE(partitions.lay_out(x.tree, Nodes{f, g}).nodes.empty());
+  EXPECT_FALSE(x.tree.at(f).sent);
+}
+
+TEST_F(PartitionsTest, Commit_movesThePathIntoTheTextAndFreesTheRest) {
+  lay_out({x.root});
+  lay_out({x.a, x.b, x.c, x.d, x.e});
+  EXPECT_EQ(partitions.free_partitions(), 0u);
+  advance(2);
+  advance(4);
+  lay_out({});
+  EXPECT_NE(stage.cells.at(0, 11), kNoCell);
+  EXPECT_NE(stage.cells.at(0, 12), kNoCell);
+  EXPECT_EQ(partitions.speculative_cells(), 0u);
+  EXPECT_EQ(partitions.free_partitions(), 2u);  // the new root still lies in its own
+  advance(50);
+  lay_out({});
+  EXPECT_EQ(partitions.free_partitions(), 3u);
+  EXPECT_EQ(stage.cells.free_cells(), 32 - 13);  // ten, the first root, and the two accepted
+}
+
+TEST(Calibration, Word_isCorrectedByWhatCameTrue) {
+  Calibration calibration;
+  EXPECT_FLOAT_EQ(calibration(0.9f), 0.9f);
+  for (int i = 0; i < 100; ++i) calibration.decided(0.9f, i % 2 == 0);
+  EXPECT_NEAR(calibration(0.9f), 0.5f, 0.05f);
+  EXPECT_FLOAT_EQ(calibration(0.1f), 0.1f);
+  for (int i = 0; i < 400; ++i) calibration.decided(0.9f, true);
+  EXPECT_GT(calibration(0.9f), 0.9f);
+}
+
+}  // namespace
+}  // namespace yamata
