@@ -44,6 +44,7 @@ void catch_interrupts() {
 
 Job::Job(const Options& options, Transport& transport, std::string host, int local_rank, int local_size)
     : options_(decided(options, transport.size())),
+      gave_up_drafting_(options.strategy == "auto" && !options.draft_models.empty() && options_.draft_models.empty()),
       transport_(transport),
       host_(std::move(host)),
       local_rank_(local_rank),

@@ -34,6 +34,9 @@ class Job {
   const std::string& host() const { return host_; }
   const Layout& layout() const { return layout_; }
 
+  /// A draft was given, but there is no rank for it.
+  bool gave_up_drafting() const { return gave_up_drafting_; }
+
   /// Makes stages on this rank; they share its compute unit.
   StageFactory stage_factory();
   /// Bytes of model files that this process has touched.
@@ -49,6 +52,7 @@ class Job {
   wire::Start plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room) const;
 
   const Options options_;
+  const bool gave_up_drafting_;
   Transport& transport_;
   std::string host_;
   int local_rank_, local_size_;

@@ -13,15 +13,34 @@
 #include "node/error.hpp"
 
 namespace yamata {
+namespace {
+
+bool is_special(const std::string& path) { return path.rfind("/dev/", 0) == 0; }  // cannot be replaced
+std::string temporary_of(const std::string& path) { return fmt::format("{}.{}.tmp", path, getpid()); }
+
+[[noreturn]] void fail_to_write(const std::string& path) {
+  throw ModelError(fmt::format("cannot write {}: {}; free some space or choose another place", path, std::strerror(errno)));
+}
+
+}  // namespace
+
+void check_writable(const std::string& path) {
+  if (is_special(path)) return;
+  const std::string temporary = temporary_of(path);
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  if (!file) fail_to_write(path);
+  std::fclose(file);
+  std::remove(temporary.c_str());
+}
 
 void write_file(const std::string& path, const std::string& text) {
-  // A device or pipe cannot be replaced; everything else is.
-  const bool special = path.rfind("/dev/", 0) == 0;
-  const std::string temporary = special ? path : fmt::format("{}.{}.tmp", path, getpid());
+  const bool special = is_special(path);
+  const std::string temporary = special ? path : temporary_of(path);
   const auto fail = [&] {
-    const std::string cause = std::strerror(errno);
+    const int error = errno;
     if (!special) std::remove(temporary.c_str());
-    throw ModelError(fmt::format("cannot write {}: {}; free some space or choose another place", path, cause));
+    errno = error;
+    fail_to_write(path);
   };
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   if (!file) fail();

@@ -68,6 +68,7 @@ Json figures(const Generation& r) {
   j["runs_started"] = r.counters.runs_started;
   j["runs_cancelled"] = r.counters.runs_cancelled;
   j["tokens_skipped_by_cancellation"] = tokens_skipped(r);
+  j["head_us_per_token"] = n ? 1e6 * r.counters.deciding_s / static_cast<double>(n) : 0.0;
   return j;
 }
 

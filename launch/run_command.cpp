@@ -178,11 +178,15 @@ void write_results(const Options& options, const Generation& result) {
 
 void run_command(Job& job) {
   const Options& options = job.options();
+  for (const std::string& path : {options.json_file, options.csv_file, options.trace_file}) {
+    if (!path.empty()) check_writable(path);
+  }
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre);
   const std::vector<TokenId> prompt = read_prompt(options, *tokenizer, job.context());
   const DecodeOptions decode = decode_options(job);
   std::vector<DraftLink> drafters = connect_drafters(job, *tokenizer);
+  if (job.gave_up_drafting()) fmt::print(stderr, "yamata: warning: there is no rank for the draft, so nobody guesses; start more ranks with mpirun\n");
   Head head(job.transport(), job.cluster());
   job.start(head, decode.sequences, decode.room);
 

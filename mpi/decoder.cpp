@@ -1,8 +1,16 @@
 #include "mpi/decoder.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 namespace yamata {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point began) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+}  // namespace
 
 Decoder::Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> drafters, const DecodeOptions& options, Choose choose, OnToken on_token)
     : transport_(transport),
@@ -24,6 +32,14 @@ void Decoder::begin(const std::vector<std::int32_t>& prompt) {
 
 bool Decoder::advance() {
   if (finished_) return false;
+  const auto began = std::chrono::steady_clock::now();
+  outside_s_ = 0;
+  const bool anything = work();
+  if (anything) counters_.deciding_s += seconds_since(began) - outside_s_;
+  return anything;
+}
+
+bool Decoder::work() {
   bool anything = false;
   while (prompt_sent_ < prompt_size_ && in_flight_.size() < 2 * static_cast<std::size_t>(target_.ranks().count)) {
     submit_prompt();
@@ -79,7 +95,10 @@ void Decoder::walk(const InFlight& run, std::vector<float>& logits) {
     if (node == run.nodes.end()) return;
     const auto row = logits.begin() + (node - run.nodes.begin()) * static_cast<std::ptrdiff_t>(vocabulary);
     std::vector<float> values(row, row + static_cast<std::ptrdiff_t>(vocabulary));
-    commit(choose_(values, text_));
+    const auto began = std::chrono::steady_clock::now();
+    const std::int32_t token = choose_(values, text_);
+    outside_s_ += seconds_since(began);
+    commit(token);
   }
 }
 
@@ -94,7 +113,9 @@ void Decoder::commit(std::int32_t token) {
   text_.push_back(token);
   ++generated_;
   counters_.accepted += guessed;
+  const auto began = std::chrono::steady_clock::now();
   const bool more = on_token_(token);
+  outside_s_ += seconds_since(began);
   finished_ = !more || generated_ >= options_.generate || static_cast<std::int32_t>(text_.size()) > options_.context;
 }
 
@@ -107,10 +128,12 @@ void Decoder::tell_drafters() {
 
 void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
   if (finished_) return;
+  const auto began = std::chrono::steady_clock::now();
   for (DraftLink& drafter : drafters_) {
     if (drafter.rank() == rank && drafter.alive()) tree_changed_ |= drafter.take(guesses, *tree_, text_);
   }
   tell_drafters();
+  counters_.deciding_s += seconds_since(began);
 }
 
 void Decoder::drop_drafter(int rank) {

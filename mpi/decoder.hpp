@@ -39,6 +39,7 @@ class Decoder {
   struct Counters {
     std::uint64_t runs_started = 0, runs_cancelled = 0, target_evaluations = 0;
     std::uint64_t drafted = 0, accepted = 0;  ///< guesses that were sent; those of them that became text
+    double deciding_s = 0;  ///< the head's own work: neither sampling nor printing, but sending runs
   };
 
   Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> drafters, const DecodeOptions& options, Choose choose, OnToken on_token);
@@ -62,6 +63,7 @@ class Decoder {
     bool speculative = false, cancelled = false;
   };
 
+  bool work();
   void submit_prompt();
   void walk(const InFlight& run, std::vector<float>& logits);
   void commit(std::int32_t token);
@@ -91,6 +93,7 @@ class Decoder {
   std::int32_t generated_ = 0;
   bool tree_changed_ = false;  // since the policy found nothing in it
   bool finished_ = false;
+  double outside_s_ = 0;  // sampling and printing since advance began
   Counters counters_;
 };
 

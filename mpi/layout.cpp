@@ -48,6 +48,8 @@ Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool d
   if (groups.size() > 1 && static_cast<int>(groups.size()) != 1 + drafts) bad_split(layer_split, fmt::format("{} draft models take {} groups of shares", drafts, drafts + 1));
   const bool own_ranks = !draft_on_head && drafts > 0 && (groups.empty() ? ranks > drafts : groups.size() > 1);
 
+  if (drafts > 1 && !own_ranks) throw UsageError(fmt::format("{} drafters need ranks of their own; start more ranks or give shares for them with --layer-split", drafts));
+
   Layout layout;
   int next = 0;
   const auto place = [&](int model, int count, std::vector<double> shares) {

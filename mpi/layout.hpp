@@ -20,8 +20,8 @@ using Layout = std::vector<ModelPlace>;
 std::vector<std::vector<double>> parse_layer_split(const std::string& text);
 
 /// Shares `ranks` ranks out: with `auto` every draft model gets one rank and the target the rest. Drafts without ranks of their
-/// own (too few ranks, shares for the target alone, or `draft_on_head`) lie on rank 0. Throws UsageError where shares and ranks
-/// differ in number.
+/// own (too few ranks, shares for the target alone, or `draft_on_head`) lie on rank 0, one at most. Throws UsageError where shares and
+/// ranks differ in number.
 Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head);
 
 /// The place of a rank: an index into the layout.

@@ -51,10 +51,13 @@ class Worker {
 
   bool step() {
     bool anything = false;
-    while (auto message = transport_.receive()) {
+    while (!code_) {  // what comes after the stop is no longer for the worker
+      auto message = transport_.receive();
+      if (!message) break;
       dispatch(std::move(*message));
       anything = true;
     }
+    if (code_) return true;
     if (stage()) attempt([&] { anything |= drafter_ ? drafter_->advance() : stage_->advance(); });
     send_heartbeats();
     if (anything) idle_.reset();

@@ -19,14 +19,14 @@ namespace yamata::gguf {
 
 File::Mapping::Mapping(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw ModelError(fmt::format("cannot open {}: {}; check -m", path, std::strerror(errno)));
+  if (fd < 0) throw ModelError(fmt::format("cannot open {}: {}; check the path", path, std::strerror(errno)));
   struct stat status {};
   const bool regular = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
   const auto size = static_cast<std::size_t>(status.st_size);
   if (regular && size > 0) mapped_ = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
   const int error = errno;
   ::close(fd);
-  if (!regular) throw ModelError(fmt::format("{} is not a file; check -m", path));
+  if (!regular) throw ModelError(fmt::format("{} is not a file; check the path", path));
   if (size == 0) throw ModelError(fmt::format("{} is empty; copy or download the model again", path));
   if (mapped_ == MAP_FAILED) {
     mapped_ = nullptr;

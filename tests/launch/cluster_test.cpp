@@ -53,6 +53,45 @@ TEST(Cluster, MoreRanksThanLayers_isRefusedOnce) {
   EXPECT_EQ(outcome.complaints().size(), 1u) << outcome.err;
 }
 
+TEST(Cluster, BadSplit_isComplainedOfOnce) {
+  const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", "x", "--layer-split", "0.5,0.5"}, 3));
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+}
+
+TEST(Cluster, WhateverGuesses_theTextIsTheSame) {
+  const auto alone = result_of(0);
+  const std::string draft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
+  const std::vector<std::pair<int, Arguments>> jobs{
+      {2, {"--strategy", "speculative", "--layer-split", "0.5,0.5"}}, {3, {"--strategy", "speculative"}},        {4, {}},
+      {4, {"--policy", "chain", "-np", "3", "-ps", "0.05"}},         {4, {"--no-async"}},                       {4, {"--no-cancel"}},
+      {4, {"--no-continuous"}},                                      {4, {"--no-multibuffer"}},                 {4, {"--drafters", "2"}},
+      {5, {"--layer-split", "0.4,0.3,0.3/0.5,0.5"}}};
+  for (const auto& [ranks, flags] : jobs) {
+    Arguments arguments{"-md", draft};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const auto guessed = result_of(ranks, arguments);
+    const std::string name = flags.empty() ? "pipeinfer" : flags[0] + " " + flags.back();
+    EXPECT_EQ(guessed["logits_checksum"], alone["logits_checksum"]) << name;
+    EXPECT_EQ(guessed["token_ids"], alone["token_ids"]) << name;
+    EXPECT_GT(guessed["drafted"].get<int>(), 0) << name;
+    EXPECT_LE(guessed["accepted"].get<int>(), guessed["drafted"].get<int>()) << name;
+  }
+}
+
+TEST(Cluster, LostDrafter_isMissedInOneLineAndTheTextGoesOn) {
+  Arguments command = yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", kPrompt, "-n", "2000", "-c", "3000", "--ignore-eos",
+                              "--timeout", "2"}, 3);
+  command.insert(command.begin() + 1, "--enable-recovery");
+  Process process(command);
+  ASSERT_TRUE(process.wait_for_output(200)) << process.err();
+  kill(process_of_rank(process.pid(), 2), SIGKILL);
+  EXPECT_EQ(process.wait(), 0) << process.err();
+  const Outcome alone = run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "2000", "-c", "3000", "--ignore-eos"}));
+  EXPECT_EQ(process.out(), alone.out);
+  EXPECT_NE(process.err().find("warning: the text goes on without the drafter on rank 2"), std::string::npos) << process.err();
+}
+
 TEST(Cluster, BadFlag_isComplainedOfOnce) {
   const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", "x", "--fast"}, 3));
   EXPECT_EQ(outcome.code, 1) << outcome.err;

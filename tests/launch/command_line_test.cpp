@@ -50,6 +50,20 @@ TEST(CommandLine, BadUsage_isExitCode1) {
   expect_fault({"perplexity", "-m", kModel, "-p", "short", "-c", "512"}, 1, {"-c"});
 }
 
+TEST(CommandLine, ResultThatCannotBeWritten_isRefusedBeforeTheWork) {
+  expect_fault({"run", "-m", kModel, "-p", "x", "--json", "/nonexistent/folder/r.json"}, 2, {"/nonexistent/folder/r.json"});
+}
+
+TEST(CommandLine, DraftOfAnotherVocabulary_isRefusedWithTheTokenNamed) {
+  const TemporaryFolder folder;
+  std::string draft = read_file(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf");
+  const auto at = draft.find("<0x41>");
+  ASSERT_NE(at, std::string::npos);
+  draft.replace(at, 6, "<0x4z>");
+  write_file(folder / "draft.gguf", draft);
+  expect_fault({"run", "-m", kModel, "-md", folder / "draft.gguf", "-p", "x", "--strategy", "speculative"}, 2, {"<0x4z>", "vocabulary"});
+}
+
 TEST(CommandLine, BadModel_isExitCode2) {
   const TemporaryFolder folder;
   write_file(folder / "empty.gguf", "");

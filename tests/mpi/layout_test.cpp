@@ -49,6 +49,7 @@ TEST(Layout, SharesAndRanksThatDiffer_areRefused) {
   EXPECT_THROW(make_layout("0.5,0.5/1", 3, 0, false), UsageError);
   EXPECT_THROW(make_layout("0.5,0.5/1/1", 4, 1, false), UsageError);
   EXPECT_THROW(make_layout("0.5,0.5/1", 3, 1, true), UsageError);
+  EXPECT_THROW(make_layout("auto", 2, 2, false), UsageError);
 }
 
 }  // namespace
