@@ -59,7 +59,8 @@ void CellTable::check(std::span<const Placement> batch) const {
     const Placement& token = batch[i];
     yamata::check(token.sequences, sequences_.size());
     if (token.position < 0 || token.position == kUnbounded) throw std::out_of_range("cell table: bad position");
-    if (token.parent < -1 || token.parent >= static_cast<std::int32_t>(i)) throw std::out_of_range("cell table: a parent comes before its child");
+    if (token.parent < -1 || token.parent >= static_cast<std::int32_t>(i))
+      throw std::out_of_range("cell table: a parent comes before its child");
   }
   if (batch.size() > static_cast<std::size_t>(free_)) throw std::length_error("cell table: too few free cells");
 }
@@ -94,7 +95,8 @@ void CellTable::view(std::span<const Placement> batch, std::size_t row, BatchCel
   } else {
     const auto& table = sequences_[static_cast<std::size_t>(token.sequences.begin)];
     const std::size_t limit = std::min(static_cast<std::size_t>(token.position), table.size());
-    std::copy_if(table.begin(), table.begin() + static_cast<std::ptrdiff_t>(limit), std::back_inserter(lists), [](CellId c) { return c != kNoCell; });
+    std::copy_if(table.begin(), table.begin() + static_cast<std::ptrdiff_t>(limit), std::back_inserter(lists),
+                 [](CellId c) { return c != kNoCell; });
     run.count = lists.size() - run.begin;
   }
   out.runs_.push_back(run);
@@ -150,10 +152,14 @@ void CellTable::clear() { remove({0, static_cast<std::int32_t>(sequences_.size()
 void apply(const CacheOperation& operation, CellTable& cells) {
   using Kind = CacheOperation::Kind;
   switch (operation.kind) {
-    case Kind::kCopy: return cells.copy(operation.from, operation.sequences, operation.positions);
-    case Kind::kKeep: return cells.keep(operation.sequences, operation.positions);
-    case Kind::kRemove: return cells.remove(operation.sequences, operation.positions);
-    case Kind::kClear: return cells.clear();
+    case Kind::kCopy:
+      return cells.copy(operation.from, operation.sequences, operation.positions);
+    case Kind::kKeep:
+      return cells.keep(operation.sequences, operation.positions);
+    case Kind::kRemove:
+      return cells.remove(operation.sequences, operation.positions);
+    case Kind::kClear:
+      return cells.clear();
   }
   throw std::out_of_range("cell table: no such operation");
 }

@@ -38,7 +38,9 @@ class BatchCells {
 
  private:
   friend class CellTable;
-  struct Run { std::size_t begin, count; };
+  struct Run {
+    std::size_t begin, count;
+  };
   std::vector<CellId> cells_, lists_;  // lists_: rows that extend the row before share its list
   std::vector<Run> runs_;
 };

@@ -60,11 +60,13 @@ void inspect_command(const Options& options, int ranks) {
     total += tensor.bytes;
   }
   fmt::print("\ntypes\n");
-  for (const auto& [name, sum] : by_type) fmt::print("  {:<8} {:>5} tensors {:>10.1f} MiB\n", name, sum.first, static_cast<double>(sum.second) / 1048576.0);
+  for (const auto& [name, sum] : by_type)
+    fmt::print("  {:<8} {:>5} tensors {:>10.1f} MiB\n", name, sum.first, static_cast<double>(sum.second) / 1048576.0);
   fmt::print("  {:<8} {:>5}         {:>10.1f} MiB\n", "all", file.tensors().size(), static_cast<double>(total) / 1048576.0);
   if (options.tensors) {
     fmt::print("\ntensors\n");
-    for (const gguf::Tensor& t : file.tensors()) fmt::print("  {:<40} {:<7} {:>12} bytes  {}\n", t.name, traits(t.type).name, t.bytes, fmt::join(t.shape, " x "));
+    for (const gguf::Tensor& t : file.tensors())
+      fmt::print("  {:<40} {:<7} {:>12} bytes  {}\n", t.name, traits(t.type).name, t.bytes, fmt::join(t.shape, " x "));
   }
   if (file.tensors().empty()) return;
 
@@ -76,7 +78,8 @@ void inspect_command(const Options& options, int ranks) {
   const std::int64_t context = options.context ? options.context : std::min<std::int64_t>(h.context, kDefaultContext);
   fmt::print("\nsplit over {} rank{} with a context of {}\n", parts, parts == 1 ? "" : "s", context);
   for (std::size_t r = 0; r < ranges.size(); ++r) {
-    const auto cache = KvStore::bytes_for(static_cast<int>(ranges[r].count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), context, CacheType::kF16);
+    const auto cache = KvStore::bytes_for(static_cast<int>(ranges[r].count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim),
+                                          context, CacheType::kF16);
     fmt::print("  rank {:<3} layers {:>3}-{:<3} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", r, ranges[r].begin, ranges[r].end - 1,
                static_cast<double>(stage_bytes(file, h, ranges[r])) / 1048576.0, static_cast<double>(cache) / 1048576.0);
   }

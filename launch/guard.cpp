@@ -41,8 +41,8 @@ std::string host_name() {
   if (!WIFSIGNALED(status)) _exit(WEXITSTATUS(status));
   const int signal = WTERMSIG(status);
   // A launcher that ends a job sends SIGTERM, then SIGKILL, to this process too: what else the rank dies of is news.
-  fmt::print(stderr, "yamata: rank {} ({}) was killed by signal {} ({}){}\n", mpi_rank_from_environment(), host_name(), signal, strsignal(signal),
-             signal == SIGKILL ? "; was its machine out of memory?" : "");
+  fmt::print(stderr, "yamata: rank {} ({}) was killed by signal {} ({}){}\n", mpi_rank_from_environment(), host_name(), signal,
+             strsignal(signal), signal == SIGKILL ? "; was its machine out of memory?" : "");
   std::fflush(stderr);
   _exit(static_cast<int>(ExitCode::kCluster));
 }

@@ -74,7 +74,8 @@ wire::Hello Job::open() {
 StageFactory Job::stage_factory() {
   return [this](const wire::PipelinePlan& plan, std::size_t stage, CacheType cache_type) -> std::unique_ptr<StageModel> {
     const auto model = static_cast<std::size_t>(plan.model);
-    if (model >= models_.size() || !models_[model]) throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
+    if (model >= models_.size() || !models_[model])
+      throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
     if (!unit_) unit_ = std::make_unique<CpuUnit>(cpus_, isa_);
     const ContextOptions context{plan.cells, plan.sequences, cache_type};
     return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(stage), context, *unit_);
@@ -130,7 +131,8 @@ void Job::start(Head& head, std::int32_t sequences, std::int32_t room) {
   std::vector<std::uint64_t> fingerprints;
   for (const auto& model : models_) fingerprints.push_back(model->file.fingerprint());
   for (const auto& model : models_) model->file.release_pages();
-  head.start(hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, sequences, room); }, stage_factory());
+  head.start(
+      hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, sequences, room); }, stage_factory());
 }
 
 }  // namespace yamata

@@ -92,7 +92,9 @@ int worker_main(int argc, char** argv, World& world) {
     job = std::make_unique<Job>(line.options, *world.transport, world.host, world.local_rank, world.local_size);
     return job->open();
   };
-  setup.make_stage = [&](const wire::PipelinePlan& plan, std::size_t stage, CacheType type) { return job->stage_factory()(plan, stage, type); };
+  setup.make_stage = [&](const wire::PipelinePlan& plan, std::size_t stage, CacheType type) {
+    return job->stage_factory()(plan, stage, type);
+  };
   setup.mapped_bytes = [&] { return job ? job->mapped_bytes() : 0; };
   try {
     setup.timeout = parse_command_line(argc, argv).options.timeout;

@@ -29,7 +29,7 @@ cxxopts::Options describe(const std::string& command, const std::string& what) {
   cxxopts::Options flags("yamata " + command, what);
   flags.set_width(110);
   flags.add_options("General")("h,help", "Print this help")("m,model", "Model, a GGUF file (the first part of a split one)",
-                                                           cxxopts::value<std::string>(), "FILE");
+                                                            cxxopts::value<std::string>(), "FILE");
   return flags;
 }
 
@@ -47,7 +47,8 @@ void add_cluster(cxxopts::Options& flags) {
 void add_context(cxxopts::Options& flags, const char* fallback) {
   flags.add_options("Context")("c,ctx-size", "Tokens the context holds (0: what the model was trained for, at most 4096)",
                                cxxopts::value<int>()->default_value(fallback), "N");
-  flags.add_options("Context")("cache-type", "Storage of keys and values: f16 or f32", cxxopts::value<std::string>()->default_value("f16"), "TYPE");
+  flags.add_options("Context")("cache-type", "Storage of keys and values: f16 or f32", cxxopts::value<std::string>()->default_value("f16"),
+                               "TYPE");
 }
 
 void add_text(cxxopts::Options& flags) {
@@ -72,7 +73,8 @@ void add_sampling(cxxopts::Options& flags) {
 void add_speculation(cxxopts::Options& flags) {
   const auto real = [](const char* fallback) { return cxxopts::value<float>()->default_value(fallback); };
   auto add = flags.add_options("Speculation (the text stays the same)");
-  add("model-draft", "-md: a draft model of the same family; several times for several", cxxopts::value<std::vector<std::string>>(), "FILE");
+  add("model-draft", "-md: a draft model of the same family; several times for several", cxxopts::value<std::vector<std::string>>(),
+      "FILE");
   add("drafters", "Run each draft model this many times", cxxopts::value<int>()->default_value("1"), "N");
   add("strategy", "iterative, speculative or pipeinfer (auto: pipeinfer with a draft, else iterative)",
       cxxopts::value<std::string>()->default_value("auto"), "NAME");
@@ -134,7 +136,8 @@ cxxopts::Options flags_of(const std::string& command) {
   if (command == "inspect") {
     auto flags = describe(command, "What a model file holds, and what each rank of a split would.");
     flags.add_options("Output")("tensors", "List every tensor");
-    flags.add_options("Cluster")("layer-split,mpi-layer-split", "Show this split", cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
+    flags.add_options("Cluster")("layer-split,mpi-layer-split", "Show this split", cxxopts::value<std::string>()->default_value("auto"),
+                                 "SPLIT");
     flags.add_options("Context")("c,ctx-size", "Tokens the context holds", cxxopts::value<int>()->default_value("0"), "N");
     return flags;
   }
@@ -240,7 +243,8 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   require(o.policy.accept >= 0 && o.policy.accept <= 1, "-pa", "between 0 and 1");
   require(o.policy.split >= 0 && o.policy.split <= 1, "-ps", "between 0 and 1");
   const bool speculates = o.strategy == "speculative" || o.strategy == "pipeinfer";
-  if (speculates && o.draft_models.empty()) throw UsageError(fmt::format("--strategy {} needs a draft model; name one with -md FILE.gguf", o.strategy));
+  if (speculates && o.draft_models.empty())
+    throw UsageError(fmt::format("--strategy {} needs a draft model; name one with -md FILE.gguf", o.strategy));
   require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
   require(cache_type == "f16" || cache_type == "f32", "--cache-type", "f16 or f32");
   o.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));
@@ -285,7 +289,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     std::vector<const char*> spelled;
     for (const std::string& word : words) spelled.push_back(word.c_str());
     const cxxopts::ParseResult result = flags.parse(argc - 1, spelled.data());
-    if (!result.unmatched().empty()) throw UsageError(fmt::format("'{}' is not a flag; 'yamata {} --help' lists them", result.unmatched()[0], command));
+    if (!result.unmatched().empty())
+      throw UsageError(fmt::format("'{}' is not a flag; 'yamata {} --help' lists them", result.unmatched()[0], command));
     if (result.count("help")) {
       line.text = flags.help();
       return line;

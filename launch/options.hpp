@@ -17,11 +17,11 @@ struct Options {
   std::string model, prompt_file, json_file, csv_file, trace_file, pre, layer_split = "auto", strategy = "auto";
   std::vector<std::string> draft_models;  ///< -md, each as often as --drafters says
   std::optional<std::string> prompt;
-  int generate = 128;   ///< -n
-  int context = 0;      ///< -c; 0: what the model was trained for, at most kDefaultContext
-  int threads = 0;      ///< -t; 0: this rank's share of the cores
-  int batch = 64;       ///< -b
-  int chunks = 0;       ///< --chunks; 0: all
+  int generate = 128;  ///< -n
+  int context = 0;     ///< -c; 0: what the model was trained for, at most kDefaultContext
+  int threads = 0;     ///< -t; 0: this rank's share of the cores
+  int batch = 64;      ///< -b
+  int chunks = 0;      ///< --chunks; 0: all
   SamplingParams sampling;
   PolicyOptions policy;
   CacheType cache_type = CacheType::kF16;

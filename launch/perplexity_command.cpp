@@ -85,7 +85,8 @@ void perplexity_command(Job& job) {
   std::vector<TokenId> ids = tokenizer->encode(read_corpus(options), true, true);
   const auto size = static_cast<std::size_t>(job.context());
   std::size_t chunks = ids.size() / size;
-  if (chunks == 0) throw UsageError(fmt::format("the text has {} tokens, fewer than one chunk of {}; lower -c or give a longer text", ids.size(), size));
+  if (chunks == 0)
+    throw UsageError(fmt::format("the text has {} tokens, fewer than one chunk of {}; lower -c or give a longer text", ids.size(), size));
   if (options.chunks > 0) chunks = std::min(chunks, static_cast<std::size_t>(options.chunks));
 
   Head head(job.transport(), job.cluster());
@@ -97,7 +98,8 @@ void perplexity_command(Job& job) {
       const auto chunk = std::span(ids).subspan(c * size, size);
       if (tokenizer->adds_bos() && tokenizer->bos() >= 0) chunk[0] = tokenizer->bos();
       scorer.score(chunk);
-      if (terminal) fmt::print(stderr, "\r{}/{} chunks, perplexity {:.4f}", c + 1, chunks, std::exp(scorer.nll / static_cast<double>(scorer.tokens)));
+      if (terminal)
+        fmt::print(stderr, "\r{}/{} chunks, perplexity {:.4f}", c + 1, chunks, std::exp(scorer.nll / static_cast<double>(scorer.tokens)));
     }
   } catch (const Interrupted&) {
     head.stop(static_cast<int>(ExitCode::kInterrupted));

@@ -84,8 +84,19 @@ std::string to_json(const Generation& r) {
   Json ranks = Json::array();
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];
-    ranks.push_back({{"rank", i}, {"host", p.host}, {"role", p.role}, {"layers", layers_text(p)}, {"isa", p.isa}, {"device", p.device},
-                     {"busy_s", p.busy_s}, {"wait_s", p.wait_s}, {"runs", p.runs}, {"runs_skipped", p.runs_skipped}, {"bytes_sent", p.bytes_sent}, {"rss_bytes", p.rss_bytes}, {"mapped_bytes", p.mapped_bytes}});
+    ranks.push_back({{"rank", i},
+                     {"host", p.host},
+                     {"role", p.role},
+                     {"layers", layers_text(p)},
+                     {"isa", p.isa},
+                     {"device", p.device},
+                     {"busy_s", p.busy_s},
+                     {"wait_s", p.wait_s},
+                     {"runs", p.runs},
+                     {"runs_skipped", p.runs_skipped},
+                     {"bytes_sent", p.bytes_sent},
+                     {"rss_bytes", p.rss_bytes},
+                     {"mapped_bytes", p.mapped_bytes}});
   }
   j["per_rank"] = std::move(ranks);
   // Text may hold bytes that are no UTF-8: replaced here, kept on stdout.
@@ -101,12 +112,18 @@ std::string to_trace(const Generation& r) {
   Json events = Json::array();
   for (std::size_t rank = 0; rank < r.per_rank.size(); ++rank) {
     const wire::Report& p = r.per_rank[rank];
-    events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", rank}, {"args", {{"name", fmt::format("rank {} {} ({})", rank, p.role, p.host)}}}});
+    events.push_back(
+        {{"ph", "M"}, {"name", "process_name"}, {"pid", rank}, {"args", {{"name", fmt::format("rank {} {} ({})", rank, p.role, p.host)}}}});
     for (const TraceEvent& e : p.events) {
       const bool takes_time = e.end_us > e.begin_us && (e.kind == Kind::kRun || e.kind == Kind::kSkip);
       static constexpr const char* kNames[] = {"run", "skipped", "cancel", "commit"};
-      Json event{{"ph", takes_time ? "X" : "i"}, {"name", fmt::format("{} {}", kNames[static_cast<std::size_t>(e.kind)], e.run)}, {"cat", kNames[static_cast<std::size_t>(e.kind)]},
-                 {"pid", rank}, {"tid", e.draft ? 1 : 0}, {"ts", e.begin_us - first}, {"args", {{"run", e.run}, {"tokens", e.tokens}}}};
+      Json event{{"ph", takes_time ? "X" : "i"},
+                 {"name", fmt::format("{} {}", kNames[static_cast<std::size_t>(e.kind)], e.run)},
+                 {"cat", kNames[static_cast<std::size_t>(e.kind)]},
+                 {"pid", rank},
+                 {"tid", e.draft ? 1 : 0},
+                 {"ts", e.begin_us - first},
+                 {"args", {{"run", e.run}, {"tokens", e.tokens}}}};
       takes_time ? event["dur"] = e.end_us - e.begin_us : event["s"] = "p";
       events.push_back(std::move(event));
     }
@@ -126,19 +143,22 @@ std::string to_csv(const Generation& r) {
 
 std::string to_table(const Generation& r) {
   const Speed s = speed(r);
-  std::string out = fmt::format("\n{} tokens of prompt at {:.1f} tokens/s, {} generated at {:.1f} tokens/s ({}), first after {:.1f} ms\n", r.prompt_tokens,
-                                s.prefill_tokens_per_s, r.token_ids.size(), s.decode_tokens_per_s, r.strategy, 1e3 * s.ttft_s);
+  std::string out =
+      fmt::format("\n{} tokens of prompt at {:.1f} tokens/s, {} generated at {:.1f} tokens/s ({}), first after {:.1f} ms\n",
+                  r.prompt_tokens, s.prefill_tokens_per_s, r.token_ids.size(), s.decode_tokens_per_s, r.strategy, 1e3 * s.ttft_s);
   if (const auto& c = r.counters; c.drafted > 0) {
-    out += fmt::format("speculation: {} of {} guesses came true ({:.0f} %), {:.2f} tokens per useful run, {} of {} runs cancelled\n", c.accepted, c.drafted,
-                       100 * ratio(c.accepted, c.drafted), ratio(r.token_ids.size(), c.target_evaluations), c.runs_cancelled, c.runs_started);
+    out += fmt::format("speculation: {} of {} guesses came true ({:.0f} %), {:.2f} tokens per useful run, {} of {} runs cancelled\n",
+                       c.accepted, c.drafted, 100 * ratio(c.accepted, c.drafted), ratio(r.token_ids.size(), c.target_evaluations),
+                       c.runs_cancelled, c.runs_started);
   }
   constexpr const char* kRow = "{:>4}  {:<20} {:<13} {:<7} {:<7} {:>7} {:>7} {:>6} {:>8} {:>9} {:>8} {:>9}\n";
-  out += fmt::format(kRow, "rank", "host", "role", "layers", "isa", "busy s", "wait s", "runs", "skipped", "sent KiB", "own MiB", "model MiB");
+  out +=
+      fmt::format(kRow, "rank", "host", "role", "layers", "isa", "busy s", "wait s", "runs", "skipped", "sent KiB", "own MiB", "model MiB");
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];
     const auto scaled = [](std::uint64_t bytes, double unit) { return fmt::format("{:.1f}", static_cast<double>(bytes) / unit); };
-    out += fmt::format(kRow, i, p.host, p.role, layers_text(p), p.isa, fmt::format("{:.2f}", p.busy_s), fmt::format("{:.2f}", p.wait_s), p.runs, p.runs_skipped,
-                       scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576), scaled(p.mapped_bytes, 1048576));
+    out += fmt::format(kRow, i, p.host, p.role, layers_text(p), p.isa, fmt::format("{:.2f}", p.busy_s), fmt::format("{:.2f}", p.wait_s),
+                       p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576), scaled(p.mapped_bytes, 1048576));
   }
   return out;
 }

@@ -157,7 +157,8 @@ std::vector<DraftLink> connect_drafters(const Job& job, const Tokenizer& tokeniz
 
 std::vector<TokenId> read_prompt(const Options& options, const Tokenizer& tokenizer, int context) {
   if (options.prompt && !options.prompt_file.empty()) throw UsageError("both -p and -f are given; choose one");
-  if (!options.prompt && options.prompt_file.empty()) throw UsageError("no prompt given; write one with -p TEXT or -f FILE (-f - reads standard input)");
+  if (!options.prompt && options.prompt_file.empty())
+    throw UsageError("no prompt given; write one with -p TEXT or -f FILE (-f - reads standard input)");
   const std::string text = options.prompt ? *options.prompt : read_text(options.prompt_file);
   std::vector<TokenId> ids = tokenizer.encode(text, true, true);
   if (ids.empty()) throw UsageError("the prompt is empty; write one with -p TEXT or -f FILE");
@@ -186,7 +187,8 @@ void run_command(Job& job) {
   const std::vector<TokenId> prompt = read_prompt(options, *tokenizer, job.context());
   const DecodeOptions decode = decode_options(job);
   std::vector<DraftLink> drafters = connect_drafters(job, *tokenizer);
-  if (job.gave_up_drafting()) fmt::print(stderr, "yamata: warning: there is no rank for the draft, so nobody guesses; start more ranks with mpirun\n");
+  if (job.gave_up_drafting())
+    fmt::print(stderr, "yamata: warning: there is no rank for the draft, so nobody guesses; start more ranks with mpirun\n");
   Head head(job.transport(), job.cluster());
   job.start(head, decode.sequences, decode.room);
 

@@ -12,7 +12,8 @@ double seconds_since(std::chrono::steady_clock::time_point began) {
 
 }  // namespace
 
-Decoder::Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> drafters, const DecodeOptions& options, Choose choose, OnToken on_token)
+Decoder::Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> drafters, const DecodeOptions& options, Choose choose,
+                 OnToken on_token)
     : transport_(transport),
       target_(target),
       drafters_(std::move(drafters)),
@@ -122,7 +123,8 @@ void Decoder::commit(std::int32_t token) {
 void Decoder::tell_drafters() {
   const std::int32_t wanted = options_.strategy == Strategy::kSpeculative ? options_.policy.draft : 0;
   for (DraftLink& drafter : drafters_) {
-    if (const auto commit = drafter.next_commit(epoch_, text_, wanted)) transport_.send(drafter.rank(), Tag::kCommit, wire::encode(*commit));
+    if (const auto commit = drafter.next_commit(epoch_, text_, wanted))
+      transport_.send(drafter.rank(), Tag::kCommit, wire::encode(*commit));
   }
 }
 
@@ -192,9 +194,12 @@ bool Decoder::send_root_with_draft() {
 bool Decoder::speculate() {
   const Stage& stage = target_.stage();
   if (!tree_changed_ || stage.computing() || stage.queued() > 0) return false;
-  const auto live = static_cast<int>(std::count_if(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return !run.cancelled; }));
+  const auto live =
+      static_cast<int>(std::count_if(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return !run.cancelled; }));
   if (live > target_.ranks().count) return false;
-  if (!options_.continuous && std::any_of(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return run.speculative && !run.cancelled; })) return false;
+  if (!options_.continuous &&
+      std::any_of(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return run.speculative && !run.cancelled; }))
+    return false;
   const std::vector<NodeId> nodes = policy_->choose(*tree_, room());
   if (!nodes.empty() && submit(nodes)) {
     policy_->submitted();
@@ -222,7 +227,8 @@ bool Decoder::submit(std::span<const NodeId> nodes) {
   record.tokens = std::move(run.tokens);
   record.placements = std::move(run.placements);
   for (std::size_t i = 0; i < run.nodes.size(); ++i) record.wanted.push_back(static_cast<std::int32_t>(i));
-  const auto guesses = static_cast<std::size_t>(std::count_if(run.nodes.begin(), run.nodes.end(), [&](NodeId id) { return id != tree_->root().id; }));
+  const auto guesses =
+      static_cast<std::size_t>(std::count_if(run.nodes.begin(), run.nodes.end(), [&](NodeId id) { return id != tree_->root().id; }));
   counters_.drafted += guesses;
   ++counters_.runs_started;
   const std::uint64_t id = target_.submit(std::move(record));

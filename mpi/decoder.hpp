@@ -20,12 +20,12 @@ struct DecodeOptions {
   Strategy strategy = Strategy::kIterative;
   PolicyOptions policy;
   std::int32_t generate = 128;
-  std::int32_t context = 0;      ///< positions there are
-  std::int32_t room = 0;         ///< cells beyond the context, for guesses
-  std::int32_t sequences = 1;    ///< of the cache
-  std::int32_t batch = 64;       ///< prompt tokens per run
-  bool cancel = true;            ///< --no-cancel: let dead runs be computed
-  bool continuous = true;        ///< --no-continuous: one speculative run at a time
+  std::int32_t context = 0;    ///< positions there are
+  std::int32_t room = 0;       ///< cells beyond the context, for guesses
+  std::int32_t sequences = 1;  ///< of the cache
+  std::int32_t batch = 64;     ///< prompt tokens per run
+  bool cancel = true;          ///< --no-cancel: let dead runs be computed
+  bool continuous = true;      ///< --no-continuous: one speculative run at a time
 };
 
 /// A state machine over the target's pipeline; deterministic given the order of arrivals.
@@ -39,10 +39,11 @@ class Decoder {
   struct Counters {
     std::uint64_t runs_started = 0, runs_cancelled = 0, target_evaluations = 0;
     std::uint64_t drafted = 0, accepted = 0;  ///< guesses that were sent; those of them that became text
-    double deciding_s = 0;  ///< the head's own work: neither sampling nor printing, but sending runs
+    double deciding_s = 0;                    ///< the head's own work: neither sampling nor printing, but sending runs
   };
 
-  Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> drafters, const DecodeOptions& options, Choose choose, OnToken on_token);
+  Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> drafters, const DecodeOptions& options, Choose choose,
+          OnToken on_token);
 
   void begin(const std::vector<std::int32_t>& prompt);
   void on_guesses(int rank, const wire::Guesses& guesses);

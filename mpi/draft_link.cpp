@@ -18,7 +18,9 @@ VocabularyMap VocabularyMap::between(const std::vector<std::string>& target, con
   for (std::size_t i = 0; i < draft.size(); ++i) {
     const auto found = ids.find(draft[i]);
     if (found == ids.end()) {
-      throw ModelError(fmt::format("the draft model has another vocabulary: its token {} '{}' is not among the target's; use a draft of the same family", i, draft[i]));
+      throw ModelError(
+          fmt::format("the draft model has another vocabulary: its token {} '{}' is not among the target's; use a draft of the same family",
+                      i, draft[i]));
     }
     map.to_target.push_back(found->second);
     map.to_draft[static_cast<std::size_t>(found->second)] = static_cast<std::int32_t>(i);

@@ -8,8 +8,8 @@
 
 namespace yamata {
 
-Drafter::Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options, std::int32_t context, std::int32_t sequences,
-                 std::int32_t batch)
+Drafter::Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options, std::int32_t context,
+                 std::int32_t sequences, std::int32_t batch)
     : transport_(transport), pipeline_(std::move(pipeline)), options_(options), context_(context), batch_(batch), partitions_(sequences) {}
 
 void Drafter::on_commit(const wire::Commit& commit) {

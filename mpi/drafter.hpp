@@ -12,7 +12,8 @@ namespace yamata {
 /// probable nodes of a token tree of its own, which the head prunes by saying how the text went on.
 class Drafter {
  public:
-  Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options, std::int32_t context, std::int32_t sequences, std::int32_t batch);
+  Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options, std::int32_t context,
+          std::int32_t sequences, std::int32_t batch);
 
   void on_commit(const wire::Commit& commit);
   /// Does what can be done now; true if anything happened.
@@ -49,7 +50,7 @@ class Drafter {
   std::deque<InFlight> in_flight_;
   std::vector<wire::Guess> guesses_;
   std::uint64_t epoch_ = 0;
-  std::int32_t wanted_ = 0;    // guesses of this epoch that somebody waits for
+  std::int32_t wanted_ = 0;  // guesses of this epoch that somebody waits for
   std::int32_t given_ = 0;
   bool complete_told_ = true, answered_ = true;
 };

@@ -10,11 +10,13 @@
 
 namespace yamata {
 
-std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan, const StageFactory& make_stage) {
+std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan,
+                                      const StageFactory& make_stage) {
   const PipelineRanks ranks{kDraftLane, plan.first_rank, static_cast<int>(plan.layers.size())};
   auto pipeline = std::make_unique<Pipeline>(transport, ranks, make_stage(plan, 0, start.cache_type), plan.cells, plan.sequences);
   // The cells beyond the context are for open guesses.
-  return std::make_unique<Drafter>(transport, std::move(pipeline), start.draft, plan.cells - start.draft.credit, plan.sequences, start.batch);
+  return std::make_unique<Drafter>(transport, std::move(pipeline), start.draft, plan.cells - start.draft.credit, plan.sequences,
+                                   start.batch);
 }
 
 Head::Head(Transport& transport, ClusterOptions options)
@@ -26,7 +28,8 @@ Head::Head(Transport& transport, ClusterOptions options)
   for (int r = 1; r < transport.size(); ++r) liveness_.watch(r, Liveness::Clock::now());
 }
 
-void Head::start(const wire::Hello& own, const std::vector<std::uint64_t>& fingerprints, const Planner& plan, const StageFactory& make_stage) {
+void Head::start(const wire::Hello& own, const std::vector<std::uint64_t>& fingerprints, const Planner& plan,
+                 const StageFactory& make_stage) {
   own_ = own;
   liveness_.name(0, own.host);
   std::vector<wire::Hello> hellos(static_cast<std::size_t>(transport_.size()));
@@ -69,14 +72,15 @@ void Head::check_agreement(const std::vector<wire::Hello>& hellos, const std::ve
     const wire::Hello& a = hellos[0];
     const wire::Hello& b = hellos[r];
     if (a.protocol != b.protocol || a.version != b.version) {
-      throw ClusterError(fmt::format("rank {} ({}) runs another version of yamata ({}) than rank 0 ({}); install the same one everywhere", r, b.host,
-                                     b.version.empty() ? "unknown" : b.version, a.version));
+      throw ClusterError(fmt::format("rank {} ({}) runs another version of yamata ({}) than rank 0 ({}); install the same one everywhere",
+                                     r, b.host, b.version.empty() ? "unknown" : b.version, a.version));
     }
     const auto model = static_cast<std::size_t>(b.model);
-    if (model >= fingerprints.size()) throw ClusterError(fmt::format("rank {} ({}) was started with other flags than rank 0; give all ranks the same ones", r, b.host));
+    if (model >= fingerprints.size())
+      throw ClusterError(fmt::format("rank {} ({}) was started with other flags than rank 0; give all ranks the same ones", r, b.host));
     if (fingerprints[model] != b.fingerprint) {
-      throw ModelError(fmt::format("rank {} ({}) has another {} file at this path than rank 0 ({}); copy the same file to every machine", r, b.host,
-                                   model == 0 ? "model" : "draft model", a.host));
+      throw ModelError(fmt::format("rank {} ({}) has another {} file at this path than rank 0 ({}); copy the same file to every machine", r,
+                                   b.host, model == 0 ? "model" : "draft model", a.host));
     }
   }
 }
@@ -173,13 +177,18 @@ void Head::dispatch(Message message) {
     case Tag::kGuesses:
       if (on_guesses && !lost_[static_cast<std::size_t>(message.from)]) on_guesses(message.from, wire::decode_guesses(message.bytes));
       break;
-    case Tag::kHeartbeat: liveness_.tell(message.from, wire::decode_heartbeat(message.bytes)); break;
+    case Tag::kHeartbeat:
+      liveness_.tell(message.from, wire::decode_heartbeat(message.bytes));
+      break;
     case Tag::kReport:
       reports_[static_cast<std::size_t>(message.from)] = wire::decode_report(message.bytes);
       liveness_.unwatch(message.from);
       break;
-    case Tag::kFailure: on_failure(message.from, wire::decode_failure(message.bytes)); break;
-    default: throw ClusterError(fmt::format("rank {} sent the head a message it does not take", message.from));
+    case Tag::kFailure:
+      on_failure(message.from, wire::decode_failure(message.bytes));
+      break;
+    default:
+      throw ClusterError(fmt::format("rank {} sent the head a message it does not take", message.from));
   }
 }
 

@@ -19,7 +19,8 @@ std::vector<LayerRange> by_weights(const std::vector<double>& weights, std::int6
   std::int64_t begin = 0;
   for (std::int64_t r = 0; r < ranks; ++r) {
     // Shares are normalised; the small addend keeps 0.3 of 10 layers at 3.
-    const auto wish = static_cast<std::int64_t>(std::floor(weights[static_cast<std::size_t>(r)] / sum * static_cast<double>(layers) + 1e-9));
+    const auto wish =
+        static_cast<std::int64_t>(std::floor(weights[static_cast<std::size_t>(r)] / sum * static_cast<double>(layers) + 1e-9));
     const std::int64_t most = layers - begin - (ranks - 1 - r);  // leave one for each rank after this
     const std::int64_t count = r + 1 == ranks ? layers - begin : std::clamp<std::int64_t>(wish, 1, most);
     ranges.push_back({begin, begin + count});

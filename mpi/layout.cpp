@@ -11,7 +11,8 @@ namespace yamata {
 namespace {
 
 [[noreturn]] void bad_split(const std::string& text, const std::string& why) {
-  throw UsageError(fmt::format("--layer-split '{}': {}; give one share per rank, such as 0.5,0.3,0.2 or, with a draft, 0.5,0.5/1.0, or auto", text, why));
+  throw UsageError(fmt::format(
+      "--layer-split '{}': {}; give one share per rank, such as 0.5,0.3,0.2 or, with a draft, 0.5,0.5/1.0, or auto", text, why));
 }
 
 std::vector<double> parse_shares(const std::string& text, const std::string& whole) {
@@ -21,7 +22,8 @@ std::vector<double> parse_shares(const std::string& text, const std::string& who
     const std::string word = text.substr(at, comma - at);
     char* end = nullptr;
     const double share = std::strtod(word.c_str(), &end);
-    if (word.empty() || *end != '\0' || !std::isfinite(share) || share <= 0) bad_split(whole, fmt::format("'{}' is not a share above 0", word));
+    if (word.empty() || *end != '\0' || !std::isfinite(share) || share <= 0)
+      bad_split(whole, fmt::format("'{}' is not a share above 0", word));
     shares.push_back(share);
     at = comma + 1;
   }
@@ -45,10 +47,13 @@ Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool d
   const auto groups = parse_layer_split(layer_split);
   if (groups.size() > 1 && drafts == 0) bad_split(layer_split, "there are shares for a draft but no draft model; name one with -md");
   if (groups.size() > 1 && draft_on_head) bad_split(layer_split, "there are shares for a draft that is to run on rank 0");
-  if (groups.size() > 1 && static_cast<int>(groups.size()) != 1 + drafts) bad_split(layer_split, fmt::format("{} draft models take {} groups of shares", drafts, drafts + 1));
+  if (groups.size() > 1 && static_cast<int>(groups.size()) != 1 + drafts)
+    bad_split(layer_split, fmt::format("{} draft models take {} groups of shares", drafts, drafts + 1));
   const bool own_ranks = !draft_on_head && drafts > 0 && (groups.empty() ? ranks > drafts : groups.size() > 1);
 
-  if (drafts > 1 && !own_ranks) throw UsageError(fmt::format("{} drafters need ranks of their own; start more ranks or give shares for them with --layer-split", drafts));
+  if (drafts > 1 && !own_ranks)
+    throw UsageError(
+        fmt::format("{} drafters need ranks of their own; start more ranks or give shares for them with --layer-split", drafts));
 
   Layout layout;
   int next = 0;
@@ -71,8 +76,8 @@ Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool d
     }
   }
   if (next != ranks) {
-    throw UsageError(fmt::format("--layer-split '{}' has {} shares, but there {} {} rank{}; give one share per rank", layer_split, next, ranks == 1 ? "is" : "are",
-                                 ranks, ranks == 1 ? "" : "s"));
+    throw UsageError(fmt::format("--layer-split '{}' has {} shares, but there {} {} rank{}; give one share per rank", layer_split, next,
+                                 ranks == 1 ? "is" : "are", ranks, ranks == 1 ? "" : "s"));
   }
   return layout;
 }

@@ -7,7 +7,7 @@ namespace yamata {
 
 /// A rank range that holds one model.
 struct ModelPlace {
-  int model = 0;               ///< 0: the target; 1, 2, ...: the drafts, in the order of -md
+  int model = 0;  ///< 0: the target; 1, 2, ...: the drafts, in the order of -md
   int first_rank = 0, ranks = 1;
   std::vector<double> shares;  ///< of the layers, per rank; empty: by bytes
 };

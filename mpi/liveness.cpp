@@ -41,8 +41,8 @@ std::optional<int> Liveness::silent(Clock::time_point now, std::chrono::millisec
 }
 
 std::string Liveness::silence_text(int rank) const {
-  return fmt::format("rank {}{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine (or raise --timeout)", rank,
-                     host_suffix(rank), seconds(deadline_));
+  return fmt::format("rank {}{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine (or raise --timeout)",
+                     rank, host_suffix(rank), seconds(deadline_));
 }
 
 void Liveness::check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own) {
@@ -62,8 +62,10 @@ void Liveness::blame_stalled(const wire::Heartbeat& own) const {
     const wire::Activity activity = r == 0 ? own.activity : peers_[r].state.activity;
     const auto rank = static_cast<int>(r);
     if (activity == wire::Activity::kAwaitingActivations && r > 0) {
-      throw ClusterError(fmt::format("rank {}{} has waited {:g} s for the results of rank {}{}: the link between them is cut; look at the network (or raise --timeout)",
-                                     r, host_suffix(rank), seconds(deadline_), r - 1, host_suffix(rank - 1)));
+      throw ClusterError(
+          fmt::format("rank {}{} has waited {:g} s for the results of rank {}{}: the link between them is cut; look at the network (or "
+                      "raise --timeout)",
+                      r, host_suffix(rank), seconds(deadline_), r - 1, host_suffix(rank - 1)));
     }
     if (activity == wire::Activity::kComputing) {
       throw ClusterError(fmt::format("rank {}{} has computed for {:g} s without an end; is its machine overloaded? (or raise --timeout)", r,

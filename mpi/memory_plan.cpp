@@ -29,7 +29,8 @@ constexpr std::uint64_t mib(std::uint64_t bytes) { return bytes >> 20; }
 
 }  // namespace
 
-std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos) {
+std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
+                                     const std::vector<wire::Hello>& hellos) {
   std::map<std::string, Host> hosts;
   for (const wire::PipelinePlan& pipeline : plan.pipelines) {
     const auto& [file, h] = *models[static_cast<std::size_t>(pipeline.model)];
@@ -38,7 +39,8 @@ std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, c
       const LayerRange range = pipeline.layers[s];
       Host& host = hosts.try_emplace(hellos[rank].host, Host{rank, hellos[rank].available_bytes, 0, 0, 0}).first->second;
       host.available = std::min(host.available, hellos[rank].available_bytes);
-      host.per_cell += KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), 1, plan.cache_type);
+      host.per_cell += KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), 1,
+                                          plan.cache_type);
       host.buffers += buffer_bytes(h, range, plan.batch);
       host.weights += stage_bytes(file, h, range);
     }
@@ -48,14 +50,16 @@ std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, c
   for (const auto& [name, host] : hosts) {
     const std::uint64_t cache = host.per_cell * cells;
     if (cache + host.buffers > host.available) {
-      const std::uint64_t fits = host.available > host.buffers ? (host.available - host.buffers) / std::max<std::uint64_t>(1, host.per_cell) : 0;
+      const std::uint64_t fits =
+          host.available > host.buffers ? (host.available - host.buffers) / std::max<std::uint64_t>(1, host.per_cell) : 0;
       throw UsageError(fmt::format("a context of {} tokens takes {} MiB on rank {} ({}), which has {} MiB free; at most -c {} fits", cells,
                                    mib(cache + host.buffers), host.first_rank, name, mib(host.available), fits));
     }
     if (cache + host.buffers + host.weights > host.available) {
-      warnings.push_back(fmt::format("rank {} ({}) has {} MiB free for {} MiB of weights beside its cache and will read them from disk for every token; "
-                                     "give it fewer layers with --layer-split, or lower -c",
-                                     host.first_rank, name, mib(host.available), mib(host.weights)));
+      warnings.push_back(
+          fmt::format("rank {} ({}) has {} MiB free for {} MiB of weights beside its cache and will read them from disk for every token; "
+                      "give it fewer layers with --layer-split, or lower -c",
+                      host.first_rank, name, mib(host.available), mib(host.weights)));
     }
   }
   return warnings;

@@ -12,6 +12,7 @@ namespace yamata {
 /// Adds up, per host, what the ranks there will allocate: cache and buffers for runs of the plan's batch. Throws UsageError where
 /// a host has less than that, naming its rank, and the largest -c that fits. Returns a warning for each host whose ranks' weights
 /// do not fit into memory beside that: they would be read from disk for every token. `models`: as the plan numbers them.
-std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos);
+std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
+                                     const std::vector<wire::Hello>& hellos);
 
 }  // namespace yamata

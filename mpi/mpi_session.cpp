@@ -35,7 +35,8 @@ void check_mpi(int code, const char* call, const char* file, int line) {
 MpiSession::MpiSession() {
   int provided = MPI_THREAD_SINGLE;
   YAMATA_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
-  if (provided < MPI_THREAD_FUNNELED) throw ClusterError("this MPI cannot be used by a program with threads; install one built with thread support");
+  if (provided < MPI_THREAD_FUNNELED)
+    throw ClusterError("this MPI cannot be used by a program with threads; install one built with thread support");
   YAMATA_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
 
   char name[MPI_MAX_PROCESSOR_NAME] = "";

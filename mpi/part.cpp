@@ -25,15 +25,18 @@ void part(Transport& transport) {
   const auto count = [&] { ++farewells; };
   const auto all_sent = [&] { return transport.pending_sends() == 0; };
   if (transport.rank() != 0) {  // the head says when, this rank answers when all it sent has left, the head sends all home
-    take_until(transport, [&] { return farewells > 0 && all_sent(); }, count);
+    take_until(
+        transport, [&] { return farewells > 0 && all_sent(); }, count);
     transport.send(0, Tag::kFarewell, {});
-    take_until(transport, [&] { return farewells > 1 && all_sent(); }, count);
+    take_until(
+        transport, [&] { return farewells > 1 && all_sent(); }, count);
     return;
   }
   int others = 0;
   for (int r = 1; r < transport.size(); ++r) others += !transport.forgotten(r);
   for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kFarewell, {});
-  take_until(transport, [&] { return farewells == others && all_sent(); }, count);
+  take_until(
+      transport, [&] { return farewells == others && all_sent(); }, count);
   for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kFarewell, {});
   take_until(transport, all_sent, count);
 }

@@ -6,7 +6,8 @@
 
 namespace yamata {
 
-Pipeline::Pipeline(Transport& transport, const PipelineRanks& ranks, std::unique_ptr<StageModel> first_stage, std::int32_t cells, std::int32_t sequences)
+Pipeline::Pipeline(Transport& transport, const PipelineRanks& ranks, std::unique_ptr<StageModel> first_stage, std::int32_t cells,
+                   std::int32_t sequences)
     : transport_(transport), ranks_(ranks), model_(std::move(first_stage)), stage_(*model_, transport, ranks), cells_(cells, sequences) {}
 
 std::uint64_t Pipeline::submit(wire::Record record) {
@@ -37,12 +38,14 @@ std::optional<RunResult> Pipeline::take_result() {
   const wire::Bytes bytes = std::move(logits_.front());
   logits_.pop_front();
   const wire::Rows rows = wire::decode_rows(bytes);
-  if (rows.run != ++completed_) throw ClusterError(fmt::format("logits of run {} came where those of run {} were due", rows.run, completed_));
+  if (rows.run != ++completed_)
+    throw ClusterError(fmt::format("logits of run {} came where those of run {} were due", rows.run, completed_));
   return RunResult{rows.run, rows.skipped, {rows.values.begin(), rows.values.end()}};
 }
 
 void Pipeline::on_message(Message message) {
-  if (message.tag != ranks_.lane.logits) throw ClusterError(fmt::format("rank {} sent the leader of its pipeline a message it does not take", message.from));
+  if (message.tag != ranks_.lane.logits)
+    throw ClusterError(fmt::format("rank {} sent the leader of its pipeline a message it does not take", message.from));
   logits_.push_back(std::move(message.bytes));
 }
 

@@ -11,14 +11,15 @@ namespace yamata {
 /// What a run gave.
 struct RunResult {
   std::uint64_t run = 0;
-  bool skipped = false;  ///< cancelled: no logits
+  bool skipped = false;       ///< cancelled: no logits
   std::vector<float> logits;  ///< [wanted][vocabulary]
 };
 
 /// A state machine on the pipeline's first rank, which holds its first stage.
 class Pipeline {
  public:
-  Pipeline(Transport& transport, const PipelineRanks& ranks, std::unique_ptr<StageModel> first_stage, std::int32_t cells, std::int32_t sequences);
+  Pipeline(Transport& transport, const PipelineRanks& ranks, std::unique_ptr<StageModel> first_stage, std::int32_t cells,
+           std::int32_t sequences);
 
   /// Sends cache operations and, where there are tokens, a run; gives its id (0: none). Throws UsageError where the cache cannot
   /// hold it: nothing was sent then.

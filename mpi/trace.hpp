@@ -9,8 +9,8 @@ namespace yamata {
 struct TraceEvent {
   enum class Kind : std::uint8_t { kRun, kSkip, kCancel, kCommit };
   Kind kind = Kind::kRun;
-  bool draft = false;          ///< of a draft model's stage
-  std::int32_t tokens = 0;     ///< of the run; committed
+  bool draft = false;       ///< of a draft model's stage
+  std::int32_t tokens = 0;  ///< of the run; committed
   std::uint64_t run = 0;
   std::int64_t begin_us = 0, end_us = 0;  ///< equal for what takes no time
 };
@@ -22,7 +22,9 @@ class Trace {
   void enable() { on_ = true; }
   bool enabled() const { return on_; }
   static std::int64_t now_us() { return microseconds(Clock::now()); }
-  static std::int64_t microseconds(Clock::time_point t) { return std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count(); }
+  static std::int64_t microseconds(Clock::time_point t) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count();
+  }
   void add(const TraceEvent& event) {
     if (on_) events_.push_back(event);
   }

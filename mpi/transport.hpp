@@ -20,13 +20,13 @@ enum class Tag : int {
   kDraftActivations,
   kDraftLogits,
   kDraftCancel,
-  kCommit,       ///< head -> drafter: where the text stands
-  kGuesses,      ///< drafter -> head: what may come next
-  kHeartbeat,    ///< rank <-> head: alive, and how far
-  kFailure,      ///< rank -> head: exit code and one line
-  kStop,         ///< head -> rank: end with this exit code
-  kReport,       ///< rank -> head: closing statistics
-  kFarewell,     ///< the last message between two ranks
+  kCommit,     ///< head -> drafter: where the text stands
+  kGuesses,    ///< drafter -> head: what may come next
+  kHeartbeat,  ///< rank <-> head: alive, and how far
+  kFailure,    ///< rank -> head: exit code and one line
+  kStop,       ///< head -> rank: end with this exit code
+  kReport,     ///< rank -> head: closing statistics
+  kFarewell,   ///< the last message between two ranks
 };
 
 struct Message {

@@ -61,9 +61,7 @@ class Reader {
     if (!rest_.empty()) fail();
   }
 
-  [[noreturn]] static void fail() {
-    throw ClusterError("a message from another rank is damaged; do all ranks run the same yamata?");
-  }
+  [[noreturn]] static void fail() { throw ClusterError("a message from another rank is damaged; do all ranks run the same yamata?"); }
 
   const std::byte* take(std::size_t n) {
     if (n > rest_.size()) fail();
@@ -95,7 +93,14 @@ T decode_plain(std::span<const std::byte> bytes) {
 
 Bytes encode(const Hello& m) {
   Writer out;
-  out.put(m.protocol).put_text(m.version).put_text(m.host).put_text(m.isa).put(m.fingerprint).put(m.available_bytes).put(m.threads).put(m.model);
+  out.put(m.protocol)
+      .put_text(m.version)
+      .put_text(m.host)
+      .put_text(m.isa)
+      .put(m.fingerprint)
+      .put(m.available_bytes)
+      .put(m.threads)
+      .put(m.model);
   return out.take();
 }
 
@@ -117,8 +122,15 @@ Hello decode_hello(std::span<const std::byte> bytes) {
 
 Bytes encode(const Start& m) {
   Writer out;
-  out.put(m.cache_type).put(m.batch).put(m.trace).put_text(m.head_host).put(m.head_time_us).put(m.draft).put(static_cast<std::uint64_t>(m.pipelines.size()));
-  for (const PipelinePlan& p : m.pipelines) out.put(p.model).put(p.first_rank).put_all(std::span<const LayerRange>(p.layers)).put(p.cells).put(p.sequences);
+  out.put(m.cache_type)
+      .put(m.batch)
+      .put(m.trace)
+      .put_text(m.head_host)
+      .put(m.head_time_us)
+      .put(m.draft)
+      .put(static_cast<std::uint64_t>(m.pipelines.size()));
+  for (const PipelinePlan& p : m.pipelines)
+    out.put(p.model).put(p.first_rank).put_all(std::span<const LayerRange>(p.layers)).put(p.cells).put(p.sequences);
   return out.take();
 }
 
@@ -245,7 +257,17 @@ Failure decode_failure(std::span<const std::byte> bytes) {
 Bytes encode(const Report& m) {
   Writer out;
   out.put_text(m.host).put_text(m.role).put_text(m.isa).put_text(m.device);
-  return out.put(m.layers).put(m.busy_s).put(m.wait_s).put(m.bytes_sent).put(m.rss_bytes).put(m.mapped_bytes).put(m.runs).put(m.runs_skipped).put(m.tokens_skipped).put_all(std::span<const TraceEvent>(m.events)).take();
+  return out.put(m.layers)
+      .put(m.busy_s)
+      .put(m.wait_s)
+      .put(m.bytes_sent)
+      .put(m.rss_bytes)
+      .put(m.mapped_bytes)
+      .put(m.runs)
+      .put(m.runs_skipped)
+      .put(m.tokens_skipped)
+      .put_all(std::span<const TraceEvent>(m.events))
+      .take();
 }
 
 Report decode_report(std::span<const std::byte> bytes) {

@@ -61,10 +61,10 @@ struct Start {
 
 /// The text has grown. Drafters go on from here.
 struct Commit {
-  std::uint64_t epoch = 0;           ///< counts the commits
-  std::int32_t position = 0;         ///< of the first token
+  std::uint64_t epoch = 0;    ///< counts the commits
+  std::int32_t position = 0;  ///< of the first token
   std::vector<std::int32_t> tokens;
-  std::int32_t wanted = 0;           ///< guesses to be complete with, where somebody waits for them; 0: go on without end
+  std::int32_t wanted = 0;  ///< guesses to be complete with, where somebody waits for them; 0: go on without end
 };
 
 struct Guess {
@@ -74,17 +74,17 @@ struct Guess {
 };
 
 struct Guesses {
-  std::uint64_t epoch = 0;         ///< the last commit that the drafter knew of
-  std::uint32_t root = 0;          ///< its id for the last token of the text
+  std::uint64_t epoch = 0;  ///< the last commit that the drafter knew of
+  std::uint32_t root = 0;   ///< its id for the last token of the text
   std::int32_t root_position = 0;
-  bool complete = false;           ///< it has as many as were wanted, or no more
+  bool complete = false;  ///< it has as many as were wanted, or no more
   std::vector<Guess> guesses;
 };
 
 /// One entry of the ordered stream: cache operations, then a run if there are tokens.
 struct Record {
   std::vector<CacheOperation> operations;
-  std::uint64_t run = 0;              ///< ids ascend
+  std::uint64_t run = 0;  ///< ids ascend
   std::vector<std::int32_t> tokens;
   std::vector<Placement> placements;  ///< one per token
   std::vector<std::int32_t> wanted;   ///< rows whose logits are asked for
@@ -116,10 +116,10 @@ struct Report {
   LayerRange layers;
   double busy_s = 0, wait_s = 0;
   std::uint64_t bytes_sent = 0;
-  std::uint64_t rss_bytes = 0;     ///< memory of its own
-  std::uint64_t mapped_bytes = 0;  ///< of the model file, touched
+  std::uint64_t rss_bytes = 0;                                   ///< memory of its own
+  std::uint64_t mapped_bytes = 0;                                ///< of the model file, touched
   std::uint64_t runs = 0, runs_skipped = 0, tokens_skipped = 0;  ///< of this stage; skipped: cancelled before its end
-  std::vector<TraceEvent> events;  ///< in the head's time
+  std::vector<TraceEvent> events;                                ///< in the head's time
 };
 
 Bytes encode(const Hello&);

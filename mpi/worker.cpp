@@ -72,19 +72,24 @@ class Worker {
     told_loaded_ |= now_loaded;
     transport_.send(0, Tag::kHeartbeat, wire::encode(stage() ? stage()->heartbeat() : wire::Heartbeat{}));
     // Later ranks give earlier ones the time to say it first: one line for the job.
-    if (const auto silent = liveness_.silent(now, std::chrono::milliseconds(500 * transport_.rank()))) throw ClusterError(liveness_.silence_text(*silent));
+    if (const auto silent = liveness_.silent(now, std::chrono::milliseconds(500 * transport_.rank())))
+      throw ClusterError(liveness_.silence_text(*silent));
   }
 
   void dispatch(Message message) {
     if (message.from == 0) liveness_.heard(0, Liveness::Clock::now());
     switch (message.tag) {
-      case Tag::kStart: attempt([&] { start(wire::decode_start(message.bytes)); }); break;
+      case Tag::kStart:
+        attempt([&] { start(wire::decode_start(message.bytes)); });
+        break;
       case Tag::kStop:
         code_ = wire::decode_stop(message.bytes);
         transport_.send(0, Tag::kReport, wire::encode(report()));
         break;
-      case Tag::kHeartbeat: break;  // heard is all
-      default: attempt([&] { take(std::move(message)); });
+      case Tag::kHeartbeat:
+        break;  // heard is all
+      default:
+        attempt([&] { take(std::move(message)); });
     }
   }
 

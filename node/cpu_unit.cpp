@@ -136,8 +136,7 @@ void CpuUnit::run(const LinearOp& op, int thread) {
     const Matrix& w = *part.weight;
     const auto [begin, end] = share(w.rows, thread, threads(), kRowGrain);
     if (begin == end) continue;
-    kernels_.matmul[static_cast<std::size_t>(w.type)](
-        {w.data, w.row_bytes, begin, end, w.cols, op.x, x8, op.rows, part.y, w.rows, op.add});
+    kernels_.matmul[static_cast<std::size_t>(w.type)]({w.data, w.row_bytes, begin, end, w.cols, op.x, x8, op.rows, part.y, w.rows, op.add});
   }
 }
 

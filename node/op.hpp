@@ -53,8 +53,8 @@ struct StoreOp {
   float* k;        ///< [rows][kv_heads * head_dim]
   const float* v;  ///< [rows][kv_heads * head_dim]
   std::int64_t rows, q_heads, kv_heads, head_dim, rotary_dim;
-  bool neighbours;         ///< pairs (2i, 2i+1), else (i, i + rotary_dim/2)
-  const float* cos_sin;    ///< [rows][rotary_dim/2][2]
+  bool neighbours;       ///< pairs (2i, 2i+1), else (i, i + rotary_dim/2)
+  const float* cos_sin;  ///< [rows][rotary_dim/2][2]
   const std::int32_t* cells;
   void* const* cache_k;  ///< [kv_heads] -> [cell][head_dim]
   void* const* cache_v;

@@ -81,7 +81,8 @@ Topology Topology::detect(bool widen) {
   const Bitmap allowed(hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology.get())));
   if (result.this_machine) {
     const Bitmap bound(hwloc_bitmap_alloc());
-    if (hwloc_get_cpubind(topology.get(), bound.get(), HWLOC_CPUBIND_PROCESS) == 0) hwloc_bitmap_and(allowed.get(), allowed.get(), bound.get());
+    if (hwloc_get_cpubind(topology.get(), bound.get(), HWLOC_CPUBIND_PROCESS) == 0)
+      hwloc_bitmap_and(allowed.get(), allowed.get(), bound.get());
   }
   for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(topology.get(), HWLOC_OBJ_CORE, core)) != nullptr;) {
     const Bitmap mine(hwloc_bitmap_alloc());
@@ -89,7 +90,8 @@ Topology Topology::detect(bool widen) {
     if (const int cpu = hwloc_bitmap_first(mine.get()); cpu >= 0) result.core_cpus.push_back(cpu);
   }
   if (result.core_cpus.empty()) {  // machines whose kernel reports no cores: each logical CPU is one
-    for (int cpu = hwloc_bitmap_first(allowed.get()); cpu >= 0; cpu = hwloc_bitmap_next(allowed.get(), cpu)) result.core_cpus.push_back(cpu);
+    for (int cpu = hwloc_bitmap_first(allowed.get()); cpu >= 0; cpu = hwloc_bitmap_next(allowed.get(), cpu))
+      result.core_cpus.push_back(cpu);
   }
   return result;
 }

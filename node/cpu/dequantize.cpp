@@ -137,21 +137,51 @@ std::uint16_t f32_to_f16(float value) {
 
 void dequantize(TensorType type, const std::byte* src, std::int64_t n, float* dst) {
   switch (type) {
-    case TensorType::F32: std::memcpy(dst, src, static_cast<std::size_t>(n) * sizeof(float)); break;
-    case TensorType::F16: expand_halves(src, n, dst, false); break;
-    case TensorType::BF16: expand_halves(src, n, dst, true); break;
-    case TensorType::Q4_0: expand_all<BlockQ4_0, 32>(src, n, dst); break;
-    case TensorType::Q4_1: expand_all<BlockQ4_1, 32>(src, n, dst); break;
-    case TensorType::Q5_0: expand_all<BlockQ5_0, 32>(src, n, dst); break;
-    case TensorType::Q5_1: expand_all<BlockQ5_1, 32>(src, n, dst); break;
-    case TensorType::Q8_0: expand_all<BlockQ8_0, 32>(src, n, dst); break;
-    case TensorType::Q2_K: expand_all<BlockQ2K, 256>(src, n, dst); break;
-    case TensorType::Q3_K: expand_all<BlockQ3K, 256>(src, n, dst); break;
-    case TensorType::Q4_K: expand_all<BlockQ4K, 256>(src, n, dst); break;
-    case TensorType::Q5_K: expand_all<BlockQ5K, 256>(src, n, dst); break;
-    case TensorType::Q6_K: expand_all<BlockQ6K, 256>(src, n, dst); break;
-    case TensorType::IQ4_NL: expand_all<BlockIQ4NL, 32>(src, n, dst); break;
-    case TensorType::IQ4_XS: expand_all<BlockIQ4XS, 256>(src, n, dst); break;
+    case TensorType::F32:
+      std::memcpy(dst, src, static_cast<std::size_t>(n) * sizeof(float));
+      break;
+    case TensorType::F16:
+      expand_halves(src, n, dst, false);
+      break;
+    case TensorType::BF16:
+      expand_halves(src, n, dst, true);
+      break;
+    case TensorType::Q4_0:
+      expand_all<BlockQ4_0, 32>(src, n, dst);
+      break;
+    case TensorType::Q4_1:
+      expand_all<BlockQ4_1, 32>(src, n, dst);
+      break;
+    case TensorType::Q5_0:
+      expand_all<BlockQ5_0, 32>(src, n, dst);
+      break;
+    case TensorType::Q5_1:
+      expand_all<BlockQ5_1, 32>(src, n, dst);
+      break;
+    case TensorType::Q8_0:
+      expand_all<BlockQ8_0, 32>(src, n, dst);
+      break;
+    case TensorType::Q2_K:
+      expand_all<BlockQ2K, 256>(src, n, dst);
+      break;
+    case TensorType::Q3_K:
+      expand_all<BlockQ3K, 256>(src, n, dst);
+      break;
+    case TensorType::Q4_K:
+      expand_all<BlockQ4K, 256>(src, n, dst);
+      break;
+    case TensorType::Q5_K:
+      expand_all<BlockQ5K, 256>(src, n, dst);
+      break;
+    case TensorType::Q6_K:
+      expand_all<BlockQ6K, 256>(src, n, dst);
+      break;
+    case TensorType::IQ4_NL:
+      expand_all<BlockIQ4NL, 32>(src, n, dst);
+      break;
+    case TensorType::IQ4_XS:
+      expand_all<BlockIQ4XS, 256>(src, n, dst);
+      break;
   }
 }
 

@@ -13,11 +13,16 @@ namespace yamata::cpu {
 
 const char* isa_name(Isa isa) {
   switch (isa) {
-    case Isa::kScalar: return "scalar";
-    case Isa::kAvx2: return "avx2";
-    case Isa::kAvx512: return "avx512";
-    case Isa::kNeon: return "neon";
-    case Isa::kNeonDotprod: return "neon-dotprod";
+    case Isa::kScalar:
+      return "scalar";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+    case Isa::kNeon:
+      return "neon";
+    case Isa::kNeonDotprod:
+      return "neon-dotprod";
   }
   return "unknown";
 }
@@ -31,8 +36,7 @@ bool isa_usable(Isa isa) {
   }
   if (isa == Isa::kAvx512) {
     return isa_usable(Isa::kAvx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vnni");
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
   }
 #elif defined(__aarch64__)
   constexpr unsigned long kHasSimd = 1ul << 1, kHasDotprod = 1ul << 20;  // HWCAP_ASIMD, HWCAP_ASIMDDP

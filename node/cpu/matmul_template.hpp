@@ -35,8 +35,8 @@ inline void write_tile(const MatmulArgs& a, std::int64_t row, std::int64_t token
 /// Adds 64 weights of each row, elements 64*index and on, to the sums.
 template <class Format, int kStep, int kRows, int kColumns>
 inline __attribute__((always_inline)) void add_step(const MatmulArgs& a, std::int64_t token, std::int64_t index,
-                                                    const typename Format::Block* const* blocks,
-                                                    const Scales* scales, Sums<kRows, kColumns>& sums) {
+                                                    const typename Format::Block* const* blocks, const Scales* scales,
+                                                    Sums<kRows, kColumns>& sums) {
   const QuantizedRows& x = a.quantized;
 #pragma GCC unroll 2
   for (int r = 0; r < kRows; ++r) {
@@ -56,8 +56,7 @@ inline __attribute__((always_inline)) void add_step(const MatmulArgs& a, std::in
 
 template <class Format, int kRows, int kColumns>
 inline __attribute__((always_inline)) void add_group(const MatmulArgs& a, std::int64_t token, std::int64_t index,
-                                                     const typename Format::Block* const* blocks,
-                                                     Sums<kRows, kColumns>& sums) {
+                                                     const typename Format::Block* const* blocks, Sums<kRows, kColumns>& sums) {
   Scales scales[kRows];
 #pragma GCC unroll 2
   for (int r = 0; r < kRows; ++r) Format::open(blocks[r], scales[r]);

@@ -27,7 +27,7 @@ inline void store_part(float* p, std::int64_t n, F32x16 a) {
 inline F32x16 exp(F32x16 x) {
   x = max(min(x, set1(89.0f)), set1(-104.0f));
   const F32x16 n = sub(fma(x, set1(1.44269504f), set1(kRound)), set1(kRound));
-  F32x16 r = fma(n, set1(-0.693359375f), x);   // ln 2 in two parts, the first of 10 bits: n times it is exact
+  F32x16 r = fma(n, set1(-0.693359375f), x);  // ln 2 in two parts, the first of 10 bits: n times it is exact
   r = fma(n, set1(2.12194440e-4f), r);
   F32x16 p = set1(1.0f / 5040);
   p = fma(p, r, set1(1.0f / 720));
@@ -115,12 +115,13 @@ struct FloatCells {
 };
 
 /// What attention over some cells gives: the largest score, the sum of exp(score - m) and the weighted values.
-struct Partial { float m, l; };
+struct Partial {
+  float m, l;
+};
 
 /// o[d..d+16*kVectors) = sum of p times v over the chunk's cells, in their order.
 template <class Cells, int kVectors>
-inline void weigh_values(const AttentionArgs& a, std::int64_t begin, std::int64_t count, const float* p,
-                         std::int64_t d, float* o) {
+inline void weigh_values(const AttentionArgs& a, std::int64_t begin, std::int64_t count, const float* p, std::int64_t d, float* o) {
   const auto* v = static_cast<const typename Cells::Element*>(a.v) + d;
   F32x16 sum[kVectors];
   for (auto& part : sum) part = set1(0.0f);

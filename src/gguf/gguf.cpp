@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 #include "node/error.hpp"
 #include "src/gguf/mapping.hpp"
 
@@ -46,7 +45,8 @@ std::optional<std::int64_t> File::integer(const std::string& key) const {
   const Value* value = lookup(*this, key);
   if (!value) return std::nullopt;
   if (const auto* i = std::get_if<std::int64_t>(value)) return *i;
-  if (const auto* u = std::get_if<std::uint64_t>(value); u && *u <= static_cast<std::uint64_t>(INT64_MAX)) return static_cast<std::int64_t>(*u);
+  if (const auto* u = std::get_if<std::uint64_t>(value); u && *u <= static_cast<std::uint64_t>(INT64_MAX))
+    return static_cast<std::int64_t>(*u);
   wrong_kind(*this, key, "an integer");
 }
 

@@ -35,10 +35,19 @@ std::string shown(std::string_view name) {
 /// Fewest bytes an element of this type takes in the file.
 std::size_t least_bytes(ValueType type) {
   switch (type) {
-    case ValueType::U8: case ValueType::I8: case ValueType::Bool: return 1;
-    case ValueType::U16: case ValueType::I16: return 2;
-    case ValueType::U32: case ValueType::I32: case ValueType::F32: return 4;
-    default: return 8;
+    case ValueType::U8:
+    case ValueType::I8:
+    case ValueType::Bool:
+      return 1;
+    case ValueType::U16:
+    case ValueType::I16:
+      return 2;
+    case ValueType::U32:
+    case ValueType::I32:
+    case ValueType::F32:
+      return 4;
+    default:
+      return 8;
   }
 }
 
@@ -107,7 +116,8 @@ class Parser {
     }
     at_ = 4;
     file_.version_ = get<std::uint32_t>("the header");
-    if (file_.version_ == 0x02000000u || file_.version_ == 0x03000000u) throw ModelError(fmt::format("{} is a big-endian GGUF file, which is not supported", name_));
+    if (file_.version_ == 0x02000000u || file_.version_ == 0x03000000u)
+      throw ModelError(fmt::format("{} is a big-endian GGUF file, which is not supported", name_));
     if (file_.version_ != 2 && file_.version_ != 3) {
       throw ModelError(fmt::format("{} has GGUF version {}; versions 2 and 3 are read", name_, file_.version_));
     }
@@ -129,19 +139,32 @@ class Parser {
   Value read_scalar(ValueType type) {
     constexpr const char* kWhat = "a metadata value";
     switch (type) {
-      case ValueType::U8: return static_cast<std::uint64_t>(get<std::uint8_t>(kWhat));
-      case ValueType::I8: return static_cast<std::int64_t>(get<std::int8_t>(kWhat));
-      case ValueType::U16: return static_cast<std::uint64_t>(get<std::uint16_t>(kWhat));
-      case ValueType::I16: return static_cast<std::int64_t>(get<std::int16_t>(kWhat));
-      case ValueType::U32: return static_cast<std::uint64_t>(get<std::uint32_t>(kWhat));
-      case ValueType::I32: return static_cast<std::int64_t>(get<std::int32_t>(kWhat));
-      case ValueType::U64: return get<std::uint64_t>(kWhat);
-      case ValueType::I64: return get<std::int64_t>(kWhat);
-      case ValueType::F32: return static_cast<double>(get<float>(kWhat));
-      case ValueType::F64: return get<double>(kWhat);
-      case ValueType::Bool: return get<std::uint8_t>(kWhat) != 0;
-      case ValueType::String: return get_string(kWhat);
-      case ValueType::Array: break;
+      case ValueType::U8:
+        return static_cast<std::uint64_t>(get<std::uint8_t>(kWhat));
+      case ValueType::I8:
+        return static_cast<std::int64_t>(get<std::int8_t>(kWhat));
+      case ValueType::U16:
+        return static_cast<std::uint64_t>(get<std::uint16_t>(kWhat));
+      case ValueType::I16:
+        return static_cast<std::int64_t>(get<std::int16_t>(kWhat));
+      case ValueType::U32:
+        return static_cast<std::uint64_t>(get<std::uint32_t>(kWhat));
+      case ValueType::I32:
+        return static_cast<std::int64_t>(get<std::int32_t>(kWhat));
+      case ValueType::U64:
+        return get<std::uint64_t>(kWhat);
+      case ValueType::I64:
+        return get<std::int64_t>(kWhat);
+      case ValueType::F32:
+        return static_cast<double>(get<float>(kWhat));
+      case ValueType::F64:
+        return get<double>(kWhat);
+      case ValueType::Bool:
+        return get<std::uint8_t>(kWhat) != 0;
+      case ValueType::String:
+        return get_string(kWhat);
+      case ValueType::Array:
+        break;
     }
     fail("an array inside an array");
   }
@@ -150,11 +173,20 @@ class Parser {
     if (type == ValueType::Array) fail(fmt::format("metadata {} is an array of arrays, which is not supported,", shown(key)));
     const std::uint64_t count = get_count(least_bytes(type), "array length");
     switch (type) {
-      case ValueType::String: return gather<std::string>(type, count);
-      case ValueType::Bool: return gather<bool>(type, count);
-      case ValueType::F32: case ValueType::F64: return gather<double>(type, count);
-      case ValueType::I8: case ValueType::I16: case ValueType::I32: case ValueType::I64: return gather<std::int64_t>(type, count);
-      default: return gather<std::uint64_t>(type, count);
+      case ValueType::String:
+        return gather<std::string>(type, count);
+      case ValueType::Bool:
+        return gather<bool>(type, count);
+      case ValueType::F32:
+      case ValueType::F64:
+        return gather<double>(type, count);
+      case ValueType::I8:
+      case ValueType::I16:
+      case ValueType::I32:
+      case ValueType::I64:
+        return gather<std::int64_t>(type, count);
+      default:
+        return gather<std::uint64_t>(type, count);
     }
   }
   template <class T>
@@ -168,7 +200,8 @@ class Parser {
   void check_alignment() {
     const auto value = file_.integer("general.alignment");
     if (!value) return;
-    if (*value < 8 || *value > (1 << 20) || (*value & (*value - 1)) != 0) fail(fmt::format("general.alignment is {}, not a power of two", *value));
+    if (*value < 8 || *value > (1 << 20) || (*value & (*value - 1)) != 0)
+      fail(fmt::format("general.alignment is {}, not a power of two", *value));
     alignment_ = static_cast<std::uint64_t>(*value);
   }
 
@@ -180,15 +213,17 @@ class Parser {
     const auto raw_type = get<std::uint32_t>("a tensor's type");
     const TypeTraits* type = find_type(raw_type);
     if (!type) {
-      throw ModelError(
-          fmt::format("{}: tensor {} has type {}, which is not supported; quantize the model to another type", name_, shown(tensor.name), raw_type));
+      throw ModelError(fmt::format("{}: tensor {} has type {}, which is not supported; quantize the model to another type", name_,
+                                   shown(tensor.name), raw_type));
     }
     tensor.type = static_cast<TensorType>(raw_type);
     if (static_cast<std::uint64_t>(tensor.cols()) % type->block_elements != 0) {
-      fail(fmt::format("tensor {} has rows of {} elements, not whole blocks of {} of type {},", shown(tensor.name), tensor.cols(), type->block_elements, type->name));
+      fail(fmt::format("tensor {} has rows of {} elements, not whole blocks of {} of type {},", shown(tensor.name), tensor.cols(),
+                       type->block_elements, type->name));
     }
     const std::uint64_t blocks = elements / type->block_elements;
-    if (blocks > std::numeric_limits<std::uint64_t>::max() / type->block_bytes) fail(fmt::format("tensor {} has a bad shape", shown(tensor.name)));
+    if (blocks > std::numeric_limits<std::uint64_t>::max() / type->block_bytes)
+      fail(fmt::format("tensor {} has a bad shape", shown(tensor.name)));
     tensor.bytes = static_cast<std::size_t>(blocks * type->block_bytes);
     tensor.data = nullptr;
     const auto offset = get<std::uint64_t>("a tensor's offset");
@@ -203,7 +238,8 @@ class Parser {
     std::uint64_t elements = 1;
     for (std::uint32_t d = 0; d < dimensions; ++d) {
       const auto extent = get<std::uint64_t>("a tensor's dimensions");
-      if (extent == 0 || extent > static_cast<std::uint64_t>(INT64_MAX) / elements) fail(fmt::format("tensor {} has a bad shape", shown(tensor.name)));
+      if (extent == 0 || extent > static_cast<std::uint64_t>(INT64_MAX) / elements)
+        fail(fmt::format("tensor {} has a bad shape", shown(tensor.name)));
       elements *= extent;
       tensor.shape.push_back(static_cast<std::int64_t>(extent));
     }
@@ -216,12 +252,13 @@ class Parser {
     for (std::size_t i = 0; i < offsets.size(); ++i) {
       Tensor& tensor = file_.tensors_[first + i];
       if (offsets[i] % alignment_ != 0) {
-        throw ModelError(fmt::format("{}: tensor {} lies at offset {}, not a multiple of {}; the file is damaged, copy or download it again", name_,
-                                     shown(tensor.name), offsets[i], alignment_));
+        throw ModelError(
+            fmt::format("{}: tensor {} lies at offset {}, not a multiple of {}; the file is damaged, copy or download it again", name_,
+                        shown(tensor.name), offsets[i], alignment_));
       }
       if (data > size || offsets[i] > size - data || tensor.bytes > size - data - offsets[i]) {
-        throw ModelError(
-            fmt::format("{}: tensor {} ends beyond the file's {} bytes; the file is cut, copy or download it again", name_, shown(tensor.name), size));
+        throw ModelError(fmt::format("{}: tensor {} ends beyond the file's {} bytes; the file is cut, copy or download it again", name_,
+                                     shown(tensor.name), size));
       }
       tensor.data = mapping_.bytes.data() + data + offsets[i];
     }
@@ -260,10 +297,12 @@ File File::open(const std::filesystem::path& path) {
   const std::int64_t parts = file.integer("split.count").value_or(1);
   if (parts <= 1) return file;
   if (parts > 99999 || file.integer("split.no").value_or(0) != 0) {
-    throw ModelError(fmt::format("{} is not the first part of a split model; give the file that ends in -00001-of-{:05}.gguf", name, parts));
+    throw ModelError(
+        fmt::format("{} is not the first part of a split model; give the file that ends in -00001-of-{:05}.gguf", name, parts));
   }
   const std::string ending = fmt::format("-00001-of-{:05}.gguf", parts);
-  if (!name.ends_with(ending)) throw ModelError(fmt::format("{} is the first of {} parts but its name does not end in {}; name the parts so", name, parts, ending));
+  if (!name.ends_with(ending))
+    throw ModelError(fmt::format("{} is the first of {} parts but its name does not end in {}; name the parts so", name, parts, ending));
   const std::string stem = name.substr(0, name.size() - ending.size());
   std::map<std::string, Value> metadata = file.metadata_;  // the first part's describe the model
   for (std::int64_t i = 2; i <= parts; ++i) {

@@ -89,16 +89,19 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   h.rope_base = reader.real("rope.freq_base", 10000.0);
   h.rope = read_scaling(file, reader, prefix, h.context);
   if (h.rope.kind == RopeScaling::Kind::kYarn && h.rope_base <= 1.0f) {
-    throw ModelError(fmt::format("{}: {}rope.freq_base is {}, which YaRN cannot scale; convert the model again", file.name(), prefix, h.rope_base));
+    throw ModelError(
+        fmt::format("{}: {}rope.freq_base is {}, which YaRN cannot scale; convert the model again", file.name(), prefix, h.rope_base));
   }
   h.vocabulary = file.tensor("token_embd.weight").rows();
 
   const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", file.name(), what)); };
   if (h.heads % h.kv_heads != 0) refuse(fmt::format("{} heads do not share {} key/value heads evenly", h.heads, h.kv_heads));
-  if (h.head_dim < 16 || h.head_dim % 16 != 0 || h.head_dim > 512) refuse(fmt::format("head size {} is not a multiple of 16 up to 512", h.head_dim));
+  if (h.head_dim < 16 || h.head_dim % 16 != 0 || h.head_dim > 512)
+    refuse(fmt::format("head size {} is not a multiple of 16 up to 512", h.head_dim));
   h.rotary_dim = reader.count("rope.dimension_count", h.head_dim, h.head_dim);
   if (h.rotary_dim % 2 != 0) refuse(fmt::format("rotary dimension {} is odd", h.rotary_dim));
-  if (file.integer(prefix + "attention.value_length").value_or(h.head_dim) != h.head_dim) refuse("key and value sizes differ, which is not supported");
+  if (file.integer(prefix + "attention.value_length").value_or(h.head_dim) != h.head_dim)
+    refuse("key and value sizes differ, which is not supported");
   if (file.integer(prefix + "attention.sliding_window").value_or(0) != 0) refuse("sliding-window attention is not supported yet");
   if (file.integer(prefix + "expert_count").value_or(0) != 0) refuse("mixture-of-experts models are not supported yet");
   return h;

@@ -11,17 +11,17 @@
 namespace yamata {
 
 struct ContextOptions {
-  std::int32_t cells = 0;      ///< tokens the cache holds
+  std::int32_t cells = 0;  ///< tokens the cache holds
   std::int32_t sequences = 1;
   CacheType cache_type = CacheType::kF16;
 };
 
 /// One batch of tokens for a stage.
 struct StageBatch {
-  std::span<const std::int32_t> tokens;    ///< read by the first stage
-  std::span<const float> activations;      ///< [tokens][dim], read by the others
-  std::span<const Placement> placements;   ///< one per token
-  std::span<const std::int32_t> wanted;    ///< rows whose logits are asked for, ascending; read by the last stage
+  std::span<const std::int32_t> tokens;   ///< read by the first stage
+  std::span<const float> activations;     ///< [tokens][dim], read by the others
+  std::span<const Placement> placements;  ///< one per token
+  std::span<const std::int32_t> wanted;   ///< rows whose logits are asked for, ascending; read by the last stage
 };
 
 class StageModel {

@@ -5,13 +5,15 @@
 
 namespace yamata {
 
-TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters& h, LayerRange range, const ContextOptions& options, ComputeUnit& unit)
+TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters& h, LayerRange range, const ContextOptions& options,
+                                   ComputeUnit& unit)
     : h_(h),
       range_(range),
       weights_(StageWeights::find(file, h, range)),
       rope_(h, weights_.rope_factors),
       cells_(options.cells, options.sequences),
-      store_(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), options.cells, options.cache_type),
+      store_(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), options.cells,
+             options.cache_type),
       unit_(unit),
       tensors_(stage_tensors(file, h, range)) {
   for (int layer = 0; layer < range.count(); ++layer) {
@@ -52,7 +54,8 @@ void TransformerStage::load(const std::atomic<bool>* stop) {
   constexpr std::size_t kStep = 16u << 20;
   ops_.clear();
   for (const auto& tensor : tensors_) {
-    for (std::size_t at = 0; at < tensor.size(); at += kStep) ops_.push_back(ReadOp{tensor.subspan(at, std::min(kStep, tensor.size() - at))});
+    for (std::size_t at = 0; at < tensor.size(); at += kStep)
+      ops_.push_back(ReadOp{tensor.subspan(at, std::min(kStep, tensor.size() - at))});
   }
   load_steps_ = ops_.size();
   unit_.start(ops_, stop);
@@ -101,8 +104,8 @@ void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
   linear(h_norm_.data(), h_.dim, {{{&w.q, q_.data()}, {&w.k, k_.data()}, {&w.v, v_.data()}}}, false);
   ops_.push_back(StoreOp{q_.data(), k_.data(), v_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, h_.rotary_dim,
                          h_.family->rotates_neighbours, angles_.data(), batch_cells_.cells().data(), cache_k, cache_v, f16});
-  ops_.push_back(AttentionOp{q_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, scale, visible_.data(), cache_k, cache_v, f16,
-                             attention_.data()});
+  ops_.push_back(
+      AttentionOp{q_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, scale, visible_.data(), cache_k, cache_v, f16, attention_.data()});
   linear(attention_.data(), h_.heads * h_.head_dim, {{{&w.o, x_.data()}, {}, {}}}, true);
 
   ops_.push_back(NormOp{x_.data(), w.ffn_norm, h_.epsilon, rows, h_.dim, h_norm_.data()});
@@ -120,6 +123,8 @@ void TransformerStage::build_output() {
 
 std::span<const float> TransformerStage::activations() const { return {x_.data(), rows_ * static_cast<std::size_t>(h_.dim)}; }
 
-std::span<const float> TransformerStage::logits() const { return {logits_.data(), wanted_.size() * static_cast<std::size_t>(h_.vocabulary)}; }
+std::span<const float> TransformerStage::logits() const {
+  return {logits_.data(), wanted_.size() * static_cast<std::size_t>(h_.vocabulary)};
+}
 
 }  // namespace yamata

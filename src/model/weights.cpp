@@ -10,7 +10,8 @@ namespace {
 Matrix matrix(const gguf::File& file, const std::string& name, std::int64_t rows, std::int64_t cols) {
   const gguf::Tensor& t = file.tensor(name);
   if (t.cols() != cols || t.rows() != rows) {
-    throw ModelError(fmt::format("{}: tensor {} is {} x {}, the metadata asks for {} x {}", file.name(), name, t.rows(), t.cols(), rows, cols));
+    throw ModelError(
+        fmt::format("{}: tensor {} is {} x {}, the metadata asks for {} x {}", file.name(), name, t.rows(), t.cols(), rows, cols));
   }
   return {t.type, rows, cols, t.data, t.bytes / static_cast<std::size_t>(rows)};
 }
@@ -18,7 +19,8 @@ Matrix matrix(const gguf::File& file, const std::string& name, std::int64_t rows
 const float* vector(const gguf::File& file, const std::string& name, std::int64_t n) {
   const gguf::Tensor& t = file.tensor(name);
   if (t.type != TensorType::F32) throw ModelError(fmt::format("{}: tensor {} is not F32", file.name(), name));
-  if (t.cols() * t.rows() != n) throw ModelError(fmt::format("{}: tensor {} has {} values, not {}", file.name(), name, t.cols() * t.rows(), n));
+  if (t.cols() * t.rows() != n)
+    throw ModelError(fmt::format("{}: tensor {} has {} values, not {}", file.name(), name, t.cols() * t.rows(), n));
   return reinterpret_cast<const float*>(t.data);
 }
 

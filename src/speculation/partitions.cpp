@@ -4,7 +4,8 @@
 
 namespace yamata {
 
-Partitions::Partitions(std::int32_t sequences) : equals_(static_cast<std::size_t>(sequences), 0), users_(static_cast<std::size_t>(sequences), 0) {
+Partitions::Partitions(std::int32_t sequences)
+    : equals_(static_cast<std::size_t>(sequences), 0), users_(static_cast<std::size_t>(sequences), 0) {
   for (std::int32_t s = sequences - 1; s > 0; --s) free_.push_back(s);
 }
 

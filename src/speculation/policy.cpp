@@ -59,7 +59,8 @@ std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t room) {
         const bool first = rank++ == 0;
         const TreeNode& node = tree.at(id);
         const bool opens = !first && static_cast<int>(tips.size() + next.size()) <= options_.branches && options_.branches > 1;
-        const bool wanted = first ? node.probability >= options_.accept + adjustment : opens && node.probability > options_.split + adjustment;
+        const bool wanted =
+            first ? node.probability >= options_.accept + adjustment : opens && node.probability > options_.split + adjustment;
         if (!wanted || node.sent || chosen.size() >= most) break;
         chosen.push_back(id);
         next.push_back(id);

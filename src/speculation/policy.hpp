@@ -10,13 +10,13 @@ namespace yamata {
 
 struct PolicyOptions {
   std::string name = "best-first";
-  int draft = 4;               ///< --draft: most tokens of a run
-  float threshold = 0.05f;     ///< best-first: least path probability worth a row
-  float accept = 0.5f;         ///< -pa: chain: least probability that continues a branch
-  float split = 0.1f;          ///< -ps: chain: least probability that opens another branch
-  float recovery = 0.0f;       ///< -pr: chain: added to both per run since the last acceptance
-  float decay = 0.0f;          ///< -pd: chain: taken off both per time nothing could be drafted
-  int branches = 1;            ///< -np: chain: branches at most
+  int draft = 4;            ///< --draft: most tokens of a run
+  float threshold = 0.05f;  ///< best-first: least path probability worth a row
+  float accept = 0.5f;      ///< -pa: chain: least probability that continues a branch
+  float split = 0.1f;       ///< -ps: chain: least probability that opens another branch
+  float recovery = 0.0f;    ///< -pr: chain: added to both per run since the last acceptance
+  float decay = 0.0f;       ///< -pd: chain: taken off both per time nothing could be drafted
+  int branches = 1;         ///< -np: chain: branches at most
 };
 
 /// Chooses unsent nodes, parents before children, each below a sent or chosen node or the root.

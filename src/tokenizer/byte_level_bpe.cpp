@@ -49,8 +49,9 @@ ByteLevelBpe::ByteLevelBpe(const gguf::File& file, const std::string& pre) : byt
   const std::string name = pre.empty() ? file.string("tokenizer.ggml.pre").value_or("default") : pre;
   pre_tokenizer_ = PreTokenizer::find(name);
   if (!pre_tokenizer_) {
-    throw ModelError(fmt::format("{}: the pre-tokenizer '{}' is not known (known: {}); choose the one the model was trained with by --pre NAME",
-                                 file.name(), name, PreTokenizer::names()));
+    throw ModelError(
+        fmt::format("{}: the pre-tokenizer '{}' is not known (known: {}); choose the one the model was trained with by --pre NAME",
+                    file.name(), name, PreTokenizer::names()));
   }
   add_bos_ = pre_tokenizer_->adds_bos();
   load_common(file);

@@ -16,13 +16,11 @@ namespace yamata {
 namespace {
 
 constexpr const char* kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S))";
-constexpr const char* kLlama3 =
-    R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
-    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kLlama3 = R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+                                R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 // As kLlama3, but every digit for itself.
-constexpr const char* kQwen2 =
-    R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
-    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kQwen2 = R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
+                               R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 // Cased letters of the Unicode version that DeepSeek's vocabulary was trained with.
 constexpr const char* kDeepseekLetters =
     R"(\s?[A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}\x{1c4}-\x{293}\x{295}-\x{2af}\x{370}-\x{373})"
@@ -132,8 +130,7 @@ const std::vector<PreTokenizer::Description>& PreTokenizer::known() {
       {.names = {"qwen2"}, .patterns = {kQwen2}},
       {.names = {"falcon"}, .patterns = {R"([\p{P}\$\+<=>\^~\|`]+)", kGpt2, "[0-9][0-9][0-9]"}},
       {.names = {"gpt-2"}, .patterns = {kGpt2}},
-      {.names = {"deepseek-llm"},
-       .patterns = {"[\r\n]", kDeepseekLetters, kDeepseekSigns, R"(\s+$)", kDeepseekIdeographs, R"(\p{N}+)"}},
+      {.names = {"deepseek-llm"}, .patterns = {"[\r\n]", kDeepseekLetters, kDeepseekSigns, R"(\s+$)", kDeepseekIdeographs, R"(\p{N}+)"}},
       {.names = {"smollm"}, .patterns = {R"(\p{N})", kGpt2}},
   };
   return descriptions;

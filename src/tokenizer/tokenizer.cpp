@@ -62,13 +62,14 @@ std::unique_ptr<Tokenizer> Tokenizer::load(const gguf::File& file, const std::st
   }
   if (*model == "llama") {
     if (!pre.empty()) {
-      throw ModelError(fmt::format("{}: the vocabulary is SentencePiece, which has no pre-tokenizer; leave out --pre {}", file.name(), pre));
+      throw ModelError(
+          fmt::format("{}: the vocabulary is SentencePiece, which has no pre-tokenizer; leave out --pre {}", file.name(), pre));
     }
     return std::make_unique<SentencePiece>(file);
   }
   if (*model == "gpt2") return std::make_unique<ByteLevelBpe>(file, pre);
-  throw ModelError(fmt::format("{}: the tokenizer model '{}' is not known (known: llama, gpt2); use a model with one of these",
-                               file.name(), *model));
+  throw ModelError(
+      fmt::format("{}: the tokenizer model '{}' is not known (known: llama, gpt2); use a model with one of these", file.name(), *model));
 }
 
 void Tokenizer::load_common(const gguf::File& file) {

@@ -44,10 +44,19 @@ class Streams {
 
   void step() {
     switch (pick(6)) {
-      case 0: case 1: case 2: place(); break;
-      case 3: copy(); break;
-      case 4: remove(); break;
-      default: pick(4) == 0 ? clear() : keep();
+      case 0:
+      case 1:
+      case 2:
+        place();
+        break;
+      case 3:
+        copy();
+        break;
+      case 4:
+        remove();
+        break;
+      default:
+        pick(4) == 0 ? clear() : keep();
     }
     compare();
   }

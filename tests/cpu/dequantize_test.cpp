@@ -60,11 +60,11 @@ TEST(Dequantize, q2_k_by_hand) {
 TEST(Dequantize, q3_k_by_hand) {
   BlockQ3K b{};
   b.d = kTwo;
-  b.scales[0] = 0x21;   // low nibble: run 0, high nibble: run 8
-  b.scales[8] = 0x23;   // bits 0 and 1: run 0, bits 4 and 5: run 8
-  b.qs[0] = 0x03;       // value 0
-  b.qs[32] = 0x01;      // value 128
-  b.hmask[0] = 0x10;    // value 128 has its high bit, value 0 has not
+  b.scales[0] = 0x21;  // low nibble: run 0, high nibble: run 8
+  b.scales[8] = 0x23;  // bits 0 and 1: run 0, bits 4 and 5: run 8
+  b.qs[0] = 0x03;      // value 0
+  b.qs[32] = 0x01;     // value 128
+  b.hmask[0] = 0x10;   // value 128 has its high bit, value 0 has not
   const std::vector<float> y = expand(TensorType::Q3_K, b);
   EXPECT_EQ(y[0], 2 * (0x31 - 32) * -1);
   EXPECT_EQ(y[128], 2 * (0x22 - 32) * 1);
@@ -74,11 +74,11 @@ TEST(Dequantize, q3_k_by_hand) {
 TEST(Dequantize, q4_k_and_q5_k_by_hand) {
   BlockQ4K b{};
   b.d = kTwo, b.dmin = kHalf;
-  b.scales[1] = 0xc3;  // run 1: scale 3; run 5: scale's upper bits 11
-  b.scales[5] = 0x46;  // run 1: minimum 6; run 5: minimum's upper bits 01
-  b.scales[9] = 0x21;  // run 5: scale 1 | 48, minimum 2 | 16
-  b.qs[0] = 0x50;      // value 32: 5
-  b.qs[64 + 7] = 0x70; // value 160 + 7: 7
+  b.scales[1] = 0xc3;   // run 1: scale 3; run 5: scale's upper bits 11
+  b.scales[5] = 0x46;   // run 1: minimum 6; run 5: minimum's upper bits 01
+  b.scales[9] = 0x21;   // run 5: scale 1 | 48, minimum 2 | 16
+  b.qs[0] = 0x50;       // value 32: 5
+  b.qs[64 + 7] = 0x70;  // value 160 + 7: 7
   const std::vector<float> y = expand(TensorType::Q4_K, b);
   EXPECT_EQ(y[32], 2 * 3 * 5 - 3);
   EXPECT_EQ(y[33], -3);
@@ -96,8 +96,8 @@ TEST(Dequantize, q6_k_by_hand) {
   BlockQ6K b{};
   b.d = kTwo;
   b.scales[0] = -3, b.scales[14] = 5;
-  b.ql[1] = 0x07, b.qh[1] = 0x02;              // value 1: 7 | 32
-  b.ql[64 + 32] = 0x90, b.qh[32] = 0xc0;       // value 128 + 96: 9 | 48
+  b.ql[1] = 0x07, b.qh[1] = 0x02;         // value 1: 7 | 32
+  b.ql[64 + 32] = 0x90, b.qh[32] = 0xc0;  // value 128 + 96: 9 | 48
   const std::vector<float> y = expand(TensorType::Q6_K, b);
   EXPECT_EQ(y[1], 2 * -3 * 7);
   EXPECT_EQ(y[0], 2 * -3 * -32);

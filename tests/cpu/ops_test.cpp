@@ -111,8 +111,16 @@ struct AttentionCase {
       }
     }
     for (std::int64_t i = 0; i < cell_count; ++i) cells.push_back(static_cast<std::int32_t>(i * 7 % 400));
-    args = {q.data(), f16 ? static_cast<const void*>(k16.data()) : k.data(),
-            f16 ? static_cast<const void*>(v16.data()) : v.data(), f16, cells.data(), cell_count, 0.125f, 3, head_dim, nullptr};
+    args = {q.data(),
+            f16 ? static_cast<const void*>(k16.data()) : k.data(),
+            f16 ? static_cast<const void*>(v16.data()) : v.data(),
+            f16,
+            cells.data(),
+            cell_count,
+            0.125f,
+            3,
+            head_dim,
+            nullptr};
   }
   std::vector<float> run(const KernelTable& table) {
     std::vector<float> out(q.size(), 9.0f);

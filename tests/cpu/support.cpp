@@ -37,11 +37,19 @@ namespace {
 /// Where a block's half floats lie.
 std::vector<std::size_t> half_offsets(TensorType type) {
   switch (type) {
-    case TensorType::Q4_1: case TensorType::Q5_1: case TensorType::Q4_K: case TensorType::Q5_K: return {0, 2};
-    case TensorType::Q2_K: return {80, 82};
-    case TensorType::Q3_K: return {108};
-    case TensorType::Q6_K: return {208};
-    default: return {0};
+    case TensorType::Q4_1:
+    case TensorType::Q5_1:
+    case TensorType::Q4_K:
+    case TensorType::Q5_K:
+      return {0, 2};
+    case TensorType::Q2_K:
+      return {80, 82};
+    case TensorType::Q3_K:
+      return {108};
+    case TensorType::Q6_K:
+      return {208};
+    default:
+      return {0};
   }
 }
 
@@ -61,9 +69,8 @@ std::vector<std::byte> random_weights(Random& random, TensorType type, std::int6
   for (std::size_t b = 0; b < blocks; ++b) {
     for (const std::size_t offset : half_offsets(type)) {
       const float value = normal(random);
-      const std::uint16_t half = type == TensorType::BF16
-                                     ? static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16)
-                                     : f32_to_f16(value);
+      const std::uint16_t half =
+          type == TensorType::BF16 ? static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16) : f32_to_f16(value);
       std::memcpy(data.data() + b * t.block_bytes + offset, &half, sizeof half);
     }
   }
@@ -80,13 +87,13 @@ Activations::Activations(const KernelTable& table, std::vector<float> input, std
 
 QuantizedRows Activations::quantized() { return {values.data(), scales.data(), sums.data(), padded}; }
 
-std::vector<float> multiply(const KernelTable& table, TensorType type, const std::vector<std::byte>& weights,
-                            Activations& x, std::int64_t rows, std::int64_t cols, std::int64_t tokens) {
+std::vector<float> multiply(const KernelTable& table, TensorType type, const std::vector<std::byte>& weights, Activations& x,
+                            std::int64_t rows, std::int64_t cols, std::int64_t tokens) {
   std::vector<float> y(static_cast<std::size_t>(rows * tokens), 0.25f);
   const TypeTraits& t = traits(type);
   const std::size_t row_bytes = static_cast<std::size_t>(cols / t.block_elements) * t.block_bytes;
-  table.matmul[static_cast<std::size_t>(type)]({weights.data(), row_bytes, 0, rows, cols, x.x.data(), x.quantized(),
-                                                tokens, y.data(), rows, false});
+  table.matmul[static_cast<std::size_t>(type)](
+      {weights.data(), row_bytes, 0, rows, cols, x.x.data(), x.quantized(), tokens, y.data(), rows, false});
   return y;
 }
 

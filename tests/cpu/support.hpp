@@ -9,14 +9,11 @@
 
 namespace yamata::cpu {
 
-inline constexpr TensorType kAllTypes[] = {
-    TensorType::F32,  TensorType::F16,  TensorType::BF16, TensorType::Q4_0, TensorType::Q4_1,
-    TensorType::Q5_0, TensorType::Q5_1, TensorType::Q8_0, TensorType::Q2_K, TensorType::Q3_K,
-    TensorType::Q4_K, TensorType::Q5_K, TensorType::Q6_K, TensorType::IQ4_NL, TensorType::IQ4_XS};
+inline constexpr TensorType kAllTypes[] = {TensorType::F32,  TensorType::F16,  TensorType::BF16, TensorType::Q4_0,   TensorType::Q4_1,
+                                           TensorType::Q5_0, TensorType::Q5_1, TensorType::Q8_0, TensorType::Q2_K,   TensorType::Q3_K,
+                                           TensorType::Q4_K, TensorType::Q5_K, TensorType::Q6_K, TensorType::IQ4_NL, TensorType::IQ4_XS};
 
-inline bool is_float(TensorType t) {
-  return t == TensorType::F32 || t == TensorType::F16 || t == TensorType::BF16;
-}
+inline bool is_float(TensorType t) { return t == TensorType::F32 || t == TensorType::F16 || t == TensorType::BF16; }
 
 struct NamedTable {
   std::string name;
@@ -41,8 +38,8 @@ struct Activations {
   std::int64_t padded;
 };
 
-std::vector<float> multiply(const KernelTable& table, TensorType type, const std::vector<std::byte>& weights,
-                            Activations& x, std::int64_t rows, std::int64_t cols, std::int64_t tokens);
+std::vector<float> multiply(const KernelTable& table, TensorType type, const std::vector<std::byte>& weights, Activations& x,
+                            std::int64_t rows, std::int64_t cols, std::int64_t tokens);
 
 std::vector<std::uint32_t> bits(const std::vector<float>& values);
 

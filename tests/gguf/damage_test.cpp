@@ -28,7 +28,9 @@ void expect_error(const std::string& bytes, std::string_view part) {
 }
 void expect_error(const Writer& writer, std::string_view part) { expect_error(writer.finish(), part); }
 
-Entry entry(std::vector<std::uint64_t> shape, std::uint32_t type = 0, std::uint64_t offset = 0) { return {"t", std::move(shape), type, offset}; }
+Entry entry(std::vector<std::uint64_t> shape, std::uint32_t type = 0, std::uint64_t offset = 0) {
+  return {"t", std::move(shape), type, offset};
+}
 
 std::string uint64(std::uint64_t n) { return Bytes().put(n).str(); }
 
@@ -70,9 +72,12 @@ TEST(GgufDamage, huge_counts) {
 TEST(GgufDamage, lengths_past_the_end) {
   for (const std::uint64_t n : {std::uint64_t{100}, std::uint64_t{INT64_MAX}, UINT64_MAX}) {
     expect_error(Writer().pair("k", kString, uint64(n) + "abc"), "ends inside a metadata value");
-    expect_error("GGUF" + Bytes().put(3u).put(std::uint64_t{0}).put(std::uint64_t{1}).put(n).raw("a key, but not so long").str(), "ends inside a metadata key");
-    expect_error("GGUF" + Bytes().put(3u).put(std::uint64_t{1}).put(std::uint64_t{0}).put(n).raw("a name, but not so long").str(), "ends inside a tensor's name");
-    expect_error(Writer().pair("k", kArray, Bytes().put<std::uint32_t>(kString).put(std::uint64_t{1}).put(n).str()), "ends inside a metadata value");
+    expect_error("GGUF" + Bytes().put(3u).put(std::uint64_t{0}).put(std::uint64_t{1}).put(n).raw("a key, but not so long").str(),
+                 "ends inside a metadata key");
+    expect_error("GGUF" + Bytes().put(3u).put(std::uint64_t{1}).put(std::uint64_t{0}).put(n).raw("a name, but not so long").str(),
+                 "ends inside a tensor's name");
+    expect_error(Writer().pair("k", kArray, Bytes().put<std::uint32_t>(kString).put(std::uint64_t{1}).put(n).str()),
+                 "ends inside a metadata value");
   }
 }
 
@@ -81,7 +86,8 @@ TEST(GgufDamage, metadata_that_makes_no_sense) {
     expect_error(Writer().pair("k", type, "12345678"), "unknown metadata type " + std::to_string(type));
     expect_error(Writer().pair("k", kArray, Bytes().put(type).put(std::uint64_t{0}).str()), "unknown metadata type");
   }
-  expect_error(Writer().pair("k", kArray, Bytes().put<std::uint32_t>(kArray).put(std::uint64_t{0}).str()), "metadata k is an array of arrays");
+  expect_error(Writer().pair("k", kArray, Bytes().put<std::uint32_t>(kArray).put(std::uint64_t{0}).str()),
+               "metadata k is an array of arrays");
   expect_error(Writer().string("k", "1").string("k", "2"), "metadata key k stands twice");
   for (const std::uint32_t alignment : {0u, 1u, 4u, 33u, 1u << 21, 1u << 31}) {
     expect_error(Writer().scalar("general.alignment", kU32, alignment), "general.alignment is " + std::to_string(alignment));
@@ -93,11 +99,18 @@ TEST(GgufDamage, metadata_that_makes_no_sense) {
 TEST(GgufDamage, shapes_that_make_no_sense) {
   expect_error(Writer().entry(entry({})).data_bytes(64), "tensor t has 0 dimensions");
   expect_error(Writer().entry(entry({1, 1, 1, 1, 1})).data_bytes(64), "tensor t has 5 dimensions");
-  for (const auto& shape : std::vector<std::vector<std::uint64_t>>{{0}, {4, 0}, {4, 4, 4, 0}, {1ull << 63}, {UINT64_MAX}, {1ull << 32, 1ull << 32},
-                                                                   {1ull << 32, 1ull << 31}, {3, 3074457345618258603ull}, {1ull << 16, 1ull << 16, 1ull << 16, 1ull << 16}}) {
+  for (const auto& shape : std::vector<std::vector<std::uint64_t>>{{0},
+                                                                   {4, 0},
+                                                                   {4, 4, 4, 0},
+                                                                   {1ull << 63},
+                                                                   {UINT64_MAX},
+                                                                   {1ull << 32, 1ull << 32},
+                                                                   {1ull << 32, 1ull << 31},
+                                                                   {3, 3074457345618258603ull},
+                                                                   {1ull << 16, 1ull << 16, 1ull << 16, 1ull << 16}}) {
     expect_error(Writer().entry(entry(shape)).data_bytes(64), "tensor t has a bad shape");
   }
-  expect_error(Writer().entry(entry({1ull << 62})).data_bytes(64), "tensor t");  // its bytes do not fit in 64 bits
+  expect_error(Writer().entry(entry({1ull << 62})).data_bytes(64), "tensor t");           // its bytes do not fit in 64 bits
   expect_error(Writer().entry(entry({(1ull << 62) + 1}, 0)).data_bytes(64), "tensor t");  // they would be 4
   expect_error(Writer().entry(entry({16, 2}, 8)).data_bytes(64), "tensor t has rows of 16 elements, not whole blocks of 32 of type Q8_0");
   expect_error(Writer().entry(entry({128, 2}, 12)).data_bytes(256), "not whole blocks of 256");
@@ -105,13 +118,15 @@ TEST(GgufDamage, shapes_that_make_no_sense) {
 
 TEST(GgufDamage, types_that_are_not_read) {
   for (const std::uint32_t type : {4u, 5u, 9u, 15u, 19u, 24u, 31u, 1000u, 4294967295u}) {
-    expect_error(Writer().entry(entry({256}, type)).data_bytes(1024), "tensor t has type " + std::to_string(type) + ", which is not supported");
+    expect_error(Writer().entry(entry({256}, type)).data_bytes(1024),
+                 "tensor t has type " + std::to_string(type) + ", which is not supported");
   }
 }
 
 TEST(GgufDamage, tensors_in_wrong_places) {
   expect_error(Writer().tensor("a", {4}, 0, 16).tensor("a", {4}, 0, 16), "tensor a stands twice");
-  for (const std::uint64_t offset : {1u, 16u, 33u}) expect_error(Writer().entry(entry({4}, 0, offset)).data_bytes(96), "offset " + std::to_string(offset) + ", not a multiple of 32");
+  for (const std::uint64_t offset : {1u, 16u, 33u})
+    expect_error(Writer().entry(entry({4}, 0, offset)).data_bytes(96), "offset " + std::to_string(offset) + ", not a multiple of 32");
   for (const std::uint64_t offset : {std::uint64_t{64}, std::uint64_t{1} << 40, UINT64_MAX - 31}) {
     expect_error(Writer().entry(entry({4}, 0, offset)).data_bytes(64), "tensor t ends beyond the file's");
   }

@@ -40,7 +40,8 @@ class GgufFolder : public ::testing::Test {
   /// Part `number` (from 0) of three, which holds the tensor t<number>.
   std::filesystem::path write_part(int number, int says = -1) const {
     Writer part;
-    part.scalar<std::uint16_t>("split.no", kU16, static_cast<std::uint16_t>(says < 0 ? number : says)).scalar<std::uint16_t>("split.count", kU16, 3);
+    part.scalar<std::uint16_t>("split.no", kU16, static_cast<std::uint16_t>(says < 0 ? number : says))
+        .scalar<std::uint16_t>("split.count", kU16, 3);
     if (number == 0) part.string("general.architecture", "llama");
     part.tensor("t" + std::to_string(number), {4}, 0, 16);
     return write("m-0000" + std::to_string(number + 1) + "-of-00003.gguf", part.finish());
@@ -127,8 +128,11 @@ TEST(Gguf, absent_keys_give_nothing_and_other_kinds_name_the_key) {
 }
 
 TEST(Gguf, tensors_of_every_type_have_their_size) {
-  struct Case { std::uint32_t type; std::uint64_t bytes; };  // bytes of 256 elements, from the formats' definitions
-  const Case cases[] = {{0, 1024}, {1, 512}, {2, 144}, {3, 160}, {6, 176}, {7, 192}, {8, 272}, {10, 84},
+  struct Case {
+    std::uint32_t type;
+    std::uint64_t bytes;
+  };  // bytes of 256 elements, from the formats' definitions
+  const Case cases[] = {{0, 1024}, {1, 512},  {2, 144},  {3, 160},  {6, 176},  {7, 192},  {8, 272}, {10, 84},
                         {11, 110}, {12, 144}, {13, 176}, {14, 210}, {20, 144}, {23, 136}, {30, 512}};
   Writer writer;
   for (const Case& c : cases) writer.tensor("t" + std::to_string(c.type), {256, 3}, c.type, 3 * c.bytes);

@@ -64,22 +64,30 @@ bool read(const std::string& bytes, bool tokenizes) {
 
 /// Changes one to four places among the first `header` bytes: a bit, a byte, a number of 4 or 8 bytes, a lost or doubled stretch.
 std::string mutate(std::string bytes, std::size_t header, Random& random) {
-  constexpr std::uint64_t kNumbers[] = {0, 1, 5, 31, 255, 1u << 31, UINT32_MAX, 1ull << 32, INT64_MAX, 1ull << 63, UINT64_MAX, UINT64_MAX - 7};
+  constexpr std::uint64_t kNumbers[] = {0,          1,          5,         31,         255,        1u << 31,
+                                        UINT32_MAX, 1ull << 32, INT64_MAX, 1ull << 63, UINT64_MAX, UINT64_MAX - 7};
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   for (std::size_t n = 1 + below(4); n > 0; --n) {
     const std::size_t at = below(std::min(header, bytes.size()));
     const std::size_t room = bytes.size() - at;
     switch (below(5)) {
-      case 0: bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8))); break;
-      case 1: bytes[at] = static_cast<char>(below(256)); break;
+      case 0:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8)));
+        break;
+      case 1:
+        bytes[at] = static_cast<char>(below(256));
+        break;
       case 2: {
         const std::string number = Bytes().put(kNumbers[below(std::size(kNumbers))]).str();
         const std::size_t size = std::min<std::size_t>(room, below(2) == 0 ? 4 : 8);
         bytes.replace(at, size, number, 0, size);
         break;
       }
-      case 3: bytes.erase(at, std::min(room - (room == bytes.size()), 1 + below(16))); break;
-      default: bytes.insert(at, bytes.substr(at, 1 + below(16)));
+      case 3:
+        bytes.erase(at, std::min(room - (room == bytes.size()), 1 + below(16)));
+        break;
+      default:
+        bytes.insert(at, bytes.substr(at, 1 + below(16)));
     }
   }
   return bytes;

@@ -13,7 +13,8 @@ constexpr const char* kPrompt = "Once upon a time there was";
 
 nlohmann::json result_of(int ranks, Arguments extra = {}) {
   const TemporaryFolder folder;
-  Arguments arguments{"run", "-m", kModel, "-p", kPrompt, "-n", "32", "--ignore-eos", "--logits-checksum", "-t", "1", "--json", folder / "r.json"};
+  Arguments arguments{"run", "-m",     kModel,           "-p", kPrompt, "-n", "32", "--ignore-eos", "--logits-checksum", "-t",
+                      "1",   "--json", folder / "r.json"};
   arguments.insert(arguments.end(), extra.begin(), extra.end());
   const Outcome outcome = run(yamata(arguments, ranks));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -62,11 +63,16 @@ TEST(Cluster, BadSplit_isComplainedOfOnce) {
 TEST(Cluster, WhateverGuesses_theTextIsTheSame) {
   const auto alone = result_of(0);
   const std::string draft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
-  const std::vector<std::pair<int, Arguments>> jobs{
-      {2, {"--strategy", "speculative", "--layer-split", "0.5,0.5"}}, {3, {"--strategy", "speculative"}},        {4, {}},
-      {4, {"--policy", "chain", "-np", "3", "-ps", "0.05"}},         {4, {"--no-async"}},                       {4, {"--no-cancel"}},
-      {4, {"--no-continuous"}},                                      {4, {"--no-multibuffer"}},                 {4, {"--drafters", "2"}},
-      {5, {"--layer-split", "0.4,0.3,0.3/0.5,0.5"}}};
+  const std::vector<std::pair<int, Arguments>> jobs{{2, {"--strategy", "speculative", "--layer-split", "0.5,0.5"}},
+                                                    {3, {"--strategy", "speculative"}},
+                                                    {4, {}},
+                                                    {4, {"--policy", "chain", "-np", "3", "-ps", "0.05"}},
+                                                    {4, {"--no-async"}},
+                                                    {4, {"--no-cancel"}},
+                                                    {4, {"--no-continuous"}},
+                                                    {4, {"--no-multibuffer"}},
+                                                    {4, {"--drafters", "2"}},
+                                                    {5, {"--layer-split", "0.4,0.3,0.3/0.5,0.5"}}};
   for (const auto& [ranks, flags] : jobs) {
     Arguments arguments{"-md", draft};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
@@ -80,8 +86,9 @@ TEST(Cluster, WhateverGuesses_theTextIsTheSame) {
 }
 
 TEST(Cluster, LostDrafter_isMissedInOneLineAndTheTextGoesOn) {
-  Arguments command = yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", kPrompt, "-n", "2000", "-c", "3000", "--ignore-eos",
-                              "--timeout", "2"}, 3);
+  Arguments command = yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", kPrompt, "-n", "2000",
+                              "-c", "3000", "--ignore-eos", "--timeout", "2"},
+                             3);
   command.insert(command.begin() + 1, "--enable-recovery");
   Process process(command);
   ASSERT_TRUE(process.wait_for_output(200)) << process.err();
@@ -100,7 +107,8 @@ TEST(Cluster, BadFlag_isComplainedOfOnce) {
 
 class ClusterLoss : public testing::TestWithParam<int> {
  protected:
-  ClusterLoss() : process_(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "1000000", "-c", "500000", "--ignore-eos", "--timeout", "3"}, 3)) {}
+  ClusterLoss()
+      : process_(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "1000000", "-c", "500000", "--ignore-eos", "--timeout", "3"}, 3)) {}
   /// Waits for text, strikes the rank, and expects exit code 3 with one line that holds `words`.
   void strike(int signal, const std::string& words) {
     ASSERT_TRUE(process_.wait_for_output(20)) << process_.err();
@@ -123,8 +131,8 @@ INSTANTIATE_TEST_SUITE_P(Ranks, ClusterLoss, testing::Values(0, 1, 2));
 TEST(Cluster, MissingFileOnOneRank_isNamed) {
   const TemporaryFolder folder;
   Arguments command = yamata({"run", "-m", kModel, "-p", "x"}, 2);
-  for (const std::string& word : {std::string(":"), std::string("-np"), std::string("1"), std::string(YAMATA_PROGRAM), std::string("run"), std::string("-m"),
-                                  folder / "absent.gguf", std::string("-p"), std::string("x")}) {
+  for (const std::string& word : {std::string(":"), std::string("-np"), std::string("1"), std::string(YAMATA_PROGRAM), std::string("run"),
+                                  std::string("-m"), folder / "absent.gguf", std::string("-p"), std::string("x")}) {
     command.push_back(word);
   }
   const Outcome outcome = run(command);

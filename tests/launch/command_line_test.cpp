@@ -78,7 +78,8 @@ TEST(CommandLine, BadModel_isExitCode2) {
 
 TEST(CommandLine, Results_holdTextIdsAndEveryRank) {
   const TemporaryFolder folder;
-  const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "8", "--ignore-eos", "--logits-checksum", "--json", folder / "r.json", "--csv", folder / "r.csv"}));
+  const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "8", "--ignore-eos", "--logits-checksum", "--json",
+                                      folder / "r.json", "--csv", folder / "r.csv"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto json = nlohmann::json::parse(read_file(folder / "r.json"));
   EXPECT_EQ(json["text"].get<std::string>() + "\n", outcome.out);
@@ -121,7 +122,10 @@ TEST(CommandLine, Seed_fixesTheTextAndAnotherChangesIt) {
 TEST(CommandLine, Threads_changeNoBit) {
   const auto text = [](const std::string& threads) {
     const TemporaryFolder folder;
-    EXPECT_EQ(run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "16", "-t", threads, "--ignore-eos", "--logits-checksum", "--json", folder / "r.json"})).code, 0);
+    EXPECT_EQ(run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "16", "-t", threads, "--ignore-eos", "--logits-checksum", "--json",
+                          folder / "r.json"}))
+                  .code,
+              0);
     return nlohmann::json::parse(read_file(folder / "r.json"))["logits_checksum"].get<std::string>();
   };
   const std::string one = text("1");

@@ -48,7 +48,8 @@ TEST(Rope, NoScaling_turnsByTheBase) {
   for (const std::int64_t dim : {2, 16, 80, 128}) {
     for (const float base : {10000.0f, 500000.0f}) {
       const Hyperparameters h = model(dim, base);
-      expect_angles(h, nullptr, [&](std::int64_t pair) { return plain_frequency(h, pair); }, 1.0);
+      expect_angles(
+          h, nullptr, [&](std::int64_t pair) { return plain_frequency(h, pair); }, 1.0);
     }
   }
 }
@@ -56,7 +57,8 @@ TEST(Rope, NoScaling_turnsByTheBase) {
 TEST(Rope, Linear_dividesEveryPosition) {
   Hyperparameters h = model(64, 10000.0f);
   h.rope = {RopeScaling::Kind::kLinear, 8.0f, 1.0f, 2048};
-  expect_angles(h, nullptr, [&](std::int64_t pair) { return plain_frequency(h, pair) / 8.0; }, 1.0);
+  expect_angles(
+      h, nullptr, [&](std::int64_t pair) { return plain_frequency(h, pair) / 8.0; }, 1.0);
 }
 
 /// Meta's scaling of Llama 3.1 by wavelength (factor 8, low 1, high 4, context 8192), as the divisors that GGUF files hold.
@@ -79,7 +81,9 @@ TEST(Rope, Llama3Divisors_divideEachPairsFrequency) {
   const std::vector<float> divisors = llama3_divisors(h);
   ASSERT_EQ(divisors.front(), 1.0f);
   ASSERT_EQ(divisors.back(), 8.0f);
-  const auto frequency = [&](std::int64_t pair) { return plain_frequency(h, pair) / static_cast<double>(divisors[static_cast<std::size_t>(pair)]); };
+  const auto frequency = [&](std::int64_t pair) {
+    return plain_frequency(h, pair) / static_cast<double>(divisors[static_cast<std::size_t>(pair)]);
+  };
   expect_angles(h, divisors.data(), frequency, 1.0);
 }
 
@@ -104,7 +108,8 @@ TEST(Rope, Yarn_followsTheAuthorsRamp) {
       Hyperparameters h = model(dim, 10000.0f);
       h.rope = {RopeScaling::Kind::kYarn, factor, 1.0f, 4096};
       const double magnitude = 0.1 * std::log(static_cast<double>(factor)) + 1.0;
-      expect_angles(h, nullptr, [&](std::int64_t pair) { return yarn_frequency(h, pair); }, magnitude);
+      expect_angles(
+          h, nullptr, [&](std::int64_t pair) { return yarn_frequency(h, pair); }, magnitude);
     }
   }
 }
@@ -141,20 +146,24 @@ TEST(Rope, YarnAttentionFactor_multipliesTheLength) {
   Hyperparameters h = model(32, 10000.0f);
   h.rope = {RopeScaling::Kind::kYarn, 4.0f, 0.7f, 2048};
   const double magnitude = static_cast<double>(0.7f) * (0.1 * std::log(4.0) + 1.0);
-  expect_angles(h, nullptr, [&](std::int64_t pair) { return yarn_frequency(h, pair); }, magnitude);
+  expect_angles(
+      h, nullptr, [&](std::int64_t pair) { return yarn_frequency(h, pair); }, magnitude);
 }
 
 TEST(Rope, YarnOfTinyContext_hasARampOfNoLength) {
   Hyperparameters h = model(16, 10000.0f);
   h.rope = {RopeScaling::Kind::kYarn, 4.0f, 1.0f, 6};  // less than one turn of the fastest pair
-  expect_angles(h, nullptr, [&](std::int64_t pair) { return yarn_frequency(h, pair); }, 0.1 * std::log(4.0) + 1.0);
+  expect_angles(
+      h, nullptr, [&](std::int64_t pair) { return yarn_frequency(h, pair); }, 0.1 * std::log(4.0) + 1.0);
 }
 
 TEST(Rope, Yarn_takesDivisorsToo) {
   Hyperparameters h = model(16, 10000.0f);
   h.rope = {RopeScaling::Kind::kYarn, 4.0f, 1.0f, 2048};
   const std::vector<float> divisors{1, 1, 2, 2, 3, 4, 5, 8};
-  const auto frequency = [&](std::int64_t pair) { return yarn_frequency(h, pair) / static_cast<double>(divisors[static_cast<std::size_t>(pair)]); };
+  const auto frequency = [&](std::int64_t pair) {
+    return yarn_frequency(h, pair) / static_cast<double>(divisors[static_cast<std::size_t>(pair)]);
+  };
   expect_angles(h, divisors.data(), frequency, 0.1 * std::log(4.0) + 1.0);
 }
 

@@ -50,20 +50,26 @@ struct ModelFile {
   static std::uint32_t type(bool) { return 7; }
   static std::uint32_t type(const std::string&) { return 8; }
   template <class T>
-  static std::uint32_t type(const std::vector<T>&) { return 9; }
+  static std::uint32_t type(const std::vector<T>&) {
+    return 9;
+  }
 
   void put(const void* p, std::size_t n) {
     const auto* bytes = static_cast<const std::byte*>(p);
     bytes_.insert(bytes_.end(), bytes, bytes + n);
   }
   template <class T>
-  void number(T value) { put(&value, sizeof(value)); }
+  void number(T value) {
+    put(&value, sizeof(value));
+  }
   void text(const std::string& value) {
     number(std::uint64_t{value.size()});
     put(value.data(), value.size());
   }
   template <class T>
-  void write(T value) { number(value); }
+  void write(T value) {
+    number(value);
+  }
   void write(const std::string& value) { text(value); }
   template <class T>
   void write(const std::vector<T>& values) {

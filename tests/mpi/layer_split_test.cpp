@@ -94,8 +94,11 @@ TEST_F(LayerSplitTest, MemoryPlan_namesTheHostThatIsTooSmallAndWhatFits) {
 }
 
 TEST_F(LayerSplitTest, MemoryPlan_addsUpRanksOfOneHost) {
-  const auto hellos = [](std::uint64_t bytes) { return std::vector<wire::Hello>{{1, "", "one", "", 0, bytes, 1, 0}, {1, "", "one", "", 0, bytes, 1, 0}}; };
-  const std::size_t cache = KvStore::bytes_for(static_cast<int>(h_.layers), static_cast<int>(h_.kv_heads), static_cast<int>(h_.head_dim), 4096, CacheType::kF16);
+  const auto hellos = [](std::uint64_t bytes) {
+    return std::vector<wire::Hello>{{1, "", "one", "", 0, bytes, 1, 0}, {1, "", "one", "", 0, bytes, 1, 0}};
+  };
+  const std::size_t cache =
+      KvStore::bytes_for(static_cast<int>(h_.layers), static_cast<int>(h_.kv_heads), static_cast<int>(h_.head_dim), 4096, CacheType::kF16);
   EXPECT_THROW(check(plan(2, 4096), hellos(cache)), UsageError);
   EXPECT_NO_THROW(check(plan(2, 4096), hellos(cache + (1u << 20))));
 }

@@ -52,7 +52,11 @@ TEST_F(LivenessTest, UnwatchedRank_mayBeSilent) {
 
 TEST_F(LivenessTest, OwnSleep_isNobodysSilence) {
   now_ += seconds(100);  // this rank was stopped and goes on
-  EXPECT_EQ(blame([&] { pass(milliseconds(0), {}); EXPECT_FALSE(liveness_.silent(now_)); }), "nobody");
+  EXPECT_EQ(blame([&] {
+              pass(milliseconds(0), {});
+              EXPECT_FALSE(liveness_.silent(now_));
+            }),
+            "nobody");
   EXPECT_EQ(blame([&] { pass(seconds(9), {}); }), "nobody");
   EXPECT_NE(blame([&] { pass(seconds(2), {}); }), "nobody");
 }

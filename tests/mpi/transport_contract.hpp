@@ -37,8 +37,10 @@ inline void play_transport_contract(Transport& transport) {
     std::uint32_t& expected = next.at(static_cast<std::size_t>(message->from) * 2 + (message->tag == Tag::kActivations ? 1 : 0));
     std::uint32_t number = 0;
     std::memcpy(&number, message->bytes.data(), sizeof(number));
-    if (number != expected) throw std::runtime_error("message " + std::to_string(number) + " came where " + std::to_string(expected) + " was due");
-    if (message->bytes.size() != size_of(number) || message->bytes.back() != static_cast<std::byte>(number)) throw std::runtime_error("a message is damaged");
+    if (number != expected)
+      throw std::runtime_error("message " + std::to_string(number) + " came where " + std::to_string(expected) + " was due");
+    if (message->bytes.size() != size_of(number) || message->bytes.back() != static_cast<std::byte>(number))
+      throw std::runtime_error("a message is damaged");
     ++expected;
   }
   while (transport.pending_sends() > 0) {

@@ -82,7 +82,8 @@ TEST_P(CpuUnitOf, Linear_addsEveryProductOnceForAnyNumberOfRows) {
     for (std::int64_t t = 0; t < kTokens; ++t) {
       for (std::int64_t r = 0; r < rows; ++r) {
         double sum = 0;
-        for (std::int64_t k = 0; k < kCols; ++k) sum += 2.0 * a[static_cast<std::size_t>(r * kCols + k)] * x[static_cast<std::size_t>(t * kCols + k)];
+        for (std::int64_t k = 0; k < kCols; ++k)
+          sum += 2.0 * a[static_cast<std::size_t>(r * kCols + k)] * x[static_cast<std::size_t>(t * kCols + k)];
         EXPECT_EQ(y[static_cast<std::size_t>(t * rows + r)], sum) << "rows " << rows << " token " << t << " row " << r;
       }
     }
@@ -140,8 +141,8 @@ struct Layer {
     ops.push_back(LinearOp{h.data(), kTokens, kDim, {{{&w_q, q.data()}, {&w_k, k.data()}, {&w_v, v.data()}}}, false});
     ops.push_back(StoreOp{q.data(), k.data(), v.data(), kTokens, kHeads, kKvHeads, kHeadDim, kRotary, !f16, angles.data(), cells.data(),
                           cache_k.data(), cache_v.data(), f16});
-    ops.push_back(AttentionOp{q.data(), kTokens, kHeads, kKvHeads, kHeadDim, 0.25f, visible, cache_k.data(), cache_v.data(), f16,
-                              attention.data()});
+    ops.push_back(
+        AttentionOp{q.data(), kTokens, kHeads, kKvHeads, kHeadDim, 0.25f, visible, cache_k.data(), cache_v.data(), f16, attention.data()});
     ops.push_back(LinearOp{attention.data(), kTokens, kDim, {{{&w_o, x.data()}, {}, {}}}, true});
     ops.push_back(LinearOp{x.data(), kTokens, kDim, {{{&w_gate, gate.data()}, {&w_up, up.data()}, {}}}, false});
     ops.push_back(GateOp{gate.data(), up.data(), kTokens * kFfn, gate.data()});
@@ -159,7 +160,8 @@ struct Layer {
   const Matrix w_q = quantized(data_q, kDim, kDim), w_k = quantized(data_k, kKvDim, kDim), w_v = quantized(data_v, kKvDim, kDim),
                w_o = quantized(data_o, kDim, kDim), w_gate = quantized(data_gate, kFfn, kDim), w_up = matrix(data_up, kFfn, kDim),
                w_down = quantized(data_down, kDim, kFfn);
-  std::vector<float> x = reals(kTokens * kDim, 20), h = x, q = x, attention = x, norm = reals(kDim, 21), angles = reals(kTokens * kRotary, 22);
+  std::vector<float> x = reals(kTokens * kDim, 20), h = x, q = x, attention = x, norm = reals(kDim, 21),
+                     angles = reals(kTokens * kRotary, 22);
   std::vector<float> k = std::vector<float>(kTokens * kKvDim), v = k;
   std::vector<float> gate = std::vector<float>(kTokens * kFfn), up = gate;
   std::vector<std::int32_t> cells;

@@ -120,13 +120,20 @@ int ranks_of(const Scenario& s) {
 }
 
 Cluster::Cluster(const Scenario& scenario, bool trace)
-    : scenario_(scenario), trace_(trace), random_(scenario.seed), size_(ranks_of(scenario)), network_(size_), ranks_(static_cast<std::size_t>(size_)), sampler_(scenario.sampling) {
+    : scenario_(scenario),
+      trace_(trace),
+      random_(scenario.seed),
+      size_(ranks_of(scenario)),
+      network_(size_),
+      ranks_(static_cast<std::size_t>(size_)),
+      sampler_(scenario.sampling) {
   for (int r = 0; r < size_; ++r) {
     Rank& rank = ranks_[static_cast<std::size_t>(r)];
     rank.transport = std::make_unique<SimulatedTransport>(network_, r, size_);
     rank.weight = scenario.unplayable_speeds ? 1 + static_cast<unsigned>(random_() % 30) : 8;
   }
-  for (std::int32_t i = 0; i < scenario.prompt; ++i) prompt_.push_back(static_cast<std::int32_t>(random_() % static_cast<unsigned>(scenario.vocabulary)));
+  for (std::int32_t i = 0; i < scenario.prompt; ++i)
+    prompt_.push_back(static_cast<std::int32_t>(random_() % static_cast<unsigned>(scenario.vocabulary)));
   text_ = prompt_;
   TableShape shape;
   shape.vocabulary = scenario.vocabulary;
@@ -167,7 +174,8 @@ void Cluster::build_pipeline(int first, int count, TableShape shape, bool draft)
     pipeline->stage().load();
     if (draft) {
       if (first > 0) rank.lane = kDraftLane;
-      rank.drafter = std::make_unique<Drafter>(*rank.transport, std::move(pipeline), scenario_.draft, scenario_.decode.context, shape.sequences, scenario_.decode.batch);
+      rank.drafter = std::make_unique<Drafter>(*rank.transport, std::move(pipeline), scenario_.draft, scenario_.decode.context,
+                                               shape.sequences, scenario_.decode.batch);
     } else {
       target_ = std::move(pipeline);
     }
@@ -195,7 +203,9 @@ void Cluster::build_decoder() {
 
 void Cluster::dispatch(std::size_t index, Message message) {
   Rank& rank = ranks_[index];
-  if (trace_) fmt::print(stderr, "rank {} takes tag {} from {} ({} bytes)\n", index, static_cast<int>(message.tag), message.from, message.bytes.size());
+  if (trace_)
+    fmt::print(stderr, "rank {} takes tag {} from {} ({} bytes)\n", index, static_cast<int>(message.tag), message.from,
+               message.bytes.size());
   if (index == 0 && message.tag == Tag::kGuesses) return decoder_->on_guesses(message.from, wire::decode_guesses(message.bytes));
   if (index == 0 && kTargetLane.carries(message.tag)) return target_->on_message(std::move(message));
   if (message.tag == Tag::kCommit) return rank.drafter->on_commit(wire::decode_commit(message.bytes));
@@ -231,9 +241,14 @@ void Cluster::act() {
   std::size_t index = 0;
   while (at >= ranks_[index].weight) at -= ranks_[index++].weight;
   switch (random_() % 3) {
-    case 0: network_.deliver_one(random_); break;
-    case 1: step(index); break;
-    default: ranks_[index].unit.tick();
+    case 0:
+      network_.deliver_one(random_);
+      break;
+    case 1:
+      step(index);
+      break;
+    default:
+      ranks_[index].unit.tick();
   }
 }
 
@@ -266,7 +281,8 @@ std::uint64_t Cluster::prefix_hash(std::size_t tokens) const {
 }
 
 std::string Cluster::check_text() const {
-  const std::size_t due = std::min<std::size_t>(static_cast<std::size_t>(scenario_.prompt + scenario_.decode.generate), static_cast<std::size_t>(scenario_.decode.context) + 1);
+  const std::size_t due = std::min<std::size_t>(static_cast<std::size_t>(scenario_.prompt + scenario_.decode.generate),
+                                                static_cast<std::size_t>(scenario_.decode.context) + 1);
   if (text_.size() != due) return fmt::format("{} tokens of text, not {}", text_.size(), due);
   for (std::size_t i = prompt_.size(); i < text_.size(); ++i) {
     auto logits = table_logits(prefix_hash(i), scenario_.vocabulary, scenario_.seed);
@@ -280,16 +296,20 @@ std::string Cluster::check_text() const {
 std::string Cluster::check_cells() {
   for (std::size_t s = 0; s < target_models_.size(); ++s) {
     const CellTable& cells = target_models_[s]->cells();
-    if (cells.free_cells() != target_->cells().free_cells()) return fmt::format("stage {} has {} free cells, the head {}", s, cells.free_cells(), target_->cells().free_cells());
+    if (cells.free_cells() != target_->cells().free_cells())
+      return fmt::format("stage {} has {} free cells, the head {}", s, cells.free_cells(), target_->cells().free_cells());
     for (std::int32_t q = 0; q < cells.sequence_count(); ++q) {
       for (std::int32_t p = 0; p <= scenario_.decode.context; ++p) {
-        if (cells.at(q, p) != target_->cells().at(q, p)) return fmt::format("stage {}, sequence {}, position {}: cell {} is not the head's {}", s, q, p, cells.at(q, p), target_->cells().at(q, p));
+        if (cells.at(q, p) != target_->cells().at(q, p))
+          return fmt::format("stage {}, sequence {}, position {}: cell {} is not the head's {}", s, q, p, cells.at(q, p),
+                             target_->cells().at(q, p));
       }
     }
     for (std::size_t p = 0; p + 1 < text_.size(); ++p) {
       const CellId cell = cells.at(0, static_cast<std::int32_t>(p));
       if (cell == kNoCell) return fmt::format("stage {}: no cell for the text at {}", s, p);
-      if (target_models_[s]->content(cell) != token_hash(text_[p], static_cast<std::int32_t>(p))) return fmt::format("stage {}: the cell of position {} holds something else", s, p);
+      if (target_models_[s]->content(cell) != token_hash(text_[p], static_cast<std::int32_t>(p)))
+        return fmt::format("stage {}: the cell of position {} holds something else", s, p);
     }
   }
   return "";
@@ -366,9 +386,11 @@ Scenario Scenario::random(std::uint64_t seed) {
 }
 
 std::string Scenario::describe() const {
-  std::string text = fmt::format("seed {}: {} stages, strategy {}, policy {} --draft {}, room {}, sequences {}, context {}, {} + {} tokens, temperature {:.2f}{}{}", seed, stages,
-                                 static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.room, decode.sequences, decode.context, prompt,
-                                 decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel", decode.continuous ? "" : ", not continuous");
+  std::string text = fmt::format(
+      "seed {}: {} stages, strategy {}, policy {} --draft {}, room {}, sequences {}, context {}, {} + {} tokens, temperature {:.2f}{}{}",
+      seed, stages, static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.room, decode.sequences,
+      decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
+      decode.continuous ? "" : ", not continuous");
   for (const Drafter& d : drafters) text += fmt::format(", drafter on {} ranks ({:.2f} differs)", d.ranks, d.disagreement);
   if (drafter_that_dies) text += fmt::format(", drafter {} dies", *drafter_that_dies);
   return text;

@@ -22,7 +22,7 @@ struct Scenario {
   DecodeOptions decode;
   DraftOptions draft;
   std::int32_t vocabulary = 8, prompt = 3;
-  int operations = 3;          ///< per run and stage
+  int operations = 3;  ///< per run and stage
   SamplingParams sampling;
   bool unplayable_speeds = false;
   std::optional<std::size_t> drafter_that_dies;

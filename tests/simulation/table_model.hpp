@@ -43,17 +43,19 @@ class SteppedUnit final : public ComputeUnit {
 
 struct TableShape {
   std::int32_t stage = 0, stages = 1, cells = 0, sequences = 1, vocabulary = 8;
-  std::uint64_t seed = 0;       ///< of the function
-  double disagreement = 0;      ///< share of prefixes after which a draft says something else
+  std::uint64_t seed = 0;   ///< of the function
+  double disagreement = 0;  ///< share of prefixes after which a draft says something else
   std::uint64_t draft_seed = 0;
-  int operations = 1;           ///< per run
+  int operations = 1;  ///< per run
 };
 
 class TableModel final : public StageModel {
  public:
   TableModel(const TableShape& shape, SteppedUnit& unit);
 
-  void load(const std::atomic<bool>* stop) override { unit_.begin(1, stop, [](bool) {}); }
+  void load(const std::atomic<bool>* stop) override {
+    unit_.begin(1, stop, [](bool) {});
+  }
   std::size_t load_steps() const override { return 1; }
   void start(const StageBatch& batch, const std::atomic<bool>* stop) override;
   ComputeUnit& unit() override { return unit_; }
@@ -76,7 +78,7 @@ class TableModel final : public StageModel {
   CellTable cells_;
   BatchCells placed_;
   std::uint64_t salt_;
-  std::vector<std::uint64_t> contents_;  // per cell
+  std::vector<std::uint64_t> contents_;           // per cell
   std::vector<std::uint64_t> tokens_, prefixes_;  // per row, as they came in
   std::vector<std::int32_t> wanted_;
   std::vector<float> rows_, logits_;

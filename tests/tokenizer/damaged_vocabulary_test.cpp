@@ -24,7 +24,10 @@ ModelFile sentencepiece() {
     types.push_back(kByte);
     scores.push_back(0);
   }
-  for (const char* text : {"\xE2\x96\x81", "a", "b", "ab", "\xE2\x96\x81" "ab", "aa"}) {
+  for (const char* text : {"\xE2\x96\x81", "a", "b", "ab",
+                           "\xE2\x96\x81"
+                           "ab",
+                           "aa"}) {
     tokens.push_back(text);
     types.push_back(kNormal);
     scores.push_back(-static_cast<double>(tokens.size()));
@@ -189,7 +192,7 @@ TEST(DamagedVocabulary, OddTokens_doNoHarm) {
   tokens[3 + 'z'] = "<0x7A";
   types[259] = 200;
   types[260] = ~std::uint64_t{0};
-  tokens[1] = "";  // a control token without a text
+  tokens[1] = "";       // a control token without a text
   tokens.back() = "a";  // a text that stands twice
   const auto tokenizer = load(file);
   for (TokenId id = 0; id < tokenizer->size(); ++id) {
