@@ -10,7 +10,13 @@ namespace yamata {
 
 Drafter::Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options, std::int32_t context,
                  std::int32_t sequences, std::int32_t batch)
-    : transport_(transport), pipeline_(std::move(pipeline)), options_(options), context_(context), batch_(batch), partitions_(sequences) {}
+    : transport_(transport),
+      pipeline_(std::move(pipeline)),
+      options_(options),
+      context_(context),
+      batch_(batch),
+      search_({.draft = options.width, .threshold = options.threshold}),
+      partitions_(sequences) {}
 
 void Drafter::on_commit(const wire::Commit& commit) {
   if (commit.position != static_cast<std::int32_t>(text_.size())) throw ClusterError("the drafter lost the thread of the text");
@@ -101,24 +107,15 @@ void Drafter::push_guesses() {
 }
 
 /// Nothing is computed and nothing is left to compute.
-bool Drafter::idle() const { return in_flight_.empty() && tree_->root().sent && const_cast<Drafter*>(this)->choose().empty(); }
+bool Drafter::idle() { return in_flight_.empty() && tree_->root().sent && choose().empty(); }
 
 /// The most probable nodes that have not been computed.
 std::vector<NodeId> Drafter::choose() {
-  if (tree_->guesses() >= static_cast<std::size_t>(options_.credit)) return {};
-  if (wanted_ > 0 && given_ >= wanted_) return {};
-  std::vector<NodeId> candidates;
-  for (const NodeId id : tree_->ids()) {
-    const TreeNode& node = tree_->at(id);
-    if (!node.sent && node.path_probability >= options_.threshold && node.position + 1 < context_) candidates.push_back(id);
-  }
-  std::sort(candidates.begin(), candidates.end(), [&](NodeId a, NodeId b) {
-    const TreeNode &x = tree_->at(a), &y = tree_->at(b);
-    return std::tuple(-x.path_probability, x.position, x.id) < std::tuple(-y.path_probability, y.position, y.id);
-  });
-  if (candidates.size() > static_cast<std::size_t>(options_.width)) candidates.resize(static_cast<std::size_t>(options_.width));
-  std::sort(candidates.begin(), candidates.end());
-  return candidates;
+  const bool enough = wanted_ > 0 && given_ >= wanted_;
+  if (enough || tree_->guesses() >= static_cast<std::size_t>(options_.credit)) return {};
+  std::vector<NodeId> nodes = search_.choose(*tree_, static_cast<std::size_t>(options_.width));
+  std::erase_if(nodes, [&](NodeId id) { return tree_->at(id).position + 1 >= context_; });
+  return nodes;
 }
 
 bool Drafter::begin_next() {

@@ -4,6 +4,7 @@
 
 #include "mpi/pipeline.hpp"
 #include "src/speculation/partitions.hpp"
+#include "src/speculation/policy.hpp"
 #include "src/speculation/token_tree.hpp"
 
 namespace yamata {
@@ -28,7 +29,7 @@ class Drafter {
   void submit_text();
   void submit_nodes(std::span<const NodeId> nodes);
   std::vector<NodeId> choose();
-  bool idle() const;
+  bool idle();
   void push_guesses();
   void abandon();
 
@@ -43,6 +44,7 @@ class Drafter {
   std::unique_ptr<Pipeline> pipeline_;
   const DraftOptions options_;
   const std::int32_t context_, batch_;
+  BestFirst search_;  // what to expand next
   Partitions partitions_;
   std::vector<std::int32_t> text_;
   std::size_t text_sent_ = 0;  // of text_, in the canonical sequence
