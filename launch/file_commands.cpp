@@ -72,6 +72,7 @@ void inspect_command(const Options& options, int ranks) {
 
   const Hyperparameters h = Hyperparameters::read(file);
   const auto groups = parse_layer_split(options.layer_split);
+  if (groups.size() > 1) throw UsageError("inspect shows one model; leave out the shares after the slash");
   const std::vector<double> weights = groups.empty() ? std::vector<double>{} : groups[0];
   const int parts = weights.empty() ? ranks : static_cast<int>(weights.size());
   const auto ranges = split_layers(file, h, weights, parts);

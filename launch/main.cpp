@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <memory>
+#include <system_error>
 
 #include "launch/guard.hpp"
 #include "launch/job.hpp"
@@ -66,11 +68,15 @@ int head_main(int argc, char** argv, World& world) {
   int code = 0;
   try {
     run_head(parse_command_line(argc, argv), world);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw ModelError("cannot write to standard output; is its disk full?");
   } catch (const Interrupted&) {
     code = static_cast<int>(ExitCode::kInterrupted);
   } catch (const Error& e) {
     fmt::print(stderr, "yamata: {}\n", e.what());
     code = static_cast<int>(e.code());
+  } catch (const std::system_error& e) {
+    fmt::print(stderr, "yamata: cannot write to standard output: {}; is its disk full?\n", e.code().message());
+    code = static_cast<int>(ExitCode::kModel);
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "yamata: out of memory on rank 0 ({}); lower -c or use more ranks\n", world.host);
     code = static_cast<int>(ExitCode::kModel);

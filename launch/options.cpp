@@ -4,6 +4,7 @@
 
 #include <cxxopts.hpp>
 #include <map>
+#include <set>
 
 #include "node/error.hpp"
 
@@ -101,6 +102,13 @@ std::string spelled_out(const std::string& word) {
   return found == kSpelled.end() ? word : found->second;
 }
 
+/// Whether the word after this one is a text, whatever it looks like.
+bool takes_text(const std::string& word) {
+  static const std::set<std::string> kTakesText{"-p",  "--prompt",      "-f",     "--file", "-m",      "--model",
+                                                "-md", "--model-draft", "--json", "--csv",  "--trace", "--pre"};
+  return kTakesText.contains(word);
+}
+
 cxxopts::Options flags_of(const std::string& command) {
   if (command == "run") {
     auto flags = describe(command, "Generate text from a prompt; text goes to stdout, statistics to stderr.");
@@ -157,7 +165,7 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
     }
     return false;
   };
-  if (!has("model")) throw UsageError("no model given; name one with -m FILE.gguf");
+  if (!has("model") || r["model"].as<std::string>().empty()) throw UsageError("no model given; name one with -m FILE.gguf");
   o.model = r["model"].as<std::string>();
   if (has("prompt")) o.prompt = r["prompt"].as<std::string>();
   if (has("file")) o.prompt_file = r["file"].as<std::string>();
@@ -175,6 +183,7 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
   o.no_cancel = has("no-cancel");
   o.no_multibuffer = has("no-multibuffer");
   if (has("model-draft")) {
+    require(r["drafters"].as<int>() >= 1, "--drafters", "at least 1");
     for (const std::string& draft : r["model-draft"].as<std::vector<std::string>>()) {
       for (int i = 0; i < r["drafters"].as<int>(); ++i) o.draft_models.push_back(draft);
     }
@@ -223,7 +232,8 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   take(r, "timeout", timeout);
   take(r, "cache-type", cache_type);
   require(o.generate >= 1, "-n", "at least 1");
-  require(o.context >= 0, "-c", "0 or more");
+  require(o.context >= 0 && o.context <= 2147000000, "-c", "between 0 and 2147000000");
+  if (o.command == "perplexity") require(o.context == 0 || o.context >= 3, "-c", "at least 3 for a perplexity");
   require(o.threads >= 0 && o.threads <= 1024, "-t", "between 0 and 1024");
   require(o.batch >= 1 && o.batch <= 8192, "-b", "between 1 and 8192");
   require(o.chunks >= 0, "--chunks", "0 or more");
@@ -285,7 +295,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   cxxopts::Options flags = flags_of(command);
   try {
     std::vector<std::string> words;
-    for (int i = 1; i < argc; ++i) words.push_back(spelled_out(argv[i]));
+    for (int i = 1; i < argc; ++i) words.push_back(takes_text(argv[i - 1]) ? argv[i] : spelled_out(argv[i]));
     std::vector<const char*> spelled;
     for (const std::string& word : words) spelled.push_back(word.c_str());
     const cxxopts::ParseResult result = flags.parse(argc - 1, spelled.data());

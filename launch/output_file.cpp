@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -19,13 +20,21 @@ bool is_special(const std::string& path) { return path.rfind("/dev/", 0) == 0; }
 std::string temporary_of(const std::string& path) { return fmt::format("{}.{}.tmp", path, getpid()); }
 
 [[noreturn]] void fail_to_write(const std::string& path) {
-  throw ModelError(fmt::format("cannot write {}: {}; free some space or choose another place", path, std::strerror(errno)));
+  const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+  throw ModelError(fmt::format("cannot write {}: {}; {}", path, std::strerror(errno),
+                               full ? "free some space or choose another place" : "check the folder and its permissions"));
 }
 
 }  // namespace
 
-void check_writable(const std::string& path) {
+void check_writable(const std::string& path, const std::vector<std::string>& kept) {
   if (is_special(path)) return;
+  for (const std::string& other : kept) {
+    std::error_code ignored;
+    if (path == other || std::filesystem::equivalent(path, other, ignored))
+      throw UsageError(fmt::format("{} would be overwritten; write to another file", other));
+  }
+  if (std::filesystem::is_directory(path)) throw UsageError(fmt::format("{} is a folder; name a file to write", path));
   const std::string temporary = temporary_of(path);
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   if (!file) fail_to_write(path);
@@ -53,6 +62,7 @@ void write_file(const std::string& path, const std::string& text) {
 
 std::string read_text(const std::string& path) {
   if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  if (std::filesystem::is_directory(path)) throw UsageError(fmt::format("{} is a folder, not a text; check -f", path));
   std::ifstream in(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in.is_open() || in.bad()) throw UsageError(fmt::format("cannot read {}: {}; check -f", path, std::strerror(errno)));

@@ -80,6 +80,7 @@ std::string read_corpus(const Options& options) {
 
 void perplexity_command(Job& job) {
   const Options& options = job.options();
+  if (!options.json_file.empty()) check_writable(options.json_file, {options.model, options.prompt_file});
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre);
   std::vector<TokenId> ids = tokenizer->encode(read_corpus(options), true, true);

@@ -51,6 +51,7 @@ Json figures(const Generation& r) {
   const std::size_t n = r.token_ids.size();
   Json j;
   j["strategy"] = r.strategy;
+  j["finish_reason"] = r.finish_reason;
   j["ranks"] = r.per_rank.size();
   j["prompt_tokens"] = r.prompt_tokens;
   j["generated_tokens"] = n;
@@ -72,7 +73,10 @@ Json figures(const Generation& r) {
   return j;
 }
 
-std::string layers_text(const wire::Report& r) { return fmt::format("{}-{}", r.layers.begin, r.layers.end - 1); }
+std::string layers_text(const wire::Report& r) {
+  if (r.layers.count() == 0) return "-";
+  return fmt::format("{}-{}", r.layers.begin, r.layers.end - 1);
+}
 
 }  // namespace
 

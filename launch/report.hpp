@@ -10,6 +10,7 @@ namespace yamata {
 
 struct Generation {
   std::string strategy = "iterative", text;
+  std::string finish_reason = "length";  ///< or stop (the model ended the text), context (it is full), interrupted
   int prompt_tokens = 0;
   std::vector<std::int32_t> token_ids;
   double prefill_s = 0;

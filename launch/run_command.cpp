@@ -71,6 +71,7 @@ class Generator {
     }
     const auto length = result_.prompt_tokens + static_cast<int>(result_.token_ids.size());
     if (length > context && static_cast<int>(result_.token_ids.size()) < options_.generate) {
+      result_.finish_reason = "context";
       fmt::print(stderr, "\nyamata: the context of {} tokens is full; raise -c for a longer text\n", context);
     }
   }
@@ -98,7 +99,10 @@ class Generator {
     }
     result_.token_times_s.push_back(result_.token_ids.empty() ? 0.0 : seconds_since(decode_));
     result_.token_ids.push_back(id);
-    if (tokenizer_.ends_generation(id)) return false;
+    if (tokenizer_.ends_generation(id)) {
+      result_.finish_reason = "stop";
+      return false;
+    }
     show(stream_.push(id));
     return true;
   }
@@ -168,6 +172,18 @@ std::vector<TokenId> read_prompt(const Options& options, const Tokenizer& tokeni
   return ids;
 }
 
+/// Before the work rather than after it.
+void check_outputs(const Options& options) {
+  std::vector<std::string> kept = options.draft_models;
+  kept.push_back(options.model);
+  kept.push_back(options.prompt_file);
+  for (const std::string& path : {options.json_file, options.csv_file, options.trace_file}) {
+    if (path.empty()) continue;
+    check_writable(path, kept);
+    kept.push_back(path);
+  }
+}
+
 void write_results(const Options& options, const Generation& result) {
   fmt::print(stderr, "{}", to_table(result));
   if (!options.json_file.empty()) write_file(options.json_file, to_json(result));
@@ -179,9 +195,7 @@ void write_results(const Options& options, const Generation& result) {
 
 void run_command(Job& job) {
   const Options& options = job.options();
-  for (const std::string& path : {options.json_file, options.csv_file, options.trace_file}) {
-    if (!path.empty()) check_writable(path);
-  }
+  check_outputs(options);
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre);
   const std::vector<TokenId> prompt = read_prompt(options, *tokenizer, job.context());
@@ -198,6 +212,7 @@ void run_command(Job& job) {
     generator.generate(prompt, job.context());
   } catch (const Interrupted&) {
     interrupted = true;
+    generator.result().finish_reason = "interrupted";
   }
   generator.finish();
   generator.result().per_rank = head.stop(static_cast<int>(interrupted ? ExitCode::kInterrupted : ExitCode::kDone));

@@ -121,7 +121,7 @@ void Decoder::commit(std::int32_t token) {
 }
 
 void Decoder::tell_drafters() {
-  const std::int32_t wanted = options_.strategy == Strategy::kSpeculative ? options_.policy.draft : 0;
+  const std::int32_t wanted = waits_for_draft() ? options_.policy.draft : 0;
   for (DraftLink& drafter : drafters_) {
     if (const auto commit = drafter.next_commit(epoch_, text_, wanted))
       transport_.send(drafter.rank(), Tag::kCommit, wire::encode(*commit));
@@ -169,6 +169,12 @@ void Decoder::leave() {
   target_.submit(std::move(record));
 }
 
+/// A draft on this rank takes turns with its layers: nothing would ever be guessed if the tip did not wait for it.
+bool Decoder::waits_for_draft() const {
+  const auto here = [&](const DraftLink& d) { return d.alive() && d.rank() == transport_.rank(); };
+  return options_.strategy == Strategy::kSpeculative || std::any_of(drafters_.begin(), drafters_.end(), here);
+}
+
 bool Decoder::drafts_complete() const {
   return std::all_of(drafters_.begin(), drafters_.end(), [&](const DraftLink& d) { return !d.alive() || d.complete(epoch_); });
 }
@@ -176,7 +182,7 @@ bool Decoder::drafts_complete() const {
 bool Decoder::send_next() {
   if (finished_) return false;
   if (!tree_->root().sent) {
-    if (options_.strategy == Strategy::kSpeculative) return send_root_with_draft();
+    if (waits_for_draft()) return send_root_with_draft();
     const NodeId root = tree_->root().id;
     return submit({&root, 1});
   }

@@ -77,6 +77,7 @@ class Decoder {
   bool submit(std::span<const NodeId> nodes);
   std::size_t room() const;
   bool drafts_complete() const;
+  bool waits_for_draft() const;
 
   Transport& transport_;
   Pipeline& target_;

@@ -54,6 +54,39 @@ TEST(CommandLine, ResultThatCannotBeWritten_isRefusedBeforeTheWork) {
   expect_fault({"run", "-m", kModel, "-p", "x", "--json", "/nonexistent/folder/r.json"}, 2, {"/nonexistent/folder/r.json"});
 }
 
+TEST(CommandLine, Folder_isNoPromptAndNoResult) {
+  expect_fault({"run", "-m", kModel, "-f", "/tmp"}, 1, {"/tmp", "folder"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "--json", "/tmp"}, 1, {"/tmp", "folder"});
+}
+
+TEST(CommandLine, ResultInPlaceOfTheModel_isRefused) {
+  const TemporaryFolder folder;
+  write_file(folder / "m.gguf", read_file(kModel));
+  expect_fault({"run", "-m", folder / "m.gguf", "-p", "x", "--json", folder / "m.gguf"}, 1, {"overwritten"});
+  EXPECT_EQ(read_file(folder / "m.gguf"), read_file(kModel));
+}
+
+TEST(CommandLine, PromptThatLooksLikeAFlag_isTakenAsItIs) {
+  const auto ids = [](const std::string& text) { return run(yamata({"tokenize", "-m", kModel, "--ids", "-p", text})).out; };
+  EXPECT_NE(ids("-np"), ids("--parallel"));
+}
+
+TEST(CommandLine, FullStandardOutput_isAFault) {
+  const Outcome outcome = run({"sh", "-c", std::string(YAMATA_PROGRAM) + " tokenize -m " + kModel + " -p x > /dev/full"});
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+}
+
+TEST(CommandLine, DraftOnTheOnlyRank_guesses) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run(yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "--strategy",
+                                      "pipeinfer", "-p", kPrompt, "-n", "40", "--ignore-eos", "--json", folder / "r.json"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(read_file(folder / "r.json"));
+  EXPECT_GT(json["accepted"].get<int>(), 0);
+  EXPECT_EQ(json["finish_reason"], "length");
+}
+
 TEST(CommandLine, DraftOfAnotherVocabulary_isRefusedWithTheTokenNamed) {
   const TemporaryFolder folder;
   std::string draft = read_file(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf");
