@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <cxxopts.hpp>
 #include <map>
 #include <set>
@@ -100,6 +101,23 @@ std::string spelled_out(const std::string& word) {
                                                            {"-pr", "--p-recovery"},  {"-pd", "--p-decay"},  {"-np", "--parallel"}};
   const auto found = kSpelled.find(word);
   return found == kSpelled.end() ? word : found->second;
+}
+
+/// Habits of other programs that would otherwise be misread: long flags with one dash, and '=' after a short one.
+void refuse_habits(const std::string& word) {
+  if (word.size() < 3 || word[0] != '-' || !std::isalpha(static_cast<unsigned char>(word[1])) || spelled_out(word) != word) return;
+  if (word[2] == '=') throw UsageError(fmt::format("'{}': write '{} {}', without '='", word, word.substr(0, 2), word.substr(3)));
+  if (std::isalpha(static_cast<unsigned char>(word[2])))
+    throw UsageError(fmt::format("'{}' is not a flag; long flags have two dashes: -{}", word, word));
+}
+
+/// The flag whose value the parser could not read.
+std::string flag_before(const std::string& complaint, int argc, const char* const* argv) {
+  for (int i = 2; i < argc; ++i) {
+    if (argv[i][0] != '\0' && complaint.find(fmt::format("'{}'", argv[i])) != std::string::npos && argv[i - 1][0] == '-')
+      return fmt::format("{}: ", argv[i - 1]);
+  }
+  return "";
 }
 
 /// Whether the word after this one is a text, whatever it looks like.
@@ -295,7 +313,11 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   cxxopts::Options flags = flags_of(command);
   try {
     std::vector<std::string> words;
-    for (int i = 1; i < argc; ++i) words.push_back(takes_text(argv[i - 1]) ? argv[i] : spelled_out(argv[i]));
+    for (int i = 1; i < argc; ++i) {
+      const bool text = takes_text(argv[i - 1]);
+      if (!text) refuse_habits(argv[i]);
+      words.push_back(text ? argv[i] : spelled_out(argv[i]));
+    }
     std::vector<const char*> spelled;
     for (const std::string& word : words) spelled.push_back(word.c_str());
     const cxxopts::ParseResult result = flags.parse(argc - 1, spelled.data());
@@ -308,7 +330,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     line.options = read(command, result);
     read_numbers(result, line.options);
   } catch (const cxxopts::exceptions::exception& e) {
-    throw UsageError(fmt::format("{}; 'yamata {} --help' lists the flags", plain(e.what()), command));
+    const std::string complaint = plain(e.what());
+    throw UsageError(fmt::format("{}{}; 'yamata {} --help' lists the flags", flag_before(complaint, argc, argv), complaint, command));
   }
   return line;
 }

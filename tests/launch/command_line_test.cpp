@@ -39,6 +39,9 @@ TEST(CommandLine, BadUsage_isExitCode1) {
   expect_fault({"run", "-p", "x"}, 1, {"-m"});
   expect_fault({"run", "-m", kModel, "-p", "x", "-n", "many"}, 1, {"many"});
   expect_fault({"run", "-m", kModel, "-p", "x", "-n", "0"}, 1, {"-n"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "--temp", "abc"}, 1, {"--temp", "abc"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "-temp", "0.8"}, 1, {"--temp"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "-n=5"}, 1, {"-n 5"});
   expect_fault({"run", "-m", kModel, "-p", "x", "-f", "y"}, 1, {"-p", "-f"});
   expect_fault({"run", "-m", kModel, "-p", "x", "--temp", "-1"}, 1, {"--temp"});
   expect_fault({"run", "-m", kModel, "-p", "x", "--layer-split", "0.5;0.5"}, 1, {"--layer-split"});
