@@ -293,7 +293,8 @@ std::string plain(const std::string& text) {
 }  // namespace
 
 Options decided(Options o, int ranks) {
-  const bool fits = ranks > static_cast<int>(o.draft_models.size()) || o.no_async;
+  const bool named = o.layer_split.find('/') != std::string::npos;  // ranks for the draft: the layout says whether there are any
+  const bool fits = ranks > static_cast<int>(o.draft_models.size()) || o.no_async || named;
   if (o.strategy == "auto") o.strategy = !o.draft_models.empty() && fits ? "pipeinfer" : "iterative";
   if (o.strategy == "iterative") o.draft_models.clear();
   return o;
