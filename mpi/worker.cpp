@@ -72,7 +72,7 @@ class Worker {
     told_loaded_ |= now_loaded;
     transport_.send(0, Tag::kHeartbeat, wire::encode(stage() ? stage()->heartbeat() : wire::Heartbeat{}));
     // Later ranks give earlier ones the time to say it first: one line for the job.
-    if (const auto silent = liveness_.silent(now, std::chrono::milliseconds(500 * transport_.rank())))
+    if (const auto silent = liveness_.silent(now, std::chrono::milliseconds(2000 * (transport_.rank() - 1))))
       throw ClusterError(liveness_.silence_text(*silent));
   }
 
