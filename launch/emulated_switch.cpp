@@ -1,0 +1,184 @@
+// The network of an emulated cluster: a switch in user space with a TAP device per port, and a rate and a delay for each. The
+// kernels of many virtual machines lack the queueing discipline that delays, and a shaped veth pair cannot be stalled on demand.
+//
+//   emulated-switch PREFIX PORTS     makes the devices PREFIX0, PREFIX1, ...; prints "ready"; ends when its input does
+//
+// Lines it takes:  rate PORT MBIT | delay PORT MS | stall PORT SECONDS
+// A frame from port i to j takes max(size/rate_i, size/rate_j) and (delay_i + delay_j)/2; nothing is ever dropped: a sender is
+// slowed by not being read from, as by a full queue of its own network card.
+#include <fcntl.h>
+#include <linux/if.h>
+#include <linux/if_tun.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Address = std::array<unsigned char, 6>;
+constexpr std::int64_t kSecond = 1'000'000'000;  // times are in nanoseconds
+constexpr std::size_t kVnetHeader = 10;          // in front of every frame: lets segments of 64 KiB pass as one
+constexpr std::size_t kEthernetHeader = 14;
+
+std::int64_t now() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * kSecond + t.tv_nsec;
+}
+
+struct Frame {
+  std::int64_t due = 0;
+  std::vector<unsigned char> bytes;
+};
+
+struct Port {
+  int tap = -1;
+  double bits_per_second = 1e12;
+  std::int64_t delay = 0;
+  std::int64_t stalled_until = 0;
+  std::int64_t in_free = 0, out_free = 0;  // when the line from, to the host has sent what it was given
+  std::deque<Frame> leaving;               // to the host, in order
+
+  std::int64_t line_time(std::size_t bytes) const { return static_cast<std::int64_t>(8e9 * static_cast<double>(bytes) / bits_per_second); }
+  std::int64_t next_due() const { return std::max(leaving.front().due, stalled_until); }
+};
+
+class Switch {
+ public:
+  Switch(const std::string& prefix, int count) : ports_(static_cast<std::size_t>(count)) {
+    for (std::size_t i = 0; i < ports_.size(); ++i) ports_[i].tap = open_tap(prefix + std::to_string(i));
+  }
+
+  void run() {
+    while (serve()) {
+    }
+  }
+
+ private:
+  static int open_tap(const std::string& name) {
+    const int tap = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    ifreq request{};
+    request.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
+    std::strncpy(request.ifr_name, name.c_str(), IFNAMSIZ - 1);
+    if (tap < 0 || ioctl(tap, TUNSETIFF, &request) < 0 || ioctl(tap, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4) < 0) {
+      std::perror(("emulated-switch: cannot make the network device " + name).c_str());
+      std::exit(1);
+    }
+    return tap;
+  }
+
+  /// Waits for what comes next and does it; false at the end of the input.
+  bool serve() {
+    std::int64_t next = now() + kSecond;
+    std::vector<pollfd> waits{{STDIN_FILENO, POLLIN, 0}};
+    for (const Port& port : ports_) {
+      const std::int64_t ready = std::max(port.in_free, port.stalled_until);
+      const bool reads = ready <= now();
+      if (!reads) next = std::min(next, ready);
+      if (!port.leaving.empty()) next = std::min(next, port.next_due());
+      waits.push_back({port.tap, static_cast<short>(reads ? POLLIN : 0), 0});
+    }
+    const std::int64_t nap = std::max<std::int64_t>(0, next - now());
+    const timespec timeout{nap / kSecond, nap % kSecond};
+    if (ppoll(waits.data(), waits.size(), &timeout, nullptr) < 0) return false;
+    for (std::size_t i = 0; i < ports_.size(); ++i) {
+      if (waits[i + 1].revents & POLLIN) take(i);
+    }
+    for (Port& port : ports_) deliver(port);
+    return !(waits[0].revents & (POLLIN | POLLHUP)) || listen();
+  }
+
+  /// Takes frames from a host until its line is busy.
+  void take(std::size_t from) {
+    Port& port = ports_[from];
+    while (port.in_free <= now()) {
+      const ssize_t size = read(port.tap, buffer_.data(), buffer_.size());
+      if (size < static_cast<ssize_t>(kVnetHeader + kEthernetHeader)) return;
+      Address to, source;
+      std::memcpy(to.data(), buffer_.data() + kVnetHeader, to.size());
+      std::memcpy(source.data(), buffer_.data() + kVnetHeader + to.size(), source.size());
+      where_[source] = from;
+      const auto bytes = static_cast<std::size_t>(size);
+      port.in_free = std::max(now(), port.in_free) + port.line_time(bytes - kVnetHeader);
+      const auto known = where_.find(to);
+      for (std::size_t i = 0; i < ports_.size(); ++i) {
+        if (i != from && (known == where_.end() || known->second == i)) forward(port, ports_[i], bytes);
+      }
+    }
+  }
+
+  void forward(const Port& from, Port& to, std::size_t bytes) {
+    const std::int64_t sent = std::max(from.in_free, to.out_free + to.line_time(bytes - kVnetHeader));
+    to.out_free = sent;
+    to.leaving.push_back({sent + (from.delay + to.delay) / 2, {buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes)}});
+  }
+
+  static void deliver(Port& port) {
+    while (!port.leaving.empty() && port.next_due() <= now()) {
+      const std::vector<unsigned char>& bytes = port.leaving.front().bytes;
+      // A device that is not up yet takes nothing; what is sent to it then is lost, as on a real network.
+      if (write(port.tap, bytes.data(), bytes.size()) < 0 && errno == EAGAIN) return;
+      port.leaving.pop_front();
+    }
+  }
+
+  bool listen() {
+    char text[512];
+    const ssize_t size = read(STDIN_FILENO, text, sizeof text);
+    if (size <= 0) return false;
+    line_.append(text, static_cast<std::size_t>(size));
+    for (std::size_t end; (end = line_.find('\n')) != std::string::npos; line_.erase(0, end + 1)) obey(line_.substr(0, end));
+    return true;
+  }
+
+  void obey(const std::string& command) {
+    char word[16] = "";
+    unsigned index = 0;
+    double value = 0;
+    if (std::sscanf(command.c_str(), "%15s %u %lf", word, &index, &value) != 3 || index >= ports_.size() || !(value >= 0)) {
+      std::fprintf(stderr, "emulated-switch: '%s' is no command\n", command.c_str());
+      return;
+    }
+    Port& port = ports_[index];
+    const std::string what = word;
+    if (what == "rate") port.bits_per_second = value > 0 ? 1e6 * value : 1e12;
+    if (what == "delay") port.delay = static_cast<std::int64_t>(1e6 * value);
+    if (what == "stall") port.stalled_until = now() + static_cast<std::int64_t>(static_cast<double>(kSecond) * value);
+  }
+
+  std::vector<Port> ports_;
+  std::map<Address, std::size_t> where_;
+  std::array<unsigned char, 70000> buffer_{};
+  std::string line_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int ports = argc == 3 ? std::atoi(argv[2]) : 0;
+  if (ports < 1) {
+    std::fprintf(stderr, "usage: emulated-switch PREFIX PORTS\n");
+    return 1;
+  }
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  prctl(PR_SET_TIMERSLACK, 1000UL);
+  Switch hub(argv[1], ports);
+  std::puts("ready");
+  std::fflush(stdout);
+  hub.run();
+}

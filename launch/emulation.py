@@ -1,0 +1,216 @@
+"""Emulated clusters: network namespaces as hosts, with a CPU quota, a link rate and a delay each, under a real mpirun over real TCP."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SWITCH = ROOT / 'build' / 'emulated-switch'
+GROUPS = pathlib.Path('/sys/fs/cgroup')
+PREFIX = 'yem'
+LEAST_QUOTA_US = 1000  # the kernel takes no smaller one
+
+
+class EmulationError(Exception):
+    """What keeps a cluster from being emulated here, in one line with the remedy."""
+
+
+def why_not():
+    """Why no cluster can be emulated here, or None."""
+    if os.geteuid() != 0:
+        return 'needs root, for network namespaces and CPU quotas; run it with sudo'
+    if not shutil.which('ip'):
+        return "the command 'ip' is missing; install it with: apt-get install iproute2"
+    if not os.access('/dev/net/tun', os.R_OK | os.W_OK):
+        return 'there is no /dev/net/tun here; a container needs --device /dev/net/tun and --cap-add NET_ADMIN,SYS_ADMIN'
+    if run(['ip', 'netns', 'add', f'{PREFIX}probe'], check=False).returncode:
+        return 'network namespaces are not allowed here; a container needs --cap-add NET_ADMIN,SYS_ADMIN'
+    run(['ip', 'netns', 'del', f'{PREFIX}probe'])
+    if not cpu_group_roots():
+        return 'no writable cgroup with the cpu controller here, so no CPU quota can be set'
+    if not SWITCH.exists():
+        return f'{SWITCH.relative_to(ROOT)} is missing; build it with: cmake --preset release && cmake --build --preset release'
+    return None
+
+
+def run(command, check=True):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if check and done.returncode:
+        raise EmulationError(f"'{' '.join(command)}' failed: {done.stderr.strip()}")
+    return done
+
+
+def cpu_group_roots():
+    """Where groups of processes get their quota and their cores: one folder (cgroup v2) or two (v1); empty: nowhere."""
+    if (GROUPS / 'cpu' / 'cpu.cfs_quota_us').exists() and os.access(GROUPS / 'cpu', os.W_OK):
+        return [GROUPS / 'cpu', GROUPS / 'cpuset']
+    try:
+        (GROUPS / 'cgroup.subtree_control').write_text('+cpu +cpuset')
+        return [GROUPS]
+    except OSError:
+        return []
+
+
+def quota(percent):
+    """(quota, period) in microseconds; the period is 5 ms unless the quota would be below the kernel's least."""
+    period = max(5000, round(LEAST_QUOTA_US * 100 / percent))
+    return round(period * percent / 100), period
+
+
+class Host:
+    """One emulated machine: a namespace of its own, its name, its share of a core."""
+
+    def __init__(self, prefix, index):
+        self.name = f'n{index}'
+        self.namespace = f'{prefix}{self.name}'
+        self.groups = [root / self.namespace for root in cpu_group_roots()]
+
+    def create(self, device, address, cpu, core):
+        run(['ip', 'netns', 'add', self.namespace])
+        run(['ip', 'link', 'set', device, 'netns', self.namespace, 'name', 'eth0'])
+        run(['ip', '-n', self.namespace, 'link', 'set', 'lo', 'up'])
+        run(['ip', '-n', self.namespace, 'addr', 'add', f'{address}/24', 'dev', 'eth0'])
+        run(['ip', '-n', self.namespace, 'link', 'set', 'eth0', 'txqueuelen', '10000', 'up'])
+        for group in self.groups:
+            group.mkdir(exist_ok=True)
+        if cpu:
+            self.set_cpu(cpu)
+            (self.groups[-1] / 'cpuset.cpus').write_text(str(core))
+        memory = self.groups[-1] / 'cpuset.mems'
+        memory.write_text((self.groups[-1].parent / ('cpuset.mems' if len(self.groups) > 1 else 'cpuset.mems.effective')).read_text())
+
+    def set_cpu(self, percent):
+        """Changes this host's share of a core, at once."""
+        share, period = quota(percent)
+        if len(self.groups) > 1:
+            (self.groups[0] / 'cpu.cfs_quota_us').write_text('-1')
+            (self.groups[0] / 'cpu.cfs_period_us').write_text(str(period))
+            (self.groups[0] / 'cpu.cfs_quota_us').write_text(str(share))
+        else:
+            (self.groups[0] / 'cpu.max').write_text(f'{share} {period}')
+
+    def processes(self):
+        """Process ids on this host."""
+        try:
+            return [int(line) for line in (self.groups[0] / 'cgroup.procs').read_text().split()]
+        except OSError:
+            return []
+
+    def enter(self, command):
+        """Becomes `command` (a shell line) on this host; does not return."""
+        for group in self.groups:
+            (group / 'cgroup.procs').write_text(str(os.getpid()))
+        os.execvp('ip', ['ip', 'netns', 'exec', self.namespace, 'unshare', '--uts', 'sh', '-c', f'hostname {self.name}; {command}'])
+
+    def destroy(self):
+        for _ in range(50):
+            for process in self.processes():
+                try:
+                    os.kill(process, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            if not self.processes():
+                break
+            time.sleep(0.02)
+        for group in self.groups:
+            if group.exists():
+                group.rmdir()
+        run(['ip', 'netns', 'del', self.namespace], check=False)
+
+
+class Cluster:
+    """Hosts n0, n1, ... on one switch, and a place outside them from which mpirun starts the ranks. Use it in a `with`."""
+
+    def __init__(self, hosts, cpu=(), rate=(), delay=()):
+        """`cpu`: percent of one core per host; `rate`: Mbit/s; `delay`: milliseconds one way. Empty: no limit; one value: for all."""
+        reason = why_not()
+        if reason:
+            raise EmulationError(reason)
+        self.count = hosts
+        self.cpu, self.rate, self.delay = (spread(values, hosts) for values in (cpu, rate, delay))
+        self.prefix = f'{PREFIX}{os.getpid()}'
+        self.hosts = [Host(self.prefix, i) for i in range(hosts)]
+        self.desk = f'{self.prefix}desk'  # where mpirun is: no quota, no limit
+        self.switch = None
+
+    def __enter__(self):
+        clean()
+        try:
+            self.switch = subprocess.Popen([str(SWITCH), self.prefix, str(self.count + 1)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                           text=True, start_new_session=True)
+            if self.switch.stdout.readline() != 'ready\n':
+                raise EmulationError('the switch of the emulated network did not start')
+            cores = sorted(os.sched_getaffinity(0))
+            for i, host in enumerate(self.hosts):
+                host.create(f'{self.prefix}{i}', f'10.77.0.{10 + i}', self.cpu[i], cores[i % len(cores)])
+                self.tell('rate', i, self.rate[i] or 0)
+                self.tell('delay', i, self.delay[i] or 0)
+            run(['ip', 'netns', 'add', self.desk])
+            run(['ip', 'link', 'set', f'{self.prefix}{self.count}', 'netns', self.desk, 'name', 'eth0'])
+            run(['ip', '-n', self.desk, 'link', 'set', 'lo', 'up'])
+            run(['ip', '-n', self.desk, 'addr', 'add', '10.77.0.1/24', 'dev', 'eth0'])
+            run(['ip', '-n', self.desk, 'link', 'set', 'eth0', 'txqueuelen', '10000', 'up'])
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for host in self.hosts:
+            host.destroy()
+        for process in run(['ip', 'netns', 'pids', self.desk], check=False).stdout.split():
+            run(['kill', '-9', process], check=False)
+        run(['ip', 'netns', 'del', self.desk], check=False)
+        if self.switch:
+            self.switch.stdin.close()
+            self.switch.wait()
+
+    def tell(self, what, host, value):
+        """`rate` in Mbit/s (0: no limit), `delay` in ms or `stall` in seconds, for one host's link, at once."""
+        self.switch.stdin.write(f'{what} {host} {value}\n')
+        self.switch.stdin.flush()
+
+    def command(self, program, ranks=None, mpirun=()):
+        """The command that starts `program` with a rank per host."""
+        agent = f'{sys.executable} {ROOT / "launch" / "emulate"} --agent {self.prefix}'
+        ranks = ranks or self.count
+        names = ','.join(host.name for host in self.hosts[:ranks])
+        return ['ip', 'netns', 'exec', self.desk, 'mpirun', '-np', str(ranks), '--host', names, '--map-by', 'node', '--bind-to', 'none',
+                '--mca', 'plm', 'rsh', '--mca', 'plm_rsh_agent', agent, '--mca', 'plm_rsh_no_tree_spawn', '1',
+                '--mca', 'oob_tcp_if_include', '10.77.0.0/24', '--mca', 'btl', 'self,tcp', '--mca', 'btl_tcp_if_include', '10.77.0.0/24',
+                '--mca', 'pml', 'ob1', '--mca', 'mpi_yield_when_idle', '1', *mpirun, *program]
+
+    def start(self, program, ranks=None, mpirun=(), **popen):
+        """Starts `program` on the hosts; a Popen of mpirun."""
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
+        return subprocess.Popen(self.command(program, ranks, mpirun), env=environment, **popen)
+
+
+def spread(values, count):
+    """One value per host."""
+    values = list(values) or [None]
+    if len(values) not in (1, count):
+        raise EmulationError(f'{len(values)} values for {count} hosts; give one for all or one for each')
+    return values if len(values) == count else values * count
+
+
+def clean():
+    """Removes what clusters have left whose process was killed."""
+    names = {match.group(0) for line in run(['ip', 'netns', 'list'], check=False).stdout.splitlines()
+             if (match := re.match(rf'{PREFIX}(\d+)(n\d+|desk)', line)) and not pathlib.Path(f'/proc/{match.group(1)}').exists()}
+    for name in names:
+        host = Host('', 0)
+        host.namespace = name
+        host.groups = [root / name for root in cpu_group_roots()]
+        host.destroy()
+
+
+def serve_agent(prefix, words):
+    """What mpirun calls instead of ssh: [flags] HOST COMMAND..."""
+    while words and words[0].startswith('-'):
+        words = words[1:]
+    Host(prefix, int(words[0].removeprefix('n'))).enter(' '.join(words[1:]))
