@@ -102,9 +102,11 @@ class Host:
 
     def enter(self, command):
         """Becomes `command` (a shell line) on this host; does not return."""
+        if not self.groups:
+            sys.exit('emulate: the groups that hold the CPU quotas are out of sight')
         for group in self.groups:
             (group / 'cgroup.procs').write_text(str(os.getpid()))
-        os.execvp('ip', ['ip', 'netns', 'exec', self.namespace, 'unshare', '--uts', 'sh', '-c', f'hostname {self.name}; {command}'])
+        os.execvp('unshare', ['unshare', '--uts', *inside(self.namespace), 'sh', '-c', f'hostname {self.name}; {command}'])
 
     def destroy(self):
         for _ in range(50):
@@ -179,7 +181,7 @@ class Cluster:
         agent = f'{sys.executable} {ROOT / "launch" / "emulate"} --agent {self.prefix}'
         ranks = ranks or self.count
         names = ','.join(host.name for host in self.hosts[:ranks])
-        return ['ip', 'netns', 'exec', self.desk, 'mpirun', '-np', str(ranks), '--host', names, '--map-by', 'node', '--bind-to', 'none',
+        return [*inside(self.desk), 'mpirun', '-np', str(ranks), '--host', names, '--map-by', 'node', '--bind-to', 'none',
                 '--mca', 'plm', 'rsh', '--mca', 'plm_rsh_agent', agent, '--mca', 'plm_rsh_no_tree_spawn', '1',
                 '--mca', 'oob_tcp_if_include', '10.77.0.0/24', '--mca', 'btl', 'self,tcp', '--mca', 'btl_tcp_if_include', '10.77.0.0/24',
                 '--mca', 'pml', 'ob1', '--mca', 'mpi_yield_when_idle', '1', *mpirun, *program]
@@ -188,6 +190,11 @@ class Cluster:
         """Starts `program` on the hosts; a Popen of mpirun."""
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
         return subprocess.Popen(self.command(program, ranks, mpirun), env=environment, **popen)
+
+
+def inside(namespace):
+    """The words before a command that run it in a network namespace, with all else as it is: the cgroups stay in sight."""
+    return ['nsenter', f'--net=/run/netns/{namespace}']
 
 
 def spread(values, count):

@@ -82,14 +82,15 @@ void add_speculation(cxxopts::Options& flags) {
       cxxopts::value<std::string>()->default_value("auto"), "NAME");
   add("policy", "Which guesses run next: best-first or chain (auto: chain where one of its flags is given)",
       cxxopts::value<std::string>()->default_value("auto"), "NAME");
-  add("draft", "Most guesses of one run", cxxopts::value<int>()->default_value("4"), "N");
-  add("p-least", "best-first: least path probability worth a guess", real("0.05"), "P");
+  add("draft", "Most guesses of one run", cxxopts::value<int>()->default_value("8"), "N");
+  add("p-least", "best-first: least path probability worth a guess, however cheap its row is", real("0.02"), "P");
   add("p-accept", "-pa, chain: least probability that continues a branch", real("0.5"), "P");
   add("p-split", "-ps, chain: least probability that opens another branch", real("0.1"), "P");
   add("p-recovery", "-pr, chain: added to both for every run since the last hit", real("0"), "P");
   add("p-decay", "-pd, chain: taken off both whenever nothing was probable enough", real("0"), "P");
   add("parallel", "-np, chain: branches at most", cxxopts::value<int>()->default_value("1"), "N");
   add("no-async", "Ablation: draft on rank 0, in turn with its layers");
+  add("no-continue-tip", "Guess anew from the last token at every hit, as the paper does, rather than go on below it");
   add("no-continuous", "Ablation: one speculative run at a time");
   add("no-cancel", "Ablation: compute runs to the end though nobody needs them");
   add("no-multibuffer", "Ablation: one cache partition for guesses");
@@ -198,6 +199,7 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
   o.tensors = has("tensors");
   o.no_async = has("no-async");
   o.no_continuous = has("no-continuous");
+  o.no_continue_tip = has("no-continue-tip");
   o.no_cancel = has("no-cancel");
   o.no_multibuffer = has("no-multibuffer");
   if (has("model-draft")) {

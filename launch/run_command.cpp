@@ -140,6 +140,7 @@ DecodeOptions decode_options(const Job& job) {
   decode.batch = o.batch;
   decode.cancel = !o.no_cancel;
   decode.continuous = !o.no_continuous;
+  decode.continue_tip = !o.no_continue_tip;
   return decode;
 }
 

@@ -56,10 +56,12 @@ bool Decoder::work() {
     if (static_cast<std::int32_t>(text_.size()) == before) continue;
     target_.stage().trace().mark(TraceEvent::Kind::kCommit, run.run, static_cast<std::int32_t>(text_.size()) - before);
     ++counters_.target_evaluations;
+    count_rate(static_cast<std::int32_t>(text_.size()) - before);
     if (finished_) {
       leave();
       return true;
     }
+    if (!options_.continue_tip) drop_guesses();
     cancel_dead();
     ++epoch_;
     tell_drafters();
@@ -123,7 +125,7 @@ void Decoder::commit(std::int32_t token) {
 void Decoder::tell_drafters() {
   const std::int32_t wanted = waits_for_draft() ? options_.policy.draft : 0;
   for (DraftLink& drafter : drafters_) {
-    if (const auto commit = drafter.next_commit(epoch_, text_, wanted))
+    if (const auto commit = drafter.next_commit(epoch_, text_, wanted, !options_.continue_tip))
       transport_.send(drafter.rank(), Tag::kCommit, wire::encode(*commit));
   }
 }
@@ -142,6 +144,12 @@ void Decoder::drop_drafter(int rank) {
   for (DraftLink& drafter : drafters_) {
     if (drafter.rank() == rank) drafter.drop();
   }
+}
+
+/// Forgets what has been guessed beyond the tip, in flight or not.
+void Decoder::drop_guesses() {
+  partitions_.release(*tree_, tree_->prune());
+  tree_changed_ = true;
 }
 
 /// Runs with no living node in them are of no use to anybody: no node that lives or will live reads their cells (hazard H1).
@@ -191,7 +199,7 @@ bool Decoder::send_next() {
 
 bool Decoder::send_root_with_draft() {
   if (!drafts_complete()) return false;
-  std::vector<NodeId> nodes = policy_->choose(*tree_, room());
+  std::vector<NodeId> nodes = policy_->choose(*tree_, room(), {price_of_row(), 0});
   nodes.insert(nodes.begin(), tree_->root().id);
   return submit(nodes);
 }
@@ -206,13 +214,32 @@ bool Decoder::speculate() {
   if (!options_.continuous &&
       std::any_of(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return run.speculative && !run.cancelled; }))
     return false;
-  const std::vector<NodeId> nodes = policy_->choose(*tree_, room());
+  const std::vector<NodeId> nodes = policy_->choose(*tree_, room(), {price_of_row(), 1});
   if (!nodes.empty() && submit(nodes)) {
     policy_->submitted();
     return true;
   }
   tree_changed_ = false;
   return false;
+}
+
+void Decoder::count_rate(std::int32_t tokens) {
+  constexpr double kForget = 0.95;
+  const auto now = transport_.now();
+  if (counters_.target_evaluations > 1) {  // the first token waits for the prompt
+    rate_tokens_ = kForget * rate_tokens_ + tokens;
+    rate_s_ = kForget * rate_s_ + std::chrono::duration<double>(now - last_commit_).count();
+  }
+  last_commit_ = now;
+}
+
+/// The tokens that would be had, at the present rate, in the time that a further row costs: one stage's where the stages overlap,
+/// all stages' where one run goes at a time. A guess less probable than that is not worth its row.
+double Decoder::price_of_row() const {
+  const StepCost& cost = target_.stage().cost();
+  const double rate = rate_s_ > 0 ? rate_tokens_ / rate_s_ : 0;
+  const int stages = options_.strategy == Strategy::kSpeculative ? target_.ranks().count : 1;
+  return stages * cost.further_row() * cost.one_row_s() * rate;
 }
 
 /// Guesses that may still be sent: a cell for each beyond those of the text.

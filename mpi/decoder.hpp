@@ -25,6 +25,7 @@ struct DecodeOptions {
   std::int32_t sequences = 1;  ///< of the cache
   std::int32_t batch = 64;     ///< prompt tokens per run
   bool cancel = true;          ///< --no-cancel: let dead runs be computed
+  bool continue_tip = true;    ///< --no-continue-tip: guess anew from the tip at every hit
   bool continuous = true;      ///< --no-continuous: one speculative run at a time
 };
 
@@ -69,6 +70,7 @@ class Decoder {
   void walk(const InFlight& run, std::vector<float>& logits);
   void commit(std::int32_t token);
   void tell_drafters();
+  void drop_guesses();
   void cancel_dead();
   void leave();
   bool send_next();
@@ -78,6 +80,8 @@ class Decoder {
   std::size_t room() const;
   bool drafts_complete() const;
   bool waits_for_draft() const;
+  double price_of_row() const;
+  void count_rate(std::int32_t tokens);
 
   Transport& transport_;
   Pipeline& target_;
@@ -95,6 +99,9 @@ class Decoder {
   std::int32_t generated_ = 0;
   bool tree_changed_ = false;  // since the policy found nothing in it
   bool finished_ = false;
+  // Of late, for the price of a row.
+  double rate_tokens_ = 0, rate_s_ = 0;
+  Transport::Clock::time_point last_commit_;
   double outside_s_ = 0;  // sampling and printing since advance began
   Counters counters_;
 };

@@ -27,7 +27,9 @@ void Drafter::on_commit(const wire::Commit& commit) {
   complete_told_ = wanted_ == 0;
   guesses_.clear();
   for (const std::int32_t token : commit.tokens) this->commit(token);
-  if (tree_ && wanted_ > 0) {  // what survived counts, though it was told before
+  if (commit.retell) {
+    retell();
+  } else if (tree_ && wanted_ > 0) {  // what survived counts, though it was told before
     given_ = static_cast<std::int32_t>(tree_->guesses());
   }
   abandon();
@@ -45,6 +47,13 @@ void Drafter::commit(std::int32_t token) {
   partitions_.commit(*tree_, gone);
   // A root that was never computed becomes plain text before the new one.
   if (root_was_sent) text_sent_ = text_.size() - 1;
+}
+
+void Drafter::retell() {
+  for (const NodeId id : tree_->ids()) {
+    const TreeNode& node = tree_->at(id);
+    if (id != tree_->root().id) guesses_.push_back({id, node.parent, node.token, node.probability});
+  }
 }
 
 /// Leaves computations that nobody needs any more.
@@ -113,7 +122,7 @@ bool Drafter::idle() { return in_flight_.empty() && tree_->root().sent && choose
 std::vector<NodeId> Drafter::choose() {
   const bool enough = wanted_ > 0 && given_ >= wanted_;
   if (enough || tree_->guesses() >= static_cast<std::size_t>(options_.credit)) return {};
-  std::vector<NodeId> nodes = search_.choose(*tree_, static_cast<std::size_t>(options_.width));
+  std::vector<NodeId> nodes = search_.choose(*tree_, static_cast<std::size_t>(options_.width), {pipeline_->stage().cost().further_row(), 1});
   std::erase_if(nodes, [&](NodeId id) { return tree_->at(id).position + 1 >= context_; });
   return nodes;
 }

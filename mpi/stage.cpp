@@ -113,7 +113,7 @@ bool Stage::begin_next() {
 
 void Stage::compute(wire::Record record) {
   stop_ = false;
-  running_ = Running{std::move(record), std::chrono::steady_clock::now()};
+  running_ = Running{std::move(record), transport_.now()};
   const wire::Record& r = running_->record;
   StageBatch batch{r.tokens, {}, r.placements, r.wanted};
   if (!model_.first()) {
@@ -130,7 +130,8 @@ void Stage::compute(wire::Record record) {
 
 void Stage::finish_run() {
   model_.unit().wait_for(std::chrono::microseconds(0));  // a fault while computing is thrown here
-  counters_.busy_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - running_->began).count();
+  const double took = std::chrono::duration<double>(transport_.now() - running_->began).count();
+  counters_.busy_s += took;
   ++counters_.runs;
   model_.unit().release();
   const std::optional<Running> running = std::exchange(running_, std::nullopt);
@@ -139,7 +140,7 @@ void Stage::finish_run() {
   const bool skipped = cancelled_.contains(record.run);
   trace_.add({skipped ? TraceEvent::Kind::kSkip : TraceEvent::Kind::kRun, ranks_.lane.record == kDraftLane.record,
               static_cast<std::int32_t>(record.tokens.size()), record.run, Trace::microseconds(running->began), Trace::now_us()});
-  if (skipped) count_skipped(record);
+  skipped ? count_skipped(record) : cost_.ran(static_cast<int>(record.tokens.size()), took);
   send_result(record.run, skipped, skipped ? std::span<const float>{} : last_ ? model_.logits() : model_.activations());
   cancelled_.erase(cancelled_.begin(), cancelled_.upper_bound(ended_));
 }

@@ -7,6 +7,7 @@
 #include "mpi/lane.hpp"
 #include "mpi/wire.hpp"
 #include "src/model/stage_model.hpp"
+#include "src/speculation/step_cost.hpp"
 
 namespace yamata {
 
@@ -44,6 +45,8 @@ class Stage {
     double busy_s = 0;  ///< spent on runs
   };
   const Counters& counters() const { return counters_; }
+  /// How the time of its runs grows with their rows.
+  const StepCost& cost() const { return cost_; }
   Trace& trace() { return trace_; }
   /// Fills in what a closing report says of this stage.
   void describe(wire::Report& report) const;
@@ -51,7 +54,7 @@ class Stage {
  private:
   struct Running {
     wire::Record record;
-    std::chrono::steady_clock::time_point began;
+    Transport::Clock::time_point began;
   };
   bool begin_next();
   bool skips(const wire::Record& record) const;
@@ -70,6 +73,7 @@ class Stage {
   BatchCells skipped_cells_;
   std::optional<Running> running_;
   Counters counters_;
+  StepCost cost_;
   Trace trace_;
   std::uint64_t ended_ = 0;
   bool load_waits_ = false, loading_ = false, loaded_ = false;

@@ -156,7 +156,7 @@ Start decode_start(std::span<const std::byte> bytes) {
 }
 
 Bytes encode(const Commit& m) {
-  return Writer().put(m.epoch).put(m.position).put(m.wanted).put_all(std::span<const std::int32_t>(m.tokens)).take();
+  return Writer().put(m.epoch).put(m.position).put(m.wanted).put(m.retell).put_all(std::span<const std::int32_t>(m.tokens)).take();
 }
 
 Commit decode_commit(std::span<const std::byte> bytes) {
@@ -165,6 +165,7 @@ Commit decode_commit(std::span<const std::byte> bytes) {
   m.epoch = in.get<std::uint64_t>();
   m.position = in.get<std::int32_t>();
   m.wanted = in.get<std::int32_t>();
+  m.retell = in.get<std::uint8_t>() != 0;
   m.tokens = in.get_all<std::int32_t>();
   in.end();
   return m;

@@ -29,7 +29,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -65,6 +65,7 @@ struct Commit {
   std::int32_t position = 0;  ///< of the first token
   std::vector<std::int32_t> tokens;
   std::int32_t wanted = 0;  ///< guesses to be complete with, where somebody waits for them; 0: go on without end
+  bool retell = false;      ///< all guesses told before are forgotten: tell those anew that still stand
 };
 
 struct Guess {

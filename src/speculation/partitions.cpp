@@ -53,11 +53,15 @@ TreeRun Partitions::lay_out(TokenTree& tree, std::span<const NodeId> nodes) {
 
 void Partitions::commit(const TokenTree& tree, const std::vector<TreeNode>& gone) {
   const TreeNode& root = tree.root();
-  const std::int32_t fork = root.position;
   if (root.sent && root.sequence > 0) {
     --speculative_cells_;  // the cell is the text's from now on, though the root still lies in its partition
-    operations_.push_back(CacheOperation::copy(root.sequence, {0, 1}, {fork, fork + 1}));
+    operations_.push_back(CacheOperation::copy(root.sequence, {0, 1}, {root.position, root.position + 1}));
   }
+  release(tree, gone);
+}
+
+void Partitions::release(const TokenTree& tree, const std::vector<TreeNode>& gone) {
+  const std::int32_t fork = tree.root().position;
   for (const TreeNode& node : gone) {
     if (!node.sent || node.sequence <= 0) continue;
     const auto s = static_cast<std::size_t>(node.sequence);

@@ -25,9 +25,10 @@ class Partitions {
   /// Lays out a run of unsent nodes, parents before children, each below a sent node or one of the same run, or the root itself.
   /// Nodes that find no free partition are left out, and what is below them. The nodes laid out are marked as sent.
   TreeRun lay_out(TokenTree& tree, std::span<const NodeId> nodes);
-  /// After tree.advance: takes the new root into the canonical sequence if it has been sent ("buffer swap") and gives back the
-  /// partitions that only nodes in `gone` lay in.
+  /// After tree.advance: takes the new root into the canonical sequence if it has been sent ("buffer swap") and releases `gone`.
   void commit(const TokenTree& tree, const std::vector<TreeNode>& gone);
+  /// Gives back the partitions that only nodes in `gone` lay in; what is left of the tree has its root as before.
+  void release(const TokenTree& tree, const std::vector<TreeNode>& gone);
   /// The cache operations due before the next run, in order; each is given once.
   std::vector<CacheOperation> take_operations();
   /// Cells held by sent nodes that are not committed.

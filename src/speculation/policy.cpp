@@ -22,7 +22,7 @@ std::vector<NodeId> ranked_children(const TokenTree& tree, NodeId id) {
 
 }  // namespace
 
-std::vector<NodeId> BestFirst::choose(const TokenTree& tree, std::size_t room) {
+std::vector<NodeId> BestFirst::choose(const TokenTree& tree, std::size_t room, const RowPrice& price) {
   std::vector<NodeId> candidates;
   for (const NodeId id : tree.ids()) {
     const TreeNode& node = tree.at(id);
@@ -31,12 +31,14 @@ std::vector<NodeId> BestFirst::choose(const TokenTree& tree, std::size_t room) {
   const std::size_t most = std::min({room, candidates.size(), static_cast<std::size_t>(options_.draft)});
   const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(most);
   std::partial_sort(candidates.begin(), middle, candidates.end(), [&](NodeId a, NodeId b) { return better(tree.at(a), tree.at(b)); });
-  candidates.resize(most);
+  const auto paid = candidates.begin() + static_cast<std::ptrdiff_t>(std::min(most, price.free_rows));
+  const auto too_dear = [&](NodeId id) { return tree.at(id).path_probability < static_cast<float>(price.probability); };
+  candidates.erase(std::find_if(paid, middle, too_dear), candidates.end());
   std::sort(candidates.begin(), candidates.end());  // parents before children
   return candidates;
 }
 
-std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t room) {
+std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t room, const RowPrice& /*price*/) {
   const float adjustment = static_cast<float>(runs_) * options_.recovery - static_cast<float>(rejects_) * options_.decay;
   if (options_.accept + adjustment >= 1) return {};
   const std::size_t most = std::min(room, static_cast<std::size_t>(options_.draft));

@@ -10,8 +10,8 @@ namespace yamata {
 
 struct PolicyOptions {
   std::string name = "best-first";
-  int draft = 4;            ///< --draft: most tokens of a run
-  float threshold = 0.05f;  ///< best-first: least path probability worth a row
+  int draft = 8;            ///< --draft: most tokens of a run
+  float threshold = 0.02f;  ///< best-first: least path probability worth a row, however cheap
   float accept = 0.5f;      ///< -pa: chain: least probability that continues a branch
   float split = 0.1f;       ///< -ps: chain: least probability that opens another branch
   float recovery = 0.0f;    ///< -pr: chain: added to both per run since the last acceptance
@@ -19,24 +19,30 @@ struct PolicyOptions {
   int branches = 1;         ///< -np: chain: branches at most
 };
 
+/// What the rows of the next run cost.
+struct RowPrice {
+  double probability = 0;    ///< below this path probability a row is not worth the time it takes
+  std::size_t free_rows = 0;  ///< that cost nothing: the stage would do nothing else
+};
+
 /// Chooses unsent nodes, parents before children, each below a sent or chosen node or the root.
 class Policy {
  public:
   virtual ~Policy() = default;
   /// At most `room` nodes. The root itself is the caller's business: it counts as sent.
-  virtual std::vector<NodeId> choose(const TokenTree& tree, std::size_t room) = 0;
+  virtual std::vector<NodeId> choose(const TokenTree& tree, std::size_t room, const RowPrice& price) = 0;
   /// A run of the nodes chosen last was submitted.
   virtual void submitted() {}
   /// A token was committed; `guessed`: it was in the tree and sent.
   virtual void committed(bool /*guessed*/) {}
 };
 
-/// The most probable unsent nodes of the whole tree, any branch, any depth, down to a threshold. Path probability never rises
-/// along a path, so the best nodes are closed under ancestors.
+/// The most probable unsent nodes of the whole tree, any branch, any depth, as long as each is worth its price (beyond the papers:
+/// best-first continuous speculation). Path probability never rises along a path, so the best nodes are closed under ancestors.
 class BestFirst final : public Policy {
  public:
   explicit BestFirst(const PolicyOptions& options) : options_(options) {}
-  std::vector<NodeId> choose(const TokenTree& tree, std::size_t room) override;
+  std::vector<NodeId> choose(const TokenTree& tree, std::size_t room, const RowPrice& price) override;
 
  private:
   PolicyOptions options_;
@@ -47,7 +53,7 @@ class BestFirst final : public Policy {
 class Chain final : public Policy {
  public:
   explicit Chain(const PolicyOptions& options) : options_(options) {}
-  std::vector<NodeId> choose(const TokenTree& tree, std::size_t room) override;
+  std::vector<NodeId> choose(const TokenTree& tree, std::size_t room, const RowPrice& price) override;
   void submitted() override { ++runs_; }
   void committed(bool guessed) override;
 

@@ -59,6 +59,17 @@ void TokenTree::rescale() {
   }
 }
 
+std::vector<TreeNode> TokenTree::prune() {
+  std::vector<TreeNode> gone;
+  for (const NodeId id : ids()) {
+    if (id != root_) gone.push_back(std::move(nodes_.at(id)));
+  }
+  for (const TreeNode& node : gone) nodes_.erase(node.id);
+  root().children.clear();
+  root().continued = false;
+  return gone;
+}
+
 std::vector<TreeNode> TokenTree::advance(std::int32_t token) {
   NodeId next = child(root_, token);
   if (next == kNoNode) next = insert(root_, token, root().position + 1, 1);

@@ -42,6 +42,8 @@ class TokenTree {
   /// Commits `token` after the root: the root moves to that child (a new node where nobody guessed it) and everything that is
   /// not below it goes. Returns what went, the old root included, in ascending order of ids.
   std::vector<TreeNode> advance(std::int32_t token);
+  /// Removes everything below the root; returns it in ascending order of ids.
+  std::vector<TreeNode> prune();
   /// All living ids, ascending.
   std::vector<NodeId> ids() const;
 

@@ -76,7 +76,7 @@ TEST(Wire, Run_roundTripsAsATree) {
 }
 
 TEST(Wire, CommitGuessesCancel_roundTrip) {
-  const Commit commit = decode_commit(encode(Commit{9, 100, {5, 6}, 4}));
+  const Commit commit = decode_commit(encode(Commit{9, 100, {5, 6}, 4, true}));
   EXPECT_EQ(commit.epoch, 9u);
   EXPECT_EQ(commit.position, 100);
   EXPECT_EQ(commit.tokens, (std::vector<std::int32_t>{5, 6}));
@@ -133,7 +133,7 @@ TEST(Wire, MessageCutAnywhereOrTooLong_isRefused) {
       {encode(two_pipelines()), [](const Bytes& b) { decode_start(b); }},
       {encode(run_record()), [](const Bytes& b) { decode_record(b); }},
       {encode(Rows{1, false, values}), [](const Bytes& b) { decode_rows(b); }},
-      {encode(Commit{1, 2, {3, 4}, 5}), [](const Bytes& b) { decode_commit(b); }},
+      {encode(Commit{1, 2, {3, 4}, 5, false}), [](const Bytes& b) { decode_commit(b); }},
       {encode(Guesses{1, 2, 3, true, {{4, 5, 6, 0.5f}}}), [](const Bytes& b) { decode_guesses(b); }},
       {encode_cancel(std::vector<std::uint64_t>{7, 8}), [](const Bytes& b) { decode_cancel(b); }},
       {encode(Heartbeat{}), [](const Bytes& b) { decode_heartbeat(b); }},

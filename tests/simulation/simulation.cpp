@@ -63,11 +63,14 @@ class SimulatedTransport final : public Transport {
   std::uint64_t bytes_sent() const override { return 0; }
   void forget(int) override {}
   bool forgotten(int) const override { return false; }
+  /// A look at the clock takes a while: seeds play the same everywhere, and times differ.
+  Clock::time_point now() const override { return Clock::time_point(std::chrono::microseconds(++looks_)); }
   void abort(int) override { throw std::logic_error("abort in a simulation"); }
 
  private:
   Network& network_;
   int rank_, size_;
+  mutable std::int64_t looks_ = 0;
 };
 
 /// One rank: what it is, and its unit.
@@ -381,6 +384,7 @@ Scenario Scenario::random(std::uint64_t seed) {
   s.sampling.temperature = static_cast<float>(chance(50) ? 0 : real(0.2, 1.5));
   s.sampling.repeat_penalty = static_cast<float>(chance(70) ? 1 : real(1, 1.5));
   s.sampling.seed = seed;
+  s.decode.continue_tip = !chance(15);
   if (s.decode.strategy == Strategy::kPipeInfer && chance(10)) s.drafter_that_dies = random() % s.drafters.size();
   return s;
 }
@@ -391,6 +395,7 @@ std::string Scenario::describe() const {
       seed, stages, static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.room, decode.sequences,
       decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
+  if (!decode.continue_tip) text += ", anew at every hit";
   for (const Drafter& d : drafters) text += fmt::format(", drafter on {} ranks ({:.2f} differs)", d.ranks, d.disagreement);
   if (drafter_that_dies) text += fmt::format(", drafter {} dies", *drafter_that_dies);
   return text;

@@ -66,27 +66,27 @@ TEST(BestFirst, Choose_takesTheMostProbableOfAnyDepthDownToTheThreshold) {
   PolicyOptions options;
   options.draft = 3;
   options.threshold = 0.2f;
-  EXPECT_EQ(BestFirst(options).choose(x.tree, 10), (Nodes{x.a, x.b, x.c}));
-  EXPECT_EQ(BestFirst(options).choose(x.tree, 2), (Nodes{x.a, x.b}));
+  EXPECT_EQ(BestFirst(options).choose(x.tree, 10, {}), (Nodes{x.a, x.b, x.c}));
+  EXPECT_EQ(BestFirst(options).choose(x.tree, 2, {}), (Nodes{x.a, x.b}));
   x.tree.at(x.a).sent = x.tree.at(x.b).sent = true;
-  EXPECT_EQ(BestFirst(options).choose(x.tree, 10), (Nodes{x.c}));
+  EXPECT_EQ(BestFirst(options).choose(x.tree, 10, {}), (Nodes{x.c}));
   options.threshold = 0.095f;
-  EXPECT_EQ(BestFirst(options).choose(x.tree, 10), (Nodes{x.c, x.d}));
+  EXPECT_EQ(BestFirst(options).choose(x.tree, 10, {}), (Nodes{x.c, x.d}));
 }
 
 TEST(Chain, Choose_extendsTheBestPathAndOpensBranchesWhereTheRunnersUpAreProbable) {
   Example x;
   PolicyOptions options;
   options.name = "chain";
-  EXPECT_EQ(Chain(options).choose(x.tree, 10), (Nodes{x.a, x.b}));
+  EXPECT_EQ(Chain(options).choose(x.tree, 10, {}), (Nodes{x.a, x.b}));
   options.accept = 0.6f;
-  EXPECT_EQ(Chain(options).choose(x.tree, 10), (Nodes{x.a}));
+  EXPECT_EQ(Chain(options).choose(x.tree, 10, {}), (Nodes{x.a}));
   options.accept = 0.5f;
   options.branches = 2;
   options.split = 0.3f;
-  EXPECT_EQ(Chain(options).choose(x.tree, 10), (Nodes{x.a, x.b, x.c}));
+  EXPECT_EQ(Chain(options).choose(x.tree, 10, {}), (Nodes{x.a, x.b, x.c}));
   x.tree.at(x.a).sent = true;
-  EXPECT_EQ(Chain(options).choose(x.tree, 10), (Nodes{x.b, x.c}));
+  EXPECT_EQ(Chain(options).choose(x.tree, 10, {}), (Nodes{x.b, x.c}));
 }
 
 TEST(Chain, CutOff_risesWithEveryRunAndFallsBackOnAHit) {
@@ -97,9 +97,9 @@ TEST(Chain, CutOff_risesWithEveryRunAndFallsBackOnAHit) {
   Chain policy(options);
   policy.submitted();
   policy.submitted();  // .5 + 2 * .2
-  EXPECT_TRUE(policy.choose(x.tree, 10).empty());
+  EXPECT_TRUE(policy.choose(x.tree, 10, {}).empty());
   policy.committed(true);
-  EXPECT_EQ(policy.choose(x.tree, 10), (Nodes{x.a, x.b}));
+  EXPECT_EQ(policy.choose(x.tree, 10, {}), (Nodes{x.a, x.b}));
 }
 
 TEST(Policy, UnknownName_isRefused) {
