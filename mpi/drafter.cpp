@@ -122,7 +122,8 @@ bool Drafter::idle() { return in_flight_.empty() && tree_->root().sent && choose
 std::vector<NodeId> Drafter::choose() {
   const bool enough = wanted_ > 0 && given_ >= wanted_;
   if (enough || tree_->guesses() >= static_cast<std::size_t>(options_.credit)) return {};
-  std::vector<NodeId> nodes = search_.choose(*tree_, static_cast<std::size_t>(options_.width), {pipeline_->stage().cost().further_row(), 1});
+  std::vector<NodeId> nodes =
+      search_.choose(*tree_, static_cast<std::size_t>(options_.width), {pipeline_->stage().cost().further_row(), 1});
   std::erase_if(nodes, [&](NodeId id) { return tree_->at(id).position + 1 >= context_; });
   return nodes;
 }

@@ -1,7 +1,7 @@
+#include "mpi/transport.hpp"
+
 #include <chrono>
 #include <thread>
-
-#include "mpi/transport.hpp"
 
 namespace yamata {
 namespace {

@@ -21,7 +21,7 @@ struct PolicyOptions {
 
 /// What the rows of the next run cost.
 struct RowPrice {
-  double probability = 0;    ///< below this path probability a row is not worth the time it takes
+  double probability = 0;     ///< below this path probability a row is not worth the time it takes
   std::size_t free_rows = 0;  ///< that cost nothing: the stage would do nothing else
 };
 

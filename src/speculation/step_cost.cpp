@@ -5,8 +5,8 @@
 namespace yamata {
 namespace {
 
-constexpr double kForget = 0.97;    // weight that a run keeps with each later one
-constexpr int kWidest = 16;         // wider runs are prompts, whose rows cost otherwise
+constexpr double kForget = 0.97;     // weight that a run keeps with each later one
+constexpr int kWidest = 16;          // wider runs are prompts, whose rows cost otherwise
 constexpr double kPriorShare = 0.1;  // of a one-row run per further row, before it is known
 constexpr double kPriorSpread = 8;   // of rows, that the prior counts for
 
