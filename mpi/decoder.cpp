@@ -199,7 +199,7 @@ bool Decoder::send_next() {
 
 bool Decoder::send_root_with_draft() {
   if (!drafts_complete()) return false;
-  std::vector<NodeId> nodes = policy_->choose(*tree_, room(), {price_of_row(), 0});
+  std::vector<NodeId> nodes = policy_->choose(*tree_, room(), run_costs(true));
   nodes.insert(nodes.begin(), tree_->root().id);
   return submit(nodes);
 }
@@ -214,7 +214,7 @@ bool Decoder::speculate() {
   if (!options_.continuous &&
       std::any_of(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return run.speculative && !run.cancelled; }))
     return false;
-  const std::vector<NodeId> nodes = policy_->choose(*tree_, room(), {price_of_row(), 1});
+  const std::vector<NodeId> nodes = policy_->choose(*tree_, room(), run_costs(false));
   if (!nodes.empty() && submit(nodes)) {
     policy_->submitted();
     return true;
@@ -233,13 +233,16 @@ void Decoder::count_rate(std::int32_t tokens) {
   last_commit_ = now;
 }
 
-/// The tokens that would be had, at the present rate, in the time that a further row costs: one stage's where the stages overlap,
-/// all stages' where one run goes at a time. A guess less probable than that is not worth its row.
-double Decoder::price_of_row() const {
+/// What a run of guesses costs: its time beyond what passes anyway, at the present rate of tokens. A stage that has nothing else to
+/// do gives the first row for nothing; a guess that goes with the tip lengthens the tip's run, at every stage where one run goes at
+/// a time.
+RunCosts Decoder::run_costs(bool with_tip) const {
   const StepCost& cost = target_.stage().cost();
   const double rate = rate_s_ > 0 ? rate_tokens_ / rate_s_ : 0;
-  const int stages = options_.strategy == Strategy::kSpeculative ? target_.ranks().count : 1;
-  return stages * cost.further_row() * cost.one_row_s() * rate;
+  const int stages = with_tip ? target_.ranks().count : 1;
+  RunCosts costs{0};
+  for (int k = 1; k <= options_.policy.draft; ++k) costs.push_back(stages * rate * (cost.run_s(with_tip ? k + 1 : k) - cost.run_s(1)));
+  return costs;
 }
 
 /// Guesses that may still be sent: a cell for each beyond those of the text.

@@ -80,7 +80,7 @@ class Decoder {
   std::size_t room() const;
   bool drafts_complete() const;
   bool waits_for_draft() const;
-  double price_of_row() const;
+  RunCosts run_costs(bool with_tip) const;
   void count_rate(std::int32_t tokens);
 
   Transport& transport_;
@@ -99,7 +99,7 @@ class Decoder {
   std::int32_t generated_ = 0;
   bool tree_changed_ = false;  // since the policy found nothing in it
   bool finished_ = false;
-  // Of late, for the price of a row.
+  // Of late, for the costs of a run.
   double rate_tokens_ = 0, rate_s_ = 0;
   Transport::Clock::time_point last_commit_;
   double outside_s_ = 0;  // sampling and printing since advance began

@@ -118,12 +118,20 @@ void Drafter::push_guesses() {
 /// Nothing is computed and nothing is left to compute.
 bool Drafter::idle() { return in_flight_.empty() && tree_->root().sent && choose().empty(); }
 
+/// A node more is worth its time while it is more probable than the share of a step that it takes.
+RunCosts Drafter::run_costs() const {
+  const StepCost& cost = pipeline_->stage().cost();
+  const double one = cost.run_s(1);
+  RunCosts costs{0};
+  for (int k = 1; k <= options_.width; ++k) costs.push_back(one > 0 ? cost.run_s(k) / one - 1 : 0);
+  return costs;
+}
+
 /// The most probable nodes that have not been computed.
 std::vector<NodeId> Drafter::choose() {
   const bool enough = wanted_ > 0 && given_ >= wanted_;
   if (enough || tree_->guesses() >= static_cast<std::size_t>(options_.credit)) return {};
-  std::vector<NodeId> nodes =
-      search_.choose(*tree_, static_cast<std::size_t>(options_.width), {pipeline_->stage().cost().further_row(), 1});
+  std::vector<NodeId> nodes = search_.choose(*tree_, static_cast<std::size_t>(options_.width), run_costs());
   std::erase_if(nodes, [&](NodeId id) { return tree_->at(id).position + 1 >= context_; });
   return nodes;
 }

@@ -30,6 +30,7 @@ class Drafter {
   void submit_text();
   void submit_nodes(std::span<const NodeId> nodes);
   std::vector<NodeId> choose();
+  RunCosts run_costs() const;
   bool idle();
   void push_guesses();
   void abandon();

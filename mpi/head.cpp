@@ -200,27 +200,29 @@ void Head::on_failure(int rank, const wire::Failure& failure) {
 }
 
 void Head::rest() {
-  const auto nap = idle_.next();
-  const auto began = std::chrono::steady_clock::now();
   ComputeUnit* unit = target_ ? &target_->stage().model().unit() : nullptr;
   if (unit && !unit->finished()) {
     // With nobody to hear from, only the end of the computation matters.
-    unit->wait_for(transport_.size() == 1 ? std::chrono::milliseconds(50) : nap);
+    unit->wait_for(transport_.size() == 1 ? std::chrono::milliseconds(50) : idle_.next());
     return;
   }
-  std::this_thread::sleep_for(nap);
-  wait_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  idle_.sleep();
+}
+
+wire::Report report_of_rank(const Transport& transport, const Idle& idle, const std::string& host, const std::string& role) {
+  wire::Report report;
+  report.host = host;
+  report.role = role;
+  report.device = "cpu";
+  report.wait_s = idle.slept_s();
+  report.bytes_sent = transport.bytes_sent();
+  report.rss_bytes = own_memory_bytes();
+  return report;
 }
 
 wire::Report Head::own_report() {
-  wire::Report report;
-  report.host = own_.host;
+  wire::Report report = report_of_rank(transport_, idle_, own_.host, drafter_ ? "head, drafter" : "head");
   report.isa = own_.isa;
-  report.role = drafter_ ? "head, drafter" : "head";
-  report.device = "cpu";
-  report.wait_s = wait_s_;
-  report.bytes_sent = transport_.bytes_sent();
-  report.rss_bytes = own_memory_bytes();
   if (target_) target_->stage().describe(report);
   if (target_) report.events = target_->stage().trace().shifted(0);
   if (drafter_) {
@@ -257,7 +259,7 @@ std::vector<wire::Report> Head::stop(int code) {
       give_up_missing_drafters();
       if (!complete()) throw ClusterError("not every rank answered the request to stop");
     }
-    if (!complete()) std::this_thread::sleep_for(idle_.next());
+    if (!complete()) idle_.sleep();
   }
   std::vector<wire::Report> reports;
   for (auto& report : reports_) {

@@ -28,6 +28,9 @@ struct ClusterOptions {
   std::function<void(const std::string&)> on_warning;
 };
 
+/// What every rank's closing report says, whatever it holds.
+wire::Report report_of_rank(const Transport& transport, const Idle& idle, const std::string& host, const std::string& role);
+
 class Head {
  public:
   /// Shares the job out once every rank has said hello; may throw what forbids it.
@@ -82,7 +85,6 @@ class Head {
   std::vector<bool> lost_;
   std::function<void(int, wire::Hello)> on_hello_;
   bool loading_ = false, running_ = false, stopped_ = false;
-  double wait_s_ = 0;
 };
 
 }  // namespace yamata

@@ -2,6 +2,7 @@
 // Waiting without burning a core.
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 namespace yamata {
 
@@ -11,6 +12,14 @@ class Idle {
  public:
   /// Something happened: the next wait is a new one.
   void reset() { waiting_ = false; }
+  /// Sleeps that long.
+  void sleep() {
+    const auto nap = next();
+    const auto began = Clock::now();
+    std::this_thread::sleep_for(nap);
+    slept_ += Clock::now() - began;
+  }
+  double slept_s() const { return std::chrono::duration<double>(slept_).count(); }
   std::chrono::microseconds next() {
     const auto now = Clock::now();
     if (!waiting_) {
@@ -27,6 +36,7 @@ class Idle {
   static constexpr std::chrono::microseconds kShortest{5}, kLongest{1000};
   bool waiting_ = false;
   Clock::time_point since_;
+  Clock::duration slept_{};
 };
 
 }  // namespace yamata

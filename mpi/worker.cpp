@@ -138,24 +138,15 @@ class Worker {
   Stage* stage() { return drafter_ ? &drafter_->pipeline().stage() : stage_.get(); }
 
   void rest() {
-    const auto nap = idle_.next();
     if (stage() && !failed_ && stage()->activity() == wire::Activity::kComputing) {
-      attempt([&] { stage()->model().unit().wait_for(nap); });
+      attempt([&] { stage()->model().unit().wait_for(idle_.next()); });
       return;
     }
-    const auto began = std::chrono::steady_clock::now();
-    std::this_thread::sleep_for(nap);
-    wait_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    idle_.sleep();
   }
 
   wire::Report report() {
-    wire::Report report;
-    report.host = setup_.host;
-    report.role = drafts_ ? "drafter" : "stage";
-    report.device = "cpu";
-    report.wait_s = wait_s_;
-    report.bytes_sent = transport_.bytes_sent();
-    report.rss_bytes = own_memory_bytes();
+    wire::Report report = report_of_rank(transport_, idle_, setup_.host, drafts_ ? "drafter" : "stage");
     if (setup_.mapped_bytes) report.mapped_bytes = setup_.mapped_bytes();
     if (stage()) {
       stage()->describe(report);
@@ -175,7 +166,6 @@ class Worker {
   std::vector<Message> early_;
   std::optional<int> code_;
   bool drafts_ = false, failed_ = false, told_loaded_ = false;
-  double wait_s_ = 0;
   std::int64_t clock_offset_us_ = 0;
 };
 

@@ -20,9 +20,23 @@ std::vector<NodeId> ranked_children(const TokenTree& tree, NodeId id) {
   return children;
 }
 
+/// How many of the first `most` nodes to take, so that what they promise exceeds what they cost by most.
+std::size_t most_worth(const TokenTree& tree, const std::vector<NodeId>& ranked, std::size_t most, const RunCosts& costs) {
+  std::size_t best = 0;
+  double promised = 0, best_value = 0;
+  for (std::size_t k = 1; k <= most; ++k) {
+    promised += tree.at(ranked[k - 1]).path_probability;
+    const double value = promised - (costs.empty() ? 0 : costs[std::min(k, costs.size() - 1)]);
+    if (value <= best_value) continue;
+    best = k;
+    best_value = value;
+  }
+  return best;
+}
+
 }  // namespace
 
-std::vector<NodeId> BestFirst::choose(const TokenTree& tree, std::size_t room, const RowPrice& price) {
+std::vector<NodeId> BestFirst::choose(const TokenTree& tree, std::size_t room, const RunCosts& costs) {
   std::vector<NodeId> candidates;
   for (const NodeId id : tree.ids()) {
     const TreeNode& node = tree.at(id);
@@ -31,14 +45,12 @@ std::vector<NodeId> BestFirst::choose(const TokenTree& tree, std::size_t room, c
   const std::size_t most = std::min({room, candidates.size(), static_cast<std::size_t>(options_.draft)});
   const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(most);
   std::partial_sort(candidates.begin(), middle, candidates.end(), [&](NodeId a, NodeId b) { return better(tree.at(a), tree.at(b)); });
-  const auto paid = candidates.begin() + static_cast<std::ptrdiff_t>(std::min(most, price.free_rows));
-  const auto too_dear = [&](NodeId id) { return tree.at(id).path_probability < static_cast<float>(price.probability); };
-  candidates.erase(std::find_if(paid, middle, too_dear), candidates.end());
+  candidates.resize(most_worth(tree, candidates, most, costs));
   std::sort(candidates.begin(), candidates.end());  // parents before children
   return candidates;
 }
 
-std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t room, const RowPrice& /*price*/) {
+std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t room, const RunCosts& /*costs*/) {
   const float adjustment = static_cast<float>(runs_) * options_.recovery - static_cast<float>(rejects_) * options_.decay;
   if (options_.accept + adjustment >= 1) return {};
   const std::size_t most = std::min(room, static_cast<std::size_t>(options_.draft));

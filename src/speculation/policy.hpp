@@ -19,30 +19,27 @@ struct PolicyOptions {
   int branches = 1;         ///< -np: chain: branches at most
 };
 
-/// What the rows of the next run cost.
-struct RowPrice {
-  double probability = 0;     ///< below this path probability a row is not worth the time it takes
-  std::size_t free_rows = 0;  ///< that cost nothing: the stage would do nothing else
-};
+/// What a run costs: [k] is the text, in tokens, that is not had because of the time that k guesses take. Never falls; empty: nothing.
+using RunCosts = std::vector<double>;
 
 /// Chooses unsent nodes, parents before children, each below a sent or chosen node or the root.
 class Policy {
  public:
   virtual ~Policy() = default;
   /// At most `room` nodes. The root itself is the caller's business: it counts as sent.
-  virtual std::vector<NodeId> choose(const TokenTree& tree, std::size_t room, const RowPrice& price) = 0;
+  virtual std::vector<NodeId> choose(const TokenTree& tree, std::size_t room, const RunCosts& costs) = 0;
   /// A run of the nodes chosen last was submitted.
   virtual void submitted() {}
   /// A token was committed; `guessed`: it was in the tree and sent.
   virtual void committed(bool /*guessed*/) {}
 };
 
-/// The most probable unsent nodes of the whole tree, any branch, any depth, as long as each is worth its price (beyond the papers:
+/// The most probable unsent nodes of the whole tree, any branch, any depth, as many as are worth their time (beyond the papers:
 /// best-first continuous speculation). Path probability never rises along a path, so the best nodes are closed under ancestors.
 class BestFirst final : public Policy {
  public:
   explicit BestFirst(const PolicyOptions& options) : options_(options) {}
-  std::vector<NodeId> choose(const TokenTree& tree, std::size_t room, const RowPrice& price) override;
+  std::vector<NodeId> choose(const TokenTree& tree, std::size_t room, const RunCosts& costs) override;
 
  private:
   PolicyOptions options_;
@@ -53,7 +50,7 @@ class BestFirst final : public Policy {
 class Chain final : public Policy {
  public:
   explicit Chain(const PolicyOptions& options) : options_(options) {}
-  std::vector<NodeId> choose(const TokenTree& tree, std::size_t room, const RowPrice& price) override;
+  std::vector<NodeId> choose(const TokenTree& tree, std::size_t room, const RunCosts& costs) override;
   void submitted() override { ++runs_; }
   void committed(bool guessed) override;
 

@@ -1,22 +1,27 @@
 #pragma once
-// What a further row costs a stage.
+// What further rows cost a stage.
+#include <array>
 
 namespace yamata {
 
-/// Learns, from the runs of a stage, how their time grows with their rows. A straight line is enough: the best width is where
-/// a row's price meets its worth, and that optimum is flat. Late runs weigh more.
+/// Learns, from the runs of a stage, how long a run of each number of rows takes. That is no straight line: kernels take rows in
+/// tiles. Late runs weigh more.
 class StepCost {
  public:
+  static constexpr int kWidest = 16;  ///< wider runs are prompts, whose rows cost otherwise
+
   /// A run of `rows` rows took this long.
   void ran(int rows, double seconds);
-  /// Share of a one-row run by which each further row lengthens it.
-  double further_row() const;
-  /// A one-row run; 0 before anything is known.
-  double one_row_s() const;
+  /// How long a run of so many rows takes, as far as can be told; no less than one of fewer rows. 0 before anything is known.
+  double run_s(int rows) const;
 
  private:
-  double slope() const;
-  double weight_ = 0, rows_ = 0, seconds_ = 0, rows_squared_ = 0, product_ = 0;  // weighted sums
+  struct Mean {
+    double weight = 0, seconds = 0;  // sum
+    double value() const { return seconds / weight; }
+  };
+  double guess(int rows) const;
+  std::array<Mean, kWidest + 1> of_width_;
 };
 
 }  // namespace yamata

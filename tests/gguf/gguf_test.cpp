@@ -1,11 +1,12 @@
 // What a valid file holds is what is read.
-#include "src/gguf/gguf.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "node/error.hpp"
 #include "tests/gguf/support.hpp"
+#include "tests/temporary_folder.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace yamata::gguf {
 namespace {
@@ -26,13 +27,6 @@ std::string error_of(const std::filesystem::path& path) {
 /// A folder that goes with the test.
 class GgufFolder : public ::testing::Test {
  protected:
-  GgufFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "yamata-gguf-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    folder_ = name;
-  }
-  ~GgufFolder() override { std::filesystem::remove_all(folder_); }
-
   std::filesystem::path write(const std::string& name, const std::string& bytes) const {
     write_file(folder_ / name, bytes);
     return folder_ / name;
@@ -47,7 +41,7 @@ class GgufFolder : public ::testing::Test {
     return write("m-0000" + std::to_string(number + 1) + "-of-00003.gguf", part.finish());
   }
 
-  std::filesystem::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST(Gguf, scalars_of_every_type_are_read) {
@@ -200,7 +194,7 @@ TEST_F(GgufFolder, split_file_names_the_part_that_is_missing_or_wrong) {
 
 TEST_F(GgufFolder, what_is_no_file_is_named) {
   EXPECT_NE(error_of(folder_ / "none.gguf").find("none.gguf: No such file"), std::string::npos);
-  EXPECT_NE(error_of(folder_).find("is not a file"), std::string::npos);
+  EXPECT_NE(error_of(folder_.path()).find("is not a file"), std::string::npos);
   EXPECT_NE(error_of(write("empty.gguf", "")).find("empty.gguf is empty"), std::string::npos);
 }
 

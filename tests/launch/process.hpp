@@ -7,20 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/temporary_folder.hpp"
+
 namespace yamata::test {
 
 using Arguments = std::vector<std::string>;
-
-/// A folder of its own, removed with everything in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// A command that runs; its output goes to files. Killed where it is still there in the end.
 class Process {
