@@ -1,11 +1,11 @@
 // What a valid file holds is what is read.
+#include "src/gguf/gguf.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "node/error.hpp"
 #include "tests/gguf/support.hpp"
-#include "tests/temporary_folder.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace yamata::gguf {
