@@ -1,4 +1,6 @@
 """The figures of an experiment, each drawn only where the rows have something to show."""
+import re
+
 import matplotlib
 
 matplotlib.use('Agg')
@@ -238,6 +240,7 @@ def draw(rows, folder):
     for name, figure in Figures(rows).every():
         if figure is None:
             continue
+        name = re.sub(r'[^\w.-]+', '_', name)
         for suffix in ('png', 'svg'):
             figure.savefig(folder / f'{name}.{suffix}', dpi=130, bbox_inches='tight', metadata={'Date': None} if suffix == 'svg' else None)
         plt.close(figure)
