@@ -113,9 +113,9 @@ def launching(kind, count, table, name):
     if kind == 'hosts':
         limits = [word for key in ('cpu', 'rate', 'delay') if key in table for word in (f'--{key}', str(table[key]))]
         return [str(ROOT / 'launch' / 'emulate'), '--hosts', str(count), *limits, *extra('emulate', []), '--']
-    ranks = ['-np' if kind != 'slurm' else '-n', str(count)] if count != '' else []
-    if kind == 'slurm':
-        return ['srun', *ranks, *extra('srun', [])]
+    if kind == 'slurm':  # a rank per node, until `srun` says otherwise
+        return ['srun', *(['-N', str(count), '-n', str(count)] if count != '' else []), *extra('srun', [])]
+    ranks = ['-np', str(count)] if count != '' else []
     if kind == 'hostfile':
         return ['mpirun', '--hostfile', table['hostfile'], *ranks, *extra('mpirun', ['--map-by', 'node', '--bind-to', 'none'])]
     return [] if count == 1 else ['mpirun', '--oversubscribe', *ranks, *extra('mpirun', ['--bind-to', 'none'])]

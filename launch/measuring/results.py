@@ -42,7 +42,7 @@ class Results:
     """Rows on disk. Only one process writes: the lock is held until the object is closed."""
 
     def __init__(self, folder):
-        self.folder = pathlib.Path(folder)
+        self.folder = pathlib.Path(folder).resolve()
         self.path = self.folder / 'results.csv'
         self.toml = self.folder / 'experiment.toml'
         try:

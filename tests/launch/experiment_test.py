@@ -122,7 +122,7 @@ class Plan(unittest.TestCase):
         self.assertEqual(starts['many-4'], 'mpirun --oversubscribe -np 4 --bind-to none')
         self.assertEqual(starts['hosts'], 'mpirun --hostfile h.txt --map-by node --bind-to none')
         self.assertEqual(starts['slow'], f'{ROOT}/launch/emulate --hosts 8 --cpu 20 --rate 1gbit --delay 0.1ms --')
-        self.assertEqual(starts['queue'], 'srun -n 3')
+        self.assertEqual(starts['queue'], 'srun -N 3 -n 3')
 
     def test_questions_are_taken_from_every_category_in_turn(self):
         with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file:
@@ -246,6 +246,12 @@ class Summary(unittest.TestCase):
     def test_ratios_are_of_the_same_repeat(self):
         rows = self.rows(('base', 0, '10'), ('base', 1, '100'), ('fast', 0, '20'), ('fast', 1, '400'))
         self.assertEqual(summary.ratios([row for row in rows if row['strategy'] == 'fast'], rows, 'base'), [2, 4])
+
+    def test_a_swept_baseline_is_compared_at_the_same_values(self):
+        rows = self.rows(('whole', 0, '10'), ('whole', 0, '40'), ('part', 0, '20'))
+        for row, value in zip(rows, ('1', '2', '2')):
+            row['--draft'] = value
+        self.assertEqual(summary.ratios(rows[2:], rows, 'whole'), [0.5])
 
     def test_table_has_a_row_per_configuration(self):
         rows = self.rows(('base', 0, '10'), ('base', 1, '20'), ('fast', 0, '20'), ('fast', 1, ''))
