@@ -1,4 +1,5 @@
 """The figures of an experiment, each drawn only where the rows have something to show."""
+import math
 import re
 
 import matplotlib
@@ -6,7 +7,6 @@ import matplotlib
 matplotlib.use('Agg')
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.lines import Line2D  # noqa: E402
-from matplotlib.ticker import MaxNLocator  # noqa: E402
 
 from . import summary  # noqa: E402
 from .summary import good, grouped, numbers, spread, varying  # noqa: E402
@@ -17,6 +17,7 @@ HATCHES = ('', '//', '..', 'xx', '\\\\', '++', 'oo', '--')
 MARKERS = ('o', 's', '^', 'D', 'v', 'P', 'X', '*')
 SPEED = 'decode_tokens_per_s'
 WHISKERS = {'capsize': 3, 'elinewidth': 1.2, 'ecolor': 'black'}
+MOST = 60  # bars or points of one figure; more are told apart by nobody
 SPREAD_NOTE = 'median; whiskers: quartiles (of fewer than four runs: range)'
 plt.rcParams |= {'font.size': 10, 'axes.grid': True, 'grid.alpha': 0.3, 'axes.axisbelow': True, 'axes.spines.top': False,
                  'axes.spines.right': False, 'hatch.linewidth': 0.6, 'svg.hashsalt': 'yamata'}
@@ -27,8 +28,23 @@ def whiskers(spreads):
     return [[middle - low for low, middle, _ in spreads], [high - middle for _, middle, high in spreads]]
 
 
+def where_label(keys, place):
+    named = [f'{key} {value}' if key in ('tokens', 'temperature', 'seed') else value for key, value in zip(keys, place)]
+    return [', '.join(named[i:i + 2]) for i in range(0, len(named), 2)] or ['']
+
+
+def figure_of(key, scale=1.0):
+    return lambda rows: [scale * value for value in numbers(rows, key)]
+
+
+def memory_mib(rows):
+    """Own memory and mapped weights of the largest rank."""
+    return [sum(summary.number(row, key) or 0 for key in ('rss_bytes_max', 'mapped_bytes_max')) / 2**20 for row in rows
+            if row.get('rss_bytes_max')]
+
+
 class Figures:
-    """Draws the rows of a results folder; every method gives a figure, or None where there is nothing to show."""
+    """Draws the rows of a results folder; a figure is None where there is nothing to show."""
 
     def __init__(self, rows):
         self.rows = good(rows)
@@ -36,7 +52,6 @@ class Figures:
         self.strategies = list(dict.fromkeys(row['strategy'] for row in rows))
         self.best = {strategy: self.best_setting(strategy) for strategy in self.strategies}
         self.at_best = [row for row in self.rows if self.setting(row) == self.best[row['strategy']]]
-        self.where = varying(self.at_best, (*summary.SETUP, 'kind'))
 
     def setting(self, row):
         return tuple(row[flag] for flag in self.flags)
@@ -55,12 +70,27 @@ class Figures:
 
     def look(self, strategy):
         i = self.strategies.index(strategy)
-        return COLOURS[i % len(COLOURS)], HATCHES[(i + i // len(HATCHES)) % len(HATCHES)], MARKERS[i % len(MARKERS)]
+        return COLOURS[i % len(COLOURS)], HATCHES[(i + i // len(HATCHES)) % len(HATCHES)], MARKERS[(i + i // len(MARKERS)) % len(MARKERS)]
 
-    def bars(self, title, unit, key, scale=1.0, strategies=None, values_of=None):
+    def parts(self, rows, keys):
+        """(values, rows) of figures with few enough groups of `keys` in each: split by model, then by cluster, and so on."""
+        split = varying(rows, summary.SETUP)
+        if len(grouped(rows, keys)) <= MOST or not split:
+            yield (), rows
+            return
+        for value, part in grouped(rows, split[:1]).items():
+            for values, members in self.parts(part, keys):
+                yield value + values, members
+
+    def bars(self, name, title, unit, values_of, rows=None):
+        """Bar charts of what `values_of` makes of the rows of a bar, as many as it takes to keep them readable."""
+        for values, part in self.parts(self.at_best if rows is None else rows, (*summary.SETUP, 'kind', 'strategy')):
+            yield '-'.join((name, *values)), self.bar_chart(', '.join((title, *values)), unit, values_of, part)
+
+    def bar_chart(self, title, unit, values_of, rows):
         """Horizontal bars, a group per place (model, cluster, kind ...) and a bar per strategy: names of any length fit."""
-        values_of = values_of or (lambda rows: [scale * value for value in numbers(rows, key)])
-        cells = self.cells(strategies or self.strategies, values_of)
+        where = varying(rows, (*summary.SETUP, 'kind'))
+        cells = self.cells(rows, where, values_of)
         if not any(middle for places in cells.values() for _, middle, _ in places.values()):
             return None
         used = [s for s in self.strategies if any(s in places for places in cells.values())]
@@ -74,7 +104,7 @@ class Figures:
                 axes.barh(y, places[strategy][1], 0.9, color=colour, hatch=hatch, edgecolor='white', linewidth=0)
                 axes.errorbar(places[strategy][1], y, xerr=whiskers([places[strategy]]), fmt='none', **WHISKERS)
                 y += 1
-            ticks.append(((begin + y - 1) / 2, '\n'.join(self.where_label(place))))
+            ticks.append(((begin + y - 1) / 2, '\n'.join(where_label(where, place))))
             y += 1
         axes.set_yticks([tick for tick, _ in ticks], [name for _, name in ticks])
         axes.set_ylim(y - 1.3, -0.7)
@@ -85,34 +115,29 @@ class Figures:
                                           for s in used], [self.label(s) for s in used])
         return figure
 
-    def cells(self, strategies, values_of):
+    def cells(self, rows, where, values_of):
         """{place: {strategy: spread}} of what there are values for."""
         cells = {}
-        for place, rows in grouped(self.at_best, self.where).items():
-            for strategy in strategies:
-                values = values_of([row for row in rows if row['strategy'] == strategy])
-                if values:
+        for place, members in grouped(rows, where).items():
+            for (strategy,), of_one in grouped(members, ['strategy']).items():
+                if values := values_of(of_one):
                     cells.setdefault(place, {})[strategy] = spread(values)
         return cells
-
-    def where_label(self, place):
-        named = [f'{key} {value}' if key in ('tokens', 'temperature', 'seed') else value for key, value in zip(self.where, place)]
-        return [', '.join(named[i:i + 2]) for i in range(0, len(named), 2)] or ['']
 
     def finish(self, figure, title, handles, labels):
         columns = max(1, min(len(labels), 90 // (max(map(len, labels)) + 8)))
         figure.legend(handles, labels, loc='lower center', bbox_to_anchor=(0.5, 1.0), ncol=columns, frameon=False,
                       title=title, title_fontsize=12)
 
-    def lines(self, title, xlabel, series):
-        """series: {strategy: {x: values}}; lines with whiskers, shifted a little so that whiskers do not hide each other."""
+    def lines(self, title, xlabel, series, place=None):
+        """series: {strategy: {x: values}}; lines with whiskers, shifted a little so that whiskers do not hide each other. `place`
+        says where an x lies; without it they lie at even distances."""
         series = {strategy: points for strategy, points in series.items() if points}
         positions = sorted({x for points in series.values() for x in points}, key=lambda x: (isinstance(x, str), x))
         if len(positions) < 2:
             return None
         figure, axes = plt.subplots(figsize=(7, 4.5), constrained_layout=True)
-        numeric = all(not isinstance(x, str) for x in positions)
-        place = (lambda x: x) if numeric else positions.index
+        place = place or positions.index
         width = (place(positions[-1]) - place(positions[0])) / 100
         for i, (strategy, points) in enumerate(series.items()):
             colour, _, marker = self.look(strategy)
@@ -120,42 +145,29 @@ class Figures:
             spreads = [spread(points[x]) for x in xs]
             shifted = [place(x) + (i - (len(series) - 1) / 2) * width for x in xs]
             axes.errorbar(shifted, [s[1] for s in spreads], yerr=whiskers(spreads), color=colour, marker=marker, capsize=3, label=strategy)
-        axes.set_xticks([place(x) for x in positions] if len(positions) < 10 else MaxNLocator(8).tick_values(positions[0], positions[-1]))
-        if not numeric:
-            axes.set_xticklabels(positions)
-        elif len(positions) < 10:
-            axes.set_xticklabels([f'{x:g}' for x in positions])
+        axes.set_xticks([place(x) for x in positions], [x if isinstance(x, str) else f'{x:g}' for x in positions])
         axes.set_ylim(bottom=0)
         axes.set_xlabel(f'{xlabel}\n{SPREAD_NOTE}')
         axes.set_ylabel('decode speed (tokens/s)')
         self.finish(figure, title, *axes.get_legend_handles_labels())
         return figure
 
-    def speed(self):
-        return self.bars('Decode speed', 'tokens/s', SPEED)
-
-    def ttft(self):
-        return self.bars('Time to first token (after prefill)', 'ms', 'ttft_s', 1000)
-
-    def itl(self):
-        return self.bars('Inter-token latency, median within a run', 'ms', 'itl_p50_s', 1000)
-
-    def itl_p99(self):
-        return self.bars('Inter-token latency, 99th percentile within a run', 'ms', 'itl_p99_s', 1000)
-
-    def memory(self):
-        def most(rows):
-            return [sum(summary.number(row, key) or 0 for key in ('rss_bytes_max', 'mapped_bytes_max')) / 2**20 for row in rows
-                    if row.get('rss_bytes_max')]
-        return self.bars('Memory of the largest rank: its own and mapped weights', 'MiB', '', values_of=most)
+    def figures_of_runs(self):
+        yield from self.bars('speed', 'Decode speed', 'tokens/s', figure_of(SPEED))
+        yield from self.bars('ttft', 'Time to first token (after prefill)', 'ms', figure_of('ttft_s', 1000))
+        yield from self.bars('itl', 'Inter-token latency, median within a run', 'ms', figure_of('itl_p50_s', 1000))
+        yield from self.bars('itl_p99', 'Inter-token latency, 99th percentile within a run', 'ms', figure_of('itl_p99_s', 1000))
+        yield from self.bars('memory', 'Memory of the largest rank: its own and mapped weights', 'MiB', memory_mib)
 
     def acceptance(self):
         """A point per configuration: which share of guesses came true, and how fast that was."""
-        rows = [row for row in self.rows if summary.number(row, 'drafted')]
-        if len({row['acceptance_rate'] for row in rows}) < 2:
-            return None
-        figure, axes = plt.subplots(figsize=(7, 4.8), constrained_layout=True)
         keys = (*summary.SETUP, 'strategy', *self.flags, 'kind')
+        for values, rows in self.parts([row for row in self.rows if summary.number(row, 'drafted')], keys):
+            if len({row['acceptance_rate'] for row in rows}) > 1:
+                yield '-'.join(('acceptance', *values)), self.scatter(', '.join(('Acceptance and speed', *values)), rows, keys)
+
+    def scatter(self, title, rows, keys):
+        figure, axes = plt.subplots(figsize=(7, 4.8), constrained_layout=True)
         for members in grouped(rows, keys).values():
             colour, _, marker = self.look(members[0]['strategy'])
             x, y = spread(numbers(members, 'acceptance_rate')), spread(numbers(members, SPEED))
@@ -165,7 +177,7 @@ class Figures:
         axes.set_xlabel(f'acceptance rate (accepted / drafted)\n{SPREAD_NOTE}')
         axes.set_ylabel('decode speed (tokens/s)')
         handles = [Line2D([], [], color=self.look(s)[0], marker=self.look(s)[2], linestyle='') for s in used]
-        self.finish(figure, 'Acceptance and speed, a point per setting and kind of prompt', handles, used)
+        self.finish(figure, f'{title}: a point per setting and kind of prompt', handles, used)
         return figure
 
     def scaling(self):
@@ -176,7 +188,7 @@ class Figures:
         for (model, name), members in self.together(rows, lambda row: (row['model'], family[row['cluster']] if len(
                 sizes[family[row['cluster']]]) > 1 else 'clusters')):
             yield f'scaling-{model}-{name}', self.lines(f'Speed and number of ranks: {model}, {name}', 'ranks',
-                                                        self.speeds(members, lambda row: float(row['nodes'])))
+                                                        self.speeds(members, lambda row: float(row['nodes'])), place=math.log2)
 
     def sweeps(self):
         """A figure per swept flag, model and cluster; other flags stand at the strategy's best."""
@@ -205,26 +217,20 @@ class Figures:
     def ablations(self):
         """Speed of each ablation, as a ratio to the whole in the same repeat and on the same prompt."""
         wholes = {row['strategy']: row['ablation_of'] for row in self.rows if row['ablation_of']}
-        if not wholes:
-            return None
-        kept = self.at_best
-        self.at_best = [row for row in self.rows if row['strategy'] in wholes]
+        unit = f'speed relative to {", ".join(sorted(set(wholes.values())))} in the same repeat (1: no difference)'
+        rows = [row for row in self.rows if row['strategy'] in wholes]
+        for name, figure in self.bars('ablations', 'Ablations', unit, self.relative(wholes), rows) if rows else ():
+            if figure:
+                figure.axes[0].axvline(1, color='black', linestyle='--', linewidth=1)
+            yield name, figure
 
-        def paired(rows):
-            return summary.ratios(rows, self.rows, wholes[rows[0]['strategy']]) if rows else []
-        figure = self.bars('Ablations', f'speed relative to {", ".join(sorted(set(wholes.values())))} in the same repeat (1: no difference)', '',
-                           strategies=list(wholes), values_of=paired)
-        self.at_best = kept
-        if figure:
-            figure.axes[0].axvline(1, color='black', linestyle='--', linewidth=1)
-        return figure
+    def relative(self, wholes):
+        return lambda rows: summary.ratios(rows, self.rows, wholes[rows[0]['strategy']])
 
     def every(self):
-        """(file name, figure) of all that there is to show."""
-        for name in ('speed', 'ttft', 'itl', 'itl_p99', 'memory', 'acceptance', 'ablations'):
-            yield name, getattr(self, name)()
-        yield from self.scaling()
-        yield from self.sweeps()
+        """(file name, figure or None) of all that there may be to show."""
+        for some in (self.figures_of_runs, self.acceptance, self.ablations, self.scaling, self.sweeps):
+            yield from some()
 
 
 def as_number(text):
