@@ -139,7 +139,11 @@ def filled(where, template, known):
     """The words of a program's command, with what is known put in; {launch} becomes several words."""
     if not isinstance(template, str):
         raise Problem(f'{where}: command is missing; give one, such as "other -m {{target}} -f {{prompt_file}} -n {{tokens}}"')
-    for word in shlex.split(template):
+    try:
+        words = shlex.split(template)
+    except ValueError as error:
+        raise Problem(f'{where}: command cannot be split into words: {error}') from None
+    for word in words:
         if word == '{launch}':
             yield from known['launch']
             continue
