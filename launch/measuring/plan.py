@@ -1,0 +1,245 @@
+"""From a TOML file to the list of runs: what is measured, and in which order."""
+import dataclasses
+import hashlib
+import itertools
+import json
+import pathlib
+import re
+import shlex
+import tomllib
+
+from . import prompts
+from .problem import Problem
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TOP_KEYS = {'yamata', 'models', 'clusters', 'strategies', 'programs', 'prompts', 'sweep', 'flags', 'tokens', 'temperature', 'seed', 'repeats',
+            'deadline_s', 'baseline'}
+CLUSTER_KINDS = {'hostfile': {'hostfile', 'ranks', 'mpirun'}, 'hosts': {'hosts', 'cpu', 'rate', 'delay', 'emulate'},
+                 'slurm': {'slurm', 'ranks', 'srun'}, 'ranks': {'ranks', 'mpirun'}}
+# Flags after which another text is no fault.
+CHANGES_TEXT = {'--temp', '--top-k', '--top-p', '--min-p', '--repeat-penalty', '--repeat-last-n', '-s', '--seed', '--ignore-eos', '--pre', '-c',
+                '--ctx-size', '--cache-type', '-n', '--predict'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One command to measure. `command` still has {json} and {prompt_file} in it: the results folder says where they are."""
+    columns: dict  # configuration, as the CSV has it
+    command: tuple
+    prompt: prompts.Prompt
+    deadline_s: float
+    tokens_per_s: str | None = None  # regular expressions of a program that writes no JSON of Yamata's
+    figures: tuple = ()
+
+    @property
+    def id(self):
+        return digest([(key, value) for key, value in sorted(self.columns.items()) if key not in ('ablation_of', 'kind', 'nodes')])
+
+    @property
+    def fingerprint(self):
+        """Changes when the same configuration would now mean another command or another prompt."""
+        return digest([self.command, self.prompt.text, self.tokens_per_s, self.figures])
+
+    @property
+    def label(self):
+        c = self.columns
+        swept = ' '.join(f'{key} {value}' for key, value in c.items() if key.startswith('-'))
+        return ' '.join(str(part) for part in (c['model'], c['cluster'], c['strategy'], swept, c['prompt'], f'n={c["tokens"]}',
+                                               f'repeat {c["repeat"] + 1}') if part)
+
+
+def text_group(columns):
+    """Runs of one group must write the same tokens."""
+    return tuple((key, str(columns[key])) for key in ('model', 'prompt', 'tokens', 'temperature', 'seed', *sorted(CHANGES_TEXT))
+                 if columns.get(key, '') != '')
+
+
+def digest(value):
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+
+
+def read(path):
+    """The parsed TOML file at `path`."""
+    try:
+        return tomllib.loads(pathlib.Path(path).read_text())
+    except OSError as error:
+        raise Problem(f'{path} cannot be read ({error.strerror}); name a TOML file, such as launch/experiments/demo.toml') from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Problem(f'{path} is not TOML: {error}') from None
+
+
+def as_list(value):
+    return value if isinstance(value, list) else [value]
+
+
+def refuse_unknown(where, table, known):
+    if not isinstance(table, dict):
+        raise Problem(f'{where} is no table; write [{where}]')
+    for key in table.keys() - known:
+        raise Problem(f"{where}: '{key}' is not known; it may have {', '.join(sorted(known))}")
+
+
+def number(table, key, fallback, least):
+    value = table.get(key, fallback)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < least:
+        raise Problem(f'{key} is {value!r}; give a number from {least} up')
+    return value
+
+
+def words_of(where, value):
+    if not isinstance(value, list) or not all(isinstance(word, (str, int, float)) for word in value):
+        raise Problem(f'{where} is {value!r}; give a list of words, such as ["--strategy", "pipeinfer"]')
+    return [str(word) for word in value]
+
+
+def clusters_of(tables):
+    """(name, nodes or '', launching words) of every cluster; a list of ranks or hosts makes a cluster of each."""
+    for name, table in tables.items():
+        kind = next((kind for kind in CLUSTER_KINDS if isinstance(table, dict) and kind in table), None)
+        if kind is None:
+            raise Problem(f'clusters.{name} says not where to run; give ranks = 4, hostfile = "...", hosts = 8 (emulated) or slurm = true')
+        refuse_unknown(f'clusters.{name}', table, CLUSTER_KINDS[kind] | {'flags'})
+        counts = as_list(table.get('hosts' if kind == 'hosts' else 'ranks', ''))
+        for count in counts:
+            if count != '' and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+                raise Problem(f'clusters.{name}: {count!r} is no number of ranks; give one from 1 up')
+            words = launching(kind, count, table, name)
+            flags = words_of(f'clusters.{name}.flags', table.get('flags', []))
+            yield f'{name}-{count}' if len(counts) > 1 else name, name, count, words, flags
+
+
+def launching(kind, count, table, name):
+    extra = lambda key, fallback: words_of(f'clusters.{name}.{key}', table.get(key, fallback))
+    if kind == 'hosts':
+        limits = [word for key in ('cpu', 'rate', 'delay') if key in table for word in (f'--{key}', str(table[key]))]
+        return [str(ROOT / 'launch' / 'emulate'), '--hosts', str(count), *limits, *extra('emulate', []), '--']
+    if kind == 'slurm':  # a rank per node, until `srun` says otherwise
+        return ['srun', *(['-N', str(count), '-n', str(count)] if count != '' else []), *extra('srun', [])]
+    ranks = ['-np', str(count)] if count != '' else []
+    if kind == 'hostfile':
+        return ['mpirun', '--hostfile', table['hostfile'], *ranks, *extra('mpirun', ['--map-by', 'node', '--bind-to', 'none'])]
+    return [] if count == 1 else ['mpirun', '--oversubscribe', *ranks, *extra('mpirun', ['--bind-to', 'none'])]
+
+
+def sweeps_of(table):
+    """Every combination of the swept flags: a list of {flag: value}."""
+    for flag in table:
+        if not flag.startswith('-'):
+            raise Problem(f"sweep: '{flag}' is no flag; write for example \"--draft\" = [1, 2, 4]")
+    return [dict(zip(table, values)) for values in itertools.product(*(as_list(values) for values in table.values()))]
+
+
+def swept_words(values):
+    for flag, value in values.items():
+        if value is not False:
+            yield from [flag] if value is True else [flag, str(value)]
+
+
+def filled(where, template, known):
+    """The words of a program's command, with what is known put in; {launch} becomes several words."""
+    if not isinstance(template, str):
+        raise Problem(f'{where}: command is missing; give one, such as "other -m {{target}} -f {{prompt_file}} -n {{tokens}}"')
+    try:
+        words = shlex.split(template)
+    except ValueError as error:
+        raise Problem(f'{where}: command cannot be split into words: {error}') from None
+    for word in words:
+        if word == '{launch}':
+            yield from known['launch']
+            continue
+        for name in re.findall(r'\{(\w+)\}', word):
+            if name not in known and name not in ('json', 'prompt_file'):
+                raise Problem(f"{where}: {{{name}}} is not known; there are {', '.join(sorted(known))}, json and prompt_file")
+        yield re.sub(r'\{(\w+)\}', lambda m: str(known.get(m[1], m[0])), word)
+
+
+class Plan:
+    """All runs of an experiment."""
+
+    def __init__(self, toml):
+        refuse_unknown('the file', toml, TOP_KEYS)
+        for key in ('models', 'clusters', 'prompts'):
+            if not toml.get(key):
+                raise Problem(f'there are no {key}; write at least one table [{key}.NAME] (docs/experiments.md has an example)')
+        if not toml.get('strategies') and not toml.get('programs'):
+            raise Problem('there is nothing to run; write [strategies] or [programs.NAME]')
+        self.toml = toml
+        self.yamata = toml.get('yamata', 'build/yamata')
+        self.flags = words_of('flags', toml.get('flags', []))
+        self.deadline_s = number(toml, 'deadline_s', 600, 0.01)
+        self.repeats = int(number(toml, 'repeats', 3, 1))
+        self.baseline = toml.get('baseline', '')
+        self.models = toml['models']
+        for name, model in self.models.items():
+            refuse_unknown(f'models.{name}', model, {'target', 'draft'})
+            if not isinstance(model.get('target'), str):
+                raise Problem(f'models.{name} has no target; write target = "FILE.gguf"')
+        self.clusters = list(clusters_of(toml['clusters']))
+        self.prompts = list(prompts.read_all(toml['prompts']))
+        self.sweeps = sweeps_of(toml.get('sweep', {}))
+        self.ways = [*self.strategies(toml.get('strategies', {})), *self.programs(toml.get('programs', {}))]
+        names = [name for name, *_ in self.ways]
+        for name in [self.baseline, *(table.get('ablation_of', '') for _, table, _, _ in self.ways)]:
+            if name and name not in names:
+                raise Problem(f"'{name}' is named as a baseline, but no strategy or program has that name; there are {', '.join(names)}")
+
+    def strategies(self, tables):
+        for name, table in tables.items():
+            table = {'flags': table} if isinstance(table, list) else table
+            refuse_unknown(f'strategies.{name}', table, {'flags', 'draft', 'sweep', 'clusters', 'ablation_of'})
+            flags = words_of(f'strategies.{name}.flags', table.get('flags', []))
+            yield name, table, self.sweeps if table.get('sweep', True) else [{}], flags
+
+    def programs(self, tables):
+        for name, table in tables.items():
+            refuse_unknown(f'programs.{name}', table, {'command', 'tokens_per_s', 'figures', 'clusters'})
+            if name in self.toml.get('strategies', {}):
+                raise Problem(f"'{name}' is a strategy and a program; give one of them another name")
+            for expression in [table.get('tokens_per_s', '()'), *table.get('figures', {}).values()]:
+                try:
+                    groups = re.compile(expression).groups
+                except (re.error, TypeError) as error:
+                    raise Problem(f'programs.{name}: {expression!r} is no regular expression: {error}') from None
+                if groups < 1:
+                    raise Problem(f'programs.{name}: {expression!r} has no group; put ( ) around the number')
+            yield name, table, [{}], None
+
+    def configurations(self):
+        """Every configuration once, strategies of the same model, cluster and prompt next to each other."""
+        toml = self.toml
+        varied = itertools.product(self.models, self.clusters, as_list(toml.get('tokens', 64)), as_list(toml.get('temperature', 0)),
+                                   as_list(toml.get('seed', 0)), self.prompts)
+        for model, cluster, tokens, temperature, seed, prompt in varied:
+            for name, table, sweeps, flags in self.ways:
+                if not {cluster[0], cluster[1]} & set(table.get('clusters', [cluster[0]])):
+                    continue
+                for swept in sweeps:
+                    columns = {'model': model, 'cluster': cluster[0], 'nodes': cluster[2], 'strategy': name,
+                               'ablation_of': table.get('ablation_of', ''), 'prompt': prompt.name, 'kind': prompt.kind, 'tokens': tokens,
+                               'temperature': temperature, 'seed': seed, **swept}
+                    command = self.command(columns, cluster, prompt, name, table, swept, flags)
+                    yield Run(columns, tuple(command), prompt, self.deadline_s, table.get('tokens_per_s'),
+                              tuple(table.get('figures', {}).items()))
+
+    def command(self, columns, cluster, prompt, name, table, swept, flags):
+        _, _, nodes, launch, cluster_flags = cluster
+        model = self.models[columns['model']]
+        drafts = as_list(model.get('draft', []))
+        if flags is None:
+            known = {'launch': launch, 'target': model['target'], 'draft': drafts[0] if drafts else '', 'prompt': prompt.text, 'ranks': nodes,
+                     'hostfile': self.toml['clusters'][cluster[1]].get('hostfile', ''),
+                     **{key: columns[key] for key in ('tokens', 'temperature', 'seed')}}
+            return filled(f'programs.{name}', table.get('command'), known)
+        drafting = [word for draft in drafts for word in ('-md', draft)] if table.get('draft', True) else []
+        return [*launch, self.yamata, 'run', '-m', model['target'], *drafting, '-f', '{prompt_file}', '-n', str(columns['tokens']), '--temp',
+                str(columns['temperature']), '-s', str(columns['seed']), *self.flags, *cluster_flags, *flags, *swept_words(swept), '--json',
+                '{json}']
+
+    def runs(self):
+        """All runs, repeat by repeat; each repeat begins elsewhere in the list, so that no configuration is always first."""
+        configurations = list(self.configurations())
+        count = len(configurations)
+        for repeat in range(self.repeats):
+            shift = repeat * max(1, count // self.repeats) % max(1, count)
+            for run in configurations[shift:] + configurations[:shift]:
+                yield dataclasses.replace(run, columns={**run.columns, 'repeat': repeat})

@@ -1,0 +1,98 @@
+"""The folder of an experiment: experiment.toml, results.csv (a row per finished run), runs/ (JSON and output of each run)."""
+import csv
+import fcntl
+import io
+import os
+import pathlib
+
+from . import plan
+from .problem import Problem
+
+
+def line_of(values):
+    """One CSV row in one physical line, so that a torn row can be told by its missing end."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator='\n').writerow(' '.join(str(value).split()) for value in values)
+    return out.getvalue().encode()
+
+
+def write_whole(path, data):
+    """Replaces the file, so that after a crash there is the old one or the new one."""
+    temporary = path.with_name(path.name + '.new')
+    with open(temporary, 'wb') as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def read_rows(folder):
+    """(header, rows) of a results folder."""
+    path = pathlib.Path(folder) / 'results.csv'
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise Problem(f'{path} cannot be read ({error.strerror}); name the folder that launch/experiment wrote', 2) from None
+    whole = text[:text.rfind('\n') + 1]  # a row that a crash tore has no end
+    reader = csv.DictReader(io.StringIO(whole))
+    return list(reader.fieldnames or []), list(reader)
+
+
+class Results:
+    """Rows on disk. Only one process writes: the lock is held until the object is closed."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder).resolve()
+        self.path = self.folder / 'results.csv'
+        self.toml = self.folder / 'experiment.toml'
+        try:
+            (self.folder / 'runs').mkdir(parents=True, exist_ok=True)
+            self.lock = open(self.folder / 'lock', 'w')
+        except OSError as error:
+            raise Problem(f'{self.folder} cannot be written ({error.strerror}); choose another folder with --out') from None
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Problem(f'another launch/experiment is writing to {self.folder}; wait for it, or choose another folder with --out') from None
+        self.header, self.rows = [], []
+        if self.path.exists():
+            self.header, self.rows = read_rows(self.folder)
+            self.rewrite()  # without a torn row
+
+    def close(self):
+        self.lock.close()
+
+    def begin(self, file, extend):
+        """Keeps a copy of the experiment file; refuses one that says something else than the copy."""
+        if self.toml.exists() and not extend and plan.read(self.toml) != plan.read(file):
+            raise Problem(f'{file} has changed since {self.folder} was begun (compare it with {self.toml}); give --extend to keep the rows and '
+                          'add what is new, or choose another folder with --out')
+        write_whole(self.toml, pathlib.Path(file).read_bytes())
+
+    def check_meaning(self, runs):
+        """A row's configuration must still mean what was measured."""
+        fingerprints = {row['run']: row['fingerprint'] for row in self.rows}
+        for run in runs:
+            if fingerprints.get(run.id, run.fingerprint) != run.fingerprint:
+                raise Problem(f"'{run.label}' has a row in {self.path}, but would now run another command or prompt; give what has changed "
+                              'another name, or choose another folder with --out')
+
+    def forget_failed(self):
+        self.rows = [row for row in self.rows if not row['error']]
+        self.rewrite()
+
+    def rewrite(self):
+        lines = [line_of(self.header), *(line_of(row.get(key) or '' for key in self.header) for row in self.rows)]
+        write_whole(self.path, b''.join(lines))
+
+    def append(self, row):
+        """Adds a row; it is on disk, whole, when this returns."""
+        row = {key: '' if value is None else str(value) for key, value in row.items()}
+        self.rows.append(row)
+        if row.keys() - set(self.header):
+            self.header += [key for key in row if key not in self.header]
+            self.rewrite()
+            return
+        with open(self.path, 'ab', buffering=0) as file:
+            file.write(line_of(row.get(key, '') for key in self.header))
+            os.fsync(file.fileno())

@@ -1,0 +1,160 @@
+"""One run: start the command, end it at the deadline with everything it started, and make a row of what it left."""
+import ctypes
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import re
+import shlex
+import signal
+import subprocess
+import time
+
+GRACE_S = 3.0  # from the request to end, to the kill
+KEPT_OUT = {'text', 'token_ids', 'per_rank'}
+
+
+def end_with_parent():
+    """In the child: a runner that is killed leaves no command behind that would disturb the next measurement."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+def members(session):
+    """Processes of a session that still run; mpirun gives each rank a process group, but all stay in the session."""
+    found = []
+    for entry in pathlib.Path('/proc').iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            state, _, _, sid = (entry / 'stat').read_text().rpartition(')')[2].split()[:4]
+        except (OSError, ValueError):
+            continue
+        if int(sid) == session and state != 'Z':
+            found.append(int(entry.name))
+    return found
+
+
+def end(process):
+    """Ends a command and all it started: asks, waits a little, kills."""
+    for number, patience in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
+        last = time.monotonic() + patience
+        for pid in members(process.pid) if number == signal.SIGKILL else [-process.pid]:
+            try:
+                os.kill(pid, number)
+            except OSError:
+                pass
+        while time.monotonic() < last:
+            process.poll()
+            if not members(process.pid):
+                break
+            time.sleep(0.02)
+    process.wait()
+
+
+def execute(command, out, err, deadline_s):
+    """(error or '', wall seconds) of a command; its outputs go to the files `out` and `err`."""
+    environment = dict(os.environ)
+    if os.getuid() == 0:
+        environment |= {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
+    begin = time.monotonic()
+    with open(out, 'wb') as stdout, open(err, 'wb') as stderr:
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=environment, start_new_session=True,
+                                       preexec_fn=end_with_parent)
+        except OSError as error:
+            return f'cannot start {command[0]}: {error.strerror}', 0.0
+        try:
+            code = process.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            end(process)
+            return f'killed at its deadline of {deadline_s:g} s', time.monotonic() - begin
+        except BaseException:
+            end(process)
+            raise
+    wall_s = time.monotonic() - begin
+    if members(process.pid):
+        end(process)
+    return failure(code, err), wall_s
+
+
+def failure(code, err):
+    """What a failed command said: its first line that looks like an error of Yamata's, or else its last."""
+    if code == 0:
+        return ''
+    lines = [line.strip() for line in err.read_text(errors='replace').splitlines() if line.strip()]
+    said = next((line for line in lines if line.startswith('yamata:') and 'warning' not in line), lines[-1] if lines else 'no message')
+    return (f'signal {-code}: ' if code < 0 else f'exit code {code}: ') + said[:300]
+
+
+def json_figures(path, configuration):
+    """Every scalar of the JSON, and memory, busy share and text digest."""
+    result = json.loads(path.read_text())
+    row = {(f'json_{key}' if key in configuration else key): value for key, value in result.items()
+           if key not in KEPT_OUT and isinstance(value, (str, int, float, bool))}
+    if 'token_ids' in result:
+        row['token_ids_sha256'] = hashlib.sha256(json.dumps(result['token_ids']).encode()).hexdigest()[:16]
+    ranks = result.get('per_rank', [])
+    for key in ('rss_bytes', 'mapped_bytes'):
+        values = [rank[key] for rank in ranks if key in rank]
+        if values:
+            row |= {f'{key}_max': max(values), f'{key}_per_rank': ';'.join(map(str, values))}
+    shares = [rank['busy_s'] / (rank['busy_s'] + rank['wait_s']) for rank in ranks if rank.get('busy_s', 0) + rank.get('wait_s', 0) > 0]
+    if shares:
+        row |= {'busy_share_mean': round(sum(shares) / len(shares), 4), 'busy_share_per_rank': ';'.join(f'{share:.4f}' for share in shares)}
+    return row
+
+
+def text_figures(run, text):
+    """Figures that the program's regular expressions find; the last match counts. Raises LookupError where there is none."""
+    row = {}
+    for key, expression in [('decode_tokens_per_s', run.tokens_per_s), *run.figures]:
+        if expression is None:
+            continue
+        found = list(re.finditer(expression, text))
+        if not found:
+            raise LookupError(f'its output has nothing that matches {expression!r} ({key})')
+        row[key] = float(found[-1][1])
+    return row
+
+
+def figures(run, json_path, out, err):
+    """(figures, error or '') that a run left behind."""
+    row = {}
+    try:
+        if json_path.exists():
+            row |= json_figures(json_path, run.columns)
+        row |= text_figures(run, out.read_text(errors='replace') + err.read_text(errors='replace'))
+    except (ValueError, LookupError, AttributeError, TypeError) as error:
+        return row, f'its figures cannot be read: {error}'
+    return row, '' if 'decode_tokens_per_s' in row else 'it wrote no decode_tokens_per_s, neither as JSON nor by a regular expression'
+
+
+class Machine:
+    """What every row says about where and with what it was measured."""
+
+    def __init__(self, yamata):
+        cpu = re.search(r'model name\s*: (.*)', pathlib.Path('/proc/cpuinfo').read_text())
+        version = subprocess.run([yamata, '--version'], capture_output=True, text=True, check=False).stdout.split() if os.access(yamata, os.X_OK) else []
+        self.columns = {'yamata_version': version[-1] if version else '',
+                        'yamata_sha256': hashlib.sha256(pathlib.Path(yamata).read_bytes()).hexdigest()[:16] if version else '',
+                        'cpu': cpu[1] if cpu else platform.machine(), 'cores': os.cpu_count(), 'kernel': platform.release()}
+
+
+def measure(run, folder, machine):
+    """Runs it; gives its row, without same_text."""
+    stem = folder / 'runs' / run.id
+    json_path, out, err, prompt_file = (stem.with_suffix(suffix) for suffix in ('.json', '.out', '.err', '.txt'))
+    json_path.unlink(missing_ok=True)
+    prompt_file.write_bytes(run.prompt.text.encode())
+    paths = {'{json}': str(json_path), '{prompt_file}': str(prompt_file)}
+    command = [re.sub(r'\{json\}|\{prompt_file\}', lambda found: paths[found[0]], word) for word in run.command]
+    began = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds')
+    load = os.getloadavg()[0]
+    error, wall_s = execute(command, out, err, run.deadline_s)
+    row, missing = ({}, '') if error else figures(run, json_path, out, err)
+    if not run.columns['nodes'] and 'ranks' in row:
+        run.columns['nodes'] = row['ranks']
+    return {'run': run.id, **run.columns, 'error': error or missing, 'same_text': '', 'wall_s': f'{wall_s:.3f}', **row, **machine.columns,
+            'load_before': f'{load:.2f}', 'date': began, 'fingerprint': run.fingerprint, 'command': shlex.join(command)}

@@ -1,0 +1,108 @@
+"""What the rows of a results folder say: medians, spreads, and ratios of runs that were made side by side."""
+import collections
+import statistics
+
+SETUP = ('model', 'cluster', 'tokens', 'temperature', 'seed')
+PAIRED = (*SETUP, 'prompt', 'repeat')
+
+
+def number(row, key):
+    try:
+        return float(row.get(key) or 'none')
+    except ValueError:
+        return None
+
+
+def numbers(rows, key):
+    return [value for row in rows if (value := number(row, key)) is not None]
+
+
+def good(rows):
+    return [row for row in rows if not row['error']]
+
+
+def swept(rows):
+    """The flags that the experiment swept: columns that begin with a dash."""
+    return [key for key in (rows[0] if rows else {}) if key.startswith('-')]
+
+
+def varying(rows, keys):
+    return [key for key in keys if len({row[key] for row in rows}) > 1]
+
+
+def grouped(rows, keys):
+    """{values of keys: rows}, in the order of the rows."""
+    groups = collections.defaultdict(list)
+    for row in rows:
+        groups[tuple(row[key] for key in keys)].append(row)
+    return groups
+
+
+def spread(values):
+    """(lower quartile, median, upper quartile); of fewer than four values the least and the greatest for quartiles."""
+    if len(values) < 4:
+        return min(values), statistics.median(values), max(values)
+    low, middle, high = statistics.quantiles(values, n=4, method='inclusive')
+    return low, middle, high
+
+
+def ratios(rows, all_rows, baseline, key='decode_tokens_per_s'):
+    """Of every row, its figure divided by that of the baseline strategy in the same repeat, on the same prompt and cluster; a
+    baseline that was swept, too, is compared at the same values."""
+    base = grouped([row for row in good(all_rows) if row['strategy'] == baseline and number(row, key)], PAIRED)
+    flags, found = swept(all_rows), []
+    for row in good(rows):
+        others = base.get(tuple(row[k] for k in PAIRED), [])
+        alike = [other for other in others if all(other[flag] == row[flag] for flag in flags)]
+        values = numbers(alike or others, key)
+        if values and number(row, key) is not None:
+            found.append(number(row, key) / statistics.median(values))
+    return found
+
+
+def short(value):
+    return f'{value:.4g}' if abs(value) < 1000 else f'{value:.0f}'
+
+
+def cell(values, scale=1.0):
+    if not values:
+        return '-'
+    low, middle, high = (short(scale * value) for value in spread(values))
+    return f'{middle} ({low} to {high})' if len(values) > 1 else middle
+
+
+def same_text(rows):
+    told = [row.get('same_text') for row in rows if row.get('same_text')]
+    return '-' if not told else f'NO ({told.count("no")})' if 'no' in told else 'yes'
+
+
+def table(rows, baseline=''):
+    """The rows as a Markdown table."""
+    keys = [*SETUP, 'strategy', *swept(rows), 'kind']
+    shown = [key for key in varying(rows, keys) if key != 'strategy']
+    shown.insert(sum(key in SETUP for key in shown), 'strategy')
+    figures = [('tokens/s', 'decode_tokens_per_s', 1), ('TTFT ms', 'ttft_s', 1000), ('ITL ms (median)', 'itl_p50_s', 1000),
+               ('accepted', 'acceptance_rate', 1)]
+    figures = [figure for figure in figures if any(numbers(rows, figure[1]))]
+    heads = [*shown, 'runs', 'failed', *(name for name, _, _ in figures)]
+    if baseline:
+        heads.insert(len(shown) + 3, f'/ {baseline}')
+    heads.append('same text')
+    lines = [f'| {" | ".join(heads)} |', '|' + '---|' * len(heads)]
+    for values, members in grouped(rows, shown).items():
+        done = good(members)
+        cells = [*values, len(members), len(members) - len(done), *(cell(numbers(done, key), scale) for _, key, scale in figures)]
+        if baseline:
+            cells.insert(len(shown) + 3, cell(ratios(done, rows, baseline)))
+        lines.append(f'| {" | ".join(str(c) for c in [*cells, same_text(members)])} |')
+    fixed = ', '.join(f'{key} {rows[0][key]}' for key in keys if key not in shown and rows[0][key])
+    repeats = len({row['repeat'] for row in rows})
+    note = f'{fixed}; {len({row["prompt"] for row in rows})} prompts, {repeats} repeats. Median (quartiles; of fewer than four runs: range).'
+    if baseline:
+        note += f' "/ {baseline}": ratio of tokens/s within the same repeat, prompt and cluster.'
+    return '\n'.join([note, '', *lines, *failures(rows)]) + '\n'
+
+
+def failures(rows):
+    counts = collections.Counter(row['error'] for row in rows if row['error'])
+    return ['', 'Failures:', '', *(f'- {count} × {error}' for error, count in counts.most_common())] if counts else []
