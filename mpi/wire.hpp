@@ -29,7 +29,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -39,6 +39,7 @@ struct Hello {
   std::uint64_t available_bytes = 0;
   std::int32_t threads = 0;
   std::int32_t model = 0;  ///< which of the job's models it opened: 0 the target, 1, 2, ... the drafts
+  double ns_per_byte = 0;  ///< wall time per byte of the target's weights; 0: not measured
 };
 
 /// The stages of one model on consecutive ranks; the first rank leads them.

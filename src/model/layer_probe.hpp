@@ -1,0 +1,38 @@
+#pragma once
+// How fast a compute unit works through a model's weights, found by computing one layer.
+#include <chrono>
+#include <vector>
+
+#include "src/model/model_file.hpp"
+#include "src/model/transformer_stage.hpp"
+
+namespace yamata {
+
+/// Computes layer `layer` of a model, one token at a time. The pages it touches stay mapped: release them after.
+class LayerProbe {
+ public:
+  /// `model` and `unit` outlive this. Throws ModelError where the layer is not as it should be.
+  LayerProbe(const ModelFile& model, std::int64_t layer, ComputeUnit& unit);
+
+  /// Reads the weights and computes once. False where reading takes longer than `patience`: then nothing can be measured.
+  bool warm_up(std::chrono::milliseconds patience);
+  // After it: nanoseconds of wall time per byte of weights. Total time over total work, so that the pauses of a quota and the
+  // turns of a busy machine count as they will count in the runs.
+  /// A look of 10 ms, or one repetition where that takes longer.
+  double glance();
+  /// At least five repetitions and, for layers that take a millisecond or more, 50 ms; ends after 100 ms.
+  double measure();
+
+ private:
+  double repeat(int least_repetitions, std::chrono::microseconds least);
+  void compute();
+  void wait();
+
+  ComputeUnit& unit_;
+  TransformerStage stage_;
+  double bytes_;
+  std::vector<float> activations_;
+  std::chrono::microseconds once_{0};
+};
+
+}  // namespace yamata
