@@ -81,6 +81,7 @@ wire::Hello Job::open() {
   hello_.isa = cpu::isa_name(isa_);
   hello_.fingerprint = models_[static_cast<std::size_t>(hello_.model)]->file.fingerprint();
   hello_.threads = static_cast<std::int32_t>(cpus_.size());
+  hello_.cpu_group = cpu_group();
   if (measures()) hello_.ns_per_byte = measured_pace();
   models_[static_cast<std::size_t>(hello_.model)]->file.release_pages();
   hello_.available_bytes = available_memory_bytes();

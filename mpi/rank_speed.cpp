@@ -1,15 +1,18 @@
 #include "mpi/rank_speed.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <string>
+#include <tuple>
 
 namespace yamata {
 namespace {
 
-constexpr double kBetweenMachines = 1.15;
-// Two ranks on one core's time, of which one happens to be measured while the other is not.
-constexpr double kWithinMachine = 2.5;
+constexpr double kWithinGroup = std::numeric_limits<double>::infinity();
+constexpr double kWithinHost = 1.5;
+constexpr double kBetweenHosts = 1.15;
 
 /// From the shortest on: times within `tolerance` of the shortest of their group all become the group's mean.
 void level(std::vector<double>& times, std::vector<std::size_t> members, double tolerance) {
@@ -30,7 +33,7 @@ void level(std::vector<double>& times, std::vector<std::size_t> members, double 
 std::vector<double> levelled(std::vector<double> times) {
   std::vector<std::size_t> all(times.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  level(times, all, kBetweenMachines);
+  level(times, all, kBetweenHosts);
   const double shortest = *std::min_element(times.begin(), times.end());
   for (double& time : times) time /= shortest;
   return times;
@@ -38,13 +41,17 @@ std::vector<double> levelled(std::vector<double> times) {
 
 std::vector<double> relative_paces(const std::vector<wire::Hello>& hellos, int ranks) {
   std::vector<double> paces;
-  std::map<std::string, std::vector<std::size_t>> machines;
+  std::map<std::string, std::vector<std::size_t>> hosts;
+  std::map<std::tuple<std::string, std::string, std::int32_t>, std::vector<std::size_t>> groups;
   for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
-    if (!(hellos[r].ns_per_byte > 0)) return {};
-    paces.push_back(hellos[r].ns_per_byte);
-    machines[hellos[r].host].push_back(r);
+    const wire::Hello& hello = hellos[r];
+    if (!(hello.ns_per_byte > 0)) return {};
+    paces.push_back(hello.ns_per_byte);
+    hosts[hello.host].push_back(r);
+    groups[{hello.host, hello.cpu_group, hello.threads}].push_back(r);
   }
-  for (const auto& [host, members] : machines) level(paces, members, kWithinMachine);
+  for (const auto& [group, members] : groups) level(paces, members, kWithinGroup);
+  for (const auto& [host, members] : hosts) level(paces, members, kWithinHost);
   return levelled(std::move(paces));
 }
 

@@ -101,7 +101,8 @@ Bytes encode(const Hello& m) {
       .put(m.available_bytes)
       .put(m.threads)
       .put(m.model)
-      .put(m.ns_per_byte);
+      .put(m.ns_per_byte)
+      .put_text(m.cpu_group);
   return out.take();
 }
 
@@ -118,6 +119,7 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   m.threads = in.get<std::int32_t>();
   m.model = in.get<std::int32_t>();
   m.ns_per_byte = in.get<double>();
+  m.cpu_group = in.get_text();
   in.end();
   return m;
 }

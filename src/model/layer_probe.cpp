@@ -9,8 +9,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
 constexpr ContextOptions kOneToken{2, 1, CacheType::kF16};
-constexpr microseconds kGlance{10000};  // two periods of the shortest quotas in use
-constexpr microseconds kLongest{100000};
+constexpr microseconds kShortest{10000};  // two periods of the shortest quotas in use
+constexpr microseconds kLongest{25000};
+constexpr int kWindows = 6;
+constexpr double kAgreement = 1.25;
 
 }  // namespace
 
@@ -31,24 +33,39 @@ bool LayerProbe::warm_up(std::chrono::milliseconds patience) {
   compute();
   const auto began = Clock::now();
   compute();
-  once_ = std::chrono::duration_cast<microseconds>(Clock::now() - began);
+  const auto once = std::chrono::duration_cast<microseconds>(Clock::now() - began);
+  window_ = std::clamp<microseconds>(25 * once, kShortest, kLongest);
   return true;
 }
 
-double LayerProbe::glance() { return repeat(1, kGlance); }
+double LayerProbe::glance() { return pace(window()); }
 
-double LayerProbe::measure() { return repeat(5, std::clamp<microseconds>(50 * once_, kGlance, kLongest / 2)); }
+double LayerProbe::measure() {
+  Work all = window();
+  const double first = pace(all);
+  for (int windows = 1; windows < kWindows; ++windows) {
+    const Work next = window();
+    all.repetitions += next.repetitions;
+    all.took += next.took;
+    const double second = pace(next);
+    if (windows == 1 && std::max(first, second) <= kAgreement * std::min(first, second)) break;
+  }
+  return pace(all);
+}
 
-double LayerProbe::repeat(int least_repetitions, microseconds least) {
+LayerProbe::Work LayerProbe::window() {
   const auto began = Clock::now();
-  int repetitions = 0;
-  auto took = Clock::duration::zero();
+  Work work;
   do {
     compute();
-    ++repetitions;
-    took = Clock::now() - began;
-  } while ((repetitions < least_repetitions || took < least) && took < kLongest);
-  return std::chrono::duration<double, std::nano>(took).count() / (repetitions * bytes_);
+    ++work.repetitions;
+    work.took = Clock::now() - began;
+  } while (work.took < window_);
+  return work;
+}
+
+double LayerProbe::pace(const Work& work) const {
+  return std::chrono::duration<double, std::nano>(work.took).count() / (work.repetitions * bytes_);
 }
 
 void LayerProbe::compute() {

@@ -18,13 +18,19 @@ class LayerProbe {
   bool warm_up(std::chrono::milliseconds patience);
   // After it: nanoseconds of wall time per byte of weights. Total time over total work, so that the pauses of a quota and the
   // turns of a busy machine count as they will count in the runs.
-  /// A look of 10 ms, or one repetition where that takes longer.
+  /// One window: 10 to 25 ms, or one repetition where that takes longer.
   double glance();
-  /// At least five repetitions and, for layers that take a millisecond or more, 50 ms; ends after 100 ms.
+  /// Two windows where they agree to a quarter, else six: a machine that stalled once is not taken for a slow one.
   double measure();
 
  private:
-  double repeat(int least_repetitions, std::chrono::microseconds least);
+  /// Repetitions that went on for `took`.
+  struct Work {
+    int repetitions = 0;
+    std::chrono::steady_clock::duration took{};
+  };
+  Work window();
+  double pace(const Work& work) const;
   void compute();
   void wait();
 
@@ -32,7 +38,7 @@ class LayerProbe {
   TransformerStage stage_;
   double bytes_;
   std::vector<float> activations_;
-  std::chrono::microseconds once_{0};
+  std::chrono::microseconds window_{0};
 };
 
 }  // namespace yamata
