@@ -38,8 +38,8 @@ struct Hello {
   std::uint64_t fingerprint = 0;  ///< of the model file
   std::uint64_t available_bytes = 0;
   std::int32_t threads = 0;
-  std::int32_t model = 0;  ///< which of the job's models it opened: 0 the target, 1, 2, ... the drafts
-  double ns_per_byte = 0;  ///< wall time per byte of the target's weights; 0: not measured
+  std::int32_t model = 0;   ///< which of the job's models it opened: 0 the target, 1, 2, ... the drafts
+  double ns_per_byte = 0;   ///< wall time per byte of the target's weights; 0: not measured
   std::string cpu_group{};  ///< control group whose processors it shares with others of its host
 };
 
