@@ -3,12 +3,18 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <csignal>
+#include <ctime>
 
+#include "launch/pace_file.hpp"
+#include "launch/split_advice.hpp"
 #include "mpi/layer_split.hpp"
 #include "mpi/memory_plan.hpp"
+#include "mpi/rank_speed.hpp"
 #include "node/error.hpp"
 #include "node/topology.hpp"
+#include "src/model/layer_probe.hpp"
 #include "src/model/transformer_stage.hpp"
 
 namespace yamata {
@@ -30,6 +36,15 @@ class LoadingBar {
  private:
   int shown_ = -1;
 };
+
+/// Whether every rank's share fits into memory, weights included.
+bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos) {
+  try {
+    return plan_memory(models, plan, hellos).empty();
+  } catch (const UsageError&) {
+    return false;
+  }
+}
 
 }  // namespace
 
@@ -65,10 +80,44 @@ wire::Hello Job::open() {
   hello_.host = host_;
   hello_.isa = cpu::isa_name(isa_);
   hello_.fingerprint = models_[static_cast<std::size_t>(hello_.model)]->file.fingerprint();
+  hello_.threads = static_cast<std::int32_t>(cpus_.size());
+  hello_.cpu_group = cpu_group();
+  if (measures()) hello_.ns_per_byte = measured_pace();
   models_[static_cast<std::size_t>(hello_.model)]->file.release_pages();
   hello_.available_bytes = available_memory_bytes();
-  hello_.threads = static_cast<std::int32_t>(cpus_.size());
   return hello_;
+}
+
+/// Whether the target's split asks for this rank's speed.
+bool Job::measures() const {
+  const ModelPlace& target = layout_.front();
+  return target.ranks > 1 && target.shares.empty() && options_.layer_split != "bytes" && transport_.rank() < target.ranks &&
+         target.ranks <= models_.front()->h.layers;
+}
+
+/// Nanoseconds per byte of the target on this rank; 0 where its disk is too slow to say. A pace kept from an earlier run holds as
+/// long as a glance agrees with it to a third.
+double Job::measured_pace() {
+  const ModelFile& target = *models_.front();
+  if (!unit_) unit_ = std::make_unique<CpuUnit>(cpus_, isa_);
+  // Most likely a layer of this rank's own: then its file is read only once.
+  const std::int64_t layer = (2 * transport_.rank() + 1) * target.h.layers / (2 * layout_.front().ranks);
+  const PaceKey key{host_, hello_.isa, hello_.fingerprint, hello_.threads, local_rank_, local_size_};
+  const std::string folder = pace_folder();
+  const std::int64_t now_s = std::time(nullptr);
+  try {
+    LayerProbe probe(target, layer, *unit_);
+    if (!probe.warm_up(options_.timeout / 4)) return 0;
+    if (options_.layer_split != "measure") {
+      const auto kept = read_pace(folder, key, now_s);
+      if (kept && std::abs(probe.glance() / *kept - 1) <= 1.0 / 3) return *kept;
+    }
+    const double pace = probe.measure();
+    keep_pace(folder, key, pace, now_s);
+    return pace;
+  } catch (const ModelError&) {  // the rank that is to hold the faulty layer reports it
+    return 0;
+  }
 }
 
 StageFactory Job::stage_factory() {
@@ -105,26 +154,59 @@ ClusterOptions Job::cluster() const {
   return cluster;
 }
 
-wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room) const {
+/// Splits of the target, the best first; the last is taken where none fits into memory.
+std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::Hello>& hellos) const {
+  const auto& [file, h] = *models_.front();
+  const ModelPlace& place = layout_.front();
+  const auto plain = split_layers(file, h, place.shares, place.ranks);
+  const bool automatic = place.ranks > 1 && place.shares.empty() && options_.layer_split != "bytes";
+  const std::vector<double> paces = automatic ? relative_paces(hellos, place.ranks) : std::vector<double>{};
+  if (paces.empty()) return {plain};
+  std::vector<RankStrength> fast, fitting;
+  for (std::size_t r = 0; r < paces.size(); ++r) {
+    fast.push_back({paces[r]});
+    fitting.push_back({paces[r], rooms_[r]});
+  }
+  std::vector<std::vector<LayerRange>> splits{split_layers(file, h, fast, 0)};
+  if (auto split = split_layers(file, h, fitting, layer_cache_bytes_); !split.empty()) splits.push_back(std::move(split));
+  splits.push_back(plain);
+  return splits;
+}
+
+wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room) {
   wire::Start plan;
   plan.cache_type = options_.cache_type;
   plan.batch = options_.batch;
   plan.trace = !options_.trace_file.empty();
   std::vector<const ModelFile*> models;
   for (const auto& model : models_) models.push_back(&*model);
+  const Hyperparameters& target_h = hyperparameters();
+  rooms_ = rooms(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch));
+  layer_cache_bytes_ = KvStore::bytes_for(1, static_cast<int>(target_h.kv_heads), static_cast<int>(target_h.head_dim), context() + room,
+                                          options_.cache_type);
+  const auto splits = target_splits(hellos);
   for (const ModelPlace& place : layout_) {
     const auto& [file, h] = *models[static_cast<std::size_t>(place.model)];
     wire::PipelinePlan pipeline;
     pipeline.model = place.model;
     pipeline.first_rank = place.first_rank;
-    pipeline.layers = split_layers(file, h, place.shares, place.ranks);
     const bool target = place.model == 0;
+    pipeline.layers = target ? splits.back() : split_layers(file, h, place.shares, place.ranks);
     pipeline.cells = context() + (target ? room : plan.draft.credit);
     pipeline.sequences = target ? sequences : plan.draft.credit + 1;
     plan.pipelines.push_back(std::move(pipeline));
   }
+  for (std::size_t i = 0; i + 1 < splits.size(); ++i) {
+    wire::Start faster = plan;
+    faster.pipelines.front().layers = splits[i];
+    if (fits_memory(models, faster, hellos)) return faster;
+  }
   for (const std::string& warning : plan_memory(models, plan, hellos)) fmt::print(stderr, "yamata: warning: {}\n", warning);
   return plan;
+}
+
+std::string Job::split_advice(const std::vector<wire::Report>& reports) const {
+  return yamata::split_advice(*models_.front(), layout_, reports, rooms_, layer_cache_bytes_);
 }
 
 void Job::start(Head& head, std::int32_t sequences, std::int32_t room) {

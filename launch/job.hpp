@@ -43,13 +43,18 @@ class Job {
   std::uint64_t mapped_bytes() const;
   /// Tokens of context: -c, or the model's own up to the default.
   int context() const;
+  /// A line on the split that `reports`, one per rank, speak for; empty where the split is as it should be. After start.
+  std::string split_advice(const std::vector<wire::Report>& reports) const;
   /// What the head needs to lead this job.
   ClusterOptions cluster() const;
   /// Connects, plans, loads: after it the head takes runs. `sequences` and `room`: of the target's cache, see DecodeOptions.
   void start(Head& head, std::int32_t sequences, std::int32_t room);
 
  private:
-  wire::Start plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room) const;
+  bool measures() const;
+  double measured_pace();
+  std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
+  wire::Start plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room);
 
   const Options options_;
   const bool gave_up_drafting_;
@@ -62,6 +67,8 @@ class Job {
   cpu::Isa isa_ = cpu::Isa::kScalar;
   std::vector<int> cpus_;
   std::unique_ptr<CpuUnit> unit_;
+  std::vector<std::uint64_t> rooms_;     // per rank, for weights and cache of the target
+  std::uint64_t layer_cache_bytes_ = 0;  // of one layer of the target
 };
 
 // The commands, on the head. Each prints its result, and throws what the user must know.

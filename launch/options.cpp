@@ -36,8 +36,10 @@ cxxopts::Options describe(const std::string& command, const std::string& what) {
 }
 
 void add_cluster(cxxopts::Options& flags) {
-  flags.add_options("Cluster")("layer-split,mpi-layer-split", "Share of the layers per rank, such as 0.5,0.3,0.2, or auto (by bytes)",
-                               cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
+  flags.add_options("Cluster")(
+      "layer-split,mpi-layer-split",
+      "Share of the layers per rank, such as 0.5,0.3,0.2; auto: by measured speed; measure: measured anew; bytes: by bytes alone",
+      cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
   flags.add_options("Cluster")("t,threads", "Compute threads of each rank (0: its share of its machine's cores)",
                                cxxopts::value<int>()->default_value("0"), "N");
   flags.add_options("Cluster")("timeout", "End the job when a rank is silent or stalled for this long",

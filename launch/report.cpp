@@ -164,7 +164,7 @@ std::string to_table(const Generation& r) {
     out += fmt::format(kRow, i, p.host, p.role, layers_text(p), p.isa, fmt::format("{:.2f}", p.busy_s), fmt::format("{:.2f}", p.wait_s),
                        p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576), scaled(p.mapped_bytes, 1048576));
   }
-  return out;
+  return out + r.split_advice;
 }
 
 }  // namespace yamata

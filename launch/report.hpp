@@ -19,6 +19,7 @@ struct Generation {
   bool with_checksum = false;
   std::uint64_t logits_checksum = 0;
   std::vector<wire::Report> per_rank;
+  std::string split_advice;  ///< a line, or nothing
 };
 
 std::string to_json(const Generation& result);

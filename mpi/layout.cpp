@@ -12,7 +12,8 @@ namespace {
 
 [[noreturn]] void bad_split(const std::string& text, const std::string& why) {
   throw UsageError(fmt::format(
-      "--layer-split '{}': {}; give one share per rank, such as 0.5,0.3,0.2 or, with a draft, 0.5,0.5/1.0, or auto", text, why));
+      "--layer-split '{}': {}; give one share per rank, such as 0.5,0.3,0.2 or, with a draft, 0.5,0.5/1.0, or auto, measure or bytes", text,
+      why));
 }
 
 std::vector<double> parse_shares(const std::string& text, const std::string& whole) {
@@ -32,9 +33,11 @@ std::vector<double> parse_shares(const std::string& text, const std::string& who
 
 }  // namespace
 
+bool is_automatic(const std::string& layer_split) { return layer_split == "auto" || layer_split == "measure" || layer_split == "bytes"; }
+
 std::vector<std::vector<double>> parse_layer_split(const std::string& text) {
   std::vector<std::vector<double>> groups;
-  if (text == "auto") return groups;
+  if (is_automatic(text)) return groups;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t slash = std::min(text.find('/', at), text.size());
     groups.push_back(parse_shares(text.substr(at, slash - at), text));

@@ -9,17 +9,20 @@ namespace yamata {
 struct ModelPlace {
   int model = 0;  ///< 0: the target; 1, 2, ...: the drafts, in the order of -md
   int first_rank = 0, ranks = 1;
-  std::vector<double> shares;  ///< of the layers, per rank; empty: by bytes
+  std::vector<double> shares;  ///< of the layers, per rank; empty: automatic
 };
 
 /// The target's place, then one per drafter. A drafter without ranks of its own lies on rank 0.
 using Layout = std::vector<ModelPlace>;
 
-/// Parses `--layer-split`: `auto`, or shares per rank of the target such as `0.5,0.3,0.2`, then, after a slash each, those of
-/// the drafts: `0.4,0.4,0.2/1.0`. Throws UsageError for anything else.
+/// Whether shares are left to the program: `auto`, `measure` or `bytes`.
+bool is_automatic(const std::string& layer_split);
+
+/// Parses `--layer-split`: nothing where it is automatic, else shares per rank of the target such as `0.5,0.3,0.2`, then, after a slash
+/// each, those of the drafts: `0.4,0.4,0.2/1.0`. Throws UsageError for anything else.
 std::vector<std::vector<double>> parse_layer_split(const std::string& text);
 
-/// Shares `ranks` ranks out: with `auto` every draft model gets one rank and the target the rest. Drafts without ranks of their
+/// Shares `ranks` ranks out: with an automatic split every draft model gets one rank and the target the rest. Drafts without ranks of their
 /// own (too few ranks, shares for the target alone, or `draft_on_head`) lie on rank 0, one at most. Throws UsageError where shares and
 /// ranks differ in number.
 Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head);

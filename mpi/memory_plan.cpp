@@ -18,16 +18,15 @@ struct Host {
   std::uint64_t buffers = 0, weights = 0;
 };
 
-/// Activations of a run on one stage: the residual stream, norm, attention's and the feed-forward's rows, and logits.
+constexpr std::uint64_t mib(std::uint64_t bytes) { return bytes >> 20; }
+
+}  // namespace
+
 std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch) {
   std::int64_t floats = 3 * h.dim + 2 * h.heads * h.head_dim + 2 * h.kv_heads * h.head_dim + 2 * h.ffn;
   if (range.end == h.layers) floats += h.vocabulary;
   return static_cast<std::uint64_t>(floats) * static_cast<std::uint64_t>(batch) * sizeof(float);
 }
-
-constexpr std::uint64_t mib(std::uint64_t bytes) { return bytes >> 20; }
-
-}  // namespace
 
 std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
                                      const std::vector<wire::Hello>& hellos) {

@@ -9,6 +9,9 @@
 
 namespace yamata {
 
+/// Activations of a run on one stage: the residual stream, norm, attention's and the feed-forward's rows, and logits.
+std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch);
+
 /// Adds up, per host, what the ranks there will allocate: cache and buffers for runs of the plan's batch. Throws UsageError where
 /// a host has less than that, naming its rank, and the largest -c that fits. Returns a warning for each host whose ranks' weights
 /// do not fit into memory beside that: they would be read from disk for every token. `models`: as the plan numbers them.

@@ -100,7 +100,9 @@ Bytes encode(const Hello& m) {
       .put(m.fingerprint)
       .put(m.available_bytes)
       .put(m.threads)
-      .put(m.model);
+      .put(m.model)
+      .put(m.ns_per_byte)
+      .put_text(m.cpu_group);
   return out.take();
 }
 
@@ -116,6 +118,8 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   m.available_bytes = in.get<std::uint64_t>();
   m.threads = in.get<std::int32_t>();
   m.model = in.get<std::int32_t>();
+  m.ns_per_byte = in.get<double>();
+  m.cpu_group = in.get_text();
   in.end();
   return m;
 }

@@ -29,7 +29,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 4;
+inline constexpr std::uint32_t kProtocolVersion = 5;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -38,7 +38,9 @@ struct Hello {
   std::uint64_t fingerprint = 0;  ///< of the model file
   std::uint64_t available_bytes = 0;
   std::int32_t threads = 0;
-  std::int32_t model = 0;  ///< which of the job's models it opened: 0 the target, 1, 2, ... the drafts
+  std::int32_t model = 0;   ///< which of the job's models it opened: 0 the target, 1, 2, ... the drafts
+  double ns_per_byte = 0;   ///< wall time per byte of the target's weights; 0: not measured
+  std::string cpu_group{};  ///< control group whose processors it shares with others of its host
 };
 
 /// The stages of one model on consecutive ranks; the first rank leads them.

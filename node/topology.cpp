@@ -120,6 +120,20 @@ std::size_t available_memory_bytes() {
   return std::min(machine, group);
 }
 
+std::string cpu_group() {
+  // Lines "id:controllers:path"; where one names the processors' controller it counts, else the unified group's.
+  std::ifstream in("/proc/self/cgroup");
+  std::string unified;
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t names = line.find(':') + 1, path = line.find(':', names) + 1;
+    if (names == 0 || path == 0) continue;
+    const std::string controllers = "," + line.substr(names, path - 1 - names) + ",";
+    if (controllers.find(",cpu,") != std::string::npos) return line.substr(path);
+    if (controllers == ",,") unified = line.substr(path);
+  }
+  return unified;
+}
+
 std::size_t own_memory_bytes() { return proc_bytes("/proc/self/status", "RssAnon") + proc_bytes("/proc/self/status", "RssShmem"); }
 
 }  // namespace yamata

@@ -18,6 +18,8 @@ struct Topology {
 /// threads = 0: its share of the cores, at least one. -1 in the result means unbound (more threads than cores).
 std::vector<int> assign_cpus(const Topology& topology, int threads, int local_rank, int local_size);
 
+/// The control group of this process that shares out processors, as its path; empty where there is none.
+std::string cpu_group();
 /// Bytes of memory this process may still take (MemAvailable, lowered by cgroup limits).
 std::size_t available_memory_bytes();
 /// Resident bytes of this process that are its own, mapped files left out.

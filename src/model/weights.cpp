@@ -81,4 +81,11 @@ std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerR
   return bytes;
 }
 
+std::size_t layer_bytes(const gguf::File& file, std::int64_t layer) {
+  const std::string prefix = fmt::format("blk.{}.", layer);
+  std::size_t bytes = 0;
+  for (const gguf::Tensor& t : file.tensors()) bytes += t.name.starts_with(prefix) ? t.bytes : 0;
+  return bytes;
+}
+
 }  // namespace yamata

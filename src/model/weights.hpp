@@ -30,5 +30,7 @@ struct StageWeights {
 std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
 /// Bytes of weights a stage reads: its layers, and embedding or output where it holds them.
 std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
+/// Bytes of one layer alone, without embedding or output.
+std::size_t layer_bytes(const gguf::File& file, std::int64_t layer);
 
 }  // namespace yamata

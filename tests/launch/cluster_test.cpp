@@ -30,6 +30,8 @@ TEST(Cluster, AnyNumberOfRanks_givesTheSameBits) {
     EXPECT_EQ(together["per_rank"].size(), static_cast<std::size_t>(ranks));
   }
   EXPECT_EQ(result_of(3, {"--layer-split", "0.6,0.2,0.2", "-b", "2"})["logits_checksum"], alone["logits_checksum"]);
+  for (const char* split : {"measure", "bytes"})
+    EXPECT_EQ(result_of(2, {"--layer-split", split})["logits_checksum"], alone["logits_checksum"]) << split;
 }
 
 TEST(Cluster, Ranks_touchOnlyTheirOwnLayers) {

@@ -61,6 +61,30 @@ TEST_F(LayerSplitTest, Auto_lightensTheRankThatHoldsTheOutput) {
   EXPECT_GT(ranges[0].count(), ranges[1].count());
 }
 
+TEST_F(LayerSplitTest, SlowRank_getsFewerLayers) {
+  const auto split = [&](const std::vector<RankStrength>& ranks) {
+    std::vector<std::int64_t> counts;
+    for (const LayerRange range : split_layers(file_, h_, ranks, 0)) counts.push_back(range.count());
+    return counts;
+  };
+  EXPECT_EQ(split({{1}, {5}, {1}}), (std::vector<std::int64_t>{4, 1, 3}));  // the last also has the output
+  EXPECT_EQ(split({{5}, {1}, {1}}), (std::vector<std::int64_t>{1, 4, 3}));
+  EXPECT_EQ(split({{2}, {1}}), (std::vector<std::int64_t>{3, 5}));
+  for (int ranks = 2; ranks <= 8; ++ranks)
+    EXPECT_EQ(split(std::vector<RankStrength>(static_cast<std::size_t>(ranks))), counts({}, ranks)) << ranks;
+}
+
+TEST_F(LayerSplitTest, Room_boundsWhatAFastRankGets) {
+  constexpr std::uint64_t kCache = 1 << 20;
+  const std::uint64_t layer = layer_bytes(file_, 1) + kCache, plenty = 1ull << 40;
+  const auto ranges = split_layers(file_, h_, std::vector<RankStrength>{{1, plenty}, {0.1, 3 * layer}, {1, plenty}}, kCache);
+  ASSERT_EQ(ranges.size(), 3u);
+  EXPECT_EQ(ranges[1].count(), 3);
+  EXPECT_EQ(ranges[2].end, h_.layers);
+  EXPECT_TRUE(split_layers(file_, h_, std::vector<RankStrength>{{1, 2 * layer}, {1, 2 * layer}}, kCache).empty());
+  EXPECT_TRUE(split_layers(file_, h_, std::vector<RankStrength>{{1, plenty}, {1, layer / 2}}, kCache).empty());
+}
+
 TEST_F(LayerSplitTest, MoreRanksThanLayersOrOtherNumberOfShares_isRefused) {
   EXPECT_THROW(split_layers(file_, h_, {}, 9), UsageError);
   EXPECT_THROW(split_layers(file_, h_, {0.5, 0.5}, 3), UsageError);

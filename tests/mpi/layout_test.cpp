@@ -11,7 +11,7 @@ namespace {
 using Shares = std::vector<double>;
 
 TEST(Layout, Text_isSharesPerModelOrAuto) {
-  EXPECT_TRUE(parse_layer_split("auto").empty());
+  for (const char* word : {"auto", "measure", "bytes"}) EXPECT_TRUE(parse_layer_split(word).empty()) << word;
   EXPECT_EQ(parse_layer_split("0.5,0.25,0.25"), (std::vector<Shares>{{0.5, 0.25, 0.25}}));
   EXPECT_EQ(parse_layer_split("0.5,0.5/1.0"), (std::vector<Shares>{{0.5, 0.5}, {1.0}}));
   for (const char* bad : {"", "a", "0.5,", ",1", "-1,2", "0,0", "nan,1", "inf", "1;2", "1,2x", "1/", "/1"})

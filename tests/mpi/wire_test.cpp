@@ -30,7 +30,7 @@ Start two_pipelines() {
 }
 
 TEST(Wire, Hello_roundTrips) {
-  const Hello m{kProtocolVersion, "1.2", "jetson-3", "neon", 0x123456789abcdef0u, 1u << 30, 6, 2};
+  const Hello m{kProtocolVersion, "1.2", "jetson-3", "neon", 0x123456789abcdef0u, 1u << 30, 6, 2, 0.25, "/slow"};
   const Hello back = decode_hello(encode(m));
   EXPECT_EQ(back.version, m.version);
   EXPECT_EQ(back.host, m.host);
@@ -39,6 +39,8 @@ TEST(Wire, Hello_roundTrips) {
   EXPECT_EQ(back.available_bytes, m.available_bytes);
   EXPECT_EQ(back.threads, m.threads);
   EXPECT_EQ(back.model, m.model);
+  EXPECT_EQ(back.ns_per_byte, m.ns_per_byte);
+  EXPECT_EQ(back.cpu_group, m.cpu_group);
 }
 
 TEST(Wire, HelloOfAnotherProtocol_saysSoAndIsReadNoFurther) {

@@ -1,0 +1,27 @@
+#pragma once
+// What a rank measured, kept for a day so that the same cluster splits the same way.
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace yamata {
+
+/// What a measurement holds for. Equal keys have equal file names.
+struct PaceKey {
+  std::string host, isa;
+  std::uint64_t fingerprint = 0;  ///< of the model
+  int threads = 0, local_rank = 0, local_size = 1;
+
+  std::string file_name() const;
+};
+
+/// ${XDG_CACHE_HOME:-~/.cache}/yamata; empty where neither is known.
+std::string pace_folder();
+
+/// Nanoseconds per byte kept in `folder` less than a day before `now_s` (seconds of the calendar clock). Nothing where there is
+/// no such file or it cannot be understood.
+std::optional<double> read_pace(const std::string& folder, const PaceKey& key, std::int64_t now_s);
+/// Keeps a measurement, whole or not at all; a folder that cannot be written is no fault.
+void keep_pace(const std::string& folder, const PaceKey& key, double ns_per_byte, std::int64_t now_s);
+
+}  // namespace yamata

@@ -1,0 +1,44 @@
+#pragma once
+// How fast a compute unit works through a model's weights, found by computing one layer.
+#include <chrono>
+#include <vector>
+
+#include "src/model/model_file.hpp"
+#include "src/model/transformer_stage.hpp"
+
+namespace yamata {
+
+/// Computes layer `layer` of a model, one token at a time. The pages it touches stay mapped: release them after.
+class LayerProbe {
+ public:
+  /// `model` and `unit` outlive this. Throws ModelError where the layer is not as it should be.
+  LayerProbe(const ModelFile& model, std::int64_t layer, ComputeUnit& unit);
+
+  /// Reads the weights and computes once. False where reading takes longer than `patience`: then nothing can be measured.
+  bool warm_up(std::chrono::milliseconds patience);
+  // After it: nanoseconds of wall time per byte of weights. Total time over total work, so that the pauses of a quota and the
+  // turns of a busy machine count as they will count in the runs.
+  /// One window: 10 to 25 ms, or one repetition where that takes longer.
+  double glance();
+  /// Two windows where they agree to a quarter, else six: a machine that stalled once is not taken for a slow one.
+  double measure();
+
+ private:
+  /// Repetitions that went on for `took`.
+  struct Work {
+    int repetitions = 0;
+    std::chrono::steady_clock::duration took{};
+  };
+  Work window();
+  double pace(const Work& work) const;
+  void compute();
+  void wait();
+
+  ComputeUnit& unit_;
+  TransformerStage stage_;
+  double bytes_;
+  std::vector<float> activations_;
+  std::chrono::microseconds window_{0};
+};
+
+}  // namespace yamata

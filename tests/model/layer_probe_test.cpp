@@ -1,0 +1,26 @@
+// Measuring one layer.
+#include "src/model/layer_probe.hpp"
+
+#include <gtest/gtest.h>
+
+#include "node/cpu_unit.hpp"
+
+namespace yamata {
+namespace {
+
+TEST(LayerProbe, everyLayer_isComputedAndItsPagesGoWhenReleased) {
+  const ModelFile model = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  CpuUnit unit({-1, -1}, cpu::choose_isa());
+  for (const std::int64_t layer : {std::int64_t{0}, std::int64_t{3}, model.h.layers - 1}) {
+    LayerProbe probe(model, layer, unit);
+    ASSERT_TRUE(probe.warm_up(std::chrono::minutes(1)));
+    EXPECT_GT(probe.glance(), 0);
+    EXPECT_GT(probe.measure(), 0);
+    EXPECT_GE(model.file.resident_bytes(), layer_bytes(model.file, layer));
+    model.file.release_pages();
+    EXPECT_LT(model.file.resident_bytes(), layer_bytes(model.file, layer));
+  }
+}
+
+}  // namespace
+}  // namespace yamata
