@@ -51,7 +51,7 @@ class Stage {
  private:
   struct Running {
     wire::Record record;
-    std::chrono::steady_clock::time_point began;
+    Clock::time_point began;
   };
   bool begin_next();
   bool skips(const wire::Record& record) const;
