@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launch/options.hpp"
+#include "mpi/decoder.hpp"
 #include "mpi/head.hpp"
 #include "mpi/layout.hpp"
 #include "node/cpu_unit.hpp"
@@ -64,10 +65,14 @@ class Job {
   std::unique_ptr<CpuUnit> unit_;
 };
 
+/// How the flags want it decoded, in a context of this many tokens.
+DecodeOptions decode_options(const Options& options, int context);
+
 // The commands, on the head. Each prints its result, and throws what the user must know.
 void run_command(Job& job);
 void perplexity_command(Job& job);
 void tokenize_command(const Options& options);
 void inspect_command(const Options& options, int ranks);
+void simulate_command(const Options& options);
 
 }  // namespace yamata

@@ -12,7 +12,8 @@ class Clock {
   using time_point = std::chrono::steady_clock::time_point;
   using duration = time_point::duration;
   static time_point now() {
-    return virtual_ ? time_point(std::chrono::duration_cast<duration>(std::chrono::nanoseconds(*virtual_))) : std::chrono::steady_clock::now();
+    return virtual_ ? time_point(std::chrono::duration_cast<duration>(std::chrono::nanoseconds(*virtual_)))
+                    : std::chrono::steady_clock::now();
   }
 
   /// While it lives, this thread's clock shows `nanoseconds`, whatever that comes to.

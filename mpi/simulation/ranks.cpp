@@ -27,7 +27,9 @@ std::unique_ptr<Pipeline> Ranks::build(const PipelineRanks& place, const std::ve
   return pipeline;
 }
 
-void Ranks::add_target(const std::vector<TableShape>& stages) { target_ = build({kTargetLane, 0, static_cast<int>(stages.size())}, stages); }
+void Ranks::add_target(const std::vector<TableShape>& stages) {
+  target_ = build({kTargetLane, 0, static_cast<int>(stages.size())}, stages);
+}
 
 void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t context,
                         std::int32_t batch) {
@@ -35,8 +37,7 @@ void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const 
   auto pipeline = build({kDraftLane, first, count}, stages);
   Occupied& rank = seats_[static_cast<std::size_t>(first)];
   if (first > 0) rank.lane = kDraftLane;
-  rank.drafter =
-      std::make_unique<Drafter>(*rank.seat.transport, std::move(pipeline), options, context, stages.front().sequences, batch);
+  rank.drafter = std::make_unique<Drafter>(*rank.seat.transport, std::move(pipeline), options, context, stages.front().sequences, batch);
   drafters_.push_back({first, count});
 }
 
@@ -44,8 +45,8 @@ void Ranks::begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& 
                   Decoder::OnToken on_token) {
   std::vector<DraftLink> links;
   for (const DrafterRanks& drafter : drafters_) links.emplace_back(static_cast<int>(links.size()), drafter.first, VocabularyMap{});
-  decoder_ = std::make_unique<Decoder>(*seats_[0].seat.transport, *target_, std::move(links), options, std::move(choose),
-                                       std::move(on_token));
+  decoder_ =
+      std::make_unique<Decoder>(*seats_[0].seat.transport, *target_, std::move(links), options, std::move(choose), std::move(on_token));
   decoder_->begin(prompt);
 }
 

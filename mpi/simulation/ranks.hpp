@@ -24,8 +24,7 @@ class Ranks {
   /// The target, a shape per stage, from rank 0 on.
   void add_target(const std::vector<TableShape>& stages);
   /// A drafter with its first stage on rank `first`; 0: on the head, sharing its unit.
-  void add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t context,
-                   std::int32_t batch);
+  void add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t context, std::int32_t batch);
   /// After the models: the head begins to decode.
   void begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose, Decoder::OnToken on_token);
 

@@ -22,9 +22,7 @@ VirtualNetwork::VirtualNetwork(int ranks, const NetworkOptions& options, const R
   } while (nap < std::max(longest, Idle::kShortest));
 }
 
-void VirtualNetwork::plan(Nanoseconds at, Kind kind, int rank, std::uint64_t what) {
-  events_.push({at, planned_++, kind, rank, what});
-}
+void VirtualNetwork::plan(Nanoseconds at, Kind kind, int rank, std::uint64_t what) { events_.push({at, planned_++, kind, rank, what}); }
 
 /// When a rank that waits looks again after `event`; one that computes waits likewise.
 Nanoseconds VirtualNetwork::look_after(const Rank& rank, Nanoseconds event) const {
@@ -38,9 +36,7 @@ Nanoseconds VirtualNetwork::look_after(const Rank& rank, Nanoseconds event) cons
 
 std::uint64_t VirtualNetwork::real_bytes(const Message& message) const {
   static const std::size_t kHeader = wire::encode(wire::Rows{}).size();
-  const auto rows = [&](std::int64_t width) {
-    return (message.bytes.size() - kHeader) / sizeof(float) / static_cast<std::size_t>(width);
-  };
+  const auto rows = [&](std::int64_t width) { return (message.bytes.size() - kHeader) / sizeof(float) / static_cast<std::size_t>(width); };
   const auto scaled = [&](std::int64_t table, std::int64_t real) {
     return kHeader + rows(table) * sizeof(float) * static_cast<std::size_t>(real);
   };

@@ -15,8 +15,8 @@ namespace yamata::simulation {
 using Nanoseconds = std::int64_t;
 
 struct NetworkOptions {
-  Nanoseconds latency = 100'000;  ///< of every message, after its last byte has left
-  double bytes_per_s = 125e6;     ///< of each rank's link, which sends one message after the other
+  Nanoseconds latency = 100'000;        ///< of every message, after its last byte has left
+  double bytes_per_s = 125e6;           ///< of each rank's link, which sends one message after the other
   Nanoseconds longest_nap = 1'000'000;  ///< of a waiting rank between two looks at its transport; 0: it sees everything at once
 };
 
@@ -56,10 +56,10 @@ class VirtualNetwork {
   struct Rank {
     std::deque<Message> arrived;
     class VirtualUnit* unit = nullptr;
-    Nanoseconds link_free = 0;   // its link has sent everything before
-    Nanoseconds free = 0;        // its control thread is at work until then
+    Nanoseconds link_free = 0;    // its link has sent everything before
+    Nanoseconds free = 0;         // its control thread is at work until then
     Nanoseconds waits_since = 0;  // it last did something
-    Nanoseconds wakes = -1;      // planned; -1: not
+    Nanoseconds wakes = -1;       // planned; -1: not
     std::uint64_t bytes_sent = 0;
   };
 

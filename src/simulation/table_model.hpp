@@ -19,8 +19,8 @@ std::uint64_t prefix_hash(std::span<const std::int32_t> text);
 
 struct TableShape {
   std::int32_t stage = 0, stages = 1, cells = 0, sequences = 1, vocabulary = 8;
-  int operations = 1;             ///< per run
-  std::int64_t one_row_ns = 0;    ///< what a run of one row takes, on units that keep time
+  int operations = 1;           ///< per run
+  std::int64_t one_row_ns = 0;  ///< what a run of one row takes, on units that keep time
   /// The model itself: fills in the logits after the prefix of this hash.
   std::function<void(std::uint64_t prefix, std::span<float> logits)> logits;
 };
@@ -29,7 +29,8 @@ struct TableShape {
 class TableUnit : public ComputeUnit {
  public:
   /// Begins a run of `rows` rows; `done(completed)` is called at its end or at the stop, before finished() turns true.
-  virtual void begin(const TableShape& shape, std::size_t rows, const std::atomic<bool>* stop, std::function<void(bool completed)> done) = 0;
+  virtual void begin(const TableShape& shape, std::size_t rows, const std::atomic<bool>* stop,
+                     std::function<void(bool completed)> done) = 0;
 
   void start(std::span<const Op>, const std::atomic<bool>*) override {}
   std::string isa() const override { return "table"; }
@@ -68,7 +69,7 @@ class TableModel final : public StageModel {
   CellTable cells_;
   BatchCells placed_;
   std::uint64_t salt_;
-  std::vector<std::uint64_t> contents_;                           // per cell
+  std::vector<std::uint64_t> contents_;                          // per cell
   std::vector<std::uint64_t> tokens_, prefixes_, own_prefixes_;  // per row; the first two as they came in
   std::vector<std::int32_t> wanted_;
   std::vector<float> rows_, logits_;
