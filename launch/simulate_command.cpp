@@ -24,7 +24,7 @@ using simulation::Scenario;
 
 /// The cluster as numbers, once flags, --from and models have been read.
 struct Numbers {
-  double target_ms = 400, draft_ms = 20, head_ms = 0.05, latency_ms = 0.1, acceptance = 0.65, acceptance4 = 0.85;
+  double target_ms = 400, draft_ms = 0, head_ms = 0.05, latency_ms = 0.1, acceptance = 0.65, acceptance4 = 0.85;
   int layers = 32;
   simulation::RowWidths widths;
   std::vector<double> stage_ms;  ///< as measured, where --from has them; for as many stages
@@ -85,6 +85,7 @@ Simulator::Simulator(const Options& options) : options_(options), flags_(options
   if (flags_.target_ms) numbers_.stage_ms.clear();
   numbers_.target_ms = flags_.target_ms.value_or(numbers_.target_ms);
   take_models();
+  if (numbers_.draft_ms == 0) numbers_.draft_ms = numbers_.target_ms / 20;
   numbers_.draft_ms = flags_.draft_ms.value_or(numbers_.draft_ms);
   numbers_.head_ms = flags_.head_ms.value_or(numbers_.head_ms);
   numbers_.acceptance =
@@ -98,7 +99,7 @@ void Simulator::take_models() {
   model_ = ModelFile::open(options_.model);
   numbers_.layers = static_cast<int>(model_->h.layers);
   numbers_.widths = {model_->h.dim, model_->h.vocabulary};
-  if (options_.draft_models.empty() || !flags_.from_file.empty()) return;
+  if (options_.draft_models.empty() || numbers_.draft_ms > 0) return;
   numbers_.draft_ms = numbers_.target_ms * bytes(ModelFile::open(options_.draft_models[0])) / bytes(*model_);
 }
 

@@ -77,11 +77,12 @@ void declare_simulation(cxxopts::Options& flags) {
   job("prompt-tokens", "Tokens of the prompt", cxxopts::value<int>()->default_value("64"), "N");
   job("b,batch-size", "Prompt tokens that go through the pipeline together", cxxopts::value<int>()->default_value("64"), "N");
   job("s,seed", "Seed of the text", cxxopts::value<std::uint64_t>()->default_value("0"), "SEED");
-  job("repeats", "Average over this many texts", cxxopts::value<int>()->default_value("1"), "N");
+  job("repeats", "Average over this many texts", cxxopts::value<int>()->default_value("3"), "N");
   auto machines = flags.add_options("Machines and network");
   machines("from", "Take times and acceptance from a 'yamata run --json' file; flags override", cxxopts::value<std::string>(), "FILE");
   machines("target-ms", "One token through all layers of the target on one node", real("400"), "MS");
-  machines("draft-ms", "One evaluation of the draft model (with -m and -md: by their bytes)", real("20"), "MS");
+  machines("draft-ms", "One evaluation of the draft model (left out: a twentieth of --target-ms; with -m and -md, by their bytes)",
+           cxxopts::value<double>(), "MS");
   machines("width-cost", "What each further row of a run adds, as a share of the first; or the times of 1,2,3,... rows", text("0.05"),
            "LIST");
   machines("head-ms", "The head's own work per token", real("0.05"), "MS");

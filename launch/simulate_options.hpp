@@ -18,7 +18,7 @@ struct SimulationOptions {
   std::vector<double> width_cost;
   double latency_ms = 0.1, bandwidth_mbit_s = 1000, longest_nap_ms = 1, over_confidence = 0;
   int drafters = 1;
-  int prompt_tokens = 64, repeats = 1;
+  int prompt_tokens = 64, repeats = 3;
   std::map<int, double> slow;  ///< rank -> factor
 };
 
