@@ -121,7 +121,8 @@ std::vector<Nanoseconds> Simulator::stage_times(int stages, const Numbers& numbe
 Scenario Simulator::scenario(int ranks, const std::string& strategy, const Numbers& numbers) const {
   Options o = options_;
   o.strategy = strategy;
-  const int drafts = strategy == "iterative" ? 0 : flags_.drafters;
+  const int named = o.draft_models.empty() ? flags_.drafters : static_cast<int>(o.draft_models.size());
+  const int drafts = strategy == "iterative" ? 0 : named;
   const Layout layout = make_layout("auto", ranks, drafts, o.no_async);
   Scenario s;
   s.stages = stage_times(layout[0].ranks, numbers);
@@ -230,7 +231,7 @@ void simulate_command(const Options& options) {
     const SimulatedRow plain = simulator.row(ranks, "iterative", n);
     for (const std::string& strategy : flags.strategies) {
       rows.push_back(strategy == "iterative" ? plain : simulator.row(ranks, strategy, n));
-      rows.back().ratio = rows.back().tokens_per_s / plain.tokens_per_s;
+      rows.back().ratio = plain.tokens_per_s > 0 ? rows.back().tokens_per_s / plain.tokens_per_s : 0;
     }
   }
   fmt::print("{}", to_table(rows));

@@ -1,6 +1,7 @@
 // yamata simulate: figures of clusters that are not there.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "process.hpp"
@@ -26,26 +27,29 @@ TEST(Simulate, Table_hasARowPerClusterAndStrategyAndIsTheSameEveryTime) {
 }
 
 TEST(Simulate, Json_holdsWhatWasAskedForAndWhatCameOut) {
-  const TemporaryFile json, csv;
+  const TemporaryFolder folder;
+  const std::string json = folder / "s.json", csv = folder / "s.csv";
   const Outcome outcome = simulate({"--ranks", "4", "--strategy", "pipeinfer,iterative", "-n", "24", "--target-ms", "100", "--acceptance",
-                                    "0.9", "--json", json.path(), "--csv", csv.path()});
+                                    "0.9", "--json", json, "--csv", csv});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const Json j = Json::parse(json.read());
+  const Json j = Json::parse(read_file(json));
   EXPECT_EQ(j["from"]["target_ms"], 100.0);
   EXPECT_EQ(j["from"]["draft_ms"], 5.0);
   ASSERT_EQ(j["results"].size(), 2u);
   EXPECT_EQ(j["results"][0]["strategy"], "pipeinfer");
   EXPECT_GT(j["results"][0]["ratio_to_iterative"].get<double>(), 1.5);
   EXPECT_NEAR(j["results"][1]["decode_tokens_per_s"].get<double>(), 10, 0.5);
-  EXPECT_EQ(csv.read().rfind("ranks,strategy,", 0), 0u);
+  EXPECT_EQ(read_file(csv).rfind("ranks,strategy,", 0), 0u);
 }
 
 TEST(Simulate, RunsOwnFigures_areTaken) {
-  const TemporaryFile json, simulated;
-  ASSERT_EQ(run(yamata({"run", "-m", kModel, "-p", "Once upon a time", "-n", "8", "--json", json.path()})).code, 0);
-  const Outcome outcome = simulate({"--from", json.path(), "-m", kModel, "--ranks", "1", "--strategy", "iterative", "-n", "8", "--json", simulated.path()});
+  const TemporaryFolder folder;
+  const std::string json = folder / "run.json", simulated = folder / "s.json";
+  ASSERT_EQ(run(yamata({"run", "-m", kModel, "-p", "Once upon a time", "-n", "8", "--json", json})).code, 0);
+  const Outcome outcome =
+      simulate({"--from", json, "-m", kModel, "--ranks", "1", "--strategy", "iterative", "-n", "8", "--json", simulated});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const Json measured = Json::parse(json.read()), j = Json::parse(simulated.read());
+  const Json measured = Json::parse(read_file(json)), j = Json::parse(read_file(simulated));
   const double ms = 1e3 * measured["per_rank"][0]["busy_s"].get<double>() / measured["per_rank"][0]["runs"].get<double>();
   EXPECT_LE(j["from"]["target_ms"].get<double>(), ms * 1.001);
   EXPECT_GT(j["from"]["target_ms"].get<double>(), ms * 0.8);
