@@ -54,8 +54,8 @@ void TableModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
       tokens_.push_back(token_hash(batch.tokens[row], batch.placements[row].position));
       prefixes_.push_back(0);
     } else {
-      tokens_.push_back(get(batch.activations.subspan(row * 8, 4)));
-      prefixes_.push_back(get(batch.activations.subspan(row * 8 + 4, 4)));
+      tokens_.push_back(get(batch.activations.subspan(row * kWidth, 4)));
+      prefixes_.push_back(get(batch.activations.subspan(row * kWidth + 4, 4)));
     }
   }
   unit_.begin(shape_, tokens_.size(), stop, [this](bool completed) { compute(completed); });
