@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launch/options.hpp"
+#include "mpi/decoder.hpp"
 #include "mpi/head.hpp"
 #include "mpi/layout.hpp"
 #include "node/cpu_unit.hpp"
@@ -71,10 +72,14 @@ class Job {
   std::uint64_t layer_cache_bytes_ = 0;  // of one layer of the target
 };
 
+/// How the flags want it decoded, in a context of this many tokens.
+DecodeOptions decode_options(const Options& options, int context);
+
 // The commands, on the head. Each prints its result, and throws what the user must know.
 void run_command(Job& job);
 void perplexity_command(Job& job);
 void tokenize_command(const Options& options);
 void inspect_command(const Options& options, int ranks);
+void simulate_command(const Options& options);
 
 }  // namespace yamata

@@ -50,6 +50,9 @@ void run_head(const CommandLine& line, World& world) {
     fmt::print("{}", line.text);
   } else if (options.command == "tokenize") {
     tokenize_command(options);
+  } else if (options.command == "simulate") {
+    if (world.transport->size() > 1) throw UsageError("simulate plays all ranks in one process; start it without mpirun");
+    simulate_command(options);
   } else if (options.command == "inspect") {
     inspect_command(options, world.transport->size());
   } else {

@@ -22,6 +22,7 @@ commands
   perplexity  how well the model predicts a text
   tokenize    token ids of a text
   inspect     what a model file holds, and what each rank of a split would
+  simulate    what more ranks, a faster network or a better draft would give, without any of them
   --version   version
 
 'yamata COMMAND --help' lists the flags of a command.
@@ -74,14 +75,13 @@ void add_sampling(cxxopts::Options& flags) {
   add("ignore-eos", "Never choose a token that ends the text");
 }
 
-void add_speculation(cxxopts::Options& flags) {
+void add_speculation(cxxopts::Options& flags, const char* strategies, const char* strategy) {
   const auto real = [](const char* fallback) { return cxxopts::value<float>()->default_value(fallback); };
   auto add = flags.add_options("Speculation (the text stays the same)");
   add("model-draft", "-md: a draft model of the same family; several times for several", cxxopts::value<std::vector<std::string>>(),
       "FILE");
   add("drafters", "Run each draft model this many times", cxxopts::value<int>()->default_value("1"), "N");
-  add("strategy", "iterative, speculative or pipeinfer (auto: pipeinfer with a draft, else iterative)",
-      cxxopts::value<std::string>()->default_value("auto"), "NAME");
+  add("strategy", strategies, cxxopts::value<std::string>()->default_value(strategy), "NAME");
   add("policy", "Which guesses run next: best-first or chain (auto: chain where one of its flags is given)",
       cxxopts::value<std::string>()->default_value("auto"), "NAME");
   add("draft", "Most guesses of one run", cxxopts::value<int>()->default_value("8"), "N");
@@ -125,8 +125,8 @@ std::string flag_before(const std::string& complaint, int argc, const char* cons
 
 /// Whether the word after this one is a text, whatever it looks like.
 bool takes_text(const std::string& word) {
-  static const std::set<std::string> kTakesText{"-p",  "--prompt",      "-f",     "--file", "-m",      "--model",
-                                                "-md", "--model-draft", "--json", "--csv",  "--trace", "--pre"};
+  static const std::set<std::string> kTakesText{"-p",     "--prompt", "-f",      "--file", "-m",    "--model", "-md", "--model-draft",
+                                                "--json", "--csv",    "--trace", "--pre",  "--from"};
   return kTakesText.contains(word);
 }
 
@@ -136,7 +136,7 @@ cxxopts::Options flags_of(const std::string& command) {
     add_text(flags);
     flags.add_options("Text")("n,predict", "Tokens to generate", cxxopts::value<int>()->default_value("128"), "N");
     add_sampling(flags);
-    add_speculation(flags);
+    add_speculation(flags, "iterative, speculative or pipeinfer (auto: pipeinfer with a draft, else iterative)", "auto");
     add_context(flags, "0");
     add_cluster(flags);
     flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
@@ -170,6 +170,15 @@ cxxopts::Options flags_of(const std::string& command) {
     flags.add_options("Context")("c,ctx-size", "Tokens the context holds", cxxopts::value<int>()->default_value("0"), "N");
     return flags;
   }
+  if (command == "simulate") {
+    auto flags =
+        describe(command, "Plays whole jobs in virtual time: the program itself, on machines described by numbers. Needs no model.");
+    declare_simulation(flags);
+    add_speculation(flags, "Which to compare", "iterative,speculative,pipeinfer");
+    flags.add_options("Output")("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");
+    flags.add_options("Output")("csv", "Write the table as CSV", cxxopts::value<std::string>(), "FILE");
+    return flags;
+  }
   throw UsageError(fmt::format("unknown command '{}'; 'yamata --help' lists them", command));
 }
 
@@ -186,8 +195,9 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
     }
     return false;
   };
-  if (!has("model") || r["model"].as<std::string>().empty()) throw UsageError("no model given; name one with -m FILE.gguf");
-  o.model = r["model"].as<std::string>();
+  const bool simulates = command == "simulate";
+  if (!simulates && (!has("model") || r["model"].as<std::string>().empty())) throw UsageError("no model given; name one with -m FILE.gguf");
+  if (has("model")) o.model = r["model"].as<std::string>();
   if (has("prompt")) o.prompt = r["prompt"].as<std::string>();
   if (has("file")) o.prompt_file = r["file"].as<std::string>();
   if (has("json")) o.json_file = r["json"].as<std::string>();
@@ -210,7 +220,8 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
       for (int i = 0; i < r["drafters"].as<int>(); ++i) o.draft_models.push_back(draft);
     }
   }
-  if (command == "run") {
+  if (simulates) o.simulation = read_simulation(r);
+  if (command == "run" || simulates) {
     o.policy.name = r["policy"].as<std::string>();
     const bool chain = has("p-accept") || has("p-split") || has("p-recovery") || has("p-decay") || has("parallel");
     if (o.policy.name == "auto") o.policy.name = chain ? "chain" : "best-first";
@@ -243,7 +254,7 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   take(r, "repeat-penalty", o.sampling.repeat_penalty);
   take(r, "repeat-last-n", o.sampling.repeat_last_n);
   take(r, "seed", o.sampling.seed);
-  take(r, "strategy", o.strategy);
+  if (o.command != "simulate") take(r, "strategy", o.strategy);
   take(r, "draft", o.policy.draft);
   take(r, "p-least", o.policy.threshold);
   take(r, "p-accept", o.policy.accept);

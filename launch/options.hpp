@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cache/kv_store.hpp"
+#include "launch/simulate_options.hpp"
 #include "src/sampling/sampler.hpp"
 #include "src/speculation/policy.hpp"
 
@@ -28,6 +29,7 @@ struct Options {
   bool ignore_eos = false, logits_checksum = false, ids = false, no_async = false, no_continuous = false, no_continue_tip = false, no_cancel = false,
        no_multibuffer = false, no_bos = false, no_special = false, tensors = false;
   std::chrono::milliseconds timeout{120000};
+  SimulationOptions simulation;  ///< of simulate
 };
 inline constexpr int kDefaultContext = 4096;
 

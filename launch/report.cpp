@@ -11,30 +11,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Speed {
-  double prefill_tokens_per_s = 0, decode_tokens_per_s = 0, ttft_s = 0, itl_mean_s = 0, itl_p50_s = 0, itl_p99_s = 0;
-};
-
 double quantile(const std::vector<double>& sorted, double q) {
   if (sorted.empty()) return 0;
   return sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5)];
-}
-
-/// The paper's definitions: decode speed leaves out prefill and the token sampled from it; TTFT is the time to the token after.
-Speed speed(const Generation& r) {
-  Speed s;
-  if (r.prefill_s > 0) s.prefill_tokens_per_s = r.prompt_tokens / r.prefill_s;
-  const auto& t = r.token_times_s;
-  if (t.size() < 2) return s;
-  s.ttft_s = t[1];
-  s.decode_tokens_per_s = static_cast<double>(t.size() - 1) / t.back();
-  std::vector<double> gaps;
-  for (std::size_t i = 1; i < t.size(); ++i) gaps.push_back(t[i] - t[i - 1]);
-  s.itl_mean_s = t.back() / static_cast<double>(gaps.size());
-  std::sort(gaps.begin(), gaps.end());
-  s.itl_p50_s = quantile(gaps, 0.5);
-  s.itl_p99_s = quantile(gaps, 0.99);
-  return s;
 }
 
 double ratio(std::uint64_t a, std::uint64_t b) { return b ? static_cast<double>(a) / static_cast<double>(b) : 0.0; }
@@ -64,6 +43,7 @@ Json figures(const Generation& r) {
   j["drafted"] = r.counters.drafted;
   j["accepted"] = r.counters.accepted;
   j["acceptance_rate"] = ratio(r.counters.accepted, r.counters.drafted);
+  j["first_choice_rate"] = r.first_choice_rate;
   j["target_evaluations"] = r.counters.target_evaluations;
   j["tokens_per_target_run"] = ratio(n, r.counters.target_evaluations);
   j["runs_started"] = r.counters.runs_started;
@@ -79,6 +59,22 @@ std::string layers_text(const wire::Report& r) {
 }
 
 }  // namespace
+
+Speed speed(const Generation& r) {
+  Speed s;
+  if (r.prefill_s > 0) s.prefill_tokens_per_s = r.prompt_tokens / r.prefill_s;
+  const auto& t = r.token_times_s;
+  if (t.size() < 2) return s;
+  s.ttft_s = t[1];
+  s.decode_tokens_per_s = static_cast<double>(t.size() - 1) / t.back();
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < t.size(); ++i) gaps.push_back(t[i] - t[i - 1]);
+  s.itl_mean_s = t.back() / static_cast<double>(gaps.size());
+  std::sort(gaps.begin(), gaps.end());
+  s.itl_p50_s = quantile(gaps, 0.5);
+  s.itl_p99_s = quantile(gaps, 0.99);
+  return s;
+}
 
 std::string to_json(const Generation& r) {
   Json j = figures(r);

@@ -16,11 +16,18 @@ struct Generation {
   double prefill_s = 0;
   std::vector<double> token_times_s;  ///< when each token was known, from the end of prefill; the first is 0
   Decoder::Counters counters;
+  double first_choice_rate = 0;  ///< share of the last hundred tokens or so that were the first drafter's first choice
   bool with_checksum = false;
   std::uint64_t logits_checksum = 0;
   std::vector<wire::Report> per_rank;
   std::string split_advice;  ///< a line, or nothing
 };
+
+struct Speed {
+  double prefill_tokens_per_s = 0, decode_tokens_per_s = 0, ttft_s = 0, itl_mean_s = 0, itl_p50_s = 0, itl_p99_s = 0;
+};
+/// The papers' definitions: decode speed leaves out prefill and the token sampled from it; TTFT is the time to the token after.
+Speed speed(const Generation& result);
 
 std::string to_json(const Generation& result);
 /// What every rank did when, in Chrome's trace format: a process per rank, runs as slices, cancels and commits as marks.

@@ -80,6 +80,7 @@ class Generator {
     std::fputc('\n', stdout);
     std::fflush(stdout);
     result_.counters = decoder_.counters();
+    if (!decoder_.drafters().empty()) result_.first_choice_rate = decoder_.drafters().front().calibration().first_choice_rate();
   }
   Generation& result() { return result_; }
 
@@ -126,15 +127,16 @@ class Generator {
 
 constexpr std::int32_t kGuessRoom = 128;  // cells for guesses, beside those of the context
 
-DecodeOptions decode_options(const Job& job) {
-  const Options& o = job.options();
+}  // namespace
+
+DecodeOptions decode_options(const Options& o, int context) {
   DecodeOptions decode;
   if (o.strategy == "speculative") decode.strategy = Strategy::kSpeculative;
   if (o.strategy == "pipeinfer") decode.strategy = Strategy::kPipeInfer;
   const bool speculates = decode.strategy != Strategy::kIterative;
   decode.policy = o.policy;
   decode.generate = o.generate;
-  decode.context = job.context();
+  decode.context = context;
   decode.room = speculates ? kGuessRoom : 0;
   decode.sequences = !speculates ? 1 : o.no_multibuffer ? 2 : kGuessRoom + 1;
   decode.batch = o.batch;
@@ -143,6 +145,8 @@ DecodeOptions decode_options(const Job& job) {
   decode.continue_tip = !o.no_continue_tip;
   return decode;
 }
+
+namespace {
 
 std::vector<std::string> vocabulary(const Tokenizer& tokenizer) {
   std::vector<std::string> texts;
@@ -200,7 +204,7 @@ void run_command(Job& job) {
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre);
   const std::vector<TokenId> prompt = read_prompt(options, *tokenizer, job.context());
-  const DecodeOptions decode = decode_options(job);
+  const DecodeOptions decode = decode_options(options, job.context());
   std::vector<DraftLink> drafters = connect_drafters(job, *tokenizer);
   if (job.gave_up_drafting())
     fmt::print(stderr, "yamata: warning: there is no rank for the draft, so nobody guesses; start more ranks with mpirun\n");

@@ -6,8 +6,8 @@
 namespace yamata {
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point began) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+double seconds_since(Clock::time_point began) {
+  return std::chrono::duration<double>(Clock::now() - began).count();
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ void Decoder::begin(const std::vector<std::int32_t>& prompt) {
 
 bool Decoder::advance() {
   if (finished_) return false;
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = Clock::now();
   outside_s_ = 0;
   const bool anything = work();
   if (anything) counters_.deciding_s += seconds_since(began) - outside_s_;
@@ -98,7 +98,7 @@ void Decoder::walk(const InFlight& run, std::vector<float>& logits) {
     if (node == run.nodes.end()) return;
     const auto row = logits.begin() + (node - run.nodes.begin()) * static_cast<std::ptrdiff_t>(vocabulary);
     std::vector<float> values(row, row + static_cast<std::ptrdiff_t>(vocabulary));
-    const auto began = std::chrono::steady_clock::now();
+    const auto began = Clock::now();
     const std::int32_t token = choose_(values, text_);
     outside_s_ += seconds_since(began);
     commit(token);
@@ -116,7 +116,7 @@ void Decoder::commit(std::int32_t token) {
   text_.push_back(token);
   ++generated_;
   counters_.accepted += guessed;
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = Clock::now();
   const bool more = on_token_(token);
   outside_s_ += seconds_since(began);
   finished_ = !more || generated_ >= options_.generate || static_cast<std::int32_t>(text_.size()) > options_.context;
@@ -132,7 +132,7 @@ void Decoder::tell_drafters() {
 
 void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
   if (finished_) return;
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = Clock::now();
   for (DraftLink& drafter : drafters_) {
     if (drafter.rank() == rank && drafter.alive()) tree_changed_ |= drafter.take(guesses, *tree_, text_);
   }
@@ -225,7 +225,7 @@ bool Decoder::speculate() {
 
 void Decoder::count_rate(std::int32_t tokens) {
   constexpr double kForget = 0.95;
-  const auto now = transport_.now();
+  const auto now = Clock::now();
   if (counters_.target_evaluations > 1) {  // the first token waits for the prompt
     rate_tokens_ = kForget * rate_tokens_ + tokens;
     rate_s_ = kForget * rate_s_ + std::chrono::duration<double>(now - last_commit_).count();

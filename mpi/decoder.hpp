@@ -5,6 +5,7 @@
 
 #include "mpi/draft_link.hpp"
 #include "mpi/pipeline.hpp"
+#include "node/clock.hpp"
 #include "src/speculation/partitions.hpp"
 #include "src/speculation/policy.hpp"
 
@@ -101,7 +102,7 @@ class Decoder {
   bool finished_ = false;
   // Of late, for the costs of a run.
   double rate_tokens_ = 0, rate_s_ = 0;
-  Transport::Clock::time_point last_commit_;
+  Clock::time_point last_commit_;
   double outside_s_ = 0;  // sampling and printing since advance began
   Counters counters_;
 };

@@ -26,14 +26,18 @@ class Idle {
       since_ = now;
       waiting_ = true;
     }
-    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(now - since_);
-    return std::clamp(waited / 16, kShortest, kLongest);
+    return nap(std::chrono::duration_cast<std::chrono::microseconds>(now - since_));
+  }
+
+  // A look costs some 5 us: at one a millisecond that is half a percent of a core.
+  static constexpr std::chrono::microseconds kShortest{5}, kLongest{1000};
+  /// The rule itself: how long to sleep after having waited for `waited`.
+  static std::chrono::microseconds nap(std::chrono::microseconds waited, std::chrono::microseconds longest = kLongest) {
+    return std::clamp(waited / 16, kShortest, std::max(kShortest, longest));
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-  // A look costs some 5 us: at one a millisecond that is half a percent of a core.
-  static constexpr std::chrono::microseconds kShortest{5}, kLongest{1000};
   bool waiting_ = false;
   Clock::time_point since_;
   Clock::duration slept_{};

@@ -113,7 +113,7 @@ bool Stage::begin_next() {
 
 void Stage::compute(wire::Record record) {
   stop_ = false;
-  running_ = Running{std::move(record), transport_.now()};
+  running_ = Running{std::move(record), Clock::now()};
   const wire::Record& r = running_->record;
   StageBatch batch{r.tokens, {}, r.placements, r.wanted};
   if (!model_.first()) {
@@ -130,7 +130,7 @@ void Stage::compute(wire::Record record) {
 
 void Stage::finish_run() {
   model_.unit().wait_for(std::chrono::microseconds(0));  // a fault while computing is thrown here
-  const double took = std::chrono::duration<double>(transport_.now() - running_->began).count();
+  const double took = std::chrono::duration<double>(Clock::now() - running_->began).count();
   counters_.busy_s += took;
   ++counters_.runs;
   model_.unit().release();

@@ -54,7 +54,7 @@ class Stage {
  private:
   struct Running {
     wire::Record record;
-    Transport::Clock::time_point began;
+    Clock::time_point began;
   };
   bool begin_next();
   bool skips(const wire::Record& record) const;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "node/clock.hpp"
+
 namespace yamata {
 
 struct TraceEvent {
@@ -18,7 +20,6 @@ struct TraceEvent {
 /// Events of one rank, in its own time until shifted. Costs nothing while it is off.
 class Trace {
  public:
-  using Clock = std::chrono::steady_clock;
   void enable() { on_ = true; }
   bool enabled() const { return on_; }
   static std::int64_t now_us() { return microseconds(Clock::now()); }

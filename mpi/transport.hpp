@@ -1,6 +1,5 @@
 #pragma once
 // Ordered, tagged, buffered messages between ranks.
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -38,7 +37,6 @@ struct Message {
 
 class Transport {
  public:
-  using Clock = std::chrono::steady_clock;
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -52,8 +50,6 @@ class Transport {
   /// This rank is lost: what is sent to it is dropped, and nobody waits for it.
   virtual void forget(int rank) = 0;
   virtual bool forgotten(int rank) const = 0;
-  /// The time by which whoever is on this rank measures and decides; simulations have their own.
-  virtual Clock::time_point now() const { return Clock::now(); }
   /// Ends every rank of the job with `code`, at once; does not return.
   virtual void abort(int code) = 0;
 };

@@ -8,12 +8,15 @@
 #include <memory>
 #include <random>
 
-#include "mpi/drafter.hpp"
-#include "table_model.hpp"
+#include "mpi/simulation/ranks.hpp"
 
 namespace yamata::test {
 namespace {
 
+using simulation::mix;
+using simulation::share;
+using simulation::TableModel;
+using simulation::TableShape;
 using Random = std::mt19937_64;
 
 /// Messages on their way: per source, destination and tag in order, otherwise as the scheduler likes.
@@ -63,26 +66,58 @@ class SimulatedTransport final : public Transport {
   std::uint64_t bytes_sent() const override { return 0; }
   void forget(int) override {}
   bool forgotten(int) const override { return false; }
-  /// A look at the clock takes a while: seeds play the same everywhere, and times differ.
-  Clock::time_point now() const override { return Clock::time_point(std::chrono::microseconds(++looks_)); }
   void abort(int) override { throw std::logic_error("abort in a simulation"); }
 
  private:
   Network& network_;
   int rank_, size_;
-  mutable std::int64_t looks_ = 0;
 };
 
-/// One rank: what it is, and its unit.
+/// Computes one operation whenever it is told to; what is left undone when a stop is raised stays undone.
+class SteppedUnit final : public simulation::TableUnit {
+ public:
+  void begin(const TableShape& shape, std::size_t rows, const std::atomic<bool>* stop, std::function<void(bool completed)> done) override {
+    if (busy()) throw std::logic_error("the unit is busy: two stages use it at a time");
+    left_ = rows > 0 ? shape.operations : 1;
+    stop_ = stop;
+    done_ = std::move(done);
+  }
+  /// One operation; nothing where the unit is idle.
+  void tick() {
+    if (!busy()) return;
+    ++progress_;
+    --left_;
+    const bool stopped = stop_ && *stop_ && left_ > 0;
+    if (stopped) left_ = 0;
+    if (left_ == 0) done_(!stopped);
+  }
+  bool busy() const { return left_ > 0; }
+
+  bool finished() const override { return !busy(); }
+  bool wait_for(std::chrono::microseconds) override {
+    tick();
+    return !busy();
+  }
+  std::uint64_t progress() const override { return progress_; }
+  double busy_seconds() const override { return 0; }
+
+ private:
+  int left_ = 0;
+  const std::atomic<bool>* stop_ = nullptr;
+  std::function<void(bool)> done_;
+  std::uint64_t progress_ = 0;
+};
+
+/// Logits after a prefix, given its hash.
+void table_logits(std::uint64_t prefix, std::uint64_t seed, std::span<float> logits) {
+  for (std::size_t v = 0; v < logits.size(); ++v) logits[v] = static_cast<float>(4 * share(mix(mix(prefix, seed), v)));
+}
+
+/// What the scheduler turns to.
 struct Rank {
   std::unique_ptr<SimulatedTransport> transport;
   SteppedUnit unit;
-  std::unique_ptr<TableModel> model;  // of a stage that does not lead
-  std::unique_ptr<Stage> stage;
-  std::unique_ptr<Drafter> drafter;
-  Lane lane = kTargetLane;
-  bool dead = false;
-  unsigned weight = 1;  // how often the scheduler turns to it
+  unsigned weight = 1;  // how often
 };
 
 class Cluster {
@@ -91,27 +126,21 @@ class Cluster {
   Outcome run();
 
  private:
-  void build_pipeline(int first, int count, TableShape shape, bool draft);
-  void build_decoder();
-  bool step(std::size_t rank);
-  void dispatch(std::size_t index, Message message);
+  void build();
+  void begin();
+  bool step(std::size_t rank) { return ranks_->step(rank); }
   void act();
-  void kill_drafter();
   bool at_rest();
   std::string check_text() const;
   std::string check_cells();
-  std::vector<std::int32_t> reference() const;
-  std::uint64_t prefix_hash(std::size_t tokens) const;
 
   const Scenario scenario_;
   const bool trace_;
   Random random_;
   int size_;
   Network network_;
-  std::vector<Rank> ranks_;
-  std::vector<TableModel*> target_models_;
-  std::unique_ptr<Pipeline> target_;
-  std::unique_ptr<Decoder> decoder_;
+  std::vector<Rank> seats_;
+  std::unique_ptr<simulation::Ranks> ranks_;
   std::vector<std::int32_t> prompt_, text_;
   Sampler sampler_;
 };
@@ -128,71 +157,61 @@ Cluster::Cluster(const Scenario& scenario, bool trace)
       random_(scenario.seed),
       size_(ranks_of(scenario)),
       network_(size_),
-      ranks_(static_cast<std::size_t>(size_)),
+      seats_(static_cast<std::size_t>(size_)),
       sampler_(scenario.sampling) {
   for (int r = 0; r < size_; ++r) {
-    Rank& rank = ranks_[static_cast<std::size_t>(r)];
+    Rank& rank = seats_[static_cast<std::size_t>(r)];
     rank.transport = std::make_unique<SimulatedTransport>(network_, r, size_);
     rank.weight = scenario.unplayable_speeds ? 1 + static_cast<unsigned>(random_() % 30) : 8;
   }
   for (std::int32_t i = 0; i < scenario.prompt; ++i)
     prompt_.push_back(static_cast<std::int32_t>(random_() % static_cast<unsigned>(scenario.vocabulary)));
   text_ = prompt_;
+  build();
+}
+
+/// One stage's shape after the other.
+std::vector<TableShape> stages_of(TableShape shape, int stages) {
+  shape.stages = stages;
+  std::vector<TableShape> shapes;
+  for (shape.stage = 0; shape.stage < stages; ++shape.stage) shapes.push_back(shape);
+  return shapes;
+}
+
+void Cluster::build() {
+  std::vector<simulation::Seat> seats;
+  for (Rank& rank : seats_) seats.push_back({rank.transport.get(), &rank.unit});
+  ranks_ = std::make_unique<simulation::Ranks>(seats);
+  if (trace_) {
+    ranks_->on_message = [](std::size_t rank, const Message& message) {
+      fmt::print(stderr, "rank {} takes tag {} from {} ({} bytes)\n", rank, static_cast<int>(message.tag), message.from,
+                 message.bytes.size());
+    };
+  }
+  const std::uint64_t seed = scenario_.seed;
   TableShape shape;
-  shape.vocabulary = scenario.vocabulary;
-  shape.seed = scenario.seed;
-  shape.operations = scenario.operations;
-  shape.cells = scenario.decode.context + scenario.decode.room;
-  shape.sequences = scenario.decode.sequences;
-  build_pipeline(0, scenario.stages, shape, false);
-  shape.cells = scenario.decode.context + scenario.draft.credit;
-  shape.sequences = scenario.draft.credit + 1;
-  int next = scenario.stages;
-  for (std::size_t d = 0; d < scenario.drafters.size(); ++d) {
-    shape.disagreement = scenario.drafters[d].disagreement;
-    shape.draft_seed = d + 1;
-    const int count = scenario.drafters[d].ranks;
-    build_pipeline(count == 0 ? 0 : next, std::max(1, count), shape, true);
-    next += count;
-  }
-  build_decoder();
-}
-
-void Cluster::build_pipeline(int first, int count, TableShape shape, bool draft) {
-  const PipelineRanks place{draft ? kDraftLane : kTargetLane, first, count};
-  shape.stages = count;
-  for (int s = 0; s < count; ++s) {
-    Rank& rank = ranks_[static_cast<std::size_t>(first + s)];
-    shape.stage = s;
-    auto model = std::make_unique<TableModel>(shape, rank.unit);
-    if (!draft) target_models_.push_back(model.get());
-    if (s > 0) {
-      rank.lane = place.lane;
-      rank.model = std::move(model);
-      rank.stage = std::make_unique<Stage>(*rank.model, *rank.transport, place);
-      rank.stage->load();
-      continue;
-    }
-    auto pipeline = std::make_unique<Pipeline>(*rank.transport, place, std::move(model), shape.cells, shape.sequences);
-    pipeline->stage().load();
-    if (draft) {
-      if (first > 0) rank.lane = kDraftLane;
-      rank.drafter = std::make_unique<Drafter>(*rank.transport, std::move(pipeline), scenario_.draft, scenario_.decode.context,
-                                               shape.sequences, scenario_.decode.batch);
-    } else {
-      target_ = std::move(pipeline);
-    }
-  }
-}
-
-void Cluster::build_decoder() {
-  std::vector<DraftLink> links;
+  shape.vocabulary = scenario_.vocabulary;
+  shape.operations = scenario_.operations;
+  shape.cells = scenario_.decode.context + scenario_.decode.room;
+  shape.sequences = scenario_.decode.sequences;
+  shape.logits = [seed](std::uint64_t prefix, std::span<float> logits) { table_logits(prefix, seed, logits); };
+  ranks_->add_target(stages_of(shape, scenario_.stages));
+  shape.cells = scenario_.decode.context + scenario_.draft.credit;
+  shape.sequences = scenario_.draft.credit + 1;
   int next = scenario_.stages;
   for (std::size_t d = 0; d < scenario_.drafters.size(); ++d) {
-    const int count = scenario_.drafters[d].ranks;
-    links.emplace_back(static_cast<int>(d), count == 0 ? 0 : next, VocabularyMap{});
+    const auto [count, disagreement] = scenario_.drafters[d];
+    shape.logits = [seed, d, disagreement = disagreement](std::uint64_t prefix, std::span<float> logits) {
+      const bool differs = share(mix(prefix, d + 1)) < disagreement;
+      table_logits(prefix, differs ? mix(seed, d + 1) : seed, logits);
+    };
+    ranks_->add_drafter(count == 0 ? 0 : next, stages_of(shape, std::max(1, count)), scenario_.draft, scenario_.decode.context,
+                        scenario_.decode.batch);
     next += count;
   }
+}
+
+void Cluster::begin() {
   const auto choose = [this](std::vector<float>& logits, std::span<const std::int32_t> history) {
     return sampler_.sample(logits, history, static_cast<std::int64_t>(history.size()));
   };
@@ -201,48 +220,16 @@ void Cluster::build_decoder() {
     text_.push_back(token);
     return true;
   };
-  decoder_ = std::make_unique<Decoder>(*ranks_[0].transport, *target_, std::move(links), scenario_.decode, choose, take);
-}
-
-void Cluster::dispatch(std::size_t index, Message message) {
-  Rank& rank = ranks_[index];
-  if (trace_)
-    fmt::print(stderr, "rank {} takes tag {} from {} ({} bytes)\n", index, static_cast<int>(message.tag), message.from,
-               message.bytes.size());
-  if (index == 0 && message.tag == Tag::kGuesses) return decoder_->on_guesses(message.from, wire::decode_guesses(message.bytes));
-  if (index == 0 && kTargetLane.carries(message.tag)) return target_->on_message(std::move(message));
-  if (message.tag == Tag::kCommit) return rank.drafter->on_commit(wire::decode_commit(message.bytes));
-  if (rank.drafter) return rank.drafter->pipeline().on_message(std::move(message));
-  if (message.tag == rank.lane.record) return rank.stage->on_record(std::move(message.bytes));
-  if (message.tag == rank.lane.activations) return rank.stage->on_activations(std::move(message.bytes));
-  if (message.tag == rank.lane.cancel) return rank.stage->on_cancel(wire::decode_cancel(message.bytes));
-  throw std::logic_error("a message nobody takes");
-}
-
-bool Cluster::step(std::size_t index) {
-  Rank& rank = ranks_[index];
-  bool anything = false;
-  while (auto message = rank.transport->receive()) {
-    anything = true;
-    if (!rank.dead) dispatch(index, std::move(*message));
-  }
-  if (rank.dead) return anything;
-  if (rank.drafter) anything |= rank.drafter->advance();
-  if (rank.stage) anything |= rank.stage->advance();
-  if (index == 0) {
-    anything |= target_->advance();
-    anything |= decoder_->advance();
-  }
-  return anything;
+  ranks_->begin(prompt_, scenario_.decode, choose, take);
 }
 
 /// One thing happens, anywhere.
 void Cluster::act() {
   unsigned total = 0;
-  for (const Rank& rank : ranks_) total += rank.weight;
+  for (const Rank& rank : seats_) total += rank.weight;
   auto at = static_cast<unsigned>(random_() % total);
   std::size_t index = 0;
-  while (at >= ranks_[index].weight) at -= ranks_[index++].weight;
+  while (at >= seats_[index].weight) at -= seats_[index++].weight;
   switch (random_() % 3) {
     case 0:
       network_.deliver_one(random_);
@@ -251,24 +238,15 @@ void Cluster::act() {
       step(index);
       break;
     default:
-      ranks_[index].unit.tick();
+      seats_[index].unit.tick();
   }
-}
-
-void Cluster::kill_drafter() {
-  int next = scenario_.stages;
-  for (std::size_t d = 0; d < *scenario_.drafter_that_dies; ++d) next += scenario_.drafters[d].ranks;
-  const int count = scenario_.drafters[*scenario_.drafter_that_dies].ranks;
-  if (count == 0) return;
-  for (int r = next; r < next + count; ++r) ranks_[static_cast<std::size_t>(r)].dead = true;
-  decoder_->drop_drafter(next);
 }
 
 bool Cluster::at_rest() {
   bool moved = false;
-  for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    if (!ranks_[r].dead && ranks_[r].unit.busy()) {
-      ranks_[r].unit.tick();
+  for (std::size_t r = 0; r < seats_.size(); ++r) {
+    if (!ranks_->dead(r) && seats_[r].unit.busy()) {
+      seats_[r].unit.tick();
       moved = true;
     }
     moved |= step(r);
@@ -277,18 +255,13 @@ bool Cluster::at_rest() {
   return !moved && network_.silent();
 }
 
-std::uint64_t Cluster::prefix_hash(std::size_t tokens) const {
-  std::uint64_t hash = 1;
-  for (std::size_t i = 0; i < tokens; ++i) hash = mix(hash, token_hash(text_[i], static_cast<std::int32_t>(i)));
-  return hash;
-}
-
 std::string Cluster::check_text() const {
   const std::size_t due = std::min<std::size_t>(static_cast<std::size_t>(scenario_.prompt + scenario_.decode.generate),
                                                 static_cast<std::size_t>(scenario_.decode.context) + 1);
   if (text_.size() != due) return fmt::format("{} tokens of text, not {}", text_.size(), due);
   for (std::size_t i = prompt_.size(); i < text_.size(); ++i) {
-    auto logits = table_logits(prefix_hash(i), scenario_.vocabulary, scenario_.seed);
+    std::vector<float> logits(static_cast<std::size_t>(scenario_.vocabulary));
+    table_logits(simulation::prefix_hash(std::span(text_).first(i)), scenario_.seed, logits);
     const std::int32_t wanted = Sampler(scenario_.sampling).sample(logits, std::span(text_).first(i), static_cast<std::int64_t>(i));
     if (text_[i] != wanted) return fmt::format("token {} at {} where {} is right", text_[i], i, wanted);
   }
@@ -297,21 +270,21 @@ std::string Cluster::check_text() const {
 
 /// At rest every stage's table is the head's, and the text's cells hold the text.
 std::string Cluster::check_cells() {
-  for (std::size_t s = 0; s < target_models_.size(); ++s) {
-    const CellTable& cells = target_models_[s]->cells();
-    if (cells.free_cells() != target_->cells().free_cells())
-      return fmt::format("stage {} has {} free cells, the head {}", s, cells.free_cells(), target_->cells().free_cells());
+  for (std::size_t s = 0; s < ranks_->target_models().size(); ++s) {
+    const CellTable& cells = ranks_->target_models()[s]->cells();
+    if (cells.free_cells() != ranks_->target().cells().free_cells())
+      return fmt::format("stage {} has {} free cells, the head {}", s, cells.free_cells(), ranks_->target().cells().free_cells());
     for (std::int32_t q = 0; q < cells.sequence_count(); ++q) {
       for (std::int32_t p = 0; p <= scenario_.decode.context; ++p) {
-        if (cells.at(q, p) != target_->cells().at(q, p))
+        if (cells.at(q, p) != ranks_->target().cells().at(q, p))
           return fmt::format("stage {}, sequence {}, position {}: cell {} is not the head's {}", s, q, p, cells.at(q, p),
-                             target_->cells().at(q, p));
+                             ranks_->target().cells().at(q, p));
       }
     }
     for (std::size_t p = 0; p + 1 < text_.size(); ++p) {
       const CellId cell = cells.at(0, static_cast<std::int32_t>(p));
       if (cell == kNoCell) return fmt::format("stage {}: no cell for the text at {}", s, p);
-      if (target_models_[s]->content(cell) != token_hash(text_[p], static_cast<std::int32_t>(p)))
+      if (ranks_->target_models()[s]->content(cell) != simulation::token_hash(text_[p], static_cast<std::int32_t>(p)))
         return fmt::format("stage {}: the cell of position {} holds something else", s, p);
     }
   }
@@ -320,16 +293,19 @@ std::string Cluster::check_cells() {
 
 Outcome Cluster::run() {
   Outcome outcome;
-  decoder_->begin(prompt_);
+  std::int64_t time_ns = 0;  // a step of the scheduler takes a while, so that seeds play the same everywhere
+  const Clock::Override clock(time_ns);
+  begin();
   const std::uint64_t limit = 4'000'000;
   const std::size_t death = scenario_.drafter_that_dies ? 2000 + random_() % 4000 : 0;
-  while (!decoder_->finished() && outcome.steps < limit) {
+  while (!ranks_->decoder().finished() && outcome.steps < limit) {
     ++outcome.steps;
-    if (death && outcome.steps == death) kill_drafter();
+    time_ns += 1000;
+    if (death && outcome.steps == death) ranks_->kill_drafter(*scenario_.drafter_that_dies);
     act();
   }
-  outcome.counters = decoder_->counters();
-  if (!decoder_->finished()) {
+  outcome.counters = ranks_->decoder().counters();
+  if (!ranks_->decoder().finished()) {
     outcome.fault = fmt::format("no end after {} steps, {} tokens of text", outcome.steps, text_.size());
     return outcome;
   }

@@ -1,6 +1,8 @@
-#include "table_model.hpp"
+#include "src/simulation/table_model.hpp"
 
-namespace yamata::test {
+#include <utility>
+
+namespace yamata::simulation {
 namespace {
 
 /// 64 bits as four floats that hold 16 each exactly.
@@ -14,8 +16,6 @@ std::uint64_t get(std::span<const float> from) {
   return value;
 }
 
-double share(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
-
 }  // namespace
 
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {  // splitmix64
@@ -25,40 +25,24 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {  // splitmix64
   return z ^ (z >> 31);
 }
 
+double share(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
 std::uint64_t token_hash(std::int32_t token, std::int32_t position) {
   return mix(static_cast<std::uint64_t>(token) + 1, static_cast<std::uint64_t>(position) + 77);
 }
 
-std::vector<float> table_logits(std::uint64_t prefix_hash, std::int32_t vocabulary, std::uint64_t seed) {
-  std::vector<float> logits;
-  for (std::int32_t v = 0; v < vocabulary; ++v) {
-    logits.push_back(static_cast<float>(4 * share(mix(mix(prefix_hash, seed), static_cast<std::uint64_t>(v)))));
-  }
-  return logits;
+std::uint64_t prefix_hash(std::span<const std::int32_t> text) {
+  std::uint64_t hash = 1;
+  for (std::size_t i = 0; i < text.size(); ++i) hash = mix(hash, token_hash(text[i], static_cast<std::int32_t>(i)));
+  return hash;
 }
 
-void SteppedUnit::begin(int operations, const std::atomic<bool>* stop, std::function<void(bool)> done) {
-  if (busy()) throw std::logic_error("the unit is busy: two stages use it at a time");
-  left_ = operations;
-  stop_ = stop;
-  done_ = std::move(done);
-}
-
-void SteppedUnit::tick() {
-  if (!busy()) return;
-  ++progress_;
-  --left_;
-  const bool stopped = stop_ && *stop_ && left_ > 0;
-  if (stopped) left_ = 0;
-  if (left_ == 0) done_(!stopped);
-}
-
-TableModel::TableModel(const TableShape& shape, SteppedUnit& unit)
-    : shape_(shape),
+TableModel::TableModel(TableShape shape, TableUnit& unit)
+    : shape_(std::move(shape)),
       unit_(unit),
-      cells_(shape.cells, shape.sequences),
-      salt_(mix(static_cast<std::uint64_t>(shape.stage), 4711)),
-      contents_(static_cast<std::size_t>(shape.cells), 0xdeadbeef) {}
+      cells_(shape_.cells, shape_.sequences),
+      salt_(mix(static_cast<std::uint64_t>(shape_.stage), 4711)),
+      contents_(static_cast<std::size_t>(shape_.cells), 0xdeadbeef) {}
 
 void TableModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
   cells_.place(batch.placements, placed_);
@@ -70,17 +54,17 @@ void TableModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
       tokens_.push_back(token_hash(batch.tokens[row], batch.placements[row].position));
       prefixes_.push_back(0);
     } else {
-      tokens_.push_back(get(batch.activations.subspan(row * 8, 4)));
-      prefixes_.push_back(get(batch.activations.subspan(row * 8 + 4, 4)));
+      tokens_.push_back(get(batch.activations.subspan(row * kWidth, 4)));
+      prefixes_.push_back(get(batch.activations.subspan(row * kWidth + 4, 4)));
     }
   }
-  unit_.begin(shape_.operations, stop, [this](bool completed) { compute(completed); });
+  unit_.begin(shape_, tokens_.size(), stop, [this](bool completed) { compute(completed); });
 }
 
 void TableModel::compute(bool completed) {
   rows_.clear();
   logits_.clear();
-  std::vector<std::uint64_t> prefixes;
+  own_prefixes_.clear();
   for (std::size_t row = 0; row < tokens_.size(); ++row) {
     const CellId cell = placed_.cells()[row];
     // A run that was stopped leaves its cells in any state.
@@ -93,15 +77,14 @@ void TableModel::compute(bool completed) {
     if (!first() && prefix != prefixes_[row]) prefix = mix(prefix, prefixes_[row]);
     put(tokens_[row], rows_);
     put(prefix, rows_);
-    prefixes.push_back(prefix);
+    own_prefixes_.push_back(prefix);
   }
   if (!last()) return;
   for (const std::int32_t row : wanted_) {
-    const std::uint64_t prefix = prefixes[static_cast<std::size_t>(row)];
-    const bool differs = share(mix(prefix, shape_.draft_seed)) < shape_.disagreement;
-    const auto values = table_logits(prefix, shape_.vocabulary, differs ? mix(shape_.seed, shape_.draft_seed) : shape_.seed);
-    logits_.insert(logits_.end(), values.begin(), values.end());
+    const std::size_t begin = logits_.size();
+    logits_.resize(begin + static_cast<std::size_t>(shape_.vocabulary));
+    shape_.logits(own_prefixes_[static_cast<std::size_t>(row)], std::span(logits_).subspan(begin));
   }
 }
 
-}  // namespace yamata::test
+}  // namespace yamata::simulation

@@ -1,0 +1,124 @@
+#include "launch/simulate_options.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr int kMostRanks = 1024;
+
+void require(bool good, const char* flag, const char* wanted) {
+  if (!good) throw UsageError(fmt::format("{} must be {}", flag, wanted));
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    words.push_back(text.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return words;
+}
+
+/// Not a number: infinite, which no flag allows.
+double number(const std::string& word) {
+  char* end = nullptr;
+  const double value = std::strtod(word.c_str(), &end);
+  return word.empty() || *end != '\0' || std::isnan(value) ? HUGE_VAL : value;
+}
+
+std::optional<double> given(const cxxopts::ParseResult& r, const char* name, double least, double most, const char* wanted) {
+  if (!r.count(name)) return std::nullopt;
+  const double value = r[name].as<double>();
+  require(value >= least && value <= most, fmt::format("--{}", name).c_str(), wanted);
+  return value;
+}
+
+void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
+  for (const std::string& word : split(r["ranks"].as<std::string>())) {
+    const double ranks = number(word);
+    require(ranks >= 1 && ranks <= kMostRanks && ranks == std::floor(ranks), "--ranks", "numbers between 1 and 1024, such as 2,4,8");
+    o.ranks.push_back(static_cast<int>(ranks));
+  }
+  for (const std::string& name : split(r["strategy"].as<std::string>())) {
+    require(name == "iterative" || name == "speculative" || name == "pipeinfer", "--strategy", "some of iterative,speculative,pipeinfer");
+    o.strategies.push_back(name);
+  }
+  for (const std::string& word : split(r["width-cost"].as<std::string>())) o.width_cost.push_back(number(word));
+  for (const double cost : o.width_cost) {
+    require(cost >= 0 && cost <= 100 && (o.width_cost.size() == 1 || cost > 0), "--width-cost",
+            "one share of 0 or more, or the times of 1, 2, 3, ... rows, such as 1,1.04,1.1");
+  }
+  if (!r.count("slow")) return;
+  for (const std::string& word : r["slow"].as<std::vector<std::string>>()) {
+    const std::size_t equals = word.find('=');
+    const double rank = number(word.substr(0, equals));
+    const double factor = equals == std::string::npos ? HUGE_VAL : number(word.substr(equals + 1));
+    require(rank >= 0 && rank < kMostRanks && rank == std::floor(rank) && factor > 0 && factor <= 1e6, "--slow",
+            "RANK=FACTOR, such as 2=1.5");
+    o.slow[static_cast<int>(rank)] = factor;
+  }
+}
+
+}  // namespace
+
+void declare_simulation(cxxopts::Options& flags) {
+  const auto text = [](const char* fallback) { return cxxopts::value<std::string>()->default_value(fallback); };
+  const auto real = [](const char* fallback) { return cxxopts::value<double>()->default_value(fallback); };
+  auto job = flags.add_options("Job");
+  job("ranks", "How many ranks, one table row each", text("2,4,8"), "LIST");
+  job("n,predict", "Tokens to generate", cxxopts::value<int>()->default_value("128"), "N");
+  job("prompt-tokens", "Tokens of the prompt", cxxopts::value<int>()->default_value("64"), "N");
+  job("b,batch-size", "Prompt tokens that go through the pipeline together", cxxopts::value<int>()->default_value("64"), "N");
+  job("s,seed", "Seed of the text", cxxopts::value<std::uint64_t>()->default_value("0"), "SEED");
+  job("repeats", "Average over this many texts", cxxopts::value<int>()->default_value("3"), "N");
+  auto machines = flags.add_options("Machines and network");
+  machines("from", "Take times and acceptance from a 'yamata run --json' file; flags override", cxxopts::value<std::string>(), "FILE");
+  machines("target-ms", "One token through all layers of the target on one node", real("400"), "MS");
+  machines("draft-ms", "One evaluation of the draft model (left out: a twentieth of --target-ms; with -m and -md, by their bytes)",
+           cxxopts::value<double>(), "MS");
+  machines("width-cost", "What each further row of a run adds, as a share of the first; or the times of 1,2,3,... rows", text("0.05"),
+           "LIST");
+  machines("head-ms", "The head's own work per token", real("0.05"), "MS");
+  machines("latency", "Of every message", real("0.1"), "MS");
+  machines("bandwidth", "Of every rank's link", real("1000"), "MBIT/S");
+  machines("longest-nap", "Most that a waiting rank sleeps between two looks (0: it sees everything at once)", real("1"), "MS");
+  machines("slow", "A rank that takes this many times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
+  auto draft = flags.add_options("Draft");
+  draft("acceptance", "Share of tokens that are the draft's first choice", real("0.65"), "P");
+  draft("acceptance4", "Share that is among its first four (left out: of the others, 58 %)", cxxopts::value<double>(), "P");
+  draft("over-confidence", "How far its probabilities are too sure: the power of its odds, less 1", real("0"), "X");
+}
+
+SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
+  constexpr const char* kTime = "between 0 and 1000000";
+  constexpr const char* kShare = "between 0 and 1";
+  SimulationOptions o;
+  read_lists(r, o);
+  if (r.count("from")) o.from_file = r["from"].as<std::string>();
+  o.target_ms = given(r, "target-ms", 1e-3, 1e6, "between 0.001 and 1000000");
+  o.draft_ms = given(r, "draft-ms", 0, 1e6, kTime);
+  o.head_ms = given(r, "head-ms", 0, 1e6, kTime);
+  o.acceptance = given(r, "acceptance", 0, 1, kShare);
+  o.acceptance4 = given(r, "acceptance4", 0, 1, kShare);
+  o.latency_ms = given(r, "latency", 0, 1e6, kTime).value_or(o.latency_ms);
+  o.bandwidth_mbit_s = given(r, "bandwidth", 1e-3, 1e9, "between 0.001 and 1000000000").value_or(o.bandwidth_mbit_s);
+  o.longest_nap_ms = given(r, "longest-nap", 0, 1000, "between 0 and 1000").value_or(o.longest_nap_ms);
+  o.over_confidence = given(r, "over-confidence", 0, 100, "between 0 and 100").value_or(0);
+  o.drafters = r["drafters"].as<int>();
+  o.prompt_tokens = r["prompt-tokens"].as<int>();
+  o.repeats = r["repeats"].as<int>();
+  require(o.drafters >= 1 && o.drafters <= 16, "--drafters", "between 1 and 16");
+  require(o.prompt_tokens >= 1 && o.prompt_tokens <= 100000, "--prompt-tokens", "between 1 and 100000");
+  require(o.repeats >= 1 && o.repeats <= 10000, "--repeats", "between 1 and 10000");
+  require(!o.acceptance || !o.acceptance4 || *o.acceptance <= *o.acceptance4, "--acceptance4", "at least --acceptance");
+  return o;
+}
+
+}  // namespace yamata

@@ -1,0 +1,29 @@
+#pragma once
+// The flags of yamata simulate that no other command has.
+#include <cstdint>
+#include <cxxopts.hpp>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace yamata {
+
+/// Machines, network and draft as numbers. What is not given comes from --from, then from a default.
+struct SimulationOptions {
+  std::vector<int> ranks;
+  std::vector<std::string> strategies;
+  std::string from_file;
+  std::optional<double> target_ms, draft_ms, head_ms, acceptance, acceptance4;
+  std::vector<double> width_cost;
+  double latency_ms = 0.1, bandwidth_mbit_s = 1000, longest_nap_ms = 1, over_confidence = 0;
+  int drafters = 1;
+  int prompt_tokens = 64, repeats = 3;
+  std::map<int, double> slow;  ///< rank -> factor
+};
+
+void declare_simulation(cxxopts::Options& flags);
+/// Throws UsageError naming the flag that makes no sense.
+SimulationOptions read_simulation(const cxxopts::ParseResult& result);
+
+}  // namespace yamata

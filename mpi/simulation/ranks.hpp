@@ -1,0 +1,65 @@
+#pragma once
+// The ranks of a cluster in one process, over transports and units that somebody else schedules: the program's own stages,
+// drafters, pipeline and decoder; only the model is a table.
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "mpi/decoder.hpp"
+#include "mpi/drafter.hpp"
+#include "src/simulation/table_model.hpp"
+
+namespace yamata::simulation {
+
+/// Where a rank sits. Both outlive the ranks.
+struct Seat {
+  Transport* transport = nullptr;
+  TableUnit* unit = nullptr;
+};
+
+class Ranks {
+ public:
+  explicit Ranks(const std::vector<Seat>& seats);
+
+  /// The target, a shape per stage, from rank 0 on.
+  void add_target(const std::vector<TableShape>& stages);
+  /// A drafter with its first stage on rank `first`; 0: on the head, sharing its unit.
+  void add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t context, std::int32_t batch);
+  /// After the models: the head begins to decode.
+  void begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose, Decoder::OnToken on_token);
+
+  /// What a rank does between two looks at its transport: takes the messages that have arrived and goes on. True if anything
+  /// happened. A dead one only takes.
+  bool step(std::size_t rank);
+  /// The drafter on this rank dies, and with it all its ranks; the decoder is told.
+  void kill_drafter(std::size_t index);
+  bool dead(std::size_t rank) const { return seats_[rank].dead; }
+
+  Decoder& decoder() { return *decoder_; }
+  Pipeline& target() { return *target_; }
+  const std::vector<TableModel*>& target_models() const { return target_models_; }
+  std::function<void(std::size_t rank, const Message& message)> on_message;  ///< told of every message that is taken
+
+ private:
+  struct Occupied {
+    Seat seat;
+    std::unique_ptr<TableModel> model;  // of a stage that does not lead
+    std::unique_ptr<Stage> stage;
+    std::unique_ptr<Drafter> drafter;
+    Lane lane = kTargetLane;
+    bool dead = false;
+  };
+  struct DrafterRanks {
+    int first, count;
+  };
+  std::unique_ptr<Pipeline> build(const PipelineRanks& place, const std::vector<TableShape>& stages);
+  void dispatch(std::size_t rank, Message message);
+
+  std::vector<Occupied> seats_;
+  std::vector<DrafterRanks> drafters_;
+  std::vector<TableModel*> target_models_;
+  std::unique_ptr<Pipeline> target_;
+  std::unique_ptr<Decoder> decoder_;
+};
+
+}  // namespace yamata::simulation

@@ -1,0 +1,134 @@
+#include "mpi/simulation/virtual_cluster.hpp"
+
+#include <algorithm>
+#include <deque>
+
+#include "mpi/simulation/ranks.hpp"
+#include "node/clock.hpp"
+#include "node/error.hpp"
+
+namespace yamata::simulation {
+namespace {
+
+constexpr int kOperationsPerLayer = 9;  // see transformer_stage.cpp
+
+class Cluster {
+ public:
+  explicit Cluster(const Scenario& scenario);
+  Outcome run();
+
+ private:
+  std::vector<Seat> make_seats();
+  void add_target();
+  void add_drafters();
+  void take(std::int32_t token);
+  double busy_share(std::size_t rank) const;
+
+  const Scenario& scenario_;
+  const SyntheticText text_;
+  std::size_t own_drafters_;  // with ranks of their own
+  VirtualNetwork network_;
+  Clock::Override clock_;
+  std::deque<VirtualTransport> transports_;
+  std::deque<VirtualUnit> units_;
+  Ranks ranks_;
+  std::vector<Nanoseconds> busy_before_;  // per rank, when the first token was known
+  Outcome outcome_;
+};
+
+std::size_t count_own(const Scenario& s) { return s.draft_on_head ? 0 : s.drafters.size(); }
+
+Cluster::Cluster(const Scenario& scenario)
+    : scenario_(scenario),
+      text_(scenario.text),
+      own_drafters_(count_own(scenario)),
+      network_(static_cast<int>(scenario.stages.size() + own_drafters_), scenario.network, scenario.widths),
+      clock_(network_.now()),
+      ranks_(make_seats()) {
+  add_target();
+  add_drafters();
+}
+
+std::vector<Seat> Cluster::make_seats() {
+  std::vector<Seat> seats;
+  for (int r = 0; r < network_.size(); ++r) {
+    transports_.emplace_back(network_, r);
+    units_.emplace_back(network_, r, scenario_.width, scenario_.slowness.at(static_cast<std::size_t>(r)));
+    seats.push_back({&transports_.back(), &units_.back()});
+  }
+  return seats;
+}
+
+void Cluster::add_target() {
+  const auto stages = static_cast<int>(scenario_.stages.size());
+  TableShape shape;
+  shape.stages = stages;
+  shape.vocabulary = SyntheticText::kVocabulary;
+  shape.cells = scenario_.decode.context + scenario_.decode.room;
+  shape.sequences = scenario_.decode.sequences;
+  shape.operations = std::max(1, kOperationsPerLayer * scenario_.layers / stages);
+  shape.logits = [this](std::uint64_t prefix, std::span<float> logits) { text_.target_logits(prefix, logits); };
+  std::vector<TableShape> shapes;
+  for (; shape.stage < stages; ++shape.stage) {
+    shape.one_row_ns = scenario_.stages[static_cast<std::size_t>(shape.stage)];
+    shapes.push_back(shape);
+  }
+  ranks_.add_target(shapes);
+}
+
+void Cluster::add_drafters() {
+  TableShape shape;
+  shape.vocabulary = SyntheticText::kVocabulary;
+  shape.cells = scenario_.decode.context + scenario_.draft.credit;
+  shape.sequences = scenario_.draft.credit + 1;
+  shape.operations = kOperationsPerLayer * 16;
+  for (std::size_t d = 0; d < scenario_.drafters.size(); ++d) {
+    shape.one_row_ns = scenario_.drafters[d];
+    shape.logits = [this, d](std::uint64_t prefix, std::span<float> logits) { text_.draft_logits(d, prefix, logits); };
+    const int rank = scenario_.draft_on_head ? 0 : static_cast<int>(scenario_.stages.size() + d);
+    ranks_.add_drafter(rank, {shape}, scenario_.draft, scenario_.decode.context, scenario_.decode.batch);
+  }
+}
+
+void Cluster::take(std::int32_t token) {
+  if (outcome_.tokens.empty()) {
+    outcome_.prefill = network_.now();
+    for (const VirtualUnit& unit : units_) busy_before_.push_back(unit.busy_until(network_.now()));
+  }
+  outcome_.tokens.push_back(token);
+  outcome_.arrived.push_back(network_.now() - outcome_.prefill);
+  network_.spend(scenario_.head);
+}
+
+double Cluster::busy_share(std::size_t rank) const {
+  const Nanoseconds end = outcome_.prefill + outcome_.arrived.back();
+  if (outcome_.arrived.back() == 0) return 0;
+  return static_cast<double>(units_[rank].busy_until(end) - busy_before_[rank]) / static_cast<double>(outcome_.arrived.back());
+}
+
+Outcome Cluster::run() {
+  const auto choose = [](std::vector<float>& logits, std::span<const std::int32_t>) {
+    return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  };
+  const auto prompt = text_.prompt(scenario_.prompt);
+  ranks_.begin(prompt, scenario_.decode, choose, [this](std::int32_t token) {
+    take(token);
+    return true;
+  });
+  const auto step = [this](std::size_t rank) { return ranks_.step(rank); };
+  while (!ranks_.decoder().finished()) {
+    if (!network_.advance(step)) throw ClusterError("the simulated run has come to a halt: nothing is left to happen");
+  }
+  outcome_.exact = outcome_.tokens == text_.continuation(prompt, static_cast<std::int32_t>(outcome_.tokens.size()));
+  outcome_.counters = ranks_.decoder().counters();
+  const std::size_t stages = scenario_.stages.size();
+  for (std::size_t r = 0; r < units_.size(); ++r) (r < stages ? outcome_.stage_busy : outcome_.drafter_busy).push_back(busy_share(r));
+  if (!scenario_.drafters.empty()) outcome_.first_choices = ranks_.decoder().drafters().front().calibration().first_choice_rate();
+  return std::move(outcome_);
+}
+
+}  // namespace
+
+Outcome play(const Scenario& scenario) { return Cluster(scenario).run(); }
+
+}  // namespace yamata::simulation

@@ -1,0 +1,42 @@
+#pragma once
+// A whole job in virtual time: the program's own head, stages and drafters, on machines and a network described by numbers.
+#include <cstdint>
+#include <vector>
+
+#include "mpi/decoder.hpp"
+#include "mpi/simulation/virtual_network.hpp"
+#include "src/simulation/synthetic_text.hpp"
+
+namespace yamata::simulation {
+
+/// Everything a run depends on: the same scenario gives the same outcome to the nanosecond.
+struct Scenario {
+  std::vector<Nanoseconds> stages;    ///< what one row takes on each stage of the target
+  std::vector<Nanoseconds> drafters;  ///< what one evaluation of one row takes on each drafter, each on a rank of its own
+  bool draft_on_head = false;         ///< the only drafter takes turns with rank 0's layers instead
+  std::vector<double> slowness;       ///< per rank; as many as there are ranks
+  WidthCost width;
+  int layers = 32;  ///< of the target: a cancelled run is left between the operations of its layers
+  NetworkOptions network;
+  RowWidths widths;
+  Nanoseconds head = 50'000;  ///< the head's own work per token of text
+  TextOptions text;
+  std::int32_t prompt = 64;
+  DecodeOptions decode;
+  DraftOptions draft;
+};
+
+struct Outcome {
+  std::vector<std::int32_t> tokens;
+  bool exact = false;                ///< they are what the target alone would have written
+  Nanoseconds prefill = 0;           ///< until the first token
+  std::vector<Nanoseconds> arrived;  ///< when each token was known, from then on
+  Decoder::Counters counters;
+  std::vector<double> stage_busy, drafter_busy;  ///< shares of the time after the first token
+  double first_choices = 0;                      ///< share of the tokens that were the first drafter's first choice
+};
+
+/// Throws UsageError where the options contradict each other, ClusterError where the run comes to a halt.
+Outcome play(const Scenario& scenario);
+
+}  // namespace yamata::simulation

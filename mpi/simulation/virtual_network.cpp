@@ -1,0 +1,177 @@
+#include "mpi/simulation/virtual_network.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <stdexcept>
+
+#include "mpi/idle.hpp"
+#include "mpi/wire.hpp"
+#include "src/simulation/synthetic_text.hpp"
+
+namespace yamata::simulation {
+
+VirtualNetwork::VirtualNetwork(int ranks, const NetworkOptions& options, const RowWidths& widths)
+    : options_(options), widths_(widths), ranks_(static_cast<std::size_t>(ranks)) {
+  const auto longest = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::nanoseconds(options.longest_nap));
+  std::chrono::microseconds waited{0}, nap{0};
+  do {
+    nap = Idle::nap(waited, longest);
+    waited += nap;
+    looks_.push_back(std::chrono::nanoseconds(waited).count());
+  } while (nap < std::max(longest, Idle::kShortest));
+}
+
+void VirtualNetwork::plan(Nanoseconds at, Kind kind, int rank, std::uint64_t what) { events_.push({at, planned_++, kind, rank, what}); }
+
+/// When a rank that waits looks again after `event`; one that computes waits likewise.
+Nanoseconds VirtualNetwork::look_after(const Rank& rank, Nanoseconds event) const {
+  if (options_.longest_nap == 0 || event <= rank.waits_since) return event;
+  const Nanoseconds waited = event - rank.waits_since;
+  const auto next = std::lower_bound(looks_.begin(), looks_.end(), waited);
+  if (next != looks_.end()) return rank.waits_since + *next;
+  const Nanoseconds nap = looks_.size() > 1 ? looks_.back() - looks_[looks_.size() - 2] : looks_.back();
+  return rank.waits_since + looks_.back() + (waited - looks_.back() + nap - 1) / nap * nap;
+}
+
+std::uint64_t VirtualNetwork::real_bytes(const Message& message) const {
+  static const std::size_t kHeader = wire::encode(wire::Rows{}).size();
+  const auto rows = [&](std::int64_t width) { return (message.bytes.size() - kHeader) / sizeof(float) / static_cast<std::size_t>(width); };
+  const auto scaled = [&](std::int64_t table, std::int64_t real) {
+    return kHeader + rows(table) * sizeof(float) * static_cast<std::size_t>(real);
+  };
+  switch (message.tag) {
+    case Tag::kActivations:
+      return scaled(TableModel::kWidth, widths_.hidden);
+    case Tag::kLogits:
+      return scaled(SyntheticText::kVocabulary, widths_.vocabulary);
+    default:
+      return message.bytes.size();
+  }
+}
+
+void VirtualNetwork::send(int from, int to, Message message) {
+  if (from == to) return ranks_[static_cast<std::size_t>(to)].arrived.push_back(std::move(message));
+  Rank& sender = ranks_[static_cast<std::size_t>(from)];
+  const std::uint64_t bytes = real_bytes(message);
+  sender.bytes_sent += bytes;
+  sender.link_free = std::max(sender.link_free, now_) + std::llround(1e9 * static_cast<double>(bytes) / options_.bytes_per_s);
+  if (free_places_.empty()) {
+    free_places_.push_back(under_way_.size());
+    under_way_.emplace_back();
+  }
+  const std::size_t place = free_places_.back();
+  free_places_.pop_back();
+  under_way_[place] = std::move(message);
+  plan(sender.link_free + options_.latency, Kind::kArrival, to, place);
+}
+
+void VirtualNetwork::wake(int index, Nanoseconds at) {
+  Rank& rank = ranks_[static_cast<std::size_t>(index)];
+  at = std::max(at, rank.free);
+  if (rank.wakes >= 0 && rank.wakes <= at) return;
+  rank.wakes = at;
+  plan(at, Kind::kWake, index);
+}
+
+void VirtualNetwork::step_rank(int index, const std::function<bool(std::size_t)>& step) {
+  Rank& rank = ranks_[static_cast<std::size_t>(index)];
+  rank.wakes = -1;
+  bool anything = false;
+  while (step(static_cast<std::size_t>(index))) anything = true;
+  rank.unit->notice_stop();
+  rank.free = now_;
+  if (anything) rank.waits_since = now_;
+}
+
+bool VirtualNetwork::advance(const std::function<bool(std::size_t rank)>& step) {
+  if (events_.empty()) return false;
+  const Event event = events_.top();
+  events_.pop();
+  now_ = event.at;
+  Rank& rank = ranks_[static_cast<std::size_t>(event.rank)];
+  switch (event.kind) {
+    case Kind::kArrival:
+      rank.arrived.push_back(std::move(under_way_[event.what]));
+      free_places_.push_back(event.what);
+      wake(event.rank, look_after(rank, now_));
+      break;
+    case Kind::kComputed:
+      if (rank.unit->end(event.what, now_)) wake(event.rank, now_);
+      break;
+    case Kind::kWake:
+      if (event.at == rank.wakes) step_rank(event.rank, step);  // else it woke before, or will
+  }
+  return true;
+}
+
+std::optional<Message> VirtualTransport::receive() {
+  auto& arrived = network_.ranks_[static_cast<std::size_t>(rank_)].arrived;
+  if (arrived.empty()) return std::nullopt;
+  Message message = std::move(arrived.front());
+  arrived.pop_front();
+  return message;
+}
+
+void VirtualTransport::abort(int) { throw std::logic_error("abort in a simulation"); }
+
+WidthCost::WidthCost(std::vector<double> numbers) {
+  if (numbers.size() <= 1) {
+    multiples_ = {1};
+    further_ = numbers.empty() ? 0 : numbers[0];
+    return;
+  }
+  for (const double n : numbers) multiples_.push_back(n / numbers[0]);
+  further_ = std::max(0.0, multiples_.back() - multiples_[multiples_.size() - 2]);
+}
+
+double WidthCost::operator()(std::size_t rows) const {
+  if (rows == 0) return 0;
+  if (rows <= multiples_.size()) return multiples_[rows - 1];
+  return multiples_.back() + further_ * static_cast<double>(rows - multiples_.size());
+}
+
+VirtualUnit::VirtualUnit(VirtualNetwork& network, int rank, const WidthCost& width, double slowness)
+    : network_(network), rank_(rank), width_(width), slowness_(slowness) {
+  network_.ranks_[static_cast<std::size_t>(rank)].unit = this;
+}
+
+void VirtualUnit::begin(const TableShape& shape, std::size_t rows, const std::atomic<bool>* stop, std::function<void(bool)> done) {
+  if (busy_) throw std::logic_error("the unit is busy: two stages use it at a time");
+  busy_ = true;
+  left_ = false;
+  stop_ = stop;
+  done_ = std::move(done);
+  began_ = network_.now();
+  const Nanoseconds total = std::llround(static_cast<double>(shape.one_row_ns) * slowness_ * width_(rows));
+  operation_ = std::max<Nanoseconds>(1, total / shape.operations);
+  ends_ = began_ + total;
+  network_.plan(ends_, VirtualNetwork::Kind::kComputed, rank_, ++runs_);
+}
+
+/// A stop takes effect at the end of the operation under way.
+void VirtualUnit::notice_stop() {
+  if (!busy_ || left_ || !*stop_) return;
+  const Nanoseconds boundary = began_ + (network_.now() - began_) / operation_ * operation_ + operation_;
+  if (boundary >= ends_) return;
+  left_ = true;
+  ends_ = boundary;
+  network_.plan(ends_, VirtualNetwork::Kind::kComputed, rank_, ++runs_);
+}
+
+bool VirtualUnit::end(std::uint64_t run, Nanoseconds now) {
+  if (!busy_ || run != runs_) return false;
+  busy_before_ += now - began_;
+  busy_ = false;
+  done_(!left_);
+  return true;
+}
+
+bool VirtualUnit::wait_for(std::chrono::microseconds) {
+  busy_ = false;
+  return true;
+}
+
+Nanoseconds VirtualUnit::busy_until(Nanoseconds now) const { return busy_before_ + (busy_ ? now - began_ : 0); }
+
+}  // namespace yamata::simulation

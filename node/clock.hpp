@@ -1,0 +1,35 @@
+#pragma once
+// The time that durations are measured in.
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+namespace yamata {
+
+/// The machine's steady clock; on a thread that simulates, the simulation's.
+class Clock {
+ public:
+  using time_point = std::chrono::steady_clock::time_point;
+  using duration = time_point::duration;
+  static time_point now() {
+    return virtual_ ? time_point(std::chrono::duration_cast<duration>(std::chrono::nanoseconds(*virtual_)))
+                    : std::chrono::steady_clock::now();
+  }
+
+  /// While it lives, this thread's clock shows `nanoseconds`, whatever that comes to.
+  class Override {
+   public:
+    explicit Override(const std::int64_t& nanoseconds) : before_(std::exchange(virtual_, &nanoseconds)) {}
+    ~Override() { virtual_ = before_; }
+    Override(const Override&) = delete;
+    Override& operator=(const Override&) = delete;
+
+   private:
+    const std::int64_t* before_;
+  };
+
+ private:
+  static inline thread_local const std::int64_t* virtual_ = nullptr;
+};
+
+}  // namespace yamata

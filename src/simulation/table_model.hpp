@@ -1,0 +1,78 @@
+#pragma once
+// A model that is a function of the whole prefix, computed by nobody: one stale, missing or foreign cell on any stage changes
+// the text. For whole clusters in one thread, as fast or as slow as somebody decides.
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "src/model/stage_model.hpp"
+
+namespace yamata::simulation {
+
+std::uint64_t mix(std::uint64_t a, std::uint64_t b);
+/// 53 bits as a number in [0, 1).
+double share(std::uint64_t bits);
+/// What the row of a token carries: its token and position.
+std::uint64_t token_hash(std::int32_t token, std::int32_t position);
+/// The hash chained over a text, which is what a model's logits after it depend on.
+std::uint64_t prefix_hash(std::span<const std::int32_t> text);
+
+struct TableShape {
+  std::int32_t stage = 0, stages = 1, cells = 0, sequences = 1, vocabulary = 8;
+  int operations = 1;           ///< per run
+  std::int64_t one_row_ns = 0;  ///< what a run of one row takes, on units that keep time
+  /// The model itself: fills in the logits after the prefix of this hash.
+  std::function<void(std::uint64_t prefix, std::span<float> logits)> logits;
+};
+
+/// What a table model computes on: says when a run is over, and whether it was computed to its end.
+class TableUnit : public ComputeUnit {
+ public:
+  /// Begins a run of `rows` rows; `done(completed)` is called at its end or at the stop, before finished() turns true.
+  virtual void begin(const TableShape& shape, std::size_t rows, const std::atomic<bool>* stop,
+                     std::function<void(bool completed)> done) = 0;
+
+  void start(std::span<const Op>, const std::atomic<bool>*) override {}
+  std::string isa() const override { return "table"; }
+  int threads() const override { return 1; }
+};
+
+class TableModel final : public StageModel {
+ public:
+  /// Floats of a row's activations: the hashes of its token and of its prefix.
+  static constexpr std::int64_t kWidth = 8;
+
+  TableModel(TableShape shape, TableUnit& unit);
+
+  void load(const std::atomic<bool>* stop) override {
+    unit_.begin(shape_, 0, stop, [](bool) {});
+  }
+  std::size_t load_steps() const override { return 1; }
+  void start(const StageBatch& batch, const std::atomic<bool>* stop) override;
+  ComputeUnit& unit() override { return unit_; }
+  const ComputeUnit& unit() const override { return unit_; }
+  std::span<const float> activations() const override { return rows_; }
+  std::span<const float> logits() const override { return logits_; }
+  CellTable& cells() override { return cells_; }
+  std::int64_t width() const override { return kWidth; }
+  LayerRange layers() const override { return {shape_.stage, shape_.stage + 1}; }
+  bool first() const override { return shape_.stage == 0; }
+  bool last() const override { return shape_.stage + 1 == shape_.stages; }
+  /// What a cell holds on this stage, without the stage's own salt.
+  std::uint64_t content(CellId cell) const { return contents_[static_cast<std::size_t>(cell)] ^ salt_; }
+
+ private:
+  void compute(bool completed);
+
+  TableShape shape_;
+  TableUnit& unit_;
+  CellTable cells_;
+  BatchCells placed_;
+  std::uint64_t salt_;
+  std::vector<std::uint64_t> contents_;                          // per cell
+  std::vector<std::uint64_t> tokens_, prefixes_, own_prefixes_;  // per row; the first two as they came in
+  std::vector<std::int32_t> wanted_;
+  std::vector<float> rows_, logits_;
+};
+
+}  // namespace yamata::simulation

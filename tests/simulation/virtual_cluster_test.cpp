@@ -1,0 +1,219 @@
+// Whole jobs in virtual time: figures that can be worked out by hand, and the text, which is always the target's.
+#include "mpi/simulation/virtual_cluster.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace yamata::simulation {
+namespace {
+
+constexpr Nanoseconds kMs = 1'000'000;
+
+/// Machines and a network that cost nothing but the layers' and the drafts' own time.
+Scenario ideal(int stages, Strategy strategy) {
+  Scenario s;
+  s.stages.assign(static_cast<std::size_t>(stages), 24 * kMs / stages);
+  if (strategy != Strategy::kIterative) s.drafters = {kMs / 10};
+  s.slowness.assign(s.stages.size() + s.drafters.size(), 1.0);
+  s.width = WidthCost({0});
+  s.network = {0, 1e18, 0};
+  s.head = 0;
+  s.prompt = 1;
+  s.decode.strategy = strategy;
+  s.decode.generate = 64;
+  s.decode.context = 128;
+  s.decode.room = 128;
+  s.decode.sequences = 129;
+  return s;
+}
+
+/// The same on machines like those there are.
+Scenario real(int stages, Strategy strategy) {
+  Scenario s = ideal(stages, strategy);
+  s.width = WidthCost({0.05});
+  s.network = NetworkOptions{};
+  s.head = 50'000;
+  s.prompt = 20;
+  return s;
+}
+
+Nanoseconds time_of(const Scenario& scenario) {
+  const Outcome outcome = play(scenario);
+  EXPECT_TRUE(outcome.exact);
+  return outcome.arrived.back();
+}
+
+TEST(VirtualCluster, OneStageIterative_takesTheStagesTimePerToken) {
+  const Outcome outcome = play(ideal(1, Strategy::kIterative));
+  EXPECT_EQ(outcome.prefill, 24 * kMs);
+  for (std::size_t i = 0; i < outcome.arrived.size(); ++i) EXPECT_EQ(outcome.arrived[i], static_cast<Nanoseconds>(i) * 24 * kMs);
+  EXPECT_DOUBLE_EQ(outcome.stage_busy.at(0), 1.0);
+}
+
+TEST(VirtualCluster, IterativePipeline_takesTheSumOfItsStagesAndOfItsMessages) {
+  Scenario s = ideal(4, Strategy::kIterative);
+  EXPECT_EQ(time_of(s), 63 * 24 * kMs);
+  s.network.latency = kMs;  // three hops and the logits' way back
+  EXPECT_EQ(time_of(s), 63 * 28 * kMs);
+}
+
+TEST(VirtualCluster, PerfectDrafterInSingleRows_givesAlmostATokenPerStageTime) {
+  for (const int stages : {2, 4, 8}) {
+    Scenario s = ideal(stages, Strategy::kPipeInfer);
+    s.decode.policy.draft = 1;
+    s.text.top1 = s.text.top4 = 1;
+    const double faster = 63.0 * 24 * kMs / static_cast<double>(time_of(s));
+    EXPECT_GT(faster, 0.85 * stages);
+    EXPECT_LE(faster, 1.02 * stages);
+  }
+}
+
+TEST(VirtualCluster, SameScenario_givesTheSameOutcomeToTheNanosecond) {
+  Scenario s = real(5, Strategy::kPipeInfer);
+  const Outcome first = play(s), again = play(s);
+  EXPECT_EQ(first.tokens, again.tokens);
+  EXPECT_EQ(first.arrived, again.arrived);
+  EXPECT_EQ(first.counters.runs_cancelled, again.counters.runs_cancelled);
+  EXPECT_EQ(first.drafter_busy, again.drafter_busy);
+  s.text.seed = 1;
+  EXPECT_NE(play(s).tokens, first.tokens);
+}
+
+TEST(VirtualCluster, Text_isTheTargetsWhateverSpeculates) {
+  for (const Strategy strategy : {Strategy::kIterative, Strategy::kSpeculative, Strategy::kPipeInfer}) {
+    for (int stages = 2; stages <= 8; ++stages) {
+      Scenario s = real(stages, strategy);
+      EXPECT_TRUE(play(s).exact) << stages;
+      s.text.top1 = s.text.top4 = 0.2;
+      s.text.over_confidence = 1;
+      EXPECT_TRUE(play(s).exact) << stages;
+    }
+  }
+}
+
+TEST(VirtualCluster, DrafterOnTheHead_takesTurnsWithItsLayers) {
+  Scenario s = real(3, Strategy::kPipeInfer);
+  s.draft_on_head = true;
+  s.slowness.pop_back();
+  const Outcome outcome = play(s);
+  EXPECT_TRUE(outcome.exact);
+  EXPECT_GT(outcome.counters.accepted, 0u);
+  EXPECT_TRUE(outcome.drafter_busy.empty());
+}
+
+TEST(VirtualCluster, SlowerLinkOrMachineOrDraft_isSlower) {
+  const Scenario s = real(4, Strategy::kIterative);
+  Scenario latency = s, link = s, naps = s, head = s;
+  latency.network.latency *= 20;
+  link.network.bytes_per_s /= 100;
+  naps.network.longest_nap = 0;
+  Scenario rank = naps;
+  rank.slowness[2] = 3;
+  head.head *= 20;
+  const Nanoseconds base = time_of(s);
+  EXPECT_GT(time_of(latency), base);
+  EXPECT_GT(time_of(link), base);
+  EXPECT_EQ(time_of(rank), time_of(naps) + 63 * 12 * kMs);
+  EXPECT_LT(time_of(naps), base);
+  EXPECT_GT(time_of(head), base);
+
+  Scenario guessing = real(4, Strategy::kSpeculative);
+  const Nanoseconds quick = time_of(guessing);
+  guessing.drafters[0] *= 30;
+  EXPECT_GT(time_of(guessing), quick);
+}
+
+TEST(VirtualCluster, BetterDraft_isFaster) {
+  Scenario s = real(6, Strategy::kPipeInfer);
+  s.decode.generate = 100;
+  s.text.top1 = 0.4;
+  s.text.top4 = 0.6;
+  const Nanoseconds poor = time_of(s);
+  s.text.top1 = 0.9;
+  s.text.top4 = 0.95;
+  EXPECT_LT(time_of(s), poor);
+}
+
+TEST(VirtualNetwork, Messages_weighWhatRealOnesWouldAndLeaveOneAfterTheOther) {
+  VirtualNetwork network(3, {1000, 1e9, 0}, {4096, 32000});
+  const WidthCost width;
+  std::deque<VirtualTransport> transports;
+  std::deque<VirtualUnit> units;
+  for (int r = 0; r < 3; ++r) {
+    transports.emplace_back(network, r);
+    units.emplace_back(network, r, width, 1.0);
+  }
+  const std::vector<float> rows(2 * TableModel::kWidth), logits(SyntheticText::kVocabulary);
+  const auto header = static_cast<Nanoseconds>(wire::encode(wire::Rows{}).size());
+  transports[0].send(1, Tag::kActivations, wire::encode(wire::Rows{1, false, rows}));
+  transports[0].send(2, Tag::kLogits, wire::encode(wire::Rows{1, false, logits}));
+  transports[0].send(1, Tag::kCancel, wire::Bytes(10));
+  std::vector<std::pair<Nanoseconds, Tag>> taken;
+  const auto step = [&](std::size_t rank) {
+    const auto message = transports[rank].receive();
+    if (message) taken.push_back({network.now(), message->tag});
+    return message.has_value();
+  };
+  while (network.advance(step)) {
+  }
+  const Nanoseconds first = header + 2 * 4096 * 4, second = first + header + 32000 * 4;
+  ASSERT_EQ(taken.size(), 3u);
+  EXPECT_EQ(taken[0], std::pair(first + 1000, Tag::kActivations));
+  EXPECT_EQ(taken[1], std::pair(second + 1000, Tag::kLogits));
+  EXPECT_EQ(taken[2], std::pair(second + 10 + 1000, Tag::kCancel));
+  EXPECT_EQ(transports[0].bytes_sent(), static_cast<std::uint64_t>(second + 10));
+}
+
+TEST(VirtualUnit, StoppedRun_endsWithItsOperation) {
+  VirtualNetwork network(2, {350, 1e18, 0}, {});
+  const WidthCost width;
+  VirtualTransport sender(network, 0), receiver(network, 1);
+  VirtualUnit idle(network, 0, width, 1.0), unit(network, 1, width, 1.0);
+  TableShape shape;
+  shape.operations = 10;
+  shape.one_row_ns = 1000;
+  std::atomic<bool> stop{false};
+  bool completed = true;
+  unit.begin(shape, 1, &stop, [&](bool whole) { completed = whole; });
+  sender.send(1, Tag::kCancel, {});
+  const auto step = [&](std::size_t rank) {
+    if (rank == 1 && receiver.receive()) stop = true;
+    return false;
+  };
+  while (!unit.finished() && network.advance(step)) {
+  }
+  EXPECT_FALSE(completed);
+  EXPECT_EQ(network.now(), 400);
+  EXPECT_EQ(unit.busy_until(network.now()), 400);
+}
+
+TEST(WidthCost, ShareOrTable_givesTheMultiples) {
+  EXPECT_DOUBLE_EQ(WidthCost({0.05})(1), 1.0);
+  EXPECT_DOUBLE_EQ(WidthCost({0.05})(5), 1.2);
+  const WidthCost table({2, 2.2, 2.6});
+  EXPECT_DOUBLE_EQ(table(2), 1.1);
+  EXPECT_DOUBLE_EQ(table(5), 1.7);
+}
+
+TEST(SyntheticText, Ranks_comeAsOftenAsAskedForAndAsStated) {
+  const SyntheticText text({7, 0.65, 0.85, 0});
+  std::vector<float> logits(SyntheticText::kVocabulary);
+  constexpr int kPrefixes = 20000;
+  double first = 0, first_four = 0, stated = 0;
+  for (std::uint64_t i = 0; i < kPrefixes; ++i) {
+    const std::uint64_t prefix = mix(i, 99);
+    text.draft_logits(0, prefix, logits);
+    const auto truth = static_cast<std::size_t>(text.next(prefix));
+    const auto above = std::count_if(logits.begin(), logits.end(), [&](float l) { return l > logits[truth]; });
+    first += above == 0;
+    first_four += above < 4;
+    stated += std::exp(static_cast<double>(*std::max_element(logits.begin(), logits.end())));
+  }
+  EXPECT_NEAR(first / kPrefixes, 0.65, 0.015);
+  EXPECT_NEAR(first_four / kPrefixes, 0.85, 0.015);
+  EXPECT_NEAR(stated / kPrefixes, 0.65, 0.015);
+}
+
+}  // namespace
+}  // namespace yamata::simulation
