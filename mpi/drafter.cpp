@@ -122,8 +122,8 @@ bool Drafter::idle() { return in_flight_.empty() && tree_->root().sent && choose
 RunCosts Drafter::run_costs() const {
   const StepCost& cost = pipeline_->stage().cost();
   const double one = cost.run_s(1);
-  RunCosts costs{0};
-  for (int k = 1; k <= options_.width; ++k) costs.push_back(one > 0 ? cost.run_s(k) / one - 1 : 0);
+  RunCosts costs{{0}, 1, 0};
+  for (int k = 1; k <= options_.width; ++k) costs.stretch.push_back(one > 0 ? cost.run_s(k) / one - 1 : 0);
   return costs;
 }
 

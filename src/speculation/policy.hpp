@@ -19,8 +19,12 @@ struct PolicyOptions {
   int branches = 1;         ///< -np: chain: branches at most
 };
 
-/// What a run costs: [k] is the text, in tokens, that is not had because of the time that k guesses take. Never falls; empty: nothing.
-using RunCosts = std::vector<double>;
+/// What the rows of the next run cost.
+struct RunCosts {
+  std::vector<double> stretch;  ///< [k]: by how much k guesses lengthen it, in runs of one row; never falls; empty: by nothing
+  double flat = 0;              ///< guesses that must come true, in the mean, to pay for a stretch of one
+  double first = 0;             ///< the same, per probability of the run's best guess
+};
 
 /// Chooses unsent nodes, parents before children, each below a sent or chosen node or the root.
 class Policy {

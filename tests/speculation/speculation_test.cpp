@@ -5,6 +5,7 @@
 #include "src/speculation/calibration.hpp"
 #include "src/speculation/partitions.hpp"
 #include "src/speculation/policy.hpp"
+#include "src/speculation/step_cost.hpp"
 
 namespace yamata {
 namespace {
@@ -72,6 +73,37 @@ TEST(BestFirst, Choose_takesTheMostProbableOfAnyDepthDownToTheThreshold) {
   EXPECT_EQ(BestFirst(options).choose(x.tree, 10, {}), (Nodes{x.c}));
   options.threshold = 0.095f;
   EXPECT_EQ(BestFirst(options).choose(x.tree, 10, {}), (Nodes{x.c, x.d}));
+}
+
+TEST(BestFirst, Choose_takesAsManyAsAreWorthTheirTime) {
+  Example x;
+  PolicyOptions options;
+  options.threshold = 0;
+  const auto chosen = [&](std::vector<double> stretch, double flat, double first) {
+    return BestFirst(options).choose(x.tree, 10, {std::move(stretch), flat, first}).size();
+  };
+  EXPECT_EQ(chosen({0, 0, 0, 0, 0, 0}, 1, 0), 5u);      // rows that cost nothing
+  EXPECT_EQ(chosen({0, 0, 10, 20, 30, 40}, 1, 0), 1u);  // the first is free, the others are not worth it
+  EXPECT_EQ(chosen({0, 0, 10, 20, 30, 40}, 0, 1), 1u);
+  EXPECT_EQ(chosen({0, 10, 20, 30, 40, 50}, 1, 0), 0u);     // nor is any
+  EXPECT_EQ(chosen({0, 0, 0, 0.9, 0.9, 0.9}, 0.1, 0), 5u);  // a step of the kernels' tile: worth taking whole
+}
+
+TEST(StepCost, RunTimes_areLearntByWidthAndGuessedBetween) {
+  StepCost cost;
+  EXPECT_EQ(cost.run_s(3), 0);
+  cost.ran(1, 2.0);
+  EXPECT_DOUBLE_EQ(cost.run_s(1), 2.0);
+  EXPECT_GT(cost.run_s(4), 2.0);  // dearer, but cheap enough to be tried
+  EXPECT_LT(cost.run_s(4), 3.0);
+  cost.ran(8, 2.2);
+  EXPECT_LE(cost.run_s(4), 2.2);  // no dearer than what is wider
+  cost.ran(4, 5.0);
+  EXPECT_DOUBLE_EQ(cost.run_s(8), 5.0);  // never falls
+  for (int i = 0; i < 100; ++i) cost.ran(4, 2.1);
+  EXPECT_NEAR(cost.run_s(4), 2.1, 0.01);
+  cost.ran(64, 1000);  // a prompt
+  EXPECT_NEAR(cost.run_s(16), 2.2 * 2.5 / 1.7, 0.01);
 }
 
 TEST(Chain, Choose_extendsTheBestPathAndOpensBranchesWhereTheRunnersUpAreProbable) {
