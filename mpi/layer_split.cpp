@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "node/error.hpp"
@@ -29,29 +30,78 @@ std::vector<LayerRange> by_weights(const std::vector<double>& weights, std::int6
   return ranges;
 }
 
-/// Each rank in turn takes layers as long as it stays within the limit of time and its room, and one at least; empty where
-/// some are left over or one does not fit.
-std::vector<LayerRange> fill(const std::vector<double>& cost, const std::vector<std::uint64_t>& held, std::span<const RankStrength> ranks,
-                             double limit) {
-  std::vector<LayerRange> ranges;
+struct Layers {
+  std::vector<double> cost;          // to compute, per layer
+  std::vector<std::uint64_t> bytes;  // to hold
+};
+
+/// Whether each rank in turn, taking all that its room and the limit of time allow, and one layer at least, leaves none over.
+bool enough(const Layers& layers, std::span<const RankStrength> ranks, double limit) {
   std::size_t begin = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const auto& [pace, room] = ranks[r];
-    const std::size_t most = cost.size() - (ranks.size() - 1 - r);
-    std::size_t end = begin + 1;
-    double time = pace * cost[begin];
-    std::uint64_t bytes = held[begin];
-    if (bytes > room) return {};
-    while (end < most && time + pace * cost[end] <= limit && bytes + held[end] <= room) {
-      time += pace * cost[end];
-      bytes += held[end++];
+    const std::size_t most = layers.cost.size() - (ranks.size() - 1 - r);
+    double time = 0;
+    std::uint64_t bytes = 0;
+    std::size_t end = begin;
+    while (end < most && time + pace * layers.cost[end] <= limit && bytes + layers.bytes[end] <= room) {
+      time += pace * layers.cost[end];
+      bytes += layers.bytes[end++];
     }
-    ranges.push_back({static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)});
+    if (end == begin) return false;
     begin = end;
   }
-  if (begin < cost.size()) return {};
-  return ranges;
+  return begin == layers.cost.size();
 }
+
+/// Of the splits within the limit, the most even one: the least sum of squared times. Where several are, early ranks hold less,
+/// since runs that are cancelled on the way never come to the late ones.
+class EvenSplit {
+ public:
+  EvenSplit(const Layers& layers, std::span<const RankStrength> ranks, double limit)
+      : layers_(layers), ranks_(ranks), limit_(limit), count_(layers.cost.size()) {}
+
+  std::vector<LayerRange> find() {
+    // best_[r][b]: of ranks r and on, for layers b and on.
+    best_.assign(ranks_.size() + 1, std::vector<Choice>(count_ + 1));
+    best_.back()[count_].squares = 0;
+    for (std::size_t r = ranks_.size(); r-- > 0;) {
+      for (std::size_t begin = 0; begin < count_; ++begin) choose(r, begin);
+    }
+    std::vector<LayerRange> ranges;
+    for (std::size_t r = 0, begin = 0; r < ranks_.size(); ++r) {
+      const std::size_t end = best_[r][begin].end;
+      ranges.push_back({static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)});
+      begin = end;
+    }
+    return ranges;
+  }
+
+ private:
+  struct Choice {
+    double squares = std::numeric_limits<double>::infinity();
+    std::size_t end = 0;
+  };
+
+  void choose(std::size_t r, std::size_t begin) {
+    const auto& [pace, room] = ranks_[r];
+    double time = 0;
+    std::uint64_t bytes = 0;
+    for (std::size_t end = begin + 1; end <= count_; ++end) {
+      time += pace * layers_.cost[end - 1];
+      bytes += layers_.bytes[end - 1];
+      if (time > limit_ || bytes > room) return;
+      const double squares = time * time + best_[r + 1][end].squares;
+      if (squares < best_[r][begin].squares * (1 - 1e-9)) best_[r][begin] = {squares, end};
+    }
+  }
+
+  const Layers& layers_;
+  std::span<const RankStrength> ranks_;
+  const double limit_;
+  const std::size_t count_;
+  std::vector<std::vector<Choice>> best_;
+};
 
 }  // namespace
 
@@ -66,21 +116,18 @@ std::vector<double> layer_costs(const gguf::File& file, const Hyperparameters& h
 
 std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, std::span<const RankStrength> ranks,
                                      std::uint64_t cache_bytes) {
-  const std::vector<double> cost = layer_costs(file, h);
-  std::vector<std::uint64_t> held;
-  for (std::int64_t i = 0; i < h.layers; ++i) held.push_back(stage_bytes(file, h, {i, i + 1}) + cache_bytes);
+  Layers layers{layer_costs(file, h), {}};
+  for (std::int64_t i = 0; i < h.layers; ++i) layers.bytes.push_back(stage_bytes(file, h, {i, i + 1}) + cache_bytes);
   double low = 0, high = 0;
   for (const RankStrength& rank : ranks) high = std::max(high, rank.pace);
-  high *= std::accumulate(cost.begin(), cost.end(), 0.0);
-  // The smallest limit of time under which filling rank after rank takes in all layers.
-  auto best = fill(cost, held, ranks, high);
-  for (int step = 0; step < 60 && !best.empty(); ++step) {
+  high *= 1.000001 * std::accumulate(layers.cost.begin(), layers.cost.end(), 0.0);
+  if (!enough(layers, ranks, high)) return {};
+  // The smallest limit of time that is enough.
+  for (int step = 0; step < 60; ++step) {
     const double middle = (low + high) / 2;
-    auto ranges = fill(cost, held, ranks, middle);
-    (ranges.empty() ? low : high) = middle;
-    if (!ranges.empty()) best = std::move(ranges);
+    (enough(layers, ranks, middle) ? high : low) = middle;
   }
-  return best;
+  return EvenSplit(layers, ranks, high).find();
 }
 
 std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, const std::vector<double>& weights, int ranks) {

@@ -74,6 +74,12 @@ TEST_F(LayerSplitTest, SlowRank_getsFewerLayers) {
     EXPECT_EQ(split(std::vector<RankStrength>(static_cast<std::size_t>(ranks))), counts({}, ranks)) << ranks;
 }
 
+TEST_F(LayerSplitTest, Auto_isEvenWithinWhatTheSlowestTakes) {
+  // Two layers are the least that the slowest of five can have: early ranks are the lighter ones, the last also has the output.
+  EXPECT_EQ(counts({}, 5), (std::vector<std::int64_t>{1, 2, 2, 2, 1}));
+  EXPECT_EQ(counts({}, 6), (std::vector<std::int64_t>{1, 1, 1, 2, 2, 1}));
+}
+
 TEST_F(LayerSplitTest, Room_boundsWhatAFastRankGets) {
   constexpr std::uint64_t kCache = 1 << 20;
   const std::uint64_t layer = layer_bytes(file_, 1) + kCache, plenty = 1ull << 40;
