@@ -23,7 +23,6 @@ std::uint64_t Pipeline::submit(wire::Record record) {
   record.run = ++submitted_;
   cells_.place(record.placements, batch_cells_);
   stage_.on_record(wire::encode(record));
-  stage_.advance();
   return record.run;
 }
 
