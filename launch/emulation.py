@@ -69,7 +69,7 @@ class Host:
         self.namespace = f'{prefix}{self.name}'
         self.groups = [root / self.namespace for root in cpu_group_roots()]
 
-    def create(self, device, address, cpu, core):
+    def create(self, device, address, cpu, cores):
         run(['ip', 'netns', 'add', self.namespace])
         run(['ip', 'link', 'set', device, 'netns', self.namespace, 'name', 'eth0'])
         run(['ip', '-n', self.namespace, 'link', 'set', 'lo', 'up'])
@@ -79,7 +79,7 @@ class Host:
             group.mkdir(exist_ok=True)
         if cpu:
             self.set_cpu(cpu)
-            (self.groups[-1] / 'cpuset.cpus').write_text(str(core))
+        (self.groups[-1] / 'cpuset.cpus').write_text(cores)
         memory = self.groups[-1] / 'cpuset.mems'
         memory.write_text((self.groups[-1].parent / ('cpuset.mems' if len(self.groups) > 1 else 'cpuset.mems.effective')).read_text())
 
@@ -148,7 +148,8 @@ class Cluster:
                 raise EmulationError('the switch of the emulated network did not start')
             cores = sorted(os.sched_getaffinity(0))
             for i, host in enumerate(self.hosts):
-                host.create(f'{self.prefix}{i}', f'10.77.0.{10 + i}', self.cpu[i], cores[i % len(cores)])
+                host.create(f'{self.prefix}{i}', f'10.77.0.{10 + i}', self.cpu[i],
+                            str(cores[i % len(cores)]) if self.cpu[i] else ','.join(map(str, cores)))
                 self.tell('rate', i, self.rate[i] or 0)
                 self.tell('delay', i, self.delay[i] or 0)
             run(['ip', 'netns', 'add', self.desk])

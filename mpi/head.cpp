@@ -206,7 +206,7 @@ void Head::rest() {
     unit->wait_for(transport_.size() == 1 ? std::chrono::milliseconds(50) : idle_.next());
     return;
   }
-  idle_.sleep();
+  idle_.sleep(transport_);
 }
 
 wire::Report report_of_rank(const Transport& transport, const Idle& idle, const std::string& host, const std::string& role) {
@@ -259,7 +259,7 @@ std::vector<wire::Report> Head::stop(int code) {
       give_up_missing_drafters();
       if (!complete()) throw ClusterError("not every rank answered the request to stop");
     }
-    if (!complete()) idle_.sleep();
+    if (!complete()) idle_.sleep(transport_);
   }
   std::vector<wire::Report> reports;
   for (auto& report : reports_) {

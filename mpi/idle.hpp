@@ -2,7 +2,8 @@
 // Waiting without burning a core.
 #include <algorithm>
 #include <chrono>
-#include <thread>
+
+#include "mpi/transport.hpp"
 
 namespace yamata {
 
@@ -12,24 +13,18 @@ class Idle {
  public:
   /// Something happened: the next wait is a new one.
   void reset() { waiting_ = false; }
-  /// Sleeps that long.
-  void sleep() {
-    const auto nap = next();
+  /// Rests for a nap, or until a message wakes this rank where the transport can tell.
+  void sleep(Transport& transport) {
+    const auto waited = wait();
     const auto began = Clock::now();
-    std::this_thread::sleep_for(nap);
+    transport.rest(nap(waited, transport.wakes() ? kLongestWoken : kLongest));
     slept_ += Clock::now() - began;
   }
   double slept_s() const { return std::chrono::duration<double>(slept_).count(); }
-  std::chrono::microseconds next() {
-    const auto now = Clock::now();
-    if (!waiting_) {
-      since_ = now;
-      waiting_ = true;
-    }
-    return nap(std::chrono::duration_cast<std::chrono::microseconds>(now - since_));
-  }
+  /// How long to let this rank's own computation go on before looking for messages: its end is heard of at once.
+  std::chrono::microseconds next() { return std::max(nap(wait()), kShortestComputing); }
 
-  // A look costs some 5 us: at one a millisecond that is half a percent of a core.
+  // A look costs 5 to 40 us: at one a millisecond that is half a percent of a core, or a few where processes change slowly.
   static constexpr std::chrono::microseconds kShortest{5}, kLongest{1000};
   /// The rule itself: how long to sleep after having waited for `waited`.
   static std::chrono::microseconds nap(std::chrono::microseconds waited, std::chrono::microseconds longest = kLongest) {
@@ -38,6 +33,19 @@ class Idle {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::microseconds kShortestComputing{100};
+  static constexpr std::chrono::microseconds kLongestWoken{5000};  // where a message ends the rest: one that slips through waits that long
+
+  /// How long this wait has gone on; begins one.
+  std::chrono::microseconds wait() {
+    const auto now = Clock::now();
+    if (!waiting_) {
+      since_ = now;
+      waiting_ = true;
+    }
+    return std::chrono::duration_cast<std::chrono::microseconds>(now - since_);
+  }
+
   bool waiting_ = false;
   Clock::time_point since_;
   Clock::duration slept_{};

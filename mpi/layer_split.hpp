@@ -22,8 +22,8 @@ struct RankStrength {
 };
 
 /// The split whose slowest rank takes the least time, a rank's time being its pace times the bytes it reads, and the most even one of
-/// those: of equal ranks, the split by bytes. Each rank gets a layer at least, and no more than its room holds at `cache_bytes` per layer. Empty where no split
-/// fits. Ranks are at most as many as layers.
+/// those: of equal ranks, the split by bytes. Each rank gets a layer at least, and no more than its room holds at `cache_bytes` per layer.
+/// Empty where no split fits. Ranks are at most as many as layers.
 std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, std::span<const RankStrength> ranks,
                                      std::uint64_t cache_bytes);
 

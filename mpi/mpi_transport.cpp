@@ -61,12 +61,25 @@ std::optional<Message> MpiTransport::receive() {
   MPI_Message handle = MPI_MESSAGE_NULL;
   MPI_Status status;
   YAMATA_MPI(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &handle, &status));
+  waker_.looked(there != 0);
   if (!there) return std::nullopt;
   int count = 0;
   YAMATA_MPI(MPI_Get_count(&status, MPI_BYTE, &count));
   Message message{status.MPI_SOURCE, static_cast<Tag>(status.MPI_TAG), std::vector<std::byte>(static_cast<std::size_t>(count))};
   YAMATA_MPI(MPI_Mrecv(message.bytes.data(), count, MPI_BYTE, &handle, MPI_STATUS_IGNORE));
   return message;
+}
+
+void MpiTransport::rest(std::chrono::microseconds nap) {
+  // A probe looks first and only then takes messages off their sockets, and does not do even that every time: one more look, and
+  // several where a socket has told of something.
+  const int looks = waker_.expecting() ? 8 : 1;
+  for (int look = 0; look < looks; ++look) {
+    int there = 0;
+    YAMATA_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, MPI_STATUS_IGNORE));
+    if (there) return;
+  }
+  waker_.rest(nap);
 }
 
 void MpiTransport::forget(int rank) {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <list>
 
+#include "mpi/socket_waker.hpp"
 #include "mpi/transport.hpp"
 
 namespace yamata {
@@ -27,6 +28,9 @@ class MpiTransport final : public Transport {
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
   void forget(int rank) override;
   bool forgotten(int rank) const override { return forgotten_[static_cast<std::size_t>(rank)]; }
+  void rest(std::chrono::microseconds nap) override;
+  /// A send that is still under way needs looking after.
+  bool wakes() const override { return waker_.trusted() && pending_.empty(); }
   void abort(int code) override;
 
  private:
@@ -43,6 +47,7 @@ class MpiTransport final : public Transport {
   std::vector<bool> forgotten_;
   std::deque<Message> to_self_;
   std::uint64_t bytes_sent_ = 0;
+  SocketWaker waker_;
 };
 
 }  // namespace yamata

@@ -1,9 +1,11 @@
 #pragma once
 // Ordered, tagged, buffered messages between ranks.
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace yamata {
@@ -50,6 +52,10 @@ class Transport {
   /// This rank is lost: what is sent to it is dropped, and nobody waits for it.
   virtual void forget(int rank) = 0;
   virtual bool forgotten(int rank) const = 0;
+  /// Sleeps for `nap`, or less where the transport can tell that a message may have come.
+  virtual void rest(std::chrono::microseconds nap) { std::this_thread::sleep_for(nap); }
+  /// Whether a message ends a rest, so that rests may be long.
+  virtual bool wakes() const { return false; }
   /// Ends every rank of the job with `code`, at once; does not return.
   virtual void abort(int code) = 0;
 };

@@ -142,7 +142,7 @@ class Worker {
       attempt([&] { stage()->model().unit().wait_for(idle_.next()); });
       return;
     }
-    idle_.sleep();
+    idle_.sleep(transport_);
   }
 
   wire::Report report() {

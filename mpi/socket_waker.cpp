@@ -1,0 +1,63 @@
+#include "mpi/socket_waker.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+namespace yamata {
+namespace {
+
+constexpr auto kBetweenFinds = std::chrono::seconds(1);
+constexpr double kLearn = 0.1;
+constexpr int kMostFutile = 8;  // a long message comes in pieces; a socket that nobody reads would never let anyone rest
+
+bool is_connection(int fd) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  return getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 && (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
+}
+
+}  // namespace
+
+/// Connections are made when they are first needed, so one looks again now and then.
+void SocketWaker::find_sockets() {
+  sockets_.clear();
+  std::error_code none;  // without /proc there is nothing to wait for, and rests are naps
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", none)) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    if (is_connection(fd)) sockets_.push_back({fd, POLLIN, 0});
+  }
+  found_ = Clock::now();
+}
+
+bool SocketWaker::rest(std::chrono::microseconds nap) {
+  rested_ = true;
+  woken_ = false;
+  if (Clock::now() - found_ > kBetweenFinds) find_sockets();
+  if (sockets_.empty() || futile_ > kMostFutile) {
+    std::this_thread::sleep_for(nap);
+    return false;
+  }
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(nap);
+  const timespec limit{seconds.count(), std::chrono::duration_cast<std::chrono::nanoseconds>(nap - seconds).count()};
+  woken_ = ppoll(sockets_.data(), sockets_.size(), &limit, nullptr) > 0;
+  // A closed connection would wake for ever.
+  if (woken_) std::erase_if(sockets_, [](const pollfd& s) { return (s.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0; });
+  return woken_;
+}
+
+void SocketWaker::looked(bool message) {
+  if (!message) {
+    futile_ += woken_;
+    return;  // the pieces of a message come one by one: the next look counts as after the same rest
+  }
+  futile_ = 0;
+  if (!std::exchange(rested_, false)) return;
+  told_ += kLearn * ((woken_ ? 1 : 0) - told_);
+}
+
+}  // namespace yamata
