@@ -61,10 +61,17 @@ void run_head(const CommandLine& line, World& world) {
   }
 }
 
+/// Parts from the other ranks. Where one was lost, this process ends here: MPI's own farewell would wait for it for ever.
+void say_farewell(World& world, int code) {
+  if (part(*world.transport)) return;
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
 /// Tells the other ranks to end; harmless where they have been told already.
 void dismiss(World& world, int code) {
   for (int r = 1; r < world.transport->size(); ++r) world.transport->send(r, Tag::kStop, wire::encode_stop(code));
-  part(*world.transport);
+  say_farewell(world, code);
 }
 
 int head_main(int argc, char** argv, World& world) {
@@ -110,7 +117,7 @@ int worker_main(int argc, char** argv, World& world) {
   } catch (const Error&) {  // told to the head by open
   }
   const int code = run_worker(*world.transport, setup);
-  part(*world.transport);
+  say_farewell(world, code);
   return code;
 }
 

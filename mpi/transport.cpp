@@ -6,39 +6,44 @@
 namespace yamata {
 namespace {
 
-/// Takes messages until `done`, told of each farewell.
-template <class Done, class OnFarewell>
-void take_until(Transport& transport, Done done, OnFarewell on_farewell) {
-  while (!done()) {
-    if (const auto message = transport.receive()) {
-      if (message->tag == Tag::kFarewell) on_farewell();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
+/// Takes messages until `done`; counts farewells and keeps what the last of them said.
+struct Farewells {
+  int count = 0;
+  bool all_here = true;
+
+  template <class Done>
+  void take_until(Transport& transport, Done done) {
+    while (!done()) {
+      const auto message = transport.receive();
+      if (!message) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      } else if (message->tag == Tag::kFarewell) {
+        ++count;
+        all_here = message->bytes.empty();
+      }
     }
   }
-}
+};
 
 }  // namespace
 
-void part(Transport& transport) {
-  int farewells = 0;
-  const auto count = [&] { ++farewells; };
+bool part(Transport& transport) {
+  Farewells farewells;
   const auto all_sent = [&] { return transport.pending_sends() == 0; };
   if (transport.rank() != 0) {  // the head says when, this rank answers when all it sent has left, the head sends all home
-    take_until(
-        transport, [&] { return farewells > 0 && all_sent(); }, count);
+    farewells.take_until(transport, [&] { return farewells.count > 0 && all_sent(); });
     transport.send(0, Tag::kFarewell, {});
-    take_until(
-        transport, [&] { return farewells > 1 && all_sent(); }, count);
-    return;
+    farewells.take_until(transport, [&] { return farewells.count > 1 && all_sent(); });
+    return farewells.all_here;
   }
   int others = 0;
   for (int r = 1; r < transport.size(); ++r) others += !transport.forgotten(r);
   for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kFarewell, {});
-  take_until(
-      transport, [&] { return farewells == others && all_sent(); }, count);
-  for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kFarewell, {});
-  take_until(transport, all_sent, count);
+  farewells.take_until(transport, [&] { return farewells.count == others && all_sent(); });
+  const bool all_here = others == transport.size() - 1;
+  for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kFarewell, std::vector<std::byte>(all_here ? 0 : 1));
+  farewells.take_until(transport, all_sent);
+  return all_here;
 }
 
 }  // namespace yamata
