@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SWITCH = pathlib.Path(os.environ.get('YAMATA_BUILD', ROOT / 'build')) / 'emulated-switch'
 GROUPS = pathlib.Path('/sys/fs/cgroup')
 PREFIX = 'yem'
+MOST_HOSTS = 200  # addresses of one network
 LEAST_QUOTA_US = 1000  # the kernel takes no smaller one
 
 
@@ -33,7 +34,7 @@ def why_not():
     if not cpu_group_roots():
         return 'no writable cgroup with the cpu controller here, so no CPU quota can be set'
     if not SWITCH.exists():
-        return f'{SWITCH} is missing; build it with: cmake --preset release && cmake --build --preset release'
+        return f'{SWITCH} is missing; build it with: cmake --preset release && cmake --build --preset release --target emulated-switch'
     return None
 
 

@@ -224,6 +224,7 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
   if (command == "run" || simulates) {
     o.policy.name = r["policy"].as<std::string>();
     const bool chain = has("p-accept") || has("p-split") || has("p-recovery") || has("p-decay") || has("parallel");
+    require(!chain || o.policy.name != "best-first", "--policy", "chain where -pa, -ps, -pr, -pd or -np are given");
     if (o.policy.name == "auto") o.policy.name = chain ? "chain" : "best-first";
   }
   return o;
@@ -347,7 +348,10 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     read_numbers(result, line.options);
   } catch (const cxxopts::exceptions::exception& e) {
     const std::string complaint = plain(e.what());
-    throw UsageError(fmt::format("{}{}; 'yamata {} --help' lists the flags", flag_before(complaint, argc, argv), complaint, command));
+    const std::string flag = flag_before(complaint, argc, argv);
+    if (!flag.empty() && complaint.ends_with("failed to parse"))
+      throw UsageError(fmt::format("{}that value does not fit; 'yamata {} --help' says what the flag takes", flag, command));
+    throw UsageError(fmt::format("{}{}; 'yamata {} --help' lists the flags", flag, complaint, command));
   }
   return line;
 }

@@ -60,12 +60,12 @@ void write_file(const std::string& path, const std::string& text) {
   if (!written || !closed || (!special && std::rename(temporary.c_str(), path.c_str()) != 0)) fail();
 }
 
-std::string read_text(const std::string& path) {
+std::string read_text(const std::string& path, const std::string& flag) {
   if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  if (std::filesystem::is_directory(path)) throw UsageError(fmt::format("{} is a folder, not a text; check -f", path));
+  if (std::filesystem::is_directory(path)) throw UsageError(fmt::format("{} is a folder, not a text; check {}", path, flag));
   std::ifstream in(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad()) throw UsageError(fmt::format("cannot read {}: {}; check -f", path, std::strerror(errno)));
+  if (!in.is_open() || in.bad()) throw UsageError(fmt::format("cannot read {}: {}; check {}", path, std::strerror(errno), flag));
   return text;
 }
 

@@ -12,6 +12,6 @@ void write_file(const std::string& path, const std::string& text);
 /// Throws UsageError where that would overwrite one of `kept`.
 void check_writable(const std::string& path, const std::vector<std::string>& kept);
 /// The bytes of a file, or of standard input for "-". Throws UsageError where it cannot be read.
-std::string read_text(const std::string& path);
+std::string read_text(const std::string& path, const std::string& flag = "-f");
 
 }  // namespace yamata

@@ -80,6 +80,7 @@ std::string to_json(const Generation& r) {
   Json j = figures(r);
   j["token_ids"] = r.token_ids;
   j["text"] = r.text;
+  j["model"] = {{"layers", r.model.layers}, {"width", r.model.dim}, {"vocabulary", r.model.vocabulary}};
   if (r.with_checksum) j["logits_checksum"] = fmt::format("{:016x}", r.logits_checksum);
   Json ranks = Json::array();
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {

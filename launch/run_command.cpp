@@ -207,11 +207,14 @@ void run_command(Job& job) {
   const DecodeOptions decode = decode_options(options, job.context());
   std::vector<DraftLink> drafters = connect_drafters(job, *tokenizer);
   if (job.gave_up_drafting())
-    fmt::print(stderr, "yamata: warning: there is no rank for the draft, so nobody guesses; start more ranks with mpirun\n");
+    fmt::print(stderr,
+               "yamata: warning: there are too few ranks for a target and its drafters, so nobody guesses; start more ranks with mpirun, "
+               "or fewer --drafters\n");
   Head head(job.transport(), job.cluster());
   job.start(head, decode.sequences, decode.room);
 
   Generator generator(job, head, *tokenizer, std::move(drafters), decode);
+  generator.result().model = job.hyperparameters();
   bool interrupted = false;
   try {
     generator.generate(prompt, job.context());

@@ -34,7 +34,7 @@ Nanoseconds nanoseconds(double ms) { return std::llround(ms * 1e6); }
 
 /// A yamata run's JSON: how long a row takes where, and what the draft is worth.
 void take_measured(const std::string& path, const simulation::WidthCost& width, Numbers& numbers) {
-  const auto j = nlohmann::json::parse(read_text(path), nullptr, false);
+  const auto j = nlohmann::json::parse(read_text(path, "--from"), nullptr, false);
   try {
     const double runs = j.at("runs_started").get<double>();
     const double rows = j.at("prompt_tokens").get<double>() + j.at("drafted").get<double>() + j.at("generated_tokens").get<double>() -
@@ -52,10 +52,15 @@ void take_measured(const std::string& path, const simulation::WidthCost& width, 
     numbers.target_ms = std::accumulate(numbers.stage_ms.begin(), numbers.stage_ms.end(), 0.0);
     if (!drafts.empty()) numbers.draft_ms = std::accumulate(drafts.begin(), drafts.end(), 0.0) / static_cast<double>(drafts.size());
     numbers.head_ms = j.at("head_us_per_token").get<double>() / 1e3;
+    if (j.contains("model")) {
+      const auto& model = j.at("model");
+      numbers.layers = model.at("layers").get<int>();
+      numbers.widths = {model.at("width").get<std::int64_t>(), model.at("vocabulary").get<std::int64_t>()};
+    }
     const double first = j.value("first_choice_rate", 0.0);
     if (first > 0) numbers.acceptance = first;
   } catch (const nlohmann::json::exception&) {
-    throw UsageError(fmt::format("{} is no result of a run; write one with 'yamata run --json {}'", path, path));
+    throw UsageError(fmt::format("{} is no result of a run; 'yamata run --json FILE' writes one", path));
   }
 }
 

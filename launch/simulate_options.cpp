@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -62,6 +63,9 @@ void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
     const double factor = equals == std::string::npos ? HUGE_VAL : number(word.substr(equals + 1));
     require(rank >= 0 && rank < kMostRanks && rank == std::floor(rank) && factor > 0 && factor <= 1e6, "--slow",
             "RANK=FACTOR, such as 2=1.5");
+    const int most = *std::max_element(o.ranks.begin(), o.ranks.end());
+    if (rank >= most)
+      throw UsageError(fmt::format("--slow names rank {}, but the most ranks of --ranks are {}; ranks count from 0", rank, most));
     o.slow[static_cast<int>(rank)] = factor;
   }
 }

@@ -218,14 +218,14 @@ class Figures:
         """Speed of each ablation, as a ratio to the whole in the same repeat and on the same prompt."""
         wholes = {row['strategy']: row['ablation_of'] for row in self.rows if row['ablation_of']}
         unit = f'speed relative to {", ".join(sorted(set(wholes.values())))} in the same repeat (1: no difference)'
-        rows = [row for row in self.rows if row['strategy'] in wholes]
+        rows = [row for row in self.at_best if row['strategy'] in wholes]
         for name, figure in self.bars('ablations', 'Ablations', unit, self.relative(wholes), rows) if rows else ():
             if figure:
                 figure.axes[0].axvline(1, color='black', linestyle='--', linewidth=1)
             yield name, figure
 
     def relative(self, wholes):
-        return lambda rows: summary.ratios(rows, self.rows, wholes[rows[0]['strategy']])
+        return lambda rows: summary.ratios(rows, self.at_best, wholes[rows[0]['strategy']])
 
     def every(self):
         """(file name, figure or None) of all that there may be to show."""
