@@ -93,6 +93,7 @@ std::string to_json(const Generation& r) {
                      {"device", p.device},
                      {"busy_s", p.busy_s},
                      {"wait_s", p.wait_s},
+                     {"wait_cpu_s", p.wait_cpu_s},
                      {"runs", p.runs},
                      {"runs_skipped", p.runs_skipped},
                      {"bytes_sent", p.bytes_sent},

@@ -215,6 +215,7 @@ wire::Report report_of_rank(const Transport& transport, const Idle& idle, const 
   report.role = role;
   report.device = "cpu";
   report.wait_s = idle.slept_s();
+  report.wait_cpu_s = idle.cpu_s();
   report.bytes_sent = transport.bytes_sent();
   report.rss_bytes = own_memory_bytes();
   return report;

@@ -265,6 +265,7 @@ Bytes encode(const Report& m) {
   return out.put(m.layers)
       .put(m.busy_s)
       .put(m.wait_s)
+      .put(m.wait_cpu_s)
       .put(m.bytes_sent)
       .put(m.rss_bytes)
       .put(m.mapped_bytes)
@@ -285,6 +286,7 @@ Report decode_report(std::span<const std::byte> bytes) {
   m.layers = in.get<LayerRange>();
   m.busy_s = in.get<double>();
   m.wait_s = in.get<double>();
+  m.wait_cpu_s = in.get<double>();
   m.bytes_sent = in.get<std::uint64_t>();
   m.rss_bytes = in.get<std::uint64_t>();
   m.mapped_bytes = in.get<std::uint64_t>();

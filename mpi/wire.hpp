@@ -29,7 +29,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 5;
+inline constexpr std::uint32_t kProtocolVersion = 6;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -118,6 +118,7 @@ struct Report {
   std::string host, role, isa, device;
   LayerRange layers;
   double busy_s = 0, wait_s = 0;
+  double wait_cpu_s = 0;  ///< processor time of the control thread while it waited
   std::uint64_t bytes_sent = 0;
   std::uint64_t rss_bytes = 0;                                   ///< memory of its own
   std::uint64_t mapped_bytes = 0;                                ///< of the model file, touched
