@@ -349,8 +349,10 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   } catch (const cxxopts::exceptions::exception& e) {
     const std::string complaint = plain(e.what());
     const std::string flag = flag_before(complaint, argc, argv);
-    if (!flag.empty() && complaint.ends_with("failed to parse"))
-      throw UsageError(fmt::format("{}that value does not fit; 'yamata {} --help' says what the flag takes", flag, command));
+    const std::size_t unfit = complaint.find(" failed to parse");
+    if (!flag.empty() && complaint.starts_with("Argument ") && unfit != std::string::npos)
+      throw UsageError(
+          fmt::format("{}{} does not fit; 'yamata {} --help' says what the flag takes", flag, complaint.substr(9, unfit - 9), command));
     throw UsageError(fmt::format("{}{}; 'yamata {} --help' lists the flags", flag, complaint, command));
   }
   return line;
