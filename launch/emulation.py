@@ -188,9 +188,9 @@ class Cluster:
                 '--mca', 'oob_tcp_if_include', '10.77.0.0/24', '--mca', 'btl', 'self,tcp', '--mca', 'btl_tcp_if_include', '10.77.0.0/24',
                 '--mca', 'pml', 'ob1', '--mca', 'mpi_yield_when_idle', '1', *mpirun, *program]
 
-    def start(self, program, ranks=None, mpirun=(), **popen):
-        """Starts `program` on the hosts; a Popen of mpirun."""
-        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
+    def start(self, program, ranks=None, mpirun=(), env=None, **popen):
+        """Starts `program` on the hosts; a Popen of mpirun. `env`: environment variables beside those of this process."""
+        environment = dict(os.environ, **(env or {}), OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
         return subprocess.Popen(self.command(program, ranks, mpirun), env=environment, **popen)
 
 

@@ -239,10 +239,8 @@ RunCosts Decoder::run_costs(bool with_tip) const {
   const StepCost& cost = target_.stage().cost();
   const double one = cost.run_s(1), rate = rate_s_ > 0 ? rate_tokens_ / rate_s_ : 0;
   const int stages = target_.ranks().count;
-  RunCosts costs{{0}, rate * one, kLateness * (stages - 1)};
-  if (with_tip) costs = {{0}, stages * rate * one, 0};
-  for (int k = 1; k <= options_.policy.draft; ++k) costs.stretch.push_back(one > 0 ? cost.run_s(with_tip ? k + 1 : k) / one - 1 : 0);
-  return costs;
+  if (with_tip) return {cost.stretch(1, options_.policy.draft), stages * rate * one, 0};
+  return {cost.stretch(0, options_.policy.draft), rate * one, kLateness * (stages - 1)};
 }
 
 /// Guesses that may still be sent: a cell for each beyond those of the text.

@@ -119,13 +119,7 @@ void Drafter::push_guesses() {
 bool Drafter::idle() { return in_flight_.empty() && tree_->root().sent && choose().empty(); }
 
 /// A node more is worth its time while it is more probable than the share of a step that it takes.
-RunCosts Drafter::run_costs() const {
-  const StepCost& cost = pipeline_->stage().cost();
-  const double one = cost.run_s(1);
-  RunCosts costs{{0}, 1, 0};
-  for (int k = 1; k <= options_.width; ++k) costs.stretch.push_back(one > 0 ? cost.run_s(k) / one - 1 : 0);
-  return costs;
-}
+RunCosts Drafter::run_costs() const { return {pipeline_->stage().cost().stretch(0, options_.width), 1, 0}; }
 
 /// The most probable nodes that have not been computed.
 std::vector<NodeId> Drafter::choose() {

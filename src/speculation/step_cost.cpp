@@ -32,6 +32,13 @@ double StepCost::guess(int rows) const {
   return above > kWidest ? grown : std::min(grown, of(above));
 }
 
+std::vector<double> StepCost::stretch(int rows, int most) const {
+  const double one = run_s(1);
+  std::vector<double> stretch;
+  for (int k = 0; k <= most; ++k) stretch.push_back(k > 0 && one > 0 ? run_s(rows + k) / one - 1 : 0);
+  return stretch;
+}
+
 double StepCost::run_s(int rows) const {
   double most = 0;
   for (int width = 1; width <= std::min(rows, kWidest); ++width) most = std::max(most, guess(width));

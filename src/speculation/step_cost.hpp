@@ -1,6 +1,7 @@
 #pragma once
 // What further rows cost a stage.
 #include <array>
+#include <vector>
 
 namespace yamata {
 
@@ -14,6 +15,8 @@ class StepCost {
   void ran(int rows, double seconds);
   /// How long a run of so many rows takes, as far as can be told; no less than one of fewer rows. 0 before anything is known.
   double run_s(int rows) const;
+  /// [k], k up to `most`: by how much longer than one row a run of k rows beside `rows` is, in runs of one row; never falls.
+  std::vector<double> stretch(int rows, int most) const;
 
  private:
   struct Mean {
