@@ -139,7 +139,7 @@ Scenario Simulator::scenario(int ranks, const std::string& strategy, const Numbe
   }
   s.width = simulation::WidthCost(flags_.width_cost);
   s.layers = numbers.layers;
-  s.network = {nanoseconds(numbers.latency_ms), flags_.bandwidth_mbit_s * 1e6 / 8, nanoseconds(flags_.longest_nap_ms)};
+  s.network = {nanoseconds(numbers.latency_ms), flags_.bandwidth_mbit_s * 1e6 / 8, nanoseconds(flags_.wake_up_ms)};
   s.widths = numbers.widths;
   s.head = nanoseconds(numbers.head_ms);
   s.text = {0, numbers.acceptance, numbers.acceptance4, flags_.over_confidence};

@@ -92,7 +92,7 @@ void declare_simulation(cxxopts::Options& flags) {
   machines("head-ms", "The head's own work per token", real("0.05"), "MS");
   machines("latency", "Of every message", real("0.1"), "MS");
   machines("bandwidth", "Of every rank's link", real("1000"), "MBIT/S");
-  machines("longest-nap", "Most that a waiting rank sleeps between two looks (0: it sees everything at once)", real("1"), "MS");
+  machines("wake-up", "From what a rank waits for until it is awake", real("0.05"), "MS");
   machines("slow", "A rank that takes this many times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
   auto draft = flags.add_options("Draft");
   draft("acceptance", "Share of tokens that are the draft's first choice", real("0.65"), "P");
@@ -113,7 +113,7 @@ SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
   o.acceptance4 = given(r, "acceptance4", 0, 1, kShare);
   o.latency_ms = given(r, "latency", 0, 1e6, kTime).value_or(o.latency_ms);
   o.bandwidth_mbit_s = given(r, "bandwidth", 1e-3, 1e9, "between 0.001 and 1000000000").value_or(o.bandwidth_mbit_s);
-  o.longest_nap_ms = given(r, "longest-nap", 0, 1000, "between 0 and 1000").value_or(o.longest_nap_ms);
+  o.wake_up_ms = given(r, "wake-up", 0, 1000, "between 0 and 1000").value_or(o.wake_up_ms);
   o.over_confidence = given(r, "over-confidence", 0, 100, "between 0 and 100").value_or(0);
   o.drafters = r["drafters"].as<int>();
   o.prompt_tokens = r["prompt-tokens"].as<int>();

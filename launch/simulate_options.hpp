@@ -16,7 +16,7 @@ struct SimulationOptions {
   std::string from_file;
   std::optional<double> target_ms, draft_ms, head_ms, acceptance, acceptance4;
   std::vector<double> width_cost;
-  double latency_ms = 0.1, bandwidth_mbit_s = 1000, longest_nap_ms = 1, over_confidence = 0;
+  double latency_ms = 0.1, bandwidth_mbit_s = 1000, wake_up_ms = 0.05, over_confidence = 0;
   int drafters = 1;
   int prompt_tokens = 64, repeats = 3;
   std::map<int, double> slow;  ///< rank -> factor

@@ -200,13 +200,8 @@ void Head::on_failure(int rank, const wire::Failure& failure) {
 }
 
 void Head::rest() {
-  ComputeUnit* unit = target_ ? &target_->stage().model().unit() : nullptr;
-  if (unit && !unit->finished()) {
-    // With nobody to hear from, only the end of the computation matters.
-    unit->wait_for(transport_.size() == 1 ? std::chrono::milliseconds(50) : idle_.next());
-    return;
-  }
-  idle_.sleep(transport_);
+  const bool computing = target_ && !target_->stage().model().unit().finished();
+  computing ? idle_.rest_computing(transport_) : idle_.sleep(transport_);
 }
 
 wire::Report report_of_rank(const Transport& transport, const Idle& idle, const std::string& host, const std::string& role) {

@@ -8,39 +8,35 @@
 
 namespace yamata {
 
-/// How long to sleep before looking again: a share of the time waited so far, so that a short wait ends promptly and a long
-/// one costs next to nothing.
+/// How long to rest before looking again. Where the transport wakes: until then, for a nap costs some 40 us on a virtual machine,
+/// whatever its length. Else a share of the time waited so far, so that a short wait ends promptly and a long one costs little.
 class Idle {
  public:
   /// Something happened: the next wait is a new one.
   void reset() { waiting_ = rested_ = false; }
-  /// Rests for a nap, or until a message wakes this rank where the transport can tell.
+  /// Rests for want of anything to do.
   void sleep(Transport& transport) {
-    const auto waited = wait();
     // The look before this rest was in vain too, unless it is the first.
     const double cpu = rested_ ? rested_cpu_s_ : thread_cpu_s();
     const auto began = Clock::now();
-    transport.rest(nap(waited, transport.wakes() ? kLongestWoken : kLongest));
+    transport.rest(transport.wakes() ? kLongestWoken : nap(wait()));
     slept_ += Clock::now() - began;
     rested_ = true;
     rested_cpu_s_ = thread_cpu_s();
     cpu_s_ += rested_cpu_s_ - cpu;
   }
+  /// Rests while this rank's threads compute: their end wakes too.
+  void rest_computing(Transport& transport) {
+    rested_ = false;
+    transport.rest(transport.wakes() ? kLongestWoken : std::max(nap(wait()), kShortestComputing));
+  }
   /// Processor time spent on waiting: rests and looks in vain.
   double cpu_s() const { return cpu_s_; }
   double slept_s() const { return std::chrono::duration<double>(slept_).count(); }
-  /// How long to let this rank's own computation go on before looking for messages: its end is heard of at once.
-  std::chrono::microseconds next() {
-    rested_ = false;
-    return std::max(nap(wait()), kShortestComputing);
-  }
 
-  // A look costs 5 to 40 us: at one a millisecond that is half a percent of a core, or a few where processes change slowly.
   static constexpr std::chrono::microseconds kShortest{5}, kLongest{1000};
   /// The rule itself: how long to sleep after having waited for `waited`.
-  static std::chrono::microseconds nap(std::chrono::microseconds waited, std::chrono::microseconds longest = kLongest) {
-    return std::clamp(waited / 16, kShortest, std::max(kShortest, longest));
-  }
+  static std::chrono::microseconds nap(std::chrono::microseconds waited) { return std::clamp(waited / 16, kShortest, kLongest); }
 
  private:
   static double thread_cpu_s() {
@@ -51,7 +47,7 @@ class Idle {
 
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::microseconds kShortestComputing{100};
-  static constexpr std::chrono::microseconds kLongestWoken{5000};  // where a message ends the rest: one that slips through waits that long
+  static constexpr std::chrono::microseconds kLongestWoken{20'000};  // a message that slips through waits that long
 
   /// How long this wait has gone on; begins one.
   std::chrono::microseconds wait() {

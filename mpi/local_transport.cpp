@@ -9,6 +9,7 @@ void LocalTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
   LocalNetwork::Box& box = network_.boxes_.at(static_cast<std::size_t>(to));
   const std::lock_guard lock(box.mutex);
   box.messages.push_back({rank_, tag, std::move(bytes)});
+  box.changed.notify_one();
 }
 
 std::optional<Message> LocalTransport::receive() {
@@ -18,6 +19,20 @@ std::optional<Message> LocalTransport::receive() {
   Message message = std::move(box.messages.front());
   box.messages.pop_front();
   return message;
+}
+
+void LocalTransport::rest(std::chrono::microseconds nap) {
+  LocalNetwork::Box& box = network_.boxes_[static_cast<std::size_t>(rank_)];
+  std::unique_lock lock(box.mutex);
+  box.changed.wait_for(lock, nap, [&] { return box.woken || !box.messages.empty(); });
+  box.woken = false;
+}
+
+void LocalTransport::wake() {
+  LocalNetwork::Box& box = network_.boxes_[static_cast<std::size_t>(rank_)];
+  const std::lock_guard lock(box.mutex);
+  box.woken = true;
+  box.changed.notify_one();
 }
 
 void LocalTransport::abort(int code) { std::_Exit(code); }

@@ -1,5 +1,6 @@
 #pragma once
 // Ranks inside one process: threads as ranks in tests, and the lone process that needs no MPI.
+#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -18,7 +19,9 @@ class LocalNetwork {
   friend class LocalTransport;
   struct Box {
     std::mutex mutex;
+    std::condition_variable changed;
     std::deque<Message> messages;
+    bool woken = false;
   };
   std::deque<Box> boxes_;
 };
@@ -34,6 +37,9 @@ class LocalTransport final : public Transport {
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
   void forget(int) override {}
   bool forgotten(int) const override { return false; }
+  void rest(std::chrono::microseconds nap) override;
+  bool wakes() const override { return true; }
+  void wake() override;
   /// Ends the whole process.
   void abort(int code) override;
 

@@ -1,10 +1,12 @@
 #include "mpi/mpi_transport.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <exception>
 #include <limits>
+#include <random>
 
 #include "mpi/mpi_session.hpp"
 #include "node/error.hpp"
@@ -17,6 +19,12 @@ MpiTransport::MpiTransport() {
   YAMATA_MPI(MPI_Comm_rank(comm_, &rank_));
   YAMATA_MPI(MPI_Comm_size(comm_, &size_));
   forgotten_.assign(static_cast<std::size_t>(size_), false);
+  std::uint64_t job = 0;
+  if (rank_ == 0) job = static_cast<std::uint64_t>(std::random_device{}()) << 32 | static_cast<std::uint32_t>(getpid());
+  YAMATA_MPI(MPI_Bcast(&job, 1, MPI_UINT64_T, 0, comm_));
+  bell_ = std::make_unique<Doorbell>(job, rank_, size_);
+  waker_ = SocketWaker(bell_.get());
+  YAMATA_MPI(MPI_Barrier(comm_));  // who rings before a bell is hung takes its rank for one on another machine
 }
 
 MpiTransport::~MpiTransport() {
@@ -40,6 +48,7 @@ void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
   bytes_sent_ += bytes.size();
   PendingSend& send = pending_.emplace_back(PendingSend{to, std::move(bytes)});
   YAMATA_MPI(MPI_Isend(send.bytes.data(), static_cast<int>(send.bytes.size()), MPI_BYTE, to, static_cast<int>(tag), comm_, &send.request));
+  bell_->ring(to);
 }
 
 void MpiTransport::retire_sends() {
@@ -71,6 +80,8 @@ std::optional<Message> MpiTransport::receive() {
 }
 
 void MpiTransport::rest(std::chrono::microseconds nap) {
+  // What was rung for up to now is found by these looks, if it has not been yet.
+  if (bell_->answer().own) return;
   // A probe looks first and only then takes messages off their sockets, and does not do even that every time: one more look, and
   // several where a socket has told of something.
   const int looks = waker_.expecting() ? 8 : 1;

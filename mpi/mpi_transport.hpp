@@ -4,13 +4,15 @@
 
 #include <deque>
 #include <list>
+#include <memory>
 
+#include "mpi/doorbell.hpp"
 #include "mpi/socket_waker.hpp"
 #include "mpi/transport.hpp"
 
 namespace yamata {
 
-/// Buffered sends and probed receives on a communicator of its own. All calls from one thread.
+/// Buffered sends and probed receives on a communicator of its own. All calls but wake from one thread.
 class MpiTransport final : public Transport {
  public:
   /// Collective over MPI_COMM_WORLD; an MpiSession is open.
@@ -29,6 +31,7 @@ class MpiTransport final : public Transport {
   void forget(int rank) override;
   bool forgotten(int rank) const override { return forgotten_[static_cast<std::size_t>(rank)]; }
   void rest(std::chrono::microseconds nap) override;
+  void wake() override { bell_->ring_own(); }
   /// A send that is still under way needs looking after.
   bool wakes() const override { return waker_.trusted() && pending_.empty(); }
   void abort(int code) override;
@@ -47,6 +50,7 @@ class MpiTransport final : public Transport {
   std::vector<bool> forgotten_;
   std::deque<Message> to_self_;
   std::uint64_t bytes_sent_ = 0;
+  std::unique_ptr<Doorbell> bell_;
   SocketWaker waker_;
 };
 

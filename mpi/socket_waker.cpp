@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
 #include <utility>
 
 namespace yamata {
@@ -25,11 +24,11 @@ bool is_connection(int fd) {
 
 /// Connections are made when they are first needed, so one looks again now and then.
 void SocketWaker::find_sockets() {
-  sockets_.clear();
+  watched_.assign(1, {bell_ ? bell_->fd() : -1, POLLIN, 0});
   std::error_code none;  // without /proc there is nothing to wait for, and rests are naps
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", none)) {
     const int fd = std::atoi(entry.path().filename().c_str());
-    if (is_connection(fd)) sockets_.push_back({fd, POLLIN, 0});
+    if (is_connection(fd)) watched_.push_back({fd, POLLIN, 0});
   }
   found_ = Clock::now();
 }
@@ -38,16 +37,17 @@ bool SocketWaker::rest(std::chrono::microseconds nap) {
   rested_ = true;
   woken_ = false;
   if (Clock::now() - found_ > kBetweenFinds) find_sockets();
-  if (sockets_.empty() || futile_ > kMostFutile) {
-    std::this_thread::sleep_for(nap);
-    return false;
-  }
+  const nfds_t watched = futile_ > kMostFutile ? 1 : watched_.size();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(nap);
   const timespec limit{seconds.count(), std::chrono::duration_cast<std::chrono::nanoseconds>(nap - seconds).count()};
-  woken_ = ppoll(sockets_.data(), sockets_.size(), &limit, nullptr) > 0;
+  const int ready = ppoll(watched_.data(), watched, &limit, nullptr);
+  if (ready <= 0) return false;
+  const bool rung = watched_.front().revents != 0;
+  woken_ = ready > static_cast<int>(rung);
+  if (rung) woken_ |= bell_->answer().others;
   // A closed connection would wake for ever.
-  if (woken_) std::erase_if(sockets_, [](const pollfd& s) { return (s.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0; });
-  return woken_;
+  std::erase_if(watched_, [](const pollfd& s) { return (s.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0; });
+  return true;
 }
 
 void SocketWaker::looked(bool message) {

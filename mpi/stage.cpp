@@ -10,16 +10,18 @@
 namespace yamata {
 
 Stage::Stage(StageModel& model, Transport& transport, const PipelineRanks& ranks)
-    : model_(model), transport_(transport), ranks_(ranks), last_(transport.rank() == ranks.last()) {}
+    : model_(model), transport_(transport), ranks_(ranks), last_(transport.rank() == ranks.last()) {
+  model_.unit().when_finished([&transport] { transport.wake(); });
+}
 
 Stage::~Stage() {
-  if (!running_ && !loading_) return;
-  stop_ = true;
+  stop_ = running_ || loading_;
   try {
-    while (!model_.unit().wait_for(std::chrono::milliseconds(100))) {
+    while (stop_ && !model_.unit().wait_for(std::chrono::milliseconds(100))) {
     }
   } catch (...) {  // a fault of a computation whose result nobody wants any more
   }
+  model_.unit().when_finished(nullptr);
 }
 
 void Stage::load() {

@@ -138,11 +138,8 @@ class Worker {
   Stage* stage() { return drafter_ ? &drafter_->pipeline().stage() : stage_.get(); }
 
   void rest() {
-    if (stage() && !failed_ && stage()->activity() == wire::Activity::kComputing) {
-      attempt([&] { stage()->model().unit().wait_for(idle_.next()); });
-      return;
-    }
-    idle_.sleep(transport_);
+    const bool computing = stage() && !failed_ && stage()->activity() == wire::Activity::kComputing;
+    computing ? idle_.rest_computing(transport_) : idle_.sleep(transport_);
   }
 
   wire::Report report() {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,6 +21,8 @@ class ComputeUnit {
   virtual bool finished() const = 0;
   /// Waits for the end at most this long; true when it has come. A fault while computing is thrown here.
   virtual bool wait_for(std::chrono::microseconds limit) = 0;
+  /// Whom to tell of the end of every list, on a thread of the unit's; nobody any more once this has returned with an empty function.
+  virtual void when_finished(std::function<void()>) {}
   /// Operations ended since the unit was made: a sign of life.
   virtual std::uint64_t progress() const = 0;
   /// Seconds spent computing since the unit was made.

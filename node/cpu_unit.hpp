@@ -1,6 +1,7 @@
 #pragma once
 // A group of CPU cores as a compute unit.
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "node/compute_unit.hpp"
@@ -17,6 +18,7 @@ class CpuUnit final : public ComputeUnit {
   void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
   bool finished() const override { return pool_.finished(); }
   bool wait_for(std::chrono::microseconds limit) override;
+  void when_finished(std::function<void()> told) override { pool_.when_finished(std::move(told)); }
   std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
   double busy_seconds() const override { return busy_seconds_; }
   std::string isa() const override { return cpu::isa_name(kernels_.isa); }

@@ -67,6 +67,7 @@ struct ThreadPool::State {
   alignas(64) std::atomic<int> running{0};
   std::atomic<bool> aborted{false}, closing{false};
   std::mutex mutex;  // error and the end of a job
+  std::function<void()> told;
   std::condition_variable ended;
   std::exception_ptr error;
   std::vector<std::thread> threads;
@@ -92,6 +93,7 @@ void ThreadPool::State::work(int index, int cpu) {
 void ThreadPool::State::end_job() {
   const std::lock_guard lock(mutex);
   ended.notify_all();
+  if (told) told();
 }
 
 ThreadPool::ThreadPool(const std::vector<int>& cpus) {
@@ -132,6 +134,11 @@ bool ThreadPool::wait_for(std::chrono::microseconds limit) {
   if (!state_->ended.wait_for(lock, limit, [this] { return finished(); })) return false;
   if (state_->error) std::rethrow_exception(std::exchange(state_->error, nullptr));
   return true;
+}
+
+void ThreadPool::when_finished(std::function<void()> told) {
+  const std::lock_guard lock(state_->mutex);
+  state_->told = std::move(told);
 }
 
 void ThreadPool::wait() {

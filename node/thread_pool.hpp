@@ -23,6 +23,8 @@ class ThreadPool {
   /// Waits for the job at most this long; true when it has ended. An exception of the job is rethrown here once.
   bool wait_for(std::chrono::microseconds limit);
   void wait();
+  /// Called at the end of every job, on one of the threads; not any more once this has returned with an empty function.
+  void when_finished(std::function<void()> told);
   /// Called by every thread of a running job: nobody goes on before all have come. Spins shortly, then parks.
   void barrier();
 

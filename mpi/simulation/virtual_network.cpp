@@ -5,34 +5,15 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "mpi/idle.hpp"
 #include "mpi/wire.hpp"
 #include "src/simulation/synthetic_text.hpp"
 
 namespace yamata::simulation {
 
 VirtualNetwork::VirtualNetwork(int ranks, const NetworkOptions& options, const RowWidths& widths)
-    : options_(options), widths_(widths), ranks_(static_cast<std::size_t>(ranks)) {
-  const auto longest = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::nanoseconds(options.longest_nap));
-  std::chrono::microseconds waited{0}, nap{0};
-  do {
-    nap = Idle::nap(waited, longest);
-    waited += nap;
-    looks_.push_back(std::chrono::nanoseconds(waited).count());
-  } while (nap < std::max(longest, Idle::kShortest));
-}
+    : options_(options), widths_(widths), ranks_(static_cast<std::size_t>(ranks)) {}
 
 void VirtualNetwork::plan(Nanoseconds at, Kind kind, int rank, std::uint64_t what) { events_.push({at, planned_++, kind, rank, what}); }
-
-/// When a rank that waits looks again after `event`; one that computes waits likewise.
-Nanoseconds VirtualNetwork::look_after(const Rank& rank, Nanoseconds event) const {
-  if (options_.longest_nap == 0 || event <= rank.waits_since) return event;
-  const Nanoseconds waited = event - rank.waits_since;
-  const auto next = std::lower_bound(looks_.begin(), looks_.end(), waited);
-  if (next != looks_.end()) return rank.waits_since + *next;
-  const Nanoseconds nap = looks_.size() > 1 ? looks_.back() - looks_[looks_.size() - 2] : looks_.back();
-  return rank.waits_since + looks_.back() + (waited - looks_.back() + nap - 1) / nap * nap;
-}
 
 std::uint64_t VirtualNetwork::real_bytes(const Message& message) const {
   static const std::size_t kHeader = wire::encode(wire::Rows{}).size();
@@ -77,11 +58,10 @@ void VirtualNetwork::wake(int index, Nanoseconds at) {
 void VirtualNetwork::step_rank(int index, const std::function<bool(std::size_t)>& step) {
   Rank& rank = ranks_[static_cast<std::size_t>(index)];
   rank.wakes = -1;
-  bool anything = false;
-  while (step(static_cast<std::size_t>(index))) anything = true;
+  while (step(static_cast<std::size_t>(index))) {
+  }
   rank.unit->notice_stop();
   rank.free = now_;
-  if (anything) rank.waits_since = now_;
 }
 
 bool VirtualNetwork::advance(const std::function<bool(std::size_t rank)>& step) {
@@ -94,10 +74,10 @@ bool VirtualNetwork::advance(const std::function<bool(std::size_t rank)>& step) 
     case Kind::kArrival:
       rank.arrived.push_back(std::move(under_way_[event.what]));
       free_places_.push_back(event.what);
-      wake(event.rank, look_after(rank, now_));
+      wake(event.rank, now_ + options_.wake_up);
       break;
     case Kind::kComputed:
-      if (rank.unit->end(event.what, now_)) wake(event.rank, now_);
+      if (rank.unit->end(event.what, now_)) wake(event.rank, now_ + options_.wake_up);
       break;
     case Kind::kWake:
       if (event.at == rank.wakes) step_rank(event.rank, step);  // else it woke before, or will

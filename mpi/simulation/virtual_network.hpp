@@ -15,9 +15,9 @@ namespace yamata::simulation {
 using Nanoseconds = std::int64_t;
 
 struct NetworkOptions {
-  Nanoseconds latency = 100'000;        ///< of every message, after its last byte has left
-  double bytes_per_s = 125e6;           ///< of each rank's link, which sends one message after the other
-  Nanoseconds longest_nap = 1'000'000;  ///< of a waiting rank between two looks at its transport; 0: it sees everything at once
+  Nanoseconds latency = 100'000;  ///< of every message, after its last byte has left
+  double bytes_per_s = 125e6;     ///< of each rank's link, which sends one message after the other
+  Nanoseconds wake_up = 50'000;   ///< from what a waiting rank waits for to its look at it
 };
 
 /// Floats of a row as the real models have them; the table's are shorter.
@@ -56,10 +56,9 @@ class VirtualNetwork {
   struct Rank {
     std::deque<Message> arrived;
     class VirtualUnit* unit = nullptr;
-    Nanoseconds link_free = 0;    // its link has sent everything before
-    Nanoseconds free = 0;         // its control thread is at work until then
-    Nanoseconds waits_since = 0;  // it last did something
-    Nanoseconds wakes = -1;       // planned; -1: not
+    Nanoseconds link_free = 0;  // its link has sent everything before
+    Nanoseconds free = 0;       // its control thread is at work until then
+    Nanoseconds wakes = -1;     // planned; -1: not
     std::uint64_t bytes_sent = 0;
   };
 
@@ -67,7 +66,6 @@ class VirtualNetwork {
   void send(int from, int to, Message message);
   void wake(int rank, Nanoseconds at);
   void step_rank(int rank, const std::function<bool(std::size_t)>& step);
-  Nanoseconds look_after(const Rank& rank, Nanoseconds event) const;
 
   const NetworkOptions options_;
   const RowWidths widths_;
@@ -75,7 +73,6 @@ class VirtualNetwork {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<Message> under_way_;
   std::vector<std::size_t> free_places_;
-  std::vector<Nanoseconds> looks_;  // of a waiting rank, from the beginning of its wait until its naps have their full length
   Nanoseconds now_ = 0;
   std::uint64_t planned_ = 0;
 };

@@ -29,5 +29,16 @@ TEST_P(LocalTransportTest, Messages_arriveOnceWholeAndInOrder) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, LocalTransportTest, testing::Values(1, 2, 4));
 
+TEST(LocalTransport, AMessageAndWake_endARestThatWouldHaveLastedAnHour) {
+  LocalNetwork network(2);
+  LocalTransport rank(network, 0), other(network, 1);
+  other.send(0, Tag::kStop, {});
+  rank.rest(std::chrono::hours(1));
+  EXPECT_TRUE(rank.receive());
+  rank.wake();
+  rank.rest(std::chrono::hours(1));
+  EXPECT_FALSE(rank.receive());
+}
+
 }  // namespace
 }  // namespace yamata

@@ -55,6 +55,19 @@ TEST(SocketWaker, AMessage_endsARestThatWouldHaveLastedAnHour) {
   EXPECT_FALSE(waker.rest(kShort));
 }
 
+TEST(SocketWaker, ABell_endsARest) {
+  const auto job = static_cast<std::uint64_t>(getpid()) << 32;
+  Doorbell bell(job, 0, 2), other(job, 1, 2);
+  SocketWaker waker(&bell);
+  other.ring(0);
+  EXPECT_TRUE(waker.rest(kForEver));
+  EXPECT_TRUE(waker.expecting()) << "a message is on its way";
+  bell.ring_own();
+  EXPECT_TRUE(waker.rest(kForEver));
+  EXPECT_FALSE(waker.expecting()) << "it was this rank's own computation";
+  EXPECT_FALSE(waker.rest(kShort));
+}
+
 TEST(SocketWaker, Trust_isWonByMessagesThatWakeAndLostByThoseThatDoNot) {
   Connection connection;
   if (!connection.connected()) GTEST_SKIP() << "no loopback network here";
@@ -67,8 +80,11 @@ TEST(SocketWaker, Trust_isWonByMessagesThatWakeAndLostByThoseThatDoNot) {
       waker.looked(true);
     }
   };
+  EXPECT_TRUE(waker.trusted()) << "until the first message that it does not tell of";
+  waker.rest(kShort);
+  waker.looked(true);
   EXPECT_FALSE(waker.trusted());
-  hear(20);
+  hear(40);
   EXPECT_TRUE(waker.trusted());
   for (int i = 0; i < 20; ++i) waker.looked(true);  // the next of several: no rest before them
   EXPECT_TRUE(waker.trusted());

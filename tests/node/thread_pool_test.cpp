@@ -148,6 +148,22 @@ TEST(ThreadPool, WaitFor_isFalseWhileTheJobRuns) {
   EXPECT_TRUE(pool.wait_for(std::chrono::microseconds(0)));
 }
 
+TEST(ThreadPool, EndOfAJob_isToldOnceToWhoeverAskedAndToNobodyAfterwards) {
+  ThreadPool pool({-1, -1});
+  std::atomic<int> told{0};
+  pool.when_finished([&] { ++told; });
+  for (int i = 1; i <= 3; ++i) {
+    pool.start([](int) {});
+    pool.wait();
+    while (told < i) std::this_thread::yield();
+  }
+  pool.when_finished(nullptr);
+  EXPECT_EQ(told, 3);
+  pool.start([](int) {});
+  pool.wait();
+  EXPECT_EQ(told, 3);
+}
+
 TEST(ThreadPool, BoundThread_runsOnItsCpuOnly) {
   cpu_set_t mine;
   ASSERT_EQ(sched_getaffinity(0, sizeof(mine), &mine), 0);
