@@ -186,7 +186,7 @@ class Cluster:
         return [*inside(self.desk), 'mpirun', '-np', str(ranks), '--host', names, '--map-by', 'node', '--bind-to', 'none',
                 '--mca', 'plm', 'rsh', '--mca', 'plm_rsh_agent', agent, '--mca', 'plm_rsh_no_tree_spawn', '1',
                 '--mca', 'oob_tcp_if_include', '10.77.0.0/24', '--mca', 'btl', 'self,tcp', '--mca', 'btl_tcp_if_include', '10.77.0.0/24',
-                '--mca', 'pml', 'ob1', *mpirun, *program]
+                '--mca', 'pml', 'ob1', '--mca', 'mpi_yield_when_idle', '1', *mpirun, *program]
 
     def start(self, program, ranks=None, mpirun=(), env=None, **popen):
         """Starts `program` on the hosts; a Popen of mpirun. `env`: environment variables beside those of this process."""

@@ -1,11 +1,12 @@
 #include "mpi/doorbell.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstddef>
 #include <cstring>
 
@@ -30,33 +31,54 @@ Address address(std::uint64_t job, int rank) {
   return address;
 }
 
-bool write_to(int fd, const Address& to, char what) {
-  return sendto(fd, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL, to.get(), to.size) == 1;
+void write_to(int fd, const Address& to, char what) { sendto(fd, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL, to.get(), to.size); }
+
+int open_bell(const Address& own) {
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0 || bind(fd, own.get(), own.size) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+/// `bytes` of zeros that all processes share who name them so; null if they cannot be had.
+void* share(const std::string& name, std::size_t bytes) {
+  const int fd = shm_open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  if (fd < 0) return nullptr;
+  void* memory = MAP_FAILED;
+  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0) memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  return memory == MAP_FAILED ? nullptr : memory;
 }
 
 }  // namespace
 
-Doorbell::Doorbell(std::uint64_t job, int rank, int ranks)
-    : job_(job), rank_(rank), fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), out_of_earshot_(static_cast<std::size_t>(ranks)) {
-  const Address own = address(job, rank);
-  if (fd_ < 0 || bind(fd_, own.get(), own.size) == 0) return;
-  close(fd_);
-  fd_ = -1;
+Doorbell::Doorbell(std::uint64_t job, int rank, int ranks) : job_(job), rank_(rank), ranks_(ranks) {
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+  void* page = share(page_name(), static_cast<std::size_t>(ranks) * sizeof(Sleeper));
+  if (!page) return;
+  sleepers_ = static_cast<Sleeper*>(page);
+  fd_ = open_bell(address(job, rank));
 }
 
 Doorbell::~Doorbell() {
   if (fd_ >= 0) close(fd_);
+  if (sleepers_) munmap(sleepers_, static_cast<std::size_t>(ranks_) * sizeof(Sleeper));
 }
 
-void Doorbell::ring(int rank) {
-  const auto at = static_cast<std::size_t>(rank);
-  if (fd_ < 0 || out_of_earshot_[at]) return;
-  // A bell that is full has been rung often enough.
-  out_of_earshot_[at] = !write_to(fd_, address(job_, rank), kOther) && errno != EAGAIN && errno != EINTR && errno != ENOBUFS;
+std::string Doorbell::page_name() const { return fmt::format("/yamata-{:016x}", job_); }
+
+void Doorbell::close_the_circle() const { shm_unlink(page_name().c_str()); }
+
+void Doorbell::ring(int rank) const {
+  if (fd_ >= 0 && sleepers_[rank].sleeps.exchange(0) != 0) write_to(fd_, address(job_, rank), kOther);
 }
 
 void Doorbell::ring_own() const {
   if (fd_ >= 0) write_to(fd_, address(job_, rank_), kOwn);
+}
+
+void Doorbell::asleep(bool sleeps) const {
+  if (fd_ >= 0) sleepers_[rank_].sleeps = sleeps;
 }
 
 Doorbell::Rings Doorbell::answer() const {

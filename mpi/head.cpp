@@ -201,7 +201,7 @@ void Head::on_failure(int rank, const wire::Failure& failure) {
 
 void Head::rest() {
   const bool computing = target_ && !target_->stage().model().unit().finished();
-  computing ? idle_.rest_computing(transport_) : idle_.sleep(transport_);
+  computing ? idle_.rest_computing(transport_) : idle_.rest(transport_);
 }
 
 wire::Report report_of_rank(const Transport& transport, const Idle& idle, const std::string& host, const std::string& role) {
@@ -255,7 +255,7 @@ std::vector<wire::Report> Head::stop(int code) {
       give_up_missing_drafters();
       if (!complete()) throw ClusterError("not every rank answered the request to stop");
     }
-    if (!complete()) idle_.sleep(transport_);
+    if (!complete()) idle_.rest(transport_);
   }
   std::vector<wire::Report> reports;
   for (auto& report : reports_) {

@@ -21,10 +21,10 @@ std::optional<Message> LocalTransport::receive() {
   return message;
 }
 
-void LocalTransport::rest(std::chrono::microseconds nap) {
+void LocalTransport::nap(std::chrono::microseconds length) {
   LocalNetwork::Box& box = network_.boxes_[static_cast<std::size_t>(rank_)];
   std::unique_lock lock(box.mutex);
-  box.changed.wait_for(lock, nap, [&] { return box.woken || !box.messages.empty(); });
+  box.changed.wait_for(lock, length, [&] { return box.woken || !box.messages.empty(); });
   box.woken = false;
 }
 

@@ -37,7 +37,7 @@ class LocalTransport final : public Transport {
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
   void forget(int) override {}
   bool forgotten(int) const override { return false; }
-  void rest(std::chrono::microseconds nap) override;
+  void nap(std::chrono::microseconds length) override;
   bool wakes() const override { return true; }
   void wake() override;
   /// Ends the whole process.

@@ -33,9 +33,6 @@ void check_mpi(int code, const char* call, const char* file, int line) {
 }
 
 MpiSession::MpiSession() {
-  // Ranks here sleep between looks. Where there are more ranks than cores a look that yields first lets others use up their
-  // time, some 4 ms each, with a message lying there.
-  setenv("OMPI_MCA_mpi_yield_when_idle", "0", 0);
   int provided = MPI_THREAD_SINGLE;
   YAMATA_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
   if (provided < MPI_THREAD_FUNNELED)

@@ -24,7 +24,8 @@ MpiTransport::MpiTransport() {
   YAMATA_MPI(MPI_Bcast(&job, 1, MPI_UINT64_T, 0, comm_));
   bell_ = std::make_unique<Doorbell>(job, rank_, size_);
   waker_ = SocketWaker(bell_.get());
-  YAMATA_MPI(MPI_Barrier(comm_));  // who rings before a bell is hung takes its rank for one on another machine
+  YAMATA_MPI(MPI_Barrier(comm_));
+  bell_->close_the_circle();
 }
 
 MpiTransport::~MpiTransport() {
@@ -79,18 +80,26 @@ std::optional<Message> MpiTransport::receive() {
   return message;
 }
 
-void MpiTransport::rest(std::chrono::microseconds nap) {
-  // What was rung for up to now is found by these looks, if it has not been yet.
-  if (bell_->answer().own) return;
-  // A probe looks first and only then takes messages off their sockets, and does not do even that every time: one more look, and
-  // several where a socket has told of something.
+/// A probe looks first and only then takes messages off their sockets, and does not do even that every time: one look more than
+/// receive's, and several where something has told of a message.
+bool MpiTransport::something_there() {
   const int looks = waker_.expecting() ? 8 : 1;
   for (int look = 0; look < looks; ++look) {
     int there = 0;
     YAMATA_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, MPI_STATUS_IGNORE));
-    if (there) return;
+    if (there) return true;
   }
-  waker_.rest(nap);
+  return false;
+}
+
+void MpiTransport::nap(std::chrono::microseconds length) {
+  if (!something_there()) waker_.nap(length);
+}
+
+void MpiTransport::sleep(std::chrono::microseconds limit) {
+  bell_->asleep(true);
+  if (!something_there()) waker_.sleep(limit);
+  bell_->asleep(false);
 }
 
 void MpiTransport::forget(int rank) {

@@ -30,7 +30,8 @@ class MpiTransport final : public Transport {
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
   void forget(int rank) override;
   bool forgotten(int rank) const override { return forgotten_[static_cast<std::size_t>(rank)]; }
-  void rest(std::chrono::microseconds nap) override;
+  void nap(std::chrono::microseconds length) override;
+  void sleep(std::chrono::microseconds limit) override;
   void wake() override { bell_->ring_own(); }
   /// A send that is still under way needs looking after.
   bool wakes() const override { return waker_.trusted() && pending_.empty(); }
@@ -43,6 +44,7 @@ class MpiTransport final : public Transport {
     MPI_Request request = MPI_REQUEST_NULL;
   };
   void retire_sends();
+  bool something_there();
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;

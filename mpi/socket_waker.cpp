@@ -11,7 +11,7 @@ namespace yamata {
 namespace {
 
 constexpr auto kBetweenFinds = std::chrono::seconds(1);
-constexpr double kLearn = 0.1;
+constexpr int kMostPenance = 1 << 20, kLongTrusted = 1000;
 constexpr int kMostFutile = 8;  // a long message comes in pieces; a socket that nobody reads would never let anyone rest
 
 bool is_connection(int fd) {
@@ -33,18 +33,19 @@ void SocketWaker::find_sockets() {
   found_ = Clock::now();
 }
 
-bool SocketWaker::rest(std::chrono::microseconds nap) {
-  rested_ = true;
+bool SocketWaker::wait(std::chrono::microseconds limit, bool counts) {
+  slept_ = counts;
   woken_ = false;
   if (Clock::now() - found_ > kBetweenFinds) find_sockets();
   const nfds_t watched = futile_ > kMostFutile ? 1 : watched_.size();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(nap);
-  const timespec limit{seconds.count(), std::chrono::duration_cast<std::chrono::nanoseconds>(nap - seconds).count()};
-  const int ready = ppoll(watched_.data(), watched, &limit, nullptr);
-  if (ready <= 0) return false;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
+  const timespec time{seconds.count(), std::chrono::duration_cast<std::chrono::nanoseconds>(limit - seconds).count()};
+  const int ready = ppoll(watched_.data(), watched, &time, nullptr);
+  if (ready <= 0) return false;  // a message that is found now did not end this wait
   const bool rung = watched_.front().revents != 0;
   woken_ = ready > static_cast<int>(rung);
   if (rung) woken_ |= bell_->answer().others;
+  slept_ &= woken_;  // one that comes after this rank's own ring says nothing
   // A closed connection would wake for ever.
   std::erase_if(watched_, [](const pollfd& s) { return (s.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0; });
   return true;
@@ -53,11 +54,18 @@ bool SocketWaker::rest(std::chrono::microseconds nap) {
 void SocketWaker::looked(bool message) {
   if (!message) {
     futile_ += woken_;
-    return;  // the pieces of a message come one by one: the next look counts as after the same rest
+    return;  // the pieces of a message come one by one: the next look counts as after the same wait
   }
   futile_ = 0;
-  if (!std::exchange(rested_, false)) return;
-  told_ += kLearn * ((woken_ ? 1 : 0) - told_);
+  if (penance_ > 0) --penance_;
+  const bool told = std::exchange(woken_, false);
+  if (!std::exchange(slept_, false)) return;
+  if (!told && told_ < kNowAndThen) {
+    penance_ = next_penance_;
+    next_penance_ = std::min(2 * next_penance_, kMostPenance);
+  }
+  told_ = told ? told_ + 1 : 0;
+  if (told_ == kLongTrusted) next_penance_ = SocketWaker().next_penance_;
 }
 
 }  // namespace yamata

@@ -1,5 +1,5 @@
 #pragma once
-// Rests that end when a message comes. MPI can only be asked again and again; its TCP sockets, and the bell that ranks of one machine
+// Sleep that ends when a message comes. MPI can only be asked again and again; its TCP sockets, and the bell that ranks of one machine
 // ring, can be waited for.
 #include <poll.h>
 
@@ -16,24 +16,29 @@ namespace yamata {
 class SocketWaker {
  public:
   explicit SocketWaker(const Doorbell* bell = nullptr) : bell_(bell) {}
-  /// Sleeps for `nap`, or until the bell rings or a socket has something to read; true then.
-  bool rest(std::chrono::microseconds nap);
-  /// Somebody looked for a message after the rest, and there was one or not.
+  /// Waits for `limit`, or until the bell rings or a socket has something to read; true then. A nap is too short to count on that.
+  bool nap(std::chrono::microseconds limit) { return wait(limit, false); }
+  bool sleep(std::chrono::microseconds limit) { return wait(limit, true); }
+  /// Somebody looked for a message afterwards, and there was one or not.
   void looked(bool message);
-  /// A socket or another rank's ring ended the last rest, and no message has been found since.
-  bool expecting() const { return rested_ && woken_; }
-  /// Of late nearly all messages ended a rest: rests may be long.
-  bool trusted() const { return told_ > 0.9; }
+  /// A socket or another rank's ring ended the last wait, and no message has been found since.
+  bool expecting() const { return woken_; }
+  /// Messages end a sleep, but for one now and then.
+  bool trusted() const { return penance_ == 0; }
 
  private:
+  bool wait(std::chrono::microseconds limit, bool counts);
   void find_sockets();
 
   const Doorbell* bell_;
   std::vector<pollfd> watched_;  // the bell first
   Clock::time_point found_{};
-  bool rested_ = false, woken_ = false;
-  double told_ = 1;  // share of messages, of late, that ended a rest; the first that does not shows
-  int futile_ = 0;   // times in a row that there was no message after a rest that had ended
+  bool slept_ = false, woken_ = false;
+  int told_ = kNowAndThen;  // messages in a row that ended a sleep
+  int penance_ = 0;         // messages still to come before there is trust again
+  int next_penance_ = 32;   // doubles: on a network that tells of nothing trust must not come back often
+  int futile_ = 0;          // times in a row that there was no message after a wait that had ended
+  static constexpr int kNowAndThen = 10;
 };
 
 }  // namespace yamata

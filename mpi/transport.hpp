@@ -52,11 +52,13 @@ class Transport {
   /// This rank is lost: what is sent to it is dropped, and nobody waits for it.
   virtual void forget(int rank) = 0;
   virtual bool forgotten(int rank) const = 0;
-  /// Sleeps for `nap`, or less where the transport can tell that a message may have come; wake ends it too.
-  virtual void rest(std::chrono::microseconds nap) { std::this_thread::sleep_for(nap); }
-  /// Whether a message and wake end a rest, so that rests may be long.
+  /// Does nothing for so long, or until wake; a message may end it.
+  virtual void nap(std::chrono::microseconds length) { std::this_thread::sleep_for(length); }
+  /// Does nothing until a message comes or wake, so long at most. Where `wakes`: else nap.
+  virtual void sleep(std::chrono::microseconds limit) { nap(limit); }
+  /// Whether messages end a sleep, as far as can be told.
   virtual bool wakes() const { return false; }
-  /// Ends the rest of this rank, or the next one: there is something other than a message to see to. From any thread.
+  /// Ends the nap or sleep of this rank, or the next one: there is something other than a message to see to. From any thread.
   virtual void wake() {}
   /// Ends every rank of the job with `code`, at once; does not return.
   virtual void abort(int code) = 0;

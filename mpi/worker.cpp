@@ -139,7 +139,7 @@ class Worker {
 
   void rest() {
     const bool computing = stage() && !failed_ && stage()->activity() == wire::Activity::kComputing;
-    computing ? idle_.rest_computing(transport_) : idle_.sleep(transport_);
+    computing ? idle_.rest_computing(transport_) : idle_.rest(transport_);
   }
 
   wire::Report report() {

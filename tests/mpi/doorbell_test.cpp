@@ -10,52 +10,70 @@
 namespace yamata {
 namespace {
 
-std::uint64_t some_job() { return static_cast<std::uint64_t>(getpid()) << 32; }
+class DoorbellTest : public testing::Test {
+ protected:
+  ~DoorbellTest() override { head_.close_the_circle(); }
+  static bool rings(const Doorbell& bell) {
+    pollfd one{bell.fd(), POLLIN, 0};
+    return poll(&one, 1, 0) == 1;
+  }
+  const std::uint64_t job_ = static_cast<std::uint64_t>(getpid()) << 32;
+  Doorbell head_{job_, 0, 3}, stage_{job_, 1, 3}, other_{job_, 2, 3};
+};
 
-bool rings(const Doorbell& bell) {
-  pollfd one{bell.fd(), POLLIN, 0};
-  return poll(&one, 1, 0) == 1;
+TEST_F(DoorbellTest, ASleeper_isWokenByOneRing) {
+  stage_.asleep(true);
+  other_.asleep(true);
+  head_.ring(1);
+  EXPECT_TRUE(rings(stage_));
+  EXPECT_FALSE(rings(head_) || rings(other_));
+  EXPECT_TRUE(stage_.answer().others);
+  head_.ring(1);
+  EXPECT_FALSE(rings(stage_)) << "it has been woken";
+  stage_.asleep(true);
+  other_.ring(1);
+  EXPECT_TRUE(rings(stage_));
 }
 
-TEST(Doorbell, ARing_isHeardByTheRankItIsFor) {
-  Doorbell head(some_job(), 0, 3), stage(some_job(), 1, 3), other(some_job(), 2, 3);
-  head.ring(1);
-  EXPECT_TRUE(rings(stage));
-  EXPECT_FALSE(rings(head) || rings(other));
-  EXPECT_TRUE(stage.answer().others);
-  EXPECT_FALSE(rings(stage));
+TEST_F(DoorbellTest, WhoIsAwake_isNotRungFor) {
+  stage_.asleep(true);
+  stage_.asleep(false);
+  head_.ring(1);
+  EXPECT_FALSE(rings(stage_));
 }
 
-TEST(Doorbell, ManyRings_areAnsweredAtOnce) {
-  Doorbell head(some_job(), 0, 2), stage(some_job(), 1, 2);
-  for (int i = 0; i < 10'000; ++i) head.ring(1);
-  EXPECT_TRUE(stage.answer().others);
-  EXPECT_FALSE(rings(stage));
-  head.ring(1);
-  EXPECT_TRUE(rings(stage)) << "a bell that was full is rung again";
-}
-
-TEST(Doorbell, OwnRing_wakesButIsNobodyElses) {
-  Doorbell stage(some_job(), 1, 2);
-  std::thread([&] { stage.ring_own(); }).join();
-  EXPECT_TRUE(rings(stage));
-  const auto answered = stage.answer();
+TEST_F(DoorbellTest, OwnRing_wakesAtAnyTimeButIsNobodyElses) {
+  std::thread([&] { stage_.ring_own(); }).join();
+  EXPECT_TRUE(rings(stage_));
+  const Doorbell::Rings answered = stage_.answer();
   EXPECT_TRUE(answered.own && !answered.others);
+  EXPECT_FALSE(rings(stage_));
 }
 
-TEST(Doorbell, AnotherJob_isNotRungFor) {
-  Doorbell head(some_job(), 0, 2), stage(some_job() + 1, 1, 2);
-  head.ring(1);
-  EXPECT_FALSE(rings(stage));
+TEST_F(DoorbellTest, ManyRings_areAnsweredAtOnce) {
+  for (int i = 0; i < 10'000; ++i) stage_.ring_own();
+  EXPECT_TRUE(stage_.answer().own);
+  EXPECT_FALSE(rings(stage_));
+  stage_.ring_own();
+  EXPECT_TRUE(rings(stage_)) << "a bell that was full is rung again";
 }
 
-TEST(Doorbell, WithoutABell_nothingHappens) {
-  Doorbell first(some_job(), 0, 1), second(some_job(), 0, 1);  // the name is taken
+TEST_F(DoorbellTest, AnotherJob_isNotRungFor) {
+  const Doorbell stranger(job_ + 1, 1, 3);
+  stranger.close_the_circle();
+  stranger.asleep(true);
+  head_.ring(1);
+  EXPECT_FALSE(rings(stranger));
+}
+
+TEST_F(DoorbellTest, WithoutABell_nothingHappens) {
+  const Doorbell second(job_, 1, 3);  // the name is taken
   EXPECT_EQ(second.fd(), -1);
+  head_.asleep(true);
   second.ring(0);
   second.ring_own();
   EXPECT_FALSE(second.answer().own);
-  EXPECT_FALSE(rings(first));
+  EXPECT_FALSE(rings(head_) || rings(stage_));
 }
 
 }  // namespace

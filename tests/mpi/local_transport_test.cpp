@@ -33,10 +33,10 @@ TEST(LocalTransport, AMessageAndWake_endARestThatWouldHaveLastedAnHour) {
   LocalNetwork network(2);
   LocalTransport rank(network, 0), other(network, 1);
   other.send(0, Tag::kStop, {});
-  rank.rest(std::chrono::hours(1));
+  rank.sleep(std::chrono::hours(1));
   EXPECT_TRUE(rank.receive());
   rank.wake();
-  rank.rest(std::chrono::hours(1));
+  rank.sleep(std::chrono::hours(1));
   EXPECT_FALSE(rank.receive());
 }
 
