@@ -3,13 +3,16 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -28,6 +31,19 @@ void rename_process(int argc, char** argv) {
   const std::size_t room = static_cast<std::size_t>(argv[argc - 1] - argv[0]) + std::strlen(argv[argc - 1]);
   std::memset(argv[0], 0, room);
   std::strncpy(argv[0], "yamata-guard", room);
+}
+
+/// Seen by the rank and its guard.
+std::atomic<bool>* dispensable = nullptr;
+
+/// In the place of a rank that the others do without: a launcher ends the job where a process of it ends.
+[[noreturn]] void keep_place(const sigset_t& awaited) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  const pid_t launcher = getppid();
+  for (int signal = 0; launcher != 1 && signal != SIGTERM && signal != SIGINT && signal != SIGHUP && signal != SIGQUIT;) {
+    sigwait(&awaited, &signal);
+  }
+  _exit(static_cast<int>(ExitCode::kCluster));
 }
 
 std::string host_name() {
@@ -57,7 +73,9 @@ std::string host_name() {
       continue;
     }
     int status = 0;
-    if (waitpid(rank, &status, WNOHANG) == rank) end_like(status);
+    if (waitpid(rank, &status, WNOHANG) != rank) continue;
+    if (WIFSIGNALED(status) && dispensable && *dispensable) keep_place(awaited);
+    end_like(status);
   }
 }
 
@@ -92,6 +110,8 @@ void guard_rank(int argc, char** argv) {
   for (const int signal : kForwarded) sigaddset(&awaited, signal);
   sigprocmask(SIG_BLOCK, &awaited, &before);
 
+  void* shared = mmap(nullptr, sizeof(*dispensable), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared != MAP_FAILED) dispensable = new (shared) std::atomic<bool>(false);
   const pid_t guard = getpid();
   const pid_t rank = fork();
   if (rank < 0) {  // no room for another process: the rank goes on without a guard
@@ -106,6 +126,10 @@ void guard_rank(int argc, char** argv) {
   if (getppid() != guard) _exit(static_cast<int>(ExitCode::kCluster));
   sigprocmask(SIG_SETMASK, &before, nullptr);
   follow_stops(guard);
+}
+
+void let_job_survive_this_rank() {
+  if (dispensable) *dispensable = true;
 }
 
 }  // namespace yamata

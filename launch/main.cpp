@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <system_error>
+#include <thread>
 
 #include "launch/guard.hpp"
 #include "launch/job.hpp"
@@ -61,10 +63,13 @@ void run_head(const CommandLine& line, World& world) {
   }
 }
 
-/// Parts from the other ranks. Where one was lost, this process ends here: MPI's own farewell would wait for it for ever.
+/// Parts from the other ranks. Where one was lost, MPI's own farewell would wait for it for ever: the head ends the job.
 void say_farewell(World& world, int code) {
   if (part(*world.transport)) return;
   std::fflush(nullptr);
+  if (world.transport->rank() == 0) world.transport->abort(code);
+  constexpr auto kPatience = std::chrono::seconds(10);
+  std::this_thread::sleep_for(kPatience);
   std::_Exit(code);
 }
 
@@ -94,6 +99,8 @@ int head_main(int argc, char** argv, World& world) {
   // A silent rank will not hear a polite request.
   if (code == static_cast<int>(ExitCode::kCluster)) world.transport->abort(code);
   dismiss(world, code);
+  // A launcher adds a page about a process that ends with a code, and none about a job that is ended with it.
+  if (code != 0 && code != static_cast<int>(ExitCode::kInterrupted) && world.session) end_job(code);
   return code;
 }
 
@@ -116,9 +123,9 @@ int worker_main(int argc, char** argv, World& world) {
     setup.timeout = parse_command_line(argc, argv).options.timeout;
   } catch (const Error&) {  // told to the head by open
   }
-  const int code = run_worker(*world.transport, setup);
-  say_farewell(world, code);
-  return code;
+  setup.dispensable = let_job_survive_this_rank;
+  say_farewell(world, run_worker(*world.transport, setup));
+  return 0;  // the head ends with the code of the job
 }
 
 }  // namespace

@@ -8,6 +8,9 @@ namespace yamata {
 bool launched_by_mpi();
 /// The rank the launcher gave this process, known before MPI is initialized; -1 where it did not say.
 int mpi_rank_from_environment();
+/// Asks the launcher to end all processes of the job, those too that never heard of its end, and to return `code`; false where it
+/// has no way to be asked. Then this process may end.
+bool end_job(int code);
 /// Throws ClusterError naming the call and MPI's text for anything but success.
 void check_mpi(int code, const char* call, const char* file, int line);
 #define YAMATA_MPI(call) ::yamata::check_mpi(call, #call, __FILE__, __LINE__)

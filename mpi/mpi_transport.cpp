@@ -7,6 +7,7 @@
 #include <exception>
 #include <limits>
 #include <random>
+#include <utility>
 
 #include "mpi/mpi_session.hpp"
 #include "node/error.hpp"
@@ -19,6 +20,7 @@ MpiTransport::MpiTransport() {
   YAMATA_MPI(MPI_Comm_rank(comm_, &rank_));
   YAMATA_MPI(MPI_Comm_size(comm_, &size_));
   forgotten_.assign(static_cast<std::size_t>(size_), false);
+  to_ring_.assign(static_cast<std::size_t>(size_), 0);
   std::uint64_t job = 0;
   if (rank_ == 0) job = static_cast<std::uint64_t>(std::random_device{}()) << 32 | static_cast<std::uint32_t>(getpid());
   YAMATA_MPI(MPI_Bcast(&job, 1, MPI_UINT64_T, 0, comm_));
@@ -49,7 +51,7 @@ void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
   bytes_sent_ += bytes.size();
   PendingSend& send = pending_.emplace_back(PendingSend{to, std::move(bytes)});
   YAMATA_MPI(MPI_Isend(send.bytes.data(), static_cast<int>(send.bytes.size()), MPI_BYTE, to, static_cast<int>(tag), comm_, &send.request));
-  bell_->ring(to);
+  to_ring_[static_cast<std::size_t>(to)] = 1;
 }
 
 void MpiTransport::retire_sends() {
@@ -92,11 +94,20 @@ bool MpiTransport::something_there() {
   return false;
 }
 
+/// Who is woken may take this rank's core: after everything that there was to do.
+void MpiTransport::ring() {
+  for (int to = 0; to < size_; ++to) {
+    if (std::exchange(to_ring_[static_cast<std::size_t>(to)], 0)) bell_->ring(to);
+  }
+}
+
 void MpiTransport::nap(std::chrono::microseconds length) {
+  ring();
   if (!something_there()) waker_.nap(length);
 }
 
 void MpiTransport::sleep(std::chrono::microseconds limit) {
+  ring();
   bell_->asleep(true);
   if (!something_there()) waker_.sleep(limit);
   bell_->asleep(false);
@@ -112,7 +123,7 @@ void MpiTransport::forget(int rank) {
 }
 
 void MpiTransport::abort(int code) {
-  MPI_Abort(comm_, code);
+  if (!end_job(code)) MPI_Abort(comm_, code);
   std::_Exit(code);
 }
 

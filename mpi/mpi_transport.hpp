@@ -44,12 +44,14 @@ class MpiTransport final : public Transport {
     MPI_Request request = MPI_REQUEST_NULL;
   };
   void retire_sends();
+  void ring();
   bool something_there();
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
   std::list<PendingSend> pending_, undeliverable_;  // the latter to lost ranks: MPI may still read them
   std::vector<bool> forgotten_;
+  std::vector<char> to_ring_;  // per rank: something was sent since the last rest
   std::deque<Message> to_self_;
   std::uint64_t bytes_sent_ = 0;
   std::unique_ptr<Doorbell> bell_;

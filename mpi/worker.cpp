@@ -95,6 +95,8 @@ class Worker {
 
   /// The stream comes from the stage before, the plan from the head: the stream may be here first and is kept until then.
   void take(Message message) {
+    // The head goes on without a drafter once it has begun to ask it.
+    if (drafts_ && setup_.dispensable && (message.tag == Tag::kCommit || message.tag == lane_.record)) setup_.dispensable();
     if (!stage()) {
       early_.push_back(std::move(message));
     } else if (message.tag == lane_.record) {

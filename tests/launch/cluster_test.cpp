@@ -89,17 +89,16 @@ TEST(Cluster, WhateverGuesses_theTextIsTheSame) {
 }
 
 TEST(Cluster, LostDrafter_isMissedInOneLineAndTheTextGoesOn) {
-  Arguments command = yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", kPrompt, "-n", "2000",
-                              "-c", "3000", "--ignore-eos", "--timeout", "2"},
-                             3);
-  command.insert(command.begin() + 1, "--enable-recovery");
-  Process process(command);
+  Process process(yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", kPrompt, "-n", "2000", "-c",
+                          "3000", "--ignore-eos", "--timeout", "2"},
+                         3));
   ASSERT_TRUE(process.wait_for_output(200)) << process.err();
   kill(process_of_rank(process.pid(), 2), SIGKILL);
   EXPECT_EQ(process.wait(), 0) << process.err();
   const Outcome alone = run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "2000", "-c", "3000", "--ignore-eos"}));
   EXPECT_EQ(process.out(), alone.out);
   EXPECT_NE(process.err().find("warning: the text goes on without the drafter on rank 2"), std::string::npos) << process.err();
+  EXPECT_EQ(process.err().find("killed"), std::string::npos) << process.err();
 }
 
 TEST(Cluster, BadFlag_isComplainedOfOnce) {
