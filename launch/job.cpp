@@ -9,6 +9,7 @@
 
 #include "launch/pace_file.hpp"
 #include "launch/split_advice.hpp"
+#include "mpi/drafter_seats.hpp"
 #include "mpi/layer_split.hpp"
 #include "mpi/memory_plan.hpp"
 #include "mpi/rank_speed.hpp"
@@ -16,6 +17,7 @@
 #include "node/topology.hpp"
 #include "src/model/layer_probe.hpp"
 #include "src/model/transformer_stage.hpp"
+#include "src/model/weights.hpp"
 
 namespace yamata {
 namespace {
@@ -70,29 +72,45 @@ Job::Job(const Options& options, Transport& transport, std::string host, int loc
 wire::Hello Job::open() {
   isa_ = cpu::choose_isa();
   hello_.model = layout_[place_of(layout_, transport_.rank())].model;
+  hello_.fingerprints.resize(models_.size());
   for (std::size_t m = 0; m < models_.size(); ++m) {
-    if (transport_.rank() != 0 && static_cast<std::int32_t>(m) != hello_.model) continue;
-    models_[m] = ModelFile::open(m == 0 ? options_.model : options_.draft_models[m - 1]);
+    const bool needed = transport_.rank() == 0 || static_cast<std::int32_t>(m) == hello_.model;
+    if (!needed && !seats_are_open()) continue;
+    try {
+      models_[m] = ModelFile::open(m == 0 ? options_.model : options_.draft_models[m - 1]);
+      hello_.fingerprints[m] = models_[m]->file.fingerprint();
+    } catch (const Error&) {
+      if (needed) throw;
+    }
   }
   // A launcher binds ranks as if each were one thread; Yamata shares the cores out itself.
   cpus_ = assign_cpus(Topology::detect(transport_.size() > 1), options_.threads, local_rank_, local_size_);
   hello_.version = YAMATA_VERSION;
   hello_.host = host_;
   hello_.isa = cpu::isa_name(isa_);
-  hello_.fingerprint = models_[static_cast<std::size_t>(hello_.model)]->file.fingerprint();
   hello_.threads = static_cast<std::int32_t>(cpus_.size());
   hello_.cpu_group = cpu_group();
   if (measures()) hello_.ns_per_byte = measured_pace();
-  models_[static_cast<std::size_t>(hello_.model)]->file.release_pages();
+  for (auto& model : models_) {
+    if (model) model->file.release_pages();
+  }
   hello_.available_bytes = available_memory_bytes();
   return hello_;
+}
+
+/// Whether it is for the ranks' speeds to say who drafts.
+bool Job::seats_are_open() const {
+  const ModelPlace& target = layout_.front();
+  return layout_.size() > 1 && layout_[1].ranks.front() != 0 && target.ranks.size() > 1 && target.shares.empty() &&
+         options_.layer_split != "bytes";
 }
 
 /// Whether the target's split asks for this rank's speed.
 bool Job::measures() const {
   const ModelPlace& target = layout_.front();
-  return target.ranks > 1 && target.shares.empty() && options_.layer_split != "bytes" && transport_.rank() < target.ranks &&
-         target.ranks <= models_.front()->h.layers;
+  return models_.front() && target.ranks.size() > 1 && target.shares.empty() && options_.layer_split != "bytes" &&
+         (place_of(layout_, transport_.rank()) == 0 || seats_are_open()) &&
+         static_cast<std::int64_t>(target.ranks.size()) <= models_.front()->h.layers;
 }
 
 /// Nanoseconds per byte of the target on this rank; 0 where its disk is too slow to say. A pace kept from an earlier run holds as
@@ -101,8 +119,8 @@ double Job::measured_pace() {
   const ModelFile& target = *models_.front();
   if (!unit_) unit_ = std::make_unique<CpuUnit>(cpus_, isa_);
   // Most likely a layer of this rank's own: then its file is read only once.
-  const std::int64_t layer = (2 * transport_.rank() + 1) * target.h.layers / (2 * layout_.front().ranks);
-  const PaceKey key{host_, hello_.isa, hello_.fingerprint, hello_.threads, local_rank_, local_size_};
+  const std::int64_t layer = (2 * transport_.rank() + 1) * target.h.layers / (2 * transport_.size());
+  const PaceKey key{host_, hello_.isa, hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_};
   const std::string folder = pace_folder();
   const std::int64_t now_s = std::time(nullptr);
   try {
@@ -158,14 +176,14 @@ ClusterOptions Job::cluster() const {
 std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::Hello>& hellos) const {
   const auto& [file, h] = *models_.front();
   const ModelPlace& place = layout_.front();
-  const auto plain = split_layers(file, h, place.shares, place.ranks);
-  const bool automatic = place.ranks > 1 && place.shares.empty() && options_.layer_split != "bytes";
+  const auto plain = split_layers(file, h, place.shares, static_cast<int>(place.ranks.size()));
+  const bool automatic = place.ranks.size() > 1 && place.shares.empty() && options_.layer_split != "bytes";
   const std::vector<double> paces = automatic ? relative_paces(hellos, place.ranks) : std::vector<double>{};
   if (paces.empty()) return {plain};
   std::vector<RankStrength> fast, fitting;
   for (std::size_t r = 0; r < paces.size(); ++r) {
     fast.push_back({paces[r]});
-    fitting.push_back({paces[r], rooms_[r]});
+    fitting.push_back({paces[r], rooms_[static_cast<std::size_t>(place.ranks[r])]});
   }
   std::vector<std::vector<LayerRange>> splits{split_layers(file, h, fast, 0)};
   if (auto split = split_layers(file, h, fitting, layer_cache_bytes_); !split.empty()) splits.push_back(std::move(split));
@@ -173,7 +191,27 @@ std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::
   return splits;
 }
 
+/// Lets the ranks' speeds say who drafts.
+void Job::seat(const std::vector<wire::Hello>& hellos) {
+  std::vector<Seat> seats;
+  std::vector<int> with_target;
+  for (std::size_t r = 0; r < hellos.size(); ++r) {
+    seats.emplace_back();
+    for (std::size_t m = 0; m < models_.size(); ++m)
+      seats[r].has_model.push_back(hellos[r].fingerprints[m] == hello_.fingerprints[m]);
+    if (seats[r].has_model[0]) with_target.push_back(static_cast<int>(r));
+  }
+  const std::vector<double> paces = relative_paces(hellos, with_target);
+  if (paces.empty()) return;
+  for (std::size_t i = 0; i < paces.size(); ++i) seats[static_cast<std::size_t>(with_target[i])].pace = paces[i];
+  const auto bytes = [&](const ModelFile& model) { return static_cast<double>(stage_bytes(model.file, model.h, {0, model.h.layers})); };
+  std::vector<double> costs;
+  for (std::size_t m = 1; m < models_.size(); ++m) costs.push_back(bytes(*models_[m]) / bytes(*models_[0]));
+  layout_ = seat_drafters(layout_, seats, costs);
+}
+
 wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room) {
+  if (seats_are_open()) seat(hellos);
   wire::Start plan;
   plan.cache_type = options_.cache_type;
   plan.batch = options_.batch;
@@ -189,9 +227,9 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t seque
     const auto& [file, h] = *models[static_cast<std::size_t>(place.model)];
     wire::PipelinePlan pipeline;
     pipeline.model = place.model;
-    pipeline.first_rank = place.first_rank;
+    pipeline.ranks = place.ranks;
     const bool target = place.model == 0;
-    pipeline.layers = target ? splits.back() : split_layers(file, h, place.shares, place.ranks);
+    pipeline.layers = target ? splits.back() : split_layers(file, h, place.shares, static_cast<int>(place.ranks.size()));
     pipeline.cells = context() + (target ? room : plan.draft.credit);
     pipeline.sequences = target ? sequences : plan.draft.credit + 1;
     plan.pipelines.push_back(std::move(pipeline));

@@ -23,7 +23,7 @@ class Job {
  public:
   Job(const Options& options, Transport& transport, std::string host, int local_rank, int local_size);
 
-  /// Opens the models this rank needs (rank 0: all) and describes it.
+  /// Opens the models this rank needs, or may be asked to hold, and describes it.
   wire::Hello open();
   /// The target, on rank 0.
   const gguf::File& file() const { return models_[0]->file; }
@@ -33,6 +33,7 @@ class Job {
   const Options& options() const { return options_; }
   Transport& transport() { return transport_; }
   const std::string& host() const { return host_; }
+  /// Who holds what; after start, if the flags leave it open.
   const Layout& layout() const { return layout_; }
 
   /// A draft was given, but there is no rank for it.
@@ -52,9 +53,11 @@ class Job {
   void start(Head& head, std::int32_t sequences, std::int32_t room);
 
  private:
+  bool seats_are_open() const;
   bool measures() const;
   double measured_pace();
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
+  void seat(const std::vector<wire::Hello>& hellos);
   wire::Start plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room);
 
   const Options options_;

@@ -154,13 +154,20 @@ std::vector<std::string> vocabulary(const Tokenizer& tokenizer) {
   return texts;
 }
 
-std::vector<DraftLink> connect_drafters(const Job& job, const Tokenizer& tokenizer) {
-  std::vector<DraftLink> links;
+/// Of each drafter's model.
+std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tokenizer) {
+  std::vector<VocabularyMap> maps;
   for (std::size_t d = 1; d < job.layout().size(); ++d) {
-    const ModelPlace& place = job.layout()[d];
-    const auto draft = Tokenizer::load(job.draft_file(static_cast<std::size_t>(place.model)), job.options().pre);
-    links.emplace_back(static_cast<int>(d) - 1, place.first_rank, VocabularyMap::between(vocabulary(tokenizer), vocabulary(*draft)));
+    const auto draft = Tokenizer::load(job.draft_file(static_cast<std::size_t>(job.layout()[d].model)), job.options().pre);
+    maps.push_back(VocabularyMap::between(vocabulary(tokenizer), vocabulary(*draft)));
   }
+  return maps;
+}
+
+std::vector<DraftLink> connect_drafters(const Layout& layout, std::vector<VocabularyMap> maps) {
+  std::vector<DraftLink> links;
+  for (std::size_t d = 1; d < layout.size(); ++d)
+    links.emplace_back(static_cast<int>(d) - 1, layout[d].ranks.front(), std::move(maps[d - 1]));
   return links;
 }
 
@@ -205,7 +212,7 @@ void run_command(Job& job) {
   const auto tokenizer = Tokenizer::load(job.file(), options.pre);
   const std::vector<TokenId> prompt = read_prompt(options, *tokenizer, job.context());
   const DecodeOptions decode = decode_options(options, job.context());
-  std::vector<DraftLink> drafters = connect_drafters(job, *tokenizer);
+  std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer);
   if (job.gave_up_drafting())
     fmt::print(stderr,
                "yamata: warning: there are too few ranks for a target and its drafters, so nobody guesses; start more ranks with mpirun, "
@@ -213,7 +220,7 @@ void run_command(Job& job) {
   Head head(job.transport(), job.cluster());
   job.start(head, decode.sequences, decode.room);
 
-  Generator generator(job, head, *tokenizer, std::move(drafters), decode);
+  Generator generator(job, head, *tokenizer, connect_drafters(job.layout(), std::move(vocabularies)), decode);
   generator.result().model = job.hyperparameters();
   bool interrupted = false;
   try {

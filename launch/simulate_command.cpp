@@ -130,9 +130,9 @@ Scenario Simulator::scenario(int ranks, const std::string& strategy, const Numbe
   const int drafts = strategy == "iterative" ? 0 : named;
   const Layout layout = make_layout("auto", ranks, drafts, o.no_async);
   Scenario s;
-  s.stages = stage_times(layout[0].ranks, numbers);
+  s.stages = stage_times(static_cast<int>(layout[0].ranks.size()), numbers);
   s.drafters.assign(static_cast<std::size_t>(drafts), nanoseconds(numbers.draft_ms));
-  s.draft_on_head = drafts > 0 && layout[1].first_rank == 0;
+  s.draft_on_head = drafts > 0 && layout[1].ranks.front() == 0;
   s.slowness.assign(static_cast<std::size_t>(ranks), 1.0);
   for (const auto& [rank, factor] : flags_.slow) {
     if (rank < ranks) s.slowness[static_cast<std::size_t>(rank)] = factor;

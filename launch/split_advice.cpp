@@ -30,7 +30,7 @@ std::string flag_text(const std::vector<LayerRange>& split, const Layout& layout
   for (const LayerRange& range : split) counts.push_back(range.count());
   std::string text = fmt::format("--layer-split {}", fmt::join(counts, ","));
   for (const ModelPlace& place : layout) {
-    if (place.model == 0 || place.first_rank == 0) continue;
+    if (place.model == 0 || place.ranks.front() == 0) continue;
     text += "/" + (place.shares.empty() ? "1" : fmt::format("{}", fmt::join(place.shares, ",")));
   }
   return text;
@@ -40,13 +40,14 @@ std::string flag_text(const std::vector<LayerRange>& split, const Layout& layout
 
 std::string split_advice(const ModelFile& target, const Layout& layout, const std::vector<wire::Report>& reports,
                          std::span<const std::uint64_t> rooms, std::uint64_t cache_bytes) {
-  const auto stages = static_cast<std::size_t>(layout.front().ranks);
+  const auto stages = layout.front().ranks.size();
   if (stages < 2) return "";
+  if (layout.front().ranks.back() >= layout.front().ranks.front() + static_cast<int>(stages)) return "";  // no flag says so
   const std::vector<double> costs = layer_costs(target.file, target.h);
   std::vector<LayerRange> split;
   std::vector<double> paces;
   for (std::size_t s = 0; s < stages; ++s) {
-    const wire::Report& report = reports[s];
+    const wire::Report& report = reports[static_cast<std::size_t>(layout.front().ranks[s])];
     if (report.runs < kLeastRuns || report.busy_s <= 0 || report.layers.count() == 0) return "";
     split.push_back(report.layers);
     const double cost = std::accumulate(costs.begin() + report.layers.begin, costs.begin() + report.layers.end, 0.0);
@@ -54,15 +55,17 @@ std::string split_advice(const ModelFile& target, const Layout& layout, const st
   }
   const auto slow = static_cast<std::size_t>(std::max_element(paces.begin(), paces.end()) - paces.begin());
   const double others = (std::accumulate(paces.begin(), paces.end(), 0.0) - paces[slow]) / static_cast<double>(stages - 1);
-  if (reports[slow].busy_s < kLeastBusy_s || paces[slow] < kMuchSlower * others) return "";
+  const int rank = layout.front().ranks[slow];
+  const wire::Report& report = reports[static_cast<std::size_t>(rank)];
+  if (report.busy_s < kLeastBusy_s || paces[slow] < kMuchSlower * others) return "";
 
   const std::vector<double> level = levelled(paces);
   std::vector<RankStrength> strengths;
-  for (std::size_t s = 0; s < stages; ++s) strengths.push_back({level[s], rooms[s]});
+  for (std::size_t s = 0; s < stages; ++s) strengths.push_back({level[s], rooms[static_cast<std::size_t>(layout.front().ranks[s])]});
   const auto better = split_layers(target.file, target.h, strengths, cache_bytes);
   if (better.empty() || bottleneck(costs, paces, better) > kWorthIt * bottleneck(costs, paces, split)) return "";
-  return fmt::format("rank {} ({}) took {:.1f} times as long for its share as the other stages; faster would be {}\n", slow,
-                     reports[slow].host, paces[slow] / others, flag_text(better, layout));
+  return fmt::format("rank {} ({}) took {:.1f} times as long for its share as the other stages; faster would be {}\n", rank,
+                     report.host, paces[slow] / others, flag_text(better, layout));
 }
 
 }  // namespace yamata

@@ -40,7 +40,7 @@ bool Decoder::advance() {
 
 bool Decoder::work() {
   bool anything = false;
-  while (prompt_sent_ < prompt_size_ && in_flight_.size() < 2 * static_cast<std::size_t>(target_.ranks().count)) {
+  while (prompt_sent_ < prompt_size_ && in_flight_.size() < 2 * static_cast<std::size_t>(target_.ranks().count())) {
     submit_prompt();
     anything = true;
   }
@@ -208,7 +208,7 @@ bool Decoder::speculate() {
   if (!tree_changed_ || stage.computing() || stage.queued() > 0) return false;
   const auto live =
       static_cast<int>(std::count_if(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return !run.cancelled; }));
-  if (live > target_.ranks().count) return false;
+  if (live > target_.ranks().count()) return false;
   if (!options_.continuous &&
       std::any_of(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return run.speculative && !run.cancelled; }))
     return false;
@@ -238,7 +238,7 @@ RunCosts Decoder::run_costs(bool with_tip) const {
   constexpr double kLateness = 0.75;  // the best, and flat about it, in simulation over acceptance, row cost and 1 to 13 stages
   const StepCost& cost = target_.stage().cost();
   const double one = cost.run_s(1), rate = rate_s_ > 0 ? rate_tokens_ / rate_s_ : 0;
-  const int stages = target_.ranks().count;
+  const int stages = target_.ranks().count();
   if (with_tip) return {cost.stretch(1, options_.policy.draft), stages * rate * one, 0};
   return {cost.stretch(0, options_.policy.draft), rate * one, kLateness * (stages - 1)};
 }

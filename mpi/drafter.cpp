@@ -82,7 +82,7 @@ bool Drafter::advance() {
     }
   }
   push_guesses();
-  while (in_flight_.size() < static_cast<std::size_t>(pipeline_->ranks().count) && begin_next()) anything = true;
+  while (in_flight_.size() < static_cast<std::size_t>(pipeline_->ranks().count()) && begin_next()) anything = true;
   return anything;
 }
 

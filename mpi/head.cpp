@@ -12,7 +12,7 @@ namespace yamata {
 
 std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan,
                                       const StageFactory& make_stage) {
-  const PipelineRanks ranks{kDraftLane, plan.first_rank, static_cast<int>(plan.layers.size())};
+  const PipelineRanks ranks{kDraftLane, plan.ranks};
   auto pipeline = std::make_unique<Pipeline>(transport, ranks, make_stage(plan, 0, start.cache_type), plan.cells, plan.sequences);
   // The cells beyond the context are for open guesses.
   return std::make_unique<Drafter>(transport, std::move(pipeline), start.draft, plan.cells - start.draft.credit, plan.sequences,
@@ -44,10 +44,10 @@ void Head::start(const wire::Hello& own, const std::vector<std::uint64_t>& finge
   }
 
   const wire::PipelinePlan& target = plan_.pipelines.front();
-  const PipelineRanks ranks{kTargetLane, 0, static_cast<int>(target.layers.size())};
+  const PipelineRanks ranks{kTargetLane, target.ranks};
   target_ = std::make_unique<Pipeline>(transport_, ranks, make_stage(target, 0, plan_.cache_type), target.cells, target.sequences);
   for (std::size_t d = 1; d < plan_.pipelines.size(); ++d) {
-    if (plan_.pipelines[d].first_rank == 0) drafter_ = make_drafter(transport_, plan_, plan_.pipelines[d], make_stage);
+    if (plan_.pipelines[d].ranks.front() == 0) drafter_ = make_drafter(transport_, plan_, plan_.pipelines[d], make_stage);
   }
   if (plan_.trace) target_->stage().trace().enable();
   if (plan_.trace && drafter_) drafter_->pipeline().stage().trace().enable();
@@ -78,7 +78,7 @@ void Head::check_agreement(const std::vector<wire::Hello>& hellos, const std::ve
     const auto model = static_cast<std::size_t>(b.model);
     if (model >= fingerprints.size())
       throw ClusterError(fmt::format("rank {} ({}) was started with other flags than rank 0; give all ranks the same ones", r, b.host));
-    if (fingerprints[model] != b.fingerprint) {
+    if (b.fingerprints.size() != fingerprints.size() || fingerprints[model] != b.fingerprints[model]) {
       throw ModelError(fmt::format("rank {} ({}) has another {} file at this path than rank 0 ({}); copy the same file to every machine", r,
                                    b.host, model == 0 ? "model" : "draft model", a.host));
     }
@@ -127,8 +127,7 @@ std::vector<float> Head::wait_logits() {
 
 const wire::PipelinePlan* Head::draft_plan_of(int rank) const {
   for (std::size_t d = 1; d < plan_.pipelines.size(); ++d) {
-    const wire::PipelinePlan& plan = plan_.pipelines[d];
-    if (rank >= plan.first_rank && rank < plan.first_rank + static_cast<int>(plan.layers.size())) return &plan;
+    if (plan_.pipelines[d].stage_of(rank)) return &plan_.pipelines[d];
   }
   return nullptr;
 }
@@ -136,14 +135,15 @@ const wire::PipelinePlan* Head::draft_plan_of(int rank) const {
 /// The text goes on without this drafter; of a draft model on several ranks, all go.
 void Head::lose_drafter_of(int rank, const std::string& why) {
   const wire::PipelinePlan& plan = *draft_plan_of(rank);
-  if (lost_[static_cast<std::size_t>(plan.first_rank)]) return;
-  for (int r = plan.first_rank; r < plan.first_rank + static_cast<int>(plan.layers.size()); ++r) {
+  const int leader = plan.ranks.front();
+  if (lost_[static_cast<std::size_t>(leader)]) return;
+  for (const int r : plan.ranks) {
     lost_[static_cast<std::size_t>(r)] = true;
     transport_.forget(r);
     liveness_.unwatch(r);
   }
-  if (options_.on_warning) options_.on_warning(fmt::format("the text goes on without the drafter on rank {}: {}", plan.first_rank, why));
-  if (on_drafter_lost) on_drafter_lost(plan.first_rank);
+  if (options_.on_warning) options_.on_warning(fmt::format("the text goes on without the drafter on rank {}: {}", leader, why));
+  if (on_drafter_lost) on_drafter_lost(leader);
 }
 
 void Head::send_heartbeats() {

@@ -1,5 +1,9 @@
 #pragma once
 // The ranks of one model and the tags they speak with.
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
 #include "mpi/transport.hpp"
 
 namespace yamata {
@@ -12,11 +16,16 @@ struct Lane {
 inline constexpr Lane kTargetLane{Tag::kRecord, Tag::kActivations, Tag::kLogits, Tag::kCancel};
 inline constexpr Lane kDraftLane{Tag::kDraftRecord, Tag::kDraftActivations, Tag::kDraftLogits, Tag::kDraftCancel};
 
-/// Stages on consecutive ranks; the first leads.
+/// A stage on each rank, in this order; the first leads.
 struct PipelineRanks {
   Lane lane = kTargetLane;
-  int first = 0, count = 1;
-  int last() const { return first + count - 1; }
+  std::vector<int> ranks{0};
+
+  int first() const { return ranks.front(); }
+  int last() const { return ranks.back(); }
+  int count() const { return static_cast<int>(ranks.size()); }
+  /// The stage after a rank's.
+  int next(int rank) const { return *std::next(std::find(ranks.begin(), ranks.end(), rank)); }
 };
 
 }  // namespace yamata

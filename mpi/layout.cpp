@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -61,8 +62,8 @@ Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool d
   Layout layout;
   int next = 0;
   const auto place = [&](int model, int count, std::vector<double> shares) {
-    layout.push_back({model, next, count, std::move(shares)});
-    next += count;
+    layout.push_back({model, std::vector<int>(static_cast<std::size_t>(count)), std::move(shares)});
+    for (int& rank : layout.back().ranks) rank = next++;
   };
   if (groups.empty()) {
     place(0, own_ranks ? ranks - drafts : ranks, {});
@@ -71,7 +72,7 @@ Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool d
   }
   for (int d = 1; d <= drafts; ++d) {
     if (!own_ranks) {
-      layout.push_back({d, 0, 1, {}});
+      layout.push_back({d, {0}, {}});
     } else if (groups.empty()) {
       place(d, 1, {});
     } else {
@@ -87,7 +88,7 @@ Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool d
 
 std::size_t place_of(const Layout& layout, int rank) {
   for (std::size_t i = 1; i < layout.size(); ++i) {
-    if (rank != 0 && rank >= layout[i].first_rank && rank < layout[i].first_rank + layout[i].ranks) return i;
+    if (rank != 0 && std::count(layout[i].ranks.begin(), layout[i].ranks.end(), rank) > 0) return i;
   }
   return 0;
 }

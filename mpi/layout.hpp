@@ -5,11 +5,11 @@
 
 namespace yamata {
 
-/// A rank range that holds one model.
+/// The ranks that hold one model.
 struct ModelPlace {
-  int model = 0;  ///< 0: the target; 1, 2, ...: the drafts, in the order of -md
-  int first_rank = 0, ranks = 1;
-  std::vector<double> shares;  ///< of the layers, per rank; empty: automatic
+  int model = 0;             ///< 0: the target; 1, 2, ...: the drafts, in the order of -md
+  std::vector<int> ranks{};  ///< ascending; the first leads
+  std::vector<double> shares{};  ///< of the layers, per rank; empty: automatic
 };
 
 /// The target's place, then one per drafter. A drafter without ranks of its own lies on rank 0.

@@ -34,7 +34,7 @@ std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, c
   for (const wire::PipelinePlan& pipeline : plan.pipelines) {
     const auto& [file, h] = *models[static_cast<std::size_t>(pipeline.model)];
     for (std::size_t s = 0; s < pipeline.layers.size(); ++s) {
-      const std::size_t rank = static_cast<std::size_t>(pipeline.first_rank) + s;
+      const std::size_t rank = static_cast<std::size_t>(pipeline.ranks[s]);
       const LayerRange range = pipeline.layers[s];
       Host& host = hosts.try_emplace(hellos[rank].host, Host{rank, hellos[rank].available_bytes, 0, 0, 0}).first->second;
       host.available = std::min(host.available, hellos[rank].available_bytes);

@@ -28,7 +28,9 @@ std::uint64_t Pipeline::submit(wire::Record record) {
 
 void Pipeline::cancel(std::span<const std::uint64_t> runs) {
   if (runs.empty()) return;
-  for (int rank = ranks_.first + 1; rank <= ranks_.last(); ++rank) transport_.send(rank, ranks_.lane.cancel, wire::encode_cancel(runs));
+  for (const int rank : ranks_.ranks) {
+    if (rank != ranks_.first()) transport_.send(rank, ranks_.lane.cancel, wire::encode_cancel(runs));
+  }
   stage_.on_cancel(runs);
 }
 

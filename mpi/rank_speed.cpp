@@ -39,12 +39,12 @@ std::vector<double> levelled(std::vector<double> times) {
   return times;
 }
 
-std::vector<double> relative_paces(const std::vector<wire::Hello>& hellos, int ranks) {
+std::vector<double> relative_paces(const std::vector<wire::Hello>& hellos, const std::vector<int>& ranks) {
   std::vector<double> paces;
   std::map<std::string, std::vector<std::size_t>> hosts;
   std::map<std::tuple<std::string, std::string, std::int32_t>, std::vector<std::size_t>> groups;
-  for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
-    const wire::Hello& hello = hellos[r];
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const wire::Hello& hello = hellos[static_cast<std::size_t>(ranks[r])];
     if (!(hello.ns_per_byte > 0)) return {};
     paces.push_back(hello.ns_per_byte);
     hosts[hello.host].push_back(r);

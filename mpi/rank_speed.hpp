@@ -8,10 +8,10 @@
 
 namespace yamata {
 
-/// The first `ranks` ranks' time per byte in units of the fastest's. What differs by chance counts as equal: whatever ranks
+/// Time per byte of some ranks in units of the fastest's. What differs by chance counts as equal: whatever ranks
 /// with equally many threads in one control group of a host say of the processors they share, half as much again on one host, and
 /// 15 % between hosts. Empty where a rank was not measured.
-std::vector<double> relative_paces(const std::vector<wire::Hello>& hellos, int ranks);
+std::vector<double> relative_paces(const std::vector<wire::Hello>& hellos, const std::vector<int>& ranks);
 
 /// Times in units of the shortest, those within 15 % of each other made equal.
 std::vector<double> levelled(std::vector<double> times);

@@ -48,7 +48,7 @@ wire::Heartbeat Stage::heartbeat() const {
 
 void Stage::on_record(wire::Bytes bytes) {
   records_.push_back(wire::decode_record(bytes));
-  if (!last_) transport_.send(transport_.rank() + 1, ranks_.lane.record, std::move(bytes));
+  if (!last_) transport_.send(ranks_.next(transport_.rank()), ranks_.lane.record, std::move(bytes));
 }
 
 void Stage::on_activations(wire::Bytes bytes) { activations_.push_back(std::move(bytes)); }
@@ -162,7 +162,7 @@ void Stage::count_skipped(const wire::Record& record) {
 }
 
 void Stage::send_result(std::uint64_t run, bool skipped, std::span<const float> values) {
-  const int to = last_ ? ranks_.first : transport_.rank() + 1;
+  const int to = last_ ? ranks_.first() : ranks_.next(transport_.rank());
   transport_.send(to, last_ ? ranks_.lane.logits : ranks_.lane.activations, wire::encode(wire::Rows{run, skipped, values}));
 }
 

@@ -97,7 +97,7 @@ Bytes encode(const Hello& m) {
       .put_text(m.version)
       .put_text(m.host)
       .put_text(m.isa)
-      .put(m.fingerprint)
+      .put_all(std::span<const std::uint64_t>(m.fingerprints))
       .put(m.available_bytes)
       .put(m.threads)
       .put(m.model)
@@ -114,7 +114,7 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   m.version = in.get_text();
   m.host = in.get_text();
   m.isa = in.get_text();
-  m.fingerprint = in.get<std::uint64_t>();
+  m.fingerprints = in.get_all<std::uint64_t>();
   m.available_bytes = in.get<std::uint64_t>();
   m.threads = in.get<std::int32_t>();
   m.model = in.get<std::int32_t>();
@@ -134,7 +134,7 @@ Bytes encode(const Start& m) {
       .put(m.draft)
       .put(static_cast<std::uint64_t>(m.pipelines.size()));
   for (const PipelinePlan& p : m.pipelines)
-    out.put(p.model).put(p.first_rank).put_all(std::span<const LayerRange>(p.layers)).put(p.cells).put(p.sequences);
+    out.put(p.model).put_all(std::span<const std::int32_t>(p.ranks)).put_all(std::span<const LayerRange>(p.layers)).put(p.cells).put(p.sequences);
   return out.take();
 }
 
@@ -150,7 +150,7 @@ Start decode_start(std::span<const std::byte> bytes) {
   m.pipelines.resize(in.count<std::uint64_t>());
   for (PipelinePlan& p : m.pipelines) {
     p.model = in.get<std::int32_t>();
-    p.first_rank = in.get<std::int32_t>();
+    p.ranks = in.get_all<std::int32_t>();
     p.layers = in.get_all<LayerRange>();
     p.cells = in.get<std::int32_t>();
     p.sequences = in.get<std::int32_t>();

@@ -16,7 +16,9 @@
 //   kStop        head -> rank         end; answered with kReport
 //   kReport      rank -> head         closing statistics
 //   kFarewell    rank <-> head        last message
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,26 +31,33 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 6;
+inline constexpr std::uint32_t kProtocolVersion = 7;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
   std::uint32_t protocol = kProtocolVersion;
   std::string version, host, isa;
-  std::uint64_t fingerprint = 0;  ///< of the model file
+  std::vector<std::uint64_t> fingerprints{};  ///< of the job's models: the target, then the drafts; 0: it has not opened this one
   std::uint64_t available_bytes = 0;
   std::int32_t threads = 0;
-  std::int32_t model = 0;   ///< which of the job's models it opened: 0 the target, 1, 2, ... the drafts
+  std::int32_t model = 0;   ///< the one it must have: 0 the target, 1, 2, ... the drafts
   double ns_per_byte = 0;   ///< wall time per byte of the target's weights; 0: not measured
   std::string cpu_group{};  ///< control group whose processors it shares with others of its host
 };
 
-/// The stages of one model on consecutive ranks; the first rank leads them.
+/// The stages of one model.
 struct PipelinePlan {
   std::int32_t model = 0;  ///< 0: the target; 1, 2, ...: the drafters' models
-  std::int32_t first_rank = 0;
-  std::vector<LayerRange> layers;  ///< per stage
+  std::vector<std::int32_t> ranks;  ///< per stage; the first leads
+  std::vector<LayerRange> layers;   ///< per stage
   std::int32_t cells = 0, sequences = 1;
+
+  /// Which stage a rank holds, if any.
+  std::optional<std::size_t> stage_of(int rank) const {
+    const auto found = std::find(ranks.begin(), ranks.end(), rank);
+    if (found == ranks.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - ranks.begin());
+  }
 };
 
 struct Start {

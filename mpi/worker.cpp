@@ -117,15 +117,15 @@ class Worker {
   void start(const wire::Start& plan) {
     const int rank = transport_.rank();
     for (const wire::PipelinePlan& pipeline : plan.pipelines) {
-      const int count = static_cast<int>(pipeline.layers.size());
-      if (rank < pipeline.first_rank || rank >= pipeline.first_rank + count) continue;
+      const auto stage = pipeline.stage_of(rank);
+      if (!stage) continue;
       lane_ = pipeline.model == 0 ? kTargetLane : kDraftLane;
       drafts_ = pipeline.model > 0;
-      if (drafts_ && rank == pipeline.first_rank) {
+      if (drafts_ && *stage == 0) {
         drafter_ = make_drafter(transport_, plan, pipeline, setup_.make_stage);
       } else {
-        model_ = setup_.make_stage(pipeline, static_cast<std::size_t>(rank - pipeline.first_rank), plan.cache_type);
-        stage_ = std::make_unique<Stage>(*model_, transport_, PipelineRanks{lane_, pipeline.first_rank, count});
+        model_ = setup_.make_stage(pipeline, *stage, plan.cache_type);
+        stage_ = std::make_unique<Stage>(*model_, transport_, PipelineRanks{lane_, pipeline.ranks});
       }
     }
     if (!stage()) throw ClusterError("the plan has no place for this rank");

@@ -1,8 +1,18 @@
 #include "mpi/simulation/ranks.hpp"
 
+#include <numeric>
 #include <stdexcept>
 
 namespace yamata::simulation {
+namespace {
+
+std::vector<int> consecutive(int first, std::size_t count) {
+  std::vector<int> ranks(count);
+  std::iota(ranks.begin(), ranks.end(), first);
+  return ranks;
+}
+
+}  // namespace
 
 Ranks::Ranks(const std::vector<Seat>& seats) {
   for (const Seat& seat : seats) seats_.push_back({seat, nullptr, nullptr, nullptr});
@@ -11,7 +21,7 @@ Ranks::Ranks(const std::vector<Seat>& seats) {
 std::unique_ptr<Pipeline> Ranks::build(const PipelineRanks& place, const std::vector<TableShape>& stages) {
   std::unique_ptr<Pipeline> pipeline;
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    Occupied& rank = seats_.at(static_cast<std::size_t>(place.first) + s);
+    Occupied& rank = seats_.at(static_cast<std::size_t>(place.ranks[s]));
     auto model = std::make_unique<TableModel>(stages[s], *rank.seat.unit);
     if (place.lane.record == kTargetLane.record) target_models_.push_back(model.get());
     if (s == 0) {
@@ -28,13 +38,13 @@ std::unique_ptr<Pipeline> Ranks::build(const PipelineRanks& place, const std::ve
 }
 
 void Ranks::add_target(const std::vector<TableShape>& stages) {
-  target_ = build({kTargetLane, 0, static_cast<int>(stages.size())}, stages);
+  target_ = build({kTargetLane, consecutive(0, stages.size())}, stages);
 }
 
 void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t context,
                         std::int32_t batch) {
   const int count = static_cast<int>(stages.size());
-  auto pipeline = build({kDraftLane, first, count}, stages);
+  auto pipeline = build({kDraftLane, consecutive(first, stages.size())}, stages);
   Occupied& rank = seats_[static_cast<std::size_t>(first)];
   if (first > 0) rank.lane = kDraftLane;
   rank.drafter = std::make_unique<Drafter>(*rank.seat.transport, std::move(pipeline), options, context, stages.front().sequences, batch);

@@ -34,7 +34,7 @@ class SplitAdviceTest : public testing::Test {
   }
 
   const std::vector<LayerRange> kEven{{0, 3}, {3, 6}, {6, 8}};
-  const Layout kThree{{0, 0, 3, {}}};
+  const Layout kThree{{0, {0, 1, 2}, {}}};
   std::uint64_t room_ = std::numeric_limits<std::uint64_t>::max();
   ModelFile model_;
 };
@@ -52,16 +52,23 @@ TEST_F(SplitAdviceTest, SlowStage_isNamedWithTheSplitThatHelps) {
 TEST_F(SplitAdviceTest, DraftsWithRanks_keepTheirShares) {
   auto all = reports(kEven, {1, 5, 1});
   all.resize(6);
-  const std::string line = advice(all, {{0, 0, 3, {}}, {1, 3, 1, {}}, {2, 4, 2, {0.5, 0.5}}});
+  const std::string line = advice(all, {{0, {0, 1, 2}, {}}, {1, {3}, {}}, {2, {4, 5}, {0.5, 0.5}}});
   EXPECT_NE(line.find("--layer-split 4,1,3/1/0.5,0.5\n"), std::string::npos) << line;
   all.resize(3);
-  EXPECT_NE(advice(all, {{0, 0, 3, {}}, {1, 0, 1, {}}}).find("--layer-split 4,1,3\n"), std::string::npos);
+  EXPECT_NE(advice(all, {{0, {0, 1, 2}, {}}, {1, {0}, {}}}).find("--layer-split 4,1,3\n"), std::string::npos);
+}
+
+TEST_F(SplitAdviceTest, DrafterAmongTheStages_noFlagSaysSo) {
+  auto all = reports(kEven, {1, 5, 1});
+  all.insert(all.begin() + 1, wire::Report{});
+  const std::vector<std::uint64_t> rooms(4, room_);
+  EXPECT_EQ(split_advice(model_, {{0, {0, 2, 3}, {}}, {1, {1}, {}}}, all, rooms, 0), "");
 }
 
 TEST_F(SplitAdviceTest, GoodSplit_isNotSpokenOf) {
   EXPECT_EQ(advice(reports(kEven, {1, 1.8, 1}), kThree), "") << "not twice as long";
   EXPECT_EQ(advice(reports({{0, 4}, {4, 5}, {5, 8}}, {1, 5, 1}), kThree), "") << "it is the best split already";
-  EXPECT_EQ(advice(reports({{0, 8}}, {5}), {{0, 0, 1, {}}}), "");
+  EXPECT_EQ(advice(reports({{0, 8}}, {5}), {{0, {0, 1, 2}, {}}}), "");
   auto few = reports(kEven, {1, 5, 1});
   few[2].runs = 3;
   EXPECT_EQ(advice(few, kThree), "") << "too few runs to tell";

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "mpi/memory_plan.hpp"
 #include "node/error.hpp"
@@ -23,7 +24,8 @@ class LayerSplitTest : public testing::Test {
   wire::Start plan(int ranks, std::int32_t cells) {
     wire::Start start;
     start.batch = 1;
-    start.pipelines = {{0, 0, split_layers(file_, h_, {}, ranks), cells, 1}};
+    start.pipelines = {{0, std::vector<std::int32_t>(static_cast<std::size_t>(ranks)), split_layers(file_, h_, {}, ranks), cells, 1}};
+    std::iota(start.pipelines[0].ranks.begin(), start.pipelines[0].ranks.end(), 0);
     return start;
   }
   std::vector<std::string> check(const wire::Start& start, const std::vector<wire::Hello>& hellos) {
@@ -107,7 +109,7 @@ TEST_F(LayerSplitTest, StageTensors_areEachInExactlyOneStage) {
 }
 
 TEST_F(LayerSplitTest, MemoryPlan_namesTheHostThatIsTooSmallAndWhatFits) {
-  const std::vector<wire::Hello> hellos{{1, "", "big", "", 0, 1ull << 34, 2, 0}, {1, "", "small", "", 0, 4u << 20, 2, 0}};
+  const std::vector<wire::Hello> hellos{{1, "", "big", "", {}, 1ull << 34, 2, 0}, {1, "", "small", "", {}, 4u << 20, 2, 0}};
   EXPECT_NO_THROW(check(plan(2, 512), hellos));
   try {
     check(plan(2, 4096), hellos);
@@ -125,7 +127,7 @@ TEST_F(LayerSplitTest, MemoryPlan_namesTheHostThatIsTooSmallAndWhatFits) {
 
 TEST_F(LayerSplitTest, MemoryPlan_addsUpRanksOfOneHost) {
   const auto hellos = [](std::uint64_t bytes) {
-    return std::vector<wire::Hello>{{1, "", "one", "", 0, bytes, 1, 0}, {1, "", "one", "", 0, bytes, 1, 0}};
+    return std::vector<wire::Hello>{{1, "", "one", "", {}, bytes, 1, 0}, {1, "", "one", "", {}, bytes, 1, 0}};
   };
   const std::size_t cache =
       KvStore::bytes_for(static_cast<int>(h_.layers), static_cast<int>(h_.kv_heads), static_cast<int>(h_.head_dim), 4096, CacheType::kF16);
@@ -134,7 +136,7 @@ TEST_F(LayerSplitTest, MemoryPlan_addsUpRanksOfOneHost) {
 }
 
 TEST_F(LayerSplitTest, MemoryPlan_warnsWhereWeightsDoNotFitBesideTheCache) {
-  const std::vector<wire::Hello> hellos{{1, "", "lean", "", 0, 6u << 20, 2, 0}};
+  const std::vector<wire::Hello> hellos{{1, "", "lean", "", {}, 6u << 20, 2, 0}};
   const auto warnings = check(plan(1, 64), hellos);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("rank 0 (lean)"), std::string::npos) << warnings[0];

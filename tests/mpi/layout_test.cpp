@@ -9,6 +9,7 @@ namespace yamata {
 namespace {
 
 using Shares = std::vector<double>;
+using Ranks = std::vector<int>;
 
 TEST(Layout, Text_isSharesPerModelOrAuto) {
   for (const char* word : {"auto", "measure", "bytes"}) EXPECT_TRUE(parse_layer_split(word).empty()) << word;
@@ -21,25 +22,23 @@ TEST(Layout, Text_isSharesPerModelOrAuto) {
 TEST(Layout, Auto_givesEveryDraftARankAndTheTargetTheRest) {
   const Layout layout = make_layout("auto", 5, 2, false);
   ASSERT_EQ(layout.size(), 3u);
-  EXPECT_EQ(layout[0].ranks, 3);
-  EXPECT_EQ(layout[1].first_rank, 3);
-  EXPECT_EQ(layout[2].first_rank, 4);
+  EXPECT_EQ(layout[0].ranks, (Ranks{0, 1, 2}));
+  EXPECT_EQ(layout[1].ranks, Ranks{3});
+  EXPECT_EQ(layout[2].ranks, Ranks{4});
   EXPECT_EQ(place_of(layout, 2), 0u);
   EXPECT_EQ(place_of(layout, 4), 2u);
 }
 
 TEST(Layout, Shares_placeADraftOnSeveralRanks) {
   const Layout layout = make_layout("0.5,0.5/0.7,0.3", 4, 1, false);
-  EXPECT_EQ(layout[0].ranks, 2);
-  EXPECT_EQ(layout[1].first_rank, 2);
-  EXPECT_EQ(layout[1].ranks, 2);
+  EXPECT_EQ(layout[0].ranks, (Ranks{0, 1}));
+  EXPECT_EQ(layout[1].ranks, (Ranks{2, 3}));
   EXPECT_EQ(layout[1].shares, (Shares{0.7, 0.3}));
 }
 
 TEST(Layout, DraftWithoutRanks_liesOnTheHead) {
   for (const Layout& layout : {make_layout("0.5,0.5", 2, 1, false), make_layout("auto", 1, 1, false), make_layout("auto", 2, 1, true)}) {
-    EXPECT_EQ(layout[1].first_rank, 0);
-    EXPECT_EQ(layout[1].ranks, 1);
+    EXPECT_EQ(layout[1].ranks, Ranks{0});
     EXPECT_EQ(place_of(layout, 0), 0u);
   }
 }

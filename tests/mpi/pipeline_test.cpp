@@ -1,6 +1,7 @@
 // Head and stages over the in-process transport: the same bits on any number of ranks, and every fault told once, by name.
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <thread>
 
 #include "mpi/head.hpp"
@@ -21,7 +22,7 @@ wire::Hello hello_of(int rank) {
   wire::Hello hello;
   hello.version = "test";
   hello.host = "host" + std::to_string(rank);
-  hello.fingerprint = 42;
+  hello.fingerprints = {42};
   hello.available_bytes = 1ull << 33;
   return hello;
 }
@@ -86,7 +87,8 @@ class PipelineTest : public testing::Test {
   void start(Head& head) {
     const auto plan = [&](const std::vector<wire::Hello>& hellos) {
       wire::Start start;
-      start.pipelines = {{0, 0, split_layers(model_.file, model_.h, {}, head.ranks()), 64, 4}};
+      start.pipelines = {{0, std::vector<std::int32_t>(static_cast<std::size_t>(head.ranks())), split_layers(model_.file, model_.h, {}, head.ranks()), 64, 4}};
+      std::iota(start.pipelines[0].ranks.begin(), start.pipelines[0].ranks.end(), 0);
       const ModelFile* const models[] = {&model_};
       plan_memory(models, start, hellos);
       return start;
@@ -156,7 +158,7 @@ TEST_F(PipelineTest, FullContext_isRefusedBeforeAnythingIsSent) {
 }
 
 TEST_F(PipelineTest, OtherFileOnARank_isNamed) {
-  const std::string text = fault_of(4, [](int rank, wire::Hello& hello) { hello.fingerprint += rank == 2; });
+  const std::string text = fault_of(4, [](int rank, wire::Hello& hello) { hello.fingerprints[0] += rank == 2; });
   EXPECT_EQ(text.find("rank 2 (host2) has another model file"), 0u) << text;
 }
 

@@ -25,17 +25,17 @@ Start two_pipelines() {
   start.cache_type = CacheType::kF32;
   start.batch = 32;
   start.draft.width = 7;
-  start.pipelines = {{0, 0, {{0, 3}, {3, 8}}, 4096, 5}, {1, 2, {{0, 2}}, 100, 9}};
+  start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 5}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9}};
   return start;
 }
 
 TEST(Wire, Hello_roundTrips) {
-  const Hello m{kProtocolVersion, "1.2", "jetson-3", "neon", 0x123456789abcdef0u, 1u << 30, 6, 2, 0.25, "/slow"};
+  const Hello m{kProtocolVersion, "1.2", "jetson-3", "neon", {0x123456789abcdef0u, 0}, 1u << 30, 6, 2, 0.25, "/slow"};
   const Hello back = decode_hello(encode(m));
   EXPECT_EQ(back.version, m.version);
   EXPECT_EQ(back.host, m.host);
   EXPECT_EQ(back.isa, m.isa);
-  EXPECT_EQ(back.fingerprint, m.fingerprint);
+  EXPECT_EQ(back.fingerprints, m.fingerprints);
   EXPECT_EQ(back.available_bytes, m.available_bytes);
   EXPECT_EQ(back.threads, m.threads);
   EXPECT_EQ(back.model, m.model);
@@ -44,7 +44,7 @@ TEST(Wire, Hello_roundTrips) {
 }
 
 TEST(Wire, HelloOfAnotherProtocol_saysSoAndIsReadNoFurther) {
-  Bytes bytes = encode(Hello{kProtocolVersion + 1, "9", "h", "i", 1, 2, 3, 0});
+  Bytes bytes = encode(Hello{kProtocolVersion + 1, "9", "h", "i", {1}, 2, 3, 0});
   bytes.resize(6);
   EXPECT_EQ(decode_hello(bytes).protocol, kProtocolVersion + 1);
 }
@@ -60,7 +60,9 @@ TEST(Wire, Start_roundTrips) {
   EXPECT_EQ(back.pipelines[0].layers[1].end, 8);
   EXPECT_EQ(back.pipelines[0].cells, 4096);
   EXPECT_EQ(back.pipelines[1].model, 1);
-  EXPECT_EQ(back.pipelines[1].first_rank, 2);
+  EXPECT_EQ(back.pipelines[1].ranks, (std::vector<std::int32_t>{2, 4}));
+  EXPECT_EQ(back.pipelines[1].stage_of(4), 1u);
+  EXPECT_FALSE(back.pipelines[1].stage_of(3));
   EXPECT_EQ(back.pipelines[1].sequences, 9);
 }
 
@@ -132,7 +134,7 @@ TEST(Wire, MessageCutAnywhereOrTooLong_isRefused) {
   };
   const std::vector<float> values{1, 2};
   const std::vector<Kind> kinds{
-      {encode(Hello{kProtocolVersion, "v", "h", "i", 1, 2, 3, 0}), [](const Bytes& b) { decode_hello(b); }},
+      {encode(Hello{kProtocolVersion, "v", "h", "i", {1}, 2, 3, 0}), [](const Bytes& b) { decode_hello(b); }},
       {encode(two_pipelines()), [](const Bytes& b) { decode_start(b); }},
       {encode(run_record()), [](const Bytes& b) { decode_record(b); }},
       {encode(Rows{1, false, values}), [](const Bytes& b) { decode_rows(b); }},
