@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <ctime>
@@ -71,18 +72,7 @@ Job::Job(const Options& options, Transport& transport, std::string host, int loc
 
 wire::Hello Job::open() {
   isa_ = cpu::choose_isa();
-  hello_.model = layout_[place_of(layout_, transport_.rank())].model;
-  hello_.fingerprints.resize(models_.size());
-  for (std::size_t m = 0; m < models_.size(); ++m) {
-    const bool needed = transport_.rank() == 0 || static_cast<std::int32_t>(m) == hello_.model;
-    if (!needed && !seats_are_open()) continue;
-    try {
-      models_[m] = ModelFile::open(m == 0 ? options_.model : options_.draft_models[m - 1]);
-      hello_.fingerprints[m] = models_[m]->file.fingerprint();
-    } catch (const Error&) {
-      if (needed) throw;
-    }
-  }
+  open_models();
   // A launcher binds ranks as if each were one thread; Yamata shares the cores out itself.
   cpus_ = assign_cpus(Topology::detect(transport_.size() > 1), options_.threads, local_rank_, local_size_);
   hello_.version = YAMATA_VERSION;
@@ -96,6 +86,24 @@ wire::Hello Job::open() {
   }
   hello_.available_bytes = available_memory_bytes();
   return hello_;
+}
+
+/// Those this rank is to hold; where that is open, all that it has.
+void Job::open_models() {
+  const bool open = seats_are_open() && transport_.rank() != 0;
+  const auto own = static_cast<std::size_t>(layout_[place_of(layout_, transport_.rank())].model);
+  hello_.fingerprints.resize(models_.size());
+  for (std::size_t m = 0; m < models_.size(); ++m) {
+    if (transport_.rank() != 0 && m != own && !open) continue;
+    try {
+      models_[m] = ModelFile::open(model_path(m));
+      hello_.fingerprints[m] = models_[m]->file.fingerprint();
+      if (m == own || hello_.fingerprints[own] == 0) hello_.model = static_cast<std::int32_t>(m);
+    } catch (const Error&) {
+      const bool another = std::any_of(models_.begin(), models_.end(), [](const auto& model) { return model.has_value(); });
+      if (!open || (m + 1 == models_.size() && !another)) throw;
+    }
+  }
 }
 
 /// Whether it is for the ranks' speeds to say who drafts.
@@ -191,7 +199,7 @@ std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::
   return splits;
 }
 
-/// Lets the ranks' speeds say who drafts.
+/// Lets the ranks' speeds say who drafts. Throws ModelError where a rank lacks the file of its part.
 void Job::seat(const std::vector<wire::Hello>& hellos) {
   std::vector<Seat> seats;
   std::vector<int> with_target;
@@ -202,12 +210,19 @@ void Job::seat(const std::vector<wire::Hello>& hellos) {
     if (seats[r].has_model[0]) with_target.push_back(static_cast<int>(r));
   }
   const std::vector<double> paces = relative_paces(hellos, with_target);
-  if (paces.empty()) return;
   for (std::size_t i = 0; i < paces.size(); ++i) seats[static_cast<std::size_t>(with_target[i])].pace = paces[i];
   const auto bytes = [&](const ModelFile& model) { return static_cast<double>(stage_bytes(model.file, model.h, {0, model.h.layers})); };
   std::vector<double> costs;
   for (std::size_t m = 1; m < models_.size(); ++m) costs.push_back(bytes(*models_[m]) / bytes(*models_[0]));
   layout_ = seat_drafters(layout_, seats, costs);
+  for (const ModelPlace& place : layout_) {
+    const auto model = static_cast<std::size_t>(place.model);
+    for (const int rank : place.ranks) {
+      if (seats[static_cast<std::size_t>(rank)].has_model[model]) continue;
+      throw ModelError(fmt::format("rank {} ({}) has no {}, or another one; copy the file to that machine", rank,
+                                   hellos[static_cast<std::size_t>(rank)].host, model_path(model)));
+    }
+  }
 }
 
 wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room) {

@@ -53,6 +53,8 @@ class Job {
   void start(Head& head, std::int32_t sequences, std::int32_t room);
 
  private:
+  const std::string& model_path(std::size_t model) const { return model == 0 ? options_.model : options_.draft_models[model - 1]; }
+  void open_models();
   bool seats_are_open() const;
   bool measures() const;
   double measured_pace();

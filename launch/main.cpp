@@ -100,7 +100,10 @@ int head_main(int argc, char** argv, World& world) {
   if (code == static_cast<int>(ExitCode::kCluster)) world.transport->abort(code);
   dismiss(world, code);
   // A launcher adds a page about a process that ends with a code, and none about a job that is ended with it.
-  if (code != 0 && code != static_cast<int>(ExitCode::kInterrupted) && world.session) end_job(code);
+  if (code != 0 && code != static_cast<int>(ExitCode::kInterrupted) && world.session && end_job(code)) {
+    std::fflush(nullptr);
+    std::_Exit(code);
+  }
   return code;
 }
 

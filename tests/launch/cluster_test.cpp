@@ -101,6 +101,34 @@ TEST(Cluster, LostDrafter_isMissedInOneLineAndTheTextGoesOn) {
   EXPECT_EQ(process.err().find("killed"), std::string::npos) << process.err();
 }
 
+/// A job of two ranks with these flags and a last one with others.
+Outcome run_with_last(const Arguments& flags, const Arguments& last) {
+  Arguments command = yamata(flags, 2);
+  command.insert(command.end(), {":", "-np", "1"});
+  const Arguments other = yamata(last);
+  command.insert(command.end(), other.begin(), other.end());
+  return run(command);
+}
+
+TEST(Cluster, RankWithoutTheDraft_isAStageAndAnotherDrafts) {
+  const TemporaryFolder folder;
+  const auto flags = [&](const std::string& target, const std::string& draft) {
+    return Arguments{"run", "-m", target, "-md", draft, "-p", kPrompt, "-n", "16", "--ignore-eos", "-t", "1", "--json", folder / "r.json"};
+  };
+  const std::string draft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
+  const Outcome outcome = run_with_last(flags(kModel, draft), flags(kModel, folder / "absent.gguf"));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto result = nlohmann::json::parse(read_file(folder / "r.json"));
+  EXPECT_EQ(result["per_rank"][1]["role"], "drafter");
+  EXPECT_EQ(result["per_rank"][2]["role"], "stage");
+  EXPECT_GT(result["accepted"].get<int>(), 0);
+
+  const Outcome neither = run_with_last(flags(kModel, draft), flags(folder / "no-target.gguf", folder / "absent.gguf"));
+  EXPECT_EQ(neither.code, 2) << neither.err;
+  ASSERT_EQ(neither.complaints().size(), 1u) << neither.err;
+  EXPECT_NE(neither.complaints()[0].find("rank 2"), std::string::npos) << neither.err;
+}
+
 TEST(Cluster, BadFlag_isComplainedOfOnce) {
   const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", "x", "--fast"}, 3));
   EXPECT_EQ(outcome.code, 1) << outcome.err;
@@ -132,12 +160,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, ClusterLoss, testing::Values(0, 1, 2));
 
 TEST(Cluster, MissingFileOnOneRank_isNamed) {
   const TemporaryFolder folder;
-  Arguments command = yamata({"run", "-m", kModel, "-p", "x"}, 2);
-  for (const std::string& word : {std::string(":"), std::string("-np"), std::string("1"), std::string(YAMATA_PROGRAM), std::string("run"),
-                                  std::string("-m"), folder / "absent.gguf", std::string("-p"), std::string("x")}) {
-    command.push_back(word);
-  }
-  const Outcome outcome = run(command);
+  const Outcome outcome = run_with_last({"run", "-m", kModel, "-p", "x"}, {"run", "-m", folder / "absent.gguf", "-p", "x"});
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
   EXPECT_NE(outcome.complaints()[0].find("rank 2"), std::string::npos) << outcome.err;
