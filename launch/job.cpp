@@ -205,8 +205,7 @@ void Job::seat(const std::vector<wire::Hello>& hellos) {
   std::vector<int> with_target;
   for (std::size_t r = 0; r < hellos.size(); ++r) {
     seats.emplace_back();
-    for (std::size_t m = 0; m < models_.size(); ++m)
-      seats[r].has_model.push_back(hellos[r].fingerprints[m] == hello_.fingerprints[m]);
+    for (std::size_t m = 0; m < models_.size(); ++m) seats[r].has_model.push_back(hellos[r].fingerprints[m] == hello_.fingerprints[m]);
     if (seats[r].has_model[0]) with_target.push_back(static_cast<int>(r));
   }
   const std::vector<double> paces = relative_paces(hellos, with_target);

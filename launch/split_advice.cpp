@@ -64,8 +64,8 @@ std::string split_advice(const ModelFile& target, const Layout& layout, const st
   for (std::size_t s = 0; s < stages; ++s) strengths.push_back({level[s], rooms[static_cast<std::size_t>(layout.front().ranks[s])]});
   const auto better = split_layers(target.file, target.h, strengths, cache_bytes);
   if (better.empty() || bottleneck(costs, paces, better) > kWorthIt * bottleneck(costs, paces, split)) return "";
-  return fmt::format("rank {} ({}) took {:.1f} times as long for its share as the other stages; faster would be {}\n", rank,
-                     report.host, paces[slow] / others, flag_text(better, layout));
+  return fmt::format("rank {} ({}) took {:.1f} times as long for its share as the other stages; faster would be {}\n", rank, report.host,
+                     paces[slow] / others, flag_text(better, layout));
 }
 
 }  // namespace yamata

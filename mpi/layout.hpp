@@ -7,8 +7,8 @@ namespace yamata {
 
 /// The ranks that hold one model.
 struct ModelPlace {
-  int model = 0;             ///< 0: the target; 1, 2, ...: the drafts, in the order of -md
-  std::vector<int> ranks{};  ///< ascending; the first leads
+  int model = 0;                 ///< 0: the target; 1, 2, ...: the drafts, in the order of -md
+  std::vector<int> ranks{};      ///< ascending; the first leads
   std::vector<double> shares{};  ///< of the layers, per rank; empty: automatic
 };
 

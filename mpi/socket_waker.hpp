@@ -38,7 +38,7 @@ class SocketWaker {
   int penance_ = 0;         // messages still to come before there is trust again
   int next_penance_ = 32;   // doubles: on a network that tells of nothing trust must not come back often
   int futile_ = 0;          // times in a row that there was no message after a wait that had ended
-  static constexpr int kNowAndThen = 3;  // a rank rings a little after it sends: a sleep that ends in between tells nothing
+  static constexpr int kNowAndThen = 3;
 };
 
 }  // namespace yamata

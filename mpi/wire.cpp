@@ -134,7 +134,11 @@ Bytes encode(const Start& m) {
       .put(m.draft)
       .put(static_cast<std::uint64_t>(m.pipelines.size()));
   for (const PipelinePlan& p : m.pipelines)
-    out.put(p.model).put_all(std::span<const std::int32_t>(p.ranks)).put_all(std::span<const LayerRange>(p.layers)).put(p.cells).put(p.sequences);
+    out.put(p.model)
+        .put_all(std::span<const std::int32_t>(p.ranks))
+        .put_all(std::span<const LayerRange>(p.layers))
+        .put(p.cells)
+        .put(p.sequences);
   return out.take();
 }
 

@@ -47,7 +47,7 @@ struct Hello {
 
 /// The stages of one model.
 struct PipelinePlan {
-  std::int32_t model = 0;  ///< 0: the target; 1, 2, ...: the drafters' models
+  std::int32_t model = 0;           ///< 0: the target; 1, 2, ...: the drafters' models
   std::vector<std::int32_t> ranks;  ///< per stage; the first leads
   std::vector<LayerRange> layers;   ///< per stage
   std::int32_t cells = 0, sequences = 1;

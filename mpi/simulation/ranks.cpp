@@ -37,9 +37,7 @@ std::unique_ptr<Pipeline> Ranks::build(const PipelineRanks& place, const std::ve
   return pipeline;
 }
 
-void Ranks::add_target(const std::vector<TableShape>& stages) {
-  target_ = build({kTargetLane, consecutive(0, stages.size())}, stages);
-}
+void Ranks::add_target(const std::vector<TableShape>& stages) { target_ = build({kTargetLane, consecutive(0, stages.size())}, stages); }
 
 void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t context,
                         std::int32_t batch) {

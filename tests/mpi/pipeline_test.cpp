@@ -87,7 +87,8 @@ class PipelineTest : public testing::Test {
   void start(Head& head) {
     const auto plan = [&](const std::vector<wire::Hello>& hellos) {
       wire::Start start;
-      start.pipelines = {{0, std::vector<std::int32_t>(static_cast<std::size_t>(head.ranks())), split_layers(model_.file, model_.h, {}, head.ranks()), 64, 4}};
+      start.pipelines = {{0, std::vector<std::int32_t>(static_cast<std::size_t>(head.ranks())),
+                          split_layers(model_.file, model_.h, {}, head.ranks()), 64, 4}};
       std::iota(start.pipelines[0].ranks.begin(), start.pipelines[0].ranks.end(), 0);
       const ModelFile* const models[] = {&model_};
       plan_memory(models, start, hellos);
