@@ -70,6 +70,7 @@ std::string Doorbell::page_name() const { return fmt::format("/yamata-{:016x}", 
 void Doorbell::close_the_circle() const { shm_unlink(page_name().c_str()); }
 
 void Doorbell::ring(int rank) const {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // either this sees the sleeper, or the sleeper's look sees what was sent
   if (fd_ >= 0 && sleepers_[rank].sleeps.exchange(0) != 0) write_to(fd_, address(job_, rank), kOther);
 }
 
@@ -78,7 +79,9 @@ void Doorbell::ring_own() const {
 }
 
 void Doorbell::asleep(bool sleeps) const {
-  if (fd_ >= 0) sleepers_[rank_].sleeps = sleeps;
+  if (fd_ < 0) return;
+  sleepers_[rank_].sleeps = sleeps;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 Doorbell::Rings Doorbell::answer() const {
