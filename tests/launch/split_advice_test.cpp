@@ -68,7 +68,7 @@ TEST_F(SplitAdviceTest, DrafterAmongTheStages_noFlagSaysSo) {
 TEST_F(SplitAdviceTest, GoodSplit_isNotSpokenOf) {
   EXPECT_EQ(advice(reports(kEven, {1, 1.8, 1}), kThree), "") << "not twice as long";
   EXPECT_EQ(advice(reports({{0, 4}, {4, 5}, {5, 8}}, {1, 5, 1}), kThree), "") << "it is the best split already";
-  EXPECT_EQ(advice(reports({{0, 8}}, {5}), {{0, {0, 1, 2}, {}}}), "");
+  EXPECT_EQ(advice(reports({{0, 8}}, {5}), {{0, {0}, {}}}), "");
   auto few = reports(kEven, {1, 5, 1});
   few[2].runs = 3;
   EXPECT_EQ(advice(few, kThree), "") << "too few runs to tell";
