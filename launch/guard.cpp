@@ -37,10 +37,9 @@ void rename_process(int argc, char** argv) {
 std::atomic<bool>* dispensable = nullptr;
 
 /// In the place of a rank that the others do without: a launcher ends the job where a process of it ends.
-[[noreturn]] void keep_place(const sigset_t& awaited) {
+[[noreturn]] void keep_place(pid_t launcher, const sigset_t& awaited) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  const pid_t launcher = getppid();
-  for (int signal = 0; launcher != 1 && signal != SIGTERM && signal != SIGINT && signal != SIGHUP && signal != SIGQUIT;) {
+  for (int signal = 0; getppid() == launcher && signal != SIGTERM && signal != SIGINT && signal != SIGHUP && signal != SIGQUIT;) {
     sigwait(&awaited, &signal);
   }
   _exit(static_cast<int>(ExitCode::kCluster));
@@ -52,19 +51,15 @@ std::string host_name() {
   return name;
 }
 
-/// Ends as the rank ended.
-[[noreturn]] void end_like(int status) {
-  if (!WIFSIGNALED(status)) _exit(WEXITSTATUS(status));
-  const int signal = WTERMSIG(status);
+void tell_of(int signal) {
   // A launcher that ends a job sends SIGTERM, then SIGKILL, to this process too: what else the rank dies of is news.
   fmt::print(stderr, "yamata: rank {} ({}) was killed by signal {} ({}){}\n", mpi_rank_from_environment(), host_name(), signal,
              strsignal(signal), signal == SIGKILL ? "; was its machine out of memory?" : "");
   std::fflush(stderr);
-  _exit(static_cast<int>(ExitCode::kCluster));
 }
 
 /// The parent's life.
-[[noreturn]] void stand_guard(pid_t rank, const sigset_t& awaited) {
+[[noreturn]] void stand_guard(pid_t launcher, pid_t rank, const sigset_t& awaited) {
   while (true) {
     int signal = 0;
     sigwait(&awaited, &signal);
@@ -74,8 +69,10 @@ std::string host_name() {
     }
     int status = 0;
     if (waitpid(rank, &status, WNOHANG) != rank) continue;
-    if (WIFSIGNALED(status) && dispensable && *dispensable) keep_place(awaited);
-    end_like(status);
+    if (!WIFSIGNALED(status)) _exit(WEXITSTATUS(status));
+    tell_of(WTERMSIG(status));
+    if (dispensable && *dispensable) keep_place(launcher, awaited);
+    _exit(static_cast<int>(ExitCode::kCluster));
   }
 }
 
@@ -112,7 +109,7 @@ void guard_rank(int argc, char** argv) {
 
   void* shared = mmap(nullptr, sizeof(*dispensable), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared != MAP_FAILED) dispensable = new (shared) std::atomic<bool>(false);
-  const pid_t guard = getpid();
+  const pid_t launcher = getppid(), guard = getpid();
   const pid_t rank = fork();
   if (rank < 0) {  // no room for another process: the rank goes on without a guard
     sigprocmask(SIG_SETMASK, &before, nullptr);
@@ -120,7 +117,7 @@ void guard_rank(int argc, char** argv) {
   }
   if (rank > 0) {
     rename_process(argc, argv);
-    stand_guard(rank, awaited);
+    stand_guard(launcher, rank, awaited);
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != guard) _exit(static_cast<int>(ExitCode::kCluster));
@@ -128,8 +125,8 @@ void guard_rank(int argc, char** argv) {
   follow_stops(guard);
 }
 
-void let_job_survive_this_rank() {
-  if (dispensable) *dispensable = true;
+void let_job_survive_this_rank(bool survive) {
+  if (dispensable) *dispensable = survive;
 }
 
 }  // namespace yamata

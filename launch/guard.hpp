@@ -9,8 +9,8 @@ namespace yamata {
 /// so that process lists tell the two apart. To be called first in main, before MPI and before any thread.
 void guard_rank(int argc, char** argv);
 
-/// The job can do without this rank from now on: should it die by a signal, the guard keeps silent and stays until the launcher ends
-/// the job, so that the others go on.
-void let_job_survive_this_rank();
+/// Whether the job can do without this rank from now on: should it then die by a signal, the guard says so and stays until the launcher
+/// ends the job, so that the others go on.
+void let_job_survive_this_rank(bool survive);
 
 }  // namespace yamata

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <csignal>
 #include <ctime>
+#include <filesystem>
 
 #include "launch/pace_file.hpp"
 #include "launch/split_advice.hpp"
@@ -101,7 +102,8 @@ void Job::open_models() {
       if (m == own || hello_.fingerprints[own] == 0) hello_.model = static_cast<std::int32_t>(m);
     } catch (const Error&) {
       const bool another = std::any_of(models_.begin(), models_.end(), [](const auto& model) { return model.has_value(); });
-      if (!open || (m + 1 == models_.size() && !another)) throw;
+      const bool absent = !std::filesystem::exists(model_path(m));  // a damaged file is a fault
+      if (!open || !absent || (m + 1 == models_.size() && !another)) throw;
     }
   }
 }

@@ -54,13 +54,12 @@ void* share(const std::string& name, std::size_t bytes) {
 
 Doorbell::Doorbell(std::uint64_t job, int rank, int ranks) : job_(job), rank_(rank), ranks_(ranks) {
   static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
-  void* page = share(page_name(), static_cast<std::size_t>(ranks) * sizeof(Sleeper));
-  if (!page) return;
-  sleepers_ = static_cast<Sleeper*>(page);
+  sleepers_ = static_cast<Sleeper*>(share(page_name(), static_cast<std::size_t>(ranks) * sizeof(Sleeper)));
   fd_ = open_bell(address(job, rank));
 }
 
 Doorbell::~Doorbell() {
+  close_the_circle();  // where a rank died before all had theirs
   if (fd_ >= 0) close(fd_);
   if (sleepers_) munmap(sleepers_, static_cast<std::size_t>(ranks_) * sizeof(Sleeper));
 }
@@ -71,7 +70,7 @@ void Doorbell::close_the_circle() const { shm_unlink(page_name().c_str()); }
 
 void Doorbell::ring(int rank) const {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // either this sees the sleeper, or the sleeper's look sees what was sent
-  if (fd_ >= 0 && sleepers_[rank].sleeps.exchange(0) != 0) write_to(fd_, address(job_, rank), kOther);
+  if (fd_ >= 0 && sleepers_ && sleepers_[rank].sleeps.exchange(0) != 0) write_to(fd_, address(job_, rank), kOther);
 }
 
 void Doorbell::ring_own() const {
@@ -79,7 +78,7 @@ void Doorbell::ring_own() const {
 }
 
 void Doorbell::asleep(bool sleeps) const {
-  if (fd_ < 0) return;
+  if (!sleepers_) return;
   sleepers_[rank_].sleeps = sleeps;
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }

@@ -11,7 +11,7 @@ namespace yamata {
 /// sleeps: ringing costs 10 to 25 us, looking there nothing. Nothing else is said by either, and a ring may be lost.
 class Doorbell {
  public:
-  /// `job`: the same on all `ranks` of one job, on one machine no other's. A bell that cannot be had is never heard.
+  /// `job`: the same on all `ranks` of one job, on one machine no other's. A bell that cannot be had is never heard; without the page only a rank itself can ring for it.
   Doorbell(std::uint64_t job, int rank, int ranks);
   ~Doorbell();
   Doorbell(const Doorbell&) = delete;
@@ -41,7 +41,7 @@ class Doorbell {
 
   std::uint64_t job_;
   int rank_, ranks_, fd_ = -1;
-  Sleeper* sleepers_ = nullptr;  // one per rank; those of other machines never sleep here
+  Sleeper* sleepers_ = nullptr;  // one per rank; null where there is no shared memory
 };
 
 }  // namespace yamata

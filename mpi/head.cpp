@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "node/error.hpp"
 #include "node/topology.hpp"
 
 namespace yamata {
+namespace {
+
+constexpr auto kDrafterTimeout = std::chrono::seconds(10);  // a strategy that waits for guesses stands still as long
+
+}  // namespace
 
 std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan,
                                       const StageFactory& make_stage) {
@@ -76,9 +80,9 @@ void Head::check_agreement(const std::vector<wire::Hello>& hellos, const std::ve
                                      r, b.host, b.version.empty() ? "unknown" : b.version, a.version));
     }
     const auto model = static_cast<std::size_t>(b.model);
-    if (model >= fingerprints.size())
+    if (model >= fingerprints.size() || b.fingerprints.size() != fingerprints.size())
       throw ClusterError(fmt::format("rank {} ({}) was started with other flags than rank 0; give all ranks the same ones", r, b.host));
-    if (b.fingerprints.size() != fingerprints.size() || fingerprints[model] != b.fingerprints[model]) {
+    if (fingerprints[model] != b.fingerprints[model]) {
       throw ModelError(fmt::format("rank {} ({}) has another {} file at this path than rank 0 ({}); copy the same file to every machine", r,
                                    b.host, model == 0 ? "model" : "draft model", a.host));
     }
@@ -100,6 +104,9 @@ void Head::load() {
   }
   loading_ = false;
   running_ = true;
+  for (int r = 1; r < transport_.size(); ++r) {
+    if (draft_plan_of(r)) liveness_.hurry(r, kDrafterTimeout);
+  }
 }
 
 wire::Heartbeat Head::own_heartbeat() const { return target_ ? target_->stage().heartbeat() : wire::Heartbeat{}; }
@@ -160,7 +167,7 @@ void Head::send_heartbeats() {
       throw ClusterError(liveness_.silence_text(*silent));
     }
   }
-  liveness_.check_progress(now, loading_ || (target_ && target_->outstanding() > 0), own);
+  if (target_) liveness_.check_progress(now, loading_ || target_->outstanding() > 0, own, target_->ranks().ranks);
 }
 
 void Head::dispatch(Message message) {

@@ -20,7 +20,12 @@ Liveness::Liveness(int ranks, std::chrono::milliseconds deadline, Clock::time_po
 void Liveness::watch(int rank, Clock::time_point now) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   peer.watched = true;
+  peer.deadline = deadline_;
   peer.last = now;
+}
+
+void Liveness::hurry(int rank, std::chrono::milliseconds deadline) {
+  peers_[static_cast<std::size_t>(rank)].deadline = std::min(deadline, deadline_);
 }
 
 bool Liveness::due(Clock::time_point now, bool often) {
@@ -35,41 +40,42 @@ std::optional<int> Liveness::silent(Clock::time_point now, std::chrono::millisec
     progressed_ = now;
   }
   for (std::size_t r = 0; r < peers_.size(); ++r) {
-    if (peers_[r].watched && now - peers_[r].last >= deadline_ + grace) return static_cast<int>(r);
+    if (peers_[r].watched && now - peers_[r].last >= peers_[r].deadline + grace) return static_cast<int>(r);
   }
   return std::nullopt;
 }
 
 std::string Liveness::silence_text(int rank) const {
-  return fmt::format("rank {}{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine (or raise --timeout)",
-                     rank, host_suffix(rank), seconds(deadline_));
+  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  return fmt::format("rank {}{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine{}", rank,
+                     host_suffix(rank), seconds(peer.deadline), peer.deadline < deadline_ ? "" : " (or raise --timeout)");
 }
 
-void Liveness::check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own) {
+void Liveness::check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own, const std::vector<int>& stages) {
   std::uint64_t sum = own.progress;
   for (const Peer& peer : peers_) sum += peer.state.progress;
   if (!work_open || sum != progress_) {
     progress_ = sum;
     progressed_ = now;
   } else if (now - progressed_ >= deadline_) {
-    blame_stalled(own);
+    blame_stalled(own, stages);
   }
 }
 
-void Liveness::blame_stalled(const wire::Heartbeat& own) const {
+void Liveness::blame_stalled(const wire::Heartbeat& own, const std::vector<int>& stages) const {
   // The first stage in pipeline order that waits for its predecessor's results, or else computes without end.
-  for (std::size_t r = 0; r < peers_.size(); ++r) {
-    const wire::Activity activity = r == 0 ? own.activity : peers_[r].state.activity;
-    const auto rank = static_cast<int>(r);
-    if (activity == wire::Activity::kAwaitingActivations && r > 0) {
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const int rank = stages[s];
+    const wire::Activity activity = rank == 0 ? own.activity : peers_[static_cast<std::size_t>(rank)].state.activity;
+    if (activity == wire::Activity::kAwaitingActivations && s > 0) {
       throw ClusterError(
           fmt::format("rank {}{} has waited {:g} s for the results of rank {}{}: the link between them is cut; look at the network (or "
                       "raise --timeout)",
-                      r, host_suffix(rank), seconds(deadline_), r - 1, host_suffix(rank - 1)));
+                      rank, host_suffix(rank), seconds(deadline_), stages[s - 1], host_suffix(stages[s - 1])));
     }
     if (activity == wire::Activity::kComputing) {
-      throw ClusterError(fmt::format("rank {}{} has computed for {:g} s without an end; is its machine overloaded? (or raise --timeout)", r,
-                                     host_suffix(rank), seconds(deadline_)));
+      throw ClusterError(fmt::format("rank {}{} has computed for {:g} s without an end; is its machine overloaded? (or raise --timeout)",
+                                     rank, host_suffix(rank), seconds(deadline_)));
     }
   }
   throw ClusterError(fmt::format("no rank has come on for {:g} s; look at the network (or raise --timeout)", seconds(deadline_)));

@@ -17,6 +17,8 @@ class Liveness {
 
   void name(int rank, std::string host) { peers_[static_cast<std::size_t>(rank)].host = std::move(host); }
   void watch(int rank, Clock::time_point now);
+  /// A peer that the others can do without need not be waited for that long.
+  void hurry(int rank, std::chrono::milliseconds deadline);
   void unwatch(int rank) { peers_[static_cast<std::size_t>(rank)].watched = false; }
   void heard(int rank, Clock::time_point now) { peers_[static_cast<std::size_t>(rank)].last = now; }
   void tell(int rank, const wire::Heartbeat& heartbeat) { peers_[static_cast<std::size_t>(rank)].state = heartbeat; }
@@ -28,8 +30,9 @@ class Liveness {
   std::optional<int> silent(Clock::time_point now, std::chrono::milliseconds grace = {});
   /// What to say of a silent rank.
   std::string silence_text(int rank) const;
-  /// Throws if, `work_open`, no watched peer nor `own` has come on for the whole deadline, naming the stage that is waited for.
-  void check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own);
+  /// Throws if, `work_open`, no watched peer nor `own` has come on for the whole deadline, naming the one of `stages`, given in pipeline
+  /// order, that is waited for.
+  void check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own, const std::vector<int>& stages);
   /// " (host)" of a rank where it is known.
   std::string host_suffix(int rank) const;
 
@@ -38,9 +41,10 @@ class Liveness {
     bool watched = false;
     std::string host;
     Clock::time_point last{};
+    std::chrono::milliseconds deadline{};
     wire::Heartbeat state;
   };
-  [[noreturn]] void blame_stalled(const wire::Heartbeat& own) const;
+  [[noreturn]] void blame_stalled(const wire::Heartbeat& own, const std::vector<int>& stages) const;
   std::vector<Peer> peers_;
   std::chrono::milliseconds deadline_;
   Clock::time_point next_send_{};

@@ -34,7 +34,7 @@ class MpiTransport final : public Transport {
   void sleep(std::chrono::microseconds limit) override;
   void wake() override { bell_->ring_own(); }
   /// A send that is still under way needs looking after.
-  bool wakes() const override { return waker_.trusted() && pending_.empty(); }
+  bool wakes() const override { return bell_->fd() >= 0 && waker_.trusted() && pending_.empty(); }
   void abort(int code) override;
 
  private:

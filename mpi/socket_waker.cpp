@@ -12,7 +12,6 @@ namespace {
 
 constexpr auto kBetweenFinds = std::chrono::seconds(1);
 constexpr int kMostPenance = 1 << 20, kLongTrusted = 1000;
-constexpr int kMostFutile = 8;  // a long message comes in pieces; a socket that nobody reads would never let anyone rest
 
 bool is_connection(int fd) {
   sockaddr_storage peer{};
@@ -35,7 +34,7 @@ void SocketWaker::find_sockets() {
 
 bool SocketWaker::wait(std::chrono::microseconds limit, bool counts) {
   slept_ = counts;
-  woken_ = false;
+  woken_ = looked_ = false;
   if (Clock::now() - found_ > kBetweenFinds) find_sockets();
   const nfds_t watched = futile_ > kMostFutile ? 1 : watched_.size();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
@@ -53,7 +52,7 @@ bool SocketWaker::wait(std::chrono::microseconds limit, bool counts) {
 
 void SocketWaker::looked(bool message) {
   if (!message) {
-    futile_ += woken_;
+    if (woken_ && !std::exchange(looked_, true)) ++futile_;
     return;  // the pieces of a message come one by one: the next look counts as after the same wait
   }
   futile_ = 0;

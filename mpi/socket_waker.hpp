@@ -24,7 +24,7 @@ class SocketWaker {
   /// A socket or another rank's ring ended the last wait, and no message has been found since.
   bool expecting() const { return woken_; }
   /// Messages end a sleep, but for one now and then.
-  bool trusted() const { return penance_ == 0; }
+  bool trusted() const { return penance_ == 0 && futile_ <= kMostFutile; }
 
  private:
   bool wait(std::chrono::microseconds limit, bool counts);
@@ -33,12 +33,13 @@ class SocketWaker {
   const Doorbell* bell_;
   std::vector<pollfd> watched_;  // the bell first
   Clock::time_point found_{};
-  bool slept_ = false, woken_ = false;
+  bool slept_ = false, woken_ = false, looked_ = false;
   int told_ = kNowAndThen;  // messages in a row that ended a sleep
   int penance_ = 0;         // messages still to come before there is trust again
   int next_penance_ = 32;   // doubles: on a network that tells of nothing trust must not come back often
   int futile_ = 0;          // times in a row that there was no message after a wait that had ended
   static constexpr int kNowAndThen = 3;
+  static constexpr int kMostFutile = 8;  // a long message comes in pieces; a socket that nobody reads would never let anyone rest
 };
 
 }  // namespace yamata

@@ -6,22 +6,28 @@
 namespace yamata {
 namespace {
 
+constexpr auto kPatience = std::chrono::seconds(10);  // of the head: a rank that died unnoticed says no farewell
+
 /// Takes messages until `done`; counts farewells and keeps what the last of them said.
 struct Farewells {
   int count = 0;
   bool all_here = true;
 
+  /// False where that had not come to be by `deadline`.
   template <class Done>
-  void take_until(Transport& transport, Done done) {
+  bool take_until(Transport& transport, Done done,
+                  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max()) {
     while (!done()) {
       const auto message = transport.receive();
       if (!message) {
+        if (std::chrono::steady_clock::now() > deadline) return false;
         std::this_thread::sleep_for(std::chrono::microseconds(100));
       } else if (message->tag == Tag::kFarewell) {
         ++count;
         all_here = message->bytes.empty();
       }
     }
+    return true;
   }
 };
 
@@ -39,7 +45,9 @@ bool part(Transport& transport) {
   int others = 0;
   for (int r = 1; r < transport.size(); ++r) others += !transport.forgotten(r);
   for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kFarewell, {});
-  farewells.take_until(transport, [&] { return farewells.count == others && all_sent(); });
+  const bool answered = farewells.take_until(
+      transport, [&] { return farewells.count == others && all_sent(); }, std::chrono::steady_clock::now() + kPatience);
+  if (!answered) return false;
   const bool all_here = others == transport.size() - 1;
   for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kFarewell, std::vector<std::byte>(all_here ? 0 : 1));
   farewells.take_until(transport, all_sent);

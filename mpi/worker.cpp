@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "mpi/idle.hpp"
@@ -84,6 +83,7 @@ class Worker {
         break;
       case Tag::kStop:
         code_ = wire::decode_stop(message.bytes);
+        if (drafts_ && setup_.dispensable) setup_.dispensable(false);  // all part together
         transport_.send(0, Tag::kReport, wire::encode(report()));
         break;
       case Tag::kHeartbeat:
@@ -96,7 +96,7 @@ class Worker {
   /// The stream comes from the stage before, the plan from the head: the stream may be here first and is kept until then.
   void take(Message message) {
     // The head goes on without a drafter once it has begun to ask it.
-    if (drafts_ && setup_.dispensable && (message.tag == Tag::kCommit || message.tag == lane_.record)) setup_.dispensable();
+    if (drafts_ && setup_.dispensable && (message.tag == Tag::kCommit || message.tag == lane_.record)) setup_.dispensable(true);
     if (!stage()) {
       early_.push_back(std::move(message));
     } else if (message.tag == lane_.record) {

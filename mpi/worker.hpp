@@ -16,8 +16,8 @@ struct WorkerSetup {
   /// After open.
   StageFactory make_stage;
   std::function<std::uint64_t()> mapped_bytes;
-  /// Called when the job could do without this rank from now on.
-  std::function<void()> dispensable;
+  /// Called when the job begins to be able to do without this rank, and when it no longer is.
+  std::function<void(bool)> dispensable;
 };
 
 /// Runs until the head says stop; returns the exit code it gives. Where the head falls silent, prints one line and ends the job.

@@ -98,7 +98,7 @@ TEST(Cluster, LostDrafter_isMissedInOneLineAndTheTextGoesOn) {
   const Outcome alone = run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "2000", "-c", "3000", "--ignore-eos"}));
   EXPECT_EQ(process.out(), alone.out);
   EXPECT_NE(process.err().find("warning: the text goes on without the drafter on rank 2"), std::string::npos) << process.err();
-  EXPECT_EQ(process.err().find("killed"), std::string::npos) << process.err();
+  EXPECT_NE(process.err().find("was killed by signal 9"), std::string::npos) << process.err();
 }
 
 /// A job of two ranks with these flags and a last one with others.

@@ -12,6 +12,9 @@ namespace {
 
 class DoorbellTest : public testing::Test {
  protected:
+  void SetUp() override {
+    if (head_.fd() < 0) GTEST_SKIP() << "no sockets here";
+  }
   ~DoorbellTest() override { head_.close_the_circle(); }
   static bool rings(const Doorbell& bell) {
     pollfd one{bell.fd(), POLLIN, 0};

@@ -58,6 +58,7 @@ TEST(SocketWaker, AMessage_endsARestThatWouldHaveLastedAnHour) {
 TEST(SocketWaker, ABell_endsARest) {
   const auto job = static_cast<std::uint64_t>(getpid()) << 32;
   Doorbell bell(job, 0, 2), other(job, 1, 2);
+  if (other.fd() < 0) GTEST_SKIP() << "no sockets here";
   SocketWaker waker(&bell);
   bell.close_the_circle();
   bell.asleep(true);
