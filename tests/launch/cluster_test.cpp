@@ -113,7 +113,8 @@ Outcome run_with_last(const Arguments& flags, const Arguments& last) {
 TEST(Cluster, RankWithoutTheDraft_isAStageAndAnotherDrafts) {
   const TemporaryFolder folder;
   const auto flags = [&](const std::string& target, const std::string& draft) {
-    return Arguments{"run", "-m", target, "-md", draft, "-p", kPrompt, "-n", "16", "--ignore-eos", "-t", "1", "--json", folder / "r.json"};
+    return Arguments{"run",   "-m", target, "-md",          draft, "--strategy", "speculative", "-p",
+                     kPrompt, "-n", "16",   "--ignore-eos", "-t",  "1",          "--json",      folder / "r.json"};
   };
   const std::string draft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
   const Outcome outcome = run_with_last(flags(kModel, draft), flags(kModel, folder / "absent.gguf"));
