@@ -113,6 +113,19 @@ TEST(SocketWaker, Trust_isLostByMessagesThatDoNotWakeAndComesBackLater) {
   EXPECT_TRUE(waker.trusted());
 }
 
+TEST(SocketWaker, MessagesThatComeWithTheOwnRing_sayNothing) {
+  const auto job = static_cast<std::uint64_t>(getpid()) << 32;
+  Doorbell bell(job, 0, 1);
+  if (bell.fd() < 0) GTEST_SKIP() << "no sockets here";
+  SocketWaker waker(&bell);
+  for (int i = 0; i < 10; ++i) {
+    bell.ring_own();
+    waker.sleep(kForEver);
+    waker.looked(true);
+  }
+  EXPECT_TRUE(waker.trusted());
+}
+
 TEST(SocketWaker, MessagesInARow_areToldByTheFirst) {
   Connection connection;
   if (!connection.connected()) GTEST_SKIP() << "no loopback network here";
