@@ -108,19 +108,19 @@ void Job::open_models() {
   }
 }
 
-/// Whether it is for the ranks' speeds to say who drafts.
-bool Job::seats_are_open() const {
+/// Whether the target's split is for the ranks' speeds to say.
+bool Job::splits_by_speed() const {
   const ModelPlace& target = layout_.front();
-  return layout_.size() > 1 && layout_[1].ranks.front() != 0 && target.ranks.size() > 1 && target.shares.empty() &&
-         options_.layer_split != "bytes";
+  return target.ranks.size() > 1 && target.shares.empty() && options_.layer_split != "bytes";
 }
 
-/// Whether the target's split asks for this rank's speed.
+/// Whether it is for them to say who drafts, too.
+bool Job::seats_are_open() const { return splits_by_speed() && layout_.size() > 1 && layout_[1].ranks.front() != 0; }
+
+/// Whether this rank's speed is asked for.
 bool Job::measures() const {
-  const ModelPlace& target = layout_.front();
-  return models_.front() && target.ranks.size() > 1 && target.shares.empty() && options_.layer_split != "bytes" &&
-         (place_of(layout_, transport_.rank()) == 0 || seats_are_open()) &&
-         static_cast<std::int64_t>(target.ranks.size()) <= models_.front()->h.layers;
+  return models_.front() && splits_by_speed() && (place_of(layout_, transport_.rank()) == 0 || seats_are_open()) &&
+         static_cast<std::int64_t>(layout_.front().ranks.size()) <= models_.front()->h.layers;
 }
 
 /// Nanoseconds per byte of the target on this rank; 0 where its disk is too slow to say. A pace kept from an earlier run holds as
@@ -187,8 +187,7 @@ std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::
   const auto& [file, h] = *models_.front();
   const ModelPlace& place = layout_.front();
   const auto plain = split_layers(file, h, place.shares, static_cast<int>(place.ranks.size()));
-  const bool automatic = place.ranks.size() > 1 && place.shares.empty() && options_.layer_split != "bytes";
-  const std::vector<double> paces = automatic ? relative_paces(hellos, place.ranks) : std::vector<double>{};
+  const std::vector<double> paces = splits_by_speed() ? relative_paces(hellos, place.ranks) : std::vector<double>{};
   if (paces.empty()) return {plain};
   std::vector<RankStrength> fast, fitting;
   for (std::size_t r = 0; r < paces.size(); ++r) {

@@ -55,6 +55,7 @@ class Job {
  private:
   const std::string& model_path(std::size_t model) const { return model == 0 ? options_.model : options_.draft_models[model - 1]; }
   void open_models();
+  bool splits_by_speed() const;
   bool seats_are_open() const;
   bool measures() const;
   double measured_pace();

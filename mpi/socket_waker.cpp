@@ -64,7 +64,7 @@ void SocketWaker::looked(bool message) {
     next_penance_ = std::min(2 * next_penance_, kMostPenance);
   }
   told_ = told ? told_ + 1 : 0;
-  if (told_ == kLongTrusted) next_penance_ = SocketWaker().next_penance_;
+  if (told_ == kLongTrusted) next_penance_ = kFirstPenance;
 }
 
 }  // namespace yamata

@@ -34,11 +34,11 @@ class SocketWaker {
   std::vector<pollfd> watched_;  // the bell first
   Clock::time_point found_{};
   bool slept_ = false, woken_ = false, looked_ = false;
-  int told_ = kNowAndThen;  // messages in a row that ended a sleep
-  int penance_ = 0;         // messages still to come before there is trust again
-  int next_penance_ = 32;   // doubles: on a network that tells of nothing trust must not come back often
-  int futile_ = 0;          // times in a row that there was no message after a wait that had ended
-  static constexpr int kNowAndThen = 3;
+  int told_ = kNowAndThen;            // messages in a row that ended a sleep
+  int penance_ = 0;                   // messages still to come before there is trust again
+  int next_penance_ = kFirstPenance;  // doubles: on a network that tells of nothing trust must not come back often
+  int futile_ = 0;                    // times in a row that there was no message after a wait that had ended
+  static constexpr int kNowAndThen = 3, kFirstPenance = 32;
   static constexpr int kMostFutile = 8;  // a long message comes in pieces; a socket that nobody reads would never let anyone rest
 };
 
