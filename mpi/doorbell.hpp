@@ -11,7 +11,8 @@ namespace yamata {
 /// sleeps: ringing costs 10 to 25 us, looking there nothing. Nothing else is said by either, and a ring may be lost.
 class Doorbell {
  public:
-  /// `job`: the same on all `ranks` of one job, on one machine no other's. A bell that cannot be had is never heard; without the page only a rank itself can ring for it.
+  /// `job`: the same on all `ranks` of one job, on one machine no other's. A bell that cannot be had is never heard; without the page
+  /// only a rank itself can ring for it.
   Doorbell(std::uint64_t job, int rank, int ranks);
   ~Doorbell();
   Doorbell(const Doorbell&) = delete;
