@@ -154,7 +154,7 @@ StageFactory Job::stage_factory() {
     if (model >= models_.size() || !models_[model])
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
     if (!unit_) unit_ = std::make_unique<CpuUnit>(cpus_, isa_);
-    const ContextOptions context{plan.cells, plan.sequences, cache_type};
+    const ContextOptions context{plan.cells, plan.sequences, cache_type, !options_.no_repack};
     return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(stage), context, *unit_);
   };
 }

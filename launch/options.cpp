@@ -43,6 +43,8 @@ void add_cluster(cxxopts::Options& flags) {
       cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
   flags.add_options("Cluster")("t,threads", "Compute threads of each rank (0: its share of its machine's cores)",
                                cxxopts::value<int>()->default_value("0"), "N");
+  flags.add_options("Cluster")("no-repack",
+                               "Keep the weights as they lie in the file: less memory where several ranks share it, but slower");
   flags.add_options("Cluster")("timeout", "End the job when a rank is silent or stalled for this long",
                                cxxopts::value<double>()->default_value("120"), "SECONDS");
   flags.add_options("Cluster")("b,batch-size", "Prompt tokens that go through the pipeline together",
@@ -214,6 +216,7 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
   o.no_continue_tip = has("no-continue-tip");
   o.no_cancel = has("no-cancel");
   o.no_multibuffer = has("no-multibuffer");
+  o.no_repack = has("no-repack");
   if (has("model-draft")) {
     require(r["drafters"].as<int>() >= 1, "--drafters", "at least 1");
     for (const std::string& draft : r["model-draft"].as<std::vector<std::string>>()) {

@@ -23,6 +23,8 @@ class ComputeUnit {
   virtual bool wait_for(std::chrono::microseconds limit) = 0;
   /// Whom to tell of the end of every list, on a thread of the unit's; nobody any more once this has returned with an empty function.
   virtual void when_finished(std::function<void()>) {}
+  /// Bytes of a matrix packed for this unit, or 0 where it reads the file's layout as well as any other.
+  virtual std::size_t packed_bytes(const Matrix& matrix) const = 0;
   /// Operations ended since the unit was made: a sign of life.
   virtual std::uint64_t progress() const = 0;
   /// Seconds spent computing since the unit was made.

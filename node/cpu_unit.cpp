@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "node/cpu/panel.hpp"
+#include "node/cpu/repack.hpp"
+
 namespace yamata {
 namespace {
 
@@ -18,10 +21,8 @@ Share share(std::int64_t count, int thread, int threads, std::int64_t grain = 1)
   return {std::min(begin, count), std::min(end, count)};
 }
 
-bool reads_floats(TensorType type) { return type == TensorType::F32 || type == TensorType::F16 || type == TensorType::BF16; }
-
 bool needs_quantized(const LinearOp& op) {
-  return std::any_of(op.parts.begin(), op.parts.end(), [](const auto& part) { return part.weight && !reads_floats(part.weight->type); });
+  return std::any_of(op.parts.begin(), op.parts.end(), [](const auto& part) { return part.weight && cpu::has_panels(part.weight->type); });
 }
 
 void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool neighbours) {
@@ -45,28 +46,36 @@ void store(const float* x, std::int64_t n, void* plane, std::int64_t cell, bool 
   for (std::int64_t i = 0; i < n; ++i) out[i] = cpu::f32_to_f16(x[i]);
 }
 
-constexpr std::int64_t kRowGrain = 16;       // output rows a thread takes at least: a cache line of results
-constexpr std::int64_t kQuantizeGrain = 64;  // elements; the kernel's own step
+constexpr std::int64_t kRowGrain = 16;  // output rows a thread takes at least: a cache line of results, whole panels
 
 }  // namespace
 
 CpuUnit::CpuUnit(const std::vector<int>& cpus, cpu::Isa isa) : kernels_(cpu::kernels(isa)), pool_(cpus) {}
 
-cpu::QuantizedRows CpuUnit::quantized(std::int64_t cols) {
-  return {scratch_.values.data(), scratch_.scales.data(), scratch_.sums.data(), cpu::QuantizedRows::pad(cols)};
+std::size_t CpuUnit::packed_bytes(const Matrix& m) const {
+  const bool packs = kernels_.panel_rows > 0 && cpu::has_panels(m.type);
+  return packs ? cpu::packed_bytes(m.rows, m.row_bytes, kernels_.panel_rows) : 0;
+}
+
+cpu::QuantizedRows CpuUnit::quantized(const LinearOp& op) {
+  return {scratch_.quantized.data(), cpu::QuantizedRows::blocks_of(op.cols), op.rows};
 }
 
 void CpuUnit::reserve(std::span<const Op> ops) {
-  std::size_t most = 0;
+  std::size_t most = 0, panel = 0;
   for (const Op& op : ops) {
-    if (const auto* linear = std::get_if<LinearOp>(&op); linear && needs_quantized(*linear)) {
-      most = std::max(most, static_cast<std::size_t>(linear->rows * cpu::QuantizedRows::pad(linear->cols)));
+    const auto* linear = std::get_if<LinearOp>(&op);
+    if (!linear || !needs_quantized(*linear)) continue;
+    most = std::max(most, static_cast<std::size_t>(linear->rows * quantized(*linear).blocks * cpu::kActivationBlockBytes));
+    for (const LinearOp::Part& part : linear->parts) {
+      if (part.weight && !part.weight->packed) panel = std::max(panel, packed_bytes(*part.weight) ? part.weight->row_bytes : 0);
     }
   }
-  if (most <= scratch_.values.size()) return;
-  scratch_.scales.resize(most / 32);
-  scratch_.sums.resize(most / 4);
-  scratch_.values.resize(most);  // last: its size says that all three are there, should memory run out between
+  if (most > scratch_.quantized.size()) scratch_.quantized.resize(most);
+  panel *= static_cast<std::size_t>(kernels_.panel_rows);
+  if (panel <= scratch_.thread_panel_bytes) return;
+  scratch_.panels.resize(panel * static_cast<std::size_t>(threads()));
+  scratch_.thread_panel_bytes = panel;
 }
 
 void CpuUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
@@ -120,23 +129,25 @@ void CpuUnit::run(const NormOp& op, int thread) {
 }
 
 void CpuUnit::run(const LinearOp& op, int thread) {
-  const cpu::QuantizedRows x8 = quantized(op.cols);
+  const cpu::QuantizedRows x8 = quantized(op);
   if (needs_quantized(op)) {
-    const std::int64_t steps = x8.padded / kQuantizeGrain;
-    const auto [begin, end] = share(op.rows * steps, thread, threads());
+    const auto [begin, end] = share(op.rows * x8.blocks, thread, threads());
     for (std::int64_t i = begin; i < end;) {
-      const std::int64_t row = i / steps, first = i % steps, last = std::min(steps, first + end - i);
-      kernels_.quantize(op.x + row * op.cols, first * kQuantizeGrain, std::min(last * kQuantizeGrain, op.cols), x8, row);
+      const std::int64_t row = i / x8.blocks, first = i % x8.blocks, last = std::min(x8.blocks, first + end - i);
+      kernels_.quantize(op.x + row * op.cols, first * 32, std::min(last * 32, op.cols), x8, row);
       i += last - first;
     }
     pool_.barrier();
   }
+  std::byte* panel = scratch_.panels.data() + static_cast<std::size_t>(thread) * scratch_.thread_panel_bytes;
   for (const LinearOp::Part& part : op.parts) {
     if (!part.weight) continue;
     const Matrix& w = *part.weight;
     const auto [begin, end] = share(w.rows, thread, threads(), kRowGrain);
     if (begin == end) continue;
-    kernels_.matmul[static_cast<std::size_t>(w.type)]({w.data, w.row_bytes, begin, end, w.cols, op.x, x8, op.rows, part.y, w.rows, op.add});
+    const bool packed = w.packed != nullptr;
+    kernels_.matmul[static_cast<std::size_t>(w.type)](
+        {packed ? w.packed : w.data, w.row_bytes, packed, begin, end, w.cols, op.x, x8, op.rows, part.y, w.rows, op.add, panel});
   }
 }
 
@@ -184,6 +195,13 @@ void CpuUnit::run(const ReadOp& op, int thread) {
   const auto [begin, end] = share(static_cast<std::int64_t>(op.bytes.size()), thread, threads(), kPage);
   const volatile std::byte* bytes = op.bytes.data();
   for (std::int64_t at = begin; at < end; at += kPage) static_cast<void>(bytes[at]);
+}
+
+/// Each thread packs the rows it will multiply with: so their memory is that of its NUMA node.
+void CpuUnit::run(const PackOp& op, int thread) {
+  const Matrix& m = *op.matrix;
+  const auto [begin, end] = share(m.rows, thread, threads(), kRowGrain);
+  if (begin < end) cpu::repack(m.type, m.data, m.row_bytes, begin, end, kernels_.panel_rows, op.to);
 }
 
 void CpuUnit::run(const GatherOp& op, int thread) {

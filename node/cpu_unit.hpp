@@ -19,19 +19,21 @@ class CpuUnit final : public ComputeUnit {
   bool finished() const override { return pool_.finished(); }
   bool wait_for(std::chrono::microseconds limit) override;
   void when_finished(std::function<void()> told) override { pool_.when_finished(std::move(told)); }
+  std::size_t packed_bytes(const Matrix& matrix) const override;
   std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
   double busy_seconds() const override { return busy_seconds_; }
   std::string isa() const override { return cpu::isa_name(kernels_.isa); }
   int threads() const override { return pool_.size(); }
 
  private:
-  struct Scratch {  // quantized input of the widest linear operation so far
-    std::vector<std::int8_t> values;
-    std::vector<float> scales, sums;
+  struct Scratch {                     // of the widest linear operation so far
+    std::vector<std::byte> quantized;  // its input
+    std::vector<std::byte> panels;     // [thread]: rows being packed, of a matrix that is not
+    std::size_t thread_panel_bytes = 0;
   };
   void work(int thread);
   void reserve(std::span<const Op> ops);
-  cpu::QuantizedRows quantized(std::int64_t cols);
+  cpu::QuantizedRows quantized(const LinearOp& op);
 
   void run(const EmbedOp& op, int thread);
   void run(const NormOp& op, int thread);
@@ -41,6 +43,7 @@ class CpuUnit final : public ComputeUnit {
   void run(const GateOp& op, int thread);
   void run(const GatherOp& op, int thread);
   void run(const ReadOp& op, int thread);
+  void run(const PackOp& op, int thread);
 
   const cpu::KernelTable& kernels_;
   Scratch scratch_;

@@ -11,12 +11,13 @@
 
 namespace yamata {
 
-/// A weight matrix as it lies in the file: `rows` outputs of `cols` inputs each.
+/// A weight matrix: `rows` outputs of `cols` inputs each.
 struct Matrix {
   TensorType type = TensorType::F32;
   std::int64_t rows = 0, cols = 0;
-  const std::byte* data = nullptr;
+  const std::byte* data = nullptr;  ///< as it lies in the file
   std::size_t row_bytes = 0;
+  const std::byte* packed = nullptr;  ///< as the compute unit wants it, where it has been packed
 };
 
 /// out[t] = table[tokens[t]]
@@ -94,6 +95,12 @@ struct ReadOp {
   std::span<const std::byte> bytes;
 };
 
-using Op = std::variant<EmbedOp, NormOp, LinearOp, StoreOp, AttentionOp, GateOp, GatherOp, ReadOp>;
+/// Packs a matrix for the unit that is to multiply with it.
+struct PackOp {
+  const Matrix* matrix;
+  std::byte* to;  ///< the unit's packed_bytes of it
+};
+
+using Op = std::variant<EmbedOp, NormOp, LinearOp, StoreOp, AttentionOp, GateOp, GatherOp, ReadOp, PackOp>;
 
 }  // namespace yamata

@@ -17,6 +17,8 @@ const char* isa_name(Isa isa) {
       return "scalar";
     case Isa::kAvx2:
       return "avx2";
+    case Isa::kAvxVnni:
+      return "avx-vnni";
     case Isa::kAvx512:
       return "avx512";
     case Isa::kNeon:
@@ -34,6 +36,7 @@ bool isa_usable(Isa isa) {
   if (isa == Isa::kAvx2) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   }
+  if (isa == Isa::kAvxVnni) return isa_usable(Isa::kAvx2) && __builtin_cpu_supports("avxvnni");
   if (isa == Isa::kAvx512) {
     return isa_usable(Isa::kAvx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
@@ -48,7 +51,7 @@ bool isa_usable(Isa isa) {
 }
 
 Isa choose_isa() {
-  constexpr Isa kBestFirst[] = {Isa::kAvx512, Isa::kAvx2, Isa::kNeonDotprod, Isa::kNeon, Isa::kScalar};
+  constexpr Isa kBestFirst[] = {Isa::kAvx512, Isa::kAvxVnni, Isa::kAvx2, Isa::kNeonDotprod, Isa::kNeon, Isa::kScalar};
   const char* wanted = std::getenv("YAMATA_ISA");
   const std::string name = wanted ? wanted : "";
   bool known = false;
@@ -59,7 +62,7 @@ Isa choose_isa() {
     if (isa_usable(isa)) return isa;
   }
   if (!known) {
-    throw UsageError("YAMATA_ISA: '" + name + "' is not an instruction set; use scalar, avx2, avx512 or neon");
+    throw UsageError("YAMATA_ISA: '" + name + "' is not an instruction set; use scalar, avx2, avx-vnni, avx512 or neon");
   }
   throw UsageError("YAMATA_ISA: this machine cannot run the kernels of '" + name + "'; unset it to use the best it can");
 }
@@ -67,6 +70,7 @@ Isa choose_isa() {
 const KernelTable& kernels(Isa isa) {
 #if defined(__x86_64__)
   if (isa == Isa::kAvx2) return table_avx2;
+  if (isa == Isa::kAvxVnni) return table_avx_vnni;
   if (isa == Isa::kAvx512) return table_avx512;
 #elif defined(__aarch64__)
   if (isa == Isa::kNeon) return table_neon;

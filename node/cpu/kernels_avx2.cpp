@@ -1,5 +1,7 @@
 #include "node/cpu/vec_avx2.hpp"
-// The vector layer comes first: the templates are written in its terms.
+// What the templates are written in comes before them.
+#include "node/cpu/lanes_avx2.hpp"
+#include "node/cpu/matmul_template.hpp"
 #include "node/cpu/table_template.hpp"
 #include "node/cpu/tables.hpp"
 

@@ -1,6 +1,8 @@
 #define YAMATA_DOTPROD
 #include "node/cpu/vec_neon.hpp"
-// The vector layer comes first: the templates are written in its terms.
+// What the templates are written in comes before them.
+#include "node/cpu/lanes_neon.hpp"
+#include "node/cpu/matmul_template.hpp"
 #include "node/cpu/table_template.hpp"
 #include "node/cpu/tables.hpp"
 

@@ -1,5 +1,6 @@
 #include "node/cpu/vec_scalar.hpp"
-// The vector layer comes first: the templates are written in its terms.
+// What the templates are written in comes before them.
+#include "node/cpu/matmul_reference.hpp"
 #include "node/cpu/table_template.hpp"
 #include "node/cpu/tables.hpp"
 

@@ -1,184 +1,250 @@
 #pragma once
-// The matrix product, one template for all formats, over the vector layer included before this.
+// The matrix product with quantized weights, one template for all formats, over the lanes included before this: a lane holds
+// one row's sum, weights lie in panels of kRows rows (panel.hpp).
 //
-// A tile is kRows rows times kColumns tokens with all its sums in registers: weights are decoded once per tile.
-// The shape of a tile never changes the order in which one result is summed, so it never changes the result.
+// A tile is a panel times at most kTileColumns tokens: weights are decoded once for all of them. The width of a tile never
+// changes the order in which one result is summed, so it never changes the result.
+//
+// The lanes give
+//   RowFloats, RowInts  a float, an int32 per row
+//   RowPairs            two int16 per row: dot_pairs multiplies them by two int16 of x and adds
+//   RowBytes            four bytes per row: load_row_bytes; field<shift, bits> cuts bits out; join_high<shift> puts more on top;
+//                       look_up replaces by a table's
+//   signed_bytes        bytes of either sign made ready for dot, kSignedBias too large then
+//   dot<step>(w, x)     per row the sum of four products with bytes 4*step and on of x, a token's 32; also added to a sum
+//   PartialSums, flush      such a sum, after at most kStepsToFlush<bits of w> steps; as an int32; times a scale
+//   run_factor<run>     that scale: the first or second of each row's pair
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
-#include "node/cpu/formats.hpp"
 #include "node/cpu/kernels.hpp"
+#include "node/cpu/panel.hpp"
+#include "node/cpu/repack.hpp"
+
+#define YAMATA_INLINE inline __attribute__((always_inline))
 
 namespace yamata::cpu {
 namespace {
 
-template <int kRows, int kColumns>
-struct Sums {
-  F32x16 at[kRows][kColumns];
-  Sums() {
-    for (auto& row : at)
-      for (auto& sum : row) sum = set1(0.0f);
-  }
+/// The quantized scales and minima of a group: [block][row], or [block][row][run].
+struct GroupScales {
+  alignas(64) std::int8_t scales[16 * kRows], minima[16 * kRows];
 };
 
-template <int kRows, int kColumns>
-inline void write_tile(const MatmulArgs& a, std::int64_t row, std::int64_t token, const Sums<kRows, kColumns>& sums) {
+/// Numbers of six bits: the first half to `first`, the others to `second`.
+template <int kNumbers, int kAbove>
+YAMATA_INLINE void open_six(const std::uint8_t* planes, std::int8_t* first, std::int8_t* second) {
+  constexpr int kQuarter = kNumbers / 4;
+  const std::uint8_t *low = planes, *more = planes + kQuarter, *high = planes + kNumbers / 2;
+  for (int i = 0; i < kQuarter; ++i) {
+    first[i] = static_cast<std::int8_t>(((low[i] & 15) | (high[i] & 3) << 4) - kAbove);
+    first[kQuarter + i] = static_cast<std::int8_t>(((more[i] & 15) | (high[i] >> 2 & 3) << 4) - kAbove);
+    second[i] = static_cast<std::int8_t>((low[i] >> 4 | (high[i] >> 4 & 3) << 4) - kAbove);
+    second[kQuarter + i] = static_cast<std::int8_t>((more[i] >> 4 | high[i] >> 6 << 4) - kAbove);
+  }
+}
+
+template <Scales kScales>
+YAMATA_INLINE void open_scales(const std::uint8_t* p, GroupScales& s) {
+  if constexpr (kScales == Scales::kBlockSixMin) open_six<16 * kRows, 0>(p, s.scales, s.minima);
+  if constexpr (kScales == Scales::kBlockSix) open_six<8 * kRows, 32>(p, s.scales, s.scales + 4 * kRows);
+  if constexpr (kScales == Scales::kRunSix) open_six<16 * kRows, 32>(p, s.scales, s.scales + 8 * kRows);
+  if constexpr (kScales == Scales::kRunByte) __builtin_memcpy(s.scales, p, 16 * kRows);
+  if constexpr (kScales == Scales::kRunFourMin) {
+    for (int i = 0; i < 16 * kRows; ++i) {
+      s.scales[i] = static_cast<std::int8_t>(p[i] & 15);
+      s.minima[i] = static_cast<std::int8_t>(p[i] >> 4);
+    }
+  }
+}
+
+/// Step kStep of a plane of kBits.
+template <int kBits, int kStep>
+YAMATA_INLINE RowBytes plane(const std::uint8_t* p) {
+  constexpr int kSteps = 8 / kBits;
+  const RowBytes vector = load_row_bytes(p + kStep / kSteps * 4 * kRows);
+  if constexpr (kBits == 8)
+    return vector;
+  else
+    return field<kStep % kSteps * kBits, kBits>(vector);
+}
+
+template <class Block, int kStep>
+YAMATA_INLINE auto weights(const std::uint8_t* block) {
+  constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  RowBytes numbers = plane<kFormat.low_bits, kStep>(block);
+  if constexpr (kFormat.high_bits != 0) {
+    numbers = join_high<kFormat.low_bits>(numbers, plane<kFormat.high_bits, kStep>(block + 4 * kFormat.low_bits * kRows));
+  }
+  if constexpr (kFormat.lookup) numbers = look_up(numbers, kIq4Values);
+  if constexpr (kFormat.is_signed())
+    return signed_bytes(numbers);
+  else
+    return numbers;
+}
+
+/// Steps between two flushes: no more than fit, and than share a scale.
+template <class Block>
+constexpr int kFlush = [] {
+  constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  constexpr int kFit = kStepsToFlush < kFormat.is_signed() ? 8 : kFormat.low_bits + kFormat.high_bits > ;
+  return kFormat.has_runs() && kFit > 4 ? 4 : kFit;
+}();
+
+template <class Block, int kFirst, int kStep, int kColumns>
+YAMATA_INLINE void add_step(const std::uint8_t* w, const std::int8_t* x, PartialSums (&part)[kColumns]) {
+  const auto operand = weights<Block, kFirst + kStep>(w);
+#pragma GCC unroll 16
   for (int c = 0; c < kColumns; ++c) {
-    for (int r = 0; r < kRows; ++r) {
-      float* y = a.y + (token + c) * a.ldy + row + r;
-      const float value = reduce_add(sums.at[r][c]);
-      *y = a.add ? *y + value : value;
+    if constexpr (kStep == 0)
+      part[c] = dot<kFirst>(operand, x + 32 * c);
+    else
+      part[c] = dot<kFirst + kStep>(part[c], operand, x + 32 * c);
+  }
+}
+
+/// The whole-number sums of a block, from step kFirst on.
+template <class Block, int kFirst, int kColumns>
+YAMATA_INLINE void add_steps(const std::uint8_t* w, const std::int8_t* x, RowPairs scales, RowInts (&total)[kColumns]) {
+  PartialSums part[kColumns];
+  [&]<int... kSteps>(std::integer_sequence<int, kSteps...>) { (add_step<Block, kFirst, kSteps>(w, x, part), ...); }
+  (std::make_integer_sequence<int, kFlush<Block>>());
+#pragma GCC unroll 16
+  for (int c = 0; c < kColumns; ++c) {
+    RowInts sum;
+    if constexpr (kPanelFormat<Block>.has_runs())
+      sum = flush(part[c], run_factor<kFirst / 4>(scales));
+    else
+      sum = flush(part[c]);
+    if constexpr (kFirst == 0)
+      total[c] = sum;
+    else
+      total[c] = add(total[c], sum);
+  }
+  if constexpr (kFirst + kFlush<Block> < 8) add_steps<Block, kFirst + kFlush<Block>>(w, x, scales, total);
+}
+
+/// What the numbers of a block are multiplied by: floats to each row, and whole numbers to each run where there are.
+struct BlockScales {
+  RowFloats scale, min;
+  RowPairs run_scales, run_minima;
+};
+
+template <class Block, int kColumns>
+YAMATA_INLINE void add_block(const std::uint8_t* w, const BlockScales& s, const std::byte* x, RowFloats (&sums)[kColumns]) {
+  constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  constexpr int kBias = kFormat.is_signed() ? kSignedBias : kFormat.bias;
+  const auto* x_scales = reinterpret_cast<const float*>(x + 32 * kColumns);
+  const float* x_sums = x_scales + kColumns;
+  const auto* x_runs = reinterpret_cast<const std::int16_t*>(x_sums + kColumns);
+  RowInts total[kColumns];
+  add_steps<Block, 0>(w, reinterpret_cast<const std::int8_t*>(x), s.run_scales, total);
+  RowPairs bias = row_pairs(kBias);
+  if constexpr (kFormat.has_runs()) bias = mul(bias, s.run_scales);
+#pragma GCC unroll 16
+  for (int c = 0; c < kColumns; ++c) {
+    if constexpr (kBias != 0) total[c] = sub(total[c], dot_pairs(bias, x_runs + 2 * c));
+    const RowFloats x_scale = row_floats(x_scales[c]);
+    sums[c] = fma(from_ints(total[c]), mul(s.scale, x_scale), sums[c]);
+    if constexpr (kFormat.has_min() && kFormat.has_runs()) {
+      sums[c] = fma(from_ints(dot_pairs(s.run_minima, x_runs + 2 * c)), mul(s.min, x_scale), sums[c]);
+    } else if constexpr (kFormat.has_min()) {
+      sums[c] = fma(s.min, row_floats(x_sums[c]), sums[c]);
     }
   }
 }
 
-/// Adds 64 weights of each row, elements 64*index and on, to the sums.
-template <class Format, int kStep, int kRows, int kColumns>
-inline __attribute__((always_inline)) void add_step(const MatmulArgs& a, std::int64_t token, std::int64_t index,
-                                                    const typename Format::Block* const* blocks, const Scales* scales,
-                                                    Sums<kRows, kColumns>& sums) {
-  const QuantizedRows& x = a.quantized;
-#pragma GCC unroll 2
-  for (int r = 0; r < kRows; ++r) {
-    typename Format::Operand operand;
-    prepare(Format::template weights<kStep>(blocks[r]), operand);
-    const F32x16 scale = Format::template scale<kStep>(scales[r]);
-#pragma GCC unroll 8
-    for (int c = 0; c < kColumns; ++c) {
-      const std::int64_t begin = (token + c) * x.padded + 64 * index;
-      const I32x16 product = dot(operand, load64(x.values + begin));
-      F32x16 sum = fma(from_int(product), mul(scale, spread2(x.scales + begin / 32)), sums.at[r][c]);
-      if constexpr (Format::kHasMin) sum = fma(Format::template min<kStep>(scales[r]), load(x.sums + begin / 4), sum);
-      sums.at[r][c] = sum;
+/// The 8 blocks of a group whose scales are quantized; `w` is where these begin.
+template <class Block, int kColumns>
+YAMATA_INLINE void add_group(const std::uint8_t* w, RowFloats d, RowFloats m, const std::byte* x, RowFloats (&sums)[kColumns]) {
+  constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  GroupScales opened;
+  open_scales<kFormat.scales>(w, opened);
+  w += kFormat.scale_bytes() * kRows;
+  BlockScales s{d, m, row_pairs(0), row_pairs(0)};
+  if constexpr (kFormat.has_min()) m = mul(m, row_floats(-1.0f));
+  for (int b = 0; b < 8; ++b) {
+    if constexpr (kFormat.has_runs()) {
+      s.run_scales = load_pairs(opened.scales + 2 * kRows * b);
+      if constexpr (kFormat.has_min()) s.min = m, s.run_minima = load_pairs(opened.minima + 2 * kRows * b);
+    } else {
+      s.scale = mul(d, from_bytes(opened.scales + kRows * b));
+      if constexpr (kFormat.has_min()) s.min = mul(m, from_bytes(opened.minima + kRows * b));
     }
+    add_block<Block>(w, s, x, sums);
+    w += kFormat.block_bytes() * kRows;
+    x += kActivationBlockBytes * kColumns;
   }
 }
 
-template <class Format, int kRows, int kColumns>
-inline __attribute__((always_inline)) void add_group(const MatmulArgs& a, std::int64_t token, std::int64_t index,
-                                                     const typename Format::Block* const* blocks, Sums<kRows, kColumns>& sums) {
-  Scales scales[kRows];
-#pragma GCC unroll 2
-  for (int r = 0; r < kRows; ++r) Format::open(blocks[r], scales[r]);
-  add_step<Format, 0>(a, token, index, blocks, scales, sums);
-  if constexpr (Format::kSteps == 4) {
-    add_step<Format, 1>(a, token, index + 1, blocks, scales, sums);
-    add_step<Format, 2>(a, token, index + 2, blocks, scales, sums);
-    add_step<Format, 3>(a, token, index + 3, blocks, scales, sums);
-  }
-}
+/// Panels are read once, one after the other: so far ahead of the reading they are called into the cache.
+constexpr int kPrefetchBytes = 4096;
 
-template <class Format, int kRows, int kColumns>
-void quantized_tile(const MatmulArgs& a, std::int64_t row, std::int64_t token) {
-  using Block = typename Format::Block;
-  constexpr int kGroupBlocks = 64 * Format::kSteps / Format::kBlockElements;
-  const std::int64_t groups = a.cols / (64 * Format::kSteps);
-  const Block* blocks[kRows];
-  for (int r = 0; r < kRows; ++r) {
-    blocks[r] = reinterpret_cast<const Block*>(a.weights + static_cast<std::size_t>(row + r) * a.row_bytes);
-  }
-  Sums<kRows, kColumns> sums;
+/// A panel times kColumns tokens: sums [token][row].
+template <class Block, int kColumns>
+void multiply_panel(const std::uint8_t* panel, std::int64_t groups, const std::byte* x, float* out) {
+  constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  RowFloats sums[kColumns];
+#pragma GCC unroll 16
+  for (int c = 0; c < kColumns; ++c) sums[c] = row_floats(0.0f);
   for (std::int64_t g = 0; g < groups; ++g) {
-    add_group<Format>(a, token, g * Format::kSteps, blocks, sums);
-    for (int r = 0; r < kRows; ++r) blocks[r] += kGroupBlocks;
+    for (int i = 0; i < kFormat.group_bytes() * kRows; i += 64) __builtin_prefetch(panel + kPrefetchBytes + i);
+    const auto* halves = reinterpret_cast<const std::uint16_t*>(panel);
+    const RowFloats d = from_halves(halves);
+    RowFloats m = d;
+    if constexpr (kFormat.has_min()) m = from_halves(halves + kRows);
+    const std::uint8_t* w = panel + kFormat.half_bytes() * kRows;
+    if constexpr (kFormat.grouped())
+      add_group<Block>(w, d, m, x, sums);
+    else
+      add_block<Block>(w, {d, m, row_pairs(0), row_pairs(0)}, x, sums);
+    panel += kFormat.group_bytes() * kRows;
+    x += kFormat.blocks() * kActivationBlockBytes * kColumns;
   }
-  if constexpr (Format::kBlockElements == 32) {
-    if (a.cols % 64 != 0) {  // one block left: the row may end where the file does, so its neighbour is never read
-      Block pairs[kRows][2] = {};
-      for (int r = 0; r < kRows; ++r) {
-        pairs[r][0] = *blocks[r];
-        blocks[r] = pairs[r];
-      }
-      add_group<Format>(a, token, groups, blocks, sums);
-    }
-  }
-  write_tile(a, row, token, sums);
+#pragma GCC unroll 16
+  for (int c = 0; c < kColumns; ++c) store_rows(out + c * kRows, sums[c]);
 }
 
-struct WeightsF32 {
-  using Element = float;
-  static F32x16 widen(const Element* p) { return load(p); }
-};
-struct WeightsF16 {
-  using Element = std::uint16_t;
-  static F32x16 widen(const Element* p) { return load_f16(p); }
-};
-struct WeightsBF16 {
-  using Element = std::uint16_t;
-  static F32x16 widen(const Element* p) { return load_bf16(p); }
-};
-
-template <class Weights, int kRows, int kColumns>
-void float_tile(const MatmulArgs& a, std::int64_t row, std::int64_t token) {
-  using Element = typename Weights::Element;
-  const Element* w[kRows];
-  for (int r = 0; r < kRows; ++r) {
-    w[r] = reinterpret_cast<const Element*>(a.weights + static_cast<std::size_t>(row + r) * a.row_bytes);
-  }
-  const float* x = a.x + token * a.cols;
-  Sums<kRows, kColumns> sums;
-  const std::int64_t whole = a.cols / 16 * 16;
-  for (std::int64_t i = 0; i < whole; i += 16) {
-#pragma GCC unroll 2
-    for (int r = 0; r < kRows; ++r) {
-      const F32x16 weights = Weights::widen(w[r] + i);
-#pragma GCC unroll 8
-      for (int c = 0; c < kColumns; ++c) sums.at[r][c] = fma(weights, load(x + c * a.cols + i), sums.at[r][c]);
-    }
-  }
-  if (whole != a.cols) {
-    const std::size_t rest = static_cast<std::size_t>(a.cols - whole);
-    for (int r = 0; r < kRows; ++r) {
-      Element tail[16] = {};
-      __builtin_memcpy(tail, w[r] + whole, rest * sizeof(Element));
-      for (int c = 0; c < kColumns; ++c) {
-        float values[16] = {};
-        __builtin_memcpy(values, x + c * a.cols + whole, rest * sizeof(float));
-        sums.at[r][c] = fma(Weights::widen(tail), load(values), sums.at[r][c]);
-      }
-    }
-  }
-  write_tile(a, row, token, sums);
-}
-
-template <class Format>
-struct QuantizedTile {
-  template <int kRows, int kColumns>
-  static void run(const MatmulArgs& a, std::int64_t row, std::int64_t token) {
-    quantized_tile<Format, kRows, kColumns>(a, row, token);
-  }
-};
-
-template <class Weights>
-struct FloatTile {
-  template <int kRows, int kColumns>
-  static void run(const MatmulArgs& a, std::int64_t row, std::int64_t token) {
-    float_tile<Weights, kRows, kColumns>(a, row, token);
-  }
-};
-
-/// Rows [row, row_end) of `count` tokens, of 1 to kColumns. A single token takes two rows at once, so that the sums of
-/// one row need not wait for each other.
-template <class Tile, int kColumns>
-inline void run_rows(const MatmulArgs& a, std::int64_t row, std::int64_t row_end, std::int64_t token, std::int64_t count) {
+/// A panel, at `row`, times the tokens of a tile, of 1 to kColumns.
+template <class Block, int kColumns>
+inline void run_tile(const MatmulArgs& a, const std::byte* panel, std::int64_t row, std::int64_t token, std::int64_t count) {
   if constexpr (kColumns > 1) {
-    if (count < kColumns) return run_rows<Tile, kColumns - 1>(a, row, row_end, token, count);
+    if (count < kColumns) return run_tile<Block, kColumns - 1>(a, panel, row, token, count);
   }
-  if constexpr (kColumns == 1) {
-    for (; row + 1 < row_end; row += 2) Tile::template run<2, 1>(a, row, token);
+  alignas(64) float sums[kColumns * kRows];
+  const std::int64_t groups = a.cols / (32 * kPanelFormat<Block>.blocks());
+  const std::byte* x = a.quantized.data + token * a.quantized.blocks * kActivationBlockBytes;
+  multiply_panel<Block, kColumns>(reinterpret_cast<const std::uint8_t*>(panel), groups, x, sums);
+  const std::int64_t rows = a.row_end - row < kRows ? a.row_end - row : kRows;
+  for (int c = 0; c < kColumns; ++c) {
+    float* y = a.y + (token + c) * a.ldy + row;
+    for (std::int64_t r = 0; r < rows; ++r) y[r] = a.add ? y[r] + sums[c * kRows + r] : sums[c * kRows + r];
   }
-  for (; row < row_end; ++row) Tile::template run<1, kColumns>(a, row, token);
 }
 
-/// Sixteen rows stay in the nearest cache while all tokens pass by them.
-template <class Tile>
+/// So many bytes of panels stay in the second cache while all tokens pass by them.
+constexpr std::size_t kPanelsBytes = 128 << 10;
+
+template <class Block>
 void matmul(const MatmulArgs& a) {
-  constexpr std::int64_t kBlockRows = 16;
-  for (std::int64_t row = a.row_begin; row < a.row_end; row += kBlockRows) {
-    const std::int64_t row_end = row + kBlockRows < a.row_end ? row + kBlockRows : a.row_end;
+  const std::size_t panel_bytes = kRows * a.row_bytes;
+  const std::int64_t most = a.packed ? static_cast<std::int64_t>(kPanelsBytes / panel_bytes) : 1;
+  const std::int64_t step = kRows * (most > 1 && a.tokens > kTileColumns ? most : 1);
+  for (std::int64_t first = a.row_begin; first < a.row_end; first += step) {
+    const std::int64_t last = first + step < a.row_end ? first + step : a.row_end;
+    const std::byte* panels = a.weights + static_cast<std::size_t>(first) * a.row_bytes;
+    if (!a.packed) {
+      repack_panel<Block>(panels, a.row_bytes, static_cast<int>(last - first), a.cols / (32 * kPanelFormat<Block>.blocks()), kRows,
+                          a.scratch);
+      panels = a.scratch;
+    }
     for (std::int64_t token = 0; token < a.tokens; token += kTileColumns) {
-      const std::int64_t left = a.tokens - token;
-      run_rows<Tile, kTileColumns>(a, row, row_end, token, left < kTileColumns ? left : kTileColumns);
+      const std::int64_t left = a.tokens - token, count = left < kTileColumns ? left : kTileColumns;
+      const std::byte* panel = panels;
+      for (std::int64_t row = first; row < last; row += kRows, panel += panel_bytes) {
+        run_tile<Block, kTileColumns>(a, panel, row, token, count);
+      }
     }
   }
 }

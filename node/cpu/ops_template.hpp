@@ -47,35 +47,42 @@ inline float exp_one(float x) {
   return values[0];
 }
 
-/// 64 elements, the first `n` of them from x. A group whose scale would not be a normal float becomes zeros.
-inline void quantize64(const float* x, std::int64_t n, std::int8_t* values, float* scales, float* sums) {
-  for (int group = 0; group < 2; ++group) {
-    F32x16 part[2];
-    for (int i = 0; i < 2; ++i) {
-      const std::int64_t begin = 32 * group + 16 * i;
-      part[i] = n - begin >= 16 ? load(x + begin) : load_part(x + begin, n - begin, 0.0f);
-    }
-    float scale = reduce_max(max(abs(part[0]), abs(part[1]))) / 127.0f;
-    if (scale < 1.17549435e-38f) scale = 0.0f;
-    const float inverse = scale == 0.0f ? 0.0f : 1.0f / scale;
-    for (int i = 0; i < 2; ++i) {
-      const F32x16 rounded = sub(add(mul(part[i], set1(inverse)), set1(kRound)), set1(kRound));
-      store_i8(values + 32 * group + 16 * i, to_int(rounded));
-    }
-    scales[group] = scale;
+/// Where a block of a token's quantized activations lies: its tile has `columns` tokens, of which this is `column`.
+struct QuantizedBlock {
+  std::int8_t* values;
+  float *scale, *sum;
+  std::int16_t* run_sums;
+};
+
+inline QuantizedBlock quantized_block(const QuantizedRows& out, std::int64_t row, std::int64_t block) {
+  const std::int64_t first = row / kTileColumns * kTileColumns, column = row - first;
+  const std::int64_t columns = out.rows - first < kTileColumns ? out.rows - first : kTileColumns;
+  std::byte* tile = out.data + (first * out.blocks + block * columns) * kActivationBlockBytes;
+  auto* scales = reinterpret_cast<float*>(tile + 32 * columns);
+  auto* run_sums = reinterpret_cast<std::int16_t*>(scales + 2 * columns);
+  return {reinterpret_cast<std::int8_t*>(tile) + 32 * column, scales + column, scales + columns + column, run_sums + 2 * column};
+}
+
+/// 32 elements, the first `n` of them from x. A block whose scale would not be a normal float becomes zeros.
+inline void quantize_block(const float* x, std::int64_t n, const QuantizedBlock& out) {
+  F32x16 part[2];
+  for (int i = 0; i < 2; ++i) part[i] = n - 16 * i >= 16 ? load(x + 16 * i) : load_part(x + 16 * i, n - 16 * i, 0.0f);
+  float scale = reduce_max(max(abs(part[0]), abs(part[1]))) / 127.0f;
+  if (scale < 1.17549435e-38f) scale = 0.0f;
+  const float inverse = scale == 0.0f ? 0.0f : 1.0f / scale;
+  float sums[2];
+  for (int i = 0; i < 2; ++i) {
+    const F32x16 rounded = sub(add(mul(part[i], set1(inverse)), set1(kRound)), set1(kRound));
+    store_i8(out.values + 16 * i, to_int(rounded));
+    sums[i] = reduce_add(rounded);  // whole numbers below 2^11
+    out.run_sums[i] = static_cast<std::int16_t>(sums[i]);
   }
-  std::int8_t ones[32];
-  __builtin_memset(ones, 1, sizeof ones);
-  UnsignedOperand operand;
-  prepare(combine(load32(ones), load32(ones)), operand);
-  store(sums, mul(spread2(scales), from_int(dot(operand, load64(values)))));
+  *out.scale = scale;
+  *out.sum = scale * (sums[0] + sums[1]);
 }
 
 void quantize(const float* x, std::int64_t begin, std::int64_t end, const QuantizedRows& out, std::int64_t row) {
-  for (std::int64_t i = begin; i < end; i += 64) {
-    const std::int64_t at = row * out.padded + i;
-    quantize64(x + i, end - i, out.values + at, out.scales + at / 32, out.sums + at / 4);
-  }
+  for (std::int64_t i = begin; i < end; i += 32) quantize_block(x + i, end - i, quantized_block(out, row, i / 32));
 }
 
 void rms_norm(const float* x, const float* weight, float eps, std::int64_t n, float* y) {

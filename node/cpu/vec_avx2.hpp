@@ -15,7 +15,7 @@ struct I8x64 { __m256i lo, hi; };
 struct SignedOperand { I8x64 w, magnitude; };
 struct UnsignedOperand { I8x64 w; };
 
-constexpr int kTileColumns = 4;
+constexpr int kFloatColumns = 4;
 
 inline F32x16 set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 inline F32x16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }

@@ -22,7 +22,7 @@ struct I8x64 { __m512i v; };
 struct SignedOperand { __m512i magnitude; __mmask64 negative; };
 struct UnsignedOperand { __m512i w; };
 
-constexpr int kTileColumns = 8;
+constexpr int kFloatColumns = 8;
 
 inline __m512 join_floats(__m256 lo, __m256 hi) { return _mm512_insertf32x8(_mm512_castps256_ps512(lo), hi, 1); }
 inline F32x16 set1(float x) { return {_mm512_set1_ps(x)}; }

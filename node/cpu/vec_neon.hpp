@@ -22,7 +22,7 @@ struct I8x64 { int8x16_t v[4]; };
 struct SignedOperand { I8x64 w; };
 struct UnsignedOperand { I8x64 w; };
 
-constexpr int kTileColumns = 4;
+constexpr int kFloatColumns = 4;
 
 #define YAMATA_EACH(type, parts, expression)              \
   type out;                                               \

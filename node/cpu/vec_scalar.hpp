@@ -17,7 +17,7 @@ struct I8x64 { std::int8_t v[64]; };
 struct SignedOperand { I8x64 w; };
 struct UnsignedOperand { I8x64 w; };
 
-constexpr int kTileColumns = 4;
+constexpr int kFloatColumns = 4;
 
 template <class Op>
 inline F32x16 each(Op op) {

@@ -14,6 +14,7 @@ struct ContextOptions {
   std::int32_t cells = 0;  ///< tokens the cache holds
   std::int32_t sequences = 1;
   CacheType cache_type = CacheType::kF16;
+  bool pack = true;  ///< weights are packed for the compute unit as they are loaded
 };
 
 /// One batch of tokens for a stage.

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace yamata {
 
 TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters& h, LayerRange range, const ContextOptions& options,
                                    ComputeUnit& unit)
-    : h_(h),
+    : file_(file),
+      h_(h),
       range_(range),
       weights_(StageWeights::find(file, h, range)),
       rope_(h, weights_.rope_factors),
@@ -15,6 +17,7 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       store_(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), options.cells,
              options.cache_type),
       unit_(unit),
+      packs_(options.pack),
       tensors_(stage_tensors(file, h, range)) {
   for (int layer = 0; layer < range.count(); ++layer) {
     for (int head = 0; head < h.kv_heads; ++head) {
@@ -50,9 +53,34 @@ void TransformerStage::reserve(std::size_t rows, std::size_t wanted) {
   grow(logits_, wanted, h_.vocabulary);
 }
 
+/// Sets aside memory for the weights that are packed, and packs them as the first part of the load.
+void TransformerStage::pack() {
+  constexpr std::size_t kAlignment = 64;
+  const std::vector<Matrix*> matrices = weights_.factors();
+  std::vector<std::size_t> at;
+  std::size_t bytes = 0;
+  for (const Matrix* m : matrices) {
+    at.push_back(bytes);
+    bytes += (unit_.packed_bytes(*m) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  packed_ = PageMemory(bytes);
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    Matrix& m = *matrices[i];
+    if (unit_.packed_bytes(m) == 0) continue;
+    m.packed = packed_.data() + at[i];
+    ops_.push_back(PackOp{&m, packed_.data() + at[i]});
+    std::erase_if(tensors_, [&](const auto& tensor) {
+      return tensor.data() == m.data && !(weights_.embedding && weights_.embedding->data == m.data);
+    });
+  }
+  packs_ = false;
+  file_is_read_ = true;
+}
+
 void TransformerStage::load(const std::atomic<bool>* stop) {
   constexpr std::size_t kStep = 16u << 20;
   ops_.clear();
+  if (packs_) pack();
   for (const auto& tensor : tensors_) {
     for (std::size_t at = 0; at < tensor.size(); at += kStep)
       ops_.push_back(ReadOp{tensor.subspan(at, std::min(kStep, tensor.size() - at))});
@@ -62,6 +90,7 @@ void TransformerStage::load(const std::atomic<bool>* stop) {
 }
 
 void TransformerStage::start(const StageBatch& batch, const std::atomic<bool>* stop) {
+  if (std::exchange(file_is_read_, false)) file_.release_pages();
   rows_ = batch.placements.size();
   wanted_.assign(batch.wanted.begin(), batch.wanted.end());
   reserve(rows_, last() ? wanted_.size() : 0);

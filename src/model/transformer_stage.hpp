@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cache/kv_store.hpp"
+#include "node/memory.hpp"
 #include "src/model/rope.hpp"
 #include "src/model/stage_model.hpp"
 #include "src/model/weights.hpp"
@@ -33,12 +34,14 @@ class TransformerStage final : public StageModel {
   bool last() const override { return range_.end == h_.layers; }
 
  private:
+  void pack();
   void reserve(std::size_t rows, std::size_t wanted);
   void place(const StageBatch& batch);
   void build(const StageBatch& batch);
   void build_layer(std::size_t layer, std::int64_t rows);
   void build_output();
 
+  const gguf::File& file_;
   Hyperparameters h_;
   LayerRange range_;
   StageWeights weights_;
@@ -46,6 +49,9 @@ class TransformerStage final : public StageModel {
   CellTable cells_;
   KvStore store_;
   ComputeUnit& unit_;
+  bool packs_;                 // when it is loaded
+  bool file_is_read_ = false;  // and most of it needed no more
+  PageMemory packed_;
 
   std::vector<void*> cache_k_, cache_v_;  // [layer][kv head]
   BatchCells batch_cells_;

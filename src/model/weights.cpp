@@ -62,6 +62,13 @@ StageWeights StageWeights::find(const gguf::File& file, const Hyperparameters& h
   return w;
 }
 
+std::vector<Matrix*> StageWeights::factors() {
+  std::vector<Matrix*> all;
+  for (LayerWeights& w : layers) all.insert(all.end(), {&w.q, &w.k, &w.v, &w.o, &w.gate, &w.up, &w.down});
+  if (output) all.push_back(&*output);
+  return all;
+}
+
 std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange range) {
   std::vector<std::span<const std::byte>> tensors;
   const auto add = [&](const gguf::Tensor& t) { tensors.emplace_back(t.data, t.bytes); };

@@ -24,6 +24,8 @@ struct StageWeights {
 
   /// Finds the tensors of the layers; shapes are checked against `h`. Throws ModelError naming the tensor.
   static StageWeights find(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
+  /// The matrices that are multiplied with, each once.
+  std::vector<Matrix*> factors();
 };
 
 /// Every tensor a stage reads: its layers, and embedding or output where it holds them (once where the file ties them).

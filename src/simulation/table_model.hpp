@@ -33,6 +33,7 @@ class TableUnit : public ComputeUnit {
                      std::function<void(bool completed)> done) = 0;
 
   void start(std::span<const Op>, const std::atomic<bool>*) override {}
+  std::size_t packed_bytes(const Matrix&) const override { return 0; }
   std::string isa() const override { return "table"; }
   int threads() const override { return 1; }
 };

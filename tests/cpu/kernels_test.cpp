@@ -15,7 +15,7 @@ const KernelTable& scalar() { return kernels(Isa::kScalar); }
 
 class EveryType : public testing::TestWithParam<TensorType> {};
 
-TEST_P(EveryType, equals_scalar_bits_at_every_width) {
+TEST_P(EveryType, equals_scalar_bits_at_every_width_packed_or_not) {
   const TensorType type = GetParam();
   std::printf("seed %u\n", kSeed);
   const std::vector<NamedTable> tables = tables_under_test();
@@ -23,17 +23,35 @@ TEST_P(EveryType, equals_scalar_bits_at_every_width) {
   for (const std::int64_t cols : {32, 64, 96, 256, 576, 768, 47}) {
     if (cols % traits(type).block_elements != 0) continue;
     Random random(kSeed);
-    constexpr std::int64_t kRows = 19;
-    const std::vector<std::byte> weights = random_weights(random, type, kRows, cols);
+    constexpr std::int64_t kRows = 37;
+    const Weights weights(type, random_weights(random, type, kRows, cols), kRows, cols);
     for (std::int64_t tokens = 1; tokens <= 9; ++tokens) {
-      Activations x(scalar(), random_floats(random, static_cast<std::size_t>(tokens * cols)), tokens, cols);
-      const std::vector<float> expected = multiply(scalar(), type, weights, x, kRows, cols, tokens);
+      const std::vector<float> input = random_floats(random, static_cast<std::size_t>(tokens * cols));
+      Activations x(scalar(), input, tokens, cols);
+      const std::vector<float> expected = multiply(scalar(), weights, x);
       EXPECT_GT(std::set<float>(expected.begin(), expected.end()).size(), expected.size() * 9 / 10);
       for (const NamedTable& t : tables) {
-        EXPECT_EQ(bits(multiply(*t.table, type, weights, x, kRows, cols, tokens)), bits(expected))
-            << t.name << " cols " << cols << " tokens " << tokens;
+        Activations own(*t.table, input, tokens, cols);
+        EXPECT_EQ(bits(multiply(*t.table, weights, own)), bits(expected)) << t.name << " cols " << cols << " tokens " << tokens;
+        EXPECT_EQ(bits(multiply_packed(*t.table, weights, own)), bits(expected)) << t.name << " cols " << cols << " tokens " << tokens;
       }
     }
+  }
+}
+
+TEST_P(EveryType, panels_larger_than_a_cache_equal_scalar_bits) {
+  const TensorType type = GetParam();
+  const std::vector<NamedTable> tables = tables_under_test();
+  if (tables.empty()) GTEST_SKIP() << "this machine runs the scalar kernels only";
+  Random random(kSeed + 4);
+  constexpr std::int64_t kRows = 72, kCols = 4096, kTokens = 18;
+  const Weights weights(type, random_weights(random, type, kRows, kCols), kRows, kCols);
+  const std::vector<float> input = random_floats(random, kTokens * kCols);
+  Activations x(scalar(), input, kTokens, kCols);
+  const std::vector<float> expected = multiply(scalar(), weights, x);
+  for (const NamedTable& t : tables) {
+    Activations own(*t.table, input, kTokens, kCols);
+    EXPECT_EQ(bits(multiply_packed(*t.table, weights, own)), bits(expected)) << t.name;
   }
 }
 
@@ -41,22 +59,23 @@ TEST_P(EveryType, scalar_agrees_with_double_precision) {
   const TensorType type = GetParam();
   const std::int64_t rows = 7, cols = 768, tokens = 3;
   Random random(kSeed + 1);
-  const std::vector<std::byte> weights = random_weights(random, type, rows, cols);
+  const Weights weights(type, random_weights(random, type, rows, cols), rows, cols);
   Activations x(scalar(), random_floats(random, static_cast<std::size_t>(tokens * cols)), tokens, cols);
-  const std::vector<float> y = multiply(scalar(), type, weights, x, rows, cols, tokens);
+  const std::vector<float> y = multiply(scalar(), weights, x);
   std::vector<float> w(static_cast<std::size_t>(rows * cols));
-  dequantize(type, weights.data(), rows * cols, w.data());
+  dequantize(type, weights.bytes.data(), rows * cols, w.data());
   for (std::int64_t t = 0; t < tokens; ++t) {
     for (std::int64_t r = 0; r < rows; ++r) {
       double sum = 0, magnitude = 0;
       for (std::int64_t k = 0; k < cols; ++k) {
-        const std::size_t i = static_cast<std::size_t>(t * cols + k);
-        const double value = is_float(type) ? x.x[i] : static_cast<double>(x.values[i]) * x.scales[i / 32];
+        const Activations::Block block = x.block(t, k / 32);
+        const double value = is_float(type) ? x.x[static_cast<std::size_t>(t * cols + k)]
+                                            : static_cast<double>(block.values[static_cast<std::size_t>(k % 32)]) * block.scale;
         const double weight = w[static_cast<std::size_t>(r * cols + k)];
         sum += weight * value, magnitude += std::abs(value) * 16;  // weights and their minima are below 16 mostly
         magnitude += std::abs(weight * value);
       }
-      // Each of some 100 roundings on the way to one lane's sum errs by at most 2^-24 of what it sums.
+      // Each of some 100 roundings on the way to a sum errs by at most 2^-24 of what it sums.
       EXPECT_NEAR(y[static_cast<std::size_t>(t * rows + r)], sum, 100 * magnitude / (1 << 24)) << "row " << r;
     }
   }
@@ -66,15 +85,15 @@ TEST_P(EveryType, token_does_not_depend_on_its_batch) {
   const TensorType type = GetParam();
   const std::int64_t rows = 18, cols = 256, tokens = 13;
   Random random(kSeed + 2);
-  const std::vector<std::byte> weights = random_weights(random, type, rows, cols);
+  const Weights weights(type, random_weights(random, type, rows, cols), rows, cols);
   std::vector<NamedTable> tables = tables_under_test();
   tables.push_back({"scalar", &scalar()});
   for (const NamedTable& t : tables) {
     Activations x(*t.table, random_floats(random, static_cast<std::size_t>(tokens * cols)), tokens, cols);
-    const std::vector<float> all = multiply(*t.table, type, weights, x, rows, cols, tokens);
+    const std::vector<float> all = multiply_packed(*t.table, weights, x);
     for (std::int64_t i = 0; i < tokens; ++i) {
       Activations one(*t.table, {x.x.begin() + i * cols, x.x.begin() + (i + 1) * cols}, 1, cols);
-      const std::vector<float> alone = multiply(*t.table, type, weights, one, rows, cols, 1);
+      const std::vector<float> alone = multiply_packed(*t.table, weights, one);
       EXPECT_EQ(bits(alone), bits({all.begin() + i * rows, all.begin() + (i + 1) * rows})) << t.name << " token " << i;
     }
   }
@@ -85,19 +104,23 @@ INSTANTIATE_TEST_SUITE_P(Matmul, EveryType, testing::ValuesIn(kAllTypes),
 
 TEST(Matmul, adds_to_the_rows_asked_for_and_no_others) {
   Random random(kSeed + 3);
-  const std::int64_t rows = 9, cols = 96, tokens = 2;
-  const std::vector<std::byte> weights = random_weights(random, TensorType::Q8_0, rows, cols);
-  Activations x(scalar(), random_floats(random, 192), tokens, cols);
-  const std::vector<float> plain = multiply(scalar(), TensorType::Q8_0, weights, x, rows, cols, tokens);
+  constexpr std::int64_t kRows = 41, kCols = 96, kTokens = 2, kBegin = 16, kEnd = 38;
+  const Weights file(TensorType::Q8_0, random_weights(random, TensorType::Q8_0, kRows, kCols), kRows, kCols);
+  const std::vector<float> input = random_floats(random, kTokens * kCols);
+  Activations reference(scalar(), input, kTokens, kCols);
+  const std::vector<float> plain = multiply(scalar(), file, reference);
   std::vector<NamedTable> tables = tables_under_test();
   tables.push_back({"scalar", &scalar()});
   for (const NamedTable& t : tables) {
-    std::vector<float> y(20, 1.5f);
+    Weights w = file;
+    w.pack(*t.table);
+    Activations x(*t.table, input, kTokens, kCols);
+    std::vector<float> y(2 * 50, 1.5f);
     t.table->matmul[static_cast<std::size_t>(TensorType::Q8_0)](
-        {weights.data(), 102, 2, 7, cols, x.x.data(), x.quantized(), tokens, y.data(), 10, true});
-    for (std::size_t i = 0; i < 20; ++i) {
-      const std::size_t row = i % 10;
-      const float expected = row >= 2 && row < 7 ? 1.5f + plain[i / 10 * 9 + row] : 1.5f;
+        {w.bytes.data(), w.row_bytes, w.packed, kBegin, kEnd, kCols, x.x.data(), x.quantized(), kTokens, y.data(), 50, true, nullptr});
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const std::size_t row = i % 50;
+      const float expected = row >= kBegin && row < kEnd ? 1.5f + plain[i / 50 * kRows + row] : 1.5f;
       EXPECT_EQ(y[i], expected) << t.name << " element " << i;
     }
   }

@@ -13,42 +13,43 @@ const KernelTable& scalar() { return kernels(Isa::kScalar); }
 
 TEST(Quantize, rounds_to_nearest_and_pads_with_zeros) {
   Random random(kSeed);
-  Activations x(scalar(), random_floats(random, 96), 1, 96);
-  for (std::size_t group = 0; group < 3; ++group) {
+  Activations x(scalar(), random_floats(random, 47), 1, 47);
+  for (std::int64_t b = 0; b < 2; ++b) {
+    const auto value = [&](int i) { return 32 * b + i < 47 ? x.x[static_cast<std::size_t>(32 * b + i)] : 0.0f; };
     float largest = 0;
-    for (std::size_t i = 32 * group; i < 32 * group + 32; ++i) largest = std::max(largest, std::abs(x.x[i]));
-    EXPECT_EQ(x.scales[group], largest / 127.0f);
-    for (std::size_t i = 32 * group; i < 32 * group + 32; ++i) {
-      EXPECT_EQ(x.values[i], std::nearbyint(x.x[i] * (1.0f / x.scales[group])));
+    for (int i = 0; i < 32; ++i) largest = std::max(largest, std::abs(value(i)));
+    const Activations::Block block = x.block(0, b);
+    EXPECT_EQ(block.scale, largest / 127.0f);
+    int sums[2] = {0, 0};
+    for (int i = 0; i < 32; ++i) {
+      EXPECT_EQ(block.values[static_cast<std::size_t>(i)], std::nearbyint(value(i) * (1.0f / block.scale)));
+      sums[i / 16] += block.values[static_cast<std::size_t>(i)];
     }
-  }
-  for (std::size_t i = 96; i < 128; ++i) EXPECT_EQ(x.values[i], 0);
-  EXPECT_EQ(x.scales[3], 0.0f);
-  for (std::size_t j = 0; j < 32; ++j) {
-    const int sum = x.values[4 * j] + x.values[4 * j + 1] + x.values[4 * j + 2] + x.values[4 * j + 3];
-    EXPECT_EQ(x.sums[j], x.scales[j / 8] * static_cast<float>(sum));
+    EXPECT_EQ(block.run_sums, (std::vector<int>{sums[0], sums[1]}));
+    EXPECT_EQ(block.sum, block.scale * static_cast<float>(sums[0] + sums[1]));
   }
 }
 
-TEST(Quantize, equals_scalar_bits) {
+TEST(Quantize, equals_scalar_in_tiles_of_every_size) {
   for (const NamedTable& t : tables_under_test()) {
     for (const std::int64_t n : {32, 47, 64, 96, 576}) {
-      Random random(kSeed);
-      const std::vector<float> x = random_floats(random, static_cast<std::size_t>(2 * n));
-      Activations expected(scalar(), x, 2, n), got(*t.table, x, 2, n);
-      EXPECT_EQ(got.values, expected.values) << t.name;
-      EXPECT_EQ(bits(got.scales), bits(expected.scales)) << t.name;
-      EXPECT_EQ(bits(got.sums), bits(expected.sums)) << t.name;
+      for (const std::int64_t tokens : {1, 2, 7, 8, 9, 21}) {
+        Random random(kSeed);
+        const std::vector<float> x = random_floats(random, static_cast<std::size_t>(tokens * n));
+        Activations expected(scalar(), x, tokens, n), got(*t.table, x, tokens, n);
+        for (std::int64_t i = 0; i < tokens * got.blocks; ++i) {
+          EXPECT_EQ(got.block(i / got.blocks, i % got.blocks), expected.block(i / got.blocks, i % got.blocks)) << t.name << " " << n;
+        }
+      }
     }
   }
 }
 
-TEST(Quantize, tiny_and_zero_groups_become_zeros) {
+TEST(Quantize, tiny_and_zero_blocks_become_zeros) {
   std::vector<float> x(64, 0.0f);
   x[40] = 1e-40f;
   Activations q(scalar(), x, 1, 64);
-  EXPECT_EQ(q.values, std::vector<std::int8_t>(64, 0));
-  EXPECT_EQ(q.scales, std::vector<float>(2, 0.0f));
+  for (int b = 0; b < 2; ++b) EXPECT_EQ(q.block(0, b), (Activations::Block{std::vector<int>(32, 0), 0.0f, 0.0f, {0, 0}}));
 }
 
 TEST(RmsNorm, agrees_with_double_and_between_instruction_sets) {

@@ -1,7 +1,11 @@
 #include "tests/cpu/support.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+
+#include "node/cpu/panel.hpp"
+#include "node/cpu/repack.hpp"
 
 #ifdef YAMATA_TEST_SIMDE
 #define YAMATA_SIMDE
@@ -12,11 +16,12 @@ namespace yamata::cpu {
 
 std::vector<NamedTable> tables_under_test() {
   std::vector<NamedTable> tables;
-  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kNeon, Isa::kNeonDotprod}) {
+  for (const Isa isa : {Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kNeon, Isa::kNeonDotprod}) {
     if (isa_usable(isa)) tables.push_back({isa_name(isa), &kernels(isa)});
   }
 #ifdef YAMATA_TEST_SIMDE
   if (isa_usable(Isa::kAvx2)) {  // the emulation is compiled for AVX2, whose fused multiply-add it needs
+    tables.push_back({"simde-avx-vnni", &simde_table_avx_vnni});
     tables.push_back({"simde-avx512", &simde_table_avx512});
     tables.push_back({"simde-neon", &simde_table_neon});
     tables.push_back({"simde-neon-dotprod", &simde_table_neon_dotprod});
@@ -77,24 +82,52 @@ std::vector<std::byte> random_weights(Random& random, TensorType type, std::int6
   return data;
 }
 
-Activations::Activations(const KernelTable& table, std::vector<float> input, std::int64_t tokens, std::int64_t cols)
-    : x(std::move(input)), padded(QuantizedRows::pad(cols)) {
-  values.resize(static_cast<std::size_t>(tokens * padded), 99);
-  scales.resize(static_cast<std::size_t>(tokens * padded / 32), 99.0f);
-  sums.resize(static_cast<std::size_t>(tokens * padded / 4), 99.0f);
+Activations::Activations(const KernelTable& table, std::vector<float> input, std::int64_t count, std::int64_t cols)
+    : x(std::move(input)), tokens(count), blocks(QuantizedRows::blocks_of(cols)), tile_columns(table.tile_columns) {
+  data.resize(static_cast<std::size_t>(tokens * blocks * kActivationBlockBytes), std::byte{99});
   for (std::int64_t t = 0; t < tokens; ++t) table.quantize(x.data() + t * cols, 0, cols, quantized(), t);
 }
 
-QuantizedRows Activations::quantized() { return {values.data(), scales.data(), sums.data(), padded}; }
+QuantizedRows Activations::quantized() { return {data.data(), blocks, tokens}; }
 
-std::vector<float> multiply(const KernelTable& table, TensorType type, const std::vector<std::byte>& weights, Activations& x,
-                            std::int64_t rows, std::int64_t cols, std::int64_t tokens) {
-  std::vector<float> y(static_cast<std::size_t>(rows * tokens), 0.25f);
-  const TypeTraits& t = traits(type);
-  const std::size_t row_bytes = static_cast<std::size_t>(cols / t.block_elements) * t.block_bytes;
-  table.matmul[static_cast<std::size_t>(type)](
-      {weights.data(), row_bytes, 0, rows, cols, x.x.data(), x.quantized(), tokens, y.data(), rows, false});
+Activations::Block Activations::block(std::int64_t token, std::int64_t index) const {
+  const std::int64_t first = token / tile_columns * tile_columns, column = token - first;
+  const std::int64_t columns = std::min<std::int64_t>(tile_columns, tokens - first);
+  const std::byte* tile = data.data() + (first * blocks + index * columns) * kActivationBlockBytes;
+  std::int8_t values[32] = {};
+  std::int16_t run_sums[2] = {};
+  Block block;
+  std::memcpy(values, tile + 32 * column, sizeof values);
+  std::memcpy(&block.scale, tile + 32 * columns + 4 * column, sizeof block.scale);
+  std::memcpy(&block.sum, tile + 36 * columns + 4 * column, sizeof block.sum);
+  std::memcpy(run_sums, tile + 40 * columns + 4 * column, sizeof run_sums);
+  block.values.assign(values, values + 32);
+  block.run_sums = {run_sums[0], run_sums[1]};
+  return block;
+}
+
+Weights::Weights(TensorType t, std::vector<std::byte> file, std::int64_t row_count, std::int64_t col_count)
+    : type(t), bytes(std::move(file)), rows(row_count), cols(col_count), row_bytes(bytes.size() / static_cast<std::size_t>(rows)) {}
+
+void Weights::pack(const KernelTable& table) {
+  if (table.panel_rows == 0 || !has_panels(type)) return;
+  std::vector<std::byte> panels(packed_bytes(rows, row_bytes, table.panel_rows), std::byte{0xa5});
+  repack(type, bytes.data(), row_bytes, 0, rows, table.panel_rows, panels.data());
+  bytes = std::move(panels);
+  packed = true;
+}
+
+std::vector<float> multiply(const KernelTable& table, const Weights& w, Activations& x) {
+  std::vector<float> y(static_cast<std::size_t>(w.rows * x.tokens), 0.25f);
+  std::vector<std::byte> scratch(static_cast<std::size_t>(table.panel_rows) * w.row_bytes);
+  table.matmul[static_cast<std::size_t>(w.type)]({w.bytes.data(), w.row_bytes, w.packed, 0, w.rows, w.cols, x.x.data(), x.quantized(),
+                                                  x.tokens, y.data(), w.rows, false, scratch.data()});
   return y;
+}
+
+std::vector<float> multiply_packed(const KernelTable& table, Weights weights, Activations& x) {
+  weights.pack(table);
+  return multiply(table, weights, x);
 }
 
 std::vector<std::uint32_t> bits(const std::vector<float>& values) {

@@ -28,18 +28,40 @@ std::vector<float> random_floats(Random& random, std::size_t n, float deviation 
 /// Whole rows of blocks: every quantized bit random, the half floats of each block moderate.
 std::vector<std::byte> random_weights(Random& random, TensorType type, std::int64_t rows, std::int64_t cols);
 
-/// Activations with room for the quantized form, sized exactly, so that a sanitizer sees reads past them.
+/// Activations and their quantized form, sized exactly, so that a sanitizer sees reads past it.
 struct Activations {
   Activations(const KernelTable& table, std::vector<float> x, std::int64_t tokens, std::int64_t cols);
   QuantizedRows quantized();
+  /// A token's block as the kernels' tiles hold it.
+  struct Block {
+    std::vector<int> values;  ///< [32]
+    float scale, sum;
+    std::vector<int> run_sums;  ///< [2]
+    bool operator==(const Block&) const = default;
+  };
+  Block block(std::int64_t token, std::int64_t index) const;
+
   std::vector<float> x;
-  std::vector<std::int8_t> values;
-  std::vector<float> scales, sums;
-  std::int64_t padded;
+  std::vector<std::byte> data;
+  std::int64_t tokens, blocks;
+  int tile_columns;
 };
 
-std::vector<float> multiply(const KernelTable& table, TensorType type, const std::vector<std::byte>& weights, Activations& x,
-                            std::int64_t rows, std::int64_t cols, std::int64_t tokens);
+/// The weights of a product: as they lie in the file, or repacked for the kernels of a table.
+struct Weights {
+  Weights(TensorType type, std::vector<std::byte> file, std::int64_t rows, std::int64_t cols);
+  void pack(const KernelTable& table);
+
+  TensorType type;
+  std::vector<std::byte> bytes;
+  std::int64_t rows, cols;
+  std::size_t row_bytes;
+  bool packed = false;
+};
+
+std::vector<float> multiply(const KernelTable& table, const Weights& weights, Activations& x);
+/// The same with the panels of `table`, where it has any.
+std::vector<float> multiply_packed(const KernelTable& table, Weights weights, Activations& x);
 
 std::vector<std::uint32_t> bits(const std::vector<float>& values);
 

@@ -8,7 +8,7 @@
 namespace yamata {
 namespace {
 
-TEST(LayerProbe, everyLayer_isComputedAndItsPagesGoWhenReleased) {
+TEST(LayerProbe, everyLayer_isComputedAndLeavesNoPagesOfItsFile) {
   const ModelFile model = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
   CpuUnit unit({-1, -1}, cpu::choose_isa());
   for (const std::int64_t layer : {std::int64_t{0}, std::int64_t{3}, model.h.layers - 1}) {
@@ -16,7 +16,6 @@ TEST(LayerProbe, everyLayer_isComputedAndItsPagesGoWhenReleased) {
     ASSERT_TRUE(probe.warm_up(std::chrono::minutes(1)));
     EXPECT_GT(probe.glance(), 0);
     EXPECT_GT(probe.measure(), 0);
-    EXPECT_GE(model.file.resident_bytes(), layer_bytes(model.file, layer));
     model.file.release_pages();
     EXPECT_LT(model.file.resident_bytes(), layer_bytes(model.file, layer));
   }

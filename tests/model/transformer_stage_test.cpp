@@ -58,6 +58,24 @@ TEST_F(TransformerStageTest, chunks_and_splits_do_not_change_a_bit) {
   EXPECT_EQ(last_logits(10, {{0, 1}, {1, 7}, {7, 8}}), whole);
 }
 
+TEST_F(TransformerStageTest, packed_weights_give_the_bits_of_the_file_and_replace_it) {
+  const auto logits = [&](TransformerStage& model) {
+    std::vector<Placement> placements;
+    for (std::size_t i = 0; i < kTokens.size(); ++i) placements.push_back({static_cast<std::int32_t>(i), -1, {0, 1}});
+    const std::vector<std::int32_t> wanted{static_cast<std::int32_t>(kTokens.size()) - 1};
+    run(model, {kTokens, {}, placements, wanted});
+    return std::vector<float>(model.logits().begin(), model.logits().end());
+  };
+  TransformerStage plain = stage({0, 8}), packed = stage({0, 8});
+  const std::vector<float> expected = logits(plain);
+  packed.load(nullptr);
+  while (!unit_.wait_for(std::chrono::seconds(1))) {
+  }
+  EXPECT_EQ(logits(packed), expected);
+  if (unit_.isa() == "scalar") GTEST_SKIP() << "the scalar kernels read the file";
+  EXPECT_LT(file_.resident_bytes(), stage_bytes(file_, h_, {0, 8}) / 2);
+}
+
 TEST_F(TransformerStageTest, branches_of_a_tree_see_their_own_ancestors_only) {
   // Root 403 at position 1 after BOS; two children at 2; each alone must give the bits it has in the tree.
   const auto alone = [&](std::int32_t child) {

@@ -1,0 +1,30 @@
+#include "node/memory.hpp"
+
+#include <sys/mman.h>
+
+#include <new>
+#include <utility>
+
+namespace yamata {
+
+PageMemory::PageMemory(std::size_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  data_ = static_cast<std::byte*>(memory);
+  madvise(data_, bytes, MADV_HUGEPAGE);  // a hint: small pages do as well, slower
+}
+
+PageMemory::~PageMemory() {
+  if (data_) munmap(data_, bytes_);
+}
+
+PageMemory::PageMemory(PageMemory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+PageMemory& PageMemory::operator=(PageMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+}  // namespace yamata
