@@ -154,7 +154,7 @@ StageFactory Job::stage_factory() {
     if (model >= models_.size() || !models_[model])
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
     if (!unit_) unit_ = std::make_unique<CpuUnit>(cpus_, isa_);
-    const ContextOptions context{plan.cells, plan.sequences, cache_type, !options_.no_repack};
+    const ContextOptions context{plan.cells, plan.sequences, cache_type, stage < plan.packed.size() && plan.packed[stage] != 0};
     return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(stage), context, *unit_);
   };
 }
@@ -252,8 +252,11 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t seque
   for (std::size_t i = 0; i + 1 < splits.size(); ++i) {
     wire::Start faster = plan;
     faster.pipelines.front().layers = splits[i];
-    if (fits_memory(models, faster, hellos)) return faster;
+    if (!fits_memory(models, faster, hellos)) continue;
+    plan_packing(models, faster, hellos, !options_.no_repack);
+    return faster;
   }
+  plan_packing(models, plan, hellos, !options_.no_repack);
   for (const std::string& warning : plan_memory(models, plan, hellos)) fmt::print(stderr, "yamata: warning: {}\n", warning);
   return plan;
 }

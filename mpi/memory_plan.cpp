@@ -20,16 +20,8 @@ struct Host {
 
 constexpr std::uint64_t mib(std::uint64_t bytes) { return bytes >> 20; }
 
-}  // namespace
-
-std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch) {
-  std::int64_t floats = 3 * h.dim + 2 * h.heads * h.head_dim + 2 * h.kv_heads * h.head_dim + 2 * h.ffn;
-  if (range.end == h.layers) floats += h.vocabulary;
-  return static_cast<std::uint64_t>(floats) * static_cast<std::uint64_t>(batch) * sizeof(float);
-}
-
-std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
-                                     const std::vector<wire::Hello>& hellos) {
+std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, const wire::Start& plan,
+                                   const std::vector<wire::Hello>& hellos) {
   std::map<std::string, Host> hosts;
   for (const wire::PipelinePlan& pipeline : plan.pipelines) {
     const auto& [file, h] = *models[static_cast<std::size_t>(pipeline.model)];
@@ -44,9 +36,37 @@ std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, c
       host.weights += stage_bytes(file, h, range);
     }
   }
-  const auto cells = static_cast<std::uint64_t>(plan.pipelines.front().cells);
+  return hosts;
+}
+
+bool holds_weights(const Host& host, std::uint64_t cells) { return host.per_cell * cells + host.buffers + host.weights <= host.available; }
+
+std::uint64_t target_cells(const wire::Start& plan) { return static_cast<std::uint64_t>(plan.pipelines.front().cells); }
+
+}  // namespace
+
+std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch) {
+  std::int64_t floats = 3 * h.dim + 2 * h.heads * h.head_dim + 2 * h.kv_heads * h.head_dim + 2 * h.ffn;
+  if (range.end == h.layers) floats += h.vocabulary;
+  return static_cast<std::uint64_t>(floats) * static_cast<std::uint64_t>(batch) * sizeof(float);
+}
+
+void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted) {
+  const auto hosts = add_up(models, plan, hellos);
+  for (wire::PipelinePlan& pipeline : plan.pipelines) {
+    pipeline.packed.clear();
+    for (const std::int32_t rank : pipeline.ranks) {
+      const Host& host = hosts.at(hellos[static_cast<std::size_t>(rank)].host);
+      pipeline.packed.push_back(wanted && holds_weights(host, target_cells(plan)));
+    }
+  }
+}
+
+std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
+                                     const std::vector<wire::Hello>& hellos) {
+  const std::uint64_t cells = target_cells(plan);
   std::vector<std::string> warnings;
-  for (const auto& [name, host] : hosts) {
+  for (const auto& [name, host] : add_up(models, plan, hellos)) {
     const std::uint64_t cache = host.per_cell * cells;
     if (cache + host.buffers > host.available) {
       const std::uint64_t fits =
@@ -54,7 +74,7 @@ std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, c
       throw UsageError(fmt::format("a context of {} tokens takes {} MiB on rank {} ({}), which has {} MiB free; at most -c {} fits", cells,
                                    mib(cache + host.buffers), host.first_rank, name, mib(host.available), fits));
     }
-    if (cache + host.buffers + host.weights > host.available) {
+    if (!holds_weights(host, cells)) {
       warnings.push_back(
           fmt::format("rank {} ({}) has {} MiB free for {} MiB of weights beside its cache and will read them from disk for every token; "
                       "give it fewer layers with --layer-split, or lower -c",

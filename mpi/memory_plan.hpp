@@ -12,6 +12,10 @@ namespace yamata {
 /// Activations of a run on one stage: the residual stream, norm, attention's and the feed-forward's rows, and logits.
 std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch);
 
+/// Marks the stages whose weights are packed as they are loaded: where `wanted`, those on hosts with memory for a second form of
+/// the weights of all their ranks, the one that stays. The others read their weights from the file for every token.
+void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted);
+
 /// Adds up, per host, what the ranks there will allocate: cache and buffers for runs of the plan's batch. Throws UsageError where
 /// a host has less than that, naming its rank, and the largest -c that fits. Returns a warning for each host whose ranks' weights
 /// do not fit into memory beside that: they would be read from disk for every token. `models`: as the plan numbers them.

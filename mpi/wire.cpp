@@ -138,7 +138,8 @@ Bytes encode(const Start& m) {
         .put_all(std::span<const std::int32_t>(p.ranks))
         .put_all(std::span<const LayerRange>(p.layers))
         .put(p.cells)
-        .put(p.sequences);
+        .put(p.sequences)
+        .put_all(std::span<const std::uint8_t>(p.packed));
   return out.take();
 }
 
@@ -158,6 +159,7 @@ Start decode_start(std::span<const std::byte> bytes) {
     p.layers = in.get_all<LayerRange>();
     p.cells = in.get<std::int32_t>();
     p.sequences = in.get<std::int32_t>();
+    p.packed = in.get_all<std::uint8_t>();
   }
   in.end();
   return m;

@@ -31,7 +31,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 7;
+inline constexpr std::uint32_t kProtocolVersion = 8;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -51,6 +51,7 @@ struct PipelinePlan {
   std::vector<std::int32_t> ranks;  ///< per stage; the first leads
   std::vector<LayerRange> layers;   ///< per stage
   std::int32_t cells = 0, sequences = 1;
+  std::vector<std::uint8_t> packed{};  ///< per stage: whether its weights are packed for its compute unit as they are loaded
 
   /// Which stage a rank holds, if any.
   std::optional<std::size_t> stage_of(int rank) const {

@@ -216,10 +216,14 @@ inline void run_tile(const MatmulArgs& a, const std::byte* panel, std::int64_t r
   const std::int64_t groups = a.cols / (32 * kPanelFormat<Block>.blocks());
   const std::byte* x = a.quantized.data + token * a.quantized.blocks * kActivationBlockBytes;
   multiply_panel<Block, kColumns>(reinterpret_cast<const std::uint8_t*>(panel), groups, x, sums);
-  const std::int64_t rows = a.row_end - row < kRows ? a.row_end - row : kRows;
   for (int c = 0; c < kColumns; ++c) {
     float* y = a.y + (token + c) * a.ldy + row;
-    for (std::int64_t r = 0; r < rows; ++r) y[r] = a.add ? y[r] + sums[c * kRows + r] : sums[c * kRows + r];
+    const float* sum = sums + c * kRows;
+    if (a.row_end - row >= kRows) {
+      store_rows(y, a.add ? add(load_rows(y), load_rows(sum)) : load_rows(sum));
+    } else {
+      for (std::int64_t r = 0; r < a.row_end - row; ++r) y[r] = a.add ? y[r] + sum[r] : sum[r];
+    }
   }
 }
 

@@ -10,14 +10,14 @@ namespace yamata::cpu {
 namespace {
 
 /// The bits from kShift on of a block's numbers, 8/kBits steps to a vector.
-template <int kBits, int kShift>
-void write_plane(const std::uint32_t* steps, int row, int lanes, std::uint8_t* plane) {
+template <int kBits, int kShift, int kLanes>
+inline void write_plane(const std::uint32_t* steps, int row, std::uint8_t* plane) {
   constexpr int kSteps = 8 / kBits;
   constexpr std::uint32_t kMask = 0x01010101u * ((1 << kBits) - 1);
   for (int vector = 0; vector < kBits; ++vector) {
     std::uint32_t word = 0;
     for (int i = 0; i < kSteps; ++i) word |= (steps[vector * kSteps + i] >> kShift & kMask) << kBits * i;
-    std::memcpy(plane + (vector * lanes + row) * 4, &word, sizeof word);
+    std::memcpy(plane + (vector * kLanes + row) * 4, &word, sizeof word);
   }
 }
 
@@ -28,19 +28,19 @@ void write_six(std::uint8_t number, int i, int n, std::uint8_t* planes) {
   high[i % (n / 4)] |= static_cast<std::uint8_t>((number >> 4) << i / (n / 4) * 2);
 }
 
-template <Scales kScales>
-void write_scales(const RowGroup& g, int row, int lanes, std::uint8_t* out) {
+template <Scales kScales, int kLanes>
+inline void write_scales(const RowGroup& g, int row, std::uint8_t* out) {
   for (int block = 0; block < 8; ++block) {
-    const int at = block * lanes + row;
+    const int at = block * kLanes + row;
     if constexpr (kScales == Scales::kBlockSixMin) {
-      write_six(g.scales[block], at, 16 * lanes, out);
-      write_six(g.minima[block], at + 8 * lanes, 16 * lanes, out);
+      write_six(g.scales[block], at, 16 * kLanes, out);
+      write_six(g.minima[block], at + 8 * kLanes, 16 * kLanes, out);
     } else if constexpr (kScales == Scales::kBlockSix) {
-      write_six(g.scales[block], at, 8 * lanes, out);
+      write_six(g.scales[block], at, 8 * kLanes, out);
     } else {
       for (int run = 0; run < 2; ++run) {
         const std::uint8_t scale = g.scales[2 * block + run];
-        if constexpr (kScales == Scales::kRunSix) write_six(scale, 2 * at + run, 16 * lanes, out);
+        if constexpr (kScales == Scales::kRunSix) write_six(scale, 2 * at + run, 16 * kLanes, out);
         if constexpr (kScales == Scales::kRunByte) out[2 * at + run] = scale;
         if constexpr (kScales == Scales::kRunFourMin) out[2 * at + run] = static_cast<std::uint8_t>(scale | g.minima[2 * block + run] << 4);
       }
@@ -48,18 +48,35 @@ void write_scales(const RowGroup& g, int row, int lanes, std::uint8_t* out) {
   }
 }
 
-template <class Block>
-void write_row(const RowGroup& g, int row, int lanes, std::uint8_t* out) {
+template <class Block, int kLanes>
+inline void write_row(const RowGroup& g, int row, std::uint8_t* out) {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
   std::memcpy(out + 2 * row, &g.d, sizeof g.d);
-  if constexpr (kFormat.has_min()) std::memcpy(out + 2 * (lanes + row), &g.m, sizeof g.m);
-  out += kFormat.half_bytes() * lanes;
-  if constexpr (kFormat.grouped()) write_scales<kFormat.scales>(g, row, lanes, out);
-  out += kFormat.scale_bytes() * lanes;
-  for (int block = 0; block < kFormat.blocks(); ++block, out += kFormat.block_bytes() * lanes) {
-    write_plane<kFormat.low_bits, 0>(g.steps[block], row, lanes, out);
+  if constexpr (kFormat.has_min()) std::memcpy(out + 2 * (kLanes + row), &g.m, sizeof g.m);
+  out += kFormat.half_bytes() * kLanes;
+  if constexpr (kFormat.grouped()) write_scales<kFormat.scales, kLanes>(g, row, out);
+  out += kFormat.scale_bytes() * kLanes;
+  for (int block = 0; block < kFormat.blocks(); ++block, out += kFormat.block_bytes() * kLanes) {
+    write_plane<kFormat.low_bits, 0, kLanes>(g.steps[block], row, out);
     if constexpr (kFormat.high_bits != 0) {
-      write_plane<kFormat.high_bits, kFormat.low_bits>(g.steps[block], row, lanes, out + 4 * kFormat.low_bits * lanes);
+      write_plane<kFormat.high_bits, kFormat.low_bits, kLanes>(g.steps[block], row, out + 4 * kFormat.low_bits * kLanes);
+    }
+  }
+}
+
+template <class Block, int kLanes>
+void write_panel(const std::byte* source, std::size_t row_bytes, int rows, std::int64_t groups, std::byte* panel) {
+  static_assert(sizeof(Block) == kPanelFormat<Block>.group_bytes());
+  constexpr std::size_t kGroupBytes = sizeof(Block) * kLanes;
+  auto* out = reinterpret_cast<std::uint8_t*>(panel);
+  for (std::int64_t i = 0; i < groups; ++i, out += kGroupBytes) {
+    if (rows < kLanes || kPanelFormat<Block>.grouped()) std::memset(out, 0, kGroupBytes);
+    for (int row = 0; row < rows; ++row) {
+      Block block;
+      std::memcpy(&block, source + static_cast<std::size_t>(row) * row_bytes + static_cast<std::size_t>(i) * sizeof block, sizeof block);
+      RowGroup group;
+      open(block, group);
+      write_row<Block, kLanes>(group, row, out);
     }
   }
 }
@@ -114,19 +131,10 @@ RepackRows repack_rows_of(TensorType type) {
 
 template <class Block>
 void repack_panel(const std::byte* source, std::size_t row_bytes, int rows, std::int64_t groups, int lanes, std::byte* panel) {
-  static_assert(sizeof(Block) == kPanelFormat<Block>.group_bytes());
-  const std::size_t group_bytes = sizeof(Block) * static_cast<std::size_t>(lanes);
-  auto* out = reinterpret_cast<std::uint8_t*>(panel);
-  for (std::int64_t i = 0; i < groups; ++i, out += group_bytes) {
-    if (rows < lanes || kPanelFormat<Block>.grouped()) std::memset(out, 0, group_bytes);
-    for (int row = 0; row < rows; ++row) {
-      Block block;
-      std::memcpy(&block, source + static_cast<std::size_t>(row) * row_bytes + static_cast<std::size_t>(i) * sizeof block, sizeof block);
-      RowGroup group;
-      open(block, group);
-      write_row<Block>(group, row, lanes, out);
-    }
-  }
+  if (lanes == 8)
+    write_panel<Block, 8>(source, row_bytes, rows, groups, panel);
+  else
+    write_panel<Block, 16>(source, row_bytes, rows, groups, panel);
 }
 
 template void repack_panel<BlockQ4_0>(const std::byte*, std::size_t, int, std::int64_t, int, std::byte*);

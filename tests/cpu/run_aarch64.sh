@@ -14,7 +14,7 @@ compile() {  # object name, source file, further flags
   fi
   objects="$objects $output"
 }
-for name in tensor_type dequantize row_group repack isa kernels_scalar kernels_neon; do
+for name in tensor_type dequantize repack isa kernels_scalar kernels_neon; do
   compile "$name" "$source/node/cpu/$name.cpp"
 done
 compile kernels_neon_dotprod "$source/node/cpu/kernels_neon_dotprod.cpp" -march=armv8.2-a+dotprod

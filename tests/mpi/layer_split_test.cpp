@@ -142,5 +142,15 @@ TEST_F(LayerSplitTest, MemoryPlan_warnsWhereWeightsDoNotFitBesideTheCache) {
   EXPECT_NE(warnings[0].find("rank 0 (lean)"), std::string::npos) << warnings[0];
 }
 
+TEST_F(LayerSplitTest, MemoryPlan_packsWeightsWhereTheirHostHasTheMemoryForThem) {
+  const std::vector<wire::Hello> hellos{{1, "", "big", "", {}, 1ull << 34, 2, 0}, {1, "", "lean", "", {}, 3u << 20, 2, 0}};
+  const ModelFile* const models[] = {&model_};
+  wire::Start start = plan(2, 64);
+  plan_packing(models, start, hellos, true);
+  EXPECT_EQ(start.pipelines[0].packed, (std::vector<std::uint8_t>{1, 0}));
+  plan_packing(models, start, hellos, false);
+  EXPECT_EQ(start.pipelines[0].packed, (std::vector<std::uint8_t>{0, 0}));
+}
+
 }  // namespace
 }  // namespace yamata

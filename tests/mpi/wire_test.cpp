@@ -25,7 +25,7 @@ Start two_pipelines() {
   start.cache_type = CacheType::kF32;
   start.batch = 32;
   start.draft.width = 7;
-  start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 5}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9}};
+  start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 5}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}}};
   return start;
 }
 
@@ -64,6 +64,7 @@ TEST(Wire, Start_roundTrips) {
   EXPECT_EQ(back.pipelines[1].stage_of(4), 1u);
   EXPECT_FALSE(back.pipelines[1].stage_of(3));
   EXPECT_EQ(back.pipelines[1].sequences, 9);
+  EXPECT_EQ(back.pipelines[1].packed, (std::vector<std::uint8_t>{1, 0}));
 }
 
 TEST(Wire, Run_roundTripsAsATree) {
