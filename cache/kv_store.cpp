@@ -8,20 +8,44 @@
 namespace yamata {
 namespace {
 
-std::size_t element_bytes(CacheType type) { return type == CacheType::kF16 ? 2 : 4; }
+std::size_t plane_bytes(int head_dim, std::int64_t cells, CacheType type) {
+  const TypeTraits& t = traits(tensor_type(type));
+  return static_cast<std::size_t>(head_dim) / t.block_elements * t.block_bytes * static_cast<std::size_t>(cells);
+}
 
 }  // namespace
 
-std::size_t KvStore::bytes_for(int layers, int kv_heads, int head_dim, std::int64_t cells, CacheType type) {
-  return 2 * static_cast<std::size_t>(layers) * static_cast<std::size_t>(kv_heads) * static_cast<std::size_t>(head_dim) *
-         static_cast<std::size_t>(cells) * element_bytes(type);
+TensorType tensor_type(CacheType type) {
+  switch (type) {
+    case CacheType::kF32:
+      return TensorType::F32;
+    case CacheType::kQ8_0:
+      return TensorType::Q8_0;
+    case CacheType::kF16:
+      break;
+  }
+  return TensorType::F16;
 }
 
-KvStore::KvStore(int layers, int kv_heads, int head_dim, std::int32_t cells, CacheType type)
+void require_storable(CacheTypes types, std::int64_t head_dim) {
+  if ((types.k == CacheType::kQ8_0 || types.v == CacheType::kQ8_0) && head_dim % 32 != 0) {
+    throw UsageError(
+        fmt::format("a q8_0 cache needs heads of a multiple of 32 numbers, and this model's have {}; use --cache-type f16", head_dim));
+  }
+}
+
+std::size_t KvStore::bytes_for(int layers, int kv_heads, int head_dim, std::int64_t cells, CacheTypes types) {
+  return static_cast<std::size_t>(layers) * static_cast<std::size_t>(kv_heads) *
+         (plane_bytes(head_dim, cells, types.k) + plane_bytes(head_dim, cells, types.v));
+}
+
+KvStore::KvStore(int layers, int kv_heads, int head_dim, std::int32_t cells, CacheTypes types)
     : kv_heads_(kv_heads),
-      plane_bytes_(bytes_for(1, 1, head_dim, cells, type) / 2),
-      type_(type),
-      bytes_(bytes_for(layers, kv_heads, head_dim, cells, type)) {
+      k_bytes_(plane_bytes(head_dim, cells, types.k)),
+      v_bytes_(plane_bytes(head_dim, cells, types.v)),
+      types_(types),
+      bytes_(bytes_for(layers, kv_heads, head_dim, cells, types)) {
+  require_storable(types, head_dim);
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw ModelError(fmt::format("no memory for a KV cache of {} MiB; lower -c", bytes_ >> 20));
   base_ = static_cast<std::byte*>(memory);
@@ -30,10 +54,10 @@ KvStore::KvStore(int layers, int kv_heads, int head_dim, std::int32_t cells, Cac
 KvStore::~KvStore() { munmap(base_, bytes_); }
 
 void* KvStore::k(int layer, int kv_head) const {
-  return base_ +
-         2 * plane_bytes_ * (static_cast<std::size_t>(layer) * static_cast<std::size_t>(kv_heads_) + static_cast<std::size_t>(kv_head));
+  return base_ + (k_bytes_ + v_bytes_) *
+                     (static_cast<std::size_t>(layer) * static_cast<std::size_t>(kv_heads_) + static_cast<std::size_t>(kv_head));
 }
 
-void* KvStore::v(int layer, int kv_head) const { return static_cast<std::byte*>(k(layer, kv_head)) + plane_bytes_; }
+void* KvStore::v(int layer, int kv_head) const { return static_cast<std::byte*>(k(layer, kv_head)) + k_bytes_; }
 
 }  // namespace yamata

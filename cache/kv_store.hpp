@@ -2,31 +2,44 @@
 // Keys and values of a stage's layers.
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+
+#include "node/tensor_type.hpp"
 
 namespace yamata {
 
-enum class CacheType { kF16, kF32 };
+enum class CacheType { kF16, kF32, kQ8_0 };
+TensorType tensor_type(CacheType type);
+
+/// How keys and values are stored.
+struct CacheTypes {
+  constexpr CacheTypes(CacheType both = CacheType::kF16) : k(both), v(both) {}
+  constexpr CacheTypes(CacheType keys, CacheType values) : k(keys), v(values) {}
+  CacheType k, v;
+  friend bool operator==(const CacheTypes&, const CacheTypes&) = default;
+};
+
+/// Throws UsageError where heads of this size cannot be stored so: those of Q8_0 are whole blocks of 32.
+void require_storable(CacheTypes types, std::int64_t head_dim);
 
 /// K and V memory of `layers` layers: [layer][kv head][cell][head_dim], pages touched only when written.
 class KvStore {
  public:
-  KvStore(int layers, int kv_heads, int head_dim, std::int32_t cells, CacheType type);
+  KvStore(int layers, int kv_heads, int head_dim, std::int32_t cells, CacheTypes types);
   ~KvStore();
   KvStore(const KvStore&) = delete;
   KvStore& operator=(const KvStore&) = delete;
 
-  CacheType type() const { return type_; }
+  CacheTypes types() const { return types_; }
   void* k(int layer, int kv_head) const;
   void* v(int layer, int kv_head) const;
   std::size_t bytes() const { return bytes_; }
   /// Bytes a store of this shape takes.
-  static std::size_t bytes_for(int layers, int kv_heads, int head_dim, std::int64_t cells, CacheType type);
+  static std::size_t bytes_for(int layers, int kv_heads, int head_dim, std::int64_t cells, CacheTypes types);
 
  private:
   int kv_heads_;
-  std::size_t plane_bytes_;  // one kv head's K or V
-  CacheType type_;
+  std::size_t k_bytes_, v_bytes_;  // of one kv head
+  CacheTypes types_;
   std::size_t bytes_;
   std::byte* base_ = nullptr;
 };

@@ -149,12 +149,12 @@ double Job::measured_pace() {
 }
 
 StageFactory Job::stage_factory() {
-  return [this](const wire::PipelinePlan& plan, std::size_t stage, CacheType cache_type) -> std::unique_ptr<StageModel> {
+  return [this](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes cache_types) -> std::unique_ptr<StageModel> {
     const auto model = static_cast<std::size_t>(plan.model);
     if (model >= models_.size() || !models_[model])
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
     if (!unit_) unit_ = std::make_unique<CpuUnit>(cpus_, isa_);
-    const ContextOptions context{plan.cells, plan.sequences, cache_type, stage < plan.packed.size() && plan.packed[stage] != 0};
+    const ContextOptions context{plan.cells, plan.sequences, cache_types, stage < plan.packed.size() && plan.packed[stage] != 0};
     return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(stage), context, *unit_);
   };
 }
@@ -228,7 +228,7 @@ void Job::seat(const std::vector<wire::Hello>& hellos) {
 wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room) {
   if (seats_are_open()) seat(hellos);
   wire::Start plan;
-  plan.cache_type = options_.cache_type;
+  plan.cache_types = options_.cache_types;
   plan.batch = options_.batch;
   plan.trace = !options_.trace_file.empty();
   std::vector<const ModelFile*> models;
@@ -236,7 +236,7 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t seque
   const Hyperparameters& target_h = hyperparameters();
   rooms_ = rooms(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch));
   layer_cache_bytes_ = KvStore::bytes_for(1, static_cast<int>(target_h.kv_heads), static_cast<int>(target_h.head_dim), context() + room,
-                                          options_.cache_type);
+                                          options_.cache_types);
   const auto splits = target_splits(hellos);
   for (const ModelPlace& place : layout_) {
     const auto& [file, h] = *models[static_cast<std::size_t>(place.model)];

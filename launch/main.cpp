@@ -118,8 +118,8 @@ int worker_main(int argc, char** argv, World& world) {
     job = std::make_unique<Job>(line.options, *world.transport, world.host, world.local_rank, world.local_size);
     return job->open();
   };
-  setup.make_stage = [&](const wire::PipelinePlan& plan, std::size_t stage, CacheType type) {
-    return job->stage_factory()(plan, stage, type);
+  setup.make_stage = [&](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes types) {
+    return job->stage_factory()(plan, stage, types);
   };
   setup.mapped_bytes = [&] { return job ? job->mapped_bytes() : 0; };
   try {

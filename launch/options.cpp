@@ -54,8 +54,10 @@ void add_cluster(cxxopts::Options& flags) {
 void add_context(cxxopts::Options& flags, const char* fallback) {
   flags.add_options("Context")("c,ctx-size", "Tokens the context holds (0: what the model was trained for, at most 4096)",
                                cxxopts::value<int>()->default_value(fallback), "N");
-  flags.add_options("Context")("cache-type", "Storage of keys and values: f16 or f32", cxxopts::value<std::string>()->default_value("f16"),
-                               "TYPE");
+  flags.add_options("Context")("cache-type", "Storage of keys and values: f16, f32 or q8_0",
+                               cxxopts::value<std::string>()->default_value("f16"), "TYPE");
+  flags.add_options("Context")("cache-type-k", "-ctk, of keys alone", cxxopts::value<std::string>(), "TYPE");
+  flags.add_options("Context")("cache-type-v", "-ctv, of values alone", cxxopts::value<std::string>(), "TYPE");
 }
 
 void add_text(cxxopts::Options& flags) {
@@ -102,8 +104,9 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
 
 /// The two-letter flags people know, spelled out for the parser.
 std::string spelled_out(const std::string& word) {
-  static const std::map<std::string, std::string> kSpelled{{"-md", "--model-draft"}, {"-pa", "--p-accept"}, {"-ps", "--p-split"},
-                                                           {"-pr", "--p-recovery"},  {"-pd", "--p-decay"},  {"-np", "--parallel"}};
+  static const std::map<std::string, std::string> kSpelled{{"-md", "--model-draft"},   {"-pa", "--p-accept"},     {"-ps", "--p-split"},
+                                                           {"-pr", "--p-recovery"},    {"-pd", "--p-decay"},      {"-np", "--parallel"},
+                                                           {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}};
   const auto found = kSpelled.find(word);
   return found == kSpelled.end() ? word : found->second;
 }
@@ -241,9 +244,23 @@ void take(const cxxopts::ParseResult& r, const char* name, T& into) {
   }
 }
 
+CacheType cache_type(const std::string& name, const char* flag) {
+  require(name == "f16" || name == "f32" || name == "q8_0", flag, "f16, f32 or q8_0");
+  return name == "f16" ? CacheType::kF16 : name == "f32" ? CacheType::kF32 : CacheType::kQ8_0;
+}
+
+void take_cache_types(const cxxopts::ParseResult& r, CacheTypes& types) {
+  std::string both = "f16";
+  take(r, "cache-type", both);
+  types = cache_type(both, "--cache-type");
+  std::string k = both, v = both;
+  take(r, "cache-type-k", k);
+  take(r, "cache-type-v", v);
+  types = {cache_type(k, "-ctk"), cache_type(v, "-ctv")};
+}
+
 void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   double timeout = 120;
-  std::string cache_type = "f16";
   take(r, "predict", o.generate);
   take(r, "ctx-size", o.context);
   take(r, "threads", o.threads);
@@ -267,7 +284,7 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   take(r, "p-decay", o.policy.decay);
   take(r, "parallel", o.policy.branches);
   take(r, "timeout", timeout);
-  take(r, "cache-type", cache_type);
+  take_cache_types(r, o.cache_types);
   require(o.generate >= 1, "-n", "at least 1");
   require(o.context >= 0 && o.context <= 2147000000, "-c", "between 0 and 2147000000");
   if (o.command == "perplexity") require(o.context == 0 || o.context >= 3, "-c", "at least 3 for a perplexity");
@@ -293,9 +310,7 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   if (speculates && o.draft_models.empty())
     throw UsageError(fmt::format("--strategy {} needs a draft model; name one with -md FILE.gguf", o.strategy));
   require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
-  require(cache_type == "f16" || cache_type == "f32", "--cache-type", "f16 or f32");
   o.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));
-  o.cache_type = cache_type == "f16" ? CacheType::kF16 : CacheType::kF32;
 }
 
 /// cxxopts speaks of the flag in quotes of its own; one line, ours.

@@ -25,7 +25,7 @@ struct Options {
   int chunks = 0;      ///< --chunks; 0: all
   SamplingParams sampling;
   PolicyOptions policy;
-  CacheType cache_type = CacheType::kF16;
+  CacheTypes cache_types;
   bool ignore_eos = false, logits_checksum = false, ids = false, no_async = false, no_continuous = false, no_continue_tip = false,
        no_cancel = false, no_multibuffer = false, no_repack = false, no_bos = false, no_special = false, tensors = false;
   std::chrono::milliseconds timeout{120000};

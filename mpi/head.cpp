@@ -17,7 +17,7 @@ constexpr auto kDrafterTimeout = std::chrono::seconds(10);  // a strategy that w
 std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan,
                                       const StageFactory& make_stage) {
   const PipelineRanks ranks{kDraftLane, plan.ranks};
-  auto pipeline = std::make_unique<Pipeline>(transport, ranks, make_stage(plan, 0, start.cache_type), plan.cells, plan.sequences);
+  auto pipeline = std::make_unique<Pipeline>(transport, ranks, make_stage(plan, 0, start.cache_types), plan.cells, plan.sequences);
   // The cells beyond the context are for open guesses.
   return std::make_unique<Drafter>(transport, std::move(pipeline), start.draft, plan.cells - start.draft.credit, plan.sequences,
                                    start.batch);
@@ -49,7 +49,7 @@ void Head::start(const wire::Hello& own, const std::vector<std::uint64_t>& finge
 
   const wire::PipelinePlan& target = plan_.pipelines.front();
   const PipelineRanks ranks{kTargetLane, target.ranks};
-  target_ = std::make_unique<Pipeline>(transport_, ranks, make_stage(target, 0, plan_.cache_type), target.cells, target.sequences);
+  target_ = std::make_unique<Pipeline>(transport_, ranks, make_stage(target, 0, plan_.cache_types), target.cells, target.sequences);
   for (std::size_t d = 1; d < plan_.pipelines.size(); ++d) {
     if (plan_.pipelines[d].ranks.front() == 0) drafter_ = make_drafter(transport_, plan_, plan_.pipelines[d], make_stage);
   }

@@ -16,7 +16,7 @@ namespace yamata {
 struct Interrupted {};
 
 /// Makes stage `stage` of a plan on this rank.
-using StageFactory = std::function<std::unique_ptr<StageModel>(const wire::PipelinePlan& plan, std::size_t stage, CacheType cache_type)>;
+using StageFactory = std::function<std::unique_ptr<StageModel>(const wire::PipelinePlan& plan, std::size_t stage, CacheTypes cache_types)>;
 /// The drafter of a plan, with its first stage on this rank.
 std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan,
                                       const StageFactory& make_stage);

@@ -126,7 +126,7 @@ Hello decode_hello(std::span<const std::byte> bytes) {
 
 Bytes encode(const Start& m) {
   Writer out;
-  out.put(m.cache_type)
+  out.put(m.cache_types)
       .put(m.batch)
       .put(m.trace)
       .put_text(m.head_host)
@@ -146,7 +146,7 @@ Bytes encode(const Start& m) {
 Start decode_start(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Start m;
-  m.cache_type = in.get<CacheType>();
+  m.cache_types = in.get<CacheTypes>();
   m.batch = in.get<std::int32_t>();
   m.trace = in.get<std::uint8_t>() != 0;
   m.head_host = in.get_text();

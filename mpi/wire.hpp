@@ -63,7 +63,7 @@ struct PipelinePlan {
 
 struct Start {
   std::vector<PipelinePlan> pipelines;  ///< the target's, then one per drafter
-  CacheType cache_type = CacheType::kF16;
+  CacheTypes cache_types;
   std::int32_t batch = 64;  ///< most prompt tokens of a run
   bool trace = false;
   std::string head_host;

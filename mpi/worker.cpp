@@ -124,7 +124,7 @@ class Worker {
       if (drafts_ && *stage == 0) {
         drafter_ = make_drafter(transport_, plan, pipeline, setup_.make_stage);
       } else {
-        model_ = setup_.make_stage(pipeline, *stage, plan.cache_type);
+        model_ = setup_.make_stage(pipeline, *stage, plan.cache_types);
         stage_ = std::make_unique<Stage>(*model_, transport_, PipelineRanks{lane_, pipeline.ranks});
       }
     }

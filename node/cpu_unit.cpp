@@ -1,7 +1,6 @@
 #include "node/cpu_unit.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "node/cpu/panel.hpp"
 #include "node/cpu/repack.hpp"
@@ -37,20 +36,12 @@ void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool nei
   }
 }
 
-void store(const float* x, std::int64_t n, void* plane, std::int64_t cell, bool f16) {
-  if (!f16) {
-    std::memcpy(static_cast<float*>(plane) + cell * n, x, static_cast<std::size_t>(n) * sizeof(float));
-    return;
-  }
-  auto* out = static_cast<std::uint16_t*>(plane) + cell * n;
-  for (std::int64_t i = 0; i < n; ++i) out[i] = cpu::f32_to_f16(x[i]);
-}
-
 constexpr std::int64_t kRowGrain = 16;  // output rows a thread takes at least: a cache line of results, whole panels
 
 }  // namespace
 
-CpuUnit::CpuUnit(const std::vector<int>& cpus, cpu::Isa isa) : kernels_(cpu::kernels(isa)), pool_(cpus) {}
+CpuUnit::CpuUnit(const std::vector<int>& cpus, cpu::Isa isa)
+    : kernels_(cpu::kernels(isa)), attention_(kernels_, static_cast<int>(cpus.size())), pool_(cpus) {}
 
 std::size_t CpuUnit::packed_bytes(const Matrix& m) const {
   const bool packs = kernels_.panel_rows > 0 && cpu::has_panels(m.type);
@@ -80,6 +71,7 @@ void CpuUnit::reserve(std::span<const Op> ops) {
 
 void CpuUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   reserve(ops);
+  attention_.prepare(ops);
   ops_ = ops;
   stop_ = stop;
   counted_ = false;
@@ -165,25 +157,12 @@ void CpuUnit::run(const StoreOp& op, int thread) {
     const std::int64_t kv = h - op.q_heads;
     float* k = op.k + t * kv_dim + kv * op.head_dim;
     rotate(k, angles, op.rotary_dim, op.neighbours);
-    store(k, op.head_dim, op.cache_k[kv], op.cells[t], op.f16);
-    store(op.v + t * kv_dim + kv * op.head_dim, op.head_dim, op.cache_v[kv], op.cells[t], op.f16);
+    kernels_.store_cell(k, op.head_dim, op.k_type, op.cache_k[kv], op.cells[t]);
+    kernels_.store_cell(op.v + t * kv_dim + kv * op.head_dim, op.head_dim, op.v_type, op.cache_v[kv], op.cells[t]);
   }
 }
 
-void CpuUnit::run(const AttentionOp& op, int thread) {
-  // Shares are counted in (row, query head) pairs; neighbours in a group go together over the same keys.
-  const std::int64_t group = op.q_heads / op.kv_heads;
-  const auto [begin, end] = share(op.rows * op.q_heads, thread, threads());
-  for (std::int64_t i = begin; i < end;) {
-    const std::int64_t t = i / op.q_heads, h = i % op.q_heads, kv = h / group;
-    const std::int64_t count = std::min((kv + 1) * group - h, end - i);
-    const auto& cells = op.visible[t];
-    const std::int64_t at = (t * op.q_heads + h) * op.head_dim;
-    kernels_.attention({op.q + at, op.cache_k[kv], op.cache_v[kv], op.f16, cells.data(), static_cast<std::int64_t>(cells.size()), op.scale,
-                        count, op.head_dim, op.out + at});
-    i += count;
-  }
-}
+void CpuUnit::run(const AttentionOp& op, int thread) { attention_.run(op, thread, pool_); }
 
 void CpuUnit::run(const GateOp& op, int thread) {
   const auto [begin, end] = share(op.count, thread, threads(), kRowGrain);

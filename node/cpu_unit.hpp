@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "node/attention.hpp"
 #include "node/compute_unit.hpp"
 #include "node/cpu/kernels.hpp"
 #include "node/thread_pool.hpp"
@@ -47,6 +48,7 @@ class CpuUnit final : public ComputeUnit {
 
   const cpu::KernelTable& kernels_;
   Scratch scratch_;
+  Attention attention_;
   std::span<const Op> ops_;
   const std::atomic<bool>* stop_ = nullptr;
   bool stopped_[2] = {};  // written by thread 0 before a barrier, read by all after it

@@ -59,7 +59,7 @@ struct StoreOp {
   const std::int32_t* cells;
   void* const* cache_k;  ///< [kv_heads] -> [cell][head_dim]
   void* const* cache_v;
-  bool f16;
+  TensorType k_type, v_type;  ///< F32, F16 or, where head_dim is a multiple of 32, Q8_0
 };
 
 /// Attention over the visible cells of each row.
@@ -70,7 +70,7 @@ struct AttentionOp {
   std::span<const std::int32_t> const* visible;  ///< [rows], position order
   void* const* cache_k;
   void* const* cache_v;
-  bool f16;
+  TensorType k_type, v_type;
   float* out;  ///< [rows][q_heads * head_dim]
 };
 

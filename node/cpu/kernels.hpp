@@ -43,21 +43,32 @@ struct MatmulArgs {
   std::byte* scratch;  ///< panel_rows * row_bytes bytes, where weights are quantized and not packed
 };
 
-/// Attention of `heads` query heads that share one key/value head, for one token.
-/// Keys are taken in the order of `cells` (position order) in chunks of kAttentionChunk; each chunk gives (m, l, o),
-/// merged in order with the online softmax (Ghidorah's merge, algorithms of HCMP).
-struct AttentionArgs {
+/// Some queries of one token that share a key/value head, and their results. Each result is merged from those of chunks:
+/// of a chunk's cells the largest score, the sum of exp(score - peak), and the sum of exp(score - peak) * value.
+struct AttentionRow {
   const float* q;             ///< [heads][head_dim]
-  const void* k;              ///< [cell][head_dim], F16 or F32
-  const void* v;              ///< [cell][head_dim]
-  bool f16;                   ///< K and V are F16, else F32
   const std::int32_t* cells;  ///< visible cells in position order
-  std::int64_t cell_count;
+  std::int64_t count;
+  float* peak;   ///< [heads]
+  float* total;  ///< [heads]
+  float* out;    ///< [heads][head_dim]
+};
+
+/// One chunk of attention for tokens that share a key/value head: chunk c of a row are the places c * kAttentionChunk and
+/// after in its own list of cells, whatever the other rows see. Keys are taken in the order of the list.
+struct AttentionArgs {
+  const AttentionRow* rows;  ///< each reaches into the chunk
+  std::int64_t row_count;
+  std::int64_t chunk;
+  const void* k;  ///< [cell][head_dim]
+  const void* v;
+  TensorType k_type, v_type;  ///< F32, F16 or Q8_0
   float scale;
-  std::int64_t heads, head_dim;  ///< head_dim is a multiple of 16
-  float* out;                    ///< [heads][head_dim]
+  std::int64_t heads;     ///< of each row; row_count * heads is at most kAttentionQueries
+  std::int64_t head_dim;  ///< a multiple of 16 up to 512, with Q8_0 of 32
 };
 inline constexpr std::int64_t kAttentionChunk = 128;
+inline constexpr std::int64_t kAttentionQueries = 32;
 
 struct KernelTable {
   Isa isa;
@@ -71,6 +82,12 @@ struct KernelTable {
   /// y = silu(gate) * up
   void (*silu_mul)(const float* gate, const float* up, std::int64_t n, float* y);
   void (*attention)(const AttentionArgs&);
+  /// Adds the result of the chunk after to that of the chunks before, with the online softmax (Ghidorah's merge, algorithms of HCMP).
+  void (*merge_attention)(const AttentionRow& into, const AttentionRow& next, std::int64_t heads, std::int64_t head_dim);
+  /// out /= total, once all chunks are in.
+  void (*finish_attention)(const AttentionRow& row, std::int64_t heads, std::int64_t head_dim);
+  /// Puts `n` floats (head_dim) into a cell of a plane: F32, F16 (to the nearest), or Q8_0 as GGUF defines it.
+  void (*store_cell)(const float* x, std::int64_t n, TensorType type, void* plane, std::int64_t cell);
 };
 
 /// Whether this machine can run the kernels of `isa` and they are built in.

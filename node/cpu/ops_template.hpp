@@ -1,5 +1,5 @@
 #pragma once
-// Quantization, normalization, activation and attention over the vector layer included before this.
+// Quantization, normalization and activation over the vector layer included before this.
 #include <cstddef>
 #include <cstdint>
 
@@ -109,94 +109,6 @@ void silu_mul(const float* gate, const float* up, std::int64_t n, float* y) {
   if (rest > 0) {
     const F32x16 tail = silu(load_part(gate + whole, rest, 0.0f));
     store_part(y + whole, rest, mul(tail, load_part(up + whole, rest, 0.0f)));
-  }
-}
-
-struct HalfCells {
-  using Element = std::uint16_t;
-  static F32x16 widen(const Element* p) { return load_f16(p); }
-};
-struct FloatCells {
-  using Element = float;
-  static F32x16 widen(const Element* p) { return load(p); }
-};
-
-/// What attention over some cells gives: the largest score, the sum of exp(score - m) and the weighted values.
-struct Partial {
-  float m, l;
-};
-
-/// o[d..d+16*kVectors) = sum of p times v over the chunk's cells, in their order.
-template <class Cells, int kVectors>
-inline void weigh_values(const AttentionArgs& a, std::int64_t begin, std::int64_t count, const float* p, std::int64_t d, float* o) {
-  const auto* v = static_cast<const typename Cells::Element*>(a.v) + d;
-  F32x16 sum[kVectors];
-  for (auto& part : sum) part = set1(0.0f);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto* cell = v + a.cells[begin + i] * a.head_dim;
-    const F32x16 weight = set1(p[i]);
-#pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) sum[j] = fma(weight, Cells::widen(cell + 16 * j), sum[j]);
-  }
-  for (int j = 0; j < kVectors; ++j) store(o + d + 16 * j, sum[j]);
-}
-
-/// One chunk of cells for one head; writes the weighted values to o.
-template <class Cells>
-inline Partial attend_chunk(const AttentionArgs& a, const float* q, std::int64_t begin, std::int64_t count, float* o) {
-  const auto* k = static_cast<const typename Cells::Element*>(a.k);
-  alignas(64) float p[kAttentionChunk];
-  float m = -__builtin_inff();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto* cell = k + a.cells[begin + i] * a.head_dim;
-    F32x16 sum = set1(0.0f);
-    for (std::int64_t d = 0; d < a.head_dim; d += 16) sum = fma(load(q + d), Cells::widen(cell + d), sum);
-    p[i] = reduce_add(sum) * a.scale;
-    m = p[i] > m ? p[i] : m;
-  }
-  const std::int64_t padded = (count + 15) / 16 * 16;
-  for (std::int64_t i = count; i < padded; ++i) p[i] = -__builtin_inff();
-  F32x16 total = set1(0.0f);
-  for (std::int64_t i = 0; i < padded; i += 16) {
-    const F32x16 weight = exp(sub(load(p + i), set1(m)));
-    store(p + i, weight);
-    total = add(total, weight);
-  }
-  std::int64_t d = 0;
-  for (; d + 64 <= a.head_dim; d += 64) weigh_values<Cells, 4>(a, begin, count, p, d, o);
-  for (; d < a.head_dim; d += 16) weigh_values<Cells, 1>(a, begin, count, p, d, o);
-  return {m, reduce_add(total)};
-}
-
-template <class Cells>
-inline void attend_head(const AttentionArgs& a, const float* q, float* out) {
-  constexpr std::int64_t kMaxHeadDim = 512;
-  alignas(64) float o[kMaxHeadDim];
-  Partial all{-__builtin_inff(), 0.0f};
-  for (std::int64_t begin = 0; begin < a.cell_count; begin += kAttentionChunk) {
-    const std::int64_t left = a.cell_count - begin, count = left < kAttentionChunk ? left : kAttentionChunk;
-    if (begin == 0) {
-      all = attend_chunk<Cells>(a, q, begin, count, out);
-      continue;
-    }
-    const Partial next = attend_chunk<Cells>(a, q, begin, count, o);
-    const float m = next.m > all.m ? next.m : all.m;
-    const float keep = exp_one(all.m - m), take = exp_one(next.m - m);
-    all = {m, all.l * keep + next.l * take};
-    for (std::int64_t d = 0; d < a.head_dim; d += 16) {
-      store(out + d, fma(load(o + d), set1(take), mul(load(out + d), set1(keep))));
-    }
-  }
-  for (std::int64_t d = 0; d < a.head_dim; d += 16) {
-    store(out + d, a.cell_count == 0 ? set1(0.0f) : div(load(out + d), set1(all.l)));
-  }
-}
-
-void attention(const AttentionArgs& a) {
-  for (std::int64_t head = 0; head < a.heads; ++head) {
-    const float* q = a.q + head * a.head_dim;
-    float* out = a.out + head * a.head_dim;
-    a.f16 ? attend_head<HalfCells>(a, q, out) : attend_head<FloatCells>(a, q, out);
   }
 }
 

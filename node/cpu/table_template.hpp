@@ -1,5 +1,6 @@
 #pragma once
 // The table of one instruction set, over its vector layer and its product with quantized weights, included before this.
+#include "node/cpu/attention_template.hpp"
 #include "node/cpu/blocks.hpp"
 #include "node/cpu/float_matmul_template.hpp"
 #include "node/cpu/ops_template.hpp"
@@ -8,7 +9,7 @@ namespace yamata::cpu {
 namespace {
 
 constexpr KernelTable make_table(Isa isa) {
-  KernelTable t{isa, kRows, kTileColumns, {}, quantize, rms_norm, silu_mul, attention};
+  KernelTable t{isa, kRows, kTileColumns, {}, quantize, rms_norm, silu_mul, attention, merge_attention, finish_attention, store_cell};
   t.matmul[static_cast<int>(TensorType::F32)] = matmul_floats<WeightsF32>;
   t.matmul[static_cast<int>(TensorType::F16)] = matmul_floats<WeightsF16>;
   t.matmul[static_cast<int>(TensorType::BF16)] = matmul_floats<WeightsBF16>;

@@ -39,6 +39,7 @@ inline F32x16 spread4(const float* p) {
           _mm256_set_m128(_mm_broadcast_ss(p + 3), _mm_broadcast_ss(p + 2))};
 }
 inline F32x16 load_f16(const std::uint16_t* p) { return {widen_halves(p), widen_halves(p + 8)}; }
+inline void store_f16(std::uint16_t* p, F32x16 a) { narrow_halves(p, a.lo), narrow_halves(p + 8, a.hi); }
 inline F32x16 load_bf16(const std::uint16_t* p) { return {widen_bf16(p), widen_bf16(p + 8)}; }
 inline F32x16 from_int(I32x16 a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 inline F32x16 load_i8(const std::int8_t* p) {
@@ -46,6 +47,10 @@ inline F32x16 load_i8(const std::int8_t* p) {
   return from_int({_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))});
 }
 inline float reduce_add(F32x16 a) { return reduce_add8(_mm256_add_ps(a.lo, a.hi)); }
+inline void reduce_add4(const F32x16* a, float* out) {
+  reduce_add8x4(_mm256_add_ps(a[0].lo, a[0].hi), _mm256_add_ps(a[1].lo, a[1].hi), _mm256_add_ps(a[2].lo, a[2].hi),
+                _mm256_add_ps(a[3].lo, a[3].hi), out);
+}
 inline float reduce_max(F32x16 a) { return reduce_max8(_mm256_max_ps(a.lo, a.hi)); }
 inline I32x16 to_int(F32x16 a) { return {_mm256_cvttps_epi32(a.lo), _mm256_cvttps_epi32(a.hi)}; }
 inline I32x16 halve(I32x16 a) { return {_mm256_srai_epi32(a.lo, 1), _mm256_srai_epi32(a.hi, 1)}; }

@@ -48,6 +48,7 @@ inline __m256i high_half(__m512i a) { return _mm512_extracti64x4_epi64(a, 1); }
 inline __m256 low_half(F32x16 a) { return _mm512_castps512_ps256(a.v); }
 inline __m256 high_half(F32x16 a) { return _mm256_castsi256_ps(high_half(_mm512_castps_si512(a.v))); }
 inline __m512i join_ints(__m256i lo, __m256i hi) { return _mm512_inserti64x4(_mm512_castsi256_si512(lo), hi, 1); }
+inline void store_f16(std::uint16_t* p, F32x16 a) { narrow_halves(p, low_half(a)), narrow_halves(p + 8, high_half(a)); }
 #ifdef YAMATA_SIMDE  // which lacks these in 512 bits
 inline F32x16 from_int(I32x16 a) {
   return {join_floats(_mm256_cvtepi32_ps(low_half(a.v)), _mm256_cvtepi32_ps(high_half(a.v)))};
@@ -72,7 +73,11 @@ inline F32x16 load_i8(const std::int8_t* p) {
   return {join_floats(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
                       _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))))};
 }
-inline float reduce_add(F32x16 a) { return reduce_add8(_mm256_add_ps(low_half(a), high_half(a))); }
+inline __m256 fold_halves(F32x16 a) { return _mm256_add_ps(low_half(a), high_half(a)); }
+inline float reduce_add(F32x16 a) { return reduce_add8(fold_halves(a)); }
+inline void reduce_add4(const F32x16* a, float* out) {
+  reduce_add8x4(fold_halves(a[0]), fold_halves(a[1]), fold_halves(a[2]), fold_halves(a[3]), out);
+}
 inline float reduce_max(F32x16 a) { return reduce_max8(_mm256_max_ps(low_half(a), high_half(a))); }
 inline I32x16 sub(I32x16 a, I32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 inline F32x16 pow2(I32x16 a) {

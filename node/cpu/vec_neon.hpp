@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "node/cpu/half.hpp"
+#include "node/cpu/kernels.hpp"
 
 namespace yamata::cpu {
 namespace {
@@ -63,10 +64,18 @@ inline F32x16 load_f16(const std::uint16_t* p) {
   for (int i = 0; i < 16; ++i) wide[i] = half_to_float(p[i]);
   return load(wide);
 }
+inline void store_f16(std::uint16_t* p, const F32x16& a) {
+  float wide[16];
+  store(wide, a);
+  for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(wide[i]);
+}
 #else
 inline F32x16 div(const F32x16& a, const F32x16& b) { YAMATA_EACH(F32x16, 4, vdivq_f32(a.v[i], b.v[i])); }
 inline F32x16 load_f16(const std::uint16_t* p) {
   YAMATA_EACH(F32x16, 4, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i))));
+}
+inline void store_f16(std::uint16_t* p, const F32x16& a) {
+  for (int i = 0; i < 4; ++i) vst1_u16(p + 4 * i, vreinterpret_u16_f16(vcvt_f16_f32(a.v[i])));
 }
 inline float widen_half(std::uint16_t half) {
   return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(half))), 0);
@@ -82,10 +91,18 @@ inline F32x16 load_i8(const std::int8_t* p) {
   return from_int({{vmovl_s16(vget_low_s16(lo)), vmovl_s16(vget_high_s16(lo)), vmovl_s16(vget_low_s16(hi)),
                     vmovl_s16(vget_high_s16(hi))}});
 }
+inline float32x4_t fold4(const F32x16& a) { return vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3])); }
 inline float reduce_add(const F32x16& a) {
-  const float32x4_t four = vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3]));
+  const float32x4_t four = fold4(a);
   const float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
   return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
+}
+/// The lower halves of both plus their upper halves.
+inline float32x4_t fold2(float32x4_t a, float32x4_t b) {
+  return vaddq_f32(vcombine_f32(vget_low_f32(a), vget_low_f32(b)), vcombine_f32(vget_high_f32(a), vget_high_f32(b)));
+}
+inline void reduce_add4(const F32x16* a, float* out) {
+  vst1q_f32(out, vpaddq_f32(fold2(fold4(a[0]), fold4(a[1])), fold2(fold4(a[2]), fold4(a[3]))));
 }
 inline float reduce_max(const F32x16& a) {
   return vmaxvq_f32(vmaxq_f32(vmaxq_f32(a.v[0], a.v[1]), vmaxq_f32(a.v[2], a.v[3])));

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "node/cpu/half.hpp"
+#include "node/cpu/kernels.hpp"
 
 namespace yamata::cpu {
 namespace {
@@ -60,6 +61,10 @@ inline F32x16 load_f16(const std::uint16_t* p) { return each([=](int i) { return
 inline F32x16 load_bf16(const std::uint16_t* p) {
   return each([=](int i) { return float_of_bits(static_cast<std::uint32_t>(p[i]) << 16); });
 }
+/// 16 floats as halves, to the nearest, ties to even
+inline void store_f16(std::uint16_t* p, const F32x16& a) {
+  for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(a.lane[i]);
+}
 /// 16 signed bytes as floats
 inline F32x16 load_i8(const std::int8_t* p) { return each([=](int i) { return static_cast<float>(p[i]); }); }
 inline float widen_half(std::uint16_t half) { return half_to_float(half); }
@@ -71,6 +76,10 @@ inline float reduce_add(const F32x16& a) {
   for (int i = 0; i < 4; ++i) s[i] += s[i + 4];
   for (int i = 0; i < 2; ++i) s[i] += s[i + 2];
   return s[0] + s[1];
+}
+/// out[i] = reduce_add(a[i])
+inline void reduce_add4(const F32x16* a, float* out) {
+  for (int i = 0; i < 4; ++i) out[i] = reduce_add(a[i]);
 }
 inline float reduce_max(const F32x16& a) {
   float m = a.lane[0];

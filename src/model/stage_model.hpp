@@ -13,7 +13,7 @@ namespace yamata {
 struct ContextOptions {
   std::int32_t cells = 0;  ///< tokens the cache holds
   std::int32_t sequences = 1;
-  CacheType cache_type = CacheType::kF16;
+  CacheTypes cache_types;
   bool pack = true;  ///< weights are packed for the compute unit as they are loaded
 };
 

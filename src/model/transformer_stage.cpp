@@ -15,7 +15,7 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       rope_(h, weights_.rope_factors),
       cells_(options.cells, options.sequences),
       store_(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), options.cells,
-             options.cache_type),
+             options.cache_types),
       unit_(unit),
       packs_(options.pack),
       tensors_(stage_tensors(file, h, range)) {
@@ -121,7 +121,7 @@ void TransformerStage::build(const StageBatch& batch) {
 
 void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
   const LayerWeights& w = weights_.layers[layer];
-  const bool f16 = store_.type() == CacheType::kF16;
+  const TensorType k_type = tensor_type(store_.types().k), v_type = tensor_type(store_.types().v);
   const float scale = 1.0f / std::sqrt(static_cast<float>(h_.head_dim));
   void* const* cache_k = cache_k_.data() + layer * static_cast<std::size_t>(h_.kv_heads);
   void* const* cache_v = cache_v_.data() + layer * static_cast<std::size_t>(h_.kv_heads);
@@ -132,9 +132,9 @@ void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
   ops_.push_back(NormOp{x_.data(), w.attention_norm, h_.epsilon, rows, h_.dim, h_norm_.data()});
   linear(h_norm_.data(), h_.dim, {{{&w.q, q_.data()}, {&w.k, k_.data()}, {&w.v, v_.data()}}}, false);
   ops_.push_back(StoreOp{q_.data(), k_.data(), v_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, h_.rotary_dim,
-                         h_.family->rotates_neighbours, angles_.data(), batch_cells_.cells().data(), cache_k, cache_v, f16});
-  ops_.push_back(
-      AttentionOp{q_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, scale, visible_.data(), cache_k, cache_v, f16, attention_.data()});
+                         h_.family->rotates_neighbours, angles_.data(), batch_cells_.cells().data(), cache_k, cache_v, k_type, v_type});
+  ops_.push_back(AttentionOp{q_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, scale, visible_.data(), cache_k, cache_v, k_type, v_type,
+                             attention_.data()});
   linear(attention_.data(), h_.heads * h_.head_dim, {{{&w.o, x_.data()}, {}, {}}}, true);
 
   ops_.push_back(NormOp{x_.data(), w.ffn_norm, h_.epsilon, rows, h_.dim, h_norm_.data()});

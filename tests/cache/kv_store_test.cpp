@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "node/error.hpp"
@@ -13,45 +14,71 @@
 namespace yamata {
 namespace {
 
-constexpr int kLayers = 3, kHeads = 2, kHeadDim = 16, kCells = 5;
+constexpr int kLayers = 3, kHeads = 2, kHeadDim = 32, kCells = 5;
 
-class KvStoreOf : public testing::TestWithParam<CacheType> {
+struct Case {
+  const char* name;
+  CacheTypes types;
+  std::size_t k_cell, v_cell;  // bytes
+};
+
+class KvStoreOf : public testing::TestWithParam<Case> {
  protected:
-  const std::size_t plane_ = std::size_t{kHeadDim} * kCells * (GetParam() == CacheType::kF16 ? 2 : 4);
+  KvStore store() const { return {kLayers, kHeads, kHeadDim, kCells, GetParam().types}; }
 };
 
 TEST_P(KvStoreOf, Planes_lieApartAndFillTheStore) {
-  const KvStore store(kLayers, kHeads, kHeadDim, kCells, GetParam());
-  EXPECT_EQ(store.type(), GetParam());
-  std::vector<unsigned char*> planes;
+  const KvStore store = this->store();
+  EXPECT_EQ(store.types(), GetParam().types);
+  std::vector<std::pair<unsigned char*, std::size_t>> planes;
+  std::size_t all = 0;
   for (int layer = 0; layer < kLayers; ++layer) {
     for (int head = 0; head < kHeads; ++head) {
-      planes.push_back(static_cast<unsigned char*>(store.k(layer, head)));
-      planes.push_back(static_cast<unsigned char*>(store.v(layer, head)));
+      planes.emplace_back(static_cast<unsigned char*>(store.k(layer, head)), kCells * GetParam().k_cell);
+      planes.emplace_back(static_cast<unsigned char*>(store.v(layer, head)), kCells * GetParam().v_cell);
+      all += kCells * (GetParam().k_cell + GetParam().v_cell);
     }
   }
-  EXPECT_EQ(store.bytes(), plane_ * planes.size());
-  EXPECT_EQ(store.bytes(), KvStore::bytes_for(kLayers, kHeads, kHeadDim, kCells, GetParam()));
-  for (std::size_t i = 0; i < planes.size(); ++i) std::memset(planes[i], static_cast<int>(i + 1), plane_);
+  EXPECT_EQ(store.bytes(), all);
+  EXPECT_EQ(store.bytes(), KvStore::bytes_for(kLayers, kHeads, kHeadDim, kCells, GetParam().types));
+  for (std::size_t i = 0; i < planes.size(); ++i) std::memset(planes[i].first, static_cast<int>(i + 1), planes[i].second);
   for (std::size_t i = 0; i < planes.size(); ++i) {
-    EXPECT_EQ(std::count(planes[i], planes[i] + plane_, i + 1), static_cast<std::ptrdiff_t>(plane_)) << "plane " << i;
+    const auto [plane, bytes] = planes[i];
+    EXPECT_EQ(std::count(plane, plane + bytes, i + 1), static_cast<std::ptrdiff_t>(bytes)) << "plane " << i;
   }
   const auto [first, last] = std::minmax_element(planes.begin(), planes.end());
-  EXPECT_EQ(static_cast<std::size_t>(*last - *first) + plane_, store.bytes());
+  EXPECT_EQ(static_cast<std::size_t>(last->first - first->first) + last->second, store.bytes());
 }
 
 TEST_P(KvStoreOf, New_isZero) {
-  const KvStore store(kLayers, kHeads, kHeadDim, kCells, GetParam());
+  const KvStore store = this->store();
   const auto* bytes = static_cast<const unsigned char*>(store.k(0, 0));
   EXPECT_EQ(std::count(bytes, bytes + store.bytes(), 0), static_cast<std::ptrdiff_t>(store.bytes()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, KvStoreOf, testing::Values(CacheType::kF16, CacheType::kF32),
-                         [](const auto& info) { return info.param == CacheType::kF16 ? "F16" : "F32"; });
+INSTANTIATE_TEST_SUITE_P(Types, KvStoreOf,
+                         testing::Values(Case{"F16", CacheType::kF16, 64, 64}, Case{"F32", CacheType::kF32, 128, 128},
+                                         Case{"Q8", CacheType::kQ8_0, 34, 34},
+                                         Case{"Q8AndF16", {CacheType::kQ8_0, CacheType::kF16}, 34, 64}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(KvStore, Q8OfHeadsThatAreNotWholeBlocks_isRefusedWithARemedy) {
+  for (const CacheTypes types : {CacheTypes{CacheType::kQ8_0}, {CacheType::kF16, CacheType::kQ8_0}, {CacheType::kQ8_0, CacheType::kF16}}) {
+    EXPECT_NO_THROW(require_storable(types, 96));
+    try {
+      const KvStore store(1, 1, 80, 1, types);
+      ADD_FAILURE() << "a store of " << store.bytes() << " bytes was made";
+    } catch (const UsageError& error) {
+      EXPECT_NE(std::string(error.what()).find("have 80; use --cache-type f16"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_NO_THROW(require_storable(CacheType::kF32, 80));
+}
 
 TEST(KvStore, BytesFor_countsKeysAndValuesWithoutOverflow) {
   EXPECT_EQ(KvStore::bytes_for(1, 1, 16, 1, CacheType::kF16), 64u);
   EXPECT_EQ(KvStore::bytes_for(1, 1, 16, 1, CacheType::kF32), 128u);
+  EXPECT_EQ(KvStore::bytes_for(1, 1, 64, 1, CacheType::kQ8_0), 136u);
   EXPECT_EQ(KvStore::bytes_for(80, 8, 128, 1 << 20, CacheType::kF16), 2ull * 80 * 8 * 128 * (1 << 20) * 2);
 }
 

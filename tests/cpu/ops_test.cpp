@@ -1,7 +1,9 @@
 // Quantization, normalization, activation and attention: the same bits everywhere, and the right numbers.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "tests/cpu/support.hpp"
 
@@ -98,77 +100,170 @@ TEST(SiluMul, is_right_at_the_ends) {
   EXPECT_EQ(y, (std::vector<float>{inf, 2e30f, 0.0f, 0.0f, 0.0f}));
 }
 
-/// Caches of 400 cells, of which some are visible in shuffled places.
+/// Planes of 400 cells in one of the formats, and rows of three queries each that see some of them.
 struct AttentionCase {
-  AttentionCase(std::int64_t head_dim, std::int64_t cell_count, bool half) : f16(half) {
+  static constexpr std::int64_t kCells = 400, kHeads = 3;
+
+  AttentionCase(std::int64_t dim, TensorType cell_type) : head_dim(dim), type(cell_type) {
     Random random(kSeed);
-    q = random_floats(random, static_cast<std::size_t>(3 * head_dim), 2.0f);
-    k = random_floats(random, static_cast<std::size_t>(400 * head_dim));
-    v = random_floats(random, k.size());
-    for (auto* values : {&k, &v}) {
-      for (float& value : *values) {
-        (values == &k ? k16 : v16).push_back(f32_to_f16(value));
-        if (f16) value = f16_to_f32(f32_to_f16(value));
-      }
-    }
-    for (std::int64_t i = 0; i < cell_count; ++i) cells.push_back(static_cast<std::int32_t>(i * 7 % 400));
-    args = {q.data(),
-            f16 ? static_cast<const void*>(k16.data()) : k.data(),
-            f16 ? static_cast<const void*>(v16.data()) : v.data(),
-            f16,
-            cells.data(),
-            cell_count,
-            0.125f,
-            3,
-            head_dim,
-            nullptr};
+    fill(random, k, k_plane);
+    fill(random, v, v_plane);
   }
-  std::vector<float> run(const KernelTable& table) {
-    std::vector<float> out(q.size(), 9.0f);
-    args.out = out.data();
-    table.attention(args);
+  void fill(Random& random, std::vector<float>& values, std::vector<std::byte>& plane) const {
+    values = random_floats(random, static_cast<std::size_t>(kCells * head_dim));
+    const TypeTraits& t = traits(type);
+    const std::size_t cell_bytes = static_cast<std::size_t>(head_dim) / t.block_elements * t.block_bytes;
+    plane.resize(kCells * cell_bytes);
+    for (std::int64_t cell = 0; cell < kCells; ++cell) {
+      float* of_cell = values.data() + cell * head_dim;
+      scalar().store_cell(of_cell, head_dim, type, plane.data(), cell);
+      dequantize(type, plane.data() + static_cast<std::size_t>(cell) * cell_bytes, head_dim, of_cell);
+    }
+  }
+  void add_row(std::vector<std::int32_t> visible) {
+    Random random(kSeed + static_cast<unsigned>(rows.size()));
+    rows.push_back(std::move(visible));
+    q.push_back(random_floats(random, static_cast<std::size_t>(kHeads * head_dim), 2.0f));
+  }
+
+  /// Attention of some rows, computed together chunk by chunk: [row][head][head_dim].
+  std::vector<std::vector<float>> run(const KernelTable& table, const std::vector<std::size_t>& chosen) const {
+    const std::size_t floats = static_cast<std::size_t>(kHeads * head_dim);
+    std::vector<std::vector<float>> out(chosen.size(), std::vector<float>(floats, 9.0f)), peaks(chosen.size(), std::vector<float>(kHeads));
+    std::vector<std::vector<float>> totals = peaks, more_out = out, more_peaks = peaks, more_totals = peaks;
+    for (std::int64_t chunk = 0; chunk * kAttentionChunk < kCells; ++chunk) {
+      std::vector<AttentionRow> now, before;
+      for (std::size_t i = 0; i < chosen.size(); ++i) {
+        const auto& cells = rows[chosen[i]];
+        const auto count = static_cast<std::int64_t>(cells.size());
+        if (count <= chunk * kAttentionChunk) continue;
+        const float* query = q[chosen[i]].data();
+        before.push_back({query, cells.data(), count, peaks[i].data(), totals[i].data(), out[i].data()});
+        now.push_back({query, cells.data(), count, more_peaks[i].data(), more_totals[i].data(), more_out[i].data()});
+      }
+      const auto& into = chunk == 0 ? before : now;
+      table.attention({into.data(), static_cast<std::int64_t>(into.size()), chunk, k_plane.data(), v_plane.data(), type, type, kScale,
+                       kHeads, head_dim});
+      for (std::size_t i = 0; chunk > 0 && i < now.size(); ++i) table.merge_attention(before[i], now[i], kHeads, head_dim);
+    }
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      table.finish_attention({nullptr, nullptr, 0, peaks[i].data(), totals[i].data(), out[i].data()}, kHeads, head_dim);
     return out;
   }
-  double exact(std::size_t head, std::size_t d) const {
-    const std::size_t dim = static_cast<std::size_t>(args.head_dim);
+  double exact(std::size_t row, std::size_t head, std::size_t d) const {
+    const std::size_t dim = static_cast<std::size_t>(head_dim);
     double total = 0, sum = 0;
-    for (const std::int32_t cell : cells) {
+    for (const std::int32_t cell : rows[row]) {
       const std::size_t at = static_cast<std::size_t>(cell) * dim;
       double score = 0;
-      for (std::size_t i = 0; i < dim; ++i) score += static_cast<double>(q[head * dim + i]) * k[at + i];
-      const double p = std::exp(score * args.scale);
+      for (std::size_t i = 0; i < dim; ++i) score += static_cast<double>(q[row][head * dim + i]) * k[at + i];
+      const double p = std::exp(score * kScale);
       total += p, sum += p * v[at + d];
     }
     return sum / total;
   }
-  bool f16;
-  std::vector<float> q, k, v;
-  std::vector<std::uint16_t> k16, v16;
-  std::vector<std::int32_t> cells;
-  AttentionArgs args;
+
+  static constexpr float kScale = 0.125f;
+  std::int64_t head_dim;
+  TensorType type;
+  std::vector<float> k, v;  // as the planes hold them
+  std::vector<std::byte> k_plane, v_plane;
+  std::vector<std::vector<std::int32_t>> rows;
+  std::vector<std::vector<float>> q;
 };
 
+std::vector<std::int32_t> scattered(std::int64_t count) {
+  std::vector<std::int32_t> cells;
+  for (std::int64_t i = 0; i < count; ++i) cells.push_back(static_cast<std::int32_t>(i * 7 % AttentionCase::kCells));
+  return cells;
+}
+
+constexpr TensorType kCellTypes[] = {TensorType::F32, TensorType::F16, TensorType::Q8_0};
+
 TEST(Attention, agrees_with_double_and_between_instruction_sets) {
-  for (const std::int64_t head_dim : {16, 64, 80, 128, 512}) {
+  for (const std::int64_t head_dim : {16, 64, 80, 96, 128, 512}) {
     for (const std::int64_t count : {1, 17, 128, 129, 400}) {
-      for (const bool f16 : {false, true}) {
-        AttentionCase c(head_dim, count, f16);
-        const std::vector<float> out = c.run(scalar());
+      for (const TensorType type : kCellTypes) {
+        if (type == TensorType::Q8_0 && head_dim % 32 != 0) continue;
+        AttentionCase c(head_dim, type);
+        c.add_row(scattered(count));
+        const std::vector<float> out = c.run(scalar(), {0})[0];
         for (std::size_t i = 0; i < out.size(); i += 13) {
           const std::size_t dim = static_cast<std::size_t>(head_dim);
-          EXPECT_NEAR(out[i], c.exact(i / dim, i % dim), 3e-5) << head_dim << " " << count;
+          EXPECT_NEAR(out[i], c.exact(0, i / dim, i % dim), 3e-5) << head_dim << " " << count;
         }
         for (const NamedTable& t : tables_under_test()) {
-          EXPECT_EQ(bits(c.run(*t.table)), bits(out)) << t.name << " " << head_dim << " " << count;
+          EXPECT_EQ(bits(c.run(*t.table, {0})[0]), bits(out)) << t.name << " " << head_dim << " " << count;
         }
       }
     }
   }
 }
 
-TEST(Attention, no_cells_give_zeros) {
-  AttentionCase c(64, 0, true);
-  EXPECT_EQ(c.run(scalar()), std::vector<float>(192, 0.0f));
+TEST(Attention, rows_together_give_the_bits_of_each_alone) {
+  for (const TensorType type : kCellTypes) {
+    AttentionCase c(64, type);
+    std::vector<std::int32_t> other = scattered(300);
+    other[40] = 5;  // within a tile that is otherwise the same
+    std::swap(other[200], other[201]);
+    for (const auto& cells :
+         {scattered(300), scattered(301), scattered(303), scattered(140), other, scattered(300), scattered(33), scattered(1)})
+      c.add_row(cells);
+    std::vector<NamedTable> tables = tables_under_test();
+    tables.push_back({"scalar", &scalar()});
+    for (const NamedTable& t : tables) {
+      const auto together = c.run(*t.table, {0, 1, 2, 3, 4, 5, 6, 7});
+      for (std::size_t row = 0; row < c.rows.size(); ++row)
+        EXPECT_EQ(bits(together[row]), bits(c.run(*t.table, {row})[0])) << t.name << " row " << row;
+    }
+  }
+}
+
+TEST(Attention, where_the_cells_lie_does_not_change_a_bit) {
+  AttentionCase c(64, TensorType::F16);
+  c.add_row(scattered(200));
+  AttentionCase moved = c;
+  for (std::size_t i = 0; i < 200; ++i) {  // the same tokens, in cells 0, 1, 2 and on
+    for (auto [from, to] : {std::pair{&c.k_plane, &moved.k_plane}, std::pair{&c.v_plane, &moved.v_plane}})
+      std::copy_n(from->begin() + c.rows[0][i] * 128, 128, to->begin() + static_cast<std::ptrdiff_t>(i) * 128);
+    moved.rows[0][i] = static_cast<std::int32_t>(i);
+  }
+  EXPECT_NE(moved.k_plane, c.k_plane);
+  for (const NamedTable& t : tables_under_test()) EXPECT_EQ(bits(moved.run(*t.table, {0})[0]), bits(c.run(*t.table, {0})[0])) << t.name;
+}
+
+TEST(StoreCell, rounds_as_each_format_says_on_every_instruction_set) {
+  constexpr std::int64_t kDim = 96;
+  Random random(kSeed);
+  std::vector<float> x = random_floats(random, kDim, 3.0f);
+  std::fill_n(x.begin() + 32, 32, 0.0f);
+  x[3] = 1e-6f, x[70] = -1e-30f, x[71] = 65504.0f;
+  for (const TensorType type : kCellTypes) {
+    const TypeTraits& t = traits(type);
+    const std::size_t bytes = kDim / t.block_elements * t.block_bytes;
+    std::vector<std::byte> expected(3 * bytes, std::byte{7});
+    scalar().store_cell(x.data(), kDim, type, expected.data(), 1);
+    EXPECT_EQ(std::count(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(bytes), std::byte{7}),
+              static_cast<std::ptrdiff_t>(bytes));
+    EXPECT_EQ(std::count(expected.end() - static_cast<std::ptrdiff_t>(bytes), expected.end(), std::byte{7}),
+              static_cast<std::ptrdiff_t>(bytes));
+    std::vector<float> back(kDim);
+    dequantize(type, expected.data() + bytes, kDim, back.data());
+    for (std::size_t i = 0; i < kDim; ++i) {
+      float largest = 0;
+      for (std::size_t j = i / 32 * 32; j < i / 32 * 32 + 32; ++j) largest = std::max(largest, std::abs(x[j]));
+      // Q8_0: half a step, and the scale's rounding to 11 bits over at most 127 steps.
+      const double error = type == TensorType::F32   ? 0.0
+                           : type == TensorType::F16 ? std::abs(x[i]) / 2048 + 3e-8
+                                                     : largest / 127 * (0.5 + 127.0 / 2048);
+      EXPECT_NEAR(back[i], x[i], error) << t.name << " " << i;
+    }
+    for (const NamedTable& table : tables_under_test()) {
+      std::vector<std::byte> got(3 * bytes, std::byte{7});
+      table.table->store_cell(x.data(), kDim, type, got.data(), 1);
+      EXPECT_EQ(got, expected) << table.name << " " << t.name;
+    }
+  }
 }
 
 }  // namespace

@@ -47,6 +47,8 @@ TEST(CommandLine, BadUsage_isExitCode1) {
   expect_fault({"run", "-m", kModel, "-p", "x", "--layer-split", "0.5;0.5"}, 1, {"--layer-split"});
   expect_fault({"run", "-m", kModel, "-p", "x", "--layer-split", "0.5,0.5"}, 1, {"--layer-split"});
   expect_fault({"run", "-m", kModel, "-p", "x", "--cache-type", "q2"}, 1, {"--cache-type"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "-ctk", "q2"}, 1, {"-ctk", "q8_0"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "-ctv", "f64"}, 1, {"-ctv"});
   expect_fault({"run", "-m", kModel, "-f", "/nonexistent/prompt"}, 1, {"/nonexistent/prompt"});
   expect_fault({"run", "-m", kModel, "-p", kPrompt, "-c", "3"}, 1, {"-c"});
   expect_fault({"run", "-m", kModel, "-p", kPrompt, "-c", "2000000000"}, 1, {"MiB", "-c"});
@@ -167,6 +169,22 @@ TEST(CommandLine, Threads_changeNoBit) {
   const std::string one = text("1");
   EXPECT_EQ(text("2"), one);
   EXPECT_EQ(text("5"), one);
+}
+
+TEST(CommandLine, CacheTypes_ofKeysAndOfValuesCount) {
+  const auto checksum = [](std::vector<std::string> flags) {
+    const TemporaryFolder folder;
+    std::vector<std::string> words{
+        "run", "-m", kModel, "-p", kPrompt, "-n", "4", "--ignore-eos", "--logits-checksum", "--json", folder / "r.json"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    EXPECT_EQ(run(yamata(words)).code, 0);
+    return nlohmann::json::parse(read_file(folder / "r.json"))["logits_checksum"].get<std::string>();
+  };
+  const std::string both = checksum({"--cache-type", "q8_0"}), keys = checksum({"-ctk", "q8_0"});
+  EXPECT_EQ(checksum({"-ctk", "q8_0", "-ctv", "q8_0"}), both);
+  EXPECT_EQ(checksum({"--cache-type", "q8_0", "--cache-type-v", "f16"}), keys);
+  EXPECT_NE(keys, both);
+  EXPECT_NE(checksum({}), keys);
 }
 
 TEST(CommandLine, CtrlC_endsWithStatisticsAndCode130) {

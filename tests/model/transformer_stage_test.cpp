@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <deque>
 
 #include "node/cpu_unit.hpp"
@@ -26,9 +27,9 @@ class TransformerStageTest : public ::testing::Test {
   }
 
   /// Logits of the last token when the tokens go in chunks through the given stages.
-  std::vector<float> last_logits(std::size_t chunk, std::vector<LayerRange> ranges) {
+  std::vector<float> last_logits(std::size_t chunk, std::vector<LayerRange> ranges, CacheTypes types = CacheType::kF16) {
     std::deque<TransformerStage> stages;
-    for (const LayerRange range : ranges) stages.emplace_back(file_, h_, range, ContextOptions{256, 8, CacheType::kF16}, unit_);
+    for (const LayerRange range : ranges) stages.emplace_back(file_, h_, range, ContextOptions{256, 8, types}, unit_);
     for (std::size_t at = 0; at < kTokens.size(); at += chunk) {
       const std::size_t n = std::min(chunk, kTokens.size() - at);
       std::vector<Placement> placements;
@@ -74,6 +75,19 @@ TEST_F(TransformerStageTest, packed_weights_give_the_bits_of_the_file_and_replac
   EXPECT_EQ(logits(packed), expected);
   if (unit_.isa() == "scalar") GTEST_SKIP() << "the scalar kernels read the file";
   EXPECT_LT(file_.resident_bytes(), stage_bytes(file_, h_, {0, 8}) / 2);
+}
+
+TEST_F(TransformerStageTest, a_cache_of_8_bits_gives_nearly_the_same_and_keeps_the_contract) {
+  const std::vector<float> exact = last_logits(kTokens.size(), {{0, 8}}, CacheType::kF32);
+  for (const CacheTypes types : {CacheTypes{CacheType::kQ8_0}, {CacheType::kQ8_0, CacheType::kF16}, {CacheType::kF16, CacheType::kQ8_0}}) {
+    const std::vector<float> whole = last_logits(kTokens.size(), {{0, 8}}, types);
+    EXPECT_NE(whole, exact);
+    double difference = 0, size = 0;
+    for (std::size_t i = 0; i < exact.size(); ++i) difference += std::pow(whole[i] - exact[i], 2), size += std::pow(exact[i], 2);
+    EXPECT_LT(difference, 1e-3 * size);
+    EXPECT_EQ(last_logits(1, {{0, 8}}, types), whole);
+    EXPECT_EQ(last_logits(7, {{0, 3}, {3, 8}}, types), whole);
+  }
 }
 
 TEST_F(TransformerStageTest, branches_of_a_tree_see_their_own_ancestors_only) {

@@ -135,6 +135,27 @@ TEST_F(LayerSplitTest, MemoryPlan_addsUpRanksOfOneHost) {
   EXPECT_NO_THROW(check(plan(2, 4096), hellos(cache + (1u << 20))));
 }
 
+TEST_F(LayerSplitTest, MemoryPlan_countsTheCacheAsItIsStored) {
+  const std::size_t cache =
+      KvStore::bytes_for(static_cast<int>(h_.layers), static_cast<int>(h_.kv_heads), static_cast<int>(h_.head_dim), 4096, CacheType::kF16);
+  const std::vector<wire::Hello> hellos{{1, "", "one", "", {}, cache * 5 / 8 + (1u << 20), 1, 0}};
+  wire::Start start = plan(1, 4096);
+  EXPECT_THROW(check(start, hellos), UsageError);
+  start.cache_types = {CacheType::kQ8_0, CacheType::kF16};
+  EXPECT_THROW(check(start, hellos), UsageError);
+  start.cache_types = CacheType::kQ8_0;
+  EXPECT_NO_THROW(check(start, hellos));
+}
+
+TEST_F(LayerSplitTest, MemoryPlan_refusesACacheThatCannotHoldTheHeads) {
+  const std::vector<wire::Hello> hellos{{1, "", "one", "", {}, 1u << 30, 1, 0}};
+  wire::Start start = plan(1, 64);
+  start.cache_types = {CacheType::kF16, CacheType::kQ8_0};
+  EXPECT_NO_THROW(check(start, hellos));
+  model_.h.head_dim = 80;
+  EXPECT_THROW(check(start, hellos), UsageError);
+}
+
 TEST_F(LayerSplitTest, MemoryPlan_warnsWhereWeightsDoNotFitBesideTheCache) {
   const std::vector<wire::Hello> hellos{{1, "", "lean", "", {}, 6u << 20, 2, 0}};
   const auto warnings = check(plan(1, 64), hellos);

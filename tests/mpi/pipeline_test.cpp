@@ -28,9 +28,9 @@ wire::Hello hello_of(int rank) {
 }
 
 StageFactory factory(std::function<const ModelFile&()> model, ComputeUnit& unit) {
-  return [model, &unit](const wire::PipelinePlan& plan, std::size_t stage, CacheType type) -> std::unique_ptr<StageModel> {
-    return std::make_unique<TransformerStage>(model().file, model().h, plan.layers[stage], ContextOptions{plan.cells, plan.sequences, type},
-                                              unit);
+  return [model, &unit](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes types) -> std::unique_ptr<StageModel> {
+    return std::make_unique<TransformerStage>(model().file, model().h, plan.layers[stage],
+                                              ContextOptions{plan.cells, plan.sequences, types}, unit);
   };
 }
 

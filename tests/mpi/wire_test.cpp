@@ -22,7 +22,7 @@ Record run_record() {
 
 Start two_pipelines() {
   Start start;
-  start.cache_type = CacheType::kF32;
+  start.cache_types = {CacheType::kF32, CacheType::kQ8_0};
   start.batch = 32;
   start.draft.width = 7;
   start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 5}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}}};
@@ -51,7 +51,7 @@ TEST(Wire, HelloOfAnotherProtocol_saysSoAndIsReadNoFurther) {
 
 TEST(Wire, Start_roundTrips) {
   const Start back = decode_start(encode(two_pipelines()));
-  EXPECT_EQ(back.cache_type, CacheType::kF32);
+  EXPECT_EQ(back.cache_types, two_pipelines().cache_types);
   EXPECT_EQ(back.batch, 32);
   EXPECT_EQ(back.draft.width, 7);
   ASSERT_EQ(back.pipelines.size(), 2u);

@@ -123,15 +123,15 @@ TEST_P(CpuUnitOf, Gate_coversEveryCount) {
 
 /// Buffers and operations of one decoder layer over a few tokens.
 struct Layer {
-  static constexpr std::int64_t kDim = 96, kFfn = 160, kHeads = 6, kKvHeads = 2, kHeadDim = 16, kRotary = 8, kTokens = 5, kCells = 8;
+  static constexpr std::int64_t kDim = 128, kFfn = 160, kHeads = 4, kKvHeads = 2, kHeadDim = 32, kRotary = 8, kTokens = 5, kCells = 8;
 
-  explicit Layer(bool f16) {
+  explicit Layer(TensorType type = TensorType::F16) {
     cells = {6, 2, 3, 7, 0};
     for (std::size_t t = 0; t < kTokens; ++t) visible[t] = std::span(cells).first(t + 1);
-    const std::size_t element = f16 ? 2 : 4;
+    const std::size_t cell_bytes = kHeadDim / traits(type).block_elements * traits(type).block_bytes;
     for (std::int64_t head = 0; head < kKvHeads; ++head) {
-      planes_k.emplace_back(kCells * kHeadDim * element);
-      planes_v.emplace_back(kCells * kHeadDim * element);
+      planes_k.emplace_back(kCells * cell_bytes);
+      planes_v.emplace_back(kCells * cell_bytes);
     }
     for (std::size_t head = 0; head < kKvHeads; ++head) {
       cache_k.push_back(planes_k[head].data());
@@ -139,10 +139,10 @@ struct Layer {
     }
     ops.push_back(NormOp{x.data(), norm.data(), 1e-5f, kTokens, kDim, h.data()});
     ops.push_back(LinearOp{h.data(), kTokens, kDim, {{{&w_q, q.data()}, {&w_k, k.data()}, {&w_v, v.data()}}}, false});
-    ops.push_back(StoreOp{q.data(), k.data(), v.data(), kTokens, kHeads, kKvHeads, kHeadDim, kRotary, !f16, angles.data(), cells.data(),
-                          cache_k.data(), cache_v.data(), f16});
-    ops.push_back(
-        AttentionOp{q.data(), kTokens, kHeads, kKvHeads, kHeadDim, 0.25f, visible, cache_k.data(), cache_v.data(), f16, attention.data()});
+    ops.push_back(StoreOp{q.data(), k.data(), v.data(), kTokens, kHeads, kKvHeads, kHeadDim, kRotary, type == TensorType::F32,
+                          angles.data(), cells.data(), cache_k.data(), cache_v.data(), type, type});
+    ops.push_back(AttentionOp{q.data(), kTokens, kHeads, kKvHeads, kHeadDim, 0.25f, visible, cache_k.data(), cache_v.data(), type, type,
+                              attention.data()});
     ops.push_back(LinearOp{attention.data(), kTokens, kDim, {{{&w_o, x.data()}, {}, {}}}, true});
     ops.push_back(LinearOp{x.data(), kTokens, kDim, {{{&w_gate, gate.data()}, {&w_up, up.data()}, {}}}, false});
     ops.push_back(GateOp{gate.data(), up.data(), kTokens * kFfn, gate.data()});
@@ -172,12 +172,12 @@ struct Layer {
 };
 
 TEST_P(CpuUnitOf, WholeLayer_givesTheBitsOfOneThread) {
-  for (const bool f16 : {false, true}) {
-    Layer expected(f16), found(f16);
+  for (const TensorType type : {TensorType::F32, TensorType::F16, TensorType::Q8_0}) {
+    Layer expected(type), found(type);
     Team alone(1);
     run(alone.unit(), expected.ops);
     run(team_.unit(), found.ops);
-    EXPECT_NE(expected.x, Layer(f16).x);
+    EXPECT_NE(expected.x, Layer(type).x);
     for (const float value : expected.x) ASSERT_TRUE(std::isfinite(value));
     EXPECT_EQ(found.x, expected.x);
     EXPECT_EQ(found.attention, expected.attention);
@@ -187,7 +187,7 @@ TEST_P(CpuUnitOf, WholeLayer_givesTheBitsOfOneThread) {
 }
 
 TEST_P(CpuUnitOf, Progress_countsOperationsOverAllRuns) {
-  Layer layer(true);
+  Layer layer;
   CpuUnit& unit = team_.unit();
   EXPECT_EQ(unit.threads(), GetParam());
   EXPECT_EQ(unit.progress(), 0u);
@@ -208,7 +208,7 @@ TEST_P(CpuUnitOf, Progress_countsOperationsOverAllRuns) {
 }
 
 TEST_P(CpuUnitOf, RaisedStop_skipsTheRestAtTheNextBoundary) {
-  Layer stopped(true), expected(true);
+  Layer stopped, expected;
   CpuUnit& unit = team_.unit();
   const std::atomic<bool> stop{true}, go{false};
   run(unit, stopped.ops, &stop);
@@ -244,7 +244,7 @@ TEST(CpuUnit, MemoryThatCannotBeHad_isThrownByStartAndLeavesTheUnitUsable) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the sanitizer ends the program where memory is refused";
 #endif
-  Layer layer(true), expected(true);
+  Layer layer, expected;
   Team team(2), alone(1);
   const std::vector<Op> ops{LinearOp{layer.x.data(), std::int64_t{1} << 54, 256, {{{&layer.w_q, layer.q.data()}, {}, {}}}, false}};
   EXPECT_THROW(team.unit().start(ops, nullptr), std::bad_alloc);

@@ -1,0 +1,312 @@
+#pragma once
+// Attention over the cells of a KV cache, and what puts them there, over the vector layer included before this.
+#include <cstddef>
+#include <cstdint>
+
+#include "node/cpu/blocks.hpp"
+#include "node/cpu/kernels.hpp"
+#include "node/cpu/ops_template.hpp"
+
+namespace yamata::cpu {
+namespace {
+
+// Cells are widened to floats a tile at a time, once for all queries that see them: 8 KiB for heads of 64, which leaves
+// room for queries and scores in a first-level cache.
+constexpr std::int64_t kAttentionTile = 32;
+constexpr std::int64_t kMaxHeadDim = 512;
+// Queries at once: 16 registers hold the sums of one with 4 keys or 64 values, the 32 of AVX-512 (8 tile columns) those of two.
+constexpr int kQueriesAtOnce = kTileColumns / 4;
+
+struct HalfCells {
+  static std::int64_t bytes(std::int64_t n) { return 2 * n; }
+  static F32x16 widen(const std::byte* cell, std::int64_t d) { return load_f16(reinterpret_cast<const std::uint16_t*>(cell) + d); }
+};
+struct FloatCells {
+  static std::int64_t bytes(std::int64_t n) { return 4 * n; }
+  static F32x16 widen(const std::byte* cell, std::int64_t d) { return load(reinterpret_cast<const float*>(cell) + d); }
+};
+struct Q8Cells {
+  static std::int64_t bytes(std::int64_t n) { return n / 32 * static_cast<std::int64_t>(sizeof(BlockQ8_0)); }
+  static F32x16 widen(const std::byte* cell, std::int64_t d) {
+    const auto& block = reinterpret_cast<const BlockQ8_0*>(cell)[d / 32];
+    return mul(load_i8(block.qs + d % 32), set1(widen_half(block.d)));
+  }
+};
+
+/// Some consecutive places of a list of visible cells.
+struct CellSpan {
+  const std::int32_t* cells;
+  std::int64_t count;
+};
+
+/// Fetches cells that will be widened soon.
+template <class Cells>
+inline void prefetch(const void* plane, CellSpan span, std::int64_t head_dim) {
+  const std::int64_t bytes = Cells::bytes(head_dim);
+  for (std::int64_t i = 0; i < span.count; ++i) {
+    const auto* cell = static_cast<const char*>(plane) + span.cells[i] * bytes;
+    for (std::int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(cell + at);
+  }
+}
+
+/// tile[i][d] = element d of the span's cell i; cells are added up to a multiple of 4, all zeros.
+template <class Cells>
+inline void widen_cells(const void* plane, CellSpan span, std::int64_t head_dim, float* tile) {
+  const std::int64_t bytes = Cells::bytes(head_dim);
+  for (std::int64_t i = 0; i < span.count; ++i, tile += head_dim) {
+    const auto* cell = static_cast<const std::byte*>(plane) + span.cells[i] * bytes;
+    for (std::int64_t d = 0; d < head_dim; d += 16) store(tile + d, Cells::widen(cell, d));
+  }
+  for (std::int64_t left = (4 - span.count % 4) % 4 * head_dim; left > 0; left -= 16, tile += 16) store(tile, set1(0.0f));
+}
+
+/// The widened cells of one plane; those of the rows before serve the next row where it sees the same.
+class CellTile {
+ public:
+  CellTile(const void* plane, TensorType type, std::int64_t head_dim) : plane_(plane), type_(type), head_dim_(head_dim) {}
+
+  /// The cells of `span` as floats; `next` are those asked for after this.
+  const float* widened(CellSpan span, CellSpan next) {
+    if (!holds(span)) {
+      switch (type_) {
+        case TensorType::F16:
+          fill<HalfCells>(span, next);
+          break;
+        case TensorType::Q8_0:
+          fill<Q8Cells>(span, next);
+          break;
+        default:
+          fill<FloatCells>(span, next);
+      }
+      held_ = span;
+    }
+    return floats_;
+  }
+
+ private:
+  bool holds(CellSpan span) const {
+    if (span.count > held_.count) return false;
+    return span.cells == held_.cells ||
+           __builtin_memcmp(span.cells, held_.cells, static_cast<std::size_t>(span.count) * sizeof *span.cells) == 0;
+  }
+  template <class Cells>
+  void fill(CellSpan span, CellSpan next) {
+    widen_cells<Cells>(plane_, span, head_dim_, floats_);
+    prefetch<Cells>(plane_, next, head_dim_);
+  }
+
+  const void* plane_;
+  TensorType type_;
+  std::int64_t head_dim_;
+  CellSpan held_{nullptr, 0};
+  alignas(64) float floats_[kAttentionTile * kMaxHeadDim];
+};
+
+/// p[query][0..4) = scale * the products of kQueries queries and 4 keys. Heads of kHeadDim, which unrolls the loop, or if that
+/// is 0 of `head_dim`.
+template <int kQueries, int kHeadDim>
+inline void score(const float* q, const float* k, std::int64_t head_dim, float scale, float* p) {
+  if constexpr (kHeadDim > 0) head_dim = kHeadDim;
+  F32x16 sums[kQueries][4];
+  for (auto& of_query : sums) {
+    for (auto& sum : of_query) sum = set1(0.0f);
+  }
+#pragma GCC unroll 8
+  for (std::int64_t d = 0; d < head_dim; d += 16) {
+#pragma GCC unroll 2
+    for (int i = 0; i < kQueries; ++i) {
+      const F32x16 query = load(q + i * head_dim + d);
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) sums[i][j] = fma(query, load(k + j * head_dim + d), sums[i][j]);
+    }
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < kQueries; ++i) {
+    float scores[4];
+    reduce_add4(sums[i], scores);
+    for (int j = 0; j < 4; ++j) p[i * kAttentionChunk + j] = scores[j] * scale;
+  }
+}
+
+/// Scores of one row's queries against a tile of keys, up to a multiple of 4 of them.
+template <int kHeadDim>
+inline void score_heads(const AttentionArgs& a, const float* q, const float* tile, std::int64_t count, float* p) {
+  std::int64_t head = 0;
+  for (; head + kQueriesAtOnce <= a.heads; head += kQueriesAtOnce) {
+    for (std::int64_t i = 0; i < count; i += 4)
+      score<kQueriesAtOnce, kHeadDim>(q + head * a.head_dim, tile + i * a.head_dim, a.head_dim, a.scale, p + head * kAttentionChunk + i);
+  }
+  for (; head < a.heads; ++head) {
+    for (std::int64_t i = 0; i < count; i += 4)
+      score<1, kHeadDim>(q + head * a.head_dim, tile + i * a.head_dim, a.head_dim, a.scale, p + head * kAttentionChunk + i);
+  }
+}
+
+inline void score_tile(const AttentionArgs& a, const float* q, const float* tile, std::int64_t count, float* p) {
+  if (a.head_dim == 64) return score_heads<64>(a, q, tile, count, p);
+  if (a.head_dim == 128) return score_heads<128>(a, q, tile, count, p);
+  score_heads<0>(a, q, tile, count, p);
+}
+
+/// p = exp(p - largest p) for `count` scores; beyond them zeros, up to a multiple of 16.
+inline void weigh(float* p, std::int64_t count, float* peak, float* total) {
+  const std::int64_t padded = (count + 15) / 16 * 16;
+  for (std::int64_t i = count; i < padded; ++i) p[i] = -__builtin_inff();
+  F32x16 highest = load(p);
+  for (std::int64_t i = 16; i < padded; i += 16) highest = max(highest, load(p + i));
+  const float m = reduce_max(highest);
+  F32x16 sum = set1(0.0f);
+  for (std::int64_t i = 0; i < padded; i += 16) {
+    const F32x16 weight = exp(sub(load(p + i), set1(m)));
+    store(p + i, weight);
+    sum = add(sum, weight);
+  }
+  *peak = m;
+  *total = reduce_add(sum);
+}
+
+/// out[query][0..64) += the sum of p times v over a tile's cells, in their order.
+template <int kQueries>
+inline void add_values(const float* p, const float* v, std::int64_t count, std::int64_t head_dim, float* out) {
+  F32x16 sums[kQueries][4];
+  for (int i = 0; i < kQueries; ++i) {
+    for (int j = 0; j < 4; ++j) sums[i][j] = load(out + i * head_dim + 16 * j);
+  }
+  for (std::int64_t cell = 0; cell < count; ++cell, v += head_dim) {
+#pragma GCC unroll 2
+    for (int i = 0; i < kQueries; ++i) {
+      const F32x16 weight = set1(p[i * kAttentionChunk + cell]);
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) sums[i][j] = fma(weight, load(v + 16 * j), sums[i][j]);
+    }
+  }
+  for (int i = 0; i < kQueries; ++i) {
+    for (int j = 0; j < 4; ++j) store(out + i * head_dim + 16 * j, sums[i][j]);
+  }
+}
+
+/// The same for 16 elements of one query.
+inline void add_few_values(const float* p, const float* v, std::int64_t count, std::int64_t head_dim, float* out) {
+  F32x16 sum = load(out);
+  for (std::int64_t cell = 0; cell < count; ++cell, v += head_dim) sum = fma(set1(p[cell]), load(v), sum);
+  store(out, sum);
+}
+
+/// Adds a tile of values to the results of kQueries queries.
+template <int kQueries>
+inline void add_tile(const float* p, const float* tile, std::int64_t count, std::int64_t head_dim, float* out) {
+  std::int64_t d = 0;
+  for (; d + 64 <= head_dim; d += 64) add_values<kQueries>(p, tile + d, count, head_dim, out + d);
+  for (; d < head_dim; d += 16) {
+    for (int i = 0; i < kQueries; ++i) add_few_values(p + i * kAttentionChunk, tile + d, count, head_dim, out + i * head_dim + d);
+  }
+}
+
+/// The cells of one row that lie in a tile of a chunk; none where it does not reach that far.
+inline CellSpan tile_of(const AttentionRow& row, std::int64_t begin, std::int64_t chunk_end) {
+  const std::int64_t end = row.count < chunk_end ? row.count : chunk_end;
+  const std::int64_t most = end - begin < kAttentionTile ? end - begin : kAttentionTile;
+  return {row.cells + begin, most > 0 ? most : 0};
+}
+
+/// Calls use(row, begin, cells, widened cells) for every tile of the chunk and every row that has cells there. Rows come from
+/// the last: of rows that follow each other it sees the most, and so serves those before.
+template <class Use>
+inline void each_tile(const AttentionArgs& a, std::int64_t chunk_begin, CellTile& tile, Use use) {
+  const std::int64_t chunk_end = chunk_begin + kAttentionChunk;
+  for (std::int64_t begin = chunk_begin; begin < chunk_end; begin += kAttentionTile) {
+    for (std::int64_t r = a.row_count - 1; r >= 0; --r) {
+      const CellSpan span = tile_of(a.rows[r], begin, chunk_end);
+      if (span.count == 0) continue;
+      // What comes next in this plane may be the first tile of the next chunk.
+      const CellSpan next = tile_of(a.rows[r], begin + kAttentionTile, chunk_end + kAttentionTile);
+      use(r, begin, span.count, tile.widened(span, next));
+    }
+  }
+}
+
+void attention(const AttentionArgs& a) {
+  alignas(64) float p[kAttentionQueries * kAttentionChunk];
+  const std::int64_t chunk_begin = a.chunk * kAttentionChunk;
+  {
+    CellTile keys(a.k, a.k_type, a.head_dim);
+    each_tile(a, chunk_begin, keys, [&](std::int64_t r, std::int64_t begin, std::int64_t count, const float* tile) {
+      score_tile(a, a.rows[r].q, tile, count, p + r * a.heads * kAttentionChunk + begin - chunk_begin);
+    });
+  }
+  for (std::int64_t r = 0; r < a.row_count; ++r) {
+    const std::int64_t left = a.rows[r].count - chunk_begin, count = left < kAttentionChunk ? left : kAttentionChunk;
+    for (std::int64_t head = 0; head < a.heads; ++head) {
+      weigh(p + (r * a.heads + head) * kAttentionChunk, count, a.rows[r].peak + head, a.rows[r].total + head);
+    }
+    for (std::int64_t i = 0; i < a.heads * a.head_dim; i += 16) store(a.rows[r].out + i, set1(0.0f));
+  }
+  CellTile values(a.v, a.v_type, a.head_dim);
+  each_tile(a, chunk_begin, values, [&](std::int64_t r, std::int64_t begin, std::int64_t count, const float* tile) {
+    const float* weights = p + r * a.heads * kAttentionChunk + begin - chunk_begin;
+    float* out = a.rows[r].out;
+    std::int64_t head = 0;
+    for (; head + kQueriesAtOnce <= a.heads; head += kQueriesAtOnce)
+      add_tile<kQueriesAtOnce>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
+    for (; head < a.heads; ++head) add_tile<1>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
+  });
+}
+
+void merge_attention(const AttentionRow& into, const AttentionRow& next, std::int64_t heads, std::int64_t head_dim) {
+  for (std::int64_t begin = 0; begin < heads; begin += 16) {
+    const std::int64_t n = heads - begin < 16 ? heads - begin : 16;
+    const F32x16 old_peak = load_part(into.peak + begin, n, 0.0f), new_peak = load_part(next.peak + begin, n, 0.0f);
+    const F32x16 peak = max(new_peak, old_peak);
+    const F32x16 keep = exp(sub(old_peak, peak)), take = exp(sub(new_peak, peak));
+    const F32x16 kept = mul(load_part(into.total + begin, n, 0.0f), keep), taken = mul(load_part(next.total + begin, n, 0.0f), take);
+    store_part(into.peak + begin, n, peak);
+    store_part(into.total + begin, n, add(kept, taken));
+    float keeps[16], takes[16];
+    store(keeps, keep), store(takes, take);
+    for (std::int64_t i = 0; i < n; ++i) {
+      float* out = into.out + (begin + i) * head_dim;
+      const float* more = next.out + (begin + i) * head_dim;
+      for (std::int64_t d = 0; d < head_dim; d += 16)
+        store(out + d, fma(load(more + d), set1(takes[i]), mul(load(out + d), set1(keeps[i]))));
+    }
+  }
+}
+
+void finish_attention(const AttentionRow& row, std::int64_t heads, std::int64_t head_dim) {
+  for (std::int64_t head = 0; head < heads; ++head) {
+    float* out = row.out + head * head_dim;
+    for (std::int64_t d = 0; d < head_dim; d += 16) store(out + d, div(load(out + d), set1(row.total[head])));
+  }
+}
+
+/// Blocks of 32: q = x * 127 / max|x|, to the nearest; the scale rounded to a half.
+inline void store_q8(const float* x, std::int64_t n, BlockQ8_0* blocks) {
+  for (std::int64_t i = 0; i < n; i += 32, ++blocks) {
+    const F32x16 part[2] = {load(x + i), load(x + i + 16)};
+    const float scale = reduce_max(max(abs(part[0]), abs(part[1]))) / 127.0f;
+    const F32x16 inverse = set1(scale < 1.17549435e-38f ? 0.0f : 1.0f / scale);
+    for (int j = 0; j < 2; ++j) {
+      const F32x16 rounded = sub(add(mul(part[j], inverse), set1(kRound)), set1(kRound));
+      store_i8(blocks->qs + 16 * j, to_int(rounded));
+    }
+    blocks->d = f32_to_f16(scale);
+  }
+}
+
+void store_cell(const float* x, std::int64_t n, TensorType type, void* plane, std::int64_t cell) {
+  auto* base = static_cast<std::byte*>(plane);
+  switch (type) {
+    case TensorType::F16:
+      for (std::int64_t d = 0; d < n; d += 16)
+        store_f16(reinterpret_cast<std::uint16_t*>(base + cell * HalfCells::bytes(n)) + d, load(x + d));
+      break;
+    case TensorType::Q8_0:
+      store_q8(x, n, reinterpret_cast<BlockQ8_0*>(base + cell * Q8Cells::bytes(n)));
+      break;
+    default:
+      __builtin_memcpy(base + cell * FloatCells::bytes(n), x, static_cast<std::size_t>(FloatCells::bytes(n)));
+  }
+}
+
+}  // namespace
+}  // namespace yamata::cpu
