@@ -41,8 +41,13 @@ void add_cluster(cxxopts::Options& flags) {
       "layer-split,mpi-layer-split",
       "Share of the layers per rank, such as 0.5,0.3,0.2; auto: by measured speed; measure: measured anew; bytes: by bytes alone",
       cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
-  flags.add_options("Cluster")("t,threads", "Compute threads of each rank (0: its share of its machine's cores)",
+  flags.add_options("Cluster")("t,threads",
+                               "Compute threads of each rank (0: as many as prove fastest, up to its share of its machine's cores)",
                                cxxopts::value<int>()->default_value("0"), "N");
+  flags.add_options("Cluster")("numa",
+                               "Threads and memory on machines of several memories: auto (neighbouring cores), distribute (over all), "
+                               "off (as the system puts them)",
+                               cxxopts::value<std::string>()->default_value("auto"), "POLICY");
   flags.add_options("Cluster")("no-repack",
                                "Keep the weights as they lie in the file: less memory where several ranks share it, but slower");
   flags.add_options("Cluster")("timeout", "End the job when a rank is silent or stalled for this long",
@@ -259,6 +264,13 @@ void take_cache_types(const cxxopts::ParseResult& r, CacheTypes& types) {
   types = {cache_type(k, "-ctk"), cache_type(v, "-ctv")};
 }
 
+void take_numa(const cxxopts::ParseResult& r, Numa& numa) {
+  std::string name = "auto";
+  take(r, "numa", name);
+  require(name == "auto" || name == "distribute" || name == "off", "--numa", "auto, distribute or off");
+  numa = name == "auto" ? Numa::kAuto : name == "off" ? Numa::kOff : Numa::kDistribute;
+}
+
 void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   double timeout = 120;
   take(r, "predict", o.generate);
@@ -285,6 +297,7 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   take(r, "parallel", o.policy.branches);
   take(r, "timeout", timeout);
   take_cache_types(r, o.cache_types);
+  take_numa(r, o.numa);
   require(o.generate >= 1, "-n", "at least 1");
   require(o.context >= 0 && o.context <= 2147000000, "-c", "between 0 and 2147000000");
   if (o.command == "perplexity") require(o.context == 0 || o.context >= 3, "-c", "at least 3 for a perplexity");

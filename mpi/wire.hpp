@@ -31,7 +31,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 8;
+inline constexpr std::uint32_t kProtocolVersion = 9;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -127,6 +127,7 @@ struct Failure {
 struct Report {
   std::string host, role, isa, device;
   LayerRange layers;
+  std::int32_t threads = 0;  ///< that compute
   double busy_s = 0, wait_s = 0;
   double wait_cpu_s = 0;  ///< processor time of the control thread while it waited
   std::uint64_t bytes_sent = 0;
