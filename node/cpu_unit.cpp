@@ -50,7 +50,7 @@ std::size_t CpuUnit::packed_bytes(const Matrix& m) const {
   return packs ? cpu::packed_bytes(m.rows, m.row_bytes, kernels_.panel_rows) : 0;
 }
 
-void CpuUnit::share(std::span<std::byte> memory) {
+void CpuUnit::share_memory(std::span<std::byte> memory) {
   if (nodes_.size() > 1) interleave(memory, nodes_);
 }
 

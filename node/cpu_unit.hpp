@@ -22,7 +22,7 @@ class CpuUnit final : public ComputeUnit {
   bool wait_for(std::chrono::microseconds limit) override;
   void when_finished(std::function<void()> told) override { pool_.when_finished(std::move(told)); }
   std::size_t packed_bytes(const Matrix& matrix) const override;
-  void share(std::span<std::byte> memory) override;
+  void share_memory(std::span<std::byte> memory) override;
   std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
   double busy_seconds() const override { return busy_seconds_; }
   std::string isa() const override { return cpu::isa_name(kernels_.isa); }

@@ -129,8 +129,8 @@ Topology Topology::detect(bool widen) {
 }
 
 std::vector<int> assign_cpus(const Topology& topology, int threads, int local_rank, int local_size, Numa numa) {
-  const auto cores = static_cast<int>(topology.core_cpus.size());
-  const int begin = cores * local_rank / local_size, end = cores * (local_rank + 1) / local_size;
+  const auto all = static_cast<int>(topology.core_cpus.size());
+  const int begin = all * local_rank / local_size, end = all * (local_rank + 1) / local_size;
   const int mine = end - begin;
   const int count = threads > 0 ? threads : std::max(1, mine);
   std::vector<int> cpus(static_cast<std::size_t>(count), -1);
