@@ -14,8 +14,9 @@ namespace {
 // room for queries and scores in a first-level cache.
 constexpr std::int64_t kAttentionTile = 32;
 constexpr std::int64_t kMaxHeadDim = 512;
-// Queries at once: 16 registers hold the sums of one with 4 keys or 64 values, the 32 of AVX-512 (16 rows a panel) those of two.
-constexpr int kQueriesAtOnce = kRows < 16 ? 1 : 2;
+// Queries at once: 16 registers hold the sums of one with 64 values, the 32 of AVX-512 (16 rows a panel) those of four.
+constexpr int kQueriesAtOnce = kRows < 16 ? 1 : 4;
+constexpr std::int64_t kFetchedCells = 4;  // while the cells of a tile are computed with for one query
 
 struct HalfCells {
   static std::int64_t bytes(std::int64_t n) { return 2 * n; }
@@ -41,7 +42,7 @@ struct CellSpan {
 
 /// Fetches cells that will be widened soon.
 template <class Cells>
-inline void prefetch(const void* plane, CellSpan span, std::int64_t head_dim) {
+[[maybe_unused]] inline void prefetch(const void* plane, CellSpan span, std::int64_t head_dim) {
   const std::int64_t bytes = Cells::bytes(head_dim);
   for (std::int64_t i = 0; i < span.count; ++i) {
     const auto* cell = static_cast<const char*>(plane) + span.cells[i] * bytes;
@@ -49,7 +50,7 @@ inline void prefetch(const void* plane, CellSpan span, std::int64_t head_dim) {
   }
 }
 
-/// tile[i][d] = element d of the span's cell i; cells are added up to a multiple of 4, all zeros.
+/// tile[i][d] = element d of the span's cell i; cells are added up to a multiple of kSumsAtOnce, all zeros.
 template <class Cells>
 inline void widen_cells(const void* plane, CellSpan span, std::int64_t head_dim, float* tile) {
   const std::int64_t bytes = Cells::bytes(head_dim);
@@ -57,7 +58,21 @@ inline void widen_cells(const void* plane, CellSpan span, std::int64_t head_dim,
     const auto* cell = static_cast<const std::byte*>(plane) + span.cells[i] * bytes;
     for (std::int64_t d = 0; d < head_dim; d += 16) store(tile + d, Cells::widen(cell, d));
   }
-  for (std::int64_t left = (4 - span.count % 4) % 4 * head_dim; left > 0; left -= 16, tile += 16) store(tile, set1(0.0f));
+  const std::int64_t missing = (kSumsAtOnce - span.count % kSumsAtOnce) % kSumsAtOnce;
+  for (std::int64_t left = missing * head_dim; left > 0; left -= 16, tile += 16) store(tile, set1(0.0f));
+}
+
+/// Calls use with the format of cells of a type.
+template <class Use>
+inline void with_cells(TensorType type, Use use) {
+  switch (type) {
+    case TensorType::F16:
+      return use(HalfCells());
+    case TensorType::Q8_0:
+      return use(Q8Cells());
+    default:
+      return use(FloatCells());
+  }
 }
 
 /// The widened cells of one plane; those of the rows before serve the next row where it sees the same.
@@ -68,19 +83,17 @@ class CellTile {
   /// The cells of `span` as floats; `next` are those asked for after this.
   const float* widened(CellSpan span, CellSpan next) {
     if (!holds(span)) {
-      switch (type_) {
-        case TensorType::F16:
-          fill<HalfCells>(span, next);
-          break;
-        case TensorType::Q8_0:
-          fill<Q8Cells>(span, next);
-          break;
-        default:
-          fill<FloatCells>(span, next);
-      }
+      with_cells(type_, [&](auto cells) { widen_cells<decltype(cells)>(plane_, span, head_dim_, floats_); });
       held_ = span;
+      next_ = next;
     }
     return floats_;
+  }
+  /// Fetches the next cells for a while of computing with these: few at once, since a core waits for few lines at once.
+  void fetch(std::int64_t count) {
+    if (count > next_.count) count = next_.count;
+    with_cells(type_, [&](auto cells) { prefetch<decltype(cells)>(plane_, {next_.cells, count}, head_dim_); });
+    next_ = {next_.cells + count, next_.count - count};
   }
 
  private:
@@ -89,63 +102,44 @@ class CellTile {
     return span.cells == held_.cells ||
            __builtin_memcmp(span.cells, held_.cells, static_cast<std::size_t>(span.count) * sizeof *span.cells) == 0;
   }
-  template <class Cells>
-  void fill(CellSpan span, CellSpan next) {
-    widen_cells<Cells>(plane_, span, head_dim_, floats_);
-    prefetch<Cells>(plane_, next, head_dim_);
-  }
 
   const void* plane_;
   TensorType type_;
   std::int64_t head_dim_;
-  CellSpan held_{nullptr, 0};
+  CellSpan held_{nullptr, 0}, next_{nullptr, 0};
   alignas(64) float floats_[kAttentionTile * kMaxHeadDim];
 };
 
-/// p[query][0..4) = scale * the products of kQueries queries and 4 keys. Heads of kHeadDim, which unrolls the loop, or if that
+/// p[0..kSumsAtOnce) = scale * the products of a query and as many keys. Heads of kHeadDim, which unrolls the loop, or if that
 /// is 0 of `head_dim`.
-template <int kQueries, int kHeadDim>
+template <int kHeadDim>
 inline void score(const float* q, const float* k, std::int64_t head_dim, float scale, float* p) {
   if constexpr (kHeadDim > 0) head_dim = kHeadDim;
-  F32x16 sums[kQueries][4];
-  for (auto& of_query : sums) {
-    for (auto& sum : of_query) sum = set1(0.0f);
-  }
+  F32x16 sums[kSumsAtOnce];
+  for (auto& sum : sums) sum = set1(0.0f);
 #pragma GCC unroll 8
   for (std::int64_t d = 0; d < head_dim; d += 16) {
-#pragma GCC unroll 2
-    for (int i = 0; i < kQueries; ++i) {
-      const F32x16 query = load(q + i * head_dim + d);
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) sums[i][j] = fma(query, load(k + j * head_dim + d), sums[i][j]);
-    }
+    const F32x16 query = load(q + d);
+#pragma GCC unroll 16
+    for (int j = 0; j < kSumsAtOnce; ++j) sums[j] = fma(query, load(k + j * head_dim + d), sums[j]);
   }
-#pragma GCC unroll 2
-  for (int i = 0; i < kQueries; ++i) {
-    float scores[4];
-    reduce_add4(sums[i], scores);
-    for (int j = 0; j < 4; ++j) p[i * kAttentionChunk + j] = scores[j] * scale;
-  }
+  reduce_adds(sums, p);
+  for (int j = 0; j < kSumsAtOnce; ++j) p[j] *= scale;
 }
 
-/// Scores of one row's queries against a tile of keys, up to a multiple of 4 of them.
+/// Scores of one row's queries against a tile of keys, up to a multiple of kSumsAtOnce of them.
 template <int kHeadDim>
-inline void score_heads(const AttentionArgs& a, const float* q, const float* tile, std::int64_t count, float* p) {
-  std::int64_t head = 0;
-  for (; head + kQueriesAtOnce <= a.heads; head += kQueriesAtOnce) {
-    for (std::int64_t i = 0; i < count; i += 4)
-      score<kQueriesAtOnce, kHeadDim>(q + head * a.head_dim, tile + i * a.head_dim, a.head_dim, a.scale, p + head * kAttentionChunk + i);
-  }
-  for (; head < a.heads; ++head) {
-    for (std::int64_t i = 0; i < count; i += 4)
-      score<1, kHeadDim>(q + head * a.head_dim, tile + i * a.head_dim, a.head_dim, a.scale, p + head * kAttentionChunk + i);
+inline void score_heads(const AttentionArgs& a, CellTile& cells, const float* q, const float* tile, std::int64_t count, float* p) {
+  for (std::int64_t head = 0; head < a.heads; ++head, q += a.head_dim, p += kAttentionChunk) {
+    for (std::int64_t i = 0; i < count; i += kSumsAtOnce) score<kHeadDim>(q, tile + i * a.head_dim, a.head_dim, a.scale, p + i);
+    cells.fetch(kFetchedCells);
   }
 }
 
-inline void score_tile(const AttentionArgs& a, const float* q, const float* tile, std::int64_t count, float* p) {
-  if (a.head_dim == 64) return score_heads<64>(a, q, tile, count, p);
-  if (a.head_dim == 128) return score_heads<128>(a, q, tile, count, p);
-  score_heads<0>(a, q, tile, count, p);
+inline void score_tile(const AttentionArgs& a, CellTile& cells, const float* q, const float* tile, std::int64_t count, float* p) {
+  if (a.head_dim == 64) return score_heads<64>(a, cells, q, tile, count, p);
+  if (a.head_dim == 128) return score_heads<128>(a, cells, q, tile, count, p);
+  score_heads<0>(a, cells, q, tile, count, p);
 }
 
 /// p = exp(p - largest p) for `count` scores; beyond them zeros, up to a multiple of 16.
@@ -173,11 +167,12 @@ inline void add_values(const float* p, const float* v, std::int64_t count, std::
     for (int j = 0; j < 4; ++j) sums[i][j] = load(out + i * head_dim + 16 * j);
   }
   for (std::int64_t cell = 0; cell < count; ++cell, v += head_dim) {
-#pragma GCC unroll 2
+    const F32x16 values[4] = {load(v), load(v + 16), load(v + 32), load(v + 48)};
+#pragma GCC unroll 4
     for (int i = 0; i < kQueries; ++i) {
       const F32x16 weight = set1(p[i * kAttentionChunk + cell]);
 #pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) sums[i][j] = fma(weight, load(v + 16 * j), sums[i][j]);
+      for (int j = 0; j < 4; ++j) sums[i][j] = fma(weight, values[j], sums[i][j]);
     }
   }
   for (int i = 0; i < kQueries; ++i) {
@@ -231,7 +226,7 @@ void attention(const AttentionArgs& a) {
   {
     CellTile keys(a.k, a.k_type, a.head_dim);
     each_tile(a, chunk_begin, keys, [&](std::int64_t r, std::int64_t begin, std::int64_t count, const float* tile) {
-      score_tile(a, a.rows[r].q, tile, count, p + r * a.heads * kAttentionChunk + begin - chunk_begin);
+      score_tile(a, keys, a.rows[r].q, tile, count, p + r * a.heads * kAttentionChunk + begin - chunk_begin);
     });
   }
   for (std::int64_t r = 0; r < a.row_count; ++r) {
@@ -246,9 +241,14 @@ void attention(const AttentionArgs& a) {
     const float* weights = p + r * a.heads * kAttentionChunk + begin - chunk_begin;
     float* out = a.rows[r].out;
     std::int64_t head = 0;
-    for (; head + kQueriesAtOnce <= a.heads; head += kQueriesAtOnce)
+    for (; head + kQueriesAtOnce <= a.heads; head += kQueriesAtOnce) {
       add_tile<kQueriesAtOnce>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
-    for (; head < a.heads; ++head) add_tile<1>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
+      values.fetch(kQueriesAtOnce * kFetchedCells);
+    }
+    for (; head < a.heads; ++head) {
+      add_tile<1>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
+      values.fetch(kFetchedCells);
+    }
   });
 }
 

@@ -39,7 +39,8 @@ inline F32x16 load_i8(const std::int8_t* p) {
   return from_int({_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))});
 }
 inline float reduce_add(F32x16 a) { return reduce_add8(_mm256_add_ps(a.lo, a.hi)); }
-inline void reduce_add4(const F32x16* a, float* out) {
+constexpr int kSumsAtOnce = 4;
+inline void reduce_adds(const F32x16* a, float* out) {
   reduce_add8x4(_mm256_add_ps(a[0].lo, a[0].hi), _mm256_add_ps(a[1].lo, a[1].hi), _mm256_add_ps(a[2].lo, a[2].hi),
                 _mm256_add_ps(a[3].lo, a[3].hi), out);
 }

@@ -75,9 +75,24 @@ inline void store_i8(std::int8_t* p, I32x16 a) {
 #endif
 inline __m256 fold_halves(F32x16 a) { return _mm256_add_ps(low_half(a), high_half(a)); }
 inline float reduce_add(F32x16 a) { return reduce_add8(fold_halves(a)); }
-inline void reduce_add4(const F32x16* a, float* out) {
-  reduce_add8x4(fold_halves(a[0]), fold_halves(a[1]), fold_halves(a[2]), fold_halves(a[3]), out);
+constexpr int kSumsAtOnce = 16;
+#ifdef YAMATA_SIMDE
+inline void reduce_adds(const F32x16* a, float* out) {
+  for (int i = 0; i < kSumsAtOnce; ++i) out[i] = reduce_add(a[i]);
 }
+#else
+/// Of each vector of `a` one half of its lanes plus the other, then of `b`: eights, fours, twos, ones.
+inline __m512 fold16(__m512 a, __m512 b) { return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee)); }
+inline __m512 fold8(__m512 a, __m512 b) { return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd)); }
+inline __m512 fold4(__m512 a, __m512 b) { return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee)); }
+inline __m512 fold2(__m512 a, __m512 b) { return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd)); }
+inline void reduce_adds(const F32x16* a, float* out) {
+  __m512 fours[4];  // of a[i], a[i + 4], a[i + 8], a[i + 12]
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) fours[i] = fold8(fold16(a[i].v, a[i + 4].v), fold16(a[i + 8].v, a[i + 12].v));
+  _mm512_storeu_ps(out, fold2(fold4(fours[0], fours[1]), fold4(fours[2], fours[3])));
+}
+#endif
 inline float reduce_max(F32x16 a) { return reduce_max8(_mm256_max_ps(low_half(a), high_half(a))); }
 inline I32x16 sub(I32x16 a, I32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 inline F32x16 pow2(I32x16 a) {

@@ -95,7 +95,8 @@ inline float reduce_add(const F32x16& a) {
 inline float32x4_t fold2(float32x4_t a, float32x4_t b) {
   return vaddq_f32(vcombine_f32(vget_low_f32(a), vget_low_f32(b)), vcombine_f32(vget_high_f32(a), vget_high_f32(b)));
 }
-inline void reduce_add4(const F32x16* a, float* out) {
+constexpr int kSumsAtOnce = 4;
+inline void reduce_adds(const F32x16* a, float* out) {
   vst1q_f32(out, vpaddq_f32(fold2(fold4(a[0]), fold4(a[1])), fold2(fold4(a[2]), fold4(a[3]))));
 }
 inline float reduce_max(const F32x16& a) {

@@ -60,9 +60,10 @@ inline float reduce_add(const F32x16& a) {
   for (int i = 0; i < 2; ++i) s[i] += s[i + 2];
   return s[0] + s[1];
 }
-/// out[i] = reduce_add(a[i])
-inline void reduce_add4(const F32x16* a, float* out) {
-  for (int i = 0; i < 4; ++i) out[i] = reduce_add(a[i]);
+/// out[i] = reduce_add(a[i]) for kSumsAtOnce of them: as many as there are registers for
+constexpr int kSumsAtOnce = 4;
+inline void reduce_adds(const F32x16* a, float* out) {
+  for (int i = 0; i < kSumsAtOnce; ++i) out[i] = reduce_add(a[i]);
 }
 inline float reduce_max(const F32x16& a) {
   float m = a.lane[0];
