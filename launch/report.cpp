@@ -53,12 +53,9 @@ Json figures(const Generation& r) {
   return j;
 }
 
-std::string layers_text(const wire::Report& r) {
-  if (r.layers.count() == 0) return "-";
-  return fmt::format("{}-{}", r.layers.begin, r.layers.end - 1);
-}
-
 }  // namespace
+
+std::string layers_text(LayerRange layers) { return layers.count() == 0 ? "-" : fmt::format("{}-{}", layers.begin, layers.end - 1); }
 
 Speed speed(const Generation& r) {
   Speed s;
@@ -88,7 +85,7 @@ std::string to_json(const Generation& r) {
     ranks.push_back({{"rank", i},
                      {"host", p.host},
                      {"role", p.role},
-                     {"layers", layers_text(p)},
+                     {"layers", layers_text(p.layers)},
                      {"isa", p.isa},
                      {"device", p.device},
                      {"busy_s", p.busy_s},
@@ -159,7 +156,7 @@ std::string to_table(const Generation& r) {
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];
     const auto scaled = [](std::uint64_t bytes, double unit) { return fmt::format("{:.1f}", static_cast<double>(bytes) / unit); };
-    out += fmt::format(kRow, i, p.host, p.role, layers_text(p), p.isa, fmt::format("{:.2f}", p.busy_s), fmt::format("{:.2f}", p.wait_s),
+    out += fmt::format(kRow, i, p.host, p.role, layers_text(p.layers), p.isa, fmt::format("{:.2f}", p.busy_s), fmt::format("{:.2f}", p.wait_s),
                        p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576), scaled(p.mapped_bytes, 1048576));
   }
   return out + r.split_advice;

@@ -1,5 +1,6 @@
 #pragma once
 // The machine as hwloc reports it.
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct Topology {
 /// threads = 0: its share of the cores, at least one. -1 in the result means unbound (more threads than cores).
 std::vector<int> assign_cpus(const Topology& topology, int threads, int local_rank, int local_size);
 
+/// Bytes of the largest caches of all that this process may use; 0 where the machine does not say.
+std::size_t last_level_cache_bytes();
+/// The processor's name as it gives it; its architecture where it has none.
+std::string cpu_name();
 /// The control group of this process that shares out processors, as its path; empty where there is none.
 std::string cpu_group();
 /// Bytes of memory this process may still take (MemAvailable, lowered by cgroup limits).
