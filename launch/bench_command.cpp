@@ -92,8 +92,8 @@ void take_times(const BenchTimes& times, BenchRow& row) {
   row.samples_ns = times.samples_ns;
   const double per_token = 1e3 / static_cast<double>(times.tokens);
   for (std::size_t r = 0; r < row.per_rank.size(); ++r) {
-    row.per_rank[r].busy_ms = times.per_rank[r].busy_s * per_token;
-    row.per_rank[r].wait_ms = times.per_rank[r].wait_s * per_token;
+    row.per_rank[r].busy_ms = times.busy_s[r] * per_token;
+    row.per_rank[r].wait_ms = std::max(0.0, times.wall_s - times.busy_s[r]) * per_token;
   }
 }
 

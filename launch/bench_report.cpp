@@ -169,9 +169,11 @@ class MarkdownPrinter final : public BenchPrinter {
 
   std::string end() override {
     if (shares_.empty()) return "";
-    return fmt::format("\n| test           | rank | host             | layers  | isa          | busy ms/token | wait ms/token |\n"
-                       "| -------------- | ---: | ---------------- | ------- | ------------ | ------------: | ------------: |\n{}",
-                       shares_);
+    const std::string head =
+        fmt::format(kShare, "test", "threads", "type_k", "type_v", "rank", "host", "layers", "isa", "busy ms/token", "wait ms/token");
+    const std::string rule = fmt::format("|{:->17}:|{:->8}:|{:->7}:|{:->7}:|{:->5}:|{:->18}|{:->9}|{:->14}|{:->14}:|{:->14}:|\n", "", "",
+                                         "", "", "", "", "", "", "", "");
+    return "\n" + head + rule + shares_;
   }
 
  private:
@@ -199,11 +201,12 @@ class MarkdownPrinter final : public BenchPrinter {
     return all;
   }
 
+  static constexpr const char* kShare = "| {:>16} | {:>7} | {:>6} | {:>6} | {:>4} | {:<16} | {:<7} | {:<12} | {:>13} | {:>13} |\n";
   static std::string shares(const BenchRow& row) {
     std::string lines;
     for (const BenchRank& p : row.per_rank) {
-      lines += fmt::format("| {:<14} | {:>4} | {:<16} | {:<7} | {:<12} | {:>13.3f} | {:>13.3f} |\n", row.test.name(), p.rank, p.host, p.layers,
-                           p.isa, p.busy_ms, p.wait_ms);
+      lines += fmt::format(kShare, row.test.name(), row.n_threads, row.type_k, row.type_v, p.rank, p.host, p.layers, p.isa,
+                           fmt::format("{:.3f}", p.busy_ms), fmt::format("{:.3f}", p.wait_ms));
     }
     return lines;
   }
@@ -254,9 +257,7 @@ void describe_model(const gguf::File& file, const Hyperparameters& h, BenchRow& 
   }
 }
 
-std::string cache_type_name(CacheType type) {
-  return type == CacheType::kF16 ? "f16" : type == CacheType::kF32 ? "f32" : "q8_0";
-}
+std::string cache_type_name(CacheType type) { return type == CacheType::kF16 ? "f16" : type == CacheType::kF32 ? "f32" : "q8_0"; }
 
 std::unique_ptr<BenchPrinter> BenchPrinter::make(const std::string& format, const BenchOptions& options) {
   if (format == "csv") return std::make_unique<CsvPrinter>();

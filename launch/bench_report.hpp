@@ -14,7 +14,7 @@ namespace yamata {
 struct BenchRank {
   int rank = 0;
   std::string host, layers, isa;
-  double busy_ms = 0, wait_ms = 0;  ///< computing; waiting for messages
+  double busy_ms = 0, wait_ms = 0;  ///< computing; anything else, which is waiting for other ranks
 };
 
 /// A test's result, named as llama-bench names it.

@@ -88,7 +88,7 @@ void BenchRunner::reach(int depth) {
 
 BenchTimes BenchRunner::run(const BenchTest& test, int repetitions, bool warms_up, const std::function<void(int done)>& on_repetition) {
   BenchTimes times;
-  times.per_rank.resize(static_cast<std::size_t>(head_.ranks()));
+  times.busy_s.resize(static_cast<std::size_t>(head_.ranks()));
   reach(test.depth);
   if (warms_up) warm_up(test);
   for (int i = 0; i < repetitions; ++i) {
@@ -101,10 +101,8 @@ BenchTimes BenchRunner::run(const BenchTest& test, int repetitions, bool warms_u
     const auto after = head_.ask_reports();
     times.samples_ns.push_back(static_cast<std::uint64_t>(took.count() / parts));
     times.tokens += static_cast<std::uint64_t>(parts) * static_cast<std::uint64_t>(test.tokens());
-    for (std::size_t r = 0; r < after.size(); ++r) {
-      times.per_rank[r].busy_s += after[r].busy_s - before[r].busy_s;
-      times.per_rank[r].wait_s += after[r].wait_s - before[r].wait_s;
-    }
+    times.wall_s += std::chrono::duration<double>(took).count();
+    for (std::size_t r = 0; r < after.size(); ++r) times.busy_s[r] += after[r].busy_s - before[r].busy_s;
   }
   return times;
 }

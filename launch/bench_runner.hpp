@@ -11,15 +11,12 @@
 
 namespace yamata {
 
-/// What a rank did in the timed part of a test.
-struct RankTimes {
-  double busy_s = 0, wait_s = 0;  ///< computing; for messages
-};
-
 struct BenchTimes {
   std::vector<std::uint64_t> samples_ns;  ///< per repetition: the whole of it, or of runs of a width the mean of one
-  std::vector<RankTimes> per_rank;        ///< sums
-  std::uint64_t tokens = 0;               ///< computed in the timed part
+  // Of the timed part, all repetitions together:
+  double wall_s = 0;
+  std::vector<double> busy_s;  ///< per rank: spent computing
+  std::uint64_t tokens = 0;    ///< that went through the pipeline
 };
 
 class BenchRunner {

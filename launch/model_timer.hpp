@@ -25,8 +25,8 @@ class ModelTimer {
   /// some hundredths of a second, one at least.
   double run(int width, int context);
   RunDemand demand(int width, int context) const;
-  double weight_bytes() const { return weights_.bytes; }
-  double weight_numbers() const { return (weights_.byte_ops + weights_.float_ops) / 2; }
+  /// Of the weights for one token.
+  const RunDemand& weights() const { return weights_; }
 
  private:
   void hold(int context);

@@ -111,10 +111,9 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
 
 /// The two-letter flags people know, spelled out for the parser.
 std::string spelled_out(const std::string& word) {
-  static const std::map<std::string, std::string> kSpelled{{"-md", "--model-draft"},   {"-pa", "--p-accept"},     {"-ps", "--p-split"},
-                                                           {"-pr", "--p-recovery"},    {"-pd", "--p-decay"},      {"-np", "--parallel"},
-                                                           {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"},
-                                                           {"-pg", "--pg"},            {"-oe", "--output-err"}};
+  static const std::map<std::string, std::string> kSpelled{
+      {"-md", "--model-draft"}, {"-pa", "--p-accept"},      {"-ps", "--p-split"},       {"-pr", "--p-recovery"}, {"-pd", "--p-decay"},
+      {"-np", "--parallel"},    {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-pg", "--pg"},         {"-oe", "--output-err"}};
   const auto found = kSpelled.find(word);
   return found == kSpelled.end() ? word : found->second;
 }
@@ -220,7 +219,8 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
     return false;
   };
   const bool simulates = command == "simulate", profiles = command == "profile";
-  if (!simulates && !profiles && (!has("model") || r["model"].as<std::string>().empty())) throw UsageError("no model given; name one with -m FILE.gguf");
+  if (!simulates && !profiles && (!has("model") || r["model"].as<std::string>().empty()))
+    throw UsageError("no model given; name one with -m FILE.gguf");
   if (has("model")) o.model = r["model"].as<std::string>();
   if (has("prompt")) o.prompt = r["prompt"].as<std::string>();
   if (has("file")) o.prompt_file = r["file"].as<std::string>();

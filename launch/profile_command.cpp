@@ -43,9 +43,10 @@ std::vector<int> possible_contexts(const ProfileOptions& o, const Hyperparameter
     if (context < h.context && fits) {
       possible.push_back(context);
     } else if (o.contexts_given) {
-      throw UsageError(fits ? fmt::format("--contexts: {} tokens and one more are beyond this model's {}; give smaller ones", context, h.context)
-                            : fmt::format("--contexts: a cache of {} tokens takes {} MiB, {} are free; give smaller ones or -ctk q8_0", context,
-                                          bytes >> 20, free_bytes >> 20));
+      throw UsageError(
+          fits ? fmt::format("--contexts: {} tokens and one more are beyond this model's {}; give smaller ones", context, h.context)
+               : fmt::format("--contexts: a cache of {} tokens takes {} MiB, {} are free; give smaller ones or -ctk q8_0", context,
+                             bytes >> 20, free_bytes >> 20));
     }
   }
   return possible;
@@ -69,8 +70,8 @@ class ModelSession {
     result_.type = model_type(model_.file, model_.h);
     result_.type_k = cache_type_name(o.cache_types.k);
     result_.type_v = cache_type_name(o.cache_types.v);
-    result_.weight_bytes = timer_->weight_bytes();
-    result_.weight_numbers = timer_->weight_numbers();
+    result_.weights = timer_->weights();
+    result_.weight_numbers = (result_.weights.byte_ops + result_.weights.float_ops) / 2;
     for (const int width : o.widths) result_.widths.push_back({width, 0, timer_->demand(width, 0), {}});
     for (const int tokens : contexts) result_.contexts.push_back({1, tokens, timer_->demand(1, tokens), {}});
   }

@@ -41,20 +41,24 @@ std::string runs_table(const std::vector<RunTimes>& runs, const ThreadCeiling& c
     const double share = std::min(1.0, floor.time_s() / run.time_s());
     const auto full = static_cast<std::size_t>(share * kBar + 0.5);
     out += fmt::format(kRow, run.width, run.context, fmt::format("{:.1f}", run.demand.bytes / 1048576),
-                       fmt::format("{:.2f}", (run.demand.byte_ops + run.demand.float_ops) / 1e9), fmt::format("{:.3f}", 1e3 * floor.time_s()),
-                       fmt::format("{:.3f}", 1e3 * run.time_s()), fmt::format("{:.2f}", run.time_s() / floor.time_s()),
-                       floor.read_s > floor.compute_s ? "memory" : "compute",
+                       fmt::format("{:.2f}", (run.demand.byte_ops + run.demand.float_ops) / 1e9),
+                       fmt::format("{:.3f}", 1e3 * floor.time_s()), fmt::format("{:.3f}", 1e3 * run.time_s()),
+                       fmt::format("{:.2f}", run.time_s() / floor.time_s()), floor.read_s > floor.compute_s ? "memory" : "compute",
                        fmt::format("{}{} {:.0f} %", std::string(full, '#'), std::string(kBar - full, '.'), 100 * share));
   }
   return out;
 }
 
-std::string model_table(const ModelProfile& model, const ThreadCeiling& ceiling) {
-  std::string out = fmt::format("\n{}: {}, {:.1f} MiB of weights{}, cache {}/{}, {} threads; the floor is the longer of bytes / bandwidth and "
-                                "operations / peak\n\nby width\n",
-                                model.file, model.type, model.weight_bytes / 1048576, model.packed ? " (repacked)" : "", model.type_k,
-                                model.type_v, ceiling.threads);
-  out += runs_table(model.widths, ceiling);
+std::string model_table(const ModelProfile& model, const Profile& profile) {
+  const ThreadCeiling& ceiling = profile.ceilings.back();
+  std::string out =
+      fmt::format("\n{}: {}, {:.1f} MiB of weights{}, cache {}/{}, {} threads\n", model.file, model.type, model.weights.bytes / 1048576,
+                  model.packed ? " (repacked)" : "", model.type_k, model.type_v, ceiling.threads);
+  out += fmt::format("floor: bytes / bandwidth or operations / peak, whichever is longer; they meet at {:.1f} tokens\n",
+                     ridge_width(model, ceiling));
+  if (model.weights.bytes < static_cast<double>(profile.cache_bytes))
+    out += "the caches can hold these weights: runs may be faster than the memory's bandwidth lets expect\n";
+  out += "\nby width\n" + runs_table(model.widths, ceiling);
   if (!model.contexts.empty()) out += "\none token by context\n" + runs_table(model.contexts, ceiling);
   return out;
 }
@@ -70,6 +74,11 @@ double RunTimes::time_s() const {
 
 Floor floor_of(const RunDemand& demand, const ThreadCeiling& ceiling) {
   return {demand.bytes / ceiling.read_bytes_per_s, demand.byte_ops / ceiling.byte_ops_per_s + demand.float_ops / ceiling.float_ops_per_s};
+}
+
+double ridge_width(const ModelProfile& model, const ThreadCeiling& ceiling) {
+  const Floor one = floor_of(model.weights, ceiling);
+  return one.read_s / one.compute_s;
 }
 
 std::string to_json(const Profile& p) {
@@ -95,7 +104,8 @@ std::string to_json(const Profile& p) {
   for (const ModelProfile& m : p.models) {
     j["model"] = {{"file", m.file},
                   {"type", m.type},
-                  {"weight_bytes", m.weight_bytes},
+                  {"weight_bytes", m.weights.bytes},
+                  {"ridge_width", ridge_width(m, p.ceilings.back())},
                   {"weight_numbers", m.weight_numbers},
                   {"packed", m.packed},
                   {"type_k", m.type_k},
@@ -109,14 +119,14 @@ std::string to_json(const Profile& p) {
 
 std::string to_table(const Profile& p) {
   constexpr const char* kRow = "{:>7} {:>12} {:>12} {:>14} {:>12}\n";
-  std::string out = fmt::format("{}, {} cores, {}; bandwidth on {} MiB; best of {} rounds\n\n", p.cpu, p.cores, p.isa, p.memory_bytes >> 20,
-                                p.rounds);
+  std::string out =
+      fmt::format("{}, {} cores, {}; bandwidth on {} MiB; best of {} rounds\n\n", p.cpu, p.cores, p.isa, p.memory_bytes >> 20, p.rounds);
   out += fmt::format(kRow, "threads", "read GB/s", "int8 Gop/s", "float Gop/s", "barrier us");
   for (const ThreadCeiling& c : p.ceilings) {
     out += fmt::format(kRow, c.threads, fmt::format("{:.2f}", c.read_bytes_per_s / 1e9), fmt::format("{:.1f}", c.byte_ops_per_s / 1e9),
                        fmt::format("{:.1f}", c.float_ops_per_s / 1e9), fmt::format("{:.2f}", 1e6 * c.barrier_s));
   }
-  for (const ModelProfile& m : p.models) out += model_table(m, p.ceilings.back());
+  for (const ModelProfile& m : p.models) out += model_table(m, p);
   return out;
 }
 

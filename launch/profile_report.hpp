@@ -34,7 +34,8 @@ Floor floor_of(const RunDemand& demand, const ThreadCeiling& ceiling);
 
 struct ModelProfile {
   std::string file, type, type_k, type_v;
-  double weight_bytes = 0, weight_numbers = 0;  ///< of the matrices that are multiplied with
+  double weight_numbers = 0;  ///< of the matrices that are multiplied with
+  RunDemand weights;          ///< of one token, without its attention
   bool packed = true;
   std::vector<RunTimes> widths, contexts;
 };
@@ -46,6 +47,9 @@ struct Profile {
   std::vector<ThreadCeiling> ceilings;              ///< by the number of threads, ascending
   std::vector<ModelProfile> models;                 ///< one at most
 };
+
+/// The width at which reading a model's weights and computing with them take equally long.
+double ridge_width(const ModelProfile& model, const ThreadCeiling& ceiling);
 
 std::string to_json(const Profile& profile);
 std::string to_table(const Profile& profile);

@@ -156,8 +156,9 @@ std::string to_table(const Generation& r) {
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];
     const auto scaled = [](std::uint64_t bytes, double unit) { return fmt::format("{:.1f}", static_cast<double>(bytes) / unit); };
-    out += fmt::format(kRow, i, p.host, p.role, layers_text(p.layers), p.isa, fmt::format("{:.2f}", p.busy_s), fmt::format("{:.2f}", p.wait_s),
-                       p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576), scaled(p.mapped_bytes, 1048576));
+    out +=
+        fmt::format(kRow, i, p.host, p.role, layers_text(p.layers), p.isa, fmt::format("{:.2f}", p.busy_s), fmt::format("{:.2f}", p.wait_s),
+                    p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576), scaled(p.mapped_bytes, 1048576));
   }
   return out + r.split_advice;
 }

@@ -17,7 +17,10 @@ namespace {
 class Worker {
  public:
   Worker(Transport& transport, const WorkerSetup& setup)
-      : transport_(transport), setup_(setup), liveness_(transport.size(), setup.timeout, Liveness::Clock::now()), sent_before_(transport.bytes_sent()) {
+      : transport_(transport),
+        setup_(setup),
+        liveness_(transport.size(), setup.timeout, Liveness::Clock::now()),
+        sent_before_(transport.bytes_sent()) {
     liveness_.watch(0, Liveness::Clock::now());
   }
 

@@ -20,7 +20,8 @@ struct WorkerSetup {
   std::function<void(bool)> dispensable;
 };
 
-/// Takes part in one job after another until the head says stop; returns the exit code it gives. Where the head falls silent, prints one line and ends the job.
+/// Takes part in one job after another until the head says stop; returns the exit code it gives. Where the head falls silent, prints one
+/// line and ends the job.
 int run_worker(Transport& transport, const WorkerSetup& setup);
 
 }  // namespace yamata
