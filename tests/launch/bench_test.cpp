@@ -174,6 +174,16 @@ TEST(Bench, SeveralJobs_runUnderOneMpirun) {
   EXPECT_EQ(rows[2]["n_threads"], 2);
 }
 
+TEST(Bench, SeveralModels_areOpenedByEveryRankInTurn) {
+  const Outcome outcome =
+      bench({"-m", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", "8", "-n", "2", "-r", "1", "-o", "json"}, 2);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json rows = Json::parse(outcome.out);
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[1]["model_size"], rows[0]["model_size"]);
+  EXPECT_LT(rows[2]["model_size"].get<double>(), rows[1]["model_size"].get<double>());
+}
+
 TEST(Bench, JobThatFailsAfterAnother_endsEveryRankWithOneLine) {
   for (const int ranks : {0, 2}) {
     const Outcome outcome = bench({"-m", "/nonexistent/second.gguf", "-p", "8", "-n", "0", "-r", "1"}, ranks);
