@@ -2,6 +2,7 @@
 // Keys and values of a stage's layers.
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "node/tensor_type.hpp"
 
@@ -35,6 +36,7 @@ class KvStore {
   std::size_t bytes() const { return bytes_; }
   /// Writes to every page, and so brings it in; nothing is stored before it.
   void touch();
+  std::span<std::byte> memory() const { return {base_, bytes_}; }
   /// Bytes a store of this shape takes.
   static std::size_t bytes_for(int layers, int kv_heads, int head_dim, std::int64_t cells, CacheTypes types);
 

@@ -57,6 +57,7 @@ Json with_ranks(const BenchRow& r) {
                              {"host", p.host},
                              {"layers", p.layers},
                              {"isa", p.isa},
+                             {"threads", p.threads},
                              {"busy_ms_per_token", p.busy_ms},
                              {"wait_ms_per_token", p.wait_ms}});
   }
@@ -205,7 +206,7 @@ class MarkdownPrinter final : public BenchPrinter {
   static std::string shares(const BenchRow& row) {
     std::string lines;
     for (const BenchRank& p : row.per_rank) {
-      lines += fmt::format(kShare, row.test.name(), row.n_threads, row.type_k, row.type_v, p.rank, p.host, p.layers, p.isa,
+      lines += fmt::format(kShare, row.test.name(), p.threads, row.type_k, row.type_v, p.rank, p.host, p.layers, p.isa,
                            fmt::format("{:.3f}", p.busy_ms), fmt::format("{:.3f}", p.wait_ms));
     }
     return lines;

@@ -14,6 +14,7 @@ namespace yamata {
 struct BenchRank {
   int rank = 0;
   std::string host, layers, isa;
+  int threads = 0;
   double busy_ms = 0, wait_ms = 0;  ///< computing; anything else, which is waiting for other ranks
 };
 

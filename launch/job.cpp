@@ -11,12 +11,12 @@
 
 #include "launch/pace_file.hpp"
 #include "launch/split_advice.hpp"
+#include "launch/thread_choice.hpp"
 #include "mpi/drafter_seats.hpp"
 #include "mpi/layer_split.hpp"
 #include "mpi/memory_plan.hpp"
 #include "mpi/rank_speed.hpp"
 #include "node/error.hpp"
-#include "node/topology.hpp"
 #include "src/model/layer_probe.hpp"
 #include "src/model/transformer_stage.hpp"
 #include "src/model/weights.hpp"
@@ -75,7 +75,9 @@ wire::Hello Job::open() {
   isa_ = cpu::choose_isa();
   open_models();
   // A launcher binds ranks as if each were one thread; Yamata shares the cores out itself.
-  cpus_ = assign_cpus(Topology::detect(transport_.size() > 1), options_.threads, local_rank_, local_size_);
+  const Topology topology = Topology::detect(transport_.size() > 1);
+  cpus_ = choose_cpus(topology);
+  nodes_ = nodes_of(topology, cpus_);
   hello_.version = YAMATA_VERSION;
   hello_.host = host_;
   hello_.isa = cpu::isa_name(isa_);
@@ -123,18 +125,44 @@ bool Job::measures() const {
          static_cast<std::int64_t>(layout_.front().ranks.size()) <= models_.front()->h.layers;
 }
 
+/// The logical CPUs of this rank's threads: as many as the flags say, or as prove fastest for the model it must have.
+std::vector<int> Job::choose_cpus(const Topology& topology) {
+  const auto some = [&](int threads) { return assign_cpus(topology, threads, local_rank_, local_size_, options_.numa); };
+  const std::vector<int> all = some(options_.threads);
+  const auto own = static_cast<std::size_t>(hello_.model);
+  if (options_.threads > 0 || all.size() < 2 || !models_[own]) return all;
+  const ModelFile& model = *models_[own];
+  const PaceKey key{host_, cpu::isa_name(isa_), hello_.fingerprints[own], 0, local_rank_, local_size_};
+  const std::string folder = pace_folder();
+  const std::int64_t now_s = std::time(nullptr);
+  const auto kept = read_thread_choice(folder, key, now_s);
+  if (kept && static_cast<std::size_t>(*kept) <= all.size()) return some(*kept);
+  std::vector<std::vector<int>> choices;
+  for (const int count : thread_counts(topology, all)) choices.push_back(some(count));
+  try {
+    const std::vector<int> best = fastest_cpus(model, probe_layer(model), choices, isa_, options_.timeout / 4);
+    keep_thread_choice(folder, key, static_cast<int>(best.size()), now_s);
+    return best;
+  } catch (const ModelError&) {  // the rank that is to hold the faulty layer reports it
+    return all;
+  }
+}
+
+/// A layer to measure with: most likely one of this rank's own, whose part of the file it reads anyway.
+std::int64_t Job::probe_layer(const ModelFile& model) const {
+  return (2 * transport_.rank() + 1) * model.h.layers / (2 * transport_.size());
+}
+
 /// Nanoseconds per byte of the target on this rank; 0 where its disk is too slow to say. A pace kept from an earlier run holds as
 /// long as a glance agrees with it to a third.
 double Job::measured_pace() {
   const ModelFile& target = *models_.front();
-  if (!unit_) unit_ = std::make_unique<CpuUnit>(cpus_, isa_);
-  // Most likely a layer of this rank's own: then its file is read only once.
-  const std::int64_t layer = (2 * transport_.rank() + 1) * target.h.layers / (2 * transport_.size());
+  if (!unit_) unit_ = std::make_unique<CpuUnit>(cpus_, isa_, nodes_);
   const PaceKey key{host_, hello_.isa, hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_};
   const std::string folder = pace_folder();
   const std::int64_t now_s = std::time(nullptr);
   try {
-    LayerProbe probe(target, layer, *unit_);
+    LayerProbe probe(target, probe_layer(target), *unit_);
     if (!probe.warm_up(options_.timeout / 4)) return 0;
     if (options_.layer_split != "measure") {
       const auto kept = read_pace(folder, key, now_s);
@@ -153,7 +181,7 @@ StageFactory Job::stage_factory() {
     const auto model = static_cast<std::size_t>(plan.model);
     if (model >= models_.size() || !models_[model])
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
-    if (!unit_) unit_ = std::make_unique<CpuUnit>(cpus_, isa_);
+    if (!unit_) unit_ = std::make_unique<CpuUnit>(cpus_, isa_, nodes_);
     const ContextOptions context{plan.cells, plan.sequences, cache_types, stage < plan.packed.size() && plan.packed[stage] != 0};
     return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(stage), context, *unit_);
   };

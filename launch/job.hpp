@@ -12,6 +12,7 @@
 #include "mpi/head.hpp"
 #include "mpi/layout.hpp"
 #include "node/cpu_unit.hpp"
+#include "node/topology.hpp"
 #include "src/model/model_file.hpp"
 
 namespace yamata {
@@ -59,6 +60,8 @@ class Job {
   bool splits_by_speed() const;
   bool seats_are_open() const;
   bool measures() const;
+  std::vector<int> choose_cpus(const Topology& topology);
+  std::int64_t probe_layer(const ModelFile& model) const;
   double measured_pace();
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
   void seat(const std::vector<wire::Hello>& hellos);
@@ -73,7 +76,7 @@ class Job {
   std::vector<std::optional<ModelFile>> models_;  // 0: the target; those this rank needs are open
   wire::Hello hello_;
   cpu::Isa isa_ = cpu::Isa::kScalar;
-  std::vector<int> cpus_;
+  std::vector<int> cpus_, nodes_;  // of its threads
   std::unique_ptr<CpuUnit> unit_;
   std::vector<std::uint64_t> rooms_;     // per rank, for weights and cache of the target
   std::uint64_t layer_cache_bytes_ = 0;  // of one layer of the target

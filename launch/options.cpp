@@ -44,6 +44,10 @@ void add_ranks(cxxopts::Options& flags) {
       "layer-split,mpi-layer-split",
       "Share of the layers per rank, such as 0.5,0.3,0.2; auto: by measured speed; measure: measured anew; bytes: by bytes alone",
       cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
+  flags.add_options("Cluster")("numa",
+                               "Threads and memory on machines of several memories: auto (neighbouring cores), distribute (over all), "
+                               "off (as the system puts them)",
+                               cxxopts::value<std::string>()->default_value("auto"), "POLICY");
   flags.add_options("Cluster")("no-repack",
                                "Keep the weights as they lie in the file: less memory where several ranks share it, but slower");
   flags.add_options("Cluster")("timeout", "End the job when a rank is silent or stalled for this long",
@@ -52,7 +56,8 @@ void add_ranks(cxxopts::Options& flags) {
 
 void add_cluster(cxxopts::Options& flags) {
   add_ranks(flags);
-  flags.add_options("Cluster")("t,threads", "Compute threads of each rank (0: its share of its machine's cores)",
+  flags.add_options("Cluster")("t,threads",
+                               "Compute threads of each rank (0: as many as prove fastest, up to its share of its machine's cores)",
                                cxxopts::value<int>()->default_value("0"), "N");
   flags.add_options("Cluster")("b,batch-size", "Prompt tokens that go through the pipeline together",
                                cxxopts::value<int>()->default_value("64"), "N");
@@ -275,10 +280,18 @@ void take_cache_types(const cxxopts::ParseResult& r, CacheTypes& types) {
   types = {parse_cache_type(k, "-ctk"), parse_cache_type(v, "-ctv")};
 }
 
+void take_numa(const cxxopts::ParseResult& r, Numa& numa) {
+  std::string name = "auto";
+  take(r, "numa", name);
+  require(name == "auto" || name == "distribute" || name == "off", "--numa", "auto, distribute or off");
+  numa = name == "auto" ? Numa::kAuto : name == "off" ? Numa::kOff : Numa::kDistribute;
+}
+
 void read_ranks(const cxxopts::ParseResult& r, Options& o) {
   double timeout = 120;
   take(r, "layer-split", o.layer_split);
   take(r, "timeout", timeout);
+  take_numa(r, o.numa);
   require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
   o.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));
 }

@@ -9,6 +9,7 @@
 #include "launch/bench_options.hpp"
 #include "launch/profile_options.hpp"
 #include "launch/simulate_options.hpp"
+#include "node/topology.hpp"
 #include "src/sampling/sampler.hpp"
 #include "src/speculation/policy.hpp"
 
@@ -22,9 +23,10 @@ struct Options {
   std::optional<std::string> prompt;
   int generate = 128;  ///< -n
   int context = 0;     ///< -c; 0: what the model was trained for, at most kDefaultContext
-  int threads = 0;     ///< -t; 0: this rank's share of the cores
-  int batch = 64;      ///< -b
-  int chunks = 0;      ///< --chunks; 0: all
+  int threads = 0;     ///< -t; 0: as many as are fastest, of this rank's share of the cores
+  Numa numa = Numa::kAuto;
+  int batch = 64;  ///< -b
+  int chunks = 0;  ///< --chunks; 0: all
   SamplingParams sampling;
   PolicyOptions policy;
   CacheTypes cache_types;

@@ -15,18 +15,47 @@
 namespace yamata {
 namespace {
 
-constexpr const char* kFirstWord = "yamata-pace-1";
 constexpr std::int64_t kDay = 24 * 60 * 60;
+
+/// A kind of measurement: the file's extension, and its first word.
+struct Kind {
+  const char *extension, *first_word;
+};
+constexpr Kind kPace{".pace", "yamata-pace-1"}, kThreads{".threads", "yamata-threads-1"};
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
 }
 
+std::filesystem::path path_of(const std::string& folder, const PaceKey& key, Kind kind) {
+  return std::filesystem::path(folder) / key.file_name(kind.extension);
+}
+
+std::optional<double> read_number(const std::filesystem::path& path, Kind kind, std::int64_t now_s) {
+  std::ifstream in(path);
+  std::string word, rest;
+  double number = 0;
+  std::int64_t written_s = 0;
+  if (!(in >> word >> number >> written_s) || word != kind.first_word || in >> rest) return std::nullopt;
+  if (!std::isfinite(number) || number <= 0 || written_s > now_s || written_s <= now_s - kDay) return std::nullopt;
+  return number;
+}
+
+void keep_number(const std::string& folder, const PaceKey& key, Kind kind, double number, std::int64_t now_s) {
+  if (folder.empty()) return;
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  try {
+    write_file(path_of(folder, key, kind).string(), fmt::format("{} {} {}\n", kind.first_word, number, now_s));
+  } catch (const Error&) {  // the next run measures again
+  }
+}
+
 }  // namespace
 
-std::string PaceKey::file_name() const {
-  std::string name = fmt::format("{}-{:016x}-{}-{}t-{}of{}.pace", host, fingerprint, isa, threads, local_rank, local_size);
+std::string PaceKey::file_name(const char* extension) const {
+  std::string name = fmt::format("{}-{:016x}-{}-{}t-{}of{}{}", host, fingerprint, isa, threads, local_rank, local_size, extension);
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '.'; }, '_');
   return name;
@@ -39,23 +68,21 @@ std::string pace_folder() {
 }
 
 std::optional<double> read_pace(const std::string& folder, const PaceKey& key, std::int64_t now_s) {
-  std::ifstream in(std::filesystem::path(folder) / key.file_name());
-  std::string word, rest;
-  double ns_per_byte = 0;
-  std::int64_t written_s = 0;
-  if (!(in >> word >> ns_per_byte >> written_s) || word != kFirstWord || in >> rest) return std::nullopt;
-  if (!std::isfinite(ns_per_byte) || ns_per_byte <= 0 || written_s > now_s || written_s <= now_s - kDay) return std::nullopt;
-  return ns_per_byte;
+  return read_number(path_of(folder, key, kPace), kPace, now_s);
 }
 
 void keep_pace(const std::string& folder, const PaceKey& key, double ns_per_byte, std::int64_t now_s) {
-  if (folder.empty()) return;
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
-  try {
-    write_file((std::filesystem::path(folder) / key.file_name()).string(), fmt::format("{} {} {}\n", kFirstWord, ns_per_byte, now_s));
-  } catch (const Error&) {  // the next run measures again
-  }
+  keep_number(folder, key, kPace, ns_per_byte, now_s);
+}
+
+std::optional<int> read_thread_choice(const std::string& folder, const PaceKey& key, std::int64_t now_s) {
+  const auto number = read_number(path_of(folder, key, kThreads), kThreads, now_s);
+  if (!number || *number != std::floor(*number) || *number > 1024) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+void keep_thread_choice(const std::string& folder, const PaceKey& key, int threads, std::int64_t now_s) {
+  keep_number(folder, key, kThreads, threads, now_s);
 }
 
 }  // namespace yamata

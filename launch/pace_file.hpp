@@ -12,7 +12,7 @@ struct PaceKey {
   std::uint64_t fingerprint = 0;  ///< of the model
   int threads = 0, local_rank = 0, local_size = 1;
 
-  std::string file_name() const;
+  std::string file_name(const char* extension = ".pace") const;
 };
 
 /// ${XDG_CACHE_HOME:-~/.cache}/yamata; empty where neither is known.
@@ -23,5 +23,9 @@ std::string pace_folder();
 std::optional<double> read_pace(const std::string& folder, const PaceKey& key, std::int64_t now_s);
 /// Keeps a measurement, whole or not at all; a folder that cannot be written is no fault.
 void keep_pace(const std::string& folder, const PaceKey& key, double ns_per_byte, std::int64_t now_s);
+
+/// The number of threads that proved fastest, under a key with threads = 0; kept as long.
+std::optional<int> read_thread_choice(const std::string& folder, const PaceKey& key, std::int64_t now_s);
+void keep_thread_choice(const std::string& folder, const PaceKey& key, int threads, std::int64_t now_s);
 
 }  // namespace yamata

@@ -132,7 +132,7 @@ void profile_command(const Options& options) {
   std::optional<CpuUnit> unit;
   std::optional<ModelSession> model;
   if (!options.model.empty()) {
-    unit.emplace(cpus, isa);
+    unit.emplace(cpus, isa, nodes_of(topology, cpus));
     model.emplace(options, *unit);
   }
   profile.memory_bytes = o.memory_mib ? static_cast<std::size_t>(o.memory_mib) << 20 : probe_memory_bytes();

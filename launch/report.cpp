@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 namespace yamata {
 namespace {
@@ -53,6 +55,18 @@ Json figures(const Generation& r) {
   return j;
 }
 
+/// A line for each host of several ranks.
+std::string shared_hosts(const std::vector<wire::Report>& ranks) {
+  std::map<std::string, std::vector<std::string>> threads;
+  for (const wire::Report& rank : ranks) threads[rank.host].push_back(fmt::format("{}", rank.threads));
+  std::string out;
+  for (const auto& [host, of_ranks] : threads) {
+    if (of_ranks.size() > 1)
+      out += fmt::format("{} ranks share the cores of {}: {} threads\n", of_ranks.size(), host, fmt::join(of_ranks, "+"));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string layers_text(LayerRange layers) { return layers.count() == 0 ? "-" : fmt::format("{}-{}", layers.begin, layers.end - 1); }
@@ -87,6 +101,7 @@ std::string to_json(const Generation& r) {
                      {"role", p.role},
                      {"layers", layers_text(p.layers)},
                      {"isa", p.isa},
+                     {"threads", p.threads},
                      {"device", p.device},
                      {"busy_s", p.busy_s},
                      {"wait_s", p.wait_s},
@@ -150,17 +165,17 @@ std::string to_table(const Generation& r) {
                        c.accepted, c.drafted, 100 * ratio(c.accepted, c.drafted), ratio(r.token_ids.size(), c.target_evaluations),
                        c.runs_cancelled, c.runs_started);
   }
-  constexpr const char* kRow = "{:>4}  {:<20} {:<13} {:<7} {:<7} {:>7} {:>7} {:>6} {:>8} {:>9} {:>8} {:>9}\n";
-  out +=
-      fmt::format(kRow, "rank", "host", "role", "layers", "isa", "busy s", "wait s", "runs", "skipped", "sent KiB", "own MiB", "model MiB");
+  constexpr const char* kRow = "{:>4}  {:<20} {:<13} {:<7} {:<7} {:>7} {:>7} {:>7} {:>6} {:>8} {:>9} {:>8} {:>9}\n";
+  out += fmt::format(kRow, "rank", "host", "role", "layers", "isa", "threads", "busy s", "wait s", "runs", "skipped", "sent KiB", "own MiB",
+                     "model MiB");
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];
     const auto scaled = [](std::uint64_t bytes, double unit) { return fmt::format("{:.1f}", static_cast<double>(bytes) / unit); };
-    out +=
-        fmt::format(kRow, i, p.host, p.role, layers_text(p.layers), p.isa, fmt::format("{:.2f}", p.busy_s), fmt::format("{:.2f}", p.wait_s),
-                    p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576), scaled(p.mapped_bytes, 1048576));
+    out += fmt::format(kRow, i, p.host, p.role, layers_text(p.layers), p.isa, p.threads, fmt::format("{:.2f}", p.busy_s),
+                       fmt::format("{:.2f}", p.wait_s), p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576),
+                       scaled(p.mapped_bytes, 1048576));
   }
-  return out + r.split_advice;
+  return out + shared_hosts(r.per_rank) + r.split_advice;
 }
 
 }  // namespace yamata

@@ -229,6 +229,7 @@ wire::Report report_of_rank(const Transport& transport, const Idle& idle, std::u
 wire::Report Head::own_report() {
   wire::Report report = report_of_rank(transport_, idle_, sent_before_, own_.host, drafter_ ? "head, drafter" : "head");
   report.isa = own_.isa;
+  report.threads = own_.threads;
   if (target_) target_->stage().describe(report);
   if (target_) report.events = target_->stage().trace().shifted(0);
   if (drafter_) {

@@ -150,6 +150,7 @@ void Stage::finish_run() {
 void Stage::describe(wire::Report& report) const {
   report.layers = model_.layers();
   report.isa = model_.unit().isa();
+  report.threads = model_.unit().threads();
   report.busy_s += counters_.busy_s;
   report.runs = counters_.runs;
   report.runs_skipped = counters_.skipped;

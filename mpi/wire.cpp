@@ -269,6 +269,7 @@ Bytes encode(const Report& m) {
   Writer out;
   out.put_text(m.host).put_text(m.role).put_text(m.isa).put_text(m.device);
   return out.put(m.layers)
+      .put(m.threads)
       .put(m.busy_s)
       .put(m.wait_s)
       .put(m.wait_cpu_s)
@@ -290,6 +291,7 @@ Report decode_report(std::span<const std::byte> bytes) {
   m.isa = in.get_text();
   m.device = in.get_text();
   m.layers = in.get<LayerRange>();
+  m.threads = in.get<std::int32_t>();
   m.busy_s = in.get<double>();
   m.wait_s = in.get<double>();
   m.wait_cpu_s = in.get<double>();

@@ -33,7 +33,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 9;
+inline constexpr std::uint32_t kProtocolVersion = 10;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -129,6 +129,7 @@ struct Failure {
 struct Report {
   std::string host, role, isa, device;
   LayerRange layers;
+  std::int32_t threads = 0;  ///< that compute
   double busy_s = 0, wait_s = 0;
   double wait_cpu_s = 0;  ///< processor time of the control thread while it waited
   std::uint64_t bytes_sent = 0;

@@ -25,6 +25,8 @@ class ComputeUnit {
   virtual void when_finished(std::function<void()>) {}
   /// Bytes of a matrix packed for this unit, or 0 where it reads the file's layout as well as any other.
   virtual std::size_t packed_bytes(const Matrix& matrix) const = 0;
+  /// Told of memory, not yet touched, that all of the unit's threads will read.
+  virtual void share_memory(std::span<std::byte>) {}
   /// Operations ended since the unit was made: a sign of life.
   virtual std::uint64_t progress() const = 0;
   /// Seconds spent computing since the unit was made.

@@ -1,9 +1,11 @@
 #include "node/cpu_unit.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "node/cpu/panel.hpp"
 #include "node/cpu/repack.hpp"
+#include "node/memory.hpp"
 
 namespace yamata {
 namespace {
@@ -40,12 +42,16 @@ constexpr std::int64_t kRowGrain = 16;  // output rows a thread takes at least: 
 
 }  // namespace
 
-CpuUnit::CpuUnit(const std::vector<int>& cpus, cpu::Isa isa)
-    : kernels_(cpu::kernels(isa)), attention_(kernels_, static_cast<int>(cpus.size())), pool_(cpus) {}
+CpuUnit::CpuUnit(const std::vector<int>& cpus, cpu::Isa isa, std::vector<int> nodes)
+    : kernels_(cpu::kernels(isa)), nodes_(std::move(nodes)), attention_(kernels_, static_cast<int>(cpus.size())), pool_(cpus) {}
 
 std::size_t CpuUnit::packed_bytes(const Matrix& m) const {
   const bool packs = kernels_.panel_rows > 0 && cpu::has_panels(m.type);
   return packs ? cpu::packed_bytes(m.rows, m.row_bytes, kernels_.panel_rows) : 0;
+}
+
+void CpuUnit::share_memory(std::span<std::byte> memory) {
+  if (nodes_.size() > 1) interleave(memory, nodes_);
 }
 
 cpu::QuantizedRows CpuUnit::quantized(const LinearOp& op) {

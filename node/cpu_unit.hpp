@@ -13,14 +13,16 @@ namespace yamata {
 
 class CpuUnit final : public ComputeUnit {
  public:
-  /// Threads on the given logical CPUs (see ThreadPool), kernels of one instruction set.
-  CpuUnit(const std::vector<int>& cpus, cpu::Isa isa);
+  /// Threads on the given logical CPUs (see ThreadPool), kernels of one instruction set. What all threads read is spread over
+  /// the NUMA nodes `nodes`.
+  CpuUnit(const std::vector<int>& cpus, cpu::Isa isa, std::vector<int> nodes = {});
 
   void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
   bool finished() const override { return pool_.finished(); }
   bool wait_for(std::chrono::microseconds limit) override;
   void when_finished(std::function<void()> told) override { pool_.when_finished(std::move(told)); }
   std::size_t packed_bytes(const Matrix& matrix) const override;
+  void share_memory(std::span<std::byte> memory) override;
   std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
   double busy_seconds() const override { return busy_seconds_; }
   std::string isa() const override { return cpu::isa_name(kernels_.isa); }
@@ -47,6 +49,7 @@ class CpuUnit final : public ComputeUnit {
   void run(const PackOp& op, int thread);
 
   const cpu::KernelTable& kernels_;
+  const std::vector<int> nodes_;
   Scratch scratch_;
   Attention attention_;
   std::span<const Op> ops_;

@@ -1,7 +1,10 @@
 #include "node/memory.hpp"
 
+#include <numa.h>
+#include <numaif.h>
 #include <sys/mman.h>
 
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -25,6 +28,13 @@ PageMemory& PageMemory::operator=(PageMemory&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
   return *this;
+}
+
+bool interleave(std::span<std::byte> memory, const std::vector<int>& nodes) {
+  if (numa_available() < 0) return false;
+  const std::unique_ptr<bitmask, decltype(&numa_bitmask_free)> mask(numa_allocate_nodemask(), numa_bitmask_free);
+  for (const int node : nodes) numa_bitmask_setbit(mask.get(), static_cast<unsigned>(node));
+  return mbind(memory.data(), memory.size(), MPOL_INTERLEAVE, mask->maskp, mask->size + 1, 0) == 0;
 }
 
 }  // namespace yamata

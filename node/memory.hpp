@@ -1,6 +1,8 @@
 #pragma once
 // Memory by the page.
 #include <cstddef>
+#include <span>
+#include <vector>
 
 namespace yamata {
 
@@ -21,5 +23,9 @@ class PageMemory {
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+/// Pages of `memory` not yet touched, which begins with one, come to lie in these NUMA nodes in turn: for what threads near all of
+/// them read. False where the system has no say in it.
+bool interleave(std::span<std::byte> memory, const std::vector<int>& nodes);
 
 }  // namespace yamata

@@ -8,8 +8,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
+#include <optional>
+#include <set>
 #include <sstream>
 
 #include "node/error.hpp"
@@ -49,6 +53,9 @@ void undo_binding() {
   sched_setaffinity(0, sizeof(all), &all);
 }
 
+/// The NUMA node nearest to a core; 0 on machines that have but one.
+int node_of(hwloc_obj_t core) { return core->nodeset && !hwloc_bitmap_iszero(core->nodeset) ? hwloc_bitmap_first(core->nodeset) : 0; }
+
 /// A value in kB of a /proc file, or nothing.
 std::size_t proc_bytes(const char* path, const std::string& key) {
   std::ifstream in(path);
@@ -70,6 +77,24 @@ std::size_t group_bytes(const std::string& path, std::size_t absent) {
   return in >> value ? value : absent;
 }
 
+/// The `count` fastest of the cores [begin, end), the first of equals, in order.
+std::vector<int> fastest_cores(const Topology& topology, int begin, int end, int count) {
+  std::vector<int> cores(static_cast<std::size_t>(end - begin));
+  std::iota(cores.begin(), cores.end(), begin);
+  const auto kind = [&](int core) { return topology.core_kinds[static_cast<std::size_t>(core)]; };
+  std::stable_sort(cores.begin(), cores.end(), [&](int a, int b) { return kind(a) > kind(b); });
+  cores.resize(static_cast<std::size_t>(count));
+  std::sort(cores.begin(), cores.end());
+  return cores;
+}
+
+/// What `per_core` says of the core of a logical CPU; nothing for an unbound thread.
+std::optional<int> look_up(const Topology& topology, const std::vector<int>& per_core, int cpu) {
+  const auto core = std::find(topology.core_cpus.begin(), topology.core_cpus.end(), cpu);
+  if (core == topology.core_cpus.end()) return std::nullopt;
+  return per_core[static_cast<std::size_t>(core - topology.core_cpus.begin())];
+}
+
 }  // namespace
 
 Topology Topology::detect(bool widen) {
@@ -88,24 +113,58 @@ Topology Topology::detect(bool widen) {
   for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(topology.get(), HWLOC_OBJ_CORE, core)) != nullptr;) {
     const Bitmap mine(hwloc_bitmap_alloc());
     hwloc_bitmap_and(mine.get(), core->cpuset, allowed.get());
-    if (const int cpu = hwloc_bitmap_first(mine.get()); cpu >= 0) result.core_cpus.push_back(cpu);
+    const int cpu = hwloc_bitmap_first(mine.get());
+    if (cpu < 0) continue;
+    result.core_cpus.push_back(cpu);
+    result.core_nodes.push_back(node_of(core));
+    result.core_kinds.push_back(std::max(0, hwloc_cpukinds_get_by_cpuset(topology.get(), core->cpuset, 0)));
   }
   if (result.core_cpus.empty()) {  // machines whose kernel reports no cores: each logical CPU is one
-    for (int cpu = hwloc_bitmap_first(allowed.get()); cpu >= 0; cpu = hwloc_bitmap_next(allowed.get(), cpu))
+    for (int cpu = hwloc_bitmap_first(allowed.get()); cpu >= 0; cpu = hwloc_bitmap_next(allowed.get(), cpu)) {
       result.core_cpus.push_back(cpu);
+    }
+    result.core_nodes.assign(result.core_cpus.size(), 0);
+    result.core_kinds.assign(result.core_cpus.size(), 0);
   }
   return result;
 }
 
-std::vector<int> assign_cpus(const Topology& topology, int threads, int local_rank, int local_size) {
-  const auto cores = static_cast<int>(topology.core_cpus.size());
-  const int begin = cores * local_rank / local_size, end = cores * (local_rank + 1) / local_size;
+std::vector<int> assign_cpus(const Topology& topology, int threads, int local_rank, int local_size, Numa numa) {
+  const auto all = static_cast<int>(topology.core_cpus.size());
+  const int begin = all * local_rank / local_size, end = all * (local_rank + 1) / local_size;
   const int mine = end - begin;
   const int count = threads > 0 ? threads : std::max(1, mine);
   std::vector<int> cpus(static_cast<std::size_t>(count), -1);
-  if (!topology.this_machine || count > mine) return cpus;
-  std::copy_n(topology.core_cpus.begin() + begin, count, cpus.begin());
+  if (!topology.this_machine || count > mine || numa == Numa::kOff) return cpus;
+  std::vector<int> cores(static_cast<std::size_t>(count));
+  if (numa == Numa::kDistribute) {
+    for (int i = 0; i < count; ++i) cores[static_cast<std::size_t>(i)] = begin + i * mine / count;
+  } else {
+    cores = fastest_cores(topology, begin, end, count);
+  }
+  std::transform(cores.begin(), cores.end(), cpus.begin(), [&](int core) { return topology.core_cpus[static_cast<std::size_t>(core)]; });
   return cpus;
+}
+
+std::vector<int> nodes_of(const Topology& topology, const std::vector<int>& cpus) {
+  std::set<int> nodes;
+  for (const int cpu : cpus) {
+    if (const auto node = look_up(topology, topology.core_nodes, cpu)) nodes.insert(*node);
+  }
+  return {nodes.begin(), nodes.end()};
+}
+
+std::vector<int> thread_counts(const Topology& topology, const std::vector<int>& cpus) {
+  std::set<int, std::greater<>> counts;
+  for (int count = static_cast<int>(cpus.size()); count > 0; count /= 2) counts.insert(count);
+  int fastest = 0, fast = 0;
+  for (const int cpu : cpus) {
+    const int kind = look_up(topology, topology.core_kinds, cpu).value_or(0);
+    fast = kind > fastest ? 1 : fast + (kind == fastest);
+    fastest = std::max(kind, fastest);
+  }
+  if (fast > 0) counts.insert(fast);
+  return {counts.begin(), counts.end()};
 }
 
 std::size_t available_memory_bytes() {

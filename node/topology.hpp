@@ -6,8 +6,17 @@
 
 namespace yamata {
 
+/// Where threads and memory go.
+enum class Numa {
+  kOff,         ///< where the system puts them: nothing is bound
+  kAuto,        ///< threads on neighbouring cores, so that they share a memory as far as they can
+  kDistribute,  ///< threads spread over the cores, so that they have all memories' bandwidth
+};
+
 struct Topology {
-  std::vector<int> core_cpus;  ///< one logical CPU per physical core that this process may use, in order
+  std::vector<int> core_cpus;   ///< one logical CPU per physical core that this process may use, in order
+  std::vector<int> core_nodes;  ///< of each, the NUMA node whose memory is its own, as the system numbers them
+  std::vector<int> core_kinds;  ///< of each, how fast it is among the kinds of this machine, 0 the slowest
   int numa_nodes = 1;
   bool this_machine = true;  ///< false where HWLOC_XMLFILE describes another: nothing is bound then
 
@@ -16,8 +25,12 @@ struct Topology {
 };
 
 /// The logical CPUs for the threads of the `local_rank`-th of `local_size` processes on this machine.
-/// threads = 0: its share of the cores, at least one. -1 in the result means unbound (more threads than cores).
-std::vector<int> assign_cpus(const Topology& topology, int threads, int local_rank, int local_size);
+/// threads = 0: its share of the cores, at least one. -1 in the result means unbound (more threads than cores, or Numa::kOff).
+std::vector<int> assign_cpus(const Topology& topology, int threads, int local_rank, int local_size, Numa numa = Numa::kAuto);
+/// The NUMA nodes of these logical CPUs, in ascending order.
+std::vector<int> nodes_of(const Topology& topology, const std::vector<int>& cpus);
+/// Numbers of threads worth trying on these logical CPUs, most first: all, the fast cores only, and by halves down to one.
+std::vector<int> thread_counts(const Topology& topology, const std::vector<int>& cpus);
 
 /// Bytes of the largest caches of all that this process may use; 0 where the machine does not say.
 std::size_t last_level_cache_bytes();

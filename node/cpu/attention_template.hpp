@@ -14,8 +14,8 @@ namespace {
 // room for queries and scores in a first-level cache.
 constexpr std::int64_t kAttentionTile = 32;
 constexpr std::int64_t kMaxHeadDim = 512;
-// Queries at once: 16 registers hold the sums of one with 4 keys or 64 values, the 32 of AVX-512 (8 tile columns) those of two.
-constexpr int kQueriesAtOnce = kTileColumns / 4;
+// Queries at once: 16 registers hold the sums of one with 4 keys or 64 values, the 32 of AVX-512 (16 rows a panel) those of two.
+constexpr int kQueriesAtOnce = kRows < 16 ? 1 : 2;
 
 struct HalfCells {
   static std::int64_t bytes(std::int64_t n) { return 2 * n; }

@@ -35,12 +35,13 @@ inline RowFloats from_bytes(const std::int8_t* p) { return {load_i8(p).v}; }
 inline RowFloats from_ints(RowInts a) { return {from_int(I32x16{a.v}).v}; }
 inline RowInts add(RowInts a, RowInts b) { return {_mm512_add_epi32(a.v, b.v)}; }
 inline RowInts sub(RowInts a, RowInts b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+template <int kShift>
+inline RowInts row_ints(const std::int32_t* p) {
+  return {kShift == 0 ? spread_word(p) : _mm512_slli_epi32(spread_word(p), kShift)};
+}
 
 inline RowPairs row_pairs(int x) { return {_mm512_set1_epi16(static_cast<short>(x))}; }
-inline RowPairs load_pairs(const std::int8_t* p) {
-  const auto* halves = reinterpret_cast<const __m128i*>(p);
-  return {join_ints(_mm256_cvtepi8_epi16(_mm_loadu_si128(halves)), _mm256_cvtepi8_epi16(_mm_loadu_si128(halves + 1)))};
-}
+inline RowPairs load_pairs(const std::int8_t* p) { return {_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))}; }
 inline RowPairs mul(RowPairs a, RowPairs b) { return {_mm512_mullo_epi16(a.v, b.v)}; }
 #ifdef YAMATA_SIMDE  // which lacks these in 512 bits
 inline RowInts dot_pairs(RowPairs a, const std::int16_t* x) {

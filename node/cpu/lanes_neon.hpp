@@ -42,6 +42,11 @@ inline RowFloats from_ints(const RowInts& a) { return {{vcvtq_f32_s32(a.v[0]), v
 inline RowFloats from_bytes(const std::int8_t* p) { return from_ints(widen(vmovl_s8(vld1_s8(p)))); }
 inline RowInts add(const RowInts& a, const RowInts& b) { return {{vaddq_s32(a.v[0], b.v[0]), vaddq_s32(a.v[1], b.v[1])}}; }
 inline RowInts sub(const RowInts& a, const RowInts& b) { return {{vsubq_s32(a.v[0], b.v[0]), vsubq_s32(a.v[1], b.v[1])}}; }
+template <int kShift>
+inline RowInts row_ints(const std::int32_t* p) {
+  const int32x4_t all = vdupq_n_s32(*p << kShift);
+  return {{all, all}};
+}
 
 inline RowPairs row_pairs(int x) {
   const int16x8_t all = vdupq_n_s16(static_cast<std::int16_t>(x));

@@ -37,6 +37,10 @@ inline RowFloats from_bytes(const std::int8_t* p) {
 inline RowFloats from_ints(RowInts a) { return {_mm256_cvtepi32_ps(a.v)}; }
 inline RowInts add(RowInts a, RowInts b) { return {keep_order(_mm256_add_epi32(a.v, b.v))}; }
 inline RowInts sub(RowInts a, RowInts b) { return {_mm256_sub_epi32(a.v, b.v)}; }
+template <int kShift>
+inline RowInts row_ints(const std::int32_t* p) {
+  return {kShift == 0 ? spread_word(p) : _mm256_slli_epi32(spread_word(p), kShift)};
+}
 
 inline RowPairs row_pairs(int x) { return {_mm256_set1_epi16(static_cast<short>(x))}; }
 inline RowPairs load_pairs(const std::int8_t* p) {

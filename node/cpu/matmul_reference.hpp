@@ -17,6 +17,7 @@ struct ActivationBlock {
   std::int8_t values[32];
   float scale, sum;
   std::int16_t run_sums[2];
+  std::int32_t start;
 };
 static_assert(sizeof(ActivationBlock) == kActivationBlockBytes);
 

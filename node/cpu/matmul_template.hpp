@@ -8,14 +8,17 @@
 // The lanes give
 //   RowFloats, RowInts  a float, an int32 per row
 //   RowPairs            two int16 per row: dot_pairs multiplies them by two int16 of x and adds
+//   row_ints<shift>(p)  the same whole number to each row, times two to the power shift
 //   RowBytes            four bytes per row: load_row_bytes; field<shift, bits> cuts bits out; join_high<shift> puts more on top;
 //                       look_up replaces by a table's
 //   signed_bytes        bytes of either sign made ready for dot, kSignedBias too large then
 //   dot<step>(w, x)     per row the sum of four products with bytes 4*step and on of x, a token's 32; also added to a sum
 //   PartialSums, flush      such a sum, after at most kStepsToFlush<bits of w> steps; as an int32; times a scale
 //   run_factor<run>     that scale: the first or second of each row's pair
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "node/cpu/kernels.hpp"
@@ -92,22 +95,44 @@ constexpr int kFlush = [] {
   return kFormat.has_runs() && kFit > 4 ? 4 : kFit;
 }();
 
+/// By how much the numbers that are multiplied are too large.
+template <class Block>
+constexpr int kBias = kPanelFormat<Block>.is_signed() ? kSignedBias : kPanelFormat<Block>.bias;
+
+/// Sums of products of a whole block begin with what makes up for the bias.
+template <class Block>
+constexpr bool kHasStart = kBias<Block> != 0 && !kPanelFormat<Block>.has_runs();
+/// They are RowInts from the first product on.
+template <class Block>
+constexpr bool kStartsWithIt = kHasStart<Block> && std::is_same_v<PartialSums, RowInts>;
+
+template <class Block>
+YAMATA_INLINE RowInts start_of(const std::int32_t* start) {
+  static_assert(kBias<Block> % kStartUnit == 0 && std::has_single_bit(unsigned{kBias<Block> / kStartUnit}));
+  return row_ints<std::countr_zero(unsigned{kBias<Block> / kStartUnit})>(start);
+}
+
 template <class Block, int kFirst, int kStep, int kColumns>
 YAMATA_INLINE void add_step(const std::uint8_t* w, const std::int8_t* x, PartialSums (&part)[kColumns]) {
   const auto operand = weights<Block, kFirst + kStep>(w);
 #pragma GCC unroll 16
   for (int c = 0; c < kColumns; ++c) {
-    if constexpr (kStep == 0)
+    if constexpr (kStep == 0 && !(kFirst == 0 && kStartsWithIt<Block>))
       part[c] = dot<kFirst>(operand, x + 32 * c);
     else
       part[c] = dot<kFirst + kStep>(part[c], operand, x + 32 * c);
   }
 }
 
-/// The whole-number sums of a block, from step kFirst on.
+/// The whole-number sums of a block, from step kFirst on; `starts` of its tokens.
 template <class Block, int kFirst, int kColumns>
-YAMATA_INLINE void add_steps(const std::uint8_t* w, const std::int8_t* x, RowPairs scales, RowInts (&total)[kColumns]) {
+YAMATA_INLINE void add_steps(const std::uint8_t* w, const std::int8_t* x, RowPairs scales, const std::int32_t* starts,
+                             RowInts (&total)[kColumns]) {
   PartialSums part[kColumns];
+  if constexpr (kFirst == 0 && kStartsWithIt<Block>) {
+#pragma GCC unroll 16
+    for (int c = 0; c < kColumns; ++c) part[c] = start_of<Block>(starts + c);
+  }
   [&]<int... kSteps>(std::integer_sequence<int, kSteps...>) { (add_step<Block, kFirst, kSteps>(w, x, part), ...); }
   (std::make_integer_sequence<int, kFlush<Block>>());
 #pragma GCC unroll 16
@@ -117,12 +142,14 @@ YAMATA_INLINE void add_steps(const std::uint8_t* w, const std::int8_t* x, RowPai
       sum = flush(part[c], run_factor<kFirst / 4>(scales));
     else
       sum = flush(part[c]);
-    if constexpr (kFirst == 0)
+    if constexpr (kFirst == 0 && kHasStart<Block> && !kStartsWithIt<Block>)
+      total[c] = add(start_of<Block>(starts + c), sum);
+    else if constexpr (kFirst == 0)
       total[c] = sum;
     else
       total[c] = add(total[c], sum);
   }
-  if constexpr (kFirst + kFlush<Block> < 8) add_steps<Block, kFirst + kFlush<Block>>(w, x, scales, total);
+  if constexpr (kFirst + kFlush<Block> < 8) add_steps<Block, kFirst + kFlush<Block>>(w, x, scales, starts, total);
 }
 
 /// What the numbers of a block are multiplied by: floats to each row, and whole numbers to each run where there are.
@@ -134,17 +161,16 @@ struct BlockScales {
 template <class Block, int kColumns>
 YAMATA_INLINE void add_block(const std::uint8_t* w, const BlockScales& s, const std::byte* x, RowFloats (&sums)[kColumns]) {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
-  constexpr int kBias = kFormat.is_signed() ? kSignedBias : kFormat.bias;
   const auto* x_scales = reinterpret_cast<const float*>(x + 32 * kColumns);
   const float* x_sums = x_scales + kColumns;
   const auto* x_runs = reinterpret_cast<const std::int16_t*>(x_sums + kColumns);
+  const auto* starts = reinterpret_cast<const std::int32_t*>(x_runs + 2 * kColumns);
   RowInts total[kColumns];
-  add_steps<Block, 0>(w, reinterpret_cast<const std::int8_t*>(x), s.run_scales, total);
-  RowPairs bias = row_pairs(kBias);
-  if constexpr (kFormat.has_runs()) bias = mul(bias, s.run_scales);
+  add_steps<Block, 0>(w, reinterpret_cast<const std::int8_t*>(x), s.run_scales, starts, total);
+  const RowPairs run_biases = mul(row_pairs(kBias<Block>), s.run_scales);
 #pragma GCC unroll 16
   for (int c = 0; c < kColumns; ++c) {
-    if constexpr (kBias != 0) total[c] = sub(total[c], dot_pairs(bias, x_runs + 2 * c));
+    if constexpr (kBias<Block> != 0 && kFormat.has_runs()) total[c] = sub(total[c], dot_pairs(run_biases, x_runs + 2 * c));
     const RowFloats x_scale = row_floats(x_scales[c]);
     sums[c] = fma(from_ints(total[c]), mul(s.scale, x_scale), sums[c]);
     if constexpr (kFormat.has_min() && kFormat.has_runs()) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "node/cpu/kernels.hpp"
+#include "node/cpu/panel.hpp"
 
 namespace yamata::cpu {
 namespace {
@@ -52,6 +53,7 @@ struct QuantizedBlock {
   std::int8_t* values;
   float *scale, *sum;
   std::int16_t* run_sums;
+  std::int32_t* start;
 };
 
 inline QuantizedBlock quantized_block(const QuantizedRows& out, std::int64_t row, std::int64_t block) {
@@ -60,7 +62,9 @@ inline QuantizedBlock quantized_block(const QuantizedRows& out, std::int64_t row
   std::byte* tile = out.data + (first * out.blocks + block * columns) * kActivationBlockBytes;
   auto* scales = reinterpret_cast<float*>(tile + 32 * columns);
   auto* run_sums = reinterpret_cast<std::int16_t*>(scales + 2 * columns);
-  return {reinterpret_cast<std::int8_t*>(tile) + 32 * column, scales + column, scales + columns + column, run_sums + 2 * column};
+  auto* starts = reinterpret_cast<std::int32_t*>(run_sums + 2 * columns);
+  return {reinterpret_cast<std::int8_t*>(tile) + 32 * column, scales + column, scales + columns + column, run_sums + 2 * column,
+          starts + column};
 }
 
 /// 32 elements, the first `n` of them from x. A block whose scale would not be a normal float becomes zeros.
@@ -79,6 +83,7 @@ inline void quantize_block(const float* x, std::int64_t n, const QuantizedBlock&
   }
   *out.scale = scale;
   *out.sum = scale * (sums[0] + sums[1]);
+  *out.start = -kStartUnit * static_cast<std::int32_t>(sums[0] + sums[1]);
 }
 
 void quantize(const float* x, std::int64_t begin, std::int64_t end, const QuantizedRows& out, std::int64_t row) {

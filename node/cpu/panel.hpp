@@ -82,7 +82,9 @@ inline constexpr PanelFormat kPanelFormat<BlockIQ4XS>{4, 0, 0, true, Scales::kBl
 
 // Activations of the tokens that pass by a panel together lie together, by blocks of 32 elements: of each block
 //   int8 values [token][32], float scales [token], float sums [token]: scale * (sum of the values),
-//   int16 run sums [token][2]: of the values of each half.
-inline constexpr std::int64_t kActivationBlockBytes = 32 + 4 + 4 + 4;  ///< of one token
+//   int16 run sums [token][2]: of the values of each half,
+//   int32 starts [token]: -kStartUnit * (sum of the values), what a sum of products with numbers too large by that begins with.
+inline constexpr std::int64_t kActivationBlockBytes = 32 + 4 + 4 + 4 + 4;  ///< of one token
+inline constexpr int kStartUnit = 8;
 
 }  // namespace yamata::cpu

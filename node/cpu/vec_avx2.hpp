@@ -4,16 +4,13 @@
 
 #include <cstdint>
 
-#include "node/cpu/vec_x86_bytes.hpp"
+#include "node/cpu/vec_x86.hpp"
 
 namespace yamata::cpu {
 namespace {
 
 struct F32x16 { __m256 lo, hi; };
 struct I32x16 { __m256i lo, hi; };
-struct I8x64 { __m256i lo, hi; };
-struct SignedOperand { I8x64 w, magnitude; };
-struct UnsignedOperand { I8x64 w; };
 
 constexpr int kFloatColumns = 4;
 
@@ -32,11 +29,6 @@ inline F32x16 min(F32x16 a, F32x16 b) { return {_mm256_min_ps(a.lo, b.lo), _mm25
 inline F32x16 abs(F32x16 a) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
-}
-inline F32x16 spread2(const float* p) { return {_mm256_broadcast_ss(p), _mm256_broadcast_ss(p + 1)}; }
-inline F32x16 spread4(const float* p) {
-  return {_mm256_set_m128(_mm_broadcast_ss(p + 1), _mm_broadcast_ss(p)),
-          _mm256_set_m128(_mm_broadcast_ss(p + 3), _mm_broadcast_ss(p + 2))};
 }
 inline F32x16 load_f16(const std::uint16_t* p) { return {widen_halves(p), widen_halves(p + 8)}; }
 inline void store_f16(std::uint16_t* p, F32x16 a) { narrow_halves(p, a.lo), narrow_halves(p + 8, a.hi); }
@@ -64,23 +56,6 @@ inline void store_i8(std::int8_t* p, I32x16 a) {
   const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(shorts), _mm256_extracti128_si256(shorts, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
-
-inline I8x64 combine(I8x32 a, I8x32 b) { return {a.v, b.v}; }
-inline I8x64 load64(const std::int8_t* p) { return {load32(p).v, load32(p + 32).v}; }
-inline void prepare(I8x64 w, SignedOperand& out) {
-  out.w = w;
-  out.magnitude = {_mm256_abs_epi8(w.lo), _mm256_abs_epi8(w.hi)};
-}
-inline void prepare(I8x64 w, UnsignedOperand& out) { out.w = w; }
-
-/// Sums of 4 products of unsigned and signed bytes. A pair is at most 2 * 128 * 127 < 2^15: it never saturates.
-inline __m256i dot32(__m256i w, __m256i x) {
-  return _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1));
-}
-inline I32x16 dot(const SignedOperand& w, I8x64 x) {
-  return {dot32(w.magnitude.lo, _mm256_sign_epi8(x.lo, w.w.lo)), dot32(w.magnitude.hi, _mm256_sign_epi8(x.hi, w.w.hi))};
-}
-inline I32x16 dot(const UnsignedOperand& w, I8x64 x) { return {dot32(w.w.lo, x.lo), dot32(w.w.hi, x.hi)}; }
 
 }  // namespace
 }  // namespace yamata::cpu

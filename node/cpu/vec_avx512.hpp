@@ -11,16 +11,13 @@
 
 #include <cstdint>
 
-#include "node/cpu/vec_x86_bytes.hpp"
+#include "node/cpu/vec_x86.hpp"
 
 namespace yamata::cpu {
 namespace {
 
 struct F32x16 { __m512 v; };
 struct I32x16 { __m512i v; };
-struct I8x64 { __m512i v; };
-struct SignedOperand { __m512i magnitude; __mmask64 negative; };
-struct UnsignedOperand { __m512i w; };
 
 constexpr int kFloatColumns = 8;
 
@@ -36,13 +33,6 @@ inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_ps(a.v, b
 inline F32x16 max(F32x16 a, F32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
 inline F32x16 min(F32x16 a, F32x16 b) { return {_mm512_min_ps(a.v, b.v)}; }
 inline F32x16 abs(F32x16 a) { return {_mm512_abs_ps(a.v)}; }
-inline F32x16 spread2(const float* p) { return {join_floats(_mm256_set1_ps(p[0]), _mm256_set1_ps(p[1]))}; }
-inline F32x16 spread4(const float* p) {
-  const __m512i lane_of = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
-  return {_mm512_permutexvar_ps(lane_of, _mm512_castps128_ps512(_mm_loadu_ps(p)))};
-}
-inline F32x16 load_f16(const std::uint16_t* p) { return {join_floats(widen_halves(p), widen_halves(p + 8))}; }
-inline F32x16 load_bf16(const std::uint16_t* p) { return {join_floats(widen_bf16(p), widen_bf16(p + 8))}; }
 inline __m256i low_half(__m512i a) { return _mm512_castsi512_si256(a); }
 inline __m256i high_half(__m512i a) { return _mm512_extracti64x4_epi64(a, 1); }
 inline __m256 low_half(F32x16 a) { return _mm512_castps512_ps256(a.v); }
@@ -50,6 +40,13 @@ inline __m256 high_half(F32x16 a) { return _mm256_castsi256_ps(high_half(_mm512_
 inline __m512i join_ints(__m256i lo, __m256i hi) { return _mm512_inserti64x4(_mm512_castsi256_si512(lo), hi, 1); }
 inline void store_f16(std::uint16_t* p, F32x16 a) { narrow_halves(p, low_half(a)), narrow_halves(p + 8, high_half(a)); }
 #ifdef YAMATA_SIMDE  // which lacks these in 512 bits
+inline F32x16 load_f16(const std::uint16_t* p) { return {join_floats(widen_halves(p), widen_halves(p + 8))}; }
+inline F32x16 load_bf16(const std::uint16_t* p) { return {join_floats(widen_bf16(p), widen_bf16(p + 8))}; }
+inline F32x16 load_i8(const std::int8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {join_floats(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+                      _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))))};
+}
 inline F32x16 from_int(I32x16 a) {
   return {join_floats(_mm256_cvtepi32_ps(low_half(a.v)), _mm256_cvtepi32_ps(high_half(a.v)))};
 }
@@ -61,6 +58,14 @@ inline void store_i8(std::int8_t* p, I32x16 a) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(lanes[i]);
 }
 #else
+inline F32x16 load_f16(const std::uint16_t* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))}; }
+inline F32x16 load_bf16(const std::uint16_t* p) {
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+}
+inline F32x16 load_i8(const std::int8_t* p) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
+}
 inline F32x16 from_int(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline I32x16 to_int(F32x16 a) { return {_mm512_cvttps_epi32(a.v)}; }
 inline I32x16 halve(I32x16 a) { return {_mm512_srai_epi32(a.v, 1)}; }
@@ -68,11 +73,6 @@ inline void store_i8(std::int8_t* p, I32x16 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
 }
 #endif
-inline F32x16 load_i8(const std::int8_t* p) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return {join_floats(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
-                      _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))))};
-}
 inline __m256 fold_halves(F32x16 a) { return _mm256_add_ps(low_half(a), high_half(a)); }
 inline float reduce_add(F32x16 a) { return reduce_add8(fold_halves(a)); }
 inline void reduce_add4(const F32x16* a, float* out) {
@@ -82,21 +82,6 @@ inline float reduce_max(F32x16 a) { return reduce_max8(_mm256_max_ps(low_half(a)
 inline I32x16 sub(I32x16 a, I32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 inline F32x16 pow2(I32x16 a) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(a.v, _mm512_set1_epi32(127)), 23))};
-}
-
-inline I8x64 combine(I8x32 a, I8x32 b) { return {join_ints(a.v, b.v)}; }
-inline I8x64 load64(const std::int8_t* p) { return {_mm512_loadu_si512(p)}; }
-inline void prepare(I8x64 w, SignedOperand& out) {
-  out.magnitude = _mm512_abs_epi8(w.v);
-  out.negative = _mm512_movepi8_mask(w.v);
-}
-inline void prepare(I8x64 w, UnsignedOperand& out) { out.w = w.v; }
-inline I32x16 dot(const SignedOperand& w, I8x64 x) {
-  const __m512i turned = _mm512_mask_sub_epi8(x.v, w.negative, _mm512_setzero_si512(), x.v);
-  return {_mm512_dpbusd_epi32(_mm512_setzero_si512(), w.magnitude, turned)};
-}
-inline I32x16 dot(const UnsignedOperand& w, I8x64 x) {
-  return {_mm512_dpbusd_epi32(_mm512_setzero_si512(), w.w, x.v)};
 }
 
 }  // namespace

@@ -11,12 +11,6 @@ namespace {
 
 struct F32x16 { float lane[16]; };
 struct I32x16 { std::int32_t lane[16]; };
-struct I8x32 { std::uint8_t v[32]; };
-struct I8x64 { std::int8_t v[64]; };
-
-/// Weights ready for dot(): of either sign, or of 0 to 127 only.
-struct SignedOperand { I8x64 w; };
-struct UnsignedOperand { I8x64 w; };
 
 constexpr int kFloatColumns = 4;
 
@@ -24,13 +18,6 @@ template <class Op>
 inline F32x16 each(Op op) {
   F32x16 out;
   for (int i = 0; i < 16; ++i) out.lane[i] = op(i);
-  return out;
-}
-
-template <class Op>
-inline I8x32 each_byte(Op op) {
-  I8x32 out;
-  for (int i = 0; i < 32; ++i) out.v[i] = static_cast<std::uint8_t>(op(i));
   return out;
 }
 
@@ -53,10 +40,6 @@ inline F32x16 min(const F32x16& a, const F32x16& b) {
 }
 inline F32x16 abs(const F32x16& a) { return each([&](int i) { return __builtin_fabsf(a.lane[i]); }); }
 
-/// p[0] in 8 lanes, p[1] in 8 lanes
-inline F32x16 spread2(const float* p) { return each([=](int i) { return p[i / 8]; }); }
-/// p[0] to p[3] in 4 lanes each
-inline F32x16 spread4(const float* p) { return each([=](int i) { return p[i / 4]; }); }
 inline F32x16 load_f16(const std::uint16_t* p) { return each([=](int i) { return half_to_float(p[i]); }); }
 inline F32x16 load_bf16(const std::uint16_t* p) {
   return each([=](int i) { return float_of_bits(static_cast<std::uint32_t>(p[i]) << 16); });
@@ -112,60 +95,6 @@ inline F32x16 pow2(const I32x16& a) {
 inline void store_i8(std::int8_t* p, const I32x16& a) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(a.lane[i]);
 }
-
-inline I8x32 load32(const void* p) {
-  I8x32 out;
-  __builtin_memcpy(out.v, p, sizeof out.v);
-  return out;
-}
-/// Of 16 bytes the low nibbles, then the high nibbles
-inline I8x32 nibbles(const std::uint8_t* p) {
-  return each_byte([=](int i) { return i < 16 ? p[i] & 15 : p[i - 16] >> 4; });
-}
-template <int kBits>
-inline I8x32 shr(const I8x32& a) {
-  return each_byte([&](int i) { return a.v[i] >> kBits; });
-}
-template <int kBits>
-inline I8x32 shl(const I8x32& a) {
-  return each_byte([&](int i) { return a.v[i] << kBits; });
-}
-inline I8x32 mask(const I8x32& a, int bits) { return each_byte([&](int i) { return a.v[i] & bits; }); }
-inline I8x32 join(const I8x32& a, const I8x32& b) { return each_byte([&](int i) { return a.v[i] | b.v[i]; }); }
-inline I8x32 minus(const I8x32& a, int k) { return each_byte([&](int i) { return a.v[i] - k; }); }
-/// `value` where bit i of the 4 bytes is set, else 0
-inline I8x32 bits32(const std::uint8_t* p, int value) {
-  return each_byte([=](int i) { return p[i / 8] >> (i % 8) & 1 ? value : 0; });
-}
-inline I8x32 lookup(const I8x32& index, const std::int8_t* table) {
-  return each_byte([&](int i) { return table[index.v[i]]; });
-}
-
-inline I8x64 combine(const I8x32& a, const I8x32& b) {
-  I8x64 out;
-  __builtin_memcpy(out.v, a.v, 32);
-  __builtin_memcpy(out.v + 32, b.v, 32);
-  return out;
-}
-inline I8x64 load64(const std::int8_t* p) {
-  I8x64 out;
-  __builtin_memcpy(out.v, p, 64);
-  return out;
-}
-inline void prepare(const I8x64& w, SignedOperand& out) { out.w = w; }
-inline void prepare(const I8x64& w, UnsignedOperand& out) { out.w = w; }
-
-/// Lane j: the sum of the products 4j to 4j+3. x is of -127 to 127.
-inline I32x16 dot_bytes(const I8x64& w, const I8x64& x) {
-  I32x16 out;
-  for (int j = 0; j < 16; ++j) {
-    out.lane[j] = 0;
-    for (int i = 4 * j; i < 4 * j + 4; ++i) out.lane[j] += w.v[i] * x.v[i];
-  }
-  return out;
-}
-inline I32x16 dot(const SignedOperand& w, const I8x64& x) { return dot_bytes(w.w, x); }
-inline I32x16 dot(const UnsignedOperand& w, const I8x64& x) { return dot_bytes(w.w, x); }
 
 }  // namespace
 }  // namespace yamata::cpu

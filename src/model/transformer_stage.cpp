@@ -19,6 +19,7 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       unit_(unit),
       packs_(options.pack),
       tensors_(stage_tensors(file, h, range)) {
+  unit_.share_memory(store_.memory());
   for (int layer = 0; layer < range.count(); ++layer) {
     for (int head = 0; head < h.kv_heads; ++head) {
       cache_k_.push_back(store_.k(layer, head));

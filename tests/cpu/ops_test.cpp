@@ -29,6 +29,7 @@ TEST(Quantize, rounds_to_nearest_and_pads_with_zeros) {
     }
     EXPECT_EQ(block.run_sums, (std::vector<int>{sums[0], sums[1]}));
     EXPECT_EQ(block.sum, block.scale * static_cast<float>(sums[0] + sums[1]));
+    EXPECT_EQ(block.start, -8 * (sums[0] + sums[1]));
   }
 }
 

@@ -101,6 +101,7 @@ Activations::Block Activations::block(std::int64_t token, std::int64_t index) co
   std::memcpy(&block.scale, tile + 32 * columns + 4 * column, sizeof block.scale);
   std::memcpy(&block.sum, tile + 36 * columns + 4 * column, sizeof block.sum);
   std::memcpy(run_sums, tile + 40 * columns + 4 * column, sizeof run_sums);
+  std::memcpy(&block.start, tile + 44 * columns + 4 * column, sizeof block.start);
   block.values.assign(values, values + 32);
   block.run_sums = {run_sums[0], run_sums[1]};
   return block;

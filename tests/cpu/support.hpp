@@ -37,6 +37,7 @@ struct Activations {
     std::vector<int> values;  ///< [32]
     float scale, sum;
     std::vector<int> run_sums;  ///< [2]
+    std::int32_t start = 0;
     bool operator==(const Block&) const = default;
   };
   Block block(std::int64_t token, std::int64_t index) const;

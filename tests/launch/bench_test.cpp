@@ -170,8 +170,11 @@ TEST(Bench, SeveralJobs_runUnderOneMpirun) {
     EXPECT_EQ(row["per_rank"][0]["layers"].get<std::string>().substr(0, 2), "0-");
     EXPECT_NE(row["per_rank"][1]["layers"].get<std::string>().find("-7"), std::string::npos);
   }
-  EXPECT_EQ(rows[1]["n_threads"], 1);
-  EXPECT_EQ(rows[2]["n_threads"], 2);
+  for (const int threads : {1, 2}) {
+    const Json& row = rows[static_cast<std::size_t>(2 * threads - 1)];
+    EXPECT_EQ(row["n_threads"], threads);
+    for (const Json& rank : row["per_rank"]) EXPECT_EQ(rank["threads"], threads);
+  }
 }
 
 TEST(Bench, SeveralModels_areOpenedByEveryRankInTurn) {

@@ -79,7 +79,9 @@ TEST(Cluster, WhateverGuesses_theTextIsTheSame) {
   for (const auto& [ranks, flags] : jobs) {
     Arguments arguments{"-md", draft};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
-    const auto guessed = result_of(ranks, arguments);
+    auto guessed = result_of(ranks, arguments);
+    // Nobody waits for a drafter: one that a busy machine gave no turn has guessed nothing.
+    for (int again = 0; again < 8 && guessed["drafted"] == 0; ++again) guessed = result_of(ranks, arguments);
     const std::string name = flags.empty() ? "pipeinfer" : flags[0] + " " + flags.back();
     EXPECT_EQ(guessed["logits_checksum"], alone["logits_checksum"]) << name;
     EXPECT_EQ(guessed["token_ids"], alone["token_ids"]) << name;

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "node/topology.hpp"
 #include "process.hpp"
 
 namespace yamata::test {
@@ -128,6 +129,31 @@ TEST(CommandLine, Results_holdTextIdsAndEveryRank) {
   EXPECT_EQ(json["logits_checksum"].get<std::string>().size(), 16u);
   const std::string csv = read_file(folder / "r.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
+}
+
+TEST(CommandLine, ThreadsThatProvedFastest_areKeptForTheNextRun) {
+  const TemporaryFolder folder;
+  const auto threads = [&](const Arguments& more) {
+    Arguments command{"env", "XDG_CACHE_HOME=" + (folder / "cache")};
+    for (const auto& word : yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "2", "--json", folder / "r.json"})) command.push_back(word);
+    command.insert(command.end(), more.begin(), more.end());
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(read_file(folder / "r.json"))["per_rank"][0]["threads"].get<int>();
+  };
+  const auto cores = static_cast<int>(Topology::detect().core_cpus.size());
+  if (cores < 2) GTEST_SKIP() << "one core leaves no choice";
+  EXPECT_EQ(threads({"-t", "2"}), 2);
+  EXPECT_FALSE(std::filesystem::exists(folder / "cache")) << "nothing was measured";
+  const int chosen = threads({});
+  std::vector<std::string> kept;
+  for (const auto& file : std::filesystem::directory_iterator(folder / "cache/yamata")) kept.push_back(file.path().string());
+  ASSERT_EQ(kept.size(), 1u);
+  std::string text = read_file(kept[0]);
+  ASSERT_EQ(text.rfind("yamata-threads-1 " + std::to_string(chosen) + " ", 0), 0u) << text;
+  const int other = chosen == 1 ? 2 : 1;
+  write_file(kept[0], text.replace(17, std::to_string(chosen).size(), std::to_string(other)));
+  EXPECT_EQ(threads({}), other);
 }
 
 TEST(CommandLine, FullDisk_keepsTheOlderResultAndSaysSo) {

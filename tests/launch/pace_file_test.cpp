@@ -42,6 +42,17 @@ TEST_F(PaceFileTest, OtherCircumstances_haveOtherFiles) {
   EXPECT_EQ((PaceKey{"../x/y", "avx2", 1, 1, 0, 1}.file_name().find('/')), std::string::npos);
 }
 
+TEST_F(PaceFileTest, ThreadChoice_isKeptBesideThePace) {
+  EXPECT_FALSE(read_thread_choice(folder_, kKey, kNow));
+  keep_pace(folder_, kKey, 8, kNow);
+  keep_thread_choice(folder_, kKey, 3, kNow);
+  EXPECT_EQ(read_thread_choice(folder_, kKey, kNow), 3);
+  EXPECT_EQ(read_pace(folder_, kKey, kNow), 8);
+  EXPECT_FALSE(read_thread_choice(folder_, kKey, kNow + 24 * kHour));
+  test::write_file(folder_ + "/" + kKey.file_name(".threads"), "yamata-threads-1 2.5 1800000000\n");
+  EXPECT_FALSE(read_thread_choice(folder_, kKey, kNow));
+}
+
 TEST_F(PaceFileTest, MalformedFile_isNoPace) {
   keep_pace(folder_, kKey, 1, kNow);
   damage("yamata-pace-1 0.5 1800000000\n");

@@ -115,9 +115,10 @@ TEST(Wire, HeartbeatFailureReportStop_roundTrip) {
   EXPECT_EQ(failure.code, 2);
   EXPECT_EQ(failure.text, "no such file");
   const Report report = decode_report(encode(
-      Report{"h", "stage", "avx2", "cpu", {2, 5}, 1.5, 2.5, 0.5, 3, 4, 5, 6, 7, 8, {{TraceEvent::Kind::kSkip, true, 3, 9, 10, 11}}}));
+      Report{"h", "stage", "avx2", "cpu", {2, 5}, 12, 1.5, 2.5, 0.5, 3, 4, 5, 6, 7, 8, {{TraceEvent::Kind::kSkip, true, 3, 9, 10, 11}}}));
   EXPECT_EQ(report.host, "h");
   EXPECT_EQ(report.layers.end, 5);
+  EXPECT_EQ(report.threads, 12);
   EXPECT_EQ(report.busy_s, 1.5);
   EXPECT_EQ(report.wait_cpu_s, 0.5);
   EXPECT_EQ(report.rss_bytes, 4u);

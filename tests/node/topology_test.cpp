@@ -2,6 +2,7 @@
 #include "node/topology.hpp"
 
 #include <gtest/gtest.h>
+#include <numaif.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <set>
 
 #include "node/error.hpp"
+#include "node/memory.hpp"
 
 namespace yamata {
 namespace {
@@ -125,6 +127,47 @@ INSTANTIATE_TEST_SUITE_P(Files, Machines,
                          testing::Values(Machine{"2s.xml", 32, 2, 2}, Machine{"biglittle.xml", 8, 1, 1}, Machine{"orin.xml", 8, 1, 1}),
                          [](const auto& info) { return "Machine" + std::filesystem::path(info.param.file).stem().string(); });
 
+/// A machine's file as if this process ran there.
+Topology as_here(const char* file) {
+  Topology topology = read_machine(std::string(YAMATA_SOURCE_DIR "/tests/node/topologies/") + file);
+  topology.this_machine = true;
+  return topology;
+}
+
+TEST(Numa, Auto_keepsThreadsOnOneNodeAndDistributeUsesBoth) {
+  const Topology machine = as_here("2s.xml");
+  const auto near = assign_cpus(machine, 8, 0, 1), far = assign_cpus(machine, 8, 0, 1, Numa::kDistribute);
+  EXPECT_EQ(nodes_of(machine, near), std::vector<int>{0});
+  EXPECT_EQ(nodes_of(machine, far), (std::vector<int>{0, 1}));
+  EXPECT_TRUE(std::is_sorted(far.begin(), far.end())) << "neighbouring rows of a matrix, one memory";
+  EXPECT_EQ(std::count_if(far.begin(), far.end(), [](int cpu) { return cpu < 32; }), 4);
+  EXPECT_EQ(nodes_of(machine, assign_cpus(machine, 0, 0, 1)), (std::vector<int>{0, 1})) << "all cores";
+  EXPECT_EQ(assign_cpus(machine, 0, 0, 1, Numa::kDistribute), machine.core_cpus);
+}
+
+TEST(Numa, Off_bindsNothing) {
+  const Topology machine = as_here("2s.xml");
+  const auto cpus = assign_cpus(machine, 0, 1, 2, Numa::kOff);
+  EXPECT_EQ(cpus, std::vector<int>(16, -1));
+  EXPECT_TRUE(nodes_of(machine, cpus).empty());
+}
+
+TEST(Numa, FewThreads_takeTheFastCores) {
+  const Topology machine = as_here("biglittle.xml");  // cores 4 to 7 are the big ones
+  EXPECT_EQ(assign_cpus(machine, 4, 0, 1), (std::vector<int>{4, 5, 6, 7}));
+  EXPECT_EQ(assign_cpus(machine, 5, 0, 1), (std::vector<int>{0, 4, 5, 6, 7}));
+  EXPECT_EQ(assign_cpus(machine, 2, 0, 2), (std::vector<int>{0, 1})) << "of its own share";
+}
+
+TEST(Numa, ThreadCounts_areAllTheFastCoresAndHalves) {
+  const auto counts = [](const Topology& machine, int ranks) { return thread_counts(machine, assign_cpus(machine, 0, 0, ranks)); };
+  EXPECT_EQ(counts(as_here("2s.xml"), 1), (std::vector<int>{32, 16, 8, 4, 2, 1}));
+  Topology uneven = as_here("biglittle.xml");
+  uneven.core_kinds = {0, 0, 1, 1, 1, 1, 1, 1};
+  EXPECT_EQ(counts(uneven, 1), (std::vector<int>{8, 6, 4, 2, 1}));
+  EXPECT_EQ(thread_counts(uneven, {-1, -1, -1}), (std::vector<int>{3, 1})) << "unbound";
+}
+
 /// A copy of a machine's file with one text replaced everywhere.
 std::string changed_copy(const char* file, const std::string& from, const std::string& to) {
   std::ifstream in(std::string(YAMATA_SOURCE_DIR "/tests/node/topologies/") + file);
@@ -183,6 +226,20 @@ TEST(Topology, BindingOfALauncher_isKeptUnlessWidened) {
   sched_setaffinity(0, sizeof(before), &before);
   EXPECT_EQ(bound.core_cpus, std::vector<int>{whole.core_cpus.back()});
   EXPECT_GE(widened.core_cpus.size(), whole.core_cpus.size());
+}
+
+TEST(Memory, Interleaved_isTheSystemsPolicyForThePages) {
+  constexpr std::size_t kBytes = 1 << 20;
+  PageMemory memory(kBytes), other(kBytes);
+  if (!interleave({memory.data(), kBytes}, {0})) GTEST_SKIP() << "this system has no say in where memory lies";
+  const auto policy = [](const PageMemory& of) {
+    int mode = -1;
+    EXPECT_EQ(get_mempolicy(&mode, nullptr, 0, of.data() + kBytes / 2, MPOL_F_ADDR), 0);
+    return mode;
+  };
+  EXPECT_EQ(policy(memory), MPOL_INTERLEAVE);
+  EXPECT_EQ(policy(other), MPOL_DEFAULT);
+  EXPECT_FALSE(interleave({memory.data(), kBytes}, {})) << "nowhere";
 }
 
 TEST(Memory, Available_isWithinTheMachine) {

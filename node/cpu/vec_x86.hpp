@@ -1,40 +1,9 @@
 #pragma once
-// 32 bytes in one AVX2 register: the part of the vector layer that AVX2 and AVX-512 share.
+// The part of the vector layer that AVX2 and AVX-512 share: 8 floats in one AVX2 register.
 #include <cstdint>
 
 namespace yamata::cpu {
 namespace {
-
-struct I8x32 { __m256i v; };
-
-inline I8x32 load32(const void* p) { return {_mm256_loadu_si256(static_cast<const __m256i*>(p))}; }
-inline I8x32 mask(I8x32 a, int bits) { return {_mm256_and_si256(a.v, _mm256_set1_epi8(static_cast<char>(bits)))}; }
-template <int kBits>
-inline I8x32 shr(I8x32 a) {
-  return mask({_mm256_srli_epi16(a.v, kBits)}, 255 >> kBits);
-}
-template <int kBits>
-inline I8x32 shl(I8x32 a) {
-  return mask({_mm256_slli_epi16(a.v, kBits)}, 255 << kBits & 255);
-}
-inline I8x32 nibbles(const std::uint8_t* p) {
-  const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return mask({_mm256_inserti128_si256(_mm256_castsi128_si256(low), _mm_srli_epi16(low, 4), 1)}, 15);
-}
-inline I8x32 join(I8x32 a, I8x32 b) { return {_mm256_or_si256(a.v, b.v)}; }
-inline I8x32 minus(I8x32 a, int k) { return {_mm256_sub_epi8(a.v, _mm256_set1_epi8(static_cast<char>(k)))}; }
-inline I8x32 bits32(const std::uint8_t* p, int value) {
-  std::int32_t bits;
-  __builtin_memcpy(&bits, p, sizeof bits);
-  const __m256i byte_of = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
-  const __m256i bit_of = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201ull));
-  const __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(bits), byte_of);
-  return mask({_mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit_of), bit_of)}, value);
-}
-inline I8x32 lookup(I8x32 index, const std::int8_t* table) {
-  const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
-  return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), index.v)};
-}
 
 /// Reduces the 8 sums l[j]+l[j+8] in the order of kernels.hpp.
 inline float reduce_add8(__m256 a) {

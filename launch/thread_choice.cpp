@@ -1,0 +1,52 @@
+#include "launch/thread_choice.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "node/cpu_unit.hpp"
+#include "src/model/layer_probe.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr double kWorthIt = 0.95;
+constexpr std::size_t kRounds = 3;
+
+/// A unit with something to compute on it.
+struct Trial {
+  Trial(const ModelFile& model, std::int64_t layer, const std::vector<int>& cpus, cpu::Isa isa)
+      : unit(cpus, isa), probe(model, layer, unit) {}
+  CpuUnit unit;
+  LayerProbe probe;
+};
+
+/// Taken in turn, so that what else the machine does meets both.
+bool is_faster(Trial& one, Trial& than) {
+  std::array<double, kRounds> ratios;
+  for (double& ratio : ratios) {
+    const double before = than.probe.glance();
+    ratio = one.probe.glance() / before;
+  }
+  std::nth_element(ratios.begin(), ratios.begin() + kRounds / 2, ratios.end());
+  return ratios[kRounds / 2] < kWorthIt;
+}
+
+}  // namespace
+
+std::vector<int> fastest_cpus(const ModelFile& model, std::int64_t layer, const std::vector<std::vector<int>>& choices, cpu::Isa isa,
+                              std::chrono::milliseconds patience) {
+  std::size_t best = 0;
+  auto fastest = std::make_unique<Trial>(model, layer, choices.front(), isa);
+  if (!fastest->probe.warm_up(patience)) return choices.front();
+  for (std::size_t next = 1; next < choices.size(); ++next) {
+    auto trial = std::make_unique<Trial>(model, layer, choices[next], isa);
+    if (!trial->probe.warm_up(patience) || !is_faster(*trial, *fastest)) break;
+    fastest = std::move(trial);
+    best = next;
+  }
+  return choices[best];
+}
+
+}  // namespace yamata
