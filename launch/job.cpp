@@ -262,7 +262,7 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t seque
   std::vector<const ModelFile*> models;
   for (const auto& model : models_) models.push_back(&*model);
   const Hyperparameters& target_h = hyperparameters();
-  rooms_ = rooms(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch));
+  rooms_ = rooms(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch, hello_.threads));
   layer_cache_bytes_ = KvStore::bytes_for(1, static_cast<int>(target_h.kv_heads), static_cast<int>(target_h.head_dim), context() + room,
                                           options_.cache_types);
   const auto splits = target_splits(hellos);

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <map>
 
+#include "node/attention_plan.hpp"
+#include "node/cpu/kernels.hpp"
+#include "node/cpu/panel.hpp"
 #include "node/error.hpp"
 #include "src/model/weights.hpp"
 
@@ -33,7 +36,7 @@ std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, con
       host.available = std::min(host.available, hellos[rank].available_bytes);
       host.per_cell += KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), 1,
                                           plan.cache_types);
-      host.buffers += buffer_bytes(h, range, plan.batch);
+      host.buffers += buffer_bytes(h, range, plan.batch, hellos[rank].threads);
       host.weights += stage_bytes(file, h, range);
     }
   }
@@ -46,10 +49,14 @@ std::uint64_t target_cells(const wire::Start& plan) { return static_cast<std::ui
 
 }  // namespace
 
-std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch) {
+std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch, int threads) {
   std::int64_t floats = 3 * h.dim + 2 * h.heads * h.head_dim + 2 * h.kv_heads * h.head_dim + 2 * h.ffn;
   if (range.end == h.layers) floats += h.vocabulary;
-  return static_cast<std::uint64_t>(floats) * static_cast<std::uint64_t>(batch) * sizeof(float);
+  const std::int64_t widest = std::max({h.dim, h.ffn, h.heads * h.head_dim});
+  const std::int64_t quantized = cpu::QuantizedRows::blocks_of(widest) * cpu::kActivationBlockBytes * batch;
+  constexpr std::int64_t kChunks = 32;  // of 4096 tokens of context; what is beyond them is little beside the cache
+  const std::int64_t partial = threads < 2 ? 0 : std::min(AttentionPlan::kMostKeptFloats, batch * h.heads * kChunks * (h.head_dim + 2));
+  return static_cast<std::uint64_t>(quantized) + static_cast<std::uint64_t>(floats * batch + partial) * sizeof(float);
 }
 
 void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted) {

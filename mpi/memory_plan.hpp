@@ -9,8 +9,9 @@
 
 namespace yamata {
 
-/// Activations of a run on one stage: the residual stream, norm, attention's and the feed-forward's rows, and logits.
-std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch);
+/// What a stage needs for runs of `batch` tokens, cache and weights aside: the residual stream, norm, attention's and the
+/// feed-forward's rows, the widest of them quantized, logits, and what threads that share a row's attention give each other.
+std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch, int threads);
 
 /// Marks the stages whose weights are packed as they are loaded: where `wanted`, those on hosts with memory for a second form of
 /// the weights of all their ranks, the one that stays. The others read their weights from the file for every token.

@@ -9,8 +9,6 @@ namespace {
 
 using cpu::kAttentionChunk;
 
-constexpr std::int64_t kMostKeptFloats = 4 << 20;  // partial results beyond 16 MiB cost more than idle threads
-
 std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
 std::int64_t visible_cells(const AttentionOp& op, std::int64_t row) { return static_cast<std::int64_t>(op.visible[row].size()); }

@@ -16,6 +16,8 @@ class AttentionPlan {
  public:
   static constexpr std::int64_t kMostRows = 16;  ///< of an item: further ones would gain little from its pass over the cells
 
+  static constexpr std::int64_t kMostKeptFloats = 4 << 20;  ///< partial results beyond 16 MiB cost more than idle threads
+
   struct Item {
     std::int64_t row_begin, row_end, kv_head, head_begin, head_end;  ///< heads: within the group of kv_head
     std::int64_t chunks;                                             ///< of the row that sees the most

@@ -121,22 +121,32 @@ void CpuUnit::run(const EmbedOp& op, int thread) {
   }
 }
 
-void CpuUnit::run(const NormOp& op, int thread) {
-  const auto [begin, end] = share(op.rows, thread, threads());
-  for (std::int64_t t = begin; t < end; ++t) kernels_.rms_norm(op.x + t * op.dim, op.weight, op.epsilon, op.dim, op.y + t * op.dim);
+/// The thread's share of the products' input, by blocks of 32 elements; each thread finds out for itself what a row is divided by.
+void CpuUnit::make_input(const LinearOp& op, int thread) {
+  const cpu::QuantizedRows x8 = quantized(op);
+  const auto [begin, end] = share(op.rows * x8.blocks, thread, threads());
+  for (std::int64_t i = begin; i < end;) {
+    const std::int64_t row = i / x8.blocks, first = i % x8.blocks, last = std::min(x8.blocks, first + end - i);
+    const std::int64_t from = first * 32, to = std::min(last * 32, op.cols);
+    const float* x = op.x + row * op.cols;
+    float* input = op.input ? op.input + row * op.cols : nullptr;
+    if (op.norm) {
+      kernels_.scale_mul(x + from, kernels_.inverse_rms(x, op.cols, op.epsilon), op.norm + from, to - from, input + from);
+    } else if (op.up) {
+      kernels_.silu_mul(x + from, op.up + row * op.cols + from, to - from, input + from);
+    }
+    if (needs_quantized(op)) kernels_.quantize(input ? input : x, from, to, x8, row);
+    i += last - first;
+  }
 }
 
 void CpuUnit::run(const LinearOp& op, int thread) {
   const cpu::QuantizedRows x8 = quantized(op);
-  if (needs_quantized(op)) {
-    const auto [begin, end] = share(op.rows * x8.blocks, thread, threads());
-    for (std::int64_t i = begin; i < end;) {
-      const std::int64_t row = i / x8.blocks, first = i % x8.blocks, last = std::min(x8.blocks, first + end - i);
-      kernels_.quantize(op.x + row * op.cols, first * 32, std::min(last * 32, op.cols), x8, row);
-      i += last - first;
-    }
+  if (op.input || needs_quantized(op)) {
+    make_input(op, thread);
     pool_.barrier();
   }
+  const float* input = op.input ? op.input : op.x;
   std::byte* panel = scratch_.panels.data() + static_cast<std::size_t>(thread) * scratch_.thread_panel_bytes;
   for (const LinearOp::Part& part : op.parts) {
     if (!part.weight) continue;
@@ -145,7 +155,7 @@ void CpuUnit::run(const LinearOp& op, int thread) {
     if (begin == end) continue;
     const bool packed = w.packed != nullptr;
     kernels_.matmul[static_cast<std::size_t>(w.type)](
-        {packed ? w.packed : w.data, w.row_bytes, packed, begin, end, w.cols, op.x, x8, op.rows, part.y, w.rows, op.add, panel});
+        {packed ? w.packed : w.data, w.row_bytes, packed, begin, end, w.cols, input, x8, op.rows, part.y, w.rows, op.add, panel});
   }
 }
 
@@ -169,11 +179,6 @@ void CpuUnit::run(const StoreOp& op, int thread) {
 }
 
 void CpuUnit::run(const AttentionOp& op, int thread) { attention_.run(op, thread, pool_); }
-
-void CpuUnit::run(const GateOp& op, int thread) {
-  const auto [begin, end] = share(op.count, thread, threads(), kRowGrain);
-  if (begin < end) kernels_.silu_mul(op.gate + begin, op.up + begin, end - begin, op.y + begin);
-}
 
 void CpuUnit::run(const ReadOp& op, int thread) {
   constexpr std::int64_t kPage = 4096;

@@ -37,13 +37,12 @@ class CpuUnit final : public ComputeUnit {
   void work(int thread);
   void reserve(std::span<const Op> ops);
   cpu::QuantizedRows quantized(const LinearOp& op);
+  void make_input(const LinearOp& op, int thread);
 
   void run(const EmbedOp& op, int thread);
-  void run(const NormOp& op, int thread);
   void run(const LinearOp& op, int thread);
   void run(const StoreOp& op, int thread);
   void run(const AttentionOp& op, int thread);
-  void run(const GateOp& op, int thread);
   void run(const GatherOp& op, int thread);
   void run(const ReadOp& op, int thread);
   void run(const PackOp& op, int thread);

@@ -27,16 +27,7 @@ struct EmbedOp {
   float* out;  ///< [tokens][cols]
 };
 
-/// y = x / rms(x) * weight
-struct NormOp {
-  const float* x;  ///< [rows][dim]
-  const float* weight;
-  float epsilon;
-  std::int64_t rows, dim;
-  float* y;
-};
-
-/// Products of one input with up to three matrices; one quantization of the input serves all.
+/// Products of one input with up to three matrices; it is made, and quantized, once for all.
 struct LinearOp {
   struct Part {
     const Matrix* weight = nullptr;
@@ -46,6 +37,12 @@ struct LinearOp {
   std::int64_t rows, cols;
   std::array<Part, 3> parts;
   bool add;  ///< y += instead of y = (the residual stream)
+
+  // The input is x, or, where these are given, x / rms(x) * norm or silu(x) * up.
+  const float* norm = nullptr;  ///< [cols]
+  float epsilon = 0;
+  const float* up = nullptr;  ///< [rows][cols]
+  float* input = nullptr;     ///< [rows][cols], where it is made; with `up` this may be x
 };
 
 /// Rotates queries and keys by position and puts keys and values into the cache.
@@ -74,14 +71,6 @@ struct AttentionOp {
   float* out;  ///< [rows][q_heads * head_dim]
 };
 
-/// y = silu(gate) * up
-struct GateOp {
-  const float* gate;
-  const float* up;
-  std::int64_t count;
-  float* y;
-};
-
 /// Copies chosen rows together: out[i] = x[rows[i]].
 struct GatherOp {
   const float* x;
@@ -101,6 +90,6 @@ struct PackOp {
   std::byte* to;  ///< the unit's packed_bytes of it
 };
 
-using Op = std::variant<EmbedOp, NormOp, LinearOp, StoreOp, AttentionOp, GateOp, GatherOp, ReadOp, PackOp>;
+using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, GatherOp, ReadOp, PackOp>;
 
 }  // namespace yamata

@@ -78,7 +78,10 @@ struct KernelTable {
   /// Quantizes elements [begin, end) of token `row`, whose activations x are; begin is a multiple of 32, end too or the row's
   /// end (then pads with zeros).
   void (*quantize)(const float* x, std::int64_t begin, std::int64_t end, const QuantizedRows& out, std::int64_t row);
-  void (*rms_norm)(const float* x, const float* weight, float eps, std::int64_t n, float* y);
+  /// 1 / sqrt(mean of the squares of x + epsilon)
+  float (*inverse_rms)(const float* x, std::int64_t n, float epsilon);
+  /// y = x * factor * weight
+  void (*scale_mul)(const float* x, float factor, const float* weight, std::int64_t n, float* y);
   /// y = silu(gate) * up
   void (*silu_mul)(const float* gate, const float* up, std::int64_t n, float* y);
   void (*attention)(const AttentionArgs&);

@@ -104,7 +104,7 @@ template <class Block>
 constexpr bool kHasStart = kBias<Block> != 0 && !kPanelFormat<Block>.has_runs();
 /// They are RowInts from the first product on.
 template <class Block>
-constexpr bool kStartsWithIt = kHasStart<Block> && std::is_same_v<PartialSums, RowInts>;
+constexpr bool kStartsWithIt = kHasStart<Block>&& std::is_same_v<PartialSums, RowInts>;
 
 template <class Block>
 YAMATA_INLINE RowInts start_of(const std::int32_t* start) {

@@ -90,7 +90,7 @@ void quantize(const float* x, std::int64_t begin, std::int64_t end, const Quanti
   for (std::int64_t i = begin; i < end; i += 32) quantize_block(x + i, end - i, quantized_block(out, row, i / 32));
 }
 
-void rms_norm(const float* x, const float* weight, float eps, std::int64_t n, float* y) {
+float inverse_rms(const float* x, std::int64_t n, float epsilon) {
   const std::int64_t whole = n / 16 * 16, rest = n - whole;
   F32x16 squares = set1(0.0f);
   for (std::int64_t i = 0; i < whole; i += 16) squares = fma(load(x + i), load(x + i), squares);
@@ -98,10 +98,15 @@ void rms_norm(const float* x, const float* weight, float eps, std::int64_t n, fl
     const F32x16 tail = load_part(x + whole, rest, 0.0f);
     squares = fma(tail, tail, squares);
   }
-  const F32x16 inverse = set1(1.0f / __builtin_sqrtf(reduce_add(squares) / static_cast<float>(n) + eps));
-  for (std::int64_t i = 0; i < whole; i += 16) store(y + i, mul(mul(load(x + i), inverse), load(weight + i)));
+  return 1.0f / __builtin_sqrtf(reduce_add(squares) / static_cast<float>(n) + epsilon);
+}
+
+void scale_mul(const float* x, float factor, const float* weight, std::int64_t n, float* y) {
+  const std::int64_t whole = n / 16 * 16, rest = n - whole;
+  const F32x16 factors = set1(factor);
+  for (std::int64_t i = 0; i < whole; i += 16) store(y + i, mul(mul(load(x + i), factors), load(weight + i)));
   if (rest > 0) {
-    const F32x16 tail = mul(load_part(x + whole, rest, 0.0f), inverse);
+    const F32x16 tail = mul(load_part(x + whole, rest, 0.0f), factors);
     store_part(y + whole, rest, mul(tail, load_part(weight + whole, rest, 0.0f)));
   }
 }

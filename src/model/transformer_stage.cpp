@@ -126,29 +126,33 @@ void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
   const float scale = 1.0f / std::sqrt(static_cast<float>(h_.head_dim));
   void* const* cache_k = cache_k_.data() + layer * static_cast<std::size_t>(h_.kv_heads);
   void* const* cache_v = cache_v_.data() + layer * static_cast<std::size_t>(h_.kv_heads);
-  const auto linear = [&](const float* x, std::int64_t cols, std::array<LinearOp::Part, 3> parts, bool add) {
-    ops_.push_back(LinearOp{x, rows, cols, parts, add});
+  const auto normed = [&](const float* norm, std::array<LinearOp::Part, 3> parts) {
+    ops_.push_back(LinearOp{x_.data(), rows, h_.dim, parts, false, norm, h_.epsilon, nullptr, h_norm_.data()});
   };
 
-  ops_.push_back(NormOp{x_.data(), w.attention_norm, h_.epsilon, rows, h_.dim, h_norm_.data()});
-  linear(h_norm_.data(), h_.dim, {{{&w.q, q_.data()}, {&w.k, k_.data()}, {&w.v, v_.data()}}}, false);
+  normed(w.attention_norm, {{{&w.q, q_.data()}, {&w.k, k_.data()}, {&w.v, v_.data()}}});
   ops_.push_back(StoreOp{q_.data(), k_.data(), v_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, h_.rotary_dim,
                          h_.family->rotates_neighbours, angles_.data(), batch_cells_.cells().data(), cache_k, cache_v, k_type, v_type});
   ops_.push_back(AttentionOp{q_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, scale, visible_.data(), cache_k, cache_v, k_type, v_type,
                              attention_.data()});
-  linear(attention_.data(), h_.heads * h_.head_dim, {{{&w.o, x_.data()}, {}, {}}}, true);
+  ops_.push_back(LinearOp{attention_.data(), rows, h_.heads * h_.head_dim, {{{&w.o, x_.data()}, {}, {}}}, true});
 
-  ops_.push_back(NormOp{x_.data(), w.ffn_norm, h_.epsilon, rows, h_.dim, h_norm_.data()});
-  linear(h_norm_.data(), h_.dim, {{{&w.gate, gate_.data()}, {&w.up, up_.data()}, {}}}, false);
-  ops_.push_back(GateOp{gate_.data(), up_.data(), rows * h_.ffn, gate_.data()});
-  linear(gate_.data(), h_.ffn, {{{&w.down, x_.data()}, {}, {}}}, true);
+  normed(w.ffn_norm, {{{&w.gate, gate_.data()}, {&w.up, up_.data()}, {}}});
+  ops_.push_back(LinearOp{gate_.data(), rows, h_.ffn, {{{&w.down, x_.data()}, {}, {}}}, true, nullptr, 0, up_.data(), gate_.data()});
 }
 
 void TransformerStage::build_output() {
   const auto rows = static_cast<std::int64_t>(wanted_.size());
   ops_.push_back(GatherOp{x_.data(), h_.dim, wanted_, chosen_.data()});
-  ops_.push_back(NormOp{chosen_.data(), weights_.output_norm, h_.epsilon, rows, h_.dim, chosen_.data()});
-  ops_.push_back(LinearOp{chosen_.data(), rows, h_.dim, {{{&*weights_.output, logits_.data()}, {}, {}}}, false});
+  ops_.push_back(LinearOp{chosen_.data(),
+                          rows,
+                          h_.dim,
+                          {{{&*weights_.output, logits_.data()}, {}, {}}},
+                          false,
+                          weights_.output_norm,
+                          h_.epsilon,
+                          nullptr,
+                          h_norm_.data()});
 }
 
 std::span<const float> TransformerStage::activations() const { return {x_.data(), rows_ * static_cast<std::size_t>(h_.dim)}; }

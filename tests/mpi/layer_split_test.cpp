@@ -135,6 +135,16 @@ TEST_F(LayerSplitTest, MemoryPlan_addsUpRanksOfOneHost) {
   EXPECT_NO_THROW(check(plan(2, 4096), hellos(cache + (1u << 20))));
 }
 
+TEST_F(LayerSplitTest, MemoryPlan_countsWhatThreadsGiveEachOther) {
+  const LayerRange all{0, h_.layers};
+  EXPECT_EQ(buffer_bytes(h_, all, 64, 2), buffer_bytes(h_, all, 64, 8));
+  EXPECT_GT(buffer_bytes(h_, all, 64, 2), buffer_bytes(h_, all, 64, 1) + (1u << 20));
+  Hyperparameters large = h_;
+  large.heads = 128;
+  EXPECT_EQ(buffer_bytes(large, all, 4096, 2) - buffer_bytes(large, all, 4096, 1), std::uint64_t{16} << 20) << "but no more";
+  EXPECT_LT(buffer_bytes(h_, {0, h_.layers - 1}, 64, 1), buffer_bytes(h_, all, 64, 1)) << "logits are the last stage's";
+}
+
 TEST_F(LayerSplitTest, MemoryPlan_countsTheCacheAsItIsStored) {
   const std::size_t cache =
       KvStore::bytes_for(static_cast<int>(h_.layers), static_cast<int>(h_.kv_heads), static_cast<int>(h_.head_dim), 4096, CacheType::kF16);

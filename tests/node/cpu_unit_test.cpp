@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <new>
+#include <numeric>
 #include <random>
 
 namespace yamata {
@@ -111,13 +112,32 @@ TEST_P(CpuUnitOf, EmbedAndGather_copyTheRowsAskedFor) {
   }
 }
 
-TEST_P(CpuUnitOf, Gate_coversEveryCount) {
-  for (const std::size_t count : {1u, 15u, 16u, 31u, 65u, 200u}) {
-    const std::vector<float> gate = reals(count, 5), up = reals(count, 6);
-    std::vector<float> y(count + 1, 77.0f);
-    run(team_.unit(), std::vector<Op>{GateOp{gate.data(), up.data(), static_cast<std::int64_t>(count), y.data()}});
-    for (std::size_t i = 0; i < count; ++i) EXPECT_NEAR(y[i], gate[i] / (1 + std::exp(-gate[i])) * up[i], 1e-5) << i << " of " << count;
-    EXPECT_EQ(y[count], 77.0f);
+TEST_P(CpuUnitOf, Linear_makesItsInputOfWholeRowsWhateverTheirLength) {
+  constexpr std::size_t kTokens = 3;
+  for (const std::size_t cols : {1u, 15u, 16u, 31u, 65u, 200u}) {
+    const std::size_t count = kTokens * cols;
+    const std::vector<float> x = reals(count, 5), up = reals(count, 6), norm = reals(cols, 7), ones(cols, 1.0f);
+    const Matrix sum = matrix(ones, 1, static_cast<std::int64_t>(cols));
+    const auto made = [&](LinearOp op) {
+      std::vector<float> input(count + 1, 77.0f), y(kTokens);
+      op.input = input.data();
+      op.parts[0] = {&sum, y.data()};
+      run(team_.unit(), std::vector<Op>{op});
+      for (std::size_t t = 0; t < kTokens; ++t)
+        EXPECT_NEAR(y[t], std::accumulate(&input[t * cols], &input[(t + 1) * cols], 0.0), 1e-4) << "the products take it";
+      EXPECT_EQ(input[count], 77.0f);
+      return input;
+    };
+    const LinearOp op{x.data(), kTokens, static_cast<std::int64_t>(cols), {}, false};
+    LinearOp of_norm = op, of_gate = op;
+    of_norm.norm = norm.data(), of_norm.epsilon = 1e-5f, of_gate.up = up.data();
+    const std::vector<float> normed = made(of_norm), gated = made(of_gate);
+    for (std::size_t i = 0; i < count; ++i) {
+      const float* row = &x[i / cols * cols];
+      const double rms = std::sqrt(std::inner_product(row, row + cols, row, 0.0) / static_cast<double>(cols) + 1e-5);
+      EXPECT_NEAR(normed[i], x[i] / rms * norm[i % cols], 1e-5) << i << " of " << count;
+      EXPECT_NEAR(gated[i], x[i] / (1 + std::exp(-x[i])) * up[i], 1e-5) << i << " of " << count;
+    }
   }
 }
 
@@ -137,16 +157,15 @@ struct Layer {
       cache_k.push_back(planes_k[head].data());
       cache_v.push_back(planes_v[head].data());
     }
-    ops.push_back(NormOp{x.data(), norm.data(), 1e-5f, kTokens, kDim, h.data()});
-    ops.push_back(LinearOp{h.data(), kTokens, kDim, {{{&w_q, q.data()}, {&w_k, k.data()}, {&w_v, v.data()}}}, false});
+    ops.push_back(LinearOp{
+        x.data(), kTokens, kDim, {{{&w_q, q.data()}, {&w_k, k.data()}, {&w_v, v.data()}}}, false, norm.data(), 1e-5f, nullptr, h.data()});
     ops.push_back(StoreOp{q.data(), k.data(), v.data(), kTokens, kHeads, kKvHeads, kHeadDim, kRotary, type == TensorType::F32,
                           angles.data(), cells.data(), cache_k.data(), cache_v.data(), type, type});
     ops.push_back(AttentionOp{q.data(), kTokens, kHeads, kKvHeads, kHeadDim, 0.25f, visible, cache_k.data(), cache_v.data(), type, type,
                               attention.data()});
     ops.push_back(LinearOp{attention.data(), kTokens, kDim, {{{&w_o, x.data()}, {}, {}}}, true});
     ops.push_back(LinearOp{x.data(), kTokens, kDim, {{{&w_gate, gate.data()}, {&w_up, up.data()}, {}}}, false});
-    ops.push_back(GateOp{gate.data(), up.data(), kTokens * kFfn, gate.data()});
-    ops.push_back(LinearOp{gate.data(), kTokens, kFfn, {{{&w_down, x.data()}, {}, {}}}, true});
+    ops.push_back(LinearOp{gate.data(), kTokens, kFfn, {{{&w_down, x.data()}, {}, {}}}, true, nullptr, 0, up.data(), gate.data()});
   }
 
   static Matrix quantized(const std::vector<std::byte>& bytes, std::int64_t rows, std::int64_t cols) {
@@ -214,8 +233,8 @@ TEST_P(CpuUnitOf, RaisedStop_skipsTheRestAtTheNextBoundary) {
   run(unit, stopped.ops, &stop);
   EXPECT_EQ(unit.progress(), 1u);
   run(unit, std::span(expected.ops).first(1));
-  EXPECT_EQ(stopped.h, expected.h);  // the operation under way is completed
-  EXPECT_EQ(stopped.k, expected.k);  // and the next not begun
+  EXPECT_EQ(stopped.k, expected.k);                // the operation under way is completed
+  EXPECT_EQ(stopped.planes_k, expected.planes_k);  // and the next not begun
   run(unit, stopped.ops, &go);
   run(unit, expected.ops);
   EXPECT_EQ(stopped.x, expected.x);
@@ -223,8 +242,10 @@ TEST_P(CpuUnitOf, RaisedStop_skipsTheRestAtTheNextBoundary) {
 
 TEST_P(CpuUnitOf, StopRaisedMeanwhile_endsAtAnOperationOnAllThreadsAlike) {
   CpuUnit& unit = team_.unit();
-  std::vector<float> y(64), up(64, 1.0f);
-  const std::vector<Op> ops(200, GateOp{up.data(), up.data(), 64, y.data()});
+  const std::vector<float> x(64, 1.0f);
+  std::vector<float> y(64);
+  const std::vector<std::int32_t> rows{0};
+  const std::vector<Op> ops(200, GatherOp{x.data(), 64, rows, y.data()});
   for (std::uint64_t after = 0; after < 20; ++after) {
     std::atomic<bool> stop{false};
     const std::uint64_t before = unit.progress();
