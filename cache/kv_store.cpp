@@ -53,6 +53,12 @@ KvStore::KvStore(int layers, int kv_heads, int head_dim, std::int32_t cells, Cac
 
 KvStore::~KvStore() { munmap(base_, bytes_); }
 
+void KvStore::touch() {
+  constexpr std::size_t kPage = 4096;
+  volatile std::byte* bytes = base_;
+  for (std::size_t at = 0; at < bytes_; at += kPage) bytes[at] = std::byte{0};
+}
+
 void* KvStore::k(int layer, int kv_head) const {
   return base_ + (k_bytes_ + v_bytes_) *
                      (static_cast<std::size_t>(layer) * static_cast<std::size_t>(kv_heads_) + static_cast<std::size_t>(kv_head));

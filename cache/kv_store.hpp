@@ -34,6 +34,8 @@ class KvStore {
   void* k(int layer, int kv_head) const;
   void* v(int layer, int kv_head) const;
   std::size_t bytes() const { return bytes_; }
+  /// Writes to every page, and so brings it in; nothing is stored before it.
+  void touch();
   std::span<std::byte> memory() const { return {base_, bytes_}; }
   /// Bytes a store of this shape takes.
   static std::size_t bytes_for(int layers, int kv_heads, int head_dim, std::int64_t cells, CacheTypes types);

@@ -1,6 +1,7 @@
 #pragma once
 // One process of a job: which rank it is, its share of its machine, its view of the models.
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -90,5 +91,9 @@ void perplexity_command(Job& job);
 void tokenize_command(const Options& options);
 void inspect_command(const Options& options, int ranks);
 void simulate_command(const Options& options);
+void profile_command(const Options& options);
+/// Makes a job of this process with these options.
+using JobMaker = std::function<std::unique_ptr<Job>(const Options& options)>;
+void bench_command(const Options& options, const JobMaker& make_job);
 
 }  // namespace yamata

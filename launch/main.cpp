@@ -46,6 +46,10 @@ World make_world() {
   return world;
 }
 
+std::unique_ptr<Job> make_job(const Options& options, World& world) {
+  return std::make_unique<Job>(options, *world.transport, world.host, world.local_rank, world.local_size);
+}
+
 void run_head(const CommandLine& line, World& world) {
   const Options& options = line.options;
   if (!line.text.empty()) {
@@ -55,11 +59,16 @@ void run_head(const CommandLine& line, World& world) {
   } else if (options.command == "simulate") {
     if (world.transport->size() > 1) throw UsageError("simulate plays all ranks in one process; start it without mpirun");
     simulate_command(options);
+  } else if (options.command == "profile") {
+    if (world.transport->size() > 1) throw UsageError("profile measures one machine in one process; start it without mpirun");
+    profile_command(options);
   } else if (options.command == "inspect") {
     inspect_command(options, world.transport->size());
+  } else if (options.command == "bench") {
+    bench_command(options, [&](const Options& job) { return make_job(job, world); });
   } else {
-    Job job(options, *world.transport, world.host, world.local_rank, world.local_size);
-    options.command == "run" ? run_command(job) : perplexity_command(job);
+    const auto job = make_job(options, world);
+    options.command == "run" ? run_command(*job) : perplexity_command(*job);
   }
 }
 
@@ -110,12 +119,15 @@ int head_main(int argc, char** argv, World& world) {
 int worker_main(int argc, char** argv, World& world) {
   WorkerSetup setup;
   setup.host = world.host;
-  CommandLine line;
   std::unique_ptr<Job> job;
+  std::size_t next = 0;
   setup.open = [&] {
-    line = parse_command_line(argc, argv);
+    const CommandLine line = parse_command_line(argc, argv);
     if (!line.text.empty()) return wire::Hello{};
-    job = std::make_unique<Job>(line.options, *world.transport, world.host, world.local_rank, world.local_size);
+    const std::vector<Options> jobs = jobs_of(line.options);
+    if (next == jobs.size()) throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
+    job.reset();  // its threads and memory go before the next one's come
+    job = make_job(jobs[next++], world);
     return job->open();
   };
   setup.make_stage = [&](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes types) {

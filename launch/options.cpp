@@ -22,6 +22,8 @@ commands
   perplexity  how well the model predicts a text
   tokenize    token ids of a text
   inspect     what a model file holds, and what each rank of a split would
+  bench       how fast a model runs, test by test
+  profile     how fast this machine could be, and how near a model comes to it
   simulate    what more ranks, a faster network or a better draft would give, without any of them
   --version   version
 
@@ -36,14 +38,12 @@ cxxopts::Options describe(const std::string& command, const std::string& what) {
   return flags;
 }
 
-void add_cluster(cxxopts::Options& flags) {
+/// The flags of every command that runs a model on several ranks.
+void add_ranks(cxxopts::Options& flags) {
   flags.add_options("Cluster")(
       "layer-split,mpi-layer-split",
       "Share of the layers per rank, such as 0.5,0.3,0.2; auto: by measured speed; measure: measured anew; bytes: by bytes alone",
       cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
-  flags.add_options("Cluster")("t,threads",
-                               "Compute threads of each rank (0: as many as prove fastest, up to its share of its machine's cores)",
-                               cxxopts::value<int>()->default_value("0"), "N");
   flags.add_options("Cluster")("numa",
                                "Threads and memory on machines of several memories: auto (neighbouring cores), distribute (over all), "
                                "off (as the system puts them)",
@@ -52,6 +52,13 @@ void add_cluster(cxxopts::Options& flags) {
                                "Keep the weights as they lie in the file: less memory where several ranks share it, but slower");
   flags.add_options("Cluster")("timeout", "End the job when a rank is silent or stalled for this long",
                                cxxopts::value<double>()->default_value("120"), "SECONDS");
+}
+
+void add_cluster(cxxopts::Options& flags) {
+  add_ranks(flags);
+  flags.add_options("Cluster")("t,threads",
+                               "Compute threads of each rank (0: as many as prove fastest, up to its share of its machine's cores)",
+                               cxxopts::value<int>()->default_value("0"), "N");
   flags.add_options("Cluster")("b,batch-size", "Prompt tokens that go through the pipeline together",
                                cxxopts::value<int>()->default_value("64"), "N");
 }
@@ -109,9 +116,9 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
 
 /// The two-letter flags people know, spelled out for the parser.
 std::string spelled_out(const std::string& word) {
-  static const std::map<std::string, std::string> kSpelled{{"-md", "--model-draft"},   {"-pa", "--p-accept"},     {"-ps", "--p-split"},
-                                                           {"-pr", "--p-recovery"},    {"-pd", "--p-decay"},      {"-np", "--parallel"},
-                                                           {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}};
+  static const std::map<std::string, std::string> kSpelled{
+      {"-md", "--model-draft"}, {"-pa", "--p-accept"},      {"-ps", "--p-split"},       {"-pr", "--p-recovery"}, {"-pd", "--p-decay"},
+      {"-np", "--parallel"},    {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-pg", "--pg"},         {"-oe", "--output-err"}};
   const auto found = kSpelled.find(word);
   return found == kSpelled.end() ? word : found->second;
 }
@@ -180,6 +187,17 @@ cxxopts::Options flags_of(const std::string& command) {
     flags.add_options("Context")("c,ctx-size", "Tokens the context holds", cxxopts::value<int>()->default_value("0"), "N");
     return flags;
   }
+  if (command == "bench") {
+    auto flags = describe(command, "How fast a model runs: prompts, generation, runs of several tokens; also under mpirun.");
+    declare_bench(flags);
+    add_ranks(flags);
+    return flags;
+  }
+  if (command == "profile") {
+    auto flags = describe(command, "What this machine can do at most, and with -m how near to it a model comes. One process, no mpirun.");
+    declare_profile(flags);
+    return flags;
+  }
   if (command == "simulate") {
     auto flags =
         describe(command, "Plays whole jobs in virtual time: the program itself, on machines described by numbers. Needs no model.");
@@ -205,8 +223,9 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
     }
     return false;
   };
-  const bool simulates = command == "simulate";
-  if (!simulates && (!has("model") || r["model"].as<std::string>().empty())) throw UsageError("no model given; name one with -m FILE.gguf");
+  const bool simulates = command == "simulate", profiles = command == "profile";
+  if (!simulates && !profiles && (!has("model") || r["model"].as<std::string>().empty()))
+    throw UsageError("no model given; name one with -m FILE.gguf");
   if (has("model")) o.model = r["model"].as<std::string>();
   if (has("prompt")) o.prompt = r["prompt"].as<std::string>();
   if (has("file")) o.prompt_file = r["file"].as<std::string>();
@@ -232,6 +251,8 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
     }
   }
   if (simulates) o.simulation = read_simulation(r);
+  if (profiles) o.profile = read_profile(r);
+  if (command == "bench") o.bench = read_bench(r);
   if (command == "run" || simulates) {
     o.policy.name = r["policy"].as<std::string>();
     const bool chain = has("p-accept") || has("p-split") || has("p-recovery") || has("p-decay") || has("parallel");
@@ -249,19 +270,14 @@ void take(const cxxopts::ParseResult& r, const char* name, T& into) {
   }
 }
 
-CacheType cache_type(const std::string& name, const char* flag) {
-  require(name == "f16" || name == "f32" || name == "q8_0", flag, "f16, f32 or q8_0");
-  return name == "f16" ? CacheType::kF16 : name == "f32" ? CacheType::kF32 : CacheType::kQ8_0;
-}
-
 void take_cache_types(const cxxopts::ParseResult& r, CacheTypes& types) {
   std::string both = "f16";
   take(r, "cache-type", both);
-  types = cache_type(both, "--cache-type");
+  types = parse_cache_type(both, "--cache-type");
   std::string k = both, v = both;
   take(r, "cache-type-k", k);
   take(r, "cache-type-v", v);
-  types = {cache_type(k, "-ctk"), cache_type(v, "-ctv")};
+  types = {parse_cache_type(k, "-ctk"), parse_cache_type(v, "-ctv")};
 }
 
 void take_numa(const cxxopts::ParseResult& r, Numa& numa) {
@@ -271,14 +287,21 @@ void take_numa(const cxxopts::ParseResult& r, Numa& numa) {
   numa = name == "auto" ? Numa::kAuto : name == "off" ? Numa::kOff : Numa::kDistribute;
 }
 
-void read_numbers(const cxxopts::ParseResult& r, Options& o) {
+void read_ranks(const cxxopts::ParseResult& r, Options& o) {
   double timeout = 120;
+  take(r, "layer-split", o.layer_split);
+  take(r, "timeout", timeout);
+  take_numa(r, o.numa);
+  require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
+  o.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));
+}
+
+void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   take(r, "predict", o.generate);
   take(r, "ctx-size", o.context);
   take(r, "threads", o.threads);
   take(r, "batch-size", o.batch);
   take(r, "chunks", o.chunks);
-  take(r, "layer-split", o.layer_split);
   take(r, "pre", o.pre);
   take(r, "temp", o.sampling.temperature);
   take(r, "top-k", o.sampling.top_k);
@@ -295,9 +318,7 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   take(r, "p-recovery", o.policy.recovery);
   take(r, "p-decay", o.policy.decay);
   take(r, "parallel", o.policy.branches);
-  take(r, "timeout", timeout);
   take_cache_types(r, o.cache_types);
-  take_numa(r, o.numa);
   require(o.generate >= 1, "-n", "at least 1");
   require(o.context >= 0 && o.context <= 2147000000, "-c", "between 0 and 2147000000");
   if (o.command == "perplexity") require(o.context == 0 || o.context >= 3, "-c", "at least 3 for a perplexity");
@@ -322,8 +343,6 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   const bool speculates = o.strategy == "speculative" || o.strategy == "pipeinfer";
   if (speculates && o.draft_models.empty())
     throw UsageError(fmt::format("--strategy {} needs a draft model; name one with -md FILE.gguf", o.strategy));
-  require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
-  o.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));
 }
 
 /// cxxopts speaks of the flag in quotes of its own; one line, ours.
@@ -338,6 +357,11 @@ std::string plain(const std::string& text) {
 }
 
 }  // namespace
+
+CacheType parse_cache_type(const std::string& name, const char* flag) {
+  require(name == "f16" || name == "f32" || name == "q8_0", flag, "f16, f32 or q8_0");
+  return name == "f16" ? CacheType::kF16 : name == "f32" ? CacheType::kF32 : CacheType::kQ8_0;
+}
 
 Options decided(Options o, int ranks) {
   const bool named = o.layer_split.find('/') != std::string::npos;  // ranks for the draft: the layout says whether there are any
@@ -376,7 +400,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       return line;
     }
     line.options = read(command, result);
-    read_numbers(result, line.options);
+    read_ranks(result, line.options);
+    if (command != "bench" && command != "profile") read_numbers(result, line.options);  // those have lists in their place
   } catch (const cxxopts::exceptions::exception& e) {
     const std::string complaint = plain(e.what());
     const std::string flag = flag_before(complaint, argc, argv);

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "cache/kv_store.hpp"
+#include "launch/bench_options.hpp"
+#include "launch/profile_options.hpp"
 #include "launch/simulate_options.hpp"
 #include "node/topology.hpp"
 #include "src/sampling/sampler.hpp"
@@ -32,8 +34,13 @@ struct Options {
        no_cancel = false, no_multibuffer = false, no_repack = false, no_bos = false, no_special = false, tensors = false;
   std::chrono::milliseconds timeout{120000};
   SimulationOptions simulation;  ///< of simulate
+  BenchOptions bench;            ///< of bench
+  ProfileOptions profile;        ///< of profile
 };
 inline constexpr int kDefaultContext = 4096;
+
+/// The type of that name. Throws UsageError naming `flag`.
+CacheType parse_cache_type(const std::string& name, const char* flag);
 
 /// The options with `auto` decided for a job of this many ranks: pipeinfer where a draft model is given and there are ranks for
 /// it, else iterative, which needs no draft.

@@ -67,12 +67,9 @@ std::string shared_hosts(const std::vector<wire::Report>& ranks) {
   return out;
 }
 
-std::string layers_text(const wire::Report& r) {
-  if (r.layers.count() == 0) return "-";
-  return fmt::format("{}-{}", r.layers.begin, r.layers.end - 1);
-}
-
 }  // namespace
+
+std::string layers_text(LayerRange layers) { return layers.count() == 0 ? "-" : fmt::format("{}-{}", layers.begin, layers.end - 1); }
 
 Speed speed(const Generation& r) {
   Speed s;
@@ -102,7 +99,7 @@ std::string to_json(const Generation& r) {
     ranks.push_back({{"rank", i},
                      {"host", p.host},
                      {"role", p.role},
-                     {"layers", layers_text(p)},
+                     {"layers", layers_text(p.layers)},
                      {"isa", p.isa},
                      {"threads", p.threads},
                      {"device", p.device},
@@ -174,7 +171,7 @@ std::string to_table(const Generation& r) {
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];
     const auto scaled = [](std::uint64_t bytes, double unit) { return fmt::format("{:.1f}", static_cast<double>(bytes) / unit); };
-    out += fmt::format(kRow, i, p.host, p.role, layers_text(p), p.isa, p.threads, fmt::format("{:.2f}", p.busy_s),
+    out += fmt::format(kRow, i, p.host, p.role, layers_text(p.layers), p.isa, p.threads, fmt::format("{:.2f}", p.busy_s),
                        fmt::format("{:.2f}", p.wait_s), p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576),
                        scaled(p.mapped_bytes, 1048576));
   }

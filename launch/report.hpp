@@ -31,6 +31,9 @@ struct Speed {
 /// The papers' definitions: decode speed leaves out prefill and the token sampled from it; TTFT is the time to the token after.
 Speed speed(const Generation& result);
 
+/// The first and the last, or "-".
+std::string layers_text(LayerRange layers);
+
 std::string to_json(const Generation& result);
 /// What every rank did when, in Chrome's trace format: a process per rank, runs as slices, cancels and commits as marks.
 std::string to_trace(const Generation& result);

@@ -27,6 +27,7 @@ Head::Head(Transport& transport, ClusterOptions options)
     : transport_(transport),
       options_(std::move(options)),
       liveness_(transport.size(), options_.timeout, Liveness::Clock::now()),
+      sent_before_(transport.bytes_sent()),
       reports_(static_cast<std::size_t>(transport.size())),
       lost_(static_cast<std::size_t>(transport.size()), false) {
   for (int r = 1; r < transport.size(); ++r) liveness_.watch(r, Liveness::Clock::now());
@@ -62,6 +63,7 @@ void Head::await_hellos(std::vector<wire::Hello>& hellos) {
   int missing = transport_.size() - 1;
   on_hello_ = [&](int rank, wire::Hello hello) {
     liveness_.name(rank, hello.host);
+    liveness_.tell(rank, {});  // what it was before is of another job
     hellos[static_cast<std::size_t>(rank)] = std::move(hello);
     --missing;
   };
@@ -189,7 +191,7 @@ void Head::dispatch(Message message) {
       break;
     case Tag::kReport:
       reports_[static_cast<std::size_t>(message.from)] = wire::decode_report(message.bytes);
-      liveness_.unwatch(message.from);
+      if (stopped_) liveness_.unwatch(message.from);
       break;
     case Tag::kFailure:
       on_failure(message.from, wire::decode_failure(message.bytes));
@@ -211,20 +213,21 @@ void Head::rest() {
   computing ? idle_.rest_computing(transport_) : idle_.rest(transport_);
 }
 
-wire::Report report_of_rank(const Transport& transport, const Idle& idle, const std::string& host, const std::string& role) {
+wire::Report report_of_rank(const Transport& transport, const Idle& idle, std::uint64_t sent_before, const std::string& host,
+                            const std::string& role) {
   wire::Report report;
   report.host = host;
   report.role = role;
   report.device = "cpu";
   report.wait_s = idle.slept_s();
   report.wait_cpu_s = idle.cpu_s();
-  report.bytes_sent = transport.bytes_sent();
+  report.bytes_sent = transport.bytes_sent() - sent_before;
   report.rss_bytes = own_memory_bytes();
   return report;
 }
 
 wire::Report Head::own_report() {
-  wire::Report report = report_of_rank(transport_, idle_, own_.host, drafter_ ? "head, drafter" : "head");
+  wire::Report report = report_of_rank(transport_, idle_, sent_before_, own_.host, drafter_ ? "head, drafter" : "head");
   report.isa = own_.isa;
   report.threads = own_.threads;
   if (target_) target_->stage().describe(report);
@@ -243,6 +246,37 @@ void Head::give_up_missing_drafters() {
   }
 }
 
+bool Head::all_reported() const {
+  for (std::size_t r = 0; r < reports_.size(); ++r) {
+    if (!reports_[r] && !lost_[r]) return false;
+  }
+  return true;
+}
+
+std::vector<wire::Report> Head::take_reports() {
+  std::vector<wire::Report> reports;
+  for (auto& report : reports_) {
+    reports.push_back(report ? std::move(*report) : wire::Report{});
+    if (!report) reports.back().role = "lost";
+    report.reset();
+  }
+  return reports;
+}
+
+std::vector<wire::Report> Head::ask_reports() {
+  reports_[0] = own_report();
+  for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kAsk, {});
+  while (!all_reported()) {
+    if (!step()) rest();
+  }
+  return take_reports();
+}
+
+void Head::finish() {
+  stopped_ = true;
+  for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kNextJob, {});
+}
+
 std::vector<wire::Report> Head::stop(int code) {
   if (stopped_) return {};
   stopped_ = true;
@@ -250,27 +284,16 @@ std::vector<wire::Report> Head::stop(int code) {
   for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kStop, wire::encode_stop(code));
   reports_[0] = own_report();
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  const auto complete = [&] {
-    for (std::size_t r = 0; r < reports_.size(); ++r) {
-      if (!reports_[r] && !lost_[r]) return false;
-    }
-    return true;
-  };
-  while (!complete()) {
+  while (!all_reported()) {
     while (auto message = transport_.receive()) dispatch(std::move(*message));
     if (target_) target_->advance();
-    if (!complete() && std::chrono::steady_clock::now() > deadline) {
+    if (!all_reported() && std::chrono::steady_clock::now() > deadline) {
       give_up_missing_drafters();
-      if (!complete()) throw ClusterError("not every rank answered the request to stop");
+      if (!all_reported()) throw ClusterError("not every rank answered the request to stop");
     }
-    if (!complete()) idle_.rest(transport_);
+    if (!all_reported()) idle_.rest(transport_);
   }
-  std::vector<wire::Report> reports;
-  for (auto& report : reports_) {
-    reports.push_back(report ? std::move(*report) : wire::Report{});
-    if (!report) reports.back().role = "lost";
-  }
-  return reports;
+  return take_reports();
 }
 
 }  // namespace yamata

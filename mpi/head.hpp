@@ -28,8 +28,9 @@ struct ClusterOptions {
   std::function<void(const std::string&)> on_warning;
 };
 
-/// What every rank's closing report says, whatever it holds.
-wire::Report report_of_rank(const Transport& transport, const Idle& idle, const std::string& host, const std::string& role);
+/// What every rank's report says, whatever it holds. `sent_before`: bytes it had sent when the job began.
+wire::Report report_of_rank(const Transport& transport, const Idle& idle, std::uint64_t sent_before, const std::string& host,
+                            const std::string& role);
 
 class Head {
  public:
@@ -57,6 +58,11 @@ class Head {
   std::function<void(int rank, const wire::Guesses& guesses)> on_guesses;
   std::function<void(int rank)> on_drafter_lost;
 
+  /// Every rank's statistics so far. For jobs without drafters, when no run is out.
+  std::vector<wire::Report> ask_reports();
+  /// Ends this job, none of whose runs is out, but not the ranks: each forgets the job and says hello for the next, which another
+  /// Head leads.
+  void finish();
   /// Ends every rank with `code` and collects their reports, as far as they come.
   std::vector<wire::Report> stop(int code);
 
@@ -68,6 +74,8 @@ class Head {
   void on_failure(int rank, const wire::Failure& failure);
   void send_heartbeats();
   void give_up_missing_drafters();
+  bool all_reported() const;
+  std::vector<wire::Report> take_reports();
   void lose_drafter_of(int rank, const std::string& why);
   const wire::PipelinePlan* draft_plan_of(int rank) const;
   wire::Heartbeat own_heartbeat() const;
@@ -77,6 +85,7 @@ class Head {
   ClusterOptions options_;
   Liveness liveness_;
   Idle idle_;
+  const std::uint64_t sent_before_;  // bytes, by the jobs before
   wire::Hello own_;
   wire::Start plan_;
   std::unique_ptr<Pipeline> target_;

@@ -27,7 +27,9 @@ enum class Tag : int {
   kHeartbeat,  ///< rank <-> head: alive, and how far
   kFailure,    ///< rank -> head: exit code and one line
   kStop,       ///< head -> rank: end with this exit code
-  kReport,     ///< rank -> head: closing statistics
+  kReport,     ///< rank -> head: statistics
+  kAsk,        ///< head -> rank: tell the statistics now
+  kNextJob,    ///< head -> rank: this job is over, say hello for the next
   kFarewell,   ///< the last message between two ranks
 };
 

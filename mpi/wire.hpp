@@ -2,8 +2,8 @@
 // The wire protocol: every payload, who sends it, who receives it, in what order. Little-endian machines only.
 //
 //   tag          from -> to           order and meaning
-//   kHello       rank -> head         once, first
-//   kStart       head -> rank         once, after every kHello
+//   kHello       rank -> head         once a job, first
+//   kStart       head -> rank         once a job, after every kHello
 //   kRecord      stage k -> k+1       the one ordered stream: runs and cache operations; forwarded before it is acted on
 //   kActivations stage k -> k+1       one per run, in the order of the runs
 //   kLogits      last stage -> head   one per run, in order; no rows where none were asked for
@@ -14,7 +14,9 @@
 //   kHeartbeat   rank <-> head        several per deadline
 //   kFailure     rank -> head         the rank has failed and waits for kStop
 //   kStop        head -> rank         end; answered with kReport
-//   kReport      rank -> head         closing statistics
+//   kAsk         head -> rank         at any time; answered with kReport
+//   kReport      rank -> head         statistics of the job so far
+//   kNextJob     head -> rank         when no run is out: the job is over; answered with kHello for the next
 //   kFarewell    rank <-> head        last message
 #include <algorithm>
 #include <cstdint>
@@ -31,7 +33,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 9;
+inline constexpr std::uint32_t kProtocolVersion = 10;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {

@@ -17,16 +17,20 @@ namespace {
 class Worker {
  public:
   Worker(Transport& transport, const WorkerSetup& setup)
-      : transport_(transport), setup_(setup), liveness_(transport.size(), setup.timeout, Liveness::Clock::now()) {
+      : transport_(transport),
+        setup_(setup),
+        liveness_(transport.size(), setup.timeout, Liveness::Clock::now()),
+        sent_before_(transport.bytes_sent()) {
     liveness_.watch(0, Liveness::Clock::now());
   }
 
-  int run() {
+  /// The exit code that the head gives, or nothing where another job follows.
+  std::optional<int> run() {
     attempt([&] { transport_.send(0, Tag::kHello, wire::encode(setup_.open())); });
-    while (!code_) {
+    while (!ended()) {
       if (!step()) rest();
     }
-    return *code_;
+    return code_;
   }
 
  private:
@@ -48,15 +52,17 @@ class Worker {
     transport_.send(0, Tag::kFailure, wire::encode(failure));
   }
 
+  bool ended() const { return code_ || next_; }
+
   bool step() {
     bool anything = false;
-    while (!code_) {  // what comes after the stop is no longer for the worker
+    while (!ended()) {  // what comes after is no longer for the worker
       auto message = transport_.receive();
       if (!message) break;
       dispatch(std::move(*message));
       anything = true;
     }
-    if (code_) return true;
+    if (ended()) return true;
     if (stage()) attempt([&] { anything |= drafter_ ? drafter_->advance() : stage_->advance(); });
     send_heartbeats();
     if (anything) idle_.reset();
@@ -85,6 +91,12 @@ class Worker {
         code_ = wire::decode_stop(message.bytes);
         if (drafts_ && setup_.dispensable) setup_.dispensable(false);  // all part together
         transport_.send(0, Tag::kReport, wire::encode(report()));
+        break;
+      case Tag::kAsk:
+        transport_.send(0, Tag::kReport, wire::encode(report()));
+        break;
+      case Tag::kNextJob:
+        next_ = !failed_;  // a failed rank waits for the stop
         break;
       case Tag::kHeartbeat:
         break;  // heard is all
@@ -145,7 +157,7 @@ class Worker {
   }
 
   wire::Report report() {
-    wire::Report report = report_of_rank(transport_, idle_, setup_.host, drafts_ ? "drafter" : "stage");
+    wire::Report report = report_of_rank(transport_, idle_, sent_before_, setup_.host, drafts_ ? "drafter" : "stage");
     if (setup_.mapped_bytes) report.mapped_bytes = setup_.mapped_bytes();
     if (stage()) {
       stage()->describe(report);
@@ -158,13 +170,14 @@ class Worker {
   const WorkerSetup& setup_;
   Liveness liveness_;
   Idle idle_;
+  const std::uint64_t sent_before_;  // bytes, by the jobs before
   Lane lane_ = kTargetLane;
   std::unique_ptr<StageModel> model_;
   std::unique_ptr<Stage> stage_;
   std::unique_ptr<Drafter> drafter_;
   std::vector<Message> early_;
   std::optional<int> code_;
-  bool drafts_ = false, failed_ = false, told_loaded_ = false;
+  bool drafts_ = false, failed_ = false, told_loaded_ = false, next_ = false;
   std::int64_t clock_offset_us_ = 0;
 };
 
@@ -172,7 +185,9 @@ class Worker {
 
 int run_worker(Transport& transport, const WorkerSetup& setup) {
   try {
-    return Worker(transport, setup).run();
+    while (true) {
+      if (const auto code = Worker(transport, setup).run()) return *code;
+    }
   } catch (const Error& e) {
     fmt::print(stderr, "yamata: rank {} ({}): {}\n", transport.rank(), setup.host, e.what());
     transport.abort(static_cast<int>(e.code()));

@@ -11,7 +11,7 @@ namespace yamata {
 struct WorkerSetup {
   std::chrono::milliseconds timeout{120000};
   std::string host;
-  /// Opens the model and describes this rank; may throw: the head then reports it.
+  /// Opens the model of the next job and describes this rank; may throw: the head then reports it.
   std::function<wire::Hello()> open;
   /// After open.
   StageFactory make_stage;
@@ -20,7 +20,8 @@ struct WorkerSetup {
   std::function<void(bool)> dispensable;
 };
 
-/// Runs until the head says stop; returns the exit code it gives. Where the head falls silent, prints one line and ends the job.
+/// Takes part in one job after another until the head says stop; returns the exit code it gives. Where the head falls silent, prints one
+/// line and ends the job.
 int run_worker(Transport& transport, const WorkerSetup& setup);
 
 }  // namespace yamata

@@ -2,6 +2,7 @@
 
 #include <hwloc.h>
 #include <sched.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -177,6 +178,27 @@ std::size_t available_memory_bytes() {
   }
   const std::size_t group = limit == kNone ? kNone : limit - std::min(limit, used);
   return std::min(machine, group);
+}
+
+std::size_t last_level_cache_bytes() {
+  const TopologyHandle topology = load();
+  for (const hwloc_obj_type_t level : {HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L1CACHE}) {
+    std::size_t bytes = 0;
+    for (hwloc_obj_t cache = nullptr; (cache = hwloc_get_next_obj_by_type(topology.get(), level, cache)) != nullptr;)
+      bytes += cache->attr->cache.size;
+    if (bytes > 0) return bytes;
+  }
+  return 0;
+}
+
+std::string cpu_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  utsname system{};
+  return uname(&system) == 0 ? system.machine : "unknown";
 }
 
 std::string cpu_group() {

@@ -1,5 +1,6 @@
 #pragma once
 // The machine as hwloc reports it.
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,10 @@ std::vector<int> nodes_of(const Topology& topology, const std::vector<int>& cpus
 /// Numbers of threads worth trying on these logical CPUs, most first: all, the fast cores only, and by halves down to one.
 std::vector<int> thread_counts(const Topology& topology, const std::vector<int>& cpus);
 
+/// Bytes of the largest caches of all that this process may use; 0 where the machine does not say.
+std::size_t last_level_cache_bytes();
+/// The processor's name as it gives it; its architecture where it has none.
+std::string cpu_name();
 /// The control group of this process that shares out processors, as its path; empty where there is none.
 std::string cpu_group();
 /// Bytes of memory this process may still take (MemAvailable, lowered by cgroup limits).

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "node/cpu/probe_kernels.hpp"
 #include "node/cpu/tables.hpp"
 #include "node/error.hpp"
 
@@ -10,6 +11,14 @@
 #endif
 
 namespace yamata::cpu {
+namespace {
+
+[[noreturn]] void refuse_absent(Isa isa) {
+  throw UsageError(std::string("the kernels of '") + isa_name(isa) +
+                   "' are not in this program, which was built for another processor; choose another instruction set");
+}
+
+}  // namespace
 
 const char* isa_name(Isa isa) {
   switch (isa) {
@@ -77,8 +86,20 @@ const KernelTable& kernels(Isa isa) {
   if (isa == Isa::kNeonDotprod) return table_neon_dotprod;
 #endif
   if (isa == Isa::kScalar) return table_scalar;
-  throw UsageError(std::string("the kernels of '") + isa_name(isa) +
-                   "' are not in this program, which was built for another processor; choose another instruction set");
+  refuse_absent(isa);
+}
+
+const ProbeTable& probe_kernels(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx2) return probe_avx2;
+  if (isa == Isa::kAvxVnni) return probe_avx_vnni;
+  if (isa == Isa::kAvx512) return probe_avx512;
+#elif defined(__aarch64__)
+  if (isa == Isa::kNeon) return probe_neon;
+  if (isa == Isa::kNeonDotprod) return probe_neon_dotprod;
+#endif
+  if (isa == Isa::kScalar) return probe_scalar;
+  refuse_absent(isa);
 }
 
 }  // namespace yamata::cpu

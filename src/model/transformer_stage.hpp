@@ -21,6 +21,8 @@ class TransformerStage final : public StageModel {
   ~TransformerStage() override;
 
   void load(const std::atomic<bool>* stop) override;
+  /// Brings the cache's memory in, as if every cell had been written.
+  void touch_cache() { store_.touch(); }
   std::size_t load_steps() const override { return load_steps_; }
   void start(const StageBatch& batch, const std::atomic<bool>* stop) override;
   ComputeUnit& unit() override { return unit_; }

@@ -14,11 +14,13 @@ compile() {  # object name, source file, further flags
   fi
   objects="$objects $output"
 }
-for name in tensor_type dequantize repack isa kernels_scalar kernels_neon; do
+for name in tensor_type dequantize repack isa kernels_scalar kernels_neon probe_scalar probe_neon; do
   compile "$name" "$source/node/cpu/$name.cpp"
 done
-compile kernels_neon_dotprod "$source/node/cpu/kernels_neon_dotprod.cpp" -march=armv8.2-a+dotprod
-for name in support kernels_test ops_test dequantize_test; do
+for name in kernels_neon_dotprod probe_neon_dotprod; do
+  compile "$name" "$source/node/cpu/$name.cpp" -march=armv8.2-a+dotprod
+done
+for name in support kernels_test ops_test dequantize_test probe_test; do
   compile "$name" "$source/tests/cpu/$name.cpp" -I"$gtest/include"
 done
 compile gtest "$gtest/src/gtest-all.cc" -I"$gtest" -I"$gtest/include"

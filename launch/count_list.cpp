@@ -1,0 +1,90 @@
+#include "launch/count_list.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr std::size_t kMostNumbers = 1000;
+
+struct Range {
+  int first = 0, last = 0, step = 1, factor = 1;
+};
+
+/// Takes a number off the front.
+std::optional<int> take_number(std::string_view& text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || text.front() == '-') return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+bool take_sign(std::string_view& text, char sign) {
+  if (text.empty() || text.front() != sign) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+std::optional<Range> parse_range(std::string_view text) {
+  const auto first = take_number(text);
+  if (!first) return std::nullopt;
+  Range range{*first, *first};
+  if (take_sign(text, '-')) {
+    const auto last = take_number(text);
+    if (!last || *last < *first) return std::nullopt;
+    range.last = *last;
+    const bool adds = take_sign(text, '+'), multiplies = !adds && take_sign(text, '*');
+    if (adds || multiplies) {
+      const auto by = take_number(text);
+      if (!by || *by < (multiplies ? 2 : 1) || (multiplies && *first < 1)) return std::nullopt;
+      (multiplies ? range.factor : range.step) = *by;
+    }
+  }
+  return text.empty() ? std::optional(range) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    words.push_back(text.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return words;
+}
+
+std::string joined(const cxxopts::ParseResult& result, const char* name) {
+  std::string all;
+  for (const auto& pair : result.arguments()) {
+    if (pair.key() == name) all += (all.empty() ? "" : ",") + pair.value();
+  }
+  return result.count(name) ? all : result[name].as<std::string>();
+}
+
+std::vector<int> parse_counts(const char* flag, const std::string& text, int least, int most) {
+  std::vector<int> numbers;
+  for (const std::string& word : split_list(text)) {
+    const auto range = parse_range(word);
+    if (!range)
+      throw UsageError(
+          fmt::format("{}: '{}' is no number and no range; write lists such as 512,1024, 1-16, 1-9+4 or 64-1024*2", flag, word));
+    if (range->first < least || range->last > most) throw UsageError(fmt::format("{}: '{}' is outside {}..{}", flag, word, least, most));
+    const auto next = [&](std::int64_t n) { return range->factor > 1 ? n * range->factor : n + range->step; };
+    for (std::int64_t n = range->first; n <= range->last; n = next(n)) {
+      if (numbers.size() == kMostNumbers) throw UsageError(fmt::format("{}: more than {} numbers; take a larger step", flag, kMostNumbers));
+      numbers.push_back(static_cast<int>(n));
+    }
+  }
+  return numbers;
+}
+
+}  // namespace yamata

@@ -1,0 +1,19 @@
+#pragma once
+// Flags whose value is a list: "512,1024", "1-16", "64-1024*2".
+#include <cxxopts.hpp>
+#include <string>
+#include <vector>
+
+namespace yamata {
+
+/// The words between commas; an empty text is one empty word.
+std::vector<std::string> split_list(const std::string& text);
+
+/// The values of a flag, all of its occurrences joined by commas; its default where it is not given.
+std::string joined(const cxxopts::ParseResult& result, const char* name);
+
+/// Numbers and ranges "first-last", "first-last+step", "first-last*factor", in the order written. Throws UsageError naming `flag` for
+/// anything else, for a number outside `least`..`most`, and for more than 1000 numbers.
+std::vector<int> parse_counts(const char* flag, const std::string& text, int least, int most);
+
+}  // namespace yamata
