@@ -181,10 +181,22 @@ YAMATA_INLINE void add_block(const std::uint8_t* w, const BlockScales& s, const 
   }
 }
 
-/// The 8 blocks of a group whose scales are quantized; `w` is where these begin.
+/// Panels are read once, one after the other: so far ahead of the reading they are called into the cache.
+constexpr int kPrefetchBytes = 4096;
+
+/// With block `b` of a group goes its part of what is called in: few lines at a time, since a core waits for few at once.
+template <class Block>
+YAMATA_INLINE void prefetch_part(const std::uint8_t* group, int b) {
+  constexpr int kPart = kPanelFormat<Block>.group_bytes() * kRows / kPanelFormat<Block>.blocks();
+  const std::uint8_t* part = group + kPrefetchBytes + b * kPart;
+  for (int i = 0; i < kPart; i += 64) __builtin_prefetch(part + i);
+}
+
+/// The 8 blocks of a group whose scales are quantized.
 template <class Block, int kColumns>
-YAMATA_INLINE void add_group(const std::uint8_t* w, RowFloats d, RowFloats m, const std::byte* x, RowFloats (&sums)[kColumns]) {
+YAMATA_INLINE void add_group(const std::uint8_t* group, RowFloats d, RowFloats m, const std::byte* x, RowFloats (&sums)[kColumns]) {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  const std::uint8_t* w = group + kFormat.half_bytes() * kRows;
   GroupScales opened;
   open_scales<kFormat.scales>(w, opened);
   w += kFormat.scale_bytes() * kRows;
@@ -198,14 +210,12 @@ YAMATA_INLINE void add_group(const std::uint8_t* w, RowFloats d, RowFloats m, co
       s.scale = mul(d, from_bytes(opened.scales + kRows * b));
       if constexpr (kFormat.has_min()) s.min = mul(m, from_bytes(opened.minima + kRows * b));
     }
+    prefetch_part<Block>(group, b);
     add_block<Block>(w, s, x, sums);
     w += kFormat.block_bytes() * kRows;
     x += kActivationBlockBytes * kColumns;
   }
 }
-
-/// Panels are read once, one after the other: so far ahead of the reading they are called into the cache.
-constexpr int kPrefetchBytes = 4096;
 
 /// A panel times kColumns tokens: sums [token][row].
 template <class Block, int kColumns>
@@ -215,16 +225,16 @@ void multiply_panel(const std::uint8_t* panel, std::int64_t groups, const std::b
 #pragma GCC unroll 16
   for (int c = 0; c < kColumns; ++c) sums[c] = row_floats(0.0f);
   for (std::int64_t g = 0; g < groups; ++g) {
-    for (int i = 0; i < kFormat.group_bytes() * kRows; i += 64) __builtin_prefetch(panel + kPrefetchBytes + i);
     const auto* halves = reinterpret_cast<const std::uint16_t*>(panel);
     const RowFloats d = from_halves(halves);
     RowFloats m = d;
     if constexpr (kFormat.has_min()) m = from_halves(halves + kRows);
-    const std::uint8_t* w = panel + kFormat.half_bytes() * kRows;
-    if constexpr (kFormat.grouped())
-      add_group<Block>(w, d, m, x, sums);
-    else
-      add_block<Block>(w, {d, m, row_pairs(0), row_pairs(0)}, x, sums);
+    if constexpr (kFormat.grouped()) {
+      add_group<Block>(panel, d, m, x, sums);
+    } else {
+      prefetch_part<Block>(panel, 0);
+      add_block<Block>(panel + kFormat.half_bytes() * kRows, {d, m, row_pairs(0), row_pairs(0)}, x, sums);
+    }
     panel += kFormat.group_bytes() * kRows;
     x += kFormat.blocks() * kActivationBlockBytes * kColumns;
   }
