@@ -22,15 +22,11 @@ void stop_where_interrupted() {
   if (g_interrupted) throw Interrupted{};
 }
 
-/// Best of all rounds so far.
-void improve(ThreadCeiling& best, MachineProbe& probe) {
-  const auto raise = [](double& kept, double found) { kept = std::max(kept, found); };
-  raise(best.read_bytes_per_s, probe.read_bytes_per_s(best.threads));
-  raise(best.byte_ops_per_s, probe.byte_ops_per_s(best.threads));
-  raise(best.float_ops_per_s, probe.float_ops_per_s(best.threads));
-  const double barrier = probe.barrier_s(best.threads);
-  best.barrier_s = best.barrier_s == 0 ? barrier : std::min(best.barrier_s, barrier);
+ThreadCeiling measure_ceiling(MachineProbe& probe, int threads) {
+  const ThreadCeiling found{threads, probe.read_bytes_per_s(threads), probe.byte_ops_per_s(threads), probe.float_ops_per_s(threads),
+                            probe.barrier_s(threads)};
   stop_where_interrupted();
+  return found;
 }
 
 /// The contexts that the model was trained for and the memory holds. Throws UsageError where those were asked for by name.
@@ -110,11 +106,14 @@ Profile describe_machine(const Topology& topology, cpu::Isa isa) {
 /// In rounds: what a machine can do changes with what else it does, so that ceilings and runs are measured side by side.
 void measure(MachineProbe& probe, Profile& profile, ModelSession* model) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
+  std::vector<std::vector<ThreadCeiling>> ceilings(static_cast<std::size_t>(probe.most_threads()));
   for (int round = 1; round <= profile.rounds; ++round) {
     if (terminal) fmt::print(stderr, "\rround {} of {}", round, profile.rounds);
-    for (ThreadCeiling& ceiling : profile.ceilings) improve(ceiling, probe);
+    for (int threads = 1; threads <= probe.most_threads(); ++threads)
+      ceilings[static_cast<std::size_t>(threads) - 1].push_back(measure_ceiling(probe, threads));
     if (model) model->measure();
   }
+  for (const auto& rounds : ceilings) profile.ceilings.push_back(median(rounds));
   if (terminal) fmt::print(stderr, "\r{:40}\r", "");
 }
 
@@ -137,7 +136,6 @@ void profile_command(const Options& options) {
   }
   profile.memory_bytes = o.memory_mib ? static_cast<std::size_t>(o.memory_mib) << 20 : probe_memory_bytes();
   MachineProbe probe(cpus, isa, profile.memory_bytes);
-  for (int threads = 1; threads <= probe.most_threads(); ++threads) profile.ceilings.push_back({.threads = threads});
   measure(probe, profile, model ? &*model : nullptr);
   if (model) profile.models.push_back(model->result());
   fmt::print("{}", to_table(profile));

@@ -4,11 +4,19 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace yamata {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// The median; 0 of nothing.
+double middle(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n == 0 ? 0 : (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
 
 Json run_json(const RunTimes& run, const ThreadCeiling& ceiling) {
   const Floor floor = floor_of(run.demand, ceiling);
@@ -65,12 +73,17 @@ std::string model_table(const ModelProfile& model, const Profile& profile) {
 
 }  // namespace
 
-double RunTimes::time_s() const {
-  std::vector<double> sorted = samples_s;
-  std::sort(sorted.begin(), sorted.end());
-  const std::size_t n = sorted.size();
-  return n == 0 ? 0 : (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+ThreadCeiling median(const std::vector<ThreadCeiling>& rounds) {
+  const auto of = [&](double ThreadCeiling::*number) {
+    std::vector<double> found;
+    for (const ThreadCeiling& round : rounds) found.push_back(round.*number);
+    return middle(std::move(found));
+  };
+  return {rounds.empty() ? 0 : rounds.front().threads, of(&ThreadCeiling::read_bytes_per_s), of(&ThreadCeiling::byte_ops_per_s),
+          of(&ThreadCeiling::float_ops_per_s), of(&ThreadCeiling::barrier_s)};
 }
+
+double RunTimes::time_s() const { return middle(samples_s); }
 
 Floor floor_of(const RunDemand& demand, const ThreadCeiling& ceiling) {
   return {demand.bytes / ceiling.read_bytes_per_s, demand.byte_ops / ceiling.byte_ops_per_s + demand.float_ops / ceiling.float_ops_per_s};
@@ -120,7 +133,7 @@ std::string to_json(const Profile& p) {
 std::string to_table(const Profile& p) {
   constexpr const char* kRow = "{:>7} {:>12} {:>12} {:>14} {:>12}\n";
   std::string out =
-      fmt::format("{}, {} cores, {}; bandwidth on {} MiB; best of {} rounds\n\n", p.cpu, p.cores, p.isa, p.memory_bytes >> 20, p.rounds);
+      fmt::format("{}, {} cores, {}; bandwidth on {} MiB; medians of {} rounds\n\n", p.cpu, p.cores, p.isa, p.memory_bytes >> 20, p.rounds);
   out += fmt::format(kRow, "threads", "read GB/s", "int8 Gop/s", "float Gop/s", "barrier us");
   for (const ThreadCeiling& c : p.ceilings) {
     out += fmt::format(kRow, c.threads, fmt::format("{:.2f}", c.read_bytes_per_s / 1e9), fmt::format("{:.1f}", c.byte_ops_per_s / 1e9),

@@ -8,12 +8,15 @@
 
 namespace yamata {
 
-/// What a number of threads can do at most: the best of all rounds.
+/// What a number of threads can do at most.
 struct ThreadCeiling {
   int threads = 0;
   double read_bytes_per_s = 0, byte_ops_per_s = 0, float_ops_per_s = 0;
   double barrier_s = 0;
 };
+
+/// Of what all rounds found for one number of threads, the median of each: where the machine is shared, runs had no more.
+ThreadCeiling median(const std::vector<ThreadCeiling>& rounds);
 
 /// Runs of one width behind one context.
 struct RunTimes {
@@ -44,7 +47,7 @@ struct Profile {
   std::string version, date, host, cpu, isa;
   int cores = 0, numa_nodes = 1, rounds = 0;
   std::uint64_t cache_bytes = 0, memory_bytes = 0;  ///< last-level caches; what bandwidth was measured on
-  std::vector<ThreadCeiling> ceilings;              ///< by the number of threads, ascending
+  std::vector<ThreadCeiling> ceilings;              ///< the medians of all rounds, by the number of threads, ascending
   std::vector<ModelProfile> models;                 ///< one at most
 };
 

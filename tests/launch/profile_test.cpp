@@ -66,7 +66,9 @@ TEST(Profile, OfAModel_hasAFloorForEveryWidthAndContext) {
 }
 
 TEST(Profile, Floor_isTheLongerOfReadingAndComputing) {
-  const ThreadCeiling ceiling{2, 100, 10, 5, 1};
+  const ThreadCeiling ceiling = median({{2, 100, 40, 5, 1}, {2, 1, 10, 6, 9}, {2, 300, 9, 2, 0}});
+  EXPECT_EQ(ceiling.threads, 2);
+  EXPECT_EQ(ceiling.barrier_s, 1);
   EXPECT_DOUBLE_EQ(floor_of({200, 10, 2}, ceiling).time_s(), 2);
   EXPECT_DOUBLE_EQ(floor_of({100, 10, 2}, ceiling).time_s(), 1.4);
   ModelProfile model;
