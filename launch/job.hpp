@@ -87,5 +87,6 @@ void perplexity_command(Job& job);
 void tokenize_command(const Options& options);
 void inspect_command(const Options& options, int ranks);
 void simulate_command(const Options& options);
+void quantize_command(const Options& options);
 
 }  // namespace yamata

@@ -55,6 +55,9 @@ void run_head(const CommandLine& line, World& world) {
   } else if (options.command == "simulate") {
     if (world.transport->size() > 1) throw UsageError("simulate plays all ranks in one process; start it without mpirun");
     simulate_command(options);
+  } else if (options.command == "quantize") {
+    if (world.transport->size() > 1) throw UsageError("quantize is the work of one process, with threads; start it without mpirun");
+    quantize_command(options);
   } else if (options.command == "inspect") {
     inspect_command(options, world.transport->size());
   } else {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cache/kv_store.hpp"
+#include "launch/quantize_options.hpp"
 #include "launch/simulate_options.hpp"
 #include "src/sampling/sampler.hpp"
 #include "src/speculation/policy.hpp"
@@ -30,6 +31,7 @@ struct Options {
        no_cancel = false, no_multibuffer = false, no_repack = false, no_bos = false, no_special = false, tensors = false;
   std::chrono::milliseconds timeout{120000};
   SimulationOptions simulation;  ///< of simulate
+  QuantizeOptions quantize;      ///< of quantize
 };
 inline constexpr int kDefaultContext = 4096;
 

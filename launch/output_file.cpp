@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <utility>
 
 #include "node/error.hpp"
 
@@ -42,22 +43,32 @@ void check_writable(const std::string& path, const std::vector<std::string>& kep
   std::remove(temporary.c_str());
 }
 
+NewFile::NewFile(const std::string& path)
+    : path_(path), temporary_(is_special(path) ? path : temporary_of(path)), file_(std::fopen(temporary_.c_str(), "wb")) {
+  if (!file_) fail_to_write(path_);
+}
+
+NewFile::~NewFile() {
+  if (file_) std::fclose(file_);
+  if (!temporary_.empty() && temporary_ != path_) std::remove(temporary_.c_str());
+}
+
+void NewFile::append(std::span<const std::byte> bytes) {
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail_to_write(path_);
+}
+
+void NewFile::finish() {
+  if (std::fflush(file_) != 0) fail_to_write(path_);
+  std::FILE* file = std::exchange(file_, nullptr);
+  if (std::fclose(file) != 0) fail_to_write(path_);
+  if (temporary_ != path_ && std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_to_write(path_);
+  temporary_.clear();
+}
+
 void write_file(const std::string& path, const std::string& text) {
-  const bool special = is_special(path);
-  const std::string temporary = special ? path : temporary_of(path);
-  const auto fail = [&] {
-    const int error = errno;
-    if (!special) std::remove(temporary.c_str());
-    errno = error;
-    fail_to_write(path);
-  };
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (!file) fail();
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;
-  const int error = errno;
-  const bool closed = std::fclose(file) == 0;
-  if (!written) errno = error;
-  if (!written || !closed || (!special && std::rename(temporary.c_str(), path.c_str()) != 0)) fail();
+  NewFile file(path);
+  file.append(std::as_bytes(std::span(text)));
+  file.finish();
 }
 
 std::string read_text(const std::string& path, const std::string& flag) {

@@ -1,9 +1,28 @@
 #pragma once
 // Result files that are either whole or not there.
+#include <cstddef>
+#include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace yamata {
+
+/// A file in the making, beside its place: finish() moves it there, and an older file stays until then. Whoever goes without finish()
+/// leaves nothing behind. What lies in /dev is written directly. Throws ModelError naming the file and the cause.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path);
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  void append(std::span<const std::byte> bytes);
+  void finish();
+
+ private:
+  std::string path_, temporary_;
+  std::FILE* file_;
+};
 
 /// Writes `text` beside `path` and renames it into place, so that an older file is never left half overwritten.
 /// Throws ModelError naming the file and the cause (a full disk, a missing folder).
