@@ -113,7 +113,7 @@ float refine_symmetric(std::span<const float> x, int levels, std::uint8_t* numbe
 
 namespace {
 
-/// What does not change while fit_offset tries scales.
+/// What fit_offset knows while it tries scales.
 struct OffsetFit {
   std::span<const float> x;
   const float* weights;
@@ -169,19 +169,18 @@ OffsetFit offset_fit(std::span<const float> x, int most, const float* weights, b
 }  // namespace
 
 Offset fit_offset(std::span<const float> x, int most, const float* weights, const Trials& trials, std::uint8_t* numbers) {
-  const OffsetFit fit = offset_fit(x, most, weights, trials.absolute);
+  OffsetFit fit = offset_fit(x, most, weights, trials.absolute);
   if (fit.largest <= fit.least) {
     std::fill_n(numbers, x.size(), std::uint8_t{0});
     return {0, -fit.least};
   }
-  const float range = fit.largest - fit.least;
-  const float first = static_cast<float>(most) / range;
+  const float first = static_cast<float>(most) / (fit.largest - fit.least);
   float scale = 1 / first, shift = fit.least;
   fit.round(first, numbers);
   float best = fit.error(scale, shift, numbers);
   std::uint8_t tried[kMostElements];
   for (int i = 0; i <= trials.steps; ++i) {
-    fit.round((trials.first + trials.step * static_cast<float>(i) + static_cast<float>(most)) / range, tried);
+    fit.round((trials.first + trials.step * static_cast<float>(i) + static_cast<float>(most)) / (fit.largest - fit.least), tried);
     float tried_scale, tried_shift;
     if (!fit.solve(tried, tried_scale, tried_shift)) continue;
     const float error = fit.error(tried_scale, tried_shift, tried);
@@ -189,7 +188,7 @@ Offset fit_offset(std::span<const float> x, int most, const float* weights, cons
       std::copy_n(tried, x.size(), numbers);
       best = error;
       scale = tried_scale;
-      shift = tried_shift;
+      shift = fit.least = tried_shift;  // further trials begin at the better minimum
     }
   }
   return {scale, -shift};
