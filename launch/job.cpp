@@ -43,6 +43,7 @@ void catch_interrupts() {
   action.sa_handler = [](int) { g_interrupted = true; };
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, as a full disk is
 }
 
 Job::Job(const Options& options, Transport& transport, std::string host, int local_rank, int local_size)

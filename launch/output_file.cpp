@@ -1,5 +1,6 @@
 #include "launch/output_file.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -26,6 +27,21 @@ std::string temporary_of(const std::string& path) { return fmt::format("{}.{}.tm
                                full ? "free some space or choose another place" : "check the folder and its permissions"));
 }
 
+/// The name under which a file without one can be linked.
+std::string place_of(std::FILE* file) { return fmt::format("/proc/self/fd/{}", fileno(file)); }
+
+/// A file without a name in the folder of `path`; null where the system has none.
+std::FILE* open_nameless(const std::string& path) {
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  const int fd = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (fd < 0) return nullptr;
+  std::FILE* file = ::fdopen(fd, "wb");
+  if (file && ::access(place_of(file).c_str(), F_OK) == 0) return file;
+  file ? std::fclose(file) : ::close(fd);
+  return nullptr;
+}
+
 }  // namespace
 
 void check_writable(const std::string& path, const std::vector<std::string>& kept) {
@@ -43,14 +59,16 @@ void check_writable(const std::string& path, const std::vector<std::string>& kep
   std::remove(temporary.c_str());
 }
 
-NewFile::NewFile(const std::string& path)
-    : path_(path), temporary_(is_special(path) ? path : temporary_of(path)), file_(std::fopen(temporary_.c_str(), "wb")) {
+NewFile::NewFile(const std::string& path) : path_(path), temporary_(is_special(path) ? path : temporary_of(path)) {
+  if (temporary_ != path_) file_ = open_nameless(path_);
+  nameless_ = file_ != nullptr;
+  if (!file_) file_ = std::fopen(temporary_.c_str(), "wb");
   if (!file_) fail_to_write(path_);
 }
 
 NewFile::~NewFile() {
   if (file_) std::fclose(file_);
-  if (!temporary_.empty() && temporary_ != path_) std::remove(temporary_.c_str());
+  if (temporary_ != path_) std::remove(temporary_.c_str());
 }
 
 void NewFile::append(std::span<const std::byte> bytes) {
@@ -59,10 +77,10 @@ void NewFile::append(std::span<const std::byte> bytes) {
 
 void NewFile::finish() {
   if (std::fflush(file_) != 0) fail_to_write(path_);
+  if (nameless_ && ::linkat(AT_FDCWD, place_of(file_).c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) fail_to_write(path_);
   std::FILE* file = std::exchange(file_, nullptr);
   if (std::fclose(file) != 0) fail_to_write(path_);
   if (temporary_ != path_ && std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_to_write(path_);
-  temporary_.clear();
 }
 
 void write_file(const std::string& path, const std::string& text) {

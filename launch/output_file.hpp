@@ -8,8 +8,9 @@
 
 namespace yamata {
 
-/// A file in the making, beside its place: finish() moves it there, and an older file stays until then. Whoever goes without finish()
-/// leaves nothing behind. What lies in /dev is written directly. Throws ModelError naming the file and the cause.
+/// A file in the making. finish() puts it in its place at once, where an older one stays until then; without finish() nothing is left
+/// behind. Where the file system allows it the file has no name before, so that not even a killed process leaves one. What lies in
+/// /dev is written directly. Throws ModelError naming the file and the cause.
 class NewFile {
  public:
   explicit NewFile(const std::string& path);
@@ -20,8 +21,9 @@ class NewFile {
   void finish();
 
  private:
-  std::string path_, temporary_;
-  std::FILE* file_;
+  std::string path_, temporary_;  // they are equal in /dev
+  bool nameless_ = false;
+  std::FILE* file_ = nullptr;
 };
 
 /// Writes `text` beside `path` and renames it into place, so that an older file is never left half overwritten.
