@@ -36,7 +36,9 @@ TEST(Quantize, NewFile_runs) {
 
 TEST(Quantize, Nonsense_isNamedWithItsRemedyAndLeavesNothing) {
   const TemporaryFolder folder;
-  const std::string out = folder / "out.gguf";
+  const TemporaryFolder source_folder;
+  const std::string out = folder / "out.gguf", source = source_folder / "source.gguf";
+  std::filesystem::copy_file(kModel, source);
   struct Case {
     Arguments arguments;
     int code;
@@ -47,7 +49,7 @@ TEST(Quantize, Nonsense_isNamedWithItsRemedyAndLeavesNothing) {
                                 {{kModel, out, "Q4_0", "two"}, 1, "'two'"},
                                 {{kModel, out, "Q4_0", "-t", "-1"}, 1, "-t"},
                                 {{kModel, out, "Q4_0", "--output-tensor-type", "Q4_K_M"}, 1, "--output-tensor-type"},
-                                {{kModel, kModel, "Q8_0"}, 1, "would be overwritten"},
+                                {{source, source, "Q8_0"}, 1, "would be overwritten"},
                                 {{kModel, folder.path().string(), "Q8_0"}, 1, "is a folder"},
                                 {{kModel, out, "Q4_0"}, 2, "--allow-requantize"},
                                 {{kModel, out, "Q2_K_S", "--allow-requantize"}, 2, "--imatrix"},

@@ -193,11 +193,13 @@ TEST(QuantizedFile, Alignment_isThatOfTheSource) {
 TEST(QuantizedFile, ValuesThatAreNoNumbers_areNamed) {
   using namespace gguf_test;
   std::string bytes = zeroed(sentencepiece_model().tensor("bad.weight", {32, 2}, 0, 256).finish());
-  const float value = std::numeric_limits<float>::infinity();
   const gguf::File file = gguf::File::parse(as_span(bytes), "source");
-  EXPECT_EQ(complaint(file, request("F16")), "");
-  std::memcpy(bytes.data() + bytes.size() - 8, &value, sizeof value);
-  EXPECT_NE(complaint(file, request("F16")).find("bad.weight"), std::string::npos);
+  EXPECT_EQ(complaint(file, request("Q8_0")), "");
+  for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    std::memcpy(bytes.data() + bytes.size() - 8, &value, sizeof value);
+    for (const char* kind : {"F16", "BF16", "Q8_0", "Q5_1"})
+      EXPECT_NE(complaint(file, request(kind)).find("bad.weight"), std::string::npos) << kind << value;
+  }
 }
 
 }  // namespace

@@ -148,6 +148,8 @@ TEST(Mix, Importance_changesWhatNeedsIt) {
   EXPECT_EQ(layers_with(Model().types(options), "ffn_down", TensorType::Q5_K), (Layers{0, 1}));
   options.has_importance = true;
   EXPECT_EQ(layers_with(Model().types(options), "ffn_down", TensorType::Q5_K), Layers{});
+  EXPECT_EQ(layers_with(Model().types("Q4_0"), "ffn_down", TensorType::Q4_0).size(), 16u);
+  EXPECT_EQ(layers_with(Model().types("Q5_0"), "ffn_down", TensorType::Q5_0).size(), 16u);
   options.kind = Kind::Q4_0;
   EXPECT_EQ(layers_with(Model().types(options), "ffn_down", TensorType::Q4_1), (Layers{0, 1}));
   options.kind = Kind::Q5_0;
