@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "launch/pace_file.hpp"
+#include "launch/progress_bar.hpp"
 #include "launch/split_advice.hpp"
 #include "launch/thread_choice.hpp"
 #include "mpi/drafter_seats.hpp"
@@ -23,23 +24,6 @@
 
 namespace yamata {
 namespace {
-
-/// The share of the weights that is in memory, drawn over itself; gone when all is.
-class LoadingBar {
- public:
-  void operator()(double share) {
-    const int percent = static_cast<int>(share * 100);
-    if (percent == shown_) return;
-    shown_ = percent;
-    constexpr int kWidth = 40;
-    const auto full = static_cast<std::size_t>(share * kWidth);
-    fmt::print(stderr, "\rloading [{}{}] {:>3} %", std::string(full, '#'), std::string(kWidth - full, ' '), percent);
-    if (percent == 100) fmt::print(stderr, "\r{:60}\r", "");
-  }
-
- private:
-  int shown_ = -1;
-};
 
 /// Whether every rank's share fits into memory, weights included.
 bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos) {
@@ -59,6 +43,7 @@ void catch_interrupts() {
   action.sa_handler = [](int) { g_interrupted = true; };
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, as a full disk is
 }
 
 Job::Job(const Options& options, Transport& transport, std::string host, int local_rank, int local_size)
@@ -206,7 +191,7 @@ ClusterOptions Job::cluster() const {
   cluster.timeout = options_.timeout;
   cluster.interrupted = &g_interrupted;
   cluster.on_warning = [](const std::string& text) { fmt::print(stderr, "yamata: warning: {}\n", text); };
-  if (isatty(STDERR_FILENO)) cluster.on_loading = LoadingBar();
+  if (isatty(STDERR_FILENO)) cluster.on_loading = ProgressBar("loading");
   return cluster;
 }
 

@@ -95,5 +95,6 @@ void profile_command(const Options& options);
 /// Makes a job of this process with these options.
 using JobMaker = std::function<std::unique_ptr<Job>(const Options& options)>;
 void bench_command(const Options& options, const JobMaker& make_job);
+void quantize_command(const Options& options);
 
 }  // namespace yamata

@@ -62,6 +62,9 @@ void run_head(const CommandLine& line, World& world) {
   } else if (options.command == "profile") {
     if (world.transport->size() > 1) throw UsageError("profile measures one machine in one process; start it without mpirun");
     profile_command(options);
+  } else if (options.command == "quantize") {
+    if (world.transport->size() > 1) throw UsageError("quantize is the work of one process, with threads; start it without mpirun");
+    quantize_command(options);
   } else if (options.command == "inspect") {
     inspect_command(options, world.transport->size());
   } else if (options.command == "bench") {

@@ -24,6 +24,7 @@ commands
   inspect     what a model file holds, and what each rank of a split would
   bench       how fast a model runs, test by test
   profile     how fast this machine could be, and how near a model comes to it
+  quantize    a model file to another format, such as Q4_K_M
   simulate    what more ranks, a faster network or a better draft would give, without any of them
   --version   version
 
@@ -142,8 +143,8 @@ std::string flag_before(const std::string& complaint, int argc, const char* cons
 
 /// Whether the word after this one is a text, whatever it looks like.
 bool takes_text(const std::string& word) {
-  static const std::set<std::string> kTakesText{"-p",     "--prompt", "-f",      "--file", "-m",    "--model", "-md", "--model-draft",
-                                                "--json", "--csv",    "--trace", "--pre",  "--from"};
+  static const std::set<std::string> kTakesText{"-p",     "--prompt", "-f",      "--file", "-m",     "--model",  "-md", "--model-draft",
+                                                "--json", "--csv",    "--trace", "--pre",  "--from", "--imatrix"};
   return kTakesText.contains(word);
 }
 
@@ -198,6 +199,7 @@ cxxopts::Options flags_of(const std::string& command) {
     declare_profile(flags);
     return flags;
   }
+  if (command == "quantize") return quantize_flags();
   if (command == "simulate") {
     auto flags =
         describe(command, "Plays whole jobs in virtual time: the program itself, on machines described by numbers. Needs no model.");
@@ -217,6 +219,10 @@ void require(bool good, const char* flag, const char* wanted) {
 Options read(const std::string& command, const cxxopts::ParseResult& r) {
   Options o;
   o.command = command;
+  if (command == "quantize") {
+    o.quantize = read_quantize(r);
+    return o;
+  }
   const auto has = [&](const char* name) {
     for (const auto& pair : r.arguments()) {
       if (pair.key() == name) return true;
@@ -300,6 +306,7 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   take(r, "predict", o.generate);
   take(r, "ctx-size", o.context);
   take(r, "threads", o.threads);
+  if (o.command == "quantize") o.threads = threads_word(r).value_or(o.threads);
   take(r, "batch-size", o.batch);
   take(r, "chunks", o.chunks);
   take(r, "pre", o.pre);
@@ -393,7 +400,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     std::vector<const char*> spelled;
     for (const std::string& word : words) spelled.push_back(word.c_str());
     const cxxopts::ParseResult result = flags.parse(argc - 1, spelled.data());
-    if (!result.unmatched().empty())
+    if (!result.unmatched().empty() && command != "quantize")
       throw UsageError(fmt::format("'{}' is not a flag; 'yamata {} --help' lists them", result.unmatched()[0], command));
     if (result.count("help")) {
       line.text = flags.help();

@@ -8,6 +8,7 @@
 #include "cache/kv_store.hpp"
 #include "launch/bench_options.hpp"
 #include "launch/profile_options.hpp"
+#include "launch/quantize_options.hpp"
 #include "launch/simulate_options.hpp"
 #include "node/topology.hpp"
 #include "src/sampling/sampler.hpp"
@@ -36,6 +37,7 @@ struct Options {
   SimulationOptions simulation;  ///< of simulate
   BenchOptions bench;            ///< of bench
   ProfileOptions profile;        ///< of profile
+  QuantizeOptions quantize;      ///< of quantize
 };
 inline constexpr int kDefaultContext = 4096;
 

@@ -1,5 +1,6 @@
 #include "launch/output_file.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <utility>
 
 #include "node/error.hpp"
 
@@ -23,6 +25,21 @@ std::string temporary_of(const std::string& path) { return fmt::format("{}.{}.tm
   const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
   throw ModelError(fmt::format("cannot write {}: {}; {}", path, std::strerror(errno),
                                full ? "free some space or choose another place" : "check the folder and its permissions"));
+}
+
+/// The name under which a file without one can be linked.
+std::string place_of(std::FILE* file) { return fmt::format("/proc/self/fd/{}", fileno(file)); }
+
+/// A file without a name in the folder of `path`; null where the system has none.
+std::FILE* open_nameless(const std::string& path) {
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  const int fd = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (fd < 0) return nullptr;
+  std::FILE* file = ::fdopen(fd, "wb");
+  if (file && ::access(place_of(file).c_str(), F_OK) == 0) return file;
+  file ? std::fclose(file) : ::close(fd);
+  return nullptr;
 }
 
 }  // namespace
@@ -42,22 +59,34 @@ void check_writable(const std::string& path, const std::vector<std::string>& kep
   std::remove(temporary.c_str());
 }
 
+NewFile::NewFile(const std::string& path) : path_(path), temporary_(is_special(path) ? path : temporary_of(path)) {
+  if (temporary_ != path_) file_ = open_nameless(path_);
+  nameless_ = file_ != nullptr;
+  if (!file_) file_ = std::fopen(temporary_.c_str(), "wb");
+  if (!file_) fail_to_write(path_);
+}
+
+NewFile::~NewFile() {
+  if (file_) std::fclose(file_);
+  if (temporary_ != path_) std::remove(temporary_.c_str());
+}
+
+void NewFile::append(std::span<const std::byte> bytes) {
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail_to_write(path_);
+}
+
+void NewFile::finish() {
+  if (std::fflush(file_) != 0) fail_to_write(path_);
+  if (nameless_ && ::linkat(AT_FDCWD, place_of(file_).c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) fail_to_write(path_);
+  std::FILE* file = std::exchange(file_, nullptr);
+  if (std::fclose(file) != 0) fail_to_write(path_);
+  if (temporary_ != path_ && std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_to_write(path_);
+}
+
 void write_file(const std::string& path, const std::string& text) {
-  const bool special = is_special(path);
-  const std::string temporary = special ? path : temporary_of(path);
-  const auto fail = [&] {
-    const int error = errno;
-    if (!special) std::remove(temporary.c_str());
-    errno = error;
-    fail_to_write(path);
-  };
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (!file) fail();
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;
-  const int error = errno;
-  const bool closed = std::fclose(file) == 0;
-  if (!written) errno = error;
-  if (!written || !closed || (!special && std::rename(temporary.c_str(), path.c_str()) != 0)) fail();
+  NewFile file(path);
+  file.append(std::as_bytes(std::span(text)));
+  file.finish();
 }
 
 std::string read_text(const std::string& path, const std::string& flag) {

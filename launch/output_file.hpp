@@ -1,9 +1,30 @@
 #pragma once
 // Result files that are either whole or not there.
+#include <cstddef>
+#include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace yamata {
+
+/// A file in the making. finish() puts it in its place at once, where an older one stays until then; without finish() nothing is left
+/// behind. Where the file system allows it the file has no name before, so that not even a killed process leaves one. What lies in
+/// /dev is written directly. Throws ModelError naming the file and the cause.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path);
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  void append(std::span<const std::byte> bytes);
+  void finish();
+
+ private:
+  std::string path_, temporary_;  // they are equal in /dev
+  bool nameless_ = false;
+  std::FILE* file_ = nullptr;
+};
 
 /// Writes `text` beside `path` and renames it into place, so that an older file is never left half overwritten.
 /// Throws ModelError naming the file and the cause (a full disk, a missing folder).

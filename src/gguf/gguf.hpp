@@ -21,6 +21,12 @@ namespace yamata::gguf {
 using Value = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, std::vector<std::uint64_t>, std::vector<std::int64_t>,
                            std::vector<double>, std::vector<bool>, std::vector<std::string>>;
 
+/// A metadata pair as it lies in the file.
+struct RawPair {
+  std::string key;
+  std::span<const std::byte> value;  ///< type and value, into the mapping
+};
+
 struct Tensor {
   std::string name;
   TensorType type;
@@ -46,6 +52,9 @@ class File {
   const std::string& name() const { return name_; }
   std::uint32_t version() const { return version_; }
   const std::map<std::string, Value>& metadata() const { return metadata_; }
+  /// The same, in the order of the file; of a split one, those of its first part.
+  const std::vector<RawPair>& raw_metadata() const { return raw_metadata_; }
+  std::uint64_t alignment() const { return alignment_; }  ///< of the data, in bytes; of the first part
   const std::vector<Tensor>& tensors() const { return tensors_; }
   const Tensor* find(std::string_view tensor) const;
   /// As find, but a missing tensor is a ModelError that names it.
@@ -74,6 +83,8 @@ class File {
   std::string name_;
   std::uint32_t version_ = 0;
   std::map<std::string, Value> metadata_;
+  std::vector<RawPair> raw_metadata_;
+  std::uint64_t alignment_ = 0;
   std::vector<Tensor> tensors_;
   std::unordered_map<std::string, std::size_t> index_;
   std::vector<std::unique_ptr<Mapping>> mappings_;

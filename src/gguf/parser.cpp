@@ -62,6 +62,7 @@ class Parser {
     read_header();
     for (std::uint64_t i = 0; i < metadata_count_; ++i) read_pair();
     check_alignment();
+    if (is_first_part()) file_.alignment_ = alignment_;
     const std::size_t first = file_.tensors_.size();
     std::vector<std::uint64_t> offsets;
     for (std::uint64_t i = 0; i < tensor_count_; ++i) offsets.push_back(read_tensor());
@@ -85,6 +86,7 @@ class Parser {
   [[noreturn]] void fail(const std::string& what) const {
     throw ModelError(fmt::format("{}: {} at offset {}; the file is damaged, copy or download it again", name_, what, at_));
   }
+  bool is_first_part() const { return file_.mappings_.size() == 1; }
   std::size_t left() const { return mapping_.bytes.size() - at_; }
   const std::byte* take(std::uint64_t n, const char* what) {
     if (n > left()) fail(fmt::format("the file ends inside {}", what));
@@ -127,8 +129,10 @@ class Parser {
 
   void read_pair() {
     const std::string key = get_string("a metadata key");
+    const std::size_t begin = at_;
     const auto type = get_type();
     Value value = type == ValueType::Array ? read_array(key) : read_scalar(type);
+    if (is_first_part()) file_.raw_metadata_.push_back({key, mapping_.bytes.subspan(begin, at_ - begin)});
     if (!file_.metadata_.emplace(key, std::move(value)).second) fail(fmt::format("metadata key {} stands twice", shown(key)));
   }
   ValueType get_type() {

@@ -37,7 +37,6 @@ Process::Process(const Arguments& command, std::uint64_t largest_file) {
   dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDOUT_FILENO);
   dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
   if (largest_file) {
-    signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{largest_file, largest_file};
     setrlimit(RLIMIT_FSIZE, &limit);
   }

@@ -1,0 +1,58 @@
+#pragma once
+// Writing GGUF files (version 3), front to back.
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "node/tensor_type.hpp"
+#include "src/gguf/gguf.hpp"
+
+namespace yamata::gguf {
+
+/// Metadata and the tensor table are said first; then begin() writes them, and data() the tensors' bytes in the order of the table.
+class Writer {
+ public:
+  using Sink = std::function<void(std::span<const std::byte>)>;
+  /// Every byte goes to `sink`, in order. `alignment`: of the data; the caller says it in general.alignment unless it is 32.
+  explicit Writer(Sink sink, std::uint64_t alignment = 32) : sink_(std::move(sink)), alignment_(alignment) {}
+
+  // Metadata. A key that is there already goes to the end with its new value.
+  void set_raw(const std::string& key, std::span<const std::byte> type_and_value);
+  void set_u32(const std::string& key, std::uint32_t value);
+  void set_string(const std::string& key, std::string_view value);
+  void remove(const std::string& key);
+
+  /// An entry of the tensor table; `shape` fastest dimension first. Trailing dimensions of 1 are left out, as is usual.
+  void add_tensor(const std::string& name, TensorType type, std::span<const std::int64_t> shape);
+  void begin();
+  /// The next bytes of the tensors' data; a tensor may come in pieces. Whoever writes past a tensor's end has a bug.
+  void data(std::span<const std::byte> bytes);
+  /// All bytes that the tensors take, padding left out.
+  std::uint64_t data_bytes() const;
+
+ private:
+  struct Pair {
+    std::string key, value;
+  };
+  struct Entry {
+    std::string name;
+    TensorType type;
+    std::vector<std::int64_t> shape;
+    std::uint64_t bytes;
+  };
+  std::uint64_t padding(std::uint64_t bytes) const { return (alignment_ - bytes % alignment_) % alignment_; }
+  void pad(std::uint64_t after);
+
+  Sink sink_;
+  std::uint64_t alignment_;
+  std::vector<Pair> pairs_;
+  std::vector<Entry> tensors_;
+  std::size_t current_ = 0;          // tensor that data() writes
+  std::uint64_t current_bytes_ = 0;  // of it that are written
+};
+
+}  // namespace yamata::gguf

@@ -1,0 +1,255 @@
+// Q2_K to Q6_K: blocks of 256 whose groups of 16 or 32 have small scales, and the block one scale for those.
+#include <algorithm>
+#include <cmath>
+
+#include "node/cpu/kernels.hpp"
+#include "src/quantize/blocks.hpp"
+#include "src/quantize/fit.hpp"
+
+namespace yamata::quantize {
+namespace {
+
+constexpr std::size_t kBlock = 256;
+constexpr std::size_t kMostGroups = 16;
+
+struct Numbers {
+  std::uint8_t of[kBlock];
+};
+
+/// Two bits of every number: each run of 128 lies in 32 bytes, 32 numbers to each pair of bits.
+void store_pairs(const Numbers& numbers, int shift, std::uint8_t* bytes) {
+  std::fill_n(bytes, kBlock / 4, std::uint8_t{0});
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    std::uint8_t& byte = bytes[i / 128 * 32 + i % 32];
+    byte = static_cast<std::uint8_t>(byte | (numbers.of[i] >> shift & 3) << (i % 128 / 32 * 2));
+  }
+}
+/// A nibble of every number: each run of 64 lies in 32 bytes.
+void store_nibbles(const Numbers& numbers, std::uint8_t* bytes) {
+  std::fill_n(bytes, kBlock / 2, std::uint8_t{0});
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    std::uint8_t& byte = bytes[i / 64 * 32 + i % 32];
+    byte = static_cast<std::uint8_t>(byte | (numbers.of[i] & 15) << (i % 64 / 32 * 4));
+  }
+}
+/// One bit of every number: 32 bytes, a bit of each for every run of 32.
+void store_bits(const Numbers& numbers, int shift, std::uint8_t* bytes) {
+  std::fill_n(bytes, kBlock / 8, std::uint8_t{0});
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    std::uint8_t& byte = bytes[i % 32];
+    byte = static_cast<std::uint8_t>(byte | (numbers.of[i] >> shift & 1) << (i / 32));
+  }
+}
+
+/// Scales and minimums of a block's groups, as floats and then as the small numbers that are stored.
+struct Groups {
+  float scales[kMostGroups], minimums[kMostGroups];
+  std::uint8_t stored_scales[kMostGroups], stored_minimums[kMostGroups];
+  float scale, minimum;  ///< of the block
+};
+
+/// How a format with minimums is made.
+struct OffsetFormat {
+  std::size_t group;     ///< elements
+  int most, most_scale;  ///< largest number, largest stored scale
+  Trials plain;          ///< without importance
+  float variance;        ///< with importance: this many times the mean square
+};
+constexpr OffsetFormat kQ2{16, 3, 15, {-0.5f, 0.1f, 15, true}, 1}, kQ4{32, 15, 63, {-1.0f, 0.1f, 20, false}, 2},
+    kQ5{32, 31, 63, {-0.5f, 0.1f, 15, false}, 2};
+constexpr Trials kTrials{-0.9f, 0.05f, 36, false};
+
+/// The largest of the scales takes the largest stored number, the others what is nearest.
+float store_scales(const float* scales, const OffsetFormat& format, std::uint8_t* stored) {
+  const std::size_t count = kBlock / format.group;
+  float largest = 0;
+  for (std::size_t j = 0; j < count; ++j) {
+    if (scales[j] > largest) largest = scales[j];
+  }
+  const auto most = static_cast<float>(format.most_scale);
+  const float inverse = largest > 0 ? most / largest : 0.0f;
+  for (std::size_t j = 0; j < count; ++j)
+    stored[j] =
+        static_cast<std::uint8_t>(std::min(format.most_scale, static_cast<int>(static_cast<std::uint8_t>(nearest(inverse * scales[j])))));
+  return largest / most;
+}
+
+void fit_plain(std::span<const float> x, const OffsetFormat& format, Groups& groups, Numbers& numbers) {
+  float weights[32];
+  for (std::size_t j = 0; j < kBlock / format.group; ++j) {
+    const auto part = x.subspan(j * format.group, format.group);
+    // Q2_K weighs by magnitude alone, which its |difference| wants.
+    const float mean = format.plain.absolute ? 0.0f : std::sqrt(square_sum(part) / static_cast<float>(format.group));
+    for (std::size_t i = 0; i < format.group; ++i) weights[i] = mean + std::fabs(part[i]);
+    const Offset fit = fit_offset(part, format.most, weights, format.plain, numbers.of + j * format.group);
+    groups.scales[j] = fit.scale;
+    groups.minimums[j] = fit.minimum;
+  }
+  groups.scale = store_scales(groups.scales, format, groups.stored_scales);
+  groups.minimum = store_scales(groups.minimums, format, groups.stored_minimums);
+}
+
+void fit_weighted(std::span<const float> x, const float* importance, const OffsetFormat& format, Groups& groups, Numbers& numbers) {
+  const std::size_t count = kBlock / format.group;
+  const float variance = format.variance * square_sum(x) / static_cast<float>(kBlock);
+  float weights[32], sums[kMostGroups];
+  for (std::size_t j = 0; j < count; ++j) {
+    const auto part = x.subspan(j * format.group, format.group);
+    importance_weights(part, importance + j * format.group, variance, weights);
+    sums[j] = 0;
+    for (std::size_t i = 0; i < format.group; ++i) sums[j] += weights[i];
+    const Offset fit = fit_offset(part, format.most, weights, kTrials, numbers.of + j * format.group);
+    groups.scales[j] = fit.scale;
+    groups.minimums[j] = fit.minimum;
+  }
+  groups.scale = fit_positive({groups.scales, count}, format.most_scale, sums, groups.stored_scales);
+  groups.minimum = fit_positive({groups.minimums, count}, format.most_scale, sums, groups.stored_minimums);
+}
+
+/// Scales, and numbers that fit them as they are stored. A group whose scale is stored as 0 keeps the numbers it was fitted with.
+template <class Block>
+void fit_block(std::span<const float> x, const float* importance, const OffsetFormat& format, Block& b, Groups& groups, Numbers& numbers) {
+  importance ? fit_weighted(x, importance, format, groups, numbers) : fit_plain(x, format, groups, numbers);
+  b.d = half(groups.scale);
+  b.dmin = half(groups.minimum);
+  for (std::size_t j = 0; j < kBlock / format.group; ++j) {
+    const float scale = cpu::f16_to_f32(b.d) * static_cast<float>(groups.stored_scales[j]);
+    const float minimum = cpu::f16_to_f32(b.dmin) * static_cast<float>(groups.stored_minimums[j]);
+    if (scale == 0) continue;
+    for (std::size_t i = j * format.group; i < (j + 1) * format.group; ++i)
+      numbers.of[i] = static_cast<std::uint8_t>(std::max(0, std::min(format.most, nearest((x[i] + minimum) / scale))));
+  }
+}
+
+/// Eight scales and minimums of six bits in twelve bytes.
+void store_six_bits(const Groups& groups, std::uint8_t* bytes) {
+  for (std::size_t j = 0; j < 4; ++j) {
+    const int scale = groups.stored_scales[j], minimum = groups.stored_minimums[j];
+    const int next_scale = groups.stored_scales[j + 4], next_minimum = groups.stored_minimums[j + 4];
+    bytes[j] = static_cast<std::uint8_t>(scale | next_scale >> 4 << 6);
+    bytes[j + 4] = static_cast<std::uint8_t>(minimum | next_minimum >> 4 << 6);
+    bytes[j + 8] = static_cast<std::uint8_t>((next_scale & 15) | (next_minimum & 15) << 4);
+  }
+}
+
+/// Sixteen scales of six bits in twelve bytes.
+void store_six_bits(const std::uint8_t* scales, std::uint8_t* bytes) {
+  std::fill_n(bytes, 12, std::uint8_t{0});
+  for (std::size_t j = 0; j < 16; ++j) {
+    bytes[j % 8] = static_cast<std::uint8_t>(bytes[j % 8] | (scales[j] & 15) << (j / 8 * 4));
+    bytes[8 + j % 4] = static_cast<std::uint8_t>(bytes[8 + j % 4] | scales[j] >> 4 << (j / 4 * 2));
+  }
+}
+
+/// Numbers around `levels` that fit the stored scales.
+void refit(std::span<const float> x, const float* scales, int levels, Numbers& numbers) {
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    const float scale = scales[i / 16];
+    if (scale != 0) numbers.of[i] = static_cast<std::uint8_t>(std::max(-levels, std::min(levels - 1, nearest(x[i] / scale))) + levels);
+  }
+}
+
+/// The block's scale of Q3_K; the groups' scales plus 32 go to `stored`.
+float fit_q3(std::span<const float> x, const float* importance, std::uint8_t* stored, Numbers& numbers) {
+  float scales[16];
+  if (importance) {
+    const float variance = 2 * square_sum(x) / static_cast<float>(kBlock);
+    float weights[16], sums[16];
+    for (std::size_t j = 0; j < 16; ++j) {
+      importance_weights(x.subspan(16 * j, 16), importance + 16 * j, variance, weights);
+      sums[j] = 0;
+      for (const float weight : weights) sums[j] += weight;
+      scales[j] = fit_symmetric(x.subspan(16 * j, 16), 4, weights, numbers.of + 16 * j);
+    }
+    return fit_symmetric(scales, 32, sums, stored);
+  }
+  for (std::size_t j = 0; j < 16; ++j) scales[j] = refine_symmetric(x.subspan(16 * j, 16), 4, numbers.of + 16 * j);
+  const float largest = peak_of(scales).value;
+  std::fill_n(stored, 16, std::uint8_t{0});
+  if (largest == 0) return 0;
+  const float inverse = -32.0f / largest;
+  for (std::size_t j = 0; j < 16; ++j) {
+    const int rounded = static_cast<std::int8_t>(nearest(inverse * scales[j]));
+    stored[j] = static_cast<std::uint8_t>(std::max(-32, std::min(31, rounded)) + 32);
+  }
+  return 1 / inverse;
+}
+
+template <class Block, class Body>
+void each_block(std::span<const float> x, const float* importance, Block* blocks, Body body) {
+  for (std::size_t at = 0; at < x.size(); at += kBlock)
+    body(blocks[at / kBlock], x.subspan(at, kBlock), importance ? importance + at : nullptr);
+}
+
+}  // namespace
+
+void to_blocks(std::span<const float> x, const float* importance, cpu::BlockQ2K* blocks) {
+  each_block(x, importance, blocks, [](cpu::BlockQ2K& b, std::span<const float> part, const float* weights) {
+    Numbers numbers;
+    Groups groups;
+    fit_block(part, weights, kQ2, b, groups, numbers);
+    for (std::size_t j = 0; j < 16; ++j) b.scales[j] = static_cast<std::uint8_t>(groups.stored_scales[j] | groups.stored_minimums[j] << 4);
+    store_pairs(numbers, 0, b.qs);
+  });
+}
+
+void to_blocks(std::span<const float> x, const float* importance, cpu::BlockQ3K* blocks) {
+  each_block(x, importance, blocks, [](cpu::BlockQ3K& b, std::span<const float> part, const float* weights) {
+    Numbers numbers;
+    std::uint8_t stored[16];
+    b.d = half(fit_q3(part, weights, stored, numbers));
+    store_six_bits(stored, b.scales);
+    float scales[16];
+    for (std::size_t j = 0; j < 16; ++j) scales[j] = cpu::f16_to_f32(b.d) * static_cast<float>(stored[j] - 32);
+    refit(part, scales, 4, numbers);
+    store_pairs(numbers, 0, b.qs);
+    store_bits(numbers, 2, b.hmask);
+  });
+}
+
+void to_blocks(std::span<const float> x, const float* importance, cpu::BlockQ4K* blocks) {
+  each_block(x, importance, blocks, [](cpu::BlockQ4K& b, std::span<const float> part, const float* weights) {
+    Numbers numbers;
+    Groups groups;
+    fit_block(part, weights, kQ4, b, groups, numbers);
+    store_six_bits(groups, b.scales);
+    store_nibbles(numbers, b.qs);
+  });
+}
+
+void to_blocks(std::span<const float> x, const float* importance, cpu::BlockQ5K* blocks) {
+  each_block(x, importance, blocks, [](cpu::BlockQ5K& b, std::span<const float> part, const float* weights) {
+    Numbers numbers;
+    Groups groups;
+    fit_block(part, weights, kQ5, b, groups, numbers);
+    store_six_bits(groups, b.scales);
+    store_nibbles(numbers, b.qs);
+    store_bits(numbers, 4, b.qh);
+  });
+}
+
+void to_blocks(std::span<const float> x, const float* importance, cpu::BlockQ6K* blocks) {
+  each_block(x, importance, blocks, [](cpu::BlockQ6K& b, std::span<const float> part, const float* weights) {
+    Numbers numbers;
+    float scales[16];
+    for (std::size_t j = 0; j < 16; ++j)
+      scales[j] = fit_symmetric(part.subspan(16 * j, 16), 32, weights ? weights + 16 * j : nullptr, numbers.of + 16 * j);
+    const Peak peak = peak_of(scales);
+    b = {};
+    if (peak.magnitude < 1e-15f) return;
+    const float inverse = -128.0f / peak.value;
+    b.d = half(1 / inverse);
+    for (std::size_t j = 0; j < 16; ++j) {
+      b.scales[j] = static_cast<std::int8_t>(std::min(127, nearest(inverse * scales[j])));
+      scales[j] = cpu::f16_to_f32(b.d) * static_cast<float>(b.scales[j]);
+    }
+    refit(part, scales, 32, numbers);
+    for (std::size_t i = 0; i < kBlock; ++i) {
+      std::uint8_t& byte = b.ql[i / 128 * 64 + i % 64];
+      byte = static_cast<std::uint8_t>(byte | (numbers.of[i] & 15) << (i % 128 / 64 * 4));
+    }
+    store_pairs(numbers, 4, b.qh);
+  });
+}
+
+}  // namespace yamata::quantize

@@ -1,0 +1,18 @@
+#pragma once
+// Rows of floats to the blocks of every format.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "node/tensor_type.hpp"
+
+namespace yamata::quantize {
+
+/// A value, or the scale of a block, does not fit the format.
+struct OutOfRange {};
+
+/// Quantizes one row (whole blocks of `type`) to `dst`: traits(type).block_bytes for each block. `importance` has a weight per column,
+/// or is null. The bytes are those of the formats' reference implementation. Throws OutOfRange; the row must be finite.
+void quantize_row(TensorType type, std::span<const float> x, const float* importance, std::byte* dst);
+
+}  // namespace yamata::quantize
