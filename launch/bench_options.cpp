@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "launch/count_list.hpp"
+#include "launch/flag_values.hpp"
 #include "launch/options.hpp"
 #include "node/error.hpp"
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "launch/flag_values.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -148,72 +149,79 @@ bool takes_text(const std::string& word) {
   return kTakesText.contains(word);
 }
 
-cxxopts::Options flags_of(const std::string& command) {
-  if (command == "run") {
-    auto flags = describe(command, "Generate text from a prompt; text goes to stdout, statistics to stderr.");
-    add_text(flags);
-    flags.add_options("Text")("n,predict", "Tokens to generate", cxxopts::value<int>()->default_value("128"), "N");
-    add_sampling(flags);
-    add_speculation(flags, "iterative, speculative or pipeinfer (auto: pipeinfer with a draft, else iterative)", "auto");
-    add_context(flags, "0");
-    add_cluster(flags);
-    flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
-    flags.add_options("Output")("csv", "Write statistics as one CSV row with a header", cxxopts::value<std::string>(), "FILE");
-    flags.add_options("Output")("trace", "Write what every rank did when, in Chrome's trace format (open it in ui.perfetto.dev)",
-                                cxxopts::value<std::string>(), "FILE");
-    flags.add_options("Output")("logits-checksum", "Add a hash over the logits' bits to the JSON");
-    return flags;
-  }
-  if (command == "perplexity") {
-    auto flags = describe(command, "Perplexity of a text, over chunks of the context; the second half of each is scored.");
-    add_text(flags);
-    add_context(flags, "512");
-    flags.add_options("Text")("chunks", "Chunks to score (0: all)", cxxopts::value<int>()->default_value("0"), "N");
-    add_cluster(flags);
-    flags.add_options("Output")("json", "Write the result to this file", cxxopts::value<std::string>(), "FILE");
-    return flags;
-  }
-  if (command == "tokenize") {
-    auto flags = describe(command, "Token ids of a text, a line per token.");
-    add_text(flags);
-    flags.add_options("Output")("ids", "One list [1, 2, 3]")("no-bos", "Do not add BOS or EOS")(
-        "no-special", "Take the text of special tokens as plain text");
-    return flags;
-  }
-  if (command == "inspect") {
-    auto flags = describe(command, "What a model file holds, and what each rank of a split would.");
-    flags.add_options("Output")("tensors", "List every tensor");
-    flags.add_options("Cluster")("layer-split,mpi-layer-split", "Show this split", cxxopts::value<std::string>()->default_value("auto"),
-                                 "SPLIT");
-    flags.add_options("Context")("c,ctx-size", "Tokens the context holds", cxxopts::value<int>()->default_value("0"), "N");
-    return flags;
-  }
-  if (command == "bench") {
-    auto flags = describe(command, "How fast a model runs: prompts, generation, runs of several tokens; also under mpirun.");
-    declare_bench(flags);
-    add_ranks(flags);
-    return flags;
-  }
-  if (command == "profile") {
-    auto flags = describe(command, "What this machine can do at most, and with -m how near to it a model comes. One process, no mpirun.");
-    declare_profile(flags);
-    return flags;
-  }
-  if (command == "quantize") return quantize_flags();
-  if (command == "simulate") {
-    auto flags =
-        describe(command, "Plays whole jobs in virtual time: the program itself, on machines described by numbers. Needs no model.");
-    declare_simulation(flags);
-    add_speculation(flags, "Which to compare", "iterative,speculative,pipeinfer");
-    flags.add_options("Output")("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");
-    flags.add_options("Output")("csv", "Write the table as CSV", cxxopts::value<std::string>(), "FILE");
-    return flags;
-  }
-  throw UsageError(fmt::format("unknown command '{}'; 'yamata --help' lists them", command));
+cxxopts::Options run_flags() {
+  auto flags = describe("run", "Generate text from a prompt; text goes to stdout, statistics to stderr.");
+  add_text(flags);
+  flags.add_options("Text")("n,predict", "Tokens to generate", cxxopts::value<int>()->default_value("128"), "N");
+  add_sampling(flags);
+  add_speculation(flags, "iterative, speculative or pipeinfer (auto: pipeinfer with a draft, else iterative)", "auto");
+  add_context(flags, "0");
+  add_cluster(flags);
+  flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
+  flags.add_options("Output")("csv", "Write statistics as one CSV row with a header", cxxopts::value<std::string>(), "FILE");
+  flags.add_options("Output")("trace", "Write what every rank did when, in Chrome's trace format (open it in ui.perfetto.dev)",
+                              cxxopts::value<std::string>(), "FILE");
+  flags.add_options("Output")("logits-checksum", "Add a hash over the logits' bits to the JSON");
+  return flags;
 }
 
-void require(bool good, const char* flag, const char* wanted) {
-  if (!good) throw UsageError(fmt::format("{} must be {}", flag, wanted));
+cxxopts::Options perplexity_flags() {
+  auto flags = describe("perplexity", "Perplexity of a text, over chunks of the context; the second half of each is scored.");
+  add_text(flags);
+  add_context(flags, "512");
+  flags.add_options("Text")("chunks", "Chunks to score (0: all)", cxxopts::value<int>()->default_value("0"), "N");
+  add_cluster(flags);
+  flags.add_options("Output")("json", "Write the result to this file", cxxopts::value<std::string>(), "FILE");
+  return flags;
+}
+
+cxxopts::Options tokenize_flags() {
+  auto flags = describe("tokenize", "Token ids of a text, a line per token.");
+  add_text(flags);
+  flags.add_options("Output")("ids", "One list [1, 2, 3]")("no-bos", "Do not add BOS or EOS")(
+      "no-special", "Take the text of special tokens as plain text");
+  return flags;
+}
+
+cxxopts::Options inspect_flags() {
+  auto flags = describe("inspect", "What a model file holds, and what each rank of a split would.");
+  flags.add_options("Output")("tensors", "List every tensor");
+  flags.add_options("Cluster")("layer-split,mpi-layer-split", "Show this split", cxxopts::value<std::string>()->default_value("auto"),
+                               "SPLIT");
+  flags.add_options("Context")("c,ctx-size", "Tokens the context holds", cxxopts::value<int>()->default_value("0"), "N");
+  return flags;
+}
+
+cxxopts::Options bench_flags() {
+  auto flags = describe("bench", "How fast a model runs: prompts, generation, runs of several tokens; also under mpirun.");
+  declare_bench(flags);
+  add_ranks(flags);
+  return flags;
+}
+
+cxxopts::Options profile_flags() {
+  auto flags = describe("profile", "What this machine can do at most, and with -m how near to it a model comes. One process, no mpirun.");
+  declare_profile(flags);
+  return flags;
+}
+
+cxxopts::Options simulate_flags() {
+  auto flags =
+      describe("simulate", "Plays whole jobs in virtual time: the program itself, on machines described by numbers. Needs no model.");
+  declare_simulation(flags);
+  add_speculation(flags, "Which to compare", "iterative,speculative,pipeinfer");
+  flags.add_options("Output")("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");
+  flags.add_options("Output")("csv", "Write the table as CSV", cxxopts::value<std::string>(), "FILE");
+  return flags;
+}
+
+cxxopts::Options flags_of(const std::string& command) {
+  static const std::map<std::string, cxxopts::Options (*)()> kFlags{
+      {"run", run_flags},     {"perplexity", perplexity_flags}, {"tokenize", tokenize_flags}, {"inspect", inspect_flags},
+      {"bench", bench_flags}, {"profile", profile_flags},       {"quantize", quantize_flags}, {"simulate", simulate_flags}};
+  const auto found = kFlags.find(command);
+  if (found == kFlags.end()) throw UsageError(fmt::format("unknown command '{}'; 'yamata --help' lists them", command));
+  return found->second();
 }
 
 Options read(const std::string& command, const cxxopts::ParseResult& r) {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "launch/count_list.hpp"
+#include "launch/flag_values.hpp"
 #include "launch/options.hpp"
 #include "node/error.hpp"
 

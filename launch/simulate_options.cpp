@@ -6,26 +6,13 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "launch/flag_values.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
 namespace {
 
 constexpr int kMostRanks = 1024;
-
-void require(bool good, const char* flag, const char* wanted) {
-  if (!good) throw UsageError(fmt::format("{} must be {}", flag, wanted));
-}
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> words;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    words.push_back(text.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return words;
-}
 
 /// Not a number: infinite, which no flag allows.
 double number(const std::string& word) {
@@ -42,16 +29,16 @@ std::optional<double> given(const cxxopts::ParseResult& r, const char* name, dou
 }
 
 void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
-  for (const std::string& word : split(r["ranks"].as<std::string>())) {
+  for (const std::string& word : split_list(r["ranks"].as<std::string>())) {
     const double ranks = number(word);
     require(ranks >= 1 && ranks <= kMostRanks && ranks == std::floor(ranks), "--ranks", "numbers between 1 and 1024, such as 2,4,8");
     o.ranks.push_back(static_cast<int>(ranks));
   }
-  for (const std::string& name : split(r["strategy"].as<std::string>())) {
+  for (const std::string& name : split_list(r["strategy"].as<std::string>())) {
     require(name == "iterative" || name == "speculative" || name == "pipeinfer", "--strategy", "some of iterative,speculative,pipeinfer");
     o.strategies.push_back(name);
   }
-  for (const std::string& word : split(r["width-cost"].as<std::string>())) o.width_cost.push_back(number(word));
+  for (const std::string& word : split_list(r["width-cost"].as<std::string>())) o.width_cost.push_back(number(word));
   for (const double cost : o.width_cost) {
     require(cost >= 0 && cost <= 100 && (o.width_cost.size() == 1 || cost > 0), "--width-cost",
             "one share of 0 or more, or the times of 1, 2, 3, ... rows, such as 1,1.04,1.1");

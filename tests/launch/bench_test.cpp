@@ -5,7 +5,7 @@
 #include <set>
 
 #include "launch/bench_report.hpp"
-#include "launch/count_list.hpp"
+#include "launch/flag_values.hpp"
 #include "node/error.hpp"
 #include "process.hpp"
 

@@ -1,4 +1,4 @@
-#include "launch/count_list.hpp"
+#include "launch/flag_values.hpp"
 
 #include <fmt/format.h>
 
@@ -51,6 +51,10 @@ std::optional<Range> parse_range(std::string_view text) {
 }
 
 }  // namespace
+
+void require(bool good, const char* flag, const char* wanted) {
+  if (!good) throw UsageError(fmt::format("{} must be {}", flag, wanted));
+}
 
 std::vector<std::string> split_list(const std::string& text) {
   std::vector<std::string> words;

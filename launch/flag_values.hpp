@@ -1,10 +1,13 @@
 #pragma once
-// Flags whose value is a list: "512,1024", "1-16", "64-1024*2".
+// Values of flags: what they must be, and lists such as "512,1024", "1-16", "64-1024*2".
 #include <cxxopts.hpp>
 #include <string>
 #include <vector>
 
 namespace yamata {
+
+/// Throws UsageError "FLAG must be WANTED" unless the value is good.
+void require(bool good, const char* flag, const char* wanted);
 
 /// The words between commas; an empty text is one empty word.
 std::vector<std::string> split_list(const std::string& text);
