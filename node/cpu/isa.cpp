@@ -34,6 +34,8 @@ const char* isa_name(Isa isa) {
       return "neon";
     case Isa::kNeonDotprod:
       return "neon-dotprod";
+    case Isa::kNeonI8mm:
+      return "neon-i8mm";
   }
   return "unknown";
 }
@@ -51,27 +53,28 @@ bool isa_usable(Isa isa) {
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
   }
 #elif defined(__aarch64__)
-  constexpr unsigned long kHasSimd = 1ul << 1, kHasDotprod = 1ul << 20;  // HWCAP_ASIMD, HWCAP_ASIMDDP
-  const unsigned long features = getauxval(AT_HWCAP);
-  if (isa == Isa::kNeon) return (features & kHasSimd) != 0;
-  if (isa == Isa::kNeonDotprod) return (features & kHasSimd) != 0 && (features & kHasDotprod) != 0;
+  constexpr unsigned long kHasSimd = 1ul << 1, kHasDotprod = 1ul << 20, kHasI8mm = 1ul << 13;  // HWCAP_ASIMD, HWCAP_ASIMDDP, HWCAP2_I8MM
+  if (isa == Isa::kNeon) return (getauxval(AT_HWCAP) & kHasSimd) != 0;
+  if (isa == Isa::kNeonDotprod) return isa_usable(Isa::kNeon) && (getauxval(AT_HWCAP) & kHasDotprod) != 0;
+  if (isa == Isa::kNeonI8mm) return isa_usable(Isa::kNeonDotprod) && (getauxval(AT_HWCAP2) & kHasI8mm) != 0;
 #endif
   return false;
 }
 
 Isa choose_isa() {
-  constexpr Isa kBestFirst[] = {Isa::kAvx512, Isa::kAvxVnni, Isa::kAvx2, Isa::kNeonDotprod, Isa::kNeon, Isa::kScalar};
+  constexpr Isa kBestFirst[] = {Isa::kAvx512, Isa::kAvxVnni, Isa::kAvx2, Isa::kNeonI8mm, Isa::kNeonDotprod, Isa::kNeon, Isa::kScalar};
   const char* wanted = std::getenv("YAMATA_ISA");
   const std::string name = wanted ? wanted : "";
   bool known = false;
   for (const Isa isa : kBestFirst) {
-    const std::string group = isa == Isa::kNeonDotprod ? "neon" : isa_name(isa);
-    if (!name.empty() && group != name) continue;
+    const std::string own = isa_name(isa), group = own.substr(0, own.starts_with("neon") ? 4 : own.size());
+    if (!name.empty() && name != own && name != group) continue;
     known = true;
     if (isa_usable(isa)) return isa;
   }
   if (!known) {
-    throw UsageError("YAMATA_ISA: '" + name + "' is not an instruction set; use scalar, avx2, avx-vnni, avx512 or neon");
+    throw UsageError("YAMATA_ISA: '" + name +
+                     "' is not an instruction set; use scalar, avx2, avx-vnni, avx512, neon (the best of it), neon-dotprod or neon-i8mm");
   }
   throw UsageError("YAMATA_ISA: this machine cannot run the kernels of '" + name + "'; unset it to use the best it can");
 }
@@ -84,6 +87,7 @@ const KernelTable& kernels(Isa isa) {
 #elif defined(__aarch64__)
   if (isa == Isa::kNeon) return table_neon;
   if (isa == Isa::kNeonDotprod) return table_neon_dotprod;
+  if (isa == Isa::kNeonI8mm) return table_neon_i8mm;
 #endif
   if (isa == Isa::kScalar) return table_scalar;
   refuse_absent(isa);
@@ -97,6 +101,7 @@ const ProbeTable& probe_kernels(Isa isa) {
 #elif defined(__aarch64__)
   if (isa == Isa::kNeon) return probe_neon;
   if (isa == Isa::kNeonDotprod) return probe_neon_dotprod;
+  if (isa == Isa::kNeonI8mm) return probe_neon_i8mm;
 #endif
   if (isa == Isa::kScalar) return probe_scalar;
   refuse_absent(isa);

@@ -13,7 +13,7 @@
 
 namespace yamata::cpu {
 
-enum class Isa { kScalar, kAvx2, kAvxVnni, kAvx512, kNeon, kNeonDotprod };
+enum class Isa { kScalar, kAvx2, kAvxVnni, kAvx512, kNeon, kNeonDotprod, kNeonI8mm };
 const char* isa_name(Isa isa);
 
 /// Activations of several tokens, quantized to 8 bits in blocks of 32 (symmetric, scale = max|x|/127, round to nearest even).

@@ -7,6 +7,7 @@ namespace {
 
 constexpr int kRows = 16;
 constexpr int kTileColumns = 8;
+constexpr int kColumnsAtOnce = 1;
 constexpr int kSignedBias = 128;
 template <int kBits>
 constexpr int kStepsToFlush = 8;

@@ -7,6 +7,7 @@ namespace {
 
 constexpr int kRows = 8;
 constexpr int kTileColumns = 8;
+constexpr int kColumnsAtOnce = 1;
 
 struct RowFloats { __m256 v; };
 struct RowInts { __m256i v; };

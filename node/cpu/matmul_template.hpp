@@ -15,6 +15,9 @@
 //   dot<step>(w, x)     per row the sum of four products with bytes 4*step and on of x, a token's 32; also added to a sum
 //   PartialSums, flush      such a sum, after at most kStepsToFlush<bits of w> steps; as an int32; times a scale
 //   run_factor<run>     that scale: the first or second of each row's pair
+//   kColumnsAtOnce      tokens that products take at once: 1, or 2 by means of
+//   join_steps(w...)        the bytes of 4 or 8 steps made ready for dot_pair
+//   dot_pair<step>(w, x0, x1, sum0, sum1)  their dot, from `step` on, with both tokens, added to both sums
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -124,17 +127,34 @@ YAMATA_INLINE void add_step(const std::uint8_t* w, const std::int8_t* x, Partial
   }
 }
 
+/// Products of the steps from kFirst on up to the next flush; an odd last token is its own partner.
+template <class Block, int kFirst, int kColumns>
+YAMATA_INLINE void add_products(const std::uint8_t* w, const std::int8_t* x, PartialSums (&part)[kColumns]) {
+  [&]<int... kSteps>(std::integer_sequence<int, kSteps...>) {
+    if constexpr (kColumnsAtOnce == 2 && kColumns > 1) {
+      const auto operand = join_steps(weights<Block, kFirst + kSteps>(w)...);
+#pragma GCC unroll 16
+      for (int c = 0; c < kColumns; c += 2) {
+        const int next = c + 1 < kColumns ? c + 1 : c;
+        dot_pair<kFirst>(operand, x + 32 * c, x + 32 * next, part[c], part[next]);
+      }
+    } else {
+      (add_step<Block, kFirst, kSteps>(w, x, part), ...);
+    }
+  }
+  (std::make_integer_sequence<int, kFlush<Block>>());
+}
+
 /// The whole-number sums of a block, from step kFirst on; `starts` of its tokens.
 template <class Block, int kFirst, int kColumns>
 YAMATA_INLINE void add_steps(const std::uint8_t* w, const std::int8_t* x, RowPairs scales, const std::int32_t* starts,
                              RowInts (&total)[kColumns]) {
-  PartialSums part[kColumns];
+  PartialSums part[kColumns]{};
   if constexpr (kFirst == 0 && kStartsWithIt<Block>) {
 #pragma GCC unroll 16
     for (int c = 0; c < kColumns; ++c) part[c] = start_of<Block>(starts + c);
   }
-  [&]<int... kSteps>(std::integer_sequence<int, kSteps...>) { (add_step<Block, kFirst, kSteps>(w, x, part), ...); }
-  (std::make_integer_sequence<int, kFlush<Block>>());
+  add_products<Block, kFirst>(w, x, part);
 #pragma GCC unroll 16
   for (int c = 0; c < kColumns; ++c) {
     RowInts sum;

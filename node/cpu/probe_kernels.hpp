@@ -20,7 +20,7 @@ struct ProbeTable {
 inline constexpr std::size_t kProbeWords = 128;
 inline constexpr std::uint32_t kProbeRounds = 1u << 20;  ///< floats count to 2^24
 
-extern const ProbeTable probe_scalar, probe_avx2, probe_avx_vnni, probe_avx512, probe_neon, probe_neon_dotprod;
+extern const ProbeTable probe_scalar, probe_avx2, probe_avx_vnni, probe_avx512, probe_neon, probe_neon_dotprod, probe_neon_i8mm;
 
 /// Throws UsageError where this program has none of that instruction set.
 const ProbeTable& probe_kernels(Isa isa);

@@ -131,7 +131,9 @@ RepackRows repack_rows_of(TensorType type) {
 
 template <class Block>
 void repack_panel(const std::byte* source, std::size_t row_bytes, int rows, std::int64_t groups, int lanes, std::byte* panel) {
-  if (lanes == 8)
+  if (lanes == 4)
+    write_panel<Block, 4>(source, row_bytes, rows, groups, panel);
+  else if (lanes == 8)
     write_panel<Block, 8>(source, row_bytes, rows, groups, panel);
   else
     write_panel<Block, 16>(source, row_bytes, rows, groups, panel);

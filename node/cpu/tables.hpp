@@ -11,6 +11,7 @@ namespace yamata::cpu {
 #define YAMATA_TABLE(isa) table_##isa
 #endif
 
-extern const KernelTable YAMATA_TABLE(scalar), YAMATA_TABLE(avx2), YAMATA_TABLE(avx_vnni), YAMATA_TABLE(avx512), YAMATA_TABLE(neon), YAMATA_TABLE(neon_dotprod);
+extern const KernelTable YAMATA_TABLE(scalar), YAMATA_TABLE(avx2), YAMATA_TABLE(avx_vnni), YAMATA_TABLE(avx512), YAMATA_TABLE(neon),
+    YAMATA_TABLE(neon_dotprod), YAMATA_TABLE(neon_i8mm);
 
 }  // namespace yamata::cpu

@@ -25,7 +25,7 @@ TEST_P(EveryType, equals_scalar_bits_at_every_width_packed_or_not) {
     Random random(kSeed);
     constexpr std::int64_t kRows = 37;
     const Weights weights(type, random_weights(random, type, kRows, cols), kRows, cols);
-    for (std::int64_t tokens = 1; tokens <= 9; ++tokens) {
+    for (std::int64_t tokens = 1; tokens <= (cols <= 256 ? 16 : 9); ++tokens) {
       const std::vector<float> input = random_floats(random, static_cast<std::size_t>(tokens * cols));
       Activations x(scalar(), input, tokens, cols);
       const std::vector<float> expected = multiply(scalar(), weights, x);
@@ -132,6 +132,13 @@ TEST(Isa, names_choose_or_are_refused) {
   for (const char* name : {"sse9", isa_usable(Isa::kAvx2) ? "neon" : "avx2"}) {
     setenv("YAMATA_ISA", name, 1);
     EXPECT_THROW(choose_isa(), UsageError) << name;
+  }
+  for (const Isa isa : {Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kNeonDotprod, Isa::kNeonI8mm}) {
+    setenv("YAMATA_ISA", isa_name(isa), 1);
+    if (isa_usable(isa))
+      EXPECT_EQ(choose_isa(), isa) << isa_name(isa);
+    else
+      EXPECT_THROW(choose_isa(), UsageError) << isa_name(isa);
   }
   unsetenv("YAMATA_ISA");
   EXPECT_TRUE(isa_usable(choose_isa()));

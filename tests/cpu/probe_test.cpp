@@ -13,7 +13,7 @@ namespace {
 class ProbeKernels : public testing::TestWithParam<Isa> {};
 
 std::vector<Isa> usable() {
-  std::vector<Isa> all{Isa::kScalar, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kNeon, Isa::kNeonDotprod};
+  std::vector<Isa> all{Isa::kScalar, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kNeon, Isa::kNeonDotprod, Isa::kNeonI8mm};
   std::erase_if(all, [](Isa isa) { return !isa_usable(isa); });
   return all;
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the kernels and their tests for aarch64 and runs them under emulation, with and without dot products.
+# Builds the kernels and their tests for aarch64 and runs them under emulation, with all instructions and without dot products.
 # Arguments: source directory, build directory, GoogleTest's sources, cross compiler, qemu-aarch64.
 set -eu
 source=$1 build=$2 gtest=$3 cxx=$4 qemu=$5
@@ -19,6 +19,9 @@ for name in tensor_type dequantize repack isa kernels_scalar kernels_neon probe_
 done
 for name in kernels_neon_dotprod probe_neon_dotprod; do
   compile "$name" "$source/node/cpu/$name.cpp" -march=armv8.2-a+dotprod
+done
+for name in kernels_neon_i8mm probe_neon_i8mm; do
+  compile "$name" "$source/node/cpu/$name.cpp" -march=armv8.2-a+dotprod+i8mm
 done
 for name in support kernels_test ops_test dequantize_test probe_test; do
   compile "$name" "$source/tests/cpu/$name.cpp" -I"$gtest/include"

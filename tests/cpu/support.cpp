@@ -16,7 +16,7 @@ namespace yamata::cpu {
 
 std::vector<NamedTable> tables_under_test() {
   std::vector<NamedTable> tables;
-  for (const Isa isa : {Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kNeon, Isa::kNeonDotprod}) {
+  for (const Isa isa : {Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kNeon, Isa::kNeonDotprod, Isa::kNeonI8mm}) {
     if (isa_usable(isa)) tables.push_back({isa_name(isa), &kernels(isa)});
   }
 #ifdef YAMATA_TEST_SIMDE
@@ -25,6 +25,7 @@ std::vector<NamedTable> tables_under_test() {
     tables.push_back({"simde-avx512", &simde_table_avx512});
     tables.push_back({"simde-neon", &simde_table_neon});
     tables.push_back({"simde-neon-dotprod", &simde_table_neon_dotprod});
+    tables.push_back({"simde-neon-i8mm", &simde_table_neon_i8mm});
   }
 #endif
   return tables;
