@@ -54,12 +54,18 @@ void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
   to_ring_[static_cast<std::size_t>(to)] = 1;
 }
 
+/// All at once: a test that finds nothing may give the core away, and there can be hundreds of sends.
 void MpiTransport::retire_sends() {
-  for (auto send = pending_.begin(); send != pending_.end();) {
-    int done = 0;
-    YAMATA_MPI(MPI_Test(&send->request, &done, MPI_STATUS_IGNORE));
-    send = done ? pending_.erase(send) : std::next(send);
-  }
+  if (pending_.empty()) return;
+  requests_.clear();
+  for (const PendingSend& send : pending_) requests_.push_back(send.request);
+  done_.resize(requests_.size());
+  int count = 0;
+  YAMATA_MPI(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, done_.data(), MPI_STATUSES_IGNORE));
+  if (count == 0) return;
+  auto request = requests_.begin();  // null where done
+  for (auto send = pending_.begin(); send != pending_.end();)
+    send = *request++ == MPI_REQUEST_NULL ? pending_.erase(send) : std::next(send);
 }
 
 std::optional<Message> MpiTransport::receive() {

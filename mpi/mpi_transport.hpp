@@ -50,6 +50,8 @@ class MpiTransport final : public Transport {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
   std::list<PendingSend> pending_, undeliverable_;  // the latter to lost ranks: MPI may still read them
+  std::vector<MPI_Request> requests_;               // of pending_, while they are tested
+  std::vector<int> done_;
   std::vector<bool> forgotten_;
   std::vector<char> to_ring_;  // per rank: something was sent since the last rest
   std::deque<Message> to_self_;
