@@ -83,7 +83,7 @@ inline void quantize_block(const float* x, std::int64_t n, const QuantizedBlock&
   }
   *out.scale = scale;
   *out.sum = scale * (sums[0] + sums[1]);
-  *out.start = -kStartUnit * static_cast<std::int32_t>(sums[0] + sums[1]);
+  *out.start = -kStartUnit * (out.run_sums[0] + out.run_sums[1]);
 }
 
 void quantize(const float* x, std::int64_t begin, std::int64_t end, const QuantizedRows& out, std::int64_t row) {
