@@ -6,6 +6,18 @@
 namespace yamata {
 namespace {
 
+/// What it is worth that results come a step earlier, in steps: the best, and flat about it, in simulation over acceptance, row cost,
+/// draft time and 1 to 13 stages.
+constexpr double kLateness = 0.75;
+
+/// What a row beyond `rows` costs at least in the mean of those to come: kernels take rows in tiles.
+double least_slope(const std::vector<double>& stretch, std::size_t rows) {
+  double least = stretch[rows + 1] - stretch[rows];
+  for (std::size_t k = rows + 2; k < stretch.size(); ++k)
+    least = std::min(least, (stretch[k] - stretch[rows]) / static_cast<double>(k - rows));
+  return least;
+}
+
 double seconds_since(Clock::time_point began) { return std::chrono::duration<double>(Clock::now() - began).count(); }
 
 }  // namespace
@@ -132,7 +144,9 @@ void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
   if (finished_) return;
   const auto began = Clock::now();
   for (DraftLink& drafter : drafters_) {
-    if (drafter.rank() == rank && drafter.alive()) tree_changed_ |= drafter.take(guesses, *tree_, text_);
+    if (drafter.rank() != rank || !drafter.alive() || !drafter.take(guesses, *tree_, text_)) continue;
+    tree_changed_ = true;
+    count_draft();
   }
   tell_drafters();
   counters_.deciding_s += seconds_since(began);
@@ -187,19 +201,43 @@ bool Decoder::drafts_complete() const {
 
 bool Decoder::send_next() {
   if (finished_) return false;
-  if (!tree_->root().sent) {
-    if (waits_for_draft()) return send_root_with_draft();
-    const NodeId root = tree_->root().id;
-    return submit({&root, 1});
-  }
+  if (!tree_->root().sent) return send_root();
   return options_.strategy == Strategy::kPipeInfer && speculate();
 }
 
-bool Decoder::send_root_with_draft() {
-  if (!drafts_complete()) return false;
-  std::vector<NodeId> nodes = policy_->choose(*tree_, room(), run_costs(true));
+/// The tip, with what is worth a row beside it.
+bool Decoder::send_root() {
+  std::vector<NodeId> nodes;
+  if (waits_for_draft()) {
+    if (!drafts_complete()) return false;
+    nodes = policy_->choose(*tree_, room(), run_costs(true));
+  } else if (options_.strategy == Strategy::kPipeInfer && policy_->fills_tip_run()) {
+    const RunCosts costs = tip_costs();
+    nodes = policy_->choose(*tree_, room(), costs);
+    if (worth_waiting(nodes, costs)) return false;
+  }
   nodes.insert(nodes.begin(), tree_->root().id);
   return submit(nodes);
+}
+
+/// Whether the tip should wait for the next guess, which then goes in the same run. What waits is the whole text. A guess that comes too
+/// late for this run follows a step of the first stage later; with a single stage it is a token of the text that a run has less.
+bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs) const {
+  const double one = target_.stage().cost().run_s(1), rate = recent_rate();
+  if (drafts_complete() || draft_s_ <= 0 || one <= 0 || rate <= 0 || nodes.size() + 1 >= costs.stretch.size()) return false;
+  double likeliest = tree_->guesses() == 0 ? 1 : 0;  // of the nodes that the drafters may be expanding
+  for (const NodeId id : nodes) {
+    const TreeNode& node = tree_->at(id);
+    if (node.children.empty()) likeliest = std::max(likeliest, static_cast<double>(node.path_probability));
+  }
+  double hit = 0;
+  for (const DraftLink& drafter : drafters_) {
+    if (drafter.alive()) hit = std::max(hit, drafter.calibration().first_choice_rate());
+  }
+  const int stages = target_.ranks().count();
+  const double longer = least_slope(costs.stretch, nodes.size()) * one * stages;
+  const double gain = stages == 1 ? 1 / rate : std::min(1 / rate, kLateness * one);
+  return likeliest * hit * gain > draft_s_ + longer;
 }
 
 /// Guesses into the pipeline, as long as its first stage has nothing better to do.
@@ -208,7 +246,9 @@ bool Decoder::speculate() {
   if (!tree_changed_ || stage.computing() || stage.queued() > 0) return false;
   const auto live =
       static_cast<int>(std::count_if(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return !run.cancelled; }));
-  if (live > target_.ranks().count()) return false;
+  // A stage that is the first and the last is idle only because its result is on its way.
+  const int stages = target_.ranks().count();
+  if (live > (stages == 1 && policy_->fills_tip_run() ? 0 : stages)) return false;
   if (!options_.continuous &&
       std::any_of(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return run.speculative && !run.cancelled; }))
     return false;
@@ -231,16 +271,30 @@ void Decoder::count_rate(std::int32_t tokens) {
   last_commit_ = now;
 }
 
+/// How long guesses let wait, after others or after the text they continue.
+void Decoder::count_draft() {
+  constexpr double kNew = 0.1;
+  const auto now = Clock::now();
+  const double waited = std::chrono::duration<double>(now - std::max(last_commit_, last_guesses_)).count();
+  if (generated_ > 1) draft_s_ = draft_s_ > 0 ? draft_s_ + kNew * (waited - draft_s_) : waited;
+  last_guesses_ = now;
+}
+
 /// What further rows cost. A run that is longer holds every stage up for longer: the text that would be had meanwhile at the present
 /// rate; and its own results come later by that much at each stage, which matters as far as its best guess comes true. A guess left
 /// out is only put off by one run. With the tip, one run goes at a time, and all of it is held up at every stage.
 RunCosts Decoder::run_costs(bool with_tip) const {
-  constexpr double kLateness = 0.75;  // the best, and flat about it, in simulation over acceptance, row cost and 1 to 13 stages
   const StepCost& cost = target_.stage().cost();
-  const double one = cost.run_s(1), rate = rate_s_ > 0 ? rate_tokens_ / rate_s_ : 0;
+  const double per_step = recent_rate() * cost.run_s(1);
   const int stages = target_.ranks().count();
-  if (with_tip) return {cost.stretch(1, options_.policy.draft), stages * rate * one, 0};
-  return {cost.stretch(0, options_.policy.draft), rate * one, kLateness * (stages - 1)};
+  if (with_tip) return {cost.stretch(1, options_.policy.draft), stages * per_step, 0};
+  return {cost.stretch(0, options_.policy.draft), per_step, kLateness * (stages - 1)};
+}
+
+/// Beside a tip that others may follow: all of the run is later by the stretch at every stage, and a guess left out by one step.
+RunCosts Decoder::tip_costs() const {
+  const StepCost& cost = target_.stage().cost();
+  return {cost.stretch(1, options_.policy.draft), target_.ranks().count() * std::max(1.0, recent_rate() * cost.run_s(1)), 0};
 }
 
 /// Guesses that may still be sent: a cell for each beyond those of the text.

@@ -75,14 +75,18 @@ class Decoder {
   void cancel_dead();
   void leave();
   bool send_next();
-  bool send_root_with_draft();
+  bool send_root();
+  bool worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs) const;
   bool speculate();
   bool submit(std::span<const NodeId> nodes);
   std::size_t room() const;
   bool drafts_complete() const;
   bool waits_for_draft() const;
   RunCosts run_costs(bool with_tip) const;
+  RunCosts tip_costs() const;
   void count_rate(std::int32_t tokens);
+  void count_draft();
+  double recent_rate() const { return rate_s_ > 0 ? rate_tokens_ / rate_s_ : 0; }
 
   Transport& transport_;
   Pipeline& target_;
@@ -102,7 +106,8 @@ class Decoder {
   bool finished_ = false;
   // Of late, for the costs of a run.
   double rate_tokens_ = 0, rate_s_ = 0;
-  Clock::time_point last_commit_;
+  Clock::time_point last_commit_, last_guesses_;
+  double draft_s_ = 0;
   double outside_s_ = 0;  // sampling and printing since advance began
   Counters counters_;
 };

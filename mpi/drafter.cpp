@@ -24,7 +24,7 @@ void Drafter::on_commit(const wire::Commit& commit) {
   answered_ = false;
   wanted_ = commit.wanted;
   given_ = 0;
-  complete_told_ = wanted_ == 0;
+  complete_told_ = false;
   guesses_.clear();
   for (const std::int32_t token : commit.tokens) this->commit(token);
   if (commit.retell) {
@@ -106,7 +106,8 @@ void Drafter::expand(NodeId id, std::span<const float> logits) {
 
 void Drafter::push_guesses() {
   given_ += static_cast<std::int32_t>(guesses_.size());
-  const bool complete = !complete_told_ && (given_ >= wanted_ || idle());
+  const bool enough = wanted_ > 0 && given_ >= wanted_;
+  const bool complete = !complete_told_ && (enough || idle());
   if (guesses_.empty() && !complete && answered_) return;
   answered_ = true;
   complete_told_ |= complete;

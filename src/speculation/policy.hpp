@@ -32,6 +32,8 @@ class Policy {
   virtual ~Policy() = default;
   /// At most `room` nodes. The root itself is the caller's business: it counts as sent.
   virtual std::vector<NodeId> choose(const TokenTree& tree, std::size_t room, const RunCosts& costs) = 0;
+  /// Guesses go in the run of the tip too, where there are any; otherwise behind it, as PipeInfer's do.
+  virtual bool fills_tip_run() const { return false; }
   /// A run of the nodes chosen last was submitted.
   virtual void submitted() {}
   /// A token was committed; `guessed`: it was in the tree and sent.
@@ -44,6 +46,7 @@ class BestFirst final : public Policy {
  public:
   explicit BestFirst(const PolicyOptions& options) : options_(options) {}
   std::vector<NodeId> choose(const TokenTree& tree, std::size_t room, const RunCosts& costs) override;
+  bool fills_tip_run() const override { return true; }
 
  private:
   PolicyOptions options_;
