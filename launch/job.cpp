@@ -117,7 +117,7 @@ std::vector<int> Job::choose_cpus(const Topology& topology) {
   const auto own = static_cast<std::size_t>(hello_.model);
   if (options_.threads > 0 || all.size() < 2 || !models_[own]) return all;
   const ModelFile& model = *models_[own];
-  const PaceKey key{host_, cpu::isa_name(isa_), hello_.fingerprints[own], 0, local_rank_, local_size_};
+  const PaceKey key{host_, cpu::isa_name(isa_), hello_.fingerprints[own], 0, local_rank_, local_size_, options_.numa};
   const std::string folder = pace_folder();
   const std::int64_t now_s = std::time(nullptr);
   const auto kept = read_thread_choice(folder, key, now_s);
@@ -143,7 +143,7 @@ std::int64_t Job::probe_layer(const ModelFile& model) const {
 double Job::measured_pace() {
   const ModelFile& target = *models_.front();
   if (!unit_) unit_ = std::make_unique<CpuUnit>(cpus_, isa_, nodes_);
-  const PaceKey key{host_, hello_.isa, hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_};
+  const PaceKey key{host_, hello_.isa, hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_, options_.numa};
   const std::string folder = pace_folder();
   const std::int64_t now_s = std::time(nullptr);
   try {

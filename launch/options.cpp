@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cxxopts.hpp>
 #include <map>
@@ -297,8 +298,9 @@ void take_cache_types(const cxxopts::ParseResult& r, CacheTypes& types) {
 void take_numa(const cxxopts::ParseResult& r, Numa& numa) {
   std::string name = "auto";
   take(r, "numa", name);
-  require(name == "auto" || name == "distribute" || name == "off", "--numa", "auto, distribute or off");
-  numa = name == "auto" ? Numa::kAuto : name == "off" ? Numa::kOff : Numa::kDistribute;
+  const auto found = std::find(kNumaNames.begin(), kNumaNames.end(), name);
+  require(found != kNumaNames.end(), "--numa", "auto, distribute or off");
+  numa = static_cast<Numa>(found - kNumaNames.begin());
 }
 
 void read_ranks(const cxxopts::ParseResult& r, Options& o) {

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "node/topology.hpp"
+
 namespace yamata {
 
 /// What a measurement holds for. Equal keys have equal file names.
@@ -11,6 +13,7 @@ struct PaceKey {
   std::string host, isa;
   std::uint64_t fingerprint = 0;  ///< of the model
   int threads = 0, local_rank = 0, local_size = 1;
+  Numa numa = Numa::kAuto;
 
   std::string file_name(const char* extension = ".pace") const;
 };

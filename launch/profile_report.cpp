@@ -6,17 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "node/median.hpp"
+
 namespace yamata {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// The median; 0 of nothing.
-double middle(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return n == 0 ? 0 : (values[(n - 1) / 2] + values[n / 2]) / 2;
-}
 
 Json run_json(const RunTimes& run, const ThreadCeiling& ceiling) {
   const Floor floor = floor_of(run.demand, ceiling);
@@ -77,13 +72,13 @@ ThreadCeiling median(const std::vector<ThreadCeiling>& rounds) {
   const auto of = [&](double ThreadCeiling::*number) {
     std::vector<double> found;
     for (const ThreadCeiling& round : rounds) found.push_back(round.*number);
-    return middle(std::move(found));
+    return median(std::move(found));
   };
   return {rounds.empty() ? 0 : rounds.front().threads, of(&ThreadCeiling::read_bytes_per_s), of(&ThreadCeiling::byte_ops_per_s),
           of(&ThreadCeiling::float_ops_per_s), of(&ThreadCeiling::barrier_s)};
 }
 
-double RunTimes::time_s() const { return middle(samples_s); }
+double RunTimes::time_s() const { return median(samples_s); }
 
 Floor floor_of(const RunDemand& demand, const ThreadCeiling& ceiling) {
   return {demand.bytes / ceiling.read_bytes_per_s, demand.byte_ops / ceiling.byte_ops_per_s + demand.float_ops / ceiling.float_ops_per_s};

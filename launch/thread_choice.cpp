@@ -1,11 +1,10 @@
 #include "launch/thread_choice.hpp"
 
-#include <algorithm>
-#include <array>
 #include <memory>
 #include <utility>
 
 #include "node/cpu_unit.hpp"
+#include "node/median.hpp"
 #include "src/model/layer_probe.hpp"
 
 namespace yamata {
@@ -24,13 +23,12 @@ struct Trial {
 
 /// Taken in turn, so that what else the machine does meets both.
 bool is_faster(Trial& one, Trial& than) {
-  std::array<double, kRounds> ratios;
+  std::vector<double> ratios(kRounds);
   for (double& ratio : ratios) {
     const double before = than.probe.glance();
     ratio = one.probe.glance() / before;
   }
-  std::nth_element(ratios.begin(), ratios.begin() + kRounds / 2, ratios.end());
-  return ratios[kRounds / 2] < kWorthIt;
+  return median(ratios) < kWorthIt;
 }
 
 }  // namespace

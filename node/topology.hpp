@@ -1,7 +1,9 @@
 #pragma once
 // The machine as hwloc reports it.
+#include <array>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace yamata {
@@ -12,6 +14,9 @@ enum class Numa {
   kAuto,        ///< threads on neighbouring cores, so that they share a memory as far as they can
   kDistribute,  ///< threads spread over the cores, so that they have all memories' bandwidth
 };
+
+/// As the flag has them, in the order of the values.
+inline constexpr std::array<std::string_view, 3> kNumaNames{"off", "auto", "distribute"};
 
 struct Topology {
   std::vector<int> core_cpus;   ///< one logical CPU per physical core that this process may use, in order

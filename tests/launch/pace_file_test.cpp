@@ -37,7 +37,8 @@ TEST_F(PaceFileTest, OtherCircumstances_haveOtherFiles) {
   keep_pace(folder_, kKey, 1, kNow);
   for (const PaceKey& other : {PaceKey{"host-2", "avx2", 0xabcdef, 4, 0, 2}, PaceKey{"host-1", "scalar", 0xabcdef, 4, 0, 2},
                                PaceKey{"host-1", "avx2", 0xabcdee, 4, 0, 2}, PaceKey{"host-1", "avx2", 0xabcdef, 3, 0, 2},
-                               PaceKey{"host-1", "avx2", 0xabcdef, 4, 1, 2}, PaceKey{"host-1", "avx2", 0xabcdef, 4, 0, 3}})
+                               PaceKey{"host-1", "avx2", 0xabcdef, 4, 1, 2}, PaceKey{"host-1", "avx2", 0xabcdef, 4, 0, 3},
+                               PaceKey{"host-1", "avx2", 0xabcdef, 4, 0, 2, Numa::kOff}})
     EXPECT_FALSE(read_pace(folder_, other, kNow)) << other.file_name();
   EXPECT_EQ((PaceKey{"../x/y", "avx2", 1, 1, 0, 1}.file_name().find('/')), std::string::npos);
 }

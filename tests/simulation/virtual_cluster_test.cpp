@@ -92,6 +92,23 @@ TEST(VirtualCluster, Text_isTheTargetsWhateverSpeculates) {
   }
 }
 
+TEST(VirtualCluster, SingleStage_takesAllGuessesWithTheTip_andBeatsDraftingInTurns) {
+  for (const double top1 : {0.5, 0.65, 0.8}) {
+    Scenario s = real(1, Strategy::kPipeInfer), in_turns = real(1, Strategy::kSpeculative);
+    for (Scenario* scenario : {&s, &in_turns}) {
+      scenario->drafters[0] = kMs;
+      scenario->text.top1 = top1;
+      scenario->text.top4 = top1 + 0.58 * (1 - top1);
+      scenario->decode.generate = 200;
+      scenario->decode.context = 256;
+    }
+    const Outcome outcome = play(s);
+    EXPECT_EQ(outcome.counters.runs_started, outcome.counters.target_evaluations) << top1;
+    EXPECT_GT(outcome.counters.accepted, 50u);
+    EXPECT_LT(outcome.arrived.back(), time_of(in_turns)) << top1;
+  }
+}
+
 TEST(VirtualCluster, DrafterOnTheHead_takesTurnsWithItsLayers) {
   Scenario s = real(3, Strategy::kPipeInfer);
   s.draft_on_head = true;
