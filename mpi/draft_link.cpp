@@ -58,13 +58,13 @@ bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<co
     if (parent == places_.end()) continue;
     const std::int32_t token = vocabulary_.target(guess.token);
     const Place& at = parent->second;
-    if (at.node != kNoNode && at.node != root.id && tree.alive(at.node)) {
-      const NodeId id = tree.add(at.node, token, calibration_(guess.probability), index_);
-      tree.at(id).stated = guess.probability;
-      places_[guess.id] = {id, at.position + 1};
-      grown = true;
-    } else if (at.position == root.position && is_text(at, tree, text)) {
-      const NodeId id = tree.add(root.id, token, calibration_(guess.probability), index_);
+    NodeId below = kNoNode;
+    if (at.node != kNoNode && at.node != root.id && tree.alive(at.node))
+      below = at.node;
+    else if (at.position == root.position && is_text(at, tree, text))
+      below = root.id;
+    if (below != kNoNode) {
+      const NodeId id = tree.add(below, token, calibration_(guess.probability, !has_guess_of_ours(tree, below)), index_);
       tree.at(id).stated = guess.probability;
       places_[guess.id] = {id, at.position + 1};
       grown = true;
@@ -81,18 +81,23 @@ bool DraftLink::is_text(const Place& place, const TokenTree& tree, std::span<con
   return place.node == kNoNode || place.node == tree.root().id || text_nodes_.contains(place.node);
 }
 
+/// Drafters tell the most probable of a node's children first.
+bool DraftLink::has_guess_of_ours(const TokenTree& tree, NodeId parent) const {
+  const std::vector<NodeId>& children = tree.at(parent).children;
+  return std::any_of(children.begin(), children.end(), [&](NodeId id) { return is_ours(tree.at(id)); });
+}
+
 void DraftLink::learn(const TokenTree& tree, std::int32_t next) {
   const TreeNode& root = tree.root();
   text_nodes_[root.id] = root.position;
   if (text_nodes_.size() > 512) text_nodes_.erase(text_nodes_.begin());
-  const TreeNode* first = nullptr;
+  std::vector<const TreeNode*> ours;
   for (const NodeId id : root.children) {
-    const TreeNode& child = tree.at(id);
-    if (!(child.drafters >> index_ & 1)) continue;
-    calibration_.decided(child.stated, child.token == next);
-    if (!first || child.stated > first->stated) first = &child;
+    if (is_ours(tree.at(id))) ours.push_back(&tree.at(id));
   }
-  if (first) calibration_.first_choice(first->token == next);
+  const auto first = std::max_element(ours.begin(), ours.end(), [](const auto* a, const auto* b) { return a->stated < b->stated; });
+  for (auto child = ours.begin(); child != ours.end(); ++child)
+    calibration_.decided((*child)->stated, child == first, (*child)->token == next);
 }
 
 }  // namespace yamata

@@ -18,20 +18,19 @@ int Calibration::bin_of(float p) {
   return std::clamp(static_cast<int>((odds + 6) / 12 * kBins), 0, kBins - 1);
 }
 
-float Calibration::operator()(float p) const {
-  const Bin& bin = bins_[static_cast<std::size_t>(bin_of(p))];
+float Calibration::operator()(float p, bool first) const {
+  const Bin& bin = bins_[first][static_cast<std::size_t>(bin_of(p))];
   return static_cast<float>((kPrior * static_cast<double>(p) + bin.hits) / (kPrior + bin.weight));
 }
 
-void Calibration::decided(float p, bool came_true) {
-  Bin& bin = bins_[static_cast<std::size_t>(bin_of(p))];
-  bin.weight = kForget * bin.weight + 1;
-  bin.hits = kForget * bin.hits + (came_true ? 1 : 0);
-}
-
-void Calibration::first_choice(bool came_true) {
-  first_weight_ = kForget * first_weight_ + 1;
-  first_hits_ = kForget * first_hits_ + (came_true ? 1 : 0);
+void Calibration::decided(float p, bool first, bool came_true) {
+  const auto count = [&](double& weight, double& hits) {
+    weight = kForget * weight + 1;
+    hits = kForget * hits + (came_true ? 1 : 0);
+  };
+  Bin& bin = bins_[first][static_cast<std::size_t>(bin_of(p))];
+  count(bin.weight, bin.hits);
+  if (first) count(first_weight_, first_hits_);
 }
 
 }  // namespace yamata

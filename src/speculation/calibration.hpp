@@ -5,16 +5,16 @@
 namespace yamata {
 
 /// Learns, while the text goes on, what share of the tokens that a drafter gave probability p came true. A small draft is
-/// over-confident: its .9 may mean .6. Recent tokens weigh more.
+/// over-confident: its .9 may mean .6. The same p is worth more where it is the drafter's first choice after a token than where it is
+/// not, so the two are told apart. Recent tokens weigh more.
 class Calibration {
  public:
   /// The share to expect for p; p itself before anything is known.
-  float operator()(float p) const;
+  float operator()(float p, bool first) const;
   /// A proposal with probability p was decided.
-  void decided(float p, bool came_true);
-  /// Share of the text's tokens that were this drafter's first choice.
+  void decided(float p, bool first, bool came_true);
+  /// Share of the text's tokens that were this drafter's first choice, of those that it had one for.
   double first_choice_rate() const { return first_weight_ > 0 ? first_hits_ / first_weight_ : 0; }
-  void first_choice(bool came_true);
 
  private:
   static constexpr int kBins = 12;
@@ -22,7 +22,7 @@ class Calibration {
     double weight = 0, hits = 0;
   };
   static int bin_of(float p);
-  std::array<Bin, kBins> bins_;
+  std::array<std::array<Bin, kBins>, 2> bins_;  // of other choices, of first ones
   double first_weight_ = 0, first_hits_ = 0;
 };
 

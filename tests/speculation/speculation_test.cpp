@@ -210,12 +210,23 @@ TEST_F(PartitionsTest, Commit_movesThePathIntoTheTextAndFreesTheRest) {
 
 TEST(Calibration, Word_isCorrectedByWhatCameTrue) {
   Calibration calibration;
-  EXPECT_FLOAT_EQ(calibration(0.9f), 0.9f);
-  for (int i = 0; i < 100; ++i) calibration.decided(0.9f, i % 2 == 0);
-  EXPECT_NEAR(calibration(0.9f), 0.5f, 0.05f);
-  EXPECT_FLOAT_EQ(calibration(0.1f), 0.1f);
-  for (int i = 0; i < 400; ++i) calibration.decided(0.9f, true);
-  EXPECT_GT(calibration(0.9f), 0.9f);
+  EXPECT_FLOAT_EQ(calibration(0.9f, true), 0.9f);
+  for (int i = 0; i < 100; ++i) calibration.decided(0.9f, true, i % 2 == 0);
+  EXPECT_NEAR(calibration(0.9f, true), 0.5f, 0.05f);
+  EXPECT_FLOAT_EQ(calibration(0.1f, true), 0.1f);
+  for (int i = 0; i < 400; ++i) calibration.decided(0.9f, true, true);
+  EXPECT_GT(calibration(0.9f, true), 0.9f);
+}
+
+TEST(Calibration, FirstChoices_areToldFromOthers) {
+  Calibration calibration;
+  for (int i = 0; i < 100; ++i) {
+    calibration.decided(0.4f, true, i % 4 != 0);
+    calibration.decided(0.4f, false, i % 10 == 0);
+  }
+  EXPECT_NEAR(calibration(0.4f, true), 0.75f, 0.05f);
+  EXPECT_NEAR(calibration(0.4f, false), 0.1f, 0.05f);
+  EXPECT_NEAR(calibration.first_choice_rate(), 0.75, 0.05);
 }
 
 }  // namespace
