@@ -95,9 +95,7 @@ void DraftLink::learn(const TokenTree& tree, std::int32_t next) {
   for (const NodeId id : root.children) {
     if (is_ours(tree.at(id))) ours.push_back(&tree.at(id));
   }
-  const auto first = std::max_element(ours.begin(), ours.end(), [](const auto* a, const auto* b) { return a->stated < b->stated; });
-  for (auto child = ours.begin(); child != ours.end(); ++child)
-    calibration_.decided((*child)->stated, child == first, (*child)->token == next);
+  calibration_.decided(ours, next);
 }
 
 }  // namespace yamata

@@ -42,6 +42,9 @@ void Drafter::commit(std::int32_t token) {
     return;
   }
   const bool root_was_sent = tree_->root().sent;
+  std::vector<const TreeNode*> choices;
+  for (const NodeId id : tree_->root().children) choices.push_back(&tree_->at(id));
+  calibration_.decided(choices, token);
   for (InFlight& f : in_flight_) f.pinned |= std::find(f.nodes.begin(), f.nodes.end(), tree_->root().id) != f.nodes.end();
   const std::vector<TreeNode> gone = tree_->advance(token);
   partitions_.commit(*tree_, gone);
@@ -52,7 +55,7 @@ void Drafter::commit(std::int32_t token) {
 void Drafter::retell() {
   for (const NodeId id : tree_->ids()) {
     const TreeNode& node = tree_->at(id);
-    if (id != tree_->root().id) guesses_.push_back({id, node.parent, node.token, node.probability});
+    if (id != tree_->root().id) guesses_.push_back({id, node.parent, node.token, node.stated});
   }
 }
 
@@ -86,7 +89,7 @@ bool Drafter::advance() {
   return anything;
 }
 
-/// The most probable tokens after a node become its children.
+/// The most probable tokens after a node become its children, with what the draft's word has been worth: the head is told the word.
 void Drafter::expand(NodeId id, std::span<const float> logits) {
   const auto count = std::min<std::size_t>(static_cast<std::size_t>(options_.children), logits.size());
   std::vector<std::int32_t> best(logits.size());
@@ -98,8 +101,10 @@ void Drafter::expand(NodeId id, std::span<const float> logits) {
   for (const float l : logits) sum += std::exp(static_cast<double>(l - logit(best[0])));
   for (std::size_t i = 0; i < count; ++i) {
     const auto p = static_cast<float>(std::exp(static_cast<double>(logit(best[i]) - logit(best[0]))) / sum);
-    if (static_cast<double>(tree_->at(id).path_probability) * p < options_.threshold && i > 0) break;
-    const NodeId child = tree_->add(id, best[i], p, 0);
+    const float worth = calibration_(p, i == 0);
+    if (tree_->at(id).path_probability * worth < options_.threshold && i > 0) break;
+    const NodeId child = tree_->add(id, best[i], worth, 0);
+    tree_->at(child).stated = p;
     guesses_.push_back({child, id, best[i], p});
   }
 }

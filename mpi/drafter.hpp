@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "mpi/pipeline.hpp"
+#include "src/speculation/calibration.hpp"
 #include "src/speculation/partitions.hpp"
 #include "src/speculation/policy.hpp"
 #include "src/speculation/token_tree.hpp"
@@ -47,6 +48,7 @@ class Drafter {
   const DraftOptions options_;
   const std::int32_t context_, batch_;
   BestFirst search_;  // what to expand next
+  Calibration calibration_;
   Partitions partitions_;
   std::vector<std::int32_t> text_;
   std::size_t text_sent_ = 0;  // of text_, in the canonical sequence

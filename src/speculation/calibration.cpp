@@ -33,4 +33,11 @@ void Calibration::decided(float p, bool first, bool came_true) {
   if (first) count(first_weight_, first_hits_);
 }
 
+void Calibration::decided(std::span<const TreeNode* const> choices, std::int32_t token) {
+  const auto first = std::max_element(choices.begin(), choices.end(), [](const auto* a, const auto* b) { return a->stated < b->stated; });
+  for (auto choice = choices.begin(); choice != choices.end(); ++choice) {
+    decided((*choice)->stated, choice == first, (*choice)->token == token);
+  }
+}
+
 }  // namespace yamata

@@ -1,6 +1,9 @@
 #pragma once
 // What a drafter's probabilities are worth.
 #include <array>
+#include <span>
+
+#include "src/speculation/token_tree.hpp"
 
 namespace yamata {
 
@@ -13,6 +16,8 @@ class Calibration {
   float operator()(float p, bool first) const;
   /// A proposal with probability p was decided.
   void decided(float p, bool first, bool came_true);
+  /// All that the drafter proposed after a token were: `token` came true.
+  void decided(std::span<const TreeNode* const> choices, std::int32_t token);
   /// Share of the text's tokens that were this drafter's first choice, of those that it had one for.
   double first_choice_rate() const { return first_weight_ > 0 ? first_hits_ / first_weight_ : 0; }
 
