@@ -212,7 +212,7 @@ class Resuming(Folder):
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
         self.assertEqual(process.returncode, 130)
-        self.assertIn('1 rows', said)
+        self.assertIn('has 1 row;', said)
         self.assertNotIn('Traceback', said)
         self.assertFalse(os.path.exists(f'/proc/{pid}'))
 
