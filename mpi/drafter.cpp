@@ -111,8 +111,7 @@ void Drafter::expand(NodeId id, std::span<const float> logits) {
 
 void Drafter::push_guesses() {
   given_ += static_cast<std::int32_t>(guesses_.size());
-  const bool enough = wanted_ > 0 && given_ >= wanted_;
-  const bool complete = !complete_told_ && (enough || idle());
+  const bool complete = !complete_told_ && (gave_enough() || idle());
   if (guesses_.empty() && !complete && answered_) return;
   answered_ = true;
   complete_told_ |= complete;
@@ -129,8 +128,7 @@ RunCosts Drafter::run_costs() const { return {pipeline_->stage().cost().stretch(
 
 /// The most probable nodes that have not been computed.
 std::vector<NodeId> Drafter::choose() {
-  const bool enough = wanted_ > 0 && given_ >= wanted_;
-  if (enough || tree_->guesses() >= static_cast<std::size_t>(options_.credit)) return {};
+  if (gave_enough() || tree_->guesses() >= static_cast<std::size_t>(options_.credit)) return {};
   std::vector<NodeId> nodes = search_.choose(*tree_, static_cast<std::size_t>(options_.width), run_costs());
   std::erase_if(nodes, [&](NodeId id) { return tree_->at(id).position + 1 >= context_; });
   return nodes;

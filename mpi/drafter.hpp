@@ -30,6 +30,7 @@ class Drafter {
   bool begin_next();
   void submit_text();
   void submit_nodes(std::span<const NodeId> nodes);
+  bool gave_enough() const { return wanted_ > 0 && given_ >= wanted_; }
   std::vector<NodeId> choose();
   RunCosts run_costs() const;
   bool idle();
