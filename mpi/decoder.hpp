@@ -107,7 +107,7 @@ class Decoder {
   // Of late, for the costs of a run.
   double rate_tokens_ = 0, rate_s_ = 0;
   Clock::time_point last_commit_, last_guesses_;
-  double draft_s_ = 0;  // from one answer of a drafter with guesses to the next
+  double draft_s_ = 0;    // from one answer of a drafter with guesses to the next
   double outside_s_ = 0;  // sampling and printing since advance began
   Counters counters_;
 };
