@@ -225,6 +225,16 @@ cxxopts::Options flags_of(const std::string& command) {
   return found->second();
 }
 
+/// The first flag given that says how to guess; empty: none.
+std::string guessing_flag(const cxxopts::ParseResult& r) {
+  static const std::set<std::string> kGuessing{"drafters", "policy",   "draft",    "p-least",         "p-accept",      "p-split",   "p-recovery",
+                                               "p-decay",  "parallel", "no-async", "no-continue-tip", "no-continuous", "no-cancel", "no-multibuffer"};
+  for (const auto& given : r.arguments()) {
+    if (kGuessing.contains(given.key())) return "--" + given.key();
+  }
+  return "";
+}
+
 Options read(const std::string& command, const cxxopts::ParseResult& r) {
   Options o;
   o.command = command;
@@ -274,6 +284,7 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
     require(!chain || o.policy.name != "best-first", "--policy", "chain where -pa, -ps, -pr, -pd or -np are given");
     if (o.policy.name == "auto") o.policy.name = chain ? "chain" : "best-first";
   }
+  if (command == "run" && o.draft_models.empty()) o.guessing_flag = guessing_flag(r);
   return o;
 }
 

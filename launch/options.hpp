@@ -21,6 +21,7 @@ struct Options {
   std::string command;
   std::string model, prompt_file, json_file, csv_file, trace_file, pre, layer_split = "auto", strategy = "auto";
   std::vector<std::string> draft_models;  ///< -md, each as often as --drafters says
+  std::string guessing_flag;              ///< one that was given though there is no draft model
   std::optional<std::string> prompt;
   int generate = 128;  ///< -n
   int context = 0;     ///< -c; 0: what the model was trained for, at most kDefaultContext

@@ -210,7 +210,7 @@ bool Decoder::send_root() {
   std::vector<NodeId> nodes;
   if (waits_for_draft()) {
     if (!drafts_complete()) return false;
-    nodes = policy_->choose(*tree_, room(), run_costs(true));
+    nodes = policy_->choose(*tree_, room(), tip_costs());
   } else if (options_.strategy == Strategy::kPipeInfer && policy_->fills_tip_run()) {
     const RunCosts costs = tip_costs();
     nodes = policy_->choose(*tree_, room(), costs);
@@ -252,7 +252,7 @@ bool Decoder::speculate() {
   if (!options_.continuous &&
       std::any_of(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return run.speculative && !run.cancelled; }))
     return false;
-  const std::vector<NodeId> nodes = policy_->choose(*tree_, room(), run_costs(false));
+  const std::vector<NodeId> nodes = policy_->choose(*tree_, room(), guess_costs());
   if (!nodes.empty() && submit(nodes)) {
     policy_->submitted();
     return true;
@@ -280,21 +280,20 @@ void Decoder::count_draft() {
   last_guesses_ = now;
 }
 
-/// What further rows cost. A run that is longer holds every stage up for longer: the text that would be had meanwhile at the present
-/// rate; and its own results come later by that much at each stage, which matters as far as its best guess comes true. A guess left
-/// out is only put off by one run. With the tip, one run goes at a time, and all of it is held up at every stage.
-RunCosts Decoder::run_costs(bool with_tip) const {
-  const StepCost& cost = target_.stage().cost();
-  const double per_step = recent_rate() * cost.run_s(1);
-  const int stages = target_.ranks().count();
-  if (with_tip) return {cost.stretch(1, options_.policy.draft), stages * per_step, 0};
-  return {cost.stretch(0, options_.policy.draft), per_step, kLateness * (stages - 1)};
-}
-
-/// Beside a tip that others may follow: all of the run is later by the stretch at every stage, and a guess left out by one step.
+/// What guesses beside the tip cost: all of the run is later by the stretch at every stage, and the text meanwhile is what the present
+/// rate says. Where no draft is waited for, others may follow the tip, and a guess left out is only put off by a step.
 RunCosts Decoder::tip_costs() const {
   const StepCost& cost = target_.stage().cost();
-  return {cost.stretch(1, options_.policy.draft), target_.ranks().count() * std::max(1.0, recent_rate() * cost.run_s(1)), 0};
+  const double per_step = recent_rate() * cost.run_s(1);
+  return {cost.stretch(1, options_.policy.draft), target_.ranks().count() * (waits_for_draft() ? per_step : std::max(1.0, per_step)), 0};
+}
+
+/// What guesses behind the tip cost. A run that is longer holds every stage up for longer: the text that would be had meanwhile at the
+/// present rate; and its own results come later by that much at each stage, which matters as far as its best guess comes true. A guess
+/// left out is only put off by one run.
+RunCosts Decoder::guess_costs() const {
+  const StepCost& cost = target_.stage().cost();
+  return {cost.stretch(0, options_.policy.draft), recent_rate() * cost.run_s(1), kLateness * (target_.ranks().count() - 1)};
 }
 
 /// Guesses that may still be sent: a cell for each beyond those of the text.

@@ -82,8 +82,8 @@ class Decoder {
   std::size_t room() const;
   bool drafts_complete() const;
   bool waits_for_draft() const;
-  RunCosts run_costs(bool with_tip) const;
   RunCosts tip_costs() const;
+  RunCosts guess_costs() const;
   void count_rate(std::int32_t tokens);
   void count_draft();
   double recent_rate() const { return rate_s_ > 0 ? rate_tokens_ / rate_s_ : 0; }
