@@ -7,7 +7,8 @@ namespace yamata {
 namespace {
 
 constexpr double kForget = 0.99;  // weight that a decision keeps with each later one of its bin
-constexpr double kPrior = 4;      // decisions that the drafter's own word counts for
+constexpr double kPrior = 2;      // decisions of a bin that the drafter's word counts for
+constexpr double kGood = 2;       // hits that it is given, for as much stated, before any are known
 
 }  // namespace
 
@@ -18,19 +19,23 @@ int Calibration::bin_of(float p) {
   return std::clamp(static_cast<int>((odds + 6) / 12 * kBins), 0, kBins - 1);
 }
 
+/// What came true of what the drafter stated, at most all of it.
+double Calibration::trust() const { return std::min(1.0, (kGood + hits_) / (kGood + stated_)); }
+
 float Calibration::operator()(float p, bool first) const {
   const Bin& bin = bins_[first][static_cast<std::size_t>(bin_of(p))];
-  return static_cast<float>((kPrior * static_cast<double>(p) + bin.hits) / (kPrior + bin.weight));
+  return static_cast<float>((kPrior * static_cast<double>(p) * trust() + bin.hits) / (kPrior + bin.weight));
 }
 
 void Calibration::decided(float p, bool first, bool came_true) {
-  const auto count = [&](double& weight, double& hits) {
-    weight = kForget * weight + 1;
+  const auto count = [&](double& weight, double more, double& hits) {
+    weight = kForget * weight + more;
     hits = kForget * hits + (came_true ? 1 : 0);
   };
   Bin& bin = bins_[first][static_cast<std::size_t>(bin_of(p))];
-  count(bin.weight, bin.hits);
-  if (first) count(first_weight_, first_hits_);
+  count(bin.weight, 1, bin.hits);
+  count(stated_, static_cast<double>(p), hits_);
+  if (first) count(first_weight_, 1, first_hits_);
 }
 
 void Calibration::decided(std::span<const TreeNode* const> choices, std::int32_t token) {

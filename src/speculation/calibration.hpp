@@ -9,7 +9,8 @@ namespace yamata {
 
 /// Learns, while the text goes on, what share of the tokens that a drafter gave probability p came true. A small draft is
 /// over-confident: its .9 may mean .6. The same p is worth more where it is the drafter's first choice after a token than where it is
-/// not, so the two are told apart. Recent tokens weigh more.
+/// not, so the two are told apart. Of a p that few were given, all its word counts: a draft that knows nothing is soon found out.
+/// Recent tokens weigh more.
 class Calibration {
  public:
   /// The share to expect for p; p itself before anything is known.
@@ -27,7 +28,9 @@ class Calibration {
     double weight = 0, hits = 0;
   };
   static int bin_of(float p);
+  double trust() const;
   std::array<std::array<Bin, kBins>, 2> bins_;  // of other choices, of first ones
+  double stated_ = 0, hits_ = 0;               // of all: the sum of the p, and how many came true
   double first_weight_ = 0, first_hits_ = 0;
 };
 

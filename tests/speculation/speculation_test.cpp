@@ -213,9 +213,20 @@ TEST(Calibration, Word_isCorrectedByWhatCameTrue) {
   EXPECT_FLOAT_EQ(calibration(0.9f, true), 0.9f);
   for (int i = 0; i < 100; ++i) calibration.decided(0.9f, true, i % 2 == 0);
   EXPECT_NEAR(calibration(0.9f, true), 0.5f, 0.05f);
-  EXPECT_FLOAT_EQ(calibration(0.1f, true), 0.1f);
   for (int i = 0; i < 400; ++i) calibration.decided(0.9f, true, true);
   EXPECT_GT(calibration(0.9f, true), 0.9f);
+}
+
+TEST(Calibration, WordThatIsNeverGood_countsForLittleWhateverItSays) {
+  Calibration calibration;
+  for (int i = 0; i < 20; ++i) {
+    calibration.decided(0.6f, true, false);
+    calibration.decided(0.2f, false, false);
+  }
+  for (const float p : {0.05f, 0.4f, 0.9f}) {
+    EXPECT_LT(calibration(p, true), 0.2f * p);
+    EXPECT_LT(calibration(p, false), 0.2f * p);
+  }
 }
 
 TEST(Calibration, FirstChoices_areToldFromOthers) {
