@@ -7,8 +7,8 @@ namespace yamata {
 namespace {
 
 constexpr double kForget = 0.99;  // weight that a decision keeps with each later one of its bin
-constexpr double kPrior = 2;      // decisions of a bin that the drafter's word counts for
-constexpr double kGood = 2;       // hits that it is given, for as much stated, before any are known
+constexpr double kPrior = 4;      // decisions of a bin that the drafter's word counts for
+constexpr double kGood = 0.5;     // hits that it is given, for as much stated, before any are known
 
 }  // namespace
 
@@ -19,8 +19,9 @@ int Calibration::bin_of(float p) {
   return std::clamp(static_cast<int>((odds + 6) / 12 * kBins), 0, kBins - 1);
 }
 
-/// What came true of what the drafter stated, at most all of it.
-double Calibration::trust() const { return std::min(1.0, (kGood + hits_) / (kGood + stated_)); }
+/// How far to take the drafter's word where little was said before: in full, unless less than half of all that it stated came true. An
+/// over-confident draft states too little of what it finds improbable, so that one factor for all would wrong that.
+double Calibration::trust() const { return std::min(1.0, 2 * (kGood + hits_) / (kGood + stated_)); }
 
 float Calibration::operator()(float p, bool first) const {
   const Bin& bin = bins_[first][static_cast<std::size_t>(bin_of(p))];
