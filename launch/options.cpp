@@ -227,8 +227,9 @@ cxxopts::Options flags_of(const std::string& command) {
 
 /// The first flag given that says how to guess; empty: none.
 std::string guessing_flag(const cxxopts::ParseResult& r) {
-  static const std::set<std::string> kGuessing{"drafters", "policy",   "draft",    "p-least",         "p-accept",      "p-split",   "p-recovery",
-                                               "p-decay",  "parallel", "no-async", "no-continue-tip", "no-continuous", "no-cancel", "no-multibuffer"};
+  static const std::set<std::string> kGuessing{"drafters",        "policy",        "draft",     "p-least",       "p-accept",
+                                               "p-split",         "p-recovery",    "p-decay",   "parallel",      "no-async",
+                                               "no-continue-tip", "no-continuous", "no-cancel", "no-multibuffer"};
   for (const auto& given : r.arguments()) {
     if (kGuessing.contains(given.key())) return "--" + given.key();
   }

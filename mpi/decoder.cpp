@@ -9,6 +9,8 @@ namespace {
 /// What it is worth that results come a step earlier, in steps: the best, and flat about it, in simulation over acceptance, row cost,
 /// draft time and 1 to 13 stages.
 constexpr double kLateness = 0.75;
+/// Guesses that take so many times as long as they use to are not waited for: their drafter may be dead, which shows only later.
+constexpr double kOverdue = 3;
 
 /// What a row beyond `rows` costs at least in the mean of those to come: kernels take rows in tiles.
 double least_slope(const std::vector<double>& stretch, std::size_t rows) {
@@ -222,9 +224,9 @@ bool Decoder::send_root() {
 
 /// Whether the tip should wait for the next guess, which then goes in the same run. What waits is the whole text. A guess that comes too
 /// late for this run follows a step of the first stage later; with a single stage it is a token of the text that a run has less.
-bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs) const {
+bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs) {
   const double one = target_.stage().cost().run_s(1), rate = recent_rate();
-  if (drafts_complete() || draft_s_ <= 0 || one <= 0 || rate <= 0 || nodes.size() + 1 >= costs.stretch.size()) return false;
+  if (drafts_complete() || overdue_ || draft_s_ <= 0 || one <= 0 || rate <= 0 || nodes.size() + 1 >= costs.stretch.size()) return false;
   double likeliest = tree_->guesses() == 0 ? 1 : 0;  // of the nodes that the drafters may be expanding
   for (const NodeId id : nodes) {
     const TreeNode& node = tree_->at(id);
@@ -237,7 +239,8 @@ bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs
   const int stages = target_.ranks().count();
   const double longer = least_slope(costs.stretch, nodes.size()) * one * stages;
   const double gain = stages == 1 ? 1 / rate : std::min(1 / rate, kLateness * one);
-  return likeliest * hit * gain > draft_s_ + longer;
+  overdue_ = seconds_since(std::max(last_commit_, last_guesses_)) > kOverdue * draft_s_;
+  return !overdue_ && likeliest * hit * gain > draft_s_ + longer;
 }
 
 /// Guesses into the pipeline, as long as its first stage has nothing better to do.
@@ -278,6 +281,7 @@ void Decoder::count_draft() {
   const double waited = std::chrono::duration<double>(now - std::max(last_commit_, last_guesses_)).count();
   if (generated_ > 1) draft_s_ = draft_s_ > 0 ? draft_s_ + kNew * (waited - draft_s_) : waited;
   last_guesses_ = now;
+  overdue_ = false;
 }
 
 /// What guesses beside the tip cost: all of the run is later by the stretch at every stage, and the text meanwhile is what the present

@@ -76,7 +76,7 @@ class Decoder {
   void leave();
   bool send_next();
   bool send_root();
-  bool worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs) const;
+  bool worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs);
   bool speculate();
   bool submit(std::span<const NodeId> nodes);
   std::size_t room() const;
@@ -107,6 +107,7 @@ class Decoder {
   // Of late, for the costs of a run.
   double rate_tokens_ = 0, rate_s_ = 0;
   Clock::time_point last_commit_, last_guesses_;
+  bool overdue_ = false;  // guesses were waited for in vain, and none have come since
   double draft_s_ = 0;    // from one answer of a drafter with guesses to the next
   double outside_s_ = 0;  // sampling and printing since advance began
   Counters counters_;

@@ -88,11 +88,11 @@ bool Ranks::step(std::size_t index) {
   return anything;
 }
 
-void Ranks::kill_drafter(std::size_t index) {
+void Ranks::kill_drafter(std::size_t index, bool noticed) {
   const auto [first, count] = drafters_.at(index);
   if (first == 0) return;
   for (int r = first; r < first + count; ++r) seats_[static_cast<std::size_t>(r)].dead = true;
-  decoder_->drop_drafter(first);
+  if (noticed) decoder_->drop_drafter(first);
 }
 
 }  // namespace yamata::simulation

@@ -31,8 +31,8 @@ class Ranks {
   /// What a rank does between two looks at its transport: takes the messages that have arrived and goes on. True if anything
   /// happened. A dead one only takes.
   bool step(std::size_t rank);
-  /// The drafter on this rank dies, and with it all its ranks; the decoder is told.
-  void kill_drafter(std::size_t index);
+  /// Drafter `index` dies, and with it all its ranks; the decoder is told where it is `noticed`.
+  void kill_drafter(std::size_t index, bool noticed = true);
   bool dead(std::size_t rank) const { return seats_[rank].dead; }
 
   Decoder& decoder() { return *decoder_; }

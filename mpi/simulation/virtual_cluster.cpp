@@ -10,7 +10,9 @@
 namespace yamata::simulation {
 namespace {
 
-constexpr int kOperationsPerLayer = 9;  // see transformer_stage.cpp
+constexpr int kOperationsPerLayer = 9;            // see transformer_stage.cpp
+constexpr Nanoseconds kLongestRest = 20'000'000;  // see Idle
+constexpr int kMostRests = 100;                   // with nothing happening between them
 
 class Cluster {
  public:
@@ -96,6 +98,7 @@ void Cluster::take(std::int32_t token) {
     for (const VirtualUnit& unit : units_) busy_before_.push_back(unit.busy_until(network_.now()));
   }
   outcome_.tokens.push_back(token);
+  if (static_cast<std::int32_t>(outcome_.tokens.size()) == scenario_.drafter_dies_after) ranks_.kill_drafter(0, false);
   outcome_.arrived.push_back(network_.now() - outcome_.prefill);
   network_.spend(scenario_.head);
 }
@@ -116,8 +119,10 @@ Outcome Cluster::run() {
     return true;
   });
   const auto step = [this](std::size_t rank) { return ranks_.step(rank); };
-  while (!ranks_.decoder().finished()) {
-    if (!network_.advance(step)) throw ClusterError("the simulated run has come to a halt: nothing is left to happen");
+  for (int rests = 0; !ranks_.decoder().finished();) {
+    if (network_.advance(step)) continue;
+    if (++rests > kMostRests) throw ClusterError("the simulated run has come to a halt: nothing is left to happen");
+    network_.rest(0, kLongestRest);
   }
   outcome_.exact = outcome_.tokens == text_.continuation(prompt, static_cast<std::int32_t>(outcome_.tokens.size()));
   outcome_.counters = ranks_.decoder().counters();

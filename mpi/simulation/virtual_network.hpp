@@ -33,6 +33,8 @@ class VirtualNetwork {
 
   /// Does the next thing that happens; `step(rank)` lets a rank go on and says whether it did anything. False: nothing is planned.
   bool advance(const std::function<bool(std::size_t rank)>& step);
+  /// A rank for which nothing happens looks around all the same after this long.
+  void rest(int rank, Nanoseconds length) { wake(rank, now_ + length); }
   /// The time as the rank sees it that is being stepped.
   const Nanoseconds& now() const { return now_; }
   /// The stepped rank's control thread works this long; what it sends afterwards leaves later.

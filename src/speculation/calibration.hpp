@@ -30,7 +30,7 @@ class Calibration {
   static int bin_of(float p);
   double trust() const;
   std::array<std::array<Bin, kBins>, 2> bins_;  // of other choices, of first ones
-  double stated_ = 0, hits_ = 0;               // of all: the sum of the p, and how many came true
+  double stated_ = 0, hits_ = 0;                // of all: the sum of the p, and how many came true
   double first_weight_ = 0, first_hits_ = 0;
 };
 

@@ -1,10 +1,11 @@
 // A drafter alone: what it expands, given what its word has been worth.
+#include "mpi/drafter.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
-#include "mpi/drafter.hpp"
 #include "mpi/local_transport.hpp"
 #include "src/simulation/table_model.hpp"
 
@@ -49,7 +50,8 @@ class DrafterTest : public testing::Test {
     const auto count = static_cast<std::int32_t>(tokens.size());
     drafter_->on_commit({++epoch_, position_, std::move(tokens)});
     position_ += count;
-    while (step()) {}
+    while (step()) {
+    }
     while (auto message = head_.receive()) {
       const wire::Guesses told = wire::decode_guesses(message->bytes);
       root_ = told.root;

@@ -69,6 +69,17 @@ TEST(VirtualCluster, PerfectDrafterInSingleRows_givesAlmostATokenPerStageTime) {
   }
 }
 
+TEST(VirtualCluster, DrafterThatDiesUnnoticed_holdsTheTextUpOnce) {
+  for (const int stages : {1, 3}) {
+    Scenario s = ideal(stages, Strategy::kPipeInfer);
+    s.drafters = {2 * kMs};
+    s.drafter_dies_after = 16;
+    const Outcome outcome = play(s);
+    EXPECT_TRUE(outcome.exact);
+    EXPECT_LE(outcome.arrived.back() - outcome.arrived[15], (48 + 2) * 24 * kMs) << stages;
+  }
+}
+
 TEST(VirtualCluster, SameScenario_givesTheSameOutcomeToTheNanosecond) {
   Scenario s = real(5, Strategy::kPipeInfer);
   const Outcome first = play(s), again = play(s);
