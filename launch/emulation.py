@@ -178,20 +178,19 @@ class Cluster:
         self.switch.stdin.write(f'{what} {host} {value}\n')
         self.switch.stdin.flush()
 
-    def command(self, program, ranks=None, mpirun=()):
-        """The command that starts `program` with a rank per host."""
+    def command(self, program, ranks=None, mpirun=(), without=None):
+        """The command that starts `program` with a rank per host, or per host but the one of index `without`."""
         agent = f'{sys.executable} {ROOT / "launch" / "emulate"} --agent {self.prefix}'
-        ranks = ranks or self.count
-        names = ','.join(host.name for host in self.hosts[:ranks])
-        return [*inside(self.desk), 'mpirun', '-np', str(ranks), '--host', names, '--map-by', 'node', '--bind-to', 'none',
+        names = [host.name for index, host in enumerate(self.hosts) if index != without][:ranks]
+        return [*inside(self.desk), 'mpirun', '-np', str(len(names)), '--host', ','.join(names), '--map-by', 'node', '--bind-to', 'none',
                 '--mca', 'plm', 'rsh', '--mca', 'plm_rsh_agent', agent, '--mca', 'plm_rsh_no_tree_spawn', '1',
                 '--mca', 'oob_tcp_if_include', '10.77.0.0/24', '--mca', 'btl', 'self,tcp', '--mca', 'btl_tcp_if_include', '10.77.0.0/24',
                 '--mca', 'pml', 'ob1', '--mca', 'mpi_yield_when_idle', '1', *mpirun, *program]
 
-    def start(self, program, ranks=None, mpirun=(), env=None, **popen):
+    def start(self, program, ranks=None, mpirun=(), without=None, env=None, **popen):
         """Starts `program` on the hosts; a Popen of mpirun. `env`: environment variables beside those of this process."""
         environment = dict(os.environ, **(env or {}), OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
-        return subprocess.Popen(self.command(program, ranks, mpirun), env=environment, **popen)
+        return subprocess.Popen(self.command(program, ranks, mpirun, without), env=environment, **popen)
 
 
 def inside(namespace):
