@@ -196,15 +196,14 @@ void check_outputs(const Options& options) {
   }
 }
 
-/// Of what was asked for and will not happen, or not be good.
-void warn_of_flags(const Job& job) {
-  const auto warn = [](const std::string& text) { fmt::print(stderr, "yamata: warning: {}\n", text); };
+void warn(const std::string& text) { fmt::print(stderr, "yamata: warning: {}\n", text); }
+
+/// Of guessing that was asked for and will not happen.
+void warn_of_no_guesses(const Job& job) {
   if (job.gave_up_drafting())
     warn("there are too few ranks for a target and its drafters, so nobody guesses; start more ranks with mpirun, or fewer --drafters");
   if (const std::string& flag = job.options().guessing_flag; !flag.empty())
     warn(fmt::format("{} does nothing without a draft model, so nobody guesses; name one with -md FILE.gguf", flag));
-  if (const std::int64_t trained = job.hyperparameters().context; job.context() > trained)
-    warn(fmt::format("-c {}: the model was trained for texts of {} tokens and writes worse beyond them", job.context(), trained));
 }
 
 void write_results(const Options& options, const Generation& result) {
@@ -224,9 +223,11 @@ void run_command(Job& job) {
   const std::vector<TokenId> prompt = read_prompt(options, *tokenizer, job.context());
   const DecodeOptions decode = decode_options(options, job.context());
   std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer);
-  warn_of_flags(job);
+  warn_of_no_guesses(job);
   Head head(job.transport(), job.cluster());
   job.start(head, decode.sequences, decode.room);
+  if (const std::int64_t trained = job.hyperparameters().context; job.context() > trained)
+    warn(fmt::format("-c {}: the model was trained for texts of {} tokens and writes worse beyond them", job.context(), trained));
 
   Generator generator(job, head, *tokenizer, connect_drafters(job.layout(), std::move(vocabularies)), decode);
   generator.result().model = job.hyperparameters();
