@@ -226,8 +226,6 @@ void run_command(Job& job) {
   warn_of_no_guesses(job);
   Head head(job.transport(), job.cluster());
   job.start(head, decode.sequences, decode.room);
-  if (const std::int64_t trained = job.hyperparameters().context; job.context() > trained)
-    warn(fmt::format("-c {}: the model was trained for texts of {} tokens and writes worse beyond them", job.context(), trained));
 
   Generator generator(job, head, *tokenizer, connect_drafters(job.layout(), std::move(vocabularies)), decode);
   generator.result().model = job.hyperparameters();

@@ -131,7 +131,7 @@ TEST(CommandLine, Results_holdTextIdsAndEveryRank) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
 }
 
-TEST(CommandLine, FlagsThatHelpNobody_areWarnedOf) {
+TEST(CommandLine, FlagsForGuessingWithoutADraft_areWarnedOf) {
   const std::vector<std::string> plain{"run", "-m", kModel, "-p", kPrompt, "-n", "2", "--ignore-eos"};
   const auto with = [&](std::vector<std::string> more) {
     std::vector<std::string> all = plain;
@@ -142,7 +142,6 @@ TEST(CommandLine, FlagsThatHelpNobody_areWarnedOf) {
   };
   EXPECT_EQ(with({}).find("warning"), std::string::npos);
   EXPECT_NE(with({"-pa", "0.3"}).find("--p-accept does nothing without a draft model"), std::string::npos);
-  EXPECT_NE(with({"-c", "100000"}).find("-c 100000: the model was trained for"), std::string::npos);
 }
 
 TEST(CommandLine, ThreadsThatProvedFastest_areKeptForTheNextRun) {
