@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kOperationsPerLayer = 9;            // see transformer_stage.cpp
 constexpr Nanoseconds kLongestRest = 20'000'000;  // see Idle
-constexpr int kMostRests = 100;                   // with nothing happening between them
+constexpr int kMostRests = 100;                   // of a run, for want of anything planned
 
 class Cluster {
  public:
