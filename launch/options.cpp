@@ -94,9 +94,11 @@ void add_sampling(cxxopts::Options& flags) {
   add("ignore-eos", "Never choose a token that ends the text");
 }
 
+constexpr char kSpeculation[] = "Speculation (the text stays the same)";
+
 void add_speculation(cxxopts::Options& flags, const char* strategies, const char* strategy) {
   const auto real = [](const char* fallback) { return cxxopts::value<float>()->default_value(fallback); };
-  auto add = flags.add_options("Speculation (the text stays the same)");
+  auto add = flags.add_options(kSpeculation);
   add("model-draft", "-md: a draft model of the same family; several times for several", cxxopts::value<std::vector<std::string>>(),
       "FILE");
   add("drafters", "Run each draft model this many times", cxxopts::value<int>()->default_value("1"), "N");
@@ -226,12 +228,13 @@ cxxopts::Options flags_of(const std::string& command) {
 }
 
 /// The first flag given that says how to guess; empty: none.
-std::string guessing_flag(const cxxopts::ParseResult& r) {
-  static const std::set<std::string> kGuessing{"drafters",        "policy",        "draft",     "p-least",       "p-accept",
-                                               "p-split",         "p-recovery",    "p-decay",   "parallel",      "no-async",
-                                               "no-continue-tip", "no-continuous", "no-cancel", "no-multibuffer"};
+std::string guessing_flag(const cxxopts::Options& flags, const cxxopts::ParseResult& r) {
+  const auto& group = flags.group_help(kSpeculation).options;
   for (const auto& given : r.arguments()) {
-    if (kGuessing.contains(given.key())) return "--" + given.key();
+    const bool guesses = given.key() != "strategy" && std::any_of(group.begin(), group.end(), [&](const cxxopts::HelpOptionDetails& flag) {
+                           return std::find(flag.l.begin(), flag.l.end(), given.key()) != flag.l.end();
+                         });
+    if (guesses) return "--" + given.key();
   }
   return "";
 }
@@ -260,6 +263,7 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
   if (has("csv")) o.csv_file = r["csv"].as<std::string>();
   o.ignore_eos = has("ignore-eos");
   o.logits_checksum = has("logits-checksum");
+  if (o.logits_checksum && o.json_file.empty()) throw UsageError("--logits-checksum goes into the JSON; name a file with --json FILE");
   o.ids = has("ids");
   o.no_bos = has("no-bos");
   o.no_special = has("no-special");
@@ -285,7 +289,6 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
     require(!chain || o.policy.name != "best-first", "--policy", "chain where -pa, -ps, -pr, -pd or -np are given");
     if (o.policy.name == "auto") o.policy.name = chain ? "chain" : "best-first";
   }
-  if (command == "run" && o.draft_models.empty()) o.guessing_flag = guessing_flag(r);
   return o;
 }
 
@@ -429,6 +432,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       return line;
     }
     line.options = read(command, result);
+    if (command == "run" && line.options.draft_models.empty()) line.options.guessing_flag = guessing_flag(flags, result);
     read_ranks(result, line.options);
     if (command != "bench" && command != "profile") read_numbers(result, line.options);  // those have lists in their place
   } catch (const cxxopts::exceptions::exception& e) {

@@ -160,11 +160,14 @@ class Figures:
         yield from self.bars('memory', 'Memory of the largest rank: its own and mapped weights', 'MiB', memory_mib)
 
     def acceptance(self):
-        """A point per configuration: which share of guesses came true, and how fast that was."""
+        """A figure per model and cluster, a point per configuration: which share of guesses came true, and how fast that was."""
         keys = (*summary.SETUP, 'strategy', *self.flags, 'kind')
-        for values, rows in self.parts([row for row in self.rows if summary.number(row, 'drafted')], keys):
-            if len({row['acceptance_rate'] for row in rows}) > 1:
-                yield '-'.join(('acceptance', *values)), self.scatter(', '.join(('Acceptance and speed', *values)), rows, keys)
+        guessed = [row for row in self.rows if summary.number(row, 'drafted')]
+        for place, members in self.together(guessed, lambda row: (row['model'], row['cluster'])):
+            for values, rows in self.parts(members, keys):
+                if len({row['acceptance_rate'] for row in rows}) > 1:
+                    what = (*place, *values)
+                    yield '-'.join(('acceptance', *what)), self.scatter(f'Acceptance and speed: {", ".join(what)}', rows, keys)
 
     def scatter(self, title, rows, keys):
         figure, axes = plt.subplots(figsize=(7, 4.8), constrained_layout=True)

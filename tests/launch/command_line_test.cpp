@@ -50,6 +50,7 @@ TEST(CommandLine, BadUsage_isExitCode1) {
   expect_fault({"run", "-m", kModel, "-p", "x", "--cache-type", "q2"}, 1, {"--cache-type"});
   expect_fault({"run", "-m", kModel, "-p", "x", "-ctk", "q2"}, 1, {"-ctk", "q8_0"});
   expect_fault({"run", "-m", kModel, "-p", "x", "-ctv", "f64"}, 1, {"-ctv"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "--logits-checksum"}, 1, {"--logits-checksum", "--json"});
   expect_fault({"run", "-m", kModel, "-f", "/nonexistent/prompt"}, 1, {"/nonexistent/prompt"});
   expect_fault({"run", "-m", kModel, "-p", kPrompt, "-c", "3"}, 1, {"-c"});
   expect_fault({"run", "-m", kModel, "-p", kPrompt, "-c", "2000000000"}, 1, {"MiB", "-c"});
