@@ -52,7 +52,7 @@ struct Port {
   std::int64_t delay = 0;
   std::int64_t stalled_until = 0;
   std::int64_t in_free = 0, out_free = 0;  // when the line from, to the host has sent what it was given
-  std::deque<Frame> leaving;               // to the host, in order
+  std::deque<Frame> leaving;               // to the host, in the order of their arrival there
 
   std::int64_t line_time(std::size_t bytes) const { return static_cast<std::int64_t>(8e9 * static_cast<double>(bytes) / bits_per_second); }
   std::int64_t next_due() const { return std::max(leaving.front().due, stalled_until); }
@@ -123,9 +123,12 @@ class Switch {
   }
 
   void forward(const Port& from, Port& to, std::size_t bytes) {
-    const std::int64_t sent = std::max(from.in_free, to.out_free + to.line_time(bytes - kVnetHeader));
-    to.out_free = sent;
-    to.leaving.push_back({sent + (from.delay + to.delay) / 2, {buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes)}});
+    const std::size_t size = bytes - kVnetHeader;
+    const std::int64_t began = from.in_free - from.line_time(size);
+    to.out_free = std::max(from.in_free, std::max(to.out_free, began) + to.line_time(size));
+    const std::int64_t due = to.out_free + (from.delay + to.delay) / 2;
+    const auto later = std::find_if(to.leaving.rbegin(), to.leaving.rend(), [&](const Frame& frame) { return frame.due <= due; });
+    to.leaving.insert(later.base(), {due, {buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes)}});
   }
 
   static void deliver(Port& port) {
