@@ -28,9 +28,12 @@ def why_not():
         return "the command 'ip' is missing; install it with: apt-get install iproute2"
     if not os.access('/dev/net/tun', os.R_OK | os.W_OK):
         return 'there is no /dev/net/tun here; a container needs --device /dev/net/tun and --cap-add NET_ADMIN,SYS_ADMIN'
-    if run(['ip', 'netns', 'add', f'{PREFIX}probe'], check=False).returncode:
-        return 'network namespaces are not allowed here; a container needs --cap-add NET_ADMIN,SYS_ADMIN'
-    run(['ip', 'netns', 'del', f'{PREFIX}probe'])
+    probe = f'{PREFIX}{os.getpid()}probe'
+    try:
+        if run(['ip', 'netns', 'add', probe], check=False).returncode:
+            return 'network namespaces are not allowed here; a container needs --cap-add NET_ADMIN,SYS_ADMIN'
+    finally:
+        run(['ip', 'netns', 'del', probe], check=False)
     if not cpu_group_roots():
         return 'no writable cgroup with the cpu controller here, so no CPU quota can be set'
     if not SWITCH.exists():
@@ -109,19 +112,25 @@ class Host:
             (group / 'cgroup.procs').write_text(str(os.getpid()))
         os.execvp('unshare', ['unshare', '--uts', *inside(self.namespace), 'sh', '-c', f'hostname {self.name}; {command}'])
 
+    def kill(self):
+        """Ends everything that runs on this host, without waiting for it."""
+        for process in self.processes():
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
     def destroy(self):
         for _ in range(50):
-            for process in self.processes():
-                try:
-                    os.kill(process, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+            self.kill()
             if not self.processes():
                 break
             time.sleep(0.02)
         for group in self.groups:
-            if group.exists():
+            try:
                 group.rmdir()
+            except OSError:  # not there, or a process in it does not end: the next cluster's clean() tries again
+                pass
         run(['ip', 'netns', 'del', self.namespace], check=False)
 
 
@@ -164,6 +173,8 @@ class Cluster:
         return self
 
     def __exit__(self, *_):
+        for host in self.hosts:
+            host.kill()
         for host in self.hosts:
             host.destroy()
         for process in run(['ip', 'netns', 'pids', self.desk], check=False).stdout.split():
@@ -209,7 +220,7 @@ def spread(values, count):
 def clean():
     """Removes what clusters have left whose process was killed."""
     names = {match.group(0) for line in run(['ip', 'netns', 'list'], check=False).stdout.splitlines()
-             if (match := re.match(rf'{PREFIX}(\d+)(n\d+|desk)', line)) and not pathlib.Path(f'/proc/{match.group(1)}').exists()}
+             if (match := re.match(rf'{PREFIX}(\d+)(n\d+|desk|probe)', line)) and not pathlib.Path(f'/proc/{match.group(1)}').exists()}
     for name in names:
         host = Host('', 0)
         host.namespace = name

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 
-GRACE_S = 3.0  # from the request to end, to the kill
+GRACE_S = 10.0  # from the request to end, to the kill: an emulated cluster has to be taken down
 KEPT_OUT = {'text', 'token_ids', 'per_rank'}
 
 
