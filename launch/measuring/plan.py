@@ -10,6 +10,7 @@ import tomllib
 
 from . import prompts
 from .problem import Problem
+from .summary import SETUP
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TOP_KEYS = {'yamata', 'models', 'clusters', 'strategies', 'programs', 'prompts', 'sweep', 'flags', 'tokens', 'temperature', 'seed', 'repeats',
@@ -236,10 +237,16 @@ class Plan:
                 '{json}']
 
     def runs(self):
-        """All runs, repeat by repeat; each repeat begins elsewhere in the list, so that no configuration is always first."""
-        configurations = list(self.configurations())
-        count = len(configurations)
+        """All runs, repeat by repeat. Each repeat begins with another setup, and each setup with another strategy, so that none is always
+        first; what is compared stays together."""
+        setups = [list(runs) for _, runs in itertools.groupby(self.configurations(), lambda run: [run.columns[key] for key in (*SETUP, 'prompt')])]
         for repeat in range(self.repeats):
-            shift = repeat * max(1, count // self.repeats) % max(1, count)
-            for run in configurations[shift:] + configurations[:shift]:
-                yield dataclasses.replace(run, columns={**run.columns, 'repeat': repeat})
+            for setup in turned(setups, repeat, self.repeats):
+                for run in turned(setup, repeat, self.repeats):
+                    yield dataclasses.replace(run, columns={**run.columns, 'repeat': repeat})
+
+
+def turned(items, turn, turns):
+    """The list from another place on, for each of so many turns, and round to it."""
+    shift = turn * max(1, len(items) // turns) % max(1, len(items))
+    return items[shift:] + items[:shift]

@@ -39,8 +39,10 @@ def figure_of(key, scale=1.0):
 
 def memory_mib(rows):
     """Own memory and mapped weights of the largest rank."""
-    return [sum(summary.number(row, key) or 0 for key in ('rss_bytes_max', 'mapped_bytes_max')) / 2**20 for row in rows
-            if row.get('rss_bytes_max')]
+    def of_ranks(row, key):
+        return [float(value) for value in row[key].split(';')]
+    return [max(map(sum, zip(of_ranks(row, 'rss_bytes_per_rank'), of_ranks(row, 'mapped_bytes_per_rank')))) / 2**20 for row in rows
+            if row.get('rss_bytes_per_rank') and row.get('mapped_bytes_per_rank')]
 
 
 class Figures:

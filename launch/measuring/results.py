@@ -93,6 +93,10 @@ class Results:
             self.header += [key for key in row if key not in self.header]
             self.rewrite()
             return
+        line = line_of(row.get(key, '') for key in self.header)
         with open(self.path, 'ab', buffering=0) as file:
-            file.write(line_of(row.get(key, '') for key in self.header))
+            size = file.tell()
+            if file.write(line) != len(line):  # a full disk: no half row
+                os.truncate(self.path, size)
+                raise Problem(f'{self.path} cannot take another row: the disk is full; the same command goes on from here', 2)
             os.fsync(file.fileno())

@@ -48,13 +48,13 @@ def spread(values):
 
 def ratios(rows, all_rows, baseline, key='decode_tokens_per_s'):
     """Of every row, its figure divided by that of the baseline strategy in the same repeat, on the same prompt and cluster; a
-    baseline that was swept, too, is compared at the same values."""
+    baseline that was swept, too, is compared at the same values, and not at all where it has none."""
     base = grouped([row for row in good(all_rows) if row['strategy'] == baseline and number(row, key)], PAIRED)
     flags, found = swept(all_rows), []
     for row in good(rows):
         others = base.get(tuple(row[k] for k in PAIRED), [])
         alike = [other for other in others if all(other[flag] == row[flag] for flag in flags)]
-        values = numbers(alike or others, key)
+        values = numbers(alike or [other for other in others if not any(other[flag] for flag in flags)], key)
         if values and number(row, key) is not None:
             found.append(number(row, key) / statistics.median(values))
     return found
