@@ -35,7 +35,11 @@ bool Liveness::due(Clock::time_point now, bool often) {
 }
 
 std::optional<int> Liveness::silent(Clock::time_point now, std::chrono::milliseconds grace) {
-  if (now - std::exchange(checked_, now) > deadline_ / 2) {
+  auto shortest = deadline_;
+  for (const Peer& peer : peers_) {
+    if (peer.watched) shortest = std::min(shortest, peer.deadline);
+  }
+  if (now - std::exchange(checked_, now) > shortest / 2) {
     for (Peer& peer : peers_) peer.last = now;
     progressed_ = now;
   }

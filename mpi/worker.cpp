@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "mpi/idle.hpp"
@@ -20,9 +21,7 @@ class Worker {
       : transport_(transport),
         setup_(setup),
         liveness_(transport.size(), setup.timeout, Liveness::Clock::now()),
-        sent_before_(transport.bytes_sent()) {
-    liveness_.watch(0, Liveness::Clock::now());
-  }
+        sent_before_(transport.bytes_sent()) {}
 
   /// The exit code that the head gives, or nothing where another job follows.
   std::optional<int> run() {
@@ -77,19 +76,33 @@ class Worker {
     told_loaded_ |= now_loaded;
     transport_.send(0, Tag::kHeartbeat, wire::encode(stage() ? stage()->heartbeat() : wire::Heartbeat{}));
     // Later ranks give earlier ones the time to say it first: one line for the job.
-    if (const auto silent = liveness_.silent(now, std::chrono::milliseconds(2000 * (transport_.rank() - 1))))
-      throw ClusterError(liveness_.silence_text(*silent));
+    const auto silent = liveness_.silent(now, std::chrono::milliseconds(2000 * (transport_.rank() - 1)));
+    if (!silent) return;
+    if (!spared_) throw ClusterError(liveness_.silence_text(*silent));
+    liveness_.unwatch(0);  // it goes on without this rank, which is ended with the job
+  }
+
+  /// Whether the job goes on without this rank where that is lost.
+  void spare(bool spared) {
+    spared_ = spared;
+    if (setup_.dispensable) setup_.dispensable(spared);
+  }
+
+  /// The head is watched from its first message on: before, it may read a long prompt. Launchers notice where it dies meanwhile.
+  void heard_head() {
+    const auto now = Liveness::Clock::now();
+    std::exchange(met_head_, true) ? liveness_.heard(0, now) : liveness_.watch(0, now);
   }
 
   void dispatch(Message message) {
-    if (message.from == 0) liveness_.heard(0, Liveness::Clock::now());
+    if (message.from == 0) heard_head();
     switch (message.tag) {
       case Tag::kStart:
         attempt([&] { start(wire::decode_start(message.bytes)); });
         break;
       case Tag::kStop:
         code_ = wire::decode_stop(message.bytes);
-        if (drafts_ && setup_.dispensable) setup_.dispensable(false);  // all part together
+        if (spared_) spare(false);  // all part together
         transport_.send(0, Tag::kReport, wire::encode(report()));
         break;
       case Tag::kAsk:
@@ -108,7 +121,7 @@ class Worker {
   /// The stream comes from the stage before, the plan from the head: the stream may be here first and is kept until then.
   void take(Message message) {
     // The head goes on without a drafter once it has begun to ask it.
-    if (drafts_ && setup_.dispensable && (message.tag == Tag::kCommit || message.tag == lane_.record)) setup_.dispensable(true);
+    if (drafts_ && !spared_ && (message.tag == Tag::kCommit || message.tag == lane_.record)) spare(true);
     if (!stage()) {
       early_.push_back(std::move(message));
     } else if (message.tag == lane_.record) {
@@ -177,7 +190,7 @@ class Worker {
   std::unique_ptr<Drafter> drafter_;
   std::vector<Message> early_;
   std::optional<int> code_;
-  bool drafts_ = false, failed_ = false, told_loaded_ = false, next_ = false;
+  bool drafts_ = false, failed_ = false, told_loaded_ = false, next_ = false, spared_ = false, met_head_ = false;
   std::int64_t clock_offset_us_ = 0;
 };
 

@@ -103,6 +103,24 @@ TEST(Cluster, LostDrafter_isMissedInOneLineAndTheTextGoesOn) {
   EXPECT_NE(process.err().find("was killed by signal 9"), std::string::npos) << process.err();
 }
 
+TEST(Cluster, DrafterThatWasGivenUp_doesNotEndTheJobWhenItGoesOn) {
+  Process process(yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", kPrompt, "-n", "1000000",
+                          "-c", "500000", "--ignore-eos", "--timeout", "0.5"},
+                         2));
+  ASSERT_TRUE(process.wait_for_output(20)) << process.err();
+  const pid_t drafter = process_of_rank(process.pid(), 1);
+  kill(drafter, SIGSTOP);
+  std::size_t written = 1000;
+  for (; process.err().find("goes on without the drafter on rank 1") == std::string::npos; written += 1000) {
+    ASSERT_TRUE(process.wait_for_output(written)) << process.err();
+  }
+  kill(drafter, SIGCONT);
+  EXPECT_TRUE(process.wait_for_output(written + 8000)) << process.err();
+  EXPECT_EQ(process.err().find("rank 0"), std::string::npos) << process.err();
+  kill(process.pid(), SIGINT);
+  process.wait();
+}
+
 /// A job of two ranks with these flags and a last one with others.
 Outcome run_with_last(const Arguments& flags, const Arguments& last) {
   Arguments command = yamata(flags, 2);

@@ -67,6 +67,14 @@ TEST_F(LivenessTest, UnwatchedRank_mayBeSilent) {
   EXPECT_EQ(blame([&] { pass(seconds(60), {1}); }), "nobody");
 }
 
+TEST_F(LivenessTest, OwnSleep_isNotTheSilenceOfARankThatIsWaitedForLessLong) {
+  liveness_.hurry(2, seconds(4));
+  now_ += milliseconds(4500);
+  EXPECT_FALSE(liveness_.silent(now_));
+  EXPECT_EQ(blame([&] { pass(milliseconds(3500), {1}); }), "nobody");
+  EXPECT_NE(blame([&] { pass(seconds(1), {1}); }), "nobody");
+}
+
 TEST_F(LivenessTest, OwnSleep_isNobodysSilence) {
   now_ += seconds(100);  // this rank was stopped and goes on
   EXPECT_EQ(blame([&] {
