@@ -64,8 +64,8 @@ bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<co
     else if (at.position == root.position && is_text(at, tree, text))
       below = root.id;
     if (below != kNoNode) {
-      const NodeId id = tree.add(below, token, calibration_(guess.probability, !has_guess_of_ours(tree, below)), index_);
-      tree.at(id).stated = guess.probability;
+      const float worth = calibration_(guess.probability, !has_guess_of_ours(tree, below));
+      const NodeId id = tree.add(below, token, worth, {index_, guess.probability});
       places_[guess.id] = {id, at.position + 1};
       grown = true;
     } else if (at.position < root.position && is_text(at, tree, text) && text[static_cast<std::size_t>(at.position) + 1] == token) {
@@ -84,16 +84,17 @@ bool DraftLink::is_text(const Place& place, const TokenTree& tree, std::span<con
 /// Drafters tell the most probable of a node's children first.
 bool DraftLink::has_guess_of_ours(const TokenTree& tree, NodeId parent) const {
   const std::vector<NodeId>& children = tree.at(parent).children;
-  return std::any_of(children.begin(), children.end(), [&](NodeId id) { return is_ours(tree.at(id)); });
+  return std::any_of(children.begin(), children.end(), [&](NodeId id) { return tree.at(id).stated_by(index_).has_value(); });
 }
 
 void DraftLink::learn(const TokenTree& tree, std::int32_t next) {
   const TreeNode& root = tree.root();
   text_nodes_[root.id] = root.position;
   if (text_nodes_.size() > 512) text_nodes_.erase(text_nodes_.begin());
-  std::vector<const TreeNode*> ours;
+  std::vector<Choice> ours;
   for (const NodeId id : root.children) {
-    if (is_ours(tree.at(id))) ours.push_back(&tree.at(id));
+    const TreeNode& child = tree.at(id);
+    if (const auto stated = child.stated_by(index_)) ours.push_back({*stated, child.token});
   }
   calibration_.decided(ours, next);
 }

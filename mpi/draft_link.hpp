@@ -48,7 +48,6 @@ class DraftLink {
     NodeId node = kNoNode;       // in the tree, as far as we know
     std::int32_t position = -1;  // of the text, where it has become that; or of the node
   };
-  bool is_ours(const TreeNode& node) const { return node.drafters >> index_ & 1; }
   bool has_guess_of_ours(const TokenTree& tree, NodeId parent) const;
   bool is_text(const Place& place, const TokenTree& tree, std::span<const std::int32_t> text) const;
 

@@ -42,8 +42,8 @@ void Drafter::commit(std::int32_t token) {
     return;
   }
   const bool root_was_sent = tree_->root().sent;
-  std::vector<const TreeNode*> choices;
-  for (const NodeId id : tree_->root().children) choices.push_back(&tree_->at(id));
+  std::vector<Choice> choices;
+  for (const NodeId id : tree_->root().children) choices.push_back({tree_->at(id).words[0].stated, tree_->at(id).token});
   calibration_.decided(choices, token);
   for (InFlight& f : in_flight_) f.pinned |= std::find(f.nodes.begin(), f.nodes.end(), tree_->root().id) != f.nodes.end();
   const std::vector<TreeNode> gone = tree_->advance(token);
@@ -55,7 +55,7 @@ void Drafter::commit(std::int32_t token) {
 void Drafter::retell() {
   for (const NodeId id : tree_->ids()) {
     const TreeNode& node = tree_->at(id);
-    if (id != tree_->root().id) guesses_.push_back({id, node.parent, node.token, node.stated});
+    if (id != tree_->root().id) guesses_.push_back({id, node.parent, node.token, node.words[0].stated});
   }
 }
 
@@ -103,8 +103,7 @@ void Drafter::expand(NodeId id, std::span<const float> logits) {
     const auto p = static_cast<float>(std::exp(static_cast<double>(logit(best[i]) - logit(best[0]))) / sum);
     const float worth = calibration_(p, i == 0);
     if (tree_->at(id).path_probability * worth < options_.threshold && i > 0) break;
-    const NodeId child = tree_->add(id, best[i], worth, 0);
-    tree_->at(child).stated = p;
+    const NodeId child = tree_->add(id, best[i], worth, {0, p});
     guesses_.push_back({child, id, best[i], p});
   }
 }

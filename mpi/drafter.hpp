@@ -25,7 +25,6 @@ class Drafter {
  private:
   void commit(std::int32_t token);
   void retell();
-  void collect();
   void expand(NodeId id, std::span<const float> logits);
   bool begin_next();
   void submit_text();

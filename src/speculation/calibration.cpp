@@ -39,10 +39,10 @@ void Calibration::decided(float p, bool first, bool came_true) {
   if (first) count(first_weight_, 1, first_hits_);
 }
 
-void Calibration::decided(std::span<const TreeNode* const> choices, std::int32_t token) {
-  const auto first = std::max_element(choices.begin(), choices.end(), [](const auto* a, const auto* b) { return a->stated < b->stated; });
+void Calibration::decided(std::span<const Choice> choices, std::int32_t token) {
+  const auto first = std::max_element(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.stated < b.stated; });
   for (auto choice = choices.begin(); choice != choices.end(); ++choice) {
-    decided((*choice)->stated, choice == first, (*choice)->token == token);
+    decided(choice->stated, choice == first, choice->token == token);
   }
 }
 

@@ -1,11 +1,16 @@
 #pragma once
 // What a drafter's probabilities are worth.
 #include <array>
+#include <cstdint>
 #include <span>
 
-#include "src/speculation/token_tree.hpp"
-
 namespace yamata {
+
+/// One of the tokens that a drafter proposed after a token.
+struct Choice {
+  float stated;  ///< its own probability
+  std::int32_t token;
+};
 
 /// Learns, while the text goes on, what share of the tokens that a drafter gave probability p came true. A small draft is
 /// over-confident: its .9 may mean .6. The same p is worth more where it is the drafter's first choice after a token than where it is
@@ -18,7 +23,7 @@ class Calibration {
   /// A proposal with probability p was decided.
   void decided(float p, bool first, bool came_true);
   /// All that the drafter proposed after a token were: `token` came true.
-  void decided(std::span<const TreeNode* const> choices, std::int32_t token);
+  void decided(std::span<const Choice> choices, std::int32_t token);
   /// Share of the text's tokens that were this drafter's first choice, of those that it had one for.
   double first_choice_rate() const { return first_weight_ > 0 ? first_hits_ / first_weight_ : 0; }
 

@@ -42,7 +42,7 @@ std::vector<double> StepCost::stretch(int rows, int most) const {
 double StepCost::run_s(int rows) const {
   double most = 0;
   for (int width = 1; width <= std::min(rows, kWidest); ++width) most = std::max(most, guess(width));
-  return most;
+  return rows <= kWidest ? most : most * prior(rows) / prior(kWidest);
 }
 
 }  // namespace yamata

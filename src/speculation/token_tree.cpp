@@ -1,9 +1,15 @@
 #include "src/speculation/token_tree.hpp"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace yamata {
+
+std::optional<float> TreeNode::stated_by(int drafter) const {
+  for (const Word& word : words) {
+    if (word.drafter == drafter) return word.stated;
+  }
+  return std::nullopt;
+}
 
 TokenTree::TokenTree(std::int32_t token, std::int32_t position) { root_ = insert(kNoNode, token, position, 1); }
 
@@ -30,7 +36,7 @@ NodeId TokenTree::child(NodeId parent, std::int32_t token) const {
   return kNoNode;
 }
 
-NodeId TokenTree::add(NodeId parent, std::int32_t token, float probability, int drafter) {
+NodeId TokenTree::add(NodeId parent, std::int32_t token, float probability, Word word) {
   NodeId id = child(parent, token);
   if (id == kNoNode) {
     id = insert(parent, token, nodes_.at(parent).position + 1, probability);
@@ -38,7 +44,8 @@ NodeId TokenTree::add(NodeId parent, std::int32_t token, float probability, int 
     nodes_.at(id).probability = probability;
     rescale();
   }
-  nodes_.at(id).drafters |= 1u << drafter;
+  TreeNode& node = nodes_.at(id);
+  if (!node.stated_by(word.drafter)) node.words.push_back(word);
   return id;
 }
 
@@ -73,15 +80,11 @@ std::vector<TreeNode> TokenTree::prune() {
 std::vector<TreeNode> TokenTree::advance(std::int32_t token) {
   NodeId next = child(root_, token);
   if (next == kNoNode) next = insert(root_, token, root().position + 1, 1);
-  std::unordered_set<NodeId> kept{next};
   std::vector<TreeNode> gone;
   for (const NodeId id : ids()) {  // parents before children
-    if (id == next || kept.contains(nodes_.at(id).parent)) {
-      kept.insert(id);
-    } else {
-      gone.push_back(std::move(nodes_.at(id)));
-      nodes_.erase(id);
-    }
+    if (id == next || nodes_.contains(nodes_.at(id).parent)) continue;
+    gone.push_back(std::move(nodes_.at(id)));
+    nodes_.erase(id);
   }
   root_ = next;
   root().parent = kNoNode;
