@@ -89,7 +89,8 @@ void Job::open_models() {
       if (m == own || hello_.fingerprints[own] == 0) hello_.model = static_cast<std::int32_t>(m);
     } catch (const Error&) {
       const bool another = std::any_of(models_.begin(), models_.end(), [](const auto& model) { return model.has_value(); });
-      const bool absent = !std::filesystem::exists(model_path(m));  // a damaged file is a fault
+      std::error_code unseen;
+      const bool absent = !std::filesystem::exists(model_path(m), unseen) && !unseen;  // a damaged file is a fault
       if (!open || !absent || (m + 1 == models_.size() && !another)) throw;
     }
   }

@@ -21,6 +21,11 @@ namespace {
 bool is_special(const std::string& path) { return path.rfind("/dev/", 0) == 0; }  // cannot be replaced
 std::string temporary_of(const std::string& path) { return fmt::format("{}.{}.tmp", path, getpid()); }
 
+bool is_folder(const std::string& path) {
+  std::error_code unseen;
+  return std::filesystem::is_directory(path, unseen);
+}
+
 [[noreturn]] void fail_to_write(const std::string& path) {
   const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
   throw ModelError(fmt::format("cannot write {}: {}; {}", path, std::strerror(errno),
@@ -51,7 +56,7 @@ void check_writable(const std::string& path, const std::vector<std::string>& kep
     if (path == other || std::filesystem::equivalent(path, other, ignored))
       throw UsageError(fmt::format("{} would be overwritten; write to another file", other));
   }
-  if (std::filesystem::is_directory(path)) throw UsageError(fmt::format("{} is a folder; name a file to write", path));
+  if (is_folder(path)) throw UsageError(fmt::format("{} is a folder; name a file to write", path));
   const std::string temporary = temporary_of(path);
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   if (!file) fail_to_write(path);
@@ -91,7 +96,7 @@ void write_file(const std::string& path, const std::string& text) {
 
 std::string read_text(const std::string& path, const std::string& flag) {
   if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  if (std::filesystem::is_directory(path)) throw UsageError(fmt::format("{} is a folder, not a text; check {}", path, flag));
+  if (is_folder(path)) throw UsageError(fmt::format("{} is a folder, not a text; check {}", path, flag));
   std::ifstream in(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in.is_open() || in.bad()) throw UsageError(fmt::format("cannot read {}: {}; check {}", path, std::strerror(errno), flag));

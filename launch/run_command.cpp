@@ -70,7 +70,8 @@ class Generator {
       if (!decoder_.advance() && !heard) head_.rest();
     }
     const auto length = result_.prompt_tokens + static_cast<int>(result_.token_ids.size());
-    if (length > context && static_cast<int>(result_.token_ids.size()) < options_.generate) {
+    const bool full = length > context && static_cast<int>(result_.token_ids.size()) < options_.generate;
+    if (full && result_.finish_reason != "stop") {
       result_.finish_reason = "context";
       fmt::print(stderr, "\nyamata: the context of {} tokens is full; raise -c for a longer text\n", context);
     }

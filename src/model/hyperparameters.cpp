@@ -95,6 +95,10 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   h.vocabulary = file.tensor("token_embd.weight").rows();
 
   const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", file.name(), what)); };
+  const auto* tokens = file.strings("tokenizer.ggml.tokens");
+  if (tokens != nullptr && static_cast<std::int64_t>(tokens->size()) != h.vocabulary)
+    refuse(
+        fmt::format("the vocabulary has {} tokens, but token_embd.weight {} rows; convert the model again", tokens->size(), h.vocabulary));
   if (h.heads % h.kv_heads != 0) refuse(fmt::format("{} heads do not share {} key/value heads evenly", h.heads, h.kv_heads));
   if (h.head_dim < 16 || h.head_dim % 16 != 0 || h.head_dim > 512)
     refuse(fmt::format("head size {} is not a multiple of 16 up to 512", h.head_dim));

@@ -110,7 +110,8 @@ Imatrix read_gguf(const std::string& path) {
 
 std::string read_bytes(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in || std::filesystem::is_directory(path))
+  std::error_code unseen;
+  if (!in || std::filesystem::is_directory(path, unseen))
     throw ModelError(fmt::format("cannot read {}: {}; check --imatrix", path, in ? "it is a folder" : std::strerror(errno)));
   return {std::istreambuf_iterator<char>(in), {}};
 }

@@ -64,6 +64,10 @@ TEST(CommandLine, ResultThatCannotBeWritten_isRefusedBeforeTheWork) {
 TEST(CommandLine, Folder_isNoPromptAndNoResult) {
   expect_fault({"run", "-m", kModel, "-f", "/tmp"}, 1, {"/tmp", "folder"});
   expect_fault({"run", "-m", kModel, "-p", "x", "--json", "/tmp"}, 1, {"/tmp", "folder"});
+  const std::string endless(300, 'x');  // cannot even be looked for
+  expect_fault({"run", "-m", endless, "-p", "x"}, 2, {endless, "too long"});
+  expect_fault({"run", "-m", kModel, "-f", endless}, 1, {endless, "too long", "-f"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "--json", endless}, 2, {endless, "too long"});
 }
 
 TEST(CommandLine, ResultInPlaceOfTheModel_isRefused) {

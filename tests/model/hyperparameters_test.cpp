@@ -128,6 +128,14 @@ TEST(Hyperparameters, FeaturesThatAreLacking_areRefusedByName) {
   expect_refusal(file, "'longrope'");
 }
 
+TEST(Hyperparameters, EmbeddingThatDoesNotFitTheVocabulary_isRefused) {
+  ModelFile file = complete();
+  file.metadata["tokenizer.ggml.tokens"] = std::vector<std::string>(10, "x");
+  EXPECT_EQ(refusal(file), "it was read");
+  file.metadata["tokenizer.ggml.tokens"] = std::vector<std::string>(11, "x");
+  expect_refusal(file, "11 tokens, but token_embd.weight 10 rows");
+}
+
 TEST(Hyperparameters, HeadCountsThatDoNotFit_areRefused) {
   expect_refusal("llama.attention.head_count_kv", std::uint64_t{3}, "4 heads do not share 3 key/value heads");
   expect_refusal("llama.attention.head_count_kv", std::uint64_t{8}, "llama.attention.head_count_kv is 8, outside 1..4");
