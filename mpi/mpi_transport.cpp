@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <limits>
@@ -49,9 +50,21 @@ void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
     throw ClusterError(fmt::format("a message of {} bytes is too long for MPI; lower -b", bytes.size()));
   }
   bytes_sent_ += bytes.size();
-  PendingSend& send = pending_.emplace_back(PendingSend{to, std::move(bytes)});
+  auto since = std::chrono::steady_clock::now();
+  for (const PendingSend& other : pending_) {
+    if (other.to == to) since = std::min(since, other.since);
+  }
+  PendingSend& send = pending_.emplace_back(PendingSend{to, std::move(bytes), since});
   YAMATA_MPI(MPI_Isend(send.bytes.data(), static_cast<int>(send.bytes.size()), MPI_BYTE, to, static_cast<int>(tag), comm_, &send.request));
   to_ring_[static_cast<std::size_t>(to)] = 1;
+}
+
+/// A send that is under way needs looking after. Of one that stays, the rank may be dead, which shows only later, or its link full: to
+/// look now and then is enough, and naps would take the time of this rank's own work.
+bool MpiTransport::sends_need_care() const {
+  constexpr auto kStays = std::chrono::milliseconds(50);
+  const auto now = std::chrono::steady_clock::now();
+  return std::any_of(pending_.begin(), pending_.end(), [&](const PendingSend& send) { return now - send.since < kStays; });
 }
 
 /// All at once: a test that finds nothing may give the core away, and there can be hundreds of sends.

@@ -33,16 +33,17 @@ class MpiTransport final : public Transport {
   void nap(std::chrono::microseconds length) override;
   void sleep(std::chrono::microseconds limit) override;
   void wake() override { bell_->ring_own(); }
-  /// A send that is still under way needs looking after.
-  bool wakes() const override { return bell_->fd() >= 0 && waker_.trusted() && pending_.empty(); }
+  bool wakes() const override { return bell_->fd() >= 0 && waker_.trusted() && !sends_need_care(); }
   void abort(int code) override;
 
  private:
   struct PendingSend {  // a list node: MPI reads the buffer where it is
     int to = 0;
     std::vector<std::byte> bytes;
+    std::chrono::steady_clock::time_point since;  // of the oldest to that rank which was under way when this one was sent
     MPI_Request request = MPI_REQUEST_NULL;
   };
+  bool sends_need_care() const;
   void retire_sends();
   void ring();
   bool something_there();
