@@ -9,8 +9,6 @@ namespace {
 /// What it is worth that results come a step earlier, in steps: the best, and flat about it, in simulation over acceptance, row cost,
 /// draft time and 1 to 13 stages.
 constexpr double kLateness = 0.75;
-/// Guesses that take so many times as long as they use to are not waited for: their drafter may be dead, which shows only later.
-constexpr double kOverdue = 3;
 
 /// What a row beyond `rows` costs at least in the mean of those to come: kernels take rows in tiles.
 double least_slope(const std::vector<double>& stretch, std::size_t rows) {
@@ -68,7 +66,7 @@ bool Decoder::work() {
     if (static_cast<std::int32_t>(text_.size()) == before) continue;
     target_.stage().trace().mark(TraceEvent::Kind::kCommit, run.run, static_cast<std::int32_t>(text_.size()) - before);
     ++counters_.target_evaluations;
-    count_rate(static_cast<std::int32_t>(text_.size()) - before);
+    tempo_.text_came(static_cast<std::int32_t>(text_.size()) - before);
     if (finished_) {
       leave();
       return true;
@@ -148,7 +146,7 @@ void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
   for (DraftLink& drafter : drafters_) {
     if (drafter.rank() != rank || !drafter.alive() || !drafter.take(guesses, *tree_, text_)) continue;
     tree_changed_ = true;
-    count_draft();
+    tempo_.guesses_came();
   }
   tell_drafters();
   counters_.deciding_s += seconds_since(began);
@@ -225,8 +223,8 @@ bool Decoder::send_root() {
 /// Whether the tip should wait for the next guess, which then goes in the same run. What waits is the whole text. A guess that comes too
 /// late for this run follows a step of the first stage later; with a single stage it is a token of the text that a run has less.
 bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs) {
-  const double one = target_.stage().cost().run_s(1), rate = recent_rate();
-  if (drafts_complete() || overdue_ || draft_s_ <= 0 || one <= 0 || rate <= 0 || nodes.size() + 1 >= costs.stretch.size()) return false;
+  const double one = target_.stage().cost().run_s(1), rate = tempo_.rate(), draft_s = tempo_.draft_s();
+  if (drafts_complete() || draft_s <= 0 || one <= 0 || rate <= 0 || nodes.size() + 1 >= costs.stretch.size()) return false;
   double likeliest = tree_->guesses() == 0 ? 1 : 0;  // of the nodes that the drafters may be expanding
   for (const NodeId id : nodes) {
     const TreeNode& node = tree_->at(id);
@@ -239,8 +237,7 @@ bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs
   const int stages = target_.ranks().count();
   const double longer = least_slope(costs.stretch, nodes.size()) * one * stages;
   const double gain = stages == 1 ? 1 / rate : std::min(1 / rate, kLateness * one);
-  overdue_ = seconds_since(std::max(last_commit_, last_guesses_)) > kOverdue * draft_s_;
-  return !overdue_ && likeliest * hit * gain > draft_s_ + longer;
+  return !tempo_.overdue() && likeliest * hit * gain > draft_s + longer;
 }
 
 /// Guesses into the pipeline, as long as its first stage has nothing better to do.
@@ -264,31 +261,11 @@ bool Decoder::speculate() {
   return false;
 }
 
-void Decoder::count_rate(std::int32_t tokens) {
-  constexpr double kForget = 0.95;
-  const auto now = Clock::now();
-  if (counters_.target_evaluations > 1) {  // the first token waits for the prompt
-    rate_tokens_ = kForget * rate_tokens_ + tokens;
-    rate_s_ = kForget * rate_s_ + std::chrono::duration<double>(now - last_commit_).count();
-  }
-  last_commit_ = now;
-}
-
-/// How long guesses let wait, after others or after the text they continue.
-void Decoder::count_draft() {
-  constexpr double kNew = 0.1;
-  const auto now = Clock::now();
-  const double waited = std::chrono::duration<double>(now - std::max(last_commit_, last_guesses_)).count();
-  if (generated_ > 1) draft_s_ = draft_s_ > 0 ? draft_s_ + kNew * (waited - draft_s_) : waited;
-  last_guesses_ = now;
-  overdue_ = false;
-}
-
 /// What guesses beside the tip cost: all of the run is later by the stretch at every stage, and the text meanwhile is what the present
 /// rate says. Where no draft is waited for, others may follow the tip, and a guess left out is only put off by a step.
 RunCosts Decoder::tip_costs() const {
   const StepCost& cost = target_.stage().cost();
-  const double per_step = recent_rate() * cost.run_s(1);
+  const double per_step = tempo_.rate() * cost.run_s(1);
   return {cost.stretch(1, options_.policy.draft), target_.ranks().count() * (waits_for_draft() ? per_step : std::max(1.0, per_step)), 0};
 }
 
@@ -297,7 +274,7 @@ RunCosts Decoder::tip_costs() const {
 /// left out is only put off by one run.
 RunCosts Decoder::guess_costs() const {
   const StepCost& cost = target_.stage().cost();
-  return {cost.stretch(0, options_.policy.draft), recent_rate() * cost.run_s(1), kLateness * (target_.ranks().count() - 1)};
+  return {cost.stretch(0, options_.policy.draft), tempo_.rate() * cost.run_s(1), kLateness * (target_.ranks().count() - 1)};
 }
 
 /// Guesses that may still be sent: a cell for each beyond those of the text.

@@ -8,6 +8,7 @@
 #include "node/clock.hpp"
 #include "src/speculation/partitions.hpp"
 #include "src/speculation/policy.hpp"
+#include "src/speculation/tempo.hpp"
 
 namespace yamata {
 
@@ -84,9 +85,6 @@ class Decoder {
   bool waits_for_draft() const;
   RunCosts tip_costs() const;
   RunCosts guess_costs() const;
-  void count_rate(std::int32_t tokens);
-  void count_draft();
-  double recent_rate() const { return rate_s_ > 0 ? rate_tokens_ / rate_s_ : 0; }
 
   Transport& transport_;
   Pipeline& target_;
@@ -104,11 +102,7 @@ class Decoder {
   std::int32_t generated_ = 0;
   bool tree_changed_ = false;  // since the policy found nothing in it
   bool finished_ = false;
-  // Of late, for the costs of a run.
-  double rate_tokens_ = 0, rate_s_ = 0;
-  Clock::time_point last_commit_, last_guesses_;
-  bool overdue_ = false;  // guesses were waited for in vain, and none have come since
-  double draft_s_ = 0;    // from one answer of a drafter with guesses to the next
+  Tempo tempo_;
   double outside_s_ = 0;  // sampling and printing since advance began
   Counters counters_;
 };

@@ -6,6 +6,7 @@
 #include "src/speculation/partitions.hpp"
 #include "src/speculation/policy.hpp"
 #include "src/speculation/step_cost.hpp"
+#include "src/speculation/tempo.hpp"
 
 namespace yamata {
 namespace {
@@ -88,6 +89,31 @@ TEST(BestFirst, Choose_takesAsManyAsAreWorthTheirTime) {
   EXPECT_EQ(chosen({0, 0, 10, 20, 30, 40}, 0, 1), 1u);
   EXPECT_EQ(chosen({0, 10, 20, 30, 40, 50}, 1, 0), 0u);     // nor is any
   EXPECT_EQ(chosen({0, 0, 0, 0.9, 0.9, 0.9}, 0.1, 0), 5u);  // a step of the kernels' tile: worth taking whole
+}
+
+TEST(Tempo, GuessesThatLetWaitFarLongerThanUsual_areOverdueUntilOthersCome) {
+  std::int64_t ns = 0;
+  const Clock::Override clock(ns);
+  Tempo tempo;
+  const auto pass = [&](std::int64_t ms) { ns += ms * 1'000'000; };
+  pass(1000);
+  tempo.text_came(1);
+  EXPECT_EQ(tempo.rate(), 0);  // the first waits for the prompt
+  pass(100);
+  tempo.text_came(2);
+  EXPECT_NEAR(tempo.rate(), 20, 1e-6);
+  EXPECT_EQ(tempo.draft_s(), 0);
+  pass(10);
+  tempo.guesses_came();
+  EXPECT_NEAR(tempo.draft_s(), 0.010, 1e-6);
+  pass(29);
+  EXPECT_FALSE(tempo.overdue());
+  pass(2);
+  EXPECT_TRUE(tempo.overdue());
+  tempo.text_came(1);
+  EXPECT_TRUE(tempo.overdue());
+  tempo.guesses_came();
+  EXPECT_FALSE(tempo.overdue());
 }
 
 TEST(StepCost, RunTimes_areLearntByWidthAndGuessedBetween) {
