@@ -125,8 +125,8 @@ class Switch {
   void forward(const Port& from, Port& to, std::size_t bytes) {
     const std::size_t size = bytes - kVnetHeader;
     const std::int64_t began = from.in_free - from.line_time(size);
-    to.out_free = std::max(from.in_free, std::max(to.out_free, began) + to.line_time(size));
-    const std::int64_t due = to.out_free + (from.delay + to.delay) / 2;
+    to.out_free = std::max(to.out_free, began) + to.line_time(size);  // a slow sender leaves a fast line to others
+    const std::int64_t due = std::max(from.in_free, to.out_free) + (from.delay + to.delay) / 2;
     const auto later = std::find_if(to.leaving.rbegin(), to.leaving.rend(), [&](const Frame& frame) { return frame.due <= due; });
     to.leaving.insert(later.base(), {due, {buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes)}});
   }

@@ -219,8 +219,10 @@ def spread(values, count):
 
 def clean():
     """Removes what clusters have left whose process was killed."""
-    names = {match.group(0) for line in run(['ip', 'netns', 'list'], check=False).stdout.splitlines()
-             if (match := re.match(rf'{PREFIX}(\d+)(n\d+|desk|probe)', line)) and not pathlib.Path(f'/proc/{match.group(1)}').exists()}
+    there = [*run(['ip', 'netns', 'list'], check=False).stdout.splitlines(),
+             *(group.name for root in cpu_group_roots() for group in root.glob(f'{PREFIX}*'))]
+    names = {match.group(0) for name in there
+             if (match := re.match(rf'{PREFIX}(\d+)(n\d+|desk|probe)', name)) and not pathlib.Path(f'/proc/{match.group(1)}').exists()}
     for name in names:
         host = Host('', 0)
         host.namespace = name

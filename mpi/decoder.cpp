@@ -1,7 +1,6 @@
 #include "mpi/decoder.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 namespace yamata {
 namespace {
@@ -17,8 +16,6 @@ double least_slope(const std::vector<double>& stretch, std::size_t rows) {
     least = std::min(least, (stretch[k] - stretch[rows]) / static_cast<double>(k - rows));
   return least;
 }
-
-double seconds_since(Clock::time_point began) { return std::chrono::duration<double>(Clock::now() - began).count(); }
 
 }  // namespace
 
@@ -46,7 +43,7 @@ bool Decoder::advance() {
   const auto began = Clock::now();
   outside_s_ = 0;
   const bool anything = work();
-  if (anything) counters_.deciding_s += seconds_since(began) - outside_s_;
+  if (anything) counters_.deciding_s += Clock::seconds_since(began) - outside_s_;
   return anything;
 }
 
@@ -110,7 +107,7 @@ void Decoder::walk(const InFlight& run, std::vector<float>& logits) {
     std::vector<float> values(row, row + static_cast<std::ptrdiff_t>(vocabulary));
     const auto began = Clock::now();
     const std::int32_t token = choose_(values, text_);
-    outside_s_ += seconds_since(began);
+    outside_s_ += Clock::seconds_since(began);
     commit(token);
   }
 }
@@ -128,7 +125,7 @@ void Decoder::commit(std::int32_t token) {
   counters_.accepted += guessed;
   const auto began = Clock::now();
   const bool more = on_token_(token);
-  outside_s_ += seconds_since(began);
+  outside_s_ += Clock::seconds_since(began);
   finished_ = !more || generated_ >= options_.generate || static_cast<std::int32_t>(text_.size()) > options_.context;
 }
 
@@ -149,7 +146,7 @@ void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
     tempo_.guesses_came();
   }
   tell_drafters();
-  counters_.deciding_s += seconds_since(began);
+  counters_.deciding_s += Clock::seconds_since(began);
 }
 
 void Decoder::drop_drafter(int rank) {

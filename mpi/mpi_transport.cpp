@@ -21,6 +21,7 @@ MpiTransport::MpiTransport() {
   YAMATA_MPI(MPI_Comm_rank(comm_, &rank_));
   YAMATA_MPI(MPI_Comm_size(comm_, &size_));
   forgotten_.assign(static_cast<std::size_t>(size_), false);
+  took_.assign(static_cast<std::size_t>(size_), 0);
   to_ring_.assign(static_cast<std::size_t>(size_), 0);
   std::uint64_t job = 0;
   if (rank_ == 0) job = static_cast<std::uint64_t>(std::random_device{}()) << 32 | static_cast<std::uint32_t>(getpid());
@@ -51,7 +52,7 @@ void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
   }
   bytes_sent_ += bytes.size();
   auto since = std::chrono::steady_clock::now();
-  for (const PendingSend& other : pending_) {
+  for (const PendingSend& other : pending_) {  // stands behind these
     if (other.to == to) since = std::min(since, other.since);
   }
   PendingSend& send = pending_.emplace_back(PendingSend{to, std::move(bytes), since});
@@ -77,8 +78,16 @@ void MpiTransport::retire_sends() {
   YAMATA_MPI(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, done_.data(), MPI_STATUSES_IGNORE));
   if (count == 0) return;
   auto request = requests_.begin();  // null where done
-  for (auto send = pending_.begin(); send != pending_.end();)
-    send = *request++ == MPI_REQUEST_NULL ? pending_.erase(send) : std::next(send);
+  for (auto send = pending_.begin(); send != pending_.end();) {
+    const bool left = *request++ == MPI_REQUEST_NULL;
+    if (left) took_[static_cast<std::size_t>(send->to)] = 1;
+    send = left ? pending_.erase(send) : std::next(send);
+  }
+  const auto now = std::chrono::steady_clock::now();
+  for (PendingSend& send : pending_) {
+    if (took_[static_cast<std::size_t>(send.to)]) send.since = now;
+  }
+  std::fill(took_.begin(), took_.end(), 0);
 }
 
 std::optional<Message> MpiTransport::receive() {
@@ -126,6 +135,8 @@ void MpiTransport::nap(std::chrono::microseconds length) {
 }
 
 void MpiTransport::sleep(std::chrono::microseconds limit) {
+  constexpr std::chrono::microseconds kBetweenLooks{5000};  // at a send that stays: nothing tells when its link has room
+  if (!pending_.empty()) limit = std::min(limit, kBetweenLooks);
   ring();
   bell_->asleep(true);
   if (!something_there()) waker_.sleep(limit);

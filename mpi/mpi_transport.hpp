@@ -40,7 +40,7 @@ class MpiTransport final : public Transport {
   struct PendingSend {  // a list node: MPI reads the buffer where it is
     int to = 0;
     std::vector<std::byte> bytes;
-    std::chrono::steady_clock::time_point since;  // of the oldest to that rank which was under way when this one was sent
+    std::chrono::steady_clock::time_point since;  // when it was sent, or the latest before it to that rank left
     MPI_Request request = MPI_REQUEST_NULL;
   };
   bool sends_need_care() const;
@@ -54,6 +54,7 @@ class MpiTransport final : public Transport {
   std::vector<MPI_Request> requests_;               // of pending_, while they are tested
   std::vector<int> done_;
   std::vector<bool> forgotten_;
+  std::vector<char> took_;     // per rank: a send to it has just left
   std::vector<char> to_ring_;  // per rank: something was sent since the last rest
   std::deque<Message> to_self_;
   std::uint64_t bytes_sent_ = 0;

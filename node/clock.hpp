@@ -15,6 +15,7 @@ class Clock {
     return virtual_ ? time_point(std::chrono::duration_cast<duration>(std::chrono::nanoseconds(*virtual_)))
                     : std::chrono::steady_clock::now();
   }
+  static double seconds_since(time_point began) { return std::chrono::duration<double>(now() - began).count(); }
 
   /// While it lives, this thread's clock shows `nanoseconds`, whatever that comes to.
   class Override {

@@ -230,7 +230,7 @@ class Figures:
             yield name, figure
 
     def relative(self, wholes):
-        return lambda rows: summary.ratios(rows, self.at_best, wholes[rows[0]['strategy']])
+        return lambda rows: summary.ratios(rows, self.rows, wholes[rows[0]['strategy']])
 
     def every(self):
         """(file name, figure or None) of all that there may be to show."""

@@ -1,5 +1,6 @@
 """The folder of an experiment: experiment.toml, results.csv (a row per finished run), runs/ (JSON and output of each run)."""
 import csv
+import errno
 import fcntl
 import io
 import os
@@ -89,14 +90,15 @@ class Results:
         """Adds a row; it is on disk, whole, when this returns."""
         row = {key: '' if value is None else str(value) for key, value in row.items()}
         self.rows.append(row)
-        if row.keys() - set(self.header):
-            self.header += [key for key in row if key not in self.header]
-            self.rewrite()
-            return
-        line = line_of(row.get(key, '') for key in self.header)
-        with open(self.path, 'ab', buffering=0) as file:
-            size = file.tell()
-            if file.write(line) != len(line):  # a full disk: no half row
-                os.truncate(self.path, size)
-                raise Problem(f'{self.path} cannot take another row: the disk is full; the same command goes on from here', 2)
-            os.fsync(file.fileno())
+        try:
+            if row.keys() - set(self.header):
+                self.header += [key for key in row if key not in self.header]
+                self.rewrite()
+                return
+            line = line_of(row.get(key, '') for key in self.header)
+            with open(self.path, 'ab', buffering=0) as file:
+                if file.write(line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(file.fileno())
+        except OSError as error:  # half a row is left out when the folder is opened again
+            raise Problem(f'{self.path} cannot take another row ({error.strerror}); make room, and the same command goes on from there', 2) from None

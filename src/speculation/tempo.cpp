@@ -1,7 +1,6 @@
 #include "src/speculation/tempo.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 namespace yamata {
 namespace {
@@ -12,26 +11,24 @@ constexpr double kOverdue = 3;
 
 }  // namespace
 
-double Tempo::since(Clock::time_point began) { return std::chrono::duration<double>(Clock::now() - began).count(); }
-
 void Tempo::text_came(int tokens) {
   if (results_ > 0) {
     tokens_ = kForget * tokens_ + tokens;
-    seconds_ = kForget * seconds_ + since(last_text_);
+    seconds_ = kForget * seconds_ + Clock::seconds_since(last_text_);
   }
   ++results_;
   last_text_ = Clock::now();
 }
 
 void Tempo::guesses_came() {
-  const double waited = since(std::max(last_text_, last_guesses_));
+  const double waited = Clock::seconds_since(std::max(last_text_, last_guesses_));
   if (results_ > 1) draft_s_ = draft_s_ > 0 ? draft_s_ + kNew * (waited - draft_s_) : waited;
   last_guesses_ = Clock::now();
   overdue_ = false;
 }
 
 bool Tempo::overdue() {
-  overdue_ |= since(std::max(last_text_, last_guesses_)) > kOverdue * draft_s_;
+  overdue_ |= Clock::seconds_since(std::max(last_text_, last_guesses_)) > kOverdue * draft_s_;
   return overdue_;
 }
 

@@ -18,7 +18,6 @@ class Tempo {
   bool overdue();
 
  private:
-  static double since(Clock::time_point began);
   int results_ = 0;
   double tokens_ = 0, seconds_ = 0, draft_s_ = 0;
   Clock::time_point last_text_, last_guesses_;

@@ -1,6 +1,7 @@
 // Several ranks under mpirun: the same text, and one line and exit code 3 when one of them goes.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
 
@@ -105,7 +106,7 @@ TEST(Cluster, LostDrafter_isMissedInOneLineAndTheTextGoesOn) {
 
 TEST(Cluster, DrafterThatWasGivenUp_doesNotEndTheJobWhenItGoesOn) {
   Process process(yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", kPrompt, "-n", "1000000",
-                          "-c", "500000", "--ignore-eos", "--timeout", "0.5"},
+                          "-c", "500000", "--ignore-eos", "--timeout", "2"},
                          2));
   ASSERT_TRUE(process.wait_for_output(20)) << process.err();
   const pid_t drafter = process_of_rank(process.pid(), 1);
@@ -115,7 +116,10 @@ TEST(Cluster, DrafterThatWasGivenUp_doesNotEndTheJobWhenItGoesOn) {
     ASSERT_TRUE(process.wait_for_output(written)) << process.err();
   }
   kill(drafter, SIGCONT);
-  EXPECT_TRUE(process.wait_for_output(written + 8000)) << process.err();
+  const auto twice_the_timeout = std::chrono::steady_clock::now() + std::chrono::seconds(4);
+  for (; std::chrono::steady_clock::now() < twice_the_timeout; written += 100) {
+    ASSERT_TRUE(process.wait_for_output(written)) << process.err();
+  }
   EXPECT_EQ(process.err().find("rank 0"), std::string::npos) << process.err();
   kill(process.pid(), SIGINT);
   process.wait();

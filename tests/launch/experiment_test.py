@@ -115,6 +115,11 @@ class Plan(unittest.TestCase):
         self.assertEqual([sorted(names[i:i + 3]) for i in (0, 3, 6)], [['a', 'b', 'c']] * 3)
         self.assertEqual(len({names[0], names[3], names[6]}), 3)
 
+    def test_what_is_compared_stays_together(self):
+        toml = strategies('a', 'b', 'c') + '[clusters.many]\nranks = [2, 3, 4]\n'
+        setups = [(run.columns['cluster'], run.columns['repeat']) for run in self.expand(toml)]
+        self.assertEqual(sum(one != next for one, next in zip(setups, setups[1:])), len(set(setups)) - 1)
+
     def test_clusters_become_launchers(self):
         toml = strategies('a') + '[clusters.many]\nranks = [2, 4]\n[clusters.hosts]\nhostfile = "h.txt"\n' \
             '[clusters.slow]\nhosts = 8\ncpu = 20\nrate = "1gbit"\ndelay = "0.1ms"\n[clusters.queue]\nslurm = true\nranks = 3\n'
@@ -252,6 +257,10 @@ class Summary(unittest.TestCase):
         for row, value in zip(rows, ('1', '2', '2')):
             row['--draft'] = value
         self.assertEqual(summary.ratios(rows[2:], rows, 'whole'), [0.5])
+        rows[2]['--draft'] = '4'
+        self.assertEqual(summary.ratios(rows[2:], rows, 'whole'), [])
+        rows[0]['--draft'] = ''  # a baseline that is not swept is compared with all
+        self.assertEqual(summary.ratios(rows[2:], rows, 'whole'), [2])
 
     def test_table_has_a_row_per_configuration(self):
         rows = self.rows(('base', 0, '10'), ('base', 1, '20'), ('fast', 0, '20'), ('fast', 1, ''))

@@ -36,8 +36,9 @@ TEST(TokenTree, PathProbability_isTheProductBelowTheRoot) {
 
 TEST(TokenTree, Add_mergesEqualTokensOfSeveralDrafters) {
   Example x;
-  EXPECT_EQ(x.tree.add(x.root, 2, 0.9f, {3, 0.5f}), x.a);
+  EXPECT_EQ(x.tree.add(x.root, 2, 0.9f, {3, 0.7f}), x.a);
   EXPECT_EQ(x.tree.at(x.a).stated_by(0), 0.5f);
+  EXPECT_EQ(x.tree.at(x.a).stated_by(3), 0.7f);
   EXPECT_EQ(x.tree.at(x.a).stated_by(1), std::nullopt);
   EXPECT_FLOAT_EQ(x.tree.at(x.b).path_probability, 0.45f);
   x.tree.add(x.root, 2, 0.1f, {1, 0.5f});
