@@ -226,7 +226,9 @@ class Figures:
         rows = [row for row in self.at_best if row['strategy'] in wholes]
         for name, figure in self.bars('ablations', 'Ablations', unit, self.relative(wholes), rows) if rows else ():
             if figure:
-                figure.axes[0].axvline(1, color='black', linestyle='--', linewidth=1)
+                axes = figure.axes[0]
+                axes.axvline(1, color='black', linestyle='--', linewidth=1)
+                axes.set_xlim(right=max(1.05, axes.get_xlim()[1]))
             yield name, figure
 
     def relative(self, wholes):
