@@ -51,10 +51,8 @@ void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
     throw ClusterError(fmt::format("a message of {} bytes is too long for MPI; lower -b", bytes.size()));
   }
   bytes_sent_ += bytes.size();
-  auto since = std::chrono::steady_clock::now();
-  for (const PendingSend& other : pending_) {  // stands behind these
-    if (other.to == to) since = std::min(since, other.since);
-  }
+  const auto before = std::find_if(pending_.begin(), pending_.end(), [&](const PendingSend& other) { return other.to == to; });
+  const auto since = before == pending_.end() ? std::chrono::steady_clock::now() : before->since;
   PendingSend& send = pending_.emplace_back(PendingSend{to, std::move(bytes), since});
   YAMATA_MPI(MPI_Isend(send.bytes.data(), static_cast<int>(send.bytes.size()), MPI_BYTE, to, static_cast<int>(tag), comm_, &send.request));
   to_ring_[static_cast<std::size_t>(to)] = 1;
