@@ -112,6 +112,7 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
   add("p-recovery", "-pr, chain: added to both for every run since the last hit", real("0"), "P");
   add("p-decay", "-pd, chain: taken off both whenever nothing was probable enough", real("0"), "P");
   add("parallel", "-np, chain: branches at most", cxxopts::value<int>()->default_value("1"), "N");
+  add("no-lookup", "best-first: do not also guess what followed when the text last read like this; only what drafts say");
   add("no-async", "Ablation: draft on rank 0, in turn with its layers");
   add("no-continue-tip", "Guess anew from the last token at every hit, as the paper does, rather than go on below it");
   add("no-continuous", "Ablation: one speculative run at a time");
@@ -273,6 +274,7 @@ Options read(const std::string& command, const cxxopts::ParseResult& r) {
   o.no_continue_tip = has("no-continue-tip");
   o.no_cancel = has("no-cancel");
   o.no_multibuffer = has("no-multibuffer");
+  o.no_lookup = has("no-lookup");
   o.no_repack = has("no-repack");
   if (has("model-draft")) {
     require(r["drafters"].as<int>() >= 1, "--drafters", "at least 1");
@@ -372,8 +374,8 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   require(o.policy.threshold >= 0 && o.policy.threshold <= 1, "--p-least", "between 0 and 1");
   require(o.policy.accept >= 0 && o.policy.accept <= 1, "-pa", "between 0 and 1");
   require(o.policy.split >= 0 && o.policy.split <= 1, "-ps", "between 0 and 1");
-  const bool speculates = o.strategy == "speculative" || o.strategy == "pipeinfer";
-  if (speculates && o.draft_models.empty())
+  const bool looks_up = o.strategy == "pipeinfer" && o.policy.name == "best-first" && !o.no_lookup;
+  if ((o.strategy == "speculative" || o.strategy == "pipeinfer") && o.draft_models.empty() && !looks_up)
     throw UsageError(fmt::format("--strategy {} needs a draft model; name one with -md FILE.gguf", o.strategy));
 }
 
@@ -432,9 +434,10 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       return line;
     }
     line.options = read(command, result);
-    if (command == "run" && line.options.draft_models.empty()) line.options.guessing_flag = guessing_flag(flags, result);
     read_ranks(result, line.options);
     if (command != "bench" && command != "profile") read_numbers(result, line.options);  // those have lists in their place
+    const bool guesses = !line.options.draft_models.empty() || line.options.strategy == "pipeinfer";
+    if (command == "run" && !guesses) line.options.guessing_flag = guessing_flag(flags, result);
   } catch (const cxxopts::exceptions::exception& e) {
     const std::string complaint = plain(e.what());
     const std::string flag = flag_before(complaint, argc, argv);

@@ -33,7 +33,7 @@ struct Options {
   PolicyOptions policy;
   CacheTypes cache_types;
   bool ignore_eos = false, logits_checksum = false, ids = false, no_async = false, no_continuous = false, no_continue_tip = false,
-       no_cancel = false, no_multibuffer = false, no_repack = false, no_bos = false, no_special = false, tensors = false;
+       no_cancel = false, no_multibuffer = false, no_lookup = false, no_repack = false, no_bos = false, no_special = false, tensors = false;
   std::chrono::milliseconds timeout{120000};
   SimulationOptions simulation;  ///< of simulate
   BenchOptions bench;            ///< of bench

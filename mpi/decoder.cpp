@@ -28,7 +28,9 @@ Decoder::Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> 
       choose_(std::move(choose)),
       on_token_(std::move(on_token)),
       policy_(make_policy(options.policy)),
-      partitions_(options.sequences) {}
+      partitions_(options.sequences) {
+  if (options.lookup) lookup_.emplace(static_cast<int>(drafters_.size()));
+}
 
 void Decoder::begin(const std::vector<std::int32_t>& prompt) {
   text_ = prompt;
@@ -36,6 +38,7 @@ void Decoder::begin(const std::vector<std::int32_t>& prompt) {
   tree_ = std::make_unique<TokenTree>(prompt.back(), static_cast<std::int32_t>(prompt.size()) - 1);
   ++epoch_;
   tell_drafters();
+  look_up();
 }
 
 bool Decoder::advance() {
@@ -72,6 +75,7 @@ bool Decoder::work() {
     cancel_dead();
     ++epoch_;
     tell_drafters();
+    look_up();
   }
   while (prompt_sent_ == prompt_size_ && send_next()) anything = true;
   return anything;
@@ -115,7 +119,7 @@ void Decoder::walk(const InFlight& run, std::vector<float>& logits) {
 void Decoder::commit(std::int32_t token) {
   const NodeId child = tree_->child(tree_->root().id, token);
   const bool guessed = child != kNoNode && tree_->at(child).sent;
-  for (DraftLink& drafter : drafters_) drafter.learn(*tree_, token);
+  learn(token);
   const std::vector<TreeNode> gone = tree_->advance(token);
   partitions_.commit(*tree_, gone);
   policy_->committed(guessed);
@@ -127,6 +131,21 @@ void Decoder::commit(std::int32_t token) {
   const bool more = on_token_(token);
   outside_s_ += Clock::seconds_since(began);
   finished_ = !more || generated_ >= options_.generate || static_cast<std::int32_t>(text_.size()) > options_.context;
+}
+
+/// What all that was guessed after the tip was worth.
+void Decoder::learn(std::int32_t token) {
+  for (DraftLink& drafter : drafters_) drafter.learn(*tree_, token);
+  if (lookup_) lookup_->learn(*tree_, token);
+  const std::vector<NodeId>& guesses = tree_->root().children;
+  const auto probability = [&](NodeId id) { return tree_->at(id).probability; };
+  const auto likeliest =
+      std::max_element(guesses.begin(), guesses.end(), [&](NodeId a, NodeId b) { return probability(a) < probability(b); });
+  if (likeliest != guesses.end()) first_choices_.count(tree_->at(*likeliest).token == token);
+}
+
+void Decoder::look_up() {
+  if (lookup_ && lookup_->guess(*tree_, text_)) tree_changed_ = true;
 }
 
 void Decoder::tell_drafters() {
@@ -217,19 +236,25 @@ bool Decoder::send_root() {
   return submit(nodes);
 }
 
+/// Whether a drafter may be at work on what follows this node.
+bool Decoder::being_drafted(NodeId id) const {
+  return std::any_of(drafters_.begin(), drafters_.end(), [&](const DraftLink& d) {
+    return d.alive() && (id == tree_->root().id || d.guesser().guessed(*tree_, id)) && !d.guesser().continued(*tree_, id);
+  });
+}
+
 /// Whether the tip should wait for the next guess, which then goes in the same run. What waits is the whole text. A guess that comes too
 /// late for this run follows a step of the first stage later; with a single stage it is a token of the text that a run has less.
 bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs) {
   const double one = target_.stage().cost().run_s(1), rate = tempo_.rate(), draft_s = tempo_.draft_s();
   if (drafts_complete() || draft_s <= 0 || one <= 0 || rate <= 0 || nodes.size() + 1 >= costs.stretch.size()) return false;
-  double likeliest = tree_->guesses() == 0 ? 1 : 0;  // of the nodes that the drafters may be expanding
+  double likeliest = being_drafted(tree_->root().id) ? 1 : 0;
   for (const NodeId id : nodes) {
-    const TreeNode& node = tree_->at(id);
-    if (node.children.empty()) likeliest = std::max(likeliest, static_cast<double>(node.path_probability));
+    if (being_drafted(id)) likeliest = std::max(likeliest, static_cast<double>(tree_->at(id).path_probability));
   }
   double hit = 0;
   for (const DraftLink& drafter : drafters_) {
-    if (drafter.alive()) hit = std::max(hit, drafter.calibration().first_choice_rate());
+    if (drafter.alive()) hit = std::max(hit, drafter.guesser().calibration().first_choice_rate());
   }
   const int stages = target_.ranks().count();
   const double longer = least_slope(costs.stretch, nodes.size()) * one * stages;
@@ -267,11 +292,12 @@ RunCosts Decoder::tip_costs() const {
 }
 
 /// What guesses behind the tip cost. A run that is longer holds every stage up for longer: the text that would be had meanwhile at the
-/// present rate; and its own results come later by that much at each stage, which matters as far as its best guess comes true. A guess
-/// left out is only put off by one run.
+/// present rate, at least that of iterating; and its own results come later by that much at each stage, which matters as far as its best
+/// guess comes true. A guess left out is only put off by one run.
 RunCosts Decoder::guess_costs() const {
   const StepCost& cost = target_.stage().cost();
-  return {cost.stretch(0, options_.policy.draft), tempo_.rate() * cost.run_s(1), kLateness * (target_.ranks().count() - 1)};
+  const int stages = target_.ranks().count();
+  return {cost.stretch(0, options_.policy.draft), std::max(1.0 / stages, tempo_.rate() * cost.run_s(1)), kLateness * (stages - 1)};
 }
 
 /// Guesses that may still be sent: a cell for each beyond those of the text.

@@ -8,6 +8,7 @@
 #include "node/clock.hpp"
 #include "src/speculation/partitions.hpp"
 #include "src/speculation/policy.hpp"
+#include "src/speculation/prompt_lookup.hpp"
 #include "src/speculation/tempo.hpp"
 
 namespace yamata {
@@ -29,6 +30,7 @@ struct DecodeOptions {
   bool cancel = true;          ///< --no-cancel: let dead runs be computed
   bool continue_tip = true;    ///< --no-continue-tip: guess anew from the tip at every hit
   bool continuous = true;      ///< --no-continuous: one speculative run at a time
+  bool lookup = false;         ///< guess what followed in the text before, too; --no-lookup: not
 };
 
 /// A state machine over the target's pipeline; deterministic given the order of arrivals.
@@ -58,7 +60,8 @@ class Decoder {
   /// The prompt has been computed and its first token chosen.
   bool prefilled() const { return generated_ > 0; }
   const Counters& counters() const { return counters_; }
-  const std::vector<DraftLink>& drafters() const { return drafters_; }
+  /// Share of the last hundred tokens or so that were the likeliest guess, of those that there was one for.
+  double first_choice_rate() const { return first_choices_.value(); }
 
  private:
   struct InFlight {
@@ -71,12 +74,15 @@ class Decoder {
   void submit_prompt();
   void walk(const InFlight& run, std::vector<float>& logits);
   void commit(std::int32_t token);
+  void learn(std::int32_t token);
+  void look_up();
   void tell_drafters();
   void drop_guesses();
   void cancel_dead();
   void leave();
   bool send_next();
   bool send_root();
+  bool being_drafted(NodeId id) const;
   bool worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs);
   bool speculate();
   bool submit(std::span<const NodeId> nodes);
@@ -102,6 +108,8 @@ class Decoder {
   std::int32_t generated_ = 0;
   bool tree_changed_ = false;  // since the policy found nothing in it
   bool finished_ = false;
+  std::optional<PromptLookup> lookup_;
+  Share first_choices_;
   Tempo tempo_;
   double outside_s_ = 0;  // sampling and printing since advance began
   Counters counters_;

@@ -64,9 +64,7 @@ bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<co
     else if (at.position == root.position && is_text(at, tree, text))
       below = root.id;
     if (below != kNoNode) {
-      const float worth = calibration_(guess.probability, !has_guess_of_ours(tree, below));
-      const NodeId id = tree.add(below, token, worth, {index_, guess.probability});
-      places_[guess.id] = {id, at.position + 1};
+      places_[guess.id] = {guesser_.guess(tree, below, token, guess.probability), at.position + 1};
       grown = true;
     } else if (at.position < root.position && is_text(at, tree, text) && text[static_cast<std::size_t>(at.position) + 1] == token) {
       places_[guess.id] = {kNoNode, at.position + 1};
@@ -81,22 +79,11 @@ bool DraftLink::is_text(const Place& place, const TokenTree& tree, std::span<con
   return place.node == kNoNode || place.node == tree.root().id || text_nodes_.contains(place.node);
 }
 
-/// Drafters tell the most probable of a node's children first.
-bool DraftLink::has_guess_of_ours(const TokenTree& tree, NodeId parent) const {
-  const std::vector<NodeId>& children = tree.at(parent).children;
-  return std::any_of(children.begin(), children.end(), [&](NodeId id) { return tree.at(id).stated_by(index_).has_value(); });
-}
-
 void DraftLink::learn(const TokenTree& tree, std::int32_t next) {
   const TreeNode& root = tree.root();
   text_nodes_[root.id] = root.position;
   if (text_nodes_.size() > 512) text_nodes_.erase(text_nodes_.begin());
-  std::vector<Choice> ours;
-  for (const NodeId id : root.children) {
-    const TreeNode& child = tree.at(id);
-    if (const auto stated = child.stated_by(index_)) ours.push_back({*stated, child.token});
-  }
-  calibration_.decided(ours, next);
+  guesser_.learn(tree, next);
 }
 
 }  // namespace yamata

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mpi/wire.hpp"
-#include "src/speculation/calibration.hpp"
+#include "src/speculation/guesser.hpp"
 #include "src/speculation/token_tree.hpp"
 
 namespace yamata {
@@ -24,7 +24,7 @@ struct VocabularyMap {
 
 class DraftLink {
  public:
-  DraftLink(int index, int rank, VocabularyMap vocabulary) : index_(index), rank_(rank), vocabulary_(std::move(vocabulary)) {}
+  DraftLink(int index, int rank, VocabularyMap vocabulary) : guesser_(index), rank_(rank), vocabulary_(std::move(vocabulary)) {}
 
   int rank() const { return rank_; }
   bool alive() const { return alive_; }
@@ -40,7 +40,7 @@ class DraftLink {
   void learn(const TokenTree& tree, std::int32_t next);
   /// It has told everything it was asked for in this epoch.
   bool complete(std::uint64_t epoch) const { return complete_epoch_ == epoch; }
-  const Calibration& calibration() const { return calibration_; }
+  const Guesser& guesser() const { return guesser_; }
 
  private:
   /// Where one of the drafter's nodes stands with us.
@@ -48,17 +48,16 @@ class DraftLink {
     NodeId node = kNoNode;       // in the tree, as far as we know
     std::int32_t position = -1;  // of the text, where it has become that; or of the node
   };
-  bool has_guess_of_ours(const TokenTree& tree, NodeId parent) const;
   bool is_text(const Place& place, const TokenTree& tree, std::span<const std::int32_t> text) const;
 
-  int index_, rank_;
+  Guesser guesser_;
+  int rank_;
   VocabularyMap vocabulary_;
   bool alive_ = true;
   std::uint64_t complete_epoch_ = 0, answered_epoch_ = 0;
   std::size_t told_ = 0;  // tokens of text
   std::map<std::uint32_t, Place> places_;
   std::map<NodeId, std::int32_t> text_nodes_;  // roots of late, by the tree's id -> position
-  Calibration calibration_;
 };
 
 }  // namespace yamata

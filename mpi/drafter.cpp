@@ -42,9 +42,7 @@ void Drafter::commit(std::int32_t token) {
     return;
   }
   const bool root_was_sent = tree_->root().sent;
-  std::vector<Choice> choices;
-  for (const NodeId id : tree_->root().children) choices.push_back({tree_->at(id).words[0].stated, tree_->at(id).token});
-  calibration_.decided(choices, token);
+  guesser_.learn(*tree_, token);
   for (InFlight& f : in_flight_) f.pinned |= std::find(f.nodes.begin(), f.nodes.end(), tree_->root().id) != f.nodes.end();
   const std::vector<TreeNode> gone = tree_->advance(token);
   partitions_.commit(*tree_, gone);
@@ -101,9 +99,8 @@ void Drafter::expand(NodeId id, std::span<const float> logits) {
   for (const float l : logits) sum += std::exp(static_cast<double>(l - logit(best[0])));
   for (std::size_t i = 0; i < count; ++i) {
     const auto p = static_cast<float>(std::exp(static_cast<double>(logit(best[i]) - logit(best[0]))) / sum);
-    const float worth = calibration_(p, i == 0);
-    if (tree_->at(id).path_probability * worth < options_.threshold && i > 0) break;
-    const NodeId child = tree_->add(id, best[i], worth, {0, p});
+    if (tree_->at(id).path_probability * guesser_.worth(*tree_, id, p) < options_.threshold && i > 0) break;
+    const NodeId child = guesser_.guess(*tree_, id, best[i], p);
     guesses_.push_back({child, id, best[i], p});
   }
 }

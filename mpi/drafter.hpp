@@ -3,10 +3,9 @@
 #include <memory>
 
 #include "mpi/pipeline.hpp"
-#include "src/speculation/calibration.hpp"
+#include "src/speculation/guesser.hpp"
 #include "src/speculation/partitions.hpp"
 #include "src/speculation/policy.hpp"
-#include "src/speculation/token_tree.hpp"
 
 namespace yamata {
 
@@ -48,7 +47,7 @@ class Drafter {
   const DraftOptions options_;
   const std::int32_t context_, batch_;
   BestFirst search_;  // what to expand next
-  Calibration calibration_;
+  Guesser guesser_{0};
   Partitions partitions_;
   std::vector<std::int32_t> text_;
   std::size_t text_sent_ = 0;  // of text_, in the canonical sequence

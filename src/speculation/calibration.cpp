@@ -6,9 +6,8 @@
 namespace yamata {
 namespace {
 
-constexpr double kForget = 0.99;  // weight that a decision keeps with each later one of its bin
-constexpr double kPrior = 4;      // decisions of a bin that the drafter's word counts for
-constexpr double kGood = 0.5;     // hits that it is given, for as much stated, before any are known
+constexpr double kPrior = 4;   // decisions of a bin that the drafter's word counts for
+constexpr double kGood = 0.5;  // hits that it is given, for as much stated, before any are known
 
 }  // namespace
 
@@ -21,22 +20,17 @@ int Calibration::bin_of(float p) {
 
 /// How far to take the drafter's word where little was said before: in full, unless less than half of all that it stated came true. An
 /// over-confident draft states too little of what it finds improbable, so that one factor for all would wrong that.
-double Calibration::trust() const { return std::min(1.0, 2 * (kGood + hits_) / (kGood + stated_)); }
+double Calibration::trust() const { return std::min(1.0, 2 * (kGood + all_.hits()) / (kGood + all_.weight())); }
 
 float Calibration::operator()(float p, bool first) const {
-  const Bin& bin = bins_[first][static_cast<std::size_t>(bin_of(p))];
-  return static_cast<float>((kPrior * static_cast<double>(p) * trust() + bin.hits) / (kPrior + bin.weight));
+  const Share& bin = bins_[first][static_cast<std::size_t>(bin_of(p))];
+  return static_cast<float>((kPrior * static_cast<double>(p) * trust() + bin.hits()) / (kPrior + bin.weight()));
 }
 
 void Calibration::decided(float p, bool first, bool came_true) {
-  const auto count = [&](double& weight, double more, double& hits) {
-    weight = kForget * weight + more;
-    hits = kForget * hits + (came_true ? 1 : 0);
-  };
-  Bin& bin = bins_[first][static_cast<std::size_t>(bin_of(p))];
-  count(bin.weight, 1, bin.hits);
-  count(stated_, static_cast<double>(p), hits_);
-  if (first) count(first_weight_, 1, first_hits_);
+  bins_[first][static_cast<std::size_t>(bin_of(p))].count(came_true);
+  all_.count(static_cast<double>(p), came_true);
+  if (first) firsts_.count(came_true);
 }
 
 void Calibration::decided(std::span<const Choice> choices, std::int32_t token) {

@@ -12,6 +12,25 @@ struct Choice {
   std::int32_t token;
 };
 
+/// Of things that happen or not, the share that did; recent ones weigh more.
+class Share {
+ public:
+  void count(bool happened) { count(1, happened); }
+  /// A thing that counts for `weight`: what is told of then is how many happened for as much.
+  void count(double weight, bool happened) {
+    weight_ = kForget * weight_ + weight;
+    hits_ = kForget * hits_ + (happened ? 1 : 0);
+  }
+  double weight() const { return weight_; }
+  double hits() const { return hits_; }
+  /// 0 before anything is known.
+  double value() const { return weight_ > 0 ? hits_ / weight_ : 0; }
+
+ private:
+  static constexpr double kForget = 0.99;  // weight that a thing keeps with each later one
+  double weight_ = 0, hits_ = 0;
+};
+
 /// Learns, while the text goes on, what share of the tokens that a drafter gave probability p came true. A small draft is
 /// over-confident: its .9 may mean .6. The same p is worth more where it is the drafter's first choice after a token than where it is
 /// not, so the two are told apart. Of a p that few were given, all its word counts: a draft that knows nothing is soon found out.
@@ -25,18 +44,15 @@ class Calibration {
   /// All that the drafter proposed after a token were: `token` came true.
   void decided(std::span<const Choice> choices, std::int32_t token);
   /// Share of the text's tokens that were this drafter's first choice, of those that it had one for.
-  double first_choice_rate() const { return first_weight_ > 0 ? first_hits_ / first_weight_ : 0; }
+  double first_choice_rate() const { return firsts_.value(); }
 
  private:
   static constexpr int kBins = 12;
-  struct Bin {
-    double weight = 0, hits = 0;
-  };
   static int bin_of(float p);
   double trust() const;
-  std::array<std::array<Bin, kBins>, 2> bins_;  // of other choices, of first ones
-  double stated_ = 0, hits_ = 0;                // of all: the sum of the p, and how many came true
-  double first_weight_ = 0, first_hits_ = 0;
+  std::array<std::array<Share, kBins>, 2> bins_;  // of other choices, of first ones
+  Share all_;                                     // each for the p that was stated
+  Share firsts_;
 };
 
 }  // namespace yamata

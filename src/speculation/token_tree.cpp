@@ -4,9 +4,9 @@
 
 namespace yamata {
 
-std::optional<float> TreeNode::stated_by(int drafter) const {
+std::optional<float> TreeNode::stated_by(int guesser) const {
   for (const Word& word : words) {
-    if (word.drafter == drafter) return word.stated;
+    if (word.guesser == guesser) return word.stated;
   }
   return std::nullopt;
 }
@@ -45,7 +45,7 @@ NodeId TokenTree::add(NodeId parent, std::int32_t token, float probability, Word
     rescale();
   }
   TreeNode& node = nodes_.at(id);
-  if (!node.stated_by(word.drafter)) node.words.push_back(word);
+  if (!node.stated_by(word.guesser)) node.words.push_back(word);
   return id;
 }
 

@@ -10,9 +10,9 @@ namespace yamata {
 using NodeId = std::uint32_t;
 inline constexpr NodeId kNoNode = 0;
 
-/// What a drafter said of a token: its own probability, before any calibration.
+/// What one of those who guess said of a token: its own probability, before any calibration.
 struct Word {
-  int drafter;
+  int guesser;
   float stated;
 };
 
@@ -27,7 +27,7 @@ struct TreeNode {
   std::vector<Word> words;     ///< of those that proposed it
   std::vector<NodeId> children;
 
-  std::optional<float> stated_by(int drafter) const;
+  std::optional<float> stated_by(int guesser) const;
 };
 
 /// Ids ascend and are never used twice; every child has a higher id than its parent.

@@ -91,6 +91,16 @@ TEST(Cluster, WhateverGuesses_theTextIsTheSame) {
   }
 }
 
+TEST(Cluster, TextThatRepeatsItself_isGuessedWithoutADraft) {
+  const auto alone = result_of(0, {"-n", "120"});
+  for (const int ranks : {0, 3}) {
+    const auto guessed = result_of(ranks, {"-n", "120", "--strategy", "pipeinfer"});
+    EXPECT_EQ(guessed["logits_checksum"], alone["logits_checksum"]) << ranks;
+    EXPECT_EQ(guessed["token_ids"], alone["token_ids"]) << ranks;
+    EXPECT_GT(guessed["accepted"].get<int>(), 0) << ranks;
+  }
+}
+
 TEST(Cluster, LostDrafter_isMissedInOneLineAndTheTextGoesOn) {
   Process process(yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", kPrompt, "-n", "2000", "-c",
                           "3000", "--ignore-eos", "--timeout", "2"},

@@ -362,6 +362,11 @@ Scenario Scenario::random(std::uint64_t seed) {
   s.sampling.seed = seed;
   s.decode.continue_tip = !chance(15);
   if (s.decode.strategy == Strategy::kPipeInfer && chance(10)) s.drafter_that_dies = random() % s.drafters.size();
+  s.decode.lookup = s.decode.strategy != Strategy::kIterative && chance(40);
+  if (s.decode.lookup && s.decode.strategy == Strategy::kPipeInfer && chance(20)) {
+    s.drafters.clear();
+    s.drafter_that_dies.reset();
+  }
   return s;
 }
 
@@ -372,6 +377,7 @@ std::string Scenario::describe() const {
       decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
   if (!decode.continue_tip) text += ", anew at every hit";
+  if (decode.lookup) text += ", lookup";
   for (const Drafter& d : drafters) text += fmt::format(", drafter on {} ranks ({:.2f} differs)", d.ranks, d.disagreement);
   if (drafter_that_dies) text += fmt::format(", drafter {} dies", *drafter_that_dies);
   return text;
