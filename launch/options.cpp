@@ -158,7 +158,10 @@ cxxopts::Options run_flags() {
   add_text(flags);
   flags.add_options("Text")("n,predict", "Tokens to generate", cxxopts::value<int>()->default_value("128"), "N");
   add_sampling(flags);
-  add_speculation(flags, "iterative, speculative or pipeinfer (auto: pipeinfer with a draft, else iterative)", "auto");
+  add_speculation(flags,
+                  "iterative, speculative or pipeinfer, which without a draft guesses only what the text repeats (auto: pipeinfer with a "
+                  "draft, else iterative)",
+                  "auto");
   add_context(flags, "0");
   add_cluster(flags);
   flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
@@ -228,11 +231,13 @@ cxxopts::Options flags_of(const std::string& command) {
   return found->second();
 }
 
-/// The first flag given that says how to guess; empty: none.
-std::string guessing_flag(const cxxopts::Options& flags, const cxxopts::ParseResult& r) {
+/// The first flag given that says how to guess and does nothing where no draft model does; empty: none.
+std::string idle_guessing_flag(const cxxopts::Options& flags, const cxxopts::ParseResult& r, bool looks_up) {
   const auto& group = flags.group_help(kSpeculation).options;
   for (const auto& given : r.arguments()) {
-    const bool guesses = given.key() != "strategy" && std::any_of(group.begin(), group.end(), [&](const cxxopts::HelpOptionDetails& flag) {
+    const bool of_drafts = given.key() == "drafters" || given.key() == "no-async";
+    const bool guesses = given.key() != "strategy" && (of_drafts || !looks_up) &&
+                         std::any_of(group.begin(), group.end(), [&](const cxxopts::HelpOptionDetails& flag) {
                            return std::find(flag.l.begin(), flag.l.end(), given.key()) != flag.l.end();
                          });
     if (guesses) return "--" + given.key();
@@ -376,7 +381,8 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   require(o.policy.split >= 0 && o.policy.split <= 1, "-ps", "between 0 and 1");
   const bool looks_up = o.strategy == "pipeinfer" && o.policy.name == "best-first" && !o.no_lookup;
   if ((o.strategy == "speculative" || o.strategy == "pipeinfer") && o.draft_models.empty() && !looks_up)
-    throw UsageError(fmt::format("--strategy {} needs a draft model; name one with -md FILE.gguf", o.strategy));
+    throw UsageError(fmt::format("--strategy {}{} needs a draft model; name one with -md FILE.gguf", o.strategy,
+                                 o.strategy == "speculative" ? "" : " with --policy chain or --no-lookup"));
 }
 
 /// cxxopts speaks of the flag in quotes of its own; one line, ours.
@@ -436,8 +442,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     line.options = read(command, result);
     read_ranks(result, line.options);
     if (command != "bench" && command != "profile") read_numbers(result, line.options);  // those have lists in their place
-    const bool guesses = !line.options.draft_models.empty() || line.options.strategy == "pipeinfer";
-    if (command == "run" && !guesses) line.options.guessing_flag = guessing_flag(flags, result);
+    if (command == "run" && line.options.draft_models.empty())
+      line.options.idle_guessing_flag = idle_guessing_flag(flags, result, line.options.strategy == "pipeinfer");
   } catch (const cxxopts::exceptions::exception& e) {
     const std::string complaint = plain(e.what());
     const std::string flag = flag_before(complaint, argc, argv);

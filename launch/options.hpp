@@ -21,7 +21,7 @@ struct Options {
   std::string command;
   std::string model, prompt_file, json_file, csv_file, trace_file, pre, layer_split = "auto", strategy = "auto";
   std::vector<std::string> draft_models;  ///< -md, each as often as --drafters says
-  std::string guessing_flag;              ///< one that was given though there is no draft model
+  std::string idle_guessing_flag;         ///< one that was given though there is no draft model
   std::optional<std::string> prompt;
   int generate = 128;  ///< -n
   int context = 0;     ///< -c; 0: what the model was trained for, at most kDefaultContext
@@ -46,7 +46,7 @@ inline constexpr int kDefaultContext = 4096;
 CacheType parse_cache_type(const std::string& name, const char* flag);
 
 /// The options with `auto` decided for a job of this many ranks: pipeinfer where a draft model is given and there are ranks for
-/// it, else iterative, which needs no draft.
+/// it, else iterative.
 Options decided(Options options, int ranks);
 
 /// What the command line asks for: options, or a text to print (help, version).

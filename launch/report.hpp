@@ -17,7 +17,7 @@ struct Generation {
   double prefill_s = 0;
   std::vector<double> token_times_s;  ///< when each token was known, from the end of prefill; the first is 0
   Decoder::Counters counters;
-  double first_choice_rate = 0;  ///< share of the last hundred tokens or so that were the likeliest guess
+  double first_choice_rate = 0;  ///< share of the last hundred tokens or so that were the first drafter's first choice
   Hyperparameters model;         ///< of the target
   bool with_checksum = false;
   std::uint64_t logits_checksum = 0;

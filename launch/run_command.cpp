@@ -81,7 +81,7 @@ class Generator {
     std::fputc('\n', stdout);
     std::fflush(stdout);
     result_.counters = decoder_.counters();
-    result_.first_choice_rate = decoder_.first_choice_rate();
+    if (!decoder_.drafters().empty()) result_.first_choice_rate = decoder_.drafters().front().guesser().calibration().first_choice_rate();
   }
   Generation& result() { return result_; }
 
@@ -204,8 +204,8 @@ void warn(const std::string& text) { fmt::print(stderr, "yamata: warning: {}\n",
 void warn_of_no_guesses(const Job& job) {
   if (job.gave_up_drafting())
     warn("there are too few ranks for a target and its drafters, so nobody guesses; start more ranks with mpirun, or fewer --drafters");
-  if (const std::string& flag = job.options().guessing_flag; !flag.empty())
-    warn(fmt::format("{} does nothing without a draft model, so nobody guesses; name one with -md FILE.gguf", flag));
+  if (const std::string& flag = job.options().idle_guessing_flag; !flag.empty())
+    warn(fmt::format("{} does nothing without a draft model; name one with -md FILE.gguf", flag));
 }
 
 void write_results(const Options& options, const Generation& result) {

@@ -145,7 +145,7 @@ Scenario Simulator::scenario(int ranks, const std::string& strategy, const Numbe
   s.text = {0, numbers.acceptance, numbers.acceptance4, flags_.over_confidence};
   s.prompt = flags_.prompt_tokens;
   s.decode = decode_options(o, flags_.prompt_tokens + o.generate);
-  s.decode.lookup = false;  // the text never repeats itself: what a real one's repetitions gave counts in its first_choice_rate
+  s.decode.lookup = false;  // the text never repeats itself
   return s;
 }
 

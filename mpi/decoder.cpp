@@ -119,7 +119,8 @@ void Decoder::walk(const InFlight& run, std::vector<float>& logits) {
 void Decoder::commit(std::int32_t token) {
   const NodeId child = tree_->child(tree_->root().id, token);
   const bool guessed = child != kNoNode && tree_->at(child).sent;
-  learn(token);
+  for (DraftLink& drafter : drafters_) drafter.learn(*tree_, token);
+  if (lookup_) lookup_->learn(*tree_, token);
   const std::vector<TreeNode> gone = tree_->advance(token);
   partitions_.commit(*tree_, gone);
   policy_->committed(guessed);
@@ -131,17 +132,6 @@ void Decoder::commit(std::int32_t token) {
   const bool more = on_token_(token);
   outside_s_ += Clock::seconds_since(began);
   finished_ = !more || generated_ >= options_.generate || static_cast<std::int32_t>(text_.size()) > options_.context;
-}
-
-/// What all that was guessed after the tip was worth.
-void Decoder::learn(std::int32_t token) {
-  for (DraftLink& drafter : drafters_) drafter.learn(*tree_, token);
-  if (lookup_) lookup_->learn(*tree_, token);
-  const std::vector<NodeId>& guesses = tree_->root().children;
-  const auto probability = [&](NodeId id) { return tree_->at(id).probability; };
-  const auto likeliest =
-      std::max_element(guesses.begin(), guesses.end(), [&](NodeId a, NodeId b) { return probability(a) < probability(b); });
-  if (likeliest != guesses.end()) first_choices_.count(tree_->at(*likeliest).token == token);
 }
 
 void Decoder::look_up() {
@@ -236,11 +226,25 @@ bool Decoder::send_root() {
   return submit(nodes);
 }
 
-/// Whether a drafter may be at work on what follows this node.
-bool Decoder::being_drafted(NodeId id) const {
-  return std::any_of(drafters_.begin(), drafters_.end(), [&](const DraftLink& d) {
-    return d.alive() && (id == tree_->root().id || d.guesser().guessed(*tree_, id)) && !d.guesser().continued(*tree_, id);
-  });
+/// How likely the best is to come true that a drafter may tell next, below the tip or one of these: the text must come there, go on as
+/// nobody has guessed, and as that drafter's first choice.
+double Decoder::next_guess(std::span<const NodeId> nodes) const {
+  double best = 0;
+  for (const DraftLink& drafter : drafters_) {
+    if (!drafter.alive() || drafter.complete(epoch_)) continue;
+    const double hit = drafter.guesser().calibration().first_choice_rate();
+    const auto consider = [&](NodeId id) {
+      if (drafter.guesser().continued(*tree_, id)) return;
+      double open = tree_->at(id).path_probability;
+      for (const NodeId child : tree_->at(id).children) open -= tree_->at(child).path_probability;
+      best = std::max(best, open * hit);
+    };
+    consider(tree_->root().id);
+    for (const NodeId id : nodes) {
+      if (drafter.guesser().guessed(*tree_, id)) consider(id);
+    }
+  }
+  return best;
 }
 
 /// Whether the tip should wait for the next guess, which then goes in the same run. What waits is the whole text. A guess that comes too
@@ -248,18 +252,10 @@ bool Decoder::being_drafted(NodeId id) const {
 bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs) {
   const double one = target_.stage().cost().run_s(1), rate = tempo_.rate(), draft_s = tempo_.draft_s();
   if (drafts_complete() || draft_s <= 0 || one <= 0 || rate <= 0 || nodes.size() + 1 >= costs.stretch.size()) return false;
-  double likeliest = being_drafted(tree_->root().id) ? 1 : 0;
-  for (const NodeId id : nodes) {
-    if (being_drafted(id)) likeliest = std::max(likeliest, static_cast<double>(tree_->at(id).path_probability));
-  }
-  double hit = 0;
-  for (const DraftLink& drafter : drafters_) {
-    if (drafter.alive()) hit = std::max(hit, drafter.guesser().calibration().first_choice_rate());
-  }
   const int stages = target_.ranks().count();
   const double longer = least_slope(costs.stretch, nodes.size()) * one * stages;
   const double gain = stages == 1 ? 1 / rate : std::min(1 / rate, kLateness * one);
-  return !tempo_.overdue() && likeliest * hit * gain > draft_s + longer;
+  return !tempo_.overdue() && next_guess(nodes) * gain > draft_s + longer;
 }
 
 /// Guesses into the pipeline, as long as its first stage has nothing better to do.
@@ -292,12 +288,13 @@ RunCosts Decoder::tip_costs() const {
 }
 
 /// What guesses behind the tip cost. A run that is longer holds every stage up for longer: the text that would be had meanwhile at the
-/// present rate, at least that of iterating; and its own results come later by that much at each stage, which matters as far as its best
-/// guess comes true. A guess left out is only put off by one run.
+/// present rate, or by iterating before one is known; and its own results come later by that much at each stage, which matters as far as
+/// its best guess comes true. A guess left out is only put off by one run.
 RunCosts Decoder::guess_costs() const {
   const StepCost& cost = target_.stage().cost();
   const int stages = target_.ranks().count();
-  return {cost.stretch(0, options_.policy.draft), std::max(1.0 / stages, tempo_.rate() * cost.run_s(1)), kLateness * (stages - 1)};
+  const double rate = tempo_.rate() * cost.run_s(1);
+  return {cost.stretch(0, options_.policy.draft), rate > 0 ? rate : 1.0 / stages, kLateness * (stages - 1)};
 }
 
 /// Guesses that may still be sent: a cell for each beyond those of the text.

@@ -60,8 +60,7 @@ class Decoder {
   /// The prompt has been computed and its first token chosen.
   bool prefilled() const { return generated_ > 0; }
   const Counters& counters() const { return counters_; }
-  /// Share of the last hundred tokens or so that were the likeliest guess, of those that there was one for.
-  double first_choice_rate() const { return first_choices_.value(); }
+  const std::vector<DraftLink>& drafters() const { return drafters_; }
 
  private:
   struct InFlight {
@@ -74,7 +73,6 @@ class Decoder {
   void submit_prompt();
   void walk(const InFlight& run, std::vector<float>& logits);
   void commit(std::int32_t token);
-  void learn(std::int32_t token);
   void look_up();
   void tell_drafters();
   void drop_guesses();
@@ -82,7 +80,7 @@ class Decoder {
   void leave();
   bool send_next();
   bool send_root();
-  bool being_drafted(NodeId id) const;
+  double next_guess(std::span<const NodeId> nodes) const;
   bool worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs);
   bool speculate();
   bool submit(std::span<const NodeId> nodes);
@@ -109,7 +107,6 @@ class Decoder {
   bool tree_changed_ = false;  // since the policy found nothing in it
   bool finished_ = false;
   std::optional<PromptLookup> lookup_;
-  Share first_choices_;
   Tempo tempo_;
   double outside_s_ = 0;  // sampling and printing since advance began
   Counters counters_;

@@ -34,7 +34,7 @@ struct Outcome {
   std::vector<Nanoseconds> arrived;  ///< when each token was known, from then on
   Decoder::Counters counters;
   std::vector<double> stage_busy, drafter_busy;  ///< shares of the time after the first token
-  double first_choices = 0;                      ///< share of the tokens that were the likeliest guess
+  double first_choices = 0;                      ///< share of the tokens that were the first drafter's first choice
 };
 
 /// Throws UsageError where the options contradict each other, ClusterError where the run comes to a halt.

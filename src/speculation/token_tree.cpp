@@ -42,7 +42,7 @@ NodeId TokenTree::add(NodeId parent, std::int32_t token, float probability, Word
     id = insert(parent, token, nodes_.at(parent).position + 1, probability);
   } else if (probability > nodes_.at(id).probability) {
     nodes_.at(id).probability = probability;
-    rescale();
+    rescale(id);
   }
   TreeNode& node = nodes_.at(id);
   if (!node.stated_by(word.guesser)) node.words.push_back(word);
@@ -57,13 +57,11 @@ std::vector<NodeId> TokenTree::ids() const {
   return ids;
 }
 
-/// Path probabilities below the root, whose own is 1. Ids ascend from parent to child.
-void TokenTree::rescale() {
-  nodes_.at(root_).path_probability = 1;
-  for (const NodeId id : ids()) {
-    TreeNode& node = nodes_.at(id);
-    if (id != root_) node.path_probability = node.probability * nodes_.at(node.parent).path_probability;
-  }
+/// Path probabilities from a node down; the root's own is 1.
+void TokenTree::rescale(NodeId id) {
+  TreeNode& node = nodes_.at(id);
+  node.path_probability = id == root_ ? 1 : node.probability * nodes_.at(node.parent).path_probability;
+  for (const NodeId child : node.children) rescale(child);
 }
 
 std::vector<TreeNode> TokenTree::prune() {
@@ -88,7 +86,7 @@ std::vector<TreeNode> TokenTree::advance(std::int32_t token) {
   }
   root_ = next;
   root().parent = kNoNode;
-  rescale();
+  rescale(root_);
   return gone;
 }
 

@@ -57,7 +57,7 @@ class TokenTree {
 
  private:
   NodeId insert(NodeId parent, std::int32_t token, std::int32_t position, float probability);
-  void rescale();
+  void rescale(NodeId id);
 
   std::unordered_map<NodeId, TreeNode> nodes_;
   NodeId root_ = kNoNode, last_ = kNoNode;
