@@ -107,6 +107,7 @@ std::string to_json(const Generation& r) {
                      {"wait_s", p.wait_s},
                      {"wait_cpu_s", p.wait_cpu_s},
                      {"runs", p.runs},
+                     {"run_s", p.run_s},
                      {"runs_skipped", p.runs_skipped},
                      {"bytes_sent", p.bytes_sent},
                      {"rss_bytes", p.rss_bytes},

@@ -28,27 +28,51 @@ struct Numbers {
   int layers = 32;
   simulation::RowWidths widths;
   std::vector<double> stage_ms;  ///< as measured, where --from has them; for as many stages
+  std::vector<double> width_cost{0.05};
 };
 
 Nanoseconds nanoseconds(double ms) { return std::llround(ms * 1e6); }
 
+/// What runs of 1, 2, ... rows take all stages together, from the times of each; between widths that all have computed, along a line.
+/// Empty where one has computed no run of one row.
+std::vector<double> total_ms(const std::vector<std::vector<double>>& of_stages) {
+  std::vector<double> totals;
+  for (std::size_t known = 0, w = 0; !of_stages.empty() && w < of_stages[0].size(); ++w) {
+    double total = 0;
+    bool all = true;
+    for (const auto& stage : of_stages) {
+      all = all && w < stage.size() && stage[w] > 0;
+      if (all) total += 1e3 * stage[w];
+    }
+    if (!all && w == 0) return {};
+    if (!all) continue;
+    const double from = totals.empty() ? total : totals.back(), to = std::max(from, total);
+    for (std::size_t between = known + 1; between < w; ++between)
+      totals.push_back(from + (to - from) * static_cast<double>(between - known) / static_cast<double>(w - known));
+    totals.push_back(to);
+    known = w;
+  }
+  return totals;
+}
+
 /// A yamata run's JSON: how long a row takes where, and what the draft is worth.
-void take_measured(const std::string& path, const simulation::WidthCost& width, Numbers& numbers) {
+void take_measured(const std::string& path, Numbers& numbers) {
   const auto j = nlohmann::json::parse(read_text(path, "--from"), nullptr, false);
   try {
-    const double runs = j.at("runs_started").get<double>();
-    const double rows = j.at("prompt_tokens").get<double>() + j.at("drafted").get<double>() + j.at("generated_tokens").get<double>() -
-                        j.at("accepted").get<double>();
-    const auto mean_rows = static_cast<std::size_t>(std::max(1.0, std::round(rows / std::max(1.0, runs))));
     std::vector<double> drafts;
+    std::vector<std::vector<double>> stages;
     for (const auto& rank : j.at("per_rank")) {
-      const double ms = 1e3 * rank.at("busy_s").get<double>() / std::max(1.0, rank.at("runs").get<double>());
+      const auto run_s = rank.at("run_s").get<std::vector<double>>();
       if (rank.at("role") == "drafter") {
-        drafts.push_back(ms);
+        drafts.push_back(1e3 * rank.at("busy_s").get<double>() / std::max(1.0, rank.at("runs").get<double>()));
       } else {
-        numbers.stage_ms.push_back(ms / width(mean_rows));
+        stages.push_back(run_s);
+        numbers.stage_ms.push_back(run_s.empty() ? 0 : 1e3 * run_s[0]);
       }
     }
+    const std::vector<double> totals = total_ms(stages);
+    if (totals.empty()) throw UsageError(fmt::format("{} has no run of a single token on every stage; let it write more tokens", path));
+    if (totals.size() > 1) numbers.width_cost = totals;
     numbers.target_ms = std::accumulate(numbers.stage_ms.begin(), numbers.stage_ms.end(), 0.0);
     if (!drafts.empty()) numbers.draft_ms = std::accumulate(drafts.begin(), drafts.end(), 0.0) / static_cast<double>(drafts.size());
     numbers.head_ms = j.at("head_us_per_token").get<double>() / 1e3;
@@ -86,7 +110,8 @@ class Simulator {
 
 Simulator::Simulator(const Options& options) : options_(options), flags_(options.simulation) {
   numbers_.latency_ms = flags_.latency_ms;
-  if (!flags_.from_file.empty()) take_measured(flags_.from_file, simulation::WidthCost(flags_.width_cost), numbers_);
+  if (!flags_.from_file.empty()) take_measured(flags_.from_file, numbers_);
+  if (!flags_.width_cost.empty()) numbers_.width_cost = flags_.width_cost;
   if (flags_.target_ms) numbers_.stage_ms.clear();
   numbers_.target_ms = flags_.target_ms.value_or(numbers_.target_ms);
   take_models();
@@ -137,7 +162,7 @@ Scenario Simulator::scenario(int ranks, const std::string& strategy, const Numbe
   for (const auto& [rank, factor] : flags_.slow) {
     if (rank < ranks) s.slowness[static_cast<std::size_t>(rank)] = factor;
   }
-  s.width = simulation::WidthCost(flags_.width_cost);
+  s.width = simulation::WidthCost(numbers.width_cost);
   s.layers = numbers.layers;
   s.network = {nanoseconds(numbers.latency_ms), flags_.bandwidth_mbit_s * 1e6 / 8, nanoseconds(flags_.wake_up_ms)};
   s.widths = numbers.widths;

@@ -38,7 +38,9 @@ void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
     require(name == "iterative" || name == "speculative" || name == "pipeinfer", "--strategy", "some of iterative,speculative,pipeinfer");
     o.strategies.push_back(name);
   }
-  for (const std::string& word : split_list(r["width-cost"].as<std::string>())) o.width_cost.push_back(number(word));
+  if (r.count("width-cost")) {
+    for (const std::string& word : split_list(r["width-cost"].as<std::string>())) o.width_cost.push_back(number(word));
+  }
   for (const double cost : o.width_cost) {
     require(cost >= 0 && cost <= 100 && (o.width_cost.size() == 1 || cost > 0), "--width-cost",
             "one share of 0 or more, or the times of 1, 2, 3, ... rows, such as 1,1.04,1.1");
@@ -74,8 +76,10 @@ void declare_simulation(cxxopts::Options& flags) {
   machines("target-ms", "One token through all layers of the target on one node", real("400"), "MS");
   machines("draft-ms", "One evaluation of the draft model (left out: a twentieth of --target-ms; with -m and -md, by their bytes)",
            cxxopts::value<double>(), "MS");
-  machines("width-cost", "What each further row of a run adds, as a share of the first; or the times of 1,2,3,... rows", text("0.05"),
-           "LIST");
+  machines("width-cost",
+           "What each further row of a run adds, as a share of the first; or the times of 1,2,3,... rows (default: what --from has "
+           "measured, or 0.05)",
+           cxxopts::value<std::string>(), "LIST");
   machines("head-ms", "The head's own work per token", real("0.05"), "MS");
   machines("latency", "Of every message", real("0.1"), "MS");
   machines("bandwidth", "Of every rank's link", real("1000"), "MBIT/S");

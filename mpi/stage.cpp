@@ -155,6 +155,7 @@ void Stage::describe(wire::Report& report) const {
   report.runs = counters_.runs;
   report.runs_skipped = counters_.skipped;
   report.tokens_skipped = counters_.tokens_skipped;
+  report.run_s = cost_.measured_s();
 }
 
 void Stage::count_skipped(const wire::Record& record) {

@@ -280,6 +280,7 @@ Bytes encode(const Report& m) {
       .put(m.runs_skipped)
       .put(m.tokens_skipped)
       .put_all(std::span<const TraceEvent>(m.events))
+      .put_all(std::span<const double>(m.run_s))
       .take();
 }
 
@@ -302,6 +303,7 @@ Report decode_report(std::span<const std::byte> bytes) {
   m.runs_skipped = in.get<std::uint64_t>();
   m.tokens_skipped = in.get<std::uint64_t>();
   m.events = in.get_all<TraceEvent>();
+  m.run_s = in.get_all<double>();
   in.end();
   return m;
 }

@@ -137,6 +137,7 @@ struct Report {
   std::uint64_t mapped_bytes = 0;                                ///< of the model file, touched
   std::uint64_t runs = 0, runs_skipped = 0, tokens_skipped = 0;  ///< of this stage; skipped: cancelled before its end
   std::vector<TraceEvent> events;                                ///< in the head's time
+  std::vector<double> run_s{};                                   ///< what a run of 1, 2, ... tokens takes; 0: none was computed
 };
 
 Bytes encode(const Hello&);

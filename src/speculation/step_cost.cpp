@@ -32,6 +32,12 @@ double StepCost::guess(int rows) const {
   return above > kWidest ? grown : std::min(grown, of(above));
 }
 
+std::vector<double> StepCost::measured_s() const {
+  std::vector<double> seconds;
+  for (std::size_t rows = 1; rows <= kWidest; ++rows) seconds.push_back(of_width_[rows].weight > 0 ? of_width_[rows].value() : 0);
+  return seconds;
+}
+
 std::vector<double> StepCost::stretch(int rows, int most) const {
   const double one = run_s(1);
   std::vector<double> stretch;

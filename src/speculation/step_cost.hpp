@@ -15,6 +15,8 @@ class StepCost {
   void ran(int rows, double seconds);
   /// How long a run of so many rows takes, as far as can be told; no less than one of fewer rows. 0 before anything is known.
   double run_s(int rows) const;
+  /// Mean times of runs of 1, 2, ... rows; 0 where there was none.
+  std::vector<double> measured_s() const;
   /// [k], k up to `most`: by how much longer than one row a run of k rows beside `rows` is, in runs of one row; never falls.
   std::vector<double> stretch(int rows, int most) const;
 

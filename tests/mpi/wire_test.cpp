@@ -126,6 +126,9 @@ TEST(Wire, HeartbeatFailureReportStop_roundTrip) {
   EXPECT_EQ(report.tokens_skipped, 8u);
   ASSERT_EQ(report.events.size(), 1u);
   EXPECT_EQ(report.events[0].end_us, 11);
+  Report timed;
+  timed.run_s = {0.5, 0};
+  EXPECT_EQ(decode_report(encode(timed)).run_s, timed.run_s);
   EXPECT_EQ(decode_stop(encode_stop(130)), 130);
 }
 
