@@ -28,7 +28,7 @@ struct Numbers {
   int layers = 32;
   simulation::RowWidths widths;
   std::vector<double> stage_ms;  ///< as measured, where --from has them; for as many stages
-  std::vector<double> width_cost{0.05};
+  simulation::WidthCost width;
 };
 
 Nanoseconds nanoseconds(double ms) { return std::llround(ms * 1e6); }
@@ -72,7 +72,7 @@ void take_measured(const std::string& path, Numbers& numbers) {
     }
     const std::vector<double> totals = total_ms(stages);
     if (totals.empty()) throw UsageError(fmt::format("{} has no run of a single token on every stage; let it write more tokens", path));
-    if (totals.size() > 1) numbers.width_cost = totals;
+    if (totals.size() > 1) numbers.width = simulation::WidthCost(totals);
     numbers.target_ms = std::accumulate(numbers.stage_ms.begin(), numbers.stage_ms.end(), 0.0);
     if (!drafts.empty()) numbers.draft_ms = std::accumulate(drafts.begin(), drafts.end(), 0.0) / static_cast<double>(drafts.size());
     numbers.head_ms = j.at("head_us_per_token").get<double>() / 1e3;
@@ -111,7 +111,7 @@ class Simulator {
 Simulator::Simulator(const Options& options) : options_(options), flags_(options.simulation) {
   numbers_.latency_ms = flags_.latency_ms;
   if (!flags_.from_file.empty()) take_measured(flags_.from_file, numbers_);
-  if (!flags_.width_cost.empty()) numbers_.width_cost = flags_.width_cost;
+  if (!flags_.width_cost.empty()) numbers_.width = simulation::WidthCost(flags_.width_cost);
   if (flags_.target_ms) numbers_.stage_ms.clear();
   numbers_.target_ms = flags_.target_ms.value_or(numbers_.target_ms);
   take_models();
@@ -162,7 +162,7 @@ Scenario Simulator::scenario(int ranks, const std::string& strategy, const Numbe
   for (const auto& [rank, factor] : flags_.slow) {
     if (rank < ranks) s.slowness[static_cast<std::size_t>(rank)] = factor;
   }
-  s.width = simulation::WidthCost(numbers.width_cost);
+  s.width = numbers.width;
   s.layers = numbers.layers;
   s.network = {nanoseconds(numbers.latency_ms), flags_.bandwidth_mbit_s * 1e6 / 8, nanoseconds(flags_.wake_up_ms)};
   s.widths = numbers.widths;
