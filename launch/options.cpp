@@ -379,8 +379,8 @@ void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   require(o.policy.threshold >= 0 && o.policy.threshold <= 1, "--p-least", "between 0 and 1");
   require(o.policy.accept >= 0 && o.policy.accept <= 1, "-pa", "between 0 and 1");
   require(o.policy.split >= 0 && o.policy.split <= 1, "-ps", "between 0 and 1");
-  const bool looks_up = o.strategy == "pipeinfer" && o.policy.name == "best-first" && !o.no_lookup;
-  if ((o.strategy == "speculative" || o.strategy == "pipeinfer") && o.draft_models.empty() && !looks_up)
+  const bool needs_draft = o.strategy == "speculative" || (o.strategy == "pipeinfer" && !o.looks_up());
+  if (needs_draft && o.draft_models.empty())
     throw UsageError(fmt::format("--strategy {}{} needs a draft model; name one with -md FILE.gguf", o.strategy,
                                  o.strategy == "speculative" ? "" : " with --policy chain or --no-lookup"));
 }

@@ -35,6 +35,8 @@ struct Options {
   bool ignore_eos = false, logits_checksum = false, ids = false, no_async = false, no_continuous = false, no_continue_tip = false,
        no_cancel = false, no_multibuffer = false, no_lookup = false, no_repack = false, no_bos = false, no_special = false, tensors = false;
   std::chrono::milliseconds timeout{120000};
+  /// Whether guesses come from the text itself too, where there are any.
+  bool looks_up() const { return policy.name == "best-first" && !no_lookup; }
   SimulationOptions simulation;  ///< of simulate
   BenchOptions bench;            ///< of bench
   ProfileOptions profile;        ///< of profile

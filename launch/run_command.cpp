@@ -81,7 +81,7 @@ class Generator {
     std::fputc('\n', stdout);
     std::fflush(stdout);
     result_.counters = decoder_.counters();
-    if (!decoder_.drafters().empty()) result_.first_choice_rate = decoder_.drafters().front().guesser().calibration().first_choice_rate();
+    if (!decoder_.drafters().empty()) result_.first_choice_rate = decoder_.drafters().front().guesser().first_choice_rate();
   }
   Generation& result() { return result_; }
 
@@ -144,7 +144,7 @@ DecodeOptions decode_options(const Options& o, int context) {
   decode.cancel = !o.no_cancel;
   decode.continuous = !o.no_continuous;
   decode.continue_tip = !o.no_continue_tip;
-  decode.lookup = speculates && o.policy.name == "best-first" && !o.no_lookup;
+  decode.lookup = speculates && o.looks_up();
   return decode;
 }
 

@@ -232,7 +232,7 @@ double Decoder::next_guess(std::span<const NodeId> nodes) const {
   double best = 0;
   for (const DraftLink& drafter : drafters_) {
     if (!drafter.alive() || drafter.complete(epoch_)) continue;
-    const double hit = drafter.guesser().calibration().first_choice_rate();
+    const double hit = drafter.guesser().first_choice_rate();
     const auto consider = [&](NodeId id) {
       if (drafter.guesser().continued(*tree_, id)) return;
       double open = tree_->at(id).path_probability;

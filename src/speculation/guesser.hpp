@@ -22,7 +22,7 @@ class Guesser {
   bool continued(const TokenTree& tree, NodeId node) const;
   /// `next` was committed after the tree's root; to be called before tree.advance.
   void learn(const TokenTree& tree, std::int32_t next);
-  const Calibration& calibration() const { return calibration_; }
+  double first_choice_rate() const { return calibration_.first_choice_rate(); }
 
  private:
   int index_;
