@@ -96,12 +96,13 @@ void add_sampling(cxxopts::Options& flags) {
 
 constexpr char kSpeculation[] = "Speculation (the text stays the same)";
 
-void add_speculation(cxxopts::Options& flags, const char* strategies, const char* strategy) {
+void add_speculation(cxxopts::Options& flags, const char* strategies, const char* strategy,
+                     const char* drafters = "Run each draft model this many times") {
   const auto real = [](const char* fallback) { return cxxopts::value<float>()->default_value(fallback); };
   auto add = flags.add_options(kSpeculation);
   add("model-draft", "-md: a draft model of the same family; several times for several", cxxopts::value<std::vector<std::string>>(),
       "FILE");
-  add("drafters", "Run each draft model this many times", cxxopts::value<int>()->default_value("1"), "N");
+  add("drafters", drafters, cxxopts::value<int>()->default_value("1"), "N");
   add("strategy", strategies, cxxopts::value<std::string>()->default_value(strategy), "NAME");
   add("policy", "Which guesses run next: best-first or chain (auto: chain where one of its flags is given)",
       cxxopts::value<std::string>()->default_value("auto"), "NAME");
@@ -216,7 +217,8 @@ cxxopts::Options simulate_flags() {
   auto flags =
       describe("simulate", "Plays whole jobs in virtual time: the program itself, on machines described by numbers. Needs no model.");
   declare_simulation(flags);
-  add_speculation(flags, "Which to compare", "iterative,speculative,pipeinfer");
+  add_speculation(flags, "Which to compare", "iterative,speculative,pipeinfer",
+                  "How many, or with -md of each model; not given: as many as the run of --from had");
   flags.add_options("Output")("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");
   flags.add_options("Output")("csv", "Write the table as CSV", cxxopts::value<std::string>(), "FILE");
   return flags;

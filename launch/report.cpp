@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -34,7 +35,7 @@ Json figures(const Generation& r) {
   j["strategy"] = r.strategy;
   j["finish_reason"] = r.finish_reason;
   j["ranks"] = r.per_rank.size();
-  j["prompt_tokens"] = r.prompt_tokens;
+  j["prompt_tokens"] = r.prompt_ids.size();
   j["generated_tokens"] = n;
   j["prefill_tokens_per_s"] = s.prefill_tokens_per_s;
   j["decode_tokens_per_s"] = s.decode_tokens_per_s;
@@ -55,6 +56,22 @@ Json figures(const Generation& r) {
   return j;
 }
 
+/// Per token, what the first drafter had said of it: the probabilities of its choices, the highest first, and which came true.
+Json choices(const Generation& r) {
+  Json tokens = Json::array();
+  for (std::size_t i = 0; i < r.choices.size(); ++i) {
+    std::vector<Choice> choices = r.choices[i];
+    std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.stated > b.stated; });
+    Json stated = Json::array(), came_true = nullptr;
+    for (const Choice& choice : choices) {
+      if (choice.token == r.token_ids[i]) came_true = stated.size();
+      stated.push_back(std::round(1e4 * choice.stated) / 1e4);
+    }
+    tokens.push_back({{"stated", std::move(stated)}, {"came_true", std::move(came_true)}});
+  }
+  return tokens;
+}
+
 /// A line for each host of several ranks.
 std::string shared_hosts(const std::vector<wire::Report>& ranks) {
   std::map<std::string, std::vector<std::string>> threads;
@@ -73,7 +90,7 @@ std::string layers_text(LayerRange layers) { return layers.count() == 0 ? "-" : 
 
 Speed speed(const Generation& r) {
   Speed s;
-  if (r.prefill_s > 0) s.prefill_tokens_per_s = r.prompt_tokens / r.prefill_s;
+  if (r.prefill_s > 0) s.prefill_tokens_per_s = static_cast<double>(r.prompt_ids.size()) / r.prefill_s;
   const auto& t = r.token_times_s;
   if (t.size() < 2) return s;
   s.ttft_s = t[1];
@@ -89,7 +106,9 @@ Speed speed(const Generation& r) {
 
 std::string to_json(const Generation& r) {
   Json j = figures(r);
+  j["prompt_token_ids"] = r.prompt_ids;
   j["token_ids"] = r.token_ids;
+  if (!r.choices.empty()) j["choices"] = choices(r);
   j["text"] = r.text;
   j["model"] = {{"layers", r.model.layers}, {"width", r.model.dim}, {"vocabulary", r.model.vocabulary}};
   if (r.with_checksum) j["logits_checksum"] = fmt::format("{:016x}", r.logits_checksum);
@@ -160,7 +179,7 @@ std::string to_table(const Generation& r) {
   const Speed s = speed(r);
   std::string out =
       fmt::format("\n{} tokens of prompt at {:.1f} tokens/s, {} generated at {:.1f} tokens/s ({}), first after {:.1f} ms\n",
-                  r.prompt_tokens, s.prefill_tokens_per_s, r.token_ids.size(), s.decode_tokens_per_s, r.strategy, 1e3 * s.ttft_s);
+                  r.prompt_ids.size(), s.prefill_tokens_per_s, r.token_ids.size(), s.decode_tokens_per_s, r.strategy, 1e3 * s.ttft_s);
   if (const auto& c = r.counters; c.drafted > 0) {
     out += fmt::format("speculation: {} of {} guesses came true ({:.0f} %), {:.2f} tokens per useful run, {} of {} runs cancelled\n",
                        c.accepted, c.drafted, 100 * ratio(c.accepted, c.drafted), ratio(r.token_ids.size(), c.target_evaluations),

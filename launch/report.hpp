@@ -12,8 +12,8 @@ namespace yamata {
 struct Generation {
   std::string strategy = "iterative", text;
   std::string finish_reason = "length";  ///< or stop (the model ended the text), context (it is full), interrupted
-  int prompt_tokens = 0;
-  std::vector<std::int32_t> token_ids;
+  std::vector<std::int32_t> prompt_ids, token_ids;
+  std::vector<std::vector<Choice>> choices;  ///< per token, what the first drafter had said of it; empty without drafters
   double prefill_s = 0;
   std::vector<double> token_times_s;  ///< when each token was known, from the end of prefill; the first is 0
   Decoder::Counters counters;

@@ -57,19 +57,20 @@ class Generator {
       sampler_.ban(std::move(ends));
     }
     head_.on_guesses = [this](int rank, const wire::Guesses& guesses) { decoder_.on_guesses(rank, guesses); };
+    head_.drafter_awaited = [this](int rank) { return decoder_.awaits(rank); };
     head_.on_drafter_lost = [this](int rank) { decoder_.drop_drafter(rank); };
   }
 
   /// Generates until -n, the end of the text or of the context; Interrupted leaves what there is in result().
   void generate(const std::vector<TokenId>& prompt, int context) {
-    result_.prompt_tokens = static_cast<int>(prompt.size());
+    result_.prompt_ids = prompt;
     begin_ = Clock::now();
     decoder_.begin(prompt);
     while (!decoder_.finished()) {
       const bool heard = head_.step();
       if (!decoder_.advance() && !heard) head_.rest();
     }
-    const auto length = result_.prompt_tokens + static_cast<int>(result_.token_ids.size());
+    const auto length = static_cast<int>(prompt.size() + result_.token_ids.size());
     const bool full = length > context && static_cast<int>(result_.token_ids.size()) < options_.generate;
     if (full && result_.finish_reason != "stop") {
       result_.finish_reason = "context";
@@ -101,6 +102,10 @@ class Generator {
     }
     result_.token_times_s.push_back(result_.token_ids.empty() ? 0.0 : seconds_since(decode_));
     result_.token_ids.push_back(id);
+    if (!decoder_.drafters().empty()) {
+      const auto choices = decoder_.drafters().front().guesser().last_choices();
+      result_.choices.emplace_back(choices.begin(), choices.end());
+    }
     if (tokenizer_.ends_generation(id)) {
       result_.finish_reason = "stop";
       return false;

@@ -3,15 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "launch/job.hpp"
+#include "launch/measured_run.hpp"
 #include "launch/output_file.hpp"
 #include "launch/report.hpp"
 #include "launch/simulate_report.hpp"
 #include "mpi/layer_split.hpp"
-#include "mpi/simulation/virtual_cluster.hpp"
 #include "node/error.hpp"
 #include "src/model/weights.hpp"
 
@@ -21,71 +20,51 @@ namespace {
 using simulation::Nanoseconds;
 using simulation::Outcome;
 using simulation::Scenario;
+using simulation::TextOptions;
 
 /// The cluster as numbers, once flags, --from and models have been read.
 struct Numbers {
-  double target_ms = 400, draft_ms = 0, head_ms = 0.05, latency_ms = 0.1, acceptance = 0.65, acceptance4 = 0.85;
-  int layers = 32;
+  double target_ms = 400, draft_ms = 0, head_ms = 0.05, latency_ms = 0.1, acceptance = 0.65;
+  std::optional<double> acceptance4;  ///< else of the other tokens 58 %
+  int layers = 32, drafters = 1, prompt = 64, generate = 128;
   simulation::RowWidths widths;
   std::vector<double> stage_ms;  ///< as measured, where --from has them; for as many stages
-  simulation::WidthCost width;
+  simulation::WidthCost width, draft_width;
+  std::optional<simulation::Recording> text;  ///< of --from
 };
 
 Nanoseconds nanoseconds(double ms) { return std::llround(ms * 1e6); }
 
-/// What runs of 1, 2, ... rows take all stages together, from the times of each; between widths that all have computed, along a line.
-/// Empty where one has computed no run of one row.
-std::vector<double> total_ms(const std::vector<std::vector<double>>& of_stages) {
-  std::vector<double> totals;
-  for (std::size_t known = 0, w = 0; !of_stages.empty() && w < of_stages[0].size(); ++w) {
-    double total = 0;
-    bool all = true;
-    for (const auto& stage : of_stages) {
-      all = all && w < stage.size() && stage[w] > 0;
-      if (all) total += 1e3 * stage[w];
-    }
-    if (!all && w == 0) return {};
-    if (!all) continue;
-    const double from = totals.empty() ? total : totals.back(), to = std::max(from, total);
-    for (std::size_t between = known + 1; between < w; ++between)
-      totals.push_back(from + (to - from) * static_cast<double>(between - known) / static_cast<double>(w - known));
-    totals.push_back(to);
-    known = w;
+double among_first_four(const Numbers& numbers) { return numbers.acceptance4.value_or(1 - 0.42 * (1 - numbers.acceptance)); }
+
+/// Share of the tokens, of those that the draft had said something of, that were among its first `choices`; nothing of none.
+std::optional<double> share_among(const simulation::Recording& text, std::size_t choices) {
+  double told = 0, came_true = 0;
+  for (const auto& token : text.choices) {
+    told += token.stated.empty() ? 0 : 1;
+    came_true += token.came_true && *token.came_true < choices ? 1 : 0;
   }
-  return totals;
+  return told > 0 ? std::optional(came_true / told) : std::nullopt;
 }
 
-/// A yamata run's JSON: how long a row takes where, and what the draft is worth.
-void take_measured(const std::string& path, Numbers& numbers) {
-  const auto j = nlohmann::json::parse(read_text(path, "--from"), nullptr, false);
-  try {
-    std::vector<double> drafts;
-    std::vector<std::vector<double>> stages;
-    for (const auto& rank : j.at("per_rank")) {
-      const auto run_s = rank.at("run_s").get<std::vector<double>>();
-      if (rank.at("role") == "drafter") {
-        drafts.push_back(1e3 * rank.at("busy_s").get<double>() / std::max(1.0, rank.at("runs").get<double>()));
-      } else {
-        stages.push_back(run_s);
-        numbers.stage_ms.push_back(run_s.empty() ? 0 : 1e3 * run_s[0]);
-      }
-    }
-    const std::vector<double> totals = total_ms(stages);
-    if (totals.empty()) throw UsageError(fmt::format("{} has no run of a single token on every stage; let it write more tokens", path));
-    if (totals.size() > 1) numbers.width = simulation::WidthCost(totals);
-    numbers.target_ms = std::accumulate(numbers.stage_ms.begin(), numbers.stage_ms.end(), 0.0);
-    if (!drafts.empty()) numbers.draft_ms = std::accumulate(drafts.begin(), drafts.end(), 0.0) / static_cast<double>(drafts.size());
-    numbers.head_ms = j.at("head_us_per_token").get<double>() / 1e3;
-    if (j.contains("model")) {
-      const auto& model = j.at("model");
-      numbers.layers = model.at("layers").get<int>();
-      numbers.widths = {model.at("width").get<std::int64_t>(), model.at("vocabulary").get<std::int64_t>()};
-    }
-    const double first = j.value("first_choice_rate", 0.0);
-    if (first > 0) numbers.acceptance = first;
-  } catch (const nlohmann::json::exception&) {
-    throw UsageError(fmt::format("{} is no result of a run; 'yamata run --json FILE' writes one", path));
-  }
+void take_measured(const MeasuredRun& run, Numbers& numbers) {
+  numbers.stage_ms = run.stage_ms;
+  numbers.target_ms = std::accumulate(run.stage_ms.begin(), run.stage_ms.end(), 0.0);
+  numbers.width = run.width.value_or(numbers.width);
+  numbers.draft_ms = run.draft_ms.value_or(numbers.draft_ms);
+  numbers.draft_width = run.draft_width.value_or(numbers.width);
+  numbers.head_ms = run.head_ms;
+  numbers.widths = run.widths;
+  if (run.layers > 0) numbers.layers = run.layers;
+  // A draft on rank 0 has no rank to tell of it, but what it said.
+  if (run.strategy != "iterative") numbers.drafters = std::max(run.drafters, run.text.choices.empty() ? 0 : 1);
+  if (run.first_choice_rate > 0) numbers.acceptance = run.first_choice_rate;
+  if (run.text.tokens.empty()) return;
+  numbers.text = run.text;
+  numbers.prompt = static_cast<int>(run.text.prompt.size());
+  numbers.generate = static_cast<int>(run.text.tokens.size());
+  numbers.acceptance = share_among(run.text, 1).value_or(numbers.acceptance);
+  numbers.acceptance4 = share_among(run.text, 4);
 }
 
 class Simulator {
@@ -96,9 +75,13 @@ class Simulator {
   /// What one more node, half the latency and a better draft would each change, in words.
   std::string advice(const SimulatedRow& row) const;
   const Numbers& numbers() const { return numbers_; }
+  /// Those asked for; where none is, those that somebody guesses for.
+  std::vector<std::string> strategies() const;
 
  private:
+  bool has_guesses(const std::string& strategy) const;
   void take_models();
+  void take_text();
   Scenario scenario(int ranks, const std::string& strategy, const Numbers& numbers) const;
   std::vector<Nanoseconds> stage_times(int stages, const Numbers& numbers) const;
 
@@ -109,18 +92,48 @@ class Simulator {
 };
 
 Simulator::Simulator(const Options& options) : options_(options), flags_(options.simulation) {
-  numbers_.latency_ms = flags_.latency_ms;
-  if (!flags_.from_file.empty()) take_measured(flags_.from_file, numbers_);
-  if (!flags_.width_cost.empty()) numbers_.width = simulation::WidthCost(flags_.width_cost);
+  if (!flags_.from_file.empty()) take_measured(read_measured_run(flags_.from_file), numbers_);
+  if (!flags_.width_cost.empty()) numbers_.width = numbers_.draft_width = simulation::WidthCost(flags_.width_cost);
   if (flags_.target_ms) numbers_.stage_ms.clear();
   numbers_.target_ms = flags_.target_ms.value_or(numbers_.target_ms);
   take_models();
   if (numbers_.draft_ms == 0) numbers_.draft_ms = numbers_.target_ms / 20;
   numbers_.draft_ms = flags_.draft_ms.value_or(numbers_.draft_ms);
   numbers_.head_ms = flags_.head_ms.value_or(numbers_.head_ms);
-  numbers_.acceptance =
-      flags_.acceptance.value_or(flags_.acceptance4 ? std::min(numbers_.acceptance, *flags_.acceptance4) : numbers_.acceptance);
-  numbers_.acceptance4 = flags_.acceptance4.value_or(1 - 0.42 * (1 - numbers_.acceptance));
+  numbers_.latency_ms = flags_.latency_ms;
+  numbers_.drafters = flags_.drafters.value_or(numbers_.drafters);
+  if (!options.draft_models.empty()) numbers_.drafters = static_cast<int>(options.draft_models.size());
+  take_text();
+}
+
+/// What flags say of the text goes before what was recorded.
+void Simulator::take_text() {
+  const bool other_draft = flags_.acceptance || flags_.acceptance4 || flags_.over_confidence;
+  if (flags_.prompt_tokens) numbers_.text.reset();
+  if (other_draft && numbers_.text) numbers_.text->choices.clear();
+  numbers_.prompt = flags_.prompt_tokens.value_or(numbers_.prompt);
+  numbers_.generate = flags_.generate.value_or(numbers_.generate);
+  if (!other_draft) return;
+  numbers_.acceptance = flags_.acceptance.value_or(std::min(numbers_.acceptance, flags_.acceptance4.value_or(1)));
+  numbers_.acceptance4 = flags_.acceptance4;
+}
+
+/// A draft, or a text that has something to look up.
+bool Simulator::has_guesses(const std::string& strategy) const {
+  return strategy == "iterative" || numbers_.drafters > 0 || (strategy == "pipeinfer" && options_.looks_up() && numbers_.text);
+}
+
+std::vector<std::string> Simulator::strategies() const {
+  if (flags_.strategies.empty()) {
+    std::vector<std::string> all{"iterative", "speculative", "pipeinfer"};
+    std::erase_if(all, [this](const std::string& strategy) { return !has_guesses(strategy); });
+    return all;
+  }
+  for (const std::string& strategy : flags_.strategies) {
+    if (!has_guesses(strategy))
+      throw UsageError(fmt::format("{} has nobody to guess for it; give it --drafters 1, or leave it out of --strategy", strategy));
+  }
+  return flags_.strategies;
 }
 
 void Simulator::take_models() {
@@ -151,8 +164,9 @@ std::vector<Nanoseconds> Simulator::stage_times(int stages, const Numbers& numbe
 Scenario Simulator::scenario(int ranks, const std::string& strategy, const Numbers& numbers) const {
   Options o = options_;
   o.strategy = strategy;
-  const int named = o.draft_models.empty() ? flags_.drafters : static_cast<int>(o.draft_models.size());
-  const int drafts = strategy == "iterative" ? 0 : named;
+  const int drafts = strategy == "iterative" ? 0 : numbers.drafters;
+  if (drafts > 1 && ranks <= drafts)
+    throw UsageError(fmt::format("{} drafters need ranks of their own beside the target's, so more than --ranks {}", drafts, ranks));
   const Layout layout = make_layout("auto", ranks, drafts, o.no_async);
   Scenario s;
   s.stages = stage_times(static_cast<int>(layout[0].ranks.size()), numbers);
@@ -163,21 +177,24 @@ Scenario Simulator::scenario(int ranks, const std::string& strategy, const Numbe
     if (rank < ranks) s.slowness[static_cast<std::size_t>(rank)] = factor;
   }
   s.width = numbers.width;
+  s.draft_width = numbers.draft_width;
   s.layers = numbers.layers;
   s.network = {nanoseconds(numbers.latency_ms), flags_.bandwidth_mbit_s * 1e6 / 8, nanoseconds(flags_.wake_up_ms)};
   s.widths = numbers.widths;
   s.head = nanoseconds(numbers.head_ms);
-  s.text = {0, numbers.acceptance, numbers.acceptance4, flags_.over_confidence};
-  s.prompt = flags_.prompt_tokens;
-  s.decode = decode_options(o, flags_.prompt_tokens + o.generate);
-  s.decode.lookup = false;  // the text never repeats itself
+  s.text = {0, numbers.acceptance, among_first_four(numbers), flags_.over_confidence.value_or(0), TextOptions{}.vocabulary};
+  s.prompt = numbers.prompt;
+  s.recording = numbers.text;
+  o.generate = numbers.generate;
+  s.decode = decode_options(o, numbers.prompt + numbers.generate);
+  s.decode.lookup = s.decode.lookup && numbers.text;  // one that nobody wrote never repeats itself
   return s;
 }
 
 /// Adds one text's share of the means.
 void add(const Outcome& outcome, int prompt, double share, SimulatedRow& row) {
   Generation g;
-  g.prompt_tokens = prompt;
+  g.prompt_ids.resize(static_cast<std::size_t>(prompt));
   g.token_ids = outcome.tokens;
   g.prefill_s = 1e-9 * static_cast<double>(outcome.prefill);
   for (const Nanoseconds t : outcome.arrived) g.token_times_s.push_back(1e-9 * static_cast<double>(t));
@@ -218,20 +235,27 @@ SimulatedRow Simulator::row(int ranks, const std::string& strategy, const Number
 }
 
 std::string Simulator::advice(const SimulatedRow& base) const {
-  Numbers fast = numbers_, sure = numbers_;
+  Numbers fast = numbers_, drawn = numbers_;
   fast.latency_ms /= 2;
+  if (drawn.text) drawn.text->choices.clear();
+  Numbers sure = drawn;
   sure.acceptance += (1 - sure.acceptance) / 4;
-  sure.acceptance4 += (1 - sure.acceptance4) / 4;
+  sure.acceptance4 = among_first_four(drawn) + (1 - among_first_four(drawn)) / 4;
   struct Change {
     const char* words;
     double gain;
   };
   std::vector<Change> changes;
-  const auto gain = [&](int ranks, const Numbers& n) { return 100 * (row(ranks, base.strategy, n).tokens_per_s / base.tokens_per_s - 1); };
+  const auto speed = [&](int ranks, const Numbers& n) { return row(ranks, base.strategy, n).tokens_per_s; };
+  const auto gain = [&](int ranks, const Numbers& n) { return 100 * (speed(ranks, n) / base.tokens_per_s - 1); };
   const int most = model_ ? numbers_.layers : 1024;
   if (base.ranks < most) changes.push_back({"one more node", gain(base.ranks + 1, numbers_)});
   changes.push_back({"half the latency", gain(base.ranks, fast)});
-  if (base.strategy != "iterative") changes.push_back({"a draft that misses a quarter less", gain(base.ranks, sure)});
+  if (base.strategy != "iterative" && numbers_.drafters > 0) {
+    const bool recorded = numbers_.text && !numbers_.text->choices.empty();
+    const double drawn_speed = recorded ? speed(base.ranks, drawn) : base.tokens_per_s;
+    changes.push_back({"a draft that misses a quarter less", 100 * (speed(base.ranks, sure) / drawn_speed - 1)});
+  }
   std::string words;
   for (const Change& c : changes) words += fmt::format("{}{} {:+.0f} %", words.empty() ? "" : ", ", c.words, c.gain);
   const auto best = std::max_element(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.gain < b.gain; });
@@ -257,16 +281,17 @@ void simulate_command(const Options& options) {
   const SimulationOptions& flags = options.simulation;
   const Simulator simulator(options);
   const Numbers& n = simulator.numbers();
+  const std::vector<std::string> strategies = simulator.strategies();
   std::vector<SimulatedRow> rows;
   for (const int ranks : flags.ranks) {
     const SimulatedRow plain = simulator.row(ranks, "iterative", n);
-    for (const std::string& strategy : flags.strategies) {
+    for (const std::string& strategy : strategies) {
       rows.push_back(strategy == "iterative" ? plain : simulator.row(ranks, strategy, n));
       rows.back().ratio = plain.tokens_per_s > 0 ? rows.back().tokens_per_s / plain.tokens_per_s : 0;
     }
   }
   fmt::print("{}", to_table(rows));
-  if (options.generate > 1) {
+  if (n.generate > 1) {
     const auto best = std::max_element(rows.begin(), rows.end(),
                                        [](const SimulatedRow& a, const SimulatedRow& b) { return a.tokens_per_s < b.tokens_per_s; });
     fmt::print("\n{}\n", simulator.advice(*best));
@@ -276,10 +301,11 @@ void simulate_command(const Options& options) {
                            {"head_ms", n.head_ms},
                            {"latency", n.latency_ms},
                            {"acceptance", n.acceptance},
-                           {"acceptance4", n.acceptance4},
+                           {"acceptance4", among_first_four(n)},
                            {"bandwidth", flags.bandwidth_mbit_s},
-                           {"prompt_tokens", flags.prompt_tokens},
-                           {"predict", options.generate},
+                           {"drafters", n.drafters},
+                           {"prompt_tokens", n.prompt},
+                           {"predict", n.generate},
                            {"repeats", flags.repeats}};
   if (!options.json_file.empty()) write_file(options.json_file, to_json(rows, from));
   if (!options.csv_file.empty()) write_file(options.csv_file, to_csv(rows));

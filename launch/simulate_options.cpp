@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "launch/flag_values.hpp"
 #include "node/error.hpp"
@@ -21,9 +22,10 @@ double number(const std::string& word) {
   return word.empty() || *end != '\0' || std::isnan(value) ? HUGE_VAL : value;
 }
 
-std::optional<double> given(const cxxopts::ParseResult& r, const char* name, double least, double most, const char* wanted) {
+template <class Number>
+std::optional<Number> given(const cxxopts::ParseResult& r, const char* name, Number least, Number most, const char* wanted) {
   if (!r.count(name)) return std::nullopt;
-  const double value = r[name].as<double>();
+  const auto value = r[name].as<Number>();
   require(value >= least && value <= most, fmt::format("--{}", name).c_str(), wanted);
   return value;
 }
@@ -34,9 +36,9 @@ void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
     require(ranks >= 1 && ranks <= kMostRanks && ranks == std::floor(ranks), "--ranks", "numbers between 1 and 1024, such as 2,4,8");
     o.ranks.push_back(static_cast<int>(ranks));
   }
-  for (const std::string& name : split_list(r["strategy"].as<std::string>())) {
+  if (r.count("strategy")) o.strategies = split_list(r["strategy"].as<std::string>());
+  for (const std::string& name : o.strategies) {
     require(name == "iterative" || name == "speculative" || name == "pipeinfer", "--strategy", "some of iterative,speculative,pipeinfer");
-    o.strategies.push_back(name);
   }
   if (r.count("width-cost")) {
     for (const std::string& word : split_list(r["width-cost"].as<std::string>())) o.width_cost.push_back(number(word));
@@ -66,15 +68,18 @@ void declare_simulation(cxxopts::Options& flags) {
   const auto real = [](const char* fallback) { return cxxopts::value<double>()->default_value(fallback); };
   auto job = flags.add_options("Job");
   job("ranks", "How many ranks, one table row each", text("2,4,8"), "LIST");
-  job("n,predict", "Tokens to generate", cxxopts::value<int>()->default_value("128"), "N");
-  job("prompt-tokens", "Tokens of the prompt", cxxopts::value<int>()->default_value("64"), "N");
+  job("n,predict", "Tokens to generate (left out: as many as the run of --from, or 128)", cxxopts::value<int>(), "N");
+  job("prompt-tokens", "Tokens of a text that nobody wrote (left out: the text of --from, or 64)", cxxopts::value<int>(), "N");
   job("b,batch-size", "Prompt tokens that go through the pipeline together", cxxopts::value<int>()->default_value("64"), "N");
-  job("s,seed", "Seed of the text", cxxopts::value<std::uint64_t>()->default_value("0"), "SEED");
-  job("repeats", "Average over this many texts", cxxopts::value<int>()->default_value("3"), "N");
+  job("s,seed", "Seed of what is drawn", cxxopts::value<std::uint64_t>()->default_value("0"), "SEED");
+  job("repeats", "Average over this many draws of the text, or of what a recorded one leaves open",
+      cxxopts::value<int>()->default_value("3"), "N");
   auto machines = flags.add_options("Machines and network");
-  machines("from", "Take times and acceptance from a 'yamata run --json' file; flags override", cxxopts::value<std::string>(), "FILE");
+  machines("from", "Take times, text and guesses from a 'yamata run --json' file; flags override", cxxopts::value<std::string>(), "FILE");
   machines("target-ms", "One token through all layers of the target on one node", real("400"), "MS");
-  machines("draft-ms", "One evaluation of the draft model (left out: a twentieth of --target-ms; with -m and -md, by their bytes)",
+  machines("draft-ms",
+           "One evaluation of the draft model (left out: as --from has measured; else with -m and -md by their bytes, or a twentieth of "
+           "--target-ms)",
            cxxopts::value<double>(), "MS");
   machines("width-cost",
            "What each further row of a run adds, as a share of the first; or the times of 1,2,3,... rows (default: what --from has "
@@ -86,8 +91,10 @@ void declare_simulation(cxxopts::Options& flags) {
   machines("wake-up", "From what a rank waits for until it is awake", real("0.05"), "MS");
   machines("slow", "A rank that takes this many times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
   auto draft = flags.add_options("Draft");
-  draft("acceptance", "Share of tokens that are the draft's first choice", real("0.65"), "P");
-  draft("acceptance4", "Share that is among its first four (left out: of the others, 58 %)", cxxopts::value<double>(), "P");
+  draft("acceptance", "Share of tokens that are the draft's first choice (left out: what --from's draft said, or 0.65)",
+        cxxopts::value<double>(), "P");
+  draft("acceptance4", "Share that is among its first four (left out: what --from's draft said, or of the others 58 %)",
+        cxxopts::value<double>(), "P");
   draft("over-confidence", "How far its probabilities are too sure: the power of its odds, less 1", real("0"), "X");
 }
 
@@ -98,19 +105,18 @@ SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
   read_lists(r, o);
   if (r.count("from")) o.from_file = r["from"].as<std::string>();
   o.target_ms = given(r, "target-ms", 1e-3, 1e6, "between 0.001 and 1000000");
-  o.draft_ms = given(r, "draft-ms", 0, 1e6, kTime);
-  o.head_ms = given(r, "head-ms", 0, 1e6, kTime);
-  o.acceptance = given(r, "acceptance", 0, 1, kShare);
-  o.acceptance4 = given(r, "acceptance4", 0, 1, kShare);
-  o.latency_ms = given(r, "latency", 0, 1e6, kTime).value_or(o.latency_ms);
+  o.draft_ms = given(r, "draft-ms", 0.0, 1e6, kTime);
+  o.head_ms = given(r, "head-ms", 0.0, 1e6, kTime);
+  o.acceptance = given(r, "acceptance", 0.0, 1.0, kShare);
+  o.acceptance4 = given(r, "acceptance4", 0.0, 1.0, kShare);
+  o.latency_ms = given(r, "latency", 0.0, 1e6, kTime).value_or(o.latency_ms);
   o.bandwidth_mbit_s = given(r, "bandwidth", 1e-3, 1e9, "between 0.001 and 1000000000").value_or(o.bandwidth_mbit_s);
-  o.wake_up_ms = given(r, "wake-up", 0, 1000, "between 0 and 1000").value_or(o.wake_up_ms);
-  o.over_confidence = given(r, "over-confidence", 0, 100, "between 0 and 100").value_or(0);
-  o.drafters = r["drafters"].as<int>();
-  o.prompt_tokens = r["prompt-tokens"].as<int>();
+  o.wake_up_ms = given(r, "wake-up", 0.0, 1000.0, "between 0 and 1000").value_or(o.wake_up_ms);
+  o.over_confidence = given(r, "over-confidence", 0.0, 100.0, "between 0 and 100");
+  o.generate = given(r, "predict", 1, std::numeric_limits<int>::max(), "at least 1");
+  o.drafters = given(r, "drafters", 0, 16, "between 0 and 16");
+  o.prompt_tokens = given(r, "prompt-tokens", 1, 100000, "between 1 and 100000");
   o.repeats = r["repeats"].as<int>();
-  require(o.drafters >= 1 && o.drafters <= 16, "--drafters", "between 1 and 16");
-  require(o.prompt_tokens >= 1 && o.prompt_tokens <= 100000, "--prompt-tokens", "between 1 and 100000");
   require(o.repeats >= 1 && o.repeats <= 10000, "--repeats", "between 1 and 10000");
   require(!o.acceptance || !o.acceptance4 || *o.acceptance <= *o.acceptance4, "--acceptance4", "at least --acceptance");
   return o;

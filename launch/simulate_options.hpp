@@ -12,13 +12,13 @@ namespace yamata {
 /// Machines, network and draft as numbers. What is not given comes from --from, then from a default.
 struct SimulationOptions {
   std::vector<int> ranks;
-  std::vector<std::string> strategies;
+  std::vector<std::string> strategies;  ///< none: all that are possible
   std::string from_file;
-  std::optional<double> target_ms, draft_ms, head_ms, acceptance, acceptance4;
+  std::optional<double> target_ms, draft_ms, head_ms, acceptance, acceptance4, over_confidence;
+  std::optional<int> generate, prompt_tokens, drafters;
   std::vector<double> width_cost;
-  double latency_ms = 0.1, bandwidth_mbit_s = 1000, wake_up_ms = 0.05, over_confidence = 0;
-  int drafters = 1;
-  int prompt_tokens = 64, repeats = 3;
+  double latency_ms = 0.1, bandwidth_mbit_s = 1000, wake_up_ms = 0.05;
+  int repeats = 3;
   std::map<int, double> slow;  ///< rank -> factor
 };
 

@@ -164,6 +164,11 @@ void Decoder::drop_drafter(int rank) {
   }
 }
 
+bool Decoder::awaits(int rank) const {
+  const auto owes = [&](const DraftLink& d) { return d.rank() == rank && d.alive() && !d.complete(epoch_); };
+  return tree_ && !tree_->root().sent && waits_for_draft() && std::any_of(drafters_.begin(), drafters_.end(), owes);
+}
+
 /// Forgets what has been guessed beyond the tip, in flight or not.
 void Decoder::drop_guesses() {
   partitions_.release(*tree_, tree_->prune());

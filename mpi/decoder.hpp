@@ -54,6 +54,8 @@ class Decoder {
   void on_guesses(int rank, const wire::Guesses& guesses);
   /// A drafter is lost: the text goes on without it.
   void drop_drafter(int rank);
+  /// Nothing goes on before this drafter has said all that it was asked for.
+  bool awaits(int rank) const;
   /// Does what can be done now; true if anything happened.
   bool advance();
   bool finished() const { return finished_; }

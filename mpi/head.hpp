@@ -57,6 +57,8 @@ class Head {
 
   std::function<void(int rank, const wire::Guesses& guesses)> on_guesses;
   std::function<void(int rank)> on_drafter_lost;
+  /// Whether the text cannot go on before this drafter has answered; not given: it always can.
+  std::function<bool(int rank)> drafter_awaited;
 
   /// Every rank's statistics so far. For jobs without drafters, when no run is out.
   std::vector<wire::Report> ask_reports();
@@ -76,6 +78,7 @@ class Head {
   void give_up_missing_drafters();
   bool all_reported() const;
   std::vector<wire::Report> take_reports();
+  void give_up_stalled_drafters();
   void lose_drafter_of(int rank, const std::string& why);
   const wire::PipelinePlan* draft_plan_of(int rank) const;
   wire::Heartbeat own_heartbeat() const;

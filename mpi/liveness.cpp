@@ -15,7 +15,7 @@ double seconds(std::chrono::milliseconds t) { return static_cast<double>(t.count
 }  // namespace
 
 Liveness::Liveness(int ranks, std::chrono::milliseconds deadline, Clock::time_point now)
-    : peers_(static_cast<std::size_t>(ranks)), deadline_(deadline), progressed_(now), checked_(now) {}
+    : peers_(static_cast<std::size_t>(ranks)), deadline_(deadline), all_{0, now}, checked_(now) {}
 
 void Liveness::watch(int rank, Clock::time_point now) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
@@ -41,7 +41,8 @@ std::optional<int> Liveness::silent(Clock::time_point now, std::chrono::millisec
   }
   if (now - std::exchange(checked_, now) > shortest / 2) {
     for (Peer& peer : peers_) peer.last = now;
-    progressed_ = now;
+    all_.since = now;
+    for (auto& [rank, progress] : drafters_) progress.since = now;
   }
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     if (peers_[r].watched && now - peers_[r].last >= peers_[r].deadline + grace) return static_cast<int>(r);
@@ -55,15 +56,31 @@ std::string Liveness::silence_text(int rank) const {
                      host_suffix(rank), seconds(peer.deadline), peer.deadline < deadline_ ? "" : " (or raise --timeout)");
 }
 
+bool Liveness::Progress::stalled(Clock::time_point now, bool open, std::uint64_t steps_now, std::chrono::milliseconds deadline) {
+  if (!open || steps != steps_now) {
+    steps = steps_now;
+    since = now;
+  }
+  return now - since >= deadline;
+}
+
 void Liveness::check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own, const std::vector<int>& stages) {
   std::uint64_t sum = own.progress;
   for (const Peer& peer : peers_) sum += peer.state.progress;
-  if (!work_open || sum != progress_) {
-    progress_ = sum;
-    progressed_ = now;
-  } else if (now - progressed_ >= deadline_) {
-    blame_stalled(own, stages);
-  }
+  if (all_.stalled(now, work_open, sum, deadline_)) blame_stalled(own, stages);
+}
+
+bool Liveness::drafter_stalled(Clock::time_point now, bool awaited, const std::vector<int>& ranks) {
+  const int first = ranks.front();
+  std::uint64_t sum = 0;
+  for (const int rank : ranks) sum += peers_[static_cast<std::size_t>(rank)].state.progress;
+  Progress& progress = drafters_.try_emplace(first, Progress{sum, now}).first->second;
+  return progress.stalled(now, awaited, sum, peers_[static_cast<std::size_t>(first)].deadline);
+}
+
+std::string Liveness::stall_text(int rank) const {
+  return fmt::format("it has not come on for {:g} s; is a link between its ranks cut?",
+                     seconds(peers_[static_cast<std::size_t>(rank)].deadline));
 }
 
 void Liveness::blame_stalled(const wire::Heartbeat& own, const std::vector<int>& stages) const {

@@ -1,6 +1,7 @@
 #pragma once
 // Who is alive, and who keeps the others waiting.
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +34,10 @@ class Liveness {
   /// Throws if, `work_open`, no watched peer nor `own` has come on for the whole deadline, naming the one of `stages`, given in pipeline
   /// order, that is waited for.
   void check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own, const std::vector<int>& stages);
+  /// True where a drafter on these ranks is `awaited` and none of them has come on for the whole deadline of the first.
+  bool drafter_stalled(Clock::time_point now, bool awaited, const std::vector<int>& ranks);
+  /// What to say of a drafter that begins on this rank.
+  std::string stall_text(int rank) const;
   /// " (host)" of a rank where it is known.
   std::string host_suffix(int rank) const;
 
@@ -44,12 +49,19 @@ class Liveness {
     std::chrono::milliseconds deadline{};
     wire::Heartbeat state;
   };
+  /// How far some ranks had come, and when they came there.
+  struct Progress {
+    std::uint64_t steps = 0;
+    Clock::time_point since;
+    /// True where `open` work has not come on for the whole deadline.
+    bool stalled(Clock::time_point now, bool open, std::uint64_t steps_now, std::chrono::milliseconds deadline);
+  };
   [[noreturn]] void blame_stalled(const wire::Heartbeat& own, const std::vector<int>& stages) const;
   std::vector<Peer> peers_;
   std::chrono::milliseconds deadline_;
   Clock::time_point next_send_{};
-  std::uint64_t progress_ = 0;
-  Clock::time_point progressed_;
+  Progress all_;
+  std::map<int, Progress> drafters_;  // by their first rank
   Clock::time_point checked_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 
 #include "mpi/simulation/ranks.hpp"
 #include "node/clock.hpp"
@@ -27,7 +28,7 @@ class Cluster {
   double busy_share(std::size_t rank) const;
 
   const Scenario& scenario_;
-  const SyntheticText text_;
+  const std::unique_ptr<SyntheticText> text_;
   std::size_t own_drafters_;  // with ranks of their own
   VirtualNetwork network_;
   Clock::Override clock_;
@@ -38,13 +39,18 @@ class Cluster {
   Outcome outcome_;
 };
 
+std::unique_ptr<SyntheticText> make_text(const Scenario& s) {
+  if (s.recording) return std::make_unique<RecordedText>(*s.recording, s.text);
+  return std::make_unique<SyntheticText>(s.text);
+}
+
 std::size_t count_own(const Scenario& s) { return s.draft_on_head ? 0 : s.drafters.size(); }
 
 Cluster::Cluster(const Scenario& scenario)
     : scenario_(scenario),
-      text_(scenario.text),
+      text_(make_text(scenario)),
       own_drafters_(count_own(scenario)),
-      network_(static_cast<int>(scenario.stages.size() + own_drafters_), scenario.network, scenario.widths),
+      network_(static_cast<int>(scenario.stages.size() + own_drafters_), scenario.network, scenario.widths, text_->vocabulary()),
       clock_(network_.now()),
       ranks_(make_seats()) {
   add_target();
@@ -55,7 +61,7 @@ std::vector<Seat> Cluster::make_seats() {
   std::vector<Seat> seats;
   for (int r = 0; r < network_.size(); ++r) {
     transports_.emplace_back(network_, r);
-    units_.emplace_back(network_, r, scenario_.width, scenario_.slowness.at(static_cast<std::size_t>(r)));
+    units_.emplace_back(network_, r, scenario_.slowness.at(static_cast<std::size_t>(r)));
     seats.push_back({&transports_.back(), &units_.back()});
   }
   return seats;
@@ -65,11 +71,12 @@ void Cluster::add_target() {
   const auto stages = static_cast<int>(scenario_.stages.size());
   TableShape shape;
   shape.stages = stages;
-  shape.vocabulary = SyntheticText::kVocabulary;
+  shape.vocabulary = text_->vocabulary();
   shape.cells = scenario_.decode.context + scenario_.decode.room;
   shape.sequences = scenario_.decode.sequences;
+  shape.width = scenario_.width;
   shape.operations = std::max(1, kOperationsPerLayer * scenario_.layers / stages);
-  shape.logits = [this](std::uint64_t prefix, std::span<float> logits) { text_.target_logits(prefix, logits); };
+  shape.logits = [this](std::uint64_t prefix, std::span<float> logits) { text_->target_logits(prefix, logits); };
   std::vector<TableShape> shapes;
   for (; shape.stage < stages; ++shape.stage) {
     shape.one_row_ns = scenario_.stages[static_cast<std::size_t>(shape.stage)];
@@ -80,13 +87,14 @@ void Cluster::add_target() {
 
 void Cluster::add_drafters() {
   TableShape shape;
-  shape.vocabulary = SyntheticText::kVocabulary;
+  shape.vocabulary = text_->vocabulary();
   shape.cells = scenario_.decode.context + scenario_.draft.credit;
   shape.sequences = scenario_.draft.credit + 1;
   shape.operations = kOperationsPerLayer * 16;
+  shape.width = scenario_.draft_width;
   for (std::size_t d = 0; d < scenario_.drafters.size(); ++d) {
     shape.one_row_ns = scenario_.drafters[d];
-    shape.logits = [this, d](std::uint64_t prefix, std::span<float> logits) { text_.draft_logits(d, prefix, logits); };
+    shape.logits = [this, d](std::uint64_t prefix, std::span<float> logits) { text_->draft_logits(d, prefix, logits); };
     const int rank = scenario_.draft_on_head ? 0 : static_cast<int>(scenario_.stages.size() + d);
     ranks_.add_drafter(rank, {shape}, scenario_.draft, scenario_.decode.context, scenario_.decode.batch);
   }
@@ -113,7 +121,7 @@ Outcome Cluster::run() {
   const auto choose = [](std::vector<float>& logits, std::span<const std::int32_t>) {
     return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   };
-  const auto prompt = text_.prompt(scenario_.prompt);
+  const auto prompt = text_->prompt(scenario_.prompt);
   ranks_.begin(prompt, scenario_.decode, choose, [this](std::int32_t token) {
     take(token);
     return true;
@@ -124,7 +132,7 @@ Outcome Cluster::run() {
     if (++rests > kMostRests) throw ClusterError("the simulated run has come to a halt: nothing is left to happen");
     network_.rest(0, kLongestRest);
   }
-  outcome_.exact = outcome_.tokens == text_.continuation(prompt, static_cast<std::int32_t>(outcome_.tokens.size()));
+  outcome_.exact = outcome_.tokens == text_->continuation(prompt, static_cast<std::int32_t>(outcome_.tokens.size()));
   outcome_.counters = ranks_.decoder().counters();
   const std::size_t stages = scenario_.stages.size();
   for (std::size_t r = 0; r < units_.size(); ++r) (r < stages ? outcome_.stage_busy : outcome_.drafter_busy).push_back(busy_share(r));

@@ -1,11 +1,12 @@
 #pragma once
 // A whole job in virtual time: the program's own head, stages and drafters, on machines and a network described by numbers.
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "mpi/decoder.hpp"
 #include "mpi/simulation/virtual_network.hpp"
-#include "src/simulation/synthetic_text.hpp"
+#include "src/simulation/recorded_text.hpp"
 
 namespace yamata::simulation {
 
@@ -15,13 +16,14 @@ struct Scenario {
   std::vector<Nanoseconds> drafters;  ///< what one evaluation of one row takes on each drafter, each on a rank of its own
   bool draft_on_head = false;         ///< the only drafter takes turns with rank 0's layers instead
   std::vector<double> slowness;       ///< per rank; as many as there are ranks
-  WidthCost width;
-  int layers = 32;  ///< of the target: a cancelled run is left between the operations of its layers
+  WidthCost width, draft_width;       ///< of the target and the drafters
+  int layers = 32;                    ///< of the target: a cancelled run is left between the operations of its layers
   NetworkOptions network;
   RowWidths widths;
   Nanoseconds head = 50'000;  ///< the head's own work per token of text
   TextOptions text;
-  std::int32_t prompt = 64;
+  std::int32_t prompt = 64;              ///< tokens
+  std::optional<Recording> recording;    ///< goes before text and prompt
   std::int32_t drafter_dies_after = -1;  ///< tokens of text, the first drafter, and nobody notices; -1: it lives
   DecodeOptions decode;
   DraftOptions draft;

@@ -6,12 +6,11 @@
 #include <stdexcept>
 
 #include "mpi/wire.hpp"
-#include "src/simulation/synthetic_text.hpp"
 
 namespace yamata::simulation {
 
-VirtualNetwork::VirtualNetwork(int ranks, const NetworkOptions& options, const RowWidths& widths)
-    : options_(options), widths_(widths), ranks_(static_cast<std::size_t>(ranks)) {}
+VirtualNetwork::VirtualNetwork(int ranks, const NetworkOptions& options, const RowWidths& widths, std::int64_t logits)
+    : options_(options), widths_(widths), table_logits_(logits), ranks_(static_cast<std::size_t>(ranks)) {}
 
 void VirtualNetwork::plan(Nanoseconds at, Kind kind, int rank, std::uint64_t what) { events_.push({at, planned_++, kind, rank, what}); }
 
@@ -25,7 +24,7 @@ std::uint64_t VirtualNetwork::real_bytes(const Message& message) const {
     case Tag::kActivations:
       return scaled(TableModel::kWidth, widths_.hidden);
     case Tag::kLogits:
-      return scaled(SyntheticText::kVocabulary, widths_.vocabulary);
+      return scaled(table_logits_, widths_.vocabulary);
     default:
       return message.bytes.size();
   }
@@ -95,24 +94,7 @@ std::optional<Message> VirtualTransport::receive() {
 
 void VirtualTransport::abort(int) { throw std::logic_error("abort in a simulation"); }
 
-WidthCost::WidthCost(std::vector<double> numbers) {
-  if (numbers.size() <= 1) {
-    multiples_ = {1};
-    further_ = numbers.empty() ? 0 : numbers[0];
-    return;
-  }
-  for (const double n : numbers) multiples_.push_back(n / numbers[0]);
-  further_ = std::max(0.0, multiples_.back() - multiples_[multiples_.size() - 2]);
-}
-
-double WidthCost::operator()(std::size_t rows) const {
-  if (rows == 0) return 0;
-  if (rows <= multiples_.size()) return multiples_[rows - 1];
-  return multiples_.back() + further_ * static_cast<double>(rows - multiples_.size());
-}
-
-VirtualUnit::VirtualUnit(VirtualNetwork& network, int rank, const WidthCost& width, double slowness)
-    : network_(network), rank_(rank), width_(width), slowness_(slowness) {
+VirtualUnit::VirtualUnit(VirtualNetwork& network, int rank, double slowness) : network_(network), rank_(rank), slowness_(slowness) {
   network_.ranks_[static_cast<std::size_t>(rank)].unit = this;
 }
 
@@ -123,7 +105,7 @@ void VirtualUnit::begin(const TableShape& shape, std::size_t rows, const std::at
   stop_ = stop;
   done_ = std::move(done);
   began_ = network_.now();
-  const Nanoseconds total = std::llround(static_cast<double>(shape.one_row_ns) * slowness_ * width_(rows));
+  const Nanoseconds total = std::llround(static_cast<double>(shape.one_row_ns) * slowness_ * shape.width(rows));
   operation_ = std::max<Nanoseconds>(1, total / shape.operations);
   ends_ = began_ + total;
   network_.plan(ends_, VirtualNetwork::Kind::kComputed, rank_, ++runs_);

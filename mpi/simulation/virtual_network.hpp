@@ -28,7 +28,8 @@ struct RowWidths {
 /// The queue of what will happen, in order of time, then of when it was planned: the same on every run.
 class VirtualNetwork {
  public:
-  VirtualNetwork(int ranks, const NetworkOptions& options, const RowWidths& widths);
+  /// `logits`: how many a row of the table has.
+  VirtualNetwork(int ranks, const NetworkOptions& options, const RowWidths& widths, std::int64_t logits);
   VirtualNetwork(const VirtualNetwork&) = delete;
 
   /// Does the next thing that happens; `step(rank)` lets a rank go on and says whether it did anything. False: nothing is planned.
@@ -71,6 +72,7 @@ class VirtualNetwork {
 
   const NetworkOptions options_;
   const RowWidths widths_;
+  const std::int64_t table_logits_;
   std::vector<Rank> ranks_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<Message> under_way_;
@@ -97,23 +99,10 @@ class VirtualTransport final : public Transport {
   int rank_;
 };
 
-/// What runs of more than one row take, as multiples of a run of one.
-class WidthCost {
- public:
-  /// One number: the share of a one-row run that every further row adds. Several: the multiples for 1, 2, 3, ... rows; beyond
-  /// them the last step goes on.
-  explicit WidthCost(std::vector<double> numbers = {0.05});
-  double operator()(std::size_t rows) const;
-
- private:
-  std::vector<double> multiples_;  // for 1, 2, ... rows
-  double further_;
-};
-
 /// Computes for as long as the shape says, in operations of equal length, and leaves at the end of one when it is stopped.
 class VirtualUnit final : public TableUnit {
  public:
-  VirtualUnit(VirtualNetwork& network, int rank, const WidthCost& width, double slowness);
+  VirtualUnit(VirtualNetwork& network, int rank, double slowness);
   void begin(const TableShape& shape, std::size_t rows, const std::atomic<bool>* stop, std::function<void(bool)> done) override;
   bool finished() const override { return !busy_; }
   /// In virtual time nobody waits: what is computed now ends here.
@@ -131,7 +120,6 @@ class VirtualUnit final : public TableUnit {
 
   VirtualNetwork& network_;
   const int rank_;
-  const WidthCost& width_;
   const double slowness_;
   bool busy_ = false, left_ = false;  // left_: before its end
   Nanoseconds began_ = 0, ends_ = 0, operation_ = 0, busy_before_ = 0;

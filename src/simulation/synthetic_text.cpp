@@ -6,11 +6,6 @@
 #include "src/simulation/table_model.hpp"
 
 namespace yamata::simulation {
-namespace {
-
-constexpr std::uint64_t kToken = 1, kEasy = 2, kRank = 3, kOrder = 4, kPrompt = 5;  // what a draw is for
-
-}  // namespace
 
 /// Hard positions have half the mean rate, easy ones a sixth of the mean's misses; their shares make the mean come out.
 SyntheticText::SyntheticText(const TextOptions& options) : options_(options) {
@@ -24,22 +19,25 @@ SyntheticText::SyntheticText(const TextOptions& options) : options_(options) {
 
 /// Of the misses of the first choice, the second to fourth take `among_next_three`, each half of the one before.
 SyntheticText::Kind SyntheticText::make_kind(double top1, double among_next_three) const {
-  std::array<double, kVocabulary> p;
   const double next = (1 - top1) * among_next_three;
-  p.fill((1 - top1 - next) / (kVocabulary - 4));
+  std::vector<double> p(static_cast<std::size_t>(options_.vocabulary), (1 - top1 - next) / (options_.vocabulary - 4));
   p[0] = top1;
   for (std::size_t i = 1; i < 4; ++i) p[i] = next * static_cast<double>(4 >> (i - 1)) / 7;
   Kind kind;
   double sum = 0;
-  for (std::size_t i = 0; i < p.size(); ++i) {
-    kind.at_most[i] = sum += p[i];
-    kind.logits[i] = static_cast<float>((1 + options_.over_confidence) * std::log(std::max(p[i], 1e-12)));
+  for (const double each : p) {
+    kind.at_most.push_back(sum += each);
+    kind.logits.push_back(static_cast<float>((1 + options_.over_confidence) * std::log(std::max(each, 1e-12))));
   }
   return kind;
 }
 
+std::uint64_t SyntheticText::draw(std::uint64_t drafter, std::uint64_t prefix, Draw purpose) const {
+  return mix(mix(prefix, options_.seed + drafter), static_cast<std::uint64_t>(purpose));
+}
+
 std::int32_t SyntheticText::next(std::uint64_t prefix) const {
-  return static_cast<std::int32_t>(mix(mix(prefix, options_.seed), kToken) % kVocabulary);
+  return static_cast<std::int32_t>(draw(0, prefix, Draw::kToken) % static_cast<std::uint64_t>(options_.vocabulary));
 }
 
 void SyntheticText::target_logits(std::uint64_t prefix, std::span<float> logits) const {
@@ -47,33 +45,28 @@ void SyntheticText::target_logits(std::uint64_t prefix, std::span<float> logits)
   logits[static_cast<std::size_t>(next(prefix))] = 1;
 }
 
-const SyntheticText::Kind& SyntheticText::kind(std::uint64_t drafter, std::uint64_t prefix) const {
-  return share(mix(mix(prefix, options_.seed + drafter), kEasy)) < easy_share_ ? easy_ : hard_;
-}
-
-std::int32_t SyntheticText::rank(std::uint64_t drafter, std::uint64_t prefix) const {
-  const auto& at_most = kind(drafter, prefix).at_most;
-  const double draw = share(mix(mix(prefix, options_.seed + drafter), kRank));
-  const auto found = std::upper_bound(at_most.begin(), at_most.end() - 1, draw);
-  return static_cast<std::int32_t>(found - at_most.begin());
-}
-
 void SyntheticText::draft_logits(std::uint64_t drafter, std::uint64_t prefix, std::span<float> logits) const {
-  const Kind& stated = kind(drafter, prefix);
-  const std::int32_t truth = next(prefix), at = rank(drafter, prefix);
-  // The others follow from a token of their own on, in a circle that leaves the truth out.
-  const auto order = mix(mix(prefix, options_.seed + drafter), kOrder) % (kVocabulary - 1);
-  for (std::int32_t r = 0; r < kVocabulary; ++r) {
-    const auto other = (static_cast<std::uint64_t>(r - (r > at)) + order) % (kVocabulary - 1);
-    const auto token = r == at ? truth : static_cast<std::int32_t>((static_cast<std::uint64_t>(truth) + 1 + other) % kVocabulary);
-    logits[static_cast<std::size_t>(token)] = stated.logits[static_cast<std::size_t>(r)];
+  const Kind& kind = share(draw(drafter, prefix, Draw::kEasy)) < easy_share_ ? easy_ : hard_;
+  const auto found = std::upper_bound(kind.at_most.begin(), kind.at_most.end() - 1, share(draw(drafter, prefix, Draw::kRank)));
+  spread(drafter, prefix, static_cast<std::size_t>(found - kind.at_most.begin()), kind.logits, logits);
+}
+
+/// The others follow from a token of their own on, in a circle that leaves the next one out.
+void SyntheticText::spread(std::uint64_t drafter, std::uint64_t prefix, std::size_t truth, std::span<const float> by_rank,
+                           std::span<float> logits) const {
+  const auto size = static_cast<std::size_t>(options_.vocabulary), token = static_cast<std::size_t>(next(prefix));
+  const std::size_t order = draw(drafter, prefix, Draw::kOrder) % (size - 1);
+  for (std::size_t r = 0; r < size; ++r) {
+    const std::size_t other = (r - (r > truth) + order) % (size - 1);
+    logits[r == truth ? token : (token + 1 + other) % size] = by_rank[r];
   }
 }
 
 std::vector<std::int32_t> SyntheticText::prompt(std::int32_t tokens) const {
   std::vector<std::int32_t> text;
+  const std::uint64_t start = draw(0, 0, Draw::kPrompt);
   for (std::int32_t i = 0; i < tokens; ++i)
-    text.push_back(static_cast<std::int32_t>(mix(mix(options_.seed, kPrompt), static_cast<std::uint64_t>(i)) % kVocabulary));
+    text.push_back(static_cast<std::int32_t>(mix(start, static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(options_.vocabulary)));
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/model/stage_model.hpp"
+#include "src/simulation/width_cost.hpp"
 
 namespace yamata::simulation {
 
@@ -21,6 +22,7 @@ struct TableShape {
   std::int32_t stage = 0, stages = 1, cells = 0, sequences = 1, vocabulary = 8;
   int operations = 1;           ///< per run
   std::int64_t one_row_ns = 0;  ///< what a run of one row takes, on units that keep time
+  WidthCost width{};            ///< and what further rows add
   /// The model itself: fills in the logits after the prefix of this hash.
   std::function<void(std::uint64_t prefix, std::span<float> logits)> logits;
 };

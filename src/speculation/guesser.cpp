@@ -14,12 +14,12 @@ bool Guesser::continued(const TokenTree& tree, NodeId node) const {
 }
 
 void Guesser::learn(const TokenTree& tree, std::int32_t next) {
-  std::vector<Choice> choices;
+  last_choices_.clear();
   for (const NodeId id : tree.root().children) {
     const TreeNode& child = tree.at(id);
-    if (const auto stated = child.stated_by(index_)) choices.push_back({*stated, child.token});
+    if (const auto stated = child.stated_by(index_)) last_choices_.push_back({*stated, child.token});
   }
-  calibration_.decided(choices, next);
+  calibration_.decided(last_choices_, next);
 }
 
 }  // namespace yamata

@@ -1,6 +1,8 @@
 #pragma once
 // One of those who guess: what it says in a tree of guesses, and what its word has been worth.
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "src/speculation/calibration.hpp"
 #include "src/speculation/token_tree.hpp"
@@ -23,10 +25,13 @@ class Guesser {
   /// `next` was committed after the tree's root; to be called before tree.advance.
   void learn(const TokenTree& tree, std::int32_t next);
   double first_choice_rate() const { return calibration_.first_choice_rate(); }
+  /// What it had said of the text's last token when that was committed; empty: nothing.
+  std::span<const Choice> last_choices() const { return last_choices_; }
 
  private:
   int index_;
   Calibration calibration_;
+  std::vector<Choice> last_choices_;
 };
 
 }  // namespace yamata

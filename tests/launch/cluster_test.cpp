@@ -1,6 +1,7 @@
 // Several ranks under mpirun: the same text, and one line and exit code 3 when one of them goes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -63,6 +64,23 @@ TEST(Cluster, BadSplit_isComplainedOfOnce) {
   EXPECT_EQ(outcome.complaints().size(), 1u) << outcome.err;
 }
 
+/// Of each token, what the draft had said of it.
+void expect_choices(const nlohmann::json& run) {
+  EXPECT_EQ(run["prompt_token_ids"].size(), run["prompt_tokens"]);
+  ASSERT_EQ(run["choices"].size(), run["token_ids"].size());
+  int first = 0;
+  for (const auto& choices : run["choices"]) {
+    const auto stated = choices["stated"].get<std::vector<double>>();
+    EXPECT_TRUE(std::is_sorted(stated.rbegin(), stated.rend()));
+    if (choices["came_true"].is_null()) continue;
+    ASSERT_LT(choices["came_true"].get<std::size_t>(), stated.size());
+    first += choices["came_true"] == 0;
+  }
+  if (run["strategy"] == "speculative") {
+    EXPECT_GT(first, 0);  // others do not wait for the draft
+  }
+}
+
 TEST(Cluster, WhateverGuesses_theTextIsTheSame) {
   const auto alone = result_of(0);
   const std::string draft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
@@ -88,6 +106,7 @@ TEST(Cluster, WhateverGuesses_theTextIsTheSame) {
     EXPECT_EQ(guessed["token_ids"], alone["token_ids"]) << name;
     EXPECT_GT(guessed["drafted"].get<int>(), 0) << name;
     EXPECT_LE(guessed["accepted"].get<int>(), guessed["drafted"].get<int>()) << name;
+    expect_choices(guessed);
   }
 }
 

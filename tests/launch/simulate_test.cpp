@@ -61,10 +61,7 @@ TEST(Simulate, MeasuredRuns_sayWhatFurtherRowsCost) {
   const auto rank = [](const char* role, std::vector<double> run_s) {
     return Json{{"role", role}, {"busy_s", 1}, {"runs", 9}, {"run_s", run_s}};
   };
-  write_file(json, Json{{"head_us_per_token", 50},
-                        {"first_choice_rate", 0.65},
-                        {"per_rank", {rank("head", {0.1, 0, 0.14}), rank("stage", {0.1, 0.12, 0.12})}}}
-                       .dump());
+  write_file(json, Json{{"head_us_per_token", 50}, {"per_rank", {rank("head", {0.1, 0, 0.14}), rank("stage", {0.1, 0.12, 0.12})}}}.dump());
   const Arguments job{"--ranks", "3", "--strategy", "pipeinfer", "-n", "24", "--draft-ms", "10"};
   const auto with = [&](Arguments more) {
     more.insert(more.end(), job.begin(), job.end());
@@ -74,6 +71,101 @@ TEST(Simulate, MeasuredRuns_sayWhatFurtherRowsCost) {
   ASSERT_EQ(measured.code, 0) << measured.err;
   EXPECT_EQ(measured.out, with({"--target-ms", "200", "--head-ms", "0.05", "--width-cost", "2,2.3,2.6"}).out);
   EXPECT_NE(measured.out, with({"--from", json, "--width-cost", "0"}).out);
+}
+
+/// What a run of two stages of 100 ms wrote: four tokens over and over, and nobody but the text itself to guess them.
+Json song() {
+  std::vector<int> prompt, tokens;
+  for (int i = 0; i < 40; ++i) (i < 8 ? prompt : tokens).push_back(i % 4);
+  return {{"strategy", "pipeinfer"},
+          {"head_us_per_token", 50},
+          {"prompt_token_ids", prompt},
+          {"token_ids", tokens},
+          {"per_rank", {{{"role", "head"}, {"run_s", {0.1}}}, {{"role", "stage"}, {"run_s", {0.1}}}}}};
+}
+
+/// The same with a draft on two ranks, of 10 and 20 ms, whose first choice came true or none did.
+Json drafted_song(bool right) {
+  Json j = song();
+  j["per_rank"].push_back({{"role", "drafter"}, {"layers", "0-1"}, {"run_s", {0.01}}});
+  j["per_rank"].push_back({{"role", "drafter"}, {"layers", "2-3"}, {"run_s", {0.02}}});
+  for (std::size_t i = 0; i < j["token_ids"].size(); ++i)
+    j["choices"].push_back({{"stated", {0.8, 0.1}}, {"came_true", right ? Json(0) : Json(nullptr)}});
+  return j;
+}
+
+class SimulateFrom : public testing::Test {
+ protected:
+  Outcome play(const Json& run, Arguments more) {
+    write_file(folder_ / "run.json", run.dump());
+    for (const std::string& word : {std::string("--from"), folder_ / "run.json", std::string("--json"), folder_ / "s.json"})
+      more.push_back(word);
+    return simulate(more);
+  }
+  Json result(const Json& run, const Arguments& more) {
+    const Outcome outcome = play(run, more);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return Json::parse(read_file(folder_ / "s.json"));
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+double ratio(const Json& j) { return j["results"].back()["ratio_to_iterative"]; }
+
+TEST_F(SimulateFrom, RecordedText_isWrittenAndGuessedFrom) {
+  const Json recorded = result(song(), {"--ranks", "2"});
+  EXPECT_EQ(recorded["from"]["prompt_tokens"], 8);
+  EXPECT_EQ(recorded["from"]["predict"], 32);
+  ASSERT_EQ(recorded["results"].size(), 2u);  // nobody guesses for speculative
+  EXPECT_GT(ratio(recorded), 3);
+  const Json other = result(song(), {"--ranks", "2", "--prompt-tokens", "20", "-n", "32", "--drafters", "1", "--acceptance", "0.01"});
+  EXPECT_EQ(other["from"]["prompt_tokens"], 20);
+  EXPECT_LT(ratio(other), 2);
+  for (const Arguments& nobody : {Arguments{"--strategy", "speculative"}, Arguments{"--strategy", "pipeinfer", "--no-lookup"}}) {
+    const Outcome outcome = play(song(), nobody);
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_NE(outcome.err.find("--drafters 1"), std::string::npos) << outcome.err;
+  }
+}
+
+TEST_F(SimulateFrom, RecordedDraft_isAsFastAndAsRightAsItWas) {
+  const Arguments job{"--ranks", "4", "--strategy", "pipeinfer", "--no-lookup"};
+  const Json right = result(drafted_song(true), job), wrong = result(drafted_song(false), job);
+  EXPECT_EQ(right["from"]["drafters"], 1);
+  EXPECT_DOUBLE_EQ(right["from"]["draft_ms"].get<double>(), 30);
+  EXPECT_EQ(right["from"]["acceptance"], 1);
+  EXPECT_EQ(wrong["from"]["acceptance"], 0);
+  EXPECT_GT(ratio(right), 2);
+  EXPECT_LT(ratio(wrong), 1.2);
+}
+
+TEST_F(SimulateFrom, RunWithoutChoices_isTakenByItsRate) {
+  Json run = drafted_song(true);
+  run.erase("choices");
+  run["first_choice_rate"] = 0.25;
+  run["per_rank"].push_back({{"role", "lost"}, {"layers", "-"}, {"run_s", Json::array()}});
+  const Json j = result(run, {"--ranks", "4"});
+  EXPECT_EQ(j["from"]["drafters"], 1);
+  EXPECT_EQ(j["from"]["acceptance"], 0.25);
+  EXPECT_EQ(j["results"].size(), 3u);
+}
+
+TEST_F(SimulateFrom, DamagedFile_isNamedInOneLine) {
+  const std::vector<std::pair<const char*, Json>> damages{
+      {"/prompt_token_ids", Json::array()}, {"/prompt_token_ids/0", 1.5}, {"/token_ids/3", 3000000000}, {"/token_ids/3", "x"},
+      {"/choices/0/came_true", 2},          {"/choices/0/came_true", -1}, {"/choices/0/stated/1", 0.9}, {"/choices/0/stated/0", 3},
+      {"/choices", Json::array()},          {"/head_us_per_token", -1e9}, {"/per_rank/0/run_s/0", -1},  {"/per_rank/0/run_s/0", 0},
+      {"/per_rank", Json::array()},         {"/per_rank/0/role", nullptr}};
+  for (const auto& [where, value] : damages) {
+    Json run = drafted_song(true);
+    run[Json::json_pointer(where)] = value;
+    const Outcome outcome = play(run, {"--ranks", "4"});
+    EXPECT_EQ(outcome.code, 1) << where;
+    ASSERT_EQ(outcome.complaints().size(), 1u) << where << outcome.err;
+    EXPECT_NE(outcome.complaints()[0].find("run.json"), std::string::npos) << outcome.err;
+  }
 }
 
 TEST(Simulate, NonsenseFlag_isNamed) {

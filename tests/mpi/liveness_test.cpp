@@ -115,6 +115,25 @@ TEST_F(LivenessTest, NoOpenWork_needsNoProgress) {
   }
 }
 
+TEST_F(LivenessTest, DrafterWhoseRanksDoNotComeOn_isStalledWhileItIsAwaited) {
+  liveness_.hurry(1, seconds(8));
+  const auto stalled_after = [&](std::chrono::seconds time, bool awaited) {
+    now_ += time;
+    return liveness_.drafter_stalled(now_, awaited, {1, 2});
+  };
+  EXPECT_FALSE(stalled_after(seconds(0), true));
+  EXPECT_FALSE(stalled_after(seconds(7), true));
+  liveness_.tell(2, {7, wire::Activity::kIdle, 1000});
+  EXPECT_FALSE(stalled_after(seconds(1), true));
+  EXPECT_TRUE(stalled_after(seconds(8), true));
+  EXPECT_FALSE(stalled_after(seconds(60), false));
+  EXPECT_FALSE(stalled_after(seconds(7), true));
+  now_ += seconds(100);
+  liveness_.silent(now_);  // this rank was stopped and goes on
+  EXPECT_FALSE(stalled_after(seconds(0), true));
+  EXPECT_TRUE(stalled_after(seconds(8), true));
+}
+
 TEST_F(LivenessTest, Heartbeats_areDueSeveralTimesPerDeadlineAndOftenOnDemand) {
   EXPECT_TRUE(liveness_.due(now_));
   EXPECT_FALSE(liveness_.due(now_));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace yamata::simulation {
@@ -16,7 +17,7 @@ Scenario ideal(int stages, Strategy strategy) {
   s.stages.assign(static_cast<std::size_t>(stages), 24 * kMs / stages);
   if (strategy != Strategy::kIterative) s.drafters = {kMs / 10};
   s.slowness.assign(s.stages.size() + s.drafters.size(), 1.0);
-  s.width = WidthCost({0});
+  s.width = s.draft_width = WidthCost({0});
   s.network = {0, 1e18, 0};
   s.head = 0;
   s.prompt = 1;
@@ -31,7 +32,7 @@ Scenario ideal(int stages, Strategy strategy) {
 /// The same on machines like those there are.
 Scenario real(int stages, Strategy strategy) {
   Scenario s = ideal(stages, strategy);
-  s.width = WidthCost({0.05});
+  s.width = s.draft_width = WidthCost({0.05});
   s.network = NetworkOptions{};
   s.head = 50'000;
   s.prompt = 20;
@@ -164,15 +165,14 @@ TEST(VirtualCluster, BetterDraft_isFaster) {
 }
 
 TEST(VirtualNetwork, Messages_weighWhatRealOnesWouldAndLeaveOneAfterTheOther) {
-  VirtualNetwork network(3, {1000, 1e9, 0}, {4096, 32000});
-  const WidthCost width;
+  VirtualNetwork network(3, {1000, 1e9, 0}, {4096, 32000}, 64);
   std::deque<VirtualTransport> transports;
   std::deque<VirtualUnit> units;
   for (int r = 0; r < 3; ++r) {
     transports.emplace_back(network, r);
-    units.emplace_back(network, r, width, 1.0);
+    units.emplace_back(network, r, 1.0);
   }
-  const std::vector<float> rows(2 * TableModel::kWidth), logits(SyntheticText::kVocabulary);
+  const std::vector<float> rows(2 * TableModel::kWidth), logits(64);
   const auto header = static_cast<Nanoseconds>(wire::encode(wire::Rows{}).size());
   transports[0].send(1, Tag::kActivations, wire::encode(wire::Rows{1, false, rows}));
   transports[0].send(2, Tag::kLogits, wire::encode(wire::Rows{1, false, logits}));
@@ -193,11 +193,24 @@ TEST(VirtualNetwork, Messages_weighWhatRealOnesWouldAndLeaveOneAfterTheOther) {
   EXPECT_EQ(transports[0].bytes_sent(), static_cast<std::uint64_t>(second + 10));
 }
 
+TEST(VirtualUnit, Run_takesItsShapesTimeForSoManyRows) {
+  VirtualNetwork network(1, {}, {}, 64);
+  VirtualTransport transport(network, 0);
+  VirtualUnit unit(network, 0, 2.0);
+  TableShape shape;
+  shape.one_row_ns = 1000;
+  shape.width = WidthCost({1, 1.5});
+  const std::atomic<bool> stop{false};
+  unit.begin(shape, 3, &stop, [](bool) {});
+  while (!unit.finished() && network.advance([](std::size_t) { return false; })) {
+  }
+  EXPECT_EQ(network.now(), 4000);
+}
+
 TEST(VirtualUnit, StoppedRun_endsWithItsOperation) {
-  VirtualNetwork network(2, {350, 1e18, 0}, {});
-  const WidthCost width;
+  VirtualNetwork network(2, {350, 1e18, 0}, {}, 64);
   VirtualTransport sender(network, 0), receiver(network, 1);
-  VirtualUnit idle(network, 0, width, 1.0), unit(network, 1, width, 1.0);
+  VirtualUnit idle(network, 0, 1.0), unit(network, 1, 1.0);
   TableShape shape;
   shape.operations = 10;
   shape.one_row_ns = 1000;
@@ -225,8 +238,8 @@ TEST(WidthCost, ShareOrTable_givesTheMultiples) {
 }
 
 TEST(SyntheticText, Ranks_comeAsOftenAsAskedForAndAsStated) {
-  const SyntheticText text({7, 0.65, 0.85, 0});
-  std::vector<float> logits(SyntheticText::kVocabulary);
+  const SyntheticText text({7, 0.65, 0.85, 0, 64});
+  std::vector<float> logits(static_cast<std::size_t>(text.vocabulary()));
   constexpr int kPrefixes = 20000;
   double first = 0, first_four = 0, stated = 0;
   for (std::uint64_t i = 0; i < kPrefixes; ++i) {
@@ -241,6 +254,85 @@ TEST(SyntheticText, Ranks_comeAsOftenAsAskedForAndAsStated) {
   EXPECT_NEAR(first / kPrefixes, 0.65, 0.015);
   EXPECT_NEAR(first_four / kPrefixes, 0.85, 0.015);
   EXPECT_NEAR(stated / kPrefixes, 0.65, 0.015);
+}
+
+/// Ten tokens over and over, a prompt of 20 among them; of the drafter's choices the first, the second or none came true.
+Recording sing_song() {
+  Recording r;
+  for (std::int32_t i = 0; i < 20; ++i) r.prompt.push_back(1000 + 7 * (i % 10));
+  for (std::int32_t i = 0; i < 64; ++i) {
+    r.tokens.push_back(1000 + 7 * (i % 10));
+    r.choices.push_back({{0.5f, 0.25f}, {}});
+    if (i % 3 < 2) r.choices.back().came_true = i % 3;
+    if (i % 5 == 4) r.choices.back() = {};
+  }
+  return r;
+}
+
+TEST(RecordedText, PathAndChoices_areThoseRecorded) {
+  const Recording recording = sing_song();
+  const RecordedText text(recording, {});
+  const auto prompt = text.prompt(5);
+  ASSERT_EQ(prompt.size(), recording.prompt.size());
+  const auto all = text.continuation(prompt, 80);
+  std::vector<float> logits(static_cast<std::size_t>(text.vocabulary()));
+  std::vector<std::int32_t> before = prompt;
+  for (std::size_t i = 0; i < recording.tokens.size(); ++i) {
+    EXPECT_EQ(all[i], static_cast<std::int32_t>(i % 10));
+    const std::uint64_t prefix = prefix_hash(before);
+    EXPECT_EQ(text.next(prefix), all[i]);
+    text.draft_logits(0, prefix, logits);
+    const float truth = logits[static_cast<std::size_t>(all[i])];
+    const auto above = std::count_if(logits.begin(), logits.end(), [&](float l) { return l > truth; });
+    if (recording.choices[i].came_true) {
+      EXPECT_EQ(above, static_cast<std::ptrdiff_t>(*recording.choices[i].came_true)) << i;
+      EXPECT_FLOAT_EQ(std::exp(truth), above == 0 ? 0.5f : 0.25f) << i;
+    } else if (!recording.choices[i].stated.empty()) {
+      EXPECT_GE(above, 2) << i;
+    }
+    before.push_back(all[i]);
+  }
+  EXPECT_NE(std::vector<std::int32_t>(all.begin() + 64, all.begin() + 74), std::vector<std::int32_t>(all.begin(), all.begin() + 10));
+}
+
+TEST(RecordedText, Drafter_saysElsewhereWhatItSaidSomewhere) {
+  const RecordedText text(sing_song(), {});
+  std::vector<float> logits(static_cast<std::size_t>(text.vocabulary()));
+  int first = 0, second = 0;
+  constexpr int kPrefixes = 3000;
+  for (std::uint64_t i = 0; i < kPrefixes; ++i) {
+    const std::uint64_t prefix = mix(i, 99);
+    text.draft_logits(0, prefix, logits);
+    const float truth = logits[static_cast<std::size_t>(text.next(prefix))];
+    const auto above = std::count_if(logits.begin(), logits.end(), [&](float l) { return l > truth; });
+    first += above == 0;
+    second += above == 1;
+    EXPECT_FLOAT_EQ(std::exp(*std::max_element(logits.begin(), logits.end())), 0.5f);
+  }
+  double told[3] = {};
+  for (const auto& choices : sing_song().choices) {
+    if (!choices.stated.empty()) ++told[choices.came_true.value_or(2)];
+  }
+  const double all = told[0] + told[1] + told[2];
+  EXPECT_NEAR(static_cast<double>(first) / kPrefixes, told[0] / all, 0.03);
+  EXPECT_NEAR(static_cast<double>(second) / kPrefixes, told[1] / all, 0.03);
+}
+
+TEST(VirtualCluster, RecordedTextThatRepeatsItself_isGuessedFromItself) {
+  Scenario s = real(4, Strategy::kPipeInfer);
+  s.drafters.clear();
+  s.slowness.pop_back();
+  s.recording = sing_song();
+  const Nanoseconds alone = time_of(s);
+  s.decode.lookup = true;
+  EXPECT_LT(2 * time_of(s), alone);
+}
+
+TEST(VirtualCluster, DraftersRows_costWhatTheyAreSaidTo) {
+  Scenario s = real(2, Strategy::kSpeculative);
+  const Nanoseconds cheap = time_of(s);
+  s.draft_width = WidthCost({1000});  // so much does each token of the prompt take it
+  EXPECT_GT(time_of(s), cheap + 1900 * s.drafters[0]);
 }
 
 }  // namespace

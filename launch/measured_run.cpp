@@ -1,0 +1,155 @@
+#include "launch/measured_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "launch/output_file.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+using Json = nlohmann::json;
+
+void check(bool right, const char* what) {
+  if (!right) throw UsageError(what);
+}
+
+/// Milliseconds that runs of 1, 2, ... rows took; 0: none was computed.
+using Times = std::vector<double>;
+
+Times times_of(const Json& rank) {
+  Times times;
+  for (const Json& s : rank.at("run_s")) {
+    times.push_back(1e3 * s.get<double>());
+    check(times.back() >= 0 && times.back() <= 1e9, "'run_s' has a time that is none");
+  }
+  return times;
+}
+
+/// What runs of 1, 2, ... rows take all ranks together, from the times of each; between widths that all have computed, along a line.
+/// Empty where one has computed no run of one row.
+Times total(const std::vector<Times>& of_ranks) {
+  Times totals;
+  for (std::size_t known = 0, w = 0; !of_ranks.empty() && w < of_ranks[0].size(); ++w) {
+    double sum = 0;
+    bool all = true;
+    for (const Times& rank : of_ranks) {
+      all = all && w < rank.size() && rank[w] > 0;
+      if (all) sum += rank[w];
+    }
+    if (!all && w == 0) return {};
+    if (!all) continue;
+    const double from = totals.empty() ? sum : totals.back(), to = std::max(from, sum);
+    for (std::size_t between = known + 1; between < w; ++between)
+      totals.push_back(from + (to - from) * static_cast<double>(between - known) / static_cast<double>(w - known));
+    totals.push_back(to);
+    known = w;
+  }
+  return totals;
+}
+
+void read_stages(const std::vector<Times>& stages, MeasuredRun& run) {
+  const Times totals = total(stages);
+  check(!totals.empty(), "it has no run of a single token on every stage; let it write more tokens");
+  for (const Times& stage : stages) run.stage_ms.push_back(stage[0]);
+  if (totals.size() > 1) run.width = simulation::WidthCost(totals);
+}
+
+/// The mean of those drafters that computed.
+void read_drafters(const std::vector<std::vector<Times>>& drafters, MeasuredRun& run) {
+  double sum = 0, measured = 0;
+  for (const auto& ranks : drafters) {
+    const Times totals = total(ranks);
+    if (totals.empty()) continue;
+    sum += totals[0];
+    ++measured;
+    if (totals.size() > 1) run.draft_width = simulation::WidthCost(totals);
+  }
+  run.drafters = static_cast<int>(drafters.size());
+  if (measured > 0) run.draft_ms = sum / measured;
+}
+
+void read_ranks(const Json& j, MeasuredRun& run) {
+  std::vector<Times> stages;
+  std::vector<std::vector<Times>> drafters;
+  for (const Json& rank : j.at("per_rank")) {
+    const std::string role = rank.at("role");
+    if (role == "lost") continue;
+    if (role != "drafter") {
+      stages.push_back(times_of(rank));
+      continue;
+    }
+    // A draft model on several ranks has its first layers on the first.
+    if (drafters.empty() || rank.value("layers", "0-").starts_with("0-")) drafters.emplace_back();
+    drafters.back().push_back(times_of(rank));
+  }
+  read_stages(stages, run);
+  read_drafters(drafters, run);
+}
+
+std::vector<std::int32_t> token_ids(const Json& ids) {
+  std::vector<std::int32_t> tokens;
+  for (const Json& id : ids) {
+    const std::int64_t number = id.is_number_integer() ? id.get<std::int64_t>() : -1;
+    check(number >= 0 && number <= std::numeric_limits<std::int32_t>::max(), "it has a token id that is none");
+    tokens.push_back(static_cast<std::int32_t>(number));
+  }
+  return tokens;
+}
+
+simulation::Recording::Choices choices_of(const Json& token) {
+  constexpr std::size_t kMost = 64;
+  simulation::Recording::Choices choices{token.at("stated").get<std::vector<float>>(), {}};
+  const auto& stated = choices.stated;
+  const bool shares = std::all_of(stated.begin(), stated.end(), [](float p) { return p >= 0 && p <= 1; });
+  check(shares && stated.size() <= kMost && std::is_sorted(stated.rbegin(), stated.rend()), "'choices' has probabilities that are none");
+  if (token.at("came_true").is_null()) return choices;
+  const auto place = token.at("came_true").get<std::int64_t>();
+  check(place >= 0 && place < static_cast<std::int64_t>(stated.size()), "'choices' has one that came true and was not stated");
+  choices.came_true = static_cast<std::size_t>(place);
+  return choices;
+}
+
+simulation::Recording read_text_of(const Json& j) {
+  simulation::Recording text;
+  if (!j.contains("prompt_token_ids")) return text;
+  text.prompt = token_ids(j.at("prompt_token_ids"));
+  text.tokens = token_ids(j.at("token_ids"));
+  check(!text.prompt.empty(), "its prompt is empty");
+  if (!j.contains("choices")) return text;
+  for (const Json& token : j.at("choices")) text.choices.push_back(choices_of(token));
+  check(text.choices.size() == text.tokens.size(), "it has not as many 'choices' as tokens");
+  return text;
+}
+
+}  // namespace
+
+MeasuredRun read_measured_run(const std::string& path) {
+  const auto j = Json::parse(read_text(path, "--from"), nullptr, false);
+  MeasuredRun run;
+  try {
+    run.strategy = j.value("strategy", "iterative");
+    run.head_ms = j.at("head_us_per_token").get<double>() / 1e3;
+    check(run.head_ms >= 0 && run.head_ms <= 1e9, "'head_us_per_token' is no time");
+    run.first_choice_rate = std::clamp(j.value("first_choice_rate", 0.0), 0.0, 1.0);
+    read_ranks(j, run);
+    if (j.contains("model")) {
+      const Json& model = j.at("model");
+      run.layers = model.at("layers").get<int>();
+      run.widths.hidden = model.at("width").get<std::int64_t>();
+      run.widths.vocabulary = model.at("vocabulary").get<std::int64_t>();
+    }
+    run.text = read_text_of(j);
+  } catch (const Json::exception&) {
+    throw UsageError(fmt::format("{} is no result of a run; 'yamata run --json FILE' writes one", path));
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", path, error.what()));
+  }
+  return run;
+}
+
+}  // namespace yamata

@@ -1,0 +1,75 @@
+#include "src/simulation/recorded_text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "src/simulation/table_model.hpp"
+
+namespace yamata::simulation {
+namespace {
+
+constexpr std::uint64_t kPlace = 6;          // a draw's purpose; those of a synthetic text are lower
+constexpr std::int32_t kOtherTokens = 256;   // that the recording lacks: so many that none of them is worth a guess
+constexpr std::uint64_t kDrafterOfText = 0;  // whose choices are recorded
+
+TextOptions with_vocabulary(TextOptions options, const Recording& recording) {
+  std::set<std::int32_t> tokens(recording.prompt.begin(), recording.prompt.end());
+  tokens.insert(recording.tokens.begin(), recording.tokens.end());
+  options.vocabulary = static_cast<std::int32_t>(tokens.size()) + kOtherTokens;
+  return options;
+}
+
+}  // namespace
+
+RecordedText::RecordedText(Recording recording, TextOptions options)
+    : SyntheticText(with_vocabulary(options, recording)), recording_(std::move(recording)) {
+  std::unordered_map<std::int32_t, std::int32_t> numbers;
+  std::uint64_t prefix = prefix_hash({});
+  std::int32_t position = 0;
+  const auto append = [&](std::int32_t& token) {
+    token = numbers.emplace(token, static_cast<std::int32_t>(numbers.size())).first->second;
+    prefix = mix(prefix, token_hash(token, position++));
+  };
+  for (std::int32_t& token : recording_.prompt) append(token);
+  for (std::size_t i = 0; i < recording_.tokens.size(); ++i) {
+    next_[prefix] = i;
+    append(recording_.tokens[i]);
+  }
+  for (std::size_t i = 0; i < recording_.choices.size(); ++i) {
+    if (!recording_.choices[i].stated.empty()) told_.push_back(i);
+  }
+}
+
+std::int32_t RecordedText::next(std::uint64_t prefix) const {
+  const auto place = next_.find(prefix);
+  return place == next_.end() ? SyntheticText::next(prefix) : recording_.tokens[place->second];
+}
+
+/// Those of this place, for the drafter they are of; else of some place.
+const Recording::Choices& RecordedText::choices(std::uint64_t drafter, std::uint64_t prefix) const {
+  const auto place = next_.find(prefix);
+  if (drafter == kDrafterOfText && place != next_.end() && !recording_.choices[place->second].stated.empty())
+    return recording_.choices[place->second];
+  return recording_.choices[told_[draw(drafter, prefix, Draw::kPlace) % told_.size()]];
+}
+
+/// What it did not state is less probable than what it did; a little less with every rank, so that no tie is in the truth's favour.
+void RecordedText::draft_logits(std::uint64_t drafter, std::uint64_t prefix, std::span<float> logits) const {
+  if (told_.empty()) return SyntheticText::draft_logits(drafter, prefix, logits);
+  const auto& [stated, came_true] = choices(drafter, prefix);
+  const auto size = static_cast<double>(logits.size());
+  const double rest = 1 - std::accumulate(stated.begin(), stated.end(), 0.0);
+  const double each = std::clamp(rest / size, 1e-9, std::max(1e-9, 0.99 * static_cast<double>(stated.back())));
+  std::vector<float> by_rank;
+  for (const float p : stated) by_rank.push_back(std::log(std::max(p, 1e-8f)));
+  while (by_rank.size() < logits.size())
+    by_rank.push_back(static_cast<float>(std::log(each * (1 - 0.1 * static_cast<double>(by_rank.size()) / size))));
+  spread(drafter, prefix, came_true.value_or(by_rank.size() - 1), by_rank, logits);
+}
+
+std::vector<std::int32_t> RecordedText::prompt(std::int32_t) const { return recording_.prompt; }
+
+}  // namespace yamata::simulation
