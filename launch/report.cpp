@@ -75,7 +75,9 @@ Json choices(const Generation& r) {
 /// A line for each host of several ranks.
 std::string shared_hosts(const std::vector<wire::Report>& ranks) {
   std::map<std::string, std::vector<std::string>> threads;
-  for (const wire::Report& rank : ranks) threads[rank.host].push_back(fmt::format("{}", rank.threads));
+  for (const wire::Report& rank : ranks) {
+    if (rank.role != "lost") threads[rank.host].push_back(fmt::format("{}", rank.threads));
+  }
   std::string out;
   for (const auto& [host, of_ranks] : threads) {
     if (of_ranks.size() > 1)
