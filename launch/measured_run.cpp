@@ -30,32 +30,52 @@ Times times_of(const Json& rank) {
   return times;
 }
 
-/// What runs of 1, 2, ... rows take all ranks together, from the times of each; between widths that all have computed, along a line.
-/// Empty where one has computed no run of one row.
+/// A width that all ranks have computed, and what a run of it takes them together.
+struct Point {
+  std::size_t rows;
+  double ms;
+};
+
+std::vector<Point> common_widths(const std::vector<Times>& of_ranks) {
+  std::vector<Point> points;
+  for (std::size_t w = 0; !of_ranks.empty() && w < of_ranks[0].size(); ++w) {
+    Point point{w + 1, 0};
+    const bool all = std::all_of(of_ranks.begin(), of_ranks.end(), [w](const Times& rank) { return w < rank.size() && rank[w] > 0; });
+    for (const Times& rank : of_ranks) point.ms += all ? rank[w] : 0;
+    if (all) points.push_back(point);
+  }
+  return points;
+}
+
+/// What a run of one row takes: measured, or on the line through the first two widths, but no less than half of the first.
+double one_row(const std::vector<Point>& points) {
+  const Point& first = points[0];
+  if (first.rows == 1 || points.size() == 1) return first.ms;
+  const double slope = (points[1].ms - first.ms) / static_cast<double>(points[1].rows - first.rows);
+  return std::clamp(first.ms - slope * static_cast<double>(first.rows - 1), first.ms / 2, first.ms);
+}
+
+/// What runs of 1, 2, ... rows take all ranks together; between widths that all have computed, along a line. A wider run takes no less,
+/// and no more than its rows one by one: a width that was computed once, with cold caches, says no such thing. Empty: there is no such
+/// width.
 Times total(const std::vector<Times>& of_ranks) {
-  Times totals;
-  for (std::size_t known = 0, w = 0; !of_ranks.empty() && w < of_ranks[0].size(); ++w) {
-    double sum = 0;
-    bool all = true;
-    for (const Times& rank : of_ranks) {
-      all = all && w < rank.size() && rank[w] > 0;
-      if (all) sum += rank[w];
-    }
-    if (!all && w == 0) return {};
-    if (!all) continue;
-    const double from = totals.empty() ? sum : totals.back(), to = std::max(from, sum);
-    for (std::size_t between = known + 1; between < w; ++between)
-      totals.push_back(from + (to - from) * static_cast<double>(between - known) / static_cast<double>(w - known));
-    totals.push_back(to);
-    known = w;
+  const std::vector<Point> points = common_widths(of_ranks);
+  if (points.empty()) return {};
+  Times totals{one_row(points)};
+  for (const Point& point : points) {
+    const double from = totals.back(), to = std::clamp(point.ms, from, std::max(from, totals[0] * static_cast<double>(point.rows)));
+    const std::size_t known = totals.size();
+    for (std::size_t rows = known + 1; rows <= point.rows; ++rows)
+      totals.push_back(from + (to - from) * static_cast<double>(rows - known) / static_cast<double>(point.rows - known));
   }
   return totals;
 }
 
 void read_stages(const std::vector<Times>& stages, MeasuredRun& run) {
   const Times totals = total(stages);
-  check(!totals.empty(), "it has no run of a single token on every stage; let it write more tokens");
-  for (const Times& stage : stages) run.stage_ms.push_back(stage[0]);
+  check(!totals.empty(), "its stages have no width of run in common, so that there is nothing to go by; let it write more tokens");
+  const Point first = common_widths(stages)[0];
+  for (const Times& stage : stages) run.stage_ms.push_back(stage[first.rows - 1] * totals[0] / first.ms);
   if (totals.size() > 1) run.width = simulation::WidthCost(totals);
 }
 
@@ -76,6 +96,7 @@ void read_drafters(const std::vector<std::vector<Times>>& drafters, MeasuredRun&
 void read_ranks(const Json& j, MeasuredRun& run) {
   std::vector<Times> stages;
   std::vector<std::vector<Times>> drafters;
+  run.ranks = static_cast<int>(j.at("per_rank").size());
   for (const Json& rank : j.at("per_rank")) {
     const std::string role = rank.at("role");
     if (role == "lost") continue;
@@ -136,6 +157,7 @@ MeasuredRun read_measured_run(const std::string& path) {
     run.head_ms = j.at("head_us_per_token").get<double>() / 1e3;
     check(run.head_ms >= 0 && run.head_ms <= 1e9, "'head_us_per_token' is no time");
     run.first_choice_rate = std::clamp(j.value("first_choice_rate", 0.0), 0.0, 1.0);
+    run.tokens_per_s = j.value("decode_tokens_per_s", 0.0);
     read_ranks(j, run);
     if (j.contains("model")) {
       const Json& model = j.at("model");

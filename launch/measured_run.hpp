@@ -10,6 +10,8 @@ namespace yamata {
 
 struct MeasuredRun {
   std::string strategy;
+  int ranks = 0;
+  double tokens_per_s = 0;
   std::vector<double> stage_ms;                ///< what a run of one row takes on each stage
   std::optional<simulation::WidthCost> width;  ///< of all stages together, where wider runs were measured
   int drafters = 0;                            ///< that have ranks of their own

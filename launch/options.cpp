@@ -218,7 +218,7 @@ cxxopts::Options simulate_flags() {
       describe("simulate", "Plays whole jobs in virtual time: the program itself, on machines described by numbers. Needs no model.");
   declare_simulation(flags);
   add_speculation(flags, "Which to compare", "iterative,speculative,pipeinfer",
-                  "How many, or with -md of each model; not given: as many as the run of --from had");
+                  "How many, or with -md of each model; not given: as many as the run of --from had; 0: none");
   flags.add_options("Output")("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");
   flags.add_options("Output")("csv", "Write the table as CSV", cxxopts::value<std::string>(), "FILE");
   return flags;

@@ -27,6 +27,7 @@ struct Numbers {
   double target_ms = 400, draft_ms = 0, head_ms = 0.05, latency_ms = 0.1, acceptance = 0.65;
   std::optional<double> acceptance4;  ///< else of the other tokens 58 %
   int layers = 32, drafters = 1, prompt = 64, generate = 128;
+  std::vector<int> ranks{2, 4, 8};
   simulation::RowWidths widths;
   std::vector<double> stage_ms;  ///< as measured, where --from has them; for as many stages
   simulation::WidthCost width, draft_width;
@@ -57,7 +58,8 @@ void take_measured(const MeasuredRun& run, Numbers& numbers) {
   numbers.widths = run.widths;
   if (run.layers > 0) numbers.layers = run.layers;
   // A draft on rank 0 has no rank to tell of it, but what it said.
-  if (run.strategy != "iterative") numbers.drafters = std::max(run.drafters, run.text.choices.empty() ? 0 : 1);
+  numbers.drafters = std::max(run.drafters, run.text.choices.empty() ? 0 : 1);
+  numbers.ranks = {run.ranks, run.ranks + 1, 2 * run.ranks};
   if (run.first_choice_rate > 0) numbers.acceptance = run.first_choice_rate;
   if (run.text.tokens.empty()) return;
   numbers.text = run.text;
@@ -75,6 +77,8 @@ class Simulator {
   /// What one more node, half the latency and a better draft would each change, in words.
   std::string advice(const SimulatedRow& row) const;
   const Numbers& numbers() const { return numbers_; }
+  /// A line on the run of --from, or nothing.
+  const std::string& measured() const { return measured_; }
   /// Those asked for; where none is, those that somebody guesses for.
   std::vector<std::string> strategies() const;
 
@@ -89,10 +93,16 @@ class Simulator {
   const SimulationOptions& flags_;
   std::optional<ModelFile> model_;
   Numbers numbers_;
+  std::string measured_;
 };
 
 Simulator::Simulator(const Options& options) : options_(options), flags_(options.simulation) {
-  if (!flags_.from_file.empty()) take_measured(read_measured_run(flags_.from_file), numbers_);
+  if (!flags_.from_file.empty()) {
+    const MeasuredRun run = read_measured_run(flags_.from_file);
+    take_measured(run, numbers_);
+    measured_ = fmt::format("measured: {:.2f} tokens/s, {} on {} ranks{}\n", run.tokens_per_s, run.strategy, run.ranks,
+                            numbers_.drafters > 0 ? "" : ", without a draft (--acceptance or -md adds one)");
+  }
   if (!flags_.width_cost.empty()) numbers_.width = numbers_.draft_width = simulation::WidthCost(flags_.width_cost);
   if (flags_.target_ms) numbers_.stage_ms.clear();
   numbers_.target_ms = flags_.target_ms.value_or(numbers_.target_ms);
@@ -101,7 +111,10 @@ Simulator::Simulator(const Options& options) : options_(options), flags_(options
   numbers_.draft_ms = flags_.draft_ms.value_or(numbers_.draft_ms);
   numbers_.head_ms = flags_.head_ms.value_or(numbers_.head_ms);
   numbers_.latency_ms = flags_.latency_ms;
-  numbers_.drafters = flags_.drafters.value_or(numbers_.drafters);
+  const bool drafts = flags_.draft_ms || flags_.acceptance || flags_.acceptance4 || flags_.over_confidence;
+  numbers_.drafters = flags_.drafters.value_or(drafts ? std::max(1, numbers_.drafters) : numbers_.drafters);
+  std::erase_if(numbers_.ranks, [this](int ranks) { return model_ && ranks > numbers_.layers; });
+  if (!flags_.ranks.empty()) numbers_.ranks = flags_.ranks;
   if (!options.draft_models.empty()) numbers_.drafters = static_cast<int>(options.draft_models.size());
   take_text();
 }
@@ -131,13 +144,16 @@ std::vector<std::string> Simulator::strategies() const {
   }
   for (const std::string& strategy : flags_.strategies) {
     if (!has_guesses(strategy))
-      throw UsageError(fmt::format("{} has nobody to guess for it; give it --drafters 1, or leave it out of --strategy", strategy));
+      throw UsageError(
+          fmt::format("{} has nobody to guess for it; give it a draft with --drafters 1, or leave it out of --strategy", strategy));
   }
   return flags_.strategies;
 }
 
 void Simulator::take_models() {
   const auto bytes = [](const ModelFile& model) { return static_cast<double>(stage_bytes(model.file, model.h, {0, model.h.layers})); };
+  if (options_.model.empty() && !options_.draft_models.empty())
+    throw UsageError("-md needs -m: what the draft takes is worked out from the bytes of both");
   if (options_.model.empty()) return;
   model_ = ModelFile::open(options_.model);
   numbers_.layers = static_cast<int>(model_->h.layers);
@@ -165,6 +181,7 @@ Scenario Simulator::scenario(int ranks, const std::string& strategy, const Numbe
   Options o = options_;
   o.strategy = strategy;
   const int drafts = strategy == "iterative" ? 0 : numbers.drafters;
+  if (drafts > 1 && o.no_async) throw UsageError("--no-async is for one drafter, on rank 0; give --drafters 1");
   if (drafts > 1 && ranks <= drafts)
     throw UsageError(fmt::format("{} drafters need ranks of their own beside the target's, so more than --ranks {}", drafts, ranks));
   const Layout layout = make_layout("auto", ranks, drafts, o.no_async);
@@ -283,13 +300,14 @@ void simulate_command(const Options& options) {
   const Numbers& n = simulator.numbers();
   const std::vector<std::string> strategies = simulator.strategies();
   std::vector<SimulatedRow> rows;
-  for (const int ranks : flags.ranks) {
+  for (const int ranks : n.ranks) {
     const SimulatedRow plain = simulator.row(ranks, "iterative", n);
     for (const std::string& strategy : strategies) {
       rows.push_back(strategy == "iterative" ? plain : simulator.row(ranks, strategy, n));
       rows.back().ratio = plain.tokens_per_s > 0 ? rows.back().tokens_per_s / plain.tokens_per_s : 0;
     }
   }
+  fmt::print(stderr, "{}", simulator.measured());
   fmt::print("{}", to_table(rows));
   if (n.generate > 1) {
     const auto best = std::max_element(rows.begin(), rows.end(),

@@ -31,7 +31,7 @@ std::optional<Number> given(const cxxopts::ParseResult& r, const char* name, Num
 }
 
 void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
-  for (const std::string& word : split_list(r["ranks"].as<std::string>())) {
+  for (const std::string& word : r.count("ranks") ? split_list(r["ranks"].as<std::string>()) : std::vector<std::string>{}) {
     const double ranks = number(word);
     require(ranks >= 1 && ranks <= kMostRanks && ranks == std::floor(ranks), "--ranks", "numbers between 1 and 1024, such as 2,4,8");
     o.ranks.push_back(static_cast<int>(ranks));
@@ -54,7 +54,7 @@ void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
     const double factor = equals == std::string::npos ? HUGE_VAL : number(word.substr(equals + 1));
     require(rank >= 0 && rank < kMostRanks && rank == std::floor(rank) && factor > 0 && factor <= 1e6, "--slow",
             "RANK=FACTOR, such as 2=1.5");
-    const int most = *std::max_element(o.ranks.begin(), o.ranks.end());
+    const int most = o.ranks.empty() ? kMostRanks : *std::max_element(o.ranks.begin(), o.ranks.end());
     if (rank >= most)
       throw UsageError(fmt::format("--slow names rank {}, but the most ranks of --ranks are {}; ranks count from 0", rank, most));
     o.slow[static_cast<int>(rank)] = factor;
@@ -64,10 +64,10 @@ void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
 }  // namespace
 
 void declare_simulation(cxxopts::Options& flags) {
-  const auto text = [](const char* fallback) { return cxxopts::value<std::string>()->default_value(fallback); };
   const auto real = [](const char* fallback) { return cxxopts::value<double>()->default_value(fallback); };
   auto job = flags.add_options("Job");
-  job("ranks", "How many ranks, one table row each", text("2,4,8"), "LIST");
+  job("ranks", "How many ranks, one table row each (left out: as many as --from had, one more and twice as many, or 2,4,8)",
+      cxxopts::value<std::string>(), "LIST");
   job("n,predict", "Tokens to generate (left out: as many as the run of --from, or 128)", cxxopts::value<int>(), "N");
   job("prompt-tokens", "Tokens of a text that nobody wrote (left out: the text of --from, or 64)", cxxopts::value<int>(), "N");
   job("b,batch-size", "Prompt tokens that go through the pipeline together", cxxopts::value<int>()->default_value("64"), "N");
@@ -75,7 +75,10 @@ void declare_simulation(cxxopts::Options& flags) {
   job("repeats", "Average over this many draws of the text, or of what a recorded one leaves open",
       cxxopts::value<int>()->default_value("3"), "N");
   auto machines = flags.add_options("Machines and network");
-  machines("from", "Take times, text and guesses from a 'yamata run --json' file; flags override", cxxopts::value<std::string>(), "FILE");
+  machines(
+      "from",
+      "Take times, text and draft from a 'yamata run --json' file; flags override. Not taken: network, wake-up and the run's own flags",
+      cxxopts::value<std::string>(), "FILE");
   machines("target-ms", "One token through all layers of the target on one node", real("400"), "MS");
   machines("draft-ms",
            "One evaluation of the draft model (left out: as --from has measured; else with -m and -md by their bytes, or a twentieth of "

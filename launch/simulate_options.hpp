@@ -11,7 +11,7 @@ namespace yamata {
 
 /// Machines, network and draft as numbers. What is not given comes from --from, then from a default.
 struct SimulationOptions {
-  std::vector<int> ranks;
+  std::vector<int> ranks;               ///< none: to be chosen
   std::vector<std::string> strategies;  ///< none: all that are possible
   std::string from_file;
   std::optional<double> target_ms, draft_ms, head_ms, acceptance, acceptance4, over_confidence;

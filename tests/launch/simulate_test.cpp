@@ -152,6 +152,38 @@ TEST_F(SimulateFrom, RunWithoutChoices_isTakenByItsRate) {
   EXPECT_EQ(j["results"].size(), 3u);
 }
 
+TEST_F(SimulateFrom, RunOfWiderRunsOnly_isTakenByTheirLine) {
+  Json run = song();
+  run["per_rank"][0]["run_s"] = {0, 0.11, 0.12, 0};
+  run["per_rank"][1]["run_s"] = {0, 0.22, 0.24, 0, 9};
+  const Json j = result(run, {"--strategy", "iterative"});
+  EXPECT_NEAR(j["from"]["target_ms"].get<double>(), 300, 1e-6);
+  ASSERT_EQ(j["results"].size(), 3u);
+  EXPECT_EQ(j["results"][0]["ranks"], 2);
+  EXPECT_EQ(j["results"][1]["ranks"], 3);
+  EXPECT_EQ(j["results"][2]["ranks"], 4);
+}
+
+TEST_F(SimulateFrom, ColdWideRun_costsNoMoreThanItsRowsOneByOne) {
+  Json cold = drafted_song(true), warm = cold;
+  for (int stage = 0; stage < 2; ++stage)
+    cold["per_rank"][stage]["run_s"] = {0.1, 0, 9.0}, warm["per_rank"][stage]["run_s"] = {0.1, 0, 0.3};
+  const Arguments job{"--strategy", "speculative"};
+  EXPECT_DOUBLE_EQ(ratio(result(cold, job)), ratio(result(warm, job)));
+}
+
+TEST_F(SimulateFrom, RunWithoutADraft_getsOneWhereFlagsSpeakOfIt) {
+  EXPECT_EQ(result(song(), {})["from"]["drafters"], 0);
+  EXPECT_EQ(result(song(), {"--acceptance", "0.9"})["from"]["drafters"], 1);
+  EXPECT_EQ(result(song(), {"--draft-ms", "3"})["from"]["drafters"], 1);
+  Json iterative = song();
+  iterative["strategy"] = "iterative";
+  EXPECT_EQ(result(iterative, {})["from"]["drafters"], 0);
+  const Outcome outcome = play(song(), {"-md", kModel});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.err.find("-md needs -m"), std::string::npos) << outcome.err;
+}
+
 TEST_F(SimulateFrom, DamagedFile_isNamedInOneLine) {
   const std::vector<std::pair<const char*, Json>> damages{
       {"/prompt_token_ids", Json::array()}, {"/prompt_token_ids/0", 1.5}, {"/token_ids/3", 3000000000}, {"/token_ids/3", "x"},
