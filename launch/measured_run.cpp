@@ -56,10 +56,8 @@ double one_row(const std::vector<Point>& points) {
 }
 
 /// What runs of 1, 2, ... rows take all ranks together; between widths that all have computed, along a line. A wider run takes no less,
-/// and no more than its rows one by one: a width that was computed once, with cold caches, says no such thing. Empty: there is no such
-/// width.
-Times total(const std::vector<Times>& of_ranks) {
-  const std::vector<Point> points = common_widths(of_ranks);
+/// and no more than its rows one by one: a width that was computed once, with cold caches, says no such thing. Empty: of no width.
+Times total(const std::vector<Point>& points) {
   if (points.empty()) return {};
   Times totals{one_row(points)};
   for (const Point& point : points) {
@@ -72,10 +70,10 @@ Times total(const std::vector<Times>& of_ranks) {
 }
 
 void read_stages(const std::vector<Times>& stages, MeasuredRun& run) {
-  const Times totals = total(stages);
+  const std::vector<Point> points = common_widths(stages);
+  const Times totals = total(points);
   check(!totals.empty(), "its stages have no width of run in common, so that there is nothing to go by; let it write more tokens");
-  const Point first = common_widths(stages)[0];
-  for (const Times& stage : stages) run.stage_ms.push_back(stage[first.rows - 1] * totals[0] / first.ms);
+  for (const Times& stage : stages) run.stage_ms.push_back(stage[points[0].rows - 1] * totals[0] / points[0].ms);
   if (totals.size() > 1) run.width = simulation::WidthCost(totals);
 }
 
@@ -83,7 +81,7 @@ void read_stages(const std::vector<Times>& stages, MeasuredRun& run) {
 void read_drafters(const std::vector<std::vector<Times>>& drafters, MeasuredRun& run) {
   double sum = 0, measured = 0;
   for (const auto& ranks : drafters) {
-    const Times totals = total(ranks);
+    const Times totals = total(common_widths(ranks));
     if (totals.empty()) continue;
     sum += totals[0];
     ++measured;

@@ -169,19 +169,18 @@ void Head::send_heartbeats() {
       throw ClusterError(liveness_.silence_text(*silent));
     }
   }
-  give_up_stalled_drafters();
+  give_up_stalled_drafters(now);
   if (target_) liveness_.check_progress(now, loading_ || target_->outstanding() > 0, own, target_->ranks().ranks);
 }
 
 /// Each of its ranks is heard, and yet nothing comes: they do not hear each other.
-void Head::give_up_stalled_drafters() {
+void Head::give_up_stalled_drafters(Liveness::Clock::time_point now) {
   if (!running_ || !drafter_awaited) return;
   for (std::size_t d = 1; d < plan_.pipelines.size(); ++d) {
     const std::vector<int>& ranks = plan_.pipelines[d].ranks;
     const int leader = ranks.front();
     if (leader == 0 || lost_[static_cast<std::size_t>(leader)]) continue;
-    if (liveness_.drafter_stalled(Liveness::Clock::now(), drafter_awaited(leader), ranks))
-      lose_drafter_of(leader, liveness_.stall_text(leader));
+    if (liveness_.drafter_stalled(now, drafter_awaited(leader), ranks)) lose_drafter_of(leader, liveness_.stall_text(leader));
   }
 }
 

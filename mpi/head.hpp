@@ -78,7 +78,7 @@ class Head {
   void give_up_missing_drafters();
   bool all_reported() const;
   std::vector<wire::Report> take_reports();
-  void give_up_stalled_drafters();
+  void give_up_stalled_drafters(Liveness::Clock::time_point now);
   void lose_drafter_of(int rank, const std::string& why);
   const wire::PipelinePlan* draft_plan_of(int rank) const;
   wire::Heartbeat own_heartbeat() const;

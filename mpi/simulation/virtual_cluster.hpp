@@ -23,7 +23,7 @@ struct Scenario {
   Nanoseconds head = 50'000;  ///< the head's own work per token of text
   TextOptions text;
   std::int32_t prompt = 64;              ///< tokens
-  std::optional<Recording> recording;    ///< goes before text and prompt
+  std::optional<Recording> recording;    ///< its prompt and text go before what is drawn
   std::int32_t drafter_dies_after = -1;  ///< tokens of text, the first drafter, and nobody notices; -1: it lives
   DecodeOptions decode;
   DraftOptions draft;

@@ -11,7 +11,6 @@
 namespace yamata::simulation {
 namespace {
 
-constexpr std::uint64_t kPlace = 6;          // a draw's purpose; those of a synthetic text are lower
 constexpr std::int32_t kOtherTokens = 256;   // that the recording lacks: so many that none of them is worth a guess
 constexpr std::uint64_t kDrafterOfText = 0;  // whose choices are recorded
 
