@@ -7,7 +7,11 @@ namespace {
 
 constexpr int kRows = 16;
 constexpr int kTileColumns = 8;
+constexpr int kPanelsAtOnce = 1;
+template <bool kSigned>
+constexpr int kFewColumns = 0;
 constexpr int kColumnsAtOnce = 1;
+constexpr int kPrefetchBytes = 4096;
 constexpr int kSignedBias = 128;
 template <int kBits>
 constexpr int kStepsToFlush = 8;
@@ -60,12 +64,17 @@ inline __m512i multiply(__m512i a, __m512i b) { return _mm512_mullo_epi32(a, b);
 #endif
 
 inline RowBytes load_row_bytes(const std::uint8_t* p) { return {_mm512_loadu_si512(p)}; }
-template <int kShift, int kBits>
+/// kBits bits from kShift on, moved to kTo.
+template <int kShift, int kBits, int kTo = 0>
 inline RowBytes field(RowBytes a) {
-  return {_mm512_and_si512(_mm512_srli_epi16(a.v, kShift), _mm512_set1_epi8((1 << kBits) - 1))};
+  const __m512i moved = kTo > kShift ? _mm512_slli_epi16(a.v, kTo - kShift) : _mm512_srli_epi16(a.v, kShift - kTo);
+  return {_mm512_and_si512(moved, _mm512_set1_epi8(static_cast<char>(((1 << kBits) - 1) << kTo)))};
 }
-template <int kShift>
-inline RowBytes join_high(RowBytes low, RowBytes high) { return {_mm512_or_si512(low.v, _mm512_slli_epi16(high.v, kShift))}; }
+template <int kShift, int kBits, int kTo>
+inline RowBytes join_high(RowBytes low, RowBytes high) {
+  const __m512i more = field<kShift, kBits, kTo>(high).v;
+  return {_mm512_or_si512(low.v, more)};
+}
 inline RowBytes look_up(RowBytes index, const std::int8_t* table) {
   const __m256i values = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
   return {_mm512_shuffle_epi8(join_ints(values, values), index.v)};

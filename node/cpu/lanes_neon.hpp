@@ -15,6 +15,10 @@ constexpr int kColumnsAtOnce = 1;
 #endif
 constexpr int kVectors = kRows / 4;
 constexpr int kTileColumns = 8;
+constexpr int kPanelsAtOnce = 1;
+template <bool kSigned>
+constexpr int kFewColumns = 0;
+constexpr int kPrefetchBytes = 4096;
 constexpr int kSignedBias = 0;
 template <int kBits>
 constexpr int kStepsToFlush = 8;
@@ -88,9 +92,9 @@ inline uint8x16_t field16(uint8x16_t a) {
 }
 template <int kShift, int kBits>
 inline RowBytes field(const RowBytes& a) { YAMATA_EACH(RowBytes, (field16<kShift, kBits>(a.v[i]))); }
-template <int kShift>
+template <int kShift, int kBits, int kTo>
 inline RowBytes join_high(const RowBytes& low, const RowBytes& high) {
-  YAMATA_EACH(RowBytes, vorrq_u8(low.v[i], vshlq_n_u8(high.v[i], kShift)));
+  YAMATA_EACH(RowBytes, vorrq_u8(low.v[i], vshlq_n_u8((field16<kShift, kBits>(high.v[i])), kTo)));
 }
 inline RowBytes look_up(const RowBytes& index, const std::int8_t* table) {
   const uint8x16_t values = vreinterpretq_u8_s8(vld1q_s8(table));

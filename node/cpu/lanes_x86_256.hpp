@@ -7,14 +7,18 @@ namespace {
 
 constexpr int kRows = 8;
 constexpr int kTileColumns = 8;
+constexpr int kPanelsAtOnce = 2;
+template <bool kSigned>
+constexpr int kFewColumns = kSigned ? 3 : 4;  // so that the 16 registers hold the sums and what is multiplied
 constexpr int kColumnsAtOnce = 1;
+constexpr int kPrefetchBytes = 2048;
 
 struct RowFloats { __m256 v; };
 struct RowInts { __m256i v; };
 struct RowPairs { __m256i v; };
 struct RowBytes { __m256i v; };
 
-/// Keeps the compiler from adding in another order, which takes more registers than there are.
+/// Keeps the compiler from adding in another order, which takes more registers than there are, and from loading twice.
 inline __m256i keep_order(__m256i v) {
   asm("" : "+x"(v));
   return v;
@@ -50,13 +54,15 @@ inline RowPairs load_pairs(const std::int8_t* p) {
 inline RowPairs mul(RowPairs a, RowPairs b) { return {_mm256_mullo_epi16(a.v, b.v)}; }
 inline RowInts dot_pairs(RowPairs a, const std::int16_t* x) { return {_mm256_madd_epi16(a.v, spread_word(x))}; }
 
-inline RowBytes load_row_bytes(const std::uint8_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
-template <int kShift, int kBits>
+inline RowBytes load_row_bytes(const std::uint8_t* p) { return {keep_order(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))}; }
+/// kBits bits from kShift on, moved to kTo.
+template <int kShift, int kBits, int kTo = 0>
 inline RowBytes field(RowBytes a) {
-  return {_mm256_and_si256(_mm256_srli_epi16(a.v, kShift), _mm256_set1_epi8((1 << kBits) - 1))};
+  const __m256i moved = kTo > kShift ? _mm256_slli_epi16(a.v, kTo - kShift) : _mm256_srli_epi16(a.v, kShift - kTo);
+  return {_mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>(((1 << kBits) - 1) << kTo)))};
 }
-template <int kShift>
-inline RowBytes join_high(RowBytes low, RowBytes high) { return {_mm256_or_si256(low.v, _mm256_slli_epi16(high.v, kShift))}; }
+template <int kShift, int kBits, int kTo>
+inline RowBytes join_high(RowBytes low, RowBytes high) { return {_mm256_or_si256(low.v, field<kShift, kBits, kTo>(high).v)}; }
 inline RowBytes look_up(RowBytes index, const std::int8_t* table) {
   const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
   return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), index.v)};

@@ -2,19 +2,21 @@
 // The matrix product with quantized weights, one template for all formats, over the lanes included before this: a lane holds
 // one row's sum, weights lie in panels of kRows rows (panel.hpp).
 //
-// A tile is a panel times at most kTileColumns tokens: weights are decoded once for all of them. The width of a tile never
-// changes the order in which one result is summed, so it never changes the result.
+// A tile is a panel times at most kTileColumns tokens: weights are decoded once for all of them. Of few tokens (kFewColumns) it
+// is kPanelsAtOnce panels, so that an activation is read once for them. What a tile covers never changes the order in which
+// one result is summed, so it never changes the result.
 //
 // The lanes give
 //   RowFloats, RowInts  a float, an int32 per row
 //   RowPairs            two int16 per row: dot_pairs multiplies them by two int16 of x and adds
 //   row_ints<shift>(p)  the same whole number to each row, times two to the power shift
-//   RowBytes            four bytes per row: load_row_bytes; field<shift, bits> cuts bits out; join_high<shift> puts more on top;
-//                       look_up replaces by a table's
+//   RowBytes            four bytes per row: load_row_bytes; field<shift, bits> cuts bits out; join_high<shift, bits, to> puts
+//                       others on top, from bit `to` on; look_up replaces by a table's
 //   signed_bytes        bytes of either sign made ready for dot, kSignedBias too large then
 //   dot<step>(w, x)     per row the sum of four products with bytes 4*step and on of x, a token's 32; also added to a sum
 //   PartialSums, flush      such a sum, after at most kStepsToFlush<bits of w> steps; as an int32; times a scale
 //   run_factor<run>     that scale: the first or second of each row's pair
+//   kPrefetchBytes      how far ahead of the reading panels are called into the cache
 //   kColumnsAtOnce      tokens that products take at once: 1, or 2 by means of
 //   join_steps(w...)        the bytes of 4 or 8 steps made ready for dot_pair
 //   dot_pair<step>(w, x0, x1, sum0, sum1)  their dot, from `step` on, with both tokens, added to both sums
@@ -38,16 +40,29 @@ struct GroupScales {
   alignas(64) std::int8_t scales[16 * kRows], minima[16 * kRows];
 };
 
-/// Numbers of six bits: the first half to `first`, the others to `second`.
+/// Numbers of six bits: the first half to `first`, the others to `second`. Two bytes at a time: compilers shift those at once.
 template <int kNumbers, int kAbove>
 YAMATA_INLINE void open_six(const std::uint8_t* planes, std::int8_t* first, std::int8_t* second) {
   constexpr int kQuarter = kNumbers / 4;
-  const std::uint8_t *low = planes, *more = planes + kQuarter, *high = planes + kNumbers / 2;
-  for (int i = 0; i < kQuarter; ++i) {
-    first[i] = static_cast<std::int8_t>(((low[i] & 15) | (high[i] & 3) << 4) - kAbove);
-    first[kQuarter + i] = static_cast<std::int8_t>(((more[i] & 15) | (high[i] >> 2 & 3) << 4) - kAbove);
-    second[i] = static_cast<std::int8_t>((low[i] >> 4 | (high[i] >> 4 & 3) << 4) - kAbove);
-    second[kQuarter + i] = static_cast<std::int8_t>((more[i] >> 4 | high[i] >> 6 << 4) - kAbove);
+  const auto two = [&](int at) {
+    std::uint16_t bytes;
+    __builtin_memcpy(&bytes, planes + at, 2);
+    return bytes;
+  };
+  const auto put = [](std::int8_t* to, int low, int high) {
+    const auto bytes = static_cast<std::uint16_t>((low & 0x0f0f) | (high & 0x0303) << 4);
+    __builtin_memcpy(to, &bytes, 2);
+  };
+  for (int i = 0; i < kQuarter; i += 2) {
+    const int low = two(i), more = two(kQuarter + i), high = two(kNumbers / 2 + i);
+    put(first + i, low, high);
+    put(first + kQuarter + i, more, high >> 2);
+    put(second + i, low >> 4, high >> 4);
+    put(second + kQuarter + i, more >> 4, high >> 6);
+  }
+  for (int i = 0; kAbove != 0 && i < kNumbers / 2; ++i) {
+    first[i] = static_cast<std::int8_t>(first[i] - kAbove);
+    second[i] = static_cast<std::int8_t>(second[i] - kAbove);
   }
 }
 
@@ -65,15 +80,20 @@ YAMATA_INLINE void open_scales(const std::uint8_t* p, GroupScales& s) {
   }
 }
 
+/// Where step kStep lies in a plane of kBits: in this vector of it, from this bit on.
+template <int kBits, int kStep>
+constexpr int kVectorOf = kStep / (8 / kBits);
+template <int kBits, int kStep>
+constexpr int kBitOf = kStep % (8 / kBits) * kBits;
+
 /// Step kStep of a plane of kBits.
 template <int kBits, int kStep>
 YAMATA_INLINE RowBytes plane(const std::uint8_t* p) {
-  constexpr int kSteps = 8 / kBits;
-  const RowBytes vector = load_row_bytes(p + kStep / kSteps * 4 * kRows);
+  const RowBytes vector = load_row_bytes(p + kVectorOf<kBits, kStep> * 4 * kRows);
   if constexpr (kBits == 8)
     return vector;
   else
-    return field<kStep % kSteps * kBits, kBits>(vector);
+    return field<kBitOf<kBits, kStep>, kBits>(vector);
 }
 
 template <class Block, int kStep>
@@ -81,7 +101,8 @@ YAMATA_INLINE auto weights(const std::uint8_t* block) {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
   RowBytes numbers = plane<kFormat.low_bits, kStep>(block);
   if constexpr (kFormat.high_bits != 0) {
-    numbers = join_high<kFormat.low_bits>(numbers, plane<kFormat.high_bits, kStep>(block + 4 * kFormat.low_bits * kRows));
+    constexpr int kVector = kFormat.low_bits + kVectorOf<kFormat.high_bits, kStep>, kBit = kBitOf<kFormat.high_bits, kStep>;
+    numbers = join_high<kBit, kFormat.high_bits, kFormat.low_bits>(numbers, load_row_bytes(block + 4 * kRows * kVector));
   }
   if constexpr (kFormat.lookup) numbers = look_up(numbers, kIq4Values);
   if constexpr (kFormat.is_signed())
@@ -115,61 +136,40 @@ YAMATA_INLINE RowInts start_of(const std::int32_t* start) {
   return row_ints<std::countr_zero(unsigned{kBias<Block> / kStartUnit})>(start);
 }
 
-template <class Block, int kFirst, int kStep, int kColumns>
-YAMATA_INLINE void add_step(const std::uint8_t* w, const std::int8_t* x, PartialSums (&part)[kColumns]) {
-  const auto operand = weights<Block, kFirst + kStep>(w);
+template <class Block, int kFirst, int kStep, int kPanels, int kColumns>
+YAMATA_INLINE void add_step(const std::uint8_t* w, std::size_t stride, const std::int8_t* x, PartialSums (&part)[kPanels][kColumns]) {
+  decltype(weights<Block, kFirst + kStep>(w)) operands[kPanels];
+#pragma GCC unroll 2
+  for (int p = 0; p < kPanels; ++p) operands[p] = weights<Block, kFirst + kStep>(w + p * stride);
 #pragma GCC unroll 16
   for (int c = 0; c < kColumns; ++c) {
-    if constexpr (kStep == 0 && !(kFirst == 0 && kStartsWithIt<Block>))
-      part[c] = dot<kFirst>(operand, x + 32 * c);
-    else
-      part[c] = dot<kFirst + kStep>(part[c], operand, x + 32 * c);
+#pragma GCC unroll 2
+    for (int p = 0; p < kPanels; ++p) {
+      if constexpr (kStep == 0 && !(kFirst == 0 && kStartsWithIt<Block>))
+        part[p][c] = dot<kFirst>(operands[p], x + 32 * c);
+      else
+        part[p][c] = dot<kFirst + kStep>(part[p][c], operands[p], x + 32 * c);
+    }
   }
 }
 
 /// Products of the steps from kFirst on up to the next flush; an odd last token is its own partner.
-template <class Block, int kFirst, int kColumns>
-YAMATA_INLINE void add_products(const std::uint8_t* w, const std::int8_t* x, PartialSums (&part)[kColumns]) {
-  [&]<int... kSteps>(std::integer_sequence<int, kSteps...>) {
+template <class Block, int kFirst, int kPanels, int kColumns>
+YAMATA_INLINE void add_products(const std::uint8_t* w, std::size_t stride, const std::int8_t* x, PartialSums (&part)[kPanels][kColumns]) {
+  [&]<int... kSteps>(std::integer_sequence<int, kSteps...>) __attribute__((always_inline)) {
     if constexpr (kColumnsAtOnce == 2 && kColumns > 1) {
+      static_assert(kPanels == 1);
       const auto operand = join_steps(weights<Block, kFirst + kSteps>(w)...);
 #pragma GCC unroll 16
       for (int c = 0; c < kColumns; c += 2) {
         const int next = c + 1 < kColumns ? c + 1 : c;
-        dot_pair<kFirst>(operand, x + 32 * c, x + 32 * next, part[c], part[next]);
+        dot_pair<kFirst>(operand, x + 32 * c, x + 32 * next, part[0][c], part[0][next]);
       }
     } else {
-      (add_step<Block, kFirst, kSteps>(w, x, part), ...);
+      (add_step<Block, kFirst, kSteps>(w, stride, x, part), ...);
     }
   }
   (std::make_integer_sequence<int, kFlush<Block>>());
-}
-
-/// The whole-number sums of a block, from step kFirst on; `starts` of its tokens.
-template <class Block, int kFirst, int kColumns>
-YAMATA_INLINE void add_steps(const std::uint8_t* w, const std::int8_t* x, RowPairs scales, const std::int32_t* starts,
-                             RowInts (&total)[kColumns]) {
-  PartialSums part[kColumns]{};
-  if constexpr (kFirst == 0 && kStartsWithIt<Block>) {
-#pragma GCC unroll 16
-    for (int c = 0; c < kColumns; ++c) part[c] = start_of<Block>(starts + c);
-  }
-  add_products<Block, kFirst>(w, x, part);
-#pragma GCC unroll 16
-  for (int c = 0; c < kColumns; ++c) {
-    RowInts sum;
-    if constexpr (kPanelFormat<Block>.has_runs())
-      sum = flush(part[c], run_factor<kFirst / 4>(scales));
-    else
-      sum = flush(part[c]);
-    if constexpr (kFirst == 0 && kHasStart<Block> && !kStartsWithIt<Block>)
-      total[c] = add(start_of<Block>(starts + c), sum);
-    else if constexpr (kFirst == 0)
-      total[c] = sum;
-    else
-      total[c] = add(total[c], sum);
-  }
-  if constexpr (kFirst + kFlush<Block> < 8) add_steps<Block, kFirst + kFlush<Block>>(w, x, scales, starts, total);
 }
 
 /// What the numbers of a block are multiplied by: floats to each row, and whole numbers to each run where there are.
@@ -178,109 +178,185 @@ struct BlockScales {
   RowPairs run_scales, run_minima;
 };
 
-template <class Block, int kColumns>
-YAMATA_INLINE void add_block(const std::uint8_t* w, const BlockScales& s, const std::byte* x, RowFloats (&sums)[kColumns]) {
+/// The whole-number sums of a block, from step kFirst on; `starts` of its tokens.
+template <class Block, int kFirst, int kPanels, int kColumns>
+YAMATA_INLINE void add_steps(const std::uint8_t* w, std::size_t stride, const std::int8_t* x, const BlockScales (&scales)[kPanels],
+                             const std::int32_t* starts, RowInts (&total)[kPanels][kColumns]) {
+  PartialSums part[kPanels][kColumns]{};
+  if constexpr (kFirst == 0 && kStartsWithIt<Block>) {
+#pragma GCC unroll 32
+    for (int i = 0; i < kPanels * kColumns; ++i) part[i / kColumns][i % kColumns] = start_of<Block>(starts + i % kColumns);
+  }
+  add_products<Block, kFirst>(w, stride, x, part);
+#pragma GCC unroll 32
+  for (int i = 0; i < kPanels * kColumns; ++i) {
+    const int p = i / kColumns, c = i % kColumns;
+    RowInts sum;
+    if constexpr (kPanelFormat<Block>.has_runs())
+      sum = flush(part[p][c], run_factor<kFirst / 4>(scales[p].run_scales));
+    else
+      sum = flush(part[p][c]);
+    if constexpr (kFirst == 0 && kHasStart<Block> && !kStartsWithIt<Block>)
+      total[p][c] = add(start_of<Block>(starts + c), sum);
+    else if constexpr (kFirst == 0)
+      total[p][c] = sum;
+    else
+      total[p][c] = add(total[p][c], sum);
+  }
+  if constexpr (kFirst + kFlush<Block> < 8) add_steps<Block, kFirst + kFlush<Block>>(w, stride, x, scales, starts, total);
+}
+
+template <class Block, int kPanels, int kColumns>
+YAMATA_INLINE void add_block(const std::uint8_t* w, std::size_t stride, const BlockScales (&scales)[kPanels], const std::byte* x,
+                             RowFloats (&sums)[kPanels][kColumns]) {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
   const auto* x_scales = reinterpret_cast<const float*>(x + 32 * kColumns);
   const float* x_sums = x_scales + kColumns;
   const auto* x_runs = reinterpret_cast<const std::int16_t*>(x_sums + kColumns);
   const auto* starts = reinterpret_cast<const std::int32_t*>(x_runs + 2 * kColumns);
-  RowInts total[kColumns];
-  add_steps<Block, 0>(w, reinterpret_cast<const std::int8_t*>(x), s.run_scales, starts, total);
-  const RowPairs run_biases = mul(row_pairs(kBias<Block>), s.run_scales);
-#pragma GCC unroll 16
-  for (int c = 0; c < kColumns; ++c) {
-    if constexpr (kBias<Block> != 0 && kFormat.has_runs()) total[c] = sub(total[c], dot_pairs(run_biases, x_runs + 2 * c));
+  RowInts total[kPanels][kColumns];
+  add_steps<Block, 0>(w, stride, reinterpret_cast<const std::int8_t*>(x), scales, starts, total);
+#pragma GCC unroll 32
+  for (int i = 0; i < kPanels * kColumns; ++i) {
+    const int p = i / kColumns, c = i % kColumns;
+    const BlockScales& s = scales[p];
+    RowInts whole = total[p][c];
+    if constexpr (kBias<Block> != 0 && kFormat.has_runs()) {
+      whole = sub(whole, dot_pairs(mul(row_pairs(kBias<Block>), s.run_scales), x_runs + 2 * c));
+    }
     const RowFloats x_scale = row_floats(x_scales[c]);
-    sums[c] = fma(from_ints(total[c]), mul(s.scale, x_scale), sums[c]);
+    sums[p][c] = fma(from_ints(whole), mul(s.scale, x_scale), sums[p][c]);
     if constexpr (kFormat.has_min() && kFormat.has_runs()) {
-      sums[c] = fma(from_ints(dot_pairs(s.run_minima, x_runs + 2 * c)), mul(s.min, x_scale), sums[c]);
+      sums[p][c] = fma(from_ints(dot_pairs(s.run_minima, x_runs + 2 * c)), mul(s.min, x_scale), sums[p][c]);
     } else if constexpr (kFormat.has_min()) {
-      sums[c] = fma(s.min, row_floats(x_sums[c]), sums[c]);
+      sums[p][c] = fma(s.min, row_floats(x_sums[c]), sums[p][c]);
     }
   }
 }
 
-/// Panels are read once, one after the other: so far ahead of the reading they are called into the cache.
-constexpr int kPrefetchBytes = 4096;
+/// Panels that lie one after the other and are multiplied side by side.
+struct Panels {
+  const std::uint8_t* end;  ///< of the first
+  std::size_t bytes;        ///< of each
+};
 
-/// With block `b` of a group goes its part of what is called in: few lines at a time, since a core waits for few at once.
-template <class Block>
-YAMATA_INLINE void prefetch_part(const std::uint8_t* group, int b) {
+/// Panels are read once. With block `b` of a group goes its part of what is called into the cache: few lines at a time, since a
+/// core waits for few at once. Beyond a panel's end it is that of the panels after those side by side.
+template <class Block, int kPanels>
+YAMATA_INLINE void prefetch_part(const Panels& panels, const std::uint8_t* group, int b) {
   constexpr int kPart = kPanelFormat<Block>.group_bytes() * kRows / kPanelFormat<Block>.blocks();
   const std::uint8_t* part = group + kPrefetchBytes + b * kPart;
-  for (int i = 0; i < kPart; i += 64) __builtin_prefetch(part + i);
+  if (kPanels > 1 && part >= panels.end) part += (kPanels - 1) * panels.bytes;
+#pragma GCC unroll 2
+  for (int p = 0; p < kPanels; ++p) {
+    for (int i = 0; i < kPart; i += 64) __builtin_prefetch(part + p * panels.bytes + i);
+  }
 }
 
 /// The 8 blocks of a group whose scales are quantized.
-template <class Block, int kColumns>
-YAMATA_INLINE void add_group(const std::uint8_t* group, RowFloats d, RowFloats m, const std::byte* x, RowFloats (&sums)[kColumns]) {
+template <class Block, int kPanels, int kColumns>
+YAMATA_INLINE void add_group(const std::uint8_t* group, const Panels& panels, const std::byte* x, RowFloats (&sums)[kPanels][kColumns]) {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
-  const std::uint8_t* w = group + kFormat.half_bytes() * kRows;
-  GroupScales opened;
-  open_scales<kFormat.scales>(w, opened);
-  w += kFormat.scale_bytes() * kRows;
-  BlockScales s{d, m, row_pairs(0), row_pairs(0)};
-  if constexpr (kFormat.has_min()) m = mul(m, row_floats(-1.0f));
+  constexpr int kHalfBytes = kFormat.half_bytes() * kRows;
+  const std::uint8_t* w = group + kHalfBytes + kFormat.scale_bytes() * kRows;
+  GroupScales opened[kPanels];
+  RowFloats d[kPanels], m[kPanels];
+#pragma GCC unroll 2
+  for (int p = 0; p < kPanels; ++p) {
+    open_scales<kFormat.scales>(group + p * panels.bytes + kHalfBytes, opened[p]);
+    const auto* halves = reinterpret_cast<const std::uint16_t*>(group + p * panels.bytes);
+    d[p] = from_halves(halves);
+    if constexpr (kFormat.has_min()) m[p] = mul(from_halves(halves + kRows), row_floats(-1.0f));
+  }
   for (int b = 0; b < 8; ++b) {
-    if constexpr (kFormat.has_runs()) {
-      s.run_scales = load_pairs(opened.scales + 2 * kRows * b);
-      if constexpr (kFormat.has_min()) s.min = m, s.run_minima = load_pairs(opened.minima + 2 * kRows * b);
-    } else {
-      s.scale = mul(d, from_bytes(opened.scales + kRows * b));
-      if constexpr (kFormat.has_min()) s.min = mul(m, from_bytes(opened.minima + kRows * b));
+    BlockScales s[kPanels];
+#pragma GCC unroll 2
+    for (int p = 0; p < kPanels; ++p) {
+      if constexpr (kFormat.has_runs()) {
+        s[p].scale = d[p], s[p].run_scales = load_pairs(opened[p].scales + 2 * kRows * b);
+        if constexpr (kFormat.has_min()) s[p].min = m[p], s[p].run_minima = load_pairs(opened[p].minima + 2 * kRows * b);
+      } else {
+        s[p].scale = mul(d[p], from_bytes(opened[p].scales + kRows * b));
+        if constexpr (kFormat.has_min()) s[p].min = mul(m[p], from_bytes(opened[p].minima + kRows * b));
+      }
     }
-    prefetch_part<Block>(group, b);
-    add_block<Block>(w, s, x, sums);
+    prefetch_part<Block, kPanels>(panels, group, b);
+    add_block<Block>(w, panels.bytes, s, x, sums);
     w += kFormat.block_bytes() * kRows;
     x += kActivationBlockBytes * kColumns;
   }
 }
 
-/// A panel times kColumns tokens: sums [token][row].
-template <class Block, int kColumns>
-void multiply_panel(const std::uint8_t* panel, std::int64_t groups, const std::byte* x, float* out) {
+/// The only block of a group, whose scales are floats.
+template <class Block, int kPanels, int kColumns>
+YAMATA_INLINE void add_single(const std::uint8_t* group, const Panels& panels, const std::byte* x, RowFloats (&sums)[kPanels][kColumns]) {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
-  RowFloats sums[kColumns];
-#pragma GCC unroll 16
-  for (int c = 0; c < kColumns; ++c) sums[c] = row_floats(0.0f);
-  for (std::int64_t g = 0; g < groups; ++g) {
-    const auto* halves = reinterpret_cast<const std::uint16_t*>(panel);
-    const RowFloats d = from_halves(halves);
-    RowFloats m = d;
-    if constexpr (kFormat.has_min()) m = from_halves(halves + kRows);
-    if constexpr (kFormat.grouped()) {
-      add_group<Block>(panel, d, m, x, sums);
-    } else {
-      prefetch_part<Block>(panel, 0);
-      add_block<Block>(panel + kFormat.half_bytes() * kRows, {d, m, row_pairs(0), row_pairs(0)}, x, sums);
-    }
-    panel += kFormat.group_bytes() * kRows;
-    x += kFormat.blocks() * kActivationBlockBytes * kColumns;
+  BlockScales s[kPanels];
+#pragma GCC unroll 2
+  for (int p = 0; p < kPanels; ++p) {
+    const auto* halves = reinterpret_cast<const std::uint16_t*>(group + p * panels.bytes);
+    s[p].scale = from_halves(halves);
+    if constexpr (kFormat.has_min()) s[p].min = from_halves(halves + kRows);
   }
-#pragma GCC unroll 16
-  for (int c = 0; c < kColumns; ++c) store_rows(out + c * kRows, sums[c]);
+  prefetch_part<Block, kPanels>(panels, group, 0);
+  add_block<Block>(group + kFormat.half_bytes() * kRows, panels.bytes, s, x, sums);
 }
 
-/// A panel, at `row`, times the tokens of a tile, of 1 to kColumns.
-template <class Block, int kColumns>
-inline void run_tile(const MatmulArgs& a, const std::byte* panel, std::int64_t row, std::int64_t token, std::int64_t count) {
-  if constexpr (kColumns > 1) {
-    if (count < kColumns) return run_tile<Block, kColumns - 1>(a, panel, row, token, count);
+/// Panels that lie one after the other times kColumns tokens: sums [panel][token][row].
+template <class Block, int kPanels, int kColumns>
+__attribute__((noinline)) void multiply_panels(const std::uint8_t* group, std::int64_t groups, const std::byte* x, float* out) {
+  constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  constexpr int kGroupBytes = kFormat.group_bytes() * kRows;
+  RowFloats sums[kPanels][kColumns];
+#pragma GCC unroll 32
+  for (int i = 0; i < kPanels * kColumns; ++i) sums[i / kColumns][i % kColumns] = row_floats(0.0f);
+  const Panels panels{group + groups * kGroupBytes, static_cast<std::size_t>(groups) * kGroupBytes};
+  for (; group < panels.end; group += kGroupBytes) {
+    if constexpr (kFormat.grouped())
+      add_group<Block>(group, panels, x, sums);
+    else
+      add_single<Block>(group, panels, x, sums);
+    x += kFormat.blocks() * kActivationBlockBytes * kColumns;
   }
-  alignas(64) float sums[kColumns * kRows];
+#pragma GCC unroll 32
+  for (int i = 0; i < kPanels * kColumns; ++i) store_rows(out + i * kRows, sums[i / kColumns][i % kColumns]);
+}
+
+/// kPanels panels, at `row`, times the tokens of a tile, of 1 to kColumns.
+template <class Block, int kPanels, int kColumns>
+inline void run_tile(const MatmulArgs& a, const std::byte* panels, std::int64_t row, std::int64_t token, std::int64_t count) {
+  if constexpr (kColumns > 1) {
+    if (count < kColumns) return run_tile<Block, kPanels, kColumns - 1>(a, panels, row, token, count);
+  }
+  alignas(64) float sums[kPanels * kColumns * kRows];
   const std::int64_t groups = a.cols / (32 * kPanelFormat<Block>.blocks());
   const std::byte* x = a.quantized.data + token * a.quantized.blocks * kActivationBlockBytes;
-  multiply_panel<Block, kColumns>(reinterpret_cast<const std::uint8_t*>(panel), groups, x, sums);
-  for (int c = 0; c < kColumns; ++c) {
-    float* y = a.y + (token + c) * a.ldy + row;
-    const float* sum = sums + c * kRows;
-    if (a.row_end - row >= kRows) {
+  multiply_panels<Block, kPanels, kColumns>(reinterpret_cast<const std::uint8_t*>(panels), groups, x, sums);
+  for (int i = 0; i < kPanels * kColumns; ++i) {
+    const std::int64_t at = row + i / kColumns * kRows;
+    float* y = a.y + (token + i % kColumns) * a.ldy + at;
+    const float* sum = sums + i * kRows;
+    if (a.row_end - at >= kRows) {
       store_rows(y, a.add ? add(load_rows(y), load_rows(sum)) : load_rows(sum));
     } else {
-      for (std::int64_t r = 0; r < a.row_end - row; ++r) y[r] = a.add ? y[r] + sum[r] : sum[r];
+      for (std::int64_t r = 0; r < a.row_end - at; ++r) y[r] = a.add ? y[r] + sum[r] : sum[r];
     }
   }
+}
+
+/// All panels of a span of rows times the tokens of a tile.
+template <class Block>
+inline void run_panels(const MatmulArgs& a, const std::byte* panels, std::int64_t row, std::int64_t row_end, std::int64_t token,
+                       std::int64_t count) {
+  constexpr int kFew = kFewColumns<kPanelFormat<Block>.is_signed()>;
+  const std::size_t panel_bytes = kRows * a.row_bytes;
+  if constexpr (kPanelsAtOnce > 1) {
+    for (; count <= kFew && row_end - row > (kPanelsAtOnce - 1) * kRows;
+         row += kPanelsAtOnce * kRows, panels += kPanelsAtOnce * panel_bytes) {
+      run_tile<Block, kPanelsAtOnce, kFew>(a, panels, row, token, count);
+    }
+  }
+  for (; row < row_end; row += kRows, panels += panel_bytes) run_tile<Block, 1, kTileColumns>(a, panels, row, token, count);
 }
 
 /// So many bytes of panels stay in the second cache while all tokens pass by them.
@@ -290,7 +366,7 @@ template <class Block>
 void matmul(const MatmulArgs& a) {
   const std::size_t panel_bytes = kRows * a.row_bytes;
   const std::int64_t most = a.packed ? static_cast<std::int64_t>(kPanelsBytes / panel_bytes) : 1;
-  const std::int64_t step = kRows * (most > 1 && a.tokens > kTileColumns ? most : 1);
+  const std::int64_t step = kRows * (most > 1 && a.tokens > kTileColumns ? most : a.packed ? kPanelsAtOnce : 1);
   for (std::int64_t first = a.row_begin; first < a.row_end; first += step) {
     const std::int64_t last = first + step < a.row_end ? first + step : a.row_end;
     const std::byte* panels = a.weights + static_cast<std::size_t>(first) * a.row_bytes;
@@ -301,10 +377,7 @@ void matmul(const MatmulArgs& a) {
     }
     for (std::int64_t token = 0; token < a.tokens; token += kTileColumns) {
       const std::int64_t left = a.tokens - token, count = left < kTileColumns ? left : kTileColumns;
-      const std::byte* panel = panels;
-      for (std::int64_t row = first; row < last; row += kRows, panel += panel_bytes) {
-        run_tile<Block, kTileColumns>(a, panel, row, token, count);
-      }
+      run_panels<Block>(a, panels, first, last, token, count);
     }
   }
 }
