@@ -5,6 +5,8 @@
 namespace yamata::cpu {
 namespace {
 
+template <bool kSigned>
+constexpr int kFewColumns = kSigned ? 3 : 4;  // weights with a sign take two registers each
 constexpr int kSignedBias = 0;
 
 /// Products are summed in 16 bits, two at a time, and so many steps of them before they could overflow.

@@ -7,7 +7,6 @@ namespace {
 
 constexpr int kRows = 16;
 constexpr int kTileColumns = 8;
-constexpr int kPanelsAtOnce = 1;
 template <bool kSigned>
 constexpr int kFewColumns = 0;
 constexpr int kColumnsAtOnce = 1;
@@ -67,8 +66,11 @@ inline RowBytes load_row_bytes(const std::uint8_t* p) { return {_mm512_loadu_si5
 /// kBits bits from kShift on, moved to kTo.
 template <int kShift, int kBits, int kTo = 0>
 inline RowBytes field(RowBytes a) {
-  const __m512i moved = kTo > kShift ? _mm512_slli_epi16(a.v, kTo - kShift) : _mm512_srli_epi16(a.v, kShift - kTo);
-  return {_mm512_and_si512(moved, _mm512_set1_epi8(static_cast<char>(((1 << kBits) - 1) << kTo)))};
+  const __m512i mask = _mm512_set1_epi8(static_cast<char>(((1 << kBits) - 1) << kTo));
+  if constexpr (kTo > kShift)
+    return {_mm512_and_si512(_mm512_slli_epi16(a.v, kTo - kShift), mask)};
+  else
+    return {_mm512_and_si512(_mm512_srli_epi16(a.v, kShift - kTo), mask)};
 }
 template <int kShift, int kBits, int kTo>
 inline RowBytes join_high(RowBytes low, RowBytes high) {

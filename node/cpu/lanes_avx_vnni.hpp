@@ -9,6 +9,8 @@
 namespace yamata::cpu {
 namespace {
 
+template <bool kSigned>
+constexpr int kFewColumns = 4;
 constexpr int kSignedBias = 128;
 template <int kBits>
 constexpr int kStepsToFlush = 8;

@@ -15,7 +15,6 @@ constexpr int kColumnsAtOnce = 1;
 #endif
 constexpr int kVectors = kRows / 4;
 constexpr int kTileColumns = 8;
-constexpr int kPanelsAtOnce = 1;
 template <bool kSigned>
 constexpr int kFewColumns = 0;
 constexpr int kPrefetchBytes = 4096;

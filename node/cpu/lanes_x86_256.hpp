@@ -7,9 +7,6 @@ namespace {
 
 constexpr int kRows = 8;
 constexpr int kTileColumns = 8;
-constexpr int kPanelsAtOnce = 2;
-template <bool kSigned>
-constexpr int kFewColumns = kSigned ? 3 : 4;  // so that the 16 registers hold the sums and what is multiplied
 constexpr int kColumnsAtOnce = 1;
 constexpr int kPrefetchBytes = 2048;
 
@@ -58,8 +55,11 @@ inline RowBytes load_row_bytes(const std::uint8_t* p) { return {keep_order(_mm25
 /// kBits bits from kShift on, moved to kTo.
 template <int kShift, int kBits, int kTo = 0>
 inline RowBytes field(RowBytes a) {
-  const __m256i moved = kTo > kShift ? _mm256_slli_epi16(a.v, kTo - kShift) : _mm256_srli_epi16(a.v, kShift - kTo);
-  return {_mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>(((1 << kBits) - 1) << kTo)))};
+  const __m256i mask = _mm256_set1_epi8(static_cast<char>(((1 << kBits) - 1) << kTo));
+  if constexpr (kTo > kShift)
+    return {_mm256_and_si256(_mm256_slli_epi16(a.v, kTo - kShift), mask)};
+  else
+    return {_mm256_and_si256(_mm256_srli_epi16(a.v, kShift - kTo), mask)};
 }
 template <int kShift, int kBits, int kTo>
 inline RowBytes join_high(RowBytes low, RowBytes high) { return {_mm256_or_si256(low.v, field<kShift, kBits, kTo>(high).v)}; }

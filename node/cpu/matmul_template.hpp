@@ -2,9 +2,9 @@
 // The matrix product with quantized weights, one template for all formats, over the lanes included before this: a lane holds
 // one row's sum, weights lie in panels of kRows rows (panel.hpp).
 //
-// A tile is a panel times at most kTileColumns tokens: weights are decoded once for all of them. Of few tokens (kFewColumns) it
-// is kPanelsAtOnce panels, so that an activation is read once for them. What a tile covers never changes the order in which
-// one result is summed, so it never changes the result.
+// A tile is a panel times at most kTileColumns tokens: weights are decoded once for all of them. Of at most kFewColumns tokens it
+// is two panels, so that an activation is read once for both. What a tile covers never changes the order in which one result
+// is summed, so it never changes the result.
 //
 // The lanes give
 //   RowFloats, RowInts  a float, an int32 per row
@@ -16,6 +16,7 @@
 //   dot<step>(w, x)     per row the sum of four products with bytes 4*step and on of x, a token's 32; also added to a sum
 //   PartialSums, flush      such a sum, after at most kStepsToFlush<bits of w> steps; as an int32; times a scale
 //   run_factor<run>     that scale: the first or second of each row's pair
+//   kFewColumns<signed> so many tokens, of weights with or without a sign, pass by two panels side by side; 0: none do
 //   kPrefetchBytes      how far ahead of the reading panels are called into the cache
 //   kColumnsAtOnce      tokens that products take at once: 1, or 2 by means of
 //   join_steps(w...)        the bytes of 4 or 8 steps made ready for dot_pair
@@ -34,6 +35,9 @@
 
 namespace yamata::cpu {
 namespace {
+
+/// Panels side by side.
+constexpr int kPanelsAtOnce = kFewColumns<false> == 0 ? 1 : 2;
 
 /// The quantized scales and minima of a group: [block][row], or [block][row][run].
 struct GroupScales {
@@ -153,7 +157,7 @@ YAMATA_INLINE void add_step(const std::uint8_t* w, std::size_t stride, const std
   }
 }
 
-/// Products of the steps from kFirst on up to the next flush; an odd last token is its own partner.
+/// Products of the steps from kFirst on up to the next flush; an odd last token is its own partner. Inlined, or sums go through memory.
 template <class Block, int kFirst, int kPanels, int kColumns>
 YAMATA_INLINE void add_products(const std::uint8_t* w, std::size_t stride, const std::int8_t* x, PartialSums (&part)[kPanels][kColumns]) {
   [&]<int... kSteps>(std::integer_sequence<int, kSteps...>) __attribute__((always_inline)) {
@@ -302,7 +306,8 @@ YAMATA_INLINE void add_single(const std::uint8_t* group, const Panels& panels, c
   add_block<Block>(group + kFormat.half_bytes() * kRows, panels.bytes, s, x, sums);
 }
 
-/// Panels that lie one after the other times kColumns tokens: sums [panel][token][row].
+/// Panels that lie one after the other times kColumns tokens: sums [panel][token][row]. Each a function of its own, which has all
+/// registers for its sums.
 template <class Block, int kPanels, int kColumns>
 __attribute__((noinline)) void multiply_panels(const std::uint8_t* group, std::int64_t groups, const std::byte* x, float* out) {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
@@ -346,17 +351,16 @@ inline void run_tile(const MatmulArgs& a, const std::byte* panels, std::int64_t 
 
 /// All panels of a span of rows times the tokens of a tile.
 template <class Block>
-inline void run_panels(const MatmulArgs& a, const std::byte* panels, std::int64_t row, std::int64_t row_end, std::int64_t token,
+inline void run_panels(const MatmulArgs& a, const std::byte* panels, std::int64_t row, std::int64_t last, std::int64_t token,
                        std::int64_t count) {
   constexpr int kFew = kFewColumns<kPanelFormat<Block>.is_signed()>;
   const std::size_t panel_bytes = kRows * a.row_bytes;
   if constexpr (kPanelsAtOnce > 1) {
-    for (; count <= kFew && row_end - row > (kPanelsAtOnce - 1) * kRows;
-         row += kPanelsAtOnce * kRows, panels += kPanelsAtOnce * panel_bytes) {
+    for (; count <= kFew && last - row > (kPanelsAtOnce - 1) * kRows; row += kPanelsAtOnce * kRows, panels += kPanelsAtOnce * panel_bytes) {
       run_tile<Block, kPanelsAtOnce, kFew>(a, panels, row, token, count);
     }
   }
-  for (; row < row_end; row += kRows, panels += panel_bytes) run_tile<Block, 1, kTileColumns>(a, panels, row, token, count);
+  for (; row < last; row += kRows, panels += panel_bytes) run_tile<Block, 1, kTileColumns>(a, panels, row, token, count);
 }
 
 /// So many bytes of panels stay in the second cache while all tokens pass by them.
@@ -365,8 +369,8 @@ constexpr std::size_t kPanelsBytes = 128 << 10;
 template <class Block>
 void matmul(const MatmulArgs& a) {
   const std::size_t panel_bytes = kRows * a.row_bytes;
-  const std::int64_t most = a.packed ? static_cast<std::int64_t>(kPanelsBytes / panel_bytes) : 1;
-  const std::int64_t step = kRows * (most > 1 && a.tokens > kTileColumns ? most : a.packed ? kPanelsAtOnce : 1);
+  const std::int64_t fit = static_cast<std::int64_t>(kPanelsBytes / panel_bytes), stay = fit > 1 ? fit : 1;
+  const std::int64_t step = kRows * (!a.packed ? 1 : a.tokens > kTileColumns ? stay : kPanelsAtOnce);
   for (std::int64_t first = a.row_begin; first < a.row_end; first += step) {
     const std::int64_t last = first + step < a.row_end ? first + step : a.row_end;
     const std::byte* panels = a.weights + static_cast<std::size_t>(first) * a.row_bytes;

@@ -20,11 +20,13 @@ TEST_P(EveryType, equals_scalar_bits_at_every_width_packed_or_not) {
   std::printf("seed %u\n", kSeed);
   const std::vector<NamedTable> tables = tables_under_test();
   if (tables.empty()) GTEST_SKIP() << "this machine runs the scalar kernels only";
-  for (const std::int64_t cols : {32, 64, 96, 256, 576, 768, 47}) {
+  struct Shape {
+    std::int64_t rows, cols;
+  };
+  for (const auto& [rows, cols] : {Shape{37, 32}, {45, 64}, {5, 96}, {45, 256}, {37, 576}, {37, 768}, {37, 47}}) {
     if (cols % traits(type).block_elements != 0) continue;
     Random random(kSeed);
-    constexpr std::int64_t kRows = 37;
-    const Weights weights(type, random_weights(random, type, kRows, cols), kRows, cols);
+    const Weights weights(type, random_weights(random, type, rows, cols), rows, cols);
     for (std::int64_t tokens = 1; tokens <= (cols <= 256 ? 16 : 9); ++tokens) {
       const std::vector<float> input = random_floats(random, static_cast<std::size_t>(tokens * cols));
       Activations x(scalar(), input, tokens, cols);
@@ -44,14 +46,18 @@ TEST_P(EveryType, panels_larger_than_a_cache_equal_scalar_bits) {
   const std::vector<NamedTable> tables = tables_under_test();
   if (tables.empty()) GTEST_SKIP() << "this machine runs the scalar kernels only";
   Random random(kSeed + 4);
-  constexpr std::int64_t kRows = 72, kCols = 4096, kTokens = 18;
-  const Weights weights(type, random_weights(random, type, kRows, kCols), kRows, kCols);
-  const std::vector<float> input = random_floats(random, kTokens * kCols);
-  Activations x(scalar(), input, kTokens, kCols);
-  const std::vector<float> expected = multiply(scalar(), weights, x);
-  for (const NamedTable& t : tables) {
-    Activations own(*t.table, input, kTokens, kCols);
-    EXPECT_EQ(bits(multiply_packed(*t.table, weights, own)), bits(expected)) << t.name;
+  struct Shape {
+    std::int64_t rows, cols, tokens;
+  };
+  for (const auto& [rows, cols, tokens] : {Shape{72, 4096, 18}, {24, 16384, 10}}) {  // a few panels fit into the cache, or none
+    const Weights weights(type, random_weights(random, type, rows, cols), rows, cols);
+    const std::vector<float> input = random_floats(random, static_cast<std::size_t>(tokens * cols));
+    Activations x(scalar(), input, tokens, cols);
+    const std::vector<float> expected = multiply(scalar(), weights, x);
+    for (const NamedTable& t : tables) {
+      Activations own(*t.table, input, tokens, cols);
+      EXPECT_EQ(bits(multiply_packed(*t.table, weights, own)), bits(expected)) << t.name << " cols " << cols;
+    }
   }
 }
 
@@ -103,25 +109,28 @@ INSTANTIATE_TEST_SUITE_P(Matmul, EveryType, testing::ValuesIn(kAllTypes),
                          [](const auto& info) { return std::string(traits(info.param).name); });
 
 TEST(Matmul, adds_to_the_rows_asked_for_and_no_others) {
-  Random random(kSeed + 3);
-  constexpr std::int64_t kRows = 41, kCols = 96, kTokens = 2, kBegin = 16, kEnd = 38;
-  const Weights file(TensorType::Q8_0, random_weights(random, TensorType::Q8_0, kRows, kCols), kRows, kCols);
-  const std::vector<float> input = random_floats(random, kTokens * kCols);
-  Activations reference(scalar(), input, kTokens, kCols);
-  const std::vector<float> plain = multiply(scalar(), file, reference);
+  constexpr std::int64_t kRows = 49, kCols = 256, kTokens = 3, kEnd = 46, kStride = 60;
   std::vector<NamedTable> tables = tables_under_test();
   tables.push_back({"scalar", &scalar()});
-  for (const NamedTable& t : tables) {
-    Weights w = file;
-    w.pack(*t.table);
-    Activations x(*t.table, input, kTokens, kCols);
-    std::vector<float> y(2 * 50, 1.5f);
-    t.table->matmul[static_cast<std::size_t>(TensorType::Q8_0)](
-        {w.bytes.data(), w.row_bytes, w.packed, kBegin, kEnd, kCols, x.x.data(), x.quantized(), kTokens, y.data(), 50, true, nullptr});
-    for (std::size_t i = 0; i < y.size(); ++i) {
-      const std::size_t row = i % 50;
-      const float expected = row >= kBegin && row < kEnd ? 1.5f + plain[i / 50 * kRows + row] : 1.5f;
-      EXPECT_EQ(y[i], expected) << t.name << " element " << i;
+  for (const TensorType type : {TensorType::Q8_0, TensorType::Q4_K}) {
+    Random random(kSeed + 3);
+    const Weights file(type, random_weights(random, type, kRows, kCols), kRows, kCols);
+    const std::vector<float> input = random_floats(random, kTokens * kCols);
+    Activations reference(scalar(), input, kTokens, kCols);
+    const std::vector<float> plain = multiply(scalar(), file, reference);
+    for (const NamedTable& t : tables) {
+      const std::int64_t begin = t.table->panel_rows > 0 ? t.table->panel_rows : 16;
+      Weights w = file;
+      w.pack(*t.table);
+      Activations x(*t.table, input, kTokens, kCols);
+      std::vector<float> y(kTokens * kStride, 1.5f);
+      t.table->matmul[static_cast<std::size_t>(type)]({w.bytes.data(), w.row_bytes, w.packed, begin, kEnd, kCols, x.x.data(), x.quantized(),
+                                                       kTokens, y.data(), kStride, true, nullptr});
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        const std::int64_t row = static_cast<std::int64_t>(i) % kStride;
+        const float expected = row >= begin && row < kEnd ? 1.5f + plain[i / kStride * kRows + i % kStride] : 1.5f;
+        EXPECT_EQ(y[i], expected) << t.name << ' ' << traits(type).name << " element " << i;
+      }
     }
   }
 }
