@@ -38,12 +38,55 @@ void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool nei
   }
 }
 
-constexpr std::int64_t kRowGrain = 16;  // output rows a thread takes at least: a cache line of results, whole panels
+constexpr std::int64_t kRowGrain = 16;  // output rows are cut at multiples of this: a cache line of results, whole panels
+// A piece of a product is about so many bytes of weights: some microseconds of reading for few tokens, for many as much as the
+// kernels keep in a cache while all tokens pass by, but no less than an eighth of a thread's share.
+constexpr std::int64_t kPieceBytes = 32 << 10, kManyTokensPieceBytes = 128 << 10, kManyTokens = 32;
+
+std::int64_t piece_rows(const Matrix& w, std::int64_t rows, std::int64_t tokens) {
+  const auto row_bytes = static_cast<std::int64_t>(w.row_bytes);
+  std::int64_t most = kPieceBytes / row_bytes;
+  if (tokens >= kManyTokens) most = std::max(most, std::min(kManyTokensPieceBytes / row_bytes, rows / 8));
+  return std::max(most / kRowGrain, std::int64_t{1}) * kRowGrain;
+}
+
+/// The rows of a product that are a thread's, in pieces; multiply(part, rows) is told of each.
+template <class Multiply>
+class ProductPieces {
+ public:
+  ProductPieces(const LinearOp& op, int owner, int threads, const Multiply& multiply) : op_(op), multiply_(multiply) {
+    for (std::size_t i = 0; i < op.parts.size(); ++i) {
+      if (!op.parts[i].weight) continue;
+      const Matrix& w = *op.parts[i].weight;
+      rows_[i] = share(w.rows, owner, threads, kRowGrain);
+      const std::int64_t rows = rows_[i].end - rows_[i].begin;
+      step_[i] = piece_rows(w, rows, op.rows);
+      counts_[i] = (rows + step_[i] - 1) / step_[i];
+    }
+  }
+  std::int64_t count() const { return counts_[0] + counts_[1] + counts_[2]; }
+  void compute(std::int64_t piece) const {
+    std::size_t i = 0;
+    for (; piece >= counts_[i]; ++i) piece -= counts_[i];
+    const std::int64_t begin = rows_[i].begin + piece * step_[i];
+    multiply_(op_.parts[i], Share{begin, std::min(begin + step_[i], rows_[i].end)});
+  }
+
+ private:
+  const LinearOp& op_;
+  const Multiply& multiply_;
+  Share rows_[3]{};
+  std::int64_t step_[3]{}, counts_[3]{};
+};
 
 }  // namespace
 
 CpuUnit::CpuUnit(const std::vector<int>& cpus, cpu::Isa isa, std::vector<int> nodes)
-    : kernels_(cpu::kernels(isa)), nodes_(std::move(nodes)), attention_(kernels_, static_cast<int>(cpus.size())), pool_(cpus) {}
+    : kernels_(cpu::kernels(isa)),
+      nodes_(std::move(nodes)),
+      attention_(kernels_, static_cast<int>(cpus.size())),
+      pieces_(static_cast<int>(cpus.size())),
+      pool_(cpus) {}
 
 std::size_t CpuUnit::packed_bytes(const Matrix& m) const {
   const bool packs = kernels_.panel_rows > 0 && cpu::has_panels(m.type);
@@ -81,6 +124,7 @@ void CpuUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   ops_ = ops;
   stop_ = stop;
   counted_ = false;
+  pieces_.fill();
   began_ = std::chrono::steady_clock::now();
   pool_.start([this](int thread) { work(thread); });
 }
@@ -103,6 +147,7 @@ void CpuUnit::work(int thread) {
       progress_.fetch_add(1, std::memory_order_relaxed);
       stopped_[i % 2] = stop_ && stop_->load(std::memory_order_relaxed);
     }
+    pieces_.next_operation(thread);
     pool_.barrier();
     if (stopped_[i % 2]) break;
   }
@@ -148,15 +193,13 @@ void CpuUnit::run(const LinearOp& op, int thread) {
   }
   const float* input = op.input ? op.input : op.x;
   std::byte* panel = scratch_.panels.data() + static_cast<std::size_t>(thread) * scratch_.thread_panel_bytes;
-  for (const LinearOp::Part& part : op.parts) {
-    if (!part.weight) continue;
+  const auto multiply = [&](const LinearOp::Part& part, Share rows) {
     const Matrix& w = *part.weight;
-    const auto [begin, end] = share(w.rows, thread, threads(), kRowGrain);
-    if (begin == end) continue;
     const bool packed = w.packed != nullptr;
     kernels_.matmul[static_cast<std::size_t>(w.type)](
-        {packed ? w.packed : w.data, w.row_bytes, packed, begin, end, w.cols, input, x8, op.rows, part.y, w.rows, op.add, panel});
-  }
+        {packed ? w.packed : w.data, w.row_bytes, packed, rows.begin, rows.end, w.cols, input, x8, op.rows, part.y, w.rows, op.add, panel});
+  };
+  pieces_.drain(thread, [&](int owner) { return ProductPieces(op, owner, threads(), multiply); });
 }
 
 void CpuUnit::run(const StoreOp& op, int thread) {

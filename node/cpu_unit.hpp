@@ -7,6 +7,7 @@
 #include "node/attention.hpp"
 #include "node/compute_unit.hpp"
 #include "node/cpu/kernels.hpp"
+#include "node/piece_queues.hpp"
 #include "node/thread_pool.hpp"
 
 namespace yamata {
@@ -51,6 +52,7 @@ class CpuUnit final : public ComputeUnit {
   const std::vector<int> nodes_;
   Scratch scratch_;
   Attention attention_;
+  PieceQueues pieces_;
   std::span<const Op> ops_;
   const std::atomic<bool>* stop_ = nullptr;
   bool stopped_[2] = {};  // written by thread 0 before a barrier, read by all after it

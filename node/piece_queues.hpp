@@ -1,0 +1,59 @@
+#pragma once
+// How a team of threads shares the pieces of an operation, so that nobody waits for a thread whose core is slower or busy.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace yamata {
+
+/// Each thread has some pieces of an operation, which it takes one after the other; when it has none left it takes those of its
+/// partners: the threads whose number differs from its own in one bit, the nearest first. So it looks at few queues, those of its
+/// own NUMA node before others. Who takes a piece must not change its result.
+class PieceQueues {
+ public:
+  explicit PieceQueues(int threads) : queues_(static_cast<std::size_t>(threads)) {}
+
+  /// Before a run, by one thread: all queues are full.
+  void fill() {
+    for (Queue& queue : queues_) queue.turn = 0, queue.taken[0] = 0, queue.taken[1] = 0;
+  }
+  /// Called by every thread between an operation's last piece and the barrier after it: fills this thread's queue for the next
+  /// operation. Two counters in turn: who is late in the operation before reads the other one.
+  void next_operation(int thread) {
+    Queue& queue = queues_[static_cast<std::size_t>(thread)];
+    queue.turn ^= 1;
+    queue.taken[queue.turn].store(0, std::memory_order_relaxed);
+  }
+  /// open(owner) gives the pieces of a thread: count() of them, and compute(piece) for each. Ends when none is left that this
+  /// thread may take.
+  template <class Open>
+  void drain(int thread, Open open) {
+    const int threads = static_cast<int>(queues_.size()), turn = queues_[static_cast<std::size_t>(thread)].turn;
+    drain_one(thread, turn, open);
+    for (int bit = 1; bit < threads; bit *= 2) {
+      if ((thread ^ bit) < threads) drain_one(thread ^ bit, turn, open);
+    }
+  }
+
+ private:
+  struct alignas(64) Queue {
+    std::atomic<std::int64_t> taken[2]{};
+    int turn = 0;  // which of both; read by its own thread only
+  };
+
+  template <class Open>
+  void drain_one(int owner, int turn, Open& open) {
+    std::atomic<std::int64_t>& taken = queues_[static_cast<std::size_t>(owner)].taken[turn];
+    const auto pieces = open(owner);
+    const std::int64_t count = pieces.count();
+    while (taken.load(std::memory_order_relaxed) < count) {
+      const std::int64_t piece = taken.fetch_add(1, std::memory_order_relaxed);
+      if (piece < count) pieces.compute(piece);
+    }
+  }
+
+  std::vector<Queue> queues_;
+};
+
+}  // namespace yamata
