@@ -9,9 +9,10 @@ using cpu::AttentionRow;
 using cpu::kAttentionChunk;
 using cpu::kAttentionQueries;
 
-constexpr std::size_t kStateFloats = 2 * AttentionPlan::kMostRows * kAttentionQueries;  // whole cache lines, a thread's own
+constexpr std::int64_t kSegment = AttentionPlan::kSegment;
+constexpr std::int64_t kLine = 16;  // floats of a cache line, which keeps threads apart
 
-/// The query and the cells of row `row`, heads of the item from `head` on; no place for results yet.
+/// The query and the cells of row `row` of the item, heads from `head` on, and the place for its results.
 AttentionRow row_of(const AttentionOp& op, const AttentionPlan::Item& item, std::int64_t row, std::int64_t head = 0) {
   const std::int64_t first = item.kv_head * (op.q_heads / op.kv_heads) + item.head_begin + head;
   const std::int64_t at = (row * op.q_heads + first) * op.head_dim;
@@ -19,11 +20,15 @@ AttentionRow row_of(const AttentionOp& op, const AttentionPlan::Item& item, std:
   return {op.q + at, cells.data(), static_cast<std::int64_t>(cells.size()), nullptr, nullptr, op.out + at};
 }
 
+void grow(std::vector<float>& floats, std::int64_t n) {
+  if (static_cast<std::int64_t>(floats.size()) < n) floats.resize(static_cast<std::size_t>(n));
+}
+
 }  // namespace
 
 void Attention::prepare(std::span<const Op> ops) {
   plan_count_ = 0;
-  std::int64_t kept = 0, head_dim = 0;
+  std::int64_t kept = 0, segment = 0, chunk = 0, queries = 0;
   for (const Op& any : ops) {
     const auto* op = std::get_if<AttentionOp>(&any);
     if (!op ||
@@ -33,86 +38,107 @@ void Attention::prepare(std::span<const Op> ops) {
     AttentionPlan& plan = plans_[plan_count_++];
     plan.make(*op, threads_);
     kept = std::max(kept, plan.kept_floats());
-    head_dim = std::max(head_dim, op->head_dim);
+    queries = std::max(queries, plan.most_queries());
+    chunk = std::max(chunk, kAttentionQueries * (op->head_dim + 2));
+    segment = std::max(segment, plan.split() ? 0 : plan.most_queries() * (op->head_dim + 2));
   }
-  const auto grow = [](std::vector<float>& floats, std::size_t n) {
-    if (floats.size() < n) floats.resize(n);
-  };
-  const auto threads = static_cast<std::size_t>(threads_);
-  block_floats_ = static_cast<std::size_t>(kAttentionQueries * (std::max<std::int64_t>(head_dim, 16) + 2));
-  grow(kept_, static_cast<std::size_t>(kept));
-  grow(block_, threads * block_floats_);
-  grow(state_, threads * kStateFloats);
+  grow(kept_, kept);
+  for (Scratch& scratch : scratch_) {
+    grow(scratch.chunk, chunk + kLine);
+    grow(scratch.segment, segment + kLine);
+    grow(scratch.state, 2 * queries + kLine);
+  }
 }
 
 const AttentionPlan& Attention::plan_of(const AttentionOp& op) const {
   return *std::find_if(plans_.begin(), plans_.end(), [&](const AttentionPlan& plan) { return plan.fits(op); });
 }
 
-void Attention::run(const AttentionOp& op, int thread, ThreadPool& pool) {
-  const AttentionPlan& plan = plan_of(op);
-  const AttentionPlan::Place end = plan.end(thread);
-  for (AttentionPlan::Place at = plan.begin(thread); at.item < end.item || (at.item == end.item && at.chunk < end.chunk);) {
-    const Item& item = plan.items()[at.item];
-    if (item.kept < 0) {
-      run_whole(op, item, thread);
-      at = {at.item + 1, 0};
-      continue;
-    }
-    run_chunk(op, item, at.chunk);
-    if (++at.chunk == item.chunks) at = {at.item + 1, 0};
+/// A thread's pieces of an operation, computed by this or another thread.
+class Attention::Pieces {
+ public:
+  Pieces(Attention& attention, const AttentionOp& op, const AttentionPlan& plan, int owner, Scratch& scratch)
+      : attention_(attention), op_(op), plan_(plan), owner_(owner), scratch_(scratch) {}
+
+  std::int64_t count() const { return plan_.begin(owner_ + 1) - plan_.begin(owner_); }
+  void compute(std::int64_t i) const {
+    const std::int64_t piece = plan_.begin(owner_) + i;
+    const Item& item = plan_.item_of(piece);
+    const std::int64_t segment = piece - item.first_piece;
+    if (plan_.split())
+      attention_.run_segment(op_, item, segment, attention_.kept(op_, item, segment), scratch_);
+    else
+      attention_.run_whole(op_, item, scratch_);
   }
+
+ private:
+  Attention& attention_;
+  const AttentionOp& op_;
+  const AttentionPlan& plan_;
+  int owner_;
+  Scratch& scratch_;
+};
+
+void Attention::run(const AttentionOp& op, int thread, ThreadPool& pool, PieceQueues& pieces) {
+  const AttentionPlan& plan = plan_of(op);
+  Scratch& scratch = scratch_[static_cast<std::size_t>(thread)];
+  pieces.drain(thread, [&](int owner) { return Pieces(*this, op, plan, owner, scratch); });
   if (!plan.split()) return;
   pool.barrier();
   merge_split(op, plan, thread);
 }
 
-template <class Place, class Done>
-void Attention::compute(const AttentionOp& op, const Item& item, std::int64_t chunk, Place place, Done done) const {
+Attention::Sums Attention::sums_in(float* floats, const Item& item, std::int64_t queries, std::int64_t head_dim) {
+  float* peak = floats + queries * head_dim;
+  return {floats, item.heads() * head_dim, peak, peak + queries};
+}
+
+Attention::Sums Attention::kept(const AttentionOp& op, const Item& item, std::int64_t segment) {
+  return sums_in(kept_.data() + item.kept + segment * item.queries() * (op.head_dim + 2), item, item.queries(), op.head_dim);
+}
+
+void Attention::run_segment(const AttentionOp& op, const Item& item, std::int64_t segment, const Sums& into, Scratch& scratch) const {
+  const std::int64_t first = segment * AttentionPlan::kSegmentChunks;
+  for (std::int64_t chunk = first; chunk < first + AttentionPlan::kSegmentChunks; ++chunk) run_chunk(op, item, chunk, into, scratch);
+}
+
+/// A chunk for every row of the item that reaches into it: the first of a segment is its result, each further one is added to it.
+void Attention::run_chunk(const AttentionOp& op, const Item& item, std::int64_t chunk, const Sums& into, Scratch& scratch) const {
   const std::int64_t heads = item.heads(), most = kAttentionQueries / heads;
-  AttentionRow rows[kAttentionQueries];
-  std::int64_t row = item.row_begin;
-  while (row < item.row_end) {
+  const bool first = chunk % AttentionPlan::kSegmentChunks == 0;
+  const Sums more = sums_in(scratch.chunk.data(), item, kAttentionQueries, op.head_dim);
+  AttentionRow rows[kAttentionQueries], merged[kAttentionQueries];
+  for (std::int64_t row = item.row_begin; row < item.row_end;) {
     std::int64_t count = 0;
     for (; row < item.row_end && count < most; ++row) {
-      AttentionRow next = row_of(op, item, row);
+      const AttentionRow next = row_of(op, item, row);
       if (next.count <= chunk * kAttentionChunk) continue;
-      place(row - item.row_begin, count, next);
-      rows[count++] = next;
+      merged[count] = into.place(next, row - item.row_begin, heads);
+      rows[count] = first ? merged[count] : more.place(next, count, heads);
+      ++count;
     }
     if (count == 0) continue;
     kernels_.attention(
         {rows, count, chunk, op.cache_k[item.kv_head], op.cache_v[item.kv_head], op.k_type, op.v_type, op.scale, heads, op.head_dim});
-    done(std::span<const AttentionRow>(rows, static_cast<std::size_t>(count)));
+    for (std::int64_t i = 0; !first && i < count; ++i) kernels_.merge_attention(merged[i], rows[i], heads, op.head_dim);
   }
 }
 
-/// All chunks of an item, one after another: the first goes to the output, each further one is added to it.
-void Attention::run_whole(const AttentionOp& op, const Item& item, int thread) {
+/// All segments of an item, one after another: the first goes to the output, each further one is added to it.
+void Attention::run_whole(const AttentionOp& op, const Item& item, Scratch& scratch) const {
   const std::int64_t heads = item.heads();
-  float* peaks = state_.data() + static_cast<std::size_t>(thread) * kStateFloats;
-  float* totals = peaks + kStateFloats / 2;
-  float* block_out = block_.data() + static_cast<std::size_t>(thread) * block_floats_;
-  float* block_peaks = block_out + kAttentionQueries * op.head_dim;
-  float* block_totals = block_peaks + kAttentionQueries;
-  AttentionRow merged[kAttentionQueries];
-  for (std::int64_t chunk = 0; chunk < item.chunks; ++chunk) {
-    const auto place = [&](std::int64_t r, std::int64_t in_block, AttentionRow& row) {
-      row.peak = peaks + r * heads, row.total = totals + r * heads;
-      merged[in_block] = row;
-      if (chunk == 0) return;
-      const std::int64_t at = in_block * heads;
-      row.out = block_out + at * op.head_dim, row.peak = block_peaks + at, row.total = block_totals + at;
-    };
-    compute(op, item, chunk, place, [&](std::span<const AttentionRow> rows) {
-      for (std::size_t i = 0; chunk > 0 && i < rows.size(); ++i) kernels_.merge_attention(merged[i], rows[i], heads, op.head_dim);
-    });
+  float* peaks = scratch.state.data();
+  const Sums out{row_of(op, item, item.row_begin).out, op.q_heads * op.head_dim, peaks, peaks + item.queries()};
+  const Sums more = sums_in(scratch.segment.data(), item, item.queries(), op.head_dim);
+  for (std::int64_t segment = 0; segment < item.segments; ++segment) {
+    run_segment(op, item, segment, segment == 0 ? out : more, scratch);
+    for (std::int64_t i = 0; segment > 0 && i < item.row_end - item.row_begin; ++i) {
+      const AttentionRow row = row_of(op, item, item.row_begin + i);
+      if (row.count > segment * kSegment) kernels_.merge_attention(out.place(row, i, heads), more.place(row, i, heads), heads, op.head_dim);
+    }
   }
-  for (std::int64_t row = item.row_begin; row < item.row_end; ++row) {
-    AttentionRow done = row_of(op, item, row);
-    done.total = totals + (row - item.row_begin) * heads;
-    finish(op, done, heads);
-  }
+  for (std::int64_t i = 0; i < item.row_end - item.row_begin; ++i)
+    finish(op, out.place(row_of(op, item, item.row_begin + i), i, heads), heads);
 }
 
 void Attention::finish(const AttentionOp& op, const AttentionRow& row, std::int64_t heads) const {
@@ -123,28 +149,12 @@ void Attention::finish(const AttentionOp& op, const AttentionRow& row, std::int6
   }
 }
 
-Attention::Sums Attention::kept(const AttentionOp& op, const Item& item, std::int64_t chunk) {
-  float* out = kept_.data() + item.kept + chunk * item.queries() * (op.head_dim + 2);
-  float* peak = out + item.queries() * op.head_dim;
-  return {out, peak, peak + item.queries()};
-}
-
-void Attention::run_chunk(const AttentionOp& op, const Item& item, std::int64_t chunk) {
-  const Sums sums = kept(op, item, chunk);
-  const auto place = [&](std::int64_t r, std::int64_t, AttentionRow& row) {
-    const std::int64_t at = r * item.heads();
-    row.out = sums.out + at * op.head_dim, row.peak = sums.peak + at, row.total = sums.total + at;
-  };
-  compute(op, item, chunk, place, [](std::span<const AttentionRow>) {});
-}
-
-/// Merges the queries of split items, each by one thread and in the order of run_whole.
+/// Merges the segments of all queries, each by one thread and in the order of run_whole.
 void Attention::merge_split(const AttentionOp& op, const AttentionPlan& plan, int thread) {
   std::int64_t all = 0, before = 0;
-  for (const Item& item : plan.items()) all += item.kept < 0 ? 0 : item.queries();
+  for (const Item& item : plan.items()) all += item.queries();
   const std::int64_t begin = all * thread / threads_, end = all * (thread + 1) / threads_;
   for (const Item& item : plan.items()) {
-    if (item.kept < 0) continue;
     const std::int64_t last = std::min(end - before, item.queries());
     for (std::int64_t query = std::max<std::int64_t>(begin - before, 0); query < last; ++query) merge_query(op, item, query);
     before += item.queries();
@@ -153,10 +163,10 @@ void Attention::merge_split(const AttentionOp& op, const AttentionPlan& plan, in
 
 void Attention::merge_query(const AttentionOp& op, const Item& item, std::int64_t query) {
   AttentionRow into = row_of(op, item, item.row_begin + query / item.heads(), query % item.heads());
-  for (std::int64_t chunk = 0; chunk * kAttentionChunk < into.count; ++chunk) {
-    const Sums sums = kept(op, item, chunk);
+  for (std::int64_t segment = 0; segment * kSegment < into.count; ++segment) {
+    const Sums sums = kept(op, item, segment);
     const AttentionRow next{nullptr, nullptr, 0, sums.peak + query, sums.total + query, sums.out + query * op.head_dim};
-    if (chunk == 0) {
+    if (segment == 0) {
       into.peak = next.peak, into.total = next.total;
       std::copy_n(next.out, op.head_dim, into.out);
     } else {

@@ -2,30 +2,28 @@
 
 #include <algorithm>
 
-#include "node/cpu/kernels.hpp"
-
 namespace yamata {
 namespace {
-
-using cpu::kAttentionChunk;
 
 std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
 std::int64_t visible_cells(const AttentionOp& op, std::int64_t row) { return static_cast<std::int64_t>(op.visible[row].size()); }
 
-std::int64_t chunks_of(const AttentionOp& op, std::int64_t row_begin, std::int64_t row_end) {
+std::int64_t segments_of(const AttentionOp& op, std::int64_t row_begin, std::int64_t row_end) {
   std::int64_t most = 0;
   for (std::int64_t row = row_begin; row < row_end; ++row) most = std::max(most, visible_cells(op, row));
-  return std::max<std::int64_t>(1, parts(most, kAttentionChunk));
+  return std::max<std::int64_t>(1, parts(most, AttentionPlan::kSegment));
 }
 
-/// Products of queries and cells in a unit.
-std::int64_t cost(const AttentionOp& op, const AttentionPlan::Item& item, std::int64_t chunk) {
+/// Products of queries and cells in some segments of an item.
+std::int64_t cost(const AttentionOp& op, const AttentionPlan::Item& item, std::int64_t segment, std::int64_t segments) {
   std::int64_t cells = 0;
   for (std::int64_t row = item.row_begin; row < item.row_end; ++row)
-    cells += std::clamp<std::int64_t>(visible_cells(op, row) - chunk * kAttentionChunk, 0, kAttentionChunk);
+    cells += std::clamp<std::int64_t>(visible_cells(op, row) - segment * AttentionPlan::kSegment, 0, segments * AttentionPlan::kSegment);
   return std::max<std::int64_t>(1, cells * item.heads());
 }
+
+constexpr std::int64_t kManyItems = 8;  // for each thread: whole ones are shared equally enough
 
 }  // namespace
 
@@ -33,23 +31,29 @@ bool AttentionPlan::fits(const AttentionOp& op) const {
   return op.visible == visible_ && op.rows == rows_ && op.q_heads == q_heads_ && op.kv_heads == kv_heads_ && op.head_dim == head_dim_;
 }
 
+const AttentionPlan::Item& AttentionPlan::item_of(std::int64_t piece) const {
+  const auto after =
+      std::upper_bound(items_.begin(), items_.end(), piece, [](std::int64_t p, const Item& item) { return p < item.first_piece; });
+  return *std::prev(after);
+}
+
 void AttentionPlan::make(const AttentionOp& op, int threads) {
   visible_ = op.visible;
   rows_ = op.rows, q_heads_ = op.q_heads, kv_heads_ = op.kv_heads, head_dim_ = op.head_dim;
   cut(op, threads);
+  number_pieces(op, threads);
   share_out(op, threads);
-  keep_split_items(op.head_dim);
 }
 
-/// Makes items as large as leave enough units for all threads.
+/// Makes items as large as leave enough pieces for all threads.
 void AttentionPlan::cut(const AttentionOp& op, int threads) {
-  const std::int64_t group = op.q_heads / op.kv_heads, chunks = chunks_of(op, 0, op.rows);
-  may_split_ = threads > 1 && op.rows * op.q_heads * chunks * (op.head_dim + 2) <= kMostKeptFloats;
+  const std::int64_t group = op.q_heads / op.kv_heads, segments = segments_of(op, 0, op.rows);
+  may_split_ = threads > 1 && segments > 1 && op.rows * op.q_heads * segments * (op.head_dim + 2) <= kMostKeptFloats;
   std::int64_t rows = std::min(op.rows, kMostRows), heads = std::min(group, cpu::kAttentionQueries);
-  const auto units = [&] {
-    return parts(op.rows, std::max<std::int64_t>(1, rows)) * op.kv_heads * parts(group, heads) * (may_split_ ? chunks : 1);
+  const auto pieces = [&] {
+    return parts(op.rows, std::max<std::int64_t>(1, rows)) * op.kv_heads * parts(group, heads) * (may_split_ ? segments : 1);
   };
-  while (threads > 1 && units() < 2 * threads && (rows > 1 || heads > 1)) {
+  while (threads > 1 && pieces() < 2 * threads && (rows > 1 || heads > 1)) {
     std::int64_t& larger = rows > 1 ? rows : heads;
     larger = parts(larger, 2);
   }
@@ -58,45 +62,44 @@ void AttentionPlan::cut(const AttentionOp& op, int threads) {
     const std::int64_t row_end = std::min(op.rows, row + rows);
     for (std::int64_t kv_head = 0; kv_head < op.kv_heads; ++kv_head) {
       for (std::int64_t head = 0; head < group; head += heads)
-        items_.push_back({row, row_end, kv_head, head, std::min(group, head + heads), chunks_of(op, row, row_end)});
+        items_.push_back({row, row_end, kv_head, head, std::min(group, head + heads), segments_of(op, row, row_end)});
     }
   }
 }
 
-/// Gives each thread about equally much, cutting where half of a unit would be too much.
-void AttentionPlan::share_out(const AttentionOp& op, int threads) {
-  std::int64_t total = 0;
-  for (const Item& item : items_) {
-    for (std::int64_t chunk = 0; chunk < item.chunks; ++chunk) total += cost(op, item, chunk);
-  }
-  places_.assign(1, {});
-  std::int64_t before = 0;
-  const auto close_shares = [&](std::int64_t unit_cost, Place place) {
-    while (static_cast<int>(places_.size()) < threads &&
-           (2 * before + unit_cost) * threads >= 2 * total * static_cast<std::int64_t>(places_.size()))
-      places_.push_back(place);
-    before += unit_cost;
-  };
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    if (may_split_) {
-      for (std::int64_t chunk = 0; chunk < items_[i].chunks; ++chunk) close_shares(cost(op, items_[i], chunk), {i, chunk});
-    } else {
-      std::int64_t whole = 0;
-      for (std::int64_t chunk = 0; chunk < items_[i].chunks; ++chunk) whole += cost(op, items_[i], chunk);
-      close_shares(whole, {i, 0});
-    }
-  }
-  places_.resize(static_cast<std::size_t>(threads) + 1, {items_.size(), 0});
-}
-
-void AttentionPlan::keep_split_items(std::int64_t head_dim) {
-  kept_floats_ = 0;
-  for (const Place& place : places_) {
-    if (place.chunk == 0 || items_[place.item].kept >= 0) continue;
-    Item& item = items_[place.item];
+void AttentionPlan::number_pieces(const AttentionOp& op, int threads) {
+  const bool split = may_split_ && static_cast<std::int64_t>(items_.size()) < kManyItems * threads;
+  std::int64_t pieces = 0;
+  kept_floats_ = 0, most_queries_ = 0;
+  for (Item& item : items_) {
+    item.first_piece = pieces;
     item.kept = kept_floats_;
-    kept_floats_ += item.chunks * item.queries() * (head_dim + 2);
+    pieces += split ? item.segments : 1;
+    kept_floats_ += split ? item.segments * item.queries() * (op.head_dim + 2) : 0;
+    most_queries_ = std::max(most_queries_, item.queries());
   }
+}
+
+/// Gives each thread about equally much, cutting where half of a piece would be too much.
+void AttentionPlan::share_out(const AttentionOp& op, int threads) {
+  std::int64_t total = 0, before = 0, piece = 0;
+  for (const Item& item : items_) total += cost(op, item, 0, item.segments);
+  begins_.assign(1, 0);
+  const auto next_piece = [&](std::int64_t its_cost) {
+    while (static_cast<int>(begins_.size()) < threads &&
+           (2 * before + its_cost) * threads >= 2 * total * static_cast<std::int64_t>(begins_.size()))
+      begins_.push_back(piece);
+    before += its_cost;
+    ++piece;
+  };
+  for (const Item& item : items_) {
+    if (!split()) {
+      next_piece(cost(op, item, 0, item.segments));
+      continue;
+    }
+    for (std::int64_t segment = 0; segment < item.segments; ++segment) next_piece(cost(op, item, segment, 1));
+  }
+  begins_.resize(static_cast<std::size_t>(threads) + 1, piece);
 }
 
 }  // namespace yamata

@@ -221,7 +221,7 @@ void CpuUnit::run(const StoreOp& op, int thread) {
   }
 }
 
-void CpuUnit::run(const AttentionOp& op, int thread) { attention_.run(op, thread, pool_); }
+void CpuUnit::run(const AttentionOp& op, int thread) { attention_.run(op, thread, pool_, pieces_); }
 
 void CpuUnit::run(const ReadOp& op, int thread) {
   constexpr std::int64_t kPage = 4096;

@@ -117,18 +117,19 @@ TEST_P(AttentionOf, RowsThatSeeNothing_areZeros) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, AttentionOf, testing::Values(1, 2, 3, 4, 5, 6, 7, 8));
 
-/// Products of queries and cells that each thread has; every unit once, in order.
+constexpr std::int64_t kSegment = AttentionPlan::kSegment;
+
+/// Products of queries and cells that each thread has.
 std::vector<std::int64_t> loads(const AttentionPlan& plan, const AttentionOp& op, int threads) {
   std::vector<std::int64_t> loads(static_cast<std::size_t>(threads));
-  int thread = 0;
-  for (std::size_t i = 0; i < plan.items().size(); ++i) {
-    const AttentionPlan::Item& item = plan.items()[i];
-    for (std::int64_t chunk = 0; chunk < item.chunks; ++chunk) {
-      while (plan.end(thread).item < i || (plan.end(thread).item == i && plan.end(thread).chunk <= chunk)) ++thread;
+  for (int thread = 0; thread < threads; ++thread) {
+    for (std::int64_t piece = plan.begin(thread); piece < plan.begin(thread + 1); ++piece) {
+      const AttentionPlan::Item& item = plan.item_of(piece);
+      const std::int64_t first = plan.split() ? piece - item.first_piece : 0, segments = plan.split() ? 1 : item.segments;
       for (std::int64_t row = item.row_begin; row < item.row_end; ++row) {
         const auto cells = static_cast<std::int64_t>(op.visible[row].size());
         loads[static_cast<std::size_t>(thread)] +=
-            item.heads() * std::clamp<std::int64_t>(cells - chunk * cpu::kAttentionChunk, 0, cpu::kAttentionChunk);
+            item.heads() * std::clamp<std::int64_t>(cells - first * kSegment, 0, segments * kSegment);
       }
     }
   }
@@ -155,7 +156,7 @@ TEST(AttentionPlan, OneToken_keepsEveryThreadBusyAlike) {
   for (const int threads : {1, 2, 3, 8, 16, 64}) {
     for (const Shape shape : {Shape{4, 8, 64}, {8, 4, 128}, {1, 8, 64}, {9, 1, 64}}) {
       const Planned p(shape, 8192, 1, threads);
-      const std::int64_t all = 8192 * shape.kv_heads * shape.group, unit = cpu::kAttentionChunk * shape.group;
+      const std::int64_t all = 8192 * shape.kv_heads * shape.group, unit = kSegment * shape.group;
       std::int64_t sum = 0;
       for (const std::int64_t share : p.shares) {
         EXPECT_NEAR(static_cast<double>(share), static_cast<double>(all) / threads, static_cast<double>(unit)) << threads;
@@ -172,11 +173,12 @@ TEST(AttentionPlan, HeadsOfAShortContext_areCutWhereThreadsWouldIdle) {
   EXPECT_FALSE(p.plan.split());
 }
 
-TEST(AttentionPlan, ItemsAreSplit_onlyWhereWholeOnesLeaveThreadsUnequal) {
-  EXPECT_FALSE(Planned({4, 8, 64}, 8192, 1, 2).plan.split());
-  EXPECT_FALSE(Planned({4, 8, 64}, 8192, 16, 1).plan.split());
+TEST(AttentionPlan, ItemsAreSplit_onlyWhereTheyAreFew) {
+  EXPECT_TRUE(Planned({4, 8, 64}, 8192, 1, 2).plan.split());
   EXPECT_TRUE(Planned({3, 3, 64}, 8192, 1, 2).plan.split());
-  EXPECT_TRUE(Planned({4, 8, 64}, 8192, 1, 8).plan.split());
+  EXPECT_FALSE(Planned({4, 8, 64}, 8192, 16, 1).plan.split());
+  EXPECT_FALSE(Planned({4, 8, 64}, 256, 1, 2).plan.split());
+  EXPECT_FALSE(Planned({32, 1, 64}, 8192, 1, 2).plan.split());
 }
 
 TEST(AttentionPlan, RowsOfARun_shareOnePassAsFarAsThreadsStayBusy) {
