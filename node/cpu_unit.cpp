@@ -41,7 +41,7 @@ void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool nei
 constexpr std::int64_t kRowGrain = 16;  // output rows are cut at multiples of this: a cache line of results, whole panels
 // A piece of a product is about so many bytes of weights: some microseconds of reading for few tokens, for many as much as the
 // kernels keep in a cache while all tokens pass by, but no less than an eighth of a thread's share.
-constexpr std::int64_t kPieceBytes = 32 << 10, kManyTokensPieceBytes = 128 << 10, kManyTokens = 32;
+constexpr std::int64_t kPieceBytes = 64 << 10, kManyTokensPieceBytes = 128 << 10, kManyTokens = 32;
 
 std::int64_t piece_rows(const Matrix& w, std::int64_t rows, std::int64_t tokens) {
   const auto row_bytes = static_cast<std::int64_t>(w.row_bytes);
