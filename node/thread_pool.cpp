@@ -21,7 +21,7 @@ void relax() {
 #endif
 }
 
-// Bound threads have a core each, and the others of the team are at most an uneven share of rows behind: spinning for some
+// Bound threads have a core each, and the others of the team are at most a piece of an operation behind: spinning for some
 // 20 us is cheaper than sleeping. Unbound threads may be waiting for the very core they spin on.
 constexpr int kSpinsBound = 2000, kSpinsUnbound = 50;
 
