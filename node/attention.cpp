@@ -40,7 +40,7 @@ void Attention::prepare(std::span<const Op> ops) {
     kept = std::max(kept, plan.kept_floats());
     queries = std::max(queries, plan.most_queries());
     chunk = std::max(chunk, kAttentionQueries * (op->head_dim + 2));
-    segment = std::max(segment, plan.split() ? 0 : plan.most_queries() * (op->head_dim + 2));
+    if (!plan.split() && plan.most_segments() > 1) segment = std::max(segment, plan.most_queries() * (op->head_dim + 2));
   }
   grow(kept_, kept);
   for (Scratch& scratch : scratch_) {

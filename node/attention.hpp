@@ -17,7 +17,7 @@ class Attention {
 
   /// Plans the attention among the operations of a run; later runs of the same size take no new memory.
   void prepare(std::span<const Op> ops);
-  /// A prepared operation; called by all threads of the pool, of whose pieces none is taken yet.
+  /// A prepared operation; called by all threads of the pool, with full queues.
   void run(const AttentionOp& op, int thread, ThreadPool& pool, PieceQueues& pieces);
 
  private:

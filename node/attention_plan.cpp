@@ -23,7 +23,9 @@ std::int64_t cost(const AttentionOp& op, const AttentionPlan::Item& item, std::i
   return std::max<std::int64_t>(1, cells * item.heads());
 }
 
-constexpr std::int64_t kManyItems = 8;  // for each thread: whole ones are shared equally enough
+// Where a thread has fewer items than this they are split, and where it has somewhat more if they are long: else whole ones are
+// shared equally enough, and save a barrier and the merging.
+constexpr std::int64_t kFewItems = 2, kSomeItems = 8, kManySegments = 4;
 
 }  // namespace
 
@@ -48,12 +50,13 @@ void AttentionPlan::make(const AttentionOp& op, int threads) {
 /// Makes items as large as leave enough pieces for all threads.
 void AttentionPlan::cut(const AttentionOp& op, int threads) {
   const std::int64_t group = op.q_heads / op.kv_heads, segments = segments_of(op, 0, op.rows);
+  most_segments_ = segments;
   may_split_ = threads > 1 && segments > 1 && op.rows * op.q_heads * segments * (op.head_dim + 2) <= kMostKeptFloats;
   std::int64_t rows = std::min(op.rows, kMostRows), heads = std::min(group, cpu::kAttentionQueries);
   const auto pieces = [&] {
     return parts(op.rows, std::max<std::int64_t>(1, rows)) * op.kv_heads * parts(group, heads) * (may_split_ ? segments : 1);
   };
-  while (threads > 1 && pieces() < 2 * threads && (rows > 1 || heads > 1)) {
+  while (threads > 1 && pieces() < kFewItems * threads && (rows > 1 || heads > 1)) {
     std::int64_t& larger = rows > 1 ? rows : heads;
     larger = parts(larger, 2);
   }
@@ -68,7 +71,8 @@ void AttentionPlan::cut(const AttentionOp& op, int threads) {
 }
 
 void AttentionPlan::number_pieces(const AttentionOp& op, int threads) {
-  const bool split = may_split_ && static_cast<std::int64_t>(items_.size()) < kManyItems * threads;
+  const auto items = static_cast<std::int64_t>(items_.size());
+  const bool split = may_split_ && (items < kFewItems * threads || (items < kSomeItems * threads && most_segments_ >= kManySegments));
   std::int64_t pieces = 0;
   kept_floats_ = 0, most_queries_ = 0;
   for (Item& item : items_) {

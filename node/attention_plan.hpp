@@ -15,8 +15,9 @@ namespace yamata {
 /// result is does not depend on the plan.
 class AttentionPlan {
  public:
-  static constexpr std::int64_t kMostRows = 16;      ///< of an item: further ones would gain little from its pass over the cells
-  static constexpr std::int64_t kSegmentChunks = 2;  ///< results of single chunks would take a sixteenth of the cache's bytes
+  static constexpr std::int64_t kMostRows = 16;  ///< of an item: further ones would gain little from its pass over the cells
+  static constexpr std::int64_t kSegmentChunks =
+      2;  ///< of one token with 8 heads, results of single chunks would take a sixteenth of the F16 cells' bytes
   static constexpr std::int64_t kSegment = kSegmentChunks * cpu::kAttentionChunk;  ///< cells
   static constexpr std::int64_t kMostKeptFloats = 4 << 20;  ///< partial results beyond 16 MiB cost more than idle threads
 
@@ -43,8 +44,10 @@ class AttentionPlan {
   bool split() const { return kept_floats_ > 0; }
   /// Room for the results of all segments.
   std::int64_t kept_floats() const { return kept_floats_; }
-  /// The longest item.
+  /// Queries of the largest item.
   std::int64_t most_queries() const { return most_queries_; }
+  /// Segments of the longest item.
+  std::int64_t most_segments() const { return most_segments_; }
 
  private:
   void cut(const AttentionOp& op, int threads);
@@ -54,7 +57,7 @@ class AttentionPlan {
   std::span<const std::int32_t> const* visible_ = nullptr;
   std::int64_t rows_ = 0, q_heads_ = 0, kv_heads_ = 0, head_dim_ = 0;
   bool may_split_ = false;
-  std::int64_t kept_floats_ = 0, most_queries_ = 0;
+  std::int64_t kept_floats_ = 0, most_queries_ = 0, most_segments_ = 1;
   std::vector<Item> items_;
   std::vector<std::int64_t> begins_;  // [threads + 1]
 };

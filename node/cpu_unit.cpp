@@ -39,8 +39,8 @@ void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool nei
 }
 
 constexpr std::int64_t kRowGrain = 16;  // output rows are cut at multiples of this: a cache line of results, whole panels
-// A piece of a product is about so many bytes of weights: some microseconds of reading for few tokens, for many as much as the
-// kernels keep in a cache while all tokens pass by, but no less than an eighth of a thread's share.
+// A piece of a product is about so many bytes of weights: some microseconds of reading where tokens are few. Where they are many it
+// is what the kernels keep in a cache while all tokens pass by, but at most an eighth of a thread's share.
 constexpr std::int64_t kPieceBytes = 64 << 10, kManyTokensPieceBytes = 128 << 10, kManyTokens = 32;
 
 std::int64_t piece_rows(const Matrix& w, std::int64_t rows, std::int64_t tokens) {
@@ -230,7 +230,7 @@ void CpuUnit::run(const ReadOp& op, int thread) {
   for (std::int64_t at = begin; at < end; at += kPage) static_cast<void>(bytes[at]);
 }
 
-/// Each thread packs the rows it will multiply with: so their memory is that of its NUMA node.
+/// Each thread packs the rows that are its own: so their memory is that of its NUMA node.
 void CpuUnit::run(const PackOp& op, int thread) {
   const Matrix& m = *op.matrix;
   const auto [begin, end] = share(m.rows, thread, threads(), kRowGrain);

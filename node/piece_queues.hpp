@@ -1,5 +1,5 @@
 #pragma once
-// How a team of threads shares the pieces of an operation, so that nobody waits for a thread whose core is slower or busy.
+// How a team of threads shares the pieces of an operation, so that a thread whose core is slower or busy holds up the others little.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -8,8 +8,8 @@
 namespace yamata {
 
 /// Each thread has some pieces of an operation, which it takes one after the other; when it has none left it takes those of its
-/// partners: the threads whose number differs from its own in one bit, the nearest first. So it looks at few queues, those of its
-/// own NUMA node before others. Who takes a piece must not change its result.
+/// partners: the threads 1, 2, 4, 8 ... further on, around the end. So each looks at few queues, mostly of its own NUMA node first,
+/// and as many others look at its own. Who takes a piece must not change its result.
 class PieceQueues {
  public:
   explicit PieceQueues(int threads) : queues_(static_cast<std::size_t>(threads)) {}
@@ -31,9 +31,7 @@ class PieceQueues {
   void drain(int thread, Open open) {
     const int threads = static_cast<int>(queues_.size()), turn = queues_[static_cast<std::size_t>(thread)].turn;
     drain_one(thread, turn, open);
-    for (int bit = 1; bit < threads; bit *= 2) {
-      if ((thread ^ bit) < threads) drain_one(thread ^ bit, turn, open);
-    }
+    for (int further = 1; further < threads; further *= 2) drain_one((thread + further) % threads, turn, open);
   }
 
  private:
@@ -42,15 +40,16 @@ class PieceQueues {
     int turn = 0;  // which of both; read by its own thread only
   };
 
+  static constexpr std::int64_t kNoneLeft = std::int64_t{1} << 62;
+
   template <class Open>
   void drain_one(int owner, int turn, Open& open) {
     std::atomic<std::int64_t>& taken = queues_[static_cast<std::size_t>(owner)].taken[turn];
+    if (taken.load(std::memory_order_relaxed) >= kNoneLeft) return;
     const auto pieces = open(owner);
     const std::int64_t count = pieces.count();
-    while (taken.load(std::memory_order_relaxed) < count) {
-      const std::int64_t piece = taken.fetch_add(1, std::memory_order_relaxed);
-      if (piece < count) pieces.compute(piece);
-    }
+    for (std::int64_t piece; (piece = taken.fetch_add(1, std::memory_order_relaxed)) < count;) pieces.compute(piece);
+    taken.store(kNoneLeft, std::memory_order_relaxed);
   }
 
   std::vector<Queue> queues_;

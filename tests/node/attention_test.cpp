@@ -88,7 +88,7 @@ class AttentionOf : public testing::TestWithParam<int> {
 
 TEST_P(AttentionOf, ManyRowsOverManyThreads_giveTheBitsOfOneRowOnOneThread) {
   for (const Shape shape : {Shape{1, 1, 16}, {4, 8, 64}, {3, 3, 32}, {1, 40, 16}, {2, 1, 80}}) {
-    for (const std::int32_t context : {1, 127, 300, 1001}) {
+    for (const std::int32_t context : {1, 127, 255, 300, 511, 1001}) {
       Scene scene(shape, context + 20, tree(context, 20));
       std::vector<Op> singly;
       for (std::size_t row = 0; row < 20; ++row) singly.push_back(scene.op(row, 1));
@@ -102,6 +102,14 @@ TEST_P(AttentionOf, ManyRowsOverManyThreads_giveTheBitsOfOneRowOnOneThread) {
       EXPECT_TRUE(std::all_of(expected.begin(), expected.end(), [](float x) { return std::isfinite(x) && x != 9.0f; }));
     }
   }
+}
+
+TEST_P(AttentionOf, LongWholeItemsBesideSplitAndShortOnes_giveTheBitsOfOneRow) {
+  Scene scene({16, 1, 16}, 1020, tree(1000, 20));
+  std::vector<Op> singly, mixed{scene.op(0, 18), scene.op(18, 1), scene.op(19, 1)};
+  for (std::size_t row = 0; row < 20; ++row) singly.push_back(scene.op(row, 1));
+  const std::vector<float> expected = scene.run(alone_, singly);
+  EXPECT_EQ(scene.run(team_, mixed), expected);
 }
 
 TEST_P(AttentionOf, RowsThatSeeNothing_areZeros) {
@@ -156,7 +164,7 @@ TEST(AttentionPlan, OneToken_keepsEveryThreadBusyAlike) {
   for (const int threads : {1, 2, 3, 8, 16, 64}) {
     for (const Shape shape : {Shape{4, 8, 64}, {8, 4, 128}, {1, 8, 64}, {9, 1, 64}}) {
       const Planned p(shape, 8192, 1, threads);
-      const std::int64_t all = 8192 * shape.kv_heads * shape.group, unit = kSegment * shape.group;
+      const std::int64_t all = 8192 * shape.kv_heads * shape.group, unit = kSegment * p.plan.items()[0].heads();
       std::int64_t sum = 0;
       for (const std::int64_t share : p.shares) {
         EXPECT_NEAR(static_cast<double>(share), static_cast<double>(all) / threads, static_cast<double>(unit)) << threads;
@@ -179,6 +187,8 @@ TEST(AttentionPlan, ItemsAreSplit_onlyWhereTheyAreFew) {
   EXPECT_FALSE(Planned({4, 8, 64}, 8192, 16, 1).plan.split());
   EXPECT_FALSE(Planned({4, 8, 64}, 256, 1, 2).plan.split());
   EXPECT_FALSE(Planned({32, 1, 64}, 8192, 1, 2).plan.split());
+  EXPECT_FALSE(Planned({4, 8, 64}, 600, 1, 2).plan.split());
+  EXPECT_TRUE(Planned({3, 8, 64}, 600, 1, 2).plan.split());
 }
 
 TEST(AttentionPlan, RowsOfARun_shareOnePassAsFarAsThreadsStayBusy) {

@@ -91,6 +91,32 @@ TEST_P(CpuUnitOf, Linear_addsEveryProductOnceForAnyNumberOfRows) {
   }
 }
 
+TEST_P(CpuUnitOf, Linear_inManyPiecesGivesTheBitsOfEachTokenAlone) {
+  constexpr std::int64_t kMany = 40;
+  const std::vector<float> floats = reals(256 * 1024, 8);
+  const std::vector<std::byte> bytes = q8_0(1600, 96, 9);
+  Matrix wide = matrix(floats, 256, 1024), tall{TensorType::Q8_0, 1600, 96, bytes.data(), 96 / 32 * 34};
+  for (Matrix* w : {&wide, &tall}) {
+    const std::vector<float> x = reals(static_cast<std::size_t>(kMany * w->cols), 10);
+    std::vector<std::byte> packed(team_.unit().packed_bytes(*w));
+    if (!packed.empty()) run(team_.unit(), std::vector<Op>{PackOp{w, packed.data()}});
+    std::vector<float> singly(static_cast<std::size_t>(kMany * w->rows)), together(singly.size(), 9.0f);
+    std::vector<Op> ops;
+    for (std::int64_t t = 0; t < kMany; ++t)
+      ops.push_back(LinearOp{
+          &x[static_cast<std::size_t>(t * w->cols)], 1, w->cols, {{{w, &singly[static_cast<std::size_t>(t * w->rows)]}, {}, {}}}, false});
+    run(team_.unit(), ops);
+    for (const bool pack : {false, true}) {
+      w->packed = pack && !packed.empty() ? packed.data() : nullptr;
+      for (const std::int64_t tokens : {3, 40}) {
+        run(team_.unit(), std::vector<Op>{LinearOp{x.data(), tokens, w->cols, {{{w, together.data()}, {}, {}}}, false}});
+        EXPECT_TRUE(std::equal(together.begin(), together.begin() + tokens * w->rows, singly.begin()))
+            << tokens << " tokens of " << w->cols << ", packed " << pack;
+      }
+    }
+  }
+}
+
 TEST_P(CpuUnitOf, EmbedAndGather_copyTheRowsAskedFor) {
   constexpr std::int64_t kDim = 20, kRows = 11;
   const std::vector<float> table = reals(kDim * kRows, 4);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -56,19 +57,39 @@ TEST_P(PieceQueuesOf, EveryPieceOfEveryOperation_isComputedOnce) {
   }
 }
 
-TEST_P(PieceQueuesOf, PiecesOfAThreadHeldUp_areComputedByItsPartners) {
+TEST_P(PieceQueuesOf, PiecesOfThreadsHeldUp_areComputedByTheirPartners) {
   constexpr int kPieces = 10;
-  std::atomic<int> left{0}, computed{0};
+  const int held = threads_ / 2;
+  std::atomic<int> through{0}, computed{0};
   queues_.fill();
   pool_.start([&](int thread) {
-    if (thread == 0) {  // comes when the others have nothing left to do
-      while (left != threads_ - 1) std::this_thread::yield();
-    }
-    queues_.drain(thread, [&](int) { return Pieces{kPieces, [&, thread](std::int64_t) { computed += thread != 0; }}; });
-    ++left;
+    while (thread < held && through < threads_ - held) std::this_thread::yield();  // comes when the others have nothing left to do
+    queues_.drain(thread, [&](int) { return Pieces{kPieces, [&, thread](std::int64_t) { computed += thread >= held; }}; });
+    ++through;
   });
   pool_.wait();
-  EXPECT_EQ(computed, threads_ > 1 ? kPieces * threads_ : 0);
+  EXPECT_EQ(computed, kPieces * threads_);
+}
+
+TEST_P(PieceQueuesOf, AfterARunThatFailed_fillMakesAllPiecesThereAgain) {
+  const auto work = [&](std::atomic<int>& computed, int thread, int failing) {
+    for (int i = 0; i < 4; ++i) {
+      if (thread == failing && i == 1) throw std::runtime_error("broken");
+      queues_.drain(thread, [&](int) { return Pieces{2, [&](std::int64_t) { ++computed; }}; });
+      queues_.next_operation(thread);
+      pool_.barrier();
+    }
+  };
+  for (int failing = 0; failing < threads_; ++failing) {
+    std::atomic<int> lost{0}, computed{0};
+    queues_.fill();
+    pool_.start([&](int thread) { work(lost, thread, failing); });
+    EXPECT_THROW(pool_.wait(), std::runtime_error);
+    queues_.fill();
+    pool_.start([&](int thread) { work(computed, thread, -1); });
+    pool_.wait();
+    EXPECT_EQ(computed, 4 * 2 * threads_);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, PieceQueuesOf, testing::Values(1, 2, 3, 4, 7, 8));
