@@ -54,7 +54,7 @@ std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch
   if (range.end == h.layers) floats += h.vocabulary;
   const std::int64_t widest = std::max({h.dim, h.ffn, h.heads * h.head_dim});
   const std::int64_t quantized = cpu::QuantizedRows::blocks_of(widest) * cpu::kActivationBlockBytes * batch;
-  constexpr std::int64_t kSegments = 16;  // of 4096 tokens of context; what is beyond them is little beside the cache
+  constexpr std::int64_t kSegments = 4096 / AttentionPlan::kSegment;  // what is beyond a context of 4096 is little beside the cache
   const std::int64_t partial = threads < 2 ? 0 : std::min(AttentionPlan::kMostKeptFloats, batch * h.heads * kSegments * (h.head_dim + 2));
   return static_cast<std::uint64_t>(quantized) + static_cast<std::uint64_t>(floats * batch + partial) * sizeof(float);
 }

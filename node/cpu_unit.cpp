@@ -41,12 +41,12 @@ void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool nei
 constexpr std::int64_t kRowGrain = 16;  // output rows are cut at multiples of this: a cache line of results, whole panels
 // A piece of a product is about so many bytes of weights: some microseconds of reading where tokens are few. Where they are many it
 // is what the kernels keep in a cache while all tokens pass by, but at most an eighth of a thread's share.
-constexpr std::int64_t kPieceBytes = 64 << 10, kManyTokensPieceBytes = 128 << 10, kManyTokens = 32;
+constexpr std::int64_t kPieceBytes = 64 << 10, kManyTokens = 32;
 
 std::int64_t piece_rows(const Matrix& w, std::int64_t rows, std::int64_t tokens) {
   const auto row_bytes = static_cast<std::int64_t>(w.row_bytes);
   std::int64_t most = kPieceBytes / row_bytes;
-  if (tokens >= kManyTokens) most = std::max(most, std::min(kManyTokensPieceBytes / row_bytes, rows / 8));
+  if (tokens >= kManyTokens) most = std::max(most, std::min(cpu::kPanelsBytes / row_bytes, rows / 8));
   return std::max(most / kRowGrain, std::int64_t{1}) * kRowGrain;
 }
 

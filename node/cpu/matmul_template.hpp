@@ -363,13 +363,10 @@ inline void run_panels(const MatmulArgs& a, const std::byte* panels, std::int64_
   for (; row < last; row += kRows, panels += panel_bytes) run_tile<Block, 1, kTileColumns>(a, panels, row, token, count);
 }
 
-/// So many bytes of panels stay in the second cache while all tokens pass by them.
-constexpr std::size_t kPanelsBytes = 128 << 10;
-
 template <class Block>
 void matmul(const MatmulArgs& a) {
   const std::size_t panel_bytes = kRows * a.row_bytes;
-  const std::int64_t fit = static_cast<std::int64_t>(kPanelsBytes / panel_bytes), stay = fit > 1 ? fit : 1;
+  const std::int64_t fit = kPanelsBytes / static_cast<std::int64_t>(panel_bytes), stay = fit > 1 ? fit : 1;
   const std::int64_t step = kRows * (!a.packed ? 1 : a.tokens > kTileColumns ? stay : kPanelsAtOnce);
   for (std::int64_t first = a.row_begin; first < a.row_end; first += step) {
     const std::int64_t last = first + step < a.row_end ? first + step : a.row_end;

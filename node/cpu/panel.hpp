@@ -87,4 +87,7 @@ inline constexpr PanelFormat kPanelFormat<BlockIQ4XS>{4, 0, 0, true, Scales::kBl
 inline constexpr std::int64_t kActivationBlockBytes = 32 + 4 + 4 + 4 + 4;  ///< of one token
 inline constexpr int kStartUnit = 8;
 
+/// So many bytes of panels stay in the second cache while all tokens pass by them.
+inline constexpr std::int64_t kPanelsBytes = 128 << 10;
+
 }  // namespace yamata::cpu

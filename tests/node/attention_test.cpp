@@ -184,6 +184,7 @@ TEST(AttentionPlan, HeadsOfAShortContext_areCutWhereThreadsWouldIdle) {
 TEST(AttentionPlan, ItemsAreSplit_onlyWhereTheyAreFew) {
   EXPECT_TRUE(Planned({4, 8, 64}, 8192, 1, 2).plan.split());
   EXPECT_TRUE(Planned({3, 3, 64}, 8192, 1, 2).plan.split());
+  EXPECT_TRUE(Planned({4, 8, 64}, 8192, 1, 8).plan.split());
   EXPECT_FALSE(Planned({4, 8, 64}, 8192, 16, 1).plan.split());
   EXPECT_FALSE(Planned({4, 8, 64}, 256, 1, 2).plan.split());
   EXPECT_FALSE(Planned({32, 1, 64}, 8192, 1, 2).plan.split());

@@ -100,7 +100,7 @@ TEST_P(CpuUnitOf, Linear_inManyPiecesGivesTheBitsOfEachTokenAlone) {
     const std::vector<float> x = reals(static_cast<std::size_t>(kMany * w->cols), 10);
     std::vector<std::byte> packed(team_.unit().packed_bytes(*w));
     if (!packed.empty()) run(team_.unit(), std::vector<Op>{PackOp{w, packed.data()}});
-    std::vector<float> singly(static_cast<std::size_t>(kMany * w->rows)), together(singly.size(), 9.0f);
+    std::vector<float> singly(static_cast<std::size_t>(kMany * w->rows));
     std::vector<Op> ops;
     for (std::int64_t t = 0; t < kMany; ++t)
       ops.push_back(LinearOp{
@@ -109,6 +109,7 @@ TEST_P(CpuUnitOf, Linear_inManyPiecesGivesTheBitsOfEachTokenAlone) {
     for (const bool pack : {false, true}) {
       w->packed = pack && !packed.empty() ? packed.data() : nullptr;
       for (const std::int64_t tokens : {3, 40}) {
+        std::vector<float> together(singly.size(), 9.0f);
         run(team_.unit(), std::vector<Op>{LinearOp{x.data(), tokens, w->cols, {{{w, together.data()}, {}, {}}}, false}});
         EXPECT_TRUE(std::equal(together.begin(), together.begin() + tokens * w->rows, singly.begin()))
             << tokens << " tokens of " << w->cols << ", packed " << pack;
