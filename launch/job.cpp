@@ -11,6 +11,7 @@
 
 #include "launch/pace_file.hpp"
 #include "launch/progress_bar.hpp"
+#include "launch/report.hpp"
 #include "launch/split_advice.hpp"
 #include "launch/thread_choice.hpp"
 #include "mpi/drafter_seats.hpp"
@@ -67,6 +68,7 @@ wire::Hello Job::open() {
   hello_.host = host_;
   hello_.isa = cpu::isa_name(isa_);
   hello_.threads = static_cast<std::int32_t>(cpus_.size());
+  hello_.logical_cpus = topology.logical_cpus;
   hello_.cpu_group = cpu_group();
   if (measures()) hello_.ns_per_byte = measured_pace();
   for (auto& model : models_) {
@@ -191,7 +193,7 @@ ClusterOptions Job::cluster() const {
   ClusterOptions cluster;
   cluster.timeout = options_.timeout;
   cluster.interrupted = &g_interrupted;
-  cluster.on_warning = [](const std::string& text) { fmt::print(stderr, "yamata: warning: {}\n", text); };
+  cluster.on_warning = warn;
   if (isatty(STDERR_FILENO)) cluster.on_loading = ProgressBar("loading");
   return cluster;
 }
@@ -240,6 +242,7 @@ void Job::seat(const std::vector<wire::Hello>& hellos) {
 }
 
 wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room) {
+  std::ranges::for_each(crowded_hosts(hellos), warn);
   if (seats_are_open()) seat(hellos);
   wire::Start plan;
   plan.cache_types = options_.cache_types;
@@ -271,7 +274,7 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t seque
     return faster;
   }
   plan_packing(models, plan, hellos, !options_.no_repack);
-  for (const std::string& warning : plan_memory(models, plan, hellos)) fmt::print(stderr, "yamata: warning: {}\n", warning);
+  std::ranges::for_each(plan_memory(models, plan, hellos), warn);
   return plan;
 }
 

@@ -203,8 +203,6 @@ void check_outputs(const Options& options) {
   }
 }
 
-void warn(const std::string& text) { fmt::print(stderr, "yamata: warning: {}\n", text); }
-
 /// Of guessing that was asked for and will not happen.
 void warn_of_no_guesses(const Job& job) {
   if (job.gave_up_drafting())

@@ -1,5 +1,9 @@
 #include "launch/thread_choice.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -45,6 +49,27 @@ std::vector<int> fastest_cpus(const ModelFile& model, std::int64_t layer, const 
     best = next;
   }
   return choices[best];
+}
+
+std::vector<std::string> crowded_hosts(std::span<const wire::Hello> ranks) {
+  struct Host {
+    int threads = 0, most_threads = 0, cpus = 0;
+  };
+  std::map<std::string, Host> hosts;
+  for (const wire::Hello& rank : ranks) {
+    Host& host = hosts[rank.host];
+    host.threads += rank.threads;
+    host.most_threads = std::max<int>(host.most_threads, rank.threads);
+    host.cpus = std::max<int>(host.cpus, rank.logical_cpus);
+  }
+  std::vector<std::string> warnings;
+  for (const auto& [name, host] : hosts) {
+    if (host.most_threads < 2 || host.threads <= host.cpus) continue;
+    warnings.push_back(
+        fmt::format("{} has {} threads for {} CPUs, where they wait for each other all the time; give fewer with -t, or none", name,
+                    host.threads, host.cpus));
+  }
+  return warnings;
 }
 
 }  // namespace yamata

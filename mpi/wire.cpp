@@ -102,7 +102,8 @@ Bytes encode(const Hello& m) {
       .put(m.threads)
       .put(m.model)
       .put(m.ns_per_byte)
-      .put_text(m.cpu_group);
+      .put_text(m.cpu_group)
+      .put(m.logical_cpus);
   return out.take();
 }
 
@@ -120,6 +121,7 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   m.model = in.get<std::int32_t>();
   m.ns_per_byte = in.get<double>();
   m.cpu_group = in.get_text();
+  m.logical_cpus = in.get<std::int32_t>();
   in.end();
   return m;
 }

@@ -110,6 +110,7 @@ Topology Topology::detect(bool widen) {
     if (hwloc_get_cpubind(topology.get(), bound.get(), HWLOC_CPUBIND_PROCESS) == 0)
       hwloc_bitmap_and(allowed.get(), allowed.get(), bound.get());
   }
+  result.logical_cpus = hwloc_bitmap_weight(allowed.get());
   for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(topology.get(), HWLOC_OBJ_CORE, core)) != nullptr;) {
     const Bitmap mine(hwloc_bitmap_alloc());
     hwloc_bitmap_and(mine.get(), core->cpuset, allowed.get());

@@ -22,6 +22,7 @@ struct Topology {
   std::vector<int> core_cpus;   ///< one logical CPU per physical core that this process may use, in order
   std::vector<int> core_nodes;  ///< of each, the NUMA node whose memory is its own, as the system numbers them
   std::vector<int> core_kinds;  ///< of each, how fast it is among the kinds of this machine, 0 the slowest
+  int logical_cpus = 0;         ///< those that this process may use
   int numa_nodes = 1;
   bool this_machine = true;  ///< false where HWLOC_XMLFILE describes another: nothing is bound then
 

@@ -30,7 +30,7 @@ Start two_pipelines() {
 }
 
 TEST(Wire, Hello_roundTrips) {
-  const Hello m{kProtocolVersion, "1.2", "jetson-3", "neon", {0x123456789abcdef0u, 0}, 1u << 30, 6, 2, 0.25, "/slow"};
+  const Hello m{kProtocolVersion, "1.2", "jetson-3", "neon", {0x123456789abcdef0u, 0}, 1u << 30, 6, 2, 0.25, "/slow", 12};
   const Hello back = decode_hello(encode(m));
   EXPECT_EQ(back.version, m.version);
   EXPECT_EQ(back.host, m.host);
@@ -41,6 +41,7 @@ TEST(Wire, Hello_roundTrips) {
   EXPECT_EQ(back.model, m.model);
   EXPECT_EQ(back.ns_per_byte, m.ns_per_byte);
   EXPECT_EQ(back.cpu_group, m.cpu_group);
+  EXPECT_EQ(back.logical_cpus, m.logical_cpus);
 }
 
 TEST(Wire, HelloOfAnotherProtocol_saysSoAndIsReadNoFurther) {
