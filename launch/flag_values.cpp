@@ -74,6 +74,13 @@ std::string joined(const cxxopts::ParseResult& result, const char* name) {
   return result.count(name) ? all : result[name].as<std::string>();
 }
 
+void add_numa(cxxopts::Options& flags, const char* group) {
+  flags.add_options(group)("numa",
+                           "Threads and memory on machines of several memories: auto (neighbouring cores), distribute (over all), "
+                           "off (as the system puts them)",
+                           cxxopts::value<std::string>()->default_value("auto"), "POLICY");
+}
+
 std::vector<int> parse_counts(const char* flag, const std::string& text, int least, int most) {
   std::vector<int> numbers;
   for (const std::string& word : split_list(text)) {
