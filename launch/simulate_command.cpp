@@ -115,6 +115,8 @@ Simulator::Simulator(const Options& options) : options_(options), flags_(options
   numbers_.drafters = flags_.drafters.value_or(drafts ? std::max(1, numbers_.drafters) : numbers_.drafters);
   std::erase_if(numbers_.ranks, [this](int ranks) { return model_ && ranks > numbers_.layers; });
   if (!flags_.ranks.empty()) numbers_.ranks = flags_.ranks;
+  std::ranges::sort(numbers_.ranks);
+  numbers_.ranks.erase(std::unique(numbers_.ranks.begin(), numbers_.ranks.end()), numbers_.ranks.end());
   if (!options.draft_models.empty()) numbers_.drafters = static_cast<int>(options.draft_models.size());
   take_text();
 }

@@ -31,11 +31,7 @@ std::optional<Number> given(const cxxopts::ParseResult& r, const char* name, Num
 }
 
 void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
-  for (const std::string& word : r.count("ranks") ? split_list(r["ranks"].as<std::string>()) : std::vector<std::string>{}) {
-    const double ranks = number(word);
-    require(ranks >= 1 && ranks <= kMostRanks && ranks == std::floor(ranks), "--ranks", "numbers between 1 and 1024, such as 2,4,8");
-    o.ranks.push_back(static_cast<int>(ranks));
-  }
+  if (r.count("ranks")) o.ranks = parse_counts("--ranks", joined(r, "ranks"), 1, kMostRanks);
   if (r.count("strategy")) o.strategies = split_list(r["strategy"].as<std::string>());
   for (const std::string& name : o.strategies) {
     require(name == "iterative" || name == "speculative" || name == "pipeinfer", "--strategy", "some of iterative,speculative,pipeinfer");
@@ -66,7 +62,8 @@ void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
 void declare_simulation(cxxopts::Options& flags) {
   const auto real = [](const char* fallback) { return cxxopts::value<double>()->default_value(fallback); };
   auto job = flags.add_options("Job");
-  job("ranks", "How many ranks, one table row each (left out: as many as --from had, one more and twice as many, or 2,4,8)",
+  job("ranks",
+      "How many ranks, such as 2,4,8 or 2-16, one table row each (left out: as many as --from had, one more and twice as many, or 2,4,8)",
       cxxopts::value<std::string>(), "LIST");
   job("n,predict", "Tokens to generate (left out: as many as the run of --from, or 128)", cxxopts::value<int>(), "N");
   job("prompt-tokens", "Tokens of a text that nobody wrote (left out: the text of --from, or 64)", cxxopts::value<int>(), "N");

@@ -23,6 +23,7 @@ TEST(Simulate, Table_hasARowPerClusterAndStrategyAndIsTheSameEveryTime) {
   for (const std::string word : {"tokens/s", "iterative", "speculative", "pipeinfer", "one more node", "half the latency"})
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
   EXPECT_EQ(simulate({"--ranks", "2,5", "-n", "24"}).out, outcome.out);
+  EXPECT_EQ(simulate({"--ranks", "5,2-5+3,5", "-n", "24"}).out, outcome.out) << "each number of ranks once";
   EXPECT_NE(simulate({"--ranks", "2,5", "-n", "24", "-s", "5"}).out, outcome.out);
 }
 
