@@ -8,6 +8,7 @@ import sys
 import tempfile
 import tomllib
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.dont_write_bytecode = True
@@ -234,6 +235,12 @@ class Resuming(Folder):
         self.run_to_end(strategies('a'))
         self.assertEqual(self.run_to_end(strategies('a').replace('"a"]', '"b"]'), '--extend'), 1)
         self.assertIn('another command', self.said)
+
+    def test_hosts_that_cannot_be_emulated_are_refused_before_the_first_run(self):
+        with unittest.mock.patch.dict(os.environ, YAMATA_BUILD=str(self.path)):
+            self.assertEqual(self.run_to_end(strategies('a') + '[clusters.slow]\nhosts = 2\n'), 1)
+        self.assertIn('no hosts can be emulated', self.said)
+        self.assertFalse((self.path / 'calls').exists())
 
     def test_two_at_once_are_refused(self):
         (self.path / 'out').mkdir()
