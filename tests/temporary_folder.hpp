@@ -13,7 +13,7 @@ namespace yamata::test {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "yamata-test-XXXXXX").string();
+    std::string name = (std::filesystem::temp_directory_path() / "yamata-test-").string() + std::string(6, 'X');
     if (!mkdtemp(name.data())) throw std::runtime_error("no temporary folder");
     path_ = name;
   }
