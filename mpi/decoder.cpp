@@ -201,10 +201,12 @@ void Decoder::leave() {
 }
 
 /// A draft on this rank takes turns with its layers: nothing would ever be guessed if the tip did not wait for it.
-bool Decoder::waits_for_draft() const {
-  const auto here = [&](const DraftLink& d) { return d.alive() && d.rank() == transport_.rank(); };
-  return options_.strategy == Strategy::kSpeculative || std::any_of(drafters_.begin(), drafters_.end(), here);
+bool Decoder::drafts_here() const {
+  return std::any_of(drafters_.begin(), drafters_.end(), [&](const DraftLink& d) { return d.alive() && d.rank() == transport_.rank(); });
 }
+
+/// Guesses go with the tip, which waits for them: none or few follow it.
+bool Decoder::waits_for_draft() const { return options_.strategy == Strategy::kSpeculative || drafts_here(); }
 
 bool Decoder::drafts_complete() const {
   return std::all_of(drafters_.begin(), drafters_.end(), [&](const DraftLink& d) { return !d.alive() || d.complete(epoch_); });
@@ -219,10 +221,9 @@ bool Decoder::send_next() {
 /// The tip, with what is worth a row beside it.
 bool Decoder::send_root() {
   std::vector<NodeId> nodes;
-  if (waits_for_draft()) {
-    if (!drafts_complete()) return false;
-    nodes = policy_->choose(*tree_, room(), tip_costs());
-  } else if (options_.strategy == Strategy::kPipeInfer && policy_->fills_tip_run()) {
+  const bool fills = policy_->fills_tip_run();
+  if (waits_for_draft() && (drafts_here() || !fills) && !drafts_complete()) return false;
+  if (waits_for_draft() || (options_.strategy == Strategy::kPipeInfer && fills)) {
     const RunCosts costs = tip_costs();
     nodes = policy_->choose(*tree_, room(), costs);
     if (worth_waiting(nodes, costs)) return false;
@@ -253,13 +254,15 @@ double Decoder::next_guess(std::span<const NodeId> nodes) const {
 }
 
 /// Whether the tip should wait for the next guess, which then goes in the same run. What waits is the whole text. A guess that comes too
-/// late for this run follows a step of the first stage later; with a single stage it is a token of the text that a run has less.
+/// late for this run follows a step of the first stage later; with a single stage, or where nothing follows the tip, it is a token of the
+/// text that a run has less.
 bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs) {
   const double one = target_.stage().cost().run_s(1), rate = tempo_.rate(), draft_s = tempo_.draft_s();
   if (drafts_complete() || draft_s <= 0 || one <= 0 || rate <= 0 || nodes.size() + 1 >= costs.stretch.size()) return false;
   const int stages = target_.ranks().count();
   const double longer = least_slope(costs.stretch, nodes.size()) * one * stages;
-  const double gain = stages == 1 ? 1 / rate : std::min(1 / rate, kLateness * one);
+  const bool alone = stages == 1 || waits_for_draft();
+  const double gain = alone ? 1 / rate : std::min(1 / rate, kLateness * one);
   return !tempo_.overdue() && next_guess(nodes) * gain > draft_s + longer;
 }
 

@@ -88,6 +88,7 @@ class Decoder {
   bool submit(std::span<const NodeId> nodes);
   std::size_t room() const;
   bool drafts_complete() const;
+  bool drafts_here() const;
   bool waits_for_draft() const;
   RunCosts tip_costs() const;
   RunCosts guess_costs() const;

@@ -121,6 +121,22 @@ TEST(VirtualCluster, SingleStage_takesAllGuessesWithTheTip_andBeatsDraftingInTur
   }
 }
 
+TEST(VirtualCluster, Speculative_waitsForNoGuessThatIsNotWorthIt) {
+  for (const double row : {0.05, 0.25}) {
+    std::vector<Nanoseconds> times;  // by how many guesses a run may have
+    for (const int most : {1, 2, 4, 8, 32}) {
+      Scenario s = real(4, Strategy::kSpeculative);
+      s.width = WidthCost({row});
+      s.drafters[0] = 2 * kMs;
+      s.decode.policy.draft = most;
+      s.decode.generate = 200;
+      s.decode.context = 256;
+      times.push_back(time_of(s));
+    }
+    EXPECT_LT(times.back(), *std::min_element(times.begin(), times.end()) * 103 / 100) << row;
+  }
+}
+
 TEST(VirtualCluster, DrafterOnTheHead_takesTurnsWithItsLayers) {
   Scenario s = real(3, Strategy::kPipeInfer);
   s.draft_on_head = true;
