@@ -121,18 +121,21 @@ TEST(VirtualCluster, SingleStage_takesAllGuessesWithTheTip_andBeatsDraftingInTur
   }
 }
 
-TEST(VirtualCluster, Speculative_waitsForNoGuessThatIsNotWorthIt) {
-  for (const double row : {0.05, 0.25}) {
+TEST(VirtualCluster, Speculative_waitsForGuessesThatAreWorthItAndNoOthers) {
+  for (const auto& [row, gain] : {std::pair(0.05, 1.8), std::pair(0.25, 1.4)}) {
+    Scenario s = real(4, Strategy::kSpeculative), plain = real(4, Strategy::kIterative);
+    for (Scenario* scenario : {&s, &plain}) {
+      scenario->width = WidthCost({row});
+      scenario->decode.generate = 200;
+      scenario->decode.context = 256;
+    }
+    s.drafters[0] = 2 * kMs;
     std::vector<Nanoseconds> times;  // by how many guesses a run may have
     for (const int most : {1, 2, 4, 8, 32}) {
-      Scenario s = real(4, Strategy::kSpeculative);
-      s.width = WidthCost({row});
-      s.drafters[0] = 2 * kMs;
       s.decode.policy.draft = most;
-      s.decode.generate = 200;
-      s.decode.context = 256;
       times.push_back(time_of(s));
     }
+    EXPECT_GT(static_cast<double>(time_of(plain)), gain * static_cast<double>(times.back())) << row;
     EXPECT_LT(times.back(), *std::min_element(times.begin(), times.end()) * 103 / 100) << row;
   }
 }
