@@ -67,6 +67,7 @@ bool Decoder::work() {
     target_.stage().trace().mark(TraceEvent::Kind::kCommit, run.run, static_cast<std::int32_t>(text_.size()) - before);
     ++counters_.target_evaluations;
     tempo_.text_came(static_cast<std::int32_t>(text_.size()) - before);
+    for (DraftLink& drafter : drafters_) drafter.tempo().text_came();
     if (finished_) {
       leave();
       return true;
@@ -152,7 +153,7 @@ void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
   for (DraftLink& drafter : drafters_) {
     if (drafter.rank() != rank || !drafter.alive() || !drafter.take(guesses, *tree_, text_)) continue;
     tree_changed_ = true;
-    tempo_.guesses_came();
+    drafter.tempo().guesses_came();
   }
   tell_drafters();
   counters_.deciding_s += Clock::seconds_since(began);
@@ -166,7 +167,7 @@ void Decoder::drop_drafter(int rank) {
 
 bool Decoder::awaits(int rank) const {
   const auto owes = [&](const DraftLink& d) { return d.rank() == rank && d.alive() && !d.complete(epoch_); };
-  return tree_ && !tree_->root().sent && waits_for_draft() && std::any_of(drafters_.begin(), drafters_.end(), owes);
+  return tree_ && !tree_->root().sent && waits_for_whole_draft() && std::any_of(drafters_.begin(), drafters_.end(), owes);
 }
 
 /// Forgets what has been guessed beyond the tip, in flight or not.
@@ -200,13 +201,16 @@ void Decoder::leave() {
   target_.submit(std::move(record));
 }
 
-/// A draft on this rank takes turns with its layers: nothing would ever be guessed if the tip did not wait for it.
 bool Decoder::drafts_here() const {
   return std::any_of(drafters_.begin(), drafters_.end(), [&](const DraftLink& d) { return d.alive() && d.rank() == transport_.rank(); });
 }
 
-/// Guesses go with the tip, which waits for them: none or few follow it.
+/// Guesses go with the tip, which waits for them.
 bool Decoder::waits_for_draft() const { return options_.strategy == Strategy::kSpeculative || drafts_here(); }
+
+/// To its end: a draft on this rank takes turns with its layers, so that nothing would ever be guessed if the tip did not wait for it; and
+/// a chain is sent as it was drafted.
+bool Decoder::waits_for_whole_draft() const { return waits_for_draft() && (drafts_here() || !policy_->fills_tip_run()); }
 
 bool Decoder::drafts_complete() const {
   return std::all_of(drafters_.begin(), drafters_.end(), [&](const DraftLink& d) { return !d.alive() || d.complete(epoch_); });
@@ -221,9 +225,8 @@ bool Decoder::send_next() {
 /// The tip, with what is worth a row beside it.
 bool Decoder::send_root() {
   std::vector<NodeId> nodes;
-  const bool fills = policy_->fills_tip_run();
-  if (waits_for_draft() && (drafts_here() || !fills) && !drafts_complete()) return false;
-  if (waits_for_draft() || (options_.strategy == Strategy::kPipeInfer && fills)) {
+  if (waits_for_whole_draft() && !drafts_complete()) return false;
+  if (waits_for_draft() || (options_.strategy == Strategy::kPipeInfer && policy_->fills_tip_run())) {
     const RunCosts costs = tip_costs();
     nodes = policy_->choose(*tree_, room(), costs);
     if (worth_waiting(nodes, costs)) return false;
@@ -232,38 +235,45 @@ bool Decoder::send_root() {
   return submit(nodes);
 }
 
-/// How likely the best is to come true that a drafter may tell next, below the tip or one of these: the text must come there, go on as
-/// nobody has guessed, and as that drafter's first choice.
-double Decoder::next_guess(std::span<const NodeId> nodes) const {
+/// How likely a place is at which a drafter may tell something next, below the tip or one of these: the text must come there and go on as
+/// nobody has guessed.
+double Decoder::open_place(const DraftLink& drafter, std::span<const NodeId> nodes) const {
   double best = 0;
-  for (const DraftLink& drafter : drafters_) {
-    if (!drafter.alive() || drafter.complete(epoch_)) continue;
-    const double hit = drafter.guesser().first_choice_rate();
-    const auto consider = [&](NodeId id) {
-      if (drafter.guesser().continued(*tree_, id)) return;
-      double open = tree_->at(id).path_probability;
-      for (const NodeId child : tree_->at(id).children) open -= tree_->at(child).path_probability;
-      best = std::max(best, open * hit);
-    };
-    consider(tree_->root().id);
-    for (const NodeId id : nodes) {
-      if (drafter.guesser().guessed(*tree_, id)) consider(id);
-    }
+  const auto consider = [&](NodeId id) {
+    if (drafter.guesser().continued(*tree_, id)) return;
+    double open = tree_->at(id).path_probability;
+    for (const NodeId child : tree_->at(id).children) open -= tree_->at(child).path_probability;
+    best = std::max(best, open);
+  };
+  consider(tree_->root().id);
+  for (const NodeId id : nodes) {
+    if (drafter.guesser().guessed(*tree_, id)) consider(id);
   }
   return best;
 }
 
-/// Whether the tip should wait for the next guess, which then goes in the same run. What waits is the whole text. A guess that comes too
-/// late for this run follows a step of the first stage later; with a single stage, or where nothing follows the tip, it is a token of the
-/// text that a run has less.
+/// Whether the tip should wait for guesses, which then go in the same run. What waits is the whole text. A guess that comes too late for
+/// this run follows a step of the first stage later; with a single stage, or where nothing follows the tip, it is a token of the text that
+/// a run has less, and so are those that would have come after it.
 bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs) {
-  const double one = target_.stage().cost().run_s(1), rate = tempo_.rate(), draft_s = tempo_.draft_s();
-  if (drafts_complete() || draft_s <= 0 || one <= 0 || rate <= 0 || nodes.size() + 1 >= costs.stretch.size()) return false;
+  const double one = target_.stage().cost().run_s(1), rate = tempo_.rate();
+  if (one <= 0 || rate <= 0 || nodes.size() + 1 >= costs.stretch.size()) return false;
   const int stages = target_.ranks().count();
   const double longer = least_slope(costs.stretch, nodes.size()) * one * stages;
-  const bool alone = stages == 1 || waits_for_draft();
-  const double gain = alone ? 1 / rate : std::min(1 / rate, kLateness * one);
-  return !tempo_.overdue() && next_guess(nodes) * gain > draft_s + longer;
+  const bool last_chance = stages == 1 || options_.strategy == Strategy::kSpeculative;
+  const double gain = last_chance ? 1 / rate : std::min(1 / rate, kLateness * one);
+  const std::size_t most = last_chance ? costs.stretch.size() - 1 - nodes.size() : 1;
+  return std::any_of(drafters_.begin(), drafters_.end(), [&](DraftLink& drafter) {
+    DraftTempo& tempo = drafter.tempo();
+    if (!drafter.alive() || drafter.complete(epoch_) || tempo.wait_s() <= 0 || tempo.overdue()) return false;
+    const double hit = drafter.guesser().first_choice_rate();
+    double likely = open_place(drafter, nodes), wait = tempo.wait_s(), value = 0;
+    for (std::size_t k = 0; k < most && value <= 0; ++k, wait = tempo.next_s()) {
+      likely *= hit;
+      value += likely * gain - wait - longer;
+    }
+    return value > 0;
+  });
 }
 
 /// Guesses into the pipeline, as long as its first stage has nothing better to do.

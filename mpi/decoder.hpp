@@ -82,7 +82,7 @@ class Decoder {
   void leave();
   bool send_next();
   bool send_root();
-  double next_guess(std::span<const NodeId> nodes) const;
+  double open_place(const DraftLink& drafter, std::span<const NodeId> nodes) const;
   bool worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs);
   bool speculate();
   bool submit(std::span<const NodeId> nodes);
@@ -90,6 +90,7 @@ class Decoder {
   bool drafts_complete() const;
   bool drafts_here() const;
   bool waits_for_draft() const;
+  bool waits_for_whole_draft() const;
   RunCosts tip_costs() const;
   RunCosts guess_costs() const;
 

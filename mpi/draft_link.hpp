@@ -8,6 +8,7 @@
 
 #include "mpi/wire.hpp"
 #include "src/speculation/guesser.hpp"
+#include "src/speculation/tempo.hpp"
 #include "src/speculation/token_tree.hpp"
 
 namespace yamata {
@@ -41,6 +42,7 @@ class DraftLink {
   /// It has told everything it was asked for in this epoch.
   bool complete(std::uint64_t epoch) const { return complete_epoch_ == epoch; }
   const Guesser& guesser() const { return guesser_; }
+  DraftTempo& tempo() { return tempo_; }
 
  private:
   /// Where one of the drafter's nodes stands with us.
@@ -51,6 +53,7 @@ class DraftLink {
   bool is_text(const Place& place, const TokenTree& tree, std::span<const std::int32_t> text) const;
 
   Guesser guesser_;
+  DraftTempo tempo_;
   int rank_;
   VocabularyMap vocabulary_;
   bool alive_ = true;

@@ -10,7 +10,7 @@
 namespace yamata {
 namespace {
 
-constexpr auto kDrafterTimeout = std::chrono::seconds(10);  // a strategy that waits for guesses stands still as long
+constexpr auto kDrafterTimeout = std::chrono::seconds(10);  // where the whole draft is waited for, the text stands still as long
 
 }  // namespace
 

@@ -20,15 +20,21 @@ void Tempo::text_came(int tokens) {
   last_text_ = Clock::now();
 }
 
-void Tempo::guesses_came() {
+void DraftTempo::text_came() {
+  ++texts_;
+  last_text_ = Clock::now();
+}
+
+void DraftTempo::guesses_came() {
+  double& usual = answers() ? answer_s_ : next_s_;
   const double waited = Clock::seconds_since(std::max(last_text_, last_guesses_));
-  if (results_ > 1) draft_s_ = draft_s_ > 0 ? draft_s_ + kNew * (waited - draft_s_) : waited;
+  if (texts_ > 1) usual = usual > 0 ? usual + kNew * (waited - usual) : waited;
   last_guesses_ = Clock::now();
   overdue_ = false;
 }
 
-bool Tempo::overdue() {
-  overdue_ |= Clock::seconds_since(std::max(last_text_, last_guesses_)) > kOverdue * draft_s_;
+bool DraftTempo::overdue() {
+  overdue_ |= Clock::seconds_since(std::max(last_text_, last_guesses_)) > kOverdue * wait_s();
   return overdue_;
 }
 
