@@ -11,7 +11,7 @@
 namespace yamata {
 namespace {
 
-constexpr std::size_t kMostNumbers = 1000;
+constexpr std::size_t kMostNumbers = 1024;
 
 struct Range {
   int first = 0, last = 0, step = 1, factor = 1;
@@ -72,13 +72,6 @@ std::string joined(const cxxopts::ParseResult& result, const char* name) {
     if (pair.key() == name) all += (all.empty() ? "" : ",") + pair.value();
   }
   return result.count(name) ? all : result[name].as<std::string>();
-}
-
-void add_numa(cxxopts::Options& flags, const char* group) {
-  flags.add_options(group)("numa",
-                           "Threads and memory on machines of several memories: auto (neighbouring cores), distribute (over all), "
-                           "off (as the system puts them)",
-                           cxxopts::value<std::string>()->default_value("auto"), "POLICY");
 }
 
 std::vector<int> parse_counts(const char* flag, const std::string& text, int least, int most) {

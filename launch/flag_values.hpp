@@ -15,11 +15,8 @@ std::vector<std::string> split_list(const std::string& text);
 /// The values of a flag, all of its occurrences joined by commas; its default where it is not given.
 std::string joined(const cxxopts::ParseResult& result, const char* name);
 
-/// Declares --numa, in this group of the help.
-void add_numa(cxxopts::Options& flags, const char* group);
-
 /// Numbers and ranges "first-last", "first-last+step", "first-last*factor", in the order written. Throws UsageError naming `flag` for
-/// anything else, for a number outside `least`..`most`, and for more than 1000 numbers.
+/// anything else, for a number outside `least`..`most`, and for more than 1024 numbers.
 std::vector<int> parse_counts(const char* flag, const std::string& text, int least, int most);
 
 }  // namespace yamata

@@ -47,7 +47,10 @@ void add_ranks(cxxopts::Options& flags) {
       "layer-split,mpi-layer-split",
       "Share of the layers per rank, such as 0.5,0.3,0.2; auto: by measured speed; measure: measured anew; bytes: by bytes alone",
       cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
-  add_numa(flags, "Cluster");
+  flags.add_options("Cluster")("numa",
+                               "Threads and memory on machines of several memories: auto (neighbouring cores), distribute (over all), "
+                               "off (as the system puts them)",
+                               cxxopts::value<std::string>()->default_value("auto"), "POLICY");
   flags.add_options("Cluster")("no-repack",
                                "Keep the weights as they lie in the file: less memory where several ranks share it, but slower");
   flags.add_options("Cluster")("timeout", "End the job when a rank is silent or stalled for this long",

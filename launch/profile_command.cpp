@@ -124,7 +124,7 @@ void profile_command(const Options& options) {
   if (!options.json_file.empty()) check_writable(options.json_file, {options.model});
   const cpu::Isa isa = cpu::choose_isa();
   const Topology topology = Topology::detect();
-  const std::vector<int> cpus = assign_cpus(topology, o.threads, 0, 1, options.numa);
+  const std::vector<int> cpus = assign_cpus(topology, o.threads, 0, 1);
   Profile profile = describe_machine(topology, isa);
   profile.rounds = o.rounds;
 

@@ -20,8 +20,7 @@ int number(const cxxopts::ParseResult& r, const char* name, const char* flag, in
 void declare_profile(cxxopts::Options& flags) {
   const auto text = [](const char* fallback) { return cxxopts::value<std::string>()->default_value(fallback); };
   const auto integer = [](const char* fallback) { return cxxopts::value<int>()->default_value(fallback); };
-  constexpr const char* kGroup = "Profile (lists: 512,1024 or 1-16, 1-9+4, 128-8192*2)";
-  auto add = flags.add_options(kGroup);
+  auto add = flags.add_options("Profile (lists: 512,1024 or 1-16, 1-9+4, 128-8192*2)");
   add("t,threads", "Most compute threads (0: all cores)", integer("0"), "N");
   add("r,rounds", "Rounds in which everything is measured once", integer("5"), "N");
   add("memory-mib", "Memory that bandwidth is measured on (0: several times the caches)", integer("0"), "MIB");
@@ -29,7 +28,6 @@ void declare_profile(cxxopts::Options& flags) {
   add("contexts", "With -m: one token behind this many, as far as the model goes", text("128-8192*2"), "LIST");
   add("cache-type-k", "-ctk, storage of keys: f16, f32 or q8_0", text("f16"), "TYPE");
   add("cache-type-v", "-ctv, storage of values", text("f16"), "TYPE");
-  add_numa(flags, kGroup);
   add("no-repack", "Keep the weights as they lie in the file");
   add("json", "Write the profile to this file", cxxopts::value<std::string>(), "FILE");
 }

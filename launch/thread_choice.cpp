@@ -55,19 +55,18 @@ std::vector<std::string> crowded_hosts(std::span<const wire::Hello> ranks) {
   struct Host {
     int threads = 0, most_threads = 0, cpus = 0;
   };
-  std::map<std::string, Host> hosts;
+  std::map<std::pair<std::string, std::string>, Host> hosts;  // containers may go by their machine's name
   for (const wire::Hello& rank : ranks) {
-    Host& host = hosts[rank.host];
+    Host& host = hosts[{rank.host, rank.cpu_group}];
     host.threads += rank.threads;
     host.most_threads = std::max<int>(host.most_threads, rank.threads);
     host.cpus = std::max<int>(host.cpus, rank.logical_cpus);
   }
   std::vector<std::string> warnings;
-  for (const auto& [name, host] : hosts) {
+  for (const auto& [names, host] : hosts) {
     if (host.most_threads < 2 || host.threads <= host.cpus) continue;
-    warnings.push_back(
-        fmt::format("{} has {} threads for {} CPUs, where they wait for each other all the time; give fewer with -t, or none", name,
-                    host.threads, host.cpus));
+    warnings.push_back(fmt::format("{} has {} threads on {} CPUs, where they wait for each other all the time; lower -t or leave it out",
+                                   names.first, host.threads, host.cpus));
   }
   return warnings;
 }

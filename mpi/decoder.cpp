@@ -257,20 +257,22 @@ double Decoder::open_place(const DraftLink& drafter, std::span<const NodeId> nod
 /// a run has less, and so are those that would have come after it.
 bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs) {
   const double one = target_.stage().cost().run_s(1), rate = tempo_.rate();
-  if (one <= 0 || rate <= 0 || nodes.size() + 1 >= costs.stretch.size()) return false;
-  const int stages = target_.ranks().count();
-  const double longer = least_slope(costs.stretch, nodes.size()) * one * stages;
-  const bool last_chance = stages == 1 || options_.strategy == Strategy::kSpeculative;
+  const std::size_t most = costs.stretch.size() - 1;  // guesses of a run
+  const bool last_chance = target_.ranks().count() == 1 || options_.strategy == Strategy::kSpeculative;
+  if (one <= 0 || rate <= 0 || (nodes.size() >= most && !last_chance)) return false;
+  const double longer = nodes.size() < most ? least_slope(costs.stretch, nodes.size()) * one * target_.ranks().count() : 0;
   const double gain = last_chance ? 1 / rate : std::min(1 / rate, kLateness * one);
-  const std::size_t most = last_chance ? costs.stretch.size() - 1 - nodes.size() : 1;
+  double least = 1;
+  for (const NodeId id : nodes) least = std::min<double>(least, tree_->at(id).path_probability);
   return std::any_of(drafters_.begin(), drafters_.end(), [&](DraftLink& drafter) {
     DraftTempo& tempo = drafter.tempo();
     if (!drafter.alive() || drafter.complete(epoch_) || tempo.wait_s() <= 0 || tempo.overdue()) return false;
     const double hit = drafter.guesser().first_choice_rate();
     double likely = open_place(drafter, nodes), wait = tempo.wait_s(), value = 0;
-    for (std::size_t k = 0; k < most && value <= 0; ++k, wait = tempo.next_s()) {
+    for (std::size_t k = 0; k < (last_chance ? most : 1) && value <= 0; ++k, wait = tempo.next_s()) {
       likely *= hit;
-      value += likely * gain - wait - longer;
+      const bool full = nodes.size() + k >= most;  // then it takes the place of another
+      value += (full ? likely - least : likely) * gain - wait - (full ? 0 : longer);
     }
     return value > 0;
   });

@@ -83,7 +83,6 @@ TEST(Profile, NonsenseFlag_isNamed) {
                                                              {{"--widths", "1-"}, "--widths"},
                                                              {{"-m", kModel, "--contexts", "1000000"}, "--contexts"},
                                                              {{"-ctv", "q2"}, "-ctv"},
-                                                             {{"--numa", "far"}, "distribute"},
                                                              {{"--memory-mib", "x"}, "--memory-mib"}};
   for (const auto& [arguments, word] : cases) {
     const Outcome outcome = profile(arguments);

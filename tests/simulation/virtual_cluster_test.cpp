@@ -140,6 +140,18 @@ TEST(VirtualCluster, Speculative_waitsForGuessesThatAreWorthItAndNoOthers) {
   }
 }
 
+TEST(VirtualCluster, SpeculativeOverASlowNetwork_waitsForTheAnswerThatManyGuessesFollow) {
+  Scenario s = real(2, Strategy::kSpeculative), plain = real(2, Strategy::kIterative);
+  for (Scenario* scenario : {&s, &plain}) {
+    scenario->network.latency = 5 * kMs;  // there and back as long as twenty of the draft's evaluations
+    scenario->text.top1 = scenario->text.top4 = 0.85;
+    scenario->decode.generate = 200;
+    scenario->decode.context = 256;
+  }
+  s.drafters[0] = kMs / 2;
+  EXPECT_GT(static_cast<double>(time_of(plain)), 2.4 * static_cast<double>(time_of(s)));
+}
+
 TEST(VirtualCluster, DrafterOnTheHead_takesTurnsWithItsLayers) {
   Scenario s = real(3, Strategy::kPipeInfer);
   s.draft_on_head = true;

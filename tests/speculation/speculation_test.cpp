@@ -93,29 +93,60 @@ TEST(BestFirst, Choose_takesAsManyAsAreWorthTheirTime) {
   EXPECT_EQ(chosen({0, 0, 0, 0.9, 0.9, 0.9}, 0.1, 0), 5u);  // a step of the kernels' tile: worth taking whole
 }
 
-TEST(Tempo, GuessesThatLetWaitFarLongerThanUsual_areOverdueUntilOthersCome) {
-  std::int64_t ns = 0;
+TEST(Tempo, Rate_isThatOfTheResultsAfterTheFirst) {
+  std::int64_t ns = 1'000'000'000;
   const Clock::Override clock(ns);
   Tempo tempo;
-  const auto pass = [&](std::int64_t ms) { ns += ms * 1'000'000; };
-  pass(1000);
   tempo.text_came(1);
   EXPECT_EQ(tempo.rate(), 0);  // the first waits for the prompt
-  pass(100);
+  ns += 100'000'000;
   tempo.text_came(2);
   EXPECT_NEAR(tempo.rate(), 20, 1e-6);
-  EXPECT_EQ(tempo.draft_s(), 0);
+}
+
+class DraftTempoTest : public testing::Test {
+ protected:
+  void pass(std::int64_t ms) { ns_ += ms * 1'000'000; }
+
+  std::int64_t ns_ = 1'000'000'000;
+  const Clock::Override clock_{ns_};
+  DraftTempo tempo_;
+};
+
+TEST_F(DraftTempoTest, AnswerToTheText_andGuessesAfterOthersAreToldApart) {
+  tempo_.text_came();
+  pass(500);
+  tempo_.guesses_came();  // of the prompt
+  tempo_.text_came();
+  EXPECT_EQ(tempo_.wait_s(), 0);
+  pass(50);
+  tempo_.guesses_came();
+  EXPECT_EQ(tempo_.wait_s(), 0) << "of guesses after guesses nothing is known";
+  EXPECT_NEAR(tempo_.next_s(), 0.050, 1e-6);
+  pass(4);
+  tempo_.guesses_came();
+  EXPECT_NEAR(tempo_.wait_s(), 0.004, 1e-6);
+  EXPECT_NEAR(tempo_.next_s(), 0.004, 1e-6);
+  tempo_.text_came();
+  EXPECT_NEAR(tempo_.wait_s(), 0.050, 1e-6);
+}
+
+TEST_F(DraftTempoTest, GuessesThatLetWaitFarLongerThanUsual_areOverdueUntilOthersCome) {
+  tempo_.text_came();
+  pass(100);
+  tempo_.text_came();
   pass(10);
-  tempo.guesses_came();
-  EXPECT_NEAR(tempo.draft_s(), 0.010, 1e-6);
+  tempo_.guesses_came();
+  tempo_.text_came();
   pass(29);
-  EXPECT_FALSE(tempo.overdue());
+  EXPECT_FALSE(tempo_.overdue());
   pass(2);
-  EXPECT_TRUE(tempo.overdue());
-  tempo.text_came(1);
-  EXPECT_TRUE(tempo.overdue());
-  tempo.guesses_came();
-  EXPECT_FALSE(tempo.overdue());
+  EXPECT_TRUE(tempo_.overdue());
+  tempo_.text_came();
+  EXPECT_TRUE(tempo_.overdue());
+  tempo_.guesses_came();
+  tempo_.text_came();
+  EXPECT_FALSE(tempo_.overdue());
 }
 
 TEST(StepCost, RunTimes_areLearntByWidthAndGuessedBetween) {
