@@ -34,7 +34,7 @@ class DraftTempo {
   /// The next guesses are the first after the text.
   bool answers() const { return last_text_ >= last_guesses_; }
 
-  int texts_ = 0;
+  int texts_ = 0;  // the guesses after the first had waited for the prompt
   double answer_s_ = 0, next_s_ = 0;
   Clock::time_point last_text_, last_guesses_;
   bool overdue_ = false;
