@@ -11,7 +11,6 @@
 
 #include "launch/pace_file.hpp"
 #include "launch/progress_bar.hpp"
-#include "launch/report.hpp"
 #include "launch/split_advice.hpp"
 #include "launch/thread_choice.hpp"
 #include "mpi/drafter_seats.hpp"
@@ -46,6 +45,8 @@ void catch_interrupts() {
   sigaction(SIGTERM, &action, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, as a full disk is
 }
+
+void warn(const std::string& text) { fmt::print(stderr, "yamata: warning: {}\n", text); }
 
 Job::Job(const Options& options, Transport& transport, std::string host, int local_rank, int local_size)
     : options_(decided(options, transport.size())),

@@ -21,6 +21,9 @@ namespace yamata {
 extern std::atomic<bool> g_interrupted;
 void catch_interrupts();
 
+/// What the user should know though the job goes on, as a line on stderr.
+void warn(const std::string& text);
+
 class Job {
  public:
   Job(const Options& options, Transport& transport, std::string host, int local_rank, int local_size);

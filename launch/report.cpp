@@ -200,6 +200,4 @@ std::string to_table(const Generation& r) {
   return out + shared_hosts(r.per_rank) + r.split_advice;
 }
 
-void warn(const std::string& text) { fmt::print(stderr, "yamata: warning: {}\n", text); }
-
 }  // namespace yamata

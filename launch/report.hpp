@@ -41,7 +41,5 @@ std::string to_trace(const Generation& result);
 std::string to_csv(const Generation& result);
 /// The closing statistics, for stderr.
 std::string to_table(const Generation& result);
-/// What the user should know though the job goes on, as a line on stderr.
-void warn(const std::string& text);
 
 }  // namespace yamata

@@ -13,6 +13,7 @@ from .problem import Problem
 from .summary import SETUP
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+EMULATE = str(ROOT / 'launch' / 'emulate')
 TOP_KEYS = {'yamata', 'models', 'clusters', 'strategies', 'programs', 'prompts', 'sweep', 'flags', 'tokens', 'temperature', 'seed', 'repeats',
             'deadline_s', 'baseline'}
 CLUSTER_KINDS = {'hostfile': {'hostfile', 'ranks', 'mpirun'}, 'hosts': {'hosts', 'cpu', 'rate', 'delay', 'emulate'},
@@ -113,7 +114,7 @@ def launching(kind, count, table, name):
     extra = lambda key, fallback: words_of(f'clusters.{name}.{key}', table.get(key, fallback))
     if kind == 'hosts':
         limits = [word for key in ('cpu', 'rate', 'delay') if key in table for word in (f'--{key}', str(table[key]))]
-        return [str(ROOT / 'launch' / 'emulate'), '--hosts', str(count), *limits, *extra('emulate', []), '--']
+        return [EMULATE, '--hosts', str(count), *limits, *extra('emulate', []), '--']
     if kind == 'slurm':  # a rank per node, until `srun` says otherwise
         return ['srun', *(['-N', str(count), '-n', str(count)] if count != '' else []), *extra('srun', [])]
     ranks = ['-np', str(count)] if count != '' else []

@@ -39,6 +39,13 @@ Scenario real(int stages, Strategy strategy) {
   return s;
 }
 
+/// The same with a text long enough for the drafters' word to be known.
+Scenario longer(Scenario s) {
+  s.decode.generate = 200;
+  s.decode.context = 256;
+  return s;
+}
+
 Nanoseconds time_of(const Scenario& scenario) {
   const Outcome outcome = play(scenario);
   EXPECT_TRUE(outcome.exact);
@@ -106,13 +113,11 @@ TEST(VirtualCluster, Text_isTheTargetsWhateverSpeculates) {
 
 TEST(VirtualCluster, SingleStage_takesAllGuessesWithTheTip_andBeatsDraftingInTurns) {
   for (const double top1 : {0.5, 0.65, 0.8}) {
-    Scenario s = real(1, Strategy::kPipeInfer), in_turns = real(1, Strategy::kSpeculative);
+    Scenario s = longer(real(1, Strategy::kPipeInfer)), in_turns = longer(real(1, Strategy::kSpeculative));
     for (Scenario* scenario : {&s, &in_turns}) {
       scenario->drafters[0] = kMs;
       scenario->text.top1 = top1;
       scenario->text.top4 = top1 + 0.58 * (1 - top1);
-      scenario->decode.generate = 200;
-      scenario->decode.context = 256;
     }
     const Outcome outcome = play(s);
     EXPECT_EQ(outcome.counters.runs_started, outcome.counters.target_evaluations) << top1;
@@ -123,12 +128,8 @@ TEST(VirtualCluster, SingleStage_takesAllGuessesWithTheTip_andBeatsDraftingInTur
 
 TEST(VirtualCluster, Speculative_waitsForGuessesThatAreWorthItAndNoOthers) {
   for (const auto& [row, gain] : {std::pair(0.05, 1.8), std::pair(0.25, 1.4)}) {
-    Scenario s = real(4, Strategy::kSpeculative), plain = real(4, Strategy::kIterative);
-    for (Scenario* scenario : {&s, &plain}) {
-      scenario->width = WidthCost({row});
-      scenario->decode.generate = 200;
-      scenario->decode.context = 256;
-    }
+    Scenario s = longer(real(4, Strategy::kSpeculative)), plain = longer(real(4, Strategy::kIterative));
+    s.width = plain.width = WidthCost({row});
     s.drafters[0] = 2 * kMs;
     std::vector<Nanoseconds> times;  // by how many guesses a run may have
     for (const int most : {1, 2, 4, 8, 32}) {
@@ -142,13 +143,11 @@ TEST(VirtualCluster, Speculative_waitsForGuessesThatAreWorthItAndNoOthers) {
 
 /// How many times as fast as iterating `speculative` is on two stages with drafts of 1 % of a token's time that are right in 85 %.
 double gain_of_speculative(Nanoseconds latency, int drafters) {
-  Scenario s = real(2, Strategy::kSpeculative), plain = real(2, Strategy::kIterative);
+  Scenario s = longer(real(2, Strategy::kSpeculative)), plain = longer(real(2, Strategy::kIterative));
   for (Scenario* scenario : {&s, &plain}) {
     scenario->network.latency = latency;
     scenario->text.top1 = 0.85;
     scenario->text.top4 = 0.94;
-    scenario->decode.generate = 200;
-    scenario->decode.context = 256;
   }
   s.drafters.assign(static_cast<std::size_t>(drafters), kMs / 4);
   s.slowness.assign(s.stages.size() + s.drafters.size(), 1.0);

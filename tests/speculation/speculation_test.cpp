@@ -145,6 +145,7 @@ TEST_F(DraftTempoTest, GuessesThatLetWaitFarLongerThanUsual_areOverdueUntilOther
   tempo_.text_came();
   EXPECT_TRUE(tempo_.overdue());
   tempo_.guesses_came();
+  EXPECT_FALSE(tempo_.overdue());
   tempo_.text_came();
   EXPECT_FALSE(tempo_.overdue());
 }
