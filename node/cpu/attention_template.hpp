@@ -14,9 +14,6 @@ namespace {
 // room for queries and scores in a first-level cache.
 constexpr std::int64_t kAttentionTile = 32;
 constexpr std::int64_t kMaxHeadDim = 512;
-// Queries at once: 16 registers hold the sums of one with 64 values, the 32 of AVX-512 (16 rows a panel) those of four.
-constexpr int kQueriesAtOnce = kRows < 16 ? 1 : 4;
-constexpr std::int64_t kFetchedCells = 4;  // while the cells of a tile are computed with for one query
 
 struct HalfCells {
   static std::int64_t bytes(std::int64_t n) { return 2 * n; }
@@ -40,26 +37,29 @@ struct CellSpan {
   std::int64_t count;
 };
 
-/// Fetches cells that will be widened soon.
+/// tile[i][d] = element d of the span's cell i.
 template <class Cells>
-[[maybe_unused]] inline void prefetch(const void* plane, CellSpan span, std::int64_t head_dim) {
-  const std::int64_t bytes = Cells::bytes(head_dim);
-  for (std::int64_t i = 0; i < span.count; ++i) {
-    const auto* cell = static_cast<const char*>(plane) + span.cells[i] * bytes;
-    for (std::int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(cell + at);
-  }
-}
-
-/// tile[i][d] = element d of the span's cell i; cells are added up to a multiple of kSumsAtOnce, all zeros.
-template <class Cells>
-inline void widen_cells(const void* plane, CellSpan span, std::int64_t head_dim, float* tile) {
+inline void widen_values(const void* plane, CellSpan span, std::int64_t head_dim, float* tile) {
   const std::int64_t bytes = Cells::bytes(head_dim);
   for (std::int64_t i = 0; i < span.count; ++i, tile += head_dim) {
     const auto* cell = static_cast<const std::byte*>(plane) + span.cells[i] * bytes;
     for (std::int64_t d = 0; d < head_dim; d += 16) store(tile + d, Cells::widen(cell, d));
   }
-  const std::int64_t missing = (kSumsAtOnce - span.count % kSumsAtOnce) % kSumsAtOnce;
-  for (std::int64_t left = missing * head_dim; left > 0; left -= 16, tile += 16) store(tile, set1(0.0f));
+}
+
+/// Keys lie by pairs, cells 8g + j and 8g + j + 4: tile[g][j][d / 8][which of the two][d % 8]. The last cell fills up the last
+/// kKeysAtOnce of them; what a query makes of it there is not used.
+template <class Cells>
+inline void widen_keys(const void* plane, CellSpan span, std::int64_t head_dim, float* tile) {
+  const std::int64_t bytes = Cells::bytes(head_dim), padded = (span.count + kKeysAtOnce - 1) / kKeysAtOnce * kKeysAtOnce;
+  const auto cell = [&](std::int64_t i) {
+    return static_cast<const std::byte*>(plane) + span.cells[i < span.count ? i : span.count - 1] * bytes;
+  };
+  for (std::int64_t pair = 0; pair < padded / 2; ++pair) {
+    const std::int64_t i = pair / 4 * 8 + pair % 4;
+    const std::byte *one = cell(i), *other = cell(i + 4);
+    for (std::int64_t d = 0; d < head_dim; d += 16, tile += 32) store_eights(tile, Cells::widen(one, d), Cells::widen(other, d));
+  }
 }
 
 /// Calls use with the format of cells of a type.
@@ -75,15 +75,30 @@ inline void with_cells(TensorType type, Use use) {
   }
 }
 
+enum class Plane { kKeys, kValues };
+
+inline std::int64_t cell_bytes(TensorType type, std::int64_t head_dim) {
+  std::int64_t bytes = 0;
+  with_cells(type, [&](auto cells) { bytes = decltype(cells)::bytes(head_dim); });
+  return bytes;
+}
+
 /// The widened cells of one plane; those of the rows before serve the next row where it sees the same.
+template <Plane kPlane>
 class CellTile {
  public:
-  CellTile(const void* plane, TensorType type, std::int64_t head_dim) : plane_(plane), type_(type), head_dim_(head_dim) {}
+  CellTile(const void* plane, TensorType type, std::int64_t head_dim)
+      : plane_(plane), type_(type), head_dim_(head_dim), cell_bytes_(cell_bytes(type, head_dim)) {}
 
   /// The cells of `span` as floats; `next` are those asked for after this.
   const float* widened(CellSpan span, CellSpan next) {
     if (!holds(span)) {
-      with_cells(type_, [&](auto cells) { widen_cells<decltype(cells)>(plane_, span, head_dim_, floats_); });
+      with_cells(type_, [&](auto cells) {
+        if constexpr (kPlane == Plane::kKeys)
+          widen_keys<decltype(cells)>(plane_, span, head_dim_, floats_);
+        else
+          widen_values<decltype(cells)>(plane_, span, head_dim_, floats_);
+      });
       held_ = span;
       next_ = next;
     }
@@ -92,7 +107,11 @@ class CellTile {
   /// Fetches the next cells for a while of computing with these: few at once, since a core waits for few lines at once.
   void fetch(std::int64_t count) {
     if (count > next_.count) count = next_.count;
-    with_cells(type_, [&](auto cells) { prefetch<decltype(cells)>(plane_, {next_.cells, count}, head_dim_); });
+    // In this function, which changes something: compilers take one that only fetches for one that does nothing.
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto* cell = static_cast<const char*>(plane_) + next_.cells[i] * cell_bytes_;
+      for (std::int64_t at = 0; at < cell_bytes_; at += 64) __builtin_prefetch(cell + at);
+    }
     next_ = {next_.cells + count, next_.count - count};
   }
 
@@ -105,53 +124,58 @@ class CellTile {
 
   const void* plane_;
   TensorType type_;
-  std::int64_t head_dim_;
+  std::int64_t head_dim_, cell_bytes_;
   CellSpan held_{nullptr, 0}, next_{nullptr, 0};
   alignas(64) float floats_[kAttentionTile * kMaxHeadDim];
 };
 
-/// p[0..kSumsAtOnce) = scale * the products of a query and as many keys. Heads of kHeadDim, which unrolls the loop, or if that
-/// is 0 of `head_dim`.
+/// p[0..kKeysAtOnce) = the products of a query and as many keys. Heads of kHeadDim, which unrolls the loop, or if that is 0 of
+/// `head_dim`.
 template <int kHeadDim>
-inline void score(const float* q, const float* k, std::int64_t head_dim, float scale, float* p) {
+inline void score(const float* q, const float* k, std::int64_t head_dim, float* p) {
   if constexpr (kHeadDim > 0) head_dim = kHeadDim;
-  F32x16 sums[kSumsAtOnce];
-  for (auto& sum : sums) sum = set1(0.0f);
+  F32x16 sums[kKeysAtOnce / 2];
 #pragma GCC unroll 8
-  for (std::int64_t d = 0; d < head_dim; d += 16) {
-    const F32x16 query = load(q + d);
+  for (auto& sum : sums) sum = set1(0.0f);
 #pragma GCC unroll 16
-    for (int j = 0; j < kSumsAtOnce; ++j) sums[j] = fma(query, load(k + j * head_dim + d), sums[j]);
+  for (std::int64_t d = 0; d < head_dim; d += 8) {
+    const F32x16 query = load_twice(q + d);
+#pragma GCC unroll 8
+    for (int j = 0; j < kKeysAtOnce / 2; ++j) sums[j] = fma(query, load(k + 2 * (j * head_dim + d)), sums[j]);
   }
-  reduce_adds(sums, p);
-  for (int j = 0; j < kSumsAtOnce; ++j) p[j] *= scale;
+  reduce_eights(sums, p);
 }
 
-/// Scores of one row's queries against a tile of keys, up to a multiple of kSumsAtOnce of them.
+/// Scores of one row's queries against a tile of keys, up to a multiple of kKeysAtOnce of them.
 template <int kHeadDim>
-inline void score_heads(const AttentionArgs& a, CellTile& cells, const float* q, const float* tile, std::int64_t count, float* p) {
+inline void score_heads(const AttentionArgs& a, CellTile<Plane::kKeys>& cells, const float* q, const float* tile, std::int64_t count,
+                        float* p) {
+  const std::int64_t share = (kKeysAtOnce + a.heads - 1) / a.heads;
   for (std::int64_t head = 0; head < a.heads; ++head, q += a.head_dim, p += kAttentionChunk) {
-    for (std::int64_t i = 0; i < count; i += kSumsAtOnce) score<kHeadDim>(q, tile + i * a.head_dim, a.head_dim, a.scale, p + i);
-    cells.fetch(kFetchedCells);
+    for (std::int64_t i = 0; i < count; i += kKeysAtOnce) {
+      score<kHeadDim>(q, tile + i * a.head_dim, a.head_dim, p + i);
+      cells.fetch(share);
+    }
   }
 }
 
-inline void score_tile(const AttentionArgs& a, CellTile& cells, const float* q, const float* tile, std::int64_t count, float* p) {
+inline void score_tile(const AttentionArgs& a, CellTile<Plane::kKeys>& cells, const float* q, const float* tile, std::int64_t count,
+                       float* p) {
   if (a.head_dim == 64) return score_heads<64>(a, cells, q, tile, count, p);
   if (a.head_dim == 128) return score_heads<128>(a, cells, q, tile, count, p);
   score_heads<0>(a, cells, q, tile, count, p);
 }
 
-/// p = exp(p - largest p) for `count` scores; beyond them zeros, up to a multiple of 16.
-inline void weigh(float* p, std::int64_t count, float* peak, float* total) {
+/// p = exp(scale * p - peak) for `count` products, with peak the largest of scale * p; beyond them zeros, up to a multiple of 16.
+inline void weigh(float* p, std::int64_t count, float scale, float* peak, float* total) {
   const std::int64_t padded = (count + 15) / 16 * 16;
   for (std::int64_t i = count; i < padded; ++i) p[i] = -__builtin_inff();
   F32x16 highest = load(p);
   for (std::int64_t i = 16; i < padded; i += 16) highest = max(highest, load(p + i));
-  const float m = reduce_max(highest);
+  const float m = scale * reduce_max(highest);
   F32x16 sum = set1(0.0f);
   for (std::int64_t i = 0; i < padded; i += 16) {
-    const F32x16 weight = exp(sub(load(p + i), set1(m)));
+    const F32x16 weight = exp(fma(load(p + i), set1(scale), set1(-m)));
     store(p + i, weight);
     sum = add(sum, weight);
   }
@@ -159,25 +183,26 @@ inline void weigh(float* p, std::int64_t count, float* peak, float* total) {
   *total = reduce_add(sum);
 }
 
-/// out[query][0..64) += the sum of p times v over a tile's cells, in their order.
-template <int kQueries>
+/// out[query][0..16 kParts) += the sum of p times v over a tile's cells, in their order.
+template <int kQueries, int kParts>
 inline void add_values(const float* p, const float* v, std::int64_t count, std::int64_t head_dim, float* out) {
-  F32x16 sums[kQueries][4];
-  for (int i = 0; i < kQueries; ++i) {
-    for (int j = 0; j < 4; ++j) sums[i][j] = load(out + i * head_dim + 16 * j);
-  }
+  const auto place = [&](int i) { return out + i / kParts * head_dim + 16 * (i % kParts); };
+  F32x16 sums[kQueries][kParts];
+#pragma GCC unroll 16
+  for (int i = 0; i < kQueries * kParts; ++i) sums[i / kParts][i % kParts] = load(place(i));
   for (std::int64_t cell = 0; cell < count; ++cell, v += head_dim) {
-    const F32x16 values[4] = {load(v), load(v + 16), load(v + 32), load(v + 48)};
+    F32x16 values[kParts];
+#pragma GCC unroll 4
+    for (int j = 0; j < kParts; ++j) values[j] = load(v + 16 * j);
 #pragma GCC unroll 4
     for (int i = 0; i < kQueries; ++i) {
       const F32x16 weight = set1(p[i * kAttentionChunk + cell]);
 #pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) sums[i][j] = fma(weight, values[j], sums[i][j]);
+      for (int j = 0; j < kParts; ++j) sums[i][j] = fma(weight, values[j], sums[i][j]);
     }
   }
-  for (int i = 0; i < kQueries; ++i) {
-    for (int j = 0; j < 4; ++j) store(out + i * head_dim + 16 * j, sums[i][j]);
-  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kQueries * kParts; ++i) store(place(i), sums[i / kParts][i % kParts]);
 }
 
 /// The same for 16 elements of one query.
@@ -187,11 +212,11 @@ inline void add_few_values(const float* p, const float* v, std::int64_t count, s
   store(out, sum);
 }
 
-/// Adds a tile of values to the results of kQueries queries.
-template <int kQueries>
+/// Adds a tile of values to the results of kQueries queries, so many parts of 16 elements at once.
+template <int kQueries, int kParts>
 inline void add_tile(const float* p, const float* tile, std::int64_t count, std::int64_t head_dim, float* out) {
   std::int64_t d = 0;
-  for (; d + 64 <= head_dim; d += 64) add_values<kQueries>(p, tile + d, count, head_dim, out + d);
+  for (; d + 16 * kParts <= head_dim; d += 16 * kParts) add_values<kQueries, kParts>(p, tile + d, count, head_dim, out + d);
   for (; d < head_dim; d += 16) {
     for (int i = 0; i < kQueries; ++i) add_few_values(p + i * kAttentionChunk, tile + d, count, head_dim, out + i * head_dim + d);
   }
@@ -206,8 +231,8 @@ inline CellSpan tile_of(const AttentionRow& row, std::int64_t begin, std::int64_
 
 /// Calls use(row, begin, cells, widened cells) for every tile of the chunk and every row that has cells there. Rows come from
 /// the last: of rows that follow each other it sees the most, and so serves those before.
-template <class Use>
-inline void each_tile(const AttentionArgs& a, std::int64_t chunk_begin, CellTile& tile, Use use) {
+template <Plane kPlane, class Use>
+inline void each_tile(const AttentionArgs& a, std::int64_t chunk_begin, CellTile<kPlane>& tile, Use use) {
   const std::int64_t chunk_end = chunk_begin + kAttentionChunk;
   for (std::int64_t begin = chunk_begin; begin < chunk_end; begin += kAttentionTile) {
     for (std::int64_t r = a.row_count - 1; r >= 0; --r) {
@@ -224,7 +249,7 @@ void attention(const AttentionArgs& a) {
   alignas(64) float p[kAttentionQueries * kAttentionChunk];
   const std::int64_t chunk_begin = a.chunk * kAttentionChunk;
   {
-    CellTile keys(a.k, a.k_type, a.head_dim);
+    CellTile<Plane::kKeys> keys(a.k, a.k_type, a.head_dim);
     each_tile(a, chunk_begin, keys, [&](std::int64_t r, std::int64_t begin, std::int64_t count, const float* tile) {
       score_tile(a, keys, a.rows[r].q, tile, count, p + r * a.heads * kAttentionChunk + begin - chunk_begin);
     });
@@ -232,22 +257,23 @@ void attention(const AttentionArgs& a) {
   for (std::int64_t r = 0; r < a.row_count; ++r) {
     const std::int64_t left = a.rows[r].count - chunk_begin, count = left < kAttentionChunk ? left : kAttentionChunk;
     for (std::int64_t head = 0; head < a.heads; ++head) {
-      weigh(p + (r * a.heads + head) * kAttentionChunk, count, a.rows[r].peak + head, a.rows[r].total + head);
+      weigh(p + (r * a.heads + head) * kAttentionChunk, count, a.scale, a.rows[r].peak + head, a.rows[r].total + head);
     }
     for (std::int64_t i = 0; i < a.heads * a.head_dim; i += 16) store(a.rows[r].out + i, set1(0.0f));
   }
-  CellTile values(a.v, a.v_type, a.head_dim);
+  CellTile<Plane::kValues> values(a.v, a.v_type, a.head_dim);
+  const std::int64_t share = (kAttentionTile + a.heads - 1) / a.heads;
   each_tile(a, chunk_begin, values, [&](std::int64_t r, std::int64_t begin, std::int64_t count, const float* tile) {
     const float* weights = p + r * a.heads * kAttentionChunk + begin - chunk_begin;
     float* out = a.rows[r].out;
     std::int64_t head = 0;
     for (; head + kQueriesAtOnce <= a.heads; head += kQueriesAtOnce) {
-      add_tile<kQueriesAtOnce>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
-      values.fetch(kQueriesAtOnce * kFetchedCells);
+      add_tile<kQueriesAtOnce, kPartsAtOnce>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
+      values.fetch(kQueriesAtOnce * share);
     }
     for (; head < a.heads; ++head) {
-      add_tile<1>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
-      values.fetch(kFetchedCells);
+      add_tile<1, 4>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
+      values.fetch(share);
     }
   });
 }

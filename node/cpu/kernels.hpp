@@ -4,8 +4,8 @@
 // Every instruction set gives the same bits, at every batch width. The order of summation is a part of each
 // function's meaning. Products with quantized weights are whole numbers within a block of 32; the blocks are added in
 // ascending order, each with a fused multiply-add: sum = fma(float(whole), weight scale * activation scale, sum), then of formats
-// with a minimum sum = fma(minimum, activation sum, sum). Other dot products have 16 lanes; lane l sums its terms in
-// ascending order with fused multiply-adds, and the lanes are added as l[j]+l[j+8], then [j]+[j+4], [j]+[j+2], [0]+[1].
+// with a minimum sum = fma(minimum, activation sum, sum). Other dot products have 16 lanes, those of queries and keys 8; lane l sums
+// its terms in ascending order with fused multiply-adds, and the lanes are added as l[j]+l[j+8], then [j]+[j+4], [j]+[j+2], [0]+[1].
 #include <cstddef>
 #include <cstdint>
 

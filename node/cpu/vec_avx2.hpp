@@ -13,6 +13,7 @@ struct F32x16 { __m256 lo, hi; };
 struct I32x16 { __m256i lo, hi; };
 
 constexpr int kFloatColumns = 4;
+constexpr int kKeysAtOnce = 8, kQueriesAtOnce = 3, kPartsAtOnce = 2;
 
 inline F32x16 set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 inline F32x16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
@@ -39,10 +40,19 @@ inline F32x16 load_i8(const std::int8_t* p) {
   return from_int({_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))});
 }
 inline float reduce_add(F32x16 a) { return reduce_add8(_mm256_add_ps(a.lo, a.hi)); }
-constexpr int kSumsAtOnce = 4;
-inline void reduce_adds(const F32x16* a, float* out) {
-  reduce_add8x4(_mm256_add_ps(a[0].lo, a[0].hi), _mm256_add_ps(a[1].lo, a[1].hi), _mm256_add_ps(a[2].lo, a[2].hi),
-                _mm256_add_ps(a[3].lo, a[3].hi), out);
+inline F32x16 load_twice(const float* p) {
+  const __m256 eight = _mm256_loadu_ps(p);
+  return {eight, eight};
+}
+inline void store_eights(float* p, F32x16 a, F32x16 b) { store(p, {a.lo, b.lo}), store(p + 16, {a.hi, b.hi}); }
+/// Of the four lanes of each half the two later ones added to the two earlier ones, of a and b in turn.
+inline __m256 fold_fours(__m256 a, __m256 b) { return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)); }
+inline void reduce_eights(const F32x16* a, float* out) {
+  __m256 fours[4];  // of a vector's first eight, then of its second
+  for (int i = 0; i < 4; ++i) {
+    fours[i] = _mm256_add_ps(_mm256_blend_ps(a[i].lo, a[i].hi, 0xf0), _mm256_permute2f128_ps(a[i].lo, a[i].hi, 0x21));
+  }
+  _mm256_storeu_ps(out, fold_fours(fold_fours(fours[0], fours[2]), fold_fours(fours[1], fours[3])));
 }
 inline float reduce_max(F32x16 a) { return reduce_max8(_mm256_max_ps(a.lo, a.hi)); }
 inline I32x16 to_int(F32x16 a) { return {_mm256_cvttps_epi32(a.lo), _mm256_cvttps_epi32(a.hi)}; }

@@ -5,6 +5,9 @@
 #include <simde/x86/avx512.h>
 #include <simde/x86/f16c.h>
 #include <simde/x86/fma.h>
+#ifndef _mm512_shuffle_f32x4  // it has it, but not by this name
+#define _mm512_shuffle_f32x4 simde_mm512_shuffle_f32x4
+#endif
 #else
 #include <immintrin.h>
 #endif
@@ -20,6 +23,7 @@ struct F32x16 { __m512 v; };
 struct I32x16 { __m512i v; };
 
 constexpr int kFloatColumns = 8;
+constexpr int kKeysAtOnce = 16, kQueriesAtOnce = 4, kPartsAtOnce = 4;
 
 inline __m512 join_floats(__m256 lo, __m256 hi) { return _mm512_insertf32x8(_mm512_castps256_ps512(lo), hi, 1); }
 inline F32x16 set1(float x) { return {_mm512_set1_ps(x)}; }
@@ -75,24 +79,20 @@ inline void store_i8(std::int8_t* p, I32x16 a) {
 #endif
 inline __m256 fold_halves(F32x16 a) { return _mm256_add_ps(low_half(a), high_half(a)); }
 inline float reduce_add(F32x16 a) { return reduce_add8(fold_halves(a)); }
-constexpr int kSumsAtOnce = 16;
-#ifdef YAMATA_SIMDE
-inline void reduce_adds(const F32x16* a, float* out) {
-  for (int i = 0; i < kSumsAtOnce; ++i) out[i] = reduce_add(a[i]);
+inline F32x16 load_twice(const float* p) { return {_mm512_broadcast_f32x8(_mm256_loadu_ps(p))}; }
+inline void store_eights(float* p, F32x16 a, F32x16 b) {
+  _mm512_storeu_ps(p, _mm512_shuffle_f32x4(a.v, b.v, 0x44)), _mm512_storeu_ps(p + 16, _mm512_shuffle_f32x4(a.v, b.v, 0xee));
 }
-#else
-/// Of each vector of `a` one half of its lanes plus the other, then of `b`: eights, fours, twos, ones.
-inline __m512 fold16(__m512 a, __m512 b) { return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee)); }
+/// Of each vector of `a` one half of its lanes plus the other, then of `b`: within eights, fours, twos.
 inline __m512 fold8(__m512 a, __m512 b) { return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd)); }
 inline __m512 fold4(__m512 a, __m512 b) { return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee)); }
 inline __m512 fold2(__m512 a, __m512 b) { return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd)); }
-inline void reduce_adds(const F32x16* a, float* out) {
-  __m512 fours[4];  // of a[i], a[i + 4], a[i + 8], a[i + 12]
+inline void reduce_eights(const F32x16* a, float* out) {
+  __m512 fours[4];  // of a[i] and a[i + 4]
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) fours[i] = fold8(fold16(a[i].v, a[i + 4].v), fold16(a[i + 8].v, a[i + 12].v));
+  for (int i = 0; i < 4; ++i) fours[i] = fold8(a[i].v, a[i + 4].v);
   _mm512_storeu_ps(out, fold2(fold4(fours[0], fours[1]), fold4(fours[2], fours[3])));
 }
-#endif
 inline float reduce_max(F32x16 a) { return reduce_max8(_mm256_max_ps(low_half(a), high_half(a))); }
 inline I32x16 sub(I32x16 a, I32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 inline F32x16 pow2(I32x16 a) {

@@ -20,6 +20,7 @@ struct F32x16 { float32x4_t v[4]; };
 struct I32x16 { int32x4_t v[4]; };
 
 constexpr int kFloatColumns = 4;
+constexpr int kKeysAtOnce = 8, kQueriesAtOnce = 2, kPartsAtOnce = 2;
 
 #define YAMATA_EACH(type, expression)                 \
   type out;                                           \
@@ -85,9 +86,8 @@ inline F32x16 load_i8(const std::int8_t* p) {
   return from_int({{vmovl_s16(vget_low_s16(lo)), vmovl_s16(vget_high_s16(lo)), vmovl_s16(vget_low_s16(hi)),
                     vmovl_s16(vget_high_s16(hi))}});
 }
-inline float32x4_t fold4(const F32x16& a) { return vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3])); }
 inline float reduce_add(const F32x16& a) {
-  const float32x4_t four = fold4(a);
+  const float32x4_t four = vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3]));
   const float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
   return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
 }
@@ -95,10 +95,20 @@ inline float reduce_add(const F32x16& a) {
 inline float32x4_t fold2(float32x4_t a, float32x4_t b) {
   return vaddq_f32(vcombine_f32(vget_low_f32(a), vget_low_f32(b)), vcombine_f32(vget_high_f32(a), vget_high_f32(b)));
 }
-constexpr int kSumsAtOnce = 4;
-inline void reduce_adds(const F32x16* a, float* out) {
-  vst1q_f32(out, vpaddq_f32(fold2(fold4(a[0]), fold4(a[1])), fold2(fold4(a[2]), fold4(a[3]))));
+inline F32x16 load_twice(const float* p) {
+  const float32x4_t low = vld1q_f32(p), high = vld1q_f32(p + 4);
+  return {{low, high, low, high}};
 }
+inline void store_eights(float* p, const F32x16& a, const F32x16& b) {
+  store(p, {{a.v[0], a.v[1], b.v[0], b.v[1]}}), store(p + 16, {{a.v[2], a.v[3], b.v[2], b.v[3]}});
+}
+/// Of four vectors the sums of eight lanes each, those of v[i] and v[i + 1].
+template <int i>
+inline float32x4_t fold_eights(const F32x16* a) {
+  const auto four = [](const F32x16& eights) { return vaddq_f32(eights.v[i], eights.v[i + 1]); };
+  return vpaddq_f32(fold2(four(a[0]), four(a[1])), fold2(four(a[2]), four(a[3])));
+}
+inline void reduce_eights(const F32x16* a, float* out) { vst1q_f32(out, fold_eights<0>(a)), vst1q_f32(out + 4, fold_eights<2>(a)); }
 inline float reduce_max(const F32x16& a) {
   return vmaxvq_f32(vmaxq_f32(vmaxq_f32(a.v[0], a.v[1]), vmaxq_f32(a.v[2], a.v[3])));
 }

@@ -13,6 +13,9 @@ struct F32x16 { float lane[16]; };
 struct I32x16 { std::int32_t lane[16]; };
 
 constexpr int kFloatColumns = 4;
+/// What is added up at once in attention, as much as there are registers for: keys that a query is multiplied by, and queries times
+/// parts of 16 elements that values are added to.
+constexpr int kKeysAtOnce = 8, kQueriesAtOnce = 2, kPartsAtOnce = 2;
 
 template <class Op>
 inline F32x16 each(Op op) {
@@ -60,10 +63,19 @@ inline float reduce_add(const F32x16& a) {
   for (int i = 0; i < 2; ++i) s[i] += s[i + 2];
   return s[0] + s[1];
 }
-/// out[i] = reduce_add(a[i]) for kSumsAtOnce of them: as many as there are registers for
-constexpr int kSumsAtOnce = 4;
-inline void reduce_adds(const F32x16* a, float* out) {
-  for (int i = 0; i < kSumsAtOnce; ++i) out[i] = reduce_add(a[i]);
+/// 8 floats, twice
+inline F32x16 load_twice(const float* p) { return each([=](int i) { return p[i % 8]; }); }
+/// The first eight lanes of a, those of b, the other eight of a, those of b
+inline void store_eights(float* p, const F32x16& a, const F32x16& b) {
+  for (int i = 0; i < 8; ++i) p[i] = a.lane[i], p[8 + i] = b.lane[i], p[16 + i] = a.lane[8 + i], p[24 + i] = b.lane[8 + i];
+}
+/// Adds up the eights of each of kKeysAtOnce / 2 vectors, [j]+[j+4], [j]+[j+2], [0]+[1]: of vectors 0 to 3 the first, then the second;
+/// then of 4 to 7
+inline void reduce_eights(const F32x16* a, float* out) {
+  for (int i = 0; i < 8; ++i) {
+    const float* s = a[i % 4].lane + i / 4 * 8;
+    out[i] = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+  }
 }
 inline float reduce_max(const F32x16& a) {
   float m = a.lane[0];
