@@ -10,6 +10,7 @@ constexpr int kTileColumns = 8;
 template <bool kSigned>
 constexpr int kFewColumns = 0;
 constexpr int kColumnsAtOnce = 1;
+template <bool>
 constexpr int kPrefetchBytes = 4096;
 constexpr int kSignedBias = 128;
 template <int kBits>

@@ -17,6 +17,7 @@ constexpr int kVectors = kRows / 4;
 constexpr int kTileColumns = 8;
 template <bool kSigned>
 constexpr int kFewColumns = 0;
+template <bool>
 constexpr int kPrefetchBytes = 4096;
 constexpr int kSignedBias = 0;
 template <int kBits>

@@ -8,7 +8,8 @@ namespace {
 constexpr int kRows = 8;
 constexpr int kTileColumns = 8;
 constexpr int kColumnsAtOnce = 1;
-constexpr int kPrefetchBytes = 2048;
+template <bool kBusy>
+constexpr int kPrefetchBytes = kBusy ? 2048 : 1024;
 
 struct RowFloats { __m256 v; };
 struct RowInts { __m256i v; };

@@ -17,7 +17,8 @@
 //   PartialSums, flush      such a sum, after at most kStepsToFlush<bits of w> steps; as an int32; times a scale
 //   run_factor<run>     that scale: the first or second of each row's pair
 //   kFewColumns<signed> so many tokens, of weights with or without a sign, pass by two panels side by side; 0: none do
-//   kPrefetchBytes      how far ahead of the reading panels are called into the cache
+//   kPrefetchBytes<busy>  how far ahead of the reading panels are called into the cache; busy: where there is more to do than to
+//                       multiply the weights of one token by one scale
 //   kColumnsAtOnce      tokens that products take at once: 1, or 2 by means of
 //   join_steps(w...)        the bytes of 4 or 8 steps made ready for dot_pair
 //   dot_pair<step>(w, x0, x1, sum0, sum1)  their dot, from `step` on, with both tokens, added to both sums
@@ -246,10 +247,11 @@ struct Panels {
 
 /// Panels are read once. With block `b` of a group goes its part of what is called into the cache: few lines at a time, since a
 /// core waits for few at once. Beyond a panel's end it is that of the panels after those side by side.
-template <class Block, int kPanels>
+template <class Block, int kPanels, int kColumns>
 YAMATA_INLINE void prefetch_part(const Panels& panels, const std::uint8_t* group, int b) {
   constexpr int kPart = kPanelFormat<Block>.group_bytes() * kRows / kPanelFormat<Block>.blocks();
-  const std::uint8_t* part = group + kPrefetchBytes + b * kPart;
+  constexpr int kAhead = kPrefetchBytes<(kColumns > 1 || kPanelFormat<Block>.grouped())>;
+  const std::uint8_t* part = group + kAhead + b * kPart;
   if (kPanels > 1 && part >= panels.end) part += (kPanels - 1) * panels.bytes;
 #pragma GCC unroll 2
   for (int p = 0; p < kPanels; ++p) {
@@ -284,7 +286,7 @@ YAMATA_INLINE void add_group(const std::uint8_t* group, const Panels& panels, co
         if constexpr (kFormat.has_min()) s[p].min = mul(m[p], from_bytes(opened[p].minima + kRows * b));
       }
     }
-    prefetch_part<Block, kPanels>(panels, group, b);
+    prefetch_part<Block, kPanels, kColumns>(panels, group, b);
     add_block<Block>(w, panels.bytes, s, x, sums);
     w += kFormat.block_bytes() * kRows;
     x += kActivationBlockBytes * kColumns;
@@ -302,7 +304,7 @@ YAMATA_INLINE void add_single(const std::uint8_t* group, const Panels& panels, c
     s[p].scale = from_halves(halves);
     if constexpr (kFormat.has_min()) s[p].min = from_halves(halves + kRows);
   }
-  prefetch_part<Block, kPanels>(panels, group, 0);
+  prefetch_part<Block, kPanels, kColumns>(panels, group, 0);
   add_block<Block>(group + kFormat.half_bytes() * kRows, panels.bytes, s, x, sums);
 }
 
