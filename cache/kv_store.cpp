@@ -1,8 +1,7 @@
 #include "cache/kv_store.hpp"
 
 #include <fmt/format.h>
-
-#include <new>
+#include <sys/mman.h>
 
 #include "node/error.hpp"
 
@@ -41,25 +40,28 @@ std::size_t KvStore::bytes_for(int layers, int kv_heads, int head_dim, std::int6
 }
 
 KvStore::KvStore(int layers, int kv_heads, int head_dim, std::int32_t cells, CacheTypes types)
-    : kv_heads_(kv_heads), k_bytes_(plane_bytes(head_dim, cells, types.k)), v_bytes_(plane_bytes(head_dim, cells, types.v)), types_(types) {
+    : kv_heads_(kv_heads),
+      k_bytes_(plane_bytes(head_dim, cells, types.k)),
+      v_bytes_(plane_bytes(head_dim, cells, types.v)),
+      types_(types),
+      bytes_(bytes_for(layers, kv_heads, head_dim, cells, types)) {
   require_storable(types, head_dim);
-  const std::size_t bytes = bytes_for(layers, kv_heads, head_dim, cells, types);
-  try {
-    memory_ = PageMemory(bytes);
-  } catch (const std::bad_alloc&) {
-    throw ModelError(fmt::format("no memory for a KV cache of {} MiB; lower -c", bytes >> 20));
-  }
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw ModelError(fmt::format("no memory for a KV cache of {} MiB; lower -c", bytes_ >> 20));
+  base_ = static_cast<std::byte*>(memory);
 }
+
+KvStore::~KvStore() { munmap(base_, bytes_); }
 
 void KvStore::touch() {
   constexpr std::size_t kPage = 4096;
-  volatile std::byte* bytes = memory_.data();
-  for (std::size_t at = 0; at < memory_.size(); at += kPage) bytes[at] = std::byte{0};
+  volatile std::byte* bytes = base_;
+  for (std::size_t at = 0; at < bytes_; at += kPage) bytes[at] = std::byte{0};
 }
 
 void* KvStore::k(int layer, int kv_head) const {
-  return memory_.data() + (k_bytes_ + v_bytes_) *
-                              (static_cast<std::size_t>(layer) * static_cast<std::size_t>(kv_heads_) + static_cast<std::size_t>(kv_head));
+  return base_ + (k_bytes_ + v_bytes_) *
+                     (static_cast<std::size_t>(layer) * static_cast<std::size_t>(kv_heads_) + static_cast<std::size_t>(kv_head));
 }
 
 void* KvStore::v(int layer, int kv_head) const { return static_cast<std::byte*>(k(layer, kv_head)) + k_bytes_; }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 
-#include "node/memory.hpp"
 #include "node/tensor_type.hpp"
 
 namespace yamata {
@@ -27,14 +26,17 @@ void require_storable(CacheTypes types, std::int64_t head_dim);
 class KvStore {
  public:
   KvStore(int layers, int kv_heads, int head_dim, std::int32_t cells, CacheTypes types);
+  ~KvStore();
+  KvStore(const KvStore&) = delete;
+  KvStore& operator=(const KvStore&) = delete;
 
   CacheTypes types() const { return types_; }
   void* k(int layer, int kv_head) const;
   void* v(int layer, int kv_head) const;
-  std::size_t bytes() const { return memory_.size(); }
+  std::size_t bytes() const { return bytes_; }
   /// Writes to every page, and so brings it in; nothing is stored before it.
   void touch();
-  std::span<std::byte> memory() const { return {memory_.data(), memory_.size()}; }
+  std::span<std::byte> memory() const { return {base_, bytes_}; }
   /// Bytes a store of this shape takes.
   static std::size_t bytes_for(int layers, int kv_heads, int head_dim, std::int64_t cells, CacheTypes types);
 
@@ -42,7 +44,8 @@ class KvStore {
   int kv_heads_;
   std::size_t k_bytes_, v_bytes_;  // of one kv head
   CacheTypes types_;
-  PageMemory memory_;
+  std::size_t bytes_;
+  std::byte* base_ = nullptr;
 };
 
 }  // namespace yamata

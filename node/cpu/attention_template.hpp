@@ -14,6 +14,8 @@ namespace {
 // room for queries and scores in a first-level cache.
 constexpr std::int64_t kAttentionTile = 32;
 constexpr std::int64_t kMaxHeadDim = 512;
+constexpr int kPartsOfOne = 4;  ///< parts of a value that are added to one query at once
+static_assert(kKeysAtOnce % 8 == 0 && 16 % kKeysAtOnce == 0 && kAttentionTile % kKeysAtOnce == 0);
 
 struct HalfCells {
   static std::int64_t bytes(std::int64_t n) { return 2 * n; }
@@ -47,8 +49,8 @@ inline void widen_values(const void* plane, CellSpan span, std::int64_t head_dim
   }
 }
 
-/// Keys lie by pairs, cells 8g + j and 8g + j + 4: tile[g][j][d / 8][which of the two][d % 8]. The last cell fills up the last
-/// kKeysAtOnce of them; what a query makes of it there is not used.
+/// Keys lie by pairs, cells 8g + j and 8g + j + 4: tile[g][j][d / 8][which of the two][d % 8]. The last cell is repeated up to a
+/// multiple of kKeysAtOnce; what a query makes of it there is not used.
 template <class Cells>
 inline void widen_keys(const void* plane, CellSpan span, std::int64_t head_dim, float* tile) {
   const std::int64_t bytes = Cells::bytes(head_dim), padded = (span.count + kKeysAtOnce - 1) / kKeysAtOnce * kKeysAtOnce;
@@ -153,8 +155,8 @@ inline void score_heads(const AttentionArgs& a, CellTile<Plane::kKeys>& cells, c
   const std::int64_t share = (kKeysAtOnce + a.heads - 1) / a.heads;
   for (std::int64_t head = 0; head < a.heads; ++head, q += a.head_dim, p += kAttentionChunk) {
     for (std::int64_t i = 0; i < count; i += kKeysAtOnce) {
-      score<kHeadDim>(q, tile + i * a.head_dim, a.head_dim, p + i);
       cells.fetch(share);
+      score<kHeadDim>(q, tile + i * a.head_dim, a.head_dim, p + i);
     }
   }
 }
@@ -166,7 +168,7 @@ inline void score_tile(const AttentionArgs& a, CellTile<Plane::kKeys>& cells, co
   score_heads<0>(a, cells, q, tile, count, p);
 }
 
-/// p = exp(scale * p - peak) for `count` products, with peak the largest of scale * p; beyond them zeros, up to a multiple of 16.
+/// p = exp(scale * p - peak) for `count` products, with peak the largest scale * p; beyond them zeros, up to a multiple of 16.
 inline void weigh(float* p, std::int64_t count, float scale, float* peak, float* total) {
   const std::int64_t padded = (count + 15) / 16 * 16;
   for (std::int64_t i = count; i < padded; ++i) p[i] = -__builtin_inff();
@@ -268,12 +270,12 @@ void attention(const AttentionArgs& a) {
     float* out = a.rows[r].out;
     std::int64_t head = 0;
     for (; head + kQueriesAtOnce <= a.heads; head += kQueriesAtOnce) {
-      add_tile<kQueriesAtOnce, kPartsAtOnce>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
       values.fetch(kQueriesAtOnce * share);
+      add_tile<kQueriesAtOnce, kPartsAtOnce>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
     }
     for (; head < a.heads; ++head) {
-      add_tile<1, 4>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
       values.fetch(share);
+      add_tile<1, kPartsOfOne>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
     }
   });
 }

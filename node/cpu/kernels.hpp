@@ -4,8 +4,9 @@
 // Every instruction set gives the same bits, at every batch width. The order of summation is a part of each
 // function's meaning. Products with quantized weights are whole numbers within a block of 32; the blocks are added in
 // ascending order, each with a fused multiply-add: sum = fma(float(whole), weight scale * activation scale, sum), then of formats
-// with a minimum sum = fma(minimum, activation sum, sum). Other dot products have 16 lanes, those of queries and keys 8; lane l sums
-// its terms in ascending order with fused multiply-adds, and the lanes are added as l[j]+l[j+8], then [j]+[j+4], [j]+[j+2], [0]+[1].
+// with a minimum sum = fma(minimum, activation sum, sum). Other dot products have 16 lanes; lane l sums its terms in
+// ascending order with fused multiply-adds, and the lanes are added as l[j]+l[j+8], then [j]+[j+4], [j]+[j+2], [0]+[1]. Products of
+// queries and keys have 8 lanes, added from [j]+[j+4] on; a weight is exp(fma(product, scale, -peak)).
 #include <cstddef>
 #include <cstdint>
 
@@ -63,9 +64,9 @@ struct AttentionArgs {
   const void* k;  ///< [cell][head_dim]
   const void* v;
   TensorType k_type, v_type;  ///< F32, F16 or Q8_0
-  float scale;
-  std::int64_t heads;     ///< of each row; row_count * heads is at most kAttentionQueries
-  std::int64_t head_dim;  ///< a multiple of 16 up to 512, with Q8_0 of 32
+  float scale;                ///< positive
+  std::int64_t heads;         ///< of each row; row_count * heads is at most kAttentionQueries
+  std::int64_t head_dim;      ///< a multiple of 16 up to 512, with Q8_0 of 32
 };
 inline constexpr std::int64_t kAttentionChunk = 128;
 inline constexpr std::int64_t kAttentionQueries = 32;

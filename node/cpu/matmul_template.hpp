@@ -17,8 +17,7 @@
 //   PartialSums, flush      such a sum, after at most kStepsToFlush<bits of w> steps; as an int32; times a scale
 //   run_factor<run>     that scale: the first or second of each row's pair
 //   kFewColumns<signed> so many tokens, of weights with or without a sign, pass by two panels side by side; 0: none do
-//   kPrefetchBytes<busy>  how far ahead of the reading panels are called into the cache; busy: where there is more to do than to
-//                       multiply the weights of one token by one scale
+//   kPrefetchBytes<busy>  how far ahead of the reading panels are called into the cache; busy: several tokens, or quantized scales
 //   kColumnsAtOnce      tokens that products take at once: 1, or 2 by means of
 //   join_steps(w...)        the bytes of 4 or 8 steps made ready for dot_pair
 //   dot_pair<step>(w, x0, x1, sum0, sum1)  their dot, from `step` on, with both tokens, added to both sums
