@@ -39,12 +39,18 @@ struct CellSpan {
   std::int64_t count;
 };
 
+/// Where the cells of one head lie. Given by value: else compilers take it for changed by every float that is stored.
+struct CellPlane {
+  const std::byte* first;
+  std::int64_t cell_bytes;
+  const std::byte* cell(std::int64_t i) const { return first + i * cell_bytes; }
+};
+
 /// tile[i][d] = element d of the span's cell i.
 template <class Cells>
-inline void widen_values(const void* plane, CellSpan span, std::int64_t head_dim, float* tile) {
-  const std::int64_t bytes = Cells::bytes(head_dim);
+inline void widen_values(CellPlane plane, CellSpan span, std::int64_t head_dim, float* tile) {
   for (std::int64_t i = 0; i < span.count; ++i, tile += head_dim) {
-    const auto* cell = static_cast<const std::byte*>(plane) + span.cells[i] * bytes;
+    const std::byte* cell = plane.cell(span.cells[i]);
     for (std::int64_t d = 0; d < head_dim; d += 16) store(tile + d, Cells::widen(cell, d));
   }
 }
@@ -52,11 +58,9 @@ inline void widen_values(const void* plane, CellSpan span, std::int64_t head_dim
 /// Keys lie by pairs, cells 8g + j and 8g + j + 4: tile[g][j][d / 8][which of the two][d % 8]. The last cell is repeated up to a
 /// multiple of kKeysAtOnce; what a query makes of it there is not used.
 template <class Cells>
-inline void widen_keys(const void* plane, CellSpan span, std::int64_t head_dim, float* tile) {
-  const std::int64_t bytes = Cells::bytes(head_dim), padded = (span.count + kKeysAtOnce - 1) / kKeysAtOnce * kKeysAtOnce;
-  const auto cell = [&](std::int64_t i) {
-    return static_cast<const std::byte*>(plane) + span.cells[i < span.count ? i : span.count - 1] * bytes;
-  };
+inline void widen_keys(CellPlane plane, CellSpan span, std::int64_t head_dim, float* tile) {
+  const std::int64_t padded = (span.count + kKeysAtOnce - 1) / kKeysAtOnce * kKeysAtOnce;
+  const auto cell = [&](std::int64_t i) { return plane.cell(span.cells[i < span.count ? i : span.count - 1]); };
   for (std::int64_t pair = 0; pair < padded / 2; ++pair) {
     const std::int64_t i = pair / 4 * 8 + pair % 4;
     const std::byte *one = cell(i), *other = cell(i + 4);
@@ -90,7 +94,7 @@ template <Plane kPlane>
 class CellTile {
  public:
   CellTile(const void* plane, TensorType type, std::int64_t head_dim)
-      : plane_(plane), type_(type), head_dim_(head_dim), cell_bytes_(cell_bytes(type, head_dim)) {}
+      : plane_{static_cast<const std::byte*>(plane), cell_bytes(type, head_dim)}, type_(type), head_dim_(head_dim) {}
 
   /// The cells of `span` as floats; `next` are those asked for after this.
   const float* widened(CellSpan span, CellSpan next) {
@@ -111,8 +115,8 @@ class CellTile {
     if (count > next_.count) count = next_.count;
     // In this function, which changes something: compilers take one that only fetches for one that does nothing.
     for (std::int64_t i = 0; i < count; ++i) {
-      const auto* cell = static_cast<const char*>(plane_) + next_.cells[i] * cell_bytes_;
-      for (std::int64_t at = 0; at < cell_bytes_; at += 64) __builtin_prefetch(cell + at);
+      const std::byte* cell = plane_.cell(next_.cells[i]);
+      for (std::int64_t at = 0; at < plane_.cell_bytes; at += 64) __builtin_prefetch(cell + at);
     }
     next_ = {next_.cells + count, next_.count - count};
   }
@@ -124,9 +128,9 @@ class CellTile {
            __builtin_memcmp(span.cells, held_.cells, static_cast<std::size_t>(span.count) * sizeof *span.cells) == 0;
   }
 
-  const void* plane_;
+  CellPlane plane_;
   TensorType type_;
-  std::int64_t head_dim_, cell_bytes_;
+  std::int64_t head_dim_;
   CellSpan held_{nullptr, 0}, next_{nullptr, 0};
   alignas(64) float floats_[kAttentionTile * kMaxHeadDim];
 };
