@@ -10,12 +10,14 @@
 namespace yamata::cpu {
 namespace {
 
-// Cells are widened to floats a tile at a time, once for all queries that see them: 8 KiB for heads of 64, which leaves
-// room for queries and scores in a first-level cache.
-constexpr std::int64_t kAttentionTile = 32;
 constexpr std::int64_t kMaxHeadDim = 512;
 constexpr int kPartsOfOne = 4;  ///< parts of a value that are added to one query at once
-static_assert(kKeysAtOnce % 8 == 0 && 16 % kKeysAtOnce == 0 && kAttentionTile % kKeysAtOnce == 0);
+static_assert(kKeysAtOnce % 8 == 0 && 16 % kKeysAtOnce == 0);
+
+/// Cells are widened to floats so many at a time, once for all queries that see them: 8 KiB for heads of 64 or 128, which leaves room in
+/// a first-level cache for queries, scores and the cells after them.
+inline std::int64_t tile_cells(std::int64_t head_dim) { return head_dim <= 64 ? 32 : 16; }
+constexpr std::int64_t kTileFloats = 16 * kMaxHeadDim;
 
 struct HalfCells {
   static std::int64_t bytes(std::int64_t n) { return 2 * n; }
@@ -132,7 +134,7 @@ class CellTile {
   TensorType type_;
   std::int64_t head_dim_;
   CellSpan held_{nullptr, 0}, next_{nullptr, 0};
-  alignas(64) float floats_[kAttentionTile * kMaxHeadDim];
+  alignas(64) float floats_[kTileFloats];
 };
 
 /// p[0..kKeysAtOnce) = the products of a query and as many keys. Heads of kHeadDim, which unrolls the loop, or if that is 0 of
@@ -218,35 +220,40 @@ inline void add_few_values(const float* p, const float* v, std::int64_t count, s
   store(out, sum);
 }
 
-/// Adds a tile of values to the results of kQueries queries, so many parts of 16 elements at once.
+/// Adds a tile of values to the results of kQueries of a row's queries, so many parts of 16 elements at once. With each go its share
+/// of the next cells.
 template <int kQueries, int kParts>
-inline void add_tile(const float* p, const float* tile, std::int64_t count, std::int64_t head_dim, float* out) {
+inline void add_tile(const AttentionArgs& a, CellTile<Plane::kValues>& cells, const float* p, const float* tile, std::int64_t count,
+                     float* out) {
+  const std::int64_t all = a.heads * a.head_dim, part = (tile_cells(a.head_dim) * kQueries * 16 + all - 1) / all;
   std::int64_t d = 0;
-  for (; d + 16 * kParts <= head_dim; d += 16 * kParts) add_values<kQueries, kParts>(p, tile + d, count, head_dim, out + d);
-  for (; d < head_dim; d += 16) {
-    for (int i = 0; i < kQueries; ++i) add_few_values(p + i * kAttentionChunk, tile + d, count, head_dim, out + i * head_dim + d);
+  for (; d + 16 * kParts <= a.head_dim; d += 16 * kParts) {
+    cells.fetch(part * kParts);
+    add_values<kQueries, kParts>(p, tile + d, count, a.head_dim, out + d);
+  }
+  for (; d < a.head_dim; d += 16) {
+    cells.fetch(part);
+    for (int i = 0; i < kQueries; ++i) add_few_values(p + i * kAttentionChunk, tile + d, count, a.head_dim, out + i * a.head_dim + d);
   }
 }
 
-/// The cells of one row that lie in a tile of a chunk; none where it does not reach that far.
-inline CellSpan tile_of(const AttentionRow& row, std::int64_t begin, std::int64_t chunk_end) {
-  const std::int64_t end = row.count < chunk_end ? row.count : chunk_end;
-  const std::int64_t most = end - begin < kAttentionTile ? end - begin : kAttentionTile;
-  return {row.cells + begin, most > 0 ? most : 0};
+/// The cells of one row from `begin` on, at most so many; none where it does not reach that far.
+inline CellSpan span_of(const AttentionRow& row, std::int64_t begin, std::int64_t most) {
+  const std::int64_t left = row.count > begin ? row.count - begin : 0;
+  return {row.cells + begin, left < most ? left : most};
 }
 
 /// Calls use(row, begin, cells, widened cells) for every tile of the chunk and every row that has cells there. Rows come from
 /// the last: of rows that follow each other it sees the most, and so serves those before.
 template <Plane kPlane, class Use>
 inline void each_tile(const AttentionArgs& a, std::int64_t chunk_begin, CellTile<kPlane>& tile, Use use) {
-  const std::int64_t chunk_end = chunk_begin + kAttentionChunk;
-  for (std::int64_t begin = chunk_begin; begin < chunk_end; begin += kAttentionTile) {
+  const std::int64_t step = tile_cells(a.head_dim);
+  for (std::int64_t begin = chunk_begin; begin < chunk_begin + kAttentionChunk; begin += step) {
     for (std::int64_t r = a.row_count - 1; r >= 0; --r) {
-      const CellSpan span = tile_of(a.rows[r], begin, chunk_end);
+      const CellSpan span = span_of(a.rows[r], begin, step);
       if (span.count == 0) continue;
       // What comes next in this plane may be the first tile of the next chunk.
-      const CellSpan next = tile_of(a.rows[r], begin + kAttentionTile, chunk_end + kAttentionTile);
-      use(r, begin, span.count, tile.widened(span, next));
+      use(r, begin, span.count, tile.widened(span, span_of(a.rows[r], begin + step, step)));
     }
   }
 }
@@ -268,18 +275,15 @@ void attention(const AttentionArgs& a) {
     for (std::int64_t i = 0; i < a.heads * a.head_dim; i += 16) store(a.rows[r].out + i, set1(0.0f));
   }
   CellTile<Plane::kValues> values(a.v, a.v_type, a.head_dim);
-  const std::int64_t share = (kAttentionTile + a.heads - 1) / a.heads;
   each_tile(a, chunk_begin, values, [&](std::int64_t r, std::int64_t begin, std::int64_t count, const float* tile) {
     const float* weights = p + r * a.heads * kAttentionChunk + begin - chunk_begin;
     float* out = a.rows[r].out;
     std::int64_t head = 0;
     for (; head + kQueriesAtOnce <= a.heads; head += kQueriesAtOnce) {
-      values.fetch(kQueriesAtOnce * share);
-      add_tile<kQueriesAtOnce, kPartsAtOnce>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
+      add_tile<kQueriesAtOnce, kPartsAtOnce>(a, values, weights + head * kAttentionChunk, tile, count, out + head * a.head_dim);
     }
     for (; head < a.heads; ++head) {
-      values.fetch(share);
-      add_tile<1, kPartsOfOne>(weights + head * kAttentionChunk, tile, count, a.head_dim, out + head * a.head_dim);
+      add_tile<1, kPartsOfOne>(a, values, weights + head * kAttentionChunk, tile, count, out + head * a.head_dim);
     }
   });
 }
