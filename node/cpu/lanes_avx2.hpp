@@ -8,6 +8,7 @@ namespace {
 template <bool kSigned>
 constexpr int kFewColumns = kSigned ? 3 : 4;  // weights with a sign take two registers each
 constexpr int kSignedBias = 0;
+constexpr bool kRunsWrap = true;
 
 /// Products are summed in 16 bits, two at a time, and so many steps of them before they could overflow.
 template <int kBits>
@@ -28,6 +29,7 @@ template <int kStep, class Weights>
 inline PartialSums dot(PartialSums sum, Weights w, const std::int8_t* x) {
   return {keep_order(_mm256_add_epi16(sum.v, products(w, x + 4 * kStep)))};
 }
+inline void begin_run(PartialSums& sum, const std::int16_t* start) { sum.v = spread_word(start); }
 inline RowInts flush(PartialSums p) { return {_mm256_madd_epi16(p.v, _mm256_set1_epi16(1))}; }
 
 template <int kRun>

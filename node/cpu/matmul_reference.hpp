@@ -18,6 +18,7 @@ struct ActivationBlock {
   float scale, sum;
   std::int16_t run_sums[2];
   std::int32_t start;
+  std::int16_t run_starts[4];
 };
 static_assert(sizeof(ActivationBlock) == kActivationBlockBytes);
 

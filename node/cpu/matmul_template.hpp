@@ -15,6 +15,8 @@
 //   signed_bytes        bytes of either sign made ready for dot, kSignedBias too large then
 //   dot<step>(w, x)     per row the sum of four products with bytes 4*step and on of x, a token's 32; also added to a sum
 //   PartialSums, flush      such a sum, after at most kStepsToFlush<bits of w> steps; as an int32; times a scale
+//   kRunsWrap           sums of a run may pass their range if they end in it, as those of 6 bits do from a run start on;
+//   begin_run(sum, start)  begins so
 //   run_factor<run>     that scale: the first or second of each row's pair
 //   kFewColumns<signed> so many tokens, of weights with or without a sign, pass by two panels side by side; 0: none do
 //   kPrefetchBytes<busy>  how far ahead of the reading panels are called into the cache; busy: several tokens, or quantized scales
@@ -115,10 +117,15 @@ YAMATA_INLINE auto weights(const std::uint8_t* block) {
     return numbers;
 }
 
+/// Whether a run's sum begins with its run start, so that it is that of the numbers without their bias.
+template <class Block>
+constexpr bool kHasRunStart = kRunsWrap&& kPanelFormat<Block>.has_runs() && kPanelFormat<Block>.bias == kRunStartUnit;
+
 /// Steps between two flushes: no more than fit, and than share a scale.
 template <class Block>
 constexpr int kFlush = [] {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  if (kHasRunStart<Block>) return 4;
   constexpr int kFit = kStepsToFlush < kFormat.is_signed() ? 8 : kFormat.low_bits + kFormat.high_bits > ;
   return kFormat.has_runs() && kFit > 4 ? 4 : kFit;
 }();
@@ -140,6 +147,10 @@ YAMATA_INLINE RowInts start_of(const std::int32_t* start) {
   return row_ints<std::countr_zero(unsigned{kBias<Block> / kStartUnit})>(start);
 }
 
+/// Whether sums of the products from step kFirst on have begun before the first.
+template <class Block, int kFirst>
+constexpr bool kBegun = kHasRunStart<Block> || (kFirst == 0 && kStartsWithIt<Block>);
+
 template <class Block, int kFirst, int kStep, int kPanels, int kColumns>
 YAMATA_INLINE void add_step(const std::uint8_t* w, std::size_t stride, const std::int8_t* x, PartialSums (&part)[kPanels][kColumns]) {
   decltype(weights<Block, kFirst + kStep>(w)) operands[kPanels];
@@ -149,7 +160,7 @@ YAMATA_INLINE void add_step(const std::uint8_t* w, std::size_t stride, const std
   for (int c = 0; c < kColumns; ++c) {
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels; ++p) {
-      if constexpr (kStep == 0 && !(kFirst == 0 && kStartsWithIt<Block>))
+      if constexpr (kStep == 0 && !kBegun<Block, kFirst>)
         part[p][c] = dot<kFirst>(operands[p], x + 32 * c);
       else
         part[p][c] = dot<kFirst + kStep>(part[p][c], operands[p], x + 32 * c);
@@ -182,14 +193,18 @@ struct BlockScales {
   RowPairs run_scales, run_minima;
 };
 
-/// The whole-number sums of a block, from step kFirst on; `starts` of its tokens.
+/// The whole-number sums of a block, from step kFirst on; `starts` and `run_starts` of its tokens.
 template <class Block, int kFirst, int kPanels, int kColumns>
 YAMATA_INLINE void add_steps(const std::uint8_t* w, std::size_t stride, const std::int8_t* x, const BlockScales (&scales)[kPanels],
-                             const std::int32_t* starts, RowInts (&total)[kPanels][kColumns]) {
+                             const std::int32_t* starts, const std::int16_t* run_starts, RowInts (&total)[kPanels][kColumns]) {
   PartialSums part[kPanels][kColumns]{};
   if constexpr (kFirst == 0 && kStartsWithIt<Block>) {
 #pragma GCC unroll 32
     for (int i = 0; i < kPanels * kColumns; ++i) part[i / kColumns][i % kColumns] = start_of<Block>(starts + i % kColumns);
+  }
+  if constexpr (kHasRunStart<Block>) {
+#pragma GCC unroll 32
+    for (int i = 0; i < kPanels * kColumns; ++i) begin_run(part[i / kColumns][i % kColumns], run_starts + 4 * (i % kColumns) + kFirst / 2);
   }
   add_products<Block, kFirst>(w, stride, x, part);
 #pragma GCC unroll 32
@@ -207,7 +222,7 @@ YAMATA_INLINE void add_steps(const std::uint8_t* w, std::size_t stride, const st
     else
       total[p][c] = add(total[p][c], sum);
   }
-  if constexpr (kFirst + kFlush<Block> < 8) add_steps<Block, kFirst + kFlush<Block>>(w, stride, x, scales, starts, total);
+  if constexpr (kFirst + kFlush<Block> < 8) add_steps<Block, kFirst + kFlush<Block>>(w, stride, x, scales, starts, run_starts, total);
 }
 
 template <class Block, int kPanels, int kColumns>
@@ -218,14 +233,15 @@ YAMATA_INLINE void add_block(const std::uint8_t* w, std::size_t stride, const Bl
   const float* x_sums = x_scales + kColumns;
   const auto* x_runs = reinterpret_cast<const std::int16_t*>(x_sums + kColumns);
   const auto* starts = reinterpret_cast<const std::int32_t*>(x_runs + 2 * kColumns);
+  const auto* run_starts = reinterpret_cast<const std::int16_t*>(starts + kColumns);
   RowInts total[kPanels][kColumns];
-  add_steps<Block, 0>(w, stride, reinterpret_cast<const std::int8_t*>(x), scales, starts, total);
+  add_steps<Block, 0>(w, stride, reinterpret_cast<const std::int8_t*>(x), scales, starts, run_starts, total);
 #pragma GCC unroll 32
   for (int i = 0; i < kPanels * kColumns; ++i) {
     const int p = i / kColumns, c = i % kColumns;
     const BlockScales& s = scales[p];
     RowInts whole = total[p][c];
-    if constexpr (kBias<Block> != 0 && kFormat.has_runs()) {
+    if constexpr (kBias<Block> != 0 && kFormat.has_runs() && !kHasRunStart<Block>) {
       whole = sub(whole, dot_pairs(mul(row_pairs(kBias<Block>), s.run_scales), x_runs + 2 * c));
     }
     const RowFloats x_scale = row_floats(x_scales[c]);

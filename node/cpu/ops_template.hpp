@@ -54,6 +54,7 @@ struct QuantizedBlock {
   float *scale, *sum;
   std::int16_t* run_sums;
   std::int32_t* start;
+  std::int16_t* run_starts;
 };
 
 inline QuantizedBlock quantized_block(const QuantizedRows& out, std::int64_t row, std::int64_t block) {
@@ -63,8 +64,13 @@ inline QuantizedBlock quantized_block(const QuantizedRows& out, std::int64_t row
   auto* scales = reinterpret_cast<float*>(tile + 32 * columns);
   auto* run_sums = reinterpret_cast<std::int16_t*>(scales + 2 * columns);
   auto* starts = reinterpret_cast<std::int32_t*>(run_sums + 2 * columns);
-  return {reinterpret_cast<std::int8_t*>(tile) + 32 * column, scales + column, scales + columns + column, run_sums + 2 * column,
-          starts + column};
+  auto* run_starts = reinterpret_cast<std::int16_t*>(starts + columns);
+  return {reinterpret_cast<std::int8_t*>(tile) + 32 * column,
+          scales + column,
+          scales + columns + column,
+          run_sums + 2 * column,
+          starts + column,
+          run_starts + 4 * column};
 }
 
 /// 32 elements, the first `n` of them from x. A block whose scale would not be a normal float becomes zeros.
@@ -78,7 +84,11 @@ inline void quantize_block(const float* x, std::int64_t n, const QuantizedBlock&
   for (int i = 0; i < 2; ++i) {
     const F32x16 rounded = sub(add(mul(part[i], set1(inverse)), set1(kRound)), set1(kRound));
     store_i8(out.values + 16 * i, to_int(rounded));
-    sums[i] = reduce_add(rounded);  // whole numbers below 2^11
+    float fours[4];
+    reduce_fours(rounded, fours);  // whole numbers below 2^11
+    const float lanes[2] = {fours[0] + fours[1], fours[2] + fours[3]};
+    for (int j = 0; j < 2; ++j) out.run_starts[2 * i + j] = static_cast<std::int16_t>(-kRunStartUnit * static_cast<int>(lanes[j]));
+    sums[i] = lanes[0] + lanes[1];
     out.run_sums[i] = static_cast<std::int16_t>(sums[i]);
   }
   *out.scale = scale;

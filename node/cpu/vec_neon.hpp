@@ -86,8 +86,10 @@ inline F32x16 load_i8(const std::int8_t* p) {
   return from_int({{vmovl_s16(vget_low_s16(lo)), vmovl_s16(vget_high_s16(lo)), vmovl_s16(vget_low_s16(hi)),
                     vmovl_s16(vget_high_s16(hi))}});
 }
+inline float32x4_t fold_sixteen(const F32x16& a) { return vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3])); }
+inline void reduce_fours(const F32x16& a, float* out) { vst1q_f32(out, fold_sixteen(a)); }
 inline float reduce_add(const F32x16& a) {
-  const float32x4_t four = vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3]));
+  const float32x4_t four = fold_sixteen(a);
   const float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
   return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
 }

@@ -63,6 +63,10 @@ inline float reduce_add(const F32x16& a) {
   for (int i = 0; i < 2; ++i) s[i] += s[i + 2];
   return s[0] + s[1];
 }
+/// out[j] = the sum of the lanes j, j+4, j+8 and j+12
+inline void reduce_fours(const F32x16& a, float* out) {
+  for (int j = 0; j < 4; ++j) out[j] = (a.lane[j] + a.lane[j + 8]) + (a.lane[j + 4] + a.lane[j + 12]);
+}
 /// 8 floats, twice
 inline F32x16 load_twice(const float* p) { return each([=](int i) { return p[i % 8]; }); }
 /// The first eight lanes of a, those of b, the other eight of a, those of b

@@ -23,13 +23,16 @@ TEST(Quantize, rounds_to_nearest_and_pads_with_zeros) {
     const Activations::Block block = x.block(0, b);
     EXPECT_EQ(block.scale, largest / 127.0f);
     int sums[2] = {0, 0};
+    std::vector<int> run_starts(4);
     for (int i = 0; i < 32; ++i) {
       EXPECT_EQ(block.values[static_cast<std::size_t>(i)], std::nearbyint(value(i) * (1.0f / block.scale)));
       sums[i / 16] += block.values[static_cast<std::size_t>(i)];
+      run_starts[static_cast<std::size_t>(i / 16 * 2 + i % 4 / 2)] -= 32 * block.values[static_cast<std::size_t>(i)];
     }
     EXPECT_EQ(block.run_sums, (std::vector<int>{sums[0], sums[1]}));
     EXPECT_EQ(block.sum, block.scale * static_cast<float>(sums[0] + sums[1]));
     EXPECT_EQ(block.start, -8 * (sums[0] + sums[1]));
+    EXPECT_EQ(block.run_starts, run_starts);
   }
 }
 
@@ -52,7 +55,8 @@ TEST(Quantize, tiny_and_zero_blocks_become_zeros) {
   std::vector<float> x(64, 0.0f);
   x[40] = 1e-40f;
   Activations q(scalar(), x, 1, 64);
-  for (int b = 0; b < 2; ++b) EXPECT_EQ(q.block(0, b), (Activations::Block{std::vector<int>(32, 0), 0.0f, 0.0f, {0, 0}}));
+  for (int b = 0; b < 2; ++b)
+    EXPECT_EQ(q.block(0, b), (Activations::Block{std::vector<int>(32, 0), 0.0f, 0.0f, {0, 0}, 0, std::vector<int>(4)}));
 }
 
 TEST(RmsNorm, agrees_with_double_and_between_instruction_sets) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "node/cpu/panel.hpp"
 #include "node/cpu/repack.hpp"
@@ -59,6 +60,25 @@ std::vector<std::size_t> half_offsets(TensorType type) {
   }
 }
 
+/// Where a block's numbers begin and end.
+std::pair<std::ptrdiff_t, std::ptrdiff_t> number_bytes(TensorType type) {
+  switch (type) {
+    case TensorType::Q2_K:
+      return {16, 80};
+    case TensorType::Q3_K:
+      return {0, 96};
+    case TensorType::Q4_K:
+    case TensorType::Q5_K:
+      return {16, static_cast<std::ptrdiff_t>(traits(type).block_bytes)};
+    case TensorType::Q6_K:
+      return {0, 192};
+    case TensorType::IQ4_XS:
+      return {8, 136};
+    default:
+      return {type == TensorType::Q4_1 || type == TensorType::Q5_1 ? 4 : 2, static_cast<std::ptrdiff_t>(traits(type).block_bytes)};
+  }
+}
+
 }  // namespace
 
 std::vector<std::byte> random_weights(Random& random, TensorType type, std::int64_t rows, std::int64_t cols) {
@@ -83,6 +103,14 @@ std::vector<std::byte> random_weights(Random& random, TensorType type, std::int6
   return data;
 }
 
+std::vector<std::byte> weights_of(std::byte numbers, Random& random, TensorType type, std::int64_t rows, std::int64_t cols) {
+  const auto [begin, end] = number_bytes(type);
+  std::vector<std::byte> data = random_weights(random, type, rows, cols);
+  for (auto block = data.begin(); block != data.end(); block += static_cast<std::ptrdiff_t>(traits(type).block_bytes))
+    std::fill(block + begin, block + end, numbers);
+  return data;
+}
+
 Activations::Activations(const KernelTable& table, std::vector<float> input, std::int64_t count, std::int64_t cols)
     : x(std::move(input)), tokens(count), blocks(QuantizedRows::blocks_of(cols)), tile_columns(table.tile_columns) {
   data.resize(static_cast<std::size_t>(tokens * blocks * kActivationBlockBytes), std::byte{99});
@@ -96,15 +124,17 @@ Activations::Block Activations::block(std::int64_t token, std::int64_t index) co
   const std::int64_t columns = std::min<std::int64_t>(tile_columns, tokens - first);
   const std::byte* tile = data.data() + (first * blocks + index * columns) * kActivationBlockBytes;
   std::int8_t values[32] = {};
-  std::int16_t run_sums[2] = {};
+  std::int16_t run_sums[2] = {}, run_starts[4] = {};
   Block block;
   std::memcpy(values, tile + 32 * column, sizeof values);
   std::memcpy(&block.scale, tile + 32 * columns + 4 * column, sizeof block.scale);
   std::memcpy(&block.sum, tile + 36 * columns + 4 * column, sizeof block.sum);
   std::memcpy(run_sums, tile + 40 * columns + 4 * column, sizeof run_sums);
   std::memcpy(&block.start, tile + 44 * columns + 4 * column, sizeof block.start);
+  std::memcpy(run_starts, tile + 48 * columns + 8 * column, sizeof run_starts);
   block.values.assign(values, values + 32);
   block.run_sums = {run_sums[0], run_sums[1]};
+  block.run_starts.assign(run_starts, run_starts + 4);
   return block;
 }
 
