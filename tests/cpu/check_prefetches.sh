@@ -1,0 +1,16 @@
+#!/bin/sh
+# Whether the kernels of every instruction set still call memory into the caches, matrix products as well as attention: compilers leave
+# out a function that does nothing else, and no result would tell. Arguments: objdump, the kernels' library.
+set -eu
+"$1" -d -C "$2" | awk '
+  /file format/ { object = $1; if (object ~ /^kernels_/ && object !~ /scalar/) objects[object] }
+  />:$/ { products = /multiply_panels/ }
+  /\t(prefetch|prfm)/ { if (products) in_products[object]++; else in_attention[object]++ }
+  END {
+    for (object in objects) {
+      printf "%s prefetches: %d in matrix products, %d in attention\n", object, in_products[object], in_attention[object]
+      if (!in_products[object] || !in_attention[object]) missing = 1
+      found = 1
+    }
+    exit missing || !found
+  }'
