@@ -41,16 +41,20 @@ cxxopts::Options describe(const std::string& command, const std::string& what) {
   return flags;
 }
 
+void add_numa(cxxopts::Options& flags, const char* group) {
+  flags.add_options(group)("numa",
+                           "Threads and memory on machines of several memories: auto (neighbouring cores), distribute (over all), "
+                           "off (as the system puts them)",
+                           cxxopts::value<std::string>()->default_value("auto"), "POLICY");
+}
+
 /// The flags of every command that runs a model on several ranks.
 void add_ranks(cxxopts::Options& flags) {
   flags.add_options("Cluster")(
       "layer-split,mpi-layer-split",
       "Share of the layers per rank, such as 0.5,0.3,0.2; auto: by measured speed; measure: measured anew; bytes: by bytes alone",
       cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
-  flags.add_options("Cluster")("numa",
-                               "Threads and memory on machines of several memories: auto (neighbouring cores), distribute (over all), "
-                               "off (as the system puts them)",
-                               cxxopts::value<std::string>()->default_value("auto"), "POLICY");
+  add_numa(flags, "Cluster");
   flags.add_options("Cluster")("no-repack",
                                "Keep the weights as they lie in the file: less memory where several ranks share it, but slower");
   flags.add_options("Cluster")("timeout", "End the job when a rank is silent or stalled for this long",
@@ -210,6 +214,7 @@ cxxopts::Options bench_flags() {
 cxxopts::Options profile_flags() {
   auto flags = describe("profile", "What this machine can do at most, and with -m how near to it a model comes. One process, no mpirun.");
   declare_profile(flags);
+  add_numa(flags, "Machine");
   return flags;
 }
 

@@ -124,8 +124,9 @@ void profile_command(const Options& options) {
   if (!options.json_file.empty()) check_writable(options.json_file, {options.model});
   const cpu::Isa isa = cpu::choose_isa();
   const Topology topology = Topology::detect();
-  const std::vector<int> cpus = assign_cpus(topology, o.threads, 0, 1);
+  const std::vector<int> cpus = assign_cpus(topology, o.threads, 0, 1, options.numa);
   Profile profile = describe_machine(topology, isa);
+  profile.numa = kNumaNames.at(static_cast<std::size_t>(options.numa));
   profile.rounds = o.rounds;
 
   std::optional<CpuUnit> unit;

@@ -97,6 +97,7 @@ std::string to_json(const Profile& p) {
            {"cpu", p.cpu},
            {"cores", p.cores},
            {"numa_nodes", p.numa_nodes},
+           {"numa", p.numa},
            {"isa", p.isa},
            {"last_level_cache_bytes", p.cache_bytes}}},
          {"rounds", p.rounds},

@@ -22,10 +22,11 @@ void expect_positive(const Json& object, const std::vector<std::string>& names) 
 
 TEST(Profile, OfAMachine_hasEveryNumberOfThreads) {
   const TemporaryFolder folder;
-  const Outcome outcome = profile({"-t", "2", "--json", folder / "p.json"});
+  const Outcome outcome = profile({"-t", "2", "--numa", "distribute", "--json", folder / "p.json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json j = Json::parse(read_file(folder / "p.json"));
   for (const char* name : {"host", "cpu", "isa"}) EXPECT_FALSE(j["machine"].at(name).get<std::string>().empty()) << name;
+  EXPECT_EQ(j["machine"]["numa"], "distribute");
   EXPECT_FALSE(j["version"].get<std::string>().empty());
   EXPECT_EQ(j["date"].get<std::string>().size(), 20u);
   EXPECT_EQ(j["rounds"], 2);
@@ -83,6 +84,7 @@ TEST(Profile, NonsenseFlag_isNamed) {
                                                              {{"--widths", "1-"}, "--widths"},
                                                              {{"-m", kModel, "--contexts", "1000000"}, "--contexts"},
                                                              {{"-ctv", "q2"}, "-ctv"},
+                                                             {{"--numa", "near"}, "--numa"},
                                                              {{"--memory-mib", "x"}, "--memory-mib"}};
   for (const auto& [arguments, word] : cases) {
     const Outcome outcome = profile(arguments);
