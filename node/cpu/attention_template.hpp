@@ -12,12 +12,13 @@ namespace {
 
 constexpr std::int64_t kMaxHeadDim = 512;
 constexpr int kPartsOfOne = 4;  ///< parts of a value that are added to one query at once
-static_assert(kKeysAtOnce % 8 == 0 && 16 % kKeysAtOnce == 0);
+static_assert(kKeysAtOnce % 8 == 0);
 
 /// Cells are widened to floats so many at a time, once for all queries that see them: 8 KiB for heads of 64 or 128, which leaves room in
 /// a first-level cache for queries, scores and the cells after them.
-inline std::int64_t tile_cells(std::int64_t head_dim) { return head_dim <= 64 ? 32 : 16; }
-constexpr std::int64_t kTileFloats = 16 * kMaxHeadDim;
+constexpr std::int64_t tile_cells(std::int64_t head_dim) { return head_dim <= 64 ? 32 : 16; }
+constexpr std::int64_t kTileFloats = tile_cells(kMaxHeadDim) * kMaxHeadDim;
+static_assert(kTileFloats >= tile_cells(64) * 64 && kAttentionChunk % tile_cells(64) == 0 && tile_cells(kMaxHeadDim) % kKeysAtOnce == 0);
 
 struct HalfCells {
   static std::int64_t bytes(std::int64_t n) { return 2 * n; }
@@ -239,8 +240,8 @@ inline void add_tile(const AttentionArgs& a, CellTile<Plane::kValues>& cells, co
 
 /// The cells of one row from `begin` on, at most so many; none where it does not reach that far.
 inline CellSpan span_of(const AttentionRow& row, std::int64_t begin, std::int64_t most) {
-  const std::int64_t left = row.count > begin ? row.count - begin : 0;
-  return {row.cells + begin, left < most ? left : most};
+  const std::int64_t first = begin < row.count ? begin : row.count, left = row.count - first;
+  return {row.cells + first, left < most ? left : most};
 }
 
 /// Calls use(row, begin, cells, widened cells) for every tile of the chunk and every row that has cells there. Rows come from

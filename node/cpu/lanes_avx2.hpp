@@ -8,11 +8,11 @@ namespace {
 template <bool kSigned>
 constexpr int kFewColumns = kSigned ? 3 : 4;  // weights with a sign take two registers each
 constexpr int kSignedBias = 0;
-constexpr bool kRunsWrap = true;
+constexpr bool kRunStarts = true;
 
 /// Products are summed in 16 bits, two at a time, and so many steps of them before they could overflow.
 template <int kBits>
-constexpr int kStepsToFlush = kBits <= 4 ? 8 : kBits == 5 ? 4 : kBits == 6 ? 2 : 1;
+constexpr int kStepsToFlush = kBits <= 4 ? 8 : kBits == 5 ? 4 : 1;
 
 struct PartialSums { __m256i v; };
 struct RunFactor { __m256i v; };

@@ -12,7 +12,7 @@ constexpr int kFewColumns = 0;
 constexpr int kColumnsAtOnce = 1;
 template <bool>
 constexpr int kPrefetchBytes = 4096;
-constexpr bool kRunsWrap = false;
+constexpr bool kRunStarts = false;
 constexpr int kSignedBias = 128;
 template <int kBits>
 constexpr int kStepsToFlush = 8;

@@ -11,7 +11,7 @@ namespace {
 
 template <bool kSigned>
 constexpr int kFewColumns = 4;
-constexpr bool kRunsWrap = false;
+constexpr bool kRunStarts = false;
 constexpr int kSignedBias = 128;
 template <int kBits>
 constexpr int kStepsToFlush = 8;

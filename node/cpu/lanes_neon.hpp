@@ -19,7 +19,7 @@ template <bool kSigned>
 constexpr int kFewColumns = 0;
 template <bool>
 constexpr int kPrefetchBytes = 4096;
-constexpr bool kRunsWrap = false;
+constexpr bool kRunStarts = false;
 constexpr int kSignedBias = 0;
 template <int kBits>
 constexpr int kStepsToFlush = 8;

@@ -15,7 +15,7 @@
 //   signed_bytes        bytes of either sign made ready for dot, kSignedBias too large then
 //   dot<step>(w, x)     per row the sum of four products with bytes 4*step and on of x, a token's 32; also added to a sum
 //   PartialSums, flush      such a sum, after at most kStepsToFlush<bits of w> steps; as an int32; times a scale
-//   kRunsWrap           sums of a run may pass their range if they end in it, as those of 6 bits do from a run start on;
+//   kRunStarts          sums of numbers of 6 bits begin with a run start, which keeps them in range for a whole run;
 //   begin_run(sum, start)  begins so
 //   run_factor<run>     that scale: the first or second of each row's pair
 //   kFewColumns<signed> so many tokens, of weights with or without a sign, pass by two panels side by side; 0: none do
@@ -119,7 +119,7 @@ YAMATA_INLINE auto weights(const std::uint8_t* block) {
 
 /// Whether a run's sum begins with its run start, so that it is that of the numbers without their bias.
 template <class Block>
-constexpr bool kHasRunStart = kRunsWrap&& kPanelFormat<Block>.has_runs() && kPanelFormat<Block>.bias == kRunStartUnit;
+constexpr bool kHasRunStart = kRunStarts&& kPanelFormat<Block>.has_runs() && kPanelFormat<Block>.bias == kRunStartUnit;
 
 /// Steps between two flushes: no more than fit, and than share a scale.
 template <class Block>

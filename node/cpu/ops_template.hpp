@@ -87,7 +87,7 @@ inline void quantize_block(const float* x, std::int64_t n, const QuantizedBlock&
     float fours[4];
     reduce_fours(rounded, fours);  // whole numbers below 2^11
     const float lanes[2] = {fours[0] + fours[1], fours[2] + fours[3]};
-    for (int j = 0; j < 2; ++j) out.run_starts[2 * i + j] = static_cast<std::int16_t>(-kRunStartUnit * static_cast<int>(lanes[j]));
+    for (int j = 0; j < 2; ++j) out.run_starts[2 * i + j] = static_cast<std::int16_t>(-kRunStartUnit * static_cast<std::int16_t>(lanes[j]));
     sums[i] = lanes[0] + lanes[1];
     out.run_sums[i] = static_cast<std::int16_t>(sums[i]);
   }

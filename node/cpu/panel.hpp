@@ -84,7 +84,8 @@ inline constexpr PanelFormat kPanelFormat<BlockIQ4XS>{4, 0, 0, true, Scales::kBl
 //   int8 values [token][32], float scales [token], float sums [token]: scale * (sum of the values),
 //   int16 run sums [token][2]: of the values of each half,
 //   int32 starts [token]: -kStartUnit * (sum of the values), what a sum of products with numbers too large by that begins with,
-//   int16 run starts [token][half][2]: -kRunStartUnit * (sum of that half's values 0, 1, 4, 5, 8 ... and of its others).
+//   int16 run starts [token][half][2]: -kRunStartUnit * (sum of that half's values 0, 1, 4, 5, 8 ... and of its others), what sums of 16
+//   bits begin with (Q6_K with AVX2).
 inline constexpr std::int64_t kActivationBlockBytes = 32 + 4 + 4 + 4 + 4 + 8;  ///< of one token
 inline constexpr int kStartUnit = 8, kRunStartUnit = 32;
 

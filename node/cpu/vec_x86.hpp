@@ -5,8 +5,8 @@
 namespace yamata::cpu {
 namespace {
 
-/// Reduces the 8 sums l[j]+l[j+8] in the order of kernels.hpp.
 inline __m128 fold_eight(__m256 a) { return _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1)); }
+/// Reduces the 8 sums l[j]+l[j+8] in the order of kernels.hpp.
 inline float reduce_add8(__m256 a) {
   const __m128 four = fold_eight(a);
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));

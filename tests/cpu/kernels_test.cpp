@@ -64,6 +64,8 @@ TEST_P(EveryType, panels_larger_than_a_cache_equal_scalar_bits) {
 TEST_P(EveryType, sums_at_the_ends_of_their_range_equal_scalar_bits) {
   const TensorType type = GetParam();
   if (is_float(type)) GTEST_SKIP() << "sums of floats have no such range";
+  const std::vector<NamedTable> tables = tables_under_test();
+  if (tables.empty()) GTEST_SKIP() << "this machine runs the scalar kernels only";
   const std::int64_t rows = 17, cols = 256, tokens = 9;
   for (const unsigned numbers : {0x00u, 0x7fu, 0x80u, 0xffu}) {
     Random random(kSeed + 5);
@@ -73,7 +75,7 @@ TEST_P(EveryType, sums_at_the_ends_of_their_range_equal_scalar_bits) {
       for (std::size_t i = 0; i < input.size(); ++i) input[i] = positive >> i % 4 & 1 ? 1.0f : -1.0f;
       Activations x(scalar(), input, tokens, cols);
       const std::vector<float> expected = multiply(scalar(), weights, x);
-      for (const NamedTable& t : tables_under_test()) {
+      for (const NamedTable& t : tables) {
         Activations own(*t.table, input, tokens, cols);
         EXPECT_EQ(bits(multiply_packed(*t.table, weights, own)), bits(expected)) << t.name << " numbers " << numbers << ' ' << positive;
       }
