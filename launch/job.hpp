@@ -86,7 +86,7 @@ class Job {
 };
 
 /// How the flags want it decoded, in a context of this many tokens.
-DecodeOptions decode_options(const Options& options, int context);
+DecodeOptions decode_options(const Options& options, int context, std::size_t banned = 0);
 
 // The commands, on the head. Each prints its result, and throws what the user must know.
 void run_command(Job& job);

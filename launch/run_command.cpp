@@ -37,7 +37,8 @@ class Checksum {
 
 class Generator {
  public:
-  Generator(Job& job, Head& head, const Tokenizer& tokenizer, std::vector<DraftLink> drafters, const DecodeOptions& decode)
+  Generator(Job& job, Head& head, const Tokenizer& tokenizer, std::vector<DraftLink> drafters, const DecodeOptions& decode,
+            std::vector<TokenId> banned)
       : options_(job.options()),
         head_(head),
         tokenizer_(tokenizer),
@@ -49,13 +50,7 @@ class Generator {
             [this](TokenId id) { return take(id); }) {
     result_.strategy = options_.strategy;
     result_.with_checksum = options_.logits_checksum;
-    if (options_.ignore_eos) {
-      std::vector<TokenId> ends;
-      for (TokenId id = 0; id < tokenizer.size(); ++id) {
-        if (tokenizer.ends_generation(id)) ends.push_back(id);
-      }
-      sampler_.ban(std::move(ends));
-    }
+    sampler_.ban(std::move(banned));
     head_.on_guesses = [this](int rank, const wire::Guesses& guesses) { decoder_.on_guesses(rank, guesses); };
     head_.drafter_awaited = [this](int rank) { return decoder_.awaits(rank); };
     head_.on_drafter_lost = [this](int rank) { decoder_.drop_drafter(rank); };
@@ -135,7 +130,7 @@ constexpr std::int32_t kGuessRoom = 128;  // cells for guesses, beside those of 
 
 }  // namespace
 
-DecodeOptions decode_options(const Options& o, int context) {
+DecodeOptions decode_options(const Options& o, int context, std::size_t banned) {
   DecodeOptions decode;
   if (o.strategy == "speculative") decode.strategy = Strategy::kSpeculative;
   if (o.strategy == "pipeinfer") decode.strategy = Strategy::kPipeInfer;
@@ -150,6 +145,7 @@ DecodeOptions decode_options(const Options& o, int context) {
   decode.continuous = !o.no_continuous;
   decode.continue_tip = !o.no_continue_tip;
   decode.lookup = speculates && o.looks_up();
+  decode.logits = o.logits_checksum ? 0 : logits_read(o.sampling, banned);
   return decode;
 }
 
@@ -191,6 +187,15 @@ std::vector<TokenId> read_prompt(const Options& options, const Tokenizer& tokeni
   return ids;
 }
 
+/// What is never chosen: with --ignore-eos the tokens that end a text.
+std::vector<TokenId> banned_tokens(const Options& options, const Tokenizer& tokenizer) {
+  std::vector<TokenId> banned;
+  for (TokenId id = 0; options.ignore_eos && id < tokenizer.size(); ++id) {
+    if (tokenizer.ends_generation(id)) banned.push_back(id);
+  }
+  return banned;
+}
+
 /// Before the work rather than after it.
 void check_outputs(const Options& options) {
   std::vector<std::string> kept = options.draft_models;
@@ -226,13 +231,14 @@ void run_command(Job& job) {
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre);
   const std::vector<TokenId> prompt = read_prompt(options, *tokenizer, job.context());
-  const DecodeOptions decode = decode_options(options, job.context());
+  std::vector<TokenId> banned = banned_tokens(options, *tokenizer);
+  const DecodeOptions decode = decode_options(options, job.context(), banned.size());
   std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer);
   warn_of_no_guesses(job);
   Head head(job.transport(), job.cluster());
   job.start(head, decode.sequences, decode.room);
 
-  Generator generator(job, head, *tokenizer, connect_drafters(job.layout(), std::move(vocabularies)), decode);
+  Generator generator(job, head, *tokenizer, connect_drafters(job.layout(), std::move(vocabularies)), decode, std::move(banned));
   generator.result().model = job.hyperparameters();
   bool interrupted = false;
   try {

@@ -62,7 +62,7 @@ bool Decoder::work() {
     in_flight_.pop_front();
     if (result->skipped || run.nodes.empty()) continue;
     const auto before = static_cast<std::int32_t>(text_.size());
-    walk(run, result->logits);
+    walk(run, *result);
     if (static_cast<std::int32_t>(text_.size()) == before) continue;
     target_.stage().trace().mark(TraceEvent::Kind::kCommit, run.run, static_cast<std::int32_t>(text_.size()) - before);
     ++counters_.target_evaluations;
@@ -97,21 +97,20 @@ void Decoder::submit_prompt() {
     tree_->root().sent = true;
     tree_->root().sequence = 0;
   }
+  record.best = static_cast<std::int32_t>(options_.logits);
   run.run = target_.submit(std::move(record));
   in_flight_.push_back(std::move(run));
   ++counters_.runs_started;
 }
 
 /// Commits along the run's nodes as far as they are the text.
-void Decoder::walk(const InFlight& run, std::vector<float>& logits) {
-  const std::size_t vocabulary = logits.size() / run.nodes.size();
+void Decoder::walk(const InFlight& run, const RunResult& result) {
   while (!finished_) {
     const auto node = std::find(run.nodes.begin(), run.nodes.end(), tree_->root().id);
     if (node == run.nodes.end()) return;
-    const auto row = logits.begin() + (node - run.nodes.begin()) * static_cast<std::ptrdiff_t>(vocabulary);
-    std::vector<float> values(row, row + static_cast<std::ptrdiff_t>(vocabulary));
+    std::vector<float> logits = result.row(static_cast<std::size_t>(node - run.nodes.begin()), run.nodes.size());
     const auto began = Clock::now();
-    const std::int32_t token = choose_(values, text_);
+    const std::int32_t token = choose_(logits, text_);
     outside_s_ += Clock::seconds_since(began);
     commit(token);
   }
@@ -335,6 +334,7 @@ bool Decoder::submit(std::span<const NodeId> nodes) {
   record.tokens = std::move(run.tokens);
   record.placements = std::move(run.placements);
   for (std::size_t i = 0; i < run.nodes.size(); ++i) record.wanted.push_back(static_cast<std::int32_t>(i));
+  record.best = static_cast<std::int32_t>(options_.logits);
   const auto guesses =
       static_cast<std::size_t>(std::count_if(run.nodes.begin(), run.nodes.end(), [&](NodeId id) { return id != tree_->root().id; }));
   counters_.drafted += guesses;

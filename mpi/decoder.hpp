@@ -30,6 +30,7 @@ struct DecodeOptions {
   bool cancel = true;          ///< --no-cancel: let dead runs be computed
   bool continue_tip = true;    ///< --no-continue-tip: guess anew from the tip at every hit
   bool continuous = true;      ///< --no-continuous: one speculative run at a time
+  std::size_t logits = 0;      ///< highest logits of a row that are asked for, as many as sampling reads; 0: all
   bool lookup = false;         ///< guess what followed in the text before, too; --no-lookup: not
 };
 
@@ -73,7 +74,7 @@ class Decoder {
 
   bool work();
   void submit_prompt();
-  void walk(const InFlight& run, std::vector<float>& logits);
+  void walk(const InFlight& run, const RunResult& result);
   void commit(std::int32_t token);
   void look_up();
   void tell_drafters();

@@ -6,6 +6,10 @@
 
 #include <cstdlib>
 #include <exception>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
 
 #include "node/error.hpp"
 
@@ -39,7 +43,31 @@ void check_mpi(int code, const char* call, const char* file, int line) {
   throw ClusterError(fmt::format("{} failed: {} ({}:{})", call, text, file, line));
 }
 
+namespace {
+
+/// Open MPI's TCP announces a message above its eager limit of 64 KiB and waits for the answer before it sends the rest: a round trip
+/// more for activations of wide runs and for logits. With a limit above them none is announced. Its lists of buffers grow by a few of
+/// that size at a time; memory is only taken up as far as they are filled.
+constexpr std::pair<const char*, const char*> kTcpSettings[] = {{"btl_tcp_eager_limit", "8388608"},
+                                                                {"btl_tcp_rndv_eager_limit", "8388608"},
+                                                                {"btl_tcp_max_send_size", "8388608"},
+                                                                {"btl_tcp_free_list_num", "2"},
+                                                                {"btl_tcp_free_list_inc", "2"}};
+
+/// Settings of Open MPI's that the user has not made himself, by a flag, the environment or his own file of them.
+void set_tcp_buffers() {
+  const char* home = std::getenv("HOME");
+  std::ifstream file(std::string(home ? home : "") + "/.openmpi/mca-params.conf");
+  const std::string own{std::istreambuf_iterator<char>(file), {}};
+  for (const auto& [name, value] : kTcpSettings) {
+    if (own.find(name) == std::string::npos) setenv(("OMPI_MCA_" + std::string(name)).c_str(), value, 0);
+  }
+}
+
+}  // namespace
+
 MpiSession::MpiSession() {
+  set_tcp_buffers();
   int provided = MPI_THREAD_SINGLE;
   YAMATA_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
   if (provided < MPI_THREAD_FUNNELED)

@@ -3,8 +3,16 @@
 #include <fmt/format.h>
 
 #include "node/error.hpp"
+#include "src/sampling/best_logits.hpp"
 
 namespace yamata {
+
+std::vector<float> RunResult::row(std::size_t i, std::size_t rows) const {
+  const std::size_t length = logits.size() / rows;
+  const auto values = std::span(logits).subspan(i * length, length);
+  if (tokens.empty()) return {values.begin(), values.end()};
+  return spread_logits(std::span(tokens).subspan(i * length, length), values, vocabulary);
+}
 
 Pipeline::Pipeline(Transport& transport, const PipelineRanks& ranks, std::unique_ptr<StageModel> first_stage, std::int32_t cells,
                    std::int32_t sequences)
@@ -41,7 +49,7 @@ std::optional<RunResult> Pipeline::take_result() {
   const wire::Rows rows = wire::decode_rows(bytes);
   if (rows.run != ++completed_)
     throw ClusterError(fmt::format("logits of run {} came where those of run {} were due", rows.run, completed_));
-  return RunResult{rows.run, rows.skipped, {rows.values.begin(), rows.values.end()}};
+  return RunResult{rows.run, rows.skipped, {rows.values.begin(), rows.values.end()}, {rows.tokens.begin(), rows.tokens.end()}, rows.vocabulary};
 }
 
 void Pipeline::on_message(Message message) {

@@ -11,8 +11,13 @@ namespace yamata {
 /// What a run gave.
 struct RunResult {
   std::uint64_t run = 0;
-  bool skipped = false;       ///< cancelled: no logits
-  std::vector<float> logits;  ///< [wanted][vocabulary]
+  bool skipped = false;              ///< cancelled: no logits
+  std::vector<float> logits;         ///< [wanted][vocabulary], or the best of each row
+  std::vector<std::int32_t> tokens;  ///< then: whose they are
+  std::size_t vocabulary = 0;        ///< then: tokens that there are
+
+  /// Logits of the whole vocabulary, of the i-th of `rows` rows; minus infinity where only the best were asked for and this is none.
+  std::vector<float> row(std::size_t i, std::size_t rows) const;
 };
 
 /// A state machine on the pipeline's first rank, which holds its first stage.

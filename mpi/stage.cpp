@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "node/error.hpp"
+#include "src/sampling/best_logits.hpp"
 
 namespace yamata {
 
@@ -105,7 +106,7 @@ bool Stage::begin_next() {
     count_skipped(record);
     trace_.mark(TraceEvent::Kind::kSkip, record.run, static_cast<std::int32_t>(record.tokens.size()));
     ended_ = record.run;
-    send_result(record.run, true, {});
+    send_skipped(record.run);
     cancelled_.erase(cancelled_.begin(), cancelled_.upper_bound(ended_));
     return true;
   }
@@ -143,7 +144,7 @@ void Stage::finish_run() {
   trace_.add({skipped ? TraceEvent::Kind::kSkip : TraceEvent::Kind::kRun, ranks_.lane.record == kDraftLane.record,
               static_cast<std::int32_t>(record.tokens.size()), record.run, Trace::microseconds(running->began), Trace::now_us()});
   skipped ? count_skipped(record) : cost_.ran(static_cast<int>(record.tokens.size()), took);
-  send_result(record.run, skipped, skipped ? std::span<const float>{} : last_ ? model_.logits() : model_.activations());
+  skipped ? send_skipped(record.run) : send_result(record);
   cancelled_.erase(cancelled_.begin(), cancelled_.upper_bound(ended_));
 }
 
@@ -163,9 +164,22 @@ void Stage::count_skipped(const wire::Record& record) {
   counters_.tokens_skipped += record.tokens.size();
 }
 
-void Stage::send_result(std::uint64_t run, bool skipped, std::span<const float> values) {
+void Stage::send_skipped(std::uint64_t run) { send({run, true, {}}); }
+
+/// Activations, or logits; of these only the best where no more are asked for, which fit into one packet of a network.
+void Stage::send_result(const wire::Record& record) {
+  if (!last_) return send({record.run, false, model_.activations()});
+  const std::span<const float> logits = model_.logits();
+  const std::size_t vocabulary = record.wanted.empty() ? 0 : logits.size() / record.wanted.size();
+  const auto count = static_cast<std::size_t>(record.best);
+  if (count == 0 || 2 * count >= vocabulary) return send({record.run, false, logits});
+  const BestLogits best = best_logits(logits, vocabulary, count);
+  send({record.run, false, best.values, best.tokens, static_cast<std::uint32_t>(vocabulary)});
+}
+
+void Stage::send(const wire::Rows& rows) {
   const int to = last_ ? ranks_.first() : ranks_.next(transport_.rank());
-  transport_.send(to, last_ ? ranks_.lane.logits : ranks_.lane.activations, wire::encode(wire::Rows{run, skipped, values}));
+  transport_.send(to, last_ ? ranks_.lane.logits : ranks_.lane.activations, wire::encode(rows));
 }
 
 }  // namespace yamata

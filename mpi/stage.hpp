@@ -60,7 +60,9 @@ class Stage {
   bool skips(const wire::Record& record) const;
   void compute(wire::Record record);
   void finish_run();
-  void send_result(std::uint64_t run, bool skipped, std::span<const float> values);
+  void send_skipped(std::uint64_t run);
+  void send_result(const wire::Record& record);
+  void send(const wire::Rows& rows);
   void count_skipped(const wire::Record& record);
 
   StageModel& model_;

@@ -211,7 +211,7 @@ std::vector<std::uint64_t> decode_cancel(std::span<const std::byte> bytes) {
 Bytes encode(const Record& m) {
   Writer out;
   out.put_all(std::span<const CacheOperation>(m.operations)).put(m.run).put_all(std::span<const std::int32_t>(m.tokens));
-  return out.put_all(std::span<const Placement>(m.placements)).put_all(std::span<const std::int32_t>(m.wanted)).take();
+  return out.put_all(std::span<const Placement>(m.placements)).put_all(std::span<const std::int32_t>(m.wanted)).put(m.best).take();
 }
 
 Record decode_record(std::span<const std::byte> bytes) {
@@ -222,6 +222,7 @@ Record decode_record(std::span<const std::byte> bytes) {
   m.tokens = in.get_all<std::int32_t>();
   m.placements = in.get_all<Placement>();
   m.wanted = in.get_all<std::int32_t>();
+  m.best = in.get<std::int32_t>();
   in.end();
   if (m.placements.size() != m.tokens.size()) Reader::fail();
   return m;
@@ -229,18 +230,24 @@ Record decode_record(std::span<const std::byte> bytes) {
 
 Bytes encode(const Rows& m) {
   Writer out;
-  out.reserve(24 + m.values.size_bytes());
-  // Eight bytes for the flag keep the floats aligned.
-  return out.put(m.run).put(static_cast<std::uint64_t>(m.skipped)).put_all(m.values).take();
+  out.reserve(32 + m.values.size_bytes() + m.tokens.size_bytes());
+  // Four bytes for the flag keep the floats aligned.
+  return out.put(m.run).put(static_cast<std::uint32_t>(m.skipped)).put(m.vocabulary).put_all(m.values).put_all(m.tokens).take();
 }
 
 Rows decode_rows(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Rows m;
   m.run = in.get<std::uint64_t>();
-  m.skipped = in.get<std::uint64_t>() != 0;
+  m.skipped = in.get<std::uint32_t>() != 0;
+  m.vocabulary = in.get<std::uint32_t>();
   m.values = in.view_all<float>();
+  m.tokens = in.view_all<std::int32_t>();
   in.end();
+  if (!m.tokens.empty() && m.tokens.size() != m.values.size()) Reader::fail();
+  for (const std::int32_t token : m.tokens) {
+    if (token < -1 || token >= static_cast<std::int64_t>(m.vocabulary)) Reader::fail();
+  }
   return m;
 }
 

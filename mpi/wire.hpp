@@ -33,7 +33,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 11;
+inline constexpr std::uint32_t kProtocolVersion = 12;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -104,6 +104,7 @@ struct Record {
   std::vector<std::int32_t> tokens;
   std::vector<Placement> placements;  ///< one per token
   std::vector<std::int32_t> wanted;   ///< rows whose logits are asked for
+  std::int32_t best = 0;              ///< of each such row only so many, the highest; 0: those of the whole vocabulary
   bool has_run() const { return !tokens.empty(); }
 };
 
@@ -112,6 +113,8 @@ struct Rows {
   std::uint64_t run = 0;
   bool skipped = false;
   std::span<const float> values;
+  std::span<const std::int32_t> tokens{};  ///< where only the best logits were asked for: whose each is; -1: fewer are usable
+  std::uint32_t vocabulary = 0;            ///< tokens that there are, then
 };
 
 enum class Activity : std::uint8_t { kIdle, kComputing, kAwaitingActivations };

@@ -24,6 +24,7 @@ std::uint64_t VirtualNetwork::real_bytes(const Message& message) const {
     case Tag::kActivations:
       return scaled(TableModel::kWidth, widths_.hidden);
     case Tag::kLogits:
+      if (!wire::decode_rows(message.bytes).tokens.empty()) return message.bytes.size();
       return scaled(table_logits_, widths_.vocabulary);
     default:
       return message.bytes.size();

@@ -77,6 +77,14 @@ double uniform(std::uint64_t seed, std::uint64_t position) {
   return static_cast<double>(bits >> 11) * 0x1.0p-53;  // the 53 bits a double holds
 }
 
+std::size_t logits_read(const SamplingParams& params, std::size_t banned) {
+  const bool greedy = params.temperature <= 0;
+  if (params.repeat_penalty < 1 || (!greedy && params.top_k <= 0)) return 0;  // a reward may lift any token; without top-k all count
+  const bool penalizes = params.repeat_penalty > 1 && params.repeat_last_n > 0;
+  // Each token that is penalized or banned may make room for one more.
+  return static_cast<std::size_t>(greedy ? 1 : params.top_k) + banned + (penalizes ? static_cast<std::size_t>(params.repeat_last_n) : 0);
+}
+
 void Sampler::penalize(std::span<float> logits, std::span<const std::int32_t> history) const {
   const auto inside = [&](std::int32_t id) { return id >= 0 && static_cast<std::size_t>(id) < logits.size(); };
   if (params_.repeat_penalty != 1.0f && params_.repeat_last_n > 0) {

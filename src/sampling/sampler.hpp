@@ -24,6 +24,9 @@ struct Candidate {
 /// Philox4x32-10 keyed by the seed with the position as its counter: a draw in [0, 1) that depends on nothing else.
 double uniform(std::uint64_t seed, std::uint64_t position);
 
+/// How many of the highest logits decide the token that these parameters choose, `banned` ids aside; 0: all of them.
+std::size_t logits_read(const SamplingParams& params, std::size_t banned);
+
 class Sampler {
  public:
   explicit Sampler(const SamplingParams& params) : params_(params) {}

@@ -107,6 +107,17 @@ TEST(Wire, Rows_roundTripInPlace) {
   EXPECT_TRUE(std::equal(values.begin(), values.end(), back.values.begin(), back.values.end()));
 }
 
+TEST(Wire, RowsOfTheBestLogits_sayWhoseTheyAre_andNoOthers) {
+  const std::vector<float> values{3, 2};
+  const std::vector<std::int32_t> tokens{31, -1}, none{32, 1}, fewer{31};
+  const Bytes bytes = encode(Rows{9, false, values, tokens, 32});
+  const Rows back = decode_rows(bytes);
+  EXPECT_EQ(back.vocabulary, 32u);
+  EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), back.tokens.begin(), back.tokens.end()));
+  EXPECT_THROW(decode_rows(encode(Rows{9, false, values, none, 32})), ClusterError);
+  EXPECT_THROW(decode_rows(encode(Rows{9, false, values, fewer, 32})), ClusterError);
+}
+
 TEST(Wire, HeartbeatFailureReportStop_roundTrip) {
   const Heartbeat beat = decode_heartbeat(encode(Heartbeat{12, Activity::kAwaitingActivations, 750}));
   EXPECT_EQ(beat.progress, 12u);

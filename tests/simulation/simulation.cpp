@@ -367,6 +367,7 @@ Scenario Scenario::random(std::uint64_t seed) {
     s.drafters.clear();
     s.drafter_that_dies.reset();
   }
+  if (chance(50)) s.decode.logits = logits_read(s.sampling, 0);
   return s;
 }
 

@@ -214,9 +214,11 @@ TEST(VirtualNetwork, Messages_weighWhatRealOnesWouldAndLeaveOneAfterTheOther) {
     units.emplace_back(network, r, 1.0);
   }
   const std::vector<float> rows(2 * TableModel::kWidth), logits(64);
+  const std::vector<std::int32_t> best{5, 7};
   const auto header = static_cast<Nanoseconds>(wire::encode(wire::Rows{}).size());
   transports[0].send(1, Tag::kActivations, wire::encode(wire::Rows{1, false, rows}));
   transports[0].send(2, Tag::kLogits, wire::encode(wire::Rows{1, false, logits}));
+  transports[0].send(2, Tag::kLogits, wire::encode(wire::Rows{1, false, std::span(logits).first(2), best, 64}));
   transports[0].send(1, Tag::kCancel, wire::Bytes(10));
   std::vector<std::pair<Nanoseconds, Tag>> taken;
   const auto step = [&](std::size_t rank) {
@@ -226,12 +228,13 @@ TEST(VirtualNetwork, Messages_weighWhatRealOnesWouldAndLeaveOneAfterTheOther) {
   };
   while (network.advance(step)) {
   }
-  const Nanoseconds first = header + 2 * 4096 * 4, second = first + header + 32000 * 4;
-  ASSERT_EQ(taken.size(), 3u);
+  const Nanoseconds first = header + 2 * 4096 * 4, second = first + header + 32000 * 4, third = second + header + 2 * 8;
+  ASSERT_EQ(taken.size(), 4u);
   EXPECT_EQ(taken[0], std::pair(first + 1000, Tag::kActivations));
   EXPECT_EQ(taken[1], std::pair(second + 1000, Tag::kLogits));
-  EXPECT_EQ(taken[2], std::pair(second + 10 + 1000, Tag::kCancel));
-  EXPECT_EQ(transports[0].bytes_sent(), static_cast<std::uint64_t>(second + 10));
+  EXPECT_EQ(taken[2], std::pair(third + 1000, Tag::kLogits));
+  EXPECT_EQ(taken[3], std::pair(third + 10 + 1000, Tag::kCancel));
+  EXPECT_EQ(transports[0].bytes_sent(), static_cast<std::uint64_t>(third + 10));
 }
 
 TEST(VirtualUnit, Run_takesItsShapesTimeForSoManyRows) {
