@@ -18,7 +18,7 @@ void play_a_send_that_stays(MpiTransport& transport) {
   const bool sleeps = transport.wakes();  // not on every network
   MPI_Barrier(MPI_COMM_WORLD);            // all have ended the contract, in which this message would be one too many
   if (transport.rank() == 0 && last > 0 && sleeps) {
-    transport.send(last, Tag::kRecord, std::vector<std::byte>(3u << 20));
+    transport.send(last, Tag::kRecord, std::vector<std::byte>(16u << 20));
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (transport.pending_sends() > 0 && !transport.wakes()) {
       if (transport.receive()) throw std::runtime_error("a message that nobody sent");
