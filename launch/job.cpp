@@ -217,6 +217,11 @@ std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::
   return splits;
 }
 
+double Job::relative_cost(int model) const {
+  const auto bytes = [](const ModelFile& m) { return static_cast<double>(stage_bytes(m.file, m.h, {0, m.h.layers})); };
+  return bytes(*models_[static_cast<std::size_t>(model)]) / bytes(*models_.front());
+}
+
 /// Lets the ranks' speeds say who drafts. Throws ModelError where a rank lacks the file of its part.
 void Job::seat(const std::vector<wire::Hello>& hellos) {
   std::vector<Seat> seats;
@@ -228,9 +233,8 @@ void Job::seat(const std::vector<wire::Hello>& hellos) {
   }
   const std::vector<double> paces = relative_paces(hellos, with_target);
   for (std::size_t i = 0; i < paces.size(); ++i) seats[static_cast<std::size_t>(with_target[i])].pace = paces[i];
-  const auto bytes = [&](const ModelFile& model) { return static_cast<double>(stage_bytes(model.file, model.h, {0, model.h.layers})); };
   std::vector<double> costs;
-  for (std::size_t m = 1; m < models_.size(); ++m) costs.push_back(bytes(*models_[m]) / bytes(*models_[0]));
+  for (std::size_t m = 1; m < models_.size(); ++m) costs.push_back(relative_cost(static_cast<int>(m)));
   layout_ = seat_drafters(layout_, seats, costs);
   for (const ModelPlace& place : layout_) {
     const auto model = static_cast<std::size_t>(place.model);

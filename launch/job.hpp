@@ -35,6 +35,8 @@ class Job {
   const Hyperparameters& hyperparameters() const { return models_[0]->h; }
   /// A draft's file, on rank 0; `index` from 1.
   const gguf::File& draft_file(std::size_t index) const { return models_[index]->file; }
+  /// What a token costs that model, in tokens of the target: the share of its bytes. On rank 0.
+  double relative_cost(int model) const;
   const Options& options() const { return options_; }
   Transport& transport() { return transport_; }
   const std::string& host() const { return host_; }

@@ -21,11 +21,11 @@ void check(bool right, const char* what) {
 /// Milliseconds that runs of 1, 2, ... rows took; 0: none was computed.
 using Times = std::vector<double>;
 
-Times times_of(const Json& rank) {
+Times times_of(const Json& rank, const char* key = "run_s") {
   Times times;
-  for (const Json& s : rank.at("run_s")) {
+  for (const Json& s : rank.at(key)) {
     times.push_back(1e3 * s.get<double>());
-    check(times.back() >= 0 && times.back() <= 1e9, "'run_s' has a time that is none");
+    check(times.back() >= 0 && times.back() <= 1e9, "'run_s' or 'draft_run_s' has a time that is none");
   }
   return times;
 }
@@ -94,12 +94,14 @@ void read_drafters(const std::vector<std::vector<Times>>& drafters, MeasuredRun&
 void read_ranks(const Json& j, MeasuredRun& run) {
   std::vector<Times> stages;
   std::vector<std::vector<Times>> drafters;
+  Times on_head;  // a draft that took turns with the first stage
   run.ranks = static_cast<int>(j.at("per_rank").size());
   for (const Json& rank : j.at("per_rank")) {
     const std::string role = rank.at("role");
     if (role == "lost") continue;
     if (role != "drafter") {
       stages.push_back(times_of(rank));
+      if (rank.contains("draft_run_s")) on_head = times_of(rank, "draft_run_s");
       continue;
     }
     // A draft model on several ranks has its first layers on the first.
@@ -107,6 +109,7 @@ void read_ranks(const Json& j, MeasuredRun& run) {
     drafters.back().push_back(times_of(rank));
   }
   read_stages(stages, run);
+  if (!on_head.empty()) drafters.push_back({on_head});
   read_drafters(drafters, run);
 }
 

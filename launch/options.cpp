@@ -165,7 +165,7 @@ cxxopts::Options run_flags() {
   add_sampling(flags);
   add_speculation(flags,
                   "iterative, speculative or pipeinfer, which without a draft guesses only what the text repeats (auto: pipeinfer with a "
-                  "draft, else iterative)",
+                  "draft, on a single rank speculative, without one iterative)",
                   "auto");
   add_context(flags, "0");
   add_cluster(flags);
@@ -413,7 +413,8 @@ CacheType parse_cache_type(const std::string& name, const char* flag) {
 Options decided(Options o, int ranks) {
   const bool named = o.layer_split.find('/') != std::string::npos;  // ranks for the draft: the layout says whether there are any
   const bool fits = ranks > static_cast<int>(o.draft_models.size()) || o.no_async || named;
-  if (o.strategy == "auto") o.strategy = !o.draft_models.empty() && fits ? "pipeinfer" : "iterative";
+  const bool beside = o.draft_models.size() == 1;  // it takes turns with rank 0's layers, where that pays
+  if (o.strategy == "auto") o.strategy = o.draft_models.empty() ? "iterative" : fits ? "pipeinfer" : beside ? "speculative" : "iterative";
   if (o.strategy == "iterative") o.draft_models.clear();
   return o;
 }

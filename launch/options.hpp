@@ -48,7 +48,7 @@ inline constexpr int kDefaultContext = 4096;
 CacheType parse_cache_type(const std::string& name, const char* flag);
 
 /// The options with `auto` decided for a job of this many ranks: pipeinfer where a draft model is given and there are ranks for
-/// it, else iterative.
+/// it, speculative where there is one rank for both, else iterative.
 Options decided(Options options, int ranks);
 
 /// What the command line asks for: options, or a text to print (help, version).

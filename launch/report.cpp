@@ -133,6 +133,7 @@ std::string to_json(const Generation& r) {
                      {"bytes_sent", p.bytes_sent},
                      {"rss_bytes", p.rss_bytes},
                      {"mapped_bytes", p.mapped_bytes}});
+    if (!p.draft_run_s.empty()) ranks.back()["draft_run_s"] = p.draft_run_s;
   }
   j["per_rank"] = std::move(ranks);
   // Text may hold bytes that are no UTF-8: replaced here, kept on stdout.

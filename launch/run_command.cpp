@@ -167,10 +167,11 @@ std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tok
   return maps;
 }
 
-std::vector<DraftLink> connect_drafters(const Layout& layout, std::vector<VocabularyMap> maps) {
+std::vector<DraftLink> connect_drafters(const Job& job, std::vector<VocabularyMap> maps) {
+  const Layout& layout = job.layout();
   std::vector<DraftLink> links;
   for (std::size_t d = 1; d < layout.size(); ++d)
-    links.emplace_back(static_cast<int>(d) - 1, layout[d].ranks.front(), std::move(maps[d - 1]));
+    links.emplace_back(static_cast<int>(d) - 1, layout[d].ranks.front(), std::move(maps[d - 1]), job.relative_cost(layout[d].model));
   return links;
 }
 
@@ -238,7 +239,7 @@ void run_command(Job& job) {
   Head head(job.transport(), job.cluster());
   job.start(head, decode.sequences, decode.room);
 
-  Generator generator(job, head, *tokenizer, connect_drafters(job.layout(), std::move(vocabularies)), decode, std::move(banned));
+  Generator generator(job, head, *tokenizer, connect_drafters(job, std::move(vocabularies)), decode, std::move(banned));
   generator.result().model = job.hyperparameters();
   bool interrupted = false;
   try {

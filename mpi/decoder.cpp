@@ -3,21 +3,6 @@
 #include <algorithm>
 
 namespace yamata {
-namespace {
-
-/// What it is worth that results come a step earlier, in steps: the best, and flat about it, in simulation over acceptance, row cost,
-/// draft time and 1 to 13 stages.
-constexpr double kLateness = 0.75;
-
-/// What a row beyond `rows` costs at least in the mean of those to come: kernels take rows in tiles.
-double least_slope(const std::vector<double>& stretch, std::size_t rows) {
-  double least = stretch[rows + 1] - stretch[rows];
-  for (std::size_t k = rows + 2; k < stretch.size(); ++k)
-    least = std::min(least, (stretch[k] - stretch[rows]) / static_cast<double>(k - rows));
-  return least;
-}
-
-}  // namespace
 
 Decoder::Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> drafters, const DecodeOptions& options, Choose choose,
                  OnToken on_token)
@@ -37,7 +22,7 @@ void Decoder::begin(const std::vector<std::int32_t>& prompt) {
   prompt_size_ = prompt.size();
   tree_ = std::make_unique<TokenTree>(prompt.back(), static_cast<std::int32_t>(prompt.size()) - 1);
   ++epoch_;
-  tell_drafters();
+  tell_drafters(true);
   look_up();
 }
 
@@ -52,7 +37,7 @@ bool Decoder::advance() {
 
 bool Decoder::work() {
   bool anything = false;
-  while (prompt_sent_ < prompt_size_ && in_flight_.size() < 2 * static_cast<std::size_t>(target_.ranks().count())) {
+  while (prompt_sent_ < prompt_size_ && in_flight_.size() < 2 * static_cast<std::size_t>(target_.ranks().count()) && !holds_prompt()) {
     submit_prompt();
     anything = true;
   }
@@ -61,13 +46,13 @@ bool Decoder::work() {
     const InFlight run = std::move(in_flight_.front());
     in_flight_.pop_front();
     if (result->skipped || run.nodes.empty()) continue;
+    if (run.tip) turnaround_.ran(static_cast<int>(run.nodes.size()), Clock::seconds_since(run.sent));
     const auto before = static_cast<std::int32_t>(text_.size());
     walk(run, *result);
     if (static_cast<std::int32_t>(text_.size()) == before) continue;
     target_.stage().trace().mark(TraceEvent::Kind::kCommit, run.run, static_cast<std::int32_t>(text_.size()) - before);
     ++counters_.target_evaluations;
-    tempo_.text_came(static_cast<std::int32_t>(text_.size()) - before);
-    for (DraftLink& drafter : drafters_) drafter.tempo().text_came();
+    text_came(static_cast<std::int32_t>(text_.size()) - before);
     if (finished_) {
       leave();
       return true;
@@ -75,11 +60,27 @@ bool Decoder::work() {
     if (!options_.continue_tip) drop_guesses();
     cancel_dead();
     ++epoch_;
-    tell_drafters();
+    tell_drafters(true);
     look_up();
   }
   while (prompt_sent_ == prompt_size_ && send_next()) anything = true;
   return anything;
+}
+
+/// So many tokens at once: what they and the drafts that they waited for took is learned.
+void Decoder::text_came(int tokens) {
+  const double alone = turnaround_.run_s(1);
+  for (DraftLink& drafter : drafters_) {
+    if (generated_ > tokens && alone > 0 && drafter.asked(epoch_)) drafter.balance().step(tokens, Clock::seconds_since(last_text_), alone);
+    drafter.tempo().text_came();
+  }
+  tempo_.text_came(tokens);
+  last_text_ = Clock::now();
+}
+
+/// Its last chunk waits for a draft on this rank to have read the prompt: else the second token would.
+bool Decoder::holds_prompt() const {
+  return drafts_here() && !drafts_complete() && prompt_size_ - prompt_sent_ <= static_cast<std::size_t>(options_.batch);
 }
 
 /// The prompt goes in chunks, so that all stages work at the same time; its last token is the tree's root.
@@ -90,7 +91,7 @@ void Decoder::submit_prompt() {
     record.tokens.push_back(text_[prompt_sent_]);
     record.placements.push_back({static_cast<std::int32_t>(prompt_sent_), -1, {0, 1}});
   }
-  InFlight run{0, {}};
+  InFlight run;
   if (end == prompt_size_) {
     record.wanted.push_back(static_cast<std::int32_t>(record.tokens.size()) - 1);
     run.nodes.push_back(tree_->root().id);
@@ -138,10 +139,13 @@ void Decoder::look_up() {
   if (lookup_ && lookup_->guess(*tree_, text_)) tree_changed_ = true;
 }
 
-void Decoder::tell_drafters() {
+/// `grown`: the text has, just now. A draft that would hold it up for longer than it may save is told later, or never.
+void Decoder::tell_drafters(bool grown) {
   const std::int32_t wanted = waits_for_draft() ? options_.policy.draft : 0;
   for (DraftLink& drafter : drafters_) {
-    if (const auto commit = drafter.next_commit(epoch_, text_, wanted, !options_.continue_tip))
+    const auto least = waits_for_whole_draft() ? grown ? least_worth_drafting(drafter) : std::nullopt : std::optional(0.0f);
+    if (!least) continue;
+    if (const auto commit = drafter.next_commit(epoch_, text_, wanted, *least, !options_.continue_tip))
       transport_.send(drafter.rank(), Tag::kCommit, wire::encode(*commit));
   }
 }
@@ -154,7 +158,7 @@ void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
     tree_changed_ = true;
     drafter.tempo().guesses_came();
   }
-  tell_drafters();
+  tell_drafters(false);
   counters_.deciding_s += Clock::seconds_since(began);
 }
 
@@ -165,7 +169,7 @@ void Decoder::drop_drafter(int rank) {
 }
 
 bool Decoder::awaits(int rank) const {
-  const auto owes = [&](const DraftLink& d) { return d.rank() == rank && d.alive() && !d.complete(epoch_); };
+  const auto owes = [&](const DraftLink& d) { return d.rank() == rank && d.alive() && d.asked(epoch_) && !d.complete(epoch_); };
   return tree_ && !tree_->root().sent && waits_for_whole_draft() && std::any_of(drafters_.begin(), drafters_.end(), owes);
 }
 
@@ -212,7 +216,7 @@ bool Decoder::waits_for_draft() const { return options_.strategy == Strategy::kS
 bool Decoder::waits_for_whole_draft() const { return waits_for_draft() && (drafts_here() || !policy_->fills_tip_run()); }
 
 bool Decoder::drafts_complete() const {
-  return std::all_of(drafters_.begin(), drafters_.end(), [&](const DraftLink& d) { return !d.alive() || d.complete(epoch_); });
+  return std::all_of(drafters_.begin(), drafters_.end(), [&](const DraftLink& d) { return !d.alive() || !d.asked(epoch_) || d.complete(epoch_); });
 }
 
 bool Decoder::send_next() {
@@ -228,53 +232,10 @@ bool Decoder::send_root() {
   if (waits_for_draft() || (options_.strategy == Strategy::kPipeInfer && policy_->fills_tip_run())) {
     const RunCosts costs = tip_costs();
     nodes = policy_->choose(*tree_, room(), costs);
-    if (worth_waiting(nodes, costs)) return false;
+    if (!waits_for_whole_draft() && worth_waiting(nodes, costs)) return false;
   }
   nodes.insert(nodes.begin(), tree_->root().id);
   return submit(nodes);
-}
-
-/// How likely a place is at which a drafter may tell something next, below the tip or one of these: the text must come there and go on as
-/// nobody has guessed.
-double Decoder::open_place(const DraftLink& drafter, std::span<const NodeId> nodes) const {
-  double best = 0;
-  const auto consider = [&](NodeId id) {
-    if (drafter.guesser().continued(*tree_, id)) return;
-    double open = tree_->at(id).path_probability;
-    for (const NodeId child : tree_->at(id).children) open -= tree_->at(child).path_probability;
-    best = std::max(best, open);
-  };
-  consider(tree_->root().id);
-  for (const NodeId id : nodes) {
-    if (drafter.guesser().guessed(*tree_, id)) consider(id);
-  }
-  return best;
-}
-
-/// Whether the tip should wait for guesses, which then go in the same run. What waits is the whole text. A guess that comes too late for
-/// this run follows a step of the first stage later; with a single stage, or where nothing follows the tip, it is a token of the text that
-/// a run has less, and so are those that would have come after it.
-bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs) {
-  const double one = target_.stage().cost().run_s(1), rate = tempo_.rate();
-  const std::size_t most = costs.stretch.size() - 1;  // guesses of a run
-  const bool last_chance = target_.ranks().count() == 1 || options_.strategy == Strategy::kSpeculative;
-  if (one <= 0 || rate <= 0 || (nodes.size() >= most && !last_chance)) return false;
-  const double longer = nodes.size() < most ? least_slope(costs.stretch, nodes.size()) * one * target_.ranks().count() : 0;
-  const double gain = last_chance ? 1 / rate : std::min(1 / rate, kLateness * one);
-  double least = 1;
-  for (const NodeId id : nodes) least = std::min<double>(least, tree_->at(id).path_probability);
-  return std::any_of(drafters_.begin(), drafters_.end(), [&](DraftLink& drafter) {
-    DraftTempo& tempo = drafter.tempo();
-    if (!drafter.alive() || drafter.complete(epoch_) || tempo.wait_s() <= 0 || tempo.overdue()) return false;
-    const double hit = drafter.guesser().first_choice_rate();
-    double likely = open_place(drafter, nodes), wait = tempo.wait_s(), value = 0;
-    for (std::size_t k = 0; k < (last_chance ? most : 1) && value <= 0; ++k, wait = tempo.next_s()) {
-      likely *= hit;
-      const bool full = nodes.size() + k >= most;  // then it takes the place of another
-      value += (full ? likely - least : likely) * gain - wait - (full ? 0 : longer);
-    }
-    return value > 0;
-  });
 }
 
 /// Guesses into the pipeline, as long as its first stage has nothing better to do.
@@ -296,24 +257,6 @@ bool Decoder::speculate() {
   }
   tree_changed_ = false;
   return false;
-}
-
-/// What guesses beside the tip cost: all of the run is later by the stretch at every stage, and the text meanwhile is what the present
-/// rate says. Where no draft is waited for, others may follow the tip, and a guess left out is only put off by a step.
-RunCosts Decoder::tip_costs() const {
-  const StepCost& cost = target_.stage().cost();
-  const double per_step = tempo_.rate() * cost.run_s(1);
-  return {cost.stretch(1, options_.policy.draft), target_.ranks().count() * (waits_for_draft() ? per_step : std::max(1.0, per_step)), 0};
-}
-
-/// What guesses behind the tip cost. A run that is longer holds every stage up for longer: the text that would be had meanwhile at the
-/// present rate, or by iterating before one is known; and its own results come later by that much at each stage, which matters as far as
-/// its best guess comes true. A guess left out is only put off by one run.
-RunCosts Decoder::guess_costs() const {
-  const StepCost& cost = target_.stage().cost();
-  const int stages = target_.ranks().count();
-  const double rate = tempo_.rate() * cost.run_s(1);
-  return {cost.stretch(0, options_.policy.draft), rate > 0 ? rate : 1.0 / stages, kLateness * (stages - 1)};
 }
 
 /// Guesses that may still be sent: a cell for each beyond those of the text.
@@ -340,7 +283,8 @@ bool Decoder::submit(std::span<const NodeId> nodes) {
   counters_.drafted += guesses;
   ++counters_.runs_started;
   const std::uint64_t id = target_.submit(std::move(record));
-  in_flight_.push_back({id, std::move(run.nodes), guesses > 0});
+  const bool tip = run.nodes.front() == tree_->root().id;
+  in_flight_.push_back({id, std::move(run.nodes), guesses > 0, false, tip, Clock::now()});
   return true;
 }
 

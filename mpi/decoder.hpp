@@ -67,17 +67,20 @@ class Decoder {
 
  private:
   struct InFlight {
-    std::uint64_t run;
+    std::uint64_t run = 0;
     std::vector<NodeId> nodes;  // one per row of logits; empty: prompt
-    bool speculative = false, cancelled = false;
+    bool speculative = false, cancelled = false, tip = false;
+    Clock::time_point sent;
   };
 
   bool work();
+  void text_came(int tokens);
+  bool holds_prompt() const;
   void submit_prompt();
   void walk(const InFlight& run, const RunResult& result);
   void commit(std::int32_t token);
   void look_up();
-  void tell_drafters();
+  void tell_drafters(bool grown);
   void drop_guesses();
   void cancel_dead();
   void leave();
@@ -92,6 +95,8 @@ class Decoder {
   bool drafts_here() const;
   bool waits_for_draft() const;
   bool waits_for_whole_draft() const;
+  double token_s() const;
+  std::optional<float> least_worth_drafting(DraftLink& drafter);
   RunCosts tip_costs() const;
   RunCosts guess_costs() const;
 
@@ -113,6 +118,8 @@ class Decoder {
   bool finished_ = false;
   std::optional<PromptLookup> lookup_;
   Tempo tempo_;
+  Clock::time_point last_text_;
+  StepCost turnaround_;  // of the tip's runs, from here through all stages and back
   double outside_s_ = 0;  // sampling and printing since advance began
   Counters counters_;
 };

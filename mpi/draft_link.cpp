@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "node/error.hpp"
 
@@ -37,16 +38,18 @@ std::int32_t VocabularyMap::draft(std::int32_t target_token) const {
 }
 
 std::optional<wire::Commit> DraftLink::next_commit(std::uint64_t epoch, std::span<const std::int32_t> text, std::int32_t wanted,
-                                                   bool retell) {
+                                                   float least, bool retell) {
   constexpr std::uint64_t kMostUnanswered = 16;
   if (!alive_ || told_ == text.size() || epoch > answered_epoch_ + kMostUnanswered) return std::nullopt;
-  wire::Commit commit{epoch, static_cast<std::int32_t>(told_), {}, wanted, retell};
+  wire::Commit commit{epoch, static_cast<std::int32_t>(told_), {}, wanted, least, retell};
+  asked_epoch_ = epoch;
   for (; told_ < text.size(); ++told_) commit.tokens.push_back(vocabulary_.draft(text[told_]));
   return commit;
 }
 
 bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text) {
   answered_epoch_ = std::max(answered_epoch_, guesses.epoch);
+  if (guesses.evaluation_s > 0) evaluation_s_ = guesses.evaluation_s;
   if (guesses.complete) complete_epoch_ = std::max(complete_epoch_, guesses.epoch);
   // Everything below the drafter's root has a higher id.
   places_.erase(places_.begin(), places_.lower_bound(guesses.root));
@@ -83,6 +86,10 @@ void DraftLink::learn(const TokenTree& tree, std::int32_t next) {
   const TreeNode& root = tree.root();
   text_nodes_[root.id] = root.position;
   if (text_nodes_.size() > 512) text_nodes_.erase(text_nodes_.begin());
+  if (std::exchange(judged_epoch_, asked_epoch_) != asked_epoch_) {
+    const NodeId child = tree.child(root.id, next);
+    hits_.count(child != kNoNode && tree.at(child).sent && guesser_.guessed(tree, child) && tree.at(child).words.size() == 1);
+  }
   guesser_.learn(tree, next);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mpi/wire.hpp"
+#include "src/speculation/draft_value.hpp"
 #include "src/speculation/guesser.hpp"
 #include "src/speculation/tempo.hpp"
 #include "src/speculation/token_tree.hpp"
@@ -25,14 +26,17 @@ struct VocabularyMap {
 
 class DraftLink {
  public:
-  DraftLink(int index, int rank, VocabularyMap vocabulary) : guesser_(index), rank_(rank), vocabulary_(std::move(vocabulary)) {}
+  /// `relative_cost`: of one evaluation of the draft, in those of the whole target, as far as can be told beforehand.
+  DraftLink(int index, int rank, VocabularyMap vocabulary, double relative_cost)
+      : guesser_(index), rank_(rank), vocabulary_(std::move(vocabulary)), relative_cost_(relative_cost) {}
 
   int rank() const { return rank_; }
   bool alive() const { return alive_; }
   void drop() { alive_ = false; }
   /// The message that tells this drafter of the text it has not been told of, or nothing where there is none or where it has not
   /// answered for long: what is sent to a rank that does not take it fills the transport's buffers for all.
-  std::optional<wire::Commit> next_commit(std::uint64_t epoch, std::span<const std::int32_t> text, std::int32_t wanted, bool retell);
+  std::optional<wire::Commit> next_commit(std::uint64_t epoch, std::span<const std::int32_t> text, std::int32_t wanted, float least,
+                                          bool retell);
 
   /// Puts guesses into the tree; those below what is gone meanwhile are dropped. `text`: all committed tokens. True if the tree
   /// has grown.
@@ -41,6 +45,17 @@ class DraftLink {
   void learn(const TokenTree& tree, std::int32_t next);
   /// It has told everything it was asked for in this epoch.
   bool complete(std::uint64_t epoch) const { return complete_epoch_ == epoch; }
+  /// It has been told of this epoch's text, and so will say something.
+  bool asked(std::uint64_t epoch) const { return asked_epoch_ == epoch; }
+  /// Tokens of `text` that it has not been told of.
+  std::size_t behind(std::span<const std::int32_t> text) const { return text.size() - told_; }
+  /// What one evaluation of its draft takes, where a token of the target takes `token_s`; as measured, once it is.
+  double evaluation_s(double token_s) const { return evaluation_s_ > 0 ? evaluation_s_ : relative_cost_ * token_s; }
+  double relative_cost() const { return relative_cost_; }
+  /// How often a draft it was asked for had the text's next token, sent and guessed by nobody else.
+  double expected_hit_rate() const { return hits_.expected(); }
+  DraftBalance& balance() { return balance_; }
+  ProbeBudget& probes() { return probes_; }
   const Guesser& guesser() const { return guesser_; }
   DraftTempo& tempo() { return tempo_; }
 
@@ -57,7 +72,12 @@ class DraftLink {
   int rank_;
   VocabularyMap vocabulary_;
   bool alive_ = true;
-  std::uint64_t complete_epoch_ = 0, answered_epoch_ = 0;
+  std::uint64_t asked_epoch_ = 0, complete_epoch_ = 0, answered_epoch_ = 0;
+  std::uint64_t judged_epoch_ = 1;  // the guesses after the prompt come too late for it
+  Share hits_;
+  double relative_cost_, evaluation_s_ = 0;
+  DraftBalance balance_;
+  ProbeBudget probes_;
   std::size_t told_ = 0;  // tokens of text
   std::map<std::uint32_t, Place> places_;
   std::map<NodeId, std::int32_t> text_nodes_;  // roots of late, by the tree's id -> position

@@ -7,6 +7,11 @@
 #include "node/error.hpp"
 
 namespace yamata {
+namespace {
+
+constexpr std::size_t kRowsWithRoot = StepCost::kWidest;  // more are a prompt, which goes in chunks of its own
+
+}  // namespace
 
 Drafter::Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options, std::int32_t context,
                  std::int32_t sequences, std::int32_t batch)
@@ -23,6 +28,7 @@ void Drafter::on_commit(const wire::Commit& commit) {
   epoch_ = commit.epoch;
   answered_ = false;
   wanted_ = commit.wanted;
+  least_ = commit.least;
   given_ = 0;
   complete_told_ = false;
   guesses_.clear();
@@ -112,7 +118,7 @@ void Drafter::push_guesses() {
   answered_ = true;
   complete_told_ |= complete;
   const TreeNode& root = tree_->root();
-  transport_.send(0, Tag::kGuesses, wire::encode(wire::Guesses{epoch_, root.id, root.position, complete, std::move(guesses_)}));
+  transport_.send(0, Tag::kGuesses, wire::encode(wire::Guesses{epoch_, root.id, root.position, complete, evaluation_s(), std::move(guesses_)}));
   guesses_.clear();
 }
 
@@ -122,23 +128,23 @@ bool Drafter::idle() { return in_flight_.empty() && tree_->root().sent && choose
 /// A node more is worth its time while it is more probable than the share of a step that it takes.
 RunCosts Drafter::run_costs() const { return {pipeline_->stage().cost().stretch(0, options_.width), 1, 0}; }
 
-/// The most probable nodes that have not been computed.
+/// What a node's evaluation takes, all ranks of the draft together.
+double Drafter::evaluation_s() const { return pipeline_->stage().cost().run_s(1) * pipeline_->ranks().count(); }
+
+/// The most probable nodes that have not been computed, if the best is worth an evaluation.
 std::vector<NodeId> Drafter::choose() {
   if (gave_enough() || tree_->guesses() >= static_cast<std::size_t>(options_.credit)) return {};
   std::vector<NodeId> nodes = search_.choose(*tree_, static_cast<std::size_t>(options_.width), run_costs());
   std::erase_if(nodes, [&](NodeId id) { return tree_->at(id).position + 1 >= context_; });
-  return nodes;
+  const bool any = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return tree_->at(id).path_probability >= least_; });
+  return any ? nodes : std::vector<NodeId>{};
 }
 
 bool Drafter::begin_next() {
   // Text first: everything before the root must be there.
-  if (!tree_->root().sent && text_sent_ + 1 < text_.size()) {
-    submit_text();
-    return true;
-  }
   if (!tree_->root().sent) {
-    const NodeId root = tree_->root().id;
-    submit_nodes({&root, 1});
+    const std::size_t rows = text_.size() - text_sent_;
+    rows <= kRowsWithRoot ? submit_root() : submit_text();
     return true;
   }
   const std::vector<NodeId> nodes = choose();
@@ -158,6 +164,22 @@ void Drafter::submit_text() {
     record.placements.push_back({static_cast<std::int32_t>(text_sent_), -1, {0, 1}});
   }
   in_flight_.push_back({pipeline_->submit(std::move(record)), {}});
+}
+
+/// The root, with what text there is before it: what was accepted since the last evaluation costs no evaluation of its own.
+void Drafter::submit_root() {
+  wire::Record record;
+  for (; text_sent_ + 1 < text_.size(); ++text_sent_) {
+    record.tokens.push_back(text_[text_sent_]);
+    record.placements.push_back({static_cast<std::int32_t>(text_sent_), -1, {0, 1}});
+  }
+  const NodeId root = tree_->root().id;
+  const TreeRun run = partitions_.lay_out(*tree_, {&root, 1});
+  record.operations = partitions_.take_operations();
+  record.tokens.push_back(run.tokens[0]);
+  record.placements.push_back(run.placements[0]);
+  record.wanted.push_back(static_cast<std::int32_t>(record.tokens.size()) - 1);
+  in_flight_.push_back({pipeline_->submit(std::move(record)), {root}});
 }
 
 void Drafter::submit_nodes(std::span<const NodeId> nodes) {

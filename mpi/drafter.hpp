@@ -27,10 +27,12 @@ class Drafter {
   void expand(NodeId id, std::span<const float> logits);
   bool begin_next();
   void submit_text();
+  void submit_root();
   void submit_nodes(std::span<const NodeId> nodes);
   bool gave_enough() const { return wanted_ > 0 && given_ >= wanted_; }
   std::vector<NodeId> choose();
   RunCosts run_costs() const;
+  double evaluation_s() const;
   bool idle();
   void push_guesses();
   void abandon();
@@ -57,6 +59,7 @@ class Drafter {
   std::uint64_t epoch_ = 0;
   std::int32_t wanted_ = 0;  // guesses of this epoch that somebody waits for
   std::int32_t given_ = 0;
+  float least_ = 0;  // path probability worth an evaluation
   bool complete_told_ = true, answered_ = true;
 };
 

@@ -245,6 +245,9 @@ wire::Report Head::own_report() {
   if (target_) target_->stage().describe(report);
   if (target_) report.events = target_->stage().trace().shifted(0);
   if (drafter_) {
+    const Stage& draft = drafter_->pipeline().stage();
+    report.busy_s += draft.counters().busy_s;
+    report.draft_run_s = draft.cost().measured_s();
     const auto drafts = drafter_->pipeline().stage().trace().shifted(0);
     report.events.insert(report.events.end(), drafts.begin(), drafts.end());
   }

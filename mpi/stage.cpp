@@ -143,7 +143,9 @@ void Stage::finish_run() {
   const bool skipped = cancelled_.contains(record.run);
   trace_.add({skipped ? TraceEvent::Kind::kSkip : TraceEvent::Kind::kRun, ranks_.lane.record == kDraftLane.record,
               static_cast<std::int32_t>(record.tokens.size()), record.run, Trace::microseconds(running->began), Trace::now_us()});
-  skipped ? count_skipped(record) : cost_.ran(static_cast<int>(record.tokens.size()), took);
+  if (skipped) count_skipped(record);
+  // The first run brings code and weights into caches and says little of those that follow.
+  if (!skipped && counters_.runs > 1) cost_.ran(static_cast<int>(record.tokens.size()), took);
   skipped ? send_skipped(record.run) : send_result(record);
   cancelled_.erase(cancelled_.begin(), cancelled_.upper_bound(ended_));
 }

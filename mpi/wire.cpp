@@ -168,7 +168,7 @@ Start decode_start(std::span<const std::byte> bytes) {
 }
 
 Bytes encode(const Commit& m) {
-  return Writer().put(m.epoch).put(m.position).put(m.wanted).put(m.retell).put_all(std::span<const std::int32_t>(m.tokens)).take();
+  return Writer().put(m.epoch).put(m.position).put(m.wanted).put(m.least).put(m.retell).put_all(std::span<const std::int32_t>(m.tokens)).take();
 }
 
 Commit decode_commit(std::span<const std::byte> bytes) {
@@ -177,6 +177,7 @@ Commit decode_commit(std::span<const std::byte> bytes) {
   m.epoch = in.get<std::uint64_t>();
   m.position = in.get<std::int32_t>();
   m.wanted = in.get<std::int32_t>();
+  m.least = in.get<float>();
   m.retell = in.get<std::uint8_t>() != 0;
   m.tokens = in.get_all<std::int32_t>();
   in.end();
@@ -184,7 +185,7 @@ Commit decode_commit(std::span<const std::byte> bytes) {
 }
 
 Bytes encode(const Guesses& m) {
-  return Writer().put(m.epoch).put(m.root).put(m.root_position).put(m.complete).put_all(std::span<const Guess>(m.guesses)).take();
+  return Writer().put(m.epoch).put(m.root).put(m.root_position).put(m.complete).put(m.evaluation_s).put_all(std::span<const Guess>(m.guesses)).take();
 }
 
 Guesses decode_guesses(std::span<const std::byte> bytes) {
@@ -194,6 +195,7 @@ Guesses decode_guesses(std::span<const std::byte> bytes) {
   m.root = in.get<std::uint32_t>();
   m.root_position = in.get<std::int32_t>();
   m.complete = in.get<std::uint8_t>() != 0;
+  m.evaluation_s = in.get<double>();
   m.guesses = in.get_all<Guess>();
   in.end();
   return m;
@@ -290,6 +292,7 @@ Bytes encode(const Report& m) {
       .put(m.tokens_skipped)
       .put_all(std::span<const TraceEvent>(m.events))
       .put_all(std::span<const double>(m.run_s))
+      .put_all(std::span<const double>(m.draft_run_s))
       .take();
 }
 
@@ -313,6 +316,7 @@ Report decode_report(std::span<const std::byte> bytes) {
   m.tokens_skipped = in.get<std::uint64_t>();
   m.events = in.get_all<TraceEvent>();
   m.run_s = in.get_all<double>();
+  m.draft_run_s = in.get_all<double>();
   in.end();
   return m;
 }

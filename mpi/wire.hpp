@@ -80,6 +80,7 @@ struct Commit {
   std::int32_t position = 0;  ///< of the first token
   std::vector<std::int32_t> tokens;
   std::int32_t wanted = 0;  ///< guesses to be complete with, where somebody waits for them; 0: go on without end
+  float least = 0;          ///< least path probability of a node for which an evaluation of the draft is worth its time
   bool retell = false;      ///< all guesses told before are forgotten: tell those anew that still stand
 };
 
@@ -93,7 +94,8 @@ struct Guesses {
   std::uint64_t epoch = 0;  ///< the last commit that the drafter knew of
   std::uint32_t root = 0;   ///< its id for the last token of the text
   std::int32_t root_position = 0;
-  bool complete = false;  ///< it has as many as were wanted, or no more
+  bool complete = false;    ///< it has as many as were wanted, or no more
+  double evaluation_s = 0;  ///< what an evaluation of the draft takes; 0: not known yet
   std::vector<Guess> guesses;
 };
 
@@ -142,6 +144,7 @@ struct Report {
   std::uint64_t runs = 0, runs_skipped = 0, tokens_skipped = 0;  ///< of this stage; skipped: cancelled before its end
   std::vector<TraceEvent> events;                                ///< in the head's time
   std::vector<double> run_s{};                                   ///< what a run of 1, 2, ... tokens takes; 0: none was computed
+  std::vector<double> draft_run_s{};                             ///< the same of a draft that took turns with this stage
 };
 
 Bytes encode(const Hello&);

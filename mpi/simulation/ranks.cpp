@@ -37,7 +37,10 @@ std::unique_ptr<Pipeline> Ranks::build(const PipelineRanks& place, const std::ve
   return pipeline;
 }
 
-void Ranks::add_target(const std::vector<TableShape>& stages) { target_ = build({kTargetLane, consecutive(0, stages.size())}, stages); }
+void Ranks::add_target(const std::vector<TableShape>& stages) {
+  for (const TableShape& stage : stages) target_row_ns_ += stage.one_row_ns;
+  target_ = build({kTargetLane, consecutive(0, stages.size())}, stages);
+}
 
 void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t context,
                         std::int32_t batch) {
@@ -46,13 +49,16 @@ void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const 
   Occupied& rank = seats_[static_cast<std::size_t>(first)];
   if (first > 0) rank.lane = kDraftLane;
   rank.drafter = std::make_unique<Drafter>(*rank.seat.transport, std::move(pipeline), options, context, stages.front().sequences, batch);
-  drafters_.push_back({first, count});
+  drafters_.push_back({first, count, stages.front().one_row_ns});
 }
 
 void Ranks::begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose,
                   Decoder::OnToken on_token) {
   std::vector<DraftLink> links;
-  for (const DrafterRanks& drafter : drafters_) links.emplace_back(static_cast<int>(links.size()), drafter.first, VocabularyMap{});
+  for (const DrafterRanks& drafter : drafters_) {
+    const double cost = target_row_ns_ > 0 ? static_cast<double>(drafter.one_row_ns) / static_cast<double>(target_row_ns_) : 0;
+    links.emplace_back(static_cast<int>(links.size()), drafter.first, VocabularyMap{}, cost);
+  }
   decoder_ =
       std::make_unique<Decoder>(*seats_[0].seat.transport, *target_, std::move(links), options, std::move(choose), std::move(on_token));
   decoder_->begin(prompt);
@@ -89,7 +95,7 @@ bool Ranks::step(std::size_t index) {
 }
 
 void Ranks::kill_drafter(std::size_t index, bool noticed) {
-  const auto [first, count] = drafters_.at(index);
+  const auto [first, count, row_ns] = drafters_.at(index);
   if (first == 0) return;
   for (int r = first; r < first + count; ++r) seats_[static_cast<std::size_t>(r)].dead = true;
   if (noticed) decoder_->drop_drafter(first);

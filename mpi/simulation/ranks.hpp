@@ -51,7 +51,9 @@ class Ranks {
   };
   struct DrafterRanks {
     int first, count;
+    std::int64_t one_row_ns;
   };
+  std::int64_t target_row_ns_ = 0;
   std::unique_ptr<Pipeline> build(const PipelineRanks& place, const std::vector<TableShape>& stages);
   void dispatch(std::size_t rank, Message message);
 

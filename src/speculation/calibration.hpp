@@ -25,9 +25,12 @@ class Share {
   double hits() const { return hits_; }
   /// 0 before anything is known.
   double value() const { return weight_ > 0 ? hits_ / weight_ : 0; }
+  /// The same, with what drafts of the target's family usually reach in place of what is not known yet.
+  double expected() const { return (kUsual * kFew + hits_) / (kFew + weight_); }
 
  private:
-  static constexpr double kForget = 0.99;  // weight that a thing keeps with each later one
+  static constexpr double kForget = 0.99;          // weight that a thing keeps with each later one
+  static constexpr double kUsual = 0.7, kFew = 4;  // things that this counts for
   double weight_ = 0, hits_ = 0;
 };
 

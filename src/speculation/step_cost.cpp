@@ -8,9 +8,9 @@ namespace {
 constexpr double kForget = 0.9;       // weight that a run keeps with each later one of its width
 constexpr double kPriorPerRow = 0.1;  // of a one-row run, where nothing is known of a width: low enough to be tried
 
-double prior(int rows) { return 1 + kPriorPerRow * (rows - 1); }
-
 }  // namespace
+
+double StepCost::prior(int rows) { return 1 + kPriorPerRow * (rows - 1); }
 
 void StepCost::ran(int rows, double seconds) {
   if (rows < 1 || rows > kWidest) return;

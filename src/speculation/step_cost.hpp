@@ -11,6 +11,8 @@ class StepCost {
  public:
   static constexpr int kWidest = 16;  ///< wider runs are prompts, whose rows cost otherwise
 
+  /// What a run of so many rows takes, in runs of one, as far as can be told before any has been measured.
+  static double prior(int rows);
   /// A run of `rows` rows took this long.
   void ran(int rows, double seconds);
   /// How long a run of so many rows takes, as far as can be told; no less than one of fewer rows. 0 before anything is known.

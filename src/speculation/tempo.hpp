@@ -25,6 +25,7 @@ class DraftTempo {
   /// Guesses came that the tree had not.
   void guesses_came();
   /// Seconds from what came last, text or guesses, to the next guesses, and from guesses to guesses; 0: not known.
+  double answer_s() const { return answer_s_; }
   double wait_s() const { return answers() ? answer_s_ : next_s_; }
   double next_s() const { return next_s_ > 0 ? next_s_ : answer_s_; }
   /// Guesses have taken so many times as long as they use to that the drafter may be dead, which shows only later; until some come.

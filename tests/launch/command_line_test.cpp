@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "node/topology.hpp"
 #include "process.hpp"
@@ -96,6 +97,22 @@ TEST(CommandLine, DraftOnTheOnlyRank_guesses) {
   const auto json = nlohmann::json::parse(read_file(folder / "r.json"));
   EXPECT_GT(json["accepted"].get<int>(), 0);
   EXPECT_EQ(json["finish_reason"], "length");
+}
+
+TEST(CommandLine, DraftOnTheOnlyRank_isUsedWithoutBeingAskedFor) {
+  const TemporaryFolder folder;
+  const Arguments job{"run", "-m", kModel, "-p", kPrompt, "-n", "40", "--ignore-eos", "--json", folder / "r.json"};
+  const Outcome alone = run(yamata(job));
+  Arguments guessed = job;
+  for (const char* word : {"-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "--no-lookup"}) guessed.push_back(word);
+  const Outcome outcome = run(yamata(guessed));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.complaints().size(), 0u) << outcome.err;
+  EXPECT_EQ(outcome.out, alone.out);
+  const auto json = nlohmann::json::parse(read_file(folder / "r.json"));
+  EXPECT_EQ(json["strategy"], "speculative");
+  const auto drafted = json["per_rank"][0]["draft_run_s"].get<std::vector<double>>();
+  EXPECT_GT(std::accumulate(drafted.begin(), drafted.end(), 0.0), 0) << "the prompt at least is drafted on";
 }
 
 TEST(CommandLine, DraftOfAnotherVocabulary_isRefusedWithTheTokenNamed) {

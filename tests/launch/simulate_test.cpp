@@ -142,6 +142,14 @@ TEST_F(SimulateFrom, RecordedDraft_isAsFastAndAsRightAsItWas) {
   EXPECT_LT(ratio(wrong), 1.2);
 }
 
+TEST_F(SimulateFrom, DraftThatTookTurnsWithTheHead_takesWhatItTook) {
+  Json run = song();
+  run["per_rank"][0]["draft_run_s"] = {0.07, 0.08};
+  const Json j = result(run, {"--ranks", "4"});
+  EXPECT_EQ(j["from"]["drafters"], 1);
+  EXPECT_DOUBLE_EQ(j["from"]["draft_ms"].get<double>(), 70);
+}
+
 TEST_F(SimulateFrom, RunWithoutChoices_isTakenByItsRate) {
   Json run = drafted_song(true);
   run.erase("choices");

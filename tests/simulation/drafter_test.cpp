@@ -46,9 +46,9 @@ class DrafterTest : public testing::Test {
                                          kSequences, 64);
   }
 
-  void commit(std::vector<std::int32_t> tokens) {
+  void commit(std::vector<std::int32_t> tokens, float least = 0) {
     const auto count = static_cast<std::int32_t>(tokens.size());
-    drafter_->on_commit({++epoch_, position_, std::move(tokens)});
+    drafter_->on_commit({++epoch_, position_, std::move(tokens), 0, least});
     position_ += count;
     while (step()) {
     }
@@ -65,6 +65,8 @@ class DrafterTest : public testing::Test {
     return advanced || message;
   }
   /// How far its guesses reach if the text goes on with this token for ever.
+  /// Evaluations of the draft so far: all runs but the loading.
+  std::uint64_t evaluations() const { return unit_.progress() - 1; }
   int reach(std::int32_t token) const {
     int depth = 0;
     for (auto at = guesses_.find({root_, token}); at != guesses_.end(); at = guesses_.find({at->second, token})) ++depth;
@@ -93,6 +95,23 @@ TEST_F(DrafterTest, SecondChoicesThatComeTrue_areExpandedInstead) {
   for (int i = 0; i < 60; ++i) commit({1});
   EXPECT_GE(reach(1), 4);
   EXPECT_LE(reach(0), 1);
+}
+
+TEST_F(DrafterTest, NodesLessProbableThanWhatIsWorthAnEvaluation_areNotExpanded) {
+  commit({2, 2}, 0.7f);
+  EXPECT_EQ(reach(0), 2);  // the root and the .8, not what is .64
+  commit({0}, 1);
+  EXPECT_EQ(reach(0), 1) << "the root is always expanded";
+}
+
+TEST_F(DrafterTest, TextThatWasAccepted_isReadInTheEvaluationOfTheRoot) {
+  commit({2, 2}, 1);
+  EXPECT_EQ(evaluations(), 1u);
+  commit({0, 1, 2, 0}, 1);
+  EXPECT_EQ(evaluations(), 2u);
+  commit(std::vector<std::int32_t>(40, 1), 1);
+  EXPECT_EQ(evaluations(), 4u) << "a longer one has a run of its own, as prompts have";
+  EXPECT_EQ(reach(0), 1);
 }
 
 }  // namespace

@@ -126,6 +126,29 @@ TEST(VirtualCluster, SingleStage_takesAllGuessesWithTheTip_andBeatsDraftingInTur
   }
 }
 
+TEST(VirtualCluster, DraftOnTheHeadThatCostsMoreThanItGives_isLeftAlone) {
+  for (const char* policy : {"best-first", "chain"}) {
+    for (const Strategy strategy : {Strategy::kSpeculative, Strategy::kPipeInfer}) {
+      for (const int stages : {1, 3}) {
+        const Nanoseconds alone = time_of(longer(real(stages, Strategy::kIterative)));
+        for (const Nanoseconds draft : {1, 6, 12, 24, 48}) {  // of 24 ms for a token
+          for (const double top1 : {0.05, 0.4, 0.65}) {
+            Scenario s = longer(real(stages, strategy));
+            s.draft_on_head = true;
+            s.drafters = {draft * kMs};
+            s.slowness.resize(s.stages.size());
+            s.decode.policy.name = policy;
+            s.text.top1 = top1;
+            s.text.top4 = top1 + 0.2 * (1 - top1);
+            EXPECT_GE(static_cast<double>(alone), 0.975 * static_cast<double>(time_of(s)))
+                << policy << ", draft of " << draft << " ms, right in " << top1 << ", " << stages << " stages";
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(VirtualCluster, Speculative_waitsForGuessesThatAreWorthItAndNoOthers) {
   for (const auto& [row, gain] : {std::pair(0.05, 1.8), std::pair(0.25, 1.4)}) {
     Scenario s = longer(real(4, Strategy::kSpeculative)), plain = longer(real(4, Strategy::kIterative));
