@@ -7,11 +7,11 @@
 #include "mpi/simulation/ranks.hpp"
 #include "node/clock.hpp"
 #include "node/error.hpp"
+#include "src/model/transformer_stage.hpp"
 
 namespace yamata::simulation {
 namespace {
 
-constexpr int kOperationsPerLayer = 9;            // see transformer_stage.cpp
 constexpr Nanoseconds kLongestRest = 20'000'000;  // see Idle
 constexpr int kMostRests = 100;                   // of a run, for want of anything planned
 

@@ -13,6 +13,9 @@
 
 namespace yamata {
 
+/// Operations that a layer is computed in: a cancelled run is left at the end of one of them.
+inline constexpr int kOperationsPerLayer = 6;
+
 class TransformerStage final : public StageModel {
  public:
   /// Layers `range` of the model in `file`, computed by `unit`; both outlive this. Throws ModelError.

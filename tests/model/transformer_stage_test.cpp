@@ -59,6 +59,15 @@ TEST_F(TransformerStageTest, chunks_and_splits_do_not_change_a_bit) {
   EXPECT_EQ(last_logits(10, {{0, 1}, {1, 7}, {7, 8}}), whole);
 }
 
+TEST_F(TransformerStageTest, layer_is_computed_in_as_many_operations_as_simulations_take_it_for) {
+  TransformerStage middle = stage({2, 5});
+  const std::vector<Placement> placements{{0, -1, {0, 1}}};
+  const std::vector<float> activations(static_cast<std::size_t>(h_.dim), 0.5f);
+  const std::uint64_t before = unit_.progress();
+  run(middle, {{}, activations, placements, {}});
+  EXPECT_EQ(unit_.progress() - before, 3 * kOperationsPerLayer);
+}
+
 TEST_F(TransformerStageTest, packed_weights_give_the_bits_of_the_file_and_replace_it) {
   const auto logits = [&](TransformerStage& model) {
     std::vector<Placement> placements;
