@@ -91,4 +91,15 @@ std::vector<int> parse_counts(const char* flag, const std::string& text, int lea
   return numbers;
 }
 
+std::vector<int> parse_threads(const char* flag, const std::string& text, bool& measure) {
+  std::vector<int> counts;
+  for (const std::string& word : split_list(text)) {
+    const bool measured = word == "measure";
+    measure |= measured;
+    const std::vector<int> numbers = measured ? std::vector<int>{0} : parse_counts(flag, word, 0, 1024);
+    counts.insert(counts.end(), numbers.begin(), numbers.end());
+  }
+  return counts;
+}
+
 }  // namespace yamata

@@ -19,4 +19,7 @@ std::string joined(const cxxopts::ParseResult& result, const char* name);
 /// anything else, for a number outside `least`..`most`, and for more than 1024 numbers.
 std::vector<int> parse_counts(const char* flag, const std::string& text, int least, int most);
 
+/// Numbers of threads, as parse_counts reads them; the word "measure" stands for 0 and sets `measure`.
+std::vector<int> parse_threads(const char* flag, const std::string& text, bool& measure);
+
 }  // namespace yamata

@@ -244,6 +244,7 @@ void run_command(Job& job) {
   generator.finish();
   generator.result().per_rank = head.stop(static_cast<int>(interrupted ? ExitCode::kInterrupted : ExitCode::kDone));
   generator.result().per_rank[0].mapped_bytes = job.mapped_bytes();
+  generator.result().threads_measured_s = job.threads_measured_s();
   generator.result().split_advice = job.split_advice(generator.result().per_rank);
   write_results(options, generator.result());
   if (interrupted) throw Interrupted{};
