@@ -15,6 +15,7 @@
 #include "mpi/mpi_transport.hpp"
 #include "mpi/worker.hpp"
 #include "node/error.hpp"
+#include "node/lost_pages.hpp"
 
 namespace yamata {
 namespace {
@@ -95,9 +96,14 @@ int head_main(int argc, char** argv, World& world) {
   int code = 0;
   try {
     run_head(parse_command_line(argc, argv), world);
+    require_pages();
     if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw ModelError("cannot write to standard output; is its disk full?");
   } catch (const Interrupted&) {
     code = static_cast<int>(ExitCode::kInterrupted);
+  } catch (const LostPages& e) {
+    const std::string where = world.transport->size() > 1 ? fmt::format("rank 0 ({}): ", world.host) : "";
+    fmt::print(stderr, "yamata: {}{}\n", where, e.what());
+    code = static_cast<int>(e.code());
   } catch (const Error& e) {
     fmt::print(stderr, "yamata: {}\n", e.what());
     code = static_cast<int>(e.code());
@@ -153,6 +159,7 @@ int main(int argc, char** argv) {
   using namespace yamata;
   guard_rank(argc, argv);
   catch_interrupts();
+  survive_lost_pages();
   try {
     World world = make_world();
     return world.transport->rank() == 0 ? head_main(argc, argv, world) : worker_main(argc, argv, world);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "node/error.hpp"
+#include "node/lost_pages.hpp"
 
 namespace yamata {
 namespace {
@@ -77,7 +78,12 @@ NewFile::~NewFile() {
 }
 
 void NewFile::append(std::span<const std::byte> bytes) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail_to_write(path_);
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size()) return;
+  if (const int error = errno; error == EFAULT) {  // the system could not read a mapped file
+    require_pages(bytes);
+    errno = error;
+  }
+  fail_to_write(path_);
 }
 
 void NewFile::finish() {

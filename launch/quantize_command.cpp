@@ -8,6 +8,7 @@
 #include "launch/output_file.hpp"
 #include "launch/progress_bar.hpp"
 #include "mpi/head.hpp"
+#include "node/lost_pages.hpp"
 #include "node/topology.hpp"
 #include "src/quantize/quantize.hpp"
 
@@ -30,6 +31,7 @@ void write_planned(const gguf::File& file, const quantize::Plan& plan, ThreadPoo
     bar.clear();
     throw;
   }
+  require_pages();
   out.finish();
 }
 
