@@ -110,7 +110,7 @@ BenchOptions read_bench(const cxxopts::ParseResult& r) {
     if (argument.key() == "model") o.models.push_back(argument.value());
   }
   o.tests = parse_tests(r);
-  o.threads = parse_threads("-t", joined(r, "threads"), o.measure_threads);
+  o.threads = parse_thread_counts("-t", joined(r, "threads"), o.measure_threads);
   o.batches = parse_counts("-b", joined(r, "batch-size"), 1, 8192);
   o.k_types = parse_types("-ctk", joined(r, "cache-type-k"));
   o.v_types = parse_types("-ctv", joined(r, "cache-type-v"));

@@ -91,7 +91,13 @@ std::vector<int> parse_counts(const char* flag, const std::string& text, int lea
   return numbers;
 }
 
-std::vector<int> parse_threads(const char* flag, const std::string& text, bool& measure) {
+int parse_thread_count(const char* flag, const std::string& text, bool& measure) {
+  const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  require(is_number || text == "measure", flag, "a number between 0 and 1024, or measure");
+  return parse_thread_counts(flag, text, measure).front();
+}
+
+std::vector<int> parse_thread_counts(const char* flag, const std::string& text, bool& measure) {
   std::vector<int> counts;
   for (const std::string& word : split_list(text)) {
     const bool measured = word == "measure";

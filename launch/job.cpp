@@ -12,6 +12,7 @@
 #include "launch/pace_file.hpp"
 #include "launch/progress_bar.hpp"
 #include "launch/split_advice.hpp"
+#include "launch/standard_output.hpp"
 #include "launch/thread_choice.hpp"
 #include "mpi/drafter_seats.hpp"
 #include "mpi/layer_split.hpp"
@@ -46,7 +47,7 @@ void catch_interrupts() {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, as a full disk is
 }
 
-void warn(const std::string& text) { fmt::print(stderr, "yamata: warning: {}\n", text); }
+void warn(const std::string& text) { print_error("yamata: warning: {}\n", text); }
 
 Job::Job(const Options& options, Transport& transport, std::string host, int local_rank, int local_size)
     : options_(decided(options, transport.size())),

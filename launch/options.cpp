@@ -350,9 +350,7 @@ void take_threads(const cxxopts::ParseResult& r, Options& o) {
   }
   std::string text = "0";
   take(r, "threads", text);
-  const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-  require(is_number || text == "measure", "-t", "a number between 0 and 1024, or measure");
-  o.threads = parse_threads("-t", text, o.measure_threads).front();
+  o.threads = parse_thread_count("-t", text, o.measure_threads);
 }
 
 void read_numbers(const cxxopts::ParseResult& r, Options& o) {

@@ -38,6 +38,12 @@ struct Options {
   std::chrono::milliseconds timeout{120000};
   /// Whether guesses come from the text itself too, where there are any.
   bool looks_up() const { return policy.name == "best-first" && !no_lookup; }
+  /// The files that the command reads.
+  std::vector<std::string> inputs() const {
+    std::vector<std::string> files = draft_models;
+    files.insert(files.end(), {model, prompt_file, simulation.from_file});
+    return files;
+  }
   SimulationOptions simulation;  ///< of simulate
   BenchOptions bench;            ///< of bench
   ProfileOptions profile;        ///< of profile

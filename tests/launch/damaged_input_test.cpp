@@ -18,7 +18,8 @@ class TruncatedModel : public testing::Test {
 
   /// Endless text, with weights that are read from the file for each token.
   Arguments endless(const Arguments& more = {}) const {
-    Arguments arguments{"run", "-m", model_, "-p", kPrompt, "-n", "1000000", "-c", "500000", "--ignore-eos", "--no-repack", "--timeout", "20"};
+    Arguments arguments{"run", "-m",     model_,         "-p",          kPrompt,     "-n", "1000000",
+                        "-c",  "500000", "--ignore-eos", "--no-repack", "--timeout", "20"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
@@ -64,7 +65,7 @@ TEST_F(TruncatedModel, OfOneRankAlone_isNamedWithThatRank) {
 }
 
 TEST_F(TruncatedModel, OfADrafter_isMissedAndTheTextGoesOn) {
-  Process process(yamata({"run", "-m", model_, "-md", draft_, "-p", kPrompt, "-n", "2000", "-c", "3000", "--ignore-eos", "--no-repack"}, 3));
+  Process process(yamata({"run", "-m", model_, "-md", draft_, "-p", kPrompt, "-n", "500", "-c", "1000", "--ignore-eos", "--no-repack"}, 3));
   ASSERT_TRUE(process.wait_for_output(20)) << process.err();
   truncate(draft_);
   EXPECT_EQ(process.wait(), 0) << process.err();
@@ -72,7 +73,7 @@ TEST_F(TruncatedModel, OfADrafter_isMissedAndTheTextGoesOn) {
   ASSERT_EQ(complaints.size(), 1u) << process.err();
   EXPECT_NE(complaints[0].find("warning: the text goes on without the drafter on rank"), std::string::npos) << complaints[0];
   EXPECT_NE(complaints[0].find(draft_ + " was truncated"), std::string::npos) << complaints[0];
-  EXPECT_EQ(process.out(), run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "2000", "-c", "3000", "--ignore-eos"})).out);
+  EXPECT_EQ(process.out(), run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "500", "-c", "1000", "--ignore-eos"})).out);
 }
 
 TEST_F(TruncatedModel, OfBench_isNamed) {
