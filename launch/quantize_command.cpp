@@ -26,6 +26,7 @@ void write_planned(const gguf::File& file, const quantize::Plan& plan, ThreadPoo
         file, plan, pool, [&](std::span<const std::byte> bytes) { out.append(bytes); },
         [&](double share) {
           if (g_interrupted) throw Interrupted{};
+          require_pages();
           if (terminal) bar(share);
         });
   } catch (...) {

@@ -1,5 +1,6 @@
 // Model files that are truncated while they are in use: one line that names the rank and the file, and exit code 2.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "process.hpp"
 
@@ -81,6 +82,20 @@ TEST_F(TruncatedModel, OfBench_isNamed) {
   ASSERT_TRUE(process.wait_for_output(20)) << process.err();
   truncate(model_);
   expect_fault(process, {model_ + " was truncated"});
+}
+
+TEST_F(TruncatedModel, OfQuantize_isNamedAndItsFileIsNotDone) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  Process process(yamata({"quantize", "--allow-requantize", model_, "/dev/fd/" + std::to_string(pipe_ends[1]), "Q4_0"}));
+  close(pipe_ends[1]);
+  char bytes[4096];
+  ASSERT_GT(read(pipe_ends[0], bytes, sizeof(bytes)), 0);  // it has begun, and waits for the pipe to be read
+  truncate(model_);
+  while (read(pipe_ends[0], bytes, sizeof(bytes)) > 0) {
+  }
+  close(pipe_ends[0]);
+  expect_fault(process, {"yamata: " + model_ + " was truncated"});
 }
 
 }  // namespace

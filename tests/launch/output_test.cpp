@@ -4,6 +4,7 @@
 #include <linux/fs.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,8 @@
 #include <algorithm>
 
 #include "launch/launcher_output.hpp"
+#include "launch/output_file.hpp"
+#include "node/lost_pages.hpp"
 #include "process.hpp"
 
 namespace yamata::test {
@@ -126,6 +129,23 @@ TEST_F(OutputTest, FullDiskBehindMpirun_isAFault) {
   const Outcome outcome = run(command);
   if (outcome.code == 77 || outcome.err.find("unshare: ") != std::string::npos) GTEST_SKIP() << "needs the right to mount";
   expect_faults(outcome, {"standard output"});
+}
+
+TEST_F(OutputTest, MappedFileThatTheSystemCannotRead_isNamedRatherThanTheOutput) {
+  survive_lost_pages();
+  constexpr std::size_t kBytes = 1 << 20;
+  write_file(csv_, std::string(kBytes, 'x'));
+  const int fd = open(csv_.c_str(), O_RDWR | O_CLOEXEC);
+  void* const memory = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, fd, 0);
+  {
+    const std::span bytes(static_cast<const std::byte*>(memory), kBytes);
+    const WatchedMapping watch(bytes, csv_);
+    ASSERT_EQ(ftruncate(fd, 0), 0);
+    NewFile file(json_);
+    EXPECT_THROW(file.append(bytes), LostPages);
+  }
+  munmap(memory, kBytes);
+  close(fd);
 }
 
 /// A process that stands for mpirun: its standard output is a file that the test writes in its place.
