@@ -127,7 +127,8 @@ TEST_F(OutputTest, FullDiskBehindMpirun_isAFault) {
   const Arguments job = yamata(short_run(), 2);
   command.insert(command.end(), job.begin(), job.end());
   const Outcome outcome = run(command);
-  if (outcome.code == 77 || outcome.code == 127 || outcome.err.find("unshare: ") != std::string::npos) GTEST_SKIP() << "needs the right to mount";
+  if (outcome.code == 77 || outcome.code == 127 || outcome.err.find("unshare: ") != std::string::npos)
+    GTEST_SKIP() << "needs the right to mount";
   expect_faults(outcome, {"standard output"});
 }
 
