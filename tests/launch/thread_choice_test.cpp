@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <map>
 
+#include "launch/report.hpp"
 #include "node/topology.hpp"
 #include "tests/launch/process.hpp"
 
@@ -92,6 +94,26 @@ TEST_F(ThreadChoiceTest, ModelThatCannotBeReadInTime_leavesWhatIsKept) {
   EXPECT_FALSE(read_thread_choice(folder_ / "", kKey, kNow)) << "nothing was measured";
   keep_thread_choice(folder_ / "", kKey, 2, kNow);
   expect(choose(kNow + kHour), 2, kNow);
+}
+
+TEST(MeasuredThreads, OfSeveralRanks_areNamedWithTheRanksInTheTable) {
+  Generation run;
+  for (const int threads : {2, 1, 2, 4, 3}) {
+    run.per_rank.emplace_back();
+    run.per_rank.back().threads = threads;
+  }
+  run.per_rank.back().role = "lost";
+  run.threads_measured_s = {kNow, kNow - kHour, kNow, 0, kNow};
+  const auto minute = [](std::time_t s) {
+    char text[8] = "";
+    std::strftime(text, sizeof(text), "%H:%M", std::localtime(&s));
+    return std::string(text);
+  };
+  const std::string table = to_table(run);
+  EXPECT_NE(table.find("\nranks 0, 2: 2 threads, measured " + minute(kNow) + "\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("\nrank 1: 1 thread, measured " + minute(kNow - kHour) + "\n"), std::string::npos) << table;
+  EXPECT_EQ(table.find("4 threads, measured"), std::string::npos) << "they were given";
+  EXPECT_EQ(table.find("3 threads, measured"), std::string::npos) << "that rank is lost";
 }
 
 TEST(CrowdedHosts, ThreadsOfAllItsRanks_areCounted) {
