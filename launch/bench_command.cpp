@@ -11,6 +11,7 @@
 #include "launch/bench_runner.hpp"
 #include "launch/job.hpp"
 #include "launch/report.hpp"
+#include "launch/standard_output.hpp"
 #include "node/error.hpp"
 #include "node/topology.hpp"
 #include "src/tokenizer/tokenizer.hpp"
@@ -53,9 +54,9 @@ class Outputs {
  private:
   template <class Part>
   void write(Part part) {
-    fmt::print("{}", part(*out_));
+    print_out(part(*out_));
     std::fflush(stdout);
-    if (error_) fmt::print(stderr, "{}", part(*error_));
+    if (error_) print_error(part(*error_));
   }
   std::unique_ptr<BenchPrinter> out_, error_;
 };

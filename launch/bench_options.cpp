@@ -92,7 +92,10 @@ void declare_bench(cxxopts::Options& flags) {
   tests("r,repetitions", "Times each test is repeated", cxxopts::value<int>()->default_value("5"), "N");
   tests("no-warmup", "Do not run each test once before it is timed");
   auto jobs = flags.add_options("Jobs (each of the list)");
-  jobs("t,threads", "Compute threads of each rank (0: its share of its machine's cores)", text("0"), "LIST");
+  jobs("t,threads",
+       "Compute threads of each rank (0: as many as prove fastest, up to its share of its machine's cores; measure: the same, measured "
+       "anew)",
+       text("0"), "LIST");
   jobs("b,batch-size", "Prompt tokens that go through the pipeline together", text("64"), "LIST");
   jobs("cache-type-k", "-ctk, storage of keys: f16, f32 or q8_0", text("f16"), "LIST");
   jobs("cache-type-v", "-ctv, storage of values", text("f16"), "LIST");
@@ -107,7 +110,7 @@ BenchOptions read_bench(const cxxopts::ParseResult& r) {
     if (argument.key() == "model") o.models.push_back(argument.value());
   }
   o.tests = parse_tests(r);
-  o.threads = parse_counts("-t", joined(r, "threads"), 0, 1024);
+  o.threads = parse_thread_counts("-t", joined(r, "threads"), o.measure_threads);
   o.batches = parse_counts("-b", joined(r, "batch-size"), 1, 8192);
   o.k_types = parse_types("-ctk", joined(r, "cache-type-k"));
   o.v_types = parse_types("-ctv", joined(r, "cache-type-v"));
@@ -130,6 +133,7 @@ std::vector<Options> jobs_of(const Options& options) {
     job.model = model;
     for (const int threads : bench.threads) {
       job.threads = threads;
+      job.measure_threads = bench.measure_threads && threads == 0;
       for (const int batch : bench.batches) {
         job.batch = batch;
         for (const CacheType k : bench.k_types) {

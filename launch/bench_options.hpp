@@ -23,6 +23,7 @@ struct BenchTest {
 struct BenchOptions {
   std::vector<std::string> models;
   std::vector<int> threads, batches;
+  bool measure_threads = false;  ///< where threads are 0
   std::vector<CacheType> k_types, v_types;
   std::vector<BenchTest> tests;
   int repetitions = 5;

@@ -6,6 +6,7 @@
 
 #include "launch/job.hpp"
 #include "launch/output_file.hpp"
+#include "launch/standard_output.hpp"
 #include "mpi/layer_split.hpp"
 #include "mpi/layout.hpp"
 #include "node/error.hpp"
@@ -40,16 +41,16 @@ void tokenize_command(const Options& options) {
   const std::string text = options.prompt ? *options.prompt : read_text(options.prompt_file);
   const std::vector<TokenId> ids = tokenizer->encode(text, !options.no_bos, !options.no_special);
   if (options.ids) {
-    fmt::print("[{}]\n", fmt::join(ids, ", "));
+    print_out("[{}]\n", fmt::join(ids, ", "));
     return;
   }
-  for (const TokenId id : ids) fmt::print("{:>8}  {}\n", id, tokenizer->text(id));
+  for (const TokenId id : ids) print_out("{:>8}  {}\n", id, tokenizer->text(id));
 }
 
 void inspect_command(const Options& options, int ranks) {
   const gguf::File file = gguf::File::open(options.model);
-  fmt::print("{}: GGUF version {}, {} tensors\n\nmetadata\n", file.name(), file.version(), file.tensors().size());
-  for (const auto& [key, value] : file.metadata()) fmt::print("  {:<48} {}\n", key, brief(value));
+  print_out("{}: GGUF version {}, {} tensors\n\nmetadata\n", file.name(), file.version(), file.tensors().size());
+  for (const auto& [key, value] : file.metadata()) print_out("  {:<48} {}\n", key, brief(value));
 
   std::map<std::string_view, std::pair<std::size_t, std::size_t>> by_type;
   std::size_t total = 0;
@@ -59,14 +60,14 @@ void inspect_command(const Options& options, int ranks) {
     bytes += tensor.bytes;
     total += tensor.bytes;
   }
-  fmt::print("\ntypes\n");
+  print_out("\ntypes\n");
   for (const auto& [name, sum] : by_type)
-    fmt::print("  {:<8} {:>5} tensors {:>10.1f} MiB\n", name, sum.first, static_cast<double>(sum.second) / 1048576.0);
-  fmt::print("  {:<8} {:>5}         {:>10.1f} MiB\n", "all", file.tensors().size(), static_cast<double>(total) / 1048576.0);
+    print_out("  {:<8} {:>5} tensors {:>10.1f} MiB\n", name, sum.first, static_cast<double>(sum.second) / 1048576.0);
+  print_out("  {:<8} {:>5}         {:>10.1f} MiB\n", "all", file.tensors().size(), static_cast<double>(total) / 1048576.0);
   if (options.tensors) {
-    fmt::print("\ntensors\n");
+    print_out("\ntensors\n");
     for (const gguf::Tensor& t : file.tensors())
-      fmt::print("  {:<40} {:<7} {:>12} bytes  {}\n", t.name, traits(t.type).name, t.bytes, fmt::join(t.shape, " x "));
+      print_out("  {:<40} {:<7} {:>12} bytes  {}\n", t.name, traits(t.type).name, t.bytes, fmt::join(t.shape, " x "));
   }
   if (file.tensors().empty()) return;
 
@@ -77,12 +78,12 @@ void inspect_command(const Options& options, int ranks) {
   const int parts = weights.empty() ? ranks : static_cast<int>(weights.size());
   const auto ranges = split_layers(file, h, weights, parts);
   const std::int64_t context = options.context ? options.context : std::min<std::int64_t>(h.context, kDefaultContext);
-  fmt::print("\nsplit over {} rank{} with a context of {}\n", parts, parts == 1 ? "" : "s", context);
+  print_out("\nsplit over {} rank{} with a context of {}\n", parts, parts == 1 ? "" : "s", context);
   for (std::size_t r = 0; r < ranges.size(); ++r) {
     const auto cache = KvStore::bytes_for(static_cast<int>(ranges[r].count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim),
                                           context, CacheType::kF16);
-    fmt::print("  rank {:<3} layers {:>3}-{:<3} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", r, ranges[r].begin, ranges[r].end - 1,
-               static_cast<double>(stage_bytes(file, h, ranges[r])) / 1048576.0, static_cast<double>(cache) / 1048576.0);
+    print_out("  rank {:<3} layers {:>3}-{:<3} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", r, ranges[r].begin, ranges[r].end - 1,
+              static_cast<double>(stage_bytes(file, h, ranges[r])) / 1048576.0, static_cast<double>(cache) / 1048576.0);
   }
 }
 

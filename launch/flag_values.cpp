@@ -91,4 +91,21 @@ std::vector<int> parse_counts(const char* flag, const std::string& text, int lea
   return numbers;
 }
 
+int parse_thread_count(const char* flag, const std::string& text, bool& measure) {
+  const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  require(is_number || text == "measure", flag, "a number between 0 and 1024, or measure");
+  return parse_thread_counts(flag, text, measure).front();
+}
+
+std::vector<int> parse_thread_counts(const char* flag, const std::string& text, bool& measure) {
+  std::vector<int> counts;
+  for (const std::string& word : split_list(text)) {
+    const bool measured = word == "measure";
+    measure |= measured;
+    const std::vector<int> numbers = measured ? std::vector<int>{0} : parse_counts(flag, word, 0, 1024);
+    counts.insert(counts.end(), numbers.begin(), numbers.end());
+  }
+  return counts;
+}
+
 }  // namespace yamata

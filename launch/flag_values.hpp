@@ -19,4 +19,9 @@ std::string joined(const cxxopts::ParseResult& result, const char* name);
 /// anything else, for a number outside `least`..`most`, and for more than 1024 numbers.
 std::vector<int> parse_counts(const char* flag, const std::string& text, int least, int most);
 
+/// Numbers of threads, as parse_counts reads them; the word "measure" stands for 0 and sets `measure`.
+std::vector<int> parse_thread_counts(const char* flag, const std::string& text, bool& measure);
+/// One of them. Throws UsageError for a list.
+int parse_thread_count(const char* flag, const std::string& text, bool& measure);
+
 }  // namespace yamata

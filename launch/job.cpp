@@ -12,6 +12,7 @@
 #include "launch/pace_file.hpp"
 #include "launch/progress_bar.hpp"
 #include "launch/split_advice.hpp"
+#include "launch/standard_output.hpp"
 #include "launch/thread_choice.hpp"
 #include "mpi/drafter_seats.hpp"
 #include "mpi/layer_split.hpp"
@@ -46,7 +47,7 @@ void catch_interrupts() {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, as a full disk is
 }
 
-void warn(const std::string& text) { fmt::print(stderr, "yamata: warning: {}\n", text); }
+void warn(const std::string& text) { print_error("yamata: warning: {}\n", text); }
 
 Job::Job(const Options& options, Transport& transport, std::string host, int local_rank, int local_size)
     : options_(decided(options, transport.size())),
@@ -63,12 +64,14 @@ wire::Hello Job::open() {
   open_models();
   // A launcher binds ranks as if each were one thread; Yamata shares the cores out itself.
   const Topology topology = Topology::detect(transport_.size() > 1);
-  cpus_ = choose_cpus(topology);
+  const ThreadChoice threads = choose_cpus(topology);
+  cpus_ = threads.cpus;
   nodes_ = nodes_of(topology, cpus_);
   hello_.version = YAMATA_VERSION;
   hello_.host = host_;
   hello_.isa = cpu::isa_name(isa_);
   hello_.threads = static_cast<std::int32_t>(cpus_.size());
+  hello_.threads_measured_s = threads.measured_s;
   hello_.logical_cpus = topology.logical_cpus;
   hello_.cpu_group = cpu_group();
   if (measures()) hello_.ns_per_byte = measured_pace();
@@ -115,25 +118,20 @@ bool Job::measures() const {
 }
 
 /// The logical CPUs of this rank's threads: as many as the flags say, or as prove fastest for the model it must have.
-std::vector<int> Job::choose_cpus(const Topology& topology) {
+ThreadChoice Job::choose_cpus(const Topology& topology) const {
   const auto some = [&](int threads) { return assign_cpus(topology, threads, local_rank_, local_size_, options_.numa); };
   const std::vector<int> all = some(options_.threads);
   const auto own = static_cast<std::size_t>(hello_.model);
-  if (options_.threads > 0 || all.size() < 2 || !models_[own]) return all;
+  if (options_.threads > 0 || all.size() < 2 || !models_[own]) return {all};
   const ModelFile& model = *models_[own];
   const PaceKey key{host_, cpu::isa_name(isa_), hello_.fingerprints[own], 0, local_rank_, local_size_, options_.numa};
-  const std::string folder = pace_folder();
-  const std::int64_t now_s = std::time(nullptr);
-  const auto kept = read_thread_choice(folder, key, now_s);
-  if (kept && static_cast<std::size_t>(*kept) <= all.size()) return some(*kept);
   std::vector<std::vector<int>> choices;
   for (const int count : thread_counts(topology, all)) choices.push_back(some(count));
   try {
-    const std::vector<int> best = fastest_cpus(model, probe_layer(model), choices, isa_, options_.timeout / 4);
-    keep_thread_choice(folder, key, static_cast<int>(best.size()), now_s);
-    return best;
+    return choose_threads(choices, {pace_folder(), key, std::time(nullptr), options_.measure_threads},
+                          layer_trials(model, probe_layer(model), isa_, options_.timeout / 4));
   } catch (const ModelError&) {  // the rank that is to hold the faulty layer reports it
-    return all;
+    return {all};
   }
 }
 
@@ -248,6 +246,7 @@ void Job::seat(const std::vector<wire::Hello>& hellos) {
 
 wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room) {
   std::ranges::for_each(crowded_hosts(hellos), warn);
+  for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
   if (seats_are_open()) seat(hellos);
   wire::Start plan;
   plan.cache_types = options_.cache_types;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launch/options.hpp"
+#include "launch/thread_choice.hpp"
 #include "mpi/decoder.hpp"
 #include "mpi/head.hpp"
 #include "mpi/layout.hpp"
@@ -54,6 +55,8 @@ class Job {
   int context() const;
   /// A line on the split that `reports`, one per rank, speak for; empty where the split is as it should be. After start.
   std::string split_advice(const std::vector<wire::Report>& reports) const;
+  /// Per rank, when its number of threads was measured, in seconds of the calendar clock; 0: it was not. After start.
+  const std::vector<std::int64_t>& threads_measured_s() const { return threads_measured_s_; }
   /// What the head needs to lead this job.
   ClusterOptions cluster() const;
   /// Connects, plans, loads: after it the head takes runs. `sequences` and `room`: of the target's cache, see DecodeOptions.
@@ -65,7 +68,7 @@ class Job {
   bool splits_by_speed() const;
   bool seats_are_open() const;
   bool measures() const;
-  std::vector<int> choose_cpus(const Topology& topology);
+  ThreadChoice choose_cpus(const Topology& topology) const;
   std::int64_t probe_layer(const ModelFile& model) const;
   double measured_pace();
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
@@ -83,6 +86,7 @@ class Job {
   cpu::Isa isa_ = cpu::Isa::kScalar;
   std::vector<int> cpus_, nodes_;  // of its threads
   std::unique_ptr<CpuUnit> unit_;
+  std::vector<std::int64_t> threads_measured_s_;
   std::vector<std::uint64_t> rooms_;     // per rank, for weights and cache of the target
   std::uint64_t layer_cache_bytes_ = 0;  // of one layer of the target
 };

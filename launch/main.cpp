@@ -10,11 +10,13 @@
 
 #include "launch/guard.hpp"
 #include "launch/job.hpp"
+#include "launch/standard_output.hpp"
 #include "mpi/local_transport.hpp"
 #include "mpi/mpi_session.hpp"
 #include "mpi/mpi_transport.hpp"
 #include "mpi/worker.hpp"
 #include "node/error.hpp"
+#include "node/lost_pages.hpp"
 
 namespace yamata {
 namespace {
@@ -53,7 +55,7 @@ std::unique_ptr<Job> make_job(const Options& options, World& world) {
 void run_head(const CommandLine& line, World& world) {
   const Options& options = line.options;
   if (!line.text.empty()) {
-    fmt::print("{}", line.text);
+    print_out(line.text);
   } else if (options.command == "tokenize") {
     tokenize_command(options);
   } else if (options.command == "simulate") {
@@ -91,22 +93,38 @@ void dismiss(World& world, int code) {
   say_farewell(world, code);
 }
 
-int head_main(int argc, char** argv, World& world) {
-  int code = 0;
+/// The exit code that `work` ends with; its fault is printed.
+template <class Work>
+int code_of(const World& world, Work work) {
+  const auto say = [](const std::string& text) { print_error("yamata: {}\n", text); };
   try {
-    run_head(parse_command_line(argc, argv), world);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw ModelError("cannot write to standard output; is its disk full?");
+    work();
+    return static_cast<int>(ExitCode::kDone);
   } catch (const Interrupted&) {
-    code = static_cast<int>(ExitCode::kInterrupted);
+    return static_cast<int>(ExitCode::kInterrupted);
+  } catch (const LostPages& e) {
+    say((world.transport->size() > 1 ? fmt::format("rank 0 ({}): ", world.host) : "") + e.what());
+    return static_cast<int>(e.code());
   } catch (const Error& e) {
-    fmt::print(stderr, "yamata: {}\n", e.what());
-    code = static_cast<int>(e.code());
+    say(e.what());
+    return static_cast<int>(e.code());
   } catch (const std::system_error& e) {
-    fmt::print(stderr, "yamata: cannot write to standard output: {}; is its disk full?\n", e.code().message());
-    code = static_cast<int>(ExitCode::kModel);
+    say(e.what());
+    return static_cast<int>(ExitCode::kModel);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "yamata: out of memory on rank 0 ({}); lower -c or use more ranks\n", world.host);
-    code = static_cast<int>(ExitCode::kModel);
+    say(fmt::format("out of memory on rank 0 ({}); lower -c or use more ranks", world.host));
+    return static_cast<int>(ExitCode::kModel);
+  }
+}
+
+int head_main(int argc, char** argv, World& world) {
+  int code = code_of(world, [&] {
+    run_head(parse_command_line(argc, argv), world);
+    require_pages();
+  });
+  if (code != static_cast<int>(ExitCode::kCluster)) {
+    const int output = code_of(world, require_standard_output);
+    if (code == static_cast<int>(ExitCode::kDone)) code = output;
   }
   // A silent rank will not hear a polite request.
   if (code == static_cast<int>(ExitCode::kCluster)) world.transport->abort(code);
@@ -153,11 +171,12 @@ int main(int argc, char** argv) {
   using namespace yamata;
   guard_rank(argc, argv);
   catch_interrupts();
+  survive_lost_pages();
   try {
     World world = make_world();
     return world.transport->rank() == 0 ? head_main(argc, argv, world) : worker_main(argc, argv, world);
   } catch (const Error& e) {
-    fmt::print(stderr, "yamata: {}\n", e.what());
+    print_error("yamata: {}\n", e.what());
     return static_cast<int>(e.code());
   }
 }

@@ -64,8 +64,9 @@ void add_ranks(cxxopts::Options& flags) {
 void add_cluster(cxxopts::Options& flags) {
   add_ranks(flags);
   flags.add_options("Cluster")("t,threads",
-                               "Compute threads of each rank (0: as many as prove fastest, up to its share of its machine's cores)",
-                               cxxopts::value<int>()->default_value("0"), "N");
+                               "Compute threads of each rank (0: as many as prove fastest, up to its share of its machine's cores; "
+                               "measure: the same, measured anew rather than remembered)",
+                               cxxopts::value<std::string>()->default_value("0"), "N");
   flags.add_options("Cluster")("b,batch-size", "Prompt tokens that go through the pipeline together",
                                cxxopts::value<int>()->default_value("64"), "N");
 }
@@ -341,11 +342,21 @@ void read_ranks(const cxxopts::ParseResult& r, Options& o) {
   o.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));
 }
 
+void take_threads(const cxxopts::ParseResult& r, Options& o) {
+  if (o.command == "quantize") {
+    take(r, "threads", o.threads);
+    o.threads = threads_word(r).value_or(o.threads);
+    return;
+  }
+  std::string text = "0";
+  take(r, "threads", text);
+  o.threads = parse_thread_count("-t", text, o.measure_threads);
+}
+
 void read_numbers(const cxxopts::ParseResult& r, Options& o) {
   take(r, "predict", o.generate);
   take(r, "ctx-size", o.context);
-  take(r, "threads", o.threads);
-  if (o.command == "quantize") o.threads = threads_word(r).value_or(o.threads);
+  take_threads(r, o);
   take(r, "batch-size", o.batch);
   take(r, "chunks", o.chunks);
   take(r, "pre", o.pre);

@@ -23,9 +23,10 @@ struct Options {
   std::vector<std::string> draft_models;  ///< -md, each as often as --drafters says
   std::string idle_guessing_flag;         ///< one that was given though there is no draft model
   std::optional<std::string> prompt;
-  int generate = 128;  ///< -n
-  int context = 0;     ///< -c; 0: what the model was trained for, at most kDefaultContext
-  int threads = 0;     ///< -t; 0: as many as are fastest, of this rank's share of the cores
+  int generate = 128;            ///< -n
+  int context = 0;               ///< -c; 0: what the model was trained for, at most kDefaultContext
+  int threads = 0;               ///< -t; 0: as many as are fastest, of this rank's share of the cores
+  bool measure_threads = false;  ///< -t measure: which those are is measured anew
   Numa numa = Numa::kAuto;
   int batch = 64;  ///< -b
   int chunks = 0;  ///< --chunks; 0: all
@@ -37,6 +38,12 @@ struct Options {
   std::chrono::milliseconds timeout{120000};
   /// Whether guesses come from the text itself too, where there are any.
   bool looks_up() const { return policy.name == "best-first" && !no_lookup; }
+  /// The files that the command reads.
+  std::vector<std::string> inputs() const {
+    std::vector<std::string> files = draft_models;
+    files.insert(files.end(), {model, prompt_file, simulation.from_file});
+    return files;
+  }
   SimulationOptions simulation;  ///< of simulate
   BenchOptions bench;            ///< of bench
   ProfileOptions profile;        ///< of profile

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,9 +12,12 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <utility>
 
+#include "launch/standard_output.hpp"
 #include "node/error.hpp"
+#include "node/lost_pages.hpp"
 
 namespace yamata {
 namespace {
@@ -29,7 +33,16 @@ bool is_folder(const std::string& path) {
 [[noreturn]] void fail_to_write(const std::string& path) {
   const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
   throw ModelError(fmt::format("cannot write {}: {}; {}", path, std::strerror(errno),
-                               full ? "free some space or choose another place" : "check the folder and its permissions"));
+                               full ? "free some space or choose another place" : "check the folder, its permissions and the file's"));
+}
+
+/// A new file takes the place of an older one, which the older one's attributes may forbid though the folder takes new files.
+void check_replaceable(const std::string& path) {
+  if (::access(path.c_str(), W_OK) != 0 && errno != ENOENT) fail_to_write(path);
+  struct statx file {};
+  if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, 0, &file) != 0) return;
+  errno = EPERM;
+  if (file.stx_attributes & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) fail_to_write(path);
 }
 
 /// The name under which a file without one can be linked.
@@ -57,6 +70,7 @@ void check_writable(const std::string& path, const std::vector<std::string>& kep
       throw UsageError(fmt::format("{} would be overwritten; write to another file", other));
   }
   if (is_folder(path)) throw UsageError(fmt::format("{} is a folder; name a file to write", path));
+  check_replaceable(path);
   const std::string temporary = temporary_of(path);
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   if (!file) fail_to_write(path);
@@ -77,7 +91,12 @@ NewFile::~NewFile() {
 }
 
 void NewFile::append(std::span<const std::byte> bytes) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail_to_write(path_);
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size()) return;
+  if (const int error = errno; error == EFAULT) {  // the system could not read a mapped file
+    require_pages(bytes);
+    errno = error;
+  }
+  fail_to_write(path_);
 }
 
 void NewFile::finish() {
@@ -92,6 +111,28 @@ void write_file(const std::string& path, const std::string& text) {
   NewFile file(path);
   file.append(std::as_bytes(std::span(text)));
   file.finish();
+}
+
+void write_outputs(const std::vector<Output>& outputs) {
+  std::optional<ModelError> fault;
+  for (const Output& output : outputs) {
+    if (output.path.empty()) continue;
+    try {
+      write_file(output.path, output.text());
+    } catch (const ModelError& e) {
+      if (fault) print_error("yamata: {}\n", fault->what());
+      fault = e;
+    }
+  }
+  if (fault) throw *fault;
+}
+
+void check_outputs(const std::vector<std::string>& paths, std::vector<std::string> kept) {
+  for (const std::string& path : paths) {
+    if (path.empty()) continue;
+    check_writable(path, kept);
+    kept.push_back(path);
+  }
 }
 
 std::string read_text(const std::string& path, const std::string& flag) {

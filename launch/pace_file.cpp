@@ -32,14 +32,18 @@ std::filesystem::path path_of(const std::string& folder, const PaceKey& key, Kin
   return std::filesystem::path(folder) / key.file_name(kind.extension);
 }
 
-std::optional<double> read_number(const std::filesystem::path& path, Kind kind, std::int64_t now_s) {
-  std::ifstream in(path);
-  std::string word, rest;
+struct KeptNumber {
   double number = 0;
   std::int64_t written_s = 0;
-  if (!(in >> word >> number >> written_s) || word != kind.first_word || in >> rest) return std::nullopt;
-  if (!std::isfinite(number) || number <= 0 || written_s > now_s || written_s <= now_s - kDay) return std::nullopt;
-  return number;
+};
+
+std::optional<KeptNumber> read_number(const std::filesystem::path& path, Kind kind, std::int64_t now_s) {
+  std::ifstream in(path);
+  std::string word, rest;
+  KeptNumber kept;
+  if (!(in >> word >> kept.number >> kept.written_s) || word != kind.first_word || in >> rest) return std::nullopt;
+  if (!std::isfinite(kept.number) || kept.number <= 0 || kept.written_s > now_s || kept.written_s <= now_s - kDay) return std::nullopt;
+  return kept;
 }
 
 void keep_number(const std::string& folder, const PaceKey& key, Kind kind, double number, std::int64_t now_s) {
@@ -69,17 +73,18 @@ std::string pace_folder() {
 }
 
 std::optional<double> read_pace(const std::string& folder, const PaceKey& key, std::int64_t now_s) {
-  return read_number(path_of(folder, key, kPace), kPace, now_s);
+  const auto kept = read_number(path_of(folder, key, kPace), kPace, now_s);
+  return kept ? std::optional(kept->number) : std::nullopt;
 }
 
 void keep_pace(const std::string& folder, const PaceKey& key, double ns_per_byte, std::int64_t now_s) {
   keep_number(folder, key, kPace, ns_per_byte, now_s);
 }
 
-std::optional<int> read_thread_choice(const std::string& folder, const PaceKey& key, std::int64_t now_s) {
-  const auto number = read_number(path_of(folder, key, kThreads), kThreads, now_s);
-  if (!number || *number != std::floor(*number) || *number > 1024) return std::nullopt;
-  return static_cast<int>(*number);
+std::optional<KeptThreads> read_thread_choice(const std::string& folder, const PaceKey& key, std::int64_t now_s) {
+  const auto kept = read_number(path_of(folder, key, kThreads), kThreads, now_s);
+  if (!kept || kept->number != std::floor(kept->number) || kept->number > 1024) return std::nullopt;
+  return KeptThreads{static_cast<int>(kept->number), kept->written_s};
 }
 
 void keep_thread_choice(const std::string& folder, const PaceKey& key, int threads, std::int64_t now_s) {

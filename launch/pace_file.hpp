@@ -27,8 +27,12 @@ std::optional<double> read_pace(const std::string& folder, const PaceKey& key, s
 /// Keeps a measurement, whole or not at all; a folder that cannot be written is no fault.
 void keep_pace(const std::string& folder, const PaceKey& key, double ns_per_byte, std::int64_t now_s);
 
+struct KeptThreads {
+  int threads = 0;
+  std::int64_t measured_s = 0;  ///< when, in seconds of the calendar clock
+};
 /// The number of threads that proved fastest, under a key with threads = 0; kept as long.
-std::optional<int> read_thread_choice(const std::string& folder, const PaceKey& key, std::int64_t now_s);
+std::optional<KeptThreads> read_thread_choice(const std::string& folder, const PaceKey& key, std::int64_t now_s);
 void keep_thread_choice(const std::string& folder, const PaceKey& key, int threads, std::int64_t now_s);
 
 }  // namespace yamata

@@ -7,6 +7,7 @@
 
 #include "launch/job.hpp"
 #include "launch/output_file.hpp"
+#include "launch/standard_output.hpp"
 #include "node/error.hpp"
 #include "src/tokenizer/tokenizer.hpp"
 
@@ -80,7 +81,7 @@ std::string read_corpus(const Options& options) {
 
 void perplexity_command(Job& job) {
   const Options& options = job.options();
-  if (!options.json_file.empty()) check_writable(options.json_file, {options.model, options.prompt_file});
+  check_outputs({options.json_file}, options.inputs());
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre);
   std::vector<TokenId> ids = tokenizer->encode(read_corpus(options), true, true);
@@ -109,11 +110,9 @@ void perplexity_command(Job& job) {
   head.stop(0);
   const double nll = scorer.nll / static_cast<double>(scorer.tokens);
   if (terminal) fmt::print(stderr, "\n");
-  fmt::print("perplexity {:.4f} over {} tokens\n", std::exp(nll), scorer.tokens);
-  if (!options.json_file.empty()) {
-    const nlohmann::ordered_json json{{"perplexity", std::exp(nll)}, {"nll", nll}, {"tokens", scorer.tokens}};
-    write_file(options.json_file, json.dump(2) + "\n");
-  }
+  print_out("perplexity {:.4f} over {} tokens\n", std::exp(nll), scorer.tokens);
+  const nlohmann::ordered_json json{{"perplexity", std::exp(nll)}, {"nll", nll}, {"tokens", scorer.tokens}};
+  write_outputs({{options.json_file, [&] { return json.dump(2) + "\n"; }}});
 }
 
 }  // namespace yamata

@@ -11,6 +11,7 @@
 #include "launch/job.hpp"
 #include "launch/output_file.hpp"
 #include "launch/profile_report.hpp"
+#include "launch/standard_output.hpp"
 #include "node/error.hpp"
 #include "node/probe.hpp"
 #include "node/topology.hpp"
@@ -121,7 +122,7 @@ void measure(MachineProbe& probe, Profile& profile, ModelSession* model) {
 
 void profile_command(const Options& options) {
   const ProfileOptions& o = options.profile;
-  if (!options.json_file.empty()) check_writable(options.json_file, {options.model});
+  check_outputs({options.json_file}, options.inputs());
   const cpu::Isa isa = cpu::choose_isa();
   const Topology topology = Topology::detect();
   const std::vector<int> cpus = assign_cpus(topology, o.threads, 0, 1, options.numa);
@@ -139,8 +140,8 @@ void profile_command(const Options& options) {
   MachineProbe probe(cpus, isa, profile.memory_bytes);
   measure(probe, profile, model ? &*model : nullptr);
   if (model) profile.models.push_back(model->result());
-  fmt::print("{}", to_table(profile));
-  if (!options.json_file.empty()) write_file(options.json_file, to_json(profile));
+  print_out(to_table(profile));
+  write_outputs({{options.json_file, [&] { return to_json(profile); }}});
 }
 
 }  // namespace yamata

@@ -7,7 +7,9 @@
 #include "launch/job.hpp"
 #include "launch/output_file.hpp"
 #include "launch/progress_bar.hpp"
+#include "launch/standard_output.hpp"
 #include "mpi/head.hpp"
+#include "node/lost_pages.hpp"
 #include "node/topology.hpp"
 #include "src/quantize/quantize.hpp"
 
@@ -24,12 +26,14 @@ void write_planned(const gguf::File& file, const quantize::Plan& plan, ThreadPoo
         file, plan, pool, [&](std::span<const std::byte> bytes) { out.append(bytes); },
         [&](double share) {
           if (g_interrupted) throw Interrupted{};
+          require_pages();
           if (terminal) bar(share);
         });
   } catch (...) {
     bar.clear();
     throw;
   }
+  require_pages();
   out.finish();
 }
 
@@ -42,16 +46,16 @@ void quantize_command(const Options& options) {
   quantize::Imatrix imatrix;
   if (!o.imatrix.empty()) imatrix = quantize::Imatrix::open(o.imatrix);
   const quantize::Plan plan = quantize::make_plan(file, {o.mix, o.allow_requantize, o.imatrix.empty() ? nullptr : &imatrix});
-  for (const std::string& note : plan.notes) fmt::print(stderr, "yamata: note: {}\n", note);
+  for (const std::string& note : plan.notes) print_error("yamata: note: {}\n", note);
 
   ThreadPool pool(assign_cpus(Topology::detect(), options.threads, 0, 1));
   const auto begin = std::chrono::steady_clock::now();
   write_planned(file, plan, pool, o.destination);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   constexpr double kMiB = 1048576.0;
-  fmt::print(stderr, "{}: {} tensors, {:.1f} MiB -> {:.1f} MiB ({}) in {:.1f} s\n", o.destination, plan.tensors.size(),
-             static_cast<double>(plan.bytes_before) / kMiB, static_cast<double>(plan.bytes_after) / kMiB, quantize::kind_name(o.mix.kind),
-             seconds);
+  print_error("{}: {} tensors, {:.1f} MiB -> {:.1f} MiB ({}) in {:.1f} s\n", o.destination, plan.tensors.size(),
+              static_cast<double>(plan.bytes_before) / kMiB, static_cast<double>(plan.bytes_after) / kMiB, quantize::kind_name(o.mix.kind),
+              seconds);
 }
 
 }  // namespace yamata

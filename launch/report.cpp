@@ -1,9 +1,11 @@
 #include "launch/report.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -72,6 +74,30 @@ Json choices(const Generation& r) {
   return tokens;
 }
 
+/// When a rank's threads were measured; 0: they were not.
+std::int64_t threads_measured_s(const Generation& r, std::size_t rank) {
+  return rank < r.threads_measured_s.size() ? r.threads_measured_s[rank] : 0;
+}
+
+/// A line for each number of threads and minute in which it proved fastest.
+std::string measured_threads(const Generation& r) {
+  std::map<std::string, std::vector<std::size_t>> ranks;
+  for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
+    const std::time_t measured_s = threads_measured_s(r, i);
+    if (measured_s == 0 || r.per_rank[i].role == "lost") continue;
+    std::tm local{};
+    localtime_r(&measured_s, &local);
+    const int threads = r.per_rank[i].threads;
+    ranks[fmt::format("{} thread{}, measured {:%H:%M}", threads, threads == 1 ? "" : "s", local)].push_back(i);
+  }
+  std::string out;
+  for (const auto& [text, of] : ranks) {
+    if (r.per_rank.size() > 1) out += fmt::format("rank{} {}: ", of.size() == 1 ? "" : "s", fmt::join(of, ", "));
+    out += text + "\n";
+  }
+  return out;
+}
+
 /// A line for each host of several ranks.
 std::string shared_hosts(const std::vector<wire::Report>& ranks) {
   std::map<std::string, std::vector<std::string>> threads;
@@ -117,12 +143,14 @@ std::string to_json(const Generation& r) {
   Json ranks = Json::array();
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];
+    const std::time_t measured_s = threads_measured_s(r, i);
     ranks.push_back({{"rank", i},
                      {"host", p.host},
                      {"role", p.role},
                      {"layers", layers_text(p.layers)},
                      {"isa", p.isa},
                      {"threads", p.threads},
+                     {"threads_measured", measured_s ? Json(fmt::format("{:%FT%TZ}", fmt::gmtime(measured_s))) : Json()},
                      {"device", p.device},
                      {"busy_s", p.busy_s},
                      {"wait_s", p.wait_s},
@@ -198,7 +226,7 @@ std::string to_table(const Generation& r) {
                        fmt::format("{:.2f}", p.wait_s), p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576),
                        scaled(p.mapped_bytes, 1048576));
   }
-  return out + shared_hosts(r.per_rank) + r.split_advice;
+  return out + measured_threads(r) + shared_hosts(r.per_rank) + r.split_advice;
 }
 
 }  // namespace yamata

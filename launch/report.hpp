@@ -22,7 +22,8 @@ struct Generation {
   bool with_checksum = false;
   std::uint64_t logits_checksum = 0;
   std::vector<wire::Report> per_rank;
-  std::string split_advice;  ///< a line, or nothing
+  std::vector<std::int64_t> threads_measured_s;  ///< per rank, in seconds of the calendar clock; 0: its threads were given
+  std::string split_advice;                      ///< a line, or nothing
 };
 
 struct Speed {

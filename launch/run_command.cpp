@@ -8,6 +8,7 @@
 #include "launch/job.hpp"
 #include "launch/output_file.hpp"
 #include "launch/report.hpp"
+#include "launch/standard_output.hpp"
 #include "mpi/decoder.hpp"
 #include "node/error.hpp"
 #include "src/tokenizer/tokenizer.hpp"
@@ -69,12 +70,12 @@ class Generator {
     const bool full = length > context && static_cast<int>(result_.token_ids.size()) < options_.generate;
     if (full && result_.finish_reason != "stop") {
       result_.finish_reason = "context";
-      fmt::print(stderr, "\nyamata: the context of {} tokens is full; raise -c for a longer text\n", context);
+      print_error("\nyamata: the context of {} tokens is full; raise -c for a longer text\n", context);
     }
   }
   void finish() {
     show(stream_.finish());
-    std::fputc('\n', stdout);
+    print_out("\n");
     std::fflush(stdout);
     result_.counters = decoder_.counters();
     if (!decoder_.drafters().empty()) result_.first_choice_rate = decoder_.drafters().front().guesser().first_choice_rate();
@@ -111,7 +112,7 @@ class Generator {
 
   void show(const std::string& text) {
     result_.text += text;
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    print_out(text);
     std::fflush(stdout);
   }
 
@@ -197,18 +198,6 @@ std::vector<TokenId> banned_tokens(const Options& options, const Tokenizer& toke
   return banned;
 }
 
-/// Before the work rather than after it.
-void check_outputs(const Options& options) {
-  std::vector<std::string> kept = options.draft_models;
-  kept.push_back(options.model);
-  kept.push_back(options.prompt_file);
-  for (const std::string& path : {options.json_file, options.csv_file, options.trace_file}) {
-    if (path.empty()) continue;
-    check_writable(path, kept);
-    kept.push_back(path);
-  }
-}
-
 /// Of guessing that was asked for and will not happen.
 void warn_of_no_guesses(const Job& job) {
   if (job.gave_up_drafting())
@@ -218,17 +207,17 @@ void warn_of_no_guesses(const Job& job) {
 }
 
 void write_results(const Options& options, const Generation& result) {
-  fmt::print(stderr, "{}", to_table(result));
-  if (!options.json_file.empty()) write_file(options.json_file, to_json(result));
-  if (!options.trace_file.empty()) write_file(options.trace_file, to_trace(result));
-  if (!options.csv_file.empty()) write_file(options.csv_file, to_csv(result));
+  print_error(to_table(result));
+  write_outputs({{options.json_file, [&] { return to_json(result); }},
+                 {options.trace_file, [&] { return to_trace(result); }},
+                 {options.csv_file, [&] { return to_csv(result); }}});
 }
 
 }  // namespace
 
 void run_command(Job& job) {
   const Options& options = job.options();
-  check_outputs(options);
+  check_outputs({options.json_file, options.csv_file, options.trace_file}, options.inputs());
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre);
   const std::vector<TokenId> prompt = read_prompt(options, *tokenizer, job.context());
@@ -251,6 +240,7 @@ void run_command(Job& job) {
   generator.finish();
   generator.result().per_rank = head.stop(static_cast<int>(interrupted ? ExitCode::kInterrupted : ExitCode::kDone));
   generator.result().per_rank[0].mapped_bytes = job.mapped_bytes();
+  generator.result().threads_measured_s = job.threads_measured_s();
   generator.result().split_advice = job.split_advice(generator.result().per_rank);
   write_results(options, generator.result());
   if (interrupted) throw Interrupted{};

@@ -10,6 +10,7 @@
 #include "launch/output_file.hpp"
 #include "launch/report.hpp"
 #include "launch/simulate_report.hpp"
+#include "launch/standard_output.hpp"
 #include "mpi/layer_split.hpp"
 #include "node/error.hpp"
 #include "src/model/weights.hpp"
@@ -282,21 +283,10 @@ std::string Simulator::advice(const SimulatedRow& base) const {
   return fmt::format("{} on {} ranks: {}; {} helps most", base.strategy, base.ranks, words, best->words);
 }
 
-void check_outputs(const Options& options) {
-  std::vector<std::string> kept = options.draft_models;
-  kept.push_back(options.model);
-  kept.push_back(options.simulation.from_file);
-  for (const std::string& path : {options.json_file, options.csv_file}) {
-    if (path.empty()) continue;
-    check_writable(path, kept);
-    kept.push_back(path);
-  }
-}
-
 }  // namespace
 
 void simulate_command(const Options& options) {
-  check_outputs(options);
+  check_outputs({options.json_file, options.csv_file}, options.inputs());
   const SimulationOptions& flags = options.simulation;
   const Simulator simulator(options);
   const Numbers& n = simulator.numbers();
@@ -309,12 +299,12 @@ void simulate_command(const Options& options) {
       rows.back().ratio = plain.tokens_per_s > 0 ? rows.back().tokens_per_s / plain.tokens_per_s : 0;
     }
   }
-  fmt::print(stderr, "{}", simulator.measured());
-  fmt::print("{}", to_table(rows));
+  print_error(simulator.measured());
+  print_out(to_table(rows));
   if (n.generate > 1) {
     const auto best = std::max_element(rows.begin(), rows.end(),
                                        [](const SimulatedRow& a, const SimulatedRow& b) { return a.tokens_per_s < b.tokens_per_s; });
-    fmt::print("\n{}\n", simulator.advice(*best));
+    print_out("\n{}\n", simulator.advice(*best));
   }
   const SimulatedFrom from{{"target_ms", n.target_ms},
                            {"draft_ms", n.draft_ms},
@@ -327,8 +317,7 @@ void simulate_command(const Options& options) {
                            {"prompt_tokens", n.prompt},
                            {"predict", n.generate},
                            {"repeats", flags.repeats}};
-  if (!options.json_file.empty()) write_file(options.json_file, to_json(rows, from));
-  if (!options.csv_file.empty()) write_file(options.csv_file, to_csv(rows));
+  write_outputs({{options.json_file, [&] { return to_json(rows, from); }}, {options.csv_file, [&] { return to_csv(rows); }}});
 }
 
 }  // namespace yamata

@@ -103,7 +103,8 @@ Bytes encode(const Hello& m) {
       .put(m.model)
       .put(m.ns_per_byte)
       .put_text(m.cpu_group)
-      .put(m.logical_cpus);
+      .put(m.logical_cpus)
+      .put(m.threads_measured_s);
   return out.take();
 }
 
@@ -122,6 +123,7 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   m.ns_per_byte = in.get<double>();
   m.cpu_group = in.get_text();
   m.logical_cpus = in.get<std::int32_t>();
+  m.threads_measured_s = in.get<std::int64_t>();
   in.end();
   return m;
 }

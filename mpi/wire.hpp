@@ -33,7 +33,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 12;
+inline constexpr std::uint32_t kProtocolVersion = 13;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -42,10 +42,11 @@ struct Hello {
   std::vector<std::uint64_t> fingerprints{};  ///< of the job's models: the target, then the drafts; 0: it has not opened this one
   std::uint64_t available_bytes = 0;
   std::int32_t threads = 0;
-  std::int32_t model = 0;         ///< the one it must have: 0 the target, 1, 2, ... the drafts
-  double ns_per_byte = 0;         ///< wall time per byte of the target's weights; 0: not measured
-  std::string cpu_group{};        ///< control group whose processors it shares with others of its host
-  std::int32_t logical_cpus = 0;  ///< of its host, that it may use
+  std::int32_t model = 0;               ///< the one it must have: 0 the target, 1, 2, ... the drafts
+  double ns_per_byte = 0;               ///< wall time per byte of the target's weights; 0: not measured
+  std::string cpu_group{};              ///< control group whose processors it shares with others of its host
+  std::int32_t logical_cpus = 0;        ///< of its host, that it may use
+  std::int64_t threads_measured_s = 0;  ///< when `threads` proved fastest, in seconds of the calendar clock; 0: not measured
 };
 
 /// The stages of one model.

@@ -5,6 +5,7 @@
 
 #include "node/cpu/panel.hpp"
 #include "node/cpu/repack.hpp"
+#include "node/lost_pages.hpp"
 #include "node/memory.hpp"
 
 namespace yamata {
@@ -135,6 +136,7 @@ bool CpuUnit::wait_for(std::chrono::microseconds limit) {
     busy_seconds_ += 1e-9 * static_cast<double>(ended_ns_.load());
     counted_ = true;
   }
+  require_pages();
   return true;
 }
 

@@ -33,9 +33,11 @@ File::Mapping::Mapping(const std::string& path) {
     throw ModelError(fmt::format("cannot map {}: {}", path, std::strerror(error)));
   }
   bytes = {static_cast<const std::byte*>(mapped_), size};
+  watch_.emplace(bytes, path);
 }
 
 File::Mapping::~Mapping() {
+  watch_.reset();
   if (mapped_) ::munmap(mapped_, bytes.size());
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 // A file in memory, read-only.
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "node/lost_pages.hpp"
 #include "src/gguf/gguf.hpp"
 
 namespace yamata::gguf {
@@ -25,6 +27,7 @@ struct File::Mapping {
 
  private:
   void* mapped_ = nullptr;
+  std::optional<WatchedMapping> watch_;
 };
 
 }  // namespace yamata::gguf

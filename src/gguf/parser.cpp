@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "node/error.hpp"
+#include "node/lost_pages.hpp"
 #include "src/gguf/gguf.hpp"
 #include "src/gguf/mapping.hpp"
 
@@ -299,6 +300,7 @@ File File::open(const std::filesystem::path& path) {
   File file = Parser::make(name);
   Parser::add_part(file, std::make_unique<Mapping>(name), name);
   const std::int64_t parts = file.integer("split.count").value_or(1);
+  require_pages();
   if (parts <= 1) return file;
   if (parts > 99999 || file.integer("split.no").value_or(0) != 0) {
     throw ModelError(
@@ -316,6 +318,7 @@ File File::open(const std::filesystem::path& path) {
     if (file.integer("split.no").value_or(-1) != i - 1) throw ModelError(fmt::format("{} is not part {} of its model", part, i));
   }
   Parser::set_metadata(file, std::move(metadata));
+  require_pages();
   return file;
 }
 
@@ -338,6 +341,7 @@ std::uint64_t File::fingerprint() const {
       mix(tensor.data + at, std::min(kPiece, tensor.bytes - at));
     }
   }
+  require_pages();
   return hash;
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "node/error.hpp"
+#include "node/lost_pages.hpp"
 #include "tests/gguf/support.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -168,6 +169,16 @@ TEST(Gguf, fingerprint_sees_header_and_data) {
   EXPECT_EQ(parse(one).fingerprint(), parse(std::string(one)).fingerprint());
   EXPECT_NE(parse(one).fingerprint(), parse(other).fingerprint());
   EXPECT_NE(parse(one).fingerprint(), parse(bpe_model().finish()).fingerprint());
+}
+
+TEST(Gguf, fingerprintOfAFileThatIsTruncated_isNone) {
+  survive_lost_pages();
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "model.gguf";
+  std::filesystem::copy_file(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", path);
+  const File file = File::open(path);
+  std::filesystem::resize_file(path, 0);
+  EXPECT_THROW(file.fingerprint(), LostPages);
 }
 
 TEST_F(GgufFolder, split_file_is_read_from_its_first_part) {

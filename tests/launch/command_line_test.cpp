@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <sstream>
 
 #include "node/topology.hpp"
 #include "process.hpp"
@@ -168,29 +170,81 @@ TEST(CommandLine, FlagsForGuessingWithoutADraft_areWarnedOf) {
   EXPECT_NE(with({"--strategy", "pipeinfer", "--drafters", "3"}).find("--drafters does nothing without a draft model"), std::string::npos);
 }
 
-TEST(CommandLine, ThreadsThatProvedFastest_areKeptForTheNextRun) {
-  const TemporaryFolder folder;
-  const auto threads = [&](const Arguments& more) {
-    Arguments command{"env", "XDG_CACHE_HOME=" + (folder / "cache")};
-    for (const auto& word : yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "2", "--json", folder / "r.json"})) command.push_back(word);
+class RememberedThreads : public testing::Test {
+ protected:
+  /// Of rank 0 of a run with these flags; its outcome is in outcome_.
+  nlohmann::json rank(const Arguments& more) {
+    Arguments command{"env", "XDG_CACHE_HOME=" + (folder_ / "cache")};
+    for (const auto& word : yamata({"run", "-m", kModel, "-p", "A king", "-n", "2", "--json", folder_ / "r.json"})) command.push_back(word);
     command.insert(command.end(), more.begin(), more.end());
-    const Outcome outcome = run(command);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return nlohmann::json::parse(read_file(folder / "r.json"))["per_rank"][0]["threads"].get<int>();
-  };
-  const auto cores = static_cast<int>(Topology::detect().core_cpus.size());
-  if (cores < 2) GTEST_SKIP() << "one core leaves no choice";
-  EXPECT_EQ(threads({"-t", "2"}), 2);
-  EXPECT_FALSE(std::filesystem::exists(folder / "cache")) << "nothing was measured";
-  const int chosen = threads({});
-  std::vector<std::string> kept;
-  for (const auto& file : std::filesystem::directory_iterator(folder / "cache/yamata")) kept.push_back(file.path().string());
-  ASSERT_EQ(kept.size(), 1u);
-  std::string text = read_file(kept[0]);
-  ASSERT_EQ(text.rfind("yamata-threads-1 " + std::to_string(chosen) + " ", 0), 0u) << text;
-  const int other = chosen == 1 ? 2 : 1;
-  write_file(kept[0], text.replace(17, std::to_string(chosen).size(), std::to_string(other)));
-  EXPECT_EQ(threads({}), other);
+    outcome_ = run(command);
+    EXPECT_EQ(outcome_.code, 0) << outcome_.err;
+    return nlohmann::json::parse(read_file(folder_ / "r.json"))["per_rank"][0];
+  }
+  /// The one file that is kept.
+  std::string kept_file() const {
+    std::vector<std::string> files;
+    for (const auto& file : std::filesystem::directory_iterator(folder_ / "cache/yamata")) files.push_back(file.path().string());
+    EXPECT_EQ(files.size(), 1u);
+    return files.empty() ? "" : files[0];
+  }
+  /// What it says.
+  std::pair<int, std::time_t> kept() const {
+    std::istringstream text(read_file(kept_file()));
+    std::string word;
+    std::pair<int, std::time_t> found;
+    text >> word >> found.first >> found.second;
+    EXPECT_EQ(word, "yamata-threads-1");
+    return found;
+  }
+  /// The rank says what is kept.
+  void expect_kept(const nlohmann::json& rank) const {
+    const auto [threads, measured_s] = kept();
+    EXPECT_EQ(rank["threads"], threads);
+    char utc[32] = "", local[32] = "";
+    std::strftime(utc, sizeof(utc), "%FT%TZ", std::gmtime(&measured_s));
+    std::strftime(local, sizeof(local), "%H:%M", std::localtime(&measured_s));
+    EXPECT_EQ(rank["threads_measured"], utc);
+    const std::string line = std::to_string(threads) + (threads == 1 ? " thread" : " threads") + ", measured " + local;
+    EXPECT_NE(outcome_.err.find(line), std::string::npos) << line << " in " << outcome_.err;
+  }
+
+  const TemporaryFolder folder_;
+  Outcome outcome_{};
+};
+
+TEST_F(RememberedThreads, GivenNumber_isNeitherMeasuredNorKept) {
+  const auto given = rank({"-t", "2"});
+  EXPECT_EQ(given["threads"], 2);
+  EXPECT_TRUE(given["threads_measured"].is_null());
+  EXPECT_EQ(outcome_.err.find("measured"), std::string::npos) << outcome_.err;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache"));
+}
+
+TEST_F(RememberedThreads, FastestNumber_isKeptShownAndMeasuredAnewWhereAskedFor) {
+  if (Topology::detect().core_cpus.size() < 2) GTEST_SKIP() << "one core leaves no choice";
+  const std::time_t begin = std::time(nullptr);
+  expect_kept(rank({}));
+  EXPECT_GE(kept().second, begin);
+
+  const std::string older = "yamata-threads-1 " + std::to_string(kept().first) + " " + std::to_string(begin - 7200) + "\n";
+  write_file(kept_file(), older);
+  expect_kept(rank({}));  // whether it still holds is for the machine to say
+  write_file(kept_file(), older);
+  expect_kept(rank({"--threads", "measure"}));
+  EXPECT_GE(kept().second, begin);
+  write_file(kept_file(), older);
+  EXPECT_EQ(run({"env", "XDG_CACHE_HOME=" + (folder_ / "cache"), YAMATA_PROGRAM, "bench", "-m", kModel, "-p", "0", "-n", "1", "-r", "1",
+                 "-t", "measure"})
+                .code,
+            0);
+  EXPECT_GE(kept().second, begin);
+}
+
+TEST(CommandLine, ThreadsThatAreNoNumber_areRefused) {
+  for (const char* threads : {"many", "1,2", "-1", "2000", ""}) expect_fault({"run", "-m", kModel, "-p", "x", "-t", threads}, 1, {"-t"});
+  expect_fault({"run", "-m", kModel, "-p", "x", "-t", "many"}, 1, {"-t", "measure"});
+  expect_fault({"profile", "-t", "measure"}, 1, {"-t", "measure", "--help"});
 }
 
 TEST(CommandLine, FullDisk_keepsTheOlderResultAndSaysSo) {

@@ -47,7 +47,10 @@ TEST_F(PaceFileTest, ThreadChoice_isKeptBesideThePace) {
   EXPECT_FALSE(read_thread_choice(folder_, kKey, kNow));
   keep_pace(folder_, kKey, 8, kNow);
   keep_thread_choice(folder_, kKey, 3, kNow);
-  EXPECT_EQ(read_thread_choice(folder_, kKey, kNow), 3);
+  const auto kept = read_thread_choice(folder_, kKey, kNow + kHour);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->threads, 3);
+  EXPECT_EQ(kept->measured_s, kNow);
   EXPECT_EQ(read_pace(folder_, kKey, kNow), 8);
   EXPECT_FALSE(read_thread_choice(folder_, kKey, kNow + 24 * kHour));
   test::write_file(folder_ + "/" + kKey.file_name(".threads"), "yamata-threads-1 2.5 1800000000\n");
