@@ -52,6 +52,12 @@ class Quantities(unittest.TestCase):
         self.assertEqual(parse('delay')('0.1ms,100us'), [0.1, 0.1])
         self.assertRaises(Exception, parse('rate'), '5 apples')
 
+    def test_more_than_the_core_of_a_host_is_refused(self):
+        done = subprocess.run([ROOT / 'launch' / 'emulate', '--hosts', '2', '--cpu', '100,500', '--', 'true'], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.assertIn('--cpu must be at most 100', done.stderr)
+
     def test_quota_keeps_the_share_and_the_kernels_least(self):
         self.assertEqual(emulation.quota(20), (1000, 5000))
         self.assertEqual(emulation.quota(100), (5000, 5000))
