@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "node/counted.hpp"
 #include "node/error.hpp"
 #include "src/model/weights.hpp"
 
@@ -132,11 +133,13 @@ std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparamete
 
 std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, const std::vector<double>& weights, int ranks) {
   if (ranks > h.layers) {
-    throw UsageError(fmt::format("{} ranks for a model of {} layers; start at most {} ranks", ranks, h.layers, h.layers));
+    throw UsageError(fmt::format("{} for a model of {}; start at most {}", counted(ranks, "rank"), counted(h.layers, "layer"),
+                                 counted(h.layers, "rank")));
   }
   if (weights.empty()) return split_layers(file, h, std::vector<RankStrength>(static_cast<std::size_t>(ranks)), 0);
   if (static_cast<int>(weights.size()) != ranks) {
-    throw UsageError(fmt::format("--layer-split has {} shares for {} ranks; give one per rank, or auto", weights.size(), ranks));
+    throw UsageError(fmt::format("--layer-split has {} for {}; give one per rank, or auto", counted(std::ssize(weights), "share"),
+                                 counted(ranks, "rank")));
   }
   return by_weights(weights, h.layers);
 }

@@ -96,6 +96,14 @@ TEST_F(LayerSplitTest, Room_boundsWhatAFastRankGets) {
 TEST_F(LayerSplitTest, MoreRanksThanLayersOrOtherNumberOfShares_isRefused) {
   EXPECT_THROW(split_layers(file_, h_, {}, 9), UsageError);
   EXPECT_THROW(split_layers(file_, h_, {0.5, 0.5}, 3), UsageError);
+  Hyperparameters one = h_;
+  one.layers = 1;
+  try {
+    split_layers(file_, one, {}, 2);
+    FAIL() << "two ranks hold one layer";
+  } catch (const UsageError& e) {
+    EXPECT_STREQ(e.what(), "2 ranks for a model of 1 layer; start at most 1 rank");
+  }
 }
 
 TEST_F(LayerSplitTest, StageTensors_areEachInExactlyOneStage) {
