@@ -289,6 +289,7 @@ void Job::start(Head& head, std::int32_t sequences, std::int32_t room) {
   for (const auto& model : models_) model->file.release_pages();
   head.start(
       hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, sequences, room); }, stage_factory());
+  if (const std::string warning = beyond_training(hyperparameters(), context()); !warning.empty()) warn(warning + "; lower -c");
 }
 
 }  // namespace yamata
