@@ -209,8 +209,8 @@ std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::
     fast.push_back({paces[r]});
     fitting.push_back({paces[r], rooms_[static_cast<std::size_t>(place.ranks[r])]});
   }
-  std::vector<std::vector<LayerRange>> splits{split_layers(file, h, fast, 0)};
-  if (auto split = split_layers(file, h, fitting, layer_cache_bytes_); !split.empty()) splits.push_back(std::move(split));
+  std::vector<std::vector<LayerRange>> splits{split_layers(file, h, fast, 0, work_)};
+  if (auto split = split_layers(file, h, fitting, layer_cache_bytes_, work_); !split.empty()) splits.push_back(std::move(split));
   splits.push_back(plain);
   return splits;
 }
@@ -282,16 +282,32 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t seque
   return plan;
 }
 
-std::string Job::split_advice(const std::vector<wire::Report>& reports) const {
-  return yamata::split_advice(*models_.front(), layout_, reports, rooms_, layer_cache_bytes_);
+/// In a text whose length nobody knows all tokens count alike.
+Workload Job::expected_work(std::size_t prompt_tokens) const {
+  if (prompt_tokens == 0) return {};
+  const auto prompt = static_cast<std::int64_t>(prompt_tokens);
+  const auto generated = std::clamp<std::int64_t>(options_.generate, 1, std::max<std::int64_t>(1, context() - prompt));
+  const Hyperparameters& h = hyperparameters();
+  constexpr std::int64_t kTokens = 1024;  // whose cache has no part of a page to speak of
+  const auto cache_bytes =
+      KvStore::bytes_for(1, static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), kTokens, options_.cache_types) / kTokens;
+  return {prompt, generated, static_cast<double>(cache_bytes)};
 }
 
-void Job::start(Head& head, std::int32_t sequences, std::int32_t room) {
+std::string Job::split_advice(const std::vector<wire::Report>& reports, std::size_t generated_tokens) const {
+  Workload done = work_;
+  if (done.prompt_tokens > 0) done.generated_tokens = static_cast<std::int64_t>(generated_tokens);
+  return yamata::split_advice(*models_.front(), layout_, reports, rooms_, layer_cache_bytes_, done);
+}
+
+void Job::start(Head& head, std::int32_t sequences, std::int32_t room, std::size_t prompt_tokens) {
+  work_ = expected_work(prompt_tokens);
   std::vector<std::uint64_t> fingerprints;
   for (const auto& model : models_) fingerprints.push_back(model->file.fingerprint());
   for (const auto& model : models_) model->file.release_pages();
   head.start(
       hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, sequences, room); }, stage_factory());
+  if (const std::string warning = beyond_training(hyperparameters(), context()); !warning.empty()) warn(warning + "; lower -c");
 }
 
 }  // namespace yamata

@@ -11,6 +11,7 @@
 #include "launch/thread_choice.hpp"
 #include "mpi/decoder.hpp"
 #include "mpi/head.hpp"
+#include "mpi/layer_split.hpp"
 #include "mpi/layout.hpp"
 #include "node/cpu_unit.hpp"
 #include "node/topology.hpp"
@@ -54,13 +55,14 @@ class Job {
   /// Tokens of context: -c, or the model's own up to the default.
   int context() const;
   /// A line on the split that `reports`, one per rank, speak for; empty where the split is as it should be. After start.
-  std::string split_advice(const std::vector<wire::Report>& reports) const;
+  std::string split_advice(const std::vector<wire::Report>& reports, std::size_t generated_tokens) const;
   /// Per rank, when its number of threads was measured, in seconds of the calendar clock; 0: it was not. After start.
   const std::vector<std::int64_t>& threads_measured_s() const { return threads_measured_s_; }
   /// What the head needs to lead this job.
   ClusterOptions cluster() const;
   /// Connects, plans, loads: after it the head takes runs. `sequences` and `room`: of the target's cache, see DecodeOptions.
-  void start(Head& head, std::int32_t sequences, std::int32_t room);
+  /// `prompt_tokens`: of the text that -n tokens are to follow; 0 where the job is another.
+  void start(Head& head, std::int32_t sequences, std::int32_t room, std::size_t prompt_tokens = 0);
 
  private:
   const std::string& model_path(std::size_t model) const { return model == 0 ? options_.model : options_.draft_models[model - 1]; }
@@ -73,6 +75,7 @@ class Job {
   double measured_pace();
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
   void seat(const std::vector<wire::Hello>& hellos);
+  Workload expected_work(std::size_t prompt_tokens) const;
   wire::Start plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room);
 
   const Options options_;
@@ -89,6 +92,7 @@ class Job {
   std::vector<std::int64_t> threads_measured_s_;
   std::vector<std::uint64_t> rooms_;     // per rank, for weights and cache of the target
   std::uint64_t layer_cache_bytes_ = 0;  // of one layer of the target
+  Workload work_;                        // of the target
 };
 
 /// How the flags want it decoded, in a context of this many tokens.

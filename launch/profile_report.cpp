@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "node/counted.hpp"
 #include "node/median.hpp"
 
 namespace yamata {
@@ -55,8 +56,8 @@ std::string runs_table(const std::vector<RunTimes>& runs, const ThreadCeiling& c
 std::string model_table(const ModelProfile& model, const Profile& profile) {
   const ThreadCeiling& ceiling = profile.ceilings.back();
   std::string out =
-      fmt::format("\n{}: {}, {:.1f} MiB of weights{}, cache {}/{}, {} threads\n", model.file, model.type, model.weights.bytes / 1048576,
-                  model.packed ? " (repacked)" : "", model.type_k, model.type_v, ceiling.threads);
+      fmt::format("\n{}: {}, {:.1f} MiB of weights{}, cache {}/{}, {}\n", model.file, model.type, model.weights.bytes / 1048576,
+                  model.packed ? " (repacked)" : "", model.type_k, model.type_v, counted(ceiling.threads, "thread"));
   out += fmt::format("floor: bytes / bandwidth or operations / peak, whichever is longer; they meet at {:.1f} tokens\n",
                      ridge_width(model, ceiling));
   if (model.weights.bytes < static_cast<double>(profile.cache_bytes))

@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "node/counted.hpp"
+
 namespace yamata {
 namespace {
 
@@ -96,6 +98,17 @@ std::string measured_threads(const Generation& r) {
     out += text + "\n";
   }
   return out;
+}
+
+/// How many tokens and how fast; no rate where there is no time to take it from.
+std::string summary(const Generation& r) {
+  const Speed s = speed(r);
+  std::string out = fmt::format("\n{} of prompt at {:.1f} tokens/s, {} generated", counted(std::ssize(r.prompt_ids), "token"),
+                                s.prefill_tokens_per_s, r.token_ids.size());
+  if (s.decode_tokens_per_s > 0) out += fmt::format(" at {:.1f} tokens/s", s.decode_tokens_per_s);
+  out += fmt::format(" ({})", r.strategy);
+  if (s.ttft_s > 0) out += fmt::format(", first after {:.1f} ms", 1e3 * s.ttft_s);
+  return out + "\n";
 }
 
 /// A line for each host of several ranks.
@@ -207,10 +220,8 @@ std::string to_csv(const Generation& r) {
 }
 
 std::string to_table(const Generation& r) {
-  const Speed s = speed(r);
-  std::string out =
-      fmt::format("\n{} tokens of prompt at {:.1f} tokens/s, {} generated at {:.1f} tokens/s ({}), first after {:.1f} ms\n",
-                  r.prompt_ids.size(), s.prefill_tokens_per_s, r.token_ids.size(), s.decode_tokens_per_s, r.strategy, 1e3 * s.ttft_s);
+  if (r.token_ids.empty() && r.finish_reason == "interrupted") return "\ninterrupted before the first token\n";
+  std::string out = summary(r);
   if (const auto& c = r.counters; c.drafted > 0) {
     out += fmt::format("speculation: {} of {} guesses came true ({:.0f} %), {:.2f} tokens per useful run, {} of {} runs cancelled\n",
                        c.accepted, c.drafted, 100 * ratio(c.accepted, c.drafted), ratio(r.token_ids.size(), c.target_evaluations),
@@ -226,6 +237,7 @@ std::string to_table(const Generation& r) {
                        fmt::format("{:.2f}", p.wait_s), p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576),
                        scaled(p.mapped_bytes, 1048576));
   }
+  out += "own MiB: what the process keeps for itself; model MiB: its part of the model files, which ranks of one host share\n";
   return out + measured_threads(r) + shared_hosts(r.per_rank) + r.split_advice;
 }
 

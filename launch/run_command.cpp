@@ -226,7 +226,7 @@ void run_command(Job& job) {
   std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer);
   warn_of_no_guesses(job);
   Head head(job.transport(), job.cluster());
-  job.start(head, decode.sequences, decode.room);
+  job.start(head, decode.sequences, decode.room, prompt.size());
 
   Generator generator(job, head, *tokenizer, connect_drafters(job, std::move(vocabularies)), decode, std::move(banned));
   generator.result().model = job.hyperparameters();
@@ -241,7 +241,7 @@ void run_command(Job& job) {
   generator.result().per_rank = head.stop(static_cast<int>(interrupted ? ExitCode::kInterrupted : ExitCode::kDone));
   generator.result().per_rank[0].mapped_bytes = job.mapped_bytes();
   generator.result().threads_measured_s = job.threads_measured_s();
-  generator.result().split_advice = job.split_advice(generator.result().per_rank);
+  generator.result().split_advice = job.split_advice(generator.result().per_rank, generator.result().token_ids.size());
   write_results(options, generator.result());
   if (interrupted) throw Interrupted{};
 }

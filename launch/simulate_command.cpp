@@ -12,6 +12,7 @@
 #include "launch/simulate_report.hpp"
 #include "launch/standard_output.hpp"
 #include "mpi/layer_split.hpp"
+#include "node/counted.hpp"
 #include "node/error.hpp"
 #include "src/model/weights.hpp"
 
@@ -101,7 +102,7 @@ Simulator::Simulator(const Options& options) : options_(options), flags_(options
   if (!flags_.from_file.empty()) {
     const MeasuredRun run = read_measured_run(flags_.from_file);
     take_measured(run, numbers_);
-    measured_ = fmt::format("measured: {:.2f} tokens/s, {} on {} ranks{}\n", run.tokens_per_s, run.strategy, run.ranks,
+    measured_ = fmt::format("measured: {:.2f} tokens/s, {} on {}{}\n", run.tokens_per_s, run.strategy, counted(run.ranks, "rank"),
                             numbers_.drafters > 0 ? "" : ", without a draft (--acceptance or -md adds one)");
   }
   if (!flags_.width_cost.empty()) numbers_.width = numbers_.draft_width = simulation::WidthCost(flags_.width_cost);
@@ -248,7 +249,7 @@ SimulatedRow Simulator::row(int ranks, const std::string& strategy, const Number
     const Outcome outcome = simulation::play(s);
     if (!outcome.exact)
       throw ClusterError(
-          fmt::format("{} on {} ranks wrote another text than the target alone; this is a fault of Yamata", strategy, ranks));
+          fmt::format("{} on {} wrote another text than the target alone; this is a fault of Yamata", strategy, counted(ranks, "rank")));
     add(outcome, s.prompt, 1.0 / flags_.repeats, row);
   }
   return row;
@@ -279,8 +280,9 @@ std::string Simulator::advice(const SimulatedRow& base) const {
   std::string words;
   for (const Change& c : changes) words += fmt::format("{}{} {:+.0f} %", words.empty() ? "" : ", ", c.words, c.gain);
   const auto best = std::max_element(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.gain < b.gain; });
-  if (best->gain < 1) return fmt::format("{} on {} ranks: {}; none of them helps", base.strategy, base.ranks, words);
-  return fmt::format("{} on {} ranks: {}; {} helps most", base.strategy, base.ranks, words, best->words);
+  const std::string cluster = fmt::format("{} on {}", base.strategy, counted(base.ranks, "rank"));
+  if (best->gain < 1) return fmt::format("{}: {}; none of them helps", cluster, words);
+  return fmt::format("{}: {}; {} helps most", cluster, words, best->words);
 }
 
 }  // namespace
@@ -290,6 +292,7 @@ void simulate_command(const Options& options) {
   const SimulationOptions& flags = options.simulation;
   const Simulator simulator(options);
   const Numbers& n = simulator.numbers();
+  if (n.generate < 2) throw UsageError("a text of one token has no time between tokens, so no speed; give -n 2 or more");
   const std::vector<std::string> strategies = simulator.strategies();
   std::vector<SimulatedRow> rows;
   for (const int ranks : n.ranks) {
@@ -301,11 +304,9 @@ void simulate_command(const Options& options) {
   }
   print_error(simulator.measured());
   print_out(to_table(rows));
-  if (n.generate > 1) {
-    const auto best = std::max_element(rows.begin(), rows.end(),
-                                       [](const SimulatedRow& a, const SimulatedRow& b) { return a.tokens_per_s < b.tokens_per_s; });
-    print_out("\n{}\n", simulator.advice(*best));
-  }
+  const auto best = std::max_element(rows.begin(), rows.end(),
+                                     [](const SimulatedRow& a, const SimulatedRow& b) { return a.tokens_per_s < b.tokens_per_s; });
+  print_out("\n{}\n", simulator.advice(*best));
   const SimulatedFrom from{{"target_ms", n.target_ms},
                            {"draft_ms", n.draft_ms},
                            {"head_ms", n.head_ms},

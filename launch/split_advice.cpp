@@ -39,11 +39,11 @@ std::string flag_text(const std::vector<LayerRange>& split, const Layout& layout
 }  // namespace
 
 std::string split_advice(const ModelFile& target, const Layout& layout, const std::vector<wire::Report>& reports,
-                         std::span<const std::uint64_t> rooms, std::uint64_t cache_bytes) {
+                         std::span<const std::uint64_t> rooms, std::uint64_t cache_bytes, const Workload& work) {
   const auto stages = layout.front().ranks.size();
   if (stages < 2) return "";
   if (layout.front().ranks.back() >= layout.front().ranks.front() + static_cast<int>(stages)) return "";  // no flag says so
-  const std::vector<double> costs = layer_costs(target.file, target.h);
+  const std::vector<double> costs = layer_costs(target.file, target.h, work);
   std::vector<LayerRange> split;
   std::vector<double> paces;
   for (std::size_t s = 0; s < stages; ++s) {
@@ -62,7 +62,7 @@ std::string split_advice(const ModelFile& target, const Layout& layout, const st
   const std::vector<double> level = levelled(paces);
   std::vector<RankStrength> strengths;
   for (std::size_t s = 0; s < stages; ++s) strengths.push_back({level[s], rooms[static_cast<std::size_t>(layout.front().ranks[s])]});
-  const auto better = split_layers(target.file, target.h, strengths, cache_bytes);
+  const auto better = split_layers(target.file, target.h, strengths, cache_bytes, work);
   if (better.empty() || bottleneck(costs, paces, better) > kWorthIt * bottleneck(costs, paces, split)) return "";
   return fmt::format("rank {} ({}) took {:.1f} times as long for its share as the other stages; faster would be {}\n", rank, report.host,
                      paces[slow] / others, flag_text(better, layout));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "node/counted.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -80,8 +81,8 @@ Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool d
     }
   }
   if (next != ranks) {
-    throw UsageError(fmt::format("--layer-split '{}' has {} shares, but there {} {} rank{}; give one share per rank", layer_split, next,
-                                 ranks == 1 ? "is" : "are", ranks, ranks == 1 ? "" : "s"));
+    throw UsageError(fmt::format("--layer-split '{}' has {}, but there {} {}; give one share per rank", layer_split, counted(next, "share"),
+                                 ranks == 1 ? "is" : "are", counted(ranks, "rank")));
   }
   return layout;
 }

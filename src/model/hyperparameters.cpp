@@ -111,4 +111,16 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   return h;
 }
 
+std::string beyond_training(const Hyperparameters& h, std::int64_t tokens) {
+  if (tokens <= h.context) return "";
+  using Kind = RopeScaling::Kind;
+  const std::string scaling = h.rope.kind == Kind::kNone
+                                  ? "no RoPE scaling"
+                                  : fmt::format("RoPE scaling '{}' by {} from {} tokens", h.rope.kind == Kind::kYarn ? "yarn" : "linear",
+                                                h.rope.factor, h.rope.original_context);
+  return fmt::format(
+      "a context of {} tokens is more than the {} that the model was trained for (its file has {}); text beyond them will be poor", tokens,
+      h.context, scaling);
+}
+
 }  // namespace yamata

@@ -31,6 +31,9 @@ struct Hyperparameters {
   static Hyperparameters read(const gguf::File& file);
 };
 
+/// What to know of a context of `tokens`; empty where the model was trained for as many.
+std::string beyond_training(const Hyperparameters& h, std::int64_t tokens);
+
 /// Half-open range of layers that a stage holds.
 struct LayerRange {
   std::int64_t begin = 0, end = 0;

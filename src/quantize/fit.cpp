@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace yamata::quantize {
 namespace {
@@ -22,13 +21,6 @@ struct Squares {
 int symmetric(float x, int levels) { return std::max(-levels, std::min(levels - 1, nearest(x))); }
 
 }  // namespace
-
-int nearest(float x) {
-  const float shifted = x + 12582912.0f;  // 1.5 * 2^23: the whole number is in the low bits
-  std::uint32_t bits;
-  std::memcpy(&bits, &shifted, sizeof bits);
-  return static_cast<int>(bits & 0x007fffffu) - 0x00400000;
-}
 
 std::uint8_t truncated_byte(float x) {
   if (!(std::fabs(x) < 2147483648.0f)) return 0;

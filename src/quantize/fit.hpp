@@ -1,13 +1,19 @@
 #pragma once
 // The searches for scales that the block formats share. Each fixes its order of operations, which is that of the formats'
 // reference implementation: the bytes of a file depend on every rounding.
+#include <bit>
 #include <cstdint>
 #include <span>
+
+#include "src/quantize/group_fit.hpp"
 
 namespace yamata::quantize {
 
 /// The nearest whole number, ties to even. What lies beyond 2^22 gives a number of no meaning, on every machine the same.
-int nearest(float x);
+inline int nearest(float x) {
+  const float shifted = x + 12582912.0f;  // 1.5 * 2^23: the whole number is in the low bits
+  return static_cast<int>(std::bit_cast<std::uint32_t>(shifted) & 0x007fffffu) - 0x00400000;
+}
 /// The low byte of a float cut to a whole number; 0 for what no 32-bit number holds.
 std::uint8_t truncated_byte(float x);
 
@@ -23,15 +29,6 @@ float fit_symmetric(std::span<const float> x, int levels, const float* weights, 
 /// The same for weights x*x, from one scale, moving single numbers while that helps.
 float refine_symmetric(std::span<const float> x, int levels, std::uint8_t* numbers);
 
-/// Which scales fit_offset tries: (first + step * i + most) / range for i of [0, steps].
-struct Trials {
-  float first, step;
-  int steps;
-  bool absolute;  ///< the error is |difference|, else its square
-};
-struct Offset {
-  float scale, minimum;  ///< minimum is subtracted, 0 or more
-};
 /// Numbers l in [0, most] with x ~ scale * l - minimum, weighted; at most 32 elements.
 Offset fit_offset(std::span<const float> x, int most, const float* weights, const Trials& trials, std::uint8_t* numbers);
 

@@ -12,34 +12,34 @@ namespace {
 constexpr std::size_t kBlock = 256;
 constexpr std::size_t kMostGroups = 16;
 
+const GroupFit& chosen_fit() {
+  static const GroupFit& chosen = group_fit(cpu::choose_isa());
+  return chosen;
+}
+
 struct Numbers {
   std::uint8_t of[kBlock];
 };
 
-/// Two bits of every number: each run of 128 lies in 32 bytes, 32 numbers to each pair of bits.
-void store_pairs(const Numbers& numbers, int shift, std::uint8_t* bytes) {
-  std::fill_n(bytes, kBlock / 4, std::uint8_t{0});
-  for (std::size_t i = 0; i < kBlock; ++i) {
-    std::uint8_t& byte = bytes[i / 128 * 32 + i % 32];
-    byte = static_cast<std::uint8_t>(byte | (numbers.of[i] >> shift & 3) << (i % 128 / 32 * 2));
-  }
-}
-/// A nibble of every number: each run of 64 lies in 32 bytes.
-void store_nibbles(const Numbers& numbers, std::uint8_t* bytes) {
-  std::fill_n(bytes, kBlock / 2, std::uint8_t{0});
-  for (std::size_t i = 0; i < kBlock; ++i) {
-    std::uint8_t& byte = bytes[i / 64 * 32 + i % 32];
-    byte = static_cast<std::uint8_t>(byte | (numbers.of[i] & 15) << (i % 64 / 32 * 4));
-  }
-}
-/// One bit of every number: 32 bytes, a bit of each for every run of 32.
+/// Bits [shift, shift + width) of every number: of each run of 8 / width * `bytes_of_run` numbers the first `bytes_of_run` have the lowest
+/// bits of the bytes, those after them the next.
+template <int width, std::size_t bytes_of_run>
 void store_bits(const Numbers& numbers, int shift, std::uint8_t* bytes) {
-  std::fill_n(bytes, kBlock / 8, std::uint8_t{0});
-  for (std::size_t i = 0; i < kBlock; ++i) {
-    std::uint8_t& byte = bytes[i % 32];
-    byte = static_cast<std::uint8_t>(byte | (numbers.of[i] >> shift & 1) << (i / 32));
+  constexpr std::size_t kPerByte = 8 / width;
+  for (std::size_t at = 0; at < kBlock; at += kPerByte * bytes_of_run, bytes += bytes_of_run) {
+    for (std::size_t i = 0; i < bytes_of_run; ++i) {
+      unsigned byte = 0;
+      for (std::size_t part = 0; part < kPerByte; ++part) {
+        const unsigned bits = static_cast<unsigned>(numbers.of[at + part * bytes_of_run + i]) >> shift & ((1u << width) - 1);
+        byte |= bits << (part * width);
+      }
+      bytes[i] = static_cast<std::uint8_t>(byte);
+    }
   }
 }
+void store_pairs(const Numbers& numbers, int shift, std::uint8_t* bytes) { store_bits<2, 32>(numbers, shift, bytes); }
+void store_nibbles(const Numbers& numbers, std::uint8_t* bytes) { store_bits<4, 32>(numbers, 0, bytes); }
+void store_single_bits(const Numbers& numbers, int shift, std::uint8_t* bytes) { store_bits<1, 32>(numbers, shift, bytes); }
 
 /// Scales and minimums of a block's groups, as floats and then as the small numbers that are stored.
 struct Groups {
@@ -74,17 +74,34 @@ float store_scales(const float* scales, const OffsetFormat& format, std::uint8_t
   return largest / most;
 }
 
+/// The sum of each group's weights.
+void sum_groups(const float* weights, std::size_t group, float* sums) {
+  for (std::size_t at = 0; at < kBlock; at += group) {
+    float& sum = sums[at / group] = 0;
+    for (std::size_t i = at; i < at + group; ++i) sum += weights[i];
+  }
+}
+
+void fit_groups(std::span<const float> x, const float* weights, const OffsetFormat& format, const Trials& trials, Groups& groups,
+                Numbers& numbers) {
+  const std::size_t count = kBlock / format.group;
+  Offset fits[kMostGroups];
+  chosen_fit().offset({x.data(), weights, format.group, count}, format.most, trials, numbers.of, fits);
+  for (std::size_t j = 0; j < count; ++j) {
+    groups.scales[j] = fits[j].scale;
+    groups.minimums[j] = fits[j].minimum;
+  }
+}
+
 void fit_plain(std::span<const float> x, const OffsetFormat& format, Groups& groups, Numbers& numbers) {
-  float weights[32];
-  for (std::size_t j = 0; j < kBlock / format.group; ++j) {
-    const auto part = x.subspan(j * format.group, format.group);
+  float weights[kBlock];
+  for (std::size_t at = 0; at < kBlock; at += format.group) {
+    const auto part = x.subspan(at, format.group);
     // Q2_K weighs by magnitude alone, which its |difference| wants.
     const float mean = format.plain.absolute ? 0.0f : std::sqrt(square_sum(part) / static_cast<float>(format.group));
-    for (std::size_t i = 0; i < format.group; ++i) weights[i] = mean + std::fabs(part[i]);
-    const Offset fit = fit_offset(part, format.most, weights, format.plain, numbers.of + j * format.group);
-    groups.scales[j] = fit.scale;
-    groups.minimums[j] = fit.minimum;
+    for (std::size_t i = 0; i < format.group; ++i) weights[at + i] = mean + std::fabs(part[i]);
   }
+  fit_groups(x, weights, format, format.plain, groups, numbers);
   groups.scale = store_scales(groups.scales, format, groups.stored_scales);
   groups.minimum = store_scales(groups.minimums, format, groups.stored_minimums);
 }
@@ -92,16 +109,10 @@ void fit_plain(std::span<const float> x, const OffsetFormat& format, Groups& gro
 void fit_weighted(std::span<const float> x, const float* importance, const OffsetFormat& format, Groups& groups, Numbers& numbers) {
   const std::size_t count = kBlock / format.group;
   const float variance = format.variance * square_sum(x) / static_cast<float>(kBlock);
-  float weights[32], sums[kMostGroups];
-  for (std::size_t j = 0; j < count; ++j) {
-    const auto part = x.subspan(j * format.group, format.group);
-    importance_weights(part, importance + j * format.group, variance, weights);
-    sums[j] = 0;
-    for (std::size_t i = 0; i < format.group; ++i) sums[j] += weights[i];
-    const Offset fit = fit_offset(part, format.most, weights, kTrials, numbers.of + j * format.group);
-    groups.scales[j] = fit.scale;
-    groups.minimums[j] = fit.minimum;
-  }
+  float weights[kBlock], sums[kMostGroups];
+  importance_weights(x, importance, variance, weights);
+  sum_groups(weights, format.group, sums);
+  fit_groups(x, weights, format, kTrials, groups, numbers);
   groups.scale = fit_positive({groups.scales, count}, format.most_scale, sums, groups.stored_scales);
   groups.minimum = fit_positive({groups.minimums, count}, format.most_scale, sums, groups.stored_minimums);
 }
@@ -143,9 +154,11 @@ void store_six_bits(const std::uint8_t* scales, std::uint8_t* bytes) {
 
 /// Numbers around `levels` that fit the stored scales.
 void refit(std::span<const float> x, const float* scales, int levels, Numbers& numbers) {
-  for (std::size_t i = 0; i < kBlock; ++i) {
-    const float scale = scales[i / 16];
-    if (scale != 0) numbers.of[i] = static_cast<std::uint8_t>(std::max(-levels, std::min(levels - 1, nearest(x[i] / scale))) + levels);
+  for (std::size_t j = 0; j < kBlock / 16; ++j) {
+    const float scale = scales[j];
+    if (scale == 0) continue;
+    for (std::size_t i = j * 16; i < (j + 1) * 16; ++i)
+      numbers.of[i] = static_cast<std::uint8_t>(std::max(-levels, std::min(levels - 1, nearest(x[i] / scale))) + levels);
   }
 }
 
@@ -154,16 +167,13 @@ float fit_q3(std::span<const float> x, const float* importance, std::uint8_t* st
   float scales[16];
   if (importance) {
     const float variance = 2 * square_sum(x) / static_cast<float>(kBlock);
-    float weights[16], sums[16];
-    for (std::size_t j = 0; j < 16; ++j) {
-      importance_weights(x.subspan(16 * j, 16), importance + 16 * j, variance, weights);
-      sums[j] = 0;
-      for (const float weight : weights) sums[j] += weight;
-      scales[j] = fit_symmetric(x.subspan(16 * j, 16), 4, weights, numbers.of + 16 * j);
-    }
+    float weights[kBlock], sums[16];
+    importance_weights(x, importance, variance, weights);
+    sum_groups(weights, 16, sums);
+    chosen_fit().symmetric({x.data(), weights, 16, 16}, 4, numbers.of, scales);
     return fit_symmetric(scales, 32, sums, stored);
   }
-  for (std::size_t j = 0; j < 16; ++j) scales[j] = refine_symmetric(x.subspan(16 * j, 16), 4, numbers.of + 16 * j);
+  chosen_fit().refine({x.data(), nullptr, 16, 16}, 4, numbers.of, scales);
   const float largest = peak_of(scales).value;
   std::fill_n(stored, 16, std::uint8_t{0});
   if (largest == 0) return 0;
@@ -203,7 +213,7 @@ void to_blocks(std::span<const float> x, const float* importance, cpu::BlockQ3K*
     for (std::size_t j = 0; j < 16; ++j) scales[j] = cpu::f16_to_f32(b.d) * static_cast<float>(stored[j] - 32);
     refit(part, scales, 4, numbers);
     store_pairs(numbers, 0, b.qs);
-    store_bits(numbers, 2, b.hmask);
+    store_single_bits(numbers, 2, b.hmask);
   });
 }
 
@@ -224,7 +234,7 @@ void to_blocks(std::span<const float> x, const float* importance, cpu::BlockQ5K*
     fit_block(part, weights, kQ5, b, groups, numbers);
     store_six_bits(groups, b.scales);
     store_nibbles(numbers, b.qs);
-    store_bits(numbers, 4, b.qh);
+    store_single_bits(numbers, 4, b.qh);
   });
 }
 
@@ -232,8 +242,7 @@ void to_blocks(std::span<const float> x, const float* importance, cpu::BlockQ6K*
   each_block(x, importance, blocks, [](cpu::BlockQ6K& b, std::span<const float> part, const float* weights) {
     Numbers numbers;
     float scales[16];
-    for (std::size_t j = 0; j < 16; ++j)
-      scales[j] = fit_symmetric(part.subspan(16 * j, 16), 32, weights ? weights + 16 * j : nullptr, numbers.of + 16 * j);
+    chosen_fit().symmetric({part.data(), weights, 16, 16}, 32, numbers.of, scales);
     const Peak peak = peak_of(scales);
     b = {};
     if (peak.magnitude < 1e-15f) return;
@@ -244,10 +253,7 @@ void to_blocks(std::span<const float> x, const float* importance, cpu::BlockQ6K*
       scales[j] = cpu::f16_to_f32(b.d) * static_cast<float>(b.scales[j]);
     }
     refit(part, scales, 32, numbers);
-    for (std::size_t i = 0; i < kBlock; ++i) {
-      std::uint8_t& byte = b.ql[i / 128 * 64 + i % 64];
-      byte = static_cast<std::uint8_t>(byte | (numbers.of[i] & 15) << (i % 128 / 64 * 4));
-    }
+    store_bits<4, 64>(numbers, 0, b.ql);
     store_pairs(numbers, 4, b.qh);
   });
 }

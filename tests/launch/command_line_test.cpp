@@ -155,6 +155,12 @@ TEST(CommandLine, Results_holdTextIdsAndEveryRank) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
 }
 
+TEST(CommandLine, ContextBeyondTraining_isWarnedOf) {
+  const auto err = [](const char* context) { return run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "2", "-c", context})).err; };
+  EXPECT_EQ(err("1024").find("warning"), std::string::npos);
+  EXPECT_NE(err("1025").find("warning: a context of 1025 tokens is more than the 1024"), std::string::npos);
+}
+
 TEST(CommandLine, FlagsForGuessingWithoutADraft_areWarnedOf) {
   const std::vector<std::string> plain{"run", "-m", kModel, "-p", kPrompt, "-n", "2", "--ignore-eos"};
   const auto with = [&](std::vector<std::string> more) {

@@ -2,6 +2,7 @@
 cannot hold emulated hosts: the test is then skipped, with the reason."""
 import importlib.machinery
 import importlib.util
+import io
 import json
 import os
 import pathlib
@@ -51,6 +52,20 @@ class Quantities(unittest.TestCase):
         self.assertEqual(parse('rate')('1gbit,100mbit,64kbit,5'), [1000, 100, 0.064, 5])
         self.assertEqual(parse('delay')('0.1ms,100us'), [0.1, 0.1])
         self.assertRaises(Exception, parse('rate'), '5 apples')
+
+    def test_more_than_the_core_of_a_host_is_refused(self):
+        done = subprocess.run([ROOT / 'launch' / 'emulate', '--hosts', '2', '--cpu', '100,500', '--', 'true'],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.assertIn('--cpu must be at most 100', done.stderr)
+
+    def test_mpiruns_noise_is_left_out(self):
+        shown = io.BytesIO()
+        words = (b'yamata: a line\n[vm:7] plm:rsh: Warning: setpgid(9,9) failed in parent with errno=Permission denied(13)\n'
+                 b'[warn] Epoll MOD(1) on fd 27 failed.  Old events were 6\nthe last, without an end')
+        script('emulate').pass_on(io.BytesIO(words), shown)
+        self.assertEqual(shown.getvalue(), b'yamata: a line\nthe last, without an end')
 
     def test_quota_keeps_the_share_and_the_kernels_least(self):
         self.assertEqual(emulation.quota(20), (1000, 5000))

@@ -72,7 +72,7 @@ std::vector<std::string> Outcome::complaints() const {
   std::vector<std::string> lines;
   std::istringstream text(err);
   for (std::string line; std::getline(text, line);) {
-    if (line.rfind("yamata:", 0) == 0) lines.push_back(line);
+    if (line.rfind("yamata:", 0) == 0 && line.rfind("yamata: warning:", 0) != 0) lines.push_back(line);
   }
   return lines;
 }

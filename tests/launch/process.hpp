@@ -36,7 +36,7 @@ class Process {
 struct Outcome {
   int code;
   std::string out, err;
-  /// Lines of stderr that begin with "yamata:".
+  /// Lines of stderr that begin with "yamata:", but for warnings.
   std::vector<std::string> complaints() const;
 };
 

@@ -209,6 +209,11 @@ TEST_F(SimulateFrom, DamagedFile_isNamedInOneLine) {
   }
 }
 
+TEST(Simulate, OneRank_isNoRanks) {
+  const Outcome outcome = simulate({"--ranks", "1"});
+  EXPECT_NE(outcome.out.find("on 1 rank:"), std::string::npos) << outcome.out;
+}
+
 TEST(Simulate, NonsenseFlag_isNamed) {
   const std::vector<std::pair<Arguments, std::string>> cases{{{"--ranks", "0"}, "--ranks"},
                                                              {{"--ranks", "2,x"}, "--ranks"},
@@ -218,6 +223,7 @@ TEST(Simulate, NonsenseFlag_isNamed) {
                                                              {{"--width-cost", "1,0"}, "--width-cost"},
                                                              {{"--acceptance", "0.9", "--acceptance4", "0.5"}, "--acceptance4"},
                                                              {{"--bandwidth", "0"}, "--bandwidth"},
+                                                             {{"-n", "1"}, "-n 2"},
                                                              {{"--from", kModel}, kModel},
                                                              {{"-m", kModel, "--ranks", "500"}, "500"}};
   for (const auto& [arguments, word] : cases) {

@@ -65,6 +65,16 @@ TEST_F(SplitAdviceTest, DrafterAmongTheStages_noFlagSaysSo) {
   EXPECT_EQ(split_advice(model_, {{0, {0, 2, 3}, {}}, {1, {1}, {}}}, all, rooms, 0), "");
 }
 
+TEST_F(SplitAdviceTest, LongPrompt_isNoSlowness) {
+  // As measured after 3243 tokens of prompt: in those the layers are all that counts, and the output next to nothing.
+  auto all = reports({{0, 5}, {5, 8}}, {1, 1});
+  all[0].busy_s = 1.46;
+  all[1].busy_s = 0.57;
+  const Layout two{{0, {0, 1}, {}}};
+  EXPECT_NE(advice(all, two), "");
+  EXPECT_EQ(split_advice(model_, two, all, std::vector<std::uint64_t>(2, room_), 0, {3243, 32, 512}), "");
+}
+
 TEST_F(SplitAdviceTest, GoodSplit_isNotSpokenOf) {
   EXPECT_EQ(advice(reports(kEven, {1, 1.8, 1}), kThree), "") << "not twice as long";
   EXPECT_EQ(advice(reports({{0, 4}, {4, 5}, {5, 8}}, {1, 5, 1}), kThree), "") << "it is the best split already";

@@ -102,6 +102,18 @@ TEST(Hyperparameters, KeysGiven_areTaken) {
   EXPECT_EQ(h.rope.original_context, 128);
 }
 
+TEST(Hyperparameters, ContextBeyondTraining_isToldWithTheScaling) {
+  ModelFile file = complete();
+  EXPECT_EQ(beyond_training(read(file), 512), "");
+  EXPECT_EQ(beyond_training(read(file), 513),
+            "a context of 513 tokens is more than the 512 that the model was trained for (its file has no RoPE scaling); text beyond them "
+            "will be poor");
+  file.set("llama.rope.scaling.type", "yarn");
+  file.set("llama.rope.scaling.factor", 4.0);
+  file.set("llama.rope.scaling.original_context_length", std::uint64_t{128});
+  EXPECT_NE(beyond_training(read(file), 1000).find("(its file has RoPE scaling 'yarn' by 4 from 128 tokens)"), std::string::npos);
+}
+
 TEST(Hyperparameters, MissingKey_isNamed) {
   for (const char* key : {"general.architecture", "llama.block_count", "llama.embedding_length", "llama.feed_forward_length",
                           "llama.attention.head_count", "llama.context_length"}) {

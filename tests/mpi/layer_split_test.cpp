@@ -76,6 +76,30 @@ TEST_F(LayerSplitTest, SlowRank_getsFewerLayers) {
     EXPECT_EQ(split(std::vector<RankStrength>(static_cast<std::size_t>(ranks))), counts({}, ranks)) << ranks;
 }
 
+TEST_F(LayerSplitTest, Prompt_needsNoOutputAndLongTextsAreMostlyAttention) {
+  const auto split = [&](const Workload& work, std::size_t ranks) {
+    std::vector<std::int64_t> counts;
+    for (const LayerRange range : split_layers(file_, h_, std::vector<RankStrength>(ranks), 0, work)) counts.push_back(range.count());
+    return counts;
+  };
+  constexpr double kCacheBytes = 512;
+  EXPECT_EQ(split({}, 2), (std::vector<std::int64_t>{5, 3}));
+  EXPECT_EQ(split({8, 128, kCacheBytes}, 2), (std::vector<std::int64_t>{5, 3}));
+  EXPECT_EQ(split({3400, 32, 0}, 2), (std::vector<std::int64_t>{4, 4})) << "the output is one row of the prompt's";
+  EXPECT_EQ(split({8, 4000, kCacheBytes}, 2), (std::vector<std::int64_t>{4, 4})) << "attention is every layer's, the output the last one's";
+  EXPECT_EQ(split({3400, 32, kCacheBytes}, 4), (std::vector<std::int64_t>{2, 2, 2, 2}));
+}
+
+TEST_F(LayerSplitTest, Costs_areBytesReadInTheCourseOfTheWork) {
+  const double weights = static_cast<double>(layer_bytes(file_, 0)), output = static_cast<double>(file_.tensor("token_embd.weight").bytes);
+  const auto plain = layer_costs(file_, h_), work = layer_costs(file_, h_, {100, 10, 512});
+  ASSERT_EQ(work.size(), 8u);
+  EXPECT_DOUBLE_EQ(plain[0], weights);
+  EXPECT_DOUBLE_EQ(plain[7], weights + output);
+  EXPECT_DOUBLE_EQ(work[0], weights * (10 + 0.2 * 100) + 512.0 * 110 * 110 / 2);
+  EXPECT_DOUBLE_EQ(work[7] - work[0], 10 * output);
+}
+
 TEST_F(LayerSplitTest, Auto_isEvenWithinWhatTheSlowestTakes) {
   // Two layers are the least that the slowest of five can have: early ranks are the lighter ones, the last also has the output.
   EXPECT_EQ(counts({}, 5), (std::vector<std::int64_t>{1, 2, 2, 2, 1}));
@@ -96,6 +120,14 @@ TEST_F(LayerSplitTest, Room_boundsWhatAFastRankGets) {
 TEST_F(LayerSplitTest, MoreRanksThanLayersOrOtherNumberOfShares_isRefused) {
   EXPECT_THROW(split_layers(file_, h_, {}, 9), UsageError);
   EXPECT_THROW(split_layers(file_, h_, {0.5, 0.5}, 3), UsageError);
+  Hyperparameters one = h_;
+  one.layers = 1;
+  try {
+    split_layers(file_, one, {}, 2);
+    FAIL() << "two ranks hold one layer";
+  } catch (const UsageError& e) {
+    EXPECT_STREQ(e.what(), "2 ranks for a model of 1 layer; start at most 1 rank");
+  }
 }
 
 TEST_F(LayerSplitTest, StageTensors_areEachInExactlyOneStage) {
