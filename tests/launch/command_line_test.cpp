@@ -109,7 +109,7 @@ TEST(CommandLine, DraftOnTheOnlyRank_isUsedWithoutBeingAskedFor) {
   for (const char* word : {"-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "--no-lookup"}) guessed.push_back(word);
   const Outcome outcome = run(yamata(guessed));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.complaints().size(), 0u) << outcome.err;
+  EXPECT_EQ(outcome.warnings().size(), 0u) << outcome.err;
   EXPECT_EQ(outcome.out, alone.out);
   const auto json = nlohmann::json::parse(read_file(folder / "r.json"));
   EXPECT_EQ(json["strategy"], "speculative");

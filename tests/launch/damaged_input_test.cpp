@@ -70,10 +70,12 @@ TEST_F(TruncatedModel, OfADrafter_isMissedAndTheTextGoesOn) {
   ASSERT_TRUE(process.wait_for_output(20)) << process.err();
   truncate(draft_);
   EXPECT_EQ(process.wait(), 0) << process.err();
-  const auto complaints = Outcome{0, "", process.err()}.complaints();
-  ASSERT_EQ(complaints.size(), 1u) << process.err();
-  EXPECT_NE(complaints[0].find("warning: the text goes on without the drafter on rank"), std::string::npos) << complaints[0];
-  EXPECT_NE(complaints[0].find(draft_ + " was truncated"), std::string::npos) << complaints[0];
+  const Outcome outcome{0, "", process.err()};
+  EXPECT_EQ(outcome.complaints().size(), 0u) << process.err();
+  const auto warnings = outcome.warnings();
+  ASSERT_EQ(warnings.size(), 1u) << process.err();
+  EXPECT_NE(warnings[0].find("the text goes on without the drafter on rank"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find(draft_ + " was truncated"), std::string::npos) << warnings[0];
   EXPECT_EQ(process.out(), run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "500", "-c", "1000", "--ignore-eos"})).out);
 }
 

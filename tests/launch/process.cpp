@@ -11,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 
 namespace yamata::test {
@@ -68,13 +69,28 @@ int Process::wait() {
 std::string Process::out() const { return read_file(folder_ / "out"); }
 std::string Process::err() const { return read_file(folder_ / "err"); }
 
-std::vector<std::string> Outcome::complaints() const {
+namespace {
+
+constexpr std::string_view kWarning = "yamata: warning:";
+
+template <class Keep>
+std::vector<std::string> lines_of(const std::string& text, Keep keep) {
   std::vector<std::string> lines;
-  std::istringstream text(err);
-  for (std::string line; std::getline(text, line);) {
-    if (line.rfind("yamata:", 0) == 0 && line.rfind("yamata: warning:", 0) != 0) lines.push_back(line);
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    if (keep(line)) lines.push_back(line);
   }
   return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> Outcome::complaints() const {
+  return lines_of(err, [](const std::string& line) { return line.starts_with("yamata:") && !line.starts_with(kWarning); });
+}
+
+std::vector<std::string> Outcome::warnings() const {
+  return lines_of(err, [](const std::string& line) { return line.starts_with(kWarning); });
 }
 
 Arguments yamata(const Arguments& arguments, int ranks) {

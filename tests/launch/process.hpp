@@ -38,6 +38,8 @@ struct Outcome {
   std::string out, err;
   /// Lines of stderr that begin with "yamata:", but for warnings.
   std::vector<std::string> complaints() const;
+  /// The lines that warn.
+  std::vector<std::string> warnings() const;
 };
 
 /// yamata with these arguments; with ranks > 0 under mpirun.

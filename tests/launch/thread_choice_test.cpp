@@ -134,13 +134,13 @@ TEST(CrowdedHosts, ContainersOfOneName_haveCpusOfTheirOwn) {
 }
 
 TEST(CrowdedHosts, JobWithTooManyThreads_saysSo) {
-  const auto complaints = [](int threads) {
-    return test::run(test::yamata({"run", "-m", test::kModel, "-p", "A king", "-n", "2", "-t", std::to_string(threads)})).complaints();
+  const auto warnings_with = [](int threads) {
+    return test::run(test::yamata({"run", "-m", test::kModel, "-p", "A king", "-n", "2", "-t", std::to_string(threads)})).warnings();
   };
-  const std::vector<std::string> warnings = complaints(Topology::detect().logical_cpus + 1);
+  const std::vector<std::string> warnings = warnings_with(Topology::detect().logical_cpus + 1);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("lower -t"), std::string::npos) << warnings[0];
-  EXPECT_TRUE(complaints(1).empty());
+  EXPECT_TRUE(warnings_with(1).empty());
 }
 
 }  // namespace
