@@ -9,6 +9,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "launch/guard.hpp"
 #include "launch/pace_file.hpp"
 #include "launch/progress_bar.hpp"
 #include "launch/split_advice.hpp"
@@ -287,6 +288,7 @@ void Job::start(Head& head, std::int32_t sequences, std::int32_t room) {
   std::vector<std::uint64_t> fingerprints;
   for (const auto& model : models_) fingerprints.push_back(model->file.fingerprint());
   for (const auto& model : models_) model->file.release_pages();
+  tell_guard(yamata::Start::kWatched);
   head.start(
       hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, sequences, room); }, stage_factory());
 }

@@ -119,6 +119,15 @@ int head_main(int argc, char** argv, World& world) {
   return code;
 }
 
+/// Of --timeout; the default where the flags cannot be read, which is told later.
+std::chrono::milliseconds timeout_of(int argc, char** argv) {
+  try {
+    return parse_command_line(argc, argv).options.timeout;
+  } catch (const Error&) {
+    return Options{}.timeout;
+  }
+}
+
 int worker_main(int argc, char** argv, World& world) {
   WorkerSetup setup;
   setup.host = world.host;
@@ -137,10 +146,7 @@ int worker_main(int argc, char** argv, World& world) {
     return job->stage_factory()(plan, stage, types);
   };
   setup.mapped_bytes = [&] { return job ? job->mapped_bytes() : 0; };
-  try {
-    setup.timeout = parse_command_line(argc, argv).options.timeout;
-  } catch (const Error&) {  // told to the head by open
-  }
+  setup.timeout = timeout_of(argc, argv);
   setup.dispensable = let_job_survive_this_rank;
   say_farewell(world, run_worker(*world.transport, setup));
   return 0;  // the head ends with the code of the job
@@ -151,10 +157,13 @@ int worker_main(int argc, char** argv, World& world) {
 
 int main(int argc, char** argv) {
   using namespace yamata;
-  guard_rank(argc, argv);
+  guard_rank(argc, argv, timeout_of(argc, argv));
+  before_job_ends(job_is_over);
   catch_interrupts();
   try {
     World world = make_world();
+    // The head looks after the others as soon as it is through its own preparations.
+    tell_guard(world.transport->rank() == 0 ? Start::kAlone : Start::kWatched);
     return world.transport->rank() == 0 ? head_main(argc, argv, world) : worker_main(argc, argv, world);
   } catch (const Error& e) {
     fmt::print(stderr, "yamata: {}\n", e.what());
