@@ -17,6 +17,7 @@
 #include <string_view>
 #include <thread>
 
+#include "launch/daemon_watch.hpp"
 #include "launch/launcher_end.hpp"
 #include "launch/process_state.hpp"
 #include "launch/start_watch.hpp"
@@ -38,7 +39,7 @@ void rename_process(int argc, char** argv) {
 
 /// What a rank tells its guard, in memory that both see.
 struct Word {
-  std::atomic<bool> dispensable{false}, over{false};
+  std::atomic<bool> dispensable{false}, unheard{false}, over{false};
   std::atomic<Start> start{Start::kStarting};
 };
 Word* word = nullptr;
@@ -61,42 +62,51 @@ class Guard {
       : launcher_(launcher),
         rank_(rank),
         awaited_(awaited),
-        watch_(mpi_rank_from_environment(), host_name(), deadline, StartWatch::Clock::now()) {}
+        start_(mpi_rank_from_environment(), host_name(), deadline, Clock::now()),
+        daemon_(launcher, deadline, Clock::now()) {}
 
   [[noreturn]] void stand() {
     while (true) {
       const int signal = next_signal();
       if (signal == 0) {
-        look_at_start();
-      } else if (signal != SIGCHLD) {
-        kill(rank_, signal);
-        ending_ |= signal != SIGCONT && signal != SIGUSR1 && signal != SIGUSR2;
-      } else {
+        look(Clock::now());
+      } else if (signal == SIGCHLD) {
         see_rank_end();
+      } else {
+        pass_on(signal);
       }
     }
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   static constexpr int kCluster = static_cast<int>(ExitCode::kCluster);
+  bool starting() const { return word && word->start != Start::kWatched; }
 
-  /// 0 where none came for a while and the rank is to be looked at.
+  /// 0 where none came for a while.
   int next_signal() const {
-    int signal = 0;
-    if (!word || word->start == Start::kWatched) {
-      sigwait(&awaited_, &signal);
-      return signal;
-    }
-    const timespec while_starting{0, 100'000'000};
-    return std::max(sigtimedwait(&awaited_, nullptr, &while_starting), 0);
+    const timespec seldom{1, 0}, often{0, 100'000'000};
+    return std::max(sigtimedwait(&awaited_, nullptr, starting() ? &often : &seldom), 0);
   }
 
-  void look_at_start() {
-    const std::string complaint = watch_.complaint(word->start, process_state(rank_) == 'T', StartWatch::Clock::now());
-    if (complaint.empty() || ending_) return;
-    say(complaint);
-    kill(rank_, SIGKILL);
-    leave(kCluster);
+  void look(Clock::time_point now) {
+    if (starting() && !ending_) {
+      if (const std::string complaint = start_.complaint(word->start, process_state(rank_) == 'T', now); !complaint.empty()) {
+        say(complaint);
+        end_rank();
+      }
+    }
+    if (getppid() != launcher_) end_rank();
+    if (rank_ > 0 && !(word && word->unheard)) return daemon_.keep_awake(now);
+    if (daemon_.is_cut_off(now)) end_rank();
+  }
+
+  void pass_on(int signal) {
+    if (signal == SIGCONT) start_.hold_back(Clock::now());
+    const bool ends = signal != SIGCONT && signal != SIGUSR1 && signal != SIGUSR2;
+    ending_ |= ends;
+    if (rank_ > 0) kill(rank_, signal);
+    if (rank_ < 0 && ends) _exit(kCluster);
   }
 
   void see_rank_end() {
@@ -107,17 +117,15 @@ class Guard {
     // A launcher that ends a job sends SIGTERM, then SIGKILL, to this process too: what else the rank dies of is news.
     say(fmt::format("rank {} ({}) was killed by signal {} ({}){}", mpi_rank_from_environment(), host_name(), signal, strsignal(signal),
                     signal == SIGKILL ? "; was its machine out of memory?" : ""));
-    if (word && word->dispensable) keep_place();
-    leave(kCluster);
+    if (!word || !word->dispensable) leave(kCluster);
+    // The others do without it, but a launcher ends the job where a process of it ends: this one keeps its place.
+    rank_ = -1;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
   }
 
-  /// In the place of a rank that the others do without: a launcher ends the job where a process of it ends.
-  [[noreturn]] void keep_place() const {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    for (int signal = 0; getppid() == launcher_ && signal != SIGTERM && signal != SIGINT && signal != SIGHUP && signal != SIGQUIT;) {
-      sigwait(&awaited_, &signal);
-    }
-    _exit(kCluster);
+  [[noreturn]] void end_rank() const {
+    if (rank_ > 0) kill(rank_, SIGKILL);
+    leave(kCluster);
   }
 
   /// Where any rank ends with a code, launchers end the others.
@@ -126,9 +134,11 @@ class Guard {
     _exit(code);
   }
 
-  const pid_t launcher_, rank_;
+  const pid_t launcher_;
+  pid_t rank_;  // -1: dead, and missed by nobody
   const sigset_t awaited_;
-  StartWatch watch_;
+  StartWatch start_;
+  DaemonWatch daemon_;
   bool ending_ = false;  // the launcher or the user has asked for the end
 };
 
@@ -175,7 +185,13 @@ void tell_guard(Start start) {
 }
 
 void let_job_survive_this_rank(bool survive) {
-  if (word) word->dispensable = survive;
+  if (!word) return;
+  word->dispensable = survive;
+  if (!survive) word->unheard = false;
+}
+
+void head_is_unheard() {
+  if (word) word->unheard = true;
 }
 
 void job_is_over() {

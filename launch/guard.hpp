@@ -24,6 +24,10 @@ void tell_guard(Start start);
 /// ends the job, so that the others go on.
 void let_job_survive_this_rank(bool survive);
 
+/// The head has fallen silent to this rank, which the job survives: if mpirun cannot be reached either, this machine is cut off, and the
+/// guard ends the rank.
+void head_is_unheard();
+
 /// This rank has asked the launcher to end all others: once it is gone itself, the guard sees to it that the launcher ends, too.
 void job_is_over();
 

@@ -16,8 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// An orderly end takes mpirun one second for ranks that do not heed SIGTERM, and then some.
-constexpr auto kOrderly = 2000ms, kSecond = 1000ms;
+/// To end a job in good order takes mpirun two seconds: one before SIGTERM and one before SIGKILL.
+constexpr auto kOrderly = 2500ms, kSecond = 1000ms;
 
 class Launcher {
  public:

@@ -147,7 +147,9 @@ int worker_main(int argc, char** argv, World& world) {
   };
   setup.mapped_bytes = [&] { return job ? job->mapped_bytes() : 0; };
   setup.timeout = timeout_of(argc, argv);
+  setup.interrupted = &g_interrupted;
   setup.dispensable = let_job_survive_this_rank;
+  setup.head_unheard = head_is_unheard;
   say_farewell(world, run_worker(*world.transport, setup));
   return 0;  // the head ends with the code of the job
 }

@@ -23,7 +23,7 @@ std::string StartWatch::complaint(Start start, bool stopped, Clock::time_point n
     running_ += pause;
   }
   if (!stopped) running_ = now;
-  if (start == Start::kWatched) return "";
+  if (start == Start::kWatched || now < held_back_) return "";
   const double seconds = std::chrono::duration<double>(deadline_).count();
   if (stopped && now - (start == Start::kStarting ? begin_ : running_) >= deadline_)
     return fmt::format("rank {} ({}) was stopped before the job had begun; look at that machine (or raise --timeout above {:g} s)", rank_,

@@ -14,6 +14,8 @@ class StartWatch {
   using Clock = std::chrono::steady_clock;
   StartWatch(int rank, std::string host, std::chrono::milliseconds deadline, Clock::time_point now);
 
+  /// The launcher may be ending the job, which it announces by SIGCONT: who still lives a while later was only waked up.
+  void hold_back(Clock::time_point now) { held_back_ = now + std::chrono::seconds(3); }
   /// What is wrong with a rank of which this was seen just now; empty as long as it has time. To be asked several times a second:
   /// where that was not done the watcher itself was stopped, and counts no time.
   std::string complaint(Start start, bool stopped, Clock::time_point now);
@@ -22,7 +24,7 @@ class StartWatch {
   int rank_;
   std::string host_;
   std::chrono::milliseconds deadline_;
-  Clock::time_point begin_, running_, looked_;  // running_: when the rank was last seen not to be stopped
+  Clock::time_point begin_, running_, looked_, held_back_{};  // running_: when the rank was last seen not to be stopped
 };
 
 }  // namespace yamata

@@ -164,9 +164,9 @@ void Head::send_heartbeats() {
   }
   if (const auto silent = liveness_.silent(now)) {
     if (running_ && draft_plan_of(*silent)) {
-      lose_drafter_of(*silent, liveness_.silence_text(*silent));
+      lose_drafter_of(*silent, liveness_.silence_text(*silent, 0));
     } else {
-      throw ClusterError(liveness_.silence_text(*silent));
+      throw ClusterError(liveness_.silence_text(*silent, 0));
     }
   }
   give_up_stalled_drafters(now);

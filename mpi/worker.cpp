@@ -15,13 +15,23 @@
 namespace yamata {
 namespace {
 
+/// A launcher ends the other ranks within it once one has asked for that.
+constexpr std::chrono::milliseconds kGrace{1500};
+
+/// What another rank is like: it is said without this one's name.
+struct Silence : ClusterError {
+  using ClusterError::ClusterError;
+};
+
 class Worker {
  public:
   Worker(Transport& transport, const WorkerSetup& setup)
       : transport_(transport),
         setup_(setup),
         liveness_(transport.size(), setup.timeout, Liveness::Clock::now()),
-        sent_before_(transport.bytes_sent()) {}
+        sent_before_(transport.bytes_sent()) {
+    liveness_.name(transport.rank(), setup.host);
+  }
 
   /// The exit code that the head gives, or nothing where another job follows.
   std::optional<int> run() {
@@ -75,11 +85,17 @@ class Worker {
     if (!liveness_.due(now, loading) && !now_loaded) return;
     told_loaded_ |= now_loaded;
     transport_.send(0, Tag::kHeartbeat, wire::encode(stage() ? stage()->heartbeat() : wire::Heartbeat{}));
+    if (liveness_.suspicious(now)) {  // is it the head, or this rank that is cut off?
+      for (int r = 1; r < transport_.size(); ++r) {
+        if (r != transport_.rank()) transport_.send(r, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
+      }
+    }
     // Later ranks give earlier ones the time to say it first: one line for the job.
-    const auto silent = liveness_.silent(now, std::chrono::milliseconds(2000 * (transport_.rank() - 1)));
-    if (!silent) return;
-    if (!spared_) throw ClusterError(liveness_.silence_text(*silent));
+    const auto silent = liveness_.silent(now, kGrace * (transport_.rank() - 1));
+    if (!silent || (setup_.interrupted && *setup_.interrupted)) return;
+    if (!spared_) throw Silence(liveness_.silence_text(*silent, transport_.rank()));
     liveness_.unwatch(0);  // it goes on without this rank, which is ended with the job
+    if (setup_.head_unheard) setup_.head_unheard();
   }
 
   /// Whether the job goes on without this rank where that is lost.
@@ -95,7 +111,7 @@ class Worker {
   }
 
   void dispatch(Message message) {
-    if (message.from == 0) heard_head();
+    message.from == 0 ? heard_head() : liveness_.heard(message.from, Liveness::Clock::now());
     switch (message.tag) {
       case Tag::kStart:
         attempt([&] { start(wire::decode_start(message.bytes)); });
@@ -154,6 +170,7 @@ class Worker {
       }
     }
     if (!stage()) throw ClusterError("the plan has no place for this rank");
+    liveness_.name(0, plan.head_host);
     // On one machine the clock is the same; else this is right but for the message's way.
     clock_offset_us_ = plan.head_host == setup_.host ? 0 : plan.head_time_us - Trace::now_us();
     if (plan.trace) stage()->trace().enable();
@@ -201,6 +218,10 @@ int run_worker(Transport& transport, const WorkerSetup& setup) {
     while (true) {
       if (const auto code = Worker(transport, setup).run()) return *code;
     }
+  } catch (const Silence& e) {
+    fmt::print(stderr, "yamata: {}\n", e.what());
+    transport.abort(static_cast<int>(e.code()));
+    return static_cast<int>(e.code());
   } catch (const Error& e) {
     fmt::print(stderr, "yamata: rank {} ({}): {}\n", transport.rank(), setup.host, e.what());
     transport.abort(static_cast<int>(e.code()));

@@ -23,7 +23,7 @@ class LivenessTest : public testing::Test {
     for (milliseconds gone{0}; gone < time; gone += milliseconds(500)) {
       now_ += milliseconds(500);
       for (const int rank : heard) liveness_.heard(rank, now_);
-      if (const auto rank = liveness_.silent(now_)) throw ClusterError(liveness_.silence_text(*rank));
+      if (const auto rank = liveness_.silent(now_)) throw ClusterError(liveness_.silence_text(*rank, 0));
     }
   }
   std::string blame(const std::function<void()>& what) {
