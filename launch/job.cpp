@@ -10,9 +10,11 @@
 #include <filesystem>
 
 #include "launch/guard.hpp"
+#include "launch/output_file.hpp"
 #include "launch/pace_file.hpp"
 #include "launch/progress_bar.hpp"
 #include "launch/split_advice.hpp"
+#include "launch/standard_input.hpp"
 #include "launch/thread_choice.hpp"
 #include "mpi/drafter_seats.hpp"
 #include "mpi/layer_split.hpp"
@@ -164,6 +166,11 @@ double Job::measured_pace() {
   } catch (const ModelError&) {  // the rank that is to hold the faulty layer reports it
     return 0;
   }
+}
+
+std::string Job::read_prompt_file() {
+  const std::string& path = options_.prompt_file;
+  return path == "-" ? read_standard_input([&] { reassure(transport_); }) : read_text(path);
 }
 
 StageFactory Job::stage_factory() {

@@ -37,6 +37,8 @@ class Job {
   const gguf::File& draft_file(std::size_t index) const { return models_[index]->file; }
   const Options& options() const { return options_; }
   Transport& transport() { return transport_; }
+  /// What -f names. The other ranks are told that this one lives as long as it waits for standard input.
+  std::string read_prompt_file();
   const std::string& host() const { return host_; }
   /// Who holds what; after start, if the flags leave it open.
   const Layout& layout() const { return layout_; }

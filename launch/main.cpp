@@ -26,6 +26,7 @@ struct World {
   std::unique_ptr<Transport> transport;
   std::string host;
   int local_rank = 0, local_size = 1;
+  std::chrono::milliseconds timeout{0};
 };
 
 World make_world() {
@@ -75,9 +76,21 @@ void run_head(const CommandLine& line, World& world) {
   }
 }
 
+/// MPI's own farewell has no end where a link is cut meanwhile, or a daemon of the launcher's does not answer: the work is done, and the
+/// job is ended with its code.
+void bound_farewell(const World& world, int code) {
+  if (!world.session) return;
+  const bool head = world.transport->rank() == 0;
+  std::thread([code, patience = world.timeout + std::chrono::seconds(head ? 2 : 4)] {
+    std::this_thread::sleep_for(patience);
+    end_job(code);
+    std::_Exit(code);
+  }).detach();
+}
+
 /// Parts from the other ranks. Where one was lost, MPI's own farewell would wait for it for ever: the head ends the job.
 void say_farewell(World& world, int code) {
-  if (part(*world.transport)) return;
+  if (part(*world.transport)) return bound_farewell(world, code);
   std::fflush(nullptr);
   if (world.transport->rank() == 0) world.transport->abort(code);
   constexpr auto kPatience = std::chrono::seconds(10);
@@ -146,7 +159,7 @@ int worker_main(int argc, char** argv, World& world) {
     return job->stage_factory()(plan, stage, types);
   };
   setup.mapped_bytes = [&] { return job ? job->mapped_bytes() : 0; };
-  setup.timeout = timeout_of(argc, argv);
+  setup.timeout = world.timeout;
   setup.interrupted = &g_interrupted;
   setup.dispensable = let_job_survive_this_rank;
   setup.head_unheard = head_is_unheard;
@@ -164,6 +177,7 @@ int main(int argc, char** argv) {
   catch_interrupts();
   try {
     World world = make_world();
+    world.timeout = timeout_of(argc, argv);
     // The head looks after the others as soon as it is through its own preparations.
     tell_guard(world.transport->rank() == 0 ? Start::kAlone : Start::kWatched);
     return world.transport->rank() == 0 ? head_main(argc, argv, world) : worker_main(argc, argv, world);

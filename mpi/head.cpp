@@ -23,6 +23,10 @@ std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& s
                                    start.batch);
 }
 
+void reassure(Transport& transport) {
+  for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
+}
+
 Head::Head(Transport& transport, ClusterOptions options)
     : transport_(transport),
       options_(std::move(options)),
@@ -265,6 +269,14 @@ bool Head::all_reported() const {
   return true;
 }
 
+void Head::check_all_reported() const {
+  for (std::size_t r = 0; r < reports_.size(); ++r) {
+    if (!reports_[r] && !lost_[r])
+      throw ClusterError(fmt::format("rank {}{} did not answer the request to stop: it is stopped, dead or cut off; look at that machine",
+                                     r, liveness_.host_suffix(static_cast<int>(r))));
+  }
+}
+
 std::vector<wire::Report> Head::take_reports() {
   std::vector<wire::Report> reports;
   for (auto& report : reports_) {
@@ -301,7 +313,7 @@ std::vector<wire::Report> Head::stop(int code) {
     if (target_) target_->advance();
     if (!all_reported() && std::chrono::steady_clock::now() > deadline) {
       give_up_missing_drafters();
-      if (!all_reported()) throw ClusterError("not every rank answered the request to stop");
+      check_all_reported();
     }
     if (!all_reported()) idle_.rest(transport_);
   }

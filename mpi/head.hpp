@@ -32,6 +32,9 @@ struct ClusterOptions {
 wire::Report report_of_rank(const Transport& transport, const Idle& idle, std::uint64_t sent_before, const std::string& host,
                             const std::string& role);
 
+/// Tells the other ranks that this one lives, before it leads them; for each --timeout that it takes to begin, once or oftener.
+void reassure(Transport& transport);
+
 class Head {
  public:
   /// Shares the job out once every rank has said hello; may throw what forbids it.
@@ -77,6 +80,7 @@ class Head {
   void send_heartbeats();
   void give_up_missing_drafters();
   bool all_reported() const;
+  void check_all_reported() const;
   std::vector<wire::Report> take_reports();
   void give_up_stalled_drafters(Liveness::Clock::time_point now);
   void lose_drafter_of(int rank, const std::string& why);

@@ -17,6 +17,8 @@ namespace {
 
 /// A launcher ends the other ranks within it once one has asked for that.
 constexpr std::chrono::milliseconds kGrace{1500};
+/// The head has more to prepare than the others before it speaks, and its guard sees sooner whether it was stopped.
+constexpr std::chrono::milliseconds kPreparations{2000}, kNone{0};
 
 /// What another rank is like: it is said without this one's name.
 struct Silence : ClusterError {
@@ -36,6 +38,7 @@ class Worker {
   /// The exit code that the head gives, or nothing where another job follows.
   std::optional<int> run() {
     attempt([&] { transport_.send(0, Tag::kHello, wire::encode(setup_.open())); });
+    liveness_.watch(0, Liveness::Clock::now());
     while (!ended()) {
       if (!step()) rest();
     }
@@ -91,7 +94,7 @@ class Worker {
       }
     }
     // Later ranks give earlier ones the time to say it first: one line for the job.
-    const auto silent = liveness_.silent(now, kGrace * (transport_.rank() - 1));
+    const auto silent = liveness_.silent(now, kGrace * (transport_.rank() - 1) + (met_head_ ? kNone : kPreparations));
     if (!silent || (setup_.interrupted && *setup_.interrupted)) return;
     if (!spared_) throw Silence(liveness_.silence_text(*silent, transport_.rank()));
     liveness_.unwatch(0);  // it goes on without this rank, which is ended with the job
@@ -104,14 +107,9 @@ class Worker {
     if (setup_.dispensable) setup_.dispensable(spared);
   }
 
-  /// The head is watched from its first message on: before, it may read a long prompt. Launchers notice where it dies meanwhile.
-  void heard_head() {
-    const auto now = Liveness::Clock::now();
-    std::exchange(met_head_, true) ? liveness_.heard(0, now) : liveness_.watch(0, now);
-  }
-
   void dispatch(Message message) {
-    message.from == 0 ? heard_head() : liveness_.heard(message.from, Liveness::Clock::now());
+    liveness_.heard(message.from, Liveness::Clock::now());
+    met_head_ |= message.from == 0;
     switch (message.tag) {
       case Tag::kStart:
         attempt([&] { start(wire::decode_start(message.bytes)); });
