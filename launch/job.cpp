@@ -39,13 +39,16 @@ bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& pl
 
 }  // namespace
 
-std::atomic<bool> g_interrupted{false};
+std::atomic<bool> g_interrupted{false}, g_woken{false};
 
 void catch_interrupts() {
   struct sigaction action {};
   action.sa_handler = [](int) { g_interrupted = true; };
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = [](int) { g_woken = true; };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGCONT, &action, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, as a full disk is
 }
 
@@ -202,6 +205,7 @@ ClusterOptions Job::cluster() const {
   ClusterOptions cluster;
   cluster.timeout = options_.timeout;
   cluster.interrupted = &g_interrupted;
+  cluster.woken = &g_woken;
   cluster.on_warning = warn;
   if (isatty(STDERR_FILENO)) cluster.on_loading = ProgressBar("loading");
   return cluster;

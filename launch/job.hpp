@@ -19,6 +19,8 @@ namespace yamata {
 
 /// Set by SIGINT and SIGTERM.
 extern std::atomic<bool> g_interrupted;
+/// SIGCONT has come.
+extern std::atomic<bool> g_woken;
 void catch_interrupts();
 
 /// What the user should know though the job goes on, as a line on stderr.

@@ -122,7 +122,10 @@ int head_main(int argc, char** argv, World& world) {
     code = static_cast<int>(ExitCode::kModel);
   }
   // A silent rank will not hear a polite request.
-  if (code == static_cast<int>(ExitCode::kCluster)) world.transport->abort(code);
+  if (code == static_cast<int>(ExitCode::kCluster)) {
+    hush(*world.transport, code);
+    world.transport->abort(code);
+  }
   dismiss(world, code);
   // A launcher adds a page about a process that ends with a code, and none about a job that is ended with it.
   if (code != 0 && code != static_cast<int>(ExitCode::kInterrupted) && world.session && end_job(code)) {
@@ -160,7 +163,7 @@ int worker_main(int argc, char** argv, World& world) {
   };
   setup.mapped_bytes = [&] { return job ? job->mapped_bytes() : 0; };
   setup.timeout = world.timeout;
-  setup.interrupted = &g_interrupted;
+  setup.woken = &g_woken;
   setup.dispensable = let_job_survive_this_rank;
   setup.head_unheard = head_is_unheard;
   say_farewell(world, run_worker(*world.transport, setup));

@@ -27,6 +27,15 @@ void reassure(Transport& transport) {
   for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
 }
 
+void hush(Transport& transport, int code) {
+  constexpr auto kLeave = std::chrono::milliseconds(20);  // sends move on in receive
+  for (int r = 1; r < transport.size(); ++r) {
+    if (r != transport.rank()) transport.send(r, Tag::kStop, wire::encode_stop(code));
+  }
+  const auto end = std::chrono::steady_clock::now() + kLeave;
+  while (transport.pending_sends() > 0 && std::chrono::steady_clock::now() < end) transport.receive();
+}
+
 Head::Head(Transport& transport, ClusterOptions options)
     : transport_(transport),
       options_(std::move(options)),
@@ -34,6 +43,7 @@ Head::Head(Transport& transport, ClusterOptions options)
       sent_before_(transport.bytes_sent()),
       reports_(static_cast<std::size_t>(transport.size())),
       lost_(static_cast<std::size_t>(transport.size()), false) {
+  for (int r = 0; r < transport.size(); ++r) liveness_.name(r, transport.host(r));
   for (int r = 1; r < transport.size(); ++r) liveness_.watch(r, Liveness::Clock::now());
 }
 
@@ -166,6 +176,7 @@ void Head::send_heartbeats() {
   for (int r = 1; r < transport_.size(); ++r) {
     if (!lost_[static_cast<std::size_t>(r)]) transport_.send(r, Tag::kHeartbeat, wire::encode(own));
   }
+  if (options_.woken && options_.woken->exchange(false)) liveness_.hold_back(now);
   if (const auto silent = liveness_.silent(now)) {
     if (running_ && draft_plan_of(*silent)) {
       lose_drafter_of(*silent, liveness_.silence_text(*silent, 0));

@@ -24,6 +24,7 @@ std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& s
 struct ClusterOptions {
   std::chrono::milliseconds timeout{120000};
   const std::atomic<bool>* interrupted = nullptr;
+  std::atomic<bool>* woken = nullptr;            ///< SIGCONT has come: this process was stopped, or the launcher begins to end the job
   std::function<void(double share)> on_loading;  ///< share of all weights that is in memory
   std::function<void(const std::string&)> on_warning;
 };
@@ -34,6 +35,9 @@ wire::Report report_of_rank(const Transport& transport, const Idle& idle, std::u
 
 /// Tells the other ranks that this one lives, before it leads them; for each --timeout that it takes to begin, once or oftener.
 void reassure(Transport& transport);
+
+/// Tells the other ranks but the head, as far as they are within reach, that the job is about to end with `code`, and why has been said.
+void hush(Transport& transport, int code);
 
 class Head {
  public:

@@ -44,7 +44,7 @@ std::optional<int> Liveness::silent(Clock::time_point now, std::chrono::millisec
     all_.since = now;
     for (auto& [rank, progress] : drafters_) progress.since = now;
   }
-  for (std::size_t r = 0; r < peers_.size(); ++r) {
+  for (std::size_t r = 0; now >= held_back_ && r < peers_.size(); ++r) {
     if (peers_[r].watched && now - peers_[r].last >= peers_[r].deadline + grace) return static_cast<int>(r);
   }
   return std::nullopt;

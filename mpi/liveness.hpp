@@ -27,6 +27,8 @@ class Liveness {
   const wire::Heartbeat& state(int rank) const { return peers_[static_cast<std::size_t>(rank)].state; }
   /// True when it is time to send heartbeats again: several per deadline, ten per second while `often`.
   bool due(Clock::time_point now, bool often = false);
+  /// For some seconds nobody is found silent: by then a launcher that is ending the job has ended this rank, too.
+  void hold_back(Clock::time_point now) { held_back_ = now + std::chrono::seconds(3); }
   /// A watched peer that has been silent for the whole deadline, if any. `grace` is added to it. Where this rank itself slept
   /// for long (it was stopped and goes on), everybody's silence begins anew. To be asked often.
   std::optional<int> silent(Clock::time_point now, std::chrono::milliseconds grace = {});
@@ -66,7 +68,7 @@ class Liveness {
   Clock::time_point next_send_{};
   Progress all_;
   std::map<int, Progress> drafters_;  // by their first rank
-  Clock::time_point checked_;
+  Clock::time_point checked_, held_back_{};
 };
 
 }  // namespace yamata

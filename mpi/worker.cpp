@@ -15,8 +15,8 @@
 namespace yamata {
 namespace {
 
-/// A launcher ends the other ranks within it once one has asked for that.
-constexpr std::chrono::milliseconds kGrace{1500};
+/// Within it a rank that says why the job ends has told the others.
+constexpr std::chrono::milliseconds kGrace{500};
 /// The head has more to prepare than the others before it speaks, and its guard sees sooner whether it was stopped.
 constexpr std::chrono::milliseconds kPreparations{2000}, kNone{0};
 
@@ -32,7 +32,7 @@ class Worker {
         setup_(setup),
         liveness_(transport.size(), setup.timeout, Liveness::Clock::now()),
         sent_before_(transport.bytes_sent()) {
-    liveness_.name(transport.rank(), setup.host);
+    for (int r = 0; r < transport.size(); ++r) liveness_.name(r, transport.host(r));
   }
 
   /// The exit code that the head gives, or nothing where another job follows.
@@ -94,8 +94,9 @@ class Worker {
       }
     }
     // Later ranks give earlier ones the time to say it first: one line for the job.
+    if (setup_.woken && setup_.woken->exchange(false)) liveness_.hold_back(now);
     const auto silent = liveness_.silent(now, kGrace * (transport_.rank() - 1) + (met_head_ ? kNone : kPreparations));
-    if (!silent || (setup_.interrupted && *setup_.interrupted)) return;
+    if (!silent) return;
     if (!spared_) throw Silence(liveness_.silence_text(*silent, transport_.rank()));
     liveness_.unwatch(0);  // it goes on without this rank, which is ended with the job
     if (setup_.head_unheard) setup_.head_unheard();
@@ -168,7 +169,6 @@ class Worker {
       }
     }
     if (!stage()) throw ClusterError("the plan has no place for this rank");
-    liveness_.name(0, plan.head_host);
     // On one machine the clock is the same; else this is right but for the message's way.
     clock_offset_us_ = plan.head_host == setup_.host ? 0 : plan.head_time_us - Trace::now_us();
     if (plan.trace) stage()->trace().enable();
@@ -218,6 +218,7 @@ int run_worker(Transport& transport, const WorkerSetup& setup) {
     }
   } catch (const Silence& e) {
     fmt::print(stderr, "yamata: {}\n", e.what());
+    hush(transport, static_cast<int>(e.code()));
     transport.abort(static_cast<int>(e.code()));
     return static_cast<int>(e.code());
   } catch (const Error& e) {

@@ -11,7 +11,7 @@ namespace yamata {
 /// What a rank needs to take its place. Filled by the caller, which knows the command line and the machine.
 struct WorkerSetup {
   std::chrono::milliseconds timeout{120000};
-  const std::atomic<bool>* interrupted = nullptr;  ///< the launcher is ending the job: nothing is news any more
+  std::atomic<bool>* woken = nullptr;  ///< as in ClusterOptions
   std::string host;
   /// Opens the model of the next job and describes this rank; may throw: the head then reports it.
   std::function<wire::Hello()> open;
