@@ -39,7 +39,7 @@ void rename_process(int argc, char** argv) {
 
 /// What a rank tells its guard, in memory that both see.
 struct Word {
-  std::atomic<bool> dispensable{false}, unheard{false}, over{false};
+  std::atomic<bool> dispensable{false}, unheard{false}, over{false}, orphaned{false};
   std::atomic<Start> start{Start::kStarting};
 };
 Word* word = nullptr;
@@ -66,11 +66,13 @@ class Guard {
         daemon_(launcher, deadline, Clock::now()) {}
 
   [[noreturn]] void stand() {
+    prctl(PR_SET_PDEATHSIG, SIGCHLD);
     while (true) {
       const int signal = next_signal();
       if (signal == 0) {
         look(Clock::now());
       } else if (signal == SIGCHLD) {
+        see_launcher_gone(Clock::now());
         see_rank_end();
       } else {
         pass_on(signal);
@@ -86,7 +88,16 @@ class Guard {
   /// 0 where none came for a while.
   int next_signal() const {
     const timespec seldom{1, 0}, often{0, 100'000'000};
-    return std::max(sigtimedwait(&awaited_, nullptr, starting() ? &often : &seldom), 0);
+    return std::max(sigtimedwait(&awaited_, nullptr, starting() || gone_ != Clock::time_point{} ? &often : &seldom), 0);
+  }
+
+  /// mpirun ends the job within two seconds: time for the rank to say why.
+  void see_launcher_gone(Clock::time_point now) {
+    constexpr auto kSay = std::chrono::milliseconds(500);
+    if (getppid() == launcher_) return;
+    if (word) word->orphaned = true;
+    if (gone_ == Clock::time_point{}) gone_ = now;
+    if (rank_ < 0 || now - gone_ >= kSay) end_rank();
   }
 
   void look(Clock::time_point now) {
@@ -96,7 +107,7 @@ class Guard {
         end_rank();
       }
     }
-    if (getppid() != launcher_) end_rank();
+    see_launcher_gone(now);
     if (rank_ > 0 && !(word && word->unheard)) return daemon_.keep_awake(now);
     if (daemon_.is_cut_off(now)) end_rank();
   }
@@ -139,7 +150,8 @@ class Guard {
   const sigset_t awaited_;
   StartWatch start_;
   DaemonWatch daemon_;
-  bool ending_ = false;  // the launcher or the user has asked for the end
+  Clock::time_point gone_{};  // when the launcher was found gone
+  bool ending_ = false;       // the launcher or the user has asked for the end
 };
 
 /// SIGSTOP cannot be passed on by a process it stops: the rank looks for itself. SIGCONT is passed on.
@@ -189,6 +201,8 @@ void let_job_survive_this_rank(bool survive) {
   word->dispensable = survive;
   if (!survive) word->unheard = false;
 }
+
+const std::atomic<bool>* launcher_is_gone() { return word ? &word->orphaned : nullptr; }
 
 void head_is_unheard() {
   if (word) word->unheard = true;

@@ -1,5 +1,6 @@
 #pragma once
 // A small process in front of each rank that outlives it, so that a rank's violent death still ends in one line and our exit code.
+#include <atomic>
 #include <chrono>
 
 namespace yamata {
@@ -23,6 +24,9 @@ void tell_guard(Start start);
 /// Whether the job can do without this rank from now on: should it then die by a signal, the guard says so and stays until the launcher
 /// ends the job, so that the others go on.
 void let_job_survive_this_rank(bool survive);
+
+/// True once the process that started this rank has died; the guard ends the rank soon after. Null without a guard.
+const std::atomic<bool>* launcher_is_gone();
 
 /// The head has fallen silent to this rank, which the job survives: if mpirun cannot be reached either, this machine is cut off, and the
 /// guard ends the rank.

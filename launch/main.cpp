@@ -165,6 +165,7 @@ int worker_main(int argc, char** argv, World& world) {
   setup.timeout = world.timeout;
   setup.woken = &g_woken;
   setup.dispensable = let_job_survive_this_rank;
+  setup.launcher_gone = launcher_is_gone();
   setup.head_unheard = head_is_unheard;
   say_farewell(world, run_worker(*world.transport, setup));
   return 0;  // the head ends with the code of the job

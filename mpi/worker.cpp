@@ -75,6 +75,8 @@ class Worker {
       anything = true;
     }
     if (ended()) return true;
+    if (setup_.launcher_gone && *setup_.launcher_gone)
+      attempt([] { throw ClusterError("the launcher's daemon on this machine has died, which ends the job"); });
     if (stage()) attempt([&] { anything |= drafter_ ? drafter_->advance() : stage_->advance(); });
     send_heartbeats();
     if (anything) idle_.reset();

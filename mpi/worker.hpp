@@ -20,6 +20,7 @@ struct WorkerSetup {
   std::function<std::uint64_t()> mapped_bytes;
   /// Called when the job begins to be able to do without this rank, and when it no longer is.
   std::function<void(bool)> dispensable;
+  const std::atomic<bool>* launcher_gone = nullptr;  ///< what started this rank has died: the head is told
   /// Called when the head has fallen silent to a rank that the job can do without.
   std::function<void()> head_unheard;
 };
