@@ -167,7 +167,12 @@ int worker_main(int argc, char** argv, World& world) {
   setup.dispensable = let_job_survive_this_rank;
   setup.launcher_gone = launcher_is_gone();
   setup.head_unheard = head_is_unheard;
-  say_farewell(world, run_worker(*world.transport, setup));
+  const int code = run_worker(*world.transport, setup);
+  if (code == static_cast<int>(ExitCode::kCluster)) {  // nobody is left to part from; the launcher ends this rank, if it can be reached
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+    world.transport->abort(code);
+  }
+  say_farewell(world, code);
   return 0;  // the head ends with the code of the job
 }
 
