@@ -1,6 +1,5 @@
 #include "launch/guard.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -8,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -17,6 +17,10 @@
 #include <string_view>
 #include <thread>
 
+#include "launch/daemon_watch.hpp"
+#include "launch/launcher_end.hpp"
+#include "launch/process_state.hpp"
+#include "launch/start_watch.hpp"
 #include "mpi/mpi_session.hpp"
 #include "node/error.hpp"
 
@@ -33,17 +37,12 @@ void rename_process(int argc, char** argv) {
   std::strncpy(argv[0], "yamata-guard", room);
 }
 
-/// Seen by the rank and its guard.
-std::atomic<bool>* dispensable = nullptr;
-
-/// In the place of a rank that the others do without: a launcher ends the job where a process of it ends.
-[[noreturn]] void keep_place(pid_t launcher, const sigset_t& awaited) {
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  for (int signal = 0; getppid() == launcher && signal != SIGTERM && signal != SIGINT && signal != SIGHUP && signal != SIGQUIT;) {
-    sigwait(&awaited, &signal);
-  }
-  _exit(static_cast<int>(ExitCode::kCluster));
-}
+/// What a rank tells its guard, in memory that both see.
+struct Word {
+  std::atomic<bool> dispensable{false}, unheard{false}, over{false}, orphaned{false};
+  std::atomic<Start> start{Start::kStarting};
+};
+Word* word = nullptr;
 
 std::string host_name() {
   char name[256] = "unknown host";
@@ -51,41 +50,109 @@ std::string host_name() {
   return name;
 }
 
-void tell_of(int signal) {
-  // A launcher that ends a job sends SIGTERM, then SIGKILL, to this process too: what else the rank dies of is news.
-  fmt::print(stderr, "yamata: rank {} ({}) was killed by signal {} ({}){}\n", mpi_rank_from_environment(), host_name(), signal,
-             strsignal(signal), signal == SIGKILL ? "; was its machine out of memory?" : "");
+void say(const std::string& line) {
+  fmt::print(stderr, "yamata: {}\n", line);
   std::fflush(stderr);
 }
 
 /// The parent's life.
-[[noreturn]] void stand_guard(pid_t launcher, pid_t rank, const sigset_t& awaited) {
-  while (true) {
-    int signal = 0;
-    sigwait(&awaited, &signal);
-    if (signal != SIGCHLD) {
-      kill(rank, signal);
-      continue;
-    }
-    int status = 0;
-    if (waitpid(rank, &status, WNOHANG) != rank) continue;
-    if (!WIFSIGNALED(status)) _exit(WEXITSTATUS(status));
-    tell_of(WTERMSIG(status));
-    if (dispensable && *dispensable) keep_place(launcher, awaited);
-    _exit(static_cast<int>(ExitCode::kCluster));
-  }
-}
+class Guard {
+ public:
+  Guard(pid_t launcher, pid_t rank, const sigset_t& awaited, std::chrono::milliseconds deadline)
+      : launcher_(launcher),
+        rank_(rank),
+        awaited_(awaited),
+        start_(mpi_rank_from_environment(), host_name(), deadline, Clock::now()),
+        daemon_(launcher, deadline, Clock::now()) {}
 
-/// 'T' while the process is stopped.
-char process_state(pid_t pid) {
-  char text[512] = "";
-  const int fd = ::open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return '?';
-  const ssize_t n = ::read(fd, text, sizeof(text) - 1);
-  ::close(fd);
-  const char* after_name = n > 0 ? std::strrchr(text, ')') : nullptr;
-  return after_name && after_name[1] == ' ' ? after_name[2] : '?';
-}
+  [[noreturn]] void stand() {
+    prctl(PR_SET_PDEATHSIG, SIGCHLD);
+    while (true) {
+      const int signal = next_signal();
+      if (signal == 0) {
+        look(Clock::now());
+      } else if (signal == SIGCHLD) {
+        see_launcher_gone(Clock::now());
+        see_rank_end();
+      } else {
+        pass_on(signal);
+      }
+    }
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int kCluster = static_cast<int>(ExitCode::kCluster);
+  bool starting() const { return word && word->start != Start::kWatched; }
+
+  /// 0 where none came for a while.
+  int next_signal() const {
+    const timespec seldom{1, 0}, often{0, 100'000'000};
+    return std::max(sigtimedwait(&awaited_, nullptr, starting() || gone_ != Clock::time_point{} ? &often : &seldom), 0);
+  }
+
+  /// mpirun ends the job within two seconds: time for the rank to say why.
+  void see_launcher_gone(Clock::time_point now) {
+    constexpr auto kSay = std::chrono::milliseconds(500);
+    if (getppid() == launcher_) return;
+    if (word) word->orphaned = true;
+    if (gone_ == Clock::time_point{}) gone_ = now;
+    if (rank_ < 0 || now - gone_ >= kSay) end_rank();
+  }
+
+  void look(Clock::time_point now) {
+    if (starting() && !ending_) {
+      if (const std::string complaint = start_.complaint(word->start, process_state(rank_) == 'T', now); !complaint.empty()) {
+        say(complaint);
+        end_rank();
+      }
+    }
+    see_launcher_gone(now);
+    if (rank_ > 0 && !(word && word->unheard)) return daemon_.keep_awake(now);
+    if (daemon_.is_cut_off(now)) end_rank();
+  }
+
+  void pass_on(int signal) {
+    if (signal == SIGCONT) start_.hold_back(Clock::now());
+    const bool ends = signal != SIGCONT && signal != SIGUSR1 && signal != SIGUSR2;
+    ending_ |= ends;
+    if (rank_ > 0) kill(rank_, signal);
+    if (rank_ < 0 && ends) _exit(kCluster);
+  }
+
+  void see_rank_end() {
+    int status = 0;
+    if (waitpid(rank_, &status, WNOHANG) != rank_) return;
+    if (!WIFSIGNALED(status)) leave(WEXITSTATUS(status));
+    const int signal = WTERMSIG(status);
+    // A launcher that ends a job sends SIGTERM, then SIGKILL, to this process too: what else the rank dies of is news.
+    say(fmt::format("rank {} ({}) was killed by signal {} ({}){}", mpi_rank_from_environment(), host_name(), signal, strsignal(signal),
+                    signal == SIGKILL ? "; was its machine out of memory?" : ""));
+    if (!word || !word->dispensable) leave(kCluster);
+    // The others do without it, but a launcher ends the job where a process of it ends: this one keeps its place.
+    rank_ = -1;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+  }
+
+  [[noreturn]] void end_rank() const {
+    if (rank_ > 0) kill(rank_, SIGKILL);
+    leave(kCluster);
+  }
+
+  /// Where any rank ends with a code, launchers end the others.
+  [[noreturn]] void leave(int code) const {
+    if (code != 0 || (word && word->over)) see_launcher_end(launcher_);
+    _exit(code);
+  }
+
+  const pid_t launcher_;
+  pid_t rank_;  // -1: dead, and missed by nobody
+  const sigset_t awaited_;
+  StartWatch start_;
+  DaemonWatch daemon_;
+  Clock::time_point gone_{};  // when the launcher was found gone
+  bool ending_ = false;       // the launcher or the user has asked for the end
+};
 
 /// SIGSTOP cannot be passed on by a process it stops: the rank looks for itself. SIGCONT is passed on.
 void follow_stops(pid_t guard) {
@@ -99,7 +166,7 @@ void follow_stops(pid_t guard) {
 
 }  // namespace
 
-void guard_rank(int argc, char** argv) {
+void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline) {
   if (!launched_by_mpi()) return;
   sigset_t awaited, before;
   sigemptyset(&awaited);
@@ -107,8 +174,8 @@ void guard_rank(int argc, char** argv) {
   for (const int signal : kForwarded) sigaddset(&awaited, signal);
   sigprocmask(SIG_BLOCK, &awaited, &before);
 
-  void* shared = mmap(nullptr, sizeof(*dispensable), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared != MAP_FAILED) dispensable = new (shared) std::atomic<bool>(false);
+  void* shared = mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared != MAP_FAILED) word = new (shared) Word;
   const pid_t launcher = getppid(), guard = getpid();
   const pid_t rank = fork();
   if (rank < 0) {  // no room for another process: the rank goes on without a guard
@@ -117,7 +184,7 @@ void guard_rank(int argc, char** argv) {
   }
   if (rank > 0) {
     rename_process(argc, argv);
-    stand_guard(launcher, rank, awaited);
+    Guard(launcher, rank, awaited, deadline).stand();
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != guard) _exit(static_cast<int>(ExitCode::kCluster));
@@ -125,8 +192,24 @@ void guard_rank(int argc, char** argv) {
   follow_stops(guard);
 }
 
+void tell_guard(Start start) {
+  if (word) word->start = start;
+}
+
 void let_job_survive_this_rank(bool survive) {
-  if (dispensable) *dispensable = survive;
+  if (!word) return;
+  word->dispensable = survive;
+  if (!survive) word->unheard = false;
+}
+
+const std::atomic<bool>* launcher_is_gone() { return word ? &word->orphaned : nullptr; }
+
+void head_is_unheard() {
+  if (word) word->unheard = true;
+}
+
+void job_is_over() {
+  if (word) word->over = true;
 }
 
 }  // namespace yamata

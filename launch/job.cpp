@@ -9,9 +9,12 @@
 #include <ctime>
 #include <filesystem>
 
+#include "launch/guard.hpp"
+#include "launch/output_file.hpp"
 #include "launch/pace_file.hpp"
 #include "launch/progress_bar.hpp"
 #include "launch/split_advice.hpp"
+#include "launch/standard_input.hpp"
 #include "launch/standard_output.hpp"
 #include "launch/thread_choice.hpp"
 #include "mpi/drafter_seats.hpp"
@@ -37,13 +40,16 @@ bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& pl
 
 }  // namespace
 
-std::atomic<bool> g_interrupted{false};
+std::atomic<bool> g_interrupted{false}, g_woken{false};
 
 void catch_interrupts() {
   struct sigaction action {};
   action.sa_handler = [](int) { g_interrupted = true; };
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = [](int) { g_woken = true; };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGCONT, &action, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, as a full disk is
 }
 
@@ -163,6 +169,11 @@ double Job::measured_pace() {
   }
 }
 
+std::string Job::read_prompt_file() {
+  const std::string& path = options_.prompt_file;
+  return path == "-" ? read_standard_input([&] { reassure(transport_); }) : read_text(path);
+}
+
 StageFactory Job::stage_factory() {
   return [this](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes cache_types) -> std::unique_ptr<StageModel> {
     const auto model = static_cast<std::size_t>(plan.model);
@@ -192,6 +203,7 @@ ClusterOptions Job::cluster() const {
   ClusterOptions cluster;
   cluster.timeout = options_.timeout;
   cluster.interrupted = &g_interrupted;
+  cluster.woken = &g_woken;
   cluster.on_warning = warn;
   if (isatty(STDERR_FILENO)) cluster.on_loading = ProgressBar("loading");
   return cluster;
@@ -305,6 +317,7 @@ void Job::start(Head& head, std::int32_t sequences, std::int32_t room, std::size
   std::vector<std::uint64_t> fingerprints;
   for (const auto& model : models_) fingerprints.push_back(model->file.fingerprint());
   for (const auto& model : models_) model->file.release_pages();
+  tell_guard(yamata::Start::kWatched);
   head.start(
       hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, sequences, room); }, stage_factory());
   if (const std::string warning = beyond_training(hyperparameters(), context()); !warning.empty()) warn(warning + "; lower -c");

@@ -21,6 +21,8 @@ namespace yamata {
 
 /// Set by SIGINT and SIGTERM.
 extern std::atomic<bool> g_interrupted;
+/// SIGCONT has come.
+extern std::atomic<bool> g_woken;
 void catch_interrupts();
 
 /// What the user should know though the job goes on, as a line on stderr.
@@ -41,6 +43,8 @@ class Job {
   double relative_cost(int model) const;
   const Options& options() const { return options_; }
   Transport& transport() { return transport_; }
+  /// What -f names. The other ranks are told that this one lives as long as it waits for standard input.
+  std::string read_prompt_file();
   const std::string& host() const { return host_; }
   /// Who holds what; after start, if the flags leave it open.
   const Layout& layout() const { return layout_; }

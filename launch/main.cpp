@@ -28,6 +28,7 @@ struct World {
   std::unique_ptr<Transport> transport;
   std::string host;
   int local_rank = 0, local_size = 1;
+  std::chrono::milliseconds timeout{0};
 };
 
 World make_world() {
@@ -77,9 +78,21 @@ void run_head(const CommandLine& line, World& world) {
   }
 }
 
+/// MPI's own farewell has no end where a link is cut meanwhile, or a daemon of the launcher's does not answer: the work is done, and the
+/// job is ended with its code.
+void bound_farewell(const World& world, int code) {
+  if (!world.session) return;
+  const bool head = world.transport->rank() == 0;
+  std::thread([code, patience = world.timeout + std::chrono::seconds(head ? 2 : 4)] {
+    std::this_thread::sleep_for(patience);
+    end_job(code);
+    std::_Exit(code);
+  }).detach();
+}
+
 /// Parts from the other ranks. Where one was lost, MPI's own farewell would wait for it for ever: the head ends the job.
 void say_farewell(World& world, int code) {
-  if (part(*world.transport)) return;
+  if (part(*world.transport)) return bound_farewell(world, code);
   std::fflush(nullptr);
   if (world.transport->rank() == 0) world.transport->abort(code);
   constexpr auto kPatience = std::chrono::seconds(10);
@@ -127,7 +140,10 @@ int head_main(int argc, char** argv, World& world) {
     if (code == static_cast<int>(ExitCode::kDone)) code = output;
   }
   // A silent rank will not hear a polite request.
-  if (code == static_cast<int>(ExitCode::kCluster)) world.transport->abort(code);
+  if (code == static_cast<int>(ExitCode::kCluster)) {
+    hush(*world.transport, code);
+    world.transport->abort(code);
+  }
   dismiss(world, code);
   // A launcher adds a page about a process that ends with a code, and none about a job that is ended with it.
   if (code != 0 && code != static_cast<int>(ExitCode::kInterrupted) && world.session && end_job(code)) {
@@ -135,6 +151,15 @@ int head_main(int argc, char** argv, World& world) {
     std::_Exit(code);
   }
   return code;
+}
+
+/// Of --timeout; the default where the flags cannot be read, which is told later.
+std::chrono::milliseconds timeout_of(int argc, char** argv) {
+  try {
+    return parse_command_line(argc, argv).options.timeout;
+  } catch (const Error&) {
+    return Options{}.timeout;
+  }
 }
 
 int worker_main(int argc, char** argv, World& world) {
@@ -155,12 +180,17 @@ int worker_main(int argc, char** argv, World& world) {
     return job->stage_factory()(plan, stage, types);
   };
   setup.mapped_bytes = [&] { return job ? job->mapped_bytes() : 0; };
-  try {
-    setup.timeout = parse_command_line(argc, argv).options.timeout;
-  } catch (const Error&) {  // told to the head by open
-  }
+  setup.timeout = world.timeout;
+  setup.woken = &g_woken;
   setup.dispensable = let_job_survive_this_rank;
-  say_farewell(world, run_worker(*world.transport, setup));
+  setup.launcher_gone = launcher_is_gone();
+  setup.head_unheard = head_is_unheard;
+  const int code = run_worker(*world.transport, setup);
+  if (code == static_cast<int>(ExitCode::kCluster)) {  // nobody is left to part from; the launcher ends this rank, if it can be reached
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+    world.transport->abort(code);
+  }
+  say_farewell(world, code);
   return 0;  // the head ends with the code of the job
 }
 
@@ -169,11 +199,15 @@ int worker_main(int argc, char** argv, World& world) {
 
 int main(int argc, char** argv) {
   using namespace yamata;
-  guard_rank(argc, argv);
+  guard_rank(argc, argv, timeout_of(argc, argv));
+  before_job_ends(job_is_over);
   catch_interrupts();
   survive_lost_pages();
   try {
     World world = make_world();
+    world.timeout = timeout_of(argc, argv);
+    // The head looks after the others as soon as it is through its own preparations.
+    tell_guard(world.transport->rank() == 0 ? Start::kAlone : Start::kWatched);
     return world.transport->rank() == 0 ? head_main(argc, argv, world) : worker_main(argc, argv, world);
   } catch (const Error& e) {
     print_error("yamata: {}\n", e.what());

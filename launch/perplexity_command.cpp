@@ -71,10 +71,11 @@ class Scorer {
   std::size_t batch_, vocabulary_;
 };
 
-std::string read_corpus(const Options& options) {
+std::string read_corpus(Job& job) {
+  const Options& options = job.options();
   if (options.prompt) return *options.prompt;
   if (options.prompt_file.empty()) throw UsageError("no text given; name one with -f FILE");
-  return read_text(options.prompt_file);
+  return job.read_prompt_file();
 }
 
 }  // namespace
@@ -84,7 +85,7 @@ void perplexity_command(Job& job) {
   check_outputs({options.json_file}, options.inputs());
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre);
-  std::vector<TokenId> ids = tokenizer->encode(read_corpus(options), true, true);
+  std::vector<TokenId> ids = tokenizer->encode(read_corpus(job), true, true);
   const auto size = static_cast<std::size_t>(job.context());
   std::size_t chunks = ids.size() / size;
   if (chunks == 0)

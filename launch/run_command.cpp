@@ -176,11 +176,13 @@ std::vector<DraftLink> connect_drafters(const Job& job, std::vector<VocabularyMa
   return links;
 }
 
-std::vector<TokenId> read_prompt(const Options& options, const Tokenizer& tokenizer, int context) {
+std::vector<TokenId> read_prompt(Job& job, const Tokenizer& tokenizer) {
+  const Options& options = job.options();
+  const int context = job.context();
   if (options.prompt && !options.prompt_file.empty()) throw UsageError("both -p and -f are given; choose one");
   if (!options.prompt && options.prompt_file.empty())
     throw UsageError("no prompt given; write one with -p TEXT or -f FILE (-f - reads standard input)");
-  const std::string text = options.prompt ? *options.prompt : read_text(options.prompt_file);
+  const std::string text = options.prompt ? *options.prompt : job.read_prompt_file();
   std::vector<TokenId> ids = tokenizer.encode(text, true, true);
   if (ids.empty()) throw UsageError("the prompt is empty; write one with -p TEXT or -f FILE");
   if (static_cast<int>(ids.size()) > context) {
@@ -220,7 +222,7 @@ void run_command(Job& job) {
   check_outputs({options.json_file, options.csv_file, options.trace_file}, options.inputs());
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre);
-  const std::vector<TokenId> prompt = read_prompt(options, *tokenizer, job.context());
+  const std::vector<TokenId> prompt = read_prompt(job, *tokenizer);
   std::vector<TokenId> banned = banned_tokens(options, *tokenizer);
   const DecodeOptions decode = decode_options(options, job.context(), banned.size());
   std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer);

@@ -23,6 +23,19 @@ std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& s
                                    start.batch);
 }
 
+void reassure(Transport& transport) {
+  for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
+}
+
+void hush(Transport& transport, int code) {
+  constexpr auto kLeave = std::chrono::milliseconds(20);  // sends move on in receive
+  for (int r = 1; r < transport.size(); ++r) {
+    if (r != transport.rank()) transport.send(r, Tag::kStop, wire::encode_stop(code));
+  }
+  const auto end = std::chrono::steady_clock::now() + kLeave;
+  while (transport.pending_sends() > 0 && std::chrono::steady_clock::now() < end) transport.receive();
+}
+
 Head::Head(Transport& transport, ClusterOptions options)
     : transport_(transport),
       options_(std::move(options)),
@@ -30,6 +43,7 @@ Head::Head(Transport& transport, ClusterOptions options)
       sent_before_(transport.bytes_sent()),
       reports_(static_cast<std::size_t>(transport.size())),
       lost_(static_cast<std::size_t>(transport.size()), false) {
+  for (int r = 0; r < transport.size(); ++r) liveness_.name(r, transport.host(r));
   for (int r = 1; r < transport.size(); ++r) liveness_.watch(r, Liveness::Clock::now());
 }
 
@@ -162,11 +176,12 @@ void Head::send_heartbeats() {
   for (int r = 1; r < transport_.size(); ++r) {
     if (!lost_[static_cast<std::size_t>(r)]) transport_.send(r, Tag::kHeartbeat, wire::encode(own));
   }
+  if (options_.woken && options_.woken->exchange(false)) liveness_.hold_back(now);
   if (const auto silent = liveness_.silent(now)) {
     if (running_ && draft_plan_of(*silent)) {
-      lose_drafter_of(*silent, liveness_.silence_text(*silent));
+      lose_drafter_of(*silent, liveness_.silence_text(*silent, 0));
     } else {
-      throw ClusterError(liveness_.silence_text(*silent));
+      throw ClusterError(liveness_.silence_text(*silent, 0));
     }
   }
   give_up_stalled_drafters(now);
@@ -268,6 +283,14 @@ bool Head::all_reported() const {
   return true;
 }
 
+void Head::check_all_reported() const {
+  for (std::size_t r = 0; r < reports_.size(); ++r) {
+    if (!reports_[r] && !lost_[r])
+      throw ClusterError(fmt::format("rank {}{} did not answer the request to stop: it is stopped, dead or cut off; look at that machine",
+                                     r, liveness_.host_suffix(static_cast<int>(r))));
+  }
+}
+
 std::vector<wire::Report> Head::take_reports() {
   std::vector<wire::Report> reports;
   for (auto& report : reports_) {
@@ -304,7 +327,7 @@ std::vector<wire::Report> Head::stop(int code) {
     if (target_) target_->advance();
     if (!all_reported() && std::chrono::steady_clock::now() > deadline) {
       give_up_missing_drafters();
-      if (!all_reported()) throw ClusterError("not every rank answered the request to stop");
+      check_all_reported();
     }
     if (!all_reported()) idle_.rest(transport_);
   }

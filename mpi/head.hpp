@@ -24,6 +24,7 @@ std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& s
 struct ClusterOptions {
   std::chrono::milliseconds timeout{120000};
   const std::atomic<bool>* interrupted = nullptr;
+  std::atomic<bool>* woken = nullptr;            ///< SIGCONT has come: this process was stopped, or the launcher begins to end the job
   std::function<void(double share)> on_loading;  ///< share of all weights that is in memory
   std::function<void(const std::string&)> on_warning;
 };
@@ -31,6 +32,12 @@ struct ClusterOptions {
 /// What every rank's report says, whatever it holds. `sent_before`: bytes it had sent when the job began.
 wire::Report report_of_rank(const Transport& transport, const Idle& idle, std::uint64_t sent_before, const std::string& host,
                             const std::string& role);
+
+/// Tells the other ranks that this one lives, before it leads them; for each --timeout that it takes to begin, once or oftener.
+void reassure(Transport& transport);
+
+/// Tells the other ranks but the head, as far as they are within reach, that the job is about to end with `code`, and why has been said.
+void hush(Transport& transport, int code);
 
 class Head {
  public:
@@ -77,6 +84,7 @@ class Head {
   void send_heartbeats();
   void give_up_missing_drafters();
   bool all_reported() const;
+  void check_all_reported() const;
   std::vector<wire::Report> take_reports();
   void give_up_stalled_drafters(Liveness::Clock::time_point now);
   void lose_drafter_of(int rank, const std::string& why);

@@ -44,14 +44,28 @@ std::optional<int> Liveness::silent(Clock::time_point now, std::chrono::millisec
     all_.since = now;
     for (auto& [rank, progress] : drafters_) progress.since = now;
   }
-  for (std::size_t r = 0; r < peers_.size(); ++r) {
+  for (std::size_t r = 0; now >= held_back_ && r < peers_.size(); ++r) {
     if (peers_[r].watched && now - peers_[r].last >= peers_[r].deadline + grace) return static_cast<int>(r);
   }
   return std::nullopt;
 }
 
-std::string Liveness::silence_text(int rank) const {
+bool Liveness::suspicious(Clock::time_point now) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.watched && now - peer.last > peer.deadline / 2; });
+}
+
+/// Of several others: of one alone, nobody knows which of the two is cut off.
+bool Liveness::hears_nobody() const {
+  return peers_.size() > 2 &&
+         std::none_of(peers_.begin(), peers_.end(), [&](const Peer& peer) { return checked_ - peer.last < deadline_ / 2; });
+}
+
+std::string Liveness::silence_text(int rank, int own) const {
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (hears_nobody()) {
+    return fmt::format("rank {}{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or raise --timeout)",
+                       own, host_suffix(own), seconds(peer.deadline));
+  }
   return fmt::format("rank {}{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine{}", rank,
                      host_suffix(rank), seconds(peer.deadline), peer.deadline < deadline_ ? "" : " (or raise --timeout)");
 }

@@ -11,6 +11,8 @@ int mpi_rank_from_environment();
 /// Asks the launcher to end all processes of the job, those too that never heard of its end, and to return `code`; false where it
 /// has no way to be asked. Then this process may end.
 bool end_job(int code);
+/// `told` is called whenever this process is about to ask that, and may then end at any moment.
+void before_job_ends(void (*told)());
 /// Throws ClusterError naming the call and MPI's text for anything but success.
 void check_mpi(int code, const char* call, const char* file, int line);
 #define YAMATA_MPI(call) ::yamata::check_mpi(call, #call, __FILE__, __LINE__)

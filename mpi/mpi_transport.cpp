@@ -8,6 +8,7 @@
 #include <exception>
 #include <limits>
 #include <random>
+#include <tuple>
 #include <utility>
 
 #include "mpi/mpi_session.hpp"
@@ -23,6 +24,12 @@ MpiTransport::MpiTransport() {
   forgotten_.assign(static_cast<std::size_t>(size_), false);
   took_.assign(static_cast<std::size_t>(size_), 0);
   to_ring_.assign(static_cast<std::size_t>(size_), 0);
+  char own[MPI_MAX_PROCESSOR_NAME] = "";
+  int length = 0;
+  YAMATA_MPI(MPI_Get_processor_name(own, &length));
+  own[std::tuple_size_v<HostName> - 1] = '\0';
+  hosts_.resize(static_cast<std::size_t>(size_));
+  YAMATA_MPI(MPI_Allgather(own, sizeof(HostName), MPI_CHAR, hosts_.data(), sizeof(HostName), MPI_CHAR, comm_));
   std::uint64_t job = 0;
   if (rank_ == 0) job = static_cast<std::uint64_t>(std::random_device{}()) << 32 | static_cast<std::uint32_t>(getpid());
   YAMATA_MPI(MPI_Bcast(&job, 1, MPI_UINT64_T, 0, comm_));

@@ -2,9 +2,12 @@
 // Messages over MPI.
 #include <mpi.h>
 
+#include <array>
 #include <deque>
 #include <list>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "mpi/doorbell.hpp"
 #include "mpi/socket_waker.hpp"
@@ -24,6 +27,7 @@ class MpiTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  std::string host(int rank) const override { return hosts_[static_cast<std::size_t>(rank)].data(); }
   void send(int to, Tag tag, std::vector<std::byte> bytes) override;
   std::optional<Message> receive() override;
   std::size_t pending_sends() const override { return pending_.size(); }
@@ -50,6 +54,8 @@ class MpiTransport final : public Transport {
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
+  using HostName = std::array<char, 64>;  // longer ones are cut
+  std::vector<HostName> hosts_;
   std::list<PendingSend> pending_, undeliverable_;  // the latter to lost ranks: MPI may still read them
   std::vector<MPI_Request> requests_;               // of pending_, while they are tested
   std::vector<int> done_;

@@ -44,6 +44,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  /// The name of a rank's machine; empty where that is not known.
+  virtual std::string host(int /*rank*/) const { return ""; }
   /// Sends and returns at once; the buffer is kept until it has left. A rank may send to itself.
   virtual void send(int to, Tag tag, std::vector<std::byte> bytes) = 0;
   /// The next message that has arrived, if any; moves pending sends on. Never blocks.

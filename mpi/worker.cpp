@@ -15,17 +15,30 @@
 namespace yamata {
 namespace {
 
+/// Within it a rank that says why the job ends has told the others.
+constexpr std::chrono::milliseconds kGrace{500};
+/// The head has more to prepare than the others before it speaks, and its guard sees sooner whether it was stopped.
+constexpr std::chrono::milliseconds kPreparations{2000}, kNone{0};
+
+/// What another rank is like: it is said without this one's name.
+struct Silence : ClusterError {
+  using ClusterError::ClusterError;
+};
+
 class Worker {
  public:
   Worker(Transport& transport, const WorkerSetup& setup)
       : transport_(transport),
         setup_(setup),
         liveness_(transport.size(), setup.timeout, Liveness::Clock::now()),
-        sent_before_(transport.bytes_sent()) {}
+        sent_before_(transport.bytes_sent()) {
+    for (int r = 0; r < transport.size(); ++r) liveness_.name(r, transport.host(r));
+  }
 
   /// The exit code that the head gives, or nothing where another job follows.
   std::optional<int> run() {
     attempt([&] { transport_.send(0, Tag::kHello, wire::encode(setup_.open())); });
+    liveness_.watch(0, Liveness::Clock::now());
     while (!ended()) {
       if (!step()) rest();
     }
@@ -62,6 +75,8 @@ class Worker {
       anything = true;
     }
     if (ended()) return true;
+    if (setup_.launcher_gone && *setup_.launcher_gone)
+      attempt([] { throw ClusterError("the launcher's daemon on this machine has died, which ends the job"); });
     if (stage()) attempt([&] { anything |= drafter_ ? drafter_->advance() : stage_->advance(); });
     send_heartbeats();
     if (anything) idle_.reset();
@@ -75,11 +90,18 @@ class Worker {
     if (!liveness_.due(now, loading) && !now_loaded) return;
     told_loaded_ |= now_loaded;
     transport_.send(0, Tag::kHeartbeat, wire::encode(stage() ? stage()->heartbeat() : wire::Heartbeat{}));
+    if (liveness_.suspicious(now)) {  // is it the head, or this rank that is cut off?
+      for (int r = 1; r < transport_.size(); ++r) {
+        if (r != transport_.rank()) transport_.send(r, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
+      }
+    }
     // Later ranks give earlier ones the time to say it first: one line for the job.
-    const auto silent = liveness_.silent(now, std::chrono::milliseconds(2000 * (transport_.rank() - 1)));
+    if (setup_.woken && setup_.woken->exchange(false)) liveness_.hold_back(now);
+    const auto silent = liveness_.silent(now, kGrace * (transport_.rank() - 1) + (met_head_ ? kNone : kPreparations));
     if (!silent) return;
-    if (!spared_) throw ClusterError(liveness_.silence_text(*silent));
+    if (!spared_) throw Silence(liveness_.silence_text(*silent, transport_.rank()));
     liveness_.unwatch(0);  // it goes on without this rank, which is ended with the job
+    if (setup_.head_unheard) setup_.head_unheard();
   }
 
   /// Whether the job goes on without this rank where that is lost.
@@ -88,14 +110,9 @@ class Worker {
     if (setup_.dispensable) setup_.dispensable(spared);
   }
 
-  /// The head is watched from its first message on: before, it may read a long prompt. Launchers notice where it dies meanwhile.
-  void heard_head() {
-    const auto now = Liveness::Clock::now();
-    std::exchange(met_head_, true) ? liveness_.heard(0, now) : liveness_.watch(0, now);
-  }
-
   void dispatch(Message message) {
-    if (message.from == 0) heard_head();
+    liveness_.heard(message.from, Liveness::Clock::now());
+    met_head_ |= message.from == 0;
     switch (message.tag) {
       case Tag::kStart:
         attempt([&] { start(wire::decode_start(message.bytes)); });
@@ -201,6 +218,11 @@ int run_worker(Transport& transport, const WorkerSetup& setup) {
     while (true) {
       if (const auto code = Worker(transport, setup).run()) return *code;
     }
+  } catch (const Silence& e) {
+    fmt::print(stderr, "yamata: {}\n", e.what());
+    hush(transport, static_cast<int>(e.code()));
+    transport.abort(static_cast<int>(e.code()));
+    return static_cast<int>(e.code());
   } catch (const Error& e) {
     fmt::print(stderr, "yamata: rank {} ({}): {}\n", transport.rank(), setup.host, e.what());
     transport.abort(static_cast<int>(e.code()));

@@ -212,6 +212,33 @@ TEST_P(ClusterLoss, StoppedRank_isNamed) { strike(SIGSTOP, "has been silent for 
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ClusterLoss, testing::Values(0, 1, 2));
 
+/// The process that computes for a rank, as soon as its guard has started it; -1 where the command ends before.
+pid_t started_rank(const Process& process, int rank) {
+  while (!process.ended()) {
+    try {
+      const pid_t pid = process_of_rank(process.pid(), rank);
+      if (read_file("/proc/" + std::to_string(parent_of(pid)) + "/comm") == "yamata-guard\n") return pid;
+    } catch (const std::runtime_error&) {  // not there yet
+    }
+  }
+  return -1;
+}
+
+class StoppedAtTheStart : public testing::TestWithParam<int> {};
+
+TEST_P(StoppedAtTheStart, Rank_isNamed) {
+  Process process(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "1000000", "-c", "500000", "--ignore-eos", "--timeout", "2"}, 3));
+  const pid_t victim = started_rank(process, GetParam());
+  ASSERT_GT(victim, 0) << process.err();
+  kill(victim, SIGSTOP);
+  EXPECT_EQ(process.wait(), 3) << process.err();
+  const auto complaints = Outcome{0, "", process.err()}.complaints();
+  ASSERT_EQ(complaints.size(), 1u) << process.err();
+  EXPECT_NE(complaints[0].find("rank " + std::to_string(GetParam()) + " "), std::string::npos) << complaints[0];
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, StoppedAtTheStart, testing::Values(0, 1, 2));
+
 TEST(Cluster, MissingFileOnOneRank_isNamed) {
   const TemporaryFolder folder;
   const Outcome outcome = run_with_last({"run", "-m", kModel, "-p", "x"}, {"run", "-m", folder / "absent.gguf", "-p", "x"});

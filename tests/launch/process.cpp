@@ -53,11 +53,15 @@ Process::~Process() {
 
 bool Process::wait_for_output(std::size_t bytes) {
   while (out().size() < bytes) {
-    siginfo_t ended{};
-    if (waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == pid_) return false;
+    if (ended()) return false;
     std::this_thread::yield();
   }
   return true;
+}
+
+bool Process::ended() const {
+  siginfo_t end{};
+  return waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == pid_;
 }
 
 int Process::wait() {
@@ -110,15 +114,16 @@ Outcome run(const Arguments& command, std::uint64_t largest_file) {
   return {code, process.out(), process.err()};
 }
 
+pid_t parent_of(pid_t process) {
+  const std::string stat = read_file("/proc/" + std::to_string(process) + "/stat");
+  const auto name_end = stat.rfind(')');
+  return name_end == std::string::npos ? 0 : std::atoi(stat.c_str() + name_end + 4);
+}
+
 namespace {
 
 bool descends_from(pid_t pid, pid_t ancestor) {
-  while (pid > 1 && pid != ancestor) {
-    const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
-    const auto name_end = stat.rfind(')');
-    if (name_end == std::string::npos) return false;
-    pid = std::atoi(stat.c_str() + name_end + 4);
-  }
+  while (pid > 1 && pid != ancestor) pid = parent_of(pid);
   return pid == ancestor;
 }
 

@@ -24,6 +24,8 @@ class Process {
   /// Waits for the end; the exit code, 128 + signal where a signal ended it.
   int wait();
   pid_t pid() const { return pid_; }
+  /// Whether wait would return at once.
+  bool ended() const;
   std::string out() const;
   std::string err() const;
 
@@ -45,6 +47,8 @@ struct Outcome {
 /// yamata with these arguments; with ranks > 0 under mpirun.
 Arguments yamata(const Arguments& arguments, int ranks = 0);
 Outcome run(const Arguments& command, std::uint64_t largest_file = 0);
+/// 0 where there is no such process.
+pid_t parent_of(pid_t process);
 /// The process that computes for a rank of an mpirun.
 pid_t process_of_rank(pid_t mpirun, int rank);
 

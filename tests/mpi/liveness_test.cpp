@@ -23,7 +23,7 @@ class LivenessTest : public testing::Test {
     for (milliseconds gone{0}; gone < time; gone += milliseconds(500)) {
       now_ += milliseconds(500);
       for (const int rank : heard) liveness_.heard(rank, now_);
-      if (const auto rank = liveness_.silent(now_)) throw ClusterError(liveness_.silence_text(*rank));
+      if (const auto rank = liveness_.silent(now_)) throw ClusterError(liveness_.silence_text(*rank, 0));
     }
   }
   std::string blame(const std::function<void()>& what) {
@@ -60,6 +60,42 @@ TEST_F(LivenessTest, StageBehindADrafter_waitsForTheStageBeforeIt) {
   pass(seconds(11), {1, 2});
   const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {0, 2}); });
   EXPECT_NE(text.find("rank 2 (host2) has waited 10 s for the results of rank 0"), std::string::npos) << text;
+}
+
+TEST_F(LivenessTest, RankThatHearsNobody_isItselfTheOneCutOff) {
+  pass(seconds(5), {1, 2});
+  const std::string text = blame([&] { pass(seconds(11), {}); });
+  EXPECT_EQ(text.find("rank 0 (host0) has heard no other rank for 10 s: it is cut off"), 0u) << text;
+}
+
+TEST_F(LivenessTest, RankThatIsHeardByAnUnwatchedOne_isNotCutOff) {
+  liveness_.unwatch(2);
+  const std::string text = blame([&] { pass(seconds(11), {2}); });
+  EXPECT_EQ(text.find("rank 1 (host1) has been silent"), 0u) << text;
+}
+
+TEST_F(LivenessTest, OfTwoRanks_nobodyKnowsWhichIsCutOff) {
+  Liveness two(2, seconds(10), now_);
+  two.watch(1, now_);
+  for (int i = 0; i < 5; ++i) two.silent(now_ += seconds(2));
+  EXPECT_EQ(two.silence_text(1, 0).find("rank 1 has been silent"), 0u);
+}
+
+TEST_F(LivenessTest, Suspicion_comesAtHalfTheDeadline) {
+  now_ += seconds(4);
+  EXPECT_FALSE(liveness_.suspicious(now_));
+  now_ += seconds(2);
+  EXPECT_TRUE(liveness_.suspicious(now_));
+  liveness_.heard(1, now_);
+  liveness_.heard(2, now_);
+  EXPECT_FALSE(liveness_.suspicious(now_));
+}
+
+TEST_F(LivenessTest, WhoMayBeEndedWithTheJob_saysNothingForAWhile) {
+  pass(seconds(9), {1});
+  liveness_.hold_back(now_);
+  EXPECT_EQ(blame([&] { pass(milliseconds(2500), {1}); }), "nobody");
+  EXPECT_NE(blame([&] { pass(seconds(1), {1}); }), "nobody");
 }
 
 TEST_F(LivenessTest, UnwatchedRank_mayBeSilent) {

@@ -1,0 +1,81 @@
+#include "launch/launcher_end.hpp"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "launch/process_state.hpp"
+#include "mpi/mpirun.hpp"
+
+namespace yamata {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// To end a job in good order takes mpirun two seconds: one before SIGTERM and one before SIGKILL.
+constexpr auto kOrderly = 2500ms, kSecond = 1000ms;
+
+class Launcher {
+ public:
+  Launcher(pid_t process, const Mpirun& mpirun) : process_(process), name_(process_name(process)), mpirun_(mpirun) {}
+
+  /// True once mpirun and the process that started this rank have both ended, or that is all that can be known of them.
+  bool ends_within(std::chrono::milliseconds limit) const {
+    for (auto waited = 0ms;; waited += kLook) {
+      if (!parent_runs() && (mpirun_.is_parent() || mpirun_.ask() != Mpirun::Answer::kRuns)) return true;
+      if (waited >= limit) return false;
+      std::this_thread::sleep_for(kLook);
+    }
+  }
+  bool release_daemons() const { return mpirun_.release_daemons(); }
+  /// A daemon that mpirun is out of reach for, or mpirun itself where it heeds nothing else: twice asked it ends at once.
+  void end_parent() const {
+    for (const int signal : {SIGCONT, SIGTERM, SIGTERM, SIGKILL}) {
+      if (!parent_runs()) return;
+      kill(process_, signal);
+      if (signal != SIGCONT) std::this_thread::sleep_for(kSecond);
+    }
+  }
+
+ private:
+  static constexpr auto kLook = 50ms;
+  /// Another process that got its number since has another name, most likely; a script between it and us is not ours to end.
+  bool parent_runs() const {
+    const bool known = name_ == "orted" || name_ == "mpirun" || name_ == "mpiexec" || name_ == "orterun";
+    const char state = known ? process_state(process_) : '?';
+    return state != '?' && state != 'Z' && process_name(process_) == name_;
+  }
+
+  pid_t process_;
+  std::string name_;
+  const Mpirun& mpirun_;
+};
+
+[[noreturn]] void see_end(const Launcher& launcher) {
+  bool over = launcher.ends_within(kOrderly);
+  for (int attempt = 0; !over && attempt < 3; ++attempt) {
+    if (!launcher.release_daemons()) break;
+    over = launcher.ends_within(kSecond);
+  }
+  if (!over) launcher.end_parent();
+  _exit(0);
+}
+
+}  // namespace
+
+void see_launcher_end(pid_t process) {
+  const auto mpirun = Mpirun::of_this_process();
+  if (!mpirun) return;
+  const Launcher launcher(process, *mpirun);
+  if (fork() != 0) return;
+  setsid();  // what ends this rank's group is not to end this process
+  prctl(PR_SET_PDEATHSIG, 0);
+  closefrom(0);  // a launcher waits for the end of a rank's output
+  see_end(launcher);
+}
+
+}  // namespace yamata
