@@ -249,11 +249,16 @@ def clean():
             destroy(f'{PREFIX}{owner}')
 
 
-def runs(process):
+def state_of(process):
+    """A letter as in ps: 'T' stopped, 'Z' ended but not taken note of; '' where there is no such process."""
     try:
-        return pathlib.Path(f'/proc/{process}/stat').read_text().rpartition(')')[2].split()[0] not in 'ZX'
+        return pathlib.Path(f'/proc/{process}/stat').read_text().rpartition(')')[2].split()[0]
     except OSError:
-        return False
+        return ''
+
+
+def runs(process):
+    return state_of(process) not in ('', 'Z', 'X')
 
 
 def keep(prefix):
