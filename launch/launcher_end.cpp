@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "launch/process_state.hpp"
+#include "mpi/leftovers.hpp"
 #include "mpi/mpirun.hpp"
 
 namespace yamata {
@@ -17,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// To end a job in good order takes mpirun two seconds: one before SIGTERM and one before SIGKILL.
-constexpr auto kOrderly = 2500ms, kSecond = 1000ms;
+constexpr auto kOrderly = 2500ms, kSecond = 1000ms, kLook = 50ms;
 
 class Launcher {
  public:
@@ -42,7 +43,6 @@ class Launcher {
   }
 
  private:
-  static constexpr auto kLook = 50ms;
   /// Another process that got its number since has another name, most likely; a script between it and us is not ours to end.
   bool parent_runs() const {
     const bool known = name_ == "orted" || name_ == "mpirun" || name_ == "mpiexec" || name_ == "orterun";
@@ -55,13 +55,15 @@ class Launcher {
   const Mpirun& mpirun_;
 };
 
-[[noreturn]] void see_end(const Launcher& launcher) {
+[[noreturn]] void see_end(const Launcher& launcher, pid_t guard) {
   bool over = launcher.ends_within(kOrderly);
   for (int attempt = 0; !over && attempt < 3; ++attempt) {
     if (!launcher.release_daemons()) break;
     over = launcher.ends_within(kSecond);
   }
   if (!over) launcher.end_parent();
+  for (auto waited = 0ms; getppid() == guard && waited < kSecond; waited += kLook) std::this_thread::sleep_for(kLook);
+  clear_leftovers();  // where the launcher was killed
   _exit(0);
 }
 
@@ -71,11 +73,12 @@ void see_launcher_end(pid_t process) {
   const auto mpirun = Mpirun::of_this_process();
   if (!mpirun) return;
   const Launcher launcher(process, *mpirun);
+  const pid_t guard = getpid();
   if (fork() != 0) return;
   setsid();  // what ends this rank's group is not to end this process
   prctl(PR_SET_PDEATHSIG, 0);
   closefrom(0);  // a launcher waits for the end of a rank's output
-  see_end(launcher);
+  see_end(launcher, guard);
 }
 
 }  // namespace yamata
