@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -52,7 +53,7 @@ std::string host_name() {
 }
 
 void say(const std::string& line) {
-  fmt::print(stderr, "yamata: {}\n", line);
+  std::fputs(fmt::format("yamata: {}\n", line).c_str(), stderr);  // which may be gone with the launcher
   std::fflush(stderr);
 }
 
@@ -186,6 +187,7 @@ void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline) {
   }
   if (rank > 0) {
     rename_process(argc, argv);
+    signal(SIGPIPE, SIG_IGN);
     clear_leftovers();  // the rank starts meanwhile
     Guard(launcher, rank, awaited, deadline).stand();
   }

@@ -55,15 +55,18 @@ class Launcher {
   const Mpirun& mpirun_;
 };
 
-[[noreturn]] void see_end(const Launcher& launcher, pid_t guard) {
+[[noreturn]] void see_end(const Launcher& launcher) {
   bool over = launcher.ends_within(kOrderly);
   for (int attempt = 0; !over && attempt < 3; ++attempt) {
     if (!launcher.release_daemons()) break;
     over = launcher.ends_within(kSecond);
   }
   if (!over) launcher.end_parent();
-  for (auto waited = 0ms; getppid() == guard && waited < kSecond; waited += kLook) std::this_thread::sleep_for(kLook);
-  clear_leftovers();  // where the launcher was killed
+  // Where the launcher was killed; the rank may still be dying, and its guard.
+  for (auto waited = 0ms; session_is_left() && waited < kOrderly; waited += kLook) {
+    clear_leftovers();
+    std::this_thread::sleep_for(kLook);
+  }
   _exit(0);
 }
 
@@ -73,12 +76,11 @@ void see_launcher_end(pid_t process) {
   const auto mpirun = Mpirun::of_this_process();
   if (!mpirun) return;
   const Launcher launcher(process, *mpirun);
-  const pid_t guard = getpid();
   if (fork() != 0) return;
   setsid();  // what ends this rank's group is not to end this process
   prctl(PR_SET_PDEATHSIG, 0);
   closefrom(0);  // a launcher waits for the end of a rank's output
-  see_end(launcher, guard);
+  see_end(launcher);
 }
 
 }  // namespace yamata

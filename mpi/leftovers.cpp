@@ -113,6 +113,12 @@ void mark_session() {
   if (write(fd, text.data(), text.size()) < 0) unlink(mark.c_str());
 }
 
+bool session_is_left() {
+  const std::string session = variable("OMPI_MCA_orte_jobfam_session_dir");
+  std::error_code unseen;
+  return !session.empty() && fs::exists(session, unseen);
+}
+
 void clear_leftovers() {
   const std::string sessions = variable("OMPI_MCA_orte_top_session_dir");
   if (!sessions.empty()) clear_leftovers(sessions, "/dev/shm");

@@ -9,6 +9,9 @@ namespace yamata {
 /// Open MPI 4 started this process, or the folder cannot be written. An orderly mpirun removes the mark with its folder.
 void mark_session();
 
+/// Whether that folder is still there.
+bool session_is_left();
+
 /// Removes what jobs of this user's have left whose mpirun was killed: those folders, and the shared memory of their ranks (4 MiB each, by
 /// default). Only of jobs with a mark, none of them locked, of which no living process maps a file; what other programs left stays.
 /// Errors are nobody's concern: what cannot be removed stays as well.
