@@ -69,7 +69,7 @@ class Some(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
-SEEDS = '1,9,12,16,17,25,30,36'
+SEEDS = '1,3,4,6,8,9,11,33'
 
 if __name__ == '__main__':
     reason = emulation.why_not()
