@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -68,9 +69,9 @@ def quota(percent):
 class Host:
     """One emulated machine: a namespace of its own, its name, its share of a core."""
 
-    def __init__(self, prefix, index):
-        self.name = f'n{index}'
-        self.namespace = f'{prefix}{self.name}'
+    def __init__(self, prefix, name):
+        self.name = name
+        self.namespace = f'{prefix}{name}'
         self.groups = [root / self.namespace for root in cpu_group_roots()]
 
     def create(self, device, address, cpu, cores):
@@ -100,9 +101,10 @@ class Host:
     def processes(self):
         """Process ids on this host."""
         try:
-            return [int(line) for line in (self.groups[0] / 'cgroup.procs').read_text().split()]
-        except OSError:
-            return []
+            grouped = (self.groups[0] / 'cgroup.procs').read_text()
+        except (OSError, IndexError):  # the desk has no group
+            grouped = ''
+        return [int(process) for process in {*grouped.split(), *run(['ip', 'netns', 'pids', self.namespace], check=False).stdout.split()}]
 
     def enter(self, command):
         """Becomes `command` (a shell line) on this host; does not return."""
@@ -145,13 +147,17 @@ class Cluster:
         self.count = hosts
         self.cpu, self.rate, self.delay = (spread(values, hosts) for values in (cpu, rate, delay))
         self.prefix = f'{PREFIX}{os.getpid()}'
-        self.hosts = [Host(self.prefix, i) for i in range(hosts)]
+        self.hosts = [Host(self.prefix, f'n{i}') for i in range(hosts)]
         self.desk = f'{self.prefix}desk'  # where mpirun is: no quota, no limit
-        self.switch = None
+        self.folder = folder_of(self.prefix)  # for temporary files of jobs
+        self.switch = self.keeper = None
 
     def __enter__(self):
         clean()
         try:
+            self.folder.mkdir(mode=0o700)
+            self.keeper = subprocess.Popen([sys.executable, __file__, '--keep', self.prefix], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                           start_new_session=True)
             self.switch = subprocess.Popen([str(SWITCH), self.prefix, str(self.count + 1)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                            text=True, start_new_session=True)
             if self.switch.stdout.readline() != 'ready\n':
@@ -173,13 +179,10 @@ class Cluster:
         return self
 
     def __exit__(self, *_):
-        for host in self.hosts:
-            host.kill()
-        for host in self.hosts:
-            host.destroy()
-        for process in run(['ip', 'netns', 'pids', self.desk], check=False).stdout.split():
-            run(['kill', '-9', process], check=False)
-        run(['ip', 'netns', 'del', self.desk], check=False)
+        if self.keeper:
+            self.keeper.stdin.close()
+            self.keeper.wait()
+        destroy(self.prefix)  # where somebody has killed the keeper
         if self.switch:
             self.switch.stdin.close()
             self.switch.wait()
@@ -196,7 +199,7 @@ class Cluster:
         return [*inside(self.desk), 'mpirun', '-np', str(len(names)), '--host', ','.join(names), '--map-by', 'node', '--bind-to', 'none',
                 '--mca', 'plm', 'rsh', '--mca', 'plm_rsh_agent', agent, '--mca', 'plm_rsh_no_tree_spawn', '1',
                 '--mca', 'oob_tcp_if_include', '10.77.0.0/24', '--mca', 'btl', 'self,tcp', '--mca', 'btl_tcp_if_include', '10.77.0.0/24',
-                '--mca', 'pml', 'ob1', '--mca', 'mpi_yield_when_idle', '1', *mpirun, *program]
+                '--mca', 'pml', 'ob1', '--mca', 'mpi_yield_when_idle', '1', '--mca', 'orte_tmpdir_base', str(self.folder), *mpirun, *program]
 
     def start(self, program, ranks=None, mpirun=(), without=None, env=None, **popen):
         """Starts `program` on the hosts; a Popen of mpirun. `env`: environment variables beside those of this process."""
@@ -217,21 +220,61 @@ def spread(values, count):
     return values if len(values) == count else values * count
 
 
-def clean():
-    """Removes what clusters have left whose process was killed."""
+def folder_of(prefix):
+    return pathlib.Path(tempfile.gettempdir()) / prefix
+
+
+def remains():
+    """(number of the process that made it, name on its cluster) of all that clusters have on this machine; an empty name: their folder."""
     there = [*run(['ip', 'netns', 'list'], check=False).stdout.splitlines(),
-             *(group.name for root in cpu_group_roots() for group in root.glob(f'{PREFIX}*'))]
-    names = {match.group(0) for name in there
-             if (match := re.match(rf'{PREFIX}(\d+)(n\d+|desk|probe)', name)) and not pathlib.Path(f'/proc/{match.group(1)}').exists()}
-    for name in names:
-        host = Host('', 0)
-        host.namespace = name
-        host.groups = [root / name for root in cpu_group_roots()]
+             *(group.name for root in cpu_group_roots() for group in root.glob(f'{PREFIX}*')),
+             *(folder.name for folder in folder_of('').glob(f'{PREFIX}*'))]
+    return {(int(match.group(1)), match.group(2)) for name in there if (match := re.match(rf'{PREFIX}(\d+)(n\d+|desk|probe|$)', name))}
+
+
+def destroy(prefix):
+    """Ends all that runs on a cluster, and removes it."""
+    hosts = [Host(prefix, name) for owner, name in remains() if name and prefix == f'{PREFIX}{owner}']
+    for host in hosts:
+        host.kill()
+    for host in hosts:
         host.destroy()
+    shutil.rmtree(folder_of(prefix), ignore_errors=True)
+
+
+def clean():
+    """Removes what clusters have left whose process was killed, and whose keeper, too."""
+    for owner in {owner for owner, _ in remains()}:
+        if owner == os.getpid() or not runs(owner):
+            destroy(f'{PREFIX}{owner}')
+
+
+def state_of(process):
+    """A letter as in ps: 'T' stopped, 'Z' ended but not taken note of; '' where there is no such process."""
+    try:
+        return pathlib.Path(f'/proc/{process}/stat').read_text().rpartition(')')[2].split()[0]
+    except OSError:
+        return ''
+
+
+def runs(process):
+    return state_of(process) not in ('', 'Z', 'X')
+
+
+def keep(prefix):
+    """Outlives the process that made a cluster, however that ends, and removes the cluster then: the end of the input tells."""
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        signal.signal(number, signal.SIG_IGN)
+    sys.stdin.read()
+    destroy(prefix)
 
 
 def serve_agent(prefix, words):
     """What mpirun calls instead of ssh: [flags] HOST COMMAND..."""
     while words and words[0].startswith('-'):
         words = words[1:]
-    Host(prefix, int(words[0].removeprefix('n'))).enter(' '.join(words[1:]))
+    Host(prefix, words[0]).enter(' '.join(words[1:]))
+
+
+if __name__ == '__main__':
+    keep(sys.argv[sys.argv.index('--keep') + 1])

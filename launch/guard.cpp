@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -21,6 +22,7 @@
 #include "launch/launcher_end.hpp"
 #include "launch/process_state.hpp"
 #include "launch/start_watch.hpp"
+#include "mpi/leftovers.hpp"
 #include "mpi/mpi_session.hpp"
 #include "node/error.hpp"
 
@@ -51,7 +53,7 @@ std::string host_name() {
 }
 
 void say(const std::string& line) {
-  fmt::print(stderr, "yamata: {}\n", line);
+  std::fputs(fmt::format("yamata: {}\n", line).c_str(), stderr);  // which may be gone with the launcher
   std::fflush(stderr);
 }
 
@@ -177,6 +179,7 @@ void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline) {
   void* shared = mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared != MAP_FAILED) word = new (shared) Word;
   const pid_t launcher = getppid(), guard = getpid();
+  mark_session();
   const pid_t rank = fork();
   if (rank < 0) {  // no room for another process: the rank goes on without a guard
     sigprocmask(SIG_SETMASK, &before, nullptr);
@@ -184,6 +187,8 @@ void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline) {
   }
   if (rank > 0) {
     rename_process(argc, argv);
+    signal(SIGPIPE, SIG_IGN);
+    clear_leftovers();  // the rank starts meanwhile
     Guard(launcher, rank, awaited, deadline).stand();
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "launch/process_state.hpp"
+#include "mpi/leftovers.hpp"
 #include "mpi/mpirun.hpp"
 
 namespace yamata {
@@ -17,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// To end a job in good order takes mpirun two seconds: one before SIGTERM and one before SIGKILL.
-constexpr auto kOrderly = 2500ms, kSecond = 1000ms;
+constexpr auto kOrderly = 2500ms, kSecond = 1000ms, kLook = 50ms;
 
 class Launcher {
  public:
@@ -42,7 +43,6 @@ class Launcher {
   }
 
  private:
-  static constexpr auto kLook = 50ms;
   /// Another process that got its number since has another name, most likely; a script between it and us is not ours to end.
   bool parent_runs() const {
     const bool known = name_ == "orted" || name_ == "mpirun" || name_ == "mpiexec" || name_ == "orterun";
@@ -62,6 +62,11 @@ class Launcher {
     over = launcher.ends_within(kSecond);
   }
   if (!over) launcher.end_parent();
+  // Where the launcher was killed; the rank may still be dying, and its guard.
+  for (auto waited = 0ms; session_is_left() && waited < kOrderly; waited += kLook) {
+    clear_leftovers();
+    std::this_thread::sleep_for(kLook);
+  }
   _exit(0);
 }
 

@@ -8,7 +8,8 @@ namespace yamata {
 /// that waits until mpirun has ended, then does nothing. Where mpirun still waits for a daemon that is cut off or stopped, the
 /// process makes it give that daemon up, so that it ends with the exit code it was given; where mpirun is out of reach, this
 /// machine is the one that is cut off, and the process ends the daemon that started this rank. `launcher`: the process that
-/// started the caller. Does nothing under other launchers than the mpirun of Open MPI 4.
+/// started the caller. Last it clears what a launcher that was killed has left. Does nothing under other launchers than the mpirun of Open
+/// MPI 4.
 void see_launcher_end(pid_t launcher);
 
 }  // namespace yamata

@@ -6,9 +6,11 @@ import io
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -86,13 +88,54 @@ class TwoHosts(unittest.TestCase):
             results = []
             for command in ([PROGRAM], [ROOT / 'launch' / 'emulate', '--hosts', '2', '--cpu', '50', '--rate', '1gbit', '--delay', '0.1ms', '--', PROGRAM]):
                 flags = ['-md', DRAFT] if len(command) > 1 else []
-                subprocess.run([*command, 'run', '-m', TARGET, *TEXT, *flags, '--json', result], check=True, capture_output=True, timeout=120)
+                with subprocess.Popen([*command, 'run', '-m', TARGET, *TEXT, *flags, '--json', result], stdout=subprocess.DEVNULL) as process:
+                    self.assertEqual(process.wait(timeout=120), 0)
                 results.append(json.loads(result.read_text()))
         self.assertEqual(results[0]['token_ids'], results[1]['token_ids'])
         self.assertEqual([rank['host'] for rank in results[1]['per_rank']], ['n0', 'n1'])
         self.assertEqual(sorted(rank['role'] for rank in results[1]['per_rank']), ['drafter', 'head'])
-        left = subprocess.run(['ip', 'netns', 'list'], capture_output=True, text=True).stdout
-        self.assertNotRegex(left, rf'{emulation.PREFIX}\d+n')
+        self.assertEqual([name for owner, name in emulation.remains() if owner == process.pid], [])
+
+    def test_whoever_kills_it_nothing_is_left(self):
+        self.assert_nothing_is_left_of(lambda emulate: None)
+
+    def test_what_is_left_without_a_keeper_the_next_cluster_clears(self):
+        def clear(emulate):
+            self.assertTrue(running(emulate))
+            emulation.clean()
+        self.assert_nothing_is_left_of(clear, 'SIGKILL')
+
+    def assert_nothing_is_left_of(self, clear, to_keeper='SIGCONT'):
+        """Of a job whose emulation is killed, and whose keeper gets a signal, too."""
+        emulate = subprocess.Popen([ROOT / 'launch' / 'emulate', '--hosts', '2', '--', PROGRAM, 'run', '-m', TARGET, '-p', 'Once upon a time', '-n',
+                                    '100000', '-c', '110000', '-t', '1', '--ignore-eos'], stdout=subprocess.PIPE)
+        with emulate:
+            self.assertTrue(emulate.stdout.read(100))
+            keeper = [process for process in running(emulate) if b'--keep' in words_of(process)]
+            self.assertEqual(len(keeper), 1)
+            self.assertEqual(sum(words_of(process)[0] == b'mpirun' for process in running(emulate)), 1)
+            os.kill(keeper[0], getattr(signal, to_keeper))
+            emulate.kill()
+        clear(emulate)
+        end = time.monotonic() + 60
+        while (left := (running(emulate), [name for owner, name in emulation.remains() if owner == emulate.pid])) != ([], []):
+            self.assertLess(time.monotonic(), end, left)
+            time.sleep(0.02)
+
+
+def words_of(process):
+    try:
+        return pathlib.Path(f'/proc/{process}/cmdline').read_bytes().split(b'\0')
+    except OSError:
+        return [b'']
+
+
+def running(emulate):
+    """Processes that belong to an emulated cluster: they name it, or run in it."""
+    name = f'{emulation.PREFIX}{emulate.pid}'
+    inside = [process for host in ('n0', 'n1', 'desk') for process in emulation.Host(name, host).processes()]
+    outside = [int(entry.name) for entry in pathlib.Path('/proc').glob('[0-9]*') if name.encode() in words_of(entry.name)]
+    return [process for process in {*inside, *outside} if emulation.runs(process)]
 
 
 if __name__ == '__main__':

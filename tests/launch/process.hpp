@@ -52,6 +52,9 @@ pid_t parent_of(pid_t process);
 /// The process that computes for a rank of an mpirun.
 pid_t process_of_rank(pid_t mpirun, int rank);
 
+/// Who started a process; 0 where it is gone.
+pid_t parent_of(pid_t process);
+
 extern const std::string kModel;
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& text);

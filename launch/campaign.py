@@ -1,0 +1,40 @@
+"""What scripts share that play one scenario per seed and read along with what a job writes."""
+import os
+import select
+import subprocess
+import time
+
+
+class Reader:
+    """Reads along with the text that a job writes."""
+
+    def __init__(self, job, deadline_s):
+        self.job, self.end, self.text = job, time.monotonic() + deadline_s, b''
+
+    def left_s(self):
+        return max(0, self.end - time.monotonic())
+
+    def read(self, size):
+        """Until so many bytes have been written in all; False where the job ends before."""
+        while len(self.text) < size:
+            if not select.select([self.job.stdout], [], [], self.left_s())[0]:
+                raise subprocess.TimeoutExpired(self.job.args, self.left_s())
+            some = os.read(self.job.stdout.fileno(), 4096)
+            if not some:
+                return False
+            self.text += some
+        return True
+
+
+def complaints(errors):
+    """The program's own lines among what a launcher wrote to stderr, warnings apart."""
+    return [line for line in errors.splitlines() if line.startswith('yamata:') and not line.startswith('yamata: warning:')]
+
+
+def seeds_of(text):
+    """1-3,7 as numbers."""
+    seeds = []
+    for part in text.split(','):
+        first, _, last = part.partition('-')
+        seeds += range(int(first), int(last or first) + 1)
+    return seeds

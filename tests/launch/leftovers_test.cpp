@@ -1,0 +1,101 @@
+// Jobs whose launcher is killed leave nothing on the machine: at once, or as the next one starts.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+#include <thread>
+
+#include "process.hpp"
+
+namespace yamata::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A job of two ranks with a folder of its own for temporary files.
+class KilledLauncher : public testing::Test {
+ protected:
+  KilledLauncher() { setenv("TMPDIR", folder_.path().c_str(), 1); }
+  ~KilledLauncher() override { unsetenv("TMPDIR"); }
+
+  /// Both ranks compute.
+  void start() {
+    job_ = std::make_unique<Process>(
+        yamata({"run", "-m", kModel, "-p", "Once", "-n", "100000", "-c", "110000", "-t", "1", "--ignore-eos"}, 2));
+    ASSERT_TRUE(job_->wait_for_output(100)) << job_->err();
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
+      if (entry.path().filename() != "yamata-rank-0") continue;
+      std::istringstream mark(read_file(entry.path()));
+      std::string space;
+      unsigned long number = 0;
+      mark >> space >> number;
+      char name[64];
+      std::snprintf(name, sizeof(name), ".%lx.", number);
+      job_number_ = name;
+    }
+    ASSERT_FALSE(job_number_.empty());
+    ASSERT_FALSE(remains().empty());
+  }
+
+  /// Open MPI's temporary files, and the shared memory of the job's ranks.
+  std::string remains() const {
+    std::string names;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
+      const std::string name = entry.path();
+      if (!entry.is_directory() && name.find("/ompi.") != std::string::npos) names += name + "\n";
+    }
+    for (const auto& entry : fs::directory_iterator("/dev/shm")) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("vader_segment.") && name.find(job_number_) != std::string::npos) names += name + "\n";
+    }
+    return names;
+  }
+
+  template <class Condition>
+  static bool comes_true(const Condition& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!condition() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return condition();
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<Process> job_;
+  std::string job_number_;
+};
+
+TEST_F(KilledLauncher, LeavesNothing) {
+  start();
+  kill(job_->pid(), SIGKILL);
+  EXPECT_EQ(job_->wait(), 128 + SIGKILL);
+  EXPECT_TRUE(comes_true([&] {
+    try {
+      return remains().empty();
+    } catch (const fs::filesystem_error&) {  // it goes while it is looked at
+      return false;
+    }
+  })) << remains();
+}
+
+TEST_F(KilledLauncher, WithItsRanks_isClearedByTheNextJob) {
+  start();
+  const pid_t ranks[] = {process_of_rank(job_->pid(), 0), process_of_rank(job_->pid(), 1)};
+  for (const pid_t rank : ranks) kill(parent_of(rank), SIGSTOP);  // none is to tidy up
+  kill(job_->pid(), SIGKILL);
+  for (const pid_t rank : ranks) kill(parent_of(rank), SIGKILL);
+  EXPECT_EQ(job_->wait(), 128 + SIGKILL);
+  for (const pid_t rank : ranks) {
+    const std::string maps = "/proc/" + std::to_string(rank) + "/maps";
+    EXPECT_TRUE(comes_true([&] { return read_file(maps).empty(); })) << rank;
+  }
+  EXPECT_FALSE(remains().empty());
+
+  const Outcome next = run(yamata({"run", "-m", kModel, "-p", "Once", "-n", "2"}, 2));
+  EXPECT_EQ(next.code, 0) << next.err;
+  EXPECT_EQ(remains(), "");
+}
+
+}  // namespace
+}  // namespace yamata::test
