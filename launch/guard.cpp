@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -42,7 +43,7 @@ void rename_process(int argc, char** argv) {
 /// What a rank tells its guard, in memory that both see.
 struct Word {
   std::atomic<bool> dispensable{false}, unheard{false}, over{false}, orphaned{false};
-  std::atomic<Start> start{Start::kStarting};
+  std::atomic<Phase> phase{Phase::kStarting};
 };
 Word* word = nullptr;
 
@@ -64,6 +65,7 @@ class Guard {
       : launcher_(launcher),
         rank_(rank),
         awaited_(awaited),
+        deadline_(deadline),
         start_(mpi_rank_from_environment(), host_name(), deadline, Clock::now()),
         daemon_(launcher, deadline, Clock::now()) {}
 
@@ -85,7 +87,7 @@ class Guard {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr int kCluster = static_cast<int>(ExitCode::kCluster);
-  bool starting() const { return word && word->start != Start::kWatched; }
+  bool starting() const { return word && (word->phase == Phase::kStarting || word->phase == Phase::kAlone); }
 
   /// 0 where none came for a while.
   int next_signal() const {
@@ -104,14 +106,23 @@ class Guard {
 
   void look(Clock::time_point now) {
     if (starting() && !ending_) {
-      if (const std::string complaint = start_.complaint(word->start, process_state(rank_) == 'T', now); !complaint.empty()) {
+      if (const std::string complaint = start_.complaint(word->phase, process_state(rank_) == 'T', now); !complaint.empty()) {
         say(complaint);
         end_rank();
       }
     }
     see_launcher_gone(now);
+    wake_at_end(now);
     if (rank_ > 0 && !(word && word->unheard)) return daemon_.keep_awake(now);
     if (daemon_.is_cut_off(now)) end_rank();
+  }
+
+  /// A rank that is stopped once its work is done holds up all others' end, and has nothing left to do but to end itself.
+  void wake_at_end(Clock::time_point now) {
+    const bool stopped = word && word->phase == Phase::kEnding && rank_ > 0 && process_state(rank_) == 'T';
+    if (!stopped) stopped_.reset();
+    if (stopped && !stopped_) stopped_ = now;
+    if (stopped && now - *stopped_ >= deadline_) kill(rank_, SIGCONT);
   }
 
   void pass_on(int signal) {
@@ -143,21 +154,28 @@ class Guard {
 
   /// Where any rank ends with a code, launchers end the others.
   [[noreturn]] void leave(int code) const {
-    if (code != 0 || (word && word->over)) see_launcher_end(launcher_);
+    const bool over = code != 0 || (word && word->over);
+    over ? end_launcher(launcher_) : see_launcher_end(launcher_, deadline_);
     _exit(code);
   }
 
   const pid_t launcher_;
   pid_t rank_;  // -1: dead, and missed by nobody
   const sigset_t awaited_;
+  const std::chrono::milliseconds deadline_;
   StartWatch start_;
   DaemonWatch daemon_;
-  Clock::time_point gone_{};  // when the launcher was found gone
-  bool ending_ = false;       // the launcher or the user has asked for the end
+  Clock::time_point gone_{};                  // when the launcher was found gone
+  std::optional<Clock::time_point> stopped_;  // at its end
+  bool ending_ = false;                       // the launcher or the user has asked for the end
 };
+
+pid_t guard_of_this_rank = 0;
 
 /// SIGSTOP cannot be passed on by a process it stops: the rank looks for itself. SIGCONT is passed on.
 void follow_stops(pid_t guard) {
+  guard_of_this_rank = guard;
+  std::atexit(wake_guard);
   std::thread([guard] {
     while (true) {
       std::this_thread::sleep_for(std::chrono::milliseconds(250));
@@ -197,8 +215,13 @@ void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline) {
   follow_stops(guard);
 }
 
-void tell_guard(Start start) {
-  if (word) word->start = start;
+/// One that was stopped before its rank could follow would never learn of the rank's end.
+void wake_guard() {
+  if (guard_of_this_rank == getppid() && process_state(guard_of_this_rank) == 'T') kill(guard_of_this_rank, SIGCONT);
+}
+
+void tell_guard(Phase phase) {
+  if (word) word->phase = phase;
 }
 
 void let_job_survive_this_rank(bool survive) {

@@ -13,13 +13,17 @@ namespace yamata {
 void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline);
 
 /// How far a rank has come that its guard watches.
-enum class Start : int {
+enum class Phase : int {
   kStarting,  ///< all ranks wait for one another: the deadline counts
   kAlone,     ///< it may take its time, and nobody would notice if it were stopped
   kWatched,   ///< the others would
+  kEnding,    ///< its work is done; it parts from MPI, and nobody watches any more
 };
 /// What the rank's guard is to know of it from now on.
-void tell_guard(Start start);
+void tell_guard(Phase phase);
+
+/// Lets this rank's guard go on, if it is stopped, to learn of the rank's end; done by exit, to be called before _Exit.
+void wake_guard();
 
 /// Whether the job can do without this rank from now on: should it then die by a signal, the guard says so and stays until the launcher
 /// ends the job, so that the others go on.

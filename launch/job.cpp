@@ -317,7 +317,7 @@ void Job::start(Head& head, std::int32_t sequences, std::int32_t room, std::size
   std::vector<std::uint64_t> fingerprints;
   for (const auto& model : models_) fingerprints.push_back(model->file.fingerprint());
   for (const auto& model : models_) model->file.release_pages();
-  tell_guard(yamata::Start::kWatched);
+  tell_guard(Phase::kWatched);
   head.start(
       hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, sequences, room); }, stage_factory());
   if (const std::string warning = beyond_training(hyperparameters(), context()); !warning.empty()) warn(warning + "; lower -c");

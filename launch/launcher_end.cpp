@@ -32,6 +32,7 @@ class Launcher {
       std::this_thread::sleep_for(kLook);
     }
   }
+  bool is_daemon() const { return name_ == "orted"; }
   bool release_daemons() const { return mpirun_.release_daemons(); }
   /// A daemon that mpirun is out of reach for, or mpirun itself where it heeds nothing else: twice asked it ends at once.
   void end_parent() const {
@@ -55,13 +56,13 @@ class Launcher {
   const Mpirun& mpirun_;
 };
 
-[[noreturn]] void see_end(const Launcher& launcher) {
-  bool over = launcher.ends_within(kOrderly);
+[[noreturn]] void see_end(const Launcher& launcher, std::chrono::milliseconds orderly, bool ordered) {
+  bool over = launcher.ends_within(orderly);
   for (int attempt = 0; !over && attempt < 3; ++attempt) {
     if (!launcher.release_daemons()) break;
     over = launcher.ends_within(kSecond);
   }
-  if (!over) launcher.end_parent();
+  if (!over && (ordered || launcher.is_daemon())) launcher.end_parent();
   // Where the launcher was killed; the rank may still be dying, and its guard.
   for (auto waited = 0ms; session_is_left() && waited < kOrderly; waited += kLook) {
     clear_leftovers();
@@ -70,9 +71,7 @@ class Launcher {
   _exit(0);
 }
 
-}  // namespace
-
-void see_launcher_end(pid_t process) {
+void watch_end(pid_t process, std::chrono::milliseconds orderly, bool ordered) {
   const auto mpirun = Mpirun::of_this_process();
   if (!mpirun) return;
   const Launcher launcher(process, *mpirun);
@@ -80,7 +79,13 @@ void see_launcher_end(pid_t process) {
   setsid();  // what ends this rank's group is not to end this process
   prctl(PR_SET_PDEATHSIG, 0);
   closefrom(0);  // a launcher waits for the end of a rank's output
-  see_end(launcher);
+  see_end(launcher, orderly, ordered);
 }
+
+}  // namespace
+
+void end_launcher(pid_t process) { watch_end(process, kOrderly, true); }
+
+void see_launcher_end(pid_t process, std::chrono::milliseconds deadline) { watch_end(process, deadline, false); }
 
 }  // namespace yamata

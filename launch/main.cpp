@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -92,11 +93,16 @@ void bound_farewell(const World& world, int code) {
 
 /// Parts from the other ranks. Where one was lost, MPI's own farewell would wait for it for ever: the head ends the job.
 void say_farewell(World& world, int code) {
-  if (part(*world.transport)) return bound_farewell(world, code);
+  constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(10);  // a slow link with much on its way
+  const auto patience = world.session ? std::min(world.timeout, kLongest) : kLongest;
+  const bool together = part(*world.transport, patience);
+  tell_guard(Phase::kEnding);
+  if (together) return bound_farewell(world, code);
   std::fflush(nullptr);
   if (world.transport->rank() == 0) world.transport->abort(code);
-  constexpr auto kPatience = std::chrono::seconds(10);
-  std::this_thread::sleep_for(kPatience);
+  std::this_thread::sleep_for(patience);  // the head ends this rank, too, where it can be reached
+  job_is_over();
+  wake_guard();
   std::_Exit(code);
 }
 
@@ -207,7 +213,7 @@ int main(int argc, char** argv) {
     World world = make_world();
     world.timeout = timeout_of(argc, argv);
     // The head looks after the others as soon as it is through its own preparations.
-    tell_guard(world.transport->rank() == 0 ? Start::kAlone : Start::kWatched);
+    tell_guard(world.transport->rank() == 0 ? Phase::kAlone : Phase::kWatched);
     return world.transport->rank() == 0 ? head_main(argc, argv, world) : worker_main(argc, argv, world);
   } catch (const Error& e) {
     print_error("yamata: {}\n", e.what());

@@ -17,18 +17,18 @@ constexpr auto kFirstGrace = 1000ms, kGrace = 500ms;
 StartWatch::StartWatch(int rank, std::string host, std::chrono::milliseconds deadline, Clock::time_point now)
     : rank_(rank), host_(std::move(host)), deadline_(deadline), begin_(now), running_(now), looked_(now) {}
 
-std::string StartWatch::complaint(Start start, bool stopped, Clock::time_point now) {
+std::string StartWatch::complaint(Phase phase, bool stopped, Clock::time_point now) {
   if (const auto pause = now - std::exchange(looked_, now); pause > kOwnPause) {
     begin_ += pause;
     running_ += pause;
   }
   if (!stopped) running_ = now;
-  if (start == Start::kWatched || now < held_back_) return "";
+  if (phase == Phase::kWatched || now < held_back_) return "";
   const double seconds = std::chrono::duration<double>(deadline_).count();
-  if (stopped && now - (start == Start::kStarting ? begin_ : running_) >= deadline_)
+  if (stopped && now - (phase == Phase::kStarting ? begin_ : running_) >= deadline_)
     return fmt::format("rank {} ({}) was stopped before the job had begun; look at that machine (or raise --timeout above {:g} s)", rank_,
                        host_, seconds);
-  if (start == Start::kStarting && now - begin_ >= deadline_ + kFirstGrace + rank_ * kGrace)
+  if (phase == Phase::kStarting && now - begin_ >= deadline_ + kFirstGrace + rank_ * kGrace)
     return fmt::format(
         "rank {} ({}) has waited {:g} s for all ranks to start: one is stopped, dead or cut off; look at their machines (or raise "
         "--timeout)",

@@ -18,7 +18,7 @@ class StartWatch {
   void hold_back(Clock::time_point now) { held_back_ = now + std::chrono::seconds(3); }
   /// What is wrong with a rank of which this was seen just now; empty as long as it has time. To be asked several times a second:
   /// where that was not done the watcher itself was stopped, and counts no time.
-  std::string complaint(Start start, bool stopped, Clock::time_point now);
+  std::string complaint(Phase phase, bool stopped, Clock::time_point now);
 
  private:
   int rank_;

@@ -216,7 +216,8 @@ bool Decoder::waits_for_draft() const { return options_.strategy == Strategy::kS
 bool Decoder::waits_for_whole_draft() const { return waits_for_draft() && (drafts_here() || !policy_->fills_tip_run()); }
 
 bool Decoder::drafts_complete() const {
-  return std::all_of(drafters_.begin(), drafters_.end(), [&](const DraftLink& d) { return !d.alive() || !d.asked(epoch_) || d.complete(epoch_); });
+  return std::all_of(drafters_.begin(), drafters_.end(),
+                     [&](const DraftLink& d) { return !d.alive() || !d.asked(epoch_) || d.complete(epoch_); });
 }
 
 bool Decoder::send_next() {

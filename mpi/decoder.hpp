@@ -119,7 +119,7 @@ class Decoder {
   std::optional<PromptLookup> lookup_;
   Tempo tempo_;
   Clock::time_point last_text_;
-  StepCost turnaround_;  // of the tip's runs, from here through all stages and back
+  StepCost turnaround_;   // of the tip's runs, from here through all stages and back
   double outside_s_ = 0;  // sampling and printing since advance began
   Counters counters_;
 };

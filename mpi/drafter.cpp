@@ -118,7 +118,8 @@ void Drafter::push_guesses() {
   answered_ = true;
   complete_told_ |= complete;
   const TreeNode& root = tree_->root();
-  transport_.send(0, Tag::kGuesses, wire::encode(wire::Guesses{epoch_, root.id, root.position, complete, evaluation_s(), std::move(guesses_)}));
+  transport_.send(0, Tag::kGuesses,
+                  wire::encode(wire::Guesses{epoch_, root.id, root.position, complete, evaluation_s(), std::move(guesses_)}));
   guesses_.clear();
 }
 

@@ -49,7 +49,8 @@ std::optional<RunResult> Pipeline::take_result() {
   const wire::Rows rows = wire::decode_rows(bytes);
   if (rows.run != ++completed_)
     throw ClusterError(fmt::format("logits of run {} came where those of run {} were due", rows.run, completed_));
-  return RunResult{rows.run, rows.skipped, {rows.values.begin(), rows.values.end()}, {rows.tokens.begin(), rows.tokens.end()}, rows.vocabulary};
+  return RunResult{
+      rows.run, rows.skipped, {rows.values.begin(), rows.values.end()}, {rows.tokens.begin(), rows.tokens.end()}, rows.vocabulary};
 }
 
 void Pipeline::on_message(Message message) {

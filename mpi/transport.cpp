@@ -6,8 +6,6 @@
 namespace yamata {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(10);  // of the head: a rank that died unnoticed says no farewell
-
 /// Takes messages until `done`; counts farewells and keeps what the last of them said.
 struct Farewells {
   int count = 0;
@@ -15,8 +13,7 @@ struct Farewells {
 
   /// False where that had not come to be by `deadline`.
   template <class Done>
-  bool take_until(Transport& transport, Done done,
-                  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max()) {
+  bool take_until(Transport& transport, Done done, std::chrono::steady_clock::time_point deadline) {
     while (!done()) {
       const auto message = transport.receive();
       if (!message) {
@@ -33,25 +30,29 @@ struct Farewells {
 
 }  // namespace
 
-bool part(Transport& transport) {
+bool part(Transport& transport, std::chrono::milliseconds patience) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kHeadFirst = std::chrono::seconds(2);  // the head's patience ends before that of the others
   Farewells farewells;
   const auto all_sent = [&] { return transport.pending_sends() == 0; };
   if (transport.rank() != 0) {  // the head says when, this rank answers when all it sent has left, the head sends all home
-    farewells.take_until(transport, [&] { return farewells.count > 0 && all_sent(); });
+    const auto comes = [&](int count) {
+      return farewells.take_until(
+          transport, [&, count] { return farewells.count >= count && all_sent(); }, Clock::now() + patience + kHeadFirst);
+    };
+    if (!comes(1)) return false;
     transport.send(0, Tag::kFarewell, {});
-    farewells.take_until(transport, [&] { return farewells.count > 1 && all_sent(); });
-    return farewells.all_here;
+    return comes(2) && farewells.all_here;
   }
   int others = 0;
   for (int r = 1; r < transport.size(); ++r) others += !transport.forgotten(r);
   for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kFarewell, {});
   const bool answered = farewells.take_until(
-      transport, [&] { return farewells.count == others && all_sent(); }, std::chrono::steady_clock::now() + kPatience);
+      transport, [&] { return farewells.count == others && all_sent(); }, Clock::now() + patience);
   if (!answered) return false;
   const bool all_here = others == transport.size() - 1;
   for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kFarewell, std::vector<std::byte>(all_here ? 0 : 1));
-  farewells.take_until(transport, all_sent);
-  return all_here;
+  return farewells.take_until(transport, all_sent, Clock::now() + patience) && all_here;
 }
 
 }  // namespace yamata

@@ -12,10 +12,10 @@ using std::chrono::milliseconds;
 class StartWatchTest : public testing::Test {
  protected:
   /// Milliseconds until it complains; -1: not within a minute.
-  int complains_after(StartWatch& watch, Start start, bool stopped) {
+  int complains_after(StartWatch& watch, Phase phase, bool stopped) {
     for (int ms = 100; ms <= 60000; ms += 100) {
       now_ += milliseconds(100);
-      text_ = watch.complaint(start, stopped, now_);
+      text_ = watch.complaint(phase, stopped, now_);
       if (!text_.empty()) return ms;
     }
     return -1;
@@ -28,17 +28,17 @@ class StartWatchTest : public testing::Test {
 
 TEST_F(StartWatchTest, StoppedRank_isNamedFirst) {
   auto watch = watch_of(2);
-  EXPECT_EQ(complains_after(watch, Start::kStarting, true), 2000);
+  EXPECT_EQ(complains_after(watch, Phase::kStarting, true), 2000);
   EXPECT_EQ(text_.find("rank 2 (b) was stopped"), 0u) << text_;
   auto alone = watch_of(0);
-  EXPECT_EQ(complains_after(alone, Start::kAlone, true), 2000);
+  EXPECT_EQ(complains_after(alone, Phase::kAlone, true), 2000);
 }
 
 TEST_F(StartWatchTest, RanksThatWait_sayItOneAfterAnother) {
   int last = 2000;
   for (int rank = 0; rank < 3; ++rank) {
     auto watch = watch_of(rank);
-    const int after = complains_after(watch, Start::kStarting, false);
+    const int after = complains_after(watch, Phase::kStarting, false);
     EXPECT_GE(after, last + 500);
     EXPECT_LE(after, last + 1000);
     last = after;
@@ -48,17 +48,17 @@ TEST_F(StartWatchTest, RanksThatWait_sayItOneAfterAnother) {
 
 TEST_F(StartWatchTest, RankThatIsThroughOrBusyAlone_hasTime) {
   auto busy = watch_of(0), through = watch_of(1);
-  EXPECT_EQ(complains_after(busy, Start::kAlone, false), -1);
-  EXPECT_EQ(complains_after(through, Start::kWatched, true), -1);
+  EXPECT_EQ(complains_after(busy, Phase::kAlone, false), -1);
+  EXPECT_EQ(complains_after(through, Phase::kWatched, true), -1);
 }
 
 TEST_F(StartWatchTest, OwnStop_andTheEndOfTheJobCountForNothing) {
   auto watch = watch_of(0);
   now_ += std::chrono::minutes(5);  // the whole job was suspended
-  EXPECT_GE(complains_after(watch, Start::kStarting, true), 1900);
+  EXPECT_GE(complains_after(watch, Phase::kStarting, true), 1900);
   auto told = watch_of(0);
   told.hold_back(now_ + milliseconds(1500));
-  EXPECT_GE(complains_after(told, Start::kStarting, true), 4400);
+  EXPECT_GE(complains_after(told, Phase::kStarting, true), 4400);
 }
 
 }  // namespace

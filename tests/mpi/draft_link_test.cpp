@@ -86,7 +86,11 @@ TEST_F(DraftLinkTest, HitRate_countsOnlyGuessesThatWereSentAndNobodyElseHad) {
     Ids text{7};
     for (std::uint64_t epoch = 2; epoch < 40; ++epoch) {
       link.next_commit(epoch, text, 8, 0, false);
-      link.take({epoch, static_cast<std::uint32_t>(2 * epoch), static_cast<std::int32_t>(text.size()) - 1, true, 0,
+      link.take({epoch,
+                 static_cast<std::uint32_t>(2 * epoch),
+                 static_cast<std::int32_t>(text.size()) - 1,
+                 true,
+                 0,
                  {{static_cast<std::uint32_t>(2 * epoch + 1), static_cast<std::uint32_t>(2 * epoch), 3, 0.9f}}},
                 tree, text);
       const NodeId child = tree.child(tree.root().id, 3);
