@@ -172,6 +172,11 @@ class Guard {
 
 pid_t guard_of_this_rank = 0;
 
+/// A guard that was stopped before its rank could follow would never learn of the rank's end.
+void wake_guard() {
+  if (guard_of_this_rank == getppid() && process_state(guard_of_this_rank) == 'T') kill(guard_of_this_rank, SIGCONT);
+}
+
 /// SIGSTOP cannot be passed on by a process it stops: the rank looks for itself. SIGCONT is passed on.
 void follow_stops(pid_t guard) {
   guard_of_this_rank = guard;
@@ -212,12 +217,8 @@ void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != guard) _exit(static_cast<int>(ExitCode::kCluster));
   sigprocmask(SIG_SETMASK, &before, nullptr);
+  signal(SIGPIPE, SIG_IGN);  // the launcher may end first: no news of this rank
   follow_stops(guard);
-}
-
-/// One that was stopped before its rank could follow would never learn of the rank's end.
-void wake_guard() {
-  if (guard_of_this_rank == getppid() && process_state(guard_of_this_rank) == 'T') kill(guard_of_this_rank, SIGCONT);
 }
 
 void tell_guard(Phase phase) {

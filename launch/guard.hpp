@@ -22,9 +22,6 @@ enum class Phase : int {
 /// What the rank's guard is to know of it from now on.
 void tell_guard(Phase phase);
 
-/// Lets this rank's guard go on, if it is stopped, to learn of the rank's end; done by exit, to be called before _Exit.
-void wake_guard();
-
 /// Whether the job can do without this rank from now on: should it then die by a signal, the guard says so and stays until the launcher
 /// ends the job, so that the others go on.
 void let_job_survive_this_rank(bool survive);

@@ -32,6 +32,8 @@ class Launcher {
       std::this_thread::sleep_for(kLook);
     }
   }
+  /// Lets a daemon of mpirun's go on that has been stopped; false where there is none.
+  bool wakes_daemon() const { return is_daemon() && process_state(process_) == 'T' && kill(process_, SIGCONT) == 0; }
   bool is_daemon() const { return name_ == "orted"; }
   bool release_daemons() const { return mpirun_.release_daemons(); }
   /// A daemon that mpirun is out of reach for, or mpirun itself where it heeds nothing else: twice asked it ends at once.
@@ -58,6 +60,8 @@ class Launcher {
 
 [[noreturn]] void see_end(const Launcher& launcher, std::chrono::milliseconds orderly, bool ordered) {
   bool over = launcher.ends_within(orderly);
+  if (!over && !ordered && launcher.wakes_daemon()) over = launcher.ends_within(kSecond);
+  if (!over && !ordered) over = launcher.ends_within(kSecond);  // that of another machine may have been woken
   for (int attempt = 0; !over && attempt < 3; ++attempt) {
     if (!launcher.release_daemons()) break;
     over = launcher.ends_within(kSecond);

@@ -29,7 +29,7 @@ struct World {
   std::unique_ptr<Transport> transport;
   std::string host;
   int local_rank = 0, local_size = 1;
-  std::chrono::milliseconds timeout{0};
+  std::chrono::milliseconds timeout = Options{}.timeout;
 };
 
 World make_world() {
@@ -94,16 +94,14 @@ void bound_farewell(const World& world, int code) {
 /// Parts from the other ranks. Where one was lost, MPI's own farewell would wait for it for ever: the head ends the job.
 void say_farewell(World& world, int code) {
   constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(10);  // a slow link with much on its way
-  const auto patience = world.session ? std::min(world.timeout, kLongest) : kLongest;
-  const bool together = part(*world.transport, patience);
+  const auto patience = std::min(world.timeout, kLongest);
+  // The head has waited for reports, and writes its results, before it parts.
+  const bool together = part(*world.transport, patience, std::max(world.timeout, patience * 3 / 2 + std::chrono::milliseconds(500)));
   tell_guard(Phase::kEnding);
   if (together) return bound_farewell(world, code);
   std::fflush(nullptr);
-  if (world.transport->rank() == 0) world.transport->abort(code);
-  std::this_thread::sleep_for(patience);  // the head ends this rank, too, where it can be reached
-  job_is_over();
-  wake_guard();
-  std::_Exit(code);
+  if (world.transport->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));  // the head comes first, if it can be reached
+  world.transport->abort(code);
 }
 
 /// Tells the other ranks to end; harmless where they have been told already.

@@ -318,10 +318,10 @@ void Head::finish() {
 std::vector<wire::Report> Head::stop(int code) {
   if (stopped_) return {};
   stopped_ = true;
-  constexpr auto kPatience = std::chrono::seconds(5);
+  constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(5);
   for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kStop, wire::encode_stop(code));
   reports_[0] = own_report();
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + std::min(kLongest, options_.timeout / 2);
   while (!all_reported()) {
     while (auto message = transport_.receive()) dispatch(std::move(*message));
     if (target_) target_->advance();

@@ -30,19 +30,19 @@ struct Farewells {
 
 }  // namespace
 
-bool part(Transport& transport, std::chrono::milliseconds patience) {
+bool part(Transport& transport, std::chrono::milliseconds patience, std::chrono::milliseconds head_patience) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kHeadFirst = std::chrono::seconds(2);  // the head's patience ends before that of the others
   Farewells farewells;
   const auto all_sent = [&] { return transport.pending_sends() == 0; };
   if (transport.rank() != 0) {  // the head says when, this rank answers when all it sent has left, the head sends all home
-    const auto comes = [&](int count) {
+    const auto comes = [&](int count, std::chrono::milliseconds limit) {
       return farewells.take_until(
-          transport, [&, count] { return farewells.count >= count && all_sent(); }, Clock::now() + patience + kHeadFirst);
+          transport, [&, count] { return farewells.count >= count && all_sent(); }, Clock::now() + limit);
     };
-    if (!comes(1)) return false;
+    if (!comes(1, head_patience)) return false;
     transport.send(0, Tag::kFarewell, {});
-    return comes(2) && farewells.all_here;
+    return comes(2, patience + kHeadFirst) && farewells.all_here;
   }
   int others = 0;
   for (int r = 1; r < transport.size(); ++r) others += !transport.forgotten(r);
