@@ -34,6 +34,8 @@ class Launcher {
   }
   /// Lets a daemon of mpirun's go on that has been stopped; false where there is none.
   bool wakes_daemon() const { return is_daemon() && process_state(process_) == 'T' && kill(process_, SIGCONT) == 0; }
+  /// False of a script between the launcher and this rank, which may have more to do.
+  bool is_mpiruns() const { return name_ == "orted" || name_ == "mpirun" || name_ == "mpiexec" || name_ == "orterun"; }
   bool is_daemon() const { return name_ == "orted"; }
   bool release_daemons() const { return mpirun_.release_daemons(); }
   /// A daemon that mpirun is out of reach for, or mpirun itself where it heeds nothing else: twice asked it ends at once.
@@ -48,8 +50,7 @@ class Launcher {
  private:
   /// Another process that got its number since has another name, most likely; a script between it and us is not ours to end.
   bool parent_runs() const {
-    const bool known = name_ == "orted" || name_ == "mpirun" || name_ == "mpiexec" || name_ == "orterun";
-    const char state = known ? process_state(process_) : '?';
+    const char state = is_mpiruns() ? process_state(process_) : '?';
     return state != '?' && state != 'Z' && process_name(process_) == name_;
   }
 
@@ -79,6 +80,7 @@ void watch_end(pid_t process, std::chrono::milliseconds orderly, bool ordered) {
   const auto mpirun = Mpirun::of_this_process();
   if (!mpirun) return;
   const Launcher launcher(process, *mpirun);
+  if (!ordered && !launcher.is_mpiruns()) return;
   if (fork() != 0) return;
   setsid();  // what ends this rank's group is not to end this process
   prctl(PR_SET_PDEATHSIG, 0);
