@@ -36,9 +36,12 @@ class Launcher {
   bool wakes_daemon() const { return is_daemon() && process_state(process_) == 'T' && kill(process_, SIGCONT) == 0; }
   /// False of a script between the launcher and this rank, which may have more to do.
   bool is_mpiruns() const { return name_ == "orted" || name_ == "mpirun" || name_ == "mpiexec" || name_ == "orterun"; }
+  /// A daemon that mpirun is out of reach for. An mpirun that can be reached, and yet does not end, may be suspended, or have text left for
+  /// a reader who takes his time.
+  bool is_cut_off() const { return is_daemon() && mpirun_.ask() != Mpirun::Answer::kRuns; }
   bool is_daemon() const { return name_ == "orted"; }
   bool release_daemons() const { return mpirun_.release_daemons(); }
-  /// A daemon that mpirun is out of reach for, or mpirun itself where it heeds nothing else: twice asked it ends at once.
+  /// Twice asked it ends at once.
   void end_parent() const {
     for (const int signal : {SIGCONT, SIGTERM, SIGTERM, SIGKILL}) {
       if (!parent_runs()) return;
@@ -61,13 +64,13 @@ class Launcher {
 
 [[noreturn]] void see_end(const Launcher& launcher, std::chrono::milliseconds orderly, bool ordered) {
   bool over = launcher.ends_within(orderly);
-  if (!over && !ordered && launcher.wakes_daemon()) over = launcher.ends_within(kSecond);
+  if (!over && launcher.wakes_daemon()) over = launcher.ends_within(kSecond);
   if (!over && !ordered) over = launcher.ends_within(kSecond);  // that of another machine may have been woken
   for (int attempt = 0; !over && attempt < 3; ++attempt) {
     if (!launcher.release_daemons()) break;
     over = launcher.ends_within(kSecond);
   }
-  if (!over && (ordered || launcher.is_daemon())) launcher.end_parent();
+  if (!over && launcher.is_cut_off()) launcher.end_parent();
   // Where the launcher was killed; the rank may still be dying, and its guard.
   for (auto waited = 0ms; session_is_left() && waited < kOrderly; waited += kLook) {
     clear_leftovers();

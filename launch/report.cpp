@@ -107,6 +107,7 @@ std::string summary(const Generation& r) {
                                 s.prefill_tokens_per_s, r.token_ids.size());
   if (s.decode_tokens_per_s > 0) out += fmt::format(" at {:.1f} tokens/s", s.decode_tokens_per_s);
   out += fmt::format(" ({})", r.strategy);
+  if (r.finish_reason == "interrupted") out += ", interrupted";
   if (s.ttft_s > 0) out += fmt::format(", first after {:.1f} ms", 1e3 * s.ttft_s);
   return out + "\n";
 }

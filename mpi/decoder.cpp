@@ -247,7 +247,7 @@ bool Decoder::speculate() {
       static_cast<int>(std::count_if(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return !run.cancelled; }));
   // A stage that is the first and the last is idle only because its result is on its way.
   const int stages = target_.ranks().count();
-  if (live > (stages == 1 && policy_->fills_tip_run() ? 0 : stages)) return false;
+  if (live > (stages == 1 && policy_->fills_tip_run() ? 0 : most_live())) return false;
   if (!options_.continuous &&
       std::any_of(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return run.speculative && !run.cancelled; }))
     return false;

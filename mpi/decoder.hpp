@@ -96,6 +96,7 @@ class Decoder {
   bool waits_for_draft() const;
   bool waits_for_whole_draft() const;
   double token_s() const;
+  int most_live() const;
   std::optional<float> least_worth_drafting(DraftLink& drafter);
   RunCosts tip_costs() const;
   RunCosts guess_costs() const;

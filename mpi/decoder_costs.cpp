@@ -38,6 +38,13 @@ RunCosts Decoder::guess_costs() const {
   return {cost.stretch(0, options_.policy.draft), rate > 0 ? rate : 1.0 / stages, kLateness * (stages - 1)};
 }
 
+/// Runs that the pipeline holds at a time: one per stage, and those that are on their way between stages.
+int Decoder::most_live() const {
+  const double one = target_.stage().cost().run_s(1), around = turnaround_.run_s(1);
+  const int stages = target_.ranks().count();
+  return one > 0 ? std::max(stages, static_cast<int>(around / one)) : stages;
+}
+
 /// What a token of the text takes, guesses that cost more than they save aside; 0: not known.
 double Decoder::token_s() const {
   const double rate = tempo_.rate(), alone = turnaround_.run_s(1);

@@ -10,7 +10,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +32,20 @@ std::string variable(const char* name) {
 std::string process_space() {
   std::error_code unseen;
   return fs::read_symlink("/proc/self/ns/pid", unseen).string();
+}
+
+/// Tells a process from others that had or will have its number; empty where it has ended.
+std::string life_of(const std::string& number) {
+  std::ifstream in("/proc/" + number + "/stat");
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string::npos) return "";
+  std::istringstream fields(text.substr(name_end + 1));
+  constexpr int kStartTime = 22, kFirst = 3;
+  std::string state, field;
+  fields >> state;
+  for (int i = kFirst; i < kStartTime; ++i) fields >> field;
+  return state == "Z" || state == "X" ? "" : number + " " + field;
 }
 
 std::vector<fs::path> entries(const fs::path& folder) {
@@ -82,8 +98,11 @@ bool is_dead(const fs::path& session, const std::string& owner, Remains& remains
   for (const fs::path& mark : entries(session)) {
     if (!mark.filename().string().starts_with(kMark)) continue;
     std::ifstream text(mark);
-    std::string space, job;
-    if (!std::getline(text, space) || !std::getline(text, job) || space != process_space() || is_locked(mark)) return false;
+    std::string space, job, launcher;
+    if (!std::getline(text, space) || !std::getline(text, job) || !std::getline(text, launcher)) return false;
+    if (space != process_space() || is_locked(mark)) return false;
+    // It may be between two commands of a script.
+    if (!launcher.empty() && launcher == life_of(launcher.substr(0, launcher.find(' ')))) return false;
     const unsigned long number = std::strtoul(job.c_str(), nullptr, 10);
     if (number != 0) remains.beginnings.push_back(fmt::format("vader_segment.{}.{:x}.", owner, number));
     marked = true;
@@ -109,7 +128,7 @@ void mark_session() {
   const int fd = open(mark.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return;
   flock(fd, LOCK_EX);  // which lasts until the last process that has inherited it ends
-  const std::string text = fmt::format("{}\n{}\n", process_space(), variable("PMIX_NAMESPACE"));
+  const std::string text = fmt::format("{}\n{}\n{}\n", process_space(), variable("PMIX_NAMESPACE"), life_of(std::to_string(getppid())));
   if (write(fd, text.data(), text.size()) < 0) unlink(mark.c_str());
 }
 

@@ -75,7 +75,8 @@ class Job:
 
     def lines(self):
         self.err.seek(0)
-        return [line for line in self.err.read().splitlines() if line.startswith('yamata:')]
+        of_context = 'yamata: warning: a context of '
+        return [line for line in self.err.read().splitlines() if line.startswith('yamata:') and not line.startswith(of_context)]
 
     def nothing_is_left(self):
         return not any(host.processes() for host in self.cluster.hosts)

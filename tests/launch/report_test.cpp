@@ -21,6 +21,9 @@ TEST(Report, InterruptedPrompt_hasNoFigures) {
   Generation r = generation(0);
   r.finish_reason = "interrupted";
   EXPECT_EQ(to_table(r), "\ninterrupted before the first token\n");
+  Generation some = generation(3);
+  some.finish_reason = "interrupted";
+  EXPECT_NE(to_table(some).find("(iterative), interrupted, first after"), std::string::npos) << to_table(some);
 }
 
 TEST(Report, Rates_areThereWhereTimeHasPassed) {

@@ -34,14 +34,18 @@ class Leftovers : public testing::Test {
     write(session / "0" / "smseg");
     for (const int rank : {0, 1}) write(segment(number, rank));
     if (!marked) return;
-    for (const int rank : {0, 1}) {
-      const pid_t pid = fork();
-      if (pid == 0) {
-        mark_as(session, number, rank);
-        _exit(0);
-      }
-      waitpid(pid, nullptr, 0);
+    for (const int rank : {0, 1}) in_launcher([&] { mark_as(session, number, rank); });
+  }
+  /// Runs `work` in a process whose launcher ends after it.
+  template <class Work>
+  static void in_launcher(Work work) {
+    const pid_t launcher = fork();
+    if (launcher == 0) {
+      if (const pid_t guard = fork(); guard != 0) _exit(waitpid(guard, nullptr, 0) == guard ? 0 : 1);
+      work();
+      _exit(0);
     }
+    waitpid(launcher, nullptr, 0);
   }
   static void mark_as(const fs::path& session, unsigned long number, int rank) {
     setenv("OMPI_MCA_orte_jobfam_session_dir", session.c_str(), 1);
@@ -85,22 +89,31 @@ TEST_F(Leftovers, OtherProgramsJobs_stay) {
   EXPECT_TRUE(is_gone("pid.2", 0x123));
 }
 
+TEST_F(Leftovers, JobWithoutRanksWhoseLauncherLives_stays) {
+  make_job("pid.1", 5, true);
+  const pid_t between_two_commands = fork();
+  if (between_two_commands == 0) {
+    mark_as(sessions_ / "pid.1", 5, 1);
+    _exit(0);
+  }
+  waitpid(between_two_commands, nullptr, 0);  // of this process, as a script would be
+  clear();
+  EXPECT_TRUE(is_whole("pid.1", 5));
+}
+
 TEST_F(Leftovers, JobWithALivingRank_staysUntilItEnds) {
   make_job("pid.1", 5, true);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   int life[2];
   ASSERT_EQ(pipe(life), 0);
-  const pid_t guard = fork();
-  if (guard == 0) {
+  in_launcher([&] {
     mark_as(sessions_ / "pid.1", 5, 1);
     if (fork() == 0) {  // the rank has the mark from its guard, and outlives it
       close(life[1]);
       char end = 0;
       _exit(static_cast<int>(read(life[0], &end, 1)));
     }
-    _exit(0);
-  }
-  waitpid(guard, nullptr, 0);
+  });
   clear();
   EXPECT_TRUE(is_whole("pid.1", 5));
   close(life[1]);
