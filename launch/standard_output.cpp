@@ -21,7 +21,10 @@ Written& written() {
 
 }  // namespace
 
-void print_out(std::string_view text) { written().bytes += std::fwrite(text.data(), 1, text.size(), stdout); }
+void print_out(std::string_view text) {
+  Written& before = written();  // how far the launcher has come by now
+  before.bytes += std::fwrite(text.data(), 1, text.size(), stdout);
+}
 
 void print_error(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
