@@ -15,6 +15,8 @@
 #include <string>
 #include <thread>
 
+#include "launch/process_state.hpp"
+
 namespace yamata {
 namespace {
 
@@ -27,8 +29,8 @@ constexpr auto kStalled = std::chrono::seconds(10);  // on a file server that is
 pid_t find_launcher() {
   pid_t pid = getppid();
   for (int generation = 0; generation < 2 && pid > 1; ++generation) {
-    std::string name, stat;
-    std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name);
+    const std::string name = process_name(pid);
+    std::string stat;
     for (const char* known : {"mpirun", "mpiexec", "orterun", "prterun"}) {
       if (name.starts_with(known)) return pid;
     }

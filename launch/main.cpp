@@ -203,13 +203,14 @@ int worker_main(int argc, char** argv, World& world) {
 
 int main(int argc, char** argv) {
   using namespace yamata;
-  guard_rank(argc, argv, timeout_of(argc, argv));
+  const auto timeout = timeout_of(argc, argv);
+  guard_rank(argc, argv, timeout);
   before_job_ends(job_is_over);
   catch_interrupts();
   survive_lost_pages();
   try {
     World world = make_world();
-    world.timeout = timeout_of(argc, argv);
+    world.timeout = timeout;
     // The head looks after the others as soon as it is through its own preparations.
     tell_guard(world.transport->rank() == 0 ? Phase::kAlone : Phase::kWatched);
     return world.transport->rank() == 0 ? head_main(argc, argv, world) : worker_main(argc, argv, world);
