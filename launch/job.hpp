@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "launch/options.hpp"
-#include "launch/thread_choice.hpp"
-#include "mpi/decoder.hpp"
-#include "mpi/head.hpp"
-#include "mpi/layer_split.hpp"
-#include "mpi/layout.hpp"
-#include "node/cpu_unit.hpp"
+#include "launch/planning/thread_choice.hpp"
+#include "mpi/cluster/head.hpp"
+#include "mpi/decoding/decoder.hpp"
+#include "mpi/planning/layer_split.hpp"
+#include "mpi/planning/layout.hpp"
+#include "node/cpu/cpu_unit.hpp"
 #include "node/topology.hpp"
 #include "src/model/model_file.hpp"
 

@@ -9,13 +9,13 @@
 #include <system_error>
 #include <thread>
 
-#include "launch/guard.hpp"
+#include "launch/guard/guard.hpp"
 #include "launch/job.hpp"
-#include "launch/standard_output.hpp"
-#include "mpi/local_transport.hpp"
-#include "mpi/mpi_session.hpp"
-#include "mpi/mpi_transport.hpp"
-#include "mpi/worker.hpp"
+#include "launch/output/standard_output.hpp"
+#include "mpi/cluster/worker.hpp"
+#include "mpi/transport/local_transport.hpp"
+#include "mpi/transport/mpi_session.hpp"
+#include "mpi/transport/mpi_transport.hpp"
 #include "node/error.hpp"
 #include "node/lost_pages.hpp"
 

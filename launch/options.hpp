@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "cache/kv_store.hpp"
-#include "launch/bench_options.hpp"
-#include "launch/profile_options.hpp"
-#include "launch/quantize_options.hpp"
-#include "launch/simulate_options.hpp"
+#include "launch/commands/bench_options.hpp"
+#include "launch/commands/profile_options.hpp"
+#include "launch/commands/quantize_options.hpp"
+#include "launch/commands/simulate_options.hpp"
 #include "node/topology.hpp"
 #include "src/sampling/sampler.hpp"
 #include "src/speculation/policy.hpp"

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "mpi/decoder.hpp"
-#include "mpi/drafter.hpp"
+#include "mpi/decoding/decoder.hpp"
+#include "mpi/decoding/drafter.hpp"
 #include "src/simulation/table_model.hpp"
 
 namespace yamata::simulation {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "mpi/decoder.hpp"
+#include "mpi/decoding/decoder.hpp"
 #include "mpi/simulation/virtual_network.hpp"
 #include "src/simulation/recorded_text.hpp"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "mpi/wire.hpp"
+#include "mpi/protocol/wire.hpp"
 
 namespace yamata::simulation {
 

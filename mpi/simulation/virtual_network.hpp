@@ -7,7 +7,7 @@
 #include <queue>
 #include <vector>
 
-#include "mpi/transport.hpp"
+#include "mpi/transport/transport.hpp"
 #include "src/simulation/table_model.hpp"
 
 namespace yamata::simulation {

@@ -2,7 +2,7 @@
 // Inside the library: one row to the blocks of one format. `importance` is null or has a weight per element of the row.
 #include <span>
 
-#include "node/cpu/blocks.hpp"
+#include "node/cpu/kernels/blocks.hpp"
 
 namespace yamata::quantize {
 

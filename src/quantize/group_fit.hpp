@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "node/cpu/kernels.hpp"
+#include "node/cpu/kernels/kernels.hpp"
 
 namespace yamata::quantize {
 

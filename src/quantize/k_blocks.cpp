@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "node/cpu/kernels.hpp"
+#include "node/cpu/kernels/kernels.hpp"
 #include "src/quantize/blocks.hpp"
 #include "src/quantize/fit.hpp"
 

@@ -11,7 +11,7 @@
 #include <span>
 #include <tuple>
 
-#include "node/cpu/kernels.hpp"
+#include "node/cpu/kernels/kernels.hpp"
 #include "node/error.hpp"
 #include "src/quantize/row.hpp"
 

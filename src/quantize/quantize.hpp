@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "node/thread_pool.hpp"
+#include "node/cpu/thread_pool.hpp"
 #include "src/gguf/gguf.hpp"
 #include "src/gguf/writer.hpp"
 #include "src/quantize/imatrix.hpp"

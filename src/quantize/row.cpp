@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "node/cpu/kernels.hpp"
+#include "node/cpu/kernels/kernels.hpp"
 #include "src/quantize/blocks.hpp"
 
 namespace yamata::quantize {

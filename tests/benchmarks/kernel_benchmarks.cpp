@@ -8,10 +8,10 @@
 #include <cstring>
 #include <numeric>
 
-#include "node/cpu/repack.hpp"
-#include "node/probe.hpp"
+#include "node/cpu/kernels/repack.hpp"
+#include "node/cpu/probe/probe.hpp"
 #include "node/topology.hpp"
-#include "tests/cpu/support.hpp"
+#include "tests/node/cpu/kernels/support.hpp"
 
 namespace yamata::cpu {
 namespace {

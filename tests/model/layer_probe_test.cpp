@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "node/cpu_unit.hpp"
+#include "node/cpu/cpu_unit.hpp"
 
 namespace yamata {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <deque>
 
-#include "node/cpu_unit.hpp"
+#include "node/cpu/cpu_unit.hpp"
 
 namespace yamata {
 namespace {

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "node/cpu/kernels.hpp"
+#include "node/cpu/kernels/kernels.hpp"
 
 namespace yamata::quantize {
 namespace {

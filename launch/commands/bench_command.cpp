@@ -1,0 +1,145 @@
+// yamata bench: how fast a model runs, a line per test as soon as it is known.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "launch/commands/bench_report.hpp"
+#include "launch/commands/bench_runner.hpp"
+#include "launch/job.hpp"
+#include "launch/output/report.hpp"
+#include "launch/output/standard_output.hpp"
+#include "node/error.hpp"
+#include "node/topology.hpp"
+#include "src/tokenizer/tokenizer.hpp"
+
+namespace yamata {
+namespace {
+
+/// Where the command is, on a line of a terminal that is drawn over again.
+class Progress {
+ public:
+  explicit Progress(std::size_t tests) : tests_(tests), shown_(isatty(STDERR_FILENO) != 0) {}
+  void show(std::size_t test, const std::string& name, int repetition, int repetitions) const {
+    if (shown_) fmt::print(stderr, "\r{:79}\rtest {}/{}: {}, {}/{}", "", test, tests_, name, repetition, repetitions);
+  }
+  void clear() const {
+    if (shown_) fmt::print(stderr, "\r{:79}\r", "");
+  }
+
+ private:
+  std::size_t tests_;
+  bool shown_;
+};
+
+/// What goes to standard output and to standard error.
+class Outputs {
+ public:
+  explicit Outputs(const BenchOptions& options) : out_(BenchPrinter::make(options.output, options)) {
+    if (options.error_output != "none") error_ = BenchPrinter::make(options.error_output, options);
+  }
+  void begin() {
+    write([](BenchPrinter& printer) { return printer.begin(); });
+  }
+  void row(const BenchRow& row) {
+    write([&](BenchPrinter& printer) { return printer.row(row); });
+  }
+  void end() {
+    write([](BenchPrinter& printer) { return printer.end(); });
+  }
+
+ private:
+  template <class Part>
+  void write(Part part) {
+    print_out(part(*out_));
+    std::fflush(stdout);
+    if (error_) print_error(part(*error_));
+  }
+  std::unique_ptr<BenchPrinter> out_, error_;
+};
+
+std::string backends(const std::vector<wire::Report>& reports) {
+  std::vector<std::string> names;
+  for (const wire::Report& report : reports) {
+    if (std::find(names.begin(), names.end(), report.isa) == names.end()) names.push_back(report.isa);
+  }
+  return fmt::format("CPU ({})", fmt::join(names, ", "));
+}
+
+/// The part of a row that all tests of a job share.
+BenchRow row_of(const Job& job, const wire::Hello& hello, const std::vector<wire::Report>& reports) {
+  const Options& options = job.options();
+  BenchRow row;
+  row.build_commit = hello.version;
+  row.cpu_info = cpu_name();
+  row.backends = backends(reports);
+  row.model_filename = options.model;
+  describe_model(job.file(), job.hyperparameters(), row);
+  row.n_ranks = static_cast<int>(reports.size());
+  row.n_batch = options.batch;
+  row.n_threads = hello.threads;
+  row.no_repack = options.no_repack;
+  row.type_k = cache_type_name(options.cache_types.k);
+  row.type_v = cache_type_name(options.cache_types.v);
+  for (std::size_t r = 0; r < reports.size(); ++r)
+    row.per_rank.push_back({static_cast<int>(r), reports[r].host, layers_text(reports[r].layers), reports[r].isa, reports[r].threads});
+  return row;
+}
+
+void take_times(const BenchTimes& times, BenchRow& row) {
+  row.samples_ns = times.samples_ns;
+  const double per_token = 1e3 / static_cast<double>(times.tokens);
+  for (std::size_t r = 0; r < row.per_rank.size(); ++r) {
+    row.per_rank[r].busy_ms = times.busy_s[r] * per_token;
+    row.per_rank[r].wait_ms = std::max(0.0, times.wall_s - times.busy_s[r]) * per_token;
+  }
+}
+
+/// All tests of one job; `done`: tests of the jobs before.
+void run_tests(Job& job, Head& head, const wire::Hello& hello, std::size_t done, const Progress& progress, Outputs& outputs) {
+  const BenchOptions& bench = job.options().bench;
+  const auto tokenizer = Tokenizer::load(job.file(), job.options().pre);
+  const std::int32_t first = tokenizer->adds_bos() ? tokenizer->bos() : -1;
+  BenchRunner runner(head, job.hyperparameters().vocabulary, first, job.options().batch);
+  const BenchRow row = row_of(job, hello, head.ask_reports());
+  for (std::size_t i = 0; i < bench.tests.size(); ++i) {
+    const BenchTest& test = bench.tests[i];
+    BenchRow result = row;
+    result.test = test;
+    result.test_time = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
+    const auto show = [&](int repetition) { progress.show(done + i + 1, test.name(), repetition + 1, bench.repetitions); };
+    show(0);
+    take_times(runner.run(test, bench.repetitions, bench.warm_up, show), result);
+    progress.clear();
+    outputs.row(result);
+  }
+}
+
+}  // namespace
+
+void bench_command(const Options& options, const JobMaker& make_job) {
+  const std::vector<Options> jobs = jobs_of(options);
+  const std::size_t tests = options.bench.tests.size();
+  const Progress progress(jobs.size() * tests);
+  Outputs outputs(options.bench);
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    const auto job = make_job(jobs[j]);
+    const wire::Hello hello = job->open();
+    if (j == 0) outputs.begin();
+    Head head(job->transport(), job->cluster());
+    job->start(head, 1, 0);
+    try {
+      run_tests(*job, head, hello, j * tests, progress, outputs);
+    } catch (const Interrupted&) {
+      head.stop(static_cast<int>(ExitCode::kInterrupted));
+      throw;
+    }
+    j + 1 < jobs.size() ? head.finish() : static_cast<void>(head.stop(0));
+  }
+  outputs.end();
+}
+
+}  // namespace yamata

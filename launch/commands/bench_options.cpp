@@ -1,0 +1,151 @@
+#include "launch/commands/bench_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launch/flag_values.hpp"
+#include "launch/options.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr int kMostTokens = 1 << 20;
+constexpr int kMostWidth = 1024;
+
+std::vector<CacheType> parse_types(const char* flag, const std::string& text) {
+  std::vector<CacheType> types;
+  for (const std::string& word : split_list(text)) types.push_back(parse_cache_type(word, flag));
+  return types;
+}
+
+/// Pairs PP,TG, one for each time the flag was given.
+std::vector<BenchTest> parse_pairs(const cxxopts::ParseResult& r) {
+  std::vector<BenchTest> pairs;
+  for (const auto& argument : r.arguments()) {
+    if (argument.key() != "pg") continue;
+    const auto numbers = parse_counts("-pg", argument.value(), 1, kMostTokens);
+    if (numbers.size() != 2) throw UsageError(fmt::format("-pg: '{}' is no pair; write PP,TG, such as 512,128", argument.value()));
+    pairs.push_back({numbers[0], numbers[1]});
+  }
+  return pairs;
+}
+
+std::vector<BenchTest> parse_tests(const cxxopts::ParseResult& r) {
+  const auto prompts = parse_counts("-p", joined(r, "n-prompt"), 0, kMostTokens);
+  const auto generates = parse_counts("-n", joined(r, "n-gen"), 0, kMostTokens);
+  const auto depths = parse_counts("-d", joined(r, "n-depth"), 0, kMostTokens);
+  const auto widths = r.count("widths") ? parse_counts("--widths", joined(r, "widths"), 1, kMostWidth) : std::vector<int>{};
+  const auto pairs = parse_pairs(r);
+  std::vector<BenchTest> tests;
+  for (const int depth : depths) {
+    const auto add = [&](BenchTest test) {
+      test.depth = depth;
+      if (test.tokens() > 0) tests.push_back(test);
+    };
+    for (const int n : prompts) add({.prompt = n});
+    for (const int n : generates) add({.generate = n});
+    for (const BenchTest& pair : pairs) add(pair);
+    for (const int n : widths) add({.width = n});
+  }
+  if (tests.empty()) throw UsageError("nothing to measure: give -p, -n, -pg or --widths a number above 0");
+  return tests;
+}
+
+std::string parse_format(const char* flag, const std::string& name, bool may_be_none) {
+  for (const char* known : {"md", "csv", "json", "jsonl", "sql"}) {
+    if (name == known) return name;
+  }
+  if (may_be_none && name == "none") return name;
+  throw UsageError(fmt::format("{} must be md, csv, json, jsonl or sql{}, not '{}'", flag, may_be_none ? ", or none" : "", name));
+}
+
+}  // namespace
+
+std::string BenchTest::name() const {
+  std::string text;
+  if (prompt) text = fmt::format("pp{}", prompt);
+  if (generate) text += fmt::format("{}tg{}", prompt ? "+" : "", generate);
+  if (width) text = fmt::format("w{}", width);
+  return depth ? fmt::format("{} @ d{}", text, depth) : text;
+}
+
+int BenchOptions::context() const {
+  int most = 1;
+  for (const BenchTest& test : tests) most = std::max(most, test.depth + test.tokens());
+  return most;
+}
+
+bool BenchOptions::has_widths() const {
+  return std::any_of(tests.begin(), tests.end(), [](const BenchTest& test) { return test.width > 0; });
+}
+
+void declare_bench(cxxopts::Options& flags) {
+  const auto text = [](const char* fallback) { return cxxopts::value<std::string>()->default_value(fallback); };
+  auto tests = flags.add_options("Tests (lists: 512,1024 or 1-16, 1-9+4, 64-1024*2)");
+  tests("p,n-prompt", "Tokens of a prompt that are computed (0: none)", text("512"), "LIST");
+  tests("n,n-gen", "Tokens that are generated, one at a time (0: none)", text("128"), "LIST");
+  tests("pg", "-pg, a prompt and a text after it, timed together; repeatable", text(""), "PP,TG");
+  tests("widths", "Runs of this many tokens whose logits are all asked for, as a check of guesses", text(""), "LIST");
+  tests("d,n-depth", "Tokens in the cache before", text("0"), "LIST");
+  tests("r,repetitions", "Times each test is repeated", cxxopts::value<int>()->default_value("5"), "N");
+  tests("no-warmup", "Do not run each test once before it is timed");
+  auto jobs = flags.add_options("Jobs (each of the list)");
+  jobs("t,threads",
+       "Compute threads of each rank (0: as many as prove fastest, up to its share of its machine's cores; measure: the same, measured "
+       "anew)",
+       text("0"), "LIST");
+  jobs("b,batch-size", "Prompt tokens that go through the pipeline together", text("64"), "LIST");
+  jobs("cache-type-k", "-ctk, storage of keys: f16, f32 or q8_0", text("f16"), "LIST");
+  jobs("cache-type-v", "-ctv, storage of values", text("f16"), "LIST");
+  auto output = flags.add_options("Output");
+  output("o,output", "What goes to standard output: md, csv, json, jsonl or sql", text("md"), "FORMAT");
+  output("output-err", "-oe, what goes to standard error: one of them, or none", text("none"), "FORMAT");
+}
+
+BenchOptions read_bench(const cxxopts::ParseResult& r) {
+  BenchOptions o;
+  for (const auto& argument : r.arguments()) {
+    if (argument.key() == "model") o.models.push_back(argument.value());
+  }
+  o.tests = parse_tests(r);
+  o.threads = parse_thread_counts("-t", joined(r, "threads"), o.measure_threads);
+  o.batches = parse_counts("-b", joined(r, "batch-size"), 1, 8192);
+  o.k_types = parse_types("-ctk", joined(r, "cache-type-k"));
+  o.v_types = parse_types("-ctv", joined(r, "cache-type-v"));
+  o.repetitions = r["repetitions"].as<int>();
+  if (o.repetitions < 1 || o.repetitions > 100000) throw UsageError("-r must be between 1 and 100000");
+  o.output = parse_format("-o", r["output"].as<std::string>(), false);
+  o.error_output = parse_format("-oe", r["output-err"].as<std::string>(), true);
+  o.warm_up = !r.count("no-warmup");
+  return o;
+}
+
+std::vector<Options> jobs_of(const Options& options) {
+  if (options.command != "bench") return {options};
+  const BenchOptions& bench = options.bench;
+  std::vector<Options> jobs;
+  Options job = options;
+  job.strategy = "iterative";
+  job.context = bench.context();
+  for (const std::string& model : bench.models) {
+    job.model = model;
+    for (const int threads : bench.threads) {
+      job.threads = threads;
+      job.measure_threads = bench.measure_threads && threads == 0;
+      for (const int batch : bench.batches) {
+        job.batch = batch;
+        for (const CacheType k : bench.k_types) {
+          for (const CacheType v : bench.v_types) {
+            job.cache_types = {k, v};
+            jobs.push_back(job);
+          }
+        }
+      }
+    }
+  }
+  return jobs;
+}
+
+}  // namespace yamata

@@ -1,0 +1,90 @@
+// yamata tokenize and yamata inspect: what a model file says, without running it.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+
+#include "launch/job.hpp"
+#include "launch/output/output_file.hpp"
+#include "launch/output/standard_output.hpp"
+#include "mpi/planning/layer_split.hpp"
+#include "mpi/planning/layout.hpp"
+#include "node/error.hpp"
+#include "src/model/weights.hpp"
+#include "src/tokenizer/tokenizer.hpp"
+
+namespace yamata {
+namespace {
+
+/// A metadata value in a few words.
+std::string brief(const gguf::Value& value) {
+  return std::visit(
+      [](const auto& v) -> std::string {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::string>) {
+          return v.size() > 80 ? fmt::format("\"{}...\" ({} bytes)", v.substr(0, 60), v.size()) : fmt::format("\"{}\"", v);
+        } else if constexpr (std::is_arithmetic_v<T>) {
+          return fmt::format("{}", v);
+        } else {
+          return fmt::format("[{} values]", v.size());
+        }
+      },
+      value);
+}
+
+}  // namespace
+
+void tokenize_command(const Options& options) {
+  const gguf::File file = gguf::File::open(options.model);
+  const auto tokenizer = Tokenizer::load(file, options.pre);
+  if (!options.prompt && options.prompt_file.empty()) throw UsageError("no text given; write one with -p TEXT or -f FILE");
+  const std::string text = options.prompt ? *options.prompt : read_text(options.prompt_file);
+  const std::vector<TokenId> ids = tokenizer->encode(text, !options.no_bos, !options.no_special);
+  if (options.ids) {
+    print_out("[{}]\n", fmt::join(ids, ", "));
+    return;
+  }
+  for (const TokenId id : ids) print_out("{:>8}  {}\n", id, tokenizer->text(id));
+}
+
+void inspect_command(const Options& options, int ranks) {
+  const gguf::File file = gguf::File::open(options.model);
+  print_out("{}: GGUF version {}, {} tensors\n\nmetadata\n", file.name(), file.version(), file.tensors().size());
+  for (const auto& [key, value] : file.metadata()) print_out("  {:<48} {}\n", key, brief(value));
+
+  std::map<std::string_view, std::pair<std::size_t, std::size_t>> by_type;
+  std::size_t total = 0;
+  for (const gguf::Tensor& tensor : file.tensors()) {
+    auto& [count, bytes] = by_type[traits(tensor.type).name];
+    ++count;
+    bytes += tensor.bytes;
+    total += tensor.bytes;
+  }
+  print_out("\ntypes\n");
+  for (const auto& [name, sum] : by_type)
+    print_out("  {:<8} {:>5} tensors {:>10.1f} MiB\n", name, sum.first, static_cast<double>(sum.second) / 1048576.0);
+  print_out("  {:<8} {:>5}         {:>10.1f} MiB\n", "all", file.tensors().size(), static_cast<double>(total) / 1048576.0);
+  if (options.tensors) {
+    print_out("\ntensors\n");
+    for (const gguf::Tensor& t : file.tensors())
+      print_out("  {:<40} {:<7} {:>12} bytes  {}\n", t.name, traits(t.type).name, t.bytes, fmt::join(t.shape, " x "));
+  }
+  if (file.tensors().empty()) return;
+
+  const Hyperparameters h = Hyperparameters::read(file);
+  const auto groups = parse_layer_split(options.layer_split);
+  if (groups.size() > 1) throw UsageError("inspect shows one model; leave out the shares after the slash");
+  const std::vector<double> weights = groups.empty() ? std::vector<double>{} : groups[0];
+  const int parts = weights.empty() ? ranks : static_cast<int>(weights.size());
+  const auto ranges = split_layers(file, h, weights, parts);
+  const std::int64_t context = options.context ? options.context : std::min<std::int64_t>(h.context, kDefaultContext);
+  print_out("\nsplit over {} rank{} with a context of {}\n", parts, parts == 1 ? "" : "s", context);
+  for (std::size_t r = 0; r < ranges.size(); ++r) {
+    const auto cache = KvStore::bytes_for(static_cast<int>(ranges[r].count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim),
+                                          context, CacheType::kF16);
+    print_out("  rank {:<3} layers {:>3}-{:<3} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", r, ranges[r].begin, ranges[r].end - 1,
+              static_cast<double>(stage_bytes(file, h, ranges[r])) / 1048576.0, static_cast<double>(cache) / 1048576.0);
+  }
+}
+
+}  // namespace yamata

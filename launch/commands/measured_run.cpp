@@ -1,0 +1,178 @@
+#include "launch/commands/measured_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "launch/output/output_file.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+using Json = nlohmann::json;
+
+void check(bool right, const char* what) {
+  if (!right) throw UsageError(what);
+}
+
+/// Milliseconds that runs of 1, 2, ... rows took; 0: none was computed.
+using Times = std::vector<double>;
+
+Times times_of(const Json& rank, const char* key = "run_s") {
+  Times times;
+  for (const Json& s : rank.at(key)) {
+    times.push_back(1e3 * s.get<double>());
+    check(times.back() >= 0 && times.back() <= 1e9, "'run_s' or 'draft_run_s' has a time that is none");
+  }
+  return times;
+}
+
+/// A width that all ranks have computed, and what a run of it takes them together.
+struct Point {
+  std::size_t rows;
+  double ms;
+};
+
+std::vector<Point> common_widths(const std::vector<Times>& of_ranks) {
+  std::vector<Point> points;
+  for (std::size_t w = 0; !of_ranks.empty() && w < of_ranks[0].size(); ++w) {
+    Point point{w + 1, 0};
+    const bool all = std::all_of(of_ranks.begin(), of_ranks.end(), [w](const Times& rank) { return w < rank.size() && rank[w] > 0; });
+    for (const Times& rank : of_ranks) point.ms += all ? rank[w] : 0;
+    if (all) points.push_back(point);
+  }
+  return points;
+}
+
+/// What a run of one row takes: measured, or on the line through the first two widths, but no less than half of the first.
+double one_row(const std::vector<Point>& points) {
+  const Point& first = points[0];
+  if (first.rows == 1 || points.size() == 1) return first.ms;
+  const double slope = (points[1].ms - first.ms) / static_cast<double>(points[1].rows - first.rows);
+  return std::clamp(first.ms - slope * static_cast<double>(first.rows - 1), first.ms / 2, first.ms);
+}
+
+/// What runs of 1, 2, ... rows take all ranks together; between widths that all have computed, along a line. A wider run takes no less,
+/// and no more than its rows one by one: a width that was computed once, with cold caches, says no such thing. Empty: of no width.
+Times total(const std::vector<Point>& points) {
+  if (points.empty()) return {};
+  Times totals{one_row(points)};
+  for (const Point& point : points) {
+    const double from = totals.back(), to = std::clamp(point.ms, from, std::max(from, totals[0] * static_cast<double>(point.rows)));
+    const std::size_t known = totals.size();
+    for (std::size_t rows = known + 1; rows <= point.rows; ++rows)
+      totals.push_back(from + (to - from) * static_cast<double>(rows - known) / static_cast<double>(point.rows - known));
+  }
+  return totals;
+}
+
+void read_stages(const std::vector<Times>& stages, MeasuredRun& run) {
+  const std::vector<Point> points = common_widths(stages);
+  const Times totals = total(points);
+  check(!totals.empty(), "its stages have no width of run in common, so that there is nothing to go by; let it write more tokens");
+  for (const Times& stage : stages) run.stage_ms.push_back(stage[points[0].rows - 1] * totals[0] / points[0].ms);
+  if (totals.size() > 1) run.width = simulation::WidthCost(totals);
+}
+
+/// The mean of those drafters that computed.
+void read_drafters(const std::vector<std::vector<Times>>& drafters, MeasuredRun& run) {
+  double sum = 0, measured = 0;
+  for (const auto& ranks : drafters) {
+    const Times totals = total(common_widths(ranks));
+    if (totals.empty()) continue;
+    sum += totals[0];
+    ++measured;
+    if (totals.size() > 1) run.draft_width = simulation::WidthCost(totals);
+  }
+  run.drafters = static_cast<int>(drafters.size());
+  if (measured > 0) run.draft_ms = sum / measured;
+}
+
+void read_ranks(const Json& j, MeasuredRun& run) {
+  std::vector<Times> stages;
+  std::vector<std::vector<Times>> drafters;
+  Times on_head;  // a draft that took turns with the first stage
+  run.ranks = static_cast<int>(j.at("per_rank").size());
+  for (const Json& rank : j.at("per_rank")) {
+    const std::string role = rank.at("role");
+    if (role == "lost") continue;
+    if (role != "drafter") {
+      stages.push_back(times_of(rank));
+      if (rank.contains("draft_run_s")) on_head = times_of(rank, "draft_run_s");
+      continue;
+    }
+    // A draft model on several ranks has its first layers on the first.
+    if (drafters.empty() || rank.value("layers", "0-").starts_with("0-")) drafters.emplace_back();
+    drafters.back().push_back(times_of(rank));
+  }
+  read_stages(stages, run);
+  if (!on_head.empty()) drafters.push_back({on_head});
+  read_drafters(drafters, run);
+}
+
+std::vector<std::int32_t> token_ids(const Json& ids) {
+  std::vector<std::int32_t> tokens;
+  for (const Json& id : ids) {
+    const std::int64_t number = id.is_number_integer() ? id.get<std::int64_t>() : -1;
+    check(number >= 0 && number <= std::numeric_limits<std::int32_t>::max(), "it has a token id that is none");
+    tokens.push_back(static_cast<std::int32_t>(number));
+  }
+  return tokens;
+}
+
+simulation::Recording::Choices choices_of(const Json& token) {
+  constexpr std::size_t kMost = 64;
+  simulation::Recording::Choices choices{token.at("stated").get<std::vector<float>>(), {}};
+  const auto& stated = choices.stated;
+  const bool shares = std::all_of(stated.begin(), stated.end(), [](float p) { return p >= 0 && p <= 1; });
+  check(shares && stated.size() <= kMost && std::is_sorted(stated.rbegin(), stated.rend()), "'choices' has probabilities that are none");
+  if (token.at("came_true").is_null()) return choices;
+  const auto place = token.at("came_true").get<std::int64_t>();
+  check(place >= 0 && place < static_cast<std::int64_t>(stated.size()), "'choices' has one that came true and was not stated");
+  choices.came_true = static_cast<std::size_t>(place);
+  return choices;
+}
+
+simulation::Recording read_text_of(const Json& j) {
+  simulation::Recording text;
+  if (!j.contains("prompt_token_ids")) return text;
+  text.prompt = token_ids(j.at("prompt_token_ids"));
+  text.tokens = token_ids(j.at("token_ids"));
+  check(!text.prompt.empty(), "its prompt is empty");
+  if (!j.contains("choices")) return text;
+  for (const Json& token : j.at("choices")) text.choices.push_back(choices_of(token));
+  check(text.choices.size() == text.tokens.size(), "it has not as many 'choices' as tokens");
+  return text;
+}
+
+}  // namespace
+
+MeasuredRun read_measured_run(const std::string& path) {
+  const auto j = Json::parse(read_text(path, "--from"), nullptr, false);
+  MeasuredRun run;
+  try {
+    run.strategy = j.value("strategy", "iterative");
+    run.head_ms = j.at("head_us_per_token").get<double>() / 1e3;
+    check(run.head_ms >= 0 && run.head_ms <= 1e9, "'head_us_per_token' is no time");
+    run.first_choice_rate = std::clamp(j.value("first_choice_rate", 0.0), 0.0, 1.0);
+    run.tokens_per_s = j.value("decode_tokens_per_s", 0.0);
+    read_ranks(j, run);
+    if (j.contains("model")) {
+      const Json& model = j.at("model");
+      run.layers = model.at("layers").get<int>();
+      run.widths.hidden = model.at("width").get<std::int64_t>();
+      run.widths.vocabulary = model.at("vocabulary").get<std::int64_t>();
+    }
+    run.text = read_text_of(j);
+  } catch (const Json::exception&) {
+    throw UsageError(fmt::format("{} is no result of a run; 'yamata run --json FILE' writes one", path));
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", path, error.what()));
+  }
+  return run;
+}
+
+}  // namespace yamata

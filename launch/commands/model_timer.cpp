@@ -1,0 +1,104 @@
+#include "launch/commands/model_timer.hpp"
+
+#include <chrono>
+
+#include "node/cpu/kernels/repack.hpp"
+
+namespace yamata {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kShortestSample = std::chrono::milliseconds(30);
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+RunDemand demand_of_weights(const ModelFile& model) {
+  RunDemand demand;
+  for (const Matrix* m : StageWeights::find(model.file, model.h, {0, model.h.layers}).factors()) {
+    const double operations = 2.0 * static_cast<double>(m->rows) * static_cast<double>(m->cols);
+    (cpu::has_panels(m->type) ? demand.byte_ops : demand.float_ops) += operations;
+    demand.bytes += static_cast<double>(m->rows) * static_cast<double>(m->row_bytes);
+  }
+  return demand;
+}
+
+}  // namespace
+
+ModelTimer::ModelTimer(const ModelFile& model, ComputeUnit& unit, const ContextOptions& options)
+    : h_(model.h),
+      types_(options.cache_types),
+      unit_(unit),
+      stage_(model.file, model.h, {0, model.h.layers}, options, unit),
+      weights_(demand_of_weights(model)) {}
+
+void ModelTimer::load() {
+  stage_.load(nullptr);
+  wait();
+  stage_.touch_cache();
+}
+
+double ModelTimer::run(int width, int context) {
+  hold(context);
+  compute(width);  // whatever was measured before has taken the caches
+  int runs = 0;
+  const auto began = Clock::now();
+  do {
+    compute(width);
+    ++runs;
+  } while (Clock::now() - began < kShortestSample);
+  return seconds_since(began) / runs;
+}
+
+/// Each weight is read once, each visible cell of the cache too; a token's query meets every cell it sees.
+RunDemand ModelTimer::demand(int width, int context) const {
+  RunDemand d = weights_;
+  d.byte_ops *= width;
+  d.float_ops *= width;
+  const double cells = context + width, seen = width * (context + (width + 1) / 2.0);
+  d.bytes += static_cast<double>(
+                 KvStore::bytes_for(static_cast<int>(h_.layers), static_cast<int>(h_.kv_heads), static_cast<int>(h_.head_dim), 1, types_)) *
+             cells;
+  d.float_ops += 4.0 * static_cast<double>(h_.layers * h_.heads * h_.head_dim) * seen;
+  return d;
+}
+
+/// What the cells hold makes no difference: they are only said to be taken.
+void ModelTimer::hold(int context) {
+  if (context == held_) return;
+  stage_.cells().clear();
+  std::vector<Placement> placements;
+  for (int position = 0; position < context; ++position) placements.push_back({position, -1, {0, 1}});
+  BatchCells ignored;
+  stage_.cells().place(placements, ignored);
+  held_ = context;
+}
+
+/// The same place again and again: the tokens before give way.
+void ModelTimer::compute(int width) {
+  const auto rows = static_cast<std::size_t>(width);
+  if (tokens_.size() != rows || placements_.front().position != held_) {
+    tokens_.clear(), wanted_.clear(), placements_.clear();
+    for (int i = 0; i < width; ++i) {
+      tokens_.push_back(static_cast<std::int32_t>((1 + 7919 * static_cast<std::int64_t>(i)) % h_.vocabulary));
+      wanted_.push_back(i);
+      placements_.push_back({held_ + i, -1, {0, 1}});
+    }
+  }
+  stage_.cells().remove({0, 1}, {held_, kUnbounded});
+  stage_.start({tokens_, {}, placements_, wanted_}, nullptr);
+  wait();
+}
+
+void ModelTimer::wait() {
+  while (!unit_.wait_for(std::chrono::milliseconds(100))) {
+  }
+}
+
+std::size_t packed_bytes(const ModelFile& model, const ComputeUnit& unit) {
+  std::size_t bytes = 0;
+  for (const Matrix* m : StageWeights::find(model.file, model.h, {0, model.h.layers}).factors()) bytes += unit.packed_bytes(*m);
+  return bytes;
+}
+
+}  // namespace yamata

@@ -1,0 +1,119 @@
+// yamata perplexity: how well the model predicts a text, chunk by chunk, as llama-perplexity counts it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "launch/job.hpp"
+#include "launch/output/output_file.hpp"
+#include "launch/output/standard_output.hpp"
+#include "node/error.hpp"
+#include "src/tokenizer/tokenizer.hpp"
+
+namespace yamata {
+namespace {
+
+/// -log softmax(logits)[id], in double.
+double negative_log_likelihood(std::span<const float> logits, TokenId id) {
+  double most = -INFINITY;
+  for (const float l : logits) most = std::max(most, static_cast<double>(l));
+  double sum = 0;
+  for (const float l : logits) sum += std::exp(static_cast<double>(l) - most);
+  return most + std::log(sum) - static_cast<double>(logits[static_cast<std::size_t>(id)]);
+}
+
+class Scorer {
+ public:
+  Scorer(Head& head, int batch, std::size_t vocabulary) : head_(head), batch_(static_cast<std::size_t>(batch)), vocabulary_(vocabulary) {}
+
+  /// Scores the second half of a chunk: each row from half on predicts the token after it.
+  void score(std::span<const TokenId> chunk) {
+    std::size_t next = 0;  // first token whose prediction has not come back
+    const auto collect = [&] {
+      const std::vector<float> logits = head_.wait_logits();
+      const std::size_t n = std::min(batch_, chunk.size() - next);
+      std::size_t row = 0;
+      for (std::size_t i = next; i < next + n; ++i) {
+        if (!wanted(i, chunk.size())) continue;
+        nll += negative_log_likelihood(std::span(logits).subspan(row++ * vocabulary_, vocabulary_), chunk[i + 1]);
+        ++tokens;
+      }
+      next += n;
+    };
+    for (std::size_t at = 0; at < chunk.size(); at += batch_) {
+      while (head_.target().outstanding() >= 2 * static_cast<std::size_t>(head_.ranks())) collect();
+      submit(chunk, at);
+    }
+    while (head_.target().outstanding() > 0) collect();
+    wire::Record clear;
+    clear.operations.push_back(CacheOperation::clear());
+    head_.target().submit(std::move(clear));
+  }
+
+  double nll = 0;
+  std::size_t tokens = 0;
+
+ private:
+  static bool wanted(std::size_t i, std::size_t size) { return i >= size / 2 && i + 1 < size; }
+  void submit(std::span<const TokenId> chunk, std::size_t at) {
+    wire::Record run;
+    const std::size_t n = std::min(batch_, chunk.size() - at);
+    for (std::size_t i = at; i < at + n; ++i) {
+      run.tokens.push_back(chunk[i]);
+      run.placements.push_back({static_cast<std::int32_t>(i), -1, {0, 1}});
+      if (wanted(i, chunk.size())) run.wanted.push_back(static_cast<std::int32_t>(i - at));
+    }
+    head_.target().submit(std::move(run));
+  }
+
+  Head& head_;
+  std::size_t batch_, vocabulary_;
+};
+
+std::string read_corpus(Job& job) {
+  const Options& options = job.options();
+  if (options.prompt) return *options.prompt;
+  if (options.prompt_file.empty()) throw UsageError("no text given; name one with -f FILE");
+  return job.read_prompt_file();
+}
+
+}  // namespace
+
+void perplexity_command(Job& job) {
+  const Options& options = job.options();
+  check_outputs({options.json_file}, options.inputs());
+  job.open();
+  const auto tokenizer = Tokenizer::load(job.file(), options.pre);
+  std::vector<TokenId> ids = tokenizer->encode(read_corpus(job), true, true);
+  const auto size = static_cast<std::size_t>(job.context());
+  std::size_t chunks = ids.size() / size;
+  if (chunks == 0)
+    throw UsageError(fmt::format("the text has {} tokens, fewer than one chunk of {}; lower -c or give a longer text", ids.size(), size));
+  if (options.chunks > 0) chunks = std::min(chunks, static_cast<std::size_t>(options.chunks));
+
+  Head head(job.transport(), job.cluster());
+  job.start(head, 1, 0);
+  Scorer scorer(head, options.batch, static_cast<std::size_t>(job.hyperparameters().vocabulary));
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  try {
+    for (std::size_t c = 0; c < chunks; ++c) {
+      const auto chunk = std::span(ids).subspan(c * size, size);
+      if (tokenizer->adds_bos() && tokenizer->bos() >= 0) chunk[0] = tokenizer->bos();
+      scorer.score(chunk);
+      if (terminal)
+        fmt::print(stderr, "\r{}/{} chunks, perplexity {:.4f}", c + 1, chunks, std::exp(scorer.nll / static_cast<double>(scorer.tokens)));
+    }
+  } catch (const Interrupted&) {
+    head.stop(static_cast<int>(ExitCode::kInterrupted));
+    throw;
+  }
+  head.stop(0);
+  const double nll = scorer.nll / static_cast<double>(scorer.tokens);
+  if (terminal) fmt::print(stderr, "\n");
+  print_out("perplexity {:.4f} over {} tokens\n", std::exp(nll), scorer.tokens);
+  const nlohmann::ordered_json json{{"perplexity", std::exp(nll)}, {"nll", nll}, {"tokens", scorer.tokens}};
+  write_outputs({{options.json_file, [&] { return json.dump(2) + "\n"; }}});
+}
+
+}  // namespace yamata

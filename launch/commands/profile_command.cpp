@@ -1,0 +1,147 @@
+// yamata profile: what this machine can do at most, and how near a model comes to it.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <numeric>
+
+#include "launch/commands/bench_report.hpp"
+#include "launch/commands/profile_report.hpp"
+#include "launch/job.hpp"
+#include "launch/output/output_file.hpp"
+#include "launch/output/standard_output.hpp"
+#include "node/cpu/probe/probe.hpp"
+#include "node/error.hpp"
+#include "node/topology.hpp"
+
+namespace yamata {
+namespace {
+
+void stop_where_interrupted() {
+  if (g_interrupted) throw Interrupted{};
+}
+
+ThreadCeiling measure_ceiling(MachineProbe& probe, int threads) {
+  const ThreadCeiling found{threads, probe.read_bytes_per_s(threads), probe.byte_ops_per_s(threads), probe.float_ops_per_s(threads),
+                            probe.barrier_s(threads)};
+  stop_where_interrupted();
+  return found;
+}
+
+/// The contexts that the model was trained for and the memory holds. Throws UsageError where those were asked for by name.
+std::vector<int> possible_contexts(const ProfileOptions& o, const Hyperparameters& h, std::size_t free_bytes) {
+  std::vector<int> possible;
+  for (const int context : o.contexts) {
+    const std::size_t bytes = KvStore::bytes_for(static_cast<int>(h.layers), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim),
+                                                 context + 1, o.cache_types);
+    const bool fits = bytes <= free_bytes;
+    if (context < h.context && fits) {
+      possible.push_back(context);
+    } else if (o.contexts_given) {
+      throw UsageError(
+          fits ? fmt::format("--contexts: {} tokens and one more are beyond this model's {}; give smaller ones", context, h.context)
+               : fmt::format("--contexts: a cache of {} tokens takes {} MiB, {} are free; give smaller ones or -ctk q8_0", context,
+                             bytes >> 20, free_bytes >> 20));
+    }
+  }
+  return possible;
+}
+
+/// A model, its weights in memory, and what is to be measured of it.
+class ModelSession {
+ public:
+  ModelSession(const Options& options, CpuUnit& unit) : model_(ModelFile::open(options.model)) {
+    const ProfileOptions& o = options.profile;
+    require_storable(o.cache_types, model_.h.head_dim);
+    const std::size_t free_bytes = available_memory_bytes(), packed = packed_bytes(model_, unit);
+    const std::vector<int> contexts = possible_contexts(o, model_.h, free_bytes - std::min(free_bytes, packed));
+    result_.packed = !options.no_repack && packed > 0 && packed < free_bytes;
+    ContextOptions context{0, 1, o.cache_types, result_.packed};
+    for (const int width : o.widths) context.cells = std::max(context.cells, width);
+    for (const int tokens : contexts) context.cells = std::max(context.cells, tokens + 1);
+    timer_.emplace(model_, unit, context);
+    timer_->load();
+    result_.file = options.model;
+    result_.type = model_type(model_.file, model_.h);
+    result_.type_k = cache_type_name(o.cache_types.k);
+    result_.type_v = cache_type_name(o.cache_types.v);
+    result_.weights = timer_->weights();
+    result_.weight_numbers = (result_.weights.byte_ops + result_.weights.float_ops) / 2;
+    for (const int width : o.widths) result_.widths.push_back({width, 0, timer_->demand(width, 0), {}});
+    for (const int tokens : contexts) result_.contexts.push_back({1, tokens, timer_->demand(1, tokens), {}});
+  }
+
+  void measure() {
+    for (auto* runs : {&result_.widths, &result_.contexts}) {
+      for (RunTimes& run : *runs) {
+        run.samples_s.push_back(timer_->run(run.width, run.context));
+        stop_where_interrupted();
+      }
+    }
+  }
+  const ModelProfile& result() const { return result_; }
+
+ private:
+  ModelFile model_;
+  std::optional<ModelTimer> timer_;
+  ModelProfile result_;
+};
+
+Profile describe_machine(const Topology& topology, cpu::Isa isa) {
+  Profile profile;
+  char host[256] = "localhost";
+  gethostname(host, sizeof(host) - 1);
+  profile.host = host;
+  profile.version = YAMATA_VERSION;
+  profile.date = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
+  profile.cpu = cpu_name();
+  profile.isa = cpu::isa_name(isa);
+  profile.cores = static_cast<int>(topology.core_cpus.size());
+  profile.numa_nodes = topology.numa_nodes;
+  profile.cache_bytes = last_level_cache_bytes();
+  return profile;
+}
+
+/// In rounds: what a machine can do changes with what else it does, so that ceilings and runs are measured side by side.
+void measure(MachineProbe& probe, Profile& profile, ModelSession* model) {
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  std::vector<std::vector<ThreadCeiling>> ceilings(static_cast<std::size_t>(probe.most_threads()));
+  for (int round = 1; round <= profile.rounds; ++round) {
+    if (terminal) fmt::print(stderr, "\rround {} of {}", round, profile.rounds);
+    for (int threads = 1; threads <= probe.most_threads(); ++threads)
+      ceilings[static_cast<std::size_t>(threads) - 1].push_back(measure_ceiling(probe, threads));
+    if (model) model->measure();
+  }
+  for (const auto& rounds : ceilings) profile.ceilings.push_back(median(rounds));
+  if (terminal) fmt::print(stderr, "\r{:40}\r", "");
+}
+
+}  // namespace
+
+void profile_command(const Options& options) {
+  const ProfileOptions& o = options.profile;
+  check_outputs({options.json_file}, options.inputs());
+  const cpu::Isa isa = cpu::choose_isa();
+  const Topology topology = Topology::detect();
+  const std::vector<int> cpus = assign_cpus(topology, o.threads, 0, 1, options.numa);
+  Profile profile = describe_machine(topology, isa);
+  profile.numa = kNumaNames.at(static_cast<std::size_t>(options.numa));
+  profile.rounds = o.rounds;
+
+  std::optional<CpuUnit> unit;
+  std::optional<ModelSession> model;
+  if (!options.model.empty()) {
+    unit.emplace(cpus, isa, nodes_of(topology, cpus));
+    model.emplace(options, *unit);
+  }
+  profile.memory_bytes = o.memory_mib ? static_cast<std::size_t>(o.memory_mib) << 20 : probe_memory_bytes();
+  MachineProbe probe(cpus, isa, profile.memory_bytes);
+  measure(probe, profile, model ? &*model : nullptr);
+  if (model) profile.models.push_back(model->result());
+  print_out(to_table(profile));
+  write_outputs({{options.json_file, [&] { return to_json(profile); }}});
+}
+
+}  // namespace yamata

@@ -1,0 +1,71 @@
+#include "launch/commands/quantize_options.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr std::size_t kLeastWords = 3, kMostWords = 4;
+
+std::optional<TensorType> tensor_type(const cxxopts::ParseResult& r, const char* flag) {
+  if (!r.count(flag)) return std::nullopt;
+  const auto name = r[flag].as<std::string>();
+  const auto type = quantize::find_tensor_type(name);
+  if (!type)
+    throw UsageError(fmt::format("--{}: '{}' is no tensor type; give one such as F16, Q8_0 or Q6_K, without _S, _M or _L", flag, name));
+  return type;
+}
+
+}  // namespace
+
+cxxopts::Options quantize_flags() {
+  cxxopts::Options flags("yamata quantize",
+                         fmt::format("Writes the model file SRC to DST in another format.\nTYPE: {}", quantize::kind_names()));
+  flags.custom_help("SRC DST TYPE [NTHREADS] [flags]");
+  flags.set_width(110);
+  auto add = flags.add_options();
+  add("h,help", "Print this help");
+  add("t,threads", "Threads (0: one per core)", cxxopts::value<int>()->default_value("0"), "N");
+  add("imatrix", "Importance matrix of this model, made by llama-imatrix (GGUF or .dat)", cxxopts::value<std::string>(), "FILE");
+  add("pure", "The same type for every matrix, without the mix that a TYPE stands for");
+  add("output-tensor-type", "Type of output.weight, or of embeddings that serve as output", cxxopts::value<std::string>(), "TYPE");
+  add("token-embedding-type", "Type of the token embeddings", cxxopts::value<std::string>(), "TYPE");
+  add("leave-output-tensor", "Leave output.weight as it is");
+  add("allow-requantize", "Quantize what is quantized already; this costs quality");
+  return flags;
+}
+
+QuantizeOptions read_quantize(const cxxopts::ParseResult& r) {
+  const std::vector<std::string>& words = r.unmatched();
+  if (words.size() < kLeastWords || words.size() > kMostWords)
+    throw UsageError(fmt::format("{} words, where there are three or four: yamata quantize SRC DST TYPE [NTHREADS]", words.size()));
+  QuantizeOptions o;
+  o.source = words[0];
+  o.destination = words[1];
+  const auto kind = quantize::find_kind(words[2]);
+  if (!kind) throw UsageError(fmt::format("unknown type '{}'; types are {}", words[2], quantize::kind_names()));
+  o.mix.kind = *kind;
+  o.mix.pure = r.count("pure") > 0;
+  o.mix.leave_output = r.count("leave-output-tensor") > 0;
+  o.mix.output_type = tensor_type(r, "output-tensor-type");
+  o.mix.embedding_type = tensor_type(r, "token-embedding-type");
+  o.allow_requantize = r.count("allow-requantize") > 0;
+  if (r.count("imatrix")) o.imatrix = r["imatrix"].as<std::string>();
+  return o;
+}
+
+std::optional<int> threads_word(const cxxopts::ParseResult& r) {
+  if (r.unmatched().size() < kMostWords) return std::nullopt;
+  const std::string& word = r.unmatched()[kMostWords - 1];
+  int threads = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), threads);
+  if (error != std::errc() || end != word.data() + word.size())
+    throw UsageError(fmt::format("'{}' is no number of threads; leave it out for one per core", word));
+  return threads;
+}
+
+}  // namespace yamata

@@ -1,0 +1,324 @@
+// yamata simulate: whole jobs in virtual time.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "launch/commands/measured_run.hpp"
+#include "launch/commands/simulate_report.hpp"
+#include "launch/job.hpp"
+#include "launch/output/output_file.hpp"
+#include "launch/output/report.hpp"
+#include "launch/output/standard_output.hpp"
+#include "mpi/planning/layer_split.hpp"
+#include "node/counted.hpp"
+#include "node/error.hpp"
+#include "src/model/weights.hpp"
+
+namespace yamata {
+namespace {
+
+using simulation::Nanoseconds;
+using simulation::Outcome;
+using simulation::Scenario;
+using simulation::TextOptions;
+
+/// The cluster as numbers, once flags, --from and models have been read.
+struct Numbers {
+  double target_ms = 400, draft_ms = 0, head_ms = 0.05, latency_ms = 0.1, acceptance = 0.65;
+  std::optional<double> acceptance4;  ///< else of the other tokens 58 %
+  int layers = 32, drafters = 1, prompt = 64, generate = 128;
+  std::vector<int> ranks{2, 4, 8};
+  simulation::RowWidths widths;
+  std::vector<double> stage_ms;  ///< as measured, where --from has them; for as many stages
+  simulation::WidthCost width, draft_width;
+  std::optional<simulation::Recording> text;  ///< of --from
+};
+
+Nanoseconds nanoseconds(double ms) { return std::llround(ms * 1e6); }
+
+double among_first_four(const Numbers& numbers) { return numbers.acceptance4.value_or(1 - 0.42 * (1 - numbers.acceptance)); }
+
+/// Share of the tokens, of those that the draft had said something of, that were among its first `choices`; nothing of none.
+std::optional<double> share_among(const simulation::Recording& text, std::size_t choices) {
+  double told = 0, came_true = 0;
+  for (const auto& token : text.choices) {
+    told += token.stated.empty() ? 0 : 1;
+    came_true += token.came_true && *token.came_true < choices ? 1 : 0;
+  }
+  return told > 0 ? std::optional(came_true / told) : std::nullopt;
+}
+
+void take_measured(const MeasuredRun& run, Numbers& numbers) {
+  numbers.stage_ms = run.stage_ms;
+  numbers.target_ms = std::accumulate(run.stage_ms.begin(), run.stage_ms.end(), 0.0);
+  numbers.width = run.width.value_or(numbers.width);
+  numbers.draft_ms = run.draft_ms.value_or(numbers.draft_ms);
+  numbers.draft_width = run.draft_width.value_or(numbers.width);
+  numbers.head_ms = run.head_ms;
+  numbers.widths = run.widths;
+  if (run.layers > 0) numbers.layers = run.layers;
+  // A draft on rank 0 has no rank to tell of it, but what it said.
+  numbers.drafters = std::max(run.drafters, run.text.choices.empty() ? 0 : 1);
+  numbers.ranks = {run.ranks, run.ranks + 1, 2 * run.ranks};
+  if (run.first_choice_rate > 0) numbers.acceptance = run.first_choice_rate;
+  if (run.text.tokens.empty()) return;
+  numbers.text = run.text;
+  numbers.prompt = static_cast<int>(run.text.prompt.size());
+  numbers.generate = static_cast<int>(run.text.tokens.size());
+  numbers.acceptance = share_among(run.text, 1).value_or(numbers.acceptance);
+  numbers.acceptance4 = share_among(run.text, 4);
+}
+
+class Simulator {
+ public:
+  explicit Simulator(const Options& options);
+  /// The row of one cluster and strategy.
+  SimulatedRow row(int ranks, const std::string& strategy, const Numbers& numbers) const;
+  /// What one more node, half the latency and a better draft would each change, in words.
+  std::string advice(const SimulatedRow& row) const;
+  const Numbers& numbers() const { return numbers_; }
+  /// A line on the run of --from, or nothing.
+  const std::string& measured() const { return measured_; }
+  /// Those asked for; where none is, those that somebody guesses for.
+  std::vector<std::string> strategies() const;
+
+ private:
+  bool has_guesses(const std::string& strategy) const;
+  void take_models();
+  void take_text();
+  Scenario scenario(int ranks, const std::string& strategy, const Numbers& numbers) const;
+  std::vector<Nanoseconds> stage_times(int stages, const Numbers& numbers) const;
+
+  const Options& options_;
+  const SimulationOptions& flags_;
+  std::optional<ModelFile> model_;
+  Numbers numbers_;
+  std::string measured_;
+};
+
+Simulator::Simulator(const Options& options) : options_(options), flags_(options.simulation) {
+  if (!flags_.from_file.empty()) {
+    const MeasuredRun run = read_measured_run(flags_.from_file);
+    take_measured(run, numbers_);
+    measured_ = fmt::format("measured: {:.2f} tokens/s, {} on {}{}\n", run.tokens_per_s, run.strategy, counted(run.ranks, "rank"),
+                            numbers_.drafters > 0 ? "" : ", without a draft (--acceptance or -md adds one)");
+  }
+  if (!flags_.width_cost.empty()) numbers_.width = numbers_.draft_width = simulation::WidthCost(flags_.width_cost);
+  if (flags_.target_ms) numbers_.stage_ms.clear();
+  numbers_.target_ms = flags_.target_ms.value_or(numbers_.target_ms);
+  take_models();
+  if (numbers_.draft_ms == 0) numbers_.draft_ms = numbers_.target_ms / 20;
+  numbers_.draft_ms = flags_.draft_ms.value_or(numbers_.draft_ms);
+  numbers_.head_ms = flags_.head_ms.value_or(numbers_.head_ms);
+  numbers_.latency_ms = flags_.latency_ms;
+  const bool drafts = flags_.draft_ms || flags_.acceptance || flags_.acceptance4 || flags_.over_confidence;
+  numbers_.drafters = flags_.drafters.value_or(drafts ? std::max(1, numbers_.drafters) : numbers_.drafters);
+  std::erase_if(numbers_.ranks, [this](int ranks) { return model_ && ranks > numbers_.layers; });
+  if (!flags_.ranks.empty()) numbers_.ranks = flags_.ranks;
+  std::ranges::sort(numbers_.ranks);
+  numbers_.ranks.erase(std::unique(numbers_.ranks.begin(), numbers_.ranks.end()), numbers_.ranks.end());
+  if (!options.draft_models.empty()) numbers_.drafters = static_cast<int>(options.draft_models.size());
+  take_text();
+}
+
+/// What flags say of the text goes before what was recorded.
+void Simulator::take_text() {
+  const bool other_draft = flags_.acceptance || flags_.acceptance4 || flags_.over_confidence;
+  if (flags_.prompt_tokens) numbers_.text.reset();
+  if (other_draft && numbers_.text) numbers_.text->choices.clear();
+  numbers_.prompt = flags_.prompt_tokens.value_or(numbers_.prompt);
+  numbers_.generate = flags_.generate.value_or(numbers_.generate);
+  if (!other_draft) return;
+  numbers_.acceptance = flags_.acceptance.value_or(std::min(numbers_.acceptance, flags_.acceptance4.value_or(1)));
+  numbers_.acceptance4 = flags_.acceptance4;
+}
+
+/// A draft, or a text that has something to look up.
+bool Simulator::has_guesses(const std::string& strategy) const {
+  return strategy == "iterative" || numbers_.drafters > 0 || (strategy == "pipeinfer" && options_.looks_up() && numbers_.text);
+}
+
+std::vector<std::string> Simulator::strategies() const {
+  if (flags_.strategies.empty()) {
+    std::vector<std::string> all{"iterative", "speculative", "pipeinfer"};
+    std::erase_if(all, [this](const std::string& strategy) { return !has_guesses(strategy); });
+    return all;
+  }
+  for (const std::string& strategy : flags_.strategies) {
+    if (!has_guesses(strategy))
+      throw UsageError(
+          fmt::format("{} has nobody to guess for it; give it a draft with --drafters 1, or leave it out of --strategy", strategy));
+  }
+  return flags_.strategies;
+}
+
+void Simulator::take_models() {
+  const auto bytes = [](const ModelFile& model) { return static_cast<double>(stage_bytes(model.file, model.h, {0, model.h.layers})); };
+  if (options_.model.empty() && !options_.draft_models.empty())
+    throw UsageError("-md needs -m: what the draft takes is worked out from the bytes of both");
+  if (options_.model.empty()) return;
+  model_ = ModelFile::open(options_.model);
+  numbers_.layers = static_cast<int>(model_->h.layers);
+  numbers_.widths = {model_->h.dim, model_->h.vocabulary};
+  if (options_.draft_models.empty() || numbers_.draft_ms > 0) return;
+  numbers_.draft_ms = numbers_.target_ms * bytes(ModelFile::open(options_.draft_models[0])) / bytes(*model_);
+}
+
+/// As measured on as many stages; else by the bytes of the model's layers; without a model each the same.
+std::vector<Nanoseconds> Simulator::stage_times(int stages, const Numbers& numbers) const {
+  std::vector<double> shares(static_cast<std::size_t>(stages), 1.0);
+  if (numbers.stage_ms.size() == shares.size()) {
+    shares = numbers.stage_ms;
+  } else if (model_) {
+    const auto ranges = split_layers(model_->file, model_->h, {}, stages);
+    for (std::size_t s = 0; s < shares.size(); ++s) shares[s] = static_cast<double>(stage_bytes(model_->file, model_->h, ranges[s]));
+  }
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  std::vector<Nanoseconds> times;
+  for (const double share : shares) times.push_back(nanoseconds(numbers.target_ms * share / sum));
+  return times;
+}
+
+Scenario Simulator::scenario(int ranks, const std::string& strategy, const Numbers& numbers) const {
+  Options o = options_;
+  o.strategy = strategy;
+  const int drafts = strategy == "iterative" ? 0 : numbers.drafters;
+  if (drafts > 1 && o.no_async) throw UsageError("--no-async is for one drafter, on rank 0; give --drafters 1");
+  if (drafts > 1 && ranks <= drafts)
+    throw UsageError(fmt::format("{} drafters need ranks of their own beside the target's, so more than --ranks {}", drafts, ranks));
+  const Layout layout = make_layout("auto", ranks, drafts, o.no_async);
+  Scenario s;
+  s.stages = stage_times(static_cast<int>(layout[0].ranks.size()), numbers);
+  s.drafters.assign(static_cast<std::size_t>(drafts), nanoseconds(numbers.draft_ms));
+  s.draft_on_head = drafts > 0 && layout[1].ranks.front() == 0;
+  s.slowness.assign(static_cast<std::size_t>(ranks), 1.0);
+  for (const auto& [rank, factor] : flags_.slow) {
+    if (rank < ranks) s.slowness[static_cast<std::size_t>(rank)] = factor;
+  }
+  s.width = numbers.width;
+  s.draft_width = numbers.draft_width;
+  s.layers = numbers.layers;
+  s.network = {nanoseconds(numbers.latency_ms), flags_.bandwidth_mbit_s * 1e6 / 8, nanoseconds(flags_.wake_up_ms)};
+  s.widths = numbers.widths;
+  s.head = nanoseconds(numbers.head_ms);
+  s.text = {0, numbers.acceptance, among_first_four(numbers), flags_.over_confidence.value_or(0), TextOptions{}.vocabulary};
+  s.prompt = numbers.prompt;
+  s.recording = numbers.text;
+  o.generate = numbers.generate;
+  s.decode = decode_options(o, numbers.prompt + numbers.generate);
+  s.decode.lookup = s.decode.lookup && numbers.text;  // one that nobody wrote never repeats itself
+  return s;
+}
+
+/// Adds one text's share of the means.
+void add(const Outcome& outcome, int prompt, double share, SimulatedRow& row) {
+  Generation g;
+  g.prompt_ids.resize(static_cast<std::size_t>(prompt));
+  g.token_ids = outcome.tokens;
+  g.prefill_s = 1e-9 * static_cast<double>(outcome.prefill);
+  for (const Nanoseconds t : outcome.arrived) g.token_times_s.push_back(1e-9 * static_cast<double>(t));
+  const Speed s = speed(g);
+  const auto& c = outcome.counters;
+  const auto ratio = [](auto a, auto b) { return b ? static_cast<double>(a) / static_cast<double>(b) : 0.0; };
+  const auto mean = [&](const std::vector<double>& v) {
+    return v.empty() ? 0.0 : std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
+  };
+  row.tokens_per_s += share * s.decode_tokens_per_s;
+  row.prefill_s += share * g.prefill_s;
+  row.ttft_ms += share * 1e3 * s.ttft_s;
+  row.itl_p50_ms += share * 1e3 * s.itl_p50_s;
+  row.itl_p99_ms += share * 1e3 * s.itl_p99_s;
+  row.acceptance += share * ratio(c.accepted, c.drafted);
+  row.tokens_per_run += share * ratio(outcome.tokens.size(), c.target_evaluations);
+  row.runs_started += share * static_cast<double>(c.runs_started);
+  row.runs_cancelled += share * static_cast<double>(c.runs_cancelled);
+  row.busiest_stage += share * *std::max_element(outcome.stage_busy.begin(), outcome.stage_busy.end());
+  row.mean_stage += share * mean(outcome.stage_busy);
+  row.drafter += share * mean(outcome.drafter_busy);
+}
+
+SimulatedRow Simulator::row(int ranks, const std::string& strategy, const Numbers& numbers) const {
+  Scenario s = scenario(ranks, strategy, numbers);
+  SimulatedRow row;
+  row.ranks = ranks;
+  row.strategy = strategy;
+  for (int i = 0; i < flags_.repeats; ++i) {
+    s.text.seed = options_.sampling.seed + static_cast<std::uint64_t>(i);
+    const Outcome outcome = simulation::play(s);
+    if (!outcome.exact)
+      throw ClusterError(
+          fmt::format("{} on {} wrote another text than the target alone; this is a fault of Yamata", strategy, counted(ranks, "rank")));
+    add(outcome, s.prompt, 1.0 / flags_.repeats, row);
+  }
+  return row;
+}
+
+std::string Simulator::advice(const SimulatedRow& base) const {
+  Numbers fast = numbers_, drawn = numbers_;
+  fast.latency_ms /= 2;
+  if (drawn.text) drawn.text->choices.clear();
+  Numbers sure = drawn;
+  sure.acceptance += (1 - sure.acceptance) / 4;
+  sure.acceptance4 = among_first_four(drawn) + (1 - among_first_four(drawn)) / 4;
+  struct Change {
+    const char* words;
+    double gain;
+  };
+  std::vector<Change> changes;
+  const auto speed = [&](int ranks, const Numbers& n) { return row(ranks, base.strategy, n).tokens_per_s; };
+  const auto gain = [&](int ranks, const Numbers& n) { return 100 * (speed(ranks, n) / base.tokens_per_s - 1); };
+  const int most = model_ ? numbers_.layers : 1024;
+  if (base.ranks < most) changes.push_back({"one more node", gain(base.ranks + 1, numbers_)});
+  changes.push_back({"half the latency", gain(base.ranks, fast)});
+  if (base.strategy != "iterative" && numbers_.drafters > 0) {
+    const bool recorded = numbers_.text && !numbers_.text->choices.empty();
+    const double drawn_speed = recorded ? speed(base.ranks, drawn) : base.tokens_per_s;
+    changes.push_back({"a draft that misses a quarter less", 100 * (speed(base.ranks, sure) / drawn_speed - 1)});
+  }
+  std::string words;
+  for (const Change& c : changes) words += fmt::format("{}{} {:+.0f} %", words.empty() ? "" : ", ", c.words, c.gain);
+  const auto best = std::max_element(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.gain < b.gain; });
+  const std::string cluster = fmt::format("{} on {}", base.strategy, counted(base.ranks, "rank"));
+  if (best->gain < 1) return fmt::format("{}: {}; none of them helps", cluster, words);
+  return fmt::format("{}: {}; {} helps most", cluster, words, best->words);
+}
+
+}  // namespace
+
+void simulate_command(const Options& options) {
+  check_outputs({options.json_file, options.csv_file}, options.inputs());
+  const SimulationOptions& flags = options.simulation;
+  const Simulator simulator(options);
+  const Numbers& n = simulator.numbers();
+  if (n.generate < 2) throw UsageError("a text of one token has no time between tokens, so no speed; give -n 2 or more");
+  const std::vector<std::string> strategies = simulator.strategies();
+  std::vector<SimulatedRow> rows;
+  for (const int ranks : n.ranks) {
+    const SimulatedRow plain = simulator.row(ranks, "iterative", n);
+    for (const std::string& strategy : strategies) {
+      rows.push_back(strategy == "iterative" ? plain : simulator.row(ranks, strategy, n));
+      rows.back().ratio = plain.tokens_per_s > 0 ? rows.back().tokens_per_s / plain.tokens_per_s : 0;
+    }
+  }
+  print_error(simulator.measured());
+  print_out(to_table(rows));
+  const auto best = std::max_element(rows.begin(), rows.end(),
+                                     [](const SimulatedRow& a, const SimulatedRow& b) { return a.tokens_per_s < b.tokens_per_s; });
+  print_out("\n{}\n", simulator.advice(*best));
+  const SimulatedFrom from{{"target_ms", n.target_ms},
+                           {"draft_ms", n.draft_ms},
+                           {"head_ms", n.head_ms},
+                           {"latency", n.latency_ms},
+                           {"acceptance", n.acceptance},
+                           {"acceptance4", among_first_four(n)},
+                           {"bandwidth", flags.bandwidth_mbit_s},
+                           {"drafters", n.drafters},
+                           {"prompt_tokens", n.prompt},
+                           {"predict", n.generate},
+                           {"repeats", flags.repeats}};
+  write_outputs({{options.json_file, [&] { return to_json(rows, from); }}, {options.csv_file, [&] { return to_csv(rows); }}});
+}
+
+}  // namespace yamata

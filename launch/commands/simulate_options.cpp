@@ -1,0 +1,125 @@
+#include "launch/commands/simulate_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "launch/flag_values.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr int kMostRanks = 1024;
+
+/// Not a number: infinite, which no flag allows.
+double number(const std::string& word) {
+  char* end = nullptr;
+  const double value = std::strtod(word.c_str(), &end);
+  return word.empty() || *end != '\0' || std::isnan(value) ? HUGE_VAL : value;
+}
+
+template <class Number>
+std::optional<Number> given(const cxxopts::ParseResult& r, const char* name, Number least, Number most, const char* wanted) {
+  if (!r.count(name)) return std::nullopt;
+  const auto value = r[name].as<Number>();
+  require(value >= least && value <= most, fmt::format("--{}", name).c_str(), wanted);
+  return value;
+}
+
+void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
+  if (r.count("ranks")) o.ranks = parse_counts("--ranks", joined(r, "ranks"), 1, kMostRanks);
+  if (r.count("strategy")) o.strategies = split_list(r["strategy"].as<std::string>());
+  for (const std::string& name : o.strategies) {
+    require(name == "iterative" || name == "speculative" || name == "pipeinfer", "--strategy", "some of iterative,speculative,pipeinfer");
+  }
+  if (r.count("width-cost")) {
+    for (const std::string& word : split_list(r["width-cost"].as<std::string>())) o.width_cost.push_back(number(word));
+  }
+  for (const double cost : o.width_cost) {
+    require(cost >= 0 && cost <= 100 && (o.width_cost.size() == 1 || cost > 0), "--width-cost",
+            "one share of 0 or more, or the times of 1, 2, 3, ... rows, such as 1,1.04,1.1");
+  }
+  if (!r.count("slow")) return;
+  for (const std::string& word : r["slow"].as<std::vector<std::string>>()) {
+    const std::size_t equals = word.find('=');
+    const double rank = number(word.substr(0, equals));
+    const double factor = equals == std::string::npos ? HUGE_VAL : number(word.substr(equals + 1));
+    require(rank >= 0 && rank < kMostRanks && rank == std::floor(rank) && factor > 0 && factor <= 1e6, "--slow",
+            "RANK=FACTOR, such as 2=1.5");
+    const int most = o.ranks.empty() ? kMostRanks : *std::max_element(o.ranks.begin(), o.ranks.end());
+    if (rank >= most)
+      throw UsageError(fmt::format("--slow names rank {}, but the most ranks of --ranks are {}; ranks count from 0", rank, most));
+    o.slow[static_cast<int>(rank)] = factor;
+  }
+}
+
+}  // namespace
+
+void declare_simulation(cxxopts::Options& flags) {
+  const auto real = [](const char* fallback) { return cxxopts::value<double>()->default_value(fallback); };
+  auto job = flags.add_options("Job");
+  job("ranks",
+      "How many ranks, such as 2,4,8 or 2-16, one table row each (left out: as many as --from had, one more and twice as many, or 2,4,8)",
+      cxxopts::value<std::string>(), "LIST");
+  job("n,predict", "Tokens to generate (left out: as many as the run of --from, or 128)", cxxopts::value<int>(), "N");
+  job("prompt-tokens", "Tokens of a text that nobody wrote (left out: the text of --from, or 64)", cxxopts::value<int>(), "N");
+  job("b,batch-size", "Prompt tokens that go through the pipeline together", cxxopts::value<int>()->default_value("64"), "N");
+  job("s,seed", "Seed of what is drawn", cxxopts::value<std::uint64_t>()->default_value("0"), "SEED");
+  job("repeats", "Average over this many draws of the text, or of what a recorded one leaves open",
+      cxxopts::value<int>()->default_value("3"), "N");
+  auto machines = flags.add_options("Machines and network");
+  machines(
+      "from",
+      "Take times, text and draft from a 'yamata run --json' file; flags override. Not taken: network, wake-up and the run's own flags",
+      cxxopts::value<std::string>(), "FILE");
+  machines("target-ms", "One token through all layers of the target on one node", real("400"), "MS");
+  machines("draft-ms",
+           "One evaluation of the draft model (left out: as --from has measured; else with -m and -md by their bytes, or a twentieth of "
+           "--target-ms)",
+           cxxopts::value<double>(), "MS");
+  machines("width-cost",
+           "What each further row of a run adds, as a share of the first; or the times of 1,2,3,... rows (default: what --from has "
+           "measured, or 0.05)",
+           cxxopts::value<std::string>(), "LIST");
+  machines("head-ms", "The head's own work per token", real("0.05"), "MS");
+  machines("latency", "Of every message", real("0.1"), "MS");
+  machines("bandwidth", "Of every rank's link", real("1000"), "MBIT/S");
+  machines("wake-up", "From what a rank waits for until it is awake", real("0.05"), "MS");
+  machines("slow", "A rank that takes this many times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
+  auto draft = flags.add_options("Draft");
+  draft("acceptance", "Share of tokens that are the draft's first choice (left out: what --from's draft said, or 0.65)",
+        cxxopts::value<double>(), "P");
+  draft("acceptance4", "Share that is among its first four (left out: what --from's draft said, or of the others 58 %)",
+        cxxopts::value<double>(), "P");
+  draft("over-confidence", "How far its probabilities are too sure: the power of its odds, less 1", real("0"), "X");
+}
+
+SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
+  constexpr const char* kTime = "between 0 and 1000000";
+  constexpr const char* kShare = "between 0 and 1";
+  SimulationOptions o;
+  read_lists(r, o);
+  if (r.count("from")) o.from_file = r["from"].as<std::string>();
+  o.target_ms = given(r, "target-ms", 1e-3, 1e6, "between 0.001 and 1000000");
+  o.draft_ms = given(r, "draft-ms", 0.0, 1e6, kTime);
+  o.head_ms = given(r, "head-ms", 0.0, 1e6, kTime);
+  o.acceptance = given(r, "acceptance", 0.0, 1.0, kShare);
+  o.acceptance4 = given(r, "acceptance4", 0.0, 1.0, kShare);
+  o.latency_ms = given(r, "latency", 0.0, 1e6, kTime).value_or(o.latency_ms);
+  o.bandwidth_mbit_s = given(r, "bandwidth", 1e-3, 1e9, "between 0.001 and 1000000000").value_or(o.bandwidth_mbit_s);
+  o.wake_up_ms = given(r, "wake-up", 0.0, 1000.0, "between 0 and 1000").value_or(o.wake_up_ms);
+  o.over_confidence = given(r, "over-confidence", 0.0, 100.0, "between 0 and 100");
+  o.generate = given(r, "predict", 1, std::numeric_limits<int>::max(), "at least 1");
+  o.drafters = given(r, "drafters", 0, 16, "between 0 and 16");
+  o.prompt_tokens = given(r, "prompt-tokens", 1, 100000, "between 1 and 100000");
+  o.repeats = r["repeats"].as<int>();
+  require(o.repeats >= 1 && o.repeats <= 10000, "--repeats", "between 1 and 10000");
+  require(!o.acceptance || !o.acceptance4 || *o.acceptance <= *o.acceptance4, "--acceptance4", "at least --acceptance");
+  return o;
+}
+
+}  // namespace yamata

@@ -1,0 +1,1 @@
+"""Hosts on one machine, with links of any speed, and faults on them."""

@@ -1,0 +1,280 @@
+"""Emulated clusters: network namespaces as hosts, with a CPU quota, a link rate and a delay each, under a real mpirun over real TCP."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SWITCH = pathlib.Path(os.environ.get('YAMATA_BUILD', ROOT / 'build')) / 'emulated-switch'
+GROUPS = pathlib.Path('/sys/fs/cgroup')
+PREFIX = 'yem'
+MOST_HOSTS = 200  # addresses of one network
+LEAST_QUOTA_US = 1000  # the kernel takes no smaller one
+
+
+class EmulationError(Exception):
+    """What keeps a cluster from being emulated here, in one line with the remedy."""
+
+
+def why_not():
+    """Why no cluster can be emulated here, or None."""
+    if os.geteuid() != 0:
+        return 'needs root, for network namespaces and CPU quotas; run it with sudo'
+    if not shutil.which('ip'):
+        return "the command 'ip' is missing; install it with: apt-get install iproute2"
+    if not os.access('/dev/net/tun', os.R_OK | os.W_OK):
+        return 'there is no /dev/net/tun here; a container needs --device /dev/net/tun and --cap-add NET_ADMIN,SYS_ADMIN'
+    probe = f'{PREFIX}{os.getpid()}probe'
+    try:
+        if run(['ip', 'netns', 'add', probe], check=False).returncode:
+            return 'network namespaces are not allowed here; a container needs --cap-add NET_ADMIN,SYS_ADMIN'
+    finally:
+        run(['ip', 'netns', 'del', probe], check=False)
+    if not cpu_group_roots():
+        return 'no writable cgroup with the cpu controller here, so no CPU quota can be set'
+    if not SWITCH.exists():
+        return f'{SWITCH} is missing; build it with: cmake --preset release && cmake --build --preset release --target emulated-switch'
+    return None
+
+
+def run(command, check=True):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if check and done.returncode:
+        raise EmulationError(f"'{' '.join(command)}' failed: {done.stderr.strip()}")
+    return done
+
+
+def cpu_group_roots():
+    """Where groups of processes get their quota and their cores: one folder (cgroup v2) or two (v1); empty: nowhere."""
+    if (GROUPS / 'cpu' / 'cpu.cfs_quota_us').exists() and os.access(GROUPS / 'cpu', os.W_OK):
+        return [GROUPS / 'cpu', GROUPS / 'cpuset']
+    try:
+        (GROUPS / 'cgroup.subtree_control').write_text('+cpu +cpuset')
+        return [GROUPS]
+    except OSError:
+        return []
+
+
+def quota(percent):
+    """(quota, period) in microseconds; the period is 5 ms unless the quota would be below the kernel's least."""
+    period = max(5000, round(LEAST_QUOTA_US * 100 / percent))
+    return round(period * percent / 100), period
+
+
+class Host:
+    """One emulated machine: a namespace of its own, its name, its share of a core."""
+
+    def __init__(self, prefix, name):
+        self.name = name
+        self.namespace = f'{prefix}{name}'
+        self.groups = [root / self.namespace for root in cpu_group_roots()]
+
+    def create(self, device, address, cpu, cores):
+        run(['ip', 'netns', 'add', self.namespace])
+        run(['ip', 'link', 'set', device, 'netns', self.namespace, 'name', 'eth0'])
+        run(['ip', '-n', self.namespace, 'link', 'set', 'lo', 'up'])
+        run(['ip', '-n', self.namespace, 'addr', 'add', f'{address}/24', 'dev', 'eth0'])
+        run(['ip', '-n', self.namespace, 'link', 'set', 'eth0', 'txqueuelen', '10000', 'up'])
+        for group in self.groups:
+            group.mkdir(exist_ok=True)
+        if cpu:
+            self.set_cpu(cpu)
+        (self.groups[-1] / 'cpuset.cpus').write_text(cores)
+        memory = self.groups[-1] / 'cpuset.mems'
+        memory.write_text((self.groups[-1].parent / ('cpuset.mems' if len(self.groups) > 1 else 'cpuset.mems.effective')).read_text())
+
+    def set_cpu(self, percent):
+        """Changes this host's share of a core, at once."""
+        share, period = quota(percent)
+        if len(self.groups) > 1:
+            (self.groups[0] / 'cpu.cfs_quota_us').write_text('-1')
+            (self.groups[0] / 'cpu.cfs_period_us').write_text(str(period))
+            (self.groups[0] / 'cpu.cfs_quota_us').write_text(str(share))
+        else:
+            (self.groups[0] / 'cpu.max').write_text(f'{share} {period}')
+
+    def processes(self):
+        """Process ids on this host."""
+        try:
+            grouped = (self.groups[0] / 'cgroup.procs').read_text()
+        except (OSError, IndexError):  # the desk has no group
+            grouped = ''
+        return [int(process) for process in {*grouped.split(), *run(['ip', 'netns', 'pids', self.namespace], check=False).stdout.split()}]
+
+    def enter(self, command):
+        """Becomes `command` (a shell line) on this host; does not return."""
+        if not self.groups:
+            sys.exit('emulate: the groups that hold the CPU quotas are out of sight')
+        for group in self.groups:
+            (group / 'cgroup.procs').write_text(str(os.getpid()))
+        os.execvp('unshare', ['unshare', '--uts', *inside(self.namespace), 'sh', '-c', f'hostname {self.name}; {command}'])
+
+    def kill(self):
+        """Ends everything that runs on this host, without waiting for it."""
+        for process in self.processes():
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def destroy(self):
+        for _ in range(50):
+            self.kill()
+            if not self.processes():
+                break
+            time.sleep(0.02)
+        for group in self.groups:
+            try:
+                group.rmdir()
+            except OSError:  # not there, or a process in it does not end: the next cluster's clean() tries again
+                pass
+        run(['ip', 'netns', 'del', self.namespace], check=False)
+
+
+class Cluster:
+    """Hosts n0, n1, ... on one switch, and a place outside them from which mpirun starts the ranks. Use it in a `with`."""
+
+    def __init__(self, hosts, cpu=(), rate=(), delay=()):
+        """`cpu`: percent of one core per host; `rate`: Mbit/s; `delay`: milliseconds one way. Empty: no limit; one value: for all."""
+        reason = why_not()
+        if reason:
+            raise EmulationError(reason)
+        self.count = hosts
+        self.cpu, self.rate, self.delay = (spread(values, hosts) for values in (cpu, rate, delay))
+        self.prefix = f'{PREFIX}{os.getpid()}'
+        self.hosts = [Host(self.prefix, f'n{i}') for i in range(hosts)]
+        self.desk = f'{self.prefix}desk'  # where mpirun is: no quota, no limit
+        self.folder = folder_of(self.prefix)  # for temporary files of jobs
+        self.switch = self.keeper = None
+
+    def __enter__(self):
+        clean()
+        try:
+            self.folder.mkdir(mode=0o700)
+            self.keeper = subprocess.Popen([sys.executable, __file__, '--keep', self.prefix], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                           start_new_session=True)
+            self.switch = subprocess.Popen([str(SWITCH), self.prefix, str(self.count + 1)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                           text=True, start_new_session=True)
+            if self.switch.stdout.readline() != 'ready\n':
+                raise EmulationError('the switch of the emulated network did not start')
+            cores = sorted(os.sched_getaffinity(0))
+            for i, host in enumerate(self.hosts):
+                host.create(f'{self.prefix}{i}', f'10.77.0.{10 + i}', self.cpu[i],
+                            str(cores[i % len(cores)]) if self.cpu[i] else ','.join(map(str, cores)))
+                self.tell('rate', i, self.rate[i] or 0)
+                self.tell('delay', i, self.delay[i] or 0)
+            run(['ip', 'netns', 'add', self.desk])
+            run(['ip', 'link', 'set', f'{self.prefix}{self.count}', 'netns', self.desk, 'name', 'eth0'])
+            run(['ip', '-n', self.desk, 'link', 'set', 'lo', 'up'])
+            run(['ip', '-n', self.desk, 'addr', 'add', '10.77.0.1/24', 'dev', 'eth0'])
+            run(['ip', '-n', self.desk, 'link', 'set', 'eth0', 'txqueuelen', '10000', 'up'])
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        if self.keeper:
+            self.keeper.stdin.close()
+            self.keeper.wait()
+        destroy(self.prefix)  # where somebody has killed the keeper
+        if self.switch:
+            self.switch.stdin.close()
+            self.switch.wait()
+
+    def tell(self, what, host, value):
+        """`rate` in Mbit/s (0: no limit), `delay` in ms or `stall` in seconds, for one host's link, at once."""
+        self.switch.stdin.write(f'{what} {host} {value}\n')
+        self.switch.stdin.flush()
+
+    def command(self, program, ranks=None, mpirun=(), without=None):
+        """The command that starts `program` with a rank per host, or per host but the one of index `without`."""
+        agent = f'{sys.executable} {ROOT / "launch" / "emulate"} --agent {self.prefix}'
+        names = [host.name for index, host in enumerate(self.hosts) if index != without][:ranks]
+        return [*inside(self.desk), 'mpirun', '-np', str(len(names)), '--host', ','.join(names), '--map-by', 'node', '--bind-to', 'none',
+                '--mca', 'plm', 'rsh', '--mca', 'plm_rsh_agent', agent, '--mca', 'plm_rsh_no_tree_spawn', '1',
+                '--mca', 'oob_tcp_if_include', '10.77.0.0/24', '--mca', 'btl', 'self,tcp', '--mca', 'btl_tcp_if_include', '10.77.0.0/24',
+                '--mca', 'pml', 'ob1', '--mca', 'mpi_yield_when_idle', '1', '--mca', 'orte_tmpdir_base', str(self.folder), *mpirun, *program]
+
+    def start(self, program, ranks=None, mpirun=(), without=None, env=None, **popen):
+        """Starts `program` on the hosts; a Popen of mpirun. `env`: environment variables beside those of this process."""
+        environment = dict(os.environ, **(env or {}), OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
+        return subprocess.Popen(self.command(program, ranks, mpirun, without), env=environment, **popen)
+
+
+def inside(namespace):
+    """The words before a command that run it in a network namespace, with all else as it is: the cgroups stay in sight."""
+    return ['nsenter', f'--net=/run/netns/{namespace}']
+
+
+def spread(values, count):
+    """One value per host."""
+    values = list(values) or [None]
+    if len(values) not in (1, count):
+        raise EmulationError(f'{len(values)} values for {count} hosts; give one for all or one for each')
+    return values if len(values) == count else values * count
+
+
+def folder_of(prefix):
+    return pathlib.Path(tempfile.gettempdir()) / prefix
+
+
+def remains():
+    """(number of the process that made it, name on its cluster) of all that clusters have on this machine; an empty name: their folder."""
+    there = [*run(['ip', 'netns', 'list'], check=False).stdout.splitlines(),
+             *(group.name for root in cpu_group_roots() for group in root.glob(f'{PREFIX}*')),
+             *(folder.name for folder in folder_of('').glob(f'{PREFIX}*'))]
+    return {(int(match.group(1)), match.group(2)) for name in there if (match := re.match(rf'{PREFIX}(\d+)(n\d+|desk|probe|$)', name))}
+
+
+def destroy(prefix):
+    """Ends all that runs on a cluster, and removes it."""
+    hosts = [Host(prefix, name) for owner, name in remains() if name and prefix == f'{PREFIX}{owner}']
+    for host in hosts:
+        host.kill()
+    for host in hosts:
+        host.destroy()
+    shutil.rmtree(folder_of(prefix), ignore_errors=True)
+
+
+def clean():
+    """Removes what clusters have left whose process was killed, and whose keeper, too."""
+    for owner in {owner for owner, _ in remains()}:
+        if owner == os.getpid() or not runs(owner):
+            destroy(f'{PREFIX}{owner}')
+
+
+def state_of(process):
+    """A letter as in ps: 'T' stopped, 'Z' ended but not taken note of; '' where there is no such process."""
+    try:
+        return pathlib.Path(f'/proc/{process}/stat').read_text().rpartition(')')[2].split()[0]
+    except OSError:
+        return ''
+
+
+def runs(process):
+    return state_of(process) not in ('', 'Z', 'X')
+
+
+def keep(prefix):
+    """Outlives the process that made a cluster, however that ends, and removes the cluster then: the end of the input tells."""
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        signal.signal(number, signal.SIG_IGN)
+    sys.stdin.read()
+    destroy(prefix)
+
+
+def serve_agent(prefix, words):
+    """What mpirun calls instead of ssh: [flags] HOST COMMAND..."""
+    while words and words[0].startswith('-'):
+        words = words[1:]
+    Host(prefix, words[0]).enter(' '.join(words[1:]))
+
+
+if __name__ == '__main__':
+    keep(sys.argv[sys.argv.index('--keep') + 1])

@@ -1,0 +1,244 @@
+#include "launch/guard/guard.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "launch/guard/daemon_watch.hpp"
+#include "launch/guard/launcher_end.hpp"
+#include "launch/guard/start_watch.hpp"
+#include "launch/process_state.hpp"
+#include "mpi/cluster/leftovers.hpp"
+#include "mpi/transport/mpi_session.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT};
+
+/// "yamata-guard" in process lists, instead of the rank's whole command line.
+void rename_process(int argc, char** argv) {
+  prctl(PR_SET_NAME, "yamata-guard");
+  const std::size_t room = static_cast<std::size_t>(argv[argc - 1] - argv[0]) + std::strlen(argv[argc - 1]);
+  std::memset(argv[0], 0, room);
+  std::strncpy(argv[0], "yamata-guard", room);
+}
+
+/// What a rank tells its guard, in memory that both see.
+struct Word {
+  std::atomic<bool> dispensable{false}, unheard{false}, over{false}, orphaned{false};
+  std::atomic<Phase> phase{Phase::kStarting};
+};
+Word* word = nullptr;
+
+std::string host_name() {
+  char name[256] = "unknown host";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+void say(const std::string& line) {
+  std::fputs(fmt::format("yamata: {}\n", line).c_str(), stderr);  // which may be gone with the launcher
+  std::fflush(stderr);
+}
+
+/// The parent's life.
+class Guard {
+ public:
+  Guard(pid_t launcher, pid_t rank, const sigset_t& awaited, std::chrono::milliseconds deadline)
+      : launcher_(launcher),
+        rank_(rank),
+        awaited_(awaited),
+        deadline_(deadline),
+        start_(mpi_rank_from_environment(), host_name(), deadline, Clock::now()),
+        daemon_(launcher, deadline, Clock::now()) {}
+
+  [[noreturn]] void stand() {
+    prctl(PR_SET_PDEATHSIG, SIGCHLD);
+    while (true) {
+      const int signal = next_signal();
+      if (signal == 0) {
+        look(Clock::now());
+      } else if (signal == SIGCHLD) {
+        see_launcher_gone(Clock::now());
+        see_rank_end();
+      } else {
+        pass_on(signal);
+      }
+    }
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int kCluster = static_cast<int>(ExitCode::kCluster);
+  bool starting() const { return word && (word->phase == Phase::kStarting || word->phase == Phase::kAlone); }
+
+  /// 0 where none came for a while.
+  int next_signal() const {
+    const timespec seldom{1, 0}, often{0, 100'000'000};
+    return std::max(sigtimedwait(&awaited_, nullptr, starting() || gone_ != Clock::time_point{} ? &often : &seldom), 0);
+  }
+
+  /// mpirun ends the job within two seconds: time for the rank to say why.
+  void see_launcher_gone(Clock::time_point now) {
+    constexpr auto kSay = std::chrono::milliseconds(500);
+    if (getppid() == launcher_) return;
+    if (word) word->orphaned = true;
+    if (gone_ == Clock::time_point{}) gone_ = now;
+    if (rank_ < 0 || now - gone_ >= kSay) end_rank();
+  }
+
+  void look(Clock::time_point now) {
+    if (starting() && !ending_) {
+      if (const std::string complaint = start_.complaint(word->phase, process_state(rank_) == 'T', now); !complaint.empty()) {
+        say(complaint);
+        end_rank();
+      }
+    }
+    see_launcher_gone(now);
+    wake_at_end(now);
+    if (rank_ > 0 && !(word && word->unheard)) return daemon_.keep_awake(now);
+    if (daemon_.is_cut_off(now)) end_rank();
+  }
+
+  /// A rank that is stopped once its work is done holds up all others' end, and has nothing left to do but to end itself.
+  void wake_at_end(Clock::time_point now) {
+    const bool stopped = word && word->phase == Phase::kEnding && rank_ > 0 && process_state(rank_) == 'T';
+    if (!stopped) stopped_.reset();
+    if (stopped && !stopped_) stopped_ = now;
+    if (stopped && now - *stopped_ >= deadline_) kill(rank_, SIGCONT);
+  }
+
+  void pass_on(int signal) {
+    if (signal == SIGCONT) start_.hold_back(Clock::now());
+    const bool ends = signal != SIGCONT && signal != SIGUSR1 && signal != SIGUSR2;
+    ending_ |= ends;
+    if (rank_ > 0) kill(rank_, signal);
+    if (rank_ < 0 && ends) _exit(kCluster);
+  }
+
+  void see_rank_end() {
+    int status = 0;
+    if (waitpid(rank_, &status, WNOHANG) != rank_) return;
+    if (!WIFSIGNALED(status)) leave(WEXITSTATUS(status));
+    const int signal = WTERMSIG(status);
+    // A launcher that ends a job sends SIGTERM, then SIGKILL, to this process too: what else the rank dies of is news.
+    say(fmt::format("rank {} ({}) was killed by signal {} ({}){}", mpi_rank_from_environment(), host_name(), signal, strsignal(signal),
+                    signal == SIGKILL ? "; was its machine out of memory?" : ""));
+    if (!word || !word->dispensable) leave(kCluster);
+    // The others do without it, but a launcher ends the job where a process of it ends: this one keeps its place.
+    rank_ = -1;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+  }
+
+  [[noreturn]] void end_rank() const {
+    if (rank_ > 0) kill(rank_, SIGKILL);
+    leave(kCluster);
+  }
+
+  /// Where any rank ends with a code, launchers end the others.
+  [[noreturn]] void leave(int code) const {
+    const bool over = code != 0 || (word && word->over);
+    over ? end_launcher(launcher_) : see_launcher_end(launcher_, deadline_);
+    _exit(code);
+  }
+
+  const pid_t launcher_;
+  pid_t rank_;  // -1: dead, and missed by nobody
+  const sigset_t awaited_;
+  const std::chrono::milliseconds deadline_;
+  StartWatch start_;
+  DaemonWatch daemon_;
+  Clock::time_point gone_{};                  // when the launcher was found gone
+  std::optional<Clock::time_point> stopped_;  // at its end
+  bool ending_ = false;                       // the launcher or the user has asked for the end
+};
+
+pid_t guard_of_this_rank = 0;
+
+/// A guard that was stopped before its rank could follow would never learn of the rank's end.
+void wake_guard() {
+  if (guard_of_this_rank == getppid() && process_state(guard_of_this_rank) == 'T') kill(guard_of_this_rank, SIGCONT);
+}
+
+/// SIGSTOP cannot be passed on by a process it stops: the rank looks for itself. SIGCONT is passed on.
+void follow_stops(pid_t guard) {
+  guard_of_this_rank = guard;
+  std::atexit(wake_guard);
+  std::thread([guard] {
+    while (true) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(250));
+      if (process_state(guard) == 'T') raise(SIGSTOP);
+    }
+  }).detach();
+}
+
+}  // namespace
+
+void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline) {
+  if (!launched_by_mpi()) return;
+  sigset_t awaited, before;
+  sigemptyset(&awaited);
+  sigaddset(&awaited, SIGCHLD);
+  for (const int signal : kForwarded) sigaddset(&awaited, signal);
+  sigprocmask(SIG_BLOCK, &awaited, &before);
+
+  void* shared = mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared != MAP_FAILED) word = new (shared) Word;
+  const pid_t launcher = getppid(), guard = getpid();
+  mark_session();
+  const pid_t rank = fork();
+  if (rank < 0) {  // no room for another process: the rank goes on without a guard
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    return;
+  }
+  if (rank > 0) {
+    rename_process(argc, argv);
+    signal(SIGPIPE, SIG_IGN);
+    clear_leftovers();  // the rank starts meanwhile
+    Guard(launcher, rank, awaited, deadline).stand();
+  }
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != guard) _exit(static_cast<int>(ExitCode::kCluster));
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  signal(SIGPIPE, SIG_IGN);  // the launcher may end first: no news of this rank
+  follow_stops(guard);
+}
+
+void tell_guard(Phase phase) {
+  if (word) word->phase = phase;
+}
+
+void let_job_survive_this_rank(bool survive) {
+  if (!word) return;
+  word->dispensable = survive;
+  if (!survive) word->unheard = false;
+}
+
+const std::atomic<bool>* launcher_is_gone() { return word ? &word->orphaned : nullptr; }
+
+void head_is_unheard() {
+  if (word) word->unheard = true;
+}
+
+void job_is_over() {
+  if (word) word->over = true;
+}
+
+}  // namespace yamata

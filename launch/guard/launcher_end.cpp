@@ -1,0 +1,100 @@
+#include "launch/guard/launcher_end.hpp"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "launch/process_state.hpp"
+#include "mpi/cluster/leftovers.hpp"
+#include "mpi/cluster/mpirun.hpp"
+
+namespace yamata {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// To end a job in good order takes mpirun two seconds: one before SIGTERM and one before SIGKILL.
+constexpr auto kOrderly = 2500ms, kSecond = 1000ms, kLook = 50ms;
+
+class Launcher {
+ public:
+  Launcher(pid_t process, const Mpirun& mpirun) : process_(process), name_(process_name(process)), mpirun_(mpirun) {}
+
+  /// True once mpirun and the process that started this rank have both ended, or that is all that can be known of them.
+  bool ends_within(std::chrono::milliseconds limit) const {
+    for (auto waited = 0ms;; waited += kLook) {
+      if (!parent_runs() && (mpirun_.is_parent() || mpirun_.ask() != Mpirun::Answer::kRuns)) return true;
+      if (waited >= limit) return false;
+      std::this_thread::sleep_for(kLook);
+    }
+  }
+  /// Lets a daemon of mpirun's go on that has been stopped; false where there is none.
+  bool wakes_daemon() const { return is_daemon() && process_state(process_) == 'T' && kill(process_, SIGCONT) == 0; }
+  /// False of a script between the launcher and this rank, which may have more to do.
+  bool is_mpiruns() const { return name_ == "orted" || name_ == "mpirun" || name_ == "mpiexec" || name_ == "orterun"; }
+  /// A daemon that mpirun is out of reach for. An mpirun that can be reached, and yet does not end, may be suspended, or have text left for
+  /// a reader who takes his time.
+  bool is_cut_off() const { return is_daemon() && mpirun_.ask() != Mpirun::Answer::kRuns; }
+  bool is_daemon() const { return name_ == "orted"; }
+  bool release_daemons() const { return mpirun_.release_daemons(); }
+  /// Twice asked it ends at once.
+  void end_parent() const {
+    for (const int signal : {SIGCONT, SIGTERM, SIGTERM, SIGKILL}) {
+      if (!parent_runs()) return;
+      kill(process_, signal);
+      if (signal != SIGCONT) std::this_thread::sleep_for(kSecond);
+    }
+  }
+
+ private:
+  /// Another process that got its number since has another name, most likely; a script between it and us is not ours to end.
+  bool parent_runs() const {
+    const char state = is_mpiruns() ? process_state(process_) : '?';
+    return state != '?' && state != 'Z' && process_name(process_) == name_;
+  }
+
+  pid_t process_;
+  std::string name_;
+  const Mpirun& mpirun_;
+};
+
+[[noreturn]] void see_end(const Launcher& launcher, std::chrono::milliseconds orderly, bool ordered) {
+  bool over = launcher.ends_within(orderly);
+  if (!over && launcher.wakes_daemon()) over = launcher.ends_within(kSecond);
+  if (!over && !ordered) over = launcher.ends_within(kSecond);  // that of another machine may have been woken
+  for (int attempt = 0; !over && attempt < 3; ++attempt) {
+    if (!launcher.release_daemons()) break;
+    over = launcher.ends_within(kSecond);
+  }
+  if (!over && launcher.is_cut_off()) launcher.end_parent();
+  // Where the launcher was killed; the rank may still be dying, and its guard.
+  for (auto waited = 0ms; session_is_left() && waited < kOrderly; waited += kLook) {
+    clear_leftovers();
+    std::this_thread::sleep_for(kLook);
+  }
+  _exit(0);
+}
+
+void watch_end(pid_t process, std::chrono::milliseconds orderly, bool ordered) {
+  const auto mpirun = Mpirun::of_this_process();
+  if (!mpirun) return;
+  const Launcher launcher(process, *mpirun);
+  if (!ordered && !launcher.is_mpiruns()) return;
+  if (fork() != 0) return;
+  setsid();  // what ends this rank's group is not to end this process
+  prctl(PR_SET_PDEATHSIG, 0);
+  closefrom(0);  // a launcher waits for the end of a rank's output
+  see_end(launcher, orderly, ordered);
+}
+
+}  // namespace
+
+void end_launcher(pid_t process) { watch_end(process, kOrderly, true); }
+
+void see_launcher_end(pid_t process, std::chrono::milliseconds deadline) { watch_end(process, deadline, false); }
+
+}  // namespace yamata

@@ -1,0 +1,103 @@
+#include "launch/output/launcher_output.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "launch/process_state.hpp"
+
+namespace yamata {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kBehind = std::chrono::seconds(1);    // on a machine that is busy
+constexpr auto kStalled = std::chrono::seconds(10);  // on a file server that is slow
+
+/// A process that mpirun starts is its child, or that of our guard.
+pid_t find_launcher() {
+  pid_t pid = getppid();
+  for (int generation = 0; generation < 2 && pid > 1; ++generation) {
+    const std::string name = process_name(pid);
+    std::string stat;
+    for (const char* known : {"mpirun", "mpiexec", "orterun", "prterun"}) {
+      if (name.starts_with(known)) return pid;
+    }
+    std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), stat);
+    const auto name_end = stat.rfind(')');  // ") S PARENT ..."
+    pid = name_end == std::string::npos ? 0 : std::atoi(stat.c_str() + std::min(stat.size(), name_end + 4));
+  }
+  return 0;
+}
+
+/// Then nobody passes it on.
+bool writes_to_a_file() {
+  struct stat own {};
+  return fstat(STDOUT_FILENO, &own) != 0 || S_ISREG(own.st_mode) || (S_ISCHR(own.st_mode) && !isatty(STDOUT_FILENO));
+}
+
+std::string path_of(pid_t launcher) { return fmt::format("/proc/{}/fd/{}", launcher, STDOUT_FILENO); }
+
+}  // namespace
+
+LauncherOutput::LauncherOutput() : LauncherOutput(writes_to_a_file() ? 0 : find_launcher()) {}
+
+LauncherOutput::LauncherOutput(pid_t launcher) {
+  struct stat its {};
+  if (launcher == 0 || stat(path_of(launcher).c_str(), &its) != 0) return;
+  never_writes_ = S_ISCHR(its.st_mode) && its.st_rdev == makedev(1, 7);  // /dev/full
+  if (!never_writes_ && !S_ISREG(its.st_mode)) return;                   // what becomes of a pipe or a terminal cannot be seen
+  launcher_ = launcher;
+  began_ = position();
+}
+
+std::uint64_t LauncherOutput::position() const {
+  std::ifstream info(fmt::format("/proc/{}/fdinfo/{}", launcher_, STDOUT_FILENO));
+  std::string word;
+  std::uint64_t position = 0;
+  info >> word >> position;  // "pos: N"
+  return position;
+}
+
+/// Whether the file cannot grow.
+bool LauncherOutput::is_full() const {
+  const std::string path = path_of(launcher_);
+  struct stat file {};
+  struct statvfs disk {};
+  rlimit limit{};
+  if (stat(path.c_str(), &file) != 0) return false;
+  const std::uint64_t end = std::max(static_cast<std::uint64_t>(file.st_size), position());
+  if (prlimit(launcher_, RLIMIT_FSIZE, nullptr, &limit) == 0 && end >= limit.rlim_cur) return true;
+  return statvfs(path.c_str(), &disk) == 0 && (geteuid() == 0 ? disk.f_bfree : disk.f_bavail) == 0;
+}
+
+bool LauncherOutput::loses(std::uint64_t bytes) const {
+  if (launcher_ == 0 || bytes == 0) return false;
+  if (never_writes_) return true;
+  std::uint64_t written = 0;
+  for (auto grew = Clock::now(); kill(launcher_, 0) == 0;) {
+    const std::uint64_t now = position() - began_;
+    if (now >= bytes) return false;
+    if (now > written) grew = Clock::now();
+    written = std::max(written, now);
+    const auto still = Clock::now() - grew;
+    if (still > kBehind && is_full()) return true;
+    if (still > kBehind && written == 0) return false;  // its flags send the text elsewhere
+    if (still > kStalled) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+}  // namespace yamata

@@ -1,0 +1,147 @@
+#include "launch/output/output_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "launch/output/standard_output.hpp"
+#include "node/error.hpp"
+#include "node/lost_pages.hpp"
+
+namespace yamata {
+namespace {
+
+bool is_special(const std::string& path) { return path.rfind("/dev/", 0) == 0; }  // cannot be replaced
+std::string temporary_of(const std::string& path) { return fmt::format("{}.{}.tmp", path, getpid()); }
+
+bool is_folder(const std::string& path) {
+  std::error_code unseen;
+  return std::filesystem::is_directory(path, unseen);
+}
+
+[[noreturn]] void fail_to_write(const std::string& path) {
+  const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+  throw ModelError(fmt::format("cannot write {}: {}; {}", path, std::strerror(errno),
+                               full ? "free some space or choose another place" : "check the folder, its permissions and the file's"));
+}
+
+/// A new file takes the place of an older one, which the older one's attributes may forbid though the folder takes new files.
+void check_replaceable(const std::string& path) {
+  if (::access(path.c_str(), W_OK) != 0 && errno != ENOENT) fail_to_write(path);
+  struct statx file {};
+  if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, 0, &file) != 0) return;
+  errno = EPERM;
+  if (file.stx_attributes & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) fail_to_write(path);
+}
+
+/// The name under which a file without one can be linked.
+std::string place_of(std::FILE* file) { return fmt::format("/proc/self/fd/{}", fileno(file)); }
+
+/// A file without a name in the folder of `path`; null where the system has none.
+std::FILE* open_nameless(const std::string& path) {
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  const int fd = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (fd < 0) return nullptr;
+  std::FILE* file = ::fdopen(fd, "wb");
+  if (file && ::access(place_of(file).c_str(), F_OK) == 0) return file;
+  file ? std::fclose(file) : ::close(fd);
+  return nullptr;
+}
+
+}  // namespace
+
+void check_writable(const std::string& path, const std::vector<std::string>& kept) {
+  if (is_special(path)) return;
+  for (const std::string& other : kept) {
+    std::error_code ignored;
+    if (path == other || std::filesystem::equivalent(path, other, ignored))
+      throw UsageError(fmt::format("{} would be overwritten; write to another file", other));
+  }
+  if (is_folder(path)) throw UsageError(fmt::format("{} is a folder; name a file to write", path));
+  check_replaceable(path);
+  const std::string temporary = temporary_of(path);
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  if (!file) fail_to_write(path);
+  std::fclose(file);
+  std::remove(temporary.c_str());
+}
+
+NewFile::NewFile(const std::string& path) : path_(path), temporary_(is_special(path) ? path : temporary_of(path)) {
+  if (temporary_ != path_) file_ = open_nameless(path_);
+  nameless_ = file_ != nullptr;
+  if (!file_) file_ = std::fopen(temporary_.c_str(), "wb");
+  if (!file_) fail_to_write(path_);
+}
+
+NewFile::~NewFile() {
+  if (file_) std::fclose(file_);
+  if (temporary_ != path_) std::remove(temporary_.c_str());
+}
+
+void NewFile::append(std::span<const std::byte> bytes) {
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size()) return;
+  if (const int error = errno; error == EFAULT) {  // the system could not read a mapped file
+    require_pages(bytes);
+    errno = error;
+  }
+  fail_to_write(path_);
+}
+
+void NewFile::finish() {
+  if (std::fflush(file_) != 0) fail_to_write(path_);
+  if (nameless_ && ::linkat(AT_FDCWD, place_of(file_).c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) fail_to_write(path_);
+  std::FILE* file = std::exchange(file_, nullptr);
+  if (std::fclose(file) != 0) fail_to_write(path_);
+  if (temporary_ != path_ && std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_to_write(path_);
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  NewFile file(path);
+  file.append(std::as_bytes(std::span(text)));
+  file.finish();
+}
+
+void write_outputs(const std::vector<Output>& outputs) {
+  std::optional<ModelError> fault;
+  for (const Output& output : outputs) {
+    if (output.path.empty()) continue;
+    try {
+      write_file(output.path, output.text());
+    } catch (const ModelError& e) {
+      if (fault) print_error("yamata: {}\n", fault->what());
+      fault = e;
+    }
+  }
+  if (fault) throw *fault;
+}
+
+void check_outputs(const std::vector<std::string>& paths, std::vector<std::string> kept) {
+  for (const std::string& path : paths) {
+    if (path.empty()) continue;
+    check_writable(path, kept);
+    kept.push_back(path);
+  }
+}
+
+std::string read_text(const std::string& path, const std::string& flag) {
+  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  if (is_folder(path)) throw UsageError(fmt::format("{} is a folder, not a text; check {}", path, flag));
+  std::ifstream in(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad()) throw UsageError(fmt::format("cannot read {}: {}; check {}", path, std::strerror(errno), flag));
+  return text;
+}
+
+}  // namespace yamata

@@ -1,0 +1,245 @@
+#include "launch/output/report.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "node/counted.hpp"
+
+namespace yamata {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double quantile(const std::vector<double>& sorted, double q) {
+  if (sorted.empty()) return 0;
+  return sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5)];
+}
+
+double ratio(std::uint64_t a, std::uint64_t b) { return b ? static_cast<double>(a) / static_cast<double>(b) : 0.0; }
+
+/// Most tokens that any stage of the target did not compute to the end.
+std::uint64_t tokens_skipped(const Generation& r) {
+  std::uint64_t most = 0;
+  for (const wire::Report& p : r.per_rank) most = std::max(most, p.role == "drafter" ? 0 : p.tokens_skipped);
+  return most;
+}
+
+Json figures(const Generation& r) {
+  const Speed s = speed(r);
+  const std::size_t n = r.token_ids.size();
+  Json j;
+  j["strategy"] = r.strategy;
+  j["finish_reason"] = r.finish_reason;
+  j["ranks"] = r.per_rank.size();
+  j["prompt_tokens"] = r.prompt_ids.size();
+  j["generated_tokens"] = n;
+  j["prefill_tokens_per_s"] = s.prefill_tokens_per_s;
+  j["decode_tokens_per_s"] = s.decode_tokens_per_s;
+  j["ttft_s"] = s.ttft_s;
+  j["itl_mean_s"] = s.itl_mean_s;
+  j["itl_p50_s"] = s.itl_p50_s;
+  j["itl_p99_s"] = s.itl_p99_s;
+  j["drafted"] = r.counters.drafted;
+  j["accepted"] = r.counters.accepted;
+  j["acceptance_rate"] = ratio(r.counters.accepted, r.counters.drafted);
+  j["first_choice_rate"] = r.first_choice_rate;
+  j["target_evaluations"] = r.counters.target_evaluations;
+  j["tokens_per_target_run"] = ratio(n, r.counters.target_evaluations);
+  j["runs_started"] = r.counters.runs_started;
+  j["runs_cancelled"] = r.counters.runs_cancelled;
+  j["tokens_skipped_by_cancellation"] = tokens_skipped(r);
+  j["head_us_per_token"] = n ? 1e6 * r.counters.deciding_s / static_cast<double>(n) : 0.0;
+  return j;
+}
+
+/// Per token, what the first drafter had said of it: the probabilities of its choices, the highest first, and which came true.
+Json choices(const Generation& r) {
+  Json tokens = Json::array();
+  for (std::size_t i = 0; i < r.choices.size(); ++i) {
+    std::vector<Choice> choices = r.choices[i];
+    std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.stated > b.stated; });
+    Json stated = Json::array(), came_true = nullptr;
+    for (const Choice& choice : choices) {
+      if (choice.token == r.token_ids[i]) came_true = stated.size();
+      stated.push_back(std::round(1e4 * choice.stated) / 1e4);
+    }
+    tokens.push_back({{"stated", std::move(stated)}, {"came_true", std::move(came_true)}});
+  }
+  return tokens;
+}
+
+/// When a rank's threads were measured; 0: they were not.
+std::int64_t threads_measured_s(const Generation& r, std::size_t rank) {
+  return rank < r.threads_measured_s.size() ? r.threads_measured_s[rank] : 0;
+}
+
+/// A line for each number of threads and minute in which it proved fastest.
+std::string measured_threads(const Generation& r) {
+  std::map<std::string, std::vector<std::size_t>> ranks;
+  for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
+    const std::time_t measured_s = threads_measured_s(r, i);
+    if (measured_s == 0 || r.per_rank[i].role == "lost") continue;
+    std::tm local{};
+    localtime_r(&measured_s, &local);
+    const int threads = r.per_rank[i].threads;
+    ranks[fmt::format("{} thread{}, measured {:%H:%M}", threads, threads == 1 ? "" : "s", local)].push_back(i);
+  }
+  std::string out;
+  for (const auto& [text, of] : ranks) {
+    if (r.per_rank.size() > 1) out += fmt::format("rank{} {}: ", of.size() == 1 ? "" : "s", fmt::join(of, ", "));
+    out += text + "\n";
+  }
+  return out;
+}
+
+/// How many tokens and how fast; no rate where there is no time to take it from.
+std::string summary(const Generation& r) {
+  const Speed s = speed(r);
+  std::string out = fmt::format("\n{} of prompt at {:.1f} tokens/s, {} generated", counted(std::ssize(r.prompt_ids), "token"),
+                                s.prefill_tokens_per_s, r.token_ids.size());
+  if (s.decode_tokens_per_s > 0) out += fmt::format(" at {:.1f} tokens/s", s.decode_tokens_per_s);
+  out += fmt::format(" ({})", r.strategy);
+  if (r.finish_reason == "interrupted") out += ", interrupted";
+  if (s.ttft_s > 0) out += fmt::format(", first after {:.1f} ms", 1e3 * s.ttft_s);
+  return out + "\n";
+}
+
+/// A line for each host of several ranks.
+std::string shared_hosts(const std::vector<wire::Report>& ranks) {
+  std::map<std::string, std::vector<std::string>> threads;
+  for (const wire::Report& rank : ranks) {
+    if (rank.role != "lost") threads[rank.host].push_back(fmt::format("{}", rank.threads));
+  }
+  std::string out;
+  for (const auto& [host, of_ranks] : threads) {
+    if (of_ranks.size() > 1)
+      out += fmt::format("{} ranks share the cores of {}: {} threads\n", of_ranks.size(), host, fmt::join(of_ranks, "+"));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string layers_text(LayerRange layers) { return layers.count() == 0 ? "-" : fmt::format("{}-{}", layers.begin, layers.end - 1); }
+
+Speed speed(const Generation& r) {
+  Speed s;
+  if (r.prefill_s > 0) s.prefill_tokens_per_s = static_cast<double>(r.prompt_ids.size()) / r.prefill_s;
+  const auto& t = r.token_times_s;
+  if (t.size() < 2) return s;
+  s.ttft_s = t[1];
+  s.decode_tokens_per_s = static_cast<double>(t.size() - 1) / t.back();
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < t.size(); ++i) gaps.push_back(t[i] - t[i - 1]);
+  s.itl_mean_s = t.back() / static_cast<double>(gaps.size());
+  std::sort(gaps.begin(), gaps.end());
+  s.itl_p50_s = quantile(gaps, 0.5);
+  s.itl_p99_s = quantile(gaps, 0.99);
+  return s;
+}
+
+std::string to_json(const Generation& r) {
+  Json j = figures(r);
+  j["prompt_token_ids"] = r.prompt_ids;
+  j["token_ids"] = r.token_ids;
+  if (!r.choices.empty()) j["choices"] = choices(r);
+  j["text"] = r.text;
+  j["model"] = {{"layers", r.model.layers}, {"width", r.model.dim}, {"vocabulary", r.model.vocabulary}};
+  if (r.with_checksum) j["logits_checksum"] = fmt::format("{:016x}", r.logits_checksum);
+  Json ranks = Json::array();
+  for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
+    const wire::Report& p = r.per_rank[i];
+    const std::time_t measured_s = threads_measured_s(r, i);
+    ranks.push_back({{"rank", i},
+                     {"host", p.host},
+                     {"role", p.role},
+                     {"layers", layers_text(p.layers)},
+                     {"isa", p.isa},
+                     {"threads", p.threads},
+                     {"threads_measured", measured_s ? Json(fmt::format("{:%FT%TZ}", fmt::gmtime(measured_s))) : Json()},
+                     {"device", p.device},
+                     {"busy_s", p.busy_s},
+                     {"wait_s", p.wait_s},
+                     {"wait_cpu_s", p.wait_cpu_s},
+                     {"runs", p.runs},
+                     {"run_s", p.run_s},
+                     {"runs_skipped", p.runs_skipped},
+                     {"bytes_sent", p.bytes_sent},
+                     {"rss_bytes", p.rss_bytes},
+                     {"mapped_bytes", p.mapped_bytes}});
+    if (!p.draft_run_s.empty()) ranks.back()["draft_run_s"] = p.draft_run_s;
+  }
+  j["per_rank"] = std::move(ranks);
+  // Text may hold bytes that are no UTF-8: replaced here, kept on stdout.
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string to_trace(const Generation& r) {
+  using Kind = TraceEvent::Kind;
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  for (const wire::Report& p : r.per_rank) {
+    for (const TraceEvent& e : p.events) first = std::min(first, e.begin_us);
+  }
+  Json events = Json::array();
+  for (std::size_t rank = 0; rank < r.per_rank.size(); ++rank) {
+    const wire::Report& p = r.per_rank[rank];
+    events.push_back(
+        {{"ph", "M"}, {"name", "process_name"}, {"pid", rank}, {"args", {{"name", fmt::format("rank {} {} ({})", rank, p.role, p.host)}}}});
+    for (const TraceEvent& e : p.events) {
+      const bool takes_time = e.end_us > e.begin_us && (e.kind == Kind::kRun || e.kind == Kind::kSkip);
+      static constexpr const char* kNames[] = {"run", "skipped", "cancel", "commit"};
+      Json event{{"ph", takes_time ? "X" : "i"},
+                 {"name", fmt::format("{} {}", kNames[static_cast<std::size_t>(e.kind)], e.run)},
+                 {"cat", kNames[static_cast<std::size_t>(e.kind)]},
+                 {"pid", rank},
+                 {"tid", e.draft ? 1 : 0},
+                 {"ts", e.begin_us - first},
+                 {"args", {{"run", e.run}, {"tokens", e.tokens}}}};
+      takes_time ? event["dur"] = e.end_us - e.begin_us : event["s"] = "p";
+      events.push_back(std::move(event));
+    }
+  }
+  return Json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}.dump() + "\n";
+}
+
+std::string to_csv(const Generation& r) {
+  std::string header, row;
+  const Json figure = figures(r);
+  for (const auto& [key, value] : figure.items()) {
+    header += (header.empty() ? "" : ",") + key;
+    row += (row.empty() ? "" : ",") + (value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return header + "\n" + row + "\n";
+}
+
+std::string to_table(const Generation& r) {
+  if (r.token_ids.empty() && r.finish_reason == "interrupted") return "\ninterrupted before the first token\n";
+  std::string out = summary(r);
+  if (const auto& c = r.counters; c.drafted > 0) {
+    out += fmt::format("speculation: {} of {} guesses came true ({:.0f} %), {:.2f} tokens per useful run, {} of {} runs cancelled\n",
+                       c.accepted, c.drafted, 100 * ratio(c.accepted, c.drafted), ratio(r.token_ids.size(), c.target_evaluations),
+                       c.runs_cancelled, c.runs_started);
+  }
+  constexpr const char* kRow = "{:>4}  {:<20} {:<13} {:<7} {:<7} {:>7} {:>7} {:>7} {:>6} {:>8} {:>9} {:>8} {:>9}\n";
+  out += fmt::format(kRow, "rank", "host", "role", "layers", "isa", "threads", "busy s", "wait s", "runs", "skipped", "sent KiB", "own MiB",
+                     "model MiB");
+  for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
+    const wire::Report& p = r.per_rank[i];
+    const auto scaled = [](std::uint64_t bytes, double unit) { return fmt::format("{:.1f}", static_cast<double>(bytes) / unit); };
+    out += fmt::format(kRow, i, p.host, p.role, layers_text(p.layers), p.isa, p.threads, fmt::format("{:.2f}", p.busy_s),
+                       fmt::format("{:.2f}", p.wait_s), p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576),
+                       scaled(p.mapped_bytes, 1048576));
+  }
+  out += "own MiB: what the process keeps for itself; model MiB: its part of the model files, which ranks of one host share\n";
+  return out + measured_threads(r) + shared_hosts(r.per_rank) + r.split_advice;
+}
+
+}  // namespace yamata

@@ -1,0 +1,46 @@
+#pragma once
+// What a run measured, for people and for programs.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mpi/decoding/decoder.hpp"
+#include "src/model/hyperparameters.hpp"
+
+namespace yamata {
+
+struct Generation {
+  std::string strategy = "iterative", text;
+  std::string finish_reason = "length";  ///< or stop (the model ended the text), context (it is full), interrupted
+  std::vector<std::int32_t> prompt_ids, token_ids;
+  std::vector<std::vector<Choice>> choices;  ///< per token, what the first drafter had said of it; empty without drafters
+  double prefill_s = 0;
+  std::vector<double> token_times_s;  ///< when each token was known, from the end of prefill; the first is 0
+  Decoder::Counters counters;
+  double first_choice_rate = 0;  ///< share of the last hundred tokens or so that were the first drafter's first choice
+  Hyperparameters model;         ///< of the target
+  bool with_checksum = false;
+  std::uint64_t logits_checksum = 0;
+  std::vector<wire::Report> per_rank;
+  std::vector<std::int64_t> threads_measured_s;  ///< per rank, in seconds of the calendar clock; 0: its threads were given
+  std::string split_advice;                      ///< a line, or nothing
+};
+
+struct Speed {
+  double prefill_tokens_per_s = 0, decode_tokens_per_s = 0, ttft_s = 0, itl_mean_s = 0, itl_p50_s = 0, itl_p99_s = 0;
+};
+/// The papers' definitions: decode speed leaves out prefill and the token sampled from it; TTFT is the time to the token after.
+Speed speed(const Generation& result);
+
+/// The first and the last, or "-".
+std::string layers_text(LayerRange layers);
+
+std::string to_json(const Generation& result);
+/// What every rank did when, in Chrome's trace format: a process per rank, runs as slices, cancels and commits as marks.
+std::string to_trace(const Generation& result);
+/// A header line and a row.
+std::string to_csv(const Generation& result);
+/// The closing statistics, for stderr.
+std::string to_table(const Generation& result);
+
+}  // namespace yamata

@@ -1,0 +1,36 @@
+#include "launch/output/standard_output.hpp"
+
+#include <cstdint>
+#include <cstdio>
+
+#include "launch/output/launcher_output.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+struct Written {
+  LauncherOutput passed_on;
+  std::uint64_t bytes = 0;
+};
+
+Written& written() {
+  static Written written;
+  return written;
+}
+
+}  // namespace
+
+void print_out(std::string_view text) {
+  Written& before = written();  // how far the launcher has come by now
+  before.bytes += std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void print_error(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+void require_standard_output() {
+  const bool fails = std::fflush(stdout) != 0 || std::ferror(stdout);
+  if (fails || written().passed_on.loses(written().bytes)) throw ModelError("cannot write to standard output; is its disk full?");
+}
+
+}  // namespace yamata

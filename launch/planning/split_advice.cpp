@@ -1,0 +1,71 @@
+#include "launch/planning/split_advice.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "mpi/planning/rank_speed.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr std::uint64_t kLeastRuns = 16;
+constexpr double kLeastBusy_s = 0.1;
+constexpr double kMuchSlower = 2;
+constexpr double kWorthIt = 0.9;  // of the slowest stage's time
+
+/// The time of the slowest stage.
+double bottleneck(const std::vector<double>& costs, const std::vector<double>& paces, const std::vector<LayerRange>& split) {
+  double most = 0;
+  for (std::size_t s = 0; s < split.size(); ++s)
+    most = std::max(most, paces[s] * std::accumulate(costs.begin() + split[s].begin, costs.begin() + split[s].end, 0.0));
+  return most;
+}
+
+/// The split as shares, with those of drafts that have ranks of their own.
+std::string flag_text(const std::vector<LayerRange>& split, const Layout& layout) {
+  std::vector<std::int64_t> counts;
+  for (const LayerRange& range : split) counts.push_back(range.count());
+  std::string text = fmt::format("--layer-split {}", fmt::join(counts, ","));
+  for (const ModelPlace& place : layout) {
+    if (place.model == 0 || place.ranks.front() == 0) continue;
+    text += "/" + (place.shares.empty() ? "1" : fmt::format("{}", fmt::join(place.shares, ",")));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string split_advice(const ModelFile& target, const Layout& layout, const std::vector<wire::Report>& reports,
+                         std::span<const std::uint64_t> rooms, std::uint64_t cache_bytes, const Workload& work) {
+  const auto stages = layout.front().ranks.size();
+  if (stages < 2) return "";
+  if (layout.front().ranks.back() >= layout.front().ranks.front() + static_cast<int>(stages)) return "";  // no flag says so
+  const std::vector<double> costs = layer_costs(target.file, target.h, work);
+  std::vector<LayerRange> split;
+  std::vector<double> paces;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const wire::Report& report = reports[static_cast<std::size_t>(layout.front().ranks[s])];
+    if (report.runs < kLeastRuns || report.busy_s <= 0 || report.layers.count() == 0) return "";
+    split.push_back(report.layers);
+    const double cost = std::accumulate(costs.begin() + report.layers.begin, costs.begin() + report.layers.end, 0.0);
+    paces.push_back(report.busy_s / static_cast<double>(report.runs) / cost);
+  }
+  const auto slow = static_cast<std::size_t>(std::max_element(paces.begin(), paces.end()) - paces.begin());
+  const double others = (std::accumulate(paces.begin(), paces.end(), 0.0) - paces[slow]) / static_cast<double>(stages - 1);
+  const int rank = layout.front().ranks[slow];
+  const wire::Report& report = reports[static_cast<std::size_t>(rank)];
+  if (report.busy_s < kLeastBusy_s || paces[slow] < kMuchSlower * others) return "";
+
+  const std::vector<double> level = levelled(paces);
+  std::vector<RankStrength> strengths;
+  for (std::size_t s = 0; s < stages; ++s) strengths.push_back({level[s], rooms[static_cast<std::size_t>(layout.front().ranks[s])]});
+  const auto better = split_layers(target.file, target.h, strengths, cache_bytes, work);
+  if (better.empty() || bottleneck(costs, paces, better) > kWorthIt * bottleneck(costs, paces, split)) return "";
+  return fmt::format("rank {} ({}) took {:.1f} times as long for its share as the other stages; faster would be {}\n", rank, report.host,
+                     paces[slow] / others, flag_text(better, layout));
+}
+
+}  // namespace yamata

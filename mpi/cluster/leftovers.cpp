@@ -1,0 +1,176 @@
+#include "mpi/cluster/leftovers.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace yamata {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::string_view kMark = "yamata-rank-";
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// Which processes can be seen from here: of those in another container none could be known to be dead.
+std::string process_space() {
+  std::error_code unseen;
+  return fs::read_symlink("/proc/self/ns/pid", unseen).string();
+}
+
+/// Tells a process from others that had or will have its number; empty where it has ended.
+std::string life_of(const std::string& number) {
+  std::ifstream in("/proc/" + number + "/stat");
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string::npos) return "";
+  std::istringstream fields(text.substr(name_end + 1));
+  constexpr int kStartTime = 22, kFirst = 3;
+  std::string state, field;
+  fields >> state;
+  for (int i = kFirst; i < kStartTime; ++i) fields >> field;
+  return state == "Z" || state == "X" ? "" : number + " " + field;
+}
+
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) found.push_back(entry->path());
+  return found;
+}
+
+bool is_ours(const fs::path& path) {
+  struct stat entry {};
+  return lstat(path.c_str(), &entry) == 0 && entry.st_uid == geteuid();
+}
+
+bool is_locked(const fs::path& mark) {
+  const int fd = open(mark.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return true;                                // who knows
+  const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0;  // others may be looking as well
+  close(fd);
+  return locked;
+}
+
+/// What living processes map, as far as this user may know: of other users' processes none can map what is this one's alone.
+std::set<std::string> mapped_files() {
+  std::set<std::string> files;
+  for (const fs::path& process : entries("/proc")) {
+    if (process.filename().string().find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream maps(process / "maps");
+    for (std::string line; std::getline(maps, line);) {
+      if (const auto path = line.find('/'); path != std::string::npos) files.insert(line.substr(path));
+    }
+  }
+  return files;
+}
+
+bool any_below(const std::set<std::string>& files, const std::string& beginning) {
+  const auto first = files.lower_bound(beginning);
+  return first != files.end() && first->starts_with(beginning);
+}
+
+/// What a dead job has left.
+struct Remains {
+  fs::path session;
+  std::vector<std::string> beginnings;  // of the names of its ranks' shared memory
+};
+
+/// Whether all marks in a job's folder say that it is dead; whose job of which machine, "HOST.UID", is in the name of what is above it.
+bool is_dead(const fs::path& session, const std::string& owner, Remains& remains) {
+  bool marked = false;
+  for (const fs::path& mark : entries(session)) {
+    if (!mark.filename().string().starts_with(kMark)) continue;
+    std::ifstream text(mark);
+    std::string space, job, launcher;
+    if (!std::getline(text, space) || !std::getline(text, job) || !std::getline(text, launcher)) return false;
+    if (space != process_space() || is_locked(mark)) return false;
+    // It may be between two commands of a script.
+    if (!launcher.empty() && launcher == life_of(launcher.substr(0, launcher.find(' ')))) return false;
+    const unsigned long number = std::strtoul(job.c_str(), nullptr, 10);
+    if (number != 0) remains.beginnings.push_back(fmt::format("vader_segment.{}.{:x}.", owner, number));
+    marked = true;
+  }
+  return marked;
+}
+
+/// Pages by which ranks find each other; they have names only while a job starts.
+bool is_old_doorbell(const fs::path& file) {
+  const std::string name = file.filename().string();
+  if (!name.starts_with("yamata-") || name.size() != 7 + 16 || name.find_first_not_of("0123456789abcdef", 7) != std::string::npos)
+    return false;
+  std::error_code error;
+  return fs::last_write_time(file, error) < fs::file_time_type::clock::now() - std::chrono::minutes(1) && !error;
+}
+
+}  // namespace
+
+void mark_session() {
+  const std::string session = variable("OMPI_MCA_orte_jobfam_session_dir"), rank = variable("OMPI_COMM_WORLD_RANK");
+  if (session.empty() || rank.empty()) return;
+  const std::string mark = fmt::format("{}/{}{}", session, kMark, rank);
+  const int fd = open(mark.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return;
+  flock(fd, LOCK_EX);  // which lasts until the last process that has inherited it ends
+  const std::string text = fmt::format("{}\n{}\n{}\n", process_space(), variable("PMIX_NAMESPACE"), life_of(std::to_string(getppid())));
+  if (write(fd, text.data(), text.size()) < 0) unlink(mark.c_str());
+}
+
+bool session_is_left() {
+  const std::string session = variable("OMPI_MCA_orte_jobfam_session_dir");
+  std::error_code unseen;
+  return !session.empty() && fs::exists(session, unseen);
+}
+
+void clear_leftovers() {
+  const std::string sessions = variable("OMPI_MCA_orte_top_session_dir");
+  if (!sessions.empty()) clear_leftovers(sessions, "/dev/shm");
+}
+
+void clear_leftovers(const fs::path& sessions, const fs::path& shared_memory) {
+  const std::string folder = sessions.filename().string(), prefix = "ompi.";
+  if (!folder.starts_with(prefix)) return;
+  std::vector<Remains> dead;
+  for (const fs::path& session : entries(sessions)) {
+    Remains remains{session, {}};
+    if (is_ours(session) && is_dead(session, folder.substr(prefix.size()), remains)) dead.push_back(remains);
+  }
+  std::vector<fs::path> pages;
+  for (const fs::path& file : entries(shared_memory)) {
+    if (is_ours(file) && is_old_doorbell(file)) pages.push_back(file);
+  }
+  if (dead.empty() && pages.empty()) return;
+
+  const std::set<std::string> mapped = mapped_files();
+  std::error_code ignored;
+  for (const fs::path& page : pages) {
+    if (!any_below(mapped, page.string())) fs::remove(page, ignored);
+  }
+  for (const Remains& remains : dead) {
+    if (any_below(mapped, fs::canonical(remains.session, ignored).string() + "/")) continue;
+    for (const fs::path& file : entries(shared_memory)) {
+      const auto is_of_job = [&](const std::string& beginning) { return file.filename().string().starts_with(beginning); };
+      const bool of_job = std::any_of(remains.beginnings.begin(), remains.beginnings.end(), is_of_job);
+      if (of_job && is_ours(file) && !any_below(mapped, file.string())) fs::remove(file, ignored);
+    }
+    fs::remove_all(remains.session, ignored);
+  }
+}
+
+}  // namespace yamata

@@ -1,0 +1,124 @@
+#include "mpi/cluster/liveness.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+double seconds(std::chrono::milliseconds t) { return static_cast<double>(t.count()) / 1000.0; }
+
+}  // namespace
+
+Liveness::Liveness(int ranks, std::chrono::milliseconds deadline, Clock::time_point now)
+    : peers_(static_cast<std::size_t>(ranks)), deadline_(deadline), all_{0, now}, checked_(now) {}
+
+void Liveness::watch(int rank, Clock::time_point now) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  peer.watched = true;
+  peer.deadline = deadline_;
+  peer.last = now;
+}
+
+void Liveness::hurry(int rank, std::chrono::milliseconds deadline) {
+  peers_[static_cast<std::size_t>(rank)].deadline = std::min(deadline, deadline_);
+}
+
+bool Liveness::due(Clock::time_point now, bool often) {
+  if (now < next_send_) return false;
+  next_send_ = now + std::clamp(deadline_ / 8, std::chrono::milliseconds(20), std::chrono::milliseconds(often ? 100 : 1000));
+  return true;
+}
+
+std::optional<int> Liveness::silent(Clock::time_point now, std::chrono::milliseconds grace) {
+  auto shortest = deadline_;
+  for (const Peer& peer : peers_) {
+    if (peer.watched) shortest = std::min(shortest, peer.deadline);
+  }
+  if (now - std::exchange(checked_, now) > shortest / 2) {
+    for (Peer& peer : peers_) peer.last = now;
+    all_.since = now;
+    for (auto& [rank, progress] : drafters_) progress.since = now;
+  }
+  for (std::size_t r = 0; now >= held_back_ && r < peers_.size(); ++r) {
+    if (peers_[r].watched && now - peers_[r].last >= peers_[r].deadline + grace) return static_cast<int>(r);
+  }
+  return std::nullopt;
+}
+
+bool Liveness::suspicious(Clock::time_point now) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.watched && now - peer.last > peer.deadline / 2; });
+}
+
+/// Of several others: of one alone, nobody knows which of the two is cut off.
+bool Liveness::hears_nobody() const {
+  return peers_.size() > 2 &&
+         std::none_of(peers_.begin(), peers_.end(), [&](const Peer& peer) { return checked_ - peer.last < deadline_ / 2; });
+}
+
+std::string Liveness::silence_text(int rank, int own) const {
+  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (hears_nobody()) {
+    return fmt::format("rank {}{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or raise --timeout)",
+                       own, host_suffix(own), seconds(peer.deadline));
+  }
+  return fmt::format("rank {}{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine{}", rank,
+                     host_suffix(rank), seconds(peer.deadline), peer.deadline < deadline_ ? "" : " (or raise --timeout)");
+}
+
+bool Liveness::Progress::stalled(Clock::time_point now, bool open, std::uint64_t steps_now, std::chrono::milliseconds deadline) {
+  if (!open || steps != steps_now) {
+    steps = steps_now;
+    since = now;
+  }
+  return now - since >= deadline;
+}
+
+void Liveness::check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own, const std::vector<int>& stages) {
+  std::uint64_t sum = own.progress;
+  for (const Peer& peer : peers_) sum += peer.state.progress;
+  if (all_.stalled(now, work_open, sum, deadline_)) blame_stalled(own, stages);
+}
+
+bool Liveness::drafter_stalled(Clock::time_point now, bool awaited, const std::vector<int>& ranks) {
+  const int first = ranks.front();
+  std::uint64_t sum = 0;
+  for (const int rank : ranks) sum += peers_[static_cast<std::size_t>(rank)].state.progress;
+  Progress& progress = drafters_.try_emplace(first, Progress{sum, now}).first->second;
+  return progress.stalled(now, awaited, sum, peers_[static_cast<std::size_t>(first)].deadline);
+}
+
+std::string Liveness::stall_text(int rank) const {
+  return fmt::format("it has not come on for {:g} s; is a link between its ranks cut?",
+                     seconds(peers_[static_cast<std::size_t>(rank)].deadline));
+}
+
+void Liveness::blame_stalled(const wire::Heartbeat& own, const std::vector<int>& stages) const {
+  // The first stage in pipeline order that waits for its predecessor's results, or else computes without end.
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const int rank = stages[s];
+    const wire::Activity activity = rank == 0 ? own.activity : peers_[static_cast<std::size_t>(rank)].state.activity;
+    if (activity == wire::Activity::kAwaitingActivations && s > 0) {
+      throw ClusterError(
+          fmt::format("rank {}{} has waited {:g} s for the results of rank {}{}: the link between them is cut; look at the network (or "
+                      "raise --timeout)",
+                      rank, host_suffix(rank), seconds(deadline_), stages[s - 1], host_suffix(stages[s - 1])));
+    }
+    if (activity == wire::Activity::kComputing) {
+      throw ClusterError(fmt::format("rank {}{} has computed for {:g} s without an end; is its machine overloaded? (or raise --timeout)",
+                                     rank, host_suffix(rank), seconds(deadline_)));
+    }
+  }
+  throw ClusterError(fmt::format("no rank has come on for {:g} s; look at the network (or raise --timeout)", seconds(deadline_)));
+}
+
+std::string Liveness::host_suffix(int rank) const {
+  const std::string& host = peers_[static_cast<std::size_t>(rank)].host;
+  return host.empty() ? "" : fmt::format(" ({})", host);
+}
+
+}  // namespace yamata

@@ -1,0 +1,58 @@
+#pragma once
+// The leader's side of one model's stages: sends runs, takes their logits, knows every stage's cell table.
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "mpi/pipeline/stage.hpp"
+
+namespace yamata {
+
+/// What a run gave.
+struct RunResult {
+  std::uint64_t run = 0;
+  bool skipped = false;              ///< cancelled: no logits
+  std::vector<float> logits;         ///< [wanted][vocabulary], or the best of each row
+  std::vector<std::int32_t> tokens;  ///< then: whose they are
+  std::size_t vocabulary = 0;        ///< then: tokens that there are
+
+  /// Logits of the whole vocabulary, of the i-th of `rows` rows; minus infinity where only the best were asked for and this is none.
+  std::vector<float> row(std::size_t i, std::size_t rows) const;
+};
+
+/// A state machine on the pipeline's first rank, which holds its first stage.
+class Pipeline {
+ public:
+  Pipeline(Transport& transport, const PipelineRanks& ranks, std::unique_ptr<StageModel> first_stage, std::int32_t cells,
+           std::int32_t sequences);
+
+  /// Sends cache operations and, where there are tokens, a run; gives its id (0: none). Throws UsageError where the cache cannot
+  /// hold it: nothing was sent then.
+  std::uint64_t submit(wire::Record record);
+  /// Tells every stage that nobody needs these runs any more. Their results come all the same, empty or not.
+  void cancel(std::span<const std::uint64_t> runs);
+  /// The result of the oldest run that is still out, if it has come. Results come in the order of the runs.
+  std::optional<RunResult> take_result();
+  std::size_t outstanding() const { return submitted_ - completed_; }
+
+  /// Takes a message of this pipeline's lane.
+  void on_message(Message message);
+  /// Lets the first stage go on; true if anything happened.
+  bool advance() { return stage_.advance(); }
+  Stage& stage() { return stage_; }
+  const Stage& stage() const { return stage_; }
+  const PipelineRanks& ranks() const { return ranks_; }
+  const CellTable& cells() const { return cells_; }
+
+ private:
+  Transport& transport_;
+  const PipelineRanks ranks_;
+  std::unique_ptr<StageModel> model_;
+  Stage stage_;
+  CellTable cells_;  // what every stage's table looks like once it has seen all records sent
+  BatchCells batch_cells_;
+  std::uint64_t submitted_ = 0, completed_ = 0;
+  std::deque<wire::Bytes> logits_;
+};
+
+}  // namespace yamata

@@ -1,0 +1,187 @@
+#include "mpi/pipeline/stage.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "node/error.hpp"
+#include "src/sampling/best_logits.hpp"
+
+namespace yamata {
+
+Stage::Stage(StageModel& model, Transport& transport, const PipelineRanks& ranks)
+    : model_(model), transport_(transport), ranks_(ranks), last_(transport.rank() == ranks.last()) {
+  model_.unit().when_finished([&transport] { transport.wake(); });
+}
+
+Stage::~Stage() {
+  stop_ = running_ || loading_;
+  try {
+    while (stop_ && !model_.unit().wait_for(std::chrono::milliseconds(100))) {
+    }
+  } catch (...) {  // a fault of a computation whose result nobody wants any more
+  }
+  model_.unit().when_finished(nullptr);
+}
+
+void Stage::load() {
+  if (!model_.unit().claim()) {
+    load_waits_ = true;
+    return;
+  }
+  load_waits_ = false;
+  loading_ = true;
+  load_began_ = model_.unit().progress();
+  model_.load(&stop_);
+}
+
+wire::Heartbeat Stage::heartbeat() const {
+  // Runs ended and operations ended: either grows while this stage is alive.
+  const std::uint64_t operations = model_.unit().progress();
+  std::uint16_t permille = loaded_ ? 1000 : 0;
+  if (loading_) {
+    const std::uint64_t steps = std::max<std::uint64_t>(1, model_.load_steps());
+    permille = static_cast<std::uint16_t>(std::min<std::uint64_t>(999, (operations - load_began_) * 1000 / steps));
+  }
+  return {ended_ + operations, activity(), permille};
+}
+
+void Stage::on_record(wire::Bytes bytes) {
+  records_.push_back(wire::decode_record(bytes));
+  if (!last_) transport_.send(ranks_.next(transport_.rank()), ranks_.lane.record, std::move(bytes));
+}
+
+void Stage::on_activations(wire::Bytes bytes) { activations_.push_back(std::move(bytes)); }
+
+void Stage::on_cancel(std::span<const std::uint64_t> runs) {
+  for (const std::uint64_t run : runs) {
+    trace_.mark(TraceEvent::Kind::kCancel, run, 0);
+    if (run <= ended_) continue;  // too late: its result has left
+    cancelled_.insert(run);
+    if (running_ && running_->record.run == run) stop_ = true;
+  }
+}
+
+wire::Activity Stage::activity() const {
+  if (running_ || loading_) return wire::Activity::kComputing;
+  return records_.empty() ? wire::Activity::kIdle : wire::Activity::kAwaitingActivations;
+}
+
+bool Stage::advance() {
+  bool anything = false;
+  if (load_waits_) load();
+  if (loading_ && model_.unit().finished()) {
+    model_.unit().wait_for(std::chrono::microseconds(0));  // a fault while computing is thrown here
+    model_.unit().release();
+    loading_ = false;
+    loaded_ = anything = true;
+  }
+  if (running_ && model_.unit().finished()) {
+    finish_run();
+    anything = true;
+  }
+  while (loaded_ && !running_ && begin_next()) anything = true;
+  return anything;
+}
+
+bool Stage::skips(const wire::Record& record) const {
+  if (cancelled_.contains(record.run)) return true;
+  return !model_.first() && wire::decode_rows(activations_.front()).skipped;
+}
+
+bool Stage::begin_next() {
+  if (records_.empty()) return false;
+  if (records_.front().has_run() && !model_.first() && activations_.empty()) return false;
+  // The unit may be another stage's: then nothing of this record happens before it is free.
+  const bool computes = records_.front().has_run() && !skips(records_.front());
+  if (computes && !model_.unit().claim()) return false;
+  wire::Record record = std::move(records_.front());
+  records_.pop_front();
+  for (const CacheOperation& operation : record.operations) apply(operation, model_.cells());
+  if (!record.has_run()) return true;
+  if (!computes) {
+    model_.cells().place(record.placements, skipped_cells_);
+    if (!model_.first()) activations_.pop_front();
+    count_skipped(record);
+    trace_.mark(TraceEvent::Kind::kSkip, record.run, static_cast<std::int32_t>(record.tokens.size()));
+    ended_ = record.run;
+    send_skipped(record.run);
+    cancelled_.erase(cancelled_.begin(), cancelled_.upper_bound(ended_));
+    return true;
+  }
+  compute(std::move(record));
+  return true;
+}
+
+void Stage::compute(wire::Record record) {
+  stop_ = false;
+  running_ = Running{std::move(record), Clock::now()};
+  const wire::Record& r = running_->record;
+  StageBatch batch{r.tokens, {}, r.placements, r.wanted};
+  if (!model_.first()) {
+    const wire::Rows rows = wire::decode_rows(activations_.front());
+    const auto floats = r.placements.size() * static_cast<std::size_t>(model_.width());
+    if (rows.run != r.run || rows.values.size() != floats) {
+      throw ClusterError(fmt::format("activations of run {} came where those of run {} were due", rows.run, r.run));
+    }
+    batch.activations = rows.values;
+  }
+  model_.start(batch, &stop_);  // copies the activations
+  if (!model_.first()) activations_.pop_front();
+}
+
+void Stage::finish_run() {
+  model_.unit().wait_for(std::chrono::microseconds(0));  // a fault while computing is thrown here
+  const double took = std::chrono::duration<double>(Clock::now() - running_->began).count();
+  counters_.busy_s += took;
+  ++counters_.runs;
+  model_.unit().release();
+  const std::optional<Running> running = std::exchange(running_, std::nullopt);
+  const wire::Record& record = running->record;
+  ended_ = record.run;
+  const bool skipped = cancelled_.contains(record.run);
+  trace_.add({skipped ? TraceEvent::Kind::kSkip : TraceEvent::Kind::kRun, ranks_.lane.record == kDraftLane.record,
+              static_cast<std::int32_t>(record.tokens.size()), record.run, Trace::microseconds(running->began), Trace::now_us()});
+  if (skipped) count_skipped(record);
+  // The first run brings code and weights into caches and says little of those that follow.
+  if (!skipped && counters_.runs > 1) cost_.ran(static_cast<int>(record.tokens.size()), took);
+  skipped ? send_skipped(record.run) : send_result(record);
+  cancelled_.erase(cancelled_.begin(), cancelled_.upper_bound(ended_));
+}
+
+void Stage::describe(wire::Report& report) const {
+  report.layers = model_.layers();
+  report.isa = model_.unit().isa();
+  report.threads = model_.unit().threads();
+  report.busy_s += counters_.busy_s;
+  report.runs = counters_.runs;
+  report.runs_skipped = counters_.skipped;
+  report.tokens_skipped = counters_.tokens_skipped;
+  report.run_s = cost_.measured_s();
+}
+
+void Stage::count_skipped(const wire::Record& record) {
+  ++counters_.skipped;
+  counters_.tokens_skipped += record.tokens.size();
+}
+
+void Stage::send_skipped(std::uint64_t run) { send({run, true, {}}); }
+
+/// Activations, or logits; of these only the best where no more are asked for, which fit into one packet of a network.
+void Stage::send_result(const wire::Record& record) {
+  if (!last_) return send({record.run, false, model_.activations()});
+  const std::span<const float> logits = model_.logits();
+  const std::size_t vocabulary = record.wanted.empty() ? 0 : logits.size() / record.wanted.size();
+  const auto count = static_cast<std::size_t>(record.best);
+  if (count == 0 || 2 * count >= vocabulary) return send({record.run, false, logits});
+  const BestLogits best = best_logits(logits, vocabulary, count);
+  send({record.run, false, best.values, best.tokens, static_cast<std::uint32_t>(vocabulary)});
+}
+
+void Stage::send(const wire::Rows& rows) {
+  const int to = last_ ? ranks_.first() : ranks_.next(transport_.rank());
+  transport_.send(to, last_ ? ranks_.lane.logits : ranks_.lane.activations, wire::encode(rows));
+}
+
+}  // namespace yamata

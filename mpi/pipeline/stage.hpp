@@ -1,0 +1,86 @@
+#pragma once
+// One stage of a pipeline: takes the ordered stream of records, computes runs, passes their results on.
+#include <deque>
+#include <optional>
+#include <set>
+
+#include "mpi/protocol/lane.hpp"
+#include "mpi/protocol/wire.hpp"
+#include "src/model/stage_model.hpp"
+#include "src/speculation/step_cost.hpp"
+
+namespace yamata {
+
+/// A state machine: never blocks. Records and activations go to the next rank, logits from the last stage to the leader.
+/// Cancelled runs are skipped before they start and left at the next operation's boundary while they compute; an empty result
+/// passes on in their place, and the cell table changes as if they had been computed (PipeInfer, "early cancellation").
+class Stage {
+ public:
+  Stage(StageModel& model, Transport& transport, const PipelineRanks& ranks);
+  /// Stops a computation that is still under way.
+  ~Stage();
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  /// Begins to bring the weights into memory; runs wait until it is done.
+  void load();
+  bool loaded() const { return loaded_; }
+  /// What a heartbeat says of this stage.
+  wire::Heartbeat heartbeat() const;
+
+  /// An entry of the stream; it is forwarded at once and acted on in its turn.
+  void on_record(wire::Bytes bytes);
+  void on_activations(wire::Bytes bytes);
+  void on_cancel(std::span<const std::uint64_t> runs);
+  /// Does what can be done now; true if anything happened.
+  bool advance();
+  wire::Activity activity() const;
+  /// Records that have come and not been begun.
+  std::size_t queued() const { return records_.size(); }
+  bool computing() const { return running_.has_value(); }
+  StageModel& model() { return model_; }
+
+  struct Counters {
+    std::uint64_t runs = 0, skipped = 0, tokens_skipped = 0;
+    double busy_s = 0;  ///< spent on runs
+  };
+  const Counters& counters() const { return counters_; }
+  /// How the time of its runs grows with their rows.
+  const StepCost& cost() const { return cost_; }
+  Trace& trace() { return trace_; }
+  /// Fills in what a closing report says of this stage.
+  void describe(wire::Report& report) const;
+
+ private:
+  struct Running {
+    wire::Record record;
+    Clock::time_point began;
+  };
+  bool begin_next();
+  bool skips(const wire::Record& record) const;
+  void compute(wire::Record record);
+  void finish_run();
+  void send_skipped(std::uint64_t run);
+  void send_result(const wire::Record& record);
+  void send(const wire::Rows& rows);
+  void count_skipped(const wire::Record& record);
+
+  StageModel& model_;
+  Transport& transport_;
+  const PipelineRanks ranks_;
+  const bool last_;
+  std::deque<wire::Record> records_;
+  std::deque<wire::Bytes> activations_;
+  std::set<std::uint64_t> cancelled_;  // runs still to come
+  BatchCells skipped_cells_;
+  std::optional<Running> running_;
+  Counters counters_;
+  StepCost cost_;
+  Trace trace_;
+  std::uint64_t ended_ = 0;
+  bool load_waits_ = false, loading_ = false, loaded_ = false;
+  std::uint64_t load_began_ = 0;  // the unit's progress then
+  std::atomic<bool> stop_{false};
+};
+
+}  // namespace yamata

@@ -1,0 +1,158 @@
+#include "mpi/planning/layer_split.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "node/counted.hpp"
+#include "node/error.hpp"
+#include "src/model/weights.hpp"
+
+namespace yamata {
+namespace {
+
+std::vector<LayerRange> by_weights(const std::vector<double>& weights, std::int64_t layers) {
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  const auto ranks = static_cast<std::int64_t>(weights.size());
+  std::vector<LayerRange> ranges;
+  std::int64_t begin = 0;
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    // Shares are normalised; the small addend keeps 0.3 of 10 layers at 3.
+    const auto wish =
+        static_cast<std::int64_t>(std::floor(weights[static_cast<std::size_t>(r)] / sum * static_cast<double>(layers) + 1e-9));
+    const std::int64_t most = layers - begin - (ranks - 1 - r);  // leave one for each rank after this
+    const std::int64_t count = r + 1 == ranks ? layers - begin : std::clamp<std::int64_t>(wish, 1, most);
+    ranges.push_back({begin, begin + count});
+    begin += count;
+  }
+  return ranges;
+}
+
+/// The time of a token of a prompt as a share of that of a token alone: a run of a prompt reads weights once for all of its tokens. Of an
+/// 8-bit model .21 was measured with AVX-512; attention has nothing to share and took as long per byte as weights do, within a factor
+/// of 1.7.
+constexpr double kPromptToken = 0.2;
+
+struct Layers {
+  std::vector<double> cost;          // to compute, per layer
+  std::vector<std::uint64_t> bytes;  // to hold
+};
+
+/// Whether each rank in turn, taking all that its room and the limit of time allow, and one layer at least, leaves none over.
+bool enough(const Layers& layers, std::span<const RankStrength> ranks, double limit) {
+  std::size_t begin = 0;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const auto& [pace, room] = ranks[r];
+    const std::size_t most = layers.cost.size() - (ranks.size() - 1 - r);
+    double time = 0;
+    std::uint64_t bytes = 0;
+    std::size_t end = begin;
+    while (end < most && time + pace * layers.cost[end] <= limit && bytes + layers.bytes[end] <= room) {
+      time += pace * layers.cost[end];
+      bytes += layers.bytes[end++];
+    }
+    if (end == begin) return false;
+    begin = end;
+  }
+  return begin == layers.cost.size();
+}
+
+/// Of the splits within the limit, the most even one: the least sum of squared times. Where several are, early ranks hold less,
+/// since runs that are cancelled on the way never come to the late ones.
+class EvenSplit {
+ public:
+  EvenSplit(const Layers& layers, std::span<const RankStrength> ranks, double limit)
+      : layers_(layers), ranks_(ranks), limit_(limit), count_(layers.cost.size()) {}
+
+  std::vector<LayerRange> find() {
+    // best_[r][b]: of ranks r and on, for layers b and on.
+    best_.assign(ranks_.size() + 1, std::vector<Choice>(count_ + 1));
+    best_.back()[count_].squares = 0;
+    for (std::size_t r = ranks_.size(); r-- > 0;) {
+      for (std::size_t begin = 0; begin < count_; ++begin) choose(r, begin);
+    }
+    std::vector<LayerRange> ranges;
+    for (std::size_t r = 0, begin = 0; r < ranks_.size(); ++r) {
+      const std::size_t end = best_[r][begin].end;
+      ranges.push_back({static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)});
+      begin = end;
+    }
+    return ranges;
+  }
+
+ private:
+  struct Choice {
+    double squares = std::numeric_limits<double>::infinity();
+    std::size_t end = 0;
+  };
+
+  void choose(std::size_t r, std::size_t begin) {
+    const auto& [pace, room] = ranks_[r];
+    double time = 0;
+    std::uint64_t bytes = 0;
+    for (std::size_t end = begin + 1; end <= count_; ++end) {
+      time += pace * layers_.cost[end - 1];
+      bytes += layers_.bytes[end - 1];
+      if (time > limit_ || bytes > room) return;
+      const double squares = time * time + best_[r + 1][end].squares;
+      if (squares < best_[r][begin].squares * (1 - 1e-9)) best_[r][begin] = {squares, end};
+    }
+  }
+
+  const Layers& layers_;
+  std::span<const RankStrength> ranks_;
+  const double limit_;
+  const std::size_t count_;
+  std::vector<std::vector<Choice>> best_;
+};
+
+}  // namespace
+
+std::vector<double> layer_costs(const gguf::File& file, const Hyperparameters& h, const Workload& work) {
+  const auto prompt = static_cast<double>(work.prompt_tokens), generated = static_cast<double>(work.generated_tokens);
+  const double text = prompt + generated;
+  // Each token's attention reads what the layer keeps of the tokens before it.
+  const double attention = work.cache_bytes_per_token * text * text / 2;
+  std::vector<double> cost;
+  for (std::int64_t i = 0; i < h.layers; ++i) {
+    const auto weights = static_cast<double>(layer_bytes(file, i));
+    cost.push_back(weights * (generated + kPromptToken * prompt) + attention);
+  }
+  const gguf::Tensor* output = file.find("output.weight");
+  cost.back() += generated * static_cast<double>((output ? *output : file.tensor("token_embd.weight")).bytes);
+  return cost;
+}
+
+std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, std::span<const RankStrength> ranks,
+                                     std::uint64_t cache_bytes, const Workload& work) {
+  Layers layers{layer_costs(file, h, work), {}};
+  for (std::int64_t i = 0; i < h.layers; ++i) layers.bytes.push_back(stage_bytes(file, h, {i, i + 1}) + cache_bytes);
+  double low = 0, high = 0;
+  for (const RankStrength& rank : ranks) high = std::max(high, rank.pace);
+  high *= 1.000001 * std::accumulate(layers.cost.begin(), layers.cost.end(), 0.0);
+  if (!enough(layers, ranks, high)) return {};
+  // The smallest limit of time that is enough.
+  for (int step = 0; step < 60; ++step) {
+    const double middle = (low + high) / 2;
+    (enough(layers, ranks, middle) ? high : low) = middle;
+  }
+  return EvenSplit(layers, ranks, high).find();
+}
+
+std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, const std::vector<double>& weights, int ranks) {
+  if (ranks > h.layers) {
+    throw UsageError(fmt::format("{} for a model of {}; start at most {}", counted(ranks, "rank"), counted(h.layers, "layer"),
+                                 counted(h.layers, "rank")));
+  }
+  if (weights.empty()) return split_layers(file, h, std::vector<RankStrength>(static_cast<std::size_t>(ranks)), 0);
+  if (static_cast<int>(weights.size()) != ranks) {
+    throw UsageError(fmt::format("--layer-split has {} for {}; give one per rank, or auto", counted(std::ssize(weights), "share"),
+                                 counted(ranks, "rank")));
+  }
+  return by_weights(weights, h.layers);
+}
+
+}  // namespace yamata

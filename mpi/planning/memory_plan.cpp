@@ -1,0 +1,95 @@
+#include "mpi/planning/memory_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "node/cpu/attention_plan.hpp"
+#include "node/cpu/kernels/kernels.hpp"
+#include "node/cpu/kernels/panel.hpp"
+#include "node/error.hpp"
+#include "src/model/weights.hpp"
+
+namespace yamata {
+namespace {
+
+struct Host {
+  std::size_t first_rank = 0;
+  std::uint64_t available = 0;
+  std::uint64_t per_cell = 0;  // bytes of cache for one token of context
+  std::uint64_t buffers = 0, weights = 0;
+};
+
+constexpr std::uint64_t mib(std::uint64_t bytes) { return bytes >> 20; }
+
+std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, const wire::Start& plan,
+                                   const std::vector<wire::Hello>& hellos) {
+  std::map<std::string, Host> hosts;
+  for (const wire::PipelinePlan& pipeline : plan.pipelines) {
+    const auto& [file, h] = *models[static_cast<std::size_t>(pipeline.model)];
+    for (std::size_t s = 0; s < pipeline.layers.size(); ++s) {
+      require_storable(plan.cache_types, h.head_dim);
+      const std::size_t rank = static_cast<std::size_t>(pipeline.ranks[s]);
+      const LayerRange range = pipeline.layers[s];
+      Host& host = hosts.try_emplace(hellos[rank].host, Host{rank, hellos[rank].available_bytes, 0, 0, 0}).first->second;
+      host.available = std::min(host.available, hellos[rank].available_bytes);
+      host.per_cell += KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), 1,
+                                          plan.cache_types);
+      host.buffers += buffer_bytes(h, range, plan.batch, hellos[rank].threads);
+      host.weights += stage_bytes(file, h, range);
+    }
+  }
+  return hosts;
+}
+
+bool holds_weights(const Host& host, std::uint64_t cells) { return host.per_cell * cells + host.buffers + host.weights <= host.available; }
+
+std::uint64_t target_cells(const wire::Start& plan) { return static_cast<std::uint64_t>(plan.pipelines.front().cells); }
+
+}  // namespace
+
+std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch, int threads) {
+  std::int64_t floats = 3 * h.dim + 2 * h.heads * h.head_dim + 2 * h.kv_heads * h.head_dim + 2 * h.ffn;
+  if (range.end == h.layers) floats += h.vocabulary;
+  const std::int64_t widest = std::max({h.dim, h.ffn, h.heads * h.head_dim});
+  const std::int64_t quantized = cpu::QuantizedRows::blocks_of(widest) * cpu::kActivationBlockBytes * batch;
+  constexpr std::int64_t kSegments = 4096 / AttentionPlan::kSegment;  // what is beyond a context of 4096 is little beside the cache
+  const std::int64_t partial = threads < 2 ? 0 : std::min(AttentionPlan::kMostKeptFloats, batch * h.heads * kSegments * (h.head_dim + 2));
+  return static_cast<std::uint64_t>(quantized) + static_cast<std::uint64_t>(floats * batch + partial) * sizeof(float);
+}
+
+void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted) {
+  const auto hosts = add_up(models, plan, hellos);
+  for (wire::PipelinePlan& pipeline : plan.pipelines) {
+    pipeline.packed.clear();
+    for (const std::int32_t rank : pipeline.ranks) {
+      const Host& host = hosts.at(hellos[static_cast<std::size_t>(rank)].host);
+      pipeline.packed.push_back(wanted && holds_weights(host, target_cells(plan)));
+    }
+  }
+}
+
+std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
+                                     const std::vector<wire::Hello>& hellos) {
+  const std::uint64_t cells = target_cells(plan);
+  std::vector<std::string> warnings;
+  for (const auto& [name, host] : add_up(models, plan, hellos)) {
+    const std::uint64_t cache = host.per_cell * cells;
+    if (cache + host.buffers > host.available) {
+      const std::uint64_t fits =
+          host.available > host.buffers ? (host.available - host.buffers) / std::max<std::uint64_t>(1, host.per_cell) : 0;
+      throw UsageError(fmt::format("a context of {} tokens takes {} MiB on rank {} ({}), which has {} MiB free; at most -c {} fits", cells,
+                                   mib(cache + host.buffers), host.first_rank, name, mib(host.available), fits));
+    }
+    if (!holds_weights(host, cells)) {
+      warnings.push_back(
+          fmt::format("rank {} ({}) has {} MiB free for {} MiB of weights beside its cache and will read them from disk for every token; "
+                      "give it fewer layers with --layer-split, or lower -c",
+                      host.first_rank, name, mib(host.available), mib(host.weights)));
+    }
+  }
+  return warnings;
+}
+
+}  // namespace yamata

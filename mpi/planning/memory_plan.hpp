@@ -1,0 +1,26 @@
+#pragma once
+// Whether every rank's share fits into its machine's memory, asked before anything is allocated.
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mpi/protocol/wire.hpp"
+#include "src/model/model_file.hpp"
+
+namespace yamata {
+
+/// What a stage needs for runs of `batch` tokens, cache and weights aside: the residual stream, norm, attention's and the
+/// feed-forward's rows, the widest of them quantized, logits, and what threads that share a row's attention give each other.
+std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch, int threads);
+
+/// Marks the stages whose weights are packed as they are loaded: where `wanted`, those on hosts with memory for a second form of
+/// the weights of all their ranks, the one that stays. The others read their weights from the file for every token.
+void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted);
+
+/// Adds up, per host, what the ranks there will allocate: cache and buffers for runs of the plan's batch. Throws UsageError where
+/// a host has less than that, naming its rank, and the largest -c that fits. Returns a warning for each host whose ranks' weights
+/// do not fit into memory beside that: they would be read from disk for every token. `models`: as the plan numbers them.
+std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
+                                     const std::vector<wire::Hello>& hellos);
+
+}  // namespace yamata

@@ -1,0 +1,73 @@
+#include "mpi/planning/rank_speed.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <string>
+#include <tuple>
+
+namespace yamata {
+namespace {
+
+constexpr double kWithinGroup = std::numeric_limits<double>::infinity();
+constexpr double kWithinHost = 1.5;
+constexpr double kBetweenHosts = 1.15;
+
+/// From the shortest on: times within `tolerance` of the shortest of their group all become the group's mean.
+void level(std::vector<double>& times, std::vector<std::size_t> members, double tolerance) {
+  std::stable_sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
+  for (auto begin = members.begin(); begin != members.end();) {
+    const double most = tolerance * times[*begin];
+    const auto end = std::find_if(begin, members.end(), [&](std::size_t i) { return times[i] > most; });
+    double sum = 0;
+    std::for_each(begin, end, [&](std::size_t i) { sum += times[i]; });
+    const double mean = sum / static_cast<double>(end - begin);
+    std::for_each(begin, end, [&](std::size_t i) { times[i] = mean; });
+    begin = end;
+  }
+}
+
+}  // namespace
+
+std::vector<double> levelled(std::vector<double> times) {
+  std::vector<std::size_t> all(times.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  level(times, all, kBetweenHosts);
+  const double shortest = *std::min_element(times.begin(), times.end());
+  for (double& time : times) time /= shortest;
+  return times;
+}
+
+std::vector<double> relative_paces(const std::vector<wire::Hello>& hellos, const std::vector<int>& ranks) {
+  std::vector<double> paces;
+  std::map<std::string, std::vector<std::size_t>> hosts;
+  std::map<std::tuple<std::string, std::string, std::int32_t>, std::vector<std::size_t>> groups;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const wire::Hello& hello = hellos[static_cast<std::size_t>(ranks[r])];
+    if (!(hello.ns_per_byte > 0)) return {};
+    paces.push_back(hello.ns_per_byte);
+    hosts[hello.host].push_back(r);
+    groups[{hello.host, hello.cpu_group, hello.threads}].push_back(r);
+  }
+  for (const auto& [group, members] : groups) level(paces, members, kWithinGroup);
+  for (const auto& [host, members] : hosts) level(paces, members, kWithinHost);
+  return levelled(std::move(paces));
+}
+
+std::vector<std::uint64_t> rooms(const std::vector<wire::Hello>& hellos, std::uint64_t buffer_bytes) {
+  std::map<std::string, std::uint64_t> available, ranks;
+  for (const wire::Hello& hello : hellos) {
+    const auto [at, first] = available.try_emplace(hello.host, hello.available_bytes);
+    if (!first) at->second = std::min(at->second, hello.available_bytes);
+    ++ranks[hello.host];
+  }
+  std::vector<std::uint64_t> rooms;
+  for (const wire::Hello& hello : hellos) {
+    const std::uint64_t part = available[hello.host] / ranks[hello.host];
+    rooms.push_back(part - std::min(part, buffer_bytes));
+  }
+  return rooms;
+}
+
+}  // namespace yamata

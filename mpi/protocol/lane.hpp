@@ -1,0 +1,31 @@
+#pragma once
+// The ranks of one model and the tags they speak with.
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "mpi/transport/transport.hpp"
+
+namespace yamata {
+
+/// Tags of a pipeline's messages: a rank may lead a draft pipeline and be a stage of the target's.
+struct Lane {
+  Tag record, activations, logits, cancel;
+  bool carries(Tag tag) const { return tag == record || tag == activations || tag == logits || tag == cancel; }
+};
+inline constexpr Lane kTargetLane{Tag::kRecord, Tag::kActivations, Tag::kLogits, Tag::kCancel};
+inline constexpr Lane kDraftLane{Tag::kDraftRecord, Tag::kDraftActivations, Tag::kDraftLogits, Tag::kDraftCancel};
+
+/// A stage on each rank, in this order; the first leads.
+struct PipelineRanks {
+  Lane lane = kTargetLane;
+  std::vector<int> ranks{0};
+
+  int first() const { return ranks.front(); }
+  int last() const { return ranks.back(); }
+  int count() const { return static_cast<int>(ranks.size()); }
+  /// The stage after a rank's.
+  int next(int rank) const { return *std::next(std::find(ranks.begin(), ranks.end(), rank)); }
+};
+
+}  // namespace yamata

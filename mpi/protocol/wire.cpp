@@ -1,0 +1,344 @@
+#include "mpi/protocol/wire.hpp"
+
+#include <cstring>
+#include <type_traits>
+
+#include "node/error.hpp"
+
+namespace yamata::wire {
+namespace {
+
+class Writer {
+ public:
+  template <class T>
+  Writer& put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const auto* p = reinterpret_cast<const std::byte*>(&value);
+    bytes_.insert(bytes_.end(), p, p + sizeof(T));
+    return *this;
+  }
+  template <class T>
+  Writer& put_all(std::span<const T> values) {
+    const auto* p = reinterpret_cast<const std::byte*>(values.data());
+    put(static_cast<std::uint64_t>(values.size()));
+    bytes_.insert(bytes_.end(), p, p + values.size_bytes());
+    return *this;
+  }
+  Writer& put_text(const std::string& text) { return put_all(std::span<const char>(text)); }
+  void reserve(std::size_t n) { bytes_.reserve(n); }
+  Bytes take() { return std::move(bytes_); }
+
+ private:
+  Bytes bytes_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+  template <class T>
+  T get() {
+    T value;
+    std::memcpy(&value, take(sizeof(T)), sizeof(T));
+    return value;
+  }
+  template <class T>
+  std::vector<T> get_all() {
+    const std::size_t n = count<T>();
+    std::vector<T> values(n);
+    if (n) std::memcpy(values.data(), take(n * sizeof(T)), n * sizeof(T));
+    return values;
+  }
+  template <class T>
+  std::span<const T> view_all() {
+    const std::size_t n = count<T>();
+    return {reinterpret_cast<const T*>(take(n * sizeof(T))), n};
+  }
+  std::string get_text() {
+    const auto text = get_all<char>();
+    return {text.begin(), text.end()};
+  }
+  void end() const {
+    if (!rest_.empty()) fail();
+  }
+
+  [[noreturn]] static void fail() { throw ClusterError("a message from another rank is damaged; do all ranks run the same yamata?"); }
+
+  const std::byte* take(std::size_t n) {
+    if (n > rest_.size()) fail();
+    const std::byte* p = rest_.data();
+    rest_ = rest_.subspan(n);
+    return p;
+  }
+  /// A number of things of at least sizeof(T) bytes each.
+  template <class T>
+  std::size_t count() {
+    const auto n = get<std::uint64_t>();
+    if (n > rest_.size() / sizeof(T)) fail();
+    return static_cast<std::size_t>(n);
+  }
+
+ private:
+  std::span<const std::byte> rest_;
+};
+
+template <class T>
+T decode_plain(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  const T value = in.get<T>();
+  in.end();
+  return value;
+}
+
+}  // namespace
+
+Bytes encode(const Hello& m) {
+  Writer out;
+  out.put(m.protocol)
+      .put_text(m.version)
+      .put_text(m.host)
+      .put_text(m.isa)
+      .put_all(std::span<const std::uint64_t>(m.fingerprints))
+      .put(m.available_bytes)
+      .put(m.threads)
+      .put(m.model)
+      .put(m.ns_per_byte)
+      .put_text(m.cpu_group)
+      .put(m.logical_cpus)
+      .put(m.threads_measured_s);
+  return out.take();
+}
+
+Hello decode_hello(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Hello m;
+  m.protocol = in.get<std::uint32_t>();
+  if (m.protocol != kProtocolVersion) return m;  // the rest may look different
+  m.version = in.get_text();
+  m.host = in.get_text();
+  m.isa = in.get_text();
+  m.fingerprints = in.get_all<std::uint64_t>();
+  m.available_bytes = in.get<std::uint64_t>();
+  m.threads = in.get<std::int32_t>();
+  m.model = in.get<std::int32_t>();
+  m.ns_per_byte = in.get<double>();
+  m.cpu_group = in.get_text();
+  m.logical_cpus = in.get<std::int32_t>();
+  m.threads_measured_s = in.get<std::int64_t>();
+  in.end();
+  return m;
+}
+
+Bytes encode(const Start& m) {
+  Writer out;
+  out.put(m.cache_types)
+      .put(m.batch)
+      .put(m.trace)
+      .put_text(m.head_host)
+      .put(m.head_time_us)
+      .put(m.draft)
+      .put(static_cast<std::uint64_t>(m.pipelines.size()));
+  for (const PipelinePlan& p : m.pipelines)
+    out.put(p.model)
+        .put_all(std::span<const std::int32_t>(p.ranks))
+        .put_all(std::span<const LayerRange>(p.layers))
+        .put(p.cells)
+        .put(p.sequences)
+        .put_all(std::span<const std::uint8_t>(p.packed));
+  return out.take();
+}
+
+Start decode_start(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Start m;
+  m.cache_types = in.get<CacheTypes>();
+  m.batch = in.get<std::int32_t>();
+  m.trace = in.get<std::uint8_t>() != 0;
+  m.head_host = in.get_text();
+  m.head_time_us = in.get<std::int64_t>();
+  m.draft = in.get<DraftOptions>();
+  m.pipelines.resize(in.count<std::uint64_t>());
+  for (PipelinePlan& p : m.pipelines) {
+    p.model = in.get<std::int32_t>();
+    p.ranks = in.get_all<std::int32_t>();
+    p.layers = in.get_all<LayerRange>();
+    p.cells = in.get<std::int32_t>();
+    p.sequences = in.get<std::int32_t>();
+    p.packed = in.get_all<std::uint8_t>();
+  }
+  in.end();
+  return m;
+}
+
+Bytes encode(const Commit& m) {
+  return Writer()
+      .put(m.epoch)
+      .put(m.position)
+      .put(m.wanted)
+      .put(m.least)
+      .put(m.retell)
+      .put_all(std::span<const std::int32_t>(m.tokens))
+      .take();
+}
+
+Commit decode_commit(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Commit m;
+  m.epoch = in.get<std::uint64_t>();
+  m.position = in.get<std::int32_t>();
+  m.wanted = in.get<std::int32_t>();
+  m.least = in.get<float>();
+  m.retell = in.get<std::uint8_t>() != 0;
+  m.tokens = in.get_all<std::int32_t>();
+  in.end();
+  return m;
+}
+
+Bytes encode(const Guesses& m) {
+  return Writer()
+      .put(m.epoch)
+      .put(m.root)
+      .put(m.root_position)
+      .put(m.complete)
+      .put(m.evaluation_s)
+      .put_all(std::span<const Guess>(m.guesses))
+      .take();
+}
+
+Guesses decode_guesses(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Guesses m;
+  m.epoch = in.get<std::uint64_t>();
+  m.root = in.get<std::uint32_t>();
+  m.root_position = in.get<std::int32_t>();
+  m.complete = in.get<std::uint8_t>() != 0;
+  m.evaluation_s = in.get<double>();
+  m.guesses = in.get_all<Guess>();
+  in.end();
+  return m;
+}
+
+Bytes encode_cancel(std::span<const std::uint64_t> runs) { return Writer().put_all(runs).take(); }
+
+std::vector<std::uint64_t> decode_cancel(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  auto runs = in.get_all<std::uint64_t>();
+  in.end();
+  return runs;
+}
+
+Bytes encode(const Record& m) {
+  Writer out;
+  out.put_all(std::span<const CacheOperation>(m.operations)).put(m.run).put_all(std::span<const std::int32_t>(m.tokens));
+  return out.put_all(std::span<const Placement>(m.placements)).put_all(std::span<const std::int32_t>(m.wanted)).put(m.best).take();
+}
+
+Record decode_record(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Record m;
+  m.operations = in.get_all<CacheOperation>();
+  m.run = in.get<std::uint64_t>();
+  m.tokens = in.get_all<std::int32_t>();
+  m.placements = in.get_all<Placement>();
+  m.wanted = in.get_all<std::int32_t>();
+  m.best = in.get<std::int32_t>();
+  in.end();
+  if (m.placements.size() != m.tokens.size()) Reader::fail();
+  return m;
+}
+
+Bytes encode(const Rows& m) {
+  Writer out;
+  out.reserve(32 + m.values.size_bytes() + m.tokens.size_bytes());
+  // Four bytes for the flag keep the floats aligned.
+  return out.put(m.run).put(static_cast<std::uint32_t>(m.skipped)).put(m.vocabulary).put_all(m.values).put_all(m.tokens).take();
+}
+
+Rows decode_rows(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Rows m;
+  m.run = in.get<std::uint64_t>();
+  m.skipped = in.get<std::uint32_t>() != 0;
+  m.vocabulary = in.get<std::uint32_t>();
+  m.values = in.view_all<float>();
+  m.tokens = in.view_all<std::int32_t>();
+  in.end();
+  if (!m.tokens.empty() && m.tokens.size() != m.values.size()) Reader::fail();
+  for (const std::int32_t token : m.tokens) {
+    if (token < -1 || token >= static_cast<std::int64_t>(m.vocabulary)) Reader::fail();
+  }
+  return m;
+}
+
+Bytes encode(const Heartbeat& m) { return Writer().put(m.progress).put(m.activity).put(m.loaded_permille).take(); }
+
+Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Heartbeat m;
+  m.progress = in.get<std::uint64_t>();
+  m.activity = in.get<Activity>();
+  m.loaded_permille = in.get<std::uint16_t>();
+  in.end();
+  return m;
+}
+
+Bytes encode(const Failure& m) { return Writer().put(m.code).put_text(m.text).take(); }
+
+Failure decode_failure(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Failure m;
+  m.code = in.get<std::int32_t>();
+  m.text = in.get_text();
+  in.end();
+  return m;
+}
+
+Bytes encode(const Report& m) {
+  Writer out;
+  out.put_text(m.host).put_text(m.role).put_text(m.isa).put_text(m.device);
+  return out.put(m.layers)
+      .put(m.threads)
+      .put(m.busy_s)
+      .put(m.wait_s)
+      .put(m.wait_cpu_s)
+      .put(m.bytes_sent)
+      .put(m.rss_bytes)
+      .put(m.mapped_bytes)
+      .put(m.runs)
+      .put(m.runs_skipped)
+      .put(m.tokens_skipped)
+      .put_all(std::span<const TraceEvent>(m.events))
+      .put_all(std::span<const double>(m.run_s))
+      .put_all(std::span<const double>(m.draft_run_s))
+      .take();
+}
+
+Report decode_report(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Report m;
+  m.host = in.get_text();
+  m.role = in.get_text();
+  m.isa = in.get_text();
+  m.device = in.get_text();
+  m.layers = in.get<LayerRange>();
+  m.threads = in.get<std::int32_t>();
+  m.busy_s = in.get<double>();
+  m.wait_s = in.get<double>();
+  m.wait_cpu_s = in.get<double>();
+  m.bytes_sent = in.get<std::uint64_t>();
+  m.rss_bytes = in.get<std::uint64_t>();
+  m.mapped_bytes = in.get<std::uint64_t>();
+  m.runs = in.get<std::uint64_t>();
+  m.runs_skipped = in.get<std::uint64_t>();
+  m.tokens_skipped = in.get<std::uint64_t>();
+  m.events = in.get_all<TraceEvent>();
+  m.run_s = in.get_all<double>();
+  m.draft_run_s = in.get_all<double>();
+  in.end();
+  return m;
+}
+
+Bytes encode_stop(std::int32_t code) { return Writer().put(code).take(); }
+
+std::int32_t decode_stop(std::span<const std::byte> bytes) { return decode_plain<std::int32_t>(bytes); }
+
+}  // namespace yamata::wire

@@ -1,0 +1,176 @@
+#pragma once
+// The wire protocol: every payload, who sends it, who receives it, in what order. Little-endian machines only.
+//
+//   tag          from -> to           order and meaning
+//   kHello       rank -> head         once a job, first
+//   kStart       head -> rank         once a job, after every kHello
+//   kRecord      stage k -> k+1       the one ordered stream: runs and cache operations; forwarded before it is acted on
+//   kActivations stage k -> k+1       one per run, in the order of the runs
+//   kLogits      last stage -> head   one per run, in order; no rows where none were asked for
+//   kCancel      head -> stage        at any time, beside the stream: run ids; permits skipping, commands nothing
+//   kDraft...    as the four above, within the ranks of a draft model, whose first rank leads them
+//   kCommit      head -> drafter      the text's next tokens, in order
+//   kGuesses     drafter -> head      whenever there are some
+//   kHeartbeat   rank <-> head        several per deadline
+//   kFailure     rank -> head         the rank has failed and waits for kStop
+//   kStop        head -> rank         end; answered with kReport
+//   kAsk         head -> rank         at any time; answered with kReport
+//   kReport      rank -> head         statistics of the job so far
+//   kNextJob     head -> rank         when no run is out: the job is over; answered with kHello for the next
+//   kFarewell    rank <-> head        last message
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cache/cache_operation.hpp"
+#include "cache/kv_store.hpp"
+#include "mpi/protocol/trace.hpp"
+#include "src/model/hyperparameters.hpp"
+#include "src/speculation/draft_options.hpp"
+
+namespace yamata::wire {
+
+inline constexpr std::uint32_t kProtocolVersion = 13;
+using Bytes = std::vector<std::byte>;
+
+struct Hello {
+  std::uint32_t protocol = kProtocolVersion;
+  std::string version, host, isa;
+  std::vector<std::uint64_t> fingerprints{};  ///< of the job's models: the target, then the drafts; 0: it has not opened this one
+  std::uint64_t available_bytes = 0;
+  std::int32_t threads = 0;
+  std::int32_t model = 0;               ///< the one it must have: 0 the target, 1, 2, ... the drafts
+  double ns_per_byte = 0;               ///< wall time per byte of the target's weights; 0: not measured
+  std::string cpu_group{};              ///< control group whose processors it shares with others of its host
+  std::int32_t logical_cpus = 0;        ///< of its host, that it may use
+  std::int64_t threads_measured_s = 0;  ///< when `threads` proved fastest, in seconds of the calendar clock; 0: not measured
+};
+
+/// The stages of one model.
+struct PipelinePlan {
+  std::int32_t model = 0;           ///< 0: the target; 1, 2, ...: the drafters' models
+  std::vector<std::int32_t> ranks;  ///< per stage; the first leads
+  std::vector<LayerRange> layers;   ///< per stage
+  std::int32_t cells = 0, sequences = 1;
+  std::vector<std::uint8_t> packed{};  ///< per stage: whether its weights are packed for its compute unit as they are loaded
+
+  /// Which stage a rank holds, if any.
+  std::optional<std::size_t> stage_of(int rank) const {
+    const auto found = std::find(ranks.begin(), ranks.end(), rank);
+    if (found == ranks.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - ranks.begin());
+  }
+};
+
+struct Start {
+  std::vector<PipelinePlan> pipelines;  ///< the target's, then one per drafter
+  CacheTypes cache_types;
+  std::int32_t batch = 64;  ///< most prompt tokens of a run
+  bool trace = false;
+  std::string head_host;
+  std::int64_t head_time_us = 0;  ///< of the head's clock, when this was sent
+  DraftOptions draft;
+};
+
+/// The text has grown. Drafters go on from here.
+struct Commit {
+  std::uint64_t epoch = 0;    ///< counts the commits
+  std::int32_t position = 0;  ///< of the first token
+  std::vector<std::int32_t> tokens;
+  std::int32_t wanted = 0;  ///< guesses to be complete with, where somebody waits for them; 0: go on without end
+  float least = 0;          ///< least path probability of a node for which an evaluation of the draft is worth its time
+  bool retell = false;      ///< all guesses told before are forgotten: tell those anew that still stand
+};
+
+struct Guess {
+  std::uint32_t id = 0, parent = 0;  ///< the drafter's own, ascending
+  std::int32_t token = 0;
+  float probability = 0;
+};
+
+struct Guesses {
+  std::uint64_t epoch = 0;  ///< the last commit that the drafter knew of
+  std::uint32_t root = 0;   ///< its id for the last token of the text
+  std::int32_t root_position = 0;
+  bool complete = false;    ///< it has as many as were wanted, or no more
+  double evaluation_s = 0;  ///< what an evaluation of the draft takes; 0: not known yet
+  std::vector<Guess> guesses;
+};
+
+/// One entry of the ordered stream: cache operations, then a run if there are tokens.
+struct Record {
+  std::vector<CacheOperation> operations;
+  std::uint64_t run = 0;  ///< ids ascend
+  std::vector<std::int32_t> tokens;
+  std::vector<Placement> placements;  ///< one per token
+  std::vector<std::int32_t> wanted;   ///< rows whose logits are asked for
+  std::int32_t best = 0;              ///< of each such row only so many, the highest; 0: those of the whole vocabulary
+  bool has_run() const { return !tokens.empty(); }
+};
+
+/// Rows of floats that belong to a run: activations or logits; none where the run was cancelled. Read in place.
+struct Rows {
+  std::uint64_t run = 0;
+  bool skipped = false;
+  std::span<const float> values;
+  std::span<const std::int32_t> tokens{};  ///< where only the best logits were asked for: whose each is; -1: fewer are usable
+  std::uint32_t vocabulary = 0;            ///< tokens that there are, then
+};
+
+enum class Activity : std::uint8_t { kIdle, kComputing, kAwaitingActivations };
+
+struct Heartbeat {
+  std::uint64_t progress = 0;  ///< grows with every operation and run that ends
+  Activity activity = Activity::kIdle;
+  std::uint16_t loaded_permille = 0;  ///< of this stage's weights
+};
+
+struct Failure {
+  std::int32_t code = 0;
+  std::string text;
+};
+
+struct Report {
+  std::string host, role, isa, device;
+  LayerRange layers;
+  std::int32_t threads = 0;  ///< that compute
+  double busy_s = 0, wait_s = 0;
+  double wait_cpu_s = 0;  ///< processor time of the control thread while it waited
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t rss_bytes = 0;                                   ///< memory of its own
+  std::uint64_t mapped_bytes = 0;                                ///< of the model file, touched
+  std::uint64_t runs = 0, runs_skipped = 0, tokens_skipped = 0;  ///< of this stage; skipped: cancelled before its end
+  std::vector<TraceEvent> events;                                ///< in the head's time
+  std::vector<double> run_s{};                                   ///< what a run of 1, 2, ... tokens takes; 0: none was computed
+  std::vector<double> draft_run_s{};                             ///< the same of a draft that took turns with this stage
+};
+
+Bytes encode(const Hello&);
+Bytes encode(const Start&);
+Bytes encode(const Record&);
+Bytes encode(const Rows&);
+Bytes encode(const Commit&);
+Bytes encode(const Guesses&);
+Bytes encode_cancel(std::span<const std::uint64_t> runs);
+Bytes encode(const Heartbeat&);
+Bytes encode(const Failure&);
+Bytes encode(const Report&);
+Bytes encode_stop(std::int32_t code);
+
+// Each throws ClusterError where the bytes are not a whole message of its kind.
+Hello decode_hello(std::span<const std::byte>);
+Start decode_start(std::span<const std::byte>);
+Record decode_record(std::span<const std::byte>);
+Rows decode_rows(std::span<const std::byte>);  ///< points into the bytes
+Commit decode_commit(std::span<const std::byte>);
+Guesses decode_guesses(std::span<const std::byte>);
+std::vector<std::uint64_t> decode_cancel(std::span<const std::byte>);
+Heartbeat decode_heartbeat(std::span<const std::byte>);
+Failure decode_failure(std::span<const std::byte>);
+Report decode_report(std::span<const std::byte>);
+std::int32_t decode_stop(std::span<const std::byte>);
+
+}  // namespace yamata::wire

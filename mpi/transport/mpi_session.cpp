@@ -1,0 +1,105 @@
+#include "mpi/transport/mpi_session.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "node/error.hpp"
+
+namespace yamata {
+
+bool launched_by_mpi() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
+    if (std::getenv(name)) return true;
+  }
+  return false;
+}
+
+int mpi_rank_from_environment() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    if (const char* rank = std::getenv(name)) return std::atoi(rank);
+  }
+  return -1;
+}
+
+namespace {
+void (*told_of_end)() = nullptr;
+}  // namespace
+
+void before_job_ends(void (*told)()) { told_of_end = told; }
+
+bool end_job(int code) {
+  if (told_of_end) told_of_end();
+  void* pmix = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_NOLOAD);  // Open MPI's own way to its launcher
+  const auto abort = pmix ? reinterpret_cast<int (*)(int, const char*, void*, std::size_t)>(dlsym(pmix, "PMIx_Abort")) : nullptr;
+  return abort && abort(code, nullptr, nullptr, 0) == 0;
+}
+
+void check_mpi(int code, const char* call, const char* file, int line) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "unknown error";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw ClusterError(fmt::format("{} failed: {} ({}:{})", call, text, file, line));
+}
+
+namespace {
+
+/// Open MPI's TCP announces a message above its eager limit of 64 KiB and waits for the answer before it sends the rest: a round trip
+/// more for activations of wide runs and for logits. With a limit above them none is announced. Its lists of buffers grow by a few of
+/// that size at a time; memory is only taken up as far as they are filled.
+constexpr std::pair<const char*, const char*> kTcpSettings[] = {{"btl_tcp_eager_limit", "8388608"},
+                                                                {"btl_tcp_rndv_eager_limit", "8388608"},
+                                                                {"btl_tcp_max_send_size", "8388608"},
+                                                                {"btl_tcp_free_list_num", "2"},
+                                                                {"btl_tcp_free_list_inc", "2"}};
+
+/// Settings of Open MPI's that the user has not made himself, by a flag, the environment or his own file of them.
+void set_tcp_buffers() {
+  const char* home = std::getenv("HOME");
+  std::ifstream file(std::string(home ? home : "") + "/.openmpi/mca-params.conf");
+  const std::string own{std::istreambuf_iterator<char>(file), {}};
+  for (const auto& [name, value] : kTcpSettings) {
+    if (own.find(name) == std::string::npos) setenv(("OMPI_MCA_" + std::string(name)).c_str(), value, 0);
+  }
+}
+
+}  // namespace
+
+MpiSession::MpiSession() {
+  set_tcp_buffers();
+  int provided = MPI_THREAD_SINGLE;
+  YAMATA_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
+  if (provided < MPI_THREAD_FUNNELED)
+    throw ClusterError("this MPI cannot be used by a program with threads; install one built with thread support");
+  YAMATA_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+
+  char name[MPI_MAX_PROCESSOR_NAME] = "";
+  int length = 0;
+  YAMATA_MPI(MPI_Get_processor_name(name, &length));
+  host_.assign(name, static_cast<std::size_t>(length));
+
+  MPI_Comm local = MPI_COMM_NULL;
+  YAMATA_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local));
+  YAMATA_MPI(MPI_Comm_rank(local, &local_rank_));
+  YAMATA_MPI(MPI_Comm_size(local, &local_size_));
+  YAMATA_MPI(MPI_Comm_free(&local));
+}
+
+MpiSession::~MpiSession() {
+  // Finalize waits for all ranks; one that unwinds with an error must not.
+  if (std::uncaught_exceptions() == 0) {
+    MPI_Finalize();
+  } else {
+    MPI_Abort(MPI_COMM_WORLD, static_cast<int>(ExitCode::kCluster));
+  }
+}
+
+}  // namespace yamata

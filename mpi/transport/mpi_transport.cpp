@@ -1,0 +1,165 @@
+#include "mpi/transport/mpi_transport.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <limits>
+#include <random>
+#include <tuple>
+#include <utility>
+
+#include "mpi/transport/mpi_session.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+
+MpiTransport::MpiTransport() {
+  YAMATA_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
+  YAMATA_MPI(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
+  YAMATA_MPI(MPI_Comm_rank(comm_, &rank_));
+  YAMATA_MPI(MPI_Comm_size(comm_, &size_));
+  forgotten_.assign(static_cast<std::size_t>(size_), false);
+  took_.assign(static_cast<std::size_t>(size_), 0);
+  to_ring_.assign(static_cast<std::size_t>(size_), 0);
+  char own[MPI_MAX_PROCESSOR_NAME] = "";
+  int length = 0;
+  YAMATA_MPI(MPI_Get_processor_name(own, &length));
+  own[std::tuple_size_v<HostName> - 1] = '\0';
+  hosts_.resize(static_cast<std::size_t>(size_));
+  YAMATA_MPI(MPI_Allgather(own, sizeof(HostName), MPI_CHAR, hosts_.data(), sizeof(HostName), MPI_CHAR, comm_));
+  std::uint64_t job = 0;
+  if (rank_ == 0) job = static_cast<std::uint64_t>(std::random_device{}()) << 32 | static_cast<std::uint32_t>(getpid());
+  YAMATA_MPI(MPI_Bcast(&job, 1, MPI_UINT64_T, 0, comm_));
+  bell_ = std::make_unique<Doorbell>(job, rank_, size_);
+  waker_ = SocketWaker(bell_.get());
+  YAMATA_MPI(MPI_Barrier(comm_));
+  bell_->close_the_circle();
+}
+
+MpiTransport::~MpiTransport() {
+  const bool failing = std::uncaught_exceptions() > 0;
+  for (PendingSend& send : pending_) {
+    if (failing) MPI_Cancel(&send.request);
+    MPI_Wait(&send.request, MPI_STATUS_IGNORE);
+  }
+  if (undeliverable_.empty()) MPI_Comm_free(&comm_);
+}
+
+void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
+  if (to == rank_) {
+    to_self_.push_back({rank_, tag, std::move(bytes)});
+    return;
+  }
+  if (forgotten(to)) return;
+  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    throw ClusterError(fmt::format("a message of {} bytes is too long for MPI; lower -b", bytes.size()));
+  }
+  bytes_sent_ += bytes.size();
+  const auto before = std::find_if(pending_.begin(), pending_.end(), [&](const PendingSend& other) { return other.to == to; });
+  const auto since = before == pending_.end() ? std::chrono::steady_clock::now() : before->since;
+  PendingSend& send = pending_.emplace_back(PendingSend{to, std::move(bytes), since});
+  YAMATA_MPI(MPI_Isend(send.bytes.data(), static_cast<int>(send.bytes.size()), MPI_BYTE, to, static_cast<int>(tag), comm_, &send.request));
+  to_ring_[static_cast<std::size_t>(to)] = 1;
+}
+
+/// A send that is under way needs looking after. Of one that stays, the rank may be dead, which shows only later, or its link full: to
+/// look now and then is enough, and naps would take the time of this rank's own work.
+bool MpiTransport::sends_need_care() const {
+  constexpr auto kStays = std::chrono::milliseconds(50);
+  const auto now = std::chrono::steady_clock::now();
+  return std::any_of(pending_.begin(), pending_.end(), [&](const PendingSend& send) { return now - send.since < kStays; });
+}
+
+/// All at once: a test that finds nothing may give the core away, and there can be hundreds of sends.
+void MpiTransport::retire_sends() {
+  if (pending_.empty()) return;
+  requests_.clear();
+  for (const PendingSend& send : pending_) requests_.push_back(send.request);
+  done_.resize(requests_.size());
+  int count = 0;
+  YAMATA_MPI(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, done_.data(), MPI_STATUSES_IGNORE));
+  if (count == 0) return;
+  auto request = requests_.begin();  // null where done
+  for (auto send = pending_.begin(); send != pending_.end();) {
+    const bool left = *request++ == MPI_REQUEST_NULL;
+    if (left) took_[static_cast<std::size_t>(send->to)] = 1;
+    send = left ? pending_.erase(send) : std::next(send);
+  }
+  const auto now = std::chrono::steady_clock::now();
+  for (PendingSend& send : pending_) {
+    if (took_[static_cast<std::size_t>(send.to)]) send.since = now;
+  }
+  std::fill(took_.begin(), took_.end(), 0);
+}
+
+std::optional<Message> MpiTransport::receive() {
+  retire_sends();
+  if (!to_self_.empty()) {
+    Message message = std::move(to_self_.front());
+    to_self_.pop_front();
+    return message;
+  }
+  int there = 0;
+  MPI_Message handle = MPI_MESSAGE_NULL;
+  MPI_Status status;
+  YAMATA_MPI(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &handle, &status));
+  waker_.looked(there != 0);
+  if (!there) return std::nullopt;
+  int count = 0;
+  YAMATA_MPI(MPI_Get_count(&status, MPI_BYTE, &count));
+  Message message{status.MPI_SOURCE, static_cast<Tag>(status.MPI_TAG), std::vector<std::byte>(static_cast<std::size_t>(count))};
+  YAMATA_MPI(MPI_Mrecv(message.bytes.data(), count, MPI_BYTE, &handle, MPI_STATUS_IGNORE));
+  return message;
+}
+
+/// A probe looks first and only then takes messages off their sockets, and does not do even that every time: one look more than
+/// receive's, and several where something has told of a message.
+bool MpiTransport::something_there() {
+  const int looks = waker_.expecting() ? 8 : 1;
+  for (int look = 0; look < looks; ++look) {
+    int there = 0;
+    YAMATA_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, MPI_STATUS_IGNORE));
+    if (there) return true;
+  }
+  return false;
+}
+
+/// Who is woken may take this rank's core: after everything that there was to do.
+void MpiTransport::ring() {
+  for (int to = 0; to < size_; ++to) {
+    if (std::exchange(to_ring_[static_cast<std::size_t>(to)], 0)) bell_->ring(to);
+  }
+}
+
+void MpiTransport::nap(std::chrono::microseconds length) {
+  ring();
+  if (!something_there()) waker_.nap(length);
+}
+
+void MpiTransport::sleep(std::chrono::microseconds limit) {
+  constexpr std::chrono::microseconds kBetweenLooks{5000};  // at a send that stays: nothing tells when its link has room
+  if (!pending_.empty()) limit = std::min(limit, kBetweenLooks);
+  ring();
+  bell_->asleep(true);
+  if (!something_there()) waker_.sleep(limit);
+  bell_->asleep(false);
+}
+
+void MpiTransport::forget(int rank) {
+  forgotten_[static_cast<std::size_t>(rank)] = true;
+  for (auto send = pending_.begin(); send != pending_.end();) {
+    const auto next = std::next(send);
+    if (send->to == rank) undeliverable_.splice(undeliverable_.end(), pending_, send);
+    send = next;
+  }
+}
+
+void MpiTransport::abort(int code) {
+  if (!end_job(code)) MPI_Abort(comm_, code);
+  std::_Exit(code);
+}
+
+}  // namespace yamata

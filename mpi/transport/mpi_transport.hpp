@@ -1,0 +1,71 @@
+#pragma once
+// Messages over MPI.
+#include <mpi.h>
+
+#include <array>
+#include <deque>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mpi/transport/doorbell.hpp"
+#include "mpi/transport/socket_waker.hpp"
+#include "mpi/transport/transport.hpp"
+
+namespace yamata {
+
+/// Buffered sends and probed receives on a communicator of its own. All calls but wake from one thread.
+class MpiTransport final : public Transport {
+ public:
+  /// Collective over MPI_COMM_WORLD; an MpiSession is open.
+  MpiTransport();
+  /// Waits for pending sends, unless an error is on its way: then they are cancelled.
+  ~MpiTransport() override;
+  MpiTransport(const MpiTransport&) = delete;
+  MpiTransport& operator=(const MpiTransport&) = delete;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string host(int rank) const override { return hosts_[static_cast<std::size_t>(rank)].data(); }
+  void send(int to, Tag tag, std::vector<std::byte> bytes) override;
+  std::optional<Message> receive() override;
+  std::size_t pending_sends() const override { return pending_.size(); }
+  std::uint64_t bytes_sent() const override { return bytes_sent_; }
+  void forget(int rank) override;
+  bool forgotten(int rank) const override { return forgotten_[static_cast<std::size_t>(rank)]; }
+  void nap(std::chrono::microseconds length) override;
+  void sleep(std::chrono::microseconds limit) override;
+  void wake() override { bell_->ring_own(); }
+  bool wakes() const override { return bell_->fd() >= 0 && waker_.trusted() && !sends_need_care(); }
+  void abort(int code) override;
+
+ private:
+  struct PendingSend {  // a list node: MPI reads the buffer where it is
+    int to = 0;
+    std::vector<std::byte> bytes;
+    std::chrono::steady_clock::time_point since;  // when it was sent, or the latest before it to that rank left
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+  bool sends_need_care() const;
+  void retire_sends();
+  void ring();
+  bool something_there();
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1;
+  using HostName = std::array<char, 64>;  // longer ones are cut
+  std::vector<HostName> hosts_;
+  std::list<PendingSend> pending_, undeliverable_;  // the latter to lost ranks: MPI may still read them
+  std::vector<MPI_Request> requests_;               // of pending_, while they are tested
+  std::vector<int> done_;
+  std::vector<bool> forgotten_;
+  std::vector<char> took_;     // per rank: a send to it has just left
+  std::vector<char> to_ring_;  // per rank: something was sent since the last rest
+  std::deque<Message> to_self_;
+  std::uint64_t bytes_sent_ = 0;
+  std::unique_ptr<Doorbell> bell_;
+  SocketWaker waker_;
+};
+
+}  // namespace yamata

@@ -1,0 +1,70 @@
+#include "mpi/transport/socket_waker.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+namespace yamata {
+namespace {
+
+constexpr auto kBetweenFinds = std::chrono::seconds(1);
+constexpr int kMostPenance = 1 << 20, kLongTrusted = 1000;
+
+bool is_connection(int fd) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  return getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 && (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
+}
+
+}  // namespace
+
+/// Connections are made when they are first needed, so one looks again now and then.
+void SocketWaker::find_sockets() {
+  watched_.assign(1, {bell_ ? bell_->fd() : -1, POLLIN, 0});
+  std::error_code none;  // without /proc there is nothing to wait for, and rests are naps
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", none)) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    if (is_connection(fd)) watched_.push_back({fd, POLLIN, 0});
+  }
+  found_ = Clock::now();
+}
+
+bool SocketWaker::wait(std::chrono::microseconds limit, bool counts) {
+  slept_ = counts;
+  woken_ = looked_ = false;
+  if (Clock::now() - found_ > kBetweenFinds) find_sockets();
+  const nfds_t watched = futile_ > kMostFutile ? 1 : watched_.size();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
+  const timespec time{seconds.count(), std::chrono::duration_cast<std::chrono::nanoseconds>(limit - seconds).count()};
+  const int ready = ppoll(watched_.data(), watched, &time, nullptr);
+  if (ready <= 0) return false;  // a message that is found now did not end this wait
+  const bool rung = watched_.front().revents != 0;
+  woken_ = ready > static_cast<int>(rung);
+  if (rung) woken_ |= bell_->answer().others;
+  slept_ &= woken_;  // one that comes after this rank's own ring says nothing
+  // A closed connection would wake for ever.
+  std::erase_if(watched_, [](const pollfd& s) { return (s.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0; });
+  return true;
+}
+
+void SocketWaker::looked(bool message) {
+  if (!message) {
+    if (woken_ && !std::exchange(looked_, true)) ++futile_;
+    return;  // the pieces of a message come one by one: the next look counts as after the same wait
+  }
+  futile_ = 0;
+  if (penance_ > 0) --penance_;
+  const bool told = std::exchange(woken_, false);
+  if (!std::exchange(slept_, false)) return;
+  if (!told && told_ < kNowAndThen) {
+    penance_ = next_penance_;
+    next_penance_ = std::min(2 * next_penance_, kMostPenance);
+  }
+  told_ = told ? told_ + 1 : 0;
+  if (told_ == kLongTrusted) next_penance_ = kFirstPenance;
+}
+
+}  // namespace yamata

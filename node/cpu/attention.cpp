@@ -1,0 +1,179 @@
+#include "node/cpu/attention.hpp"
+
+#include <algorithm>
+
+namespace yamata {
+namespace {
+
+using cpu::AttentionRow;
+using cpu::kAttentionChunk;
+using cpu::kAttentionQueries;
+
+constexpr std::int64_t kSegment = AttentionPlan::kSegment;
+constexpr std::int64_t kLine = 16;  // floats of a cache line, which keeps threads apart
+
+/// The query and the cells of row `row` of the item, heads from `head` on, and the place for its results.
+AttentionRow row_of(const AttentionOp& op, const AttentionPlan::Item& item, std::int64_t row, std::int64_t head = 0) {
+  const std::int64_t first = item.kv_head * (op.q_heads / op.kv_heads) + item.head_begin + head;
+  const std::int64_t at = (row * op.q_heads + first) * op.head_dim;
+  const auto& cells = op.visible[row];
+  return {op.q + at, cells.data(), static_cast<std::int64_t>(cells.size()), nullptr, nullptr, op.out + at};
+}
+
+void grow(std::vector<float>& floats, std::int64_t n) {
+  if (static_cast<std::int64_t>(floats.size()) < n) floats.resize(static_cast<std::size_t>(n));
+}
+
+}  // namespace
+
+void Attention::prepare(std::span<const Op> ops) {
+  plan_count_ = 0;
+  std::int64_t kept = 0, segment = 0, chunk = 0, queries = 0;
+  for (const Op& any : ops) {
+    const auto* op = std::get_if<AttentionOp>(&any);
+    if (!op ||
+        std::any_of(plans_.begin(), plans_.begin() + static_cast<std::ptrdiff_t>(plan_count_), [&](const auto& p) { return p.fits(*op); }))
+      continue;
+    if (plan_count_ == plans_.size()) plans_.emplace_back();
+    AttentionPlan& plan = plans_[plan_count_++];
+    plan.make(*op, threads_);
+    kept = std::max(kept, plan.kept_floats());
+    queries = std::max(queries, plan.most_queries());
+    chunk = std::max(chunk, kAttentionQueries * (op->head_dim + 2));
+    if (!plan.split() && plan.most_segments() > 1) segment = std::max(segment, plan.most_queries() * (op->head_dim + 2));
+  }
+  grow(kept_, kept);
+  for (Scratch& scratch : scratch_) {
+    grow(scratch.chunk, chunk + kLine);
+    grow(scratch.segment, segment + kLine);
+    grow(scratch.state, 2 * queries + kLine);
+  }
+}
+
+const AttentionPlan& Attention::plan_of(const AttentionOp& op) const {
+  return *std::find_if(plans_.begin(), plans_.end(), [&](const AttentionPlan& plan) { return plan.fits(op); });
+}
+
+/// A thread's pieces of an operation, computed by this or another thread.
+class Attention::Pieces {
+ public:
+  Pieces(Attention& attention, const AttentionOp& op, const AttentionPlan& plan, int owner, Scratch& scratch)
+      : attention_(attention), op_(op), plan_(plan), owner_(owner), scratch_(scratch) {}
+
+  std::int64_t count() const { return plan_.begin(owner_ + 1) - plan_.begin(owner_); }
+  void compute(std::int64_t i) const {
+    const std::int64_t piece = plan_.begin(owner_) + i;
+    const Item& item = plan_.item_of(piece);
+    const std::int64_t segment = piece - item.first_piece;
+    if (plan_.split())
+      attention_.run_segment(op_, item, segment, attention_.kept(op_, item, segment), scratch_);
+    else
+      attention_.run_whole(op_, item, scratch_);
+  }
+
+ private:
+  Attention& attention_;
+  const AttentionOp& op_;
+  const AttentionPlan& plan_;
+  int owner_;
+  Scratch& scratch_;
+};
+
+void Attention::run(const AttentionOp& op, int thread, ThreadPool& pool, PieceQueues& pieces) {
+  const AttentionPlan& plan = plan_of(op);
+  Scratch& scratch = scratch_[static_cast<std::size_t>(thread)];
+  pieces.drain(thread, [&](int owner) { return Pieces(*this, op, plan, owner, scratch); });
+  if (!plan.split()) return;
+  pool.barrier();
+  merge_split(op, plan, thread);
+}
+
+Attention::Sums Attention::sums_in(float* floats, const Item& item, std::int64_t queries, std::int64_t head_dim) {
+  float* peak = floats + queries * head_dim;
+  return {floats, item.heads() * head_dim, peak, peak + queries};
+}
+
+Attention::Sums Attention::kept(const AttentionOp& op, const Item& item, std::int64_t segment) {
+  return sums_in(kept_.data() + item.kept + segment * item.queries() * (op.head_dim + 2), item, item.queries(), op.head_dim);
+}
+
+void Attention::run_segment(const AttentionOp& op, const Item& item, std::int64_t segment, const Sums& into, Scratch& scratch) const {
+  const std::int64_t first = segment * AttentionPlan::kSegmentChunks;
+  for (std::int64_t chunk = first; chunk < first + AttentionPlan::kSegmentChunks; ++chunk) run_chunk(op, item, chunk, into, scratch);
+}
+
+/// A chunk for every row of the item that reaches into it: the first of a segment is its result, each further one is added to it.
+void Attention::run_chunk(const AttentionOp& op, const Item& item, std::int64_t chunk, const Sums& into, Scratch& scratch) const {
+  const std::int64_t heads = item.heads(), most = kAttentionQueries / heads;
+  const bool first = chunk % AttentionPlan::kSegmentChunks == 0;
+  const Sums more = sums_in(scratch.chunk.data(), item, kAttentionQueries, op.head_dim);
+  AttentionRow rows[kAttentionQueries], merged[kAttentionQueries];
+  for (std::int64_t row = item.row_begin; row < item.row_end;) {
+    std::int64_t count = 0;
+    for (; row < item.row_end && count < most; ++row) {
+      const AttentionRow next = row_of(op, item, row);
+      if (next.count <= chunk * kAttentionChunk) continue;
+      merged[count] = into.place(next, row - item.row_begin, heads);
+      rows[count] = first ? merged[count] : more.place(next, count, heads);
+      ++count;
+    }
+    if (count == 0) continue;
+    kernels_.attention(
+        {rows, count, chunk, op.cache_k[item.kv_head], op.cache_v[item.kv_head], op.k_type, op.v_type, op.scale, heads, op.head_dim});
+    for (std::int64_t i = 0; !first && i < count; ++i) kernels_.merge_attention(merged[i], rows[i], heads, op.head_dim);
+  }
+}
+
+/// All segments of an item, one after another: the first goes to the output, each further one is added to it.
+void Attention::run_whole(const AttentionOp& op, const Item& item, Scratch& scratch) const {
+  const std::int64_t heads = item.heads();
+  float* peaks = scratch.state.data();
+  const Sums out{row_of(op, item, item.row_begin).out, op.q_heads * op.head_dim, peaks, peaks + item.queries()};
+  const Sums more = sums_in(scratch.segment.data(), item, item.queries(), op.head_dim);
+  for (std::int64_t segment = 0; segment < item.segments; ++segment) {
+    run_segment(op, item, segment, segment == 0 ? out : more, scratch);
+    for (std::int64_t i = 0; segment > 0 && i < item.row_end - item.row_begin; ++i) {
+      const AttentionRow row = row_of(op, item, item.row_begin + i);
+      if (row.count > segment * kSegment) kernels_.merge_attention(out.place(row, i, heads), more.place(row, i, heads), heads, op.head_dim);
+    }
+  }
+  for (std::int64_t i = 0; i < item.row_end - item.row_begin; ++i)
+    finish(op, out.place(row_of(op, item, item.row_begin + i), i, heads), heads);
+}
+
+void Attention::finish(const AttentionOp& op, const AttentionRow& row, std::int64_t heads) const {
+  if (row.count == 0) {
+    std::fill_n(row.out, heads * op.head_dim, 0.0f);
+  } else {
+    kernels_.finish_attention(row, heads, op.head_dim);
+  }
+}
+
+/// Merges the segments of all queries, each by one thread and in the order of run_whole.
+void Attention::merge_split(const AttentionOp& op, const AttentionPlan& plan, int thread) {
+  std::int64_t all = 0, before = 0;
+  for (const Item& item : plan.items()) all += item.queries();
+  const std::int64_t begin = all * thread / threads_, end = all * (thread + 1) / threads_;
+  for (const Item& item : plan.items()) {
+    const std::int64_t last = std::min(end - before, item.queries());
+    for (std::int64_t query = std::max<std::int64_t>(begin - before, 0); query < last; ++query) merge_query(op, item, query);
+    before += item.queries();
+  }
+}
+
+void Attention::merge_query(const AttentionOp& op, const Item& item, std::int64_t query) {
+  AttentionRow into = row_of(op, item, item.row_begin + query / item.heads(), query % item.heads());
+  for (std::int64_t segment = 0; segment * kSegment < into.count; ++segment) {
+    const Sums sums = kept(op, item, segment);
+    const AttentionRow next{nullptr, nullptr, 0, sums.peak + query, sums.total + query, sums.out + query * op.head_dim};
+    if (segment == 0) {
+      into.peak = next.peak, into.total = next.total;
+      std::copy_n(next.out, op.head_dim, into.out);
+    } else {
+      kernels_.merge_attention(into, next, 1, op.head_dim);
+    }
+  }
+  finish(op, into, 1);
+}
+
+}  // namespace yamata

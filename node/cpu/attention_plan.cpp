@@ -1,0 +1,109 @@
+#include "node/cpu/attention_plan.hpp"
+
+#include <algorithm>
+
+namespace yamata {
+namespace {
+
+std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
+
+std::int64_t visible_cells(const AttentionOp& op, std::int64_t row) { return static_cast<std::int64_t>(op.visible[row].size()); }
+
+std::int64_t segments_of(const AttentionOp& op, std::int64_t row_begin, std::int64_t row_end) {
+  std::int64_t most = 0;
+  for (std::int64_t row = row_begin; row < row_end; ++row) most = std::max(most, visible_cells(op, row));
+  return std::max<std::int64_t>(1, parts(most, AttentionPlan::kSegment));
+}
+
+/// Products of queries and cells in some segments of an item.
+std::int64_t cost(const AttentionOp& op, const AttentionPlan::Item& item, std::int64_t segment, std::int64_t segments) {
+  std::int64_t cells = 0;
+  for (std::int64_t row = item.row_begin; row < item.row_end; ++row)
+    cells += std::clamp<std::int64_t>(visible_cells(op, row) - segment * AttentionPlan::kSegment, 0, segments * AttentionPlan::kSegment);
+  return std::max<std::int64_t>(1, cells * item.heads());
+}
+
+// Where a thread has fewer items than this they are split, and where it has somewhat more if they are long: else whole ones are
+// shared equally enough, and save a barrier and the merging.
+constexpr std::int64_t kFewItems = 2, kSomeItems = 8, kManySegments = 4;
+
+}  // namespace
+
+bool AttentionPlan::fits(const AttentionOp& op) const {
+  return op.visible == visible_ && op.rows == rows_ && op.q_heads == q_heads_ && op.kv_heads == kv_heads_ && op.head_dim == head_dim_;
+}
+
+const AttentionPlan::Item& AttentionPlan::item_of(std::int64_t piece) const {
+  const auto after =
+      std::upper_bound(items_.begin(), items_.end(), piece, [](std::int64_t p, const Item& item) { return p < item.first_piece; });
+  return *std::prev(after);
+}
+
+void AttentionPlan::make(const AttentionOp& op, int threads) {
+  visible_ = op.visible;
+  rows_ = op.rows, q_heads_ = op.q_heads, kv_heads_ = op.kv_heads, head_dim_ = op.head_dim;
+  cut(op, threads);
+  number_pieces(op, threads);
+  share_out(op, threads);
+}
+
+/// Makes items as large as leave enough pieces for all threads.
+void AttentionPlan::cut(const AttentionOp& op, int threads) {
+  const std::int64_t group = op.q_heads / op.kv_heads, segments = segments_of(op, 0, op.rows);
+  most_segments_ = segments;
+  may_split_ = threads > 1 && segments > 1 && op.rows * op.q_heads * segments * (op.head_dim + 2) <= kMostKeptFloats;
+  std::int64_t rows = std::min(op.rows, kMostRows), heads = std::min(group, cpu::kAttentionQueries);
+  const auto pieces = [&] {
+    return parts(op.rows, std::max<std::int64_t>(1, rows)) * op.kv_heads * parts(group, heads) * (may_split_ ? segments : 1);
+  };
+  while (threads > 1 && pieces() < kFewItems * threads && (rows > 1 || heads > 1)) {
+    std::int64_t& larger = rows > 1 ? rows : heads;
+    larger = parts(larger, 2);
+  }
+  items_.clear();
+  for (std::int64_t row = 0; row < op.rows; row += rows) {
+    const std::int64_t row_end = std::min(op.rows, row + rows);
+    for (std::int64_t kv_head = 0; kv_head < op.kv_heads; ++kv_head) {
+      for (std::int64_t head = 0; head < group; head += heads)
+        items_.push_back({row, row_end, kv_head, head, std::min(group, head + heads), segments_of(op, row, row_end)});
+    }
+  }
+}
+
+void AttentionPlan::number_pieces(const AttentionOp& op, int threads) {
+  const auto items = static_cast<std::int64_t>(items_.size());
+  const bool split = may_split_ && (items < kFewItems * threads || (items < kSomeItems * threads && most_segments_ >= kManySegments));
+  std::int64_t pieces = 0;
+  kept_floats_ = 0, most_queries_ = 0;
+  for (Item& item : items_) {
+    item.first_piece = pieces;
+    item.kept = kept_floats_;
+    pieces += split ? item.segments : 1;
+    kept_floats_ += split ? item.segments * item.queries() * (op.head_dim + 2) : 0;
+    most_queries_ = std::max(most_queries_, item.queries());
+  }
+}
+
+/// Gives each thread about equally much, cutting where half of a piece would be too much.
+void AttentionPlan::share_out(const AttentionOp& op, int threads) {
+  std::int64_t total = 0, before = 0, piece = 0;
+  for (const Item& item : items_) total += cost(op, item, 0, item.segments);
+  begins_.assign(1, 0);
+  const auto next_piece = [&](std::int64_t its_cost) {
+    while (static_cast<int>(begins_.size()) < threads &&
+           (2 * before + its_cost) * threads >= 2 * total * static_cast<std::int64_t>(begins_.size()))
+      begins_.push_back(piece);
+    before += its_cost;
+    ++piece;
+  };
+  for (const Item& item : items_) {
+    if (!split()) {
+      next_piece(cost(op, item, 0, item.segments));
+      continue;
+    }
+    for (std::int64_t segment = 0; segment < item.segments; ++segment) next_piece(cost(op, item, segment, 1));
+  }
+  begins_.resize(static_cast<std::size_t>(threads) + 1, piece);
+}
+
+}  // namespace yamata

@@ -1,0 +1,65 @@
+#pragma once
+// How attention is shared out among threads.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "node/cpu/kernels/kernels.hpp"
+#include "node/op.hpp"
+
+namespace yamata {
+
+/// An item is some rows and some heads of one key/value head, which share one pass over its cells. Each segment of its cells is
+/// computed at once and its results are merged into those of the segments before. Where there are few items, threads take single
+/// segments, whose results are kept until all are there; else they take whole items. A piece is what they take. What a row's
+/// result is does not depend on the plan.
+class AttentionPlan {
+ public:
+  static constexpr std::int64_t kMostRows = 16;  ///< of an item: further ones would gain little from its pass over the cells
+  static constexpr std::int64_t kSegmentChunks =
+      2;  ///< of one token with 8 heads, results of single chunks would take a sixteenth of the F16 cells' bytes
+  static constexpr std::int64_t kSegment = kSegmentChunks * cpu::kAttentionChunk;  ///< cells
+  static constexpr std::int64_t kMostKeptFloats = 4 << 20;  ///< partial results beyond 16 MiB cost more than idle threads
+
+  struct Item {
+    std::int64_t row_begin, row_end, kv_head, head_begin, head_end;  ///< heads: within the group of kv_head
+    std::int64_t segments;                                           ///< of the row that sees the most
+    std::int64_t first_piece = 0;
+    std::int64_t kept = 0;  ///< where its partial results lie, in floats, if items are split
+
+    std::int64_t heads() const { return head_end - head_begin; }
+    std::int64_t queries() const { return (row_end - row_begin) * heads(); }
+  };
+
+  /// Plans for operations like `op`. Reuses its memory.
+  void make(const AttentionOp& op, int threads);
+  /// Whether `op` has the shape and the visible cells planned for.
+  bool fits(const AttentionOp& op) const;
+
+  std::span<const Item> items() const { return items_; }
+  const Item& item_of(std::int64_t piece) const;
+  /// A thread has the pieces from its begin(thread) to that of the next one, about equally much work.
+  std::int64_t begin(int thread) const { return begins_[static_cast<std::size_t>(thread)]; }
+  /// Pieces are single segments: their results are merged after a barrier.
+  bool split() const { return kept_floats_ > 0; }
+  /// Room for the results of all segments.
+  std::int64_t kept_floats() const { return kept_floats_; }
+  /// Queries of the largest item.
+  std::int64_t most_queries() const { return most_queries_; }
+  /// Segments of the longest item.
+  std::int64_t most_segments() const { return most_segments_; }
+
+ private:
+  void cut(const AttentionOp& op, int threads);
+  void number_pieces(const AttentionOp& op, int threads);
+  void share_out(const AttentionOp& op, int threads);
+
+  std::span<const std::int32_t> const* visible_ = nullptr;
+  std::int64_t rows_ = 0, q_heads_ = 0, kv_heads_ = 0, head_dim_ = 0;
+  bool may_split_ = false;
+  std::int64_t kept_floats_ = 0, most_queries_ = 0, most_segments_ = 1;
+  std::vector<Item> items_;
+  std::vector<std::int64_t> begins_;  // [threads + 1]
+};
+
+}  // namespace yamata

@@ -1,0 +1,250 @@
+#include "node/cpu/cpu_unit.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "node/cpu/kernels/panel.hpp"
+#include "node/cpu/kernels/repack.hpp"
+#include "node/lost_pages.hpp"
+#include "node/memory.hpp"
+
+namespace yamata {
+namespace {
+
+struct Share {
+  std::int64_t begin, end;
+};
+
+/// The thread's contiguous part of `count` items, cut at multiples of `grain`.
+Share share(std::int64_t count, int thread, int threads, std::int64_t grain = 1) {
+  const std::int64_t grains = (count + grain - 1) / grain;
+  const std::int64_t begin = grains * thread / threads * grain;
+  const std::int64_t end = grains * (thread + 1) / threads * grain;
+  return {std::min(begin, count), std::min(end, count)};
+}
+
+bool needs_quantized(const LinearOp& op) {
+  return std::any_of(op.parts.begin(), op.parts.end(), [](const auto& part) { return part.weight && cpu::has_panels(part.weight->type); });
+}
+
+void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool neighbours) {
+  const std::int64_t half = rotary_dim / 2;
+  for (std::int64_t i = 0; i < half; ++i) {
+    float& a = head[neighbours ? 2 * i : i];
+    float& b = head[neighbours ? 2 * i + 1 : i + half];
+    const float c = cos_sin[2 * i], s = cos_sin[2 * i + 1];
+    const float x = a * c - b * s;
+    b = a * s + b * c;
+    a = x;
+  }
+}
+
+constexpr std::int64_t kRowGrain = 16;  // output rows are cut at multiples of this: a cache line of results, whole panels
+// A piece of a product is about so many bytes of weights: some microseconds of reading where tokens are few. Where they are many it
+// is what the kernels keep in a cache while all tokens pass by, but at most an eighth of a thread's share.
+constexpr std::int64_t kPieceBytes = 64 << 10, kManyTokens = 32;
+
+std::int64_t piece_rows(const Matrix& w, std::int64_t rows, std::int64_t tokens) {
+  const auto row_bytes = static_cast<std::int64_t>(w.row_bytes);
+  std::int64_t most = kPieceBytes / row_bytes;
+  if (tokens >= kManyTokens) most = std::max(most, std::min(cpu::kPanelsBytes / row_bytes, rows / 8));
+  return std::max(most / kRowGrain, std::int64_t{1}) * kRowGrain;
+}
+
+/// The rows of a product that are a thread's, in pieces; multiply(part, rows) is told of each.
+template <class Multiply>
+class ProductPieces {
+ public:
+  ProductPieces(const LinearOp& op, int owner, int threads, const Multiply& multiply) : op_(op), multiply_(multiply) {
+    for (std::size_t i = 0; i < op.parts.size(); ++i) {
+      if (!op.parts[i].weight) continue;
+      const Matrix& w = *op.parts[i].weight;
+      rows_[i] = share(w.rows, owner, threads, kRowGrain);
+      const std::int64_t rows = rows_[i].end - rows_[i].begin;
+      step_[i] = piece_rows(w, rows, op.rows);
+      counts_[i] = (rows + step_[i] - 1) / step_[i];
+    }
+  }
+  std::int64_t count() const { return counts_[0] + counts_[1] + counts_[2]; }
+  void compute(std::int64_t piece) const {
+    std::size_t i = 0;
+    for (; piece >= counts_[i]; ++i) piece -= counts_[i];
+    const std::int64_t begin = rows_[i].begin + piece * step_[i];
+    multiply_(op_.parts[i], Share{begin, std::min(begin + step_[i], rows_[i].end)});
+  }
+
+ private:
+  const LinearOp& op_;
+  const Multiply& multiply_;
+  Share rows_[3]{};
+  std::int64_t step_[3]{}, counts_[3]{};
+};
+
+}  // namespace
+
+CpuUnit::CpuUnit(const std::vector<int>& cpus, cpu::Isa isa, std::vector<int> nodes)
+    : kernels_(cpu::kernels(isa)),
+      nodes_(std::move(nodes)),
+      attention_(kernels_, static_cast<int>(cpus.size())),
+      pieces_(static_cast<int>(cpus.size())),
+      pool_(cpus) {}
+
+std::size_t CpuUnit::packed_bytes(const Matrix& m) const {
+  const bool packs = kernels_.panel_rows > 0 && cpu::has_panels(m.type);
+  return packs ? cpu::packed_bytes(m.rows, m.row_bytes, kernels_.panel_rows) : 0;
+}
+
+void CpuUnit::share_memory(std::span<std::byte> memory) {
+  if (nodes_.size() > 1) interleave(memory, nodes_);
+}
+
+cpu::QuantizedRows CpuUnit::quantized(const LinearOp& op) {
+  return {scratch_.quantized.data(), cpu::QuantizedRows::blocks_of(op.cols), op.rows};
+}
+
+void CpuUnit::reserve(std::span<const Op> ops) {
+  std::size_t most = 0, panel = 0;
+  for (const Op& op : ops) {
+    const auto* linear = std::get_if<LinearOp>(&op);
+    if (!linear || !needs_quantized(*linear)) continue;
+    most = std::max(most, static_cast<std::size_t>(linear->rows * quantized(*linear).blocks * cpu::kActivationBlockBytes));
+    for (const LinearOp::Part& part : linear->parts) {
+      if (part.weight && !part.weight->packed) panel = std::max(panel, packed_bytes(*part.weight) ? part.weight->row_bytes : 0);
+    }
+  }
+  if (most > scratch_.quantized.size()) scratch_.quantized.resize(most);
+  panel *= static_cast<std::size_t>(kernels_.panel_rows);
+  if (panel <= scratch_.thread_panel_bytes) return;
+  scratch_.panels.resize(panel * static_cast<std::size_t>(threads()));
+  scratch_.thread_panel_bytes = panel;
+}
+
+void CpuUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
+  reserve(ops);
+  attention_.prepare(ops);
+  ops_ = ops;
+  stop_ = stop;
+  counted_ = false;
+  pieces_.fill();
+  began_ = std::chrono::steady_clock::now();
+  pool_.start([this](int thread) { work(thread); });
+}
+
+bool CpuUnit::wait_for(std::chrono::microseconds limit) {
+  if (!pool_.wait_for(limit)) return false;
+  if (!counted_) {
+    busy_seconds_ += 1e-9 * static_cast<double>(ended_ns_.load());
+    counted_ = true;
+  }
+  require_pages();
+  return true;
+}
+
+void CpuUnit::work(int thread) {
+  // Thread 0 alone decides to stop, before the barrier, and all read its decision after it. Two flags in turn: a thread that
+  // reads late never sees the decision of the operation after.
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    std::visit([&](const auto& op) { run(op, thread); }, ops_[i]);
+    if (thread == 0) {
+      progress_.fetch_add(1, std::memory_order_relaxed);
+      stopped_[i % 2] = stop_ && stop_->load(std::memory_order_relaxed);
+    }
+    pieces_.next_operation(thread);
+    pool_.barrier();
+    if (stopped_[i % 2]) break;
+  }
+  if (thread == 0) {
+    const auto took = std::chrono::steady_clock::now() - began_;
+    ended_ns_.store(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+  }
+}
+
+void CpuUnit::run(const EmbedOp& op, int thread) {
+  const Matrix& table = *op.table;
+  const auto [begin, end] = share(static_cast<std::int64_t>(op.tokens.size()), thread, threads());
+  for (std::int64_t t = begin; t < end; ++t) {
+    const auto id = static_cast<std::size_t>(op.tokens[static_cast<std::size_t>(t)]);
+    cpu::dequantize(table.type, table.data + id * table.row_bytes, table.cols, op.out + t * table.cols);
+  }
+}
+
+/// The thread's share of the products' input, by blocks of 32 elements; each thread finds out for itself what a row is divided by.
+void CpuUnit::make_input(const LinearOp& op, int thread) {
+  const cpu::QuantizedRows x8 = quantized(op);
+  const auto [begin, end] = share(op.rows * x8.blocks, thread, threads());
+  for (std::int64_t i = begin; i < end;) {
+    const std::int64_t row = i / x8.blocks, first = i % x8.blocks, last = std::min(x8.blocks, first + end - i);
+    const std::int64_t from = first * 32, to = std::min(last * 32, op.cols);
+    const float* x = op.x + row * op.cols;
+    float* input = op.input ? op.input + row * op.cols : nullptr;
+    if (op.norm) {
+      kernels_.scale_mul(x + from, kernels_.inverse_rms(x, op.cols, op.epsilon), op.norm + from, to - from, input + from);
+    } else if (op.up) {
+      kernels_.silu_mul(x + from, op.up + row * op.cols + from, to - from, input + from);
+    }
+    if (needs_quantized(op)) kernels_.quantize(input ? input : x, from, to, x8, row);
+    i += last - first;
+  }
+}
+
+void CpuUnit::run(const LinearOp& op, int thread) {
+  const cpu::QuantizedRows x8 = quantized(op);
+  if (op.input || needs_quantized(op)) {
+    make_input(op, thread);
+    pool_.barrier();
+  }
+  const float* input = op.input ? op.input : op.x;
+  std::byte* panel = scratch_.panels.data() + static_cast<std::size_t>(thread) * scratch_.thread_panel_bytes;
+  const auto multiply = [&](const LinearOp::Part& part, Share rows) {
+    const Matrix& w = *part.weight;
+    const bool packed = w.packed != nullptr;
+    kernels_.matmul[static_cast<std::size_t>(w.type)](
+        {packed ? w.packed : w.data, w.row_bytes, packed, rows.begin, rows.end, w.cols, input, x8, op.rows, part.y, w.rows, op.add, panel});
+  };
+  pieces_.drain(thread, [&](int owner) { return ProductPieces(op, owner, threads(), multiply); });
+}
+
+void CpuUnit::run(const StoreOp& op, int thread) {
+  const std::int64_t q_dim = op.q_heads * op.head_dim, kv_dim = op.kv_heads * op.head_dim;
+  const std::int64_t heads = op.q_heads + op.kv_heads;
+  const auto [begin, end] = share(op.rows * heads, thread, threads());
+  for (std::int64_t i = begin; i < end; ++i) {
+    const std::int64_t t = i / heads, h = i % heads;
+    const float* angles = op.cos_sin + t * op.rotary_dim;
+    if (h < op.q_heads) {
+      rotate(op.q + t * q_dim + h * op.head_dim, angles, op.rotary_dim, op.neighbours);
+      continue;
+    }
+    const std::int64_t kv = h - op.q_heads;
+    float* k = op.k + t * kv_dim + kv * op.head_dim;
+    rotate(k, angles, op.rotary_dim, op.neighbours);
+    kernels_.store_cell(k, op.head_dim, op.k_type, op.cache_k[kv], op.cells[t]);
+    kernels_.store_cell(op.v + t * kv_dim + kv * op.head_dim, op.head_dim, op.v_type, op.cache_v[kv], op.cells[t]);
+  }
+}
+
+void CpuUnit::run(const AttentionOp& op, int thread) { attention_.run(op, thread, pool_, pieces_); }
+
+void CpuUnit::run(const ReadOp& op, int thread) {
+  constexpr std::int64_t kPage = 4096;
+  const auto [begin, end] = share(static_cast<std::int64_t>(op.bytes.size()), thread, threads(), kPage);
+  const volatile std::byte* bytes = op.bytes.data();
+  for (std::int64_t at = begin; at < end; at += kPage) static_cast<void>(bytes[at]);
+}
+
+/// Each thread packs the rows that are its own: so their memory is that of its NUMA node.
+void CpuUnit::run(const PackOp& op, int thread) {
+  const Matrix& m = *op.matrix;
+  const auto [begin, end] = share(m.rows, thread, threads(), kRowGrain);
+  if (begin < end) cpu::repack(m.type, m.data, m.row_bytes, begin, end, kernels_.panel_rows, op.to);
+}
+
+void CpuUnit::run(const GatherOp& op, int thread) {
+  const auto [begin, end] = share(static_cast<std::int64_t>(op.rows.size()), thread, threads());
+  for (std::int64_t i = begin; i < end; ++i) {
+    const float* row = op.x + op.rows[static_cast<std::size_t>(i)] * op.dim;
+    std::copy(row, row + op.dim, op.out + i * op.dim);
+  }
+}
+
+}  // namespace yamata

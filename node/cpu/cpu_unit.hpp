@@ -1,0 +1,67 @@
+#pragma once
+// A group of CPU cores as a compute unit.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "node/compute_unit.hpp"
+#include "node/cpu/attention.hpp"
+#include "node/cpu/kernels/kernels.hpp"
+#include "node/cpu/piece_queues.hpp"
+#include "node/cpu/thread_pool.hpp"
+
+namespace yamata {
+
+class CpuUnit final : public ComputeUnit {
+ public:
+  /// Threads on the given logical CPUs (see ThreadPool), kernels of one instruction set. What all threads read is spread over
+  /// the NUMA nodes `nodes`.
+  CpuUnit(const std::vector<int>& cpus, cpu::Isa isa, std::vector<int> nodes = {});
+
+  void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
+  bool finished() const override { return pool_.finished(); }
+  bool wait_for(std::chrono::microseconds limit) override;
+  void when_finished(std::function<void()> told) override { pool_.when_finished(std::move(told)); }
+  std::size_t packed_bytes(const Matrix& matrix) const override;
+  void share_memory(std::span<std::byte> memory) override;
+  std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
+  double busy_seconds() const override { return busy_seconds_; }
+  std::string isa() const override { return cpu::isa_name(kernels_.isa); }
+  int threads() const override { return pool_.size(); }
+
+ private:
+  struct Scratch {                     // of the widest linear operation so far
+    std::vector<std::byte> quantized;  // its input
+    std::vector<std::byte> panels;     // [thread]: rows being packed, of a matrix that is not
+    std::size_t thread_panel_bytes = 0;
+  };
+  void work(int thread);
+  void reserve(std::span<const Op> ops);
+  cpu::QuantizedRows quantized(const LinearOp& op);
+  void make_input(const LinearOp& op, int thread);
+
+  void run(const EmbedOp& op, int thread);
+  void run(const LinearOp& op, int thread);
+  void run(const StoreOp& op, int thread);
+  void run(const AttentionOp& op, int thread);
+  void run(const GatherOp& op, int thread);
+  void run(const ReadOp& op, int thread);
+  void run(const PackOp& op, int thread);
+
+  const cpu::KernelTable& kernels_;
+  const std::vector<int> nodes_;
+  Scratch scratch_;
+  Attention attention_;
+  PieceQueues pieces_;
+  std::span<const Op> ops_;
+  const std::atomic<bool>* stop_ = nullptr;
+  bool stopped_[2] = {};  // written by thread 0 before a barrier, read by all after it
+  bool counted_ = true;
+  std::atomic<std::uint64_t> progress_{0};
+  std::chrono::steady_clock::time_point began_;
+  std::atomic<std::int64_t> ended_ns_{0};
+  double busy_seconds_ = 0;
+  ThreadPool pool_;  // last: its threads end before what they use
+};
+
+}  // namespace yamata

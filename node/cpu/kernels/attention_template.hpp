@@ -1,0 +1,349 @@
+#pragma once
+// Attention over the cells of a KV cache, and what puts them there, over the vector layer included before this.
+#include <cstddef>
+#include <cstdint>
+
+#include "node/cpu/kernels/blocks.hpp"
+#include "node/cpu/kernels/kernels.hpp"
+#include "node/cpu/kernels/ops_template.hpp"
+
+namespace yamata::cpu {
+namespace {
+
+constexpr std::int64_t kMaxHeadDim = 512;
+constexpr int kPartsOfOne = 4;  ///< parts of a value that are added to one query at once
+static_assert(kKeysAtOnce % 8 == 0);
+
+/// Cells are widened to floats so many at a time, once for all queries that see them: 8 KiB for heads of 64 or 128, which leaves room in
+/// a first-level cache for queries, scores and the cells after them.
+constexpr std::int64_t tile_cells(std::int64_t head_dim) { return head_dim <= 64 ? 32 : 16; }
+constexpr std::int64_t kTileFloats = tile_cells(kMaxHeadDim) * kMaxHeadDim;
+static_assert(kTileFloats >= tile_cells(64) * 64 && kAttentionChunk % tile_cells(64) == 0 && tile_cells(kMaxHeadDim) % kKeysAtOnce == 0);
+
+struct HalfCells {
+  static std::int64_t bytes(std::int64_t n) { return 2 * n; }
+  static F32x16 widen(const std::byte* cell, std::int64_t d) { return load_f16(reinterpret_cast<const std::uint16_t*>(cell) + d); }
+};
+struct FloatCells {
+  static std::int64_t bytes(std::int64_t n) { return 4 * n; }
+  static F32x16 widen(const std::byte* cell, std::int64_t d) { return load(reinterpret_cast<const float*>(cell) + d); }
+};
+struct Q8Cells {
+  static std::int64_t bytes(std::int64_t n) { return n / 32 * static_cast<std::int64_t>(sizeof(BlockQ8_0)); }
+  static F32x16 widen(const std::byte* cell, std::int64_t d) {
+    const auto& block = reinterpret_cast<const BlockQ8_0*>(cell)[d / 32];
+    return mul(load_i8(block.qs + d % 32), set1(widen_half(block.d)));
+  }
+};
+
+/// Some consecutive places of a list of visible cells.
+struct CellSpan {
+  const std::int32_t* cells;
+  std::int64_t count;
+};
+
+/// Where the cells of one head lie. Given by value: else compilers take it for changed by every float that is stored.
+struct CellPlane {
+  const std::byte* first;
+  std::int64_t cell_bytes;
+  const std::byte* cell(std::int64_t i) const { return first + i * cell_bytes; }
+};
+
+/// tile[i][d] = element d of the span's cell i.
+template <class Cells>
+inline void widen_values(CellPlane plane, CellSpan span, std::int64_t head_dim, float* tile) {
+  for (std::int64_t i = 0; i < span.count; ++i, tile += head_dim) {
+    const std::byte* cell = plane.cell(span.cells[i]);
+    for (std::int64_t d = 0; d < head_dim; d += 16) store(tile + d, Cells::widen(cell, d));
+  }
+}
+
+/// Keys lie by pairs, cells 8g + j and 8g + j + 4: tile[g][j][d / 8][which of the two][d % 8]. The last cell is repeated up to a
+/// multiple of kKeysAtOnce; what a query makes of it there is not used.
+template <class Cells>
+inline void widen_keys(CellPlane plane, CellSpan span, std::int64_t head_dim, float* tile) {
+  const std::int64_t padded = (span.count + kKeysAtOnce - 1) / kKeysAtOnce * kKeysAtOnce;
+  const auto cell = [&](std::int64_t i) { return plane.cell(span.cells[i < span.count ? i : span.count - 1]); };
+  for (std::int64_t pair = 0; pair < padded / 2; ++pair) {
+    const std::int64_t i = pair / 4 * 8 + pair % 4;
+    const std::byte *one = cell(i), *other = cell(i + 4);
+    for (std::int64_t d = 0; d < head_dim; d += 16, tile += 32) store_eights(tile, Cells::widen(one, d), Cells::widen(other, d));
+  }
+}
+
+/// Calls use with the format of cells of a type.
+template <class Use>
+inline void with_cells(TensorType type, Use use) {
+  switch (type) {
+    case TensorType::F16:
+      return use(HalfCells());
+    case TensorType::Q8_0:
+      return use(Q8Cells());
+    default:
+      return use(FloatCells());
+  }
+}
+
+enum class Plane { kKeys, kValues };
+
+inline std::int64_t cell_bytes(TensorType type, std::int64_t head_dim) {
+  std::int64_t bytes = 0;
+  with_cells(type, [&](auto cells) { bytes = decltype(cells)::bytes(head_dim); });
+  return bytes;
+}
+
+/// The widened cells of one plane; those of the rows before serve the next row where it sees the same.
+template <Plane kPlane>
+class CellTile {
+ public:
+  CellTile(const void* plane, TensorType type, std::int64_t head_dim)
+      : plane_{static_cast<const std::byte*>(plane), cell_bytes(type, head_dim)}, type_(type), head_dim_(head_dim) {}
+
+  /// The cells of `span` as floats; `next` are those asked for after this.
+  const float* widened(CellSpan span, CellSpan next) {
+    if (!holds(span)) {
+      with_cells(type_, [&](auto cells) {
+        if constexpr (kPlane == Plane::kKeys)
+          widen_keys<decltype(cells)>(plane_, span, head_dim_, floats_);
+        else
+          widen_values<decltype(cells)>(plane_, span, head_dim_, floats_);
+      });
+      held_ = span;
+      next_ = next;
+    }
+    return floats_;
+  }
+  /// Fetches the next cells for a while of computing with these: few at once, since a core waits for few lines at once.
+  void fetch(std::int64_t count) {
+    if (count > next_.count) count = next_.count;
+    // In this function, which changes something: compilers take one that only fetches for one that does nothing.
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::byte* cell = plane_.cell(next_.cells[i]);
+      for (std::int64_t at = 0; at < plane_.cell_bytes; at += 64) __builtin_prefetch(cell + at);
+    }
+    next_ = {next_.cells + count, next_.count - count};
+  }
+
+ private:
+  bool holds(CellSpan span) const {
+    if (span.count > held_.count) return false;
+    return span.cells == held_.cells ||
+           __builtin_memcmp(span.cells, held_.cells, static_cast<std::size_t>(span.count) * sizeof *span.cells) == 0;
+  }
+
+  CellPlane plane_;
+  TensorType type_;
+  std::int64_t head_dim_;
+  CellSpan held_{nullptr, 0}, next_{nullptr, 0};
+  alignas(64) float floats_[kTileFloats];
+};
+
+/// p[0..kKeysAtOnce) = the products of a query and as many keys. Heads of kHeadDim, which unrolls the loop, or if that is 0 of
+/// `head_dim`.
+template <int kHeadDim>
+inline void score(const float* q, const float* k, std::int64_t head_dim, float* p) {
+  if constexpr (kHeadDim > 0) head_dim = kHeadDim;
+  F32x16 sums[kKeysAtOnce / 2];
+#pragma GCC unroll 8
+  for (auto& sum : sums) sum = set1(0.0f);
+#pragma GCC unroll 16
+  for (std::int64_t d = 0; d < head_dim; d += 8) {
+    const F32x16 query = load_twice(q + d);
+#pragma GCC unroll 8
+    for (int j = 0; j < kKeysAtOnce / 2; ++j) sums[j] = fma(query, load(k + 2 * (j * head_dim + d)), sums[j]);
+  }
+  reduce_eights(sums, p);
+}
+
+/// Scores of one row's queries against a tile of keys, up to a multiple of kKeysAtOnce of them.
+template <int kHeadDim>
+inline void score_heads(const AttentionArgs& a, CellTile<Plane::kKeys>& cells, const float* q, const float* tile, std::int64_t count,
+                        float* p) {
+  const std::int64_t share = (kKeysAtOnce + a.heads - 1) / a.heads;
+  for (std::int64_t head = 0; head < a.heads; ++head, q += a.head_dim, p += kAttentionChunk) {
+    for (std::int64_t i = 0; i < count; i += kKeysAtOnce) {
+      cells.fetch(share);
+      score<kHeadDim>(q, tile + i * a.head_dim, a.head_dim, p + i);
+    }
+  }
+}
+
+inline void score_tile(const AttentionArgs& a, CellTile<Plane::kKeys>& cells, const float* q, const float* tile, std::int64_t count,
+                       float* p) {
+  if (a.head_dim == 64) return score_heads<64>(a, cells, q, tile, count, p);
+  if (a.head_dim == 128) return score_heads<128>(a, cells, q, tile, count, p);
+  score_heads<0>(a, cells, q, tile, count, p);
+}
+
+/// p = exp(scale * p - peak) for `count` products, with peak the largest scale * p; beyond them zeros, up to a multiple of 16.
+inline void weigh(float* p, std::int64_t count, float scale, float* peak, float* total) {
+  const std::int64_t padded = (count + 15) / 16 * 16;
+  for (std::int64_t i = count; i < padded; ++i) p[i] = -__builtin_inff();
+  F32x16 highest = load(p);
+  for (std::int64_t i = 16; i < padded; i += 16) highest = max(highest, load(p + i));
+  const float m = scale * reduce_max(highest);
+  F32x16 sum = set1(0.0f);
+  for (std::int64_t i = 0; i < padded; i += 16) {
+    const F32x16 weight = exp(fma(load(p + i), set1(scale), set1(-m)));
+    store(p + i, weight);
+    sum = add(sum, weight);
+  }
+  *peak = m;
+  *total = reduce_add(sum);
+}
+
+/// out[query][0..16 kParts) += the sum of p times v over a tile's cells, in their order.
+template <int kQueries, int kParts>
+inline void add_values(const float* p, const float* v, std::int64_t count, std::int64_t head_dim, float* out) {
+  const auto place = [&](int i) { return out + i / kParts * head_dim + 16 * (i % kParts); };
+  F32x16 sums[kQueries][kParts];
+#pragma GCC unroll 16
+  for (int i = 0; i < kQueries * kParts; ++i) sums[i / kParts][i % kParts] = load(place(i));
+  for (std::int64_t cell = 0; cell < count; ++cell, v += head_dim) {
+    F32x16 values[kParts];
+#pragma GCC unroll 4
+    for (int j = 0; j < kParts; ++j) values[j] = load(v + 16 * j);
+#pragma GCC unroll 4
+    for (int i = 0; i < kQueries; ++i) {
+      const F32x16 weight = set1(p[i * kAttentionChunk + cell]);
+#pragma GCC unroll 4
+      for (int j = 0; j < kParts; ++j) sums[i][j] = fma(weight, values[j], sums[i][j]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kQueries * kParts; ++i) store(place(i), sums[i / kParts][i % kParts]);
+}
+
+/// The same for 16 elements of one query.
+inline void add_few_values(const float* p, const float* v, std::int64_t count, std::int64_t head_dim, float* out) {
+  F32x16 sum = load(out);
+  for (std::int64_t cell = 0; cell < count; ++cell, v += head_dim) sum = fma(set1(p[cell]), load(v), sum);
+  store(out, sum);
+}
+
+/// Adds a tile of values to the results of kQueries of a row's queries, so many parts of 16 elements at once. With each go its share
+/// of the next cells.
+template <int kQueries, int kParts>
+inline void add_tile(const AttentionArgs& a, CellTile<Plane::kValues>& cells, const float* p, const float* tile, std::int64_t count,
+                     float* out) {
+  const std::int64_t all = a.heads * a.head_dim, part = (tile_cells(a.head_dim) * kQueries * 16 + all - 1) / all;
+  std::int64_t d = 0;
+  for (; d + 16 * kParts <= a.head_dim; d += 16 * kParts) {
+    cells.fetch(part * kParts);
+    add_values<kQueries, kParts>(p, tile + d, count, a.head_dim, out + d);
+  }
+  for (; d < a.head_dim; d += 16) {
+    cells.fetch(part);
+    for (int i = 0; i < kQueries; ++i) add_few_values(p + i * kAttentionChunk, tile + d, count, a.head_dim, out + i * a.head_dim + d);
+  }
+}
+
+/// The cells of one row from `begin` on, at most so many; none where it does not reach that far.
+inline CellSpan span_of(const AttentionRow& row, std::int64_t begin, std::int64_t most) {
+  const std::int64_t first = begin < row.count ? begin : row.count, left = row.count - first;
+  return {row.cells + first, left < most ? left : most};
+}
+
+/// Calls use(row, begin, cells, widened cells) for every tile of the chunk and every row that has cells there. Rows come from
+/// the last: of rows that follow each other it sees the most, and so serves those before.
+template <Plane kPlane, class Use>
+inline void each_tile(const AttentionArgs& a, std::int64_t chunk_begin, CellTile<kPlane>& tile, Use use) {
+  const std::int64_t step = tile_cells(a.head_dim);
+  for (std::int64_t begin = chunk_begin; begin < chunk_begin + kAttentionChunk; begin += step) {
+    for (std::int64_t r = a.row_count - 1; r >= 0; --r) {
+      const CellSpan span = span_of(a.rows[r], begin, step);
+      if (span.count == 0) continue;
+      // What comes next in this plane may be the first tile of the next chunk.
+      use(r, begin, span.count, tile.widened(span, span_of(a.rows[r], begin + step, step)));
+    }
+  }
+}
+
+void attention(const AttentionArgs& a) {
+  alignas(64) float p[kAttentionQueries * kAttentionChunk];
+  const std::int64_t chunk_begin = a.chunk * kAttentionChunk;
+  {
+    CellTile<Plane::kKeys> keys(a.k, a.k_type, a.head_dim);
+    each_tile(a, chunk_begin, keys, [&](std::int64_t r, std::int64_t begin, std::int64_t count, const float* tile) {
+      score_tile(a, keys, a.rows[r].q, tile, count, p + r * a.heads * kAttentionChunk + begin - chunk_begin);
+    });
+  }
+  for (std::int64_t r = 0; r < a.row_count; ++r) {
+    const std::int64_t left = a.rows[r].count - chunk_begin, count = left < kAttentionChunk ? left : kAttentionChunk;
+    for (std::int64_t head = 0; head < a.heads; ++head) {
+      weigh(p + (r * a.heads + head) * kAttentionChunk, count, a.scale, a.rows[r].peak + head, a.rows[r].total + head);
+    }
+    for (std::int64_t i = 0; i < a.heads * a.head_dim; i += 16) store(a.rows[r].out + i, set1(0.0f));
+  }
+  CellTile<Plane::kValues> values(a.v, a.v_type, a.head_dim);
+  each_tile(a, chunk_begin, values, [&](std::int64_t r, std::int64_t begin, std::int64_t count, const float* tile) {
+    const float* weights = p + r * a.heads * kAttentionChunk + begin - chunk_begin;
+    float* out = a.rows[r].out;
+    std::int64_t head = 0;
+    for (; head + kQueriesAtOnce <= a.heads; head += kQueriesAtOnce) {
+      add_tile<kQueriesAtOnce, kPartsAtOnce>(a, values, weights + head * kAttentionChunk, tile, count, out + head * a.head_dim);
+    }
+    for (; head < a.heads; ++head) {
+      add_tile<1, kPartsOfOne>(a, values, weights + head * kAttentionChunk, tile, count, out + head * a.head_dim);
+    }
+  });
+}
+
+void merge_attention(const AttentionRow& into, const AttentionRow& next, std::int64_t heads, std::int64_t head_dim) {
+  for (std::int64_t begin = 0; begin < heads; begin += 16) {
+    const std::int64_t n = heads - begin < 16 ? heads - begin : 16;
+    const F32x16 old_peak = load_part(into.peak + begin, n, 0.0f), new_peak = load_part(next.peak + begin, n, 0.0f);
+    const F32x16 peak = max(new_peak, old_peak);
+    const F32x16 keep = exp(sub(old_peak, peak)), take = exp(sub(new_peak, peak));
+    const F32x16 kept = mul(load_part(into.total + begin, n, 0.0f), keep), taken = mul(load_part(next.total + begin, n, 0.0f), take);
+    store_part(into.peak + begin, n, peak);
+    store_part(into.total + begin, n, add(kept, taken));
+    float keeps[16], takes[16];
+    store(keeps, keep), store(takes, take);
+    for (std::int64_t i = 0; i < n; ++i) {
+      float* out = into.out + (begin + i) * head_dim;
+      const float* more = next.out + (begin + i) * head_dim;
+      for (std::int64_t d = 0; d < head_dim; d += 16)
+        store(out + d, fma(load(more + d), set1(takes[i]), mul(load(out + d), set1(keeps[i]))));
+    }
+  }
+}
+
+void finish_attention(const AttentionRow& row, std::int64_t heads, std::int64_t head_dim) {
+  for (std::int64_t head = 0; head < heads; ++head) {
+    float* out = row.out + head * head_dim;
+    for (std::int64_t d = 0; d < head_dim; d += 16) store(out + d, div(load(out + d), set1(row.total[head])));
+  }
+}
+
+/// Blocks of 32: q = x * 127 / max|x|, to the nearest; the scale rounded to a half.
+inline void store_q8(const float* x, std::int64_t n, BlockQ8_0* blocks) {
+  for (std::int64_t i = 0; i < n; i += 32, ++blocks) {
+    const F32x16 part[2] = {load(x + i), load(x + i + 16)};
+    const float scale = reduce_max(max(abs(part[0]), abs(part[1]))) / 127.0f;
+    const F32x16 inverse = set1(scale < 1.17549435e-38f ? 0.0f : 1.0f / scale);
+    for (int j = 0; j < 2; ++j) {
+      const F32x16 rounded = sub(add(mul(part[j], inverse), set1(kRound)), set1(kRound));
+      store_i8(blocks->qs + 16 * j, to_int(rounded));
+    }
+    blocks->d = f32_to_f16(scale);
+  }
+}
+
+void store_cell(const float* x, std::int64_t n, TensorType type, void* plane, std::int64_t cell) {
+  auto* base = static_cast<std::byte*>(plane);
+  switch (type) {
+    case TensorType::F16:
+      for (std::int64_t d = 0; d < n; d += 16)
+        store_f16(reinterpret_cast<std::uint16_t*>(base + cell * HalfCells::bytes(n)) + d, load(x + d));
+      break;
+    case TensorType::Q8_0:
+      store_q8(x, n, reinterpret_cast<BlockQ8_0*>(base + cell * Q8Cells::bytes(n)));
+      break;
+    default:
+      __builtin_memcpy(base + cell * FloatCells::bytes(n), x, static_cast<std::size_t>(FloatCells::bytes(n)));
+  }
+}
+
+}  // namespace
+}  // namespace yamata::cpu

@@ -1,0 +1,108 @@
+#pragma once
+// The matrix product with weights that are floats, over the vector layer included before this: sixteen neighbours of a row to
+// a vector.
+//
+// A tile is some rows times some tokens with all its sums in registers: weights are widened once per tile. The shape of a
+// tile never changes the order in which one result is summed, so it never changes the result.
+#include <cstddef>
+#include <cstdint>
+
+#include "node/cpu/kernels/kernels.hpp"
+
+namespace yamata::cpu {
+namespace {
+
+template <int kTileRows, int kColumns>
+struct Sums {
+  F32x16 at[kTileRows][kColumns];
+  Sums() {
+    for (auto& row : at)
+      for (auto& sum : row) sum = set1(0.0f);
+  }
+};
+
+template <int kTileRows, int kColumns>
+inline void write_tile(const MatmulArgs& a, std::int64_t row, std::int64_t token, const Sums<kTileRows, kColumns>& sums) {
+  for (int c = 0; c < kColumns; ++c) {
+    for (int r = 0; r < kTileRows; ++r) {
+      float* y = a.y + (token + c) * a.ldy + row + r;
+      const float value = reduce_add(sums.at[r][c]);
+      *y = a.add ? *y + value : value;
+    }
+  }
+}
+
+struct WeightsF32 {
+  using Element = float;
+  static F32x16 widen(const Element* p) { return load(p); }
+};
+struct WeightsF16 {
+  using Element = std::uint16_t;
+  static F32x16 widen(const Element* p) { return load_f16(p); }
+};
+struct WeightsBF16 {
+  using Element = std::uint16_t;
+  static F32x16 widen(const Element* p) { return load_bf16(p); }
+};
+
+template <class Weights, int kTileRows, int kColumns>
+void float_tile(const MatmulArgs& a, std::int64_t row, std::int64_t token) {
+  using Element = typename Weights::Element;
+  const Element* w[kTileRows];
+  for (int r = 0; r < kTileRows; ++r) {
+    w[r] = reinterpret_cast<const Element*>(a.weights + static_cast<std::size_t>(row + r) * a.row_bytes);
+  }
+  const float* x = a.x + token * a.cols;
+  Sums<kTileRows, kColumns> sums;
+  const std::int64_t whole = a.cols / 16 * 16;
+  for (std::int64_t i = 0; i < whole; i += 16) {
+#pragma GCC unroll 2
+    for (int r = 0; r < kTileRows; ++r) {
+      const F32x16 weights = Weights::widen(w[r] + i);
+#pragma GCC unroll 8
+      for (int c = 0; c < kColumns; ++c) sums.at[r][c] = fma(weights, load(x + c * a.cols + i), sums.at[r][c]);
+    }
+  }
+  if (whole != a.cols) {
+    const std::size_t rest = static_cast<std::size_t>(a.cols - whole);
+    for (int r = 0; r < kTileRows; ++r) {
+      Element tail[16] = {};
+      __builtin_memcpy(tail, w[r] + whole, rest * sizeof(Element));
+      for (int c = 0; c < kColumns; ++c) {
+        float values[16] = {};
+        __builtin_memcpy(values, x + c * a.cols + whole, rest * sizeof(float));
+        sums.at[r][c] = fma(Weights::widen(tail), load(values), sums.at[r][c]);
+      }
+    }
+  }
+  write_tile(a, row, token, sums);
+}
+
+/// Rows [row, row_end) of `count` tokens, of 1 to kColumns. A single token takes two rows at once, so that the sums of
+/// one row need not wait for each other.
+template <class Weights, int kColumns>
+inline void float_rows(const MatmulArgs& a, std::int64_t row, std::int64_t row_end, std::int64_t token, std::int64_t count) {
+  if constexpr (kColumns > 1) {
+    if (count < kColumns) return float_rows<Weights, kColumns - 1>(a, row, row_end, token, count);
+  }
+  if constexpr (kColumns == 1) {
+    for (; row + 1 < row_end; row += 2) float_tile<Weights, 2, 1>(a, row, token);
+  }
+  for (; row < row_end; ++row) float_tile<Weights, 1, kColumns>(a, row, token);
+}
+
+/// Sixteen rows stay in the nearest cache while all tokens pass by them.
+template <class Weights>
+void matmul_floats(const MatmulArgs& a) {
+  constexpr std::int64_t kBlockRows = 16;
+  for (std::int64_t row = a.row_begin; row < a.row_end; row += kBlockRows) {
+    const std::int64_t row_end = row + kBlockRows < a.row_end ? row + kBlockRows : a.row_end;
+    for (std::int64_t token = 0; token < a.tokens; token += kFloatColumns) {
+      const std::int64_t left = a.tokens - token;
+      float_rows<Weights, kFloatColumns>(a, row, row_end, token, left < kFloatColumns ? left : kFloatColumns);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace yamata::cpu

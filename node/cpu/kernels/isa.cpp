@@ -1,0 +1,110 @@
+// Which instruction sets this machine can run, and which one is used.
+#include <cstdlib>
+#include <string>
+
+#include "node/cpu/kernels/tables.hpp"
+#include "node/cpu/probe/probe_kernels.hpp"
+#include "node/error.hpp"
+
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
+
+namespace yamata::cpu {
+namespace {
+
+[[noreturn]] void refuse_absent(Isa isa) {
+  throw UsageError(std::string("the kernels of '") + isa_name(isa) +
+                   "' are not in this program, which was built for another processor; choose another instruction set");
+}
+
+}  // namespace
+
+const char* isa_name(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar:
+      return "scalar";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvxVnni:
+      return "avx-vnni";
+    case Isa::kAvx512:
+      return "avx512";
+    case Isa::kNeon:
+      return "neon";
+    case Isa::kNeonDotprod:
+      return "neon-dotprod";
+    case Isa::kNeonI8mm:
+      return "neon-i8mm";
+  }
+  return "unknown";
+}
+
+bool isa_usable(Isa isa) {
+  if (isa == Isa::kScalar) return true;
+#if defined(__x86_64__)
+  // These builtins also ask whether the operating system keeps the wide registers.
+  if (isa == Isa::kAvx2) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  }
+  if (isa == Isa::kAvxVnni) return isa_usable(Isa::kAvx2) && __builtin_cpu_supports("avxvnni");
+  if (isa == Isa::kAvx512) {
+    return isa_usable(Isa::kAvx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+  }
+#elif defined(__aarch64__)
+  constexpr unsigned long kHasSimd = 1ul << 1, kHasDotprod = 1ul << 20, kHasI8mm = 1ul << 13;  // HWCAP_ASIMD, HWCAP_ASIMDDP, HWCAP2_I8MM
+  if (isa == Isa::kNeon) return (getauxval(AT_HWCAP) & kHasSimd) != 0;
+  if (isa == Isa::kNeonDotprod) return isa_usable(Isa::kNeon) && (getauxval(AT_HWCAP) & kHasDotprod) != 0;
+  if (isa == Isa::kNeonI8mm) return isa_usable(Isa::kNeonDotprod) && (getauxval(AT_HWCAP2) & kHasI8mm) != 0;
+#endif
+  return false;
+}
+
+Isa choose_isa() {
+  constexpr Isa kBestFirst[] = {Isa::kAvx512, Isa::kAvxVnni, Isa::kAvx2, Isa::kNeonI8mm, Isa::kNeonDotprod, Isa::kNeon, Isa::kScalar};
+  const char* wanted = std::getenv("YAMATA_ISA");
+  const std::string name = wanted ? wanted : "";
+  bool known = false;
+  for (const Isa isa : kBestFirst) {
+    const std::string own = isa_name(isa), group = own.substr(0, own.starts_with("neon") ? 4 : own.size());
+    if (!name.empty() && name != own && name != group) continue;
+    known = true;
+    if (isa_usable(isa)) return isa;
+  }
+  if (!known) {
+    throw UsageError("YAMATA_ISA: '" + name +
+                     "' is not an instruction set; use scalar, avx2, avx-vnni, avx512, neon (the best of it), neon-dotprod or neon-i8mm");
+  }
+  throw UsageError("YAMATA_ISA: this machine cannot run the kernels of '" + name + "'; unset it to use the best it can");
+}
+
+const KernelTable& kernels(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx2) return table_avx2;
+  if (isa == Isa::kAvxVnni) return table_avx_vnni;
+  if (isa == Isa::kAvx512) return table_avx512;
+#elif defined(__aarch64__)
+  if (isa == Isa::kNeon) return table_neon;
+  if (isa == Isa::kNeonDotprod) return table_neon_dotprod;
+  if (isa == Isa::kNeonI8mm) return table_neon_i8mm;
+#endif
+  if (isa == Isa::kScalar) return table_scalar;
+  refuse_absent(isa);
+}
+
+const ProbeTable& probe_kernels(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx2) return probe_avx2;
+  if (isa == Isa::kAvxVnni) return probe_avx_vnni;
+  if (isa == Isa::kAvx512) return probe_avx512;
+#elif defined(__aarch64__)
+  if (isa == Isa::kNeon) return probe_neon;
+  if (isa == Isa::kNeonDotprod) return probe_neon_dotprod;
+  if (isa == Isa::kNeonI8mm) return probe_neon_i8mm;
+#endif
+  if (isa == Isa::kScalar) return probe_scalar;
+  refuse_absent(isa);
+}
+
+}  // namespace yamata::cpu

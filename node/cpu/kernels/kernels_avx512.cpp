@@ -1,0 +1,12 @@
+#include "node/cpu/kernels/vec_avx512.hpp"
+// What the templates are written in comes before them.
+#include "node/cpu/kernels/lanes_avx512.hpp"
+#include "node/cpu/kernels/matmul_template.hpp"
+#include "node/cpu/kernels/table_template.hpp"
+#include "node/cpu/kernels/tables.hpp"
+
+namespace yamata::cpu {
+
+constinit const KernelTable YAMATA_TABLE(avx512) = make_table(Isa::kAvx512);
+
+}  // namespace yamata::cpu

@@ -1,0 +1,12 @@
+#include "node/cpu/kernels/vec_avx2.hpp"
+// What the templates are written in comes before them.
+#include "node/cpu/kernels/lanes_avx_vnni.hpp"
+#include "node/cpu/kernels/matmul_template.hpp"
+#include "node/cpu/kernels/table_template.hpp"
+#include "node/cpu/kernels/tables.hpp"
+
+namespace yamata::cpu {
+
+constinit const KernelTable YAMATA_TABLE(avx_vnni) = make_table(Isa::kAvxVnni);
+
+}  // namespace yamata::cpu

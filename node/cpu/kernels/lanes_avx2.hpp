@@ -1,0 +1,53 @@
+#pragma once
+// One lane per row, for AVX2; matmul_template.hpp says what each function means.
+#include "node/cpu/kernels/lanes_x86_256.hpp"
+
+namespace yamata::cpu {
+namespace {
+
+template <bool kSigned>
+constexpr int kFewColumns = kSigned ? 3 : 4;  // weights with a sign take two registers each
+constexpr int kSignedBias = 0;
+constexpr bool kRunStarts = true;
+
+/// Products are summed in 16 bits, two at a time, and so many steps of them before they could overflow.
+template <int kBits>
+constexpr int kStepsToFlush = kBits <= 4   ? 8
+                              : kBits == 5 ? 4
+                                           : 1;
+
+struct PartialSums {
+  __m256i v;
+};
+struct RunFactor {
+  __m256i v;
+};
+struct SignedBytes {
+  __m256i w, magnitude;
+};
+
+inline SignedBytes signed_bytes(RowBytes a) { return {a.v, _mm256_abs_epi8(a.v)}; }
+inline __m256i products(RowBytes w, const std::int8_t* x) { return _mm256_maddubs_epi16(w.v, spread_word(x)); }
+inline __m256i products(SignedBytes w, const std::int8_t* x) {
+  return _mm256_maddubs_epi16(w.magnitude, _mm256_sign_epi8(spread_word(x), w.w));
+}
+template <int kStep, class Weights>
+inline PartialSums dot(Weights w, const std::int8_t* x) {
+  return {products(w, x + 4 * kStep)};
+}
+template <int kStep, class Weights>
+inline PartialSums dot(PartialSums sum, Weights w, const std::int8_t* x) {
+  return {keep_order(_mm256_add_epi16(sum.v, products(w, x + 4 * kStep)))};
+}
+inline void begin_run(PartialSums& sum, const std::int16_t* start) { sum.v = spread_word(start); }
+inline RowInts flush(PartialSums p) { return {_mm256_madd_epi16(p.v, _mm256_set1_epi16(1))}; }
+
+template <int kRun>
+inline RunFactor run_factor(RowPairs scales) {
+  const __m256i lane = _mm256_set_epi64x(0x0d0c0d0c09080908, 0x0504050401000100, 0x0d0c0d0c09080908, 0x0504050401000100);
+  return {_mm256_shuffle_epi8(scales.v, _mm256_add_epi8(lane, _mm256_set1_epi8(2 * kRun)))};
+}
+inline RowInts flush(PartialSums p, RunFactor scale) { return {_mm256_madd_epi16(p.v, scale.v)}; }
+
+}  // namespace
+}  // namespace yamata::cpu

@@ -1,0 +1,404 @@
+#pragma once
+// The matrix product with quantized weights, one template for all formats, over the lanes included before this: a lane holds
+// one row's sum, weights lie in panels of kRows rows (panel.hpp).
+//
+// A tile is a panel times at most kTileColumns tokens: weights are decoded once for all of them. Of at most kFewColumns tokens it
+// is two panels, so that an activation is read once for both. What a tile covers never changes the order in which one result
+// is summed, so it never changes the result.
+//
+// The lanes give
+//   RowFloats, RowInts  a float, an int32 per row
+//   RowPairs            two int16 per row: dot_pairs multiplies them by two int16 of x and adds
+//   row_ints<shift>(p)  the same whole number to each row, times two to the power shift
+//   RowBytes            four bytes per row: load_row_bytes; field<shift, bits> cuts bits out; join_high<shift, bits, to> puts
+//                       others on top, from bit `to` on; look_up replaces by a table's
+//   signed_bytes        bytes of either sign made ready for dot, kSignedBias too large then
+//   dot<step>(w, x)     per row the sum of four products with bytes 4*step and on of x, a token's 32; also added to a sum
+//   PartialSums, flush      such a sum, after at most kStepsToFlush<bits of w> steps; as an int32; times a scale
+//   kRunStarts          sums of numbers of 6 bits begin with a run start, which keeps them in range for a whole run;
+//   begin_run(sum, start)  begins so
+//   run_factor<run>     that scale: the first or second of each row's pair
+//   kFewColumns<signed> so many tokens, of weights with or without a sign, pass by two panels side by side; 0: none do
+//   kPrefetchBytes<busy>  how far ahead of the reading panels are called into the cache; busy: several tokens, or quantized scales
+//   kColumnsAtOnce      tokens that products take at once: 1, or 2 by means of
+//   join_steps(w...)        the bytes of 4 or 8 steps made ready for dot_pair
+//   dot_pair<step>(w, x0, x1, sum0, sum1)  their dot, from `step` on, with both tokens, added to both sums
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "node/cpu/kernels/kernels.hpp"
+#include "node/cpu/kernels/panel.hpp"
+#include "node/cpu/kernels/repack.hpp"
+
+#define YAMATA_INLINE inline __attribute__((always_inline))
+
+namespace yamata::cpu {
+namespace {
+
+/// Panels side by side.
+constexpr int kPanelsAtOnce = kFewColumns<false> == 0 ? 1 : 2;
+
+/// The quantized scales and minima of a group: [block][row], or [block][row][run].
+struct GroupScales {
+  alignas(64) std::int8_t scales[16 * kRows], minima[16 * kRows];
+};
+
+/// Numbers of six bits: the first half to `first`, the others to `second`. Two bytes at a time: compilers shift those at once.
+template <int kNumbers, int kAbove>
+YAMATA_INLINE void open_six(const std::uint8_t* planes, std::int8_t* first, std::int8_t* second) {
+  constexpr int kQuarter = kNumbers / 4;
+  const auto two = [&](int at) {
+    std::uint16_t bytes;
+    __builtin_memcpy(&bytes, planes + at, 2);
+    return bytes;
+  };
+  const auto put = [](std::int8_t* to, int low, int high) {
+    const auto bytes = static_cast<std::uint16_t>((low & 0x0f0f) | (high & 0x0303) << 4);
+    __builtin_memcpy(to, &bytes, 2);
+  };
+  for (int i = 0; i < kQuarter; i += 2) {
+    const int low = two(i), more = two(kQuarter + i), high = two(kNumbers / 2 + i);
+    put(first + i, low, high);
+    put(first + kQuarter + i, more, high >> 2);
+    put(second + i, low >> 4, high >> 4);
+    put(second + kQuarter + i, more >> 4, high >> 6);
+  }
+  for (int i = 0; kAbove != 0 && i < kNumbers / 2; ++i) {
+    first[i] = static_cast<std::int8_t>(first[i] - kAbove);
+    second[i] = static_cast<std::int8_t>(second[i] - kAbove);
+  }
+}
+
+template <Scales kScales>
+YAMATA_INLINE void open_scales(const std::uint8_t* p, GroupScales& s) {
+  if constexpr (kScales == Scales::kBlockSixMin) open_six<16 * kRows, 0>(p, s.scales, s.minima);
+  if constexpr (kScales == Scales::kBlockSix) open_six<8 * kRows, 32>(p, s.scales, s.scales + 4 * kRows);
+  if constexpr (kScales == Scales::kRunSix) open_six<16 * kRows, 32>(p, s.scales, s.scales + 8 * kRows);
+  if constexpr (kScales == Scales::kRunByte) __builtin_memcpy(s.scales, p, 16 * kRows);
+  if constexpr (kScales == Scales::kRunFourMin) {
+    for (int i = 0; i < 16 * kRows; ++i) {
+      s.scales[i] = static_cast<std::int8_t>(p[i] & 15);
+      s.minima[i] = static_cast<std::int8_t>(p[i] >> 4);
+    }
+  }
+}
+
+/// Where step kStep lies in a plane of kBits: in this vector of it, from this bit on.
+template <int kBits, int kStep>
+constexpr int kVectorOf = kStep / (8 / kBits);
+template <int kBits, int kStep>
+constexpr int kBitOf = kStep % (8 / kBits) * kBits;
+
+/// Step kStep of a plane of kBits.
+template <int kBits, int kStep>
+YAMATA_INLINE RowBytes plane(const std::uint8_t* p) {
+  const RowBytes vector = load_row_bytes(p + kVectorOf<kBits, kStep> * 4 * kRows);
+  if constexpr (kBits == 8)
+    return vector;
+  else
+    return field<kBitOf<kBits, kStep>, kBits>(vector);
+}
+
+template <class Block, int kStep>
+YAMATA_INLINE auto weights(const std::uint8_t* block) {
+  constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  RowBytes numbers = plane<kFormat.low_bits, kStep>(block);
+  if constexpr (kFormat.high_bits != 0) {
+    constexpr int kVector = kFormat.low_bits + kVectorOf<kFormat.high_bits, kStep>, kBit = kBitOf<kFormat.high_bits, kStep>;
+    numbers = join_high<kBit, kFormat.high_bits, kFormat.low_bits>(numbers, load_row_bytes(block + 4 * kRows * kVector));
+  }
+  if constexpr (kFormat.lookup) numbers = look_up(numbers, kIq4Values);
+  if constexpr (kFormat.is_signed())
+    return signed_bytes(numbers);
+  else
+    return numbers;
+}
+
+/// Whether a run's sum begins with its run start, so that it is that of the numbers without their bias.
+template <class Block>
+constexpr bool kHasRunStart = kRunStarts&& kPanelFormat<Block>.has_runs() && kPanelFormat<Block>.bias == kRunStartUnit;
+
+/// Steps between two flushes: no more than fit, and than share a scale.
+template <class Block>
+constexpr int kFlush = [] {
+  constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  if (kHasRunStart<Block>) return 4;
+  constexpr int kFit = kStepsToFlush < kFormat.is_signed() ? 8 : kFormat.low_bits + kFormat.high_bits > ;
+  return kFormat.has_runs() && kFit > 4 ? 4 : kFit;
+}();
+
+/// By how much the numbers that are multiplied are too large.
+template <class Block>
+constexpr int kBias = kPanelFormat<Block>.is_signed() ? kSignedBias : kPanelFormat<Block>.bias;
+
+/// Sums of products of a whole block begin with what makes up for the bias.
+template <class Block>
+constexpr bool kHasStart = kBias<Block> != 0 && !kPanelFormat<Block>.has_runs();
+/// They are RowInts from the first product on.
+template <class Block>
+constexpr bool kStartsWithIt = kHasStart<Block>&& std::is_same_v<PartialSums, RowInts>;
+
+template <class Block>
+YAMATA_INLINE RowInts start_of(const std::int32_t* start) {
+  static_assert(kBias<Block> % kStartUnit == 0 && std::has_single_bit(unsigned{kBias<Block> / kStartUnit}));
+  return row_ints<std::countr_zero(unsigned{kBias<Block> / kStartUnit})>(start);
+}
+
+/// Whether sums of the products from step kFirst on have begun before the first.
+template <class Block, int kFirst>
+constexpr bool kBegun = kHasRunStart<Block> || (kFirst == 0 && kStartsWithIt<Block>);
+
+template <class Block, int kFirst, int kStep, int kPanels, int kColumns>
+YAMATA_INLINE void add_step(const std::uint8_t* w, std::size_t stride, const std::int8_t* x, PartialSums (&part)[kPanels][kColumns]) {
+  decltype(weights<Block, kFirst + kStep>(w)) operands[kPanels];
+#pragma GCC unroll 2
+  for (int p = 0; p < kPanels; ++p) operands[p] = weights<Block, kFirst + kStep>(w + p * stride);
+#pragma GCC unroll 16
+  for (int c = 0; c < kColumns; ++c) {
+#pragma GCC unroll 2
+    for (int p = 0; p < kPanels; ++p) {
+      if constexpr (kStep == 0 && !kBegun<Block, kFirst>)
+        part[p][c] = dot<kFirst>(operands[p], x + 32 * c);
+      else
+        part[p][c] = dot<kFirst + kStep>(part[p][c], operands[p], x + 32 * c);
+    }
+  }
+}
+
+/// Products of the steps from kFirst on up to the next flush; an odd last token is its own partner. Inlined, or sums go through memory.
+template <class Block, int kFirst, int kPanels, int kColumns>
+YAMATA_INLINE void add_products(const std::uint8_t* w, std::size_t stride, const std::int8_t* x, PartialSums (&part)[kPanels][kColumns]) {
+  [&]<int... kSteps>(std::integer_sequence<int, kSteps...>) __attribute__((always_inline)) {
+    if constexpr (kColumnsAtOnce == 2 && kColumns > 1) {
+      static_assert(kPanels == 1);
+      const auto operand = join_steps(weights<Block, kFirst + kSteps>(w)...);
+#pragma GCC unroll 16
+      for (int c = 0; c < kColumns; c += 2) {
+        const int next = c + 1 < kColumns ? c + 1 : c;
+        dot_pair<kFirst>(operand, x + 32 * c, x + 32 * next, part[0][c], part[0][next]);
+      }
+    } else {
+      (add_step<Block, kFirst, kSteps>(w, stride, x, part), ...);
+    }
+  }
+  (std::make_integer_sequence<int, kFlush<Block>>());
+}
+
+/// What the numbers of a block are multiplied by: floats to each row, and whole numbers to each run where there are.
+struct BlockScales {
+  RowFloats scale, min;
+  RowPairs run_scales, run_minima;
+};
+
+/// The whole-number sums of a block, from step kFirst on; `starts` and `run_starts` of its tokens.
+template <class Block, int kFirst, int kPanels, int kColumns>
+YAMATA_INLINE void add_steps(const std::uint8_t* w, std::size_t stride, const std::int8_t* x, const BlockScales (&scales)[kPanels],
+                             const std::int32_t* starts, const std::int16_t* run_starts, RowInts (&total)[kPanels][kColumns]) {
+  PartialSums part[kPanels][kColumns]{};
+  if constexpr (kFirst == 0 && kStartsWithIt<Block>) {
+#pragma GCC unroll 32
+    for (int i = 0; i < kPanels * kColumns; ++i) part[i / kColumns][i % kColumns] = start_of<Block>(starts + i % kColumns);
+  }
+  if constexpr (kHasRunStart<Block>) {
+#pragma GCC unroll 32
+    for (int i = 0; i < kPanels * kColumns; ++i) begin_run(part[i / kColumns][i % kColumns], run_starts + 4 * (i % kColumns) + kFirst / 2);
+  }
+  add_products<Block, kFirst>(w, stride, x, part);
+#pragma GCC unroll 32
+  for (int i = 0; i < kPanels * kColumns; ++i) {
+    const int p = i / kColumns, c = i % kColumns;
+    RowInts sum;
+    if constexpr (kPanelFormat<Block>.has_runs())
+      sum = flush(part[p][c], run_factor<kFirst / 4>(scales[p].run_scales));
+    else
+      sum = flush(part[p][c]);
+    if constexpr (kFirst == 0 && kHasStart<Block> && !kStartsWithIt<Block>)
+      total[p][c] = add(start_of<Block>(starts + c), sum);
+    else if constexpr (kFirst == 0)
+      total[p][c] = sum;
+    else
+      total[p][c] = add(total[p][c], sum);
+  }
+  if constexpr (kFirst + kFlush<Block> < 8) add_steps<Block, kFirst + kFlush<Block>>(w, stride, x, scales, starts, run_starts, total);
+}
+
+template <class Block, int kPanels, int kColumns>
+YAMATA_INLINE void add_block(const std::uint8_t* w, std::size_t stride, const BlockScales (&scales)[kPanels], const std::byte* x,
+                             RowFloats (&sums)[kPanels][kColumns]) {
+  constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  const auto* x_scales = reinterpret_cast<const float*>(x + 32 * kColumns);
+  const float* x_sums = x_scales + kColumns;
+  const auto* x_runs = reinterpret_cast<const std::int16_t*>(x_sums + kColumns);
+  const auto* starts = reinterpret_cast<const std::int32_t*>(x_runs + 2 * kColumns);
+  const auto* run_starts = reinterpret_cast<const std::int16_t*>(starts + kColumns);
+  RowInts total[kPanels][kColumns];
+  add_steps<Block, 0>(w, stride, reinterpret_cast<const std::int8_t*>(x), scales, starts, run_starts, total);
+#pragma GCC unroll 32
+  for (int i = 0; i < kPanels * kColumns; ++i) {
+    const int p = i / kColumns, c = i % kColumns;
+    const BlockScales& s = scales[p];
+    RowInts whole = total[p][c];
+    if constexpr (kBias<Block> != 0 && kFormat.has_runs() && !kHasRunStart<Block>) {
+      whole = sub(whole, dot_pairs(mul(row_pairs(kBias<Block>), s.run_scales), x_runs + 2 * c));
+    }
+    const RowFloats x_scale = row_floats(x_scales[c]);
+    sums[p][c] = fma(from_ints(whole), mul(s.scale, x_scale), sums[p][c]);
+    if constexpr (kFormat.has_min() && kFormat.has_runs()) {
+      sums[p][c] = fma(from_ints(dot_pairs(s.run_minima, x_runs + 2 * c)), mul(s.min, x_scale), sums[p][c]);
+    } else if constexpr (kFormat.has_min()) {
+      sums[p][c] = fma(s.min, row_floats(x_sums[c]), sums[p][c]);
+    }
+  }
+}
+
+/// Panels that lie one after the other and are multiplied side by side.
+struct Panels {
+  const std::uint8_t* end;  ///< of the first
+  std::size_t bytes;        ///< of each
+};
+
+/// Panels are read once. With block `b` of a group goes its part of what is called into the cache: few lines at a time, since a
+/// core waits for few at once. Beyond a panel's end it is that of the panels after those side by side.
+template <class Block, int kPanels, int kColumns>
+YAMATA_INLINE void prefetch_part(const Panels& panels, const std::uint8_t* group, int b) {
+  constexpr int kPart = kPanelFormat<Block>.group_bytes() * kRows / kPanelFormat<Block>.blocks();
+  constexpr int kAhead = kPrefetchBytes<(kColumns > 1 || kPanelFormat<Block>.grouped())>;
+  const std::uint8_t* part = group + kAhead + b * kPart;
+  if (kPanels > 1 && part >= panels.end) part += (kPanels - 1) * panels.bytes;
+#pragma GCC unroll 2
+  for (int p = 0; p < kPanels; ++p) {
+    for (int i = 0; i < kPart; i += 64) __builtin_prefetch(part + p * panels.bytes + i);
+  }
+}
+
+/// The 8 blocks of a group whose scales are quantized.
+template <class Block, int kPanels, int kColumns>
+YAMATA_INLINE void add_group(const std::uint8_t* group, const Panels& panels, const std::byte* x, RowFloats (&sums)[kPanels][kColumns]) {
+  constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  constexpr int kHalfBytes = kFormat.half_bytes() * kRows;
+  const std::uint8_t* w = group + kHalfBytes + kFormat.scale_bytes() * kRows;
+  GroupScales opened[kPanels];
+  RowFloats d[kPanels], m[kPanels];
+#pragma GCC unroll 2
+  for (int p = 0; p < kPanels; ++p) {
+    open_scales<kFormat.scales>(group + p * panels.bytes + kHalfBytes, opened[p]);
+    const auto* halves = reinterpret_cast<const std::uint16_t*>(group + p * panels.bytes);
+    d[p] = from_halves(halves);
+    if constexpr (kFormat.has_min()) m[p] = mul(from_halves(halves + kRows), row_floats(-1.0f));
+  }
+  for (int b = 0; b < 8; ++b) {
+    BlockScales s[kPanels];
+#pragma GCC unroll 2
+    for (int p = 0; p < kPanels; ++p) {
+      if constexpr (kFormat.has_runs()) {
+        s[p].scale = d[p], s[p].run_scales = load_pairs(opened[p].scales + 2 * kRows * b);
+        if constexpr (kFormat.has_min()) s[p].min = m[p], s[p].run_minima = load_pairs(opened[p].minima + 2 * kRows * b);
+      } else {
+        s[p].scale = mul(d[p], from_bytes(opened[p].scales + kRows * b));
+        if constexpr (kFormat.has_min()) s[p].min = mul(m[p], from_bytes(opened[p].minima + kRows * b));
+      }
+    }
+    prefetch_part<Block, kPanels, kColumns>(panels, group, b);
+    add_block<Block>(w, panels.bytes, s, x, sums);
+    w += kFormat.block_bytes() * kRows;
+    x += kActivationBlockBytes * kColumns;
+  }
+}
+
+/// The only block of a group, whose scales are floats.
+template <class Block, int kPanels, int kColumns>
+YAMATA_INLINE void add_single(const std::uint8_t* group, const Panels& panels, const std::byte* x, RowFloats (&sums)[kPanels][kColumns]) {
+  constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  BlockScales s[kPanels];
+#pragma GCC unroll 2
+  for (int p = 0; p < kPanels; ++p) {
+    const auto* halves = reinterpret_cast<const std::uint16_t*>(group + p * panels.bytes);
+    s[p].scale = from_halves(halves);
+    if constexpr (kFormat.has_min()) s[p].min = from_halves(halves + kRows);
+  }
+  prefetch_part<Block, kPanels, kColumns>(panels, group, 0);
+  add_block<Block>(group + kFormat.half_bytes() * kRows, panels.bytes, s, x, sums);
+}
+
+/// Panels that lie one after the other times kColumns tokens: sums [panel][token][row]. Each a function of its own, which has all
+/// registers for its sums.
+template <class Block, int kPanels, int kColumns>
+__attribute__((noinline)) void multiply_panels(const std::uint8_t* group, std::int64_t groups, const std::byte* x, float* out) {
+  constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  constexpr int kGroupBytes = kFormat.group_bytes() * kRows;
+  RowFloats sums[kPanels][kColumns];
+#pragma GCC unroll 32
+  for (int i = 0; i < kPanels * kColumns; ++i) sums[i / kColumns][i % kColumns] = row_floats(0.0f);
+  const Panels panels{group + groups * kGroupBytes, static_cast<std::size_t>(groups) * kGroupBytes};
+  for (; group < panels.end; group += kGroupBytes) {
+    if constexpr (kFormat.grouped())
+      add_group<Block>(group, panels, x, sums);
+    else
+      add_single<Block>(group, panels, x, sums);
+    x += kFormat.blocks() * kActivationBlockBytes * kColumns;
+  }
+#pragma GCC unroll 32
+  for (int i = 0; i < kPanels * kColumns; ++i) store_rows(out + i * kRows, sums[i / kColumns][i % kColumns]);
+}
+
+/// kPanels panels, at `row`, times the tokens of a tile, of 1 to kColumns.
+template <class Block, int kPanels, int kColumns>
+inline void run_tile(const MatmulArgs& a, const std::byte* panels, std::int64_t row, std::int64_t token, std::int64_t count) {
+  if constexpr (kColumns > 1) {
+    if (count < kColumns) return run_tile<Block, kPanels, kColumns - 1>(a, panels, row, token, count);
+  }
+  alignas(64) float sums[kPanels * kColumns * kRows];
+  const std::int64_t groups = a.cols / (32 * kPanelFormat<Block>.blocks());
+  const std::byte* x = a.quantized.data + token * a.quantized.blocks * kActivationBlockBytes;
+  multiply_panels<Block, kPanels, kColumns>(reinterpret_cast<const std::uint8_t*>(panels), groups, x, sums);
+  for (int i = 0; i < kPanels * kColumns; ++i) {
+    const std::int64_t at = row + i / kColumns * kRows;
+    float* y = a.y + (token + i % kColumns) * a.ldy + at;
+    const float* sum = sums + i * kRows;
+    if (a.row_end - at >= kRows) {
+      store_rows(y, a.add ? add(load_rows(y), load_rows(sum)) : load_rows(sum));
+    } else {
+      for (std::int64_t r = 0; r < a.row_end - at; ++r) y[r] = a.add ? y[r] + sum[r] : sum[r];
+    }
+  }
+}
+
+/// All panels of a span of rows times the tokens of a tile.
+template <class Block>
+inline void run_panels(const MatmulArgs& a, const std::byte* panels, std::int64_t row, std::int64_t last, std::int64_t token,
+                       std::int64_t count) {
+  constexpr int kFew = kFewColumns<kPanelFormat<Block>.is_signed()>;
+  const std::size_t panel_bytes = kRows * a.row_bytes;
+  if constexpr (kPanelsAtOnce > 1) {
+    for (; count <= kFew && last - row > (kPanelsAtOnce - 1) * kRows; row += kPanelsAtOnce * kRows, panels += kPanelsAtOnce * panel_bytes) {
+      run_tile<Block, kPanelsAtOnce, kFew>(a, panels, row, token, count);
+    }
+  }
+  for (; row < last; row += kRows, panels += panel_bytes) run_tile<Block, 1, kTileColumns>(a, panels, row, token, count);
+}
+
+template <class Block>
+void matmul(const MatmulArgs& a) {
+  const std::size_t panel_bytes = kRows * a.row_bytes;
+  const std::int64_t fit = kPanelsBytes / static_cast<std::int64_t>(panel_bytes), stay = fit > 1 ? fit : 1;
+  const std::int64_t step = kRows * (!a.packed ? 1 : a.tokens > kTileColumns ? stay : kPanelsAtOnce);
+  for (std::int64_t first = a.row_begin; first < a.row_end; first += step) {
+    const std::int64_t last = first + step < a.row_end ? first + step : a.row_end;
+    const std::byte* panels = a.weights + static_cast<std::size_t>(first) * a.row_bytes;
+    if (!a.packed) {
+      repack_panel<Block>(panels, a.row_bytes, static_cast<int>(last - first), a.cols / (32 * kPanelFormat<Block>.blocks()), kRows,
+                          a.scratch);
+      panels = a.scratch;
+    }
+    for (std::int64_t token = 0; token < a.tokens; token += kTileColumns) {
+      const std::int64_t left = a.tokens - token, count = left < kTileColumns ? left : kTileColumns;
+      run_panels<Block>(a, panels, first, last, token, count);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace yamata::cpu

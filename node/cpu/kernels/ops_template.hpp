@@ -1,0 +1,136 @@
+#pragma once
+// Quantization, normalization and activation over the vector layer included before this.
+#include <cstddef>
+#include <cstdint>
+
+#include "node/cpu/kernels/kernels.hpp"
+#include "node/cpu/kernels/panel.hpp"
+
+namespace yamata::cpu {
+namespace {
+
+constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number, ties to even
+
+/// The first `n` of 16 floats, the others `fill`.
+inline F32x16 load_part(const float* p, std::int64_t n, float fill) {
+  float values[16];
+  for (int i = 0; i < 16; ++i) values[i] = i < n ? p[i] : fill;
+  return load(values);
+}
+
+inline void store_part(float* p, std::int64_t n, F32x16 a) {
+  float values[16];
+  store(values, a);
+  __builtin_memcpy(p, values, static_cast<std::size_t>(n) * sizeof(float));
+}
+
+/// e to the power x within 2 ulp; 0 below -104, infinity above 89.
+inline F32x16 exp(F32x16 x) {
+  x = max(min(x, set1(89.0f)), set1(-104.0f));
+  const F32x16 n = sub(fma(x, set1(1.44269504f), set1(kRound)), set1(kRound));
+  F32x16 r = fma(n, set1(-0.693359375f), x);  // ln 2 in two parts, the first of 10 bits: n times it is exact
+  r = fma(n, set1(2.12194440e-4f), r);
+  F32x16 p = set1(1.0f / 5040);
+  p = fma(p, r, set1(1.0f / 720));
+  p = fma(p, r, set1(1.0f / 120));
+  p = fma(p, r, set1(1.0f / 24));
+  p = fma(p, r, set1(1.0f / 6));
+  p = fma(p, r, set1(0.5f));
+  p = fma(p, r, set1(1.0f));
+  p = fma(p, r, set1(1.0f));
+  const I32x16 whole = to_int(n), half = halve(whole);  // two factors, since 2^n itself may not be a normal float
+  return mul(mul(p, pow2(half)), pow2(sub(whole, half)));
+}
+
+inline float exp_one(float x) {
+  float values[16];
+  store(values, exp(set1(x)));
+  return values[0];
+}
+
+/// Where a block of a token's quantized activations lies: its tile has `columns` tokens, of which this is `column`.
+struct QuantizedBlock {
+  std::int8_t* values;
+  float *scale, *sum;
+  std::int16_t* run_sums;
+  std::int32_t* start;
+  std::int16_t* run_starts;
+};
+
+inline QuantizedBlock quantized_block(const QuantizedRows& out, std::int64_t row, std::int64_t block) {
+  const std::int64_t first = row / kTileColumns * kTileColumns, column = row - first;
+  const std::int64_t columns = out.rows - first < kTileColumns ? out.rows - first : kTileColumns;
+  std::byte* tile = out.data + (first * out.blocks + block * columns) * kActivationBlockBytes;
+  auto* scales = reinterpret_cast<float*>(tile + 32 * columns);
+  auto* run_sums = reinterpret_cast<std::int16_t*>(scales + 2 * columns);
+  auto* starts = reinterpret_cast<std::int32_t*>(run_sums + 2 * columns);
+  auto* run_starts = reinterpret_cast<std::int16_t*>(starts + columns);
+  return {reinterpret_cast<std::int8_t*>(tile) + 32 * column,
+          scales + column,
+          scales + columns + column,
+          run_sums + 2 * column,
+          starts + column,
+          run_starts + 4 * column};
+}
+
+/// 32 elements, the first `n` of them from x. A block whose scale would not be a normal float becomes zeros.
+inline void quantize_block(const float* x, std::int64_t n, const QuantizedBlock& out) {
+  F32x16 part[2];
+  for (int i = 0; i < 2; ++i) part[i] = n - 16 * i >= 16 ? load(x + 16 * i) : load_part(x + 16 * i, n - 16 * i, 0.0f);
+  float scale = reduce_max(max(abs(part[0]), abs(part[1]))) / 127.0f;
+  if (scale < 1.17549435e-38f) scale = 0.0f;
+  const float inverse = scale == 0.0f ? 0.0f : 1.0f / scale;
+  float sums[2];
+  for (int i = 0; i < 2; ++i) {
+    const F32x16 rounded = sub(add(mul(part[i], set1(inverse)), set1(kRound)), set1(kRound));
+    store_i8(out.values + 16 * i, to_int(rounded));
+    float fours[4];
+    reduce_fours(rounded, fours);  // whole numbers below 2^11
+    const float lanes[2] = {fours[0] + fours[1], fours[2] + fours[3]};
+    for (int j = 0; j < 2; ++j) out.run_starts[2 * i + j] = static_cast<std::int16_t>(-kRunStartUnit * static_cast<std::int16_t>(lanes[j]));
+    sums[i] = lanes[0] + lanes[1];
+    out.run_sums[i] = static_cast<std::int16_t>(sums[i]);
+  }
+  *out.scale = scale;
+  *out.sum = scale * (sums[0] + sums[1]);
+  *out.start = -kStartUnit * (out.run_sums[0] + out.run_sums[1]);
+}
+
+void quantize(const float* x, std::int64_t begin, std::int64_t end, const QuantizedRows& out, std::int64_t row) {
+  for (std::int64_t i = begin; i < end; i += 32) quantize_block(x + i, end - i, quantized_block(out, row, i / 32));
+}
+
+float inverse_rms(const float* x, std::int64_t n, float epsilon) {
+  const std::int64_t whole = n / 16 * 16, rest = n - whole;
+  F32x16 squares = set1(0.0f);
+  for (std::int64_t i = 0; i < whole; i += 16) squares = fma(load(x + i), load(x + i), squares);
+  if (rest > 0) {
+    const F32x16 tail = load_part(x + whole, rest, 0.0f);
+    squares = fma(tail, tail, squares);
+  }
+  return 1.0f / __builtin_sqrtf(reduce_add(squares) / static_cast<float>(n) + epsilon);
+}
+
+void scale_mul(const float* x, float factor, const float* weight, std::int64_t n, float* y) {
+  const std::int64_t whole = n / 16 * 16, rest = n - whole;
+  const F32x16 factors = set1(factor);
+  for (std::int64_t i = 0; i < whole; i += 16) store(y + i, mul(mul(load(x + i), factors), load(weight + i)));
+  if (rest > 0) {
+    const F32x16 tail = mul(load_part(x + whole, rest, 0.0f), factors);
+    store_part(y + whole, rest, mul(tail, load_part(weight + whole, rest, 0.0f)));
+  }
+}
+
+inline F32x16 silu(F32x16 gate) { return div(gate, add(set1(1.0f), exp(sub(set1(0.0f), gate)))); }
+
+void silu_mul(const float* gate, const float* up, std::int64_t n, float* y) {
+  const std::int64_t whole = n / 16 * 16, rest = n - whole;
+  for (std::int64_t i = 0; i < whole; i += 16) store(y + i, mul(silu(load(gate + i)), load(up + i)));
+  if (rest > 0) {
+    const F32x16 tail = silu(load_part(gate + whole, rest, 0.0f));
+    store_part(y + whole, rest, mul(tail, load_part(up + whole, rest, 0.0f)));
+  }
+}
+
+}  // namespace
+}  // namespace yamata::cpu

@@ -1,0 +1,147 @@
+"""A real mpirun over two emulated hosts writes the text of one process, and leaves nothing behind. Exit code 77 where this machine
+cannot hold emulated hosts: the test is then skipped, with the reason."""
+import importlib.machinery
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
+sys.path.insert(0, str(ROOT / 'launch'))
+sys.dont_write_bytecode = True
+
+PROGRAM = pathlib.Path(sys.argv.pop(1))
+os.environ['YAMATA_BUILD'] = str(PROGRAM.parent)
+from emulation import hosts as emulation
+
+TARGET, DRAFT = (ROOT / 'models' / f'tales-{name}-q8_0.gguf' for name in ('target', 'draft'))
+TEXT = ['-p', 'Once upon a time', '-n', '24', '-t', '1', '--ignore-eos']
+
+
+def script(name):
+    loader = importlib.machinery.SourceFileLoader(name, str(ROOT / 'launch' / name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+class Inflated(unittest.TestCase):
+    def test_text_is_the_small_models(self):
+        with tempfile.TemporaryDirectory() as folder:
+            large = pathlib.Path(folder) / 'large.gguf'
+            subprocess.run([ROOT / 'launch' / 'inflate', TARGET, large, '--dim', '512', '--layers', '11', '--heads', '8', '--kv-heads', '4',
+                            '--ffn', '1024'], check=True, capture_output=True)
+            texts = [subprocess.run([PROGRAM, 'run', '-m', model, *TEXT], check=True, capture_output=True).stdout for model in (TARGET, large)]
+            self.assertEqual(texts[0][:40], texts[1][:40])  # roundings differ: the far end of the text may, too
+
+    def test_shape_that_does_not_hold_the_model_is_refused(self):
+        done = subprocess.run([ROOT / 'launch' / 'inflate', TARGET, '/dev/null', '--dim', '512', '--layers', '4', '--heads', '8', '--kv-heads', '4',
+                               '--ffn', '1024'], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('layers of 4 is below the model', done.stderr)
+
+
+class Quantities(unittest.TestCase):
+    def test_units_are_read_and_others_refused(self):
+        parse = script('emulate').values
+        self.assertEqual(parse('rate')('1gbit,100mbit,64kbit,5'), [1000, 100, 0.064, 5])
+        self.assertEqual(parse('delay')('0.1ms,100us'), [0.1, 0.1])
+        self.assertRaises(Exception, parse('rate'), '5 apples')
+
+    def test_more_than_the_core_of_a_host_is_refused(self):
+        done = subprocess.run([ROOT / 'launch' / 'emulate', '--hosts', '2', '--cpu', '100,500', '--', 'true'],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.assertIn('--cpu must be at most 100', done.stderr)
+
+    def test_mpiruns_noise_is_left_out(self):
+        shown = io.BytesIO()
+        words = (b'yamata: a line\n[vm:7] plm:rsh: Warning: setpgid(9,9) failed in parent with errno=Permission denied(13)\n'
+                 b'[warn] Epoll MOD(1) on fd 27 failed.  Old events were 6\nthe last, without an end')
+        script('emulate').pass_on(io.BytesIO(words), shown)
+        self.assertEqual(shown.getvalue(), b'yamata: a line\nthe last, without an end')
+
+    def test_quota_keeps_the_share_and_the_kernels_least(self):
+        self.assertEqual(emulation.quota(20), (1000, 5000))
+        self.assertEqual(emulation.quota(100), (5000, 5000))
+        share, period = emulation.quota(2.5)
+        self.assertEqual((share, period), (1000, 40000))
+
+    def test_values_are_for_all_hosts_or_for_each(self):
+        self.assertEqual(emulation.spread([5], 3), [5, 5, 5])
+        self.assertEqual(emulation.spread([], 2), [None, None])
+        self.assertRaises(emulation.EmulationError, emulation.spread, [1, 2], 3)
+
+
+class TwoHosts(unittest.TestCase):
+    def test_text_is_that_of_one_process_and_nothing_is_left(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = pathlib.Path(folder) / 'result.json'
+            results = []
+            for command in ([PROGRAM], [ROOT / 'launch' / 'emulate', '--hosts', '2', '--cpu', '50', '--rate', '1gbit', '--delay', '0.1ms', '--', PROGRAM]):
+                flags = ['-md', DRAFT] if len(command) > 1 else []
+                with subprocess.Popen([*command, 'run', '-m', TARGET, *TEXT, *flags, '--json', result], stdout=subprocess.DEVNULL) as process:
+                    self.assertEqual(process.wait(timeout=120), 0)
+                results.append(json.loads(result.read_text()))
+        self.assertEqual(results[0]['token_ids'], results[1]['token_ids'])
+        self.assertEqual([rank['host'] for rank in results[1]['per_rank']], ['n0', 'n1'])
+        self.assertEqual(sorted(rank['role'] for rank in results[1]['per_rank']), ['drafter', 'head'])
+        self.assertEqual([name for owner, name in emulation.remains() if owner == process.pid], [])
+
+    def test_whoever_kills_it_nothing_is_left(self):
+        self.assert_nothing_is_left_of(lambda emulate: None)
+
+    def test_what_is_left_without_a_keeper_the_next_cluster_clears(self):
+        def clear(emulate):
+            self.assertTrue(running(emulate))
+            emulation.clean()
+        self.assert_nothing_is_left_of(clear, 'SIGKILL')
+
+    def assert_nothing_is_left_of(self, clear, to_keeper='SIGCONT'):
+        """Of a job whose emulation is killed, and whose keeper gets a signal, too."""
+        emulate = subprocess.Popen([ROOT / 'launch' / 'emulate', '--hosts', '2', '--', PROGRAM, 'run', '-m', TARGET, '-p', 'Once upon a time', '-n',
+                                    '100000', '-c', '110000', '-t', '1', '--ignore-eos'], stdout=subprocess.PIPE)
+        with emulate:
+            self.assertTrue(emulate.stdout.read(100))
+            keeper = [process for process in running(emulate) if b'--keep' in words_of(process)]
+            self.assertEqual(len(keeper), 1)
+            self.assertEqual(sum(words_of(process)[0] == b'mpirun' for process in running(emulate)), 1)
+            os.kill(keeper[0], getattr(signal, to_keeper))
+            emulate.kill()
+        clear(emulate)
+        end = time.monotonic() + 60
+        while (left := (running(emulate), [name for owner, name in emulation.remains() if owner == emulate.pid])) != ([], []):
+            self.assertLess(time.monotonic(), end, left)
+            time.sleep(0.02)
+
+
+def words_of(process):
+    try:
+        return pathlib.Path(f'/proc/{process}/cmdline').read_bytes().split(b'\0')
+    except OSError:
+        return [b'']
+
+
+def running(emulate):
+    """Processes that belong to an emulated cluster: they name it, or run in it."""
+    name = f'{emulation.PREFIX}{emulate.pid}'
+    inside = [process for host in ('n0', 'n1', 'desk') for process in emulation.Host(name, host).processes()]
+    outside = [int(entry.name) for entry in pathlib.Path('/proc').glob('[0-9]*') if name.encode() in words_of(entry.name)]
+    return [process for process in {*inside, *outside} if emulation.runs(process)]
+
+
+if __name__ == '__main__':
+    reason = emulation.why_not()
+    if reason:
+        print(f'two hosts: skipped, {reason}')
+        TwoHosts.__unittest_skip__, TwoHosts.__unittest_skip_why__ = True, reason
+    done = unittest.main(exit=False).result
+    sys.exit(0 if done.wasSuccessful() and not reason else 77 if done.wasSuccessful() else 1)

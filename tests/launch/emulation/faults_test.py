@@ -1,0 +1,179 @@
+"""Cut links, stopped and killed daemons, ranks stopped at the start: the command ends soon after the deadline, with the right exit code
+and one line. Exit code 77 where this machine cannot hold emulated hosts."""
+import json
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
+sys.path.insert(0, str(ROOT / 'launch'))
+sys.dont_write_bytecode = True
+
+PROGRAM = pathlib.Path(sys.argv.pop(1))
+os.environ['YAMATA_BUILD'] = str(PROGRAM.parent)
+from emulation import hosts as emulation
+
+TARGET, DRAFT = (ROOT / 'models' / f'tales-{name}-q8_0.gguf' for name in ('target', 'draft'))
+TIMEOUT_S = 2
+GENEROUS_S = 60  # what takes longer never ends
+TEXT = [str(PROGRAM), 'run', '-p', 'Once upon a time', '-t', '1', '--ignore-eos', '--timeout', str(TIMEOUT_S), '-m', str(TARGET)]
+LONG = [*TEXT, '-n', '1000000', '-c', '500000']
+
+
+def name_of(process):
+    try:
+        return pathlib.Path(f'/proc/{process}/comm').read_text().strip()
+    except OSError:
+        return ''
+
+
+def processes(host, name):
+    return [process for process in host.processes() if name_of(process) == name]
+
+
+def wait_until(condition):
+    end = time.monotonic() + GENEROUS_S
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError('what was waited for did not happen')
+        time.sleep(0.002)
+    return value
+
+
+class Job:
+    """A command on emulated hosts, whose output is read to its end."""
+
+    def __init__(self, cluster, program, err):
+        self.cluster, self.err = cluster, err
+        self.process = cluster.start(program, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err)
+        self.out = b''
+
+    def read_some(self):
+        self.out += (some := os.read(self.process.stdout.fileno(), 4096))
+        return some
+
+    def end(self):
+        """The exit code."""
+        def on_alarm(*_):
+            raise AssertionError(f'the command never ended: {self.lines()}')
+        signal.signal(signal.SIGALRM, on_alarm)
+        signal.alarm(GENEROUS_S)
+        try:
+            while self.read_some():
+                pass
+            return self.process.wait()
+        finally:
+            signal.alarm(0)
+            self.process.kill()
+            self.process.stdout.close()
+
+    def lines(self):
+        self.err.seek(0)
+        of_context = 'yamata: warning: a context of '
+        return [line for line in self.err.read().splitlines() if line.startswith('yamata:') and not line.startswith(of_context)]
+
+    def nothing_is_left(self):
+        return not any(host.processes() for host in self.cluster.hosts)
+
+
+def cut(host):
+    emulation.run(['ip', '-n', host.namespace, 'link', 'set', 'eth0', 'down'])
+
+
+def send(number, name):
+    """A fault: the signal to all processes of that name on a host."""
+    def fault(host):
+        for process in processes(host, name):
+            os.kill(process, number)
+    return fault
+
+
+class WithMpirunOnTheFirst(emulation.Cluster):
+    """Hosts of which the first runs mpirun, as on most clusters, rather than a place outside them."""
+
+    def command(self, *arguments, **options):
+        words = super().command(*arguments, **options)
+        agent = [sys.executable, str(ROOT / 'launch' / 'emulate'), '--agent', self.prefix, self.hosts[0].name]
+        return [*agent, f"exec {shlex.join(words[words.index('mpirun'):])}"]
+
+
+class ThreeHosts(unittest.TestCase):
+    def strike(self, program, victim, fault, moment=Job.read_some, kind=emulation.Cluster):
+        with kind(3) as cluster, tempfile.TemporaryFile('w+') as err:
+            job = Job(cluster, program, err)
+            moment(job)
+            fault(cluster.hosts[victim])
+            code = job.end()
+            wait_until(job.nothing_is_left)
+            return code, job.lines(), job.out
+
+    def expect_named(self, rank, code, lines):
+        self.assertEqual(code, 3, lines)
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn(f'yamata: rank {rank} (n{rank}) ', lines[0])
+
+    def test_cut_link_while_generating_ends_the_command_and_names_the_rank(self):
+        for rank in range(3):
+            with self.subTest(rank=rank):
+                code, lines, _ = self.strike(LONG, rank, cut)
+                self.expect_named(rank, code, lines)
+
+    def test_cut_link_of_mpiruns_own_host_or_another_is_told_apart(self):
+        for rank in range(2):
+            with self.subTest(rank=rank):
+                code, lines, _ = self.strike(LONG, rank, cut, kind=WithMpirunOnTheFirst)
+                self.expect_named(rank, code, lines)
+
+    def test_cut_link_while_starting_ends_the_command(self):
+        for rank in (0, 2):
+            with self.subTest(rank=rank):
+                begun = lambda job: wait_until(lambda: processes(job.cluster.hosts[rank], 'yamata-guard'))
+                code, lines, _ = self.strike(LONG, rank, cut, begun)
+                self.assertEqual(code, 3, lines)
+                self.assertEqual(len(lines), 1, lines)
+
+    def test_rank_stopped_while_starting_is_named(self):
+        begun = lambda job: wait_until(lambda: processes(job.cluster.hosts[1], 'yamata-guard') and processes(job.cluster.hosts[1], 'yamata'))
+        code, lines, _ = self.strike(LONG, 1, send(signal.SIGSTOP, 'yamata'), begun)
+        self.expect_named(1, code, lines)
+
+    def test_cut_drafter_is_missed_in_one_line_and_all_else_is_complete(self):
+        text = [*TEXT, '-n', '1500', '-c', '2000']
+        alone = subprocess.run(text, check=True, capture_output=True).stdout
+        with tempfile.TemporaryDirectory() as folder:
+            result = pathlib.Path(folder) / 'result.json'
+            code, lines, out = self.strike([*text, '-md', str(DRAFT), '--layer-split', '0.5,0.5/1', '--json', str(result)], 2, cut)
+            self.assertEqual(code, 0, lines)
+            self.assertEqual(len(json.loads(result.read_text())['token_ids']), 1500)
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn('warning: the text goes on without the drafter on rank 2', lines[0])
+        self.assertEqual(out, alone)
+
+    def test_stopped_daemon_goes_on_and_the_text_is_complete(self):
+        text = [*TEXT, '-n', '400']
+        alone = subprocess.run(text, check=True, capture_output=True).stdout
+        for rank in (0, 1):
+            with self.subTest(rank=rank):
+                code, lines, out = self.strike(text, rank, send(signal.SIGSTOP, 'orted'))
+                self.assertEqual((code, lines), (0, []))
+                self.assertEqual(out, alone)
+
+    def test_killed_daemon_ends_the_command_and_is_named(self):
+        code, lines, _ = self.strike(LONG, 1, send(signal.SIGKILL, 'orted'))
+        self.assertNotEqual(code, 0)  # which, mpirun decides before it hears of us
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn("yamata: rank 1 (n1): the launcher's daemon on this machine has died", lines[0])
+
+
+if __name__ == '__main__':
+    reason = emulation.why_not()
+    if reason:
+        print(f'skipped: {reason}')
+        sys.exit(77)
+    unittest.main(warnings='ignore')  # of what a cluster leaves to the interpreter to close

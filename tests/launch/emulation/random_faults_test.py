@@ -1,0 +1,80 @@
+"""launch/faults tells right ends from wrong ones, and some of its faults end rightly. Exit code 77 where no hosts can be emulated: the
+latter is then skipped, with the reason."""
+import importlib.machinery
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
+sys.path.insert(0, str(ROOT / 'launch'))
+sys.dont_write_bytecode = True
+
+PROGRAM = pathlib.Path(sys.argv.pop(1))
+os.environ['YAMATA_BUILD'] = str(PROGRAM.parent)
+from emulation import hosts as emulation
+
+loader = importlib.machinery.SourceFileLoader('faults', str(ROOT / 'launch' / 'faults'))
+faults = importlib.util.module_from_spec(importlib.util.spec_from_loader('faults', loader))
+loader.exec_module(faults)
+
+
+def scenario(kind, rank=1, moment='text', ranks=3):
+    made = faults.Scenario(1)
+    made.kind, made.rank, made.moment, made.ranks, made.drafts = kind, rank, moment, ranks, rank == ranks - 1
+    return made
+
+
+SILENT = 'yamata: rank 1 (n1) has been silent for 3 s: it is stopped, dead or cut off\n'
+
+
+class Verdicts(unittest.TestCase):
+    def assert_right(self, *end):
+        self.assertEqual(faults.wrong(*end), '')
+
+    def assert_wrong(self, what, *end):
+        self.assertIn(what, faults.wrong(*end))
+
+    def test_seed_decides_everything(self):
+        self.assertEqual(vars(faults.Scenario(5)), vars(faults.Scenario(5)))
+        self.assertEqual({faults.Scenario(seed).kind for seed in range(200)}, set(faults.KINDS))
+        self.assertFalse(any(faults.Scenario(seed).kind in faults.ONLY_ON_HOSTS for seed in range(200) if faults.Scenario(seed).place == 'here'))
+
+    def test_lost_rank_is_named_in_one_line(self):
+        self.assert_right(scenario('stop rank'), 3, 'noise\n' + SILENT, False)
+        self.assert_right(scenario('stop rank', 0), 3, 'yamata: rank 1 (n1): rank 0 has been silent for 3 s\n', False)
+        self.assert_wrong('another than rank 1', scenario('stop rank'), 3, 'yamata: rank 1 (n1): rank 0 has been silent for 3 s\n', False)
+        self.assert_wrong('2 lines', scenario('stop rank'), 3, SILENT * 2, False)
+        self.assert_wrong('0 lines', scenario('stop rank'), 3, '', False)
+        self.assert_wrong('exit code 205', scenario('stop rank'), 205, SILENT, False)
+        self.assert_wrong('though a rank was lost', scenario('stop rank'), 0, '', True)
+
+    def test_lost_drafter_costs_no_text(self):
+        self.assert_right(scenario('kill rank', 2), 0, 'yamata: rank 2 (n2) was killed by signal 9\n', True)
+        self.assert_wrong('without the whole text', scenario('kill rank', 2), 0, '', False)
+        self.assert_wrong('only a drafter', scenario('kill rank', 2), 3, 'yamata: rank 2 (n2) was killed by signal 9\n', False)
+        self.assert_right(scenario('kill rank', 2, 'start'), 3, 'yamata: rank 2 (n2) was killed by signal 9\n', False)
+
+    def test_request_is_followed_without_complaint(self):
+        self.assert_right(scenario('interrupt'), 1, '', False)
+        self.assert_wrong('after a request', scenario('interrupt'), 3, '', False)
+        self.assert_wrong('after a request', scenario('terminate'), 1, SILENT, False)
+
+
+class Some(unittest.TestCase):
+    def test_they_end_rightly(self):
+        done = subprocess.run([ROOT / 'launch' / 'faults', '--seeds', SEEDS], stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+SEEDS = '1,3,4,6,8,9,11,33'
+
+if __name__ == '__main__':
+    reason = emulation.why_not()
+    if reason:
+        print(f'some faults: skipped, {reason}')
+        Some.__unittest_skip__, Some.__unittest_skip_why__ = True, reason
+    done = unittest.main(exit=False).result
+    sys.exit(0 if done.wasSuccessful() and not reason else 77 if done.wasSuccessful() else 1)

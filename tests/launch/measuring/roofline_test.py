@@ -1,0 +1,75 @@
+"""launch/plot-roofline: where its points and lines lie, and what it says of files it cannot draw."""
+import importlib.util
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LAUNCH = pathlib.Path(__file__).resolve().parents[3] / 'launch'
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(LAUNCH))
+from measuring import roofline  # noqa: E402
+
+PROFILE = {'machine': {'cpu': 'a processor', 'isa': 'avx2'},
+           'model': {'type': 'llama 8M Q8_0', 'threads': 2},
+           'threads': [{'threads': 1, 'read_bytes_per_s': 5e9, 'int8_ops_per_s': 1e11, 'float_ops_per_s': 1e10},
+                       {'threads': 2, 'read_bytes_per_s': 1e10, 'int8_ops_per_s': 2e11, 'float_ops_per_s': 2e10}],
+           'widths': [{'width': 1, 'bytes': 1e6, 'ops': 2e6, 'int8_ops': 1.9e6, 'float_ops': 1e5, 'time_s': 2e-4},
+                      {'width': 8, 'bytes': 1e6, 'ops': 16e6, 'int8_ops': 15e6, 'float_ops': 1e6, 'time_s': 4e-4}]}
+
+
+class Roofline(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def plot(self, *arguments):
+        return subprocess.run([LAUNCH / 'plot-roofline', *map(str, arguments)], capture_output=True, text=True, check=False)
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_text(content)
+        return path
+
+    def test_ceiling_is_that_of_all_threads_and_of_the_weights_kind(self):
+        self.assertEqual(roofline.ceiling_of(PROFILE), (10, 200))
+        floats = json.loads(json.dumps(PROFILE))
+        floats['widths'][0] |= {'int8_ops': 0, 'float_ops': 2e6}
+        self.assertEqual(roofline.ceiling_of(floats), (10, 20))
+
+    def test_points_are_operations_per_byte_and_per_second(self):
+        points = roofline.points_of(PROFILE)
+        self.assertEqual([width for _, _, width in points], [1, 8])
+        self.assertAlmostEqual(points[0][0], 2)
+        self.assertAlmostEqual(points[1][1], 40)
+
+    def test_file_that_is_no_profile_is_named(self):
+        out = self.folder / 'r.png'
+        absent = self.plot(self.folder / 'absent.json', '-o', out)
+        self.assertEqual(absent.returncode, 1)
+        self.assertIn('absent.json', absent.stderr)
+        for name, content in (('text.json', 'hello'), ('machine.json', '{"threads": []}'), ('list.json', '[]')):
+            refused = self.plot(self.write(name, content), '-o', out)
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn(name, refused.stderr)
+            self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
+        self.assertFalse(out.exists())
+
+    @unittest.skipUnless(importlib.util.find_spec('matplotlib'), 'matplotlib is not here')
+    def test_profiles_are_drawn_into_one_figure(self):
+        profile = self.write('p.json', json.dumps(PROFILE))
+        for suffix, begin in (('png', b'\x89PNG'), ('svg', b'<?xml')):
+            out = self.folder / f'r.{suffix}'
+            done = self.plot(profile, profile, '-o', out)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(out.read_bytes().startswith(begin))
+        wrong = self.plot(profile, '-o', self.folder / 'r.txt')
+        self.assertEqual(wrong.returncode, 1)
+        self.assertIn('r.txt', wrong.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main()

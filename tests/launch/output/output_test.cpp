@@ -1,0 +1,205 @@
+// Full disks, files that may not be replaced: every output that can be written is, each other is told of, and the exit code is 2.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/fs.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "launch/output/launcher_output.hpp"
+#include "launch/output/output_file.hpp"
+#include "node/lost_pages.hpp"
+#include "process.hpp"
+
+namespace yamata::test {
+namespace {
+
+/// The command with this behind it in a shell.
+Outcome run_in_shell(const Arguments& command, const std::string& redirection) {
+  Arguments all{"sh", "-c", "\"$@\" " + redirection, "sh"};
+  all.insert(all.end(), command.begin(), command.end());
+  return run(all);
+}
+
+Arguments short_run(const Arguments& more = {}) {
+  Arguments arguments{"run", "-m", kModel, "-p", "Once upon a time", "-n", "8", "--ignore-eos"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+/// Exit code 2 and a line for each of `words`, in that order.
+void expect_faults(const Outcome& outcome, const std::vector<std::string>& words) {
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  const auto complaints = outcome.complaints();
+  ASSERT_EQ(complaints.size(), words.size()) << outcome.err;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    EXPECT_NE(complaints[i].find(words[i]), std::string::npos) << words[i] << " in " << complaints[i];
+}
+
+/// Sets FS_IMMUTABLE_FL or FS_APPEND_FL for its life, where the file system and our rights allow it.
+class Attribute {
+ public:
+  Attribute(const std::string& path, int flag) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    int with = 0;
+    set_ = ioctl(fd_, FS_IOC_GETFLAGS, &before_) == 0 && (with = before_ | flag, ioctl(fd_, FS_IOC_SETFLAGS, &with) == 0);
+  }
+  ~Attribute() {
+    if (set_) ioctl(fd_, FS_IOC_SETFLAGS, &before_);
+    close(fd_);
+  }
+  bool set() const { return set_; }
+
+ private:
+  int fd_, before_ = 0;
+  bool set_ = false;
+};
+
+class OutputTest : public testing::Test {
+ protected:
+  const TemporaryFolder folder_;
+  const std::string json_ = folder_ / "r.json", csv_ = folder_ / "r.csv", trace_ = folder_ / "r.trace";
+};
+
+TEST_F(OutputTest, FullDisk_losesNothingThatFits) {
+  const Outcome outcome = run(yamata(short_run({"--json", json_, "--trace", trace_, "--csv", csv_})), 1024);
+  expect_faults(outcome, {json_, trace_});
+  const std::string csv = read_file(csv_);
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2) << csv;
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_ / ""), {}), 1);
+}
+
+TEST_F(OutputTest, FileThatMayNotBeReplaced_isNoticedBeforeTheRun) {
+  write_file(json_, "older");
+  int tried = 0;
+  for (const int flag : {FS_IMMUTABLE_FL, FS_APPEND_FL}) {
+    const Attribute attribute(json_, flag);
+    if (!attribute.set()) continue;
+    const Outcome outcome = run(yamata(short_run({"--json", json_})));
+    expect_faults(outcome, {json_});
+    EXPECT_EQ(outcome.out, "") << "the run took place";
+    ++tried;
+  }
+  if (geteuid() != 0) {
+    std::filesystem::permissions(json_, std::filesystem::perms::owner_read);
+    const Outcome outcome = run(yamata(short_run({"--json", json_})));
+    expect_faults(outcome, {json_});
+    EXPECT_EQ(outcome.out, "") << "the run took place";
+    ++tried;
+  }
+  EXPECT_EQ(read_file(json_), "older");
+  if (tried == 0) GTEST_SKIP() << "this file system has no such files";
+}
+
+TEST_F(OutputTest, FullStandardOutput_losesNothingElse) {
+  expect_faults(run_in_shell(yamata(short_run({"--json", json_, "--csv", "/dev/full"})), ">/dev/full"), {"/dev/full", "standard output"});
+  EXPECT_NE(read_file(json_), "");
+  const Arguments perplexity{"perplexity", "-m", kModel, "-p", "Once upon a time there was a king", "-c", "4", "--json", csv_};
+  expect_faults(run_in_shell(yamata(perplexity), ">/dev/full"), {"standard output"});
+  EXPECT_NE(read_file(csv_), "");
+  const Arguments simulate{"simulate", "--ranks", "2", "-n", "8", "--json", "/dev/full", "--csv", trace_};
+  expect_faults(run_in_shell(yamata(simulate), ">/dev/full"), {"/dev/full", "standard output"});
+  EXPECT_NE(read_file(trace_), "");
+}
+
+TEST_F(OutputTest, FullStandardError_losesNoResult) {
+  EXPECT_EQ(run_in_shell(yamata(short_run({"--json", json_})), "2>/dev/full").code, 0);
+  EXPECT_NE(read_file(json_), "");
+}
+
+TEST_F(OutputTest, FullStandardOutputOfMpirun_isAFault) {
+  for (const int ranks : {1, 2}) {
+    std::filesystem::remove(json_);
+    expect_faults(run_in_shell(yamata(short_run({"--json", json_}), ranks), ">/dev/full"), {"standard output"});
+    EXPECT_NE(read_file(json_), "");
+  }
+}
+
+TEST_F(OutputTest, FullDiskBehindMpirun_isAFault) {
+  // A file system without a free block, seen by the command alone.
+  const std::string full = "mount -t tmpfs -o size=4k none '" + folder_ / "" + "' 2>/dev/null || exit 77; echo x >'" + folder_ / "fill" +
+                           "'; exec \"$@\" >'" + folder_ / "out'";
+  Arguments command{"unshare", "-m", "sh", "-c", full, "sh"};
+  const Arguments job = yamata(short_run(), 2);
+  command.insert(command.end(), job.begin(), job.end());
+  const Outcome outcome = run(command);
+  if (outcome.code == 77 || outcome.code == 127 || outcome.err.find("unshare: ") != std::string::npos)
+    GTEST_SKIP() << "needs the right to mount";
+  expect_faults(outcome, {"standard output"});
+}
+
+TEST_F(OutputTest, MappedFileThatTheSystemCannotRead_isNamedRatherThanTheOutput) {
+  survive_lost_pages();
+  constexpr std::size_t kBytes = 1 << 20;
+  write_file(csv_, std::string(kBytes, 'x'));
+  const int fd = open(csv_.c_str(), O_RDWR | O_CLOEXEC);
+  void* const memory = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, fd, 0);
+  {
+    const std::span bytes(static_cast<const std::byte*>(memory), kBytes);
+    const WatchedMapping watch(bytes, csv_);
+    ASSERT_EQ(ftruncate(fd, 0), 0);
+    NewFile file(json_);
+    EXPECT_THROW(file.append(bytes), LostPages);
+  }
+  munmap(memory, kBytes);
+  close(fd);
+}
+
+/// A process that stands for mpirun: its standard output is a file that the test writes in its place.
+class LauncherOutputTest : public testing::Test {
+ protected:
+  LauncherOutputTest() : file_(open((folder_ / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)) {
+    write_bytes(100);  // there is something before
+    launcher_ = fork();
+    if (launcher_ > 0) {
+      waitpid(launcher_, nullptr, WUNTRACED);  // its output is in place then
+      return;
+    }
+    dup2(file_, STDOUT_FILENO);
+    raise(SIGSTOP);  // until it is killed
+    _exit(1);
+  }
+  ~LauncherOutputTest() override {
+    kill(launcher_, SIGKILL);
+    waitpid(launcher_, nullptr, 0);
+    close(file_);
+  }
+  void write_bytes(std::size_t n) const {
+    const std::string bytes(n, 'x');
+    ASSERT_EQ(write(file_, bytes.data(), n), static_cast<ssize_t>(n));
+  }
+
+  const TemporaryFolder folder_;
+  int file_;
+  pid_t launcher_ = -1;
+};
+
+TEST_F(LauncherOutputTest, WhatArrived_isNotLost) {
+  const LauncherOutput output(launcher_);
+  EXPECT_FALSE(output.loses(0));
+  write_bytes(10);
+  EXPECT_FALSE(output.loses(10));
+}
+
+TEST_F(LauncherOutputTest, WhatAFullFileLacks_isLost) {
+  const LauncherOutput output(launcher_);
+  write_bytes(10);
+  const rlimit limit{110, 110};
+  ASSERT_EQ(prlimit(launcher_, RLIMIT_FSIZE, &limit, nullptr), 0);
+  EXPECT_FALSE(output.loses(10));
+  EXPECT_TRUE(output.loses(11));
+}
+
+TEST_F(LauncherOutputTest, TextThatGoesElsewhere_isNotLost) {
+  const LauncherOutput output(launcher_);
+  EXPECT_FALSE(output.loses(10)) << "mpirun --output-filename FILE:nocopy";
+}
+
+TEST_F(LauncherOutputTest, NoLauncher_losesNothing) { EXPECT_FALSE(LauncherOutput(0).loses(10)); }
+
+}  // namespace
+}  // namespace yamata::test

@@ -1,0 +1,39 @@
+// The closing words of a run.
+#include "launch/output/report.hpp"
+
+#include <gtest/gtest.h>
+
+namespace yamata {
+namespace {
+
+Generation generation(std::size_t tokens) {
+  Generation r;
+  r.strategy = "iterative";
+  r.prompt_ids.resize(3);
+  r.prefill_s = tokens > 0 ? 0.1 : 0;
+  r.token_ids.resize(tokens);
+  for (std::size_t i = 0; i < tokens; ++i) r.token_times_s.push_back(0.25 * static_cast<double>(i));
+  r.per_rank.resize(1);
+  return r;
+}
+
+TEST(Report, InterruptedPrompt_hasNoFigures) {
+  Generation r = generation(0);
+  r.finish_reason = "interrupted";
+  EXPECT_EQ(to_table(r), "\ninterrupted before the first token\n");
+  Generation some = generation(3);
+  some.finish_reason = "interrupted";
+  EXPECT_NE(to_table(some).find("(iterative), interrupted, first after"), std::string::npos) << to_table(some);
+}
+
+TEST(Report, Rates_areThereWhereTimeHasPassed) {
+  EXPECT_EQ(to_table(generation(1)).find("\n3 tokens of prompt at 30.0 tokens/s, 1 generated (iterative)\n"), 0u);
+  EXPECT_EQ(to_table(generation(3))
+                .find("\n3 tokens of prompt at 30.0 tokens/s, 3 generated at 4.0 tokens/s (iterative), first after 250.0 ms\n"),
+            0u);
+}
+
+TEST(Report, Memory_isSaidWhatItCounts) { EXPECT_NE(to_table(generation(2)).find("\nown MiB: "), std::string::npos); }
+
+}  // namespace
+}  // namespace yamata

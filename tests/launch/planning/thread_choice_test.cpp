@@ -1,0 +1,147 @@
+// How many threads, and warnings of more than a host can run at once.
+#include "launch/planning/thread_choice.hpp"
+
+#include <gtest/gtest.h>
+
+#include <ctime>
+#include <map>
+
+#include "launch/output/report.hpp"
+#include "node/topology.hpp"
+#include "tests/launch/process.hpp"
+
+namespace yamata {
+namespace {
+
+wire::Hello rank(const std::string& host, int threads, int cpus, const std::string& group = "") {
+  wire::Hello hello;
+  hello.host = host, hello.threads = threads, hello.logical_cpus = cpus, hello.cpu_group = group;
+  return hello;
+}
+
+constexpr std::int64_t kNow = 1'800'000'000, kHour = 3600;
+
+/// Choices of 4, 2 and 1 threads on a machine whose speeds the test sets.
+class ThreadChoiceTest : public testing::Test {
+ protected:
+  class Trial : public ThreadTrial {
+   public:
+    Trial(ThreadChoiceTest& test, std::size_t threads) : test_(test), threads_(threads) {}
+    double ns_per_byte() override {
+      ++test_.measurements_;
+      return test_.ns_per_byte_.at(threads_);
+    }
+
+   private:
+    ThreadChoiceTest& test_;
+    std::size_t threads_;
+  };
+
+  ThreadChoice choose(std::int64_t now_s, bool renew = false) {
+    measurements_ = 0;
+    return choose_threads({{0, 1, 2, 3}, {0, 1}, {0}}, {folder_ / "", kKey, now_s, renew},
+                          [&](const std::vector<int>& cpus) { return readable_ ? std::make_unique<Trial>(*this, cpus.size()) : nullptr; });
+  }
+  void expect(const ThreadChoice& choice, std::size_t threads, std::int64_t measured_s) {
+    EXPECT_EQ(choice.cpus.size(), threads);
+    EXPECT_EQ(choice.measured_s, measured_s);
+    const auto kept = read_thread_choice(folder_ / "", kKey, kNow + 2 * kHour);
+    ASSERT_TRUE(kept);
+    EXPECT_EQ(kept->threads, static_cast<int>(threads));
+    EXPECT_EQ(kept->measured_s, measured_s);
+  }
+
+  const PaceKey kKey{"host", "avx2", 7, 0, 0, 1};
+  const test::TemporaryFolder folder_;
+  std::map<std::size_t, double> ns_per_byte_{{4, 1.0}, {2, 2.0}, {1, 4.0}};
+  bool readable_ = true;
+  int measurements_ = 0;
+};
+
+TEST_F(ThreadChoiceTest, ThreadsKeptFromABusyMachine_areCorrectedAtTheNextUse) {
+  for (const int wrong : {1, 2}) {
+    keep_thread_choice(folder_ / "", kKey, wrong, kNow);
+    expect(choose(kNow + kHour), 4, kNow + kHour);
+  }
+  ns_per_byte_ = {{4, 1.0}, {2, 0.8}, {1, 0.6}};  // the machine has become busy
+  expect(choose(kNow + 2 * kHour), 1, kNow + 2 * kHour);
+}
+
+TEST_F(ThreadChoiceTest, ThreadsThatStillProveFastest_areUsedAfterAFewQuickMeasurements) {
+  expect(choose(kNow), 4, kNow);
+  const int first = measurements_;
+  expect(choose(kNow + kHour), 4, kNow);
+  EXPECT_GT(measurements_, 0);
+  EXPECT_LT(measurements_, first);
+  ns_per_byte_ = {{4, 1.05}, {2, 1.0}, {1, 1.0}};  // less than measurements differ by
+  expect(choose(kNow + kHour), 4, kNow);
+  ns_per_byte_ = {{4, 2.0}, {2, 1.0}, {1, 2.0}};
+  expect(choose(kNow + kHour), 2, kNow + kHour);
+  expect(choose(kNow + 2 * kHour), 2, kNow + kHour);
+}
+
+TEST_F(ThreadChoiceTest, RenewedOrImpossibleThreads_areMeasuredAnew) {
+  expect(choose(kNow), 4, kNow);
+  expect(choose(kNow + kHour, true), 4, kNow + kHour);
+  keep_thread_choice(folder_ / "", kKey, 3, kNow);  // no choice here
+  expect(choose(kNow + kHour), 4, kNow + kHour);
+}
+
+TEST_F(ThreadChoiceTest, ModelThatCannotBeReadInTime_leavesWhatIsKept) {
+  readable_ = false;
+  EXPECT_EQ(choose(kNow).cpus.size(), 4u);
+  EXPECT_EQ(choose(kNow).measured_s, 0);
+  EXPECT_FALSE(read_thread_choice(folder_ / "", kKey, kNow)) << "nothing was measured";
+  keep_thread_choice(folder_ / "", kKey, 2, kNow);
+  expect(choose(kNow + kHour), 2, kNow);
+}
+
+TEST(MeasuredThreads, OfSeveralRanks_areNamedWithTheRanksInTheTable) {
+  Generation run;
+  for (const int threads : {2, 1, 2, 4, 3}) {
+    run.per_rank.emplace_back();
+    run.per_rank.back().threads = threads;
+  }
+  run.per_rank.back().role = "lost";
+  run.threads_measured_s = {kNow, kNow - kHour, kNow, 0, kNow};
+  const auto minute = [](std::time_t s) {
+    char text[8] = "";
+    std::strftime(text, sizeof(text), "%H:%M", std::localtime(&s));
+    return std::string(text);
+  };
+  const std::string table = to_table(run);
+  EXPECT_NE(table.find("\nranks 0, 2: 2 threads, measured " + minute(kNow) + "\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("\nrank 1: 1 thread, measured " + minute(kNow - kHour) + "\n"), std::string::npos) << table;
+  EXPECT_EQ(table.find("4 threads, measured"), std::string::npos) << "they were given";
+  EXPECT_EQ(table.find("3 threads, measured"), std::string::npos) << "that rank is lost";
+}
+
+TEST(CrowdedHosts, ThreadsOfAllItsRanks_areCounted) {
+  const std::vector<wire::Hello> ranks{rank("a", 2, 4), rank("b", 4, 4), rank("a", 3, 4)};
+  const std::vector<std::string> warnings = crowded_hosts(ranks);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(warnings[0].starts_with("a has 5 threads on 4 CPUs")) << warnings[0];
+}
+
+TEST(CrowdedHosts, WhatFitsAndRanksOfOneThread_areNotWarnedOf) {
+  const std::vector<wire::Hello> ranks{rank("a", 2, 4), rank("a", 2, 4), rank("b", 1, 1), rank("b", 1, 1)};
+  EXPECT_TRUE(crowded_hosts(ranks).empty());
+}
+
+TEST(CrowdedHosts, ContainersOfOneName_haveCpusOfTheirOwn) {
+  const std::vector<wire::Hello> ranks{rank("a", 4, 4, "/one"), rank("a", 4, 4, "/two")};
+  EXPECT_TRUE(crowded_hosts(ranks).empty());
+}
+
+TEST(CrowdedHosts, JobWithTooManyThreads_saysSo) {
+  const auto warnings_with = [](int threads) {
+    return test::run(test::yamata({"run", "-m", test::kModel, "-p", "A king", "-n", "2", "-t", std::to_string(threads)})).warnings();
+  };
+  const std::vector<std::string> warnings = warnings_with(Topology::detect().logical_cpus + 1);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("lower -t"), std::string::npos) << warnings[0];
+  EXPECT_TRUE(warnings_with(1).empty());
+}
+
+}  // namespace
+}  // namespace yamata

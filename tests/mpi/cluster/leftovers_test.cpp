@@ -1,0 +1,157 @@
+// What a killed launcher left is cleared where it is Yamata's and dead, and stays otherwise.
+#include "mpi/cluster/leftovers.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+
+#include "tests/temporary_folder.hpp"
+
+namespace yamata {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A machine's temporary files, with jobs in them.
+class Leftovers : public testing::Test {
+ protected:
+  Leftovers() {
+    fs::create_directories(sessions_);
+    fs::create_directories(memory_);
+  }
+
+  /// A job as Open MPI keeps it, and the process of a rank in it; dead, but for its files.
+  void make_job(const std::string& name, unsigned long number, bool marked) {
+    const fs::path session = sessions_ / name;
+    fs::create_directories(session / "0" / "0");
+    write(session / "contact.txt");
+    write(session / "0" / "smseg");
+    for (const int rank : {0, 1}) write(segment(number, rank));
+    if (!marked) return;
+    for (const int rank : {0, 1}) in_launcher([&] { mark_as(session, number, rank); });
+  }
+  /// Runs `work` in a process whose launcher ends after it.
+  template <class Work>
+  static void in_launcher(Work work) {
+    const pid_t launcher = fork();
+    if (launcher == 0) {
+      if (const pid_t guard = fork(); guard != 0) _exit(waitpid(guard, nullptr, 0) == guard ? 0 : 1);
+      work();
+      _exit(0);
+    }
+    waitpid(launcher, nullptr, 0);
+  }
+  static void mark_as(const fs::path& session, unsigned long number, int rank) {
+    setenv("OMPI_MCA_orte_jobfam_session_dir", session.c_str(), 1);
+    setenv("OMPI_COMM_WORLD_RANK", std::to_string(rank).c_str(), 1);
+    setenv("PMIX_NAMESPACE", std::to_string(number).c_str(), 1);
+    mark_session();
+  }
+  fs::path segment(unsigned long number, int rank) const {
+    char name[64];
+    std::snprintf(name, sizeof(name), "vader_segment.node.7.%lx.%d", number, rank);
+    return memory_ / name;
+  }
+  static void write(const fs::path& file) { std::ofstream(file) << "something"; }
+  void clear() const { clear_leftovers(sessions_, memory_); }
+  bool is_whole(const std::string& name, unsigned long number) const {
+    return fs::exists(sessions_ / name / "contact.txt") && fs::exists(sessions_ / name / "0" / "smseg") && fs::exists(segment(number, 0)) &&
+           fs::exists(segment(number, 1));
+  }
+  bool is_gone(const std::string& name, unsigned long number) const {
+    return !fs::exists(sessions_ / name) && !fs::exists(segment(number, 0)) && !fs::exists(segment(number, 1));
+  }
+
+  test::TemporaryFolder folder_;
+  const fs::path sessions_ = folder_ / "ompi.node.7", memory_ = folder_ / "shm";
+};
+
+TEST_F(Leftovers, DeadJobs_areCleared) {
+  make_job("pid.1", 0x3b490001, true);
+  make_job("jf.2", 0x12, true);
+  clear();
+  EXPECT_TRUE(is_gone("pid.1", 0x3b490001));
+  EXPECT_TRUE(is_gone("jf.2", 0x12));
+  EXPECT_TRUE(fs::exists(sessions_));
+}
+
+TEST_F(Leftovers, OtherProgramsJobs_stay) {
+  make_job("pid.1", 0x1230001, false);
+  make_job("pid.2", 0x123, true);  // whose number begins the same
+  clear();
+  EXPECT_TRUE(is_whole("pid.1", 0x1230001));
+  EXPECT_TRUE(is_gone("pid.2", 0x123));
+}
+
+TEST_F(Leftovers, JobWithoutRanksWhoseLauncherLives_stays) {
+  make_job("pid.1", 5, true);
+  const pid_t between_two_commands = fork();
+  if (between_two_commands == 0) {
+    mark_as(sessions_ / "pid.1", 5, 1);
+    _exit(0);
+  }
+  waitpid(between_two_commands, nullptr, 0);  // of this process, as a script would be
+  clear();
+  EXPECT_TRUE(is_whole("pid.1", 5));
+}
+
+TEST_F(Leftovers, JobWithALivingRank_staysUntilItEnds) {
+  make_job("pid.1", 5, true);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  int life[2];
+  ASSERT_EQ(pipe(life), 0);
+  in_launcher([&] {
+    mark_as(sessions_ / "pid.1", 5, 1);
+    if (fork() == 0) {  // the rank has the mark from its guard, and outlives it
+      close(life[1]);
+      char end = 0;
+      _exit(static_cast<int>(read(life[0], &end, 1)));
+    }
+  });
+  clear();
+  EXPECT_TRUE(is_whole("pid.1", 5));
+  close(life[1]);
+  waitpid(-1, nullptr, 0);  // the rank
+  clear();
+  EXPECT_TRUE(is_gone("pid.1", 5));
+}
+
+TEST_F(Leftovers, JobOfWhichAProcessMapsAFile_stays) {
+  make_job("pid.1", 5, true);
+  const int fd = open((sessions_ / "pid.1" / "0" / "smseg").c_str(), O_RDWR);
+  void* memory = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  close(fd);
+  clear();
+  EXPECT_TRUE(is_whole("pid.1", 5));
+  munmap(memory, 4096);
+  clear();
+  EXPECT_TRUE(is_gone("pid.1", 5));
+}
+
+TEST_F(Leftovers, JobOfAnotherContainer_stays) {
+  make_job("pid.1", 5, true);
+  std::ofstream(sessions_ / "pid.1" / "yamata-rank-1") << "pid:[1]\n5\n";
+  clear();
+  EXPECT_TRUE(is_whole("pid.1", 5));
+}
+
+TEST_F(Leftovers, PagesOfDoorbells_areClearedOnceTheyAreOld) {
+  const fs::path old = memory_ / "yamata-0123456789abcdef", fresh = memory_ / "yamata-1123456789abcdef",
+                 other = memory_ / "yamata-notes-of-mine-1";
+  for (const fs::path& page : {old, fresh, other}) write(page);
+  for (const fs::path& page : {old, other}) fs::last_write_time(page, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  clear();
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(fresh));
+  EXPECT_TRUE(fs::exists(other));
+}
+
+}  // namespace
+}  // namespace yamata

@@ -1,0 +1,183 @@
+// Who is blamed for silence, in a time of the test's own.
+#include "mpi/cluster/liveness.hpp"
+
+#include <gtest/gtest.h>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class LivenessTest : public testing::Test {
+ protected:
+  LivenessTest() : liveness_(3, seconds(10), now_) {
+    for (int r = 0; r < 3; ++r) liveness_.name(r, "host" + std::to_string(r));
+    liveness_.watch(1, now_);
+    liveness_.watch(2, now_);
+  }
+  /// Lets the time pass in steps, as a rank that looks often sees it; the ranks given are heard at each.
+  void pass(milliseconds time, std::vector<int> heard) {
+    for (milliseconds gone{0}; gone < time; gone += milliseconds(500)) {
+      now_ += milliseconds(500);
+      for (const int rank : heard) liveness_.heard(rank, now_);
+      if (const auto rank = liveness_.silent(now_)) throw ClusterError(liveness_.silence_text(*rank, 0));
+    }
+  }
+  std::string blame(const std::function<void()>& what) {
+    try {
+      what();
+    } catch (const ClusterError& e) {
+      return e.what();
+    }
+    return "nobody";
+  }
+
+  Liveness::Clock::time_point now_{};
+  Liveness liveness_;
+};
+
+TEST_F(LivenessTest, SilentRank_isNamedAfterTheDeadline) {
+  pass(seconds(9), {1});
+  const std::string text = blame([&] { pass(seconds(2), {1}); });
+  EXPECT_EQ(text.find("rank 2 (host2) has been silent for 10 s"), 0u) << text;
+}
+
+TEST_F(LivenessTest, RankTheOthersCanDoWithout_isWaitedForLessLong) {
+  liveness_.hurry(2, seconds(4));
+  const std::string text = blame([&] { pass(seconds(5), {1}); });
+  EXPECT_EQ(text.find("rank 2 (host2) has been silent for 4 s"), 0u) << text;
+  liveness_.hurry(1, seconds(40));
+  EXPECT_NE(blame([&] { pass(seconds(11), {2}); }), "nobody") << "nobody is waited for longer than told";
+}
+
+TEST_F(LivenessTest, StageBehindADrafter_waitsForTheStageBeforeIt) {
+  liveness_.tell(1, {0, wire::Activity::kComputing, 1000});  // a drafter
+  liveness_.tell(2, {0, wire::Activity::kAwaitingActivations, 1000});
+  liveness_.check_progress(now_, true, {}, {0, 2});
+  pass(seconds(11), {1, 2});
+  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {0, 2}); });
+  EXPECT_NE(text.find("rank 2 (host2) has waited 10 s for the results of rank 0"), std::string::npos) << text;
+}
+
+TEST_F(LivenessTest, RankThatHearsNobody_isItselfTheOneCutOff) {
+  pass(seconds(5), {1, 2});
+  const std::string text = blame([&] { pass(seconds(11), {}); });
+  EXPECT_EQ(text.find("rank 0 (host0) has heard no other rank for 10 s: it is cut off"), 0u) << text;
+}
+
+TEST_F(LivenessTest, RankThatIsHeardByAnUnwatchedOne_isNotCutOff) {
+  liveness_.unwatch(2);
+  const std::string text = blame([&] { pass(seconds(11), {2}); });
+  EXPECT_EQ(text.find("rank 1 (host1) has been silent"), 0u) << text;
+}
+
+TEST_F(LivenessTest, OfTwoRanks_nobodyKnowsWhichIsCutOff) {
+  Liveness two(2, seconds(10), now_);
+  two.watch(1, now_);
+  for (int i = 0; i < 5; ++i) two.silent(now_ += seconds(2));
+  EXPECT_EQ(two.silence_text(1, 0).find("rank 1 has been silent"), 0u);
+}
+
+TEST_F(LivenessTest, Suspicion_comesAtHalfTheDeadline) {
+  now_ += seconds(4);
+  EXPECT_FALSE(liveness_.suspicious(now_));
+  now_ += seconds(2);
+  EXPECT_TRUE(liveness_.suspicious(now_));
+  liveness_.heard(1, now_);
+  liveness_.heard(2, now_);
+  EXPECT_FALSE(liveness_.suspicious(now_));
+}
+
+TEST_F(LivenessTest, WhoMayBeEndedWithTheJob_saysNothingForAWhile) {
+  pass(seconds(9), {1});
+  liveness_.hold_back(now_);
+  EXPECT_EQ(blame([&] { pass(milliseconds(2500), {1}); }), "nobody");
+  EXPECT_NE(blame([&] { pass(seconds(1), {1}); }), "nobody");
+}
+
+TEST_F(LivenessTest, UnwatchedRank_mayBeSilent) {
+  liveness_.unwatch(2);
+  EXPECT_EQ(blame([&] { pass(seconds(60), {1}); }), "nobody");
+}
+
+TEST_F(LivenessTest, OwnSleep_isNotTheSilenceOfARankThatIsWaitedForLessLong) {
+  liveness_.hurry(2, seconds(4));
+  now_ += milliseconds(4500);
+  EXPECT_FALSE(liveness_.silent(now_));
+  EXPECT_EQ(blame([&] { pass(milliseconds(3500), {1}); }), "nobody");
+  EXPECT_NE(blame([&] { pass(seconds(1), {1}); }), "nobody");
+}
+
+TEST_F(LivenessTest, OwnSleep_isNobodysSilence) {
+  now_ += seconds(100);  // this rank was stopped and goes on
+  EXPECT_EQ(blame([&] {
+              pass(milliseconds(0), {});
+              EXPECT_FALSE(liveness_.silent(now_));
+            }),
+            "nobody");
+  EXPECT_EQ(blame([&] { pass(seconds(9), {}); }), "nobody");
+  EXPECT_NE(blame([&] { pass(seconds(2), {}); }), "nobody");
+}
+
+TEST_F(LivenessTest, WaitingStage_blamesTheLinkBeforeIt) {
+  liveness_.tell(1, {5, wire::Activity::kIdle, 1000});
+  liveness_.tell(2, {5, wire::Activity::kAwaitingActivations, 1000});
+  liveness_.check_progress(now_, true, {}, {0, 1, 2});
+  now_ += seconds(9);
+  EXPECT_EQ(blame([&] { liveness_.check_progress(now_, true, {}, {0, 1, 2}); }), "nobody");
+  now_ += seconds(2);
+  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {0, 1, 2}); });
+  EXPECT_EQ(text.find("rank 2 (host2) has waited 10 s for the results of rank 1 (host1)"), 0u) << text;
+}
+
+TEST_F(LivenessTest, Progress_anywhereBeginsTheDeadlineAnew) {
+  for (std::uint64_t p = 1; p < 20; ++p) {
+    now_ += seconds(9);
+    liveness_.tell(2, {p, wire::Activity::kComputing, 1000});
+    EXPECT_EQ(blame([&] { liveness_.check_progress(now_, true, {}, {0, 1, 2}); }), "nobody");
+  }
+  now_ += seconds(11);
+  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {0, 1, 2}); });
+  EXPECT_EQ(text.find("rank 2 (host2) has computed for 10 s"), 0u) << text;
+}
+
+TEST_F(LivenessTest, NoOpenWork_needsNoProgress) {
+  for (int i = 0; i < 5; ++i) {
+    now_ += seconds(60);
+    EXPECT_EQ(blame([&] { liveness_.check_progress(now_, false, {}, {0, 1, 2}); }), "nobody");
+  }
+}
+
+TEST_F(LivenessTest, DrafterWhoseRanksDoNotComeOn_isStalledWhileItIsAwaited) {
+  liveness_.hurry(1, seconds(8));
+  const auto stalled_after = [&](std::chrono::seconds time, bool awaited) {
+    now_ += time;
+    return liveness_.drafter_stalled(now_, awaited, {1, 2});
+  };
+  EXPECT_FALSE(stalled_after(seconds(0), true));
+  EXPECT_FALSE(stalled_after(seconds(7), true));
+  liveness_.tell(2, {7, wire::Activity::kIdle, 1000});
+  EXPECT_FALSE(stalled_after(seconds(1), true));
+  EXPECT_TRUE(stalled_after(seconds(8), true));
+  EXPECT_FALSE(stalled_after(seconds(60), false));
+  EXPECT_FALSE(stalled_after(seconds(7), true));
+  now_ += seconds(100);
+  liveness_.silent(now_);  // this rank was stopped and goes on
+  EXPECT_FALSE(stalled_after(seconds(0), true));
+  EXPECT_TRUE(stalled_after(seconds(8), true));
+}
+
+TEST_F(LivenessTest, Heartbeats_areDueSeveralTimesPerDeadlineAndOftenOnDemand) {
+  EXPECT_TRUE(liveness_.due(now_));
+  EXPECT_FALSE(liveness_.due(now_));
+  now_ += seconds(1);
+  EXPECT_TRUE(liveness_.due(now_, true));
+  now_ += milliseconds(100);
+  EXPECT_TRUE(liveness_.due(now_, true));
+}
+
+}  // namespace
+}  // namespace yamata

@@ -1,0 +1,56 @@
+// Which ranks hold the target, and which draft.
+#include "mpi/planning/layout.hpp"
+
+#include <gtest/gtest.h>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+using Shares = std::vector<double>;
+using Ranks = std::vector<int>;
+
+TEST(Layout, Text_isSharesPerModelOrAuto) {
+  for (const char* word : {"auto", "measure", "bytes"}) EXPECT_TRUE(parse_layer_split(word).empty()) << word;
+  EXPECT_EQ(parse_layer_split("0.5,0.25,0.25"), (std::vector<Shares>{{0.5, 0.25, 0.25}}));
+  EXPECT_EQ(parse_layer_split("0.5,0.5/1.0"), (std::vector<Shares>{{0.5, 0.5}, {1.0}}));
+  for (const char* bad : {"", "a", "0.5,", ",1", "-1,2", "0,0", "nan,1", "inf", "1;2", "1,2x", "1/", "/1"})
+    EXPECT_THROW(parse_layer_split(bad), UsageError) << bad;
+}
+
+TEST(Layout, Auto_givesEveryDraftARankAndTheTargetTheRest) {
+  const Layout layout = make_layout("auto", 5, 2, false);
+  ASSERT_EQ(layout.size(), 3u);
+  EXPECT_EQ(layout[0].ranks, (Ranks{0, 1, 2}));
+  EXPECT_EQ(layout[1].ranks, Ranks{3});
+  EXPECT_EQ(layout[2].ranks, Ranks{4});
+  EXPECT_EQ(place_of(layout, 2), 0u);
+  EXPECT_EQ(place_of(layout, 4), 2u);
+}
+
+TEST(Layout, Shares_placeADraftOnSeveralRanks) {
+  const Layout layout = make_layout("0.5,0.5/0.7,0.3", 4, 1, false);
+  EXPECT_EQ(layout[0].ranks, (Ranks{0, 1}));
+  EXPECT_EQ(layout[1].ranks, (Ranks{2, 3}));
+  EXPECT_EQ(layout[1].shares, (Shares{0.7, 0.3}));
+}
+
+TEST(Layout, DraftWithoutRanks_liesOnTheHead) {
+  for (const Layout& layout : {make_layout("0.5,0.5", 2, 1, false), make_layout("auto", 1, 1, false), make_layout("auto", 2, 1, true)}) {
+    EXPECT_EQ(layout[1].ranks, Ranks{0});
+    EXPECT_EQ(place_of(layout, 0), 0u);
+  }
+}
+
+TEST(Layout, SharesAndRanksThatDiffer_areRefused) {
+  EXPECT_THROW(make_layout("0.5,0.5", 3, 0, false), UsageError);
+  EXPECT_THROW(make_layout("0.5,0.5/1", 2, 1, false), UsageError);
+  EXPECT_THROW(make_layout("0.5,0.5/1", 3, 0, false), UsageError);
+  EXPECT_THROW(make_layout("0.5,0.5/1/1", 4, 1, false), UsageError);
+  EXPECT_THROW(make_layout("0.5,0.5/1", 3, 1, true), UsageError);
+  EXPECT_THROW(make_layout("auto", 2, 2, false), UsageError);
+}
+
+}  // namespace
+}  // namespace yamata

@@ -1,0 +1,61 @@
+// Which differences between measured ranks count.
+#include "mpi/planning/rank_speed.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace yamata {
+namespace {
+
+wire::Hello rank_on(const std::string& host, double ns_per_byte, const std::string& group = "/", std::int32_t threads = 2) {
+  wire::Hello hello;
+  hello.host = host;
+  hello.cpu_group = group;
+  hello.threads = threads;
+  hello.ns_per_byte = ns_per_byte;
+  return hello;
+}
+
+using Paces = std::vector<double>;
+
+TEST(RankSpeed, HostsWithin15Percent_areEqual) {
+  EXPECT_EQ(relative_paces({rank_on("a", 0.107), rank_on("b", 0.100), rank_on("c", 0.114)}, {0, 1, 2}), (Paces{1, 1, 1}));
+}
+
+TEST(RankSpeed, SlowHost_isSlowAndTheOthersStayEqual) {
+  const Paces paces = relative_paces({rank_on("a", 0.11), rank_on("b", 0.5), rank_on("c", 0.10)}, {0, 1, 2});
+  EXPECT_EQ(paces[0], 1);
+  EXPECT_EQ(paces[2], 1);
+  EXPECT_NEAR(paces[1], 0.5 / 0.105, 1e-9);
+}
+
+TEST(RankSpeed, RanksOfOneControlGroup_areEqualWhateverTheyMeasured) {
+  EXPECT_EQ(relative_paces({rank_on("a", 0.1), rank_on("a", 0.8), rank_on("a", 0.3)}, {0, 1, 2}), (Paces{1, 1, 1}));
+  const Paces quota = relative_paces({rank_on("a", 0.1), rank_on("a", 0.6, "/slow"), rank_on("a", 0.3)}, {0, 1, 2});
+  EXPECT_EQ(quota[0], 1);
+  EXPECT_EQ(quota[2], 1);
+  EXPECT_NEAR(quota[1], 3, 1e-9);
+  EXPECT_EQ(relative_paces({rank_on("a", 0.1, "/x"), rank_on("a", 0.14, "/y")}, {0, 1}), (Paces{1, 1}));
+}
+
+TEST(RankSpeed, ThreadsOfOneHost_count) {
+  EXPECT_NEAR(relative_paces({rank_on("a", 0.3, "/", 1), rank_on("a", 0.1, "/", 3)}, {0, 1})[0], 3, 1e-9);
+}
+
+TEST(RankSpeed, UnmeasuredRank_leavesThemUncompared) {
+  EXPECT_TRUE(relative_paces({rank_on("a", 0.1), rank_on("b", 0)}, {0, 1}).empty());
+  EXPECT_TRUE(relative_paces({rank_on("a", 0.1), rank_on("b", std::nan(""))}, {0, 1}).empty());
+  EXPECT_EQ(relative_paces({rank_on("a", 0.1), rank_on("b", 0.1), rank_on("drafter", 0)}, {0, 1}).size(), 2u);
+}
+
+TEST(RankSpeed, Room_isAnEqualPartOfTheHostsMemoryLessBuffers) {
+  std::vector<wire::Hello> hellos{rank_on("a", 1), rank_on("b", 1), rank_on("a", 1)};
+  hellos[0].available_bytes = 1000;
+  hellos[1].available_bytes = 50;
+  hellos[2].available_bytes = 1100;
+  EXPECT_EQ(rooms(hellos, 100), (std::vector<std::uint64_t>{400, 0, 400}));
+}
+
+}  // namespace
+}  // namespace yamata

@@ -1,0 +1,184 @@
+// Every message comes back as it went, and no damaged one gets through.
+#include "mpi/protocol/wire.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "node/error.hpp"
+
+namespace yamata::wire {
+namespace {
+
+Record run_record() {
+  Record r;
+  r.operations = {CacheOperation::copy(2, {3, 7}, {5, kUnbounded}), CacheOperation::clear()};
+  r.run = 77;
+  r.tokens = {5, -1, 9};
+  r.placements = {{10, -1, {0, 1}}, {11, 0, {1, 3}}, {11, 0, {3, 4}}};
+  r.wanted = {0, 2};
+  return r;
+}
+
+Start two_pipelines() {
+  Start start;
+  start.cache_types = {CacheType::kF32, CacheType::kQ8_0};
+  start.batch = 32;
+  start.draft.width = 7;
+  start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 5}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}}};
+  return start;
+}
+
+TEST(Wire, Hello_roundTrips) {
+  const Hello m{kProtocolVersion, "1.2", "jetson-3", "neon", {0x123456789abcdef0u, 0}, 1u << 30, 6, 2, 0.25, "/slow", 12, 1'800'000'000};
+  const Hello back = decode_hello(encode(m));
+  EXPECT_EQ(back.version, m.version);
+  EXPECT_EQ(back.host, m.host);
+  EXPECT_EQ(back.isa, m.isa);
+  EXPECT_EQ(back.fingerprints, m.fingerprints);
+  EXPECT_EQ(back.available_bytes, m.available_bytes);
+  EXPECT_EQ(back.threads, m.threads);
+  EXPECT_EQ(back.model, m.model);
+  EXPECT_EQ(back.ns_per_byte, m.ns_per_byte);
+  EXPECT_EQ(back.cpu_group, m.cpu_group);
+  EXPECT_EQ(back.logical_cpus, m.logical_cpus);
+}
+
+TEST(Wire, HelloOfAnotherProtocol_saysSoAndIsReadNoFurther) {
+  Bytes bytes = encode(Hello{kProtocolVersion + 1, "9", "h", "i", {1}, 2, 3, 0});
+  bytes.resize(6);
+  EXPECT_EQ(decode_hello(bytes).protocol, kProtocolVersion + 1);
+}
+
+TEST(Wire, Start_roundTrips) {
+  const Start back = decode_start(encode(two_pipelines()));
+  EXPECT_EQ(back.cache_types, two_pipelines().cache_types);
+  EXPECT_EQ(back.batch, 32);
+  EXPECT_EQ(back.draft.width, 7);
+  ASSERT_EQ(back.pipelines.size(), 2u);
+  ASSERT_EQ(back.pipelines[0].layers.size(), 2u);
+  EXPECT_EQ(back.pipelines[0].layers[1].begin, 3);
+  EXPECT_EQ(back.pipelines[0].layers[1].end, 8);
+  EXPECT_EQ(back.pipelines[0].cells, 4096);
+  EXPECT_EQ(back.pipelines[1].model, 1);
+  EXPECT_EQ(back.pipelines[1].ranks, (std::vector<std::int32_t>{2, 4}));
+  EXPECT_EQ(back.pipelines[1].stage_of(4), 1u);
+  EXPECT_FALSE(back.pipelines[1].stage_of(3));
+  EXPECT_EQ(back.pipelines[1].sequences, 9);
+  EXPECT_EQ(back.pipelines[1].packed, (std::vector<std::uint8_t>{1, 0}));
+}
+
+TEST(Wire, Run_roundTripsAsATree) {
+  const Record back = decode_record(encode(run_record()));
+  EXPECT_TRUE(back.has_run());
+  EXPECT_EQ(back.run, 77u);
+  EXPECT_EQ(back.operations, run_record().operations);
+  EXPECT_EQ(back.tokens, run_record().tokens);
+  EXPECT_EQ(back.wanted, run_record().wanted);
+  ASSERT_EQ(back.placements.size(), 3u);
+  EXPECT_EQ(back.placements[2].position, 11);
+  EXPECT_EQ(back.placements[2].parent, 0);
+  EXPECT_EQ(back.placements[1].sequences.end, 3);
+}
+
+TEST(Wire, CommitGuessesCancel_roundTrip) {
+  const Commit commit = decode_commit(encode(Commit{9, 100, {5, 6}, 4, 0.5f, true}));
+  EXPECT_EQ(commit.epoch, 9u);
+  EXPECT_EQ(commit.position, 100);
+  EXPECT_EQ(commit.tokens, (std::vector<std::int32_t>{5, 6}));
+  EXPECT_EQ(commit.wanted, 4);
+  EXPECT_EQ(commit.least, 0.5f);
+  EXPECT_TRUE(commit.retell);
+  const Guesses guesses = decode_guesses(encode(Guesses{9, 3, 101, true, 0.125, {{4, 3, 77, 0.25f}}}));
+  EXPECT_EQ(guesses.root, 3u);
+  EXPECT_EQ(guesses.root_position, 101);
+  EXPECT_TRUE(guesses.complete);
+  EXPECT_EQ(guesses.evaluation_s, 0.125);
+  ASSERT_EQ(guesses.guesses.size(), 1u);
+  EXPECT_EQ(guesses.guesses[0].token, 77);
+  EXPECT_EQ(guesses.guesses[0].probability, 0.25f);
+  const std::vector<std::uint64_t> runs{1, 1ull << 40};
+  EXPECT_EQ(decode_cancel(encode_cancel(runs)), runs);
+}
+
+TEST(Wire, Rows_roundTripInPlace) {
+  const std::vector<float> values{1.5f, -0.0f, 3e38f};
+  const Bytes bytes = encode(Rows{9, false, values});
+  EXPECT_TRUE(decode_rows(encode(Rows{9, true, {}})).skipped);
+  const Rows back = decode_rows(bytes);
+  EXPECT_EQ(back.run, 9u);
+  EXPECT_TRUE(std::equal(values.begin(), values.end(), back.values.begin(), back.values.end()));
+}
+
+TEST(Wire, RowsOfTheBestLogits_sayWhoseTheyAre_andNoOthers) {
+  const std::vector<float> values{3, 2};
+  const std::vector<std::int32_t> tokens{31, -1}, none{32, 1}, fewer{31};
+  const Bytes bytes = encode(Rows{9, false, values, tokens, 32});
+  const Rows back = decode_rows(bytes);
+  EXPECT_EQ(back.vocabulary, 32u);
+  EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), back.tokens.begin(), back.tokens.end()));
+  EXPECT_THROW(decode_rows(encode(Rows{9, false, values, none, 32})), ClusterError);
+  EXPECT_THROW(decode_rows(encode(Rows{9, false, values, fewer, 32})), ClusterError);
+}
+
+TEST(Wire, HeartbeatFailureReportStop_roundTrip) {
+  const Heartbeat beat = decode_heartbeat(encode(Heartbeat{12, Activity::kAwaitingActivations, 750}));
+  EXPECT_EQ(beat.progress, 12u);
+  EXPECT_EQ(beat.activity, Activity::kAwaitingActivations);
+  EXPECT_EQ(beat.loaded_permille, 750);
+  const Failure failure = decode_failure(encode(Failure{2, "no such file"}));
+  EXPECT_EQ(failure.code, 2);
+  EXPECT_EQ(failure.text, "no such file");
+  const Report report = decode_report(encode(
+      Report{"h", "stage", "avx2", "cpu", {2, 5}, 12, 1.5, 2.5, 0.5, 3, 4, 5, 6, 7, 8, {{TraceEvent::Kind::kSkip, true, 3, 9, 10, 11}}}));
+  EXPECT_EQ(report.host, "h");
+  EXPECT_EQ(report.layers.end, 5);
+  EXPECT_EQ(report.threads, 12);
+  EXPECT_EQ(report.busy_s, 1.5);
+  EXPECT_EQ(report.wait_cpu_s, 0.5);
+  EXPECT_EQ(report.rss_bytes, 4u);
+  EXPECT_EQ(report.mapped_bytes, 5u);
+  EXPECT_EQ(report.tokens_skipped, 8u);
+  ASSERT_EQ(report.events.size(), 1u);
+  EXPECT_EQ(report.events[0].end_us, 11);
+  Report timed;
+  timed.run_s = {0.5, 0};
+  timed.draft_run_s = {0.25};
+  EXPECT_EQ(decode_report(encode(timed)).run_s, timed.run_s);
+  EXPECT_EQ(decode_report(encode(timed)).draft_run_s, timed.draft_run_s);
+  EXPECT_EQ(decode_stop(encode_stop(130)), 130);
+}
+
+TEST(Wire, MessageCutAnywhereOrTooLong_isRefused) {
+  struct Kind {
+    Bytes whole;
+    std::function<void(const Bytes&)> decode;
+  };
+  const std::vector<float> values{1, 2};
+  const std::vector<Kind> kinds{
+      {encode(Hello{kProtocolVersion, "v", "h", "i", {1}, 2, 3, 0}), [](const Bytes& b) { decode_hello(b); }},
+      {encode(two_pipelines()), [](const Bytes& b) { decode_start(b); }},
+      {encode(run_record()), [](const Bytes& b) { decode_record(b); }},
+      {encode(Rows{1, false, values}), [](const Bytes& b) { decode_rows(b); }},
+      {encode(Commit{1, 2, {3, 4}, 5, 0, false}), [](const Bytes& b) { decode_commit(b); }},
+      {encode(Guesses{1, 2, 3, true, 0, {{4, 5, 6, 0.5f}}}), [](const Bytes& b) { decode_guesses(b); }},
+      {encode_cancel(std::vector<std::uint64_t>{7, 8}), [](const Bytes& b) { decode_cancel(b); }},
+      {encode(Heartbeat{}), [](const Bytes& b) { decode_heartbeat(b); }},
+      {encode(Failure{1, "text"}), [](const Bytes& b) { decode_failure(b); }},
+      {encode(Report{}), [](const Bytes& b) { decode_report(b); }},
+      {encode_stop(1), [](const Bytes& b) { decode_stop(b); }},
+  };
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    EXPECT_NO_THROW(kinds[k].decode(kinds[k].whole)) << k;
+    for (std::size_t n = 0; n < kinds[k].whole.size(); ++n) {
+      EXPECT_THROW(kinds[k].decode({kinds[k].whole.begin(), kinds[k].whole.begin() + static_cast<std::ptrdiff_t>(n)}), ClusterError)
+          << k << " cut at " << n;
+    }
+    Bytes longer = kinds[k].whole;
+    longer.push_back(std::byte{});
+    EXPECT_THROW(kinds[k].decode(longer), ClusterError) << k;
+  }
+}
+
+}  // namespace
+}  // namespace yamata::wire

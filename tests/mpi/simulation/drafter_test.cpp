@@ -1,0 +1,118 @@
+// A drafter alone: what it expands, given what its word has been worth.
+#include "mpi/decoding/drafter.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "mpi/transport/local_transport.hpp"
+#include "src/simulation/table_model.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr std::int32_t kCells = 256, kSequences = 65, kContext = 200;
+
+/// Computes at once.
+class PromptUnit final : public simulation::TableUnit {
+ public:
+  void begin(const simulation::TableShape&, std::size_t, const std::atomic<bool>*, std::function<void(bool)> done) override {
+    ++runs_;
+    done(true);
+  }
+  bool finished() const override { return true; }
+  bool wait_for(std::chrono::microseconds) override { return true; }
+  std::uint64_t progress() const override { return runs_; }
+  double busy_seconds() const override { return 0; }
+
+ private:
+  std::uint64_t runs_ = 0;
+};
+
+/// A drafter on rank 1, which gives the tokens 0, 1 and 2 the probabilities .8, .15 and .05 wherever it is; the test is rank 0.
+class DrafterTest : public testing::Test {
+ protected:
+  DrafterTest() : network_(2), head_(network_, 0), transport_(network_, 1) {
+    simulation::TableShape shape;
+    shape.cells = kCells, shape.sequences = kSequences, shape.vocabulary = 3;
+    shape.logits = [](std::uint64_t, std::span<float> logits) {
+      logits[0] = std::log(0.8f), logits[1] = std::log(0.15f), logits[2] = std::log(0.05f);
+    };
+    auto pipeline = std::make_unique<Pipeline>(transport_, PipelineRanks{kDraftLane, {1}},
+                                               std::make_unique<simulation::TableModel>(shape, unit_), kCells, kSequences);
+    pipeline->stage().load();
+    drafter_ = std::make_unique<Drafter>(transport_, std::move(pipeline), DraftOptions{.width = 1, .children = 3, .credit = 12}, kContext,
+                                         kSequences, 64);
+  }
+
+  void commit(std::vector<std::int32_t> tokens, float least = 0) {
+    const auto count = static_cast<std::int32_t>(tokens.size());
+    drafter_->on_commit({++epoch_, position_, std::move(tokens), 0, least});
+    position_ += count;
+    while (step()) {
+    }
+    while (auto message = head_.receive()) {
+      const wire::Guesses told = wire::decode_guesses(message->bytes);
+      root_ = told.root;
+      for (const wire::Guess& guess : told.guesses) guesses_[{guess.parent, guess.token}] = guess.id;
+    }
+  }
+  bool step() {
+    const bool advanced = drafter_->advance();
+    auto message = transport_.receive();  // its only stage's results
+    if (message) drafter_->pipeline().on_message(std::move(*message));
+    return advanced || message;
+  }
+  /// How far its guesses reach if the text goes on with this token for ever.
+  /// Evaluations of the draft so far: all runs but the loading.
+  std::uint64_t evaluations() const { return unit_.progress() - 1; }
+  int reach(std::int32_t token) const {
+    int depth = 0;
+    for (auto at = guesses_.find({root_, token}); at != guesses_.end(); at = guesses_.find({at->second, token})) ++depth;
+    return depth;
+  }
+
+ private:
+  LocalNetwork network_;
+  LocalTransport head_, transport_;
+  PromptUnit unit_;
+  std::unique_ptr<Drafter> drafter_;
+  std::uint64_t epoch_ = 0;
+  std::int32_t position_ = 0;
+  std::uint32_t root_ = 0;
+  std::map<std::pair<std::uint32_t, std::int32_t>, std::uint32_t> guesses_;  // parent and token -> id
+};
+
+TEST_F(DrafterTest, FirstChoices_areExpandedBeforeAnythingIsKnown) {
+  commit({2, 2});
+  EXPECT_EQ(reach(0), 4);
+  EXPECT_EQ(reach(1), 1);
+}
+
+TEST_F(DrafterTest, SecondChoicesThatComeTrue_areExpandedInstead) {
+  commit({2, 2});
+  for (int i = 0; i < 60; ++i) commit({1});
+  EXPECT_GE(reach(1), 4);
+  EXPECT_LE(reach(0), 1);
+}
+
+TEST_F(DrafterTest, NodesLessProbableThanWhatIsWorthAnEvaluation_areNotExpanded) {
+  commit({2, 2}, 0.7f);
+  EXPECT_EQ(reach(0), 2);  // the root and the .8, not what is .64
+  commit({0}, 1);
+  EXPECT_EQ(reach(0), 1) << "the root is always expanded";
+}
+
+TEST_F(DrafterTest, TextThatWasAccepted_isReadInTheEvaluationOfTheRoot) {
+  commit({2, 2}, 1);
+  EXPECT_EQ(evaluations(), 1u);
+  commit({0, 1, 2, 0}, 1);
+  EXPECT_EQ(evaluations(), 2u);
+  commit(std::vector<std::int32_t>(40, 1), 1);
+  EXPECT_EQ(evaluations(), 4u) << "a longer one has a run of its own, as prompts have";
+  EXPECT_EQ(reach(0), 1);
+}
+
+}  // namespace
+}  // namespace yamata

@@ -1,0 +1,44 @@
+#pragma once
+// A whole cluster in one thread: a seeded scheduler decides who acts next, which message arrives, who computes an operation.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mpi/decoding/decoder.hpp"
+#include "src/sampling/sampler.hpp"
+
+namespace yamata::test {
+
+/// Everything a seed decides.
+struct Scenario {
+  std::uint64_t seed = 0;
+  int stages = 1;
+  struct Drafter {
+    int ranks = 1;  ///< 0: on the head, sharing its unit
+    double disagreement = 0.3;
+  };
+  std::vector<Drafter> drafters;
+  DecodeOptions decode;
+  DraftOptions draft;
+  std::int32_t vocabulary = 8, prompt = 3;
+  int operations = 3;  ///< per run and stage
+  SamplingParams sampling;
+  bool unplayable_speeds = false;
+  std::optional<std::size_t> drafter_that_dies;
+
+  static Scenario random(std::uint64_t seed);
+  std::string describe() const;
+};
+
+struct Outcome {
+  std::string fault;  ///< empty: everything held
+  Decoder::Counters counters;
+  std::uint64_t steps = 0;
+};
+
+/// Plays a scenario to its end and checks the text against the function itself, every stage's cells against the head's, and that
+/// everything comes to rest. `trace`: prints what happens to stderr.
+Outcome play(const Scenario& scenario, bool trace = false);
+
+}  // namespace yamata::test

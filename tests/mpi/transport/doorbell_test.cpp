@@ -1,0 +1,83 @@
+// Bells between ranks of one machine.
+#include "mpi/transport/doorbell.hpp"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <thread>
+
+namespace yamata {
+namespace {
+
+class DoorbellTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (head_.fd() < 0) GTEST_SKIP() << "no sockets here";
+  }
+  ~DoorbellTest() override { head_.close_the_circle(); }
+  static bool rings(const Doorbell& bell) {
+    pollfd one{bell.fd(), POLLIN, 0};
+    return poll(&one, 1, 0) == 1;
+  }
+  const std::uint64_t job_ = static_cast<std::uint64_t>(getpid()) << 32;
+  Doorbell head_{job_, 0, 3}, stage_{job_, 1, 3}, other_{job_, 2, 3};
+};
+
+TEST_F(DoorbellTest, ASleeper_isWokenByOneRing) {
+  stage_.asleep(true);
+  other_.asleep(true);
+  head_.ring(1);
+  EXPECT_TRUE(rings(stage_));
+  EXPECT_FALSE(rings(head_) || rings(other_));
+  EXPECT_TRUE(stage_.answer().others);
+  head_.ring(1);
+  EXPECT_FALSE(rings(stage_)) << "it has been woken";
+  stage_.asleep(true);
+  other_.ring(1);
+  EXPECT_TRUE(rings(stage_));
+}
+
+TEST_F(DoorbellTest, WhoIsAwake_isNotRungFor) {
+  stage_.asleep(true);
+  stage_.asleep(false);
+  head_.ring(1);
+  EXPECT_FALSE(rings(stage_));
+}
+
+TEST_F(DoorbellTest, OwnRing_wakesAtAnyTimeButIsNobodyElses) {
+  std::thread([&] { stage_.ring_own(); }).join();
+  EXPECT_TRUE(rings(stage_));
+  const Doorbell::Rings answered = stage_.answer();
+  EXPECT_TRUE(answered.own && !answered.others);
+  EXPECT_FALSE(rings(stage_));
+}
+
+TEST_F(DoorbellTest, ManyRings_areAnsweredAtOnce) {
+  for (int i = 0; i < 10'000; ++i) stage_.ring_own();
+  EXPECT_TRUE(stage_.answer().own);
+  EXPECT_FALSE(rings(stage_));
+  stage_.ring_own();
+  EXPECT_TRUE(rings(stage_)) << "a bell that was full is rung again";
+}
+
+TEST_F(DoorbellTest, AnotherJob_isNotRungFor) {
+  const Doorbell stranger(job_ + 1, 1, 3);
+  stranger.close_the_circle();
+  stranger.asleep(true);
+  head_.ring(1);
+  EXPECT_FALSE(rings(stranger));
+}
+
+TEST_F(DoorbellTest, WithoutABell_nothingHappens) {
+  const Doorbell second(job_, 1, 3);  // the name is taken
+  EXPECT_EQ(second.fd(), -1);
+  head_.asleep(true);
+  second.ring(0);
+  second.ring_own();
+  EXPECT_FALSE(second.answer().own);
+  EXPECT_FALSE(rings(head_) || rings(stage_));
+}
+
+}  // namespace
+}  // namespace yamata

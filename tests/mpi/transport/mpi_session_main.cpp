@@ -1,0 +1,33 @@
+// What a session has set of Open MPI's TCP: `mpi_session_main BYTES` expects that eager limit. Exit code 0: it is.
+#include <mpi.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "mpi/transport/mpi_session.hpp"
+
+namespace {
+
+/// The value that Open MPI works with; 0 where this MPI has no such setting.
+unsigned long long eager_limit() {
+  int provided = 0, index = 0, count = 0;
+  MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+  unsigned long long limit = 0;
+  MPI_T_cvar_handle handle;
+  if (MPI_T_cvar_get_index("btl_tcp_eager_limit", &index) == MPI_SUCCESS &&
+      MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) == MPI_SUCCESS) {
+    MPI_T_cvar_read(handle, &limit);
+    MPI_T_cvar_handle_free(&handle);
+  }
+  MPI_T_finalize();
+  return limit;
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const yamata::MpiSession session;
+  const unsigned long long limit = eager_limit(), expected = std::strtoull(argv[1], nullptr, 10);
+  if (limit != 0 && limit != expected) std::fprintf(stderr, "btl_tcp_eager_limit is %llu, not %llu\n", limit, expected);
+  return limit == 0 || limit == expected ? 0 : 1;
+}

@@ -1,0 +1,54 @@
+// The transport contract over MPI; run under mpirun. Exit code 0: kept.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <vector>
+
+#include "mpi/transport/mpi_session.hpp"
+#include "mpi/transport/mpi_transport.hpp"
+#include "transport_contract.hpp"
+
+namespace yamata {
+namespace {
+
+/// A message stays under way while its rank does not take it: the sender may sleep all the same.
+void play_a_send_that_stays(MpiTransport& transport) {
+  const int last = transport.size() - 1;
+  const bool sleeps = transport.wakes();  // not on every network
+  MPI_Barrier(MPI_COMM_WORLD);            // all have ended the contract, in which this message would be one too many
+  if (transport.rank() == 0 && last > 0 && sleeps) {
+    transport.send(last, Tag::kRecord, std::vector<std::byte>(16u << 20));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (transport.pending_sends() > 0 && !transport.wakes()) {
+      if (transport.receive()) throw std::runtime_error("a message that nobody sent");
+      if (std::chrono::steady_clock::now() > end) throw std::runtime_error("a send that stays lets its rank never sleep");
+      transport.nap(std::chrono::milliseconds(1));
+    }
+    if (transport.pending_sends() == 0) throw std::runtime_error("a large message left though nobody took it");
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  int sent = sleeps;
+  MPI_Bcast(&sent, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  if (transport.rank() == last && last > 0 && sent != 0) {
+    while (!transport.receive()) {
+    }
+  }
+  while (transport.pending_sends() > 0) transport.receive();
+}
+
+}  // namespace
+}  // namespace yamata
+
+int main() {
+  const yamata::MpiSession session;
+  yamata::MpiTransport transport;
+  try {
+    yamata::play_transport_contract(transport);
+    yamata::play_a_send_that_stays(transport);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "rank %d: %s\n", transport.rank(), e.what());
+    transport.abort(1);
+  }
+  return 0;
+}

@@ -1,0 +1,278 @@
+// Quantization, normalization, activation and attention: the same bits everywhere, and the right numbers.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "tests/node/cpu/kernels/support.hpp"
+
+namespace yamata::cpu {
+namespace {
+
+constexpr unsigned kSeed = 77;
+const KernelTable& scalar() { return kernels(Isa::kScalar); }
+
+TEST(Quantize, rounds_to_nearest_and_pads_with_zeros) {
+  Random random(kSeed);
+  Activations x(scalar(), random_floats(random, 47), 1, 47);
+  for (std::int64_t b = 0; b < 2; ++b) {
+    const auto value = [&](int i) { return 32 * b + i < 47 ? x.x[static_cast<std::size_t>(32 * b + i)] : 0.0f; };
+    float largest = 0;
+    for (int i = 0; i < 32; ++i) largest = std::max(largest, std::abs(value(i)));
+    const Activations::Block block = x.block(0, b);
+    EXPECT_EQ(block.scale, largest / 127.0f);
+    int sums[2] = {0, 0};
+    std::vector<int> run_starts(4);
+    for (int i = 0; i < 32; ++i) {
+      EXPECT_EQ(block.values[static_cast<std::size_t>(i)], std::nearbyint(value(i) * (1.0f / block.scale)));
+      sums[i / 16] += block.values[static_cast<std::size_t>(i)];
+      run_starts[static_cast<std::size_t>(i / 16 * 2 + i % 4 / 2)] -= 32 * block.values[static_cast<std::size_t>(i)];
+    }
+    EXPECT_EQ(block.run_sums, (std::vector<int>{sums[0], sums[1]}));
+    EXPECT_EQ(block.sum, block.scale * static_cast<float>(sums[0] + sums[1]));
+    EXPECT_EQ(block.start, -8 * (sums[0] + sums[1]));
+    EXPECT_EQ(block.run_starts, run_starts);
+  }
+}
+
+TEST(Quantize, equals_scalar_in_tiles_of_every_size) {
+  for (const NamedTable& t : tables_under_test()) {
+    for (const std::int64_t n : {32, 47, 64, 96, 576}) {
+      for (const std::int64_t tokens : {1, 2, 7, 8, 9, 21}) {
+        Random random(kSeed);
+        const std::vector<float> x = random_floats(random, static_cast<std::size_t>(tokens * n));
+        Activations expected(scalar(), x, tokens, n), got(*t.table, x, tokens, n);
+        for (std::int64_t i = 0; i < tokens * got.blocks; ++i) {
+          EXPECT_EQ(got.block(i / got.blocks, i % got.blocks), expected.block(i / got.blocks, i % got.blocks)) << t.name << " " << n;
+        }
+      }
+    }
+  }
+}
+
+TEST(Quantize, tiny_and_zero_blocks_become_zeros) {
+  std::vector<float> x(64, 0.0f);
+  x[40] = 1e-40f;
+  Activations q(scalar(), x, 1, 64);
+  for (int b = 0; b < 2; ++b)
+    EXPECT_EQ(q.block(0, b), (Activations::Block{std::vector<int>(32, 0), 0.0f, 0.0f, {0, 0}, 0, std::vector<int>(4)}));
+}
+
+TEST(RmsNorm, agrees_with_double_and_between_instruction_sets) {
+  for (const std::int64_t n : {16, 19, 576}) {
+    Random random(kSeed);
+    const std::vector<float> x = random_floats(random, static_cast<std::size_t>(n)), w = random_floats(random, x.size());
+    const auto normed = [&](const KernelTable& table) {
+      std::vector<float> y(x.size());
+      table.scale_mul(x.data(), table.inverse_rms(x.data(), n, 1e-5f), w.data(), n, y.data());
+      return y;
+    };
+    const std::vector<float> y = normed(scalar());
+    double sum = 0;
+    for (const float value : x) sum += static_cast<double>(value) * value;
+    const double inverse = 1 / std::sqrt(sum / static_cast<double>(n) + 1e-5);
+    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(y[i], x[i] * inverse * w[i], 4e-6 * std::abs(x[i] * w[i]));
+    for (const NamedTable& t : tables_under_test()) EXPECT_EQ(bits(normed(*t.table)), bits(y)) << t.name;
+  }
+}
+
+TEST(SiluMul, agrees_with_double_and_between_instruction_sets) {
+  std::vector<float> gate;
+  for (int i = -10400; i <= 10400; ++i) gate.push_back(static_cast<float>(i) * 0.01f);
+  const std::int64_t n = static_cast<std::int64_t>(gate.size());
+  const std::vector<float> up(gate.size(), 1.0f);
+  std::vector<float> y(gate.size());
+  scalar().silu_mul(gate.data(), up.data(), n, y.data());
+  for (std::size_t i = 0; i < gate.size(); ++i) {
+    const double exact = gate[i] / (1 + std::exp(-static_cast<double>(gate[i])));
+    // exp errs by 2 ulp, the sum and the division by half an ulp each; an ulp is at most 2^-23 of the value.
+    // Below -88.7 exp(-gate) is no float and the result is 0, where it should be at most 104 / 2^128.
+    EXPECT_NEAR(y[i], exact, 3 * std::abs(exact) / (1 << 23) + std::ldexp(104.0, -128)) << gate[i];
+  }
+  for (const NamedTable& t : tables_under_test()) {
+    std::vector<float> z(gate.size());
+    t.table->silu_mul(gate.data(), up.data(), n, z.data());
+    EXPECT_EQ(bits(z), bits(y)) << t.name;
+  }
+}
+
+TEST(SiluMul, is_right_at_the_ends) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> gate = {inf, 1e30f, -1e30f, 0.0f, -200.0f}, up(5, 2.0f);
+  std::vector<float> y(5);
+  scalar().silu_mul(gate.data(), up.data(), 5, y.data());
+  EXPECT_EQ(y, (std::vector<float>{inf, 2e30f, 0.0f, 0.0f, 0.0f}));
+}
+
+/// Planes of 400 cells in one of the formats, and rows of five queries each that see some of them: more than are computed at once.
+struct AttentionCase {
+  static constexpr std::int64_t kCells = 400, kHeads = 5;
+
+  AttentionCase(std::int64_t dim, TensorType cell_type) : head_dim(dim), type(cell_type) {
+    Random random(kSeed);
+    fill(random, k, k_plane);
+    fill(random, v, v_plane);
+  }
+  void fill(Random& random, std::vector<float>& values, std::vector<std::byte>& plane) const {
+    values = random_floats(random, static_cast<std::size_t>(kCells * head_dim));
+    const TypeTraits& t = traits(type);
+    const std::size_t cell_bytes = static_cast<std::size_t>(head_dim) / t.block_elements * t.block_bytes;
+    plane.resize(kCells * cell_bytes);
+    for (std::int64_t cell = 0; cell < kCells; ++cell) {
+      float* of_cell = values.data() + cell * head_dim;
+      scalar().store_cell(of_cell, head_dim, type, plane.data(), cell);
+      dequantize(type, plane.data() + static_cast<std::size_t>(cell) * cell_bytes, head_dim, of_cell);
+    }
+  }
+  void add_row(std::vector<std::int32_t> visible) {
+    Random random(kSeed + static_cast<unsigned>(rows.size()));
+    rows.push_back(std::move(visible));
+    q.push_back(random_floats(random, static_cast<std::size_t>(kHeads * head_dim), 2.0f));
+  }
+
+  /// Attention of some rows, computed together chunk by chunk: [row][head][head_dim].
+  std::vector<std::vector<float>> run(const KernelTable& table, const std::vector<std::size_t>& chosen) const {
+    const std::size_t floats = static_cast<std::size_t>(kHeads * head_dim);
+    std::vector<std::vector<float>> out(chosen.size(), std::vector<float>(floats, 9.0f)), peaks(chosen.size(), std::vector<float>(kHeads));
+    std::vector<std::vector<float>> totals = peaks, more_out = out, more_peaks = peaks, more_totals = peaks;
+    for (std::int64_t chunk = 0; chunk * kAttentionChunk < kCells; ++chunk) {
+      std::vector<AttentionRow> now, before;
+      for (std::size_t i = 0; i < chosen.size(); ++i) {
+        const auto& cells = rows[chosen[i]];
+        const auto count = static_cast<std::int64_t>(cells.size());
+        if (count <= chunk * kAttentionChunk) continue;
+        const float* query = q[chosen[i]].data();
+        before.push_back({query, cells.data(), count, peaks[i].data(), totals[i].data(), out[i].data()});
+        now.push_back({query, cells.data(), count, more_peaks[i].data(), more_totals[i].data(), more_out[i].data()});
+      }
+      const auto& into = chunk == 0 ? before : now;
+      table.attention({into.data(), static_cast<std::int64_t>(into.size()), chunk, k_plane.data(), v_plane.data(), type, type, kScale,
+                       kHeads, head_dim});
+      for (std::size_t i = 0; chunk > 0 && i < now.size(); ++i) table.merge_attention(before[i], now[i], kHeads, head_dim);
+    }
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      table.finish_attention({nullptr, nullptr, 0, peaks[i].data(), totals[i].data(), out[i].data()}, kHeads, head_dim);
+    return out;
+  }
+  double exact(std::size_t row, std::size_t head, std::size_t d) const {
+    const std::size_t dim = static_cast<std::size_t>(head_dim);
+    double total = 0, sum = 0;
+    for (const std::int32_t cell : rows[row]) {
+      const std::size_t at = static_cast<std::size_t>(cell) * dim;
+      double score = 0;
+      for (std::size_t i = 0; i < dim; ++i) score += static_cast<double>(q[row][head * dim + i]) * k[at + i];
+      const double p = std::exp(score * kScale);
+      total += p, sum += p * v[at + d];
+    }
+    return sum / total;
+  }
+
+  static constexpr float kScale = 0.125f;
+  std::int64_t head_dim;
+  TensorType type;
+  std::vector<float> k, v;  // as the planes hold them
+  std::vector<std::byte> k_plane, v_plane;
+  std::vector<std::vector<std::int32_t>> rows;
+  std::vector<std::vector<float>> q;
+};
+
+std::vector<std::int32_t> scattered(std::int64_t count) {
+  std::vector<std::int32_t> cells;
+  for (std::int64_t i = 0; i < count; ++i) cells.push_back(static_cast<std::int32_t>(i * 7 % AttentionCase::kCells));
+  return cells;
+}
+
+constexpr TensorType kCellTypes[] = {TensorType::F32, TensorType::F16, TensorType::Q8_0};
+
+TEST(Attention, agrees_with_double_and_between_instruction_sets) {
+  for (const std::int64_t head_dim : {16, 64, 80, 96, 128, 512}) {
+    for (const std::int64_t count : {1, 7, 17, 33, 128, 129, 400}) {
+      for (const TensorType type : kCellTypes) {
+        if (type == TensorType::Q8_0 && head_dim % 32 != 0) continue;
+        AttentionCase c(head_dim, type);
+        c.add_row(scattered(count));
+        const std::vector<float> out = c.run(scalar(), {0})[0];
+        for (std::size_t i = 0; i < out.size(); i += 13) {
+          const std::size_t dim = static_cast<std::size_t>(head_dim);
+          EXPECT_NEAR(out[i], c.exact(0, i / dim, i % dim), 3e-5) << head_dim << " " << count;
+        }
+        for (const NamedTable& t : tables_under_test()) {
+          EXPECT_EQ(bits(c.run(*t.table, {0})[0]), bits(out)) << t.name << " " << head_dim << " " << count;
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, rows_together_give_the_bits_of_each_alone) {
+  for (const auto& [head_dim, type] :
+       {std::pair{64, TensorType::F32}, {64, TensorType::F16}, {64, TensorType::Q8_0}, {128, TensorType::F16}, {80, TensorType::F16}}) {
+    AttentionCase c(head_dim, type);
+    std::vector<std::int32_t> other = scattered(300);
+    other[40] = 5;  // within a tile that is otherwise the same
+    std::swap(other[200], other[201]);
+    for (const auto& cells :
+         {scattered(300), scattered(301), scattered(303), scattered(140), other, scattered(300), scattered(33), scattered(1)})
+      c.add_row(cells);
+    std::vector<NamedTable> tables = tables_under_test();
+    tables.push_back({"scalar", &scalar()});
+    for (const NamedTable& t : tables) {
+      for (const std::vector<std::size_t>& chosen : {std::vector<std::size_t>{0, 1, 2, 3, 4, 5}, {2, 3, 4, 5, 6, 7}}) {
+        const auto together = c.run(*t.table, chosen);
+        for (std::size_t i = 0; i < chosen.size(); ++i)
+          EXPECT_EQ(bits(together[i]), bits(c.run(*t.table, {chosen[i]})[0])) << t.name << " " << head_dim << " row " << chosen[i];
+      }
+    }
+  }
+}
+
+TEST(Attention, where_the_cells_lie_does_not_change_a_bit) {
+  AttentionCase c(64, TensorType::F16);
+  c.add_row(scattered(200));
+  AttentionCase moved = c;
+  for (std::size_t i = 0; i < 200; ++i) {  // the same tokens, in cells 0, 1, 2 and on
+    for (auto [from, to] : {std::pair{&c.k_plane, &moved.k_plane}, std::pair{&c.v_plane, &moved.v_plane}})
+      std::copy_n(from->begin() + c.rows[0][i] * 128, 128, to->begin() + static_cast<std::ptrdiff_t>(i) * 128);
+    moved.rows[0][i] = static_cast<std::int32_t>(i);
+  }
+  EXPECT_NE(moved.k_plane, c.k_plane);
+  for (const NamedTable& t : tables_under_test()) EXPECT_EQ(bits(moved.run(*t.table, {0})[0]), bits(c.run(*t.table, {0})[0])) << t.name;
+}
+
+TEST(StoreCell, rounds_as_each_format_says_on_every_instruction_set) {
+  constexpr std::int64_t kDim = 96;
+  Random random(kSeed);
+  std::vector<float> x = random_floats(random, kDim, 3.0f);
+  std::fill_n(x.begin() + 32, 32, 0.0f);
+  x[3] = 1e-6f, x[70] = -1e-30f, x[71] = 65504.0f;
+  for (const TensorType type : kCellTypes) {
+    const TypeTraits& t = traits(type);
+    const std::size_t bytes = kDim / t.block_elements * t.block_bytes;
+    std::vector<std::byte> expected(3 * bytes, std::byte{7});
+    scalar().store_cell(x.data(), kDim, type, expected.data(), 1);
+    EXPECT_EQ(std::count(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(bytes), std::byte{7}),
+              static_cast<std::ptrdiff_t>(bytes));
+    EXPECT_EQ(std::count(expected.end() - static_cast<std::ptrdiff_t>(bytes), expected.end(), std::byte{7}),
+              static_cast<std::ptrdiff_t>(bytes));
+    std::vector<float> back(kDim);
+    dequantize(type, expected.data() + bytes, kDim, back.data());
+    for (std::size_t i = 0; i < kDim; ++i) {
+      float largest = 0;
+      for (std::size_t j = i / 32 * 32; j < i / 32 * 32 + 32; ++j) largest = std::max(largest, std::abs(x[j]));
+      // Q8_0: half a step, and the scale's rounding to 11 bits over at most 127 steps.
+      const double error = type == TensorType::F32   ? 0.0
+                           : type == TensorType::F16 ? std::abs(x[i]) / 2048 + 3e-8
+                                                     : largest / 127 * (0.5 + 127.0 / 2048);
+      EXPECT_NEAR(back[i], x[i], error) << t.name << " " << i;
+    }
+    for (const NamedTable& table : tables_under_test()) {
+      std::vector<std::byte> got(3 * bytes, std::byte{7});
+      table.table->store_cell(x.data(), kDim, type, got.data(), 1);
+      EXPECT_EQ(got, expected) << table.name << " " << t.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace yamata::cpu

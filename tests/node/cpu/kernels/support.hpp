@@ -1,0 +1,72 @@
+#pragma once
+// Random weights and activations for the tests of the kernels.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "node/cpu/kernels/kernels.hpp"
+
+namespace yamata::cpu {
+
+inline constexpr TensorType kAllTypes[] = {TensorType::F32,  TensorType::F16,  TensorType::BF16, TensorType::Q4_0,   TensorType::Q4_1,
+                                           TensorType::Q5_0, TensorType::Q5_1, TensorType::Q8_0, TensorType::Q2_K,   TensorType::Q3_K,
+                                           TensorType::Q4_K, TensorType::Q5_K, TensorType::Q6_K, TensorType::IQ4_NL, TensorType::IQ4_XS};
+
+inline bool is_float(TensorType t) { return t == TensorType::F32 || t == TensorType::F16 || t == TensorType::BF16; }
+
+struct NamedTable {
+  std::string name;
+  const KernelTable* table;
+};
+/// What this machine runs, natively or (as `simde-...`) emulated, without the scalar reference.
+std::vector<NamedTable> tables_under_test();
+
+using Random = std::mt19937;
+
+std::vector<float> random_floats(Random& random, std::size_t n, float deviation = 1.0f);
+/// Whole rows of blocks: every quantized bit random, the half floats of each block moderate.
+std::vector<std::byte> random_weights(Random& random, TensorType type, std::int64_t rows, std::int64_t cols);
+/// The same with every byte of the blocks' numbers replaced; scales and minima stay random.
+std::vector<std::byte> weights_of(std::byte numbers, Random& random, TensorType type, std::int64_t rows, std::int64_t cols);
+
+/// Activations and their quantized form, sized exactly, so that a sanitizer sees reads past it.
+struct Activations {
+  Activations(const KernelTable& table, std::vector<float> x, std::int64_t tokens, std::int64_t cols);
+  QuantizedRows quantized();
+  /// A token's block as the kernels' tiles hold it.
+  struct Block {
+    std::vector<int> values;  ///< [32]
+    float scale, sum;
+    std::vector<int> run_sums;  ///< [2]
+    std::int32_t start = 0;
+    std::vector<int> run_starts;  ///< [2][2]
+    bool operator==(const Block&) const = default;
+  };
+  Block block(std::int64_t token, std::int64_t index) const;
+
+  std::vector<float> x;
+  std::vector<std::byte> data;
+  std::int64_t tokens, blocks;
+  int tile_columns;
+};
+
+/// The weights of a product: as they lie in the file, or repacked for the kernels of a table.
+struct Weights {
+  Weights(TensorType type, std::vector<std::byte> file, std::int64_t rows, std::int64_t cols);
+  void pack(const KernelTable& table);
+
+  TensorType type;
+  std::vector<std::byte> bytes;
+  std::int64_t rows, cols;
+  std::size_t row_bytes;
+  bool packed = false;
+};
+
+std::vector<float> multiply(const KernelTable& table, const Weights& weights, Activations& x);
+/// The same with the panels of `table`, where it has any.
+std::vector<float> multiply_packed(const KernelTable& table, Weights weights, Activations& x);
+
+std::vector<std::uint32_t> bits(const std::vector<float>& values);
+
+}  // namespace yamata::cpu
