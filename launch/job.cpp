@@ -13,11 +13,11 @@
 #include "launch/output/output_file.hpp"
 #include "launch/output/progress_bar.hpp"
 #include "launch/output/standard_output.hpp"
-#include "launch/planning/pace_file.hpp"
+#include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/split_advice.hpp"
 #include "launch/planning/thread_choice.hpp"
 #include "launch/standard_input.hpp"
-#include "mpi/planning/drafter_seats.hpp"
+#include "mpi/planning/drafter_placement.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/memory_plan.hpp"
 #include "mpi/planning/rank_speed.hpp"
@@ -80,7 +80,7 @@ wire::Hello Job::open() {
   hello_.threads_measured_s = threads.measured_s;
   hello_.logical_cpus = topology.logical_cpus;
   hello_.cpu_group = cpu_group();
-  if (measures()) hello_.ns_per_byte = measured_pace();
+  if (measures()) hello_.ns_per_byte = measured_ns_per_byte();
   for (auto& model : models_) {
     if (model) model->file.release_pages();
   }
@@ -90,7 +90,7 @@ wire::Hello Job::open() {
 
 /// Those this rank is to hold; where that is open, all that it has.
 void Job::open_models() {
-  const bool open = seats_are_open() && transport_.rank() != 0;
+  const bool open = drafter_placement_is_open() && transport_.rank() != 0;
   const auto own = static_cast<std::size_t>(layout_[place_of(layout_, transport_.rank())].model);
   hello_.fingerprints.resize(models_.size());
   for (std::size_t m = 0; m < models_.size(); ++m) {
@@ -115,11 +115,11 @@ bool Job::splits_by_speed() const {
 }
 
 /// Whether it is for them to say who drafts, too.
-bool Job::seats_are_open() const { return splits_by_speed() && layout_.size() > 1 && layout_[1].ranks.front() != 0; }
+bool Job::drafter_placement_is_open() const { return splits_by_speed() && layout_.size() > 1 && layout_[1].ranks.front() != 0; }
 
 /// Whether this rank's speed is asked for.
 bool Job::measures() const {
-  return models_.front() && splits_by_speed() && (place_of(layout_, transport_.rank()) == 0 || seats_are_open()) &&
+  return models_.front() && splits_by_speed() && (place_of(layout_, transport_.rank()) == 0 || drafter_placement_is_open()) &&
          static_cast<std::int64_t>(layout_.front().ranks.size()) <= models_.front()->h.layers;
 }
 
@@ -130,11 +130,11 @@ ThreadChoice Job::choose_cpus(const Topology& topology) const {
   const auto own = static_cast<std::size_t>(hello_.model);
   if (options_.threads > 0 || all.size() < 2 || !models_[own]) return {all};
   const ModelFile& model = *models_[own];
-  const PaceKey key{host_, cpu::isa_name(isa_), hello_.fingerprints[own], 0, local_rank_, local_size_, options_.numa};
+  const MeasurementKey key{host_, cpu::isa_name(isa_), hello_.fingerprints[own], 0, local_rank_, local_size_, options_.numa};
   std::vector<std::vector<int>> choices;
   for (const int count : thread_counts(topology, all)) choices.push_back(some(count));
   try {
-    return choose_threads(choices, {pace_folder(), key, std::time(nullptr), options_.measure_threads},
+    return choose_threads(choices, {measurement_folder(), key, std::time(nullptr), options_.measure_threads},
                           layer_trials(model, probe_layer(model), isa_, options_.timeout / 4));
   } catch (const ModelError&) {  // the rank that is to hold the faulty layer reports it
     return {all};
@@ -146,24 +146,24 @@ std::int64_t Job::probe_layer(const ModelFile& model) const {
   return (2 * transport_.rank() + 1) * model.h.layers / (2 * transport_.size());
 }
 
-/// Nanoseconds per byte of the target on this rank; 0 where its disk is too slow to say. A pace kept from an earlier run holds as
-/// long as a glance agrees with it to a third.
-double Job::measured_pace() {
+/// Nanoseconds per byte of the target on this rank; 0 where its disk is too slow to say. A speed kept from an earlier run holds as
+/// long as a quick_check agrees with it to a third.
+double Job::measured_ns_per_byte() {
   const ModelFile& target = *models_.front();
   if (!unit_) unit_ = std::make_unique<CpuUnit>(cpus_, isa_, nodes_);
-  const PaceKey key{host_, hello_.isa, hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_, options_.numa};
-  const std::string folder = pace_folder();
+  const MeasurementKey key{host_, hello_.isa, hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_, options_.numa};
+  const std::string folder = measurement_folder();
   const std::int64_t now_s = std::time(nullptr);
   try {
     LayerProbe probe(target, probe_layer(target), *unit_);
     if (!probe.warm_up(options_.timeout / 4)) return 0;
     if (options_.layer_split != "measure") {
-      const auto kept = read_pace(folder, key, now_s);
-      if (kept && std::abs(probe.glance() / *kept - 1) <= 1.0 / 3) return *kept;
+      const auto kept = read_ns_per_byte(folder, key, now_s);
+      if (kept && std::abs(probe.quick_check() / *kept - 1) <= 1.0 / 3) return *kept;
     }
-    const double pace = probe.measure();
-    keep_pace(folder, key, pace, now_s);
-    return pace;
+    const double ns_per_byte = probe.measure();
+    keep_ns_per_byte(folder, key, ns_per_byte, now_s);
+    return ns_per_byte;
   } catch (const ModelError&) {  // the rank that is to hold the faulty layer reports it
     return 0;
   }
@@ -214,12 +214,12 @@ std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::
   const auto& [file, h] = *models_.front();
   const ModelPlace& place = layout_.front();
   const auto plain = split_layers(file, h, place.shares, static_cast<int>(place.ranks.size()));
-  const std::vector<double> paces = splits_by_speed() ? relative_paces(hellos, place.ranks) : std::vector<double>{};
-  if (paces.empty()) return {plain};
+  const std::vector<double> ns_per_byte = splits_by_speed() ? relative_ns_per_byte(hellos, place.ranks) : std::vector<double>{};
+  if (ns_per_byte.empty()) return {plain};
   std::vector<RankStrength> fast, fitting;
-  for (std::size_t r = 0; r < paces.size(); ++r) {
-    fast.push_back({paces[r]});
-    fitting.push_back({paces[r], rooms_[static_cast<std::size_t>(place.ranks[r])]});
+  for (std::size_t r = 0; r < ns_per_byte.size(); ++r) {
+    fast.push_back({ns_per_byte[r]});
+    fitting.push_back({ns_per_byte[r], capacities_[static_cast<std::size_t>(place.ranks[r])]});
   }
   std::vector<std::vector<LayerRange>> splits{split_layers(file, h, fast, 0, work_)};
   if (auto split = split_layers(file, h, fitting, layer_cache_bytes_, work_); !split.empty()) splits.push_back(std::move(split));
@@ -233,33 +233,33 @@ double Job::relative_cost(int model) const {
 }
 
 /// Lets the ranks' speeds say who drafts. Throws ModelError where a rank lacks the file of its part.
-void Job::seat(const std::vector<wire::Hello>& hellos) {
-  std::vector<Seat> seats;
+void Job::place_drafters_by_speed(const std::vector<wire::Hello>& hellos) {
+  std::vector<Candidate> candidates;
   std::vector<int> with_target;
   for (std::size_t r = 0; r < hellos.size(); ++r) {
-    seats.emplace_back();
-    for (std::size_t m = 0; m < models_.size(); ++m) seats[r].has_model.push_back(hellos[r].fingerprints[m] == hello_.fingerprints[m]);
-    if (seats[r].has_model[0]) with_target.push_back(static_cast<int>(r));
+    candidates.emplace_back();
+    for (std::size_t m = 0; m < models_.size(); ++m) candidates[r].has_model.push_back(hellos[r].fingerprints[m] == hello_.fingerprints[m]);
+    if (candidates[r].has_model[0]) with_target.push_back(static_cast<int>(r));
   }
-  const std::vector<double> paces = relative_paces(hellos, with_target);
-  for (std::size_t i = 0; i < paces.size(); ++i) seats[static_cast<std::size_t>(with_target[i])].pace = paces[i];
+  const std::vector<double> ns_per_byte = relative_ns_per_byte(hellos, with_target);
+  for (std::size_t i = 0; i < ns_per_byte.size(); ++i) candidates[static_cast<std::size_t>(with_target[i])].ns_per_byte = ns_per_byte[i];
   std::vector<double> costs;
   for (std::size_t m = 1; m < models_.size(); ++m) costs.push_back(relative_cost(static_cast<int>(m)));
-  layout_ = seat_drafters(layout_, seats, costs);
+  layout_ = place_drafters(layout_, candidates, costs);
   for (const ModelPlace& place : layout_) {
     const auto model = static_cast<std::size_t>(place.model);
     for (const int rank : place.ranks) {
-      if (seats[static_cast<std::size_t>(rank)].has_model[model]) continue;
+      if (candidates[static_cast<std::size_t>(rank)].has_model[model]) continue;
       throw ModelError(fmt::format("rank {} ({}) has no {}, or another one; copy the file to that machine", rank,
                                    hellos[static_cast<std::size_t>(rank)].host, model_path(model)));
     }
   }
 }
 
-wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room) {
+wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t guess_cells) {
   std::ranges::for_each(crowded_hosts(hellos), warn);
   for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
-  if (seats_are_open()) seat(hellos);
+  if (drafter_placement_is_open()) place_drafters_by_speed(hellos);
   wire::Start plan;
   plan.cache_types = options_.cache_types;
   plan.batch = options_.batch;
@@ -267,9 +267,9 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t seque
   std::vector<const ModelFile*> models;
   for (const auto& model : models_) models.push_back(&*model);
   const Hyperparameters& target_h = hyperparameters();
-  rooms_ = rooms(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch, hello_.threads));
-  layer_cache_bytes_ = KvStore::bytes_for(1, static_cast<int>(target_h.kv_heads), static_cast<int>(target_h.head_dim), context() + room,
-                                          options_.cache_types);
+  capacities_ = weight_capacities(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch, hello_.threads));
+  layer_cache_bytes_ = KvStore::bytes_for(1, static_cast<int>(target_h.kv_heads), static_cast<int>(target_h.head_dim),
+                                          context() + guess_cells, options_.cache_types);
   const auto splits = target_splits(hellos);
   for (const ModelPlace& place : layout_) {
     const auto& [file, h] = *models[static_cast<std::size_t>(place.model)];
@@ -278,7 +278,7 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t seque
     pipeline.ranks = place.ranks;
     const bool target = place.model == 0;
     pipeline.layers = target ? splits.back() : split_layers(file, h, place.shares, static_cast<int>(place.ranks.size()));
-    pipeline.cells = context() + (target ? room : plan.draft.credit);
+    pipeline.cells = context() + (target ? guess_cells : plan.draft.credit);
     pipeline.sequences = target ? sequences : plan.draft.credit + 1;
     plan.pipelines.push_back(std::move(pipeline));
   }
@@ -309,17 +309,17 @@ Workload Job::expected_work(std::size_t prompt_tokens) const {
 std::string Job::split_advice(const std::vector<wire::Report>& reports, std::size_t generated_tokens) const {
   Workload done = work_;
   if (done.prompt_tokens > 0) done.generated_tokens = static_cast<std::int64_t>(generated_tokens);
-  return yamata::split_advice(*models_.front(), layout_, reports, rooms_, layer_cache_bytes_, done);
+  return yamata::split_advice(*models_.front(), layout_, reports, capacities_, layer_cache_bytes_, done);
 }
 
-void Job::start(Head& head, std::int32_t sequences, std::int32_t room, std::size_t prompt_tokens) {
+void Job::start(Head& head, std::int32_t sequences, std::int32_t guess_cells, std::size_t prompt_tokens) {
   work_ = expected_work(prompt_tokens);
   std::vector<std::uint64_t> fingerprints;
   for (const auto& model : models_) fingerprints.push_back(model->file.fingerprint());
   for (const auto& model : models_) model->file.release_pages();
   tell_guard(Phase::kWatched);
   head.start(
-      hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, sequences, room); }, stage_factory());
+      hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, sequences, guess_cells); }, stage_factory());
   if (const std::string warning = beyond_training(hyperparameters(), context()); !warning.empty()) warn(warning + "; lower -c");
 }
 

@@ -64,23 +64,23 @@ class Job {
   const std::vector<std::int64_t>& threads_measured_s() const { return threads_measured_s_; }
   /// What the head needs to lead this job.
   ClusterOptions cluster() const;
-  /// Connects, plans, loads: after it the head takes runs. `sequences` and `room`: of the target's cache, see DecodeOptions.
+  /// Connects, plans, loads: after it the head takes runs. `sequences` and `guess_cells`: of the target's cache, see DecodeOptions.
   /// `prompt_tokens`: of the text that -n tokens are to follow; 0 where the job is another.
-  void start(Head& head, std::int32_t sequences, std::int32_t room, std::size_t prompt_tokens = 0);
+  void start(Head& head, std::int32_t sequences, std::int32_t guess_cells, std::size_t prompt_tokens = 0);
 
  private:
   const std::string& model_path(std::size_t model) const { return model == 0 ? options_.model : options_.draft_models[model - 1]; }
   void open_models();
   bool splits_by_speed() const;
-  bool seats_are_open() const;
+  bool drafter_placement_is_open() const;
   bool measures() const;
   ThreadChoice choose_cpus(const Topology& topology) const;
   std::int64_t probe_layer(const ModelFile& model) const;
-  double measured_pace();
+  double measured_ns_per_byte();
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
-  void seat(const std::vector<wire::Hello>& hellos);
+  void place_drafters_by_speed(const std::vector<wire::Hello>& hellos);
   Workload expected_work(std::size_t prompt_tokens) const;
-  wire::Start plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t room);
+  wire::Start plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t guess_cells);
 
   const Options options_;
   const bool gave_up_drafting_;
@@ -94,9 +94,9 @@ class Job {
   std::vector<int> cpus_, nodes_;  // of its threads
   std::unique_ptr<CpuUnit> unit_;
   std::vector<std::int64_t> threads_measured_s_;
-  std::vector<std::uint64_t> rooms_;     // per rank, for weights and cache of the target
-  std::uint64_t layer_cache_bytes_ = 0;  // of one layer of the target
-  Workload work_;                        // of the target
+  std::vector<std::uint64_t> capacities_;  // per rank, for weights and cache of the target
+  std::uint64_t layer_cache_bytes_ = 0;    // of one layer of the target
+  Workload work_;                          // of the target
 };
 
 /// How the flags want it decoded, in a context of this many tokens.

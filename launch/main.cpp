@@ -81,7 +81,7 @@ void run_head(const CommandLine& line, World& world) {
 
 /// MPI's own farewell has no end where a link is cut meanwhile, or a daemon of the launcher's does not answer: the work is done, and the
 /// job is ended with its code.
-void bound_farewell(const World& world, int code) {
+void bound_finalize(const World& world, int code) {
   if (!world.session) return;
   const bool head = world.transport->rank() == 0;
   std::thread([code, patience = world.timeout + std::chrono::seconds(head ? 2 : 4)] {
@@ -92,22 +92,22 @@ void bound_farewell(const World& world, int code) {
 }
 
 /// Parts from the other ranks. Where one was lost, MPI's own farewell would wait for it for ever: the head ends the job.
-void say_farewell(World& world, int code) {
+void disconnect(World& world, int code) {
   constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(10);  // a slow link with much on its way
   const auto patience = std::min(world.timeout, kLongest);
   // The head has waited for reports, and writes its results, before it parts.
   const bool together = part(*world.transport, patience, std::max(world.timeout, patience * 3 / 2 + std::chrono::milliseconds(500)));
   tell_guard(Phase::kEnding);
-  if (together) return bound_farewell(world, code);
+  if (together) return bound_finalize(world, code);
   std::fflush(nullptr);
   if (world.transport->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));  // the head comes first, if it can be reached
   world.transport->abort(code);
 }
 
 /// Tells the other ranks to end; harmless where they have been told already.
-void dismiss(World& world, int code) {
+void end_ranks(World& world, int code) {
   for (int r = 1; r < world.transport->size(); ++r) world.transport->send(r, Tag::kStop, wire::encode_stop(code));
-  say_farewell(world, code);
+  disconnect(world, code);
 }
 
 /// The exit code that `work` ends with; its fault is printed.
@@ -148,7 +148,7 @@ int head_main(int argc, char** argv, World& world) {
     hush(*world.transport, code);
     world.transport->abort(code);
   }
-  dismiss(world, code);
+  end_ranks(world, code);
   // A launcher adds a page about a process that ends with a code, and none about a job that is ended with it.
   if (code != 0 && code != static_cast<int>(ExitCode::kInterrupted) && world.session && end_job(code)) {
     std::fflush(nullptr);
@@ -194,7 +194,7 @@ int worker_main(int argc, char** argv, World& world) {
     std::this_thread::sleep_for(std::chrono::seconds(3));
     world.transport->abort(code);
   }
-  say_farewell(world, code);
+  disconnect(world, code);
   return 0;  // the head ends with the code of the job
 }
 

@@ -51,7 +51,7 @@ struct StoreOp {
   float* k;        ///< [rows][kv_heads * head_dim]
   const float* v;  ///< [rows][kv_heads * head_dim]
   std::int64_t rows, q_heads, kv_heads, head_dim, rotary_dim;
-  bool neighbours;       ///< pairs (2i, 2i+1), else (i, i + rotary_dim/2)
+  bool interleaved;      ///< pairs (2i, 2i+1), else (i, i + rotary_dim/2)
   const float* cos_sin;  ///< [rows][rotary_dim/2][2]
   const std::int32_t* cells;
   void* const* cache_k;  ///< [kv_heads] -> [cell][head_dim]

@@ -15,13 +15,13 @@ BenchRunner::BenchRunner(Head& head, std::int64_t vocabulary, std::int32_t first
 
 std::int32_t BenchRunner::random_token() { return static_cast<std::int32_t>(random_() % static_cast<std::uint64_t>(vocabulary_)); }
 
-void BenchRunner::submit(int tokens, Wanted wanted) {
+void BenchRunner::submit(int tokens, Wanted logit_rows) {
   wire::Record run;
   if (std::exchange(cut_, false)) run.operations.push_back(CacheOperation::remove({0, 1}, {held_, kUnbounded}));
   for (int i = 0; i < tokens; ++i, ++held_) {
     run.tokens.push_back(held_ == 0 && first_ >= 0 ? first_ : random_token());
     run.placements.push_back({held_, -1, {0, 1}});
-    if (wanted == Wanted::kAll || (wanted == Wanted::kLast && i + 1 == tokens)) run.wanted.push_back(i);
+    if (logit_rows == Wanted::kAll || (logit_rows == Wanted::kLast && i + 1 == tokens)) run.logit_rows.push_back(i);
   }
   head_.target().submit(std::move(run));
 }

@@ -30,7 +30,7 @@ class BenchRunner {
  private:
   enum class Wanted { kNone, kLast, kAll };  ///< whose logits
   /// Sends a run of tokens that follow those in the cache.
-  void submit(int tokens, Wanted wanted);
+  void submit(int tokens, Wanted logit_rows);
   /// Waits until so many runs at most are out.
   void drain(std::size_t most_out);
   /// Forgets all but the first tokens, in front of the next run.

@@ -78,15 +78,15 @@ void ModelTimer::hold(int context) {
 void ModelTimer::compute(int width) {
   const auto rows = static_cast<std::size_t>(width);
   if (tokens_.size() != rows || placements_.front().position != held_) {
-    tokens_.clear(), wanted_.clear(), placements_.clear();
+    tokens_.clear(), logit_rows_.clear(), placements_.clear();
     for (int i = 0; i < width; ++i) {
       tokens_.push_back(static_cast<std::int32_t>((1 + 7919 * static_cast<std::int64_t>(i)) % h_.vocabulary));
-      wanted_.push_back(i);
+      logit_rows_.push_back(i);
       placements_.push_back({held_ + i, -1, {0, 1}});
     }
   }
   stage_.cells().remove({0, 1}, {held_, kUnbounded});
-  stage_.start({tokens_, {}, placements_, wanted_}, nullptr);
+  stage_.start({tokens_, {}, placements_, logit_rows_}, nullptr);
   wait();
 }
 

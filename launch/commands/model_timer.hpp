@@ -39,7 +39,7 @@ class ModelTimer {
   TransformerStage stage_;
   RunDemand weights_;  // of one token
   int held_ = -1;      // tokens in the cache
-  std::vector<std::int32_t> tokens_, wanted_;
+  std::vector<std::int32_t> tokens_, logit_rows_;
   std::vector<Placement> placements_;
 };
 

@@ -35,7 +35,7 @@ class Scorer {
       const std::size_t n = std::min(batch_, chunk.size() - next);
       std::size_t row = 0;
       for (std::size_t i = next; i < next + n; ++i) {
-        if (!wanted(i, chunk.size())) continue;
+        if (!logit_rows(i, chunk.size())) continue;
         nll += negative_log_likelihood(std::span(logits).subspan(row++ * vocabulary_, vocabulary_), chunk[i + 1]);
         ++tokens;
       }
@@ -55,14 +55,14 @@ class Scorer {
   std::size_t tokens = 0;
 
  private:
-  static bool wanted(std::size_t i, std::size_t size) { return i >= size / 2 && i + 1 < size; }
+  static bool logit_rows(std::size_t i, std::size_t size) { return i >= size / 2 && i + 1 < size; }
   void submit(std::span<const TokenId> chunk, std::size_t at) {
     wire::Record run;
     const std::size_t n = std::min(batch_, chunk.size() - at);
     for (std::size_t i = at; i < at + n; ++i) {
       run.tokens.push_back(chunk[i]);
       run.placements.push_back({static_cast<std::int32_t>(i), -1, {0, 1}});
-      if (wanted(i, chunk.size())) run.wanted.push_back(static_cast<std::int32_t>(i - at));
+      if (logit_rows(i, chunk.size())) run.logit_rows.push_back(static_cast<std::int32_t>(i - at));
     }
     head_.target().submit(std::move(run));
   }

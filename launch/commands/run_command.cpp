@@ -127,7 +127,7 @@ class Generator {
   Decoder decoder_;
 };
 
-constexpr std::int32_t kGuessRoom = 128;  // cells for guesses, beside those of the context
+constexpr std::int32_t kGuessCells = 128;  // cells for guesses, beside those of the context
 
 }  // namespace
 
@@ -139,8 +139,8 @@ DecodeOptions decode_options(const Options& o, int context, std::size_t banned) 
   decode.policy = o.policy;
   decode.generate = o.generate;
   decode.context = context;
-  decode.room = speculates ? kGuessRoom : 0;
-  decode.sequences = !speculates ? 1 : o.no_multibuffer ? 2 : kGuessRoom + 1;
+  decode.guess_cells = speculates ? kGuessCells : 0;
+  decode.sequences = !speculates ? 1 : o.no_multibuffer ? 2 : kGuessCells + 1;
   decode.batch = o.batch;
   decode.cancel = !o.no_cancel;
   decode.continuous = !o.no_continuous;
@@ -228,7 +228,7 @@ void run_command(Job& job) {
   std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer);
   warn_of_no_guesses(job);
   Head head(job.transport(), job.cluster());
-  job.start(head, decode.sequences, decode.room, prompt.size());
+  job.start(head, decode.sequences, decode.guess_cells, prompt.size());
 
   Generator generator(job, head, *tokenizer, connect_drafters(job, std::move(vocabularies)), decode, std::move(banned));
   generator.result().model = job.hyperparameters();

@@ -17,10 +17,10 @@ constexpr double kMuchSlower = 2;
 constexpr double kWorthIt = 0.9;  // of the slowest stage's time
 
 /// The time of the slowest stage.
-double bottleneck(const std::vector<double>& costs, const std::vector<double>& paces, const std::vector<LayerRange>& split) {
+double bottleneck(const std::vector<double>& costs, const std::vector<double>& ns_per_byte, const std::vector<LayerRange>& split) {
   double most = 0;
   for (std::size_t s = 0; s < split.size(); ++s)
-    most = std::max(most, paces[s] * std::accumulate(costs.begin() + split[s].begin, costs.begin() + split[s].end, 0.0));
+    most = std::max(most, ns_per_byte[s] * std::accumulate(costs.begin() + split[s].begin, costs.begin() + split[s].end, 0.0));
   return most;
 }
 
@@ -39,33 +39,34 @@ std::string flag_text(const std::vector<LayerRange>& split, const Layout& layout
 }  // namespace
 
 std::string split_advice(const ModelFile& target, const Layout& layout, const std::vector<wire::Report>& reports,
-                         std::span<const std::uint64_t> rooms, std::uint64_t cache_bytes, const Workload& work) {
+                         std::span<const std::uint64_t> capacities, std::uint64_t cache_bytes, const Workload& work) {
   const auto stages = layout.front().ranks.size();
   if (stages < 2) return "";
   if (layout.front().ranks.back() >= layout.front().ranks.front() + static_cast<int>(stages)) return "";  // no flag says so
   const std::vector<double> costs = layer_costs(target.file, target.h, work);
   std::vector<LayerRange> split;
-  std::vector<double> paces;
+  std::vector<double> ns_per_byte;
   for (std::size_t s = 0; s < stages; ++s) {
     const wire::Report& report = reports[static_cast<std::size_t>(layout.front().ranks[s])];
     if (report.runs < kLeastRuns || report.busy_s <= 0 || report.layers.count() == 0) return "";
     split.push_back(report.layers);
     const double cost = std::accumulate(costs.begin() + report.layers.begin, costs.begin() + report.layers.end, 0.0);
-    paces.push_back(report.busy_s / static_cast<double>(report.runs) / cost);
+    ns_per_byte.push_back(report.busy_s / static_cast<double>(report.runs) / cost);
   }
-  const auto slow = static_cast<std::size_t>(std::max_element(paces.begin(), paces.end()) - paces.begin());
-  const double others = (std::accumulate(paces.begin(), paces.end(), 0.0) - paces[slow]) / static_cast<double>(stages - 1);
+  const auto slow = static_cast<std::size_t>(std::max_element(ns_per_byte.begin(), ns_per_byte.end()) - ns_per_byte.begin());
+  const double others =
+      (std::accumulate(ns_per_byte.begin(), ns_per_byte.end(), 0.0) - ns_per_byte[slow]) / static_cast<double>(stages - 1);
   const int rank = layout.front().ranks[slow];
   const wire::Report& report = reports[static_cast<std::size_t>(rank)];
-  if (report.busy_s < kLeastBusy_s || paces[slow] < kMuchSlower * others) return "";
+  if (report.busy_s < kLeastBusy_s || ns_per_byte[slow] < kMuchSlower * others) return "";
 
-  const std::vector<double> level = levelled(paces);
+  const std::vector<double> level = levelled(ns_per_byte);
   std::vector<RankStrength> strengths;
-  for (std::size_t s = 0; s < stages; ++s) strengths.push_back({level[s], rooms[static_cast<std::size_t>(layout.front().ranks[s])]});
+  for (std::size_t s = 0; s < stages; ++s) strengths.push_back({level[s], capacities[static_cast<std::size_t>(layout.front().ranks[s])]});
   const auto better = split_layers(target.file, target.h, strengths, cache_bytes, work);
-  if (better.empty() || bottleneck(costs, paces, better) > kWorthIt * bottleneck(costs, paces, split)) return "";
+  if (better.empty() || bottleneck(costs, ns_per_byte, better) > kWorthIt * bottleneck(costs, ns_per_byte, split)) return "";
   return fmt::format("rank {} ({}) took {:.1f} times as long for its share as the other stages; faster would be {}\n", rank, report.host,
-                     paces[slow] / others, flag_text(better, layout));
+                     ns_per_byte[slow] / others, flag_text(better, layout));
 }
 
 }  // namespace yamata

@@ -13,8 +13,8 @@ namespace yamata {
 
 /// A line that names the stage of the target that took at least twice as long for its share of the work as the others did,
 /// and the --layer-split that would have been better; empty where there is none or the runs were too few to say.
-/// `reports`: per rank. `rooms`: bytes for weights and cache per rank, at `cache_bytes` per layer.
+/// `reports`: per rank. `capacities`: bytes for weights and cache per rank, at `cache_bytes` per layer.
 std::string split_advice(const ModelFile& target, const Layout& layout, const std::vector<wire::Report>& reports,
-                         std::span<const std::uint64_t> rooms, std::uint64_t cache_bytes, const Workload& work = {});
+                         std::span<const std::uint64_t> capacities, std::uint64_t cache_bytes, const Workload& work = {});
 
 }  // namespace yamata

@@ -24,7 +24,7 @@ class LayerTrial final : public ThreadTrial {
   LayerTrial(const ModelFile& model, std::int64_t layer, const std::vector<int>& cpus, cpu::Isa isa)
       : unit_(cpus, isa), probe_(model, layer, unit_) {}
   bool warm_up(std::chrono::milliseconds patience) { return probe_.warm_up(patience); }
-  double ns_per_byte() override { return probe_.glance(); }
+  double ns_per_byte() override { return probe_.quick_check(); }
 
  private:
   CpuUnit unit_;

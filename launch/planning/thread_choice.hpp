@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/planning/pace_file.hpp"
+#include "launch/planning/measurement_cache.hpp"
 #include "mpi/protocol/wire.hpp"
 #include "node/cpu/kernels/kernels.hpp"
 #include "src/model/model_file.hpp"
@@ -32,7 +32,7 @@ TrialMaker layer_trials(const ModelFile& model, std::int64_t layer, cpu::Isa isa
 /// Where a choice is kept, and the time.
 struct ThreadRecord {
   std::string folder;
-  PaceKey key;  ///< with threads = 0
+  MeasurementKey key;  ///< with threads = 0
   std::int64_t now_s = 0;
   bool renew = false;  ///< what is kept does not count
 };

@@ -16,7 +16,7 @@ constexpr auto kDrafterTimeout = std::chrono::seconds(10);  // where the whole d
 
 std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan,
                                       const StageFactory& make_stage) {
-  const PipelineRanks ranks{kDraftLane, plan.ranks};
+  const PipelineRanks ranks{kDraftChannel, plan.ranks};
   auto pipeline = std::make_unique<Pipeline>(transport, ranks, make_stage(plan, 0, start.cache_types), plan.cells, plan.sequences);
   // The cells beyond the context are for open guesses.
   return std::make_unique<Drafter>(transport, std::move(pipeline), start.draft, plan.cells - start.draft.credit, plan.sequences,
@@ -63,7 +63,7 @@ void Head::start(const wire::Hello& own, const std::vector<std::uint64_t>& finge
   }
 
   const wire::PipelinePlan& target = plan_.pipelines.front();
-  const PipelineRanks ranks{kTargetLane, target.ranks};
+  const PipelineRanks ranks{kTargetChannel, target.ranks};
   target_ = std::make_unique<Pipeline>(transport_, ranks, make_stage(target, 0, plan_.cache_types), target.cells, target.sequences);
   for (std::size_t d = 1; d < plan_.pipelines.size(); ++d) {
     if (plan_.pipelines[d].ranks.front() == 0) drafter_ = make_drafter(transport_, plan_, plan_.pipelines[d], make_stage);
@@ -201,8 +201,8 @@ void Head::give_up_stalled_drafters(Liveness::Clock::time_point now) {
 
 void Head::dispatch(Message message) {
   if (message.from != 0) liveness_.heard(message.from, Liveness::Clock::now());
-  if (target_ && kTargetLane.carries(message.tag)) return target_->on_message(std::move(message));
-  if (drafter_ && kDraftLane.carries(message.tag)) return drafter_->pipeline().on_message(std::move(message));
+  if (target_ && kTargetChannel.carries(message.tag)) return target_->on_message(std::move(message));
+  if (drafter_ && kDraftChannel.carries(message.tag)) return drafter_->pipeline().on_message(std::move(message));
   switch (message.tag) {
     case Tag::kHello:
       if (on_hello_) on_hello_(message.from, wire::decode_hello(message.bytes));

@@ -138,14 +138,14 @@ class Worker {
   /// The stream comes from the stage before, the plan from the head: the stream may be here first and is kept until then.
   void take(Message message) {
     // The head goes on without a drafter once it has begun to ask it.
-    if (drafts_ && !spared_ && (message.tag == Tag::kCommit || message.tag == lane_.record)) spare(true);
+    if (drafts_ && !spared_ && (message.tag == Tag::kCommit || message.tag == channel_.record)) spare(true);
     if (!stage()) {
       early_.push_back(std::move(message));
-    } else if (message.tag == lane_.record) {
+    } else if (message.tag == channel_.record) {
       stage()->on_record(std::move(message.bytes));
-    } else if (message.tag == lane_.activations) {
+    } else if (message.tag == channel_.activations) {
       stage()->on_activations(std::move(message.bytes));
-    } else if (message.tag == lane_.cancel) {
+    } else if (message.tag == channel_.cancel) {
       stage()->on_cancel(wire::decode_cancel(message.bytes));
     } else if (drafter_ && message.tag == Tag::kCommit) {
       drafter_->on_commit(wire::decode_commit(message.bytes));
@@ -161,13 +161,13 @@ class Worker {
     for (const wire::PipelinePlan& pipeline : plan.pipelines) {
       const auto stage = pipeline.stage_of(rank);
       if (!stage) continue;
-      lane_ = pipeline.model == 0 ? kTargetLane : kDraftLane;
+      channel_ = pipeline.model == 0 ? kTargetChannel : kDraftChannel;
       drafts_ = pipeline.model > 0;
       if (drafts_ && *stage == 0) {
         drafter_ = make_drafter(transport_, plan, pipeline, setup_.make_stage);
       } else {
         model_ = setup_.make_stage(pipeline, *stage, plan.cache_types);
-        stage_ = std::make_unique<Stage>(*model_, transport_, PipelineRanks{lane_, pipeline.ranks});
+        stage_ = std::make_unique<Stage>(*model_, transport_, PipelineRanks{channel_, pipeline.ranks});
       }
     }
     if (!stage()) throw ClusterError("the plan has no place for this rank");
@@ -201,7 +201,7 @@ class Worker {
   Liveness liveness_;
   Idle idle_;
   const std::uint64_t sent_before_;  // bytes, by the jobs before
-  Lane lane_ = kTargetLane;
+  Channel channel_ = kTargetChannel;
   std::unique_ptr<StageModel> model_;
   std::unique_ptr<Stage> stage_;
   std::unique_ptr<Drafter> drafter_;

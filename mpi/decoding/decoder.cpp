@@ -93,7 +93,7 @@ void Decoder::submit_prompt() {
   }
   InFlight run;
   if (end == prompt_size_) {
-    record.wanted.push_back(static_cast<std::int32_t>(record.tokens.size()) - 1);
+    record.logit_rows.push_back(static_cast<std::int32_t>(record.tokens.size()) - 1);
     run.nodes.push_back(tree_->root().id);
     tree_->root().sent = true;
     tree_->root().sequence = 0;
@@ -141,11 +141,11 @@ void Decoder::look_up() {
 
 /// `grown`: the text has, just now. A draft that would hold it up for longer than it may save is told later, or never.
 void Decoder::tell_drafters(bool grown) {
-  const std::int32_t wanted = waits_for_draft() ? options_.policy.draft : 0;
+  const std::int32_t min_drafts = waits_for_draft() ? options_.policy.draft : 0;
   for (DraftLink& drafter : drafters_) {
     const auto least = waits_for_whole_draft() ? grown ? least_worth_drafting(drafter) : std::nullopt : std::optional(0.0f);
     if (!least) continue;
-    if (const auto commit = drafter.next_commit(epoch_, text_, wanted, *least, !options_.continue_tip))
+    if (const auto commit = drafter.next_commit(epoch_, text_, min_drafts, *least, !options_.continue_tip))
       transport_.send(drafter.rank(), Tag::kCommit, wire::encode(*commit));
   }
 }
@@ -232,7 +232,7 @@ bool Decoder::send_root() {
   if (waits_for_whole_draft() && !drafts_complete()) return false;
   if (waits_for_draft() || (options_.strategy == Strategy::kPipeInfer && policy_->fills_tip_run())) {
     const RunCosts costs = tip_costs();
-    nodes = policy_->choose(*tree_, room(), costs);
+    nodes = policy_->choose(*tree_, free_guess_cells(), costs);
     if (!waits_for_whole_draft() && worth_waiting(nodes, costs)) return false;
   }
   nodes.insert(nodes.begin(), tree_->root().id);
@@ -251,7 +251,7 @@ bool Decoder::speculate() {
   if (!options_.continuous &&
       std::any_of(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return run.speculative && !run.cancelled; }))
     return false;
-  const std::vector<NodeId> nodes = policy_->choose(*tree_, room(), guess_costs());
+  const std::vector<NodeId> nodes = policy_->choose(*tree_, free_guess_cells(), guess_costs());
   if (!nodes.empty() && submit(nodes)) {
     policy_->submitted();
     return true;
@@ -261,9 +261,9 @@ bool Decoder::speculate() {
 }
 
 /// Guesses that may still be sent: a cell for each beyond those of the text.
-std::size_t Decoder::room() const {
+std::size_t Decoder::free_guess_cells() const {
   const auto held = static_cast<std::int32_t>(partitions_.speculative_cells());
-  return static_cast<std::size_t>(std::max(0, options_.room - held));
+  return static_cast<std::size_t>(std::max(0, options_.guess_cells - held));
 }
 
 bool Decoder::submit(std::span<const NodeId> nodes) {
@@ -277,7 +277,7 @@ bool Decoder::submit(std::span<const NodeId> nodes) {
   record.operations = partitions_.take_operations();
   record.tokens = std::move(run.tokens);
   record.placements = std::move(run.placements);
-  for (std::size_t i = 0; i < run.nodes.size(); ++i) record.wanted.push_back(static_cast<std::int32_t>(i));
+  for (std::size_t i = 0; i < run.nodes.size(); ++i) record.logit_rows.push_back(static_cast<std::int32_t>(i));
   record.best = static_cast<std::int32_t>(options_.logits);
   const auto guesses =
       static_cast<std::size_t>(std::count_if(run.nodes.begin(), run.nodes.end(), [&](NodeId id) { return id != tree_->root().id; }));

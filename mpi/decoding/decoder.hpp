@@ -23,15 +23,15 @@ struct DecodeOptions {
   Strategy strategy = Strategy::kIterative;
   PolicyOptions policy;
   std::int32_t generate = 128;
-  std::int32_t context = 0;    ///< positions there are
-  std::int32_t room = 0;       ///< cells beyond the context, for guesses
-  std::int32_t sequences = 1;  ///< of the cache
-  std::int32_t batch = 64;     ///< prompt tokens per run
-  bool cancel = true;          ///< --no-cancel: let dead runs be computed
-  bool continue_tip = true;    ///< --no-continue-tip: guess anew from the tip at every hit
-  bool continuous = true;      ///< --no-continuous: one speculative run at a time
-  std::size_t logits = 0;      ///< highest logits of a row that are asked for, as many as sampling reads; 0: all
-  bool lookup = false;         ///< guess what followed in the text before, too; --no-lookup: not
+  std::int32_t context = 0;      ///< positions there are
+  std::int32_t guess_cells = 0;  ///< cells beyond the context, for guesses
+  std::int32_t sequences = 1;    ///< of the cache
+  std::int32_t batch = 64;       ///< prompt tokens per run
+  bool cancel = true;            ///< --no-cancel: let dead runs be computed
+  bool continue_tip = true;      ///< --no-continue-tip: guess anew from the tip at every hit
+  bool continuous = true;        ///< --no-continuous: one speculative run at a time
+  std::size_t logits = 0;        ///< highest logits of a row that are asked for, as many as sampling reads; 0: all
+  bool lookup = false;           ///< guess what followed in the text before, too; --no-lookup: not
 };
 
 /// A state machine over the target's pipeline; deterministic given the order of arrivals.
@@ -90,7 +90,7 @@ class Decoder {
   bool worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs);
   bool speculate();
   bool submit(std::span<const NodeId> nodes);
-  std::size_t room() const;
+  std::size_t free_guess_cells() const;
   bool drafts_complete() const;
   bool drafts_here() const;
   bool waits_for_draft() const;

@@ -37,11 +37,11 @@ std::int32_t VocabularyMap::draft(std::int32_t target_token) const {
   return to_draft.empty() ? target_token : to_draft.at(static_cast<std::size_t>(target_token));
 }
 
-std::optional<wire::Commit> DraftLink::next_commit(std::uint64_t epoch, std::span<const std::int32_t> text, std::int32_t wanted,
+std::optional<wire::Commit> DraftLink::next_commit(std::uint64_t epoch, std::span<const std::int32_t> text, std::int32_t min_drafts,
                                                    float least, bool retell) {
   constexpr std::uint64_t kMostUnanswered = 16;
   if (!alive_ || told_ == text.size() || epoch > answered_epoch_ + kMostUnanswered) return std::nullopt;
-  wire::Commit commit{epoch, static_cast<std::int32_t>(told_), {}, wanted, least, retell};
+  wire::Commit commit{epoch, static_cast<std::int32_t>(told_), {}, min_drafts, least, retell};
   asked_epoch_ = epoch;
   for (; told_ < text.size(); ++told_) commit.tokens.push_back(vocabulary_.draft(text[told_]));
   return commit;

@@ -35,7 +35,7 @@ class DraftLink {
   void drop() { alive_ = false; }
   /// The message that tells this drafter of the text it has not been told of, or nothing where there is none or where it has not
   /// answered for long: what is sent to a rank that does not take it fills the transport's buffers for all.
-  std::optional<wire::Commit> next_commit(std::uint64_t epoch, std::span<const std::int32_t> text, std::int32_t wanted, float least,
+  std::optional<wire::Commit> next_commit(std::uint64_t epoch, std::span<const std::int32_t> text, std::int32_t min_drafts, float least,
                                           bool retell);
 
   /// Puts guesses into the tree; those below what is gone meanwhile are dropped. `text`: all committed tokens. True if the tree

@@ -27,7 +27,7 @@ void Drafter::on_commit(const wire::Commit& commit) {
   if (commit.position != static_cast<std::int32_t>(text_.size())) throw ClusterError("the drafter lost the thread of the text");
   epoch_ = commit.epoch;
   answered_ = false;
-  wanted_ = commit.wanted;
+  min_drafts_ = commit.min_drafts;
   least_ = commit.least;
   given_ = 0;
   complete_told_ = false;
@@ -35,7 +35,7 @@ void Drafter::on_commit(const wire::Commit& commit) {
   for (const std::int32_t token : commit.tokens) this->commit(token);
   if (commit.retell) {
     retell();
-  } else if (tree_ && wanted_ > 0) {  // what survived counts, though it was told before
+  } else if (tree_ && min_drafts_ > 0) {  // what survived counts, though it was told before
     given_ = static_cast<std::int32_t>(tree_->guesses());
   }
   abandon();
@@ -179,7 +179,7 @@ void Drafter::submit_root() {
   record.operations = partitions_.take_operations();
   record.tokens.push_back(run.tokens[0]);
   record.placements.push_back(run.placements[0]);
-  record.wanted.push_back(static_cast<std::int32_t>(record.tokens.size()) - 1);
+  record.logit_rows.push_back(static_cast<std::int32_t>(record.tokens.size()) - 1);
   in_flight_.push_back({pipeline_->submit(std::move(record)), {root}});
 }
 
@@ -190,7 +190,7 @@ void Drafter::submit_nodes(std::span<const NodeId> nodes) {
   record.operations = partitions_.take_operations();
   record.tokens = std::move(run.tokens);
   record.placements = std::move(run.placements);
-  for (std::size_t i = 0; i < run.nodes.size(); ++i) record.wanted.push_back(static_cast<std::int32_t>(i));
+  for (std::size_t i = 0; i < run.nodes.size(); ++i) record.logit_rows.push_back(static_cast<std::int32_t>(i));
   in_flight_.push_back({pipeline_->submit(std::move(record)), std::move(run.nodes)});
 }
 

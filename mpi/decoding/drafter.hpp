@@ -29,7 +29,7 @@ class Drafter {
   void submit_text();
   void submit_root();
   void submit_nodes(std::span<const NodeId> nodes);
-  bool gave_enough() const { return wanted_ > 0 && given_ >= wanted_; }
+  bool gave_enough() const { return min_drafts_ > 0 && given_ >= min_drafts_; }
   std::vector<NodeId> choose();
   RunCosts run_costs() const;
   double evaluation_s() const;
@@ -57,7 +57,7 @@ class Drafter {
   std::deque<InFlight> in_flight_;
   std::vector<wire::Guess> guesses_;
   std::uint64_t epoch_ = 0;
-  std::int32_t wanted_ = 0;  // guesses of this epoch that somebody waits for
+  std::int32_t min_drafts_ = 0;  // guesses of this epoch that somebody waits for
   std::int32_t given_ = 0;
   float least_ = 0;  // path probability worth an evaluation
   bool complete_told_ = true, answered_ = true;

@@ -37,7 +37,7 @@ std::uint64_t Pipeline::submit(wire::Record record) {
 void Pipeline::cancel(std::span<const std::uint64_t> runs) {
   if (runs.empty()) return;
   for (const int rank : ranks_.ranks) {
-    if (rank != ranks_.first()) transport_.send(rank, ranks_.lane.cancel, wire::encode_cancel(runs));
+    if (rank != ranks_.first()) transport_.send(rank, ranks_.channel.cancel, wire::encode_cancel(runs));
   }
   stage_.on_cancel(runs);
 }
@@ -54,7 +54,7 @@ std::optional<RunResult> Pipeline::take_result() {
 }
 
 void Pipeline::on_message(Message message) {
-  if (message.tag != ranks_.lane.logits)
+  if (message.tag != ranks_.channel.logits)
     throw ClusterError(fmt::format("rank {} sent the leader of its pipeline a message it does not take", message.from));
   logits_.push_back(std::move(message.bytes));
 }

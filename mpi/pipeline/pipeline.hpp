@@ -12,7 +12,7 @@ namespace yamata {
 struct RunResult {
   std::uint64_t run = 0;
   bool skipped = false;              ///< cancelled: no logits
-  std::vector<float> logits;         ///< [wanted][vocabulary], or the best of each row
+  std::vector<float> logits;         ///< [logit_rows][vocabulary], or the best of each row
   std::vector<std::int32_t> tokens;  ///< then: whose they are
   std::size_t vocabulary = 0;        ///< then: tokens that there are
 
@@ -35,7 +35,7 @@ class Pipeline {
   std::optional<RunResult> take_result();
   std::size_t outstanding() const { return submitted_ - completed_; }
 
-  /// Takes a message of this pipeline's lane.
+  /// Takes a message of this pipeline's channel.
   void on_message(Message message);
   /// Lets the first stage go on; true if anything happened.
   bool advance() { return stage_.advance(); }

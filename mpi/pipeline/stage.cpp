@@ -49,7 +49,7 @@ wire::Heartbeat Stage::heartbeat() const {
 
 void Stage::on_record(wire::Bytes bytes) {
   records_.push_back(wire::decode_record(bytes));
-  if (!last_) transport_.send(ranks_.next(transport_.rank()), ranks_.lane.record, std::move(bytes));
+  if (!last_) transport_.send(ranks_.next(transport_.rank()), ranks_.channel.record, std::move(bytes));
 }
 
 void Stage::on_activations(wire::Bytes bytes) { activations_.push_back(std::move(bytes)); }
@@ -118,7 +118,7 @@ void Stage::compute(wire::Record record) {
   stop_ = false;
   running_ = Running{std::move(record), Clock::now()};
   const wire::Record& r = running_->record;
-  StageBatch batch{r.tokens, {}, r.placements, r.wanted};
+  StageBatch batch{r.tokens, {}, r.placements, r.logit_rows};
   if (!model_.first()) {
     const wire::Rows rows = wire::decode_rows(activations_.front());
     const auto floats = r.placements.size() * static_cast<std::size_t>(model_.width());
@@ -141,7 +141,7 @@ void Stage::finish_run() {
   const wire::Record& record = running->record;
   ended_ = record.run;
   const bool skipped = cancelled_.contains(record.run);
-  trace_.add({skipped ? TraceEvent::Kind::kSkip : TraceEvent::Kind::kRun, ranks_.lane.record == kDraftLane.record,
+  trace_.add({skipped ? TraceEvent::Kind::kSkip : TraceEvent::Kind::kRun, ranks_.channel.record == kDraftChannel.record,
               static_cast<std::int32_t>(record.tokens.size()), record.run, Trace::microseconds(running->began), Trace::now_us()});
   if (skipped) count_skipped(record);
   // The first run brings code and weights into caches and says little of those that follow.
@@ -172,7 +172,7 @@ void Stage::send_skipped(std::uint64_t run) { send({run, true, {}}); }
 void Stage::send_result(const wire::Record& record) {
   if (!last_) return send({record.run, false, model_.activations()});
   const std::span<const float> logits = model_.logits();
-  const std::size_t vocabulary = record.wanted.empty() ? 0 : logits.size() / record.wanted.size();
+  const std::size_t vocabulary = record.logit_rows.empty() ? 0 : logits.size() / record.logit_rows.size();
   const auto count = static_cast<std::size_t>(record.best);
   if (count == 0 || 2 * count >= vocabulary) return send({record.run, false, logits});
   const BestLogits best = best_logits(logits, vocabulary, count);
@@ -181,7 +181,7 @@ void Stage::send_result(const wire::Record& record) {
 
 void Stage::send(const wire::Rows& rows) {
   const int to = last_ ? ranks_.first() : ranks_.next(transport_.rank());
-  transport_.send(to, last_ ? ranks_.lane.logits : ranks_.lane.activations, wire::encode(rows));
+  transport_.send(to, last_ ? ranks_.channel.logits : ranks_.channel.activations, wire::encode(rows));
 }
 
 }  // namespace yamata

@@ -4,7 +4,7 @@
 #include <optional>
 #include <set>
 
-#include "mpi/protocol/lane.hpp"
+#include "mpi/protocol/channel.hpp"
 #include "mpi/protocol/wire.hpp"
 #include "src/model/stage_model.hpp"
 #include "src/speculation/step_cost.hpp"

@@ -41,17 +41,17 @@ struct Layers {
   std::vector<std::uint64_t> bytes;  // to hold
 };
 
-/// Whether each rank in turn, taking all that its room and the limit of time allow, and one layer at least, leaves none over.
+/// Whether each rank in turn, taking all that its capacity and the limit of time allow, and one layer at least, leaves none over.
 bool enough(const Layers& layers, std::span<const RankStrength> ranks, double limit) {
   std::size_t begin = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const auto& [pace, room] = ranks[r];
+    const auto& [ns_per_byte, capacity] = ranks[r];
     const std::size_t most = layers.cost.size() - (ranks.size() - 1 - r);
     double time = 0;
     std::uint64_t bytes = 0;
     std::size_t end = begin;
-    while (end < most && time + pace * layers.cost[end] <= limit && bytes + layers.bytes[end] <= room) {
-      time += pace * layers.cost[end];
+    while (end < most && time + ns_per_byte * layers.cost[end] <= limit && bytes + layers.bytes[end] <= capacity) {
+      time += ns_per_byte * layers.cost[end];
       bytes += layers.bytes[end++];
     }
     if (end == begin) return false;
@@ -90,13 +90,13 @@ class EvenSplit {
   };
 
   void choose(std::size_t r, std::size_t begin) {
-    const auto& [pace, room] = ranks_[r];
+    const auto& [ns_per_byte, capacity] = ranks_[r];
     double time = 0;
     std::uint64_t bytes = 0;
     for (std::size_t end = begin + 1; end <= count_; ++end) {
-      time += pace * layers_.cost[end - 1];
+      time += ns_per_byte * layers_.cost[end - 1];
       bytes += layers_.bytes[end - 1];
-      if (time > limit_ || bytes > room) return;
+      if (time > limit_ || bytes > capacity) return;
       const double squares = time * time + best_[r + 1][end].squares;
       if (squares < best_[r][begin].squares * (1 - 1e-9)) best_[r][begin] = {squares, end};
     }
@@ -131,7 +131,7 @@ std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparamete
   Layers layers{layer_costs(file, h, work), {}};
   for (std::int64_t i = 0; i < h.layers; ++i) layers.bytes.push_back(stage_bytes(file, h, {i, i + 1}) + cache_bytes);
   double low = 0, high = 0;
-  for (const RankStrength& rank : ranks) high = std::max(high, rank.pace);
+  for (const RankStrength& rank : ranks) high = std::max(high, rank.ns_per_byte);
   high *= 1.000001 * std::accumulate(layers.cost.begin(), layers.cost.end(), 0.0);
   if (!enough(layers, ranks, high)) return {};
   // The smallest limit of time that is enough.

@@ -17,8 +17,8 @@ std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparamete
 
 /// What a rank brings to a split.
 struct RankStrength {
-  double pace = 1;  ///< time per byte of weights, in one unit for all ranks
-  std::uint64_t room_bytes = std::numeric_limits<std::uint64_t>::max();
+  double ns_per_byte = 1;  ///< time per byte of weights, in one unit for all ranks
+  std::uint64_t capacity_bytes = std::numeric_limits<std::uint64_t>::max();
 };
 
 /// What a job is expected to compute: a token of text, where nothing else is known.
@@ -27,9 +27,9 @@ struct Workload {
   double cache_bytes_per_token = 0;  ///< of one layer; 0: attention takes no time
 };
 
-/// The split whose slowest rank takes the least time, a rank's time being its pace times the cost of its layers, and the most even one of
-/// those: of equal ranks, the split by bytes. Each rank gets a layer at least, and no more than its room holds at `cache_bytes` per layer.
-/// Empty where no split fits. Ranks are at most as many as layers.
+/// The split whose slowest rank takes the least time, a rank's time being its ns_per_byte times the cost of its layers, and the most even
+/// one of those: of equal ranks, the split by bytes. Each rank gets a layer at least, and no more than its capacity holds at `cache_bytes`
+/// per layer. Empty where no split fits. Ranks are at most as many as layers.
 std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, std::span<const RankStrength> ranks,
                                      std::uint64_t cache_bytes, const Workload& work = {});
 

@@ -39,35 +39,35 @@ std::vector<double> levelled(std::vector<double> times) {
   return times;
 }
 
-std::vector<double> relative_paces(const std::vector<wire::Hello>& hellos, const std::vector<int>& ranks) {
-  std::vector<double> paces;
+std::vector<double> relative_ns_per_byte(const std::vector<wire::Hello>& hellos, const std::vector<int>& ranks) {
+  std::vector<double> ns_per_byte;
   std::map<std::string, std::vector<std::size_t>> hosts;
   std::map<std::tuple<std::string, std::string, std::int32_t>, std::vector<std::size_t>> groups;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const wire::Hello& hello = hellos[static_cast<std::size_t>(ranks[r])];
     if (!(hello.ns_per_byte > 0)) return {};
-    paces.push_back(hello.ns_per_byte);
+    ns_per_byte.push_back(hello.ns_per_byte);
     hosts[hello.host].push_back(r);
     groups[{hello.host, hello.cpu_group, hello.threads}].push_back(r);
   }
-  for (const auto& [group, members] : groups) level(paces, members, kWithinGroup);
-  for (const auto& [host, members] : hosts) level(paces, members, kWithinHost);
-  return levelled(std::move(paces));
+  for (const auto& [group, members] : groups) level(ns_per_byte, members, kWithinGroup);
+  for (const auto& [host, members] : hosts) level(ns_per_byte, members, kWithinHost);
+  return levelled(std::move(ns_per_byte));
 }
 
-std::vector<std::uint64_t> rooms(const std::vector<wire::Hello>& hellos, std::uint64_t buffer_bytes) {
+std::vector<std::uint64_t> weight_capacities(const std::vector<wire::Hello>& hellos, std::uint64_t buffer_bytes) {
   std::map<std::string, std::uint64_t> available, ranks;
   for (const wire::Hello& hello : hellos) {
     const auto [at, first] = available.try_emplace(hello.host, hello.available_bytes);
     if (!first) at->second = std::min(at->second, hello.available_bytes);
     ++ranks[hello.host];
   }
-  std::vector<std::uint64_t> rooms;
+  std::vector<std::uint64_t> capacities;
   for (const wire::Hello& hello : hellos) {
     const std::uint64_t part = available[hello.host] / ranks[hello.host];
-    rooms.push_back(part - std::min(part, buffer_bytes));
+    capacities.push_back(part - std::min(part, buffer_bytes));
   }
-  return rooms;
+  return capacities;
 }
 
 }  // namespace yamata

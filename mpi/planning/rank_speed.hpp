@@ -11,12 +11,12 @@ namespace yamata {
 /// Time per byte of some ranks in units of the fastest's. What differs by chance counts as equal: whatever ranks
 /// with equally many threads in one control group of a host say of the processors they share, half as much again on one host, and
 /// 15 % between hosts. Empty where a rank was not measured.
-std::vector<double> relative_paces(const std::vector<wire::Hello>& hellos, const std::vector<int>& ranks);
+std::vector<double> relative_ns_per_byte(const std::vector<wire::Hello>& hellos, const std::vector<int>& ranks);
 
 /// Times in units of the shortest, those within 15 % of each other made equal.
 std::vector<double> levelled(std::vector<double> times);
 
 /// Bytes of memory that each rank may fill: an equal part of what its machine has free, less the buffers for runs of a stage.
-std::vector<std::uint64_t> rooms(const std::vector<wire::Hello>& hellos, std::uint64_t buffer_bytes);
+std::vector<std::uint64_t> weight_capacities(const std::vector<wire::Hello>& hellos, std::uint64_t buffer_bytes);
 
 }  // namespace yamata

@@ -173,7 +173,7 @@ Bytes encode(const Commit& m) {
   return Writer()
       .put(m.epoch)
       .put(m.position)
-      .put(m.wanted)
+      .put(m.min_drafts)
       .put(m.least)
       .put(m.retell)
       .put_all(std::span<const std::int32_t>(m.tokens))
@@ -185,7 +185,7 @@ Commit decode_commit(std::span<const std::byte> bytes) {
   Commit m;
   m.epoch = in.get<std::uint64_t>();
   m.position = in.get<std::int32_t>();
-  m.wanted = in.get<std::int32_t>();
+  m.min_drafts = in.get<std::int32_t>();
   m.least = in.get<float>();
   m.retell = in.get<std::uint8_t>() != 0;
   m.tokens = in.get_all<std::int32_t>();
@@ -229,7 +229,7 @@ std::vector<std::uint64_t> decode_cancel(std::span<const std::byte> bytes) {
 Bytes encode(const Record& m) {
   Writer out;
   out.put_all(std::span<const CacheOperation>(m.operations)).put(m.run).put_all(std::span<const std::int32_t>(m.tokens));
-  return out.put_all(std::span<const Placement>(m.placements)).put_all(std::span<const std::int32_t>(m.wanted)).put(m.best).take();
+  return out.put_all(std::span<const Placement>(m.placements)).put_all(std::span<const std::int32_t>(m.logit_rows)).put(m.best).take();
 }
 
 Record decode_record(std::span<const std::byte> bytes) {
@@ -239,7 +239,7 @@ Record decode_record(std::span<const std::byte> bytes) {
   m.run = in.get<std::uint64_t>();
   m.tokens = in.get_all<std::int32_t>();
   m.placements = in.get_all<Placement>();
-  m.wanted = in.get_all<std::int32_t>();
+  m.logit_rows = in.get_all<std::int32_t>();
   m.best = in.get<std::int32_t>();
   in.end();
   if (m.placements.size() != m.tokens.size()) Reader::fail();

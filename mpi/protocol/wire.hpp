@@ -17,7 +17,7 @@
 //   kAsk         head -> rank         at any time; answered with kReport
 //   kReport      rank -> head         statistics of the job so far
 //   kNextJob     head -> rank         when no run is out: the job is over; answered with kHello for the next
-//   kFarewell    rank <-> head        last message
+//   kDisconnect    rank <-> head        last message
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -80,9 +80,9 @@ struct Commit {
   std::uint64_t epoch = 0;    ///< counts the commits
   std::int32_t position = 0;  ///< of the first token
   std::vector<std::int32_t> tokens;
-  std::int32_t wanted = 0;  ///< guesses to be complete with, where somebody waits for them; 0: go on without end
-  float least = 0;          ///< least path probability of a node for which an evaluation of the draft is worth its time
-  bool retell = false;      ///< all guesses told before are forgotten: tell those anew that still stand
+  std::int32_t min_drafts = 0;  ///< guesses to be complete with, where somebody waits for them; 0: go on without end
+  float least = 0;              ///< least path probability of a node for which an evaluation of the draft is worth its time
+  bool retell = false;          ///< all guesses told before are forgotten: tell those anew that still stand
 };
 
 struct Guess {
@@ -95,7 +95,7 @@ struct Guesses {
   std::uint64_t epoch = 0;  ///< the last commit that the drafter knew of
   std::uint32_t root = 0;   ///< its id for the last token of the text
   std::int32_t root_position = 0;
-  bool complete = false;    ///< it has as many as were wanted, or no more
+  bool complete = false;    ///< it has as many as the commit asked for, or no more
   double evaluation_s = 0;  ///< what an evaluation of the draft takes; 0: not known yet
   std::vector<Guess> guesses;
 };
@@ -105,9 +105,9 @@ struct Record {
   std::vector<CacheOperation> operations;
   std::uint64_t run = 0;  ///< ids ascend
   std::vector<std::int32_t> tokens;
-  std::vector<Placement> placements;  ///< one per token
-  std::vector<std::int32_t> wanted;   ///< rows whose logits are asked for
-  std::int32_t best = 0;              ///< of each such row only so many, the highest; 0: those of the whole vocabulary
+  std::vector<Placement> placements;     ///< one per token
+  std::vector<std::int32_t> logit_rows;  ///< rows whose logits are asked for
+  std::int32_t best = 0;                 ///< of each such row only so many, the highest; 0: those of the whole vocabulary
   bool has_run() const { return !tokens.empty(); }
 };
 

@@ -14,24 +14,24 @@ std::vector<int> consecutive(int first, std::size_t count) {
 
 }  // namespace
 
-Ranks::Ranks(const std::vector<Seat>& seats) {
-  for (const Seat& seat : seats) seats_.push_back({seat, nullptr, nullptr, nullptr});
+Ranks::Ranks(const std::vector<RankParts>& parts) {
+  for (const RankParts& rank : parts) ranks_.push_back({rank, nullptr, nullptr, nullptr});
 }
 
 std::unique_ptr<Pipeline> Ranks::build(const PipelineRanks& place, const std::vector<TableShape>& stages) {
   std::unique_ptr<Pipeline> pipeline;
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    Occupied& rank = seats_.at(static_cast<std::size_t>(place.ranks[s]));
-    auto model = std::make_unique<TableModel>(stages[s], *rank.seat.unit);
-    if (place.lane.record == kTargetLane.record) target_models_.push_back(model.get());
+    Rank& rank = ranks_.at(static_cast<std::size_t>(place.ranks[s]));
+    auto model = std::make_unique<TableModel>(stages[s], *rank.parts.unit);
+    if (place.channel.record == kTargetChannel.record) target_models_.push_back(model.get());
     if (s == 0) {
-      pipeline = std::make_unique<Pipeline>(*rank.seat.transport, place, std::move(model), stages[s].cells, stages[s].sequences);
+      pipeline = std::make_unique<Pipeline>(*rank.parts.transport, place, std::move(model), stages[s].cells, stages[s].sequences);
       pipeline->stage().load();
       continue;
     }
-    rank.lane = place.lane;
+    rank.channel = place.channel;
     rank.model = std::move(model);
-    rank.stage = std::make_unique<Stage>(*rank.model, *rank.seat.transport, place);
+    rank.stage = std::make_unique<Stage>(*rank.model, *rank.parts.transport, place);
     rank.stage->load();
   }
   return pipeline;
@@ -39,16 +39,16 @@ std::unique_ptr<Pipeline> Ranks::build(const PipelineRanks& place, const std::ve
 
 void Ranks::add_target(const std::vector<TableShape>& stages) {
   for (const TableShape& stage : stages) target_row_ns_ += stage.one_row_ns;
-  target_ = build({kTargetLane, consecutive(0, stages.size())}, stages);
+  target_ = build({kTargetChannel, consecutive(0, stages.size())}, stages);
 }
 
 void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t context,
                         std::int32_t batch) {
   const int count = static_cast<int>(stages.size());
-  auto pipeline = build({kDraftLane, consecutive(first, stages.size())}, stages);
-  Occupied& rank = seats_[static_cast<std::size_t>(first)];
-  if (first > 0) rank.lane = kDraftLane;
-  rank.drafter = std::make_unique<Drafter>(*rank.seat.transport, std::move(pipeline), options, context, stages.front().sequences, batch);
+  auto pipeline = build({kDraftChannel, consecutive(first, stages.size())}, stages);
+  Rank& rank = ranks_[static_cast<std::size_t>(first)];
+  if (first > 0) rank.channel = kDraftChannel;
+  rank.drafter = std::make_unique<Drafter>(*rank.parts.transport, std::move(pipeline), options, context, stages.front().sequences, batch);
   drafters_.push_back({first, count, stages.front().one_row_ns});
 }
 
@@ -60,27 +60,27 @@ void Ranks::begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& 
     links.emplace_back(static_cast<int>(links.size()), drafter.first, VocabularyMap{}, cost);
   }
   decoder_ =
-      std::make_unique<Decoder>(*seats_[0].seat.transport, *target_, std::move(links), options, std::move(choose), std::move(on_token));
+      std::make_unique<Decoder>(*ranks_[0].parts.transport, *target_, std::move(links), options, std::move(choose), std::move(on_token));
   decoder_->begin(prompt);
 }
 
 void Ranks::dispatch(std::size_t index, Message message) {
-  Occupied& rank = seats_[index];
+  Rank& rank = ranks_[index];
   if (on_message) on_message(index, message);
   if (index == 0 && message.tag == Tag::kGuesses) return decoder_->on_guesses(message.from, wire::decode_guesses(message.bytes));
-  if (index == 0 && kTargetLane.carries(message.tag)) return target_->on_message(std::move(message));
+  if (index == 0 && kTargetChannel.carries(message.tag)) return target_->on_message(std::move(message));
   if (message.tag == Tag::kCommit) return rank.drafter->on_commit(wire::decode_commit(message.bytes));
   if (rank.drafter) return rank.drafter->pipeline().on_message(std::move(message));
-  if (message.tag == rank.lane.record) return rank.stage->on_record(std::move(message.bytes));
-  if (message.tag == rank.lane.activations) return rank.stage->on_activations(std::move(message.bytes));
-  if (message.tag == rank.lane.cancel) return rank.stage->on_cancel(wire::decode_cancel(message.bytes));
+  if (message.tag == rank.channel.record) return rank.stage->on_record(std::move(message.bytes));
+  if (message.tag == rank.channel.activations) return rank.stage->on_activations(std::move(message.bytes));
+  if (message.tag == rank.channel.cancel) return rank.stage->on_cancel(wire::decode_cancel(message.bytes));
   throw std::logic_error("a message nobody takes");
 }
 
 bool Ranks::step(std::size_t index) {
-  Occupied& rank = seats_[index];
+  Rank& rank = ranks_[index];
   bool anything = false;
-  while (auto message = rank.seat.transport->receive()) {
+  while (auto message = rank.parts.transport->receive()) {
     anything = true;
     if (!rank.dead) dispatch(index, std::move(*message));
   }
@@ -97,7 +97,7 @@ bool Ranks::step(std::size_t index) {
 void Ranks::kill_drafter(std::size_t index, bool noticed) {
   const auto [first, count, row_ns] = drafters_.at(index);
   if (first == 0) return;
-  for (int r = first; r < first + count; ++r) seats_[static_cast<std::size_t>(r)].dead = true;
+  for (int r = first; r < first + count; ++r) ranks_[static_cast<std::size_t>(r)].dead = true;
   if (noticed) decoder_->drop_drafter(first);
 }
 

@@ -12,14 +12,14 @@
 namespace yamata::simulation {
 
 /// Where a rank sits. Both outlive the ranks.
-struct Seat {
+struct RankParts {
   Transport* transport = nullptr;
   TableUnit* unit = nullptr;
 };
 
 class Ranks {
  public:
-  explicit Ranks(const std::vector<Seat>& seats);
+  explicit Ranks(const std::vector<RankParts>& parts);
 
   /// The target, a shape per stage, from rank 0 on.
   void add_target(const std::vector<TableShape>& stages);
@@ -33,7 +33,7 @@ class Ranks {
   bool step(std::size_t rank);
   /// Drafter `index` dies, and with it all its ranks; the decoder is told where it is `noticed`.
   void kill_drafter(std::size_t index, bool noticed = true);
-  bool dead(std::size_t rank) const { return seats_[rank].dead; }
+  bool dead(std::size_t rank) const { return ranks_[rank].dead; }
 
   Decoder& decoder() { return *decoder_; }
   Pipeline& target() { return *target_; }
@@ -41,12 +41,12 @@ class Ranks {
   std::function<void(std::size_t rank, const Message& message)> on_message;  ///< told of every message that is taken
 
  private:
-  struct Occupied {
-    Seat seat;
+  struct Rank {
+    RankParts parts;
     std::unique_ptr<TableModel> model;  // of a stage that does not lead
     std::unique_ptr<Stage> stage;
     std::unique_ptr<Drafter> drafter;
-    Lane lane = kTargetLane;
+    Channel channel = kTargetChannel;
     bool dead = false;
   };
   struct DrafterRanks {
@@ -57,7 +57,7 @@ class Ranks {
   std::unique_ptr<Pipeline> build(const PipelineRanks& place, const std::vector<TableShape>& stages);
   void dispatch(std::size_t rank, Message message);
 
-  std::vector<Occupied> seats_;
+  std::vector<Rank> ranks_;
   std::vector<DrafterRanks> drafters_;
   std::vector<TableModel*> target_models_;
   std::unique_ptr<Pipeline> target_;

@@ -21,7 +21,7 @@ class Cluster {
   Outcome run();
 
  private:
-  std::vector<Seat> make_seats();
+  std::vector<RankParts> make_parts();
   void add_target();
   void add_drafters();
   void take(std::int32_t token);
@@ -52,19 +52,19 @@ Cluster::Cluster(const Scenario& scenario)
       own_drafters_(count_own(scenario)),
       network_(static_cast<int>(scenario.stages.size() + own_drafters_), scenario.network, scenario.widths, text_->vocabulary()),
       clock_(network_.now()),
-      ranks_(make_seats()) {
+      ranks_(make_parts()) {
   add_target();
   add_drafters();
 }
 
-std::vector<Seat> Cluster::make_seats() {
-  std::vector<Seat> seats;
+std::vector<RankParts> Cluster::make_parts() {
+  std::vector<RankParts> parts;
   for (int r = 0; r < network_.size(); ++r) {
     transports_.emplace_back(network_, r);
     units_.emplace_back(network_, r, scenario_.slowness.at(static_cast<std::size_t>(r)));
-    seats.push_back({&transports_.back(), &units_.back()});
+    parts.push_back({&transports_.back(), &units_.back()});
   }
-  return seats;
+  return parts;
 }
 
 void Cluster::add_target() {
@@ -72,7 +72,7 @@ void Cluster::add_target() {
   TableShape shape;
   shape.stages = stages;
   shape.vocabulary = text_->vocabulary();
-  shape.cells = scenario_.decode.context + scenario_.decode.room;
+  shape.cells = scenario_.decode.context + scenario_.decode.guess_cells;
   shape.sequences = scenario_.decode.sequences;
   shape.width = scenario_.width;
   shape.operations = std::max(1, kOperationsPerLayer * scenario_.layers / stages);

@@ -59,21 +59,21 @@ Doorbell::Doorbell(std::uint64_t job, int rank, int ranks) : job_(job), rank_(ra
 }
 
 Doorbell::~Doorbell() {
-  close_the_circle();  // where a rank died before all had theirs
+  unlink();  // where a rank died before all had theirs
   if (fd_ >= 0) close(fd_);
   if (sleepers_) munmap(sleepers_, static_cast<std::size_t>(ranks_) * sizeof(Sleeper));
 }
 
 std::string Doorbell::page_name() const { return fmt::format("/yamata-{:016x}", job_); }
 
-void Doorbell::close_the_circle() const { shm_unlink(page_name().c_str()); }
+void Doorbell::unlink() const { shm_unlink(page_name().c_str()); }
 
-void Doorbell::ring(int rank) const {
+void Doorbell::notify(int rank) const {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // either this sees the sleeper, or the sleeper's look sees what was sent
   if (fd_ >= 0 && sleepers_ && sleepers_[rank].sleeps.exchange(0) != 0) write_to(fd_, address(job_, rank), kOther);
 }
 
-void Doorbell::ring_own() const {
+void Doorbell::notify_own() const {
   if (fd_ >= 0) write_to(fd_, address(job_, rank_), kOwn);
 }
 
@@ -83,10 +83,10 @@ void Doorbell::asleep(bool sleeps) const {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-Doorbell::Rings Doorbell::answer() const {
-  Rings rings;
-  for (char what = 0; fd_ >= 0 && recv(fd_, &what, 1, MSG_DONTWAIT) == 1;) (what == kOther ? rings.others : rings.own) = true;
-  return rings;
+Doorbell::Notifications Doorbell::answer() const {
+  Notifications received;
+  for (char what = 0; fd_ >= 0 && recv(fd_, &what, 1, MSG_DONTWAIT) == 1;) (what == kOther ? received.others : received.own) = true;
+  return received;
 }
 
 }  // namespace yamata

@@ -18,19 +18,19 @@ class Doorbell {
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;
   /// All ranks have made theirs: the page loses its name, and goes with the last of them.
-  void close_the_circle() const;
+  void unlink() const;
 
-  /// Rings for another rank if it sleeps on this machine; after what it is to find is on its way.
-  void ring(int rank) const;
-  /// Rings for this rank itself, asleep or not; from any thread.
-  void ring_own() const;
+  /// Notifications for another rank if it sleeps on this machine; after what it is to find is on its way.
+  void notify(int rank) const;
+  /// Notifications for this rank itself, asleep or not; from any thread.
+  void notify_own() const;
   /// Whether others are to ring for this rank. It looks once more after having said so, and then waits.
   void asleep(bool sleeps) const;
-  struct Rings {
+  struct Notifications {
     bool own = false, others = false;
   };
   /// Takes all rings; whose they were.
-  Rings answer() const;
+  Notifications answer() const;
   /// What poll tells a ring by; -1 without a bell.
   int fd() const { return fd_; }
 

@@ -23,7 +23,7 @@ MpiTransport::MpiTransport() {
   YAMATA_MPI(MPI_Comm_size(comm_, &size_));
   forgotten_.assign(static_cast<std::size_t>(size_), false);
   took_.assign(static_cast<std::size_t>(size_), 0);
-  to_ring_.assign(static_cast<std::size_t>(size_), 0);
+  to_notify_.assign(static_cast<std::size_t>(size_), 0);
   char own[MPI_MAX_PROCESSOR_NAME] = "";
   int length = 0;
   YAMATA_MPI(MPI_Get_processor_name(own, &length));
@@ -36,7 +36,7 @@ MpiTransport::MpiTransport() {
   bell_ = std::make_unique<Doorbell>(job, rank_, size_);
   waker_ = SocketWaker(bell_.get());
   YAMATA_MPI(MPI_Barrier(comm_));
-  bell_->close_the_circle();
+  bell_->unlink();
 }
 
 MpiTransport::~MpiTransport() {
@@ -62,7 +62,7 @@ void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
   const auto since = before == pending_.end() ? std::chrono::steady_clock::now() : before->since;
   PendingSend& send = pending_.emplace_back(PendingSend{to, std::move(bytes), since});
   YAMATA_MPI(MPI_Isend(send.bytes.data(), static_cast<int>(send.bytes.size()), MPI_BYTE, to, static_cast<int>(tag), comm_, &send.request));
-  to_ring_[static_cast<std::size_t>(to)] = 1;
+  to_notify_[static_cast<std::size_t>(to)] = 1;
 }
 
 /// A send that is under way needs looking after. Of one that stays, the rank may be dead, which shows only later, or its link full: to
@@ -128,21 +128,21 @@ bool MpiTransport::something_there() {
 }
 
 /// Who is woken may take this rank's core: after everything that there was to do.
-void MpiTransport::ring() {
+void MpiTransport::notify() {
   for (int to = 0; to < size_; ++to) {
-    if (std::exchange(to_ring_[static_cast<std::size_t>(to)], 0)) bell_->ring(to);
+    if (std::exchange(to_notify_[static_cast<std::size_t>(to)], 0)) bell_->notify(to);
   }
 }
 
 void MpiTransport::nap(std::chrono::microseconds length) {
-  ring();
+  notify();
   if (!something_there()) waker_.nap(length);
 }
 
 void MpiTransport::sleep(std::chrono::microseconds limit) {
   constexpr std::chrono::microseconds kBetweenLooks{5000};  // at a send that stays: nothing tells when its link has room
   if (!pending_.empty()) limit = std::min(limit, kBetweenLooks);
-  ring();
+  notify();
   bell_->asleep(true);
   if (!something_there()) waker_.sleep(limit);
   bell_->asleep(false);

@@ -36,7 +36,7 @@ class MpiTransport final : public Transport {
   bool forgotten(int rank) const override { return forgotten_[static_cast<std::size_t>(rank)]; }
   void nap(std::chrono::microseconds length) override;
   void sleep(std::chrono::microseconds limit) override;
-  void wake() override { bell_->ring_own(); }
+  void wake() override { bell_->notify_own(); }
   bool wakes() const override { return bell_->fd() >= 0 && waker_.trusted() && !sends_need_care(); }
   void abort(int code) override;
 
@@ -49,7 +49,7 @@ class MpiTransport final : public Transport {
   };
   bool sends_need_care() const;
   void retire_sends();
-  void ring();
+  void notify();
   bool something_there();
 
   MPI_Comm comm_ = MPI_COMM_NULL;
@@ -60,8 +60,8 @@ class MpiTransport final : public Transport {
   std::vector<MPI_Request> requests_;               // of pending_, while they are tested
   std::vector<int> done_;
   std::vector<bool> forgotten_;
-  std::vector<char> took_;     // per rank: a send to it has just left
-  std::vector<char> to_ring_;  // per rank: something was sent since the last rest
+  std::vector<char> took_;       // per rank: a send to it has just left
+  std::vector<char> to_notify_;  // per rank: something was sent since the last rest
   std::deque<Message> to_self_;
   std::uint64_t bytes_sent_ = 0;
   std::unique_ptr<Doorbell> bell_;

@@ -11,7 +11,7 @@ namespace yamata {
 namespace {
 
 constexpr auto kBetweenFinds = std::chrono::seconds(1);
-constexpr int kMostPenance = 1 << 20, kLongTrusted = 1000;
+constexpr int kMostDistrust = 1 << 20, kLongTrusted = 1000;
 
 bool is_connection(int fd) {
   sockaddr_storage peer{};
@@ -56,15 +56,15 @@ void SocketWaker::looked(bool message) {
     return;  // the pieces of a message come one by one: the next look counts as after the same wait
   }
   futile_ = 0;
-  if (penance_ > 0) --penance_;
+  if (distrust_ > 0) --distrust_;
   const bool told = std::exchange(woken_, false);
   if (!std::exchange(slept_, false)) return;
   if (!told && told_ < kNowAndThen) {
-    penance_ = next_penance_;
-    next_penance_ = std::min(2 * next_penance_, kMostPenance);
+    distrust_ = next_distrust_;
+    next_distrust_ = std::min(2 * next_distrust_, kMostDistrust);
   }
   told_ = told ? told_ + 1 : 0;
-  if (told_ == kLongTrusted) next_penance_ = kFirstPenance;
+  if (told_ == kLongTrusted) next_distrust_ = kFirstDistrust;
 }
 
 }  // namespace yamata

@@ -24,7 +24,7 @@ class SocketWaker {
   /// A socket or another rank's ring ended the last wait, and no message has been found since.
   bool expecting() const { return woken_; }
   /// Messages end a sleep, but for one now and then.
-  bool trusted() const { return penance_ == 0 && futile_ <= kMostFutile; }
+  bool trusted() const { return distrust_ == 0 && futile_ <= kMostFutile; }
 
  private:
   bool wait(std::chrono::microseconds limit, bool counts);
@@ -34,11 +34,11 @@ class SocketWaker {
   std::vector<pollfd> watched_;  // the bell first
   Clock::time_point found_{};
   bool slept_ = false, woken_ = false, looked_ = false;
-  int told_ = kNowAndThen;            // messages in a row that ended a sleep
-  int penance_ = 0;                   // messages still to come before there is trust again
-  int next_penance_ = kFirstPenance;  // doubles: on a network that tells of nothing trust must not come back often
-  int futile_ = 0;                    // times in a row that there was no message after a wait that had ended
-  static constexpr int kNowAndThen = 3, kFirstPenance = 32;
+  int told_ = kNowAndThen;              // messages in a row that ended a sleep
+  int distrust_ = 0;                    // messages still to come before there is trust again
+  int next_distrust_ = kFirstDistrust;  // doubles: on a network that tells of nothing trust must not come back often
+  int futile_ = 0;                      // times in a row that there was no message after a wait that had ended
+  static constexpr int kNowAndThen = 3, kFirstDistrust = 32;
   static constexpr int kMostFutile = 8;  // a long message comes in pieces; a socket that nobody reads would never let anyone rest
 };
 

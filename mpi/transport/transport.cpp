@@ -6,8 +6,8 @@
 namespace yamata {
 namespace {
 
-/// Takes messages until `done`; counts farewells and keeps what the last of them said.
-struct Farewells {
+/// Takes messages until `done`; counts disconnects and keeps what the last of them said.
+struct Disconnects {
   int count = 0;
   bool all_here = true;
 
@@ -19,7 +19,7 @@ struct Farewells {
       if (!message) {
         if (std::chrono::steady_clock::now() > deadline) return false;
         std::this_thread::sleep_for(std::chrono::microseconds(100));
-      } else if (message->tag == Tag::kFarewell) {
+      } else if (message->tag == Tag::kDisconnect) {
         ++count;
         all_here = message->bytes.empty();
       }
@@ -33,26 +33,26 @@ struct Farewells {
 bool part(Transport& transport, std::chrono::milliseconds patience, std::chrono::milliseconds head_patience) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kHeadFirst = std::chrono::seconds(2);  // the head's patience ends before that of the others
-  Farewells farewells;
+  Disconnects disconnects;
   const auto all_sent = [&] { return transport.pending_sends() == 0; };
   if (transport.rank() != 0) {  // the head says when, this rank answers when all it sent has left, the head sends all home
     const auto comes = [&](int count, std::chrono::milliseconds limit) {
-      return farewells.take_until(
-          transport, [&, count] { return farewells.count >= count && all_sent(); }, Clock::now() + limit);
+      return disconnects.take_until(
+          transport, [&, count] { return disconnects.count >= count && all_sent(); }, Clock::now() + limit);
     };
     if (!comes(1, head_patience)) return false;
-    transport.send(0, Tag::kFarewell, {});
-    return comes(2, patience + kHeadFirst) && farewells.all_here;
+    transport.send(0, Tag::kDisconnect, {});
+    return comes(2, patience + kHeadFirst) && disconnects.all_here;
   }
   int others = 0;
   for (int r = 1; r < transport.size(); ++r) others += !transport.forgotten(r);
-  for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kFarewell, {});
-  const bool answered = farewells.take_until(
-      transport, [&] { return farewells.count == others && all_sent(); }, Clock::now() + patience);
+  for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kDisconnect, {});
+  const bool answered = disconnects.take_until(
+      transport, [&] { return disconnects.count == others && all_sent(); }, Clock::now() + patience);
   if (!answered) return false;
   const bool all_here = others == transport.size() - 1;
-  for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kFarewell, std::vector<std::byte>(all_here ? 0 : 1));
-  return farewells.take_until(transport, all_sent, Clock::now() + patience) && all_here;
+  for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kDisconnect, std::vector<std::byte>(all_here ? 0 : 1));
+  return disconnects.take_until(transport, all_sent, Clock::now() + patience) && all_here;
 }
 
 }  // namespace yamata

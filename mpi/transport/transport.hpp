@@ -22,15 +22,15 @@ enum class Tag : int {
   kDraftActivations,
   kDraftLogits,
   kDraftCancel,
-  kCommit,     ///< head -> drafter: where the text stands
-  kGuesses,    ///< drafter -> head: what may come next
-  kHeartbeat,  ///< rank <-> head: alive, and how far
-  kFailure,    ///< rank -> head: exit code and one line
-  kStop,       ///< head -> rank: end with this exit code
-  kReport,     ///< rank -> head: statistics
-  kAsk,        ///< head -> rank: tell the statistics now
-  kNextJob,    ///< head -> rank: this job is over, say hello for the next
-  kFarewell,   ///< the last message between two ranks
+  kCommit,      ///< head -> drafter: where the text stands
+  kGuesses,     ///< drafter -> head: what may come next
+  kHeartbeat,   ///< rank <-> head: alive, and how far
+  kFailure,     ///< rank -> head: exit code and one line
+  kStop,        ///< head -> rank: end with this exit code
+  kReport,      ///< rank -> head: statistics
+  kAsk,         ///< head -> rank: tell the statistics now
+  kNextJob,     ///< head -> rank: this job is over, say hello for the next
+  kDisconnect,  ///< the last message between two ranks
 };
 
 struct Message {

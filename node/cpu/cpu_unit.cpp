@@ -27,11 +27,11 @@ bool needs_quantized(const LinearOp& op) {
   return std::any_of(op.parts.begin(), op.parts.end(), [](const auto& part) { return part.weight && cpu::has_panels(part.weight->type); });
 }
 
-void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool neighbours) {
+void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool interleaved) {
   const std::int64_t half = rotary_dim / 2;
   for (std::int64_t i = 0; i < half; ++i) {
-    float& a = head[neighbours ? 2 * i : i];
-    float& b = head[neighbours ? 2 * i + 1 : i + half];
+    float& a = head[interleaved ? 2 * i : i];
+    float& b = head[interleaved ? 2 * i + 1 : i + half];
     const float c = cos_sin[2 * i], s = cos_sin[2 * i + 1];
     const float x = a * c - b * s;
     b = a * s + b * c;
@@ -212,12 +212,12 @@ void CpuUnit::run(const StoreOp& op, int thread) {
     const std::int64_t t = i / heads, h = i % heads;
     const float* angles = op.cos_sin + t * op.rotary_dim;
     if (h < op.q_heads) {
-      rotate(op.q + t * q_dim + h * op.head_dim, angles, op.rotary_dim, op.neighbours);
+      rotate(op.q + t * q_dim + h * op.head_dim, angles, op.rotary_dim, op.interleaved);
       continue;
     }
     const std::int64_t kv = h - op.q_heads;
     float* k = op.k + t * kv_dim + kv * op.head_dim;
-    rotate(k, angles, op.rotary_dim, op.neighbours);
+    rotate(k, angles, op.rotary_dim, op.interleaved);
     kernels_.store_cell(k, op.head_dim, op.k_type, op.cache_k[kv], op.cells[t]);
     kernels_.store_cell(op.v + t * kv_dim + kv * op.head_dim, op.head_dim, op.v_type, op.cache_v[kv], op.cells[t]);
   }

@@ -9,8 +9,8 @@ namespace yamata {
 
 /// How a family of models differs from the others; a new family is a row in the table of hyperparameters.cpp.
 struct Family {
-  const char* name;         ///< general.architecture
-  bool rotates_neighbours;  ///< RoPE pairs (2i, 2i+1), else (i, i + d/2)
+  const char* name;       ///< general.architecture
+  bool interleaved_rope;  ///< RoPE pairs (2i, 2i+1), else (i, i + d/2)
 };
 
 struct RopeScaling {

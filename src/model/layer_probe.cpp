@@ -38,19 +38,19 @@ bool LayerProbe::warm_up(std::chrono::milliseconds patience) {
   return true;
 }
 
-double LayerProbe::glance() { return pace(window()); }
+double LayerProbe::quick_check() { return ns_per_byte(window()); }
 
 double LayerProbe::measure() {
   Work all = window();
-  const double first = pace(all);
+  const double first = ns_per_byte(all);
   for (int windows = 1; windows < kWindows; ++windows) {
     const Work next = window();
     all.repetitions += next.repetitions;
     all.took += next.took;
-    const double second = pace(next);
+    const double second = ns_per_byte(next);
     if (windows == 1 && std::max(first, second) <= kAgreement * std::min(first, second)) break;
   }
-  return pace(all);
+  return ns_per_byte(all);
 }
 
 LayerProbe::Work LayerProbe::window() {
@@ -64,7 +64,7 @@ LayerProbe::Work LayerProbe::window() {
   return work;
 }
 
-double LayerProbe::pace(const Work& work) const {
+double LayerProbe::ns_per_byte(const Work& work) const {
   return std::chrono::duration<double, std::nano>(work.took).count() / (work.repetitions * bytes_);
 }
 

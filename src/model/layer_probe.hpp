@@ -19,7 +19,7 @@ class LayerProbe {
   // After it: nanoseconds of wall time per byte of weights. Total time over total work, so that the pauses of a quota and the
   // turns of a busy machine count as they will count in the runs.
   /// One window: 10 to 25 ms, or one repetition where that takes longer.
-  double glance();
+  double quick_check();
   /// Two windows where they agree to a quarter, else six: a machine that stalled once is not taken for a slow one.
   double measure();
 
@@ -30,7 +30,7 @@ class LayerProbe {
     std::chrono::steady_clock::duration took{};
   };
   Work window();
-  double pace(const Work& work) const;
+  double ns_per_byte(const Work& work) const;
   void compute();
   void wait();
 

@@ -19,10 +19,10 @@ struct ContextOptions {
 
 /// One batch of tokens for a stage.
 struct StageBatch {
-  std::span<const std::int32_t> tokens;   ///< read by the first stage
-  std::span<const float> activations;     ///< [tokens][dim], read by the others
-  std::span<const Placement> placements;  ///< one per token
-  std::span<const std::int32_t> wanted;   ///< rows whose logits are asked for, ascending; read by the last stage
+  std::span<const std::int32_t> tokens;      ///< read by the first stage
+  std::span<const float> activations;        ///< [tokens][dim], read by the others
+  std::span<const Placement> placements;     ///< one per token
+  std::span<const std::int32_t> logit_rows;  ///< rows whose logits are asked for, ascending; read by the last stage
 };
 
 class StageModel {
@@ -39,7 +39,7 @@ class StageModel {
   virtual const ComputeUnit& unit() const = 0;
   /// After the end: hidden states [tokens][width] after this stage's last layer.
   virtual std::span<const float> activations() const = 0;
-  /// After the end, on the last stage: logits [wanted][vocabulary].
+  /// After the end, on the last stage: logits [logit_rows][vocabulary].
   virtual std::span<const float> logits() const = 0;
   virtual CellTable& cells() = 0;
   /// Floats of one token's activations.

@@ -37,7 +37,7 @@ TransformerStage::~TransformerStage() {
   }
 }
 
-void TransformerStage::reserve(std::size_t rows, std::size_t wanted) {
+void TransformerStage::reserve(std::size_t rows, std::size_t logit_rows) {
   const auto grow = [](std::vector<float>& buffer, std::size_t n, std::int64_t width) {
     if (buffer.size() < n * static_cast<std::size_t>(width)) buffer.resize(n * static_cast<std::size_t>(width));
   };
@@ -50,8 +50,8 @@ void TransformerStage::reserve(std::size_t rows, std::size_t wanted) {
   grow(gate_, rows, h_.ffn);
   grow(up_, rows, h_.ffn);
   grow(angles_, rows, h_.rotary_dim);
-  grow(chosen_, wanted, h_.dim);
-  grow(logits_, wanted, h_.vocabulary);
+  grow(chosen_, logit_rows, h_.dim);
+  grow(logits_, logit_rows, h_.vocabulary);
 }
 
 /// Sets aside memory for the weights that are packed, and packs them as the first part of the load.
@@ -93,8 +93,8 @@ void TransformerStage::load(const std::atomic<bool>* stop) {
 void TransformerStage::start(const StageBatch& batch, const std::atomic<bool>* stop) {
   if (std::exchange(file_is_read_, false)) file_.release_pages();
   rows_ = batch.placements.size();
-  wanted_.assign(batch.wanted.begin(), batch.wanted.end());
-  reserve(rows_, last() ? wanted_.size() : 0);
+  logit_rows_.assign(batch.logit_rows.begin(), batch.logit_rows.end());
+  reserve(rows_, last() ? logit_rows_.size() : 0);
   place(batch);
   build(batch);
   unit_.start(ops_, stop);
@@ -117,7 +117,7 @@ void TransformerStage::build(const StageBatch& batch) {
     std::copy(batch.activations.begin(), batch.activations.end(), x_.begin());
   }
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) build_layer(layer, static_cast<std::int64_t>(rows_));
-  if (last() && !wanted_.empty()) build_output();
+  if (last() && !logit_rows_.empty()) build_output();
 }
 
 void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
@@ -132,7 +132,7 @@ void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
 
   normed(w.attention_norm, {{{&w.q, q_.data()}, {&w.k, k_.data()}, {&w.v, v_.data()}}});
   ops_.push_back(StoreOp{q_.data(), k_.data(), v_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, h_.rotary_dim,
-                         h_.family->rotates_neighbours, angles_.data(), batch_cells_.cells().data(), cache_k, cache_v, k_type, v_type});
+                         h_.family->interleaved_rope, angles_.data(), batch_cells_.cells().data(), cache_k, cache_v, k_type, v_type});
   ops_.push_back(AttentionOp{q_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, scale, visible_.data(), cache_k, cache_v, k_type, v_type,
                              attention_.data()});
   ops_.push_back(LinearOp{attention_.data(), rows, h_.heads * h_.head_dim, {{{&w.o, x_.data()}, {}, {}}}, true});
@@ -142,8 +142,8 @@ void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
 }
 
 void TransformerStage::build_output() {
-  const auto rows = static_cast<std::int64_t>(wanted_.size());
-  ops_.push_back(GatherOp{x_.data(), h_.dim, wanted_, chosen_.data()});
+  const auto rows = static_cast<std::int64_t>(logit_rows_.size());
+  ops_.push_back(GatherOp{x_.data(), h_.dim, logit_rows_, chosen_.data()});
   ops_.push_back(LinearOp{chosen_.data(),
                           rows,
                           h_.dim,
@@ -158,7 +158,7 @@ void TransformerStage::build_output() {
 std::span<const float> TransformerStage::activations() const { return {x_.data(), rows_ * static_cast<std::size_t>(h_.dim)}; }
 
 std::span<const float> TransformerStage::logits() const {
-  return {logits_.data(), wanted_.size() * static_cast<std::size_t>(h_.vocabulary)};
+  return {logits_.data(), logit_rows_.size() * static_cast<std::size_t>(h_.vocabulary)};
 }
 
 }  // namespace yamata

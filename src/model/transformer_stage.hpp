@@ -40,7 +40,7 @@ class TransformerStage final : public StageModel {
 
  private:
   void pack();
-  void reserve(std::size_t rows, std::size_t wanted);
+  void reserve(std::size_t rows, std::size_t logit_rows);
   void place(const StageBatch& batch);
   void build(const StageBatch& batch);
   void build_layer(std::size_t layer, std::int64_t rows);
@@ -63,8 +63,8 @@ class TransformerStage final : public StageModel {
   std::vector<std::span<const CellId>> visible_;
   std::vector<float> angles_;                                          // [rows][rotary_dim/2][2]
   std::vector<float> x_, h_norm_, q_, k_, v_, attention_, gate_, up_;  // [rows][...]
-  std::vector<float> chosen_, logits_;                                 // [wanted][dim], [wanted][vocabulary]
-  std::vector<std::int32_t> wanted_;
+  std::vector<float> chosen_, logits_;                                 // [logit_rows][dim], [logit_rows][vocabulary]
+  std::vector<std::int32_t> logit_rows_;
   std::size_t rows_ = 0, load_steps_ = 0;
   std::vector<std::span<const std::byte>> tensors_;
   std::vector<Op> ops_;

@@ -46,7 +46,7 @@ TableModel::TableModel(TableShape shape, TableUnit& unit)
 
 void TableModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
   cells_.place(batch.placements, placed_);
-  wanted_.assign(batch.wanted.begin(), batch.wanted.end());
+  logit_rows_.assign(batch.logit_rows.begin(), batch.logit_rows.end());
   tokens_.clear();
   prefixes_.clear();
   for (std::size_t row = 0; row < batch.placements.size(); ++row) {
@@ -80,7 +80,7 @@ void TableModel::compute(bool completed) {
     own_prefixes_.push_back(prefix);
   }
   if (!last()) return;
-  for (const std::int32_t row : wanted_) {
+  for (const std::int32_t row : logit_rows_) {
     const std::size_t begin = logits_.size();
     logits_.resize(begin + static_cast<std::size_t>(shape_.vocabulary));
     shape_.logits(own_prefixes_[static_cast<std::size_t>(row)], std::span(logits_).subspan(begin));

@@ -74,7 +74,7 @@ class TableModel final : public StageModel {
   std::uint64_t salt_;
   std::vector<std::uint64_t> contents_;                          // per cell
   std::vector<std::uint64_t> tokens_, prefixes_, own_prefixes_;  // per row; the first two as they came in
-  std::vector<std::int32_t> wanted_;
+  std::vector<std::int32_t> logit_rows_;
   std::vector<float> rows_, logits_;
 };
 

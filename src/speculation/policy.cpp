@@ -38,13 +38,13 @@ std::size_t most_worth(const TokenTree& tree, const std::vector<NodeId>& ranked,
 
 }  // namespace
 
-std::vector<NodeId> BestFirst::choose(const TokenTree& tree, std::size_t room, const RunCosts& costs) {
+std::vector<NodeId> BestFirst::choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) {
   std::vector<NodeId> candidates;
   for (const NodeId id : tree.ids()) {
     const TreeNode& node = tree.at(id);
     if (!node.sent && id != tree.root().id && node.path_probability >= options_.threshold) candidates.push_back(id);
   }
-  const std::size_t most = std::min({room, candidates.size(), static_cast<std::size_t>(options_.draft)});
+  const std::size_t most = std::min({capacity, candidates.size(), static_cast<std::size_t>(options_.draft)});
   const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(most);
   std::partial_sort(candidates.begin(), middle, candidates.end(), [&](NodeId a, NodeId b) { return better(tree.at(a), tree.at(b)); });
   candidates.resize(most_worth(tree, candidates, most, costs));
@@ -52,10 +52,10 @@ std::vector<NodeId> BestFirst::choose(const TokenTree& tree, std::size_t room, c
   return candidates;
 }
 
-std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t room, const RunCosts& /*costs*/) {
+std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t capacity, const RunCosts& /*costs*/) {
   const float adjustment = static_cast<float>(runs_) * options_.recovery - static_cast<float>(rejects_) * options_.decay;
   if (options_.accept + adjustment >= 1) return {};
-  const std::size_t most = std::min(room, static_cast<std::size_t>(options_.draft));
+  const std::size_t most = std::min(capacity, static_cast<std::size_t>(options_.draft));
   // The tip of the chain: down the most probable path as far as it has been sent.
   std::vector<NodeId> tips{tree.root().id};
   for (bool down = true; down;) {

@@ -30,8 +30,8 @@ struct RunCosts {
 class Policy {
  public:
   virtual ~Policy() = default;
-  /// At most `room` nodes. The root itself is the caller's business: it counts as sent.
-  virtual std::vector<NodeId> choose(const TokenTree& tree, std::size_t room, const RunCosts& costs) = 0;
+  /// At most `capacity` nodes. The root itself is the caller's business: it counts as sent.
+  virtual std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) = 0;
   /// Guesses go in the run of the tip too, where there are any; otherwise behind it, as PipeInfer's do.
   virtual bool fills_tip_run() const { return false; }
   /// A run of the nodes chosen last was submitted.
@@ -45,7 +45,7 @@ class Policy {
 class BestFirst final : public Policy {
  public:
   explicit BestFirst(const PolicyOptions& options) : options_(options) {}
-  std::vector<NodeId> choose(const TokenTree& tree, std::size_t room, const RunCosts& costs) override;
+  std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
   bool fills_tip_run() const override { return true; }
 
  private:
@@ -57,7 +57,7 @@ class BestFirst final : public Policy {
 class Chain final : public Policy {
  public:
   explicit Chain(const PolicyOptions& options) : options_(options) {}
-  std::vector<NodeId> choose(const TokenTree& tree, std::size_t room, const RunCosts& costs) override;
+  std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
   void submitted() override { ++runs_; }
   void committed(bool guessed) override;
 

@@ -61,7 +61,7 @@ Hyperparameters read(ModelFile file) {
 TEST(Hyperparameters, CompleteModel_hasTheDefaultsOfAbsentKeys) {
   const Hyperparameters h = read(complete());
   EXPECT_STREQ(h.family->name, "llama");
-  EXPECT_TRUE(h.family->rotates_neighbours);
+  EXPECT_TRUE(h.family->interleaved_rope);
   EXPECT_EQ(h.layers, 2);
   EXPECT_EQ(h.dim, 64);
   EXPECT_EQ(h.ffn, 96);

@@ -34,10 +34,10 @@ class TransformerStageTest : public ::testing::Test {
       const std::size_t n = std::min(chunk, kTokens.size() - at);
       std::vector<Placement> placements;
       for (std::size_t i = at; i < at + n; ++i) placements.push_back({static_cast<std::int32_t>(i), -1, {0, 1}});
-      const std::vector<std::int32_t> wanted{static_cast<std::int32_t>(n) - 1};
+      const std::vector<std::int32_t> logit_rows{static_cast<std::int32_t>(n) - 1};
       std::vector<float> activations;
       for (StageModel& model : stages) {
-        run(model, {std::span(kTokens).subspan(at, n), activations, placements, wanted});
+        run(model, {std::span(kTokens).subspan(at, n), activations, placements, logit_rows});
         activations.assign(model.activations().begin(), model.activations().end());
       }
     }
@@ -72,8 +72,8 @@ TEST_F(TransformerStageTest, packed_weights_give_the_bits_of_the_file_and_replac
   const auto logits = [&](TransformerStage& model) {
     std::vector<Placement> placements;
     for (std::size_t i = 0; i < kTokens.size(); ++i) placements.push_back({static_cast<std::int32_t>(i), -1, {0, 1}});
-    const std::vector<std::int32_t> wanted{static_cast<std::int32_t>(kTokens.size()) - 1};
-    run(model, {kTokens, {}, placements, wanted});
+    const std::vector<std::int32_t> logit_rows{static_cast<std::int32_t>(kTokens.size()) - 1};
+    run(model, {kTokens, {}, placements, logit_rows});
     return std::vector<float>(model.logits().begin(), model.logits().end());
   };
   TransformerStage plain = stage({0, 8}), packed = stage({0, 8});
@@ -103,15 +103,15 @@ TEST_F(TransformerStageTest, branches_of_a_tree_see_their_own_ancestors_only) {
   // Root 403 at position 1 after BOS; two children at 2; each alone must give the bits it has in the tree.
   const auto alone = [&](std::int32_t child) {
     TransformerStage model = stage({0, 8});
-    const std::vector<std::int32_t> tokens{1, 403, child}, wanted{2};
+    const std::vector<std::int32_t> tokens{1, 403, child}, logit_rows{2};
     const std::vector<Placement> placements{{0, -1, {0, 1}}, {1, -1, {0, 1}}, {2, -1, {0, 1}}};
-    run(model, {tokens, {}, placements, wanted});
+    run(model, {tokens, {}, placements, logit_rows});
     return std::vector<float>(model.logits().begin(), model.logits().end());
   };
   TransformerStage model = stage({0, 8});
-  const std::vector<std::int32_t> tokens{1, 403, 17, 2500}, wanted{2, 3};
+  const std::vector<std::int32_t> tokens{1, 403, 17, 2500}, logit_rows{2, 3};
   const std::vector<Placement> placements{{0, -1, {0, 3}}, {1, 0, {0, 3}}, {2, 1, {1, 2}}, {2, 1, {2, 3}}};
-  run(model, {tokens, {}, placements, wanted});
+  run(model, {tokens, {}, placements, logit_rows});
   const auto logits = model.logits();
   EXPECT_EQ(std::vector<float>(logits.begin(), logits.begin() + 4096), alone(17));
   EXPECT_EQ(std::vector<float>(logits.begin() + 4096, logits.end()), alone(2500));
@@ -120,22 +120,22 @@ TEST_F(TransformerStageTest, branches_of_a_tree_see_their_own_ancestors_only) {
 TEST_F(TransformerStageTest, a_raised_stop_ends_at_the_first_operation) {
   TransformerStage model = stage({0, 8});
   const std::atomic<bool> stop{true};
-  const std::vector<std::int32_t> tokens{1}, wanted{0};
+  const std::vector<std::int32_t> tokens{1}, logit_rows{0};
   const std::vector<Placement> placements{{0, -1, {0, 1}}};
   const std::uint64_t before = unit_.progress();
-  model.start({tokens, {}, placements, wanted}, &stop);
+  model.start({tokens, {}, placements, logit_rows}, &stop);
   while (!unit_.wait_for(std::chrono::seconds(1))) {
   }
   EXPECT_EQ(unit_.progress(), before + 1);
 }
 
 TEST_F(TransformerStageTest, destruction_waits_for_the_run_under_way) {
-  const std::vector<std::int32_t> wanted{static_cast<std::int32_t>(kTokens.size()) - 1};
+  const std::vector<std::int32_t> logit_rows{static_cast<std::int32_t>(kTokens.size()) - 1};
   std::vector<Placement> placements;
   for (std::size_t i = 0; i < kTokens.size(); ++i) placements.push_back({static_cast<std::int32_t>(i), -1, {0, 1}});
   {
     TransformerStage model = stage({0, 8});
-    model.start({kTokens, {}, placements, wanted}, nullptr);
+    model.start({kTokens, {}, placements, logit_rows}, nullptr);
   }
   EXPECT_TRUE(unit_.finished());
 }

@@ -30,12 +30,12 @@ class SplitAdviceTest : public testing::Test {
     return reports;
   }
   std::string advice(const std::vector<wire::Report>& reports, const Layout& layout) {
-    return split_advice(model_, layout, reports, std::vector<std::uint64_t>(reports.size(), room_), 0);
+    return split_advice(model_, layout, reports, std::vector<std::uint64_t>(reports.size(), capacity_bytes_), 0);
   }
 
   const std::vector<LayerRange> kEven{{0, 3}, {3, 6}, {6, 8}};
   const Layout kThree{{0, {0, 1, 2}, {}}};
-  std::uint64_t room_ = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t capacity_bytes_ = std::numeric_limits<std::uint64_t>::max();
   ModelFile model_;
 };
 
@@ -61,8 +61,8 @@ TEST_F(SplitAdviceTest, DraftsWithRanks_keepTheirShares) {
 TEST_F(SplitAdviceTest, DrafterAmongTheStages_noFlagSaysSo) {
   auto all = reports(kEven, {1, 5, 1});
   all.insert(all.begin() + 1, wire::Report{});
-  const std::vector<std::uint64_t> rooms(4, room_);
-  EXPECT_EQ(split_advice(model_, {{0, {0, 2, 3}, {}}, {1, {1}, {}}}, all, rooms, 0), "");
+  const std::vector<std::uint64_t> capacities(4, capacity_bytes_);
+  EXPECT_EQ(split_advice(model_, {{0, {0, 2, 3}, {}}, {1, {1}, {}}}, all, capacities, 0), "");
 }
 
 TEST_F(SplitAdviceTest, LongPrompt_isNoSlowness) {
@@ -72,7 +72,7 @@ TEST_F(SplitAdviceTest, LongPrompt_isNoSlowness) {
   all[1].busy_s = 0.57;
   const Layout two{{0, {0, 1}, {}}};
   EXPECT_NE(advice(all, two), "");
-  EXPECT_EQ(split_advice(model_, two, all, std::vector<std::uint64_t>(2, room_), 0, {3243, 32, 512}), "");
+  EXPECT_EQ(split_advice(model_, two, all, std::vector<std::uint64_t>(2, capacity_bytes_), 0, {3243, 32, 512}), "");
 }
 
 TEST_F(SplitAdviceTest, GoodSplit_isNotSpokenOf) {
@@ -82,7 +82,7 @@ TEST_F(SplitAdviceTest, GoodSplit_isNotSpokenOf) {
   auto few = reports(kEven, {1, 5, 1});
   few[2].runs = 3;
   EXPECT_EQ(advice(few, kThree), "") << "too few runs to tell";
-  room_ = 1;
+  capacity_bytes_ = 1;
   EXPECT_EQ(advice(reports(kEven, {1, 5, 1}), kThree), "") << "there is no memory for it";
 }
 

@@ -51,7 +51,7 @@ class ThreadChoiceTest : public testing::Test {
     EXPECT_EQ(kept->measured_s, measured_s);
   }
 
-  const PaceKey kKey{"host", "avx2", 7, 0, 0, 1};
+  const MeasurementKey kKey{"host", "avx2", 7, 0, 0, 1};
   const test::TemporaryFolder folder_;
   std::map<std::size_t, double> ns_per_byte_{{4, 1.0}, {2, 2.0}, {1, 4.0}};
   bool readable_ = true;

@@ -75,7 +75,7 @@ class PipelineTest : public testing::Test {
   static wire::Record run_of(std::vector<std::int32_t> tokens, std::int32_t position, SequenceRange sequences = {0, 1}) {
     wire::Record run;
     for (std::size_t i = 0; i < tokens.size(); ++i) run.placements.push_back({position + static_cast<std::int32_t>(i), -1, sequences});
-    run.wanted = {static_cast<std::int32_t>(tokens.size()) - 1};
+    run.logit_rows = {static_cast<std::int32_t>(tokens.size()) - 1};
     run.tokens = std::move(tokens);
     return run;
   }

@@ -17,36 +17,36 @@ wire::Hello rank_on(const std::string& host, double ns_per_byte, const std::stri
   return hello;
 }
 
-using Paces = std::vector<double>;
+using NsPerByte = std::vector<double>;
 
 TEST(RankSpeed, HostsWithin15Percent_areEqual) {
-  EXPECT_EQ(relative_paces({rank_on("a", 0.107), rank_on("b", 0.100), rank_on("c", 0.114)}, {0, 1, 2}), (Paces{1, 1, 1}));
+  EXPECT_EQ(relative_ns_per_byte({rank_on("a", 0.107), rank_on("b", 0.100), rank_on("c", 0.114)}, {0, 1, 2}), (NsPerByte{1, 1, 1}));
 }
 
 TEST(RankSpeed, SlowHost_isSlowAndTheOthersStayEqual) {
-  const Paces paces = relative_paces({rank_on("a", 0.11), rank_on("b", 0.5), rank_on("c", 0.10)}, {0, 1, 2});
-  EXPECT_EQ(paces[0], 1);
-  EXPECT_EQ(paces[2], 1);
-  EXPECT_NEAR(paces[1], 0.5 / 0.105, 1e-9);
+  const NsPerByte ns_per_byte = relative_ns_per_byte({rank_on("a", 0.11), rank_on("b", 0.5), rank_on("c", 0.10)}, {0, 1, 2});
+  EXPECT_EQ(ns_per_byte[0], 1);
+  EXPECT_EQ(ns_per_byte[2], 1);
+  EXPECT_NEAR(ns_per_byte[1], 0.5 / 0.105, 1e-9);
 }
 
 TEST(RankSpeed, RanksOfOneControlGroup_areEqualWhateverTheyMeasured) {
-  EXPECT_EQ(relative_paces({rank_on("a", 0.1), rank_on("a", 0.8), rank_on("a", 0.3)}, {0, 1, 2}), (Paces{1, 1, 1}));
-  const Paces quota = relative_paces({rank_on("a", 0.1), rank_on("a", 0.6, "/slow"), rank_on("a", 0.3)}, {0, 1, 2});
+  EXPECT_EQ(relative_ns_per_byte({rank_on("a", 0.1), rank_on("a", 0.8), rank_on("a", 0.3)}, {0, 1, 2}), (NsPerByte{1, 1, 1}));
+  const NsPerByte quota = relative_ns_per_byte({rank_on("a", 0.1), rank_on("a", 0.6, "/slow"), rank_on("a", 0.3)}, {0, 1, 2});
   EXPECT_EQ(quota[0], 1);
   EXPECT_EQ(quota[2], 1);
   EXPECT_NEAR(quota[1], 3, 1e-9);
-  EXPECT_EQ(relative_paces({rank_on("a", 0.1, "/x"), rank_on("a", 0.14, "/y")}, {0, 1}), (Paces{1, 1}));
+  EXPECT_EQ(relative_ns_per_byte({rank_on("a", 0.1, "/x"), rank_on("a", 0.14, "/y")}, {0, 1}), (NsPerByte{1, 1}));
 }
 
 TEST(RankSpeed, ThreadsOfOneHost_count) {
-  EXPECT_NEAR(relative_paces({rank_on("a", 0.3, "/", 1), rank_on("a", 0.1, "/", 3)}, {0, 1})[0], 3, 1e-9);
+  EXPECT_NEAR(relative_ns_per_byte({rank_on("a", 0.3, "/", 1), rank_on("a", 0.1, "/", 3)}, {0, 1})[0], 3, 1e-9);
 }
 
 TEST(RankSpeed, UnmeasuredRank_leavesThemUncompared) {
-  EXPECT_TRUE(relative_paces({rank_on("a", 0.1), rank_on("b", 0)}, {0, 1}).empty());
-  EXPECT_TRUE(relative_paces({rank_on("a", 0.1), rank_on("b", std::nan(""))}, {0, 1}).empty());
-  EXPECT_EQ(relative_paces({rank_on("a", 0.1), rank_on("b", 0.1), rank_on("drafter", 0)}, {0, 1}).size(), 2u);
+  EXPECT_TRUE(relative_ns_per_byte({rank_on("a", 0.1), rank_on("b", 0)}, {0, 1}).empty());
+  EXPECT_TRUE(relative_ns_per_byte({rank_on("a", 0.1), rank_on("b", std::nan(""))}, {0, 1}).empty());
+  EXPECT_EQ(relative_ns_per_byte({rank_on("a", 0.1), rank_on("b", 0.1), rank_on("drafter", 0)}, {0, 1}).size(), 2u);
 }
 
 TEST(RankSpeed, Room_isAnEqualPartOfTheHostsMemoryLessBuffers) {
@@ -54,7 +54,7 @@ TEST(RankSpeed, Room_isAnEqualPartOfTheHostsMemoryLessBuffers) {
   hellos[0].available_bytes = 1000;
   hellos[1].available_bytes = 50;
   hellos[2].available_bytes = 1100;
-  EXPECT_EQ(rooms(hellos, 100), (std::vector<std::uint64_t>{400, 0, 400}));
+  EXPECT_EQ(weight_capacities(hellos, 100), (std::vector<std::uint64_t>{400, 0, 400}));
 }
 
 }  // namespace

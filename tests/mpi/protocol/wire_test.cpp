@@ -16,7 +16,7 @@ Record run_record() {
   r.run = 77;
   r.tokens = {5, -1, 9};
   r.placements = {{10, -1, {0, 1}}, {11, 0, {1, 3}}, {11, 0, {3, 4}}};
-  r.wanted = {0, 2};
+  r.logit_rows = {0, 2};
   return r;
 }
 
@@ -74,7 +74,7 @@ TEST(Wire, Run_roundTripsAsATree) {
   EXPECT_EQ(back.run, 77u);
   EXPECT_EQ(back.operations, run_record().operations);
   EXPECT_EQ(back.tokens, run_record().tokens);
-  EXPECT_EQ(back.wanted, run_record().wanted);
+  EXPECT_EQ(back.logit_rows, run_record().logit_rows);
   ASSERT_EQ(back.placements.size(), 3u);
   EXPECT_EQ(back.placements[2].position, 11);
   EXPECT_EQ(back.placements[2].parent, 0);
@@ -86,7 +86,7 @@ TEST(Wire, CommitGuessesCancel_roundTrip) {
   EXPECT_EQ(commit.epoch, 9u);
   EXPECT_EQ(commit.position, 100);
   EXPECT_EQ(commit.tokens, (std::vector<std::int32_t>{5, 6}));
-  EXPECT_EQ(commit.wanted, 4);
+  EXPECT_EQ(commit.min_drafts, 4);
   EXPECT_EQ(commit.least, 0.5f);
   EXPECT_TRUE(commit.retell);
   const Guesses guesses = decode_guesses(encode(Guesses{9, 3, 101, true, 0.125, {{4, 3, 77, 0.25f}}}));

@@ -139,7 +139,7 @@ class Cluster {
   Random random_;
   int size_;
   Network network_;
-  std::vector<Rank> seats_;
+  std::vector<Rank> rank_states_;
   std::unique_ptr<simulation::Ranks> ranks_;
   std::vector<std::int32_t> prompt_, text_;
   Sampler sampler_;
@@ -157,10 +157,10 @@ Cluster::Cluster(const Scenario& scenario, bool trace)
       random_(scenario.seed),
       size_(ranks_of(scenario)),
       network_(size_),
-      seats_(static_cast<std::size_t>(size_)),
+      rank_states_(static_cast<std::size_t>(size_)),
       sampler_(scenario.sampling) {
   for (int r = 0; r < size_; ++r) {
-    Rank& rank = seats_[static_cast<std::size_t>(r)];
+    Rank& rank = rank_states_[static_cast<std::size_t>(r)];
     rank.transport = std::make_unique<SimulatedTransport>(network_, r, size_);
     rank.weight = scenario.unplayable_speeds ? 1 + static_cast<unsigned>(random_() % 30) : 8;
   }
@@ -179,9 +179,9 @@ std::vector<TableShape> stages_of(TableShape shape, int stages) {
 }
 
 void Cluster::build() {
-  std::vector<simulation::Seat> seats;
-  for (Rank& rank : seats_) seats.push_back({rank.transport.get(), &rank.unit});
-  ranks_ = std::make_unique<simulation::Ranks>(seats);
+  std::vector<simulation::RankParts> parts;
+  for (Rank& rank : rank_states_) parts.push_back({rank.transport.get(), &rank.unit});
+  ranks_ = std::make_unique<simulation::Ranks>(parts);
   if (trace_) {
     ranks_->on_message = [](std::size_t rank, const Message& message) {
       fmt::print(stderr, "rank {} takes tag {} from {} ({} bytes)\n", rank, static_cast<int>(message.tag), message.from,
@@ -192,7 +192,7 @@ void Cluster::build() {
   TableShape shape;
   shape.vocabulary = scenario_.vocabulary;
   shape.operations = scenario_.operations;
-  shape.cells = scenario_.decode.context + scenario_.decode.room;
+  shape.cells = scenario_.decode.context + scenario_.decode.guess_cells;
   shape.sequences = scenario_.decode.sequences;
   shape.logits = [seed](std::uint64_t prefix, std::span<float> logits) { table_logits(prefix, seed, logits); };
   ranks_->add_target(stages_of(shape, scenario_.stages));
@@ -226,10 +226,10 @@ void Cluster::begin() {
 /// One thing happens, anywhere.
 void Cluster::act() {
   unsigned total = 0;
-  for (const Rank& rank : seats_) total += rank.weight;
+  for (const Rank& rank : rank_states_) total += rank.weight;
   auto at = static_cast<unsigned>(random_() % total);
   std::size_t index = 0;
-  while (at >= seats_[index].weight) at -= seats_[index++].weight;
+  while (at >= rank_states_[index].weight) at -= rank_states_[index++].weight;
   switch (random_() % 3) {
     case 0:
       network_.deliver_one(random_);
@@ -238,15 +238,15 @@ void Cluster::act() {
       step(index);
       break;
     default:
-      seats_[index].unit.tick();
+      rank_states_[index].unit.tick();
   }
 }
 
 bool Cluster::at_rest() {
   bool moved = false;
-  for (std::size_t r = 0; r < seats_.size(); ++r) {
-    if (!ranks_->dead(r) && seats_[r].unit.busy()) {
-      seats_[r].unit.tick();
+  for (std::size_t r = 0; r < rank_states_.size(); ++r) {
+    if (!ranks_->dead(r) && rank_states_[r].unit.busy()) {
+      rank_states_[r].unit.tick();
       moved = true;
     }
     moved |= step(r);
@@ -348,7 +348,7 @@ Scenario Scenario::random(std::uint64_t seed) {
   s.decode.policy.branches = between(1, 4);
   s.decode.generate = between(1, 40);
   s.decode.context = chance(80) ? s.prompt + s.decode.generate + 8 : s.prompt + between(0, s.decode.generate);
-  s.decode.room = s.drafters.empty() ? 0 : between(1, 40);
+  s.decode.guess_cells = s.drafters.empty() ? 0 : between(1, 40);
   s.decode.sequences = s.drafters.empty() ? 1 : chance(20) ? 2 : between(2, 41);
   s.decode.batch = between(1, 8);
   s.decode.cancel = !chance(15);
@@ -373,8 +373,8 @@ Scenario Scenario::random(std::uint64_t seed) {
 
 std::string Scenario::describe() const {
   std::string text = fmt::format(
-      "seed {}: {} stages, strategy {}, policy {} --draft {}, room {}, sequences {}, context {}, {} + {} tokens, temperature {:.2f}{}{}",
-      seed, stages, static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.room, decode.sequences,
+      "seed {}: {} stages, strategy {}, policy {} --draft {}, guess cells {}, sequences {}, context {}, {} + {} tokens, temperature {:.2f}{}{}",
+      seed, stages, static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells, decode.sequences,
       decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
   if (!decode.continue_tip) text += ", anew at every hit";

@@ -24,7 +24,7 @@ Scenario ideal(int stages, Strategy strategy) {
   s.decode.strategy = strategy;
   s.decode.generate = 64;
   s.decode.context = 128;
-  s.decode.room = 128;
+  s.decode.guess_cells = 128;
   s.decode.sequences = 129;
   return s;
 }

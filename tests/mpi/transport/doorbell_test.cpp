@@ -15,8 +15,8 @@ class DoorbellTest : public testing::Test {
   void SetUp() override {
     if (head_.fd() < 0) GTEST_SKIP() << "no sockets here";
   }
-  ~DoorbellTest() override { head_.close_the_circle(); }
-  static bool rings(const Doorbell& bell) {
+  ~DoorbellTest() override { head_.unlink(); }
+  static bool notified(const Doorbell& bell) {
     pollfd one{bell.fd(), POLLIN, 0};
     return poll(&one, 1, 0) == 1;
   }
@@ -27,56 +27,56 @@ class DoorbellTest : public testing::Test {
 TEST_F(DoorbellTest, ASleeper_isWokenByOneRing) {
   stage_.asleep(true);
   other_.asleep(true);
-  head_.ring(1);
-  EXPECT_TRUE(rings(stage_));
-  EXPECT_FALSE(rings(head_) || rings(other_));
+  head_.notify(1);
+  EXPECT_TRUE(notified(stage_));
+  EXPECT_FALSE(notified(head_) || notified(other_));
   EXPECT_TRUE(stage_.answer().others);
-  head_.ring(1);
-  EXPECT_FALSE(rings(stage_)) << "it has been woken";
+  head_.notify(1);
+  EXPECT_FALSE(notified(stage_)) << "it has been woken";
   stage_.asleep(true);
-  other_.ring(1);
-  EXPECT_TRUE(rings(stage_));
+  other_.notify(1);
+  EXPECT_TRUE(notified(stage_));
 }
 
 TEST_F(DoorbellTest, WhoIsAwake_isNotRungFor) {
   stage_.asleep(true);
   stage_.asleep(false);
-  head_.ring(1);
-  EXPECT_FALSE(rings(stage_));
+  head_.notify(1);
+  EXPECT_FALSE(notified(stage_));
 }
 
 TEST_F(DoorbellTest, OwnRing_wakesAtAnyTimeButIsNobodyElses) {
-  std::thread([&] { stage_.ring_own(); }).join();
-  EXPECT_TRUE(rings(stage_));
-  const Doorbell::Rings answered = stage_.answer();
+  std::thread([&] { stage_.notify_own(); }).join();
+  EXPECT_TRUE(notified(stage_));
+  const Doorbell::Notifications answered = stage_.answer();
   EXPECT_TRUE(answered.own && !answered.others);
-  EXPECT_FALSE(rings(stage_));
+  EXPECT_FALSE(notified(stage_));
 }
 
 TEST_F(DoorbellTest, ManyRings_areAnsweredAtOnce) {
-  for (int i = 0; i < 10'000; ++i) stage_.ring_own();
+  for (int i = 0; i < 10'000; ++i) stage_.notify_own();
   EXPECT_TRUE(stage_.answer().own);
-  EXPECT_FALSE(rings(stage_));
-  stage_.ring_own();
-  EXPECT_TRUE(rings(stage_)) << "a bell that was full is rung again";
+  EXPECT_FALSE(notified(stage_));
+  stage_.notify_own();
+  EXPECT_TRUE(notified(stage_)) << "a bell that was full is rung again";
 }
 
 TEST_F(DoorbellTest, AnotherJob_isNotRungFor) {
   const Doorbell stranger(job_ + 1, 1, 3);
-  stranger.close_the_circle();
+  stranger.unlink();
   stranger.asleep(true);
-  head_.ring(1);
-  EXPECT_FALSE(rings(stranger));
+  head_.notify(1);
+  EXPECT_FALSE(notified(stranger));
 }
 
 TEST_F(DoorbellTest, WithoutABell_nothingHappens) {
   const Doorbell second(job_, 1, 3);  // the name is taken
   EXPECT_EQ(second.fd(), -1);
   head_.asleep(true);
-  second.ring(0);
-  second.ring_own();
+  second.notify(0);
+  second.notify_own();
   EXPECT_FALSE(second.answer().own);
-  EXPECT_FALSE(rings(head_) || rings(stage_));
+  EXPECT_FALSE(notified(head_) || notified(stage_));
 }
 
 }  // namespace

@@ -60,12 +60,12 @@ TEST(SocketWaker, ABell_endsARest) {
   Doorbell bell(job, 0, 2), other(job, 1, 2);
   if (other.fd() < 0) GTEST_SKIP() << "no sockets here";
   SocketWaker waker(&bell);
-  bell.close_the_circle();
+  bell.unlink();
   bell.asleep(true);
-  other.ring(0);
+  other.notify(0);
   EXPECT_TRUE(waker.sleep(kForEver));
   EXPECT_TRUE(waker.expecting()) << "a message is on its way";
-  bell.ring_own();
+  bell.notify_own();
   EXPECT_TRUE(waker.sleep(kForEver));
   EXPECT_FALSE(waker.expecting()) << "it was this rank's own computation";
   EXPECT_FALSE(waker.sleep(kShort));
@@ -119,7 +119,7 @@ TEST(SocketWaker, MessagesThatComeWithTheOwnRing_sayNothing) {
   if (bell.fd() < 0) GTEST_SKIP() << "no sockets here";
   SocketWaker waker(&bell);
   for (int i = 0; i < 10; ++i) {
-    bell.ring_own();
+    bell.notify_own();
     waker.sleep(kForEver);
     waker.looked(true);
   }

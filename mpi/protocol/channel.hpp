@@ -9,16 +9,16 @@
 namespace yamata {
 
 /// Tags of a pipeline's messages: a rank may lead a draft pipeline and be a stage of the target's.
-struct Lane {
+struct Channel {
   Tag record, activations, logits, cancel;
   bool carries(Tag tag) const { return tag == record || tag == activations || tag == logits || tag == cancel; }
 };
-inline constexpr Lane kTargetLane{Tag::kRecord, Tag::kActivations, Tag::kLogits, Tag::kCancel};
-inline constexpr Lane kDraftLane{Tag::kDraftRecord, Tag::kDraftActivations, Tag::kDraftLogits, Tag::kDraftCancel};
+inline constexpr Channel kTargetChannel{Tag::kRecord, Tag::kActivations, Tag::kLogits, Tag::kCancel};
+inline constexpr Channel kDraftChannel{Tag::kDraftRecord, Tag::kDraftActivations, Tag::kDraftLogits, Tag::kDraftCancel};
 
 /// A stage on each rank, in this order; the first leads.
 struct PipelineRanks {
-  Lane lane = kTargetLane;
+  Channel channel = kTargetChannel;
   std::vector<int> ranks{0};
 
   int first() const { return ranks.front(); }

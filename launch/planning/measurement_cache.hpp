@@ -9,30 +9,30 @@
 namespace yamata {
 
 /// What a measurement holds for. Equal keys have equal file names.
-struct PaceKey {
+struct MeasurementKey {
   std::string host, isa;
   std::uint64_t fingerprint = 0;  ///< of the model
   int threads = 0, local_rank = 0, local_size = 1;
   Numa numa = Numa::kAuto;
 
-  std::string file_name(const char* extension = ".pace") const;
+  std::string file_name(const char* extension = ".speed") const;
 };
 
 /// ${XDG_CACHE_HOME:-~/.cache}/yamata; empty where neither is known.
-std::string pace_folder();
+std::string measurement_folder();
 
 /// Nanoseconds per byte kept in `folder` less than a day before `now_s` (seconds of the calendar clock). Nothing where there is
 /// no such file or it cannot be understood.
-std::optional<double> read_pace(const std::string& folder, const PaceKey& key, std::int64_t now_s);
+std::optional<double> read_ns_per_byte(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
 /// Keeps a measurement, whole or not at all; a folder that cannot be written is no fault.
-void keep_pace(const std::string& folder, const PaceKey& key, double ns_per_byte, std::int64_t now_s);
+void keep_ns_per_byte(const std::string& folder, const MeasurementKey& key, double ns_per_byte, std::int64_t now_s);
 
 struct KeptThreads {
   int threads = 0;
   std::int64_t measured_s = 0;  ///< when, in seconds of the calendar clock
 };
 /// The number of threads that proved fastest, under a key with threads = 0; kept as long.
-std::optional<KeptThreads> read_thread_choice(const std::string& folder, const PaceKey& key, std::int64_t now_s);
-void keep_thread_choice(const std::string& folder, const PaceKey& key, int threads, std::int64_t now_s);
+std::optional<KeptThreads> read_thread_choice(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
+void keep_thread_choice(const std::string& folder, const MeasurementKey& key, int threads, std::int64_t now_s);
 
 }  // namespace yamata

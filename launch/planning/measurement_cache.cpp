@@ -1,4 +1,4 @@
-#include "launch/planning/pace_file.hpp"
+#include "launch/planning/measurement_cache.hpp"
 
 #include <fmt/format.h>
 
@@ -21,14 +21,14 @@ constexpr std::int64_t kDay = 24 * 60 * 60;
 struct Kind {
   const char *extension, *first_word;
 };
-constexpr Kind kPace{".pace", "yamata-pace-1"}, kThreads{".threads", "yamata-threads-1"};
+constexpr Kind kSpeed{".speed", "yamata-speed-1"}, kThreads{".threads", "yamata-threads-1"};
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
 }
 
-std::filesystem::path path_of(const std::string& folder, const PaceKey& key, Kind kind) {
+std::filesystem::path path_of(const std::string& folder, const MeasurementKey& key, Kind kind) {
   return std::filesystem::path(folder) / key.file_name(kind.extension);
 }
 
@@ -46,7 +46,7 @@ std::optional<KeptNumber> read_number(const std::filesystem::path& path, Kind ki
   return kept;
 }
 
-void keep_number(const std::string& folder, const PaceKey& key, Kind kind, double number, std::int64_t now_s) {
+void keep_number(const std::string& folder, const MeasurementKey& key, Kind kind, double number, std::int64_t now_s) {
   if (folder.empty()) return;
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
@@ -58,7 +58,7 @@ void keep_number(const std::string& folder, const PaceKey& key, Kind kind, doubl
 
 }  // namespace
 
-std::string PaceKey::file_name(const char* extension) const {
+std::string MeasurementKey::file_name(const char* extension) const {
   std::string name = fmt::format("{}-{:016x}-{}-{}t-{}of{}-{}{}", host, fingerprint, isa, threads, local_rank, local_size,
                                  kNumaNames.at(static_cast<std::size_t>(numa)), extension);
   std::replace_if(
@@ -66,28 +66,28 @@ std::string PaceKey::file_name(const char* extension) const {
   return name;
 }
 
-std::string pace_folder() {
+std::string measurement_folder() {
   if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/yamata";
   const std::string home = environment("HOME");
   return home.empty() ? "" : home + "/.cache/yamata";
 }
 
-std::optional<double> read_pace(const std::string& folder, const PaceKey& key, std::int64_t now_s) {
-  const auto kept = read_number(path_of(folder, key, kPace), kPace, now_s);
+std::optional<double> read_ns_per_byte(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
+  const auto kept = read_number(path_of(folder, key, kSpeed), kSpeed, now_s);
   return kept ? std::optional(kept->number) : std::nullopt;
 }
 
-void keep_pace(const std::string& folder, const PaceKey& key, double ns_per_byte, std::int64_t now_s) {
-  keep_number(folder, key, kPace, ns_per_byte, now_s);
+void keep_ns_per_byte(const std::string& folder, const MeasurementKey& key, double ns_per_byte, std::int64_t now_s) {
+  keep_number(folder, key, kSpeed, ns_per_byte, now_s);
 }
 
-std::optional<KeptThreads> read_thread_choice(const std::string& folder, const PaceKey& key, std::int64_t now_s) {
+std::optional<KeptThreads> read_thread_choice(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
   const auto kept = read_number(path_of(folder, key, kThreads), kThreads, now_s);
   if (!kept || kept->number != std::floor(kept->number) || kept->number > 1024) return std::nullopt;
   return KeptThreads{static_cast<int>(kept->number), kept->written_s};
 }
 
-void keep_thread_choice(const std::string& folder, const PaceKey& key, int threads, std::int64_t now_s) {
+void keep_thread_choice(const std::string& folder, const MeasurementKey& key, int threads, std::int64_t now_s) {
   keep_number(folder, key, kThreads, threads, now_s);
 }
 
