@@ -1,4 +1,4 @@
-#include "simulation.hpp"
+#include "tests/mpi/simulation/simulation.hpp"
 
 #include <fmt/format.h>
 
@@ -373,7 +373,8 @@ Scenario Scenario::random(std::uint64_t seed) {
 
 std::string Scenario::describe() const {
   std::string text = fmt::format(
-      "seed {}: {} stages, strategy {}, policy {} --draft {}, guess cells {}, sequences {}, context {}, {} + {} tokens, temperature {:.2f}{}{}",
+      "seed {}: {} stages, strategy {}, policy {} --draft {}, guess cells {}, sequences {}, context {}, {} + {} tokens, temperature "
+      "{:.2f}{}{}",
       seed, stages, static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells, decode.sequences,
       decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
