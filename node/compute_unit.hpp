@@ -12,6 +12,13 @@
 
 namespace yamata {
 
+/// The largest runs that a unit is to compute, by which it says what memory of its own it needs.
+struct ScratchNeeds {
+  std::int64_t rows = 0;    ///< tokens of a run
+  std::int64_t widest = 0;  ///< columns of the widest matrix
+  std::int64_t heads = 0, head_dim = 0;
+};
+
 class ComputeUnit {
  public:
   virtual ~ComputeUnit() = default;

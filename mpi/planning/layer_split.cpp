@@ -118,7 +118,7 @@ std::vector<double> layer_costs(const gguf::File& file, const Hyperparameters& h
   const double attention = work.cache_bytes_per_token * text * text / 2;
   std::vector<double> cost;
   for (std::int64_t i = 0; i < h.layers; ++i) {
-    const auto weights = static_cast<double>(layer_bytes(file, i));
+    const auto weights = static_cast<double>(layer_bytes(file, h, i));
     cost.push_back(weights * (generated + kPromptToken * prompt) + attention);
   }
   const gguf::Tensor* output = file.find("output.weight");

@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "node/cpu/attention_plan.hpp"
-#include "node/cpu/kernels/kernels.hpp"
-#include "node/cpu/kernels/panel.hpp"
+#include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
+#include "src/model/stage_buffers.hpp"
 #include "src/model/weights.hpp"
 
 namespace yamata {
@@ -50,13 +49,10 @@ std::uint64_t target_cells(const wire::Start& plan) { return static_cast<std::ui
 }  // namespace
 
 std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch, int threads) {
-  std::int64_t floats = 3 * h.dim + 2 * h.heads * h.head_dim + 2 * h.kv_heads * h.head_dim + 2 * h.ffn;
-  if (range.end == h.layers) floats += h.vocabulary;
-  const std::int64_t widest = std::max({h.dim, h.ffn, h.heads * h.head_dim});
-  const std::int64_t quantized = cpu::QuantizedRows::blocks_of(widest) * cpu::kActivationBlockBytes * batch;
-  constexpr std::int64_t kSegments = 4096 / AttentionPlan::kSegment;  // what is beyond a context of 4096 is little beside the cache
-  const std::int64_t partial = threads < 2 ? 0 : std::min(AttentionPlan::kMostKeptFloats, batch * h.heads * kSegments * (h.head_dim + 2));
-  return static_cast<std::uint64_t>(quantized) + static_cast<std::uint64_t>(floats * batch + partial) * sizeof(float);
+  const std::int64_t floats = StageBuffers::of(h, range).floats(batch, batch);
+  const ScratchNeeds needs{
+      .rows = batch, .widest = std::max({h.dim, h.ffn, h.heads * h.head_dim}), .heads = h.heads, .head_dim = h.head_dim};
+  return static_cast<std::uint64_t>(floats) * sizeof(float) + CpuUnit::scratch_bytes(needs, threads);
 }
 
 void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted) {

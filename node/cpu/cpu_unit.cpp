@@ -89,6 +89,14 @@ CpuUnit::CpuUnit(const std::vector<int>& cpus, cpu::Isa isa, std::vector<int> no
       pieces_(static_cast<int>(cpus.size())),
       pool_(cpus) {}
 
+std::uint64_t CpuUnit::scratch_bytes(const ScratchNeeds& needs, int threads) {
+  constexpr std::int64_t kSegments = 4096 / AttentionPlan::kSegment;
+  const std::int64_t quantized = cpu::QuantizedRows::blocks_of(needs.widest) * cpu::kActivationBlockBytes * needs.rows;
+  const std::int64_t partial =
+      threads < 2 ? 0 : std::min(AttentionPlan::kMostKeptFloats, needs.rows * needs.heads * kSegments * (needs.head_dim + 2));
+  return static_cast<std::uint64_t>(quantized) + static_cast<std::uint64_t>(partial) * sizeof(float);
+}
+
 std::size_t CpuUnit::packed_bytes(const Matrix& m) const {
   const bool packs = kernels_.panel_rows > 0 && cpu::has_panels(m.type);
   return packs ? cpu::packed_bytes(m.rows, m.row_bytes, kernels_.panel_rows) : 0;

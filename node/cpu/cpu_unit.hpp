@@ -18,6 +18,10 @@ class CpuUnit final : public ComputeUnit {
   /// the NUMA nodes `nodes`.
   CpuUnit(const std::vector<int>& cpus, cpu::Isa isa, std::vector<int> nodes = {});
 
+  /// Bytes that a unit of so many threads needs besides the buffers of its operations: quantized input, and partial results of attention
+  /// over 4096 cells (what is beyond them is little beside the cache).
+  static std::uint64_t scratch_bytes(const ScratchNeeds& needs, int threads);
+
   void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
   bool finished() const override { return pool_.finished(); }
   bool wait_for(std::chrono::microseconds limit) override;

@@ -2,24 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 
 #include "node/error.hpp"
 
 namespace yamata {
 namespace {
-
-constexpr std::array<Family, 1> kFamilies{{{"llama", true}}};
-
-const Family& find_family(const gguf::File& file) {
-  const auto name = file.string("general.architecture");
-  if (!name) throw ModelError(fmt::format("{}: no general.architecture in its metadata; is it a language model?", file.name()));
-  for (const Family& family : kFamilies) {
-    if (*name == family.name) return family;
-  }
-  throw ModelError(fmt::format("{}: architecture '{}' is not supported; supported: llama", file.name(), *name));
-}
 
 class Reader {
  public:
@@ -86,11 +74,12 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   h.head_dim = reader.count("attention.key_length", 512, h.dim / h.heads);
   h.context = reader.count("context_length", 1 << 30);
   h.epsilon = reader.real("attention.layer_norm_rms_epsilon", 1e-5);
-  h.rope_base = reader.real("rope.freq_base", 10000.0);
+  h.layer = h.family->layer;
+  h.layer.rope_base = reader.real("rope.freq_base", h.layer.rope_base);
   h.rope = read_scaling(file, reader, prefix, h.context);
-  if (h.rope.kind == RopeScaling::Kind::kYarn && h.rope_base <= 1.0f) {
-    throw ModelError(
-        fmt::format("{}: {}rope.freq_base is {}, which YaRN cannot scale; convert the model again", file.name(), prefix, h.rope_base));
+  if (h.rope.kind == RopeScaling::Kind::kYarn && h.layer.rope_base <= 1.0f) {
+    throw ModelError(fmt::format("{}: {}rope.freq_base is {}, which YaRN cannot scale; convert the model again", file.name(), prefix,
+                                 h.layer.rope_base));
   }
   h.vocabulary = file.tensor("token_embd.weight").rows();
 
@@ -106,8 +95,9 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   if (h.rotary_dim % 2 != 0) refuse(fmt::format("rotary dimension {} is odd", h.rotary_dim));
   if (file.integer(prefix + "attention.value_length").value_or(h.head_dim) != h.head_dim)
     refuse("key and value sizes differ, which is not supported");
-  if (file.integer(prefix + "attention.sliding_window").value_or(0) != 0) refuse("sliding-window attention is not supported yet");
-  if (file.integer(prefix + "expert_count").value_or(0) != 0) refuse("mixture-of-experts models are not supported yet");
+  h.layer.window = file.integer(prefix + "attention.sliding_window").value_or(0);
+  h.layer.experts = file.integer(prefix + "expert_count").value_or(0);
+  require_supported(file, h.layer, 0);
   return h;
 }
 

@@ -4,14 +4,9 @@
 #include <string>
 
 #include "src/gguf/gguf.hpp"
+#include "src/model/family.hpp"
 
 namespace yamata {
-
-/// How a family of models differs from the others; a new family is a row in the table of hyperparameters.cpp.
-struct Family {
-  const char* name;       ///< general.architecture
-  bool interleaved_rope;  ///< RoPE pairs (2i, 2i+1), else (i, i + d/2)
-};
 
 struct RopeScaling {
   enum class Kind { kNone, kLinear, kYarn } kind = Kind::kNone;
@@ -24,7 +19,8 @@ struct Hyperparameters {
   const Family* family = nullptr;
   std::int64_t layers = 0, dim = 0, ffn = 0, heads = 0, kv_heads = 0, head_dim = 0, rotary_dim = 0;
   std::int64_t vocabulary = 0, context = 0;
-  float epsilon = 0, rope_base = 10000.0f;
+  float epsilon = 0;
+  LayerSpec layer;  ///< of every layer, as the metadata say
   RopeScaling rope;
 
   /// Throws ModelError for an architecture or feature Yamata lacks, by name, and for numbers that do not fit together.

@@ -19,7 +19,7 @@ constexpr double kAgreement = 1.25;
 LayerProbe::LayerProbe(const ModelFile& model, std::int64_t layer, ComputeUnit& unit)
     : unit_(unit),
       stage_(model.file, model.h, {layer, layer + 1}, kOneToken, unit),
-      bytes_(static_cast<double>(layer_bytes(model.file, layer))),
+      bytes_(static_cast<double>(layer_bytes(model.file, model.h, layer))),
       activations_(static_cast<std::size_t>(model.h.dim), 1.0f) {}
 
 bool LayerProbe::warm_up(std::chrono::milliseconds patience) {

@@ -18,7 +18,7 @@ double yarn_pair(double rotations, double dim, double base, double context) {
 
 Rope::Rope(const Hyperparameters& h, const float* factors) {
   const auto pairs = static_cast<std::size_t>(h.rotary_dim / 2);
-  const double dim = static_cast<double>(h.rotary_dim), base = h.rope_base;
+  const double dim = static_cast<double>(h.rotary_dim), base = h.layer.rope_base;
   const double context = static_cast<double>(h.rope.original_context);
   const bool yarn = h.rope.kind == RopeScaling::Kind::kYarn;
   const double scale = h.rope.kind == RopeScaling::Kind::kNone ? 1.0 : 1.0 / h.rope.factor;

@@ -12,7 +12,8 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       h_(h),
       range_(range),
       weights_(StageWeights::find(file, h, range)),
-      rope_(h, weights_.rope_factors),
+      buffers_(StageBuffers::of(h, range)),
+      rope_(h, weights_.rest.vector(TensorRole::kRopeFactors)),
       cells_(options.cells, options.sequences),
       store_(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), options.cells,
              options.cache_types),
@@ -41,17 +42,17 @@ void TransformerStage::reserve(std::size_t rows, std::size_t logit_rows) {
   const auto grow = [](std::vector<float>& buffer, std::size_t n, std::int64_t width) {
     if (buffer.size() < n * static_cast<std::size_t>(width)) buffer.resize(n * static_cast<std::size_t>(width));
   };
-  grow(x_, rows, h_.dim);
-  grow(h_norm_, rows, h_.dim);
-  grow(q_, rows, h_.heads * h_.head_dim);
-  grow(k_, rows, h_.kv_heads * h_.head_dim);
-  grow(v_, rows, h_.kv_heads * h_.head_dim);
-  grow(attention_, rows, h_.heads * h_.head_dim);
-  grow(gate_, rows, h_.ffn);
-  grow(up_, rows, h_.ffn);
-  grow(angles_, rows, h_.rotary_dim);
-  grow(chosen_, logit_rows, h_.dim);
-  grow(logits_, logit_rows, h_.vocabulary);
+  grow(x_, rows, buffers_.residual);
+  grow(h_norm_, rows, buffers_.normed);
+  grow(q_, rows, buffers_.q);
+  grow(k_, rows, buffers_.k);
+  grow(v_, rows, buffers_.v);
+  grow(attention_, rows, buffers_.attention);
+  grow(gate_, rows, buffers_.gate);
+  grow(up_, rows, buffers_.up);
+  grow(angles_, rows, buffers_.angles);
+  grow(chosen_, logit_rows, buffers_.chosen);
+  grow(logits_, logit_rows, buffers_.logits);
 }
 
 /// Sets aside memory for the weights that are packed, and packs them as the first part of the load.
@@ -71,7 +72,7 @@ void TransformerStage::pack() {
     m.packed = packed_.data() + at[i];
     ops_.push_back(PackOp{&m, packed_.data() + at[i]});
     std::erase_if(tensors_, [&](const auto& tensor) {
-      return tensor.data() == m.data && !(weights_.embedding && weights_.embedding->data == m.data);
+      return tensor.data() == m.data && weights_.rest.matrix(TensorRole::kEmbedding).data != m.data;
     });
   }
   packs_ = false;
@@ -112,7 +113,7 @@ void TransformerStage::place(const StageBatch& batch) {
 void TransformerStage::build(const StageBatch& batch) {
   ops_.clear();
   if (first()) {
-    ops_.push_back(EmbedOp{&*weights_.embedding, batch.tokens, x_.data()});
+    ops_.push_back(EmbedOp{&weights_.rest.matrix(TensorRole::kEmbedding), batch.tokens, x_.data()});
   } else {
     std::copy(batch.activations.begin(), batch.activations.end(), x_.begin());
   }
@@ -121,7 +122,10 @@ void TransformerStage::build(const StageBatch& batch) {
 }
 
 void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
-  const LayerWeights& w = weights_.layers[layer];
+  using enum TensorRole;
+  const LayerSpec& spec = weights_.specs[layer];
+  const WeightSet& w = weights_.layers[layer];
+  const auto part = [&](TensorRole role, std::vector<float>& y) { return LinearOp::Part{&w.matrix(role), y.data()}; };
   const TensorType k_type = tensor_type(store_.types().k), v_type = tensor_type(store_.types().v);
   const float scale = 1.0f / std::sqrt(static_cast<float>(h_.head_dim));
   void* const* cache_k = cache_k_.data() + layer * static_cast<std::size_t>(h_.kv_heads);
@@ -130,15 +134,16 @@ void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
     ops_.push_back(LinearOp{x_.data(), rows, h_.dim, parts, false, norm, h_.epsilon, nullptr, h_norm_.data()});
   };
 
-  normed(w.attention_norm, {{{&w.q, q_.data()}, {&w.k, k_.data()}, {&w.v, v_.data()}}});
+  normed(w.vector(kAttentionNorm), {{part(kQ, q_), part(kK, k_), part(kV, v_)}});
   ops_.push_back(StoreOp{q_.data(), k_.data(), v_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, h_.rotary_dim,
-                         h_.family->interleaved_rope, angles_.data(), batch_cells_.cells().data(), cache_k, cache_v, k_type, v_type});
+                         spec.rope == RopeKind::kInterleaved, angles_.data(), batch_cells_.cells().data(), cache_k, cache_v, k_type,
+                         v_type});
   ops_.push_back(AttentionOp{q_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, scale, visible_.data(), cache_k, cache_v, k_type, v_type,
                              attention_.data()});
-  ops_.push_back(LinearOp{attention_.data(), rows, h_.heads * h_.head_dim, {{{&w.o, x_.data()}, {}, {}}}, true});
+  ops_.push_back(LinearOp{attention_.data(), rows, h_.heads * h_.head_dim, {{part(kO, x_), {}, {}}}, true});
 
-  normed(w.ffn_norm, {{{&w.gate, gate_.data()}, {&w.up, up_.data()}, {}}});
-  ops_.push_back(LinearOp{gate_.data(), rows, h_.ffn, {{{&w.down, x_.data()}, {}, {}}}, true, nullptr, 0, up_.data(), gate_.data()});
+  normed(w.vector(kFfnNorm), {{part(kGate, gate_), part(kUp, up_), {}}});
+  ops_.push_back(LinearOp{gate_.data(), rows, h_.ffn, {{part(kDown, x_), {}, {}}}, true, nullptr, 0, up_.data(), gate_.data()});
 }
 
 void TransformerStage::build_output() {
@@ -147,12 +152,19 @@ void TransformerStage::build_output() {
   ops_.push_back(LinearOp{chosen_.data(),
                           rows,
                           h_.dim,
-                          {{{&*weights_.output, logits_.data()}, {}, {}}},
+                          {{{&weights_.rest.matrix(TensorRole::kOutput), logits_.data()}, {}, {}}},
                           false,
-                          weights_.output_norm,
+                          weights_.rest.vector(TensorRole::kOutputNorm),
                           h_.epsilon,
                           nullptr,
                           h_norm_.data()});
+}
+
+std::size_t TransformerStage::buffer_bytes() const {
+  std::size_t floats = 0;
+  for (const auto* buffer : {&x_, &h_norm_, &q_, &k_, &v_, &attention_, &gate_, &up_, &angles_, &chosen_, &logits_})
+    floats += buffer->size();
+  return floats * sizeof(float);
 }
 
 std::span<const float> TransformerStage::activations() const { return {x_.data(), rows_ * static_cast<std::size_t>(h_.dim)}; }

@@ -8,6 +8,7 @@
 #include "cache/kv_store.hpp"
 #include "node/memory.hpp"
 #include "src/model/rope.hpp"
+#include "src/model/stage_buffers.hpp"
 #include "src/model/stage_model.hpp"
 #include "src/model/weights.hpp"
 
@@ -24,6 +25,8 @@ class TransformerStage final : public StageModel {
   ~TransformerStage() override;
 
   void load(const std::atomic<bool>* stop) override;
+  /// Bytes of the buffers that the largest run so far has needed.
+  std::size_t buffer_bytes() const;
   /// Brings the cache's memory in, as if every cell had been written.
   void touch_cache() { store_.touch(); }
   std::size_t load_steps() const override { return load_steps_; }
@@ -50,6 +53,7 @@ class TransformerStage final : public StageModel {
   Hyperparameters h_;
   LayerRange range_;
   StageWeights weights_;
+  const StageBuffers buffers_;
   Rope rope_;
   CellTable cells_;
   KvStore store_;

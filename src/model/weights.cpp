@@ -2,83 +2,135 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "node/error.hpp"
 
 namespace yamata {
 namespace {
 
-Matrix matrix(const gguf::File& file, const std::string& name, std::int64_t rows, std::int64_t cols) {
-  const gguf::Tensor& t = file.tensor(name);
-  if (t.cols() != cols || t.rows() != rows) {
+std::int64_t length(Extent extent, const Hyperparameters& h) {
+  switch (extent) {
+    case Extent::kOne:
+      return 1;
+    case Extent::kDim:
+      return h.dim;
+    case Extent::kVocabulary:
+      return h.vocabulary;
+    case Extent::kQueries:
+      return h.heads * h.head_dim;
+    case Extent::kKeys:
+      return h.kv_heads * h.head_dim;
+    case Extent::kFfn:
+      return h.ffn;
+    case Extent::kRotaryPairs:
+      return h.rotary_dim / 2;
+  }
+  return 0;
+}
+
+bool is_vector(const TensorRow& row) { return row.rows == Extent::kOne; }
+
+void check_shape(const gguf::File& file, const gguf::Tensor& t, const TensorRow& row, std::int64_t rows, std::int64_t cols) {
+  if (is_vector(row)) {
+    if (t.type != TensorType::F32) throw ModelError(fmt::format("{}: tensor {} is not F32", file.name(), t.name));
+    if (t.cols() * t.rows() != cols)
+      throw ModelError(fmt::format("{}: tensor {} has {} values, not {}", file.name(), t.name, t.cols() * t.rows(), cols));
+  } else if (t.cols() != cols || t.rows() != rows) {
     throw ModelError(
-        fmt::format("{}: tensor {} is {} x {}, the metadata asks for {} x {}", file.name(), name, t.rows(), t.cols(), rows, cols));
-  }
-  return {t.type, rows, cols, t.data, t.bytes / static_cast<std::size_t>(rows)};
-}
-
-const float* vector(const gguf::File& file, const std::string& name, std::int64_t n) {
-  const gguf::Tensor& t = file.tensor(name);
-  if (t.type != TensorType::F32) throw ModelError(fmt::format("{}: tensor {} is not F32", file.name(), name));
-  if (t.cols() * t.rows() != n)
-    throw ModelError(fmt::format("{}: tensor {} has {} values, not {}", file.name(), name, t.cols() * t.rows(), n));
-  return reinterpret_cast<const float*>(t.data);
-}
-
-void refuse_extras(const gguf::File& file, std::int64_t layer) {
-  for (const char* bias : {"attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias"}) {
-    const std::string name = fmt::format("blk.{}.{}", layer, bias);
-    if (file.find(name)) throw ModelError(fmt::format("{}: tensor {}: biases are not supported yet", file.name(), name));
+        fmt::format("{}: tensor {} is {} x {}, the metadata asks for {} x {}", file.name(), t.name, t.rows(), t.cols(), rows, cols));
   }
 }
 
-const char* output_name(const gguf::File& file) { return file.find("output.weight") ? "output.weight" : "token_embd.weight"; }
+/// Whoever walks a family's table for one stage.
+class Finder {
+ public:
+  Finder(const gguf::File& file, const Hyperparameters& h) : file_(file), h_(h) {}
+
+  void add(Holder holder, std::int64_t layer = -1) {
+    const LayerSpec spec = layer < 0 ? h_.layer : layer_spec(file_, h_, layer);
+    for (const TensorRow& row : h_.family->tensors) {
+      if (row.holder == holder && (row.present == nullptr || row.present(spec))) add(row, layer);
+    }
+  }
+  std::vector<FoundTensor> take() { return std::move(found_); }
+
+ private:
+  void add(const TensorRow& row, std::int64_t layer) {
+    const std::string name = layer < 0 ? row.name : fmt::format("blk.{}.{}", layer, row.name);
+    if (row.optional && !file_.find(name)) return;
+    const gguf::Tensor& tensor = file_.tensor(row.instead != nullptr && !file_.find(name) ? row.instead : name);
+    const std::int64_t rows = length(row.rows, h_), cols = length(row.cols, h_);
+    check_shape(file_, tensor, row, rows, cols);
+    found_.push_back({row.role, layer, &tensor, rows, cols});
+  }
+
+  const gguf::File& file_;
+  const Hyperparameters& h_;
+  std::vector<FoundTensor> found_;
+};
 
 }  // namespace
 
+LayerSpec layer_spec(const gguf::File& file, const Hyperparameters& h, std::int64_t layer) {
+  LayerSpec spec = h.layer;
+  const auto has = [&](const char* name) { return file.find(fmt::format("blk.{}.{}", layer, name)) != nullptr; };
+  spec.qkv_bias |= has("attn_q.bias") || has("attn_k.bias") || has("attn_v.bias");
+  spec.attention_output_bias |= has("attn_output.bias");
+  spec.ffn_bias |= has("ffn_gate.bias") || has("ffn_up.bias") || has("ffn_down.bias");
+  return spec;
+}
+
+std::vector<FoundTensor> find_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange range) {
+  Finder finder(file, h);
+  if (range.begin == 0) finder.add(Holder::kFirstStage);
+  for (std::int64_t layer = range.begin; layer < range.end; ++layer) finder.add(Holder::kLayer, layer);
+  if (range.end == h.layers) finder.add(Holder::kLastStage);
+  finder.add(Holder::kEveryStage);
+  return finder.take();
+}
+
+void WeightSet::put(const FoundTensor& found) {
+  const gguf::Tensor& t = *found.tensor;
+  all_[static_cast<std::size_t>(found.role)] = {t.type, found.rows, found.cols, t.data, t.bytes / static_cast<std::size_t>(found.rows)};
+}
+
+/// All but vectors and the embedding, which is looked up in.
+std::vector<Matrix*> WeightSet::factors() {
+  std::vector<Matrix*> matrices;
+  for (std::size_t role = 0; role < all_.size(); ++role) {
+    const bool multiplied = all_[role].data != nullptr && all_[role].rows > 1 && role != static_cast<std::size_t>(TensorRole::kEmbedding);
+    if (multiplied) matrices.push_back(&all_[role]);
+  }
+  return matrices;
+}
+
 StageWeights StageWeights::find(const gguf::File& file, const Hyperparameters& h, LayerRange range) {
   StageWeights w;
-  const std::int64_t q_dim = h.heads * h.head_dim, kv_dim = h.kv_heads * h.head_dim;
-  if (range.begin == 0) w.embedding = matrix(file, "token_embd.weight", h.vocabulary, h.dim);
-  for (std::int64_t i = range.begin; i < range.end; ++i) {
-    const std::string b = fmt::format("blk.{}.", i);
-    refuse_extras(file, i);
-    w.layers.push_back({
-        vector(file, b + "attn_norm.weight", h.dim),
-        matrix(file, b + "attn_q.weight", q_dim, h.dim),
-        matrix(file, b + "attn_k.weight", kv_dim, h.dim),
-        matrix(file, b + "attn_v.weight", kv_dim, h.dim),
-        matrix(file, b + "attn_output.weight", h.dim, q_dim),
-        vector(file, b + "ffn_norm.weight", h.dim),
-        matrix(file, b + "ffn_gate.weight", h.ffn, h.dim),
-        matrix(file, b + "ffn_up.weight", h.ffn, h.dim),
-        matrix(file, b + "ffn_down.weight", h.dim, h.ffn),
-    });
+  for (std::int64_t layer = range.begin; layer < range.end; ++layer) {
+    w.specs.push_back(layer_spec(file, h, layer));
+    require_supported(file, w.specs.back(), layer);
   }
-  if (range.end == h.layers) {
-    w.output_norm = vector(file, "output_norm.weight", h.dim);
-    w.output = matrix(file, output_name(file), h.vocabulary, h.dim);
-  }
-  if (file.find("rope_freqs.weight")) w.rope_factors = vector(file, "rope_freqs.weight", h.rotary_dim / 2);
+  w.layers.resize(w.specs.size());
+  for (const FoundTensor& found : find_tensors(file, h, range))
+    (found.layer < 0 ? w.rest : w.layers[static_cast<std::size_t>(found.layer - range.begin)]).put(found);
   return w;
 }
 
 std::vector<Matrix*> StageWeights::factors() {
   std::vector<Matrix*> all;
-  for (LayerWeights& w : layers) all.insert(all.end(), {&w.q, &w.k, &w.v, &w.o, &w.gate, &w.up, &w.down});
-  if (output) all.push_back(&*output);
+  for (WeightSet& layer : layers) std::ranges::copy(layer.factors(), std::back_inserter(all));
+  std::ranges::copy(rest.factors(), std::back_inserter(all));
   return all;
 }
 
 std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange range) {
   std::vector<std::span<const std::byte>> tensors;
-  const auto add = [&](const gguf::Tensor& t) { tensors.emplace_back(t.data, t.bytes); };
-  if (range.begin == 0) add(file.tensor("token_embd.weight"));
-  for (const gguf::Tensor& t : file.tensors()) {
-    long long layer = -1;
-    if (std::sscanf(t.name.c_str(), "blk.%lld.", &layer) == 1 && layer >= range.begin && layer < range.end) add(t);
+  for (const FoundTensor& found : find_tensors(file, h, range)) {
+    const std::span<const std::byte> bytes(found.tensor->data, found.tensor->bytes);
+    const bool again = std::ranges::any_of(tensors, [&](const auto& t) { return t.data() == bytes.data(); });
+    if (!again) tensors.push_back(bytes);
   }
-  const bool tied_here = range.begin == 0 && !file.find("output.weight");
-  if (range.end == h.layers && !tied_here) add(file.tensor(output_name(file)));
   return tensors;
 }
 
@@ -88,10 +140,11 @@ std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerR
   return bytes;
 }
 
-std::size_t layer_bytes(const gguf::File& file, std::int64_t layer) {
-  const std::string prefix = fmt::format("blk.{}.", layer);
+std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::int64_t layer) {
+  Finder finder(file, h);
+  finder.add(Holder::kLayer, layer);
   std::size_t bytes = 0;
-  for (const gguf::Tensor& t : file.tensors()) bytes += t.name.starts_with(prefix) ? t.bytes : 0;
+  for (const FoundTensor& found : finder.take()) bytes += found.tensor->bytes;
   return bytes;
 }
 

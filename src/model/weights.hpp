@@ -1,6 +1,7 @@
 #pragma once
-// The weights of a stage, as they lie in the mapped file.
-#include <optional>
+// The weights of a stage, as they lie in the mapped file. What there is to find, how it is shaped, who holds it and how many bytes it is
+// follow from the family's table of tensors.
+#include <array>
 #include <vector>
 
 #include "node/op.hpp"
@@ -8,31 +9,55 @@
 
 namespace yamata {
 
-struct LayerWeights {
-  const float* attention_norm;  // [dim]
-  Matrix q, k, v, o;            // [heads*head_dim, dim], [kv_heads*head_dim, dim] x2, [dim, heads*head_dim]
-  const float* ffn_norm;        // [dim]
-  Matrix gate, up, down;        // [ffn, dim] x2, [dim, ffn]
+/// What a layer of this model is made of: the metadata's word, and the biases that its tensors show.
+LayerSpec layer_spec(const gguf::File& file, const Hyperparameters& h, std::int64_t layer);
+
+/// A tensor of a stage.
+struct FoundTensor {
+  TensorRole role;
+  std::int64_t layer = -1;  ///< -1: of no layer
+  const gguf::Tensor* tensor = nullptr;
+  std::int64_t rows = 1, cols = 1;
+};
+
+/// Every tensor of a stage, in the order of the family's table, layer by layer. Throws ModelError naming one that is missing or has
+/// another shape than the metadata ask for.
+std::vector<FoundTensor> find_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
+
+/// Weights by role; those that there are not are empty.
+class WeightSet {
+ public:
+  /// Whether there is one of this role.
+  bool has(TensorRole role) const { return at(role).data != nullptr; }
+  /// A matrix as Extent says: [rows, cols].
+  const Matrix& matrix(TensorRole role) const { return at(role); }
+  /// A vector of F32; null where there is none.
+  const float* vector(TensorRole role) const { return reinterpret_cast<const float*>(at(role).data); }
+  void put(const FoundTensor& found);
+  /// The matrices that are multiplied with.
+  std::vector<Matrix*> factors();
+
+ private:
+  const Matrix& at(TensorRole role) const { return all_[static_cast<std::size_t>(role)]; }
+  std::array<Matrix, kTensorRoles> all_{};
 };
 
 struct StageWeights {
-  std::optional<Matrix> embedding;  // [vocabulary, dim], first stage
-  std::vector<LayerWeights> layers;
-  const float* output_norm = nullptr;  // [dim], last stage
-  std::optional<Matrix> output;        // [vocabulary, dim], last stage; the embedding where the file ties them
-  const float* rope_factors = nullptr;
+  std::vector<LayerSpec> specs;   // per layer of the stage
+  std::vector<WeightSet> layers;  // the same
+  WeightSet rest;                 // embedding, output and its norm, rope factors
 
-  /// Finds the tensors of the layers; shapes are checked against `h`. Throws ModelError naming the tensor.
+  /// Throws ModelError for a tensor as find_tensors does, and for a layer that Yamata cannot compute, naming what it needs.
   static StageWeights find(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
   /// The matrices that are multiplied with, each once.
   std::vector<Matrix*> factors();
 };
 
-/// Every tensor a stage reads: its layers, and embedding or output where it holds them (once where the file ties them).
+/// The bytes of every tensor that a stage reads; embedding and output once where the file ties them.
 std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
-/// Bytes of weights a stage reads: its layers, and embedding or output where it holds them.
+/// Their sum.
 std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
 /// Bytes of one layer alone, without embedding or output.
-std::size_t layer_bytes(const gguf::File& file, std::int64_t layer);
+std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::int64_t layer);
 
 }  // namespace yamata

@@ -10,7 +10,7 @@
 
 namespace yamata {
 
-/// Cuts text by the pre-tokenizer and merges interleaved inside each piece, lowest rank first. Vocabularies write every byte
+/// Cuts text by the pre-tokenizer and merges neighbours inside each piece, lowest rank first. Vocabularies write every byte
 /// as a printable character.
 class ByteLevelBpe : public Tokenizer {
  public:

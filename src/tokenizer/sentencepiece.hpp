@@ -8,7 +8,7 @@
 
 namespace yamata {
 
-/// Merges the pair of interleaved whose union has the best score until none is in the vocabulary; what is left over is spelt
+/// Merges the pair of neighbours whose union has the best score until none is in the vocabulary; what is left over is spelt
 /// in byte tokens.
 class SentencePiece : public Tokenizer {
  public:

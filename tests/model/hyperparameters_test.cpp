@@ -61,7 +61,7 @@ Hyperparameters read(ModelFile file) {
 TEST(Hyperparameters, CompleteModel_hasTheDefaultsOfAbsentKeys) {
   const Hyperparameters h = read(complete());
   EXPECT_STREQ(h.family->name, "llama");
-  EXPECT_TRUE(h.family->interleaved_rope);
+  EXPECT_EQ(h.layer.rope, RopeKind::kInterleaved);
   EXPECT_EQ(h.layers, 2);
   EXPECT_EQ(h.dim, 64);
   EXPECT_EQ(h.ffn, 96);
@@ -72,7 +72,7 @@ TEST(Hyperparameters, CompleteModel_hasTheDefaultsOfAbsentKeys) {
   EXPECT_EQ(h.vocabulary, 10);
   EXPECT_EQ(h.context, 512);
   EXPECT_EQ(h.epsilon, 1e-5f);
-  EXPECT_EQ(h.rope_base, 10000.0f);
+  EXPECT_EQ(h.layer.rope_base, 10000.0f);
   EXPECT_EQ(h.rope.kind, RopeScaling::Kind::kNone);
 }
 
@@ -95,7 +95,7 @@ TEST(Hyperparameters, KeysGiven_areTaken) {
   EXPECT_EQ(h.head_dim, 32);
   EXPECT_EQ(h.rotary_dim, 24);
   EXPECT_EQ(h.epsilon, 1e-6f);
-  EXPECT_EQ(h.rope_base, 500000.0f);
+  EXPECT_EQ(h.layer.rope_base, 500000.0f);
   EXPECT_EQ(h.rope.kind, RopeScaling::Kind::kYarn);
   EXPECT_EQ(h.rope.factor, 4.0f);
   EXPECT_EQ(h.rope.attention_factor, 0.5f);

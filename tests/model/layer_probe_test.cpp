@@ -17,7 +17,7 @@ TEST(LayerProbe, everyLayer_isComputedAndLeavesNoPagesOfItsFile) {
     EXPECT_GT(probe.quick_check(), 0);
     EXPECT_GT(probe.measure(), 0);
     model.file.release_pages();
-    EXPECT_LT(model.file.resident_bytes(), layer_bytes(model.file, layer));
+    EXPECT_LT(model.file.resident_bytes(), layer_bytes(model.file, model.h, layer));
   }
 }
 

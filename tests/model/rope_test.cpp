@@ -16,13 +16,13 @@ constexpr std::int64_t kPositions[] = {0, 1, 2, 7, 100, 4095, 131071, 1'000'000}
 Hyperparameters model(std::int64_t rotary_dim, float base) {
   Hyperparameters h;
   h.rotary_dim = rotary_dim;
-  h.rope_base = base;
+  h.layer.rope_base = base;
   return h;
 }
 
 /// theta of RoFormer (Su et al. 2021, equation 15): base^(-2i/d).
 double plain_frequency(const Hyperparameters& h, std::int64_t pair) {
-  return 1.0 / std::pow(static_cast<double>(h.rope_base), 2.0 * static_cast<double>(pair) / static_cast<double>(h.rotary_dim));
+  return 1.0 / std::pow(static_cast<double>(h.layer.rope_base), 2.0 * static_cast<double>(pair) / static_cast<double>(h.rotary_dim));
 }
 
 /// Every pair at several positions turns by `frequency(pair)` per position and is `magnitude` long.
@@ -92,7 +92,7 @@ TEST(Rope, Llama3Divisors_divideEachPairsFrequency) {
 double yarn_frequency(const Hyperparameters& h, std::int64_t pair) {
   const auto correction = [&](double rotations) {
     const double d = static_cast<double>(h.rotary_dim), context = static_cast<double>(h.rope.original_context);
-    return d * std::log(context / (rotations * 2 * kPi)) / (2 * std::log(static_cast<double>(h.rope_base)));
+    return d * std::log(context / (rotations * 2 * kPi)) / (2 * std::log(static_cast<double>(h.layer.rope_base)));
   };
   const double low = std::max(std::floor(correction(32)), 0.0);
   double high = std::min(std::ceil(correction(1)), static_cast<double>(h.rotary_dim - 1));

@@ -1,5 +1,5 @@
 #pragma once
-// The matrix product with weights that are floats, over the vector layer included before this: sixteen interleaved of a row to
+// The matrix product with weights that are floats, over the vector layer included before this: sixteen neighbouring rows to
 // a vector.
 //
 // A tile is some rows times some tokens with all its sums in registers: weights are widened once per tile. The shape of a

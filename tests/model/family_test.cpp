@@ -1,0 +1,177 @@
+// Layers as data: what a stage holds, and what is refused, follow from a family's row.
+#include "src/model/family.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "node/cpu/cpu_unit.hpp"
+#include "node/error.hpp"
+#include "src/model/transformer_stage.hpp"
+#include "tests/model/support.hpp"
+
+namespace yamata {
+namespace {
+
+/// Dim 64, 4 heads of 16, 2 of keys, feed-forward 96, 10 tokens, 2 layers.
+ModelFile llama_file() {
+  ModelFile file;
+  file.set("general.architecture", "llama");
+  file.set("llama.block_count", std::uint64_t{2});
+  file.set("llama.embedding_length", std::uint64_t{64});
+  file.set("llama.feed_forward_length", std::uint64_t{96});
+  file.set("llama.attention.head_count", std::uint64_t{4});
+  file.set("llama.attention.head_count_kv", std::uint64_t{2});
+  file.set("llama.context_length", std::uint64_t{512});
+  file.tensors["token_embd.weight"] = {64, 10};
+  file.tensors["output.weight"] = {64, 10};
+  file.tensors["output_norm.weight"] = {64};
+  for (const std::string layer : {"blk.0.", "blk.1."}) {
+    for (const char* norm : {"attn_norm.weight", "ffn_norm.weight"}) file.tensors[layer + norm] = {64};
+    for (const char* square : {"attn_q.weight", "attn_output.weight"}) file.tensors[layer + square] = {64, 64};
+    for (const char* keys : {"attn_k.weight", "attn_v.weight"}) file.tensors[layer + keys] = {64, 32};
+    for (const char* wide : {"ffn_gate.weight", "ffn_up.weight"}) file.tensors[layer + wide] = {64, 96};
+    file.tensors[layer + "ffn_down.weight"] = {96, 64};
+  }
+  return file;
+}
+constexpr std::size_t kNorms = 2 * 64, kMatrices = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96, kLayerBytes = 4 * (kNorms + kMatrices);
+constexpr std::size_t kTable = 4 * 64 * 10, kOutputNorm = 4 * 64;
+
+/// A family that there is not: no gate, biases of queries, keys and values, names of its own, and a matrix that only it has.
+constexpr TensorRow kMadeUpTensors[] = {
+    {TensorRole::kEmbedding, "wte.weight", Holder::kFirstStage, Extent::kVocabulary, Extent::kDim},
+    {TensorRole::kQ, "mixer.weight", Holder::kLayer, Extent::kQueries, Extent::kDim},
+    {TensorRole::kQBias, "mixer.bias", Holder::kLayer, Extent::kOne, Extent::kQueries, [](const LayerSpec& s) { return s.qkv_bias; }},
+    {TensorRole::kGate, "gate.weight", Holder::kLayer, Extent::kFfn, Extent::kDim, [](const LayerSpec& s) { return s.gated; }},
+    {TensorRole::kOutput, "head.weight", Holder::kLastStage, Extent::kVocabulary, Extent::kDim, nullptr, "wte.weight"},
+};
+LayerSpec made_up_layer() {
+  LayerSpec spec;
+  spec.qkv_bias = true;
+  spec.gated = false;
+  return spec;
+}
+const Family kMadeUp{"made-up", made_up_layer(), kMadeUpTensors};
+
+std::string refusal(const std::function<void()>& what) {
+  try {
+    what();
+  } catch (const ModelError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Family, LlamaRow_saysWhatAStageHolds) {
+  ModelFile model = llama_file();
+  const gguf::File file = model.read();
+  const Hyperparameters h = Hyperparameters::read(file);
+  EXPECT_EQ(h.layer, LayerSpec{});
+  EXPECT_EQ(layer_bytes(file, h, 0), kLayerBytes);
+  EXPECT_EQ(stage_bytes(file, h, {0, 1}), kTable + kLayerBytes);
+  EXPECT_EQ(stage_bytes(file, h, {1, 2}), kLayerBytes + kTable + kOutputNorm);
+  EXPECT_EQ(stage_bytes(file, h, {0, 2}), 2 * kLayerBytes + 2 * kTable + kOutputNorm);
+  StageWeights middle = StageWeights::find(file, h, {1, 2});
+  EXPECT_FALSE(middle.rest.has(TensorRole::kEmbedding));
+  EXPECT_EQ(middle.layers[0].matrix(TensorRole::kK).rows, 32);
+  EXPECT_EQ(middle.layers[0].matrix(TensorRole::kDown).cols, 96);
+  EXPECT_EQ(middle.layers[0].matrix(TensorRole::kQ).data, file.tensor("blk.1.attn_q.weight").data);
+  EXPECT_EQ(reinterpret_cast<const std::byte*>(middle.layers[0].vector(TensorRole::kFfnNorm)), file.tensor("blk.1.ffn_norm.weight").data);
+  EXPECT_EQ(middle.factors().size(), 7u + 1u) << "seven of the layer, and the output";
+}
+
+TEST(Family, TiedOutput_isTheEmbedding_andCountsOnce) {
+  ModelFile model = llama_file();
+  model.tensors.erase("output.weight");
+  const gguf::File file = model.read();
+  const Hyperparameters h = Hyperparameters::read(file);
+  EXPECT_EQ(StageWeights::find(file, h, {1, 2}).rest.matrix(TensorRole::kOutput).data, file.tensor("token_embd.weight").data);
+  EXPECT_EQ(stage_bytes(file, h, {0, 2}), 2 * kLayerBytes + kTable + kOutputNorm);
+  EXPECT_EQ(stage_bytes(file, h, {1, 2}), kLayerBytes + kTable + kOutputNorm);
+}
+
+TEST(Family, AnotherRow_findsItsOwnTensors) {
+  ModelFile model = llama_file();
+  model.tensors["wte.weight"] = {64, 10};
+  for (const std::string layer : {"blk.0.", "blk.1."})
+    model.tensors[layer + "mixer.weight"] = {64, 64}, model.tensors[layer + "mixer.bias"] = {64};
+  const gguf::File file = model.read();
+  Hyperparameters h = Hyperparameters::read(file);
+  h.family = &kMadeUp;
+  h.layer = kMadeUp.layer;
+  const auto found = find_tensors(file, h, {0, 2});
+  std::vector<std::string> names;
+  for (const FoundTensor& f : found) names.push_back(f.tensor->name);
+  EXPECT_EQ(names, (std::vector<std::string>{"wte.weight", "blk.0.mixer.weight", "blk.0.mixer.bias", "blk.1.mixer.weight",
+                                             "blk.1.mixer.bias", "wte.weight"}));
+  EXPECT_EQ(layer_bytes(file, h, 1), 4u * (64 * 64 + 64));
+  EXPECT_EQ(stage_bytes(file, h, {0, 2}), kTable + 8u * (64 * 64 + 64)) << "the table stands in for the output, and is read once";
+  EXPECT_EQ(refusal([&] { StageWeights::find(file, h, {0, 1}); }), "test.gguf: tensor blk.0: biases are not supported yet");
+}
+
+TEST(Family, TensorOfAnotherShape_isNamed) {
+  ModelFile model = llama_file();
+  model.tensors["blk.1.ffn_up.weight"] = {64, 95};
+  const gguf::File file = model.read();
+  const Hyperparameters h = Hyperparameters::read(file);
+  EXPECT_EQ(refusal([&] {
+              find_tensors(file, h, {0, 2});
+            }),
+            "test.gguf: tensor blk.1.ffn_up.weight is 95 x 64, the metadata asks for 96 x 64");
+  EXPECT_EQ(refusal([&] { find_tensors(file, h, {0, 1}); }), "") << "another stage's";
+}
+
+TEST(Family, BiasInTheFile_isRefusedByName) {
+  ModelFile model = llama_file();
+  model.tensors["blk.1.attn_v.bias"] = {32};
+  const gguf::File file = model.read();
+  const Hyperparameters h = Hyperparameters::read(file);
+  EXPECT_EQ(refusal([&] { StageWeights::find(file, h, {1, 2}); }), "test.gguf: tensor blk.1.attn_v.bias: biases are not supported yet");
+  EXPECT_EQ(refusal([&] { StageWeights::find(file, h, {0, 1}); }), "");
+}
+
+TEST(Family, WhatALayerNeeds_isRefusedByName) {
+  const gguf::File file = llama_file().read();
+  const auto refused = [&](auto change) {
+    LayerSpec spec;
+    change(spec);
+    return refusal([&] { require_supported(file, spec, 0); });
+  };
+  EXPECT_EQ(refused([](LayerSpec&) {}), "");
+  EXPECT_EQ(refused([](LayerSpec& s) { s.rope = RopeKind::kNeox; }), "") << "both are computed";
+  EXPECT_NE(refused([](LayerSpec& s) { s.window = 4096; }).find("sliding-window"), std::string::npos);
+  EXPECT_NE(refused([](LayerSpec& s) { s.experts = 8; }).find("mixture-of-experts"), std::string::npos);
+  EXPECT_NE(refused([](LayerSpec& s) { s.attention_norm = NormKind::kLayer; }).find("RMSNorm"), std::string::npos);
+  EXPECT_NE(refused([](LayerSpec& s) { s.ffn_post_norm = NormKind::kRms; }).find("norms after"), std::string::npos);
+  EXPECT_NE(refused([](LayerSpec& s) { s.qk_norm = NormKind::kRms; }).find("queries and keys"), std::string::npos);
+  EXPECT_NE(refused([](LayerSpec& s) { s.attention_softcap = 50; }).find("soft-capped"), std::string::npos);
+  EXPECT_NE(refused([](LayerSpec& s) { s.rope = RopeKind::kNone; }).find("rotary"), std::string::npos);
+  EXPECT_NE(refused([](LayerSpec& s) { s.parallel = true; }).find("parallel"), std::string::npos);
+  EXPECT_NE(refused([](LayerSpec& s) { s.activation = Activation::kGelu; }).find("SwiGLU"), std::string::npos);
+  EXPECT_NE(refused([](LayerSpec& s) { s.ffn_bias = true; }).find("biases"), std::string::npos);
+}
+
+/// The memory plan counts by StageBuffers what a stage then sets aside.
+TEST(StageBuffers, OfARun_areWhatTheStageSetsAside) {
+  ModelFile model = llama_file();
+  const gguf::File file = model.read();
+  const Hyperparameters h = Hyperparameters::read(file);
+  CpuUnit unit({-1}, cpu::Isa::kScalar);
+  constexpr std::int32_t kTokens = 5;
+  const std::vector<std::int32_t> tokens(kTokens, 1), logit_rows{2, 4};
+  std::vector<Placement> placements;
+  for (std::int32_t i = 0; i < kTokens; ++i) placements.push_back({i, -1, {0, 1}});
+  for (const LayerRange range : {LayerRange{0, 2}, LayerRange{0, 1}, LayerRange{1, 2}}) {
+    TransformerStage stage(file, h, range, {16, 1, CacheType::kF16, false}, unit);
+    const std::vector<float> activations(kTokens * 64, 0.5f);
+    stage.start({tokens, range.begin == 0 ? std::span<const float>{} : activations, placements, logit_rows}, nullptr);
+    while (!unit.wait_for(std::chrono::seconds(1))) {
+    }
+    const auto planned = static_cast<std::size_t>(StageBuffers::of(h, range).floats(kTokens, 2)) * sizeof(float);
+    EXPECT_EQ(stage.buffer_bytes(), planned) << range.begin << ".." << range.end;
+  }
+}
+
+}  // namespace
+}  // namespace yamata
