@@ -23,10 +23,10 @@ double number(const std::string& word) {
 }
 
 template <class Number>
-std::optional<Number> given(const cxxopts::ParseResult& r, const char* name, Number least, Number most, const char* logit_rows) {
+std::optional<Number> given(const cxxopts::ParseResult& r, const char* name, Number least, Number most, const char* allowed) {
   if (!r.count(name)) return std::nullopt;
   const auto value = r[name].as<Number>();
-  require(value >= least && value <= most, fmt::format("--{}", name).c_str(), logit_rows);
+  require(value >= least && value <= most, fmt::format("--{}", name).c_str(), allowed);
   return value;
 }
 

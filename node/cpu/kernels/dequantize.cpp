@@ -40,9 +40,9 @@ void expand(const BlockIQ4NL& b, float* y) {
   for (int i = 0; i < 32; ++i) y[i] = f16_to_f32(b.d) * static_cast<float>(kIq4Values[nibble(b.qs, i)]);
 }
 
-/// Two bits of value i of 256: each run of 128 values lies in 32 bytes, 32 values to each pair of bits.
+/// Two bits of value i of 256: each span of 128 values lies in 32 bytes, 32 values to each pair of bits.
 int two_bits(const std::uint8_t* qs, int i) { return qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3; }
-/// A nibble of value i of 256: each run of 64 values lies in 32 bytes.
+/// A nibble of value i of 256: each span of 64 values lies in 32 bytes.
 int k_nibble(const std::uint8_t* qs, int i) { return qs[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15; }
 
 void expand(const BlockQ2K& b, float* y) {
@@ -62,7 +62,7 @@ void expand(const BlockQ3K& b, float* y) {
   }
 }
 
-/// The six-bit scale and minimum of run j of Q4_K and Q5_K.
+/// The six-bit scale and minimum of sub-block j of Q4_K and Q5_K.
 int k_scale(const std::uint8_t* s, int j) { return j < 4 ? s[j] & 63 : (s[j + 4] & 15) | s[j - 4] >> 6 << 4; }
 int k_min(const std::uint8_t* s, int j) { return j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | s[j] >> 6 << 4; }
 

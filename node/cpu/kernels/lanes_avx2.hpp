@@ -1,5 +1,5 @@
 #pragma once
-// One lane per row, for AVX2; matmul_template.hpp says what each function means.
+// One lane per row, for AVX2; lanes_contract.hpp says what each function means.
 #include "node/cpu/kernels/lanes_x86_256.hpp"
 
 namespace yamata::cpu {
@@ -7,8 +7,8 @@ namespace {
 
 template <bool kSigned>
 constexpr int kFewColumns = kSigned ? 3 : 4;  // weights with a sign take two registers each
-constexpr int kSignedBias = 0;
-constexpr bool kRunStarts = true;
+constexpr int kSignedZeroPoint = 0;
+constexpr bool kSubCompensation = true;
 
 /// Products are summed in 16 bits, two at a time, and so many steps of them before they could overflow.
 template <int kBits>
@@ -19,7 +19,7 @@ constexpr int kStepsToFlush = kBits <= 4   ? 8
 struct PartialSums {
   __m256i v;
 };
-struct RunFactor {
+struct SubFactor {
   __m256i v;
 };
 struct SignedBytes {
@@ -39,15 +39,15 @@ template <int kStep, class Weights>
 inline PartialSums dot(PartialSums sum, Weights w, const std::int8_t* x) {
   return {keep_order(_mm256_add_epi16(sum.v, products(w, x + 4 * kStep)))};
 }
-inline void begin_run(PartialSums& sum, const std::int16_t* start) { sum.v = spread_word(start); }
+inline void begin_sub_block(PartialSums& sum, const std::int16_t* compensation) { sum.v = spread_word(compensation); }
 inline RowInts flush(PartialSums p) { return {_mm256_madd_epi16(p.v, _mm256_set1_epi16(1))}; }
 
-template <int kRun>
-inline RunFactor run_factor(RowPairs scales) {
+template <int kSub>
+inline SubFactor sub_factor(RowPairs scales) {
   const __m256i lane = _mm256_set_epi64x(0x0d0c0d0c09080908, 0x0504050401000100, 0x0d0c0d0c09080908, 0x0504050401000100);
-  return {_mm256_shuffle_epi8(scales.v, _mm256_add_epi8(lane, _mm256_set1_epi8(2 * kRun)))};
+  return {_mm256_shuffle_epi8(scales.v, _mm256_add_epi8(lane, _mm256_set1_epi8(2 * kSub)))};
 }
-inline RowInts flush(PartialSums p, RunFactor scale) { return {_mm256_madd_epi16(p.v, scale.v)}; }
+inline RowInts flush(PartialSums p, SubFactor scale) { return {_mm256_madd_epi16(p.v, scale.v)}; }
 
 }  // namespace
 }  // namespace yamata::cpu

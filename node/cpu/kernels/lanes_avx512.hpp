@@ -1,5 +1,5 @@
 #pragma once
-// One lane per row, for AVX-512 with VNNI; matmul_template.hpp says what each function means.
+// One lane per row, for AVX-512 with VNNI; lanes_contract.hpp says what each function means.
 #include <cstdint>
 
 namespace yamata::cpu {
@@ -12,8 +12,8 @@ constexpr int kFewColumns = 0;
 constexpr int kColumnsAtOnce = 1;
 template <bool>
 constexpr int kPrefetchBytes = 4096;
-constexpr bool kRunStarts = false;
-constexpr int kSignedBias = 128;
+constexpr bool kSubCompensation = false;
+constexpr int kSignedZeroPoint = 128;
 template <int kBits>
 constexpr int kStepsToFlush = 8;
 
@@ -30,7 +30,7 @@ struct RowBytes {
   __m512i v;
 };
 using PartialSums = RowInts;
-using RunFactor = RowInts;
+using SubFactor = RowInts;
 
 inline __m512i spread_word(const void* p) {
   std::int32_t word;
@@ -104,11 +104,11 @@ inline PartialSums dot(RowBytes w, const std::int8_t* x) {
 }
 inline RowInts flush(PartialSums p) { return p; }
 
-template <int kRun>
-inline RunFactor run_factor(RowPairs scales) {
-  return {high_words(kRun == 0 ? _mm512_slli_epi32(scales.v, 16) : scales.v)};
+template <int kSub>
+inline SubFactor sub_factor(RowPairs scales) {
+  return {high_words(kSub == 0 ? _mm512_slli_epi32(scales.v, 16) : scales.v)};
 }
-inline RowInts flush(PartialSums p, RunFactor scale) { return {multiply(p.v, scale.v)}; }
+inline RowInts flush(PartialSums p, SubFactor scale) { return {multiply(p.v, scale.v)}; }
 
 }  // namespace
 }  // namespace yamata::cpu

@@ -1,9 +1,5 @@
 #pragma once
-// One lane per row, for AVX2 with the VNNI instructions of 256 bits; matmul_template.hpp says what each function means.
-#ifdef YAMATA_SIMDE
-#include <simde/x86/avx512/dpbusd.h>
-#endif
-
+// One lane per row, for AVX2 with the VNNI instructions of 256 bits; lanes_contract.hpp says what each function means.
 #include "node/cpu/kernels/lanes_x86_256.hpp"
 
 namespace yamata::cpu {
@@ -11,21 +7,15 @@ namespace {
 
 template <bool kSigned>
 constexpr int kFewColumns = 4;
-constexpr bool kRunStarts = false;
-constexpr int kSignedBias = 128;
+constexpr bool kSubCompensation = false;
+constexpr int kSignedZeroPoint = 128;
 template <int kBits>
 constexpr int kStepsToFlush = 8;
 
 using PartialSums = RowInts;
-using RunFactor = RowInts;
+using SubFactor = RowInts;
 
-inline __m256i dot_product(__m256i sum, __m256i w, __m256i x) {
-#ifdef YAMATA_SIMDE
-  return simde_mm256_dpbusd_epi32(sum, w, x);
-#else
-  return _mm256_dpbusd_avx_epi32(sum, w, x);
-#endif
-}
+inline __m256i dot_product(__m256i sum, __m256i w, __m256i x) { return _mm256_dpbusd_avx_epi32(sum, w, x); }
 /// The instruction multiplies unsigned bytes by signed ones.
 inline RowBytes signed_bytes(RowBytes a) { return {_mm256_xor_si256(a.v, _mm256_set1_epi8(-128))}; }
 template <int kStep>
@@ -38,11 +28,11 @@ inline PartialSums dot(RowBytes w, const std::int8_t* x) {
 }
 inline RowInts flush(PartialSums p) { return p; }
 
-template <int kRun>
-inline RunFactor run_factor(RowPairs scales) {
-  return {_mm256_srai_epi32(kRun == 0 ? _mm256_slli_epi32(scales.v, 16) : scales.v, 16)};
+template <int kSub>
+inline SubFactor sub_factor(RowPairs scales) {
+  return {_mm256_srai_epi32(kSub == 0 ? _mm256_slli_epi32(scales.v, 16) : scales.v, 16)};
 }
-inline RowInts flush(PartialSums p, RunFactor scale) { return {_mm256_mullo_epi32(p.v, scale.v)}; }
+inline RowInts flush(PartialSums p, SubFactor scale) { return {_mm256_mullo_epi32(p.v, scale.v)}; }
 
 }  // namespace
 }  // namespace yamata::cpu

@@ -1,6 +1,6 @@
 #pragma once
 // One lane per row, for NEON, with the dot product instructions where YAMATA_DOTPROD is set, and also the matrix instructions
-// where YAMATA_I8MM is; matmul_template.hpp says what each function means.
+// where YAMATA_I8MM is; lanes_contract.hpp says what each function means.
 #include <cstdint>
 
 namespace yamata::cpu {
@@ -19,8 +19,8 @@ template <bool kSigned>
 constexpr int kFewColumns = 0;
 template <bool>
 constexpr int kPrefetchBytes = 4096;
-constexpr bool kRunStarts = false;
-constexpr int kSignedBias = 0;
+constexpr bool kSubCompensation = false;
+constexpr int kSignedZeroPoint = 0;
 template <int kBits>
 constexpr int kStepsToFlush = 8;
 
@@ -37,7 +37,7 @@ struct RowBytes {
   uint8x16_t v[kVectors];
 };
 using PartialSums = RowInts;
-using RunFactor = RowInts;
+using SubFactor = RowInts;
 
 #define YAMATA_EACH(type, expression)                                               \
   type out;                                                                         \
@@ -138,15 +138,15 @@ inline PartialSums dot(const RowBytes& w, const std::int8_t* x) {
 }
 inline RowInts flush(const PartialSums& p) { return p; }
 
-template <int kRun>
+template <int kSub>
 inline int32x4_t run_factor4(int32x4_t scales) {
-  return vshrq_n_s32(kRun == 0 ? vshlq_n_s32(scales, 16) : scales, 16);
+  return vshrq_n_s32(kSub == 0 ? vshlq_n_s32(scales, 16) : scales, 16);
 }
-template <int kRun>
-inline RunFactor run_factor(const RowPairs& scales) {
-  YAMATA_EACH(RunFactor, run_factor4<kRun>(vreinterpretq_s32_s16(scales.v[i])));
+template <int kSub>
+inline SubFactor sub_factor(const RowPairs& scales) {
+  YAMATA_EACH(SubFactor, run_factor4<kSub>(vreinterpretq_s32_s16(scales.v[i])));
 }
-inline RowInts flush(const PartialSums& p, const RunFactor& scale) { YAMATA_EACH(RowInts, vmulq_s32(p.v[i], scale.v[i])); }
+inline RowInts flush(const PartialSums& p, const SubFactor& scale) { YAMATA_EACH(RowInts, vmulq_s32(p.v[i], scale.v[i])); }
 
 #ifdef YAMATA_I8MM
 /// [row][token] sums of products of [row][8] weights with [token][8] activations.

@@ -1,5 +1,5 @@
 #pragma once
-// Eight rows in the lanes of 256 bits, all but the sums of products; matmul_template.hpp says what each function means.
+// Eight rows in the lanes of 256 bits, all but the sums of products; lanes_contract.hpp says what each function means.
 #include <cstdint>
 
 namespace yamata::cpu {

@@ -16,9 +16,9 @@ constexpr int kRows = 0, kTileColumns = 1;
 struct ActivationBlock {
   std::int8_t values[32];
   float scale, sum;
-  std::int16_t run_sums[2];
-  std::int32_t start;
-  std::int16_t run_starts[4];
+  std::int16_t sub_sums[2];
+  std::int32_t compensation;
+  std::int16_t sub_compensation[4];
 };
 static_assert(sizeof(ActivationBlock) == kActivationBlockBytes);
 
@@ -28,7 +28,7 @@ inline void whole_sums(const std::uint32_t* steps, const ActivationBlock& x, std
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
   for (int i = 0; i < 32; ++i) {
     const auto number = static_cast<std::uint8_t>(steps[i / 4] >> i % 4 * 8);
-    int weight = number - kFormat.bias;
+    int weight = number - kFormat.zero_point;
     if constexpr (kFormat.lookup)
       weight = kIq4Values[number];
     else if constexpr (kFormat.is_signed())
@@ -40,24 +40,24 @@ inline void whole_sums(const std::uint32_t* steps, const ActivationBlock& x, std
 template <class Block>
 inline float add_block(const RowGroup& g, int block, const ActivationBlock& x, float sum) {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
-  constexpr int kAbove = kFormat.scales == Scales::kBlockSix || kFormat.scales == Scales::kRunSix ? 32 : 0;
+  constexpr int kZeroPoint = kFormat.scales == Scales::kBlockSix || kFormat.scales == Scales::kSubSix ? 32 : 0;
   float d = half_to_float(g.d), m = half_to_float(g.m);
   std::int32_t whole[2] = {0, 0};
   whole_sums<Block>(g.steps[block], x, whole);
   std::int32_t total = whole[0] + whole[1];
-  if constexpr (kFormat.has_runs()) {
+  if constexpr (kFormat.has_sub_blocks()) {
     total = 0;
     std::int32_t minimum = 0;
-    for (int run = 0; run < 2; ++run) {
-      total += (static_cast<std::int8_t>(g.scales[2 * block + run]) - kAbove) * whole[run];
-      minimum += g.minima[2 * block + run] * x.run_sums[run];
+    for (int sub = 0; sub < 2; ++sub) {
+      total += (static_cast<std::int8_t>(g.scales[2 * block + sub]) - kZeroPoint) * whole[sub];
+      minimum += g.mins[2 * block + sub] * x.sub_sums[sub];
     }
     sum = __builtin_fmaf(static_cast<float>(total), d * x.scale, sum);
     return kFormat.has_min() ? __builtin_fmaf(static_cast<float>(minimum), -m * x.scale, sum) : sum;
   }
   if constexpr (kFormat.grouped()) {
-    d *= static_cast<float>(g.scales[block] - kAbove);
-    m *= -static_cast<float>(g.minima[block]);
+    d *= static_cast<float>(g.scales[block] - kZeroPoint);
+    m *= -static_cast<float>(g.mins[block]);
   }
   sum = __builtin_fmaf(static_cast<float>(total), d * x.scale, sum);
   return kFormat.has_min() ? __builtin_fmaf(m, x.sum, sum) : sum;
@@ -72,7 +72,7 @@ inline float dot_row(const MatmulArgs& a, std::int64_t row, std::int64_t token) 
     Block block;
     std::memcpy(&block, w, sizeof block);
     RowGroup group;
-    open(block, group);
+    unpack(block, group);
     for (int i = 0; i < kPanelFormat<Block>.blocks(); ++i, x += kActivationBlockBytes) {
       ActivationBlock activations;
       std::memcpy(&activations, x, sizeof activations);

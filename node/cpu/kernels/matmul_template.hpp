@@ -5,24 +5,6 @@
 // A tile is a panel times at most kTileColumns tokens: weights are decoded once for all of them. Of at most kFewColumns tokens it
 // is two panels, so that an activation is read once for both. What a tile covers never changes the order in which one result
 // is summed, so it never changes the result.
-//
-// The lanes give
-//   RowFloats, RowInts  a float, an int32 per row
-//   RowPairs            two int16 per row: dot_pairs multiplies them by two int16 of x and adds
-//   row_ints<shift>(p)  the same whole number to each row, times two to the power shift
-//   RowBytes            four bytes per row: load_row_bytes; field<shift, bits> cuts bits out; join_high<shift, bits, to> puts
-//                       others on top, from bit `to` on; look_up replaces by a table's
-//   signed_bytes        bytes of either sign made ready for dot, kSignedBias too large then
-//   dot<step>(w, x)     per row the sum of four products with bytes 4*step and on of x, a token's 32; also added to a sum
-//   PartialSums, flush      such a sum, after at most kStepsToFlush<bits of w> steps; as an int32; times a scale
-//   kRunStarts          sums of numbers of 6 bits begin with a run start, which keeps them in range for a whole run;
-//   begin_run(sum, start)  begins so
-//   run_factor<run>     that scale: the first or second of each row's pair
-//   kFewColumns<signed> so many tokens, of weights with or without a sign, pass by two panels side by side; 0: none do
-//   kPrefetchBytes<busy>  how far ahead of the reading panels are called into the cache; busy: several tokens, or quantized scales
-//   kColumnsAtOnce      tokens that products take at once: 1, or 2 by means of
-//   join_steps(w...)        the bytes of 4 or 8 steps made ready for dot_pair
-//   dot_pair<step>(w, x0, x1, sum0, sum1)  their dot, from `step` on, with both tokens, added to both sums
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -30,10 +12,8 @@
 #include <utility>
 
 #include "node/cpu/kernels/kernels.hpp"
-#include "node/cpu/kernels/panel.hpp"
+#include "node/cpu/kernels/panel_weights.hpp"
 #include "node/cpu/kernels/repack.hpp"
-
-#define YAMATA_INLINE inline __attribute__((always_inline))
 
 namespace yamata::cpu {
 namespace {
@@ -41,115 +21,40 @@ namespace {
 /// Panels side by side.
 constexpr int kPanelsAtOnce = kFewColumns<false> == 0 ? 1 : 2;
 
-/// The quantized scales and minima of a group: [block][row], or [block][row][run].
-struct GroupScales {
-  alignas(64) std::int8_t scales[16 * kRows], minima[16 * kRows];
-};
-
-/// Numbers of six bits: the first half to `first`, the others to `second`. Two bytes at a time: compilers shift those at once.
-template <int kNumbers, int kAbove>
-YAMATA_INLINE void open_six(const std::uint8_t* planes, std::int8_t* first, std::int8_t* second) {
-  constexpr int kQuarter = kNumbers / 4;
-  const auto two = [&](int at) {
-    std::uint16_t bytes;
-    __builtin_memcpy(&bytes, planes + at, 2);
-    return bytes;
-  };
-  const auto put = [](std::int8_t* to, int low, int high) {
-    const auto bytes = static_cast<std::uint16_t>((low & 0x0f0f) | (high & 0x0303) << 4);
-    __builtin_memcpy(to, &bytes, 2);
-  };
-  for (int i = 0; i < kQuarter; i += 2) {
-    const int low = two(i), more = two(kQuarter + i), high = two(kNumbers / 2 + i);
-    put(first + i, low, high);
-    put(first + kQuarter + i, more, high >> 2);
-    put(second + i, low >> 4, high >> 4);
-    put(second + kQuarter + i, more >> 4, high >> 6);
-  }
-  for (int i = 0; kAbove != 0 && i < kNumbers / 2; ++i) {
-    first[i] = static_cast<std::int8_t>(first[i] - kAbove);
-    second[i] = static_cast<std::int8_t>(second[i] - kAbove);
-  }
-}
-
-template <Scales kScales>
-YAMATA_INLINE void open_scales(const std::uint8_t* p, GroupScales& s) {
-  if constexpr (kScales == Scales::kBlockSixMin) open_six<16 * kRows, 0>(p, s.scales, s.minima);
-  if constexpr (kScales == Scales::kBlockSix) open_six<8 * kRows, 32>(p, s.scales, s.scales + 4 * kRows);
-  if constexpr (kScales == Scales::kRunSix) open_six<16 * kRows, 32>(p, s.scales, s.scales + 8 * kRows);
-  if constexpr (kScales == Scales::kRunByte) __builtin_memcpy(s.scales, p, 16 * kRows);
-  if constexpr (kScales == Scales::kRunFourMin) {
-    for (int i = 0; i < 16 * kRows; ++i) {
-      s.scales[i] = static_cast<std::int8_t>(p[i] & 15);
-      s.minima[i] = static_cast<std::int8_t>(p[i] >> 4);
-    }
-  }
-}
-
-/// Where step kStep lies in a plane of kBits: in this vector of it, from this bit on.
-template <int kBits, int kStep>
-constexpr int kVectorOf = kStep / (8 / kBits);
-template <int kBits, int kStep>
-constexpr int kBitOf = kStep % (8 / kBits) * kBits;
-
-/// Step kStep of a plane of kBits.
-template <int kBits, int kStep>
-YAMATA_INLINE RowBytes plane(const std::uint8_t* p) {
-  const RowBytes vector = load_row_bytes(p + kVectorOf<kBits, kStep> * 4 * kRows);
-  if constexpr (kBits == 8)
-    return vector;
-  else
-    return field<kBitOf<kBits, kStep>, kBits>(vector);
-}
-
-template <class Block, int kStep>
-YAMATA_INLINE auto weights(const std::uint8_t* block) {
-  constexpr PanelFormat kFormat = kPanelFormat<Block>;
-  RowBytes numbers = plane<kFormat.low_bits, kStep>(block);
-  if constexpr (kFormat.high_bits != 0) {
-    constexpr int kVector = kFormat.low_bits + kVectorOf<kFormat.high_bits, kStep>, kBit = kBitOf<kFormat.high_bits, kStep>;
-    numbers = join_high<kBit, kFormat.high_bits, kFormat.low_bits>(numbers, load_row_bytes(block + 4 * kRows * kVector));
-  }
-  if constexpr (kFormat.lookup) numbers = look_up(numbers, kIq4Values);
-  if constexpr (kFormat.is_signed())
-    return signed_bytes(numbers);
-  else
-    return numbers;
-}
-
-/// Whether a run's sum begins with its run start, so that it is that of the numbers without their bias.
+/// Whether a sub-block's sum begins with its compensation, so that it is that of the numbers without their zero point.
 template <class Block>
-constexpr bool kHasRunStart = kRunStarts&& kPanelFormat<Block>.has_runs() && kPanelFormat<Block>.bias == kRunStartUnit;
+constexpr bool kHasSubCompensation = kSubCompensation&& kPanelFormat<Block>.has_sub_blocks() && kPanelFormat<Block>.zero_point
+                                                                                                    == kSubCompensationUnit;
 
 /// Steps between two flushes: no more than fit, and than share a scale.
 template <class Block>
 constexpr int kFlush = [] {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
-  if (kHasRunStart<Block>) return 4;
+  if (kHasSubCompensation<Block>) return 4;
   constexpr int kFit = kStepsToFlush < kFormat.is_signed() ? 8 : kFormat.low_bits + kFormat.high_bits > ;
-  return kFormat.has_runs() && kFit > 4 ? 4 : kFit;
+  return kFormat.has_sub_blocks() && kFit > 4 ? 4 : kFit;
 }();
 
-/// By how much the numbers that are multiplied are too large.
+/// The zero point of the numbers that are multiplied.
 template <class Block>
-constexpr int kBias = kPanelFormat<Block>.is_signed() ? kSignedBias : kPanelFormat<Block>.bias;
+constexpr int kZeroPoint = kPanelFormat<Block>.is_signed() ? kSignedZeroPoint : kPanelFormat<Block>.zero_point;
 
-/// Sums of products of a whole block begin with what makes up for the bias.
+/// Sums of products of a whole block begin with what makes up for the zero point.
 template <class Block>
-constexpr bool kHasStart = kBias<Block> != 0 && !kPanelFormat<Block>.has_runs();
+constexpr bool kHasCompensation = kZeroPoint<Block> != 0 && !kPanelFormat<Block>.has_sub_blocks();
 /// They are RowInts from the first product on.
 template <class Block>
-constexpr bool kStartsWithIt = kHasStart<Block>&& std::is_same_v<PartialSums, RowInts>;
+constexpr bool kBeginsCompensated = kHasCompensation<Block>&& std::is_same_v<PartialSums, RowInts>;
 
 template <class Block>
-YAMATA_INLINE RowInts start_of(const std::int32_t* start) {
-  static_assert(kBias<Block> % kStartUnit == 0 && std::has_single_bit(unsigned{kBias<Block> / kStartUnit}));
-  return row_ints<std::countr_zero(unsigned{kBias<Block> / kStartUnit})>(start);
+YAMATA_INLINE RowInts compensation_of(const std::int32_t* compensation) {
+  static_assert(kZeroPoint<Block> % kCompensationUnit == 0 && std::has_single_bit(unsigned{kZeroPoint<Block> / kCompensationUnit}));
+  return row_ints<std::countr_zero(unsigned{kZeroPoint<Block> / kCompensationUnit})>(compensation);
 }
 
 /// Whether sums of the products from step kFirst on have begun before the first.
 template <class Block, int kFirst>
-constexpr bool kBegun = kHasRunStart<Block> || (kFirst == 0 && kStartsWithIt<Block>);
+constexpr bool kBegun = kHasSubCompensation<Block> || (kFirst == 0 && kBeginsCompensated<Block>);
 
 template <class Block, int kFirst, int kStep, int kPanels, int kColumns>
 YAMATA_INLINE void add_step(const std::uint8_t* w, std::size_t stride, const std::int8_t* x, PartialSums (&part)[kPanels][kColumns]) {
@@ -187,42 +92,44 @@ YAMATA_INLINE void add_products(const std::uint8_t* w, std::size_t stride, const
   (std::make_integer_sequence<int, kFlush<Block>>());
 }
 
-/// What the numbers of a block are multiplied by: floats to each row, and whole numbers to each run where there are.
+/// What the numbers of a block are multiplied by: floats to each row, and whole numbers to each sub-block where there are.
 struct BlockScales {
   RowFloats scale, min;
-  RowPairs run_scales, run_minima;
+  RowPairs sub_scales, sub_mins;
 };
 
-/// The whole-number sums of a block, from step kFirst on; `starts` and `run_starts` of its tokens.
+/// The whole-number sums of a block, from step kFirst on; `compensation` and `sub_compensation` of its tokens.
 template <class Block, int kFirst, int kPanels, int kColumns>
 YAMATA_INLINE void add_steps(const std::uint8_t* w, std::size_t stride, const std::int8_t* x, const BlockScales (&scales)[kPanels],
-                             const std::int32_t* starts, const std::int16_t* run_starts, RowInts (&total)[kPanels][kColumns]) {
+                             const std::int32_t* compensation, const std::int16_t* sub_compensation, RowInts (&total)[kPanels][kColumns]) {
   PartialSums part[kPanels][kColumns]{};
-  if constexpr (kFirst == 0 && kStartsWithIt<Block>) {
+  if constexpr (kFirst == 0 && kBeginsCompensated<Block>) {
 #pragma GCC unroll 32
-    for (int i = 0; i < kPanels * kColumns; ++i) part[i / kColumns][i % kColumns] = start_of<Block>(starts + i % kColumns);
+    for (int i = 0; i < kPanels * kColumns; ++i) part[i / kColumns][i % kColumns] = compensation_of<Block>(compensation + i % kColumns);
   }
-  if constexpr (kHasRunStart<Block>) {
+  if constexpr (kHasSubCompensation<Block>) {
 #pragma GCC unroll 32
-    for (int i = 0; i < kPanels * kColumns; ++i) begin_run(part[i / kColumns][i % kColumns], run_starts + 4 * (i % kColumns) + kFirst / 2);
+    for (int i = 0; i < kPanels * kColumns; ++i)
+      begin_sub_block(part[i / kColumns][i % kColumns], sub_compensation + 4 * (i % kColumns) + kFirst / 2);
   }
   add_products<Block, kFirst>(w, stride, x, part);
 #pragma GCC unroll 32
   for (int i = 0; i < kPanels * kColumns; ++i) {
     const int p = i / kColumns, c = i % kColumns;
     RowInts sum;
-    if constexpr (kPanelFormat<Block>.has_runs())
-      sum = flush(part[p][c], run_factor<kFirst / 4>(scales[p].run_scales));
+    if constexpr (kPanelFormat<Block>.has_sub_blocks())
+      sum = flush(part[p][c], sub_factor<kFirst / 4>(scales[p].sub_scales));
     else
       sum = flush(part[p][c]);
-    if constexpr (kFirst == 0 && kHasStart<Block> && !kStartsWithIt<Block>)
-      total[p][c] = add(start_of<Block>(starts + c), sum);
+    if constexpr (kFirst == 0 && kHasCompensation<Block> && !kBeginsCompensated<Block>)
+      total[p][c] = add(compensation_of<Block>(compensation + c), sum);
     else if constexpr (kFirst == 0)
       total[p][c] = sum;
     else
       total[p][c] = add(total[p][c], sum);
   }
-  if constexpr (kFirst + kFlush<Block> < 8) add_steps<Block, kFirst + kFlush<Block>>(w, stride, x, scales, starts, run_starts, total);
+  if constexpr (kFirst + kFlush<Block> < 8)
+    add_steps<Block, kFirst + kFlush<Block>>(w, stride, x, scales, compensation, sub_compensation, total);
 }
 
 template <class Block, int kPanels, int kColumns>
@@ -231,23 +138,23 @@ YAMATA_INLINE void add_block(const std::uint8_t* w, std::size_t stride, const Bl
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
   const auto* x_scales = reinterpret_cast<const float*>(x + 32 * kColumns);
   const float* x_sums = x_scales + kColumns;
-  const auto* x_runs = reinterpret_cast<const std::int16_t*>(x_sums + kColumns);
-  const auto* starts = reinterpret_cast<const std::int32_t*>(x_runs + 2 * kColumns);
-  const auto* run_starts = reinterpret_cast<const std::int16_t*>(starts + kColumns);
+  const auto* x_subs = reinterpret_cast<const std::int16_t*>(x_sums + kColumns);
+  const auto* compensation = reinterpret_cast<const std::int32_t*>(x_subs + 2 * kColumns);
+  const auto* sub_compensation = reinterpret_cast<const std::int16_t*>(compensation + kColumns);
   RowInts total[kPanels][kColumns];
-  add_steps<Block, 0>(w, stride, reinterpret_cast<const std::int8_t*>(x), scales, starts, run_starts, total);
+  add_steps<Block, 0>(w, stride, reinterpret_cast<const std::int8_t*>(x), scales, compensation, sub_compensation, total);
 #pragma GCC unroll 32
   for (int i = 0; i < kPanels * kColumns; ++i) {
     const int p = i / kColumns, c = i % kColumns;
     const BlockScales& s = scales[p];
     RowInts whole = total[p][c];
-    if constexpr (kBias<Block> != 0 && kFormat.has_runs() && !kHasRunStart<Block>) {
-      whole = sub(whole, dot_pairs(mul(row_pairs(kBias<Block>), s.run_scales), x_runs + 2 * c));
+    if constexpr (kZeroPoint<Block> != 0 && kFormat.has_sub_blocks() && !kHasSubCompensation<Block>) {
+      whole = sub(whole, dot_pairs(mul(row_pairs(kZeroPoint<Block>), s.sub_scales), x_subs + 2 * c));
     }
     const RowFloats x_scale = row_floats(x_scales[c]);
     sums[p][c] = fma(from_ints(whole), mul(s.scale, x_scale), sums[p][c]);
-    if constexpr (kFormat.has_min() && kFormat.has_runs()) {
-      sums[p][c] = fma(from_ints(dot_pairs(s.run_minima, x_runs + 2 * c)), mul(s.min, x_scale), sums[p][c]);
+    if constexpr (kFormat.has_min() && kFormat.has_sub_blocks()) {
+      sums[p][c] = fma(from_ints(dot_pairs(s.sub_mins, x_subs + 2 * c)), mul(s.min, x_scale), sums[p][c]);
     } else if constexpr (kFormat.has_min()) {
       sums[p][c] = fma(s.min, row_floats(x_sums[c]), sums[p][c]);
     }
@@ -260,7 +167,7 @@ struct Panels {
   std::size_t bytes;        ///< of each
 };
 
-/// Panels are read once. With block `b` of a group goes its part of what is called into the cache: few lines at a time, since a
+/// Panels are read once. With block `b` of a group goes its part of what is prefetched: few lines at a time, since a
 /// core waits for few at once. Beyond a panel's end it is that of the panels after those side by side.
 template <class Block, int kPanels, int kColumns>
 YAMATA_INLINE void prefetch_part(const Panels& panels, const std::uint8_t* group, int b) {
@@ -280,11 +187,11 @@ YAMATA_INLINE void add_group(const std::uint8_t* group, const Panels& panels, co
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
   constexpr int kHalfBytes = kFormat.half_bytes() * kRows;
   const std::uint8_t* w = group + kHalfBytes + kFormat.scale_bytes() * kRows;
-  GroupScales opened[kPanels];
+  GroupScales unpacked[kPanels];
   RowFloats d[kPanels], m[kPanels];
 #pragma GCC unroll 2
   for (int p = 0; p < kPanels; ++p) {
-    open_scales<kFormat.scales>(group + p * panels.bytes + kHalfBytes, opened[p]);
+    unpack_scales<kFormat.scales>(group + p * panels.bytes + kHalfBytes, unpacked[p]);
     const auto* halves = reinterpret_cast<const std::uint16_t*>(group + p * panels.bytes);
     d[p] = from_halves(halves);
     if constexpr (kFormat.has_min()) m[p] = mul(from_halves(halves + kRows), row_floats(-1.0f));
@@ -293,12 +200,12 @@ YAMATA_INLINE void add_group(const std::uint8_t* group, const Panels& panels, co
     BlockScales s[kPanels];
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels; ++p) {
-      if constexpr (kFormat.has_runs()) {
-        s[p].scale = d[p], s[p].run_scales = load_pairs(opened[p].scales + 2 * kRows * b);
-        if constexpr (kFormat.has_min()) s[p].min = m[p], s[p].run_minima = load_pairs(opened[p].minima + 2 * kRows * b);
+      if constexpr (kFormat.has_sub_blocks()) {
+        s[p].scale = d[p], s[p].sub_scales = load_pairs(unpacked[p].scales + 2 * kRows * b);
+        if constexpr (kFormat.has_min()) s[p].min = m[p], s[p].sub_mins = load_pairs(unpacked[p].mins + 2 * kRows * b);
       } else {
-        s[p].scale = mul(d[p], from_bytes(opened[p].scales + kRows * b));
-        if constexpr (kFormat.has_min()) s[p].min = mul(m[p], from_bytes(opened[p].minima + kRows * b));
+        s[p].scale = mul(d[p], from_bytes(unpacked[p].scales + kRows * b));
+        if constexpr (kFormat.has_min()) s[p].min = mul(m[p], from_bytes(unpacked[p].mins + kRows * b));
       }
     }
     prefetch_part<Block, kPanels, kColumns>(panels, group, b);
@@ -346,9 +253,9 @@ __attribute__((noinline)) void multiply_panels(const std::uint8_t* group, std::i
 
 /// kPanels panels, at `row`, times the tokens of a tile, of 1 to kColumns.
 template <class Block, int kPanels, int kColumns>
-inline void run_tile(const MatmulArgs& a, const std::byte* panels, std::int64_t row, std::int64_t token, std::int64_t count) {
+inline void multiply_tile(const MatmulArgs& a, const std::byte* panels, std::int64_t row, std::int64_t token, std::int64_t count) {
   if constexpr (kColumns > 1) {
-    if (count < kColumns) return run_tile<Block, kPanels, kColumns - 1>(a, panels, row, token, count);
+    if (count < kColumns) return multiply_tile<Block, kPanels, kColumns - 1>(a, panels, row, token, count);
   }
   alignas(64) float sums[kPanels * kColumns * kRows];
   const std::int64_t groups = a.cols / (32 * kPanelFormat<Block>.blocks());
@@ -368,16 +275,16 @@ inline void run_tile(const MatmulArgs& a, const std::byte* panels, std::int64_t 
 
 /// All panels of a span of rows times the tokens of a tile.
 template <class Block>
-inline void run_panels(const MatmulArgs& a, const std::byte* panels, std::int64_t row, std::int64_t last, std::int64_t token,
-                       std::int64_t count) {
+inline void multiply_rows(const MatmulArgs& a, const std::byte* panels, std::int64_t row, std::int64_t last, std::int64_t token,
+                          std::int64_t count) {
   constexpr int kFew = kFewColumns<kPanelFormat<Block>.is_signed()>;
   const std::size_t panel_bytes = kRows * a.row_bytes;
   if constexpr (kPanelsAtOnce > 1) {
     for (; count <= kFew && last - row > (kPanelsAtOnce - 1) * kRows; row += kPanelsAtOnce * kRows, panels += kPanelsAtOnce * panel_bytes) {
-      run_tile<Block, kPanelsAtOnce, kFew>(a, panels, row, token, count);
+      multiply_tile<Block, kPanelsAtOnce, kFew>(a, panels, row, token, count);
     }
   }
-  for (; row < last; row += kRows, panels += panel_bytes) run_tile<Block, 1, kTileColumns>(a, panels, row, token, count);
+  for (; row < last; row += kRows, panels += panel_bytes) multiply_tile<Block, 1, kTileColumns>(a, panels, row, token, count);
 }
 
 template <class Block>
@@ -395,7 +302,7 @@ void matmul(const MatmulArgs& a) {
     }
     for (std::int64_t token = 0; token < a.tokens; token += kTileColumns) {
       const std::int64_t left = a.tokens - token, count = left < kTileColumns ? left : kTileColumns;
-      run_panels<Block>(a, panels, first, last, token, count);
+      multiply_rows<Block>(a, panels, first, last, token, count);
     }
   }
 }

@@ -52,9 +52,9 @@ inline float exp_one(float x) {
 struct QuantizedBlock {
   std::int8_t* values;
   float *scale, *sum;
-  std::int16_t* run_sums;
-  std::int32_t* start;
-  std::int16_t* run_starts;
+  std::int16_t* sub_sums;
+  std::int32_t* compensation;
+  std::int16_t* sub_compensation;
 };
 
 inline QuantizedBlock quantized_block(const QuantizedRows& out, std::int64_t row, std::int64_t block) {
@@ -62,15 +62,15 @@ inline QuantizedBlock quantized_block(const QuantizedRows& out, std::int64_t row
   const std::int64_t columns = out.rows - first < kTileColumns ? out.rows - first : kTileColumns;
   std::byte* tile = out.data + (first * out.blocks + block * columns) * kActivationBlockBytes;
   auto* scales = reinterpret_cast<float*>(tile + 32 * columns);
-  auto* run_sums = reinterpret_cast<std::int16_t*>(scales + 2 * columns);
-  auto* starts = reinterpret_cast<std::int32_t*>(run_sums + 2 * columns);
-  auto* run_starts = reinterpret_cast<std::int16_t*>(starts + columns);
+  auto* sub_sums = reinterpret_cast<std::int16_t*>(scales + 2 * columns);
+  auto* compensation = reinterpret_cast<std::int32_t*>(sub_sums + 2 * columns);
+  auto* sub_compensation = reinterpret_cast<std::int16_t*>(compensation + columns);
   return {reinterpret_cast<std::int8_t*>(tile) + 32 * column,
           scales + column,
           scales + columns + column,
-          run_sums + 2 * column,
-          starts + column,
-          run_starts + 4 * column};
+          sub_sums + 2 * column,
+          compensation + column,
+          sub_compensation + 4 * column};
 }
 
 /// 32 elements, the first `n` of them from x. A block whose scale would not be a normal float becomes zeros.
@@ -87,13 +87,14 @@ inline void quantize_block(const float* x, std::int64_t n, const QuantizedBlock&
     float fours[4];
     reduce_fours(rounded, fours);  // whole numbers below 2^11
     const float lanes[2] = {fours[0] + fours[1], fours[2] + fours[3]};
-    for (int j = 0; j < 2; ++j) out.run_starts[2 * i + j] = static_cast<std::int16_t>(-kRunStartUnit * static_cast<std::int16_t>(lanes[j]));
+    for (int j = 0; j < 2; ++j)
+      out.sub_compensation[2 * i + j] = static_cast<std::int16_t>(-kSubCompensationUnit * static_cast<std::int16_t>(lanes[j]));
     sums[i] = lanes[0] + lanes[1];
-    out.run_sums[i] = static_cast<std::int16_t>(sums[i]);
+    out.sub_sums[i] = static_cast<std::int16_t>(sums[i]);
   }
   *out.scale = scale;
   *out.sum = scale * (sums[0] + sums[1]);
-  *out.start = -kStartUnit * (out.run_sums[0] + out.run_sums[1]);
+  *out.compensation = -kCompensationUnit * (out.sub_sums[0] + out.sub_sums[1]);
 }
 
 void quantize(const float* x, std::int64_t begin, std::int64_t end, const QuantizedRows& out, std::int64_t row) {

@@ -7,7 +7,7 @@
 // vector of a plane of b bits holds 8/b steps, the first in the lowest bits. Weights of 5 or 6 bits (of 3) lie in a
 // plane of four (two) bits and one of the high bits.
 // A group is as many blocks as a block of the file has: 1, or 8. A panel is its groups one after the other, each
-//   scales d of each row, then minima m of each row where there are (half floats),
+//   scales d of each row, then mins m of each row where there are (half floats),
 //   quantized scales where there are (see Scales),
 //   the blocks, each its low plane and its high plane.
 // That is as long as in the file, but for the rows that fill up a matrix's last panel.
@@ -24,27 +24,27 @@ enum class Scales {
   kHalf,         ///< d is all
   kHalfMin,      ///< d and m are all
   kBlockSixMin,  ///< six bits: [scale, minimum][block][row]
-  kBlockSix,     ///< six bits, 32 too large: [block][row]
-  kRunByte,      ///< a run is 16 weights: signed bytes [block][row][run]
-  kRunSix,       ///< six bits, 32 too large: [block][row][run]
-  kRunFourMin,   ///< bytes [block][row][run]: the scale in the low bits, the minimum in the high ones
+  kBlockSix,     ///< six bits, zero point 32: [block][row]
+  kSubByte,      ///< a sub-block is 16 weights: signed bytes [block][row][sub]
+  kSubSix,       ///< six bits, zero point 32: [block][row][sub]
+  kSubFourMin,   ///< bytes [block][row][sub]: the scale in the low bits, the minimum in the high ones
 };
 
-/// A quantized format: weight = scale * (number - bias), or kIq4Values[number], and the minimum added or subtracted.
+/// A quantized format: weight = scale * (number - zero point), or kIq4Values[number], and the minimum added or subtracted.
 struct PanelFormat {
   int low_bits, high_bits;  ///< of a number, and so of the planes
-  int bias;
+  int zero_point;
   bool lookup;
   Scales scales;
 
   constexpr bool grouped() const { return scales != Scales::kHalf && scales != Scales::kHalfMin; }
-  constexpr bool has_runs() const { return scales == Scales::kRunByte || scales == Scales::kRunSix || scales == Scales::kRunFourMin; }
-  constexpr bool has_min() const { return scales == Scales::kHalfMin || scales == Scales::kBlockSixMin || scales == Scales::kRunFourMin; }
+  constexpr bool has_sub_blocks() const { return scales == Scales::kSubByte || scales == Scales::kSubSix || scales == Scales::kSubFourMin; }
+  constexpr bool has_min() const { return scales == Scales::kHalfMin || scales == Scales::kBlockSixMin || scales == Scales::kSubFourMin; }
   constexpr bool is_signed() const { return low_bits == 8 || lookup; }
   constexpr int blocks() const { return grouped() ? 8 : 1; }
-  /// Quantized scales of a row in a group, minima included.
+  /// Quantized scales of a row in a group, mins included.
   constexpr int scale_numbers() const { return !grouped() ? 0 : scales == Scales::kBlockSix ? 8 : 16; }
-  constexpr int scale_bits() const { return scales == Scales::kRunByte || scales == Scales::kRunFourMin ? 8 : 6; }
+  constexpr int scale_bits() const { return scales == Scales::kSubByte || scales == Scales::kSubFourMin ? 8 : 6; }
   // Bytes a row takes in a group.
   constexpr int half_bytes() const { return has_min() ? 4 : 2; }
   constexpr int scale_bytes() const { return scale_numbers() * scale_bits() / 8; }
@@ -66,15 +66,15 @@ inline constexpr PanelFormat kPanelFormat<BlockQ5_1>{4, 1, 0, false, Scales::kHa
 template <>
 inline constexpr PanelFormat kPanelFormat<BlockQ8_0>{8, 0, 0, false, Scales::kHalf};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockQ2K>{2, 0, 0, false, Scales::kRunFourMin};
+inline constexpr PanelFormat kPanelFormat<BlockQ2K>{2, 0, 0, false, Scales::kSubFourMin};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockQ3K>{2, 1, 4, false, Scales::kRunSix};
+inline constexpr PanelFormat kPanelFormat<BlockQ3K>{2, 1, 4, false, Scales::kSubSix};
 template <>
 inline constexpr PanelFormat kPanelFormat<BlockQ4K>{4, 0, 0, false, Scales::kBlockSixMin};
 template <>
 inline constexpr PanelFormat kPanelFormat<BlockQ5K>{4, 1, 0, false, Scales::kBlockSixMin};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockQ6K>{4, 2, 32, false, Scales::kRunByte};
+inline constexpr PanelFormat kPanelFormat<BlockQ6K>{4, 2, 32, false, Scales::kSubByte};
 template <>
 inline constexpr PanelFormat kPanelFormat<BlockIQ4NL>{4, 0, 0, true, Scales::kHalf};
 template <>
@@ -82,12 +82,12 @@ inline constexpr PanelFormat kPanelFormat<BlockIQ4XS>{4, 0, 0, true, Scales::kBl
 
 // Activations of the tokens that pass by a panel together lie together, by blocks of 32 elements: of each block
 //   int8 values [token][32], float scales [token], float sums [token]: scale * (sum of the values),
-//   int16 run sums [token][2]: of the values of each half,
-//   int32 starts [token]: -kStartUnit * (sum of the values), what a sum of products with numbers too large by that begins with,
-//   int16 run starts [token][half][2]: -kRunStartUnit * (sum of that half's values 0, 1, 4, 5, 8 ... and of its others), what sums of 16
-//   bits begin with (Q6_K with AVX2).
+//   int16 sub-block sums [token][2]: of the values of each half,
+//   int32 compensation [token]: -kCompensationUnit * (sum of the values), what a sum of products with numbers of that zero point begins
+//   with, int16 sub-block compensation [token][half][2]: -kSubCompensationUnit * (sum of that half's values 0, 1, 4, 5, 8 ... and of its
+//   others), what sums of 16 bits begin with (Q6_K with AVX2).
 inline constexpr std::int64_t kActivationBlockBytes = 32 + 4 + 4 + 4 + 4 + 8;  ///< of one token
-inline constexpr int kStartUnit = 8, kRunStartUnit = 32;
+inline constexpr int kCompensationUnit = 8, kSubCompensationUnit = 32;
 
 /// So many bytes of panels stay in the second cache while all tokens pass by them.
 inline constexpr std::int64_t kPanelsBytes = 128 << 10;

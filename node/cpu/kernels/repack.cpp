@@ -34,15 +34,15 @@ inline void write_scales(const RowGroup& g, int row, std::uint8_t* out) {
     const int at = block * kLanes + row;
     if constexpr (kScales == Scales::kBlockSixMin) {
       write_six(g.scales[block], at, 16 * kLanes, out);
-      write_six(g.minima[block], at + 8 * kLanes, 16 * kLanes, out);
+      write_six(g.mins[block], at + 8 * kLanes, 16 * kLanes, out);
     } else if constexpr (kScales == Scales::kBlockSix) {
       write_six(g.scales[block], at, 8 * kLanes, out);
     } else {
-      for (int run = 0; run < 2; ++run) {
-        const std::uint8_t scale = g.scales[2 * block + run];
-        if constexpr (kScales == Scales::kRunSix) write_six(scale, 2 * at + run, 16 * kLanes, out);
-        if constexpr (kScales == Scales::kRunByte) out[2 * at + run] = scale;
-        if constexpr (kScales == Scales::kRunFourMin) out[2 * at + run] = static_cast<std::uint8_t>(scale | g.minima[2 * block + run] << 4);
+      for (int sub = 0; sub < 2; ++sub) {
+        const std::uint8_t scale = g.scales[2 * block + sub];
+        if constexpr (kScales == Scales::kSubSix) write_six(scale, 2 * at + sub, 16 * kLanes, out);
+        if constexpr (kScales == Scales::kSubByte) out[2 * at + sub] = scale;
+        if constexpr (kScales == Scales::kSubFourMin) out[2 * at + sub] = static_cast<std::uint8_t>(scale | g.mins[2 * block + sub] << 4);
       }
     }
   }
@@ -75,7 +75,7 @@ void write_panel(const std::byte* source, std::size_t row_bytes, int rows, std::
       Block block;
       std::memcpy(&block, source + static_cast<std::size_t>(row) * row_bytes + static_cast<std::size_t>(i) * sizeof block, sizeof block);
       RowGroup group;
-      open(block, group);
+      unpack(block, group);
       write_row<Block, kLanes>(group, row, out);
     }
   }

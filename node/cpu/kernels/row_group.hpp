@@ -1,5 +1,5 @@
 #pragma once
-// One group of one row of a quantized matrix, opened: what repacking and the reference kernel start from. The functions are
+// One group of one row of a quantized matrix, unpacked: what repacking and the reference kernel start from. The functions are
 // local to each file that includes this.
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace yamata::cpu {
 
 struct RowGroup {
   std::uint16_t d = 0, m = 0;  ///< half floats
-  std::uint8_t scales[16]{};   ///< as they are written: [block] or [block][run]
-  std::uint8_t minima[16]{};
+  std::uint8_t scales[16]{};   ///< as they are written: [block] or [block][sub]
+  std::uint8_t mins[16]{};
   std::uint32_t steps[8][8]{};  ///< [block][step]: 4 numbers, a byte each, the first lowest
 };
 
@@ -28,7 +28,7 @@ inline std::uint32_t word(const void* bytes, int index) {
 }
 
 /// Of 16 bytes the low nibbles, then the high nibbles.
-inline void open_nibbles(const std::uint8_t* qs, std::uint32_t* steps) {
+inline void unpack_nibbles(const std::uint8_t* qs, std::uint32_t* steps) {
   for (int i = 0; i < 4; ++i) {
     steps[i] = word(qs, i) & four(15);
     steps[4 + i] = word(qs, i) >> 4 & four(15);
@@ -36,42 +36,42 @@ inline void open_nibbles(const std::uint8_t* qs, std::uint32_t* steps) {
 }
 
 /// Bit 4 of 32 numbers, one bit each in `qh`. Four bits times 2^0 + 2^7 + 2^14 + 2^21 stand in four bytes, lowest.
-inline void open_fifth_bits(const std::uint8_t* qh, std::uint32_t* steps) {
+inline void unpack_fifth_bits(const std::uint8_t* qh, std::uint32_t* steps) {
   for (int j = 0; j < 8; ++j) steps[j] |= ((word(qh, 0) >> 4 * j & 15) * 0x00204081u & four(1)) << 4;
 }
 
-/// The six-bit scales and minima of Q4_K and Q5_K.
-inline void open_scales(const std::uint8_t* s, RowGroup& g) {
+/// The six-bit scales and mins of Q4_K and Q5_K.
+inline void unpack_scales(const std::uint8_t* s, RowGroup& g) {
   for (int k = 0; k < 4; ++k) {
     g.scales[k] = s[k] & 63;
-    g.minima[k] = s[k + 4] & 63;
+    g.mins[k] = s[k + 4] & 63;
     g.scales[k + 4] = static_cast<std::uint8_t>((s[k + 8] & 15) | s[k] >> 6 << 4);
-    g.minima[k + 4] = static_cast<std::uint8_t>(s[k + 8] >> 4 | s[k + 4] >> 6 << 4);
+    g.mins[k + 4] = static_cast<std::uint8_t>(s[k + 8] >> 4 | s[k + 4] >> 6 << 4);
   }
 }
 
 /// Opens a block of the file.
-inline void open(const BlockQ4_0& b, RowGroup& g) { g.d = b.d, open_nibbles(b.qs, g.steps[0]); }
-inline void open(const BlockQ4_1& b, RowGroup& g) { g.d = b.d, g.m = b.m, open_nibbles(b.qs, g.steps[0]); }
-inline void open(const BlockQ5_0& b, RowGroup& g) { g.d = b.d, open_nibbles(b.qs, g.steps[0]), open_fifth_bits(b.qh, g.steps[0]); }
-inline void open(const BlockQ5_1& b, RowGroup& g) {
-  g.d = b.d, g.m = b.m, open_nibbles(b.qs, g.steps[0]), open_fifth_bits(b.qh, g.steps[0]);
+inline void unpack(const BlockQ4_0& b, RowGroup& g) { g.d = b.d, unpack_nibbles(b.qs, g.steps[0]); }
+inline void unpack(const BlockQ4_1& b, RowGroup& g) { g.d = b.d, g.m = b.m, unpack_nibbles(b.qs, g.steps[0]); }
+inline void unpack(const BlockQ5_0& b, RowGroup& g) { g.d = b.d, unpack_nibbles(b.qs, g.steps[0]), unpack_fifth_bits(b.qh, g.steps[0]); }
+inline void unpack(const BlockQ5_1& b, RowGroup& g) {
+  g.d = b.d, g.m = b.m, unpack_nibbles(b.qs, g.steps[0]), unpack_fifth_bits(b.qh, g.steps[0]);
 }
-inline void open(const BlockQ8_0& b, RowGroup& g) { g.d = b.d, std::memcpy(g.steps[0], b.qs, sizeof b.qs); }
-inline void open(const BlockIQ4NL& b, RowGroup& g) { g.d = b.d, open_nibbles(b.qs, g.steps[0]); }
+inline void unpack(const BlockQ8_0& b, RowGroup& g) { g.d = b.d, std::memcpy(g.steps[0], b.qs, sizeof b.qs); }
+inline void unpack(const BlockIQ4NL& b, RowGroup& g) { g.d = b.d, unpack_nibbles(b.qs, g.steps[0]); }
 
-inline void open(const BlockQ2K& b, RowGroup& g) {
+inline void unpack(const BlockQ2K& b, RowGroup& g) {
   g.d = b.d, g.m = b.dmin;
   for (int i = 0; i < 16; ++i) {
     g.scales[i] = b.scales[i] & 15;
-    g.minima[i] = b.scales[i] >> 4;
+    g.mins[i] = b.scales[i] >> 4;
   }
   for (int k = 0; k < 8; ++k) {
     for (int j = 0; j < 8; ++j) g.steps[k][j] = word(b.qs + k / 4 * 32, j) >> k % 4 * 2 & four(3);
   }
 }
 
-inline void open(const BlockQ3K& b, RowGroup& g) {
+inline void unpack(const BlockQ3K& b, RowGroup& g) {
   g.d = b.d;
   for (int i = 0; i < 16; ++i) {
     const int low = b.scales[i % 8] >> (i / 8 * 4) & 15, high = b.scales[8 + i % 4] >> (i / 4 * 2) & 3;
@@ -84,17 +84,17 @@ inline void open(const BlockQ3K& b, RowGroup& g) {
   }
 }
 
-inline void open(const BlockQ4K& b, RowGroup& g) {
+inline void unpack(const BlockQ4K& b, RowGroup& g) {
   g.d = b.d, g.m = b.dmin;
-  open_scales(b.scales, g);
+  unpack_scales(b.scales, g);
   for (int k = 0; k < 8; ++k) {
     for (int j = 0; j < 8; ++j) g.steps[k][j] = word(b.qs + k / 2 * 32, j) >> k % 2 * 4 & four(15);
   }
 }
 
-inline void open(const BlockQ5K& b, RowGroup& g) {
+inline void unpack(const BlockQ5K& b, RowGroup& g) {
   g.d = b.d, g.m = b.dmin;
-  open_scales(b.scales, g);
+  unpack_scales(b.scales, g);
   for (int k = 0; k < 8; ++k) {
     for (int j = 0; j < 8; ++j) {
       g.steps[k][j] = (word(b.qs + k / 2 * 32, j) >> k % 2 * 4 & four(15)) | (word(b.qh, j) >> k & four(1)) << 4;
@@ -102,7 +102,7 @@ inline void open(const BlockQ5K& b, RowGroup& g) {
   }
 }
 
-inline void open(const BlockQ6K& b, RowGroup& g) {
+inline void unpack(const BlockQ6K& b, RowGroup& g) {
   g.d = b.d;
   std::memcpy(g.scales, b.scales, sizeof b.scales);
   for (int k = 0; k < 8; ++k) {
@@ -113,12 +113,12 @@ inline void open(const BlockQ6K& b, RowGroup& g) {
   }
 }
 
-inline void open(const BlockIQ4XS& b, RowGroup& g) {
+inline void unpack(const BlockIQ4XS& b, RowGroup& g) {
   g.d = b.d;
   for (int k = 0; k < 8; ++k) {
     const int low = b.scales_l[k / 2] >> (k % 2 * 4) & 15, high = b.scales_h >> (2 * k) & 3;
     g.scales[k] = static_cast<std::uint8_t>(low | high << 4);
-    open_nibbles(b.qs + 16 * k, g.steps[k]);
+    unpack_nibbles(b.qs + 16 * k, g.steps[k]);
   }
 }
 

@@ -1,9 +1,8 @@
 #pragma once
 // The vector layer for AVX2 with FMA and F16C; vec_scalar.hpp says what each function means.
-#include <immintrin.h>
-
 #include <cstdint>
 
+#include "node/cpu/kernels/intrinsics.hpp"
 #include "node/cpu/kernels/vec_x86.hpp"
 
 namespace yamata::cpu {

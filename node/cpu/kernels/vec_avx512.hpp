@@ -1,19 +1,8 @@
 #pragma once
 // The vector layer for AVX-512 with VNNI; vec_scalar.hpp says what each function means.
-#ifdef YAMATA_SIMDE
-#define SIMDE_ENABLE_NATIVE_ALIASES
-#include <simde/x86/avx512.h>
-#include <simde/x86/f16c.h>
-#include <simde/x86/fma.h>
-#ifndef _mm512_shuffle_f32x4  // it has it, but not by this name
-#define _mm512_shuffle_f32x4 simde_mm512_shuffle_f32x4
-#endif
-#else
-#include <immintrin.h>
-#endif
-
 #include <cstdint>
 
+#include "node/cpu/kernels/intrinsics.hpp"
 #include "node/cpu/kernels/vec_x86.hpp"
 
 namespace yamata::cpu {

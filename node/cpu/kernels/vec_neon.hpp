@@ -1,16 +1,11 @@
 #pragma once
 // The vector layer for NEON, with the dot product instructions where YAMATA_DOTPROD is set;
 // vec_scalar.hpp says what each function means.
-#ifdef YAMATA_SIMDE
-#define SIMDE_ENABLE_NATIVE_ALIASES
-#include <simde/arm/neon.h>
-#else
-#include <arm_neon.h>
-#endif
-
+#define YAMATA_NEON
 #include <cstdint>
 
 #include "node/cpu/kernels/half.hpp"
+#include "node/cpu/kernels/intrinsics.hpp"
 #include "node/cpu/kernels/kernels.hpp"
 
 namespace yamata::cpu {

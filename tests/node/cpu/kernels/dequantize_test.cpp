@@ -60,8 +60,8 @@ TEST(Dequantize, q2_k_by_hand) {
 TEST(Dequantize, q3_k_by_hand) {
   BlockQ3K b{};
   b.d = kTwo;
-  b.scales[0] = 0x21;  // low nibble: run 0, high nibble: run 8
-  b.scales[8] = 0x23;  // bits 0 and 1: run 0, bits 4 and 5: run 8
+  b.scales[0] = 0x21;  // low nibble: sub-block 0, high nibble: sub-block 8
+  b.scales[8] = 0x23;  // bits 0 and 1: sub-block 0, bits 4 and 5: sub-block 8
   b.qs[0] = 0x03;      // value 0
   b.qs[32] = 0x01;     // value 128
   b.hmask[0] = 0x10;   // value 128 has its high bit, value 0 has not
@@ -74,9 +74,9 @@ TEST(Dequantize, q3_k_by_hand) {
 TEST(Dequantize, q4_k_and_q5_k_by_hand) {
   BlockQ4K b{};
   b.d = kTwo, b.dmin = kHalf;
-  b.scales[1] = 0xc3;   // run 1: scale 3; run 5: scale's upper bits 11
-  b.scales[5] = 0x46;   // run 1: minimum 6; run 5: minimum's upper bits 01
-  b.scales[9] = 0x21;   // run 5: scale 1 | 48, minimum 2 | 16
+  b.scales[1] = 0xc3;   // sub-block 1: scale 3; sub-block 5: scale's upper bits 11
+  b.scales[5] = 0x46;   // sub-block 1: minimum 6; sub-block 5: minimum's upper bits 01
+  b.scales[9] = 0x21;   // sub-block 5: scale 1 | 48, minimum 2 | 16
   b.qs[0] = 0x50;       // value 32: 5
   b.qs[64 + 7] = 0x70;  // value 160 + 7: 7
   const std::vector<float> y = expand(TensorType::Q4_K, b);
@@ -107,7 +107,7 @@ TEST(Dequantize, q6_k_by_hand) {
 TEST(Dequantize, iq4_xs_by_hand) {
   BlockIQ4XS b{};
   b.d = kTwo;
-  b.scales_l[1] = 0x50, b.scales_h = 0x0080;  // run 3: 5 | 32
+  b.scales_l[1] = 0x50, b.scales_h = 0x0080;  // sub-block 3: 5 | 32
   b.qs[48] = 0xf1;                            // values 96 and 112
   const std::vector<float> y = expand(TensorType::IQ4_XS, b);
   EXPECT_EQ(y[96], 2 * 5 * -104);

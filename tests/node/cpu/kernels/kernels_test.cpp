@@ -100,7 +100,7 @@ TEST_P(EveryType, scalar_agrees_with_double_precision) {
         const double value = is_float(type) ? x.x[static_cast<std::size_t>(t * cols + k)]
                                             : static_cast<double>(block.values[static_cast<std::size_t>(k % 32)]) * block.scale;
         const double weight = w[static_cast<std::size_t>(r * cols + k)];
-        sum += weight * value, magnitude += std::abs(value) * 16;  // weights and their minima are below 16 mostly
+        sum += weight * value, magnitude += std::abs(value) * 16;  // weights and their mins are below 16 mostly
         magnitude += std::abs(weight * value);
       }
       // Each of some 100 roundings on the way to a sum errs by at most 2^-24 of what it sums.

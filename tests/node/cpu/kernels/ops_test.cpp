@@ -23,16 +23,16 @@ TEST(Quantize, rounds_to_nearest_and_pads_with_zeros) {
     const Activations::Block block = x.block(0, b);
     EXPECT_EQ(block.scale, largest / 127.0f);
     int sums[2] = {0, 0};
-    std::vector<int> run_starts(4);
+    std::vector<int> sub_compensation(4);
     for (int i = 0; i < 32; ++i) {
       EXPECT_EQ(block.values[static_cast<std::size_t>(i)], std::nearbyint(value(i) * (1.0f / block.scale)));
       sums[i / 16] += block.values[static_cast<std::size_t>(i)];
-      run_starts[static_cast<std::size_t>(i / 16 * 2 + i % 4 / 2)] -= 32 * block.values[static_cast<std::size_t>(i)];
+      sub_compensation[static_cast<std::size_t>(i / 16 * 2 + i % 4 / 2)] -= 32 * block.values[static_cast<std::size_t>(i)];
     }
-    EXPECT_EQ(block.run_sums, (std::vector<int>{sums[0], sums[1]}));
+    EXPECT_EQ(block.sub_sums, (std::vector<int>{sums[0], sums[1]}));
     EXPECT_EQ(block.sum, block.scale * static_cast<float>(sums[0] + sums[1]));
-    EXPECT_EQ(block.start, -8 * (sums[0] + sums[1]));
-    EXPECT_EQ(block.run_starts, run_starts);
+    EXPECT_EQ(block.compensation, -8 * (sums[0] + sums[1]));
+    EXPECT_EQ(block.sub_compensation, sub_compensation);
   }
 }
 

@@ -124,17 +124,17 @@ Activations::Block Activations::block(std::int64_t token, std::int64_t index) co
   const std::int64_t columns = std::min<std::int64_t>(tile_columns, tokens - first);
   const std::byte* tile = data.data() + (first * blocks + index * columns) * kActivationBlockBytes;
   std::int8_t values[32] = {};
-  std::int16_t run_sums[2] = {}, run_starts[4] = {};
+  std::int16_t sub_sums[2] = {}, sub_compensation[4] = {};
   Block block;
   std::memcpy(values, tile + 32 * column, sizeof values);
   std::memcpy(&block.scale, tile + 32 * columns + 4 * column, sizeof block.scale);
   std::memcpy(&block.sum, tile + 36 * columns + 4 * column, sizeof block.sum);
-  std::memcpy(run_sums, tile + 40 * columns + 4 * column, sizeof run_sums);
-  std::memcpy(&block.start, tile + 44 * columns + 4 * column, sizeof block.start);
-  std::memcpy(run_starts, tile + 48 * columns + 8 * column, sizeof run_starts);
+  std::memcpy(sub_sums, tile + 40 * columns + 4 * column, sizeof sub_sums);
+  std::memcpy(&block.compensation, tile + 44 * columns + 4 * column, sizeof block.compensation);
+  std::memcpy(sub_compensation, tile + 48 * columns + 8 * column, sizeof sub_compensation);
   block.values.assign(values, values + 32);
-  block.run_sums = {run_sums[0], run_sums[1]};
-  block.run_starts.assign(run_starts, run_starts + 4);
+  block.sub_sums = {sub_sums[0], sub_sums[1]};
+  block.sub_compensation.assign(sub_compensation, sub_compensation + 4);
   return block;
 }
 

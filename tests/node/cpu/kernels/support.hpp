@@ -27,7 +27,7 @@ using Random = std::mt19937;
 std::vector<float> random_floats(Random& random, std::size_t n, float deviation = 1.0f);
 /// Whole rows of blocks: every quantized bit random, the half floats of each block moderate.
 std::vector<std::byte> random_weights(Random& random, TensorType type, std::int64_t rows, std::int64_t cols);
-/// The same with every byte of the blocks' numbers replaced; scales and minima stay random.
+/// The same with every byte of the blocks' numbers replaced; scales and mins stay random.
 std::vector<std::byte> weights_of(std::byte numbers, Random& random, TensorType type, std::int64_t rows, std::int64_t cols);
 
 /// Activations and their quantized form, sized exactly, so that a sanitizer sees reads past it.
@@ -38,9 +38,9 @@ struct Activations {
   struct Block {
     std::vector<int> values;  ///< [32]
     float scale, sum;
-    std::vector<int> run_sums;  ///< [2]
-    std::int32_t start = 0;
-    std::vector<int> run_starts;  ///< [2][2]
+    std::vector<int> sub_sums;  ///< [2]
+    std::int32_t compensation = 0;
+    std::vector<int> sub_compensation;  ///< [2][2]
     bool operator==(const Block&) const = default;
   };
   Block block(std::int64_t token, std::int64_t index) const;
