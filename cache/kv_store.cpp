@@ -1,7 +1,8 @@
 #include "cache/kv_store.hpp"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
+
+#include <new>
 
 #include "node/error.hpp"
 
@@ -39,19 +40,20 @@ std::size_t KvStore::bytes_for(int layers, int kv_heads, int head_dim, std::int6
          (plane_bytes(head_dim, cells, types.k) + plane_bytes(head_dim, cells, types.v));
 }
 
-KvStore::KvStore(int layers, int kv_heads, int head_dim, std::int32_t cells, CacheTypes types)
+KvStore::KvStore(ComputeUnit& unit, int layers, int kv_heads, int head_dim, std::int32_t cells, CacheTypes types)
     : kv_heads_(kv_heads),
       k_bytes_(plane_bytes(head_dim, cells, types.k)),
       v_bytes_(plane_bytes(head_dim, cells, types.v)),
       types_(types),
       bytes_(bytes_for(layers, kv_heads, head_dim, cells, types)) {
   require_storable(types, head_dim);
-  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw ModelError(fmt::format("no memory for a KV cache of {} MiB; lower -c", bytes_ >> 20));
-  base_ = static_cast<std::byte*>(memory);
+  try {
+    memory_ = unit.allocate(bytes_, BufferUse::kCache);
+  } catch (const std::bad_alloc&) {
+    throw ModelError(fmt::format("no memory for a KV cache of {} MiB; lower -c", bytes_ >> 20));
+  }
+  base_ = memory_->host().data();
 }
-
-KvStore::~KvStore() { munmap(base_, bytes_); }
 
 void KvStore::touch() {
   constexpr std::size_t kPage = 4096;

@@ -2,8 +2,9 @@
 // Keys and values of a stage's layers.
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <memory>
 
+#include "node/compute_unit.hpp"
 #include "node/tensor_type.hpp"
 
 namespace yamata {
@@ -25,10 +26,8 @@ void require_storable(CacheTypes types, std::int64_t head_dim);
 /// K and V memory of `layers` layers: [layer][kv head][cell][head_dim], pages touched only when written.
 class KvStore {
  public:
-  KvStore(int layers, int kv_heads, int head_dim, std::int32_t cells, CacheTypes types);
-  ~KvStore();
-  KvStore(const KvStore&) = delete;
-  KvStore& operator=(const KvStore&) = delete;
+  /// In the memory of the unit that reads it. Throws ModelError where there is none.
+  KvStore(ComputeUnit& unit, int layers, int kv_heads, int head_dim, std::int32_t cells, CacheTypes types);
 
   CacheTypes types() const { return types_; }
   void* k(int layer, int kv_head) const;
@@ -36,7 +35,6 @@ class KvStore {
   std::size_t bytes() const { return bytes_; }
   /// Writes to every page, and so brings it in; nothing is stored before it.
   void touch();
-  std::span<std::byte> memory() const { return {base_, bytes_}; }
   /// Bytes a store of this shape takes.
   static std::size_t bytes_for(int layers, int kv_heads, int head_dim, std::int64_t cells, CacheTypes types);
 
@@ -45,6 +43,7 @@ class KvStore {
   std::size_t k_bytes_, v_bytes_;  // of one kv head
   CacheTypes types_;
   std::size_t bytes_;
+  std::unique_ptr<Buffer> memory_;
   std::byte* base_ = nullptr;
 };
 

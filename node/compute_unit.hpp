@@ -4,10 +4,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "node/buffer.hpp"
 #include "node/op.hpp"
 
 namespace yamata {
@@ -32,8 +34,10 @@ class ComputeUnit {
   virtual void when_finished(std::function<void()>) {}
   /// Bytes of a matrix packed for this unit, or 0 where it reads the file's layout as well as any other.
   virtual std::size_t packed_bytes(const Matrix& matrix) const = 0;
-  /// Told of memory, not yet touched, that all of the unit's threads will read.
-  virtual void share_memory(std::span<std::byte>) {}
+  /// Memory of zeros that belongs to this unit. Throws std::bad_alloc.
+  virtual std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use);
+  /// What it computes on, for statistics: "cpu".
+  virtual std::string device() const { return "cpu"; }
   /// Operations ended since the unit was made: a sign of life.
   virtual std::uint64_t progress() const = 0;
   /// Seconds spent computing since the unit was made.

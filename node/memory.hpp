@@ -6,12 +6,16 @@
 
 namespace yamata {
 
-/// Zeros that are brought in when first touched, in huge pages where there are any.
+/// Zeros that are brought in when first touched.
 class PageMemory {
  public:
+  enum class Pages {
+    kHuge,   ///< where there are any
+    kSmall,  ///< as the system has them
+  };
   PageMemory() = default;
   /// Throws std::bad_alloc.
-  explicit PageMemory(std::size_t bytes);
+  explicit PageMemory(std::size_t bytes, Pages pages = Pages::kHuge);
   ~PageMemory();
   PageMemory(PageMemory&& other) noexcept;
   PageMemory& operator=(PageMemory&& other) noexcept;

@@ -71,6 +71,31 @@ struct AttentionOp {
   float* out;  ///< [rows][q_heads * head_dim]
 };
 
+/// Cells of a segment: attention is computed in segments of a row's visible cells, in position order, whose results are merged in that
+/// order.
+inline constexpr std::int64_t kAttentionSegment = 256;
+
+/// Results of attention over single segments, `first` up to `last`, before they are merged and divided by their total. A row that sees no
+/// cell of a segment leaves its place as it was.
+struct AttentionPartials {
+  std::int64_t first = 0, last = 0;
+  float* out;           ///< [segment][row][q_heads][head_dim], segment 0 being `first`
+  float *peak, *total;  ///< [segment][row][q_heads]: the greatest score, and the sum of exp(score - peak)
+};
+
+/// Some segments of an attention, whose `out` is not written: one share of those who hold the cache or the heads together.
+struct AttentionPartOp {
+  AttentionOp attention;
+  AttentionPartials partials;
+};
+
+/// The attention's `out` from the partial results of all its segments, in their order: the same bits as the AttentionOp alone gives. Its
+/// cache and queries are not read.
+struct MergeAttentionOp {
+  AttentionOp attention;
+  AttentionPartials partials;  ///< from segment 0 on
+};
+
 /// Copies chosen rows together: out[i] = x[rows[i]].
 struct GatherOp {
   const float* x;
@@ -90,6 +115,6 @@ struct PackOp {
   std::byte* to;  ///< the unit's packed_bytes of it
 };
 
-using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, GatherOp, ReadOp, PackOp>;
+using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, ReadOp, PackOp>;
 
 }  // namespace yamata

@@ -30,6 +30,7 @@ void Attention::prepare(std::span<const Op> ops) {
   plan_count_ = 0;
   std::int64_t kept = 0, segment = 0, chunk = 0, queries = 0;
   for (const Op& any : ops) {
+    if (const auto* part = std::get_if<AttentionPartOp>(&any)) chunk = std::max(chunk, kAttentionQueries * (part->attention.head_dim + 2));
     const auto* op = std::get_if<AttentionOp>(&any);
     if (!op ||
         std::any_of(plans_.begin(), plans_.begin() + static_cast<std::ptrdiff_t>(plan_count_), [&](const auto& p) { return p.fits(*op); }))
@@ -90,7 +91,7 @@ void Attention::run(const AttentionOp& op, int thread, ThreadPool& pool, PieceQu
 
 Attention::Sums Attention::sums_in(float* floats, const Item& item, std::int64_t queries, std::int64_t head_dim) {
   float* peak = floats + queries * head_dim;
-  return {floats, item.heads() * head_dim, peak, peak + queries};
+  return {floats, item.heads() * head_dim, peak, peak + queries, item.heads()};
 }
 
 Attention::Sums Attention::kept(const AttentionOp& op, const Item& item, std::int64_t segment) {
@@ -113,8 +114,8 @@ void Attention::run_chunk(const AttentionOp& op, const Item& item, std::int64_t 
     for (; row < item.row_end && count < most; ++row) {
       const AttentionRow next = row_of(op, item, row);
       if (next.count <= chunk * kAttentionChunk) continue;
-      merged[count] = into.place(next, row - item.row_begin, heads);
-      rows[count] = first ? merged[count] : more.place(next, count, heads);
+      merged[count] = into.place(next, row - item.row_begin);
+      rows[count] = first ? merged[count] : more.place(next, count);
       ++count;
     }
     if (count == 0) continue;
@@ -128,17 +129,60 @@ void Attention::run_chunk(const AttentionOp& op, const Item& item, std::int64_t 
 void Attention::run_whole(const AttentionOp& op, const Item& item, Scratch& scratch) const {
   const std::int64_t heads = item.heads();
   float* peaks = scratch.state.data();
-  const Sums out{row_of(op, item, item.row_begin).out, op.q_heads * op.head_dim, peaks, peaks + item.queries()};
+  const Sums out{row_of(op, item, item.row_begin).out, op.q_heads * op.head_dim, peaks, peaks + item.queries(), heads};
   const Sums more = sums_in(scratch.segment.data(), item, item.queries(), op.head_dim);
   for (std::int64_t segment = 0; segment < item.segments; ++segment) {
     run_segment(op, item, segment, segment == 0 ? out : more, scratch);
     for (std::int64_t i = 0; segment > 0 && i < item.row_end - item.row_begin; ++i) {
       const AttentionRow row = row_of(op, item, item.row_begin + i);
-      if (row.count > segment * kSegment) kernels_.merge_attention(out.place(row, i, heads), more.place(row, i, heads), heads, op.head_dim);
+      if (row.count > segment * kSegment) kernels_.merge_attention(out.place(row, i), more.place(row, i), heads, op.head_dim);
     }
   }
-  for (std::int64_t i = 0; i < item.row_end - item.row_begin; ++i)
-    finish(op, out.place(row_of(op, item, item.row_begin + i), i, heads), heads);
+  for (std::int64_t i = 0; i < item.row_end - item.row_begin; ++i) finish(op, out.place(row_of(op, item, item.row_begin + i), i), heads);
+}
+
+/// Items of all rows and heads; each thread takes its share of the pairs of item and segment.
+void Attention::run(const AttentionPartOp& part, int thread) {
+  const AttentionOp& op = part.attention;
+  const AttentionPartials& partials = part.partials;
+  const std::int64_t group = op.q_heads / op.kv_heads, heads = std::min(group, kAttentionQueries);
+  const std::int64_t segments = partials.last - partials.first, states = op.rows * op.q_heads;
+  std::int64_t piece = 0;
+  for (std::int64_t kv_head = 0; kv_head < op.kv_heads; ++kv_head) {
+    for (std::int64_t head = 0; head < group; head += heads) {
+      const Item item{0, op.rows, kv_head, head, std::min(group, head + heads), segments};
+      const std::int64_t first_head = kv_head * group + head;
+      for (std::int64_t s = 0; s < segments; ++s) {
+        if (piece++ % threads_ != thread) continue;
+        const std::int64_t at = s * states + first_head;
+        const Sums into{partials.out + at * op.head_dim, op.q_heads * op.head_dim, partials.peak + at, partials.total + at, op.q_heads};
+        run_segment(op, item, partials.first + s, into, scratch_[static_cast<std::size_t>(thread)]);
+      }
+    }
+  }
+}
+
+void Attention::run(const MergeAttentionOp& merge, int thread) const {
+  const AttentionOp& op = merge.attention;
+  const AttentionPartials& partials = merge.partials;
+  const std::int64_t states = op.rows * op.q_heads;
+  for (std::int64_t query = states * thread / threads_; query < states * (thread + 1) / threads_; ++query) {
+    const std::int64_t row = query / op.q_heads;
+    const auto seen = static_cast<std::int64_t>(op.visible[row].size());
+    float peak = 0, total = 0;
+    const AttentionRow into{nullptr, nullptr, seen, &peak, &total, op.out + query * op.head_dim};
+    for (std::int64_t s = 0; s < partials.last && s * kSegment < seen; ++s) {
+      const std::int64_t at = s * states + query;
+      const AttentionRow next{nullptr, nullptr, 0, partials.peak + at, partials.total + at, partials.out + at * op.head_dim};
+      if (s == 0) {
+        peak = *next.peak, total = *next.total;
+        std::copy_n(next.out, op.head_dim, into.out);
+      } else {
+        kernels_.merge_attention(into, next, 1, op.head_dim);
+      }
+    }
+    finish(op, into, 1);
+  }
 }
 
 void Attention::finish(const AttentionOp& op, const AttentionRow& row, std::int64_t heads) const {

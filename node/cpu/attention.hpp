@@ -19,6 +19,9 @@ class Attention {
   void prepare(std::span<const Op> ops);
   /// A prepared operation; called by all threads of the pool, with full queues.
   void run(const AttentionOp& op, int thread, ThreadPool& pool, PieceQueues& pieces);
+  /// Single segments, and their merging. Prepared, too.
+  void run(const AttentionPartOp& op, int thread);
+  void run(const MergeAttentionOp& op, int thread) const;
 
  private:
   using Item = AttentionPlan::Item;
@@ -26,11 +29,12 @@ class Attention {
   struct Sums {
     float* out;  ///< [row], this far apart: [heads][head_dim]
     std::int64_t row_stride;
-    float *peak, *total;  ///< [row][heads]
+    float *peak, *total;  ///< [row], this far apart: [heads]
+    std::int64_t state_stride;
 
     /// The row, its results those of row i here.
-    cpu::AttentionRow place(cpu::AttentionRow row, std::int64_t i, std::int64_t heads) const {
-      row.out = out + i * row_stride, row.peak = peak + i * heads, row.total = total + i * heads;
+    cpu::AttentionRow place(cpu::AttentionRow row, std::int64_t i) const {
+      row.out = out + i * row_stride, row.peak = peak + i * state_stride, row.total = total + i * state_stride;
       return row;
     }
   };

@@ -19,6 +19,7 @@ class AttentionPlan {
   static constexpr std::int64_t kSegmentChunks =
       2;  ///< of one token with 8 heads, results of single chunks would take a sixteenth of the F16 cells' bytes
   static constexpr std::int64_t kSegment = kSegmentChunks * cpu::kAttentionChunk;  ///< cells
+  static_assert(kSegment == kAttentionSegment);
   static constexpr std::int64_t kMostKeptFloats = 4 << 20;  ///< partial results beyond 16 MiB cost more than idle threads
 
   struct Item {

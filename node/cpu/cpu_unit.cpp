@@ -102,8 +102,11 @@ std::size_t CpuUnit::packed_bytes(const Matrix& m) const {
   return packs ? cpu::packed_bytes(m.rows, m.row_bytes, kernels_.panel_rows) : 0;
 }
 
-void CpuUnit::share_memory(std::span<std::byte> memory) {
-  if (nodes_.size() > 1) interleave(memory, nodes_);
+/// The cache is spread over the memories of all threads, before a page of it is touched.
+std::unique_ptr<Buffer> CpuUnit::allocate(std::size_t bytes, BufferUse use) {
+  auto buffer = ComputeUnit::allocate(bytes, use);
+  if (use == BufferUse::kCache && nodes_.size() > 1) interleave(buffer->host(), nodes_);
+  return buffer;
 }
 
 cpu::QuantizedRows CpuUnit::quantized(const LinearOp& op) {
@@ -232,6 +235,10 @@ void CpuUnit::run(const StoreOp& op, int thread) {
 }
 
 void CpuUnit::run(const AttentionOp& op, int thread) { attention_.run(op, thread, pool_, pieces_); }
+
+void CpuUnit::run(const AttentionPartOp& op, int thread) { attention_.run(op, thread); }
+
+void CpuUnit::run(const MergeAttentionOp& op, int thread) { attention_.run(op, thread); }
 
 void CpuUnit::run(const ReadOp& op, int thread) {
   constexpr std::int64_t kPage = 4096;

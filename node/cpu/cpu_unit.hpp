@@ -27,7 +27,7 @@ class CpuUnit final : public ComputeUnit {
   bool wait_for(std::chrono::microseconds limit) override;
   void when_finished(std::function<void()> told) override { pool_.when_finished(std::move(told)); }
   std::size_t packed_bytes(const Matrix& matrix) const override;
-  void share_memory(std::span<std::byte> memory) override;
+  std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override;
   std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
   double busy_seconds() const override { return busy_seconds_; }
   std::string isa() const override { return cpu::isa_name(kernels_.isa); }
@@ -48,6 +48,8 @@ class CpuUnit final : public ComputeUnit {
   void run(const LinearOp& op, int thread);
   void run(const StoreOp& op, int thread);
   void run(const AttentionOp& op, int thread);
+  void run(const AttentionPartOp& op, int thread);
+  void run(const MergeAttentionOp& op, int thread);
   void run(const GatherOp& op, int thread);
   void run(const ReadOp& op, int thread);
   void run(const PackOp& op, int thread);

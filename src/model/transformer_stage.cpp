@@ -15,12 +15,22 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       buffers_(StageBuffers::of(h, range)),
       rope_(h, weights_.rest.vector(TensorRole::kRopeFactors)),
       cells_(options.cells, options.sequences),
-      store_(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), options.cells,
+      store_(unit, static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), options.cells,
              options.cache_types),
       unit_(unit),
       packs_(options.pack),
+      angles_(unit),
+      x_(unit),
+      h_norm_(unit),
+      q_(unit),
+      k_(unit),
+      v_(unit),
+      attention_(unit),
+      gate_(unit),
+      up_(unit),
+      chosen_(unit),
+      logits_(unit),
       tensors_(stage_tensors(file, h, range)) {
-  unit_.share_memory(store_.memory());
   for (int layer = 0; layer < range.count(); ++layer) {
     for (int head = 0; head < h.kv_heads; ++head) {
       cache_k_.push_back(store_.k(layer, head));
@@ -39,9 +49,7 @@ TransformerStage::~TransformerStage() {
 }
 
 void TransformerStage::reserve(std::size_t rows, std::size_t logit_rows) {
-  const auto grow = [](std::vector<float>& buffer, std::size_t n, std::int64_t width) {
-    if (buffer.size() < n * static_cast<std::size_t>(width)) buffer.resize(n * static_cast<std::size_t>(width));
-  };
+  const auto grow = [](FloatBuffer& buffer, std::size_t n, std::int64_t width) { buffer.reserve(n * static_cast<std::size_t>(width)); };
   grow(x_, rows, buffers_.residual);
   grow(h_norm_, rows, buffers_.normed);
   grow(q_, rows, buffers_.q);
@@ -115,7 +123,7 @@ void TransformerStage::build(const StageBatch& batch) {
   if (first()) {
     ops_.push_back(EmbedOp{&weights_.rest.matrix(TensorRole::kEmbedding), batch.tokens, x_.data()});
   } else {
-    std::copy(batch.activations.begin(), batch.activations.end(), x_.begin());
+    std::copy(batch.activations.begin(), batch.activations.end(), x_.data());
   }
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) build_layer(layer, static_cast<std::int64_t>(rows_));
   if (last() && !logit_rows_.empty()) build_output();
@@ -125,7 +133,7 @@ void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
   using enum TensorRole;
   const LayerSpec& spec = weights_.specs[layer];
   const WeightSet& w = weights_.layers[layer];
-  const auto part = [&](TensorRole role, std::vector<float>& y) { return LinearOp::Part{&w.matrix(role), y.data()}; };
+  const auto part = [&](TensorRole role, const FloatBuffer& y) { return LinearOp::Part{&w.matrix(role), y.data()}; };
   const TensorType k_type = tensor_type(store_.types().k), v_type = tensor_type(store_.types().v);
   const float scale = 1.0f / std::sqrt(static_cast<float>(h_.head_dim));
   void* const* cache_k = cache_k_.data() + layer * static_cast<std::size_t>(h_.kv_heads);

@@ -65,9 +65,9 @@ class TransformerStage final : public StageModel {
   std::vector<void*> cache_k_, cache_v_;  // [layer][kv head]
   BatchCells batch_cells_;
   std::vector<std::span<const CellId>> visible_;
-  std::vector<float> angles_;                                          // [rows][rotary_dim/2][2]
-  std::vector<float> x_, h_norm_, q_, k_, v_, attention_, gate_, up_;  // [rows][...]
-  std::vector<float> chosen_, logits_;                                 // [logit_rows][dim], [logit_rows][vocabulary]
+  FloatBuffer angles_;                                          // [rows][rotary_dim/2][2]
+  FloatBuffer x_, h_norm_, q_, k_, v_, attention_, gate_, up_;  // [rows][...]
+  FloatBuffer chosen_, logits_;                                 // [logit_rows][dim], [logit_rows][vocabulary]
   std::vector<std::int32_t> logit_rows_;
   std::size_t rows_ = 0, load_steps_ = 0;
   std::vector<std::span<const std::byte>> tensors_;

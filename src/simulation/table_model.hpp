@@ -37,6 +37,7 @@ class TableUnit : public ComputeUnit {
   void start(std::span<const Op>, const std::atomic<bool>*) override {}
   std::size_t packed_bytes(const Matrix&) const override { return 0; }
   std::string isa() const override { return "table"; }
+  std::string device() const override { return "table"; }
   int threads() const override { return 1; }
 };
 

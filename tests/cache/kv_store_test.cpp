@@ -8,11 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
 #include "node/topology.hpp"
 
 namespace yamata {
 namespace {
+
+CpuUnit unit({-1}, cpu::Isa::kScalar);
 
 constexpr int kLayers = 3, kHeads = 2, kHeadDim = 32, kCells = 5;
 
@@ -24,7 +27,7 @@ struct Case {
 
 class KvStoreOf : public testing::TestWithParam<Case> {
  protected:
-  KvStore store() const { return {kLayers, kHeads, kHeadDim, kCells, GetParam().types}; }
+  KvStore store() const { return {unit, kLayers, kHeads, kHeadDim, kCells, GetParam().types}; }
 };
 
 TEST_P(KvStoreOf, Planes_lieApartAndFillTheStore) {
@@ -66,7 +69,7 @@ TEST(KvStore, Q8OfHeadsThatAreNotWholeBlocks_isRefusedWithARemedy) {
   for (const CacheTypes types : {CacheTypes{CacheType::kQ8_0}, {CacheType::kF16, CacheType::kQ8_0}, {CacheType::kQ8_0, CacheType::kF16}}) {
     EXPECT_NO_THROW(require_storable(types, 96));
     try {
-      const KvStore store(1, 1, 80, 1, types);
+      const KvStore store(unit, 1, 1, 80, 1, types);
       ADD_FAILURE() << "a store of " << store.bytes() << " bytes was made";
     } catch (const UsageError& error) {
       EXPECT_NE(std::string(error.what()).find("have 80; use --cache-type f16"), std::string::npos) << error.what();
@@ -85,7 +88,7 @@ TEST(KvStore, BytesFor_countsKeysAndValuesWithoutOverflow) {
 TEST(KvStore, PagesNotWritten_takeNoMemory) {
   constexpr std::size_t kSmall = 32 << 20;
   const std::size_t before = own_memory_bytes();
-  const KvStore store(8, 8, 128, 1 << 14, CacheType::kF16);
+  const KvStore store(unit, 8, 8, 128, 1 << 14, CacheType::kF16);
   ASSERT_EQ(store.bytes(), std::size_t{512} << 20);
   EXPECT_LT(own_memory_bytes(), before + kSmall);
   for (int layer = 0; layer < 8; ++layer) std::memset(store.v(layer, 7), 1, 256);
@@ -94,7 +97,7 @@ TEST(KvStore, PagesNotWritten_takeNoMemory) {
 
 TEST(KvStore, MemoryThatCannotBeHad_isAModelErrorWithARemedy) {
   try {
-    const KvStore store(1 << 8, 1 << 10, 512, 1 << 30, CacheType::kF32);
+    const KvStore store(unit, 1 << 8, 1 << 10, 512, 1 << 30, CacheType::kF32);
     ADD_FAILURE() << "a store of " << store.bytes() << " bytes was made";
   } catch (const ModelError& error) {
     EXPECT_NE(std::string(error.what()).find("lower -c"), std::string::npos) << error.what();

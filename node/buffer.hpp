@@ -1,0 +1,40 @@
+#pragma once
+// Memory that belongs to a compute unit.
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace yamata {
+
+class ComputeUnit;
+
+/// What a buffer is for, by which a unit decides where it lies.
+enum class BufferUse {
+  kActivations,  ///< written and read by every run
+  kCache,        ///< keys and values: large, filled slowly, read by all of the unit's threads; a page counts once it is written
+};
+
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  /// The host's view of it.
+  virtual std::span<std::byte> host() = 0;
+};
+
+/// Floats in a unit's memory, as many as the largest demand so far.
+class FloatBuffer {
+ public:
+  explicit FloatBuffer(ComputeUnit& unit) : unit_(unit) {}
+  /// At least so many; what was in it is lost where it must grow. Throws std::bad_alloc.
+  void reserve(std::size_t floats);
+  float* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  ComputeUnit& unit_;
+  std::unique_ptr<Buffer> buffer_;
+  float* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace yamata
