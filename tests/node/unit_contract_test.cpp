@@ -310,9 +310,8 @@ TEST_P(UnitContract, Buffers_areZerosThatHoldWhatIsWritten) {
   }
   FloatBuffer floats(unit());
   floats.reserve(10);
-  float* const before = floats.data();
   floats.reserve(4);
-  EXPECT_EQ(floats.data(), before) << "it is large enough";
+  EXPECT_EQ(floats.size(), 10u) << "it is large enough";
   floats.reserve(1000);
   EXPECT_EQ(floats.size(), 1000u);
 }
