@@ -19,8 +19,8 @@ std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& s
   const PipelineRanks ranks{kDraftChannel, plan.ranks};
   auto pipeline = std::make_unique<Pipeline>(transport, ranks, make_stage(plan, 0, start.cache_types), plan.cells, plan.sequences);
   // The cells beyond the context are for open guesses.
-  return std::make_unique<Drafter>(transport, std::move(pipeline), start.draft, plan.cells - start.draft.credit, plan.sequences,
-                                   start.batch);
+  return std::make_unique<Drafter>(transport, std::move(pipeline), start.draft, plan.cells - start.draft.credit,
+                                   SequenceRange{0, plan.sequences}, start.batch);
 }
 
 void reassure(Transport& transport) {

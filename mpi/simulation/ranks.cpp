@@ -48,7 +48,8 @@ void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const 
   auto pipeline = build({kDraftChannel, consecutive(first, stages.size())}, stages);
   Rank& rank = ranks_[static_cast<std::size_t>(first)];
   if (first > 0) rank.channel = kDraftChannel;
-  rank.drafter = std::make_unique<Drafter>(*rank.parts.transport, std::move(pipeline), options, context, stages.front().sequences, batch);
+  rank.drafter = std::make_unique<Drafter>(*rank.parts.transport, std::move(pipeline), options, context,
+                                           SequenceRange{0, stages.front().sequences}, batch);
   drafters_.push_back({first, count, stages.front().one_row_ns});
 }
 
