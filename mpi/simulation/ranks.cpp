@@ -55,13 +55,14 @@ void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const 
 
 void Ranks::begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose,
                   Decoder::OnToken on_token) {
-  std::vector<DraftLink> links;
-  for (const DrafterRanks& drafter : drafters_) {
+  while (links_.size() < drafters_.size()) {
+    const DrafterRanks& drafter = drafters_[links_.size()];
     const double cost = target_row_ns_ > 0 ? static_cast<double>(drafter.one_row_ns) / static_cast<double>(target_row_ns_) : 0;
-    links.emplace_back(static_cast<int>(links.size()), drafter.first, VocabularyMap{}, cost);
+    links_.emplace_back(static_cast<int>(links_.size()), drafter.first, VocabularyMap{}, cost);
   }
-  decoder_ =
-      std::make_unique<Decoder>(*ranks_[0].parts.transport, *target_, std::move(links), options, std::move(choose), std::move(on_token));
+  DecodeOptions decode = options;
+  decode.request = ++requests_;
+  decoder_ = std::make_unique<Decoder>(*ranks_[0].parts.transport, *target_, links_, decode, std::move(choose), std::move(on_token));
   decoder_->begin(prompt);
 }
 
