@@ -38,16 +38,16 @@ class Checksum {
 
 class Generator {
  public:
-  Generator(Job& job, Head& head, const Tokenizer& tokenizer, std::vector<DraftLink> drafters, const DecodeOptions& decode,
+  Generator(Job& job, Head& head, const Tokenizer& tokenizer, GuessSources sources, const DecodeOptions& decode,
             std::vector<TokenId> banned)
       : options_(job.options()),
         head_(head),
         tokenizer_(tokenizer),
         stream_(tokenizer),
         sampler_(options_.sampling),
-        drafters_(std::move(drafters)),
+        sources_(std::move(sources)),
         decoder_(
-            job.transport(), head.target(), drafters_, decode,
+            head.target(), sources_, decode,
             [this](std::vector<float>& logits, std::span<const TokenId> history) { return choose(logits, history); },
             [this](TokenId id) { return take(id); }) {
     result_.strategy = options_.strategy;
@@ -79,7 +79,7 @@ class Generator {
     print_out("\n");
     std::fflush(stdout);
     result_.counters = decoder_.counters();
-    if (!drafters_.empty()) result_.first_choice_rate = drafters_.front().guesser().first_choice_rate();
+    if (!sources_.drafters().empty()) result_.first_choice_rate = sources_.drafters().front()->calibration().first_choice_rate();
   }
   Generation& result() { return result_; }
 
@@ -99,8 +99,8 @@ class Generator {
     }
     result_.token_times_s.push_back(result_.token_ids.empty() ? 0.0 : seconds_since(decode_));
     result_.token_ids.push_back(id);
-    if (!drafters_.empty()) {
-      const auto choices = drafters_.front().guesser().last_choices();
+    if (!sources_.drafters().empty()) {
+      const auto choices = sources_.drafters().front()->calibration().last_choices();
       result_.choices.emplace_back(choices.begin(), choices.end());
     }
     if (tokenizer_.ends_generation(id)) {
@@ -125,7 +125,7 @@ class Generator {
   Checksum checksum_;
   Clock::time_point begin_, decode_;
   Generation result_;
-  std::vector<DraftLink> drafters_;
+  GuessSources sources_;
   Decoder decoder_;
 };
 
@@ -170,12 +170,13 @@ std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tok
   return maps;
 }
 
-std::vector<DraftLink> connect_drafters(const Job& job, std::vector<VocabularyMap> maps) {
+GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, bool lookup) {
   const Layout& layout = job.layout();
-  std::vector<DraftLink> links;
+  GuessSources sources(job.transport());
   for (std::size_t d = 1; d < layout.size(); ++d)
-    links.emplace_back(static_cast<int>(d) - 1, layout[d].ranks.front(), std::move(maps[d - 1]), job.relative_cost(layout[d].model));
-  return links;
+    sources.add_drafter(layout[d].ranks.front(), std::move(maps[d - 1]), job.relative_cost(layout[d].model));
+  if (lookup) sources.add_lookup();
+  return sources;
 }
 
 std::vector<TokenId> read_prompt(Job& job, const Tokenizer& tokenizer) {
@@ -232,7 +233,7 @@ void run_command(Job& job) {
   Head head(job.transport(), job.cluster());
   job.start(head, decode.sequences.end, decode.guess_cells, prompt.size());
 
-  Generator generator(job, head, *tokenizer, connect_drafters(job, std::move(vocabularies)), decode, std::move(banned));
+  Generator generator(job, head, *tokenizer, connect_sources(job, std::move(vocabularies), decode.lookup), decode, std::move(banned));
   generator.result().model = job.hyperparameters();
   bool interrupted = false;
   try {

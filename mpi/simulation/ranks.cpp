@@ -53,16 +53,22 @@ void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const 
   drafters_.push_back({first, count, stages.front().one_row_ns});
 }
 
+void Ranks::make_sources(bool lookup) {
+  sources_ = std::make_unique<GuessSources>(*ranks_[0].parts.transport);
+  for (const DrafterRanks& drafter : drafters_) {
+    const double cost = target_row_ns_ > 0 ? static_cast<double>(drafter.one_row_ns) / static_cast<double>(target_row_ns_) : 0;
+    sources_->add_drafter(drafter.first, VocabularyMap{}, cost);
+  }
+  if (lookup) sources_->add_lookup();
+  if (add_sources) add_sources(*sources_);
+}
+
 void Ranks::begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose,
                   Decoder::OnToken on_token) {
-  while (links_.size() < drafters_.size()) {
-    const DrafterRanks& drafter = drafters_[links_.size()];
-    const double cost = target_row_ns_ > 0 ? static_cast<double>(drafter.one_row_ns) / static_cast<double>(target_row_ns_) : 0;
-    links_.emplace_back(static_cast<int>(links_.size()), drafter.first, VocabularyMap{}, cost);
-  }
+  if (!sources_) make_sources(options.lookup);
   DecodeOptions decode = options;
   decode.request = ++requests_;
-  decoder_ = std::make_unique<Decoder>(*ranks_[0].parts.transport, *target_, links_, decode, std::move(choose), std::move(on_token));
+  decoder_ = std::make_unique<Decoder>(*target_, *sources_, decode, std::move(choose), std::move(on_token));
   decoder_->begin(prompt);
 }
 

@@ -36,10 +36,11 @@ class Ranks {
   bool dead(std::size_t rank) const { return ranks_[rank].dead; }
 
   Decoder& decoder() { return *decoder_; }
-  const std::vector<DraftLink>& links() const { return links_; }
+  const GuessSources& sources() const { return *sources_; }
   Pipeline& target() { return *target_; }
   const std::vector<TableModel*>& target_models() const { return target_models_; }
   std::function<void(std::size_t rank, const Message& message)> on_message;  ///< told of every message that is taken
+  std::function<void(GuessSources& sources)> add_sources;                    ///< may add to drafters and lookup, before the first text
 
  private:
   struct Rank {
@@ -56,13 +57,14 @@ class Ranks {
   };
   std::int64_t target_row_ns_ = 0;
   std::unique_ptr<Pipeline> build(const PipelineRanks& place, const std::vector<TableShape>& stages);
+  void make_sources(bool lookup);
   void dispatch(std::size_t rank, Message message);
 
   std::vector<Rank> ranks_;
   std::vector<DrafterRanks> drafters_;
   std::vector<TableModel*> target_models_;
   std::unique_ptr<Pipeline> target_;
-  std::vector<DraftLink> links_;
+  std::unique_ptr<GuessSources> sources_;
   std::uint64_t requests_ = 0;
   std::unique_ptr<Decoder> decoder_;
 };
