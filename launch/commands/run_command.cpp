@@ -36,7 +36,7 @@ class Checksum {
   std::uint64_t hash_ = 0xcbf29ce484222325u;
 };
 
-class Generator {
+class Generator final : public DraftListener {
  public:
   Generator(Job& job, Head& head, const Tokenizer& tokenizer, std::vector<DraftLink> drafters, const DecodeOptions& decode,
             std::vector<TokenId> banned)
@@ -52,10 +52,13 @@ class Generator {
     result_.strategy = options_.strategy;
     result_.with_checksum = options_.logits_checksum;
     sampler_.ban(std::move(banned));
-    head_.on_guesses = [this](int rank, const wire::Guesses& guesses) { decoder_.on_guesses(rank, guesses); };
-    head_.drafter_awaited = [this](int rank) { return decoder_.awaits(rank); };
-    head_.on_drafter_lost = [this](int rank) { decoder_.drop_drafter(rank); };
+    head_.listen(this);
   }
+  Generator(const Generator&) = delete;
+  ~Generator() override { head_.listen(nullptr); }
+  void on_guesses(int rank, const wire::Guesses& guesses) override { decoder_.on_guesses(rank, guesses); }
+  void on_drafter_lost(int rank) override { decoder_.drop_drafter(rank); }
+  bool awaits(int rank) const override { return decoder_.awaits(rank); }
 
   /// Generates until -n, the end of the text or of the context; Interrupted leaves what there is in result().
   void generate(const std::vector<TokenId>& prompt, int context) {

@@ -205,8 +205,7 @@ void Cluster::build() {
       const bool differs = share(mix(prefix, d + 1)) < disagreement;
       table_logits(prefix, differs ? mix(seed, d + 1) : seed, logits);
     };
-    ranks_->add_drafter(count == 0 ? 0 : next, stages_of(shape, std::max(1, count)), scenario_.draft, scenario_.decode.context,
-                        scenario_.decode.batch);
+    ranks_->add_drafter(count == 0 ? 0 : next, stages_of(shape, std::max(1, count)), scenario_.draft, scenario_.decode.batch);
     next += count;
   }
 }
@@ -373,7 +372,8 @@ Scenario Scenario::random(std::uint64_t seed) {
 
 std::string Scenario::describe() const {
   std::string text = fmt::format(
-      "seed {}: {} stages, strategy {}, policy {} --draft {}, guess cells {}, sequences {}, context {}, {} + {} tokens, temperature {:.2f}{}{}",
+      "seed {}: {} stages, strategy {}, policy {} --draft {}, guess cells {}, sequences {}, context {}, {} + {} tokens, temperature "
+      "{:.2f}{}{}",
       seed, stages, static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells, decode.sequences,
       decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
