@@ -235,7 +235,7 @@ double Job::relative_cost(int model) const {
 
 /// Lets the ranks' speeds say who drafts. Throws ModelError where a rank lacks the file of its part.
 void Job::place_drafters_by_speed(const std::vector<wire::Hello>& hellos) {
-  std::vector<Candidate> candidates;
+  std::vector<DrafterCandidate> candidates;
   std::vector<int> with_target;
   for (std::size_t r = 0; r < hellos.size(); ++r) {
     candidates.emplace_back();

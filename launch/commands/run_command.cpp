@@ -143,7 +143,7 @@ DecodeOptions decode_options(const Options& o, int context, std::size_t banned) 
   decode.generate = o.generate;
   decode.context = context;
   decode.guess_cells = speculates ? kGuessCells : 0;
-  decode.sequences = !speculates ? 1 : o.no_multibuffer ? 2 : kGuessCells + 1;
+  decode.sequences = {0, !speculates ? 1 : o.no_multibuffer ? 2 : kGuessCells + 1};
   decode.batch = o.batch;
   decode.cancel = !o.no_cancel;
   decode.continuous = !o.no_continuous;
@@ -231,7 +231,7 @@ void run_command(Job& job) {
   std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer);
   warn_of_no_guesses(job);
   Head head(job.transport(), job.cluster());
-  job.start(head, decode.sequences, decode.guess_cells, prompt.size());
+  job.start(head, decode.sequences.end, decode.guess_cells, prompt.size());
 
   Generator generator(job, head, *tokenizer, connect_drafters(job, std::move(vocabularies)), decode, std::move(banned));
   generator.result().model = job.hyperparameters();

@@ -4,9 +4,8 @@
 #include <memory>
 
 #include "mpi/decoding/draft_link.hpp"
-#include "mpi/pipeline/pipeline.hpp"
+#include "mpi/decoding/tree_runs.hpp"
 #include "node/clock.hpp"
-#include "src/speculation/partitions.hpp"
 #include "src/speculation/policy.hpp"
 #include "src/speculation/prompt_lookup.hpp"
 #include "src/speculation/tempo.hpp"
@@ -23,15 +22,15 @@ struct DecodeOptions {
   Strategy strategy = Strategy::kIterative;
   PolicyOptions policy;
   std::int32_t generate = 128;
-  std::int32_t context = 0;      ///< positions there are
-  std::int32_t guess_cells = 0;  ///< cells beyond the context, for guesses
-  std::int32_t sequences = 1;    ///< of the cache
-  std::int32_t batch = 64;       ///< prompt tokens per run
-  bool cancel = true;            ///< --no-cancel: let dead runs be computed
-  bool continue_tip = true;      ///< --no-continue-tip: guess anew from the tip at every hit
-  bool continuous = true;        ///< --no-continuous: one speculative run at a time
-  std::size_t logits = 0;        ///< highest logits of a row that are asked for, as many as sampling reads; 0: all
-  bool lookup = false;           ///< guess what followed in the text before, too; --no-lookup: not
+  std::int32_t context = 0;       ///< positions there are
+  std::int32_t guess_cells = 0;   ///< cells beyond the context, for guesses
+  SequenceRange sequences{0, 1};  ///< of the cache that are this text's: the first holds it, each further one may hold a path of guesses
+  std::int32_t batch = 64;        ///< prompt tokens per run
+  bool cancel = true;             ///< --no-cancel: let dead runs be computed
+  bool continue_tip = true;       ///< --no-continue-tip: guess anew from the tip at every hit
+  bool continuous = true;         ///< --no-continuous: one speculative run at a time
+  std::size_t logits = 0;         ///< highest logits of a row that are asked for, as many as sampling reads; 0: all
+  bool lookup = false;            ///< guess what followed in the text before, too; --no-lookup: not
 };
 
 /// A state machine over the target's pipeline; deterministic given the order of arrivals.
@@ -66,24 +65,17 @@ class Decoder {
   const std::vector<DraftLink>& drafters() const { return drafters_; }
 
  private:
-  struct InFlight {
-    std::uint64_t run = 0;
-    std::vector<NodeId> nodes;  // one per row of logits; empty: prompt
-    bool speculative = false, cancelled = false, tip = false;
-    Clock::time_point sent;
-  };
-
   bool work();
   void text_came(int tokens);
+  const std::vector<std::int32_t>& text() const { return runs_.text(); }
+  bool reads_prompt() const;
   bool holds_prompt() const;
   void submit_prompt();
-  void walk(const InFlight& run, const RunResult& result);
+  void walk(const TreeRuns::Run& run, const RunResult& result);
   void commit(std::int32_t token);
   void look_up();
   void tell_drafters(bool grown);
   void drop_guesses();
-  void cancel_dead();
-  void leave();
   bool send_next();
   bool send_root();
   double open_place(const DraftLink& drafter, std::span<const NodeId> nodes) const;
@@ -108,11 +100,7 @@ class Decoder {
   Choose choose_;
   OnToken on_token_;
   std::unique_ptr<Policy> policy_;
-  Partitions partitions_;
-  std::unique_ptr<TokenTree> tree_;
-  std::vector<std::int32_t> text_;
-  std::size_t prompt_sent_ = 0, prompt_size_ = 0;
-  std::deque<InFlight> in_flight_;
+  TreeRuns runs_;
   std::uint64_t epoch_ = 0;
   std::int32_t generated_ = 0;
   bool tree_changed_ = false;  // since the policy found nothing in it

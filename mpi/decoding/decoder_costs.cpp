@@ -64,7 +64,7 @@ std::optional<float> Decoder::least_worth_drafting(DraftLink& drafter) {
   times.row_s = least_slope(target_.stage().cost().stretch(1, options_.policy.draft), 0) * one;
   if (!drafter.balance().negative() && most_saved_s(times, hit, options_.policy.draft) > 0)
     return std::min(kTheTipAlone, static_cast<float>(yamata::least_worth_drafting(times, hit)));
-  const double catching_up = StepCost::prior(static_cast<int>(drafter.behind(text_)));
+  const double catching_up = StepCost::prior(static_cast<int>(drafter.behind(text())));
   return drafter.probes().afford(times.first_s * catching_up) ? std::optional(kTheTipAlone) : std::nullopt;
 }
 
@@ -73,14 +73,14 @@ std::optional<float> Decoder::least_worth_drafting(DraftLink& drafter) {
 double Decoder::open_place(const DraftLink& drafter, std::span<const NodeId> nodes) const {
   double best = 0;
   const auto consider = [&](NodeId id) {
-    if (drafter.guesser().continued(*tree_, id)) return;
-    double open = tree_->at(id).path_probability;
-    for (const NodeId child : tree_->at(id).children) open -= tree_->at(child).path_probability;
+    if (drafter.guesser().continued(runs_.tree(), id)) return;
+    double open = runs_.tree().at(id).path_probability;
+    for (const NodeId child : runs_.tree().at(id).children) open -= runs_.tree().at(child).path_probability;
     best = std::max(best, open);
   };
-  consider(tree_->root().id);
+  consider(runs_.tree().root().id);
   for (const NodeId id : nodes) {
-    if (drafter.guesser().guessed(*tree_, id)) consider(id);
+    if (drafter.guesser().guessed(runs_.tree(), id)) consider(id);
   }
   return best;
 }
@@ -96,7 +96,7 @@ bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs
   const double longer = nodes.size() < most ? least_slope(costs.stretch, nodes.size()) * one * target_.ranks().count() : 0;
   const double gain = last_chance ? token_s() : std::min(1 / rate, kLateness * one);
   double least = 1;
-  for (const NodeId id : nodes) least = std::min<double>(least, tree_->at(id).path_probability);
+  for (const NodeId id : nodes) least = std::min<double>(least, runs_.tree().at(id).path_probability);
   return std::any_of(drafters_.begin(), drafters_.end(), [&](DraftLink& drafter) {
     DraftTempo& tempo = drafter.tempo();
     if (!drafter.alive() || drafter.complete(epoch_) || tempo.wait_s() <= 0 || tempo.overdue()) return false;

@@ -11,15 +11,15 @@ constexpr double kGuessesPerStep = 2;
 constexpr double kSame = 0.999;  // sums differ in their last digits
 
 /// A stage's time per token of the target, all weights read by the fastest rank taking 1, where `members` share them out by their speed.
-double stage_time(const std::vector<Candidate>& candidates, const std::set<int>& members) {
+double stage_time(const std::vector<DrafterCandidate>& candidates, const std::set<int>& members) {
   double speed = 0;
   for (const int rank : members) speed += 1 / candidates[static_cast<std::size_t>(rank)].ns_per_byte;
   return 1 / speed;
 }
 
 /// The time of a step of the job where `rank` of these drafts.
-double step_time(const std::vector<Candidate>& candidates, std::set<int> members, int rank, double draft_cost) {
-  const Candidate& candidate = candidates[static_cast<std::size_t>(rank)];
+double step_time(const std::vector<DrafterCandidate>& candidates, std::set<int> members, int rank, double draft_cost) {
+  const DrafterCandidate& candidate = candidates[static_cast<std::size_t>(rank)];
   if (!candidate.has_model[0]) return 0;
   members.erase(rank);
   return std::max(stage_time(candidates, members), kGuessesPerStep * draft_cost * candidate.ns_per_byte);
@@ -27,7 +27,7 @@ double step_time(const std::vector<Candidate>& candidates, std::set<int> members
 
 }  // namespace
 
-Layout place_drafters(const Layout& layout, const std::vector<Candidate>& candidates, const std::vector<double>& draft_costs) {
+Layout place_drafters(const Layout& layout, const std::vector<DrafterCandidate>& candidates, const std::vector<double>& draft_costs) {
   std::set<int> target;
   for (int rank = 0; rank < static_cast<int>(candidates.size()); ++rank) target.insert(rank);
   Layout placed = layout;

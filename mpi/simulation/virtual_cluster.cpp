@@ -73,7 +73,7 @@ void Cluster::add_target() {
   shape.stages = stages;
   shape.vocabulary = text_->vocabulary();
   shape.cells = scenario_.decode.context + scenario_.decode.guess_cells;
-  shape.sequences = scenario_.decode.sequences;
+  shape.sequences = scenario_.decode.sequences.end;
   shape.width = scenario_.width;
   shape.operations = std::max(1, kOperationsPerLayer * scenario_.layers / stages);
   shape.logits = [this](std::uint64_t prefix, std::span<float> logits) { text_->target_logits(prefix, logits); };

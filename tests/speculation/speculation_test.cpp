@@ -213,7 +213,7 @@ struct Stage {
 };
 
 struct PartitionsTest : testing::Test {
-  PartitionsTest() : partitions(4) {
+  PartitionsTest() : partitions(SequenceRange{0, 4}) {
     BatchCells ignored;
     for (std::int32_t p = 0; p < 10; ++p) stage.cells.place(std::vector<Placement>{{p, -1, {0, 1}}}, ignored);
   }

@@ -9,13 +9,13 @@ namespace {
 using Ranks = std::vector<int>;
 
 /// Ranks of these ns_per_byte, each with every model.
-std::vector<Candidate> ranks(const std::vector<double>& ns_per_byte, std::size_t models = 2) {
-  std::vector<Candidate> candidates;
+std::vector<DrafterCandidate> ranks(const std::vector<double>& ns_per_byte, std::size_t models = 2) {
+  std::vector<DrafterCandidate> candidates;
   for (const double ns_per_byte : ns_per_byte) candidates.push_back({ns_per_byte, std::vector<bool>(models, true)});
   return candidates;
 }
 
-Layout placed(const std::vector<Candidate>& candidates, const std::vector<double>& costs = {0.05}) {
+Layout placed(const std::vector<DrafterCandidate>& candidates, const std::vector<double>& costs = {0.05}) {
   return place_drafters(make_layout("auto", static_cast<int>(candidates.size()), static_cast<int>(costs.size()), false), candidates, costs);
 }
 

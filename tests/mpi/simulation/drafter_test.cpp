@@ -43,7 +43,7 @@ class DrafterTest : public testing::Test {
                                                std::make_unique<simulation::TableModel>(shape, unit_), kCells, kSequences);
     pipeline->stage().load();
     drafter_ = std::make_unique<Drafter>(transport_, std::move(pipeline), DraftOptions{.width = 1, .children = 3, .credit = 12}, kContext,
-                                         kSequences, 64);
+                                         SequenceRange{0, kSequences}, 64);
   }
 
   void commit(std::vector<std::int32_t> tokens, float least = 0) {

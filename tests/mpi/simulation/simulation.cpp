@@ -193,7 +193,7 @@ void Cluster::build() {
   shape.vocabulary = scenario_.vocabulary;
   shape.operations = scenario_.operations;
   shape.cells = scenario_.decode.context + scenario_.decode.guess_cells;
-  shape.sequences = scenario_.decode.sequences;
+  shape.sequences = scenario_.decode.sequences.end;
   shape.logits = [seed](std::uint64_t prefix, std::span<float> logits) { table_logits(prefix, seed, logits); };
   ranks_->add_target(stages_of(shape, scenario_.stages));
   shape.cells = scenario_.decode.context + scenario_.draft.credit;
@@ -348,7 +348,7 @@ Scenario Scenario::random(std::uint64_t seed) {
   s.decode.generate = between(1, 40);
   s.decode.context = chance(80) ? s.prompt + s.decode.generate + 8 : s.prompt + between(0, s.decode.generate);
   s.decode.guess_cells = s.drafters.empty() ? 0 : between(1, 40);
-  s.decode.sequences = s.drafters.empty() ? 1 : chance(20) ? 2 : between(2, 41);
+  s.decode.sequences = {0, s.drafters.empty() ? 1 : chance(20) ? 2 : between(2, 41)};
   s.decode.batch = between(1, 8);
   s.decode.cancel = !chance(15);
   s.decode.continuous = !chance(15);
@@ -374,7 +374,7 @@ std::string Scenario::describe() const {
   std::string text = fmt::format(
       "seed {}: {} stages, strategy {}, policy {} --draft {}, guess cells {}, sequences {}, context {}, {} + {} tokens, temperature "
       "{:.2f}{}{}",
-      seed, stages, static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells, decode.sequences,
+      seed, stages, static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells, decode.sequences.end,
       decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
   if (!decode.continue_tip) text += ", anew at every hit";

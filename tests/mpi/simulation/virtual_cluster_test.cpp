@@ -25,7 +25,7 @@ Scenario ideal(int stages, Strategy strategy) {
   s.decode.generate = 64;
   s.decode.context = 128;
   s.decode.guess_cells = 128;
-  s.decode.sequences = 129;
+  s.decode.sequences = {0, 129};
   return s;
 }
 
