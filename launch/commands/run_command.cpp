@@ -45,8 +45,9 @@ class Generator final : public DraftListener {
         tokenizer_(tokenizer),
         stream_(tokenizer),
         sampler_(options_.sampling),
+        drafters_(std::move(drafters)),
         decoder_(
-            job.transport(), head.target(), std::move(drafters), decode,
+            job.transport(), head.target(), drafters_, decode,
             [this](std::vector<float>& logits, std::span<const TokenId> history) { return choose(logits, history); },
             [this](TokenId id) { return take(id); }) {
     result_.strategy = options_.strategy;
@@ -81,7 +82,7 @@ class Generator final : public DraftListener {
     print_out("\n");
     std::fflush(stdout);
     result_.counters = decoder_.counters();
-    if (!decoder_.drafters().empty()) result_.first_choice_rate = decoder_.drafters().front().guesser().first_choice_rate();
+    if (!drafters_.empty()) result_.first_choice_rate = drafters_.front().guesser().first_choice_rate();
   }
   Generation& result() { return result_; }
 
@@ -101,8 +102,8 @@ class Generator final : public DraftListener {
     }
     result_.token_times_s.push_back(result_.token_ids.empty() ? 0.0 : seconds_since(decode_));
     result_.token_ids.push_back(id);
-    if (!decoder_.drafters().empty()) {
-      const auto choices = decoder_.drafters().front().guesser().last_choices();
+    if (!drafters_.empty()) {
+      const auto choices = drafters_.front().guesser().last_choices();
       result_.choices.emplace_back(choices.begin(), choices.end());
     }
     if (tokenizer_.ends_generation(id)) {
@@ -127,6 +128,7 @@ class Generator final : public DraftListener {
   Checksum checksum_;
   Clock::time_point begin_, decode_;
   Generation result_;
+  std::vector<DraftLink> drafters_;
   Decoder decoder_;
 };
 

@@ -4,11 +4,11 @@
 
 namespace yamata {
 
-Decoder::Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> drafters, const DecodeOptions& options, Choose choose,
+Decoder::Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink>& drafters, const DecodeOptions& options, Choose choose,
                  OnToken on_token)
     : transport_(transport),
       target_(target),
-      drafters_(std::move(drafters)),
+      drafters_(drafters),
       options_(options),
       choose_(std::move(choose)),
       on_token_(std::move(on_token)),
@@ -19,6 +19,7 @@ Decoder::Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> 
 
 void Decoder::begin(const std::vector<std::int32_t>& prompt) {
   runs_.begin(prompt);
+  for (DraftLink& drafter : drafters_) drafter.begin(options_.request);
   ++epoch_;
   tell_drafters(true);
   look_up();

@@ -19,6 +19,7 @@ enum class Strategy {
 };
 
 struct DecodeOptions {
+  std::uint64_t request = 1;  ///< tells drafters this text from those before
   Strategy strategy = Strategy::kIterative;
   PolicyOptions policy;
   std::int32_t generate = 128;
@@ -33,7 +34,8 @@ struct DecodeOptions {
   bool lookup = false;            ///< guess what followed in the text before, too; --no-lookup: not
 };
 
-/// A state machine over the target's pipeline; deterministic given the order of arrivals.
+/// Writes one text: a state machine over the target's pipeline; deterministic given the order of arrivals. When it has finished another
+/// may go on with pipeline and drafters: what is left of this text's runs and guesses then disturbs nobody.
 class Decoder {
  public:
   /// Chooses the token after `history` from its logits; may change them. Called once per committed token, in order.
@@ -47,7 +49,8 @@ class Decoder {
     double deciding_s = 0;                    ///< the head's own work: neither sampling nor printing, but sending runs
   };
 
-  Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> drafters, const DecodeOptions& options, Choose choose,
+  /// `drafters`, and all else that is given by reference, outlive this; what is learnt of drafters holds for the texts to come.
+  Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink>& drafters, const DecodeOptions& options, Choose choose,
           OnToken on_token);
 
   void begin(const std::vector<std::int32_t>& prompt);
@@ -62,7 +65,6 @@ class Decoder {
   /// The prompt has been computed and its first token chosen.
   bool prefilled() const { return generated_ > 0; }
   const Counters& counters() const { return counters_; }
-  const std::vector<DraftLink>& drafters() const { return drafters_; }
 
  private:
   bool work();
@@ -95,7 +97,7 @@ class Decoder {
 
   Transport& transport_;
   Pipeline& target_;
-  std::vector<DraftLink> drafters_;
+  std::vector<DraftLink>& drafters_;
   const DecodeOptions options_;
   Choose choose_;
   OnToken on_token_;

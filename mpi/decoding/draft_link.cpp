@@ -37,17 +37,34 @@ std::int32_t VocabularyMap::draft(std::int32_t target_token) const {
   return to_draft.empty() ? target_token : to_draft.at(static_cast<std::size_t>(target_token));
 }
 
+void DraftLink::begin(std::uint64_t request) {
+  request_ = request;
+  asked_epoch_ = complete_epoch_ = answered_epoch_ = 0;
+  judged_epoch_ = 1;
+  told_ = 0;
+  places_.clear();
+  text_nodes_.clear();
+  tempo_.begin();
+}
+
 std::optional<wire::Commit> DraftLink::next_commit(std::uint64_t epoch, std::span<const std::int32_t> text, std::int32_t min_drafts,
                                                    float least, bool retell) {
   constexpr std::uint64_t kMostUnanswered = 16;
   if (!alive_ || told_ == text.size() || epoch > answered_epoch_ + kMostUnanswered) return std::nullopt;
-  wire::Commit commit{epoch, static_cast<std::int32_t>(told_), {}, min_drafts, least, retell};
+  wire::Commit commit{.request = request_,
+                      .epoch = epoch,
+                      .position = static_cast<std::int32_t>(told_),
+                      .tokens = {},
+                      .min_drafts = min_drafts,
+                      .least = least,
+                      .retell = retell};
   asked_epoch_ = epoch;
   for (; told_ < text.size(); ++told_) commit.tokens.push_back(vocabulary_.draft(text[told_]));
   return commit;
 }
 
 bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text) {
+  if (guesses.request != request_) return false;
   answered_epoch_ = std::max(answered_epoch_, guesses.epoch);
   if (guesses.evaluation_s > 0) evaluation_s_ = guesses.evaluation_s;
   if (guesses.complete) complete_epoch_ = std::max(complete_epoch_, guesses.epoch);

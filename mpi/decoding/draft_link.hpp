@@ -30,6 +30,8 @@ class DraftLink {
   DraftLink(int index, int rank, VocabularyMap vocabulary, double relative_cost)
       : guesser_(index), rank_(rank), vocabulary_(std::move(vocabulary)), relative_cost_(relative_cost) {}
 
+  /// A new text begins, with no token of it told. What has been learnt of the drafter stays.
+  void begin(std::uint64_t request);
   int rank() const { return rank_; }
   bool alive() const { return alive_; }
   void drop() { alive_ = false; }
@@ -38,8 +40,8 @@ class DraftLink {
   std::optional<wire::Commit> next_commit(std::uint64_t epoch, std::span<const std::int32_t> text, std::int32_t min_drafts, float least,
                                           bool retell);
 
-  /// Puts guesses into the tree; those below what is gone meanwhile are dropped. `text`: all committed tokens. True if the tree
-  /// has grown.
+  /// Puts guesses into the tree; those below what is gone meanwhile are dropped, as are those of a text before. `text`: all committed
+  /// tokens. True if the tree has grown.
   bool take(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text);
   /// `next` was committed after the tree's root; to be called before tree.advance.
   void learn(const TokenTree& tree, std::int32_t next);
@@ -72,6 +74,7 @@ class DraftLink {
   int rank_;
   VocabularyMap vocabulary_;
   bool alive_ = true;
+  std::uint64_t request_ = 0;
   std::uint64_t asked_epoch_ = 0, complete_epoch_ = 0, answered_epoch_ = 0;
   std::uint64_t judged_epoch_ = 1;  // the guesses after the prompt come too late for it
   Share hits_;

@@ -24,7 +24,9 @@ Drafter::Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const
       runs_(*pipeline_, sequences) {}
 
 void Drafter::on_commit(const wire::Commit& commit) {
-  if (commit.position != static_cast<std::int32_t>(runs_.text().size())) throw ClusterError("the drafter lost the thread of the text");
+  const bool begins = !runs_.begun() || commit.request != request_;
+  const std::size_t known = begins ? 0 : runs_.text().size();
+  if (commit.position != static_cast<std::int32_t>(known)) throw ClusterError("the drafter lost the thread of the text");
   if (commit.tokens.empty()) throw ClusterError("the drafter was told of no text");
   epoch_ = commit.epoch;
   answered_ = false;
@@ -33,10 +35,11 @@ void Drafter::on_commit(const wire::Commit& commit) {
   given_ = 0;
   complete_told_ = false;
   guesses_.clear();
-  if (runs_.begun()) {
-    for (const std::int32_t token : commit.tokens) this->commit(token);
-  } else {
+  request_ = commit.request;
+  if (begins) {
     runs_.begin(commit.tokens);
+  } else {
+    for (const std::int32_t token : commit.tokens) this->commit(token);
   }
   if (commit.retell) {
     retell();
@@ -101,8 +104,14 @@ void Drafter::push_guesses() {
   answered_ = true;
   complete_told_ |= complete;
   const TreeNode& root = runs_.tree().root();
-  transport_.send(0, Tag::kGuesses,
-                  wire::encode(wire::Guesses{epoch_, root.id, root.position, complete, evaluation_s(), std::move(guesses_)}));
+  wire::Guesses told{.request = request_,
+                     .epoch = epoch_,
+                     .root = root.id,
+                     .root_position = root.position,
+                     .complete = complete,
+                     .evaluation_s = evaluation_s(),
+                     .guesses = std::move(guesses_)};
+  transport_.send(0, Tag::kGuesses, wire::encode(told));
   guesses_.clear();
 }
 

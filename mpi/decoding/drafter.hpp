@@ -15,6 +15,7 @@ class Drafter {
   Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options, std::int32_t context,
           SequenceRange sequences, std::int32_t batch);
 
+  /// The text goes on, or another request's begins. Throws ClusterError where it does not follow what was told before.
   void on_commit(const wire::Commit& commit);
   /// Does what can be done now; true if anything happened.
   bool advance();
@@ -40,7 +41,7 @@ class Drafter {
   Guesser guesser_{0};
   TreeRuns runs_;
   std::vector<wire::Guess> guesses_;
-  std::uint64_t epoch_ = 0;
+  std::uint64_t request_ = 0, epoch_ = 0;
   std::int32_t min_drafts_ = 0;  // guesses of this epoch that somebody waits for
   std::int32_t given_ = 0;
   float least_ = 0;  // path probability worth an evaluation

@@ -6,6 +6,10 @@
 namespace yamata {
 
 void TreeRuns::begin(std::span<const std::int32_t> text) {
+  cancel_rest(true);
+  runs_.clear();
+  partitions_ = Partitions(sequences_);
+  if (pipeline_.cells().free_cells() < pipeline_.cells().cell_count()) partitions_.empty_all();
   text_.assign(text.begin(), text.end());
   text_sent_ = 0;
   tree_.emplace(text_.back(), static_cast<std::int32_t>(text_.size()) - 1);
@@ -114,12 +118,16 @@ std::size_t TreeRuns::cancel_dead(bool tell) {
   return cancel(dead, tell);
 }
 
-void TreeRuns::finish(bool tell) {
+void TreeRuns::cancel_rest(bool tell) {
   std::vector<Run*> rest;
   for (Run& run : runs_) {
     if (!run.cancelled) rest.push_back(&run);
   }
   cancel(rest, tell);
+}
+
+void TreeRuns::finish(bool tell) {
+  cancel_rest(tell);
   wire::Record record;
   record.operations = partitions_.take_operations();
   pipeline_.submit(std::move(record));

@@ -32,9 +32,11 @@ class TreeRuns {
 
   /// `sequences` of the pipeline's cache: the first holds the text, each further one may hold a path of guesses. `best`: see
   /// wire::Record. The pipeline outlives this.
-  TreeRuns(Pipeline& pipeline, SequenceRange sequences, std::int32_t best = 0) : pipeline_(pipeline), partitions_(sequences), best_(best) {}
+  TreeRuns(Pipeline& pipeline, SequenceRange sequences, std::int32_t best = 0)
+      : pipeline_(pipeline), sequences_(sequences), partitions_(sequences), best_(best) {}
 
-  /// The text so far, at least one token; its last is the tree's root. Nothing of it is computed yet.
+  /// Begins a text of at least one token; its last is the tree's root. Nothing of it is computed yet. The text before is over: its runs
+  /// are cancelled, and whatever the sequences held is gone before the first token is placed.
   void begin(std::span<const std::int32_t> text);
   bool begun() const { return tree_.has_value(); }
   const std::vector<std::int32_t>& text() const { return text_; }
@@ -72,10 +74,12 @@ class TreeRuns {
 
  private:
   std::size_t cancel(const std::vector<Run*>& runs, bool tell);
+  void cancel_rest(bool tell);
   void add_text(wire::Record& record, std::size_t end);
   const Run* send(wire::Record record, Run run);
 
   Pipeline& pipeline_;
+  const SequenceRange sequences_;
   Partitions partitions_;
   const std::int32_t best_;
   std::vector<std::int32_t> text_;

@@ -171,6 +171,7 @@ Start decode_start(std::span<const std::byte> bytes) {
 
 Bytes encode(const Commit& m) {
   return Writer()
+      .put(m.request)
       .put(m.epoch)
       .put(m.position)
       .put(m.min_drafts)
@@ -183,6 +184,7 @@ Bytes encode(const Commit& m) {
 Commit decode_commit(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Commit m;
+  m.request = in.get<std::uint64_t>();
   m.epoch = in.get<std::uint64_t>();
   m.position = in.get<std::int32_t>();
   m.min_drafts = in.get<std::int32_t>();
@@ -195,6 +197,7 @@ Commit decode_commit(std::span<const std::byte> bytes) {
 
 Bytes encode(const Guesses& m) {
   return Writer()
+      .put(m.request)
       .put(m.epoch)
       .put(m.root)
       .put(m.root_position)
@@ -207,6 +210,7 @@ Bytes encode(const Guesses& m) {
 Guesses decode_guesses(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Guesses m;
+  m.request = in.get<std::uint64_t>();
   m.epoch = in.get<std::uint64_t>();
   m.root = in.get<std::uint32_t>();
   m.root_position = in.get<std::int32_t>();

@@ -9,7 +9,7 @@
 //   kLogits      last stage -> head   one per run, in order; no rows where none were asked for
 //   kCancel      head -> stage        at any time, beside the stream: run ids; permits skipping, commands nothing
 //   kDraft...    as the four above, within the ranks of a draft model, whose first rank leads them
-//   kCommit      head -> drafter      the text's next tokens, in order
+//   kCommit      head -> drafter      the text's next tokens, in order, or a new text
 //   kGuesses     drafter -> head      whenever there are some
 //   kHeartbeat   rank <-> head        several per deadline
 //   kFailure     rank -> head         the rank has failed and waits for kStop
@@ -33,7 +33,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 13;
+inline constexpr std::uint32_t kProtocolVersion = 14;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -77,7 +77,8 @@ struct Start {
 
 /// The text has grown. Drafters go on from here.
 struct Commit {
-  std::uint64_t epoch = 0;    ///< counts the commits
+  std::uint64_t request = 0;  ///< whose text it is; another one than before: that text is over, this one begins at position 0
+  std::uint64_t epoch = 0;    ///< counts the commits of the request
   std::int32_t position = 0;  ///< of the first token
   std::vector<std::int32_t> tokens;
   std::int32_t min_drafts = 0;  ///< guesses to be complete with, where somebody waits for them; 0: go on without end
@@ -92,8 +93,9 @@ struct Guess {
 };
 
 struct Guesses {
-  std::uint64_t epoch = 0;  ///< the last commit that the drafter knew of
-  std::uint32_t root = 0;   ///< its id for the last token of the text
+  std::uint64_t request = 0;  ///< whose text they continue
+  std::uint64_t epoch = 0;    ///< the last commit that the drafter knew of
+  std::uint32_t root = 0;     ///< its id for the last token of the text
   std::int32_t root_position = 0;
   bool complete = false;    ///< it has as many as the commit asked for, or no more
   double evaluation_s = 0;  ///< what an evaluation of the draft takes; 0: not known yet

@@ -54,14 +54,15 @@ void Ranks::build() {
 
 void Ranks::begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose,
                   Decoder::OnToken on_token) {
-  std::vector<DraftLink> links;
-  for (const DrafterRanks& drafter : drafters_) {
+  while (links_.size() < drafters_.size()) {
+    const DrafterRanks& drafter = drafters_[links_.size()];
     const double cost = target_row_ns_ > 0 ? static_cast<double>(drafter.one_row_ns) / static_cast<double>(target_row_ns_) : 0;
-    links.emplace_back(static_cast<int>(links.size()), drafter.first, VocabularyMap{}, cost);
+    links_.emplace_back(static_cast<int>(links_.size()), drafter.first, VocabularyMap{}, cost);
   }
-  build();
-  decoder_ =
-      std::make_unique<Decoder>(*ranks_[0].parts.transport, target(), std::move(links), options, std::move(choose), std::move(on_token));
+  if (requests_ == 0) build();
+  DecodeOptions decode = options;
+  decode.request = ++requests_;
+  decoder_ = std::make_unique<Decoder>(*ranks_[0].parts.transport, target(), links_, decode, std::move(choose), std::move(on_token));
   ranks_[0].dispatcher->on_guesses = [this](int rank, const wire::Guesses& guesses) { decoder_->on_guesses(rank, guesses); };
   decoder_->begin(prompt);
 }

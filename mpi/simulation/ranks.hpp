@@ -25,7 +25,7 @@ class Ranks {
   void add_target(const std::vector<TableShape>& stages);
   /// A drafter with its first stage on rank `first`; 0: on the head, sharing its unit.
   void add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t batch);
-  /// After the models: all load, and the head begins to decode.
+  /// After the models: all load, and the head begins to decode a text, the first one or, once that has finished, another.
   void begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose, Decoder::OnToken on_token);
 
   /// What a rank does between two looks at its transport: takes the messages that have arrived and goes on. True if anything
@@ -36,6 +36,7 @@ class Ranks {
   bool dead(std::size_t rank) const { return ranks_[rank].dead; }
 
   Decoder& decoder() { return *decoder_; }
+  const std::vector<DraftLink>& links() const { return links_; }
   Pipeline& target() { return *ranks_.front().dispatcher->target(); }
   const std::vector<TableModel*>& target_models() const { return target_models_; }
   std::function<void(std::size_t rank, const Message& message)> on_message;  ///< told of every message that is taken
@@ -60,6 +61,8 @@ class Ranks {
   std::vector<std::vector<TableShape>> shapes_;  // per pipeline of the plan, per stage
   std::int64_t target_row_ns_ = 0;
   std::vector<TableModel*> target_models_;
+  std::vector<DraftLink> links_;
+  std::uint64_t requests_ = 0;
   std::unique_ptr<Decoder> decoder_;
 };
 

@@ -24,6 +24,8 @@ class Partitions {
   /// The canonical sequence.
   SequenceRange text() const { return {sequences_.begin, sequences_.begin + 1}; }
 
+  /// To be called first where the sequences may hold something of another text: the next operations begin by emptying them.
+  void empty_all() { operations_.push_back(CacheOperation::remove(sequences_, {})); }
   /// Lays out a run of unsent nodes, parents before children, each below a sent node or one of the same run, or the root itself.
   /// Nodes that find no free partition are left out, and what is below them. The nodes laid out are marked as sent.
   TreeRun lay_out(TokenTree& tree, std::span<const NodeId> nodes);

@@ -20,6 +20,12 @@ void Tempo::text_came(int tokens) {
   last_text_ = Clock::now();
 }
 
+void DraftTempo::begin() {
+  texts_ = 0;
+  last_text_ = last_guesses_ = {};
+  overdue_ = false;
+}
+
 void DraftTempo::text_came() {
   ++texts_;
   last_text_ = Clock::now();

@@ -20,6 +20,8 @@ class Tempo {
 /// How long one drafter's guesses let wait. The first after new text take a message's way there and back besides the drafter's time.
 class DraftTempo {
  public:
+  /// Another text begins.
+  void begin();
   /// The text has grown.
   void text_came();
   /// Guesses came that the tree had not.

@@ -26,7 +26,7 @@ class DraftLinkTest : public testing::Test {
 
   /// The drafter's id of the text's last token is `root`; its guesses below it.
   bool take(std::uint32_t root, std::int32_t position, std::vector<wire::Guess> guesses) {
-    return link_.take({epoch_, root, position, true, 0, std::move(guesses)}, tree_, text_);
+    return link_.take({0, epoch_, root, position, true, 0, std::move(guesses)}, tree_, text_);
   }
   void ask() { asked_ = link_.next_commit(++epoch_, text_, 8, 0.5f, false); }
   void commit(std::int32_t token) {
@@ -68,6 +68,24 @@ TEST_F(DraftLinkTest, GuessesBelowWhatBecameText_areKept_othersDropped) {
   EXPECT_EQ(tree_.guesses(), 1u);
 }
 
+TEST_F(DraftLinkTest, AnotherRequest_isToldFromItsBeginning_andGuessesOfTheOneBeforeAreIgnored) {
+  ask();
+  commit(3);
+  ask();
+  link_.begin(9);
+  EXPECT_FALSE(link_.asked(2));
+  EXPECT_EQ(link_.behind(text_), 2u);
+  EXPECT_FALSE(take(10, 1, {{11, 10, 4, 0.9f}})) << "they are of request 0";
+  EXPECT_FALSE(link_.complete(epoch_));
+  epoch_ = 0;
+  ask();
+  ASSERT_TRUE(asked_);
+  EXPECT_EQ(asked_->request, 9u);
+  EXPECT_EQ(asked_->position, 0);
+  EXPECT_EQ(asked_->tokens, (Ids{7, 3}));
+  EXPECT_TRUE(link_.take({9, 1, 10, 1, true, 0, {{11, 10, 4, 0.9f}}}, tree_, text_));
+}
+
 TEST_F(DraftLinkTest, DraftThatDoesNotAnswer_isToldNoMore) {
   int told = 0;
   for (int i = 0; i < 100; ++i) {
@@ -86,7 +104,8 @@ TEST_F(DraftLinkTest, HitRate_countsOnlyGuessesThatWereSentAndNobodyElseHad) {
     Ids text{7};
     for (std::uint64_t epoch = 2; epoch < 40; ++epoch) {
       link.next_commit(epoch, text, 8, 0, false);
-      link.take({epoch,
+      link.take({0,
+                 epoch,
                  static_cast<std::uint32_t>(2 * epoch),
                  static_cast<std::int32_t>(text.size()) - 1,
                  true,
@@ -109,7 +128,7 @@ TEST_F(DraftLinkTest, HitRate_countsOnlyGuessesThatWereSentAndNobodyElseHad) {
 
 TEST_F(DraftLinkTest, EvaluationsTime_isEstimatedFromTheModelsSizesUntilItIsMeasured) {
   EXPECT_DOUBLE_EQ(link_.evaluation_s(0.4), 0.1);
-  link_.take({1, 1, 0, true, 0.02, {}}, tree_, text_);
+  link_.take({0, 1, 1, 0, true, 0.02, {}}, tree_, text_);
   EXPECT_DOUBLE_EQ(link_.evaluation_s(0.4), 0.02);
 }
 

@@ -82,14 +82,17 @@ TEST(Wire, Run_roundTripsAsATree) {
 }
 
 TEST(Wire, CommitGuessesCancel_roundTrip) {
-  const Commit commit = decode_commit(encode(Commit{9, 100, {5, 6}, 4, 0.5f, true}));
+  const Commit commit = decode_commit(encode(Commit{3, 9, 100, {5, 6}, 4, 0.5f, true}));
+  EXPECT_EQ(commit.request, 3u);
   EXPECT_EQ(commit.epoch, 9u);
   EXPECT_EQ(commit.position, 100);
   EXPECT_EQ(commit.tokens, (std::vector<std::int32_t>{5, 6}));
   EXPECT_EQ(commit.min_drafts, 4);
   EXPECT_EQ(commit.least, 0.5f);
   EXPECT_TRUE(commit.retell);
-  const Guesses guesses = decode_guesses(encode(Guesses{9, 3, 101, true, 0.125, {{4, 3, 77, 0.25f}}}));
+  const Guesses guesses = decode_guesses(encode(Guesses{4, 9, 3, 101, true, 0.125, {{4, 3, 77, 0.25f}}}));
+  EXPECT_EQ(guesses.request, 4u);
+  EXPECT_EQ(guesses.epoch, 9u);
   EXPECT_EQ(guesses.root, 3u);
   EXPECT_EQ(guesses.root_position, 101);
   EXPECT_TRUE(guesses.complete);
@@ -160,8 +163,8 @@ TEST(Wire, MessageCutAnywhereOrTooLong_isRefused) {
       {encode(two_pipelines()), [](const Bytes& b) { decode_start(b); }},
       {encode(run_record()), [](const Bytes& b) { decode_record(b); }},
       {encode(Rows{1, false, values}), [](const Bytes& b) { decode_rows(b); }},
-      {encode(Commit{1, 2, {3, 4}, 5, 0, false}), [](const Bytes& b) { decode_commit(b); }},
-      {encode(Guesses{1, 2, 3, true, 0, {{4, 5, 6, 0.5f}}}), [](const Bytes& b) { decode_guesses(b); }},
+      {encode(Commit{1, 1, 2, {3, 4}, 5, 0, false}), [](const Bytes& b) { decode_commit(b); }},
+      {encode(Guesses{1, 1, 2, 3, true, 0, {{4, 5, 6, 0.5f}}}), [](const Bytes& b) { decode_guesses(b); }},
       {encode_cancel(std::vector<std::uint64_t>{7, 8}), [](const Bytes& b) { decode_cancel(b); }},
       {encode(Heartbeat{}), [](const Bytes& b) { decode_heartbeat(b); }},
       {encode(Failure{1, "text"}), [](const Bytes& b) { decode_failure(b); }},

@@ -127,7 +127,9 @@ class Cluster {
 
  private:
   void build();
+  void draw_prompt();
   void begin();
+  void write_text(Outcome& outcome);
   bool step(std::size_t rank) { return ranks_->step(rank); }
   void act();
   bool at_rest();
@@ -143,6 +145,8 @@ class Cluster {
   std::unique_ptr<simulation::Ranks> ranks_;
   std::vector<std::int32_t> prompt_, text_;
   Sampler sampler_;
+  std::int64_t time_ns_ = 0;  // a step of the scheduler takes a while, so that seeds play the same everywhere
+  std::uint64_t death_ = 0;   // when a drafter dies, in steps; 0: none does
 };
 
 int ranks_of(const Scenario& s) {
@@ -164,10 +168,15 @@ Cluster::Cluster(const Scenario& scenario, bool trace)
     rank.transport = std::make_unique<SimulatedTransport>(network_, r, size_);
     rank.weight = scenario.unplayable_speeds ? 1 + static_cast<unsigned>(random_() % 30) : 8;
   }
-  for (std::int32_t i = 0; i < scenario.prompt; ++i)
-    prompt_.push_back(static_cast<std::int32_t>(random_() % static_cast<unsigned>(scenario.vocabulary)));
-  text_ = prompt_;
+  draw_prompt();
   build();
+}
+
+void Cluster::draw_prompt() {
+  prompt_.clear();
+  for (std::int32_t i = 0; i < scenario_.prompt; ++i)
+    prompt_.push_back(static_cast<std::int32_t>(random_() % static_cast<unsigned>(scenario_.vocabulary)));
+  text_ = prompt_;
 }
 
 /// One stage's shape after the other.
@@ -290,32 +299,44 @@ std::string Cluster::check_cells() {
   return "";
 }
 
-Outcome Cluster::run() {
-  Outcome outcome;
-  std::int64_t time_ns = 0;  // a step of the scheduler takes a while, so that seeds play the same everywhere
-  const Clock::Override clock(time_ns);
+/// The head's next text, from its prompt to its end.
+void Cluster::write_text(Outcome& outcome) {
   begin();
-  const std::uint64_t limit = 4'000'000;
-  const std::size_t death = scenario_.drafter_that_dies ? 2000 + random_() % 4000 : 0;
+  const std::uint64_t limit = outcome.steps + 4'000'000;
   while (!ranks_->decoder().finished() && outcome.steps < limit) {
     ++outcome.steps;
-    time_ns += 1000;
-    if (death && outcome.steps == death) ranks_->kill_drafter(*scenario_.drafter_that_dies);
+    time_ns_ += 1000;
+    if (death_ && outcome.steps == death_) ranks_->kill_drafter(*scenario_.drafter_that_dies);
     act();
   }
-  outcome.counters = ranks_->decoder().counters();
-  if (!ranks_->decoder().finished()) {
-    outcome.fault = fmt::format("no end after {} steps, {} tokens of text", outcome.steps, text_.size());
-    return outcome;
+  const Decoder::Counters& counters = ranks_->decoder().counters();
+  outcome.counters.drafted += counters.drafted;
+  outcome.counters.accepted += counters.accepted;
+  outcome.counters.runs_cancelled += counters.runs_cancelled;
+  outcome.fault =
+      ranks_->decoder().finished() ? check_text() : fmt::format("no end after {} steps, {} tokens of text", outcome.steps, text_.size());
+}
+
+Outcome Cluster::run() {
+  Outcome outcome;
+  const Clock::Override clock(time_ns_);
+  death_ = scenario_.drafter_that_dies ? 2000 + random_() % 4000 : 0;
+  write_text(outcome);
+  for (int text = 1; text < scenario_.texts && outcome.fault.empty(); ++text) {
+    // What is left of the text before goes on meanwhile, to its end or not.
+    for (std::uint64_t left = random_() % 400; left > 0; --left) act();
+    draw_prompt();
+    write_text(outcome);
+    if (!outcome.fault.empty()) outcome.fault += fmt::format(" (text {})", text + 1);
   }
+  if (!outcome.fault.empty()) return outcome;
   for (int i = 0; !at_rest(); ++i) {
     if (i > 1'000'000) {
       outcome.fault = "does not come to rest";
       return outcome;
     }
   }
-  outcome.fault = check_text();
-  if (outcome.fault.empty()) outcome.fault = check_cells();
+  outcome.fault = check_cells();
   return outcome;
 }
 
@@ -367,6 +388,7 @@ Scenario Scenario::random(std::uint64_t seed) {
     s.drafter_that_dies.reset();
   }
   if (chance(50)) s.decode.logits = logits_read(s.sampling, 0);
+  if (chance(40)) s.texts = between(2, 3);
   return s;
 }
 
@@ -379,6 +401,7 @@ std::string Scenario::describe() const {
       decode.continuous ? "" : ", not continuous");
   if (!decode.continue_tip) text += ", anew at every hit";
   if (decode.lookup) text += ", lookup";
+  if (texts > 1) text += fmt::format(", {} texts", texts);
   for (const Drafter& d : drafters) text += fmt::format(", drafter on {} ranks ({:.2f} differs)", d.ranks, d.disagreement);
   if (drafter_that_dies) text += fmt::format(", drafter {} dies", *drafter_that_dies);
   return text;

@@ -22,6 +22,7 @@ struct Scenario {
   DecodeOptions decode;
   DraftOptions draft;
   std::int32_t vocabulary = 8, prompt = 3;
+  int texts = 1;       ///< one after the other
   int operations = 3;  ///< per run and stage
   SamplingParams sampling;
   bool unplayable_speeds = false;
