@@ -6,7 +6,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "process.hpp"
+#include "tests/launch/process.hpp"
 
 namespace yamata::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "simulation.hpp"
+#include "tests/mpi/simulation/simulation.hpp"
 
 #include <fmt/format.h>
 
