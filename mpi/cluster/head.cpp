@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "node/error.hpp"
@@ -98,9 +99,12 @@ bool Head::step() {
   return anything;
 }
 
-std::vector<float> Head::wait_logits() {
+RunResult Head::wait_result(std::uint64_t run) {
   while (true) {
-    if (auto result = target().take_result()) return std::move(result->logits);
+    while (auto result = target().take_result()) {
+      if (result->run == run) return std::move(*result);
+      if (result->run > run) throw std::logic_error("the result of this run has been taken before");
+    }
     if (!step()) rest();
   }
 }

@@ -68,8 +68,8 @@ class Head {
   bool step();
   /// Waits a little, or until this rank's computation ends.
   void rest();
-  /// The logits of the target's oldest run that is still out.
-  std::vector<float> wait_logits();
+  /// Waits for the result of a run of the target. Those of runs before it that nobody has waited for are dropped.
+  RunResult wait_result(std::uint64_t run);
 
   /// Who is told of the drafters; nullptr: nobody. Outlives its being told.
   void listen(DraftListener* listener) { listener_ = listener; }

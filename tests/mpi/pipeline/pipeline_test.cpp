@@ -1,6 +1,7 @@
 // Head and stages over the in-process transport: the same bits on any number of ranks, and every fault told once, by name.
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <numeric>
 #include <thread>
 
@@ -103,19 +104,22 @@ class PipelineTest : public testing::Test {
     Head head(cluster.head(), options_);
     start(head);
     std::vector<float> all;
+    std::deque<std::uint64_t> out;
+    const auto submit = [&](wire::Record run) { out.push_back(head.target().submit(std::move(run))); };
     const auto collect = [&] {
-      const std::vector<float> logits = head.wait_logits();
+      const std::vector<float> logits = head.wait_result(out.front()).logits;
+      out.pop_front();
       all.insert(all.end(), logits.begin(), logits.end());
     };
-    head.target().submit(run_of({1, 403, 17}, 0));
-    head.target().submit(run_of({2500, 90}, 3));
+    submit(run_of({1, 403, 17}, 0));
+    submit(run_of({2500, 90}, 3));
     head.target().submit(operations({CacheOperation::copy(0, {1, 3}, {0, 5})}));
-    head.target().submit(run_of({7, 8}, 5, {1, 2}));
-    head.target().submit(run_of({9}, 5));
+    submit(run_of({7, 8}, 5, {1, 2}));
+    submit(run_of({9}, 5));
     for (int i = 0; i < 4; ++i) collect();
     head.target().submit(operations({CacheOperation::remove({0, 1}, {4, kUnbounded}), CacheOperation::keep({0, 2}, {})}));
-    head.target().submit(run_of({33}, 4));
-    head.target().submit(run_of({44}, 7, {1, 2}));
+    submit(run_of({33}, 4));
+    submit(run_of({44}, 7, {1, 2}));
     collect();
     collect();
     const auto reports = head.stop(0);
@@ -152,9 +156,7 @@ TEST_F(PipelineTest, FullContext_isRefusedBeforeAnythingIsSent) {
   head.target().submit(run_of(std::vector<std::int32_t>(60, 5), 0));
   EXPECT_THROW(head.target().submit(run_of({1, 2, 3, 4, 5}, 60)), UsageError);
   EXPECT_EQ(head.target().outstanding(), 1u);
-  head.target().submit(run_of({1, 2, 3, 4}, 60));
-  head.wait_logits();
-  head.wait_logits();
+  head.wait_result(head.target().submit(run_of({1, 2, 3, 4}, 60)));
   head.stop(0);
 }
 
@@ -198,9 +200,9 @@ TEST_F(PipelineTest, Interruption_endsAWait) {
   Cluster cluster(2);
   Head head(cluster.head(), options_);
   start(head);
-  head.target().submit(run_of({1, 2, 3}, 0));
+  const std::uint64_t run = head.target().submit(run_of({1, 2, 3}, 0));
   interrupted = true;
-  EXPECT_THROW(head.wait_logits(), Interrupted);
+  EXPECT_THROW(head.wait_result(run), Interrupted);
   EXPECT_EQ(head.stop(130).size(), 2u);
 }
 
@@ -213,10 +215,9 @@ TEST_F(PipelineTest, CancelledRuns_giveNoLogitsAndLeaveTheCacheInStep) {
     const std::uint64_t dead[] = {head.target().submit(run_of({5, 6, 7, 8}, 3, {1, 2}))};
     if (cancel) head.target().cancel(dead);
     head.target().submit(operations({CacheOperation::remove({1, 2}, {})}));
-    head.target().submit(run_of({2500}, 3));
-    head.wait_logits();
-    EXPECT_TRUE(head.wait_logits().empty() || !cancel);
-    const std::vector<float> logits = head.wait_logits();
+    const std::uint64_t last = head.target().submit(run_of({2500}, 3));
+    EXPECT_TRUE(head.wait_result(dead[0]).logits.empty() || !cancel);
+    const std::vector<float> logits = head.wait_result(last).logits;
     head.stop(0);
     return logits;
   };
