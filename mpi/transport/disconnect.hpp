@@ -17,6 +17,7 @@ class Disconnect {
 
   /// Takes messages and goes on; true once it is over.
   bool step();
+  bool over() const { return state_ == State::kTogether || state_ == State::kApart; }
   /// Over, and no rank was lost on the way: else what all ranks must do together would never end.
   bool together() const { return state_ == State::kTogether; }
 
@@ -29,7 +30,6 @@ class Disconnect {
     kTogether,
     kApart,
   };
-  bool over() const { return state_ == State::kTogether || state_ == State::kApart; }
   bool go_on();
   void wait(State state, std::chrono::milliseconds limit);
   void release_all();
