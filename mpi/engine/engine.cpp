@@ -62,8 +62,14 @@ class Engine::Text {
   Decoder& decoder() { return decoder_; }
   RequestObserver& observer() { return observer_; }
 
+  /// Its observer is being told of a token.
+  bool telling() const { return telling_; }
+  /// Ends it after the token that its observer is being told of.
+  void interrupt() { interrupted_ = true; }
+
   /// Why it has ended, the decoder having finished.
   FinishReason reason() const {
+    if (interrupted_) return FinishReason::kInterrupted;
     if (stopped_) return FinishReason::kStop;
     const std::size_t generated = completion_.token_ids.size();
     const bool full = request_.prompt.size() + generated > static_cast<std::size_t>(context_);
@@ -96,8 +102,10 @@ class Engine::Text {
       completion_.choices.emplace_back(choices.begin(), choices.end());
     }
     stopped_ = std::find(request_.ends.begin(), request_.ends.end(), token) != request_.ends.end();
+    telling_ = true;
     observer_.on_token(id(), token);
-    return !stopped_;
+    telling_ = false;
+    return !stopped_ && !interrupted_;
   }
 
   const Request request_;
@@ -108,6 +116,7 @@ class Engine::Text {
   Checksum checksum_;
   Clock::time_point began_, prefilled_;
   bool stopped_ = false;  // by a token that ends it
+  bool telling_ = false, interrupted_ = false;
   Completion completion_;
   Decoder decoder_;
 };
@@ -155,6 +164,7 @@ void Engine::finish(FinishReason reason) {
 
 void Engine::cancel(RequestId request) {
   if (current_ && current_->id() == request) {
+    if (current_->telling()) return current_->interrupt();
     current_->decoder().leave();
     return finish(FinishReason::kInterrupted);
   }
@@ -169,7 +179,7 @@ void Engine::cancel(RequestId request) {
 }
 
 void Engine::cancel_current() {
-  if (current_) cancel(current_->id());
+  if (!idle()) cancel(current_ ? current_->id() : waiting_.front().id);
 }
 
 void Engine::on_guesses(int rank, const wire::Guesses& guesses) {

@@ -23,9 +23,10 @@ class Engine final : public DraftListener {
 
   /// Queues a request; gives its id, which ascend from 1. Throws UsageError where the prompt is empty or longer than the context.
   RequestId submit(Request request, RequestObserver& observer);
-  /// Ends a request, begun or not; its observer is told before this returns. Nothing where it is over.
+  /// Ends a request, begun or not; its observer is told before this returns, or, where it calls this from on_token, soon after. Nothing
+  /// where it is over.
   void cancel(RequestId request);
-  /// The same for the request at hand, if any.
+  /// The same for the request at hand, or where none has begun, the first that waits.
   void cancel_current();
   /// Does what can be done now, between steps of the head; true if anything happened.
   bool advance();
