@@ -19,6 +19,7 @@ int size_of(const JobShape& shape) {
 SimulatedJob::SimulatedJob(const JobShape& shape)
     : shape_(shape), random_(shape.seed), clock_(time_ns_), network_(size_of(shape)), ranks_(static_cast<std::size_t>(size_of(shape))) {
   decode.strategy = shape.strategy;
+  decode.policy.name = shape.policy;
   decode.context = kContext;
   decode.batch = 4;
   if (shape.strategy != Strategy::kIterative) {
@@ -47,6 +48,7 @@ void SimulatedJob::make_plan() {
     plan_.pipelines.push_back(pipeline);
   };
   plan_.batch = decode.batch;
+  plan_.trace = true;
   plan_.draft.credit = 12;
   add(0, 0, shape_.stages, kContext + decode.guess_cells, decode.sequences.end);
   int next = shape_.stages;

@@ -18,6 +18,7 @@ struct JobShape {
   int stages = 2;
   std::vector<int> drafters{};  ///< ranks of each; 0: on the head, sharing its unit
   Strategy strategy = Strategy::kIterative;
+  std::string policy = "best-first";
   double disagreement = 0.3;  ///< share of the tokens that the drafts get wrong
 };
 

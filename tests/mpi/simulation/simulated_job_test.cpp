@@ -122,7 +122,8 @@ TEST(SimulatedJob, RequestAfterAnInterruptedOne_isNotDisturbed) {
 }
 
 TEST(SimulatedJob, PromptThatIsBeingRead_canBeInterruptedToo) {
-  play_all([](SimulatedJob& job) {
+  int told_to_cancel = 0;
+  play_all([&](SimulatedJob& job) {
     const Request first = request_of(std::vector<std::int32_t>(30, 3), 10), last = request_of(job.random_prompt(), 10);
     Recorder told[2];
     const RequestId id = job.engine().submit(first, told[0]);
@@ -131,7 +132,16 @@ TEST(SimulatedJob, PromptThatIsBeingRead_canBeInterruptedToo) {
     job.engine().submit(last, told[1]);
     job.until([&] { return told[1].finished(); });
     EXPECT_EQ(told[1].completion->token_ids, job.text_after(last.prompt, 10));
+    if (job.decode.strategy != Strategy::kIterative) return;  // all others cancel guesses as well
+    job.head().order_stop(0);
+    job.until([&] { return job.head().state() == Head::State::kStopped; });
+    for (const wire::Report& report : job.head().take_reports()) {
+      if (report.role != "head")
+        told_to_cancel += static_cast<int>(
+            std::count_if(report.events.begin(), report.events.end(), [](const auto& e) { return e.kind == TraceEvent::Kind::kCancel; }));
+    }
   });
+  EXPECT_GT(told_to_cancel, 20);
 }
 
 TEST(SimulatedJob, Interruption_endsTheRequestAtHandAndLeavesTheOthers) {
@@ -190,12 +200,17 @@ TEST(SimulatedJob, End_isToldToAllAndAllPartTogether) {
   });
 }
 
-class LostDrafter : public testing::TestWithParam<Strategy> {};
+struct Guessing {
+  Strategy strategy;
+  std::string policy = "best-first";
+};
+
+class LostDrafter : public testing::TestWithParam<Guessing> {};
 
 TEST_P(LostDrafter, Text_goesOnAndSoDoTheRequestsAfterIt) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     for (const bool fails : {false, true}) {
-      SimulatedJob job({.seed = seed, .stages = 2, .drafters = {2, 1}, .strategy = GetParam()});
+      SimulatedJob job({.seed = seed, .stages = 2, .drafters = {2, 1}, .strategy = GetParam().strategy, .policy = GetParam().policy});
       job.start();
       const Request first = request_of(job.random_prompt(), 50), second = request_of(job.random_prompt(), 20);
       Recorder told[2];
@@ -217,7 +232,10 @@ TEST_P(LostDrafter, Text_goesOnAndSoDoTheRequestsAfterIt) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Strategies, LostDrafter, testing::Values(Strategy::kPipeInfer, Strategy::kSpeculative));
+// The last one's text waits for the draft.
+INSTANTIATE_TEST_SUITE_P(Strategies, LostDrafter,
+                         testing::Values(Guessing{Strategy::kPipeInfer}, Guessing{Strategy::kSpeculative},
+                                         Guessing{Strategy::kSpeculative, "chain"}));
 
 /// The loss that ends the job, thrown by whichever rank finds it.
 std::optional<RankLost> loss(SimulatedJob& job) {
