@@ -26,7 +26,7 @@ class Dispatcher {
   explicit Dispatcher(Transport& transport) : transport_(transport) {}
 
   /// Builds this rank's part of a plan, whose ranks lead a pipeline where they are its first. A rank may hold one stage that another
-  /// leads, or lead the target, a draft or both. Throws what the factory throws.
+  /// leads, or lead the target, a draft or both. Throws ClusterError where the plan cannot be, and what the factory throws.
   void build(const wire::Start& plan, const StageFactory& make_stage);
   /// The plan has no place for this rank, or there is none yet.
   bool empty() const { return !stage(); }

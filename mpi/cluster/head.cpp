@@ -164,7 +164,8 @@ void Head::on_failure(int rank, const wire::Failure& failure) {
   if (state_ == State::kStopping) return;
   const std::string text = fmt::format("rank {}{}: {}", rank, members_.host_suffix(rank), failure.text);
   const auto drafter = members_.drafter_of(rank);
-  if (!drafter) throw Error(static_cast<ExitCode>(failure.code), text);
+  const bool known = failure.code == static_cast<int>(ExitCode::kUsage) || failure.code == static_cast<int>(ExitCode::kModel);
+  if (!drafter) throw Error(known ? static_cast<ExitCode>(failure.code) : ExitCode::kCluster, text);
   lose_drafter(*drafter, text);
 }
 

@@ -16,6 +16,7 @@ Members::Members(Transport& transport, std::chrono::milliseconds timeout)
     : transport_(transport),
       liveness_(transport.size(), timeout, Clock::now()),
       hellos_(static_cast<std::size_t>(transport.size())),
+      joined_(static_cast<std::size_t>(transport.size()), false),
       missing_(transport.size()),
       lost_(static_cast<std::size_t>(transport.size()), false) {
   for (int r = 0; r < transport.size(); ++r) liveness_.name(r, transport.host(r));
@@ -23,6 +24,8 @@ Members::Members(Transport& transport, std::chrono::milliseconds timeout)
 }
 
 void Members::joined(int rank, wire::Hello hello) {
+  if (joined_[static_cast<std::size_t>(rank)]) throw ClusterError(fmt::format("rank {}{} has said hello twice", rank, host_suffix(rank)));
+  joined_[static_cast<std::size_t>(rank)] = true;
   liveness_.name(rank, hello.host);
   liveness_.tell(rank, {});  // what it was before is of another job
   hellos_[static_cast<std::size_t>(rank)] = std::move(hello);

@@ -25,7 +25,7 @@ class Members {
   Members(Transport& transport, std::chrono::milliseconds timeout);
 
   // Gathering
-  /// A rank has said what it is.
+  /// A rank has said what it is. Throws ClusterError the second time.
   void joined(int rank, wire::Hello hello);
   bool all_joined() const { return missing_ == 0; }
   /// One per rank, once all have joined.
@@ -68,6 +68,7 @@ class Members {
   Transport& transport_;
   Liveness liveness_;
   std::vector<wire::Hello> hellos_;
+  std::vector<bool> joined_;
   int missing_;
   std::vector<std::vector<int>> drafters_;  // the ranks of each, the first leads; none before the job can do without them
   std::vector<bool> lost_;

@@ -56,6 +56,7 @@ void Worker::fail(const wire::Failure& failure) {
 }
 
 void Worker::take_place(const wire::Start& plan) {
+  if (state_ != State::kAwaitingPlan) throw ClusterError("a second plan came for the same job");
   dispatcher_.build(plan, setup_.make_stage);
   if (dispatcher_.empty()) throw ClusterError("the plan has no place for this rank");
   // On one machine the clock is the same; else this is right but for the message's way.
