@@ -17,6 +17,7 @@
 #include "launch/planning/split_advice.hpp"
 #include "launch/planning/thread_choice.hpp"
 #include "launch/standard_input.hpp"
+#include "mpi/cluster/announcements.hpp"
 #include "mpi/planning/drafter_placement.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/memory_plan.hpp"

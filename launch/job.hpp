@@ -99,8 +99,8 @@ class Job {
   Workload work_;                          // of the target
 };
 
-/// How the flags want it decoded, in a context of this many tokens.
-DecodeOptions decode_options(const Options& options, int context, std::size_t banned = 0);
+/// How the flags want a job to decode, in a context of this many tokens; what differs from one request to the next is not in it.
+DecodeOptions decode_options(const Options& options, int context);
 
 // The commands, on the head. Each prints its result, and throws what the user must know.
 void run_command(Job& job);

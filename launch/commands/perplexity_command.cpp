@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <deque>
 #include <nlohmann/json.hpp>
 
 #include "launch/job.hpp"
@@ -23,29 +24,19 @@ double negative_log_likelihood(std::span<const float> logits, TokenId id) {
   return most + std::log(sum) - static_cast<double>(logits[static_cast<std::size_t>(id)]);
 }
 
+constexpr SequenceRange kText{0, 1};  // all there is in the cache
+
 class Scorer {
  public:
   Scorer(Head& head, int batch, std::size_t vocabulary) : head_(head), batch_(static_cast<std::size_t>(batch)), vocabulary_(vocabulary) {}
 
   /// Scores the second half of a chunk: each row from half on predicts the token after it.
   void score(std::span<const TokenId> chunk) {
-    std::size_t next = 0;  // first token whose prediction has not come back
-    const auto collect = [&] {
-      const std::vector<float> logits = head_.wait_logits();
-      const std::size_t n = std::min(batch_, chunk.size() - next);
-      std::size_t row = 0;
-      for (std::size_t i = next; i < next + n; ++i) {
-        if (!logit_rows(i, chunk.size())) continue;
-        nll += negative_log_likelihood(std::span(logits).subspan(row++ * vocabulary_, vocabulary_), chunk[i + 1]);
-        ++tokens;
-      }
-      next += n;
-    };
     for (std::size_t at = 0; at < chunk.size(); at += batch_) {
-      while (head_.target().outstanding() >= 2 * static_cast<std::size_t>(head_.ranks())) collect();
+      while (out_.size() >= 2 * static_cast<std::size_t>(head_.ranks())) collect(chunk);
       submit(chunk, at);
     }
-    while (head_.target().outstanding() > 0) collect();
+    while (!out_.empty()) collect(chunk);
     wire::Record clear;
     clear.operations.push_back(CacheOperation::clear());
     head_.target().submit(std::move(clear));
@@ -55,20 +46,37 @@ class Scorer {
   std::size_t tokens = 0;
 
  private:
+  struct Run {
+    std::uint64_t id;
+    std::size_t begin, end;  // of the chunk's tokens
+  };
+  /// Waits for the oldest run that is out and scores its rows.
+  void collect(std::span<const TokenId> chunk) {
+    const Run run = out_.front();
+    out_.pop_front();
+    const std::vector<float> logits = head_.wait_result(run.id).logits;
+    std::size_t row = 0;
+    for (std::size_t i = run.begin; i < run.end; ++i) {
+      if (!logit_rows(i, chunk.size())) continue;
+      nll += negative_log_likelihood(std::span(logits).subspan(row++ * vocabulary_, vocabulary_), chunk[i + 1]);
+      ++tokens;
+    }
+  }
   static bool logit_rows(std::size_t i, std::size_t size) { return i >= size / 2 && i + 1 < size; }
   void submit(std::span<const TokenId> chunk, std::size_t at) {
     wire::Record run;
     const std::size_t n = std::min(batch_, chunk.size() - at);
     for (std::size_t i = at; i < at + n; ++i) {
       run.tokens.push_back(chunk[i]);
-      run.placements.push_back({static_cast<std::int32_t>(i), -1, {0, 1}});
+      run.placements.push_back({static_cast<std::int32_t>(i), -1, kText});
       if (logit_rows(i, chunk.size())) run.logit_rows.push_back(static_cast<std::int32_t>(i - at));
     }
-    head_.target().submit(std::move(run));
+    out_.push_back({head_.target().submit(std::move(run)), at, at + n});
   }
 
   Head& head_;
   std::size_t batch_, vocabulary_;
+  std::deque<Run> out_;
 };
 
 std::string read_corpus(Job& job) {

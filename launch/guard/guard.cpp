@@ -177,14 +177,15 @@ void wake_guard() {
   if (guard_of_this_rank == getppid() && process_state(guard_of_this_rank) == 'T') kill(guard_of_this_rank, SIGCONT);
 }
 
-/// SIGSTOP cannot be passed on by a process it stops: the rank looks for itself. SIGCONT is passed on.
+/// SIGSTOP cannot be passed on by a process it stops: the rank looks for itself. SIGCONT is passed on. A rank whose work is done ends
+/// instead, and wakes its guard: nobody else would, since the other ranks have left.
 void follow_stops(pid_t guard) {
   guard_of_this_rank = guard;
   std::atexit(wake_guard);
   std::thread([guard] {
     while (true) {
       std::this_thread::sleep_for(std::chrono::milliseconds(250));
-      if (process_state(guard) == 'T') raise(SIGSTOP);
+      if (process_state(guard) == 'T' && !(word && word->phase == Phase::kEnding)) raise(SIGSTOP);
     }
   }).detach();
 }

@@ -18,6 +18,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+const char* name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kContext:
+      return "context";
+    case FinishReason::kInterrupted:
+      return "interrupted";
+    default:
+      return "length";
+  }
+}
+
 double quantile(const std::vector<double>& sorted, double q) {
   if (sorted.empty()) return 0;
   return sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5)];
@@ -37,7 +50,7 @@ Json figures(const Generation& r) {
   const std::size_t n = r.token_ids.size();
   Json j;
   j["strategy"] = r.strategy;
-  j["finish_reason"] = r.finish_reason;
+  j["finish_reason"] = name(r.finish);
   j["ranks"] = r.per_rank.size();
   j["prompt_tokens"] = r.prompt_ids.size();
   j["generated_tokens"] = n;
@@ -108,7 +121,7 @@ std::string summary(const Generation& r) {
                                 s.prefill_tokens_per_s, r.token_ids.size());
   if (s.decode_tokens_per_s > 0) out += fmt::format(" at {:.1f} tokens/s", s.decode_tokens_per_s);
   out += fmt::format(" ({})", r.strategy);
-  if (r.finish_reason == "interrupted") out += ", interrupted";
+  if (r.finish == FinishReason::kInterrupted) out += ", interrupted";
   if (s.ttft_s > 0) out += fmt::format(", first after {:.1f} ms", 1e3 * s.ttft_s);
   return out + "\n";
 }
@@ -222,7 +235,7 @@ std::string to_csv(const Generation& r) {
 }
 
 std::string to_table(const Generation& r) {
-  if (r.token_ids.empty() && r.finish_reason == "interrupted") return "\ninterrupted before the first token\n";
+  if (r.token_ids.empty() && r.finish == FinishReason::kInterrupted) return "\ninterrupted before the first token\n";
   std::string out = summary(r);
   if (const auto& c = r.counters; c.drafted > 0) {
     out += fmt::format("speculation: {} of {} guesses came true ({:.0f} %), {:.2f} tokens per useful run, {} of {} runs cancelled\n",

@@ -173,6 +173,11 @@ bool Decoder::awaits(int rank) const {
   return drafter && drafter->pending() && runs_.begun() && !runs_.tree().root().sent && waits_for_whole_draft();
 }
 
+void Decoder::leave() {
+  if (!finished_) runs_.finish(options_.cancel);
+  finished_ = true;
+}
+
 /// Forgets what has been guessed beyond the tip, in flight or not.
 void Decoder::drop_guesses() {
   runs_.prune();

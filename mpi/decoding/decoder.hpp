@@ -60,6 +60,8 @@ class Decoder {
   /// Does what can be done now; true if anything happened.
   bool advance();
   bool finished() const { return finished_; }
+  /// Ends the text where it is; what is still out is of no use to anybody.
+  void leave();
   /// The prompt has been computed and its first token chosen.
   bool prefilled() const { return generated_ > 0; }
   const Counters& counters() const { return counters_; }

@@ -1,4 +1,4 @@
-#include "process.hpp"
+#include "tests/launch/process.hpp"
 
 #include <fcntl.h>
 #include <signal.h>

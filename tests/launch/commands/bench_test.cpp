@@ -7,7 +7,7 @@
 #include "launch/commands/bench_report.hpp"
 #include "launch/flag_values.hpp"
 #include "node/error.hpp"
-#include "process.hpp"
+#include "tests/launch/process.hpp"
 
 namespace yamata::test {
 namespace {

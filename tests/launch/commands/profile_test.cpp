@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launch/commands/profile_report.hpp"
-#include "process.hpp"
+#include "tests/launch/process.hpp"
 
 namespace yamata::test {
 namespace {

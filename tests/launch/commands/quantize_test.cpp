@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "process.hpp"
 #include "tests/gguf/support.hpp"
+#include "tests/launch/process.hpp"
 
 namespace yamata::test {
 namespace {

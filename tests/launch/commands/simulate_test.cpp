@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "process.hpp"
+#include "tests/launch/process.hpp"
 
 namespace yamata::test {
 namespace {

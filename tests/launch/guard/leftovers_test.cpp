@@ -8,7 +8,7 @@
 #include <sstream>
 #include <thread>
 
-#include "process.hpp"
+#include "tests/launch/process.hpp"
 
 namespace yamata::test {
 namespace {

@@ -14,7 +14,7 @@
 #include "launch/output/launcher_output.hpp"
 #include "launch/output/output_file.hpp"
 #include "node/lost_pages.hpp"
-#include "process.hpp"
+#include "tests/launch/process.hpp"
 
 namespace yamata::test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "process.hpp"
+#include "tests/launch/process.hpp"
 
 namespace yamata {
 namespace {

@@ -1,7 +1,7 @@
 // Thousands of random clusters: the text is that of the function alone, whatever speculates, however late a message comes.
 //   YAMATA_SIMULATION_SEEDS=20000 simulation_test     the long set
 //   YAMATA_SIMULATION_SEED=17 simulation_test         one seed, with a trace
-#include "simulation.hpp"
+#include "tests/mpi/simulation/simulation.hpp"
 
 #include <gtest/gtest.h>
 

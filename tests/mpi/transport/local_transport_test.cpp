@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "transport_contract.hpp"
+#include "tests/mpi/transport/transport_contract.hpp"
 
 namespace yamata {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "mpi/transport/mpi_session.hpp"
 #include "mpi/transport/mpi_transport.hpp"
-#include "transport_contract.hpp"
+#include "tests/mpi/transport/transport_contract.hpp"
 
 namespace yamata {
 namespace {
