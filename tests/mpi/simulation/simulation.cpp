@@ -207,8 +207,8 @@ std::string Cluster::check_text() const {
   for (std::size_t i = prompt_.size(); i < text_.size(); ++i) {
     std::vector<float> logits(static_cast<std::size_t>(scenario_.vocabulary));
     table_logits(simulation::prefix_hash(std::span(text_).first(i)), scenario_.seed, logits);
-    const std::int32_t wanted = Sampler(scenario_.sampling).sample(logits, std::span(text_).first(i), static_cast<std::int64_t>(i));
-    if (text_[i] != wanted) return fmt::format("token {} at {} where {} is right", text_[i], i, wanted);
+    const std::int32_t right = Sampler(scenario_.sampling).sample(logits, std::span(text_).first(i), static_cast<std::int64_t>(i));
+    if (text_[i] != right) return fmt::format("token {} at {} where {} is right", text_[i], i, right);
   }
   return features_ ? features_->check(text_) : "";
 }
@@ -337,7 +337,7 @@ std::string Scenario::describe() const {
       seed, stages, static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells, decode.sequences.end,
       decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
-  if (!decode.continue_tip) text += ", anew at every hit";
+  if (!decode.continue_tip) text += ", anew at every acceptance";
   if (decode.lookup) text += ", lookup";
   if (features) text += ", features";
   if (texts > 1) text += fmt::format(", {} texts", texts);
