@@ -87,12 +87,13 @@ std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tok
   return maps;
 }
 
-std::vector<DraftLink> connect_drafters(const Job& job, std::vector<VocabularyMap> maps) {
+GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, bool lookup) {
   const Layout& layout = job.layout();
-  std::vector<DraftLink> links;
+  GuessSources sources(job.transport());
   for (std::size_t d = 1; d < layout.size(); ++d)
-    links.emplace_back(static_cast<int>(d) - 1, layout[d].ranks.front(), std::move(maps[d - 1]), job.relative_cost(layout[d].model));
-  return links;
+    sources.add_drafter(layout[d].ranks.front(), std::move(maps[d - 1]), job.relative_cost(layout[d].model));
+  if (lookup) sources.add_lookup();
+  return sources;
 }
 
 std::vector<TokenId> read_prompt(Job& job, const Tokenizer& tokenizer) {
@@ -158,7 +159,7 @@ void run_command(Job& job) {
   Printer printer(*tokenizer, job.context(), result);
   const Job::Purpose purpose{decode.sequences.end, decode.guess_cells, request.prompt.size()};
   Job::Outcome outcome = job.lead(purpose, [&](Head& head) {
-    Engine engine(head, connect_drafters(job, std::move(vocabularies)), decode);
+    Engine engine(head, connect_sources(job, std::move(vocabularies), decode.lookup), decode);
     engine.submit(std::move(request), printer);
     engine.run();
   });

@@ -78,11 +78,12 @@ Json choices(const Generation& r) {
   Json tokens = Json::array();
   for (std::size_t i = 0; i < r.choices.size(); ++i) {
     std::vector<Choice> choices = r.choices[i];
-    std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.stated > b.stated; });
+    std::stable_sort(choices.begin(), choices.end(),
+                     [](const Choice& a, const Choice& b) { return a.draft_probability > b.draft_probability; });
     Json stated = Json::array(), came_true = nullptr;
     for (const Choice& choice : choices) {
       if (choice.token == r.token_ids[i]) came_true = stated.size();
-      stated.push_back(std::round(1e4 * choice.stated) / 1e4);
+      stated.push_back(std::round(1e4 * choice.draft_probability) / 1e4);
     }
     tokens.push_back({{"stated", std::move(stated)}, {"came_true", std::move(came_true)}});
   }

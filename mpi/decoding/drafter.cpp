@@ -21,7 +21,7 @@ Drafter::Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const
       context_(context),
       batch_(batch),
       search_({.draft = options.width, .threshold = options.threshold}),
-      runs_(*pipeline_, sequences) {}
+      runs_(*pipeline_, sequences, {}) {}
 
 void Drafter::on_commit(const wire::Commit& commit) {
   const bool begins = !runs_.begun() || commit.request != request_;
@@ -50,7 +50,7 @@ void Drafter::on_commit(const wire::Commit& commit) {
 }
 
 void Drafter::commit(std::int32_t token) {
-  guesser_.learn(runs_.tree(), token);
+  calibration_.learn(runs_.tree(), token);
   runs_.commit(token);
 }
 
@@ -58,7 +58,7 @@ void Drafter::retell() {
   const TokenTree& tree = runs_.tree();
   for (const NodeId id : tree.ids()) {
     const TreeNode& node = tree.at(id);
-    if (id != tree.root().id) guesses_.push_back({id, node.parent, node.token, node.words[0].stated});
+    if (id != tree.root().id) guesses_.push_back({id, node.parent, node.token, node.draft_probabilities[0].value});
   }
 }
 
@@ -91,8 +91,8 @@ void Drafter::expand(NodeId id, std::span<const float> logits) {
   for (const float l : logits) sum += std::exp(static_cast<double>(l - logit(best[0])));
   for (std::size_t i = 0; i < count; ++i) {
     const auto p = static_cast<float>(std::exp(static_cast<double>(logit(best[i]) - logit(best[0]))) / sum);
-    if (runs_.tree().at(id).path_probability * guesser_.worth(runs_.tree(), id, p) < options_.threshold && i > 0) break;
-    const NodeId child = guesser_.guess(runs_.tree(), id, best[i], p);
+    if (runs_.tree().at(id).path_probability * calibration_.calibrated(runs_.tree(), id, p) < options_.threshold && i > 0) break;
+    const NodeId child = calibration_.add(runs_.tree(), id, best[i], p);
     guesses_.push_back({child, id, best[i], p});
   }
 }
@@ -119,7 +119,9 @@ void Drafter::push_guesses() {
 bool Drafter::idle() { return runs_.in_flight() == 0 && runs_.tree().root().sent && choose().empty(); }
 
 /// A node more is worth its time while it is more probable than the share of a step that it takes.
-RunCosts Drafter::run_costs() const { return {pipeline_->stage().cost().stretch(0, options_.width), 1, 0}; }
+RunCosts Drafter::run_costs() const {
+  return {.marginal = pipeline_->stage().cost().marginal(0, options_.width), .occupancy = 1, .lateness = 0};
+}
 
 /// What a node's evaluation takes, all ranks of the draft together.
 double Drafter::evaluation_s() const { return pipeline_->stage().cost().run_s(1) * pipeline_->ranks().count(); }

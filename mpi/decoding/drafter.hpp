@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "mpi/decoding/tree_runs.hpp"
-#include "src/speculation/guesser.hpp"
 #include "src/speculation/policy.hpp"
+#include "src/speculation/source_calibration.hpp"
 
 namespace yamata {
 
@@ -38,7 +38,7 @@ class Drafter {
   const DraftOptions options_;
   const std::int32_t context_, batch_;
   BestFirst search_;  // what to expand next
-  Guesser guesser_{0};
+  SourceCalibration calibration_{0};
   TreeRuns runs_;
   std::vector<wire::Guess> guesses_;
   std::uint64_t request_ = 0, epoch_ = 0;

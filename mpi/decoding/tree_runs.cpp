@@ -27,30 +27,34 @@ void TreeRuns::commit(std::int32_t token) {
 
 void TreeRuns::prune() { partitions_.release(*tree_, tree_->prune()); }
 
-void TreeRuns::add_text(wire::Record& record, std::size_t end) {
+/// Begins a run with the text up to `end`, as far as it has not been sent.
+TreeRuns::Run TreeRuns::add_text(wire::Record& record, std::size_t end) {
+  Run run;
+  run.text_begin = static_cast<std::int32_t>(text_sent_);
+  run.text_rows = static_cast<std::int32_t>(end - text_sent_);
   for (; text_sent_ < end; ++text_sent_) {
     record.tokens.push_back(text_[text_sent_]);
     record.placements.push_back({static_cast<std::int32_t>(text_sent_), -1, partitions_.text()});
   }
+  return run;
 }
 
 void TreeRuns::submit_text(std::size_t most) {
   wire::Record record;
-  add_text(record, std::min(text_.size() - 1, text_sent_ + most));
+  Run run = add_text(record, std::min(text_.size() - 1, text_sent_ + most));
   record.operations = partitions_.take_operations();
-  send(std::move(record), {});
+  send(std::move(record), std::move(run));
 }
 
 void TreeRuns::submit_root() {
   wire::Record record;
-  add_text(record, text_.size() - 1);
+  Run run = add_text(record, text_.size() - 1);
   const NodeId root = tree_->root().id;
   const TreeRun laid_out = partitions_.lay_out(*tree_, {&root, 1});
   record.operations = partitions_.take_operations();
   record.tokens.push_back(laid_out.tokens[0]);
   record.placements.push_back(laid_out.placements[0]);
   record.logit_rows.push_back(static_cast<std::int32_t>(record.tokens.size()) - 1);
-  Run run;
   run.nodes = {root};
   send(std::move(record), std::move(run));
 }
@@ -71,7 +75,9 @@ const TreeRuns::Run* TreeRuns::submit(std::span<const NodeId> nodes) {
 }
 
 const TreeRuns::Run* TreeRuns::send(wire::Record record, Run run) {
-  record.best = best_;
+  record.best = wants_.best;
+  for (std::int32_t row = 0; wants_.features && row < static_cast<std::int32_t>(record.tokens.size()); ++row)
+    record.feature_rows.push_back(row);
   run.id = pipeline_.submit(std::move(record));
   run.sent = Clock::now();
   runs_.push_back(std::move(run));

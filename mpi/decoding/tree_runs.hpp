@@ -18,9 +18,10 @@ class TreeRuns {
  public:
   struct Run {
     std::uint64_t id = 0;
-    std::vector<NodeId> nodes;  ///< one per row of logits, in the order of the rows; empty: text whose logits nobody needs
-    bool tip = false;           ///< begins with the last token of the text, without text before it
-    bool speculative = false;   ///< holds guesses
+    std::vector<NodeId> nodes;                   ///< one per row of logits, in the order of the rows; empty: text whose logits nobody needs
+    std::int32_t text_begin = 0, text_rows = 0;  ///< positions of the text before the root that come first
+    bool tip = false;                            ///< begins with the last token of the text, without text before it
+    bool speculative = false;                    ///< holds guesses
     bool cancelled = false;
     bool pinned = false;  ///< computes a token that has become text: its cells are needed
     Clock::time_point sent;
@@ -30,10 +31,16 @@ class TreeRuns {
     RunResult result;
   };
 
-  /// `sequences` of the pipeline's cache: the first holds the text, each further one may hold a path of guesses. `best`: see
-  /// wire::Record. The pipeline outlives this.
-  TreeRuns(Pipeline& pipeline, SequenceRange sequences, std::int32_t best = 0)
-      : pipeline_(pipeline), sequences_(sequences), partitions_(sequences), best_(best) {}
+  /// What is asked for of every run.
+  struct Wants {
+    std::int32_t best = 0;  ///< see wire::Record
+    bool features = false;  ///< features of all rows
+  };
+
+  /// `sequences` of the pipeline's cache: the first holds the text, each further one may hold a path of guesses. The pipeline outlives
+  /// this.
+  TreeRuns(Pipeline& pipeline, SequenceRange sequences, Wants wants)
+      : pipeline_(pipeline), sequences_(sequences), partitions_(sequences), wants_(wants) {}
 
   /// Begins a text of at least one token; its last is the tree's root. Nothing of it is computed yet. The text before is over: its runs
   /// are cancelled, and whatever the sequences held is gone before the first token is placed.
@@ -75,13 +82,13 @@ class TreeRuns {
  private:
   std::size_t cancel(const std::vector<Run*>& runs, bool tell);
   void cancel_rest(bool tell);
-  void add_text(wire::Record& record, std::size_t end);
+  Run add_text(wire::Record& record, std::size_t end);
   const Run* send(wire::Record record, Run run);
 
   Pipeline& pipeline_;
   const SequenceRange sequences_;
   Partitions partitions_;
-  const std::int32_t best_;
+  const Wants wants_;
   std::vector<std::int32_t> text_;
   std::size_t text_sent_ = 0;  // of the text before the root
   std::optional<TokenTree> tree_;

@@ -43,11 +43,11 @@ class Engine::Text {
   Text(Engine& engine, Waiting waiting)
       : request_(std::move(waiting.request)),
         observer_(*waiting.observer),
-        drafters_(engine.drafters_),
+        drafters_(engine.sources_.drafters()),
         context_(engine.options_.context),
         sampler_(request_.sampling),
         decoder_(
-            engine.head_.transport(), engine.head_.target(), engine.drafters_, options_of(engine.options_, waiting.id, request_),
+            engine.head_.target(), engine.sources_, options_of(engine.options_, waiting.id, request_),
             [this](std::vector<float>& logits, std::span<const std::int32_t> history) { return choose(logits, history); },
             [this](std::int32_t token) { return take(token); }) {
     completion_.request = waiting.id;
@@ -80,7 +80,7 @@ class Engine::Text {
     completion_.finish = reason;
     completion_.counters = decoder_.counters();
     if (request_.checksum) completion_.logits_checksum = checksum_.value();
-    if (!drafters_.empty()) completion_.first_choice_rate = drafters_.front().guesser().first_choice_rate();
+    if (!drafters_.empty()) completion_.first_choice_rate = drafters_.front()->calibration().first_choice_rate();
     return std::move(completion_);
   }
 
@@ -98,7 +98,7 @@ class Engine::Text {
     completion_.token_times_s.push_back(completion_.token_ids.empty() ? 0.0 : Clock::seconds_since(prefilled_));
     completion_.token_ids.push_back(token);
     if (!drafters_.empty()) {
-      const auto choices = drafters_.front().guesser().last_choices();
+      const auto choices = drafters_.front()->calibration().last_choices();
       completion_.choices.emplace_back(choices.begin(), choices.end());
     }
     stopped_ = std::find(request_.ends.begin(), request_.ends.end(), token) != request_.ends.end();
@@ -110,7 +110,7 @@ class Engine::Text {
 
   const Request request_;
   RequestObserver& observer_;
-  const std::vector<DraftLink>& drafters_;
+  const std::vector<DraftLink*>& drafters_;
   const std::int32_t context_;
   Sampler sampler_;
   Checksum checksum_;
@@ -121,8 +121,8 @@ class Engine::Text {
   Decoder decoder_;
 };
 
-Engine::Engine(Head& head, std::vector<DraftLink> drafters, const DecodeOptions& options)
-    : head_(head), drafters_(std::move(drafters)), options_(options) {
+Engine::Engine(Head& head, GuessSources sources, const DecodeOptions& options)
+    : head_(head), sources_(std::move(sources)), options_(options) {
   head_.listen(this);
 }
 
@@ -187,9 +187,7 @@ void Engine::on_guesses(int rank, const wire::Guesses& guesses) {
 }
 
 void Engine::on_drafter_lost(int rank) {
-  for (DraftLink& drafter : drafters_) {
-    if (drafter.rank() == rank) drafter.drop();
-  }
+  if (DraftLink* drafter = sources_.drafter_on(rank)) drafter->drop();
 }
 
 bool Engine::awaits(int rank) const { return current_ && current_->decoder().awaits(rank); }

@@ -9,14 +9,14 @@
 
 namespace yamata {
 
-/// Owns what decoding needs beyond the ranks: the links to the drafters, the sampler, the statistics. Knows no terminal and no file. A
+/// Owns what decoding needs beyond the ranks: the sources of guesses, the sampler, the statistics. Knows no terminal and no file. A
 /// state machine on rank 0. Requests are told apart by their ids, and results by those of their runs: what comes late of a text that is
 /// over disturbs no other.
 class Engine final : public DraftListener {
  public:
-  /// `head` serves and outlives the engine, which listens to it. `options`: how this job decodes, apart from what a request says (request,
-  /// generate, logits).
-  Engine(Head& head, std::vector<DraftLink> drafters, const DecodeOptions& options);
+  /// `head` serves and outlives the engine, which listens to it. `sources`: who guesses. `options`: how this job decodes, apart from what a
+  /// request says (request, generate, logits).
+  Engine(Head& head, GuessSources sources, const DecodeOptions& options);
   ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -52,7 +52,7 @@ class Engine final : public DraftListener {
   void finish(FinishReason reason);
 
   Head& head_;
-  std::vector<DraftLink> drafters_;
+  GuessSources sources_;
   const DecodeOptions options_;
   std::deque<Waiting> waiting_;
   std::unique_ptr<Text> current_;

@@ -52,17 +52,25 @@ void Ranks::build() {
   }
 }
 
+void Ranks::make_sources(bool lookup) {
+  sources_ = std::make_unique<GuessSources>(*ranks_[0].parts.transport);
+  for (const DrafterRanks& drafter : drafters_) {
+    const double cost = target_row_ns_ > 0 ? static_cast<double>(drafter.one_row_ns) / static_cast<double>(target_row_ns_) : 0;
+    sources_->add_drafter(drafter.first, VocabularyMap{}, cost);
+  }
+  if (lookup) sources_->add_lookup();
+  if (add_sources) add_sources(*sources_);
+}
+
 void Ranks::begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose,
                   Decoder::OnToken on_token) {
-  while (links_.size() < drafters_.size()) {
-    const DrafterRanks& drafter = drafters_[links_.size()];
-    const double cost = target_row_ns_ > 0 ? static_cast<double>(drafter.one_row_ns) / static_cast<double>(target_row_ns_) : 0;
-    links_.emplace_back(static_cast<int>(links_.size()), drafter.first, VocabularyMap{}, cost);
+  if (!sources_) {
+    build();
+    make_sources(options.lookup);
   }
-  if (requests_ == 0) build();
   DecodeOptions decode = options;
   decode.request = ++requests_;
-  decoder_ = std::make_unique<Decoder>(*ranks_[0].parts.transport, target(), links_, decode, std::move(choose), std::move(on_token));
+  decoder_ = std::make_unique<Decoder>(target(), *sources_, decode, std::move(choose), std::move(on_token));
   ranks_[0].dispatcher->on_guesses = [this](int rank, const wire::Guesses& guesses) { decoder_->on_guesses(rank, guesses); };
   decoder_->begin(prompt);
 }

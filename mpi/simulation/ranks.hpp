@@ -36,10 +36,11 @@ class Ranks {
   bool dead(std::size_t rank) const { return ranks_[rank].dead; }
 
   Decoder& decoder() { return *decoder_; }
-  const std::vector<DraftLink>& links() const { return links_; }
+  const GuessSources& sources() const { return *sources_; }
   Pipeline& target() { return *ranks_.front().dispatcher->target(); }
   const std::vector<TableModel*>& target_models() const { return target_models_; }
   std::function<void(std::size_t rank, const Message& message)> on_message;  ///< told of every message that is taken
+  std::function<void(GuessSources& sources)> add_sources;                    ///< may add to drafters and lookup, before the first text
 
  private:
   struct Rank {
@@ -53,6 +54,7 @@ class Ranks {
   };
   void add(int model, int first, const std::vector<TableShape>& stages);
   void build();
+  void make_sources(bool lookup);
   void dispatch(std::size_t rank, Message message);
 
   std::vector<Rank> ranks_;
@@ -61,7 +63,7 @@ class Ranks {
   std::vector<std::vector<TableShape>> shapes_;  // per pipeline of the plan, per stage
   std::int64_t target_row_ns_ = 0;
   std::vector<TableModel*> target_models_;
-  std::vector<DraftLink> links_;
+  std::unique_ptr<GuessSources> sources_;
   std::uint64_t requests_ = 0;
   std::unique_ptr<Decoder> decoder_;
 };

@@ -136,7 +136,7 @@ Outcome Cluster::run() {
   outcome_.counters = ranks_.decoder().counters();
   const std::size_t stages = scenario_.stages.size();
   for (std::size_t r = 0; r < units_.size(); ++r) (r < stages ? outcome_.stage_busy : outcome_.drafter_busy).push_back(busy_share(r));
-  if (!scenario_.drafters.empty()) outcome_.first_choices = ranks_.links().front().guesser().first_choice_rate();
+  if (!scenario_.drafters.empty()) outcome_.first_choices = ranks_.sources().drafters().front()->calibration().first_choice_rate();
   return std::move(outcome_);
 }
 

@@ -34,9 +34,10 @@ void Calibration::decided(float p, bool first, bool came_true) {
 }
 
 void Calibration::decided(std::span<const Choice> choices, std::int32_t token) {
-  const auto first = std::max_element(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.stated < b.stated; });
+  const auto first = std::max_element(choices.begin(), choices.end(),
+                                      [](const Choice& a, const Choice& b) { return a.draft_probability < b.draft_probability; });
   for (auto choice = choices.begin(); choice != choices.end(); ++choice) {
-    decided(choice->stated, choice == first, choice->token == token);
+    decided(choice->draft_probability, choice == first, choice->token == token);
   }
 }
 

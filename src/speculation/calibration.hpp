@@ -8,7 +8,7 @@ namespace yamata {
 
 /// One of the tokens that a drafter proposed after a token.
 struct Choice {
-  float stated;  ///< its own probability
+  float draft_probability;  ///< its own, before calibration
   std::int32_t token;
 };
 

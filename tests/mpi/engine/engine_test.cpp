@@ -40,9 +40,9 @@ class EngineJob {
     const wire::Start plan = make_plan(draft == Draft::kOnARank ? ranks - 1 : ranks, draft == Draft::kOnTheHead ? 0 : ranks - 1);
     const auto planner = [&](const std::vector<wire::Hello>&) { return plan; };
     head_.start(hello_of(0, models_), std::vector<std::uint64_t>(models_, 42), planner, own_.factory());
-    std::vector<DraftLink> links;
-    if (models_ > 1) links.emplace_back(0, plan.pipelines[1].ranks[0], VocabularyMap{}, 0.2);
-    engine_.emplace(head_, std::move(links), decode_);
+    GuessSources sources(cluster_.head());
+    if (models_ > 1) sources.add_drafter(plan.pipelines[1].ranks[0], VocabularyMap{}, 0.2);
+    engine_.emplace(head_, std::move(sources), decode_);
   }
   ~EngineJob() { head_.stop(0); }
   Engine& engine() { return *engine_; }

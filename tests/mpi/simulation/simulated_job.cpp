@@ -100,9 +100,9 @@ void SimulatedJob::start() {
   head_->begin(
       hello_of(0), hello_of(0).fingerprints, [this](const auto&) { return plan_; }, factory(0));
   until([&] { return head_->state() == Head::State::kServing; });
-  std::vector<DraftLink> links;
-  for (std::size_t d = 0; d < shape_.drafters.size(); ++d) links.emplace_back(static_cast<int>(d), drafter_rank(d), VocabularyMap{}, 0.25);
-  engine_ = std::make_unique<Engine>(*head_, std::move(links), decode);
+  GuessSources sources(*ranks_[0].transport);
+  for (std::size_t d = 0; d < shape_.drafters.size(); ++d) sources.add_drafter(drafter_rank(d), VocabularyMap{}, 0.25);
+  engine_ = std::make_unique<Engine>(*head_, std::move(sources), decode);
 }
 
 void SimulatedJob::step(std::size_t index) {
