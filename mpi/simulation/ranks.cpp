@@ -64,7 +64,7 @@ void Ranks::make_sources(bool lookup) {
 
 void Ranks::begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose,
                   Decoder::OnToken on_token) {
-  if (!sources_) {
+  if (requests_ == 0) {
     build();
     make_sources(options.lookup);
   }

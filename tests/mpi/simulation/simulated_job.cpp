@@ -20,6 +20,7 @@ SimulatedJob::SimulatedJob(const JobShape& shape)
     : shape_(shape), random_(shape.seed), clock_(time_ns_), network_(size_of(shape)), ranks_(static_cast<std::size_t>(size_of(shape))) {
   decode.strategy = shape.strategy;
   decode.policy.name = shape.policy;
+  decode.lookup = shape.lookup;
   decode.context = kContext;
   decode.batch = 4;
   if (shape.strategy != Strategy::kIterative) {
@@ -102,6 +103,7 @@ void SimulatedJob::start() {
   until([&] { return head_->state() == Head::State::kServing; });
   GuessSources sources(*ranks_[0].transport);
   for (std::size_t d = 0; d < shape_.drafters.size(); ++d) sources.add_drafter(drafter_rank(d), VocabularyMap{}, 0.25);
+  if (decode.lookup) sources.add_lookup();
   engine_ = std::make_unique<Engine>(*head_, std::move(sources), decode);
 }
 
