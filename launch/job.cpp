@@ -257,7 +257,7 @@ void Job::place_drafters_by_speed(const std::vector<wire::Hello>& hellos) {
   }
 }
 
-wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t guess_cells) {
+wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose) {
   std::ranges::for_each(crowded_hosts(hellos), warn);
   for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
   if (drafter_placement_is_open()) place_drafters_by_speed(hellos);
@@ -270,7 +270,7 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t seque
   const Hyperparameters& target_h = hyperparameters();
   capacities_ = weight_capacities(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch, hello_.threads));
   layer_cache_bytes_ = KvStore::bytes_for(1, static_cast<int>(target_h.kv_heads), static_cast<int>(target_h.head_dim),
-                                          context() + guess_cells, options_.cache_types);
+                                          context() + purpose.guess_cells, options_.cache_types);
   const auto splits = target_splits(hellos);
   for (const ModelPlace& place : layout_) {
     const auto& [file, h] = *models[static_cast<std::size_t>(place.model)];
@@ -279,8 +279,8 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t seque
     pipeline.ranks = place.ranks;
     const bool target = place.model == 0;
     pipeline.layers = target ? splits.back() : split_layers(file, h, place.shares, static_cast<int>(place.ranks.size()));
-    pipeline.cells = context() + (target ? guess_cells : plan.draft.credit);
-    pipeline.sequences = target ? sequences : plan.draft.credit + 1;
+    pipeline.cells = context() + (target ? purpose.guess_cells : plan.draft.credit);
+    pipeline.sequences = target ? purpose.sequences : plan.draft.credit + 1;
     plan.pipelines.push_back(std::move(pipeline));
   }
   for (std::size_t i = 0; i + 1 < splits.size(); ++i) {
@@ -313,15 +313,28 @@ std::string Job::split_advice(const std::vector<wire::Report>& reports, std::siz
   return yamata::split_advice(*models_.front(), layout_, reports, capacities_, layer_cache_bytes_, done);
 }
 
-void Job::start(Head& head, std::int32_t sequences, std::int32_t guess_cells, std::size_t prompt_tokens) {
-  work_ = expected_work(prompt_tokens);
+void Job::start(Head& head, const Purpose& purpose) {
+  work_ = expected_work(purpose.prompt_tokens);
   std::vector<std::uint64_t> fingerprints;
   for (const auto& model : models_) fingerprints.push_back(model->file.fingerprint());
   for (const auto& model : models_) model->file.release_pages();
   tell_guard(Phase::kWatched);
   head.start(
-      hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, sequences, guess_cells); }, stage_factory());
+      hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, purpose); }, stage_factory());
   if (const std::string warning = beyond_training(hyperparameters(), context()); !warning.empty()) warn(warning + "; lower -c");
+}
+
+Job::Outcome Job::lead(const Purpose& purpose, const std::function<void(Head& head)>& work, Then then) {
+  Head head(transport_, cluster());
+  start(head, purpose);
+  try {
+    work(head);
+  } catch (const Interrupted&) {
+    return {head.stop(static_cast<int>(ExitCode::kInterrupted)), true};
+  }
+  if (then == Then::kEnd) return {head.stop(static_cast<int>(ExitCode::kDone)), false};
+  head.finish();
+  return {};
 }
 
 }  // namespace yamata

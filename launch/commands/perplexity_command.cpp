@@ -100,11 +100,11 @@ void perplexity_command(Job& job) {
     throw UsageError(fmt::format("the text has {} tokens, fewer than one chunk of {}; lower -c or give a longer text", ids.size(), size));
   if (options.chunks > 0) chunks = std::min(chunks, static_cast<std::size_t>(options.chunks));
 
-  Head head(job.transport(), job.cluster());
-  job.start(head, 1, 0);
-  Scorer scorer(head, options.batch, static_cast<std::size_t>(job.hyperparameters().vocabulary));
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  try {
+  double nll = 0;
+  std::size_t tokens = 0;
+  const auto score = [&](Head& head) {
+    Scorer scorer(head, options.batch, static_cast<std::size_t>(job.hyperparameters().vocabulary));
     for (std::size_t c = 0; c < chunks; ++c) {
       const auto chunk = std::span(ids).subspan(c * size, size);
       if (tokenizer->adds_bos() && tokenizer->bos() >= 0) chunk[0] = tokenizer->bos();
@@ -112,15 +112,13 @@ void perplexity_command(Job& job) {
       if (terminal)
         fmt::print(stderr, "\r{}/{} chunks, perplexity {:.4f}", c + 1, chunks, std::exp(scorer.nll / static_cast<double>(scorer.tokens)));
     }
-  } catch (const Interrupted&) {
-    head.stop(static_cast<int>(ExitCode::kInterrupted));
-    throw;
-  }
-  head.stop(0);
-  const double nll = scorer.nll / static_cast<double>(scorer.tokens);
+    nll = scorer.nll / static_cast<double>(scorer.tokens);
+    tokens = scorer.tokens;
+  };
+  if (job.lead({}, score).interrupted) throw Interrupted{};
   if (terminal) fmt::print(stderr, "\n");
-  print_out("perplexity {:.4f} over {} tokens\n", std::exp(nll), scorer.tokens);
-  const nlohmann::ordered_json json{{"perplexity", std::exp(nll)}, {"nll", nll}, {"tokens", scorer.tokens}};
+  print_out("perplexity {:.4f} over {} tokens\n", std::exp(nll), tokens);
+  const nlohmann::ordered_json json{{"perplexity", std::exp(nll)}, {"nll", nll}, {"tokens", tokens}};
   write_outputs({{options.json_file, [&] { return json.dump(2) + "\n"; }}});
 }
 

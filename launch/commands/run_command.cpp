@@ -151,29 +151,24 @@ void run_command(Job& job) {
   const DecodeOptions decode = decode_options(options, job.context());
   std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer);
   warn_of_no_guesses(job);
-  Head head(job.transport(), job.cluster());
-  job.start(head, decode.sequences.end, decode.guess_cells, request.prompt.size());
-
   Generation result;
   result.strategy = options.strategy;
   result.with_checksum = options.logits_checksum;
   result.prompt_ids = request.prompt;
   result.model = job.hyperparameters();
   Printer printer(*tokenizer, job.context(), result);
-  Engine engine(head, connect_sources(job, std::move(vocabularies), decode.lookup), decode);
-  engine.submit(std::move(request), printer);
-  bool interrupted = false;
-  try {
+  const Job::Purpose purpose{decode.sequences.end, decode.guess_cells, request.prompt.size()};
+  Job::Outcome outcome = job.lead(purpose, [&](Head& head) {
+    Engine engine(head, connect_sources(job, std::move(vocabularies), decode.lookup), decode);
+    engine.submit(std::move(request), printer);
     engine.run();
-  } catch (const Interrupted&) {
-    interrupted = true;
-  }
-  result.per_rank = head.stop(static_cast<int>(interrupted ? ExitCode::kInterrupted : ExitCode::kDone));
+  });
+  result.per_rank = std::move(outcome.reports);
   result.per_rank[0].mapped_bytes = job.mapped_bytes();
   result.threads_measured_s = job.threads_measured_s();
   result.split_advice = job.split_advice(result.per_rank, result.token_ids.size());
   write_results(options, result);
-  if (interrupted) throw Interrupted{};
+  if (outcome.interrupted) throw Interrupted{};
 }
 
 }  // namespace yamata

@@ -43,7 +43,7 @@ class Engine::Text {
   Text(Engine& engine, Waiting waiting)
       : request_(std::move(waiting.request)),
         observer_(*waiting.observer),
-        sources_(engine.sources_),
+        drafters_(engine.sources_.drafters()),
         context_(engine.options_.context),
         sampler_(request_.sampling),
         decoder_(
@@ -80,7 +80,7 @@ class Engine::Text {
     completion_.finish = reason;
     completion_.counters = decoder_.counters();
     if (request_.checksum) completion_.logits_checksum = checksum_.value();
-    if (!sources_.drafters().empty()) completion_.first_choice_rate = sources_.drafters().front()->calibration().first_choice_rate();
+    if (!drafters_.empty()) completion_.first_choice_rate = drafters_.front()->calibration().first_choice_rate();
     return std::move(completion_);
   }
 
@@ -97,8 +97,8 @@ class Engine::Text {
     }
     completion_.token_times_s.push_back(completion_.token_ids.empty() ? 0.0 : Clock::seconds_since(prefilled_));
     completion_.token_ids.push_back(token);
-    if (!sources_.drafters().empty()) {
-      const auto choices = sources_.drafters().front()->calibration().last_choices();
+    if (!drafters_.empty()) {
+      const auto choices = drafters_.front()->calibration().last_choices();
       completion_.choices.emplace_back(choices.begin(), choices.end());
     }
     stopped_ = std::find(request_.ends.begin(), request_.ends.end(), token) != request_.ends.end();
@@ -110,7 +110,7 @@ class Engine::Text {
 
   const Request request_;
   RequestObserver& observer_;
-  const GuessSources& sources_;
+  const std::vector<DraftLink*>& drafters_;
   const std::int32_t context_;
   Sampler sampler_;
   Checksum checksum_;
@@ -187,7 +187,7 @@ void Engine::on_guesses(int rank, const wire::Guesses& guesses) {
 }
 
 void Engine::on_drafter_lost(int rank) {
-  if (DraftLink* const drafter = sources_.drafter_on(rank)) drafter->drop();
+  if (DraftLink* drafter = sources_.drafter_on(rank)) drafter->drop();
 }
 
 bool Engine::awaits(int rank) const { return current_ && current_->decoder().awaits(rank); }

@@ -14,8 +14,8 @@ namespace yamata {
 /// over disturbs no other.
 class Engine final : public DraftListener {
  public:
-  /// `head` serves and outlives the engine, which listens to it. `options`: how this job decodes, apart from what a request says (request,
-  /// generate, logits).
+  /// `head` serves and outlives the engine, which listens to it. `sources`: who guesses. `options`: how this job decodes, apart from what a
+  /// request says (request, generate, logits).
   Engine(Head& head, GuessSources sources, const DecodeOptions& options);
   ~Engine() override;
   Engine(const Engine&) = delete;

@@ -36,11 +36,12 @@ class EngineJob {
     if (strategy != Strategy::kIterative) {
       decode_.guess_cells = kGuessCells;
       decode_.sequences = {0, kGuessCells + 1};
+      decode_.lookup = true;
     }
     const wire::Start plan = make_plan(draft == Draft::kOnARank ? ranks - 1 : ranks, draft == Draft::kOnTheHead ? 0 : ranks - 1);
     const auto planner = [&](const std::vector<wire::Hello>&) { return plan; };
     head_.start(hello_of(0, models_), std::vector<std::uint64_t>(models_, 42), planner, own_.factory());
-    GuessSources sources(head_.transport());
+    GuessSources sources(cluster_.head());
     if (models_ > 1) sources.add_drafter(plan.pipelines[1].ranks[0], VocabularyMap{}, 0.2);
     if (decode_.lookup) sources.add_lookup();
     engine_.emplace(head_, std::move(sources), decode_);
@@ -160,8 +161,9 @@ TEST_P(EngineTest, RequestAfterInterruptedOnes_givesTheTextOfASingleJob) {
 }
 
 INSTANTIATE_TEST_SUITE_P(WhoeverGuesses, EngineTest,
-                         testing::Values(Shape{Draft::kNone, Strategy::kIterative}, Shape{Draft::kOnARank, Strategy::kPipeInfer},
-                                         Shape{Draft::kOnARank, Strategy::kSpeculative}, Shape{Draft::kOnTheHead, Strategy::kPipeInfer}));
+                         testing::Values(Shape{Draft::kNone, Strategy::kIterative}, Shape{Draft::kNone, Strategy::kPipeInfer},
+                                         Shape{Draft::kOnARank, Strategy::kPipeInfer}, Shape{Draft::kOnARank, Strategy::kSpeculative},
+                                         Shape{Draft::kOnTheHead, Strategy::kPipeInfer}));
 
 }  // namespace
 }  // namespace yamata::test

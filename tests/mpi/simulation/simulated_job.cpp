@@ -20,6 +20,7 @@ SimulatedJob::SimulatedJob(const JobShape& shape)
     : shape_(shape), random_(shape.seed), clock_(time_ns_), network_(size_of(shape)), ranks_(static_cast<std::size_t>(size_of(shape))) {
   decode.strategy = shape.strategy;
   decode.policy.name = shape.policy;
+  decode.lookup = shape.lookup;
   decode.context = kContext;
   decode.batch = 4;
   if (shape.strategy != Strategy::kIterative) {

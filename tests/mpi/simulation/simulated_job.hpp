@@ -19,6 +19,7 @@ struct JobShape {
   std::vector<int> drafters{};  ///< ranks of each; 0: on the head, sharing its unit
   Strategy strategy = Strategy::kIterative;
   std::string policy = "best-first";
+  bool lookup = false;
   double disagreement = 0.3;  ///< share of the tokens that the drafts get wrong
 };
 

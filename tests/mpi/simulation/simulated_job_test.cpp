@@ -37,7 +37,7 @@ std::vector<JobShape> shapes(int stages, std::uint64_t seed) {
   return {{.seed = seed, .stages = stages},
           {.seed = seed, .stages = stages, .drafters = {1}, .strategy = Strategy::kPipeInfer},
           {.seed = seed, .stages = stages, .drafters = {0}, .strategy = Strategy::kPipeInfer},
-          {.seed = seed, .stages = stages, .drafters = {2, 1}, .strategy = Strategy::kPipeInfer},
+          {.seed = seed, .stages = stages, .drafters = {2, 1}, .strategy = Strategy::kPipeInfer, .lookup = true},
           {.seed = seed, .stages = stages, .drafters = {1}, .strategy = Strategy::kSpeculative}};
 }
 
