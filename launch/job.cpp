@@ -17,10 +17,12 @@
 #include "launch/planning/split_advice.hpp"
 #include "launch/planning/thread_choice.hpp"
 #include "launch/standard_input.hpp"
+#include "mpi/cluster/announcements.hpp"
 #include "mpi/planning/drafter_placement.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/memory_plan.hpp"
 #include "mpi/planning/rank_speed.hpp"
+#include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
 #include "src/model/layer_probe.hpp"
 #include "src/model/transformer_stage.hpp"
@@ -150,7 +152,7 @@ std::int64_t Job::probe_layer(const ModelFile& model) const {
 /// long as a quick_check agrees with it to a third.
 double Job::measured_ns_per_byte() {
   const ModelFile& target = *models_.front();
-  if (!unit_) unit_ = std::make_unique<CpuUnit>(cpus_, isa_, nodes_);
+  if (!unit_) unit_ = make_unit();
   const MeasurementKey key{host_, hello_.isa, hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_, options_.numa};
   const std::string folder = measurement_folder();
   const std::int64_t now_s = std::time(nullptr);
@@ -169,6 +171,8 @@ double Job::measured_ns_per_byte() {
   }
 }
 
+std::unique_ptr<ComputeUnit> Job::make_unit() const { return std::make_unique<CpuUnit>(cpus_, isa_, nodes_); }
+
 std::string Job::read_prompt_file() {
   const std::string& path = options_.prompt_file;
   return path == "-" ? read_standard_input([&] { reassure(transport_); }) : read_text(path);
@@ -179,7 +183,7 @@ StageFactory Job::stage_factory() {
     const auto model = static_cast<std::size_t>(plan.model);
     if (model >= models_.size() || !models_[model])
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
-    if (!unit_) unit_ = std::make_unique<CpuUnit>(cpus_, isa_, nodes_);
+    if (!unit_) unit_ = make_unit();
     const ContextOptions context{plan.cells, plan.sequences, cache_types, stage < plan.packed.size() && plan.packed[stage] != 0};
     return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(stage), context, *unit_);
   };
@@ -256,7 +260,7 @@ void Job::place_drafters_by_speed(const std::vector<wire::Hello>& hellos) {
   }
 }
 
-wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t guess_cells) {
+wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose) {
   std::ranges::for_each(crowded_hosts(hellos), warn);
   for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
   if (drafter_placement_is_open()) place_drafters_by_speed(hellos);
@@ -269,7 +273,7 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t seque
   const Hyperparameters& target_h = hyperparameters();
   capacities_ = weight_capacities(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch, hello_.threads));
   layer_cache_bytes_ = KvStore::bytes_for(1, static_cast<int>(target_h.kv_heads), static_cast<int>(target_h.head_dim),
-                                          context() + guess_cells, options_.cache_types);
+                                          context() + purpose.guess_cells, options_.cache_types);
   const auto splits = target_splits(hellos);
   for (const ModelPlace& place : layout_) {
     const auto& [file, h] = *models[static_cast<std::size_t>(place.model)];
@@ -278,8 +282,8 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, std::int32_t seque
     pipeline.ranks = place.ranks;
     const bool target = place.model == 0;
     pipeline.layers = target ? splits.back() : split_layers(file, h, place.shares, static_cast<int>(place.ranks.size()));
-    pipeline.cells = context() + (target ? guess_cells : plan.draft.credit);
-    pipeline.sequences = target ? sequences : plan.draft.credit + 1;
+    pipeline.cells = context() + (target ? purpose.guess_cells : plan.draft.credit);
+    pipeline.sequences = target ? purpose.sequences : plan.draft.credit + 1;
     plan.pipelines.push_back(std::move(pipeline));
   }
   for (std::size_t i = 0; i + 1 < splits.size(); ++i) {
@@ -312,15 +316,28 @@ std::string Job::split_advice(const std::vector<wire::Report>& reports, std::siz
   return yamata::split_advice(*models_.front(), layout_, reports, capacities_, layer_cache_bytes_, done);
 }
 
-void Job::start(Head& head, std::int32_t sequences, std::int32_t guess_cells, std::size_t prompt_tokens) {
-  work_ = expected_work(prompt_tokens);
+void Job::start(Head& head, const Purpose& purpose) {
+  work_ = expected_work(purpose.prompt_tokens);
   std::vector<std::uint64_t> fingerprints;
   for (const auto& model : models_) fingerprints.push_back(model->file.fingerprint());
   for (const auto& model : models_) model->file.release_pages();
   tell_guard(Phase::kWatched);
   head.start(
-      hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, sequences, guess_cells); }, stage_factory());
+      hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, purpose); }, stage_factory());
   if (const std::string warning = beyond_training(hyperparameters(), context()); !warning.empty()) warn(warning + "; lower -c");
+}
+
+Job::Outcome Job::lead(const Purpose& purpose, const std::function<void(Head& head)>& work, Then then) {
+  Head head(transport_, cluster());
+  start(head, purpose);
+  try {
+    work(head);
+  } catch (const Interrupted&) {
+    return {head.stop(static_cast<int>(ExitCode::kInterrupted)), true};
+  }
+  if (then == Then::kEnd) return {head.stop(static_cast<int>(ExitCode::kDone)), false};
+  head.finish();
+  return {};
 }
 
 }  // namespace yamata

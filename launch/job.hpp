@@ -13,7 +13,8 @@
 #include "mpi/decoding/decoder.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/layout.hpp"
-#include "node/cpu/cpu_unit.hpp"
+#include "node/compute_unit.hpp"
+#include "node/cpu/kernels/kernels.hpp"
 #include "node/topology.hpp"
 #include "src/model/model_file.hpp"
 
@@ -46,7 +47,7 @@ class Job {
   /// What -f names. The other ranks are told that this one lives as long as it waits for standard input.
   std::string read_prompt_file();
   const std::string& host() const { return host_; }
-  /// Who holds what; after start, if the flags leave it open.
+  /// Who holds what; once a job is led, if the flags leave it open.
   const Layout& layout() const { return layout_; }
 
   /// A draft was given, but there is no rank for it.
@@ -58,15 +59,23 @@ class Job {
   std::uint64_t mapped_bytes() const;
   /// Tokens of context: -c, or the model's own up to the default.
   int context() const;
-  /// A line on the split that `reports`, one per rank, speak for; empty where the split is as it should be. After start.
+  /// A line on the split that `reports`, one per rank, speak for; empty where the split is as it should be. After lead.
   std::string split_advice(const std::vector<wire::Report>& reports, std::size_t generated_tokens) const;
-  /// Per rank, when its number of threads was measured, in seconds of the calendar clock; 0: it was not. After start.
+  /// Per rank, when its number of threads was measured, in seconds of the calendar clock; 0: it was not. After lead.
   const std::vector<std::int64_t>& threads_measured_s() const { return threads_measured_s_; }
-  /// What the head needs to lead this job.
-  ClusterOptions cluster() const;
-  /// Connects, plans, loads: after it the head takes runs. `sequences` and `guess_cells`: of the target's cache, see DecodeOptions.
-  /// `prompt_tokens`: of the text that -n tokens are to follow; 0 where the job is another.
-  void start(Head& head, std::int32_t sequences, std::int32_t guess_cells, std::size_t prompt_tokens = 0);
+  /// What a job is for, which its plan depends on.
+  struct Purpose {
+    std::int32_t sequences = 1, guess_cells = 0;  ///< of the target's cache, see DecodeOptions
+    std::size_t prompt_tokens = 0;                ///< of the text that -n tokens are to follow; 0 where the job is another
+  };
+  enum class Then { kEnd, kNextJob };
+  struct Outcome {
+    std::vector<wire::Report> reports;  ///< one per rank; none where another job follows
+    bool interrupted = false;
+  };
+  /// Leads all ranks through this job, on rank 0, after open: connects, plans, loads, does `work`, and ends it. `then`: whether the ranks
+  /// stay for another job of this command; not where the user interrupts, which ends all.
+  Outcome lead(const Purpose& purpose, const std::function<void(Head& head)>& work, Then then = Then::kEnd);
 
  private:
   const std::string& model_path(std::size_t model) const { return model == 0 ? options_.model : options_.draft_models[model - 1]; }
@@ -76,11 +85,15 @@ class Job {
   bool measures() const;
   ThreadChoice choose_cpus(const Topology& topology) const;
   std::int64_t probe_layer(const ModelFile& model) const;
+  /// What this rank computes on.
+  std::unique_ptr<ComputeUnit> make_unit() const;
   double measured_ns_per_byte();
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
   void place_drafters_by_speed(const std::vector<wire::Hello>& hellos);
   Workload expected_work(std::size_t prompt_tokens) const;
-  wire::Start plan(const std::vector<wire::Hello>& hellos, std::int32_t sequences, std::int32_t guess_cells);
+  wire::Start plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose);
+  ClusterOptions cluster() const;
+  void start(Head& head, const Purpose& purpose);
 
   const Options options_;
   const bool gave_up_drafting_;
@@ -92,15 +105,15 @@ class Job {
   wire::Hello hello_;
   cpu::Isa isa_ = cpu::Isa::kScalar;
   std::vector<int> cpus_, nodes_;  // of its threads
-  std::unique_ptr<CpuUnit> unit_;
+  std::unique_ptr<ComputeUnit> unit_;
   std::vector<std::int64_t> threads_measured_s_;
   std::vector<std::uint64_t> capacities_;  // per rank, for weights and cache of the target
   std::uint64_t layer_cache_bytes_ = 0;    // of one layer of the target
   Workload work_;                          // of the target
 };
 
-/// How the flags want it decoded, in a context of this many tokens.
-DecodeOptions decode_options(const Options& options, int context, std::size_t banned = 0);
+/// How the flags want a job to decode, in a context of this many tokens; what differs from one request to the next is not in it.
+DecodeOptions decode_options(const Options& options, int context);
 
 // The commands, on the head. Each prints its result, and throws what the user must know.
 void run_command(Job& job);

@@ -129,15 +129,8 @@ void bench_command(const Options& options, const JobMaker& make_job) {
     const auto job = make_job(jobs[j]);
     const wire::Hello hello = job->open();
     if (j == 0) outputs.begin();
-    Head head(job->transport(), job->cluster());
-    job->start(head, 1, 0);
-    try {
-      run_tests(*job, head, hello, j * tests, progress, outputs);
-    } catch (const Interrupted&) {
-      head.stop(static_cast<int>(ExitCode::kInterrupted));
-      throw;
-    }
-    j + 1 < jobs.size() ? head.finish() : static_cast<void>(head.stop(0));
+    const auto work = [&](Head& head) { run_tests(*job, head, hello, j * tests, progress, outputs); };
+    if (job->lead({}, work, j + 1 < jobs.size() ? Job::Then::kNextJob : Job::Then::kEnd).interrupted) throw Interrupted{};
   }
   outputs.end();
 }

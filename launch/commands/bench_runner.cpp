@@ -6,6 +6,7 @@
 namespace yamata {
 namespace {
 
+constexpr SequenceRange kText{0, 1};                             // all there is in the cache
 constexpr auto kShortestSample = std::chrono::milliseconds(50);  // of runs of a width: a single one may last less than a timer's jitter
 
 }  // namespace
@@ -17,17 +18,17 @@ std::int32_t BenchRunner::random_token() { return static_cast<std::int32_t>(rand
 
 void BenchRunner::submit(int tokens, Wanted logit_rows) {
   wire::Record run;
-  if (std::exchange(cut_, false)) run.operations.push_back(CacheOperation::remove({0, 1}, {held_, kUnbounded}));
+  if (std::exchange(cut_, false)) run.operations.push_back(CacheOperation::remove(kText, {held_, kUnbounded}));
   for (int i = 0; i < tokens; ++i, ++held_) {
     run.tokens.push_back(held_ == 0 && first_ >= 0 ? first_ : random_token());
-    run.placements.push_back({held_, -1, {0, 1}});
+    run.placements.push_back({held_, -1, kText});
     if (logit_rows == Wanted::kAll || (logit_rows == Wanted::kLast && i + 1 == tokens)) run.logit_rows.push_back(i);
   }
-  head_.target().submit(std::move(run));
+  out_.push_back(head_.target().submit(std::move(run)));
 }
 
 void BenchRunner::drain(std::size_t most_out) {
-  while (head_.target().outstanding() > most_out) head_.wait_logits();
+  for (; out_.size() > most_out; out_.pop_front()) head_.wait_result(out_.front());
 }
 
 void BenchRunner::cut_to(int tokens) {

@@ -2,6 +2,7 @@
 // Runs the tests of one job of yamata bench and takes their times.
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <random>
 #include <vector>
@@ -50,8 +51,9 @@ class BenchRunner {
   std::int64_t vocabulary_;
   std::int32_t first_;
   int batch_;
-  int held_ = 0;      // tokens in the cache
-  bool cut_ = false;  // what is beyond them has yet to be removed
+  int held_ = 0;                   // tokens in the cache
+  bool cut_ = false;               // what is beyond them has yet to be removed
+  std::deque<std::uint64_t> out_;  // runs whose results have not been waited for
   std::mt19937 random_;
 };
 

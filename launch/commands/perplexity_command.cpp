@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <deque>
 #include <nlohmann/json.hpp>
 
 #include "launch/job.hpp"
@@ -23,29 +24,19 @@ double negative_log_likelihood(std::span<const float> logits, TokenId id) {
   return most + std::log(sum) - static_cast<double>(logits[static_cast<std::size_t>(id)]);
 }
 
+constexpr SequenceRange kText{0, 1};  // all there is in the cache
+
 class Scorer {
  public:
   Scorer(Head& head, int batch, std::size_t vocabulary) : head_(head), batch_(static_cast<std::size_t>(batch)), vocabulary_(vocabulary) {}
 
   /// Scores the second half of a chunk: each row from half on predicts the token after it.
   void score(std::span<const TokenId> chunk) {
-    std::size_t next = 0;  // first token whose prediction has not come back
-    const auto collect = [&] {
-      const std::vector<float> logits = head_.wait_logits();
-      const std::size_t n = std::min(batch_, chunk.size() - next);
-      std::size_t row = 0;
-      for (std::size_t i = next; i < next + n; ++i) {
-        if (!logit_rows(i, chunk.size())) continue;
-        nll += negative_log_likelihood(std::span(logits).subspan(row++ * vocabulary_, vocabulary_), chunk[i + 1]);
-        ++tokens;
-      }
-      next += n;
-    };
     for (std::size_t at = 0; at < chunk.size(); at += batch_) {
-      while (head_.target().outstanding() >= 2 * static_cast<std::size_t>(head_.ranks())) collect();
+      while (out_.size() >= 2 * static_cast<std::size_t>(head_.ranks())) collect(chunk);
       submit(chunk, at);
     }
-    while (head_.target().outstanding() > 0) collect();
+    while (!out_.empty()) collect(chunk);
     wire::Record clear;
     clear.operations.push_back(CacheOperation::clear());
     head_.target().submit(std::move(clear));
@@ -55,20 +46,37 @@ class Scorer {
   std::size_t tokens = 0;
 
  private:
+  struct Run {
+    std::uint64_t id;
+    std::size_t begin, end;  // of the chunk's tokens
+  };
+  /// Waits for the oldest run that is out and scores its rows.
+  void collect(std::span<const TokenId> chunk) {
+    const Run run = out_.front();
+    out_.pop_front();
+    const std::vector<float> logits = head_.wait_result(run.id).logits;
+    std::size_t row = 0;
+    for (std::size_t i = run.begin; i < run.end; ++i) {
+      if (!logit_rows(i, chunk.size())) continue;
+      nll += negative_log_likelihood(std::span(logits).subspan(row++ * vocabulary_, vocabulary_), chunk[i + 1]);
+      ++tokens;
+    }
+  }
   static bool logit_rows(std::size_t i, std::size_t size) { return i >= size / 2 && i + 1 < size; }
   void submit(std::span<const TokenId> chunk, std::size_t at) {
     wire::Record run;
     const std::size_t n = std::min(batch_, chunk.size() - at);
     for (std::size_t i = at; i < at + n; ++i) {
       run.tokens.push_back(chunk[i]);
-      run.placements.push_back({static_cast<std::int32_t>(i), -1, {0, 1}});
+      run.placements.push_back({static_cast<std::int32_t>(i), -1, kText});
       if (logit_rows(i, chunk.size())) run.logit_rows.push_back(static_cast<std::int32_t>(i - at));
     }
-    head_.target().submit(std::move(run));
+    out_.push_back({head_.target().submit(std::move(run)), at, at + n});
   }
 
   Head& head_;
   std::size_t batch_, vocabulary_;
+  std::deque<Run> out_;
 };
 
 std::string read_corpus(Job& job) {
@@ -92,11 +100,11 @@ void perplexity_command(Job& job) {
     throw UsageError(fmt::format("the text has {} tokens, fewer than one chunk of {}; lower -c or give a longer text", ids.size(), size));
   if (options.chunks > 0) chunks = std::min(chunks, static_cast<std::size_t>(options.chunks));
 
-  Head head(job.transport(), job.cluster());
-  job.start(head, 1, 0);
-  Scorer scorer(head, options.batch, static_cast<std::size_t>(job.hyperparameters().vocabulary));
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  try {
+  double nll = 0;
+  std::size_t tokens = 0;
+  const auto score = [&](Head& head) {
+    Scorer scorer(head, options.batch, static_cast<std::size_t>(job.hyperparameters().vocabulary));
     for (std::size_t c = 0; c < chunks; ++c) {
       const auto chunk = std::span(ids).subspan(c * size, size);
       if (tokenizer->adds_bos() && tokenizer->bos() >= 0) chunk[0] = tokenizer->bos();
@@ -104,15 +112,13 @@ void perplexity_command(Job& job) {
       if (terminal)
         fmt::print(stderr, "\r{}/{} chunks, perplexity {:.4f}", c + 1, chunks, std::exp(scorer.nll / static_cast<double>(scorer.tokens)));
     }
-  } catch (const Interrupted&) {
-    head.stop(static_cast<int>(ExitCode::kInterrupted));
-    throw;
-  }
-  head.stop(0);
-  const double nll = scorer.nll / static_cast<double>(scorer.tokens);
+    nll = scorer.nll / static_cast<double>(scorer.tokens);
+    tokens = scorer.tokens;
+  };
+  if (job.lead({}, score).interrupted) throw Interrupted{};
   if (terminal) fmt::print(stderr, "\n");
-  print_out("perplexity {:.4f} over {} tokens\n", std::exp(nll), scorer.tokens);
-  const nlohmann::ordered_json json{{"perplexity", std::exp(nll)}, {"nll", nll}, {"tokens", scorer.tokens}};
+  print_out("perplexity {:.4f} over {} tokens\n", std::exp(nll), tokens);
+  const nlohmann::ordered_json json{{"perplexity", std::exp(nll)}, {"nll", nll}, {"tokens", tokens}};
   write_outputs({{options.json_file, [&] { return json.dump(2) + "\n"; }}});
 }
 

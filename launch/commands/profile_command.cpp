@@ -12,6 +12,7 @@
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/standard_output.hpp"
+#include "node/cpu/cpu_unit.hpp"
 #include "node/cpu/probe/probe.hpp"
 #include "node/error.hpp"
 #include "node/topology.hpp"

@@ -1,137 +1,58 @@
 // yamata run: generate text from a prompt.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
-#include <cstring>
+#include <utility>
 
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/report.hpp"
 #include "launch/output/standard_output.hpp"
-#include "mpi/decoding/decoder.hpp"
+#include "mpi/engine/engine.hpp"
 #include "node/error.hpp"
 #include "src/tokenizer/tokenizer.hpp"
 
 namespace yamata {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-/// FNV-1a over the bits of logits rows.
-class Checksum {
+/// Prints a text as it comes, and keeps what has become of it.
+class Printer final : public RequestObserver {
  public:
-  void add(std::span<const float> row) {
-    for (const float value : row) {
-      std::uint32_t bits;
-      std::memcpy(&bits, &value, sizeof(bits));
-      hash_ = (hash_ ^ bits) * 0x100000001b3u;
-    }
-  }
-  std::uint64_t value() const { return hash_; }
+  Printer(const Tokenizer& tokenizer, int context, Generation& result)
+      : tokenizer_(tokenizer), context_(context), stream_(tokenizer), result_(result) {}
 
- private:
-  std::uint64_t hash_ = 0xcbf29ce484222325u;
-};
-
-class Generator {
- public:
-  Generator(Job& job, Head& head, const Tokenizer& tokenizer, std::vector<DraftLink> drafters, const DecodeOptions& decode,
-            std::vector<TokenId> banned)
-      : options_(job.options()),
-        head_(head),
-        tokenizer_(tokenizer),
-        stream_(tokenizer),
-        sampler_(options_.sampling),
-        decoder_(
-            job.transport(), head.target(), std::move(drafters), decode,
-            [this](std::vector<float>& logits, std::span<const TokenId> history) { return choose(logits, history); },
-            [this](TokenId id) { return take(id); }) {
-    result_.strategy = options_.strategy;
-    result_.with_checksum = options_.logits_checksum;
-    sampler_.ban(std::move(banned));
-    head_.on_guesses = [this](int rank, const wire::Guesses& guesses) { decoder_.on_guesses(rank, guesses); };
-    head_.drafter_awaited = [this](int rank) { return decoder_.awaits(rank); };
-    head_.on_drafter_lost = [this](int rank) { decoder_.drop_drafter(rank); };
+  void on_token(RequestId, std::int32_t token) override {
+    if (!tokenizer_.ends_generation(token)) show(stream_.push(token));
   }
-
-  /// Generates until -n, the end of the text or of the context; Interrupted leaves what there is in result().
-  void generate(const std::vector<TokenId>& prompt, int context) {
-    result_.prompt_ids = prompt;
-    begin_ = Clock::now();
-    decoder_.begin(prompt);
-    while (!decoder_.finished()) {
-      const bool heard = head_.step();
-      if (!decoder_.advance() && !heard) head_.rest();
-    }
-    const auto length = static_cast<int>(prompt.size() + result_.token_ids.size());
-    const bool full = length > context && static_cast<int>(result_.token_ids.size()) < options_.generate;
-    if (full && result_.finish_reason != "stop") {
-      result_.finish_reason = "context";
-      print_error("\nyamata: the context of {} tokens is full; raise -c for a longer text\n", context);
-    }
-  }
-  void finish() {
+  void on_finished(Completion completion) override {
+    if (completion.finish == FinishReason::kContext)
+      print_error("\nyamata: the context of {} tokens is full; raise -c for a longer text\n", context_);
     show(stream_.finish());
     print_out("\n");
     std::fflush(stdout);
-    result_.counters = decoder_.counters();
-    if (!decoder_.drafters().empty()) result_.first_choice_rate = decoder_.drafters().front().guesser().first_choice_rate();
+    static_cast<Completion&>(result_) = std::move(completion);
   }
-  Generation& result() { return result_; }
 
  private:
-  TokenId choose(std::vector<float>& logits, std::span<const TokenId> history) {
-    if (options_.logits_checksum) {
-      checksum_.add(logits);
-      result_.logits_checksum = checksum_.value();
-    }
-    return sampler_.sample(logits, history, static_cast<std::int64_t>(history.size()));
-  }
-
-  bool take(TokenId id) {
-    if (result_.token_ids.empty()) {
-      result_.prefill_s = seconds_since(begin_);
-      decode_ = Clock::now();
-    }
-    result_.token_times_s.push_back(result_.token_ids.empty() ? 0.0 : seconds_since(decode_));
-    result_.token_ids.push_back(id);
-    if (!decoder_.drafters().empty()) {
-      const auto choices = decoder_.drafters().front().guesser().last_choices();
-      result_.choices.emplace_back(choices.begin(), choices.end());
-    }
-    if (tokenizer_.ends_generation(id)) {
-      result_.finish_reason = "stop";
-      return false;
-    }
-    show(stream_.push(id));
-    return true;
-  }
-
   void show(const std::string& text) {
     result_.text += text;
     print_out(text);
     std::fflush(stdout);
   }
 
-  const Options& options_;
-  Head& head_;
   const Tokenizer& tokenizer_;
+  const int context_;
   StreamDecoder stream_;
-  Sampler sampler_;
-  Checksum checksum_;
-  Clock::time_point begin_, decode_;
-  Generation result_;
-  Decoder decoder_;
+  Generation& result_;
 };
 
-constexpr std::int32_t kGuessCells = 128;  // cells for guesses, beside those of the context
+/// Cells for guesses, beside those of the context, and as many paths: 16 runs of the default --draft. 32 to 256 are equally fast in the
+/// sweep of docs/speculation.md.
+constexpr std::int32_t kGuessCells = 128;
 
 }  // namespace
 
-DecodeOptions decode_options(const Options& o, int context, std::size_t banned) {
+DecodeOptions decode_options(const Options& o, int context) {
   DecodeOptions decode;
   if (o.strategy == "speculative") decode.strategy = Strategy::kSpeculative;
   if (o.strategy == "pipeinfer") decode.strategy = Strategy::kPipeInfer;
@@ -140,13 +61,13 @@ DecodeOptions decode_options(const Options& o, int context, std::size_t banned) 
   decode.generate = o.generate;
   decode.context = context;
   decode.guess_cells = speculates ? kGuessCells : 0;
-  decode.sequences = !speculates ? 1 : o.no_multibuffer ? 2 : kGuessCells + 1;
+  decode.sequences = {0, !speculates ? 1 : o.no_multibuffer ? 2 : kGuessCells + 1};
   decode.batch = o.batch;
   decode.cancel = !o.no_cancel;
   decode.continuous = !o.no_continuous;
   decode.continue_tip = !o.no_continue_tip;
   decode.lookup = speculates && o.looks_up();
-  decode.logits = o.logits_checksum ? 0 : logits_read(o.sampling, banned);
+  decode.logits = logits_read(o.sampling, 0);
   return decode;
 }
 
@@ -168,12 +89,13 @@ std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tok
   return maps;
 }
 
-std::vector<DraftLink> connect_drafters(const Job& job, std::vector<VocabularyMap> maps) {
+GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, bool lookup) {
   const Layout& layout = job.layout();
-  std::vector<DraftLink> links;
+  GuessSources sources(job.transport());
   for (std::size_t d = 1; d < layout.size(); ++d)
-    links.emplace_back(static_cast<int>(d) - 1, layout[d].ranks.front(), std::move(maps[d - 1]), job.relative_cost(layout[d].model));
-  return links;
+    sources.add_drafter(layout[d].ranks.front(), std::move(maps[d - 1]), job.relative_cost(layout[d].model));
+  if (lookup) sources.add_lookup();
+  return sources;
 }
 
 std::vector<TokenId> read_prompt(Job& job, const Tokenizer& tokenizer) {
@@ -191,13 +113,18 @@ std::vector<TokenId> read_prompt(Job& job, const Tokenizer& tokenizer) {
   return ids;
 }
 
-/// What is never chosen: with --ignore-eos the tokens that end a text.
-std::vector<TokenId> banned_tokens(const Options& options, const Tokenizer& tokenizer) {
-  std::vector<TokenId> banned;
-  for (TokenId id = 0; options.ignore_eos && id < tokenizer.size(); ++id) {
-    if (tokenizer.ends_generation(id)) banned.push_back(id);
+/// What -p or -f asks for. With --ignore-eos what would end the text is never chosen.
+Request make_request(const Options& options, std::vector<TokenId> prompt, const Tokenizer& tokenizer) {
+  Request request;
+  request.prompt = std::move(prompt);
+  request.sampling = options.sampling;
+  request.generate = options.generate;
+  request.checksum = options.logits_checksum;
+  for (TokenId id = 0; id < tokenizer.size(); ++id) {
+    if (tokenizer.ends_generation(id)) request.ends.push_back(id);
   }
-  return banned;
+  if (options.ignore_eos) request.banned = request.ends;
+  return request;
 }
 
 /// Of guessing that was asked for and will not happen.
@@ -222,30 +149,28 @@ void run_command(Job& job) {
   check_outputs({options.json_file, options.csv_file, options.trace_file}, options.inputs());
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre);
-  const std::vector<TokenId> prompt = read_prompt(job, *tokenizer);
-  std::vector<TokenId> banned = banned_tokens(options, *tokenizer);
-  const DecodeOptions decode = decode_options(options, job.context(), banned.size());
+  Request request = make_request(options, read_prompt(job, *tokenizer), *tokenizer);
+  const DecodeOptions decode = decode_options(options, job.context());
   std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer);
   warn_of_no_guesses(job);
-  Head head(job.transport(), job.cluster());
-  job.start(head, decode.sequences, decode.guess_cells, prompt.size());
-
-  Generator generator(job, head, *tokenizer, connect_drafters(job, std::move(vocabularies)), decode, std::move(banned));
-  generator.result().model = job.hyperparameters();
-  bool interrupted = false;
-  try {
-    generator.generate(prompt, job.context());
-  } catch (const Interrupted&) {
-    interrupted = true;
-    generator.result().finish_reason = "interrupted";
-  }
-  generator.finish();
-  generator.result().per_rank = head.stop(static_cast<int>(interrupted ? ExitCode::kInterrupted : ExitCode::kDone));
-  generator.result().per_rank[0].mapped_bytes = job.mapped_bytes();
-  generator.result().threads_measured_s = job.threads_measured_s();
-  generator.result().split_advice = job.split_advice(generator.result().per_rank, generator.result().token_ids.size());
-  write_results(options, generator.result());
-  if (interrupted) throw Interrupted{};
+  Generation result;
+  result.strategy = options.strategy;
+  result.with_checksum = options.logits_checksum;
+  result.prompt_ids = request.prompt;
+  result.model = job.hyperparameters();
+  Printer printer(*tokenizer, job.context(), result);
+  const Job::Purpose purpose{decode.sequences.end, decode.guess_cells, request.prompt.size()};
+  Job::Outcome outcome = job.lead(purpose, [&](Head& head) {
+    Engine engine(head, connect_sources(job, std::move(vocabularies), decode.lookup), decode);
+    engine.submit(std::move(request), printer);
+    engine.run();
+  });
+  result.per_rank = std::move(outcome.reports);
+  result.per_rank[0].mapped_bytes = job.mapped_bytes();
+  result.threads_measured_s = job.threads_measured_s();
+  result.split_advice = job.split_advice(result.per_rank, result.token_ids.size());
+  write_results(options, result);
+  if (outcome.interrupted) throw Interrupted{};
 }
 
 }  // namespace yamata

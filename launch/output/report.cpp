@@ -18,6 +18,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+const char* name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kContext:
+      return "context";
+    case FinishReason::kInterrupted:
+      return "interrupted";
+    default:
+      return "length";
+  }
+}
+
 double quantile(const std::vector<double>& sorted, double q) {
   if (sorted.empty()) return 0;
   return sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5)];
@@ -37,7 +50,7 @@ Json figures(const Generation& r) {
   const std::size_t n = r.token_ids.size();
   Json j;
   j["strategy"] = r.strategy;
-  j["finish_reason"] = r.finish_reason;
+  j["finish_reason"] = name(r.finish);
   j["ranks"] = r.per_rank.size();
   j["prompt_tokens"] = r.prompt_ids.size();
   j["generated_tokens"] = n;
@@ -65,11 +78,12 @@ Json choices(const Generation& r) {
   Json tokens = Json::array();
   for (std::size_t i = 0; i < r.choices.size(); ++i) {
     std::vector<Choice> choices = r.choices[i];
-    std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.stated > b.stated; });
+    std::stable_sort(choices.begin(), choices.end(),
+                     [](const Choice& a, const Choice& b) { return a.draft_probability > b.draft_probability; });
     Json stated = Json::array(), came_true = nullptr;
     for (const Choice& choice : choices) {
       if (choice.token == r.token_ids[i]) came_true = stated.size();
-      stated.push_back(std::round(1e4 * choice.stated) / 1e4);
+      stated.push_back(std::round(1e4 * choice.draft_probability) / 1e4);
     }
     tokens.push_back({{"stated", std::move(stated)}, {"came_true", std::move(came_true)}});
   }
@@ -107,7 +121,7 @@ std::string summary(const Generation& r) {
                                 s.prefill_tokens_per_s, r.token_ids.size());
   if (s.decode_tokens_per_s > 0) out += fmt::format(" at {:.1f} tokens/s", s.decode_tokens_per_s);
   out += fmt::format(" ({})", r.strategy);
-  if (r.finish_reason == "interrupted") out += ", interrupted";
+  if (r.finish == FinishReason::kInterrupted) out += ", interrupted";
   if (s.ttft_s > 0) out += fmt::format(", first after {:.1f} ms", 1e3 * s.ttft_s);
   return out + "\n";
 }
@@ -221,7 +235,7 @@ std::string to_csv(const Generation& r) {
 }
 
 std::string to_table(const Generation& r) {
-  if (r.token_ids.empty() && r.finish_reason == "interrupted") return "\ninterrupted before the first token\n";
+  if (r.token_ids.empty() && r.finish == FinishReason::kInterrupted) return "\ninterrupted before the first token\n";
   std::string out = summary(r);
   if (const auto& c = r.counters; c.drafted > 0) {
     out += fmt::format("speculation: {} of {} guesses came true ({:.0f} %), {:.2f} tokens per useful run, {} of {} runs cancelled\n",

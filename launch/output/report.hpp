@@ -4,23 +4,17 @@
 #include <string>
 #include <vector>
 
-#include "mpi/decoding/decoder.hpp"
+#include "mpi/engine/request.hpp"
 #include "src/model/hyperparameters.hpp"
 
 namespace yamata {
 
-struct Generation {
+/// What the engine says of a request, and what the ranks do.
+struct Generation : Completion {
   std::string strategy = "iterative", text;
-  std::string finish_reason = "length";  ///< or stop (the model ended the text), context (it is full), interrupted
-  std::vector<std::int32_t> prompt_ids, token_ids;
-  std::vector<std::vector<Choice>> choices;  ///< per token, what the first drafter had said of it; empty without drafters
-  double prefill_s = 0;
-  std::vector<double> token_times_s;  ///< when each token was known, from the end of prefill; the first is 0
-  Decoder::Counters counters;
-  double first_choice_rate = 0;  ///< share of the last hundred tokens or so that were the first drafter's first choice
-  Hyperparameters model;         ///< of the target
+  std::vector<std::int32_t> prompt_ids;
+  Hyperparameters model;  ///< of the target
   bool with_checksum = false;
-  std::uint64_t logits_checksum = 0;
   std::vector<wire::Report> per_rank;
   std::vector<std::int64_t> threads_measured_s;  ///< per rank, in seconds of the calendar clock; 0: its threads were given
   std::string split_advice;                      ///< a line, or nothing

@@ -1,25 +1,19 @@
 #pragma once
-// Rank 0: leads the job, holds the target's first stage, watches the ranks.
+// Rank 0: leads the job. It holds the target's first stage, and decides what the loss of a rank means.
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
 
-#include "mpi/cluster/liveness.hpp"
-#include "mpi/decoding/drafter.hpp"
-#include "mpi/pipeline/pipeline.hpp"
+#include "mpi/cluster/dispatcher.hpp"
+#include "mpi/cluster/members.hpp"
+#include "mpi/cluster/reports.hpp"
 #include "mpi/transport/idle.hpp"
 
 namespace yamata {
 
 /// The user asked for the end (Ctrl-C).
 struct Interrupted {};
-
-/// Makes stage `stage` of a plan on this rank.
-using StageFactory = std::function<std::unique_ptr<StageModel>(const wire::PipelinePlan& plan, std::size_t stage, CacheTypes cache_types)>;
-/// The drafter of a plan, with its first stage on this rank.
-std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan,
-                                      const StageFactory& make_stage);
 
 struct ClusterOptions {
   std::chrono::milliseconds timeout{120000};
@@ -29,20 +23,31 @@ struct ClusterOptions {
   std::function<void(const std::string&)> on_warning;
 };
 
-/// What every rank's report says, whatever it holds. `sent_before`: bytes it had sent when the job began.
-wire::Report report_of_rank(const Transport& transport, const Idle& idle, std::uint64_t sent_before, const std::string& host,
-                            const std::string& role);
+/// Who decodes: the head tells it of the drafters.
+class DraftListener {
+ public:
+  virtual ~DraftListener() = default;
+  virtual void on_guesses(int rank, const wire::Guesses& guesses) = 0;
+  /// The text goes on without the drafter that this rank leads.
+  virtual void on_drafter_lost(int rank) = 0;
+  /// Whether the text cannot go on before this drafter has answered.
+  virtual bool awaits(int rank) const = 0;
+};
 
-/// Tells the other ranks that this one lives, before it leads them; for each --timeout that it takes to begin, once or oftener.
-void reassure(Transport& transport);
-
-/// Tells the other ranks but the head, as far as they are within reach, that the job is about to end with `code`, and why has been said.
-void hush(Transport& transport, int code);
-
+/// A state machine: `start` and `stop` wait, and are `begin` and `order_stop` with `step` as often as it takes.
 class Head {
  public:
   /// Shares the job out once every rank has said hello; may throw what forbids it.
   using Planner = std::function<wire::Start(const std::vector<wire::Hello>& hellos)>;
+
+  enum class State {
+    kCreated,
+    kGathering,  ///< waits for every rank's hello
+    kLoading,    ///< the plan is sent; waits until every rank has its weights in memory
+    kServing,    ///< takes runs
+    kStopping,   ///< has told all to end, and waits for their reports
+    kStopped,    ///< or another job follows, which another Head leads
+  };
 
   Head(Transport& transport, ClusterOptions options);
 
@@ -50,22 +55,24 @@ class Head {
   /// rank's stages and waits until every rank has its weights in memory. `fingerprints`: per model. Throws the first fault that
   /// any rank reports, with its rank and host.
   void start(const wire::Hello& own, const std::vector<std::uint64_t>& fingerprints, const Planner& plan, const StageFactory& make_stage);
+  /// The same without waiting: State::kServing says when it is done.
+  void begin(const wire::Hello& own, const std::vector<std::uint64_t>& fingerprints, const Planner& plan, const StageFactory& make_stage);
+  State state() const { return state_; }
 
-  Pipeline& target() { return *target_; }
+  Pipeline& target() { return *dispatcher_.target(); }
+  Transport& transport() { return transport_; }
   const wire::Start& plan() const { return plan_; }
   int ranks() const { return transport_.size(); }
-  /// Takes messages and lets this rank's stages go on; true if anything happened. Throws Interrupted, or the fault of a rank
-  /// that the job cannot do without.
+  /// Takes messages and lets this rank's stages go on; true if anything happened. Throws Interrupted, RankLost, or the fault that a rank
+  /// reports which the job cannot do without.
   bool step();
   /// Waits a little, or until this rank's computation ends.
   void rest();
-  /// The logits of the target's oldest run that is still out.
-  std::vector<float> wait_logits();
+  /// Waits for the result of a run of the target. Those of runs before it that nobody has waited for are dropped.
+  RunResult wait_result(std::uint64_t run);
 
-  std::function<void(int rank, const wire::Guesses& guesses)> on_guesses;
-  std::function<void(int rank)> on_drafter_lost;
-  /// Whether the text cannot go on before this drafter has answered; not given: it always can.
-  std::function<bool(int rank)> drafter_awaited;
+  /// Who is told of the drafters; nullptr: nobody. Outlives its being told.
+  void listen(DraftListener* listener) { listener_ = listener; }
 
   /// Every rank's statistics so far. For jobs without drafters, when no run is out.
   std::vector<wire::Report> ask_reports();
@@ -74,37 +81,43 @@ class Head {
   void finish();
   /// Ends every rank with `code` and collects their reports, as far as they come.
   std::vector<wire::Report> stop(int code);
+  /// The same without waiting: State::kStopped says when it is done, take_reports what has come.
+  void order_stop(int code);
+  /// Those that have come, one per rank; a rank that gave none has the role "lost".
+  std::vector<wire::Report> take_reports() { return reports_.take(); }
 
  private:
-  void await_hellos(std::vector<wire::Hello>& hellos);
-  void check_agreement(const std::vector<wire::Hello>& hellos, const std::vector<std::uint64_t>& fingerprints) const;
-  void load();
+  struct Setup {
+    std::vector<std::uint64_t> fingerprints;
+    Planner plan;
+    StageFactory make_stage;
+  };
+
+  void go_on();
+  void share_out();
+  void check_loaded();
+  void check_stopped();
   void dispatch(Message message);
   void on_failure(int rank, const wire::Failure& failure);
-  void send_heartbeats();
-  void give_up_missing_drafters();
+  void watch_ranks();
+  void lose(const RankLost& lost);
+  void lose_drafter(int leader, const std::string& why);
   bool all_reported() const;
-  void check_all_reported() const;
-  std::vector<wire::Report> take_reports();
-  void give_up_stalled_drafters(Liveness::Clock::time_point now);
-  void lose_drafter_of(int rank, const std::string& why);
-  const wire::PipelinePlan* draft_plan_of(int rank) const;
-  wire::Heartbeat own_heartbeat() const;
   wire::Report own_report();
 
   Transport& transport_;
   ClusterOptions options_;
-  Liveness liveness_;
+  Members members_;
+  Dispatcher dispatcher_;
+  Reports reports_;
   Idle idle_;
   const std::uint64_t sent_before_;  // bytes, by the jobs before
   wire::Hello own_;
+  Setup setup_;
   wire::Start plan_;
-  std::unique_ptr<Pipeline> target_;
-  std::unique_ptr<Drafter> drafter_;  // where the head drafts itself
-  std::vector<std::optional<wire::Report>> reports_;
-  std::vector<bool> lost_;
-  std::function<void(int, wire::Hello)> on_hello_;
-  bool loading_ = false, running_ = false, stopped_ = false;
+  DraftListener* listener_ = nullptr;
+  State state_ = State::kCreated;
+  Clock::time_point stop_deadline_{};
 };
 
 }  // namespace yamata

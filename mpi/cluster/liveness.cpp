@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "node/error.hpp"
+#include "mpi/cluster/rank_lost.hpp"
 
 namespace yamata {
 namespace {
@@ -103,14 +103,15 @@ void Liveness::blame_stalled(const wire::Heartbeat& own, const std::vector<int>&
     const int rank = stages[s];
     const wire::Activity activity = rank == 0 ? own.activity : peers_[static_cast<std::size_t>(rank)].state.activity;
     if (activity == wire::Activity::kAwaitingActivations && s > 0) {
-      throw ClusterError(
+      throw RankLost(
+          stages[s - 1],
           fmt::format("rank {}{} has waited {:g} s for the results of rank {}{}: the link between them is cut; look at the network (or "
                       "raise --timeout)",
                       rank, host_suffix(rank), seconds(deadline_), stages[s - 1], host_suffix(stages[s - 1])));
     }
     if (activity == wire::Activity::kComputing) {
-      throw ClusterError(fmt::format("rank {}{} has computed for {:g} s without an end; is its machine overloaded? (or raise --timeout)",
-                                     rank, host_suffix(rank), seconds(deadline_)));
+      throw RankLost(rank, fmt::format("rank {}{} has computed for {:g} s without an end; is its machine overloaded? (or raise --timeout)",
+                                       rank, host_suffix(rank), seconds(deadline_)));
     }
   }
   throw ClusterError(fmt::format("no rank has come on for {:g} s; look at the network (or raise --timeout)", seconds(deadline_)));

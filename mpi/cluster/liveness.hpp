@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "mpi/protocol/wire.hpp"
+#include "node/clock.hpp"
 
 namespace yamata {
 
 /// Keeps, for each peer, when it was last heard and how far it had come.
 class Liveness {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = yamata::Clock;
   Liveness(int ranks, std::chrono::milliseconds deadline, Clock::time_point now);
 
   void name(int rank, std::string host) { peers_[static_cast<std::size_t>(rank)].host = std::move(host); }
@@ -22,7 +23,12 @@ class Liveness {
   void hurry(int rank, std::chrono::milliseconds deadline);
   void unwatch(int rank) { peers_[static_cast<std::size_t>(rank)].watched = false; }
   /// From any rank, watched or not.
-  void heard(int rank, Clock::time_point now) { peers_[static_cast<std::size_t>(rank)].last = now; }
+  void heard(int rank, Clock::time_point now) {
+    peers_[static_cast<std::size_t>(rank)].last = now;
+    peers_[static_cast<std::size_t>(rank)].met = true;
+  }
+  /// Whether a rank has ever been heard.
+  bool met(int rank) const { return peers_[static_cast<std::size_t>(rank)].met; }
   void tell(int rank, const wire::Heartbeat& heartbeat) { peers_[static_cast<std::size_t>(rank)].state = heartbeat; }
   const wire::Heartbeat& state(int rank) const { return peers_[static_cast<std::size_t>(rank)].state; }
   /// True when it is time to send heartbeats again: several per deadline, ten per second while `often`.
@@ -36,8 +42,8 @@ class Liveness {
   std::string silence_text(int rank, int own) const;
   /// True while a watched peer has been silent for half its deadline and more: then all are to tell each other that they live.
   bool suspicious(Clock::time_point now) const;
-  /// Throws if, `work_open`, no watched peer nor `own` has come on for the whole deadline, naming the one of `stages`, given in pipeline
-  /// order, that is waited for.
+  /// Throws RankLost if, `work_open`, no watched peer nor `own` has come on for the whole deadline, naming the one of `stages`, given in
+  /// pipeline order, that is waited for.
   void check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own, const std::vector<int>& stages);
   /// True where a drafter on these ranks is `awaited` and none of them has come on for the whole deadline of the first.
   bool drafter_stalled(Clock::time_point now, bool awaited, const std::vector<int>& ranks);
@@ -48,7 +54,7 @@ class Liveness {
 
  private:
   struct Peer {
-    bool watched = false;
+    bool watched = false, met = false;
     std::string host;
     Clock::time_point last{};
     std::chrono::milliseconds deadline{};

@@ -2,9 +2,15 @@
 // A rank other than the head: waits for the plan, is a stage or a drafter, ends when told to.
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
+#include <vector>
 
-#include "mpi/cluster/head.hpp"
+#include "mpi/cluster/dispatcher.hpp"
+#include "mpi/cluster/liveness.hpp"
+#include "mpi/transport/idle.hpp"
 
 namespace yamata {
 
@@ -23,6 +29,59 @@ struct WorkerSetup {
   const std::atomic<bool>* launcher_gone = nullptr;  ///< what started this rank has died: the head is told
   /// Called when the head has fallen silent to a rank that the job can do without.
   std::function<void()> head_unheard;
+};
+
+/// One job of such a rank: a state machine.
+///
+///   kAwaitingPlan --take_place--> kLoading --serve--> kServing
+///       any of them --fail--> kFailed, which takes no part any more but waits for the end
+///       any but kFailed --leave_job--> kJobOver; any of them --end--> kStopped
+class Worker {
+ public:
+  enum class State { kAwaitingPlan, kLoading, kServing, kFailed, kJobOver, kStopped };
+
+  /// `setup` outlives the worker.
+  Worker(Transport& transport, const WorkerSetup& setup);
+
+  /// Opens the model and says hello, once.
+  void begin();
+  /// Takes messages and lets this rank's part go on; true if anything happened. Throws RankLost where the head has fallen silent.
+  bool step();
+  /// Waits a little, or until this rank's computation ends.
+  void rest();
+  State state() const { return state_; }
+  bool ended() const { return state_ == State::kJobOver || state_ == State::kStopped; }
+  /// The exit code that the head has given, or nothing where another job follows. Once ended.
+  std::optional<int> exit_code() const { return exit_code_; }
+
+ private:
+  // Transitions
+  void take_place(const wire::Start& plan);
+  void serve();
+  void fail(const wire::Failure& failure);
+  void leave_job();
+  void end(int exit_code);
+
+  template <class Work>
+  void attempt(Work work);
+  void dispatch(Message message);
+  void take(Message message);
+  void send_heartbeats();
+  void check_head(Clock::time_point now);
+  void become_dispensable(bool dispensable);
+  wire::Report report();
+
+  Transport& transport_;
+  const WorkerSetup& setup_;
+  Liveness liveness_;
+  Dispatcher dispatcher_;
+  Idle idle_;
+  const std::uint64_t sent_before_;  // bytes, by the jobs before
+  State state_ = State::kAwaitingPlan;
+  bool dispensable_ = false;  // the job goes on without this rank where that is lost, whatever its state
+  std::vector<Message> early_;
+  std::optional<int> exit_code_;
+  std::int64_t clock_offset_us_ = 0;
 };
 
 /// Takes part in one job after another until the head says stop; returns the exit code it gives. Where the head falls silent, prints one

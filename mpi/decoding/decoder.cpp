@@ -3,27 +3,28 @@
 #include <algorithm>
 
 namespace yamata {
+namespace {
 
-Decoder::Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> drafters, const DecodeOptions& options, Choose choose,
-                 OnToken on_token)
-    : transport_(transport),
-      target_(target),
-      drafters_(std::move(drafters)),
+/// Some source that is asked in the text that begins.
+bool any_wants_features(const GuessSources& sources) {
+  return std::any_of(sources.all().begin(), sources.all().end(), [](const auto& source) { return source->wants_features(); });
+}
+
+}  // namespace
+
+Decoder::Decoder(Pipeline& target, GuessSources& sources, const DecodeOptions& options, Choose choose, OnToken on_token)
+    : target_(target),
+      sources_(sources),
       options_(options),
       choose_(std::move(choose)),
       on_token_(std::move(on_token)),
       policy_(make_policy(options.policy)),
-      partitions_(options.sequences) {
-  if (options.lookup) lookup_.emplace(static_cast<int>(drafters_.size()));
-}
+      runs_(target, options.sequences, {.best = static_cast<std::int32_t>(options.logits), .features = any_wants_features(sources)}) {}
 
 void Decoder::begin(const std::vector<std::int32_t>& prompt) {
-  text_ = prompt;
-  prompt_size_ = prompt.size();
-  tree_ = std::make_unique<TokenTree>(prompt.back(), static_cast<std::int32_t>(prompt.size()) - 1);
-  ++epoch_;
-  tell_drafters(true);
-  look_up();
+  runs_.begin(prompt);
+  for (const auto& source : sources_.all()) source->begin(options_.request);
+  ask_sources();
 }
 
 bool Decoder::advance() {
@@ -37,175 +38,154 @@ bool Decoder::advance() {
 
 bool Decoder::work() {
   bool anything = false;
-  while (prompt_sent_ < prompt_size_ && in_flight_.size() < 2 * static_cast<std::size_t>(target_.ranks().count()) && !holds_prompt()) {
+  while (reads_prompt() && runs_.in_flight() < 2 * static_cast<std::size_t>(target_.ranks().count()) && !holds_prompt()) {
     submit_prompt();
     anything = true;
   }
-  while (auto result = target_.take_result()) {
+  while (const auto done = runs_.take_result()) {
     anything = true;
-    const InFlight run = std::move(in_flight_.front());
-    in_flight_.pop_front();
-    if (result->skipped || run.nodes.empty()) continue;
-    if (run.tip) turnaround_.ran(static_cast<int>(run.nodes.size()), Clock::seconds_since(run.sent));
-    const auto before = static_cast<std::int32_t>(text_.size());
-    walk(run, *result);
-    if (static_cast<std::int32_t>(text_.size()) == before) continue;
-    target_.stage().trace().mark(TraceEvent::Kind::kCommit, run.run, static_cast<std::int32_t>(text_.size()) - before);
-    ++counters_.target_evaluations;
-    text_came(static_cast<std::int32_t>(text_.size()) - before);
-    if (finished_) {
-      leave();
-      return true;
-    }
-    if (!options_.continue_tip) drop_guesses();
-    cancel_dead();
-    ++epoch_;
-    tell_drafters(true);
-    look_up();
+    if (!done->result.skipped && take(done->run, done->result)) return true;
   }
-  while (prompt_sent_ == prompt_size_ && send_next()) anything = true;
+  while (!reads_prompt() && send_next()) anything = true;
   return anything;
 }
 
-/// So many tokens at once: what they and the drafts that they waited for took is learned.
-void Decoder::text_came(int tokens) {
-  const double alone = turnaround_.run_s(1);
-  for (DraftLink& drafter : drafters_) {
-    if (generated_ > tokens && alone > 0 && drafter.asked(epoch_)) drafter.balance().step(tokens, Clock::seconds_since(last_text_), alone);
-    drafter.tempo().text_came();
+/// The text grows by what a run says of it, if anything. True where it has ended.
+bool Decoder::take(const TreeRuns::Run& run, const RunResult& result) {
+  for (std::int32_t row = 0; row < run.text_rows; ++row) tell_features(run, result, run.text_begin + row, row);
+  if (run.tip) turnaround_.ran(static_cast<int>(run.nodes.size()), Clock::seconds_since(run.sent));
+  const auto before = static_cast<std::int32_t>(text().size());
+  walk(run, result);
+  const std::int32_t grown = static_cast<std::int32_t>(text().size()) - before;
+  if (grown == 0) return false;
+  target_.stage().trace().mark(TraceEvent::Kind::kCommit, run.id, grown);
+  ++counters_.target_evaluations;
+  step_ended(grown);
+  if (finished_) {
+    runs_.finish(options_.cancel);
+    return true;
   }
-  tempo_.text_came(tokens);
+  if (!options_.continue_tip) drop_guesses();
+  counters_.runs_cancelled += runs_.cancel_dead(options_.cancel);
+  ask_sources();
+  return false;
+}
+
+/// So many tokens at once: what they and the drafts that they waited for took is learned.
+void Decoder::step_ended(std::int32_t tokens) {
+  const TextStep step{
+      .tokens = tokens, .first = generated_ == tokens, .seconds = Clock::seconds_since(last_text_), .alone_s = turnaround_.run_s(1)};
+  for (const auto& source : sources_.all()) source->step_ended(step);
+  rate_.text_came(tokens);
   last_text_ = Clock::now();
 }
 
+/// Not all of the prompt has been sent.
+bool Decoder::reads_prompt() const { return generated_ == 0 && !runs_.tree().root().sent; }
+
 /// Its last chunk waits for a draft on this rank to have read the prompt: else the second token would.
 bool Decoder::holds_prompt() const {
-  return drafts_here() && !drafts_complete() && prompt_size_ - prompt_sent_ <= static_cast<std::size_t>(options_.batch);
+  return drafts_here() && drafts_pending() && runs_.unsent_text() <= static_cast<std::size_t>(options_.batch);
 }
 
 /// The prompt goes in chunks, so that all stages work at the same time; its last token is the tree's root.
 void Decoder::submit_prompt() {
-  const std::size_t end = std::min(prompt_size_, prompt_sent_ + static_cast<std::size_t>(options_.batch));
-  wire::Record record;
-  for (; prompt_sent_ < end; ++prompt_sent_) {
-    record.tokens.push_back(text_[prompt_sent_]);
-    record.placements.push_back({static_cast<std::int32_t>(prompt_sent_), -1, {0, 1}});
-  }
-  InFlight run;
-  if (end == prompt_size_) {
-    record.logit_rows.push_back(static_cast<std::int32_t>(record.tokens.size()) - 1);
-    run.nodes.push_back(tree_->root().id);
-    tree_->root().sent = true;
-    tree_->root().sequence = 0;
-  }
-  record.best = static_cast<std::int32_t>(options_.logits);
-  run.run = target_.submit(std::move(record));
-  in_flight_.push_back(std::move(run));
+  const auto most = static_cast<std::size_t>(options_.batch);
+  runs_.unsent_text() <= most ? runs_.submit_root() : runs_.submit_text(most);
   ++counters_.runs_started;
 }
 
 /// Commits along the run's nodes as far as they are the text.
-void Decoder::walk(const InFlight& run, const RunResult& result) {
+void Decoder::walk(const TreeRuns::Run& run, const RunResult& result) {
   while (!finished_) {
-    const auto node = std::find(run.nodes.begin(), run.nodes.end(), tree_->root().id);
+    const TreeNode& root = runs_.tree().root();
+    const auto node = std::find(run.nodes.begin(), run.nodes.end(), root.id);
     if (node == run.nodes.end()) return;
-    std::vector<float> logits = result.row(static_cast<std::size_t>(node - run.nodes.begin()), run.nodes.size());
+    const auto index = node - run.nodes.begin();
+    tell_features(run, result, root.position, run.text_rows + static_cast<std::int32_t>(index));
+    std::vector<float> logits = result.row(static_cast<std::size_t>(index), run.nodes.size());
     const auto began = Clock::now();
-    const std::int32_t token = choose_(logits, text_);
+    const std::int32_t token = choose_(logits, text());
     outside_s_ += Clock::seconds_since(began);
     commit(token);
   }
 }
 
+/// Those of a position of the text, in row `row` of the run.
+void Decoder::tell_features(const TreeRuns::Run& run, const RunResult& result, std::int32_t position, std::int32_t row) {
+  if (result.features.empty()) return;
+  const auto features = result.feature_row(static_cast<std::size_t>(row), static_cast<std::size_t>(run.text_rows) + run.nodes.size());
+  for (const auto& source : sources_.all()) {
+    if (source->wants_features()) source->take_features(position, features);
+  }
+}
+
 void Decoder::commit(std::int32_t token) {
-  const NodeId child = tree_->child(tree_->root().id, token);
-  const bool guessed = child != kNoNode && tree_->at(child).sent;
-  for (DraftLink& drafter : drafters_) drafter.learn(*tree_, token);
-  if (lookup_) lookup_->learn(*tree_, token);
-  const std::vector<TreeNode> gone = tree_->advance(token);
-  partitions_.commit(*tree_, gone);
-  policy_->committed(guessed);
+  const TokenTree& tree = runs_.tree();
+  const NodeId child = tree.child(tree.root().id, token);
+  const bool accepted = child != kNoNode && tree.at(child).sent;
+  for (const auto& source : sources_.all()) source->learn(tree, token);
+  runs_.commit(token);
+  policy_->committed(accepted);
   tree_changed_ = true;
-  text_.push_back(token);
   ++generated_;
-  counters_.accepted += guessed;
+  counters_.accepted += accepted;
   const auto began = Clock::now();
   const bool more = on_token_(token);
   outside_s_ += Clock::seconds_since(began);
-  finished_ = !more || generated_ >= options_.generate || static_cast<std::int32_t>(text_.size()) > options_.context;
+  finished_ = !more || generated_ >= options_.generate || static_cast<std::int32_t>(text().size()) > options_.context;
 }
 
-void Decoder::look_up() {
-  if (lookup_ && lookup_->guess(*tree_, text_)) tree_changed_ = true;
+/// The text has grown: every source may guess.
+void Decoder::ask_sources() {
+  ++epoch_;
+  const GuessDemand demand = this->demand();
+  for (const auto& source : sources_.all()) tree_changed_ |= source->guess(runs_.tree(), text(), demand);
 }
 
-/// `grown`: the text has, just now. A draft that would hold it up for longer than it may save is told later, or never.
-void Decoder::tell_drafters(bool grown) {
-  const std::int32_t min_drafts = waits_for_draft() ? options_.policy.draft : 0;
-  for (DraftLink& drafter : drafters_) {
-    const auto least = waits_for_whole_draft() ? grown ? least_worth_drafting(drafter) : std::nullopt : std::optional(0.0f);
-    if (!least) continue;
-    if (const auto commit = drafter.next_commit(epoch_, text_, min_drafts, *least, !options_.continue_tip))
-      transport_.send(drafter.rank(), Tag::kCommit, wire::encode(*commit));
-  }
+GuessDemand Decoder::demand() const {
+  GuessDemand demand{.epoch = epoch_,
+                     .most = options_.policy.draft,
+                     .min_drafts = waits_for_draft() ? options_.policy.draft : 0,
+                     .to_the_end = waits_for_whole_draft(),
+                     .retell = !options_.continue_tip};
+  if (!demand.to_the_end) return demand;
+  const TargetTimes target = times();
+  demand.token_s = token_s(target);
+  demand.row_s = least_row_cost(target_.stage().cost().marginal(1, options_.policy.draft), 0) * target.stage_s * target.stages;
+  return demand;
 }
 
 void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
   if (finished_) return;
   const auto began = Clock::now();
-  for (DraftLink& drafter : drafters_) {
-    if (drafter.rank() != rank || !drafter.alive() || !drafter.take(guesses, *tree_, text_)) continue;
-    tree_changed_ = true;
-    drafter.tempo().guesses_came();
-  }
-  tell_drafters(false);
+  DraftLink* const drafter = sources_.drafter_on(rank);
+  if (drafter) tree_changed_ |= drafter->on_guesses(guesses, runs_.tree(), text(), demand());
   counters_.deciding_s += Clock::seconds_since(began);
 }
 
 void Decoder::drop_drafter(int rank) {
-  for (DraftLink& drafter : drafters_) {
-    if (drafter.rank() == rank) drafter.drop();
-  }
+  if (DraftLink* const drafter = sources_.drafter_on(rank)) drafter->drop();
 }
 
 bool Decoder::awaits(int rank) const {
-  const auto owes = [&](const DraftLink& d) { return d.rank() == rank && d.alive() && d.asked(epoch_) && !d.complete(epoch_); };
-  return tree_ && !tree_->root().sent && waits_for_whole_draft() && std::any_of(drafters_.begin(), drafters_.end(), owes);
+  const DraftLink* const drafter = sources_.drafter_on(rank);
+  return drafter && drafter->pending() && runs_.begun() && !runs_.tree().root().sent && waits_for_whole_draft();
+}
+
+void Decoder::leave() {
+  if (!finished_) runs_.finish(options_.cancel);
+  finished_ = true;
 }
 
 /// Forgets what has been guessed beyond the tip, in flight or not.
 void Decoder::drop_guesses() {
-  partitions_.release(*tree_, tree_->prune());
+  runs_.prune();
   tree_changed_ = true;
 }
 
-/// Runs with no living node in them are of no use to anybody: no node that lives or will live reads their cells (hazard H1).
-void Decoder::cancel_dead() {
-  std::vector<std::uint64_t> dead;
-  for (InFlight& run : in_flight_) {
-    if (run.cancelled || std::any_of(run.nodes.begin(), run.nodes.end(), [&](NodeId id) { return tree_->alive(id); })) continue;
-    run.cancelled = true;
-    dead.push_back(run.run);
-  }
-  if (!options_.cancel) return;
-  counters_.runs_cancelled += dead.size();
-  target_.cancel(dead);
-}
-
-/// The text has ended: what is still out is of no use, and the cache is left as the text has it.
-void Decoder::leave() {
-  std::vector<std::uint64_t> rest;
-  for (const InFlight& run : in_flight_) {
-    if (!run.cancelled) rest.push_back(run.run);
-  }
-  if (options_.cancel) target_.cancel(rest);
-  wire::Record record;
-  record.operations = partitions_.take_operations();
-  target_.submit(std::move(record));
-}
-
 bool Decoder::drafts_here() const {
-  return std::any_of(drafters_.begin(), drafters_.end(), [&](const DraftLink& d) { return d.alive() && d.rank() == transport_.rank(); });
+  return std::any_of(sources_.all().begin(), sources_.all().end(), [](const auto& source) { return source->shares_unit(); });
 }
 
 /// Guesses go with the tip, which waits for them.
@@ -215,43 +195,59 @@ bool Decoder::waits_for_draft() const { return options_.strategy == Strategy::kS
 /// a chain is sent as it was drafted.
 bool Decoder::waits_for_whole_draft() const { return waits_for_draft() && (drafts_here() || !policy_->fills_tip_run()); }
 
-bool Decoder::drafts_complete() const {
-  return std::all_of(drafters_.begin(), drafters_.end(),
-                     [&](const DraftLink& d) { return !d.alive() || !d.asked(epoch_) || d.complete(epoch_); });
+bool Decoder::drafts_pending() const {
+  return std::any_of(sources_.all().begin(), sources_.all().end(), [](const auto& source) { return source->pending(); });
 }
 
 bool Decoder::send_next() {
   if (finished_) return false;
-  if (!tree_->root().sent) return send_root();
+  if (!runs_.tree().root().sent) return send_root();
   return options_.strategy == Strategy::kPipeInfer && speculate();
 }
 
-/// The tip, with what is worth a row beside it.
+/// The tip, with the guesses that pay for their rows.
 bool Decoder::send_root() {
   std::vector<NodeId> nodes;
-  if (waits_for_whole_draft() && !drafts_complete()) return false;
+  if (waits_for_whole_draft() && drafts_pending()) return false;
   if (waits_for_draft() || (options_.strategy == Strategy::kPipeInfer && policy_->fills_tip_run())) {
-    const RunCosts costs = tip_costs();
-    nodes = policy_->choose(*tree_, free_guess_cells(), costs);
+    const RunCosts costs = tip_costs(times(), target_.stage().cost().marginal(1, options_.policy.draft), !waits_for_draft());
+    nodes = policy_->choose(runs_.tree(), free_guess_cells(), costs);
     if (!waits_for_whole_draft() && worth_waiting(nodes, costs)) return false;
   }
-  nodes.insert(nodes.begin(), tree_->root().id);
+  nodes.insert(nodes.begin(), runs_.tree().root().id);
   return submit(nodes);
+}
+
+/// Whether the tip waits for more guesses, which then go in the same run.
+bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs) {
+  const TargetTimes target = times();
+  TipRun run{.guesses = nodes.size(),
+             .least_probability = 1,
+             .last_chance = target.stages == 1 || options_.strategy == Strategy::kSpeculative,
+             .marginal = &costs.marginal};
+  if (!may_wait(target, run)) return false;
+  for (const NodeId id : nodes) run.least_probability = std::min<double>(run.least_probability, runs_.tree().at(id).path_probability);
+  return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) {
+    const auto latency = source->next_guess();
+    if (!latency) return false;
+    return yamata::worth_waiting(target, run,
+                                 {.first_s = latency->first_s,
+                                  .next_s = latency->next_s,
+                                  .acceptance = source->calibration().first_choice_rate(),
+                                  .open = open_probability(runs_.tree(), source->calibration(), nodes)});
+  });
 }
 
 /// Guesses into the pipeline, as long as its first stage has nothing better to do.
 bool Decoder::speculate() {
   const Stage& stage = target_.stage();
   if (!tree_changed_ || stage.computing() || stage.queued() > 0) return false;
-  const auto live =
-      static_cast<int>(std::count_if(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return !run.cancelled; }));
   // A stage that is the first and the last is idle only because its result is on its way.
-  const int stages = target_.ranks().count();
-  if (live > (stages == 1 && policy_->fills_tip_run() ? 0 : most_live())) return false;
-  if (!options_.continuous &&
-      std::any_of(in_flight_.begin(), in_flight_.end(), [](const InFlight& run) { return run.speculative && !run.cancelled; }))
-    return false;
-  const std::vector<NodeId> nodes = policy_->choose(*tree_, free_guess_cells(), guess_costs());
+  const bool alone = target_.ranks().count() == 1 && policy_->fills_tip_run();
+  if (static_cast<int>(runs_.live()) > (alone ? 0 : most_runs_in_flight(times()))) return false;
+  if (!options_.continuous && runs_.speculating()) return false;
+  const RunCosts costs = guess_costs(times(), stage.cost().marginal(0, options_.policy.draft));
+  const std::vector<NodeId> nodes = policy_->choose(runs_.tree(), free_guess_cells(), costs);
   if (!nodes.empty() && submit(nodes)) {
     policy_->submitted();
     return true;
@@ -260,32 +256,28 @@ bool Decoder::speculate() {
   return false;
 }
 
+TargetTimes Decoder::times() const {
+  return {.stages = target_.ranks().count(),
+          .stage_s = target_.stage().cost().run_s(1),
+          .round_trip_s = turnaround_.run_s(1),
+          .text_rate = rate_.per_s()};
+}
+
 /// Guesses that may still be sent: a cell for each beyond those of the text.
 std::size_t Decoder::free_guess_cells() const {
-  const auto held = static_cast<std::int32_t>(partitions_.speculative_cells());
+  const auto held = static_cast<std::int32_t>(runs_.partitions().speculative_cells());
   return static_cast<std::size_t>(std::max(0, options_.guess_cells - held));
 }
 
 bool Decoder::submit(std::span<const NodeId> nodes) {
   std::vector<NodeId> fit;
   for (const NodeId id : nodes) {
-    if (tree_->at(id).position < options_.context) fit.push_back(id);
+    if (runs_.tree().at(id).position < options_.context) fit.push_back(id);
   }
-  TreeRun run = partitions_.lay_out(*tree_, fit);
-  if (run.nodes.empty()) return false;
-  wire::Record record;
-  record.operations = partitions_.take_operations();
-  record.tokens = std::move(run.tokens);
-  record.placements = std::move(run.placements);
-  for (std::size_t i = 0; i < run.nodes.size(); ++i) record.logit_rows.push_back(static_cast<std::int32_t>(i));
-  record.best = static_cast<std::int32_t>(options_.logits);
-  const auto guesses =
-      static_cast<std::size_t>(std::count_if(run.nodes.begin(), run.nodes.end(), [&](NodeId id) { return id != tree_->root().id; }));
-  counters_.drafted += guesses;
+  const TreeRuns::Run* run = runs_.submit(fit);
+  if (!run) return false;
+  counters_.drafted += run->nodes.size() - (run->tip ? 1 : 0);
   ++counters_.runs_started;
-  const std::uint64_t id = target_.submit(std::move(record));
-  const bool tip = run.nodes.front() == tree_->root().id;
-  in_flight_.push_back({id, std::move(run.nodes), guesses > 0, false, tip, Clock::now()});
   return true;
 }
 

@@ -3,13 +3,11 @@
 #include <functional>
 #include <memory>
 
-#include "mpi/decoding/draft_link.hpp"
-#include "mpi/pipeline/pipeline.hpp"
+#include "mpi/decoding/guess_sources.hpp"
+#include "mpi/decoding/tree_runs.hpp"
 #include "node/clock.hpp"
-#include "src/speculation/partitions.hpp"
 #include "src/speculation/policy.hpp"
-#include "src/speculation/prompt_lookup.hpp"
-#include "src/speculation/tempo.hpp"
+#include "src/speculation/text_rate.hpp"
 
 namespace yamata {
 
@@ -20,21 +18,23 @@ enum class Strategy {
 };
 
 struct DecodeOptions {
+  std::uint64_t request = 1;  ///< tells drafters this text from those before
   Strategy strategy = Strategy::kIterative;
   PolicyOptions policy;
   std::int32_t generate = 128;
-  std::int32_t context = 0;      ///< positions there are
-  std::int32_t guess_cells = 0;  ///< cells beyond the context, for guesses
-  std::int32_t sequences = 1;    ///< of the cache
-  std::int32_t batch = 64;       ///< prompt tokens per run
-  bool cancel = true;            ///< --no-cancel: let dead runs be computed
-  bool continue_tip = true;      ///< --no-continue-tip: guess anew from the tip at every hit
-  bool continuous = true;        ///< --no-continuous: one speculative run at a time
-  std::size_t logits = 0;        ///< highest logits of a row that are asked for, as many as sampling reads; 0: all
-  bool lookup = false;           ///< guess what followed in the text before, too; --no-lookup: not
+  std::int32_t context = 0;       ///< positions there are
+  std::int32_t guess_cells = 0;   ///< cells beyond the context, for guesses
+  SequenceRange sequences{0, 1};  ///< of the cache that are this text's: the first holds it, each further one may hold a path of guesses
+  std::int32_t batch = 64;        ///< prompt tokens per run
+  bool cancel = true;             ///< --no-cancel: let dead runs be computed
+  bool continue_tip = true;       ///< --no-continue-tip: guess anew from the tip at every acceptance
+  bool continuous = true;         ///< --no-continuous: one speculative run at a time
+  std::size_t logits = 0;         ///< highest logits of a row that are asked for, as many as sampling reads; 0: all
+  bool lookup = false;            ///< sources include a look-up in the text; --no-lookup: not
 };
 
-/// A state machine over the target's pipeline; deterministic given the order of arrivals.
+/// Writes one text: a state machine over the target's pipeline; deterministic given the order of arrivals. When it has finished another
+/// may go on with pipeline and sources: what is left of this text's runs and guesses then disturbs nobody.
 class Decoder {
  public:
   /// Chooses the token after `history` from its logits; may change them. Called once per committed token, in order.
@@ -48,8 +48,8 @@ class Decoder {
     double deciding_s = 0;                    ///< the head's own work: neither sampling nor printing, but sending runs
   };
 
-  Decoder(Transport& transport, Pipeline& target, std::vector<DraftLink> drafters, const DecodeOptions& options, Choose choose,
-          OnToken on_token);
+  /// `target` and `sources` outlive this.
+  Decoder(Pipeline& target, GuessSources& sources, const DecodeOptions& options, Choose choose, OnToken on_token);
 
   void begin(const std::vector<std::int32_t>& prompt);
   void on_guesses(int rank, const wire::Guesses& guesses);
@@ -60,65 +60,50 @@ class Decoder {
   /// Does what can be done now; true if anything happened.
   bool advance();
   bool finished() const { return finished_; }
+  /// Ends the text where it is; what is still out is of no use to anybody.
+  void leave();
   /// The prompt has been computed and its first token chosen.
   bool prefilled() const { return generated_ > 0; }
   const Counters& counters() const { return counters_; }
-  const std::vector<DraftLink>& drafters() const { return drafters_; }
 
  private:
-  struct InFlight {
-    std::uint64_t run = 0;
-    std::vector<NodeId> nodes;  // one per row of logits; empty: prompt
-    bool speculative = false, cancelled = false, tip = false;
-    Clock::time_point sent;
-  };
-
   bool work();
-  void text_came(int tokens);
+  bool take(const TreeRuns::Run& run, const RunResult& result);
+  void step_ended(std::int32_t tokens);
+  const std::vector<std::int32_t>& text() const { return runs_.text(); }
+  bool reads_prompt() const;
   bool holds_prompt() const;
   void submit_prompt();
-  void walk(const InFlight& run, const RunResult& result);
+  void walk(const TreeRuns::Run& run, const RunResult& result);
+  void tell_features(const TreeRuns::Run& run, const RunResult& result, std::int32_t position, std::int32_t row);
   void commit(std::int32_t token);
-  void look_up();
-  void tell_drafters(bool grown);
+  void ask_sources();
+  GuessDemand demand() const;
   void drop_guesses();
-  void cancel_dead();
-  void leave();
   bool send_next();
   bool send_root();
-  double open_place(const DraftLink& drafter, std::span<const NodeId> nodes) const;
   bool worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs);
   bool speculate();
   bool submit(std::span<const NodeId> nodes);
   std::size_t free_guess_cells() const;
-  bool drafts_complete() const;
+  bool drafts_pending() const;
   bool drafts_here() const;
   bool waits_for_draft() const;
   bool waits_for_whole_draft() const;
-  double token_s() const;
-  int most_live() const;
-  std::optional<float> least_worth_drafting(DraftLink& drafter);
-  RunCosts tip_costs() const;
-  RunCosts guess_costs() const;
+  TargetTimes times() const;
 
-  Transport& transport_;
   Pipeline& target_;
-  std::vector<DraftLink> drafters_;
+  GuessSources& sources_;
   const DecodeOptions options_;
   Choose choose_;
   OnToken on_token_;
   std::unique_ptr<Policy> policy_;
-  Partitions partitions_;
-  std::unique_ptr<TokenTree> tree_;
-  std::vector<std::int32_t> text_;
-  std::size_t prompt_sent_ = 0, prompt_size_ = 0;
-  std::deque<InFlight> in_flight_;
+  TreeRuns runs_;
   std::uint64_t epoch_ = 0;
   std::int32_t generated_ = 0;
   bool tree_changed_ = false;  // since the policy found nothing in it
   bool finished_ = false;
-  std::optional<PromptLookup> lookup_;
-  Tempo tempo_;
+  TextRate rate_;
   Clock::time_point last_text_;
   StepCost turnaround_;   // of the tip's runs, from here through all stages and back
   double outside_s_ = 0;  // sampling and printing since advance began

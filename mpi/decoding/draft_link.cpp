@@ -1,53 +1,90 @@
 #include "mpi/decoding/draft_link.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
-#include "node/error.hpp"
-
 namespace yamata {
+namespace {
 
-VocabularyMap VocabularyMap::between(const std::vector<std::string>& target, const std::vector<std::string>& draft) {
-  VocabularyMap map;
-  if (target == draft) return map;
-  std::unordered_map<std::string, std::int32_t> ids;
-  for (std::size_t i = 0; i < target.size(); ++i) ids.emplace(target[i], static_cast<std::int32_t>(i));
-  map.to_draft.assign(target.size(), 0);
-  for (std::size_t i = 0; i < draft.size(); ++i) {
-    const auto found = ids.find(draft[i]);
-    if (found == ids.end()) {
-      throw ModelError(
-          fmt::format("the draft model has another vocabulary: its token {} '{}' is not among the target's; use a draft of the same family",
-                      i, draft[i]));
-    }
-    map.to_target.push_back(found->second);
-    map.to_draft[static_cast<std::size_t>(found->second)] = static_cast<std::int32_t>(i);
-  }
-  return map;
+/// Commits that a drafter may owe an answer to. What is sent to a rank that does not take it fills the transport's buffers for all: 16
+/// commits are some two kilobytes. 2 to 64 make no difference in the sweep of docs/speculation.md, links of 25 ms included.
+constexpr std::uint64_t kMostUnanswered = 16;
+/// Roots of the tree that are remembered, so that guesses below what has become text meanwhile are understood: as many as there can be in
+/// kMostUnanswered commits of 32 tokens each.
+constexpr std::size_t kRememberedRoots = 32 * kMostUnanswered;
+
+}  // namespace
+
+void DraftLink::begin(std::uint64_t request) {
+  request_ = request;
+  epoch_ = asked_epoch_ = complete_epoch_ = answered_epoch_ = 0;
+  judged_epoch_ = 1;
+  told_ = 0;
+  places_.clear();
+  text_nodes_.clear();
+  latency_.begin();
 }
 
-std::int32_t VocabularyMap::target(std::int32_t draft_token) const {
-  return to_target.empty() ? draft_token : to_target.at(static_cast<std::size_t>(draft_token));
+bool DraftLink::guess(TokenTree& /*tree*/, std::span<const std::int32_t> text, const GuessDemand& demand) {
+  epoch_ = demand.epoch;
+  if (const auto least = demand.to_the_end ? least_expanded(text, demand) : 0.0f) tell(text, demand, *least);
+  return false;
 }
 
-std::int32_t VocabularyMap::draft(std::int32_t target_token) const {
-  return to_draft.empty() ? target_token : to_draft.at(static_cast<std::size_t>(target_token));
+/// For a draft that the text waits for to its end: the least path probability of what it should expand, or nothing where it should be left
+/// alone.
+std::optional<float> DraftLink::least_expanded(std::span<const std::int32_t> text, const GuessDemand& demand) {
+  const double evaluation_s = this->evaluation_s(demand.token_s);
+  DraftCase draft{.after_prompt = demand.epoch == 1,
+                  .shares_unit = shares_unit(),
+                  .relative_cost = relative_cost_,
+                  .acceptance = acceptance_.expected(),
+                  .times = {.first_s = evaluation_s, .next_s = evaluation_s, .row_s = demand.row_s, .token_s = demand.token_s},
+                  .costs_more = balance_.negative(),
+                  .most = demand.most};
+  if (rank_ != transport_.rank()) draft.times.first_s = std::max(evaluation_s, latency_.answer_s());
+  const DraftDecision decision = decide_draft(draft);
+  if (decision.kind == DraftDecision::Kind::kLeave) return std::nullopt;
+  const double catching_up = StepCost::prior(static_cast<int>(text.size() - told_));
+  if (decision.kind == DraftDecision::Kind::kProbe && !probes_.afford(draft.times.first_s * catching_up)) return std::nullopt;
+  return decision.least;
 }
 
-std::optional<wire::Commit> DraftLink::next_commit(std::uint64_t epoch, std::span<const std::int32_t> text, std::int32_t min_drafts,
-                                                   float least, bool retell) {
-  constexpr std::uint64_t kMostUnanswered = 16;
-  if (!alive_ || told_ == text.size() || epoch > answered_epoch_ + kMostUnanswered) return std::nullopt;
-  wire::Commit commit{epoch, static_cast<std::int32_t>(told_), {}, min_drafts, least, retell};
-  asked_epoch_ = epoch;
+/// Sends the text that this drafter has not been told of, unless there is none or it has not answered for long.
+void DraftLink::tell(std::span<const std::int32_t> text, const GuessDemand& demand, float least) {
+  if (!alive_ || told_ == text.size() || epoch_ > answered_epoch_ + kMostUnanswered) return;
+  wire::Commit commit{.request = request_,
+                      .epoch = epoch_,
+                      .position = static_cast<std::int32_t>(told_),
+                      .tokens = {},
+                      .min_drafts = demand.min_drafts,
+                      .least = least,
+                      .retell = demand.retell};
+  asked_epoch_ = epoch_;
   for (; told_ < text.size(); ++told_) commit.tokens.push_back(vocabulary_.draft(text[told_]));
-  return commit;
+  transport_.send(rank_, Tag::kCommit, wire::encode(commit));
 }
 
+bool DraftLink::on_guesses(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) {
+  const bool grown = alive_ && take(guesses, tree, text);
+  if (grown) latency_.guesses_came();
+  if (!demand.to_the_end) tell(text, demand, 0);
+  return grown;
+}
+
+void DraftLink::step_ended(const TextStep& step) {
+  if (!step.first && step.alone_s > 0 && asked()) balance_.step(step.tokens, step.seconds, step.alone_s);
+  latency_.text_came();
+}
+
+std::optional<GuessLatency> DraftLink::next_guess() {
+  if (!alive_ || complete() || latency_.wait_s() <= 0 || latency_.overdue()) return std::nullopt;
+  return GuessLatency{latency_.wait_s(), latency_.next_s()};
+}
+
+/// Puts guesses into the tree; those below what is gone meanwhile are dropped.
 bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text) {
+  if (guesses.request != request_) return false;
   answered_epoch_ = std::max(answered_epoch_, guesses.epoch);
   if (guesses.evaluation_s > 0) evaluation_s_ = guesses.evaluation_s;
   if (guesses.complete) complete_epoch_ = std::max(complete_epoch_, guesses.epoch);
@@ -67,7 +104,7 @@ bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<co
     else if (at.position == root.position && is_text(at, tree, text))
       below = root.id;
     if (below != kNoNode) {
-      places_[guess.id] = {guesser_.guess(tree, below, token, guess.probability), at.position + 1};
+      places_[guess.id] = {calibration_.add(tree, below, token, guess.probability), at.position + 1};
       grown = true;
     } else if (at.position < root.position && is_text(at, tree, text) && text[static_cast<std::size_t>(at.position) + 1] == token) {
       places_[guess.id] = {kNoNode, at.position + 1};
@@ -85,12 +122,13 @@ bool DraftLink::is_text(const Place& place, const TokenTree& tree, std::span<con
 void DraftLink::learn(const TokenTree& tree, std::int32_t next) {
   const TreeNode& root = tree.root();
   text_nodes_[root.id] = root.position;
-  if (text_nodes_.size() > 512) text_nodes_.erase(text_nodes_.begin());
+  if (text_nodes_.size() > kRememberedRoots) text_nodes_.erase(text_nodes_.begin());
   if (std::exchange(judged_epoch_, asked_epoch_) != asked_epoch_) {
     const NodeId child = tree.child(root.id, next);
-    hits_.count(child != kNoNode && tree.at(child).sent && guesser_.guessed(tree, child) && tree.at(child).words.size() == 1);
+    acceptance_.count(child != kNoNode && tree.at(child).sent && calibration_.guessed(tree, child) &&
+                      tree.at(child).draft_probabilities.size() == 1);
   }
-  guesser_.learn(tree, next);
+  GuessSource::learn(tree, next);
 }
 
 }  // namespace yamata

@@ -1,63 +1,49 @@
 #pragma once
-// The head's end of the line to one drafter: its ids, its vocabulary, what its word is worth.
+// A draft model on another rank, or on the head's own, as a source of guesses: the head's end of the line to it.
 #include <map>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "mpi/decoding/vocabulary_map.hpp"
 #include "mpi/protocol/wire.hpp"
-#include "src/speculation/draft_value.hpp"
-#include "src/speculation/guesser.hpp"
-#include "src/speculation/tempo.hpp"
-#include "src/speculation/token_tree.hpp"
+#include "mpi/transport/transport.hpp"
+#include "src/speculation/cost_model.hpp"
+#include "src/speculation/draft_balance.hpp"
+#include "src/speculation/draft_latency.hpp"
+#include "src/speculation/guess_source.hpp"
+#include "src/speculation/step_cost.hpp"
 
 namespace yamata {
 
-/// Ids of one vocabulary as those of another; empty tables: they are the same.
-struct VocabularyMap {
-  std::vector<std::int32_t> to_target, to_draft;
-
-  /// Maps by the tokens' texts. Throws ModelError naming the first token of the draft that the target lacks.
-  static VocabularyMap between(const std::vector<std::string>& target, const std::vector<std::string>& draft);
-  std::int32_t target(std::int32_t draft_token) const;
-  std::int32_t draft(std::int32_t target_token) const;
-};
-
-class DraftLink {
+/// Tells the drafter how the text goes on, in its own vocabulary; its guesses come when they come (on_guesses).
+class DraftLink final : public GuessSource {
  public:
-  /// `relative_cost`: of one evaluation of the draft, in those of the whole target, as far as can be told beforehand.
-  DraftLink(int index, int rank, VocabularyMap vocabulary, double relative_cost)
-      : guesser_(index), rank_(rank), vocabulary_(std::move(vocabulary)), relative_cost_(relative_cost) {}
+  /// `rank`: the first of the drafter's. `relative_cost`: of one evaluation of the draft, in those of the whole target, as far as can be
+  /// told beforehand.
+  DraftLink(Transport& transport, int index, int rank, VocabularyMap vocabulary, double relative_cost)
+      : GuessSource(index), transport_(transport), rank_(rank), vocabulary_(std::move(vocabulary)), relative_cost_(relative_cost) {}
 
   int rank() const { return rank_; }
   bool alive() const { return alive_; }
+  /// The drafter is lost: it is told no more, and nothing that comes of it counts.
   void drop() { alive_ = false; }
-  /// The message that tells this drafter of the text it has not been told of, or nothing where there is none or where it has not
-  /// answered for long: what is sent to a rank that does not take it fills the transport's buffers for all.
-  std::optional<wire::Commit> next_commit(std::uint64_t epoch, std::span<const std::int32_t> text, std::int32_t min_drafts, float least,
-                                          bool retell);
 
-  /// Puts guesses into the tree; those below what is gone meanwhile are dropped. `text`: all committed tokens. True if the tree
-  /// has grown.
-  bool take(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text);
-  /// `next` was committed after the tree's root; to be called before tree.advance.
-  void learn(const TokenTree& tree, std::int32_t next);
-  /// It has told everything it was asked for in this epoch.
-  bool complete(std::uint64_t epoch) const { return complete_epoch_ == epoch; }
-  /// It has been told of this epoch's text, and so will say something.
-  bool asked(std::uint64_t epoch) const { return asked_epoch_ == epoch; }
-  /// Tokens of `text` that it has not been told of.
-  std::size_t behind(std::span<const std::int32_t> text) const { return text.size() - told_; }
+  void begin(std::uint64_t request) override;
+  /// Tells the drafter of the text. A draft that would hold the text up for longer than it may save is told later, or never.
+  bool guess(TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) override;
+  void learn(const TokenTree& tree, std::int32_t next) override;
+  void step_ended(const TextStep& step) override;
+  std::optional<GuessLatency> next_guess() override;
+  bool pending() const override { return alive_ && asked() && !complete(); }
+  bool shares_unit() const override { return alive_ && rank_ == transport_.rank(); }
+
+  /// Guesses have come. Those below what is gone meanwhile are dropped, as are those of a text before. True if the tree has grown.
+  bool on_guesses(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand);
+  /// How often a draft that it was asked for had the text's next token, sent and guessed by nobody else.
+  double expected_acceptance() const { return acceptance_.expected(); }
   /// What one evaluation of its draft takes, where a token of the target takes `token_s`; as measured, once it is.
   double evaluation_s(double token_s) const { return evaluation_s_ > 0 ? evaluation_s_ : relative_cost_ * token_s; }
-  double relative_cost() const { return relative_cost_; }
-  /// How often a draft it was asked for had the text's next token, sent and guessed by nobody else.
-  double expected_hit_rate() const { return hits_.expected(); }
-  DraftBalance& balance() { return balance_; }
-  ProbeBudget& probes() { return probes_; }
-  const Guesser& guesser() const { return guesser_; }
-  DraftTempo& tempo() { return tempo_; }
 
  private:
   /// Where one of the drafter's nodes stands with us.
@@ -65,16 +51,24 @@ class DraftLink {
     NodeId node = kNoNode;       // in the tree, as far as we know
     std::int32_t position = -1;  // of the text, where it has become that; or of the node
   };
+  /// It has been told of the text as it is, and so will say something.
+  bool asked() const { return asked_epoch_ == epoch_; }
+  /// It has said all that it was asked for.
+  bool complete() const { return complete_epoch_ == epoch_; }
+  std::optional<float> least_expanded(std::span<const std::int32_t> text, const GuessDemand& demand);
+  void tell(std::span<const std::int32_t> text, const GuessDemand& demand, float least);
+  bool take(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text);
   bool is_text(const Place& place, const TokenTree& tree, std::span<const std::int32_t> text) const;
 
-  Guesser guesser_;
-  DraftTempo tempo_;
+  Transport& transport_;
+  DraftLatency latency_;
   int rank_;
   VocabularyMap vocabulary_;
   bool alive_ = true;
-  std::uint64_t asked_epoch_ = 0, complete_epoch_ = 0, answered_epoch_ = 0;
+  std::uint64_t request_ = 0;
+  std::uint64_t epoch_ = 0, asked_epoch_ = 0, complete_epoch_ = 0, answered_epoch_ = 0;
   std::uint64_t judged_epoch_ = 1;  // the guesses after the prompt come too late for it
-  Share hits_;
+  Share acceptance_;
   double relative_cost_, evaluation_s_ = 0;
   DraftBalance balance_;
   ProbeBudget probes_;

@@ -2,10 +2,9 @@
 // A drafter: follows the text and pushes guesses ahead, as far as its credit reaches (PipeInfer, "asynchronous speculation").
 #include <memory>
 
-#include "mpi/pipeline/pipeline.hpp"
-#include "src/speculation/guesser.hpp"
-#include "src/speculation/partitions.hpp"
+#include "mpi/decoding/tree_runs.hpp"
 #include "src/speculation/policy.hpp"
+#include "src/speculation/source_calibration.hpp"
 
 namespace yamata {
 
@@ -14,8 +13,9 @@ namespace yamata {
 class Drafter {
  public:
   Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options, std::int32_t context,
-          std::int32_t sequences, std::int32_t batch);
+          SequenceRange sequences, std::int32_t batch);
 
+  /// The text goes on, or another request's begins. Throws ClusterError where it does not follow what was told before.
   void on_commit(const wire::Commit& commit);
   /// Does what can be done now; true if anything happened.
   bool advance();
@@ -26,37 +26,22 @@ class Drafter {
   void retell();
   void expand(NodeId id, std::span<const float> logits);
   bool begin_next();
-  void submit_text();
-  void submit_root();
-  void submit_nodes(std::span<const NodeId> nodes);
   bool gave_enough() const { return min_drafts_ > 0 && given_ >= min_drafts_; }
   std::vector<NodeId> choose();
   RunCosts run_costs() const;
   double evaluation_s() const;
   bool idle();
   void push_guesses();
-  void abandon();
-
-  struct InFlight {
-    std::uint64_t run;
-    std::vector<NodeId> nodes;  // empty: text
-    bool cancelled = false;
-    bool pinned = false;  // computes a token that has become text: its cells are needed
-  };
 
   Transport& transport_;
   std::unique_ptr<Pipeline> pipeline_;
   const DraftOptions options_;
   const std::int32_t context_, batch_;
   BestFirst search_;  // what to expand next
-  Guesser guesser_{0};
-  Partitions partitions_;
-  std::vector<std::int32_t> text_;
-  std::size_t text_sent_ = 0;  // of text_, in the canonical sequence
-  std::unique_ptr<TokenTree> tree_;
-  std::deque<InFlight> in_flight_;
+  SourceCalibration calibration_{0};
+  TreeRuns runs_;
   std::vector<wire::Guess> guesses_;
-  std::uint64_t epoch_ = 0;
+  std::uint64_t request_ = 0, epoch_ = 0;
   std::int32_t min_drafts_ = 0;  // guesses of this epoch that somebody waits for
   std::int32_t given_ = 0;
   float least_ = 0;  // path probability worth an evaluation

@@ -49,8 +49,12 @@ std::optional<RunResult> Pipeline::take_result() {
   const wire::Rows rows = wire::decode_rows(bytes);
   if (rows.run != ++completed_)
     throw ClusterError(fmt::format("logits of run {} came where those of run {} were due", rows.run, completed_));
-  return RunResult{
-      rows.run, rows.skipped, {rows.values.begin(), rows.values.end()}, {rows.tokens.begin(), rows.tokens.end()}, rows.vocabulary};
+  return RunResult{.run = rows.run,
+                   .skipped = rows.skipped,
+                   .logits = {rows.values.begin(), rows.values.end()},
+                   .tokens = {rows.tokens.begin(), rows.tokens.end()},
+                   .vocabulary = rows.vocabulary,
+                   .features = {rows.features.begin(), rows.features.end()}};
 }
 
 void Pipeline::on_message(Message message) {

@@ -11,13 +11,18 @@ namespace yamata {
 /// What a run gave.
 struct RunResult {
   std::uint64_t run = 0;
-  bool skipped = false;              ///< cancelled: no logits
+  bool skipped = false;              ///< cancelled: no logits, no features
   std::vector<float> logits;         ///< [logit_rows][vocabulary], or the best of each row
   std::vector<std::int32_t> tokens;  ///< then: whose they are
   std::size_t vocabulary = 0;        ///< then: tokens that there are
+  std::vector<float> features;       ///< [feature_rows][dim]
 
   /// Logits of the whole vocabulary, of the i-th of `rows` rows; minus infinity where only the best were asked for and this is none.
   std::vector<float> row(std::size_t i, std::size_t rows) const;
+  /// Features of the i-th of `rows` rows.
+  std::span<const float> feature_row(std::size_t i, std::size_t rows) const {
+    return std::span(features).subspan(i * (features.size() / rows), features.size() / rows);
+  }
 };
 
 /// A state machine on the pipeline's first rank, which holds its first stage.
@@ -31,7 +36,7 @@ class Pipeline {
   std::uint64_t submit(wire::Record record);
   /// Tells every stage that nobody needs these runs any more. Their results come all the same, empty or not.
   void cancel(std::span<const std::uint64_t> runs);
-  /// The result of the oldest run that is still out, if it has come. Results come in the order of the runs.
+  /// The next result that has come. Each run has one; its id says which.
   std::optional<RunResult> take_result();
   std::size_t outstanding() const { return submitted_ - completed_; }
 

@@ -118,7 +118,8 @@ void Stage::compute(wire::Record record) {
   stop_ = false;
   running_ = Running{std::move(record), Clock::now()};
   const wire::Record& r = running_->record;
-  StageBatch batch{r.tokens, {}, r.placements, r.logit_rows};
+  StageBatch batch{
+      .tokens = r.tokens, .activations = {}, .placements = r.placements, .logit_rows = r.logit_rows, .feature_rows = r.feature_rows};
   if (!model_.first()) {
     const wire::Rows rows = wire::decode_rows(activations_.front());
     const auto floats = r.placements.size() * static_cast<std::size_t>(model_.width());
@@ -152,6 +153,7 @@ void Stage::finish_run() {
 
 void Stage::describe(wire::Report& report) const {
   report.layers = model_.layers();
+  report.device = model_.unit().device();
   report.isa = model_.unit().isa();
   report.threads = model_.unit().threads();
   report.busy_s += counters_.busy_s;
@@ -166,17 +168,22 @@ void Stage::count_skipped(const wire::Record& record) {
   counters_.tokens_skipped += record.tokens.size();
 }
 
-void Stage::send_skipped(std::uint64_t run) { send({run, true, {}}); }
+void Stage::send_skipped(std::uint64_t run) { send({.run = run, .skipped = true, .values = {}}); }
 
-/// Activations, or logits; of these only the best where no more are asked for, which fit into one packet of a network.
+/// Activations, or what the record asks for: features, and logits; of these only the best where no more are asked for, which fit into one
+/// packet of a network.
 void Stage::send_result(const wire::Record& record) {
-  if (!last_) return send({record.run, false, model_.activations()});
+  if (!last_) return send({.run = record.run, .values = model_.activations()});
   const std::span<const float> logits = model_.logits();
   const std::size_t vocabulary = record.logit_rows.empty() ? 0 : logits.size() / record.logit_rows.size();
   const auto count = static_cast<std::size_t>(record.best);
-  if (count == 0 || 2 * count >= vocabulary) return send({record.run, false, logits});
+  wire::Rows rows{.run = record.run, .values = logits, .features = model_.features()};
+  if (count == 0 || 2 * count >= vocabulary) return send(rows);
   const BestLogits best = best_logits(logits, vocabulary, count);
-  send({record.run, false, best.values, best.tokens, static_cast<std::uint32_t>(vocabulary)});
+  rows.values = best.values;
+  rows.tokens = best.tokens;
+  rows.vocabulary = static_cast<std::uint32_t>(vocabulary);
+  send(rows);
 }
 
 void Stage::send(const wire::Rows& rows) {

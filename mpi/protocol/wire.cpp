@@ -171,6 +171,7 @@ Start decode_start(std::span<const std::byte> bytes) {
 
 Bytes encode(const Commit& m) {
   return Writer()
+      .put(m.request)
       .put(m.epoch)
       .put(m.position)
       .put(m.min_drafts)
@@ -183,6 +184,7 @@ Bytes encode(const Commit& m) {
 Commit decode_commit(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Commit m;
+  m.request = in.get<std::uint64_t>();
   m.epoch = in.get<std::uint64_t>();
   m.position = in.get<std::int32_t>();
   m.min_drafts = in.get<std::int32_t>();
@@ -195,6 +197,7 @@ Commit decode_commit(std::span<const std::byte> bytes) {
 
 Bytes encode(const Guesses& m) {
   return Writer()
+      .put(m.request)
       .put(m.epoch)
       .put(m.root)
       .put(m.root_position)
@@ -207,6 +210,7 @@ Bytes encode(const Guesses& m) {
 Guesses decode_guesses(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Guesses m;
+  m.request = in.get<std::uint64_t>();
   m.epoch = in.get<std::uint64_t>();
   m.root = in.get<std::uint32_t>();
   m.root_position = in.get<std::int32_t>();
@@ -226,10 +230,21 @@ std::vector<std::uint64_t> decode_cancel(std::span<const std::byte> bytes) {
   return runs;
 }
 
+namespace {
+
+// What most messages lack takes no byte of them: these bits say that it follows.
+constexpr std::uint32_t kRecordHasFeatures = 1u << 31;  // of Record::best
+constexpr std::uint32_t kSkipped = 1, kRowsHaveFeatures = 2;
+
+}  // namespace
+
 Bytes encode(const Record& m) {
   Writer out;
   out.put_all(std::span<const CacheOperation>(m.operations)).put(m.run).put_all(std::span<const std::int32_t>(m.tokens));
-  return out.put_all(std::span<const Placement>(m.placements)).put_all(std::span<const std::int32_t>(m.logit_rows)).put(m.best).take();
+  out.put_all(std::span<const Placement>(m.placements)).put_all(std::span<const std::int32_t>(m.logit_rows));
+  out.put(static_cast<std::uint32_t>(m.best) | (m.feature_rows.empty() ? 0 : kRecordHasFeatures));
+  if (!m.feature_rows.empty()) out.put_all(std::span<const std::int32_t>(m.feature_rows));
+  return out.take();
 }
 
 Record decode_record(std::span<const std::byte> bytes) {
@@ -240,7 +255,9 @@ Record decode_record(std::span<const std::byte> bytes) {
   m.tokens = in.get_all<std::int32_t>();
   m.placements = in.get_all<Placement>();
   m.logit_rows = in.get_all<std::int32_t>();
-  m.best = in.get<std::int32_t>();
+  const auto best = in.get<std::uint32_t>();
+  m.best = static_cast<std::int32_t>(best & ~kRecordHasFeatures);
+  if (best & kRecordHasFeatures) m.feature_rows = in.get_all<std::int32_t>();
   in.end();
   if (m.placements.size() != m.tokens.size()) Reader::fail();
   return m;
@@ -248,20 +265,26 @@ Record decode_record(std::span<const std::byte> bytes) {
 
 Bytes encode(const Rows& m) {
   Writer out;
-  out.reserve(32 + m.values.size_bytes() + m.tokens.size_bytes());
-  // Four bytes for the flag keep the floats aligned.
-  return out.put(m.run).put(static_cast<std::uint32_t>(m.skipped)).put(m.vocabulary).put_all(m.values).put_all(m.tokens).take();
+  out.reserve(40 + m.values.size_bytes() + m.tokens.size_bytes() + m.features.size_bytes());
+  // Four bytes for the flags keep the floats aligned.
+  out.put(m.run).put((m.skipped ? kSkipped : 0) | (m.features.empty() ? 0 : kRowsHaveFeatures));
+  out.put(m.vocabulary).put_all(m.values).put_all(m.tokens);
+  if (!m.features.empty()) out.put_all(m.features);
+  return out.take();
 }
 
 Rows decode_rows(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Rows m;
   m.run = in.get<std::uint64_t>();
-  m.skipped = in.get<std::uint32_t>() != 0;
+  const auto flags = in.get<std::uint32_t>();
+  m.skipped = (flags & kSkipped) != 0;
   m.vocabulary = in.get<std::uint32_t>();
   m.values = in.view_all<float>();
   m.tokens = in.view_all<std::int32_t>();
+  if (flags & kRowsHaveFeatures) m.features = in.view_all<float>();
   in.end();
+  if (flags > (kSkipped | kRowsHaveFeatures)) Reader::fail();
   if (!m.tokens.empty() && m.tokens.size() != m.values.size()) Reader::fail();
   for (const std::int32_t token : m.tokens) {
     if (token < -1 || token >= static_cast<std::int64_t>(m.vocabulary)) Reader::fail();

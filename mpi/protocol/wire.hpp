@@ -6,10 +6,10 @@
 //   kStart       head -> rank         once a job, after every kHello
 //   kRecord      stage k -> k+1       the one ordered stream: runs and cache operations; forwarded before it is acted on
 //   kActivations stage k -> k+1       one per run, in the order of the runs
-//   kLogits      last stage -> head   one per run, in order; no rows where none were asked for
+//   kLogits      last stage -> head   one per run, in order; logits and features of the rows asked for, none where there are no such
 //   kCancel      head -> stage        at any time, beside the stream: run ids; permits skipping, commands nothing
 //   kDraft...    as the four above, within the ranks of a draft model, whose first rank leads them
-//   kCommit      head -> drafter      the text's next tokens, in order
+//   kCommit      head -> drafter      the text's next tokens, in order, or a new text
 //   kGuesses     drafter -> head      whenever there are some
 //   kHeartbeat   rank <-> head        several per deadline
 //   kFailure     rank -> head         the rank has failed and waits for kStop
@@ -33,7 +33,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 13;
+inline constexpr std::uint32_t kProtocolVersion = 14;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -77,7 +77,8 @@ struct Start {
 
 /// The text has grown. Drafters go on from here.
 struct Commit {
-  std::uint64_t epoch = 0;    ///< counts the commits
+  std::uint64_t request = 0;  ///< whose text it is; another one than before: that text is over, this one begins at position 0
+  std::uint64_t epoch = 0;    ///< counts the commits of the request
   std::int32_t position = 0;  ///< of the first token
   std::vector<std::int32_t> tokens;
   std::int32_t min_drafts = 0;  ///< guesses to be complete with, where somebody waits for them; 0: go on without end
@@ -92,8 +93,9 @@ struct Guess {
 };
 
 struct Guesses {
-  std::uint64_t epoch = 0;  ///< the last commit that the drafter knew of
-  std::uint32_t root = 0;   ///< its id for the last token of the text
+  std::uint64_t request = 0;  ///< whose text they continue
+  std::uint64_t epoch = 0;    ///< the last commit that the drafter knew of
+  std::uint32_t root = 0;     ///< its id for the last token of the text
   std::int32_t root_position = 0;
   bool complete = false;    ///< it has as many as the commit asked for, or no more
   double evaluation_s = 0;  ///< what an evaluation of the draft takes; 0: not known yet
@@ -105,19 +107,21 @@ struct Record {
   std::vector<CacheOperation> operations;
   std::uint64_t run = 0;  ///< ids ascend
   std::vector<std::int32_t> tokens;
-  std::vector<Placement> placements;     ///< one per token
-  std::vector<std::int32_t> logit_rows;  ///< rows whose logits are asked for
-  std::int32_t best = 0;                 ///< of each such row only so many, the highest; 0: those of the whole vocabulary
+  std::vector<Placement> placements;       ///< one per token
+  std::vector<std::int32_t> logit_rows;    ///< rows whose logits are asked for
+  std::int32_t best = 0;                   ///< of each such row only so many, the highest; 0: those of the whole vocabulary
+  std::vector<std::int32_t> feature_rows;  ///< rows whose features are asked for: last hidden states, after the output norm
   bool has_run() const { return !tokens.empty(); }
 };
 
-/// Rows of floats that belong to a run: activations or logits; none where the run was cancelled. Read in place.
+/// Rows of floats that belong to a run: activations, or logits and features; none where the run was cancelled. Read in place.
 struct Rows {
   std::uint64_t run = 0;
   bool skipped = false;
   std::span<const float> values;
   std::span<const std::int32_t> tokens{};  ///< where only the best logits were asked for: whose each is; -1: fewer are usable
   std::uint32_t vocabulary = 0;            ///< tokens that there are, then
+  std::span<const float> features{};       ///< [feature_rows][dim], beside logits
 };
 
 enum class Activity : std::uint8_t { kIdle, kComputing, kAwaitingActivations };

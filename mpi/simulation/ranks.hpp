@@ -1,12 +1,12 @@
 #pragma once
-// The ranks of a cluster in one process, over transports and units that somebody else schedules: the program's own stages,
-// drafters, pipeline and decoder; only the model is a table.
+// The ranks of a cluster in one process, over transports and units that somebody else schedules: the program's own dispatcher,
+// stages, drafters, pipeline and decoder; only the model is a table. Who is alive nobody watches here.
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "mpi/cluster/dispatcher.hpp"
 #include "mpi/decoding/decoder.hpp"
-#include "mpi/decoding/drafter.hpp"
 #include "src/simulation/table_model.hpp"
 
 namespace yamata::simulation {
@@ -24,8 +24,8 @@ class Ranks {
   /// The target, a shape per stage, from rank 0 on.
   void add_target(const std::vector<TableShape>& stages);
   /// A drafter with its first stage on rank `first`; 0: on the head, sharing its unit.
-  void add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t context, std::int32_t batch);
-  /// After the models: the head begins to decode.
+  void add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t batch);
+  /// After the models: all load, and the head begins to decode a text, the first one or, once that has finished, another.
   void begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose, Decoder::OnToken on_token);
 
   /// What a rank does between two looks at its transport: takes the messages that have arrived and goes on. True if anything
@@ -36,31 +36,35 @@ class Ranks {
   bool dead(std::size_t rank) const { return ranks_[rank].dead; }
 
   Decoder& decoder() { return *decoder_; }
-  Pipeline& target() { return *target_; }
+  const GuessSources& sources() const { return *sources_; }
+  Pipeline& target() { return *ranks_.front().dispatcher->target(); }
   const std::vector<TableModel*>& target_models() const { return target_models_; }
   std::function<void(std::size_t rank, const Message& message)> on_message;  ///< told of every message that is taken
+  std::function<void(GuessSources& sources)> add_sources;                    ///< may add to drafters and lookup, before the first text
 
  private:
   struct Rank {
     RankParts parts;
-    std::unique_ptr<TableModel> model;  // of a stage that does not lead
-    std::unique_ptr<Stage> stage;
-    std::unique_ptr<Drafter> drafter;
-    Channel channel = kTargetChannel;
+    std::unique_ptr<Dispatcher> dispatcher;
     bool dead = false;
   };
   struct DrafterRanks {
     int first, count;
     std::int64_t one_row_ns;
   };
-  std::int64_t target_row_ns_ = 0;
-  std::unique_ptr<Pipeline> build(const PipelineRanks& place, const std::vector<TableShape>& stages);
+  void add(int model, int first, const std::vector<TableShape>& stages);
+  void build();
+  void make_sources(bool lookup);
   void dispatch(std::size_t rank, Message message);
 
   std::vector<Rank> ranks_;
   std::vector<DrafterRanks> drafters_;
+  wire::Start plan_;
+  std::vector<std::vector<TableShape>> shapes_;  // per pipeline of the plan, per stage
+  std::int64_t target_row_ns_ = 0;
   std::vector<TableModel*> target_models_;
-  std::unique_ptr<Pipeline> target_;
+  std::unique_ptr<GuessSources> sources_;
+  std::uint64_t requests_ = 0;
   std::unique_ptr<Decoder> decoder_;
 };
 

@@ -73,7 +73,7 @@ void Cluster::add_target() {
   shape.stages = stages;
   shape.vocabulary = text_->vocabulary();
   shape.cells = scenario_.decode.context + scenario_.decode.guess_cells;
-  shape.sequences = scenario_.decode.sequences;
+  shape.sequences = scenario_.decode.sequences.end;
   shape.width = scenario_.width;
   shape.operations = std::max(1, kOperationsPerLayer * scenario_.layers / stages);
   shape.logits = [this](std::uint64_t prefix, std::span<float> logits) { text_->target_logits(prefix, logits); };
@@ -96,7 +96,7 @@ void Cluster::add_drafters() {
     shape.one_row_ns = scenario_.drafters[d];
     shape.logits = [this, d](std::uint64_t prefix, std::span<float> logits) { text_->draft_logits(d, prefix, logits); };
     const int rank = scenario_.draft_on_head ? 0 : static_cast<int>(scenario_.stages.size() + d);
-    ranks_.add_drafter(rank, {shape}, scenario_.draft, scenario_.decode.context, scenario_.decode.batch);
+    ranks_.add_drafter(rank, {shape}, scenario_.draft, scenario_.decode.batch);
   }
 }
 
@@ -136,7 +136,7 @@ Outcome Cluster::run() {
   outcome_.counters = ranks_.decoder().counters();
   const std::size_t stages = scenario_.stages.size();
   for (std::size_t r = 0; r < units_.size(); ++r) (r < stages ? outcome_.stage_busy : outcome_.drafter_busy).push_back(busy_share(r));
-  if (!scenario_.drafters.empty()) outcome_.first_choices = ranks_.decoder().drafters().front().guesser().first_choice_rate();
+  if (!scenario_.drafters.empty()) outcome_.first_choices = ranks_.sources().drafters().front()->calibration().first_choice_rate();
   return std::move(outcome_);
 }
 

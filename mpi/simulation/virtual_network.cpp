@@ -23,9 +23,15 @@ std::uint64_t VirtualNetwork::real_bytes(const Message& message) const {
   switch (message.tag) {
     case Tag::kActivations:
       return scaled(TableModel::kWidth, widths_.hidden);
-    case Tag::kLogits:
-      if (!wire::decode_rows(message.bytes).tokens.empty()) return message.bytes.size();
-      return scaled(table_logits_, widths_.vocabulary);
+    case Tag::kLogits: {
+      const wire::Rows rows = wire::decode_rows(message.bytes);
+      const std::size_t table = rows.features.size_bytes();
+      const std::uint64_t features = table / static_cast<std::size_t>(TableModel::kWidth) * static_cast<std::size_t>(widths_.hidden);
+      if (!rows.tokens.empty()) return message.bytes.size() - table + features;
+      const std::size_t logits = rows.values.size() / static_cast<std::size_t>(table_logits_);
+      return message.bytes.size() - table - rows.values.size_bytes() + features +
+             logits * sizeof(float) * static_cast<std::size_t>(widths_.vocabulary);
+    }
     default:
       return message.bytes.size();
   }

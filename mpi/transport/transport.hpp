@@ -68,10 +68,4 @@ class Transport {
   virtual void abort(int code) = 0;
 };
 
-/// The orderly end: every rank that is left calls it. Goes on taking messages, which nobody needs any more, until all have sent
-/// theirs: a large one leaves only when it is taken, and a rank that stopped taking would hold the others back for ever.
-/// False where a rank was lost on the way: what all ranks must do together would never end. The head takes one for lost that is silent for
-/// `patience`; the others the head, where it does not begin within `head_patience`.
-bool part(Transport& transport, std::chrono::milliseconds patience, std::chrono::milliseconds head_patience);
-
 }  // namespace yamata

@@ -19,10 +19,11 @@ struct ContextOptions {
 
 /// One batch of tokens for a stage.
 struct StageBatch {
-  std::span<const std::int32_t> tokens;      ///< read by the first stage
-  std::span<const float> activations;        ///< [tokens][dim], read by the others
-  std::span<const Placement> placements;     ///< one per token
-  std::span<const std::int32_t> logit_rows;  ///< rows whose logits are asked for, ascending; read by the last stage
+  std::span<const std::int32_t> tokens;          ///< read by the first stage
+  std::span<const float> activations;            ///< [tokens][dim], read by the others
+  std::span<const Placement> placements;         ///< one per token
+  std::span<const std::int32_t> logit_rows;      ///< rows whose logits are asked for, ascending; read by the last stage
+  std::span<const std::int32_t> feature_rows{};  ///< rows whose features are asked for, ascending; read by the last stage
 };
 
 class StageModel {
@@ -41,6 +42,8 @@ class StageModel {
   virtual std::span<const float> activations() const = 0;
   /// After the end, on the last stage: logits [logit_rows][vocabulary].
   virtual std::span<const float> logits() const = 0;
+  /// After the end, on the last stage: features [feature_rows][width], the hidden states after the last layer and the output norm.
+  virtual std::span<const float> features() const = 0;
   virtual CellTable& cells() = 0;
   /// Floats of one token's activations.
   virtual std::int64_t width() const = 0;

@@ -30,6 +30,8 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       up_(unit),
       chosen_(unit),
       logits_(unit),
+      feature_inputs_(unit),
+      features_(unit),
       tensors_(stage_tensors(file, h, range)) {
   for (int layer = 0; layer < range.count(); ++layer) {
     for (int head = 0; head < h.kv_heads; ++head) {
@@ -103,6 +105,7 @@ void TransformerStage::start(const StageBatch& batch, const std::atomic<bool>* s
   if (std::exchange(file_is_read_, false)) file_.release_pages();
   rows_ = batch.placements.size();
   logit_rows_.assign(batch.logit_rows.begin(), batch.logit_rows.end());
+  feature_rows_.assign(batch.feature_rows.begin(), batch.feature_rows.end());
   reserve(rows_, last() ? logit_rows_.size() : 0);
   place(batch);
   build(batch);
@@ -127,6 +130,7 @@ void TransformerStage::build(const StageBatch& batch) {
   }
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) build_layer(layer, static_cast<std::int64_t>(rows_));
   if (last() && !logit_rows_.empty()) build_output();
+  if (last() && !feature_rows_.empty()) build_features();
 }
 
 void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
@@ -173,6 +177,26 @@ std::size_t TransformerStage::buffer_bytes() const {
   for (const auto* buffer : {&x_, &h_norm_, &q_, &k_, &v_, &attention_, &gate_, &up_, &angles_, &chosen_, &logits_})
     floats += buffer->size();
   return floats * sizeof(float);
+}
+
+/// A product with no matrix: its input is what is wanted.
+void TransformerStage::build_features() {
+  const std::size_t floats = feature_rows_.size() * static_cast<std::size_t>(h_.dim);
+  feature_inputs_.reserve(floats);
+  features_.reserve(floats);
+  ops_.push_back(GatherOp{x_.data(), h_.dim, feature_rows_, feature_inputs_.data()});
+  ops_.push_back(LinearOp{.x = feature_inputs_.data(),
+                          .rows = static_cast<std::int64_t>(feature_rows_.size()),
+                          .cols = h_.dim,
+                          .parts = {},
+                          .add = false,
+                          .norm = weights_.rest.vector(TensorRole::kOutputNorm),
+                          .epsilon = h_.epsilon,
+                          .input = features_.data()});
+}
+
+std::span<const float> TransformerStage::features() const {
+  return {features_.data(), feature_rows_.size() * static_cast<std::size_t>(h_.dim)};
 }
 
 std::span<const float> TransformerStage::activations() const { return {x_.data(), rows_ * static_cast<std::size_t>(h_.dim)}; }

@@ -35,6 +35,7 @@ class TransformerStage final : public StageModel {
   const ComputeUnit& unit() const override { return unit_; }
   std::span<const float> activations() const override;
   std::span<const float> logits() const override;
+  std::span<const float> features() const override;
   CellTable& cells() override { return cells_; }
   std::int64_t width() const override { return h_.dim; }
   LayerRange layers() const override { return range_; }
@@ -48,6 +49,7 @@ class TransformerStage final : public StageModel {
   void build(const StageBatch& batch);
   void build_layer(std::size_t layer, std::int64_t rows);
   void build_output();
+  void build_features();
 
   const gguf::File& file_;
   Hyperparameters h_;
@@ -68,7 +70,8 @@ class TransformerStage final : public StageModel {
   FloatBuffer angles_;                                          // [rows][rotary_dim/2][2]
   FloatBuffer x_, h_norm_, q_, k_, v_, attention_, gate_, up_;  // [rows][...]
   FloatBuffer chosen_, logits_;                                 // [logit_rows][dim], [logit_rows][vocabulary]
-  std::vector<std::int32_t> logit_rows_;
+  FloatBuffer feature_inputs_, features_;                       // [feature_rows][dim], before and after the output norm
+  std::vector<std::int32_t> logit_rows_, feature_rows_;
   std::size_t rows_ = 0, load_steps_ = 0;
   std::vector<std::span<const std::byte>> tensors_;
   std::vector<Op> ops_;

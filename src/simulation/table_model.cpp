@@ -37,6 +37,13 @@ std::uint64_t prefix_hash(std::span<const std::int32_t> text) {
   return hash;
 }
 
+std::vector<float> row_of(std::uint64_t token, std::uint64_t prefix) {
+  std::vector<float> row;
+  put(token, row);
+  put(prefix, row);
+  return row;
+}
+
 TableModel::TableModel(TableShape shape, TableUnit& unit)
     : shape_(std::move(shape)),
       unit_(unit),
@@ -47,6 +54,7 @@ TableModel::TableModel(TableShape shape, TableUnit& unit)
 void TableModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
   cells_.place(batch.placements, placed_);
   logit_rows_.assign(batch.logit_rows.begin(), batch.logit_rows.end());
+  feature_rows_.assign(batch.feature_rows.begin(), batch.feature_rows.end());
   tokens_.clear();
   prefixes_.clear();
   for (std::size_t row = 0; row < batch.placements.size(); ++row) {
@@ -79,7 +87,12 @@ void TableModel::compute(bool completed) {
     put(prefix, rows_);
     own_prefixes_.push_back(prefix);
   }
+  features_.clear();
   if (!last()) return;
+  for (const std::int32_t row : feature_rows_) {
+    const auto from = rows_.begin() + row * static_cast<std::ptrdiff_t>(kWidth);
+    features_.insert(features_.end(), from, from + kWidth);
+  }
   for (const std::int32_t row : logit_rows_) {
     const std::size_t begin = logits_.size();
     logits_.resize(begin + static_cast<std::size_t>(shape_.vocabulary));

@@ -18,6 +18,9 @@ std::uint64_t token_hash(std::int32_t token, std::int32_t position);
 /// The hash chained over a text, which is what a model's logits after it depend on.
 std::uint64_t prefix_hash(std::span<const std::int32_t> text);
 
+/// A row's activations, and its features: the hash of its token, and that of the prefix up to it.
+std::vector<float> row_of(std::uint64_t token, std::uint64_t prefix);
+
 struct TableShape {
   std::int32_t stage = 0, stages = 1, cells = 0, sequences = 1, vocabulary = 8;
   int operations = 1;           ///< per run
@@ -57,6 +60,8 @@ class TableModel final : public StageModel {
   const ComputeUnit& unit() const override { return unit_; }
   std::span<const float> activations() const override { return rows_; }
   std::span<const float> logits() const override { return logits_; }
+  /// Of each row what its activations are, too: the hashes of its token and of its prefix.
+  std::span<const float> features() const override { return features_; }
   CellTable& cells() override { return cells_; }
   std::int64_t width() const override { return kWidth; }
   LayerRange layers() const override { return {shape_.stage, shape_.stage + 1}; }
@@ -75,8 +80,8 @@ class TableModel final : public StageModel {
   std::uint64_t salt_;
   std::vector<std::uint64_t> contents_;                          // per cell
   std::vector<std::uint64_t> tokens_, prefixes_, own_prefixes_;  // per row; the first two as they came in
-  std::vector<std::int32_t> logit_rows_;
-  std::vector<float> rows_, logits_;
+  std::vector<std::int32_t> logit_rows_, feature_rows_;
+  std::vector<float> rows_, logits_, features_;
 };
 
 }  // namespace yamata::simulation

@@ -4,31 +4,30 @@
 
 namespace yamata {
 
-Partitions::Partitions(std::int32_t sequences)
-    : equals_(static_cast<std::size_t>(sequences), 0), users_(static_cast<std::size_t>(sequences), 0) {
-  for (std::int32_t s = sequences - 1; s > 0; --s) free_.push_back(s);
+Partitions::Partitions(SequenceRange sequences) : sequences_(sequences), equals_(index(sequences.end), 0), users_(index(sequences.end), 0) {
+  for (std::int32_t s = sequences.end - 1; is_partition(s); --s) free_.push_back(s);
 }
 
 /// Finds the node its sequence: its parent's where nobody continues that yet, else a free partition that becomes a copy.
 bool Partitions::settle(TokenTree& tree, TreeNode& node, bool parent_in_run) {
   if (node.id == tree.root().id) {
-    node.sequence = 0;
+    node.sequence = sequences_.begin;
     return true;
   }
   TreeNode& parent = tree.at(node.parent);
-  if (parent.sequence > 0 && !parent.continued) {
+  if (is_partition(parent.sequence) && !parent.continued) {
     parent.continued = true;
     node.sequence = parent.sequence;
   } else {
     if (free_.empty()) return false;
     node.sequence = free_.back();
     free_.pop_back();
-    const std::int32_t known = equals_[static_cast<std::size_t>(node.sequence)];
+    const std::int32_t known = equals_[index(node.sequence)];
     // Cells of the same run are there only after it; within the run the row sees them through its parent.
     auto& when = parent_in_run ? after_run_ : operations_;
     when.push_back(CacheOperation::copy(parent.sequence, {node.sequence, node.sequence + 1}, {known, node.position}));
   }
-  ++users_[static_cast<std::size_t>(node.sequence)];
+  ++users_[index(node.sequence)];
   ++speculative_cells_;
   return true;
 }
@@ -53,9 +52,9 @@ TreeRun Partitions::lay_out(TokenTree& tree, std::span<const NodeId> nodes) {
 
 void Partitions::commit(const TokenTree& tree, const std::vector<TreeNode>& gone) {
   const TreeNode& root = tree.root();
-  if (root.sent && root.sequence > 0) {
+  if (root.sent && is_partition(root.sequence)) {
     --speculative_cells_;  // the cell is the text's from now on, though the root still lies in its partition
-    operations_.push_back(CacheOperation::copy(root.sequence, {0, 1}, {root.position, root.position + 1}));
+    operations_.push_back(CacheOperation::copy(root.sequence, text(), {root.position, root.position + 1}));
   }
   release(tree, gone);
 }
@@ -63,8 +62,8 @@ void Partitions::commit(const TokenTree& tree, const std::vector<TreeNode>& gone
 void Partitions::release(const TokenTree& tree, const std::vector<TreeNode>& gone) {
   const std::int32_t fork = tree.root().position;
   for (const TreeNode& node : gone) {
-    if (!node.sent || node.sequence <= 0) continue;
-    const auto s = static_cast<std::size_t>(node.sequence);
+    if (!node.sent || !is_partition(node.sequence)) continue;
+    const std::size_t s = index(node.sequence);
     if (node.position >= fork) --speculative_cells_;
     if (--users_[s] > 0) continue;
     // Everything before the new root is the text, in every partition that was alive until now.

@@ -1,6 +1,6 @@
 #pragma once
 // Pipelined KV multibuffering (PipeInfer, section "KV cache"): where in the cache each node of a token tree lies.
-// Sequence 0 is canonical: the committed text. Every further sequence is a partition that holds one whole path of the tree.
+// Of a text's sequences the first is canonical: the committed text. Each further one is a partition that holds one whole path of the tree.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -19,9 +19,13 @@ struct TreeRun {
 
 class Partitions {
  public:
-  /// `sequences` in the cache, the canonical one included.
-  explicit Partitions(std::int32_t sequences);
+  /// `sequences` of the cache that belong to this text, the canonical one first.
+  explicit Partitions(SequenceRange sequences);
+  /// The canonical sequence.
+  SequenceRange text() const { return {sequences_.begin, sequences_.begin + 1}; }
 
+  /// To be called first where the sequences may hold something of another text: the next operations begin by emptying them.
+  void empty_all() { operations_.push_back(CacheOperation::remove(sequences_, {})); }
   /// Lays out a run of unsent nodes, parents before children, each below a sent node or one of the same run, or the root itself.
   /// Nodes that find no free partition are left out, and what is below them. The nodes laid out are marked as sent.
   TreeRun lay_out(TokenTree& tree, std::span<const NodeId> nodes);
@@ -37,10 +41,13 @@ class Partitions {
 
  private:
   bool settle(TokenTree& tree, TreeNode& node, bool parent_in_run);
+  bool is_partition(std::int32_t sequence) const { return sequence > sequences_.begin; }
+  std::size_t index(std::int32_t sequence) const { return static_cast<std::size_t>(sequence - sequences_.begin); }
 
+  SequenceRange sequences_;
   std::vector<std::int32_t> free_;    // partitions nobody lies in, lowest last
-  std::vector<std::int32_t> equals_;  // sequence -> positions below this are the canonical cells
-  std::vector<std::int32_t> users_;   // sequence -> living sent nodes that lie in it
+  std::vector<std::int32_t> equals_;  // by index of a sequence: positions below this are the canonical cells
+  std::vector<std::int32_t> users_;   // by index of a sequence: living sent nodes that lie in it
   std::vector<CacheOperation> operations_, after_run_;
   std::size_t speculative_cells_ = 0;
 };

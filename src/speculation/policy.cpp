@@ -20,15 +20,15 @@ std::vector<NodeId> ranked_children(const TokenTree& tree, NodeId id) {
   return children;
 }
 
-/// How many of the first `most` nodes to take, so that what they promise exceeds what they cost by most.
+/// How many of the first `most` nodes to take: the n that maximizes sum of path probabilities - (occupancy + lateness p_best) marginal[n].
 std::size_t most_worth(const TokenTree& tree, const std::vector<NodeId>& ranked, std::size_t most, const RunCosts& costs) {
-  if (most == 0 || costs.stretch.empty()) return most;
-  const double price = costs.flat + costs.first * tree.at(ranked[0]).path_probability;
+  if (most == 0 || costs.marginal.empty()) return most;
+  const double price = costs.occupancy + costs.lateness * tree.at(ranked[0]).path_probability;
   std::size_t best = 0;
   double promised = 0, best_value = 0;
   for (std::size_t k = 1; k <= most; ++k) {
     promised += tree.at(ranked[k - 1]).path_probability;
-    const double value = promised - price * costs.stretch[std::min(k, costs.stretch.size() - 1)];
+    const double value = promised - price * costs.marginal[std::min(k, costs.marginal.size() - 1)];
     if (value <= best_value) continue;
     best = k;
     best_value = value;
@@ -75,9 +75,9 @@ std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t capacity, c
         const bool first = rank++ == 0;
         const TreeNode& node = tree.at(id);
         const bool opens = !first && static_cast<int>(tips.size() + next.size()) <= options_.branches && options_.branches > 1;
-        const bool wanted =
+        const bool probable =
             first ? node.probability >= options_.accept + adjustment : opens && node.probability > options_.split + adjustment;
-        if (!wanted || node.sent || chosen.size() >= most) break;
+        if (!probable || node.sent || chosen.size() >= most) break;
         chosen.push_back(id);
         next.push_back(id);
       }

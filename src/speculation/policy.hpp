@@ -21,9 +21,9 @@ struct PolicyOptions {
 
 /// What the rows of the next run cost.
 struct RunCosts {
-  std::vector<double> stretch;  ///< [k]: by how much k guesses lengthen it, in runs of one row; never falls; empty: by nothing
-  double flat = 0;              ///< guesses that must come true, in the mean, to pay for a stretch of one
-  double first = 0;             ///< the same, per probability of the run's best guess
+  std::vector<double> marginal;  ///< [k]: by how much k guesses lengthen it, in runs of one row; never falls; empty: by nothing
+  double occupancy = 0;          ///< guesses that must be accepted, in the mean, to pay for a lengthening by one: the stages are taken
+  double lateness = 0;           ///< the same, per probability of the run's best guess: its own results come later
 };
 
 /// Chooses unsent nodes, parents before children, each below a sent or chosen node or the root.

@@ -10,12 +10,17 @@ constexpr std::size_t kMostTried = 1024;  // earlier places, the latest first
 constexpr std::size_t kDeepest = 32;      // guesses of one call
 constexpr float kLeast = 0.01f;           // path probability worth a guess
 
-/// The longer the passage, the likelier it goes on as before: a hit for each of its tokens, against three misses.
-float stated(std::size_t length) { return static_cast<float>(length) / static_cast<float>(length + 3); }
+/// The longer the passage, the likelier it goes on as before: as if each of its tokens had been an acceptance, beside three rejections.
+float draft_probability(std::size_t length) { return static_cast<float>(length) / static_cast<float>(length + 3); }
 
 }  // namespace
 
-bool PromptLookup::guess(TokenTree& tree, std::span<const std::int32_t> text) {
+void PromptLookup::begin(std::uint64_t /*request*/) {
+  after_.clear();
+  indexed_ = 0;
+}
+
+bool PromptLookup::guess(TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& /*demand*/) {
   for (; indexed_ + 1 < text.size(); ++indexed_) after_[text[indexed_]].push_back(indexed_ + 1);
   const Passage passage = find(text);
   NodeId node = tree.root().id;
@@ -25,10 +30,10 @@ bool PromptLookup::guess(TokenTree& tree, std::span<const std::int32_t> text) {
     const std::size_t at = passage.end + i;  // a passage that overlaps what follows it goes on in the guesses themselves
     guesses.push_back(at < text.size() ? text[at] : guesses[at - text.size()]);
     const NodeId known = tree.child(node, guesses.back());
-    if (known != kNoNode && guesser_.guessed(tree, known)) {
+    if (known != kNoNode && calibration_.guessed(tree, known)) {
       node = known;
     } else {
-      node = guesser_.guess(tree, node, guesses.back(), stated(std::min(passage.length + i, kLongest)));
+      node = calibration_.add(tree, node, guesses.back(), draft_probability(std::min(passage.length + i, kLongest)));
       grown = true;
     }
   }

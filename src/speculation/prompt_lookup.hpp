@@ -5,21 +5,20 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/speculation/guesser.hpp"
+#include "src/speculation/guess_source.hpp"
 
 namespace yamata {
 
 /// Prompt lookup decoding (Saxena 2023; beyond the papers). Names, code and lists come again word for word, and greedy text of small
 /// models does so soon; where nothing comes again its calibration finds that out as it does with a draft that knows nothing.
-class PromptLookup {
+class PromptLookup final : public GuessSource {
  public:
-  explicit PromptLookup(int index) : guesser_(index) {}
+  using GuessSource::GuessSource;
 
-  /// Puts below the tree's root what followed the longest earlier passage that equals the end of `text`, all tokens up to the
-  /// root's. `text` is the one of the last call, or that with more at its end. True if the tree has grown.
-  bool guess(TokenTree& tree, std::span<const std::int32_t> text);
-  /// `next` was committed after the tree's root; to be called before tree.advance.
-  void learn(const TokenTree& tree, std::int32_t next) { guesser_.learn(tree, next); }
+  void begin(std::uint64_t request) override;
+  /// Puts below the tree's root what followed the longest earlier passage that equals the end of `text`; `text` is the one of the last
+  /// call, or that with more at its end.
+  bool guess(TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) override;
 
  private:
   struct Passage {
@@ -28,7 +27,6 @@ class PromptLookup {
   };
   Passage find(std::span<const std::int32_t> text) const;
 
-  Guesser guesser_;
   std::unordered_map<std::int32_t, std::vector<std::size_t>> after_;  // where the text goes on after each token, ascending
   std::size_t indexed_ = 0;
 };

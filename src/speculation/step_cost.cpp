@@ -38,11 +38,11 @@ std::vector<double> StepCost::measured_s() const {
   return seconds;
 }
 
-std::vector<double> StepCost::stretch(int rows, int most) const {
+std::vector<double> StepCost::marginal(int rows, int most) const {
   const double one = run_s(1);
-  std::vector<double> stretch;
-  for (int k = 0; k <= most; ++k) stretch.push_back(k > 0 && one > 0 ? run_s(rows + k) / one - 1 : 0);
-  return stretch;
+  std::vector<double> marginal;
+  for (int k = 0; k <= most; ++k) marginal.push_back(k > 0 && one > 0 ? run_s(rows + k) / one - 1 : 0);
+  return marginal;
 }
 
 double StepCost::run_s(int rows) const {

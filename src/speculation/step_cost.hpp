@@ -20,7 +20,7 @@ class StepCost {
   /// Mean times of runs of 1, 2, ... rows; 0 where there was none.
   std::vector<double> measured_s() const;
   /// [k], k up to `most`: by how much longer than one row a run of k rows beside `rows` is, in runs of one row; never falls.
-  std::vector<double> stretch(int rows, int most) const;
+  std::vector<double> marginal(int rows, int most) const;
 
  private:
   struct Mean {

@@ -4,9 +4,9 @@
 
 namespace yamata {
 
-std::optional<float> TreeNode::stated_by(int guesser) const {
-  for (const Word& word : words) {
-    if (word.guesser == guesser) return word.stated;
+std::optional<float> TreeNode::draft_probability(int source) const {
+  for (const DraftProbability& draft : draft_probabilities) {
+    if (draft.source == source) return draft.value;
   }
   return std::nullopt;
 }
@@ -36,7 +36,7 @@ NodeId TokenTree::child(NodeId parent, std::int32_t token) const {
   return kNoNode;
 }
 
-NodeId TokenTree::add(NodeId parent, std::int32_t token, float probability, Word word) {
+NodeId TokenTree::add(NodeId parent, std::int32_t token, float probability, DraftProbability draft) {
   NodeId id = child(parent, token);
   if (id == kNoNode) {
     id = insert(parent, token, nodes_.at(parent).position + 1, probability);
@@ -45,7 +45,7 @@ NodeId TokenTree::add(NodeId parent, std::int32_t token, float probability, Word
     rescale(id);
   }
   TreeNode& node = nodes_.at(id);
-  if (!node.stated_by(word.guesser)) node.words.push_back(word);
+  if (!node.draft_probability(draft.source)) node.draft_probabilities.push_back(draft);
   return id;
 }
 

@@ -10,24 +10,24 @@ namespace yamata {
 using NodeId = std::uint32_t;
 inline constexpr NodeId kNoNode = 0;
 
-/// What one of those who guess said of a token: its own probability, before any calibration.
-struct Word {
-  int guesser;
-  float stated;
+/// What a source gave a token it guessed: its own probability, before any calibration.
+struct DraftProbability {
+  int source;
+  float value;
 };
 
 struct TreeNode {
   NodeId id = kNoNode, parent = kNoNode;
   std::int32_t token = 0, position = 0;
-  float probability = 1;       ///< of this token after its parent, as the policy should see it
-  float path_probability = 1;  ///< of the whole path below the root
-  bool sent = false;           ///< in a run that was submitted
-  bool continued = false;      ///< a child lies in the same sequence
-  std::int32_t sequence = -1;  ///< that holds the whole path; valid once sent
-  std::vector<Word> words;     ///< of those that proposed it
+  float probability = 1;                              ///< of this token after its parent, as the policy should see it
+  float path_probability = 1;                         ///< of the whole path below the root
+  bool sent = false;                                  ///< in a run that was submitted
+  bool continued = false;                             ///< a child lies in the same sequence
+  std::int32_t sequence = -1;                         ///< that holds the whole path; valid once sent
+  std::vector<DraftProbability> draft_probabilities;  ///< of the sources that guessed it
   std::vector<NodeId> children;
 
-  std::optional<float> stated_by(int guesser) const;
+  std::optional<float> draft_probability(int source) const;
 };
 
 /// Ids ascend and are never used twice; every child has a higher id than its parent.
@@ -45,8 +45,8 @@ class TokenTree {
   std::size_t guesses() const { return nodes_.size() - 1; }
   /// The child of `parent` with this token, or kNoNode.
   NodeId child(NodeId parent, std::int32_t token) const;
-  /// Adds a guess below a living node, or raises the probability of one that is there. `word`: what made it.
-  NodeId add(NodeId parent, std::int32_t token, float probability, Word word);
+  /// Adds a guess below a living node, or raises the probability of one that is there. `draft`: who made it.
+  NodeId add(NodeId parent, std::int32_t token, float probability, DraftProbability draft);
   /// Commits `token` after the root: the root moves to that child (a new node where nobody guessed it) and everything that is
   /// not below it goes. Returns what went, the old root included, in ascending order of ids.
   std::vector<TreeNode> advance(std::int32_t token);

@@ -1,13 +1,14 @@
-// Trees of guesses, their places in the cache, what runs next, what a drafter's word is worth.
+// Trees of guesses, their places in the cache, what runs next, what a draft probability is worth.
 #include <gtest/gtest.h>
 
 #include "node/error.hpp"
 #include "src/speculation/calibration.hpp"
+#include "src/speculation/draft_latency.hpp"
 #include "src/speculation/partitions.hpp"
 #include "src/speculation/policy.hpp"
 #include "src/speculation/prompt_lookup.hpp"
 #include "src/speculation/step_cost.hpp"
-#include "src/speculation/tempo.hpp"
+#include "src/speculation/text_rate.hpp"
 
 namespace yamata {
 namespace {
@@ -38,9 +39,9 @@ TEST(TokenTree, PathProbability_isTheProductBelowTheRoot) {
 TEST(TokenTree, Add_mergesEqualTokensOfSeveralDrafters) {
   Example x;
   EXPECT_EQ(x.tree.add(x.root, 2, 0.9f, {3, 0.7f}), x.a);
-  EXPECT_EQ(x.tree.at(x.a).stated_by(0), 0.5f);
-  EXPECT_EQ(x.tree.at(x.a).stated_by(3), 0.7f);
-  EXPECT_EQ(x.tree.at(x.a).stated_by(1), std::nullopt);
+  EXPECT_EQ(x.tree.at(x.a).draft_probability(0), 0.5f);
+  EXPECT_EQ(x.tree.at(x.a).draft_probability(3), 0.7f);
+  EXPECT_EQ(x.tree.at(x.a).draft_probability(1), std::nullopt);
   EXPECT_FLOAT_EQ(x.tree.at(x.b).path_probability, 0.45f);
   x.tree.add(x.root, 2, 0.1f, {1, 0.5f});
   EXPECT_FLOAT_EQ(x.tree.at(x.a).probability, 0.9f);
@@ -83,8 +84,8 @@ TEST(BestFirst, Choose_takesAsManyAsAreWorthTheirTime) {
   Example x;
   PolicyOptions options;
   options.threshold = 0;
-  const auto chosen = [&](std::vector<double> stretch, double flat, double first) {
-    return BestFirst(options).choose(x.tree, 10, {std::move(stretch), flat, first}).size();
+  const auto chosen = [&](std::vector<double> marginal, double occupancy, double lateness) {
+    return BestFirst(options).choose(x.tree, 10, {std::move(marginal), occupancy, lateness}).size();
   };
   EXPECT_EQ(chosen({0, 0, 0, 0, 0, 0}, 1, 0), 5u);      // rows that cost nothing
   EXPECT_EQ(chosen({0, 0, 10, 20, 30, 40}, 1, 0), 1u);  // the first is free, the others are not worth it
@@ -93,61 +94,61 @@ TEST(BestFirst, Choose_takesAsManyAsAreWorthTheirTime) {
   EXPECT_EQ(chosen({0, 0, 0, 0.9, 0.9, 0.9}, 0.1, 0), 5u);  // a step of the kernels' tile: worth taking whole
 }
 
-TEST(Tempo, Rate_isThatOfTheResultsAfterTheFirst) {
+TEST(TextRate, Rate_isThatOfTheResultsAfterTheFirst) {
   std::int64_t ns = 1'000'000'000;
   const Clock::Override clock(ns);
-  Tempo tempo;
-  tempo.text_came(1);
-  EXPECT_EQ(tempo.rate(), 0);  // the first waits for the prompt
+  TextRate rate;
+  rate.text_came(1);
+  EXPECT_EQ(rate.per_s(), 0);  // the first waits for the prompt
   ns += 100'000'000;
-  tempo.text_came(2);
-  EXPECT_NEAR(tempo.rate(), 20, 1e-6);
+  rate.text_came(2);
+  EXPECT_NEAR(rate.per_s(), 20, 1e-6);
 }
 
-class DraftTempoTest : public testing::Test {
+class DraftLatencyTest : public testing::Test {
  protected:
   void pass(std::int64_t ms) { ns_ += ms * 1'000'000; }
 
   std::int64_t ns_ = 1'000'000'000;
   const Clock::Override clock_{ns_};
-  DraftTempo tempo_;
+  DraftLatency latency_;
 };
 
-TEST_F(DraftTempoTest, AnswerToTheText_andGuessesAfterOthersAreToldApart) {
-  tempo_.text_came();
+TEST_F(DraftLatencyTest, AnswerToTheText_andGuessesAfterOthersAreToldApart) {
+  latency_.text_came();
   pass(500);
-  tempo_.guesses_came();  // of the prompt
-  tempo_.text_came();
-  EXPECT_EQ(tempo_.wait_s(), 0);
+  latency_.guesses_came();  // of the prompt
+  latency_.text_came();
+  EXPECT_EQ(latency_.wait_s(), 0);
   pass(50);
-  tempo_.guesses_came();
-  EXPECT_EQ(tempo_.wait_s(), 0) << "of guesses after guesses nothing is known";
-  EXPECT_NEAR(tempo_.next_s(), 0.050, 1e-6);
+  latency_.guesses_came();
+  EXPECT_EQ(latency_.wait_s(), 0) << "of guesses after guesses nothing is known";
+  EXPECT_NEAR(latency_.next_s(), 0.050, 1e-6);
   pass(4);
-  tempo_.guesses_came();
-  EXPECT_NEAR(tempo_.wait_s(), 0.004, 1e-6);
-  EXPECT_NEAR(tempo_.next_s(), 0.004, 1e-6);
-  tempo_.text_came();
-  EXPECT_NEAR(tempo_.wait_s(), 0.050, 1e-6);
+  latency_.guesses_came();
+  EXPECT_NEAR(latency_.wait_s(), 0.004, 1e-6);
+  EXPECT_NEAR(latency_.next_s(), 0.004, 1e-6);
+  latency_.text_came();
+  EXPECT_NEAR(latency_.wait_s(), 0.050, 1e-6);
 }
 
-TEST_F(DraftTempoTest, GuessesThatLetWaitFarLongerThanUsual_areOverdueUntilOthersCome) {
-  tempo_.text_came();
+TEST_F(DraftLatencyTest, GuessesThatTakeFarLongerThanUsual_areOverdueUntilOthersCome) {
+  latency_.text_came();
   pass(100);
-  tempo_.text_came();
+  latency_.text_came();
   pass(10);
-  tempo_.guesses_came();
-  tempo_.text_came();
+  latency_.guesses_came();
+  latency_.text_came();
   pass(29);
-  EXPECT_FALSE(tempo_.overdue());
+  EXPECT_FALSE(latency_.overdue());
   pass(2);
-  EXPECT_TRUE(tempo_.overdue());
-  tempo_.text_came();
-  EXPECT_TRUE(tempo_.overdue());
-  tempo_.guesses_came();
-  EXPECT_FALSE(tempo_.overdue());
-  tempo_.text_came();
-  EXPECT_FALSE(tempo_.overdue());
+  EXPECT_TRUE(latency_.overdue());
+  latency_.text_came();
+  EXPECT_TRUE(latency_.overdue());
+  latency_.guesses_came();
+  EXPECT_FALSE(latency_.overdue());
+  latency_.text_came();
+  EXPECT_FALSE(latency_.overdue());
 }
 
 TEST(StepCost, RunTimes_areLearntByWidthAndGuessedBetween) {
@@ -155,10 +156,10 @@ TEST(StepCost, RunTimes_areLearntByWidthAndGuessedBetween) {
   EXPECT_EQ(cost.run_s(3), 0);
   cost.ran(1, 2.0);
   EXPECT_DOUBLE_EQ(cost.run_s(1), 2.0);
-  EXPECT_GT(cost.run_s(4), 2.0);  // dearer, but cheap enough to be tried
+  EXPECT_GT(cost.run_s(4), 2.0);  // more expensive, but cheap enough to be tried
   EXPECT_LT(cost.run_s(4), 3.0);
   cost.ran(8, 2.2);
-  EXPECT_LE(cost.run_s(4), 2.2);  // no dearer than what is wider
+  EXPECT_LE(cost.run_s(4), 2.2);  // no more expensive than what is wider
   cost.ran(4, 5.0);
   EXPECT_DOUBLE_EQ(cost.run_s(8), 5.0);  // never falls
   for (int i = 0; i < 100; ++i) cost.ran(4, 2.1);
@@ -213,7 +214,7 @@ struct Stage {
 };
 
 struct PartitionsTest : testing::Test {
-  PartitionsTest() : partitions(4) {
+  PartitionsTest() : partitions(SequenceRange{0, 4}) {
     BatchCells ignored;
     for (std::int32_t p = 0; p < 10; ++p) stage.cells.place(std::vector<Placement>{{p, -1, {0, 1}}}, ignored);
   }
@@ -282,18 +283,18 @@ TEST(PromptLookup, Guesses_areWhatFollowedTheLongestEarlierPassage) {
   const std::vector<std::int32_t> text{4, 5, 6, 7, 8, 2, 5, 6, 1, 3, 9, 6, 0, 4, 5, 6};
   TokenTree tree(6, 15);
   PromptLookup lookup(0);
-  ASSERT_TRUE(lookup.guess(tree, text));
+  ASSERT_TRUE(lookup.guess(tree, text, {}));
   const std::vector<std::int32_t> guesses = only_branch(tree);
   ASSERT_GE(guesses.size(), 4u);
   EXPECT_EQ(std::vector(guesses.begin(), guesses.begin() + 4), (std::vector<std::int32_t>{7, 8, 2, 5}));
-  EXPECT_FALSE(lookup.guess(tree, text)) << "nothing new to say";
+  EXPECT_FALSE(lookup.guess(tree, text, {})) << "nothing new to say";
 }
 
 TEST(PromptLookup, Repetition_isGuessedToGoOnBeyondTheText) {
   const std::vector<std::int32_t> text{1, 2, 3, 1, 2, 3, 1};
   TokenTree tree(1, 6);
   PromptLookup lookup(0);
-  ASSERT_TRUE(lookup.guess(tree, text));
+  ASSERT_TRUE(lookup.guess(tree, text, {}));
   const std::vector<std::int32_t> guesses = only_branch(tree);
   ASSERT_GT(guesses.size(), 6u);
   for (std::size_t i = 0; i < guesses.size(); ++i) EXPECT_EQ(guesses[i], static_cast<std::int32_t>((i + 1) % 3 + 1)) << i;
@@ -301,11 +302,11 @@ TEST(PromptLookup, Repetition_isGuessedToGoOnBeyondTheText) {
 
 TEST(PromptLookup, TokenThatNeverCameBefore_givesNoGuess) {
   TokenTree tree(4, 3);
-  EXPECT_FALSE(PromptLookup(0).guess(tree, std::vector<std::int32_t>{1, 2, 3, 4}));
+  EXPECT_FALSE(PromptLookup(0).guess(tree, std::vector<std::int32_t>{1, 2, 3, 4}, {}));
   EXPECT_EQ(tree.guesses(), 0u);
 }
 
-TEST(PromptLookup, GuessesThatNeverComeTrue_sinkBelowAnyUse) {
+TEST(PromptLookup, GuessesThatAreNeverAccepted_sinkBelowAnyUse) {
   std::vector<std::int32_t> text{0};
   TokenTree tree(0, 0);
   PromptLookup lookup(0);
@@ -315,7 +316,7 @@ TEST(PromptLookup, GuessesThatNeverComeTrue_sinkBelowAnyUse) {
       lookup.learn(tree, token);
       tree.advance(token);
       text.push_back(token);
-      lookup.guess(tree, text);
+      lookup.guess(tree, text, {});
     }
     ASSERT_FALSE(tree.root().children.empty());
     last = tree.at(tree.root().children.at(0)).probability;
@@ -325,7 +326,7 @@ TEST(PromptLookup, GuessesThatNeverComeTrue_sinkBelowAnyUse) {
   EXPECT_LT(last, 0.05f);
 }
 
-TEST(Calibration, Word_isCorrectedByWhatCameTrue) {
+TEST(Calibration, DraftProbability_isCorrectedByWhatWasAccepted) {
   Calibration calibration;
   EXPECT_FLOAT_EQ(calibration(0.9f, true), 0.9f);
   for (int i = 0; i < 100; ++i) calibration.decided(0.9f, true, i % 2 == 0);
@@ -334,7 +335,7 @@ TEST(Calibration, Word_isCorrectedByWhatCameTrue) {
   EXPECT_GT(calibration(0.9f, true), 0.9f);
 }
 
-TEST(Calibration, WordThatIsNeverGood_countsForLittleWhateverItSays) {
+TEST(Calibration, SourceThatIsNeverAccepted_countsForLittleWhateverItsProbabilities) {
   Calibration calibration;
   for (int i = 0; i < 20; ++i) {
     calibration.decided(0.6f, true, false);

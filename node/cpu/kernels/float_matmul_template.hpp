@@ -1,6 +1,6 @@
 #pragma once
-// The matrix product with weights that are floats, over the vector layer included before this: sixteen neighbouring rows to
-// a vector.
+// The matrix product with weights that are floats, over the vector layer included before this: sixteen neighbouring
+// weights of a row to a vector.
 //
 // A tile is some rows times some tokens with all its sums in registers: weights are widened once per tile. The shape of a
 // tile never changes the order in which one result is summed, so it never changes the result.

@@ -9,6 +9,7 @@
 //   kStepsToFlush<bits> steps that a PartialSums holds of weights of so many bits
 //   kSignedZeroPoint    what signed_bytes adds to its bytes
 //   kSubCompensation    sums of numbers of six bits begin with a compensation, which keeps them in range for a whole sub-block
+//                       begin_sub_block(sum, compensation) begins so
 //   kColumnsAtOnce      tokens that products take at once: 1, or 2 by join_steps(w...) and dot_pair<step>(w, x0, x1, sum0, sum1)
 #include <concepts>
 #include <cstdint>
@@ -22,6 +23,7 @@ concept RowFloatLanes = requires(Floats a, const float* p, float* to, const std:
   { add(a, a) } -> std::same_as<Floats>;
   { mul(a, a) } -> std::same_as<Floats>;
   { fma(a, a, a) } -> std::same_as<Floats>;  // a * b + c, rounded once
+  { row_floats(1.0f) } -> std::same_as<Floats>;
   { from_halves(halves) } -> std::same_as<Floats>;
   { from_bytes(bytes) } -> std::same_as<Floats>;
   { load_rows(p) } -> std::same_as<Floats>;
@@ -41,6 +43,7 @@ concept RowIntLanes = requires(Ints a, const std::int32_t* p) {
 template <class Pairs, class Ints>
 concept RowPairLanes = requires(Pairs a, const std::int8_t* bytes, const std::int16_t* x) {
   { mul(a, a) } -> std::same_as<Pairs>;
+  { row_pairs(1) } -> std::same_as<Pairs>;
   { load_pairs(bytes) } -> std::same_as<Pairs>;
   { dot_pairs(a, x) } -> std::same_as<Ints>;
 };

@@ -139,12 +139,12 @@ inline PartialSums dot(const RowBytes& w, const std::int8_t* x) {
 inline RowInts flush(const PartialSums& p) { return p; }
 
 template <int kSub>
-inline int32x4_t run_factor4(int32x4_t scales) {
+inline int32x4_t sub_factor4(int32x4_t scales) {
   return vshrq_n_s32(kSub == 0 ? vshlq_n_s32(scales, 16) : scales, 16);
 }
 template <int kSub>
 inline SubFactor sub_factor(const RowPairs& scales) {
-  YAMATA_EACH(SubFactor, run_factor4<kSub>(vreinterpretq_s32_s16(scales.v[i])));
+  YAMATA_EACH(SubFactor, sub_factor4<kSub>(vreinterpretq_s32_s16(scales.v[i])));
 }
 inline RowInts flush(const PartialSums& p, const SubFactor& scale) { YAMATA_EACH(RowInts, vmulq_s32(p.v[i], scale.v[i])); }
 

@@ -10,7 +10,7 @@ namespace yamata::cpu {
 /// Whether the matrix product of this format has panels; F32, F16 and BF16 are read as they lie in the file.
 bool has_panels(TensorType type);
 
-/// Writes a panel of `lanes` rows (8 or 16) from `rows` rows of the file (lanes at most; lanes without a row become zeros).
+/// Writes a panel of `lanes` rows (4, 8 or 16) from `rows` rows of the file (lanes at most; lanes without a row become zeros).
 /// `source` is the first row, rows lie `row_bytes` apart and are of `groups` blocks. The panel takes lanes * groups * sizeof(Block).
 template <class Block>
 void repack_panel(const std::byte* source, std::size_t row_bytes, int rows, std::int64_t groups, int lanes, std::byte* panel);

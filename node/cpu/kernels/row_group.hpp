@@ -50,7 +50,7 @@ inline void unpack_scales(const std::uint8_t* s, RowGroup& g) {
   }
 }
 
-/// Opens a block of the file.
+/// Unpacks a block of the file.
 inline void unpack(const BlockQ4_0& b, RowGroup& g) { g.d = b.d, unpack_nibbles(b.qs, g.steps[0]); }
 inline void unpack(const BlockQ4_1& b, RowGroup& g) { g.d = b.d, g.m = b.m, unpack_nibbles(b.qs, g.steps[0]); }
 inline void unpack(const BlockQ5_0& b, RowGroup& g) { g.d = b.d, unpack_nibbles(b.qs, g.steps[0]), unpack_fifth_bits(b.qh, g.steps[0]); }

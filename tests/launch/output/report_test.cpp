@@ -19,10 +19,10 @@ Generation generation(std::size_t tokens) {
 
 TEST(Report, InterruptedPrompt_hasNoFigures) {
   Generation r = generation(0);
-  r.finish_reason = "interrupted";
+  r.finish = FinishReason::kInterrupted;
   EXPECT_EQ(to_table(r), "\ninterrupted before the first token\n");
   Generation some = generation(3);
-  some.finish_reason = "interrupted";
+  some.finish = FinishReason::kInterrupted;
   EXPECT_NE(to_table(some).find("(iterative), interrupted, first after"), std::string::npos) << to_table(some);
 }
 

@@ -3,96 +3,202 @@
 
 #include <gtest/gtest.h>
 
-#include "node/error.hpp"
+#include "mpi/transport/local_transport.hpp"
+#include "node/clock.hpp"
 
 namespace yamata {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-TEST(VocabularyMap, SameTokensInAnotherOrder_areTranslatedBothWays) {
-  const VocabularyMap map = VocabularyMap::between({"a", "b", "c", "d"}, {"c", "a"});
-  EXPECT_EQ(map.target(0), 2);
-  EXPECT_EQ(map.target(1), 0);
-  EXPECT_EQ(map.draft(2), 0);
-  EXPECT_EQ(map.draft(3), 0) << "one that the draft lacks";
-  EXPECT_EQ(VocabularyMap::between({"a", "b"}, {"a", "b"}).target(1), 1);
-  EXPECT_THROW(VocabularyMap::between({"a"}, {"a", "z"}), ModelError);
-}
-
 class DraftLinkTest : public testing::Test {
  protected:
-  DraftLinkTest() : tree_(7, 0), text_{7}, link_(0, 1, {}, 0.25) {}
-
-  /// The drafter's id of the text's last token is `root`; its guesses below it.
-  bool take(std::uint32_t root, std::int32_t position, std::vector<wire::Guess> guesses) {
-    return link_.take({epoch_, root, position, true, 0, std::move(guesses)}, tree_, text_);
+  DraftLinkTest() : network_(2), head_(network_, 0), drafter_(network_, 1), tree_(7, 0), text_{7}, link_(head_, 0, 1, {}, 0.25) {
+    link_.begin(kRequest);
   }
-  void ask() { asked_ = link_.next_commit(++epoch_, text_, 8, 0.5f, false); }
+
+  /// The text has grown; what the drafter is told of it.
+  std::optional<wire::Commit> ask() { return ask({.most = 8, .min_drafts = 8}); }
+  std::optional<wire::Commit> ask(GuessDemand demand) {
+    demand.epoch = ++epoch_;
+    EXPECT_FALSE(link_.guess(tree_, text_, demand)) << "guesses come later";
+    return told();
+  }
+  std::optional<wire::Commit> told() {
+    const auto message = drafter_.receive();
+    if (!message) return std::nullopt;
+    EXPECT_EQ(message->tag, Tag::kCommit);
+    return wire::decode_commit(message->bytes);
+  }
+  /// The drafter's id of the text's last token is `root`; its guesses below it.
+  bool take(std::uint32_t root, std::int32_t position, std::vector<wire::Guess> guesses, bool complete = true) {
+    const wire::Guesses message{
+        .request = kRequest, .epoch = epoch_, .root = root, .root_position = position, .complete = complete, .guesses = std::move(guesses)};
+    return link_.on_guesses(message, tree_, text_, {.epoch = epoch_, .most = 8, .min_drafts = 8});
+  }
   void commit(std::int32_t token) {
     link_.learn(tree_, token);
     tree_.advance(token);
     text_.push_back(token);
   }
 
+  static constexpr std::uint64_t kRequest = 5;
+  LocalNetwork network_;
+  LocalTransport head_, drafter_;
   TokenTree tree_;
   Ids text_;
   DraftLink link_;
   std::uint64_t epoch_ = 0;
-  std::optional<wire::Commit> asked_;
 };
 
 TEST_F(DraftLinkTest, Text_isToldOnce) {
-  ask();
-  ASSERT_TRUE(asked_);
-  EXPECT_EQ(asked_->tokens, Ids{7});
-  EXPECT_EQ(asked_->least, 0.5f);
-  EXPECT_TRUE(link_.asked(1));
-  EXPECT_FALSE(link_.complete(1));
-  EXPECT_EQ(link_.behind(text_), 0u);
-  ask();
-  EXPECT_FALSE(asked_);
-  EXPECT_FALSE(link_.asked(2));
+  const auto commit_of_prompt = ask();
+  ASSERT_TRUE(commit_of_prompt);
+  EXPECT_EQ(commit_of_prompt->request, kRequest);
+  EXPECT_EQ(commit_of_prompt->tokens, Ids{7});
+  EXPECT_EQ(commit_of_prompt->least, 0);
+  EXPECT_EQ(commit_of_prompt->min_drafts, 8);
+  EXPECT_TRUE(link_.pending());
+  EXPECT_FALSE(ask());
+  EXPECT_FALSE(link_.pending()) << "it was not asked anew";
   commit(3);
-  EXPECT_EQ(link_.behind(text_), 1u);
+  const auto next = ask();
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->position, 1);
+  EXPECT_EQ(next->tokens, Ids{3});
 }
 
 TEST_F(DraftLinkTest, GuessesBelowWhatBecameText_areKept_othersDropped) {
   ask();
   commit(3);
-  // Of the text before 3: its guess 3, which came true, and 4, which did not.
+  // Of the text before 3: its guess 3, which was accepted, and 4, which was not.
   EXPECT_FALSE(take(10, 0, {{11, 10, 3, 0.9f}, {12, 10, 4, 0.1f}}));
-  EXPECT_TRUE(link_.complete(1));
+  EXPECT_FALSE(link_.pending());
   EXPECT_TRUE(take(10, 0, {{13, 11, 5, 0.8f}, {14, 12, 6, 0.8f}}));
   EXPECT_NE(tree_.child(tree_.root().id, 5), kNoNode);
   EXPECT_EQ(tree_.guesses(), 1u);
 }
 
-TEST_F(DraftLinkTest, DraftThatDoesNotAnswer_isToldNoMore) {
-  int told = 0;
-  for (int i = 0; i < 100; ++i) {
-    ask();
-    told += asked_.has_value();
-    commit(i);
-  }
-  EXPECT_GT(told, 8);
-  EXPECT_LT(told, 30);
+TEST_F(DraftLinkTest, AnotherRequest_isToldFromItsBeginning_andGuessesOfTheOneBeforeAreIgnored) {
+  ask();
+  commit(3);
+  ask();
+  link_.begin(9);
+  epoch_ = 0;
+  const auto begun = ask();
+  ASSERT_TRUE(begun);
+  EXPECT_EQ(begun->request, 9u);
+  EXPECT_EQ(begun->position, 0);
+  EXPECT_EQ(begun->tokens, (Ids{7, 3}));
+  EXPECT_FALSE(take(10, 1, {{11, 10, 4, 0.9f}})) << "they are of the request before";
+  EXPECT_TRUE(link_.pending());
+  EXPECT_TRUE(link_.on_guesses({.request = 9, .epoch = 1, .root = 10, .root_position = 1, .complete = true, .guesses = {{11, 10, 4, 0.9f}}},
+                               tree_, text_, {.epoch = 1}));
+  EXPECT_FALSE(link_.pending());
 }
 
-TEST_F(DraftLinkTest, HitRate_countsOnlyGuessesThatWereSentAndNobodyElseHad) {
+TEST_F(DraftLinkTest, DraftThatDoesNotAnswer_isToldNoMore_untilItDoes) {
+  int told = 0;
+  for (int i = 0; i < 100; ++i) {
+    told += ask().has_value();
+    commit(i);
+  }
+  EXPECT_EQ(told, 16);
+  ASSERT_FALSE(this->told());
+  take(10, 100, {});
+  const auto rest = this->told();
+  ASSERT_TRUE(rest) << "its answer is followed by all that it has missed";
+  EXPECT_EQ(rest->position, 16);
+  EXPECT_EQ(rest->tokens.size(), text_.size() - 16);
+}
+
+TEST_F(DraftLinkTest, LostDrafter_isToldNothing_andItsGuessesAreIgnored) {
+  ask();
+  link_.drop();
+  EXPECT_FALSE(link_.pending());
+  EXPECT_FALSE(take(10, 0, {{11, 10, 3, 0.9f}}));
+  commit(3);
+  EXPECT_FALSE(ask());
+  EXPECT_FALSE(link_.next_guess());
+  link_.begin(6);
+  EXPECT_FALSE(ask()) << "in the next text neither";
+}
+
+TEST_F(DraftLinkTest, DraftersVocabulary_isItsOwn) {
+  DraftLink link(head_, 0, 1, VocabularyMap::between({"a", "b", "c"}, {"c", "b", "a"}), 0);
+  link.begin(kRequest);
+  TokenTree tree(2, 0);
+  const Ids text{2};
+  link.guess(tree, text, {.epoch = 1});
+  EXPECT_EQ(told()->tokens, Ids{0});
+  link.on_guesses({.request = kRequest, .epoch = 1, .root = 4, .root_position = 0, .guesses = {{5, 4, 2, 0.9f}}}, tree, text, {.epoch = 1});
+  EXPECT_NE(tree.child(tree.root().id, 0), kNoNode);
+}
+
+TEST_F(DraftLinkTest, GuessesAreExpected_whenTheyUseToCome_untilTheDraftIsComplete) {
+  std::int64_t ns = 1'000'000'000;
+  const Clock::Override clock(ns);
+  std::uint32_t root = 10;
+  const auto text_grows = [&] {
+    link_.step_ended({.tokens = 1, .first = epoch_ < 2});
+    ask();
+  };
+  text_grows();
+  EXPECT_FALSE(link_.next_guess()) << "nothing is known";
+  for (int step = 0; step < 2; ++step, root += 10) {
+    ns += 40'000'000;
+    take(root, static_cast<std::int32_t>(text_.size()) - 1, {{root + 1, root, 3, 0.9f}}, false);
+    commit(4);
+    text_grows();
+  }
+  const auto expected = link_.next_guess();
+  ASSERT_TRUE(expected);
+  EXPECT_NEAR(expected->first_s, 0.040, 1e-9);
+  ns += 121'000'000;
+  EXPECT_FALSE(link_.next_guess()) << "it may be dead";
+  take(root, static_cast<std::int32_t>(text_.size()) - 1, {{root + 1, root, 3, 0.9f}}, false);
+  EXPECT_FALSE(link_.next_guess()) << "of guesses that follow guesses nothing is known";
+  commit(4);
+  text_grows();
+  EXPECT_TRUE(link_.next_guess());
+  take(root + 10, static_cast<std::int32_t>(text_.size()) - 1, {}, true);
+  EXPECT_FALSE(link_.next_guess());
+}
+
+TEST_F(DraftLinkTest, DraftWaitedForToItsEnd_isAskedOnlyWhereItPays) {
+  const auto demand = [](double token_s) { return GuessDemand{.most = 8, .min_drafts = 8, .to_the_end = true, .token_s = token_s}; };
+  const auto prompt = ask(demand(0));
+  ASSERT_TRUE(prompt) << "another rank's draft reads the prompt in any case";
+  EXPECT_GT(prompt->least, 0.1f);
+  link_.on_guesses({.request = kRequest, .epoch = 1, .root = 10, .complete = true, .evaluation_s = 0.02, .guesses = {}}, tree_, text_,
+                   demand(0.4));
+  EXPECT_FALSE(told()) << "it knows all";
+  commit(3);
+  const auto cheap = ask(demand(0.4));
+  ASSERT_TRUE(cheap);
+  EXPECT_NEAR(cheap->least, 0.02 / (0.7 * 0.4), 1e-3);
+  commit(3);
+  EXPECT_FALSE(ask(demand(0.01))) << "two evaluations take as long as four tokens";
+  EXPECT_FALSE(link_.pending());
+}
+
+TEST_F(DraftLinkTest, Acceptance_countsOnlyGuessesThatWereSentAndNobodyElseHad) {
   const auto rate_after = [&](bool sent, bool alone) {
-    DraftLink link(0, 1, {}, 0);
+    DraftLink link(head_, 0, 1, {}, 0);
+    link.begin(kRequest);
     TokenTree tree(7, 0);
     Ids text{7};
     for (std::uint64_t epoch = 2; epoch < 40; ++epoch) {
-      link.next_commit(epoch, text, 8, 0, false);
-      link.take({epoch,
-                 static_cast<std::uint32_t>(2 * epoch),
-                 static_cast<std::int32_t>(text.size()) - 1,
-                 true,
-                 0,
-                 {{static_cast<std::uint32_t>(2 * epoch + 1), static_cast<std::uint32_t>(2 * epoch), 3, 0.9f}}},
-                tree, text);
+      const GuessDemand demand{.epoch = epoch, .most = 8};
+      const auto root = static_cast<std::uint32_t>(2 * epoch);
+      link.guess(tree, text, demand);
+      link.on_guesses({.request = kRequest,
+                       .epoch = epoch,
+                       .root = root,
+                       .root_position = static_cast<std::int32_t>(text.size()) - 1,
+                       .complete = true,
+                       .guesses = {{root + 1, root, 3, 0.9f}}},
+                      tree, text, demand);
       const NodeId child = tree.child(tree.root().id, 3);
       tree.at(child).sent = sent;
       if (!alone) tree.add(tree.root().id, 3, 0.5f, {1, 0.5f});
@@ -100,7 +206,7 @@ TEST_F(DraftLinkTest, HitRate_countsOnlyGuessesThatWereSentAndNobodyElseHad) {
       tree.advance(3);
       text.push_back(3);
     }
-    return link.expected_hit_rate();
+    return link.expected_acceptance();
   };
   EXPECT_GT(rate_after(true, true), 0.9);
   EXPECT_LT(rate_after(false, true), 0.2);
@@ -109,7 +215,7 @@ TEST_F(DraftLinkTest, HitRate_countsOnlyGuessesThatWereSentAndNobodyElseHad) {
 
 TEST_F(DraftLinkTest, EvaluationsTime_isEstimatedFromTheModelsSizesUntilItIsMeasured) {
   EXPECT_DOUBLE_EQ(link_.evaluation_s(0.4), 0.1);
-  link_.take({1, 1, 0, true, 0.02, {}}, tree_, text_);
+  link_.on_guesses({.request = kRequest, .epoch = 1, .root = 1, .complete = true, .evaluation_s = 0.02, .guesses = {}}, tree_, text_, {});
   EXPECT_DOUBLE_EQ(link_.evaluation_s(0.4), 0.02);
 }
 

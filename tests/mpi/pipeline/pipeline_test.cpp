@@ -1,77 +1,24 @@
 // Head and stages over the in-process transport: the same bits on any number of ranks, and every fault told once, by name.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <deque>
 #include <numeric>
-#include <thread>
 
-#include "mpi/cluster/head.hpp"
-#include "mpi/cluster/worker.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/memory_plan.hpp"
-#include "mpi/transport/local_transport.hpp"
-#include "node/cpu/cpu_unit.hpp"
+#include "node/cpu/kernels/kernels.hpp"
 #include "node/error.hpp"
-#include "src/model/transformer_stage.hpp"
+#include "src/model/weights.hpp"
+#include "tests/mpi/local_cluster.hpp"
 
-namespace yamata {
+namespace yamata::test {
 namespace {
-
-const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
-
-wire::Hello hello_of(int rank) {
-  wire::Hello hello;
-  hello.version = "test";
-  hello.host = "host" + std::to_string(rank);
-  hello.fingerprints = {42};
-  hello.available_bytes = 1ull << 33;
-  return hello;
-}
-
-StageFactory factory(std::function<const ModelFile&()> model, ComputeUnit& unit) {
-  return [model, &unit](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes types) -> std::unique_ptr<StageModel> {
-    return std::make_unique<TransformerStage>(model().file, model().h, plan.layers[stage],
-                                              ContextOptions{plan.cells, plan.sequences, types}, unit);
-  };
-}
-
-/// Stages on threads of their own. `change` may alter, or refuse to give, what a rank says of itself.
-class Cluster {
- public:
-  using Change = std::function<void(int rank, wire::Hello&)>;
-  explicit Cluster(int ranks, Change change = {}) : network_(ranks), head_transport_(network_, 0) {
-    for (int r = 1; r < ranks; ++r) threads_.emplace_back([this, r, change] { work(r, change); });
-  }
-  ~Cluster() {
-    for (int r = 1; r < network_.size(); ++r) head_transport_.send(r, Tag::kStop, wire::encode_stop(0));
-    for (auto& thread : threads_) thread.join();
-  }
-  Transport& head() { return head_transport_; }
-
- private:
-  void work(int rank, const Change& change) {
-    LocalTransport transport(network_, rank);
-    std::optional<ModelFile> model;
-    CpuUnit unit({-1}, cpu::choose_isa());
-    WorkerSetup setup;
-    setup.host = "host" + std::to_string(rank);
-    setup.open = [&] {
-      wire::Hello hello = hello_of(rank);
-      if (change) change(rank, hello);
-      model = ModelFile::open(kModel);
-      return hello;
-    };
-    setup.make_stage = factory([&]() -> const ModelFile& { return *model; }, unit);
-    run_worker(transport, setup);
-  }
-
-  LocalNetwork network_;
-  LocalTransport head_transport_;
-  std::vector<std::thread> threads_;
-};
 
 class PipelineTest : public testing::Test {
  protected:
-  PipelineTest() : model_(ModelFile::open(kModel)), unit_({-1}, cpu::choose_isa()) {}
+  PipelineTest() : model_(own_.model()) {}
   static wire::Record run_of(std::vector<std::int32_t> tokens, std::int32_t position, SequenceRange sequences = {0, 1}) {
     wire::Record run;
     for (std::size_t i = 0; i < tokens.size(); ++i) run.placements.push_back({position + static_cast<std::int32_t>(i), -1, sequences});
@@ -94,28 +41,31 @@ class PipelineTest : public testing::Test {
       plan_memory(models, start, hellos);
       return start;
     };
-    head.start(hello_of(0), {42}, plan, factory([&]() -> const ModelFile& { return model_; }, unit_));
+    head.start(hello_of(0), {42}, plan, own_.factory());
   }
 
   /// Some text, a branch of it in another sequence, the branch again after the text has gone on; all logits, in order.
   std::vector<float> play(int ranks) {
-    Cluster cluster(ranks);
+    LocalCluster cluster(ranks);
     Head head(cluster.head(), options_);
     start(head);
     std::vector<float> all;
+    std::deque<std::uint64_t> out;
+    const auto submit = [&](wire::Record run) { out.push_back(head.target().submit(std::move(run))); };
     const auto collect = [&] {
-      const std::vector<float> logits = head.wait_logits();
+      const std::vector<float> logits = head.wait_result(out.front()).logits;
+      out.pop_front();
       all.insert(all.end(), logits.begin(), logits.end());
     };
-    head.target().submit(run_of({1, 403, 17}, 0));
-    head.target().submit(run_of({2500, 90}, 3));
+    submit(run_of({1, 403, 17}, 0));
+    submit(run_of({2500, 90}, 3));
     head.target().submit(operations({CacheOperation::copy(0, {1, 3}, {0, 5})}));
-    head.target().submit(run_of({7, 8}, 5, {1, 2}));
-    head.target().submit(run_of({9}, 5));
+    submit(run_of({7, 8}, 5, {1, 2}));
+    submit(run_of({9}, 5));
     for (int i = 0; i < 4; ++i) collect();
     head.target().submit(operations({CacheOperation::remove({0, 1}, {4, kUnbounded}), CacheOperation::keep({0, 2}, {})}));
-    head.target().submit(run_of({33}, 4));
-    head.target().submit(run_of({44}, 7, {1, 2}));
+    submit(run_of({33}, 4));
+    submit(run_of({44}, 7, {1, 2}));
     collect();
     collect();
     const auto reports = head.stop(0);
@@ -123,8 +73,8 @@ class PipelineTest : public testing::Test {
     EXPECT_EQ(reports.back().layers.end, model_.h.layers);
     return all;
   }
-  std::string fault_of(int ranks, Cluster::Change change) {
-    Cluster cluster(ranks, std::move(change));
+  std::string fault_of(int ranks, LocalCluster::Change change) {
+    LocalCluster cluster(ranks, std::move(change));
     Head head(cluster.head(), options_);
     try {
       start(head);
@@ -134,8 +84,8 @@ class PipelineTest : public testing::Test {
     return "";
   }
 
-  ModelFile model_;
-  CpuUnit unit_;
+  LocalRank own_;
+  const ModelFile& model_;
   ClusterOptions options_;
 };
 
@@ -145,16 +95,46 @@ TEST_F(PipelineTest, RunsAndCacheOperations_giveTheSameBitsOnAnyNumberOfRanks) {
   for (const int ranks : {2, 3, 5, 8}) EXPECT_EQ(play(ranks), alone) << ranks << " ranks";
 }
 
+TEST_F(PipelineTest, Features_areTheNormedHiddenStates_onAnyNumberOfRanks) {
+  const auto result_of = [&](int ranks) {
+    LocalCluster cluster(ranks);
+    Head head(cluster.head(), options_);
+    start(head);
+    wire::Record run = run_of({1, 403, 17, 2500}, 0);
+    run.feature_rows = {1, 3};
+    RunResult result = head.wait_result(head.target().submit(std::move(run)));
+    head.stop(0);
+    return result;
+  };
+  const RunResult alone = result_of(1);
+  ASSERT_EQ(alone.features.size(), 2 * static_cast<std::size_t>(model_.h.dim));
+  EXPECT_EQ(alone.logits.size(), static_cast<std::size_t>(model_.h.vocabulary));
+  EXPECT_EQ(result_of(3).features, alone.features);
+  EXPECT_FALSE(std::ranges::equal(alone.feature_row(0, 2), alone.feature_row(1, 2)));
+  // The last row's logits are the output matrix's products with its features, which they quantize to 8 bits.
+  const StageWeights weights = StageWeights::find(model_.file, model_.h, {0, model_.h.layers});
+  const Matrix& output = weights.rest.matrix(TensorRole::kOutput);
+  std::vector<float> row(static_cast<std::size_t>(output.cols));
+  double squares = 0, differences = 0;
+  for (std::size_t token = 0; token < alone.logits.size(); ++token) {
+    cpu::dequantize(output.type, output.data + token * output.row_bytes, output.cols, row.data());
+    const auto features = alone.feature_row(1, 2);
+    const double product = std::inner_product(row.begin(), row.end(), features.begin(), 0.0);
+    squares += product * product;
+    differences += std::pow(product - static_cast<double>(alone.logits[token]), 2);
+  }
+  EXPECT_GT(squares, 1);
+  EXPECT_LT(differences, 1e-4 * squares);
+}
+
 TEST_F(PipelineTest, FullContext_isRefusedBeforeAnythingIsSent) {
-  Cluster cluster(2);
+  LocalCluster cluster(2);
   Head head(cluster.head(), options_);
   start(head);
   head.target().submit(run_of(std::vector<std::int32_t>(60, 5), 0));
   EXPECT_THROW(head.target().submit(run_of({1, 2, 3, 4, 5}, 60)), UsageError);
   EXPECT_EQ(head.target().outstanding(), 1u);
-  head.target().submit(run_of({1, 2, 3, 4}, 60));
-  head.wait_logits();
-  head.wait_logits();
+  head.wait_result(head.target().submit(run_of({1, 2, 3, 4}, 60)));
   head.stop(0);
 }
 
@@ -171,7 +151,7 @@ TEST_F(PipelineTest, OtherVersionOnARank_isNamed) {
 }
 
 TEST_F(PipelineTest, FaultOnARank_reachesTheHeadWithItsExitCode) {
-  Cluster cluster(3, [](int rank, wire::Hello&) {
+  LocalCluster cluster(3, [](int rank, wire::Hello&) {
     if (rank == 2) throw ModelError("cannot open m.gguf: No such file or directory");
   });
   Head head(cluster.head(), options_);
@@ -195,28 +175,27 @@ TEST_F(PipelineTest, RankWithTooLittleMemory_isRefusedByName) {
 TEST_F(PipelineTest, Interruption_endsAWait) {
   std::atomic<bool> interrupted{false};
   options_.interrupted = &interrupted;
-  Cluster cluster(2);
+  LocalCluster cluster(2);
   Head head(cluster.head(), options_);
   start(head);
-  head.target().submit(run_of({1, 2, 3}, 0));
+  const std::uint64_t run = head.target().submit(run_of({1, 2, 3}, 0));
   interrupted = true;
-  EXPECT_THROW(head.wait_logits(), Interrupted);
+  EXPECT_THROW(head.wait_result(run), Interrupted);
   EXPECT_EQ(head.stop(130).size(), 2u);
 }
 
 TEST_F(PipelineTest, CancelledRuns_giveNoLogitsAndLeaveTheCacheInStep) {
   const auto play_with_cancel = [&](bool cancel) {
-    Cluster cluster(3);
+    LocalCluster cluster(3);
     Head head(cluster.head(), options_);
     start(head);
     head.target().submit(run_of({1, 403, 17}, 0));
     const std::uint64_t dead[] = {head.target().submit(run_of({5, 6, 7, 8}, 3, {1, 2}))};
     if (cancel) head.target().cancel(dead);
     head.target().submit(operations({CacheOperation::remove({1, 2}, {})}));
-    head.target().submit(run_of({2500}, 3));
-    head.wait_logits();
-    EXPECT_TRUE(head.wait_logits().empty() || !cancel);
-    const std::vector<float> logits = head.wait_logits();
+    const std::uint64_t last = head.target().submit(run_of({2500}, 3));
+    EXPECT_TRUE(head.wait_result(dead[0]).logits.empty() || !cancel);
+    const std::vector<float> logits = head.wait_result(last).logits;
     head.stop(0);
     return logits;
   };
@@ -229,7 +208,7 @@ TEST_F(PipelineTest, LoadingProgress_endsWhole) {
     EXPECT_GE(share, last);
     last = share;
   };
-  Cluster cluster(3);
+  LocalCluster cluster(3);
   Head head(cluster.head(), options_);
   start(head);
   EXPECT_EQ(last, 1.0);
@@ -237,4 +216,4 @@ TEST_F(PipelineTest, LoadingProgress_endsWhole) {
 }
 
 }  // namespace
-}  // namespace yamata
+}  // namespace yamata::test

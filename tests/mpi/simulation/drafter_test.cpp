@@ -1,4 +1,4 @@
-// A drafter alone: what it expands, given what its word has been worth.
+// A drafter alone: what it expands, given how often its guesses were accepted.
 #include "mpi/decoding/drafter.hpp"
 
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <map>
 
 #include "mpi/transport/local_transport.hpp"
+#include "node/error.hpp"
 #include "src/simulation/table_model.hpp"
 
 namespace yamata {
@@ -43,30 +44,40 @@ class DrafterTest : public testing::Test {
                                                std::make_unique<simulation::TableModel>(shape, unit_), kCells, kSequences);
     pipeline->stage().load();
     drafter_ = std::make_unique<Drafter>(transport_, std::move(pipeline), DraftOptions{.width = 1, .children = 3, .credit = 12}, kContext,
-                                         kSequences, 64);
+                                         SequenceRange{0, kSequences}, 64);
   }
 
   void commit(std::vector<std::int32_t> tokens, float least = 0) {
     const auto count = static_cast<std::int32_t>(tokens.size());
-    drafter_->on_commit({++epoch_, position_, std::move(tokens), 0, least});
+    drafter_->on_commit({request_, ++epoch_, position_, std::move(tokens), 0, least});
     position_ += count;
     while (step()) {
     }
     while (auto message = head_.receive()) {
       const wire::Guesses told = wire::decode_guesses(message->bytes);
+      told_request_ = told.request;
       root_ = told.root;
       for (const wire::Guess& guess : told.guesses) guesses_[{guess.parent, guess.token}] = guess.id;
     }
   }
+  /// Another request's text comes next.
+  void begin_text() {
+    ++request_;
+    epoch_ = 0;
+    position_ = 0;
+    guesses_.clear();
+  }
+  void skip(std::int32_t tokens) { position_ += tokens; }
   bool step() {
     const bool advanced = drafter_->advance();
     auto message = transport_.receive();  // its only stage's results
     if (message) drafter_->pipeline().on_message(std::move(*message));
     return advanced || message;
   }
-  /// How far its guesses reach if the text goes on with this token for ever.
+  std::uint64_t told_request() const { return told_request_; }
   /// Evaluations of the draft so far: all runs but the loading.
   std::uint64_t evaluations() const { return unit_.progress() - 1; }
+  /// How far its guesses reach if the text goes on with this token for ever.
   int reach(std::int32_t token) const {
     int depth = 0;
     for (auto at = guesses_.find({root_, token}); at != guesses_.end(); at = guesses_.find({at->second, token})) ++depth;
@@ -78,7 +89,7 @@ class DrafterTest : public testing::Test {
   LocalTransport head_, transport_;
   PromptUnit unit_;
   std::unique_ptr<Drafter> drafter_;
-  std::uint64_t epoch_ = 0;
+  std::uint64_t request_ = 1, epoch_ = 0, told_request_ = 0;
   std::int32_t position_ = 0;
   std::uint32_t root_ = 0;
   std::map<std::pair<std::uint32_t, std::int32_t>, std::uint32_t> guesses_;  // parent and token -> id
@@ -112,6 +123,25 @@ TEST_F(DrafterTest, TextThatWasAccepted_isReadInTheEvaluationOfTheRoot) {
   commit(std::vector<std::int32_t>(40, 1), 1);
   EXPECT_EQ(evaluations(), 4u) << "a longer one has a run of its own, as prompts have";
   EXPECT_EQ(reach(0), 1);
+}
+
+TEST_F(DrafterTest, AnotherRequest_beginsAnewInAnEmptyCache) {
+  // Each takes most of the cache: the next would not fit beside it.
+  for (std::uint64_t request = 1; request <= 4; ++request) {
+    commit(std::vector<std::int32_t>(150, 1));
+    EXPECT_EQ(told_request(), request);
+    EXPECT_EQ(reach(0), 4) << request;
+    commit({0, 0});
+    EXPECT_GE(reach(0), 3) << request;
+    begin_text();
+  }
+}
+
+TEST_F(DrafterTest, TextThatDoesNotFollow_isRefused) {
+  commit({2, 2});
+  begin_text();
+  skip(1);
+  EXPECT_THROW(commit({1}), ClusterError);
 }
 
 }  // namespace

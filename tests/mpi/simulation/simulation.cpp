@@ -3,115 +3,44 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
-#include <map>
 #include <memory>
-#include <random>
 
 #include "mpi/simulation/ranks.hpp"
+#include "tests/mpi/simulation/random_network.hpp"
 
 namespace yamata::test {
 namespace {
 
 using simulation::mix;
 using simulation::share;
-using simulation::TableModel;
 using simulation::TableShape;
-using Random = std::mt19937_64;
 
-/// Messages on their way: per source, destination and tag in order, otherwise as the scheduler likes.
-class Network {
+/// Guesses nothing and remembers the features it is told.
+class FeatureReader final : public GuessSource {
  public:
-  explicit Network(int ranks) : arrived_(static_cast<std::size_t>(ranks)) {}
-  void send(int from, int to, Tag tag, wire::Bytes bytes) {
-    if (from == to) {
-      arrived_[static_cast<std::size_t>(to)].push_back({from, tag, std::move(bytes)});
-    } else {
-      under_way_[{from, to, tag}].push_back({from, tag, std::move(bytes)});
+  using GuessSource::GuessSource;
+  void begin(std::uint64_t) override { rows_.clear(); }
+  bool guess(TokenTree&, std::span<const std::int32_t>, const GuessDemand&) override { return false; }
+  bool wants_features() const override { return true; }
+  void take_features(std::int32_t position, std::span<const float> row) override {
+    in_order_ &= position == static_cast<std::int32_t>(rows_.size());
+    rows_.emplace_back(row.begin(), row.end());
+  }
+  /// They are those of all of the text but its last token, in order.
+  std::string check(std::span<const std::int32_t> text) const {
+    if (!in_order_) return "features out of order";
+    if (rows_.size() + 1 != text.size()) return fmt::format("features of {} positions for a text of {}", rows_.size(), text.size());
+    for (std::size_t p = 0; p < rows_.size(); ++p) {
+      const auto token = simulation::token_hash(text[p], static_cast<std::int32_t>(p));
+      if (rows_[p] != simulation::row_of(token, simulation::prefix_hash(text.first(p + 1)))) return fmt::format("wrong features at {}", p);
     }
-  }
-  std::optional<Message> receive(int rank) {
-    auto& box = arrived_[static_cast<std::size_t>(rank)];
-    if (box.empty()) return std::nullopt;
-    Message message = std::move(box.front());
-    box.pop_front();
-    return message;
-  }
-  bool deliver_one(Random& random) {
-    if (under_way_.empty()) return false;
-    auto line = under_way_.begin();
-    std::advance(line, static_cast<std::ptrdiff_t>(random() % under_way_.size()));
-    arrived_[static_cast<std::size_t>(std::get<1>(line->first))].push_back(std::move(line->second.front()));
-    line->second.pop_front();
-    if (line->second.empty()) under_way_.erase(line);
-    return true;
-  }
-  bool silent() const {
-    return under_way_.empty() && std::all_of(arrived_.begin(), arrived_.end(), [](const auto& box) { return box.empty(); });
+    return "";
   }
 
  private:
-  std::map<std::tuple<int, int, Tag>, std::deque<Message>> under_way_;
-  std::vector<std::deque<Message>> arrived_;
+  bool in_order_ = true;
+  std::vector<std::vector<float>> rows_;
 };
-
-class SimulatedTransport final : public Transport {
- public:
-  SimulatedTransport(Network& network, int rank, int size) : network_(network), rank_(rank), size_(size) {}
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
-  void send(int to, Tag tag, std::vector<std::byte> bytes) override { network_.send(rank_, to, tag, std::move(bytes)); }
-  std::optional<Message> receive() override { return network_.receive(rank_); }
-  std::size_t pending_sends() const override { return 0; }
-  std::uint64_t bytes_sent() const override { return 0; }
-  void forget(int) override {}
-  bool forgotten(int) const override { return false; }
-  void abort(int) override { throw std::logic_error("abort in a simulation"); }
-
- private:
-  Network& network_;
-  int rank_, size_;
-};
-
-/// Computes one operation whenever it is told to; what is left undone when a stop is raised stays undone.
-class SteppedUnit final : public simulation::TableUnit {
- public:
-  void begin(const TableShape& shape, std::size_t rows, const std::atomic<bool>* stop, std::function<void(bool completed)> done) override {
-    if (busy()) throw std::logic_error("the unit is busy: two stages use it at a time");
-    left_ = rows > 0 ? shape.operations : 1;
-    stop_ = stop;
-    done_ = std::move(done);
-  }
-  /// One operation; nothing where the unit is idle.
-  void tick() {
-    if (!busy()) return;
-    ++progress_;
-    --left_;
-    const bool stopped = stop_ && *stop_ && left_ > 0;
-    if (stopped) left_ = 0;
-    if (left_ == 0) done_(!stopped);
-  }
-  bool busy() const { return left_ > 0; }
-
-  bool finished() const override { return !busy(); }
-  bool wait_for(std::chrono::microseconds) override {
-    tick();
-    return !busy();
-  }
-  std::uint64_t progress() const override { return progress_; }
-  double busy_seconds() const override { return 0; }
-
- private:
-  int left_ = 0;
-  const std::atomic<bool>* stop_ = nullptr;
-  std::function<void(bool)> done_;
-  std::uint64_t progress_ = 0;
-};
-
-/// Logits after a prefix, given its hash.
-void table_logits(std::uint64_t prefix, std::uint64_t seed, std::span<float> logits) {
-  for (std::size_t v = 0; v < logits.size(); ++v) logits[v] = static_cast<float>(4 * share(mix(mix(prefix, seed), v)));
-}
 
 /// What the scheduler turns to.
 struct Rank {
@@ -127,7 +56,9 @@ class Cluster {
 
  private:
   void build();
+  void draw_prompt();
   void begin();
+  void write_text(Outcome& outcome);
   bool step(std::size_t rank) { return ranks_->step(rank); }
   void act();
   bool at_rest();
@@ -143,6 +74,9 @@ class Cluster {
   std::unique_ptr<simulation::Ranks> ranks_;
   std::vector<std::int32_t> prompt_, text_;
   Sampler sampler_;
+  std::int64_t time_ns_ = 0;  // a step of the scheduler takes a while, so that seeds play the same everywhere
+  FeatureReader* features_ = nullptr;
+  std::uint64_t death_ = 0;  // when a drafter dies, in steps; 0: none does
 };
 
 int ranks_of(const Scenario& s) {
@@ -164,10 +98,15 @@ Cluster::Cluster(const Scenario& scenario, bool trace)
     rank.transport = std::make_unique<SimulatedTransport>(network_, r, size_);
     rank.weight = scenario.unplayable_speeds ? 1 + static_cast<unsigned>(random_() % 30) : 8;
   }
-  for (std::int32_t i = 0; i < scenario.prompt; ++i)
-    prompt_.push_back(static_cast<std::int32_t>(random_() % static_cast<unsigned>(scenario.vocabulary)));
-  text_ = prompt_;
+  draw_prompt();
   build();
+}
+
+void Cluster::draw_prompt() {
+  prompt_.clear();
+  for (std::int32_t i = 0; i < scenario_.prompt; ++i)
+    prompt_.push_back(static_cast<std::int32_t>(random_() % static_cast<unsigned>(scenario_.vocabulary)));
+  text_ = prompt_;
 }
 
 /// One stage's shape after the other.
@@ -188,12 +127,19 @@ void Cluster::build() {
                  message.bytes.size());
     };
   }
+  if (scenario_.features) {
+    ranks_->add_sources = [this](GuessSources& sources) {
+      auto reader = std::make_unique<FeatureReader>(sources.next_index());
+      features_ = reader.get();
+      sources.add(std::move(reader));
+    };
+  }
   const std::uint64_t seed = scenario_.seed;
   TableShape shape;
   shape.vocabulary = scenario_.vocabulary;
   shape.operations = scenario_.operations;
   shape.cells = scenario_.decode.context + scenario_.decode.guess_cells;
-  shape.sequences = scenario_.decode.sequences;
+  shape.sequences = scenario_.decode.sequences.end;
   shape.logits = [seed](std::uint64_t prefix, std::span<float> logits) { table_logits(prefix, seed, logits); };
   ranks_->add_target(stages_of(shape, scenario_.stages));
   shape.cells = scenario_.decode.context + scenario_.draft.credit;
@@ -205,8 +151,7 @@ void Cluster::build() {
       const bool differs = share(mix(prefix, d + 1)) < disagreement;
       table_logits(prefix, differs ? mix(seed, d + 1) : seed, logits);
     };
-    ranks_->add_drafter(count == 0 ? 0 : next, stages_of(shape, std::max(1, count)), scenario_.draft, scenario_.decode.context,
-                        scenario_.decode.batch);
+    ranks_->add_drafter(count == 0 ? 0 : next, stages_of(shape, std::max(1, count)), scenario_.draft, scenario_.decode.batch);
     next += count;
   }
 }
@@ -262,10 +207,10 @@ std::string Cluster::check_text() const {
   for (std::size_t i = prompt_.size(); i < text_.size(); ++i) {
     std::vector<float> logits(static_cast<std::size_t>(scenario_.vocabulary));
     table_logits(simulation::prefix_hash(std::span(text_).first(i)), scenario_.seed, logits);
-    const std::int32_t wanted = Sampler(scenario_.sampling).sample(logits, std::span(text_).first(i), static_cast<std::int64_t>(i));
-    if (text_[i] != wanted) return fmt::format("token {} at {} where {} is right", text_[i], i, wanted);
+    const std::int32_t right = Sampler(scenario_.sampling).sample(logits, std::span(text_).first(i), static_cast<std::int64_t>(i));
+    if (text_[i] != right) return fmt::format("token {} at {} where {} is right", text_[i], i, right);
   }
-  return "";
+  return features_ ? features_->check(text_) : "";
 }
 
 /// At rest every stage's table is the head's, and the text's cells hold the text.
@@ -291,32 +236,44 @@ std::string Cluster::check_cells() {
   return "";
 }
 
-Outcome Cluster::run() {
-  Outcome outcome;
-  std::int64_t time_ns = 0;  // a step of the scheduler takes a while, so that seeds play the same everywhere
-  const Clock::Override clock(time_ns);
+/// The head's next text, from its prompt to its end.
+void Cluster::write_text(Outcome& outcome) {
   begin();
-  const std::uint64_t limit = 4'000'000;
-  const std::size_t death = scenario_.drafter_that_dies ? 2000 + random_() % 4000 : 0;
+  const std::uint64_t limit = outcome.steps + 4'000'000;
   while (!ranks_->decoder().finished() && outcome.steps < limit) {
     ++outcome.steps;
-    time_ns += 1000;
-    if (death && outcome.steps == death) ranks_->kill_drafter(*scenario_.drafter_that_dies);
+    time_ns_ += 1000;
+    if (death_ && outcome.steps == death_) ranks_->kill_drafter(*scenario_.drafter_that_dies);
     act();
   }
-  outcome.counters = ranks_->decoder().counters();
-  if (!ranks_->decoder().finished()) {
-    outcome.fault = fmt::format("no end after {} steps, {} tokens of text", outcome.steps, text_.size());
-    return outcome;
+  const Decoder::Counters& counters = ranks_->decoder().counters();
+  outcome.counters.drafted += counters.drafted;
+  outcome.counters.accepted += counters.accepted;
+  outcome.counters.runs_cancelled += counters.runs_cancelled;
+  outcome.fault =
+      ranks_->decoder().finished() ? check_text() : fmt::format("no end after {} steps, {} tokens of text", outcome.steps, text_.size());
+}
+
+Outcome Cluster::run() {
+  Outcome outcome;
+  const Clock::Override clock(time_ns_);
+  death_ = scenario_.drafter_that_dies ? 2000 + random_() % 4000 : 0;
+  write_text(outcome);
+  for (int text = 1; text < scenario_.texts && outcome.fault.empty(); ++text) {
+    // What is left of the text before goes on meanwhile, to its end or not.
+    for (std::uint64_t left = random_() % 400; left > 0; --left) act();
+    draw_prompt();
+    write_text(outcome);
+    if (!outcome.fault.empty()) outcome.fault += fmt::format(" (text {})", text + 1);
   }
+  if (!outcome.fault.empty()) return outcome;
   for (int i = 0; !at_rest(); ++i) {
     if (i > 1'000'000) {
       outcome.fault = "does not come to rest";
       return outcome;
     }
   }
-  outcome.fault = check_text();
-  if (outcome.fault.empty()) outcome.fault = check_cells();
+  outcome.fault = check_cells();
   return outcome;
 }
 
@@ -349,7 +306,7 @@ Scenario Scenario::random(std::uint64_t seed) {
   s.decode.generate = between(1, 40);
   s.decode.context = chance(80) ? s.prompt + s.decode.generate + 8 : s.prompt + between(0, s.decode.generate);
   s.decode.guess_cells = s.drafters.empty() ? 0 : between(1, 40);
-  s.decode.sequences = s.drafters.empty() ? 1 : chance(20) ? 2 : between(2, 41);
+  s.decode.sequences = {0, s.drafters.empty() ? 1 : chance(20) ? 2 : between(2, 41)};
   s.decode.batch = between(1, 8);
   s.decode.cancel = !chance(15);
   s.decode.continuous = !chance(15);
@@ -368,6 +325,8 @@ Scenario Scenario::random(std::uint64_t seed) {
     s.drafter_that_dies.reset();
   }
   if (chance(50)) s.decode.logits = logits_read(s.sampling, 0);
+  if (chance(40)) s.texts = between(2, 3);
+  s.features = chance(30);
   return s;
 }
 
@@ -375,11 +334,13 @@ std::string Scenario::describe() const {
   std::string text = fmt::format(
       "seed {}: {} stages, strategy {}, policy {} --draft {}, guess cells {}, sequences {}, context {}, {} + {} tokens, temperature "
       "{:.2f}{}{}",
-      seed, stages, static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells, decode.sequences,
+      seed, stages, static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells, decode.sequences.end,
       decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
-  if (!decode.continue_tip) text += ", anew at every hit";
+  if (!decode.continue_tip) text += ", anew at every acceptance";
   if (decode.lookup) text += ", lookup";
+  if (features) text += ", features";
+  if (texts > 1) text += fmt::format(", {} texts", texts);
   for (const Drafter& d : drafters) text += fmt::format(", drafter on {} ranks ({:.2f} differs)", d.ranks, d.disagreement);
   if (drafter_that_dies) text += fmt::format(", drafter {} dies", *drafter_that_dies);
   return text;

@@ -1,0 +1,73 @@
+#pragma once
+// The parts of the models that lie on one rank, and which of them takes a message.
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "mpi/decoding/drafter.hpp"
+#include "mpi/pipeline/pipeline.hpp"
+
+namespace yamata {
+
+/// Makes stage `stage` of a plan on this rank.
+using StageFactory = std::function<std::unique_ptr<StageModel>(const wire::PipelinePlan& plan, std::size_t stage, CacheTypes cache_types)>;
+
+/// What every rank does with the messages of the models, in the program and in simulations alike:
+///
+///   tag                         taken by
+///   record, activations, cancel the stage on this rank that another rank leads
+///   logits                      the pipeline that this rank leads: the target's, or its draft's
+///   commit                      the drafter
+///   guesses                     whoever listens (the engine)
+///
+/// All other tags are about the job rather than the models: Head and Worker take those themselves.
+class Dispatcher {
+ public:
+  explicit Dispatcher(Transport& transport) : transport_(transport) {}
+
+  /// Builds this rank's part of a plan, whose ranks lead a pipeline where they are its first. A rank may hold one stage that another
+  /// leads, or lead the target, a draft or both. Throws ClusterError where the plan cannot be, and what the factory throws.
+  void build(const wire::Start& plan, const StageFactory& make_stage);
+  /// The plan has no place for this rank, or there is none yet.
+  bool empty() const { return !stage(); }
+  /// Begins to bring the weights into memory.
+  void load();
+  bool loaded() const;
+
+  /// Hands a message to whoever takes it; false: nobody here does. Throws ClusterError where it is damaged.
+  bool dispatch(Message& message);
+  /// Lets every part go on; true if anything happened.
+  bool advance();
+
+  /// The target's pipeline, on the head.
+  Pipeline* target() { return target_.get(); }
+  const Pipeline* target() const { return target_.get(); }
+  /// The drafter that this rank is.
+  Drafter* drafter() { return drafter_.get(); }
+  /// Whether this rank's only part is of a draft.
+  bool drafts_only() const { return drafter_ ? !target_ && !stage_ : stage_ && channel_.record == kDraftChannel.record; }
+
+  /// Told of a drafter's guesses.
+  std::function<void(int rank, const wire::Guesses& guesses)> on_guesses;
+
+  /// What a heartbeat says of this rank.
+  wire::Heartbeat heartbeat() const { return stage() ? stage()->heartbeat() : wire::Heartbeat{}; }
+  /// Whether this rank's threads compute.
+  bool computing() const { return stage() && stage()->activity() == wire::Activity::kComputing; }
+  /// Fills in what a report says of the parts; `clock_offset_us`: that the head's clock is ahead by.
+  void describe(wire::Report& report, std::int64_t clock_offset_us) const;
+
+ private:
+  /// The stage that speaks for this rank.
+  Stage* stage() const;
+  bool to_stage(Message& message);
+
+  Transport& transport_;
+  std::unique_ptr<Pipeline> target_;
+  std::unique_ptr<StageModel> model_;  // of stage_
+  std::unique_ptr<Stage> stage_;       // that another rank leads, with the messages of this channel
+  Channel channel_ = kTargetChannel;
+  std::unique_ptr<Drafter> drafter_;
+};
+
+}  // namespace yamata

@@ -1,0 +1,44 @@
+#pragma once
+// All who guess in a job.
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "mpi/decoding/draft_link.hpp"
+#include "src/speculation/prompt_lookup.hpp"
+
+namespace yamata {
+
+/// The sources, in the order in which they were added. They serve one text after the other: what is learnt of them holds for all texts of
+/// the job, and a lost drafter stays lost.
+class GuessSources {
+ public:
+  explicit GuessSources(Transport& transport) : transport_(transport) {}
+
+  /// A draft model led by `rank`; see DraftLink.
+  void add_drafter(int rank, VocabularyMap vocabulary, double relative_cost) {
+    auto drafter = std::make_unique<DraftLink>(transport_, next_index(), rank, std::move(vocabulary), relative_cost);
+    drafters_.push_back(drafter.get());
+    add(std::move(drafter));
+  }
+  void add_lookup() { add(std::make_unique<PromptLookup>(next_index())); }
+  /// Any other source; its index must be next_index().
+  void add(std::unique_ptr<GuessSource> source) { all_.push_back(std::move(source)); }
+  int next_index() const { return static_cast<int>(all_.size()); }
+
+  const std::vector<std::unique_ptr<GuessSource>>& all() const { return all_; }
+  const std::vector<DraftLink*>& drafters() const { return drafters_; }
+  /// The drafter led by a rank, or nullptr.
+  DraftLink* drafter_on(int rank) const {
+    const auto found = std::find_if(drafters_.begin(), drafters_.end(), [&](const DraftLink* drafter) { return drafter->rank() == rank; });
+    return found == drafters_.end() ? nullptr : *found;
+  }
+
+ private:
+  Transport& transport_;
+  std::vector<std::unique_ptr<GuessSource>> all_;
+  std::vector<DraftLink*> drafters_;
+};
+
+}  // namespace yamata

@@ -1,0 +1,142 @@
+#include "mpi/decoding/tree_runs.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace yamata {
+
+void TreeRuns::begin(std::span<const std::int32_t> text) {
+  cancel_rest(true);
+  runs_.clear();
+  partitions_ = Partitions(sequences_);
+  if (pipeline_.cells().free_cells() < pipeline_.cells().cell_count()) partitions_.empty_all();
+  text_.assign(text.begin(), text.end());
+  text_sent_ = 0;
+  tree_.emplace(text_.back(), static_cast<std::int32_t>(text_.size()) - 1);
+}
+
+void TreeRuns::commit(std::int32_t token) {
+  const TreeNode& root = tree_->root();
+  for (Run& run : runs_) run.pinned |= std::find(run.nodes.begin(), run.nodes.end(), root.id) != run.nodes.end();
+  // A root that was never computed becomes plain text before the new one.
+  if (root.sent) text_sent_ = text_.size();
+  text_.push_back(token);
+  const std::vector<TreeNode> gone = tree_->advance(token);
+  partitions_.commit(*tree_, gone);
+}
+
+void TreeRuns::prune() { partitions_.release(*tree_, tree_->prune()); }
+
+/// Begins a run with the text up to `end`, as far as it has not been sent.
+TreeRuns::Run TreeRuns::add_text(wire::Record& record, std::size_t end) {
+  Run run;
+  run.text_begin = static_cast<std::int32_t>(text_sent_);
+  run.text_rows = static_cast<std::int32_t>(end - text_sent_);
+  for (; text_sent_ < end; ++text_sent_) {
+    record.tokens.push_back(text_[text_sent_]);
+    record.placements.push_back({static_cast<std::int32_t>(text_sent_), -1, partitions_.text()});
+  }
+  return run;
+}
+
+void TreeRuns::submit_text(std::size_t most) {
+  wire::Record record;
+  Run run = add_text(record, std::min(text_.size() - 1, text_sent_ + most));
+  record.operations = partitions_.take_operations();
+  send(std::move(record), std::move(run));
+}
+
+void TreeRuns::submit_root() {
+  wire::Record record;
+  Run run = add_text(record, text_.size() - 1);
+  const NodeId root = tree_->root().id;
+  const TreeRun laid_out = partitions_.lay_out(*tree_, {&root, 1});
+  record.operations = partitions_.take_operations();
+  record.tokens.push_back(laid_out.tokens[0]);
+  record.placements.push_back(laid_out.placements[0]);
+  record.logit_rows.push_back(static_cast<std::int32_t>(record.tokens.size()) - 1);
+  run.nodes = {root};
+  send(std::move(record), std::move(run));
+}
+
+const TreeRuns::Run* TreeRuns::submit(std::span<const NodeId> nodes) {
+  TreeRun laid_out = partitions_.lay_out(*tree_, nodes);
+  if (laid_out.nodes.empty()) return nullptr;
+  wire::Record record;
+  record.operations = partitions_.take_operations();
+  record.tokens = std::move(laid_out.tokens);
+  record.placements = std::move(laid_out.placements);
+  for (std::size_t i = 0; i < laid_out.nodes.size(); ++i) record.logit_rows.push_back(static_cast<std::int32_t>(i));
+  Run run;
+  run.tip = laid_out.nodes.front() == tree_->root().id;
+  run.speculative = !run.tip || laid_out.nodes.size() > 1;
+  run.nodes = std::move(laid_out.nodes);
+  return send(std::move(record), std::move(run));
+}
+
+const TreeRuns::Run* TreeRuns::send(wire::Record record, Run run) {
+  record.best = wants_.best;
+  for (std::int32_t row = 0; wants_.features && row < static_cast<std::int32_t>(record.tokens.size()); ++row)
+    record.feature_rows.push_back(row);
+  run.id = pipeline_.submit(std::move(record));
+  run.sent = Clock::now();
+  runs_.push_back(std::move(run));
+  return &runs_.back();
+}
+
+std::optional<TreeRuns::Finished> TreeRuns::take_result() {
+  auto result = pipeline_.take_result();
+  if (!result) return std::nullopt;
+  const auto found = std::find_if(runs_.begin(), runs_.end(), [&](const Run& run) { return run.id == result->run; });
+  Run run;
+  if (found != runs_.end()) {
+    run = std::move(*found);
+    runs_.erase(found);
+  }
+  return Finished{std::move(run), std::move(*result)};
+}
+
+std::size_t TreeRuns::live() const {
+  return static_cast<std::size_t>(std::count_if(runs_.begin(), runs_.end(), [](const Run& run) { return !run.cancelled; }));
+}
+
+bool TreeRuns::speculating() const {
+  return std::any_of(runs_.begin(), runs_.end(), [](const Run& run) { return run.speculative && !run.cancelled; });
+}
+
+std::size_t TreeRuns::cancel(const std::vector<Run*>& runs, bool tell) {
+  std::vector<std::uint64_t> ids;
+  for (Run* run : runs) {
+    run->cancelled = true;
+    ids.push_back(run->id);
+  }
+  if (!tell) return 0;
+  pipeline_.cancel(ids);
+  return ids.size();
+}
+
+std::size_t TreeRuns::cancel_dead(bool tell) {
+  std::vector<Run*> dead;
+  for (Run& run : runs_) {
+    if (run.cancelled || run.pinned || run.nodes.empty()) continue;
+    if (std::none_of(run.nodes.begin(), run.nodes.end(), [&](NodeId id) { return tree_->alive(id); })) dead.push_back(&run);
+  }
+  return cancel(dead, tell);
+}
+
+void TreeRuns::cancel_rest(bool tell) {
+  std::vector<Run*> rest;
+  for (Run& run : runs_) {
+    if (!run.cancelled) rest.push_back(&run);
+  }
+  cancel(rest, tell);
+}
+
+void TreeRuns::finish(bool tell) {
+  cancel_rest(tell);
+  wire::Record record;
+  record.operations = partitions_.take_operations();
+  pipeline_.submit(std::move(record));
+}
+
+}  // namespace yamata

@@ -1,0 +1,207 @@
+#include "mpi/engine/engine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "node/clock.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+/// FNV-1a over the bits of logits rows.
+class Checksum {
+ public:
+  void add(std::span<const float> row) {
+    for (const float value : row) {
+      std::uint32_t bits;
+      std::memcpy(&bits, &value, sizeof(bits));
+      hash_ = (hash_ ^ bits) * 0x100000001b3u;
+    }
+  }
+  std::uint64_t value() const { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325u;
+};
+
+DecodeOptions options_of(DecodeOptions options, RequestId id, const Request& request) {
+  options.request = id;
+  options.generate = request.generate;
+  options.logits = request.checksum ? 0 : logits_read(request.sampling, request.banned.size());
+  return options;
+}
+
+}  // namespace
+
+/// The text that is being written.
+class Engine::Text {
+ public:
+  Text(Engine& engine, Waiting waiting)
+      : request_(std::move(waiting.request)),
+        observer_(*waiting.observer),
+        drafters_(engine.sources_.drafters()),
+        context_(engine.options_.context),
+        sampler_(request_.sampling),
+        decoder_(
+            engine.head_.target(), engine.sources_, options_of(engine.options_, waiting.id, request_),
+            [this](std::vector<float>& logits, std::span<const std::int32_t> history) { return choose(logits, history); },
+            [this](std::int32_t token) { return take(token); }) {
+    completion_.request = waiting.id;
+    sampler_.ban(request_.banned);
+  }
+
+  void begin() {
+    began_ = Clock::now();
+    decoder_.begin(request_.prompt);
+  }
+  RequestId id() const { return completion_.request; }
+  Decoder& decoder() { return decoder_; }
+  RequestObserver& observer() { return observer_; }
+
+  /// Its observer is being told of a token.
+  bool telling() const { return telling_; }
+  /// Ends it after the token that its observer is being told of.
+  void interrupt() { interrupted_ = true; }
+
+  /// Why it has ended, the decoder having finished.
+  FinishReason reason() const {
+    if (interrupted_) return FinishReason::kInterrupted;
+    if (stopped_) return FinishReason::kStop;
+    const std::size_t generated = completion_.token_ids.size();
+    const bool full = request_.prompt.size() + generated > static_cast<std::size_t>(context_);
+    return full && static_cast<std::int32_t>(generated) < request_.generate ? FinishReason::kContext : FinishReason::kLength;
+  }
+
+  Completion complete(FinishReason reason) {
+    completion_.finish = reason;
+    completion_.counters = decoder_.counters();
+    if (request_.checksum) completion_.logits_checksum = checksum_.value();
+    if (!drafters_.empty()) completion_.first_choice_rate = drafters_.front()->calibration().first_choice_rate();
+    return std::move(completion_);
+  }
+
+ private:
+  std::int32_t choose(std::vector<float>& logits, std::span<const std::int32_t> history) {
+    if (request_.checksum) checksum_.add(logits);
+    return sampler_.sample(logits, history, static_cast<std::int64_t>(history.size()));
+  }
+
+  bool take(std::int32_t token) {
+    if (completion_.token_ids.empty()) {
+      completion_.prefill_s = Clock::seconds_since(began_);
+      prefilled_ = Clock::now();
+    }
+    completion_.token_times_s.push_back(completion_.token_ids.empty() ? 0.0 : Clock::seconds_since(prefilled_));
+    completion_.token_ids.push_back(token);
+    if (!drafters_.empty()) {
+      const auto choices = drafters_.front()->calibration().last_choices();
+      completion_.choices.emplace_back(choices.begin(), choices.end());
+    }
+    stopped_ = std::find(request_.ends.begin(), request_.ends.end(), token) != request_.ends.end();
+    telling_ = true;
+    observer_.on_token(id(), token);
+    telling_ = false;
+    return !stopped_ && !interrupted_;
+  }
+
+  const Request request_;
+  RequestObserver& observer_;
+  const std::vector<DraftLink*>& drafters_;
+  const std::int32_t context_;
+  Sampler sampler_;
+  Checksum checksum_;
+  Clock::time_point began_, prefilled_;
+  bool stopped_ = false;  // by a token that ends it
+  bool telling_ = false, interrupted_ = false;
+  Completion completion_;
+  Decoder decoder_;
+};
+
+Engine::Engine(Head& head, GuessSources sources, const DecodeOptions& options)
+    : head_(head), sources_(std::move(sources)), options_(options) {
+  head_.listen(this);
+}
+
+Engine::~Engine() { head_.listen(nullptr); }
+
+RequestId Engine::submit(Request request, RequestObserver& observer) {
+  if (request.prompt.empty()) throw UsageError("the prompt is empty");
+  if (request.prompt.size() > static_cast<std::size_t>(options_.context))
+    throw UsageError(fmt::format("the prompt has {} tokens, the context holds {}", request.prompt.size(), options_.context));
+  waiting_.push_back({++submitted_, std::move(request), &observer});
+  return submitted_;
+}
+
+void Engine::begin_next() {
+  Waiting next = std::move(waiting_.front());
+  waiting_.pop_front();
+  current_ = std::make_unique<Text>(*this, std::move(next));
+  current_->begin();
+}
+
+bool Engine::advance() {
+  if (!current_) {
+    while (head_.target().take_result()) {  // of runs of a text that is over
+    }
+    if (waiting_.empty()) return false;
+    begin_next();
+  }
+  const bool anything = current_->decoder().advance();
+  if (!current_->decoder().finished()) return anything;
+  finish(current_->reason());
+  return true;
+}
+
+/// The observer may submit the next request.
+void Engine::finish(FinishReason reason) {
+  const std::unique_ptr<Text> text = std::move(current_);
+  text->observer().on_finished(text->complete(reason));
+}
+
+void Engine::cancel(RequestId request) {
+  if (current_ && current_->id() == request) {
+    if (current_->telling()) return current_->interrupt();
+    current_->decoder().leave();
+    return finish(FinishReason::kInterrupted);
+  }
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& waiting) { return waiting.id == request; });
+  if (found == waiting_.end()) return;
+  RequestObserver& observer = *found->observer;
+  waiting_.erase(found);
+  Completion completion;
+  completion.request = request;
+  completion.finish = FinishReason::kInterrupted;
+  observer.on_finished(std::move(completion));
+}
+
+void Engine::cancel_current() {
+  if (!idle()) cancel(current_ ? current_->id() : waiting_.front().id);
+}
+
+void Engine::on_guesses(int rank, const wire::Guesses& guesses) {
+  if (current_) current_->decoder().on_guesses(rank, guesses);
+}
+
+void Engine::on_drafter_lost(int rank) {
+  if (DraftLink* drafter = sources_.drafter_on(rank)) drafter->drop();
+}
+
+bool Engine::awaits(int rank) const { return current_ && current_->decoder().awaits(rank); }
+
+void Engine::run() {
+  try {
+    while (!idle()) {
+      const bool heard = head_.step();
+      if (!advance() && !heard) head_.rest();
+    }
+  } catch (const Interrupted&) {
+    cancel_current();
+    throw;
+  }
+}
+
+}  // namespace yamata

@@ -1,0 +1,42 @@
+#pragma once
+// What one source has guessed in a tree, and what its draft probabilities have been worth.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/speculation/calibration.hpp"
+#include "src/speculation/token_tree.hpp"
+
+namespace yamata {
+
+/// The bookkeeping that all sources share: a tree knows every guess by the draft probability of each source that made it; which of them
+/// are accepted teaches the source's calibration. Outlives trees.
+class SourceCalibration {
+ public:
+  /// `index`: tells its guesses in a tree from those of other sources.
+  explicit SourceCalibration(int index) : index_(index) {}
+
+  /// Calibrated probability of a guess below a living node. A source adds a node's most probable child first.
+  float calibrated(const TokenTree& tree, NodeId parent, float draft_probability) const {
+    return calibration_(draft_probability, !continued(tree, parent));
+  }
+  /// Adds a guess with its calibrated probability.
+  NodeId add(TokenTree& tree, NodeId parent, std::int32_t token, float draft_probability);
+  /// Whether this source guessed the node.
+  bool guessed(const TokenTree& tree, NodeId node) const { return tree.at(node).draft_probability(index_).has_value(); }
+  /// Whether this source guessed what follows the node.
+  bool continued(const TokenTree& tree, NodeId node) const;
+  /// `next` is committed after the tree's root; to be called before tree.advance.
+  void learn(const TokenTree& tree, std::int32_t next);
+  /// Share of the text's tokens that were this source's first choice, of those that it had one for.
+  double first_choice_rate() const { return calibration_.first_choice_rate(); }
+  /// What it had guessed in place of the text's last token; empty: nothing.
+  std::span<const Choice> last_choices() const { return last_choices_; }
+
+ private:
+  int index_;
+  Calibration calibration_;
+  std::vector<Choice> last_choices_;
+};
+
+}  // namespace yamata

@@ -1,0 +1,136 @@
+// A worker alone, message by message: its states, and messages that cannot be.
+#include "mpi/cluster/worker.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "mpi/transport/local_transport.hpp"
+#include "node/error.hpp"
+#include "tests/mpi/simulation/random_network.hpp"
+
+namespace yamata::test {
+namespace {
+
+/// Rank 1 of two, the last stage of the target; the test is the head.
+class WorkerTest : public testing::Test {
+ protected:
+  WorkerTest() : network_(2), head_(network_, 0), transport_(network_, 1) {
+    setup_.host = "host1";
+    setup_.open = [] { return wire::Hello{}; };
+    setup_.make_stage = [this](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes) {
+      simulation::TableShape shape;
+      shape.stage = static_cast<std::int32_t>(stage), shape.stages = 2;
+      shape.cells = plan.cells, shape.sequences = plan.sequences;
+      shape.logits = [](std::uint64_t prefix, std::span<float> logits) { table_logits(prefix, 1, logits); };
+      return std::make_unique<simulation::TableModel>(shape, unit_);
+    };
+    worker_.emplace(transport_, setup_);
+    worker_->begin();
+  }
+  static wire::Start plan_over(std::vector<std::int32_t> ranks) {
+    wire::Start plan;
+    wire::PipelinePlan target;
+    target.ranks = std::move(ranks);
+    target.cells = 8;
+    plan.pipelines = {target};
+    return plan;
+  }
+  void send(Tag tag, wire::Bytes bytes) { head_.send(1, tag, std::move(bytes)); }
+  /// Until nothing happens any more; the last message of this kind that the worker has sent.
+  std::optional<wire::Bytes> play_until(Tag tag) {
+    for (int i = 0; i < 20; ++i) {
+      worker_->step();
+      unit_.tick();
+    }
+    std::optional<wire::Bytes> last;
+    while (auto message = head_.receive()) {
+      if (message->tag == tag) last = std::move(message->bytes);
+    }
+    return last;
+  }
+  std::string fault() {
+    const auto bytes = play_until(Tag::kFailure);
+    return bytes ? wire::decode_failure(*bytes).text : "none";
+  }
+
+  LocalNetwork network_;
+  LocalTransport head_, transport_;
+  SteppedUnit unit_;
+  WorkerSetup setup_;
+  std::optional<Worker> worker_;
+};
+
+using State = Worker::State;
+
+TEST_F(WorkerTest, States_followTheHeadsMessages) {
+  EXPECT_TRUE(play_until(Tag::kHello));
+  EXPECT_EQ(worker_->state(), State::kAwaitingPlan);
+  send(Tag::kStart, wire::encode(plan_over({0, 1})));
+  worker_->step();
+  EXPECT_EQ(worker_->state(), State::kLoading);
+  const auto heartbeat = play_until(Tag::kHeartbeat);
+  ASSERT_TRUE(heartbeat);
+  EXPECT_EQ(wire::decode_heartbeat(*heartbeat).loaded_permille, 1000);
+  EXPECT_EQ(worker_->state(), State::kServing);
+  send(Tag::kAsk, {});
+  EXPECT_TRUE(play_until(Tag::kReport));
+  send(Tag::kStop, wire::encode_stop(9));
+  const auto report = play_until(Tag::kReport);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(wire::decode_report(*report).role, "stage");
+  EXPECT_EQ(worker_->state(), State::kStopped);
+  EXPECT_EQ(worker_->exit_code(), 9);
+}
+
+TEST_F(WorkerTest, StreamThatIsHereBeforeThePlan_isKept) {
+  wire::Record run;
+  run.run = 1;
+  run.tokens = {3};
+  run.placements = {{0, -1, {0, 1}}};
+  run.logit_rows = {0};
+  const std::vector<float> activations(simulation::TableModel::kWidth, 0.0f);
+  send(Tag::kRecord, wire::encode(run));
+  send(Tag::kActivations, wire::encode(wire::Rows{1, false, activations}));
+  EXPECT_FALSE(play_until(Tag::kLogits));
+  send(Tag::kStart, wire::encode(plan_over({0, 1})));
+  EXPECT_TRUE(play_until(Tag::kLogits));
+}
+
+TEST_F(WorkerTest, PlansThatCannotBe_areFaults) {
+  for (const auto& [ranks, text] : {std::pair{std::vector<std::int32_t>{0, 1, 2}, "names a rank that does not exist"},
+                                    std::pair{std::vector<std::int32_t>{-1, 1}, "names a rank that does not exist"},
+                                    std::pair{std::vector<std::int32_t>{0}, "has no place for this rank"}}) {
+    worker_.emplace(transport_, setup_);
+    send(Tag::kStart, wire::encode(plan_over(ranks)));
+    EXPECT_NE(fault().find(text), std::string::npos) << text;
+    EXPECT_EQ(worker_->state(), State::kFailed);
+  }
+}
+
+TEST_F(WorkerTest, SecondPlan_isAFault) {
+  send(Tag::kStart, wire::encode(plan_over({0, 1})));
+  EXPECT_EQ(fault(), "none");
+  send(Tag::kStart, wire::encode(plan_over({0, 1})));
+  EXPECT_EQ(fault(), "a second plan came for the same job");
+}
+
+TEST_F(WorkerTest, MessageForNobodyHere_orDamaged_isAFaultAndTheRankWaitsForTheEnd) {
+  send(Tag::kStart, wire::encode(plan_over({0, 1})));
+  EXPECT_EQ(fault(), "none");
+  send(Tag::kGuesses, wire::encode(wire::Guesses{}));
+  EXPECT_NE(fault().find("does not take"), std::string::npos);
+  send(Tag::kNextJob, {});
+  EXPECT_EQ(fault(), "none") << "it says it once";
+  EXPECT_EQ(worker_->state(), State::kFailed);
+
+  worker_.emplace(transport_, setup_);
+  send(Tag::kStart, wire::Bytes(3));
+  EXPECT_NE(fault(), "none");
+  send(Tag::kStop, wire::encode_stop(3));
+  EXPECT_TRUE(play_until(Tag::kReport));
+  EXPECT_EQ(worker_->state(), State::kStopped);
+}
+
+}  // namespace
+}  // namespace yamata::test

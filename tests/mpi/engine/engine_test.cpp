@@ -1,0 +1,169 @@
+// Requests one after another over real models: the texts of single jobs, whoever guesses, however many ranks.
+#include "mpi/engine/engine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <optional>
+
+#include "mpi/planning/layer_split.hpp"
+#include "tests/mpi/local_cluster.hpp"
+
+namespace yamata::test {
+namespace {
+
+constexpr std::int32_t kContext = 96, kGuessCells = 32;
+
+enum class Draft { kNone, kOnTheHead, kOnARank };
+
+struct Recorder final : RequestObserver {
+  void on_token(RequestId request, std::int32_t) override {
+    if (++tokens == cancel_after) engine->cancel(request);
+  }
+  void on_finished(Completion c) override { completion = std::move(c); }
+  std::optional<Completion> completion;
+  Engine* engine = nullptr;
+  int tokens = 0, cancel_after = -1;
+};
+
+/// A job over so many ranks, one of which may be the drafter.
+class EngineJob {
+ public:
+  EngineJob(int ranks, Draft draft, Strategy strategy)
+      : models_(draft == Draft::kNone ? 1 : 2), own_(models_), cluster_(ranks, {}, models_), head_(cluster_.head(), options()) {
+    decode_.strategy = strategy;
+    decode_.context = kContext;
+    if (strategy != Strategy::kIterative) {
+      decode_.guess_cells = kGuessCells;
+      decode_.sequences = {0, kGuessCells + 1};
+      decode_.lookup = true;
+    }
+    const wire::Start plan = make_plan(draft == Draft::kOnARank ? ranks - 1 : ranks, draft == Draft::kOnTheHead ? 0 : ranks - 1);
+    const auto planner = [&](const std::vector<wire::Hello>&) { return plan; };
+    head_.start(hello_of(0, models_), std::vector<std::uint64_t>(models_, 42), planner, own_.factory());
+    GuessSources sources(cluster_.head());
+    if (models_ > 1) sources.add_drafter(plan.pipelines[1].ranks[0], VocabularyMap{}, 0.2);
+    if (decode_.lookup) sources.add_lookup();
+    engine_.emplace(head_, std::move(sources), decode_);
+  }
+  ~EngineJob() { head_.stop(0); }
+  Engine& engine() { return *engine_; }
+  void interrupt() { interrupted_ = true; }
+  void go_on() { interrupted_ = false; }
+
+ private:
+  ClusterOptions options() {
+    ClusterOptions options;
+    options.interrupted = &interrupted_;
+    return options;
+  }
+  wire::Start make_plan(int stages, int drafter) {
+    wire::Start plan;
+    wire::PipelinePlan target;
+    target.ranks.resize(static_cast<std::size_t>(stages));
+    std::iota(target.ranks.begin(), target.ranks.end(), 0);
+    target.layers = split_layers(own_.model().file, own_.model().h, {}, stages);
+    target.cells = kContext + decode_.guess_cells;
+    target.sequences = decode_.sequences.end;
+    plan.pipelines = {target};
+    if (models_ == 1) return plan;
+    wire::PipelinePlan draft;
+    draft.model = 1;
+    draft.ranks = {drafter};
+    draft.layers = split_layers(own_.model(1).file, own_.model(1).h, {}, 1);
+    draft.cells = kContext + plan.draft.credit;
+    draft.sequences = plan.draft.credit + 1;
+    plan.pipelines.push_back(draft);
+    return plan;
+  }
+
+  const std::size_t models_;
+  std::atomic<bool> interrupted_{false};
+  LocalRank own_;
+  DecodeOptions decode_;
+  LocalCluster cluster_;
+  Head head_;
+  std::optional<Engine> engine_;
+};
+
+std::vector<Request> requests() {
+  std::vector<Request> all(3);
+  all[0].prompt = {1, 403, 17, 2500, 90};
+  all[1].prompt = {1, 7};
+  all[2].prompt = {1, 403, 17, 33, 44, 9, 8};
+  for (Request& request : all) {
+    request.generate = 24;
+    request.checksum = true;
+  }
+  all[1].sampling.temperature = 0.8f;
+  all[1].sampling.seed = 5;
+  return all;
+}
+
+std::vector<Completion> complete(EngineJob& job, const std::vector<Request>& requests) {
+  std::vector<Recorder> told(requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) job.engine().submit(requests[i], told[i]);
+  job.engine().run();
+  std::vector<Completion> all;
+  for (Recorder& recorder : told) all.push_back(std::move(recorder.completion.value()));
+  return all;
+}
+
+/// Each request in a job of its own, on one rank.
+std::vector<Completion> single_jobs() {
+  std::vector<Completion> all;
+  for (const Request& request : requests()) {
+    EngineJob job(1, Draft::kNone, Strategy::kIterative);
+    all.push_back(complete(job, {request}).front());
+  }
+  return all;
+}
+
+struct Shape {
+  Draft draft;
+  Strategy strategy;
+};
+
+class EngineTest : public testing::TestWithParam<Shape> {};
+
+TEST_P(EngineTest, RequestsInOneJob_giveTheTextsOfSingleJobs) {
+  const std::vector<Completion> alone = single_jobs();
+  for (int ranks = GetParam().draft == Draft::kOnARank ? 2 : 1; ranks <= 4; ++ranks) {
+    EngineJob job(ranks, GetParam().draft, GetParam().strategy);
+    const std::vector<Completion> together = complete(job, requests());
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      EXPECT_EQ(together[i].token_ids, alone[i].token_ids) << ranks << " ranks, request " << i;
+      EXPECT_EQ(together[i].logits_checksum, alone[i].logits_checksum) << ranks << " ranks, request " << i;
+      EXPECT_EQ(together[i].request, i + 1);
+      EXPECT_EQ(together[i].choices.size(), GetParam().draft == Draft::kNone ? 0u : alone[i].token_ids.size());
+    }
+  }
+}
+
+TEST_P(EngineTest, RequestAfterInterruptedOnes_givesTheTextOfASingleJob) {
+  const std::vector<Completion> alone = single_jobs();
+  EngineJob job(GetParam().draft == Draft::kOnARank ? 4 : 3, GetParam().draft, GetParam().strategy);
+  Recorder cancelled, interrupted;
+  cancelled.engine = &job.engine();
+  cancelled.cancel_after = 5;
+  job.engine().submit(requests()[0], cancelled);
+  job.engine().run();
+  job.engine().submit(requests()[1], interrupted);
+  job.interrupt();
+  EXPECT_THROW(job.engine().run(), Interrupted);
+  job.go_on();
+  EXPECT_EQ(cancelled.completion.value().finish, FinishReason::kInterrupted);
+  EXPECT_EQ(interrupted.completion.value().finish, FinishReason::kInterrupted);
+  const std::vector<std::int32_t>& some = cancelled.completion->token_ids;
+  ASSERT_GE(some.size(), 5u);
+  EXPECT_TRUE(std::equal(some.begin(), some.end(), alone[0].token_ids.begin()));
+  EXPECT_EQ(complete(job, {requests()[2]}).front().logits_checksum, alone[2].logits_checksum);
+}
+
+INSTANTIATE_TEST_SUITE_P(WhoeverGuesses, EngineTest,
+                         testing::Values(Shape{Draft::kNone, Strategy::kIterative}, Shape{Draft::kNone, Strategy::kPipeInfer},
+                                         Shape{Draft::kOnARank, Strategy::kPipeInfer}, Shape{Draft::kOnARank, Strategy::kSpeculative},
+                                         Shape{Draft::kOnTheHead, Strategy::kPipeInfer}));
+
+}  // namespace
+}  // namespace yamata::test

@@ -1,0 +1,165 @@
+#include "tests/mpi/simulation/simulated_job.hpp"
+
+#include <algorithm>
+
+namespace yamata::test {
+namespace {
+
+constexpr std::int32_t kVocabulary = 8, kContext = 64, kGuessCells = 24;
+constexpr std::int64_t kActionNs = 5000;  // fast enough that no rank falls silent by chance
+
+int size_of(const JobShape& shape) {
+  int ranks = shape.stages;
+  for (const int drafter : shape.drafters) ranks += drafter;
+  return ranks;
+}
+
+}  // namespace
+
+SimulatedJob::SimulatedJob(const JobShape& shape)
+    : shape_(shape), random_(shape.seed), clock_(time_ns_), network_(size_of(shape)), ranks_(static_cast<std::size_t>(size_of(shape))) {
+  decode.strategy = shape.strategy;
+  decode.policy.name = shape.policy;
+  decode.lookup = shape.lookup;
+  decode.context = kContext;
+  decode.batch = 4;
+  if (shape.strategy != Strategy::kIterative) {
+    decode.guess_cells = kGuessCells;
+    decode.sequences = {0, kGuessCells + 1};
+  }
+  make_plan();
+  for (int r = 0; r < size(); ++r) {
+    Rank& rank = ranks_[static_cast<std::size_t>(r)];
+    rank.transport = std::make_unique<SimulatedTransport>(network_, r, size());
+    rank.setup.timeout = kTimeout;
+    rank.setup.host = "host" + std::to_string(r);
+    rank.setup.open = [this, r] { return hello_of(r); };
+    rank.setup.make_stage = factory(r);
+    rank.setup.launcher_gone = &rank.broken;
+  }
+}
+
+void SimulatedJob::make_plan() {
+  const auto add = [&](int model, int first, int count, std::int32_t cells, std::int32_t sequences) {
+    wire::PipelinePlan pipeline;
+    pipeline.model = model;
+    for (int r = 0; r < count; ++r) pipeline.ranks.push_back(first + r);
+    pipeline.cells = cells;
+    pipeline.sequences = sequences;
+    plan_.pipelines.push_back(pipeline);
+  };
+  plan_.batch = decode.batch;
+  plan_.trace = true;
+  plan_.draft.credit = 12;
+  add(0, 0, shape_.stages, kContext + decode.guess_cells, decode.sequences.end);
+  int next = shape_.stages;
+  for (std::size_t d = 0; d < shape_.drafters.size(); ++d) {
+    const int count = shape_.drafters[d];
+    add(static_cast<int>(d) + 1, count == 0 ? 0 : next, std::max(1, count), kContext + plan_.draft.credit, plan_.draft.credit + 1);
+    next += count;
+  }
+}
+
+wire::Hello SimulatedJob::hello_of(int rank) const {
+  wire::Hello hello;
+  hello.version = "test";
+  hello.host = "host" + std::to_string(rank);
+  hello.fingerprints.assign(plan_.pipelines.size(), 42);
+  return hello;
+}
+
+StageFactory SimulatedJob::factory(int rank) {
+  return [this, rank](const wire::PipelinePlan& pipeline, std::size_t stage, CacheTypes) {
+    simulation::TableShape shape;
+    shape.stage = static_cast<std::int32_t>(stage);
+    shape.stages = static_cast<std::int32_t>(pipeline.ranks.size());
+    shape.cells = pipeline.cells;
+    shape.sequences = pipeline.sequences;
+    shape.vocabulary = kVocabulary;
+    shape.operations = 3;
+    const std::uint64_t seed = shape_.seed, draft = static_cast<std::uint64_t>(pipeline.model);
+    shape.logits = [seed, draft, disagreement = shape_.disagreement](std::uint64_t prefix, std::span<float> logits) {
+      const bool differs = draft > 0 && simulation::share(simulation::mix(prefix, draft)) < disagreement;
+      table_logits(prefix, differs ? simulation::mix(seed, draft) : seed, logits);
+    };
+    return std::make_unique<simulation::TableModel>(shape, ranks_[static_cast<std::size_t>(rank)].unit);
+  };
+}
+
+void SimulatedJob::start() {
+  engine_.reset();
+  head_.reset();
+  for (std::size_t r = 1; r < ranks_.size(); ++r) {
+    ranks_[r].worker = std::make_unique<Worker>(*ranks_[r].transport, ranks_[r].setup);
+    ranks_[r].worker->begin();
+  }
+  ClusterOptions options;
+  options.timeout = kTimeout;
+  options.interrupted = &interrupted;
+  options.on_warning = [this](const std::string& text) { warnings.push_back(text); };
+  head_ = std::make_unique<Head>(*ranks_[0].transport, options);
+  head_->begin(
+      hello_of(0), hello_of(0).fingerprints, [this](const auto&) { return plan_; }, factory(0));
+  until([&] { return head_->state() == Head::State::kServing; });
+  GuessSources sources(*ranks_[0].transport);
+  for (std::size_t d = 0; d < shape_.drafters.size(); ++d) sources.add_drafter(drafter_rank(d), VocabularyMap{}, 0.25);
+  if (decode.lookup) sources.add_lookup();
+  engine_ = std::make_unique<Engine>(*head_, std::move(sources), decode);
+}
+
+void SimulatedJob::step(std::size_t index) {
+  Rank& rank = ranks_[index];
+  if (rank.parting) {
+    rank.parting->step();
+  } else if (index > 0) {
+    if (!rank.worker->ended()) rank.worker->step();
+  } else {
+    if (head_->state() != Head::State::kStopped) head_->step();
+    if (engine_ && head_->state() == Head::State::kServing) engine_->advance();
+  }
+}
+
+void SimulatedJob::act() {
+  time_ns_ += kActionNs;
+  const std::size_t index = random_() % ranks_.size();
+  const auto what = random_() % 3;
+  if (what == 0) {
+    network_.deliver_one(random_);
+  } else if (!ranks_[index].stopped) {
+    what == 1 ? step(index) : ranks_[index].unit.tick();
+  }
+}
+
+std::vector<std::int32_t> SimulatedJob::text_after(std::vector<std::int32_t> prompt, std::int32_t tokens,
+                                                   const SamplingParams& sampling) const {
+  std::vector<std::int32_t> text;
+  Sampler sampler(sampling);
+  for (std::int32_t i = 0; i < tokens; ++i) {
+    std::vector<float> logits(kVocabulary);
+    table_logits(simulation::prefix_hash(prompt), shape_.seed, logits);
+    text.push_back(sampler.sample(logits, prompt, static_cast<std::int64_t>(prompt.size())));
+    prompt.push_back(text.back());
+  }
+  return text;
+}
+
+std::vector<std::int32_t> SimulatedJob::random_prompt() {
+  std::vector<std::int32_t> prompt(1 + random_() % 9);
+  for (std::int32_t& token : prompt) token = static_cast<std::int32_t>(random_() % kVocabulary);
+  return prompt;
+}
+
+std::map<int, bool> SimulatedJob::disconnect() {
+  for (Rank& rank : ranks_) {
+    if (!rank.stopped) rank.parting = std::make_unique<Disconnect>(*rank.transport, kTimeout, 4 * kTimeout);
+  }
+  until([&] { return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.stopped || rank.parting->over(); }); });
+  std::map<int, bool> together;
+  for (int r = 0; r < size(); ++r) {
+    const Rank& rank = ranks_[static_cast<std::size_t>(r)];
+    if (!rank.stopped) together[r] = rank.parting->together();
+  }
+  return together;
+}
+
+}  // namespace yamata::test

@@ -1,0 +1,93 @@
+#pragma once
+// A whole job in one thread: the program's own head, workers, engine and disconnect over table models; a seeded scheduler decides who
+// acts next, and time passes with every action.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mpi/cluster/worker.hpp"
+#include "mpi/engine/engine.hpp"
+#include "mpi/transport/disconnect.hpp"
+#include "tests/mpi/simulation/random_network.hpp"
+
+namespace yamata::test {
+
+struct JobShape {
+  std::uint64_t seed = 1;
+  int stages = 2;
+  std::vector<int> drafters{};  ///< ranks of each; 0: on the head, sharing its unit
+  Strategy strategy = Strategy::kIterative;
+  std::string policy = "best-first";
+  bool lookup = false;
+  double disagreement = 0.3;  ///< share of the tokens that the drafts get wrong
+};
+
+class SimulatedJob {
+ public:
+  static constexpr std::chrono::milliseconds kTimeout{500};
+
+  explicit SimulatedJob(const JobShape& shape);
+
+  /// Every rank begins a job: the workers say hello, the head gathers them and waits until all have loaded.
+  void start();
+  Head& head() { return *head_; }
+  Engine& engine() { return *engine_; }
+  Worker& worker(int rank) { return *ranks_.at(static_cast<std::size_t>(rank)).worker; }
+  int size() const { return static_cast<int>(ranks_.size()); }
+  /// The first rank of a drafter.
+  int drafter_rank(std::size_t drafter) const { return plan_.pipelines.at(1 + drafter).ranks.front(); }
+
+  /// Lets one thing happen, anywhere. Throws what head or worker throw.
+  void act();
+  /// Acts until it is `done`; throws where that takes too long.
+  template <class Done>
+  void until(Done done) {
+    for (int i = 0; !done(); ++i) {
+      if (i > 4'000'000) throw std::logic_error("no end");
+      act();
+    }
+  }
+  /// The rank does nothing any more, as one that was stopped or cut off.
+  void stop_rank(int rank) { ranks_.at(static_cast<std::size_t>(rank)).stopped = true; }
+  /// From now on the rank finds its launcher gone, a fault that it tells the head of.
+  void break_rank(int rank) { ranks_.at(static_cast<std::size_t>(rank)).broken = true; }
+
+  /// The text that a target alone writes after this prompt.
+  std::vector<std::int32_t> text_after(std::vector<std::int32_t> prompt, std::int32_t tokens, const SamplingParams& sampling = {}) const;
+  std::vector<std::int32_t> random_prompt();
+
+  /// All that are not stopped disconnect; whether each found that all parted together.
+  std::map<int, bool> disconnect();
+
+  std::vector<std::string> warnings;
+  std::atomic<bool> interrupted{false};
+  DecodeOptions decode;
+
+ private:
+  struct Rank {
+    std::unique_ptr<SimulatedTransport> transport;
+    SteppedUnit unit;
+    WorkerSetup setup;
+    std::unique_ptr<Worker> worker;
+    std::unique_ptr<Disconnect> parting;
+    bool stopped = false;
+    std::atomic<bool> broken{false};
+  };
+  void make_plan();
+  void step(std::size_t rank);
+  wire::Hello hello_of(int rank) const;
+  StageFactory factory(int rank);
+
+  const JobShape shape_;
+  Random random_;
+  std::int64_t time_ns_ = 0;
+  const Clock::Override clock_;
+  wire::Start plan_;
+  Network network_;
+  std::vector<Rank> ranks_;
+  std::unique_ptr<Head> head_;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace yamata::test

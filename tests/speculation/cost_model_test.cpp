@@ -1,0 +1,223 @@
+// What guesses cost and save: every decision from numbers that can be worked out by hand.
+#include "src/speculation/cost_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "src/speculation/draft_balance.hpp"
+
+namespace yamata {
+namespace {
+
+/// 10 ms a stage, 4 of them, a token per round trip.
+constexpr TargetTimes kFourStages{.stages = 4, .stage_s = 0.010, .round_trip_s = 0.040, .text_rate = 25};
+/// Rows that cost a twentieth of the first.
+const std::vector<double> kCheapRows{0, 0.05, 0.10, 0.15, 0.20};
+
+TEST(CostModel, TokensTime_isThatOfIteratingOrOfThePresentRate_whicheverIsLess) {
+  EXPECT_DOUBLE_EQ(token_s({.round_trip_s = 0.04}), 0.04);
+  EXPECT_DOUBLE_EQ(token_s({.round_trip_s = 0.04, .text_rate = 50}), 0.02);
+  EXPECT_DOUBLE_EQ(token_s({.round_trip_s = 0.04, .text_rate = 5}), 0.04) << "guesses that cost more than they save";
+  EXPECT_EQ(token_s({}), 0);
+}
+
+TEST(CostModel, RunsInFlight_fillTheStagesAndTheLinksBetweenThem) {
+  EXPECT_EQ(most_runs_in_flight(kFourStages), 4);
+  TargetTimes far = kFourStages;
+  far.round_trip_s = 0.240;  // four links of 50 ms
+  EXPECT_EQ(most_runs_in_flight(far), 24);
+  far.stage_s = 0;
+  EXPECT_EQ(most_runs_in_flight(far), 4) << "nothing is known yet";
+  EXPECT_EQ(most_runs_in_flight({.stages = 3, .stage_s = 0.01, .round_trip_s = 0.02, .text_rate = 0}), 3);
+}
+
+TEST(CostModel, RowBehindATilesEdge_costsNoMoreThanTheTileInTheMean) {
+  const std::vector<double> tiles{0, 0, 0, 0, 0.8, 0.8, 0.8, 0.8, 1.6};
+  EXPECT_DOUBLE_EQ(least_row_cost(tiles, 0), 0);
+  EXPECT_DOUBLE_EQ(least_row_cost(tiles, 3), 0.2) << "it opens a tile of four";
+  EXPECT_DOUBLE_EQ(least_row_cost(tiles, 4), 0);
+  EXPECT_DOUBLE_EQ(least_row_cost(tiles, 7), 0.8) << "nothing is known of the rest of that tile";
+  EXPECT_DOUBLE_EQ(least_row_cost(kCheapRows, 2), 0.05);
+}
+
+TEST(CostModel, GuessesBesideTheTip_mustBringWhatTheTextWouldGrowByMeanwhile) {
+  EXPECT_DOUBLE_EQ(tip_costs(kFourStages, kCheapRows, false).occupancy, 4 * 25 * 0.010);
+  EXPECT_DOUBLE_EQ(tip_costs(kFourStages, kCheapRows, true).occupancy, 4) << "left out they follow a step later";
+  TargetTimes fast = kFourStages;
+  fast.text_rate = 200;
+  EXPECT_DOUBLE_EQ(tip_costs(fast, kCheapRows, true).occupancy, 4 * 2.0);
+  EXPECT_EQ(tip_costs(fast, kCheapRows, true).lateness, 0);
+  EXPECT_EQ(tip_costs(fast, kCheapRows, true).marginal, kCheapRows);
+}
+
+TEST(CostModel, GuessesBehindTheTip_costLessForTheStagesAndMoreForTheirOwnResults) {
+  const RunCosts costs = guess_costs(kFourStages, kCheapRows);
+  EXPECT_DOUBLE_EQ(costs.occupancy, 0.25);
+  EXPECT_DOUBLE_EQ(costs.lateness, 0.75 * 3);
+  TargetTimes unknown = kFourStages;
+  unknown.text_rate = 0;
+  EXPECT_DOUBLE_EQ(guess_costs(unknown, kCheapRows).occupancy, 0.25) << "what iterating would give";
+  EXPECT_EQ(guess_costs({.stages = 1, .stage_s = 0.01, .round_trip_s = 0, .text_rate = 0}, {}).lateness, 0);
+}
+
+/// How many of equally probable guesses below the tip go into a run.
+std::size_t rows_taken(const RunCosts& costs, float probability) {
+  TokenTree tree(0, 0);
+  for (std::int32_t token = 0; token < 4; ++token) tree.add(tree.root().id, token, probability, {0, probability});
+  return BestFirst({.draft = 4, .threshold = 0}).choose(tree, 4, costs).size();
+}
+
+TEST(CostModel, RowsOfARun_areManyWhereTheyAreCheap_fewWhereStagesAreManyAndRowsExpensive) {
+  const std::vector<double> expensive{0, 0.25, 0.5, 0.75, 1};
+  EXPECT_EQ(rows_taken(tip_costs(kFourStages, kCheapRows, false), 0.10f), 4u);
+  EXPECT_EQ(rows_taken(tip_costs(kFourStages, expensive, false), 0.10f), 0u);
+  EXPECT_EQ(rows_taken(tip_costs(kFourStages, kCheapRows, true), 0.10f), 0u) << "they can follow";
+  TargetTimes deep = kFourStages;
+  deep.stages = 16;
+  const std::vector<double> behind{0, 0, 0.05, 0.10, 0.15};  // the first row is the run itself
+  EXPECT_EQ(rows_taken(guess_costs(kFourStages, behind), 0.2f), 4u);
+  EXPECT_EQ(rows_taken(guess_costs(deep, {0, 0, 0.25, 0.5, 0.75}), 0.2f), 1u);
+}
+
+class WaitTest : public testing::Test {
+ protected:
+  bool waits() const { return may_wait(target_, run_) && worth_waiting(target_, run_, source_); }
+
+  TargetTimes target_ = kFourStages;
+  TipRun run_{.guesses = 0, .least_probability = 1, .last_chance = false, .marginal = &kCheapRows};
+  AwaitedSource source_{.first_s = 0.001, .next_s = 0.001, .acceptance = 0.8, .open = 1};
+};
+
+TEST_F(WaitTest, Guess_isWaitedForWhileWhatItSavesExceedsItsLatencyAndItsRow) {
+  // .8 of the three quarters of a stage's time that it would come later by otherwise, less a row of 4 * .5 ms.
+  source_.first_s = 0.0039;
+  EXPECT_TRUE(waits());
+  source_.first_s = 0.0041;
+  EXPECT_FALSE(waits());
+}
+
+TEST_F(WaitTest, LastChance_isWorthAWholeToken) {
+  run_.last_chance = true;
+  // .8 * 40 ms less 2 ms for the row.
+  source_.first_s = source_.next_s = 0.029;
+  EXPECT_TRUE(waits());
+  source_.first_s = source_.next_s = 0.031;
+  EXPECT_FALSE(waits());
+}
+
+TEST_F(WaitTest, AnswerThatTakesLong_isWorthItForTheGuessesAfterIt_ifNothingFollows) {
+  source_.first_s = 0.040;
+  EXPECT_FALSE(waits());
+  run_.last_chance = true;
+  EXPECT_TRUE(waits());
+  source_.first_s = 0.120;
+  EXPECT_FALSE(waits());
+}
+
+TEST_F(WaitTest, FullRun_waitsOnlyForWhatDisplacesAWeakerGuess) {
+  run_.last_chance = true;
+  run_.guesses = 4;
+  run_.least_probability = 0.1;
+  EXPECT_TRUE(waits());
+  run_.least_probability = 0.9;
+  EXPECT_FALSE(waits());
+  run_.last_chance = false;
+  run_.least_probability = 0.1;
+  EXPECT_FALSE(waits()) << "others follow";
+}
+
+TEST_F(WaitTest, NothingIsWaitedFor_beforeTimesAreKnown_orByWhatNobodyExpects) {
+  source_.open = 0.05;
+  EXPECT_FALSE(waits()) << "everything has been guessed there";
+  source_.open = 1;
+  source_.acceptance = 0.1;
+  EXPECT_FALSE(waits()) << "the source is never right";
+  source_.acceptance = 0.8;
+  target_.text_rate = 0;
+  EXPECT_FALSE(waits());
+  target_ = kFourStages;
+  target_.stage_s = 0;
+  EXPECT_FALSE(waits());
+}
+
+TEST(CostModel, OpenPlace_isWhereTheSourceHasNotGuessedYet) {
+  TokenTree tree(0, 0);
+  SourceCalibration one(0), other(1);
+  EXPECT_DOUBLE_EQ(open_probability(tree, one, {}), 1);
+  const NodeId a = one.add(tree, tree.root().id, 5, 0.75f);
+  EXPECT_DOUBLE_EQ(open_probability(tree, one, {}), 0) << "the root it has continued, and a is not in the run";
+  EXPECT_NEAR(open_probability(tree, one, std::vector{a}), 0.75, 1e-6);
+  EXPECT_NEAR(open_probability(tree, other, std::vector{a}), 0.25, 1e-6) << "at the root, for another token than a";
+  other.add(tree, a, 6, 0.5f);
+  EXPECT_NEAR(open_probability(tree, one, std::vector{a}), 0.375, 1e-6);
+}
+
+TEST(DraftValue, Chain_savesWhatItsGuessesAreWorthLessItsTime) {
+  const DraftTimes times{.first_s = 0.2, .next_s = 0.1, .row_s = 0.05, .token_s = 1};
+  EXPECT_NEAR(most_saved_s(times, 0.5, 1), 0.5 - 0.05 - 0.2, 1e-12);
+  // The second is worth .25 - .15, the third .125 - .15: it is left out.
+  EXPECT_NEAR(most_saved_s(times, 0.5, 8), 0.25 + 0.1, 1e-12);
+  EXPECT_NEAR(least_expanded(times, 0.5), 0.3, 1e-12);
+}
+
+TEST(DraftValue, FirstGuessThatTakesLong_isWorthItForThoseAfterIt) {
+  const DraftTimes times{.first_s = 1.2, .next_s = 0.01, .row_s = 0.01, .token_s = 1};
+  EXPECT_EQ(most_saved_s(times, 0.9, 1), 0);
+  EXPECT_GT(most_saved_s(times, 0.9, 8), 1);
+}
+
+TEST(DraftValue, DraftAsLargeAsItsTarget_neverSavesAnything) {
+  for (const double acceptance : {0.0, 0.5, 1.0}) EXPECT_EQ(most_saved_s({1, 1, 0, 1}, acceptance, 16), 0);
+  EXPECT_TRUE(std::isinf(least_expanded({1, 1, 0, 1}, 0)));
+}
+
+TEST(DraftDecision, AfterThePrompt_someIsDraftedUnlessTheModelIsTooLargeForTheHeadsUnit) {
+  using Kind = DraftDecision::Kind;
+  DraftCase draft{.after_prompt = true, .shares_unit = false, .relative_cost = 0.9, .acceptance = 0.7, .times = {}};
+  EXPECT_EQ(decide_draft(draft).kind, Kind::kDraft);
+  draft.shares_unit = true;
+  EXPECT_EQ(decide_draft(draft).kind, Kind::kLeave);
+  draft.relative_cost = 0.2;
+  EXPECT_EQ(decide_draft(draft).kind, Kind::kDraft);
+  EXPECT_NEAR(decide_draft(draft).least, 0.3, 1e-6);
+}
+
+TEST(DraftDecision, Draft_isMadeWhereItPays_probedWhereNot_leftWhereNothingIsKnown) {
+  using Kind = DraftDecision::Kind;
+  DraftCase draft{.acceptance = 0.7, .times = {.first_s = 0.1, .next_s = 0.1, .row_s = 0.04, .token_s = 1}, .most = 8};
+  EXPECT_EQ(decide_draft(draft).kind, Kind::kDraft);
+  EXPECT_NEAR(decide_draft(draft).least, 0.2, 1e-6);
+  draft.costs_more = true;
+  EXPECT_EQ(decide_draft(draft).kind, Kind::kProbe);
+  EXPECT_EQ(decide_draft(draft).least, 1);
+  draft.costs_more = false;
+  draft.times.first_s = draft.times.next_s = 0.8;
+  EXPECT_EQ(decide_draft(draft).kind, Kind::kProbe);
+  draft.times.next_s = 0;
+  EXPECT_EQ(decide_draft(draft).kind, Kind::kLeave);
+  draft.times = {.first_s = 0.1, .next_s = 0.1, .row_s = 0, .token_s = 0};
+  EXPECT_EQ(decide_draft(draft).kind, Kind::kLeave);
+}
+
+TEST(DraftBalance, StepsThatTakeLongerThanTheirTokens_areNoticedSoonAndForgotten) {
+  DraftBalance balance;
+  for (int step = 0; step < 2; ++step) balance.step(1, 1.6, 1);
+  EXPECT_FALSE(balance.negative()) << "a good draft is rejected at times";
+  for (int step = 0; step < 3; ++step) balance.step(1, 1.6, 1);
+  EXPECT_TRUE(balance.negative());
+  for (int step = 0; step < 3; ++step) balance.step(3, 1.6, 1);
+  EXPECT_FALSE(balance.negative());
+}
+
+TEST(ProbeBudget, Probes_takeAHundredthOfTheTime) {
+  std::int64_t ns = 0;
+  const Clock::Override clock(ns);
+  ProbeBudget probes;
+  int made = 0;
+  for (int step = 0; step < 1000; ++step, ns += 100'000'000) made += probes.afford(0.25);
+  EXPECT_EQ(made, 3);  // 99.9 s: not quite four times .25 s
+}
+
+}  // namespace
+}  // namespace yamata
