@@ -126,13 +126,14 @@ std::vector<std::int32_t> token_ids(const Json& ids) {
 simulation::Recording::Choices choices_of(const Json& token) {
   constexpr std::size_t kMost = 64;
   simulation::Recording::Choices choices{token.at("stated").get<std::vector<float>>(), {}};
-  const auto& stated = choices.stated;
-  const bool shares = std::all_of(stated.begin(), stated.end(), [](float p) { return p >= 0 && p <= 1; });
-  check(shares && stated.size() <= kMost && std::is_sorted(stated.rbegin(), stated.rend()), "'choices' has probabilities that are none");
+  const auto& draft_probabilities = choices.draft_probabilities;
+  const bool shares = std::all_of(draft_probabilities.begin(), draft_probabilities.end(), [](float p) { return p >= 0 && p <= 1; });
+  check(shares && draft_probabilities.size() <= kMost && std::is_sorted(draft_probabilities.rbegin(), draft_probabilities.rend()),
+        "'choices' has probabilities that are none");
   if (token.at("came_true").is_null()) return choices;
   const auto place = token.at("came_true").get<std::int64_t>();
-  check(place >= 0 && place < static_cast<std::int64_t>(stated.size()), "'choices' has one that came true and was not stated");
-  choices.came_true = static_cast<std::size_t>(place);
+  check(place >= 0 && place < static_cast<std::int64_t>(draft_probabilities.size()), "'choices' has one that came true and was not stated");
+  choices.accepted = static_cast<std::size_t>(place);
   return choices;
 }
 

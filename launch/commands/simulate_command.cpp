@@ -42,12 +42,12 @@ double among_first_four(const Numbers& numbers) { return numbers.acceptance4.val
 
 /// Share of the tokens, of those that the draft had said something of, that were among its first `choices`; nothing of none.
 std::optional<double> share_among(const simulation::Recording& text, std::size_t choices) {
-  double told = 0, came_true = 0;
+  double told = 0, accepted = 0;
   for (const auto& token : text.choices) {
-    told += token.stated.empty() ? 0 : 1;
-    came_true += token.came_true && *token.came_true < choices ? 1 : 0;
+    told += token.draft_probabilities.empty() ? 0 : 1;
+    accepted += token.accepted && *token.accepted < choices ? 1 : 0;
   }
-  return told > 0 ? std::optional(came_true / told) : std::nullopt;
+  return told > 0 ? std::optional(accepted / told) : std::nullopt;
 }
 
 void take_measured(const MeasuredRun& run, Numbers& numbers) {

@@ -79,7 +79,7 @@ bool Drafter::advance() {
   return anything;
 }
 
-/// The most probable tokens after a node become its children, with what the draft's word has been worth: the head is told the word.
+/// The most probable tokens after a node become its children, with calibrated probabilities; the head is told the draft's own.
 void Drafter::expand(NodeId id, std::span<const float> logits) {
   const auto count = std::min<std::size_t>(static_cast<std::size_t>(options_.children), logits.size());
   std::vector<std::int32_t> best(logits.size());

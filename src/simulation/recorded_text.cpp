@@ -38,7 +38,7 @@ RecordedText::RecordedText(Recording recording, TextOptions options)
     append(recording_.tokens[i]);
   }
   for (std::size_t i = 0; i < recording_.choices.size(); ++i) {
-    if (!recording_.choices[i].stated.empty()) told_.push_back(i);
+    if (!recording_.choices[i].draft_probabilities.empty()) told_.push_back(i);
   }
 }
 
@@ -50,7 +50,7 @@ std::int32_t RecordedText::next(std::uint64_t prefix) const {
 /// Those of this place, for the drafter they are of; else of some place.
 const Recording::Choices& RecordedText::choices(std::uint64_t drafter, std::uint64_t prefix) const {
   const auto place = next_.find(prefix);
-  if (drafter == kDrafterOfText && place != next_.end() && !recording_.choices[place->second].stated.empty())
+  if (drafter == kDrafterOfText && place != next_.end() && !recording_.choices[place->second].draft_probabilities.empty())
     return recording_.choices[place->second];
   return recording_.choices[told_[draw(drafter, prefix, Draw::kPlace) % told_.size()]];
 }
@@ -58,15 +58,15 @@ const Recording::Choices& RecordedText::choices(std::uint64_t drafter, std::uint
 /// What it did not state is less probable than what it did; a little less with every rank, so that no tie is in the truth's favour.
 void RecordedText::draft_logits(std::uint64_t drafter, std::uint64_t prefix, std::span<float> logits) const {
   if (told_.empty()) return SyntheticText::draft_logits(drafter, prefix, logits);
-  const auto& [stated, came_true] = choices(drafter, prefix);
+  const auto& [draft_probabilities, accepted] = choices(drafter, prefix);
   const auto size = static_cast<double>(logits.size());
-  const double rest = 1 - std::accumulate(stated.begin(), stated.end(), 0.0);
-  const double each = std::clamp(rest / size, 1e-9, std::max(1e-9, 0.99 * static_cast<double>(stated.back())));
+  const double rest = 1 - std::accumulate(draft_probabilities.begin(), draft_probabilities.end(), 0.0);
+  const double each = std::clamp(rest / size, 1e-9, std::max(1e-9, 0.99 * static_cast<double>(draft_probabilities.back())));
   std::vector<float> by_rank;
-  for (const float p : stated) by_rank.push_back(std::log(std::max(p, 1e-8f)));
+  for (const float p : draft_probabilities) by_rank.push_back(std::log(std::max(p, 1e-8f)));
   while (by_rank.size() < logits.size())
     by_rank.push_back(static_cast<float>(std::log(each * (1 - 0.1 * static_cast<double>(by_rank.size()) / size))));
-  spread(drafter, prefix, came_true.value_or(by_rank.size() - 1), by_rank, logits);
+  spread(drafter, prefix, accepted.value_or(by_rank.size() - 1), by_rank, logits);
 }
 
 std::vector<std::int32_t> RecordedText::prompt(std::int32_t) const { return recording_.prompt; }

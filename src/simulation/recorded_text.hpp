@@ -10,8 +10,8 @@ namespace yamata::simulation {
 struct Recording {
   /// What the drafter had said of one token.
   struct Choices {
-    std::vector<float> stated;             ///< probabilities of its choices, the highest first; empty: it had said nothing in time
-    std::optional<std::size_t> came_true;  ///< which of them did, if any
+    std::vector<float> draft_probabilities;  ///< probabilities of its choices, the highest first; empty: it had said nothing in time
+    std::optional<std::size_t> accepted;     ///< which of them is the text's token, if any
   };
   std::vector<std::int32_t> prompt, tokens;
   std::vector<Choices> choices;  ///< per token, or none

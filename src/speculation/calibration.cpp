@@ -6,8 +6,8 @@
 namespace yamata {
 namespace {
 
-constexpr double kPrior = 4;   // decisions of a bin that the drafter's word counts for
-constexpr double kGood = 0.5;  // hits that it is given, for as much stated, before any are known
+constexpr double kPrior = 4;   // decisions of a bin that the draft probability itself counts for
+constexpr double kGood = 0.5;  // acceptances that a source is given, for as much draft probability, before any are known
 
 }  // namespace
 
@@ -18,19 +18,20 @@ int Calibration::bin_of(float p) {
   return std::clamp(static_cast<int>((odds + 6) / 12 * kBins), 0, kBins - 1);
 }
 
-/// How far to take the drafter's word where little was said before: in full, unless less than half of all that it stated came true. An
-/// over-confident draft states too little of what it finds improbable, so that one factor for all would wrong that.
-double Calibration::trust() const { return std::min(1.0, 2 * (kGood + all_.hits()) / (kGood + all_.weight())); }
+/// How far to trust a draft probability of which little is known: in full, unless less than half of what all guesses promised (the sum of
+/// their draft probabilities) was accepted. An over-confident draft promises too little of what it finds improbable, so one factor for
+/// all would wrong that.
+double Calibration::trust() const { return std::min(1.0, 2 * (kGood + all_.happened()) / (kGood + all_.weight())); }
 
 float Calibration::operator()(float p, bool first) const {
   const Share& bin = bins_[first][static_cast<std::size_t>(bin_of(p))];
-  return static_cast<float>((kPrior * static_cast<double>(p) * trust() + bin.hits()) / (kPrior + bin.weight()));
+  return static_cast<float>((kPrior * static_cast<double>(p) * trust() + bin.happened()) / (kPrior + bin.weight()));
 }
 
-void Calibration::decided(float p, bool first, bool came_true) {
-  bins_[first][static_cast<std::size_t>(bin_of(p))].count(came_true);
-  all_.count(static_cast<double>(p), came_true);
-  if (first) firsts_.count(came_true);
+void Calibration::decided(float p, bool first, bool accepted) {
+  bins_[first][static_cast<std::size_t>(bin_of(p))].count(accepted);
+  all_.count(static_cast<double>(p), accepted);
+  if (first) firsts_.count(accepted);
 }
 
 void Calibration::decided(std::span<const Choice> choices, std::int32_t token) {

@@ -1,12 +1,12 @@
 #pragma once
-// What a drafter's probabilities are worth.
+// How often guesses of a given draft probability are accepted.
 #include <array>
 #include <cstdint>
 #include <span>
 
 namespace yamata {
 
-/// One of the tokens that a drafter proposed after a token.
+/// One of the tokens that a source guessed after a token.
 struct Choice {
   float draft_probability;  ///< its own, before calibration
   std::int32_t token;
@@ -19,34 +19,33 @@ class Share {
   /// A thing that counts for `weight`: what is told of then is how many happened for as much.
   void count(double weight, bool happened) {
     weight_ = kForget * weight_ + weight;
-    hits_ = kForget * hits_ + (happened ? 1 : 0);
+    happened_ = kForget * happened_ + (happened ? 1 : 0);
   }
   double weight() const { return weight_; }
-  double hits() const { return hits_; }
+  double happened() const { return happened_; }
   /// 0 before anything is known.
-  double value() const { return weight_ > 0 ? hits_ / weight_ : 0; }
+  double value() const { return weight_ > 0 ? happened_ / weight_ : 0; }
   /// The same, with what drafts of the target's family usually reach in place of what is not known yet.
-  double expected() const { return (kUsual * kFew + hits_) / (kFew + weight_); }
+  double expected() const { return (kUsual * kFew + happened_) / (kFew + weight_); }
 
  private:
-  static constexpr double kForget = 0.99;          // weight that a thing keeps with each later one
+  static constexpr double kForget = 0.99;          // weight that a thing keeps with each later one: the last hundred count
   static constexpr double kUsual = 0.7, kFew = 4;  // things that this counts for
-  double weight_ = 0, hits_ = 0;
+  double weight_ = 0, happened_ = 0;
 };
 
-/// Learns, while the text goes on, what share of the tokens that a drafter gave probability p came true. A small draft is
-/// over-confident: its .9 may mean .6. The same p is worth more where it is the drafter's first choice after a token than where it is
-/// not, so the two are told apart. Of a p that few were given, all its word counts: a draft that knows nothing is soon found out.
-/// Recent tokens weigh more.
+/// Maps a source's draft probability to a calibrated one: the share of its guesses with that probability that were accepted of late. A
+/// small draft is over-confident: its .9 may mean .6. A source's first choice after a token is accepted more often than another guess of
+/// the same probability, so the two are told apart. Where few guesses had a probability, the draft probability itself counts.
 class Calibration {
  public:
-  /// The share to expect for p; p itself before anything is known.
+  /// The calibrated probability; p itself before anything is known.
   float operator()(float p, bool first) const;
-  /// A proposal with probability p was decided.
-  void decided(float p, bool first, bool came_true);
-  /// All that the drafter proposed after a token were: `token` came true.
+  /// A guess with draft probability p was decided.
+  void decided(float p, bool first, bool accepted);
+  /// All guesses of a source after a token were: `token` is the text's.
   void decided(std::span<const Choice> choices, std::int32_t token);
-  /// Share of the text's tokens that were this drafter's first choice, of those that it had one for.
+  /// Share of the text's tokens that were this source's first choice, of those that it had one for.
   double first_choice_rate() const { return firsts_.value(); }
 
  private:
@@ -54,7 +53,7 @@ class Calibration {
   static int bin_of(float p);
   double trust() const;
   std::array<std::array<Share, kBins>, 2> bins_;  // of other choices, of first ones
-  Share all_;                                     // each for the p that was stated
+  Share all_;                                     // each guess for as much as its p
   Share firsts_;
 };
 

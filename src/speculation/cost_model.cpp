@@ -6,7 +6,8 @@
 namespace yamata {
 namespace {
 
-/// What it is worth that results come a step earlier, in steps.
+/// What it is worth that results come a step earlier, in steps. The optimum is flat: in the sweep of docs/speculation.md 0, 0.5, 1 and 1.5
+/// give 0.928, 0.997, 0.996 and 0.985 times the speed.
 constexpr double kLateness = 0.75;
 
 }  // namespace

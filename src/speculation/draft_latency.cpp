@@ -5,9 +5,8 @@
 namespace yamata {
 namespace {
 
-constexpr double kNew = 0.1;  // weight of the latest latency in the mean: that of ten, as long as a change of the text's difficulty
-constexpr double kOverdue =
-    3;  // times the usual latency: a drafter whose run was lengthened by wider trees stays below, a dead one costs 3
+constexpr double kNew = 0.1;    // weight of the latest latency in the mean, which is that of the last ten or so
+constexpr double kOverdue = 3;  // times the usual latency: so long a dead drafter is waited for, once; 2 and 5 are as fast with living ones
 
 }  // namespace
 

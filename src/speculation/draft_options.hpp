@@ -4,11 +4,16 @@
 
 namespace yamata {
 
+/// Flat optima all: the figures are speeds with other values, as shares, of speculative and pipeinfer in the sweep of docs/speculation.md.
 struct DraftOptions {
-  std::int32_t width = 4;     ///< most nodes that one evaluation of the draft model expands
-  std::int32_t children = 4;  ///< guesses per expanded node, the most probable ones
-  std::int32_t credit = 48;   ///< guesses that may be open at a time
-  float threshold = 0.01f;    ///< least path probability, in the draft's own view, worth expanding
+  /// Most nodes that one evaluation of the draft model expands. 1: 0.989, 0.992; 2: 0.999, 0.999; 8: 1, 1.
+  std::int32_t width = 4;
+  /// Guesses per expanded node, the most probable ones. 2: 1.004, 0.990; 3: 1.001, 1.005; 8: 1, 1.
+  std::int32_t children = 4;
+  /// Guesses that may be open at a time. 16: 1, 0.980; 32: 1, 0.996; 96: 1, 0.999.
+  std::int32_t credit = 48;
+  /// Least path probability, in the draft's own view, worth expanding. 0.003: 0.987, 1.002; 0.03: 0.999, 0.993.
+  float threshold = 0.01f;
 };
 
 }  // namespace yamata

@@ -75,9 +75,9 @@ std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t capacity, c
         const bool first = rank++ == 0;
         const TreeNode& node = tree.at(id);
         const bool opens = !first && static_cast<int>(tips.size() + next.size()) <= options_.branches && options_.branches > 1;
-        const bool wanted =
+        const bool probable =
             first ? node.probability >= options_.accept + adjustment : opens && node.probability > options_.split + adjustment;
-        if (!wanted || node.sent || chosen.size() >= most) break;
+        if (!probable || node.sent || chosen.size() >= most) break;
         chosen.push_back(id);
         next.push_back(id);
       }

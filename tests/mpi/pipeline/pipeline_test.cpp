@@ -1,12 +1,16 @@
 // Head and stages over the in-process transport: the same bits on any number of ranks, and every fault told once, by name.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <deque>
 #include <numeric>
 
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/memory_plan.hpp"
+#include "node/cpu/kernels/kernels.hpp"
 #include "node/error.hpp"
+#include "src/model/weights.hpp"
 #include "tests/mpi/local_cluster.hpp"
 
 namespace yamata::test {
@@ -89,6 +93,38 @@ TEST_F(PipelineTest, RunsAndCacheOperations_giveTheSameBitsOnAnyNumberOfRanks) {
   const std::vector<float> alone = play(1);
   ASSERT_EQ(alone.size(), 6 * static_cast<std::size_t>(model_.h.vocabulary));
   for (const int ranks : {2, 3, 5, 8}) EXPECT_EQ(play(ranks), alone) << ranks << " ranks";
+}
+
+TEST_F(PipelineTest, Features_areTheNormedHiddenStates_onAnyNumberOfRanks) {
+  const auto result_of = [&](int ranks) {
+    LocalCluster cluster(ranks);
+    Head head(cluster.head(), options_);
+    start(head);
+    wire::Record run = run_of({1, 403, 17, 2500}, 0);
+    run.feature_rows = {1, 3};
+    RunResult result = head.wait_result(head.target().submit(std::move(run)));
+    head.stop(0);
+    return result;
+  };
+  const RunResult alone = result_of(1);
+  ASSERT_EQ(alone.features.size(), 2 * static_cast<std::size_t>(model_.h.dim));
+  EXPECT_EQ(alone.logits.size(), static_cast<std::size_t>(model_.h.vocabulary));
+  EXPECT_EQ(result_of(3).features, alone.features);
+  EXPECT_FALSE(std::ranges::equal(alone.feature_row(0, 2), alone.feature_row(1, 2)));
+  // The last row's logits are the output matrix's products with its features, which they quantize to 8 bits.
+  const StageWeights weights = StageWeights::find(model_.file, model_.h, {0, model_.h.layers});
+  const Matrix& output = *weights.output;
+  std::vector<float> row(static_cast<std::size_t>(output.cols));
+  double squares = 0, differences = 0;
+  for (std::size_t token = 0; token < alone.logits.size(); ++token) {
+    cpu::dequantize(output.type, output.data + token * output.row_bytes, output.cols, row.data());
+    const auto features = alone.feature_row(1, 2);
+    const double product = std::inner_product(row.begin(), row.end(), features.begin(), 0.0);
+    squares += product * product;
+    differences += std::pow(product - static_cast<double>(alone.logits[token]), 2);
+  }
+  EXPECT_GT(squares, 1);
+  EXPECT_LT(differences, 1e-4 * squares);
 }
 
 TEST_F(PipelineTest, FullContext_isRefusedBeforeAnythingIsSent) {

@@ -81,6 +81,26 @@ TEST(Wire, Run_roundTripsAsATree) {
   EXPECT_EQ(back.placements[1].sequences.end, 3);
 }
 
+TEST(Wire, FeatureRows_roundTrip_andTakeNoByteWhereNobodyAsks) {
+  Record record = run_record();
+  record.best = 7;
+  const std::size_t without = encode(record).size();
+  record.feature_rows = {1, 2};
+  EXPECT_EQ(encode(record).size(), without + 8 + 2 * sizeof(std::int32_t));
+  const Record back = decode_record(encode(record));
+  EXPECT_EQ(back.feature_rows, record.feature_rows);
+  EXPECT_EQ(back.best, 7);
+  const std::vector<float> values{1, 2}, features{3.5f, -4, 5};
+  const std::vector<std::int32_t> tokens{31, 30};
+  const std::size_t logits_alone = encode(Rows{.run = 9, .values = values, .tokens = tokens, .vocabulary = 32}).size();
+  const Bytes bytes = encode(Rows{.run = 9, .values = values, .tokens = tokens, .vocabulary = 32, .features = features});
+  EXPECT_EQ(bytes.size(), logits_alone + 8 + 3 * sizeof(float));
+  const Rows rows = decode_rows(bytes);
+  EXPECT_FALSE(rows.skipped);
+  EXPECT_TRUE(std::equal(values.begin(), values.end(), rows.values.begin(), rows.values.end()));
+  EXPECT_TRUE(std::equal(features.begin(), features.end(), rows.features.begin(), rows.features.end()));
+}
+
 TEST(Wire, CommitGuessesCancel_roundTrip) {
   const Commit commit = decode_commit(encode(Commit{3, 9, 100, {5, 6}, 4, 0.5f, true}));
   EXPECT_EQ(commit.request, 3u);
@@ -158,11 +178,15 @@ TEST(Wire, MessageCutAnywhereOrTooLong_isRefused) {
     std::function<void(const Bytes&)> decode;
   };
   const std::vector<float> values{1, 2};
+  Record featured = run_record();
+  featured.feature_rows = {0};
   const std::vector<Kind> kinds{
       {encode(Hello{kProtocolVersion, "v", "h", "i", {1}, 2, 3, 0}), [](const Bytes& b) { decode_hello(b); }},
       {encode(two_pipelines()), [](const Bytes& b) { decode_start(b); }},
       {encode(run_record()), [](const Bytes& b) { decode_record(b); }},
       {encode(Rows{1, false, values}), [](const Bytes& b) { decode_rows(b); }},
+      {encode(Rows{.run = 1, .values = values, .features = values}), [](const Bytes& b) { decode_rows(b); }},
+      {encode(featured), [](const Bytes& b) { decode_record(b); }},
       {encode(Commit{1, 1, 2, {3, 4}, 5, 0, false}), [](const Bytes& b) { decode_commit(b); }},
       {encode(Guesses{1, 1, 2, 3, true, 0, {{4, 5, 6, 0.5f}}}), [](const Bytes& b) { decode_guesses(b); }},
       {encode_cancel(std::vector<std::uint64_t>{7, 8}), [](const Bytes& b) { decode_cancel(b); }},

@@ -1,4 +1,4 @@
-// A drafter alone: what it expands, given what its word has been worth.
+// A drafter alone: what it expands, given how often its guesses were accepted.
 #include "mpi/decoding/drafter.hpp"
 
 #include <gtest/gtest.h>

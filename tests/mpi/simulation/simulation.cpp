@@ -15,6 +15,33 @@ using simulation::mix;
 using simulation::share;
 using simulation::TableShape;
 
+/// Guesses nothing and remembers the features it is told.
+class FeatureReader final : public GuessSource {
+ public:
+  using GuessSource::GuessSource;
+  void begin(std::uint64_t) override { rows_.clear(); }
+  bool guess(TokenTree&, std::span<const std::int32_t>, const GuessDemand&) override { return false; }
+  bool wants_features() const override { return true; }
+  void take_features(std::int32_t position, std::span<const float> row) override {
+    in_order_ &= position == static_cast<std::int32_t>(rows_.size());
+    rows_.emplace_back(row.begin(), row.end());
+  }
+  /// They are those of all of the text but its last token, in order.
+  std::string check(std::span<const std::int32_t> text) const {
+    if (!in_order_) return "features out of order";
+    if (rows_.size() + 1 != text.size()) return fmt::format("features of {} positions for a text of {}", rows_.size(), text.size());
+    for (std::size_t p = 0; p < rows_.size(); ++p) {
+      const auto token = simulation::token_hash(text[p], static_cast<std::int32_t>(p));
+      if (rows_[p] != simulation::row_of(token, simulation::prefix_hash(text.first(p + 1)))) return fmt::format("wrong features at {}", p);
+    }
+    return "";
+  }
+
+ private:
+  bool in_order_ = true;
+  std::vector<std::vector<float>> rows_;
+};
+
 /// What the scheduler turns to.
 struct Rank {
   std::unique_ptr<SimulatedTransport> transport;
@@ -48,7 +75,8 @@ class Cluster {
   std::vector<std::int32_t> prompt_, text_;
   Sampler sampler_;
   std::int64_t time_ns_ = 0;  // a step of the scheduler takes a while, so that seeds play the same everywhere
-  std::uint64_t death_ = 0;   // when a drafter dies, in steps; 0: none does
+  FeatureReader* features_ = nullptr;
+  std::uint64_t death_ = 0;  // when a drafter dies, in steps; 0: none does
 };
 
 int ranks_of(const Scenario& s) {
@@ -97,6 +125,13 @@ void Cluster::build() {
     ranks_->on_message = [](std::size_t rank, const Message& message) {
       fmt::print(stderr, "rank {} takes tag {} from {} ({} bytes)\n", rank, static_cast<int>(message.tag), message.from,
                  message.bytes.size());
+    };
+  }
+  if (scenario_.features) {
+    ranks_->add_sources = [this](GuessSources& sources) {
+      auto reader = std::make_unique<FeatureReader>(sources.next_index());
+      features_ = reader.get();
+      sources.add(std::move(reader));
     };
   }
   const std::uint64_t seed = scenario_.seed;
@@ -172,10 +207,10 @@ std::string Cluster::check_text() const {
   for (std::size_t i = prompt_.size(); i < text_.size(); ++i) {
     std::vector<float> logits(static_cast<std::size_t>(scenario_.vocabulary));
     table_logits(simulation::prefix_hash(std::span(text_).first(i)), scenario_.seed, logits);
-    const std::int32_t wanted = Sampler(scenario_.sampling).sample(logits, std::span(text_).first(i), static_cast<std::int64_t>(i));
-    if (text_[i] != wanted) return fmt::format("token {} at {} where {} is right", text_[i], i, wanted);
+    const std::int32_t right = Sampler(scenario_.sampling).sample(logits, std::span(text_).first(i), static_cast<std::int64_t>(i));
+    if (text_[i] != right) return fmt::format("token {} at {} where {} is right", text_[i], i, right);
   }
-  return "";
+  return features_ ? features_->check(text_) : "";
 }
 
 /// At rest every stage's table is the head's, and the text's cells hold the text.
@@ -291,6 +326,7 @@ Scenario Scenario::random(std::uint64_t seed) {
   }
   if (chance(50)) s.decode.logits = logits_read(s.sampling, 0);
   if (chance(40)) s.texts = between(2, 3);
+  s.features = chance(30);
   return s;
 }
 
@@ -301,8 +337,9 @@ std::string Scenario::describe() const {
       seed, stages, static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells, decode.sequences.end,
       decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
-  if (!decode.continue_tip) text += ", anew at every hit";
+  if (!decode.continue_tip) text += ", anew at every acceptance";
   if (decode.lookup) text += ", lookup";
+  if (features) text += ", features";
   if (texts > 1) text += fmt::format(", {} texts", texts);
   for (const Drafter& d : drafters) text += fmt::format(", drafter on {} ranks ({:.2f} differs)", d.ranks, d.disagreement);
   if (drafter_that_dies) text += fmt::format(", drafter {} dies", *drafter_that_dies);

@@ -22,8 +22,9 @@ struct Scenario {
   DecodeOptions decode;
   DraftOptions draft;
   std::int32_t vocabulary = 8, prompt = 3;
-  int texts = 1;       ///< one after the other
-  int operations = 3;  ///< per run and stage
+  int texts = 1;          ///< one after the other
+  bool features = false;  ///< a source reads them
+  int operations = 3;     ///< per run and stage
   SamplingParams sampling;
   bool unplayable_speeds = false;
   std::optional<std::size_t> drafter_that_dies;

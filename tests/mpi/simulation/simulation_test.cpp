@@ -36,7 +36,7 @@ TEST(Simulation, EveryScenario_givesTheTextOfTheTargetAlone) {
   EXPECT_GT(accepted, seeds);
   EXPECT_GT(drafted, accepted);
   EXPECT_GT(cancelled, seeds / 2);
-  GTEST_LOG_(INFO) << seeds << " scenarios: " << drafted << " guesses, " << accepted << " came true, " << cancelled << " runs cancelled";
+  GTEST_LOG_(INFO) << seeds << " scenarios: " << drafted << " guesses, " << accepted << " accepted, " << cancelled << " runs cancelled";
 }
 
 }  // namespace

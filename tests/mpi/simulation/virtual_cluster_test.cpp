@@ -39,7 +39,7 @@ Scenario real(int stages, Strategy strategy) {
   return s;
 }
 
-/// The same with a text long enough for the drafters' word to be known.
+/// The same with a text long enough for the drafters' calibration to be known.
 Scenario longer(Scenario s) {
   s.decode.generate = 200;
   s.decode.context = 256;
@@ -308,7 +308,7 @@ TEST(SyntheticText, Ranks_comeAsOftenAsAskedForAndAsStated) {
   const SyntheticText text({7, 0.65, 0.85, 0, 64});
   std::vector<float> logits(static_cast<std::size_t>(text.vocabulary()));
   constexpr int kPrefixes = 20000;
-  double first = 0, first_four = 0, stated = 0;
+  double first = 0, first_four = 0, draft_probabilities = 0;
   for (std::uint64_t i = 0; i < kPrefixes; ++i) {
     const std::uint64_t prefix = mix(i, 99);
     text.draft_logits(0, prefix, logits);
@@ -316,21 +316,21 @@ TEST(SyntheticText, Ranks_comeAsOftenAsAskedForAndAsStated) {
     const auto above = std::count_if(logits.begin(), logits.end(), [&](float l) { return l > logits[truth]; });
     first += above == 0;
     first_four += above < 4;
-    stated += std::exp(static_cast<double>(*std::max_element(logits.begin(), logits.end())));
+    draft_probabilities += std::exp(static_cast<double>(*std::max_element(logits.begin(), logits.end())));
   }
   EXPECT_NEAR(first / kPrefixes, 0.65, 0.015);
   EXPECT_NEAR(first_four / kPrefixes, 0.85, 0.015);
-  EXPECT_NEAR(stated / kPrefixes, 0.65, 0.015);
+  EXPECT_NEAR(draft_probabilities / kPrefixes, 0.65, 0.015);
 }
 
-/// Ten tokens over and over, a prompt of 20 among them; of the drafter's choices the first, the second or none came true.
+/// Ten tokens over and over, a prompt of 20 among them; of the drafter's choices the first, the second or none is the text's.
 Recording sing_song() {
   Recording r;
   for (std::int32_t i = 0; i < 20; ++i) r.prompt.push_back(1000 + 7 * (i % 10));
   for (std::int32_t i = 0; i < 64; ++i) {
     r.tokens.push_back(1000 + 7 * (i % 10));
     r.choices.push_back({{0.5f, 0.25f}, {}});
-    if (i % 3 < 2) r.choices.back().came_true = i % 3;
+    if (i % 3 < 2) r.choices.back().accepted = i % 3;
     if (i % 5 == 4) r.choices.back() = {};
   }
   return r;
@@ -351,10 +351,10 @@ TEST(RecordedText, PathAndChoices_areThoseRecorded) {
     text.draft_logits(0, prefix, logits);
     const float truth = logits[static_cast<std::size_t>(all[i])];
     const auto above = std::count_if(logits.begin(), logits.end(), [&](float l) { return l > truth; });
-    if (recording.choices[i].came_true) {
-      EXPECT_EQ(above, static_cast<std::ptrdiff_t>(*recording.choices[i].came_true)) << i;
+    if (recording.choices[i].accepted) {
+      EXPECT_EQ(above, static_cast<std::ptrdiff_t>(*recording.choices[i].accepted)) << i;
       EXPECT_FLOAT_EQ(std::exp(truth), above == 0 ? 0.5f : 0.25f) << i;
-    } else if (!recording.choices[i].stated.empty()) {
+    } else if (!recording.choices[i].draft_probabilities.empty()) {
       EXPECT_GE(above, 2) << i;
     }
     before.push_back(all[i]);
@@ -378,7 +378,7 @@ TEST(RecordedText, Drafter_saysElsewhereWhatItSaidSomewhere) {
   }
   double told[3] = {};
   for (const auto& choices : sing_song().choices) {
-    if (!choices.stated.empty()) ++told[choices.came_true.value_or(2)];
+    if (!choices.draft_probabilities.empty()) ++told[choices.accepted.value_or(2)];
   }
   const double all = told[0] + told[1] + told[2];
   EXPECT_NEAR(static_cast<double>(first) / kPrefixes, told[0] / all, 0.03);

@@ -1,0 +1,128 @@
+// A text and its guesses on a pipeline: which cells they take, whose a result is, what is cancelled.
+#include "mpi/decoding/tree_runs.hpp"
+
+#include <gtest/gtest.h>
+
+#include "mpi/transport/local_transport.hpp"
+#include "src/simulation/table_model.hpp"
+
+namespace yamata {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+/// Computes at once.
+class InstantUnit final : public simulation::TableUnit {
+ public:
+  void begin(const simulation::TableShape&, std::size_t, const std::atomic<bool>*, std::function<void(bool)> done) override { done(true); }
+  bool finished() const override { return true; }
+  bool wait_for(std::chrono::microseconds) override { return true; }
+  std::uint64_t progress() const override { return 0; }
+  double busy_seconds() const override { return 0; }
+};
+
+/// A row's only logit says which prefix it saw.
+float seen(std::uint64_t prefix) { return static_cast<float>(prefix % 100003); }
+float seen(const Ids& text) { return seen(simulation::prefix_hash(text)); }
+
+class TreeRunsTest : public testing::Test {
+ protected:
+  TreeRunsTest() : network_(1), transport_(network_, 0) {
+    simulation::TableShape shape;
+    shape.cells = 64, shape.sequences = 8, shape.vocabulary = 1;
+    shape.logits = [](std::uint64_t prefix, std::span<float> logits) { logits[0] = seen(prefix); };
+    pipeline_ = std::make_unique<Pipeline>(transport_, PipelineRanks{kTargetChannel, {0}},
+                                           std::make_unique<simulation::TableModel>(shape, unit_), 64, 8);
+    pipeline_->stage().load();
+    pipeline_->advance();
+  }
+  /// Everything that was submitted is computed.
+  void compute() {
+    while (pipeline_->advance()) {
+    }
+    while (auto message = transport_.receive()) pipeline_->on_message(std::move(*message));
+  }
+  /// The logits of the only run that is out.
+  std::vector<float> result(TreeRuns& runs) {
+    compute();
+    const auto done = runs.take_result();
+    EXPECT_TRUE(done && !done->run.nodes.empty());
+    return done ? done->result.logits : std::vector<float>{};
+  }
+  static NodeId guess(TreeRuns& runs, NodeId parent, std::int32_t token) { return runs.tree().add(parent, token, 0.5f, {0, 0.5f}); }
+
+  LocalNetwork network_;
+  LocalTransport transport_;
+  InstantUnit unit_;
+  std::unique_ptr<Pipeline> pipeline_;
+};
+
+TEST_F(TreeRunsTest, TwoTextsAtOnce_eachInSequencesOfItsOwn_doNotSeeEachOther) {
+  TreeRuns first(*pipeline_, {0, 4}, {}), second(*pipeline_, {4, 8}, {});
+  first.begin(Ids{1, 2, 3});
+  first.submit_root();
+  EXPECT_EQ(result(first), (std::vector{seen(Ids{1, 2, 3})}));
+  second.begin(Ids{7, 8});
+  second.submit_root();
+  EXPECT_EQ(result(second), (std::vector{seen(Ids{7, 8})}));
+  for (TreeRuns* runs : {&first, &second}) {
+    Ids text = runs->text();
+    const NodeId a = guess(*runs, runs->tree().root().id, 20), b = guess(*runs, runs->tree().root().id, 21), c = guess(*runs, a, 22);
+    ASSERT_TRUE(runs->submit(std::vector{a, b, c}));
+    Ids with_b = text, with_c = text;
+    text.push_back(20);
+    with_b.push_back(21);
+    with_c.insert(with_c.end(), {20, 22});
+    EXPECT_EQ(result(*runs), (std::vector{seen(text), seen(with_b), seen(with_c)}));
+    runs->commit(20);
+    runs->commit(22);
+  }
+  first.commit(5);
+  ASSERT_TRUE(first.submit(std::vector{first.tree().root().id}));
+  EXPECT_EQ(result(first), (std::vector{seen(Ids{1, 2, 3, 20, 22, 5})}));
+}
+
+TEST_F(TreeRunsTest, AnotherText_beginsInTheSameSequences_andResultsOfTheOneBeforeBelongToNobody) {
+  TreeRuns runs(*pipeline_, {0, 4}, {});
+  for (int text = 0; text < 20; ++text) {
+    runs.begin(Ids(30, text));
+    runs.submit_text(29);
+    runs.submit_root();
+    compute();
+    runs.begin(Ids{text, 9});
+    EXPECT_EQ(runs.in_flight(), 0u);
+    runs.submit_root();
+    compute();
+    int late = 0;
+    std::optional<TreeRuns::Finished> done;
+    while ((done = runs.take_result()) && done->run.nodes.empty()) ++late;
+    EXPECT_EQ(late, 2);
+    ASSERT_TRUE(done);
+    EXPECT_EQ(done->result.logits, (std::vector{seen(Ids{text, 9})}));
+    EXPECT_EQ(pipeline_->cells().free_cells(), 64 - 2) << "of the longer text before nothing is left";
+  }
+}
+
+TEST_F(TreeRunsTest, RunsWithoutALivingNode_areCancelled_exceptWhereTheTextNeedsTheirCells) {
+  TreeRuns runs(*pipeline_, {0, 4}, {});
+  runs.begin(Ids{1});
+  runs.submit_root();
+  const NodeId a = guess(runs, runs.tree().root().id, 2), b = guess(runs, runs.tree().root().id, 3), c = guess(runs, a, 4);
+  for (const NodeId id : {a, b, c}) ASSERT_TRUE(runs.submit(std::vector{id}));
+  EXPECT_EQ(runs.live(), 4u);
+  EXPECT_TRUE(runs.speculating());
+  runs.commit(2);  // before any result, as drafters learn it
+  EXPECT_EQ(runs.cancel_dead(), 1u) << "b's, but not the old root's, which is text";
+  runs.commit(4);
+  EXPECT_EQ(runs.cancel_dead(), 0u) << "nor a's";
+  EXPECT_EQ(runs.live(), 3u);
+  compute();
+  float last = 0;
+  while (const auto done = runs.take_result()) {
+    if (!done->result.skipped) last = done->result.logits.back();
+  }
+  EXPECT_EQ(last, seen(Ids{1, 2, 4}));
+}
+
+}  // namespace
+}  // namespace yamata
