@@ -79,14 +79,16 @@ class Engine::Text {
   Completion complete(FinishReason reason) {
     completion_.finish = reason;
     completion_.counters = decoder_.counters();
-    if (request_.checksum) completion_.logits_checksum = checksum_.value();
     if (!drafters_.empty()) completion_.first_choice_rate = drafters_.front()->calibration().first_choice_rate();
     return std::move(completion_);
   }
 
  private:
   std::int32_t choose(std::vector<float>& logits, std::span<const std::int32_t> history) {
-    if (request_.checksum) checksum_.add(logits);
+    if (request_.checksum) {
+      checksum_.add(logits);
+      completion_.logits_checksum = checksum_.value();
+    }
     return sampler_.sample(logits, history, static_cast<std::int64_t>(history.size()));
   }
 

@@ -82,9 +82,10 @@ TEST_F(KilledLauncher, LeavesNothing) {
 TEST_F(KilledLauncher, WithItsRanks_isClearedByTheNextJob) {
   start();
   const pid_t ranks[] = {process_of_rank(job_->pid(), 0), process_of_rank(job_->pid(), 1)};
-  for (const pid_t rank : ranks) kill(parent_of(rank), SIGSTOP);  // none is to tidy up
+  const pid_t guards[] = {parent_of(ranks[0]), parent_of(ranks[1])};  // a rank that is gone has none
+  for (const pid_t guard : guards) kill(guard, SIGSTOP);              // none is to tidy up
   kill(job_->pid(), SIGKILL);
-  for (const pid_t rank : ranks) kill(parent_of(rank), SIGKILL);
+  for (const pid_t guard : guards) kill(guard, SIGKILL);
   EXPECT_EQ(job_->wait(), 128 + SIGKILL);
   for (const pid_t rank : ranks) {
     const std::string maps = "/proc/" + std::to_string(rank) + "/maps";

@@ -99,6 +99,7 @@ TEST_F(TreeRunsTest, AnotherText_beginsInTheSameSequences_andResultsOfTheOneBefo
     EXPECT_EQ(late, 2);
     ASSERT_TRUE(done);
     EXPECT_EQ(done->result.logits, (std::vector{seen(Ids{text, 9})}));
+    EXPECT_EQ(pipeline_->cells().free_cells(), 64 - 2) << "of the longer text before nothing is left";
   }
 }
 
