@@ -176,12 +176,12 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
   add("p-least", "best-first: least path probability worth a guess, however cheap its row is", real("0.02"), "P");
   add("p-accept", "-pa, chain: least probability that continues a branch", real("0.5"), "P");
   add("p-split", "-ps, chain: least probability that opens another branch", real("0.1"), "P");
-  add("p-recovery", "-pr, chain: added to both for every run since the last hit", real("0"), "P");
+  add("p-recovery", "-pr, chain: added to both for every run since a guess was last accepted", real("0"), "P");
   add("p-decay", "-pd, chain: taken off both whenever nothing was probable enough", real("0"), "P");
   add("parallel", "-np, chain: branches at most", cxxopts::value<int>()->default_value("1"), "N");
   add("no-lookup", "best-first: do not also guess what followed when the text last read like this; only what drafts say");
   add("no-async", "Ablation: draft on rank 0, in turn with its layers");
-  add("no-continue-tip", "Guess anew from the last token at every hit, as the paper does, rather than go on below it");
+  add("no-continue-tip", "Guess anew from the last token whenever a guess is accepted, as the paper does, rather than go on below it");
   add("no-continuous", "Ablation: one speculative run at a time");
   add("no-cancel", "Ablation: compute runs to the end though nobody needs them");
   add("no-multibuffer", "Ablation: one cache partition for guesses");
