@@ -1,7 +1,5 @@
 """A real mpirun over two emulated hosts writes the text of one process, and leaves nothing behind. Exit code 77 where this machine
 cannot hold emulated hosts: the test is then skipped, with the reason."""
-import importlib.machinery
-import importlib.util
 import io
 import json
 import os
@@ -13,23 +11,8 @@ import tempfile
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
-sys.path.insert(0, str(ROOT / 'launch'))
-sys.dont_write_bytecode = True
-
-PROGRAM = pathlib.Path(sys.argv.pop(1))
-os.environ['YAMATA_BUILD'] = str(PROGRAM.parent)
-from emulation import hosts as emulation
-
-TARGET, DRAFT = (ROOT / 'models' / f'tales-{name}-q8_0.gguf' for name in ('target', 'draft'))
+from support import DRAFT, PROGRAM, ROOT, TARGET, emulation, script
 TEXT = ['-p', 'Once upon a time', '-n', '24', '-t', '1', '--ignore-eos']
-
-
-def script(name):
-    loader = importlib.machinery.SourceFileLoader(name, str(ROOT / 'launch' / name))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
-    loader.exec_module(module)
-    return module
 
 
 class Inflated(unittest.TestCase):

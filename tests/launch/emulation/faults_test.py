@@ -11,15 +11,7 @@ import tempfile
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
-sys.path.insert(0, str(ROOT / 'launch'))
-sys.dont_write_bytecode = True
-
-PROGRAM = pathlib.Path(sys.argv.pop(1))
-os.environ['YAMATA_BUILD'] = str(PROGRAM.parent)
-from emulation import hosts as emulation
-
-TARGET, DRAFT = (ROOT / 'models' / f'tales-{name}-q8_0.gguf' for name in ('target', 'draft'))
+from support import DRAFT, PROGRAM, ROOT, TARGET, emulation
 TIMEOUT_S = 2
 GENEROUS_S = 60  # what takes longer never ends
 TEXT = [str(PROGRAM), 'run', '-p', 'Once upon a time', '-t', '1', '--ignore-eos', '--timeout', str(TIMEOUT_S), '-m', str(TARGET)]

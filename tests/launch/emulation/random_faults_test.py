@@ -1,24 +1,12 @@
 """launch/faults tells right ends from wrong ones, and some of its faults end rightly. Exit code 77 where no hosts can be emulated: the
 latter is then skipped, with the reason."""
-import importlib.machinery
-import importlib.util
-import os
-import pathlib
 import subprocess
 import sys
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
-sys.path.insert(0, str(ROOT / 'launch'))
-sys.dont_write_bytecode = True
+from support import ROOT, emulation, script
 
-PROGRAM = pathlib.Path(sys.argv.pop(1))
-os.environ['YAMATA_BUILD'] = str(PROGRAM.parent)
-from emulation import hosts as emulation
-
-loader = importlib.machinery.SourceFileLoader('faults', str(ROOT / 'launch' / 'faults'))
-faults = importlib.util.module_from_spec(importlib.util.spec_from_loader('faults', loader))
-loader.exec_module(faults)
+faults = script('faults')
 
 
 def scenario(kind, rank=1, moment='text', ranks=3):
