@@ -57,14 +57,15 @@ void catch_interrupts() {
 
 void warn(const std::string& text) { print_error("yamata: warning: {}\n", text); }
 
-Job::Job(const Options& options, Transport& transport, std::string host, int local_rank, int local_size)
+Job::Job(const JobOptions& options, Transport& transport, std::string host, int local_rank, int local_size)
     : options_(decided(options, transport.size())),
-      gave_up_drafting_(options.strategy == "auto" && !options.draft_models.empty() && options_.draft_models.empty()),
+      gave_up_drafting_(!options.strategy && !options.draft_models.empty() && options_.draft_models.empty()),
       transport_(transport),
       host_(std::move(host)),
       local_rank_(local_rank),
       local_size_(local_size),
-      layout_(make_layout(options_.layer_split, transport.size(), static_cast<int>(options_.draft_models.size()), options_.no_async)),
+      layout_(
+          make_layout(options_.layer_split.text, transport.size(), static_cast<int>(options_.draft_models.size()), options_.draft_on_head)),
       models_(1 + options_.draft_models.size()) {}
 
 wire::Hello Job::open() {
@@ -113,7 +114,7 @@ void Job::open_models() {
 /// Whether the target's split is for the ranks' speeds to say.
 bool Job::splits_by_speed() const {
   const ModelPlace& target = layout_.front();
-  return target.ranks.size() > 1 && target.shares.empty() && options_.layer_split != "bytes";
+  return target.ranks.size() > 1 && target.shares.empty() && options_.layer_split.by != LayerSplit::By::kBytes;
 }
 
 /// Whether it is for them to say who drafts, too.
@@ -159,7 +160,7 @@ double Job::measured_ns_per_byte() {
   try {
     LayerProbe probe(target, probe_layer(target), *unit_);
     if (!probe.warm_up(options_.timeout / 4)) return 0;
-    if (options_.layer_split != "measure") {
+    if (options_.layer_split.by != LayerSplit::By::kMeasuredSpeed) {
       const auto kept = read_ns_per_byte(folder, key, now_s);
       if (kept && std::abs(probe.quick_check() / *kept - 1) <= 1.0 / 3) return *kept;
     }
@@ -173,8 +174,7 @@ double Job::measured_ns_per_byte() {
 
 std::unique_ptr<ComputeUnit> Job::make_unit() const { return std::make_unique<CpuUnit>(cpus_, isa_, nodes_); }
 
-std::string Job::read_prompt_file() {
-  const std::string& path = options_.prompt_file;
+std::string Job::read_text_file(const std::string& path) {
   return path == "-" ? read_standard_input([&] { reassure(transport_); }) : read_text(path);
 }
 
@@ -267,7 +267,7 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
   wire::Start plan;
   plan.cache_types = options_.cache_types;
   plan.batch = options_.batch;
-  plan.trace = !options_.trace_file.empty();
+  plan.trace = options_.trace;
   std::vector<const ModelFile*> models;
   for (const auto& model : models_) models.push_back(&*model);
   const Hyperparameters& target_h = hyperparameters();
@@ -290,10 +290,10 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
     wire::Start faster = plan;
     faster.pipelines.front().layers = splits[i];
     if (!fits_memory(models, faster, hellos)) continue;
-    plan_packing(models, faster, hellos, !options_.no_repack);
+    plan_packing(models, faster, hellos, options_.repack);
     return faster;
   }
-  plan_packing(models, plan, hellos, !options_.no_repack);
+  plan_packing(models, plan, hellos, options_.repack);
   std::ranges::for_each(plan_memory(models, plan, hellos), warn);
   return plan;
 }

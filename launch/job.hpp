@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/options.hpp"
+#include "launch/command_line.hpp"
 #include "launch/planning/thread_choice.hpp"
 #include "mpi/cluster/head.hpp"
 #include "mpi/decoding/decoder.hpp"
@@ -31,7 +31,7 @@ void warn(const std::string& text);
 
 class Job {
  public:
-  Job(const Options& options, Transport& transport, std::string host, int local_rank, int local_size);
+  Job(const JobOptions& options, Transport& transport, std::string host, int local_rank, int local_size);
 
   /// Opens the models this rank needs, or may be asked to hold, and describes it.
   wire::Hello open();
@@ -42,10 +42,10 @@ class Job {
   const gguf::File& draft_file(std::size_t index) const { return models_[index]->file; }
   /// What a token costs that model, in tokens of the target: the share of its bytes. On rank 0.
   double relative_cost(int model) const;
-  const Options& options() const { return options_; }
+  const JobOptions& options() const { return options_; }
   Transport& transport() { return transport_; }
-  /// What -f names. The other ranks are told that this one lives as long as it waits for standard input.
-  std::string read_prompt_file();
+  /// A file's text; -: of standard input, as long as which is waited for the other ranks are told that this one lives.
+  std::string read_text_file(const std::string& path);
   const std::string& host() const { return host_; }
   /// Who holds what; once a job is led, if the flags leave it open.
   const Layout& layout() const { return layout_; }
@@ -95,7 +95,7 @@ class Job {
   ClusterOptions cluster() const;
   void start(Head& head, const Purpose& purpose);
 
-  const Options options_;
+  const JobOptions options_;
   const bool gave_up_drafting_;
   Transport& transport_;
   std::string host_;
@@ -112,19 +112,16 @@ class Job {
   Workload work_;                          // of the target
 };
 
-/// How the flags want a job to decode, in a context of this many tokens; what differs from one request to the next is not in it.
-DecodeOptions decode_options(const Options& options, int context);
-
 // The commands, on the head. Each prints its result, and throws what the user must know.
-void run_command(Job& job);
-void perplexity_command(Job& job);
-void tokenize_command(const Options& options);
-void inspect_command(const Options& options, int ranks);
-void simulate_command(const Options& options);
-void profile_command(const Options& options);
+void run_command(Job& job, const RunOptions& options);
+void perplexity_command(Job& job, const PerplexityOptions& options);
+void tokenize_command(const TokenizeOptions& options);
+void inspect_command(const InspectOptions& options, int ranks);
+void simulate_command(const SimulationOptions& options);
+void profile_command(const ProfileOptions& options);
 /// Makes a job of this process with these options.
-using JobMaker = std::function<std::unique_ptr<Job>(const Options& options)>;
-void bench_command(const Options& options, const JobMaker& make_job);
-void quantize_command(const Options& options);
+using JobMaker = std::function<std::unique_ptr<Job>(const JobOptions& options)>;
+void bench_command(const BenchOptions& options, const JobMaker& make_job);
+void quantize_command(const QuantizeOptions& options);
 
 }  // namespace yamata

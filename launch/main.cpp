@@ -31,7 +31,7 @@ struct World {
   std::unique_ptr<Transport> transport;
   std::string host;
   int local_rank = 0, local_size = 1;
-  std::chrono::milliseconds timeout = Options{}.timeout;
+  std::chrono::milliseconds timeout = JobOptions{}.timeout;
 };
 
 World make_world() {
@@ -52,36 +52,50 @@ World make_world() {
   return world;
 }
 
-std::unique_ptr<Job> make_job(const Options& options, World& world) {
+std::unique_ptr<Job> make_job(const JobOptions& options, World& world) {
   return std::make_unique<Job>(options, *world.transport, world.host, world.local_rank, world.local_size);
 }
 
-void run_head(const CommandLine& line, World& world) {
-  const Options& options = line.options;
-  if (!line.text.empty()) {
-    print_out(line.text);
-  } else if (options.command == "tokenize") {
-    tokenize_command(options);
-  } else if (options.command == "simulate") {
-    if (world.transport->size() > 1) throw UsageError("simulate plays all ranks in one process; start it without mpirun");
-    simulate_command(options);
-  } else if (options.command == "profile") {
-    if (world.transport->size() > 1) throw UsageError("profile measures one machine in one process; start it without mpirun");
-    profile_command(options);
-  } else if (options.command == "quantize") {
-    if (world.transport->size() > 1) throw UsageError("quantize is the work of one process, with threads; start it without mpirun");
-    quantize_command(options);
-  } else if (options.command == "inspect") {
-    inspect_command(options, world.transport->size());
-  } else if (options.command == "bench") {
-    bench_command(options, [&](const Options& job) { return make_job(job, world); });
-  } else {
-    const auto job = make_job(options, world);
-    options.command == "run" ? run_command(*job) : perplexity_command(*job);
+/// Does what the command line says, on rank 0.
+class Command {
+ public:
+  explicit Command(World& world) : world_(world) {}
+
+  void operator()(std::monostate) const {}
+  void operator()(const RunOptions& options) const { run_command(*make_job(options.job, world_), options); }
+  void operator()(const PerplexityOptions& options) const { perplexity_command(*make_job(options.job, world_), options); }
+  void operator()(const BenchOptions& options) const {
+    bench_command(options, [this](const JobOptions& job) { return make_job(job, world_); });
   }
+  void operator()(const TokenizeOptions& options) const { tokenize_command(options); }
+  void operator()(const InspectOptions& options) const { inspect_command(options, world_.transport->size()); }
+  void operator()(const SimulationOptions& options) const {
+    require_one_process("simulate plays all ranks in one process");
+    simulate_command(options);
+  }
+  void operator()(const ProfileOptions& options) const {
+    require_one_process("profile measures one machine in one process");
+    profile_command(options);
+  }
+  void operator()(const QuantizeOptions& options) const {
+    require_one_process("quantize is the work of one process, with threads");
+    quantize_command(options);
+  }
+
+ private:
+  void require_one_process(const char* why) const {
+    if (world_.transport->size() > 1) throw UsageError(fmt::format("{}; start it without mpirun", why));
+  }
+
+  World& world_;
+};
+
+void run_head(const CommandLine& line, World& world) {
+  if (!line.text.empty()) return print_out(line.text);
+  std::visit(Command(world), line.options);
 }
 
-/// MPI's own farewell has no end where a link is cut meanwhile, or a daemon of the launcher's does not answer: the work is done, and the
+/// MPI_Finalize has no end where a link is cut meanwhile, or a daemon of the launcher's does not answer: the work is done, and the
 /// job is ended with its code.
 void bound_finalize(const World& world, int code) {
   if (!world.session) return;
@@ -93,7 +107,7 @@ void bound_finalize(const World& world, int code) {
   }).detach();
 }
 
-/// Parts from the other ranks. Where one was lost, MPI's own farewell would wait for it for ever: the head ends the job.
+/// Parts from the other ranks. Where one was lost, MPI_Finalize would wait for it for ever: the head ends the job.
 void disconnect(World& world, int code) {
   constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(10);  // a slow link with much on its way
   const auto patience = std::min(world.timeout, kLongest);
@@ -162,10 +176,11 @@ int head_main(int argc, char** argv, World& world) {
 /// Of --timeout; the default where the flags cannot be read, which is told later.
 std::chrono::milliseconds timeout_of(int argc, char** argv) {
   try {
-    return parse_command_line(argc, argv).options.timeout;
+    const std::vector<JobOptions> jobs = jobs_of(parse_command_line(argc, argv));
+    if (!jobs.empty()) return jobs.front().timeout;
   } catch (const Error&) {
-    return Options{}.timeout;
   }
+  return JobOptions{}.timeout;
 }
 
 int worker_main(int argc, char** argv, World& world) {
@@ -176,7 +191,7 @@ int worker_main(int argc, char** argv, World& world) {
   setup.open = [&] {
     const CommandLine line = parse_command_line(argc, argv);
     if (!line.text.empty()) return wire::Hello{};
-    const std::vector<Options> jobs = jobs_of(line.options);
+    const std::vector<JobOptions> jobs = jobs_of(line);
     if (next == jobs.size()) throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
     job.reset();  // its threads and memory go before the next one's come
     job = make_job(jobs[next++], world);

@@ -1,70 +1,79 @@
 #pragma once
-// The command line.
+// What the commands can be asked for: parts that several share, and a struct for each command (in commands/*_options.hpp).
 #include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cache/kv_store.hpp"
-#include "launch/commands/bench_options.hpp"
-#include "launch/commands/profile_options.hpp"
-#include "launch/commands/quantize_options.hpp"
-#include "launch/commands/simulate_options.hpp"
+#include "mpi/decoding/decoder.hpp"
 #include "node/topology.hpp"
 #include "src/sampling/sampler.hpp"
-#include "src/speculation/policy.hpp"
 
 namespace yamata {
 
-/// Everything the flags of all commands can say; each command declares those it takes.
-struct Options {
-  std::string command;
-  std::string model, prompt_file, json_file, csv_file, trace_file, pre, layer_split = "auto", strategy = "auto";
+inline constexpr int kDefaultContext = 4096;
+
+/// Where a text comes from.
+struct TextSource {
+  std::optional<std::string> prompt;  ///< -p
+  std::string file;                   ///< -f; -: standard input
+  std::string pre_tokenizer;          ///< --pre; empty: what the model's file names
+};
+
+/// How layers are shared out among ranks.
+struct LayerSplit {
+  enum class By {
+    kSpeed,          ///< auto: by measured speed, as remembered
+    kMeasuredSpeed,  ///< measure: the same, measured anew
+    kBytes,          ///< bytes
+    kShares,         ///< as the text says
+  };
+  By by = By::kSpeed;
+  std::string text = "auto";  ///< as it was written
+
+  static LayerSplit parse(const std::string& text);
+};
+
+/// What a job of several ranks needs to know, whatever its command.
+struct JobOptions {
+  std::string model;
   std::vector<std::string> draft_models;  ///< -md, each as often as --drafters says
-  std::string idle_guessing_flag;         ///< one that was given though there is no draft model
-  std::optional<std::string> prompt;
+  std::optional<Strategy> strategy;       ///< nothing: auto
+  bool draft_on_head = false;             ///< --no-async
+  LayerSplit layer_split;
   int generate = 128;            ///< -n
   int context = 0;               ///< -c; 0: what the model was trained for, at most kDefaultContext
+  int batch = 64;                ///< -b
   int threads = 0;               ///< -t; 0: as many as are fastest, of this rank's share of the cores
   bool measure_threads = false;  ///< -t measure: which those are is measured anew
   Numa numa = Numa::kAuto;
-  int batch = 64;  ///< -b
-  int chunks = 0;  ///< --chunks; 0: all
-  SamplingParams sampling;
-  PolicyOptions policy;
   CacheTypes cache_types;
-  bool ignore_eos = false, logits_checksum = false, ids = false, no_async = false, no_continuous = false, no_continue_tip = false,
-       no_cancel = false, no_multibuffer = false, no_lookup = false, no_repack = false, no_bos = false, no_special = false, tensors = false;
+  bool repack = true;
+  bool trace = false;
   std::chrono::milliseconds timeout{120000};
+};
+
+/// The options with the strategy decided for a job of this many ranks: pipeinfer where a draft model is given and there are ranks for it,
+/// speculative where there is one rank for both, else iterative.
+JobOptions decided(JobOptions options, int ranks);
+
+/// How guesses are made and run, beyond the strategy.
+struct SpeculationOptions {
+  PolicyOptions policy;
+  bool lookup = true;  ///< --no-lookup
+  bool continuous = true, continue_tip = true, cancel = true, multibuffer = true;
+
   /// Whether guesses come from the text itself too, where there are any.
-  bool looks_up() const { return policy.name == "best-first" && !no_lookup; }
-  /// The files that the command reads.
-  std::vector<std::string> inputs() const {
-    std::vector<std::string> files = draft_models;
-    files.insert(files.end(), {model, prompt_file, simulation.from_file});
-    return files;
-  }
-  SimulationOptions simulation;  ///< of simulate
-  BenchOptions bench;            ///< of bench
-  ProfileOptions profile;        ///< of profile
-  QuantizeOptions quantize;      ///< of quantize
-};
-inline constexpr int kDefaultContext = 4096;
-
-/// The type of that name. Throws UsageError naming `flag`.
-CacheType parse_cache_type(const std::string& name, const char* flag);
-
-/// The options with `auto` decided for a job of this many ranks: pipeinfer where a draft model is given and there are ranks for
-/// it, speculative where there is one rank for both, else iterative.
-Options decided(Options options, int ranks);
-
-/// What the command line asks for: options, or a text to print (help, version).
-struct CommandLine {
-  Options options;
-  std::string text;
+  bool looks_up() const { return policy.name == "best-first" && lookup; }
 };
 
-/// Parses the arguments. Throws UsageError for anything it does not know.
-CommandLine parse_command_line(int argc, const char* const* argv);
+/// How a job decodes; what differs from one request to the next is not in it.
+DecodeOptions decode_options(Strategy strategy, const SpeculationOptions& speculation, int batch, int generate, int context,
+                             const SamplingParams& sampling);
+
+/// "iterative", "speculative", "pipeinfer".
+const char* strategy_name(Strategy strategy);
+std::optional<Strategy> find_strategy(const std::string& name);
 
 }  // namespace yamata

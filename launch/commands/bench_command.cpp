@@ -71,7 +71,7 @@ std::string backends(const std::vector<wire::Report>& reports) {
 
 /// The part of a row that all tests of a job share.
 BenchRow row_of(const Job& job, const wire::Hello& hello, const std::vector<wire::Report>& reports) {
-  const Options& options = job.options();
+  const JobOptions& options = job.options();
   BenchRow row;
   row.build_commit = hello.version;
   row.cpu_info = cpu_name();
@@ -81,7 +81,7 @@ BenchRow row_of(const Job& job, const wire::Hello& hello, const std::vector<wire
   row.n_ranks = static_cast<int>(reports.size());
   row.n_batch = options.batch;
   row.n_threads = hello.threads;
-  row.no_repack = options.no_repack;
+  row.no_repack = !options.repack;
   row.type_k = cache_type_name(options.cache_types.k);
   row.type_v = cache_type_name(options.cache_types.v);
   for (std::size_t r = 0; r < reports.size(); ++r)
@@ -99,9 +99,9 @@ void take_times(const BenchTimes& times, BenchRow& row) {
 }
 
 /// All tests of one job; `done`: tests of the jobs before.
-void run_tests(Job& job, Head& head, const wire::Hello& hello, std::size_t done, const Progress& progress, Outputs& outputs) {
-  const BenchOptions& bench = job.options().bench;
-  const auto tokenizer = Tokenizer::load(job.file(), job.options().pre);
+void run_tests(const BenchOptions& bench, Job& job, Head& head, const wire::Hello& hello, std::size_t done, const Progress& progress,
+               Outputs& outputs) {
+  const auto tokenizer = Tokenizer::load(job.file(), "");
   const std::int32_t first = tokenizer->adds_bos() ? tokenizer->bos() : -1;
   BenchRunner runner(head, job.hyperparameters().vocabulary, first, job.options().batch);
   const BenchRow row = row_of(job, hello, head.ask_reports());
@@ -120,16 +120,16 @@ void run_tests(Job& job, Head& head, const wire::Hello& hello, std::size_t done,
 
 }  // namespace
 
-void bench_command(const Options& options, const JobMaker& make_job) {
-  const std::vector<Options> jobs = jobs_of(options);
-  const std::size_t tests = options.bench.tests.size();
+void bench_command(const BenchOptions& options, const JobMaker& make_job) {
+  const std::vector<JobOptions> jobs = jobs_of(options);
+  const std::size_t tests = options.tests.size();
   const Progress progress(jobs.size() * tests);
-  Outputs outputs(options.bench);
+  Outputs outputs(options);
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     const auto job = make_job(jobs[j]);
     const wire::Hello hello = job->open();
     if (j == 0) outputs.begin();
-    const auto work = [&](Head& head) { run_tests(*job, head, hello, j * tests, progress, outputs); };
+    const auto work = [&](Head& head) { run_tests(options, *job, head, hello, j * tests, progress, outputs); };
     if (job->lead({}, work, j + 1 < jobs.size() ? Job::Then::kNextJob : Job::Then::kEnd).interrupted) throw Interrupted{};
   }
   outputs.end();

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
-#include "launch/options.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -81,7 +81,8 @@ bool BenchOptions::has_widths() const {
   return std::any_of(tests.begin(), tests.end(), [](const BenchTest& test) { return test.width > 0; });
 }
 
-void declare_bench(cxxopts::Options& flags) {
+cxxopts::Options bench_flags() {
+  auto flags = describe("bench", "How fast a model runs: prompts, generation, runs of several tokens; also under mpirun.");
   const auto text = [](const char* fallback) { return cxxopts::value<std::string>()->default_value(fallback); };
   auto tests = flags.add_options("Tests (lists: 512,1024 or 1-16, 1-9+4, 64-1024*2)");
   tests("p,n-prompt", "Tokens of a prompt that are computed (0: none)", text("512"), "LIST");
@@ -102,10 +103,13 @@ void declare_bench(cxxopts::Options& flags) {
   auto output = flags.add_options("Output");
   output("o,output", "What goes to standard output: md, csv, json, jsonl or sql", text("md"), "FORMAT");
   output("output-err", "-oe, what goes to standard error: one of them, or none", text("none"), "FORMAT");
+  add_ranks(flags);
+  return flags;
 }
 
 BenchOptions read_bench(const cxxopts::ParseResult& r) {
   BenchOptions o;
+  o.job.model = read_model(r);
   for (const auto& argument : r.arguments()) {
     if (argument.key() == "model") o.models.push_back(argument.value());
   }
@@ -119,15 +123,14 @@ BenchOptions read_bench(const cxxopts::ParseResult& r) {
   o.output = parse_format("-o", r["output"].as<std::string>(), false);
   o.error_output = parse_format("-oe", r["output-err"].as<std::string>(), true);
   o.warm_up = !r.count("no-warmup");
+  read_ranks(r, o.job);
   return o;
 }
 
-std::vector<Options> jobs_of(const Options& options) {
-  if (options.command != "bench") return {options};
-  const BenchOptions& bench = options.bench;
-  std::vector<Options> jobs;
-  Options job = options;
-  job.strategy = "iterative";
+std::vector<JobOptions> jobs_of(const BenchOptions& bench) {
+  std::vector<JobOptions> jobs;
+  JobOptions job = bench.job;
+  job.strategy = Strategy::kIterative;
   job.context = bench.context();
   for (const std::string& model : bench.models) {
     job.model = model;

@@ -1,10 +1,10 @@
 #pragma once
-// The flags of yamata bench that no other command has, and the jobs they ask for.
+// What yamata bench can be asked for, and the jobs that makes.
 #include <cxxopts.hpp>
 #include <string>
 #include <vector>
 
-#include "cache/kv_store.hpp"
+#include "launch/options.hpp"
 
 namespace yamata {
 
@@ -21,6 +21,7 @@ struct BenchTest {
 
 /// Lists are worked through in the order model, threads, batch, type of keys, type of values; for each all tests at each depth.
 struct BenchOptions {
+  JobOptions job;  ///< what all jobs share
   std::vector<std::string> models;
   std::vector<int> threads, batches;
   bool measure_threads = false;  ///< where threads are 0
@@ -35,13 +36,11 @@ struct BenchOptions {
   bool has_widths() const;
 };
 
-void declare_bench(cxxopts::Options& flags);
+cxxopts::Options bench_flags();
 /// Throws UsageError naming the flag that makes no sense.
 BenchOptions read_bench(const cxxopts::ParseResult& result);
 
-struct Options;
-/// The jobs that a command runs one after another, the same on every rank: of bench one for each model, threads, batch and types of
-/// cache; of any other command the one.
-std::vector<Options> jobs_of(const Options& options);
+/// The jobs that they ask for, one after another, the same on every rank: one for each model, threads, batch and types of cache.
+std::vector<JobOptions> jobs_of(const BenchOptions& options);
 
 }  // namespace yamata

@@ -34,12 +34,12 @@ std::string brief(const gguf::Value& value) {
 
 }  // namespace
 
-void tokenize_command(const Options& options) {
+void tokenize_command(const TokenizeOptions& options) {
   const gguf::File file = gguf::File::open(options.model);
-  const auto tokenizer = Tokenizer::load(file, options.pre);
-  if (!options.prompt && options.prompt_file.empty()) throw UsageError("no text given; write one with -p TEXT or -f FILE");
-  const std::string text = options.prompt ? *options.prompt : read_text(options.prompt_file);
-  const std::vector<TokenId> ids = tokenizer->encode(text, !options.no_bos, !options.no_special);
+  const auto tokenizer = Tokenizer::load(file, options.text.pre_tokenizer);
+  if (!options.text.prompt && options.text.file.empty()) throw UsageError("no text given; write one with -p TEXT or -f FILE");
+  const std::string text = options.text.prompt ? *options.text.prompt : read_text(options.text.file);
+  const std::vector<TokenId> ids = tokenizer->encode(text, options.add_bos, options.parse_special);
   if (options.ids) {
     print_out("[{}]\n", fmt::join(ids, ", "));
     return;
@@ -47,7 +47,7 @@ void tokenize_command(const Options& options) {
   for (const TokenId id : ids) print_out("{:>8}  {}\n", id, tokenizer->text(id));
 }
 
-void inspect_command(const Options& options, int ranks) {
+void inspect_command(const InspectOptions& options, int ranks) {
   const gguf::File file = gguf::File::open(options.model);
   print_out("{}: GGUF version {}, {} tensors\n\nmetadata\n", file.name(), file.version(), file.tensors().size());
   for (const auto& [key, value] : file.metadata()) print_out("  {:<48} {}\n", key, brief(value));
@@ -72,7 +72,7 @@ void inspect_command(const Options& options, int ranks) {
   if (file.tensors().empty()) return;
 
   const Hyperparameters h = Hyperparameters::read(file);
-  const auto groups = parse_layer_split(options.layer_split);
+  const auto groups = parse_layer_split(options.layer_split.text);
   if (groups.size() > 1) throw UsageError("inspect shows one model; leave out the shares after the slash");
   const std::vector<double> weights = groups.empty() ? std::vector<double>{} : groups[0];
   const int parts = weights.empty() ? ranks : static_cast<int>(weights.size());

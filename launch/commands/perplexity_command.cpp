@@ -57,19 +57,19 @@ class Scorer {
     const std::vector<float> logits = head_.wait_result(run.id).logits;
     std::size_t row = 0;
     for (std::size_t i = run.begin; i < run.end; ++i) {
-      if (!logit_rows(i, chunk.size())) continue;
+      if (!is_scored(i, chunk.size())) continue;
       nll += negative_log_likelihood(std::span(logits).subspan(row++ * vocabulary_, vocabulary_), chunk[i + 1]);
       ++tokens;
     }
   }
-  static bool logit_rows(std::size_t i, std::size_t size) { return i >= size / 2 && i + 1 < size; }
+  static bool is_scored(std::size_t i, std::size_t size) { return i >= size / 2 && i + 1 < size; }
   void submit(std::span<const TokenId> chunk, std::size_t at) {
     wire::Record run;
     const std::size_t n = std::min(batch_, chunk.size() - at);
     for (std::size_t i = at; i < at + n; ++i) {
       run.tokens.push_back(chunk[i]);
       run.placements.push_back({static_cast<std::int32_t>(i), -1, kText});
-      if (logit_rows(i, chunk.size())) run.logit_rows.push_back(static_cast<std::int32_t>(i - at));
+      if (is_scored(i, chunk.size())) run.logit_rows.push_back(static_cast<std::int32_t>(i - at));
     }
     out_.push_back({head_.target().submit(std::move(run)), at, at + n});
   }
@@ -79,21 +79,19 @@ class Scorer {
   std::deque<Run> out_;
 };
 
-std::string read_corpus(Job& job) {
-  const Options& options = job.options();
-  if (options.prompt) return *options.prompt;
-  if (options.prompt_file.empty()) throw UsageError("no text given; name one with -f FILE");
-  return job.read_prompt_file();
+std::string read_corpus(Job& job, const TextSource& source) {
+  if (source.prompt) return *source.prompt;
+  if (source.file.empty()) throw UsageError("no text given; name one with -f FILE");
+  return job.read_text_file(source.file);
 }
 
 }  // namespace
 
-void perplexity_command(Job& job) {
-  const Options& options = job.options();
-  check_outputs({options.json_file}, options.inputs());
+void perplexity_command(Job& job, const PerplexityOptions& options) {
+  check_outputs({options.json_file}, {options.job.model, options.text.file});
   job.open();
-  const auto tokenizer = Tokenizer::load(job.file(), options.pre);
-  std::vector<TokenId> ids = tokenizer->encode(read_corpus(job), true, true);
+  const auto tokenizer = Tokenizer::load(job.file(), options.text.pre_tokenizer);
+  std::vector<TokenId> ids = tokenizer->encode(read_corpus(job, options.text), true, true);
   const auto size = static_cast<std::size_t>(job.context());
   std::size_t chunks = ids.size() / size;
   if (chunks == 0)
@@ -104,7 +102,7 @@ void perplexity_command(Job& job) {
   double nll = 0;
   std::size_t tokens = 0;
   const auto score = [&](Head& head) {
-    Scorer scorer(head, options.batch, static_cast<std::size_t>(job.hyperparameters().vocabulary));
+    Scorer scorer(head, options.job.batch, static_cast<std::size_t>(job.hyperparameters().vocabulary));
     for (std::size_t c = 0; c < chunks; ++c) {
       const auto chunk = std::span(ids).subspan(c * size, size);
       if (tokenizer->adds_bos() && tokenizer->bos() >= 0) chunk[0] = tokenizer->bos();

@@ -53,18 +53,17 @@ std::vector<int> possible_contexts(const ProfileOptions& o, const Hyperparameter
 /// A model, its weights in memory, and what is to be measured of it.
 class ModelSession {
  public:
-  ModelSession(const Options& options, CpuUnit& unit) : model_(ModelFile::open(options.model)) {
-    const ProfileOptions& o = options.profile;
+  ModelSession(const ProfileOptions& o, CpuUnit& unit) : model_(ModelFile::open(o.model)) {
     require_storable(o.cache_types, model_.h.head_dim);
     const std::size_t free_bytes = available_memory_bytes(), packed = packed_bytes(model_, unit);
     const std::vector<int> contexts = possible_contexts(o, model_.h, free_bytes - std::min(free_bytes, packed));
-    result_.packed = !options.no_repack && packed > 0 && packed < free_bytes;
+    result_.packed = o.repack && packed > 0 && packed < free_bytes;
     ContextOptions context{0, 1, o.cache_types, result_.packed};
     for (const int width : o.widths) context.cells = std::max(context.cells, width);
     for (const int tokens : contexts) context.cells = std::max(context.cells, tokens + 1);
     timer_.emplace(model_, unit, context);
     timer_->load();
-    result_.file = options.model;
+    result_.file = o.model;
     result_.type = model_type(model_.file, model_.h);
     result_.type_k = cache_type_name(o.cache_types.k);
     result_.type_v = cache_type_name(o.cache_types.v);
@@ -121,28 +120,27 @@ void measure(MachineProbe& probe, Profile& profile, ModelSession* model) {
 
 }  // namespace
 
-void profile_command(const Options& options) {
-  const ProfileOptions& o = options.profile;
-  check_outputs({options.json_file}, options.inputs());
+void profile_command(const ProfileOptions& o) {
+  check_outputs({o.json_file}, {o.model});
   const cpu::Isa isa = cpu::choose_isa();
   const Topology topology = Topology::detect();
-  const std::vector<int> cpus = assign_cpus(topology, o.threads, 0, 1, options.numa);
+  const std::vector<int> cpus = assign_cpus(topology, o.threads, 0, 1, o.numa);
   Profile profile = describe_machine(topology, isa);
-  profile.numa = kNumaNames.at(static_cast<std::size_t>(options.numa));
+  profile.numa = kNumaNames.at(static_cast<std::size_t>(o.numa));
   profile.rounds = o.rounds;
 
   std::optional<CpuUnit> unit;
   std::optional<ModelSession> model;
-  if (!options.model.empty()) {
+  if (!o.model.empty()) {
     unit.emplace(cpus, isa, nodes_of(topology, cpus));
-    model.emplace(options, *unit);
+    model.emplace(o, *unit);
   }
   profile.memory_bytes = o.memory_mib ? static_cast<std::size_t>(o.memory_mib) << 20 : probe_memory_bytes();
   MachineProbe probe(cpus, isa, profile.memory_bytes);
   measure(probe, profile, model ? &*model : nullptr);
   if (model) profile.models.push_back(model->result());
   print_out(to_table(profile));
-  write_outputs({{options.json_file, [&] { return to_json(profile); }}});
+  write_outputs({{o.json_file, [&] { return to_json(profile); }}});
 }
 
 }  // namespace yamata

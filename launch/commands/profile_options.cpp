@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
-#include "launch/options.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -17,7 +17,8 @@ int number(const cxxopts::ParseResult& r, const char* name, const char* flag, in
 
 }  // namespace
 
-void declare_profile(cxxopts::Options& flags) {
+cxxopts::Options profile_flags() {
+  auto flags = describe("profile", "What this machine can do at most, and with -m how near to it a model comes. One process, no mpirun.");
   const auto text = [](const char* fallback) { return cxxopts::value<std::string>()->default_value(fallback); };
   const auto integer = [](const char* fallback) { return cxxopts::value<int>()->default_value(fallback); };
   auto add = flags.add_options("Profile (lists: 512,1024 or 1-16, 1-9+4, 128-8192*2)");
@@ -30,10 +31,16 @@ void declare_profile(cxxopts::Options& flags) {
   add("cache-type-v", "-ctv, storage of values", text("f16"), "TYPE");
   add("no-repack", "Keep the weights as they lie in the file");
   add("json", "Write the profile to this file", cxxopts::value<std::string>(), "FILE");
+  add_numa(flags, "Machine");
+  return flags;
 }
 
 ProfileOptions read_profile(const cxxopts::ParseResult& r) {
   ProfileOptions o;
+  o.model = text_of(r, "model");
+  o.numa = read_numa(r);
+  o.repack = !given(r, "no-repack");
+  o.json_file = text_of(r, "json");
   o.threads = number(r, "threads", "-t", 0, 1024);
   o.rounds = number(r, "rounds", "-r", 1, 1000);
   o.memory_mib = number(r, "memory-mib", "--memory-mib", 0, 1 << 20);

@@ -3,11 +3,15 @@
 #include <cxxopts.hpp>
 #include <vector>
 
-#include "cache/kv_store.hpp"
+#include "launch/options.hpp"
 
 namespace yamata {
 
 struct ProfileOptions {
+  std::string model;  ///< empty: the machine alone
+  Numa numa = Numa::kAuto;
+  bool repack = true;
+  std::string json_file;
   int threads = 0;  ///< most; 0: all cores
   int rounds = 5;
   int memory_mib = 0;  ///< that bandwidth is measured on; 0: several times the caches
@@ -16,7 +20,7 @@ struct ProfileOptions {
   CacheTypes cache_types;
 };
 
-void declare_profile(cxxopts::Options& flags);
+cxxopts::Options profile_flags();
 /// Throws UsageError naming the flag that makes no sense.
 ProfileOptions read_profile(const cxxopts::ParseResult& result);
 

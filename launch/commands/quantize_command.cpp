@@ -39,8 +39,7 @@ void write_planned(const gguf::File& file, const quantize::Plan& plan, ThreadPoo
 
 }  // namespace
 
-void quantize_command(const Options& options) {
-  const QuantizeOptions& o = options.quantize;
+void quantize_command(const QuantizeOptions& o) {
   const gguf::File file = gguf::File::open(o.source);
   check_writable(o.destination, {o.source, o.imatrix});
   quantize::Imatrix imatrix;
@@ -48,7 +47,7 @@ void quantize_command(const Options& options) {
   const quantize::Plan plan = quantize::make_plan(file, {o.mix, o.allow_requantize, o.imatrix.empty() ? nullptr : &imatrix});
   for (const std::string& note : plan.notes) print_error("yamata: note: {}\n", note);
 
-  ThreadPool pool(assign_cpus(Topology::detect(), options.threads, 0, 1));
+  ThreadPool pool(assign_cpus(Topology::detect(), o.threads, 0, 1));
   const auto begin = std::chrono::steady_clock::now();
   write_planned(file, plan, pool, o.destination);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "launch/flag_values.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -55,6 +56,8 @@ QuantizeOptions read_quantize(const cxxopts::ParseResult& r) {
   o.mix.embedding_type = tensor_type(r, "token-embedding-type");
   o.allow_requantize = r.count("allow-requantize") > 0;
   if (r.count("imatrix")) o.imatrix = r["imatrix"].as<std::string>();
+  o.threads = threads_word(r).value_or(r["threads"].as<int>());
+  require(o.threads >= 0 && o.threads <= 1024, "-t", "between 0 and 1024");
   return o;
 }
 

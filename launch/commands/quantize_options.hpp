@@ -9,6 +9,7 @@
 namespace yamata {
 
 struct QuantizeOptions {
+  int threads = 0;  ///< 0: one per core
   std::string source, destination, imatrix;
   quantize::MixOptions mix;
   bool allow_requantize = false;

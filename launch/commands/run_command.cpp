@@ -46,33 +46,6 @@ class Printer final : public RequestObserver {
   Generation& result_;
 };
 
-/// Cells for guesses, beside those of the context, and as many paths: 16 runs of the default --draft. 32 to 256 are equally fast in the
-/// sweep of docs/speculation.md.
-constexpr std::int32_t kGuessCells = 128;
-
-}  // namespace
-
-DecodeOptions decode_options(const Options& o, int context) {
-  DecodeOptions decode;
-  if (o.strategy == "speculative") decode.strategy = Strategy::kSpeculative;
-  if (o.strategy == "pipeinfer") decode.strategy = Strategy::kPipeInfer;
-  const bool speculates = decode.strategy != Strategy::kIterative;
-  decode.policy = o.policy;
-  decode.generate = o.generate;
-  decode.context = context;
-  decode.guess_cells = speculates ? kGuessCells : 0;
-  decode.sequences = {0, !speculates ? 1 : o.no_multibuffer ? 2 : kGuessCells + 1};
-  decode.batch = o.batch;
-  decode.cancel = !o.no_cancel;
-  decode.continuous = !o.no_continuous;
-  decode.continue_tip = !o.no_continue_tip;
-  decode.lookup = speculates && o.looks_up();
-  decode.logits = logits_read(o.sampling, 0);
-  return decode;
-}
-
-namespace {
-
 std::vector<std::string> vocabulary(const Tokenizer& tokenizer) {
   std::vector<std::string> texts;
   for (TokenId id = 0; id < tokenizer.size(); ++id) texts.push_back(tokenizer.text(id));
@@ -80,10 +53,10 @@ std::vector<std::string> vocabulary(const Tokenizer& tokenizer) {
 }
 
 /// Of each drafter's model.
-std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tokenizer) {
+std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tokenizer, const std::string& pre_tokenizer) {
   std::vector<VocabularyMap> maps;
   for (std::size_t d = 1; d < job.layout().size(); ++d) {
-    const auto draft = Tokenizer::load(job.draft_file(static_cast<std::size_t>(job.layout()[d].model)), job.options().pre);
+    const auto draft = Tokenizer::load(job.draft_file(static_cast<std::size_t>(job.layout()[d].model)), pre_tokenizer);
     maps.push_back(VocabularyMap::between(vocabulary(tokenizer), vocabulary(*draft)));
   }
   return maps;
@@ -98,13 +71,12 @@ GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, bool loo
   return sources;
 }
 
-std::vector<TokenId> read_prompt(Job& job, const Tokenizer& tokenizer) {
-  const Options& options = job.options();
+std::vector<TokenId> read_prompt(Job& job, const TextSource& source, const Tokenizer& tokenizer) {
   const int context = job.context();
-  if (options.prompt && !options.prompt_file.empty()) throw UsageError("both -p and -f are given; choose one");
-  if (!options.prompt && options.prompt_file.empty())
+  if (source.prompt && !source.file.empty()) throw UsageError("both -p and -f are given; choose one");
+  if (!source.prompt && source.file.empty())
     throw UsageError("no prompt given; write one with -p TEXT or -f FILE (-f - reads standard input)");
-  const std::string text = options.prompt ? *options.prompt : job.read_prompt_file();
+  const std::string text = source.prompt ? *source.prompt : job.read_text_file(source.file);
   std::vector<TokenId> ids = tokenizer.encode(text, true, true);
   if (ids.empty()) throw UsageError("the prompt is empty; write one with -p TEXT or -f FILE");
   if (static_cast<int>(ids.size()) > context) {
@@ -114,11 +86,11 @@ std::vector<TokenId> read_prompt(Job& job, const Tokenizer& tokenizer) {
 }
 
 /// What -p or -f asks for. With --ignore-eos what would end the text is never chosen.
-Request make_request(const Options& options, std::vector<TokenId> prompt, const Tokenizer& tokenizer) {
+Request make_request(const RunOptions& options, std::vector<TokenId> prompt, const Tokenizer& tokenizer) {
   Request request;
   request.prompt = std::move(prompt);
   request.sampling = options.sampling;
-  request.generate = options.generate;
+  request.generate = options.job.generate;
   request.checksum = options.logits_checksum;
   for (TokenId id = 0; id < tokenizer.size(); ++id) {
     if (tokenizer.ends_generation(id)) request.ends.push_back(id);
@@ -128,14 +100,13 @@ Request make_request(const Options& options, std::vector<TokenId> prompt, const 
 }
 
 /// Of guessing that was asked for and will not happen.
-void warn_of_no_guesses(const Job& job) {
+void warn_of_no_guesses(const Job& job, const std::string& idle_flag) {
   if (job.gave_up_drafting())
     warn("there are too few ranks for a target and its drafters, so nobody guesses; start more ranks with mpirun, or fewer --drafters");
-  if (const std::string& flag = job.options().idle_guessing_flag; !flag.empty())
-    warn(fmt::format("{} does nothing without a draft model; name one with -md FILE.gguf", flag));
+  if (!idle_flag.empty()) warn(fmt::format("{} does nothing without a draft model; name one with -md FILE.gguf", idle_flag));
 }
 
-void write_results(const Options& options, const Generation& result) {
+void write_results(const RunOptions& options, const Generation& result) {
   print_error(to_table(result));
   write_outputs({{options.json_file, [&] { return to_json(result); }},
                  {options.trace_file, [&] { return to_trace(result); }},
@@ -144,17 +115,18 @@ void write_results(const Options& options, const Generation& result) {
 
 }  // namespace
 
-void run_command(Job& job) {
-  const Options& options = job.options();
+void run_command(Job& job, const RunOptions& options) {
   check_outputs({options.json_file, options.csv_file, options.trace_file}, options.inputs());
   job.open();
-  const auto tokenizer = Tokenizer::load(job.file(), options.pre);
-  Request request = make_request(options, read_prompt(job, *tokenizer), *tokenizer);
-  const DecodeOptions decode = decode_options(options, job.context());
-  std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer);
-  warn_of_no_guesses(job);
+  const auto tokenizer = Tokenizer::load(job.file(), options.text.pre_tokenizer);
+  Request request = make_request(options, read_prompt(job, options.text, *tokenizer), *tokenizer);
+  const Strategy strategy = *job.options().strategy;
+  const DecodeOptions decode =
+      decode_options(strategy, options.speculation, options.job.batch, options.job.generate, job.context(), options.sampling);
+  std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer, options.text.pre_tokenizer);
+  warn_of_no_guesses(job, options.idle_guessing_flag);
   Generation result;
-  result.strategy = options.strategy;
+  result.strategy = strategy_name(strategy);
   result.with_checksum = options.logits_checksum;
   result.prompt_ids = request.prompt;
   result.model = job.hyperparameters();

@@ -73,7 +73,7 @@ void take_measured(const MeasuredRun& run, Numbers& numbers) {
 
 class Simulator {
  public:
-  explicit Simulator(const Options& options);
+  explicit Simulator(const SimulationOptions& flags);
   /// The row of one cluster and strategy.
   SimulatedRow row(int ranks, const std::string& strategy, const Numbers& numbers) const;
   /// What one more node, half the latency and a better draft would each change, in words.
@@ -91,14 +91,13 @@ class Simulator {
   Scenario scenario(int ranks, const std::string& strategy, const Numbers& numbers) const;
   std::vector<Nanoseconds> stage_times(int stages, const Numbers& numbers) const;
 
-  const Options& options_;
   const SimulationOptions& flags_;
   std::optional<ModelFile> model_;
   Numbers numbers_;
   std::string measured_;
 };
 
-Simulator::Simulator(const Options& options) : options_(options), flags_(options.simulation) {
+Simulator::Simulator(const SimulationOptions& flags) : flags_(flags) {
   if (!flags_.from_file.empty()) {
     const MeasuredRun run = read_measured_run(flags_.from_file);
     take_measured(run, numbers_);
@@ -119,7 +118,7 @@ Simulator::Simulator(const Options& options) : options_(options), flags_(options
   if (!flags_.ranks.empty()) numbers_.ranks = flags_.ranks;
   std::ranges::sort(numbers_.ranks);
   numbers_.ranks.erase(std::unique(numbers_.ranks.begin(), numbers_.ranks.end()), numbers_.ranks.end());
-  if (!options.draft_models.empty()) numbers_.drafters = static_cast<int>(options.draft_models.size());
+  if (!flags_.draft_models.empty()) numbers_.drafters = static_cast<int>(flags_.draft_models.size());
   take_text();
 }
 
@@ -137,7 +136,7 @@ void Simulator::take_text() {
 
 /// A draft, or a text that has something to look up.
 bool Simulator::has_guesses(const std::string& strategy) const {
-  return strategy == "iterative" || numbers_.drafters > 0 || (strategy == "pipeinfer" && options_.looks_up() && numbers_.text);
+  return strategy == "iterative" || numbers_.drafters > 0 || (strategy == "pipeinfer" && flags_.speculation.looks_up() && numbers_.text);
 }
 
 std::vector<std::string> Simulator::strategies() const {
@@ -156,14 +155,14 @@ std::vector<std::string> Simulator::strategies() const {
 
 void Simulator::take_models() {
   const auto bytes = [](const ModelFile& model) { return static_cast<double>(stage_bytes(model.file, model.h, {0, model.h.layers})); };
-  if (options_.model.empty() && !options_.draft_models.empty())
+  if (flags_.model.empty() && !flags_.draft_models.empty())
     throw UsageError("-md needs -m: what the draft takes is worked out from the bytes of both");
-  if (options_.model.empty()) return;
-  model_ = ModelFile::open(options_.model);
+  if (flags_.model.empty()) return;
+  model_ = ModelFile::open(flags_.model);
   numbers_.layers = static_cast<int>(model_->h.layers);
   numbers_.widths = {model_->h.dim, model_->h.vocabulary};
-  if (options_.draft_models.empty() || numbers_.draft_ms > 0) return;
-  numbers_.draft_ms = numbers_.target_ms * bytes(ModelFile::open(options_.draft_models[0])) / bytes(*model_);
+  if (flags_.draft_models.empty() || numbers_.draft_ms > 0) return;
+  numbers_.draft_ms = numbers_.target_ms * bytes(ModelFile::open(flags_.draft_models[0])) / bytes(*model_);
 }
 
 /// As measured on as many stages; else by the bytes of the model's layers; without a model each the same.
@@ -182,13 +181,11 @@ std::vector<Nanoseconds> Simulator::stage_times(int stages, const Numbers& numbe
 }
 
 Scenario Simulator::scenario(int ranks, const std::string& strategy, const Numbers& numbers) const {
-  Options o = options_;
-  o.strategy = strategy;
   const int drafts = strategy == "iterative" ? 0 : numbers.drafters;
-  if (drafts > 1 && o.no_async) throw UsageError("--no-async is for one drafter, on rank 0; give --drafters 1");
+  if (drafts > 1 && flags_.draft_on_head) throw UsageError("--no-async is for one drafter, on rank 0; give --drafters 1");
   if (drafts > 1 && ranks <= drafts)
     throw UsageError(fmt::format("{} drafters need ranks of their own beside the target's, so more than --ranks {}", drafts, ranks));
-  const Layout layout = make_layout("auto", ranks, drafts, o.no_async);
+  const Layout layout = make_layout("auto", ranks, drafts, flags_.draft_on_head);
   Scenario s;
   s.stages = stage_times(static_cast<int>(layout[0].ranks.size()), numbers);
   s.drafters.assign(static_cast<std::size_t>(drafts), nanoseconds(numbers.draft_ms));
@@ -206,8 +203,8 @@ Scenario Simulator::scenario(int ranks, const std::string& strategy, const Numbe
   s.text = {0, numbers.acceptance, among_first_four(numbers), flags_.over_confidence.value_or(0), TextOptions{}.vocabulary};
   s.prompt = numbers.prompt;
   s.recording = numbers.text;
-  o.generate = numbers.generate;
-  s.decode = decode_options(o, numbers.prompt + numbers.generate);
+  s.decode =
+      decode_options(*find_strategy(strategy), flags_.speculation, flags_.batch, numbers.generate, numbers.prompt + numbers.generate, {});
   s.decode.lookup = s.decode.lookup && numbers.text;  // one that nobody wrote never repeats itself
   return s;
 }
@@ -245,7 +242,7 @@ SimulatedRow Simulator::row(int ranks, const std::string& strategy, const Number
   row.ranks = ranks;
   row.strategy = strategy;
   for (int i = 0; i < flags_.repeats; ++i) {
-    s.text.seed = options_.sampling.seed + static_cast<std::uint64_t>(i);
+    s.text.seed = flags_.seed + static_cast<std::uint64_t>(i);
     const Outcome outcome = simulation::play(s);
     if (!outcome.exact)
       throw ClusterError(
@@ -287,10 +284,11 @@ std::string Simulator::advice(const SimulatedRow& base) const {
 
 }  // namespace
 
-void simulate_command(const Options& options) {
-  check_outputs({options.json_file, options.csv_file}, options.inputs());
-  const SimulationOptions& flags = options.simulation;
-  const Simulator simulator(options);
+void simulate_command(const SimulationOptions& flags) {
+  std::vector<std::string> inputs = flags.draft_models;
+  inputs.insert(inputs.end(), {flags.model, flags.from_file});
+  check_outputs({flags.json_file, flags.csv_file}, inputs);
+  const Simulator simulator(flags);
   const Numbers& n = simulator.numbers();
   if (n.generate < 2) throw UsageError("a text of one token has no time between tokens, so no speed; give -n 2 or more");
   const std::vector<std::string> strategies = simulator.strategies();
@@ -318,7 +316,7 @@ void simulate_command(const Options& options) {
                            {"prompt_tokens", n.prompt},
                            {"predict", n.generate},
                            {"repeats", flags.repeats}};
-  write_outputs({{options.json_file, [&] { return to_json(rows, from); }}, {options.csv_file, [&] { return to_csv(rows); }}});
+  write_outputs({{flags.json_file, [&] { return to_json(rows, from); }}, {flags.csv_file, [&] { return to_csv(rows); }}});
 }
 
 }  // namespace yamata

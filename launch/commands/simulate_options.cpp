@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
 #include "node/error.hpp"
 
@@ -59,7 +60,9 @@ void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
 
 }  // namespace
 
-void declare_simulation(cxxopts::Options& flags) {
+cxxopts::Options simulate_flags() {
+  auto flags =
+      describe("simulate", "Plays whole jobs in virtual time: the program itself, on machines described by numbers. Needs no model.");
   const auto real = [](const char* fallback) { return cxxopts::value<double>()->default_value(fallback); };
   auto job = flags.add_options("Job");
   job("ranks",
@@ -96,12 +99,26 @@ void declare_simulation(cxxopts::Options& flags) {
   draft("acceptance4", "Share that is among its first four (left out: what --from's draft said, or of the others 58 %)",
         cxxopts::value<double>(), "P");
   draft("over-confidence", "How far its probabilities are too sure: the power of its odds, less 1", real("0"), "X");
+  add_speculation(flags, "Which to compare", "iterative,speculative,pipeinfer",
+                  "How many, or with -md of each model; not given: as many as the run of --from had; 0: none");
+  flags.add_options("Output")("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");
+  flags.add_options("Output")("csv", "Write the table as CSV", cxxopts::value<std::string>(), "FILE");
+  return flags;
 }
 
 SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
   constexpr const char* kTime = "between 0 and 1000000";
   constexpr const char* kShare = "between 0 and 1";
   SimulationOptions o;
+  o.model = text_of(r, "model");
+  o.json_file = text_of(r, "json");
+  o.csv_file = text_of(r, "csv");
+  JobOptions job;
+  o.speculation = read_speculation(r, job);
+  o.draft_models = job.draft_models;
+  o.draft_on_head = job.draft_on_head;
+  o.batch = read_batch(r);
+  o.seed = r["seed"].as<std::uint64_t>();
   read_lists(r, o);
   if (r.count("from")) o.from_file = r["from"].as<std::string>();
   o.target_ms = given(r, "target-ms", 1e-3, 1e6, "between 0.001 and 1000000");

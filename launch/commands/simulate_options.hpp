@@ -1,5 +1,5 @@
 #pragma once
-// The flags of yamata simulate that no other command has.
+// What yamata simulate can be asked for.
 #include <cstdint>
 #include <cxxopts.hpp>
 #include <map>
@@ -7,10 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "launch/options.hpp"
+
 namespace yamata {
 
 /// Machines, network and draft as numbers. What is not given comes from --from, then from a default.
 struct SimulationOptions {
+  std::string model;  ///< empty: none
+  std::vector<std::string> draft_models;
+  SpeculationOptions speculation;
+  bool draft_on_head = false;
+  int batch = 64;
+  std::uint64_t seed = 0;
+  std::string json_file, csv_file;
   std::vector<int> ranks;               ///< none: to be chosen
   std::vector<std::string> strategies;  ///< none: all that are possible
   std::string from_file;
@@ -22,7 +31,7 @@ struct SimulationOptions {
   std::map<int, double> slow;  ///< rank -> factor
 };
 
-void declare_simulation(cxxopts::Options& flags);
+cxxopts::Options simulate_flags();
 /// Throws UsageError naming the flag that makes no sense.
 SimulationOptions read_simulation(const cxxopts::ParseResult& result);
 

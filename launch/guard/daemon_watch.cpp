@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "launch/process_state.hpp"
+#include "node/process.hpp"
 
 namespace yamata {
 
@@ -22,7 +22,7 @@ std::chrono::milliseconds DaemonWatch::since_last(Clock::time_point now) {
 
 void DaemonWatch::keep_awake(Clock::time_point now) {
   const auto passed = since_last(now);
-  const bool stopped = mpirun_ && process_state(launcher_) == 'T' && process_name(launcher_) == "orted";
+  const bool stopped = mpirun_ && process_state(launcher_) == 'T' && is_mpirun_daemon(process_name(launcher_));
   bad_ = stopped ? bad_ + passed : std::chrono::milliseconds(0);
   if (bad_ >= deadline_) kill(launcher_, SIGCONT);
 }

@@ -22,10 +22,10 @@
 #include "launch/guard/daemon_watch.hpp"
 #include "launch/guard/launcher_end.hpp"
 #include "launch/guard/start_watch.hpp"
-#include "launch/process_state.hpp"
 #include "mpi/cluster/leftovers.hpp"
 #include "mpi/transport/mpi_session.hpp"
 #include "node/error.hpp"
+#include "node/process.hpp"
 
 namespace yamata {
 namespace {

@@ -8,9 +8,9 @@
 #include <chrono>
 #include <thread>
 
-#include "launch/process_state.hpp"
 #include "mpi/cluster/leftovers.hpp"
 #include "mpi/cluster/mpirun.hpp"
+#include "node/process.hpp"
 
 namespace yamata {
 namespace {
@@ -35,11 +35,11 @@ class Launcher {
   /// Lets a daemon of mpirun's go on that has been stopped; false where there is none.
   bool wakes_daemon() const { return is_daemon() && process_state(process_) == 'T' && kill(process_, SIGCONT) == 0; }
   /// False of a script between the launcher and this rank, which may have more to do.
-  bool is_mpiruns() const { return name_ == "orted" || name_ == "mpirun" || name_ == "mpiexec" || name_ == "orterun"; }
+  bool is_mpiruns() const { return is_mpirun(name_) || is_mpirun_daemon(name_); }
   /// A daemon that mpirun is out of reach for. An mpirun that can be reached, and yet does not end, may be suspended, or have text left for
   /// a reader who takes his time.
   bool is_cut_off() const { return is_daemon() && mpirun_.ask() != Mpirun::Answer::kRuns; }
-  bool is_daemon() const { return name_ == "orted"; }
+  bool is_daemon() const { return is_mpirun_daemon(name_); }
   bool release_daemons() const { return mpirun_.release_daemons(); }
   /// Twice asked it ends at once.
   void end_parent() const {

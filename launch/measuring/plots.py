@@ -162,7 +162,7 @@ class Figures:
         yield from self.bars('memory', 'Memory of the largest rank: its own and mapped weights', 'MiB', memory_mib)
 
     def acceptance(self):
-        """A figure per model and cluster, a point per configuration: which share of guesses came true, and how fast that was."""
+        """A figure per model and cluster, a point per configuration: which share of guesses was accepted, and how fast that was."""
         keys = (*summary.SETUP, 'strategy', *self.flags, 'kind')
         guessed = [row for row in self.rows if summary.number(row, 'drafted')]
         for place, members in self.together(guessed, lambda row: (row['model'], row['cluster'])):

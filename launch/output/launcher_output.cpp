@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "launch/process_state.hpp"
+#include "node/process.hpp"
 
 namespace yamata {
 namespace {
@@ -29,14 +29,8 @@ constexpr auto kStalled = std::chrono::seconds(10);  // on a file server that is
 pid_t find_launcher() {
   pid_t pid = getppid();
   for (int generation = 0; generation < 2 && pid > 1; ++generation) {
-    const std::string name = process_name(pid);
-    std::string stat;
-    for (const char* known : {"mpirun", "mpiexec", "orterun", "prterun"}) {
-      if (name.starts_with(known)) return pid;
-    }
-    std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), stat);
-    const auto name_end = stat.rfind(')');  // ") S PARENT ..."
-    pid = name_end == std::string::npos ? 0 : std::atoi(stat.c_str() + std::min(stat.size(), name_end + 4));
+    if (is_mpirun(process_name(pid))) return pid;
+    pid = process_parent(pid);
   }
   return 0;
 }

@@ -73,19 +73,19 @@ Json figures(const Generation& r) {
   return j;
 }
 
-/// Per token, what the first drafter had said of it: the probabilities of its choices, the highest first, and which came true.
+/// Per token, what the first drafter had said of it: the probabilities of its choices, the highest first, and which was accepted.
 Json choices(const Generation& r) {
   Json tokens = Json::array();
   for (std::size_t i = 0; i < r.choices.size(); ++i) {
     std::vector<Choice> choices = r.choices[i];
     std::stable_sort(choices.begin(), choices.end(),
                      [](const Choice& a, const Choice& b) { return a.draft_probability > b.draft_probability; });
-    Json stated = Json::array(), came_true = nullptr;
+    Json probabilities = Json::array(), accepted = nullptr;
     for (const Choice& choice : choices) {
-      if (choice.token == r.token_ids[i]) came_true = stated.size();
-      stated.push_back(std::round(1e4 * choice.draft_probability) / 1e4);
+      if (choice.token == r.token_ids[i]) accepted = probabilities.size();
+      probabilities.push_back(std::round(1e4 * choice.draft_probability) / 1e4);
     }
-    tokens.push_back({{"stated", std::move(stated)}, {"came_true", std::move(came_true)}});
+    tokens.push_back({{"stated", std::move(probabilities)}, {"came_true", std::move(accepted)}});
   }
   return tokens;
 }
@@ -238,7 +238,7 @@ std::string to_table(const Generation& r) {
   if (r.token_ids.empty() && r.finish == FinishReason::kInterrupted) return "\ninterrupted before the first token\n";
   std::string out = summary(r);
   if (const auto& c = r.counters; c.drafted > 0) {
-    out += fmt::format("speculation: {} of {} guesses came true ({:.0f} %), {:.2f} tokens per useful run, {} of {} runs cancelled\n",
+    out += fmt::format("speculation: {} of {} guesses accepted ({:.0f} %), {:.2f} tokens per useful run, {} of {} runs cancelled\n",
                        c.accepted, c.drafted, 100 * ratio(c.accepted, c.drafted), ratio(r.token_ids.size(), c.target_evaluations),
                        c.runs_cancelled, c.runs_started);
   }

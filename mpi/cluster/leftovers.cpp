@@ -17,6 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "node/process.hpp"
+
 namespace yamata {
 namespace {
 
@@ -36,16 +38,9 @@ std::string process_space() {
 
 /// Tells a process from others that had or will have its number; empty where it has ended.
 std::string life_of(const std::string& number) {
-  std::ifstream in("/proc/" + number + "/stat");
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  const auto name_end = text.rfind(')');
-  if (name_end == std::string::npos) return "";
-  std::istringstream fields(text.substr(name_end + 1));
-  constexpr int kStartTime = 22, kFirst = 3;
-  std::string state, field;
-  fields >> state;
-  for (int i = kFirst; i < kStartTime; ++i) fields >> field;
-  return state == "Z" || state == "X" ? "" : number + " " + field;
+  const pid_t process = std::atoi(number.c_str());
+  const char state = process_state(process);
+  return state == '?' || state == 'Z' || state == 'X' ? "" : fmt::format("{} {}", number, process_start(process));
 }
 
 std::vector<fs::path> entries(const fs::path& folder) {

@@ -23,7 +23,7 @@ class Disconnect {
 
  private:
   enum class State {
-    kAwaitingHead,     ///< not the head: for its word
+    kAwaitingHead,     ///< not the head: for it to begin
     kAwaitingRelease,  ///< not the head: it has answered
     kAwaitingAnswers,  ///< the head: it has given the word
     kLeaving,          ///< the head: it has sent all home, and that has to leave

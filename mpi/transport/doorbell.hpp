@@ -1,18 +1,18 @@
 #pragma once
 // Bells between the ranks of one machine. MPI's shared memory can only be asked again and again, and on many machines a nap of any
-// length costs more than the look after it: a rank that is rung for can sleep until then.
+// length costs more than the look after it: a rank that is notified can sleep until then.
 #include <atomic>
 #include <cstdint>
 #include <string>
 
 namespace yamata {
 
-/// A socket of this rank that others ring by writing to it, and a page of memory in which each rank of the machine says whether it
-/// sleeps: ringing costs 10 to 25 us, looking there nothing. Nothing else is said by either, and a ring may be lost.
+/// A socket of this rank that others notify by writing to it, and a page of memory in which each rank of the machine says whether it
+/// sleeps: a notification costs 10 to 25 us, a look at the page nothing. Nothing else is said by either, and a notification may be lost.
 class Doorbell {
  public:
   /// `job`: the same on all `ranks` of one job, on one machine no other's. A bell that cannot be had is never heard; without the page
-  /// only a rank itself can ring for it.
+  /// only a rank itself can notify it.
   Doorbell(std::uint64_t job, int rank, int ranks);
   ~Doorbell();
   Doorbell(const Doorbell&) = delete;
@@ -24,14 +24,14 @@ class Doorbell {
   void notify(int rank) const;
   /// Notifications for this rank itself, asleep or not; from any thread.
   void notify_own() const;
-  /// Whether others are to ring for this rank. It looks once more after having said so, and then waits.
+  /// Whether others are to notify this rank. It looks once more after having said so, and then waits.
   void asleep(bool sleeps) const;
   struct Notifications {
     bool own = false, others = false;
   };
-  /// Takes all rings; whose they were.
+  /// Takes all notifications; whose they were.
   Notifications answer() const;
-  /// What poll tells a ring by; -1 without a bell.
+  /// The descriptor that poll waits for; -1 without one.
   int fd() const { return fd_; }
 
  private:

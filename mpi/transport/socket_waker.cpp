@@ -41,10 +41,10 @@ bool SocketWaker::wait(std::chrono::microseconds limit, bool counts) {
   const timespec time{seconds.count(), std::chrono::duration_cast<std::chrono::nanoseconds>(limit - seconds).count()};
   const int ready = ppoll(watched_.data(), watched, &time, nullptr);
   if (ready <= 0) return false;  // a message that is found now did not end this wait
-  const bool rung = watched_.front().revents != 0;
-  woken_ = ready > static_cast<int>(rung);
-  if (rung) woken_ |= bell_->answer().others;
-  slept_ &= woken_;  // one that comes after this rank's own ring says nothing
+  const bool notified = watched_.front().revents != 0;
+  woken_ = ready > static_cast<int>(notified);
+  if (notified) woken_ |= bell_->answer().others;
+  slept_ &= woken_;  // one that comes after this rank's own notification says nothing
   // A closed connection would wake for ever.
   std::erase_if(watched_, [](const pollfd& s) { return (s.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0; });
   return true;

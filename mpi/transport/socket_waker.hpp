@@ -1,6 +1,6 @@
 #pragma once
-// Sleep that ends when a message comes. MPI can only be asked again and again; its TCP sockets, and the bell that ranks of one machine
-// ring, can be waited for.
+// Sleep that ends when a message comes. MPI can only be asked again and again; its TCP sockets, and the
+// notifications of ranks of the same machine, can be waited for.
 #include <poll.h>
 
 #include <chrono>
@@ -16,12 +16,12 @@ namespace yamata {
 class SocketWaker {
  public:
   explicit SocketWaker(const Doorbell* bell = nullptr) : bell_(bell) {}
-  /// Waits for `limit`, or until the bell rings or a socket has something to read; true then. A nap is too short to count on that.
+  /// Waits for `limit`, or until another rank notifies this one or a socket has something to read; true then. A nap is too short to count on that.
   bool nap(std::chrono::microseconds limit) { return wait(limit, false); }
   bool sleep(std::chrono::microseconds limit) { return wait(limit, true); }
   /// Somebody looked for a message afterwards, and there was one or not.
   void looked(bool message);
-  /// A socket or another rank's ring ended the last wait, and no message has been found since.
+  /// A socket or another rank's notification ended the last wait, and no message has been found since.
   bool expecting() const { return woken_; }
   /// Messages end a sleep, but for one now and then.
   bool trusted() const { return distrust_ == 0 && futile_ <= kMostFutile; }

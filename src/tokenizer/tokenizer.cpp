@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 6> kEndTexts = {"<|eot_id|>",    "<|im_en
 // Also an HTML tag, so an ordinary token in some vocabularies: it ends a turn as a control token only.
 constexpr std::string_view kEndOfSequence = "</s>";
 
-/// A stretch of text: one special token, or (id -1) text to encode.
+/// A span of text: one special token, or (id -1) text to encode.
 struct Fragment {
   std::string_view text;
   TokenId id;

@@ -62,7 +62,7 @@ bool read(const std::string& bytes, bool tokenizes) {
   return false;
 }
 
-/// Changes one to four places among the first `header` bytes: a bit, a byte, a number of 4 or 8 bytes, a lost or doubled stretch.
+/// Changes one to four places among the first `header` bytes: a bit, a byte, a number of 4 or 8 bytes, a lost or doubled span.
 std::string mutate(std::string bytes, std::size_t header, Random& random) {
   constexpr std::uint64_t kNumbers[] = {0,          1,          5,         31,         255,        1u << 31,
                                         UINT32_MAX, 1ull << 32, INT64_MAX, 1ull << 63, UINT64_MAX, UINT64_MAX - 7};

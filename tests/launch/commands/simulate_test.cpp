@@ -85,7 +85,7 @@ Json song() {
           {"per_rank", {{{"role", "head"}, {"run_s", {0.1}}}, {{"role", "stage"}, {"run_s", {0.1}}}}}};
 }
 
-/// The same with a draft on two ranks, of 10 and 20 ms, whose first choice came true or none did.
+/// The same with a draft on two ranks, of 10 and 20 ms, whose first choice was accepted or none was.
 Json drafted_song(bool right) {
   Json j = song();
   j["per_rank"].push_back({{"role", "drafter"}, {"layers", "0-1"}, {"run_s", {0.01}}});

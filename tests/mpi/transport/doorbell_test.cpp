@@ -58,7 +58,7 @@ TEST_F(DoorbellTest, ManyRings_areAnsweredAtOnce) {
   EXPECT_TRUE(stage_.answer().own);
   EXPECT_FALSE(notified(stage_));
   stage_.notify_own();
-  EXPECT_TRUE(notified(stage_)) << "a bell that was full is rung again";
+  EXPECT_TRUE(notified(stage_)) << "one that was full is notified again";
 }
 
 TEST_F(DoorbellTest, AnotherJob_isNotRungFor) {

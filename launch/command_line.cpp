@@ -1,0 +1,166 @@
+#include "launch/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr const char* kCommands = R"(yamata: one large language model across the machines you have
+
+usage: yamata COMMAND [flags]            one machine
+       mpirun ... yamata COMMAND [flags] several: one rank per machine
+
+commands
+  run         generate text from a prompt
+  perplexity  how well the model predicts a text
+  tokenize    token ids of a text
+  inspect     what a model file holds, and what each rank of a split would
+  bench       how fast a model runs, test by test
+  profile     how fast this machine could be, and how near a model comes to it
+  quantize    a model file to another format, such as Q4_K_M
+  simulate    what more ranks, a faster network or a better draft would give, without any of them
+  --version   version
+
+'yamata COMMAND --help' lists the flags of a command.
+)";
+
+/// The two-letter flags people know, spelled out for the parser.
+std::string spelled_out(const std::string& word) {
+  static const std::map<std::string, std::string> kSpelled{
+      {"-md", "--model-draft"}, {"-pa", "--p-accept"},      {"-ps", "--p-split"},       {"-pr", "--p-recovery"}, {"-pd", "--p-decay"},
+      {"-np", "--parallel"},    {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-pg", "--pg"},         {"-oe", "--output-err"}};
+  const auto found = kSpelled.find(word);
+  return found == kSpelled.end() ? word : found->second;
+}
+
+/// Habits of other programs that would otherwise be misread: long flags with one dash, and '=' after a short one.
+void refuse_habits(const std::string& word) {
+  if (word.size() < 3 || word[0] != '-' || !std::isalpha(static_cast<unsigned char>(word[1])) || spelled_out(word) != word) return;
+  if (word[2] == '=') throw UsageError(fmt::format("'{}': write '{} {}', without '='", word, word.substr(0, 2), word.substr(3)));
+  if (std::isalpha(static_cast<unsigned char>(word[2])))
+    throw UsageError(fmt::format("'{}' is not a flag; long flags have two dashes: -{}", word, word));
+}
+
+/// The flag whose value the parser could not read.
+std::string flag_before(const std::string& complaint, int argc, const char* const* argv) {
+  for (int i = 2; i < argc; ++i) {
+    if (argv[i][0] != '\0' && complaint.find(fmt::format("'{}'", argv[i])) != std::string::npos && argv[i - 1][0] == '-')
+      return fmt::format("{}: ", argv[i - 1]);
+  }
+  return "";
+}
+
+/// Whether the word after this one is a text, whatever it looks like.
+bool takes_text(const std::string& word) {
+  static const std::set<std::string> kTakesText{"-p",     "--prompt", "-f",      "--file", "-m",     "--model",  "-md", "--model-draft",
+                                                "--json", "--csv",    "--trace", "--pre",  "--from", "--imatrix"};
+  return kTakesText.contains(word);
+}
+
+/// A command: its flags, and how what was given of them is read.
+struct Command {
+  cxxopts::Options (*flags)();
+  void (*read)(const cxxopts::Options& flags, const cxxopts::ParseResult& result, CommandLine& line);
+  bool takes_words = false;  ///< that are no flags
+};
+
+template <auto kRead>
+void read_into(const cxxopts::Options&, const cxxopts::ParseResult& result, CommandLine& line) {
+  line.options = kRead(result);
+}
+
+const Command& find_command(const std::string& name) {
+  static const std::map<std::string, Command> kKnown{
+      {"run", {run_flags, [](const auto& flags, const auto& result, CommandLine& line) { line.options = read_run(flags, result); }}},
+      {"perplexity", {perplexity_flags, read_into<read_perplexity>}},
+      {"tokenize", {tokenize_flags, read_into<read_tokenize>}},
+      {"inspect", {inspect_flags, read_into<read_inspect>}},
+      {"bench", {bench_flags, read_into<read_bench>}},
+      {"profile", {profile_flags, read_into<read_profile>}},
+      {"quantize", {quantize_flags, read_into<read_quantize>, true}},
+      {"simulate", {simulate_flags, read_into<read_simulation>}}};
+  const auto found = kKnown.find(name);
+  if (found == kKnown.end()) throw UsageError(fmt::format("unknown command '{}'; 'yamata --help' lists them", name));
+  return found->second;
+}
+
+/// cxxopts speaks of the flag in quotes of its own; one line, ours.
+std::string plain(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool quote = text.compare(i, 3, "\xE2\x80\x98") == 0 || text.compare(i, 3, "\xE2\x80\x99") == 0;
+    out += quote ? '\'' : text[i];
+    if (quote) i += 2;
+  }
+  return out;
+}
+
+/// The words as the parser takes them. Throws UsageError for habits of other programs.
+std::vector<std::string> spelled_out(int argc, const char* const* argv) {
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; ++i) {
+    const bool text = takes_text(argv[i - 1]);
+    if (!text) refuse_habits(argv[i]);
+    words.push_back(text ? argv[i] : spelled_out(argv[i]));
+  }
+  return words;
+}
+
+/// What the parser says is wrong, as one line of ours.
+UsageError plain_error(const std::string& what, const std::string& command, int argc, const char* const* argv) {
+  const std::string complaint = plain(what);
+  const std::string flag = flag_before(complaint, argc, argv);
+  const std::size_t unfit = complaint.find(" failed to parse");
+  if (!flag.empty() && complaint.starts_with("Argument ") && unfit != std::string::npos)
+    return UsageError(
+        fmt::format("{}{} does not fit; 'yamata {} --help' says what the flag takes", flag, complaint.substr(9, unfit - 9), command));
+  return UsageError(fmt::format("{}{}; 'yamata {} --help' lists the flags", flag, complaint, command));
+}
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, const char* const* argv) {
+  CommandLine line;
+  const std::string name = argc > 1 ? argv[1] : "--help";
+  if (name == "--help" || name == "-h" || name == "help") {
+    line.text = kCommands;
+    return line;
+  }
+  if (name == "--version") {
+    line.text = fmt::format("yamata {}\n", YAMATA_VERSION);
+    return line;
+  }
+  const Command& command = find_command(name);
+  cxxopts::Options flags = command.flags();
+  try {
+    const std::vector<std::string> words = spelled_out(argc, argv);
+    std::vector<const char*> spelled;
+    for (const std::string& word : words) spelled.push_back(word.c_str());
+    const cxxopts::ParseResult result = flags.parse(argc - 1, spelled.data());
+    if (!result.unmatched().empty() && !command.takes_words)
+      throw UsageError(fmt::format("'{}' is not a flag; 'yamata {} --help' lists them", result.unmatched()[0], name));
+    if (result.count("help")) {
+      line.text = flags.help();
+      return line;
+    }
+    command.read(flags, result, line);
+  } catch (const cxxopts::exceptions::exception& e) {
+    throw plain_error(e.what(), name, argc, argv);
+  }
+  return line;
+}
+
+std::vector<JobOptions> jobs_of(const CommandLine& line) {
+  if (const auto* run = std::get_if<RunOptions>(&line.options)) return {run->job};
+  if (const auto* perplexity = std::get_if<PerplexityOptions>(&line.options)) return {perplexity->job};
+  if (const auto* bench = std::get_if<BenchOptions>(&line.options)) return jobs_of(*bench);
+  return {};
+}
+
+}  // namespace yamata

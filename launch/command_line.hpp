@@ -1,0 +1,33 @@
+#pragma once
+// The command line: which command, with which options.
+#include <chrono>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launch/commands/bench_options.hpp"
+#include "launch/commands/inspect_options.hpp"
+#include "launch/commands/perplexity_options.hpp"
+#include "launch/commands/profile_options.hpp"
+#include "launch/commands/quantize_options.hpp"
+#include "launch/commands/run_options.hpp"
+#include "launch/commands/simulate_options.hpp"
+#include "launch/commands/tokenize_options.hpp"
+
+namespace yamata {
+
+/// A text to print (help, version), and no command; or a command's options.
+struct CommandLine {
+  std::string text;
+  std::variant<std::monostate, RunOptions, PerplexityOptions, TokenizeOptions, InspectOptions, BenchOptions, ProfileOptions,
+               QuantizeOptions, SimulationOptions>
+      options;
+};
+
+/// Parses the arguments. Throws UsageError for anything it does not know.
+CommandLine parse_command_line(int argc, const char* const* argv);
+
+/// The jobs of several ranks that a command runs one after another, the same on every rank.
+std::vector<JobOptions> jobs_of(const CommandLine& line);
+
+}  // namespace yamata

@@ -1,0 +1,23 @@
+#include "launch/commands/inspect_options.hpp"
+
+#include "launch/flag_groups.hpp"
+
+namespace yamata {
+
+cxxopts::Options inspect_flags() {
+  auto flags = describe("inspect", "What a model file holds, and what each rank of a split would.");
+  flags.add_options("Output")("tensors", "List every tensor");
+  flags.add_options("Cluster")("layer-split,mpi-layer-split", "Show this split", cxxopts::value<std::string>()->default_value("auto"),
+                               "SPLIT");
+  flags.add_options("Context")("c,ctx-size", "Tokens the context holds", cxxopts::value<int>()->default_value("0"), "N");
+  return flags;
+}
+
+InspectOptions read_inspect(const cxxopts::ParseResult& r) {
+  return {.model = read_model(r),
+          .tensors = given(r, "tensors"),
+          .layer_split = LayerSplit::parse(r["layer-split"].as<std::string>()),
+          .context = read_context_size(r)};
+}
+
+}  // namespace yamata

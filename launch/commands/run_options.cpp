@@ -1,0 +1,89 @@
+#include "launch/commands/run_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launch/flag_groups.hpp"
+#include "launch/flag_values.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+/// The first flag given that says how to guess and does nothing where no draft model does; empty: none.
+std::string idle_guessing_flag(const cxxopts::Options& flags, const cxxopts::ParseResult& r, bool looks_up) {
+  const auto& group = flags.group_help(kSpeculationGroup).options;
+  for (const auto& argument : r.arguments()) {
+    const bool of_drafts = argument.key() == "drafters" || argument.key() == "no-async";
+    const bool guesses = argument.key() != "strategy" && (of_drafts || !looks_up) &&
+                         std::any_of(group.begin(), group.end(), [&](const cxxopts::HelpOptionDetails& flag) {
+                           return std::find(flag.l.begin(), flag.l.end(), argument.key()) != flag.l.end();
+                         });
+    if (guesses) return "--" + argument.key();
+  }
+  return "";
+}
+
+void read_strategy(const cxxopts::ParseResult& r, RunOptions& o) {
+  const auto name = r["strategy"].as<std::string>();
+  o.job.strategy = find_strategy(name);
+  require(name == "auto" || o.job.strategy, "--strategy", "iterative, speculative, pipeinfer or auto");
+  const bool needs_draft =
+      o.job.strategy == Strategy::kSpeculative || (o.job.strategy == Strategy::kPipeInfer && !o.speculation.looks_up());
+  if (needs_draft && o.job.draft_models.empty())
+    throw UsageError(fmt::format("--strategy {}{} needs a draft model; name one with -md FILE.gguf", name,
+                                 o.job.strategy == Strategy::kSpeculative ? "" : " with --policy chain or --no-lookup"));
+}
+
+}  // namespace
+
+std::vector<std::string> RunOptions::inputs() const {
+  std::vector<std::string> files = job.draft_models;
+  files.insert(files.end(), {job.model, text.file});
+  return files;
+}
+
+cxxopts::Options run_flags() {
+  auto flags = describe("run", "Generate text from a prompt; text goes to stdout, statistics to stderr.");
+  add_text(flags);
+  flags.add_options("Text")("n,predict", "Tokens to generate", cxxopts::value<int>()->default_value("128"), "N");
+  add_sampling(flags);
+  add_speculation(flags,
+                  "iterative, speculative or pipeinfer, which without a draft guesses only what the text repeats (auto: pipeinfer with a "
+                  "draft, on a single rank speculative, without one iterative)",
+                  "auto");
+  add_context(flags, "0");
+  add_cluster(flags);
+  flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
+  flags.add_options("Output")("csv", "Write statistics as one CSV row with a header", cxxopts::value<std::string>(), "FILE");
+  flags.add_options("Output")("trace", "Write what every rank did when, in Chrome's trace format (open it in ui.perfetto.dev)",
+                              cxxopts::value<std::string>(), "FILE");
+  flags.add_options("Output")("logits-checksum", "Add a hash over the logits' bits to the JSON");
+  return flags;
+}
+
+RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& r) {
+  RunOptions o;
+  o.job.model = read_model(r);
+  o.text = read_text_source(r);
+  o.json_file = text_of(r, "json");
+  o.trace_file = text_of(r, "trace");
+  o.csv_file = text_of(r, "csv");
+  o.job.trace = !o.trace_file.empty();
+  o.ignore_eos = given(r, "ignore-eos");
+  o.logits_checksum = given(r, "logits-checksum");
+  if (o.logits_checksum && o.json_file.empty()) throw UsageError("--logits-checksum goes into the JSON; name a file with --json FILE");
+  o.speculation = read_speculation(r, o.job);
+  read_cluster(r, o.job);
+  o.job.generate = r["predict"].as<int>();
+  require(o.job.generate >= 1, "-n", "at least 1");
+  o.job.context = read_context_size(r);
+  read_context(r, o.job);
+  o.sampling = read_sampling(r);
+  read_strategy(r, o);
+  if (o.job.draft_models.empty()) o.idle_guessing_flag = idle_guessing_flag(flags, r, o.job.strategy == Strategy::kPipeInfer);
+  return o;
+}
+
+}  // namespace yamata

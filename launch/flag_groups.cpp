@@ -1,0 +1,240 @@
+#include "launch/flag_groups.hpp"
+
+#include <algorithm>
+
+#include "launch/flag_values.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+
+cxxopts::Options new_flags(const std::string& command, const std::string& what) {
+  cxxopts::Options flags("yamata " + command, what);
+  flags.set_width(110);
+  return flags;
+}
+
+cxxopts::Options describe(const std::string& command, const std::string& what) {
+  cxxopts::Options flags = new_flags(command, what);
+  flags.add_options("General")("h,help", "Print this help")("m,model", "Model, a GGUF file (the first part of a split one)",
+                                                            cxxopts::value<std::string>(), "FILE");
+  return flags;
+}
+
+bool given(const cxxopts::ParseResult& result, const char* name) {
+  return std::ranges::any_of(result.arguments(), [&](const auto& pair) { return pair.key() == name; });
+}
+
+std::string text_of(const cxxopts::ParseResult& result, const char* name) {
+  return given(result, name) ? result[name].as<std::string>() : "";
+}
+
+std::string read_model(const cxxopts::ParseResult& result) {
+  std::string model = text_of(result, "model");
+  if (model.empty()) throw UsageError("no model given; name one with -m FILE.gguf");
+  return model;
+}
+
+void add_text(cxxopts::Options& flags) {
+  flags.add_options("Text")("p,prompt", "The text, as it is", cxxopts::value<std::string>(), "TEXT");
+  flags.add_options("Text")("f,file", "File with the text (-: standard input)", cxxopts::value<std::string>(), "FILE");
+  flags.add_options("Text")("pre", "Force a pre-tokenizer by name", cxxopts::value<std::string>()->default_value(""), "NAME");
+}
+
+TextSource read_text_source(const cxxopts::ParseResult& r) {
+  TextSource text;
+  if (given(r, "prompt")) text.prompt = r["prompt"].as<std::string>();
+  text.file = text_of(r, "file");
+  text.pre_tokenizer = r["pre"].as<std::string>();
+  return text;
+}
+
+void add_numa(cxxopts::Options& flags, const char* group) {
+  flags.add_options(group)("numa",
+                           "Threads and memory on machines of several memories: auto (neighbouring cores), distribute (over all), "
+                           "off (as the system puts them)",
+                           cxxopts::value<std::string>()->default_value("auto"), "POLICY");
+}
+
+Numa read_numa(const cxxopts::ParseResult& r) {
+  const auto found = std::find(kNumaNames.begin(), kNumaNames.end(), r["numa"].as<std::string>());
+  require(found != kNumaNames.end(), "--numa", "auto, distribute or off");
+  return static_cast<Numa>(found - kNumaNames.begin());
+}
+
+void add_ranks(cxxopts::Options& flags) {
+  flags.add_options("Cluster")(
+      "layer-split,mpi-layer-split",
+      "Share of the layers per rank, such as 0.5,0.3,0.2; auto: by measured speed; measure: measured anew; bytes: by bytes alone",
+      cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
+  add_numa(flags, "Cluster");
+  flags.add_options("Cluster")("no-repack",
+                               "Keep the weights as they lie in the file: less memory where several ranks share it, but slower");
+  flags.add_options("Cluster")("timeout", "End the job when a rank is silent or stalled for this long",
+                               cxxopts::value<double>()->default_value("120"), "SECONDS");
+}
+
+void add_cluster(cxxopts::Options& flags) {
+  add_ranks(flags);
+  flags.add_options("Cluster")("t,threads",
+                               "Compute threads of each rank (0: as many as prove fastest, up to its share of its machine's cores; "
+                               "measure: the same, measured anew rather than remembered)",
+                               cxxopts::value<std::string>()->default_value("0"), "N");
+  flags.add_options("Cluster")("b,batch-size", "Prompt tokens that go through the pipeline together",
+                               cxxopts::value<int>()->default_value("64"), "N");
+}
+
+void read_ranks(const cxxopts::ParseResult& r, JobOptions& job) {
+  job.layer_split = LayerSplit::parse(r["layer-split"].as<std::string>());
+  job.numa = read_numa(r);
+  job.repack = !given(r, "no-repack");
+  const auto timeout = r["timeout"].as<double>();
+  require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
+  job.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));
+}
+
+int read_batch(const cxxopts::ParseResult& r) {
+  const int batch = r["batch-size"].as<int>();
+  require(batch >= 1 && batch <= 8192, "-b", "between 1 and 8192");
+  return batch;
+}
+
+void read_cluster(const cxxopts::ParseResult& r, JobOptions& job) {
+  read_ranks(r, job);
+  job.threads = parse_thread_count("-t", r["threads"].as<std::string>(), job.measure_threads);
+  job.batch = read_batch(r);
+}
+
+void add_context(cxxopts::Options& flags, const char* fallback) {
+  flags.add_options("Context")("c,ctx-size", "Tokens the context holds (0: what the model was trained for, at most 4096)",
+                               cxxopts::value<int>()->default_value(fallback), "N");
+  flags.add_options("Context")("cache-type", "Storage of keys and values: f16, f32 or q8_0",
+                               cxxopts::value<std::string>()->default_value("f16"), "TYPE");
+  flags.add_options("Context")("cache-type-k", "-ctk, of keys alone", cxxopts::value<std::string>(), "TYPE");
+  flags.add_options("Context")("cache-type-v", "-ctv, of values alone", cxxopts::value<std::string>(), "TYPE");
+}
+
+CacheType parse_cache_type(const std::string& name, const char* flag) {
+  require(name == "f16" || name == "f32" || name == "q8_0", flag, "f16, f32 or q8_0");
+  return name == "f16" ? CacheType::kF16 : name == "f32" ? CacheType::kF32 : CacheType::kQ8_0;
+}
+
+int read_context_size(const cxxopts::ParseResult& r, int least) {
+  const int context = r["ctx-size"].as<int>();
+  require(context >= 0 && context <= 2147000000, "-c", "between 0 and 2147000000");
+  require(context == 0 || context >= least, "-c", "at least 3 for a perplexity");
+  return context;
+}
+
+void read_context(const cxxopts::ParseResult& r, JobOptions& job) {
+  const auto both = r["cache-type"].as<std::string>();
+  parse_cache_type(both, "--cache-type");
+  const auto type = [&](const char* name, const char* flag) { return parse_cache_type(given(r, name) ? text_of(r, name) : both, flag); };
+  job.cache_types = {type("cache-type-k", "-ctk"), type("cache-type-v", "-ctv")};
+}
+
+void add_sampling(cxxopts::Options& flags) {
+  const auto real = [](const char* fallback) { return cxxopts::value<float>()->default_value(fallback); };
+  auto add = flags.add_options("Sampling");
+  add("temp", "Temperature (0: always the most probable token)", real("0"), "T");
+  add("top-k", "Sample among the K most probable tokens (0: off)", cxxopts::value<int>()->default_value("40"), "K");
+  add("top-p", "Sample among the most probable tokens that reach P together (1: off)", real("0.95"), "P");
+  add("min-p", "Leave out tokens less probable than P times the best (0: off)", real("0.05"), "P");
+  add("repeat-penalty", "Make repeated tokens less probable (1: off)", real("1"), "R");
+  add("repeat-last-n", "Tokens the penalty looks back", cxxopts::value<int>()->default_value("64"), "N");
+  add("s,seed", "Seed of the draws", cxxopts::value<std::uint64_t>()->default_value("0"), "SEED");
+  add("ignore-eos", "Never choose a token that ends the text");
+}
+
+SamplingParams read_sampling(const cxxopts::ParseResult& r) {
+  SamplingParams sampling;
+  sampling.temperature = r["temp"].as<float>();
+  sampling.top_k = r["top-k"].as<int>();
+  sampling.top_p = r["top-p"].as<float>();
+  sampling.min_p = r["min-p"].as<float>();
+  sampling.repeat_penalty = r["repeat-penalty"].as<float>();
+  sampling.repeat_last_n = r["repeat-last-n"].as<int>();
+  sampling.seed = r["seed"].as<std::uint64_t>();
+  require(sampling.temperature >= 0, "--temp", "0 or more");
+  require(sampling.top_k >= 0, "--top-k", "0 or more");
+  require(sampling.top_p > 0 && sampling.top_p <= 1, "--top-p", "above 0 and at most 1");
+  require(sampling.min_p >= 0 && sampling.min_p < 1, "--min-p", "at least 0 and below 1");
+  require(sampling.repeat_penalty > 0, "--repeat-penalty", "above 0");
+  require(sampling.repeat_last_n >= 0, "--repeat-last-n", "0 or more");
+  return sampling;
+}
+
+void add_speculation(cxxopts::Options& flags, const char* strategies, const char* strategy, const char* drafters) {
+  const auto real = [](const char* fallback) { return cxxopts::value<float>()->default_value(fallback); };
+  auto add = flags.add_options(kSpeculationGroup);
+  add("model-draft", "-md: a draft model of the same family; several times for several", cxxopts::value<std::vector<std::string>>(),
+      "FILE");
+  add("drafters", drafters, cxxopts::value<int>()->default_value("1"), "N");
+  add("strategy", strategies, cxxopts::value<std::string>()->default_value(strategy), "NAME");
+  add("policy", "Which guesses run next: best-first or chain (auto: chain where one of its flags is given)",
+      cxxopts::value<std::string>()->default_value("auto"), "NAME");
+  add("draft", "Most guesses of one run", cxxopts::value<int>()->default_value("8"), "N");
+  add("p-least", "best-first: least path probability worth a guess, however cheap its row is", real("0.02"), "P");
+  add("p-accept", "-pa, chain: least probability that continues a branch", real("0.5"), "P");
+  add("p-split", "-ps, chain: least probability that opens another branch", real("0.1"), "P");
+  add("p-recovery", "-pr, chain: added to both for every run since a guess was last accepted", real("0"), "P");
+  add("p-decay", "-pd, chain: taken off both whenever nothing was probable enough", real("0"), "P");
+  add("parallel", "-np, chain: branches at most", cxxopts::value<int>()->default_value("1"), "N");
+  add("no-lookup", "best-first: do not also guess what followed when the text last read like this; only what drafts say");
+  add("no-async", "Ablation: draft on rank 0, in turn with its layers");
+  add("no-continue-tip", "Guess anew from the last token whenever a guess is accepted, as the paper does, rather than go on below it");
+  add("no-continuous", "Ablation: one speculative run at a time");
+  add("no-cancel", "Ablation: compute runs to the end though nobody needs them");
+  add("no-multibuffer", "Ablation: one cache partition for guesses");
+}
+
+namespace {
+
+std::vector<std::string> read_drafts(const cxxopts::ParseResult& r) {
+  std::vector<std::string> drafts;
+  if (!given(r, "model-draft")) return drafts;
+  require(r["drafters"].as<int>() >= 1, "--drafters", "at least 1");
+  for (const std::string& draft : r["model-draft"].as<std::vector<std::string>>()) {
+    for (int i = 0; i < r["drafters"].as<int>(); ++i) drafts.push_back(draft);
+  }
+  require(drafts.size() <= 16, "--drafters", "such that there are 16 drafters at most");
+  return drafts;
+}
+
+PolicyOptions read_policy(const cxxopts::ParseResult& r) {
+  PolicyOptions policy;
+  policy.name = r["policy"].as<std::string>();
+  const bool chain = given(r, "p-accept") || given(r, "p-split") || given(r, "p-recovery") || given(r, "p-decay") || given(r, "parallel");
+  require(!chain || policy.name != "best-first", "--policy", "chain where -pa, -ps, -pr, -pd or -np are given");
+  if (policy.name == "auto") policy.name = chain ? "chain" : "best-first";
+  policy.draft = r["draft"].as<int>();
+  policy.threshold = r["p-least"].as<float>();
+  policy.accept = r["p-accept"].as<float>();
+  policy.split = r["p-split"].as<float>();
+  policy.recovery = r["p-recovery"].as<float>();
+  policy.decay = r["p-decay"].as<float>();
+  policy.branches = r["parallel"].as<int>();
+  require(policy.name == "chain" || policy.name == "best-first", "--policy", "chain, best-first or auto");
+  require(policy.draft >= 1 && policy.draft <= 64, "--draft", "between 1 and 64");
+  require(policy.branches >= 1 && policy.branches <= 16, "-np", "between 1 and 16");
+  require(policy.threshold >= 0 && policy.threshold <= 1, "--p-least", "between 0 and 1");
+  require(policy.accept >= 0 && policy.accept <= 1, "-pa", "between 0 and 1");
+  require(policy.split >= 0 && policy.split <= 1, "-ps", "between 0 and 1");
+  return policy;
+}
+
+}  // namespace
+
+SpeculationOptions read_speculation(const cxxopts::ParseResult& r, JobOptions& job) {
+  job.draft_models = read_drafts(r);
+  job.draft_on_head = given(r, "no-async");
+  SpeculationOptions speculation;
+  speculation.policy = read_policy(r);
+  speculation.lookup = !given(r, "no-lookup");
+  speculation.continuous = !given(r, "no-continuous");
+  speculation.continue_tip = !given(r, "no-continue-tip");
+  speculation.cancel = !given(r, "no-cancel");
+  speculation.multibuffer = !given(r, "no-multibuffer");
+  return speculation;
+}
+
+}  // namespace yamata

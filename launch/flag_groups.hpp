@@ -1,0 +1,55 @@
+#pragma once
+// Flags that several commands share: each group is declared and read here.
+#include <cxxopts.hpp>
+#include <string>
+#include <vector>
+
+#include "launch/options.hpp"
+
+namespace yamata {
+
+/// The flags of a command, with --help.
+cxxopts::Options new_flags(const std::string& command, const std::string& what);
+/// The same with --model.
+cxxopts::Options describe(const std::string& command, const std::string& what);
+/// Whether a flag was given, rather than left at its default.
+bool given(const cxxopts::ParseResult& result, const char* name);
+/// A flag's text; empty where it was not given.
+std::string text_of(const cxxopts::ParseResult& result, const char* name);
+/// --model. Throws UsageError where there is none.
+std::string read_model(const cxxopts::ParseResult& result);
+
+void add_text(cxxopts::Options& flags);
+TextSource read_text_source(const cxxopts::ParseResult& result);
+
+void add_numa(cxxopts::Options& flags, const char* group);
+Numa read_numa(const cxxopts::ParseResult& result);
+
+/// The flags of every command that runs a model on several ranks.
+void add_ranks(cxxopts::Options& flags);
+void read_ranks(const cxxopts::ParseResult& result, JobOptions& job);
+
+/// Those, with threads and batch of the only job.
+void add_cluster(cxxopts::Options& flags);
+void read_cluster(const cxxopts::ParseResult& result, JobOptions& job);
+/// -b
+int read_batch(const cxxopts::ParseResult& result);
+
+void add_context(cxxopts::Options& flags, const char* fallback);
+void read_context(const cxxopts::ParseResult& result, JobOptions& job);
+/// -c, which must be at least `least` or 0.
+int read_context_size(const cxxopts::ParseResult& result, int least = 0);
+/// The type of that name. Throws UsageError naming `flag`.
+CacheType parse_cache_type(const std::string& name, const char* flag);
+
+void add_sampling(cxxopts::Options& flags);
+SamplingParams read_sampling(const cxxopts::ParseResult& result);
+
+inline constexpr char kSpeculationGroup[] = "Speculation (the text stays the same)";
+/// `strategies`: what --strategy is about, `strategy` its default.
+void add_speculation(cxxopts::Options& flags, const char* strategies, const char* strategy,
+                     const char* drafters = "Run each draft model this many times");
+/// Also the draft models, each as often as --drafters says, and --no-async.
+SpeculationOptions read_speculation(const cxxopts::ParseResult& result, JobOptions& job);
+
+}  // namespace yamata

@@ -1,0 +1,60 @@
+#include "node/process.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <sstream>
+
+namespace yamata {
+namespace {
+
+/// The beginning of a file of the system's; no more than a process may read between two stops.
+std::string first_bytes(const std::string& path) {
+  char text[1024];
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "";
+  const ssize_t n = ::read(fd, text, sizeof(text));
+  ::close(fd);
+  return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : "";
+}
+
+/// Field `number` of /proc/N/stat, counted from 1 as in proc(5), from 3 on; empty where there is none. The name before them may hold spaces
+/// and parentheses.
+std::string stat_field(pid_t process, int number) {
+  const std::string stat = first_bytes("/proc/" + std::to_string(process) + "/stat");
+  const auto name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return "";
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string field;
+  for (int i = 3; i <= number; ++i) fields >> field;
+  return fields ? field : "";
+}
+
+}  // namespace
+
+char process_state(pid_t process) {
+  const std::string state = stat_field(process, 3);
+  return state.empty() ? '?' : state[0];
+}
+
+std::string process_name(pid_t process) {
+  std::string name = first_bytes("/proc/" + std::to_string(process) + "/comm");
+  if (!name.empty() && name.back() == '\n') name.pop_back();
+  return name;
+}
+
+pid_t process_parent(pid_t process) { return std::atoi(stat_field(process, 4).c_str()); }
+
+std::uint64_t process_start(pid_t process) { return std::strtoull(stat_field(process, 22).c_str(), nullptr, 10); }
+
+bool is_mpirun(const std::string& name) {
+  constexpr std::array<const char*, 4> kNames{"mpirun", "mpiexec", "orterun", "prterun"};
+  return std::ranges::any_of(kNames, [&](const char* known) { return name.starts_with(known); });
+}
+
+bool is_mpirun_daemon(const std::string& name) { return name == "orted"; }
+
+}  // namespace yamata

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""The rules that launch/check-house checks, each broken once in a small tree."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
+
+
+class CheckHouse(unittest.TestCase):
+    def complaints(self, files):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(['git', 'init', '-q', folder], check=True)
+            for name, text in files.items():
+                path = pathlib.Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            done = subprocess.run([sys.executable, ROOT / 'launch' / 'check-house', folder], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1 if done.stdout else 0, done.stderr)
+            return done.stdout.splitlines()
+
+    def assert_one(self, files, part):
+        found = self.complaints(files)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(part, found[0])
+
+    def test_tree_that_keeps_the_rules_is_left_alone(self):
+        self.assertEqual(self.complaints({
+            'mpi/decoding/a.cpp': '#include "mpi/pipeline/b.hpp"\n#include "node/c.hpp"\nvoid f() {\n  g();\n}\n',
+            'launch/commands/run.cpp': '#include "launch/job.hpp"\n', 'mpi/transport/m.cpp': 'void f() { MPI_Send(1); }\n',
+            'docs/results/old.md': 'a drafter, its pace and its seat\n'}), [])
+
+    def test_arrows_between_folders_and_rooms_point_one_way(self):
+        self.assert_one({'node/a.cpp': '#include "src/b.hpp"\n'}, 'node/a.cpp:1: node includes src')
+        self.assert_one({'mpi/pipeline/a.cpp': '\n#include "mpi/decoding/b.hpp"\n'}, 'mpi/pipeline/a.cpp:2: mpi/pipeline includes mpi/decoding')
+        self.assert_one({'launch/output/a.cpp': '#include "launch/job.hpp"\n'}, 'stands above it')
+
+    def test_mpi_and_cuda_stay_where_they_belong(self):
+        self.assert_one({'mpi/cluster/a.cpp': 'int x = MPI_Send(1);\n'}, 'MPI is called outside mpi/transport')
+        self.assert_one({'node/cpu/a.cpp': 'cudaMalloc();\n'}, 'CUDA is called outside node/cuda')
+
+    def test_long_files_and_functions_are_named(self):
+        self.assert_one({'src/a.cpp': 'int x;\n' * 401}, '401 lines, more than 400')
+        body = '  call();\n' * 60
+        self.assert_one({'src/a.cpp': f'int y;\nvoid f(int a,\n       int b) {{\n{body}}}\n'}, 'src/a.cpp:2: a function of 63 lines')
+        self.assert_one({'src/a.hpp': f'struct S {{\n  void f() const {{\n{body}  }}\n}};\n'}, 'src/a.hpp:2: a function of 62 lines')
+        self.assert_one({'launch/a.py': 'def f():\n' + '    call()\n' * 61}, 'launch/a.py:1: a function of 62 lines')
+        self.assertEqual(self.complaints({'node/cpu/kernels/k.hpp': f'void f() {{\n{body}}}\n'}), [])
+
+    def test_replaced_terms_do_not_come_back(self):
+        self.assert_one({'README.md': 'fine\nthe pace of a rank\n'}, "README.md:2: 'pace' has been replaced: ns per byte, speed")
+        self.assert_one({'mpi/a.cpp': '// say farewell\n'}, 'disconnect')
+        self.assertEqual(self.complaints({'mpi/a.cpp': '// namespace, space, paced\n'}), [])
+
+
+if __name__ == '__main__':
+    unittest.main()

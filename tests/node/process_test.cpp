@@ -1,0 +1,82 @@
+// What is read of other processes.
+#include "node/process.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace yamata {
+namespace {
+
+/// A child with a name of its own that waits for its end.
+class Child {
+ public:
+  explicit Child(const char* name) {
+    int ready[2];
+    if (pipe(ready) != 0) throw std::runtime_error("no pipe");
+    process_ = fork();
+    if (process_ == 0) {
+      prctl(PR_SET_NAME, name);
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      [[maybe_unused]] const auto written = write(ready[1], "x", 1);
+      while (true) pause();
+    }
+    char x;
+    [[maybe_unused]] const auto got = read(ready[0], &x, 1);
+    close(ready[0]), close(ready[1]);
+  }
+  ~Child() {
+    if (process_ == 0) return;
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+  pid_t process() const { return process_; }
+  /// Sends a signal and waits until it has had its effect, without reaping.
+  void signal(int number, int effect) const {
+    kill(process_, number);
+    siginfo_t info;
+    waitid(P_PID, static_cast<id_t>(process_), &info, effect | WNOWAIT);
+  }
+  void reap() {
+    waitpid(process_, nullptr, 0);
+    process_ = 0;
+  }
+
+ private:
+  pid_t process_ = 0;
+};
+
+TEST(Process, OfAnyName_isDescribed) {
+  const Child child("a) Z (b 1 2");  // as if its fields came early
+  EXPECT_EQ(process_name(child.process()), "a) Z (b 1 2");
+  EXPECT_EQ(process_parent(child.process()), getpid());
+  EXPECT_NE(std::string("SR").find(process_state(child.process())), std::string::npos);
+  EXPECT_GE(process_start(child.process()), process_start(getpid()));
+  EXPECT_GT(process_start(getpid()), process_start(1));
+}
+
+TEST(Process, StoppedAndEnded_areTold) {
+  Child child("child");
+  child.signal(SIGSTOP, WSTOPPED);
+  EXPECT_EQ(process_state(child.process()), 'T');
+  child.signal(SIGKILL, WEXITED);
+  EXPECT_EQ(process_state(child.process()), 'Z');
+  const pid_t gone = child.process();
+  child.reap();
+  EXPECT_EQ(process_state(gone), '?');
+  EXPECT_EQ(process_name(gone), "");
+  EXPECT_EQ(process_parent(gone), 0);
+  EXPECT_EQ(process_start(gone), 0u);
+}
+
+TEST(Process, LaunchersOfOpenMpi_areKnownByTheirNames) {
+  for (const char* name : {"mpirun", "mpiexec", "mpirun.openmpi", "orterun", "prterun"}) EXPECT_TRUE(is_mpirun(name)) << name;
+  for (const char* name : {"", "bash", "orted", "yamata"}) EXPECT_FALSE(is_mpirun(name)) << name;
+  EXPECT_TRUE(is_mpirun_daemon("orted"));
+  EXPECT_FALSE(is_mpirun_daemon("mpirun"));
+}
+
+}  // namespace
+}  // namespace yamata
