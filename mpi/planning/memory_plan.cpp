@@ -31,7 +31,7 @@ std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, con
       require_storable(plan.cache_types, h.head_dim);
       const std::size_t rank = static_cast<std::size_t>(pipeline.ranks[s]);
       const LayerRange range = pipeline.layers[s];
-      Host& host = hosts.try_emplace(hellos[rank].host, Host{rank, hellos[rank].available_bytes, 0, 0, 0}).first->second;
+      Host& host = hosts.try_emplace(hellos[rank].host, Host{.first_rank = rank, .available = hellos[rank].available_bytes}).first->second;
       host.available = std::min(host.available, hellos[rank].available_bytes);
       host.per_cell += KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), 1,
                                           plan.cache_types);

@@ -142,34 +142,77 @@ void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
   const float scale = 1.0f / std::sqrt(static_cast<float>(h_.head_dim));
   void* const* cache_k = cache_k_.data() + layer * static_cast<std::size_t>(h_.kv_heads);
   void* const* cache_v = cache_v_.data() + layer * static_cast<std::size_t>(h_.kv_heads);
-  const auto normed = [&](const float* norm, std::array<LinearOp::Part, 3> parts) {
-    ops_.push_back(LinearOp{x_.data(), rows, h_.dim, parts, false, norm, h_.epsilon, nullptr, h_norm_.data()});
-  };
+  ops_.push_back(LinearOp{.x = x_.data(),
+                          .rows = rows,
+                          .cols = h_.dim,
+                          .parts = {{part(kQ, q_), part(kK, k_), part(kV, v_)}},
+                          .add = false,
+                          .norm = w.vector(kAttentionNorm),
+                          .epsilon = h_.epsilon,
+                          .input = h_norm_.data()});
+  ops_.push_back(StoreOp{.q = q_.data(),
+                         .k = k_.data(),
+                         .v = v_.data(),
+                         .rows = rows,
+                         .q_heads = h_.heads,
+                         .kv_heads = h_.kv_heads,
+                         .head_dim = h_.head_dim,
+                         .rotary_dim = h_.rotary_dim,
+                         .interleaved = spec.rope == RopeKind::kInterleaved,
+                         .cos_sin = angles_.data(),
+                         .cells = batch_cells_.cells().data(),
+                         .cache_k = cache_k,
+                         .cache_v = cache_v,
+                         .k_type = k_type,
+                         .v_type = v_type});
+  ops_.push_back(AttentionOp{.q = q_.data(),
+                             .rows = rows,
+                             .q_heads = h_.heads,
+                             .kv_heads = h_.kv_heads,
+                             .head_dim = h_.head_dim,
+                             .scale = scale,
+                             .visible = visible_.data(),
+                             .cache_k = cache_k,
+                             .cache_v = cache_v,
+                             .k_type = k_type,
+                             .v_type = v_type,
+                             .out = attention_.data()});
+  ops_.push_back(
+      LinearOp{.x = attention_.data(), .rows = rows, .cols = h_.heads * h_.head_dim, .parts = {{part(kO, x_), {}, {}}}, .add = true});
+  build_feed_forward(w, rows);
+}
 
-  normed(w.vector(kAttentionNorm), {{part(kQ, q_), part(kK, k_), part(kV, v_)}});
-  ops_.push_back(StoreOp{q_.data(), k_.data(), v_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, h_.rotary_dim,
-                         spec.rope == RopeKind::kInterleaved, angles_.data(), batch_cells_.cells().data(), cache_k, cache_v, k_type,
-                         v_type});
-  ops_.push_back(AttentionOp{q_.data(), rows, h_.heads, h_.kv_heads, h_.head_dim, scale, visible_.data(), cache_k, cache_v, k_type, v_type,
-                             attention_.data()});
-  ops_.push_back(LinearOp{attention_.data(), rows, h_.heads * h_.head_dim, {{part(kO, x_), {}, {}}}, true});
-
-  normed(w.vector(kFfnNorm), {{part(kGate, gate_), part(kUp, up_), {}}});
-  ops_.push_back(LinearOp{gate_.data(), rows, h_.ffn, {{part(kDown, x_), {}, {}}}, true, nullptr, 0, up_.data(), gate_.data()});
+void TransformerStage::build_feed_forward(const WeightSet& w, std::int64_t rows) {
+  using enum TensorRole;
+  const auto part = [&](TensorRole role, const FloatBuffer& y) { return LinearOp::Part{&w.matrix(role), y.data()}; };
+  ops_.push_back(LinearOp{.x = x_.data(),
+                          .rows = rows,
+                          .cols = h_.dim,
+                          .parts = {{part(kGate, gate_), part(kUp, up_), {}}},
+                          .add = false,
+                          .norm = w.vector(kFfnNorm),
+                          .epsilon = h_.epsilon,
+                          .input = h_norm_.data()});
+  ops_.push_back(LinearOp{.x = gate_.data(),
+                          .rows = rows,
+                          .cols = h_.ffn,
+                          .parts = {{part(kDown, x_), {}, {}}},
+                          .add = true,
+                          .up = up_.data(),
+                          .input = gate_.data()});
 }
 
 void TransformerStage::build_output() {
   const auto rows = static_cast<std::int64_t>(logit_rows_.size());
   ops_.push_back(GatherOp{x_.data(), h_.dim, logit_rows_, chosen_.data()});
-  ops_.push_back(LinearOp{chosen_.data(),
-                          rows,
-                          h_.dim,
-                          {{{&weights_.rest.matrix(TensorRole::kOutput), logits_.data()}, {}, {}}},
-                          false,
-                          weights_.rest.vector(TensorRole::kOutputNorm),
-                          h_.epsilon,
-                          nullptr,
-                          h_norm_.data()});
+  ops_.push_back(LinearOp{.x = chosen_.data(),
+                          .rows = rows,
+                          .cols = h_.dim,
+                          .parts = {{{&weights_.rest.matrix(TensorRole::kOutput), logits_.data()}, {}, {}}},
+                          .add = false,
+                          .norm = weights_.rest.vector(TensorRole::kOutputNorm),
+                          .epsilon = h_.epsilon,
+                          .input = h_norm_.data()});
 }
 
 std::size_t TransformerStage::buffer_bytes() const {

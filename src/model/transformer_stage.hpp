@@ -48,6 +48,7 @@ class TransformerStage final : public StageModel {
   void place(const StageBatch& batch);
   void build(const StageBatch& batch);
   void build_layer(std::size_t layer, std::int64_t rows);
+  void build_feed_forward(const WeightSet& weights, std::int64_t rows);
   void build_output();
   void build_features();
 
