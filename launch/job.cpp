@@ -22,6 +22,7 @@
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/memory_plan.hpp"
 #include "mpi/planning/rank_speed.hpp"
+#include "mpi/protocol/validate.hpp"
 #include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
 #include "src/model/layer_probe.hpp"
@@ -184,6 +185,7 @@ StageFactory Job::stage_factory() {
     if (model >= models_.size() || !models_[model])
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
     if (!unit_) unit_ = make_unit();
+    wire::validate_layers(plan, models_[model]->h.layers, 0);
     const ContextOptions context{plan.cells, plan.sequences, cache_types, stage < plan.packed.size() && plan.packed[stage] != 0};
     return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(stage), context, *unit_);
   };

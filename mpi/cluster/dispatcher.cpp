@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "node/error.hpp"
+#include "mpi/protocol/validate.hpp"
 
 namespace yamata {
 namespace {
@@ -18,9 +18,8 @@ std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& s
 }  // namespace
 
 void Dispatcher::build(const wire::Start& plan, const StageFactory& make_stage) {
+  wire::validate(plan, transport_.size(), 0);
   for (const wire::PipelinePlan& part : plan.pipelines) {
-    if (std::any_of(part.ranks.begin(), part.ranks.end(), [&](int rank) { return rank < 0 || rank >= transport_.size(); }))
-      throw ClusterError("the plan names a rank that does not exist");
     const auto stage = part.stage_of(transport_.rank());
     if (!stage) continue;
     const PipelineRanks ranks{part.model == 0 ? kTargetChannel : kDraftChannel, part.ranks};

@@ -6,9 +6,19 @@
 #include <stdexcept>
 #include <utility>
 
+#include "mpi/protocol/validate.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
+namespace {
+
+template <class Message>
+Message validated(Message message, int from) {
+  wire::validate(message, from);
+  return message;
+}
+
+}  // namespace
 
 Head::Head(Transport& transport, ClusterOptions options)
     : transport_(transport),
@@ -143,13 +153,13 @@ void Head::dispatch(Message message) {
   if (dispatcher_.dispatch(message)) return;
   switch (message.tag) {
     case Tag::kHello:
-      if (state_ == State::kGathering) members_.joined(from, wire::decode_hello(message.bytes));
+      if (state_ == State::kGathering) members_.joined(from, validated(wire::decode_hello(message.bytes), from));
       break;
     case Tag::kHeartbeat:
-      members_.told(from, wire::decode_heartbeat(message.bytes));
+      members_.told(from, validated(wire::decode_heartbeat(message.bytes), from));
       break;
     case Tag::kReport:
-      reports_.came(from, wire::decode_report(message.bytes));
+      reports_.came(from, validated(wire::decode_report(message.bytes), from));
       if (state_ == State::kStopping) members_.unwatch(from);
       break;
     case Tag::kFailure:

@@ -8,6 +8,7 @@
 #include "mpi/cluster/announcements.hpp"
 #include "mpi/cluster/rank_lost.hpp"
 #include "mpi/cluster/reports.hpp"
+#include "mpi/protocol/validate.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -109,9 +110,12 @@ void Worker::dispatch(Message message) {
     case Tag::kStart:
       attempt([&] { take_place(wire::decode_start(message.bytes)); });
       break;
-    case Tag::kStop:
-      end(wire::decode_stop(message.bytes));
+    case Tag::kStop: {
+      const std::int32_t code = wire::decode_stop(message.bytes);
+      wire::validate_stop(code, message.from);
+      end(code);
       break;
+    }
     case Tag::kAsk:
       transport_.send(0, Tag::kReport, wire::encode(report()));
       break;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "mpi/protocol/validate.hpp"
+
 namespace yamata {
 namespace {
 
@@ -85,6 +87,7 @@ std::optional<GuessLatency> DraftLink::next_guess() {
 /// Puts guesses into the tree; those below what is gone meanwhile are dropped.
 bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text) {
   if (guesses.request != request_) return false;
+  wire::validate(guesses, {.epoch = epoch_, .text_tokens = text.size(), .vocabulary = vocabulary_.draft_tokens}, rank_);
   answered_epoch_ = std::max(answered_epoch_, guesses.epoch);
   if (guesses.evaluation_s > 0) evaluation_s_ = guesses.evaluation_s;
   if (guesses.complete) complete_epoch_ = std::max(complete_epoch_, guesses.epoch);

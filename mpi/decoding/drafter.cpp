@@ -4,7 +4,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "node/error.hpp"
+#include "mpi/protocol/validate.hpp"
 
 namespace yamata {
 namespace {
@@ -26,8 +26,10 @@ Drafter::Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const
 void Drafter::on_commit(const wire::Commit& commit) {
   const bool begins = !runs_.begun() || commit.request != request_;
   const std::size_t known = begins ? 0 : runs_.text().size();
-  if (commit.position != static_cast<std::int32_t>(known)) throw ClusterError("the drafter lost the thread of the text");
-  if (commit.tokens.empty()) throw ClusterError("the drafter was told of no text");
+  const wire::CommitLimits limits{.position = static_cast<std::int32_t>(known),
+                                  .cells = pipeline_->cells().cell_count(),
+                                  .vocabulary = pipeline_->stage().model().vocabulary()};
+  wire::validate(commit, limits, 0);
   epoch_ = commit.epoch;
   answered_ = false;
   min_drafts_ = commit.min_drafts;

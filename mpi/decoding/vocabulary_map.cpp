@@ -10,6 +10,7 @@ namespace yamata {
 
 VocabularyMap VocabularyMap::between(const std::vector<std::string>& target, const std::vector<std::string>& draft) {
   VocabularyMap map;
+  map.draft_tokens = static_cast<std::int64_t>(draft.size());
   if (target == draft) return map;
   std::unordered_map<std::string, std::int32_t> ids;
   for (std::size_t i = 0; i < target.size(); ++i) ids.emplace(target[i], static_cast<std::int32_t>(i));

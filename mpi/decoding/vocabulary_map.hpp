@@ -9,6 +9,7 @@ namespace yamata {
 /// Ids of one vocabulary as those of another; empty tables: they are the same.
 struct VocabularyMap {
   std::vector<std::int32_t> to_target, to_draft;
+  std::int64_t draft_tokens = 0;  ///< that the draft has; 0: not known
 
   /// Maps by the tokens' texts. Throws ModelError naming the first token of the draft that the target lacks.
   static VocabularyMap between(const std::vector<std::string>& target, const std::vector<std::string>& draft);

@@ -30,6 +30,12 @@ std::uint64_t Pipeline::submit(wire::Record record) {
   }
   record.run = ++submitted_;
   cells_.place(record.placements, batch_cells_);
+  expected_.push_back({.run = record.run,
+                       .logit_rows = record.logit_rows.size(),
+                       .feature_rows = record.feature_rows.size(),
+                       .best = record.best,
+                       .width = model_->width(),
+                       .vocabulary = model_->vocabulary()});
   stage_.on_record(wire::encode(record));
   return record.run;
 }
@@ -40,6 +46,9 @@ void Pipeline::cancel(std::span<const std::uint64_t> runs) {
     if (rank != ranks_.first()) transport_.send(rank, ranks_.channel.cancel, wire::encode_cancel(runs));
   }
   stage_.on_cancel(runs);
+  for (const std::uint64_t run : runs) {
+    if (run > completed_ && run <= submitted_) expected_[run - completed_ - 1].may_skip = true;
+  }
 }
 
 std::optional<RunResult> Pipeline::take_result() {
@@ -47,8 +56,10 @@ std::optional<RunResult> Pipeline::take_result() {
   const wire::Bytes bytes = std::move(logits_.front());
   logits_.pop_front();
   const wire::Rows rows = wire::decode_rows(bytes);
-  if (rows.run != ++completed_)
-    throw ClusterError(fmt::format("logits of run {} came where those of run {} were due", rows.run, completed_));
+  if (expected_.empty()) throw ClusterError(fmt::format("rank {} sent logits of run {}, which is not out", ranks_.last(), rows.run));
+  wire::validate(rows, expected_.front(), ranks_.last());
+  expected_.pop_front();
+  ++completed_;
   return RunResult{.run = rows.run,
                    .skipped = rows.skipped,
                    .logits = {rows.values.begin(), rows.values.end()},

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "mpi/pipeline/stage.hpp"
+#include "mpi/protocol/validate.hpp"
 
 namespace yamata {
 
@@ -57,6 +58,7 @@ class Pipeline {
   CellTable cells_;  // what every stage's table looks like once it has seen all records sent
   BatchCells batch_cells_;
   std::uint64_t submitted_ = 0, completed_ = 0;
+  std::deque<wire::ResultLimits> expected_;  // of the runs that are out
   std::deque<wire::Bytes> logits_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "mpi/protocol/validate.hpp"
 #include "node/error.hpp"
 #include "src/sampling/best_logits.hpp"
 
@@ -48,13 +49,18 @@ wire::Heartbeat Stage::heartbeat() const {
 }
 
 void Stage::on_record(wire::Bytes bytes) {
-  records_.push_back(wire::decode_record(bytes));
+  wire::Record record = wire::decode_record(bytes);
+  const CellTable& cells = model_.cells();
+  wire::validate(record, {.cells = cells.cell_count(), .sequences = cells.sequence_count(), .last_run = last_run_}, before());
+  if (record.has_run()) last_run_ = record.run;
+  records_.push_back(std::move(record));
   if (!last_) transport_.send(ranks_.next(transport_.rank()), ranks_.channel.record, std::move(bytes));
 }
 
 void Stage::on_activations(wire::Bytes bytes) { activations_.push_back(std::move(bytes)); }
 
 void Stage::on_cancel(std::span<const std::uint64_t> runs) {
+  wire::validate_cancel(runs, ranks_.first());
   for (const std::uint64_t run : runs) {
     trace_.mark(TraceEvent::Kind::kCancel, run, 0);
     if (run <= ended_) continue;  // too late: its result has left
@@ -93,6 +99,8 @@ bool Stage::skips(const wire::Record& record) const {
 bool Stage::begin_next() {
   if (records_.empty()) return false;
   if (records_.front().has_run() && !model_.first() && activations_.empty()) return false;
+  if (records_.front().has_run() && !model_.first())
+    wire::validate_activations(wire::decode_rows(activations_.front()), records_.front(), model_.width(), before());
   // The unit may be another stage's: then nothing of this record happens before it is free.
   const bool computes = records_.front().has_run() && !skips(records_.front());
   if (computes && !model_.unit().claim()) return false;
@@ -100,6 +108,8 @@ bool Stage::begin_next() {
   records_.pop_front();
   for (const CacheOperation& operation : record.operations) apply(operation, model_.cells());
   if (!record.has_run()) return true;
+  if (static_cast<std::size_t>(model_.cells().free_cells()) < record.tokens.size())
+    throw ClusterError(fmt::format("rank {} sent a run of more tokens than the cache has free cells", before()));
   if (!computes) {
     model_.cells().place(record.placements, skipped_cells_);
     if (!model_.first()) activations_.pop_front();
@@ -120,14 +130,7 @@ void Stage::compute(wire::Record record) {
   const wire::Record& r = running_->record;
   StageBatch batch{
       .tokens = r.tokens, .activations = {}, .placements = r.placements, .logit_rows = r.logit_rows, .feature_rows = r.feature_rows};
-  if (!model_.first()) {
-    const wire::Rows rows = wire::decode_rows(activations_.front());
-    const auto floats = r.placements.size() * static_cast<std::size_t>(model_.width());
-    if (rows.run != r.run || rows.values.size() != floats) {
-      throw ClusterError(fmt::format("activations of run {} came where those of run {} were due", rows.run, r.run));
-    }
-    batch.activations = rows.values;
-  }
+  if (!model_.first()) batch.activations = wire::decode_rows(activations_.front()).values;
   model_.start(batch, &stop_);  // copies the activations
   if (!model_.first()) activations_.pop_front();
 }

@@ -56,6 +56,8 @@ class Stage {
     wire::Record record;
     Clock::time_point began;
   };
+  /// Whose records and activations come here.
+  int before() const { return ranks_.before(transport_.rank()); }
   bool begin_next();
   bool skips(const wire::Record& record) const;
   void compute(wire::Record record);
@@ -77,7 +79,7 @@ class Stage {
   Counters counters_;
   StepCost cost_;
   Trace trace_;
-  std::uint64_t ended_ = 0;
+  std::uint64_t ended_ = 0, last_run_ = 0;  // ids: of the latest run that has ended, and that has come
   bool load_waits_ = false, loading_ = false, loaded_ = false;
   std::uint64_t load_began_ = 0;  // the unit's progress then
   std::atomic<bool> stop_{false};

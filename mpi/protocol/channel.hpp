@@ -26,6 +26,8 @@ struct PipelineRanks {
   int count() const { return static_cast<int>(ranks.size()); }
   /// The stage after a rank's.
   int next(int rank) const { return *std::next(std::find(ranks.begin(), ranks.end(), rank)); }
+  /// That whose records come to a rank: the stage before; the first stage's are its own.
+  int before(int rank) const { return rank == first() ? rank : *std::prev(std::find(ranks.begin(), ranks.end(), rank)); }
 };
 
 }  // namespace yamata

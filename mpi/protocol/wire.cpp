@@ -1,5 +1,6 @@
 #include "mpi/protocol/wire.hpp"
 
+#include <cstddef>
 #include <cstring>
 #include <type_traits>
 
@@ -43,14 +44,14 @@ class Reader {
   }
   template <class T>
   std::vector<T> get_all() {
-    const std::size_t n = count<T>();
+    const std::size_t n = count(sizeof(T));
     std::vector<T> values(n);
     if (n) std::memcpy(values.data(), take(n * sizeof(T)), n * sizeof(T));
     return values;
   }
   template <class T>
   std::span<const T> view_all() {
-    const std::size_t n = count<T>();
+    const std::size_t n = count(sizeof(T));
     return {reinterpret_cast<const T*>(take(n * sizeof(T))), n};
   }
   std::string get_text() {
@@ -69,11 +70,10 @@ class Reader {
     rest_ = rest_.subspan(n);
     return p;
   }
-  /// A number of things of at least sizeof(T) bytes each.
-  template <class T>
-  std::size_t count() {
+  /// A number of things of at least so many bytes each, which must be there before anything is reserved for them.
+  std::size_t count(std::size_t least_bytes) {
     const auto n = get<std::uint64_t>();
-    if (n > rest_.size() / sizeof(T)) fail();
+    if (n > rest_.size() / least_bytes) fail();
     return static_cast<std::size_t>(n);
   }
 
@@ -156,7 +156,8 @@ Start decode_start(std::span<const std::byte> bytes) {
   m.head_host = in.get_text();
   m.head_time_us = in.get<std::int64_t>();
   m.draft = in.get<DraftOptions>();
-  m.pipelines.resize(in.count<std::uint64_t>());
+  constexpr std::size_t kLeast = 3 * sizeof(std::int32_t) + 3 * sizeof(std::uint64_t);  // of a plan: its numbers and three lengths
+  m.pipelines.resize(in.count(kLeast));
   for (PipelinePlan& p : m.pipelines) {
     p.model = in.get<std::int32_t>();
     p.ranks = in.get_all<std::int32_t>();
@@ -335,6 +336,21 @@ Bytes encode(const Report& m) {
       .take();
 }
 
+namespace {
+
+/// A bool of any other bits must not be looked at.
+std::vector<TraceEvent> decode_events(Reader& in) {
+  std::vector<TraceEvent> events(in.count(sizeof(TraceEvent)));
+  for (TraceEvent& event : events) {
+    const std::byte* from = in.take(sizeof(TraceEvent));
+    if (from[offsetof(TraceEvent, draft)] > std::byte{1}) Reader::fail();
+    std::memcpy(&event, from, sizeof(TraceEvent));
+  }
+  return events;
+}
+
+}  // namespace
+
 Report decode_report(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Report m;
@@ -353,7 +369,7 @@ Report decode_report(std::span<const std::byte> bytes) {
   m.runs = in.get<std::uint64_t>();
   m.runs_skipped = in.get<std::uint64_t>();
   m.tokens_skipped = in.get<std::uint64_t>();
-  m.events = in.get_all<TraceEvent>();
+  m.events = decode_events(in);
   m.run_s = in.get_all<double>();
   m.draft_run_s = in.get_all<double>();
   in.end();

@@ -22,6 +22,7 @@ void Ranks::add(int model, int first, const std::vector<TableShape>& stages) {
   wire::PipelinePlan pipeline;
   pipeline.model = model;
   pipeline.ranks = consecutive(first, stages.size());
+  for (const TableShape& stage : stages) pipeline.layers.push_back({stage.stage, stage.stage + 1});
   pipeline.cells = stages.front().cells;
   pipeline.sequences = stages.front().sequences;
   plan_.pipelines.push_back(std::move(pipeline));

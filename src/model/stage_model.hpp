@@ -47,6 +47,8 @@ class StageModel {
   virtual CellTable& cells() = 0;
   /// Floats of one token's activations.
   virtual std::int64_t width() const = 0;
+  /// Tokens that the whole model knows.
+  virtual std::int64_t vocabulary() const = 0;
   virtual LayerRange layers() const = 0;
   virtual bool first() const = 0;
   virtual bool last() const = 0;

@@ -38,6 +38,7 @@ class TransformerStage final : public StageModel {
   std::span<const float> features() const override;
   CellTable& cells() override { return cells_; }
   std::int64_t width() const override { return h_.dim; }
+  std::int64_t vocabulary() const override { return h_.vocabulary; }
   LayerRange layers() const override { return range_; }
   bool first() const override { return range_.begin == 0; }
   bool last() const override { return range_.end == h_.layers; }

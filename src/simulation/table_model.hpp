@@ -64,6 +64,7 @@ class TableModel final : public StageModel {
   std::span<const float> features() const override { return features_; }
   CellTable& cells() override { return cells_; }
   std::int64_t width() const override { return kWidth; }
+  std::int64_t vocabulary() const override { return shape_.vocabulary; }
   LayerRange layers() const override { return {shape_.stage, shape_.stage + 1}; }
   bool first() const override { return shape_.stage == 0; }
   bool last() const override { return shape_.stage + 1 == shape_.stages; }

@@ -31,6 +31,8 @@ class WorkerTest : public testing::Test {
   static wire::Start plan_over(std::vector<std::int32_t> ranks) {
     wire::Start plan;
     wire::PipelinePlan target;
+    for (std::size_t stage = 0; stage < ranks.size(); ++stage)
+      target.layers.push_back({static_cast<std::int64_t>(stage), static_cast<std::int64_t>(stage) + 1});
     target.ranks = std::move(ranks);
     target.cells = 8;
     plan.pipelines = {target};

@@ -214,6 +214,7 @@ TEST_F(DraftLinkTest, Acceptance_countsOnlyGuessesThatWereSentAndNobodyElseHad) 
 }
 
 TEST_F(DraftLinkTest, EvaluationsTime_isEstimatedFromTheModelsSizesUntilItIsMeasured) {
+  ask();
   EXPECT_DOUBLE_EQ(link_.evaluation_s(0.4), 0.1);
   link_.on_guesses({.request = kRequest, .epoch = 1, .root = 1, .complete = true, .evaluation_s = 0.02, .guesses = {}}, tree_, text_, {});
   EXPECT_DOUBLE_EQ(link_.evaluation_s(0.4), 0.02);

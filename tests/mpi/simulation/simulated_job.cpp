@@ -43,7 +43,10 @@ void SimulatedJob::make_plan() {
   const auto add = [&](int model, int first, int count, std::int32_t cells, std::int32_t sequences) {
     wire::PipelinePlan pipeline;
     pipeline.model = model;
-    for (int r = 0; r < count; ++r) pipeline.ranks.push_back(first + r);
+    for (int r = 0; r < count; ++r) {
+      pipeline.ranks.push_back(first + r);
+      pipeline.layers.push_back({r, r + 1});
+    }
     pipeline.cells = cells;
     pipeline.sequences = sequences;
     plan_.pipelines.push_back(pipeline);

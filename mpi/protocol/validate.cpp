@@ -1,0 +1,220 @@
+#include "mpi/protocol/validate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "node/error.hpp"
+#include "src/speculation/step_cost.hpp"
+
+namespace yamata::wire {
+namespace {
+
+constexpr std::int32_t kMostSequences = 1 << 16;  // of a cache; a table of cells for each: speculation needs some fifty
+constexpr std::int32_t kMostCells = 1 << 26;      // four bytes of table for each on every rank
+constexpr std::int32_t kMostBatch = 1 << 20;      // rows of a run's buffers
+constexpr std::int32_t kMostDrafts = 1 << 16;     // each may take a sequence
+constexpr std::int32_t kMostThreads = 1 << 20;    // of one machine
+constexpr std::uint64_t kMostBytes = 1ull << 56;  // of one machine's memory: sums over ranks stay in range
+constexpr std::int32_t kMostModels = 1 << 16;     // of a job
+constexpr std::int64_t kLatest = 1ll << 60;       // microseconds of any clock: differences stay in range
+constexpr std::int32_t kMostExitCode = 255;
+
+/// Speaks for one rank's message.
+class Check {
+ public:
+  Check(int from, const char* what) : from_(from), what_(what) {}
+  void operator()(bool holds, const char* fault) const {
+    if (!holds) refuse(fault);
+  }
+
+ private:
+  [[noreturn]] void refuse(const char* fault) const {
+    throw ClusterError(fmt::format("rank {} sent {} that cannot be: {}; do all ranks run the same yamata?", from_, what_, fault));
+  }
+  int from_;
+  const char* what_;
+};
+
+bool within(std::int64_t value, std::int64_t least, std::int64_t most) { return value >= least && value <= most; }
+
+/// A time, a cost or a share that can be reckoned with.
+bool usable(double value) { return std::isfinite(value) && value >= 0; }
+
+bool usable(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [](double value) { return usable(value); });
+}
+
+bool exist(SequenceRange range, std::int32_t sequences) { return range.begin >= 0 && range.begin < range.end && range.end <= sequences; }
+
+bool ascend_within(std::span<const std::int32_t> rows, std::size_t tokens) {
+  std::int64_t last = -1;
+  for (const std::int32_t row : rows) {
+    if (row <= last || static_cast<std::size_t>(row) >= tokens) return false;
+    last = row;
+  }
+  return true;
+}
+
+void check_operation(const CacheOperation& operation, std::int32_t sequences, const Check& check) {
+  using Kind = CacheOperation::Kind;
+  check(operation.kind <= Kind::kClear, "a cache operation of no known kind");
+  if (operation.kind == Kind::kClear) return;
+  check(exist(operation.sequences, sequences), "a cache operation on sequences that do not exist");
+  check(operation.positions.begin >= 0 && operation.positions.begin <= operation.positions.end, "a cache operation on no positions");
+  if (operation.kind == Kind::kCopy) check(within(operation.from, 0, sequences - 1), "a copy of a sequence that does not exist");
+}
+
+void check_pipeline(const PipelinePlan& plan, int ranks, const Check& check) {
+  check(!plan.ranks.empty() && plan.layers.size() == plan.ranks.size(), "a stage without a rank or layers");
+  check(plan.packed.empty() || plan.packed.size() == plan.ranks.size(), "packed weights of other stages than there are");
+  check(std::all_of(plan.ranks.begin(), plan.ranks.end(), [&](int rank) { return within(rank, 0, ranks - 1); }),
+        "the plan names a rank that does not exist");
+  check(std::set<int>(plan.ranks.begin(), plan.ranks.end()).size() == plan.ranks.size(), "a rank has two stages of one model");
+  std::int64_t next = 0;
+  for (const LayerRange& range : plan.layers) {
+    check(range.begin == next && range.end > range.begin, "layers that do not follow each other");
+    next = range.end;
+  }
+  check(within(plan.cells, 1, kMostCells) && within(plan.sequences, 1, kMostSequences), "the size of a cache");
+  check(within(plan.model, 0, kMostModels), "the number of a model");
+}
+
+/// A rank leads both where it has stages of two pipelines, and leads one draft at most.
+void check_shared_ranks(std::span<const PipelinePlan> pipelines, const Check& check) {
+  std::set<int> leaders, drafters, others;
+  for (const PipelinePlan& plan : pipelines) {
+    for (const int rank : plan.ranks) {
+      const bool leads = rank == plan.ranks.front();
+      check(!others.contains(rank) && (leads || !leaders.contains(rank)), "a rank has stages of two models and does not lead both");
+      (leads ? leaders : others).insert(rank);
+    }
+    if (plan.model > 0) check(drafters.insert(plan.ranks.front()).second, "a rank leads two drafts");
+  }
+}
+
+}  // namespace
+
+void validate(const Record& record, const RecordLimits& limits, int from) {
+  const Check check(from, "a run");
+  for (const CacheOperation& operation : record.operations) check_operation(operation, limits.sequences, check);
+  check(record.placements.size() == record.tokens.size(), "tokens without a place");
+  check(ascend_within(record.logit_rows, record.tokens.size()), "logits of rows that it has not");
+  check(ascend_within(record.feature_rows, record.tokens.size()), "features of rows that it has not");
+  check(record.best >= 0, "the number of the best logits");
+  if (!record.has_run()) return;
+  check(record.run > limits.last_run, "an id no higher than that of the run before");
+  for (std::size_t row = 0; row < record.placements.size(); ++row) {
+    const Placement& token = record.placements[row];
+    check(within(token.position, 0, limits.cells - 1), "a position beyond the cache");
+    check(within(token.parent, -1, static_cast<std::int64_t>(row) - 1), "a token before the one that it follows");
+    check(exist(token.sequences, limits.sequences), "a token in sequences that do not exist");
+  }
+}
+
+void validate_activations(const Rows& rows, const Record& record, std::int64_t width, int from) {
+  const Check check(from, "activations");
+  if (rows.run != record.run) {
+    throw ClusterError(fmt::format("rank {} sent activations of run {} where those of run {} were due", from, rows.run, record.run));
+  }
+  check(rows.tokens.empty() && rows.features.empty(), "logits in the place of hidden states");
+  check(rows.values.size() == (rows.skipped ? 0 : record.tokens.size() * static_cast<std::size_t>(width)), "more or fewer than the run's");
+}
+
+void validate(const Rows& rows, const ResultLimits& limits, int from) {
+  const Check check(from, "logits");
+  if (rows.run != limits.run)
+    throw ClusterError(fmt::format("rank {} sent logits of run {} where those of run {} were due", from, rows.run, limits.run));
+  if (rows.skipped) {
+    check(limits.may_skip, "none of a run that was not cancelled");
+    check(rows.values.empty() && rows.tokens.empty() && rows.features.empty(), "some of a run that was skipped");
+    return;
+  }
+  const auto vocabulary = static_cast<std::size_t>(limits.vocabulary), best = static_cast<std::size_t>(limits.best);
+  const bool all = best == 0 || 2 * best >= vocabulary || limits.logit_rows == 0;  // as the last stage decides
+  check(rows.values.size() == limits.logit_rows * (all ? vocabulary : best), "more or fewer than were asked for");
+  check(rows.tokens.size() == (all ? 0 : rows.values.size()), "the best of a row without their tokens");
+  check(all || rows.vocabulary == vocabulary, "those of another vocabulary");
+  check(rows.features.size() == limits.feature_rows * static_cast<std::size_t>(limits.width), "more or fewer features than were asked for");
+}
+
+void validate_cancel(std::span<const std::uint64_t> runs, int from) {
+  Check(from, "a cancellation")(std::find(runs.begin(), runs.end(), 0u) == runs.end(), "no run has the id 0");
+}
+
+void validate(const Commit& commit, const CommitLimits& limits, int from) {
+  const Check check(from, "text");
+  check(commit.position == limits.position, "it does not go on where the drafter's text ends");
+  check(!commit.tokens.empty(), "it is empty");
+  check(commit.tokens.size() <= static_cast<std::size_t>(std::max(limits.cells - limits.position, 0)), "it is longer than the context");
+  for (const std::int32_t token : commit.tokens) check(within(token, 0, limits.vocabulary - 1), "a token beyond the vocabulary");
+  check(commit.min_drafts >= 0, "the number of guesses asked for");
+  check(commit.least >= 0, "the least path probability");
+}
+
+void validate(const Guesses& guesses, const GuessLimits& limits, int from) {
+  const Check check(from, "guesses");
+  check(guesses.epoch <= limits.epoch, "they follow text that it was not told of");
+  check(guesses.root_position >= 0 && static_cast<std::size_t>(guesses.root_position) < limits.text_tokens, "they begin outside the text");
+  check(usable(guesses.evaluation_s), "the time of an evaluation");
+  const std::int64_t most = limits.vocabulary > 0 ? limits.vocabulary - 1 : INT32_MAX;
+  for (const Guess& guess : guesses.guesses) {
+    check(guess.parent >= guesses.root && guess.id > guess.parent, "a guess before the one that it follows");
+    check(within(guess.token, 0, most), "a token beyond the vocabulary");
+    check(guess.probability >= 0 && guess.probability <= 1, "a probability");
+  }
+}
+
+void validate(const Hello& hello, int from) {
+  if (hello.protocol != kProtocolVersion) return;
+  const Check check(from, "a greeting");
+  check(hello.available_bytes <= kMostBytes, "its memory");
+  check(within(hello.threads, 0, kMostThreads) && within(hello.logical_cpus, 0, kMostThreads), "its threads or processors");
+  check(within(hello.model, 0, kMostModels), "the number of its model");
+  check(usable(hello.ns_per_byte), "the time per byte of its weights");
+  check(hello.threads_measured_s >= 0, "when its threads were measured");
+}
+
+void validate(const Start& start, int ranks, int from) {
+  const Check check(from, "a plan");
+  const auto known = [](CacheType type) { return type >= CacheType::kF16 && type <= CacheType::kQ8_0; };
+  check(known(start.cache_types.k) && known(start.cache_types.v), "a cache of no known type");
+  check(within(start.batch, 1, kMostBatch), "the size of a batch");
+  check(within(start.head_time_us, -kLatest, kLatest), "the time of the head's clock");
+  const DraftOptions& draft = start.draft;
+  check(within(draft.width, 1, kMostDrafts) && within(draft.children, 1, kMostDrafts) && within(draft.credit, 1, kMostDrafts),
+        "the numbers of guesses");
+  check(usable(draft.threshold), "the least probability of a guess");
+  for (const PipelinePlan& plan : start.pipelines) check_pipeline(plan, ranks, check);
+  check_shared_ranks(start.pipelines, check);
+}
+
+void validate_layers(const PipelinePlan& plan, std::int64_t layers, int from) {
+  Check(from, "a plan")(!plan.layers.empty() && plan.layers.back().end == layers, "other layers than the model has");
+}
+
+void validate(const Heartbeat& heartbeat, int from) {
+  const Check check(from, "a heartbeat");
+  check(heartbeat.activity <= Activity::kAwaitingActivations, "no known activity");
+  check(heartbeat.loaded_permille <= 1000, "more weights than there are");
+}
+
+void validate(const Report& report, int from) {
+  const Check check(from, "a report");
+  check(report.layers.begin >= 0 && report.layers.begin <= report.layers.end, "its layers");
+  check(within(report.threads, 0, kMostThreads), "its threads");
+  check(std::isfinite(report.busy_s) && std::isfinite(report.wait_s) && std::isfinite(report.wait_cpu_s), "its times");
+  check(report.run_s.size() <= StepCost::kWidest && report.draft_run_s.size() <= StepCost::kWidest, "times of runs wider than measured");
+  check(usable(report.run_s) && usable(report.draft_run_s), "the times of its runs");
+  for (const TraceEvent& event : report.events) {
+    check(event.kind <= TraceEvent::Kind::kCommit, "an event of no known kind");
+    check(event.tokens >= 0 && event.begin_us <= event.end_us, "the tokens or the time of an event");
+    check(event.begin_us >= -kLatest && event.end_us <= kLatest, "the time of an event");
+  }
+}
+
+void validate_stop(std::int32_t code, int from) { Check(from, "a request to stop")(within(code, 0, kMostExitCode), "the exit code"); }
+
+}  // namespace yamata::wire

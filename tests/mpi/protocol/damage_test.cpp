@@ -1,0 +1,49 @@
+// Messages damaged at random, always the same ones: each is refused with a ClusterError or is one that can be.
+#include "tests/mpi/protocol/damage.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "node/error.hpp"
+#include "tests/mpi/protocol/allocations.hpp"
+#include "tests/mpi/protocol/messages.hpp"
+
+namespace yamata::test {
+namespace {
+
+TEST(WireDamage, Samples_areTaken) {
+  for (const MessageKind& kind : message_kinds()) {
+    // The activations and logits are those of one run, the records of several.
+    for (const wire::Bytes& sample : kind.samples) EXPECT_NO_THROW(kind.take(sample)) << kind.name;
+  }
+}
+
+TEST(WireDamage, DamagedMessage_isRefusedOrCanBe_andAllocatesNoMoreThanItAllows) {
+  constexpr std::size_t kErrorText = 1024, kTimes = 4;  // what is read is some times as large in memory as in the message
+  std::mt19937_64 random(20);
+  std::map<std::string, std::size_t> refused, taken;
+  const auto& kinds = message_kinds();
+  for (std::size_t round = 0; round < damage_rounds(); ++round) {
+    const MessageKind& kind = kinds[random() % kinds.size()];
+    const auto& samples = kind.samples;
+    const wire::Bytes& other = kinds[random() % kinds.size()].samples.front();
+    const wire::Bytes bytes = damage(samples[random() % samples.size()], random() % 2 ? other : samples.front(), random);
+    const AllocationWatch watch;
+    try {
+      kind.take(bytes);
+      ++taken[kind.name];
+    } catch (const ClusterError&) {
+      ++refused[kind.name];
+    } catch (const std::exception& e) {
+      FAIL() << kind.name << " in round " << round << ": " << e.what();
+    }
+    ASSERT_LE(watch.largest(), kTimes * bytes.size() + kErrorText) << kind.name << " in round " << round;
+  }
+  for (const MessageKind& kind : kinds) EXPECT_GT(refused[kind.name], 0u) << kind.name;
+  for (const auto& [name, count] : refused) RecordProperty(name + "_refused", static_cast<int>(count));
+  for (const auto& [name, count] : taken) RecordProperty(name + "_taken", static_cast<int>(count));
+}
+
+}  // namespace
+}  // namespace yamata::test
