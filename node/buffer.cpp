@@ -1,23 +1,39 @@
 #include "node/buffer.hpp"
 
+#include <vector>
+
 #include "node/compute_unit.hpp"
 #include "node/memory.hpp"
 
 namespace yamata {
 namespace {
 
-class HostBuffer final : public Buffer {
+/// Pages of its own, brought in as they are written.
+class PageBuffer final : public Buffer {
  public:
-  explicit HostBuffer(std::size_t bytes) : memory_(bytes, PageMemory::Pages::kSmall) {}
+  explicit PageBuffer(std::size_t bytes) : memory_(bytes, PageMemory::Pages::kSmall) {}
   std::span<std::byte> host() override { return {memory_.data(), memory_.size()}; }
 
  private:
   PageMemory memory_;
 };
 
+/// Small ones beside each other on the heap: each at the beginning of a page they would contend for the same lines of the first cache.
+class HeapBuffer final : public Buffer {
+ public:
+  explicit HeapBuffer(std::size_t bytes) : bytes_(bytes) {}
+  std::span<std::byte> host() override { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
 }  // namespace
 
-std::unique_ptr<Buffer> ComputeUnit::allocate(std::size_t bytes, BufferUse) { return std::make_unique<HostBuffer>(bytes); }
+std::unique_ptr<Buffer> ComputeUnit::allocate(std::size_t bytes, BufferUse use) {
+  if (use == BufferUse::kCache) return std::make_unique<PageBuffer>(bytes);
+  return std::make_unique<HeapBuffer>(bytes);
+}
 
 void FloatBuffer::reserve(std::size_t floats) {
   if (floats <= size_) return;
