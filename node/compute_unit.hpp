@@ -25,11 +25,14 @@ class ComputeUnit {
  public:
   virtual ~ComputeUnit() = default;
   /// Begins to run the operations in order, each seeing the results of those before; returns at once. One list at a time;
-  /// the list outlives its run. Where `*stop` turns true the rest is skipped at the next operation's boundary.
+  /// the list outlives its run. Where `*stop` turns true the rest is skipped at the next operation's boundary; of a list that a group of
+  /// ranks computes together, at the next meeting, and by all of them.
   virtual void start(std::span<const Op> ops, const std::atomic<bool>* stop) = 0;
   virtual bool finished() const = 0;
   /// Waits for the end at most this long; true when it has come. A fault while computing is thrown here.
   virtual bool wait_for(std::chrono::microseconds limit) = 0;
+  /// After its end: whether the latest list was left before it.
+  virtual bool left() const { return false; }
   /// Whom to tell of the end of every list, on a thread of the unit's; nobody any more once this has returned with an empty function.
   virtual void when_finished(std::function<void()>) {}
   /// Bytes of a matrix packed for this unit, or 0 where it reads the file's layout as well as any other.

@@ -7,6 +7,7 @@
 #include <span>
 #include <variant>
 
+#include "node/group_exchange.hpp"
 #include "node/tensor_type.hpp"
 
 namespace yamata {
@@ -27,13 +28,25 @@ struct EmbedOp {
   float* out;  ///< [tokens][cols]
 };
 
-/// Products of one input with up to three matrices; it is made, and quantized, once for all.
+/// Rows of which each member of a group of ranks has some columns, that is: member m those from cuts[m] to cuts[m + 1], which are multiples
+/// of 32 or the end. `group` null: this unit has all.
+struct SharedColumns {
+  GroupExchange* group = nullptr;
+  std::span<const std::int64_t> cuts{};
+
+  std::int64_t begin() const { return group ? cuts[static_cast<std::size_t>(group->own())] : 0; }
+  std::int64_t end(std::int64_t cols) const { return group ? cuts[static_cast<std::size_t>(group->own()) + 1] : cols; }
+};
+
+/// Products of one input with up to three matrices; it is made, and quantized, once for all. What an RMSNorm gives is quantized before the
+/// division by the root mean square, which multiplies the blocks' scales.
 struct LinearOp {
   struct Part {
     const Matrix* weight = nullptr;
-    float* y = nullptr;  ///< [rows][weight rows]
+    float* y = nullptr;       ///< [rows][weight rows]
+    std::int64_t stride = 0;  ///< floats from one row of y to the next; 0: as many as the weight has rows
   };
-  const float* x;  ///< [rows][cols]
+  const float* x;  ///< [rows][own columns]
   std::int64_t rows, cols;
   std::array<Part, 3> parts;
   bool add;  ///< y += instead of y = (the residual stream)
@@ -41,8 +54,11 @@ struct LinearOp {
   // The input is x, or, where these are given, x / rms(x) * norm or silu(x) * up.
   const float* norm = nullptr;  ///< [cols]
   float epsilon = 0;
-  const float* up = nullptr;  ///< [rows][cols]
-  float* input = nullptr;     ///< [rows][cols], where it is made; with `up` this may be x
+  const float* up = nullptr;  ///< as x
+  float* input = nullptr;     ///< [rows][cols], room for it where it is made and a matrix of floats, or nothing but it, is asked for;
+                              ///< with `up`, and all columns here, this may be x
+  std::int64_t x_stride = 0;  ///< floats from one row of x, or up, to the next; 0: as many as there are own columns
+  SharedColumns share{};      ///< who has which columns of x, and up; the members meet to make the input
 };
 
 /// Rotates queries and keys by position and puts keys and values into the cache.
@@ -68,7 +84,11 @@ struct AttentionOp {
   void* const* cache_k;
   void* const* cache_v;
   TensorType k_type, v_type;
-  float* out;  ///< [rows][q_heads * head_dim]
+  float* out;               ///< [rows][q_heads * head_dim]
+  std::int64_t group = 0;   ///< query heads that share a key/value head; 0: q_heads / kv_heads
+  std::int64_t before = 0;  ///< of the first key/value head's query heads, those that are not here
+
+  std::int64_t heads_per_kv() const { return group > 0 ? group : q_heads / kv_heads; }
 };
 
 /// Cells of a segment: attention is computed in segments of a row's visible cells, in position order, whose results are merged in that
@@ -104,6 +124,13 @@ struct GatherOp {
   float* out;
 };
 
+/// The members of a group give each other their columns of x: afterwards each has all.
+struct AllGatherOp {
+  float* x;  ///< [rows][cols]
+  std::int64_t rows, cols;
+  SharedColumns share;
+};
+
 /// Brings part of a mapped file into memory.
 struct ReadOp {
   std::span<const std::byte> bytes;
@@ -115,6 +142,6 @@ struct PackOp {
   std::byte* to;  ///< the unit's packed_bytes of it
 };
 
-using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, ReadOp, PackOp>;
+using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp>;
 
 }  // namespace yamata

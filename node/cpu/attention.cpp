@@ -14,7 +14,7 @@ constexpr std::int64_t kLine = 16;  // floats of a cache line, which keeps threa
 
 /// The query and the cells of row `row` of the item, heads from `head` on, and the place for its results.
 AttentionRow row_of(const AttentionOp& op, const AttentionPlan::Item& item, std::int64_t row, std::int64_t head = 0) {
-  const std::int64_t first = item.kv_head * (op.q_heads / op.kv_heads) + item.head_begin + head;
+  const std::int64_t first = item.kv_head * op.heads_per_kv() - op.before + item.head_begin + head;
   const std::int64_t at = (row * op.q_heads + first) * op.head_dim;
   const auto& cells = op.visible[row];
   return {op.q + at, cells.data(), static_cast<std::int64_t>(cells.size()), nullptr, nullptr, op.out + at};
@@ -145,13 +145,14 @@ void Attention::run_whole(const AttentionOp& op, const Item& item, Scratch& scra
 void Attention::run(const AttentionPartOp& part, int thread) {
   const AttentionOp& op = part.attention;
   const AttentionPartials& partials = part.partials;
-  const std::int64_t group = op.q_heads / op.kv_heads, heads = std::min(group, kAttentionQueries);
+  const std::int64_t heads = std::min(op.heads_per_kv(), kAttentionQueries);
   const std::int64_t segments = partials.last - partials.first, states = op.rows * op.q_heads;
   std::int64_t piece = 0;
   for (std::int64_t kv_head = 0; kv_head < op.kv_heads; ++kv_head) {
-    for (std::int64_t head = 0; head < group; head += heads) {
-      const Item item{0, op.rows, kv_head, head, std::min(group, head + heads), segments};
-      const std::int64_t first_head = kv_head * group + head;
+    const auto [begin, end] = AttentionPlan::group_heads(op, kv_head);
+    for (std::int64_t head = begin; head < end; head += heads) {
+      const Item item{0, op.rows, kv_head, head, std::min(end, head + heads), segments};
+      const std::int64_t first_head = kv_head * op.heads_per_kv() - op.before + head;
       for (std::int64_t s = 0; s < segments; ++s) {
         if (piece++ % threads_ != thread) continue;
         const std::int64_t at = s * states + first_head;

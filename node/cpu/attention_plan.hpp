@@ -32,6 +32,12 @@ class AttentionPlan {
     std::int64_t queries() const { return (row_end - row_begin) * heads(); }
   };
 
+  /// Of the query heads that share this key/value head, those that are here: [begin, end).
+  struct Heads {
+    std::int64_t begin, end;
+  };
+  static Heads group_heads(const AttentionOp& op, std::int64_t kv_head);
+
   /// Plans for operations like `op`. Reuses its memory.
   void make(const AttentionOp& op, int threads);
   /// Whether `op` has the shape and the visible cells planned for.
@@ -56,7 +62,7 @@ class AttentionPlan {
   void share_out(const AttentionOp& op, int threads);
 
   std::span<const std::int32_t> const* visible_ = nullptr;
-  std::int64_t rows_ = 0, q_heads_ = 0, kv_heads_ = 0, head_dim_ = 0;
+  std::int64_t rows_ = 0, q_heads_ = 0, kv_heads_ = 0, head_dim_ = 0, before_ = 0;
   bool may_split_ = false;
   std::int64_t kept_floats_ = 0, most_queries_ = 0, most_segments_ = 1;
   std::vector<Item> items_;

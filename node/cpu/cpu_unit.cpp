@@ -5,26 +5,17 @@
 
 #include "node/cpu/kernels/panel.hpp"
 #include "node/cpu/kernels/repack.hpp"
+#include "node/cpu/thread_share.hpp"
 #include "node/lost_pages.hpp"
 #include "node/memory.hpp"
 
 namespace yamata {
 namespace {
 
-struct Share {
-  std::int64_t begin, end;
-};
-
-/// The thread's contiguous part of `count` items, cut at multiples of `grain`.
-Share share(std::int64_t count, int thread, int threads, std::int64_t grain = 1) {
-  const std::int64_t grains = (count + grain - 1) / grain;
-  const std::int64_t begin = grains * thread / threads * grain;
-  const std::int64_t end = grains * (thread + 1) / threads * grain;
-  return {std::min(begin, count), std::min(end, count)};
-}
-
-bool needs_quantized(const LinearOp& op) {
-  return std::any_of(op.parts.begin(), op.parts.end(), [](const auto& part) { return part.weight && cpu::has_panels(part.weight->type); });
+/// Whether the members of a group meet in the operation.
+bool meets(const Op& op) {
+  const auto* linear = std::get_if<LinearOp>(&op);
+  return std::holds_alternative<AllGatherOp>(op) || (linear && linear->share.group);
 }
 
 void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool interleaved) {
@@ -59,7 +50,7 @@ class ProductPieces {
     for (std::size_t i = 0; i < op.parts.size(); ++i) {
       if (!op.parts[i].weight) continue;
       const Matrix& w = *op.parts[i].weight;
-      rows_[i] = share(w.rows, owner, threads, kRowGrain);
+      rows_[i] = thread_share(w.rows, owner, threads, kRowGrain);
       const std::int64_t rows = rows_[i].end - rows_[i].begin;
       step_[i] = piece_rows(w, rows, op.rows);
       counts_[i] = (rows + step_[i] - 1) / step_[i];
@@ -70,13 +61,13 @@ class ProductPieces {
     std::size_t i = 0;
     for (; piece >= counts_[i]; ++i) piece -= counts_[i];
     const std::int64_t begin = rows_[i].begin + piece * step_[i];
-    multiply_(op_.parts[i], Share{begin, std::min(begin + step_[i], rows_[i].end)});
+    multiply_(op_.parts[i], ThreadShare{begin, std::min(begin + step_[i], rows_[i].end)});
   }
 
  private:
   const LinearOp& op_;
   const Multiply& multiply_;
-  Share rows_[3]{};
+  ThreadShare rows_[3]{};
   std::int64_t step_[3]{}, counts_[3]{};
 };
 
@@ -87,6 +78,7 @@ CpuUnit::CpuUnit(const std::vector<int>& cpus, cpu::Isa isa, std::vector<int> no
       nodes_(std::move(nodes)),
       attention_(kernels_, static_cast<int>(cpus.size())),
       pieces_(static_cast<int>(cpus.size())),
+      input_(kernels_, pool_, cpus.size()),
       pool_(cpus) {}
 
 std::uint64_t CpuUnit::scratch_bytes(const ScratchNeeds& needs, int threads) {
@@ -109,32 +101,31 @@ std::unique_ptr<Buffer> CpuUnit::allocate(std::size_t bytes, BufferUse use) {
   return buffer;
 }
 
-cpu::QuantizedRows CpuUnit::quantized(const LinearOp& op) {
-  return {scratch_.quantized.data(), cpu::QuantizedRows::blocks_of(op.cols), op.rows};
-}
-
-void CpuUnit::reserve(std::span<const Op> ops) {
-  std::size_t most = 0, panel = 0;
+/// Room for the threads to pack rows of matrices that are not.
+void CpuUnit::reserve_panels(std::span<const Op> ops) {
+  std::size_t panel = 0;
   for (const Op& op : ops) {
     const auto* linear = std::get_if<LinearOp>(&op);
-    if (!linear || !needs_quantized(*linear)) continue;
-    most = std::max(most, static_cast<std::size_t>(linear->rows * quantized(*linear).blocks * cpu::kActivationBlockBytes));
+    if (!linear) continue;
     for (const LinearOp::Part& part : linear->parts) {
       if (part.weight && !part.weight->packed) panel = std::max(panel, packed_bytes(*part.weight) ? part.weight->row_bytes : 0);
     }
   }
-  if (most > scratch_.quantized.size()) scratch_.quantized.resize(most);
   panel *= static_cast<std::size_t>(kernels_.panel_rows);
-  if (panel <= scratch_.thread_panel_bytes) return;
-  scratch_.panels.resize(panel * static_cast<std::size_t>(threads()));
-  scratch_.thread_panel_bytes = panel;
+  if (panel <= thread_panel_bytes_) return;
+  panels_.resize(panel * static_cast<std::size_t>(threads()));
+  thread_panel_bytes_ = panel;
 }
 
 void CpuUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
-  reserve(ops);
+  in_group_ = std::any_of(ops.begin(), ops.end(), meets);
+  declined_ = in_group_ && stop && stop->load();
+  reserve_panels(ops);
+  input_.prepare(ops, declined_);
   attention_.prepare(ops);
   ops_ = ops;
   stop_ = stop;
+  left_ = false;
   counted_ = false;
   pieces_.fill();
   began_ = std::chrono::steady_clock::now();
@@ -153,16 +144,18 @@ bool CpuUnit::wait_for(std::chrono::microseconds limit) {
 
 void CpuUnit::work(int thread) {
   // Thread 0 alone decides to stop, before the barrier, and all read its decision after it. Two flags in turn: a thread that
-  // reads late never sees the decision of the operation after.
+  // reads late never sees the decision of the operation after. In a group the members decide together.
   for (std::size_t i = 0; i < ops_.size(); ++i) {
-    std::visit([&](const auto& op) { run(op, thread); }, ops_[i]);
+    if (!declined_ || meets(ops_[i])) std::visit([&](const auto& op) { run(op, thread); }, ops_[i]);
     if (thread == 0) {
       progress_.fetch_add(1, std::memory_order_relaxed);
-      stopped_[i % 2] = stop_ && stop_->load(std::memory_order_relaxed);
+      stopped_[i % 2] = in_group_ ? input_.left() : stop_ && stop_->load(std::memory_order_relaxed);
     }
     pieces_.next_operation(thread);
     pool_.barrier();
-    if (stopped_[i % 2]) break;
+    if (!stopped_[i % 2]) continue;
+    if (thread == 0) left_ = in_group_ || i + 1 < ops_.size();
+    break;
   }
   if (thread == 0) {
     const auto took = std::chrono::steady_clock::now() - began_;
@@ -172,53 +165,34 @@ void CpuUnit::work(int thread) {
 
 void CpuUnit::run(const EmbedOp& op, int thread) {
   const Matrix& table = *op.table;
-  const auto [begin, end] = share(static_cast<std::int64_t>(op.tokens.size()), thread, threads());
+  const auto [begin, end] = thread_share(static_cast<std::int64_t>(op.tokens.size()), thread, threads());
   for (std::int64_t t = begin; t < end; ++t) {
     const auto id = static_cast<std::size_t>(op.tokens[static_cast<std::size_t>(t)]);
     cpu::dequantize(table.type, table.data + id * table.row_bytes, table.cols, op.out + t * table.cols);
   }
 }
 
-/// The thread's share of the products' input, by blocks of 32 elements; each thread finds out for itself what a row is divided by.
-void CpuUnit::make_input(const LinearOp& op, int thread) {
-  const cpu::QuantizedRows x8 = quantized(op);
-  const auto [begin, end] = share(op.rows * x8.blocks, thread, threads());
-  for (std::int64_t i = begin; i < end;) {
-    const std::int64_t row = i / x8.blocks, first = i % x8.blocks, last = std::min(x8.blocks, first + end - i);
-    const std::int64_t from = first * 32, to = std::min(last * 32, op.cols);
-    const float* x = op.x + row * op.cols;
-    float* input = op.input ? op.input + row * op.cols : nullptr;
-    if (op.norm) {
-      kernels_.scale_mul(x + from, kernels_.inverse_rms(x, op.cols, op.epsilon), op.norm + from, to - from, input + from);
-    } else if (op.up) {
-      kernels_.silu_mul(x + from, op.up + row * op.cols + from, to - from, input + from);
-    }
-    if (needs_quantized(op)) kernels_.quantize(input ? input : x, from, to, x8, row);
-    i += last - first;
-  }
-}
-
 void CpuUnit::run(const LinearOp& op, int thread) {
-  const cpu::QuantizedRows x8 = quantized(op);
-  if (op.input || needs_quantized(op)) {
-    make_input(op, thread);
-    pool_.barrier();
-  }
-  const float* input = op.input ? op.input : op.x;
-  std::byte* panel = scratch_.panels.data() + static_cast<std::size_t>(thread) * scratch_.thread_panel_bytes;
-  const auto multiply = [&](const LinearOp::Part& part, Share rows) {
+  if (!input_.make(op, thread)) return;
+  const cpu::QuantizedRows x8 = input_.quantized(op);
+  const float* input = input_.floats(op);
+  std::byte* panel = panels_.data() + static_cast<std::size_t>(thread) * thread_panel_bytes_;
+  const auto multiply = [&](const LinearOp::Part& part, ThreadShare rows) {
     const Matrix& w = *part.weight;
     const bool packed = w.packed != nullptr;
+    const std::int64_t stride = part.stride > 0 ? part.stride : w.rows;
     kernels_.matmul[static_cast<std::size_t>(w.type)](
-        {packed ? w.packed : w.data, w.row_bytes, packed, rows.begin, rows.end, w.cols, input, x8, op.rows, part.y, w.rows, op.add, panel});
+        {packed ? w.packed : w.data, w.row_bytes, packed, rows.begin, rows.end, w.cols, input, x8, op.rows, part.y, stride, op.add, panel});
   };
   pieces_.drain(thread, [&](int owner) { return ProductPieces(op, owner, threads(), multiply); });
 }
 
+void CpuUnit::run(const AllGatherOp& op, int thread) { input_.gather(op, thread); }
+
 void CpuUnit::run(const StoreOp& op, int thread) {
   const std::int64_t q_dim = op.q_heads * op.head_dim, kv_dim = op.kv_heads * op.head_dim;
   const std::int64_t heads = op.q_heads + op.kv_heads;
-  const auto [begin, end] = share(op.rows * heads, thread, threads());
+  const auto [begin, end] = thread_share(op.rows * heads, thread, threads());
   for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t t = i / heads, h = i % heads;
     const float* angles = op.cos_sin + t * op.rotary_dim;
@@ -242,7 +216,7 @@ void CpuUnit::run(const MergeAttentionOp& op, int thread) { attention_.run(op, t
 
 void CpuUnit::run(const ReadOp& op, int thread) {
   constexpr std::int64_t kPage = 4096;
-  const auto [begin, end] = share(static_cast<std::int64_t>(op.bytes.size()), thread, threads(), kPage);
+  const auto [begin, end] = thread_share(static_cast<std::int64_t>(op.bytes.size()), thread, threads(), kPage);
   const volatile std::byte* bytes = op.bytes.data();
   for (std::int64_t at = begin; at < end; at += kPage) static_cast<void>(bytes[at]);
 }
@@ -250,12 +224,12 @@ void CpuUnit::run(const ReadOp& op, int thread) {
 /// Each thread packs the rows that are its own: so their memory is that of its NUMA node.
 void CpuUnit::run(const PackOp& op, int thread) {
   const Matrix& m = *op.matrix;
-  const auto [begin, end] = share(m.rows, thread, threads(), kRowGrain);
+  const auto [begin, end] = thread_share(m.rows, thread, threads(), kRowGrain);
   if (begin < end) cpu::repack(m.type, m.data, m.row_bytes, begin, end, kernels_.panel_rows, op.to);
 }
 
 void CpuUnit::run(const GatherOp& op, int thread) {
-  const auto [begin, end] = share(static_cast<std::int64_t>(op.rows.size()), thread, threads());
+  const auto [begin, end] = thread_share(static_cast<std::int64_t>(op.rows.size()), thread, threads());
   for (std::int64_t i = begin; i < end; ++i) {
     const float* row = op.x + op.rows[static_cast<std::size_t>(i)] * op.dim;
     std::copy(row, row + op.dim, op.out + i * op.dim);

@@ -7,6 +7,7 @@
 #include "node/compute_unit.hpp"
 #include "node/cpu/attention.hpp"
 #include "node/cpu/kernels/kernels.hpp"
+#include "node/cpu/linear_input.hpp"
 #include "node/cpu/piece_queues.hpp"
 #include "node/cpu/thread_pool.hpp"
 
@@ -25,6 +26,7 @@ class CpuUnit final : public ComputeUnit {
   void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
   bool finished() const override { return pool_.finished(); }
   bool wait_for(std::chrono::microseconds limit) override;
+  bool left() const override { return left_; }
   void when_finished(std::function<void()> told) override { pool_.when_finished(std::move(told)); }
   std::size_t packed_bytes(const Matrix& matrix) const override;
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override;
@@ -34,15 +36,8 @@ class CpuUnit final : public ComputeUnit {
   int threads() const override { return pool_.size(); }
 
  private:
-  struct Scratch {                     // of the widest linear operation so far
-    std::vector<std::byte> quantized;  // its input
-    std::vector<std::byte> panels;     // [thread]: rows being packed, of a matrix that is not
-    std::size_t thread_panel_bytes = 0;
-  };
   void work(int thread);
-  void reserve(std::span<const Op> ops);
-  cpu::QuantizedRows quantized(const LinearOp& op);
-  void make_input(const LinearOp& op, int thread);
+  void reserve_panels(std::span<const Op> ops);
 
   void run(const EmbedOp& op, int thread);
   void run(const LinearOp& op, int thread);
@@ -51,22 +46,28 @@ class CpuUnit final : public ComputeUnit {
   void run(const AttentionPartOp& op, int thread);
   void run(const MergeAttentionOp& op, int thread);
   void run(const GatherOp& op, int thread);
+  void run(const AllGatherOp& op, int thread);
   void run(const ReadOp& op, int thread);
   void run(const PackOp& op, int thread);
 
   const cpu::KernelTable& kernels_;
   const std::vector<int> nodes_;
-  Scratch scratch_;
+  std::vector<std::byte> panels_;  // [thread]: rows being packed, of a matrix that is not
+  std::size_t thread_panel_bytes_ = 0;
   Attention attention_;
   PieceQueues pieces_;
   std::span<const Op> ops_;
   const std::atomic<bool>* stop_ = nullptr;
-  bool stopped_[2] = {};  // written by thread 0 before a barrier, read by all after it
+  bool in_group_ = false;  // the list has meetings, where alone it may be left
+  bool declined_ = false;  // it is left at the first
+  bool stopped_[2] = {};   // written by thread 0 before a barrier, read by all after it
+  bool left_ = false;      // the latest list was left before its end
   bool counted_ = true;
   std::atomic<std::uint64_t> progress_{0};
   std::chrono::steady_clock::time_point began_;
   std::atomic<std::int64_t> ended_ns_{0};
   double busy_seconds_ = 0;
+  LinearInput input_;
   ThreadPool pool_;  // last: its threads end before what they use
 };
 

@@ -122,15 +122,18 @@ void attention(benchmark::State& state, TensorType type, std::int64_t width) {
 void rms_norm(benchmark::State& state) {
   Random random(4);
   const std::vector<float> x = random_floats(random, kCols), weight = random_floats(random, kCols);
-  std::vector<float> y(kCols);
-  time(state, {0, 0, 4.0 * kCols},
-       [&] { core().table.scale_mul(x.data(), core().table.inverse_rms(x.data(), kCols, 1e-5f), weight.data(), kCols, y.data()); });
+  Activations y(core().table, x, 1, kCols);
+  std::vector<float> squares(kCols / 32);
+  time(state, {0, 0, 4.0 * kCols}, [&] {
+    core().table.block_squares(x.data(), kCols, squares.data());
+    core().table.quantize(x.data(), weight.data(), core().table.inverse_rms(squares.data(), kCols, 1e-5f), 0, kCols, y.quantized(), 0);
+  });
 }
 
 void quantize(benchmark::State& state) {
   Random random(5);
   Activations x(core().table, random_floats(random, kCols), 1, kCols);
-  time(state, {0, 0, 2.0 * kCols}, [&] { core().table.quantize(x.x.data(), 0, kCols, x.quantized(), 0); });
+  time(state, {0, 0, 2.0 * kCols}, [&] { core().table.quantize(x.x.data(), nullptr, 1, 0, kCols, x.quantized(), 0); });
 }
 
 void add_benchmarks() {

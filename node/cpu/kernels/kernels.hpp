@@ -27,6 +27,12 @@ struct QuantizedRows {
   static constexpr std::int64_t blocks_of(std::int64_t n) { return (n + 31) / 32; }
 };
 
+/// A block of one token's quantized activations by itself, as the ranks of a group send it to each other.
+struct EncodedBlock {
+  std::int8_t values[32];
+  float scale;
+};
+
 /// y[t*ldy + r] = sum_k W[r][k] * x[t][k], for rows r of [row_begin, row_end) and all tokens t; added to y where `add`.
 /// Quantized weights read `quantized`; F32, F16 and BF16 weights read `x`.
 struct MatmulArgs {
@@ -76,11 +82,19 @@ struct KernelTable {
   int panel_rows;    ///< rows of a panel of quantized weights; 0 where the kernels read only the file's layout
   int tile_columns;  ///< tokens of a tile of quantized activations
   void (*matmul[kTensorTypeCount])(const MatmulArgs&);
-  /// Quantizes elements [begin, end) of token `row`, whose activations x are; begin is a multiple of 32, end too or the row's
-  /// end (then pads with zeros).
-  void (*quantize)(const float* x, std::int64_t begin, std::int64_t end, const QuantizedRows& out, std::int64_t row);
-  /// 1 / sqrt(mean of the squares of x + epsilon)
-  float (*inverse_rms)(const float* x, std::int64_t n, float epsilon);
+  /// Quantizes elements [begin, end) of token `row`, which x are; begin is a multiple of 32, end too or the row's end (then pads with zeros). With `weight` [as x]: quantizes x * weight. The scales are multiplied by `factor` afterwards: an RMSNorm
+  /// is quantized before it is divided by the root mean square, so that ranks which hold parts of a row can quantize them alone.
+  void (*quantize)(const float* x, const float* weight, float factor, std::int64_t begin, std::int64_t end, const QuantizedRows& out,
+                   std::int64_t row);
+  /// The blocks of n elements x (times weight), whose scales nothing has been multiplied with; the last is filled up with zeros.
+  void (*encode_blocks)(const float* x, const float* weight, std::int64_t n, EncodedBlock* out);
+  /// Puts encoded blocks into the row, from its block `first` on: then it is as quantize with that factor has it.
+  void (*decode_blocks)(const EncodedBlock* blocks, std::int64_t count, float factor, const QuantizedRows& out, std::int64_t row,
+                        std::int64_t first);
+  /// The sum of the squares of each block of 32 elements: 16 lanes, fma(x[16+l], x[16+l], x[l] * x[l]), added as above.
+  void (*block_squares)(const float* x, std::int64_t n, float* squares);
+  /// 1 / sqrt(mean of n squares + epsilon), of their sums by blocks of 32, which are added in 16 lanes as above.
+  float (*inverse_rms)(const float* squares, std::int64_t n, float epsilon);
   /// y = x * factor * weight
   void (*scale_mul)(const float* x, float factor, const float* weight, std::int64_t n, float* y);
   /// y = silu(gate) * up

@@ -73,19 +73,29 @@ inline QuantizedBlock quantized_block(const QuantizedRows& out, std::int64_t row
           sub_compensation + 4 * column};
 }
 
-/// 32 elements, the first `n` of them from x. A block whose scale would not be a normal float becomes zeros.
-inline void quantize_block(const float* x, std::int64_t n, const QuantizedBlock& out) {
+/// 32 elements x (times weight, where that is not null), the first `n` of them given: rounded to whole steps of the scale that is returned.
+/// A block whose scale would not be a normal float becomes zeros.
+inline float round_block(const float* x, const float* weight, std::int64_t n, F32x16 (&rounded)[2]) {
   F32x16 part[2];
-  for (int i = 0; i < 2; ++i) part[i] = n - 16 * i >= 16 ? load(x + 16 * i) : load_part(x + 16 * i, n - 16 * i, 0.0f);
+  for (int i = 0; i < 2; ++i) {
+    const std::int64_t rest = n - 16 * i;
+    part[i] = rest >= 16 ? load(x + 16 * i) : load_part(x + 16 * i, rest, 0.0f);
+    if (weight) part[i] = mul(part[i], rest >= 16 ? load(weight + 16 * i) : load_part(weight + 16 * i, rest, 0.0f));
+  }
   float scale = reduce_max(max(abs(part[0]), abs(part[1]))) / 127.0f;
   if (scale < 1.17549435e-38f) scale = 0.0f;
   const float inverse = scale == 0.0f ? 0.0f : 1.0f / scale;
+  for (int i = 0; i < 2; ++i) rounded[i] = sub(add(mul(part[i], set1(inverse)), set1(kRound)), set1(kRound));
+  return scale;
+}
+
+/// Writes a block: its values, its scale, and what follows from both.
+inline void put_block(const F32x16 (&rounded)[2], float scale, const QuantizedBlock& out) {
   float sums[2];
   for (int i = 0; i < 2; ++i) {
-    const F32x16 rounded = sub(add(mul(part[i], set1(inverse)), set1(kRound)), set1(kRound));
-    store_i8(out.values + 16 * i, to_int(rounded));
+    store_i8(out.values + 16 * i, to_int(rounded[i]));
     float fours[4];
-    reduce_fours(rounded, fours);  // whole numbers below 2^11
+    reduce_fours(rounded[i], fours);  // whole numbers below 2^11
     const float lanes[2] = {fours[0] + fours[1], fours[2] + fours[3]};
     for (int j = 0; j < 2; ++j)
       out.sub_compensation[2 * i + j] = static_cast<std::int16_t>(-kSubCompensationUnit * static_cast<std::int16_t>(lanes[j]));
@@ -97,19 +107,48 @@ inline void quantize_block(const float* x, std::int64_t n, const QuantizedBlock&
   *out.compensation = -kCompensationUnit * (out.sub_sums[0] + out.sub_sums[1]);
 }
 
-void quantize(const float* x, std::int64_t begin, std::int64_t end, const QuantizedRows& out, std::int64_t row) {
-  for (std::int64_t i = begin; i < end; i += 32) quantize_block(x + i, end - i, quantized_block(out, row, i / 32));
+void quantize(const float* x, const float* weight, float factor, std::int64_t begin, std::int64_t end, const QuantizedRows& out,
+              std::int64_t row) {
+  F32x16 rounded[2];
+  for (std::int64_t i = 0; i < end - begin; i += 32) {
+    const float scale = round_block(x + i, weight ? weight + i : nullptr, end - begin - i, rounded);
+    put_block(rounded, scale * factor, quantized_block(out, row, (begin + i) / 32));
+  }
 }
 
-float inverse_rms(const float* x, std::int64_t n, float epsilon) {
-  const std::int64_t whole = n / 16 * 16, rest = n - whole;
-  F32x16 squares = set1(0.0f);
-  for (std::int64_t i = 0; i < whole; i += 16) squares = fma(load(x + i), load(x + i), squares);
-  if (rest > 0) {
-    const F32x16 tail = load_part(x + whole, rest, 0.0f);
-    squares = fma(tail, tail, squares);
+void encode_blocks(const float* x, const float* weight, std::int64_t n, EncodedBlock* out) {
+  F32x16 rounded[2];
+  for (std::int64_t i = 0; i < n; i += 32, ++out) {
+    out->scale = round_block(x + i, weight ? weight + i : nullptr, n - i, rounded);
+    for (int half = 0; half < 2; ++half) store_i8(out->values + 16 * half, to_int(rounded[half]));
   }
-  return 1.0f / __builtin_sqrtf(reduce_add(squares) / static_cast<float>(n) + epsilon);
+}
+
+void decode_blocks(const EncodedBlock* blocks, std::int64_t count, float factor, const QuantizedRows& out, std::int64_t row,
+                   std::int64_t first) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const F32x16 values[2] = {load_i8(blocks[i].values), load_i8(blocks[i].values + 16)};
+    put_block(values, blocks[i].scale * factor, quantized_block(out, row, first + i));
+  }
+}
+
+void block_squares(const float* x, std::int64_t n, float* squares) {
+  for (std::int64_t i = 0; i < n; i += 32) {
+    F32x16 part[2];
+    for (int half = 0; half < 2; ++half) {
+      const std::int64_t rest = n - i - 16 * half;
+      part[half] = rest >= 16 ? load(x + i + 16 * half) : load_part(x + i + 16 * half, rest, 0.0f);
+    }
+    *squares++ = reduce_add(fma(part[1], part[1], mul(part[0], part[0])));
+  }
+}
+
+float inverse_rms(const float* squares, std::int64_t n, float epsilon) {
+  const std::int64_t blocks = QuantizedRows::blocks_of(n), whole = blocks / 16 * 16;
+  F32x16 sums = set1(0.0f);
+  for (std::int64_t i = 0; i < whole; i += 16) sums = add(sums, load(squares + i));
+  if (blocks > whole) sums = add(sums, load_part(squares + whole, blocks - whole, 0.0f));
+  return 1.0f / __builtin_sqrtf(reduce_add(sums) / static_cast<float>(n) + epsilon);
 }
 
 void scale_mul(const float* x, float factor, const float* weight, std::int64_t n, float* y) {

@@ -59,13 +59,71 @@ TEST(Quantize, tiny_and_zero_blocks_become_zeros) {
     EXPECT_EQ(q.block(0, b), (Activations::Block{std::vector<int>(32, 0), 0.0f, 0.0f, {0, 0}, 0, std::vector<int>(4)}));
 }
 
+TEST(Quantize, of_a_norm_multiplies_the_scales_by_the_factor) {
+  constexpr std::int64_t kTokens = 9, kCols = 111;
+  Random random(kSeed);
+  const std::vector<float> x = random_floats(random, kTokens * kCols), w = random_floats(random, kCols);
+  std::vector<float> product;
+  for (std::int64_t i = 0; i < kTokens * kCols; ++i) product.push_back(x[static_cast<std::size_t>(i)] * w[static_cast<std::size_t>(i % kCols)]);
+  for (const NamedTable& t : tables_under_test()) {
+    const Activations expected(scalar(), product, kTokens, kCols);
+    Activations got(*t.table, std::vector<float>(product.size()), kTokens, kCols);
+    for (std::int64_t row = 0; row < kTokens; ++row)
+      t.table->quantize(x.data() + row * kCols, w.data(), 0.25f, 0, kCols, got.quantized(), row);
+    for (std::int64_t i = 0; i < kTokens * got.blocks; ++i) {
+      auto block = expected.block(i / got.blocks, i % got.blocks);
+      block.scale *= 0.25f, block.sum *= 0.25f;
+      EXPECT_EQ(got.block(i / got.blocks, i % got.blocks), block) << t.name << " block " << i;
+    }
+  }
+}
+
+TEST(EncodedBlocks, decode_to_what_quantize_gives_in_any_instruction_set) {
+  constexpr std::int64_t kTokens = 10, kCols = 111, kBlocks = 4;
+  Random random(kSeed);
+  const std::vector<float> x = random_floats(random, kTokens * kCols), w = random_floats(random, kCols);
+  for (const float* weight : {static_cast<const float*>(nullptr), w.data()}) {
+    for (const NamedTable& from : tables_under_test()) {
+      for (const NamedTable& to : tables_under_test()) {
+        Activations expected(*to.table, std::vector<float>(x.size()), kTokens, kCols), got(*to.table, std::vector<float>(x.size()), kTokens, kCols);
+        for (std::int64_t row = 0; row < kTokens; ++row) {
+          const float* values = x.data() + row * kCols;
+          to.table->quantize(values, weight, 0.3f, 0, kCols, expected.quantized(), row);
+          EncodedBlock blocks[kBlocks];
+          from.table->encode_blocks(values, weight, 64, blocks);
+          from.table->encode_blocks(values + 64, weight ? weight + 64 : nullptr, kCols - 64, blocks + 2);
+          to.table->decode_blocks(blocks + 1, 3, 0.3f, got.quantized(), row, 1);
+          to.table->decode_blocks(blocks, 1, 0.3f, got.quantized(), row, 0);
+        }
+        for (std::int64_t i = 0; i < kTokens * kBlocks; ++i)
+          EXPECT_EQ(got.block(i / kBlocks, i % kBlocks), expected.block(i / kBlocks, i % kBlocks)) << from.name << " to " << to.name;
+      }
+    }
+  }
+}
+
+TEST(BlockSquares, are_the_same_whoever_adds_them_up) {
+  for (const std::int64_t n : {1, 16, 31, 32, 33, 111, 576, 1100}) {
+    Random random(kSeed);
+    const std::vector<float> x = random_floats(random, static_cast<std::size_t>(n));
+    std::vector<float> expected(static_cast<std::size_t>((n + 31) / 32)), got(expected);
+    scalar().block_squares(x.data(), n, expected.data());
+    for (const NamedTable& t : tables_under_test()) {
+      t.table->block_squares(x.data(), n, got.data());
+      EXPECT_EQ(bits(got), bits(expected)) << t.name << " " << n;
+      EXPECT_EQ(t.table->inverse_rms(got.data(), n, 1e-5f), scalar().inverse_rms(expected.data(), n, 1e-5f)) << t.name << " " << n;
+    }
+  }
+}
+
 TEST(RmsNorm, agrees_with_double_and_between_instruction_sets) {
   for (const std::int64_t n : {16, 19, 576}) {
     Random random(kSeed);
     const std::vector<float> x = random_floats(random, static_cast<std::size_t>(n)), w = random_floats(random, x.size());
     const auto normed = [&](const KernelTable& table) {
-      std::vector<float> y(x.size());
-      table.scale_mul(x.data(), table.inverse_rms(x.data(), n, 1e-5f), w.data(), n, y.data());
+      std::vector<float> y(x.size()), squares(x.size() / 32 + 1);
+      table.block_squares(x.data(), n, squares.data());
+      table.scale_mul(x.data(), table.inverse_rms(squares.data(), n, 1e-5f), w.data(), n, y.data());
       return y;
     };
     const std::vector<float> y = normed(scalar());

@@ -114,7 +114,7 @@ std::vector<std::byte> weights_of(std::byte numbers, Random& random, TensorType 
 Activations::Activations(const KernelTable& table, std::vector<float> input, std::int64_t count, std::int64_t cols)
     : x(std::move(input)), tokens(count), blocks(QuantizedRows::blocks_of(cols)), tile_columns(table.tile_columns) {
   data.resize(static_cast<std::size_t>(tokens * blocks * kActivationBlockBytes), std::byte{99});
-  for (std::int64_t t = 0; t < tokens; ++t) table.quantize(x.data() + t * cols, 0, cols, quantized(), t);
+  for (std::int64_t t = 0; t < tokens; ++t) table.quantize(x.data() + t * cols, nullptr, 1, 0, cols, quantized(), t);
 }
 
 QuantizedRows Activations::quantized() { return {data.data(), blocks, tokens}; }

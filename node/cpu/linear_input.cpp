@@ -1,0 +1,262 @@
+#include "node/cpu/linear_input.hpp"
+
+#include <algorithm>
+#include <variant>
+
+#include "node/cpu/kernels/panel.hpp"
+#include "node/cpu/kernels/repack.hpp"
+#include "node/cpu/thread_share.hpp"
+
+namespace yamata {
+
+/// Where the members' slices lie that together are `rows` rows: a header each, then so many bytes for each block of the member's columns.
+/// Floats are blocks of one column.
+struct SliceLayout {
+  const SharedColumns& share;
+  std::int64_t rows, block_cols, block_bytes;
+
+  std::int64_t cut(int member) const { return share.cuts[static_cast<std::size_t>(member)]; }
+  std::int64_t blocks_before(int member) const { return (cut(member) + block_cols - 1) / block_cols; }
+  std::int64_t blocks(int member) const { return blocks_before(member + 1) - blocks_before(member); }
+  std::size_t begin(int member) const {
+    return static_cast<std::size_t>(member) * sizeof(SliceHeader) + static_cast<std::size_t>(rows * blocks_before(member) * block_bytes);
+  }
+  std::size_t payload(int member) const { return begin(member) + sizeof(SliceHeader); }
+  std::size_t bytes() const { return begin(share.group->members()); }
+};
+
+namespace {
+
+using cpu::EncodedBlock;
+
+constexpr std::int64_t kBlock = 32;
+
+std::int64_t blocks_of(std::int64_t cols) { return cpu::QuantizedRows::blocks_of(cols); }
+
+bool any_part(const LinearOp& op, bool panels) {
+  return std::any_of(op.parts.begin(), op.parts.end(),
+                     [&](const auto& part) { return part.weight && cpu::has_panels(part.weight->type) == panels; });
+}
+
+SliceLayout float_slices(const SharedColumns& share, std::int64_t rows) { return {share, rows, 1, sizeof(float)}; }
+
+/// Of each row the sums of squares come first, for an RMSNorm.
+SliceLayout block_slices(const LinearOp& op) {
+  const std::size_t bytes = sizeof(EncodedBlock) + (op.norm ? sizeof(float) : 0);
+  return {op.share, op.rows, kBlock, static_cast<std::int64_t>(bytes)};
+}
+
+/// piece(row, from, to): the columns of a row that are a thread's, of `cols` in each of `rows` rows, whole blocks but for the last.
+template <class Piece>
+void for_pieces(std::int64_t rows, std::int64_t cols, int thread, int threads, Piece piece) {
+  const std::int64_t blocks = blocks_of(cols);
+  const auto [begin, end] = thread_share(rows * blocks, thread, threads);
+  for (std::int64_t i = begin; i < end;) {
+    const std::int64_t row = i / blocks, first = i % blocks, last = std::min(blocks, first + end - i);
+    piece(row, first * kBlock, std::min(last * kBlock, cols));
+    i += last - first;
+  }
+}
+
+std::int64_t x_stride(const LinearOp& op) { return op.x_stride > 0 ? op.x_stride : op.share.end(op.cols) - op.share.begin(); }
+
+/// silu(gate) * up in stretches that stay in a cache; use(at, n, values) takes each.
+template <class Use>
+void for_gated(const cpu::KernelTable& kernels, const float* gate, const float* up, std::int64_t n, Use use) {
+  constexpr std::int64_t kStretch = 256;
+  alignas(64) float values[kStretch];
+  for (std::int64_t at = 0; at < n; at += kStretch) {
+    const std::int64_t count = std::min(kStretch, n - at);
+    kernels.silu_mul(gate + at, up + at, count, values);
+    use(at, count, values);
+  }
+}
+
+}  // namespace
+
+bool LinearInput::needs_quantized(const LinearOp& op) { return any_part(op, true); }
+
+bool LinearInput::needs_floats(const LinearOp& op) { return any_part(op, false) || !any_part(op, true); }
+
+cpu::QuantizedRows LinearInput::quantized(const LinearOp& op) const {
+  return {const_cast<std::byte*>(quantized_.data()), blocks_of(op.cols), op.rows};
+}
+
+void LinearInput::prepare(std::span<const Op> ops, bool declined) {
+  std::size_t quantized = 0, slices = 0, whole = 0, squares = 0, members = 0;
+  const auto share = [&](const SliceLayout& layout) {
+    slices = std::max(slices, layout.bytes());
+    members = std::max(members, static_cast<std::size_t>(layout.share.group->members()));
+  };
+  for (const Op& any : ops) {
+    if (const auto* gather = std::get_if<AllGatherOp>(&any)) share(float_slices(gather->share, gather->rows));
+    const auto* op = std::get_if<LinearOp>(&any);
+    if (!op) continue;
+    if (op->norm) squares = std::max(squares, static_cast<std::size_t>(blocks_of(op->cols)));
+    if (needs_quantized(*op))
+      quantized = std::max(quantized, static_cast<std::size_t>(op->rows * blocks_of(op->cols) * cpu::kActivationBlockBytes));
+    if (!op->share.group) continue;
+    share(needs_floats(*op) ? float_slices(op->share, op->rows) : block_slices(*op));
+    if (needs_floats(*op)) whole = std::max(whole, static_cast<std::size_t>(op->rows * op->cols));
+  }
+  const auto grow = [](auto& memory, std::size_t size) {
+    if (memory.size() < size) memory.resize(size);
+  };
+  grow(quantized_, quantized);
+  grow(slices_, slices);
+  grow(whole_, whole);
+  grow(ends_, members);
+  for (auto& own : squares_) grow(own, squares);
+  declined_ = declined;
+  goes_on_ = true;
+}
+
+bool LinearInput::make(const LinearOp& op, int thread) {
+  if (op.share.group) return make_together(op, thread);
+  if (!op.input && !needs_quantized(op)) return true;
+  make_alone(op, {op.x, op.up, x_stride(op)}, thread);
+  pool_.barrier();
+  return true;
+}
+
+float LinearInput::inverse_rms(const LinearOp& op, const float* x, int thread) {
+  float* squares = squares_[static_cast<std::size_t>(thread)].data();
+  kernels_.block_squares(x, op.cols, squares);
+  return kernels_.inverse_rms(squares, op.cols, op.epsilon);
+}
+
+/// The thread's part of the input from whole rows; each thread finds out for itself what a row is divided by.
+void LinearInput::make_alone(const LinearOp& op, const Source& source, int thread) {
+  const cpu::QuantizedRows x8 = quantized(op);
+  const bool quantizes = needs_quantized(op), floats = needs_floats(op) && op.input;
+  for_pieces(op.rows, op.cols, thread, pool_.size(), [&](std::int64_t row, std::int64_t from, std::int64_t to) {
+    const float* x = source.x + row * source.stride;
+    float* input = floats ? op.input + row * op.cols + from : nullptr;
+    if (op.norm) {
+      const float factor = inverse_rms(op, x, thread);
+      if (quantizes) kernels_.quantize(x + from, op.norm + from, factor, from, to, x8, row);
+      if (input) kernels_.scale_mul(x + from, factor, op.norm + from, to - from, input);
+    } else if (source.up) {
+      for_gated(kernels_, x + from, source.up + row * source.stride + from, to - from,
+                [&](std::int64_t at, std::int64_t n, const float* values) {
+                  if (quantizes) kernels_.quantize(values, nullptr, 1, from + at, from + at + n, x8, row);
+                  if (input) std::copy_n(values, n, input + at);
+                });
+    } else {
+      if (quantizes) kernels_.quantize(x + from, nullptr, 1, from, to, x8, row);
+      if (input) std::copy_n(x + from, to - from, input);
+    }
+  });
+}
+
+/// All threads have written to the own slice; afterwards all slices are here.
+bool LinearInput::meet(const SliceLayout& layout, int thread) {
+  pool_.barrier();
+  if (thread == 0) {
+    GroupExchange& group = *layout.share.group;
+    for (int m = 0; m < group.members(); ++m) ends_[static_cast<std::size_t>(m)] = layout.begin(m + 1);
+    goes_on_ = group.all_gather({slices_.data(), layout.bytes()}, {ends_.data(), static_cast<std::size_t>(group.members())}, !declined_);
+  }
+  pool_.barrier();
+  return goes_on_;
+}
+
+bool LinearInput::make_together(const LinearOp& op, int thread) {
+  if (needs_floats(op)) {
+    const SliceLayout layout = float_slices(op.share, op.rows);
+    if (!declined_) write_floats(op, layout, thread);
+    if (!meet(layout, thread)) return false;
+    read_floats(layout, op.cols, whole_.data(), thread);
+    pool_.barrier();
+    make_alone(op, {whole_.data(), nullptr, op.cols}, thread);
+  } else {
+    const SliceLayout layout = block_slices(op);
+    if (!declined_) encode(op, layout, thread);
+    if (!meet(layout, thread)) return false;
+    decode(op, layout, thread);
+  }
+  pool_.barrier();
+  return true;
+}
+
+bool LinearInput::gather(const AllGatherOp& op, int thread) {
+  const SliceLayout layout = float_slices(op.share, op.rows);
+  const std::int64_t begin = op.share.begin(), own = op.share.end(op.cols) - begin;
+  auto* slice = reinterpret_cast<float*>(slices_.data() + layout.payload(op.share.group->own()));
+  const auto write = [&](std::int64_t row, std::int64_t from, std::int64_t to) {
+    std::copy_n(op.x + row * op.cols + begin + from, to - from, slice + row * own + from);
+  };
+  if (!declined_) for_pieces(op.rows, own, thread, pool_.size(), write);
+  if (!meet(layout, thread)) return false;
+  read_floats(layout, op.cols, op.x, thread);
+  return true;
+}
+
+/// The own columns, gated where they are to be: the norm of a row takes all of it.
+void LinearInput::write_floats(const LinearOp& op, const SliceLayout& layout, int thread) {
+  const int member = op.share.group->own();
+  const std::int64_t own = layout.blocks(member), stride = x_stride(op);
+  auto* slice = reinterpret_cast<float*>(slices_.data() + layout.payload(member));
+  for_pieces(op.rows, own, thread, pool_.size(), [&](std::int64_t row, std::int64_t from, std::int64_t to) {
+    const std::int64_t at = row * stride + from;
+    float* into = slice + row * own + from;
+    op.up ? kernels_.silu_mul(op.x + at, op.up + at, to - from, into) : static_cast<void>(std::copy_n(op.x + at, to - from, into));
+  });
+}
+
+void LinearInput::read_floats(const SliceLayout& layout, std::int64_t cols, float* all, int thread) const {
+  const auto [begin, end] = thread_share(layout.rows, thread, pool_.size());
+  for (int m = 0; m < layout.share.group->members(); ++m) {
+    const auto* slice = reinterpret_cast<const float*>(slices_.data() + layout.payload(m));
+    const std::int64_t width = layout.blocks(m);
+    for (std::int64_t row = begin; row < end; ++row) std::copy_n(slice + row * width, width, all + row * cols + layout.cut(m));
+  }
+}
+
+/// The own columns in blocks, nothing of them divided yet.
+void LinearInput::encode(const LinearOp& op, const SliceLayout& layout, int thread) {
+  const int member = op.share.group->own();
+  const std::int64_t blocks = layout.blocks(member), own = layout.cut(member + 1) - layout.cut(member), stride = x_stride(op);
+  auto* squares = reinterpret_cast<float*>(slices_.data() + layout.payload(member));
+  auto* encoded = reinterpret_cast<EncodedBlock*>(squares + (op.norm ? op.rows * blocks : 0));
+  for_pieces(op.rows, own, thread, pool_.size(), [&](std::int64_t row, std::int64_t from, std::int64_t to) {
+    const float* x = op.x + row * stride + from;
+    const std::int64_t block = row * blocks + from / kBlock;
+    if (op.norm) {
+      kernels_.block_squares(x, to - from, squares + block);
+      kernels_.encode_blocks(x, op.norm + layout.cut(member) + from, to - from, encoded + block);
+    } else if (op.up) {
+      for_gated(kernels_, x, op.up + row * stride + from, to - from, [&](std::int64_t at, std::int64_t n, const float* values) {
+        kernels_.encode_blocks(values, nullptr, n, encoded + block + at / kBlock);
+      });
+    } else {
+      kernels_.encode_blocks(x, nullptr, to - from, encoded + block);
+    }
+  });
+}
+
+/// Every member's blocks, divided by the root mean square of the whole row.
+void LinearInput::decode(const LinearOp& op, const SliceLayout& layout, int thread) {
+  const int members = op.share.group->members();
+  const cpu::QuantizedRows x8 = quantized(op);
+  const auto slice = [&](int m) { return reinterpret_cast<const float*>(slices_.data() + layout.payload(m)); };
+  float* squares = squares_[static_cast<std::size_t>(thread)].data();
+  // Pieces of all members' blocks of all rows; a row's factor is found by every thread that has some of it.
+  const std::int64_t blocks = layout.blocks_before(members);
+  const auto [begin, end] = thread_share(op.rows * blocks, thread, pool_.size());
+  for (std::int64_t row = begin / blocks; row * blocks < end; ++row) {
+    float factor = 1;
+    for (int m = 0; op.norm && m < members; ++m)
+      std::copy_n(slice(m) + row * layout.blocks(m), layout.blocks(m), squares + layout.blocks_before(m));
+    if (op.norm) factor = kernels_.inverse_rms(squares, op.cols, op.epsilon);
+    for (int m = 0; m < members; ++m) {
+      const std::int64_t before = layout.blocks_before(m), count = layout.blocks(m);
+      const std::int64_t from = std::clamp<std::int64_t>(begin - row * blocks - before, 0, count);
+      const std::int64_t to = std::clamp<std::int64_t>(end - row * blocks - before, 0, count);
+      const auto* encoded = reinterpret_cast<const EncodedBlock*>(slice(m) + (op.norm ? op.rows * count : 0));
+      if (from < to) kernels_.decode_blocks(encoded + row * count + from, to - from, factor, x8, row, before + from);
+    }
+  }
+}
+
+}  // namespace yamata

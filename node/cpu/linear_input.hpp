@@ -1,0 +1,65 @@
+#pragma once
+// What matrices are multiplied with: normed or gated, quantized, and put together where the ranks of a group have a part each.
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "node/cpu/kernels/kernels.hpp"
+#include "node/cpu/thread_pool.hpp"
+#include "node/op.hpp"
+
+namespace yamata {
+
+struct SliceLayout;
+
+/// One input at a time; its memory is used again by the next. Members of a group send each other, of each row, blocks of 32 quantized
+/// values, and for an RMSNorm the blocks' sums of squares: 1.125 or 1.25 bytes a value. Where a matrix of floats is among those to
+/// multiply with, they send floats.
+class LinearInput {
+ public:
+  /// `pool` has so many threads; it may be made after this.
+  LinearInput(const cpu::KernelTable& kernels, ThreadPool& pool, std::size_t threads) : kernels_(kernels), pool_(pool), squares_(threads) {}
+
+  /// Sets memory aside for the operations of a run. `declined`: nothing is computed in it, the members of the group meet all the same, and
+  /// all leave.
+  void prepare(std::span<const Op> ops, bool declined);
+  /// Called by all threads of the pool; when it returns the input is there for all. False: the group leaves the run here.
+  bool make(const LinearOp& op, int thread);
+  /// Likewise, all columns of `op.x`.
+  bool gather(const AllGatherOp& op, int thread);
+  /// After a meeting: whether the group leaves the run.
+  bool left() const { return !goes_on_; }
+
+  /// The input quantized, where a matrix of `op` is.
+  cpu::QuantizedRows quantized(const LinearOp& op) const;
+  /// The input in floats, where a matrix of `op` is of floats.
+  const float* floats(const LinearOp& op) const { return op.input ? op.input : op.x; }
+
+  static bool needs_quantized(const LinearOp& op);
+  static bool needs_floats(const LinearOp& op);
+
+ private:
+  /// Rows that are all here: [rows][stride], and what gates them.
+  struct Source {
+    const float *x, *up;
+    std::int64_t stride;
+  };
+  void make_alone(const LinearOp& op, const Source& source, int thread);
+  bool make_together(const LinearOp& op, int thread);
+  float inverse_rms(const LinearOp& op, const float* x, int thread);
+  bool meet(const SliceLayout& layout, int thread);
+  void write_floats(const LinearOp& op, const SliceLayout& layout, int thread);
+  void read_floats(const SliceLayout& layout, std::int64_t cols, float* all, int thread) const;
+  void encode(const LinearOp& op, const SliceLayout& layout, int thread);
+  void decode(const LinearOp& op, const SliceLayout& layout, int thread);
+
+  const cpu::KernelTable& kernels_;
+  ThreadPool& pool_;
+  std::vector<std::byte> quantized_, slices_;
+  std::vector<float> whole_;                 // [rows][cols] before they are normed, where floats are exchanged
+  std::vector<std::vector<float>> squares_;  // [thread]: of a row's blocks
+  std::vector<std::size_t> ends_;            // [members]
+  bool declined_ = false, goes_on_ = true;
+};
+
+}  // namespace yamata

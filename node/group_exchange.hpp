@@ -1,0 +1,27 @@
+#pragma once
+// The meeting of ranks that share a layer: each computes some of its columns (tensor parallelism).
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace yamata {
+
+/// What a slice begins with.
+struct SliceHeader {
+  std::uint32_t exchange = 0;  ///< counts the exchanges of the group
+  std::uint32_t gives_up = 0;  ///< this member wants the run no more: all leave it here
+};
+
+/// Called by one thread of a unit at a time. All members of a group do the same exchanges in the same order.
+class GroupExchange {
+ public:
+  virtual ~GroupExchange() = default;
+  virtual int members() const = 0;
+  virtual int own() const = 0;
+  /// All-gather: `slices` holds one slice per member, member m's from ends[m - 1] (0 for the first) to ends[m]. Each begins with a
+  /// SliceHeader, which this fills in. The own one is there; the others' are when this returns. True if all members go on; false if one of
+  /// them gives up, or has been given up waiting for.
+  virtual bool all_gather(std::span<std::byte> slices, std::span<const std::size_t> ends, bool go_on) = 0;
+};
+
+}  // namespace yamata
