@@ -12,7 +12,7 @@ struct SliceHeader {
   std::uint32_t gives_up = 0;  ///< this member wants the run no more: all leave it here
 };
 
-/// Called by one thread of a unit at a time. All members of a group do the same exchanges in the same order.
+/// Used by one thread of a unit at a time, but for abandon. All members of a group do the same exchanges in the same order.
 class GroupExchange {
  public:
   virtual ~GroupExchange() = default;
@@ -20,8 +20,18 @@ class GroupExchange {
   virtual int own() const = 0;
   /// All-gather: `slices` holds one slice per member, member m's from ends[m - 1] (0 for the first) to ends[m]. Each begins with a
   /// SliceHeader, which this fills in. The own one is there; the others' are when this returns. True if all members go on; false if one of
-  /// them gives up, or has been given up waiting for.
+  /// them gives up, or this one abandons them.
   virtual bool all_gather(std::span<std::byte> slices, std::span<const std::size_t> ends, bool go_on) = 0;
+  /// Nobody waits for the others any more: the job is ending. From any thread.
+  virtual void abandon() = 0;
 };
+
+/// Where a member's slice begins.
+inline std::size_t slice_begin(std::span<const std::size_t> ends, int member) {
+  return member == 0 ? 0 : ends[static_cast<std::size_t>(member) - 1];
+}
+
+/// Reads the headers of all slices. Throws ClusterError for one of another exchange than this.
+bool all_go_on(std::span<const std::byte> slices, std::span<const std::size_t> ends, std::uint32_t exchange);
 
 }  // namespace yamata

@@ -8,7 +8,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-constexpr ContextOptions kOneToken{2, 1, CacheType::kF16};
+const ContextOptions kOneToken{2, 1, CacheType::kF16};
 constexpr microseconds kShortest{10000};  // two periods of the shortest quotas in use
 constexpr microseconds kLongest{25000};
 constexpr int kWindows = 6;

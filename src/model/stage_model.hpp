@@ -2,19 +2,28 @@
 // Some consecutive layers of a model, and their part of the KV cache.
 #include <atomic>
 #include <span>
+#include <vector>
 
 #include "cache/cell_table.hpp"
 #include "cache/kv_store.hpp"
 #include "node/compute_unit.hpp"
-#include "src/model/hyperparameters.hpp"
+#include "src/model/shard.hpp"
 
 namespace yamata {
+
+/// One of the ranks that share a stage's layers.
+struct GroupMember {
+  std::vector<double> shares{1.0};    ///< of the columns, per member
+  int member = 0;                     ///< which of them this rank is
+  GroupExchange* exchange = nullptr;  ///< where they meet; null: this rank is alone
+};
 
 struct ContextOptions {
   std::int32_t cells = 0;  ///< tokens the cache holds
   std::int32_t sequences = 1;
   CacheTypes cache_types;
   bool pack = true;  ///< weights are packed for the compute unit as they are loaded
+  GroupMember group{};
 };
 
 /// One batch of tokens for a stage.
@@ -38,10 +47,17 @@ class StageModel {
   /// What computes; it may serve other stages too, one list of operations at a time.
   virtual ComputeUnit& unit() = 0;
   virtual const ComputeUnit& unit() const = 0;
-  /// After the end: hidden states [tokens][width] after this stage's last layer.
+  /// After the end: whether the run was left before it, by all members of a group alike.
+  bool left() const { return unit().left(); }
+  /// Who shares the stage's layers with this rank.
+  virtual int members() const { return 1; }
+  /// After the end: hidden states [tokens][width] after this stage's last layer; no member of the last stage's group has more than its
+  /// part.
   virtual std::span<const float> activations() const = 0;
-  /// After the end, on the last stage: logits [logit_rows][vocabulary].
+  /// After the end, on the last stage: logits [logit_rows][logit_tokens].
   virtual std::span<const float> logits() const = 0;
+  /// Tokens whose logits are computed here: all, or a member's part of them.
+  virtual Interval logit_tokens() const { return {0, vocabulary()}; }
   /// After the end, on the last stage: features [feature_rows][width], the hidden states after the last layer and the output norm.
   virtual std::span<const float> features() const = 0;
   virtual CellTable& cells() = 0;

@@ -11,17 +11,19 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
     : file_(file),
       h_(h),
       range_(range),
-      weights_(StageWeights::find(file, h, range)),
-      buffers_(StageBuffers::of(h, range)),
+      shard_(h, options.group.shares, options.group.member),
+      exchange_(options.group.exchange),
+      weights_(StageWeights::find(file, h, range, shard_)),
+      buffers_(StageBuffers::of(h, range, shard_)),
       rope_(h, weights_.rest.vector(TensorRole::kRopeFactors)),
       cells_(options.cells, options.sequences),
-      store_(unit, static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), options.cells,
+      store_(unit, static_cast<int>(range.count()), static_cast<int>(shard_.kv_heads()), static_cast<int>(h.head_dim), options.cells,
              options.cache_types),
       unit_(unit),
       packs_(options.pack),
       angles_(unit),
       x_(unit),
-      h_norm_(unit),
+      input_(unit),
       q_(unit),
       k_(unit),
       v_(unit),
@@ -32,9 +34,9 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       logits_(unit),
       feature_inputs_(unit),
       features_(unit),
-      tensors_(stage_tensors(file, h, range)) {
+      tensors_(stage_tensors(file, h, range, shard_)) {
   for (int layer = 0; layer < range.count(); ++layer) {
-    for (int head = 0; head < h.kv_heads; ++head) {
+    for (int head = 0; head < shard_.kv_heads(); ++head) {
       cache_k_.push_back(store_.k(layer, head));
       cache_v_.push_back(store_.v(layer, head));
     }
@@ -42,6 +44,7 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
 }
 
 TransformerStage::~TransformerStage() {
+  if (exchange_ && !unit_.finished()) exchange_->abandon();
   while (!unit_.finished()) {
     try {
       unit_.wait_for(std::chrono::seconds(1));
@@ -53,7 +56,7 @@ TransformerStage::~TransformerStage() {
 void TransformerStage::reserve(std::size_t rows, std::size_t logit_rows) {
   const auto grow = [](FloatBuffer& buffer, std::size_t n, std::int64_t width) { buffer.reserve(n * static_cast<std::size_t>(width)); };
   grow(x_, rows, buffers_.residual);
-  grow(h_norm_, rows, buffers_.normed);
+  grow(input_, rows, buffers_.input);
   grow(q_, rows, buffers_.q);
   grow(k_, rows, buffers_.k);
   grow(v_, rows, buffers_.v);
@@ -129,36 +132,65 @@ void TransformerStage::build(const StageBatch& batch) {
     std::copy(batch.activations.begin(), batch.activations.end(), x_.data());
   }
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) build_layer(layer, static_cast<std::int64_t>(rows_));
+  if (!last() && !shard_.whole())
+    ops_.push_back(AllGatherOp{x_.data(), static_cast<std::int64_t>(rows_), h_.dim, shared(shard_.residual())});
   if (last() && !logit_rows_.empty()) build_output();
   if (last() && !feature_rows_.empty()) build_features();
 }
 
+/// A norm of the residual stream, to be multiplied with. `whole`: all of it is here.
+LinearOp TransformerStage::residual_input(float* x, std::int64_t rows, const float* norm, bool whole) const {
+  const SharedColumns share = whole ? SharedColumns{} : shared(shard_.residual());
+  return {.x = x + share.begin(),
+          .rows = rows,
+          .cols = h_.dim,
+          .parts = {},
+          .add = false,
+          .norm = norm,
+          .epsilon = h_.epsilon,
+          .input = input_.data(),
+          .x_stride = h_.dim,
+          .share = share};
+}
+
+/// Where a product is added to the residual stream.
+LinearOp::Part TransformerStage::residual_output(const Matrix& weight) const {
+  return {&weight, x_.data() + shard_.rows(Extent::kDim).begin, h_.dim};
+}
+
 void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
   using enum TensorRole;
-  const LayerSpec& spec = weights_.specs[layer];
   const WeightSet& w = weights_.layers[layer];
   const auto part = [&](TensorRole role, const FloatBuffer& y) { return LinearOp::Part{&w.matrix(role), y.data()}; };
-  const TensorType k_type = tensor_type(store_.types().k), v_type = tensor_type(store_.types().v);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(h_.head_dim));
-  void* const* cache_k = cache_k_.data() + layer * static_cast<std::size_t>(h_.kv_heads);
-  void* const* cache_v = cache_v_.data() + layer * static_cast<std::size_t>(h_.kv_heads);
-  ops_.push_back(LinearOp{.x = x_.data(),
+  LinearOp qkv = residual_input(x_.data(), rows, w.vector(kAttentionNorm), layer == 0);
+  qkv.parts = {{part(kQ, q_), part(kK, k_), part(kV, v_)}};
+  ops_.push_back(qkv);
+  build_attention(layer, rows);
+  ops_.push_back(LinearOp{.x = attention_.data(),
                           .rows = rows,
-                          .cols = h_.dim,
-                          .parts = {{part(kQ, q_), part(kK, k_), part(kV, v_)}},
-                          .add = false,
-                          .norm = w.vector(kAttentionNorm),
-                          .epsilon = h_.epsilon,
-                          .input = h_norm_.data()});
+                          .cols = h_.heads * h_.head_dim,
+                          .parts = {{residual_output(w.matrix(kO)), {}, {}}},
+                          .add = true,
+                          .input = shard_.whole() ? nullptr : input_.data(),
+                          .share = shared(shard_.attention())});
+  build_feed_forward(w, rows);
+}
+
+/// Of the heads that are here.
+void TransformerStage::build_attention(std::size_t layer, std::int64_t rows) {
+  const TensorType k_type = tensor_type(store_.types().k), v_type = tensor_type(store_.types().v);
+  const std::int64_t q_heads = shard_.query_heads(), kv_heads = shard_.kv_heads();
+  void* const* cache_k = cache_k_.data() + layer * static_cast<std::size_t>(kv_heads);
+  void* const* cache_v = cache_v_.data() + layer * static_cast<std::size_t>(kv_heads);
   ops_.push_back(StoreOp{.q = q_.data(),
                          .k = k_.data(),
                          .v = v_.data(),
                          .rows = rows,
-                         .q_heads = h_.heads,
-                         .kv_heads = h_.kv_heads,
+                         .q_heads = q_heads,
+                         .kv_heads = kv_heads,
                          .head_dim = h_.head_dim,
                          .rotary_dim = h_.rotary_dim,
-                         .interleaved = spec.rope == RopeKind::kInterleaved,
+                         .interleaved = weights_.specs[layer].rope == RopeKind::kInterleaved,
                          .cos_sin = angles_.data(),
                          .cells = batch_cells_.cells().data(),
                          .cache_k = cache_k,
@@ -167,57 +199,47 @@ void TransformerStage::build_layer(std::size_t layer, std::int64_t rows) {
                          .v_type = v_type});
   ops_.push_back(AttentionOp{.q = q_.data(),
                              .rows = rows,
-                             .q_heads = h_.heads,
-                             .kv_heads = h_.kv_heads,
+                             .q_heads = q_heads,
+                             .kv_heads = kv_heads,
                              .head_dim = h_.head_dim,
-                             .scale = scale,
+                             .scale = 1.0f / std::sqrt(static_cast<float>(h_.head_dim)),
                              .visible = visible_.data(),
                              .cache_k = cache_k,
                              .cache_v = cache_v,
                              .k_type = k_type,
                              .v_type = v_type,
-                             .out = attention_.data()});
-  ops_.push_back(
-      LinearOp{.x = attention_.data(), .rows = rows, .cols = h_.heads * h_.head_dim, .parts = {{part(kO, x_), {}, {}}}, .add = true});
-  build_feed_forward(w, rows);
+                             .out = attention_.data(),
+                             .group = h_.heads / h_.kv_heads,
+                             .before = shard_.heads_before()});
 }
 
 void TransformerStage::build_feed_forward(const WeightSet& w, std::int64_t rows) {
   using enum TensorRole;
   const auto part = [&](TensorRole role, const FloatBuffer& y) { return LinearOp::Part{&w.matrix(role), y.data()}; };
-  ops_.push_back(LinearOp{.x = x_.data(),
-                          .rows = rows,
-                          .cols = h_.dim,
-                          .parts = {{part(kGate, gate_), part(kUp, up_), {}}},
-                          .add = false,
-                          .norm = w.vector(kFfnNorm),
-                          .epsilon = h_.epsilon,
-                          .input = h_norm_.data()});
+  LinearOp gate = residual_input(x_.data(), rows, w.vector(kFfnNorm), false);
+  gate.parts = {{part(kGate, gate_), part(kUp, up_), {}}};
+  ops_.push_back(gate);
   ops_.push_back(LinearOp{.x = gate_.data(),
                           .rows = rows,
                           .cols = h_.ffn,
-                          .parts = {{part(kDown, x_), {}, {}}},
+                          .parts = {{residual_output(w.matrix(kDown)), {}, {}}},
                           .add = true,
                           .up = up_.data(),
-                          .input = gate_.data()});
+                          .input = shard_.whole() ? gate_.data() : input_.data(),
+                          .share = shared(shard_.ffn())});
 }
 
 void TransformerStage::build_output() {
   const auto rows = static_cast<std::int64_t>(logit_rows_.size());
   ops_.push_back(GatherOp{x_.data(), h_.dim, logit_rows_, chosen_.data()});
-  ops_.push_back(LinearOp{.x = chosen_.data(),
-                          .rows = rows,
-                          .cols = h_.dim,
-                          .parts = {{{&weights_.rest.matrix(TensorRole::kOutput), logits_.data()}, {}, {}}},
-                          .add = false,
-                          .norm = weights_.rest.vector(TensorRole::kOutputNorm),
-                          .epsilon = h_.epsilon,
-                          .input = h_norm_.data()});
+  LinearOp output = residual_input(chosen_.data(), rows, weights_.rest.vector(TensorRole::kOutputNorm), false);
+  output.parts[0] = {&weights_.rest.matrix(TensorRole::kOutput), logits_.data()};
+  ops_.push_back(output);
 }
 
 std::size_t TransformerStage::buffer_bytes() const {
   std::size_t floats = 0;
-  for (const auto* buffer : {&x_, &h_norm_, &q_, &k_, &v_, &attention_, &gate_, &up_, &angles_, &chosen_, &logits_})
+  for (const auto* buffer : {&x_, &input_, &q_, &k_, &v_, &attention_, &gate_, &up_, &angles_, &chosen_, &logits_})
     floats += buffer->size();
   return floats * sizeof(float);
 }
@@ -227,15 +249,12 @@ void TransformerStage::build_features() {
   const std::size_t floats = feature_rows_.size() * static_cast<std::size_t>(h_.dim);
   feature_inputs_.reserve(floats);
   features_.reserve(floats);
+  const auto rows = static_cast<std::int64_t>(feature_rows_.size());
   ops_.push_back(GatherOp{x_.data(), h_.dim, feature_rows_, feature_inputs_.data()});
-  ops_.push_back(LinearOp{.x = feature_inputs_.data(),
-                          .rows = static_cast<std::int64_t>(feature_rows_.size()),
-                          .cols = h_.dim,
-                          .parts = {},
-                          .add = false,
-                          .norm = weights_.rest.vector(TensorRole::kOutputNorm),
-                          .epsilon = h_.epsilon,
-                          .input = features_.data()});
+  if (!shard_.whole()) ops_.push_back(AllGatherOp{feature_inputs_.data(), rows, h_.dim, shared(shard_.residual())});
+  LinearOp norm = residual_input(feature_inputs_.data(), rows, weights_.rest.vector(TensorRole::kOutputNorm), true);
+  norm.input = features_.data();
+  ops_.push_back(norm);
 }
 
 std::span<const float> TransformerStage::features() const {
@@ -245,7 +264,7 @@ std::span<const float> TransformerStage::features() const {
 std::span<const float> TransformerStage::activations() const { return {x_.data(), rows_ * static_cast<std::size_t>(h_.dim)}; }
 
 std::span<const float> TransformerStage::logits() const {
-  return {logits_.data(), logit_rows_.size() * static_cast<std::size_t>(h_.vocabulary)};
+  return {logits_.data(), logit_rows_.size() * static_cast<std::size_t>(logit_tokens().count())};
 }
 
 }  // namespace yamata

@@ -19,7 +19,8 @@ inline constexpr int kOperationsPerLayer = 6;
 
 class TransformerStage final : public StageModel {
  public:
-  /// Layers `range` of the model in `file`, computed by `unit`; both outlive this. Throws ModelError.
+  /// Layers `range` of the model in `file`, or a member's part of them, computed by `unit`; both outlive this. Throws ModelError, and
+  /// UsageError where the layers cannot be cut into so many parts.
   TransformerStage(const gguf::File& file, const Hyperparameters& h, LayerRange range, const ContextOptions& options, ComputeUnit& unit);
   /// Waits for a run under way, which reads and writes memory of this.
   ~TransformerStage() override;
@@ -39,6 +40,8 @@ class TransformerStage final : public StageModel {
   CellTable& cells() override { return cells_; }
   std::int64_t width() const override { return h_.dim; }
   std::int64_t vocabulary() const override { return h_.vocabulary; }
+  Interval logit_tokens() const override { return shard_.rows(Extent::kVocabulary); }
+  int members() const override { return shard_.members(); }
   LayerRange layers() const override { return range_; }
   bool first() const override { return range_.begin == 0; }
   bool last() const override { return range_.end == h_.layers; }
@@ -49,13 +52,19 @@ class TransformerStage final : public StageModel {
   void place(const StageBatch& batch);
   void build(const StageBatch& batch);
   void build_layer(std::size_t layer, std::int64_t rows);
+  void build_attention(std::size_t layer, std::int64_t rows);
   void build_feed_forward(const WeightSet& weights, std::int64_t rows);
   void build_output();
   void build_features();
+  SharedColumns shared(std::span<const std::int64_t> cuts) const { return {shard_.whole() ? nullptr : exchange_, cuts}; }
+  LinearOp residual_input(float* x, std::int64_t rows, const float* norm, bool whole) const;
+  LinearOp::Part residual_output(const Matrix& weight) const;
 
   const gguf::File& file_;
   Hyperparameters h_;
   LayerRange range_;
+  const Shard shard_;
+  GroupExchange* const exchange_;
   StageWeights weights_;
   const StageBuffers buffers_;
   Rope rope_;
@@ -70,7 +79,7 @@ class TransformerStage final : public StageModel {
   BatchCells batch_cells_;
   std::vector<std::span<const CellId>> visible_;
   FloatBuffer angles_;                                          // [rows][rotary_dim/2][2]
-  FloatBuffer x_, h_norm_, q_, k_, v_, attention_, gate_, up_;  // [rows][...]
+  FloatBuffer x_, input_, q_, k_, v_, attention_, gate_, up_;   // [rows][...]; of x_ a member keeps up its own columns
   FloatBuffer chosen_, logits_;                                 // [logit_rows][dim], [logit_rows][vocabulary]
   FloatBuffer feature_inputs_, features_;                       // [feature_rows][dim], before and after the output norm
   std::vector<std::int32_t> logit_rows_, feature_rows_;

@@ -45,7 +45,7 @@ void check_shape(const gguf::File& file, const gguf::Tensor& t, const TensorRow&
 /// Whoever walks a family's table for one stage.
 class Finder {
  public:
-  Finder(const gguf::File& file, const Hyperparameters& h) : file_(file), h_(h) {}
+  Finder(const gguf::File& file, const Hyperparameters& h, const Shard& shard) : file_(file), h_(h), shard_(shard) {}
 
   void add(Holder holder, std::int64_t layer = -1) {
     const LayerSpec spec = layer < 0 ? h_.layer : layer_spec(file_, h_, layer);
@@ -62,11 +62,13 @@ class Finder {
     const gguf::Tensor& tensor = file_.tensor(row.instead != nullptr && !file_.find(name) ? row.instead : name);
     const std::int64_t rows = length(row.rows, h_), cols = length(row.cols, h_);
     check_shape(file_, tensor, row, rows, cols);
-    found_.push_back({row.role, layer, &tensor, rows, cols});
+    const Interval here = row.role == TensorRole::kEmbedding ? Interval{0, rows} : shard_.rows(row.rows);
+    found_.push_back({row.role, layer, &tensor, rows, cols, here});
   }
 
   const gguf::File& file_;
   const Hyperparameters& h_;
+  const Shard& shard_;
   std::vector<FoundTensor> found_;
 };
 
@@ -81,8 +83,8 @@ LayerSpec layer_spec(const gguf::File& file, const Hyperparameters& h, std::int6
   return spec;
 }
 
-std::vector<FoundTensor> find_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange range) {
-  Finder finder(file, h);
+std::vector<FoundTensor> find_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange range, const Shard& shard) {
+  Finder finder(file, h, shard);
   if (range.begin == 0) finder.add(Holder::kFirstStage);
   for (std::int64_t layer = range.begin; layer < range.end; ++layer) finder.add(Holder::kLayer, layer);
   if (range.end == h.layers) finder.add(Holder::kLastStage);
@@ -91,8 +93,8 @@ std::vector<FoundTensor> find_tensors(const gguf::File& file, const Hyperparamet
 }
 
 void WeightSet::put(const FoundTensor& found) {
-  const gguf::Tensor& t = *found.tensor;
-  all_[static_cast<std::size_t>(found.role)] = {t.type, found.rows, found.cols, t.data, t.bytes / static_cast<std::size_t>(found.rows)};
+  all_[static_cast<std::size_t>(found.role)] = {found.tensor->type, found.here.count(), found.cols, found.bytes().data(),
+                                                found.row_bytes()};
 }
 
 /// All but vectors and the embedding, which is looked up in.
@@ -105,14 +107,14 @@ std::vector<Matrix*> WeightSet::factors() {
   return matrices;
 }
 
-StageWeights StageWeights::find(const gguf::File& file, const Hyperparameters& h, LayerRange range) {
+StageWeights StageWeights::find(const gguf::File& file, const Hyperparameters& h, LayerRange range, const Shard& shard) {
   StageWeights w;
   for (std::int64_t layer = range.begin; layer < range.end; ++layer) {
     w.specs.push_back(layer_spec(file, h, layer));
     require_supported(file, w.specs.back(), layer);
   }
   w.layers.resize(w.specs.size());
-  for (const FoundTensor& found : find_tensors(file, h, range))
+  for (const FoundTensor& found : find_tensors(file, h, range, shard))
     (found.layer < 0 ? w.rest : w.layers[static_cast<std::size_t>(found.layer - range.begin)]).put(found);
   return w;
 }
@@ -124,24 +126,28 @@ std::vector<Matrix*> StageWeights::factors() {
   return all;
 }
 
-std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange range) {
+std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange range,
+                                                      const Shard& shard) {
   std::vector<std::span<const std::byte>> tensors;
-  for (const FoundTensor& found : find_tensors(file, h, range)) {
-    const std::span<const std::byte> bytes(found.tensor->data, found.tensor->bytes);
-    const bool again = std::ranges::any_of(tensors, [&](const auto& t) { return t.data() == bytes.data(); });
+  for (const FoundTensor& found : find_tensors(file, h, range, shard)) {
+    const std::span<const std::byte> bytes = found.bytes();
+    const bool again = std::ranges::any_of(tensors, [&](const auto& t) {
+      return t.data() <= bytes.data() && bytes.data() + bytes.size() <= t.data() + t.size();
+    });
     if (!again) tensors.push_back(bytes);
   }
   return tensors;
 }
 
-std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange range) {
+std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange range, const Shard& shard) {
   std::size_t bytes = 0;
-  for (const auto& tensor : stage_tensors(file, h, range)) bytes += tensor.size();
+  for (const auto& tensor : stage_tensors(file, h, range, shard)) bytes += tensor.size();
   return bytes;
 }
 
 std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::int64_t layer) {
-  Finder finder(file, h);
+  const Shard shard(h);
+  Finder finder(file, h, shard);
   finder.add(Holder::kLayer, layer);
   std::size_t bytes = 0;
   for (const FoundTensor& found : finder.take()) bytes += found.tensor->bytes;

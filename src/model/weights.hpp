@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "node/op.hpp"
-#include "src/model/hyperparameters.hpp"
+#include "src/model/shard.hpp"
 
 namespace yamata {
 
@@ -18,11 +18,21 @@ struct FoundTensor {
   std::int64_t layer = -1;  ///< -1: of no layer
   const gguf::Tensor* tensor = nullptr;
   std::int64_t rows = 1, cols = 1;
+  Interval here{};  ///< its rows that this rank holds
+
+  std::size_t row_bytes() const { return tensor->bytes / static_cast<std::size_t>(rows); }
+  /// Those rows, as they lie in the file.
+  std::span<const std::byte> bytes() const {
+    return {tensor->data + static_cast<std::size_t>(here.begin) * row_bytes(), static_cast<std::size_t>(here.count()) * row_bytes()};
+  }
 };
 
 /// Every tensor of a stage, in the order of the family's table, layer by layer. Throws ModelError naming one that is missing or has
-/// another shape than the metadata ask for.
-std::vector<FoundTensor> find_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
+/// another shape than the metadata ask for. Vectors and the embedding are every member's.
+std::vector<FoundTensor> find_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange layers, const Shard& shard);
+inline std::vector<FoundTensor> find_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange layers) {
+  return find_tensors(file, h, layers, Shard(h));
+}
 
 /// Weights by role; those that there are not are empty.
 class WeightSet {
@@ -48,15 +58,20 @@ struct StageWeights {
   WeightSet rest;                 // embedding, output and its norm, rope factors
 
   /// Throws ModelError for a tensor as find_tensors does, and for a layer that Yamata cannot compute, naming what it needs.
-  static StageWeights find(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
+  static StageWeights find(const gguf::File& file, const Hyperparameters& h, LayerRange layers, const Shard& shard);
+  static StageWeights find(const gguf::File& file, const Hyperparameters& h, LayerRange layers) { return find(file, h, layers, Shard(h)); }
   /// The matrices that are multiplied with, each once.
   std::vector<Matrix*> factors();
 };
 
-/// The bytes of every tensor that a stage reads; embedding and output once where the file ties them.
-std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
+/// The bytes of every tensor that a rank of a stage reads; embedding and output once where the file ties them.
+std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange layers,
+                                                      const Shard& shard);
 /// Their sum.
-std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
+std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers, const Shard& shard);
+inline std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers) {
+  return stage_bytes(file, h, layers, Shard(h));
+}
 /// Bytes of one layer alone, without embedding or output.
 std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::int64_t layer);
 

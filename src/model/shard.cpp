@@ -1,0 +1,83 @@
+#include "src/model/shard.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "node/counted.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr std::int64_t kBlock = 32;
+
+std::int64_t pieces(std::int64_t columns, std::int64_t grain) { return (columns + grain - 1) / grain; }
+
+/// Columns of attention's output that are not cut: whole heads, whole blocks.
+std::int64_t head_grain(const Hyperparameters& h) { return std::lcm(h.head_dim, kBlock); }
+
+/// Cuts nearest to the shares, at multiples of the grain, a piece for each member.
+std::vector<std::int64_t> cut(std::int64_t columns, std::int64_t grain, std::span<const double> shares) {
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  const std::int64_t count = pieces(columns, grain);
+  std::vector<std::int64_t> cuts{0};
+  double before = 0;
+  for (std::size_t m = 0; m < shares.size(); ++m) {
+    before += shares[m];
+    const auto wish = static_cast<std::int64_t>(std::llround(before / sum * static_cast<double>(count)));
+    const auto members_after = static_cast<std::int64_t>(shares.size() - 1 - m);
+    cuts.push_back(std::clamp(wish, cuts.back() + 1, count - members_after));
+  }
+  for (std::int64_t& at : cuts) at = std::min(at * grain, columns);
+  return cuts;
+}
+
+}  // namespace
+
+std::int64_t most_members(const Hyperparameters& h) {
+  return std::min({pieces(h.heads * h.head_dim, head_grain(h)), pieces(h.ffn, kBlock), pieces(h.dim, kBlock), pieces(h.vocabulary, kBlock)});
+}
+
+Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
+    : own_(own), head_dim_(h.head_dim), group_(h.heads / h.kv_heads), dim_(h.dim) {
+  if (std::ssize(shares) > most_members(h))
+    throw UsageError(fmt::format("{} share a layer that can be cut into {}; at most {} can", counted(std::ssize(shares), "rank"),
+                                 counted(most_members(h), "piece"), counted(most_members(h), "rank")));
+  attention_ = cut(h.heads * h.head_dim, head_grain(h), shares);
+  ffn_ = cut(h.ffn, kBlock, shares);
+  residual_ = cut(h.dim, kBlock, shares);
+  vocabulary_ = cut(h.vocabulary, kBlock, shares);
+}
+
+Interval Shard::own(std::span<const std::int64_t> cuts) const {
+  return {cuts[static_cast<std::size_t>(own_)], cuts[static_cast<std::size_t>(own_) + 1]};
+}
+
+Interval Shard::rows(Extent extent) const {
+  switch (extent) {
+    case Extent::kQueries:
+      return own(attention_);
+    case Extent::kKeys: {
+      const Interval queries = own(attention_);
+      const std::int64_t shared = group_ * head_dim_;  // columns of queries that share a key
+      return {queries.begin / shared * head_dim_, (queries.end + shared - 1) / shared * head_dim_};
+    }
+    case Extent::kFfn:
+      return own(ffn_);
+    case Extent::kDim:
+      return own(residual_);
+    case Extent::kVocabulary:
+      return own(vocabulary_);
+    case Extent::kOne:
+    case Extent::kRotaryPairs:
+      break;
+  }
+  return {0, 1};
+}
+
+std::int64_t Shard::heads_before() const { return own(attention_).begin / head_dim_ % group_; }
+
+}  // namespace yamata

@@ -1,0 +1,54 @@
+#pragma once
+// What one rank of a group holds of every layer of their stage: some columns of each of its results (tensor parallelism; Ghidorah's column
+// split, between machines).
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/model/hyperparameters.hpp"
+
+namespace yamata {
+
+/// Half-open.
+struct Interval {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t count() const { return end - begin; }
+};
+
+/// Where the columns are cut, for all members, and which part is this one's. Heads stay whole, other results are cut at blocks of 32, so
+/// that a member can quantize its part alone. A key/value head whose query heads lie with two members is computed and cached by both.
+class Shard {
+ public:
+  /// All columns.
+  explicit Shard(const Hyperparameters& h) : Shard(h, std::vector<double>{1.0}, 0) {}
+  /// `shares`: of the columns, one per member, any positive numbers; each gets a piece at least. Throws UsageError where there are more
+  /// members than pieces.
+  Shard(const Hyperparameters& h, std::span<const double> shares, int own);
+
+  int members() const { return static_cast<int>(attention_.size()) - 1; }
+  bool whole() const { return members() == 1; }
+
+  // Where each member's columns begin, and the last one's end: [members + 1]
+  std::span<const std::int64_t> attention() const { return attention_; }
+  std::span<const std::int64_t> ffn() const { return ffn_; }
+  std::span<const std::int64_t> residual() const { return residual_; }
+
+  /// The rows that are here of a matrix with such rows.
+  Interval rows(Extent extent) const;
+  std::int64_t query_heads() const { return rows(Extent::kQueries).count() / head_dim_; }
+  std::int64_t kv_heads() const { return rows(Extent::kKeys).count() / head_dim_; }
+  /// Of the first key/value head's query heads, those that are a member's before.
+  std::int64_t heads_before() const;
+
+ private:
+  Interval own(std::span<const std::int64_t> cuts) const;
+
+  int own_;
+  std::int64_t head_dim_, group_, dim_;
+  std::vector<std::int64_t> attention_, ffn_, residual_, vocabulary_;
+};
+
+/// The most ranks that can share a layer.
+std::int64_t most_members(const Hyperparameters& h);
+
+}  // namespace yamata

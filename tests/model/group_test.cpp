@@ -1,0 +1,156 @@
+// Ranks that share layers give the bits of one rank that has them alone, however the columns are shared.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include "node/cpu/cpu_unit.hpp"
+#include "node/error.hpp"
+#include "node/local_exchange.hpp"
+#include "src/model/transformer_stage.hpp"
+
+namespace yamata {
+namespace {
+
+const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
+const std::vector<std::int32_t> kTokens{1, 403, 17, 2500, 90, 1111, 7, 802, 33, 5};
+
+/// Runs of a stage, and what each gave.
+struct Result {
+  std::vector<float> activations, logits, features;
+  bool left = false;
+  friend bool operator==(const Result&, const Result&) = default;
+};
+using Results = std::vector<Result>;
+
+/// Who is told to stop, before which run.
+struct Stop {
+  int member = -1;
+  std::size_t run = 0;
+};
+
+class GroupTest : public ::testing::Test {
+ protected:
+  GroupTest() : file_(gguf::File::open(kModel)), h_(Hyperparameters::read(file_)) {}
+
+  /// What a member with so many threads gets for the tokens in chunks, and, on the last stage, for each chunk's last row. `stop` is set
+  /// before the run of this number, by the member of this number.
+  Results compute(LayerRange range, GroupMember group, int threads, CacheTypes types, Stop stop) {
+    CpuUnit unit(std::vector<int>(static_cast<std::size_t>(threads), -1), cpu::choose_isa());
+    const int member = group.member;
+    TransformerStage stage(file_, h_, range, ContextOptions{256, 8, types, pack_, std::move(group)}, unit);
+    const auto wait = [&] {
+      while (!unit.wait_for(std::chrono::seconds(1))) {
+      }
+    };
+    stage.load(nullptr);
+    wait();
+    Results results;
+    for (std::size_t at = 0; at < kTokens.size(); at += kChunk) {
+      const std::size_t n = std::min(kChunk, kTokens.size() - at);
+      std::vector<Placement> placements;
+      for (std::size_t i = at; i < at + n; ++i) placements.push_back({static_cast<std::int32_t>(i), -1, {0, 1}});
+      const std::vector<std::int32_t> rows{static_cast<std::int32_t>(n) - 1};
+      std::vector<float> activations(n * static_cast<std::size_t>(h_.dim));
+      for (std::size_t i = 0; i < activations.size(); ++i) activations[i] = static_cast<float>((i * 37 + at) % 101) / 50 - 1;
+      std::atomic<bool> stopped{member == stop.member && at / kChunk == stop.run};
+      stage.start({std::span(kTokens).subspan(at, n), activations, placements, rows, rows}, &stopped);
+      wait();
+      Result result;
+      result.left = stage.left();
+      if (stage.last()) {
+        result.logits.assign(stage.logits().begin(), stage.logits().end());
+        result.features.assign(stage.features().begin(), stage.features().end());
+      } else {
+        result.activations.assign(stage.activations().begin(), stage.activations().end());
+      }
+      results.push_back(std::move(result));
+    }
+    return results;
+  }
+
+  /// The same of all members, put together: each must have all activations and features, and its part of the logits.
+  Results together(LayerRange range, const std::vector<double>& shares, CacheTypes types, Stop stop = {}) {
+    const int members = static_cast<int>(shares.size());
+    LocalGroup group(members);
+    std::vector<Results> all(shares.size());
+    std::vector<std::thread> threads;
+    for (int m = 0; m < members; ++m) {
+      threads.emplace_back([&, m] {
+        const auto exchange = group.member(m);
+        all[static_cast<std::size_t>(m)] = compute(range, {shares, m, exchange.get()}, 1 + m % 2, types, stop);
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    Results merged = all[0];
+    for (std::size_t m = 1; m < all.size(); ++m) {
+      for (std::size_t r = 0; r < merged.size(); ++r) {
+        EXPECT_EQ(all[m][r].activations, merged[r].activations) << "member " << m;
+        EXPECT_EQ(all[m][r].features, merged[r].features) << "member " << m;
+        EXPECT_EQ(all[m][r].left, merged[r].left) << "member " << m;
+        merged[r].logits.insert(merged[r].logits.end(), all[m][r].logits.begin(), all[m][r].logits.end());
+      }
+    }
+    return merged;
+  }
+  Results alone(LayerRange range, CacheTypes types) { return compute(range, {}, 2, types, {}); }
+
+  static constexpr std::size_t kChunk = 3;
+  gguf::File file_;
+  Hyperparameters h_;
+  bool pack_ = true;
+};
+
+TEST_F(GroupTest, everyShareGivesTheBitsOfOneRank) {
+  for (const CacheTypes types : {CacheTypes(CacheType::kF16), CacheTypes(CacheType::kQ8_0, CacheType::kF32)}) {
+    for (const LayerRange range : {LayerRange{0, 3}, LayerRange{3, h_.layers}}) {
+      const Results expected = alone(range, types);
+      ASSERT_FALSE(expected.back().logits.empty() && expected.back().activations.empty());
+      for (const std::vector<double>& shares : {std::vector<double>{1, 1}, {0.7, 0.3}, {0.01, 1}, {1, 2, 1}, {0.2, 0.5, 0.1, 0.2}}) {
+        EXPECT_EQ(together(range, shares, types), expected) << shares.size() << " members from layer " << range.begin;
+      }
+    }
+  }
+}
+
+TEST_F(GroupTest, aMemberThatGivesUpEndsTheRunForAllAndTheNextIsRight) {
+  pack_ = false;
+  const LayerRange range{0, h_.layers};
+  const Results expected = alone(range, CacheType::kF16);
+  for (const int member : {0, 1, 2}) {
+    const Results found = together(range, {1, 1, 1}, CacheType::kF16, {member, expected.size() - 1});
+    for (std::size_t r = 0; r + 1 < found.size(); ++r) EXPECT_EQ(found[r], expected[r]);
+    EXPECT_TRUE(found.back().left) << "member " << member;
+  }
+}
+
+TEST_F(GroupTest, aMemberIsNotWaitedForOnceItIsAbandoned) {
+  LocalGroup group(2);
+  const auto exchange = group.member(0);
+  exchange->abandon();
+  const Results found = compute({0, 2}, {{1.0, 1.0}, 0, exchange.get()}, 2, CacheType::kF16, {});
+  for (const Result& result : found) EXPECT_TRUE(result.left);
+}
+
+TEST_F(GroupTest, moreRanksThanPiecesAreRefused) {
+  const std::vector<double> shares(static_cast<std::size_t>(most_members(h_)) + 1, 1.0);
+  try {
+    Shard(h_, shares, 0);
+    FAIL() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("at most"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(GroupTest, aMemberReadsItsPartOfTheWeights) {
+  const std::size_t whole = stage_bytes(file_, h_, {2, 6});
+  std::size_t sum = 0;
+  for (int m = 0; m < 3; ++m) sum += stage_bytes(file_, h_, {2, 6}, Shard(h_, std::vector<double>{3, 1, 4}, m));
+  EXPECT_GE(sum, whole);
+  EXPECT_LT(static_cast<double>(sum), 1.05 * static_cast<double>(whole)) << "but for vectors, and keys that two need";
+  EXPECT_LT(static_cast<double>(stage_bytes(file_, h_, {2, 6}, Shard(h_, std::vector<double>{3, 1, 4}, 1))), 0.25 * static_cast<double>(whole));
+}
+
+}  // namespace
+}  // namespace yamata
