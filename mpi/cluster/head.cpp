@@ -130,7 +130,7 @@ void Head::watch_ranks() {
     if (const auto stalled = members_.find_stalled_drafter(now, awaited)) lose(*stalled);
   }
   const Pipeline* target = dispatcher_.target();
-  if (target) members_.check_progress(now, state_ == State::kLoading || target->outstanding() > 0, own, target->ranks().ranks);
+  if (target) members_.check_progress(now, state_ == State::kLoading || target->outstanding() > 0, own, target->ranks().stages);
 }
 
 /// The text goes on without a drafter; without a stage nothing does.

@@ -91,6 +91,25 @@ T decode_plain(std::span<const std::byte> bytes) {
 
 }  // namespace
 
+std::vector<std::vector<int>> PipelinePlan::stages() const {
+  std::vector<std::vector<int>> stages;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i == 0 || layers[i].begin != layers[i - 1].begin) stages.emplace_back();
+    stages.back().push_back(ranks[i]);
+  }
+  return stages;
+}
+
+GroupMember PipelinePlan::member(std::size_t place) const {
+  GroupMember member{{}, 0, nullptr};
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (layers[i].begin != layers[place].begin) continue;
+    if (i == place) member.member = static_cast<int>(member.shares.size());
+    member.shares.push_back(shares.empty() ? 1 : shares[i]);
+  }
+  return member;
+}
+
 Bytes encode(const Hello& m) {
   Writer out;
   out.put(m.protocol)
@@ -143,7 +162,8 @@ Bytes encode(const Start& m) {
         .put_all(std::span<const LayerRange>(p.layers))
         .put(p.cells)
         .put(p.sequences)
-        .put_all(std::span<const std::uint8_t>(p.packed));
+        .put_all(std::span<const std::uint8_t>(p.packed))
+        .put_all(std::span<const double>(p.shares));
   return out.take();
 }
 
@@ -156,7 +176,7 @@ Start decode_start(std::span<const std::byte> bytes) {
   m.head_host = in.get_text();
   m.head_time_us = in.get<std::int64_t>();
   m.draft = in.get<DraftOptions>();
-  constexpr std::size_t kLeast = 3 * sizeof(std::int32_t) + 3 * sizeof(std::uint64_t);  // of a plan: its numbers and three lengths
+  constexpr std::size_t kLeast = 3 * sizeof(std::int32_t) + 4 * sizeof(std::uint64_t);  // of a plan: its numbers and four lengths
   m.pipelines.resize(in.count(kLeast));
   for (PipelinePlan& p : m.pipelines) {
     p.model = in.get<std::int32_t>();
@@ -165,6 +185,7 @@ Start decode_start(std::span<const std::byte> bytes) {
     p.cells = in.get<std::int32_t>();
     p.sequences = in.get<std::int32_t>();
     p.packed = in.get_all<std::uint8_t>();
+    p.shares = in.get_all<double>();
   }
   in.end();
   return m;
@@ -293,7 +314,7 @@ Rows decode_rows(std::span<const std::byte> bytes) {
   return m;
 }
 
-Bytes encode(const Heartbeat& m) { return Writer().put(m.progress).put(m.activity).put(m.loaded_permille).take(); }
+Bytes encode(const Heartbeat& m) { return Writer().put(m.progress).put(m.activity).put(m.loaded_permille).put(m.awaits).take(); }
 
 Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {
   Reader in(bytes);
@@ -301,6 +322,7 @@ Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {
   m.progress = in.get<std::uint64_t>();
   m.activity = in.get<Activity>();
   m.loaded_permille = in.get<std::uint16_t>();
+  m.awaits = in.get<std::int32_t>();
   in.end();
   return m;
 }

@@ -43,7 +43,7 @@ void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const 
 
 void Ranks::build() {
   for (Rank& rank : ranks_) {
-    rank.dispatcher->build(plan_, [&](const wire::PipelinePlan& pipeline, std::size_t stage, CacheTypes) {
+    rank.dispatcher->build(plan_, [&](const wire::PipelinePlan& pipeline, std::size_t stage, CacheTypes, const GroupMember&) {
       const auto& shape = shapes_.at(static_cast<std::size_t>(pipeline.model)).at(stage);
       auto model = std::make_unique<TableModel>(shape, *rank.parts.unit);
       if (pipeline.model == 0) target_models_.push_back(model.get());

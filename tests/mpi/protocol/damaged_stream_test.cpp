@@ -180,7 +180,7 @@ TEST_F(DamagedStreamTest, Drafter_refusesOrGoesOn) {
     LocalTransport head(network, 0), transport(network, 1);
     InstantUnit unit;
     auto model = std::make_unique<simulation::TableModel>(table_shape(0, 1, kCells), unit);
-    auto pipeline = std::make_unique<Pipeline>(transport, PipelineRanks{kDraftChannel, {1}}, std::move(model), kCells, kSampleSequences);
+    auto pipeline = std::make_unique<Pipeline>(transport, PipelineRanks{kDraftChannel, {{1}}}, std::move(model), kCells, kSampleSequences);
     pipeline->stage().load();
     Drafter drafter(transport, std::move(pipeline), DraftOptions{.width = 2, .children = 2, .credit = 6}, kContext,
                     SequenceRange{0, kSampleSequences}, 16);

@@ -62,8 +62,8 @@ TEST(Wire, Start_roundTrips) {
   EXPECT_EQ(back.pipelines[0].cells, 4096);
   EXPECT_EQ(back.pipelines[1].model, 1);
   EXPECT_EQ(back.pipelines[1].ranks, (std::vector<std::int32_t>{2, 4}));
-  EXPECT_EQ(back.pipelines[1].stage_of(4), 1u);
-  EXPECT_FALSE(back.pipelines[1].stage_of(3));
+  EXPECT_EQ(back.pipelines[1].place_of(4), 1u);
+  EXPECT_FALSE(back.pipelines[1].place_of(3));
   EXPECT_EQ(back.pipelines[1].sequences, 9);
   EXPECT_EQ(back.pipelines[1].packed, (std::vector<std::uint8_t>{1, 0}));
 }
