@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 
@@ -173,7 +174,11 @@ double Job::measured_ns_per_byte() {
   }
 }
 
-std::unique_ptr<ComputeUnit> Job::make_unit() const { return std::make_unique<CpuUnit>(cpus_, isa_, nodes_); }
+std::unique_ptr<ComputeUnit> Job::make_unit() const {
+  auto unit = std::make_unique<CpuUnit>(cpus_, isa_, nodes_);
+  if (const char* factor = std::getenv("YAMATA_SLOW")) unit->slow_down(std::strtod(factor, nullptr));  // see launch/emulate
+  return unit;
+}
 
 std::string Job::read_text_file(const std::string& path) {
   return path == "-" ? read_standard_input([&] { reassure(transport_); }) : read_text(path);

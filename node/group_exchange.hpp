@@ -28,6 +28,8 @@ class GroupExchange {
   virtual int awaited() const { return -1; }
   /// Seconds spent in exchanges. After a run.
   virtual double seconds() const { return 0; }
+  /// To all other members together.
+  virtual std::uint64_t bytes_sent() const { return 0; }
 };
 
 /// Where a member's slice begins.

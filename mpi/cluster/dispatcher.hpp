@@ -56,6 +56,8 @@ class Dispatcher {
   wire::Heartbeat heartbeat() const { return stage() ? stage()->heartbeat() : wire::Heartbeat{}; }
   /// Whether this rank's threads compute.
   bool computing() const { return stage() && stage()->activity() == wire::Activity::kComputing; }
+  /// Whether they do so together with other ranks.
+  bool computing_in_group() const { return stage() && stage()->computing() && stage()->members() > 1; }
   /// Fills in what a report says of the parts; `clock_offset_us`: that the head's clock is ahead by.
   void describe(wire::Report& report, std::int64_t clock_offset_us) const;
 

@@ -182,6 +182,7 @@ void Head::on_failure(int rank, const wire::Failure& failure) {
 void Head::rest() {
   Pipeline* target = dispatcher_.target();
   const bool computing = target && !target->stage().model().unit().finished();
+  if (computing && dispatcher_.computing_in_group()) return idle_.rest_in_group(transport_);
   computing ? idle_.rest_computing(transport_) : idle_.rest(transport_);
 }
 

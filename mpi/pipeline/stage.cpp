@@ -172,6 +172,9 @@ void Stage::describe(wire::Report& report) const {
   report.isa = model_.unit().isa();
   report.threads = model_.unit().threads();
   report.busy_s += counters_.busy_s;
+  report.share = model_.share();
+  report.exchange_s = model_.exchange_s();
+  report.bytes_sent += model_.exchange_bytes();
   report.runs = counters_.runs;
   report.runs_skipped = counters_.skipped;
   report.tokens_skipped = counters_.tokens_skipped;

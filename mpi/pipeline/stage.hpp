@@ -40,6 +40,8 @@ class Stage {
   std::size_t queued() const { return records_.size(); }
   bool computing() const { return running_.has_value(); }
   StageModel& model() { return model_; }
+  /// Ranks that share its layers.
+  int members() const { return model_.members(); }
 
   struct Counters {
     std::uint64_t runs = 0, skipped = 0, tokens_skipped = 0;

@@ -226,6 +226,7 @@ void validate(const Report& report, int from) {
   check(report.layers.begin >= 0 && report.layers.begin <= report.layers.end, "its layers");
   check(within(report.threads, 0, kMostThreads), "its threads");
   check(std::isfinite(report.busy_s) && std::isfinite(report.wait_s) && std::isfinite(report.wait_cpu_s), "its times");
+  check(report.share > 0 && report.share <= 1 && usable(report.exchange_s), "its part of a group");
   check(report.run_s.size() <= StepCost::kWidest && report.draft_run_s.size() <= StepCost::kWidest, "times of runs wider than measured");
   check(usable(report.run_s) && usable(report.draft_run_s), "the times of its runs");
   for (const TraceEvent& event : report.events) {

@@ -92,7 +92,6 @@ bool MpiExchange::wait() {
   }
   awaited_ = -1;
   typical_ += (waited - typical_) / 8;
-  seconds_ += std::chrono::duration<double>(waited).count();
   requests_.clear();
   return true;
 }
@@ -101,8 +100,12 @@ bool MpiExchange::all_gather(std::span<std::byte> slices, std::span<const std::s
   if (abandoned_) return false;
   const SliceHeader header{++exchanges_, go_on ? 0u : 1u};
   std::memcpy(slices.data() + slice_begin(ends, own_), &header, sizeof header);
+  const auto began = WallClock::now();
   begin(slices, ends);
-  return wait() && all_go_on(slices, ends, exchanges_);
+  const bool came = wait();
+  seconds_ += std::chrono::duration<double>(WallClock::now() - began).count();
+  bytes_sent_ += (ends[static_cast<std::size_t>(own_)] - slice_begin(ends, own_)) * (ranks_.size() - 1);
+  return came && all_go_on(slices, ends, exchanges_);
 }
 
 }  // namespace yamata

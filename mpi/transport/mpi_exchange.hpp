@@ -27,6 +27,7 @@ class MpiExchange final : public GroupExchange {
   void abandon() override { abandoned_ = true; }
   int awaited() const override { return awaited_; }
   double seconds() const override { return seconds_; }
+  std::uint64_t bytes_sent() const override { return bytes_sent_; }
 
  private:
   void begin(std::span<std::byte> slices, std::span<const std::size_t> ends);
@@ -44,6 +45,7 @@ class MpiExchange final : public GroupExchange {
   std::uint32_t exchanges_ = 0;
   std::chrono::nanoseconds typical_{0};  // length of a wait, of late
   double seconds_ = 0;
+  std::uint64_t bytes_sent_ = 0;
   std::atomic<bool> abandoned_{false};
   std::atomic<int> awaited_{-1};
 };

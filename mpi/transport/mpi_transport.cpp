@@ -150,6 +150,11 @@ void MpiTransport::nap(std::chrono::microseconds length) {
   if (!something_there()) waker_.nap(length);
 }
 
+void MpiTransport::stand_back(std::chrono::microseconds limit) {
+  notify();
+  waker_.stand_back(limit);
+}
+
 void MpiTransport::sleep(std::chrono::microseconds limit) {
   constexpr std::chrono::microseconds kBetweenLooks{5000};  // at a send that stays: nothing tells when its link has room
   if (!pending_.empty()) limit = std::min(limit, kBetweenLooks);

@@ -38,6 +38,7 @@ class MpiTransport final : public Transport {
   std::unique_ptr<GroupExchange> join_group(std::span<const int> ranks, int model) override;
   void nap(std::chrono::microseconds length) override;
   void sleep(std::chrono::microseconds limit) override;
+  void stand_back(std::chrono::microseconds limit) override;
   void wake() override { bell_->notify_own(); }
   bool wakes() const override { return bell_->fd() >= 0 && waker_.trusted() && !sends_need_care(); }
   void abort(int code) override;

@@ -68,6 +68,8 @@ class Transport {
   virtual void nap(std::chrono::microseconds length) { std::this_thread::sleep_for(length); }
   /// Does nothing until a message comes or wake, so long at most. Where `wakes`: else nap.
   virtual void sleep(std::chrono::microseconds limit) { nap(limit); }
+  /// Likewise, but no message ends it: another thread meets the members of a group meanwhile, and makes the calls for that.
+  virtual void stand_back(std::chrono::microseconds limit) { nap(limit); }
   /// Whether messages end a sleep, as far as can be told.
   virtual bool wakes() const { return false; }
   /// Ends the nap or sleep of this rank, or the next one: there is something other than a message to see to. From any thread.
