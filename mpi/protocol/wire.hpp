@@ -151,8 +151,6 @@ struct Report {
   std::int32_t threads = 0;  ///< that compute
   double busy_s = 0, wait_s = 0;
   double wait_cpu_s = 0;  ///< processor time of the control thread while it waited
-  double share = 1;       ///< of the columns of its layers; below 1 in a group
-  double exchange_s = 0;  ///< of busy_s, spent in meetings of its group
   std::uint64_t bytes_sent = 0;
   std::uint64_t rss_bytes = 0;                                   ///< memory of its own
   std::uint64_t mapped_bytes = 0;                                ///< of the model file, touched
@@ -160,6 +158,8 @@ struct Report {
   std::vector<TraceEvent> events;                                ///< in the head's time
   std::vector<double> run_s{};                                   ///< what a run of 1, 2, ... tokens takes; 0: none was computed
   std::vector<double> draft_run_s{};                             ///< the same of a draft that took turns with this stage
+  double share = 1;                                              ///< of the columns of its layers; below 1 in a group
+  double exchange_s = 0;                                         ///< of busy_s, spent in meetings of its group
 };
 
 Bytes encode(const Hello&);

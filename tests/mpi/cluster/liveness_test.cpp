@@ -133,6 +133,15 @@ TEST_F(LivenessTest, WaitingStage_blamesTheLinkBeforeIt) {
   EXPECT_EQ(text.find("rank 2 (host2) has waited 10 s for the results of rank 1 (host1)"), 0u) << text;
 }
 
+TEST_F(LivenessTest, WaitingMemberOfAGroup_blamesTheLinkToTheOther) {
+  liveness_.tell(1, {5, wire::Activity::kComputing, 1000, 2});
+  liveness_.tell(2, {5, wire::Activity::kComputing, 1000, 1});
+  liveness_.check_progress(now_, true, {}, {{0}, {1, 2}});
+  now_ += seconds(11);
+  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {1, 2}}); });
+  EXPECT_EQ(text.find("rank 1 (host1) has waited 10 s for the part of rank 2 (host2): the link between them is cut"), 0u) << text;
+}
+
 TEST_F(LivenessTest, Progress_anywhereBeginsTheDeadlineAnew) {
   for (std::uint64_t p = 1; p < 20; ++p) {
     now_ += seconds(9);
