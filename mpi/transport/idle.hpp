@@ -2,10 +2,10 @@
 // Waiting without burning a core.
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <utility>
 
 #include "mpi/transport/transport.hpp"
+#include "node/thread_time.hpp"
 
 namespace yamata {
 
@@ -50,12 +50,6 @@ class Idle {
   static constexpr Time kInGroup{2000};         // what a cancellation may wait
   static constexpr Time kLongWait{2000};        // the naps of a wait of this length cost as much as two sleeps
   static constexpr Time kLongestSleep{20'000};  // a message that slips through waits that long
-
-  static double thread_cpu_s() {
-    timespec t{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-  }
 
   /// How long this wait has gone on.
   Time waited() const { return std::chrono::duration_cast<Time>(Clock::now() - since_); }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "mpi/transport/mpi_session.hpp"
+#include "mpi/transport/socket_waker.hpp"
 
 namespace yamata {
 namespace {
@@ -13,10 +14,14 @@ namespace {
 using std::chrono::nanoseconds;
 using WallClock = std::chrono::steady_clock;
 
-constexpr nanoseconds kNap{50'000};           // what the shortest sleep takes
-constexpr nanoseconds kSpin{300'000};         // waits of this length are spun through
-constexpr nanoseconds kLong{200'000'000};     // then somebody is named
-constexpr nanoseconds kLongestNap{1'000'000};
+
+// Waits of this length are spun through: on a virtual machine, being woken costs some hundred microseconds. Where they are longer most of
+// the time, spinning gains little and takes processor time from whoever else needs it; but now and then one looks how long they would be.
+constexpr nanoseconds kSpin{2'000'000}, kSpinsPay{1'500'000}, kShortSpin{50'000};
+constexpr std::uint32_t kLookAgain = 16;
+constexpr nanoseconds kLong{200'000'000};  // then somebody is named
+constexpr timespec kLongestSleep{0, 1'000'000};
+constexpr auto kBetweenFinds = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -70,20 +75,24 @@ void MpiExchange::note_awaited() {
   }
 }
 
-void MpiExchange::rest(nanoseconds waited) const {
-  const bool spins = typical_ < kSpin ? waited < 2 * kSpin : waited > typical_ - 2 * kNap && waited < typical_ + kSpin;
-  if (spins) {
+/// What comes from a rank of the same machine no connection tells of: then the sleep is short.
+void MpiExchange::rest(nanoseconds waited) {
+  if (waited < (spins_ ? kSpin : kShortSpin)) {
     std::this_thread::yield();  // the control thread may be on the same core
     return;
   }
-  const nanoseconds until = waited < typical_ ? typical_ - 2 * kNap - waited : waited / 8;
-  const timespec time{0, std::clamp(until, kNap, kLongestNap).count()};
-  nanosleep(&time, nullptr);
+  if (WallClock::now() - found_ > kBetweenFinds) {
+    connections_ = connections();
+    found_ = WallClock::now();
+  }
+  if (ppoll(connections_.data(), connections_.size(), &kLongestSleep, nullptr) <= 0) return;
+  std::erase_if(connections_, [](const pollfd& c) { return (c.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0; });
 }
 
 bool MpiExchange::wait() {
   const auto began = WallClock::now();
   nanoseconds waited{0};
+  spins_ = spun_ < kSpinsPay || exchanges_ % kLookAgain == 0;
   while (!finished()) {
     if (abandoned_) return false;
     waited = WallClock::now() - began;
@@ -91,7 +100,7 @@ bool MpiExchange::wait() {
     rest(waited);
   }
   awaited_ = -1;
-  typical_ += (waited - typical_) / 8;
+  if (spins_) spun_ += (std::min(waited, 2 * kSpin) - spun_) / 32;
   requests_.clear();
   return true;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // The meetings of a group over MPI.
 #include <mpi.h>
+#include <poll.h>
 
 #include <atomic>
 #include <mutex>
@@ -12,9 +13,9 @@
 namespace yamata {
 
 /// Every member sends its slice to every other directly. The thread that computes makes the MPI calls, while the control thread of the same
-/// rank keeps away from them: handing each slice over to that would cost two changes of threads per meeting. Whoever waits spins for
-/// about as long as meetings have taken of late, and sleeps in between where they take long, so that neither the control thread nor a
-/// quota of processor time is starved.
+/// rank keeps away from them: handing each slice over to that would cost two changes of threads per meeting. Whoever waits spins for a
+/// while, and then sleeps until something comes over a connection, so that neither the control thread nor a quota of processor time is
+/// starved.
 class MpiExchange final : public GroupExchange {
  public:
   /// `comm` serves exchanges alone, `tag` this group alone among those of the same ranks. `mpi`: held by whoever is in an MPI call.
@@ -33,7 +34,7 @@ class MpiExchange final : public GroupExchange {
   void begin(std::span<std::byte> slices, std::span<const std::size_t> ends);
   bool finished();
   bool wait();
-  void rest(std::chrono::nanoseconds waited) const;
+  void rest(std::chrono::nanoseconds waited);
   void note_awaited();
 
   const MPI_Comm comm_;
@@ -43,7 +44,10 @@ class MpiExchange final : public GroupExchange {
   std::mutex& mpi_;
   std::vector<MPI_Request> requests_;  // receives from the other members in their order, then sends to them
   std::uint32_t exchanges_ = 0;
-  std::chrono::nanoseconds typical_{0};  // length of a wait, of late
+  bool spins_ = true;                 // in this exchange
+  std::chrono::nanoseconds spun_{0};  // length of a wait that was spun through, of late
+  std::vector<pollfd> connections_;
+  std::chrono::steady_clock::time_point found_{};  // when they were looked for
   double seconds_ = 0;
   std::uint64_t bytes_sent_ = 0;
   std::atomic<bool> abandoned_{false};

@@ -21,14 +21,20 @@ bool is_connection(int fd) {
 
 }  // namespace
 
-/// Connections are made when they are first needed, so one looks again now and then.
-void SocketWaker::find_sockets() {
-  watched_.assign(1, {bell_ ? bell_->fd() : -1, POLLIN, 0});
+std::vector<pollfd> connections() {
+  std::vector<pollfd> found;
   std::error_code none;  // without /proc there is nothing to wait for, and rests are naps
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", none)) {
     const int fd = std::atoi(entry.path().filename().c_str());
-    if (is_connection(fd)) watched_.push_back({fd, POLLIN, 0});
+    if (is_connection(fd)) found.push_back({fd, POLLIN, 0});
   }
+  return found;
+}
+
+/// Again now and then.
+void SocketWaker::find_sockets() {
+  watched_ = connections();
+  watched_.insert(watched_.begin(), {bell_ ? bell_->fd() : -1, POLLIN, 0});
   found_ = Clock::now();
 }
 

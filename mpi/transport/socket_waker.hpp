@@ -11,6 +11,9 @@
 
 namespace yamata {
 
+/// The TCP connections of this process, to be polled for something to read. They are made when they are first needed.
+std::vector<pollfd> connections();
+
 /// Watches the TCP sockets of this process without reading from them, and a bell if there is one. It finds out whether they tell of
 /// messages: other networks do not use them.
 class SocketWaker {

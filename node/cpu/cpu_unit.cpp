@@ -9,6 +9,7 @@
 #include "node/cpu/thread_share.hpp"
 #include "node/lost_pages.hpp"
 #include "node/memory.hpp"
+#include "node/thread_time.hpp"
 
 namespace yamata {
 namespace {
@@ -147,10 +148,10 @@ void CpuUnit::work(int thread) {
   // Thread 0 alone decides to stop, before the barrier, and all read its decision after it. Two flags in turn: a thread that
   // reads late never sees the decision of the operation after. In a group the members decide together.
   for (std::size_t i = 0; i < ops_.size(); ++i) {
-    const auto began = std::chrono::steady_clock::now();
+    const double began_cpu_s = slowness_ > 1 ? thread_cpu_s() : 0;
     if (!declined_ || meets(ops_[i])) std::visit([&](const auto& op) { run(op, thread); }, ops_[i]);
     if (thread == 0) {
-      if (slowness_ > 1) pause(began);
+      if (slowness_ > 1) pause(began_cpu_s);
       progress_.fetch_add(1, std::memory_order_relaxed);
       stopped_[i % 2] = in_group_ ? input_.left() : stop_ && stop_->load(std::memory_order_relaxed);
     }
@@ -166,10 +167,14 @@ void CpuUnit::work(int thread) {
   }
 }
 
-/// For as long as makes the operation that has just ended take its time; what its meeting took is not slowed down.
-void CpuUnit::pause(std::chrono::steady_clock::time_point began) {
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  std::this_thread::sleep_for(std::chrono::duration<double>((took.count() - input_.take_exchange_s()) * (slowness_ - 1)));
+/// For so many times the processor time that the operation has taken, which other hosts on the same core do not add to; its meeting is not
+/// slowed down. What a pause is longer than it should be, the next ones are shorter.
+void CpuUnit::pause(double began_cpu_s) {
+  const auto ended = std::chrono::steady_clock::now();
+  owed_s_ += (thread_cpu_s() - began_cpu_s - input_.take_exchange_cpu_s()) * (slowness_ - 1);
+  if (owed_s_ <= 0) return;
+  std::this_thread::sleep_for(std::chrono::duration<double>(owed_s_));
+  owed_s_ -= std::chrono::duration<double>(std::chrono::steady_clock::now() - ended).count();
 }
 
 void CpuUnit::run(const EmbedOp& op, int thread) {

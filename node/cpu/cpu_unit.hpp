@@ -38,7 +38,7 @@ class CpuUnit final : public ComputeUnit {
 
  private:
   void work(int thread);
-  void pause(std::chrono::steady_clock::time_point began);
+  void pause(double began_cpu_s);
   void reserve_panels(std::span<const Op> ops);
 
   void run(const EmbedOp& op, int thread);
@@ -69,7 +69,7 @@ class CpuUnit final : public ComputeUnit {
   std::chrono::steady_clock::time_point began_;
   std::atomic<std::int64_t> ended_ns_{0};
   double busy_seconds_ = 0;
-  double slowness_ = 1;
+  double slowness_ = 1, owed_s_ = 0;
   LinearInput input_;
   ThreadPool pool_;  // last: its threads end before what they use
 };

@@ -1,12 +1,12 @@
 #include "node/cpu/linear_input.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <variant>
 
 #include "node/cpu/kernels/panel.hpp"
 #include "node/cpu/kernels/repack.hpp"
 #include "node/cpu/thread_share.hpp"
+#include "node/thread_time.hpp"
 
 namespace yamata {
 
@@ -156,9 +156,9 @@ bool LinearInput::meet(const SliceLayout& layout, int thread) {
   if (thread == 0) {
     GroupExchange& group = *layout.share.group;
     for (int m = 0; m < group.members(); ++m) ends_[static_cast<std::size_t>(m)] = layout.begin(m + 1);
-    const auto began = std::chrono::steady_clock::now();
+    const double began_cpu_s = thread_cpu_s();
     goes_on_ = group.all_gather({slices_.data(), layout.bytes()}, {ends_.data(), static_cast<std::size_t>(group.members())}, !declined_);
-    exchange_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    exchange_cpu_s_ += thread_cpu_s() - began_cpu_s;
   }
   pool_.barrier();
   return goes_on_;
