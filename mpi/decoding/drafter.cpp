@@ -122,7 +122,7 @@ bool Drafter::idle() { return runs_.in_flight() == 0 && runs_.tree().root().sent
 
 /// A node more is worth its time while it is more probable than the share of a step that it takes.
 RunCosts Drafter::run_costs() const {
-  return {.marginal = pipeline_->stage().cost().marginal(0, options_.width), .occupancy = 1, .lateness = 0};
+  return {.occupancy = pipeline_->stage().cost().marginal(0, options_.width), .lateness = {}};
 }
 
 /// What a node's evaluation takes, all ranks of the draft together.
