@@ -187,6 +187,7 @@ GuessDemand Decoder::demand() const {
   if (!demand.to_the_end) return demand;
   const TargetTimes target = times();
   demand.token_s = token_s(target);
+  demand.alone_s = target.round_trip_s;
   demand.row_s = delay_s(target, least_row_cost(target_.stage().cost().marginal(1, options_.policy.draft), 0), 1);
   return demand;
 }

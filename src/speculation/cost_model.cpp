@@ -98,7 +98,7 @@ double most_saved_s(const DraftTimes& times, double acceptance, int most) {
   double best = 0, saved = 0, likely = 1;
   for (int guess = 0; guess < most; ++guess) {
     likely *= acceptance;
-    saved += likely * times.token_s - times.row_s - (guess == 0 ? times.first_s : times.next_s);
+    saved += likely * times.alone_s - times.row_s - (guess == 0 ? times.first_s : times.next_s);
     best = std::max(best, saved);
   }
   return best;

@@ -83,11 +83,12 @@ struct DraftTimes {
   double first_s = 0;  ///< until its first guess is there
   double next_s = 0;   ///< from guess to guess
   double row_s = 0;    ///< by which a guess lengthens the run that verifies it
-  double token_s = 0;  ///< what a token of the text takes without it
+  double token_s = 0;  ///< what a token of the text takes of late
+  double alone_s = 0;  ///< what it takes without any guesses
 };
 
 /// What a chain of up to `most` guesses saves at best, less what it takes, where each is accepted with probability a after the one before:
-/// max over n of sum over k <= n of (a^k token_s - row_s - next_s), the first with first_s in place of next_s; 0: nothing.
+/// max over n of sum over k <= n of (a^k alone_s - row_s - next_s), the first with first_s in place of next_s; 0: nothing.
 double most_saved_s(const DraftTimes& times, double acceptance, int most);
 
 /// Least path probability of a node for which one more evaluation of the draft, to guess what follows it, is worth its time:

@@ -1,12 +1,14 @@
 #include "src/speculation/link_rate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace yamata {
 namespace {
 
-constexpr double kLeast = 10e-6, kMost = 1, kNext = 1.25;  // seconds a row, each so many times the one before: 8 KB at 7 Gbit/s to 70 kbit/s
+constexpr double kLeast = 50e-6, kMost = 0.5, kNext = 1.25;  // seconds a row, each so many times the one before: 8 KB at 1.3 Gbit/s to 130 kbit/s
+constexpr std::array kSlowest{1.0, 1.4, 2.0};  // times the head's stage
 constexpr double kForget = 0.98;   // weight that a run's error keeps with each later one: the last 50 count
 constexpr double kNew = 0.05;      // weight of the latest run in the latency
 constexpr double kAlike = 0.02;    // of a stage's time: rates whose errors differ by no more a run explain it alike
@@ -17,7 +19,10 @@ constexpr double kExpected = 50;   // rows by which a rate that is not expected 
 LinkRate::LinkRate(int stages, double result_share) : result_share_(result_share) {
   const auto count = static_cast<std::size_t>(stages);
   const auto add = [&](double row_s) {
-    rates_.push_back({.row_s = row_s, .stage_free_s = std::vector<double>(count), .link_free_s = std::vector<double>(count)});
+    for (const double slowest : kSlowest) {
+      rates_.push_back(
+          {.row_s = row_s, .slowest = slowest, .stage_free_s = std::vector<double>(count), .link_free_s = std::vector<double>(count)});
+    }
   };
   add(0);
   for (double row_s = kLeast; stages > 1 && row_s < kMost; row_s *= kNext) add(row_s);
@@ -37,7 +42,7 @@ double LinkRate::replay(Replay& rate, const ReturnedRun& run) const {
   for (std::size_t s = 0; s < stages; ++s) {
     const double told = run.skipped ? run.cancelled_s + (s > 0 ? hop_s * (1 - static_cast<double>(s)) : 0) : run.cancelled_s;
     now = std::max(now, rate.stage_free_s[s]);
-    const double end = now + (left ? 0 : run.stage_s);
+    const double end = now + (left ? 0 : run.stage_s * (s == 1 ? rate.slowest : 1));
     left |= run.skipped && told < end;
     rate.stage_free_s[s] = now = left ? std::clamp(told, now, end) : end;
     const double row_s = s + 1 < stages ? rate.row_s : result_share_ * rate.row_s;

@@ -17,7 +17,8 @@ struct ReturnedRun {
 /// Learns how long a row occupies a link. For each of many rates it replays what was sent: a run takes stages and links one after the other,
 /// and waits on each for the run before it. What is left of the true time is latency, the same for every run if the rate is right. So the
 /// error of a rate is by how much its remainders differ, those of late runs weighing more. Where several rates explain the results alike,
-/// the least counts: if it is too low, wider runs are sent, which show it. All links are taken to be alike, and so are all stages.
+/// the least counts: if it is too low, wider runs are sent, which show it. All links are taken to be alike. So are all stages, but that one
+/// may be slower, whose queue must not be taken for that of a link.
 class LinkRate {
  public:
   /// `result_share`: what a row weighs on the way back from the last of `stages` stages to the head, of what it weighs between two.
@@ -36,6 +37,7 @@ class LinkRate {
   /// The job as it would have gone at one rate.
   struct Replay {
     double row_s = 0;
+    double slowest = 1;                             // times the head's stage: what the slowest stage takes
     std::vector<double> stage_free_s, link_free_s;  // when each has done with the runs so far; the last link leads back to the head
     double latency_s = 0;                           // of all messages of a run together
     double error_s = 0;                             // sum over the runs
