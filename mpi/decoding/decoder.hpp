@@ -110,7 +110,7 @@ class Decoder {
   bool finished_ = false;
   TextRate rate_;
   Clock::time_point last_text_;
-  StepCost turnaround_;   // of the tip's runs, from here through all stages and back
+  StepCost turnaround_;  // of the tip's runs, from here through all stages and back
   LinkRate links_;
   Clock::time_point began_, prefilled_;
   double busy_before_s_ = 0;  // of the first stage, when this text began

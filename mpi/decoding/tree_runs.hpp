@@ -23,7 +23,7 @@ class TreeRuns {
     bool tip = false;                            ///< begins with the last token of the text, without text before it
     bool speculative = false;                    ///< holds guesses
     bool cancelled = false;
-    bool pinned = false;  ///< computes a token that has become text: its cells are needed
+    bool pinned = false;                   ///< computes a token that has become text: its cells are needed
     Clock::time_point sent, cancelled_at;  ///< the latter where it is cancelled
   };
   struct Finished {

@@ -7,12 +7,13 @@
 namespace yamata {
 namespace {
 
-constexpr double kLeast = 50e-6, kMost = 0.5, kNext = 1.25;  // seconds a row, each so many times the one before: 8 KB at 1.3 Gbit/s to 130 kbit/s
+constexpr double kLeast = 50e-6, kMost = 0.5,
+                 kNext = 1.25;                 // seconds a row, each so many times the one before: 8 KB at 1.3 Gbit/s to 130 kbit/s
 constexpr std::array kSlowest{1.0, 1.4, 2.0};  // times the head's stage
-constexpr double kForget = 0.98;   // weight that a run's error keeps with each later one: the last 50 count
-constexpr double kNew = 0.05;      // weight of the latest run in the latency
-constexpr double kAlike = 0.02;    // of a stage's time: rates whose errors differ by no more a run explain it alike
-constexpr double kExpected = 50;   // rows by which a rate that is not expected is wrong at first
+constexpr double kForget = 0.98;               // weight that a run's error keeps with each later one: the last 50 count
+constexpr double kNew = 0.05;                  // weight of the latest run in the latency
+constexpr double kAlike = 0.02;                // of a stage's time: rates whose errors differ by no more a run explain it alike
+constexpr double kExpected = 50;               // rows by which a rate that is not expected is wrong at first
 
 }  // namespace
 
@@ -33,7 +34,8 @@ void LinkRate::expect(double row_s) {
   while (current_ + 1 < rates_.size() && rates_[current_ + 1].row_s <= row_s) ++current_;
 }
 
-/// When the result would be back if messages took no time beside that on the links. The clock of each stage is late by the latency up to it.
+/// When the result would be back if messages took no time beside that on the links. The clock of each stage is late by the latency up to
+/// it.
 double LinkRate::replay(Replay& rate, const ReturnedRun& run) const {
   const auto stages = rate.stage_free_s.size();
   const double hop_s = rate.latency_s / static_cast<double>(stages);
@@ -51,15 +53,20 @@ double LinkRate::replay(Replay& rate, const ReturnedRun& run) const {
   return now;
 }
 
+/// What runs still wait for ends so much later. When the first stage is free the head knows, or it would not have sent the next.
+void LinkRate::shift(Replay& rate, double late_s) {
+  for (std::size_t s = late_s > 0 ? 1 : 0; s < rate.stage_free_s.size(); ++s) rate.stage_free_s[s] += late_s;
+  for (double& free_s : rate.link_free_s) free_s += late_s;
+}
+
 void LinkRate::returned(const ReturnedRun& run) {
   if (!run.skipped) ++runs_;
   const double weight = std::max(kNew, 1 / std::max(1.0, runs_));
   for (Replay& rate : rates_) {
     const double left_s = run.returned_s - replay(rate, run);
-    if (left_s < 0) {  // it is back: whatever it was to wait for has ended
-      for (double& free : rate.stage_free_s) free += left_s;
-      for (double& free : rate.link_free_s) free += left_s;
-    }
+    // What is true of this run is true of those behind it.
+    const double late_s = run.skipped ? std::min(0.0, left_s) : left_s - rate.latency_s;
+    if (runs_ > 1 || late_s < 0) shift(rate, late_s);
     if (run.skipped) continue;
     if (runs_ > 1) rate.error_s += std::abs(left_s - rate.latency_s);
     rate.latency_s += weight * (std::max(0.0, left_s) - rate.latency_s);

@@ -10,15 +10,15 @@ struct ReturnedRun {
   int rows = 1;
   double stage_s = 0;  ///< what its rows take on a stage
   double sent_s = 0, returned_s = 0;
-  bool skipped = false;                                            ///< left somewhere on its way
+  bool skipped = false;                                          ///< left somewhere on its way
   double cancelled_s = std::numeric_limits<double>::infinity();  ///< when the stages were told to
 };
 
-/// Learns how long a row occupies a link. For each of many rates it replays what was sent: a run takes stages and links one after the other,
-/// and waits on each for the run before it. What is left of the true time is latency, the same for every run if the rate is right. So the
-/// error of a rate is by how much its remainders differ, those of late runs weighing more. Where several rates explain the results alike,
-/// the least counts: if it is too low, wider runs are sent, which show it. All links are taken to be alike. So are all stages, but that one
-/// may be slower, whose queue must not be taken for that of a link.
+/// Learns how long a row occupies a link. For each of many rates it replays what was sent: a run takes stages and links one after the
+/// other, and waits on each for the run before it. What is left of the true time is latency, the same for every run if the rate is right.
+/// So the error of a rate is by how much its remainders differ, those of late runs weighing more. Where several rates explain the results
+/// alike, the least counts: if it is too low, wider runs are sent, which show it. All links are taken to be alike. So are all stages, but
+/// that one may be slower, whose queue must not be taken for that of a link.
 class LinkRate {
  public:
   /// `result_share`: what a row weighs on the way back from the last of `stages` stages to the head, of what it weighs between two.
@@ -43,6 +43,7 @@ class LinkRate {
     double error_s = 0;                             // sum over the runs
   };
   double replay(Replay& rate, const ReturnedRun& run) const;
+  static void shift(Replay& rate, double late_s);
   void choose(double stage_s);
 
   const double result_share_;
