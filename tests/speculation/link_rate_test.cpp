@@ -112,7 +112,10 @@ TEST(LinkRate, SlowStage_isNotTakenForASlowLink) {
 
 TEST(LinkRate, SkippedRuns_takeTimeOnlyWhereTheyWereComputed) {
   Line line(3, 0.013);
-  for (int i = 0; i < 80; ++i, line.at += 2 * kStageS) line.send(1 + i % 3, line.at, i % 4 == 3);
+  for (int i = 0; i < 80; ++i, line.at += 2 * kStageS) {
+    const bool skipped = i % 2 == 1;
+    line.send(skipped ? 8 : 1 + i % 3, line.at, skipped);
+  }
   EXPECT_NEAR(line.links.row_s(), 0.013, 0.3 * 0.013);
 }
 
