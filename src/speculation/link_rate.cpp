@@ -79,7 +79,7 @@ void LinkRate::returned(const ReturnedRun& run) {
 void LinkRate::choose(double stage_s) {
   const auto worse = [](const Replay& a, const Replay& b) { return a.error_s < b.error_s; };
   const double least_s = std::min_element(rates_.begin(), rates_.end(), worse)->error_s;
-  const double alike_s = kAlike * stage_s * (1 - std::pow(kForget, runs_)) / (1 - kForget);
+  const double alike_s = kAlike * stage_s / (1 - kForget);
   current_ = 0;
   while (rates_[current_].error_s > least_s + alike_s) ++current_;
 }
