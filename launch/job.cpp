@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 
@@ -173,21 +174,27 @@ double Job::measured_ns_per_byte() {
   }
 }
 
-std::unique_ptr<ComputeUnit> Job::make_unit() const { return std::make_unique<CpuUnit>(cpus_, isa_, nodes_); }
+std::unique_ptr<ComputeUnit> Job::make_unit() const {
+  auto unit = std::make_unique<CpuUnit>(cpus_, isa_, nodes_);
+  if (const char* factor = std::getenv("YAMATA_SLOW")) unit->slow_down(std::strtod(factor, nullptr));  // see launch/emulate
+  return unit;
+}
 
 std::string Job::read_text_file(const std::string& path) {
   return path == "-" ? read_standard_input([&] { reassure(transport_); }) : read_text(path);
 }
 
 StageFactory Job::stage_factory() {
-  return [this](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes cache_types) -> std::unique_ptr<StageModel> {
+  return [this](const wire::PipelinePlan& plan, std::size_t place, CacheTypes cache_types,
+                const GroupMember& group) -> std::unique_ptr<StageModel> {
     const auto model = static_cast<std::size_t>(plan.model);
     if (model >= models_.size() || !models_[model])
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
     if (!unit_) unit_ = make_unit();
     wire::validate_layers(plan, models_[model]->h.layers, 0);
-    const ContextOptions context{plan.cells, plan.sequences, cache_types, stage < plan.packed.size() && plan.packed[stage] != 0};
-    return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(stage), context, *unit_);
+    const bool packed = place < plan.packed.size() && plan.packed[place] != 0;
+    const ContextOptions context{plan.cells, plan.sequences, cache_types, packed, group};
+    return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(place), context, *unit_);
   };
 }
 
@@ -219,7 +226,7 @@ ClusterOptions Job::cluster() const {
 std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::Hello>& hellos) const {
   const auto& [file, h] = *models_.front();
   const ModelPlace& place = layout_.front();
-  const auto plain = split_layers(file, h, place.shares, static_cast<int>(place.ranks.size()));
+  const auto plain = place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
   const std::vector<double> ns_per_byte = splits_by_speed() ? relative_ns_per_byte(hellos, place.ranks) : std::vector<double>{};
   if (ns_per_byte.empty()) return {plain};
   std::vector<RankStrength> fast, fitting;
@@ -283,7 +290,8 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
     pipeline.model = place.model;
     pipeline.ranks = place.ranks;
     const bool target = place.model == 0;
-    pipeline.layers = target ? splits.back() : split_layers(file, h, place.shares, static_cast<int>(place.ranks.size()));
+    pipeline.layers = target ? splits.back() : place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
+    if (!place.groups.empty()) pipeline.shares = place.shares;
     pipeline.cells = context() + (target ? purpose.guess_cells : plan.draft.credit);
     pipeline.sequences = target ? purpose.sequences : plan.draft.credit + 1;
     plan.pipelines.push_back(std::move(pipeline));

@@ -197,8 +197,8 @@ int worker_main(int argc, char** argv, World& world) {
     job = make_job(jobs[next++], world);
     return job->open();
   };
-  setup.make_stage = [&](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes types) {
-    return job->stage_factory()(plan, stage, types);
+  setup.make_stage = [&](const wire::PipelinePlan& plan, std::size_t place, CacheTypes types, const GroupMember& group) {
+    return job->stage_factory()(plan, place, types, group);
   };
   setup.mapped_bytes = [&] { return job ? job->mapped_bytes() : 0; };
   setup.timeout = world.timeout;

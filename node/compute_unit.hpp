@@ -48,6 +48,9 @@ class ComputeUnit {
   virtual std::string isa() const = 0;
   virtual int threads() const = 0;
 
+  /// Pretends to be a slower machine: pauses after each operation, so that it takes so many times what it took. For emulated clusters.
+  virtual void slow_down(double) {}
+
   /// For several users on one control thread: takes the unit until release, or says false while another has it.
   bool claim() { return !std::exchange(claimed_, true); }
   void release() { claimed_ = false; }

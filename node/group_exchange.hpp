@@ -24,6 +24,12 @@ class GroupExchange {
   virtual bool all_gather(std::span<std::byte> slices, std::span<const std::size_t> ends, bool go_on) = 0;
   /// Nobody waits for the others any more: the job is ending. From any thread.
   virtual void abandon() = 0;
+  /// A member that has been waited for a fifth of a second or longer; -1: none. From any thread.
+  virtual int awaited() const { return -1; }
+  /// Seconds spent in exchanges. After a run.
+  virtual double seconds() const { return 0; }
+  /// To all other members together.
+  virtual std::uint64_t bytes_sent() const { return 0; }
 };
 
 /// Where a member's slice begins.

@@ -9,6 +9,7 @@
 #include "launch/output/standard_output.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/layout.hpp"
+#include "mpi/protocol/wire.hpp"
 #include "node/error.hpp"
 #include "src/model/weights.hpp"
 #include "src/tokenizer/tokenizer.hpp"
@@ -72,18 +73,24 @@ void inspect_command(const InspectOptions& options, int ranks) {
   if (file.tensors().empty()) return;
 
   const Hyperparameters h = Hyperparameters::read(file);
-  const auto groups = parse_layer_split(options.layer_split.text);
-  if (groups.size() > 1) throw UsageError("inspect shows one model; leave out the shares after the slash");
-  const std::vector<double> weights = groups.empty() ? std::vector<double>{} : groups[0];
-  const int parts = weights.empty() ? ranks : static_cast<int>(weights.size());
-  const auto ranges = split_layers(file, h, weights, parts);
+  const std::vector<ModelShares> models = parse_layer_split(options.layer_split.text);
+  if (models.size() > 1) throw UsageError("inspect shows one model; leave out the shares after the slash");
+  const int parts = models.empty() ? ranks : static_cast<int>(models[0].shares.size());
+  wire::PipelinePlan plan;
+  const ModelPlace place = make_layout(options.layer_split.text, parts, 0, false).front();
+  plan.layers = place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
+  plan.ranks = place.ranks;
+  plan.shares = place.groups.empty() ? std::vector<double>{} : place.shares;
   const std::int64_t context = options.context ? options.context : std::min<std::int64_t>(h.context, kDefaultContext);
   print_out("\nsplit over {} rank{} with a context of {}\n", parts, parts == 1 ? "" : "s", context);
-  for (std::size_t r = 0; r < ranges.size(); ++r) {
-    const auto cache = KvStore::bytes_for(static_cast<int>(ranges[r].count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim),
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    const LayerRange range = plan.layers[r];
+    const GroupMember member = plan.member(r);
+    const Shard shard(h, member.shares, member.member);
+    const auto cache = KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(shard.kv_heads()), static_cast<int>(h.head_dim),
                                           context, CacheType::kF16);
-    print_out("  rank {:<3} layers {:>3}-{:<3} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", r, ranges[r].begin, ranges[r].end - 1,
-              static_cast<double>(stage_bytes(file, h, ranges[r])) / 1048576.0, static_cast<double>(cache) / 1048576.0);
+    print_out("  rank {:<3} layers {:>3}-{:<3} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", r, range.begin, range.end - 1,
+              static_cast<double>(stage_bytes(file, h, range, shard)) / 1048576.0, static_cast<double>(cache) / 1048576.0);
   }
 }
 

@@ -89,14 +89,14 @@ class Host:
         memory.write_text((self.groups[-1].parent / ('cpuset.mems' if len(self.groups) > 1 else 'cpuset.mems.effective')).read_text())
 
     def set_cpu(self, percent):
-        """Changes this host's share of a core, at once."""
-        share, period = quota(percent)
+        """Changes this host's share of a core, at once. A whole core has no quota."""
+        share, period = quota(percent) if percent < 100 else (-1, 100000)
         if len(self.groups) > 1:
             (self.groups[0] / 'cpu.cfs_quota_us').write_text('-1')
             (self.groups[0] / 'cpu.cfs_period_us').write_text(str(period))
             (self.groups[0] / 'cpu.cfs_quota_us').write_text(str(share))
         else:
-            (self.groups[0] / 'cpu.max').write_text(f'{share} {period}')
+            (self.groups[0] / 'cpu.max').write_text(f'{share if share > 0 else "max"} {period}')
 
     def processes(self):
         """Process ids on this host."""
@@ -106,8 +106,14 @@ class Host:
             grouped = ''
         return [int(process) for process in {*grouped.split(), *run(['ip', 'netns', 'pids', self.namespace], check=False).stdout.split()}]
 
+    def slow_file(self):
+        """How many times longer computing takes here, if it does: read by whatever enters this host."""
+        return folder_of(self.namespace.removesuffix(self.name)) / f'slow-{self.name}'
+
     def enter(self, command):
         """Becomes `command` (a shell line) on this host; does not return."""
+        if self.slow_file().exists():
+            os.environ['YAMATA_SLOW'] = self.slow_file().read_text()
         if not self.groups:
             sys.exit('emulate: the groups that hold the CPU quotas are out of sight')
         for group in self.groups:
@@ -139,13 +145,14 @@ class Host:
 class Cluster:
     """Hosts n0, n1, ... on one switch, and a place outside them from which mpirun starts the ranks. Use it in a `with`."""
 
-    def __init__(self, hosts, cpu=(), rate=(), delay=()):
-        """`cpu`: percent of one core per host; `rate`: Mbit/s; `delay`: milliseconds one way. Empty: no limit; one value: for all."""
+    def __init__(self, hosts, cpu=(), rate=(), delay=(), slow=()):
+        """`cpu`: percent of one core per host; `rate`: Mbit/s; `delay`: milliseconds one way; `slow`: how many times longer computing
+        takes. Empty: no limit; one value: for all."""
         reason = why_not()
         if reason:
             raise EmulationError(reason)
         self.count = hosts
-        self.cpu, self.rate, self.delay = (spread(values, hosts) for values in (cpu, rate, delay))
+        self.cpu, self.rate, self.delay, self.slow = (spread(values, hosts) for values in (cpu, rate, delay, slow))
         self.prefix = f'{PREFIX}{os.getpid()}'
         self.hosts = [Host(self.prefix, f'n{i}') for i in range(hosts)]
         self.desk = f'{self.prefix}desk'  # where mpirun is: no quota, no limit
@@ -166,6 +173,8 @@ class Cluster:
             for i, host in enumerate(self.hosts):
                 host.create(f'{self.prefix}{i}', f'10.77.0.{10 + i}', self.cpu[i],
                             str(cores[i % len(cores)]) if self.cpu[i] else ','.join(map(str, cores)))
+                if self.slow[i]:
+                    host.slow_file().write_text(str(self.slow[i]))
                 self.tell('rate', i, self.rate[i] or 0)
                 self.tell('delay', i, self.delay[i] or 0)
             run(['ip', 'netns', 'add', self.desk])

@@ -183,6 +183,8 @@ std::string to_json(const Generation& r) {
                      {"busy_s", p.busy_s},
                      {"wait_s", p.wait_s},
                      {"wait_cpu_s", p.wait_cpu_s},
+                     {"share", p.share},
+                     {"exchange_s", p.exchange_s},
                      {"runs", p.runs},
                      {"run_s", p.run_s},
                      {"runs_skipped", p.runs_skipped},
@@ -242,17 +244,24 @@ std::string to_table(const Generation& r) {
                        c.accepted, c.drafted, 100 * ratio(c.accepted, c.drafted), ratio(r.token_ids.size(), c.target_evaluations),
                        c.runs_cancelled, c.runs_started);
   }
-  constexpr const char* kRow = "{:>4}  {:<20} {:<13} {:<7} {:<7} {:>7} {:>7} {:>7} {:>6} {:>8} {:>9} {:>8} {:>9}\n";
+  constexpr const char* kRow = "{:>4}  {:<20} {:<13} {:<9} {:<7} {:>7} {:>7} {:>7} {:>6} {:>8} {:>9} {:>8} {:>9}\n";
   out += fmt::format(kRow, "rank", "host", "role", "layers", "isa", "threads", "busy s", "wait s", "runs", "skipped", "sent KiB", "own MiB",
                      "model MiB");
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];
     const auto scaled = [](std::uint64_t bytes, double unit) { return fmt::format("{:.1f}", static_cast<double>(bytes) / unit); };
-    out += fmt::format(kRow, i, p.host, p.role, layers_text(p.layers), p.isa, p.threads, fmt::format("{:.2f}", p.busy_s),
+    const std::string layers = layers_text(p.layers) + (p.share < 1 ? fmt::format(" {:.0f}%", 100 * p.share) : "");
+    out += fmt::format(kRow, i, p.host, p.role, layers, p.isa, p.threads, fmt::format("{:.2f}", p.busy_s),
                        fmt::format("{:.2f}", p.wait_s), p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576),
                        scaled(p.mapped_bytes, 1048576));
   }
   out += "own MiB: what the process keeps for itself; model MiB: its part of the model files, which ranks of one host share\n";
+  const auto exchanges = [](const wire::Report& p) { return p.exchange_s > 0; };
+  if (std::any_of(r.per_rank.begin(), r.per_rank.end(), exchanges)) {
+    out += "of busy s, meetings of ranks that share layers:";
+    for (const wire::Report& p : r.per_rank) out += fmt::format(" {:.2f}", p.exchange_s);
+    out += " s\n";
+  }
   return out + measured_threads(r) + shared_hosts(r.per_rank) + r.split_advice;
 }
 

@@ -41,7 +41,7 @@ std::string flag_text(const std::vector<LayerRange>& split, const Layout& layout
 std::string split_advice(const ModelFile& target, const Layout& layout, const std::vector<wire::Report>& reports,
                          std::span<const std::uint64_t> capacities, std::uint64_t cache_bytes, const Workload& work) {
   const auto stages = layout.front().ranks.size();
-  if (stages < 2) return "";
+  if (stages < 2 || !layout.front().groups.empty()) return "";
   if (layout.front().ranks.back() >= layout.front().ranks.front() + static_cast<int>(stages)) return "";  // no flag says so
   const std::vector<double> costs = layer_costs(target.file, target.h, work);
   std::vector<LayerRange> split;

@@ -20,11 +20,11 @@ std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& s
 void Dispatcher::build(const wire::Start& plan, const StageFactory& make_stage) {
   wire::validate(plan, transport_.size(), 0);
   for (const wire::PipelinePlan& part : plan.pipelines) {
-    const auto stage = part.stage_of(transport_.rank());
-    if (!stage) continue;
-    const PipelineRanks ranks{part.model == 0 ? kTargetChannel : kDraftChannel, part.ranks};
-    auto model = make_stage(part, *stage, plan.cache_types);
-    if (*stage > 0) {
+    const auto place = part.place_of(transport_.rank());
+    if (!place) continue;
+    const PipelineRanks ranks{part.model == 0 ? kTargetChannel : kDraftChannel, part.stages()};
+    auto model = make_stage(part, *place, plan.cache_types, join_group(part, *place, ranks));
+    if (*place > 0) {
       channel_ = ranks.channel;
       model_ = std::move(model);
       stage_ = std::make_unique<Stage>(*model_, transport_, ranks);
@@ -39,6 +39,15 @@ void Dispatcher::build(const wire::Start& plan, const StageFactory& make_stage) 
     }
   }
   if (plan.trace && stage_) stage_->trace().enable();
+}
+
+GroupMember Dispatcher::join_group(const wire::PipelinePlan& plan, std::size_t place, const PipelineRanks& ranks) {
+  GroupMember member = plan.member(place);
+  if (member.shares.size() > 1) {
+    exchanges_.push_back(transport_.join_group(ranks.group(transport_.rank()), plan.model));
+    member.exchange = exchanges_.back().get();
+  }
+  return member;
 }
 
 Stage* Dispatcher::stage() const {

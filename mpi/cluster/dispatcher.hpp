@@ -3,14 +3,16 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "mpi/decoding/drafter.hpp"
 #include "mpi/pipeline/pipeline.hpp"
 
 namespace yamata {
 
-/// Makes stage `stage` of a plan on this rank.
-using StageFactory = std::function<std::unique_ptr<StageModel>(const wire::PipelinePlan& plan, std::size_t stage, CacheTypes cache_types)>;
+/// Makes what the rank at `place` of a plan holds, on this rank, which is that; `group`: beside whom it holds the layers.
+using StageFactory = std::function<std::unique_ptr<StageModel>(const wire::PipelinePlan& plan, std::size_t place, CacheTypes cache_types,
+                                                               const GroupMember& group)>;
 
 /// What every rank does with the messages of the models, in the program and in simulations alike:
 ///
@@ -54,6 +56,8 @@ class Dispatcher {
   wire::Heartbeat heartbeat() const { return stage() ? stage()->heartbeat() : wire::Heartbeat{}; }
   /// Whether this rank's threads compute.
   bool computing() const { return stage() && stage()->activity() == wire::Activity::kComputing; }
+  /// Whether they do so together with other ranks.
+  bool computing_in_group() const { return stage() && stage()->computing() && stage()->members() > 1; }
   /// Fills in what a report says of the parts; `clock_offset_us`: that the head's clock is ahead by.
   void describe(wire::Report& report, std::int64_t clock_offset_us) const;
 
@@ -61,8 +65,10 @@ class Dispatcher {
   /// The stage that speaks for this rank.
   Stage* stage() const;
   bool to_stage(Message& message);
+  GroupMember join_group(const wire::PipelinePlan& plan, std::size_t place, const PipelineRanks& ranks);
 
   Transport& transport_;
+  std::vector<std::unique_ptr<GroupExchange>> exchanges_;  // of the models below
   std::unique_ptr<Pipeline> target_;
   std::unique_ptr<StageModel> model_;  // of stage_
   std::unique_ptr<Stage> stage_;       // that another rank leads, with the messages of this channel

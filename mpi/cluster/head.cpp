@@ -130,7 +130,7 @@ void Head::watch_ranks() {
     if (const auto stalled = members_.find_stalled_drafter(now, awaited)) lose(*stalled);
   }
   const Pipeline* target = dispatcher_.target();
-  if (target) members_.check_progress(now, state_ == State::kLoading || target->outstanding() > 0, own, target->ranks().ranks);
+  if (target) members_.check_progress(now, state_ == State::kLoading || target->outstanding() > 0, own, target->ranks().stages);
 }
 
 /// The text goes on without a drafter; without a stage nothing does.
@@ -182,6 +182,7 @@ void Head::on_failure(int rank, const wire::Failure& failure) {
 void Head::rest() {
   Pipeline* target = dispatcher_.target();
   const bool computing = target && !target->stage().model().unit().finished();
+  if (computing && dispatcher_.computing_in_group()) return idle_.rest_in_group(transport_);
   computing ? idle_.rest_computing(transport_) : idle_.rest(transport_);
 }
 

@@ -78,7 +78,8 @@ bool Liveness::Progress::stalled(Clock::time_point now, bool open, std::uint64_t
   return now - since >= deadline;
 }
 
-void Liveness::check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own, const std::vector<int>& stages) {
+void Liveness::check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own,
+                              const std::vector<std::vector<int>>& stages) {
   std::uint64_t sum = own.progress;
   for (const Peer& peer : peers_) sum += peer.state.progress;
   if (all_.stalled(now, work_open, sum, deadline_)) blame_stalled(own, stages);
@@ -97,19 +98,22 @@ std::string Liveness::stall_text(int rank) const {
                      seconds(peers_[static_cast<std::size_t>(rank)].deadline));
 }
 
-void Liveness::blame_stalled(const wire::Heartbeat& own, const std::vector<int>& stages) const {
-  // The first stage in pipeline order that waits for its predecessor's results, or else computes without end.
+void Liveness::blame_stalled(const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) const {
+  const auto state = [&](int rank) -> const wire::Heartbeat& { return rank == 0 ? own : peers_[static_cast<std::size_t>(rank)].state; };
+  const auto cut = [&](int rank, const char* what, int other) {
+    return RankLost(other, fmt::format("rank {}{} has waited {:g} s for {} of rank {}{}: the link between them is cut; look at the network "
+                                       "(or raise --timeout)",
+                                       rank, host_suffix(rank), seconds(deadline_), what, other, host_suffix(other)));
+  };
+  // The first stage in pipeline order whose ranks wait for each other, or for their predecessor's results, or else compute without end.
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    const int rank = stages[s];
-    const wire::Activity activity = rank == 0 ? own.activity : peers_[static_cast<std::size_t>(rank)].state.activity;
-    if (activity == wire::Activity::kAwaitingActivations && s > 0) {
-      throw RankLost(
-          stages[s - 1],
-          fmt::format("rank {}{} has waited {:g} s for the results of rank {}{}: the link between them is cut; look at the network (or "
-                      "raise --timeout)",
-                      rank, host_suffix(rank), seconds(deadline_), stages[s - 1], host_suffix(stages[s - 1])));
+    for (const int rank : stages[s]) {
+      const int awaited = state(rank).awaits;
+      if (awaited >= 0 && awaited < std::ssize(peers_)) throw cut(rank, "the part", awaited);
+      if (state(rank).activity == wire::Activity::kAwaitingActivations && s > 0) throw cut(rank, "the results", stages[s - 1].front());
     }
-    if (activity == wire::Activity::kComputing) {
+    for (const int rank : stages[s]) {
+      if (state(rank).activity != wire::Activity::kComputing) continue;
       throw RankLost(rank, fmt::format("rank {}{} has computed for {:g} s without an end; is its machine overloaded? (or raise --timeout)",
                                        rank, host_suffix(rank), seconds(deadline_)));
     }

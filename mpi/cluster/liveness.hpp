@@ -42,9 +42,9 @@ class Liveness {
   std::string silence_text(int rank, int own) const;
   /// True while a watched peer has been silent for half its deadline and more: then all are to tell each other that they live.
   bool suspicious(Clock::time_point now) const;
-  /// Throws RankLost if, `work_open`, no watched peer nor `own` has come on for the whole deadline, naming the one of `stages`, given in
-  /// pipeline order, that is waited for.
-  void check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own, const std::vector<int>& stages);
+  /// Throws RankLost if, `work_open`, no watched peer nor `own` has come on for the whole deadline, naming the one of the ranks of
+  /// `stages`, given in pipeline order, that is waited for.
+  void check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages);
   /// True where a drafter on these ranks is `awaited` and none of them has come on for the whole deadline of the first.
   bool drafter_stalled(Clock::time_point now, bool awaited, const std::vector<int>& ranks);
   /// What to say of a drafter that begins on this rank.
@@ -68,7 +68,7 @@ class Liveness {
     bool stalled(Clock::time_point now, bool open, std::uint64_t steps_now, std::chrono::milliseconds deadline);
   };
   bool hears_nobody() const;
-  [[noreturn]] void blame_stalled(const wire::Heartbeat& own, const std::vector<int>& stages) const;
+  [[noreturn]] void blame_stalled(const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) const;
   std::vector<Peer> peers_;
   std::chrono::milliseconds deadline_;
   Clock::time_point next_send_{};

@@ -55,8 +55,8 @@ class Members {
   std::optional<RankLost> find_silent(Time now);
   /// A drafter whose ranks are all heard, and which yet does not come on though it is `awaited`: they do not hear each other.
   std::optional<RankLost> find_stalled_drafter(Time now, const std::function<bool(int leader)>& awaited);
-  /// Throws RankLost if `work_open` and none of `stages`, given in pipeline order, has come on for the whole deadline.
-  void check_progress(Time now, bool work_open, const wire::Heartbeat& own, const std::vector<int>& stages) {
+  /// Throws RankLost if `work_open` and none of `stages`, whose ranks are given in pipeline order, has come on for the whole deadline.
+  void check_progress(Time now, bool work_open, const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) {
     liveness_.check_progress(now, work_open, own, stages);
   }
   /// Nobody waits for this rank any more.

@@ -167,6 +167,7 @@ void Worker::check_head(Clock::time_point now) {
 
 void Worker::rest() {
   const bool computing = state_ != State::kFailed && dispatcher_.computing();
+  if (computing && dispatcher_.computing_in_group()) return idle_.rest_in_group(transport_);
   computing ? idle_.rest_computing(transport_) : idle_.rest(transport_);
 }
 

@@ -2,21 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "mpi/pipeline/result_parts.hpp"
 #include "node/error.hpp"
-#include "src/sampling/best_logits.hpp"
 
 namespace yamata {
 
-std::vector<float> RunResult::row(std::size_t i, std::size_t rows) const {
-  const std::size_t length = logits.size() / rows;
-  const auto values = std::span(logits).subspan(i * length, length);
-  if (tokens.empty()) return {values.begin(), values.end()};
-  return spread_logits(std::span(tokens).subspan(i * length, length), values, vocabulary);
-}
-
 Pipeline::Pipeline(Transport& transport, const PipelineRanks& ranks, std::unique_ptr<StageModel> first_stage, std::int32_t cells,
                    std::int32_t sequences)
-    : transport_(transport), ranks_(ranks), model_(std::move(first_stage)), stage_(*model_, transport, ranks), cells_(cells, sequences) {}
+    : transport_(transport), ranks_(ranks), model_(std::move(first_stage)), stage_(*model_, transport, ranks), cells_(cells, sequences), results_(ranks.stages.back().size()) {}
 
 std::uint64_t Pipeline::submit(wire::Record record) {
   // The operations free cells at most: they are safe to do before the check.
@@ -42,8 +37,10 @@ std::uint64_t Pipeline::submit(wire::Record record) {
 
 void Pipeline::cancel(std::span<const std::uint64_t> runs) {
   if (runs.empty()) return;
-  for (const int rank : ranks_.ranks) {
-    if (rank != ranks_.first()) transport_.send(rank, ranks_.channel.cancel, wire::encode_cancel(runs));
+  for (const auto& stage : ranks_.stages) {
+    for (const int rank : stage) {
+      if (rank != ranks_.first()) transport_.send(rank, ranks_.channel.cancel, wire::encode_cancel(runs));
+    }
   }
   stage_.on_cancel(runs);
   for (const std::uint64_t run : runs) {
@@ -52,26 +49,31 @@ void Pipeline::cancel(std::span<const std::uint64_t> runs) {
 }
 
 std::optional<RunResult> Pipeline::take_result() {
-  if (logits_.empty()) return std::nullopt;
-  const wire::Bytes bytes = std::move(logits_.front());
-  logits_.pop_front();
-  const wire::Rows rows = wire::decode_rows(bytes);
-  if (expected_.empty()) throw ClusterError(fmt::format("rank {} sent logits of run {}, which is not out", ranks_.last(), rows.run));
-  wire::validate(rows, expected_.front(), ranks_.last());
+  if (std::any_of(results_.begin(), results_.end(), [](const auto& queue) { return queue.empty(); })) return std::nullopt;
+  std::vector<wire::Bytes> bytes;
+  std::vector<wire::Rows> parts;
+  for (auto& queue : results_) {
+    bytes.push_back(std::move(queue.front()));
+    queue.pop_front();
+    parts.push_back(wire::decode_rows(bytes.back()));
+  }
+  const std::vector<int>& senders = ranks_.stages.back();
+  if (expected_.empty())
+    throw ClusterError(fmt::format("rank {} sent logits of run {}, which is not out", senders.front(), parts.front().run));
+  const wire::ResultLimits limits = expected_.front();
+  if (parts.size() == 1) wire::validate(parts.front(), limits, senders.front());
+  for (std::size_t i = 0; parts.size() > 1 && i < parts.size(); ++i) wire::validate_part(parts[i], limits, i == 0, senders[i]);
   expected_.pop_front();
   ++completed_;
-  return RunResult{.run = rows.run,
-                   .skipped = rows.skipped,
-                   .logits = {rows.values.begin(), rows.values.end()},
-                   .tokens = {rows.tokens.begin(), rows.tokens.end()},
-                   .vocabulary = rows.vocabulary,
-                   .features = {rows.features.begin(), rows.features.end()}};
+  return merge_parts(parts, limits, senders);
 }
 
 void Pipeline::on_message(Message message) {
-  if (message.tag != ranks_.channel.logits)
+  const std::vector<int>& senders = ranks_.stages.back();
+  const auto sender = std::find(senders.begin(), senders.end(), message.from);
+  if (message.tag != ranks_.channel.logits || sender == senders.end())
     throw ClusterError(fmt::format("rank {} sent the leader of its pipeline a message it does not take", message.from));
-  logits_.push_back(std::move(message.bytes));
+  results_[static_cast<std::size_t>(sender - senders.begin())].push_back(std::move(message.bytes));
 }
 
 }  // namespace yamata

@@ -4,27 +4,11 @@
 #include <memory>
 #include <optional>
 
+#include "mpi/pipeline/run_result.hpp"
 #include "mpi/pipeline/stage.hpp"
 #include "mpi/protocol/validate.hpp"
 
 namespace yamata {
-
-/// What a run gave.
-struct RunResult {
-  std::uint64_t run = 0;
-  bool skipped = false;              ///< cancelled: no logits, no features
-  std::vector<float> logits;         ///< [logit_rows][vocabulary], or the best of each row
-  std::vector<std::int32_t> tokens;  ///< then: whose they are
-  std::size_t vocabulary = 0;        ///< then: tokens that there are
-  std::vector<float> features;       ///< [feature_rows][dim]
-
-  /// Logits of the whole vocabulary, of the i-th of `rows` rows; minus infinity where only the best were asked for and this is none.
-  std::vector<float> row(std::size_t i, std::size_t rows) const;
-  /// Features of the i-th of `rows` rows.
-  std::span<const float> feature_row(std::size_t i, std::size_t rows) const {
-    return std::span(features).subspan(i * (features.size() / rows), features.size() / rows);
-  }
-};
 
 /// A state machine on the pipeline's first rank, which holds its first stage.
 class Pipeline {
@@ -59,7 +43,7 @@ class Pipeline {
   BatchCells batch_cells_;
   std::uint64_t submitted_ = 0, completed_ = 0;
   std::deque<wire::ResultLimits> expected_;  // of the runs that are out
-  std::deque<wire::Bytes> logits_;
+  std::vector<std::deque<wire::Bytes>> results_;  // per rank of the last stage
 };
 
 }  // namespace yamata

@@ -12,7 +12,7 @@
 namespace yamata {
 
 Stage::Stage(StageModel& model, Transport& transport, const PipelineRanks& ranks)
-    : model_(model), transport_(transport), ranks_(ranks), last_(transport.rank() == ranks.last()) {
+    : model_(model), transport_(transport), ranks_(ranks), last_(ranks.last(transport.rank())) {
   model_.unit().when_finished([&transport] { transport.wake(); });
 }
 
@@ -45,7 +45,8 @@ wire::Heartbeat Stage::heartbeat() const {
     const std::uint64_t steps = std::max<std::uint64_t>(1, model_.load_steps());
     permille = static_cast<std::uint16_t>(std::min<std::uint64_t>(999, (operations - load_began_) * 1000 / steps));
   }
-  return {ended_ + operations, activity(), permille};
+  const int awaited = model_.awaited();
+  return {ended_ + operations, activity(), permille, awaited < 0 ? -1 : ranks_.group(transport_.rank())[static_cast<std::size_t>(awaited)]};
 }
 
 void Stage::on_record(wire::Bytes bytes) {
@@ -54,7 +55,16 @@ void Stage::on_record(wire::Bytes bytes) {
   wire::validate(record, {.cells = cells.cell_count(), .sequences = cells.sequence_count(), .last_run = last_run_}, before());
   if (record.has_run()) last_run_ = record.run;
   records_.push_back(std::move(record));
-  if (!last_) transport_.send(ranks_.next(transport_.rank()), ranks_.channel.record, std::move(bytes));
+  const int own = transport_.rank();
+  if (!ranks_.leads(own)) return;
+  if (own == ranks_.first()) send_all(ranks_.group(own), ranks_.channel.record, bytes);
+  if (!last_) send_all(ranks_.next(own), ranks_.channel.record, bytes);
+}
+
+void Stage::send_all(const std::vector<int>& ranks, Tag tag, const wire::Bytes& bytes) {
+  for (const int rank : ranks) {
+    if (rank != transport_.rank()) transport_.send(rank, tag, bytes);
+  }
 }
 
 void Stage::on_activations(wire::Bytes bytes) { activations_.push_back(std::move(bytes)); }
@@ -92,8 +102,10 @@ bool Stage::advance() {
 }
 
 bool Stage::skips(const wire::Record& record) const {
-  if (cancelled_.contains(record.run)) return true;
-  return !model_.first() && wire::decode_rows(activations_.front()).skipped;
+  // What came from the stage before is the same for all ranks of a group; what was cancelled one may know before the others: then it gives
+  // the run up at the first meeting.
+  if (!model_.first() && wire::decode_rows(activations_.front()).skipped) return true;
+  return model_.members() == 1 && cancelled_.contains(record.run);
 }
 
 bool Stage::begin_next() {
@@ -125,7 +137,7 @@ bool Stage::begin_next() {
 }
 
 void Stage::compute(wire::Record record) {
-  stop_ = false;
+  stop_ = cancelled_.contains(record.run);
   running_ = Running{std::move(record), Clock::now()};
   const wire::Record& r = running_->record;
   StageBatch batch{
@@ -144,7 +156,7 @@ void Stage::finish_run() {
   const std::optional<Running> running = std::exchange(running_, std::nullopt);
   const wire::Record& record = running->record;
   ended_ = record.run;
-  const bool skipped = cancelled_.contains(record.run);
+  const bool skipped = model_.members() > 1 ? model_.left() : cancelled_.contains(record.run);
   trace_.add({skipped ? TraceEvent::Kind::kSkip : TraceEvent::Kind::kRun, ranks_.channel.record == kDraftChannel.record,
               static_cast<std::int32_t>(record.tokens.size()), record.run, Trace::microseconds(running->began), Trace::now_us()});
   if (skipped) count_skipped(record);
@@ -160,6 +172,9 @@ void Stage::describe(wire::Report& report) const {
   report.isa = model_.unit().isa();
   report.threads = model_.unit().threads();
   report.busy_s += counters_.busy_s;
+  report.share = model_.share();
+  report.exchange_s = model_.exchange_s();
+  report.bytes_sent += model_.exchange_bytes();
   report.runs = counters_.runs;
   report.runs_skipped = counters_.skipped;
   report.tokens_skipped = counters_.tokens_skipped;
@@ -178,20 +193,26 @@ void Stage::send_skipped(std::uint64_t run) { send({.run = run, .skipped = true,
 void Stage::send_result(const wire::Record& record) {
   if (!last_) return send({.run = record.run, .values = model_.activations()});
   const std::span<const float> logits = model_.logits();
-  const std::size_t vocabulary = record.logit_rows.empty() ? 0 : logits.size() / record.logit_rows.size();
-  const auto count = static_cast<std::size_t>(record.best);
-  wire::Rows rows{.run = record.run, .values = logits, .features = model_.features()};
-  if (count == 0 || 2 * count >= vocabulary) return send(rows);
-  const BestLogits best = best_logits(logits, vocabulary, count);
+  const auto vocabulary = static_cast<std::size_t>(model_.vocabulary()), count = static_cast<std::size_t>(record.best);
+  wire::Rows rows{.run = record.run, .values = logits};
+  if (ranks_.leads(transport_.rank())) rows.features = model_.features();
+  if (count == 0 || 2 * count >= vocabulary || logits.empty()) return send(rows);
+  const Interval here = model_.logit_tokens();
+  BestLogits best = best_logits(logits, static_cast<std::size_t>(here.count()), std::min(count, static_cast<std::size_t>(here.count())));
+  for (std::int32_t& token : best.tokens) {
+    if (token >= 0) token += static_cast<std::int32_t>(here.begin);
+  }
   rows.values = best.values;
   rows.tokens = best.tokens;
   rows.vocabulary = static_cast<std::uint32_t>(vocabulary);
   send(rows);
 }
 
+/// To the leader from each rank of the last stage; else to all of the next stage from who leads this one.
 void Stage::send(const wire::Rows& rows) {
-  const int to = last_ ? ranks_.first() : ranks_.next(transport_.rank());
-  transport_.send(to, last_ ? ranks_.channel.logits : ranks_.channel.activations, wire::encode(rows));
+  const int own = transport_.rank();
+  if (last_) return transport_.send(ranks_.first(), ranks_.channel.logits, wire::encode(rows));
+  if (ranks_.leads(own)) send_all(ranks_.next(own), ranks_.channel.activations, wire::encode(rows));
 }
 
 }  // namespace yamata

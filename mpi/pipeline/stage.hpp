@@ -13,7 +13,8 @@ namespace yamata {
 
 /// A state machine: never blocks. Records and activations go to the next rank, logits from the last stage to the leader.
 /// Cancelled runs are skipped before they start and left at the next operation's boundary while they compute; an empty result
-/// passes on in their place, and the cell table changes as if they had been computed (PipeInfer, "early cancellation").
+/// passes on in their place, and the cell table changes as if they had been computed (PipeInfer, "early cancellation"). Ranks that share a
+/// stage all see the same records in the same order, and leave a run together or not at all.
 class Stage {
  public:
   Stage(StageModel& model, Transport& transport, const PipelineRanks& ranks);
@@ -39,6 +40,8 @@ class Stage {
   std::size_t queued() const { return records_.size(); }
   bool computing() const { return running_.has_value(); }
   StageModel& model() { return model_; }
+  /// Ranks that share its layers.
+  int members() const { return model_.members(); }
 
   struct Counters {
     std::uint64_t runs = 0, skipped = 0, tokens_skipped = 0;
@@ -65,6 +68,7 @@ class Stage {
   void send_skipped(std::uint64_t run);
   void send_result(const wire::Record& record);
   void send(const wire::Rows& rows);
+  void send_all(const std::vector<int>& ranks, Tag tag, const wire::Bytes& bytes);
   void count_skipped(const wire::Record& record);
 
   StageModel& model_;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
+#include <utility>
 
 #include "node/counted.hpp"
 #include "node/error.hpp"
@@ -14,47 +16,72 @@ namespace {
 
 [[noreturn]] void bad_split(const std::string& text, const std::string& why) {
   throw UsageError(fmt::format(
-      "--layer-split '{}': {}; give one share per rank, such as 0.5,0.3,0.2 or, with a draft, 0.5,0.5/1.0, or auto, measure or bytes", text,
+      "--layer-split '{}': {}; give one share per rank, such as 0.5,0.3,0.2, with a draft 0.5,0.5/1.0, or, where ranks "
+      "share layers, 0.5+0.5, or auto, measure or bytes", text,
       why));
 }
 
-std::vector<double> parse_shares(const std::string& text, const std::string& whole) {
-  std::vector<double> shares;
+double parse_share(const std::string& word, const std::string& whole) {
+  char* end = nullptr;
+  const double share = std::strtod(word.c_str(), &end);
+  if (word.empty() || *end != '\0' || !std::isfinite(share) || share <= 0) bad_split(whole, fmt::format("'{}' is not a share above 0", word));
+  return share;
+}
+
+/// Shares of the ranks of one model: stages between commas, the ranks of a group between pluses.
+ModelShares parse_shares(const std::string& text, const std::string& whole) {
+  ModelShares model;
+  int members = 0;
   for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    const std::string word = text.substr(at, comma - at);
-    char* end = nullptr;
-    const double share = std::strtod(word.c_str(), &end);
-    if (word.empty() || *end != '\0' || !std::isfinite(share) || share <= 0)
-      bad_split(whole, fmt::format("'{}' is not a share above 0", word));
-    shares.push_back(share);
-    at = comma + 1;
+    const std::size_t end = std::min(text.find_first_of(",+", at), text.size());
+    model.shares.push_back(parse_share(text.substr(at, end - at), whole));
+    ++members;
+    if (end == text.size() || text[end] == ',') model.groups.push_back(std::exchange(members, 0));
+    at = end + 1;
   }
-  return shares;
+  return model;
 }
 
 }  // namespace
 
 bool is_automatic(const std::string& layer_split) { return layer_split == "auto" || layer_split == "measure" || layer_split == "bytes"; }
 
-std::vector<std::vector<double>> parse_layer_split(const std::string& text) {
-  std::vector<std::vector<double>> groups;
-  if (is_automatic(text)) return groups;
+std::vector<double> ModelPlace::stage_shares() const {
+  if (groups.empty()) return shares;
+  std::vector<double> sums;
+  auto share = shares.begin();
+  for (const int members : groups) {
+    sums.push_back(std::accumulate(share, share + members, 0.0));
+    share += members;
+  }
+  return sums;
+}
+
+std::vector<LayerRange> ModelPlace::per_rank(const std::vector<LayerRange>& stages) const {
+  if (groups.empty()) return stages;
+  std::vector<LayerRange> ranges;
+  for (std::size_t s = 0; s < stages.size(); ++s) ranges.insert(ranges.end(), static_cast<std::size_t>(groups[s]), stages[s]);
+  return ranges;
+}
+
+std::vector<ModelShares> parse_layer_split(const std::string& text) {
+  std::vector<ModelShares> models;
+  if (is_automatic(text)) return models;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t slash = std::min(text.find('/', at), text.size());
-    groups.push_back(parse_shares(text.substr(at, slash - at), text));
+    models.push_back(parse_shares(text.substr(at, slash - at), text));
     at = slash + 1;
   }
-  return groups;
+  return models;
 }
 
 Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head) {
-  const auto groups = parse_layer_split(layer_split);
-  if (groups.size() > 1 && drafts == 0) bad_split(layer_split, "there are shares for a draft but no draft model; name one with -md");
-  if (groups.size() > 1 && draft_on_head) bad_split(layer_split, "there are shares for a draft that is to run on rank 0");
-  if (groups.size() > 1 && static_cast<int>(groups.size()) != 1 + drafts)
+  const std::vector<ModelShares> models = parse_layer_split(layer_split);
+  if (models.size() > 1 && drafts == 0) bad_split(layer_split, "there are shares for a draft but no draft model; name one with -md");
+  if (models.size() > 1 && draft_on_head) bad_split(layer_split, "there are shares for a draft that is to run on rank 0");
+  if (models.size() > 1 && static_cast<int>(models.size()) != 1 + drafts)
     bad_split(layer_split, fmt::format("{} draft models take {} groups of shares", drafts, drafts + 1));
-  const bool own_ranks = !draft_on_head && drafts > 0 && (groups.empty() ? ranks > drafts : groups.size() > 1);
+  const bool own_ranks = !draft_on_head && drafts > 0 && (models.empty() ? ranks > drafts : models.size() > 1);
 
   if (drafts > 1 && !own_ranks)
     throw UsageError(
@@ -62,22 +89,21 @@ Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool d
 
   Layout layout;
   int next = 0;
-  const auto place = [&](int model, int count, std::vector<double> shares) {
-    layout.push_back({model, std::vector<int>(static_cast<std::size_t>(count)), std::move(shares)});
+  const auto place = [&](int model, int count) {
+    layout.push_back({model, std::vector<int>(static_cast<std::size_t>(count))});
     for (int& rank : layout.back().ranks) rank = next++;
+    if (models.empty()) return;
+    const auto& [shares, groups] = models[static_cast<std::size_t>(model)];
+    layout.back().shares = shares;
+    if (groups.size() < shares.size()) layout.back().groups = groups;
   };
-  if (groups.empty()) {
-    place(0, own_ranks ? ranks - drafts : ranks, {});
-  } else {
-    place(0, static_cast<int>(groups[0].size()), groups[0]);
-  }
+  const auto count = [&](int model) { return static_cast<int>(models[static_cast<std::size_t>(model)].shares.size()); };
+  place(0, !models.empty() ? count(0) : own_ranks ? ranks - drafts : ranks);
   for (int d = 1; d <= drafts; ++d) {
     if (!own_ranks) {
-      layout.push_back({d, {0}, {}});
-    } else if (groups.empty()) {
-      place(d, 1, {});
+      layout.push_back({d, {0}});
     } else {
-      place(d, static_cast<int>(groups[static_cast<std::size_t>(d)].size()), groups[static_cast<std::size_t>(d)]);
+      place(d, models.empty() ? 1 : count(d));
     }
   }
   if (next != ranks) {

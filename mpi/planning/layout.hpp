@@ -3,13 +3,22 @@
 #include <string>
 #include <vector>
 
+#include "src/model/hyperparameters.hpp"
+
 namespace yamata {
 
 /// The ranks that hold one model.
 struct ModelPlace {
   int model = 0;                 ///< 0: the target; 1, 2, ...: the drafts, in the order of -md
   std::vector<int> ranks{};      ///< ascending; the first leads
-  std::vector<double> shares{};  ///< of the layers, per rank; empty: automatic
+  std::vector<double> shares{};  ///< of the layers, or of the columns of shared ones, per rank; empty: automatic
+  std::vector<int> groups{};     ///< ranks that share each stage, in order; empty: a stage has one rank
+
+  /// The shares of the layers, per stage; empty: automatic.
+  std::vector<double> stage_shares() const;
+  int stages() const { return static_cast<int>(groups.empty() ? ranks.size() : groups.size()); }
+  /// The ranges of the stages, once for each of their ranks.
+  std::vector<LayerRange> per_rank(const std::vector<LayerRange>& stages) const;
 };
 
 /// The target's place, then one per drafter. A drafter without ranks of its own lies on rank 0.
@@ -18,9 +27,15 @@ using Layout = std::vector<ModelPlace>;
 /// Whether shares are left to the program: `auto`, `measure` or `bytes`.
 bool is_automatic(const std::string& layer_split);
 
+/// What `--layer-split` says of one model.
+struct ModelShares {
+  std::vector<double> shares;  ///< per rank
+  std::vector<int> groups;     ///< ranks of each stage
+};
+
 /// Parses `--layer-split`: nothing where it is automatic, else shares per rank of the target such as `0.5,0.3,0.2`, then, after a slash
-/// each, those of the drafts: `0.4,0.4,0.2/1.0`. Throws UsageError for anything else.
-std::vector<std::vector<double>> parse_layer_split(const std::string& text);
+/// each, those of the drafts: `0.4,0.4,0.2/1.0`. Ranks joined by `+` share a stage: `0.3+0.2,0.5`. Throws UsageError for anything else.
+std::vector<ModelShares> parse_layer_split(const std::string& text);
 
 /// Shares `ranks` ranks out: with an automatic split every draft model gets one rank and the target the rest. Drafts without ranks of their
 /// own (too few ranks, shares for the target alone, or `draft_on_head`) lie on rank 0, one at most. Throws UsageError where shares and

@@ -33,10 +33,12 @@ std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, con
       const LayerRange range = pipeline.layers[s];
       Host& host = hosts.try_emplace(hellos[rank].host, Host{.first_rank = rank, .available = hellos[rank].available_bytes}).first->second;
       host.available = std::min(host.available, hellos[rank].available_bytes);
-      host.per_cell += KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), 1,
-                                          plan.cache_types);
-      host.buffers += buffer_bytes(h, range, plan.batch, hellos[rank].threads);
-      host.weights += stage_bytes(file, h, range);
+      const GroupMember member = pipeline.member(s);
+      const Shard shard(h, member.shares, member.member);
+      host.per_cell += KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(shard.kv_heads()), static_cast<int>(h.head_dim),
+                                          1, plan.cache_types);
+      host.buffers += buffer_bytes(h, range, plan.batch, hellos[rank].threads, shard);
+      host.weights += stage_bytes(file, h, range, shard);
     }
   }
   return hosts;
@@ -48,10 +50,12 @@ std::uint64_t target_cells(const wire::Start& plan) { return static_cast<std::ui
 
 }  // namespace
 
-std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch, int threads) {
-  const std::int64_t floats = StageBuffers::of(h, range).floats(batch, batch);
-  const ScratchNeeds needs{
-      .rows = batch, .widest = std::max({h.dim, h.ffn, h.heads * h.head_dim}), .heads = h.heads, .head_dim = h.head_dim};
+std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch, int threads, const Shard& shard) {
+  const std::int64_t floats = StageBuffers::of(h, range, shard).floats(batch, batch);
+  const ScratchNeeds needs{.rows = batch,
+                           .widest = std::max({h.dim, h.ffn, h.heads * h.head_dim}),
+                           .heads = shard.query_heads(),
+                           .head_dim = h.head_dim};
   return static_cast<std::uint64_t>(floats) * sizeof(float) + CpuUnit::scratch_bytes(needs, threads);
 }
 

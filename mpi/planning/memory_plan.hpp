@@ -9,9 +9,12 @@
 
 namespace yamata {
 
-/// What a stage needs for runs of `batch` tokens, cache and weights aside: the residual stream, norm, attention's and the
+/// What a rank of a stage needs for runs of `batch` tokens, cache and weights aside: the residual stream, norm, attention's and the
 /// feed-forward's rows, the widest of them quantized, logits, and what threads that share a row's attention give each other.
-std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch, int threads);
+std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch, int threads, const Shard& shard);
+inline std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch, int threads) {
+  return buffer_bytes(h, range, batch, threads, Shard(h));
+}
 
 /// Marks the stages whose weights are packed as they are loaded: where `wanted`, those on hosts with memory for a second form of
 /// the weights of all their ranks, the one that stays. The others read their weights from the file for every token.

@@ -1,7 +1,6 @@
 #pragma once
 // The ranks of one model and the tags they speak with.
 #include <algorithm>
-#include <iterator>
 #include <vector>
 
 #include "mpi/transport/transport.hpp"
@@ -16,18 +15,29 @@ struct Channel {
 inline constexpr Channel kTargetChannel{Tag::kRecord, Tag::kActivations, Tag::kLogits, Tag::kCancel};
 inline constexpr Channel kDraftChannel{Tag::kDraftRecord, Tag::kDraftActivations, Tag::kDraftLogits, Tag::kDraftCancel};
 
-/// A stage on each rank, in this order; the first leads.
+/// The stages, in this order, and the ranks that share each: one, or a group. The first of a stage's ranks leads it, that of the first stage
+/// the pipeline.
 struct PipelineRanks {
   Channel channel = kTargetChannel;
-  std::vector<int> ranks{0};
+  std::vector<std::vector<int>> stages{{0}};
 
-  int first() const { return ranks.front(); }
-  int last() const { return ranks.back(); }
-  int count() const { return static_cast<int>(ranks.size()); }
-  /// The stage after a rank's.
-  int next(int rank) const { return *std::next(std::find(ranks.begin(), ranks.end(), rank)); }
-  /// That whose records come to a rank: the stage before; the first stage's are its own.
-  int before(int rank) const { return rank == first() ? rank : *std::prev(std::find(ranks.begin(), ranks.end(), rank)); }
+  int first() const { return stages.front().front(); }
+  int count() const { return static_cast<int>(stages.size()); }
+  std::size_t stage_of(int rank) const {
+    const auto holds = [&](const std::vector<int>& members) { return std::find(members.begin(), members.end(), rank) != members.end(); };
+    return static_cast<std::size_t>(std::find_if(stages.begin(), stages.end(), holds) - stages.begin());
+  }
+  /// Who shares the rank's stage, itself among them.
+  const std::vector<int>& group(int rank) const { return stages[stage_of(rank)]; }
+  bool leads(int rank) const { return group(rank).front() == rank; }
+  bool last(int rank) const { return stage_of(rank) + 1 == stages.size(); }
+  /// All ranks of the stage after a rank's.
+  const std::vector<int>& next(int rank) const { return stages[stage_of(rank) + 1]; }
+  /// Whose records and activations come to a rank: who leads the stage before; the first stage's records are its leader's.
+  int before(int rank) const {
+    const std::size_t stage = stage_of(rank);
+    return stages[stage == 0 ? 0 : stage - 1].front();
+  }
 };
 
 }  // namespace yamata

@@ -73,11 +73,17 @@ void check_pipeline(const PipelinePlan& plan, int ranks, const Check& check) {
   check(std::all_of(plan.ranks.begin(), plan.ranks.end(), [&](int rank) { return within(rank, 0, ranks - 1); }),
         "the plan names a rank that does not exist");
   check(std::set<int>(plan.ranks.begin(), plan.ranks.end()).size() == plan.ranks.size(), "a rank has two stages of one model");
-  std::int64_t next = 0;
+  std::int64_t begin = 0, end = 0;
   for (const LayerRange& range : plan.layers) {
-    check(range.begin == next && range.end > range.begin, "layers that do not follow each other");
-    next = range.end;
+    const bool shared = range.begin == begin && range.end == end && end > 0;
+    check(shared || (range.begin == end && range.end > range.begin), "layers that do not follow each other");
+    begin = range.begin, end = range.end;
   }
+  const auto shares = [&](const LayerRange& range) { return std::count(plan.layers.begin(), plan.layers.end(), range) > 1; };
+  const bool groups = std::any_of(plan.layers.begin(), plan.layers.end(), shares);
+  check(plan.shares.empty() ? !groups : plan.shares.size() == plan.ranks.size(), "ranks that share layers without a share each");
+  check(std::all_of(plan.shares.begin(), plan.shares.end(), [](double share) { return std::isfinite(share) && share > 0; }),
+        "a share that is not above 0");
   check(within(plan.cells, 1, kMostCells) && within(plan.sequences, 1, kMostSequences), "the size of a cache");
   check(within(plan.model, 0, kMostModels), "the number of a model");
 }
@@ -140,6 +146,19 @@ void validate(const Rows& rows, const ResultLimits& limits, int from) {
   check(rows.features.size() == limits.feature_rows * static_cast<std::size_t>(limits.width), "more or fewer features than were asked for");
 }
 
+void validate_part(const Rows& rows, const ResultLimits& limits, bool features, int from) {
+  const Check check(from, "logits");
+  if (rows.skipped || rows.run != limits.run) return validate(rows, limits, from);
+  const auto vocabulary = static_cast<std::size_t>(limits.vocabulary), best = static_cast<std::size_t>(limits.best);
+  const std::size_t most = best == 0 || 2 * best >= vocabulary ? vocabulary : best;
+  check(rows.values.size() <= limits.logit_rows * most, "more or fewer than were asked for");
+  check(limits.logit_rows == 0 || rows.values.size() % limits.logit_rows == 0, "rows of different lengths");
+  check(rows.tokens.size() == (most == vocabulary ? 0 : rows.values.size()), "the best of a row without their tokens");
+  for (const std::int32_t token : rows.tokens) check(within(token, -1, limits.vocabulary - 1), "a token beyond the vocabulary");
+  check(rows.features.size() == (features ? limits.feature_rows * static_cast<std::size_t>(limits.width) : 0),
+        "more or fewer features than were asked for");
+}
+
 void validate_cancel(std::span<const std::uint64_t> runs, int from) {
   Check(from, "a cancellation")(std::find(runs.begin(), runs.end(), 0u) == runs.end(), "no run has the id 0");
 }
@@ -199,6 +218,7 @@ void validate(const Heartbeat& heartbeat, int from) {
   const Check check(from, "a heartbeat");
   check(heartbeat.activity <= Activity::kAwaitingActivations, "no known activity");
   check(heartbeat.loaded_permille <= 1000, "more weights than there are");
+  check(heartbeat.awaits >= -1, "a rank that does not exist");
 }
 
 void validate(const Report& report, int from) {
@@ -206,6 +226,7 @@ void validate(const Report& report, int from) {
   check(report.layers.begin >= 0 && report.layers.begin <= report.layers.end, "its layers");
   check(within(report.threads, 0, kMostThreads), "its threads");
   check(std::isfinite(report.busy_s) && std::isfinite(report.wait_s) && std::isfinite(report.wait_cpu_s), "its times");
+  check(report.share > 0 && report.share <= 1 && usable(report.exchange_s), "its part of a group");
   check(report.run_s.size() <= StepCost::kWidest && report.draft_run_s.size() <= StepCost::kWidest, "times of runs wider than measured");
   check(usable(report.run_s) && usable(report.draft_run_s), "the times of its runs");
   for (const TraceEvent& event : report.events) {

@@ -32,6 +32,8 @@ struct ResultLimits {
   std::int64_t vocabulary = 0;  ///< of the model
 };
 void validate(const Rows& rows, const ResultLimits& limits, int from);
+/// What one rank of a group sends of it: its part of the vocabulary, and, if it is the first, the features.
+void validate_part(const Rows& rows, const ResultLimits& limits, bool features, int from);
 
 /// Ids of runs that are cancelled; those that are over, or have not come yet, are proper.
 void validate_cancel(std::span<const std::uint64_t> runs, int from);

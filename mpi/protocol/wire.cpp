@@ -2,84 +2,12 @@
 
 #include <cstddef>
 #include <cstring>
-#include <type_traits>
 
+#include "mpi/protocol/byte_stream.hpp"
 #include "node/error.hpp"
 
 namespace yamata::wire {
 namespace {
-
-class Writer {
- public:
-  template <class T>
-  Writer& put(const T& value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    const auto* p = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), p, p + sizeof(T));
-    return *this;
-  }
-  template <class T>
-  Writer& put_all(std::span<const T> values) {
-    const auto* p = reinterpret_cast<const std::byte*>(values.data());
-    put(static_cast<std::uint64_t>(values.size()));
-    bytes_.insert(bytes_.end(), p, p + values.size_bytes());
-    return *this;
-  }
-  Writer& put_text(const std::string& text) { return put_all(std::span<const char>(text)); }
-  void reserve(std::size_t n) { bytes_.reserve(n); }
-  Bytes take() { return std::move(bytes_); }
-
- private:
-  Bytes bytes_;
-};
-
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
-  template <class T>
-  T get() {
-    T value;
-    std::memcpy(&value, take(sizeof(T)), sizeof(T));
-    return value;
-  }
-  template <class T>
-  std::vector<T> get_all() {
-    const std::size_t n = count(sizeof(T));
-    std::vector<T> values(n);
-    if (n) std::memcpy(values.data(), take(n * sizeof(T)), n * sizeof(T));
-    return values;
-  }
-  template <class T>
-  std::span<const T> view_all() {
-    const std::size_t n = count(sizeof(T));
-    return {reinterpret_cast<const T*>(take(n * sizeof(T))), n};
-  }
-  std::string get_text() {
-    const auto text = get_all<char>();
-    return {text.begin(), text.end()};
-  }
-  void end() const {
-    if (!rest_.empty()) fail();
-  }
-
-  [[noreturn]] static void fail() { throw ClusterError("a message from another rank is damaged; do all ranks run the same yamata?"); }
-
-  const std::byte* take(std::size_t n) {
-    if (n > rest_.size()) fail();
-    const std::byte* p = rest_.data();
-    rest_ = rest_.subspan(n);
-    return p;
-  }
-  /// A number of things of at least so many bytes each, which must be there before anything is reserved for them.
-  std::size_t count(std::size_t least_bytes) {
-    const auto n = get<std::uint64_t>();
-    if (n > rest_.size() / least_bytes) fail();
-    return static_cast<std::size_t>(n);
-  }
-
- private:
-  std::span<const std::byte> rest_;
-};
 
 template <class T>
 T decode_plain(std::span<const std::byte> bytes) {
@@ -90,6 +18,25 @@ T decode_plain(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
+
+std::vector<std::vector<int>> PipelinePlan::stages() const {
+  std::vector<std::vector<int>> stages;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i == 0 || layers[i].begin != layers[i - 1].begin) stages.emplace_back();
+    stages.back().push_back(ranks[i]);
+  }
+  return stages;
+}
+
+GroupMember PipelinePlan::member(std::size_t place) const {
+  GroupMember member{{}, 0, nullptr};
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (layers[i].begin != layers[place].begin) continue;
+    if (i == place) member.member = static_cast<int>(member.shares.size());
+    member.shares.push_back(shares.empty() ? 1 : shares[i]);
+  }
+  return member;
+}
 
 Bytes encode(const Hello& m) {
   Writer out;
@@ -143,7 +90,8 @@ Bytes encode(const Start& m) {
         .put_all(std::span<const LayerRange>(p.layers))
         .put(p.cells)
         .put(p.sequences)
-        .put_all(std::span<const std::uint8_t>(p.packed));
+        .put_all(std::span<const std::uint8_t>(p.packed))
+        .put_all(std::span<const double>(p.shares));
   return out.take();
 }
 
@@ -156,7 +104,7 @@ Start decode_start(std::span<const std::byte> bytes) {
   m.head_host = in.get_text();
   m.head_time_us = in.get<std::int64_t>();
   m.draft = in.get<DraftOptions>();
-  constexpr std::size_t kLeast = 3 * sizeof(std::int32_t) + 3 * sizeof(std::uint64_t);  // of a plan: its numbers and three lengths
+  constexpr std::size_t kLeast = 3 * sizeof(std::int32_t) + 4 * sizeof(std::uint64_t);  // of a plan: its numbers and four lengths
   m.pipelines.resize(in.count(kLeast));
   for (PipelinePlan& p : m.pipelines) {
     p.model = in.get<std::int32_t>();
@@ -165,6 +113,7 @@ Start decode_start(std::span<const std::byte> bytes) {
     p.cells = in.get<std::int32_t>();
     p.sequences = in.get<std::int32_t>();
     p.packed = in.get_all<std::uint8_t>();
+    p.shares = in.get_all<double>();
   }
   in.end();
   return m;
@@ -293,7 +242,7 @@ Rows decode_rows(std::span<const std::byte> bytes) {
   return m;
 }
 
-Bytes encode(const Heartbeat& m) { return Writer().put(m.progress).put(m.activity).put(m.loaded_permille).take(); }
+Bytes encode(const Heartbeat& m) { return Writer().put(m.progress).put(m.activity).put(m.loaded_permille).put(m.awaits).take(); }
 
 Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {
   Reader in(bytes);
@@ -301,6 +250,7 @@ Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {
   m.progress = in.get<std::uint64_t>();
   m.activity = in.get<Activity>();
   m.loaded_permille = in.get<std::uint16_t>();
+  m.awaits = in.get<std::int32_t>();
   in.end();
   return m;
 }
@@ -324,6 +274,8 @@ Bytes encode(const Report& m) {
       .put(m.busy_s)
       .put(m.wait_s)
       .put(m.wait_cpu_s)
+      .put(m.share)
+      .put(m.exchange_s)
       .put(m.bytes_sent)
       .put(m.rss_bytes)
       .put(m.mapped_bytes)
@@ -363,6 +315,8 @@ Report decode_report(std::span<const std::byte> bytes) {
   m.busy_s = in.get<double>();
   m.wait_s = in.get<double>();
   m.wait_cpu_s = in.get<double>();
+  m.share = in.get<double>();
+  m.exchange_s = in.get<double>();
   m.bytes_sent = in.get<std::uint64_t>();
   m.rss_bytes = in.get<std::uint64_t>();
   m.mapped_bytes = in.get<std::uint64_t>();

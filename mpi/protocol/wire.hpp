@@ -6,7 +6,9 @@
 //   kStart       head -> rank         once a job, after every kHello
 //   kRecord      stage k -> k+1       the one ordered stream: runs and cache operations; forwarded before it is acted on
 //   kActivations stage k -> k+1       one per run, in the order of the runs
-//   kLogits      last stage -> head   one per run, in order; logits and features of the rows asked for, none where there are no such
+//                                     of both: from the stage's leader to every rank of the next; records also within the first stage
+//   kLogits      last stage -> head   one per run and rank, in order; logits and features of the rows asked for, none where there are no
+//                                     such; of a group each rank sends its part of the vocabulary, the first the features
 //   kCancel      head -> stage        at any time, beside the stream: run ids; permits skipping, commands nothing
 //   kDraft...    as the four above, within the ranks of a draft model, whose first rank leads them
 //   kCommit      head -> drafter      the text's next tokens, in order, or a new text
@@ -28,12 +30,12 @@
 #include "cache/cache_operation.hpp"
 #include "cache/kv_store.hpp"
 #include "mpi/protocol/trace.hpp"
-#include "src/model/hyperparameters.hpp"
+#include "src/model/stage_model.hpp"
 #include "src/speculation/draft_options.hpp"
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 14;
+inline constexpr std::uint32_t kProtocolVersion = 15;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -49,20 +51,25 @@ struct Hello {
   std::int64_t threads_measured_s = 0;  ///< when `threads` proved fastest, in seconds of the calendar clock; 0: not measured
 };
 
-/// The stages of one model.
+/// The ranks of one model, in the order of its stages. Neighbours with the same layers share them: they are a group.
 struct PipelinePlan {
   std::int32_t model = 0;           ///< 0: the target; 1, 2, ...: the drafters' models
-  std::vector<std::int32_t> ranks;  ///< per stage; the first leads
-  std::vector<LayerRange> layers;   ///< per stage
+  std::vector<std::int32_t> ranks;  ///< the first leads
+  std::vector<LayerRange> layers;   ///< per rank
   std::int32_t cells = 0, sequences = 1;
-  std::vector<std::uint8_t> packed{};  ///< per stage: whether its weights are packed for its compute unit as they are loaded
+  std::vector<std::uint8_t> packed{};  ///< per rank: whether its weights are packed for its compute unit as they are loaded
+  std::vector<double> shares{};        ///< per rank: of the columns of its layers, beside those of its group; empty: no rank is in a group
 
-  /// Which stage a rank holds, if any.
-  std::optional<std::size_t> stage_of(int rank) const {
+  /// Where a rank is among these, if it is.
+  std::optional<std::size_t> place_of(int rank) const {
     const auto found = std::find(ranks.begin(), ranks.end(), rank);
     if (found == ranks.end()) return std::nullopt;
     return static_cast<std::size_t>(found - ranks.begin());
   }
+  /// The ranks of each stage.
+  std::vector<std::vector<int>> stages() const;
+  /// What the rank at this place holds of its stage's layers.
+  GroupMember member(std::size_t place) const;
 };
 
 struct Start {
@@ -130,6 +137,7 @@ struct Heartbeat {
   std::uint64_t progress = 0;  ///< grows with every operation and run that ends
   Activity activity = Activity::kIdle;
   std::uint16_t loaded_permille = 0;  ///< of this stage's weights
+  std::int32_t awaits = -1;           ///< the rank of its group whose part of a layer it has been waiting for, for long; -1: none
 };
 
 struct Failure {
@@ -150,6 +158,8 @@ struct Report {
   std::vector<TraceEvent> events;                                ///< in the head's time
   std::vector<double> run_s{};                                   ///< what a run of 1, 2, ... tokens takes; 0: none was computed
   std::vector<double> draft_run_s{};                             ///< the same of a draft that took turns with this stage
+  double share = 1;                                              ///< of the columns of its layers; below 1 in a group
+  double exchange_s = 0;                                         ///< of busy_s, spent in meetings of its group
 };
 
 Bytes encode(const Hello&);

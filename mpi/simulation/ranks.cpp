@@ -22,7 +22,10 @@ void Ranks::add(int model, int first, const std::vector<TableShape>& stages) {
   wire::PipelinePlan pipeline;
   pipeline.model = model;
   pipeline.ranks = consecutive(first, stages.size());
-  for (const TableShape& stage : stages) pipeline.layers.push_back({stage.stage, stage.stage + 1});
+  for (const TableShape& stage : stages) {
+    pipeline.layers.push_back({stage.stage, stage.stage + 1});
+    pipeline.shares.push_back(1);
+  }
   pipeline.cells = stages.front().cells;
   pipeline.sequences = stages.front().sequences;
   plan_.pipelines.push_back(std::move(pipeline));
@@ -30,7 +33,7 @@ void Ranks::add(int model, int first, const std::vector<TableShape>& stages) {
 }
 
 void Ranks::add_target(const std::vector<TableShape>& stages) {
-  for (const TableShape& stage : stages) target_row_ns_ += stage.one_row_ns;
+  for (const TableShape& stage : stages) target_row_ns_ += stage.member == 0 ? stage.one_row_ns : 0;
   add(0, 0, stages);
 }
 
@@ -43,8 +46,9 @@ void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const 
 
 void Ranks::build() {
   for (Rank& rank : ranks_) {
-    rank.dispatcher->build(plan_, [&](const wire::PipelinePlan& pipeline, std::size_t stage, CacheTypes) {
-      const auto& shape = shapes_.at(static_cast<std::size_t>(pipeline.model)).at(stage);
+    rank.dispatcher->build(plan_, [&](const wire::PipelinePlan& pipeline, std::size_t place, CacheTypes, const GroupMember& group) {
+      TableShape shape = shapes_.at(static_cast<std::size_t>(pipeline.model)).at(place);
+      shape.meeting = static_cast<Meeting*>(group.exchange);
       auto model = std::make_unique<TableModel>(shape, *rank.parts.unit);
       if (pipeline.model == 0) target_models_.push_back(model.get());
       return model;

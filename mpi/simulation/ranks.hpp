@@ -21,7 +21,7 @@ class Ranks {
  public:
   explicit Ranks(const std::vector<RankParts>& parts);
 
-  /// The target, a shape per stage, from rank 0 on.
+  /// The target, a shape per rank, from rank 0 on; the members of a group after each other.
   void add_target(const std::vector<TableShape>& stages);
   /// A drafter with its first stage on rank `first`; 0: on the head, sharing its unit.
   void add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t batch);

@@ -108,24 +108,59 @@ VirtualUnit::VirtualUnit(VirtualNetwork& network, int rank, double slowness) : n
 void VirtualUnit::begin(const TableShape& shape, std::size_t rows, const std::atomic<bool>* stop, std::function<void(bool)> done) {
   if (busy_) throw std::logic_error("the unit is busy: two stages use it at a time");
   busy_ = true;
-  left_ = false;
+  left_ = computes_ = false;
   stop_ = stop;
   done_ = std::move(done);
   began_ = network_.now();
-  const Nanoseconds total = std::llround(static_cast<double>(shape.one_row_ns) * slowness_ * shape.width(rows));
-  operation_ = std::max<Nanoseconds>(1, total / shape.operations);
-  ends_ = began_ + total;
+  length_ = std::llround(static_cast<double>(shape.one_row_ns) * slowness_ * shape.width(rows));
+  group_ = shape.meeting && rows > 0 ? shape.meeting->point() : nullptr;
+  operation_ = shape.operations;
+  if (group_) return network_.join(*this, shape, rows);
+  operation_ = std::max<Nanoseconds>(1, length_ / shape.operations);
+  run_until(began_ + length_);
+}
+
+void VirtualUnit::run_until(Nanoseconds end) {
+  computes_ = true;
+  ends_ = end;
   network_.plan(ends_, VirtualNetwork::Kind::kComputed, rank_, ++runs_);
 }
 
-/// A stop takes effect at the end of the operation under way.
+void VirtualUnit::leave(Nanoseconds at) {
+  left_ = true;
+  run_until(at);
+}
+
+void VirtualNetwork::join(VirtualUnit& unit, const TableShape& shape, std::size_t rows) {
+  std::vector<VirtualUnit*>& units = groups_[unit.group_];
+  if (std::ssize(units) == unit.group_->members) units.clear();
+  units.push_back(&unit);
+  if (std::ssize(units) < unit.group_->members) return;
+  Nanoseconds longest = 0;
+  for (const VirtualUnit* member : units) longest = std::max(longest, member->length_);
+  longest += shape.exchange_ns + shape.exchange_row_ns * static_cast<Nanoseconds>(rows);
+  for (VirtualUnit* member : units) {
+    member->began_ = now_;
+    member->operation_ = std::max<Nanoseconds>(1, longest / shape.operations);
+    member->run_until(now_ + longest);
+  }
+  for (VirtualUnit* member : units) member->notice_stop();
+}
+
+/// A stop takes effect at the end of the operation under way; in a group for all.
 void VirtualUnit::notice_stop() {
-  if (!busy_ || left_ || !*stop_) return;
+  if (!busy_ || !computes_ || left_ || !*stop_) return;
   const Nanoseconds boundary = began_ + (network_.now() - began_) / operation_ * operation_ + operation_;
   if (boundary >= ends_) return;
-  left_ = true;
-  ends_ = boundary;
-  network_.plan(ends_, VirtualNetwork::Kind::kComputed, rank_, ++runs_);
+  if (!group_) return leave(boundary);
+  for (VirtualUnit* member : network_.groups_[group_]) member->leave(boundary);
+}
+
+std::unique_ptr<GroupExchange> VirtualTransport::join_group(std::span<const int> ranks, int model) {
+  const std::vector<int> group(ranks.begin(), ranks.end());
+  auto& point = network_.meetings_[group][model];
+  if (!point) point = std::make_shared<MeetingPoint>(static_cast<int>(group.size()));
+  return std::make_unique<Meeting>(point, static_cast<int>(std::find(group.begin(), group.end(), rank_) - group.begin()));
 }
 
 bool VirtualUnit::end(std::uint64_t run, Nanoseconds now) {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
+#include <memory>
 #include <queue>
 #include <vector>
 
@@ -70,6 +72,9 @@ class VirtualNetwork {
   void wake(int rank, Nanoseconds at);
   void step_rank(int rank, const std::function<bool(std::size_t)>& step);
 
+  /// A unit has come to a run of its group; once all have, all begin.
+  void join(VirtualUnit& unit, const TableShape& shape, std::size_t rows);
+
   const NetworkOptions options_;
   const RowWidths widths_;
   const std::int64_t table_logits_;
@@ -77,6 +82,8 @@ class VirtualNetwork {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<Message> under_way_;
   std::vector<std::size_t> free_places_;
+  std::map<std::vector<int>, std::map<int, std::shared_ptr<MeetingPoint>>> meetings_;  // by ranks and model
+  std::map<const MeetingPoint*, std::vector<VirtualUnit*>> groups_;                      // who has come to their run
   Nanoseconds now_ = 0;
   std::uint64_t planned_ = 0;
 };
@@ -92,6 +99,7 @@ class VirtualTransport final : public Transport {
   std::uint64_t bytes_sent() const override { return network_.ranks_[static_cast<std::size_t>(rank_)].bytes_sent; }
   void forget(int) override {}
   bool forgotten(int) const override { return false; }
+  std::unique_ptr<GroupExchange> join_group(std::span<const int> ranks, int model) override;
   [[noreturn]] void abort(int code) override;
 
  private:
@@ -99,12 +107,15 @@ class VirtualTransport final : public Transport {
   int rank_;
 };
 
-/// Computes for as long as the shape says, in operations of equal length, and leaves at the end of one when it is stopped.
+/// Computes for as long as the shape says, in operations of equal length, and leaves at the end of one when it is stopped. The members of a
+/// group begin a run when the last of them has come to it; it takes what the slowest takes and what their meetings take; all leave it
+/// together.
 class VirtualUnit final : public TableUnit {
  public:
   VirtualUnit(VirtualNetwork& network, int rank, double slowness);
   void begin(const TableShape& shape, std::size_t rows, const std::atomic<bool>* stop, std::function<void(bool)> done) override;
   bool finished() const override { return !busy_; }
+  bool left() const override { return left_; }
   /// In virtual time nobody waits: what is computed now ends here.
   bool wait_for(std::chrono::microseconds) override;
   std::uint64_t progress() const override { return runs_; }
@@ -117,11 +128,16 @@ class VirtualUnit final : public TableUnit {
   /// Its planned end has come; false where that was a plan given up since.
   bool end(std::uint64_t run, Nanoseconds now);
   void notice_stop();
+  void run_until(Nanoseconds end);
+  void leave(Nanoseconds at);
 
   VirtualNetwork& network_;
   const int rank_;
   const double slowness_;
   bool busy_ = false, left_ = false;  // left_: before its end
+  bool computes_ = false;  // not before all of a group have come
+  const MeetingPoint* group_ = nullptr;
+  Nanoseconds length_ = 0;  // of the run on this unit alone
   Nanoseconds began_ = 0, ends_ = 0, operation_ = 0, busy_before_ = 0;
   const std::atomic<bool>* stop_ = nullptr;
   std::function<void(bool)> done_;

@@ -34,6 +34,11 @@ class Idle {
     rested_ = false;
     rest(transport, kShortestComputing);
   }
+  /// Rests while they compute together with those of other ranks.
+  void rest_in_group(Transport& transport) {
+    rested_ = false;
+    transport.stand_back(kInGroup);
+  }
   /// Processor time spent on waiting: rests and looks in vain.
   double cpu_s() const { return cpu_s_; }
   double slept_s() const { return std::chrono::duration<double>(slept_).count(); }
@@ -42,6 +47,7 @@ class Idle {
   using Clock = std::chrono::steady_clock;
   using Time = std::chrono::microseconds;
   static constexpr Time kShortest{5}, kShortestComputing{100}, kLongest{1000};
+  static constexpr Time kInGroup{2000};         // what a cancellation may wait
   static constexpr Time kLongWait{2000};        // the naps of a wait of this length cost as much as two sleeps
   static constexpr Time kLongestSleep{20'000};  // a message that slips through waits that long
 

@@ -1,5 +1,6 @@
 #include "mpi/transport/local_transport.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace yamata {
@@ -19,6 +20,16 @@ std::optional<Message> LocalTransport::receive() {
   Message message = std::move(box.messages.front());
   box.messages.pop_front();
   return message;
+}
+
+LocalGroup& LocalNetwork::group(std::span<const int> ranks, int model) {
+  const std::lock_guard lock(groups_mutex_);
+  return groups_.try_emplace({{ranks.begin(), ranks.end()}, model}, static_cast<int>(ranks.size())).first->second;
+}
+
+std::unique_ptr<GroupExchange> LocalTransport::join_group(std::span<const int> ranks, int model) {
+  const auto own = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
+  return network_.group(ranks, model).member(static_cast<int>(own));
 }
 
 void LocalTransport::nap(std::chrono::microseconds length) {

@@ -2,10 +2,14 @@
 // Ranks inside one process: threads as ranks in tests, and the lone process that needs no MPI.
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "mpi/transport/transport.hpp"
+#include "node/local_exchange.hpp"
 
 namespace yamata {
 
@@ -23,7 +27,11 @@ class LocalNetwork {
     std::deque<Message> messages;
     bool woken = false;
   };
+  LocalGroup& group(std::span<const int> ranks, int model);
+
   std::deque<Box> boxes_;
+  std::mutex groups_mutex_;
+  std::map<std::pair<std::vector<int>, int>, LocalGroup> groups_;  // by ranks and model
 };
 
 class LocalTransport final : public Transport {
@@ -37,6 +45,7 @@ class LocalTransport final : public Transport {
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
   void forget(int) override {}
   bool forgotten(int) const override { return false; }
+  std::unique_ptr<GroupExchange> join_group(std::span<const int> ranks, int model) override;
   void nap(std::chrono::microseconds length) override;
   bool wakes() const override { return true; }
   void wake() override;

@@ -76,8 +76,8 @@ void set_tcp_buffers() {
 MpiSession::MpiSession() {
   set_tcp_buffers();
   int provided = MPI_THREAD_SINGLE;
-  YAMATA_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
-  if (provided < MPI_THREAD_FUNNELED)
+  YAMATA_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
+  if (provided < MPI_THREAD_SERIALIZED)
     throw ClusterError("this MPI cannot be used by a program with threads; install one built with thread support");
   YAMATA_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
 

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "mpi/transport/mpi_exchange.hpp"
 #include "mpi/transport/mpi_session.hpp"
 #include "node/error.hpp"
 
@@ -19,6 +20,7 @@ namespace yamata {
 MpiTransport::MpiTransport() {
   YAMATA_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
   YAMATA_MPI(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
+  YAMATA_MPI(MPI_Comm_dup(comm_, &exchange_comm_));
   YAMATA_MPI(MPI_Comm_rank(comm_, &rank_));
   YAMATA_MPI(MPI_Comm_size(comm_, &size_));
   forgotten_.assign(static_cast<std::size_t>(size_), false);
@@ -45,7 +47,9 @@ MpiTransport::~MpiTransport() {
     if (failing) MPI_Cancel(&send.request);
     MPI_Wait(&send.request, MPI_STATUS_IGNORE);
   }
-  if (undeliverable_.empty()) MPI_Comm_free(&comm_);
+  if (!undeliverable_.empty()) return;
+  MPI_Comm_free(&exchange_comm_);
+  MPI_Comm_free(&comm_);
 }
 
 void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
@@ -61,6 +65,7 @@ void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
   const auto before = std::find_if(pending_.begin(), pending_.end(), [&](const PendingSend& other) { return other.to == to; });
   const auto since = before == pending_.end() ? std::chrono::steady_clock::now() : before->since;
   PendingSend& send = pending_.emplace_back(PendingSend{to, std::move(bytes), since});
+  const std::lock_guard lock(mpi_);
   YAMATA_MPI(MPI_Isend(send.bytes.data(), static_cast<int>(send.bytes.size()), MPI_BYTE, to, static_cast<int>(tag), comm_, &send.request));
   to_notify_[static_cast<std::size_t>(to)] = 1;
 }
@@ -96,6 +101,7 @@ void MpiTransport::retire_sends() {
 }
 
 std::optional<Message> MpiTransport::receive() {
+  const std::lock_guard lock(mpi_);
   retire_sends();
   if (!to_self_.empty()) {
     Message message = std::move(to_self_.front());
@@ -118,6 +124,7 @@ std::optional<Message> MpiTransport::receive() {
 /// A probe looks first and only then takes messages off their sockets, and does not do even that every time: one look more than
 /// receive's, and several where something has told of a message.
 bool MpiTransport::something_there() {
+  const std::lock_guard lock(mpi_);
   const int looks = waker_.expecting() ? 8 : 1;
   for (int look = 0; look < looks; ++look) {
     int there = 0;
@@ -125,6 +132,10 @@ bool MpiTransport::something_there() {
     if (there) return true;
   }
   return false;
+}
+
+std::unique_ptr<GroupExchange> MpiTransport::join_group(std::span<const int> ranks, int model) {
+  return std::make_unique<MpiExchange>(exchange_comm_, std::vector<int>(ranks.begin(), ranks.end()), rank_, model, mpi_);
 }
 
 /// Who is woken may take this rank's core: after everything that there was to do.
@@ -137,6 +148,11 @@ void MpiTransport::notify() {
 void MpiTransport::nap(std::chrono::microseconds length) {
   notify();
   if (!something_there()) waker_.nap(length);
+}
+
+void MpiTransport::stand_back(std::chrono::microseconds limit) {
+  notify();
+  waker_.stand_back(limit);
 }
 
 void MpiTransport::sleep(std::chrono::microseconds limit) {

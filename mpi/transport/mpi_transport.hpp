@@ -6,6 +6,7 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@
 
 namespace yamata {
 
-/// Buffered sends and probed receives on a communicator of its own. All calls but wake from one thread.
+/// Buffered sends and probed receives on a communicator of its own. All calls but wake from one thread; exchanges are for another.
 class MpiTransport final : public Transport {
  public:
   /// Collective over MPI_COMM_WORLD; an MpiSession is open.
@@ -34,8 +35,10 @@ class MpiTransport final : public Transport {
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
   void forget(int rank) override;
   bool forgotten(int rank) const override { return forgotten_[static_cast<std::size_t>(rank)]; }
+  std::unique_ptr<GroupExchange> join_group(std::span<const int> ranks, int model) override;
   void nap(std::chrono::microseconds length) override;
   void sleep(std::chrono::microseconds limit) override;
+  void stand_back(std::chrono::microseconds limit) override;
   void wake() override { bell_->notify_own(); }
   bool wakes() const override { return bell_->fd() >= 0 && waker_.trusted() && !sends_need_care(); }
   void abort(int code) override;
@@ -52,7 +55,8 @@ class MpiTransport final : public Transport {
   void notify();
   bool something_there();
 
-  MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Comm comm_ = MPI_COMM_NULL, exchange_comm_ = MPI_COMM_NULL;
+  std::mutex mpi_;  // held in every call of MPI: a thread that computes makes some, too
   int rank_ = 0, size_ = 1;
   using HostName = std::array<char, 64>;  // longer ones are cut
   std::vector<HostName> hosts_;

@@ -50,6 +50,13 @@ bool SocketWaker::wait(std::chrono::microseconds limit, bool counts) {
   return true;
 }
 
+void SocketWaker::stand_back(std::chrono::microseconds limit) {
+  if (watched_.empty()) find_sockets();
+  slept_ = woken_ = false;
+  const timespec time{0, std::chrono::duration_cast<std::chrono::nanoseconds>(limit).count()};
+  if (ppoll(watched_.data(), 1, &time, nullptr) > 0) bell_->answer();
+}
+
 void SocketWaker::looked(bool message) {
   if (!message) {
     if (woken_ && !std::exchange(looked_, true)) ++futile_;

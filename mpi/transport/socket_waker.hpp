@@ -19,6 +19,8 @@ class SocketWaker {
   /// Waits for `limit`, or until another rank notifies this one or a socket has something to read; true then. A nap is too short to count on that.
   bool nap(std::chrono::microseconds limit) { return wait(limit, false); }
   bool sleep(std::chrono::microseconds limit) { return wait(limit, true); }
+  /// Waits for `limit`, or until another rank notifies this one; not for sockets, which another thread reads meanwhile.
+  void stand_back(std::chrono::microseconds limit);
   /// Somebody looked for a message afterwards, and there was one or not.
   void looked(bool message);
   /// A socket or another rank's notification ended the last wait, and no message has been found since.

@@ -3,10 +3,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "node/group_exchange.hpp"
 
 namespace yamata {
 
@@ -56,10 +61,15 @@ class Transport {
   /// This rank is lost: what is sent to it is dropped, and nobody waits for it.
   virtual void forget(int rank) = 0;
   virtual bool forgotten(int rank) const = 0;
+  /// Meets the others of `ranks`, of whom this is one, in the layers that they share, as each of them does; `model` tells groups of the same
+  /// ranks apart. The exchange is used by one other thread, and not beyond this.
+  virtual std::unique_ptr<GroupExchange> join_group(std::span<const int> ranks, int model);
   /// Does nothing for so long, or until wake; a message may end it.
   virtual void nap(std::chrono::microseconds length) { std::this_thread::sleep_for(length); }
   /// Does nothing until a message comes or wake, so long at most. Where `wakes`: else nap.
   virtual void sleep(std::chrono::microseconds limit) { nap(limit); }
+  /// Likewise, but no message ends it: another thread meets the members of a group meanwhile, and makes the calls for that.
+  virtual void stand_back(std::chrono::microseconds limit) { nap(limit); }
   /// Whether messages end a sleep, as far as can be told.
   virtual bool wakes() const { return false; }
   /// Ends the nap or sleep of this rank, or the next one: there is something other than a message to see to. From any thread.
@@ -67,5 +77,9 @@ class Transport {
   /// Ends every rank of the job with `code`, at once; does not return.
   virtual void abort(int code) = 0;
 };
+
+inline std::unique_ptr<GroupExchange> Transport::join_group(std::span<const int>, int) {
+  throw std::logic_error("ranks of this transport cannot share layers");
+}
 
 }  // namespace yamata

@@ -1,6 +1,7 @@
 #include "node/cpu/cpu_unit.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "node/cpu/kernels/panel.hpp"
@@ -146,8 +147,10 @@ void CpuUnit::work(int thread) {
   // Thread 0 alone decides to stop, before the barrier, and all read its decision after it. Two flags in turn: a thread that
   // reads late never sees the decision of the operation after. In a group the members decide together.
   for (std::size_t i = 0; i < ops_.size(); ++i) {
+    const auto began = std::chrono::steady_clock::now();
     if (!declined_ || meets(ops_[i])) std::visit([&](const auto& op) { run(op, thread); }, ops_[i]);
     if (thread == 0) {
+      if (slowness_ > 1) pause(began);
       progress_.fetch_add(1, std::memory_order_relaxed);
       stopped_[i % 2] = in_group_ ? input_.left() : stop_ && stop_->load(std::memory_order_relaxed);
     }
@@ -161,6 +164,12 @@ void CpuUnit::work(int thread) {
     const auto took = std::chrono::steady_clock::now() - began_;
     ended_ns_.store(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
   }
+}
+
+/// For as long as makes the operation that has just ended take its time; what its meeting took is not slowed down.
+void CpuUnit::pause(std::chrono::steady_clock::time_point began) {
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  std::this_thread::sleep_for(std::chrono::duration<double>((took.count() - input_.take_exchange_s()) * (slowness_ - 1)));
 }
 
 void CpuUnit::run(const EmbedOp& op, int thread) {

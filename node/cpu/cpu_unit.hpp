@@ -32,11 +32,13 @@ class CpuUnit final : public ComputeUnit {
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override;
   std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
   double busy_seconds() const override { return busy_seconds_; }
+  void slow_down(double factor) override { slowness_ = factor; }
   std::string isa() const override { return cpu::isa_name(kernels_.isa); }
   int threads() const override { return pool_.size(); }
 
  private:
   void work(int thread);
+  void pause(std::chrono::steady_clock::time_point began);
   void reserve_panels(std::span<const Op> ops);
 
   void run(const EmbedOp& op, int thread);
@@ -67,6 +69,7 @@ class CpuUnit final : public ComputeUnit {
   std::chrono::steady_clock::time_point began_;
   std::atomic<std::int64_t> ended_ns_{0};
   double busy_seconds_ = 0;
+  double slowness_ = 1;
   LinearInput input_;
   ThreadPool pool_;  // last: its threads end before what they use
 };

@@ -1,6 +1,7 @@
 #include "node/cpu/linear_input.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <variant>
 
 #include "node/cpu/kernels/panel.hpp"
@@ -60,13 +61,13 @@ void for_pieces(std::int64_t rows, std::int64_t cols, int thread, int threads, P
 
 std::int64_t x_stride(const LinearOp& op) { return op.x_stride > 0 ? op.x_stride : op.share.end(op.cols) - op.share.begin(); }
 
-/// silu(gate) * up in stretches that stay in a cache; use(at, n, values) takes each.
+/// silu(gate) * up in pieces that stay in a cache; use(at, n, values) takes each.
 template <class Use>
 void for_gated(const cpu::KernelTable& kernels, const float* gate, const float* up, std::int64_t n, Use use) {
-  constexpr std::int64_t kStretch = 256;
-  alignas(64) float values[kStretch];
-  for (std::int64_t at = 0; at < n; at += kStretch) {
-    const std::int64_t count = std::min(kStretch, n - at);
+  constexpr std::int64_t kPiece = 256;
+  alignas(64) float values[kPiece];
+  for (std::int64_t at = 0; at < n; at += kPiece) {
+    const std::int64_t count = std::min(kPiece, n - at);
     kernels.silu_mul(gate + at, up + at, count, values);
     use(at, count, values);
   }
@@ -155,7 +156,9 @@ bool LinearInput::meet(const SliceLayout& layout, int thread) {
   if (thread == 0) {
     GroupExchange& group = *layout.share.group;
     for (int m = 0; m < group.members(); ++m) ends_[static_cast<std::size_t>(m)] = layout.begin(m + 1);
+    const auto began = std::chrono::steady_clock::now();
     goes_on_ = group.all_gather({slices_.data(), layout.bytes()}, {ends_.data(), static_cast<std::size_t>(group.members())}, !declined_);
+    exchange_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   }
   pool_.barrier();
   return goes_on_;

@@ -2,6 +2,7 @@
 // What matrices are multiplied with: normed or gated, quantized, and put together where the ranks of a group have a part each.
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "node/cpu/kernels/kernels.hpp"
@@ -27,6 +28,8 @@ class LinearInput {
   bool make(const LinearOp& op, int thread);
   /// Likewise, all columns of `op.x`.
   bool gather(const AllGatherOp& op, int thread);
+  /// Seconds that thread 0 has spent in exchanges since it asked last.
+  double take_exchange_s() { return std::exchange(exchange_s_, 0); }
   /// After a meeting: whether the group leaves the run.
   bool left() const { return !goes_on_; }
 
@@ -59,6 +62,7 @@ class LinearInput {
   std::vector<float> whole_;                 // [rows][cols] before they are normed, where floats are exchanged
   std::vector<std::vector<float>> squares_;  // [thread]: of a row's blocks
   std::vector<std::size_t> ends_;            // [members]
+  double exchange_s_ = 0;
   bool declined_ = false, goes_on_ = true;
 };
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 #include "node/error.hpp"
 
 namespace yamata {
@@ -37,7 +35,7 @@ constexpr TensorRow kLlamaTensors[] = {
     {kRopeFactors, "rope_freqs.weight", kEveryStage, kOne, kRotaryPairs, nullptr, nullptr, true},
 };
 
-const std::array<Family, 1> kFamilies{{{"llama", LayerSpec{}, kLlamaTensors}}};
+const Family kFamilies[] = {{"llama", LayerSpec{}, kLlamaTensors}};
 
 }  // namespace
 

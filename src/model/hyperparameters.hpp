@@ -34,6 +34,7 @@ std::string beyond_training(const Hyperparameters& h, std::int64_t tokens);
 struct LayerRange {
   std::int64_t begin = 0, end = 0;
   std::int64_t count() const { return end - begin; }
+  friend bool operator==(const LayerRange&, const LayerRange&) = default;
 };
 
 }  // namespace yamata

@@ -27,6 +27,8 @@ class Shard {
 
   int members() const { return static_cast<int>(attention_.size()) - 1; }
   bool whole() const { return members() == 1; }
+  /// Of the feed-forward's columns, which are the most.
+  double share() const { return static_cast<double>(own(ffn_).count()) / static_cast<double>(ffn_.back()); }
 
   // Where each member's columns begin, and the last one's end: [members + 1]
   std::span<const std::int64_t> attention() const { return attention_; }

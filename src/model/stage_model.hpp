@@ -49,8 +49,15 @@ class StageModel {
   virtual const ComputeUnit& unit() const = 0;
   /// After the end: whether the run was left before it, by all members of a group alike.
   bool left() const { return unit().left(); }
-  /// Who shares the stage's layers with this rank.
+  /// Ranks that share the stage's layers.
   virtual int members() const { return 1; }
+  /// What of the columns of its layers this rank has.
+  virtual double share() const { return 1; }
+  /// Seconds spent in the meetings of all runs, and bytes sent there. Between runs.
+  virtual double exchange_s() const { return 0; }
+  virtual std::uint64_t exchange_bytes() const { return 0; }
+  /// The one of them for whom this one has been waiting for long; -1: none. At any time.
+  virtual int awaited() const { return -1; }
   /// After the end: hidden states [tokens][width] after this stage's last layer; no member of the last stage's group has more than its
   /// part.
   virtual std::span<const float> activations() const = 0;

@@ -42,6 +42,10 @@ class TransformerStage final : public StageModel {
   std::int64_t vocabulary() const override { return h_.vocabulary; }
   Interval logit_tokens() const override { return shard_.rows(Extent::kVocabulary); }
   int members() const override { return shard_.members(); }
+  double share() const override { return shard_.share(); }
+  double exchange_s() const override { return exchange_ ? exchange_->seconds() : 0; }
+  std::uint64_t exchange_bytes() const override { return exchange_ ? exchange_->bytes_sent() : 0; }
+  int awaited() const override { return exchange_ ? exchange_->awaited() : -1; }
   LayerRange layers() const override { return range_; }
   bool first() const override { return range_.begin == 0; }
   bool last() const override { return range_.end == h_.layers; }

@@ -94,9 +94,10 @@ void TableModel::compute(bool completed) {
     features_.insert(features_.end(), from, from + kWidth);
   }
   for (const std::int32_t row : logit_rows_) {
-    const std::size_t begin = logits_.size();
-    logits_.resize(begin + static_cast<std::size_t>(shape_.vocabulary));
-    shape_.logits(own_prefixes_[static_cast<std::size_t>(row)], std::span(logits_).subspan(begin));
+    all_logits_.assign(static_cast<std::size_t>(shape_.vocabulary), 0.0f);
+    shape_.logits(own_prefixes_[static_cast<std::size_t>(row)], all_logits_);
+    const Interval here = logit_tokens();
+    logits_.insert(logits_.end(), all_logits_.begin() + here.begin, all_logits_.begin() + here.end);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/model/stage_model.hpp"
+#include "src/simulation/meeting.hpp"
 #include "src/simulation/width_cost.hpp"
 
 namespace yamata::simulation {
@@ -24,8 +25,11 @@ std::vector<float> row_of(std::uint64_t token, std::uint64_t prefix);
 struct TableShape {
   std::int32_t stage = 0, stages = 1, cells = 0, sequences = 1, vocabulary = 8;
   int operations = 1;           ///< per run
+  std::int32_t member = 0, members = 1;  ///< of the ranks that share the stage
+  Meeting* meeting = nullptr;            ///< where they meet after every operation
   std::int64_t one_row_ns = 0;  ///< what a run of one row takes, on units that keep time
   WidthCost width{};            ///< and what further rows add
+  std::int64_t exchange_ns = 0, exchange_row_ns = 0;  ///< what the meetings of a run take, and what each of its rows adds
   /// The model itself: fills in the logits after the prefix of this hash.
   std::function<void(std::uint64_t prefix, std::span<float> logits)> logits;
 };
@@ -65,6 +69,10 @@ class TableModel final : public StageModel {
   CellTable& cells() override { return cells_; }
   std::int64_t width() const override { return kWidth; }
   std::int64_t vocabulary() const override { return shape_.vocabulary; }
+  Interval logit_tokens() const override {
+    return {shape_.vocabulary * shape_.member / shape_.members, shape_.vocabulary * (shape_.member + 1) / shape_.members};
+  }
+  int members() const override { return shape_.members; }
   LayerRange layers() const override { return {shape_.stage, shape_.stage + 1}; }
   bool first() const override { return shape_.stage == 0; }
   bool last() const override { return shape_.stage + 1 == shape_.stages; }
@@ -82,7 +90,7 @@ class TableModel final : public StageModel {
   std::vector<std::uint64_t> contents_;                          // per cell
   std::vector<std::uint64_t> tokens_, prefixes_, own_prefixes_;  // per row; the first two as they came in
   std::vector<std::int32_t> logit_rows_, feature_rows_;
-  std::vector<float> rows_, logits_, features_;
+  std::vector<float> rows_, logits_, features_, all_logits_;
 };
 
 }  // namespace yamata::simulation

@@ -46,7 +46,8 @@ class GuessSource {
   /// Another text begins, with nothing of it told. What has been learnt of the source itself stays.
   virtual void begin(std::uint64_t request) = 0;
   /// The text is `text`, all committed tokens; its last is the tree's root. Adds guesses below the root, or begins to make some
-  /// elsewhere, which come later. True if the tree has grown.
+  /// elsewhere, which come later. True if the tree has grown. Called after the prompt and each time the text has grown. The tree may still
+  /// hold earlier guesses: a node is not added twice (`calibration().guessed`), and a node's most probable child is added first.
   virtual bool guess(TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) = 0;
   /// `next` is committed after the tree's root; called before the tree advances.
   virtual void learn(const TokenTree& tree, std::int32_t next) { calibration_.learn(tree, next); }

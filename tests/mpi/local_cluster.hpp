@@ -38,10 +38,11 @@ class LocalRank {
   }
   const ModelFile& model(std::size_t m = 0) const { return models_[m]; }
   StageFactory factory() {
-    return [this](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes types) -> std::unique_ptr<StageModel> {
+    return [this](const wire::PipelinePlan& plan, std::size_t place, CacheTypes types,
+                  const GroupMember& group) -> std::unique_ptr<StageModel> {
       const ModelFile& file = model(static_cast<std::size_t>(plan.model));
-      return std::make_unique<TransformerStage>(file.file, file.h, plan.layers[stage], ContextOptions{plan.cells, plan.sequences, types},
-                                                unit_);
+      return std::make_unique<TransformerStage>(file.file, file.h, plan.layers[place],
+                                                ContextOptions{plan.cells, plan.sequences, types, true, group}, unit_);
     };
   }
 
@@ -75,8 +76,8 @@ class LocalCluster {
       parts.emplace(models);
       return hello;
     };
-    setup.make_stage = [&](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes types) {
-      return parts->factory()(plan, stage, types);
+    setup.make_stage = [&](const wire::PipelinePlan& plan, std::size_t place, CacheTypes types, const GroupMember& group) {
+      return parts->factory()(plan, place, types, group);
     };
     run_worker(transport, setup);
   }

@@ -56,9 +56,9 @@ TEST_F(LivenessTest, RankTheOthersCanDoWithout_isWaitedForLessLong) {
 TEST_F(LivenessTest, StageBehindADrafter_waitsForTheStageBeforeIt) {
   liveness_.tell(1, {0, wire::Activity::kComputing, 1000});  // a drafter
   liveness_.tell(2, {0, wire::Activity::kAwaitingActivations, 1000});
-  liveness_.check_progress(now_, true, {}, {0, 2});
+  liveness_.check_progress(now_, true, {}, {{0}, {2}});
   pass(seconds(11), {1, 2});
-  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {0, 2}); });
+  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {2}}); });
   EXPECT_NE(text.find("rank 2 (host2) has waited 10 s for the results of rank 0"), std::string::npos) << text;
 }
 
@@ -125,29 +125,38 @@ TEST_F(LivenessTest, OwnSleep_isNobodysSilence) {
 TEST_F(LivenessTest, WaitingStage_blamesTheLinkBeforeIt) {
   liveness_.tell(1, {5, wire::Activity::kIdle, 1000});
   liveness_.tell(2, {5, wire::Activity::kAwaitingActivations, 1000});
-  liveness_.check_progress(now_, true, {}, {0, 1, 2});
+  liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}});
   now_ += seconds(9);
-  EXPECT_EQ(blame([&] { liveness_.check_progress(now_, true, {}, {0, 1, 2}); }), "nobody");
+  EXPECT_EQ(blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}}); }), "nobody");
   now_ += seconds(2);
-  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {0, 1, 2}); });
+  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}}); });
   EXPECT_EQ(text.find("rank 2 (host2) has waited 10 s for the results of rank 1 (host1)"), 0u) << text;
+}
+
+TEST_F(LivenessTest, WaitingMemberOfAGroup_blamesTheLinkToTheOther) {
+  liveness_.tell(1, {5, wire::Activity::kComputing, 1000, 2});
+  liveness_.tell(2, {5, wire::Activity::kComputing, 1000, 1});
+  liveness_.check_progress(now_, true, {}, {{0}, {1, 2}});
+  now_ += seconds(11);
+  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {1, 2}}); });
+  EXPECT_EQ(text.find("rank 1 (host1) has waited 10 s for the part of rank 2 (host2): the link between them is cut"), 0u) << text;
 }
 
 TEST_F(LivenessTest, Progress_anywhereBeginsTheDeadlineAnew) {
   for (std::uint64_t p = 1; p < 20; ++p) {
     now_ += seconds(9);
     liveness_.tell(2, {p, wire::Activity::kComputing, 1000});
-    EXPECT_EQ(blame([&] { liveness_.check_progress(now_, true, {}, {0, 1, 2}); }), "nobody");
+    EXPECT_EQ(blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}}); }), "nobody");
   }
   now_ += seconds(11);
-  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {0, 1, 2}); });
+  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}}); });
   EXPECT_EQ(text.find("rank 2 (host2) has computed for 10 s"), 0u) << text;
 }
 
 TEST_F(LivenessTest, NoOpenWork_needsNoProgress) {
   for (int i = 0; i < 5; ++i) {
     now_ += seconds(60);
-    EXPECT_EQ(blame([&] { liveness_.check_progress(now_, false, {}, {0, 1, 2}); }), "nobody");
+    EXPECT_EQ(blame([&] { liveness_.check_progress(now_, false, {}, {{0}, {1}, {2}}); }), "nobody");
   }
 }
 

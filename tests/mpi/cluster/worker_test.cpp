@@ -18,7 +18,7 @@ class WorkerTest : public testing::Test {
   WorkerTest() : network_(2), head_(network_, 0), transport_(network_, 1) {
     setup_.host = "host1";
     setup_.open = [] { return wire::Hello{}; };
-    setup_.make_stage = [this](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes) {
+    setup_.make_stage = [this](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes, const GroupMember&) {
       simulation::TableShape shape;
       shape.stage = static_cast<std::int32_t>(stage), shape.stages = 2;
       shape.cells = plan.cells, shape.sequences = plan.sequences;

@@ -97,7 +97,7 @@ class DecoderTest : public testing::Test {
       text.push_back(token);
     }
     pipeline_ =
-        std::make_unique<Pipeline>(transport_, PipelineRanks{kTargetChannel, {0}}, std::make_unique<TableModel>(shape, unit_), 256, 17);
+        std::make_unique<Pipeline>(transport_, PipelineRanks{kTargetChannel, {{0}}}, std::make_unique<TableModel>(shape, unit_), 256, 17);
     pipeline_->stage().load();
     unit_.finish();
     pipeline_->advance();

@@ -31,7 +31,7 @@ class TreeRunsTest : public testing::Test {
     simulation::TableShape shape;
     shape.cells = 64, shape.sequences = 8, shape.vocabulary = 1;
     shape.logits = [](std::uint64_t prefix, std::span<float> logits) { logits[0] = seen(prefix); };
-    pipeline_ = std::make_unique<Pipeline>(transport_, PipelineRanks{kTargetChannel, {0}},
+    pipeline_ = std::make_unique<Pipeline>(transport_, PipelineRanks{kTargetChannel, {{0}}},
                                            std::make_unique<simulation::TableModel>(shape, unit_), 64, 8);
     pipeline_->stage().load();
     pipeline_->advance();

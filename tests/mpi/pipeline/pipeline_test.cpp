@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "mpi/planning/layer_split.hpp"
+#include "mpi/planning/layout.hpp"
 #include "mpi/planning/memory_plan.hpp"
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/error.hpp"
@@ -31,12 +32,18 @@ class PipelineTest : public testing::Test {
     record.operations = std::move(operations);
     return record;
   }
-  void start(Head& head) {
+  /// `groups`: ranks of each stage; empty: one each.
+  void start(Head& head, const std::vector<int>& groups = {}) {
     const auto plan = [&](const std::vector<wire::Hello>& hellos) {
       wire::Start start;
       start.pipelines = {{0, std::vector<std::int32_t>(static_cast<std::size_t>(head.ranks())),
                           split_layers(model_.file, model_.h, {}, head.ranks()), 64, 4}};
       std::iota(start.pipelines[0].ranks.begin(), start.pipelines[0].ranks.end(), 0);
+      if (!groups.empty()) {
+        const ModelPlace place{0, {}, {}, groups};
+        start.pipelines[0].layers = place.per_rank(split_layers(model_.file, model_.h, {}, place.stages()));
+        for (int r = 0; r < head.ranks(); ++r) start.pipelines[0].shares.push_back(1 + r % 3);
+      }
       const ModelFile* const models[] = {&model_};
       plan_memory(models, start, hellos);
       return start;
@@ -45,10 +52,10 @@ class PipelineTest : public testing::Test {
   }
 
   /// Some text, a branch of it in another sequence, the branch again after the text has gone on; all logits, in order.
-  std::vector<float> play(int ranks) {
+  std::vector<float> play(int ranks, const std::vector<int>& groups = {}) {
     LocalCluster cluster(ranks);
     Head head(cluster.head(), options_);
-    start(head);
+    start(head, groups);
     std::vector<float> all;
     std::deque<std::uint64_t> out;
     const auto submit = [&](wire::Record run) { out.push_back(head.target().submit(std::move(run))); };
@@ -93,6 +100,59 @@ TEST_F(PipelineTest, RunsAndCacheOperations_giveTheSameBitsOnAnyNumberOfRanks) {
   const std::vector<float> alone = play(1);
   ASSERT_EQ(alone.size(), 6 * static_cast<std::size_t>(model_.h.vocabulary));
   for (const int ranks : {2, 3, 5, 8}) EXPECT_EQ(play(ranks), alone) << ranks << " ranks";
+}
+
+TEST_F(PipelineTest, RunsAndCacheOperations_giveTheSameBitsInGroups) {
+  const std::vector<float> alone = play(1);
+  EXPECT_EQ(play(2, {2}), alone);
+  EXPECT_EQ(play(4, {1, 3}), alone);
+  EXPECT_EQ(play(5, {2, 1, 2}), alone);
+}
+
+TEST_F(PipelineTest, BestLogitsOfAGroup_areThoseOfOneRank) {
+  const auto result_of = [&](int ranks, const std::vector<int>& groups) {
+    LocalCluster cluster(ranks);
+    Head head(cluster.head(), options_);
+    start(head, groups);
+    wire::Record run = run_of({1, 403, 17, 2500}, 0);
+    run.logit_rows = {1, 3};
+    run.best = 40;
+    run.feature_rows = {2};
+    RunResult result = head.wait_result(head.target().submit(std::move(run)));
+    head.stop(0);
+    return result;
+  };
+  const RunResult alone = result_of(1, {});
+  ASSERT_EQ(alone.tokens.size(), 80u);
+  for (const std::vector<int>& groups : {std::vector<int>{3}, std::vector<int>{1, 2}}) {
+    const RunResult together = result_of(3, groups);
+    EXPECT_EQ(together.tokens, alone.tokens);
+    EXPECT_EQ(together.logits, alone.logits);
+    EXPECT_EQ(together.features, alone.features);
+  }
+}
+
+/// Whichever member hears of it first, or only after its end: the runs after it are right.
+TEST_F(PipelineTest, CancelledRuns_endForAllRanksOfAGroup) {
+  const auto last_of = [&](int ranks, const std::vector<int>& groups, bool cancels) {
+    LocalCluster cluster(ranks);
+    Head head(cluster.head(), options_);
+    start(head, groups);
+    std::uint64_t last = 0;
+    for (std::int32_t i = 0; i < 12; ++i) {
+      const std::uint64_t run = head.target().submit(run_of({i + 3, 7 * i + 1}, 0));
+      head.target().submit(operations({CacheOperation::remove({0, 1}, {0, kUnbounded})}));
+      if (cancels) head.target().cancel(std::vector<std::uint64_t>{run});
+      for (std::int32_t k = 0; k < i; ++k) head.step();
+    }
+    last = head.target().submit(run_of({1, 403, 17, 2500}, 0));
+    const std::vector<float> logits = head.wait_result(last).logits;
+    head.stop(0);
+    return logits;
+  };
+  const std::vector<float> expected = last_of(1, {}, false);
+  EXPECT_EQ(last_of(3, {3}, true), expected);
+  EXPECT_EQ(last_of(4, {2, 2}, true), expected);
 }
 
 TEST_F(PipelineTest, Features_areTheNormedHiddenStates_onAnyNumberOfRanks) {

@@ -13,9 +13,16 @@ using Ranks = std::vector<int>;
 
 TEST(Layout, Text_isSharesPerModelOrAuto) {
   for (const char* word : {"auto", "measure", "bytes"}) EXPECT_TRUE(parse_layer_split(word).empty()) << word;
-  EXPECT_EQ(parse_layer_split("0.5,0.25,0.25"), (std::vector<Shares>{{0.5, 0.25, 0.25}}));
-  EXPECT_EQ(parse_layer_split("0.5,0.5/1.0"), (std::vector<Shares>{{0.5, 0.5}, {1.0}}));
-  for (const char* bad : {"", "a", "0.5,", ",1", "-1,2", "0,0", "nan,1", "inf", "1;2", "1,2x", "1/", "/1"})
+  const auto shares = [](const char* text) {
+    std::vector<Shares> all;
+    for (const ModelShares& model : parse_layer_split(text)) all.push_back(model.shares);
+    return all;
+  };
+  EXPECT_EQ(shares("0.5,0.25,0.25"), (std::vector<Shares>{{0.5, 0.25, 0.25}}));
+  EXPECT_EQ(shares("0.5,0.5/1.0"), (std::vector<Shares>{{0.5, 0.5}, {1.0}}));
+  EXPECT_EQ(shares("0.3+0.2,0.5/1"), (std::vector<Shares>{{0.3, 0.2, 0.5}, {1.0}}));
+  EXPECT_EQ(parse_layer_split("0.3+0.2,0.5/1")[0].groups, (Ranks{2, 1}));
+  for (const char* bad : {"", "a", "0.5,", ",1", "-1,2", "0,0", "nan,1", "inf", "1;2", "1,2x", "1/", "/1", "1+", "+1", "1++1", "1+,1"})
     EXPECT_THROW(parse_layer_split(bad), UsageError) << bad;
 }
 
@@ -34,6 +41,18 @@ TEST(Layout, Shares_placeADraftOnSeveralRanks) {
   EXPECT_EQ(layout[0].ranks, (Ranks{0, 1}));
   EXPECT_EQ(layout[1].ranks, (Ranks{2, 3}));
   EXPECT_EQ(layout[1].shares, (Shares{0.7, 0.3}));
+}
+
+TEST(Layout, RanksJoinedByPluses_shareAStage) {
+  const Layout layout = make_layout("0.3+0.2,0.5/1+1", 5, 1, false);
+  EXPECT_EQ(layout[0].ranks, (Ranks{0, 1, 2}));
+  EXPECT_EQ(layout[0].groups, (Ranks{2, 1}));
+  EXPECT_EQ(layout[0].stages(), 2);
+  EXPECT_EQ(layout[0].stage_shares(), (Shares{0.5, 0.5}));
+  EXPECT_EQ(layout[0].per_rank({{0, 4}, {4, 8}}), (std::vector<LayerRange>{{0, 4}, {0, 4}, {4, 8}}));
+  EXPECT_EQ(layout[1].ranks, (Ranks{3, 4}));
+  EXPECT_EQ(layout[1].groups, Ranks{2});
+  EXPECT_TRUE(make_layout("1,1", 2, 0, false)[0].groups.empty());
 }
 
 TEST(Layout, DraftWithoutRanks_liesOnTheHead) {

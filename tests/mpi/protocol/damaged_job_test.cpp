@@ -17,7 +17,7 @@ constexpr int kMostSteps = 2000;    // more would be a hang
 
 /// Stages of table models that compute at once; of a cache of kSampleCells, whatever the plan says.
 StageFactory factory_on(InstantUnit& unit) {
-  return [&unit](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes) {
+  return [&unit](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes, const GroupMember&) {
     simulation::TableShape shape;
     shape.stage = static_cast<std::int32_t>(stage), shape.stages = static_cast<std::int32_t>(plan.ranks.size());
     shape.cells = std::min(plan.cells, 2 * kSampleCells), shape.sequences = plan.sequences, shape.vocabulary = kSampleVocabulary;

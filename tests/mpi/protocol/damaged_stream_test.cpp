@@ -75,7 +75,7 @@ std::vector<Bytes> activations() {
 }
 
 TEST_F(DamagedStreamTest, Stage_refusesOrPassesResultsOn) {
-  for (const std::vector<int>& ranks : {std::vector<int>{0, 1}, std::vector<int>{0, 1, 2}}) {
+  for (const std::vector<std::vector<int>>& ranks : {std::vector<std::vector<int>>{{0}, {1}}, {{0}, {1}, {2}}}) {
     std::vector<Sent> messages;
     const auto records = sample_records();
     for (std::size_t i = 0; i < records.size(); ++i) {
@@ -88,7 +88,7 @@ TEST_F(DamagedStreamTest, Stage_refusesOrPassesResultsOn) {
       LocalTransport transport(network, 1);
       InstantUnit unit;
       simulation::TableModel model(table_shape(1, static_cast<std::int32_t>(ranks.size())), unit);
-      Stage stage(model, transport, {kTargetChannel, ranks});
+      Stage stage(model, transport, PipelineRanks{kTargetChannel, ranks});
       stage.load();
       for (const Sent& message : sent) {
         if (message.tag == Tag::kRecord) stage.on_record(message.bytes);
@@ -118,7 +118,7 @@ TEST_F(DamagedStreamTest, Leader_refusesOrHasRowsOfLogits) {
     LocalTransport transport(network, 0);
     InstantUnit unit;
     auto model = std::make_unique<simulation::TableModel>(table_shape(0, 2), unit);
-    Pipeline pipeline(transport, {kTargetChannel, {0, 1}}, std::move(model), kSampleCells, kSampleSequences);
+    Pipeline pipeline(transport, PipelineRanks{kTargetChannel, {{0}, {1}}}, std::move(model), kSampleCells, kSampleSequences);
     pipeline.stage().load();
     const auto records = sample_records();
     for (const wire::Record& record : records) pipeline.submit(record);
@@ -180,7 +180,7 @@ TEST_F(DamagedStreamTest, Drafter_refusesOrGoesOn) {
     LocalTransport head(network, 0), transport(network, 1);
     InstantUnit unit;
     auto model = std::make_unique<simulation::TableModel>(table_shape(0, 1, kCells), unit);
-    auto pipeline = std::make_unique<Pipeline>(transport, PipelineRanks{kDraftChannel, {1}}, std::move(model), kCells, kSampleSequences);
+    auto pipeline = std::make_unique<Pipeline>(transport, PipelineRanks{kDraftChannel, {{1}}}, std::move(model), kCells, kSampleSequences);
     pipeline->stage().load();
     Drafter drafter(transport, std::move(pipeline), DraftOptions{.width = 2, .children = 2, .credit = 6}, kContext,
                     SequenceRange{0, kSampleSequences}, 16);

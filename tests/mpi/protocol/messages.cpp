@@ -118,6 +118,8 @@ wire::Report sample_report() {
       6,       7,       8,      {{TraceEvent::Kind::kSkip, true, 3, 9, 10, 11}, {TraceEvent::Kind::kCommit, false, 1, 0, 12, 12}}};
   report.run_s = {0.5, 0, 0.75};
   report.draft_run_s = {0.25};
+  report.share = 0.375;
+  report.exchange_s = 0.0625;
   return report;
 }
 

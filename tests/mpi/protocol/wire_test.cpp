@@ -62,10 +62,25 @@ TEST(Wire, Start_roundTrips) {
   EXPECT_EQ(back.pipelines[0].cells, 4096);
   EXPECT_EQ(back.pipelines[1].model, 1);
   EXPECT_EQ(back.pipelines[1].ranks, (std::vector<std::int32_t>{2, 4}));
-  EXPECT_EQ(back.pipelines[1].stage_of(4), 1u);
-  EXPECT_FALSE(back.pipelines[1].stage_of(3));
+  EXPECT_EQ(back.pipelines[1].place_of(4), 1u);
+  EXPECT_FALSE(back.pipelines[1].place_of(3));
   EXPECT_EQ(back.pipelines[1].sequences, 9);
   EXPECT_EQ(back.pipelines[1].packed, (std::vector<std::uint8_t>{1, 0}));
+}
+
+TEST(Wire, RanksWithTheSameLayers_areAGroup) {
+  Start start = two_pipelines();
+  PipelinePlan& target = start.pipelines[0];
+  target.ranks = {0, 1, 3, 5, 6};
+  target.layers = {{0, 3}, {0, 3}, {3, 8}, {8, 9}, {8, 9}};
+  target.shares = {0.5, 0.25, 1, 0.75, 0.25};
+  target.packed.clear();
+  const PipelinePlan back = decode_start(encode(start)).pipelines[0];
+  EXPECT_EQ(back.shares, target.shares);
+  EXPECT_EQ(back.stages(), (std::vector<std::vector<int>>{{0, 1}, {3}, {5, 6}}));
+  EXPECT_EQ(back.member(4).shares, (std::vector<double>{0.75, 0.25}));
+  EXPECT_EQ(back.member(4).member, 1);
+  EXPECT_EQ(back.member(2).shares.size(), 1u);
 }
 
 TEST(Wire, Run_roundTripsAsATree) {
@@ -145,7 +160,8 @@ TEST(Wire, RowsOfTheBestLogits_sayWhoseTheyAre_andNoOthers) {
 }
 
 TEST(Wire, HeartbeatFailureReportStop_roundTrip) {
-  const Heartbeat beat = decode_heartbeat(encode(Heartbeat{12, Activity::kAwaitingActivations, 750}));
+  const Heartbeat beat = decode_heartbeat(encode(Heartbeat{12, Activity::kAwaitingActivations, 750, 3}));
+  EXPECT_EQ(beat.awaits, 3);
   EXPECT_EQ(beat.progress, 12u);
   EXPECT_EQ(beat.activity, Activity::kAwaitingActivations);
   EXPECT_EQ(beat.loaded_permille, 750);
@@ -167,6 +183,10 @@ TEST(Wire, HeartbeatFailureReportStop_roundTrip) {
   Report timed;
   timed.run_s = {0.5, 0};
   timed.draft_run_s = {0.25};
+  timed.share = 0.375;
+  timed.exchange_s = 0.0625;
+  EXPECT_EQ(decode_report(encode(timed)).share, 0.375);
+  EXPECT_EQ(decode_report(encode(timed)).exchange_s, 0.0625);
   EXPECT_EQ(decode_report(encode(timed)).run_s, timed.run_s);
   EXPECT_EQ(decode_report(encode(timed)).draft_run_s, timed.draft_run_s);
   EXPECT_EQ(decode_stop(encode_stop(130)), 130);

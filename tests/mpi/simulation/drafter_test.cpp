@@ -40,7 +40,7 @@ class DrafterTest : public testing::Test {
     shape.logits = [](std::uint64_t, std::span<float> logits) {
       logits[0] = std::log(0.8f), logits[1] = std::log(0.15f), logits[2] = std::log(0.05f);
     };
-    auto pipeline = std::make_unique<Pipeline>(transport_, PipelineRanks{kDraftChannel, {1}},
+    auto pipeline = std::make_unique<Pipeline>(transport_, PipelineRanks{kDraftChannel, {{1}}},
                                                std::make_unique<simulation::TableModel>(shape, unit_), kCells, kSequences);
     pipeline->stage().load();
     drafter_ = std::make_unique<Drafter>(transport_, std::move(pipeline), DraftOptions{.width = 1, .children = 3, .credit = 12}, kContext,

@@ -44,6 +44,15 @@ class Network {
     if (line->second.empty()) under_way_.erase(line);
     return true;
   }
+  /// A new meeting of these ranks each time that all of them join.
+  std::unique_ptr<GroupExchange> join_group(std::span<const int> ranks, int model, int rank) {
+    const std::vector<int> group(ranks.begin(), ranks.end());
+    const int time = joined_[{group, model, rank}]++;
+    auto& point = meetings_[{group, model, time}];
+    if (!point) point = std::make_shared<simulation::MeetingPoint>(static_cast<int>(group.size()));
+    const auto own = std::find(group.begin(), group.end(), rank) - group.begin();
+    return std::make_unique<simulation::Meeting>(point, static_cast<int>(own));
+  }
   bool silent() const {
     return under_way_.empty() && std::all_of(arrived_.begin(), arrived_.end(), [](const auto& box) { return box.empty(); });
   }
@@ -51,6 +60,8 @@ class Network {
  private:
   std::map<std::tuple<int, int, Tag>, std::deque<Message>> under_way_;
   std::vector<std::deque<Message>> arrived_;
+  std::map<std::tuple<std::vector<int>, int, int>, int> joined_;  // by ranks, model and rank: how often
+  std::map<std::tuple<std::vector<int>, int, int>, std::shared_ptr<simulation::MeetingPoint>> meetings_;
 };
 
 class SimulatedTransport final : public Transport {
@@ -64,6 +75,9 @@ class SimulatedTransport final : public Transport {
   std::uint64_t bytes_sent() const override { return 0; }
   void forget(int rank) override { forgotten_.insert(rank); }
   bool forgotten(int rank) const override { return forgotten_.contains(rank); }
+  std::unique_ptr<GroupExchange> join_group(std::span<const int> ranks, int model) override {
+    return network_.join_group(ranks, model, rank_);
+  }
   void abort(int) override { throw std::logic_error("abort in a simulation"); }
 
  private:
@@ -72,29 +86,33 @@ class SimulatedTransport final : public Transport {
   std::set<int> forgotten_;
 };
 
-/// Computes one operation whenever it is told to; what is left undone when a stop is raised stays undone.
+/// Computes one operation whenever it is told to; what is left undone when a stop is raised stays undone. In a group an operation ends once
+/// all members have come to its end.
 class SteppedUnit final : public simulation::TableUnit {
  public:
   void begin(const simulation::TableShape& shape, std::size_t rows, const std::atomic<bool>* stop,
              std::function<void(bool completed)> done) override {
     if (busy()) throw std::logic_error("the unit is busy: two stages use it at a time");
     left_ = rows > 0 ? shape.operations : 1;
+    was_left_ = false;
+    meeting_ = rows > 0 ? shape.meeting : nullptr;
     stop_ = stop;
     done_ = std::move(done);
   }
   /// One operation; nothing where the unit is idle.
   void tick() {
     if (!busy()) return;
+    if (meeting_) return meet();
     ++progress_;
     --left_;
-    const bool stopped = stop_ && *stop_ && left_ > 0;
-    if (stopped) left_ = 0;
-    if (left_ == 0) done_(!stopped);
+    end_operation(stop_ && *stop_ && left_ > 0);
   }
   bool busy() const { return left_ > 0; }
 
   bool finished() const override { return !busy(); }
+  bool left() const override { return was_left_; }
   bool wait_for(std::chrono::microseconds) override {
+    if (meeting_) left_ = 0;  // nobody waits for the others of a group any more
     tick();
     return !busy();
   }
@@ -102,7 +120,23 @@ class SteppedUnit final : public simulation::TableUnit {
   double busy_seconds() const override { return 0; }
 
  private:
+  void meet() {
+    if (!meeting_->waits()) return meeting_->arrive(!(stop_ && *stop_));
+    const auto go_on = meeting_->outcome();
+    if (!go_on) return;
+    ++progress_;
+    --left_;
+    end_operation(!*go_on);
+  }
+  void end_operation(bool leaves) {
+    was_left_ = leaves;
+    if (leaves) left_ = 0;
+    if (left_ == 0) done_(!leaves);
+  }
+
   int left_ = 0;
+  bool was_left_ = false;
+  simulation::Meeting* meeting_ = nullptr;
   const std::atomic<bool>* stop_ = nullptr;
   std::function<void(bool)> done_;
   std::uint64_t progress_ = 0;

@@ -72,7 +72,7 @@ wire::Hello SimulatedJob::hello_of(int rank) const {
 }
 
 StageFactory SimulatedJob::factory(int rank) {
-  return [this, rank](const wire::PipelinePlan& pipeline, std::size_t stage, CacheTypes) {
+  return [this, rank](const wire::PipelinePlan& pipeline, std::size_t stage, CacheTypes, const GroupMember&) {
     simulation::TableShape shape;
     shape.stage = static_cast<std::int32_t>(stage);
     shape.stages = static_cast<std::int32_t>(pipeline.ranks.size());

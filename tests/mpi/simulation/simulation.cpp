@@ -1,9 +1,11 @@
 #include "tests/mpi/simulation/simulation.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "mpi/simulation/ranks.hpp"
 #include "tests/mpi/simulation/random_network.hpp"
@@ -80,7 +82,7 @@ class Cluster {
 };
 
 int ranks_of(const Scenario& s) {
-  int ranks = s.stages;
+  int ranks = std::accumulate(s.stages.begin(), s.stages.end(), 0);
   for (const auto& drafter : s.drafters) ranks += drafter.ranks;
   return ranks;
 }
@@ -109,11 +111,14 @@ void Cluster::draw_prompt() {
   text_ = prompt_;
 }
 
-/// One stage's shape after the other.
-std::vector<TableShape> stages_of(TableShape shape, int stages) {
-  shape.stages = stages;
+/// One rank's shape after the other.
+std::vector<TableShape> stages_of(TableShape shape, const std::vector<int>& stages) {
+  shape.stages = static_cast<std::int32_t>(stages.size());
   std::vector<TableShape> shapes;
-  for (shape.stage = 0; shape.stage < stages; ++shape.stage) shapes.push_back(shape);
+  for (shape.stage = 0; shape.stage < shape.stages; ++shape.stage) {
+    shape.members = stages[static_cast<std::size_t>(shape.stage)];
+    for (shape.member = 0; shape.member < shape.members; ++shape.member) shapes.push_back(shape);
+  }
   return shapes;
 }
 
@@ -144,14 +149,15 @@ void Cluster::build() {
   ranks_->add_target(stages_of(shape, scenario_.stages));
   shape.cells = scenario_.decode.context + scenario_.draft.credit;
   shape.sequences = scenario_.draft.credit + 1;
-  int next = scenario_.stages;
+  int next = std::accumulate(scenario_.stages.begin(), scenario_.stages.end(), 0);
   for (std::size_t d = 0; d < scenario_.drafters.size(); ++d) {
-    const auto [count, disagreement] = scenario_.drafters[d];
+    const auto [count, group, disagreement] = scenario_.drafters[d];
     shape.logits = [seed, d, disagreement = disagreement](std::uint64_t prefix, std::span<float> logits) {
       const bool differs = share(mix(prefix, d + 1)) < disagreement;
       table_logits(prefix, differs ? mix(seed, d + 1) : seed, logits);
     };
-    ranks_->add_drafter(count == 0 ? 0 : next, stages_of(shape, std::max(1, count)), scenario_.draft, scenario_.decode.batch);
+    ranks_->add_drafter(count == 0 ? 0 : next, stages_of(shape, group ? std::vector<int>{count} : std::vector<int>(static_cast<std::size_t>(std::max(1, count)), 1)),
+                         scenario_.draft, scenario_.decode.batch);
     next += count;
   }
 }
@@ -286,11 +292,13 @@ Scenario Scenario::random(std::uint64_t seed) {
   const auto real = [&](double low, double high) { return low + (high - low) * static_cast<double>(random() % 10000) / 10000; };
   Scenario s;
   s.seed = seed;
-  s.stages = between(1, 5);
+  s.stages.assign(static_cast<std::size_t>(between(1, 5)), 1);
+  for (int& members : s.stages) members = chance(25) ? between(2, 3) : 1;
   s.decode.strategy = static_cast<Strategy>(chance(10) ? 0 : chance(25) ? 1 : 2);
   const int drafters = s.decode.strategy == Strategy::kIterative ? 0 : between(1, 3);
-  for (int d = 0; d < drafters; ++d) s.drafters.push_back({chance(25) ? 2 : 1, chance(20) ? 1.0 : real(0, 0.8)});
-  if (drafters > 0 && chance(15)) s.drafters = {{0, real(0, 0.8)}};
+  for (int d = 0; d < drafters; ++d) s.drafters.push_back({chance(25) ? 2 : 1, false, chance(20) ? 1.0 : real(0, 0.8)});
+  if (drafters > 0 && chance(15)) s.drafters = {{0, false, real(0, 0.8)}};
+  for (auto& drafter : s.drafters) drafter.group = drafter.ranks > 1 && chance(50);
   s.vocabulary = between(2, 12);
   s.prompt = between(1, 12);
   s.operations = between(1, 8);
@@ -332,16 +340,16 @@ Scenario Scenario::random(std::uint64_t seed) {
 
 std::string Scenario::describe() const {
   std::string text = fmt::format(
-      "seed {}: {} stages, strategy {}, policy {} --draft {}, guess cells {}, sequences {}, context {}, {} + {} tokens, temperature "
+      "seed {}: stages of {} ranks, strategy {}, policy {} --draft {}, guess cells {}, sequences {}, context {}, {} + {} tokens, temperature "
       "{:.2f}{}{}",
-      seed, stages, static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells, decode.sequences.end,
+      seed, fmt::join(stages, "+"), static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells, decode.sequences.end,
       decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
   if (!decode.continue_tip) text += ", anew at every acceptance";
   if (decode.lookup) text += ", lookup";
   if (features) text += ", features";
   if (texts > 1) text += fmt::format(", {} texts", texts);
-  for (const Drafter& d : drafters) text += fmt::format(", drafter on {} ranks ({:.2f} differs)", d.ranks, d.disagreement);
+  for (const Drafter& d : drafters) text += fmt::format(", drafter on {} ranks{} ({:.2f} differs)", d.ranks, d.group ? " in a group" : "", d.disagreement);
   if (drafter_that_dies) text += fmt::format(", drafter {} dies", *drafter_that_dies);
   return text;
 }

@@ -13,9 +13,10 @@ namespace yamata::test {
 /// Everything a seed decides.
 struct Scenario {
   std::uint64_t seed = 0;
-  int stages = 1;
+  std::vector<int> stages{1};  ///< ranks that share each stage
   struct Drafter {
-    int ranks = 1;  ///< 0: on the head, sharing its unit
+    int ranks = 1;       ///< 0: on the head, sharing its unit
+    bool group = false;  ///< they share its layers
     double disagreement = 0.3;
   };
   std::vector<Drafter> drafters;

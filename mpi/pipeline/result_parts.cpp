@@ -1,0 +1,74 @@
+#include "mpi/pipeline/result_parts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "node/error.hpp"
+#include "src/sampling/best_logits.hpp"
+
+namespace yamata {
+namespace {
+
+struct Entry {
+  std::int32_t token;
+  float value;
+};
+
+/// The highest first, ties by id: the order of best_logits. What is none comes last.
+bool before(const Entry& a, const Entry& b) {
+  if ((a.token < 0) != (b.token < 0)) return b.token < 0;
+  return a.value > b.value || (a.value == b.value && a.token < b.token);
+}
+
+void append_best(std::span<const wire::Rows> parts, std::size_t row, std::size_t rows, std::size_t best, RunResult& result) {
+  std::vector<Entry> entries;
+  for (const wire::Rows& part : parts) {
+    const std::size_t length = part.values.size() / rows;
+    for (std::size_t i = row * length; i < (row + 1) * length; ++i) entries.push_back({part.tokens[i], part.values[i]});
+  }
+  std::sort(entries.begin(), entries.end(), before);
+  entries.resize(std::min(best, entries.size()));
+  for (const Entry& entry : entries) {
+    result.tokens.push_back(entry.token);
+    result.logits.push_back(entry.value);
+  }
+}
+
+}  // namespace
+
+std::vector<float> RunResult::row(std::size_t i, std::size_t rows) const {
+  const std::size_t length = logits.size() / rows;
+  const auto values = std::span(logits).subspan(i * length, length);
+  if (tokens.empty()) return {values.begin(), values.end()};
+  return spread_logits(std::span(tokens).subspan(i * length, length), values, vocabulary);
+}
+
+RunResult merge_parts(std::span<const wire::Rows> parts, const wire::ResultLimits& limits, std::span<const int> senders) {
+  const wire::Rows& first = parts.front();
+  RunResult result;
+  result.run = first.run;
+  result.skipped = first.skipped;
+  result.vocabulary = static_cast<std::size_t>(limits.vocabulary);
+  result.features.assign(first.features.begin(), first.features.end());
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (parts[i].run != first.run || parts[i].skipped != first.skipped)
+      throw ClusterError(fmt::format("ranks {} and {} do not agree on what became of run {}", senders[0], senders[i], first.run));
+  }
+  if (first.skipped || limits.logit_rows == 0) return result;
+  const bool all = first.tokens.empty();
+  for (std::size_t row = 0; row < limits.logit_rows; ++row) {
+    if (!all) append_best(parts, row, limits.logit_rows, static_cast<std::size_t>(limits.best), result);
+    for (const wire::Rows& part : parts) {
+      const std::size_t length = part.values.size() / limits.logit_rows;
+      const auto values = part.values.subspan(row * length, length);
+      if (all) result.logits.insert(result.logits.end(), values.begin(), values.end());
+    }
+  }
+  const std::size_t wanted = limits.logit_rows * static_cast<std::size_t>(all ? limits.vocabulary : limits.best);
+  if (result.logits.size() != wanted)
+    throw ClusterError(fmt::format("the parts of the logits of run {}, from rank {} on, are not those of all tokens", first.run, senders[0]));
+  return result;
+}
+
+}  // namespace yamata

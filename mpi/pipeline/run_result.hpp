@@ -1,0 +1,27 @@
+#pragma once
+// What comes back of a run.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace yamata {
+
+/// What a run gave.
+struct RunResult {
+  std::uint64_t run = 0;
+  bool skipped = false;              ///< cancelled: no logits, no features
+  std::vector<float> logits;         ///< [logit_rows][vocabulary], or the best of each row
+  std::vector<std::int32_t> tokens;  ///< then: whose they are
+  std::size_t vocabulary = 0;        ///< then: tokens that there are
+  std::vector<float> features;       ///< [feature_rows][dim]
+
+  /// Logits of the whole vocabulary, of the i-th of `rows` rows; minus infinity where only the best were asked for and this is none.
+  std::vector<float> row(std::size_t i, std::size_t rows) const;
+  /// Features of the i-th of `rows` rows.
+  std::span<const float> feature_row(std::size_t i, std::size_t rows) const {
+    return std::span(features).subspan(i * (features.size() / rows), features.size() / rows);
+  }
+};
+
+}  // namespace yamata

@@ -1,0 +1,111 @@
+#include "mpi/transport/mpi_exchange.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <thread>
+
+#include "mpi/transport/mpi_session.hpp"
+
+namespace yamata {
+namespace {
+
+using std::chrono::nanoseconds;
+using WallClock = std::chrono::steady_clock;
+
+constexpr nanoseconds kNap{50'000};           // what the shortest sleep takes
+constexpr nanoseconds kSpin{300'000};         // waits of this length are spun through
+constexpr nanoseconds kLong{200'000'000};     // then somebody is named
+constexpr nanoseconds kLongestNap{1'000'000};
+
+}  // namespace
+
+MpiExchange::MpiExchange(MPI_Comm comm, std::vector<int> ranks, int own_rank, int tag, std::mutex& mpi)
+    : comm_(comm), ranks_(std::move(ranks)), tag_(tag), mpi_(mpi) {
+  own_ = static_cast<int>(std::find(ranks_.begin(), ranks_.end(), own_rank) - ranks_.begin());
+}
+
+/// Those that were abandoned are left to MPI, which may still write to memory that is then gone: the job is ending.
+MpiExchange::~MpiExchange() {
+  const std::lock_guard lock(mpi_);
+  for (MPI_Request& request : requests_) {
+    if (request == MPI_REQUEST_NULL) continue;
+    MPI_Cancel(&request);
+    MPI_Request_free(&request);
+  }
+}
+
+void MpiExchange::begin(std::span<std::byte> slices, std::span<const std::size_t> ends) {
+  requests_.clear();
+  const std::lock_guard lock(mpi_);
+  const auto slice = [&](int m) { return slices.subspan(slice_begin(ends, m), ends[static_cast<std::size_t>(m)] - slice_begin(ends, m)); };
+  for (int m = 0; m < members(); ++m) {
+    if (m == own_) continue;
+    const auto into = slice(m);
+    YAMATA_MPI(MPI_Irecv(into.data(), static_cast<int>(into.size()), MPI_BYTE, ranks_[static_cast<std::size_t>(m)], tag_, comm_,
+                         &requests_.emplace_back(MPI_REQUEST_NULL)));
+  }
+  // Each begins with the one after it, so that not all send to the same member first.
+  const auto from = slice(own_);
+  for (int further = 1; further < members(); ++further) {
+    const int to = ranks_[static_cast<std::size_t>((own_ + further) % members())];
+    YAMATA_MPI(MPI_Isend(from.data(), static_cast<int>(from.size()), MPI_BYTE, to, tag_, comm_, &requests_.emplace_back(MPI_REQUEST_NULL)));
+  }
+}
+
+bool MpiExchange::finished() {
+  const std::lock_guard lock(mpi_);
+  int done = 0;
+  YAMATA_MPI(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE));
+  return done != 0;
+}
+
+/// Which member's slice is missing.
+void MpiExchange::note_awaited() {
+  const std::lock_guard lock(mpi_);
+  for (int i = 0; i + 1 < members(); ++i) {
+    int there = 0;
+    YAMATA_MPI(MPI_Request_get_status(requests_[static_cast<std::size_t>(i)], &there, MPI_STATUS_IGNORE));
+    if (!there) awaited_ = i < own_ ? i : i + 1;
+  }
+}
+
+void MpiExchange::rest(nanoseconds waited) const {
+  const bool spins = typical_ < kSpin ? waited < 2 * kSpin : waited > typical_ - 2 * kNap && waited < typical_ + kSpin;
+  if (spins) {
+    std::this_thread::yield();  // the control thread may be on the same core
+    return;
+  }
+  const nanoseconds until = waited < typical_ ? typical_ - 2 * kNap - waited : waited / 8;
+  const timespec time{0, std::clamp(until, kNap, kLongestNap).count()};
+  nanosleep(&time, nullptr);
+}
+
+bool MpiExchange::wait() {
+  const auto began = WallClock::now();
+  nanoseconds waited{0};
+  while (!finished()) {
+    if (abandoned_) return false;
+    waited = WallClock::now() - began;
+    if (waited > kLong) note_awaited();
+    rest(waited);
+  }
+  awaited_ = -1;
+  typical_ += (waited - typical_) / 8;
+  requests_.clear();
+  return true;
+}
+
+bool MpiExchange::all_gather(std::span<std::byte> slices, std::span<const std::size_t> ends, bool go_on) {
+  if (abandoned_) return false;
+  const SliceHeader header{++exchanges_, go_on ? 0u : 1u};
+  std::memcpy(slices.data() + slice_begin(ends, own_), &header, sizeof header);
+  const auto began = WallClock::now();
+  begin(slices, ends);
+  const bool came = wait();
+  seconds_ += std::chrono::duration<double>(WallClock::now() - began).count();
+  bytes_sent_ += (ends[static_cast<std::size_t>(own_)] - slice_begin(ends, own_)) * (ranks_.size() - 1);
+  return came && all_go_on(slices, ends, exchanges_);
+}
+
+}  // namespace yamata

@@ -1,0 +1,79 @@
+"""Random layouts under mpirun: groups, stages, drafters, strategies, cancelling and cache types give the ids and logits of one plain rank.
+
+    layouts_test.py YAMATA [--count N] [--seed S]      N random layouts, printed so that each can be repeated
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TARGET, DRAFT = (str(ROOT / 'models' / f'tales-{name}-q8_0.gguf') for name in ('target', 'draft'))
+PROMPTS = ['Once upon a time there was', 'The King said to his three sons: "Whoever', 'A']
+MOST_RANKS = 7
+
+
+def shares(rng, groups):
+    return ','.join('+'.join(f'{rng.uniform(.05, 1):.2f}' for _ in range(members)) for members in groups)
+
+
+def random_layout(rng):
+    """Ranks, and the flags of a run."""
+    target = [rng.choice([1, 2, 2, 3]) for _ in range(rng.choice([1, 1, 2, 3]))]
+    strategy = rng.choice(['iterative', 'speculative', 'pipeinfer', 'pipeinfer'])
+    flags, drafts = ['--strategy', strategy], []
+    if strategy != 'iterative':
+        flags += ['-md', DRAFT]
+        drafts = [] if rng.random() < .25 else [rng.choice([[1], [2], [1, 1]])]
+    if sum(target) + sum(map(sum, drafts)) > MOST_RANKS:
+        return random_layout(rng)
+    split = '/'.join(shares(rng, groups) for groups in [target, *drafts])
+    flags += ['--layer-split', split]
+    if rng.random() < .3:
+        flags.append('--no-cancel')
+    if rng.random() < .3:
+        flags.append('--no-repack')
+    if strategy != 'iterative' and rng.random() < .3:
+        flags += ['--policy', 'chain']
+    flags += ['-b', str(rng.choice([3, 16, 64])), '-t', str(rng.choice([1, 1, 2]))]
+    return sum(target) + sum(map(sum, drafts)), flags
+
+
+def result(program, folder, ranks, flags):
+    out = pathlib.Path(folder, 'result.json')
+    out.unlink(missing_ok=True)
+    launcher = ['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', str(ranks)] if ranks else []
+    command = [*launcher, program, 'run', '-m', TARGET, '-n', '40', '--ignore-eos', '--logits-checksum', '--json', str(out), *flags]
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    if done.returncode:
+        raise SystemExit(f'exit {done.returncode}: {" ".join(command)}\n{done.stderr[-2000:]}')
+    j = json.loads(out.read_text())
+    return j['token_ids'], j['logits_checksum']
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('program')
+    parser.add_argument('--count', type=int, default=12)
+    parser.add_argument('--seed', type=int, default=1)
+    o = parser.parse_args()
+    alone, wrong = {}, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(o.seed, o.seed + o.count):
+            rng = random.Random(seed)
+            what = ['-p', rng.choice(PROMPTS), '--cache-type-k', rng.choice(['f16', 'f32', 'q8_0']), '--cache-type-v', rng.choice(['f16', 'q8_0'])]
+            ranks, flags = random_layout(rng)
+            key = tuple(what)
+            if key not in alone:
+                alone[key] = result(o.program, folder, 0, [*what, '-t', '1'])
+            same = result(o.program, folder, ranks, [*what, *flags]) == alone[key]
+            print(f'{"ok  " if same else "FAIL"} seed {seed}: {ranks} ranks {" ".join(flags)}', flush=True)
+            wrong += not same
+    raise SystemExit(1 if wrong else 0)
+
+
+main()
