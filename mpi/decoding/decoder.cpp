@@ -1,6 +1,7 @@
 #include "mpi/decoding/decoder.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace yamata {
 namespace {
@@ -8,6 +9,15 @@ namespace {
 /// Some source that is asked in the text that begins.
 bool any_wants_features(const GuessSources& sources) {
   return std::any_of(sources.all().begin(), sources.all().end(), [](const auto& source) { return source->wants_features(); });
+}
+
+/// What a row of a result weighs, of what one of activations does.
+double result_share(Pipeline& target, const DecodeOptions& options, bool features) {
+  const StageModel& model = target.stage().model();
+  const auto hidden = static_cast<double>(options.hidden > 0 ? options.hidden : model.width());
+  const auto vocabulary = static_cast<double>(options.vocabulary > 0 ? options.vocabulary : model.vocabulary());
+  const double logits = options.logits > 0 ? std::min(2.0 * static_cast<double>(options.logits), vocabulary) : vocabulary;
+  return (logits + (features ? hidden : 0)) / hidden;
 }
 
 }  // namespace
@@ -19,9 +29,12 @@ Decoder::Decoder(Pipeline& target, GuessSources& sources, const DecodeOptions& o
       choose_(std::move(choose)),
       on_token_(std::move(on_token)),
       policy_(make_policy(options.policy)),
-      runs_(target, options.sequences, {.best = static_cast<std::int32_t>(options.logits), .features = any_wants_features(sources)}) {}
+      runs_(target, options.sequences, {.best = static_cast<std::int32_t>(options.logits), .features = any_wants_features(sources)}),
+      links_(target.ranks().count(), result_share(target, options, any_wants_features(sources))) {}
 
 void Decoder::begin(const std::vector<std::int32_t>& prompt) {
+  began_ = Clock::now();
+  busy_before_s_ = target_.stage().counters().busy_s;
   runs_.begin(prompt);
   for (const auto& source : sources_.all()) source->begin(options_.request);
   ask_sources();
@@ -44,6 +57,7 @@ bool Decoder::work() {
   }
   while (const auto done = runs_.take_result()) {
     anything = true;
+    learn_links(done->run, done->result.skipped);
     if (!done->result.skipped && take(done->run, done->result)) return true;
   }
   while (!reads_prompt() && send_next()) anything = true;
@@ -78,6 +92,27 @@ void Decoder::step_ended(std::int32_t tokens) {
   for (const auto& source : sources_.all()) source->step_ended(step);
   rate_.text_came(tokens);
   last_text_ = Clock::now();
+}
+
+/// What rows cost on links, from when the run's result came.
+void Decoder::learn_links(const TreeRuns::Run& run, bool skipped) {
+  if (run.nodes.empty() || (generated_ > 0 && run.sent < prefilled_)) return;  // not of this text, or behind its prompt
+  const auto seconds = [this](Clock::time_point t) { return std::chrono::duration<double>(t - began_).count(); };
+  const double now = Clock::seconds_since(began_);
+  if (generated_ == 0) {
+    prefilled_ = Clock::now();
+    const auto rows = static_cast<int>(text().size());
+    const int chunks = (rows + options_.batch - 1) / options_.batch;
+    const double busy_s = target_.stage().counters().busy_s - busy_before_s_;
+    links_.expect(most_link_s(target_.ranks().count(), chunks, rows, busy_s / chunks, now) / 2);
+    return;
+  }
+  links_.returned({.rows = static_cast<int>(run.nodes.size()),
+                   .stage_s = target_.stage().cost().run_s(static_cast<int>(run.nodes.size())),
+                   .sent_s = seconds(run.sent),
+                   .returned_s = now,
+                   .skipped = skipped,
+                   .cancelled_s = run.cancelled ? seconds(run.cancelled_at) : std::numeric_limits<double>::infinity()});
 }
 
 /// Not all of the prompt has been sent.
@@ -152,7 +187,8 @@ GuessDemand Decoder::demand() const {
   if (!demand.to_the_end) return demand;
   const TargetTimes target = times();
   demand.token_s = token_s(target);
-  demand.row_s = least_row_cost(target_.stage().cost().marginal(1, options_.policy.draft), 0) * target.stage_s * target.stages;
+  demand.alone_s = target.round_trip_s;
+  demand.row_s = delay_s(target, least_row_cost(target_.stage().cost().marginal(1, options_.policy.draft), 0), 1);
   return demand;
 }
 
@@ -210,21 +246,21 @@ bool Decoder::send_root() {
   std::vector<NodeId> nodes;
   if (waits_for_whole_draft() && drafts_pending()) return false;
   if (waits_for_draft() || (options_.strategy == Strategy::kPipeInfer && policy_->fills_tip_run())) {
-    const RunCosts costs = tip_costs(times(), target_.stage().cost().marginal(1, options_.policy.draft), !waits_for_draft());
-    nodes = policy_->choose(runs_.tree(), free_guess_cells(), costs);
-    if (!waits_for_whole_draft() && worth_waiting(nodes, costs)) return false;
+    const std::vector<double> marginal = target_.stage().cost().marginal(1, options_.policy.draft);
+    nodes = policy_->choose(runs_.tree(), free_guess_cells(), tip_costs(times(), marginal, !waits_for_draft()));
+    if (!waits_for_whole_draft() && worth_waiting(nodes, marginal)) return false;
   }
   nodes.insert(nodes.begin(), runs_.tree().root().id);
   return submit(nodes);
 }
 
 /// Whether the tip waits for more guesses, which then go in the same run.
-bool Decoder::worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs) {
+bool Decoder::worth_waiting(std::span<const NodeId> nodes, const std::vector<double>& marginal) {
   const TargetTimes target = times();
   TipRun run{.guesses = nodes.size(),
              .least_probability = 1,
              .last_chance = target.stages == 1 || options_.strategy == Strategy::kSpeculative,
-             .marginal = &costs.marginal};
+             .marginal = &marginal};
   if (!may_wait(target, run)) return false;
   for (const NodeId id : nodes) run.least_probability = std::min<double>(run.least_probability, runs_.tree().at(id).path_probability);
   return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) {
@@ -244,7 +280,7 @@ bool Decoder::speculate() {
   if (!tree_changed_ || stage.computing() || stage.queued() > 0) return false;
   // A stage that is the first and the last is idle only because its result is on its way.
   const bool alone = target_.ranks().count() == 1 && policy_->fills_tip_run();
-  if (static_cast<int>(runs_.live()) > (alone ? 0 : most_runs_in_flight(times()))) return false;
+  if (alone ? runs_.live() > 0 : steps_in_flight() > most_runs_in_flight(times())) return false;
   if (!options_.continuous && runs_.speculating()) return false;
   const RunCosts costs = guess_costs(times(), stage.cost().marginal(0, options_.policy.draft));
   const std::vector<NodeId> nodes = policy_->choose(runs_.tree(), free_guess_cells(), costs);
@@ -256,11 +292,21 @@ bool Decoder::speculate() {
   return false;
 }
 
+/// Runs in flight that somebody needs, wide ones as several where links are slow.
+double Decoder::steps_in_flight() const {
+  const TargetTimes target = times();
+  double steps = 0;
+  for (const TreeRuns::Run& run : runs_.runs()) steps += run.cancelled ? 0 : steps_on_links(target, run.nodes.size());
+  return steps;
+}
+
 TargetTimes Decoder::times() const {
   return {.stages = target_.ranks().count(),
           .stage_s = target_.stage().cost().run_s(1),
           .round_trip_s = turnaround_.run_s(1),
-          .text_rate = rate_.per_s()};
+          .text_rate = rate_.per_s(),
+          .link_s = links_.row_s(),
+          .result_s = links_.result_s()};
 }
 
 /// Guesses that may still be sent: a cell for each beyond those of the text.

@@ -6,6 +6,7 @@
 #include "mpi/decoding/guess_sources.hpp"
 #include "mpi/decoding/tree_runs.hpp"
 #include "node/clock.hpp"
+#include "src/speculation/link_rate.hpp"
 #include "src/speculation/policy.hpp"
 #include "src/speculation/text_rate.hpp"
 
@@ -24,6 +25,8 @@ struct DecodeOptions {
   std::int32_t generate = 128;
   std::int32_t context = 0;       ///< positions there are
   std::int32_t guess_cells = 0;   ///< cells beyond the context, for guesses
+  std::int64_t hidden = 0;        ///< floats of a row between stages, as they travel; 0: as the target has them
+  std::int64_t vocabulary = 0;    ///< the same of a row's logits
   SequenceRange sequences{0, 1};  ///< of the cache that are this text's: the first holds it, each further one may hold a path of guesses
   std::int32_t batch = 64;        ///< prompt tokens per run
   bool cancel = true;             ///< --no-cancel: let dead runs be computed
@@ -70,6 +73,7 @@ class Decoder {
   bool work();
   bool take(const TreeRuns::Run& run, const RunResult& result);
   void step_ended(std::int32_t tokens);
+  void learn_links(const TreeRuns::Run& run, bool skipped);
   const std::vector<std::int32_t>& text() const { return runs_.text(); }
   bool reads_prompt() const;
   bool holds_prompt() const;
@@ -82,7 +86,7 @@ class Decoder {
   void drop_guesses();
   bool send_next();
   bool send_root();
-  bool worth_waiting(std::span<const NodeId> nodes, const RunCosts& costs);
+  bool worth_waiting(std::span<const NodeId> nodes, const std::vector<double>& marginal);
   bool speculate();
   bool submit(std::span<const NodeId> nodes);
   std::size_t free_guess_cells() const;
@@ -90,6 +94,7 @@ class Decoder {
   bool drafts_here() const;
   bool waits_for_draft() const;
   bool waits_for_whole_draft() const;
+  double steps_in_flight() const;
   TargetTimes times() const;
 
   Pipeline& target_;
@@ -105,8 +110,11 @@ class Decoder {
   bool finished_ = false;
   TextRate rate_;
   Clock::time_point last_text_;
-  StepCost turnaround_;   // of the tip's runs, from here through all stages and back
-  double outside_s_ = 0;  // sampling and printing since advance began
+  StepCost turnaround_;  // of the tip's runs, from here through all stages and back
+  LinkRate links_;
+  Clock::time_point began_, prefilled_;
+  double busy_before_s_ = 0;  // of the first stage, when this text began
+  double outside_s_ = 0;      // sampling and printing since advance began
   Counters counters_;
 };
 

@@ -41,7 +41,11 @@ std::optional<float> DraftLink::least_expanded(std::span<const std::int32_t> tex
                   .shares_unit = shares_unit(),
                   .relative_cost = relative_cost_,
                   .acceptance = acceptance_.expected(),
-                  .times = {.first_s = evaluation_s, .next_s = evaluation_s, .row_s = demand.row_s, .token_s = demand.token_s},
+                  .times = {.first_s = evaluation_s,
+                            .next_s = evaluation_s,
+                            .row_s = demand.row_s,
+                            .token_s = demand.token_s,
+                            .alone_s = demand.alone_s},
                   .costs_more = balance_.negative(),
                   .most = demand.most};
   if (rank_ != transport_.rank()) draft.times.first_s = std::max(evaluation_s, latency_.answer_s());

@@ -121,9 +121,7 @@ void Drafter::push_guesses() {
 bool Drafter::idle() { return runs_.in_flight() == 0 && runs_.tree().root().sent && choose().empty(); }
 
 /// A node more is worth its time while it is more probable than the share of a step that it takes.
-RunCosts Drafter::run_costs() const {
-  return {.marginal = pipeline_->stage().cost().marginal(0, options_.width), .occupancy = 1, .lateness = 0};
-}
+RunCosts Drafter::run_costs() const { return {.occupancy = pipeline_->stage().cost().marginal(0, options_.width), .lateness = {}}; }
 
 /// What a node's evaluation takes, all ranks of the draft together.
 double Drafter::evaluation_s() const { return pipeline_->stage().cost().run_s(1) * pipeline_->ranks().count(); }

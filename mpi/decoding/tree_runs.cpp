@@ -108,6 +108,7 @@ std::size_t TreeRuns::cancel(const std::vector<Run*>& runs, bool tell) {
   std::vector<std::uint64_t> ids;
   for (Run* run : runs) {
     run->cancelled = true;
+    run->cancelled_at = Clock::now();
     ids.push_back(run->id);
   }
   if (!tell) return 0;

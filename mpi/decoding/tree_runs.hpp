@@ -23,8 +23,8 @@ class TreeRuns {
     bool tip = false;                            ///< begins with the last token of the text, without text before it
     bool speculative = false;                    ///< holds guesses
     bool cancelled = false;
-    bool pinned = false;  ///< computes a token that has become text: its cells are needed
-    Clock::time_point sent;
+    bool pinned = false;                   ///< computes a token that has become text: its cells are needed
+    Clock::time_point sent, cancelled_at;  ///< the latter where it is cancelled
   };
   struct Finished {
     Run run;
@@ -69,6 +69,8 @@ class TreeRuns {
   /// The next result that has come, with its run. Results of an earlier text's runs have a run without nodes.
   std::optional<Finished> take_result();
   std::size_t in_flight() const { return runs_.size(); }
+  /// Those in flight, in the order in which they were sent.
+  const std::deque<Run>& runs() const { return runs_; }
   /// Runs in flight that somebody needs.
   std::size_t live() const;
   /// Whether guesses are in flight that somebody needs.

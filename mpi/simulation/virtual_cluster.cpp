@@ -122,7 +122,10 @@ Outcome Cluster::run() {
     return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   };
   const auto prompt = text_->prompt(scenario_.prompt);
-  ranks_.begin(prompt, scenario_.decode, choose, [this](std::int32_t token) {
+  DecodeOptions decode = scenario_.decode;
+  decode.hidden = scenario_.widths.hidden;
+  decode.vocabulary = scenario_.widths.vocabulary;
+  ranks_.begin(prompt, decode, choose, [this](std::int32_t token) {
     take(token);
     return true;
   });

@@ -16,8 +16,20 @@ double token_s(const TargetTimes& target) {
   return target.text_rate > 0 ? std::min(target.round_trip_s, 1 / target.text_rate) : target.round_trip_s;
 }
 
+double step_s(const TargetTimes& target) { return std::max({target.stage_s, target.link_s, target.result_s}); }
+
 int most_runs_in_flight(const TargetTimes& target) {
-  return target.stage_s > 0 ? std::max(target.stages, static_cast<int>(target.round_trip_s / target.stage_s)) : target.stages;
+  return target.stage_s > 0 ? std::max(target.stages, static_cast<int>(target.round_trip_s / step_s(target))) : target.stages;
+}
+
+double steps_on_links(const TargetTimes& target, std::size_t rows) {
+  const double step = step_s(target);
+  return step > 0 ? std::max(1.0, static_cast<double>(rows) * std::max(target.link_s, target.result_s) / step) : 1;
+}
+
+double delay_s(const TargetTimes& target, double marginal, std::size_t rows) {
+  const double links_s = (target.stages - 1) * target.link_s + target.result_s;
+  return target.stages * target.stage_s * marginal + static_cast<double>(rows) * links_s;
 }
 
 double least_row_cost(const std::vector<double>& marginal, std::size_t rows) {
@@ -27,16 +39,26 @@ double least_row_cost(const std::vector<double>& marginal, std::size_t rows) {
   return least;
 }
 
-RunCosts tip_costs(const TargetTimes& target, std::vector<double> marginal, bool followed) {
-  const double per_step = target.text_rate * target.stage_s;
-  return {.marginal = std::move(marginal), .occupancy = target.stages * (followed ? std::max(1.0, per_step) : per_step), .lateness = 0};
+RunCosts tip_costs(const TargetTimes& target, const std::vector<double>& marginal, bool followed) {
+  const double step = step_s(target);
+  const double per_s = followed && step > 0 ? std::max(1 / step, target.text_rate) : target.text_rate;
+  RunCosts costs;
+  for (std::size_t k = 0; k < marginal.size(); ++k) costs.occupancy.push_back(per_s * delay_s(target, marginal[k], k));
+  return costs;
 }
 
-RunCosts guess_costs(const TargetTimes& target, std::vector<double> marginal) {
-  const double per_step = target.text_rate * target.stage_s;
-  return {.marginal = std::move(marginal),
-          .occupancy = per_step > 0 ? per_step : 1.0 / target.stages,
-          .lateness = kLateness * (target.stages - 1)};
+RunCosts guess_costs(const TargetTimes& target, const std::vector<double>& marginal) {
+  const double step = step_s(target);
+  if (step <= 0) return {};
+  const double per_s = target.text_rate > 0 ? target.text_rate : 1 / (target.stages * step);
+  const double link_s = std::max(target.link_s, target.result_s);
+  RunCosts costs{.occupancy = {0}, .lateness = {0}};
+  for (std::size_t k = 1; k < marginal.size(); ++k) {
+    const double occupied_s = std::max(target.stage_s * (1 + marginal[k]), static_cast<double>(k) * link_s);
+    costs.occupancy.push_back(per_s * (occupied_s - step));
+    costs.lateness.push_back(kLateness * (delay_s(target, marginal[k], k - 1) - target.stage_s * marginal[k]) / step);
+  }
+  return costs;
 }
 
 double open_probability(const TokenTree& tree, const SourceCalibration& source, std::span<const NodeId> nodes) {
@@ -61,8 +83,8 @@ bool may_wait(const TargetTimes& target, const TipRun& run) {
 
 bool worth_waiting(const TargetTimes& target, const TipRun& run, const AwaitedSource& source) {
   const std::size_t most = run.marginal->size() - 1;
-  const double row_s = run.guesses < most ? least_row_cost(*run.marginal, run.guesses) * target.stage_s * target.stages : 0;
-  const double gain_s = run.last_chance ? token_s(target) : std::min(1 / target.text_rate, kLateness * target.stage_s);
+  const double row_s = run.guesses < most ? delay_s(target, least_row_cost(*run.marginal, run.guesses), 1) : 0;
+  const double gain_s = run.last_chance ? token_s(target) : std::min(1 / target.text_rate, kLateness * step_s(target));
   double likely = source.open, wait_s = source.first_s, value_s = 0;
   for (std::size_t k = 0; k < (run.last_chance ? most : 1) && value_s <= 0; ++k, wait_s = source.next_s) {
     likely *= source.acceptance;
@@ -76,7 +98,7 @@ double most_saved_s(const DraftTimes& times, double acceptance, int most) {
   double best = 0, saved = 0, likely = 1;
   for (int guess = 0; guess < most; ++guess) {
     likely *= acceptance;
-    saved += likely * times.token_s - times.row_s - (guess == 0 ? times.first_s : times.next_s);
+    saved += likely * times.alone_s - times.row_s - (guess == 0 ? times.first_s : times.next_s);
     best = std::max(best, saved);
   }
   return best;

@@ -16,13 +16,24 @@ struct TargetTimes {
   double stage_s = 0;       ///< T: on the first stage
   double round_trip_s = 0;  ///< R: from the head through all stages and back
   double text_rate = 0;     ///< r: tokens of text per second, of late
+  double link_s = 0;        ///< L: by which each row occupies each link between two stages
+  double result_s = 0;      ///< the same on the way back to the head
 };
+
+/// What a run of one row occupies most, a stage or a link: max(T, L, result). No pipeline takes runs faster.
+double step_s(const TargetTimes& target);
 
 /// What a token of the text takes, leaving aside guesses that cost more than they save: min(R, 1 / r); R while r is not known.
 double token_s(const TargetTimes& target);
 
-/// Runs that the pipeline holds at a time: one per stage, and those on their way between stages: max(stages, R / T).
+/// Runs of one row that the pipeline holds at a time: one per stage, and those on their way between stages: max(stages, R / step).
 int most_runs_in_flight(const TargetTimes& target);
+
+/// As how many runs of one row one of `rows` counts among those in flight: more rows than a step carries hold up a link for several.
+double steps_on_links(const TargetTimes& target, std::size_t rows);
+
+/// By how much `rows` further rows, which lengthen a run by `marginal` runs of one row on each stage, delay its own result.
+double delay_s(const TargetTimes& target, double marginal, std::size_t rows);
 
 /// The least that a row beyond `rows` costs, in runs of one row, in the mean of those to come: kernels take rows in tiles, so the next one
 /// may be expensive and those after it free. min over k > rows of (marginal[k] - marginal[rows]) / (k - rows). `rows` is less than the last
@@ -32,12 +43,12 @@ double least_row_cost(const std::vector<double>& marginal, std::size_t rows);
 /// Costs of guesses that go with the tip. The tip's own result comes later by their marginal cost at each stage, during which the text
 /// would have grown at the present rate: occupancy = stages * r T. Where others may follow the tip (`followed`), a guess left out is only
 /// put off by a step, so that a token per step is what it must bring: stages * max(1, r T).
-RunCosts tip_costs(const TargetTimes& target, std::vector<double> marginal, bool followed);
+RunCosts tip_costs(const TargetTimes& target, const std::vector<double>& marginal, bool followed);
 
 /// Costs of guesses that go behind the tip. A longer run keeps the stages from what the text would grow by meanwhile, or from what
 /// iterating would give before a rate is known: occupancy = r T, or 1 / stages. Its own results come later by its marginal cost at each
 /// further stage, which matters as far as its best guess is accepted: lateness = 0.75 (stages - 1).
-RunCosts guess_costs(const TargetTimes& target, std::vector<double> marginal);
+RunCosts guess_costs(const TargetTimes& target, const std::vector<double>& marginal);
 
 /// The tip's run, before it is sent.
 struct TipRun {
@@ -72,11 +83,12 @@ struct DraftTimes {
   double first_s = 0;  ///< until its first guess is there
   double next_s = 0;   ///< from guess to guess
   double row_s = 0;    ///< by which a guess lengthens the run that verifies it
-  double token_s = 0;  ///< what a token of the text takes without it
+  double token_s = 0;  ///< what a token of the text takes of late
+  double alone_s = 0;  ///< what it takes without any guesses
 };
 
 /// What a chain of up to `most` guesses saves at best, less what it takes, where each is accepted with probability a after the one before:
-/// max over n of sum over k <= n of (a^k token_s - row_s - next_s), the first with first_s in place of next_s; 0: nothing.
+/// max over n of sum over k <= n of (a^k alone_s - row_s - next_s), the first with first_s in place of next_s; 0: nothing.
 double most_saved_s(const DraftTimes& times, double acceptance, int most);
 
 /// Least path probability of a node for which one more evaluation of the draft, to guess what follows it, is worth its time:

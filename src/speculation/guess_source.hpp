@@ -16,7 +16,8 @@ struct GuessDemand {
   std::int32_t min_drafts = 0;  ///< guesses that a source is complete with, where the tip waits for some; 0: it goes on without end
   bool to_the_end = false;      ///< the tip waits until every source is complete
   bool retell = false;          ///< guesses told before are forgotten
-  double token_s = 0;           ///< what a token of the text takes without guesses; 0: not known
+  double token_s = 0;           ///< what a token of the text takes of late, at most alone_s; 0: not known
+  double alone_s = 0;           ///< what a run of one token takes through all stages; 0: not known
   double row_s = 0;             ///< by how much a guess lengthens the run that verifies it, at all stages together
 };
 

@@ -20,15 +20,18 @@ std::vector<NodeId> ranked_children(const TokenTree& tree, NodeId id) {
   return children;
 }
 
-/// How many of the first `most` nodes to take: the n that maximizes sum of path probabilities - (occupancy + lateness p_best) marginal[n].
+/// [k], or the last where there are fewer; 0 where there are none.
+double at(const std::vector<double>& costs, std::size_t k) { return costs.empty() ? 0 : costs[std::min(k, costs.size() - 1)]; }
+
+/// How many of the first `most` nodes to take: the n that maximizes sum of path probabilities - occupancy[n] - p_best lateness[n].
 std::size_t most_worth(const TokenTree& tree, const std::vector<NodeId>& ranked, std::size_t most, const RunCosts& costs) {
-  if (most == 0 || costs.marginal.empty()) return most;
-  const double price = costs.occupancy + costs.lateness * tree.at(ranked[0]).path_probability;
+  if (most == 0 || (costs.occupancy.empty() && costs.lateness.empty())) return most;
+  const double likeliest = tree.at(ranked[0]).path_probability;
   std::size_t best = 0;
   double promised = 0, best_value = 0;
   for (std::size_t k = 1; k <= most; ++k) {
     promised += tree.at(ranked[k - 1]).path_probability;
-    const double value = promised - price * costs.marginal[std::min(k, costs.marginal.size() - 1)];
+    const double value = promised - at(costs.occupancy, k) - likeliest * at(costs.lateness, k);
     if (value <= best_value) continue;
     best = k;
     best_value = value;

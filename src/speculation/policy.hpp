@@ -19,11 +19,11 @@ struct PolicyOptions {
   int branches = 1;         ///< -np: chain: branches at most
 };
 
-/// What the rows of the next run cost.
+/// What the guesses of the next run cost, in guesses that must be accepted, in the mean, to pay for that. Each [k] is for k guesses and
+/// never falls; empty: they cost nothing.
 struct RunCosts {
-  std::vector<double> marginal;  ///< [k]: by how much k guesses lengthen it, in runs of one row; never falls; empty: by nothing
-  double occupancy = 0;          ///< guesses that must be accepted, in the mean, to pay for a lengthening by one: the stages are taken
-  double lateness = 0;           ///< the same, per probability of the run's best guess: its own results come later
+  std::vector<double> occupancy;  ///< stages and links are taken
+  std::vector<double> lateness;   ///< its own results come later: per path probability of its best guess
 };
 
 /// Chooses unsent nodes, parents before children, each below a sent or chosen node or the root.

@@ -42,23 +42,73 @@ TEST(CostModel, RowBehindATilesEdge_costsNoMoreThanTheTileInTheMean) {
 }
 
 TEST(CostModel, GuessesBesideTheTip_mustBringWhatTheTextWouldGrowByMeanwhile) {
-  EXPECT_DOUBLE_EQ(tip_costs(kFourStages, kCheapRows, false).occupancy, 4 * 25 * 0.010);
-  EXPECT_DOUBLE_EQ(tip_costs(kFourStages, kCheapRows, true).occupancy, 4) << "left out they follow a step later";
+  EXPECT_DOUBLE_EQ(tip_costs(kFourStages, kCheapRows, false).occupancy[2], 0.10 * 4 * 25 * 0.010);
+  EXPECT_DOUBLE_EQ(tip_costs(kFourStages, kCheapRows, true).occupancy[2], 0.10 * 4) << "left out they follow a step later";
   TargetTimes fast = kFourStages;
   fast.text_rate = 200;
-  EXPECT_DOUBLE_EQ(tip_costs(fast, kCheapRows, true).occupancy, 4 * 2.0);
-  EXPECT_EQ(tip_costs(fast, kCheapRows, true).lateness, 0);
-  EXPECT_EQ(tip_costs(fast, kCheapRows, true).marginal, kCheapRows);
+  EXPECT_DOUBLE_EQ(tip_costs(fast, kCheapRows, true).occupancy[2], 0.10 * 4 * 2.0);
+  EXPECT_EQ(tip_costs(fast, kCheapRows, true).occupancy.size(), kCheapRows.size());
+  EXPECT_TRUE(tip_costs(fast, kCheapRows, true).lateness.empty());
 }
 
 TEST(CostModel, GuessesBehindTheTip_costLessForTheStagesAndMoreForTheirOwnResults) {
   const RunCosts costs = guess_costs(kFourStages, kCheapRows);
-  EXPECT_DOUBLE_EQ(costs.occupancy, 0.25);
-  EXPECT_DOUBLE_EQ(costs.lateness, 0.75 * 3);
+  EXPECT_NEAR(costs.occupancy[2], 0.25 * 0.10, 1e-12);
+  EXPECT_DOUBLE_EQ(costs.lateness[2], 0.75 * 3 * 0.10);
   TargetTimes unknown = kFourStages;
   unknown.text_rate = 0;
-  EXPECT_DOUBLE_EQ(guess_costs(unknown, kCheapRows).occupancy, 0.25) << "what iterating would give";
-  EXPECT_EQ(guess_costs({.stages = 1, .stage_s = 0.01, .round_trip_s = 0, .text_rate = 0}, {}).lateness, 0);
+  EXPECT_NEAR(guess_costs(unknown, kCheapRows).occupancy[2], 0.25 * 0.10, 1e-12) << "what iterating would give";
+  EXPECT_EQ(guess_costs({.stages = 1, .stage_s = 0.01, .round_trip_s = 0, .text_rate = 0}, kCheapRows).lateness[2], 0);
+  unknown.stage_s = 0;
+  EXPECT_TRUE(guess_costs(unknown, kCheapRows).occupancy.empty()) << "nothing is known yet";
+}
+
+/// The same with links on which a row takes four fifths of a stage's time.
+TargetTimes slow_links() {
+  TargetTimes target = kFourStages;
+  target.link_s = 0.008;
+  return target;
+}
+
+TEST(CostModel, RowOnSlowLinks_delaysItsRunOnEachOfThem) {
+  EXPECT_DOUBLE_EQ(delay_s(kFourStages, 0.10, 2), 4 * 0.001);
+  EXPECT_DOUBLE_EQ(delay_s(slow_links(), 0.10, 2), 4 * 0.001 + 2 * 3 * 0.008);
+  TargetTimes whole_logits = slow_links();
+  whole_logits.result_s = 0.080;
+  EXPECT_DOUBLE_EQ(delay_s(whole_logits, 0, 1), 3 * 0.008 + 0.080);
+  EXPECT_DOUBLE_EQ(step_s(kFourStages), 0.010);
+  EXPECT_DOUBLE_EQ(step_s(slow_links()), 0.010);
+  EXPECT_DOUBLE_EQ(step_s(whole_logits), 0.080);
+}
+
+TEST(CostModel, GuessesBesideTheTip_costTheirTransferOnEachLink) {
+  EXPECT_DOUBLE_EQ(tip_costs(slow_links(), kCheapRows, false).occupancy[1], 25 * (4 * 0.0005 + 3 * 0.008));
+  EXPECT_DOUBLE_EQ(tip_costs(slow_links(), kCheapRows, true).occupancy[1], (4 * 0.0005 + 3 * 0.008) / 0.010);
+}
+
+TEST(CostModel, GuessesBehindTheTip_holdUpASlowLinkRatherThanTheStages) {
+  const std::vector<double> behind{0, 0, 0.05, 0.10, 0.15};  // the first row is the run itself
+  const RunCosts costs = guess_costs(slow_links(), behind);
+  EXPECT_DOUBLE_EQ(costs.occupancy[1], 0) << "a row is less than a stage's time";
+  EXPECT_DOUBLE_EQ(costs.occupancy[3], 25 * (0.024 - 0.010)) << "three rows are more";
+  EXPECT_DOUBLE_EQ(costs.lateness[1], 0);
+  EXPECT_DOUBLE_EQ(costs.lateness[3], 0.75 * (3 * 0.001 + 2 * 3 * 0.008) / 0.010);
+  TargetTimes links_bound = slow_links();
+  links_bound.link_s = 0.030;
+  EXPECT_DOUBLE_EQ(guess_costs(links_bound, behind).occupancy[1], 0);
+  EXPECT_DOUBLE_EQ(guess_costs(links_bound, behind).occupancy[2], 25 * 0.030);
+  EXPECT_DOUBLE_EQ(guess_costs(links_bound, behind).lateness[2], 0.75 * (3 * 0.0005 + 3 * 0.030) / 0.030) << "in steps of a link";
+}
+
+TEST(CostModel, RunsInFlight_areCountedInWhatALinkCarries) {
+  EXPECT_DOUBLE_EQ(steps_on_links(kFourStages, 8), 1);
+  EXPECT_DOUBLE_EQ(steps_on_links(slow_links(), 1), 1);
+  EXPECT_DOUBLE_EQ(steps_on_links(slow_links(), 5), 4) << "five rows of 8 ms in steps of 10";
+  EXPECT_DOUBLE_EQ(steps_on_links({}, 8), 1) << "nothing is known yet";
+  TargetTimes far = slow_links();
+  far.link_s = 0.030;
+  far.round_trip_s = 0.240;
+  EXPECT_EQ(most_runs_in_flight(far), 8) << "a run of one row leaves a link every 30 ms";
 }
 
 /// How many of equally probable guesses below the tip go into a run.
@@ -78,6 +128,8 @@ TEST(CostModel, RowsOfARun_areManyWhereTheyAreCheap_fewWhereStagesAreManyAndRows
   const std::vector<double> behind{0, 0, 0.05, 0.10, 0.15};  // the first row is the run itself
   EXPECT_EQ(rows_taken(guess_costs(kFourStages, behind), 0.2f), 4u);
   EXPECT_EQ(rows_taken(guess_costs(deep, {0, 0, 0.25, 0.5, 0.75}), 0.2f), 1u);
+  EXPECT_EQ(rows_taken(tip_costs(slow_links(), kCheapRows, false), 0.10f), 0u) << "cheap to compute, expensive to send";
+  EXPECT_EQ(rows_taken(guess_costs(slow_links(), behind), 0.2f), 1u);
 }
 
 class WaitTest : public testing::Test {
@@ -94,6 +146,34 @@ TEST_F(WaitTest, Guess_isWaitedForWhileWhatItSavesExceedsItsLatencyAndItsRow) {
   source_.first_s = 0.0039;
   EXPECT_TRUE(waits());
   source_.first_s = 0.0041;
+  EXPECT_FALSE(waits());
+}
+
+TEST_F(WaitTest, RowOnASlowLink_isNotWorthWaitingForUnlessItIsTheLastChance) {
+  source_.first_s = 0.0001;
+  EXPECT_TRUE(waits());
+  target_.link_s = 0.002;  // three links: as much as it saves
+  EXPECT_FALSE(waits());
+  run_.last_chance = true;
+  EXPECT_TRUE(waits());
+  target_.link_s = 0.011;
+  EXPECT_FALSE(waits());
+}
+
+TEST_F(WaitTest, StepOfASlowLink_isWhatALateGuessLoses) {
+  target_.stages = 2;
+  target_.text_rate = 20;
+  source_.acceptance = 1;
+  target_.stage_s = 0.001;
+  target_.link_s = 0.005;
+  const std::vector<double> free_rows{0, 0, 0};
+  run_.marginal = &free_rows;
+  source_.first_s = 0.0001;
+  EXPECT_FALSE(waits()) << "three quarters of 5 ms, for a row of 5";
+  target_.stages = 1;
+  source_.first_s = 0.0037;
+  EXPECT_TRUE(waits()) << "without a link before the result";
+  source_.first_s = 0.0038;
   EXPECT_FALSE(waits());
 }
 
@@ -154,7 +234,7 @@ TEST(CostModel, OpenPlace_isWhereTheSourceHasNotGuessedYet) {
 }
 
 TEST(DraftValue, Chain_savesWhatItsGuessesAreWorthLessItsTime) {
-  const DraftTimes times{.first_s = 0.2, .next_s = 0.1, .row_s = 0.05, .token_s = 1};
+  const DraftTimes times{.first_s = 0.2, .next_s = 0.1, .row_s = 0.05, .token_s = 1, .alone_s = 1};
   EXPECT_NEAR(most_saved_s(times, 0.5, 1), 0.5 - 0.05 - 0.2, 1e-12);
   // The second is worth .25 - .15, the third .125 - .15: it is left out.
   EXPECT_NEAR(most_saved_s(times, 0.5, 8), 0.25 + 0.1, 1e-12);
@@ -162,14 +242,14 @@ TEST(DraftValue, Chain_savesWhatItsGuessesAreWorthLessItsTime) {
 }
 
 TEST(DraftValue, FirstGuessThatTakesLong_isWorthItForThoseAfterIt) {
-  const DraftTimes times{.first_s = 1.2, .next_s = 0.01, .row_s = 0.01, .token_s = 1};
+  const DraftTimes times{.first_s = 1.2, .next_s = 0.01, .row_s = 0.01, .token_s = 1, .alone_s = 1};
   EXPECT_EQ(most_saved_s(times, 0.9, 1), 0);
   EXPECT_GT(most_saved_s(times, 0.9, 8), 1);
 }
 
 TEST(DraftValue, DraftAsLargeAsItsTarget_neverSavesAnything) {
-  for (const double acceptance : {0.0, 0.5, 1.0}) EXPECT_EQ(most_saved_s({1, 1, 0, 1}, acceptance, 16), 0);
-  EXPECT_TRUE(std::isinf(least_expanded({1, 1, 0, 1}, 0)));
+  for (const double acceptance : {0.0, 0.5, 1.0}) EXPECT_EQ(most_saved_s({1, 1, 0, 1, 1}, acceptance, 16), 0);
+  EXPECT_TRUE(std::isinf(least_expanded({1, 1, 0, 1, 1}, 0)));
 }
 
 TEST(DraftDecision, AfterThePrompt_someIsDraftedUnlessTheModelIsTooLargeForTheHeadsUnit) {
@@ -185,7 +265,7 @@ TEST(DraftDecision, AfterThePrompt_someIsDraftedUnlessTheModelIsTooLargeForTheHe
 
 TEST(DraftDecision, Draft_isMadeWhereItPays_probedWhereNot_leftWhereNothingIsKnown) {
   using Kind = DraftDecision::Kind;
-  DraftCase draft{.acceptance = 0.7, .times = {.first_s = 0.1, .next_s = 0.1, .row_s = 0.04, .token_s = 1}, .most = 8};
+  DraftCase draft{.acceptance = 0.7, .times = {.first_s = 0.1, .next_s = 0.1, .row_s = 0.04, .token_s = 1, .alone_s = 1}, .most = 8};
   EXPECT_EQ(decide_draft(draft).kind, Kind::kDraft);
   EXPECT_NEAR(decide_draft(draft).least, 0.2, 1e-6);
   draft.costs_more = true;
@@ -196,8 +276,13 @@ TEST(DraftDecision, Draft_isMadeWhereItPays_probedWhereNot_leftWhereNothingIsKno
   EXPECT_EQ(decide_draft(draft).kind, Kind::kProbe);
   draft.times.next_s = 0;
   EXPECT_EQ(decide_draft(draft).kind, Kind::kLeave);
-  draft.times = {.first_s = 0.1, .next_s = 0.1, .row_s = 0, .token_s = 0};
+  draft.times = {.first_s = 0.1, .next_s = 0.1, .row_s = 0, .token_s = 0, .alone_s = 0};
   EXPECT_EQ(decide_draft(draft).kind, Kind::kLeave);
+}
+
+TEST(DraftValue, LuckOfLate_doesNotMakeADraftUseless) {
+  // At the present rate a token takes .5 s, without the draft 1 s.
+  EXPECT_NEAR(most_saved_s({.first_s = 0.6, .next_s = 0.6, .row_s = 0, .token_s = 0.5, .alone_s = 1}, 0.8, 1), 0.2, 1e-12);
 }
 
 TEST(DraftBalance, StepsThatTakeLongerThanTheirTokens_areNoticedSoonAndForgotten) {

@@ -84,14 +84,12 @@ TEST(BestFirst, Choose_takesAsManyAsAreWorthTheirTime) {
   Example x;
   PolicyOptions options;
   options.threshold = 0;
-  const auto chosen = [&](std::vector<double> marginal, double occupancy, double lateness) {
-    return BestFirst(options).choose(x.tree, 10, {std::move(marginal), occupancy, lateness}).size();
-  };
-  EXPECT_EQ(chosen({0, 0, 0, 0, 0, 0}, 1, 0), 5u);      // rows that cost nothing
-  EXPECT_EQ(chosen({0, 0, 10, 20, 30, 40}, 1, 0), 1u);  // the first is free, the others are not worth it
-  EXPECT_EQ(chosen({0, 0, 10, 20, 30, 40}, 0, 1), 1u);
-  EXPECT_EQ(chosen({0, 10, 20, 30, 40, 50}, 1, 0), 0u);     // nor is any
-  EXPECT_EQ(chosen({0, 0, 0, 0.9, 0.9, 0.9}, 0.1, 0), 5u);  // a step of the kernels' tile: worth taking whole
+  const auto chosen = [&](RunCosts costs) { return BestFirst(options).choose(x.tree, 10, costs).size(); };
+  EXPECT_EQ(chosen({.occupancy = {0, 0, 0, 0, 0, 0}, .lateness = {}}), 5u);      // rows that cost nothing
+  EXPECT_EQ(chosen({.occupancy = {0, 0, 10, 20, 30, 40}, .lateness = {}}), 1u);  // the first is free, the others are not worth it
+  EXPECT_EQ(chosen({.occupancy = {}, .lateness = {0, 0, 10, 20, 30, 40}}), 1u);
+  EXPECT_EQ(chosen({.occupancy = {0, 10, 20, 30, 40, 50}, .lateness = {}}), 0u);      // nor is any
+  EXPECT_EQ(chosen({.occupancy = {0, 0, 0, 0.09, 0.09, 0.09}, .lateness = {}}), 5u);  // a step of the kernels' tile: worth taking whole
 }
 
 TEST(TextRate, Rate_isThatOfTheResultsAfterTheFirst) {

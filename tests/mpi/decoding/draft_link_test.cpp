@@ -166,7 +166,9 @@ TEST_F(DraftLinkTest, GuessesAreExpected_whenTheyUseToCome_untilTheDraftIsComple
 }
 
 TEST_F(DraftLinkTest, DraftWaitedForToItsEnd_isAskedOnlyWhereItPays) {
-  const auto demand = [](double token_s) { return GuessDemand{.most = 8, .min_drafts = 8, .to_the_end = true, .token_s = token_s}; };
+  const auto demand = [](double token_s) {
+    return GuessDemand{.most = 8, .min_drafts = 8, .to_the_end = true, .token_s = token_s, .alone_s = token_s};
+  };
   const auto prompt = ask(demand(0));
   ASSERT_TRUE(prompt) << "another rank's draft reads the prompt in any case";
   EXPECT_GT(prompt->least, 0.1f);

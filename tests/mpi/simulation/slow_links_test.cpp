@@ -1,0 +1,82 @@
+// Jobs on links from 1000 to 10 Mbit/s: rows are as many as links carry, and guessing ahead pays everywhere.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "mpi/simulation/virtual_cluster.hpp"
+
+namespace yamata::simulation {
+namespace {
+
+constexpr Nanoseconds kMs = 1'000'000;
+
+/// Four ranks, one of them a drafter's unless it iterates, on which a token takes 50 ms; activations of 16 KB a row.
+Scenario four_ranks(Strategy strategy, double mbit_s, Nanoseconds latency) {
+  Scenario s;
+  const bool drafts = strategy != Strategy::kIterative;
+  const int stages = drafts ? 3 : 4;
+  s.stages.assign(static_cast<std::size_t>(stages), 50 * kMs / stages);
+  if (drafts) s.drafters = {kMs * 5 / 2};
+  s.slowness.assign(4, 1.0);
+  s.width = s.draft_width = WidthCost({0.05});
+  s.network = {.latency = latency, .bytes_per_s = mbit_s * 1e6 / 8, .wake_up = 50'000};
+  s.prompt = 64;
+  s.decode.strategy = strategy;
+  s.decode.generate = 256;
+  s.decode.context = 320;
+  s.decode.guess_cells = 128;
+  s.decode.sequences = {0, 129};
+  s.decode.logits = 1;
+  return s;
+}
+
+/// Seconds for two texts.
+double time_of(Scenario s) {
+  double seconds = 0;
+  for (s.text.seed = 0; s.text.seed < 2; ++s.text.seed) {
+    const Outcome outcome = play(s);
+    EXPECT_TRUE(outcome.exact);
+    seconds += 1e-9 * static_cast<double>(outcome.arrived.back());
+  }
+  return seconds;
+}
+
+TEST(SlowLinks, PipeInfer_isTheFastestOnEveryLink) {
+  for (const double mbit_s : {1000.0, 100.0, 10.0}) {
+    for (const Nanoseconds latency : {kMs / 10, 5 * kMs, 25 * kMs, 100 * kMs}) {
+      const double pipeinfer = time_of(four_ranks(Strategy::kPipeInfer, mbit_s, latency));
+      const double speculative = time_of(four_ranks(Strategy::kSpeculative, mbit_s, latency));
+      const double iterative = time_of(four_ranks(Strategy::kIterative, mbit_s, latency));
+      EXPECT_LT(pipeinfer, iterative / 0.98) << mbit_s << " Mbit/s, " << latency;
+      EXPECT_LT(pipeinfer, speculative / (latency < 25 * kMs ? 1.1 : 1.3)) << mbit_s << " Mbit/s, " << latency;
+      EXPECT_LT(speculative, iterative) << mbit_s << " Mbit/s, " << latency;
+    }
+  }
+}
+
+TEST(SlowLinks, Runs_areAsWideAsTheLinkCarries) {
+  for (const Strategy strategy : {Strategy::kSpeculative, Strategy::kPipeInfer}) {
+    for (const double mbit_s : {1000.0, 10.0}) {
+      Scenario s = four_ranks(strategy, mbit_s, 25 * kMs);
+      const double free = time_of(s);
+      for (const int most : {1, 2, 4}) {
+        s.decode.policy.draft = most;
+        EXPECT_LT(free, 1.05 * time_of(s)) << mbit_s << " Mbit/s, at most " << most;
+      }
+    }
+  }
+}
+
+TEST(SlowLinks, ResultsOfAllLogits_areMuchToSendBack) {
+  Scenario s = four_ranks(Strategy::kPipeInfer, 100, kMs / 10);
+  s.decode.logits = 0;  // 128 KB a row
+  const double free = time_of(s);
+  s.decode.policy.draft = 1;
+  EXPECT_LT(free, 1.05 * time_of(s));
+  Scenario plain = four_ranks(Strategy::kIterative, 100, kMs / 10);
+  plain.decode.logits = 0;
+  EXPECT_LT(free, time_of(plain) / 0.98);
+}
+
+}  // namespace
+}  // namespace yamata::simulation
