@@ -18,6 +18,7 @@ Stage::Stage(StageModel& model, Transport& transport, const PipelineRanks& ranks
 
 Stage::~Stage() {
   stop_ = running_ || loading_;
+  if (stop_) model_.abandon_group();
   try {
     while (stop_ && !model_.unit().wait_for(std::chrono::milliseconds(100))) {
     }

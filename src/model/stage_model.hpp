@@ -56,6 +56,8 @@ class StageModel {
   /// Seconds spent in the meetings of all runs, and bytes sent there. Between runs.
   virtual double exchange_s() const { return 0; }
   virtual std::uint64_t exchange_bytes() const { return 0; }
+  /// Nobody waits for the others any more: the job is ending, and what is computed with them is left.
+  virtual void abandon_group() {}
   /// The one of them for whom this one has been waiting for long; -1: none. At any time.
   virtual int awaited() const { return -1; }
   /// After the end: hidden states [tokens][width] after this stage's last layer; no member of the last stage's group has more than its

@@ -44,7 +44,7 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
 }
 
 TransformerStage::~TransformerStage() {
-  if (exchange_ && !unit_.finished()) exchange_->abandon();
+  if (!unit_.finished()) abandon_group();
   while (!unit_.finished()) {
     try {
       unit_.wait_for(std::chrono::seconds(1));

@@ -45,6 +45,9 @@ class TransformerStage final : public StageModel {
   double share() const override { return shard_.share(); }
   double exchange_s() const override { return exchange_ ? exchange_->seconds() : 0; }
   std::uint64_t exchange_bytes() const override { return exchange_ ? exchange_->bytes_sent() : 0; }
+  void abandon_group() override {
+    if (exchange_) exchange_->abandon();
+  }
   int awaited() const override { return exchange_ ? exchange_->awaited() : -1; }
   LayerRange layers() const override { return range_; }
   bool first() const override { return range_.begin == 0; }
