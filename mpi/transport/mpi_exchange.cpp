@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "mpi/transport/mpi_session.hpp"
-#include "mpi/transport/socket_waker.hpp"
 
 namespace yamata {
 namespace {
@@ -15,13 +14,13 @@ using std::chrono::nanoseconds;
 using WallClock = std::chrono::steady_clock;
 
 
-// Waits of this length are spun through: on a virtual machine, being woken costs some hundred microseconds. Where they are longer most of
-// the time, spinning gains little and takes processor time from whoever else needs it; but now and then one looks how long they would be.
-constexpr nanoseconds kSpin{2'000'000}, kSpinsPay{1'500'000}, kShortSpin{50'000};
+// A wait is spun through for so long, where the core is free: on a virtual machine a sleep takes some hundred microseconds, however short.
+// Where others want the core (a part of the waits longer than this is lost to them), or waits are long most of the time, it is left to them
+// in naps; but now and then one looks how it would be.
+constexpr nanoseconds kSpin{2'000'000}, kSpinsPay{1'500'000}, kShortestNap{20'000}, kLongestNap{1'000'000}, kTaken{200'000};
+constexpr double kContended = 0.3;
 constexpr std::uint32_t kLookAgain = 16;
 constexpr nanoseconds kLong{200'000'000};  // then somebody is named
-constexpr timespec kLongestSleep{0, 1'000'000};
-constexpr auto kBetweenFinds = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -75,32 +74,32 @@ void MpiExchange::note_awaited() {
   }
 }
 
-/// What comes from a rank of the same machine no connection tells of: then the sleep is short.
-void MpiExchange::rest(nanoseconds waited) {
-  if (waited < (spins_ ? kSpin : kShortSpin)) {
+void MpiExchange::rest(nanoseconds waited) const {
+  if (spins_ && waited < kSpin) {
     std::this_thread::yield();  // the control thread may be on the same core
     return;
   }
-  if (WallClock::now() - found_ > kBetweenFinds) {
-    connections_ = connections();
-    found_ = WallClock::now();
-  }
-  if (ppoll(connections_.data(), connections_.size(), &kLongestSleep, nullptr) <= 0) return;
-  std::erase_if(connections_, [](const pollfd& c) { return (c.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0; });
+  const timespec nap{0, std::clamp(waited / 8, kShortestNap, kLongestNap).count()};
+  nanosleep(&nap, nullptr);
 }
 
 bool MpiExchange::wait() {
   const auto began = WallClock::now();
-  nanoseconds waited{0};
-  spins_ = spun_ < kSpinsPay || exchanges_ % kLookAgain == 0;
+  nanoseconds waited{0}, taken{0};
+  spins_ = (spun_ < kSpinsPay && contended_ < kContended) || exchanges_ % kLookAgain == 0;
   while (!finished()) {
     if (abandoned_) return false;
-    waited = WallClock::now() - began;
+    const nanoseconds now = WallClock::now() - began;
+    if (now - waited > kTaken) taken += now - waited;
+    waited = now;
     if (waited > kLong) note_awaited();
     rest(waited);
   }
   awaited_ = -1;
-  if (spins_) spun_ += (std::min(waited, 2 * kSpin) - spun_) / 32;
+  if (spins_ && waited.count() > 0) {
+    spun_ += (std::min(waited, 2 * kSpin) - spun_) / 32;
+    contended_ += (static_cast<double>(taken.count()) / static_cast<double>(waited.count()) - contended_) / 32;
+  }
   requests_.clear();
   return true;
 }

@@ -1,7 +1,6 @@
 #pragma once
 // The meetings of a group over MPI.
 #include <mpi.h>
-#include <poll.h>
 
 #include <atomic>
 #include <mutex>
@@ -13,9 +12,8 @@
 namespace yamata {
 
 /// Every member sends its slice to every other directly. The thread that computes makes the MPI calls, while the control thread of the same
-/// rank keeps away from them: handing each slice over to that would cost two changes of threads per meeting. Whoever waits spins for a
-/// while, and then sleeps until something comes over a connection, so that neither the control thread nor a quota of processor time is
-/// starved.
+/// rank keeps away from them: handing each slice over to that would cost two changes of threads per meeting. Whoever waits spins where
+/// the core is free and waits are short, else naps, so that neither the control thread nor a quota of processor time is starved.
 class MpiExchange final : public GroupExchange {
  public:
   /// `comm` serves exchanges alone, `tag` this group alone among those of the same ranks. `mpi`: held by whoever is in an MPI call.
@@ -34,7 +32,7 @@ class MpiExchange final : public GroupExchange {
   void begin(std::span<std::byte> slices, std::span<const std::size_t> ends);
   bool finished();
   bool wait();
-  void rest(std::chrono::nanoseconds waited);
+  void rest(std::chrono::nanoseconds waited) const;
   void note_awaited();
 
   const MPI_Comm comm_;
@@ -46,8 +44,7 @@ class MpiExchange final : public GroupExchange {
   std::uint32_t exchanges_ = 0;
   bool spins_ = true;                 // in this exchange
   std::chrono::nanoseconds spun_{0};  // length of a wait that was spun through, of late
-  std::vector<pollfd> connections_;
-  std::chrono::steady_clock::time_point found_{};  // when they were looked for
+  double contended_ = 0;              // the part of such waits in which others had the core
   double seconds_ = 0;
   std::uint64_t bytes_sent_ = 0;
   std::atomic<bool> abandoned_{false};
