@@ -64,7 +64,8 @@ Numa read_numa(const cxxopts::ParseResult& r) {
 void add_ranks(cxxopts::Options& flags) {
   flags.add_options("Cluster")(
       "layer-split,mpi-layer-split",
-      "Share of the layers per rank, such as 0.5,0.3,0.2; auto: by measured speed; measure: measured anew; bytes: by bytes alone",
+      "Share of the layers per rank, such as 0.5,0.3,0.2; joined by + ranks share layers: 0.5+0.5; auto: by measured speed; "
+      "measure: measured anew; bytes: by bytes alone",
       cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
   add_numa(flags, "Cluster");
   flags.add_options("Cluster")("no-repack",

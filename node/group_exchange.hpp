@@ -26,7 +26,7 @@ class GroupExchange {
   virtual void abandon() = 0;
   /// A member that has been waited for a fifth of a second or longer; -1: none. From any thread.
   virtual int awaited() const { return -1; }
-  /// Seconds spent in exchanges. After a run.
+  /// Seconds spent in exchanges that have ended. From any thread, as bytes_sent.
   virtual double seconds() const { return 0; }
   /// To all other members together.
   virtual std::uint64_t bytes_sent() const { return 0; }

@@ -111,7 +111,7 @@ bool MpiExchange::all_gather(std::span<std::byte> slices, std::span<const std::s
   const auto began = WallClock::now();
   begin(slices, ends);
   const bool came = wait();
-  seconds_ += std::chrono::duration<double>(WallClock::now() - began).count();
+  exchange_ns_ += std::chrono::duration_cast<nanoseconds>(WallClock::now() - began).count();
   bytes_sent_ += (ends[static_cast<std::size_t>(own_)] - slice_begin(ends, own_)) * (ranks_.size() - 1);
   return came && all_go_on(slices, ends, exchanges_);
 }

@@ -25,7 +25,7 @@ class MpiExchange final : public GroupExchange {
   bool all_gather(std::span<std::byte> slices, std::span<const std::size_t> ends, bool go_on) override;
   void abandon() override { abandoned_ = true; }
   int awaited() const override { return awaited_; }
-  double seconds() const override { return seconds_; }
+  double seconds() const override { return 1e-9 * static_cast<double>(exchange_ns_.load()); }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
 
  private:
@@ -45,8 +45,8 @@ class MpiExchange final : public GroupExchange {
   bool spins_ = true;                 // in this exchange
   std::chrono::nanoseconds spun_{0};  // length of a wait that was spun through, of late
   double contended_ = 0;              // the part of such waits in which others had the core
-  double seconds_ = 0;
-  std::uint64_t bytes_sent_ = 0;
+  std::atomic<std::int64_t> exchange_ns_{0};
+  std::atomic<std::uint64_t> bytes_sent_{0};
   std::atomic<bool> abandoned_{false};
   std::atomic<int> awaited_{-1};
 };

@@ -53,7 +53,7 @@ class StageModel {
   virtual int members() const { return 1; }
   /// What of the columns of its layers this rank has.
   virtual double share() const { return 1; }
-  /// Seconds spent in the meetings of all runs, and bytes sent there. Between runs.
+  /// Seconds spent in the meetings of all runs, and bytes sent there. At any time.
   virtual double exchange_s() const { return 0; }
   virtual std::uint64_t exchange_bytes() const { return 0; }
   /// Nobody waits for the others any more: the job is ending, and what is computed with them is left.
