@@ -44,7 +44,7 @@ std::int64_t most_members(const Hyperparameters& h) {
 Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
     : own_(own), head_dim_(h.head_dim), group_(h.heads / h.kv_heads), dim_(h.dim) {
   if (std::ssize(shares) > most_members(h))
-    throw UsageError(fmt::format("{} share a layer that can be cut into {}; at most {} can", counted(std::ssize(shares), "rank"),
+    throw UsageError(fmt::format("{} share a layer that can be cut into {}; let at most {} share it", counted(std::ssize(shares), "rank"),
                                  counted(most_members(h), "piece"), counted(most_members(h), "rank")));
   attention_ = cut(h.heads * h.head_dim, head_grain(h), shares);
   ffn_ = cut(h.ffn, kBlock, shares);
