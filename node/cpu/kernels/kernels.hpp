@@ -93,7 +93,7 @@ struct KernelTable {
                         std::int64_t first);
   /// The sum of the squares of each block of 32 elements: 16 lanes, fma(x[16+l], x[16+l], x[l] * x[l]), added as above.
   void (*block_squares)(const float* x, std::int64_t n, float* squares);
-  /// 1 / sqrt(mean of n squares + epsilon), of their sums by blocks of 32, which are added in 16 lanes as above.
+  /// 1 / sqrt(mean of n squares + epsilon), of their sums by blocks of 32, which are added in order, in double precision.
   float (*inverse_rms)(const float* squares, std::int64_t n, float epsilon);
   /// y = x * factor * weight
   void (*scale_mul)(const float* x, float factor, const float* weight, std::int64_t n, float* y);

@@ -144,11 +144,9 @@ void block_squares(const float* x, std::int64_t n, float* squares) {
 }
 
 float inverse_rms(const float* squares, std::int64_t n, float epsilon) {
-  const std::int64_t blocks = QuantizedRows::blocks_of(n), whole = blocks / 16 * 16;
-  F32x16 sums = set1(0.0f);
-  for (std::int64_t i = 0; i < whole; i += 16) sums = add(sums, load(squares + i));
-  if (blocks > whole) sums = add(sums, load_part(squares + whole, blocks - whole, 0.0f));
-  return 1.0f / __builtin_sqrtf(reduce_add(sums) / static_cast<float>(n) + epsilon);
+  double sum = 0;
+  for (std::int64_t i = 0; i < QuantizedRows::blocks_of(n); ++i) sum += static_cast<double>(squares[i]);
+  return static_cast<float>(1.0 / __builtin_sqrt(sum / static_cast<double>(n) + static_cast<double>(epsilon)));
 }
 
 void scale_mul(const float* x, float factor, const float* weight, std::int64_t n, float* y) {
