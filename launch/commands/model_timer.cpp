@@ -96,8 +96,9 @@ void ModelTimer::wait() {
 }
 
 std::size_t packed_bytes(const ModelFile& model, const ComputeUnit& unit) {
+  const StageWeights weights = StageWeights::find(model.file, model.h, {0, model.h.layers});
   std::size_t bytes = 0;
-  for (const Matrix* m : StageWeights::find(model.file, model.h, {0, model.h.layers}).factors()) bytes += unit.packed_bytes(*m);
+  for (const Matrix* m : weights.factors()) bytes += unit.packed_bytes(*m);
   return bytes;
 }
 

@@ -14,6 +14,7 @@
 #include "mpi/planning/layer_split.hpp"
 #include "node/counted.hpp"
 #include "node/error.hpp"
+#include "src/model/shard.hpp"
 #include "src/model/weights.hpp"
 
 namespace yamata {
@@ -31,6 +32,7 @@ struct Numbers {
   int layers = 32, drafters = 1, prompt = 64, generate = 128;
   std::vector<int> ranks{2, 4, 8};
   simulation::RowWidths widths;
+  double meeting_bytes = Scenario().meeting_bytes;
   std::vector<double> stage_ms;  ///< as measured, where --from has them; for as many stages
   simulation::WidthCost width, draft_width;
   std::optional<simulation::Recording> text;  ///< of --from
@@ -71,11 +73,22 @@ void take_measured(const MeasuredRun& run, Numbers& numbers) {
   numbers.acceptance4 = share_among(run.text, 4);
 }
 
+/// How many ranks there are, and how many of them share each stage of the target.
+struct Shape {
+  int ranks = 1, group = 1;
+};
+
+/// "4 ranks", "8 ranks in groups of 2"
+std::string to_text(const Shape& shape) {
+  const std::string ranks = counted(shape.ranks, "rank");
+  return shape.group == 1 ? ranks : fmt::format("{} in groups of {}", ranks, shape.group);
+}
+
 class Simulator {
  public:
   explicit Simulator(const SimulationOptions& flags);
   /// The row of one cluster and strategy.
-  SimulatedRow row(int ranks, const std::string& strategy, const Numbers& numbers) const;
+  SimulatedRow row(Shape shape, const std::string& strategy, const Numbers& numbers) const;
   /// What one more node, half the latency and a better draft would each change, in words.
   std::string advice(const SimulatedRow& row) const;
   const Numbers& numbers() const { return numbers_; }
@@ -88,7 +101,7 @@ class Simulator {
   bool has_guesses(const std::string& strategy) const;
   void take_models();
   void take_text();
-  Scenario scenario(int ranks, const std::string& strategy, const Numbers& numbers) const;
+  Scenario scenario(Shape shape, const std::string& strategy, const Numbers& numbers) const;
   std::vector<Nanoseconds> stage_times(int stages, const Numbers& numbers) const;
 
   const SimulationOptions& flags_;
@@ -161,6 +174,7 @@ void Simulator::take_models() {
   model_ = ModelFile::open(flags_.model);
   numbers_.layers = static_cast<int>(model_->h.layers);
   numbers_.widths = {model_->h.dim, model_->h.vocabulary};
+  numbers_.meeting_bytes = meeting_bytes(model_->h);
   if (flags_.draft_models.empty() || numbers_.draft_ms > 0) return;
   numbers_.draft_ms = numbers_.target_ms * bytes(ModelFile::open(flags_.draft_models[0])) / bytes(*model_);
 }
@@ -180,14 +194,26 @@ std::vector<Nanoseconds> Simulator::stage_times(int stages, const Numbers& numbe
   return times;
 }
 
-Scenario Simulator::scenario(int ranks, const std::string& strategy, const Numbers& numbers) const {
+/// The ranks of each stage; the last stage has what is left.
+std::vector<int> groups_of(int ranks, int group) {
+  std::vector<int> groups(static_cast<std::size_t>(ranks / group), group);
+  if (ranks % group > 0) groups.push_back(ranks % group);
+  return groups;
+}
+
+Scenario Simulator::scenario(Shape shape, const std::string& strategy, const Numbers& numbers) const {
+  const int ranks = shape.ranks;
   const int drafts = strategy == "iterative" ? 0 : numbers.drafters;
   if (drafts > 1 && flags_.draft_on_head) throw UsageError("--no-async is for one drafter, on rank 0; give --drafters 1");
   if (drafts > 1 && ranks <= drafts)
     throw UsageError(fmt::format("{} drafters need ranks of their own beside the target's, so more than --ranks {}", drafts, ranks));
   const Layout layout = make_layout("auto", ranks, drafts, flags_.draft_on_head);
   Scenario s;
-  s.stages = stage_times(static_cast<int>(layout[0].ranks.size()), numbers);
+  s.groups = groups_of(static_cast<int>(layout[0].ranks.size()), shape.group);
+  const std::vector<Nanoseconds> times = stage_times(static_cast<int>(s.groups.size()), numbers);
+  for (std::size_t stage = 0; stage < times.size(); ++stage)
+    s.stages.insert(s.stages.end(), static_cast<std::size_t>(s.groups[stage]), times[stage] / s.groups[stage]);
+  s.meeting_bytes = numbers.meeting_bytes;
   s.drafters.assign(static_cast<std::size_t>(drafts), nanoseconds(numbers.draft_ms));
   s.draft_on_head = drafts > 0 && layout[1].ranks.front() == 0;
   s.slowness.assign(static_cast<std::size_t>(ranks), 1.0);
@@ -236,17 +262,18 @@ void add(const Outcome& outcome, int prompt, double share, SimulatedRow& row) {
   row.drafter += share * mean(outcome.drafter_busy);
 }
 
-SimulatedRow Simulator::row(int ranks, const std::string& strategy, const Numbers& numbers) const {
-  Scenario s = scenario(ranks, strategy, numbers);
+SimulatedRow Simulator::row(Shape shape, const std::string& strategy, const Numbers& numbers) const {
+  Scenario s = scenario(shape, strategy, numbers);
   SimulatedRow row;
-  row.ranks = ranks;
+  row.ranks = shape.ranks;
+  row.group = shape.group;
   row.strategy = strategy;
   for (int i = 0; i < flags_.repeats; ++i) {
     s.text.seed = flags_.seed + static_cast<std::uint64_t>(i);
     const Outcome outcome = simulation::play(s);
     if (!outcome.exact)
       throw ClusterError(
-          fmt::format("{} on {} wrote another text than the target alone; this is a fault of Yamata", strategy, counted(ranks, "rank")));
+          fmt::format("{} on {} wrote another text than the target alone; this is a fault of Yamata", strategy, to_text(shape)));
     add(outcome, s.prompt, 1.0 / flags_.repeats, row);
   }
   return row;
@@ -264,7 +291,7 @@ std::string Simulator::advice(const SimulatedRow& base) const {
     double gain;
   };
   std::vector<Change> changes;
-  const auto speed = [&](int ranks, const Numbers& n) { return row(ranks, base.strategy, n).tokens_per_s; };
+  const auto speed = [&](int ranks, const Numbers& n) { return row({ranks, base.group}, base.strategy, n).tokens_per_s; };
   const auto gain = [&](int ranks, const Numbers& n) { return 100 * (speed(ranks, n) / base.tokens_per_s - 1); };
   const int most = model_ ? numbers_.layers : 1024;
   if (base.ranks < most) changes.push_back({"one more node", gain(base.ranks + 1, numbers_)});
@@ -277,9 +304,21 @@ std::string Simulator::advice(const SimulatedRow& base) const {
   std::string words;
   for (const Change& c : changes) words += fmt::format("{}{} {:+.0f} %", words.empty() ? "" : ", ", c.words, c.gain);
   const auto best = std::max_element(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.gain < b.gain; });
-  const std::string cluster = fmt::format("{} on {}", base.strategy, counted(base.ranks, "rank"));
+  const std::string cluster = fmt::format("{} on {}", base.strategy, to_text({base.ranks, base.group}));
   if (best->gain < 1) return fmt::format("{}: {}; none of them helps", cluster, words);
   return fmt::format("{}: {}; {} helps most", cluster, words, best->words);
+}
+
+/// Each number of ranks with each size of groups that it has ranks for.
+std::vector<Shape> shapes(const std::vector<int>& ranks, const std::vector<int>& groups) {
+  std::vector<Shape> all;
+  for (const int count : ranks) {
+    for (const int group : groups) {
+      if (group <= count) all.push_back({count, group});
+    }
+  }
+  if (all.empty()) throw UsageError(fmt::format("--group {} is more than all --ranks; give smaller groups or more ranks", groups.front()));
+  return all;
 }
 
 }  // namespace
@@ -293,10 +332,10 @@ void simulate_command(const SimulationOptions& flags) {
   if (n.generate < 2) throw UsageError("a text of one token has no time between tokens, so no speed; give -n 2 or more");
   const std::vector<std::string> strategies = simulator.strategies();
   std::vector<SimulatedRow> rows;
-  for (const int ranks : n.ranks) {
-    const SimulatedRow plain = simulator.row(ranks, "iterative", n);
+  for (const Shape shape : shapes(n.ranks, flags.groups)) {
+    const SimulatedRow plain = simulator.row(shape, "iterative", n);
     for (const std::string& strategy : strategies) {
-      rows.push_back(strategy == "iterative" ? plain : simulator.row(ranks, strategy, n));
+      rows.push_back(strategy == "iterative" ? plain : simulator.row(shape, strategy, n));
       rows.back().ratio = plain.tokens_per_s > 0 ? rows.back().tokens_per_s / plain.tokens_per_s : 0;
     }
   }

@@ -33,6 +33,7 @@ std::optional<Number> given(const cxxopts::ParseResult& r, const char* name, Num
 
 void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
   if (r.count("ranks")) o.ranks = parse_counts("--ranks", joined(r, "ranks"), 1, kMostRanks);
+  o.groups = parse_counts("--group", joined(r, "group"), 1, kMostRanks);
   if (r.count("strategy")) o.strategies = split_list(r["strategy"].as<std::string>());
   for (const std::string& name : o.strategies) {
     require(name == "iterative" || name == "speculative" || name == "pipeinfer", "--strategy", "some of iterative,speculative,pipeinfer");
@@ -68,6 +69,7 @@ cxxopts::Options simulate_flags() {
   job("ranks",
       "How many ranks, such as 2,4,8 or 2-16, one table row each (left out: as many as --from had, one more and twice as many, or 2,4,8)",
       cxxopts::value<std::string>(), "LIST");
+  job("group", "How many ranks share each layer, such as 1,2,4, table rows for each: 1 is a pipeline", cxxopts::value<std::string>()->default_value("1"), "LIST");
   job("n,predict", "Tokens to generate (left out: as many as the run of --from, or 128)", cxxopts::value<int>(), "N");
   job("prompt-tokens", "Tokens of a text that nobody wrote (left out: the text of --from, or 64)", cxxopts::value<int>(), "N");
   job("b,batch-size", "Prompt tokens that go through the pipeline together", cxxopts::value<int>()->default_value("64"), "N");

@@ -21,6 +21,7 @@ struct SimulationOptions {
   std::uint64_t seed = 0;
   std::string json_file, csv_file;
   std::vector<int> ranks;               ///< none: to be chosen
+  std::vector<int> groups{1};           ///< ranks that share each stage
   std::vector<std::string> strategies;  ///< none: all that are possible
   std::string from_file;
   std::optional<double> target_ms, draft_ms, head_ms, acceptance, acceptance4, over_confidence;

@@ -11,6 +11,7 @@ using Json = nlohmann::ordered_json;
 
 Json figures(const SimulatedRow& r) {
   return {{"ranks", r.ranks},
+          {"group", r.group},
           {"strategy", r.strategy},
           {"decode_tokens_per_s", r.tokens_per_s},
           {"ratio_to_iterative", r.ratio},
@@ -30,13 +31,13 @@ Json figures(const SimulatedRow& r) {
 }  // namespace
 
 std::string to_table(const std::vector<SimulatedRow>& rows) {
-  constexpr const char* kRow = "{:>5}  {:<11} {:>9} {:>6} {:>9} {:>9} {:>9} {:>8} {:>10} {:>9} {:>8} {:>6} {:>8}\n";
-  std::string out = fmt::format(kRow, "ranks", "strategy", "tokens/s", "ratio", "TTFT ms", "p50 ms", "p99 ms", "accepted", "tokens/run",
+  constexpr const char* kRow = "{:>5} {:>5}  {:<11} {:>9} {:>6} {:>9} {:>9} {:>9} {:>8} {:>10} {:>9} {:>8} {:>6} {:>8}\n";
+  std::string out = fmt::format(kRow, "ranks", "group", "strategy", "tokens/s", "ratio", "TTFT ms", "p50 ms", "p99 ms", "accepted", "tokens/run",
                                 "cancelled", "busiest", "mean", "drafter");
   const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
   for (const SimulatedRow& r : rows) {
     const bool guesses = r.strategy != "iterative";
-    out += fmt::format(kRow, r.ranks, r.strategy, fmt::format("{:.2f}", r.tokens_per_s), fmt::format("{:.2f}", r.ratio),
+    out += fmt::format(kRow, r.ranks, r.group, r.strategy, fmt::format("{:.2f}", r.tokens_per_s), fmt::format("{:.2f}", r.ratio),
                        fmt::format("{:.1f}", r.ttft_ms), fmt::format("{:.1f}", r.itl_p50_ms), fmt::format("{:.1f}", r.itl_p99_ms),
                        guesses ? percent(r.acceptance) : "-", fmt::format("{:.2f}", r.tokens_per_run),
                        fmt::format("{:.0f}/{:.0f}", r.runs_cancelled, r.runs_started), percent(r.busiest_stage), percent(r.mean_stage),

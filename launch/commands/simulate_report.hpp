@@ -7,9 +7,9 @@ namespace yamata {
 
 /// One cluster and strategy; means over the texts. Times are virtual.
 struct SimulatedRow {
-  int ranks = 0;
+  int ranks = 0, group = 1;  ///< group: ranks that share each stage
   std::string strategy;
-  double tokens_per_s = 0, ratio = 0;  ///< ratio: to iterative decoding on as many ranks
+  double tokens_per_s = 0, ratio = 0;  ///< ratio: to iterative decoding on as many ranks, in groups of as many
   double prefill_s = 0, ttft_ms = 0, itl_p50_ms = 0, itl_p99_ms = 0;
   double acceptance = 0, tokens_per_run = 0, runs_started = 0, runs_cancelled = 0;
   double busiest_stage = 0, mean_stage = 0, drafter = 0;  ///< shares of the time after the first token spent computing

@@ -33,7 +33,7 @@ void Ranks::add(int model, int first, const std::vector<TableShape>& stages) {
 }
 
 void Ranks::add_target(const std::vector<TableShape>& stages) {
-  for (const TableShape& stage : stages) target_row_ns_ += stage.member == 0 ? stage.one_row_ns : 0;
+  for (const TableShape& stage : stages) target_row_ns_ += stage.one_row_ns;
   add(0, 0, stages);
 }
 

@@ -1,12 +1,14 @@
 #include "mpi/simulation/virtual_cluster.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <memory>
 
 #include "mpi/simulation/ranks.hpp"
 #include "node/clock.hpp"
 #include "node/error.hpp"
+#include "src/model/shard.hpp"
 #include "src/model/transformer_stage.hpp"
 
 namespace yamata::simulation {
@@ -23,6 +25,7 @@ class Cluster {
  private:
   std::vector<RankParts> make_parts();
   void add_target();
+  void price_meetings(TableShape& shape) const;
   void add_drafters();
   void take(std::int32_t token);
   double busy_share(std::size_t rank) const;
@@ -67,8 +70,19 @@ std::vector<RankParts> Cluster::make_parts() {
   return parts;
 }
 
+/// Four times per layer the members of a group send each other their slices, each on its own link.
+void Cluster::price_meetings(TableShape& shape) const {
+  if (shape.members == 1) return;
+  const double meetings = static_cast<double>(kMeetingsPerLayer * scenario_.layers) / shape.stages;
+  const double others = (shape.members - 1.0) / shape.members;
+  shape.exchange_ns = std::llround(meetings * static_cast<double>(scenario_.network.latency + scenario_.network.wake_up));
+  const double row_bytes = scenario_.meeting_bytes * scenario_.layers / shape.stages;
+  shape.exchange_row_ns = std::llround(1e9 * row_bytes * others / scenario_.network.bytes_per_s);
+}
+
 void Cluster::add_target() {
-  const auto stages = static_cast<int>(scenario_.stages.size());
+  const std::vector<int> groups = scenario_.groups.empty() ? std::vector<int>(scenario_.stages.size(), 1) : scenario_.groups;
+  const auto stages = static_cast<int>(groups.size());
   TableShape shape;
   shape.stages = stages;
   shape.vocabulary = text_->vocabulary();
@@ -79,8 +93,12 @@ void Cluster::add_target() {
   shape.logits = [this](std::uint64_t prefix, std::span<float> logits) { text_->target_logits(prefix, logits); };
   std::vector<TableShape> shapes;
   for (; shape.stage < stages; ++shape.stage) {
-    shape.one_row_ns = scenario_.stages[static_cast<std::size_t>(shape.stage)];
-    shapes.push_back(shape);
+    shape.members = groups[static_cast<std::size_t>(shape.stage)];
+    price_meetings(shape);
+    for (shape.member = 0; shape.member < shape.members; ++shape.member) {
+      shape.one_row_ns = scenario_.stages.at(shapes.size());
+      shapes.push_back(shape);
+    }
   }
   ranks_.add_target(shapes);
 }

@@ -12,7 +12,9 @@ namespace yamata::simulation {
 
 /// Everything a run depends on: the same scenario gives the same outcome to the nanosecond.
 struct Scenario {
-  std::vector<Nanoseconds> stages;    ///< what one row takes on each stage of the target
+  std::vector<Nanoseconds> stages;    ///< what one row takes on each rank of the target, of its layers and columns
+  std::vector<int> groups;            ///< ranks that share each stage, in order; empty: one each
+  double meeting_bytes = 27'000;      ///< of a row in a layer, see shard.hpp; a 7B model's
   std::vector<Nanoseconds> drafters;  ///< what one evaluation of one row takes on each drafter, each on a rank of its own
   bool draft_on_head = false;         ///< the only drafter takes turns with rank 0's layers instead
   std::vector<double> slowness;       ///< per rank; as many as there are ranks

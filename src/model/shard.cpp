@@ -37,6 +37,11 @@ std::vector<std::int64_t> cut(std::int64_t columns, std::int64_t grain, std::spa
 
 }  // namespace
 
+double meeting_bytes(const Hyperparameters& h) {
+  constexpr double kValue = 36.0 / 32, kNormed = 40.0 / 32;  // a block of 32 has its scale; before a norm, the sum of its squares, too
+  return kValue * static_cast<double>(h.heads * h.head_dim + h.ffn) + 2 * kNormed * static_cast<double>(h.dim);
+}
+
 std::int64_t most_members(const Hyperparameters& h) {
   return std::min({pieces(h.heads * h.head_dim, head_grain(h)), pieces(h.ffn, kBlock), pieces(h.dim, kBlock), pieces(h.vocabulary, kBlock)});
 }

@@ -50,6 +50,11 @@ class Shard {
   std::vector<std::int64_t> attention_, ffn_, residual_, vocabulary_;
 };
 
+/// How often the members of a group meet in a layer: after attention, its output projection, the activation and the down projection.
+inline constexpr int kMeetingsPerLayer = 4;
+/// Bytes of a row's slices in the meetings of one layer, those of all members together, where its matrices are quantized.
+double meeting_bytes(const Hyperparameters& h);
+
 /// The most ranks that can share a layer.
 std::int64_t most_members(const Hyperparameters& h);
 
