@@ -14,8 +14,9 @@ constexpr auto kShortestSample = std::chrono::milliseconds(30);
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 RunDemand demand_of_weights(const ModelFile& model) {
+  StageWeights weights = StageWeights::find(model.file, model.h, {0, model.h.layers});
   RunDemand demand;
-  for (const Matrix* m : StageWeights::find(model.file, model.h, {0, model.h.layers}).factors()) {
+  for (const Matrix* m : weights.factors()) {
     const double operations = 2.0 * static_cast<double>(m->rows) * static_cast<double>(m->cols);
     (cpu::has_panels(m->type) ? demand.byte_ops : demand.float_ops) += operations;
     demand.bytes += static_cast<double>(m->rows) * static_cast<double>(m->row_bytes);
@@ -96,7 +97,7 @@ void ModelTimer::wait() {
 }
 
 std::size_t packed_bytes(const ModelFile& model, const ComputeUnit& unit) {
-  const StageWeights weights = StageWeights::find(model.file, model.h, {0, model.h.layers});
+  StageWeights weights = StageWeights::find(model.file, model.h, {0, model.h.layers});
   std::size_t bytes = 0;
   for (const Matrix* m : weights.factors()) bytes += unit.packed_bytes(*m);
   return bytes;

@@ -27,6 +27,27 @@ TEST(Simulate, Table_hasARowPerClusterAndStrategyAndIsTheSameEveryTime) {
   EXPECT_NE(simulate({"--ranks", "2,5", "-n", "24", "-s", "5"}).out, outcome.out);
 }
 
+TEST(Simulate, Groups_shareLayersAndPayForTheirMeetings) {
+  const TemporaryFolder folder;
+  const std::string json = folder / "s.json";
+  const auto tokens_per_s = [&](const char* latency_ms) {
+    const Outcome outcome =
+        simulate({"--ranks", "4", "--group", "1,4", "--strategy", "iterative", "-n", "24", "--latency", latency_ms, "--json", json});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Json j = Json::parse(read_file(json));
+    EXPECT_EQ(j["results"][0]["group"], 1);
+    EXPECT_EQ(j["results"][1]["group"], 4);
+    return std::pair(j["results"][0]["decode_tokens_per_s"].get<double>(), j["results"][1]["decode_tokens_per_s"].get<double>());
+  };
+  const auto [pipeline, group] = tokens_per_s("0.1");
+  EXPECT_GT(group, 2 * pipeline);
+  const auto [far_pipeline, far_group] = tokens_per_s("10");
+  EXPECT_LT(far_group, far_pipeline) << "each layer waits for four messages";
+  const Outcome outcome = simulate({"--ranks", "2", "--group", "4"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("--group"), std::string::npos) << outcome.err;
+}
+
 TEST(Simulate, Json_holdsWhatWasAskedForAndWhatCameOut) {
   const TemporaryFolder folder;
   const std::string json = folder / "s.json", csv = folder / "s.csv";
@@ -40,7 +61,7 @@ TEST(Simulate, Json_holdsWhatWasAskedForAndWhatCameOut) {
   EXPECT_EQ(j["results"][0]["strategy"], "pipeinfer");
   EXPECT_GT(j["results"][0]["ratio_to_iterative"].get<double>(), 1.5);
   EXPECT_NEAR(j["results"][1]["decode_tokens_per_s"].get<double>(), 10, 0.5);
-  EXPECT_EQ(read_file(csv).rfind("ranks,strategy,", 0), 0u);
+  EXPECT_EQ(read_file(csv).rfind("ranks,group,strategy,", 0), 0u);
 }
 
 TEST(Simulate, RunsOwnFigures_areTaken) {
