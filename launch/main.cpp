@@ -95,7 +95,7 @@ void run_head(const CommandLine& line, World& world) {
   std::visit(Command(world), line.options);
 }
 
-/// MPI_Finalize has no end where a link is cut meanwhile, or a daemon of the launcher's does not answer: the work is done, and the
+/// Finalizing MPI has no end where a link is cut meanwhile, or a daemon of the launcher's does not answer: the work is done, and the
 /// job is ended with its code.
 void bound_finalize(const World& world, int code) {
   if (!world.session) return;
@@ -107,7 +107,7 @@ void bound_finalize(const World& world, int code) {
   }).detach();
 }
 
-/// Parts from the other ranks. Where one was lost, MPI_Finalize would wait for it for ever: the head ends the job.
+/// Parts from the other ranks. Where one was lost, finalizing MPI would wait for it for ever: the head ends the job.
 void disconnect(World& world, int code) {
   constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(10);  // a slow link with much on its way
   const auto patience = std::min(world.timeout, kLongest);

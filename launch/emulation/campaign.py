@@ -4,6 +4,8 @@ import select
 import subprocess
 import time
 
+PATIENCE = float(os.environ.get('YAMATA_PATIENCE', 1))  # times as long as usual may a job take to do its work: sanitized programs are slow
+
 
 class Reader:
     """Reads along with the text that a job writes."""

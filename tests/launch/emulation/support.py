@@ -12,6 +12,7 @@ sys.dont_write_bytecode = True
 PROGRAM = pathlib.Path(sys.argv.pop(1))
 os.environ['YAMATA_BUILD'] = str(PROGRAM.parent)
 from emulation import hosts as emulation  # noqa: E402, F401  it looks for the build as it is imported
+from emulation.campaign import PATIENCE  # noqa: E402, F401
 
 TARGET, DRAFT = (ROOT / 'models' / f'tales-{name}-q8_0.gguf' for name in ('target', 'draft'))
 
