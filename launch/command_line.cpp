@@ -23,6 +23,7 @@ commands
   inspect     what a model file holds, and what each rank of a split would
   bench       how fast a model runs, test by test
   profile     how fast this machine could be, and how near a model comes to it
+  plan        which layout is the fastest on some machines, and why
   quantize    a model file to another format, such as Q4_K_M
   simulate    what more ranks, a faster network or a better draft would give, without any of them
   --version   version
@@ -59,7 +60,7 @@ std::string flag_before(const std::string& complaint, int argc, const char* cons
 /// Whether the word after this one is a text, whatever it looks like.
 bool takes_text(const std::string& word) {
   static const std::set<std::string> kTakesText{"-p",     "--prompt", "-f",      "--file", "-m",     "--model",  "-md", "--model-draft",
-                                                "--json", "--csv",    "--trace", "--pre",  "--from", "--imatrix"};
+                                                "--hostfile", "--profiles", "--json", "--csv",    "--trace", "--pre",  "--from", "--imatrix"};
   return kTakesText.contains(word);
 }
 
@@ -83,6 +84,7 @@ const Command& find_command(const std::string& name) {
       {"inspect", {inspect_flags, read_into<read_inspect>}},
       {"bench", {bench_flags, read_into<read_bench>}},
       {"profile", {profile_flags, read_into<read_profile>}},
+      {"plan", {plan_flags, read_into<read_plan>}},
       {"quantize", {quantize_flags, read_into<read_quantize>, true}},
       {"simulate", {simulate_flags, read_into<read_simulation>}}};
   const auto found = kKnown.find(name);

@@ -8,6 +8,7 @@
 #include "launch/commands/bench_options.hpp"
 #include "launch/commands/inspect_options.hpp"
 #include "launch/commands/perplexity_options.hpp"
+#include "launch/commands/plan_options.hpp"
 #include "launch/commands/profile_options.hpp"
 #include "launch/commands/quantize_options.hpp"
 #include "launch/commands/run_options.hpp"
@@ -20,7 +21,7 @@ namespace yamata {
 struct CommandLine {
   std::string text;
   std::variant<std::monostate, RunOptions, PerplexityOptions, TokenizeOptions, InspectOptions, BenchOptions, ProfileOptions,
-               QuantizeOptions, SimulationOptions>
+               QuantizeOptions, SimulationOptions, PlanOptions>
       options;
 };
 

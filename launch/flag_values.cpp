@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <optional>
 
 #include "node/error.hpp"
@@ -54,6 +56,26 @@ std::optional<Range> parse_range(std::string_view text) {
 
 void require(bool good, const char* flag, const char* wanted) {
   if (!good) throw UsageError(fmt::format("{} must be {}", flag, wanted));
+}
+
+double parse_number(const std::string& word) {
+  char* end = nullptr;
+  const double value = std::strtod(word.c_str(), &end);
+  return word.empty() || *end != '\0' || std::isnan(value) ? HUGE_VAL : value;
+}
+
+std::map<int, double> parse_slow(const std::vector<std::string>& words, int ranks) {
+  std::map<int, double> slow;
+  for (const std::string& word : words) {
+    const std::size_t equals = word.find('=');
+    const double rank = parse_number(word.substr(0, equals));
+    const double factor = equals == std::string::npos ? HUGE_VAL : parse_number(word.substr(equals + 1));
+    require(rank >= 0 && rank < 1e6 && rank == std::floor(rank) && factor > 0 && factor <= 1e6, "--slow", "RANK=FACTOR, such as 2=1.5");
+    if (rank >= ranks)
+      throw UsageError(fmt::format("--slow names rank {}, but there are {} at most; ranks count from 0", rank, ranks));
+    slow[static_cast<int>(rank)] = factor;
+  }
+  return slow;
 }
 
 std::vector<std::string> split_list(const std::string& text) {

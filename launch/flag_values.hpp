@@ -1,6 +1,8 @@
 #pragma once
 // Values of flags: what they must be, and lists such as "512,1024", "1-16", "64-1024*2".
 #include <cxxopts.hpp>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +10,21 @@ namespace yamata {
 
 /// Throws UsageError "FLAG must be WANTED" unless the value is good.
 void require(bool good, const char* flag, const char* wanted);
+
+/// A flag's number; nothing where it is not given. Throws UsageError "--NAME must be ALLOWED" where it is not within `least`..`most`.
+template <class Number>
+std::optional<Number> number_in(const cxxopts::ParseResult& result, const char* name, Number least, Number most, const char* allowed) {
+  if (!result.count(name)) return std::nullopt;
+  const auto value = result[name].as<Number>();
+  require(value >= least && value <= most, (std::string("--") + name).c_str(), allowed);
+  return value;
+}
+
+/// A word as a number; infinite, which no flag allows, where it is none.
+double parse_number(const std::string& word);
+
+/// --slow: RANK=FACTOR each, of `ranks` ranks. Throws UsageError for anything else.
+std::map<int, double> parse_slow(const std::vector<std::string>& words, int ranks);
 
 /// The words between commas; an empty text is one empty word.
 std::vector<std::string> split_list(const std::string& text);

@@ -117,6 +117,7 @@ void run_command(Job& job, const RunOptions& options);
 void perplexity_command(Job& job, const PerplexityOptions& options);
 void tokenize_command(const TokenizeOptions& options);
 void inspect_command(const InspectOptions& options, int ranks);
+void plan_command(const PlanOptions& options);
 void simulate_command(const SimulationOptions& options);
 void profile_command(const ProfileOptions& options);
 /// Makes a job of this process with these options.

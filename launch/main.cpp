@@ -73,6 +73,10 @@ class Command {
     require_one_process("simulate plays all ranks in one process");
     simulate_command(options);
   }
+  void operator()(const PlanOptions& options) const {
+    require_one_process("plan plays all ranks in one process");
+    plan_command(options);
+  }
   void operator()(const ProfileOptions& options) const {
     require_one_process("profile measures one machine in one process");
     profile_command(options);

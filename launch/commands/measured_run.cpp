@@ -30,50 +30,23 @@ Times times_of(const Json& rank, const char* key = "run_s") {
   return times;
 }
 
-/// A width that all ranks have computed, and what a run of it takes them together.
-struct Point {
-  std::size_t rows;
-  double ms;
-};
-
-std::vector<Point> common_widths(const std::vector<Times>& of_ranks) {
-  std::vector<Point> points;
+/// The widths that all ranks have computed, and what a run of each takes them together.
+std::vector<simulation::WidthTime> common_widths(const std::vector<Times>& of_ranks) {
+  std::vector<simulation::WidthTime> points;
   for (std::size_t w = 0; !of_ranks.empty() && w < of_ranks[0].size(); ++w) {
-    Point point{w + 1, 0};
+    simulation::WidthTime point{w + 1, 0};
     const bool all = std::all_of(of_ranks.begin(), of_ranks.end(), [w](const Times& rank) { return w < rank.size() && rank[w] > 0; });
-    for (const Times& rank : of_ranks) point.ms += all ? rank[w] : 0;
+    for (const Times& rank : of_ranks) point.time += all ? rank[w] : 0;
     if (all) points.push_back(point);
   }
   return points;
 }
 
-/// What a run of one row takes: measured, or on the line through the first two widths, but no less than half of the first.
-double one_row(const std::vector<Point>& points) {
-  const Point& first = points[0];
-  if (first.rows == 1 || points.size() == 1) return first.ms;
-  const double slope = (points[1].ms - first.ms) / static_cast<double>(points[1].rows - first.rows);
-  return std::clamp(first.ms - slope * static_cast<double>(first.rows - 1), first.ms / 2, first.ms);
-}
-
-/// What runs of 1, 2, ... rows take all ranks together; between widths that all have computed, along a line. A wider run takes no less,
-/// and no more than its rows one by one: a width that was computed once, with cold caches, says no such thing. Empty: of no width.
-Times total(const std::vector<Point>& points) {
-  if (points.empty()) return {};
-  Times totals{one_row(points)};
-  for (const Point& point : points) {
-    const double from = totals.back(), to = std::clamp(point.ms, from, std::max(from, totals[0] * static_cast<double>(point.rows)));
-    const std::size_t known = totals.size();
-    for (std::size_t rows = known + 1; rows <= point.rows; ++rows)
-      totals.push_back(from + (to - from) * static_cast<double>(rows - known) / static_cast<double>(point.rows - known));
-  }
-  return totals;
-}
-
 void read_stages(const std::vector<Times>& stages, MeasuredRun& run) {
-  const std::vector<Point> points = common_widths(stages);
-  const Times totals = total(points);
+  const std::vector<simulation::WidthTime> points = common_widths(stages);
+  const Times totals = times_by_width(points);
   check(!totals.empty(), "its stages have no width of run in common, so that there is nothing to go by; let it write more tokens");
-  for (const Times& stage : stages) run.stage_ms.push_back(stage[points[0].rows - 1] * totals[0] / points[0].ms);
+  for (const Times& stage : stages) run.stage_ms.push_back(stage[points[0].rows - 1] * totals[0] / points[0].time);
   if (totals.size() > 1) run.width = simulation::WidthCost(totals);
 }
 
@@ -81,7 +54,7 @@ void read_stages(const std::vector<Times>& stages, MeasuredRun& run) {
 void read_drafters(const std::vector<std::vector<Times>>& drafters, MeasuredRun& run) {
   double sum = 0, measured = 0;
   for (const auto& ranks : drafters) {
-    const Times totals = total(common_widths(ranks));
+    const Times totals = times_by_width(common_widths(ranks));
     if (totals.empty()) continue;
     sum += totals[0];
     ++measured;

@@ -101,6 +101,7 @@ Profile describe_machine(const Topology& topology, cpu::Isa isa) {
   profile.cores = static_cast<int>(topology.core_cpus.size());
   profile.numa_nodes = topology.numa_nodes;
   profile.cache_bytes = last_level_cache_bytes();
+  profile.available_bytes = available_memory_bytes();
   return profile;
 }
 

@@ -100,7 +100,8 @@ std::string to_json(const Profile& p) {
            {"numa_nodes", p.numa_nodes},
            {"numa", p.numa},
            {"isa", p.isa},
-           {"last_level_cache_bytes", p.cache_bytes}}},
+           {"last_level_cache_bytes", p.cache_bytes},
+           {"available_bytes", p.available_bytes}}},
          {"rounds", p.rounds},
          {"probe_memory_bytes", p.memory_bytes}};
   j["threads"] = Json::array();

@@ -47,6 +47,7 @@ struct Profile {
   std::string version, date, host, cpu, isa, numa;
   int cores = 0, numa_nodes = 1, rounds = 0;
   std::uint64_t cache_bytes = 0, memory_bytes = 0;  ///< last-level caches; what bandwidth was measured on
+  std::uint64_t available_bytes = 0;                ///< memory that was free before
   std::vector<ThreadCeiling> ceilings;              ///< the medians of all rounds, by the number of threads, ascending
   std::vector<ModelProfile> models;                 ///< one at most
 };

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <limits>
 
 #include "launch/flag_groups.hpp"
@@ -16,21 +14,6 @@ namespace {
 
 constexpr int kMostRanks = 1024;
 
-/// Not a number: infinite, which no flag allows.
-double number(const std::string& word) {
-  char* end = nullptr;
-  const double value = std::strtod(word.c_str(), &end);
-  return word.empty() || *end != '\0' || std::isnan(value) ? HUGE_VAL : value;
-}
-
-template <class Number>
-std::optional<Number> given(const cxxopts::ParseResult& r, const char* name, Number least, Number most, const char* allowed) {
-  if (!r.count(name)) return std::nullopt;
-  const auto value = r[name].as<Number>();
-  require(value >= least && value <= most, fmt::format("--{}", name).c_str(), allowed);
-  return value;
-}
-
 void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
   if (r.count("ranks")) o.ranks = parse_counts("--ranks", joined(r, "ranks"), 1, kMostRanks);
   o.groups = parse_counts("--group", joined(r, "group"), 1, kMostRanks);
@@ -39,24 +22,14 @@ void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
     require(name == "iterative" || name == "speculative" || name == "pipeinfer", "--strategy", "some of iterative,speculative,pipeinfer");
   }
   if (r.count("width-cost")) {
-    for (const std::string& word : split_list(r["width-cost"].as<std::string>())) o.width_cost.push_back(number(word));
+    for (const std::string& word : split_list(r["width-cost"].as<std::string>())) o.width_cost.push_back(parse_number(word));
   }
   for (const double cost : o.width_cost) {
     require(cost >= 0 && cost <= 100 && (o.width_cost.size() == 1 || cost > 0), "--width-cost",
             "one share of 0 or more, or the times of 1, 2, 3, ... rows, such as 1,1.04,1.1");
   }
   if (!r.count("slow")) return;
-  for (const std::string& word : r["slow"].as<std::vector<std::string>>()) {
-    const std::size_t equals = word.find('=');
-    const double rank = number(word.substr(0, equals));
-    const double factor = equals == std::string::npos ? HUGE_VAL : number(word.substr(equals + 1));
-    require(rank >= 0 && rank < kMostRanks && rank == std::floor(rank) && factor > 0 && factor <= 1e6, "--slow",
-            "RANK=FACTOR, such as 2=1.5");
-    const int most = o.ranks.empty() ? kMostRanks : *std::max_element(o.ranks.begin(), o.ranks.end());
-    if (rank >= most)
-      throw UsageError(fmt::format("--slow names rank {}, but the most ranks of --ranks are {}; ranks count from 0", rank, most));
-    o.slow[static_cast<int>(rank)] = factor;
-  }
+  o.slow = parse_slow(r["slow"].as<std::vector<std::string>>(), o.ranks.empty() ? kMostRanks : *std::max_element(o.ranks.begin(), o.ranks.end()));
 }
 
 }  // namespace
@@ -123,18 +96,18 @@ SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
   o.seed = r["seed"].as<std::uint64_t>();
   read_lists(r, o);
   if (r.count("from")) o.from_file = r["from"].as<std::string>();
-  o.target_ms = given(r, "target-ms", 1e-3, 1e6, "between 0.001 and 1000000");
-  o.draft_ms = given(r, "draft-ms", 0.0, 1e6, kTime);
-  o.head_ms = given(r, "head-ms", 0.0, 1e6, kTime);
-  o.acceptance = given(r, "acceptance", 0.0, 1.0, kShare);
-  o.acceptance4 = given(r, "acceptance4", 0.0, 1.0, kShare);
-  o.latency_ms = given(r, "latency", 0.0, 1e6, kTime).value_or(o.latency_ms);
-  o.bandwidth_mbit_s = given(r, "bandwidth", 1e-3, 1e9, "between 0.001 and 1000000000").value_or(o.bandwidth_mbit_s);
-  o.wake_up_ms = given(r, "wake-up", 0.0, 1000.0, "between 0 and 1000").value_or(o.wake_up_ms);
-  o.over_confidence = given(r, "over-confidence", 0.0, 100.0, "between 0 and 100");
-  o.generate = given(r, "predict", 1, std::numeric_limits<int>::max(), "at least 1");
-  o.drafters = given(r, "drafters", 0, 16, "between 0 and 16");
-  o.prompt_tokens = given(r, "prompt-tokens", 1, 100000, "between 1 and 100000");
+  o.target_ms = number_in(r, "target-ms", 1e-3, 1e6, "between 0.001 and 1000000");
+  o.draft_ms = number_in(r, "draft-ms", 0.0, 1e6, kTime);
+  o.head_ms = number_in(r, "head-ms", 0.0, 1e6, kTime);
+  o.acceptance = number_in(r, "acceptance", 0.0, 1.0, kShare);
+  o.acceptance4 = number_in(r, "acceptance4", 0.0, 1.0, kShare);
+  o.latency_ms = number_in(r, "latency", 0.0, 1e6, kTime).value_or(o.latency_ms);
+  o.bandwidth_mbit_s = number_in(r, "bandwidth", 1e-3, 1e9, "between 0.001 and 1000000000").value_or(o.bandwidth_mbit_s);
+  o.wake_up_ms = number_in(r, "wake-up", 0.0, 1000.0, "between 0 and 1000").value_or(o.wake_up_ms);
+  o.over_confidence = number_in(r, "over-confidence", 0.0, 100.0, "between 0 and 100");
+  o.generate = number_in(r, "predict", 1, std::numeric_limits<int>::max(), "at least 1");
+  o.drafters = number_in(r, "drafters", 0, 16, "between 0 and 16");
+  o.prompt_tokens = number_in(r, "prompt-tokens", 1, 100000, "between 1 and 100000");
   o.repeats = r["repeats"].as<int>();
   require(o.repeats >= 1 && o.repeats <= 10000, "--repeats", "between 1 and 10000");
   require(!o.acceptance || !o.acceptance4 || *o.acceptance <= *o.acceptance4, "--acceptance4", "at least --acceptance");

@@ -75,6 +75,21 @@ std::vector<ModelShares> parse_layer_split(const std::string& text) {
   return models;
 }
 
+std::string to_text(const Layout& layout) {
+  std::string text;
+  for (const ModelPlace& place : layout) {
+    if (&place != &layout.front() && place.ranks == std::vector<int>{0}) continue;  // a draft on rank 0 has no share
+    if (!text.empty()) text += '/';
+    std::size_t rank = 0;
+    const std::vector<int> groups = place.groups.empty() ? std::vector<int>(place.ranks.size(), 1) : place.groups;
+    for (const int members : groups) {
+      for (int member = 0; member < members; ++member, ++rank)
+        text += fmt::format("{}{:g}", member > 0 ? "+" : rank > 0 ? "," : "", place.shares.empty() ? 1.0 : place.shares[rank]);
+    }
+  }
+  return text;
+}
+
 Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head) {
   const std::vector<ModelShares> models = parse_layer_split(layer_split);
   if (models.size() > 1 && drafts == 0) bad_split(layer_split, "there are shares for a draft but no draft model; name one with -md");

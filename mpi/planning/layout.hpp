@@ -37,6 +37,9 @@ struct ModelShares {
 /// each, those of the drafts: `0.4,0.4,0.2/1.0`. Ranks joined by `+` share a stage: `0.3+0.2,0.5`. Throws UsageError for anything else.
 std::vector<ModelShares> parse_layer_split(const std::string& text);
 
+/// The `--layer-split` that says what a layout with shares says, its ranks numbered in the order of the models' places.
+std::string to_text(const Layout& layout);
+
 /// Shares `ranks` ranks out: with an automatic split every draft model gets one rank and the target the rest. Drafts without ranks of their
 /// own (too few ranks, shares for the target alone, or `draft_on_head`) lie on rank 0, one at most. Throws UsageError where shares and
 /// ranks differ in number.

@@ -16,8 +16,7 @@ namespace {
 struct Host {
   std::size_t first_rank = 0;
   std::uint64_t available = 0;
-  std::uint64_t per_cell = 0;  // bytes of cache for one token of context
-  std::uint64_t buffers = 0, weights = 0;
+  RankBytes bytes{};  // of all its ranks
 };
 
 constexpr std::uint64_t mib(std::uint64_t bytes) { return bytes >> 20; }
@@ -26,25 +25,25 @@ std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, con
                                    const std::vector<wire::Hello>& hellos) {
   std::map<std::string, Host> hosts;
   for (const wire::PipelinePlan& pipeline : plan.pipelines) {
-    const auto& [file, h] = *models[static_cast<std::size_t>(pipeline.model)];
+    const ModelFile& model = *models[static_cast<std::size_t>(pipeline.model)];
     for (std::size_t s = 0; s < pipeline.layers.size(); ++s) {
-      require_storable(plan.cache_types, h.head_dim);
+      require_storable(plan.cache_types, model.h.head_dim);
       const std::size_t rank = static_cast<std::size_t>(pipeline.ranks[s]);
       const LayerRange range = pipeline.layers[s];
       Host& host = hosts.try_emplace(hellos[rank].host, Host{.first_rank = rank, .available = hellos[rank].available_bytes}).first->second;
       host.available = std::min(host.available, hellos[rank].available_bytes);
       const GroupMember member = pipeline.member(s);
-      const Shard shard(h, member.shares, member.member);
-      host.per_cell += KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(shard.kv_heads()), static_cast<int>(h.head_dim),
-                                          1, plan.cache_types);
-      host.buffers += buffer_bytes(h, range, plan.batch, hellos[rank].threads, shard);
-      host.weights += stage_bytes(file, h, range, shard);
+      const RankBytes bytes =
+          rank_bytes(model, range, Shard(model.h, member.shares, member.member), plan.cache_types, plan.batch, hellos[rank].threads);
+      host.bytes.cache_per_cell += bytes.cache_per_cell;
+      host.bytes.buffers += bytes.buffers;
+      host.bytes.weights += bytes.weights;
     }
   }
   return hosts;
 }
 
-bool holds_weights(const Host& host, std::uint64_t cells) { return host.per_cell * cells + host.buffers + host.weights <= host.available; }
+bool holds_weights(const Host& host, std::uint64_t cells) { return host.bytes.cache(cells) + host.bytes.buffers + host.bytes.weights <= host.available; }
 
 std::uint64_t target_cells(const wire::Start& plan) { return static_cast<std::uint64_t>(plan.pipelines.front().cells); }
 
@@ -57,6 +56,13 @@ std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch
                            .heads = shard.query_heads(),
                            .head_dim = h.head_dim};
   return static_cast<std::uint64_t>(floats) * sizeof(float) + CpuUnit::scratch_bytes(needs, threads);
+}
+
+RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads) {
+  const auto& [file, h] = model;
+  const std::size_t cell = KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(shard.kv_heads()),
+                                              static_cast<int>(h.head_dim), 1, cache_types);
+  return {stage_bytes(file, h, range, shard), cell, buffer_bytes(h, range, batch, threads, shard)};
 }
 
 void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted) {
@@ -75,18 +81,18 @@ std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, c
   const std::uint64_t cells = target_cells(plan);
   std::vector<std::string> warnings;
   for (const auto& [name, host] : add_up(models, plan, hellos)) {
-    const std::uint64_t cache = host.per_cell * cells;
-    if (cache + host.buffers > host.available) {
+    const std::uint64_t cache = host.bytes.cache(cells);
+    if (cache + host.bytes.buffers > host.available) {
       const std::uint64_t fits =
-          host.available > host.buffers ? (host.available - host.buffers) / std::max<std::uint64_t>(1, host.per_cell) : 0;
+          host.available > host.bytes.buffers ? (host.available - host.bytes.buffers) / std::max<std::uint64_t>(1, host.bytes.cache_per_cell) : 0;
       throw UsageError(fmt::format("a context of {} tokens takes {} MiB on rank {} ({}), which has {} MiB free; at most -c {} fits", cells,
-                                   mib(cache + host.buffers), host.first_rank, name, mib(host.available), fits));
+                                   mib(cache + host.bytes.buffers), host.first_rank, name, mib(host.available), fits));
     }
     if (!holds_weights(host, cells)) {
       warnings.push_back(
           fmt::format("rank {} ({}) has {} MiB free for {} MiB of weights beside its cache and will read them from disk for every token; "
                       "give it fewer layers with --layer-split, or lower -c",
-                      host.first_rank, name, mib(host.available), mib(host.weights)));
+                      host.first_rank, name, mib(host.available), mib(host.bytes.weights)));
     }
   }
   return warnings;

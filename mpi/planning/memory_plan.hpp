@@ -16,6 +16,13 @@ inline std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, in
   return buffer_bytes(h, range, batch, threads, Shard(h));
 }
 
+/// What a rank's part of a model takes of its memory.
+struct RankBytes {
+  std::uint64_t weights = 0, cache_per_cell = 0, buffers = 0;
+  std::uint64_t cache(std::uint64_t cells) const { return cache_per_cell * cells; }
+};
+RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads);
+
 /// Marks the stages whose weights are packed as they are loaded: where `wanted`, those on hosts with memory for a second form of
 /// the weights of all their ranks, the one that stays. The others read their weights from the file for every token.
 void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted);

@@ -25,7 +25,6 @@ class Cluster {
  private:
   std::vector<RankParts> make_parts();
   void add_target();
-  void price_meetings(TableShape& shape) const;
   void add_drafters();
   void take(std::int32_t token);
   double busy_share(std::size_t rank) const;
@@ -70,16 +69,6 @@ std::vector<RankParts> Cluster::make_parts() {
   return parts;
 }
 
-/// Four times per layer the members of a group send each other their slices, each on its own link.
-void Cluster::price_meetings(TableShape& shape) const {
-  if (shape.members == 1) return;
-  const double meetings = static_cast<double>(kMeetingsPerLayer * scenario_.layers) / shape.stages;
-  const double others = (shape.members - 1.0) / shape.members;
-  shape.exchange_ns = std::llround(meetings * static_cast<double>(scenario_.network.latency + scenario_.network.wake_up));
-  const double row_bytes = scenario_.meeting_bytes * scenario_.layers / shape.stages;
-  shape.exchange_row_ns = std::llround(1e9 * row_bytes * others / scenario_.network.bytes_per_s);
-}
-
 void Cluster::add_target() {
   const std::vector<int> groups = scenario_.groups.empty() ? std::vector<int>(scenario_.stages.size(), 1) : scenario_.groups;
   const auto stages = static_cast<int>(groups.size());
@@ -94,7 +83,9 @@ void Cluster::add_target() {
   std::vector<TableShape> shapes;
   for (; shape.stage < stages; ++shape.stage) {
     shape.members = groups[static_cast<std::size_t>(shape.stage)];
-    price_meetings(shape);
+    const MeetingTime meetings = meeting_time(scenario_, shape.members, stages);
+    shape.exchange_ns = meetings.run;
+    shape.exchange_row_ns = meetings.row;
     for (shape.member = 0; shape.member < shape.members; ++shape.member) {
       shape.one_row_ns = scenario_.stages.at(shapes.size());
       shapes.push_back(shape);
@@ -162,6 +153,15 @@ Outcome Cluster::run() {
 }
 
 }  // namespace
+
+MeetingTime meeting_time(const Scenario& scenario, int members, int stages) {
+  if (members == 1) return {};
+  const double layers = static_cast<double>(scenario.layers) / stages;
+  const double others = (members - 1.0) / members;
+  const auto meeting = static_cast<double>(scenario.network.latency + scenario.network.wake_up);
+  return {std::llround(kMeetingsPerLayer * layers * meeting),
+          std::llround(1e9 * scenario.meeting_bytes * layers * others / scenario.network.bytes_per_s)};
+}
 
 Outcome play(const Scenario& scenario) { return Cluster(scenario).run(); }
 

@@ -41,6 +41,14 @@ struct Outcome {
   double first_choices = 0;                      ///< share of the tokens that were the first drafter's first choice
 };
 
+/// What the meetings of a group take in one run: some time whatever its width, and some per row.
+struct MeetingTime {
+  Nanoseconds run = 0, row = 0;
+};
+/// Of a group of `members` ranks that hold one of `stages` equal stages: kMeetingsPerLayer times per layer all send each other their slices,
+/// each on its own link.
+MeetingTime meeting_time(const Scenario& scenario, int members, int stages);
+
 /// Throws UsageError where the options contradict each other, ClusterError where the run comes to a halt.
 Outcome play(const Scenario& scenario);
 

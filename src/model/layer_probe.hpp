@@ -8,11 +8,11 @@
 
 namespace yamata {
 
-/// Computes layer `layer` of a model, one token at a time. The pages it touches stay mapped: release them after.
+/// Computes layer `layer` of a model. The pages it touches stay mapped: release them after.
 class LayerProbe {
  public:
-  /// `model` and `unit` outlive this. Throws ModelError where the layer is not as it should be.
-  LayerProbe(const ModelFile& model, std::int64_t layer, ComputeUnit& unit);
+  /// `model` and `unit` outlive this; `widest`: the most tokens of a run. Throws ModelError where the layer is not as it should be.
+  LayerProbe(const ModelFile& model, std::int64_t layer, ComputeUnit& unit, int widest = 1);
 
   /// Reads the weights and computes once. False where reading takes longer than `patience`: then nothing can be measured.
   bool warm_up(std::chrono::milliseconds patience);
@@ -22,6 +22,8 @@ class LayerProbe {
   double quick_check();
   /// Two windows where they agree to a quarter, else six: a machine that stalled once is not taken for a slow one.
   double measure();
+  /// The time of a run of that many tokens, in runs of one: two windows of each, in turns.
+  double width_multiple(int rows);
 
  private:
   /// Repetitions that went on for `took`.
@@ -29,12 +31,13 @@ class LayerProbe {
     int repetitions = 0;
     std::chrono::steady_clock::duration took{};
   };
-  Work window();
+  Work window(int rows = 1);
   double ns_per_byte(const Work& work) const;
-  void compute();
+  void compute(int rows = 1);
   void wait();
 
   ComputeUnit& unit_;
+  const int widest_;
   TransformerStage stage_;
   double bytes_;
   std::vector<float> activations_;

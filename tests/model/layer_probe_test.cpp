@@ -21,5 +21,15 @@ TEST(LayerProbe, everyLayer_isComputedAndLeavesNoPagesOfItsFile) {
   }
 }
 
+TEST(LayerProbe, WiderRun_takesLongerThanOneTokenAndLessThanEachAlone) {
+  const ModelFile model = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  CpuUnit unit({-1}, cpu::choose_isa());
+  LayerProbe probe(model, 0, unit, 64);
+  ASSERT_TRUE(probe.warm_up(std::chrono::minutes(1)));
+  const double multiple = probe.width_multiple(64);
+  EXPECT_GT(multiple, 1);
+  EXPECT_LT(multiple, 128);
+}
+
 }  // namespace
 }  // namespace yamata

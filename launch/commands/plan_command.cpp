@@ -1,0 +1,95 @@
+// yamata plan: which layout is the fastest on some machines.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "launch/commands/plan_report.hpp"
+#include "launch/job.hpp"
+#include "launch/output/output_file.hpp"
+#include "launch/output/standard_output.hpp"
+#include "launch/planning/host_profiles.hpp"
+#include "launch/planning/layout_planner.hpp"
+#include "node/counted.hpp"
+#include "node/cpu/cpu_unit.hpp"
+#include "node/error.hpp"
+#include "src/model/layer_probe.hpp"
+
+namespace yamata {
+namespace {
+
+std::string this_host() {
+  char name[256] = "localhost";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+/// This machine, by a layer in the middle of the model.
+PlannedHost measure_this_machine(const PlanOptions& o, const ModelFile& model) {
+  const Topology topology = Topology::detect();
+  const std::vector<int> cpus = assign_cpus(topology, o.threads, 0, 1, Numa::kAuto);
+  CpuUnit unit(cpus, cpu::choose_isa(), nodes_of(topology, cpus));
+  const std::vector<int> widths{2, 4, 8, 16};
+  LayerProbe probe(model, model.h.layers / 2, unit, widths.back());
+  probe.warm_up(std::chrono::hours(1));
+  PlannedHost host{.name = this_host(), .free_bytes = available_memory_bytes(), .threads = static_cast<int>(cpus.size())};
+  host.ns_per_byte = probe.measure();
+  std::vector<simulation::WidthTime> measured{{1, 1.0}};
+  for (const int width : widths) measured.push_back({static_cast<std::size_t>(width), probe.width_multiple(width)});
+  host.width = simulation::WidthCost(times_by_width(measured));
+  model.file.release_pages();
+  return host;
+}
+
+/// The machines: those of the hostfile, else those with a profile, else --ranks like this one. The first leads.
+std::vector<PlannedHost> find_hosts(const PlanOptions& o, const ModelFile& model) {
+  const std::vector<PlannedHost> profiles = o.profiles.empty() ? std::vector<PlannedHost>{} : read_profiles(o.profiles);
+  std::vector<std::string> names;
+  if (!o.hostfile.empty()) {
+    names = read_hostfile(o.hostfile);
+  } else if (profiles.empty()) {
+    for (int r = 0; r < o.ranks; ++r) names.push_back(fmt::format("host{}", r));
+  }
+  std::vector<PlannedHost> hosts = names.empty() ? profiles : std::vector<PlannedHost>{};
+  std::optional<PlannedHost> like_this;
+  for (const std::string& name : names) {
+    const auto known = std::ranges::find(profiles, name, &PlannedHost::name);
+    if (known == profiles.end() && !like_this) like_this = measure_this_machine(o, model);
+    hosts.push_back(known != profiles.end() ? *known : *like_this);
+    hosts.back().name = name;
+  }
+  for (const auto& [rank, factor] : o.slow) {
+    if (rank >= std::ssize(hosts)) throw UsageError(fmt::format("--slow names rank {}, but there are {}", rank, counted(std::ssize(hosts), "machine")));
+    hosts[static_cast<std::size_t>(rank)].ns_per_byte *= factor;
+  }
+  return hosts;
+}
+
+simulation::NetworkOptions network_of(const PlanOptions& o) {
+  const auto nanoseconds = [](double ms) { return static_cast<simulation::Nanoseconds>(std::llround(ms * 1e6)); };
+  return {nanoseconds(o.latency_ms), o.bandwidth_mbit_s * 1e6 / 8, nanoseconds(o.wake_up_ms)};
+}
+
+}  // namespace
+
+void plan_command(const PlanOptions& o) {
+  check_outputs({o.json_file}, {o.model, o.draft_model});
+  const ModelFile target = ModelFile::open(o.model);
+  std::optional<ModelFile> draft;
+  if (!o.draft_model.empty()) draft = ModelFile::open(o.draft_model);
+  require_storable(o.cache_types, target.h.head_dim);
+  PlannedJob job{.target = target, .draft = draft ? &*draft : nullptr, .cache_types = o.cache_types, .batch = o.batch};
+  job.context = o.context > 0 ? o.context : static_cast<int>(std::min<std::int64_t>(target.h.context, kDefaultContext));
+  job.prompt = o.prompt_tokens;
+  job.generate = o.generate;
+  job.acceptance = o.acceptance;
+  job.acceptance4 = o.acceptance4;
+  const std::vector<PlannedHost> hosts = find_hosts(o, target);
+  const std::vector<Forecast> forecasts = plan_layouts(job, hosts, network_of(o), static_cast<std::size_t>(o.rows));
+  print_out(to_table(forecasts, hosts));
+  print_out("\n{}\n", run_command_line(forecasts.front().candidate, hosts, o.model, o.draft_model));
+  write_outputs({{o.json_file, [&] { return to_json(forecasts, hosts); }}});
+}
+
+}  // namespace yamata

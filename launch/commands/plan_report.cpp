@@ -1,0 +1,91 @@
+#include "launch/commands/plan_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace yamata {
+namespace {
+
+/// Hosts in the order of the ranks: the target's, then the drafter's.
+std::vector<int> hosts_in_order(const LayoutCandidate& candidate) {
+  std::vector<int> order = candidate.layout.front().ranks;
+  if (candidate.layout.size() > 1 && !candidate.draft_on_head()) order.push_back(candidate.layout[1].ranks.front());
+  return order;
+}
+
+constexpr double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+}  // namespace
+
+std::string host_names(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts) {
+  std::string text;
+  const ModelPlace& place = candidate.layout.front();
+  const std::vector<int> groups = place.groups.empty() ? std::vector<int>(place.ranks.size(), 1) : place.groups;
+  auto rank = place.ranks.begin();
+  for (const int members : groups) {
+    for (int member = 0; member < members; ++member, ++rank)
+      text += (member > 0 ? "+" : text.empty() ? "" : ",") + hosts[static_cast<std::size_t>(*rank)].name;
+  }
+  if (candidate.layout.size() > 1) text += "/" + hosts[static_cast<std::size_t>(candidate.layout[1].ranks.front())].name;
+  return text;
+}
+
+std::string layout_flags(const LayoutCandidate& candidate) {
+  std::string flags = fmt::format("--strategy {}", strategy_name(candidate.strategy));
+  if (candidate.hosts() > 1) flags += fmt::format(" --layer-split {}", to_text(candidate.layout));
+  if (candidate.draft_on_head() && candidate.hosts() > 1) flags += " --no-async";
+  return flags;
+}
+
+std::string run_command_line(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts, const std::string& model,
+                             const std::string& draft_model) {
+  std::string names;
+  for (const int host : hosts_in_order(candidate)) names += (names.empty() ? "" : ",") + hosts[static_cast<std::size_t>(host)].name;
+  const std::string start = candidate.hosts() == 1 ? fmt::format("yamata run (on {})", names)
+                                                   : fmt::format("mpirun --host {} --bind-to none yamata run", names);
+  const std::string draft = candidate.layout.size() > 1 ? " -md " + draft_model : "";
+  return fmt::format("{} -m {}{} {} -p TEXT", start, model, draft, layout_flags(candidate));
+}
+
+std::string to_table(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts) {
+  std::size_t wide = 6;
+  std::vector<std::string> layouts;
+  for (const Forecast& f : forecasts) {
+    layouts.push_back(host_names(f.candidate, hosts));
+    wide = std::max(wide, layouts.back().size());
+  }
+  const auto row = [&](const auto&... cells) { return fmt::format("{:<{}}  {:<11} {:>9} {:>7} {:>8}  {}\n", cells...); };
+  std::string out = row("layout", wide, "strategy", "tokens/s", "TTFT s", "most MiB", "why");
+  for (std::size_t i = 0; i < forecasts.size(); ++i) {
+    const Forecast& f = forecasts[i];
+    out += row(layouts[i], wide, strategy_name(f.candidate.strategy), fmt::format("{:.2f}", f.tokens_per_s), fmt::format("{:.2f}", f.ttft_s),
+               fmt::format("{:.0f}", mib(*std::ranges::max_element(f.rank_bytes))), reason(f));
+  }
+  return out;
+}
+
+std::string to_json(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts) {
+  using Json = nlohmann::ordered_json;
+  Json j{{"hosts", Json::array()}, {"layouts", Json::array()}};
+  for (const PlannedHost& host : hosts)
+    j["hosts"].push_back({{"name", host.name}, {"ns_per_byte", host.ns_per_byte}, {"threads", host.threads}});
+  for (const Forecast& f : forecasts) {
+    j["layouts"].push_back({{"hosts", host_names(f.candidate, hosts)},
+                            {"layer_split", to_text(f.candidate.layout)},
+                            {"strategy", strategy_name(f.candidate.strategy)},
+                            {"draft_on_head", f.candidate.draft_on_head()},
+                            {"decode_tokens_per_s", f.tokens_per_s},
+                            {"ttft_s", f.ttft_s},
+                            {"bytes_per_rank", f.rank_bytes},
+                            {"fits", f.fits},
+                            {"busy_busiest_stage", f.busiest_stage},
+                            {"busy_drafter", f.drafter_busy},
+                            {"meeting_share", f.meeting_share},
+                            {"why", reason(f)}});
+  }
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace yamata

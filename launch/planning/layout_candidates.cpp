@@ -1,0 +1,146 @@
+#include "launch/planning/layout_candidates.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include "mpi/planning/layer_split.hpp"
+#include "src/model/shard.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr int kFew = 8;  // hosts of which every number is tried; of more, powers of two
+
+/// 1, 2, ... up to `most`, beyond a few only powers of two and `most` itself.
+std::vector<int> counts_up_to(int most, int each_up_to) {
+  std::vector<int> counts;
+  for (int n = 1; n < most; ++n) {
+    if (n <= each_up_to || std::has_single_bit(static_cast<unsigned>(n))) counts.push_back(n);
+  }
+  counts.push_back(most);
+  return counts;
+}
+
+/// The first host, then the others from the fastest on.
+std::vector<int> by_speed(std::span<const PlannedHost> hosts) {
+  std::vector<int> order(hosts.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin() + 1, order.end(), [&](int a, int b) {
+    return hosts[static_cast<std::size_t>(a)].ns_per_byte < hosts[static_cast<std::size_t>(b)].ns_per_byte;
+  });
+  return order;
+}
+
+class Candidates {
+ public:
+  Candidates(const ModelFile& target, std::span<const PlannedHost> hosts, std::uint64_t layer_cache_bytes)
+      : target_(target), hosts_(hosts), layer_cache_bytes_(layer_cache_bytes) {}
+
+  /// Of some of the hosts in `order`, whose first leads. `drafter`: the draft's host, 0 for the first one.
+  void add(const std::vector<int>& order, std::optional<int> drafter) {
+    for (const int count : counts_up_to(static_cast<int>(order.size()), kFew)) {
+      std::vector<int> ranks(order.begin(), order.begin() + count);
+      std::ranges::sort(ranks);
+      const int most = static_cast<int>(std::min<std::int64_t>(count, most_members(target_.h)));
+      for (const int group : counts_up_to(most, kFew / 2)) add(ranks, group, drafter);
+    }
+  }
+  std::vector<LayoutCandidate> take() { return std::move(found_); }
+
+ private:
+  const PlannedHost& host(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
+
+  void add(const std::vector<int>& ranks, int group, std::optional<int> drafter) {
+    ModelPlace place{.ranks = ranks};
+    for (std::size_t at = 0; at < ranks.size(); at += static_cast<std::size_t>(group))
+      place.groups.push_back(std::min(group, static_cast<int>(ranks.size() - at)));
+    if (place.stages() > target_.h.layers) return;
+    LayoutCandidate candidate;
+    candidate.stages = split_layers(target_.file, target_.h, strengths(place), layer_cache_bytes_);
+    if (candidate.stages.empty()) return;
+    share_out(candidate.stages, place);
+    if (group == 1) place.groups.clear();
+    candidate.layout.push_back(std::move(place));
+    if (drafter) candidate.layout.push_back({1, {*drafter}, {1.0}});
+    const bool on_head = drafter == 0, alone = ranks.size() == 1;
+    if (!drafter) push(candidate, Strategy::kIterative);
+    if (on_head) push(candidate, Strategy::kSpeculative);
+    if (drafter && !(on_head && alone)) push(candidate, Strategy::kPipeInfer);
+  }
+
+  void push(LayoutCandidate candidate, Strategy strategy) {
+    candidate.strategy = strategy;
+    found_.push_back(std::move(candidate));
+  }
+
+  /// A group is as strong as its members together.
+  std::vector<RankStrength> strengths(const ModelPlace& place) const {
+    std::vector<RankStrength> stages;
+    auto rank = place.ranks.begin();
+    for (const int members : place.groups) {
+      double speed = 0;
+      std::uint64_t capacity = 0;
+      for (int m = 0; m < members; ++m, ++rank) {
+        speed += 1 / host(*rank).ns_per_byte;
+        capacity += std::min(host(*rank).free_bytes, std::numeric_limits<std::uint64_t>::max() - capacity);
+      }
+      stages.push_back({1 / speed, capacity});
+    }
+    return stages;
+  }
+
+  /// Layers per stage, in a group shared out by speed, in hundredths so that they read well and add up.
+  void share_out(const std::vector<LayerRange>& stages, ModelPlace& place) const {
+    auto rank = place.ranks.begin();
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      const auto end = rank + place.groups[s];
+      double speed = 0;
+      for (auto r = rank; r != end; ++r) speed += 1 / host(*r).ns_per_byte;
+      auto left = static_cast<double>(stages[s].count());
+      for (; rank + 1 != end; ++rank) {
+        const double part = static_cast<double>(stages[s].count()) / host(*rank).ns_per_byte / speed;
+        place.shares.push_back(std::max(0.01, std::round(100 * part) / 100));
+        left -= place.shares.back();
+      }
+      place.shares.push_back(std::max(0.01, std::round(100 * left) / 100));
+      ++rank;
+    }
+  }
+
+  const ModelFile& target_;
+  std::span<const PlannedHost> hosts_;
+  const std::uint64_t layer_cache_bytes_;
+  std::vector<LayoutCandidate> found_;
+};
+
+}  // namespace
+
+int LayoutCandidate::hosts() const {
+  int count = static_cast<int>(layout.front().ranks.size());
+  if (layout.size() > 1 && !draft_on_head()) ++count;
+  return count;
+}
+
+std::vector<LayoutCandidate> layout_candidates(const ModelFile& target, std::span<const PlannedHost> hosts, bool drafts,
+                                               std::uint64_t layer_cache_bytes) {
+  Candidates candidates(target, hosts, layer_cache_bytes);
+  const std::vector<int> order = by_speed(hosts);
+  candidates.add(order, std::nullopt);
+  if (!drafts) return candidates.take();
+  candidates.add(order, 0);
+  if (order.size() == 1) return candidates.take();
+  std::vector<int> drafters{order.back()};
+  const auto speed = [&](int rank) { return hosts[static_cast<std::size_t>(rank)].ns_per_byte; };
+  if (speed(order[1]) < speed(order.back())) drafters.push_back(order[1]);
+  for (const int drafter : drafters) {
+    std::vector<int> others = order;
+    std::erase(others, drafter);
+    candidates.add(others, drafter);
+  }
+  return candidates.take();
+}
+
+}  // namespace yamata

@@ -1,0 +1,192 @@
+#include "launch/planning/layout_planner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "mpi/planning/layer_split.hpp"
+#include "node/error.hpp"
+#include "src/model/shard.hpp"
+#include "src/model/weights.hpp"
+
+namespace yamata {
+namespace {
+
+using simulation::Nanoseconds;
+using simulation::Scenario;
+
+constexpr int kScreeningTokens = 24, kScreeningPrompt = 16;
+constexpr std::size_t kFinalists = 8;
+constexpr int kDraws = 3;
+
+double sum(std::span<const double> numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
+
+/// Bytes that a token reads of each layer.
+std::vector<double> token_bytes(const ModelFile& model) { return layer_costs(model.file, model.h); }
+
+/// One row on each rank of the target; what a member of a group takes goes by the weights that it holds.
+std::vector<Nanoseconds> stage_times(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts) {
+  const auto& [file, h] = job.target;
+  const ModelPlace& place = candidate.layout.front();
+  const std::vector<double> costs = token_bytes(job.target);
+  std::vector<Nanoseconds> times;
+  for (std::size_t s = 0, rank = 0; s < candidate.stages.size(); ++s) {
+    const LayerRange range = candidate.stages[s];
+    const double bytes = sum(std::span(costs).subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.count())));
+    const auto members = static_cast<std::size_t>(place.groups.empty() ? 1 : place.groups[s]);
+    const std::span<const double> shares = std::span(place.shares).subspan(rank, members);
+    const auto whole = static_cast<double>(stage_bytes(file, h, range, Shard(h)));
+    for (std::size_t m = 0; m < members; ++m, ++rank) {
+      const auto part = static_cast<double>(stage_bytes(file, h, range, Shard(h, shares, static_cast<int>(m))));
+      times.push_back(std::llround(bytes * part / whole * hosts[static_cast<std::size_t>(place.ranks[rank])].ns_per_byte));
+    }
+  }
+  return times;
+}
+
+/// The slowest host's: everybody waits for it.
+const PlannedHost& slowest(std::span<const PlannedHost> hosts, std::span<const int> ranks) {
+  const int rank = *std::max_element(ranks.begin(), ranks.end(), [&](int a, int b) {
+    return hosts[static_cast<std::size_t>(a)].ns_per_byte < hosts[static_cast<std::size_t>(b)].ns_per_byte;
+  });
+  return hosts[static_cast<std::size_t>(rank)];
+}
+
+Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
+                  const simulation::NetworkOptions& network, int prompt, int generate) {
+  const ModelPlace& place = candidate.layout.front();
+  Scenario s;
+  s.stages = stage_times(candidate, job, hosts);
+  s.groups = place.groups;
+  s.meeting_bytes = meeting_bytes(job.target.h);
+  s.width = slowest(hosts, place.ranks).width;
+  if (candidate.layout.size() > 1) {
+    const PlannedHost& drafter = hosts[static_cast<std::size_t>(candidate.layout[1].ranks.front())];
+    s.drafters = {std::llround(sum(token_bytes(*job.draft)) * drafter.ns_per_byte)};
+    s.draft_width = drafter.width;
+  }
+  s.draft_on_head = candidate.draft_on_head();
+  s.slowness.assign(static_cast<std::size_t>(candidate.hosts()), 1.0);
+  s.layers = static_cast<int>(job.target.h.layers);
+  s.network = network;
+  s.widths = {job.target.h.dim, job.target.h.vocabulary};
+  s.text.top1 = job.acceptance;
+  s.text.top4 = job.acceptance4;
+  s.prompt = prompt;
+  s.decode = decode_options(candidate.strategy, job.speculation, job.batch, generate, prompt + generate, {});
+  s.decode.lookup = false;  // a text that nobody wrote never repeats itself
+  return s;
+}
+
+double meeting_share(const Scenario& s) {
+  double most = 0;
+  const auto stages = static_cast<int>(s.groups.size());
+  for (std::size_t stage = 0, rank = 0; stage < s.groups.size(); rank += static_cast<std::size_t>(s.groups[stage++])) {
+    const simulation::MeetingTime meetings = simulation::meeting_time(s, s.groups[stage], stages);
+    const auto begin = s.stages.begin() + static_cast<std::ptrdiff_t>(rank);
+    const auto computing = static_cast<double>(*std::max_element(begin, begin + s.groups[stage]));
+    const auto meeting = static_cast<double>(meetings.run + meetings.row);
+    most = std::max(most, meeting / (meeting + computing));
+  }
+  return most;
+}
+
+/// Fills in what each rank holds; a host that both leads and drafts holds both.
+void add_memory(const PlannedJob& job, std::span<const PlannedHost> hosts, const DecodeOptions& decode, Forecast& f) {
+  std::vector<std::uint64_t> used(hosts.size());
+  const auto take = [&](const ModelFile& model, int rank, LayerRange range, const Shard& shard, std::int32_t cells) {
+    const auto at = static_cast<std::size_t>(rank);
+    const RankBytes bytes = rank_bytes(model, range, shard, job.cache_types, job.batch, hosts[at].threads);
+    f.rank_bytes.push_back(bytes.weights + bytes.cache(static_cast<std::uint64_t>(cells)) + bytes.buffers);
+    used[at] += f.rank_bytes.back();
+  };
+  const ModelPlace& place = f.candidate.layout.front();
+  for (std::size_t s = 0, rank = 0; s < f.candidate.stages.size(); ++s) {
+    const auto members = static_cast<std::size_t>(place.groups.empty() ? 1 : place.groups[s]);
+    const std::span<const double> shares = std::span(place.shares).subspan(rank, members);
+    for (std::size_t m = 0; m < members; ++m, ++rank)
+      take(job.target, place.ranks[rank], f.candidate.stages[s], Shard(job.target.h, shares, static_cast<int>(m)),
+           job.context + decode.guess_cells);
+  }
+  if (f.candidate.layout.size() > 1) {
+    const Hyperparameters& h = job.draft->h;
+    take(*job.draft, f.candidate.layout[1].ranks.front(), {0, h.layers}, Shard(h), job.context + DraftOptions{}.credit);
+  }
+  for (std::size_t r = 0; r < hosts.size(); ++r) f.fits &= used[r] <= hosts[r].free_bytes;
+}
+
+Forecast play(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
+              const simulation::NetworkOptions& network, int prompt, int generate, int draws) {
+  Forecast f{.candidate = candidate};
+  Scenario s = scenario(candidate, job, hosts, network, prompt, generate);
+  for (int draw = 0; draw < draws; ++draw) {
+    s.text.seed = static_cast<std::uint64_t>(draw);
+    const simulation::Outcome outcome = simulation::play(s);
+    const double decode_s = 1e-9 * static_cast<double>(outcome.arrived.back());
+    f.tokens_per_s += static_cast<double>(outcome.tokens.size() - 1) / decode_s / draws;
+    f.ttft_s += 1e-9 * static_cast<double>(outcome.prefill) / draws;
+    f.busiest_stage += *std::ranges::max_element(outcome.stage_busy) / draws;
+    f.drafter_busy += (outcome.drafter_busy.empty() ? 0 : outcome.drafter_busy.front()) / draws;
+  }
+  f.meeting_share = meeting_share(s);
+  add_memory(job, hosts, s.decode, f);
+  return f;
+}
+
+void sort_by_speed(std::vector<Forecast>& forecasts) {
+  std::stable_sort(forecasts.begin(), forecasts.end(), [](const Forecast& a, const Forecast& b) { return a.tokens_per_s > b.tokens_per_s; });
+}
+
+}  // namespace
+
+Forecast forecast(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
+                  const simulation::NetworkOptions& network, int generate, int draws) {
+  return play(candidate, job, hosts, network, job.prompt, generate, draws);
+}
+
+std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,
+                                   std::size_t most) {
+  const auto layer_cache = rank_bytes(job.target, {0, 1}, Shard(job.target.h), job.cache_types, job.batch, 1).cache_per_cell;
+  const auto candidates =
+      layout_candidates(job.target, hosts, job.draft != nullptr, layer_cache * static_cast<std::uint64_t>(job.context));
+  std::vector<Forecast> all;
+  for (const LayoutCandidate& candidate : candidates)
+    all.push_back(play(candidate, job, hosts, network, kScreeningPrompt, kScreeningTokens, 1));
+  const bool any_fits = std::ranges::any_of(all, &Forecast::fits);
+  if (any_fits) std::erase_if(all, [](const Forecast& f) { return !f.fits; });
+  if (all.empty()) throw UsageError("this model has fewer layers and heads than would be needed to share it out; start fewer ranks");
+  sort_by_speed(all);
+  std::vector<Forecast> best;
+  bool alone = false;  // the fastest of one host is among them
+  for (const Forecast& f : all) {
+    const bool one_host = f.candidate.hosts() == 1;
+    if (best.size() >= std::max(most, kFinalists) && !(one_host && !alone)) continue;
+    alone |= one_host;
+    best.push_back(forecast(f.candidate, job, hosts, network, job.generate, kDraws));
+  }
+  sort_by_speed(best);
+  while (best.size() > most) {
+    const bool keep_last = best.back().candidate.hosts() == 1 &&
+                           std::ranges::count_if(best, [](const Forecast& f) { return f.candidate.hosts() == 1; }) == 1;
+    best.erase(best.end() - (keep_last && best.size() > 1 ? 2 : 1));
+  }
+  return best;
+}
+
+std::string reason(const Forecast& f) {
+  const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
+  std::string words;
+  const auto add = [&words](const std::string& word) { words += (words.empty() ? "" : ", ") + word; };
+  if (!f.fits) add("more than the memory holds");
+  if (f.candidate.hosts() == 1) add("no links");
+  if (f.meeting_share > 0) add(fmt::format("{} of a layer's time in exchanges", percent(f.meeting_share)));
+  if (f.candidate.stages.size() > 1) add(fmt::format("busiest stage {}", percent(f.busiest_stage)));
+  if (f.candidate.layout.size() > 1) {
+    add(f.candidate.draft_on_head() ? "the draft takes turns with the head's layers" : fmt::format("drafter {} busy", percent(f.drafter_busy)));
+  }
+  return words;
+}
+
+}  // namespace yamata

@@ -1,0 +1,46 @@
+#pragma once
+// Which layout is the fastest: each is played in virtual time, by the program's own head, stages and drafters.
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launch/planning/layout_candidates.hpp"
+#include "mpi/planning/memory_plan.hpp"
+#include "mpi/simulation/virtual_cluster.hpp"
+
+namespace yamata {
+
+/// What is to be run, and the text that it is planned for.
+struct PlannedJob {
+  const ModelFile& target;
+  const ModelFile* draft = nullptr;  ///< nullptr: none
+  SpeculationOptions speculation{};
+  CacheTypes cache_types{};
+  int context = kDefaultContext, batch = 64;
+  int prompt = 64, generate = 128;  ///< tokens
+  double acceptance = 0.65, acceptance4 = 0.85;  ///< share of the tokens that are the draft's first choice, that are among its first four
+};
+
+/// How a layout would do.
+struct Forecast {
+  LayoutCandidate candidate;
+  double tokens_per_s = 0, ttft_s = 0;
+  double busiest_stage = 0, drafter_busy = 0;  ///< shares of the time after the first token
+  double meeting_share = 0;                    ///< of a one-row run's time in the stage that spends most of it in meetings; 0: no groups
+  std::vector<std::uint64_t> rank_bytes{};     ///< weights, cache and buffers, as the candidate's layout has the ranks, models after each other
+  bool fits = true;                            ///< into the hosts' memory
+};
+
+/// Forecasts of all candidates, the fastest first. Those that fit into no memory are left out, unless none fits. `most`: at most so many, but
+/// always the fastest of one host. The screening plays a short text, the best are played at length.
+std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,
+                                   std::size_t most);
+
+/// One of them, for `generate` tokens, the mean of `draws` texts.
+Forecast forecast(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
+                  const simulation::NetworkOptions& network, int generate, int draws);
+
+/// What bounds it, in words.
+std::string reason(const Forecast& forecast);
+
+}  // namespace yamata
