@@ -87,6 +87,9 @@ void plan_command(const PlanOptions& o) {
   job.acceptance4 = o.acceptance4;
   const std::vector<PlannedHost> hosts = find_hosts(o, target);
   const std::vector<Forecast> forecasts = plan_layouts(job, hosts, network_of(o), static_cast<std::size_t>(o.rows));
+  if (forecasts.empty())
+    throw UsageError(fmt::format("no layout of {} fits into their memory with a context of {} tokens; lower -c, or add machines",
+                                 counted(std::ssize(hosts), "machine"), job.context));
   print_out(to_table(forecasts, hosts));
   print_out("\n{}\n", run_command_line(forecasts.front().candidate, hosts, o.model, o.draft_model));
   write_outputs({{o.json_file, [&] { return to_json(forecasts, hosts); }}});

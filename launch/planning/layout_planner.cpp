@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "mpi/planning/layer_split.hpp"
-#include "node/error.hpp"
 #include "src/model/shard.hpp"
 #include "src/model/weights.hpp"
 
@@ -156,7 +155,6 @@ std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const Planne
     all.push_back(play(candidate, job, hosts, network, kScreeningPrompt, kScreeningTokens, 1));
   const bool any_fits = std::ranges::any_of(all, &Forecast::fits);
   if (any_fits) std::erase_if(all, [](const Forecast& f) { return !f.fits; });
-  if (all.empty()) throw UsageError("this model has fewer layers and heads than would be needed to share it out; start fewer ranks");
   sort_by_speed(all);
   std::vector<Forecast> best;
   bool alone = false;  // the fastest of one host is among them

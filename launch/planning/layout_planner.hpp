@@ -31,8 +31,8 @@ struct Forecast {
   bool fits = true;                            ///< into the hosts' memory
 };
 
-/// Forecasts of all candidates, the fastest first. Those that fit into no memory are left out, unless none fits. `most`: at most so many, but
-/// always the fastest of one host. The screening plays a short text, the best are played at length.
+/// Forecasts of all candidates, the fastest first; none where no host has room for its part. Those that do not fit are left out where any
+/// does. `most`: at most so many, but always the fastest of one host. The screening plays a short text, the best are played at length.
 std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,
                                    std::size_t most);
 

@@ -1,0 +1,114 @@
+// Layouts of machines made of numbers.
+#include "launch/planning/layout_planner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "mpi/planning/layer_split.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr std::uint64_t kMib = 1 << 20;
+
+class Planner : public testing::Test {
+ protected:
+  const ModelFile target_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  const ModelFile draft_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf");
+
+  /// Machines that take so many nanoseconds per byte: for a model so small, what a weak machine takes for a large one.
+  static std::vector<PlannedHost> hosts(const std::vector<double>& ns_per_byte, std::uint64_t free_bytes = 100 * kMib) {
+    std::vector<PlannedHost> hosts;
+    for (const double ns : ns_per_byte) hosts.push_back({.name = "h" + std::to_string(hosts.size()), .ns_per_byte = ns, .free_bytes = free_bytes});
+    return hosts;
+  }
+  PlannedJob job(bool drafts = true) const {
+    PlannedJob job{.target = target_, .draft = drafts ? &draft_ : nullptr};
+    job.context = 256;
+    return job;
+  }
+  static simulation::NetworkOptions network(double latency_ms) {
+    return {static_cast<simulation::Nanoseconds>(latency_ms * 1e6), 125e6, 50'000};
+  }
+  static std::uint64_t most(const Forecast& f) { return *std::ranges::max_element(f.rank_bytes); }
+};
+
+TEST_F(Planner, EveryCandidate_isLedByTheFirstHostAndIsWhatItsTextSays) {
+  const auto all = layout_candidates(target_, hosts({3, 1, 1.5, 2, 7}), true, 0);
+  std::set<std::string> texts;
+  for (const LayoutCandidate& c : all) {
+    EXPECT_EQ(c.layout.front().ranks.front(), 0);
+    const std::string text = to_text(c.layout);
+    EXPECT_TRUE(texts.insert(text + strategy_name(c.strategy) + std::to_string(c.layout.back().ranks.front()) + std::to_string(c.hosts())).second)
+        << text;
+    const bool own = c.layout.size() > 1 && !c.draft_on_head();
+    const Layout parsed = make_layout(text, c.hosts(), c.layout.size() > 1 ? 1 : 0, c.draft_on_head());
+    EXPECT_EQ(parsed.front().stages(), static_cast<int>(c.stages.size())) << text;
+    EXPECT_EQ(parsed.back().ranks.front(), own ? c.hosts() - 1 : 0) << text;
+    const auto stages = split_layers(target_.file, target_.h, parsed.front().stage_shares(), parsed.front().stages());
+    for (std::size_t s = 0; s < stages.size(); ++s) EXPECT_EQ(stages[s].end, c.stages[s].end) << text;
+  }
+  const auto has = [&](const auto& what) { return std::ranges::any_of(all, what); };
+  EXPECT_TRUE(has([](const LayoutCandidate& c) { return c.hosts() == 1 && c.layout.size() == 1; })) << "one alone";
+  EXPECT_TRUE(has([](const LayoutCandidate& c) { return c.stages.size() == 5; })) << "a pipeline of all";
+  EXPECT_TRUE(has([](const LayoutCandidate& c) { return c.layout[0].groups == std::vector<int>{2, 2}; })) << "a pipeline of groups";
+  for (const int drafter : {1, 4}) {
+    EXPECT_TRUE(has([&](const LayoutCandidate& c) { return c.layout.size() > 1 && c.layout[1].ranks == std::vector<int>{drafter}; })) << drafter;
+  }
+}
+
+TEST_F(Planner, MembersOfAGroup_shareByTheirSpeed) {
+  const auto all = layout_candidates(target_, hosts({1, 2}), false, 0);
+  const auto group = std::ranges::find_if(all, [](const LayoutCandidate& c) { return !c.layout[0].groups.empty(); });
+  ASSERT_NE(group, all.end());
+  EXPECT_NEAR(group->layout[0].shares[0], 2 * group->layout[0].shares[1], 0.03);
+}
+
+TEST_F(Planner, NearMachines_shareLayersAndFarOnesDoNot) {
+  const auto near = plan_layouts(job(false), hosts({100, 100}), network(0.01), 5);
+  EXPECT_EQ(near.front().candidate.layout[0].groups, std::vector<int>{2});
+  EXPECT_GT(near.front().meeting_share, 0);
+  const auto far = plan_layouts(job(false), hosts({100, 100}), network(100), 5);
+  EXPECT_EQ(far.front().candidate.hosts(), 1) << "without guesses a pipeline gains nothing";
+  EXPECT_EQ(far.front().meeting_share, 0);
+  for (const auto& forecasts : {near, far}) {
+    EXPECT_TRUE(std::ranges::is_sorted(forecasts, std::greater<>(), &Forecast::tokens_per_s));
+    EXPECT_TRUE(std::ranges::any_of(forecasts, [](const Forecast& f) { return f.candidate.hosts() == 1; }));
+  }
+}
+
+TEST_F(Planner, BestOfOneHost_isShownEvenWhereOnlyTwoRowsAre) {
+  const auto two = plan_layouts(job(), hosts({100, 100, 100, 100}), network(0.01), 2);
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two.back().candidate.hosts(), 1);
+  EXPECT_GT(two.front().candidate.hosts(), 1);
+}
+
+TEST_F(Planner, AModelTooLargeForOneHost_isSharedOut) {
+  const auto wide = plan_layouts(job(false), hosts({100, 100}), network(100), 9);
+  const auto alone = std::ranges::find_if(wide, [](const Forecast& f) { return f.candidate.hosts() == 1; });
+  ASSERT_NE(alone, wide.end());
+  const std::uint64_t half = most(*alone) * 3 / 4;
+  for (const Forecast& f : plan_layouts(job(false), hosts({100, 100}, half), network(100), 9)) {
+    EXPECT_TRUE(f.fits);
+    EXPECT_EQ(f.candidate.hosts(), 2);
+    EXPECT_LE(most(f), half);
+  }
+  PlannedJob long_text = job(false);
+  long_text.context = 1 << 20;
+  EXPECT_TRUE(plan_layouts(long_text, hosts({100, 100}), network(0.1), 9).empty()) << "no layout has room for such a cache";
+}
+
+TEST_F(Planner, WorthlessDraft_isNotAsked) {
+  PlannedJob wrong = job();
+  wrong.acceptance = wrong.acceptance4 = 0;
+  EXPECT_EQ(plan_layouts(wrong, hosts({100}), network(0.1), 3).front().candidate.strategy, Strategy::kIterative);
+  PlannedJob right = job();
+  right.acceptance = right.acceptance4 = 0.9;
+  EXPECT_EQ(plan_layouts(right, hosts({100}), network(0.1), 3).front().candidate.strategy, Strategy::kSpeculative);
+}
+
+}  // namespace
+}  // namespace yamata
