@@ -96,6 +96,11 @@ TEST_F(Planner, AModelTooLargeForOneHost_isSharedOut) {
     EXPECT_EQ(f.candidate.hosts(), 2);
     EXPECT_LE(most(f), half);
   }
+  std::uint64_t least = half;
+  for (const Forecast& f : wide) least = std::min(least, most(f));
+  const auto tight = plan_layouts(job(false), hosts({100, 100}, least - 1), network(100), 9);
+  ASSERT_FALSE(tight.empty()) << "weights and cache have room";
+  for (const Forecast& f : tight) EXPECT_FALSE(f.fits) << "but not the buffers beside them";
   PlannedJob long_text = job(false);
   long_text.context = 1 << 20;
   EXPECT_TRUE(plan_layouts(long_text, hosts({100, 100}), network(0.1), 9).empty()) << "no layout has room for such a cache";
