@@ -1,19 +1,6 @@
 #include "launch/options.hpp"
 
-#include <array>
-#include <utility>
-
 namespace yamata {
-namespace {
-
-/// Cells for guesses, beside those of the context, and as many paths: 16 runs of the default --draft. 32 to 256 are equally fast in the
-/// sweep of docs/speculation.md.
-constexpr std::int32_t kGuessCells = 128;
-
-constexpr std::array<std::pair<Strategy, const char*>, 3> kStrategies{
-    {{Strategy::kIterative, "iterative"}, {Strategy::kSpeculative, "speculative"}, {Strategy::kPipeInfer, "pipeinfer"}}};
-
-}  // namespace
 
 LayerSplit LayerSplit::parse(const std::string& text) {
   LayerSplit split{By::kShares, text};
@@ -21,15 +8,6 @@ LayerSplit LayerSplit::parse(const std::string& text) {
   if (text == "measure") split.by = By::kMeasuredSpeed;
   if (text == "bytes") split.by = By::kBytes;
   return split;
-}
-
-const char* strategy_name(Strategy strategy) { return kStrategies.at(static_cast<std::size_t>(strategy)).second; }
-
-std::optional<Strategy> find_strategy(const std::string& name) {
-  for (const auto& [strategy, known] : kStrategies) {
-    if (name == known) return strategy;
-  }
-  return std::nullopt;
 }
 
 JobOptions decided(JobOptions o, int ranks) {
@@ -44,25 +22,6 @@ JobOptions decided(JobOptions o, int ranks) {
   }
   if (o.strategy == Strategy::kIterative) o.draft_models.clear();
   return o;
-}
-
-DecodeOptions decode_options(Strategy strategy, const SpeculationOptions& speculation, int batch, int generate, int context,
-                             const SamplingParams& sampling) {
-  DecodeOptions decode;
-  decode.strategy = strategy;
-  const bool speculates = strategy != Strategy::kIterative;
-  decode.policy = speculation.policy;
-  decode.generate = generate;
-  decode.context = context;
-  decode.guess_cells = speculates ? kGuessCells : 0;
-  decode.sequences = {0, !speculates ? 1 : speculation.multibuffer ? kGuessCells + 1 : 2};
-  decode.batch = batch;
-  decode.cancel = speculation.cancel;
-  decode.continuous = speculation.continuous;
-  decode.continue_tip = speculation.continue_tip;
-  decode.lookup = speculates && speculation.looks_up();
-  decode.logits = logits_read(sampling, 0);
-  return decode;
 }
 
 }  // namespace yamata

@@ -6,13 +6,10 @@
 #include <vector>
 
 #include "cache/kv_store.hpp"
-#include "mpi/decoding/decoder.hpp"
+#include "mpi/decoding/speculation_options.hpp"
 #include "node/topology.hpp"
-#include "src/sampling/sampler.hpp"
 
 namespace yamata {
-
-inline constexpr int kDefaultContext = 4096;
 
 /// Where a text comes from.
 struct TextSource {
@@ -57,23 +54,5 @@ struct JobOptions {
 /// The options with the strategy decided for a job of this many ranks: pipeinfer where a draft model is given and there are ranks for it,
 /// speculative where there is one rank for both, else iterative.
 JobOptions decided(JobOptions options, int ranks);
-
-/// How guesses are made and run, beyond the strategy.
-struct SpeculationOptions {
-  PolicyOptions policy;
-  bool lookup = true;  ///< --no-lookup
-  bool continuous = true, continue_tip = true, cancel = true, multibuffer = true;
-
-  /// Whether guesses come from the text itself too, where there are any.
-  bool looks_up() const { return policy.name == "best-first" && lookup; }
-};
-
-/// How a job decodes; what differs from one request to the next is not in it.
-DecodeOptions decode_options(Strategy strategy, const SpeculationOptions& speculation, int batch, int generate, int context,
-                             const SamplingParams& sampling);
-
-/// "iterative", "speculative", "pipeinfer".
-const char* strategy_name(Strategy strategy);
-std::optional<Strategy> find_strategy(const std::string& name);
 
 }  // namespace yamata

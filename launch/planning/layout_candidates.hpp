@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/options.hpp"
+#include "mpi/decoding/speculation_options.hpp"
 #include "mpi/planning/layout.hpp"
 #include "src/model/model_file.hpp"
 #include "src/simulation/width_cost.hpp"

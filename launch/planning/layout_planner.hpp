@@ -17,7 +17,7 @@ struct PlannedJob {
   SpeculationOptions speculation{};
   CacheTypes cache_types{};
   int context = kDefaultContext, batch = 64;
-  int prompt = 64, generate = 128;  ///< tokens
+  int prompt = 64, generate = 128;               ///< tokens
   double acceptance = 0.65, acceptance4 = 0.85;  ///< share of the tokens that are the draft's first choice, that are among its first four
 };
 
@@ -27,8 +27,9 @@ struct Forecast {
   double tokens_per_s = 0, ttft_s = 0;
   double busiest_stage = 0, drafter_busy = 0;  ///< shares of the time after the first token
   double meeting_share = 0;                    ///< of a one-row run's time in the stage that spends most of it in meetings; 0: no groups
-  std::vector<std::uint64_t> rank_bytes{};     ///< weights, cache and buffers, as the candidate's layout has the ranks, models after each other
-  bool fits = true;                            ///< into the hosts' memory
+  std::vector<std::uint64_t>
+      rank_bytes{};  ///< weights, cache and buffers, as the candidate's layout has the ranks, models after each other
+  bool fits = true;  ///< into the hosts' memory
 };
 
 /// Forecasts of all candidates, the fastest first; none where no host has room for its part. Those that do not fit are left out where any

@@ -8,6 +8,9 @@
 
 namespace yamata {
 
+/// Tokens of context where a user names none, at most what the model was trained for.
+inline constexpr int kDefaultContext = 4096;
+
 struct RopeScaling {
   enum class Kind { kNone, kLinear, kYarn } kind = Kind::kNone;
   float factor = 1.0f;
