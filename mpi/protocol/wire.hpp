@@ -158,7 +158,6 @@ struct Report {
   double busy_s = 0, wait_s = 0;
   double wait_cpu_s = 0;  ///< processor time of the control thread while it waited
   std::uint64_t bytes_sent = 0;
-  std::uint64_t feature_bytes = 0;                               ///< of these: the target's features
   std::uint64_t rss_bytes = 0;                                   ///< memory of its own
   std::uint64_t mapped_bytes = 0;                                ///< of the model file, touched
   std::uint64_t runs = 0, runs_skipped = 0, tokens_skipped = 0;  ///< of this stage; skipped: cancelled before its end
@@ -167,6 +166,7 @@ struct Report {
   std::vector<double> draft_run_s{};                             ///< the same of a draft that took turns with this stage
   double share = 1;                                              ///< of the columns of its layers; below 1 in a group
   double exchange_s = 0;                                         ///< of busy_s, spent in meetings of its group
+  std::uint64_t feature_bytes = 0;                               ///< of bytes_sent: the target's hidden states that guesses are made from
 };
 
 Bytes encode(const Hello&);

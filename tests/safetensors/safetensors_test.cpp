@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include "node/error.hpp"
@@ -110,6 +111,9 @@ TEST(Safetensors, ImpossibleHeaders_areRefusedByName) {
 
 TEST(Safetensors, HundredThousandMutatedHeaders_areReadOrRefused) {
   const std::string whole = sample();
+  std::uint64_t header_bytes = 0;  // with its length
+  std::memcpy(&header_bytes, whole.data(), sizeof(header_bytes));
+  header_bytes += sizeof(header_bytes);
   std::mt19937_64 random(26);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   constexpr const char* kWords[] = {
@@ -119,7 +123,7 @@ TEST(Safetensors, HundredThousandMutatedHeaders_areReadOrRefused) {
   for (int round = 0; round < 100'000; ++round) {
     std::string bytes = whole;
     for (std::size_t n = 1 + below(3); n > 0; --n) {
-      const std::size_t at = below(bytes.size());
+      const std::size_t at = below(std::min<std::size_t>(bytes.size(), header_bytes));
       const std::string word = kWords[below(std::size(kWords))];
       switch (below(5)) {
         case 0:
@@ -139,6 +143,10 @@ TEST(Safetensors, HundredThousandMutatedHeaders_areReadOrRefused) {
       }
       if (bytes.empty()) bytes = "x";
     }
+    if (below(4) > 0 && bytes.size() > whole.size() - header_bytes + sizeof(std::uint64_t)) {  // a length that fits what became of the header
+      const std::uint64_t length = bytes.size() - (whole.size() - header_bytes) - sizeof(std::uint64_t);
+      bytes.replace(0, sizeof(length), reinterpret_cast<const char*>(&length), sizeof(length));
+    }
     // The bytes end where their memory does, so that sanitizers see a read beyond them.
     const std::vector<char> exact(bytes.begin(), bytes.end());
     try {
@@ -156,7 +164,7 @@ TEST(Safetensors, HundredThousandMutatedHeaders_areReadOrRefused) {
     }
   }
   // The mutations are of use only while they make both.
-  EXPECT_GT(read, 5'000u);
+  EXPECT_GT(read, 2'000u);
   EXPECT_LT(read, 90'000u);
 }
 
