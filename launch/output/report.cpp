@@ -193,6 +193,7 @@ std::string to_json(const Generation& r) {
                      {"run_s", p.run_s},
                      {"runs_skipped", p.runs_skipped},
                      {"bytes_sent", p.bytes_sent},
+                     {"feature_bytes", p.feature_bytes},
                      {"rss_bytes", p.rss_bytes},
                      {"mapped_bytes", p.mapped_bytes}});
     if (!p.draft_run_s.empty()) ranks.back()["draft_run_s"] = p.draft_run_s;
@@ -265,6 +266,12 @@ std::string to_table(const Generation& r) {
     out += "of busy s, meetings of ranks that share layers:";
     for (const wire::Report& p : r.per_rank) out += fmt::format(" {:.2f}", p.exchange_s);
     out += " s\n";
+  }
+  const auto features = [](const wire::Report& p) { return p.feature_bytes > 0; };
+  if (std::any_of(r.per_rank.begin(), r.per_rank.end(), features)) {
+    out += "of sent KiB, hidden states that guesses are made from:";
+    for (const wire::Report& p : r.per_rank) out += fmt::format(" {:.1f}", static_cast<double>(p.feature_bytes) / 1024);
+    out += "\n";
   }
   if (!r.layout_choice.empty()) out += "layout: " + r.layout_choice + "\n";
   return out + measured_threads(r) + shared_hosts(r.per_rank) + r.split_advice;
