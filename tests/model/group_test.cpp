@@ -149,7 +149,8 @@ TEST_F(GroupTest, aMemberReadsItsPartOfTheWeights) {
   for (int m = 0; m < 3; ++m) sum += stage_bytes(file_, h_, {2, 6}, Shard(h_, std::vector<double>{3, 1, 4}, m));
   EXPECT_GE(sum, whole);
   EXPECT_LT(static_cast<double>(sum), 1.05 * static_cast<double>(whole)) << "but for vectors, and keys that two need";
-  EXPECT_LT(static_cast<double>(stage_bytes(file_, h_, {2, 6}, Shard(h_, std::vector<double>{3, 1, 4}, 1))), 0.25 * static_cast<double>(whole));
+  EXPECT_LT(static_cast<double>(stage_bytes(file_, h_, {2, 6}, Shard(h_, std::vector<double>{3, 1, 4}, 1))),
+            0.25 * static_cast<double>(whole));
 }
 
 }  // namespace
