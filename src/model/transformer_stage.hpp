@@ -56,9 +56,12 @@ class TransformerStage final : public StageModel {
   void pack();
   void place(const StageBatch& batch);
   void build(const StageBatch& batch);
-  void build_features();
   LayerCache cache_of(std::size_t layer) const;
   const float* rope_factors(std::int64_t context) const;
+  void begin_features(const StageBatch& batch);
+  void build_layer_features(std::size_t layer);
+  void build_output_features();
+  float* add_features();
 
   const gguf::File& file_;
   Hyperparameters h_;
@@ -79,8 +82,10 @@ class TransformerStage final : public StageModel {
   BatchCells batch_cells_;
   std::vector<std::span<const CellId>> visible_, in_window_;
   RunBuffers buffers_;
-  FloatBuffer feature_inputs_, features_;  // [feature_rows][dim], before and after the output norm
-  std::vector<std::int32_t> logit_rows_, feature_rows_;
+  FloatBuffer features_;                                                  // [feature layers here][feature_rows][dim]
+  FloatBuffer feature_inputs_;                                            // [feature_rows][dim], before the output norm
+  std::vector<std::int32_t> logit_rows_, feature_rows_, feature_layers_;  // of the layers those here
+  std::size_t features_built_ = 0;                                        // layers
   std::size_t rows_ = 0, load_steps_ = 0;
   std::vector<std::span<const std::byte>> tensors_;
   std::vector<Op> ops_;
