@@ -21,8 +21,8 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
              options.cache_types),
       unit_(unit),
       packs_(options.pack),
-      angles_(unit),
-      x_(unit),
+      angles_(unit, BufferUse::kExchanged),
+      x_(unit, BufferUse::kExchanged),
       input_(unit),
       q_(unit),
       k_(unit),
@@ -31,9 +31,9 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       gate_(unit),
       up_(unit),
       chosen_(unit),
-      logits_(unit),
+      logits_(unit, BufferUse::kExchanged),
       feature_inputs_(unit),
-      features_(unit),
+      features_(unit, BufferUse::kExchanged),
       tensors_(stage_tensors(file, h, range, shard_)) {
   for (int layer = 0; layer < range.count(); ++layer) {
     for (int head = 0; head < shard_.kv_heads(); ++head) {
@@ -78,12 +78,13 @@ void TransformerStage::pack() {
     at.push_back(bytes);
     bytes += (unit_.packed_bytes(*m) + kAlignment - 1) / kAlignment * kAlignment;
   }
-  packed_ = PageMemory(bytes);
+  packed_ = unit_.allocate(bytes, BufferUse::kWeights);
+  std::byte* packed = packed_->host().data();
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     Matrix& m = *matrices[i];
     if (unit_.packed_bytes(m) == 0) continue;
-    m.packed = packed_.data() + at[i];
-    ops_.push_back(PackOp{&m, packed_.data() + at[i]});
+    m.packed = packed + at[i];
+    ops_.push_back(PackOp{&m, packed + at[i]});
     std::erase_if(tensors_, [&](const auto& tensor) {
       return tensor.data() == m.data && weights_.rest.matrix(TensorRole::kEmbedding).data != m.data;
     });

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "cache/kv_store.hpp"
-#include "node/memory.hpp"
 #include "src/model/rope.hpp"
 #include "src/model/stage_buffers.hpp"
 #include "src/model/stage_model.hpp"
@@ -80,15 +79,15 @@ class TransformerStage final : public StageModel {
   ComputeUnit& unit_;
   bool packs_;                 // when it is loaded
   bool file_is_read_ = false;  // and most of it needed no more
-  PageMemory packed_;
+  std::unique_ptr<Buffer> packed_;
 
   std::vector<void*> cache_k_, cache_v_;  // [layer][kv head]
   BatchCells batch_cells_;
   std::vector<std::span<const CellId>> visible_;
-  FloatBuffer angles_;                                          // [rows][rotary_dim/2][2]
-  FloatBuffer x_, input_, q_, k_, v_, attention_, gate_, up_;   // [rows][...]; of x_ a member keeps up its own columns
-  FloatBuffer chosen_, logits_;                                 // [logit_rows][dim], [logit_rows][vocabulary]
-  FloatBuffer feature_inputs_, features_;                       // [feature_rows][dim], before and after the output norm
+  FloatBuffer angles_;                                         // [rows][rotary_dim/2][2]
+  FloatBuffer x_, input_, q_, k_, v_, attention_, gate_, up_;  // [rows][...]; of x_ a member keeps up its own columns
+  FloatBuffer chosen_, logits_;                                // [logit_rows][dim], [logit_rows][vocabulary]
+  FloatBuffer feature_inputs_, features_;                      // [feature_rows][dim], before and after the output norm
   std::vector<std::int32_t> logit_rows_, feature_rows_;
   std::size_t rows_ = 0, load_steps_ = 0;
   std::vector<std::span<const std::byte>> tensors_;
