@@ -11,7 +11,7 @@ namespace {
 /// Pages of its own, brought in as they are written.
 class PageBuffer final : public Buffer {
  public:
-  PageBuffer(std::size_t bytes, PageMemory::Pages pages) : memory_(bytes, pages) {}
+  explicit PageBuffer(std::size_t bytes) : memory_(bytes, PageMemory::Pages::kSmall) {}
   std::span<std::byte> host() override { return {memory_.data(), memory_.size()}; }
 
  private:
@@ -31,8 +31,7 @@ class HeapBuffer final : public Buffer {
 }  // namespace
 
 std::unique_ptr<Buffer> ComputeUnit::allocate(std::size_t bytes, BufferUse use) {
-  if (use == BufferUse::kCache) return std::make_unique<PageBuffer>(bytes, PageMemory::Pages::kSmall);
-  if (use == BufferUse::kWeights) return std::make_unique<PageBuffer>(bytes, PageMemory::Pages::kHuge);
+  if (use == BufferUse::kCache) return std::make_unique<PageBuffer>(bytes);
   return std::make_unique<HeapBuffer>(bytes);
 }
 
@@ -40,7 +39,7 @@ void FloatBuffer::reserve(std::size_t floats) {
   if (floats <= size_) return;
   buffer_.reset();  // both at once may be more than there is
   data_ = nullptr, size_ = 0;
-  buffer_ = unit_.allocate(floats * sizeof(float), use_);
+  buffer_ = unit_.allocate(floats * sizeof(float), BufferUse::kActivations);
   data_ = reinterpret_cast<float*>(buffer_->host().data());
   size_ = floats;
 }

@@ -11,8 +11,6 @@ class ComputeUnit;
 /// What a buffer is for, by which a unit decides where it lies.
 enum class BufferUse {
   kActivations,  ///< written and read by every run
-  kExchanged,    ///< the same, and the host writes or reads it in every run: what goes in and out
-  kWeights,      ///< packed at load, then only read
   kCache,        ///< keys and values: large, filled slowly, read by all of the unit's threads; a page counts once it is written
 };
 
@@ -26,7 +24,7 @@ class Buffer {
 /// Floats in a unit's memory, as many as the largest demand so far.
 class FloatBuffer {
  public:
-  explicit FloatBuffer(ComputeUnit& unit, BufferUse use = BufferUse::kActivations) : unit_(unit), use_(use) {}
+  explicit FloatBuffer(ComputeUnit& unit) : unit_(unit) {}
   /// At least so many; what was in it is lost where it must grow. Throws std::bad_alloc.
   void reserve(std::size_t floats);
   float* data() const { return data_; }
@@ -34,7 +32,6 @@ class FloatBuffer {
 
  private:
   ComputeUnit& unit_;
-  BufferUse use_;
   std::unique_ptr<Buffer> buffer_;
   float* data_ = nullptr;
   std::size_t size_ = 0;

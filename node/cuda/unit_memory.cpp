@@ -23,9 +23,9 @@ class UnitMemory::UnitBuffer final : public Buffer {
   std::shared_ptr<Owned> owned_;
 };
 
-/// What the host writes or reads in every run stays with it; the rest is the device's.
+/// The host writes and reads activations; the cache is the device's.
 std::unique_ptr<Buffer> UnitMemory::allocate(std::size_t bytes, BufferUse use) {
-  const bool mapped = use == BufferUse::kExchanged;
+  const bool mapped = use == BufferUse::kActivations;
   return std::make_unique<UnitBuffer>(device_.allocate(bytes, mapped ? DeviceMemory::kMapped : DeviceMemory::kLocal), owned_);
 }
 
