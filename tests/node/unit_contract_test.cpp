@@ -148,7 +148,7 @@ TEST_P(UnitContract, Linear_makesItsInputOfWholeRowsWhateverTheirLength) {
     };
     const LinearOp op{x.data(), kTokens, static_cast<std::int64_t>(cols), {}, false};
     LinearOp of_norm = op, of_gate = op;
-    of_norm.norm = norm.data(), of_norm.epsilon = 1e-5f, of_gate.up = up.data();
+    of_norm.norm = norm.data(), of_norm.epsilon = 1e-5f, of_gate.up = up.data(), of_gate.activation = Activation::kSilu;
     const std::vector<float> normed = made(of_norm), gated = made(of_gate);
     for (std::size_t i = 0; i < count; ++i) {
       const float* row = &x[i / cols * cols];
