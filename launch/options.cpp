@@ -14,13 +14,18 @@ JobOptions decided(JobOptions o, int ranks) {
   const bool named = o.layer_split.text.find('/') != std::string::npos;  // ranks for the draft: the layout says whether there are any
   const bool fits = ranks > static_cast<int>(o.draft_models.size()) || o.draft_on_head || named;
   const bool beside = o.draft_models.size() == 1;  // it takes turns with rank 0's layers, where that pays
-  if (!o.strategy) {
+  if (!o.strategy && o.draft_models.empty() && !o.heads.empty()) {
+    o.strategy = ranks > 1 ? Strategy::kPipeInfer : Strategy::kSpeculative;
+  } else if (!o.strategy) {
     o.strategy = o.draft_models.empty() ? Strategy::kIterative
                  : fits                 ? Strategy::kPipeInfer
                  : beside               ? Strategy::kSpeculative
                                         : Strategy::kIterative;
   }
-  if (o.strategy == Strategy::kIterative) o.draft_models.clear();
+  if (o.strategy == Strategy::kIterative) {
+    o.draft_models.clear();
+    o.heads.clear();
+  }
   return o;
 }
 

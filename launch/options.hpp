@@ -36,6 +36,9 @@ struct LayerSplit {
 struct JobOptions {
   std::string model;
   std::vector<std::string> draft_models;  ///< -md, each as often as --drafters says
+  std::vector<std::string> heads;         ///< --heads: files of heads that guess from the target's hidden states
+  std::string heads_kind;                 ///< --heads-kind; empty: what the files' tensors say
+  bool quantize_heads = true;             ///< --heads-quant q8_0
   std::optional<Strategy> strategy;       ///< nothing: auto
   bool draft_on_head = false;             ///< --no-async
   bool plans_layout = false;              ///< what --layer-split, --strategy and drafts leave open is chosen by playing it
@@ -50,10 +53,13 @@ struct JobOptions {
   bool repack = true;
   bool trace = false;
   std::chrono::milliseconds timeout{120000};
+
+  /// Whether anything is given that guesses.
+  bool guesses() const { return !draft_models.empty() || !heads.empty(); }
 };
 
-/// The options with the strategy decided for a job of this many ranks: pipeinfer where a draft model is given and there are ranks for it,
-/// speculative where there is one rank for both, else iterative.
+/// The options with the strategy decided for a job of this many ranks: pipeinfer where a draft model or heads are given and there are ranks
+/// for it, speculative where there is one rank for all, else iterative.
 JobOptions decided(JobOptions options, int ranks);
 
 }  // namespace yamata

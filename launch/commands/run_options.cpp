@@ -31,8 +31,8 @@ void read_strategy(const cxxopts::ParseResult& r, RunOptions& o) {
   require(name == "auto" || o.job.strategy, "--strategy", "iterative, speculative, pipeinfer or auto");
   const bool needs_draft =
       o.job.strategy == Strategy::kSpeculative || (o.job.strategy == Strategy::kPipeInfer && !o.speculation.looks_up());
-  if (needs_draft && o.job.draft_models.empty())
-    throw UsageError(fmt::format("--strategy {}{} needs a draft model; name one with -md FILE.gguf", name,
+  if (needs_draft && !o.job.guesses())
+    throw UsageError(fmt::format("--strategy {}{} needs a draft model or heads; name one with -md FILE.gguf or --heads FILE", name,
                                  o.job.strategy == Strategy::kSpeculative ? "" : " with --policy chain or --no-lookup"));
 }
 
@@ -40,6 +40,7 @@ void read_strategy(const cxxopts::ParseResult& r, RunOptions& o) {
 
 std::vector<std::string> RunOptions::inputs() const {
   std::vector<std::string> files = job.draft_models;
+  files.insert(files.end(), job.heads.begin(), job.heads.end());
   files.insert(files.end(), {job.model, text.file});
   return files;
 }
@@ -53,6 +54,7 @@ cxxopts::Options run_flags() {
                   "iterative, speculative or pipeinfer, which without a draft guesses only what the text repeats (auto: pipeinfer with a "
                   "draft, on a single rank speculative, without one iterative)",
                   "auto");
+  add_heads(flags);
   add_context(flags, "0");
   add_cluster(flags);
   flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
@@ -75,6 +77,7 @@ RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& r
   o.logits_checksum = given(r, "logits-checksum");
   if (o.logits_checksum && o.json_file.empty()) throw UsageError("--logits-checksum goes into the JSON; name a file with --json FILE");
   o.speculation = read_speculation(r, o.job);
+  read_heads(r, o.job);
   read_cluster(r, o.job);
   o.job.plans_layout = true;
   o.job.generate = r["predict"].as<int>();
@@ -83,7 +86,7 @@ RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& r
   read_context(r, o.job);
   o.sampling = read_sampling(r);
   read_strategy(r, o);
-  if (o.job.draft_models.empty()) o.idle_guessing_flag = idle_guessing_flag(flags, r, o.job.strategy == Strategy::kPipeInfer);
+  if (!o.job.guesses()) o.idle_guessing_flag = idle_guessing_flag(flags, r, o.job.strategy == Strategy::kPipeInfer);
   return o;
 }
 
