@@ -238,86 +238,85 @@ Builder make_granite() {
   return b;
 }
 Builder make_glm4() {
-  Shape shape {
-    .architecture = "glm4", .rotary_dim = 16,
-    .norms = {"attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"} Builder make_starcoder2() {
-      Shape shape{.architecture = "starcoder2", .layer_norm = true, .qkv_bias = true, .other_bias = true};
-      shape.feed_forward = Shape::kPlain;
-      return Builder(shape);
-    }
-    Builder make_gptneox() {
-      Builder b(gptneox());
-      b.m.boolean("use_parallel_residual", true);
-      return b;
-    }
-    Builder make_gptneox_sequential() {
-      Builder b(gptneox());
-      b.m.boolean("use_parallel_residual", false);
-      return b;
-    }
-    Builder make_gpt_oss() {
-      Shape shape{.architecture = "gpt-oss", .heads = 5, .kv_heads = 1, .norms = {"attn_norm", "post_attention_norm"}, .qkv_bias = true};
-      shape.expert_bias = shape.sinks = true, shape.experts = kExperts;
-      Builder b(shape);
-      b.m.count("attention.sliding_window", kWindow).text("rope.scaling.type", "yarn").real("rope.scaling.factor", 32);
-      b.m.count("rope.scaling.original_context_length", 128);
-      return b;
-    }
-    Builder make_glm4moe() {
-      Builder b(glm4moe());
-      b.m.count("expert_shared_count", 1)
-          .boolean("expert_weights_norm", true)
-          .real("expert_weights_scale", 1.5)
-          .count("expert_gating_func", 2);
-      return b;
-    }
+  Shape shape{.architecture = "glm4", .rotary_dim = 16, .norms = {"attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"}};
+  shape.qkv_bias = true, shape.feed_forward = Shape::kFusedGate;
+  return Builder(shape);
+}
+Builder make_starcoder2() {
+  Shape shape{.architecture = "starcoder2", .layer_norm = true, .qkv_bias = true, .other_bias = true};
+  shape.feed_forward = Shape::kPlain;
+  return Builder(shape);
+}
+Builder make_gptneox() {
+  Builder b(gptneox());
+  b.m.boolean("use_parallel_residual", true);
+  return b;
+}
+Builder make_gptneox_sequential() {
+  Builder b(gptneox());
+  b.m.boolean("use_parallel_residual", false);
+  return b;
+}
+Builder make_gpt_oss() {
+  Shape shape{.architecture = "gpt-oss", .heads = 5, .kv_heads = 1, .norms = {"attn_norm", "post_attention_norm"}, .qkv_bias = true};
+  shape.expert_bias = shape.sinks = true, shape.experts = kExperts;
+  Builder b(shape);
+  b.m.count("attention.sliding_window", kWindow).text("rope.scaling.type", "yarn").real("rope.scaling.factor", 32);
+  b.m.count("rope.scaling.original_context_length", 128);
+  return b;
+}
+Builder make_glm4moe() {
+  Builder b(glm4moe());
+  b.m.count("expert_shared_count", 1).boolean("expert_weights_norm", true).real("expert_weights_scale", 1.5).count("expert_gating_func", 2);
+  return b;
+}
 
-    constexpr Row kRows[] = {
-        {"llama", make_llama},
-        {"llama-bias", make_llama_bias},
-        {"mixtral", make_mixtral},
-        {"mixtral-single", make_mixtral_single},
-        {"qwen", make_qwen},
-        {"qwen2", make_qwen2},
-        {"qwen3", make_qwen3},
-        {"falcon-7b", make_falcon_7b},
-        {"falcon-40b", make_falcon_40b},
-        {"qwen2moe", make_qwen2moe},
-        {"qwen3moe", make_qwen3moe},
-        {"gemma2", make_gemma2},
-        {"gemma3", make_gemma3},
-        {"phi3", make_phi3},
-        {"phi3-long", make_phi3_long},
-        {"olmo2", make_olmo2},
-        {"olmo3", make_olmo3},
-        {"granite", make_granite},
-        {"glm4", make_glm4},
-        {"starcoder2", make_starcoder2},
-        {"gptneox", make_gptneox},
-        {"gptneox-sequential", make_gptneox_sequential},
-        {"gpt-oss", make_gpt_oss},
-        {"glm4moe", make_glm4moe},
-    };
+constexpr Row kRows[] = {
+    {"llama", make_llama},
+    {"llama-bias", make_llama_bias},
+    {"mixtral", make_mixtral},
+    {"mixtral-single", make_mixtral_single},
+    {"qwen", make_qwen},
+    {"qwen2", make_qwen2},
+    {"qwen3", make_qwen3},
+    {"falcon-7b", make_falcon_7b},
+    {"falcon-40b", make_falcon_40b},
+    {"qwen2moe", make_qwen2moe},
+    {"qwen3moe", make_qwen3moe},
+    {"gemma2", make_gemma2},
+    {"gemma3", make_gemma3},
+    {"phi3", make_phi3},
+    {"phi3-long", make_phi3_long},
+    {"olmo2", make_olmo2},
+    {"olmo3", make_olmo3},
+    {"granite", make_granite},
+    {"glm4", make_glm4},
+    {"starcoder2", make_starcoder2},
+    {"gptneox", make_gptneox},
+    {"gptneox-sequential", make_gptneox_sequential},
+    {"gpt-oss", make_gpt_oss},
+    {"glm4moe", make_glm4moe},
+};
 
-  }  // namespace
+}  // namespace
 
-  std::vector<std::string> variant_names() {
-    std::vector<std::string> names;
-    for (const Row& row : kRows) names.emplace_back(row.name);
-    return names;
+std::vector<std::string> variant_names() {
+  std::vector<std::string> names;
+  for (const Row& row : kRows) names.emplace_back(row.name);
+  return names;
+}
+
+void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened) {
+  for (const Row& row : kRows) {
+    if (variant == row.name) return row.make().m.write(type, widened, path);
   }
+  throw std::out_of_range("no variant " + variant);
+}
 
-  void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened) {
-    for (const Row& row : kRows) {
-      if (variant == row.name) return row.make().m.write(type, widened, path);
-    }
-    throw std::out_of_range("no variant " + variant);
-  }
-
-  std::vector<std::int32_t> tiny_prompt() {
-    std::vector<std::int32_t> ids{1};
-    for (std::int32_t i = 0; i < 23; ++i) ids.push_back(260 + i * 37 % 250);
-    return ids;
-  }
+std::vector<std::int32_t> tiny_prompt() {
+  std::vector<std::int32_t> ids{1};
+  for (std::int32_t i = 0; i < 23; ++i) ids.push_back(260 + i * 37 % 250);
+  return ids;
+}
 
 }  // namespace yamata::families_test
