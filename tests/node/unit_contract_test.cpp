@@ -9,6 +9,10 @@
 
 #include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
+#ifdef YAMATA_EMULATED_DEVICE
+#include "node/cuda/cuda_unit.hpp"
+#include "node/cuda/emulation/emulated_device.hpp"
+#endif
 #include "tests/node/unit_scene.hpp"
 
 namespace yamata {
@@ -35,6 +39,14 @@ std::vector<UnitMaker> unit_makers() {
       makers.push_back({name, threads, [=] { return cpu_unit(isa, threads); }});
     }
   }
+#ifdef YAMATA_EMULATED_DEVICE
+  for (const bool unified : {true, false}) {
+    const auto make = [=] {
+      return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{.unified = unified}));
+    };
+    makers.push_back({unified ? "emulated_unified" : "emulated_discrete", 1, make});
+  }
+#endif
   return makers;
 }
 
