@@ -79,7 +79,7 @@ void CudaUnit::work() {
 
 bool CudaUnit::run(const Op& any) {
   return std::visit(
-      [&](const auto& op) {
+      [&](const auto& op) -> bool {
         if constexpr (requires { cuda::run(context_, op); })
           return cuda::run(context_, op);
         else
