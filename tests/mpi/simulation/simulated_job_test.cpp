@@ -335,6 +335,15 @@ TEST(SimulatedJob, RankThatIsLostBeforeTheEnd_isNamedByTheHeadAndWaitedForByNobo
   EXPECT_NE(std::string(lost->what()).find("did not answer the request to stop"), std::string::npos) << lost->what();
 }
 
+TEST(SimulatedJob, JobThatIsSuspendedWhileItEnds_blamesNobody) {
+  SimulatedJob job({.stages = 3});
+  job.start();
+  job.head().order_stop(0);
+  job.suspend(10 * SimulatedJob::kTimeout);
+  job.until([&] { return job.head().state() == Head::State::kStopped; });
+  for (const auto& [rank, together] : job.disconnect(10 * SimulatedJob::kTimeout)) EXPECT_TRUE(together) << rank;
+}
+
 TEST(SimulatedJob, RankThatIsLostWhileAllPart_keepsNobodyAndIsKnownToAll) {
   SimulatedJob job({.stages = 3});
   job.start();
