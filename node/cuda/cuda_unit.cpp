@@ -80,10 +80,13 @@ void CudaUnit::work() {
 
 bool CudaUnit::run(const Op& any) {
   return std::visit(
-      [&](const auto& op) {
-        if constexpr (requires { cuda::run(context_, op); }) return cuda::run(context_, op);
-        refuse(context_, true, "an operation");
-        return true;
+      [&](const auto& op) -> bool {
+        if constexpr (requires { cuda::run(context_, op); }) {
+          return cuda::run(context_, op);
+        } else {
+          refuse(context_, true, "an operation");
+          return true;
+        }
       },
       any);
 }
