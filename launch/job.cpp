@@ -196,8 +196,8 @@ StageFactory Job::stage_factory() {
     if (!unit_) unit_ = make_unit();
     wire::validate_layers(plan, models_[model]->h.layers, 0);
     const bool packed = place < plan.packed.size() && plan.packed[place] != 0;
-    const ContextOptions context{plan.cells, plan.sequences, cache_types, packed, group};
-    return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(place), context, *unit_);
+    const ContextOptions options{plan.cells, plan.sequences, cache_types, packed, group, context()};
+    return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(place), options, *unit_);
   };
 }
 

@@ -48,7 +48,7 @@ std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::
 }
 
 double Job::relative_cost(int model) const {
-  const auto bytes = [](const ModelFile& m) { return static_cast<double>(stage_bytes(m.file, m.h, {0, m.h.layers})); };
+  const auto bytes = [](const ModelFile& m) { return static_cast<double>(read_bytes(m.file, m.h, {0, m.h.layers})); };
   return bytes(*models_[static_cast<std::size_t>(model)]) / bytes(*models_.front());
 }
 

@@ -167,7 +167,7 @@ std::vector<std::string> Simulator::strategies() const {
 }
 
 void Simulator::take_models() {
-  const auto bytes = [](const ModelFile& model) { return static_cast<double>(stage_bytes(model.file, model.h, {0, model.h.layers})); };
+  const auto bytes = [](const ModelFile& model) { return static_cast<double>(read_bytes(model.file, model.h, {0, model.h.layers})); };
   if (flags_.model.empty() && !flags_.draft_models.empty())
     throw UsageError("-md needs -m: what the draft takes is worked out from the bytes of both");
   if (flags_.model.empty()) return;
@@ -186,7 +186,7 @@ std::vector<Nanoseconds> Simulator::stage_times(int stages, const Numbers& numbe
     shares = numbers.stage_ms;
   } else if (model_) {
     const auto ranges = split_layers(model_->file, model_->h, {}, stages);
-    for (std::size_t s = 0; s < shares.size(); ++s) shares[s] = static_cast<double>(stage_bytes(model_->file, model_->h, ranges[s]));
+    for (std::size_t s = 0; s < shares.size(); ++s) shares[s] = static_cast<double>(read_bytes(model_->file, model_->h, ranges[s]));
   }
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
   std::vector<Nanoseconds> times;
