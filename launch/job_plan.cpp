@@ -100,6 +100,8 @@ void Job::choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& p
   if (!layout_choice_) return;
   layout_ = layout_choice_->candidate.layout;
   strategy_ = layout_choice_->candidate.strategy;
+  const bool drafts = layout_.size() > 1;
+  if (!asked_strategy_ && !drafts && options_.guesses_text) strategy_ = strategy_for_texts(layout_.front().stages());
 }
 
 void Job::remember(double first_choice_rate, std::size_t tokens) const {

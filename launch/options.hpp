@@ -38,6 +38,7 @@ struct JobOptions {
   std::vector<std::string> draft_models;  ///< -md, each as often as --drafters says
   std::optional<Strategy> strategy;       ///< nothing: auto
   bool draft_on_head = false;             ///< --no-async
+  bool guesses_text = false;              ///< what texts repeat is guessed, where anything is
   bool plans_layout = false;              ///< what --layer-split, --strategy and drafts leave open is chosen by playing it
   LayerSplit layer_split;
   int generate = 128;            ///< -n
@@ -52,8 +53,12 @@ struct JobOptions {
   std::chrono::milliseconds timeout{120000};
 };
 
-/// The options with the strategy decided for a job of this many ranks: pipeinfer where a draft model is given and there are ranks for it,
-/// speculative where there is one rank for both, else iterative.
+/// Where only texts guess, on a pipeline of so many stages: pipeinfer, of one speculative.
+Strategy strategy_for_texts(int stages);
+
+/// The options with the strategy decided for a job of this many ranks. With a draft model pipeinfer where there are ranks for it,
+/// speculative where there is one rank for both. Without one, or where there is no room for several, the draft models go, and what texts
+/// repeat is guessed: pipeinfer, on a single rank speculative. iterative where nothing guesses.
 JobOptions decided(JobOptions options, int ranks);
 
 }  // namespace yamata

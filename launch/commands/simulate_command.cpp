@@ -147,9 +147,9 @@ void Simulator::take_text() {
   numbers_.acceptance4 = flags_.acceptance4;
 }
 
-/// A draft, or a text that has something to look up.
+/// A draft, or a text that may repeat itself.
 bool Simulator::has_guesses(const std::string& strategy) const {
-  return strategy == "iterative" || numbers_.drafters > 0 || (strategy == "pipeinfer" && flags_.speculation.looks_up() && numbers_.text);
+  return strategy == "iterative" || numbers_.drafters > 0 || (flags_.speculation.looks_up() && numbers_.text);
 }
 
 std::vector<std::string> Simulator::strategies() const {

@@ -55,6 +55,7 @@ Json figures(const Generation& r) {
   const std::size_t n = r.token_ids.size();
   Json j;
   j["strategy"] = r.strategy;
+  j["lossless"] = r.lossless;
   j["finish_reason"] = name(r.finish);
   j["ranks"] = r.per_rank.size();
   j["prompt_tokens"] = r.prompt_ids.size();
@@ -125,7 +126,7 @@ std::string summary(const Generation& r) {
   std::string out = fmt::format("\n{} of prompt at {:.1f} tokens/s, {} generated", counted(std::ssize(r.prompt_ids), "token"),
                                 s.prefill_tokens_per_s, r.token_ids.size());
   if (s.decode_tokens_per_s > 0) out += fmt::format(" at {:.1f} tokens/s", s.decode_tokens_per_s);
-  out += fmt::format(" ({})", r.strategy);
+  out += fmt::format(" ({}{})", r.strategy, r.lossless ? "" : ", typical acceptance: not lossless");
   if (r.finish == FinishReason::kInterrupted) out += ", interrupted";
   if (s.ttft_s > 0) out += fmt::format(", first after {:.1f} ms", 1e3 * s.ttft_s);
   return out + "\n";

@@ -63,7 +63,7 @@ void Ranks::make_sources(bool lookup) {
     const double cost = target_row_ns_ > 0 ? static_cast<double>(drafter.one_row_ns) / static_cast<double>(target_row_ns_) : 0;
     sources_->add_drafter(drafter.first, VocabularyMap{}, cost);
   }
-  if (lookup) sources_->add_lookup();
+  if (lookup) sources_->add_suffixes();
   if (add_sources) add_sources(*sources_);
 }
 

@@ -107,7 +107,7 @@ void SimulatedJob::start() {
   until([&] { return head_->state() == Head::State::kServing; });
   GuessSources sources(*ranks_[0].transport);
   for (std::size_t d = 0; d < shape_.drafters.size(); ++d) sources.add_drafter(drafter_rank(d), VocabularyMap{}, 0.25);
-  if (decode.lookup) sources.add_lookup();
+  if (decode.lookup) sources.add_suffixes();
   engine_ = std::make_unique<Engine>(*head_, std::move(sources), decode);
 }
 

@@ -257,7 +257,7 @@ TEST(SimulatedJob, IdleRank_takesNoPartAndMayBeLostAtAnyTime) {
       stop_and_part(job, moment == 0);
       const auto reports = job.head().take_reports();
       EXPECT_EQ(reports[4].role, "idle");
-      EXPECT_EQ(reports[3].role, moment == 1 ? "lost" : "idle");
+      if (moment < 2) EXPECT_EQ(reports[3].role, moment == 1 ? "lost" : "idle");  // one that failed may report, but nobody waits for it
       EXPECT_EQ(reports[2].role, "drafter");
     }
   }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <numeric>
 
@@ -289,6 +290,13 @@ Outcome Cluster::run() {
   return outcome;
 }
 
+void draw_shaped_policy(Random& random, PolicyOptions& policy) {
+  constexpr std::array kShaped{"static-tree", "dynamic-tree", "multi-sequence"};
+  policy.name = kShaped.at(random() % kShaped.size());
+  policy.depth = 1 + static_cast<int>(random() % 5);
+  policy.children = 1 + static_cast<int>(random() % 4);
+}
+
 }  // namespace
 
 Scenario Scenario::random(std::uint64_t seed) {
@@ -345,14 +353,15 @@ Scenario Scenario::random(std::uint64_t seed) {
     if (chance(40)) s.feature_layers.push_back(layer);
   }
   if (features && (s.feature_layers.empty() || chance(50))) s.feature_layers.push_back(kOutputFeatures);
+  if (chance(40)) draw_shaped_policy(random, s.decode.policy);
+  if (s.decode.lookup && s.decode.strategy == Strategy::kSpeculative && chance(30)) s.drafters.clear();
   return s;
 }
 
 std::string Scenario::describe() const {
   std::string text = fmt::format(
       "seed {}: stages of {} ranks, strategy {}, policy {} --draft {}, guess cells {}, sequences {}, context {}, {} + {} tokens, "
-      "temperature "
-      "{:.2f}{}{}",
+      "temperature {:.2f}{}{}",
       seed, fmt::join(stages, "+"), static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells,
       decode.sequences.end, decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
