@@ -19,6 +19,7 @@ usage: yamata COMMAND [flags]            one machine
 commands
   run         generate text from a prompt
   perplexity  how well the model predicts a text
+  acceptance  how often each source of guesses is right
   tokenize    token ids of a text
   inspect     what a model file holds, and what each rank of a split would
   bench       how fast a model runs, test by test
@@ -60,9 +61,10 @@ std::string flag_before(const std::string& complaint, int argc, const char* cons
 
 /// Whether the word after this one is a text, whatever it looks like.
 bool takes_text(const std::string& word) {
-  static const std::set<std::string> kTakesText{"-p",    "--prompt",      "-f",      "--file",     "-m",         "--model",
-                                                "-md",   "--model-draft", "--heads", "--hostfile", "--profiles", "--json",
-                                                "--csv", "--trace",       "--pre",   "--from",     "--imatrix"};
+  static const std::set<std::string> kTakesText{"-p",      "--prompt",      "-f",         "--file",     "-m",     "--model",
+                                                "-md",     "--model-draft", "--heads", "--hostfile", "--profiles", "--json", "--csv",
+                                                "--trace", "--pre",         "--from",     "--imatrix", "--tree",     "--suffix-store",
+                                                "--prompt-format"};
   return kTakesText.contains(word);
 }
 
@@ -82,6 +84,7 @@ const Command& find_command(const std::string& name) {
   static const std::map<std::string, Command> kKnown{
       {"run", {run_flags, [](const auto& flags, const auto& result, CommandLine& line) { line.options = read_run(flags, result); }}},
       {"perplexity", {perplexity_flags, read_into<read_perplexity>}},
+      {"acceptance", {acceptance_flags, read_into<read_acceptance>}},
       {"tokenize", {tokenize_flags, read_into<read_tokenize>}},
       {"inspect", {inspect_flags, read_into<read_inspect>}},
       {"bench", {bench_flags, read_into<read_bench>}},
@@ -164,6 +167,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
 std::vector<JobOptions> jobs_of(const CommandLine& line) {
   if (const auto* run = std::get_if<RunOptions>(&line.options)) return {run->job};
   if (const auto* perplexity = std::get_if<PerplexityOptions>(&line.options)) return {perplexity->job};
+  if (const auto* acceptance = std::get_if<AcceptanceOptions>(&line.options)) return {acceptance->job};
   if (const auto* features = std::get_if<FeaturesOptions>(&line.options)) return {features->job};
   if (const auto* bench = std::get_if<BenchOptions>(&line.options)) return jobs_of(*bench);
   return {};

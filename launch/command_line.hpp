@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "launch/commands/acceptance_options.hpp"
 #include "launch/commands/bench_options.hpp"
 #include "launch/commands/features_options.hpp"
 #include "launch/commands/inspect_options.hpp"
@@ -22,7 +23,7 @@ namespace yamata {
 struct CommandLine {
   std::string text;
   std::variant<std::monostate, RunOptions, PerplexityOptions, TokenizeOptions, InspectOptions, BenchOptions, ProfileOptions,
-               QuantizeOptions, SimulationOptions, PlanOptions, FeaturesOptions>
+               QuantizeOptions, SimulationOptions, PlanOptions, FeaturesOptions, AcceptanceOptions>
       options;
 };
 

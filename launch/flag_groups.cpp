@@ -1,8 +1,11 @@
 #include "launch/flag_groups.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "launch/flag_values.hpp"
+#include "launch/tree_file.hpp"
 #include "node/error.hpp"
 #include "src/heads/heads_file.hpp"
 
@@ -172,7 +175,9 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
       "FILE");
   add("drafters", drafters, cxxopts::value<int>()->default_value("1"), "N");
   add("strategy", strategies, cxxopts::value<std::string>()->default_value(strategy), "NAME");
-  add("policy", "Which guesses run next: best-first or chain (auto: chain where one of its flags is given)",
+  add("policy",
+      "Which guesses run next: best-first, chain, static-tree, dynamic-tree or multi-sequence (auto: best-first, or chain where one of its "
+      "flags is given)",
       cxxopts::value<std::string>()->default_value("auto"), "NAME");
   add("draft", "Most guesses of one run", cxxopts::value<int>()->default_value("8"), "N");
   add("p-least", "best-first: least path probability worth a guess, however cheap its row is", real("0.02"), "P");
@@ -181,7 +186,12 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
   add("p-recovery", "-pr, chain: added to both for every run since a guess was last accepted", real("0"), "P");
   add("p-decay", "-pd, chain: taken off both whenever nothing was probable enough", real("0"), "P");
   add("parallel", "-np, chain: branches at most", cxxopts::value<int>()->default_value("1"), "N");
-  add("no-lookup", "best-first: do not also guess what followed when the text last read like this; only what drafts say");
+  add("tree", "static-tree: its shape, or the accuracies to grow one of --draft guesses from: a file of yamata acceptance --json",
+      cxxopts::value<std::string>(), "FILE");
+  add("tree-depth", "dynamic-tree: how deep at most", cxxopts::value<int>()->default_value("4"), "K");
+  add("tree-children", "dynamic-tree: guesses after one token at most", cxxopts::value<int>()->default_value("32"), "M");
+  add("no-lookup", "Do not also guess what followed when this text, or an earlier one, read like this; only what drafts say");
+  add("suffix-store", "Keep what is written in this file, and guess from it in later runs", cxxopts::value<std::string>(), "FILE");
   add("no-async", "Ablation: draft on rank 0, in turn with its layers");
   add("no-continue-tip", "Guess anew from the last token whenever a guess is accepted, as the paper does, rather than go on below it");
   add("no-continuous", "Ablation: one speculative run at a time");
@@ -202,11 +212,13 @@ std::vector<std::string> read_drafts(const cxxopts::ParseResult& r) {
   return drafts;
 }
 
+constexpr std::array<std::string_view, 5> kPolicies{"best-first", "chain", "static-tree", "dynamic-tree", "multi-sequence"};
+
 PolicyOptions read_policy(const cxxopts::ParseResult& r) {
   PolicyOptions policy;
   policy.name = r["policy"].as<std::string>();
   const bool chain = given(r, "p-accept") || given(r, "p-split") || given(r, "p-recovery") || given(r, "p-decay") || given(r, "parallel");
-  require(!chain || policy.name != "best-first", "--policy", "chain where -pa, -ps, -pr, -pd or -np are given");
+  require(!chain || policy.name == "auto" || policy.name == "chain", "--policy", "chain where -pa, -ps, -pr, -pd or -np are given");
   if (policy.name == "auto") policy.name = chain ? "chain" : "best-first";
   policy.draft = r["draft"].as<int>();
   policy.threshold = r["p-least"].as<float>();
@@ -215,12 +227,22 @@ PolicyOptions read_policy(const cxxopts::ParseResult& r) {
   policy.recovery = r["p-recovery"].as<float>();
   policy.decay = r["p-decay"].as<float>();
   policy.branches = r["parallel"].as<int>();
-  require(policy.name == "chain" || policy.name == "best-first", "--policy", "chain, best-first or auto");
+  require(std::find(kPolicies.begin(), kPolicies.end(), policy.name) != kPolicies.end(), "--policy",
+          "best-first, chain, static-tree, dynamic-tree, multi-sequence or auto");
   require(policy.draft >= 1 && policy.draft <= 64, "--draft", "between 1 and 64");
   require(policy.branches >= 1 && policy.branches <= 16, "-np", "between 1 and 16");
   require(policy.threshold >= 0 && policy.threshold <= 1, "--p-least", "between 0 and 1");
   require(policy.accept >= 0 && policy.accept <= 1, "-pa", "between 0 and 1");
   require(policy.split >= 0 && policy.split <= 1, "-ps", "between 0 and 1");
+  policy.depth = r["tree-depth"].as<int>();
+  policy.children = r["tree-children"].as<int>();
+  require(policy.depth >= 1 && policy.depth <= 64, "--tree-depth", "between 1 and 64");
+  require(policy.children >= 1 && policy.children <= 64, "--tree-children", "between 1 and 64");
+  if (const std::string file = text_of(r, "tree"); !file.empty()) {
+    require(policy.name == "static-tree", "--policy", "static-tree where --tree is given");
+    policy.tree = read_tree(file, policy.draft);
+    policy.draft = policy.tree->width() - 1;
+  }
   return policy;
 }
 
@@ -254,6 +276,9 @@ SpeculationOptions read_speculation(const cxxopts::ParseResult& r, JobOptions& j
   SpeculationOptions speculation;
   speculation.policy = read_policy(r);
   speculation.lookup = !given(r, "no-lookup");
+  speculation.suffix_store = text_of(r, "suffix-store");
+  require(speculation.suffix_store.empty() || speculation.looks_up(), "--suffix-store",
+          "left out with --no-lookup and --policy chain, which do not guess from texts");
   speculation.continuous = !given(r, "no-continuous");
   speculation.continue_tip = !given(r, "no-continue-tip");
   speculation.cancel = !given(r, "no-cancel");

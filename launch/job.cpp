@@ -225,9 +225,9 @@ StageFactory Job::stage_factory() {
     if (!unit_) unit_ = make_unit();
     wire::validate_layers(plan, heads ? 1 : models_[model]->h.layers, 0);
     const bool packed = place < plan.packed.size() && plan.packed[place] != 0;
-    const ContextOptions context{plan.cells, plan.sequences, cache_types, packed, group};
-    if (heads) return heads->file->make_stage(*models_.front(), context, options_.quantize_heads, *unit_);
-    return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(place), context, *unit_);
+    const ContextOptions options{plan.cells, plan.sequences, cache_types, packed, group, context()};
+    if (heads) return heads->file->make_stage(*models_.front(), options, options_.quantize_heads, *unit_);
+    return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(place), options, *unit_);
   };
 }
 

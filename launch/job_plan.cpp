@@ -49,7 +49,7 @@ std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::
 }
 
 double Job::relative_cost(int model) const {
-  const auto bytes = [](const ModelFile& m) { return static_cast<double>(stage_bytes(m.file, m.h, {0, m.h.layers})); };
+  const auto bytes = [](const ModelFile& m) { return static_cast<double>(read_bytes(m.file, m.h, {0, m.h.layers})); };
   if (is_heads(model))
     return static_cast<double>(heads_[static_cast<std::size_t>(model) - models_.size()].needs.evaluation_bytes) / bytes(*models_.front());
   return bytes(*models_[static_cast<std::size_t>(model)]) / bytes(*models_.front());
@@ -103,6 +103,8 @@ void Job::choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& p
   if (!layout_choice_) return;
   layout_ = layout_choice_->candidate.layout;
   strategy_ = layout_choice_->candidate.strategy;
+  const bool drafts = layout_.size() > 1;
+  if (!asked_strategy_ && !drafts && options_.guesses_text) strategy_ = strategy_for_texts(layout_.front().stages());
 }
 
 void Job::remember(double first_choice_rate, std::size_t tokens) const {

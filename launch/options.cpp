@@ -10,17 +10,21 @@ LayerSplit LayerSplit::parse(const std::string& text) {
   return split;
 }
 
+Strategy strategy_for_texts(int stages) { return stages > 1 ? Strategy::kPipeInfer : Strategy::kSpeculative; }
+
 JobOptions decided(JobOptions o, int ranks) {
   const bool named = o.layer_split.text.find('/') != std::string::npos;  // ranks for the draft: the layout says whether there are any
   const bool fits = ranks > static_cast<int>(o.draft_models.size()) || o.draft_on_head || named;
   const bool beside = o.draft_models.size() == 1;  // it takes turns with rank 0's layers, where that pays
-  if (!o.strategy && o.draft_models.empty() && !o.heads.empty()) {
-    o.strategy = ranks > 1 ? Strategy::kPipeInfer : Strategy::kSpeculative;
-  } else if (!o.strategy) {
-    o.strategy = o.draft_models.empty() ? Strategy::kIterative
-                 : fits                 ? Strategy::kPipeInfer
-                 : beside               ? Strategy::kSpeculative
-                                        : Strategy::kIterative;
+  if (!o.strategy) {
+    const bool drafts = !o.draft_models.empty() && (fits || beside);
+    if (!drafts) o.draft_models.clear();
+    if (drafts)
+      o.strategy = fits ? Strategy::kPipeInfer : Strategy::kSpeculative;
+    else if (o.guesses_text || !o.heads.empty())
+      o.strategy = strategy_for_texts(ranks);
+    else
+      o.strategy = Strategy::kIterative;
   }
   if (o.strategy == Strategy::kIterative) {
     o.draft_models.clear();

@@ -41,6 +41,7 @@ struct JobOptions {
   bool quantize_heads = true;             ///< --heads-quant q8_0
   std::optional<Strategy> strategy;       ///< nothing: auto
   bool draft_on_head = false;             ///< --no-async
+  bool guesses_text = false;              ///< what texts repeat is guessed, where anything is
   bool plans_layout = false;              ///< what --layer-split, --strategy and drafts leave open is chosen by playing it
   LayerSplit layer_split;
   int generate = 128;            ///< -n
@@ -58,8 +59,12 @@ struct JobOptions {
   bool guesses() const { return !draft_models.empty() || !heads.empty(); }
 };
 
-/// The options with the strategy decided for a job of this many ranks: pipeinfer where a draft model or heads are given and there are ranks
-/// for it, speculative where there is one rank for all, else iterative.
+/// Where only texts guess, on a pipeline of so many stages: pipeinfer, of one speculative.
+Strategy strategy_for_texts(int stages);
+
+/// The options with the strategy decided for a job of this many ranks. With a draft model pipeinfer where there are ranks for it,
+/// speculative where there is one rank for both. Without one, or where there is no room for several, the draft models go, and what texts
+/// repeat is guessed: pipeinfer, on a single rank speculative. iterative where nothing guesses.
 JobOptions decided(JobOptions options, int ranks);
 
 }  // namespace yamata

@@ -33,6 +33,22 @@ std::string brief(const gguf::Value& value) {
       value);
 }
 
+/// What kind of model it is, and what a token reads of it.
+void print_model(const gguf::File& file, const Hyperparameters& h) {
+  constexpr double kMiB = 1048576.0;
+  std::int64_t windowed = 0, mixed = 0;
+  for (std::int64_t layer = 0; layer < h.layers; ++layer) {
+    const LayerSpec spec = h.layer_at(layer);
+    windowed += spec.window > 0;
+    mixed += spec.experts > 0;
+  }
+  const auto held = static_cast<double>(stage_bytes(file, h, {0, h.layers})), read = static_cast<double>(read_bytes(file, h, {0, h.layers}));
+  print_out("\nmodel\n  family {}, {} layers of {} heads, {} of them of keys and values\n", h.family->name, h.layers, h.heads, h.kv_heads);
+  if (mixed > 0) print_out("  {} experts in {} layers, of which a token uses {}\n", h.layer.experts, mixed, h.layer.experts_used);
+  if (windowed > 0) print_out("  a window of {} tokens in {} layers\n", h.layer.window, windowed);
+  print_out("  {:.1f} MiB held, {:.1f} MiB read for a token\n", held / kMiB, read / kMiB);
+}
+
 }  // namespace
 
 void tokenize_command(const TokenizeOptions& options) {
@@ -73,6 +89,7 @@ void inspect_command(const InspectOptions& options, int ranks) {
   if (file.tensors().empty()) return;
 
   const Hyperparameters h = Hyperparameters::read(file);
+  print_model(file, h);
   const std::vector<ModelShares> models = parse_layer_split(options.layer_split.text);
   if (models.size() > 1) throw UsageError("inspect shows one model; leave out the shares after the slash");
   const int parts = models.empty() ? ranks : static_cast<int>(models[0].shares.size());

@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "launch/commands/plan_report.hpp"
+#include "launch/guessing.hpp"
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/report.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/output/suffix_file.hpp"
 #include "mpi/engine/engine.hpp"
 #include "node/error.hpp"
 #include "src/tokenizer/tokenizer.hpp"
@@ -47,36 +49,6 @@ class Printer final : public RequestObserver {
   Generation& result_;
 };
 
-std::vector<std::string> vocabulary(const Tokenizer& tokenizer) {
-  std::vector<std::string> texts;
-  for (TokenId id = 0; id < tokenizer.size(); ++id) texts.push_back(tokenizer.text(id));
-  return texts;
-}
-
-/// Of each drafter's model.
-std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tokenizer, const std::string& pre_tokenizer) {
-  std::vector<VocabularyMap> maps;
-  for (std::size_t d = 1; d < job.layout().size(); ++d) {
-    if (job.is_heads(job.layout()[d].model)) {  // they have the target's
-      maps.push_back({.to_target = {}, .to_draft = {}, .draft_tokens = tokenizer.size()});
-      continue;
-    }
-    const auto draft = Tokenizer::load(job.draft_file(static_cast<std::size_t>(job.layout()[d].model)), pre_tokenizer);
-    maps.push_back(VocabularyMap::between(vocabulary(tokenizer), vocabulary(*draft)));
-  }
-  return maps;
-}
-
-GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, bool lookup) {
-  const Layout& layout = job.layout();
-  GuessSources sources(job.transport());
-  for (std::size_t d = 1; d < layout.size(); ++d)
-    sources.add_drafter({.rank = layout[d].ranks.front(), .model = layout[d].model, .feature_layers = job.feature_layers(layout[d].model)},
-                        std::move(maps[d - 1]), job.relative_cost(layout[d].model));
-  if (lookup) sources.add_lookup();
-  return sources;
-}
-
 std::vector<TokenId> read_prompt(Job& job, const TextSource& source, const Tokenizer& tokenizer) {
   const int context = job.context();
   if (source.prompt && !source.file.empty()) throw UsageError("both -p and -f are given; choose one");
@@ -108,7 +80,7 @@ Request make_request(const RunOptions& options, std::vector<TokenId> prompt, con
 /// Of guessing that was asked for and will not happen.
 void warn_of_no_guesses(const Job& job, const std::string& idle_flag) {
   if (job.gave_up_drafting())
-    warn("there are too few ranks for a target and its drafters, so nobody guesses; start more ranks with mpirun, or fewer --drafters");
+    warn("there are too few ranks for a target and its drafters, so none drafts; start more ranks with mpirun, or fewer --drafters");
   if (!idle_flag.empty()) warn(fmt::format("{} does nothing without a draft model; name one with -md FILE.gguf", idle_flag));
 }
 
@@ -122,11 +94,14 @@ void write_results(const RunOptions& options, const Generation& result) {
 }  // namespace
 
 void run_command(Job& job, const RunOptions& options) {
-  check_outputs({options.json_file, options.csv_file, options.trace_file}, options.inputs());
+  check_outputs({options.json_file, options.csv_file, options.trace_file, options.speculation.suffix_store}, options.inputs());
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.text.pre_tokenizer);
   Request request = make_request(options, read_prompt(job, options.text, *tokenizer), *tokenizer);
   std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer, options.text.pre_tokenizer);
+  const SuffixFile store(options.speculation.suffix_store, vocabulary(*tokenizer));
+  const auto memory = std::make_shared<SuffixMemory>();
+  store.read(*memory);
   warn_of_no_guesses(job, options.idle_guessing_flag);
   Generation result;
   result.with_checksum = options.logits_checksum;
@@ -136,7 +111,8 @@ void run_command(Job& job, const RunOptions& options) {
   const Job::Purpose purpose{request.prompt.size(), options.speculation, options.sampling};
   Job::Outcome outcome = job.lead(purpose, [&](Head& head) {
     const DecodeOptions decode = job.decode_options(purpose);
-    Engine engine(head, connect_sources(job, std::move(vocabularies), decode.lookup), decode);
+    result.lossless = !decode.typical;
+    Engine engine(head, connect_sources(job, std::move(vocabularies), decode.lookup ? memory : nullptr), decode);
     engine.submit(std::move(request), printer);
     engine.run();
   });
@@ -151,6 +127,8 @@ void run_command(Job& job, const RunOptions& options) {
   job.remember(result.first_choice_rate, result.token_ids.size());
   result.split_advice = job.split_advice(result.per_rank, result.token_ids.size());
   write_results(options, result);
+  memory->end_text();
+  store.add(*memory);
   if (outcome.interrupted) throw Interrupted{};
 }
 

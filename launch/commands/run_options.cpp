@@ -25,15 +25,38 @@ std::string idle_guessing_flag(const cxxopts::Options& flags, const cxxopts::Par
   return "";
 }
 
+void add_acceptance_rule(cxxopts::Options& flags) {
+  const auto real = [](const char* fallback) { return cxxopts::value<float>()->default_value(fallback); };
+  auto add = flags.add_options("Sampling");
+  add("acceptance", "lossless, or typical: accept guesses that are only likely enough, which changes the text; for --temp above 0",
+      cxxopts::value<std::string>()->default_value("lossless"), "RULE");
+  add("typical-epsilon", "typical: a probability that always suffices", real("0.09"), "P");
+  add("typical-delta", "typical: the share of e^-entropy that suffices where all are improbable", real("0.3"), "P");
+}
+
+/// Nothing: lossless.
+std::optional<TypicalAcceptance> read_acceptance_rule(const cxxopts::ParseResult& r, const SamplingParams& sampling) {
+  const auto rule = r["acceptance"].as<std::string>();
+  require(rule == "lossless" || rule == "typical", "--acceptance", "lossless or typical");
+  if (rule == "lossless") return std::nullopt;
+  require(sampling.temperature > 0, "--temp", "above 0 with --acceptance typical");
+  TypicalAcceptance typical;
+  typical.epsilon = r["typical-epsilon"].as<float>();
+  typical.delta = r["typical-delta"].as<float>();
+  require(typical.epsilon > 0 && typical.epsilon <= 1, "--typical-epsilon", "above 0 and at most 1");
+  require(typical.delta > 0 && typical.delta <= 1, "--typical-delta", "above 0 and at most 1");
+  return typical;
+}
+
 void read_strategy(const cxxopts::ParseResult& r, RunOptions& o) {
   const auto name = r["strategy"].as<std::string>();
   o.job.strategy = find_strategy(name);
   require(name == "auto" || o.job.strategy, "--strategy", "iterative, speculative, pipeinfer or auto");
-  const bool needs_draft =
-      o.job.strategy == Strategy::kSpeculative || (o.job.strategy == Strategy::kPipeInfer && !o.speculation.looks_up());
-  if (needs_draft && !o.job.guesses())
-    throw UsageError(fmt::format("--strategy {}{} needs a draft model or heads; name one with -md FILE.gguf or --heads FILE", name,
-                                 o.job.strategy == Strategy::kSpeculative ? "" : " with --policy chain or --no-lookup"));
+  o.job.guesses_text = o.speculation.looks_up();
+  const bool speculates = o.job.strategy && o.job.strategy != Strategy::kIterative;
+  if (speculates && !o.job.guesses_text && !o.job.guesses())
+    throw UsageError(
+        fmt::format("--strategy {} with --policy chain or --no-lookup needs a draft model or heads; name one with -md FILE.gguf or --heads FILE", name));
 }
 
 }  // namespace
@@ -51,10 +74,11 @@ cxxopts::Options run_flags() {
   flags.add_options("Text")("n,predict", "Tokens to generate", cxxopts::value<int>()->default_value("128"), "N");
   add_sampling(flags);
   add_speculation(flags,
-                  "iterative, speculative or pipeinfer, which without a draft guesses only what the text repeats (auto: pipeinfer with a "
-                  "draft, on a single rank speculative, without one iterative)",
+                  "iterative, speculative or pipeinfer; without a draft these guess what texts repeat (auto: pipeinfer, on a single rank "
+                  "speculative; iterative where nothing guesses)",
                   "auto");
   add_heads(flags);
+  add_acceptance_rule(flags);
   add_context(flags, "0");
   add_cluster(flags);
   flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
@@ -85,8 +109,10 @@ RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& r
   o.job.context = read_context_size(r);
   read_context(r, o.job);
   o.sampling = read_sampling(r);
+  o.speculation.typical = read_acceptance_rule(r, o.sampling);
   read_strategy(r, o);
-  if (!o.job.guesses()) o.idle_guessing_flag = idle_guessing_flag(flags, r, o.job.strategy == Strategy::kPipeInfer);
+  if (!o.job.guesses())
+    o.idle_guessing_flag = idle_guessing_flag(flags, r, o.job.guesses_text && o.job.strategy != Strategy::kIterative);
   return o;
 }
 

@@ -147,9 +147,9 @@ void Simulator::take_text() {
   numbers_.acceptance4 = flags_.acceptance4;
 }
 
-/// A draft, or a text that has something to look up.
+/// A draft, or a text that may repeat itself.
 bool Simulator::has_guesses(const std::string& strategy) const {
-  return strategy == "iterative" || numbers_.drafters > 0 || (strategy == "pipeinfer" && flags_.speculation.looks_up() && numbers_.text);
+  return strategy == "iterative" || numbers_.drafters > 0 || (flags_.speculation.looks_up() && numbers_.text);
 }
 
 std::vector<std::string> Simulator::strategies() const {
@@ -167,7 +167,7 @@ std::vector<std::string> Simulator::strategies() const {
 }
 
 void Simulator::take_models() {
-  const auto bytes = [](const ModelFile& model) { return static_cast<double>(stage_bytes(model.file, model.h, {0, model.h.layers})); };
+  const auto bytes = [](const ModelFile& model) { return static_cast<double>(read_bytes(model.file, model.h, {0, model.h.layers})); };
   if (flags_.model.empty() && !flags_.draft_models.empty())
     throw UsageError("-md needs -m: what the draft takes is worked out from the bytes of both");
   if (flags_.model.empty()) return;
@@ -186,7 +186,7 @@ std::vector<Nanoseconds> Simulator::stage_times(int stages, const Numbers& numbe
     shares = numbers.stage_ms;
   } else if (model_) {
     const auto ranges = split_layers(model_->file, model_->h, {}, stages);
-    for (std::size_t s = 0; s < shares.size(); ++s) shares[s] = static_cast<double>(stage_bytes(model_->file, model_->h, ranges[s]));
+    for (std::size_t s = 0; s < shares.size(); ++s) shares[s] = static_cast<double>(read_bytes(model_->file, model_->h, ranges[s]));
   }
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
   std::vector<Nanoseconds> times;

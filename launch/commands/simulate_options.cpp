@@ -29,7 +29,8 @@ void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
             "one share of 0 or more, or the times of 1, 2, 3, ... rows, such as 1,1.04,1.1");
   }
   if (!r.count("slow")) return;
-  o.slow = parse_slow(r["slow"].as<std::vector<std::string>>(), o.ranks.empty() ? kMostRanks : *std::max_element(o.ranks.begin(), o.ranks.end()));
+  o.slow = parse_slow(r["slow"].as<std::vector<std::string>>(),
+                      o.ranks.empty() ? kMostRanks : *std::max_element(o.ranks.begin(), o.ranks.end()));
 }
 
 }  // namespace
@@ -42,7 +43,8 @@ cxxopts::Options simulate_flags() {
   job("ranks",
       "How many ranks, such as 2,4,8 or 2-16, one table row each (left out: as many as --from had, one more and twice as many, or 2,4,8)",
       cxxopts::value<std::string>(), "LIST");
-  job("group", "How many ranks share each layer, such as 1,2,4, table rows for each: 1 is a pipeline", cxxopts::value<std::string>()->default_value("1"), "LIST");
+  job("group", "How many ranks share each layer, such as 1,2,4, table rows for each: 1 is a pipeline",
+      cxxopts::value<std::string>()->default_value("1"), "LIST");
   job("n,predict", "Tokens to generate (left out: as many as the run of --from, or 128)", cxxopts::value<int>(), "N");
   job("prompt-tokens", "Tokens of a text that nobody wrote (left out: the text of --from, or 64)", cxxopts::value<int>(), "N");
   job("b,batch-size", "Prompt tokens that go through the pipeline together", cxxopts::value<int>()->default_value("64"), "N");
@@ -90,6 +92,7 @@ SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
   o.csv_file = text_of(r, "csv");
   JobOptions job;
   o.speculation = read_speculation(r, job);
+  require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: no text is kept, and none is read");
   o.draft_models = job.draft_models;
   o.draft_on_head = job.draft_on_head;
   o.batch = read_batch(r);

@@ -45,31 +45,37 @@ std::uint64_t tokens_skipped(const Generation& r) {
   return most;
 }
 
+/// A time or a rate; null where nothing happened that it could be taken from.
+Json measured(double value) { return value > 0 ? Json(value) : Json(); }
+
+Json share(std::uint64_t part, std::uint64_t whole) { return whole > 0 ? Json(ratio(part, whole)) : Json(); }
+
 Json figures(const Generation& r) {
   const Speed s = speed(r);
   const std::size_t n = r.token_ids.size();
   Json j;
   j["strategy"] = r.strategy;
+  j["lossless"] = r.lossless;
   j["finish_reason"] = name(r.finish);
   j["ranks"] = r.per_rank.size();
   j["prompt_tokens"] = r.prompt_ids.size();
   j["generated_tokens"] = n;
-  j["prefill_tokens_per_s"] = s.prefill_tokens_per_s;
-  j["decode_tokens_per_s"] = s.decode_tokens_per_s;
-  j["ttft_s"] = s.ttft_s;
-  j["itl_mean_s"] = s.itl_mean_s;
-  j["itl_p50_s"] = s.itl_p50_s;
-  j["itl_p99_s"] = s.itl_p99_s;
+  j["prefill_tokens_per_s"] = measured(s.prefill_tokens_per_s);
+  j["decode_tokens_per_s"] = measured(s.decode_tokens_per_s);
+  j["ttft_s"] = measured(s.ttft_s);
+  j["itl_mean_s"] = measured(s.itl_mean_s);
+  j["itl_p50_s"] = measured(s.itl_p50_s);
+  j["itl_p99_s"] = measured(s.itl_p99_s);
   j["drafted"] = r.counters.drafted;
   j["accepted"] = r.counters.accepted;
-  j["acceptance_rate"] = ratio(r.counters.accepted, r.counters.drafted);
+  j["acceptance_rate"] = share(r.counters.accepted, r.counters.drafted);
   j["first_choice_rate"] = r.first_choice_rate;
   j["target_evaluations"] = r.counters.target_evaluations;
-  j["tokens_per_target_run"] = ratio(n, r.counters.target_evaluations);
+  j["tokens_per_target_run"] = share(n, r.counters.target_evaluations);
   j["runs_started"] = r.counters.runs_started;
   j["runs_cancelled"] = r.counters.runs_cancelled;
   j["tokens_skipped_by_cancellation"] = tokens_skipped(r);
-  j["head_us_per_token"] = n ? 1e6 * r.counters.deciding_s / static_cast<double>(n) : 0.0;
+  j["head_us_per_token"] = n > 0 ? Json(1e6 * r.counters.deciding_s / static_cast<double>(n)) : Json();
   return j;
 }
 
@@ -120,7 +126,7 @@ std::string summary(const Generation& r) {
   std::string out = fmt::format("\n{} of prompt at {:.1f} tokens/s, {} generated", counted(std::ssize(r.prompt_ids), "token"),
                                 s.prefill_tokens_per_s, r.token_ids.size());
   if (s.decode_tokens_per_s > 0) out += fmt::format(" at {:.1f} tokens/s", s.decode_tokens_per_s);
-  out += fmt::format(" ({})", r.strategy);
+  out += fmt::format(" ({}{})", r.strategy, r.lossless ? "" : ", typical acceptance: not lossless");
   if (r.finish == FinishReason::kInterrupted) out += ", interrupted";
   if (s.ttft_s > 0) out += fmt::format(", first after {:.1f} ms", 1e3 * s.ttft_s);
   return out + "\n";
@@ -237,7 +243,7 @@ std::string to_csv(const Generation& r) {
   const Json figure = figures(r);
   for (const auto& [key, value] : figure.items()) {
     header += (header.empty() ? "" : ",") + key;
-    row += (row.empty() ? "" : ",") + (value.is_string() ? value.get<std::string>() : value.dump());
+    row += (row.empty() ? "" : ",") + (value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump());
   }
   return header + "\n" + row + "\n";
 }

@@ -12,6 +12,7 @@ namespace yamata {
 /// What the engine says of a request, and what the ranks do.
 struct Generation : Completion {
   std::string strategy = "iterative", text;
+  bool lossless = true;  ///< the text is the target's own; not with typical acceptance
   std::vector<std::int32_t> prompt_ids;
   Hyperparameters model;  ///< of the target
   bool with_checksum = false;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "mpi/decoding/typical_path.hpp"
+
 namespace yamata {
 namespace {
 
@@ -128,6 +130,8 @@ void Decoder::submit_prompt() {
 
 /// Commits along the run's nodes as far as they are the text.
 void Decoder::walk(const TreeRuns::Run& run, const RunResult& result) {
+  const auto accepted = options_.typical ? typical_path(runs_.tree(), run, result, *options_.typical) : std::vector<std::int32_t>{};
+  std::size_t taken = 0;
   while (!finished_) {
     const TreeNode& root = runs_.tree().root();
     const auto node = std::find(run.nodes.begin(), run.nodes.end(), root.id);
@@ -136,7 +140,7 @@ void Decoder::walk(const TreeRuns::Run& run, const RunResult& result) {
     tell_features(run, result, root.position, run.text_rows + static_cast<std::int32_t>(index));
     std::vector<float> logits = result.row(static_cast<std::size_t>(index), run.nodes.size());
     const auto began = Clock::now();
-    const std::int32_t token = choose_(logits, text());
+    const std::int32_t token = taken < accepted.size() ? accepted[taken++] : choose_(logits, text());
     outside_s_ += Clock::seconds_since(began);
     commit(token);
   }
@@ -176,7 +180,8 @@ GuessDemand Decoder::demand() const {
                      .most = options_.policy.draft,
                      .min_drafts = waits_for_draft() ? options_.policy.draft : 0,
                      .to_the_end = waits_for_whole_draft(),
-                     .retell = !options_.continue_tip};
+                     .retell = !options_.continue_tip,
+                     .at_any_cost = options_.at_any_cost};
   if (!demand.to_the_end) return demand;
   const TargetTimes target = times();
   demand.token_s = token_s(target);
@@ -239,7 +244,7 @@ bool Decoder::send_root() {
   if (waits_for_whole_draft() && drafts_pending()) return false;
   if (waits_for_draft() || (options_.strategy == Strategy::kPipeInfer && policy_->fills_tip_run())) {
     const std::vector<double> marginal = target_.stage().cost().marginal(1, options_.policy.draft);
-    nodes = policy_->choose(runs_.tree(), free_guess_cells(), tip_costs(times(), marginal, !waits_for_draft()));
+    nodes = policy_->choose(runs_.tree(), free_guess_cells(), with_budget(tip_costs(times(), marginal, !waits_for_draft())));
     if (!waits_for_whole_draft() && worth_waiting(nodes, marginal)) return false;
   }
   nodes.insert(nodes.begin(), runs_.tree().root().id);
@@ -274,7 +279,7 @@ bool Decoder::speculate() {
   const bool alone = target_.ranks().count() == 1 && policy_->fills_tip_run();
   if (alone ? runs_.live() > 0 : steps_in_flight() > most_runs_in_flight(times())) return false;
   if (!options_.continuous && runs_.speculating()) return false;
-  const RunCosts costs = guess_costs(times(), stage.cost().marginal(0, options_.policy.draft));
+  const RunCosts costs = with_budget(guess_costs(times(), stage.cost().marginal(0, options_.policy.draft)));
   const std::vector<NodeId> nodes = policy_->choose(runs_.tree(), free_guess_cells(), costs);
   if (!nodes.empty() && submit(nodes)) {
     policy_->submitted();
@@ -282,6 +287,17 @@ bool Decoder::speculate() {
   }
   tree_changed_ = false;
   return false;
+}
+
+/// Says how many guesses are made meanwhile, as measured last.
+RunCosts Decoder::with_budget(RunCosts costs) {
+  const double run_s = turnaround_.run_s(1);
+  for (const auto& source : sources_.all()) {
+    const auto latency = source->next_guess();
+    if (latency && latency->next_s > 0 && run_s > 0) drafted_ = run_s / latency->next_s;
+  }
+  costs.drafted = drafted_;
+  return costs;
 }
 
 /// Runs in flight that somebody needs, wide ones as several where links are slow.

@@ -2,11 +2,13 @@
 // Generation: decides which tokens run when, accepts what the target says, cancels what it does not.
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "mpi/decoding/feature_readers.hpp"
 #include "mpi/decoding/guess_sources.hpp"
 #include "mpi/decoding/tree_runs.hpp"
 #include "node/clock.hpp"
+#include "src/sampling/typical.hpp"
 #include "src/speculation/link_rate.hpp"
 #include "src/speculation/policy.hpp"
 #include "src/speculation/text_rate.hpp"
@@ -34,7 +36,9 @@ struct DecodeOptions {
   bool continue_tip = true;       ///< --no-continue-tip: guess anew from the tip at every acceptance
   bool continuous = true;         ///< --no-continuous: one speculative run at a time
   std::size_t logits = 0;         ///< highest logits of a row that are asked for, as many as sampling reads; 0: all
-  bool lookup = false;            ///< sources include a look-up in the text; --no-lookup: not
+  bool at_any_cost = false;       ///< sources guess whether that pays or not
+  bool lookup = false;            ///< sources include the text itself and earlier ones; --no-lookup: not
+  std::optional<TypicalAcceptance> typical{};  ///< --acceptance typical; nothing: a guess is accepted that is what is chosen
 };
 
 /// Writes one text: a state machine over the target's pipeline; deterministic given the order of arrivals. When it has finished another
@@ -95,6 +99,7 @@ class Decoder {
   bool drafts_here() const;
   bool waits_for_draft() const;
   bool waits_for_whole_draft() const;
+  RunCosts with_budget(RunCosts costs);
   double steps_in_flight() const;
   TargetTimes times() const;
 
@@ -112,6 +117,7 @@ class Decoder {
   bool finished_ = false;
   TextRate rate_;
   Clock::time_point last_text_;
+  double drafted_ = 0;   // guesses in the time of a run, as measured last; see RunCosts
   StepCost turnaround_;  // of the tip's runs, from here through all stages and back
   LinkRate links_;
   Clock::time_point began_, prefilled_;

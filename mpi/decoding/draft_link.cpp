@@ -31,7 +31,7 @@ void DraftLink::begin(std::uint64_t request) {
 bool DraftLink::guess(TokenTree& /*tree*/, std::span<const std::int32_t> text, const GuessDemand& demand) {
   epoch_ = demand.epoch;
   if (!can_tell(text)) return false;
-  if (const auto least = demand.to_the_end ? least_expanded(text, demand) : 0.0f) tell(text, demand, *least);
+  if (const auto least = demand.to_the_end && !demand.at_any_cost ? least_expanded(text, demand) : 0.0f) tell(text, demand, *least);
   return false;
 }
 

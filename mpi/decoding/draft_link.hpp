@@ -41,6 +41,7 @@ class DraftLink final : public GuessSource {
   /// The drafter is lost: it is told no more, and nothing that comes of it counts.
   void drop() { alive_ = false; }
 
+  std::string name() const override { return "draft model"; }
   void begin(std::uint64_t request) override;
   /// Tells the drafter of the text. A draft that would hold the text up for longer than it may save is told later, or never.
   bool guess(TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) override;

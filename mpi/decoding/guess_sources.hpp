@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "mpi/decoding/draft_link.hpp"
-#include "src/speculation/prompt_lookup.hpp"
+#include "src/speculation/suffix_source.hpp"
 
 namespace yamata {
 
@@ -22,7 +22,10 @@ class GuessSources {
     drafters_.push_back(drafter.get());
     add(std::move(drafter));
   }
-  void add_lookup() { add(std::make_unique<PromptLookup>(next_index())); }
+  /// The text itself, and the earlier ones in `memory`, which takes what is written.
+  void add_suffixes(std::shared_ptr<SuffixMemory> memory = std::make_shared<SuffixMemory>()) {
+    add(std::make_unique<SuffixSource>(next_index(), std::move(memory)));
+  }
   /// Any other source; its index must be next_index().
   void add(std::unique_ptr<GuessSource> source) { all_.push_back(std::move(source)); }
   int next_index() const { return static_cast<int>(all_.size()); }

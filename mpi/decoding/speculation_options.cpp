@@ -39,7 +39,9 @@ DecodeOptions decode_options(Strategy strategy, const SpeculationOptions& specul
   decode.continuous = speculation.continuous;
   decode.continue_tip = speculation.continue_tip;
   decode.lookup = speculates && speculation.looks_up();
-  decode.logits = logits_read(sampling, 0);
+  decode.typical = speculates ? speculation.typical : std::nullopt;
+  if (decode.typical) decode.typical->temperature = sampling.temperature;
+  decode.logits = decode.typical ? 0 : logits_read(sampling, 0);
   return decode;
 }
 

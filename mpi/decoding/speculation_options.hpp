@@ -11,11 +11,13 @@ namespace yamata {
 /// How guesses are made and run, beyond the strategy.
 struct SpeculationOptions {
   PolicyOptions policy;
-  bool lookup = true;  ///< --no-lookup
+  bool lookup = true;        ///< --no-lookup
+  std::string suffix_store;  ///< --suffix-store; empty: none
+  std::optional<TypicalAcceptance> typical;
   bool continuous = true, continue_tip = true, cancel = true, multibuffer = true;
 
-  /// Whether guesses come from the text itself too, where there are any.
-  bool looks_up() const { return policy.name == "best-first" && lookup; }
+  /// Whether guesses come from the text itself and earlier ones too, where there are any.
+  bool looks_up() const { return policy.name != "chain" && lookup; }
 };
 
 /// How a job decodes; what differs from one request to the next is not in it.

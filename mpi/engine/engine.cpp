@@ -31,7 +31,8 @@ class Checksum {
 DecodeOptions options_of(DecodeOptions options, RequestId id, const Request& request) {
   options.request = id;
   options.generate = request.generate;
-  options.logits = request.checksum ? 0 : logits_read(request.sampling, request.banned.size());
+  options.logits = request.checksum || options.typical ? 0 : logits_read(request.sampling, request.banned.size());
+  if (options.typical) options.typical->banned = request.banned;
   return options;
 }
 

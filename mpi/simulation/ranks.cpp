@@ -81,7 +81,7 @@ void Ranks::make_sources(bool lookup) {
                            .feature_layers = heads == feature_layers_.end() ? std::vector<std::int32_t>{} : heads->second},
                           VocabularyMap{}, cost);
   }
-  if (lookup) sources_->add_lookup();
+  if (lookup) sources_->add_suffixes();
   if (add_sources) add_sources(*sources_);
 }
 

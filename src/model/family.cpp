@@ -38,7 +38,7 @@ void read_qwen3moe(const gguf::File& file, Hyperparameters& h) {
 /// The embedding has length 1 per value; the largest model of a generation, of so many layers, scales scores by its width.
 void read_gemma(Hyperparameters& h, std::int64_t largest) {
   h.embedding_scale = std::sqrt(static_cast<float>(h.dim));
-  if (h.layers == largest) h.layer.attention_scale = 1.0f / std::sqrt(static_cast<float>(h.dim / h.heads));
+  if (h.layers == largest) h.layer.attention_scale = 1.0f / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, h.dim / h.heads)));
 }
 
 void read_gemma2(const gguf::File& file, Hyperparameters& h) {

@@ -22,9 +22,9 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       buffers_(unit),
       features_(unit),
       feature_inputs_(unit),
-      tensors_(stage_tensors(file, h, range, shard_)),
+      tensors_(stage_tensors(file, h, range, shard_, options.pack)),  // experts that nobody chooses stay on disk where they are not packed
       layer_ops_(h_, shard_, exchange_, buffers_, ops_) {
-  const float* factors = rope_factors(options.cells);
+  const float* factors = rope_factors(options.context > 0 ? options.context : options.cells);
   ropes_.emplace_back(h, h.layer_at(h.window_pattern > 0 ? h.window_pattern - 1 : 0), factors);
   if (h.window_pattern > 0) ropes_.emplace_back(h, h.layer_at(0), factors);
   for (int layer = 0; layer < range.count(); ++layer) {

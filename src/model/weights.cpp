@@ -194,10 +194,11 @@ std::vector<Matrix*> StageWeights::factors() {
 }
 
 std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange range,
-                                                      const Shard& shard) {
+                                                      const Shard& shard, bool experts) {
   std::vector<std::span<const std::byte>> tensors;
   const gguf::Tensor* embedding = nullptr;
   for (const FoundTensor& found : find_tensors(file, h, range, shard)) {
+    if (found.expert >= 0 && !experts) continue;
     const std::span<const std::byte> bytes = found.bytes();
     if (found.role == TensorRole::kEmbedding) embedding = found.tensor;
     if (found.role == TensorRole::kOutput && found.tensor == embedding) continue;  // a part of what is there already
@@ -224,6 +225,14 @@ std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::i
   for (const FoundTensor& found : finder.take()) {
     if (found.expert < h.layer.experts_used) bytes += found.bytes().size();
   }
+  return bytes;
+}
+
+std::size_t read_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange range) {
+  std::size_t bytes = 0;
+  for (std::int64_t layer = range.begin; layer < range.end; ++layer) bytes += layer_bytes(file, h, layer);
+  const gguf::Tensor* output = file.find("output.weight");
+  if (range.end == h.layers) bytes += (output ? *output : file.tensor("token_embd.weight")).bytes;
   return bytes;
 }
 

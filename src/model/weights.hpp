@@ -71,9 +71,9 @@ struct StageWeights {
   std::vector<Matrix*> factors();
 };
 
-/// The bytes of every tensor that a rank of a stage reads; embedding and output once where the file ties them.
+/// The bytes of every tensor that a rank of a stage holds, with or without `experts`; embedding and output once where the file ties them.
 std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange layers,
-                                                      const Shard& shard);
+                                                      const Shard& shard, bool experts = true);
 /// Their sum.
 std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers, const Shard& shard);
 inline std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers) {
@@ -81,5 +81,7 @@ inline std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h,
 }
 /// Bytes of one layer alone that a token reads, without embedding or output: of experts those that it uses.
 std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::int64_t layer);
+/// Those of a stage; the last also reads the output. stage_bytes says what it holds.
+std::size_t read_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
 
 }  // namespace yamata

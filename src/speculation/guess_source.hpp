@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "src/speculation/source_calibration.hpp"
@@ -17,6 +18,7 @@ struct GuessDemand {
   std::int32_t min_drafts = 0;  ///< guesses that a source is complete with, where the tip waits for some; 0: it goes on without end
   bool to_the_end = false;      ///< the tip waits until every source is complete
   bool retell = false;          ///< guesses told before are forgotten
+  bool at_any_cost = false;     ///< they are measured: whether they pay does not matter
   double token_s = 0;           ///< what a token of the text takes of late, at most alone_s; 0: not known
   double alone_s = 0;           ///< what a run of one token takes through all stages; 0: not known
   double row_s = 0;             ///< by how much a guess lengthens the run that verifies it, at all stages together
@@ -44,6 +46,8 @@ class GuessSource {
   explicit GuessSource(int index) : calibration_(index) {}
   virtual ~GuessSource() = default;
 
+  /// What a user calls it.
+  virtual std::string name() const { return "guesses"; }
   /// Another text begins, with nothing of it told. What has been learnt of the source itself stays.
   virtual void begin(std::uint64_t request) = 0;
   /// The text is `text`, all committed tokens; its last is the tree's root. Adds guesses below the root, or begins to make some

@@ -4,21 +4,21 @@
 #include <tuple>
 
 #include "node/error.hpp"
+#include "src/speculation/shaped_policies.hpp"
 
 namespace yamata {
-namespace {
 
-/// More probable first; then the shallower, then the older.
-bool better(const TreeNode& a, const TreeNode& b) {
+bool goes_before(const TreeNode& a, const TreeNode& b) {
   return std::tuple(-a.path_probability, a.position, a.id) < std::tuple(-b.path_probability, b.position, b.id);
 }
 
-/// Children by probability, best first.
 std::vector<NodeId> ranked_children(const TokenTree& tree, NodeId id) {
   std::vector<NodeId> children = tree.at(id).children;
-  std::sort(children.begin(), children.end(), [&](NodeId a, NodeId b) { return better(tree.at(a), tree.at(b)); });
+  std::sort(children.begin(), children.end(), [&](NodeId a, NodeId b) { return goes_before(tree.at(a), tree.at(b)); });
   return children;
 }
+
+namespace {
 
 /// [k], or the last where there are fewer; 0 where there are none.
 double at(const std::vector<double>& costs, std::size_t k) { return costs.empty() ? 0 : costs[std::min(k, costs.size() - 1)]; }
@@ -49,7 +49,7 @@ std::vector<NodeId> BestFirst::choose(const TokenTree& tree, std::size_t capacit
   }
   const std::size_t most = std::min({capacity, candidates.size(), static_cast<std::size_t>(options_.draft)});
   const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(most);
-  std::partial_sort(candidates.begin(), middle, candidates.end(), [&](NodeId a, NodeId b) { return better(tree.at(a), tree.at(b)); });
+  std::partial_sort(candidates.begin(), middle, candidates.end(), [&](NodeId a, NodeId b) { return goes_before(tree.at(a), tree.at(b)); });
   candidates.resize(most_worth(tree, candidates, most, costs));
   std::sort(candidates.begin(), candidates.end());  // parents before children
   return candidates;
@@ -100,7 +100,11 @@ void Chain::committed(bool guessed) {
 std::unique_ptr<Policy> make_policy(const PolicyOptions& options) {
   if (options.name == "best-first") return std::make_unique<BestFirst>(options);
   if (options.name == "chain") return std::make_unique<Chain>(options);
-  throw UsageError("--policy must be chain or best-first");
+  if (options.name == "static-tree") return std::make_unique<StaticTreePolicy>(options);
+  if (options.name == "dynamic-tree") return std::make_unique<DynamicTreePolicy>(options);
+  if (options.name == "multi-sequence") return std::make_unique<MultiSequence>(options);
+  if (options.name == "watch") return std::make_unique<Watch>();
+  throw UsageError("--policy must be best-first, chain, static-tree, dynamic-tree or multi-sequence");
 }
 
 }  // namespace yamata

@@ -1,22 +1,27 @@
 #pragma once
 // Which guesses go into the next run.
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/speculation/token_tree.hpp"
+#include "src/speculation/tree_builder.hpp"
 
 namespace yamata {
 
 struct PolicyOptions {
   std::string name = "best-first";
-  int draft = 8;            ///< --draft: most tokens of a run
-  float threshold = 0.02f;  ///< best-first: least path probability worth a row, however cheap
-  float accept = 0.5f;      ///< -pa: chain: least probability that continues a branch
-  float split = 0.1f;       ///< -ps: chain: least probability that opens another branch
-  float recovery = 0.0f;    ///< -pr: chain: added to both per run since the last acceptance
-  float decay = 0.0f;       ///< -pd: chain: taken off both per time nothing could be drafted
-  int branches = 1;         ///< -np: chain: branches at most
+  int draft = 8;                     ///< --draft: most tokens of a run
+  float threshold = 0.02f;           ///< best-first: least path probability worth a row, however cheap
+  float accept = 0.5f;               ///< -pa: chain: least probability that continues a branch
+  float split = 0.1f;                ///< -ps: chain: least probability that opens another branch
+  float recovery = 0.0f;             ///< -pr: chain: added to both per run since the last acceptance
+  float decay = 0.0f;                ///< -pd: chain: taken off both per time nothing could be drafted
+  int branches = 1;                  ///< -np: chain: branches at most
+  std::optional<StaticTree> tree{};  ///< --tree: static-tree: which guesses, by their ranks; nothing: as static_tree has them
+  int depth = 4;                     ///< --tree-depth, K: dynamic-tree
+  int children = 32;                 ///< --tree-children, m: dynamic-tree
 };
 
 /// What the guesses of the next run cost, in guesses that must be accepted, in the mean, to pay for that. Each [k] is for k guesses and
@@ -24,6 +29,7 @@ struct PolicyOptions {
 struct RunCosts {
   std::vector<double> occupancy;  ///< stages and links are taken
   std::vector<double> lateness;   ///< its own results come later: per path probability of its best guess
+  double drafted = 0;             ///< guesses that are made in the time of a run of one row; 0: no matter how many
 };
 
 /// Chooses unsent nodes, parents before children, each below a sent or chosen node or the root.
@@ -66,6 +72,18 @@ class Chain final : public Policy {
   int runs_ = 0, rejects_ = 0;
 };
 
+/// Sends nothing, and with the tip waits for every source: to see what would have been guessed.
+class Watch final : public Policy {
+ public:
+  std::vector<NodeId> choose(const TokenTree&, std::size_t, const RunCosts&) override { return {}; }
+};
+
+/// More probable first; then the shallower, then the older.
+bool goes_before(const TreeNode& a, const TreeNode& b);
+/// Children by probability, best first.
+std::vector<NodeId> ranked_children(const TokenTree& tree, NodeId id);
+
+/// By the name in `options`. Throws UsageError where it is not known.
 std::unique_ptr<Policy> make_policy(const PolicyOptions& options);
 
 }  // namespace yamata

@@ -28,6 +28,9 @@ class SourceCalibration {
   bool continued(const TokenTree& tree, NodeId node) const;
   /// `next` is committed after the tree's root; to be called before tree.advance.
   void learn(const TokenTree& tree, std::int32_t next);
+  int index() const { return index_; }
+  /// How often a first choice of this draft probability is accepted.
+  float first_choice(float draft_probability) const { return calibration_(draft_probability, true); }
   /// Share of the text's tokens that were this source's first choice, of those that it had one for.
   double first_choice_rate() const { return calibration_.first_choice_rate(); }
   /// What it had guessed in place of the text's last token; empty: nothing.

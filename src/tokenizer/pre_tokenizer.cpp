@@ -21,6 +21,11 @@ constexpr const char* kLlama3 = R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL
 // As kLlama3, but every digit for itself.
 constexpr const char* kQwen2 = R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
                                R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// o200k_base of tiktoken: words of capitals and small letters, or of capitals alone, with an ending; digits by threes.
+constexpr const char* kO200k =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 // Cased letters of the Unicode version that DeepSeek's vocabulary was trained with.
 constexpr const char* kDeepseekLetters =
     R"(\s?[A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}\x{1c4}-\x{293}\x{295}-\x{2af}\x{370}-\x{373})"
@@ -127,11 +132,13 @@ const std::vector<PreTokenizer::Description>& PreTokenizer::known() {
   static const std::vector<Description> descriptions = {
       {.names = {"default"}, .patterns = {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
       {.names = {"llama-bpe", "llama3", "llama-v3"}, .patterns = {kLlama3}, .whole_pieces = true, .adds_bos = true},
-      {.names = {"qwen2"}, .patterns = {kQwen2}},
+      {.names = {"dbrx", "smaug-bpe", "chatglm-bpe", "glm4"}, .patterns = {kLlama3}},
+      {.names = {"qwen2", "stablelm2", "deepseek-r1-qwen"}, .patterns = {kQwen2}},
+      {.names = {"gpt-4o"}, .patterns = {kO200k}},
       {.names = {"falcon"}, .patterns = {R"([\p{P}\$\+<=>\^~\|`]+)", kGpt2, "[0-9][0-9][0-9]"}},
-      {.names = {"gpt-2"}, .patterns = {kGpt2}},
+      {.names = {"gpt-2", "phi-2", "olmo", "mpt", "jais"}, .patterns = {kGpt2}},
       {.names = {"deepseek-llm"}, .patterns = {"[\r\n]", kDeepseekLetters, kDeepseekSigns, R"(\s+$)", kDeepseekIdeographs, R"(\p{N}+)"}},
-      {.names = {"smollm"}, .patterns = {R"(\p{N})", kGpt2}},
+      {.names = {"smollm", "starcoder", "refact", "command-r"}, .patterns = {R"(\p{N})", kGpt2}},
   };
   return descriptions;
 }

@@ -18,10 +18,13 @@ namespace yamata {
 namespace {
 
 // Files often give these the wrong kind, so the text alone decides.
-constexpr std::array<std::string_view, 6> kEndTexts = {"<|eot_id|>",    "<|im_end|>",    "<|end|>",
-                                                       "<end_of_turn>", "<|endoftext|>", "<|eom_id|>"};
-// Also an HTML tag, so an ordinary token in some vocabularies: it ends a turn as a control token only.
-constexpr std::string_view kEndOfSequence = "</s>";
+constexpr std::array<std::string_view, 10> kEndTexts = {"<|eot_id|>", "<|im_end|>", "<|end|>",       "<end_of_turn>",
+                                                        "<|endoftext|>", "<|eom_id|>", "<|return|>", "<|call|>",
+                                                        "<end_of_utterance>", "<|end_of_text|>"};
+// Also HTML tags and the like, so ordinary tokens in some vocabularies: they end a turn as control tokens only.
+constexpr std::array<std::string_view, 5> kEndOfSequence = {"</s>", "<eos>", "<EOT>", "[EOT]", "[EOS]"};
+// Of these two the first ends a part of a turn where there is the second.
+constexpr std::string_view kEndOfPart = "<|end|>", kEndOfTurn = "<|return|>";
 
 /// A span of text: one special token, or (id -1) text to encode.
 struct Fragment {
@@ -107,10 +110,12 @@ void Tokenizer::load_common(const gguf::File& file) {
       kinds_[i] = Kind::kControl;
       ends_[i] = true;
     }
-    if (kinds_[i] == Kind::kControl && texts_[i] == kEndOfSequence) ends_[i] = true;
+    if (kinds_[i] == Kind::kControl && std::ranges::find(kEndOfSequence, texts_[i]) != kEndOfSequence.end()) ends_[i] = true;
     const bool special = kinds_[i] == Kind::kControl || kinds_[i] == Kind::kUserDefined || kinds_[i] == Kind::kUnknown;
     if (special && !texts_[i].empty()) special_.push_back(static_cast<TokenId>(i));
   }
+  const auto part = std::ranges::find(texts_, kEndOfPart), turn = std::ranges::find(texts_, kEndOfTurn);
+  if (part != texts_.end() && turn != texts_.end()) ends_[static_cast<std::size_t>(part - texts_.begin())] = false;
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
     const TokenId id = checked_id(file, key, size, -1);
     if (id >= 0) ends_[static_cast<std::size_t>(id)] = true;

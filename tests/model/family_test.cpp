@@ -178,6 +178,8 @@ TEST(Family, Experts_areFoundInBothLayouts_andATokenReadsThoseThatItUses) {
     const Hyperparameters h = Hyperparameters::read(file);
     EXPECT_EQ(layer_bytes(file, h, 0), kRest + 2 * kExpert);
     EXPECT_EQ(stage_bytes(file, h, {0, 1}), kTable + kRest + 5 * kExpert);
+    EXPECT_EQ(read_bytes(file, h, {0, 1}), kRest + 2 * kExpert);
+    EXPECT_EQ(read_bytes(file, h, {0, 2}), 2 * (kRest + 2 * kExpert) + kTable);
     const StageWeights weights = StageWeights::find(file, h, {0, 2});
     const Matrix* up = weights.layers[1].experts(TensorRole::kExpertUp);
     EXPECT_EQ(up[3].rows, 96);

@@ -6,7 +6,6 @@
 #include "src/speculation/draft_latency.hpp"
 #include "src/speculation/partitions.hpp"
 #include "src/speculation/policy.hpp"
-#include "src/speculation/prompt_lookup.hpp"
 #include "src/speculation/step_cost.hpp"
 #include "src/speculation/text_rate.hpp"
 
@@ -267,61 +266,6 @@ TEST_F(PartitionsTest, Commit_movesThePathIntoTheTextAndFreesTheRest) {
   lay_out({});
   EXPECT_EQ(partitions.free_partitions(), 3u);
   EXPECT_EQ(stage.cells.free_cells(), 32 - 13);  // ten, the first root, and the two accepted
-}
-
-/// Down the only branch there is.
-std::vector<std::int32_t> only_branch(const TokenTree& tree) {
-  std::vector<std::int32_t> tokens;
-  for (NodeId id = tree.root().id; !tree.at(id).children.empty(); tokens.push_back(tree.at(id).token)) id = tree.at(id).children.at(0);
-  return tokens;
-}
-
-TEST(PromptLookup, Guesses_areWhatFollowedTheLongestEarlierPassage) {
-  // "5 6" came twice before, once after 4 as now; later "9 6" came.
-  const std::vector<std::int32_t> text{4, 5, 6, 7, 8, 2, 5, 6, 1, 3, 9, 6, 0, 4, 5, 6};
-  TokenTree tree(6, 15);
-  PromptLookup lookup(0);
-  ASSERT_TRUE(lookup.guess(tree, text, {}));
-  const std::vector<std::int32_t> guesses = only_branch(tree);
-  ASSERT_GE(guesses.size(), 4u);
-  EXPECT_EQ(std::vector(guesses.begin(), guesses.begin() + 4), (std::vector<std::int32_t>{7, 8, 2, 5}));
-  EXPECT_FALSE(lookup.guess(tree, text, {})) << "nothing new to say";
-}
-
-TEST(PromptLookup, Repetition_isGuessedToGoOnBeyondTheText) {
-  const std::vector<std::int32_t> text{1, 2, 3, 1, 2, 3, 1};
-  TokenTree tree(1, 6);
-  PromptLookup lookup(0);
-  ASSERT_TRUE(lookup.guess(tree, text, {}));
-  const std::vector<std::int32_t> guesses = only_branch(tree);
-  ASSERT_GT(guesses.size(), 6u);
-  for (std::size_t i = 0; i < guesses.size(); ++i) EXPECT_EQ(guesses[i], static_cast<std::int32_t>((i + 1) % 3 + 1)) << i;
-}
-
-TEST(PromptLookup, TokenThatNeverCameBefore_givesNoGuess) {
-  TokenTree tree(4, 3);
-  EXPECT_FALSE(PromptLookup(0).guess(tree, std::vector<std::int32_t>{1, 2, 3, 4}, {}));
-  EXPECT_EQ(tree.guesses(), 0u);
-}
-
-TEST(PromptLookup, GuessesThatAreNeverAccepted_sinkBelowAnyUse) {
-  std::vector<std::int32_t> text{0};
-  TokenTree tree(0, 0);
-  PromptLookup lookup(0);
-  float first = 0, last = 0;
-  for (std::int32_t next = 1; next < 30; ++next) {  // 0 1 0 2 0 3 ...: after 0 nothing comes twice
-    for (const std::int32_t token : {next, 0}) {
-      lookup.learn(tree, token);
-      tree.advance(token);
-      text.push_back(token);
-      lookup.guess(tree, text, {});
-    }
-    ASSERT_FALSE(tree.root().children.empty());
-    last = tree.at(tree.root().children.at(0)).probability;
-    if (next == 1) first = last;
-  }
-  EXPECT_GT(first, 0.2f);
-  EXPECT_LT(last, 0.05f);
 }
 
 TEST(Calibration, DraftProbability_isCorrectedByWhatWasAccepted) {

@@ -205,6 +205,44 @@ TEST_F(DecoderTest, Guesses_goWithTheTip_andAsManyTokensComeAsWereRight) {
   EXPECT_NEAR(source.steps.back().seconds, 0.010, 1e-9);
 }
 
+TEST_F(DecoderTest, TypicalAcceptance_takesGuessesThatAreLikelyEnough) {
+  // Before each token of the text its probability is e / (49 + e) = .053, that of every other .019; .3 e^-entropy is .006.
+  options_.typical = TypicalAcceptance{};
+  options_.typical->banned = {19};
+  ScriptedSource& source = add_source();
+  Decoder& decoder = begin();
+  source.next = {17, 18, 19};
+  ASSERT_TRUE(step());
+  source.next.clear();
+  ASSERT_TRUE(step());
+  EXPECT_EQ(text_, (Ids{0, 1, 2, 3, 17, 18, 0})) << "no text of the target's goes on like this; 0 is chosen after it";
+  EXPECT_EQ(decoder.counters().accepted, 2u);
+}
+
+TEST_F(DecoderTest, TypicalAcceptance_ofWhatIsTooUnlikely_isNone) {
+  options_.typical = TypicalAcceptance{};
+  options_.typical->temperature = 0.25f;  // e^4: .53 before the text's tokens, .0097 before others; .3 e^-entropy is .026
+  ScriptedSource& source = add_source();
+  begin();
+  source.next = {17};
+  ASSERT_TRUE(step());
+  source.next.clear();
+  ASSERT_TRUE(step());
+  EXPECT_EQ(text_, (Ids{0, 1, 2, 3, 4}));
+}
+
+TEST_F(DecoderTest, MultiSequence_hasAsManyGuessesAsAreMadeInTheTimeOfARun) {
+  options_.policy.name = "multi-sequence";
+  options_.strategy = Strategy::kSpeculative;
+  ScriptedSource& source = add_source();
+  begin();
+  source.latency = GuessLatency{1, 0.004};  // a run takes 10 ms: two guesses
+  ASSERT_TRUE(step());
+  source.next = {5, 6, 7, 8};
+  ASSERT_TRUE(step());  // the first run of one row has been measured
+  EXPECT_EQ(last_width(), 3u);
+}
+
 TEST_F(DecoderTest, Iterative_sendsNoGuess) {
   options_.strategy = Strategy::kIterative;
   add_source().next = {4, 5};

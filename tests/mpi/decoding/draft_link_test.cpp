@@ -13,7 +13,7 @@ using Ids = std::vector<std::int32_t>;
 
 class DraftLinkTest : public testing::Test {
  protected:
-  DraftLinkTest() : network_(2), head_(network_, 0), drafter_(network_, 1), tree_(7, 0), text_{7}, link_(head_, 0, 1, {}, 0.25) {
+  DraftLinkTest() : network_(2), head_(network_, 0), drafter_(network_, 1), tree_(7, 0), text_{7}, link_(head_, 0, {.rank = 1}, {}, 0.25) {
     link_.begin(kRequest);
   }
 

@@ -43,7 +43,7 @@ class EngineJob {
     head_.start(hello_of(0, models_), std::vector<std::uint64_t>(models_, 42), planner, own_.factory());
     GuessSources sources(cluster_.head());
     if (models_ > 1) sources.add_drafter({.rank = plan.pipelines[1].ranks[0]}, VocabularyMap{}, 0.2);
-    if (decode_.lookup) sources.add_lookup();
+    if (decode_.lookup) sources.add_suffixes();
     engine_.emplace(head_, std::move(sources), decode_);
   }
   ~EngineJob() { head_.stop(0); }

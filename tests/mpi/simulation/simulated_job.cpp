@@ -108,7 +108,7 @@ void SimulatedJob::start() {
   GuessSources sources(*ranks_[0].transport);
   for (std::size_t d = 0; d < shape_.drafters.size(); ++d)
     sources.add_drafter({.rank = drafter_rank(d), .model = static_cast<int>(d) + 1}, VocabularyMap{}, 0.25);
-  if (decode.lookup) sources.add_lookup();
+  if (decode.lookup) sources.add_suffixes();
   engine_ = std::make_unique<Engine>(*head_, std::move(sources), decode);
 }
 
@@ -154,10 +154,11 @@ std::vector<std::int32_t> SimulatedJob::random_prompt() {
   return prompt;
 }
 
-std::map<int, bool> SimulatedJob::disconnect() {
+std::map<int, bool> SimulatedJob::disconnect(std::chrono::milliseconds suspended) {
   for (Rank& rank : ranks_) {
     if (!rank.stopped) rank.parting = std::make_unique<Disconnect>(*rank.transport, kTimeout, 4 * kTimeout);
   }
+  suspend(suspended);
   until([&] { return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.stopped || rank.parting->over(); }); });
   std::map<int, bool> together;
   for (int r = 0; r < size(); ++r) {

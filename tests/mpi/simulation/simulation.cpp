@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <numeric>
 
 #include "mpi/simulation/ranks.hpp"
+#include "tests/mpi/simulation/draw_heads.hpp"
 #include "tests/mpi/simulation/feature_reader.hpp"
 #include "tests/mpi/simulation/random_network.hpp"
 
@@ -287,24 +289,14 @@ Outcome Cluster::run() {
   return outcome;
 }
 
-}  // namespace
-
-/// Beside a drafter that is on the head, or may die, heads would have to be as well.
-static void draw_heads(Scenario& s, Random& random) {
-  const auto between = [&](int low, int high) { return low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1)); };
-  const auto chance = [&](int percent) { return between(1, 100) <= percent; };
-  const bool speculates = s.decode.strategy != Strategy::kIterative && s.decode.sequences.end > 1 && s.decode.guess_cells > 0;
-  const bool beside = !s.drafters.empty() && s.drafters[0].ranks == 1 && !s.drafter_that_dies;
-  for (int count = speculates && chance(35) ? between(1, 2) : 0; count > 0; --count) {
-    Scenario::Heads heads{
-        .place = static_cast<Scenario::Heads::Place>(between(0, beside ? 2 : 1)), .layers = {}, .disagreement = between(0, 80) / 100.0};
-    for (std::int32_t layer = 0; layer < static_cast<std::int32_t>(s.stages.size()); ++layer) {
-      if (chance(30)) heads.layers.push_back(layer);
-    }
-    heads.layers.push_back(kOutputFeatures);
-    s.heads.push_back(std::move(heads));
-  }
+void draw_shaped_policy(Random& random, PolicyOptions& policy) {
+  constexpr std::array kShaped{"static-tree", "dynamic-tree", "multi-sequence"};
+  policy.name = kShaped.at(random() % kShaped.size());
+  policy.depth = 1 + static_cast<int>(random() % 5);
+  policy.children = 1 + static_cast<int>(random() % 4);
 }
+
+}  // namespace
 
 Scenario Scenario::random(std::uint64_t seed) {
   Random random(seed * 7919 + 1);
@@ -360,6 +352,8 @@ Scenario Scenario::random(std::uint64_t seed) {
     if (chance(40)) s.feature_layers.push_back(layer);
   }
   if (features && (s.feature_layers.empty() || chance(50))) s.feature_layers.push_back(kOutputFeatures);
+  if (chance(40)) draw_shaped_policy(random, s.decode.policy);
+  if (s.decode.lookup && s.decode.strategy == Strategy::kSpeculative && chance(30)) s.drafters.clear();
   draw_heads(s, random);
   return s;
 }
@@ -367,8 +361,7 @@ Scenario Scenario::random(std::uint64_t seed) {
 std::string Scenario::describe() const {
   std::string text = fmt::format(
       "seed {}: stages of {} ranks, strategy {}, policy {} --draft {}, guess cells {}, sequences {}, context {}, {} + {} tokens, "
-      "temperature "
-      "{:.2f}{}{}",
+      "temperature {:.2f}{}{}",
       seed, fmt::join(stages, "+"), static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells,
       decode.sequences.end, decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");

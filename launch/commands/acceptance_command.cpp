@@ -1,0 +1,121 @@
+// yamata acceptance: the model writes its text, and every source guesses at each of its tokens; what would have been right is counted.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "launch/commands/acceptance_report.hpp"
+#include "launch/guessing.hpp"
+#include "launch/job.hpp"
+#include "launch/output/output_file.hpp"
+#include "launch/output/progress_bar.hpp"
+#include "launch/output/standard_output.hpp"
+#include "mpi/engine/engine.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size()) text.replace(at, what.size(), with);
+  return text;
+}
+
+/// The first turn of every line, in the format that the model wants.
+std::vector<std::string> read_prompts(Job& job, const AcceptanceOptions& options) {
+  const std::string format = replaced(options.prompt_format, "\\n", "\n");
+  std::vector<std::string> prompts;
+  std::istringstream lines(job.read_text_file(options.prompts_file));
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (options.most_prompts > 0 && prompts.size() == static_cast<std::size_t>(options.most_prompts)) break;
+    try {
+      prompts.push_back(replaced(format, "{}", nlohmann::json::parse(line).at("turns").at(0).get<std::string>()));
+    } catch (const nlohmann::json::exception&) {
+      throw UsageError(fmt::format("{}: line {} has no {{\"turns\": [\"...\"]}}; check -f", options.prompts_file, number));
+    }
+  }
+  if (prompts.empty()) throw UsageError(fmt::format("{} has no prompts; check -f", options.prompts_file));
+  return prompts;
+}
+
+/// A prompt that leaves no room for text is cut at its front.
+std::vector<Request> make_requests(Job& job, const AcceptanceOptions& options, const Tokenizer& tokenizer) {
+  std::vector<Request> requests;
+  const auto most = static_cast<std::size_t>(std::max(1, job.context() - options.job.generate));
+  for (const std::string& prompt : read_prompts(job, options)) {
+    Request& request = requests.emplace_back();
+    request.prompt = tokenizer.encode(prompt, true, true);
+    if (request.prompt.empty()) throw UsageError(fmt::format("{} has an empty prompt; check -f", options.prompts_file));
+    if (request.prompt.size() > most)
+      request.prompt.erase(request.prompt.begin(), request.prompt.end() - static_cast<std::ptrdiff_t>(most));
+    request.sampling = options.sampling;
+    request.generate = options.job.generate;
+    for (TokenId id = 0; id < tokenizer.size(); ++id) {
+      if (tokenizer.ends_generation(id)) request.ends.push_back(id);
+    }
+  }
+  return requests;
+}
+
+/// Guesses are made anew at every token, by all, whether that pays or not; none is sent.
+DecodeOptions watching(const Job& job, const Job::Purpose& purpose) {
+  DecodeOptions decode = job.decode_options(purpose);
+  decode.policy.name = "watch";
+  decode.continue_tip = false;
+  decode.at_any_cost = true;
+  decode.lookup = purpose.speculation.lookup;
+  return decode;
+}
+
+/// Where the command is, on a terminal.
+class Counter final : public RequestObserver {
+ public:
+  explicit Counter(std::size_t prompts) : prompts_(prompts), shown_(isatty(STDERR_FILENO) != 0) {}
+  void on_finished(Completion completion) override {
+    tokens += completion.token_ids.size();
+    ++done_;
+    if (shown_) fmt::print(stderr, "\r{}/{} prompts{}", done_, prompts_, done_ == prompts_ ? "\n" : "");
+  }
+  std::size_t tokens = 0;
+
+ private:
+  std::size_t prompts_, done_ = 0;
+  bool shown_;
+};
+
+}  // namespace
+
+void acceptance_command(Job& job, const AcceptanceOptions& options) {
+  check_outputs({options.json_file}, {options.job.model, options.prompts_file});
+  job.open();
+  const auto tokenizer = Tokenizer::load(job.file(), options.pre_tokenizer);
+  std::vector<Request> requests = make_requests(job, options, *tokenizer);
+  const Job::Purpose purpose{static_cast<std::size_t>(job.context()), options.speculation, options.sampling};
+  const DecodeOptions decode = watching(job, purpose);
+  std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer, options.pre_tokenizer);
+  Counter counter(requests.size());
+  AcceptanceReport report{
+      .model = options.job.model, .prompts = requests.size(), .positions = 0, .sources = {}, .tree = options.speculation.policy.tree};
+  const Job::Outcome outcome = job.lead(purpose, [&](Head& head) {
+    GuessSources sources = connect_sources(job, std::move(vocabularies), decode.lookup ? std::make_shared<SuffixMemory>() : nullptr);
+    std::vector<const GuessSource*> watched;
+    for (const auto& source : sources.all()) watched.push_back(source.get());
+    auto recorder = std::make_unique<GuessRecorder>(sources.next_index(), static_cast<std::size_t>(options.levels));
+    const GuessRecorder& record = *recorder;
+    sources.add(std::move(recorder));
+    Engine engine(head, std::move(sources), decode);
+    for (Request& request : requests) engine.submit(std::move(request), counter);
+    engine.run();
+    report.sources = record.rates(watched);
+  });
+  if (outcome.interrupted) throw Interrupted{};
+  report.positions = counter.tokens;
+  print_out("{}", to_table(report));
+  write_outputs({{options.json_file, [&] { return to_json(report); }}});
+}
+
+}  // namespace yamata

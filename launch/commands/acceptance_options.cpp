@@ -1,0 +1,57 @@
+#include "launch/commands/acceptance_options.hpp"
+
+#include "launch/flag_groups.hpp"
+#include "launch/flag_values.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+
+cxxopts::Options acceptance_flags() {
+  auto flags = describe("acceptance", "How often each source of guesses is right, so many tokens ahead, over the model's own text.");
+  auto text = flags.add_options("Text");
+  text("f,file", "Prompts: a line of JSON each, of which the first of \"turns\" is taken", cxxopts::value<std::string>(), "FILE.jsonl");
+  text("prompt-format", "What is made of a prompt, for which {} stands; \\n is a new line",
+       cxxopts::value<std::string>()->default_value("{}"), "TEXT");
+  text("prompts", "Take the first N of them (0: all)", cxxopts::value<int>()->default_value("0"), "N");
+  text("pre", "Force a pre-tokenizer by name", cxxopts::value<std::string>()->default_value(""), "NAME");
+  text("n,predict", "Tokens to generate after each", cxxopts::value<int>()->default_value("128"), "N");
+  text("levels", "How many tokens ahead", cxxopts::value<int>()->default_value("8"), "N");
+  add_sampling(flags);
+  add_speculation(flags, "", "auto");
+  add_heads(flags);
+  add_context(flags, "0");
+  add_cluster(flags);
+  flags.add_options("Output")("json", "Write all rates to this file, which --tree reads", cxxopts::value<std::string>(), "FILE");
+  return flags;
+}
+
+AcceptanceOptions read_acceptance(const cxxopts::ParseResult& r) {
+  AcceptanceOptions o;
+  o.job.model = read_model(r);
+  o.prompts_file = text_of(r, "file");
+  if (o.prompts_file.empty()) throw UsageError("no prompts given; name a file with -f FILE.jsonl");
+  o.prompt_format = r["prompt-format"].as<std::string>();
+  require(o.prompt_format.find("{}") != std::string::npos, "--prompt-format", "a text with {} in it");
+  o.most_prompts = r["prompts"].as<int>();
+  require(o.most_prompts >= 0, "--prompts", "0 or more");
+  o.pre_tokenizer = r["pre"].as<std::string>();
+  o.json_file = text_of(r, "json");
+  o.speculation = read_speculation(r, o.job);
+  read_heads(r, o.job);
+  require(r["strategy"].as<std::string>() == "auto", "--strategy", "left out: guesses are only looked at");
+  require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: what earlier runs wrote would count as guessed");
+  if (!o.job.guesses() && !o.speculation.lookup)
+    throw UsageError("nobody guesses; name a draft model with -md FILE.gguf or heads with --heads FILE, or leave --no-lookup out");
+  read_cluster(r, o.job);
+  o.job.strategy = Strategy::kSpeculative;
+  o.job.generate = r["predict"].as<int>();
+  require(o.job.generate >= 1, "-n", "at least 1");
+  o.levels = r["levels"].as<int>();
+  require(o.levels >= 1 && o.levels <= 32, "--levels", "between 1 and 32");
+  o.job.context = read_context_size(r);
+  read_context(r, o.job);
+  o.sampling = read_sampling(r);
+  return o;
+}
+
+}  // namespace yamata

@@ -1,0 +1,46 @@
+"""The figure of a file that `yamata acceptance --json` wrote: how often guesses are right, by source, tokens ahead and choice."""
+import json
+import pathlib
+
+from .problem import Problem
+
+
+def read(path):
+    """The sources of the file. Raises Problem where it is no such file."""
+    try:
+        sources = json.loads(pathlib.Path(path).read_text())['sources']
+        for source in sources:
+            source['name'], source['tokens_per_run'].items(), [level['true_rate'] + level['calibrated_rate'] for level in source['levels']]
+            [[float(share) for share in level] for level in source['accuracies']]
+    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Problem(f'{path} is no file of yamata acceptance --json ({error}); name one, or a results folder', 2) from None
+    if not any(level['guessed'] for source in sources for level in source['levels']):
+        raise Problem(f'{path} has no guess in it, so there is nothing to draw', 2)
+    return sources
+
+
+def draw(sources, out):
+    """Three panels: rates by tokens ahead, choices one token ahead, tokens per run by the size of the tree."""
+    from .plots import COLOURS, HATCHES, MARKERS, plt
+    figure, (rates, choices, trees) = plt.subplots(1, 3, figsize=(15, 4.5))
+    for i, source in enumerate(sources):
+        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+        levels = [level for level in source['levels'] if level['guessed']]
+        ahead = range(1, len(levels) + 1)
+        rates.plot(ahead, [level['true_rate'] for level in levels], color=colour, marker=marker, label=source['name'])
+        rates.plot(ahead, [level['calibrated_rate'] for level in levels], color=colour, marker=marker, linestyle=':', fillstyle='none')
+        first = source['accuracies'][0]
+        width = 0.8 / len(sources)
+        choices.bar([k + 1 + (i - (len(sources) - 1) / 2) * width for k in range(len(first))], first, width, color=colour,
+                    hatch=HATCHES[i % len(HATCHES)], edgecolor='black', linewidth=0.5, label=source['name'])
+        widths = sorted(map(int, source['tokens_per_run']))
+        trees.plot(widths, [source['tokens_per_run'][str(rows)] for rows in widths], color=colour, marker=marker, label=source['name'])
+    rates.set(xlabel='tokens ahead', ylabel='first choices that are right', ylim=(0, 1), title='true (line) and calibrated (dotted)')
+    choices.set(xlabel='choice', ylabel='share of all tokens', title='one token ahead')
+    trees.set(xlabel='rows of a run', ylabel='tokens of a run', xscale='log', title='the best tree of each size')
+    trees.set_xticks(widths, [str(rows) for rows in widths])
+    rates.legend()
+    figure.tight_layout()
+    for ending in ('png', 'svg'):
+        figure.savefig(out.with_suffix(f'.{ending}'), metadata={'Date': None} if ending == 'svg' else None)
+    plt.close(figure)

@@ -1,0 +1,73 @@
+#include "launch/output/suffix_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "launch/output/output_file.hpp"
+#include "launch/output/standard_output.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+/// Nobody else adds to a store in the same folder meanwhile. Where the file system locks nothing, the last of two that add at once wins.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& file) {
+    const std::string folder = std::filesystem::path(file).parent_path().string();
+    fd_ = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd_ >= 0) (void)::flock(fd_, LOCK_EX);
+  }
+  ~FolderLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+/// The file as it is now; nothing where it is damaged.
+std::optional<SuffixStore> SuffixFile::store() const {
+  std::error_code unseen;
+  if (!std::filesystem::exists(path_, unseen)) return SuffixStore{};
+  std::ifstream in(path_, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad()) throw ModelError(fmt::format("cannot read {}; check --suffix-store", path_));
+  if (!bytes.empty() && !bytes.starts_with(kSuffixStoreBegins))
+    throw ModelError(fmt::format("{} is no store of suffixes; name another file with --suffix-store, or remove it", path_));
+  auto store = decode_suffix_store(bytes, tokens_);
+  if (store && !bytes.empty() && store->vocabulary != vocabulary_)
+    throw UsageError(fmt::format("{} has outputs of a model with another vocabulary; name another file with --suffix-store", path_));
+  return store;
+}
+
+void SuffixFile::read(SuffixMemory& memory) const {
+  if (path_.empty()) return;
+  const auto store = this->store();
+  if (!store) print_error("yamata: warning: {}: the store of suffixes is damaged; it is begun anew\n", path_);
+  for (const auto& text : store.value_or(SuffixStore{}).texts) memory.add(text);
+}
+
+void SuffixFile::add(const SuffixMemory& memory) const {
+  const auto own = memory.own_texts();
+  if (path_.empty() || own.empty()) return;
+  const FolderLock lock(path_);
+  auto texts = store().value_or(SuffixStore{}).texts;
+  texts.insert(texts.end(), own.begin(), own.end());
+  std::size_t first = texts.size(), tokens = 0;
+  while (first > 0 && tokens + texts[first - 1].size() <= SuffixMemory::kTokens) tokens += texts[--first].size();
+  texts.erase(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(first));
+  write_file(path_, encode({vocabulary_, std::move(texts)}));
+}
+
+}  // namespace yamata

@@ -1,0 +1,56 @@
+#include "launch/tree_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "launch/output/output_file.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+using Json = nlohmann::json;
+using Path = std::vector<std::int32_t>;
+
+/// Adds the guess at the end of a path of ranks, which must be a new one below a known one.
+void add(StaticTree& tree, const Path& path) {
+  int parent = 0;
+  for (std::size_t i = 0; i + 1 < path.size(); ++i) parent = parent < 0 ? parent : tree.child(parent, path[i]);
+  const bool ranks = std::all_of(path.begin(), path.end(), [](std::int32_t rank) { return rank >= 0 && rank < 64; });
+  if (path.empty() || !ranks || parent < 0 || tree.child(parent, path.back()) >= 0)
+    throw UsageError("each path of the tree goes on from another one by a rank from 0 to 63, and comes once");
+  tree.nodes.push_back({parent, static_cast<std::int32_t>(path.size()) - 1, path.back()});
+}
+
+StaticTree parse(const Json& json, int guesses) {
+  StaticTree tree;
+  if (json.contains("tree")) {
+    auto paths = json.at("tree").get<std::vector<Path>>();
+    std::stable_sort(paths.begin(), paths.end(), [](const Path& a, const Path& b) { return a.size() < b.size(); });
+    for (const Path& path : paths) add(tree, path);
+  } else {
+    for (const Json& source : json.at("sources")) {
+      if (source.at("name") == "all") tree = greedy_tree(source.at("accuracies").get<LevelAccuracies>(), guesses + 1);
+    }
+  }
+  if (tree.width() < 2 || tree.width() > 65) throw UsageError(fmt::format("the tree has {} guesses, not 1 to 64", tree.width() - 1));
+  return tree;
+}
+
+}  // namespace
+
+StaticTree read_tree(const std::string& file, int guesses) {
+  const std::string text = read_text(file, "--tree");
+  try {
+    return parse(Json::parse(text), guesses);
+  } catch (const Json::exception&) {
+    throw UsageError(
+        fmt::format("{} is no tree of guesses: neither \"tree\" nor what yamata acceptance --json writes; check --tree", file));
+  } catch (const UsageError& e) {
+    throw UsageError(fmt::format("{}: {}; check --tree", file, e.what()));
+  }
+}
+
+}  // namespace yamata

@@ -1,0 +1,118 @@
+#include "src/speculation/shaped_policies.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+namespace yamata {
+
+StaticTree static_tree(int guesses) {
+  LevelAccuracies accuracies;
+  for (const double first : {.64, .49, .43, .35}) {
+    auto& level = accuracies.emplace_back();
+    for (double share = 1; level.size() < 8; share /= 3) level.push_back(first * share);
+  }
+  return greedy_tree(accuracies, guesses + 1);
+}
+
+StaticTreePolicy::StaticTreePolicy(const PolicyOptions& options) : most_(static_cast<std::size_t>(options.draft)) {
+  const StaticTree shape = options.tree.value_or(static_tree(options.draft));
+  below_.resize(shape.nodes.size());
+  for (std::size_t n = 1; n < shape.nodes.size(); ++n) {
+    const auto& node = shape.nodes[n];
+    below_[static_cast<std::size_t>(node.parent)].push_back({static_cast<std::size_t>(node.rank), n});
+  }
+}
+
+std::vector<NodeId> StaticTreePolicy::choose(const TokenTree& tree, std::size_t capacity, const RunCosts& /*costs*/) {
+  const std::size_t most = std::min(capacity, most_);
+  std::vector<NodeId> chosen;
+  std::vector<std::pair<NodeId, std::size_t>> open{{tree.root().id, 0}};  // guesses and their places in the shape
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const auto [node, place] = open[i];
+    if (below_[place].empty()) continue;
+    const std::vector<NodeId> ranked = ranked_children(tree, node);
+    for (const Child& child : below_[place]) {
+      if (child.rank >= ranked.size()) continue;
+      const NodeId id = ranked[child.rank];
+      if (!tree.at(id).sent && chosen.size() >= most) continue;
+      if (!tree.at(id).sent) chosen.push_back(id);
+      open.emplace_back(id, child.node);
+    }
+  }
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+std::vector<NodeId> DynamicTreePolicy::choose(const TokenTree& tree, std::size_t capacity, const RunCosts& /*costs*/) {
+  const auto later = [](const TreeNode* a, const TreeNode* b) { return goes_before(*b, *a); };
+  std::vector<const TreeNode*> open;  // a heap
+  open.reserve(tree.guesses());
+  const auto expand = [&](const TreeNode& node) {
+    std::span<const NodeId> children(node.children);
+    std::vector<NodeId> ranked;
+    if (const auto most = static_cast<std::size_t>(options_.children); children.size() > most) {
+      ranked = ranked_children(tree, node.id);
+      children = std::span(ranked).first(most);
+    }
+    for (const NodeId id : children) {
+      open.push_back(&tree.at(id));
+      std::push_heap(open.begin(), open.end(), later);
+    }
+  };
+  expand(tree.root());
+  std::vector<NodeId> chosen;
+  chosen.reserve(static_cast<std::size_t>(options_.draft));
+  const std::int32_t deepest = tree.root().position + options_.depth;
+  for (int taken = 0; taken < options_.draft && !open.empty(); ++taken) {
+    std::pop_heap(open.begin(), open.end(), later);
+    const TreeNode& node = *open.back();
+    open.pop_back();
+    if (!node.sent && chosen.size() >= capacity) break;
+    if (!node.sent) chosen.push_back(node.id);
+    if (node.position < deepest) expand(node);
+  }
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+std::size_t MultiSequence::budget(double drafted, std::size_t most) {
+  constexpr std::array<std::size_t, 13> kRich{0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+  const double limit = drafted > 0 ? std::min(drafted, static_cast<double>(most)) : static_cast<double>(most);
+  std::size_t best = 0;
+  for (const std::size_t n : kRich) best = static_cast<double>(n) <= limit ? n : best;
+  return best;
+}
+
+std::size_t MultiSequence::sequences(const TokenTree& tree, const std::vector<NodeId>& firsts, std::size_t budget) {
+  constexpr std::size_t kMost = 8;
+  const std::vector<NodeId> seconds = ranked_children(tree, firsts[0]);
+  const float best = tree.at(firsts[0]).probability * (seconds.empty() ? 1 : tree.at(seconds[0]).probability);
+  std::size_t count = 1;
+  while (count < std::min(kMost, firsts.size()) && tree.at(firsts[count]).probability > best) ++count;
+  while (budget % count != 0) --count;
+  return count;
+}
+
+std::vector<NodeId> MultiSequence::choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) {
+  const std::vector<NodeId> firsts = ranked_children(tree, tree.root().id);
+  const std::size_t budget = MultiSequence::budget(costs.drafted, static_cast<std::size_t>(options_.draft));
+  if (firsts.empty() || budget == 0) return {};
+  const std::size_t count = sequences(tree, firsts, budget);
+  std::vector<NodeId> chosen;
+  for (std::size_t s = 0; s < count; ++s) {
+    NodeId id = firsts[s];
+    for (std::size_t length = 0; length < budget / count; ++length) {
+      if (!tree.at(id).sent && chosen.size() >= capacity) break;
+      if (!tree.at(id).sent) chosen.push_back(id);
+      const std::vector<NodeId> next = ranked_children(tree, id);
+      if (next.empty()) break;
+      id = next[0];
+    }
+  }
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+}  // namespace yamata

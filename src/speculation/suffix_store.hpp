@@ -1,0 +1,30 @@
+#pragma once
+// What is remembered of earlier outputs, as the bytes of a file.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace yamata {
+
+/// Texts as token ids, the oldest first, and whose ids they are.
+struct SuffixStore {
+  std::uint64_t vocabulary = 0;  ///< hash_vocabulary of the model's
+  std::vector<std::vector<std::int32_t>> texts;
+};
+
+/// The first bytes of every store.
+inline constexpr std::string_view kSuffixStoreBegins = "yamata suffixes 1\n";
+
+/// Tells vocabularies apart, by the text of every token in the order of their ids.
+std::uint64_t hash_vocabulary(std::span<const std::string> texts);
+
+/// Magic, hash of all that follows, vocabulary, number of texts, and of each its length and its ids; all numbers little-endian.
+std::string encode(const SuffixStore& store);
+/// Nothing where the bytes are not whole as encode wrote them, or have ids that a vocabulary of `tokens` has not. No bytes at all are an
+/// empty store.
+std::optional<SuffixStore> decode_suffix_store(std::string_view bytes, std::int32_t tokens);
+
+}  // namespace yamata

@@ -1,0 +1,74 @@
+// yamata acceptance as a user meets it, and what reads its file.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/launch/process.hpp"
+
+namespace yamata::test {
+namespace {
+
+const std::string kDraft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
+const std::string kPrompts = YAMATA_SOURCE_DIR "/launch/experiments/tales.jsonl";
+
+nlohmann::json source(const nlohmann::json& json, const std::string& name) {
+  for (const auto& source : json["sources"]) {
+    if (source["name"] == name) return source;
+  }
+  ADD_FAILURE() << "no source " << name;
+  return {};
+}
+
+TEST(Acceptance, DraftAndSuffixes_areRatedOneByOneAndTogether) {
+  const TemporaryFolder folder;
+  const std::string rates = folder / "rates.json", model = kModel;
+  const Outcome outcome = run(yamata({"acceptance", "-m", model, "-md", kDraft, "-f", kPrompts, "--prompts", "3", "-n", "40", "--draft",
+                                      "12", "--levels", "4", "--ignore-eos", "--json", rates}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* word : {"3 prompts, 120 tokens", "draft model", "suffixes", "calibrated", "rows of a run", "1 ahead"})
+    EXPECT_NE(outcome.out.find(word), std::string::npos) << word << "\n" << outcome.out;
+  const auto json = nlohmann::json::parse(read_file(rates));
+  const auto draft = source(json, "draft model"), all = source(json, "all");
+  EXPECT_EQ(draft["levels"][0]["reached"], 120);
+  EXPECT_EQ(draft["levels"][0]["guessed"], 120) << "it is waited for";
+  EXPECT_NEAR(draft["levels"][0]["true_rate"].get<double>(), 0.67, 0.15);  // models/README.md
+  EXPECT_NEAR(draft["levels"][0]["calibrated_rate"].get<double>(), draft["levels"][0]["true_rate"].get<double>(), 0.12);
+  EXPECT_LT(source(json, "suffixes")["levels"][0]["guessed"].get<int>(), 121);
+  EXPECT_EQ(draft["ranks"].size(), 3u);
+  EXPECT_EQ(draft["ranks"][0].size(), 40u);
+  EXPECT_GT(all["tokens_per_run"]["8"].get<double>(), 1.5);
+  EXPECT_GE(all["tokens_per_run"]["16"].get<double>(), all["tokens_per_run"]["2"].get<double>());
+
+  const Arguments job{"run", "-m", model, "-p", "A fox met a crow", "-n", "40", "--ignore-eos", "-md", kDraft};
+  Arguments tree = job, plain = job;
+  for (const std::string& word : {std::string("--policy"), std::string("static-tree"), std::string("--tree"), rates}) tree.push_back(word);
+  for (const char* word : {"--strategy", "iterative"}) plain.push_back(word);
+  const Outcome with_tree = run(yamata(tree));
+  EXPECT_EQ(with_tree.code, 0) << with_tree.err;
+  EXPECT_EQ(with_tree.out, run(yamata(plain)).out);
+}
+
+TEST(Acceptance, Nonsense_isNamedWithItsRemedy) {
+  const TemporaryFolder folder;
+  write_file(folder / "none.jsonl", "\n");
+  write_file(folder / "bad.jsonl", "{\"turns\": [\"a\"]}\n{\"turn\": 1}\n");
+  const std::vector<std::pair<Arguments, std::string>> cases{{{}, "-f FILE.jsonl"},
+                                                             {{"-f", folder / "missing.jsonl"}, "missing.jsonl"},
+                                                             {{"-f", folder / "none.jsonl"}, "no prompts"},
+                                                             {{"-f", folder / "bad.jsonl"}, "line 2"},
+                                                             {{"-f", kPrompts, "--no-lookup"}, "-md"},
+                                                             {{"-f", kPrompts, "--strategy", "pipeinfer"}, "--strategy"},
+                                                             {{"-f", kPrompts, "--prompt-format", "x"}, "--prompt-format"},
+                                                             {{"-f", kPrompts, "--tree", folder / "bad.jsonl"}, "--policy"}};
+  for (const auto& [more, word] : cases) {
+    Arguments all{"acceptance", "-m", kModel};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run(yamata(all));
+    EXPECT_EQ(outcome.code, 1) << word << outcome.err;
+    EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace yamata::test

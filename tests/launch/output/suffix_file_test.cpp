@@ -1,0 +1,120 @@
+// --suffix-store: what is kept between runs, whatever becomes of the file.
+#include "launch/output/suffix_file.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch/output/output_file.hpp"
+#include "node/error.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace yamata::test {
+namespace {
+
+using Text = std::vector<std::int32_t>;
+
+const std::vector<std::string> kVocabulary{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+
+/// A job that reads the file and writes a text.
+void play(const std::string& path, const Text& text) {
+  const SuffixFile file(path, kVocabulary);
+  SuffixMemory memory;
+  file.read(memory);
+  for (const std::int32_t token : text) memory.append(token);
+  memory.end_text();
+  file.add(memory);
+}
+
+std::vector<Text> texts(const std::string& path) {
+  SuffixMemory memory;
+  SuffixFile(path, kVocabulary).read(memory);
+  std::vector<Text> all;
+  for (std::size_t n = 0; n < memory.trie().texts(); ++n) all.push_back(memory.trie().text(n));
+  return all;
+}
+
+TEST(SuffixFile, TextsOfEarlierJobs_areThereInTheLater) {
+  const TemporaryFolder folder;
+  play(folder / "s", {1, 2, 3});
+  play(folder / "s", {4, 5});
+  play(folder / "s", {});
+  EXPECT_EQ(texts(folder / "s"), (std::vector<Text>{{1, 2, 3}, {4, 5}}));
+}
+
+TEST(SuffixFile, TooManyTokens_pushTheOldestTextsOut) {
+  const TemporaryFolder folder;
+  play(folder / "s", Text(10, 1));
+  play(folder / "s", Text(SuffixMemory::kTokens - 20, 2));
+  EXPECT_EQ(texts(folder / "s").size(), 2u);
+  play(folder / "s", Text(11, 3));
+  const auto left = texts(folder / "s");
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_EQ(left[0][0], 2);
+}
+
+TEST(SuffixFile, DamageAnywhere_isToldOfByName_andTheFileBegunAnew_orRefusedWhereItIsAnother) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "s";
+  play(path, {1, 2, 3});
+  const std::string whole = read_text(path);
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
+    write_file(path, damaged);
+    if (at < kSuffixStoreBegins.size()) {
+      EXPECT_THROW(play(path, {4}), ModelError) << at;
+      EXPECT_EQ(read_text(path), damaged) << "a file of somebody else is left alone";
+      continue;
+    }
+    testing::internal::CaptureStderr();
+    play(path, {4, 5});
+    const std::string told = testing::internal::GetCapturedStderr();
+    EXPECT_NE(told.find(path), std::string::npos) << at;
+    EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
+    EXPECT_EQ(texts(path), (std::vector<Text>{{4, 5}})) << at;
+  }
+}
+
+TEST(SuffixFile, AnotherVocabulary_isRefused_andTheFileStays) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "s";
+  play(path, {1, 2, 3});
+  const std::vector<std::string> other{"b", "a"};
+  SuffixMemory memory;
+  EXPECT_THROW(SuffixFile(path, other).read(memory), UsageError);
+  EXPECT_EQ(texts(path), (std::vector<Text>{{1, 2, 3}}));
+}
+
+TEST(SuffixFile, JobsThatEndAtOnce_loseNoText) {
+  const TemporaryFolder folder;
+  constexpr std::int32_t kJobs = 4, kTexts = 10;
+  std::vector<pid_t> jobs;
+  for (std::int32_t job = 0; job < kJobs; ++job) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      for (std::int32_t n = 0; n < kTexts; ++n) play(folder / "s", {job, n % 10});
+      _exit(0);
+    }
+    jobs.push_back(pid);
+  }
+  for (const pid_t pid : jobs) {
+    int status = -1;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(texts(folder / "s").size(), static_cast<std::size_t>(kJobs * kTexts));
+}
+
+TEST(SuffixFile, NoFile_keepsNothing) {
+  const SuffixFile none("", kVocabulary);
+  SuffixMemory memory;
+  memory.append(1);
+  memory.end_text();
+  none.read(memory);
+  none.add(memory);
+  EXPECT_EQ(memory.trie().texts(), 1u);
+}
+
+}  // namespace
+}  // namespace yamata::test

@@ -1,0 +1,47 @@
+// --tree: what is a tree of guesses, and what is not.
+#include "launch/tree_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include "launch/output/output_file.hpp"
+#include "node/error.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace yamata::test {
+namespace {
+
+StaticTree read(const std::string& text, int guesses = 3) {
+  const TemporaryFolder folder;
+  write_file(folder / "tree.json", text);
+  return read_tree(folder / "tree.json", guesses);
+}
+
+TEST(TreeFile, Paths_areNodesInAnyOrder) {
+  const StaticTree tree = read(R"({"tree": [[0, 1], [0], [2]]})");
+  ASSERT_EQ(tree.width(), 4);
+  EXPECT_EQ(tree.nodes[1], (StaticTree::Node{0, 0, 0}));
+  EXPECT_EQ(tree.nodes[2], (StaticTree::Node{0, 0, 2}));
+  EXPECT_EQ(tree.nodes[3], (StaticTree::Node{1, 1, 1}));
+}
+
+TEST(TreeFile, Accuracies_growATreeOfAsManyGuessesAsAreWanted) {
+  const std::string rates = R"({"sources": [{"name": "x", "accuracies": [[1]]}, {"name": "all", "accuracies": [[0.6, 0.3], [0.4, 0.1]]}]})";
+  const StaticTree tree = read(rates);  // .6, .3, .24
+  ASSERT_EQ(tree.width(), 4);
+  EXPECT_GE(tree.child(0, 0), 0);
+  EXPECT_GE(tree.child(0, 1), 0);
+  EXPECT_GE(tree.child(tree.child(0, 0), 0), 0);
+  EXPECT_EQ(read(rates, 1).width(), 2);
+}
+
+TEST(TreeFile, WhatIsNoTree_isRefused) {
+  for (const char* text : {"", "{}", "[1]", R"({"tree": []})", R"({"tree": [[]]})", R"({"tree": [[0], [0]]})", R"({"tree": [[1, 0]]})",
+                           R"({"tree": [[-1]]})", R"({"tree": [["a"]]})", R"({"tree": [[64]]})", R"({"tree": 1})",
+                           R"({"sources": [{"name": "x", "accuracies": [[1]]}]})", R"({"sources": [{"name": "all"}]})"}) {
+    EXPECT_THROW(read(text), UsageError) << text;
+  }
+  EXPECT_THROW(read_tree("/nonexistent/tree.json", 3), UsageError);
+}
+
+}  // namespace
+}  // namespace yamata::test

@@ -1,0 +1,255 @@
+// The papers' policies: which guesses of a tree go into a run, to the node, ties included.
+#include "src/speculation/policy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "src/speculation/guess_recorder.hpp"
+#include "src/speculation/shaped_policies.hpp"
+
+namespace yamata {
+namespace {
+
+using Nodes = std::vector<NodeId>;
+
+PolicyOptions options(const std::string& name, int draft) {
+  PolicyOptions options;
+  options.name = name;
+  options.draft = draft;
+  return options;
+}
+
+/// root -> a .5, b .3, c .2; a -> aa .6, ab .4; b -> ba 1; aa -> aaa .5
+struct Example {
+  Example() : tree(1, 10) {
+    const NodeId root = tree.root().id;
+    c = tree.add(root, 4, 0.2f, {0, 0});
+    a = tree.add(root, 2, 0.5f, {0, 0});
+    b = tree.add(root, 3, 0.3f, {0, 0});
+    ab = tree.add(a, 6, 0.4f, {0, 0});
+    aa = tree.add(a, 5, 0.6f, {0, 0});
+    ba = tree.add(b, 7, 1.0f, {0, 0});
+    aaa = tree.add(aa, 8, 0.5f, {0, 0});
+  }
+  TokenTree tree;
+  NodeId a, b, c, aa, ab, ba, aaa;
+};
+
+StaticTree shape(std::initializer_list<StaticTree::Node> nodes) {
+  StaticTree tree;
+  tree.nodes.insert(tree.nodes.end(), nodes);
+  return tree;
+}
+
+TEST(StaticTreePolicy, Guesses_areThoseOfTheShapesRanks) {
+  Example x;
+  PolicyOptions o = options("static-tree", 4);
+  o.tree = shape({{0, 0, 1}, {1, 1, 0}, {0, 0, 0}, {3, 1, 1}});  // 2nd, the 1st below it, 1st, the 2nd below it
+  const auto policy = make_policy(o);
+  EXPECT_TRUE(policy->fills_tip_run());
+  EXPECT_EQ(policy->choose(x.tree, 100, {}), (Nodes{x.a, x.b, x.ab, x.ba}));
+  EXPECT_EQ(policy->choose(x.tree, 100, {.occupancy = {0, 9, 9, 9, 9}, .lateness = {}}).size(), 4u) << "whatever they cost";
+}
+
+TEST(StaticTreePolicy, GuessesThatAreOut_areNotSentAgain_norWhatIsNotThere) {
+  Example x;
+  PolicyOptions o = options("static-tree", 8);
+  o.tree = shape({{0, 0, 0}, {1, 1, 0}, {2, 2, 0}, {3, 3, 0}, {0, 0, 5}});
+  x.tree.at(x.a).sent = true;
+  EXPECT_EQ(make_policy(o)->choose(x.tree, 100, {}), (Nodes{x.aa, x.aaa}));
+}
+
+TEST(StaticTreePolicy, LittleRoom_isFilledFromAbove) {
+  Example x;
+  PolicyOptions o = options("static-tree", 8);
+  o.tree = shape({{0, 0, 0}, {1, 1, 0}, {2, 2, 0}, {0, 0, 1}});
+  EXPECT_EQ(make_policy(o)->choose(x.tree, 3, {}), (Nodes{x.a, x.b, x.aa}));
+  EXPECT_EQ(make_policy(o)->choose(x.tree, 1, {}), (Nodes{x.a}));
+}
+
+TEST(StaticTreePolicy, EqualProbabilities_areRankedByAge) {
+  TokenTree tree(1, 0);
+  const NodeId first = tree.add(tree.root().id, 5, 0.4f, {0, 0});
+  tree.add(tree.root().id, 6, 0.4f, {0, 0});
+  PolicyOptions o = options("static-tree", 8);
+  o.tree = shape({{0, 0, 0}});
+  EXPECT_EQ(make_policy(o)->choose(tree, 9, {}), Nodes{first});
+}
+
+TEST(StaticTreePolicy, WithoutAShape_isGrownFromUsualAccuracies) {
+  const StaticTree tree = static_tree(5);
+  ASSERT_EQ(tree.width(), 6);
+  // .64; .64 .49 = .314; .64 / 3 = .213; .314 .43 = .135; .64 .49 / 3 and .64 / 3 .49 are equal: .105
+  EXPECT_GE(tree.child(0, 0), 0);
+  EXPECT_GE(tree.child(0, 1), 0);
+  const int second = tree.child(tree.child(0, 0), 0);
+  ASSERT_GE(second, 0);
+  EXPECT_GE(tree.child(second, 0), 0);
+  Example x;
+  EXPECT_EQ(make_policy(options("static-tree", 3))->choose(x.tree, 9, {}), (Nodes{x.a, x.b, x.aa}));
+}
+
+TEST(DynamicTreePolicy, MostProbableNodes_withinDepthAndChildren) {
+  Example x;  // paths: a .5, b .3, ba .3, aa .3, c .2, ab .2, aaa .15
+  const auto chosen = [&](int n, int depth, int children) {
+    PolicyOptions o = options("dynamic-tree", n);
+    o.depth = depth;
+    o.children = children;
+    return make_policy(o)->choose(x.tree, 100, {});
+  };
+  EXPECT_EQ(chosen(1, 4, 32), (Nodes{x.a}));
+  EXPECT_EQ(chosen(2, 4, 32), (Nodes{x.a, x.b})) << "of equals the shallower";
+  EXPECT_EQ(chosen(3, 4, 32), (Nodes{x.a, x.b, x.aa})) << "then the older";
+  EXPECT_EQ(chosen(4, 4, 32), (Nodes{x.a, x.b, x.aa, x.ba}));
+  EXPECT_EQ(chosen(7, 4, 32), (Nodes{x.c, x.a, x.b, x.ab, x.aa, x.ba, x.aaa}));
+  EXPECT_EQ(chosen(7, 2, 32), (Nodes{x.c, x.a, x.b, x.ab, x.aa, x.ba}));
+  EXPECT_EQ(chosen(7, 1, 32), (Nodes{x.c, x.a, x.b}));
+  EXPECT_EQ(chosen(7, 4, 1), (Nodes{x.a, x.aa, x.aaa}));
+}
+
+TEST(DynamicTreePolicy, NodesInFlight_countAmongTheN) {
+  Example x;
+  x.tree.at(x.a).sent = x.tree.at(x.b).sent = true;
+  EXPECT_EQ(make_policy(options("dynamic-tree", 3))->choose(x.tree, 100, {}), (Nodes{x.aa}));
+  EXPECT_TRUE(make_policy(options("dynamic-tree", 2))->choose(x.tree, 100, {}).empty());
+  EXPECT_EQ(make_policy(options("dynamic-tree", 7))->choose(x.tree, 2, {}), (Nodes{x.aa, x.ba}));
+}
+
+/// Medusa's Algorithm 1 as it is written, level by level with a queue of n.
+Nodes algorithm_1(const TokenTree& tree, int depth, int children, std::size_t n) {
+  Nodes kept;
+  const auto trim = [&] {
+    std::sort(kept.begin(), kept.end(), [&](NodeId a, NodeId b) { return goes_before(tree.at(a), tree.at(b)); });
+    if (kept.size() > n) kept.resize(n);
+  };
+  const auto below = [&](NodeId id) {
+    Nodes ranked = ranked_children(tree, id);
+    ranked.resize(std::min(ranked.size(), static_cast<std::size_t>(children)));
+    return ranked;
+  };
+  kept = below(tree.root().id);
+  trim();
+  for (int k = 2; k <= depth; ++k) {
+    const Nodes before = kept;
+    for (const NodeId id : before) {
+      if (tree.at(id).position - tree.root().position != k - 1) continue;
+      for (const NodeId child : below(id)) kept.push_back(child);
+    }
+    trim();
+  }
+  std::sort(kept.begin(), kept.end());
+  return kept;
+}
+
+TEST(DynamicTreePolicy, RandomTrees_giveWhatTheAlgorithmAsWrittenGives) {
+  for (unsigned seed = 0; seed < 500; ++seed) {
+    std::mt19937 random(seed);
+    TokenTree tree(0, 0);
+    Nodes all{tree.root().id};
+    for (std::int32_t i = 1; i < 60; ++i) {
+      const float probability = static_cast<float>(1 + random() % 4) / 4;  // many ties
+      all.push_back(tree.add(all[random() % all.size()], i, probability, {0, 0}));
+    }
+    PolicyOptions o = options("dynamic-tree", 1 + static_cast<int>(random() % 40));
+    o.depth = 1 + static_cast<int>(random() % 6);
+    o.children = 1 + static_cast<int>(random() % 5);
+    ASSERT_EQ(make_policy(o)->choose(tree, 100, {}), algorithm_1(tree, o.depth, o.children, static_cast<std::size_t>(o.draft))) << seed;
+  }
+}
+
+TEST(MultiSequence, Budget_isTheNumberOfManyDivisorsBelowTheCostRatio) {
+  EXPECT_EQ(MultiSequence::budget(17.5, 64), 16u);
+  EXPECT_EQ(MultiSequence::budget(11.9, 64), 8u);
+  EXPECT_EQ(MultiSequence::budget(24, 64), 24u);
+  EXPECT_EQ(MultiSequence::budget(24, 10), 8u);
+  EXPECT_EQ(MultiSequence::budget(0, 10), 8u) << "the source takes no time";
+  EXPECT_EQ(MultiSequence::budget(0.5, 10), 0u) << "none is made in time";
+}
+
+TEST(MultiSequence, FirstTokensAboveTheBestTwo_eachBeginASequence) {
+  Example x;  // the best two tokens: .5 .6 = .3; .3 is not above, .2 neither
+  const Nodes firsts{x.a, x.b, x.c};
+  EXPECT_EQ(MultiSequence::sequences(x.tree, firsts, 6), 1u);
+  TokenTree tree(1, 0);
+  const NodeId a = tree.add(tree.root().id, 2, 0.4f, {0, 0});
+  const NodeId b = tree.add(tree.root().id, 3, 0.3f, {0, 0});
+  const NodeId c = tree.add(tree.root().id, 4, 0.21f, {0, 0});
+  tree.add(a, 5, 0.5f, {0, 0});  // .2
+  EXPECT_EQ(MultiSequence::sequences(tree, {a, b, c}, 6), 3u);
+  EXPECT_EQ(MultiSequence::sequences(tree, {a, b, c}, 8), 2u) << "3 does not divide 8";
+  EXPECT_EQ(MultiSequence::sequences(tree, {a}, 8), 1u);
+}
+
+TEST(MultiSequence, Budget_isSharedOutEqually_andEachSequenceGoesOnGreedily) {
+  TokenTree tree(1, 0);
+  const NodeId a = tree.add(tree.root().id, 2, 0.5f, {0, 0});
+  const NodeId b = tree.add(tree.root().id, 3, 0.4f, {0, 0});
+  const NodeId aa = tree.add(a, 4, 0.3f, {0, 0}), ab = tree.add(a, 5, 0.2f, {0, 0});
+  const NodeId ba = tree.add(b, 6, 0.9f, {0, 0}), bba = tree.add(ba, 7, 0.9f, {0, 0});
+  const auto policy = make_policy(options("multi-sequence", 8));
+  EXPECT_EQ(policy->choose(tree, 100, {.occupancy = {}, .lateness = {}, .drafted = 4.5}), (Nodes{a, b, aa, ba}));
+  EXPECT_EQ(policy->choose(tree, 100, {.occupancy = {}, .lateness = {}, .drafted = 6}), (Nodes{a, b, aa, ba, bba}));
+  EXPECT_EQ(policy->choose(tree, 100, {.occupancy = {}, .lateness = {}, .drafted = 1}), (Nodes{a}));
+  EXPECT_EQ(policy->choose(tree, 2, {}), (Nodes{a, aa}));
+  tree.at(a).sent = true;
+  EXPECT_EQ(policy->choose(tree, 100, {.occupancy = {}, .lateness = {}, .drafted = 4}), (Nodes{b, aa, ba}));
+  EXPECT_TRUE(tree.alive(ab));
+  EXPECT_TRUE(policy->choose(TokenTree(1, 0), 100, {}).empty());
+}
+
+TEST(Policies, NamesThatAreNotKnown_areRefused) { EXPECT_ANY_THROW(make_policy(options("best", 8))); }
+
+/// A source that says the same of every position: 7 after the root (.8), or 9 (.1); after 7 8 (.5).
+class Sayer final : public GuessSource {
+ public:
+  using GuessSource::GuessSource;
+  std::string name() const override { return "sayer"; }
+  void begin(std::uint64_t) override {}
+  bool guess(TokenTree& tree, std::span<const std::int32_t>, const GuessDemand&) override {
+    const NodeId seven = calibration_.add(tree, tree.root().id, 7, 0.8f);
+    calibration_.add(tree, tree.root().id, 9, 0.1f);
+    calibration_.add(tree, seven, 8, 0.5f);
+    return true;
+  }
+};
+
+TEST(GuessRecorder, Rates_areOfThePositionsThatGuessesReach) {
+  Sayer sayer(0);
+  GuessRecorder recorder(1, 3);
+  recorder.begin(1);
+  TokenTree tree(0, 0);
+  for (const std::int32_t next : {7, 8, 9, 7, 7, 5}) {
+    sayer.guess(tree, {}, {});
+    recorder.learn(tree, next);
+    tree.advance(next);
+    tree.prune();
+  }
+  const std::vector<const GuessSource*> sources{&sayer};
+  const auto rates = recorder.rates(sources);
+  ASSERT_EQ(rates.size(), 2u);
+  EXPECT_EQ(rates[0].name, "sayer");
+  EXPECT_EQ(rates[1].name, "all");
+  for (const SourceRates& source : rates) {
+    // One ahead: 7 at three of six positions, 9 at one. Two ahead: after the 7s came 8, 7 and 5.
+    EXPECT_EQ(source.levels[0].reached, 6u);
+    EXPECT_EQ(source.levels[0].guessed, 6u);
+    EXPECT_EQ(source.levels[0].right[0], 3u);
+    EXPECT_EQ(source.levels[0].right[1], 1u);
+    EXPECT_EQ(source.levels[1].reached, 4u) << "9 was guessed, too";
+    EXPECT_EQ(source.levels[1].guessed, 3u) << "and nothing after it";
+    EXPECT_EQ(source.levels[1].right[0], 1u);
+    EXPECT_EQ(source.levels[2].reached, 1u);
+    EXPECT_EQ(source.levels[2].guessed, 0u);
+    EXPECT_NEAR(source.levels[0].promised, 6 * 0.8, 1e-5);
+    EXPECT_DOUBLE_EQ(source.accuracies()[0][0], 0.5);
+    EXPECT_DOUBLE_EQ(source.accuracies()[1][0], 0.25);
+    ASSERT_EQ(source.texts.size(), 1u);
+    EXPECT_EQ(source.texts[0], (RankedText{{0, 0, -1}, {-1, -1, -1}, {1, -1, -1}, {0, -1, -1}, {0, -1, -1}, {-1, -1, -1}}));
+    EXPECT_DOUBLE_EQ(source.levels[0].true_rate(), 0.5);
+  }
+}
+
+}  // namespace
+}  // namespace yamata
