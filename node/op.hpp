@@ -12,6 +12,16 @@
 
 namespace yamata {
 
+class UnitMeeting;
+
+/// Some of the things that an operation computes, of those it can be cut by: from `begin` up to `end`, or all after it.
+struct OpRange {
+  std::int64_t begin = 0, end = -1;
+  std::int64_t end_of(std::int64_t count) const { return end < 0 ? count : end; }
+  std::int64_t count_of(std::int64_t count) const { return end_of(count) - begin; }
+  friend bool operator==(const OpRange&, const OpRange&) = default;
+};
+
 /// A weight matrix: `rows` outputs of `cols` inputs each.
 struct Matrix {
   TensorType type = TensorType::F32;
@@ -29,13 +39,17 @@ struct EmbedOp {
 };
 
 /// Rows of which each member of a group of ranks has some columns, that is: member m those from cuts[m] to cuts[m + 1], which are multiples
-/// of 32 or the end. `group` null: this unit has all.
+/// of 32 or the end. `group` null: this unit has all. A member may itself be several units, each with a `part` of the member's columns, cut
+/// likewise.
 struct SharedColumns {
   GroupExchange* group = nullptr;
   std::span<const std::int64_t> cuts{};
+  OpRange part{};  ///< of the columns of all members
 
-  std::int64_t begin() const { return group ? cuts[static_cast<std::size_t>(group->own())] : 0; }
-  std::int64_t end(std::int64_t cols) const { return group ? cuts[static_cast<std::size_t>(group->own()) + 1] : cols; }
+  std::int64_t begin() const { return !group ? 0 : part.end < 0 ? cuts[static_cast<std::size_t>(group->own())] : part.begin; }
+  std::int64_t end(std::int64_t cols) const {
+    return !group ? cols : part.end < 0 ? cuts[static_cast<std::size_t>(group->own()) + 1] : part.end;
+  }
 };
 
 /// Products of one input with up to three matrices; it is made, and quantized, once for all. What an RMSNorm gives is quantized before the
@@ -45,6 +59,7 @@ struct LinearOp {
     const Matrix* weight = nullptr;
     float* y = nullptr;       ///< [rows][weight rows]
     std::int64_t stride = 0;  ///< floats from one row of y to the next; 0: as many as the weight has rows
+    OpRange outputs{};        ///< rows of the weight that are multiplied with
   };
   const float* x;  ///< [rows][own columns]
   std::int64_t rows, cols;
@@ -73,6 +88,7 @@ struct StoreOp {
   void* const* cache_k;  ///< [kv_heads] -> [cell][head_dim]
   void* const* cache_v;
   TensorType k_type, v_type;  ///< F32, F16 or, where head_dim is a multiple of 32, Q8_0
+  OpRange queries{}, keys{};  ///< heads that are rotated and stored
 };
 
 /// Attention over the visible cells of each row.
@@ -87,6 +103,7 @@ struct AttentionOp {
   float* out;               ///< [rows][q_heads * head_dim]
   std::int64_t group = 0;   ///< query heads that share a key/value head; 0: q_heads / kv_heads
   std::int64_t before = 0;  ///< of the first key/value head's query heads, those that are not here
+  OpRange heads{};          ///< query heads that are computed
 
   std::int64_t heads_per_kv() const { return group > 0 ? group : q_heads / kv_heads; }
 };
@@ -129,6 +146,7 @@ struct AllGatherOp {
   float* x;  ///< [rows][cols]
   std::int64_t rows, cols;
   SharedColumns share;
+  OpRange brings{};  ///< rows that are put into x; the others' columns of the rest stay where they came
 };
 
 /// Brings part of a mapped file into memory.
@@ -140,8 +158,17 @@ struct ReadOp {
 struct PackOp {
   const Matrix* matrix;
   std::byte* to;  ///< the unit's packed_bytes of it
+  OpRange rows{};
 };
 
-using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp>;
+/// Waits for the other units that compute lists together: then each sees what the others have written. All leave the list here where one of
+/// them wants to.
+struct MeetOp {
+  UnitMeeting* meeting;
+  int own;  ///< number of this unit among them
+};
+
+using Op =
+    std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp, MeetOp>;
 
 }  // namespace yamata

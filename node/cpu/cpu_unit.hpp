@@ -51,6 +51,7 @@ class CpuUnit final : public ComputeUnit {
   void run(const AllGatherOp& op, int thread);
   void run(const ReadOp& op, int thread);
   void run(const PackOp& op, int thread);
+  void run(const MeetOp& op, int thread);
 
   const cpu::KernelTable& kernels_;
   const std::vector<int> nodes_;
@@ -60,7 +61,7 @@ class CpuUnit final : public ComputeUnit {
   PieceQueues pieces_;
   std::span<const Op> ops_;
   const std::atomic<bool>* stop_ = nullptr;
-  bool in_group_ = false;  // the list has meetings, where alone it may be left
+  bool in_group_ = false;  // the list has meetings, where alone it is left
   bool declined_ = false;  // it is left at the first
   bool stopped_[2] = {};   // written by thread 0 before a barrier, read by all after it
   bool left_ = false;      // the latest list was left before its end

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "node/counted.hpp"
+#include "node/cuts.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -19,19 +19,10 @@ std::int64_t pieces(std::int64_t columns, std::int64_t grain) { return (columns 
 /// Columns of attention's output that are not cut: whole heads, whole blocks.
 std::int64_t head_grain(const Hyperparameters& h) { return std::lcm(h.head_dim, kBlock); }
 
-/// Cuts nearest to the shares, at multiples of the grain, a piece for each member.
+/// A piece for each member.
 std::vector<std::int64_t> cut(std::int64_t columns, std::int64_t grain, std::span<const double> shares) {
-  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
-  const std::int64_t count = pieces(columns, grain);
-  std::vector<std::int64_t> cuts{0};
-  double before = 0;
-  for (std::size_t m = 0; m < shares.size(); ++m) {
-    before += shares[m];
-    const auto wish = static_cast<std::int64_t>(std::llround(before / sum * static_cast<double>(count)));
-    const auto members_after = static_cast<std::int64_t>(shares.size() - 1 - m);
-    cuts.push_back(std::clamp(wish, cuts.back() + 1, count - members_after));
-  }
-  for (std::int64_t& at : cuts) at = std::min(at * grain, columns);
+  std::vector<std::int64_t> cuts(shares.size() + 1);
+  cut_by_shares(columns, grain, shares, cuts);
   return cuts;
 }
 
@@ -43,7 +34,8 @@ double meeting_bytes(const Hyperparameters& h) {
 }
 
 std::int64_t most_members(const Hyperparameters& h) {
-  return std::min({pieces(h.heads * h.head_dim, head_grain(h)), pieces(h.ffn, kBlock), pieces(h.dim, kBlock), pieces(h.vocabulary, kBlock)});
+  return std::min(
+      {pieces(h.heads * h.head_dim, head_grain(h)), pieces(h.ffn, kBlock), pieces(h.dim, kBlock), pieces(h.vocabulary, kBlock)});
 }
 
 Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)

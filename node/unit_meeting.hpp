@@ -1,0 +1,79 @@
+#pragma once
+// Where the units of a machine meet that compute lists of operations together, each its part of every operation.
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "node/group_exchange.hpp"
+
+namespace yamata {
+
+/// All units do the same meetings of a run in the same order, each with one thread.
+class UnitMeeting {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `spins`: how often a unit looks for the others before it sleeps.
+  UnitMeeting(int units, int spins);
+
+  /// Before a run, while no unit is in one. `label` says of each meeting what the units compute before it, a number below `labels`.
+  void begin(std::span<const int> label, std::size_t labels);
+  /// Waits until all units have come: what each has written all see then. `last` is called by the last of them, and told whether all want
+  /// to go on; what it returns, or else that, is returned to all.
+  bool meet(int own, bool go_on, const std::function<bool(bool)>& last = nullptr);
+  /// Nobody waits, nor will in this run, and all leave it. From any thread.
+  void abandon();
+  /// How many meetings of this run the unit has come to. From any thread.
+  std::size_t met(int own) const { return places_[static_cast<std::size_t>(own)].met.load(std::memory_order_acquire); }
+
+  int units() const { return static_cast<int>(places_.size()); }
+  /// After a run: seconds that the unit has computed before meetings of this label, waiting left out.
+  double computed_s(int label, int own) const {
+    return computed_s_[static_cast<std::size_t>(label) * places_.size() + static_cast<std::size_t>(own)];
+  }
+
+ private:
+  struct alignas(64) Place {
+    Clock::time_point came;
+    std::atomic<std::size_t> met{0};
+  };
+  void add_up(std::size_t meeting);
+
+  const int spins_;
+  std::vector<Place> places_;
+  alignas(64) std::atomic<int> arrived_{0};
+  std::atomic<bool> declined_{false}, abandoned_{false};
+  alignas(64) std::atomic<std::uint32_t> generation_{0};
+  // Written by the last to come, before it lets the others go.
+  bool goes_on_ = true;
+  Clock::time_point released_;
+  std::span<const int> labels_;
+  std::vector<double> computed_s_;  // [label][unit]
+};
+
+/// What the units of a member of a group see of it: they write the member's slice together, and one of them does the exchange. A machine
+/// that is in no group is the one member of its own.
+class MemberUnits {
+ public:
+  explicit MemberUnits(UnitMeeting& meeting);
+  /// Before a run: the group whose meetings it has, or null.
+  void begin(GroupExchange* group);
+  /// Before it, too: the most bytes of slices. Throws std::bad_alloc.
+  void reserve(std::size_t slice_bytes);
+  GroupExchange& unit(int own) { return *units_[static_cast<std::size_t>(own)]; }
+
+ private:
+  class Unit;
+  UnitMeeting& meeting_;
+  GroupExchange* group_ = nullptr;
+  std::vector<std::unique_ptr<GroupExchange>> units_;
+  // Two in turn: who is late in an exchange still reads its slices when others write those of the next.
+  std::vector<std::byte> slices_[2];
+};
+
+}  // namespace yamata
