@@ -129,6 +129,11 @@ void OpCutter::met() {
   accesses_.clear();
 }
 
+/// Whom a unit meets to put together columns that are shared so.
+GroupExchange& OpCutter::units_of(const SharedColumns& share, std::size_t unit) {
+  return share.group ? member_.in_group(static_cast<int>(unit)) : member_.among_units(static_cast<int>(unit));
+}
+
 std::span<const std::int64_t> OpCutter::lone_cuts(std::int64_t cols) {
   return lone_cuts_.emplace_back(std::array<std::int64_t, 2>{0, cols});
 }
@@ -213,7 +218,7 @@ void OpCutter::cut_op(const AllGatherOp& op) {
   access(std::array{columns(op.x + begin, op.rows, op.cols, width, own, false)});
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
     AllGatherOp part = op;
-    part.share.group = &member_.unit(static_cast<int>(unit));
+    part.share.group = &units_of(op.share, unit);
     part.share.part = {begin + own.at[unit], begin + own.at[unit + 1]};
     part.brings = rows.of(unit);
     lists_[unit].push_back(part);

@@ -112,6 +112,7 @@ class OpCutter {
   void cut_segments(const AttentionOp& op, std::int64_t segments, int label);
   void cut_parts(const AttentionPartOp& op, const Cut& segments);
   void reserve();
+  GroupExchange& units_of(const SharedColumns& share, std::size_t unit);
   std::span<const std::int64_t> lone_cuts(std::int64_t cols);
   const Matrix* matrix_for(std::size_t unit, const Matrix* matrix);
   std::size_t packed_before(std::size_t layout, const Matrix& matrix) const;

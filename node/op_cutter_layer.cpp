@@ -123,7 +123,7 @@ void OpCutter::make_together(const LinearOp& op, const std::array<Cut, 3>& outpu
     part.x = op.x + own.at[unit];
     if (op.up) part.up = op.up + own.at[unit];
     part.x_stride = stride;
-    part.share = {&member_.unit(static_cast<int>(unit)), cuts, {begin + own.at[unit], begin + own.at[unit + 1]}};
+    part.share = {&units_of(op.share, unit), cuts, {begin + own.at[unit], begin + own.at[unit + 1]}};
     part.input = !needs_floats(op) ? nullptr : unit == 0 && op.input ? op.input : inputs_[unit].data();
     lists_[unit].push_back(part);
     if (unit == 0) slice_bytes_ = std::max(slice_bytes_, slices_of(part).bytes());

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "node/cpu/cpu_unit.hpp"
+
 namespace yamata {
 namespace {
 
@@ -39,6 +41,12 @@ SplitUnit::~SplitUnit() {
   ended_.wait(lock, [this] { return finished(); });
   lock.unlock();
   for (const auto& unit : units_) unit->when_finished(nullptr);
+}
+
+/// Quantized input, of each; and slices, two in turn.
+std::uint64_t SplitUnit::scratch_bytes(const ScratchNeeds& needs, int units) {
+  const auto slices = static_cast<std::uint64_t>(needs.rows * needs.widest) * 40 / 32;
+  return static_cast<std::uint64_t>(units - 1) * CpuUnit::scratch_bytes(needs, 1) + 2 * slices;
 }
 
 void SplitUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {

@@ -33,6 +33,9 @@ class SplitUnit final : public ComputeUnit {
   SplitUnit(std::vector<UnitPart> parts, bool adapts, int spins);
   ~SplitUnit() override;
 
+  /// Bytes that so many units need, whose weights are quantized, beyond what one of them needs.
+  static std::uint64_t scratch_bytes(const ScratchNeeds& needs, int units);
+
   void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
   bool finished() const override { return running_ == 0; }
   bool wait_for(std::chrono::microseconds limit) override;
@@ -48,8 +51,11 @@ class SplitUnit final : public ComputeUnit {
   int threads() const override;
   void slow_down(double factor) override;
 
-  /// The shares, by kind of work. Not while it computes.
+  int units() const { return static_cast<int>(units_.size()); }
+  /// The shares, by kind of work. Not while it computes, as the next.
   UnitShares& shares() { return shares_; }
+  /// Of the latest list, seconds that a unit has computed at work of that number.
+  double computed_s(int label, int unit) const { return meeting_.computed_s(label, unit); }
 
  private:
   void ended(std::size_t unit);

@@ -64,32 +64,36 @@ void UnitMeeting::abandon() {
 
 class MemberUnits::Unit final : public GroupExchange {
  public:
-  Unit(MemberUnits& member, int own) : member_(member), own_(own) {}
-  int members() const override { return member_.group_ ? member_.group_->members() : 1; }
-  int own() const override { return member_.group_ ? member_.group_->own() : 0; }
+  Unit(MemberUnits& member, int own, bool in_group) : member_(member), own_(own), in_group_(in_group) {}
+  int members() const override { return group() ? group()->members() : 1; }
+  int own() const override { return group() ? group()->own() : 0; }
   bool all_gather(std::span<std::byte> slices, std::span<const std::size_t> ends, bool go_on) override {
-    ++exchanges_;
-    GroupExchange* group = member_.group_;
-    if (!group) return member_.meeting_.meet(own_, go_on);
-    return member_.meeting_.meet(own_, go_on, [&](bool all) { return group->all_gather(slices, ends, all); });
+    ++exchanges();
+    if (!group()) return member_.meeting_.meet(own_, go_on);
+    return member_.meeting_.meet(own_, go_on, [&](bool all) { return group()->all_gather(slices, ends, all); });
   }
-  std::span<std::byte> shared_slices(std::size_t bytes) override { return std::span(member_.slices_[exchanges_ % 2]).first(bytes); }
+  std::span<std::byte> shared_slices(std::size_t bytes) override { return std::span(member_.slices_[exchanges() % 2]).first(bytes); }
   void abandon() override { member_.meeting_.abandon(); }
-  void begin() { exchanges_ = 0; }
 
  private:
+  GroupExchange* group() const { return in_group_ ? member_.group_ : nullptr; }
+  std::size_t& exchanges() { return member_.exchanges_[static_cast<std::size_t>(own_)]; }
+
   MemberUnits& member_;
   const int own_;
-  std::size_t exchanges_ = 0;
+  const bool in_group_;
 };
 
 MemberUnits::MemberUnits(UnitMeeting& meeting) : meeting_(meeting) {
-  for (int own = 0; own < meeting.units(); ++own) units_.push_back(std::make_unique<Unit>(*this, own));
+  for (int own = 0; own < meeting.units(); ++own) {
+    in_group_.push_back(std::make_unique<Unit>(*this, own, true));
+    among_units_.push_back(std::make_unique<Unit>(*this, own, false));
+  }
 }
 
 void MemberUnits::begin(GroupExchange* group) {
   group_ = group;
-  for (auto& unit : units_) static_cast<Unit&>(*unit).begin();
+  exchanges_.assign(in_group_.size(), 0);
 }
 
 void MemberUnits::reserve(std::size_t slice_bytes) {

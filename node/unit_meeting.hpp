@@ -34,7 +34,8 @@ class UnitMeeting {
   int units() const { return static_cast<int>(places_.size()); }
   /// After a run: seconds that the unit has computed before meetings of this label, waiting left out.
   double computed_s(int label, int own) const {
-    return computed_s_[static_cast<std::size_t>(label) * places_.size() + static_cast<std::size_t>(own)];
+    const std::size_t at = static_cast<std::size_t>(label) * places_.size() + static_cast<std::size_t>(own);
+    return at < computed_s_.size() ? computed_s_[at] : 0;
   }
 
  private:
@@ -56,8 +57,8 @@ class UnitMeeting {
   std::vector<double> computed_s_;  // [label][unit]
 };
 
-/// What the units of a member of a group see of it: they write the member's slice together, and one of them does the exchange. A machine
-/// that is in no group is the one member of its own.
+/// What the units of a member of a group see of it: they write the member's slice together, and one of them does the exchange. What the
+/// group need not know of they exchange likewise among themselves: as the one member of a group of its own.
 class MemberUnits {
  public:
   explicit MemberUnits(UnitMeeting& meeting);
@@ -65,13 +66,15 @@ class MemberUnits {
   void begin(GroupExchange* group);
   /// Before it, too: the most bytes of slices. Throws std::bad_alloc.
   void reserve(std::size_t slice_bytes);
-  GroupExchange& unit(int own) { return *units_[static_cast<std::size_t>(own)]; }
+  GroupExchange& in_group(int own) { return *in_group_[static_cast<std::size_t>(own)]; }
+  GroupExchange& among_units(int own) { return *among_units_[static_cast<std::size_t>(own)]; }
 
  private:
   class Unit;
   UnitMeeting& meeting_;
   GroupExchange* group_ = nullptr;
-  std::vector<std::unique_ptr<GroupExchange>> units_;
+  std::vector<std::unique_ptr<GroupExchange>> in_group_, among_units_;
+  std::vector<std::size_t> exchanges_;  // of each unit, of both kinds
   // Two in turn: who is late in an exchange still reads its slices when others write those of the next.
   std::vector<std::byte> slices_[2];
 };

@@ -39,6 +39,8 @@ class UnitShares {
   const WorkKind& kind(int label) const { return works_[static_cast<std::size_t>(label)].kind; }
   /// Begins work of that kind with these.
   void set(const WorkKind& kind, std::span<const double> shares);
+  /// Begins all work anew with the shares of the beginning.
+  void forget() { works_.resize(1); }
   /// Which part of the work each unit has really been given; cuts have a grain.
   void given(int label, std::span<const double> fractions);
   /// A run ended in which each unit has computed so long at that work. `now_s`: of a clock that goes on.

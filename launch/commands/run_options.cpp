@@ -36,6 +36,23 @@ void read_strategy(const cxxopts::ParseResult& r, RunOptions& o) {
                                  o.job.strategy == Strategy::kSpeculative ? "" : " with --policy chain or --no-lookup"));
 }
 
+/// What the baselines have in common with experiments of ours is said by flags; a preset says the rest.
+void read_preset(const cxxopts::ParseResult& r, JobOptions& job) {
+  const std::string name = text_of(r, "preset");
+  if (name.empty()) return;
+  require(name == "sequential" || name == "medusa-em" || name == "ghidorah", "--preset", "sequential, medusa-em or ghidorah");
+  if (name == "sequential") {
+    if (job.units.size() > 1 || !job.draft_models.empty())
+      throw UsageError("--preset sequential is one unit and no guesses; leave out --units and -md");
+    if (given(r, "strategy") && job.strategy != Strategy::kIterative) throw UsageError("--preset sequential is --strategy iterative");
+    job.strategy = Strategy::kIterative;
+    return;
+  }
+  if (job.units.size() < 2 || job.units.front().share)
+    throw UsageError(fmt::format("--preset {} shares layers among units; name two with --units, without shares", name));
+  job.share_rule = name == "ghidorah" ? ShareRule::kTuned : ShareRule::kIsolated;
+}
+
 }  // namespace
 
 std::vector<std::string> RunOptions::inputs() const {
@@ -53,6 +70,11 @@ cxxopts::Options run_flags() {
                   "iterative, speculative or pipeinfer, which without a draft guesses only what the text repeats (auto: pipeinfer with a "
                   "draft, on a single rank speculative, without one iterative)",
                   "auto");
+  flags.add_options("Cluster")(
+      "preset",
+      "A baseline of the papers: sequential (one unit, one token at a time), medusa-em (units by their speeds alone), "
+      "ghidorah (units by their speeds together)",
+      cxxopts::value<std::string>(), "NAME");
   add_context(flags, "0");
   add_cluster(flags);
   flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
@@ -82,6 +104,7 @@ RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& r
   read_context(r, o.job);
   o.sampling = read_sampling(r);
   read_strategy(r, o);
+  read_preset(r, o.job);
   if (o.job.draft_models.empty()) o.idle_guessing_flag = idle_guessing_flag(flags, r, o.job.strategy == Strategy::kPipeInfer);
   return o;
 }
