@@ -25,6 +25,7 @@ commands
   profile     how fast this machine could be, and how near a model comes to it
   plan        which layout is the fastest on some machines, and why
   quantize    a model file to another format, such as Q4_K_M
+  features    hidden states of a model over a text, to train heads that guess
   simulate    what more ranks, a faster network or a better draft would give, without any of them
   --version   version
 
@@ -59,8 +60,9 @@ std::string flag_before(const std::string& complaint, int argc, const char* cons
 
 /// Whether the word after this one is a text, whatever it looks like.
 bool takes_text(const std::string& word) {
-  static const std::set<std::string> kTakesText{"-p",     "--prompt", "-f",      "--file", "-m",     "--model",  "-md", "--model-draft",
-                                                "--hostfile", "--profiles", "--json", "--csv",    "--trace", "--pre",  "--from", "--imatrix"};
+  static const std::set<std::string> kTakesText{"-p",      "--prompt",      "-f",         "--file",     "-m",     "--model",
+                                                "-md",     "--model-draft", "--hostfile", "--profiles", "--json", "--csv",
+                                                "--trace", "--pre",         "--from",     "--imatrix"};
   return kTakesText.contains(word);
 }
 
@@ -86,6 +88,7 @@ const Command& find_command(const std::string& name) {
       {"profile", {profile_flags, read_into<read_profile>}},
       {"plan", {plan_flags, read_into<read_plan>}},
       {"quantize", {quantize_flags, read_into<read_quantize>, true}},
+      {"features", {features_flags, read_into<read_features>}},
       {"simulate", {simulate_flags, read_into<read_simulation>}}};
   const auto found = kKnown.find(name);
   if (found == kKnown.end()) throw UsageError(fmt::format("unknown command '{}'; 'yamata --help' lists them", name));
@@ -161,6 +164,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
 std::vector<JobOptions> jobs_of(const CommandLine& line) {
   if (const auto* run = std::get_if<RunOptions>(&line.options)) return {run->job};
   if (const auto* perplexity = std::get_if<PerplexityOptions>(&line.options)) return {perplexity->job};
+  if (const auto* features = std::get_if<FeaturesOptions>(&line.options)) return {features->job};
   if (const auto* bench = std::get_if<BenchOptions>(&line.options)) return jobs_of(*bench);
   return {};
 }

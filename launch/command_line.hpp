@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launch/commands/bench_options.hpp"
+#include "launch/commands/features_options.hpp"
 #include "launch/commands/inspect_options.hpp"
 #include "launch/commands/perplexity_options.hpp"
 #include "launch/commands/plan_options.hpp"
@@ -21,7 +22,7 @@ namespace yamata {
 struct CommandLine {
   std::string text;
   std::variant<std::monostate, RunOptions, PerplexityOptions, TokenizeOptions, InspectOptions, BenchOptions, ProfileOptions,
-               QuantizeOptions, SimulationOptions, PlanOptions>
+               QuantizeOptions, SimulationOptions, PlanOptions, FeaturesOptions>
       options;
 };
 

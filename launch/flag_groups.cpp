@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "launch/flag_values.hpp"
+#include "launch/unit_flags.hpp"
 #include "node/error.hpp"
 
 namespace yamata {

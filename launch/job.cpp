@@ -161,7 +161,8 @@ std::int64_t Job::probe_layer(const ModelFile& model) const {
 double Job::measured_ns_per_byte() {
   const ModelFile& target = *models_.front();
   if (!unit_) unit_ = make_unit();
-  const MeasurementKey key{host_, hello_.isa, hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_, options_.numa};
+  const MeasurementKey key{host_,       hello_.isa,  hello_.fingerprints.front(), hello_.threads,
+                           local_rank_, local_size_, options_.numa,               names_of(options_.units)};
   const std::string folder = measurement_folder();
   const std::int64_t now_s = std::time(nullptr);
   try {

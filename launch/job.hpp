@@ -118,6 +118,7 @@ class Job {
 // The commands, on the head. Each prints its result, and throws what the user must know.
 void run_command(Job& job, const RunOptions& options);
 void perplexity_command(Job& job, const PerplexityOptions& options);
+void features_command(Job& job, const FeaturesOptions& options);
 void tokenize_command(const TokenizeOptions& options);
 void inspect_command(const InspectOptions& options, int ranks);
 void plan_command(const PlanOptions& options);

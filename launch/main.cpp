@@ -64,6 +64,7 @@ class Command {
   void operator()(std::monostate) const {}
   void operator()(const RunOptions& options) const { run_command(*make_job(options.job, world_), options); }
   void operator()(const PerplexityOptions& options) const { perplexity_command(*make_job(options.job, world_), options); }
+  void operator()(const FeaturesOptions& options) const { features_command(*make_job(options.job, world_), options); }
   void operator()(const BenchOptions& options) const {
     bench_command(options, [this](const JobOptions& job) { return make_job(job, world_); });
   }

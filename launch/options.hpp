@@ -7,7 +7,7 @@
 
 #include "cache/kv_store.hpp"
 #include "launch/planning/unit_profile.hpp"
-#include "launch/units.hpp"
+#include "launch/planning/units.hpp"
 #include "mpi/decoding/speculation_options.hpp"
 #include "node/topology.hpp"
 

@@ -4,6 +4,7 @@
 
 #include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
+#include "launch/unit_flags.hpp"
 #include "node/error.hpp"
 
 namespace yamata {

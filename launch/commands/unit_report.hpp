@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "launch/planning/unit_profile.hpp"
-#include "launch/units.hpp"
+#include "launch/planning/units.hpp"
 
 namespace yamata {
 

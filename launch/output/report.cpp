@@ -189,6 +189,7 @@ std::string to_json(const Generation& r) {
                      {"run_s", p.run_s},
                      {"runs_skipped", p.runs_skipped},
                      {"bytes_sent", p.bytes_sent},
+                     {"feature_bytes", p.feature_bytes},
                      {"rss_bytes", p.rss_bytes},
                      {"mapped_bytes", p.mapped_bytes}});
     if (!p.draft_run_s.empty()) ranks.back()["draft_run_s"] = p.draft_run_s;
@@ -251,9 +252,8 @@ std::string to_table(const Generation& r) {
     const wire::Report& p = r.per_rank[i];
     const auto scaled = [](std::uint64_t bytes, double unit) { return fmt::format("{:.1f}", static_cast<double>(bytes) / unit); };
     const std::string layers = layers_text(p.layers) + (p.share < 1 ? fmt::format(" {:.0f}%", 100 * p.share) : "");
-    out += fmt::format(kRow, i, p.host, p.role, layers, p.isa, p.threads, fmt::format("{:.2f}", p.busy_s),
-                       fmt::format("{:.2f}", p.wait_s), p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576),
-                       scaled(p.mapped_bytes, 1048576));
+    out += fmt::format(kRow, i, p.host, p.role, layers, p.isa, p.threads, fmt::format("{:.2f}", p.busy_s), fmt::format("{:.2f}", p.wait_s),
+                       p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576), scaled(p.mapped_bytes, 1048576));
   }
   out += "own MiB: what the process keeps for itself; model MiB: its part of the model files, which ranks of one host share\n";
   const auto exchanges = [](const wire::Report& p) { return p.exchange_s > 0; };
@@ -261,6 +261,12 @@ std::string to_table(const Generation& r) {
     out += "of busy s, meetings of ranks that share layers:";
     for (const wire::Report& p : r.per_rank) out += fmt::format(" {:.2f}", p.exchange_s);
     out += " s\n";
+  }
+  const auto features = [](const wire::Report& p) { return p.feature_bytes > 0; };
+  if (std::any_of(r.per_rank.begin(), r.per_rank.end(), features)) {
+    out += "of sent KiB, hidden states that guesses are made from:";
+    for (const wire::Report& p : r.per_rank) out += fmt::format(" {:.1f}", static_cast<double>(p.feature_bytes) / 1024);
+    out += "\n";
   }
   return out + measured_threads(r) + shared_hosts(r.per_rank) + r.split_advice;
 }

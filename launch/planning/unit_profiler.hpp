@@ -5,7 +5,7 @@
 #include <span>
 
 #include "launch/planning/unit_profile.hpp"
-#include "launch/units.hpp"
+#include "launch/planning/units.hpp"
 #include "src/model/model_file.hpp"
 
 namespace yamata {

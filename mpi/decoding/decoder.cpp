@@ -6,18 +6,13 @@
 namespace yamata {
 namespace {
 
-/// Some source that is asked in the text that begins.
-bool any_wants_features(const GuessSources& sources) {
-  return std::any_of(sources.all().begin(), sources.all().end(), [](const auto& source) { return source->wants_features(); });
-}
-
 /// What a row of a result weighs, of what one of activations does.
-double result_share(Pipeline& target, const DecodeOptions& options, bool features) {
+double result_share(Pipeline& target, const DecodeOptions& options, std::size_t feature_layers) {
   const StageModel& model = target.stage().model();
   const auto hidden = static_cast<double>(options.hidden > 0 ? options.hidden : model.width());
   const auto vocabulary = static_cast<double>(options.vocabulary > 0 ? options.vocabulary : model.vocabulary());
   const double logits = options.logits > 0 ? std::min(2.0 * static_cast<double>(options.logits), vocabulary) : vocabulary;
-  return (logits + (features ? hidden : 0)) / hidden;
+  return logits / hidden + static_cast<double>(feature_layers);
 }
 
 }  // namespace
@@ -29,8 +24,9 @@ Decoder::Decoder(Pipeline& target, GuessSources& sources, const DecodeOptions& o
       choose_(std::move(choose)),
       on_token_(std::move(on_token)),
       policy_(make_policy(options.policy)),
-      runs_(target, options.sequences, {.best = static_cast<std::int32_t>(options.logits), .features = any_wants_features(sources)}),
-      links_(target.ranks().count(), result_share(target, options, any_wants_features(sources))) {}
+      readers_(sources),
+      runs_(target, options.sequences, {.best = static_cast<std::int32_t>(options.logits), .feature_layers = readers_.layers()}),
+      links_(target.ranks().count(), result_share(target, options, readers_.layers().size())) {}
 
 void Decoder::begin(const std::vector<std::int32_t>& prompt) {
   began_ = Clock::now();
@@ -149,10 +145,7 @@ void Decoder::walk(const TreeRuns::Run& run, const RunResult& result) {
 /// Those of a position of the text, in row `row` of the run.
 void Decoder::tell_features(const TreeRuns::Run& run, const RunResult& result, std::int32_t position, std::int32_t row) {
   if (result.features.empty()) return;
-  const auto features = result.feature_row(static_cast<std::size_t>(row), static_cast<std::size_t>(run.text_rows) + run.nodes.size());
-  for (const auto& source : sources_.all()) {
-    if (source->wants_features()) source->take_features(position, features);
-  }
+  readers_.tell(position, result.feature_row(static_cast<std::size_t>(row), static_cast<std::size_t>(run.text_rows) + run.nodes.size()));
 }
 
 void Decoder::commit(std::int32_t token) {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 
+#include "mpi/decoding/feature_readers.hpp"
 #include "mpi/decoding/guess_sources.hpp"
 #include "mpi/decoding/tree_runs.hpp"
 #include "node/clock.hpp"
@@ -103,6 +104,7 @@ class Decoder {
   Choose choose_;
   OnToken on_token_;
   std::unique_ptr<Policy> policy_;
+  const FeatureReaders readers_;
   TreeRuns runs_;
   std::uint64_t epoch_ = 0;
   std::int32_t generated_ = 0;

@@ -76,8 +76,10 @@ const TreeRuns::Run* TreeRuns::submit(std::span<const NodeId> nodes) {
 
 const TreeRuns::Run* TreeRuns::send(wire::Record record, Run run) {
   record.best = wants_.best;
-  for (std::int32_t row = 0; wants_.features && row < static_cast<std::int32_t>(record.tokens.size()); ++row)
-    record.feature_rows.push_back(row);
+  if (!wants_.feature_layers.empty()) {
+    record.feature_layers = wants_.feature_layers;
+    for (std::size_t row = 0; row < record.tokens.size(); ++row) record.feature_rows.push_back(static_cast<std::int32_t>(row));
+  }
   run.id = pipeline_.submit(std::move(record));
   run.sent = Clock::now();
   runs_.push_back(std::move(run));

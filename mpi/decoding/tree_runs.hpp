@@ -3,6 +3,7 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "mpi/pipeline/pipeline.hpp"
@@ -33,14 +34,14 @@ class TreeRuns {
 
   /// What is asked for of every run.
   struct Wants {
-    std::int32_t best = 0;  ///< see wire::Record
-    bool features = false;  ///< features of all rows
+    std::int32_t best = 0;                     ///< see wire::Record
+    std::vector<std::int32_t> feature_layers;  ///< at which features of all rows are asked for
   };
 
   /// `sequences` of the pipeline's cache: the first holds the text, each further one may hold a path of guesses. The pipeline outlives
   /// this.
   TreeRuns(Pipeline& pipeline, SequenceRange sequences, Wants wants)
-      : pipeline_(pipeline), sequences_(sequences), partitions_(sequences), wants_(wants) {}
+      : pipeline_(pipeline), sequences_(sequences), partitions_(sequences), wants_(std::move(wants)) {}
 
   /// Begins a text of at least one token; its last is the tree's root. Nothing of it is computed yet. The text before is over: its runs
   /// are cancelled, and whatever the sequences held is gone before the first token is placed.

@@ -11,7 +11,12 @@ namespace yamata {
 
 Pipeline::Pipeline(Transport& transport, const PipelineRanks& ranks, std::unique_ptr<StageModel> first_stage, std::int32_t cells,
                    std::int32_t sequences)
-    : transport_(transport), ranks_(ranks), model_(std::move(first_stage)), stage_(*model_, transport, ranks), cells_(cells, sequences), results_(ranks.stages.back().size()) {}
+    : transport_(transport),
+      ranks_(ranks),
+      model_(std::move(first_stage)),
+      stage_(*model_, transport, ranks),
+      cells_(cells, sequences),
+      results_(ranks.stages.back().size()) {}
 
 std::uint64_t Pipeline::submit(wire::Record record) {
   // The operations free cells at most: they are safe to do before the check.
@@ -28,6 +33,7 @@ std::uint64_t Pipeline::submit(wire::Record record) {
   expected_.push_back({.run = record.run,
                        .logit_rows = record.logit_rows.size(),
                        .feature_rows = record.feature_rows.size(),
+                       .feature_layers = record.feature_layers.size(),
                        .best = record.best,
                        .width = model_->width(),
                        .vocabulary = model_->vocabulary()});

@@ -35,6 +35,20 @@ void append_best(std::span<const wire::Rows> parts, std::size_t row, std::size_t
   }
 }
 
+/// From [layer][row][width] to [row][layer][width].
+std::vector<float> features_by_row(std::span<const float> by_layer, const wire::ResultLimits& limits) {
+  const auto width = static_cast<std::size_t>(limits.width);
+  std::vector<float> by_row;
+  by_row.reserve(by_layer.size());
+  for (std::size_t row = 0; !by_layer.empty() && row < limits.feature_rows; ++row) {
+    for (std::size_t layer = 0; layer < limits.feature_layers; ++layer) {
+      const auto values = by_layer.subspan((layer * limits.feature_rows + row) * width, width);
+      by_row.insert(by_row.end(), values.begin(), values.end());
+    }
+  }
+  return by_row;
+}
+
 }  // namespace
 
 std::vector<float> RunResult::row(std::size_t i, std::size_t rows) const {
@@ -50,7 +64,7 @@ RunResult merge_parts(std::span<const wire::Rows> parts, const wire::ResultLimit
   result.run = first.run;
   result.skipped = first.skipped;
   result.vocabulary = static_cast<std::size_t>(limits.vocabulary);
-  result.features.assign(first.features.begin(), first.features.end());
+  result.features = features_by_row(first.features, limits);
   for (std::size_t i = 1; i < parts.size(); ++i) {
     if (parts[i].run != first.run || parts[i].skipped != first.skipped)
       throw ClusterError(fmt::format("ranks {} and {} do not agree on what became of run {}", senders[0], senders[i], first.run));
@@ -67,7 +81,8 @@ RunResult merge_parts(std::span<const wire::Rows> parts, const wire::ResultLimit
   }
   const std::size_t wanted = limits.logit_rows * static_cast<std::size_t>(all ? limits.vocabulary : limits.best);
   if (result.logits.size() != wanted)
-    throw ClusterError(fmt::format("the parts of the logits of run {}, from rank {} on, are not those of all tokens", first.run, senders[0]));
+    throw ClusterError(
+        fmt::format("the parts of the logits of run {}, from rank {} on, are not those of all tokens", first.run, senders[0]));
   return result;
 }
 

@@ -62,10 +62,15 @@ void Stage::on_record(wire::Bytes bytes) {
   if (!last_) send_all(ranks_.next(own), ranks_.channel.record, bytes);
 }
 
-void Stage::send_all(const std::vector<int>& ranks, Tag tag, const wire::Bytes& bytes) {
+/// To how many ranks it went.
+std::size_t Stage::send_all(const std::vector<int>& ranks, Tag tag, const wire::Bytes& bytes) {
+  std::size_t others = 0;
   for (const int rank : ranks) {
-    if (rank != transport_.rank()) transport_.send(rank, tag, bytes);
+    if (rank == transport_.rank()) continue;
+    transport_.send(rank, tag, bytes);
+    ++others;
   }
+  return others;
 }
 
 void Stage::on_activations(wire::Bytes bytes) { activations_.push_back(std::move(bytes)); }
@@ -113,7 +118,7 @@ bool Stage::begin_next() {
   if (records_.empty()) return false;
   if (records_.front().has_run() && !model_.first() && activations_.empty()) return false;
   if (records_.front().has_run() && !model_.first())
-    wire::validate_activations(wire::decode_rows(activations_.front()), records_.front(), model_.width(), before());
+    wire::validate_activations(wire::decode_rows(activations_.front()), records_.front(), model_.width(), model_.layers().begin, before());
   // The unit may be another stage's: then nothing of this record happens before it is free.
   const bool computes = records_.front().has_run() && !skips(records_.front());
   if (computes && !model_.unit().claim()) return false;
@@ -139,11 +144,19 @@ bool Stage::begin_next() {
 
 void Stage::compute(wire::Record record) {
   stop_ = cancelled_.contains(record.run);
-  running_ = Running{std::move(record), Clock::now()};
+  running_ = Running{std::move(record), Clock::now(), {}};
   const wire::Record& r = running_->record;
-  StageBatch batch{
-      .tokens = r.tokens, .activations = {}, .placements = r.placements, .logit_rows = r.logit_rows, .feature_rows = r.feature_rows};
-  if (!model_.first()) batch.activations = wire::decode_rows(activations_.front()).values;
+  StageBatch batch{.tokens = r.tokens,
+                   .activations = {},
+                   .placements = r.placements,
+                   .logit_rows = r.logit_rows,
+                   .feature_rows = r.feature_rows,
+                   .feature_layers = r.feature_layers};
+  if (!model_.first()) {
+    const wire::Rows rows = wire::decode_rows(activations_.front());
+    batch.activations = rows.values;
+    running_->features.assign(rows.features.begin(), rows.features.end());
+  }
   model_.start(batch, &stop_);  // copies the activations
   if (!model_.first()) activations_.pop_front();
 }
@@ -163,7 +176,7 @@ void Stage::finish_run() {
   if (skipped) count_skipped(record);
   // The first run brings code and weights into caches and says little of those that follow.
   if (!skipped && counters_.runs > 1) cost_.ran(static_cast<int>(record.tokens.size()), took);
-  skipped ? send_skipped(record.run) : send_result(record);
+  skipped ? send_skipped(record.run) : send_result(*running);
   cancelled_.erase(cancelled_.begin(), cancelled_.upper_bound(ended_));
 }
 
@@ -176,6 +189,7 @@ void Stage::describe(wire::Report& report) const {
   report.share = model_.share();
   report.exchange_s = model_.exchange_s();
   report.bytes_sent += model_.exchange_bytes();
+  report.feature_bytes += counters_.feature_bytes;
   report.runs = counters_.runs;
   report.runs_skipped = counters_.skipped;
   report.tokens_skipped = counters_.tokens_skipped;
@@ -189,14 +203,20 @@ void Stage::count_skipped(const wire::Record& record) {
 
 void Stage::send_skipped(std::uint64_t run) { send({.run = run, .skipped = true, .values = {}}); }
 
-/// Activations, or what the record asks for: features, and logits; of these only the best where no more are asked for, which fit into one
-/// packet of a network.
-void Stage::send_result(const wire::Record& record) {
-  if (!last_) return send({.run = record.run, .values = model_.activations()});
+/// Activations or logits, with the features of all layers so far, where a record asks for such.
+void Stage::send_result(const Running& running) {
+  std::vector<float> features = running.features;
+  features.insert(features.end(), model_.features().begin(), model_.features().end());
+  if (!ranks_.leads(transport_.rank())) features.clear();
+  if (last_) return send_logits(running.record, features);
+  send({.run = running.record.run, .values = model_.activations(), .features = features});
+}
+
+/// Only the best where no more are asked for, which fit into one packet of a network.
+void Stage::send_logits(const wire::Record& record, std::span<const float> features) {
   const std::span<const float> logits = model_.logits();
   const auto vocabulary = static_cast<std::size_t>(model_.vocabulary()), count = static_cast<std::size_t>(record.best);
-  wire::Rows rows{.run = record.run, .values = logits};
-  if (ranks_.leads(transport_.rank())) rows.features = model_.features();
+  wire::Rows rows{.run = record.run, .values = logits, .features = features};
   if (count == 0 || 2 * count >= vocabulary || logits.empty()) return send(rows);
   const Interval here = model_.logit_tokens();
   BestLogits best = best_logits(logits, static_cast<std::size_t>(here.count()), std::min(count, static_cast<std::size_t>(here.count())));
@@ -212,8 +232,12 @@ void Stage::send_result(const wire::Record& record) {
 /// To the leader from each rank of the last stage; else to all of the next stage from who leads this one.
 void Stage::send(const wire::Rows& rows) {
   const int own = transport_.rank();
-  if (last_) return transport_.send(ranks_.first(), ranks_.channel.logits, wire::encode(rows));
-  if (ranks_.leads(own)) send_all(ranks_.next(own), ranks_.channel.activations, wire::encode(rows));
+  if (last_) {
+    if (own != ranks_.first()) counters_.feature_bytes += rows.features.size_bytes();
+    return transport_.send(ranks_.first(), ranks_.channel.logits, wire::encode(rows));
+  }
+  if (!ranks_.leads(own)) return;
+  counters_.feature_bytes += rows.features.size_bytes() * send_all(ranks_.next(own), ranks_.channel.activations, wire::encode(rows));
 }
 
 }  // namespace yamata

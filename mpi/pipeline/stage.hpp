@@ -45,7 +45,8 @@ class Stage {
 
   struct Counters {
     std::uint64_t runs = 0, skipped = 0, tokens_skipped = 0;
-    double busy_s = 0;  ///< spent on runs
+    double busy_s = 0;                ///< spent on runs
+    std::uint64_t feature_bytes = 0;  ///< sent
   };
   const Counters& counters() const { return counters_; }
   /// How the time of its runs grows with their rows.
@@ -58,6 +59,7 @@ class Stage {
   struct Running {
     wire::Record record;
     Clock::time_point began;
+    std::vector<float> features;  // of the layers before
   };
   /// Whose records and activations come here.
   int before() const { return ranks_.before(transport_.rank()); }
@@ -66,9 +68,10 @@ class Stage {
   void compute(wire::Record record);
   void finish_run();
   void send_skipped(std::uint64_t run);
-  void send_result(const wire::Record& record);
+  void send_result(const Running& running);
+  void send_logits(const wire::Record& record, std::span<const float> features);
   void send(const wire::Rows& rows);
-  void send_all(const std::vector<int>& ranks, Tag tag, const wire::Bytes& bytes);
+  std::size_t send_all(const std::vector<int>& ranks, Tag tag, const wire::Bytes& bytes);
   void count_skipped(const wire::Record& record);
 
   StageModel& model_;

@@ -109,6 +109,8 @@ void validate(const Record& record, const RecordLimits& limits, int from) {
   check(record.placements.size() == record.tokens.size(), "tokens without a place");
   check(ascend_within(record.logit_rows, record.tokens.size()), "logits of rows that it has not");
   check(ascend_within(record.feature_rows, record.tokens.size()), "features of rows that it has not");
+  constexpr std::size_t kEveryLayer = std::size_t{1} << 31;
+  check(ascend_within(record.feature_layers, kEveryLayer), "features of layers that there cannot be");
   check(record.best >= 0, "the number of the best logits");
   if (!record.has_run()) return;
   check(record.run > limits.last_run, "an id no higher than that of the run before");
@@ -120,13 +122,15 @@ void validate(const Record& record, const RecordLimits& limits, int from) {
   }
 }
 
-void validate_activations(const Rows& rows, const Record& record, std::int64_t width, int from) {
+void validate_activations(const Rows& rows, const Record& record, std::int64_t width, std::int64_t layer, int from) {
   const Check check(from, "activations");
   if (rows.run != record.run) {
     throw ClusterError(fmt::format("rank {} sent activations of run {} where those of run {} were due", from, rows.run, record.run));
   }
-  check(rows.tokens.empty() && rows.features.empty(), "logits in the place of hidden states");
-  check(rows.values.size() == (rows.skipped ? 0 : record.tokens.size() * static_cast<std::size_t>(width)), "more or fewer than the run's");
+  check(rows.tokens.empty(), "logits in the place of hidden states");
+  const auto floats = [&](std::size_t n) { return rows.skipped ? 0 : n * static_cast<std::size_t>(width); };
+  check(rows.values.size() == floats(record.tokens.size()), "more or fewer than the run's");
+  check(rows.features.size() == floats(record.features_below(layer)), "more or fewer features than the layers so far have");
 }
 
 void validate(const Rows& rows, const ResultLimits& limits, int from) {
@@ -143,7 +147,7 @@ void validate(const Rows& rows, const ResultLimits& limits, int from) {
   check(rows.values.size() == limits.logit_rows * (all ? vocabulary : best), "more or fewer than were asked for");
   check(rows.tokens.size() == (all ? 0 : rows.values.size()), "the best of a row without their tokens");
   check(all || rows.vocabulary == vocabulary, "those of another vocabulary");
-  check(rows.features.size() == limits.feature_rows * static_cast<std::size_t>(limits.width), "more or fewer features than were asked for");
+  check(rows.features.size() == limits.feature_floats(), "more or fewer features than were asked for");
 }
 
 void validate_part(const Rows& rows, const ResultLimits& limits, bool features, int from) {
@@ -155,8 +159,7 @@ void validate_part(const Rows& rows, const ResultLimits& limits, bool features, 
   check(limits.logit_rows == 0 || rows.values.size() % limits.logit_rows == 0, "rows of different lengths");
   check(rows.tokens.size() == (most == vocabulary ? 0 : rows.values.size()), "the best of a row without their tokens");
   for (const std::int32_t token : rows.tokens) check(within(token, -1, limits.vocabulary - 1), "a token beyond the vocabulary");
-  check(rows.features.size() == (features ? limits.feature_rows * static_cast<std::size_t>(limits.width) : 0),
-        "more or fewer features than were asked for");
+  check(rows.features.size() == (features ? limits.feature_floats() : 0), "more or fewer features than were asked for");
 }
 
 void validate_cancel(std::span<const std::uint64_t> runs, int from) {

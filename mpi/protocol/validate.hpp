@@ -19,17 +19,19 @@ struct RecordLimits {
 };
 void validate(const Record& record, const RecordLimits& limits, int from);
 
-/// `rows` are the activations that belong to this record's run, `width` floats for each token, or none where it was skipped.
-void validate_activations(const Rows& rows, const Record& record, std::int64_t width, int from);
+/// `rows` are the activations that belong to this record's run, `width` floats for each token and for each of its features below `layer`,
+/// which is the next; or none where it was skipped.
+void validate_activations(const Rows& rows, const Record& record, std::int64_t width, std::int64_t layer, int from);
 
 /// What the leader of a pipeline expects of a run.
 struct ResultLimits {
   std::uint64_t run = 0;
-  std::size_t logit_rows = 0, feature_rows = 0;
+  std::size_t logit_rows = 0, feature_rows = 0, feature_layers = 0;
   std::int32_t best = 0;        ///< as in Record
   bool may_skip = false;        ///< it was cancelled
-  std::int64_t width = 0;       ///< floats of a row of features
+  std::int64_t width = 0;       ///< floats of a row of features, of each layer
   std::int64_t vocabulary = 0;  ///< of the model
+  std::size_t feature_floats() const { return feature_rows * feature_layers * static_cast<std::size_t>(width); }
 };
 void validate(const Rows& rows, const ResultLimits& limits, int from);
 /// What one rank of a group sends of it: its part of the vocabulary, and, if it is the first, the features.

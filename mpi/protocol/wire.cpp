@@ -193,7 +193,8 @@ Bytes encode(const Record& m) {
   out.put_all(std::span<const CacheOperation>(m.operations)).put(m.run).put_all(std::span<const std::int32_t>(m.tokens));
   out.put_all(std::span<const Placement>(m.placements)).put_all(std::span<const std::int32_t>(m.logit_rows));
   out.put(static_cast<std::uint32_t>(m.best) | (m.feature_rows.empty() ? 0 : kRecordHasFeatures));
-  if (!m.feature_rows.empty()) out.put_all(std::span<const std::int32_t>(m.feature_rows));
+  if (!m.feature_rows.empty())
+    out.put_all(std::span<const std::int32_t>(m.feature_rows)).put_all(std::span<const std::int32_t>(m.feature_layers));
   return out.take();
 }
 
@@ -207,7 +208,10 @@ Record decode_record(std::span<const std::byte> bytes) {
   m.logit_rows = in.get_all<std::int32_t>();
   const auto best = in.get<std::uint32_t>();
   m.best = static_cast<std::int32_t>(best & ~kRecordHasFeatures);
-  if (best & kRecordHasFeatures) m.feature_rows = in.get_all<std::int32_t>();
+  if (best & kRecordHasFeatures) {
+    m.feature_rows = in.get_all<std::int32_t>();
+    m.feature_layers = in.get_all<std::int32_t>();
+  }
   in.end();
   if (m.placements.size() != m.tokens.size()) Reader::fail();
   return m;
@@ -277,6 +281,7 @@ Bytes encode(const Report& m) {
       .put(m.share)
       .put(m.exchange_s)
       .put(m.bytes_sent)
+      .put(m.feature_bytes)
       .put(m.rss_bytes)
       .put(m.mapped_bytes)
       .put(m.runs)
@@ -318,6 +323,7 @@ Report decode_report(std::span<const std::byte> bytes) {
   m.share = in.get<double>();
   m.exchange_s = in.get<double>();
   m.bytes_sent = in.get<std::uint64_t>();
+  m.feature_bytes = in.get<std::uint64_t>();
   m.rss_bytes = in.get<std::uint64_t>();
   m.mapped_bytes = in.get<std::uint64_t>();
   m.runs = in.get<std::uint64_t>();

@@ -5,7 +5,7 @@
 //   kHello       rank -> head         once a job, first
 //   kStart       head -> rank         once a job, after every kHello
 //   kRecord      stage k -> k+1       the one ordered stream: runs and cache operations; forwarded before it is acted on
-//   kActivations stage k -> k+1       one per run, in the order of the runs
+//   kActivations stage k -> k+1       one per run, in the order of the runs; with the features, asked for, of the layers so far
 //                                     of both: from the stage's leader to every rank of the next; records also within the first stage
 //   kLogits      last stage -> head   one per run and rank, in order; logits and features of the rows asked for, none where there are no
 //                                     such; of a group each rank sends its part of the vocabulary, the first the features
@@ -35,7 +35,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 15;
+inline constexpr std::uint32_t kProtocolVersion = 16;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -114,21 +114,27 @@ struct Record {
   std::vector<CacheOperation> operations;
   std::uint64_t run = 0;  ///< ids ascend
   std::vector<std::int32_t> tokens;
-  std::vector<Placement> placements;       ///< one per token
-  std::vector<std::int32_t> logit_rows;    ///< rows whose logits are asked for
-  std::int32_t best = 0;                   ///< of each such row only so many, the highest; 0: those of the whole vocabulary
-  std::vector<std::int32_t> feature_rows;  ///< rows whose features are asked for: last hidden states, after the output norm
+  std::vector<Placement> placements;         ///< one per token
+  std::vector<std::int32_t> logit_rows;      ///< rows whose logits are asked for
+  std::int32_t best = 0;                     ///< of each such row only so many, the highest; 0: those of the whole vocabulary
+  std::vector<std::int32_t> feature_rows;    ///< rows whose features are asked for: hidden states of some layers
+  std::vector<std::int32_t> feature_layers;  ///< which: as in StageBatch
   bool has_run() const { return !tokens.empty(); }
+  /// Features of the layers below `layer`, in rows of floats.
+  std::size_t features_below(std::int64_t layer) const {
+    const auto below = std::count_if(feature_layers.begin(), feature_layers.end(), [&](std::int32_t l) { return l < layer; });
+    return feature_rows.size() * static_cast<std::size_t>(below);
+  }
 };
 
-/// Rows of floats that belong to a run: activations, or logits and features; none where the run was cancelled. Read in place.
+/// Rows of floats that belong to a run: activations or logits, and features; none where the run was cancelled. Read in place.
 struct Rows {
   std::uint64_t run = 0;
   bool skipped = false;
   std::span<const float> values;
   std::span<const std::int32_t> tokens{};  ///< where only the best logits were asked for: whose each is; -1: fewer are usable
   std::uint32_t vocabulary = 0;            ///< tokens that there are, then
-  std::span<const float> features{};       ///< [feature_rows][dim], beside logits
+  std::span<const float> features{};       ///< [feature layers so far][feature_rows][dim]
 };
 
 enum class Activity : std::uint8_t { kIdle, kComputing, kAwaitingActivations };
@@ -160,6 +166,7 @@ struct Report {
   std::vector<double> draft_run_s{};                             ///< the same of a draft that took turns with this stage
   double share = 1;                                              ///< of the columns of its layers; below 1 in a group
   double exchange_s = 0;                                         ///< of busy_s, spent in meetings of its group
+  std::uint64_t feature_bytes = 0;                               ///< of bytes_sent: the target's hidden states that guesses are made from
 };
 
 Bytes encode(const Hello&);

@@ -1,6 +1,9 @@
 #pragma once
 // Some consecutive layers of a model, and their part of the KV cache.
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -26,13 +29,22 @@ struct ContextOptions {
   GroupMember group{};
 };
 
+/// Among feature layers: the hidden states after the last layer and the output norm. Any other is a layer's number, and means its input.
+inline constexpr std::int32_t kOutputFeatures = std::numeric_limits<std::int32_t>::max();
+/// Those that EAGLE-3 reads of a model of so many layers: 2, L/2, L-3; of a small model fewer.
+inline std::vector<std::int32_t> eagle3_layers(std::int64_t layers) {
+  const auto l = static_cast<std::int32_t>(layers);
+  return {std::min(2, l - 1), l / 2, std::max(0, l - 3)};
+}
+
 /// One batch of tokens for a stage.
 struct StageBatch {
-  std::span<const std::int32_t> tokens;          ///< read by the first stage
-  std::span<const float> activations;            ///< [tokens][dim], read by the others
-  std::span<const Placement> placements;         ///< one per token
-  std::span<const std::int32_t> logit_rows;      ///< rows whose logits are asked for, ascending; read by the last stage
-  std::span<const std::int32_t> feature_rows{};  ///< rows whose features are asked for, ascending; read by the last stage
+  std::span<const std::int32_t> tokens;            ///< read by the first stage
+  std::span<const float> activations;              ///< [tokens][dim], read by the others
+  std::span<const Placement> placements;           ///< one per token
+  std::span<const std::int32_t> logit_rows;        ///< rows whose logits are asked for, ascending; read by the last stage
+  std::span<const std::int32_t> feature_rows{};    ///< rows whose features are asked for, ascending
+  std::span<const std::int32_t> feature_layers{};  ///< and at which layers, ascending: each stage has those of its own
 };
 
 class StageModel {
@@ -67,7 +79,7 @@ class StageModel {
   virtual std::span<const float> logits() const = 0;
   /// Tokens whose logits are computed here: all, or a member's part of them.
   virtual Interval logit_tokens() const { return {0, vocabulary()}; }
-  /// After the end, on the last stage: features [feature_rows][width], the hidden states after the last layer and the output norm.
+  /// After the end: features [feature layers here][feature_rows][width].
   virtual std::span<const float> features() const = 0;
   virtual CellTable& cells() = 0;
   /// Floats of one token's activations.

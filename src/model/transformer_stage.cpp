@@ -32,8 +32,8 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       up_(unit),
       chosen_(unit),
       logits_(unit),
-      feature_inputs_(unit),
       features_(unit),
+      feature_inputs_(unit),
       tensors_(stage_tensors(file, h, range, shard_)) {
   for (int layer = 0; layer < range.count(); ++layer) {
     for (int head = 0; head < shard_.kv_heads(); ++head) {
@@ -108,7 +108,7 @@ void TransformerStage::start(const StageBatch& batch, const std::atomic<bool>* s
   if (std::exchange(file_is_read_, false)) file_.release_pages();
   rows_ = batch.placements.size();
   logit_rows_.assign(batch.logit_rows.begin(), batch.logit_rows.end());
-  feature_rows_.assign(batch.feature_rows.begin(), batch.feature_rows.end());
+  begin_features(batch);
   reserve(rows_, last() ? logit_rows_.size() : 0);
   place(batch);
   build(batch);
@@ -131,11 +131,14 @@ void TransformerStage::build(const StageBatch& batch) {
   } else {
     std::copy(batch.activations.begin(), batch.activations.end(), x_.data());
   }
-  for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) build_layer(layer, static_cast<std::int64_t>(rows_));
+  for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {
+    build_layer_features(layer);
+    build_layer(layer, static_cast<std::int64_t>(rows_));
+  }
   if (!last() && !shard_.whole())
     ops_.push_back(AllGatherOp{x_.data(), static_cast<std::int64_t>(rows_), h_.dim, shared(shard_.residual())});
   if (last() && !logit_rows_.empty()) build_output();
-  if (last() && !feature_rows_.empty()) build_features();
+  build_output_features();
 }
 
 /// A norm of the residual stream, to be multiplied with. `whole`: all of it is here.
@@ -244,21 +247,48 @@ std::size_t TransformerStage::buffer_bytes() const {
   return floats * sizeof(float);
 }
 
-/// A product with no matrix: its input is what is wanted.
-void TransformerStage::build_features() {
+/// Which of the layers asked for are here, and room for them.
+void TransformerStage::begin_features(const StageBatch& batch) {
+  feature_rows_.assign(batch.feature_rows.begin(), batch.feature_rows.end());
+  feature_layers_.clear();
+  features_built_ = 0;
+  if (feature_rows_.empty()) return;
+  for (const std::int32_t layer : batch.feature_layers) {
+    if (layer == kOutputFeatures ? last() : layer >= range_.begin && layer < range_.end) feature_layers_.push_back(layer);
+  }
   const std::size_t floats = feature_rows_.size() * static_cast<std::size_t>(h_.dim);
-  feature_inputs_.reserve(floats);
-  features_.reserve(floats);
+  features_.reserve(feature_layers_.size() * floats);
+  if (!feature_layers_.empty() && feature_layers_.back() == kOutputFeatures) feature_inputs_.reserve(floats);
+}
+
+/// The place of the next layer's, which are built in ascending order.
+float* TransformerStage::add_features() {
+  return features_.data() + features_built_++ * feature_rows_.size() * static_cast<std::size_t>(h_.dim);
+}
+
+/// The input of a layer, if it is asked for. That of the first here is whole.
+void TransformerStage::build_layer_features(std::size_t layer) {
+  if (features_built_ == feature_layers_.size() || feature_layers_[features_built_] != range_.begin + static_cast<std::int64_t>(layer))
+    return;
+  float* const features = add_features();
+  const auto rows = static_cast<std::int64_t>(feature_rows_.size());
+  ops_.push_back(GatherOp{x_.data(), h_.dim, feature_rows_, features});
+  if (layer > 0 && !shard_.whole()) ops_.push_back(AllGatherOp{features, rows, h_.dim, shared(shard_.residual())});
+}
+
+/// A product with no matrix: its input is what is wanted.
+void TransformerStage::build_output_features() {
+  if (features_built_ == feature_layers_.size()) return;
   const auto rows = static_cast<std::int64_t>(feature_rows_.size());
   ops_.push_back(GatherOp{x_.data(), h_.dim, feature_rows_, feature_inputs_.data()});
   if (!shard_.whole()) ops_.push_back(AllGatherOp{feature_inputs_.data(), rows, h_.dim, shared(shard_.residual())});
   LinearOp norm = residual_input(feature_inputs_.data(), rows, weights_.rest.vector(TensorRole::kOutputNorm), true);
-  norm.input = features_.data();
+  norm.input = add_features();
   ops_.push_back(norm);
 }
 
 std::span<const float> TransformerStage::features() const {
-  return {features_.data(), feature_rows_.size() * static_cast<std::size_t>(h_.dim)};
+  return {features_.data(), feature_layers_.size() * feature_rows_.size() * static_cast<std::size_t>(h_.dim)};
 }
 
 std::span<const float> TransformerStage::activations() const { return {x_.data(), rows_ * static_cast<std::size_t>(h_.dim)}; }

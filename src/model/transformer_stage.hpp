@@ -62,7 +62,10 @@ class TransformerStage final : public StageModel {
   void build_attention(std::size_t layer, std::int64_t rows);
   void build_feed_forward(const WeightSet& weights, std::int64_t rows);
   void build_output();
-  void build_features();
+  void begin_features(const StageBatch& batch);
+  void build_layer_features(std::size_t layer);
+  void build_output_features();
+  float* add_features();
   SharedColumns shared(std::span<const std::int64_t> cuts) const { return {shard_.whole() ? nullptr : exchange_, cuts}; }
   LinearOp residual_input(float* x, std::int64_t rows, const float* norm, bool whole) const;
   LinearOp::Part residual_output(const Matrix& weight) const;
@@ -85,11 +88,13 @@ class TransformerStage final : public StageModel {
   std::vector<void*> cache_k_, cache_v_;  // [layer][kv head]
   BatchCells batch_cells_;
   std::vector<std::span<const CellId>> visible_;
-  FloatBuffer angles_;                                          // [rows][rotary_dim/2][2]
-  FloatBuffer x_, input_, q_, k_, v_, attention_, gate_, up_;   // [rows][...]; of x_ a member keeps up its own columns
-  FloatBuffer chosen_, logits_;                                 // [logit_rows][dim], [logit_rows][vocabulary]
-  FloatBuffer feature_inputs_, features_;                       // [feature_rows][dim], before and after the output norm
-  std::vector<std::int32_t> logit_rows_, feature_rows_;
+  FloatBuffer angles_;                                                    // [rows][rotary_dim/2][2]
+  FloatBuffer x_, input_, q_, k_, v_, attention_, gate_, up_;             // [rows][...]; of x_ a member keeps up its own columns
+  FloatBuffer chosen_, logits_;                                           // [logit_rows][dim], [logit_rows][vocabulary]
+  FloatBuffer features_;                                                  // [feature layers here][feature_rows][dim]
+  FloatBuffer feature_inputs_;                                            // [feature_rows][dim], before the output norm
+  std::vector<std::int32_t> logit_rows_, feature_rows_, feature_layers_;  // of the layers those here
+  std::size_t features_built_ = 0;                                        // layers
   std::size_t rows_ = 0, load_steps_ = 0;
   std::vector<std::span<const std::byte>> tensors_;
   std::vector<Op> ops_;

@@ -44,6 +44,10 @@ std::vector<float> row_of(std::uint64_t token, std::uint64_t prefix) {
   return row;
 }
 
+std::vector<float> features_of(std::uint64_t token, std::uint64_t prefix, std::int32_t layer) {
+  return row_of(token, layer == kOutputFeatures ? prefix : mix(prefix, static_cast<std::uint64_t>(layer) + 1));
+}
+
 TableModel::TableModel(TableShape shape, TableUnit& unit)
     : shape_(std::move(shape)),
       unit_(unit),
@@ -55,6 +59,10 @@ void TableModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
   cells_.place(batch.placements, placed_);
   logit_rows_.assign(batch.logit_rows.begin(), batch.logit_rows.end());
   feature_rows_.assign(batch.feature_rows.begin(), batch.feature_rows.end());
+  feature_layers_.clear();
+  for (const std::int32_t layer : batch.feature_layers) {
+    if (layer == kOutputFeatures ? last() : layer == shape_.stage) feature_layers_.push_back(layer);
+  }
   tokens_.clear();
   prefixes_.clear();
   for (std::size_t row = 0; row < batch.placements.size(); ++row) {
@@ -88,11 +96,14 @@ void TableModel::compute(bool completed) {
     own_prefixes_.push_back(prefix);
   }
   features_.clear();
-  if (!last()) return;
-  for (const std::int32_t row : feature_rows_) {
-    const auto from = rows_.begin() + row * static_cast<std::ptrdiff_t>(kWidth);
-    features_.insert(features_.end(), from, from + kWidth);
+  for (const std::int32_t layer : feature_layers_) {
+    for (const std::int32_t row : feature_rows_) {
+      const auto at = static_cast<std::size_t>(row);
+      const std::vector<float> features = features_of(tokens_[at], own_prefixes_[at], layer);
+      features_.insert(features_.end(), features.begin(), features.end());
+    }
   }
+  if (!last()) return;
   for (const std::int32_t row : logit_rows_) {
     all_logits_.assign(static_cast<std::size_t>(shape_.vocabulary), 0.0f);
     shape_.logits(own_prefixes_[static_cast<std::size_t>(row)], all_logits_);

@@ -19,16 +19,18 @@ std::uint64_t token_hash(std::int32_t token, std::int32_t position);
 /// The hash chained over a text, which is what a model's logits after it depend on.
 std::uint64_t prefix_hash(std::span<const std::int32_t> text);
 
-/// A row's activations, and its features: the hash of its token, and that of the prefix up to it.
+/// A row's activations, and its features after the last stage: the hash of its token, and that of the prefix up to it.
 std::vector<float> row_of(std::uint64_t token, std::uint64_t prefix);
+/// Its features at a stage's layer, whose number is the stage's, or kOutputFeatures.
+std::vector<float> features_of(std::uint64_t token, std::uint64_t prefix, std::int32_t layer);
 
 struct TableShape {
   std::int32_t stage = 0, stages = 1, cells = 0, sequences = 1, vocabulary = 8;
-  int operations = 1;           ///< per run
-  std::int32_t member = 0, members = 1;  ///< of the ranks that share the stage
-  Meeting* meeting = nullptr;            ///< where they meet after every operation
-  std::int64_t one_row_ns = 0;  ///< what a run of one row takes, on units that keep time
-  WidthCost width{};            ///< and what further rows add
+  int operations = 1;                                 ///< per run
+  std::int32_t member = 0, members = 1;               ///< of the ranks that share the stage
+  Meeting* meeting = nullptr;                         ///< where they meet after every operation
+  std::int64_t one_row_ns = 0;                        ///< what a run of one row takes, on units that keep time
+  WidthCost width{};                                  ///< and what further rows add
   std::int64_t exchange_ns = 0, exchange_row_ns = 0;  ///< what the meetings of a run take, and what each of its rows adds
   /// The model itself: fills in the logits after the prefix of this hash.
   std::function<void(std::uint64_t prefix, std::span<float> logits)> logits;
@@ -64,7 +66,7 @@ class TableModel final : public StageModel {
   const ComputeUnit& unit() const override { return unit_; }
   std::span<const float> activations() const override { return rows_; }
   std::span<const float> logits() const override { return logits_; }
-  /// Of each row what its activations are, too: the hashes of its token and of its prefix.
+  /// See features_of.
   std::span<const float> features() const override { return features_; }
   CellTable& cells() override { return cells_; }
   std::int64_t width() const override { return kWidth; }
@@ -89,7 +91,7 @@ class TableModel final : public StageModel {
   std::uint64_t salt_;
   std::vector<std::uint64_t> contents_;                          // per cell
   std::vector<std::uint64_t> tokens_, prefixes_, own_prefixes_;  // per row; the first two as they came in
-  std::vector<std::int32_t> logit_rows_, feature_rows_;
+  std::vector<std::int32_t> logit_rows_, feature_rows_, feature_layers_;
   std::vector<float> rows_, logits_, features_, all_logits_;
 };
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "src/speculation/source_calibration.hpp"
 #include "src/speculation/token_tree.hpp"
@@ -61,10 +62,10 @@ class GuessSource {
   /// It computes on the head's own unit, in turns with the target's layers.
   virtual bool shares_unit() const { return false; }
 
-  /// Whether it reads the target's features; asked as a text begins.
-  virtual bool wants_features() const { return false; }
-  /// The target's last hidden state [dim], after the output norm, of a committed position. Positions ascend from 0, each comes once; that
-  /// of the text's last token comes with the token after it.
+  /// The layers at which it reads the target's hidden states, ascending, as in StageBatch; none: it reads none. Asked as a text begins.
+  virtual std::vector<std::int32_t> feature_layers() const { return {}; }
+  /// The target's hidden states [feature_layers][dim] of a committed position. Positions ascend from 0, each comes once; those of the
+  /// text's last token come with the token after it.
   virtual void take_features(std::int32_t /*position*/, std::span<const float> /*row*/) {}
 
   const SourceCalibration& calibration() const { return calibration_; }

@@ -27,7 +27,7 @@ void expect_fault(const Arguments& arguments, int code, const std::vector<std::s
 TEST(CommandLine, Help_listsCommandsAndEveryCommandItsFlags) {
   const Outcome all = run(yamata({"--help"}));
   EXPECT_EQ(all.code, 0);
-  for (const std::string command : {"run", "perplexity", "tokenize", "inspect", "bench", "simulate"}) {
+  for (const std::string command : {"run", "perplexity", "tokenize", "inspect", "bench", "features", "simulate"}) {
     EXPECT_NE(all.out.find(command), std::string::npos) << command;
     const Outcome one = run(yamata({command, "--help"}));
     EXPECT_EQ(one.code, 0);

@@ -68,6 +68,26 @@ TEST_F(TransformerStageTest, layer_is_computed_in_as_many_operations_as_simulati
   EXPECT_EQ(unit_.progress() - before, 3 * kOperationsPerLayer);
 }
 
+TEST_F(TransformerStageTest, features_of_a_layer_are_what_the_stage_before_it_gives) {
+  TransformerStage whole = stage({0, 8});
+  std::vector<Placement> placements;
+  for (std::size_t i = 0; i < kTokens.size(); ++i) placements.push_back({static_cast<std::int32_t>(i), -1, {0, 1}});
+  const std::vector<std::int32_t> rows{0, 3, 9}, layers{2, 5, kOutputFeatures};
+  run(whole,
+      {.tokens = kTokens, .activations = {}, .placements = placements, .logit_rows = {}, .feature_rows = rows, .feature_layers = layers});
+  const auto dim = static_cast<std::size_t>(h_.dim);
+  ASSERT_EQ(whole.features().size(), rows.size() * layers.size() * dim);
+  for (std::size_t l = 0; l < 2; ++l) {
+    TransformerStage before = stage({0, layers[l]});
+    run(before, {kTokens, {}, placements, {}});
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_TRUE(std::ranges::equal(whole.features().subspan((l * rows.size() + i) * dim, dim),
+                                     before.activations().subspan(static_cast<std::size_t>(rows[i]) * dim, dim)))
+          << "layer " << layers[l] << ", row " << rows[i];
+    }
+  }
+}
+
 TEST_F(TransformerStageTest, packed_weights_give_the_bits_of_the_file_and_replace_it) {
   const auto logits = [&](TransformerStage& model) {
     std::vector<Placement> placements;

@@ -50,7 +50,7 @@ class HandUnit final : public simulation::TableUnit {
 /// Guesses what it is told to, with full confidence; remembers what it is told.
 class ScriptedSource final : public GuessSource {
  public:
-  ScriptedSource(int index, bool features) : GuessSource(index), features_(features) {}
+  ScriptedSource(int index, Ids layers) : GuessSource(index), layers_(std::move(layers)) {}
   void begin(std::uint64_t request) override { requests.push_back(request); }
   bool guess(TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) override {
     demands.push_back(demand);
@@ -66,7 +66,7 @@ class ScriptedSource final : public GuessSource {
   std::optional<GuessLatency> next_guess() override { return latency; }
   bool pending() const override { return is_pending; }
   bool shares_unit() const override { return is_here; }
-  bool wants_features() const override { return features_; }
+  Ids feature_layers() const override { return layers_; }
   void take_features(std::int32_t position, std::span<const float> row) override {
     EXPECT_TRUE(features.emplace(position, std::vector<float>(row.begin(), row.end())).second) << position << " came twice";
   }
@@ -81,7 +81,7 @@ class ScriptedSource final : public GuessSource {
   std::map<std::int32_t, std::vector<float>> features;
 
  private:
-  bool features_;
+  Ids layers_;
 };
 
 /// The token after a text is the number of its tokens.
@@ -111,8 +111,8 @@ class DecoderTest : public testing::Test {
 
   ~DecoderTest() override { unit_.finish(); }
 
-  ScriptedSource& add_source(bool features = false) {
-    auto source = std::make_unique<ScriptedSource>(sources_.next_index(), features);
+  ScriptedSource& add_source(Ids layers = {}) {
+    auto source = std::make_unique<ScriptedSource>(sources_.next_index(), std::move(layers));
     ScriptedSource& added = *source;
     sources_.add(std::move(source));
     return added;
@@ -260,8 +260,9 @@ TEST_F(DecoderTest, Text_endsWhereItsListenerOrTheContextSaysSo) {
 }
 
 TEST_F(DecoderTest, Features_areThoseOfCommittedPositions_eachOnce) {
-  ScriptedSource& source = add_source(true);
-  ScriptedSource& other = add_source(false);
+  ScriptedSource& source = add_source({kOutputFeatures});
+  ScriptedSource& deeper = add_source({0, kOutputFeatures});
+  ScriptedSource& other = add_source();
   options_.batch = 2;
   Decoder& decoder = begin();
   source.next = {4, 20, 21};  // a right one and two that are wrong
@@ -269,16 +270,20 @@ TEST_F(DecoderTest, Features_areThoseOfCommittedPositions_eachOnce) {
   for (std::int32_t p = 0; p + 1 < static_cast<std::int32_t>(text_.size()); ++p) {
     const auto at = static_cast<std::size_t>(p);
     ASSERT_TRUE(source.features.contains(p)) << p;
-    EXPECT_EQ(source.features[p],
-              simulation::row_of(simulation::token_hash(text_[at], p), simulation::prefix_hash(std::span(text_).first(at + 1))))
-        << p;
+    const auto features_of = [&](std::int32_t layer) {
+      return simulation::features_of(simulation::token_hash(text_[at], p), simulation::prefix_hash(std::span(text_).first(at + 1)), layer);
+    };
+    EXPECT_EQ(source.features[p], features_of(kOutputFeatures)) << p;
+    std::vector<float> both = features_of(0);
+    std::ranges::copy(features_of(kOutputFeatures), std::back_inserter(both));
+    EXPECT_EQ(deeper.features[p], both) << p;
   }
   EXPECT_EQ(source.features.size(), text_.size() - 1);
   EXPECT_TRUE(other.features.empty());
 }
 
 TEST_F(DecoderTest, AnotherText_beginsOnTheSamePipelineWithTheSameSources) {
-  ScriptedSource& source = add_source(true);
+  ScriptedSource& source = add_source({kOutputFeatures});
   options_.generate = 5;
   for (std::uint64_t request = 1; request <= 20; ++request) {
     options_.request = request;

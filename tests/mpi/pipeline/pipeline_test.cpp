@@ -118,6 +118,7 @@ TEST_F(PipelineTest, BestLogitsOfAGroup_areThoseOfOneRank) {
     run.logit_rows = {1, 3};
     run.best = 40;
     run.feature_rows = {2};
+    run.feature_layers = {1, 6, kOutputFeatures};
     RunResult result = head.wait_result(head.target().submit(std::move(run)));
     head.stop(0);
     return result;
@@ -162,6 +163,7 @@ TEST_F(PipelineTest, Features_areTheNormedHiddenStates_onAnyNumberOfRanks) {
     start(head);
     wire::Record run = run_of({1, 403, 17, 2500}, 0);
     run.feature_rows = {1, 3};
+    run.feature_layers = {kOutputFeatures};
     RunResult result = head.wait_result(head.target().submit(std::move(run)));
     head.stop(0);
     return result;
@@ -185,6 +187,36 @@ TEST_F(PipelineTest, Features_areTheNormedHiddenStates_onAnyNumberOfRanks) {
   }
   EXPECT_GT(squares, 1);
   EXPECT_LT(differences, 1e-4 * squares);
+}
+
+TEST_F(PipelineTest, FeaturesOfSeveralLayers_comeWithTheLogits_theirBytesCounted) {
+  std::vector<wire::Report> reports;
+  const auto result_of = [&](int ranks, const std::vector<int>& groups, std::vector<std::int32_t> layers) {
+    LocalCluster cluster(ranks);
+    Head head(cluster.head(), options_);
+    start(head, groups);
+    wire::Record run = run_of({1, 403, 17, 2500}, 0);
+    run.feature_rows = {0, 2, 3};
+    run.feature_layers = std::move(layers);
+    RunResult result = head.wait_result(head.target().submit(std::move(run)));
+    reports = head.stop(0);
+    return result;
+  };
+  const std::vector<std::int32_t> layers{0, 2, 4, 7, kOutputFeatures};
+  const RunResult alone = result_of(1, {}, layers);
+  const auto dim = static_cast<std::size_t>(model_.h.dim);
+  ASSERT_EQ(alone.features.size(), 3 * 5 * dim);
+  EXPECT_EQ(reports[0].feature_bytes, 0u) << "nothing is sent";
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    const RunResult one = result_of(1, {}, {layers[l]});
+    for (std::size_t row = 0; row < 3; ++row)
+      EXPECT_TRUE(std::ranges::equal(alone.feature_row(row, 3).subspan(l * dim, dim), one.feature_row(row, 3))) << l << ", row " << row;
+  }
+  for (const int ranks : {2, 3, 5, 8}) EXPECT_EQ(result_of(ranks, {}, layers).features, alone.features) << ranks << " ranks";
+  EXPECT_EQ(reports[0].feature_bytes, 3 * dim * sizeof(float)) << "of layer 0, to the next of eight";
+  EXPECT_EQ(reports[7].feature_bytes, 3 * 5 * dim * sizeof(float));
+  EXPECT_EQ(result_of(3, {3}, layers).features, alone.features);
+  EXPECT_EQ(result_of(5, {2, 1, 2}, layers).features, alone.features);
 }
 
 TEST_F(PipelineTest, FullContext_isRefusedBeforeAnythingIsSent) {

@@ -74,8 +74,8 @@ std::vector<wire::Bytes> stream_of(bool records) {
   std::vector<wire::Bytes> all;
   for (const wire::Record& record : sample_records()) {
     if (!record.has_run()) continue;
-    const std::vector<float> rows(record.tokens.size() * kSampleWidth, 3.0f);
-    all.push_back(records ? encode(record) : encode(wire::Rows{.run = record.run, .values = rows}));
+    const std::vector<float> rows(record.tokens.size() * kSampleWidth, 3.0f), features(record.features_below(1) * kSampleWidth, 2.0f);
+    all.push_back(records ? encode(record) : encode(wire::Rows{.run = record.run, .values = rows, .features = features}));
   }
   return all;
 }

@@ -68,8 +68,8 @@ class DamagedStreamTest : public testing::Test {
 std::vector<Bytes> activations() {
   std::vector<Bytes> all;
   for (const wire::Record& record : sample_records()) {
-    const std::vector<float> rows(record.tokens.size() * kSampleWidth, 3.0f);
-    all.push_back(record.has_run() ? wire::encode(wire::Rows{.run = record.run, .values = rows}) : Bytes{});
+    const std::vector<float> rows(record.tokens.size() * kSampleWidth, 3.0f), features(record.features_below(1) * kSampleWidth, 2.0f);
+    all.push_back(record.has_run() ? wire::encode(wire::Rows{.run = record.run, .values = rows, .features = features}) : Bytes{});
   }
   return all;
 }
@@ -105,7 +105,8 @@ TEST_F(DamagedStreamTest, Leader_refusesOrHasRowsOfLogits) {
   for (const wire::Record& record : sample_records()) {
     if (!record.has_run()) continue;
     const std::size_t each = record.best > 0 ? static_cast<std::size_t>(record.best) : kSampleVocabulary;
-    const std::vector<float> logits(record.logit_rows.size() * each, 0.5f), features(record.feature_rows.size() * kSampleWidth, 0.25f);
+    const std::vector<float> logits(record.logit_rows.size() * each, 0.5f),
+        features(record.feature_rows.size() * record.feature_layers.size() * kSampleWidth, 0.25f);
     const std::vector<std::int32_t> tokens(record.best > 0 ? logits.size() : 0, 4);
     messages.push_back({Tag::kLogits, wire::encode(wire::Rows{.run = record.run,
                                                               .values = logits,
@@ -130,7 +131,7 @@ TEST_F(DamagedStreamTest, Leader_refusesOrHasRowsOfLogits) {
       for (std::size_t row = 0; row < record.logit_rows.size(); ++row)
         ASSERT_EQ(result->row(row, record.logit_rows.size()).size(), std::size_t{kSampleVocabulary});
       for (std::size_t row = 0; row < record.feature_rows.size(); ++row)
-        ASSERT_EQ(result->feature_row(row, record.feature_rows.size()).size(), std::size_t{kSampleWidth});
+        ASSERT_EQ(result->feature_row(row, record.feature_rows.size()).size(), record.feature_layers.size() * kSampleWidth);
     }
   });
 }

@@ -20,10 +20,10 @@ void take_record(const Bytes& bytes) {
   validate(wire::decode_record(bytes), {.cells = kSampleCells, .sequences = kSampleSequences, .last_run = 0}, 1);
 }
 
-void take_activations(const Bytes& bytes) { validate_activations(wire::decode_rows(bytes), sample_records()[1], kSampleWidth, 1); }
+void take_activations(const Bytes& bytes) { validate_activations(wire::decode_rows(bytes), sample_records()[1], kSampleWidth, 1, 1); }
 
 void take_logits(const Bytes& bytes) {
-  wire::ResultLimits limits{.run = 2, .logit_rows = 1, .feature_rows = 1, .may_skip = true, .width = kSampleWidth};
+  wire::ResultLimits limits{.run = 2, .logit_rows = 1, .feature_rows = 1, .feature_layers = 1, .may_skip = true, .width = kSampleWidth};
   limits.vocabulary = kSampleVocabulary;
   const wire::Rows rows = wire::decode_rows(bytes);
   if (!rows.tokens.empty()) limits.best = 2;
@@ -50,7 +50,8 @@ std::vector<MessageKind> make_kinds() {
   return {
       {"record", encoded_records(), take_record},
       {"activations",
-       {encode(wire::Rows{.run = 2, .values = kFloats}), encode(wire::Rows{.run = 2, .skipped = true, .values = {}})},
+       {encode(wire::Rows{.run = 2, .values = kFloats, .features = std::span(kFloats).first(2 * kSampleWidth)}),
+        encode(wire::Rows{.run = 2, .skipped = true, .values = {}})},
        take_activations},
       {"logits", encoded_logits(), take_logits},
       {"cancel", {wire::encode_cancel(std::vector<std::uint64_t>{7, 8, 9})}, cancel},
@@ -83,6 +84,7 @@ std::vector<wire::Record> sample_records() {
   tree.logit_rows = {0, 2};
   tree.best = 7;
   tree.feature_rows = {1, 2};
+  tree.feature_layers = {0, kOutputFeatures};
   wire::Record operations;
   operations.operations = {CacheOperation::keep({0, 2}, {0, 4}), CacheOperation::copy(0, {2, 3}, {1, 4})};
   wire::Record last;

@@ -101,9 +101,11 @@ TEST(Wire, FeatureRows_roundTrip_andTakeNoByteWhereNobodyAsks) {
   record.best = 7;
   const std::size_t without = encode(record).size();
   record.feature_rows = {1, 2};
-  EXPECT_EQ(encode(record).size(), without + 8 + 2 * sizeof(std::int32_t));
+  record.feature_layers = {2, kOutputFeatures};
+  EXPECT_EQ(encode(record).size(), without + 2 * (8 + 2 * sizeof(std::int32_t)));
   const Record back = decode_record(encode(record));
   EXPECT_EQ(back.feature_rows, record.feature_rows);
+  EXPECT_EQ(back.feature_layers, record.feature_layers);
   EXPECT_EQ(back.best, 7);
   const std::vector<float> values{1, 2}, features{3.5f, -4, 5};
   const std::vector<std::int32_t> tokens{31, 30};

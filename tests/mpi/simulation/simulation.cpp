@@ -20,10 +20,10 @@ using simulation::TableShape;
 /// Guesses nothing and remembers the features it is told.
 class FeatureReader final : public GuessSource {
  public:
-  using GuessSource::GuessSource;
+  FeatureReader(int index, std::vector<std::int32_t> layers) : GuessSource(index), layers_(std::move(layers)) {}
   void begin(std::uint64_t) override { rows_.clear(); }
   bool guess(TokenTree&, std::span<const std::int32_t>, const GuessDemand&) override { return false; }
-  bool wants_features() const override { return true; }
+  std::vector<std::int32_t> feature_layers() const override { return layers_; }
   void take_features(std::int32_t position, std::span<const float> row) override {
     in_order_ &= position == static_cast<std::int32_t>(rows_.size());
     rows_.emplace_back(row.begin(), row.end());
@@ -34,12 +34,16 @@ class FeatureReader final : public GuessSource {
     if (rows_.size() + 1 != text.size()) return fmt::format("features of {} positions for a text of {}", rows_.size(), text.size());
     for (std::size_t p = 0; p < rows_.size(); ++p) {
       const auto token = simulation::token_hash(text[p], static_cast<std::int32_t>(p));
-      if (rows_[p] != simulation::row_of(token, simulation::prefix_hash(text.first(p + 1)))) return fmt::format("wrong features at {}", p);
+      std::vector<float> right;
+      for (const std::int32_t layer : layers_)
+        std::ranges::copy(simulation::features_of(token, simulation::prefix_hash(text.first(p + 1)), layer), std::back_inserter(right));
+      if (rows_[p] != right) return fmt::format("wrong features at {}", p);
     }
     return "";
   }
 
  private:
+  const std::vector<std::int32_t> layers_;
   bool in_order_ = true;
   std::vector<std::vector<float>> rows_;
 };
@@ -132,9 +136,9 @@ void Cluster::build() {
                  message.bytes.size());
     };
   }
-  if (scenario_.features) {
+  if (!scenario_.feature_layers.empty()) {
     ranks_->add_sources = [this](GuessSources& sources) {
-      auto reader = std::make_unique<FeatureReader>(sources.next_index());
+      auto reader = std::make_unique<FeatureReader>(sources.next_index(), scenario_.feature_layers);
       features_ = reader.get();
       sources.add(std::move(reader));
     };
@@ -156,8 +160,10 @@ void Cluster::build() {
       const bool differs = share(mix(prefix, d + 1)) < disagreement;
       table_logits(prefix, differs ? mix(seed, d + 1) : seed, logits);
     };
-    ranks_->add_drafter(count == 0 ? 0 : next, stages_of(shape, group ? std::vector<int>{count} : std::vector<int>(static_cast<std::size_t>(std::max(1, count)), 1)),
-                         scenario_.draft, scenario_.decode.batch);
+    ranks_->add_drafter(
+        count == 0 ? 0 : next,
+        stages_of(shape, group ? std::vector<int>{count} : std::vector<int>(static_cast<std::size_t>(std::max(1, count)), 1)),
+        scenario_.draft, scenario_.decode.batch);
     next += count;
   }
 }
@@ -334,22 +340,28 @@ Scenario Scenario::random(std::uint64_t seed) {
   }
   if (chance(50)) s.decode.logits = logits_read(s.sampling, 0);
   if (chance(40)) s.texts = between(2, 3);
-  s.features = chance(30);
+  const bool features = chance(30);
+  for (std::int32_t layer = 0; features && layer < static_cast<std::int32_t>(s.stages.size()); ++layer) {
+    if (chance(40)) s.feature_layers.push_back(layer);
+  }
+  if (features && (s.feature_layers.empty() || chance(50))) s.feature_layers.push_back(kOutputFeatures);
   return s;
 }
 
 std::string Scenario::describe() const {
   std::string text = fmt::format(
-      "seed {}: stages of {} ranks, strategy {}, policy {} --draft {}, guess cells {}, sequences {}, context {}, {} + {} tokens, temperature "
+      "seed {}: stages of {} ranks, strategy {}, policy {} --draft {}, guess cells {}, sequences {}, context {}, {} + {} tokens, "
+      "temperature "
       "{:.2f}{}{}",
-      seed, fmt::join(stages, "+"), static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells, decode.sequences.end,
-      decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
+      seed, fmt::join(stages, "+"), static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells,
+      decode.sequences.end, decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
   if (!decode.continue_tip) text += ", anew at every acceptance";
   if (decode.lookup) text += ", lookup";
-  if (features) text += ", features";
+  if (!feature_layers.empty()) text += fmt::format(", features of {} layers", feature_layers.size());
   if (texts > 1) text += fmt::format(", {} texts", texts);
-  for (const Drafter& d : drafters) text += fmt::format(", drafter on {} ranks{} ({:.2f} differs)", d.ranks, d.group ? " in a group" : "", d.disagreement);
+  for (const Drafter& d : drafters)
+    text += fmt::format(", drafter on {} ranks{} ({:.2f} differs)", d.ranks, d.group ? " in a group" : "", d.disagreement);
   if (drafter_that_dies) text += fmt::format(", drafter {} dies", *drafter_that_dies);
   return text;
 }

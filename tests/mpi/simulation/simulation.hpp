@@ -23,9 +23,9 @@ struct Scenario {
   DecodeOptions decode;
   DraftOptions draft;
   std::int32_t vocabulary = 8, prompt = 3;
-  int texts = 1;          ///< one after the other
-  bool features = false;  ///< a source reads them
-  int operations = 3;     ///< per run and stage
+  int texts = 1;                             ///< one after the other
+  std::vector<std::int32_t> feature_layers;  ///< at which a source reads features
+  int operations = 3;                        ///< per run and stage
   SamplingParams sampling;
   bool unplayable_speeds = false;
   std::optional<std::size_t> drafter_that_dies;

@@ -1,5 +1,5 @@
 #pragma once
-// --units: which compute units a rank is made of.
+// Which compute units a rank is made of.
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,10 +18,6 @@ struct UnitSpec {
   std::vector<int> cpus;        ///< logical CPUs, one thread on each
   std::optional<double> share;  ///< of the columns; nothing: by measured time
 };
-
-/// "cpu:0-3+cpu:4-7", each with "=SHARE" behind it or none; nothing for "auto". Throws UsageError for anything else, for cores that two
-/// units name, and for shares that do not add up to 1.
-std::vector<UnitSpec> parse_units(const std::string& text);
 
 /// Throws UsageError where this process may not use a core.
 void require_cores(const std::vector<UnitSpec>& specs);

@@ -1,0 +1,199 @@
+// yamata features: hidden states of the target over texts, its own or others', for training heads.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "launch/job.hpp"
+#include "launch/output/feature_files.hpp"
+#include "launch/output/output_file.hpp"
+#include "launch/output/progress_bar.hpp"
+#include "launch/output/standard_output.hpp"
+#include "mpi/engine/engine.hpp"
+#include "node/error.hpp"
+#include "src/tokenizer/tokenizer.hpp"
+
+namespace yamata {
+namespace {
+
+struct Layers {
+  std::vector<std::int32_t> numbers;  // ascending
+  std::vector<std::string> names;
+};
+
+Layers read_layers(const std::vector<std::string>& words, std::int64_t layers) {
+  std::vector<std::int32_t> numbers;
+  for (const std::string& word : words) {
+    if (word == "last") {
+      numbers.push_back(kOutputFeatures);
+    } else if (word == "eagle3") {
+      const std::vector<std::int32_t> three = eagle3_layers(layers);
+      numbers.insert(numbers.end(), three.begin(), three.end());
+    } else {
+      const bool digits = !word.empty() && word.size() < 9 && word.find_first_not_of("0123456789") == std::string::npos;
+      if (!digits || std::stoll(word) >= layers)
+        throw UsageError(
+            fmt::format("--layers: '{}' is no layer of this model, which has 0 to {}, and no 'last' or 'eagle3'", word, layers - 1));
+      numbers.push_back(static_cast<std::int32_t>(std::stoll(word)));
+    }
+  }
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  Layers all{numbers, {}};
+  for (const std::int32_t number : numbers) all.names.push_back(number == kOutputFeatures ? "last" : std::to_string(number));
+  return all;
+}
+
+/// Guesses nothing: takes the features of the text that is being written.
+class FeatureRecorder final : public GuessSource {
+ public:
+  FeatureRecorder(int index, std::vector<std::int32_t> layers) : GuessSource(index), layers_(std::move(layers)) {}
+  void begin(std::uint64_t) override { rows_.clear(); }
+  bool guess(TokenTree&, std::span<const std::int32_t>, const GuessDemand&) override { return false; }
+  std::vector<std::int32_t> feature_layers() const override { return layers_; }
+  void take_features(std::int32_t, std::span<const float> row) override { rows_.insert(rows_.end(), row.begin(), row.end()); }
+  std::span<const float> rows() const { return rows_; }
+
+ private:
+  const std::vector<std::int32_t> layers_;
+  std::vector<float> rows_;
+};
+
+/// Asks for one text after the other, and writes what came of each.
+class Collector final : public RequestObserver {
+ public:
+  Collector(std::vector<std::vector<TokenId>> prompts, Request request, FeatureFiles& files)
+      : prompts_(std::move(prompts)), request_(std::move(request)), files_(files) {
+    if (isatty(STDERR_FILENO)) progress_.emplace("features");
+  }
+
+  void run(Engine& engine, const FeatureRecorder& recorder) {
+    engine_ = &engine;
+    recorder_ = &recorder;
+    submit();
+    engine.run();
+  }
+
+  void on_finished(Completion completion) override {
+    std::vector<TokenId> text = prompts_[next_ - 1];
+    text.insert(text.end(), completion.token_ids.begin(), completion.token_ids.end());
+    text.pop_back();  // the last token was never computed
+    if (completion.finish == FinishReason::kInterrupted) return;
+    files_.add(text, recorder_->rows());
+    if (progress_) (*progress_)(static_cast<double>(next_) / static_cast<double>(prompts_.size()));
+    if (next_ < prompts_.size()) submit();
+  }
+
+ private:
+  void submit() {
+    Request request = request_;
+    request.prompt = prompts_[next_++];
+    engine_->submit(std::move(request), *this);
+  }
+
+  const std::vector<std::vector<TokenId>> prompts_;
+  const Request request_;
+  FeatureFiles& files_;
+  Engine* engine_ = nullptr;
+  const FeatureRecorder* recorder_ = nullptr;
+  std::size_t next_ = 0;
+  std::optional<ProgressBar> progress_;
+};
+
+/// The text of a line of a .jsonl: its `prompt`, its `text`, or the first of its `turns`.
+std::string text_of_line(const std::string& line, const std::string& file, std::size_t number) {
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  if (json.is_object()) {
+    for (const char* key : {"prompt", "text"}) {
+      if (json.contains(key) && json[key].is_string()) return json[key].get<std::string>();
+    }
+    if (json.contains("turns") && json["turns"].is_array() && !json["turns"].empty() && json["turns"][0].is_string())
+      return json["turns"][0].get<std::string>();
+  }
+  throw UsageError(fmt::format("{}, line {}: no JSON with a text in 'prompt', 'text' or 'turns'", file, number));
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+/// What the model reads, or goes on from, text by text.
+std::vector<std::vector<TokenId>> read_prompts(Job& job, const FeaturesOptions& options, const Tokenizer& tokenizer) {
+  if (!options.text.prompt && options.text.file.empty()) throw UsageError("no text given; name one with -f FILE");
+  const std::string whole = options.text.prompt ? *options.text.prompt : job.read_text_file(options.text.file);
+  const auto context = static_cast<std::size_t>(job.context());
+  const std::size_t written = options.generates ? static_cast<std::size_t>(options.job.generate) : 0;
+  if (written >= context) throw UsageError(fmt::format("--generate {} does not fit a context of {}; raise -c", written, context));
+  const bool listed = options.text.file.ends_with(".jsonl");
+  const std::size_t most = listed || !options.generates ? context - written : static_cast<std::size_t>(options.prompt_tokens);
+  std::vector<std::vector<TokenId>> prompts;
+  const auto add = [&](std::vector<TokenId> ids) {
+    if (!ids.empty() && (options.texts == 0 || prompts.size() < static_cast<std::size_t>(options.texts))) prompts.push_back(std::move(ids));
+  };
+  if (!listed && !options.generates) {  // one text in pieces
+    const std::vector<TokenId> ids = tokenizer.encode(whole, false, true);
+    const bool bos = tokenizer.adds_bos() && tokenizer.bos() >= 0;
+    for (std::size_t at = 0; at < ids.size(); at += most - bos) {
+      std::vector<TokenId> piece;
+      if (bos) piece.push_back(tokenizer.bos());
+      piece.insert(piece.end(), ids.begin() + static_cast<std::ptrdiff_t>(at),
+                   ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), at + most - bos)));
+      add(std::move(piece));
+    }
+    return prompts;
+  }
+  std::size_t number = 0;
+  for (const std::string& line : lines_of(whole)) {
+    ++number;
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    std::vector<TokenId> ids = tokenizer.encode(listed ? text_of_line(line, options.text.file, number) : line, true, true);
+    if (ids.size() > most) ids.resize(most);
+    add(std::move(ids));
+  }
+  return prompts;
+}
+
+}  // namespace
+
+void features_command(Job& job, const FeaturesOptions& options) {
+  check_outputs({options.output}, {options.job.model, options.text.file});
+  job.open();
+  const auto tokenizer = Tokenizer::load(job.file(), options.text.pre_tokenizer);
+  const Layers layers = read_layers(options.layers, job.hyperparameters().layers);
+  std::vector<std::vector<TokenId>> prompts = read_prompts(job, options, *tokenizer);
+  if (prompts.empty()) throw UsageError("the text is empty; give one with -f FILE");
+  Request request;
+  request.sampling = options.sampling;
+  request.generate = options.job.generate;
+  for (TokenId id = 0; id < tokenizer->size(); ++id) {
+    if (tokenizer->ends_generation(id)) request.ends.push_back(id);
+  }
+  FeatureFiles files({options.output, layers.names, job.hyperparameters().dim, options.halves, std::uint64_t(options.shard_mib) << 20});
+  const DecodeOptions decode =
+      decode_options(Strategy::kIterative, {}, options.job.batch, options.job.generate, job.context(), options.sampling);
+  const std::size_t texts = prompts.size();
+  Collector collector(std::move(prompts), std::move(request), files);
+  const Job::Outcome outcome = job.lead({decode.sequences.end, decode.guess_cells, 0}, [&](Head& head) {
+    GuessSources sources(job.transport());
+    auto recorder = std::make_unique<FeatureRecorder>(sources.next_index(), layers.numbers);
+    const FeatureRecorder& features = *recorder;
+    sources.add(std::move(recorder));
+    Engine engine(head, std::move(sources), decode);
+    collector.run(engine, features);
+  });
+  files.finish();
+  print_out("features of {} tokens, {} texts, {} files\n", files.rows(), texts, files.files());
+  if (outcome.interrupted) throw Interrupted{};
+}
+
+}  // namespace yamata

@@ -1,0 +1,59 @@
+#include "launch/commands/features_options.hpp"
+
+#include "launch/flag_groups.hpp"
+#include "launch/flag_values.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+
+cxxopts::Options features_flags() {
+  auto flags =
+      describe("features", "Hidden states of a model over a text, for training heads that guess: one or several safetensors files.");
+  add_text(flags);
+  auto add = flags.add_options("Features");
+  add("o,output", "Where to; further files are FILE with a number", cxxopts::value<std::string>(), "FILE.safetensors");
+  add("layers", "Layers whose inputs are written, such as 2,15,27; last: after the output norm; eagle3: the three that EAGLE-3 reads",
+      cxxopts::value<std::string>()->default_value("last"), "LIST");
+  add("generate",
+      "Let the model write so many tokens after each prompt, and write those too: a .jsonl has a prompt per line, any other "
+      "text begins one with each line",
+      cxxopts::value<int>(), "N");
+  add("prompt-tokens", "Tokens of a line that are its prompt, in a text that is no .jsonl", cxxopts::value<int>()->default_value("32"),
+      "N");
+  add("texts", "Texts at most (0: all)", cxxopts::value<int>()->default_value("0"), "N");
+  add("type", "f16 or f32", cxxopts::value<std::string>()->default_value("f16"), "TYPE");
+  add("shard", "MiB of a file, about", cxxopts::value<int>()->default_value("512"), "MIB");
+  add_sampling(flags);
+  add_context(flags, "512");
+  add_cluster(flags);
+  return flags;
+}
+
+FeaturesOptions read_features(const cxxopts::ParseResult& r) {
+  FeaturesOptions o;
+  o.job.model = read_model(r);
+  o.text = read_text_source(r);
+  o.output = text_of(r, "output");
+  if (o.output.empty()) throw UsageError("no file to write to; name one with -o FILE.safetensors");
+  o.layers = split_list(r["layers"].as<std::string>());
+  const auto type = r["type"].as<std::string>();
+  require(type == "f16" || type == "f32", "--type", "f16 or f32");
+  o.halves = type == "f16";
+  const auto generate = number_in<int>(r, "generate", 1, 1 << 20, "between 1 and 1048576");
+  o.generates = generate.has_value();
+  o.job.generate = generate.value_or(1);
+  o.prompt_tokens = r["prompt-tokens"].as<int>();
+  require(o.prompt_tokens >= 1, "--prompt-tokens", "at least 1");
+  o.texts = r["texts"].as<int>();
+  require(o.texts >= 0, "--texts", "0 or more");
+  o.shard_mib = r["shard"].as<int>();
+  require(o.shard_mib >= 1 && o.shard_mib <= 65536, "--shard", "between 1 and 65536");
+  o.sampling = read_sampling(r);
+  read_cluster(r, o.job);
+  o.job.strategy = Strategy::kIterative;
+  o.job.context = read_context_size(r, 3);
+  read_context(r, o.job);
+  return o;
+}
+
+}  // namespace yamata

@@ -1,0 +1,65 @@
+#include "launch/output/feature_files.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "launch/output/output_file.hpp"
+#include "node/error.hpp"
+#include "src/quantize/row.hpp"
+#include "src/safetensors/writer.hpp"
+
+namespace yamata {
+
+FeatureFiles::FeatureFiles(FeatureFormat format) : format_(std::move(format)), hidden_(format_.layers.size()) {}
+
+void FeatureFiles::add(std::span<const std::int32_t> ids, std::span<const float> rows) {
+  const auto dim = static_cast<std::size_t>(format_.dim);
+  const TensorType type = format_.halves ? TensorType::F16 : TensorType::F32;
+  const std::size_t row_bytes = dim * (format_.halves ? 2 : 4);
+  for (std::size_t row = 0; row < ids.size(); ++row) {
+    for (std::size_t layer = 0; layer < hidden_.size(); ++layer) {
+      std::vector<std::byte>& to = hidden_[layer];
+      to.resize(to.size() + row_bytes);
+      try {
+        quantize::quantize_row(type, rows.subspan((row * hidden_.size() + layer) * dim, dim), nullptr, to.data() + to.size() - row_bytes);
+      } catch (const quantize::OutOfRange&) {
+        throw UsageError(fmt::format("hidden states of layer {} do not fit f16; write them with --type f32", format_.layers[layer]));
+      }
+    }
+  }
+  ids_.insert(ids_.end(), ids.begin(), ids.end());
+  texts_.push_back(static_cast<std::int64_t>(ids_.size()));
+  rows_ += ids.size();
+  if (hidden_.size() * hidden_.front().size() >= format_.file_bytes) write();
+}
+
+std::string FeatureFiles::next_path() const {
+  if (files_ == 0) return format_.path;
+  const std::size_t slash = format_.path.find_last_of('/');
+  const std::size_t dot = format_.path.find_last_of('.');
+  const bool ending = dot != std::string::npos && (slash == std::string::npos || dot > slash);
+  const std::size_t at = ending ? dot : format_.path.size();
+  return fmt::format("{}-{:05}{}", format_.path.substr(0, at), files_ + 1, format_.path.substr(at));
+}
+
+void FeatureFiles::write() {
+  const auto rows = static_cast<std::int64_t>(ids_.size());
+  std::vector<safetensors::Entry> entries{{"ids", "I32", {rows}, std::as_bytes(std::span(ids_))},
+                                          {"texts", "I64", {static_cast<std::int64_t>(texts_.size())}, std::as_bytes(std::span(texts_))}};
+  for (std::size_t layer = 0; layer < hidden_.size(); ++layer)
+    entries.push_back({"hidden." + format_.layers[layer], format_.halves ? "F16" : "F32", {rows, format_.dim}, hidden_[layer]});
+  NewFile file(next_path());
+  safetensors::write(entries, {}, [&](std::span<const std::byte> bytes) { file.append(bytes); });
+  file.finish();
+  ++files_;
+  ids_.clear();
+  texts_ = {0};
+  for (auto& layer : hidden_) layer.clear();
+}
+
+void FeatureFiles::finish() {
+  if (!ids_.empty()) write();
+}
+
+}  // namespace yamata

@@ -1,0 +1,31 @@
+#pragma once
+// The sources of a text that read the target's features.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "mpi/decoding/guess_sources.hpp"
+
+namespace yamata {
+
+/// What the target is asked for is what any of them reads; each is given its own.
+class FeatureReaders {
+ public:
+  /// As a text begins. The sources outlive this.
+  explicit FeatureReaders(const GuessSources& sources);
+
+  /// Layers that somebody reads, ascending.
+  const std::vector<std::int32_t>& layers() const { return layers_; }
+  /// `features`: [layers][dim] of a committed position.
+  void tell(std::int32_t position, std::span<const float> features) const;
+
+ private:
+  struct Reader {
+    GuessSource* source;
+    std::vector<std::size_t> layers;  // places in layers_
+  };
+  std::vector<std::int32_t> layers_;
+  std::vector<Reader> readers_;
+};
+
+}  // namespace yamata

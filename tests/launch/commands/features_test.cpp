@@ -1,0 +1,94 @@
+// yamata features as a user meets it.
+#include <gtest/gtest.h>
+
+#include "src/safetensors/safetensors.hpp"
+#include "tests/launch/process.hpp"
+
+namespace yamata::test {
+namespace {
+
+const std::string kLines = "Once upon a time there was a king\n\nThe old woman said to her son\nThere was once a poor miller\n";
+
+Outcome features(Arguments arguments, int ranks = 0) {
+  arguments.insert(arguments.begin(), {"features", "-m", kModel, "-t", "1"});
+  return run(yamata(arguments, ranks));
+}
+
+TEST(Features, TextInPieces_hasARowPerTokenAndTheSameBitsOnAnyNumberOfRanks) {
+  const TemporaryFolder folder;
+  const std::string text = folder / "text.txt", alone = folder / "alone.safetensors", together = folder / "together.safetensors";
+  write_file(text, kLines);
+  const Outcome outcome = features({"-f", text, "-o", alone, "--layers", "2,eagle3,last", "-c", "16", "--type", "f32"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto file = safetensors::File::open(alone);
+  const auto ids = file.find("ids")->integers(), texts = file.find("texts")->integers();
+  const auto rows = static_cast<std::int64_t>(ids.size());
+  EXPECT_EQ(file.tensors().size(), 6u);
+  for (const char* layer : {"hidden.2", "hidden.4", "hidden.5", "hidden.last"}) {
+    ASSERT_TRUE(file.find(layer)) << layer;
+    EXPECT_EQ(file.find(layer)->shape, (std::vector<std::int64_t>{rows, 256}));
+  }
+  EXPECT_EQ(texts.front(), 0);
+  EXPECT_EQ(texts.back(), rows);
+  for (std::size_t i = 0; i + 1 < texts.size(); ++i) {
+    EXPECT_EQ(ids[static_cast<std::size_t>(texts[i])], 1) << "each piece begins as a text does";
+    EXPECT_LE(texts[i + 1] - texts[i], 16);
+  }
+  ASSERT_EQ(features({"-f", text, "-o", together, "--layers", "2,eagle3,last", "-c", "16", "--type", "f32"}, 3).code, 0);
+  EXPECT_EQ(read_file(together), read_file(alone));
+}
+
+TEST(Features, Generate_goesOnAfterEachPrompt_asRunDoes_inSeveralFiles) {
+  const TemporaryFolder folder;
+  const std::string text = folder / "text.txt", list = folder / "list.jsonl", out = folder / "out.safetensors";
+  write_file(text, kLines);
+  write_file(list, "{\"prompt\": \"Once upon a time there was a king\"}\n{\"turns\": [\"There was once a poor miller\", \"x\"]}\n");
+  ASSERT_EQ(features({"-f", text, "-o", out, "--generate", "10", "--prompt-tokens", "4", "--texts", "2"}).code, 0);
+  const auto file = safetensors::File::open(out);
+  EXPECT_EQ(file.find("texts")->integers(), (std::vector<std::int64_t>{0, 13, 26})) << "the last token of each was never computed";
+  EXPECT_EQ(file.find("hidden.last")->type, safetensors::Type::kF16);
+  ASSERT_EQ(
+      features({"-f", list, "-o", out, "--generate", "700", "-c", "1000", "--shard", "1", "--type", "f32", "--layers", "0,1,2,last"}).code,
+      0);
+  const auto first = safetensors::File::open(out), second = safetensors::File::open(folder / "out-00002.safetensors");
+  EXPECT_EQ(first.find("texts")->integers().size(), 2u);
+  EXPECT_EQ(second.find("texts")->integers().size(), 2u);
+  const auto run_ids =
+      run(yamata({"run", "-m", kModel, "-p", "There was once a poor miller", "-n", "700", "-c", "1000", "--json", folder / "r.json"}));
+  ASSERT_EQ(run_ids.code, 0);
+  std::string ids;
+  for (const std::int64_t id : second.find("ids")->integers()) ids += std::to_string(id) + ",";
+  std::string written = read_file(folder / "r.json");
+  written.erase(std::remove_if(written.begin(), written.end(), [](char c) { return c == ' ' || c == '\n'; }), written.end());
+  const std::size_t tail = ids.find(',', ids.size() / 2) + 1;
+  EXPECT_NE(written.find(ids.substr(tail, ids.size() - tail - 1)), std::string::npos);
+}
+
+TEST(Features, Nonsense_isNamed) {
+  const TemporaryFolder folder;
+  const std::string text = folder / "text.txt", out = folder / "out.safetensors", bad = folder / "bad.jsonl";
+  write_file(text, kLines);
+  write_file(bad, "{\"prompt\": 5}\n");
+  const struct {
+    Arguments arguments;
+    int code;
+    std::string word;
+  } cases[] = {{{"-f", text}, 1, "-o FILE"},
+               {{"-o", out}, 1, "-f FILE"},
+               {{"-f", text, "-o", out, "--layers", "8"}, 1, "'8'"},
+               {{"-f", text, "-o", out, "--layers", "first"}, 1, "'first'"},
+               {{"-f", text, "-o", out, "--type", "q8_0"}, 1, "--type"},
+               {{"-f", text, "-o", text}, 1, "overwritten"},
+               {{"-f", bad, "-o", out}, 1, "line 1"},
+               {{"-f", text, "-o", out, "--generate", "600"}, 1, "--generate"},
+               {{"-f", text, "-o", folder / "none/out.safetensors"}, 2, "check the folder"}};
+  for (const auto& c : cases) {
+    const Outcome outcome = features(c.arguments);
+    EXPECT_EQ(outcome.code, c.code) << outcome.err;
+    ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+    EXPECT_NE(outcome.complaints()[0].find(c.word), std::string::npos) << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace yamata::test
