@@ -15,14 +15,9 @@
 #include "launch/output/progress_bar.hpp"
 #include "launch/output/standard_output.hpp"
 #include "launch/planning/measurement_cache.hpp"
-#include "launch/planning/split_advice.hpp"
 #include "launch/planning/thread_choice.hpp"
 #include "launch/standard_input.hpp"
 #include "mpi/cluster/announcements.hpp"
-#include "mpi/planning/drafter_placement.hpp"
-#include "mpi/planning/layer_split.hpp"
-#include "mpi/planning/memory_plan.hpp"
-#include "mpi/planning/rank_speed.hpp"
 #include "mpi/protocol/validate.hpp"
 #include "node/error.hpp"
 #include "src/model/layer_probe.hpp"
@@ -30,18 +25,6 @@
 #include "src/model/weights.hpp"
 
 namespace yamata {
-namespace {
-
-/// Whether every rank's share fits into memory, weights included.
-bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos) {
-  try {
-    return plan_memory(models, plan, hellos).empty();
-  } catch (const UsageError&) {
-    return false;
-  }
-}
-
-}  // namespace
 
 std::atomic<bool> g_interrupted{false}, g_woken{false};
 
@@ -60,6 +43,7 @@ void warn(const std::string& text) { print_error("yamata: warning: {}\n", text);
 
 Job::Job(const JobOptions& options, Transport& transport, std::string host, int local_rank, int local_size)
     : options_(decided(options, transport.size())),
+      asked_strategy_(options.strategy),
       gave_up_drafting_(!options.strategy && !options.draft_models.empty() && options_.draft_models.empty()),
       transport_(transport),
       host_(std::move(host)),
@@ -67,6 +51,7 @@ Job::Job(const JobOptions& options, Transport& transport, std::string host, int 
       local_size_(local_size),
       layout_(
           make_layout(options_.layer_split.text, transport.size(), static_cast<int>(options_.draft_models.size()), options_.draft_on_head)),
+      strategy_(options_.strategy.value_or(Strategy::kIterative)),
       models_(1 + options_.draft_models.size()) {}
 
 wire::Hello Job::open() {
@@ -83,7 +68,7 @@ wire::Hello Job::open() {
   hello_.threads_measured_s = threads.measured_s;
   hello_.logical_cpus = topology_.logical_cpus;
   hello_.cpu_group = cpu_group();
-  if (measures()) hello_.ns_per_byte = measured_ns_per_byte();
+  if (measures()) measure_speed();
   for (auto& model : models_) {
     if (model) model->file.release_pages();
   }
@@ -94,7 +79,7 @@ wire::Hello Job::open() {
 
 /// Those this rank is to hold; where that is open, all that it has.
 void Job::open_models() {
-  const bool open = drafter_placement_is_open() && transport_.rank() != 0;
+  const bool open = (layout_is_open() || drafter_placement_is_open()) && transport_.rank() != 0;
   const auto own = static_cast<std::size_t>(layout_[place_of(layout_, transport_.rank())].model);
   hello_.fingerprints.resize(models_.size());
   for (std::size_t m = 0; m < models_.size(); ++m) {
@@ -112,6 +97,17 @@ void Job::open_models() {
   }
 }
 
+/// Whether it is for the planner to say who does what: among several machines, with one drafter at most. Ranks of a single machine are
+/// there because somebody wants them. Once it is decided, nothing is open.
+bool Job::layout_is_open() const {
+  if (!options_.plans_layout || !layout_.front().shares.empty() || options_.draft_models.size() > 1) return false;
+  if (options_.layer_split.by != LayerSplit::By::kSpeed && options_.layer_split.by != LayerSplit::By::kMeasuredSpeed) return false;
+  for (int rank = 1; rank < transport_.size(); ++rank) {
+    if (transport_.host(rank) != transport_.host(0)) return true;
+  }
+  return false;
+}
+
 /// Whether the target's split is for the ranks' speeds to say.
 bool Job::splits_by_speed() const {
   const ModelPlace& target = layout_.front();
@@ -123,6 +119,7 @@ bool Job::drafter_placement_is_open() const { return splits_by_speed() && layout
 
 /// Whether this rank's speed is asked for.
 bool Job::measures() const {
+  if (models_.front() && layout_is_open()) return true;
   return models_.front() && splits_by_speed() && (place_of(layout_, transport_.rank()) == 0 || drafter_placement_is_open()) &&
          static_cast<std::int64_t>(layout_.front().ranks.size()) <= models_.front()->h.layers;
 }
@@ -156,27 +153,33 @@ std::int64_t Job::probe_layer(const ModelFile& model) const {
   return (2 * transport_.rank() + 1) * model.h.layers / (2 * transport_.size());
 }
 
-/// Nanoseconds per byte of the target on this rank; 0 where its disk is too slow to say. A speed kept from an earlier run holds as
-/// long as a quick_check agrees with it to a third.
-double Job::measured_ns_per_byte() {
+/// Nanoseconds per byte of the target on this rank, and what wider runs take where somebody may guess; nothing where its disk is too slow
+/// to say. A speed kept from an earlier run holds as long as a quick check agrees with it to a third.
+void Job::measure_speed() {
   const ModelFile& target = *models_.front();
   if (!unit_) unit_ = make_unit();
   const MeasurementKey key{host_,       hello_.isa,  hello_.fingerprints.front(), hello_.threads,
                            local_rank_, local_size_, options_.numa,               names_of(options_.units)};
   const std::string folder = measurement_folder();
   const std::int64_t now_s = std::time(nullptr);
+  const bool widths = layout_is_open() && strategy_ != Strategy::kIterative;
   try {
-    LayerProbe probe(target, probe_layer(target), *unit_);
-    if (!probe.warm_up(options_.timeout / 4)) return 0;
-    if (options_.layer_split.by != LayerSplit::By::kMeasuredSpeed) {
-      const auto kept = read_ns_per_byte(folder, key, now_s);
-      if (kept && std::abs(probe.quick_check() / *kept - 1) <= 1.0 / 3) return *kept;
+    LayerProbe probe(target, probe_layer(target), *unit_, widths ? kProbedWidths.back() : 1);
+    if (!probe.warm_up(options_.timeout / 4)) return;
+    const bool anew = options_.layer_split.by == LayerSplit::By::kMeasuredSpeed;
+    const auto kept = anew ? std::nullopt : read_ns_per_byte(folder, key, now_s);
+    const bool holds = kept && std::abs(probe.quick_check() / *kept - 1) <= 1.0 / 3;
+    hello_.ns_per_byte = holds ? *kept : probe.measure();
+    if (!holds) keep_ns_per_byte(folder, key, hello_.ns_per_byte, now_s);
+    if (!widths) return;
+    const auto kept_widths = holds ? read_width_multiples(folder, key, now_s) : std::nullopt;
+    if (kept_widths) {
+      hello_.width_multiples = *kept_widths;
+      return;
     }
-    const double ns_per_byte = probe.measure();
-    keep_ns_per_byte(folder, key, ns_per_byte, now_s);
-    return ns_per_byte;
+    for (const int width : kProbedWidths) hello_.width_multiples.push_back(probe.width_multiple(width));
+    keep_width_multiples(folder, key, hello_.width_multiples, now_s);
   } catch (const ModelError&) {  // the rank that is to hold the faulty layer reports it
-    return 0;
   }
 }
 
@@ -218,112 +221,9 @@ ClusterOptions Job::cluster() const {
   cluster.interrupted = &g_interrupted;
   cluster.woken = &g_woken;
   cluster.on_warning = warn;
+  cluster.probes_links = layout_is_open();
   if (isatty(STDERR_FILENO)) cluster.on_loading = ProgressBar("loading");
   return cluster;
-}
-
-/// Splits of the target, the best first; the last is taken where none fits into memory.
-std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::Hello>& hellos) const {
-  const auto& [file, h] = *models_.front();
-  const ModelPlace& place = layout_.front();
-  const auto plain = place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
-  const std::vector<double> ns_per_byte = splits_by_speed() ? relative_ns_per_byte(hellos, place.ranks) : std::vector<double>{};
-  if (ns_per_byte.empty()) return {plain};
-  std::vector<RankStrength> fast, fitting;
-  for (std::size_t r = 0; r < ns_per_byte.size(); ++r) {
-    fast.push_back({ns_per_byte[r]});
-    fitting.push_back({ns_per_byte[r], capacities_[static_cast<std::size_t>(place.ranks[r])]});
-  }
-  std::vector<std::vector<LayerRange>> splits{split_layers(file, h, fast, 0, work_)};
-  if (auto split = split_layers(file, h, fitting, layer_cache_bytes_, work_); !split.empty()) splits.push_back(std::move(split));
-  splits.push_back(plain);
-  return splits;
-}
-
-double Job::relative_cost(int model) const {
-  const auto bytes = [](const ModelFile& m) { return static_cast<double>(stage_bytes(m.file, m.h, {0, m.h.layers})); };
-  return bytes(*models_[static_cast<std::size_t>(model)]) / bytes(*models_.front());
-}
-
-/// Lets the ranks' speeds say who drafts. Throws ModelError where a rank lacks the file of its part.
-void Job::place_drafters_by_speed(const std::vector<wire::Hello>& hellos) {
-  std::vector<DrafterCandidate> candidates;
-  std::vector<int> with_target;
-  for (std::size_t r = 0; r < hellos.size(); ++r) {
-    candidates.emplace_back();
-    for (std::size_t m = 0; m < models_.size(); ++m) candidates[r].has_model.push_back(hellos[r].fingerprints[m] == hello_.fingerprints[m]);
-    if (candidates[r].has_model[0]) with_target.push_back(static_cast<int>(r));
-  }
-  const std::vector<double> ns_per_byte = relative_ns_per_byte(hellos, with_target);
-  for (std::size_t i = 0; i < ns_per_byte.size(); ++i) candidates[static_cast<std::size_t>(with_target[i])].ns_per_byte = ns_per_byte[i];
-  std::vector<double> costs;
-  for (std::size_t m = 1; m < models_.size(); ++m) costs.push_back(relative_cost(static_cast<int>(m)));
-  layout_ = place_drafters(layout_, candidates, costs);
-  for (const ModelPlace& place : layout_) {
-    const auto model = static_cast<std::size_t>(place.model);
-    for (const int rank : place.ranks) {
-      if (candidates[static_cast<std::size_t>(rank)].has_model[model]) continue;
-      throw ModelError(fmt::format("rank {} ({}) has no {}, or another one; copy the file to that machine", rank,
-                                   hellos[static_cast<std::size_t>(rank)].host, model_path(model)));
-    }
-  }
-}
-
-wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose) {
-  std::ranges::for_each(crowded_hosts(hellos), warn);
-  for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
-  if (drafter_placement_is_open()) place_drafters_by_speed(hellos);
-  wire::Start plan;
-  plan.cache_types = options_.cache_types;
-  plan.batch = options_.batch;
-  plan.trace = options_.trace;
-  std::vector<const ModelFile*> models;
-  for (const auto& model : models_) models.push_back(&*model);
-  const Hyperparameters& target_h = hyperparameters();
-  capacities_ = weight_capacities(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch, hello_.threads));
-  layer_cache_bytes_ = KvStore::bytes_for(1, static_cast<int>(target_h.kv_heads), static_cast<int>(target_h.head_dim),
-                                          context() + purpose.guess_cells, options_.cache_types);
-  const auto splits = target_splits(hellos);
-  for (const ModelPlace& place : layout_) {
-    const auto& [file, h] = *models[static_cast<std::size_t>(place.model)];
-    wire::PipelinePlan pipeline;
-    pipeline.model = place.model;
-    pipeline.ranks = place.ranks;
-    const bool target = place.model == 0;
-    pipeline.layers = target ? splits.back() : place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
-    if (!place.groups.empty()) pipeline.shares = place.shares;
-    pipeline.cells = context() + (target ? purpose.guess_cells : plan.draft.credit);
-    pipeline.sequences = target ? purpose.sequences : plan.draft.credit + 1;
-    plan.pipelines.push_back(std::move(pipeline));
-  }
-  for (std::size_t i = 0; i + 1 < splits.size(); ++i) {
-    wire::Start faster = plan;
-    faster.pipelines.front().layers = splits[i];
-    if (!fits_memory(models, faster, hellos)) continue;
-    plan_packing(models, faster, hellos, options_.repack);
-    return faster;
-  }
-  plan_packing(models, plan, hellos, options_.repack);
-  std::ranges::for_each(plan_memory(models, plan, hellos), warn);
-  return plan;
-}
-
-/// In a text whose length nobody knows all tokens count alike.
-Workload Job::expected_work(std::size_t prompt_tokens) const {
-  if (prompt_tokens == 0) return {};
-  const auto prompt = static_cast<std::int64_t>(prompt_tokens);
-  const auto generated = std::clamp<std::int64_t>(options_.generate, 1, std::max<std::int64_t>(1, context() - prompt));
-  const Hyperparameters& h = hyperparameters();
-  constexpr std::int64_t kTokens = 1024;  // whose cache has no part of a page to speak of
-  const auto cache_bytes =
-      KvStore::bytes_for(1, static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), kTokens, options_.cache_types) / kTokens;
-  return {prompt, generated, static_cast<double>(cache_bytes)};
-}
-
-std::string Job::split_advice(const std::vector<wire::Report>& reports, std::size_t generated_tokens) const {
-  Workload done = work_;
-  if (done.prompt_tokens > 0) done.generated_tokens = static_cast<std::int64_t>(generated_tokens);
-  return yamata::split_advice(*models_.front(), layout_, reports, capacities_, layer_cache_bytes_, done);
 }
 
 void Job::start(Head& head, const Purpose& purpose) {
@@ -333,7 +233,7 @@ void Job::start(Head& head, const Purpose& purpose) {
   for (const auto& model : models_) model->file.release_pages();
   tell_guard(Phase::kWatched);
   head.start(
-      hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, purpose); }, stage_factory());
+      hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, purpose, head.links()); }, stage_factory());
   if (const std::string warning = beyond_training(hyperparameters(), context()); !warning.empty()) warn(warning + "; lower -c");
 }
 

@@ -4,10 +4,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "launch/command_line.hpp"
+#include "launch/planning/layout_choice.hpp"
 #include "launch/planning/thread_choice.hpp"
 #include "mpi/cluster/head.hpp"
 #include "mpi/decoding/decoder.hpp"
@@ -47,8 +49,11 @@ class Job {
   /// A file's text; -: of standard input, as long as which is waited for the other ranks are told that this one lives.
   std::string read_text_file(const std::string& path);
   const std::string& host() const { return host_; }
-  /// Who holds what; once a job is led, if the flags leave it open.
+  /// Who holds what, and how the text is guessed; once a job is led, if the flags leave it open.
   const Layout& layout() const { return layout_; }
+  Strategy strategy() const { return strategy_; }
+  /// Why; nothing where the flags said it.
+  const std::optional<LayoutChoice>& layout_choice() const { return layout_choice_; }
 
   /// A draft was given, but there is no rank for it.
   bool gave_up_drafting() const { return gave_up_drafting_; }
@@ -61,13 +66,18 @@ class Job {
   int context() const;
   /// A line on the split that `reports`, one per rank, speak for; empty where the split is as it should be. After lead.
   std::string split_advice(const std::vector<wire::Report>& reports, std::size_t generated_tokens) const;
+  /// Keeps for later plans how often the tokens of a text were the draft's first choice. After lead.
+  void remember(double first_choice_rate, std::size_t tokens) const;
   /// Per rank, when its number of threads was measured, in seconds of the calendar clock; 0: it was not. After lead.
   const std::vector<std::int64_t>& threads_measured_s() const { return threads_measured_s_; }
   /// What a job is for, which its plan depends on.
   struct Purpose {
-    std::int32_t sequences = 1, guess_cells = 0;  ///< of the target's cache, see DecodeOptions
-    std::size_t prompt_tokens = 0;                ///< of the text that -n tokens are to follow; 0 where the job is another
+    std::size_t prompt_tokens = 0;     ///< of the text that -n tokens are to follow; 0 where the job is another
+    SpeculationOptions speculation{};  ///< how that is guessed
+    SamplingParams sampling{};
   };
+  /// How a text is written once the strategy is known.
+  DecodeOptions decode_options(const Purpose& purpose) const;
   enum class Then { kEnd, kNextJob };
   struct Outcome {
     std::vector<wire::Report> reports;  ///< one per rank; none where another job follows
@@ -80,6 +90,7 @@ class Job {
  private:
   const std::string& model_path(std::size_t model) const { return model == 0 ? options_.model : options_.draft_models[model - 1]; }
   void open_models();
+  bool layout_is_open() const;
   bool splits_by_speed() const;
   bool drafter_placement_is_open() const;
   bool measures() const;
@@ -89,20 +100,24 @@ class Job {
   /// What this rank computes on.
   std::unique_ptr<ComputeUnit> make_unit() const;
   void begin_shares(SplitUnit& unit) const;
-  double measured_ns_per_byte();
+  void measure_speed();
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
   void place_drafters_by_speed(const std::vector<wire::Hello>& hellos);
+  void choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links);
   Workload expected_work(std::size_t prompt_tokens) const;
-  wire::Start plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose);
+  wire::Start plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links);
   ClusterOptions cluster() const;
   void start(Head& head, const Purpose& purpose);
 
   const JobOptions options_;
+  const std::optional<Strategy> asked_strategy_;
   const bool gave_up_drafting_;
   Transport& transport_;
   std::string host_;
   int local_rank_, local_size_;
   Layout layout_;
+  Strategy strategy_;
+  std::optional<LayoutChoice> layout_choice_;
   std::vector<std::optional<ModelFile>> models_;  // 0: the target; those this rank needs are open
   wire::Hello hello_;
   cpu::Isa isa_ = cpu::Isa::kScalar;

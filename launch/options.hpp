@@ -40,6 +40,7 @@ struct JobOptions {
   std::vector<std::string> draft_models;  ///< -md, each as often as --drafters says
   std::optional<Strategy> strategy;       ///< nothing: auto
   bool draft_on_head = false;             ///< --no-async
+  bool plans_layout = false;              ///< what --layer-split, --strategy and drafts leave open is chosen by playing it
   LayerSplit layer_split;
   int generate = 128;            ///< -n
   int context = 0;               ///< -c; 0: what the model was trained for, at most kDefaultContext

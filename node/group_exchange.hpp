@@ -1,8 +1,10 @@
 #pragma once
 // The meeting of ranks that share a layer: each computes some of its columns (tensor parallelism).
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace yamata {
 
@@ -10,6 +12,11 @@ namespace yamata {
 struct SliceHeader {
   std::uint32_t exchange = 0;  ///< counts the exchanges of the group
   std::uint32_t gives_up = 0;  ///< this member wants the run no more: all leave it here
+};
+
+/// When an exchange took place.
+struct ExchangeTime {
+  std::chrono::steady_clock::time_point begin, end;
 };
 
 /// Used by one thread of a unit at a time, but for abandon. All members of a group do the same exchanges in the same order.
@@ -33,6 +40,10 @@ class GroupExchange {
   virtual double seconds() const { return 0; }
   /// To all other members together.
   virtual std::uint64_t bytes_sent() const { return 0; }
+  /// For a trace: from now on it is kept when exchanges take place. Before the first.
+  virtual void keep_times() {}
+  /// Of those that have ended, in order. From any thread.
+  virtual std::vector<ExchangeTime> times() const { return {}; }
 };
 
 /// Where a member's slice begins.

@@ -7,6 +7,7 @@
 #include <span>
 #include <variant>
 
+#include "node/activation.hpp"
 #include "node/group_exchange.hpp"
 #include "node/tensor_type.hpp"
 
@@ -31,11 +32,12 @@ struct Matrix {
   const std::byte* packed = nullptr;  ///< as the compute unit wants it, where it has been packed
 };
 
-/// out[t] = table[tokens[t]]
+/// out[t] = table[tokens[t]] * scale. Shared out by tokens.
 struct EmbedOp {
   const Matrix* table;
   std::span<const std::int32_t> tokens;
   float* out;  ///< [tokens][cols]
+  float scale = 1;
 };
 
 /// Rows of which each member of a group of ranks has some columns, that is: member m those from cuts[m] to cuts[m + 1], which are multiples
@@ -52,31 +54,109 @@ struct SharedColumns {
   }
 };
 
+/// More experts than any layer has.
+inline constexpr std::int64_t kMostExperts = 1024;
+
+/// Which experts each token has chosen, as RouterOp finds out and those after it in the list read. A pair is a token and one of its
+/// experts; pairs are numbered by expert, and those of one expert by token.
+struct ExpertChoice {
+  std::int64_t experts = 0, used = 0;  ///< in all, and per token
+  float* weights = nullptr;            ///< [tokens][used]: of each chosen expert's result
+  std::int32_t* pairs = nullptr;       ///< [tokens][used]: the pair of a token and the expert it chose first, second, ...
+  std::int32_t* tokens = nullptr;      ///< [pairs]: the token of each
+  std::int32_t* chosen = nullptr;      ///< [pairs]: the expert of each
+  std::int32_t* first = nullptr;       ///< [experts + 1]: where each expert's pairs begin
+
+  bool any() const { return experts > 0; }
+};
+
 /// Products of one input with up to three matrices; it is made, and quantized, once for all. What an RMSNorm gives is quantized before the
-/// division by the root mean square, which multiplies the blocks' scales.
+/// division by the root mean square, which multiplies the blocks' scales. Shared out by rows of the matrices.
+///
+/// With `experts`, rows are pairs, a part's weight is the first of as many matrices as there are experts, alike in shape and type, and a
+/// pair is multiplied with its expert's: one pass over the weights of each that was chosen.
 struct LinearOp {
   struct Part {
     const Matrix* weight = nullptr;
-    float* y = nullptr;       ///< [rows][weight rows]
-    std::int64_t stride = 0;  ///< floats from one row of y to the next; 0: as many as the weight has rows
-    OpRange outputs{};        ///< rows of the weight that are multiplied with
+    float* y = nullptr;            ///< [rows][weight rows]
+    std::int64_t stride = 0;       ///< floats from one row of y to the next; 0: as many as the weight has rows
+    const float* bias = nullptr;   ///< [weight rows], added after the product
+    std::int64_t bias_stride = 0;  ///< floats from one expert's bias to the next
+    OpRange outputs{};             ///< rows of the weight that are multiplied with
   };
   const float* x;  ///< [rows][own columns]
   std::int64_t rows, cols;
   std::array<Part, 3> parts;
   bool add;  ///< y += instead of y = (the residual stream)
 
-  // The input is x, or, where these are given, x / rms(x) * norm or silu(x) * up.
+  // The input is x, or, where these are given, x / rms(x) * norm or activation(x) * up.
   const float* norm = nullptr;  ///< [cols]
   float epsilon = 0;
   const float* up = nullptr;  ///< as x
   float* input = nullptr;     ///< [rows][cols], room for it where it is made and a matrix of floats, or nothing but it, is asked for;
-                              ///< with `up`, and all columns here, this may be x
+                              ///< with an activation, and all columns here, this may be x
   std::int64_t x_stride = 0;  ///< floats from one row of x, or up, to the next; 0: as many as there are own columns
   SharedColumns share{};      ///< who has which columns of x, and up; the members meet to make the input
+  Activation activation = Activation::kNone;  ///< where there is no norm
+  ExpertChoice experts{};                     ///< whose choice it is; none: one matrix for all rows
+  bool x_of_tokens = false;                   ///< with experts: x has a row for each token, not for each pair; then all columns are here
 };
 
-/// Rotates queries and keys by position and puts keys and values into the cache.
+/// out = x / rms(x) * weight, or, `centered` (LayerNorm), (x - mean(x)) / deviation(x) * weight + bias; of the columns that are asked for.
+/// Shared out by rows. In place where out is x.
+struct NormOp {
+  const float* x;  ///< [rows][own columns]
+  std::int64_t rows, cols;
+  std::int64_t x_stride;        ///< floats from one row of x to the next
+  const float* weight;          ///< [cols]
+  const float* bias = nullptr;  ///< [cols]
+  bool centered = false;
+  float epsilon;
+  float* out;  ///< [rows][out_cols]
+  std::int64_t out_begin = 0, out_cols, out_stride;
+  SharedColumns share{};  ///< who has which columns of x (here they may be cut anywhere); the members meet
+};
+
+/// What is added to the residual stream: to += scale * from, or with a gate (scale * sigmoid(gate)) * from, or with experts scale * the sum
+/// over the experts that a token chose, in the order of its choice, of weight * from. Shared out by rows or columns.
+struct AddOp {
+  float* to;          ///< [rows][cols]
+  const float* from;  ///< as to; with experts [pairs][cols]
+  std::int64_t rows, cols, to_stride, from_stride;
+  float scale = 1;
+  const float* gate = nullptr;  ///< [rows]
+  ExpertChoice experts{};
+};
+
+/// How a router's logits become weights.
+enum class RouterKind {
+  kSoftmax,         ///< over all experts
+  kSigmoid,         ///< each by itself
+  kSoftmaxOfChosen  ///< the highest logits are chosen, the softmax is over them alone
+};
+
+/// Chooses each token's experts: those with the highest probability (plus `bias`, which counts for the choice only), of equal ones the one
+/// that comes first. The choice is shared out by rows; numbering the pairs takes them all.
+struct RouterOp {
+  const float* logits;  ///< [rows][experts]
+  std::int64_t rows;
+  RouterKind kind;
+  bool normalize;               ///< a token's weights are divided by their sum
+  float scale = 1;              ///< and multiplied with this
+  const float* bias = nullptr;  ///< [experts]
+  ExpertChoice choice;
+};
+
+/// x = cap tanh(scale x / cap), or scale x where cap is 0. Shared out anyhow.
+struct ScaleOp {
+  float* x;  ///< [n]
+  std::int64_t n;
+  float scale;
+  float cap = 0;
+};
+
+/// Rotates queries and keys by position and puts keys and values into the cache. Queries and keys are first divided by their root mean
+/// square, each head by its own, where there are weights for that. Shared out by rows and heads.
 struct StoreOp {
   float* q;        ///< [rows][q_heads * head_dim], rotated in place
   float* k;        ///< [rows][kv_heads * head_dim]
@@ -87,11 +167,14 @@ struct StoreOp {
   const std::int32_t* cells;
   void* const* cache_k;  ///< [kv_heads] -> [cell][head_dim]
   void* const* cache_v;
-  TensorType k_type, v_type;  ///< F32, F16 or, where head_dim is a multiple of 32, Q8_0
+  TensorType k_type, v_type;      ///< F32, F16 or, where head_dim is a multiple of 32, Q8_0
+  const float* q_norm = nullptr;  ///< [head_dim], of every head
+  const float* k_norm = nullptr;
+  float epsilon = 0;
   OpRange queries{}, keys{};  ///< heads that are rotated and stored
 };
 
-/// Attention over the visible cells of each row.
+/// Attention over the visible cells of each row. Shared out by rows, heads, and segments of cells.
 struct AttentionOp {
   const float* q;  ///< [rows][q_heads * head_dim]
   std::int64_t rows, q_heads, kv_heads, head_dim;
@@ -100,10 +183,12 @@ struct AttentionOp {
   void* const* cache_k;
   void* const* cache_v;
   TensorType k_type, v_type;
-  float* out;               ///< [rows][q_heads * head_dim]
-  std::int64_t group = 0;   ///< query heads that share a key/value head; 0: q_heads / kv_heads
-  std::int64_t before = 0;  ///< of the first key/value head's query heads, those that are not here
-  OpRange heads{};          ///< query heads that are computed
+  float* out;                    ///< [rows][q_heads * head_dim]
+  std::int64_t group = 0;        ///< query heads that share a key/value head; 0: q_heads / kv_heads
+  std::int64_t before = 0;       ///< of the first key/value head's query heads, those that are not here
+  float softcap = 0;             ///< c: scores become c tanh(score / c); 0: they stay
+  const float* sinks = nullptr;  ///< [q_heads]: a score that takes its share of the weights and adds no value
+  OpRange heads{};               ///< query heads that are computed
 
   std::int64_t heads_per_kv() const { return group > 0 ? group : q_heads / kv_heads; }
 };
@@ -168,7 +253,7 @@ struct MeetOp {
   int own;  ///< number of this unit among them
 };
 
-using Op =
-    std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp, MeetOp>;
+using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp,
+                        NormOp, AddOp, RouterOp, ScaleOp, MeetOp>;
 
 }  // namespace yamata

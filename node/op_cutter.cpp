@@ -47,6 +47,7 @@ void OpCutter::reserve() {
   std::size_t inputs = 0, partials = 0;
   for (const Op& any : ops_) {
     if (const auto* gather = std::get_if<AllGatherOp>(&any)) group = gather->share.group;
+    if (const auto* norm = std::get_if<NormOp>(&any); norm && norm->share.group) group = norm->share.group;
     if (const auto* op = std::get_if<LinearOp>(&any)) {
       if (op->share.group) group = op->share.group;
       if (needs_floats(*op)) inputs = std::max(inputs, static_cast<std::size_t>(op->rows * op->cols));
@@ -59,6 +60,7 @@ void OpCutter::reserve() {
   for (FloatBuffer& input : inputs_) input.reserve(inputs);
   partials_.reserve(partials);
   member_.begin(group);
+  in_group_ = group != nullptr;
 }
 
 std::size_t OpCutter::ended(std::size_t unit, std::size_t of_its_own) const {
@@ -150,12 +152,15 @@ std::size_t OpCutter::packed_bytes(const Matrix& matrix) const {
   return layout_unit_.size() == 1 ? layout_unit_[0]->packed_bytes(matrix) : packed_before(layout_unit_.size(), matrix);
 }
 
-const Matrix* OpCutter::matrix_for(std::size_t unit, const Matrix* matrix) {
-  if (layout_unit_.size() == 1 || !matrix || !matrix->packed) return matrix;
+/// So many matrices, as a unit with a layout of its own sees them.
+const Matrix* OpCutter::matrices_for(std::size_t unit, const Matrix* first, std::int64_t count) {
+  if (layout_unit_.size() == 1 || !first) return first;
   const std::size_t layout = layouts_[unit];
-  Matrix& own = matrices_.emplace_back(*matrix);
-  own.packed = layout_unit_[layout]->packed_bytes(*matrix) > 0 ? matrix->packed + packed_before(layout, *matrix) : nullptr;
-  return &own;
+  std::vector<Matrix>& own = matrices_.emplace_back(first, first + count);
+  for (Matrix& m : own) {
+    if (m.packed) m.packed = layout_unit_[layout]->packed_bytes(m) > 0 ? m.packed + packed_before(layout, m) : nullptr;
+  }
+  return own.data();
 }
 
 /// Each unit packs the rows that it will most likely multiply with: so their memory is that of its NUMA node. Units of one layout share
@@ -209,6 +214,49 @@ void OpCutter::cut_op(const GatherOp& op) {
     lists_[unit].push_back(GatherOp{op.x, op.dim,
                                     op.rows.subspan(static_cast<std::size_t>(rows.at[unit]), static_cast<std::size_t>(rows.count(unit))),
                                     op.out + rows.at[unit] * op.dim});
+  }
+}
+
+/// In a group the first unit does it alone, with the others' ranks: the whole row is needed anyway.
+void OpCutter::cut_op(const NormOp& op) {
+  if (op.share.group) return cut_alone(op);
+  const Cut rows = cut_of(op.rows, 1, shares_.of(UnitShares::kOther));
+  const std::int64_t floats = op.rows > 0 ? (op.rows - 1) * op.x_stride + op.cols : 0;
+  access(std::array{whole(op.x, static_cast<std::size_t>(floats) * sizeof(float), op.x == op.out),
+                    token_rows(op.out, op.out_stride, rows, true)});
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    if (rows.count(unit) == 0) continue;
+    NormOp part = op;
+    part.x = op.x + rows.at[unit] * op.x_stride;
+    part.out = op.out + rows.at[unit] * op.out_stride;
+    part.rows = rows.count(unit);
+    lists_[unit].push_back(part);
+  }
+}
+
+/// The cut of so many columns of who has written there since the last meeting; else by the shares of the beginning.
+Cut OpCutter::cut_as_written(std::initializer_list<const float*> where, std::int64_t columns) const {
+  for (const Access& before : accesses_) {
+    const auto* begin = reinterpret_cast<const float*>(before.begin);
+    if (before.writes && before.stride > 0 && before.cut.at[units_.size()] == columns && std::ranges::find(where, begin) != where.end())
+      return before.cut;
+  }
+  return cut_of(columns, kGrain, shares_.of(UnitShares::kOther));
+}
+
+void OpCutter::cut_op(const AddOp& op) {
+  const Cut own = cut_as_written({op.from, op.to}, op.cols);
+  const std::int64_t from_rows = op.experts.any() ? op.rows * op.experts.used : op.rows;
+  std::vector<Access> accesses{columns(op.to, op.rows, op.to_stride, op.cols, own, true),
+                               columns(op.from, from_rows, op.from_stride, op.cols, own, false)};
+  if (op.gate) accesses.push_back(whole(op.gate, static_cast<std::size_t>(op.rows) * sizeof(float), false));
+  access(accesses);
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    AddOp part = op;
+    part.to = op.to + own.at[unit];
+    part.from = op.from + own.at[unit];
+    part.cols = own.count(unit);
+    if (part.cols > 0) lists_[unit].push_back(part);
   }
 }
 

@@ -39,6 +39,8 @@ class OpCutter {
   /// Cuts the list, which outlives the run of the lists it gives, and prepares the meetings. Throws std::bad_alloc.
   void cut(std::span<const Op> ops);
   std::span<const Op> list(std::size_t unit) const { return lists_[unit]; }
+  /// Whether other ranks take part in the list.
+  bool in_group() const { return in_group_; }
   /// How often the units meet in the lists.
   std::size_t meetings() const { return labels_.size(); }
   /// How many operations of the whole list a unit has ended that has ended so many of its own.
@@ -77,8 +79,13 @@ class OpCutter {
   void cut_op(const AllGatherOp& op);
   void cut_op(const ReadOp& op);
   void cut_op(const PackOp& op);
+  void cut_op(const NormOp& op);
+  void cut_op(const AddOp& op);
   template <class AnyOp>
   void cut_op(const AnyOp& op) {
+    cut_alone(op);
+  }
+  void cut_alone(const Op& op) {
     meet();
     lists_[0].push_back(op);
     meet();
@@ -87,6 +94,7 @@ class OpCutter {
   Cut cut_of(std::int64_t count, std::int64_t grain, std::span<const double> shares) const;
   Cut cut_of_part(const LinearOp::Part& part, const Heads* heads, std::span<const double> shares) const;
   static Cut scaled(Cut cut, std::int64_t factor);
+  Cut cut_as_written(std::initializer_list<const float*> where, std::int64_t columns) const;
   int label_of(const LinearOp& op);
   int label_of(const AttentionOp& op);
   void labelled(int label, const Cut& cut, std::int64_t count);
@@ -106,6 +114,7 @@ class OpCutter {
   void met();
   Cut input_cut(const LinearOp& op, std::int64_t stride, std::int64_t width, std::span<const double> shares);
   void make_together(const LinearOp& op, const std::array<Cut, 3>& outputs, std::span<const double> shares);
+  void make_each(const LinearOp& op, const std::array<Cut, 3>& outputs, std::vector<Access>& accesses);
   LinearOp part_of(const LinearOp& op, std::size_t unit, const std::array<Cut, 3>& outputs);
   void cut_input_alone(const LinearOp& op);
   void cut_heads(const AttentionOp& op, const Cut& heads, const Access& cells);
@@ -114,7 +123,7 @@ class OpCutter {
   void reserve();
   GroupExchange& units_of(const SharedColumns& share, std::size_t unit);
   std::span<const std::int64_t> lone_cuts(std::int64_t cols);
-  const Matrix* matrix_for(std::size_t unit, const Matrix* matrix);
+  const Matrix* matrices_for(std::size_t unit, const Matrix* first, std::int64_t count);
   std::size_t packed_before(std::size_t layout, const Matrix& matrix) const;
 
   const std::span<const std::unique_ptr<ComputeUnit>> units_;
@@ -133,7 +142,8 @@ class OpCutter {
   std::vector<Access> accesses_;                // since then
   std::optional<Heads> heads_;
   std::size_t slice_bytes_ = 0;
-  std::deque<Matrix> matrices_;                        // as units with a layout of their own see them
+  bool in_group_ = false;
+  std::deque<std::vector<Matrix>> matrices_;           // as units with a layout of their own see them
   std::deque<std::array<std::int64_t, 2>> lone_cuts_;  // of a machine in no group
   std::vector<FloatBuffer> inputs_;                    // [unit]: inputs in floats
   FloatBuffer partials_;

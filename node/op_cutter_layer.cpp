@@ -71,14 +71,11 @@ void OpCutter::cut_op(const LinearOp& op) {
     for (std::size_t unit = 0; unit <= units_.size(); ++unit) all.at[unit] += outputs[i].at[unit];
     count += part.weight->rows;
   }
-  if (op.share.group || op.input || needs_quantized(op)) {
+  if (op.share.group || (!op.experts.any() && (op.input || needs_quantized(op)))) {
     make_together(op, outputs, shares);
     accesses_.insert(accesses_.end(), writes.begin(), writes.end());
   } else {
-    const std::int64_t stride = op.x_stride > 0 ? op.x_stride : op.cols;
-    writes.push_back(whole(op.x, static_cast<std::size_t>((op.rows - 1) * stride + op.cols) * sizeof(float), false));
-    access(writes);
-    for (std::size_t unit = 0; unit < units_.size(); ++unit) lists_[unit].push_back(part_of(op, unit, outputs));
+    make_each(op, outputs, writes);
   }
   labelled(label, all, count);
 }
@@ -88,7 +85,7 @@ LinearOp OpCutter::part_of(const LinearOp& op, std::size_t unit, const std::arra
   LinearOp part = op;
   for (std::size_t i = 0; i < op.parts.size(); ++i) {
     if (!op.parts[i].weight) continue;
-    part.parts[i].weight = matrix_for(unit, op.parts[i].weight);
+    part.parts[i].weight = matrices_for(unit, op.parts[i].weight, std::max<std::int64_t>(1, op.experts.experts));
     part.parts[i].outputs = outputs[i].of(unit);
   }
   return part;
@@ -130,6 +127,20 @@ void OpCutter::make_together(const LinearOp& op, const std::array<Cut, 3>& outpu
   }
   met();
   if (op.input && needs_floats(op)) accesses_.push_back(whole(op.input, static_cast<std::size_t>(op.rows * op.cols) * sizeof(float), true));
+}
+
+/// Each unit makes the whole input for itself, where there is anything to make of it.
+void OpCutter::make_each(const LinearOp& op, const std::array<Cut, 3>& outputs, std::vector<Access>& accesses) {
+  const std::int64_t stride = op.x_stride > 0 ? op.x_stride : op.cols;
+  const auto bytes = static_cast<std::size_t>((op.rows - 1) * stride + op.cols) * sizeof(float);
+  accesses.push_back(whole(op.x, bytes, false));
+  if (op.up) accesses.push_back(whole(op.up, bytes, false));
+  access(accesses);
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    LinearOp part = part_of(op, unit, outputs);
+    if (op.input && needs_floats(op)) part.input = inputs_[unit].data();
+    lists_[unit].push_back(part);
+  }
 }
 
 /// No product: the input is what is wanted, by the first unit; in a group all bring their columns.

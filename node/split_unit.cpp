@@ -11,6 +11,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+const std::atomic<bool> kRaised{true};
+
 std::vector<double> shares_of(const std::vector<UnitPart>& parts) {
   std::vector<double> shares;
   for (const UnitPart& part : parts) shares.push_back(part.share);
@@ -57,7 +59,10 @@ void SplitUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
     busy_at_start_[unit] = units_[unit]->busy_seconds();
   }
   cutter_.cut(ops);
-  meeting_.begin(cutter_.labels(), shares_.labels());
+  meeting_.begin({.label = cutter_.labels(), .labels = shares_.labels(), .stop = stop, .in_group = cutter_.in_group()});
+  // Whether a run is wanted is asked for all units at once: before it, and at its meetings. Without meetings each asks for itself.
+  const bool alone = cutter_.meetings() == 0;
+  if (!alone) stop = stop && stop->load() ? &kRaised : nullptr;
   ops_ = ops.size();
   settled_ = false;
   error_ = nullptr;

@@ -8,9 +8,9 @@ namespace yamata {
 
 UnitMeeting::UnitMeeting(int units, int spins) : spins_(spins), places_(static_cast<std::size_t>(units)) {}
 
-void UnitMeeting::begin(std::span<const int> label, std::size_t labels) {
-  labels_ = label;
-  computed_s_.assign(labels * places_.size(), 0);
+void UnitMeeting::begin(const Run& run) {
+  run_ = run;
+  computed_s_.assign(run.labels * places_.size(), 0);
   for (Place& place : places_) place.met.store(0, std::memory_order_relaxed);
   arrived_.store(0, std::memory_order_relaxed);
   declined_ = abandoned_ = false;
@@ -30,7 +30,8 @@ bool UnitMeeting::meet(int own, bool go_on, const std::function<bool(bool)>& las
     return !abandoned_.load() && goes_on_;
   }
   add_up(meeting);
-  goes_on_ = !declined_.load(std::memory_order_relaxed);
+  if (run_.stop && run_.stop->load(std::memory_order_relaxed)) declined_.store(true, std::memory_order_relaxed);
+  goes_on_ = !declined_.load(std::memory_order_relaxed) || (run_.in_group && !last);
   if (last) {
     try {
       goes_on_ = last(goes_on_);
@@ -50,8 +51,8 @@ bool UnitMeeting::meet(int own, bool go_on, const std::function<bool(bool)>& las
 }
 
 void UnitMeeting::add_up(std::size_t meeting) {
-  if (meeting >= labels_.size()) return;
-  double* sums = computed_s_.data() + static_cast<std::size_t>(labels_[meeting]) * places_.size();
+  if (meeting >= run_.label.size()) return;
+  double* sums = computed_s_.data() + static_cast<std::size_t>(run_.label[meeting]) * places_.size();
   for (std::size_t unit = 0; unit < places_.size(); ++unit)
     sums[unit] += std::chrono::duration<double>(places_[unit].came - released_).count();
 }

@@ -21,8 +21,15 @@ class UnitMeeting {
   /// `spins`: how often a unit looks for the others before it sleeps.
   UnitMeeting(int units, int spins);
 
-  /// Before a run, while no unit is in one. `label` says of each meeting what the units compute before it, a number below `labels`.
-  void begin(std::span<const int> label, std::size_t labels);
+  /// What is known before a run.
+  struct Run {
+    std::span<const int> label{};             ///< of each meeting: what the units compute before it
+    std::size_t labels = 1;                   ///< are below this
+    const std::atomic<bool>* stop = nullptr;  ///< whoever comes last looks at it for all
+    bool in_group = false;                    ///< of ranks, which must hear of it where one leaves: only meetings with a `last` end the run
+  };
+  /// Before it, while no unit is in one.
+  void begin(const Run& run);
   /// Waits until all units have come: what each has written all see then. `last` is called by the last of them, and told whether all want
   /// to go on; what it returns, or else that, is returned to all.
   bool meet(int own, bool go_on, const std::function<bool(bool)>& last = nullptr);
@@ -53,7 +60,7 @@ class UnitMeeting {
   // Written by the last to come, before it lets the others go.
   bool goes_on_ = true;
   Clock::time_point released_;
-  std::span<const int> labels_;
+  Run run_;
   std::vector<double> computed_s_;  // [label][unit]
 };
 

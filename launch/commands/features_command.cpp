@@ -183,7 +183,7 @@ void features_command(Job& job, const FeaturesOptions& options) {
       decode_options(Strategy::kIterative, {}, options.job.batch, options.job.generate, job.context(), options.sampling);
   const std::size_t texts = prompts.size();
   Collector collector(std::move(prompts), std::move(request), files);
-  const Job::Outcome outcome = job.lead({decode.sequences.end, decode.guess_cells, 0}, [&](Head& head) {
+  const Job::Outcome outcome = job.lead({}, [&](Head& head) {
     GuessSources sources(job.transport());
     auto recorder = std::make_unique<FeatureRecorder>(sources.next_index(), layers.numbers);
     const FeatureRecorder& features = *recorder;

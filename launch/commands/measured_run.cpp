@@ -68,9 +68,10 @@ void read_ranks(const Json& j, MeasuredRun& run) {
   std::vector<Times> stages;
   std::vector<std::vector<Times>> drafters;
   Times on_head;  // a draft that took turns with the first stage
-  run.ranks = static_cast<int>(j.at("per_rank").size());
   for (const Json& rank : j.at("per_rank")) {
     const std::string role = rank.at("role");
+    if (role == "idle") continue;
+    ++run.ranks;
     if (role == "lost") continue;
     if (role != "drafter") {
       stages.push_back(times_of(rank));

@@ -4,6 +4,7 @@
 
 #include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
+#include "launch/planning/layout_planner.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -14,8 +15,9 @@ constexpr int kMostRanks = 1024;
 }  // namespace
 
 cxxopts::Options plan_flags() {
-  auto flags = describe("plan", "Which layout is the fastest: each way in which some machines could share a model is played in virtual time. "
-                                "Loads no weights, but for a layer where this machine is to be measured.");
+  auto flags = describe("plan",
+                        "Which layout is the fastest: each way in which some machines could share a model is played in virtual time. "
+                        "Loads no weights, but for a layer where this machine is to be measured.");
   const auto text = [](const char* fallback) { return cxxopts::value<std::string>()->default_value(fallback); };
   const auto real = [](const char* fallback) { return cxxopts::value<double>()->default_value(fallback); };
   const auto integer = [](const char* fallback) { return cxxopts::value<int>()->default_value(fallback); };
@@ -65,7 +67,7 @@ PlanOptions read_plan(const cxxopts::ParseResult& r) {
   o.generate = number_in(r, "predict", 2, 100000, "between 2 and 100000").value_or(o.generate);
   o.prompt_tokens = number_in(r, "prompt-tokens", 1, 100000, "between 1 and 100000").value_or(o.prompt_tokens);
   o.acceptance = number_in(r, "acceptance", 0.0, 1.0, kShare).value_or(o.acceptance);
-  o.acceptance4 = number_in(r, "acceptance4", o.acceptance, 1.0, "between --acceptance and 1").value_or(1 - 0.42 * (1 - o.acceptance));
+  o.acceptance4 = number_in(r, "acceptance4", o.acceptance, 1.0, "between --acceptance and 1").value_or(among_first_four(o.acceptance));
   o.latency_ms = number_in(r, "latency", 0.0, 1e6, "between 0 and 1000000").value_or(o.latency_ms);
   o.bandwidth_mbit_s = number_in(r, "bandwidth", 1e-3, 1e9, "between 0.001 and 1000000000").value_or(o.bandwidth_mbit_s);
   o.wake_up_ms = number_in(r, "wake-up", 0.0, 1000.0, "between 0 and 1000").value_or(o.wake_up_ms);

@@ -19,19 +19,6 @@ constexpr double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / 
 
 }  // namespace
 
-std::string host_names(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts) {
-  std::string text;
-  const ModelPlace& place = candidate.layout.front();
-  const std::vector<int> groups = place.groups.empty() ? std::vector<int>(place.ranks.size(), 1) : place.groups;
-  auto rank = place.ranks.begin();
-  for (const int members : groups) {
-    for (int member = 0; member < members; ++member, ++rank)
-      text += (member > 0 ? "+" : text.empty() ? "" : ",") + hosts[static_cast<std::size_t>(*rank)].name;
-  }
-  if (candidate.layout.size() > 1) text += "/" + hosts[static_cast<std::size_t>(candidate.layout[1].ranks.front())].name;
-  return text;
-}
-
 std::string layout_flags(const LayoutCandidate& candidate) {
   std::string flags = fmt::format("--strategy {}", strategy_name(candidate.strategy));
   if (candidate.hosts() > 1) flags += fmt::format(" --layer-split {}", to_text(candidate.layout));
@@ -43,8 +30,8 @@ std::string run_command_line(const LayoutCandidate& candidate, std::span<const P
                              const std::string& draft_model) {
   std::string names;
   for (const int host : hosts_in_order(candidate)) names += (names.empty() ? "" : ",") + hosts[static_cast<std::size_t>(host)].name;
-  const std::string start = candidate.hosts() == 1 ? fmt::format("yamata run (on {})", names)
-                                                   : fmt::format("mpirun --host {} --bind-to none yamata run", names);
+  const std::string start =
+      candidate.hosts() == 1 ? fmt::format("yamata run (on {})", names) : fmt::format("mpirun --host {} --bind-to none yamata run", names);
   const std::string draft = candidate.layout.size() > 1 ? " -md " + draft_model : "";
   return fmt::format("{} -m {}{} {} -p TEXT", start, model, draft, layout_flags(candidate));
 }
@@ -60,8 +47,8 @@ std::string to_table(std::span<const Forecast> forecasts, std::span<const Planne
   std::string out = row("layout", wide, "strategy", "tokens/s", "TTFT s", "most MiB", "why");
   for (std::size_t i = 0; i < forecasts.size(); ++i) {
     const Forecast& f = forecasts[i];
-    out += row(layouts[i], wide, strategy_name(f.candidate.strategy), fmt::format("{:.2f}", f.tokens_per_s), fmt::format("{:.2f}", f.ttft_s),
-               fmt::format("{:.0f}", mib(*std::ranges::max_element(f.rank_bytes))), reason(f));
+    out += row(layouts[i], wide, strategy_name(f.candidate.strategy), fmt::format("{:.2f}", f.tokens_per_s),
+               fmt::format("{:.2f}", f.ttft_s), fmt::format("{:.0f}", mib(*std::ranges::max_element(f.rank_bytes))), reason(f));
   }
   return out;
 }
@@ -69,8 +56,13 @@ std::string to_table(std::span<const Forecast> forecasts, std::span<const Planne
 std::string to_json(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts) {
   using Json = nlohmann::ordered_json;
   Json j{{"hosts", Json::array()}, {"layouts", Json::array()}};
-  for (const PlannedHost& host : hosts)
+  for (const PlannedHost& host : hosts) {
     j["hosts"].push_back({{"name", host.name}, {"ns_per_byte", host.ns_per_byte}, {"threads", host.threads}});
+    if (!host.link) continue;
+    j["hosts"].back()["latency_ms"] = 1e-6 * static_cast<double>(host.link->latency);
+    j["hosts"].back()["wake_up_ms"] = 1e-6 * static_cast<double>(host.link->wake_up);
+    j["hosts"].back()["mbit_per_s"] = 8e-6 * host.link->bytes_per_s;
+  }
   for (const Forecast& f : forecasts) {
     j["layouts"].push_back({{"hosts", host_names(f.candidate, hosts)},
                             {"layer_split", to_text(f.candidate.layout)},

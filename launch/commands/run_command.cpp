@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "launch/commands/plan_report.hpp"
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/report.hpp"
@@ -120,26 +121,29 @@ void run_command(Job& job, const RunOptions& options) {
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.text.pre_tokenizer);
   Request request = make_request(options, read_prompt(job, options.text, *tokenizer), *tokenizer);
-  const Strategy strategy = *job.options().strategy;
-  const DecodeOptions decode =
-      decode_options(strategy, options.speculation, options.job.batch, options.job.generate, job.context(), options.sampling);
   std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer, options.text.pre_tokenizer);
   warn_of_no_guesses(job, options.idle_guessing_flag);
   Generation result;
-  result.strategy = strategy_name(strategy);
   result.with_checksum = options.logits_checksum;
   result.prompt_ids = request.prompt;
   result.model = job.hyperparameters();
   Printer printer(*tokenizer, job.context(), result);
-  const Job::Purpose purpose{decode.sequences.end, decode.guess_cells, request.prompt.size()};
+  const Job::Purpose purpose{request.prompt.size(), options.speculation, options.sampling};
   Job::Outcome outcome = job.lead(purpose, [&](Head& head) {
+    const DecodeOptions decode = job.decode_options(purpose);
     Engine engine(head, connect_sources(job, std::move(vocabularies), decode.lookup), decode);
     engine.submit(std::move(request), printer);
     engine.run();
   });
   result.per_rank = std::move(outcome.reports);
   result.per_rank[0].mapped_bytes = job.mapped_bytes();
+  result.strategy = strategy_name(job.strategy());
+  if (const auto& choice = job.layout_choice()) {
+    result.layout_choice = choice->why;
+    result.plan_json = to_json(choice->forecasts, choice->hosts);
+  }
   result.threads_measured_s = job.threads_measured_s();
+  job.remember(result.first_choice_rate, result.token_ids.size());
   result.split_advice = job.split_advice(result.per_rank, result.token_ids.size());
   write_results(options, result);
   if (outcome.interrupted) throw Interrupted{};

@@ -98,6 +98,7 @@ RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& r
   if (o.logits_checksum && o.json_file.empty()) throw UsageError("--logits-checksum goes into the JSON; name a file with --json FILE");
   o.speculation = read_speculation(r, o.job);
   read_cluster(r, o.job);
+  o.job.plans_layout = true;
   o.job.generate = r["predict"].as<int>();
   require(o.job.generate >= 1, "-n", "at least 1");
   o.job.context = read_context_size(r);

@@ -162,6 +162,10 @@ Speed speed(const Generation& r) {
 
 std::string to_json(const Generation& r) {
   Json j = figures(r);
+  if (!r.layout_choice.empty()) {
+    j["layout_choice"] = r.layout_choice;
+    j["plan"] = Json::parse(r.plan_json);
+  }
   j["prompt_token_ids"] = r.prompt_ids;
   j["token_ids"] = r.token_ids;
   if (!r.choices.empty()) j["choices"] = choices(r);
@@ -211,11 +215,12 @@ std::string to_trace(const Generation& r) {
     events.push_back(
         {{"ph", "M"}, {"name", "process_name"}, {"pid", rank}, {"args", {{"name", fmt::format("rank {} {} ({})", rank, p.role, p.host)}}}});
     for (const TraceEvent& e : p.events) {
-      const bool takes_time = e.end_us > e.begin_us && (e.kind == Kind::kRun || e.kind == Kind::kSkip);
-      static constexpr const char* kNames[] = {"run", "skipped", "cancel", "commit"};
+      const bool takes_time = e.end_us > e.begin_us && (e.kind == Kind::kRun || e.kind == Kind::kSkip || e.kind == Kind::kExchange);
+      static constexpr const char* kNames[] = {"run", "skipped", "cancel", "commit", "exchange"};
+      const char* name = kNames[static_cast<std::size_t>(e.kind)];
       Json event{{"ph", takes_time ? "X" : "i"},
-                 {"name", fmt::format("{} {}", kNames[static_cast<std::size_t>(e.kind)], e.run)},
-                 {"cat", kNames[static_cast<std::size_t>(e.kind)]},
+                 {"name", e.kind == Kind::kExchange ? name : fmt::format("{} {}", name, e.run)},
+                 {"cat", name},
                  {"pid", rank},
                  {"tid", e.draft ? 1 : 0},
                  {"ts", e.begin_us - first},
@@ -268,6 +273,7 @@ std::string to_table(const Generation& r) {
     for (const wire::Report& p : r.per_rank) out += fmt::format(" {:.1f}", static_cast<double>(p.feature_bytes) / 1024);
     out += "\n";
   }
+  if (!r.layout_choice.empty()) out += "layout: " + r.layout_choice + "\n";
   return out + measured_threads(r) + shared_hosts(r.per_rank) + r.split_advice;
 }
 

@@ -17,6 +17,8 @@ struct Generation : Completion {
   bool with_checksum = false;
   std::vector<wire::Report> per_rank;
   std::vector<std::int64_t> threads_measured_s;  ///< per rank, in seconds of the calendar clock; 0: its threads were given
+  std::string layout_choice;                     ///< what the planner chose, and why: a line, or nothing
+  std::string plan_json;                         ///< what it chose among, as JSON
   std::string split_advice;                      ///< a line, or nothing
 };
 

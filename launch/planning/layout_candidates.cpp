@@ -5,9 +5,11 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "mpi/planning/layer_split.hpp"
 #include "src/model/shard.hpp"
+#include "src/model/weights.hpp"
 
 namespace yamata {
 namespace {
@@ -47,6 +49,7 @@ class Candidates {
       const int most = static_cast<int>(std::min<std::int64_t>(count, most_members(target_.h)));
       for (const int group : counts_up_to(most, kFew / 2)) add(ranks, group, drafter);
     }
+    if (order.size() > 1 && host(order[1]).ns_per_byte < host(order[0]).ns_per_byte) add_behind(order, drafter);
   }
   std::vector<LayoutCandidate> take() { return std::move(found_); }
 
@@ -58,14 +61,37 @@ class Candidates {
     for (std::size_t at = 0; at < ranks.size(); at += static_cast<std::size_t>(group))
       place.groups.push_back(std::min(group, static_cast<int>(ranks.size() - at)));
     if (place.stages() > target_.h.layers) return;
+    const auto stages = split_layers(target_.file, target_.h, strengths(place), layer_cache_bytes_);
+    if (!stages.empty()) add(std::move(place), stages, drafter);
+  }
+
+  /// The fastest others have all layers but one, since a slow host that leads must have one: where tokens pass the stages one after
+  /// another, what it has more than that costs time. One other, or as a group those that are faster than it.
+  void add_behind(const std::vector<int>& order, std::optional<int> drafter) {
+    if (target_.h.layers < 2) return;
+    const auto faster = std::ranges::count_if(order, [&](int rank) { return host(rank).ns_per_byte < host(order[0]).ns_per_byte; });
+    for (const std::int64_t count : std::set<std::int64_t>{1, std::min<std::int64_t>(faster, most_members(target_.h))}) {
+      std::vector<int> others(order.begin() + 1, order.begin() + 1 + count);
+      std::ranges::sort(others);
+      ModelPlace place{.ranks = {order[0]}, .groups = {1, static_cast<int>(count)}};
+      place.ranks.insert(place.ranks.end(), others.begin(), others.end());
+      const std::vector<LayerRange> stages{{0, 1}, {1, target_.h.layers}};
+      const std::vector<RankStrength> needs = strengths(place);
+      const bool fits =
+          static_cast<std::uint64_t>(stages[1].count()) * layer_cache_bytes_ + stage_bytes(target_.file, target_.h, stages[1]) <=
+          needs[1].capacity_bytes;
+      if (fits && split_layers(target_.file, target_.h, needs, layer_cache_bytes_) != stages) add(std::move(place), stages, drafter);
+    }
+  }
+
+  void add(ModelPlace place, const std::vector<LayerRange>& stages, std::optional<int> drafter) {
     LayoutCandidate candidate;
-    candidate.stages = split_layers(target_.file, target_.h, strengths(place), layer_cache_bytes_);
-    if (candidate.stages.empty()) return;
-    share_out(candidate.stages, place);
-    if (group == 1) place.groups.clear();
+    candidate.stages = stages;
+    share_out(stages, place);
+    const bool on_head = drafter == 0, alone = place.ranks.size() == 1;
+    if (std::ranges::all_of(place.groups, [](int members) { return members == 1; })) place.groups.clear();
     candidate.layout.push_back(std::move(place));
     if (drafter) candidate.layout.push_back({1, {*drafter}, {1.0}});
-    const bool on_head = drafter == 0, alone = ranks.size() == 1;
     if (!drafter) push(candidate, Strategy::kIterative);
     if (on_head) push(candidate, Strategy::kSpeculative);
     if (drafter && !(on_head && alone)) push(candidate, Strategy::kPipeInfer);
@@ -122,6 +148,19 @@ int LayoutCandidate::hosts() const {
   int count = static_cast<int>(layout.front().ranks.size());
   if (layout.size() > 1 && !draft_on_head()) ++count;
   return count;
+}
+
+std::string host_names(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts) {
+  std::string text;
+  const ModelPlace& place = candidate.layout.front();
+  const std::vector<int> groups = place.groups.empty() ? std::vector<int>(place.ranks.size(), 1) : place.groups;
+  auto rank = place.ranks.begin();
+  for (const int members : groups) {
+    for (int member = 0; member < members; ++member, ++rank)
+      text += (member > 0 ? "+" : text.empty() ? "" : ",") + hosts[static_cast<std::size_t>(*rank)].name;
+  }
+  if (candidate.layout.size() > 1) text += "/" + hosts[static_cast<std::size_t>(candidate.layout[1].ranks.front())].name;
+  return text;
 }
 
 std::vector<LayoutCandidate> layout_candidates(const ModelFile& target, std::span<const PlannedHost> hosts, bool drafts,

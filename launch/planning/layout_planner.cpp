@@ -18,7 +18,6 @@ using simulation::Scenario;
 
 constexpr int kScreeningTokens = 24, kScreeningPrompt = 16;
 constexpr std::size_t kFinalists = 8;
-constexpr int kDraws = 3;
 
 double sum(std::span<const double> numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
 
@@ -79,6 +78,23 @@ Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::
   return s;
 }
 
+/// What the slowest of its links does; `network` where they are not known.
+simulation::NetworkOptions network_of(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts,
+                                      const simulation::NetworkOptions& network) {
+  std::optional<simulation::NetworkOptions> worst;
+  for (const ModelPlace& place : candidate.layout) {
+    for (const int rank : place.ranks) {
+      const auto& link = hosts[static_cast<std::size_t>(rank)].link;
+      if (!link) continue;
+      if (!worst) worst = link;
+      worst->latency = std::max(worst->latency, link->latency);
+      worst->bytes_per_s = std::min(worst->bytes_per_s, link->bytes_per_s);
+      worst->wake_up = std::max(worst->wake_up, link->wake_up);
+    }
+  }
+  return worst.value_or(network);
+}
+
 double meeting_share(const Scenario& s) {
   double most = 0;
   const auto stages = static_cast<int>(s.groups.size());
@@ -119,7 +135,7 @@ void add_memory(const PlannedJob& job, std::span<const PlannedHost> hosts, const
 Forecast play(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
               const simulation::NetworkOptions& network, int prompt, int generate, int draws) {
   Forecast f{.candidate = candidate};
-  Scenario s = scenario(candidate, job, hosts, network, prompt, generate);
+  Scenario s = scenario(candidate, job, hosts, network_of(candidate, hosts, network), prompt, generate);
   for (int draw = 0; draw < draws; ++draw) {
     s.text.seed = static_cast<std::uint64_t>(draw);
     const simulation::Outcome outcome = simulation::play(s);
@@ -134,8 +150,19 @@ Forecast play(const LayoutCandidate& candidate, const PlannedJob& job, std::span
   return f;
 }
 
+/// Whether the flags allow it. Where there is no draft every strategy writes one token after another, but for what the text repeats.
+bool admitted(LayoutCandidate& candidate, const PlannedJob& job) {
+  if (!job.draft) {
+    candidate.strategy = job.strategy.value_or(Strategy::kIterative);
+    return true;
+  }
+  if (job.draft_on_head && candidate.layout.size() > 1 && !candidate.draft_on_head()) return false;
+  return !job.strategy || candidate.strategy == *job.strategy;
+}
+
 void sort_by_speed(std::vector<Forecast>& forecasts) {
-  std::stable_sort(forecasts.begin(), forecasts.end(), [](const Forecast& a, const Forecast& b) { return a.tokens_per_s > b.tokens_per_s; });
+  std::stable_sort(forecasts.begin(), forecasts.end(),
+                   [](const Forecast& a, const Forecast& b) { return a.tokens_per_s > b.tokens_per_s; });
 }
 
 }  // namespace
@@ -148,8 +175,8 @@ Forecast forecast(const LayoutCandidate& candidate, const PlannedJob& job, std::
 std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,
                                    std::size_t most) {
   const auto layer_cache = rank_bytes(job.target, {0, 1}, Shard(job.target.h), job.cache_types, job.batch, 1).cache_per_cell;
-  const auto candidates =
-      layout_candidates(job.target, hosts, job.draft != nullptr, layer_cache * static_cast<std::uint64_t>(job.context));
+  auto candidates = layout_candidates(job.target, hosts, job.draft != nullptr, layer_cache * static_cast<std::uint64_t>(job.context));
+  std::erase_if(candidates, [&](LayoutCandidate& candidate) { return !admitted(candidate, job); });
   std::vector<Forecast> all;
   for (const LayoutCandidate& candidate : candidates)
     all.push_back(play(candidate, job, hosts, network, kScreeningPrompt, kScreeningTokens, 1));
@@ -162,12 +189,12 @@ std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const Planne
     const bool one_host = f.candidate.hosts() == 1;
     if (best.size() >= std::max(most, kFinalists) && !(one_host && !alone)) continue;
     alone |= one_host;
-    best.push_back(forecast(f.candidate, job, hosts, network, job.generate, kDraws));
+    best.push_back(forecast(f.candidate, job, hosts, network, job.generate, job.draws));
   }
   sort_by_speed(best);
   while (best.size() > most) {
-    const bool keep_last = best.back().candidate.hosts() == 1 &&
-                           std::ranges::count_if(best, [](const Forecast& f) { return f.candidate.hosts() == 1; }) == 1;
+    const bool keep_last =
+        best.back().candidate.hosts() == 1 && std::ranges::count_if(best, [](const Forecast& f) { return f.candidate.hosts() == 1; }) == 1;
     best.erase(best.end() - (keep_last && best.size() > 1 ? 2 : 1));
   }
   return best;
@@ -182,7 +209,8 @@ std::string reason(const Forecast& f) {
   if (f.meeting_share > 0) add(fmt::format("{} of a layer's time in exchanges", percent(f.meeting_share)));
   if (f.candidate.stages.size() > 1) add(fmt::format("busiest stage {}", percent(f.busiest_stage)));
   if (f.candidate.layout.size() > 1) {
-    add(f.candidate.draft_on_head() ? "the draft takes turns with the head's layers" : fmt::format("drafter {} busy", percent(f.drafter_busy)));
+    add(f.candidate.draft_on_head() ? "the draft takes turns with the head's layers"
+                                    : fmt::format("drafter {} busy", percent(f.drafter_busy)));
   }
   return words;
 }

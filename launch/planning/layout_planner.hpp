@@ -1,5 +1,6 @@
 #pragma once
 // Which layout is the fastest: each is played in virtual time, by the program's own head, stages and drafters.
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,7 +20,13 @@ struct PlannedJob {
   int context = kDefaultContext, batch = 64;
   int prompt = 64, generate = 128;               ///< tokens
   double acceptance = 0.65, acceptance4 = 0.85;  ///< share of the tokens that are the draft's first choice, that are among its first four
+  int draws = 3;                                 ///< texts that the best layouts are played for
+  std::optional<Strategy> strategy{};            ///< the only one that may be; nothing: any
+  bool draft_on_head = false;                    ///< a draft takes turns with the first machine's layers, or nobody drafts
 };
+
+/// Of the tokens that are not a draft's first choice 58 % are among its next three, where nothing else is known.
+constexpr double among_first_four(double acceptance) { return 1 - 0.42 * (1 - acceptance); }
 
 /// How a layout would do.
 struct Forecast {

@@ -1,6 +1,7 @@
 #include "launch/planning/measurement_cache.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -11,6 +12,7 @@
 
 #include "launch/output/output_file.hpp"
 #include "node/error.hpp"
+#include "src/model/layer_probe.hpp"
 
 namespace yamata {
 namespace {
@@ -21,7 +23,8 @@ constexpr std::int64_t kDay = 24 * 60 * 60;
 struct Kind {
   const char *extension, *first_word;
 };
-constexpr Kind kSpeed{".speed", "yamata-speed-1"}, kThreads{".threads", "yamata-threads-1"};
+constexpr Kind kSpeed{".speed", "yamata-speed-1"}, kThreads{".threads", "yamata-threads-1"}, kWidths{".widths", "yamata-widths-1"},
+    kFirstChoices{".first-choices", "yamata-first-choices-1"};
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -32,26 +35,30 @@ std::filesystem::path path_of(const std::string& folder, const MeasurementKey& k
   return std::filesystem::path(folder) / key.file_name(kind.extension);
 }
 
-struct KeptNumber {
-  double number = 0;
+struct Kept {
+  std::vector<double> numbers;
   std::int64_t written_s = 0;
 };
 
-std::optional<KeptNumber> read_number(const std::filesystem::path& path, Kind kind, std::int64_t now_s) {
-  std::ifstream in(path);
+/// So many numbers above 0, then when they were written.
+std::optional<Kept> read_numbers(const std::string& folder, const MeasurementKey& key, Kind kind, std::size_t count, std::int64_t now_s) {
+  std::ifstream in(path_of(folder, key, kind));
   std::string word, rest;
-  KeptNumber kept;
-  if (!(in >> word >> kept.number >> kept.written_s) || word != kind.first_word || in >> rest) return std::nullopt;
-  if (!std::isfinite(kept.number) || kept.number <= 0 || kept.written_s > now_s || kept.written_s <= now_s - kDay) return std::nullopt;
+  Kept kept{std::vector<double>(count), 0};
+  if (!(in >> word) || word != kind.first_word) return std::nullopt;
+  for (double& number : kept.numbers) {
+    if (!(in >> number) || !std::isfinite(number) || number <= 0) return std::nullopt;
+  }
+  if (!(in >> kept.written_s) || in >> rest || kept.written_s > now_s || kept.written_s <= now_s - kDay) return std::nullopt;
   return kept;
 }
 
-void keep_number(const std::string& folder, const MeasurementKey& key, Kind kind, double number, std::int64_t now_s) {
+void keep_numbers(const std::string& folder, const MeasurementKey& key, Kind kind, std::span<const double> numbers, std::int64_t now_s) {
   if (folder.empty()) return;
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   try {
-    write_file(path_of(folder, key, kind).string(), fmt::format("{} {} {}\n", kind.first_word, number, now_s));
+    write_file(path_of(folder, key, kind).string(), fmt::format("{} {} {}\n", kind.first_word, fmt::join(numbers, " "), now_s));
   } catch (const Error&) {  // the next run measures again
   }
 }
@@ -73,22 +80,49 @@ std::string measurement_folder() {
 }
 
 std::optional<double> read_ns_per_byte(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
-  const auto kept = read_number(path_of(folder, key, kSpeed), kSpeed, now_s);
-  return kept ? std::optional(kept->number) : std::nullopt;
+  const auto kept = read_numbers(folder, key, kSpeed, 1, now_s);
+  return kept ? std::optional(kept->numbers[0]) : std::nullopt;
 }
 
 void keep_ns_per_byte(const std::string& folder, const MeasurementKey& key, double ns_per_byte, std::int64_t now_s) {
-  keep_number(folder, key, kSpeed, ns_per_byte, now_s);
+  keep_numbers(folder, key, kSpeed, {&ns_per_byte, 1}, now_s);
+}
+
+std::optional<std::vector<double>> read_width_multiples(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
+  const auto kept = read_numbers(folder, key, kWidths, kProbedWidths.size(), now_s);
+  return kept ? std::optional(kept->numbers) : std::nullopt;
+}
+
+void keep_width_multiples(const std::string& folder, const MeasurementKey& key, std::span<const double> multiples, std::int64_t now_s) {
+  keep_numbers(folder, key, kWidths, multiples, now_s);
+}
+
+namespace {
+
+MeasurementKey pair_key(std::uint64_t target, std::uint64_t draft) {
+  return {.host = "draft", .isa = fmt::format("{:016x}", draft), .fingerprint = target};
+}
+
+}  // namespace
+
+std::optional<double> read_first_choice_rate(const std::string& folder, std::uint64_t target, std::uint64_t draft, std::int64_t now_s) {
+  const auto kept = read_numbers(folder, pair_key(target, draft), kFirstChoices, 1, now_s);
+  return kept ? std::optional(std::min(kept->numbers[0], 1.0)) : std::nullopt;
+}
+
+void keep_first_choice_rate(const std::string& folder, std::uint64_t target, std::uint64_t draft, double rate, std::int64_t now_s) {
+  keep_numbers(folder, pair_key(target, draft), kFirstChoices, {&rate, 1}, now_s);
 }
 
 std::optional<KeptThreads> read_thread_choice(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
-  const auto kept = read_number(path_of(folder, key, kThreads), kThreads, now_s);
-  if (!kept || kept->number != std::floor(kept->number) || kept->number > 1024) return std::nullopt;
-  return KeptThreads{static_cast<int>(kept->number), kept->written_s};
+  const auto kept = read_numbers(folder, key, kThreads, 1, now_s);
+  if (!kept || kept->numbers[0] != std::floor(kept->numbers[0]) || kept->numbers[0] > 1024) return std::nullopt;
+  return KeptThreads{static_cast<int>(kept->numbers[0]), kept->written_s};
 }
 
 void keep_thread_choice(const std::string& folder, const MeasurementKey& key, int threads, std::int64_t now_s) {
-  keep_number(folder, key, kThreads, threads, now_s);
+  const double number = threads;
+  keep_numbers(folder, key, kThreads, {&number, 1}, now_s);
 }
 
 }  // namespace yamata

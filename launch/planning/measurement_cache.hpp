@@ -2,7 +2,9 @@
 // What a rank measured, kept for a day so that the same cluster splits the same way.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "node/topology.hpp"
 
@@ -27,6 +29,14 @@ std::string measurement_folder();
 std::optional<double> read_ns_per_byte(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
 /// Keeps a measurement, whole or not at all; a folder that cannot be written is no fault.
 void keep_ns_per_byte(const std::string& folder, const MeasurementKey& key, double ns_per_byte, std::int64_t now_s);
+
+/// What runs of kProbedWidths tokens take, in runs of one; kept as long.
+std::optional<std::vector<double>> read_width_multiples(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
+void keep_width_multiples(const std::string& folder, const MeasurementKey& key, std::span<const double> multiples, std::int64_t now_s);
+
+/// How often tokens of a text were a draft's first choice, of late; kept as long, for these models on whatever machines.
+std::optional<double> read_first_choice_rate(const std::string& folder, std::uint64_t target, std::uint64_t draft, std::int64_t now_s);
+void keep_first_choice_rate(const std::string& folder, std::uint64_t target, std::uint64_t draft, double rate, std::int64_t now_s);
 
 struct KeptThreads {
   int threads = 0;

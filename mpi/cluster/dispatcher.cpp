@@ -39,13 +39,15 @@ void Dispatcher::build(const wire::Start& plan, const StageFactory& make_stage) 
     }
   }
   if (plan.trace && stage_) stage_->trace().enable();
+  if (!plan.trace) return;
+  for (const Group& group : groups_) group.exchange->keep_times();
 }
 
 GroupMember Dispatcher::join_group(const wire::PipelinePlan& plan, std::size_t place, const PipelineRanks& ranks) {
   GroupMember member = plan.member(place);
   if (member.shares.size() > 1) {
-    exchanges_.push_back(transport_.join_group(ranks.group(transport_.rank()), plan.model));
-    member.exchange = exchanges_.back().get();
+    groups_.push_back({transport_.join_group(ranks.group(transport_.rank()), plan.model), plan.model > 0});
+    member.exchange = groups_.back().exchange.get();
   }
   return member;
 }
@@ -102,6 +104,11 @@ void Dispatcher::describe(wire::Report& report, std::int64_t clock_offset_us) co
   if (!stage()) return;
   stage()->describe(report);
   report.events = stage()->trace().shifted(clock_offset_us);
+  for (const auto& [exchange, draft] : groups_) {
+    for (const ExchangeTime& time : exchange->times())
+      report.events.push_back({TraceEvent::Kind::kExchange, draft, 0, 0, Trace::microseconds(time.begin) + clock_offset_us,
+                               Trace::microseconds(time.end) + clock_offset_us});
+  }
   if (!target_ || !drafter_) return;
   Stage& draft = drafter_->pipeline().stage();  // which takes turns with the target's
   report.busy_s += draft.counters().busy_s;

@@ -68,7 +68,11 @@ class Dispatcher {
   GroupMember join_group(const wire::PipelinePlan& plan, std::size_t place, const PipelineRanks& ranks);
 
   Transport& transport_;
-  std::vector<std::unique_ptr<GroupExchange>> exchanges_;  // of the models below
+  struct Group {
+    std::unique_ptr<GroupExchange> exchange;
+    bool draft;
+  };
+  std::vector<Group> groups_;  // that the models below meet in
   std::unique_ptr<Pipeline> target_;
   std::unique_ptr<StageModel> model_;  // of stage_
   std::unique_ptr<Stage> stage_;       // that another rank leads, with the messages of this channel

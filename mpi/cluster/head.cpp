@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "mpi/protocol/validate.hpp"
@@ -52,7 +53,10 @@ void Head::begin(const wire::Hello& own, const std::vector<std::uint64_t>& finge
 void Head::go_on() {
   switch (state_) {
     case State::kGathering:
-      if (members_.all_joined()) share_out();
+      if (members_.all_joined()) gathered();
+      break;
+    case State::kProbing:
+      if (probe_->finished()) share_out();
       break;
     case State::kLoading:
       check_loaded();
@@ -65,10 +69,18 @@ void Head::go_on() {
   }
 }
 
-/// All have come: each gets the plan and begins to load its part.
-void Head::share_out() {
+/// All have come.
+void Head::gathered() {
   members_.check_agreement(setup_.fingerprints);
+  if (!options_.probes_links) return share_out();
+  probe_.emplace(transport_);
+  state_ = State::kProbing;
+}
+
+/// Each gets the plan and begins to load its part.
+void Head::share_out() {
   plan_ = setup_.plan(members_.hellos());
+  members_.place(plan_);
   for (int r = 1; r < transport_.size(); ++r) {
     plan_.head_host = own_.host;
     plan_.head_time_us = Trace::now_us();
@@ -80,9 +92,12 @@ void Head::share_out() {
 }
 
 void Head::check_loaded() {
-  const auto all = static_cast<std::uint64_t>(transport_.size()) * 1000;
-  std::uint64_t sum = dispatcher_.heartbeat().loaded_permille;
-  for (int r = 1; r < transport_.size(); ++r) sum += members_.state(r).loaded_permille;
+  std::uint64_t all = 1000, sum = dispatcher_.heartbeat().loaded_permille;
+  for (int r = 1; r < transport_.size(); ++r) {
+    if (members_.idle(r)) continue;
+    all += 1000;
+    sum += members_.state(r).loaded_permille;
+  }
   if (options_.on_loading) options_.on_loading(static_cast<double>(sum) / static_cast<double>(all));
   if (sum < all || !dispatcher_.loaded()) return;
   members_.serve(plan_);
@@ -103,6 +118,7 @@ bool Head::step() {
     if (transport_.size() > 1) watch_ranks();
   }
   const State before = state_;
+  if (state_ == State::kProbing) anything |= probe_->advance(Clock::now());
   go_on();
   anything |= state_ != before;
   if (anything) idle_.reset();
@@ -133,11 +149,17 @@ void Head::watch_ranks() {
   if (target) members_.check_progress(now, state_ == State::kLoading || target->outstanding() > 0, own, target->ranks().stages);
 }
 
-/// The text goes on without a drafter; without a stage nothing does.
+/// The text goes on without a drafter or an idle rank; without a stage nothing does.
 void Head::lose(const RankLost& lost) {
+  if (members_.idle(lost.rank)) return lose_idle(lost.rank, lost.what());
   const auto drafter = members_.drafter_of(lost.rank);
   if (!drafter) throw lost;
   lose_drafter(*drafter, lost.what());
+}
+
+void Head::lose_idle(int rank, const std::string& why) {
+  if (members_.remove_idle(rank) && options_.on_warning)
+    options_.on_warning(fmt::format("the text goes on without rank {}, which has no part in it: {}", rank, why));
 }
 
 /// Of a draft model on several ranks, all go.
@@ -158,6 +180,9 @@ void Head::dispatch(Message message) {
     case Tag::kHeartbeat:
       members_.told(from, validated(wire::decode_heartbeat(message.bytes), from));
       break;
+    case Tag::kProbe:
+      if (probe_) probe_->on_answer(from, wire::decode_probe(message.bytes), Clock::now());
+      break;
     case Tag::kReport:
       reports_.came(from, validated(wire::decode_report(message.bytes), from));
       if (state_ == State::kStopping) members_.unwatch(from);
@@ -173,6 +198,7 @@ void Head::dispatch(Message message) {
 void Head::on_failure(int rank, const wire::Failure& failure) {
   if (state_ == State::kStopping) return;
   const std::string text = fmt::format("rank {}{}: {}", rank, members_.host_suffix(rank), failure.text);
+  if (members_.idle(rank)) return lose_idle(rank, text);
   const auto drafter = members_.drafter_of(rank);
   const bool known = failure.code == static_cast<int>(ExitCode::kUsage) || failure.code == static_cast<int>(ExitCode::kModel);
   if (!drafter) throw Error(known ? static_cast<ExitCode>(failure.code) : ExitCode::kCluster, text);
@@ -180,6 +206,7 @@ void Head::on_failure(int rank, const wire::Failure& failure) {
 }
 
 void Head::rest() {
+  if (state_ == State::kProbing) return std::this_thread::yield();  // a sleep would be measured, too
   Pipeline* target = dispatcher_.target();
   const bool computing = target && !target->stage().model().unit().finished();
   if (computing && dispatcher_.computing_in_group()) return idle_.rest_in_group(transport_);
@@ -225,12 +252,14 @@ void Head::order_stop(int code) {
   go_on();
 }
 
-/// Past the deadline drafters that have not reported are given up: the job is done without them.
+/// Past the deadline drafters and idle ranks that have not reported are given up: the job is done without them.
 void Head::check_stopped() {
   if (Clock::now() > stop_deadline_) {
     for (int r = 1; r < transport_.size(); ++r) {
-      const auto drafter = members_.drafter_of(r);
-      if (drafter && !reports_.has(r)) lose_drafter(*drafter, "it did not answer the request to stop");
+      if (reports_.has(r)) continue;
+      constexpr const char* kWhy = "it did not answer the request to stop";
+      if (members_.idle(r)) lose_idle(r, kWhy);
+      if (const auto drafter = members_.drafter_of(r)) lose_drafter(*drafter, kWhy);
     }
     for (int r = 0; r < transport_.size(); ++r) {
       if (reports_.has(r) || members_.lost(r)) continue;

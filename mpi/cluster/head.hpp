@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "mpi/cluster/dispatcher.hpp"
+#include "mpi/cluster/link_probe.hpp"
 #include "mpi/cluster/members.hpp"
 #include "mpi/cluster/reports.hpp"
 #include "mpi/transport/idle.hpp"
@@ -19,6 +20,7 @@ struct ClusterOptions {
   std::chrono::milliseconds timeout{120000};
   const std::atomic<bool>* interrupted = nullptr;
   std::atomic<bool>* woken = nullptr;            ///< SIGCONT has come: this process was stopped, or the launcher begins to end the job
+  bool probes_links = false;                     ///< before the plan, which may want to know them
   std::function<void(double share)> on_loading;  ///< share of all weights that is in memory
   std::function<void(const std::string&)> on_warning;
 };
@@ -43,6 +45,7 @@ class Head {
   enum class State {
     kCreated,
     kGathering,  ///< waits for every rank's hello
+    kProbing,    ///< measures the links to them, where that is asked for
     kLoading,    ///< the plan is sent; waits until every rank has its weights in memory
     kServing,    ///< takes runs
     kStopping,   ///< has told all to end, and waits for their reports
@@ -62,6 +65,8 @@ class Head {
   Pipeline& target() { return *dispatcher_.target(); }
   Transport& transport() { return transport_; }
   const wire::Start& plan() const { return plan_; }
+  /// Per rank, once they have been measured; else empty.
+  std::vector<Link> links() const { return probe_ ? probe_->links() : std::vector<Link>{}; }
   int ranks() const { return transport_.size(); }
   /// Takes messages and lets this rank's stages go on; true if anything happened. Throws Interrupted, RankLost, or the fault that a rank
   /// reports which the job cannot do without.
@@ -94,6 +99,7 @@ class Head {
   };
 
   void go_on();
+  void gathered();
   void share_out();
   void check_loaded();
   void check_stopped();
@@ -102,6 +108,7 @@ class Head {
   void watch_ranks();
   void lose(const RankLost& lost);
   void lose_drafter(int leader, const std::string& why);
+  void lose_idle(int rank, const std::string& why);
   bool all_reported() const;
   wire::Report own_report();
 
@@ -114,6 +121,7 @@ class Head {
   const std::uint64_t sent_before_;  // bytes, by the jobs before
   wire::Hello own_;
   Setup setup_;
+  std::optional<LinkProbe> probe_;
   wire::Start plan_;
   DraftListener* listener_ = nullptr;
   State state_ = State::kCreated;

@@ -18,7 +18,8 @@ Members::Members(Transport& transport, std::chrono::milliseconds timeout)
       hellos_(static_cast<std::size_t>(transport.size())),
       joined_(static_cast<std::size_t>(transport.size()), false),
       missing_(transport.size()),
-      lost_(static_cast<std::size_t>(transport.size()), false) {
+      lost_(static_cast<std::size_t>(transport.size()), false),
+      idle_(static_cast<std::size_t>(transport.size()), false) {
   for (int r = 0; r < transport.size(); ++r) liveness_.name(r, transport.host(r));
   for (int r = 1; r < transport.size(); ++r) liveness_.watch(r, Clock::now());
 }
@@ -50,6 +51,13 @@ void Members::check_agreement(std::span<const std::uint64_t> fingerprints) const
   }
 }
 
+void Members::place(const wire::Start& plan) {
+  for (int rank = 1; rank < transport_.size(); ++rank) {
+    idle_[static_cast<std::size_t>(rank)] =
+        std::none_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const wire::PipelinePlan& part) { return part.place_of(rank); });
+  }
+}
+
 void Members::serve(const wire::Start& plan) {
   for (const wire::PipelinePlan& pipeline : plan.pipelines) {
     if (pipeline.model == 0) continue;
@@ -69,13 +77,21 @@ bool Members::remove_drafter(int leader) {
   if (lost(leader)) return false;
   for (const std::vector<int>& ranks : drafters_) {
     if (ranks.front() != leader) continue;
-    for (const int rank : ranks) {
-      lost_[static_cast<std::size_t>(rank)] = true;
-      transport_.forget(rank);
-      liveness_.unwatch(rank);
-    }
+    for (const int rank : ranks) remove(rank);
   }
   return true;
+}
+
+bool Members::remove_idle(int rank) {
+  if (lost(rank)) return false;
+  remove(rank);
+  return true;
+}
+
+void Members::remove(int rank) {
+  lost_[static_cast<std::size_t>(rank)] = true;
+  transport_.forget(rank);
+  liveness_.unwatch(rank);
 }
 
 bool Members::send_heartbeats(Time now, const wire::Heartbeat& own) {

@@ -34,6 +34,11 @@ class Members {
   void check_agreement(std::span<const std::uint64_t> fingerprints) const;
 
   // Who is needed
+  /// A rank without a part in this plan is idle: the job can do without it.
+  void place(const wire::Start& plan);
+  bool idle(int rank) const { return idle_[static_cast<std::size_t>(rank)]; }
+  /// Nobody sends to this idle rank or waits for it any more. False: nobody did.
+  bool remove_idle(int rank);
   /// All have their weights: from now on the job can do without the drafters of this plan, which are waited for no longer than is useful.
   void serve(const wire::Start& plan);
   /// The first rank of the drafter that this rank belongs to, once the job can do without that.
@@ -65,13 +70,15 @@ class Members {
   std::string host_suffix(int rank) const { return liveness_.host_suffix(rank); }
 
  private:
+  void remove(int rank);
+
   Transport& transport_;
   Liveness liveness_;
   std::vector<wire::Hello> hellos_;
   std::vector<bool> joined_;
   int missing_;
   std::vector<std::vector<int>> drafters_;  // the ranks of each, the first leads; none before the job can do without them
-  std::vector<bool> lost_;
+  std::vector<bool> lost_, idle_;
 };
 
 }  // namespace yamata

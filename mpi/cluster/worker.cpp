@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "mpi/cluster/announcements.hpp"
@@ -18,6 +19,8 @@ namespace {
 constexpr std::chrono::milliseconds kGrace{500};
 /// The head has more to prepare than the others before it speaks, and its guard sees sooner whether it was stopped.
 constexpr std::chrono::milliseconds kPreparations{2000}, kNone{0};
+/// More is asked so soon, where links are measured.
+constexpr std::chrono::milliseconds kProbing{5};
 
 }  // namespace
 
@@ -31,7 +34,10 @@ Worker::Worker(Transport& transport, const WorkerSetup& setup)
 }
 
 void Worker::begin() {
-  attempt([&] { transport_.send(0, Tag::kHello, wire::encode(setup_.open())); });
+  attempt([&] {
+    hello_ = setup_.open();
+    transport_.send(0, Tag::kHello, wire::encode(hello_));
+  });
   liveness_.watch(0, Clock::now());
 }
 
@@ -59,7 +65,10 @@ void Worker::fail(const wire::Failure& failure) {
 void Worker::take_place(const wire::Start& plan) {
   if (state_ != State::kAwaitingPlan) throw ClusterError("a second plan came for the same job");
   dispatcher_.build(plan, setup_.make_stage);
-  if (dispatcher_.empty()) throw ClusterError("the plan has no place for this rank");
+  if (dispatcher_.empty()) {  // it waits for the end
+    become_dispensable(true);
+    return serve();
+  }
   // On one machine the clock is the same; else this is right but for the message's way.
   clock_offset_us_ = plan.head_host == setup_.host ? 0 : plan.head_time_us - Trace::now_us();
   dispatcher_.load();
@@ -110,6 +119,9 @@ void Worker::dispatch(Message message) {
     case Tag::kStart:
       attempt([&] { take_place(wire::decode_start(message.bytes)); });
       break;
+    case Tag::kProbe:
+      attempt([&] { answer(wire::decode_probe(message.bytes)); });
+      break;
     case Tag::kStop: {
       const std::int32_t code = wire::decode_stop(message.bytes);
       wire::validate_stop(code, message.from);
@@ -129,9 +141,14 @@ void Worker::dispatch(Message message) {
   }
 }
 
+void Worker::answer(const wire::Probe& probe) {
+  transport_.send(0, Tag::kProbe, wire::encode(wire::Probe{probe.number}));
+  probed_ = Clock::now();
+}
+
 /// The stream comes from the stage before, the plan from the head: the stream may be here first and is kept until then.
 void Worker::take(Message message) {
-  if (dispatcher_.empty()) {
+  if (state_ == State::kAwaitingPlan) {
     early_.push_back(std::move(message));
     return;
   }
@@ -166,13 +183,20 @@ void Worker::check_head(Clock::time_point now) {
 }
 
 void Worker::rest() {
+  if (state_ == State::kAwaitingPlan && Clock::now() - probed_ < kProbing)
+    return std::this_thread::yield();  // a sleep would be measured, too
   const bool computing = state_ != State::kFailed && dispatcher_.computing();
   if (computing && dispatcher_.computing_in_group()) return idle_.rest_in_group(transport_);
   computing ? idle_.rest_computing(transport_) : idle_.rest(transport_);
 }
 
 wire::Report Worker::report() {
-  wire::Report report = report_of_rank(transport_, idle_, sent_before_, setup_.host, dispatcher_.drafts_only() ? "drafter" : "stage");
+  wire::Report report = report_of_rank(transport_, idle_, sent_before_, setup_.host,
+                                       dispatcher_.empty()         ? "idle"
+                                       : dispatcher_.drafts_only() ? "drafter"
+                                                                   : "stage");
+  report.isa = hello_.isa;
+  report.threads = hello_.threads;
   if (setup_.mapped_bytes) report.mapped_bytes = setup_.mapped_bytes();
   dispatcher_.describe(report, clock_offset_us_);
   return report;

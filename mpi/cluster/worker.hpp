@@ -34,6 +34,7 @@ struct WorkerSetup {
 /// One job of such a rank: a state machine.
 ///
 ///   kAwaitingPlan --take_place--> kLoading --serve--> kServing
+///   kAwaitingPlan --take_place--> kServing, where the plan has no part for it: it is idle
 ///       any of them --fail--> kFailed, which takes no part any more but waits for the end
 ///       any but kFailed --leave_job--> kJobOver; any of them --end--> kStopped
 class Worker {
@@ -65,6 +66,7 @@ class Worker {
   template <class Work>
   void attempt(Work work);
   void dispatch(Message message);
+  void answer(const wire::Probe& probe);
   void take(Message message);
   void send_heartbeats();
   void check_head(Clock::time_point now);
@@ -77,9 +79,11 @@ class Worker {
   Dispatcher dispatcher_;
   Idle idle_;
   const std::uint64_t sent_before_;  // bytes, by the jobs before
+  wire::Hello hello_;                // what this rank has said of itself
   State state_ = State::kAwaitingPlan;
   bool dispensable_ = false;  // the job goes on without this rank where that is lost, whatever its state
   std::vector<Message> early_;
+  Clock::time_point probed_{};  // the last time that this rank was asked how long a message takes
   std::optional<int> exit_code_;
   std::int64_t clock_offset_us_ = 0;
 };

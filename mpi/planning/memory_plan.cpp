@@ -52,7 +52,7 @@ std::uint64_t target_cells(const wire::Start& plan) { return static_cast<std::ui
 std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch, int threads, const Shard& shard) {
   const std::int64_t floats = StageBuffers::of(h, range, shard).floats(batch, batch);
   const ScratchNeeds needs{.rows = batch,
-                           .widest = std::max({h.dim, h.ffn, h.heads * h.head_dim}),
+                           .widest = h.widest_input(),
                            .heads = shard.query_heads(),
                            .head_dim = h.head_dim};
   return static_cast<std::uint64_t>(floats) * sizeof(float) + CpuUnit::scratch_bytes(needs, threads);

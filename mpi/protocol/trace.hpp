@@ -9,7 +9,7 @@
 namespace yamata {
 
 struct TraceEvent {
-  enum class Kind : std::uint8_t { kRun, kSkip, kCancel, kCommit };
+  enum class Kind : std::uint8_t { kRun, kSkip, kCancel, kCommit, kExchange };
   Kind kind = Kind::kRun;
   bool draft = false;       ///< of a draft model's stage
   std::int32_t tokens = 0;  ///< of the run; committed

@@ -197,6 +197,7 @@ void validate(const Hello& hello, int from) {
   check(within(hello.model, 0, kMostModels), "the number of its model");
   check(usable(hello.ns_per_byte), "the time per byte of its weights");
   check(hello.threads_measured_s >= 0, "when its threads were measured");
+  check(usable(hello.width_multiples) && hello.width_multiples.size() <= StepCost::kWidest, "what wide runs take");
 }
 
 void validate(const Start& start, int ranks, int from) {
@@ -233,7 +234,7 @@ void validate(const Report& report, int from) {
   check(report.run_s.size() <= StepCost::kWidest && report.draft_run_s.size() <= StepCost::kWidest, "times of runs wider than measured");
   check(usable(report.run_s) && usable(report.draft_run_s), "the times of its runs");
   for (const TraceEvent& event : report.events) {
-    check(event.kind <= TraceEvent::Kind::kCommit, "an event of no known kind");
+    check(event.kind <= TraceEvent::Kind::kExchange, "an event of no known kind");
     check(event.tokens >= 0 && event.begin_us <= event.end_us, "the tokens or the time of an event");
     check(event.begin_us >= -kLatest && event.end_us <= kLatest, "the time of an event");
   }

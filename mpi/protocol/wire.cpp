@@ -51,7 +51,8 @@ Bytes encode(const Hello& m) {
       .put(m.ns_per_byte)
       .put_text(m.cpu_group)
       .put(m.logical_cpus)
-      .put(m.threads_measured_s);
+      .put(m.threads_measured_s)
+      .put_all(std::span<const double>(m.width_multiples));
   return out.take();
 }
 
@@ -71,6 +72,22 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   m.cpu_group = in.get_text();
   m.logical_cpus = in.get<std::int32_t>();
   m.threads_measured_s = in.get<std::int64_t>();
+  m.width_multiples = in.get_all<double>();
+  in.end();
+  return m;
+}
+
+Bytes encode(const Probe& m) {
+  Writer out;
+  out.put(m.number).put_all(std::span<const std::byte>(m.padding));
+  return out.take();
+}
+
+Probe decode_probe(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Probe m;
+  m.number = in.get<std::uint32_t>();
+  m.padding = in.get_all<std::byte>();
   in.end();
   return m;
 }

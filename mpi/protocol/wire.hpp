@@ -3,6 +3,7 @@
 //
 //   tag          from -> to           order and meaning
 //   kHello       rank -> head         once a job, first
+//   kProbe       head <-> rank        between hellos and plan, where links are measured; answered at once, without the padding
 //   kStart       head -> rank         once a job, after every kHello
 //   kRecord      stage k -> k+1       the one ordered stream: runs and cache operations; forwarded before it is acted on
 //   kActivations stage k -> k+1       one per run, in the order of the runs; with the features, asked for, of the layers so far
@@ -35,7 +36,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 16;
+inline constexpr std::uint32_t kProtocolVersion = 17;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -44,11 +45,18 @@ struct Hello {
   std::vector<std::uint64_t> fingerprints{};  ///< of the job's models: the target, then the drafts; 0: it has not opened this one
   std::uint64_t available_bytes = 0;
   std::int32_t threads = 0;
-  std::int32_t model = 0;               ///< the one it must have: 0 the target, 1, 2, ... the drafts
-  double ns_per_byte = 0;               ///< wall time per byte of the target's weights; 0: not measured
-  std::string cpu_group{};              ///< control group whose processors it shares with others of its host
-  std::int32_t logical_cpus = 0;        ///< of its host, that it may use
-  std::int64_t threads_measured_s = 0;  ///< when `threads` proved fastest, in seconds of the calendar clock; 0: not measured
+  std::int32_t model = 0;                 ///< the one it must have: 0 the target, 1, 2, ... the drafts
+  double ns_per_byte = 0;                 ///< wall time per byte of the target's weights; 0: not measured
+  std::string cpu_group{};                ///< control group whose processors it shares with others of its host
+  std::int32_t logical_cpus = 0;          ///< of its host, that it may use
+  std::int64_t threads_measured_s = 0;    ///< when `threads` proved fastest, in seconds of the calendar clock; 0: not measured
+  std::vector<double> width_multiples{};  ///< what runs of kProbedWidths tokens take, in runs of one; empty: not measured
+};
+
+/// A message whose way is timed.
+struct Probe {
+  std::uint32_t number = 0;          ///< counts the probes of one rank
+  std::vector<std::byte> padding{};  ///< what makes it long
 };
 
 /// The ranks of one model, in the order of its stages. Neighbours with the same layers share them: they are a group.
@@ -170,6 +178,7 @@ struct Report {
 };
 
 Bytes encode(const Hello&);
+Bytes encode(const Probe&);
 Bytes encode(const Start&);
 Bytes encode(const Record&);
 Bytes encode(const Rows&);
@@ -183,6 +192,7 @@ Bytes encode_stop(std::int32_t code);
 
 // Each throws ClusterError where the bytes are not a whole message of its kind.
 Hello decode_hello(std::span<const std::byte>);
+Probe decode_probe(std::span<const std::byte>);
 Start decode_start(std::span<const std::byte>);
 Record decode_record(std::span<const std::byte>);
 Rows decode_rows(std::span<const std::byte>);  ///< points into the bytes

@@ -158,7 +158,7 @@ MeetingTime meeting_time(const Scenario& scenario, int members, int stages) {
   if (members == 1) return {};
   const double layers = static_cast<double>(scenario.layers) / stages;
   const double others = (members - 1.0) / members;
-  const auto meeting = static_cast<double>(scenario.network.latency + scenario.network.wake_up);
+  const auto meeting = static_cast<double>(scenario.network.latency + 2 * (members - 1) * scenario.network.message);  // nobody sleeps
   return {std::llround(kMeetingsPerLayer * layers * meeting),
           std::llround(1e9 * scenario.meeting_bytes * layers * others / scenario.network.bytes_per_s)};
 }

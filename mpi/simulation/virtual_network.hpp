@@ -19,7 +19,8 @@ using Nanoseconds = std::int64_t;
 struct NetworkOptions {
   Nanoseconds latency = 100'000;  ///< of every message, after its last byte has left
   double bytes_per_s = 125e6;     ///< of each rank's link, which sends one message after the other
-  Nanoseconds wake_up = 50'000;   ///< from what a waiting rank waits for until it takes note of it
+  Nanoseconds wake_up = 50'000;   ///< from what a sleeping rank waits for until it takes note of it
+  Nanoseconds message = 15'000;   ///< the work of sending or taking a message, where a rank does nothing else: in meetings
 };
 
 /// Floats of a row as the real models have them; the table's are shorter.

@@ -104,6 +104,11 @@ bool MpiExchange::wait() {
   return true;
 }
 
+std::vector<ExchangeTime> MpiExchange::times() const {
+  const std::lock_guard lock(times_mutex_);
+  return times_;
+}
+
 bool MpiExchange::all_gather(std::span<std::byte> slices, std::span<const std::size_t> ends, bool go_on) {
   if (abandoned_) return false;
   const SliceHeader header{++exchanges_, go_on ? 0u : 1u};
@@ -111,7 +116,12 @@ bool MpiExchange::all_gather(std::span<std::byte> slices, std::span<const std::s
   const auto began = WallClock::now();
   begin(slices, ends);
   const bool came = wait();
-  exchange_ns_ += std::chrono::duration_cast<nanoseconds>(WallClock::now() - began).count();
+  const auto ended = WallClock::now();
+  exchange_ns_ += std::chrono::duration_cast<nanoseconds>(ended - began).count();
+  if (keeps_times_) {
+    const std::lock_guard lock(times_mutex_);
+    times_.push_back({began, ended});
+  }
   bytes_sent_ += (ends[static_cast<std::size_t>(own_)] - slice_begin(ends, own_)) * (ranks_.size() - 1);
   return came && all_go_on(slices, ends, exchanges_);
 }

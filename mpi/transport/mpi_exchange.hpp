@@ -27,6 +27,8 @@ class MpiExchange final : public GroupExchange {
   int awaited() const override { return awaited_; }
   double seconds() const override { return 1e-9 * static_cast<double>(exchange_ns_.load()); }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
+  void keep_times() override { keeps_times_ = true; }
+  std::vector<ExchangeTime> times() const override;
 
  private:
   void begin(std::span<std::byte> slices, std::span<const std::size_t> ends);
@@ -47,6 +49,9 @@ class MpiExchange final : public GroupExchange {
   double contended_ = 0;              // the part of such waits in which others had the core
   std::atomic<std::int64_t> exchange_ns_{0};
   std::atomic<std::uint64_t> bytes_sent_{0};
+  bool keeps_times_ = false;
+  std::vector<ExchangeTime> times_;
+  mutable std::mutex times_mutex_;
   std::atomic<bool> abandoned_{false};
   std::atomic<int> awaited_{-1};
 };

@@ -35,6 +35,7 @@ enum class Tag : int {
   kReport,      ///< rank -> head: statistics
   kAsk,         ///< head -> rank: tell the statistics now
   kNextJob,     ///< head -> rank: this job is over, say hello for the next
+  kProbe,       ///< head <-> rank: how long a message takes
   kDisconnect,  ///< the last message between two ranks
 };
 
@@ -61,8 +62,8 @@ class Transport {
   /// This rank is lost: what is sent to it is dropped, and nobody waits for it.
   virtual void forget(int rank) = 0;
   virtual bool forgotten(int rank) const = 0;
-  /// Meets the others of `ranks`, of whom this is one, in the layers that they share, as each of them does; `model` tells groups of the same
-  /// ranks apart. The exchange is used by one other thread, and not beyond this.
+  /// Meets the others of `ranks`, of whom this is one, in the layers that they share, as each of them does; `model` tells groups of the
+  /// same ranks apart. The exchange is used by one other thread, and not beyond this.
   virtual std::unique_ptr<GroupExchange> join_group(std::span<const int> ranks, int model);
   /// Does nothing for so long, or until wake; a message may end it.
   virtual void nap(std::chrono::microseconds length) { std::this_thread::sleep_for(length); }

@@ -119,8 +119,8 @@ void Attention::run_chunk(const AttentionOp& op, const Item& item, std::int64_t 
       ++count;
     }
     if (count == 0) continue;
-    kernels_.attention(
-        {rows, count, chunk, op.cache_k[item.kv_head], op.cache_v[item.kv_head], op.k_type, op.v_type, op.scale, heads, op.head_dim});
+    kernels_.attention({rows, count, chunk, op.cache_k[item.kv_head], op.cache_v[item.kv_head], op.k_type, op.v_type, op.scale, heads,
+                        op.head_dim, op.softcap});
     for (std::int64_t i = 0; !first && i < count; ++i) kernels_.merge_attention(merged[i], rows[i], heads, op.head_dim);
   }
 }
@@ -138,7 +138,9 @@ void Attention::run_whole(const AttentionOp& op, const Item& item, Scratch& scra
       if (row.count > segment * kSegment) kernels_.merge_attention(out.place(row, i), more.place(row, i), heads, op.head_dim);
     }
   }
-  for (std::int64_t i = 0; i < item.row_end - item.row_begin; ++i) finish(op, out.place(row_of(op, item, item.row_begin + i), i), heads);
+  const std::int64_t first = item.kv_head * op.heads_per_kv() - op.before + item.head_begin;
+  for (std::int64_t i = 0; i < item.row_end - item.row_begin; ++i)
+    finish(op, out.place(row_of(op, item, item.row_begin + i), i), first, heads);
 }
 
 /// Items of all rows and heads; each thread takes its share of the pairs of item and segment.
@@ -182,15 +184,16 @@ void Attention::run(const MergeAttentionOp& merge, int thread) const {
         kernels_.merge_attention(into, next, 1, op.head_dim);
       }
     }
-    finish(op, into, 1);
+    finish(op, into, query % op.q_heads, 1);
   }
 }
 
-void Attention::finish(const AttentionOp& op, const AttentionRow& row, std::int64_t heads) const {
+/// Heads from `first` on.
+void Attention::finish(const AttentionOp& op, const AttentionRow& row, std::int64_t first, std::int64_t heads) const {
   if (row.count == 0) {
     std::fill_n(row.out, heads * op.head_dim, 0.0f);
   } else {
-    kernels_.finish_attention(row, heads, op.head_dim);
+    kernels_.finish_attention(row, heads, op.head_dim, op.sinks ? op.sinks + first : nullptr);
   }
 }
 
@@ -218,7 +221,7 @@ void Attention::merge_query(const AttentionOp& op, const Item& item, std::int64_
       kernels_.merge_attention(into, next, 1, op.head_dim);
     }
   }
-  finish(op, into, 1);
+  finish(op, into, item.kv_head * op.heads_per_kv() - op.before + item.head_begin + query % item.heads(), 1);
 }
 
 }  // namespace yamata

@@ -50,7 +50,7 @@ class Attention {
   void run_segment(const AttentionOp& op, const Item& item, std::int64_t segment, const Sums& into, Scratch& scratch) const;
   void run_chunk(const AttentionOp& op, const Item& item, std::int64_t chunk, const Sums& into, Scratch& scratch) const;
   void run_whole(const AttentionOp& op, const Item& item, Scratch& scratch) const;
-  void finish(const AttentionOp& op, const cpu::AttentionRow& row, std::int64_t heads) const;
+  void finish(const AttentionOp& op, const cpu::AttentionRow& row, std::int64_t first, std::int64_t heads) const;
   void merge_split(const AttentionOp& op, const AttentionPlan& plan, int thread);
   void merge_query(const AttentionOp& op, const Item& item, std::int64_t query);
 

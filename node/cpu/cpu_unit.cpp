@@ -6,6 +6,7 @@
 
 #include "node/cpu/kernels/panel.hpp"
 #include "node/cpu/kernels/repack.hpp"
+#include "node/cpu/row_ops.hpp"
 #include "node/cpu/thread_share.hpp"
 #include "node/lost_pages.hpp"
 #include "node/memory.hpp"
@@ -17,7 +18,9 @@ namespace {
 /// Whether the members of a group, or the units of a machine, meet in the operation.
 bool meets(const Op& op) {
   const auto* linear = std::get_if<LinearOp>(&op);
-  return std::holds_alternative<AllGatherOp>(op) || std::holds_alternative<MeetOp>(op) || (linear && linear->share.group);
+  const auto* norm = std::get_if<NormOp>(&op);
+  return std::holds_alternative<AllGatherOp>(op) || std::holds_alternative<MeetOp>(op) || (linear && linear->share.group) ||
+         (norm && norm->share.group);
 }
 
 void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool interleaved) {
@@ -32,6 +35,13 @@ void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool int
   }
 }
 
+/// A head divided by its root mean square, times weights.
+void norm_head(const cpu::KernelTable& kernels, float* head, const float* weight, const StoreOp& op) {
+  float squares[16];  // of blocks of 32, for heads of up to 512
+  kernels.block_squares(head, op.head_dim, squares);
+  kernels.scale_mul(head, kernels.inverse_rms(squares, op.head_dim, op.epsilon), weight, op.head_dim, head);
+}
+
 constexpr std::int64_t kRowGrain = 16;  // output rows are cut at multiples of this: a cache line of results, whole panels
 // A piece of a product is about so many bytes of weights: some microseconds of reading where tokens are few. Where they are many it
 // is what the kernels keep in a cache while all tokens pass by, but at most an eighth of a thread's share.
@@ -44,11 +54,10 @@ std::int64_t piece_rows(const Matrix& w, std::int64_t rows, std::int64_t tokens)
   return std::max(most / kRowGrain, std::int64_t{1}) * kRowGrain;
 }
 
-/// The rows of a product that are a thread's, in pieces; multiply(part, rows) is told of each.
-template <class Multiply>
+/// The rows of a product of so many tokens that are a thread's, in pieces.
 class ProductPieces {
  public:
-  ProductPieces(const LinearOp& op, int owner, int threads, const Multiply& multiply) : op_(op), multiply_(multiply) {
+  ProductPieces(const LinearOp& op, std::int64_t tokens, int owner, int threads) {
     for (std::size_t i = 0; i < op.parts.size(); ++i) {
       if (!op.parts[i].weight) continue;
       const Matrix& w = *op.parts[i].weight;
@@ -56,23 +65,57 @@ class ProductPieces {
       const ThreadShare share = thread_share(here.count_of(w.rows), owner, threads, kRowGrain);
       rows_[i] = {here.begin + share.begin, here.begin + share.end};
       const std::int64_t rows = rows_[i].end - rows_[i].begin;
-      step_[i] = piece_rows(w, rows, op.rows);
+      step_[i] = piece_rows(w, rows, tokens);
       counts_[i] = (rows + step_[i] - 1) / step_[i];
     }
   }
   std::int64_t count() const { return counts_[0] + counts_[1] + counts_[2]; }
-  void compute(std::int64_t piece) const {
+  /// multiply(part, its rows)
+  template <class Multiply>
+  void compute(std::int64_t piece, const Multiply& multiply) const {
     std::size_t i = 0;
     for (; piece >= counts_[i]; ++i) piece -= counts_[i];
     const std::int64_t begin = rows_[i].begin + piece * step_[i];
-    multiply_(op_.parts[i], ThreadShare{begin, std::min(begin + step_[i], rows_[i].end)});
+    multiply(i, ThreadShare{begin, std::min(begin + step_[i], rows_[i].end)});
   }
 
  private:
-  const LinearOp& op_;
-  const Multiply& multiply_;
   ThreadShare rows_[3]{};
   std::int64_t step_[3]{}, counts_[3]{};
+};
+
+std::int64_t pairs_of(const ExpertChoice& choice, std::int64_t expert) { return choice.first[expert + 1] - choice.first[expert]; }
+
+std::int64_t chosen_experts(const ExpertChoice& choice) {
+  std::int64_t chosen = 0;
+  for (std::int64_t e = 0; e < choice.experts; ++e) chosen += pairs_of(choice, e) > 0;
+  return chosen;
+}
+
+/// A thread's pieces of a product; of one with experts, those of each that was chosen, one after another. multiply(part, rows, expert)
+template <class Multiply>
+class Pieces {
+ public:
+  Pieces(const LinearOp& op, int owner, int threads, const Multiply& multiply)
+      : choice_(op.experts),
+        products_(choice_.any() ? chosen_experts(choice_) : 1),
+        pieces_(op, op.rows / std::max<std::int64_t>(1, products_), owner, threads),
+        multiply_(multiply) {}
+
+  std::int64_t count() const { return products_ * pieces_.count(); }
+  void compute(std::int64_t piece) const {
+    std::int64_t expert = 0;
+    for (std::int64_t before = piece / pieces_.count(); choice_.any(); ++expert) {
+      if (pairs_of(choice_, expert) > 0 && before-- == 0) break;
+    }
+    pieces_.compute(piece % pieces_.count(), [&](std::size_t part, ThreadShare rows) { multiply_(part, rows, expert); });
+  }
+
+ private:
+  const ExpertChoice& choice_;
+  std::int64_t products_;
+  ProductPieces pieces_;
+  const Multiply& multiply_;
 };
 
 }  // namespace
@@ -184,23 +227,38 @@ void CpuUnit::run(const EmbedOp& op, int thread) {
   const auto [begin, end] = thread_share(static_cast<std::int64_t>(op.tokens.size()), thread, threads());
   for (std::int64_t t = begin; t < end; ++t) {
     const auto id = static_cast<std::size_t>(op.tokens[static_cast<std::size_t>(t)]);
-    cpu::dequantize(table.type, table.data + id * table.row_bytes, table.cols, op.out + t * table.cols);
+    float* out = op.out + t * table.cols;
+    cpu::dequantize(table.type, table.data + id * table.row_bytes, table.cols, out);
+    if (op.scale == 1) continue;
+    for (std::int64_t i = 0; i < table.cols; ++i) out[i] *= op.scale;
   }
 }
 
 void CpuUnit::run(const LinearOp& op, int thread) {
   if (!input_.make(op, thread)) return;
-  const cpu::QuantizedRows x8 = input_.quantized(op);
-  const float* input = input_.floats(op);
   std::byte* panel = panels_.data() + static_cast<std::size_t>(thread) * thread_panel_bytes_;
-  const auto multiply = [&](const LinearOp::Part& part, ThreadShare rows) {
-    const Matrix& w = *part.weight;
-    const bool packed = w.packed != nullptr;
-    const std::int64_t stride = part.stride > 0 ? part.stride : w.rows;
-    kernels_.matmul[static_cast<std::size_t>(w.type)](
-        {packed ? w.packed : w.data, w.row_bytes, packed, rows.begin, rows.end, w.cols, input, x8, op.rows, part.y, stride, op.add, panel});
+  const auto multiply_rows = [&](std::size_t part, ThreadShare rows, std::int64_t expert) {
+    multiply(op, op.parts[part], rows, expert, panel);
   };
-  pieces_.drain(thread, [&](int owner) { return ProductPieces(op, owner, threads(), multiply); });
+  pieces_.drain(thread, [&](int owner) { return Pieces(op, owner, threads(), multiply_rows); });
+}
+
+/// Rows `outputs` of a matrix with all tokens, or with those that chose the expert.
+void CpuUnit::multiply(const LinearOp& op, const LinearOp::Part& part, ThreadShare outputs, std::int64_t expert, std::byte* panel) {
+  const Matrix& w = part.weight[expert];
+  const LinearInput::Rows rows =
+      op.experts.any() ? LinearInput::Rows{op.experts.first[expert], op.experts.first[expert + 1]} : LinearInput::Rows{0, op.rows};
+  const bool packed = w.packed != nullptr;
+  const std::int64_t stride = part.stride > 0 ? part.stride : w.rows;
+  float* y = part.y + rows.begin * stride;
+  kernels_.matmul[static_cast<std::size_t>(w.type)]({packed ? w.packed : w.data, w.row_bytes, packed, outputs.begin, outputs.end, w.cols,
+                                                     input_.floats(op) + rows.begin * op.cols, input_.quantized(op, rows), rows.count(), y,
+                                                     stride, op.add, panel});
+  if (!part.bias) return;
+  const float* bias = part.bias + expert * part.bias_stride;
+  for (std::int64_t t = 0; t < rows.count(); ++t) {
+    for (std::int64_t r = outputs.begin; r < outputs.end; ++r) y[t * stride + r] += bias[r];
+  }
 }
 
 void CpuUnit::run(const AllGatherOp& op, int thread) { input_.gather(op, thread); }
@@ -215,11 +273,14 @@ void CpuUnit::run(const StoreOp& op, int thread) {
     const std::int64_t t = i / heads, h = i % heads;
     const float* angles = op.cos_sin + t * op.rotary_dim;
     if (h < q_heads) {
-      rotate(op.q + t * q_dim + (op.queries.begin + h) * op.head_dim, angles, op.rotary_dim, op.interleaved);
+      float* q = op.q + t * q_dim + (op.queries.begin + h) * op.head_dim;
+      if (op.q_norm) norm_head(kernels_, q, op.q_norm, op);
+      rotate(q, angles, op.rotary_dim, op.interleaved);
       continue;
     }
     const std::int64_t kv = op.keys.begin + h - q_heads;
     float* k = op.k + t * kv_dim + kv * op.head_dim;
+    if (op.k_norm) norm_head(kernels_, k, op.k_norm, op);
     rotate(k, angles, op.rotary_dim, op.interleaved);
     kernels_.store_cell(k, op.head_dim, op.k_type, op.cache_k[kv], op.cells[t]);
     kernels_.store_cell(op.v + t * kv_dim + kv * op.head_dim, op.head_dim, op.v_type, op.cache_v[kv], op.cells[t]);
@@ -245,6 +306,22 @@ void CpuUnit::run(const PackOp& op, int thread) {
   const auto [begin, end] = thread_share(op.rows.count_of(m.rows), thread, threads(), kRowGrain);
   if (begin < end) cpu::repack(m.type, m.data, m.row_bytes, op.rows.begin + begin, op.rows.begin + end, kernels_.panel_rows, op.to);
 }
+
+void CpuUnit::run(const NormOp& op, int thread) {
+  const float* x = op.share.group ? input_.whole_rows(op, thread) : op.x;
+  if (!x) return;
+  cpu::norm_rows(kernels_, op, x, op.share.group ? op.cols : op.x_stride, thread_share(op.rows, thread, threads()));
+}
+
+void CpuUnit::run(const AddOp& op, int thread) { cpu::add_columns(kernels_, op, thread_share(op.cols, thread, threads(), kRowGrain)); }
+
+void CpuUnit::run(const RouterOp& op, int thread) {
+  cpu::choose_experts(kernels_, op, thread_share(op.rows, thread, threads()));
+  pool_.barrier();
+  if (thread == 0) cpu::number_pairs(op);
+}
+
+void CpuUnit::run(const ScaleOp& op, int thread) { cpu::scale_elements(kernels_, op, thread_share(op.n, thread, threads(), kRowGrain)); }
 
 void CpuUnit::run(const GatherOp& op, int thread) {
   const auto [begin, end] = thread_share(static_cast<std::int64_t>(op.rows.size()), thread, threads());

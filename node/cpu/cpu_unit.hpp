@@ -10,6 +10,7 @@
 #include "node/cpu/linear_input.hpp"
 #include "node/cpu/piece_queues.hpp"
 #include "node/cpu/thread_pool.hpp"
+#include "node/cpu/thread_share.hpp"
 
 namespace yamata {
 
@@ -51,7 +52,12 @@ class CpuUnit final : public ComputeUnit {
   void run(const AllGatherOp& op, int thread);
   void run(const ReadOp& op, int thread);
   void run(const PackOp& op, int thread);
+  void run(const NormOp& op, int thread);
+  void run(const AddOp& op, int thread);
+  void run(const RouterOp& op, int thread);
+  void run(const ScaleOp& op, int thread);
   void run(const MeetOp& op, int thread);
+  void multiply(const LinearOp& op, const LinearOp::Part& part, ThreadShare outputs, std::int64_t expert, std::byte* panel);
 
   const cpu::KernelTable& kernels_;
   const std::vector<int> nodes_;

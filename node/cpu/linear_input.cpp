@@ -33,22 +33,30 @@ void for_pieces(std::int64_t rows, std::int64_t cols, int thread, int threads, P
 
 std::int64_t x_stride(const LinearOp& op) { return op.x_stride > 0 ? op.x_stride : op.share.end(op.cols) - op.share.begin(); }
 
-/// silu(gate) * up in pieces that stay in a cache; use(at, n, values) takes each.
+/// activation(gate) * up in pieces that stay in a cache; use(at, n, values) takes each.
 template <class Use>
-void for_gated(const cpu::KernelTable& kernels, const float* gate, const float* up, std::int64_t n, Use use) {
+void for_activated(const cpu::KernelTable& kernels, Activation activation, const float* gate, const float* up, std::int64_t n, Use use) {
   constexpr std::int64_t kPiece = 256;
   alignas(64) float values[kPiece];
   for (std::int64_t at = 0; at < n; at += kPiece) {
     const std::int64_t count = std::min(kPiece, n - at);
-    kernels.silu_mul(gate + at, up + at, count, values);
+    kernels.activate(activation, gate + at, up ? up + at : nullptr, count, values);
     use(at, count, values);
   }
 }
 
 }  // namespace
 
-cpu::QuantizedRows LinearInput::quantized(const LinearOp& op) const {
-  return {const_cast<std::byte*>(quantized_.data()), blocks_of(op.cols), op.rows};
+/// An expert's rows are tiles of their own.
+cpu::QuantizedRows LinearInput::quantized(const LinearOp& op, Rows rows) const {
+  const std::int64_t blocks = blocks_of(op.cols), before = rows.begin * blocks * cpu::kActivationBlockBytes;
+  return {const_cast<std::byte*>(quantized_.data()) + before, blocks, rows.count()};
+}
+
+LinearInput::Place LinearInput::place(const LinearOp& op, std::int64_t row) const {
+  if (!op.experts.any()) return {quantized(op, {0, op.rows}), row};
+  const std::int32_t* first = op.experts.first + op.experts.chosen[row];
+  return {quantized(op, {first[0], first[1]}), row - first[0]};
 }
 
 void LinearInput::prepare(std::span<const Op> ops, const std::atomic<bool>* stop, bool declined) {
@@ -59,6 +67,12 @@ void LinearInput::prepare(std::span<const Op> ops, const std::atomic<bool>* stop
   };
   for (const Op& any : ops) {
     if (const auto* gather = std::get_if<AllGatherOp>(&any)) share(slices_of(*gather));
+    if (const auto* norm = std::get_if<NormOp>(&any)) {
+      squares = std::max(squares, static_cast<std::size_t>(blocks_of(norm->cols)));
+      if (!norm->share.group) continue;
+      share(float_slices(norm->share, norm->rows));
+      whole = std::max(whole, static_cast<std::size_t>(norm->rows * norm->cols));
+    }
     const auto* op = std::get_if<LinearOp>(&any);
     if (!op) continue;
     if (op->norm) squares = std::max(squares, static_cast<std::size_t>(blocks_of(op->cols)));
@@ -84,7 +98,7 @@ void LinearInput::prepare(std::span<const Op> ops, const std::atomic<bool>* stop
 bool LinearInput::make(const LinearOp& op, int thread) {
   if (op.share.group) return make_together(op, thread);
   if (!op.input && !needs_quantized(op)) return true;
-  make_alone(op, {op.x, op.up, x_stride(op)}, thread);
+  make_alone(op, {op.x, op.up, x_stride(op), op.activation}, thread);
   pool_.barrier();
   return true;
 }
@@ -97,24 +111,25 @@ float LinearInput::inverse_rms(const LinearOp& op, const float* x, int thread) {
 
 /// The thread's part of the input from whole rows; each thread finds out for itself what a row is divided by.
 void LinearInput::make_alone(const LinearOp& op, const Source& source, int thread) {
-  const cpu::QuantizedRows x8 = quantized(op);
   const bool quantizes = needs_quantized(op), floats = needs_floats(op) && op.input;
   for_pieces(op.rows, op.cols, thread, pool_.size(), [&](std::int64_t row, std::int64_t from, std::int64_t to) {
-    const float* x = source.x + row * source.stride;
+    const std::int64_t at = (op.x_of_tokens ? op.experts.tokens[row] : row) * source.stride;
+    const float* x = source.x + at;
+    const Place q8 = place(op, row);
     float* input = floats ? op.input + row * op.cols + from : nullptr;
     if (op.norm) {
       const float factor = inverse_rms(op, x, thread);
-      if (quantizes) kernels_.quantize(x + from, op.norm + from, factor, from, to, x8, row);
+      if (quantizes) kernels_.quantize(x + from, op.norm + from, factor, from, to, q8.rows, q8.row);
       if (input) kernels_.scale_mul(x + from, factor, op.norm + from, to - from, input);
-    } else if (source.up) {
-      for_gated(kernels_, x + from, source.up + row * source.stride + from, to - from,
-                [&](std::int64_t at, std::int64_t n, const float* values) {
-                  if (quantizes) kernels_.quantize(values, nullptr, 1, from + at, from + at + n, x8, row);
-                  if (input) std::copy_n(values, n, input + at);
-                });
+    } else if (source.activation != Activation::kNone) {
+      for_activated(kernels_, source.activation, x + from, source.up ? source.up + at + from : nullptr, to - from,
+                    [&](std::int64_t i, std::int64_t n, const float* values) {
+                      if (quantizes) kernels_.quantize(values, nullptr, 1, from + i, from + i + n, q8.rows, q8.row);
+                      if (input) std::copy_n(values, n, input + i);
+                    });
     } else {
-      if (quantizes) kernels_.quantize(x + from, nullptr, 1, from, to, x8, row);
-      if (input) std::copy_n(x + from, to - from, input);
+      if (quantizes) kernels_.quantize(x + from, nullptr, 1, from, to, q8.rows, q8.row);
+      if (input && input != x + from) std::copy_n(x + from, to - from, input);
     }
   });
 }
@@ -158,7 +173,7 @@ bool LinearInput::make_together(const LinearOp& op, int thread) {
   if (floats) {
     read_floats(layout, slices, op.cols, {0, op.rows}, whole_.data(), thread);
     pool_.barrier();
-    make_alone(op, {whole_.data(), nullptr, op.cols}, thread);
+    make_alone(op, {whole_.data(), nullptr, op.cols, Activation::kNone}, thread);
   } else {
     decode(op, layout, slices, thread);
   }
@@ -166,19 +181,38 @@ bool LinearInput::make_together(const LinearOp& op, int thread) {
   return true;
 }
 
+namespace {
+
+/// The own columns as they are, for a meeting.
+void write_columns(const float* x, std::int64_t stride, std::int64_t own, const SliceLayout& layout, std::byte* slices, int thread,
+                   int threads) {
+  const int member = layout.share.group->own();
+  const std::int64_t width = layout.blocks(member);
+  auto* slice = reinterpret_cast<float*>(slices + layout.payload(member)) + layout.own_first();
+  for_pieces(layout.rows, own, thread, threads, [&](std::int64_t row, std::int64_t from, std::int64_t to) {
+    std::copy_n(x + row * stride + from, to - from, slice + row * width + from);
+  });
+}
+
+}  // namespace
+
 bool LinearInput::gather(const AllGatherOp& op, int thread) {
   const SliceLayout layout = slices_of(op);
   std::byte* slices = memory(layout);
-  const int member = op.share.group->own();
-  const std::int64_t begin = op.share.begin(), width = layout.blocks(member), first = layout.own_first();
-  auto* slice = reinterpret_cast<float*>(slices + layout.payload(member));
-  const auto write = [&](std::int64_t row, std::int64_t from, std::int64_t to) {
-    std::copy_n(op.x + row * op.cols + begin + from, to - from, slice + row * width + first + from);
-  };
-  if (!declined_) for_pieces(op.rows, op.share.end(op.cols) - begin, thread, pool_.size(), write);
+  if (!declined_)
+    write_columns(op.x + op.share.begin(), op.cols, op.share.end(op.cols) - op.share.begin(), layout, slices, thread, pool_.size());
   if (!meet(layout, slices, thread)) return false;
   read_floats(layout, slices, op.cols, op.brings, op.x, thread);
   return true;
+}
+
+const float* LinearInput::whole_rows(const NormOp& op, int thread) {
+  const SliceLayout layout = float_slices(op.share, op.rows);
+  std::byte* slices = memory(layout);
+  if (!declined_) write_columns(op.x, op.x_stride, op.share.end(op.cols) - op.share.begin(), layout, slices, thread, pool_.size());
+  if (!meet(layout, slices, thread)) return nullptr;
+  read_floats(layout, slices, op.cols, {0, op.rows}, whole_.data(), thread);  // the rows that are the thread's, who norms them
+  return whole_.data();
 }
 
 /// The own columns, gated where they are to be: the norm of a row takes all of it.
@@ -189,7 +223,10 @@ void LinearInput::write_floats(const LinearOp& op, const SliceLayout& layout, st
   for_pieces(op.rows, own, thread, pool_.size(), [&](std::int64_t row, std::int64_t from, std::int64_t to) {
     const std::int64_t at = row * stride + from;
     float* into = slice + row * width + from;
-    op.up ? kernels_.silu_mul(op.x + at, op.up + at, to - from, into) : static_cast<void>(std::copy_n(op.x + at, to - from, into));
+    if (op.activation != Activation::kNone)
+      kernels_.activate(op.activation, op.x + at, op.up ? op.up + at : nullptr, to - from, into);
+    else
+      std::copy_n(op.x + at, to - from, into);
   });
 }
 
@@ -218,8 +255,9 @@ void LinearInput::encode(const LinearOp& op, const SliceLayout& layout, std::byt
     if (op.norm) {
       kernels_.block_squares(x, to - from, squares + block);
       kernels_.encode_blocks(x, op.norm + begin + from, to - from, encoded + block);
-    } else if (op.up) {
-      for_gated(kernels_, x, op.up + row * stride + from, to - from, [&](std::int64_t at, std::int64_t n, const float* values) {
+    } else if (op.activation != Activation::kNone) {
+      const float* up = op.up ? op.up + row * stride + from : nullptr;
+      for_activated(kernels_, op.activation, x, up, to - from, [&](std::int64_t at, std::int64_t n, const float* values) {
         kernels_.encode_blocks(values, nullptr, n, encoded + block + at / kBlock);
       });
     } else {
@@ -231,13 +269,13 @@ void LinearInput::encode(const LinearOp& op, const SliceLayout& layout, std::byt
 /// Every member's blocks, divided by the root mean square of the whole row.
 void LinearInput::decode(const LinearOp& op, const SliceLayout& layout, const std::byte* slices, int thread) {
   const int members = op.share.group->members();
-  const cpu::QuantizedRows x8 = quantized(op);
   const auto slice = [&](int m) { return reinterpret_cast<const float*>(slices + layout.payload(m)); };
   float* squares = squares_[static_cast<std::size_t>(thread)].data();
   // Pieces of all members' blocks of all rows; a row's factor is found by every thread that has some of it.
   const std::int64_t blocks = layout.blocks_before(members);
   const auto [begin, end] = thread_share(op.rows * blocks, thread, pool_.size());
   for (std::int64_t row = begin / blocks; row * blocks < end; ++row) {
+    const Place q8 = place(op, row);
     float factor = 1;
     for (int m = 0; op.norm && m < members; ++m)
       std::copy_n(slice(m) + row * layout.blocks(m), layout.blocks(m), squares + layout.blocks_before(m));
@@ -247,7 +285,7 @@ void LinearInput::decode(const LinearOp& op, const SliceLayout& layout, const st
       const std::int64_t from = std::clamp<std::int64_t>(begin - row * blocks - before, 0, count);
       const std::int64_t to = std::clamp<std::int64_t>(end - row * blocks - before, 0, count);
       const auto* encoded = reinterpret_cast<const EncodedBlock*>(slice(m) + (op.norm ? op.rows * count : 0));
-      if (from < to) kernels_.decode_blocks(encoded + row * count + from, to - from, factor, x8, row, before + from);
+      if (from < to) kernels_.decode_blocks(encoded + row * count + from, to - from, factor, q8.rows, q8.row, before + from);
     }
   }
 }

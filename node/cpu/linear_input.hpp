@@ -29,6 +29,8 @@ class LinearInput {
   bool make(const LinearOp& op, int thread);
   /// Likewise, all columns of `op.x`.
   bool gather(const AllGatherOp& op, int thread);
+  /// Likewise, rows of which all columns are here, in so many floats each: those of `op.x`, or what the members have put together.
+  const float* whole_rows(const NormOp& op, int thread);
   /// Likewise: waits for the other units.
   void meet(const MeetOp& op, int thread);
   /// Seconds of processor time that thread 0 has spent in exchanges since it asked last.
@@ -36,19 +38,31 @@ class LinearInput {
   /// After a meeting: whether the group leaves the run.
   bool left() const { return !goes_on_; }
 
-  /// The input quantized, where a matrix of `op` is.
-  cpu::QuantizedRows quantized(const LinearOp& op) const;
+  /// Rows of the input: all of them, or an expert's.
+  struct Rows {
+    std::int64_t begin, end;
+    std::int64_t count() const { return end - begin; }
+  };
+  /// Those rows of the input quantized, where a matrix of `op` is.
+  cpu::QuantizedRows quantized(const LinearOp& op, Rows rows) const;
   /// The input in floats, where a matrix of `op` is of floats.
   const float* floats(const LinearOp& op) const { return op.input ? op.input : op.x; }
 
  private:
-  /// Rows that are all here: [rows][stride], and what gates them.
+  /// Rows that are all here: [rows][stride], and what becomes of them.
   struct Source {
     const float *x, *up;
     std::int64_t stride;
+    Activation activation;
   };
   void make_alone(const LinearOp& op, const Source& source, int thread);
   bool make_together(const LinearOp& op, int thread);
+  /// A row's own place among the quantized.
+  struct Place {
+    cpu::QuantizedRows rows;
+    std::int64_t row;
+  };
+  Place place(const LinearOp& op, std::int64_t row) const;
   float inverse_rms(const LinearOp& op, const float* x, int thread);
   std::byte* memory(const SliceLayout& layout);
   bool wants() const;

@@ -2,44 +2,192 @@
 
 #include <fmt/format.h>
 
-#include "node/error.hpp"
+#include <algorithm>
+#include <cmath>
+
+#include "src/model/hyperparameters.hpp"
+#include "src/model/metadata_reader.hpp"
 
 namespace yamata {
 namespace {
 
 using enum TensorRole;
-using enum Holder;
-using enum Extent;
 
-bool has_qkv_bias(const LayerSpec& spec) { return spec.qkv_bias; }
-bool has_output_bias(const LayerSpec& spec) { return spec.attention_output_bias; }
-bool is_gated(const LayerSpec& spec) { return spec.gated; }
+/// Tokens that see each other where a file says so, in all layers but each `pattern`th.
+void read_window(const MetadataReader& reader, Hyperparameters& h, std::int64_t pattern, std::int64_t absent = 0) {
+  h.layer.window = reader.count_or_none("attention.sliding_window", 1 << 30, absent);
+  h.window_pattern = pattern;
+}
 
-constexpr TensorRow kLlamaTensors[] = {
-    {kEmbedding, "token_embd.weight", kFirstStage, kVocabulary, kDim},
-    {kAttentionNorm, "attn_norm.weight", kLayer, kOne, kDim},
-    {kQ, "attn_q.weight", kLayer, kQueries, kDim},
-    {kK, "attn_k.weight", kLayer, kKeys, kDim},
-    {kV, "attn_v.weight", kLayer, kKeys, kDim},
-    {kO, "attn_output.weight", kLayer, kDim, kQueries},
-    {kQBias, "attn_q.bias", kLayer, kOne, kQueries, has_qkv_bias},
-    {kKBias, "attn_k.bias", kLayer, kOne, kKeys, has_qkv_bias},
-    {kVBias, "attn_v.bias", kLayer, kOne, kKeys, has_qkv_bias},
-    {kOBias, "attn_output.bias", kLayer, kOne, kDim, has_output_bias},
-    {kFfnNorm, "ffn_norm.weight", kLayer, kOne, kDim},
-    {kGate, "ffn_gate.weight", kLayer, kFfn, kDim, is_gated},
-    {kUp, "ffn_up.weight", kLayer, kFfn, kDim},
-    {kDown, "ffn_down.weight", kLayer, kDim, kFfn},
-    {kOutputNorm, "output_norm.weight", kLastStage, kOne, kDim},
-    {kOutput, "output.weight", kLastStage, kVocabulary, kDim, nullptr, "token_embd.weight"},
-    {kRopeFactors, "rope_freqs.weight", kEveryStage, kOne, kRotaryPairs, nullptr, nullptr, true},
+void read_llama(const gguf::File& file, Hyperparameters& h) { read_window(MetadataReader(file, "llama"), h, 0); }
+
+/// Its files count gate and up together.
+void read_qwen(const gguf::File&, Hyperparameters& h) { h.ffn /= 2; }
+
+void read_qwen2moe(const gguf::File& file, Hyperparameters& h) {
+  if (h.layer.shared_ffn == 0) h.layer.shared_ffn = h.ffn;
+  if (!MetadataReader(file, "qwen2moe").has("expert_feed_forward_length"))
+    h.layer.expert_ffn = std::max<std::int64_t>(1, h.ffn / std::max<std::int64_t>(1, h.layer.experts_used));
+}
+
+void read_qwen3moe(const gguf::File& file, Hyperparameters& h) {
+  if (!MetadataReader(file, "qwen3moe").has("expert_feed_forward_length"))
+    h.layer.expert_ffn = std::max<std::int64_t>(1, h.ffn / std::max<std::int64_t>(1, h.layer.experts_used));
+}
+
+/// The embedding has length 1 per value; the largest model of a generation, of so many layers, scales scores by its width.
+void read_gemma(Hyperparameters& h, std::int64_t largest) {
+  h.embedding_scale = std::sqrt(static_cast<float>(h.dim));
+  if (h.layers == largest) h.layer.attention_scale = 1.0f / std::sqrt(static_cast<float>(h.dim / h.heads));
+}
+
+void read_gemma2(const gguf::File& file, Hyperparameters& h) {
+  const MetadataReader reader(file, "gemma2");
+  read_gemma(h, 46);
+  read_window(reader, h, 2, 4096);
+  h.layer.attention_softcap = reader.real_or_none("attn_logit_softcapping", 50);
+  h.logit_softcap = reader.real_or_none("final_logit_softcapping", 30);
+}
+
+/// Layers with a window turn by a base of their own, and do not scale.
+void read_gemma3(const gguf::File& file, Hyperparameters& h) {
+  const MetadataReader reader(file, "gemma3");
+  read_gemma(h, 62);
+  read_window(reader, h, reader.count("attention.sliding_window_pattern", 4096, 6));
+  h.window_rope_base = reader.real("rope.freq_base_swa", 10000);
+  h.window_rope_scaled = false;
+  h.logit_softcap = reader.real_or_none("final_logit_softcapping");
+}
+
+void read_olmo2(const gguf::File& file, Hyperparameters& h) {
+  const MetadataReader reader(file, "olmo2");
+  read_window(reader, h, reader.count("attention.sliding_window_pattern", 4096, 4));
+  h.window_rope_base = reader.real("rope.freq_base_swa", h.layer.rope_base);
+  h.window_rope_scaled = false;
+}
+
+void read_granite(const gguf::File& file, Hyperparameters& h) {
+  const MetadataReader reader(file, "granite");
+  h.logit_scale = 1.0f / reader.real("logit_scale", 1);
+  h.embedding_scale = reader.real("embedding_scale", 1);
+  h.layer.residual_scale = reader.real("residual_scale", 1);
+  h.layer.attention_scale = reader.real_or_none("attention.scale");
+  if (!reader.boolean("rope.scaling.finetuned", true)) h.layer.rope = RopeKind::kNone;
+}
+
+void read_gptneox(const gguf::File& file, Hyperparameters& h) {
+  h.layer.parallel = MetadataReader(file, "gptneox").boolean("use_parallel_residual", true);
+}
+
+void read_gpt_oss(const gguf::File& file, Hyperparameters& h) {
+  const MetadataReader reader(file, "gpt-oss");
+  read_window(reader, h, reader.count("attention.sliding_window_pattern", 4096, 2));
+}
+
+/// Heads are normed where the file has weights for it; layers that only predict further tokens come last and are left out.
+void read_glm4moe(const gguf::File& file, Hyperparameters& h) {
+  if (file.find("blk.0.attn_q_norm.weight")) h.layer.qk_norm = QkNorm::kHead;
+  const std::int64_t further = MetadataReader(file, "glm4moe").count_or_none("nextn_predict_layers", h.layers - 1);
+  h.layers -= further;
+}
+
+constexpr LayerSpec neox() { return {.rope = RopeKind::kNeox}; }
+
+/// LayerNorm, a feed-forward without a gate, GELU.
+constexpr LayerSpec gpt(bool parallel) {
+  LayerSpec spec = neox();
+  spec.attention_norm = spec.ffn_norm = NormKind::kLayer;
+  spec.activation = Activation::kGeluTanh;
+  spec.gated = false;
+  spec.parallel = parallel;
+  return spec;
+}
+
+constexpr LayerSpec qwen3() {
+  LayerSpec spec = neox();
+  spec.qk_norm = QkNorm::kHead;
+  return spec;
+}
+
+constexpr LayerSpec qwen2moe() {
+  LayerSpec spec = neox();
+  spec.normalize_experts = false;
+  spec.shared_gate = true;
+  return spec;
+}
+
+/// Norms before and after attention and feed-forward.
+constexpr LayerSpec sandwich(RopeKind rope) {
+  LayerSpec spec{.rope = rope};
+  spec.attention_post_norm = spec.ffn_post_norm = NormKind::kRms;
+  return spec;
+}
+
+constexpr LayerSpec gemma(QkNorm qk_norm) {
+  LayerSpec spec = sandwich(RopeKind::kNeox);
+  spec.qk_norm = qk_norm;
+  spec.activation = Activation::kGeluTanh;
+  return spec;
+}
+
+/// Norms after attention and feed-forward only.
+constexpr LayerSpec olmo2() {
+  LayerSpec spec = sandwich(RopeKind::kNeox);
+  spec.attention_norm = spec.ffn_norm = NormKind::kNone;
+  spec.qk_norm = QkNorm::kToken;
+  return spec;
+}
+
+constexpr LayerSpec gpt_oss() {
+  LayerSpec spec = neox();
+  spec.sinks = true;
+  spec.activation = Activation::kClampedSilu;
+  spec.router = RouterKind::kSoftmaxOfChosen;
+  spec.normalize_experts = false;
+  return spec;
+}
+
+constexpr LayerSpec glm4moe() {
+  LayerSpec spec = neox();
+  spec.router = RouterKind::kSigmoid;
+  spec.normalize_experts = false;
+  return spec;
+}
+
+/// One norm, which attention and feed-forward share, or two.
+constexpr Renamed kFalconNames[] = {
+    {kAttentionNorm, "attn_norm_2.weight", "attn_norm.weight"},
+    {kAttentionNormBias, "attn_norm_2.bias", "attn_norm.bias"},
+    {kFfnNorm, "attn_norm.weight"},
+    {kFfnNormBias, "attn_norm.bias"},
 };
 
-const Family kFamilies[] = {{"llama", LayerSpec{}, kLlamaTensors}};
+/// The norm between attention and feed-forward is after the one and before the other.
+constexpr Renamed kNormAfterAttention[] = {{kFfnNorm, "post_attention_norm.weight"}};
+
+const Family kFamilies[] = {
+    {"llama", LayerSpec{}, common_tensors(), read_llama},
+    {"qwen", neox(), common_tensors(), read_qwen},
+    {"qwen2", neox(), common_tensors()},
+    {"qwen2moe", qwen2moe(), common_tensors(), read_qwen2moe},
+    {"qwen3", qwen3(), common_tensors()},
+    {"qwen3moe", qwen3(), common_tensors(), read_qwen3moe},
+    {"falcon", gpt(true), common_tensors(), nullptr, kFalconNames},
+    {"gptneox", gpt(true), common_tensors(), read_gptneox},
+    {"starcoder2", gpt(false), common_tensors()},
+    {"gemma2", gemma(QkNorm::kNone), common_tensors(), read_gemma2},
+    {"gemma3", gemma(QkNorm::kHead), common_tensors(), read_gemma3},
+    {"phi3", neox(), common_tensors()},
+    {"olmo2", olmo2(), common_tensors(), read_olmo2},
+    {"granite", LayerSpec{}, common_tensors(), read_granite},
+    {"glm4", sandwich(RopeKind::kInterleaved), common_tensors()},
+    {"glm4moe", glm4moe(), common_tensors(), read_glm4moe, kNormAfterAttention},
+    {"gpt-oss", gpt_oss(), common_tensors(), read_gpt_oss, kNormAfterAttention},
+};
 
 }  // namespace
 
-std::span<const TensorRow> llama_tensors() { return kLlamaTensors; }
+std::span<const Family> families() { return kFamilies; }
 
 const Family& find_family(const gguf::File& file) {
   const auto name = file.string("general.architecture");

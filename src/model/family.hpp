@@ -7,10 +7,13 @@
 
 namespace yamata {
 
+struct Hyperparameters;
+
 /// What a tensor is to the computation.
 enum class TensorRole {
   kEmbedding,
   kAttentionNorm,
+  kAttentionNormBias,
   kQ,
   kK,
   kV,
@@ -19,20 +22,49 @@ enum class TensorRole {
   kKBias,
   kVBias,
   kOBias,
+  kQNorm,
+  kKNorm,
+  kSinks,
+  kAttentionPostNorm,
   kFfnNorm,
+  kFfnNormBias,
   kGate,
   kUp,
   kDown,
+  kGateBias,
+  kUpBias,
+  kDownBias,
+  kRouter,
+  kRouterBias,
+  kChoiceBias,
+  kExpertGate,
+  kExpertUp,
+  kExpertDown,
+  kExpertGateBias,
+  kExpertUpBias,
+  kExpertDownBias,
+  kSharedScore,
+  kSharedGate,
+  kSharedUp,
+  kSharedDown,
+  kFfnPostNorm,
   kOutputNorm,
+  kOutputNormBias,
   kOutput,
   kRopeFactors,
+  kLongRopeFactors,
+  kShortRopeFactors,
 };
-inline constexpr std::size_t kTensorRoles = static_cast<std::size_t>(TensorRole::kRopeFactors) + 1;
+inline constexpr std::size_t kTensorRoles = static_cast<std::size_t>(TensorRole::kShortRopeFactors) + 1;
 
 /// How long one side of a tensor is.
-enum class Extent { kOne, kDim, kVocabulary, kQueries, kKeys, kFfn, kRotaryPairs };
+enum class Extent { kOne, kDim, kVocabulary, kQueries, kKeys, kHeads, kHeadDim, kFfn, kExperts, kExpertFfn, kSharedFfn, kRotaryPairs };
 /// Who holds a tensor.
 enum class Holder { kFirstStage, kLayer, kLastStage, kEveryStage };
+/// What a tensor may be a part of, whole rows behind each other: queries, keys and values; gate and up.
+enum class Fusion { kNone, kQkv, kGateUp };
+/// How many there are of a layer's tensor: one, or one per expert, which lie behind each other or in tensors of their own.
+enum class Copies { kOne, kPerExpert };
 
 /// One row of a family's tensors.
 struct TensorRow {
@@ -44,18 +76,34 @@ struct TensorRow {
   bool (*present)(const LayerSpec& spec) = nullptr;
   const char* instead = nullptr;  ///< the tensor that stands in for it where the file has none
   bool optional = false;          ///< may be missing
+  Fusion fusion = Fusion::kNone;
+  const char* fused = nullptr;  ///< the tensor it is a part of where the file has it in one
+  Copies copies = Copies::kOne;
+  const char* single = nullptr;  ///< of one per expert: an expert's own, older files have that; {} is the expert
+};
+
+/// A tensor that a family has under another name than most.
+struct Renamed {
+  TensorRole role;
+  const char *name, *instead = nullptr;
 };
 
 struct Family {
   const char* name;  ///< general.architecture
   LayerSpec layer;   ///< of its layers, as far as the file's metadata do not say otherwise
   std::span<const TensorRow> tensors;
+  /// What its metadata say that others' do not; null: nothing.
+  void (*read)(const gguf::File& file, Hyperparameters& h) = nullptr;
+  std::span<const Renamed> renamed{};
 };
+
+/// All that there are.
+std::span<const Family> families();
 
 /// The family of a file. Throws ModelError for one that is not supported, by name, with those that are.
 const Family& find_family(const gguf::File& file);
 
-/// Tensors of Llama's names and shapes, which most families share.
-std::span<const TensorRow> llama_tensors();
+/// Tensors of the names and shapes that most families share; each has those that its layers' spec asks for.
+std::span<const TensorRow> common_tensors();
 
 }  // namespace yamata

@@ -2,48 +2,21 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 
 #include "node/error.hpp"
+#include "src/model/metadata_reader.hpp"
 
 namespace yamata {
 namespace {
 
-class Reader {
- public:
-  Reader(const gguf::File& file, std::string prefix) : file_(file), prefix_(std::move(prefix)) {}
-
-  std::int64_t count(const char* key, std::int64_t most, std::optional<std::int64_t> absent = {}) const {
-    const auto value = file_.integer(prefix_ + key);
-    if (!value && absent) return *absent;
-    if (!value) throw ModelError(fmt::format("{}: {}{} is missing; the file is not complete", file_.name(), prefix_, key));
-    if (*value < 1 || *value > most) {
-      throw ModelError(fmt::format("{}: {}{} is {}, outside 1..{}", file_.name(), prefix_, key, *value, most));
-    }
-    return *value;
-  }
-  /// A finite number greater than 0.
-  float real(const char* key, double absent) const {
-    const auto value = static_cast<float>(file_.number(prefix_ + key).value_or(absent));
-    if (!(value > 0) || std::isinf(value)) {
-      throw ModelError(fmt::format("{}: {}{} is {}, not a positive number; convert the model again", file_.name(), prefix_, key, value));
-    }
-    return value;
-  }
-
- private:
-  const gguf::File& file_;
-  std::string prefix_;
-};
-
-RopeScaling read_scaling(const gguf::File& file, const Reader& reader, const std::string& prefix, std::int64_t context) {
+RopeScaling read_scaling(const gguf::File& file, const MetadataReader& reader, std::int64_t context) {
   RopeScaling rope;
-  const std::string kind = file.string(prefix + "rope.scaling.type").value_or("none");
+  const std::string kind = reader.string("rope.scaling.type", "none");
   if (kind == "none") {
     // Files older than rope.scaling.type; 0 says that the model does not scale.
-    const bool old = file.number(prefix + "rope.scale_linear").value_or(0.0) != 0.0;
-    const float old_linear = old ? reader.real("rope.scale_linear", 1.0) : 1.0f;
-    if (old_linear != 1.0f) rope = {RopeScaling::Kind::kLinear, old_linear, 1.0f, context};
+    const float old_linear = reader.real_or_none("rope.scale_linear");
+    if (old_linear != 0.0f && old_linear != 1.0f) rope = {RopeScaling::Kind::kLinear, old_linear, 1.0f, context};
     return rope;
   }
   rope.factor = reader.real("rope.scaling.factor", 1.0);
@@ -53,36 +26,32 @@ RopeScaling read_scaling(const gguf::File& file, const Reader& reader, const std
     rope.kind = RopeScaling::Kind::kLinear;
   } else if (kind == "yarn") {
     rope.kind = RopeScaling::Kind::kYarn;
+  } else if (kind == "longrope") {
+    rope.kind = RopeScaling::Kind::kLong;
   } else {
-    throw ModelError(fmt::format("{}: RoPE scaling '{}' is not supported; supported: none, linear, yarn", file.name(), kind));
+    throw ModelError(fmt::format("{}: RoPE scaling '{}' is not supported; supported: none, linear, yarn, longrope", file.name(), kind));
   }
   return rope;
 }
 
-}  // namespace
+void read_experts(const MetadataReader& reader, Hyperparameters& h) {
+  LayerSpec& layer = h.layer;
+  layer.experts = reader.count_or_none("expert_count", kMostExperts);
+  if (layer.experts == 0) return;
+  layer.experts_used = reader.count("expert_used_count", layer.experts);
+  layer.expert_ffn = reader.count("expert_feed_forward_length", 1 << 22, h.ffn);
+  const std::int64_t shared = reader.count_or_none("expert_shared_count", kMostExperts) * layer.expert_ffn;
+  layer.shared_ffn = reader.count_or_none("expert_shared_feed_forward_length", 1 << 22, shared);
+  layer.normalize_experts = reader.boolean("expert_weights_norm", layer.normalize_experts);
+  const float scale = reader.real_or_none("expert_weights_scale");
+  if (scale != 0) layer.experts_scale = scale;
+  constexpr RouterKind kKinds[] = {RouterKind::kSoftmax, RouterKind::kSigmoid, RouterKind::kSoftmaxOfChosen};
+  const std::int64_t kind = reader.count_or_none("expert_gating_func", 3);  // 0: as the family does
+  if (kind > 0) layer.router = kKinds[kind - 1];
+  h.dense_layers = reader.count_or_none("leading_dense_block_count", h.layers);
+}
 
-Hyperparameters Hyperparameters::read(const gguf::File& file) {
-  Hyperparameters h;
-  h.family = &find_family(file);
-  const std::string prefix = std::string(h.family->name) + ".";
-  const Reader reader(file, prefix);
-  h.layers = reader.count("block_count", 4096);
-  h.dim = reader.count("embedding_length", 1 << 20);
-  h.ffn = reader.count("feed_forward_length", 1 << 22);
-  h.heads = reader.count("attention.head_count", 1 << 14);
-  h.kv_heads = reader.count("attention.head_count_kv", h.heads, h.heads);
-  h.head_dim = reader.count("attention.key_length", 512, h.dim / h.heads);
-  h.context = reader.count("context_length", 1 << 30);
-  h.epsilon = reader.real("attention.layer_norm_rms_epsilon", 1e-5);
-  h.layer = h.family->layer;
-  h.layer.rope_base = reader.real("rope.freq_base", h.layer.rope_base);
-  h.rope = read_scaling(file, reader, prefix, h.context);
-  if (h.rope.kind == RopeScaling::Kind::kYarn && h.layer.rope_base <= 1.0f) {
-    throw ModelError(fmt::format("{}: {}rope.freq_base is {}, which YaRN cannot scale; convert the model again", file.name(), prefix,
-                                 h.layer.rope_base));
-  }
-  h.vocabulary = file.tensor("token_embd.weight").rows();
-
+void require_fitting(const gguf::File& file, const Hyperparameters& h) {
   const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", file.name(), what)); };
   const auto* tokens = file.strings("tokenizer.ggml.tokens");
   if (tokens != nullptr && static_cast<std::int64_t>(tokens->size()) != h.vocabulary)
@@ -91,22 +60,72 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   if (h.heads % h.kv_heads != 0) refuse(fmt::format("{} heads do not share {} key/value heads evenly", h.heads, h.kv_heads));
   if (h.head_dim < 16 || h.head_dim % 16 != 0 || h.head_dim > 512)
     refuse(fmt::format("head size {} is not a multiple of 16 up to 512", h.head_dim));
+}
+
+}  // namespace
+
+Hyperparameters Hyperparameters::read(const gguf::File& file) {
+  Hyperparameters h;
+  h.family = &find_family(file);
+  const MetadataReader reader(file, h.family->name);
+  const std::string prefix = std::string(h.family->name) + ".";
+  h.layer = h.family->layer;
+  h.layers = reader.count("block_count", 4096);
+  h.dim = reader.count("embedding_length", 1 << 20);
+  h.ffn = reader.count("feed_forward_length", 1 << 22);
+  h.heads = reader.count("attention.head_count", 1 << 14);
+  h.kv_heads = reader.count("attention.head_count_kv", h.heads, h.heads);
+  h.head_dim = reader.count("attention.key_length", 512, h.dim / h.heads);
+  h.context = reader.count("context_length", 1 << 30);
+  h.epsilon = reader.real(h.output_norm() == NormKind::kLayer ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 1e-5);
+  h.layer.rope_base = reader.real("rope.freq_base", h.layer.rope_base);
+  h.rope = read_scaling(file, reader, h.context);
+  if (h.rope.kind == RopeScaling::Kind::kYarn && h.layer.rope_base <= 1.0f) {
+    throw ModelError(fmt::format("{}: {}rope.freq_base is {}, which YaRN cannot scale; convert the model again", file.name(), prefix,
+                                 h.layer.rope_base));
+  }
+  h.vocabulary = file.tensor("token_embd.weight").rows();
+  require_fitting(file, h);
+  const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", file.name(), what)); };
   h.rotary_dim = reader.count("rope.dimension_count", h.head_dim, h.head_dim);
   if (h.rotary_dim % 2 != 0) refuse(fmt::format("rotary dimension {} is odd", h.rotary_dim));
   if (file.integer(prefix + "attention.value_length").value_or(h.head_dim) != h.head_dim)
     refuse("key and value sizes differ, which is not supported");
-  h.layer.window = file.integer(prefix + "attention.sliding_window").value_or(0);
-  h.layer.experts = file.integer(prefix + "expert_count").value_or(0);
-  require_supported(file, h.layer, 0);
+  read_experts(reader, h);
+  if (h.family->read) h.family->read(file, h);
+  if (h.layer.rope == RopeKind::kNone) h.rotary_dim = 0;
+  require_supported(file, h.layer);
   return h;
+}
+
+LayerSpec Hyperparameters::layer_at(std::int64_t index) const {
+  LayerSpec spec = layer;
+  if (index < dense_layers) spec.experts = 0;
+  if (window_pattern > 0 && index % window_pattern == window_pattern - 1) spec.window = 0;
+  if (spec.window > 0) {
+    if (window_rope_base > 0) spec.rope_base = window_rope_base;
+    spec.rope_scaled = window_rope_scaled;
+  }
+  return spec;
+}
+
+std::int64_t Hyperparameters::active_ffn() const {
+  const std::int64_t experts = layer.experts > 0 ? layer.experts_used * layer.expert_ffn + layer.shared_ffn : 0;
+  return std::max(has_dense_layers() ? ffn : 0, experts);
+}
+
+std::int64_t Hyperparameters::widest_input() const {
+  const std::int64_t used = layer.experts > 0 ? layer.experts_used : 0;
+  return std::max({dim, heads * head_dim, has_dense_layers() ? ffn : 0, layer.shared_ffn, used * std::max(dim, layer.expert_ffn)});
 }
 
 std::string beyond_training(const Hyperparameters& h, std::int64_t tokens) {
   if (tokens <= h.context) return "";
   using Kind = RopeScaling::Kind;
+  constexpr const char* kNames[] = {"none", "linear", "yarn", "longrope"};
   const std::string scaling = h.rope.kind == Kind::kNone
                                   ? "no RoPE scaling"
-                                  : fmt::format("RoPE scaling '{}' by {} from {} tokens", h.rope.kind == Kind::kYarn ? "yarn" : "linear",
+                                  : fmt::format("RoPE scaling '{}' by {} from {} tokens", kNames[static_cast<std::size_t>(h.rope.kind)],
                                                 h.rope.factor, h.rope.original_context);
   return fmt::format(
       "a context of {} tokens is more than the {} that the model was trained for (its file has {}); text beyond them will be poor", tokens,

@@ -12,7 +12,8 @@ namespace yamata {
 inline constexpr int kDefaultContext = 4096;
 
 struct RopeScaling {
-  enum class Kind { kNone, kLinear, kYarn } kind = Kind::kNone;
+  /// kLong: by factors of each pair, one set for contexts up to `original_context`, one for longer ones.
+  enum class Kind { kNone, kLinear, kYarn, kLong } kind = Kind::kNone;
   float factor = 1.0f;
   float attention_factor = 1.0f;
   std::int64_t original_context = 0;
@@ -23,11 +24,25 @@ struct Hyperparameters {
   std::int64_t layers = 0, dim = 0, ffn = 0, heads = 0, kv_heads = 0, head_dim = 0, rotary_dim = 0;
   std::int64_t vocabulary = 0, context = 0;
   float epsilon = 0;
-  LayerSpec layer;  ///< of every layer, as the metadata say
+  LayerSpec layer;                  ///< of every layer, as the metadata say; what differs between layers is below
+  std::int64_t window_pattern = 0;  ///< of so many layers the last has no window; 0: all have it
+  float window_rope_base = 0;       ///< of layers with a window; 0: as the others'
+  bool window_rope_scaled = true;   ///< those layers, too, scale as `rope` says
+  std::int64_t dense_layers = 0;    ///< so many at the beginning have no experts
   RopeScaling rope;
+  float embedding_scale = 1, logit_scale = 1, logit_softcap = 0;
 
   /// Throws ModelError for an architecture or feature Yamata lacks, by name, and for numbers that do not fit together.
   static Hyperparameters read(const gguf::File& file);
+
+  /// The spec of a layer.
+  LayerSpec layer_at(std::int64_t layer) const;
+  NormKind output_norm() const { return layer.attention_norm == NormKind::kLayer ? NormKind::kLayer : NormKind::kRms; }
+  bool has_dense_layers() const { return layer.experts == 0 || dense_layers > 0; }
+  /// Columns of the activations of a token's feed-forward, in the widest layer: of its experts together.
+  std::int64_t active_ffn() const;
+  /// Floats of the widest input of a product, per token.
+  std::int64_t widest_input() const;
 };
 
 /// What to know of a context of `tokens`; empty where the model was trained for as many.

@@ -1,5 +1,6 @@
 #pragma once
 // How fast a compute unit works through a model's weights, found by computing one layer.
+#include <array>
 #include <chrono>
 #include <vector>
 
@@ -7,6 +8,9 @@
 #include "src/model/transformer_stage.hpp"
 
 namespace yamata {
+
+/// Tokens of the runs that are timed where it must be known what guesses cost: the policy's run has so many at most, by default.
+inline constexpr std::array<int, 3> kProbedWidths{2, 4, 8};
 
 /// Computes layer `layer` of a model. The pages it touches stay mapped: release them after.
 class LayerProbe {

@@ -1,14 +1,17 @@
 #pragma once
 // What one layer of a transformer is made of, as data: families, and layers within a model, differ in these fields and in nothing else.
+// Biases are no field: a layer has those that are in the file.
 #include <cstdint>
 #include <string>
 
+#include "node/op.hpp"
 #include "src/gguf/gguf.hpp"
 
 namespace yamata {
 
 enum class NormKind { kNone, kRms, kLayer };
-enum class Activation { kSilu, kGelu, kGeluTanh };
+/// RMSNorm of queries and keys before they rotate: of every head by itself, or of all heads of a token together.
+enum class QkNorm { kNone, kHead, kToken };
 /// Which values of a head rotate together: 2i and 2i+1, or (GPT-NeoX) i and i + d/2.
 enum class RopeKind { kNone, kInterleaved, kNeox };
 
@@ -17,28 +20,36 @@ struct LayerSpec {
   // Attention.
   NormKind attention_norm = NormKind::kRms;        ///< of its input
   NormKind attention_post_norm = NormKind::kNone;  ///< of its output, before that is added to the residual stream
-  NormKind qk_norm = NormKind::kNone;              ///< of every head's query and key, before they rotate
-  bool qkv_bias = false, attention_output_bias = false;
+  QkNorm qk_norm = QkNorm::kNone;
   RopeKind rope = RopeKind::kInterleaved;
   float rope_base = 10000.0f;
+  bool rope_scaled = true;      ///< as the metadata say; false: not scaled though the other layers are
   std::int64_t window = 0;      ///< tokens that a token sees, itself among them; 0: all before it
+  float attention_scale = 0;    ///< of products of queries and keys; 0: 1 / sqrt(head size)
   float attention_softcap = 0;  ///< c: scores become c tanh(score / c); 0: they stay
+  bool sinks = false;           ///< each head has a score that adds no value
 
-  bool parallel = false;  ///< attention and feed-forward read the same input, and both are added to it
+  bool parallel = false;     ///< attention and feed-forward read the same residual stream, and both are added to it
+  float residual_scale = 1;  ///< what both are multiplied with before that
 
   // Feed-forward.
   NormKind ffn_norm = NormKind::kRms;
   NormKind ffn_post_norm = NormKind::kNone;
   Activation activation = Activation::kSilu;
   bool gated = true;  ///< activation(gate) * up, else activation(up)
-  bool ffn_bias = false;
-  std::int64_t experts = 0;       ///< 0: one feed-forward for all tokens
-  std::int64_t experts_used = 0;  ///< per token
+  // With experts each token takes some of many feed-forwards, and one that all tokens share where it has columns.
+  std::int64_t experts = 0;                     ///< 0: one feed-forward for all tokens
+  std::int64_t experts_used = 0;                ///< per token
+  std::int64_t expert_ffn = 0, shared_ffn = 0;  ///< columns
+  bool shared_gate = false;                     ///< the shared one is multiplied with sigmoid(a product of the token)
+  RouterKind router = RouterKind::kSoftmax;
+  bool normalize_experts = true;  ///< a token's weights are divided by their sum
+  float experts_scale = 1;        ///< and multiplied with this
 
   friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
 };
 
-/// Throws ModelError naming what a layer needs and Yamata cannot compute; `layer` names its tensors.
-void require_supported(const gguf::File& file, const LayerSpec& spec, std::int64_t layer);
+/// Throws ModelError naming what a layer needs and Yamata cannot compute.
+void require_supported(const gguf::File& file, const LayerSpec& spec);
 
 }  // namespace yamata

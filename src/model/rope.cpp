@@ -16,12 +16,15 @@ double yarn_pair(double rotations, double dim, double base, double context) {
 
 }  // namespace
 
-Rope::Rope(const Hyperparameters& h, const float* factors) {
+Rope::Rope(const Hyperparameters& h, const LayerSpec& spec, const float* factors) {
+  using Kind = RopeScaling::Kind;
   const auto pairs = static_cast<std::size_t>(h.rotary_dim / 2);
-  const double dim = static_cast<double>(h.rotary_dim), base = h.layer.rope_base;
+  const double dim = static_cast<double>(h.rotary_dim), base = spec.rope_base;
   const double context = static_cast<double>(h.rope.original_context);
-  const bool yarn = h.rope.kind == RopeScaling::Kind::kYarn;
-  const double scale = h.rope.kind == RopeScaling::Kind::kNone ? 1.0 : 1.0 / h.rope.factor;
+  const Kind kind = spec.rope_scaled ? h.rope.kind : Kind::kNone;
+  const bool yarn = kind == Kind::kYarn;
+  const double scale = yarn || kind == Kind::kLinear ? 1.0 / h.rope.factor : 1.0;
+  if (kind == Kind::kLong) magnitude_ = h.rope.attention_factor;
   double low = 0, high = 0;
   if (yarn) {
     low = std::max(0.0, std::floor(yarn_pair(kBetaFast, dim, base, context)));

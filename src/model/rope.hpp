@@ -8,8 +8,8 @@ namespace yamata {
 
 class Rope {
  public:
-  /// `factors`: one divisor of the frequency per pair (rope_freqs.weight of Llama 3), or null.
-  Rope(const Hyperparameters& h, const float* factors);
+  /// Of layers of this spec. `factors`: one divisor of the frequency per pair (rope_freqs.weight of Llama 3), or null.
+  Rope(const Hyperparameters& h, const LayerSpec& spec, const float* factors);
   /// Writes (cos, sin) of every pair for `position`: [rotary_dim/2][2]. Computed in double and rounded once, so that
   /// machines with different mathematics libraries agree.
   void angles(std::int64_t position, float* out) const;

@@ -19,7 +19,10 @@ std::int64_t pieces(std::int64_t columns, std::int64_t grain) { return (columns 
 /// Columns of attention's output that are not cut: whole heads, whole blocks.
 std::int64_t head_grain(const Hyperparameters& h) { return std::lcm(h.head_dim, kBlock); }
 
-/// A piece for each member.
+std::int64_t dense_columns(const Hyperparameters& h) { return h.has_dense_layers() ? h.ffn : 0; }
+std::int64_t expert_columns(const Hyperparameters& h) { return h.layer.experts > 0 ? h.layer.expert_ffn : 0; }
+
+/// A piece for each member; of no columns, none for anybody.
 std::vector<std::int64_t> cut(std::int64_t columns, std::int64_t grain, std::span<const double> shares) {
   std::vector<std::int64_t> cuts(shares.size() + 1);
   cut_by_shares(columns, grain, shares, cuts);
@@ -30,12 +33,15 @@ std::vector<std::int64_t> cut(std::int64_t columns, std::int64_t grain, std::spa
 
 double meeting_bytes(const Hyperparameters& h) {
   constexpr double kValue = 36.0 / 32, kNormed = 40.0 / 32;  // a block of 32 has its scale; before a norm, the sum of its squares, too
-  return kValue * static_cast<double>(h.heads * h.head_dim + h.ffn) + 2 * kNormed * static_cast<double>(h.dim);
+  return kValue * static_cast<double>(h.heads * h.head_dim + h.active_ffn()) + 2 * kNormed * static_cast<double>(h.dim);
 }
 
 std::int64_t most_members(const Hyperparameters& h) {
-  return std::min(
-      {pieces(h.heads * h.head_dim, head_grain(h)), pieces(h.ffn, kBlock), pieces(h.dim, kBlock), pieces(h.vocabulary, kBlock)});
+  std::int64_t least = pieces(h.heads * h.head_dim, head_grain(h));
+  for (const std::int64_t columns : {dense_columns(h), expert_columns(h), h.layer.shared_ffn, h.dim, h.vocabulary}) {
+    if (columns > 0) least = std::min(least, pieces(columns, kBlock));
+  }
+  return least;
 }
 
 Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
@@ -44,7 +50,9 @@ Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
     throw UsageError(fmt::format("{} share a layer that can be cut into {}; let at most {} share it", counted(std::ssize(shares), "rank"),
                                  counted(most_members(h), "piece"), counted(most_members(h), "rank")));
   attention_ = cut(h.heads * h.head_dim, head_grain(h), shares);
-  ffn_ = cut(h.ffn, kBlock, shares);
+  ffn_ = cut(dense_columns(h), kBlock, shares);
+  expert_ffn_ = cut(expert_columns(h), kBlock, shares);
+  shared_ffn_ = cut(h.layer.shared_ffn, kBlock, shares);
   residual_ = cut(h.dim, kBlock, shares);
   vocabulary_ = cut(h.vocabulary, kBlock, shares);
 }
@@ -64,15 +72,33 @@ Interval Shard::rows(Extent extent) const {
     }
     case Extent::kFfn:
       return own(ffn_);
+    case Extent::kExpertFfn:
+      return own(expert_ffn_);
+    case Extent::kSharedFfn:
+      return own(shared_ffn_);
+    case Extent::kHeads: {
+      const Interval queries = own(attention_);
+      return {queries.begin / head_dim_, queries.end / head_dim_};
+    }
     case Extent::kDim:
       return own(residual_);
     case Extent::kVocabulary:
       return own(vocabulary_);
     case Extent::kOne:
+    case Extent::kHeadDim:
+    case Extent::kExperts:
     case Extent::kRotaryPairs:
       break;
   }
-  return {0, 1};
+  return {};
+}
+
+std::vector<std::int64_t> Shard::keys() const {
+  std::vector<std::int64_t> cuts;
+  const std::int64_t shared = group_ * head_dim_;
+  for (const std::int64_t queries : attention_) cuts.push_back(queries / shared * head_dim_);
+  cuts.back() = (attention_.back() + shared - 1) / shared * head_dim_;
+  return cuts;
 }
 
 std::int64_t Shard::heads_before() const { return own(attention_).begin / head_dim_ % group_; }

@@ -28,14 +28,18 @@ class Shard {
   int members() const { return static_cast<int>(attention_.size()) - 1; }
   bool whole() const { return members() == 1; }
   /// Of the feed-forward's columns, which are the most.
-  double share() const { return static_cast<double>(own(ffn_).count()) / static_cast<double>(ffn_.back()); }
+  double share() const { return static_cast<double>(own(widest_ffn()).count()) / static_cast<double>(widest_ffn().back()); }
 
   // Where each member's columns begin, and the last one's end: [members + 1]
   std::span<const std::int64_t> attention() const { return attention_; }
   std::span<const std::int64_t> ffn() const { return ffn_; }
+  std::span<const std::int64_t> expert_ffn() const { return expert_ffn_; }
+  std::span<const std::int64_t> shared_ffn() const { return shared_ffn_; }
+  /// Of keys, each column at one member only: two have those of a head whose query heads lie with both.
+  std::vector<std::int64_t> keys() const;
   std::span<const std::int64_t> residual() const { return residual_; }
 
-  /// The rows that are here of a matrix with such rows.
+  /// The rows that are here of a matrix with such rows; empty where every member has them all.
   Interval rows(Extent extent) const;
   std::int64_t query_heads() const { return rows(Extent::kQueries).count() / head_dim_; }
   std::int64_t kv_heads() const { return rows(Extent::kKeys).count() / head_dim_; }
@@ -47,7 +51,8 @@ class Shard {
 
   int own_;
   std::int64_t head_dim_, group_, dim_;
-  std::vector<std::int64_t> attention_, ffn_, residual_, vocabulary_;
+  std::span<const std::int64_t> widest_ffn() const { return expert_ffn_.back() > 0 ? expert_ffn_ : ffn_; }
+  std::vector<std::int64_t> attention_, ffn_, expert_ffn_, shared_ffn_, residual_, vocabulary_;
 };
 
 /// How often the members of a group meet in a layer: after attention, its output projection, the activation and the down projection.

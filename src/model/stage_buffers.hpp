@@ -13,24 +13,40 @@ struct StageBuffers {
   std::int64_t residual = 0;
   std::int64_t input = 0;  ///< of a product, in floats, where it is made
   std::int64_t q = 0, k = 0, v = 0, attention = 0, gate = 0, up = 0;
+  std::int64_t normed = 0;              ///< input of attention or feed-forward, where it is normed by itself
+  std::int64_t ffn_input = 0;           ///< the same of a feed-forward that is parallel to attention
+  std::int64_t branch = 0;              ///< what is added to the residual stream, where more is done with it before
+  std::int64_t router = 0;              ///< logits of experts
+  std::int64_t choice = 0;              ///< of experts: weights, and numbers of the same size
   std::int64_t angles = 0;              ///< (cos, sin) of every rotary pair
   std::int64_t chosen = 0, logits = 0;  ///< per row of logits
+  std::int64_t expert_begins = 0;       ///< once
 
   static StageBuffers of(const Hyperparameters& h, LayerRange layers, const Shard& shard) {
+    const LayerSpec& spec = h.layer;
+    const std::int64_t used = spec.experts > 0 ? spec.experts_used : 0, own = shard.rows(Extent::kDim).count();
+    const bool layer_norm = spec.attention_norm == NormKind::kLayer || spec.ffn_norm == NormKind::kLayer;
+    const bool branches = spec.residual_scale != 1 || spec.attention_post_norm != NormKind::kNone || spec.ffn_post_norm != NormKind::kNone;
     StageBuffers b;
     b.residual = h.dim;
-    b.input = shard.whole() ? h.dim : std::max({h.dim, h.ffn, h.heads * h.head_dim});
+    b.input = shard.whole() && used == 0 ? h.dim : h.widest_input();
     b.q = b.attention = shard.rows(Extent::kQueries).count();
     b.k = b.v = shard.rows(Extent::kKeys).count();
-    b.gate = b.up = shard.rows(Extent::kFfn).count();
-    b.angles = h.rotary_dim;
+    b.gate = b.up =
+        std::max({shard.rows(Extent::kFfn).count(), used * shard.rows(Extent::kExpertFfn).count(), shard.rows(Extent::kSharedFfn).count()});
+    if (layer_norm || used > 0) b.normed = h.dim;
+    if (spec.parallel) b.ffn_input = h.dim;
+    if (used > 0 || branches) b.branch = std::max<std::int64_t>(1, used) * own;
+    if (used > 0) b.router = spec.experts + 1, b.choice = 4 * used, b.expert_begins = spec.experts + 1;
+    b.angles = h.rotary_dim * (h.window_pattern > 0 ? 2 : 1);
     if (layers.end == h.layers) b.chosen = h.dim, b.logits = shard.rows(Extent::kVocabulary).count();
     return b;
   }
   static StageBuffers of(const Hyperparameters& h, LayerRange layers) { return of(h, layers, Shard(h)); }
   /// Of a run of so many tokens and rows of logits.
   std::int64_t floats(std::int64_t tokens, std::int64_t logit_rows) const {
-    return tokens * (residual + input + q + k + v + attention + gate + up + angles) + logit_rows * (chosen + logits);
+    return tokens * (residual + input + q + k + v + attention + gate + up + normed + ffn_input + branch + router + choice + angles) +
+           logit_rows * (chosen + logits) + expert_begins;
   }
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Layers of a transformer of the llama family, computed from mapped weights.
+// Layers of a transformer, as their specs say, computed from mapped weights.
 #include <atomic>
 #include <memory>
 #include <span>
@@ -7,14 +7,13 @@
 
 #include "cache/kv_store.hpp"
 #include "node/memory.hpp"
+#include "src/model/layer_ops.hpp"
 #include "src/model/rope.hpp"
-#include "src/model/stage_buffers.hpp"
 #include "src/model/stage_model.hpp"
-#include "src/model/weights.hpp"
 
 namespace yamata {
 
-/// Operations that a layer is computed in: a cancelled run is left at the end of one of them.
+/// Operations that a layer of Llama's is computed in: a cancelled run is left at the end of one of them.
 inline constexpr int kOperationsPerLayer = 6;
 
 class TransformerStage final : public StageModel {
@@ -55,20 +54,14 @@ class TransformerStage final : public StageModel {
 
  private:
   void pack();
-  void reserve(std::size_t rows, std::size_t logit_rows);
   void place(const StageBatch& batch);
   void build(const StageBatch& batch);
-  void build_layer(std::size_t layer, std::int64_t rows);
-  void build_attention(std::size_t layer, std::int64_t rows);
-  void build_feed_forward(const WeightSet& weights, std::int64_t rows);
-  void build_output();
+  LayerCache cache_of(std::size_t layer) const;
+  const float* rope_factors(std::int64_t context) const;
   void begin_features(const StageBatch& batch);
   void build_layer_features(std::size_t layer);
   void build_output_features();
   float* add_features();
-  SharedColumns shared(std::span<const std::int64_t> cuts) const { return {shard_.whole() ? nullptr : exchange_, cuts}; }
-  LinearOp residual_input(float* x, std::int64_t rows, const float* norm, bool whole) const;
-  LinearOp::Part residual_output(const Matrix& weight) const;
 
   const gguf::File& file_;
   Hyperparameters h_;
@@ -76,8 +69,8 @@ class TransformerStage final : public StageModel {
   const Shard shard_;
   GroupExchange* const exchange_;
   StageWeights weights_;
-  const StageBuffers buffers_;
-  Rope rope_;
+  const StageBuffers sizes_;
+  std::vector<Rope> ropes_;  // of layers without a window, and of those with one where they differ
   CellTable cells_;
   KvStore store_;
   ComputeUnit& unit_;
@@ -87,10 +80,8 @@ class TransformerStage final : public StageModel {
 
   std::vector<void*> cache_k_, cache_v_;  // [layer][kv head]
   BatchCells batch_cells_;
-  std::vector<std::span<const CellId>> visible_;
-  FloatBuffer angles_;                                                    // [rows][rotary_dim/2][2]
-  FloatBuffer x_, input_, q_, k_, v_, attention_, gate_, up_;             // [rows][...]; of x_ a member keeps up its own columns
-  FloatBuffer chosen_, logits_;                                           // [logit_rows][dim], [logit_rows][vocabulary]
+  std::vector<std::span<const CellId>> visible_, in_window_;
+  RunBuffers buffers_;
   FloatBuffer features_;                                                  // [feature layers here][feature_rows][dim]
   FloatBuffer feature_inputs_;                                            // [feature_rows][dim], before the output norm
   std::vector<std::int32_t> logit_rows_, feature_rows_, feature_layers_;  // of the layers those here
@@ -98,6 +89,7 @@ class TransformerStage final : public StageModel {
   std::size_t rows_ = 0, load_steps_ = 0;
   std::vector<std::span<const std::byte>> tensors_;
   std::vector<Op> ops_;
+  LayerOps layer_ops_;
 };
 
 }  // namespace yamata

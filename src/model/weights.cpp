@@ -9,7 +9,7 @@
 namespace yamata {
 namespace {
 
-std::int64_t length(Extent extent, const Hyperparameters& h) {
+std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& spec) {
   switch (extent) {
     case Extent::kOne:
       return 1;
@@ -21,8 +21,18 @@ std::int64_t length(Extent extent, const Hyperparameters& h) {
       return h.heads * h.head_dim;
     case Extent::kKeys:
       return h.kv_heads * h.head_dim;
+    case Extent::kHeads:
+      return h.heads;
+    case Extent::kHeadDim:
+      return h.head_dim;
     case Extent::kFfn:
       return h.ffn;
+    case Extent::kExperts:
+      return spec.experts;
+    case Extent::kExpertFfn:
+      return spec.expert_ffn;
+    case Extent::kSharedFfn:
+      return spec.shared_ffn;
     case Extent::kRotaryPairs:
       return h.rotary_dim / 2;
   }
@@ -31,15 +41,17 @@ std::int64_t length(Extent extent, const Hyperparameters& h) {
 
 bool is_vector(const TensorRow& row) { return row.rows == Extent::kOne; }
 
-void check_shape(const gguf::File& file, const gguf::Tensor& t, const TensorRow& row, std::int64_t rows, std::int64_t cols) {
-  if (is_vector(row)) {
-    if (t.type != TensorType::F32) throw ModelError(fmt::format("{}: tensor {} is not F32", file.name(), t.name));
-    if (t.cols() * t.rows() != cols)
-      throw ModelError(fmt::format("{}: tensor {} has {} values, not {}", file.name(), t.name, t.cols() * t.rows(), cols));
-  } else if (t.cols() != cols || t.rows() != rows) {
-    throw ModelError(
-        fmt::format("{}: tensor {} is {} x {}, the metadata asks for {} x {}", file.name(), t.name, t.rows(), t.cols(), rows, cols));
-  }
+/// Rows, or of a vector values, of a fused tensor: in all, and before this part.
+struct Fused {
+  std::int64_t all = 0, before = 0;
+};
+
+Fused fused_rows(const TensorRow& row, const Hyperparameters& h) {
+  const std::int64_t queries = h.heads * h.head_dim, keys = h.kv_heads * h.head_dim;
+  if (row.fusion == Fusion::kGateUp) return {2 * h.ffn, row.role == TensorRole::kUp ? h.ffn : 0};
+  const bool key = row.role == TensorRole::kK || row.role == TensorRole::kKBias;
+  const bool value = row.role == TensorRole::kV || row.role == TensorRole::kVBias;
+  return {queries + 2 * keys, key ? queries : value ? queries + keys : 0};
 }
 
 /// Whoever walks a family's table for one stage.
@@ -48,40 +60,89 @@ class Finder {
   Finder(const gguf::File& file, const Hyperparameters& h, const Shard& shard) : file_(file), h_(h), shard_(shard) {}
 
   void add(Holder holder, std::int64_t layer = -1) {
-    const LayerSpec spec = layer < 0 ? h_.layer : layer_spec(file_, h_, layer);
+    spec_ = h_.layer_at(std::max<std::int64_t>(layer, 0));
+    layer_ = layer;
     for (const TensorRow& row : h_.family->tensors) {
-      if (row.holder == holder && (row.present == nullptr || row.present(spec))) add(row, layer);
+      if (row.holder == holder && (row.present == nullptr || row.present(spec_))) add(row);
     }
   }
   std::vector<FoundTensor> take() { return std::move(found_); }
 
  private:
-  void add(const TensorRow& row, std::int64_t layer) {
-    const std::string name = layer < 0 ? row.name : fmt::format("blk.{}.{}", layer, row.name);
-    if (row.optional && !file_.find(name)) return;
-    const gguf::Tensor& tensor = file_.tensor(row.instead != nullptr && !file_.find(name) ? row.instead : name);
-    const std::int64_t rows = length(row.rows, h_), cols = length(row.cols, h_);
-    check_shape(file_, tensor, row, rows, cols);
+  std::string full(const std::string& name) const { return layer_ < 0 ? name : fmt::format("blk.{}.{}", layer_, name); }
+  const gguf::Tensor* find(const char* name) const { return name ? file_.find(full(name)) : nullptr; }
+
+  void add(const TensorRow& row) {
+    const char *name = row.name, *instead = row.instead;
+    for (const Renamed& other : h_.family->renamed) {
+      if (other.role == row.role) name = other.name, instead = other.instead;
+    }
+    if (row.copies == Copies::kPerExpert) return add_experts(row, name);
+    const Fused part = row.fusion == Fusion::kNone ? Fused{} : fused_rows(row, h_);
+    const gguf::Tensor* whole = find(row.fused);
+    // Gate and up in one have the name of one of them.
+    if (whole && row.fusion == Fusion::kGateUp && (find("ffn_gate.weight") || whole->rows() != part.all)) whole = nullptr;
+    if (whole && (row.fusion == Fusion::kGateUp || !find(name))) return add_part(row, *whole, part);
+    if (!find(name) && find(instead)) name = instead;
+    if (row.optional && !find(name)) return;
+    const gguf::Tensor& tensor = file_.tensor(full(name));
+    const FoundTensor found = of(row, tensor);
+    require_shape(row, tensor, found.rows, found.cols);
+    found_.push_back(found);
+  }
+
+  /// The row as it is where a tensor holds nothing else.
+  FoundTensor of(const TensorRow& row, const gguf::Tensor& tensor) const {
+    const std::int64_t rows = length(row.rows, h_, spec_);
     const Interval here = row.role == TensorRole::kEmbedding ? Interval{0, rows} : shard_.rows(row.rows);
-    found_.push_back({row.role, layer, &tensor, rows, cols, here});
+    return {row.role, layer_, &tensor, rows, length(row.cols, h_, spec_), here.count() > 0 ? here : Interval{0, rows}};
+  }
+
+  void add_part(const TensorRow& row, const gguf::Tensor& tensor, Fused part) {
+    FoundTensor found = of(row, tensor);
+    require_shape(row, tensor, is_vector(row) ? 1 : part.all, is_vector(row) ? part.all : found.cols);
+    found.begin = static_cast<std::size_t>(part.before) * (is_vector(row) ? sizeof(float) : found.row_bytes());
+    found_.push_back(found);
+  }
+
+  void add_experts(const TensorRow& row, const char* name) {
+    const gguf::Tensor* merged = find(name);
+    for (std::int64_t e = 0; e < spec_.experts; ++e) {
+      const std::string own = full(fmt::format(fmt::runtime(row.single), e));
+      const gguf::Tensor& tensor = merged ? *merged : file_.tensor(e == 0 && !file_.find(own) ? full(name) : own);
+      FoundTensor found = of(row, tensor);
+      if (e == 0 || !merged) require_shape(row, tensor, merged ? spec_.experts * found.rows : found.rows, found.cols);
+      if (e > 0 && tensor.type != found_.back().tensor->type) {
+        throw ModelError(
+            fmt::format("{}: tensor {} has another type than the experts before it; convert the model again", file_.name(), tensor.name));
+      }
+      found.expert = e;
+      if (merged) found.begin = static_cast<std::size_t>(e * found.rows) * found.row_bytes();
+      found_.push_back(found);
+    }
+  }
+
+  void require_shape(const TensorRow& row, const gguf::Tensor& t, std::int64_t rows, std::int64_t cols) const {
+    const bool floats = is_vector(row) || (row.rows == Extent::kExperts && row.optional);  // biases
+    if (floats && t.type != TensorType::F32) throw ModelError(fmt::format("{}: tensor {} is not F32", file_.name(), t.name));
+    if (is_vector(row)) {
+      if (t.cols() * t.rows() != cols)
+        throw ModelError(fmt::format("{}: tensor {} has {} values, not {}", file_.name(), t.name, t.cols() * t.rows(), cols));
+    } else if (t.cols() != cols || t.rows() != rows) {
+      throw ModelError(
+          fmt::format("{}: tensor {} is {} x {}, the metadata asks for {} x {}", file_.name(), t.name, t.rows(), t.cols(), rows, cols));
+    }
   }
 
   const gguf::File& file_;
   const Hyperparameters& h_;
   const Shard& shard_;
+  LayerSpec spec_;
+  std::int64_t layer_ = -1;
   std::vector<FoundTensor> found_;
 };
 
 }  // namespace
-
-LayerSpec layer_spec(const gguf::File& file, const Hyperparameters& h, std::int64_t layer) {
-  LayerSpec spec = h.layer;
-  const auto has = [&](const char* name) { return file.find(fmt::format("blk.{}.{}", layer, name)) != nullptr; };
-  spec.qkv_bias |= has("attn_q.bias") || has("attn_k.bias") || has("attn_v.bias");
-  spec.attention_output_bias |= has("attn_output.bias");
-  spec.ffn_bias |= has("ffn_gate.bias") || has("ffn_up.bias") || has("ffn_down.bias");
-  return spec;
-}
 
 std::vector<FoundTensor> find_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange range, const Shard& shard) {
   Finder finder(file, h, shard);
@@ -93,8 +154,11 @@ std::vector<FoundTensor> find_tensors(const gguf::File& file, const Hyperparamet
 }
 
 void WeightSet::put(const FoundTensor& found) {
-  all_[static_cast<std::size_t>(found.role)] = {found.tensor->type, found.here.count(), found.cols, found.bytes().data(),
-                                                found.row_bytes()};
+  const Matrix matrix{found.tensor->type, found.here.count(), found.cols, found.bytes().data(), found.row_bytes()};
+  if (found.expert >= 0)
+    experts_[found.role].push_back(matrix);
+  else
+    all_[static_cast<std::size_t>(found.role)] = matrix;
 }
 
 /// All but vectors and the embedding, which is looked up in.
@@ -104,14 +168,16 @@ std::vector<Matrix*> WeightSet::factors() {
     const bool multiplied = all_[role].data != nullptr && all_[role].rows > 1 && role != static_cast<std::size_t>(TensorRole::kEmbedding);
     if (multiplied) matrices.push_back(&all_[role]);
   }
+  for (auto& [role, experts] : experts_) {
+    for (Matrix& expert : experts) matrices.push_back(&expert);
+  }
   return matrices;
 }
 
 StageWeights StageWeights::find(const gguf::File& file, const Hyperparameters& h, LayerRange range, const Shard& shard) {
   StageWeights w;
   for (std::int64_t layer = range.begin; layer < range.end; ++layer) {
-    w.specs.push_back(layer_spec(file, h, layer));
-    require_supported(file, w.specs.back(), layer);
+    w.specs.push_back(h.layer_at(layer));
   }
   w.layers.resize(w.specs.size());
   for (const FoundTensor& found : find_tensors(file, h, range, shard))
@@ -129,12 +195,16 @@ std::vector<Matrix*> StageWeights::factors() {
 std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange range,
                                                       const Shard& shard) {
   std::vector<std::span<const std::byte>> tensors;
+  const gguf::Tensor* embedding = nullptr;
   for (const FoundTensor& found : find_tensors(file, h, range, shard)) {
     const std::span<const std::byte> bytes = found.bytes();
-    const bool again = std::ranges::any_of(tensors, [&](const auto& t) {
-      return t.data() <= bytes.data() && bytes.data() + bytes.size() <= t.data() + t.size();
-    });
-    if (!again) tensors.push_back(bytes);
+    if (found.role == TensorRole::kEmbedding) embedding = found.tensor;
+    if (found.role == TensorRole::kOutput && found.tensor == embedding) continue;  // a part of what is there already
+    std::span<const std::byte>* before = tensors.empty() ? nullptr : &tensors.back();
+    if (before && before->data() + before->size() == bytes.data() && found.expert > 0)
+      *before = {before->data(), before->size() + bytes.size()};  // many experts of one tensor
+    else
+      tensors.push_back(bytes);
   }
   return tensors;
 }
@@ -150,7 +220,9 @@ std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::i
   Finder finder(file, h, shard);
   finder.add(Holder::kLayer, layer);
   std::size_t bytes = 0;
-  for (const FoundTensor& found : finder.take()) bytes += found.tensor->bytes;
+  for (const FoundTensor& found : finder.take()) {
+    if (found.expert < h.layer.experts_used) bytes += found.bytes().size();
+  }
   return bytes;
 }
 

@@ -2,6 +2,7 @@
 // The weights of a stage, as they lie in the mapped file. What there is to find, how it is shaped, who holds it and how many bytes it is
 // follow from the family's table of tensors.
 #include <array>
+#include <map>
 #include <vector>
 
 #include "node/op.hpp"
@@ -9,21 +10,24 @@
 
 namespace yamata {
 
-/// What a layer of this model is made of: the metadata's word, and the biases that its tensors show.
-LayerSpec layer_spec(const gguf::File& file, const Hyperparameters& h, std::int64_t layer);
-
-/// A tensor of a stage.
+/// What of a tensor of the file a stage has a use for: all of it, or some of its rows.
 struct FoundTensor {
   TensorRole role;
   std::int64_t layer = -1;  ///< -1: of no layer
   const gguf::Tensor* tensor = nullptr;
-  std::int64_t rows = 1, cols = 1;
-  Interval here{};  ///< its rows that this rank holds
+  std::int64_t rows = 1, cols = 1;  ///< of a vector one row
+  Interval here{};                  ///< its rows that this rank holds
+  std::int64_t expert = -1;         ///< whose it is; -1: every token's
+  std::size_t begin = 0;            ///< bytes of the tensor before its first row
 
-  std::size_t row_bytes() const { return tensor->bytes / static_cast<std::size_t>(rows); }
-  /// Those rows, as they lie in the file.
+  std::size_t row_bytes() const {
+    const TypeTraits& t = traits(tensor->type);
+    return static_cast<std::size_t>(cols) / t.block_elements * t.block_bytes;
+  }
+  /// The rows that are here, as they lie in the file.
   std::span<const std::byte> bytes() const {
-    return {tensor->data + static_cast<std::size_t>(here.begin) * row_bytes(), static_cast<std::size_t>(here.count()) * row_bytes()};
+    return {tensor->data + begin + static_cast<std::size_t>(here.begin) * row_bytes(),
+            static_cast<std::size_t>(here.count()) * row_bytes()};
   }
 };
 
@@ -43,6 +47,8 @@ class WeightSet {
   const Matrix& matrix(TensorRole role) const { return at(role); }
   /// A vector of F32; null where there is none.
   const float* vector(TensorRole role) const { return reinterpret_cast<const float*>(at(role).data); }
+  /// Of one matrix per expert, the first expert's; the others' come after it.
+  const Matrix* experts(TensorRole role) const { return experts_.at(role).data(); }
   void put(const FoundTensor& found);
   /// The matrices that are multiplied with.
   std::vector<Matrix*> factors();
@@ -50,6 +56,7 @@ class WeightSet {
  private:
   const Matrix& at(TensorRole role) const { return all_[static_cast<std::size_t>(role)]; }
   std::array<Matrix, kTensorRoles> all_{};
+  std::map<TensorRole, std::vector<Matrix>> experts_;
 };
 
 struct StageWeights {
@@ -72,7 +79,7 @@ std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerR
 inline std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers) {
   return stage_bytes(file, h, layers, Shard(h));
 }
-/// Bytes of one layer alone, without embedding or output.
+/// Bytes of one layer alone that a token reads, without embedding or output: of experts those that it uses.
 std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::int64_t layer);
 
 }  // namespace yamata

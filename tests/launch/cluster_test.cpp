@@ -196,6 +196,42 @@ TEST(Cluster, RankWithoutTheDraft_isAStageAndAnotherDrafts) {
   EXPECT_NE(neither.complaints()[0].find("rank 2"), std::string::npos) << neither.err;
 }
 
+TEST(Cluster, GroupOfDifferentInstructionSets_givesTheBitsOfOneRank) {
+  const auto alone = result_of(0);
+  const TemporaryFolder folder;
+  const Arguments flags{
+      "run",     "-m",     kModel,           "-p", kPrompt, "-n", "32", "--ignore-eos", "--logits-checksum", "-t", "1", "--layer-split",
+      "0.5+0.5", "--json", folder / "r.json"};
+  Arguments command = yamata(flags, 1), other = yamata(flags);
+  command.insert(command.end(), {":", "-np", "1", "env", "YAMATA_ISA=scalar"});
+  command.insert(command.end(), other.begin(), other.end());
+  const Outcome outcome = run(command);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto result = nlohmann::json::parse(read_file(folder / "r.json"));
+  EXPECT_EQ(result["per_rank"][1]["isa"], "scalar");
+  EXPECT_NE(result["per_rank"][0]["isa"], "scalar") << "this machine has nothing else: then the test says nothing";
+  EXPECT_EQ(result["logits_checksum"], alone["logits_checksum"]);
+  EXPECT_EQ(result["token_ids"], alone["token_ids"]);
+}
+
+TEST(Cluster, ExchangesOfAGroup_areSlicesOfItsTrace) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run(yamata(
+      {"run", "-m", kModel, "-p", kPrompt, "-n", "4", "--ignore-eos", "-t", "1", "--layer-split", "0.5+0.5", "--trace", folder / "t.json"},
+      2));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::map<int, int> exchanges, runs;
+  for (const auto& event : nlohmann::json::parse(read_file(folder / "t.json"))["traceEvents"]) {
+    if (event.value("cat", "") == "run") ++runs[event["pid"].get<int>()];
+    if (event.value("cat", "") != "exchange") continue;
+    ++exchanges[event["pid"].get<int>()];
+    EXPECT_EQ(event["name"], "exchange");
+  }
+  ASSERT_GT(runs[0], 0);
+  EXPECT_EQ(exchanges[0], exchanges[1]);
+  EXPECT_GE(exchanges[0], runs[0] * 8 * 4) << "eight layers, four meetings each";
+}
+
 TEST(Cluster, BadFlag_isComplainedOfOnce) {
   const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", "x", "--fast"}, 3));
   EXPECT_EQ(outcome.code, 1) << outcome.err;

@@ -38,17 +38,18 @@ ModelFile llama_file() {
 constexpr std::size_t kNorms = 2 * 64, kMatrices = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96, kLayerBytes = 4 * (kNorms + kMatrices);
 constexpr std::size_t kTable = 4 * 64 * 10, kOutputNorm = 4 * 64;
 
-/// A family that there is not: no gate, biases of queries, keys and values, names of its own, and a matrix that only it has.
+/// A family that there is not: no gate, norms of queries, names of its own, and a matrix that only it has.
 constexpr TensorRow kMadeUpTensors[] = {
     {TensorRole::kEmbedding, "wte.weight", Holder::kFirstStage, Extent::kVocabulary, Extent::kDim},
     {TensorRole::kQ, "mixer.weight", Holder::kLayer, Extent::kQueries, Extent::kDim},
-    {TensorRole::kQBias, "mixer.bias", Holder::kLayer, Extent::kOne, Extent::kQueries, [](const LayerSpec& s) { return s.qkv_bias; }},
+    {TensorRole::kQNorm, "mixer_norm.weight", Holder::kLayer, Extent::kOne, Extent::kQueries,
+     [](const LayerSpec& s) { return s.qk_norm == QkNorm::kToken; }},
     {TensorRole::kGate, "gate.weight", Holder::kLayer, Extent::kFfn, Extent::kDim, [](const LayerSpec& s) { return s.gated; }},
     {TensorRole::kOutput, "head.weight", Holder::kLastStage, Extent::kVocabulary, Extent::kDim, nullptr, "wte.weight"},
 };
 LayerSpec made_up_layer() {
   LayerSpec spec;
-  spec.qkv_bias = true;
+  spec.qk_norm = QkNorm::kToken;
   spec.gated = false;
   return spec;
 }
@@ -95,7 +96,7 @@ TEST(Family, AnotherRow_findsItsOwnTensors) {
   ModelFile model = llama_file();
   model.tensors["wte.weight"] = {64, 10};
   for (const std::string layer : {"blk.0.", "blk.1."})
-    model.tensors[layer + "mixer.weight"] = {64, 64}, model.tensors[layer + "mixer.bias"] = {64};
+    model.tensors[layer + "mixer.weight"] = {64, 64}, model.tensors[layer + "mixer_norm.weight"] = {64};
   const gguf::File file = model.read();
   Hyperparameters h = Hyperparameters::read(file);
   h.family = &kMadeUp;
@@ -103,11 +104,10 @@ TEST(Family, AnotherRow_findsItsOwnTensors) {
   const auto found = find_tensors(file, h, {0, 2});
   std::vector<std::string> names;
   for (const FoundTensor& f : found) names.push_back(f.tensor->name);
-  EXPECT_EQ(names, (std::vector<std::string>{"wte.weight", "blk.0.mixer.weight", "blk.0.mixer.bias", "blk.1.mixer.weight",
-                                             "blk.1.mixer.bias", "wte.weight"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"wte.weight", "blk.0.mixer.weight", "blk.0.mixer_norm.weight", "blk.1.mixer.weight",
+                                             "blk.1.mixer_norm.weight", "wte.weight"}));
   EXPECT_EQ(layer_bytes(file, h, 1), 4u * (64 * 64 + 64));
   EXPECT_EQ(stage_bytes(file, h, {0, 2}), kTable + 8u * (64 * 64 + 64)) << "the table stands in for the output, and is read once";
-  EXPECT_EQ(refusal([&] { StageWeights::find(file, h, {0, 1}); }), "test.gguf: tensor blk.0: biases are not supported yet");
 }
 
 TEST(Family, TensorOfAnotherShape_isNamed) {
@@ -122,34 +122,90 @@ TEST(Family, TensorOfAnotherShape_isNamed) {
   EXPECT_EQ(refusal([&] { find_tensors(file, h, {0, 1}); }), "") << "another stage's";
 }
 
-TEST(Family, BiasInTheFile_isRefusedByName) {
+TEST(Family, BiasInTheFile_isFoundAndMustFit) {
   ModelFile model = llama_file();
   model.tensors["blk.1.attn_v.bias"] = {32};
   const gguf::File file = model.read();
   const Hyperparameters h = Hyperparameters::read(file);
-  EXPECT_EQ(refusal([&] { StageWeights::find(file, h, {1, 2}); }), "test.gguf: tensor blk.1.attn_v.bias: biases are not supported yet");
-  EXPECT_EQ(refusal([&] { StageWeights::find(file, h, {0, 1}); }), "");
+  const StageWeights weights = StageWeights::find(file, h, {0, 2});
+  EXPECT_EQ(weights.layers[0].vector(TensorRole::kVBias), nullptr);
+  EXPECT_EQ(reinterpret_cast<const std::byte*>(weights.layers[1].vector(TensorRole::kVBias)), file.tensor("blk.1.attn_v.bias").data);
+  model.tensors["blk.1.attn_v.bias"] = {33};
+  const gguf::File longer = model.read();
+  EXPECT_EQ(refusal([&] { StageWeights::find(longer, h, {1, 2}); }), "test.gguf: tensor blk.1.attn_v.bias has 33 values, not 32");
 }
 
-TEST(Family, WhatALayerNeeds_isRefusedByName) {
+TEST(Family, FusedTensors_areCutIntoTheirParts) {
+  ModelFile model = llama_file();
+  for (const std::string layer : {"blk.0.", "blk.1."}) {
+    for (const char* part : {"attn_q.weight", "attn_k.weight", "attn_v.weight", "ffn_gate.weight"}) model.tensors.erase(layer + part);
+    model.tensors[layer + "attn_qkv.weight"] = {64, 64 + 32 + 32};
+    model.tensors[layer + "attn_qkv.bias"] = {64 + 32 + 32};
+    model.tensors[layer + "ffn_up.weight"] = {64, 2 * 96};
+  }
+  const gguf::File file = model.read();
+  const Hyperparameters h = Hyperparameters::read(file);
+  const StageWeights weights = StageWeights::find(file, h, {0, 2});
+  const std::byte *qkv = file.tensor("blk.1.attn_qkv.weight").data, *up = file.tensor("blk.1.ffn_up.weight").data;
+  const std::byte* bias = file.tensor("blk.1.attn_qkv.bias").data;
+  const WeightSet& w = weights.layers[1];
+  EXPECT_EQ(w.matrix(TensorRole::kQ).data, qkv);
+  EXPECT_EQ(w.matrix(TensorRole::kK).data, qkv + 64 * 256);
+  EXPECT_EQ(w.matrix(TensorRole::kV).data, qkv + 96 * 256);
+  EXPECT_EQ(w.matrix(TensorRole::kV).rows, 32);
+  EXPECT_EQ(reinterpret_cast<const std::byte*>(w.vector(TensorRole::kVBias)), bias + 96 * 4);
+  EXPECT_EQ(w.matrix(TensorRole::kGate).data, up);
+  EXPECT_EQ(w.matrix(TensorRole::kUp).data, up + 96 * 256);
+  EXPECT_EQ(layer_bytes(file, h, 0), kLayerBytes + 4 * 128) << "each byte once, and the biases";
+}
+
+TEST(Family, Experts_areFoundInBothLayouts_andATokenReadsThoseThatItUses) {
+  ModelFile model = llama_file();
+  model.set("llama.expert_count", std::uint64_t{5});
+  model.set("llama.expert_used_count", std::uint64_t{2});
+  ModelFile single = model;
+  for (const std::string layer : {"blk.0.", "blk.1."}) {
+    for (ModelFile* file : {&model, &single}) file->tensors[layer + "ffn_gate_inp.weight"] = {64, 5};
+    for (const std::string part : {"gate", "up", "down"}) {
+      const std::uint64_t cols = part == "down" ? 96 : 64, rows = part == "down" ? 64 : 96;
+      model.tensors[layer + "ffn_" + part + "_exps.weight"] = {cols, rows, 5};
+      for (int e = 0; e < 5; ++e) single.tensors[layer + "ffn_" + part + "." + std::to_string(e) + ".weight"] = {cols, rows};
+    }
+  }
+  constexpr std::size_t kRest = 4 * (kNorms + 2 * 64 * 64 + 2 * 64 * 32 + 64 * 5), kExpert = 4 * 3 * 64 * 96;
+  for (ModelFile* variant : {&model, &single}) {
+    const gguf::File file = variant->read();
+    const Hyperparameters h = Hyperparameters::read(file);
+    EXPECT_EQ(layer_bytes(file, h, 0), kRest + 2 * kExpert);
+    EXPECT_EQ(stage_bytes(file, h, {0, 1}), kTable + kRest + 5 * kExpert);
+    const StageWeights weights = StageWeights::find(file, h, {0, 2});
+    const Matrix* up = weights.layers[1].experts(TensorRole::kExpertUp);
+    EXPECT_EQ(up[3].rows, 96);
+    const bool merged = variant == &model;
+    EXPECT_EQ(up[3].data, merged ? file.tensor("blk.1.ffn_up_exps.weight").data + 3 * 96 * 256 : file.tensor("blk.1.ffn_up.3.weight").data);
+  }
+  single.tensors.erase("blk.1.ffn_down.4.weight");
+  const gguf::File lacking = single.read();
+  EXPECT_NE(refusal([&] {
+              StageWeights::find(lacking, Hyperparameters::read(lacking), {0, 2});
+            }).find("blk.1.ffn_down.4.weight"),
+            std::string::npos);
+}
+
+TEST(Family, WhatALayerCannotBe_isRefusedByName) {
   const gguf::File file = llama_file().read();
   const auto refused = [&](auto change) {
     LayerSpec spec;
     change(spec);
-    return refusal([&] { require_supported(file, spec, 0); });
+    return refusal([&] { require_supported(file, spec); });
   };
   EXPECT_EQ(refused([](LayerSpec&) {}), "");
-  EXPECT_EQ(refused([](LayerSpec& s) { s.rope = RopeKind::kNeox; }), "") << "both are computed";
-  EXPECT_NE(refused([](LayerSpec& s) { s.window = 4096; }).find("sliding-window"), std::string::npos);
-  EXPECT_NE(refused([](LayerSpec& s) { s.experts = 8; }).find("mixture-of-experts"), std::string::npos);
-  EXPECT_NE(refused([](LayerSpec& s) { s.attention_norm = NormKind::kLayer; }).find("RMSNorm"), std::string::npos);
-  EXPECT_NE(refused([](LayerSpec& s) { s.ffn_post_norm = NormKind::kRms; }).find("norms after"), std::string::npos);
-  EXPECT_NE(refused([](LayerSpec& s) { s.qk_norm = NormKind::kRms; }).find("queries and keys"), std::string::npos);
-  EXPECT_NE(refused([](LayerSpec& s) { s.attention_softcap = 50; }).find("soft-capped"), std::string::npos);
-  EXPECT_NE(refused([](LayerSpec& s) { s.rope = RopeKind::kNone; }).find("rotary"), std::string::npos);
-  EXPECT_NE(refused([](LayerSpec& s) { s.parallel = true; }).find("parallel"), std::string::npos);
-  EXPECT_NE(refused([](LayerSpec& s) { s.activation = Activation::kGelu; }).find("SwiGLU"), std::string::npos);
-  EXPECT_NE(refused([](LayerSpec& s) { s.ffn_bias = true; }).find("biases"), std::string::npos);
+  EXPECT_EQ(refused([](LayerSpec& s) { s.experts = 8, s.experts_used = 8; }), "");
+  EXPECT_NE(refused([](LayerSpec& s) { s.experts = 8, s.experts_used = 9; }).find("9 of 8 experts"), std::string::npos);
+  EXPECT_NE(refused([](LayerSpec& s) { s.experts = 8; }).find("0 of 8 experts"), std::string::npos);
+  EXPECT_NE(refused([](LayerSpec& s) { s.experts = s.experts_used = 1 << 20; }).find("1048576 experts"), std::string::npos);
+  EXPECT_NE(refused([](LayerSpec& s) { s.experts = s.experts_used = 2, s.gated = false; }).find("without a gate"), std::string::npos);
+  EXPECT_NE(refused([](LayerSpec& s) { s.activation = Activation::kNone; }).find("activation"), std::string::npos);
 }
 
 /// The memory plan counts by StageBuffers what a stage then sets aside.

@@ -30,6 +30,25 @@ struct Stop {
   std::size_t run = 0;
 };
 
+/// Counts the slices of all members.
+class CountingExchange final : public GroupExchange {
+ public:
+  explicit CountingExchange(GroupExchange& exchange) : exchange_(exchange) {}
+  int members() const override { return exchange_.members(); }
+  int own() const override { return exchange_.own(); }
+  bool all_gather(std::span<std::byte> slices, std::span<const std::size_t> ends, bool go_on) override {
+    ++meetings;
+    bytes += ends.back() - sizeof(SliceHeader) * ends.size();
+    return exchange_.all_gather(slices, ends, go_on);
+  }
+  void abandon() override { exchange_.abandon(); }
+
+  std::size_t meetings = 0, bytes = 0;
+
+ private:
+  GroupExchange& exchange_;
+};
+
 class GroupTest : public ::testing::Test {
  protected:
   GroupTest() : file_(gguf::File::open(kModel)), h_(Hyperparameters::read(file_)) {}
@@ -133,6 +152,32 @@ TEST_F(GroupTest, aMemberIsNotWaitedForOnceItIsAbandoned) {
   for (const Result& result : found) EXPECT_TRUE(result.left);
 }
 
+TEST_F(GroupTest, aLayersSlicesAreWhatTheyAreReckonedWith) {
+  // Meetings and bytes of all runs of so many layers, as one member counts them.
+  const auto counted = [&](std::int64_t layers, const std::vector<double>& shares) {
+    LocalGroup group(static_cast<int>(shares.size()));
+    std::pair<std::size_t, std::size_t> count;
+    std::vector<std::thread> threads;
+    for (int m = 0; m < std::ssize(shares); ++m) {
+      threads.emplace_back([&, m] {
+        const auto exchange = group.member(m);
+        CountingExchange counter(*exchange);
+        compute({1, 1 + layers}, {shares, m, &counter}, 1, CacheType::kF16, {});
+        if (m == 0) count = {counter.meetings, counter.bytes};
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    return count;
+  };
+  for (const std::vector<double>& shares : {std::vector<double>{1, 1}, {0.7, 0.3}, {1, 2, 1}}) {
+    const auto [few_meetings, few_bytes] = counted(2, shares);
+    const auto [many_meetings, many_bytes] = counted(5, shares);
+    const std::size_t runs = (kTokens.size() + kChunk - 1) / kChunk;
+    EXPECT_EQ(many_meetings - few_meetings, 3 * kMeetingsPerLayer * runs);
+    EXPECT_DOUBLE_EQ(static_cast<double>(many_bytes - few_bytes), 3 * meeting_bytes(h_) * static_cast<double>(kTokens.size()));
+  }
+}
+
 TEST_F(GroupTest, moreRanksThanPiecesAreRefused) {
   const std::vector<double> shares(static_cast<std::size_t>(most_members(h_)) + 1, 1.0);
   try {
@@ -149,7 +194,8 @@ TEST_F(GroupTest, aMemberReadsItsPartOfTheWeights) {
   for (int m = 0; m < 3; ++m) sum += stage_bytes(file_, h_, {2, 6}, Shard(h_, std::vector<double>{3, 1, 4}, m));
   EXPECT_GE(sum, whole);
   EXPECT_LT(static_cast<double>(sum), 1.05 * static_cast<double>(whole)) << "but for vectors, and keys that two need";
-  EXPECT_LT(static_cast<double>(stage_bytes(file_, h_, {2, 6}, Shard(h_, std::vector<double>{3, 1, 4}, 1))), 0.25 * static_cast<double>(whole));
+  EXPECT_LT(static_cast<double>(stage_bytes(file_, h_, {2, 6}, Shard(h_, std::vector<double>{3, 1, 4}, 1))),
+            0.25 * static_cast<double>(whole));
 }
 
 }  // namespace

@@ -132,12 +132,39 @@ TEST(Hyperparameters, UnknownArchitecture_isNamedWithThoseSupported) {
 }
 
 TEST(Hyperparameters, FeaturesThatAreLacking_areRefusedByName) {
-  expect_refusal("llama.attention.sliding_window", std::uint64_t{4096}, "sliding-window");
-  expect_refusal("llama.expert_count", std::uint64_t{8}, "mixture-of-experts");
   expect_refusal("llama.attention.value_length", std::uint64_t{32}, "key and value sizes differ");
   ModelFile file = complete();
-  file.set("llama.rope.scaling.type", "longrope");
-  expect_refusal(file, "'longrope'");
+  file.set("llama.rope.scaling.type", "spiral");
+  expect_refusal(file, "'spiral'");
+}
+
+TEST(Hyperparameters, ExpertsAndWindows_areTakenAndMustBePossible) {
+  ModelFile file = complete();
+  file.set("llama.attention.sliding_window", std::uint64_t{4096});
+  file.set("llama.expert_count", std::uint64_t{8});
+  expect_refusal(file, "llama.expert_used_count is missing");
+  file.set("llama.expert_used_count", std::uint64_t{2});
+  const Hyperparameters h = read(file);
+  EXPECT_EQ(h.layer_at(1).window, 4096);
+  EXPECT_EQ(h.layer_at(1).experts, 8);
+  EXPECT_EQ(h.layer_at(1).experts_used, 2);
+  EXPECT_EQ(h.layer_at(1).expert_ffn, h.ffn);
+  for (const auto& [key, value] : {std::pair{"llama.expert_used_count", std::uint64_t{9}},
+                                   {"llama.expert_used_count", std::uint64_t{0}},
+                                   {"llama.expert_count", std::uint64_t{1} << 40},
+                                   {"llama.expert_count", ~std::uint64_t{0}},
+                                   {"llama.expert_feed_forward_length", std::uint64_t{0}},
+                                   {"llama.expert_shared_count", std::uint64_t{1} << 33},
+                                   {"llama.leading_dense_block_count", std::uint64_t{3}},
+                                   {"llama.expert_gating_func", std::uint64_t{4}},
+                                   {"llama.attention.sliding_window", std::uint64_t{1} << 50}}) {
+    ModelFile hostile = file;
+    hostile.set(key, value);
+    expect_refusal(hostile, key);
+  }
+  file.set("llama.leading_dense_block_count", std::uint64_t{1});
+  EXPECT_EQ(read(file).layer_at(0).experts, 0);
+  EXPECT_EQ(read(file).layer_at(1).experts, 8);
 }
 
 TEST(Hyperparameters, EmbeddingThatDoesNotFitTheVocabulary_isRefused) {

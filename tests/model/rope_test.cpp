@@ -27,7 +27,7 @@ double plain_frequency(const Hyperparameters& h, std::int64_t pair) {
 
 /// Every pair at several positions turns by `frequency(pair)` per position and is `magnitude` long.
 void expect_angles(const Hyperparameters& h, const float* factors, const std::function<double(std::int64_t)>& frequency, double magnitude) {
-  const Rope rope(h, factors);
+  const Rope rope(h, h.layer, factors);
   std::vector<float> out(static_cast<std::size_t>(h.rotary_dim) + 1);
   for (const std::int64_t position : kPositions) {
     out.back() = 123.0f;
@@ -117,7 +117,7 @@ TEST(Rope, Yarn_followsTheAuthorsRamp) {
 TEST(Rope, Yarn_keepsFastPairsAndInterpolatesSlowOnes) {
   Hyperparameters h = model(128, 10000.0f);
   h.rope = {RopeScaling::Kind::kYarn, 16.0f, 1.0f, 4096};
-  const Rope rope(h, nullptr);
+  const Rope rope(h, h.layer, nullptr);
   std::vector<float> out(128);
   rope.angles(1, out.data());
   int kept = 0, interpolated = 0, between = 0;

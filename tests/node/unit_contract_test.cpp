@@ -11,6 +11,10 @@
 #include "node/error.hpp"
 #include "node/spin_wait.hpp"
 #include "node/split_unit.hpp"
+#ifdef YAMATA_EMULATED_DEVICE
+#include "node/cuda/cuda_unit.hpp"
+#include "node/cuda/emulation/emulated_device.hpp"
+#endif
 #include "tests/node/unit_scene.hpp"
 
 namespace yamata {
@@ -70,6 +74,14 @@ std::vector<UnitMaker> unit_makers() {
       makers.push_back({name, threads, [=] { return cpu_unit(isa, threads); }});
     }
   }
+#ifdef YAMATA_EMULATED_DEVICE
+  for (const bool unified : {true, false}) {
+    const auto make = [=] {
+      return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{.unified = unified}));
+    };
+    makers.push_back({unified ? "emulated_unified" : "emulated_discrete", 1, make});
+  }
+#endif
   return makers;
 }
 
@@ -171,7 +183,7 @@ TEST_P(UnitContract, Linear_makesItsInputOfWholeRowsWhateverTheirLength) {
     };
     const LinearOp op{x.data(), kTokens, static_cast<std::int64_t>(cols), {}, false};
     LinearOp of_norm = op, of_gate = op;
-    of_norm.norm = norm.data(), of_norm.epsilon = 1e-5f, of_gate.up = up.data();
+    of_norm.norm = norm.data(), of_norm.epsilon = 1e-5f, of_gate.up = up.data(), of_gate.activation = Activation::kSilu;
     const std::vector<float> normed = made(of_norm), gated = made(of_gate);
     for (std::size_t i = 0; i < count; ++i) {
       const float* row = &x[i / cols * cols];

@@ -24,7 +24,7 @@ TEST(UnitMeeting, nobodyGoesOnBeforeAllHaveCome) {
   constexpr int kUnits = 3, kMeetings = 2000;
   for (const int spins : {kSpinsBound, 0}) {
     UnitMeeting meeting(kUnits, spins);
-    meeting.begin({}, 1);
+    meeting.begin({});
     std::array<int, kUnits> done{};  // plain numbers: the meeting orders them
     in_threads(kUnits, [&](int own) {
       for (int i = 1; i <= kMeetings; ++i) {
@@ -43,7 +43,7 @@ TEST(UnitMeeting, oneThatGivesUpIsSeenByAllAtTheSameMeeting) {
   UnitMeeting meeting(kUnits, kSpinsUnbound);
   for (int who = 0; who < kUnits; ++who) {
     for (const int when : {0, 1, 7}) {
-      meeting.begin({}, 1);
+      meeting.begin({});
       std::array<int, kUnits> left{};
       in_threads(kUnits, [&](int own) {
         int i = 0;
@@ -55,10 +55,23 @@ TEST(UnitMeeting, oneThatGivesUpIsSeenByAllAtTheSameMeeting) {
   }
 }
 
+TEST(UnitMeeting, inAGroupOnlyAnExchangeEndsTheRun) {
+  UnitMeeting meeting(2, kSpinsUnbound);
+  std::atomic<bool> stop{false};
+  for (const bool by_stop : {false, true}) {
+    meeting.begin({.label = {}, .labels = 1, .stop = &stop, .in_group = true});
+    stop = by_stop;
+    in_threads(2, [&](int own) {
+      for (int i = 0; i < 3; ++i) EXPECT_TRUE(meeting.meet(own, by_stop || own == 0)) << "the other ranks would wait";
+      EXPECT_FALSE(meeting.meet(own, true, [](bool all) { return all; }));
+    });
+  }
+}
+
 TEST(UnitMeeting, theLastToComeActsOnceForAll) {
   constexpr int kUnits = 3;
   UnitMeeting meeting(kUnits, kSpinsUnbound);
-  meeting.begin({}, 1);
+  meeting.begin({});
   int acts = 0;
   in_threads(kUnits, [&](int own) {
     for (int i = 0; i < 50; ++i) EXPECT_TRUE(meeting.meet(own, true, [&](bool all) { return ++acts, all; }));
@@ -69,19 +82,19 @@ TEST(UnitMeeting, theLastToComeActsOnceForAll) {
 
 TEST(UnitMeeting, whoeverWaitsLeavesOnceItIsAbandoned) {
   UnitMeeting meeting(3, kSpinsUnbound);
-  meeting.begin({}, 1);
+  meeting.begin({});
   in_threads(3, [&](int own) {
     if (own == 2) return meeting.abandon();
     EXPECT_FALSE(meeting.meet(own, true));
     EXPECT_FALSE(meeting.meet(own, true)) << "nor does it wait again";
   });
-  meeting.begin({}, 1);
+  meeting.begin({});
   in_threads(3, [&](int own) { EXPECT_TRUE(meeting.meet(own, true)) << "the next run is not abandoned"; });
 }
 
 TEST(UnitMeeting, aFaultOfTheExchangeReachesOneAndEndsTheWaitOfAll) {
   UnitMeeting meeting(2, kSpinsUnbound);
-  meeting.begin({}, 1);
+  meeting.begin({});
   std::atomic<int> thrown{0}, left{0};
   in_threads(2, [&](int own) {
     try {
@@ -97,7 +110,7 @@ TEST(UnitMeeting, aFaultOfTheExchangeReachesOneAndEndsTheWaitOfAll) {
 TEST(UnitMeeting, countsTimeByWhatWasComputed) {
   UnitMeeting meeting(2, kSpinsUnbound);
   const std::vector<int> labels{1, 0, 1};
-  meeting.begin(labels, 2);
+  meeting.begin({.label = labels, .labels = 2});
   const auto began = UnitMeeting::Clock::now();
   in_threads(2, [&](int own) {
     for (std::size_t i = 0; i < labels.size(); ++i) meeting.meet(own, true);
@@ -119,7 +132,7 @@ TEST(MemberUnits, exchangeOnceAndShareTheSlices) {
     const auto exchange = group.member(m);
     UnitMeeting meeting(kUnits, kSpinsUnbound);
     MemberUnits member(meeting);
-    meeting.begin({}, 1);
+    meeting.begin({});
     member.begin(exchange.get());
     member.reserve(2 * kSlice);
     in_threads(kUnits, [&](int own) {

@@ -79,7 +79,8 @@ struct Layer {
                               attention.data()});
     ops.push_back(LinearOp{attention.data(), kTokens, kDim, {{{&w_o, x.data()}, {}, {}}}, true});
     ops.push_back(LinearOp{x.data(), kTokens, kDim, {{{&w_gate, gate.data()}, {&w_up, up.data()}, {}}}, false});
-    ops.push_back(LinearOp{gate.data(), kTokens, kFfn, {{{&w_down, x.data()}, {}, {}}}, true, nullptr, 0, up.data(), gate.data()});
+    ops.push_back(LinearOp{
+        gate.data(), kTokens, kFfn, {{{&w_down, x.data()}, {}, {}}}, true, nullptr, 0, up.data(), gate.data(), 0, {}, Activation::kSilu});
   }
 
   static Matrix quantized(const std::vector<std::byte>& bytes, std::int64_t rows, std::int64_t cols) {

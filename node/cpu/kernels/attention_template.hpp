@@ -175,6 +175,11 @@ inline void score_tile(const AttentionArgs& a, CellTile<Plane::kKeys>& cells, co
   score_heads<0>(a, cells, q, tile, count, p);
 }
 
+/// p = cap tanh(scale p / cap), up to a multiple of 16 of them.
+inline void cap_scores(float* p, std::int64_t count, float scale, float cap) {
+  for (std::int64_t i = 0; i < count; i += 16) store(p + i, soft_cap(mul(load(p + i), set1(scale)), cap));
+}
+
 /// p = exp(scale * p - peak) for `count` products, with peak the largest scale * p; beyond them zeros, up to a multiple of 16.
 inline void weigh(float* p, std::int64_t count, float scale, float* peak, float* total) {
   const std::int64_t padded = (count + 15) / 16 * 16;
@@ -271,7 +276,9 @@ void attention(const AttentionArgs& a) {
   for (std::int64_t r = 0; r < a.row_count; ++r) {
     const std::int64_t left = a.rows[r].count - chunk_begin, count = left < kAttentionChunk ? left : kAttentionChunk;
     for (std::int64_t head = 0; head < a.heads; ++head) {
-      weigh(p + (r * a.heads + head) * kAttentionChunk, count, a.scale, a.rows[r].peak + head, a.rows[r].total + head);
+      float* scores = p + (r * a.heads + head) * kAttentionChunk;
+      if (a.softcap > 0) cap_scores(scores, count, a.scale, a.softcap);
+      weigh(scores, count, a.softcap > 0 ? 1.0f : a.scale, a.rows[r].peak + head, a.rows[r].total + head);
     }
     for (std::int64_t i = 0; i < a.heads * a.head_dim; i += 16) store(a.rows[r].out + i, set1(0.0f));
   }
@@ -309,9 +316,15 @@ void merge_attention(const AttentionRow& into, const AttentionRow& next, std::in
   }
 }
 
-void finish_attention(const AttentionRow& row, std::int64_t heads, std::int64_t head_dim) {
+void finish_attention(const AttentionRow& row, std::int64_t heads, std::int64_t head_dim, const float* sinks) {
   for (std::int64_t head = 0; head < heads; ++head) {
     float* out = row.out + head * head_dim;
+    if (sinks) {
+      const float peak = sinks[head] > row.peak[head] ? sinks[head] : row.peak[head], keep = exp_one(row.peak[head] - peak);
+      row.total[head] = row.total[head] * keep + exp_one(sinks[head] - peak);
+      row.peak[head] = peak;
+      for (std::int64_t d = 0; d < head_dim; d += 16) store(out + d, mul(load(out + d), set1(keep)));
+    }
     for (std::int64_t d = 0; d < head_dim; d += 16) store(out + d, div(load(out + d), set1(row.total[head])));
   }
 }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "node/activation.hpp"
 #include "node/tensor_type.hpp"
 
 namespace yamata::cpu {
@@ -73,6 +74,7 @@ struct AttentionArgs {
   float scale;                ///< positive
   std::int64_t heads;         ///< of each row; row_count * heads is at most kAttentionQueries
   std::int64_t head_dim;      ///< a multiple of 16 up to 512, with Q8_0 of 32
+  float softcap;              ///< c: scale * product becomes c tanh(scale * product / c); 0: it stays
 };
 inline constexpr std::int64_t kAttentionChunk = 128;
 inline constexpr std::int64_t kAttentionQueries = 32;
@@ -82,8 +84,9 @@ struct KernelTable {
   int panel_rows;    ///< rows of a panel of quantized weights; 0 where the kernels read only the file's layout
   int tile_columns;  ///< tokens of a tile of quantized activations
   void (*matmul[kTensorTypeCount])(const MatmulArgs&);
-  /// Quantizes elements [begin, end) of token `row`, which x are; begin is a multiple of 32, end too or the row's end (then pads with zeros). With `weight` [as x]: quantizes x * weight. The scales are multiplied by `factor` afterwards: an RMSNorm
-  /// is quantized before it is divided by the root mean square, so that ranks which hold parts of a row can quantize them alone.
+  /// Quantizes elements [begin, end) of token `row`, which x are; begin is a multiple of 32, end too or the row's end (then pads with
+  /// zeros). With `weight` [as x]: quantizes x * weight. The scales are multiplied by `factor` afterwards: an RMSNorm is quantized before
+  /// it is divided by the root mean square, so that ranks which hold parts of a row can quantize them alone.
   void (*quantize)(const float* x, const float* weight, float factor, std::int64_t begin, std::int64_t end, const QuantizedRows& out,
                    std::int64_t row);
   /// The blocks of n elements x (times weight), whose scales nothing has been multiplied with; the last is filled up with zeros.
@@ -97,13 +100,15 @@ struct KernelTable {
   float (*inverse_rms)(const float* squares, std::int64_t n, float epsilon);
   /// y = x * factor * weight
   void (*scale_mul)(const float* x, float factor, const float* weight, std::int64_t n, float* y);
-  /// y = silu(gate) * up
-  void (*silu_mul)(const float* gate, const float* up, std::int64_t n, float* y);
+  /// y = activation(gate) * up as activation.hpp defines it, or activation(gate) where up is null
+  void (*activate)(Activation activation, const float* gate, const float* up, std::int64_t n, float* y);
+  /// y = e to the power x within 2 ulp; 0 below -104, infinity above 89
+  void (*exponentials)(const float* x, std::int64_t n, float* y);
   void (*attention)(const AttentionArgs&);
   /// Adds the result of the chunk after to that of the chunks before, with the online softmax (Ghidorah's merge, algorithms of HCMP).
   void (*merge_attention)(const AttentionRow& into, const AttentionRow& next, std::int64_t heads, std::int64_t head_dim);
-  /// out /= total, once all chunks are in.
-  void (*finish_attention)(const AttentionRow& row, std::int64_t heads, std::int64_t head_dim);
+  /// out /= total, once all chunks are in; before that each head's sink, if there are, is merged as a chunk with no values would be.
+  void (*finish_attention)(const AttentionRow& row, std::int64_t heads, std::int64_t head_dim, const float* sinks);
   /// Puts `n` floats (head_dim) into a cell of a plane: F32, F16 (to the nearest), or Q8_0 as GGUF defines it.
   void (*store_cell)(const float* x, std::int64_t n, TensorType type, void* plane, std::int64_t cell);
 };

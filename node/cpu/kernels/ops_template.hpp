@@ -159,15 +159,60 @@ void scale_mul(const float* x, float factor, const float* weight, std::int64_t n
   }
 }
 
-inline F32x16 silu(F32x16 gate) { return div(gate, add(set1(1.0f), exp(sub(set1(0.0f), gate)))); }
+/// x / (1 + e^-y): x by the logistic function of y
+inline F32x16 by_sigmoid(F32x16 x, F32x16 y) { return div(x, add(set1(1.0f), exp(sub(set1(0.0f), y)))); }
 
-void silu_mul(const float* gate, const float* up, std::int64_t n, float* y) {
-  const std::int64_t whole = n / 16 * 16, rest = n - whole;
-  for (std::int64_t i = 0; i < whole; i += 16) store(y + i, mul(silu(load(gate + i)), load(up + i)));
-  if (rest > 0) {
-    const F32x16 tail = silu(load_part(gate + whole, rest, 0.0f));
-    store_part(y + whole, rest, mul(tail, load_part(up + whole, rest, 0.0f)));
+/// c tanh(x / c), as c (1 - 2 / (1 + e^(2x / c)))
+inline F32x16 soft_cap(F32x16 x, float cap) {
+  const F32x16 e = exp(mul(x, set1(2.0f / cap)));
+  return mul(set1(cap), sub(set1(1.0f), div(set1(2.0f), add(set1(1.0f), e))));
+}
+
+template <Activation kKind>
+inline F32x16 activated(F32x16 gate) {
+  if constexpr (kKind == Activation::kSilu) return by_sigmoid(gate, gate);
+  if constexpr (kKind == Activation::kGeluTanh) {
+    const F32x16 inner = mul(set1(1.59576912f), gate);  // 2 sqrt(2 / pi)
+    return by_sigmoid(gate, fma(mul(inner, set1(0.044715f)), mul(gate, gate), inner));
   }
+  if constexpr (kKind == Activation::kClampedSilu) {
+    const F32x16 clamped = min(gate, set1(7.0f));
+    return by_sigmoid(clamped, mul(set1(1.702f), clamped));
+  }
+  return gate;
+}
+
+template <Activation kKind>
+inline F32x16 activated(F32x16 gate, F32x16 up) {
+  if constexpr (kKind == Activation::kClampedSilu) up = add(max(min(up, set1(7.0f)), set1(-7.0f)), set1(1.0f));
+  return mul(activated<kKind>(gate), up);
+}
+
+template <Activation kKind>
+inline void activate_all(const float* gate, const float* up, std::int64_t n, float* y) {
+  const std::int64_t whole = n / 16 * 16, rest = n - whole;
+  const auto one = [&](F32x16 g, F32x16 u) { return up ? activated<kKind>(g, u) : activated<kKind>(g); };
+  for (std::int64_t i = 0; i < whole; i += 16) store(y + i, one(load(gate + i), load((up ? up : gate) + i)));
+  if (rest > 0) store_part(y + whole, rest, one(load_part(gate + whole, rest, 0.0f), load_part((up ? up : gate) + whole, rest, 0.0f)));
+}
+
+void activate(Activation activation, const float* gate, const float* up, std::int64_t n, float* y) {
+  switch (activation) {
+    case Activation::kSilu:
+      return activate_all<Activation::kSilu>(gate, up, n, y);
+    case Activation::kGeluTanh:
+      return activate_all<Activation::kGeluTanh>(gate, up, n, y);
+    case Activation::kClampedSilu:
+      return activate_all<Activation::kClampedSilu>(gate, up, n, y);
+    case Activation::kNone:
+      return activate_all<Activation::kNone>(gate, up, n, y);
+  }
+}
+
+void exponentials(const float* x, std::int64_t n, float* y) {
+  const std::int64_t whole = n / 16 * 16, rest = n - whole;
+  for (std::int64_t i = 0; i < whole; i += 16) store(y + i, exp(load(x + i)));
+  if (rest > 0) store_part(y + whole, rest, exp(load_part(x + whole, rest, 0.0f)));
 }
 
 }  // namespace

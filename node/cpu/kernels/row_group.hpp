@@ -7,6 +7,13 @@
 
 #include "node/cpu/kernels/blocks.hpp"
 
+// A device's packing kernel calls them, too.
+#ifdef __CUDACC__
+#define YAMATA_HOST_DEVICE __host__ __device__
+#else
+#define YAMATA_HOST_DEVICE
+#endif
+
 namespace yamata::cpu {
 
 struct RowGroup {
@@ -19,16 +26,16 @@ struct RowGroup {
 namespace {
 
 /// A byte four times.
-constexpr std::uint32_t four(std::uint32_t byte) { return byte * 0x01010101u; }
+YAMATA_HOST_DEVICE constexpr std::uint32_t four(std::uint32_t byte) { return byte * 0x01010101u; }
 
-inline std::uint32_t word(const void* bytes, int index) {
+YAMATA_HOST_DEVICE inline std::uint32_t word(const void* bytes, int index) {
   std::uint32_t value;
   std::memcpy(&value, static_cast<const std::byte*>(bytes) + 4 * index, sizeof value);
   return value;
 }
 
 /// Of 16 bytes the low nibbles, then the high nibbles.
-inline void unpack_nibbles(const std::uint8_t* qs, std::uint32_t* steps) {
+YAMATA_HOST_DEVICE inline void unpack_nibbles(const std::uint8_t* qs, std::uint32_t* steps) {
   for (int i = 0; i < 4; ++i) {
     steps[i] = word(qs, i) & four(15);
     steps[4 + i] = word(qs, i) >> 4 & four(15);
@@ -36,12 +43,12 @@ inline void unpack_nibbles(const std::uint8_t* qs, std::uint32_t* steps) {
 }
 
 /// Bit 4 of 32 numbers, one bit each in `qh`. Four bits times 2^0 + 2^7 + 2^14 + 2^21 stand in four bytes, lowest.
-inline void unpack_fifth_bits(const std::uint8_t* qh, std::uint32_t* steps) {
+YAMATA_HOST_DEVICE inline void unpack_fifth_bits(const std::uint8_t* qh, std::uint32_t* steps) {
   for (int j = 0; j < 8; ++j) steps[j] |= ((word(qh, 0) >> 4 * j & 15) * 0x00204081u & four(1)) << 4;
 }
 
 /// The six-bit scales and mins of Q4_K and Q5_K.
-inline void unpack_scales(const std::uint8_t* s, RowGroup& g) {
+YAMATA_HOST_DEVICE inline void unpack_scales(const std::uint8_t* s, RowGroup& g) {
   for (int k = 0; k < 4; ++k) {
     g.scales[k] = s[k] & 63;
     g.mins[k] = s[k + 4] & 63;
@@ -51,16 +58,18 @@ inline void unpack_scales(const std::uint8_t* s, RowGroup& g) {
 }
 
 /// Unpacks a block of the file.
-inline void unpack(const BlockQ4_0& b, RowGroup& g) { g.d = b.d, unpack_nibbles(b.qs, g.steps[0]); }
-inline void unpack(const BlockQ4_1& b, RowGroup& g) { g.d = b.d, g.m = b.m, unpack_nibbles(b.qs, g.steps[0]); }
-inline void unpack(const BlockQ5_0& b, RowGroup& g) { g.d = b.d, unpack_nibbles(b.qs, g.steps[0]), unpack_fifth_bits(b.qh, g.steps[0]); }
-inline void unpack(const BlockQ5_1& b, RowGroup& g) {
+YAMATA_HOST_DEVICE inline void unpack(const BlockQ4_0& b, RowGroup& g) { g.d = b.d, unpack_nibbles(b.qs, g.steps[0]); }
+YAMATA_HOST_DEVICE inline void unpack(const BlockQ4_1& b, RowGroup& g) { g.d = b.d, g.m = b.m, unpack_nibbles(b.qs, g.steps[0]); }
+YAMATA_HOST_DEVICE inline void unpack(const BlockQ5_0& b, RowGroup& g) {
+  g.d = b.d, unpack_nibbles(b.qs, g.steps[0]), unpack_fifth_bits(b.qh, g.steps[0]);
+}
+YAMATA_HOST_DEVICE inline void unpack(const BlockQ5_1& b, RowGroup& g) {
   g.d = b.d, g.m = b.m, unpack_nibbles(b.qs, g.steps[0]), unpack_fifth_bits(b.qh, g.steps[0]);
 }
-inline void unpack(const BlockQ8_0& b, RowGroup& g) { g.d = b.d, std::memcpy(g.steps[0], b.qs, sizeof b.qs); }
-inline void unpack(const BlockIQ4NL& b, RowGroup& g) { g.d = b.d, unpack_nibbles(b.qs, g.steps[0]); }
+YAMATA_HOST_DEVICE inline void unpack(const BlockQ8_0& b, RowGroup& g) { g.d = b.d, std::memcpy(g.steps[0], b.qs, sizeof b.qs); }
+YAMATA_HOST_DEVICE inline void unpack(const BlockIQ4NL& b, RowGroup& g) { g.d = b.d, unpack_nibbles(b.qs, g.steps[0]); }
 
-inline void unpack(const BlockQ2K& b, RowGroup& g) {
+YAMATA_HOST_DEVICE inline void unpack(const BlockQ2K& b, RowGroup& g) {
   g.d = b.d, g.m = b.dmin;
   for (int i = 0; i < 16; ++i) {
     g.scales[i] = b.scales[i] & 15;
@@ -71,7 +80,7 @@ inline void unpack(const BlockQ2K& b, RowGroup& g) {
   }
 }
 
-inline void unpack(const BlockQ3K& b, RowGroup& g) {
+YAMATA_HOST_DEVICE inline void unpack(const BlockQ3K& b, RowGroup& g) {
   g.d = b.d;
   for (int i = 0; i < 16; ++i) {
     const int low = b.scales[i % 8] >> (i / 8 * 4) & 15, high = b.scales[8 + i % 4] >> (i / 4 * 2) & 3;
@@ -84,7 +93,7 @@ inline void unpack(const BlockQ3K& b, RowGroup& g) {
   }
 }
 
-inline void unpack(const BlockQ4K& b, RowGroup& g) {
+YAMATA_HOST_DEVICE inline void unpack(const BlockQ4K& b, RowGroup& g) {
   g.d = b.d, g.m = b.dmin;
   unpack_scales(b.scales, g);
   for (int k = 0; k < 8; ++k) {
@@ -92,7 +101,7 @@ inline void unpack(const BlockQ4K& b, RowGroup& g) {
   }
 }
 
-inline void unpack(const BlockQ5K& b, RowGroup& g) {
+YAMATA_HOST_DEVICE inline void unpack(const BlockQ5K& b, RowGroup& g) {
   g.d = b.d, g.m = b.dmin;
   unpack_scales(b.scales, g);
   for (int k = 0; k < 8; ++k) {
@@ -102,7 +111,7 @@ inline void unpack(const BlockQ5K& b, RowGroup& g) {
   }
 }
 
-inline void unpack(const BlockQ6K& b, RowGroup& g) {
+YAMATA_HOST_DEVICE inline void unpack(const BlockQ6K& b, RowGroup& g) {
   g.d = b.d;
   std::memcpy(g.scales, b.scales, sizeof b.scales);
   for (int k = 0; k < 8; ++k) {
@@ -113,7 +122,7 @@ inline void unpack(const BlockQ6K& b, RowGroup& g) {
   }
 }
 
-inline void unpack(const BlockIQ4XS& b, RowGroup& g) {
+YAMATA_HOST_DEVICE inline void unpack(const BlockIQ4XS& b, RowGroup& g) {
   g.d = b.d;
   for (int k = 0; k < 8; ++k) {
     const int low = b.scales_l[k / 2] >> (k % 2 * 4) & 15, high = b.scales_h >> (2 * k) & 3;

@@ -9,8 +9,8 @@ namespace yamata::cpu {
 namespace {
 
 constexpr KernelTable make_table(Isa isa) {
-  KernelTable t{isa,           kRows,       kTileColumns, {},       quantize,  encode_blocks,   decode_blocks,
-                block_squares, inverse_rms, scale_mul,    silu_mul, attention, merge_attention, finish_attention, store_cell};
+  KernelTable t{isa,         kRows,     kTileColumns, {},           quantize,  encode_blocks,   decode_blocks,    block_squares,
+                inverse_rms, scale_mul, activate,     exponentials, attention, merge_attention, finish_attention, store_cell};
   t.matmul[static_cast<int>(TensorType::F32)] = matmul_floats<WeightsF32>;
   t.matmul[static_cast<int>(TensorType::F16)] = matmul_floats<WeightsF16>;
   t.matmul[static_cast<int>(TensorType::BF16)] = matmul_floats<WeightsBF16>;

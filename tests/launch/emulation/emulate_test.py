@@ -70,7 +70,7 @@ class TwoHosts(unittest.TestCase):
             result = pathlib.Path(folder) / 'result.json'
             results = []
             for command in ([PROGRAM], [ROOT / 'launch' / 'emulate', '--hosts', '2', '--cpu', '50', '--rate', '1gbit', '--delay', '0.1ms', '--', PROGRAM]):
-                flags = ['-md', DRAFT] if len(command) > 1 else []
+                flags = ['-md', DRAFT, '--layer-split', '1/1'] if len(command) > 1 else []
                 with subprocess.Popen([*command, 'run', '-m', TARGET, *TEXT, *flags, '--json', result], stdout=subprocess.DEVNULL) as process:
                     self.assertEqual(process.wait(timeout=120), 0)
                 results.append(json.loads(result.read_text()))

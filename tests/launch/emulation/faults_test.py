@@ -15,7 +15,8 @@ from support import DRAFT, PATIENCE, PROGRAM, ROOT, TARGET, emulation
 TIMEOUT_S = 2
 GENEROUS_S = round(60 * PATIENCE)  # what takes longer never ends
 TEXT = [str(PROGRAM), 'run', '-p', 'Once upon a time', '-t', '1', '--ignore-eos', '--timeout', str(TIMEOUT_S), '-m', str(TARGET)]
-LONG = [*TEXT, '-n', '1000000', '-c', '500000']
+STAGES = ['--layer-split', '1,1,1']
+LONG = [*TEXT, *STAGES, '-n', '1000000', '-c', '500000']
 
 
 def name_of(process):
@@ -147,12 +148,26 @@ class ThreeHosts(unittest.TestCase):
         self.assertIn('warning: the text goes on without the drafter on rank 2', lines[0])
         self.assertEqual(out, alone)
 
+    def test_lost_idle_rank_is_missed_in_one_line_and_all_else_is_complete(self):
+        text = [*TEXT, '-n', '1500', '-c', '2000']  # so small a model is the fastest on one machine: the planner leaves the others out
+        alone = subprocess.run(text, check=True, capture_output=True).stdout
+        for fault in (cut, send(signal.SIGKILL, 'yamata'), send(signal.SIGSTOP, 'yamata')):
+            with self.subTest(fault=fault), tempfile.TemporaryDirectory() as folder:
+                result = pathlib.Path(folder) / 'result.json'
+                code, lines, out = self.strike([*text, '--json', str(result)], 2, fault)
+                told = json.loads(result.read_text())
+                self.assertEqual(code, 0, lines)
+                self.assertTrue(told['layout_choice'].endswith('; n1, n2 stay out'), told['layout_choice'])
+                self.assertEqual([rank['role'] for rank in told['per_rank']], ['head', 'idle', 'lost'])
+                self.assertEqual(out, alone)
+                self.assertTrue(any('the text goes on without rank 2, which has no part in it' in line for line in lines), lines)
+
     def test_stopped_daemon_goes_on_and_the_text_is_complete(self):
         text = [*TEXT, '-n', '400']
         alone = subprocess.run(text, check=True, capture_output=True).stdout
         for rank in (0, 1):
             with self.subTest(rank=rank):
-                code, lines, out = self.strike(text, rank, send(signal.SIGSTOP, 'orted'))
+                code, lines, out = self.strike([*text, *STAGES], rank, send(signal.SIGSTOP, 'orted'))
                 self.assertEqual((code, lines), (0, []))
                 self.assertEqual(out, alone)
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 namespace yamata {
 namespace {
 
@@ -31,6 +33,17 @@ TEST(Report, Rates_areThereWhereTimeHasPassed) {
   EXPECT_EQ(to_table(generation(3))
                 .find("\n3 tokens of prompt at 30.0 tokens/s, 3 generated at 4.0 tokens/s (iterative), first after 250.0 ms\n"),
             0u);
+}
+
+TEST(Report, ChosenLayout_isSaidInTheTableAndInTheJson) {
+  Generation r = generation(2);
+  EXPECT_EQ(to_table(r).find("\nlayout: "), std::string::npos);
+  EXPECT_FALSE(nlohmann::json::parse(to_json(r)).contains("layout_choice"));
+  r.layout_choice = "n0 alone, iterative";
+  r.plan_json = R"({"layouts": []})";
+  EXPECT_NE(to_table(r).find("\nlayout: n0 alone, iterative\n"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(to_json(r))["layout_choice"], "n0 alone, iterative");
+  EXPECT_TRUE(nlohmann::json::parse(to_json(r))["plan"].contains("layouts"));
 }
 
 TEST(Report, Memory_isSaidWhatItCounts) { EXPECT_NE(to_table(generation(2)).find("\nown MiB: "), std::string::npos); }

@@ -54,6 +54,9 @@ TEST_F(Planner, EveryCandidate_isLedByTheFirstHostAndIsWhatItsTextSays) {
   EXPECT_TRUE(has([](const LayoutCandidate& c) { return c.hosts() == 1 && c.layout.size() == 1; })) << "one alone";
   EXPECT_TRUE(has([](const LayoutCandidate& c) { return c.stages.size() == 5; })) << "a pipeline of all";
   EXPECT_TRUE(has([](const LayoutCandidate& c) { return c.layout[0].groups == std::vector<int>{2, 2}; })) << "a pipeline of groups";
+  const auto behind = [&](const LayoutCandidate& c) { return c.stages.size() == 2 && c.stages[0].count() == 1; };
+  EXPECT_TRUE(has([&](const LayoutCandidate& c) { return behind(c) && c.layout[0].ranks == std::vector<int>{0, 1}; })) << "the fastest has most";
+  EXPECT_TRUE(has([&](const LayoutCandidate& c) { return behind(c) && c.layout[0].groups == std::vector<int>{1, 3}; })) << "the faster ones do";
   for (const int drafter : {1, 4}) {
     EXPECT_TRUE(has([&](const LayoutCandidate& c) { return c.layout.size() > 1 && c.layout[1].ranks == std::vector<int>{drafter}; })) << drafter;
   }

@@ -58,6 +58,28 @@ TEST_F(MeasurementCacheTest, ThreadChoice_isKeptBesideTheSpeed) {
   EXPECT_FALSE(read_thread_choice(folder_, kKey, kNow));
 }
 
+TEST_F(MeasurementCacheTest, WidthMultiples_areKeptTogether) {
+  const std::vector<double> multiples{1.25, 1.5, 2};
+  EXPECT_FALSE(read_width_multiples(folder_, kKey, kNow));
+  keep_width_multiples(folder_, kKey, multiples, kNow);
+  EXPECT_EQ(read_width_multiples(folder_, kKey, kNow + kHour), multiples);
+  EXPECT_FALSE(read_width_multiples(folder_, kKey, kNow + 24 * kHour));
+  EXPECT_FALSE(read_ns_per_byte(folder_, kKey, kNow));
+  for (const char* text :
+       {"yamata-widths-1 1 2 1800000000\n", "yamata-widths-1 1 0 3 1800000000\n", "yamata-widths-1 1 2 3 4 1800000000\n"}) {
+    test::write_file(folder_ + "/" + kKey.file_name(".widths"), text);
+    EXPECT_FALSE(read_width_multiples(folder_, kKey, kNow)) << text;
+  }
+}
+
+TEST_F(MeasurementCacheTest, FirstChoiceRate_isThatOfAPairOfModels) {
+  EXPECT_FALSE(read_first_choice_rate(folder_, 1, 2, kNow));
+  keep_first_choice_rate(folder_, 1, 2, 0.75, kNow);
+  EXPECT_EQ(read_first_choice_rate(folder_, 1, 2, kNow + kHour), 0.75);
+  EXPECT_FALSE(read_first_choice_rate(folder_, 2, 1, kNow));
+  EXPECT_FALSE(read_first_choice_rate(folder_, 1, 2, kNow + 24 * kHour));
+}
+
 TEST_F(MeasurementCacheTest, MalformedFile_isNoSpeed) {
   keep_ns_per_byte(folder_, kKey, 1, kNow);
   damage("yamata-speed-1 0.5 1800000000\n");

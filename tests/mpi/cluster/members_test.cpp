@@ -66,6 +66,24 @@ TEST_F(MembersTest, Drafters_areDispensableOnlyOnceTheJobServes) {
   EXPECT_EQ(members_.drafter_of(1), std::nullopt);
 }
 
+TEST_F(MembersTest, RankWithoutAPart_isIdleAndCanBeRemovedAtOnce) {
+  all_join();
+  for (int r = 1; r < 5; ++r) EXPECT_FALSE(members_.idle(r)) << "before the plan";
+  plan_.pipelines[0].ranks = {0, 2};
+  members_.place(plan_);
+  for (int r = 0; r < 5; ++r) EXPECT_EQ(members_.idle(r), r == 1) << r;
+  EXPECT_TRUE(members_.remove_idle(1));
+  EXPECT_FALSE(members_.remove_idle(1));
+  EXPECT_TRUE(members_.lost(1));
+  EXPECT_TRUE(members_.send_heartbeats(Clock::now(), {}));
+  EXPECT_FALSE(LocalTransport(network_, 1).receive());
+  for (int i = 0; i < 15; ++i) {
+    pass(100);
+    for (const int r : {2, 3, 4}) members_.heard(r);
+    EXPECT_FALSE(members_.find_silent(Clock::now()));
+  }
+}
+
 TEST_F(MembersTest, SilentRank_isNamed) {
   all_join();
   for (int i = 0; i < 10; ++i) {

@@ -101,13 +101,44 @@ TEST_F(WorkerTest, StreamThatIsHereBeforeThePlan_isKept) {
 
 TEST_F(WorkerTest, PlansThatCannotBe_areFaults) {
   for (const auto& [ranks, text] : {std::pair{std::vector<std::int32_t>{0, 1, 2}, "names a rank that does not exist"},
-                                    std::pair{std::vector<std::int32_t>{-1, 1}, "names a rank that does not exist"},
-                                    std::pair{std::vector<std::int32_t>{0}, "has no place for this rank"}}) {
+                                    std::pair{std::vector<std::int32_t>{-1, 1}, "names a rank that does not exist"}}) {
     worker_.emplace(transport_, setup_);
     send(Tag::kStart, wire::encode(plan_over(ranks)));
     EXPECT_NE(fault().find(text), std::string::npos) << text;
     EXPECT_EQ(worker_->state(), State::kFailed);
   }
+}
+
+TEST_F(WorkerTest, RankWithoutAPart_waitsForTheEndAndCanBeSpared) {
+  std::vector<bool> dispensable;
+  setup_.dispensable = [&](bool is) { dispensable.push_back(is); };
+  send(Tag::kStart, wire::encode(plan_over({0})));
+  EXPECT_EQ(fault(), "none");
+  EXPECT_EQ(worker_->state(), State::kServing);
+  EXPECT_EQ(dispensable, std::vector<bool>{true});
+  send(Tag::kStop, wire::encode_stop(4));
+  const auto report = play_until(Tag::kReport);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(wire::decode_report(*report).role, "idle");
+  EXPECT_EQ(worker_->exit_code(), 4);
+  EXPECT_EQ(dispensable, (std::vector<bool>{true, false}));
+}
+
+TEST_F(WorkerTest, MessageForARankWithoutAPart_isAFault) {
+  send(Tag::kStart, wire::encode(plan_over({0})));
+  EXPECT_EQ(fault(), "none");
+  send(Tag::kRecord, wire::encode(wire::Record{}));
+  EXPECT_NE(fault().find("does not take"), std::string::npos);
+}
+
+TEST_F(WorkerTest, Probe_isAnsweredAtOnceWithoutItsPadding) {
+  send(Tag::kProbe, wire::encode(wire::Probe{7, std::vector<std::byte>(1000)}));
+  const auto answer = play_until(Tag::kProbe);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(wire::decode_probe(*answer).number, 7u);
+  EXPECT_TRUE(wire::decode_probe(*answer).padding.empty());
+  send(Tag::kProbe, wire::Bytes(2));
+  EXPECT_NE(fault(), "none");
 }
 
 TEST_F(WorkerTest, SecondPlan_isAFault) {

@@ -58,6 +58,7 @@ std::vector<MessageKind> make_kinds() {
       {"commit", {encode(wire::Commit{3, 9, 2, {5, 6}, 4, 0.5f, true})}, commit},
       {"guesses", {encode(sample_guesses())}, guesses},
       {"hello", {encode(sample_hello())}, [](const Bytes& b) { validate(wire::decode_hello(b), 1); }},
+      {"probe", {encode(wire::Probe{3, Bytes(5)})}, [](const Bytes& b) { wire::decode_probe(b); }},
       {"plan", {encode(sample_plan())}, [](const Bytes& b) { validate(wire::decode_start(b), kSampleRanks, 0); }},
       {"heartbeat",
        {encode(wire::Heartbeat{12, wire::Activity::kAwaitingActivations, 750})},
@@ -109,7 +110,7 @@ wire::Start sample_plan() {
 }
 
 wire::Hello sample_hello() {
-  return {wire::kProtocolVersion, "test", "host1", "neon", {42}, 1ull << 33, 6, 0, 0.25, "/slow", 12, 1'800'000'000};
+  return {wire::kProtocolVersion, "test", "host1", "neon", {42}, 1ull << 33, 6, 0, 0.25, "/slow", 12, 1'800'000'000, {1.5, 2}};
 }
 
 wire::Report sample_report() {

@@ -30,7 +30,8 @@ Start two_pipelines() {
 }
 
 TEST(Wire, Hello_roundTrips) {
-  const Hello m{kProtocolVersion, "1.2", "jetson-3", "neon", {0x123456789abcdef0u, 0}, 1u << 30, 6, 2, 0.25, "/slow", 12, 1'800'000'000};
+  const Hello m{kProtocolVersion, "1.2", "jetson-3",    "neon",  {0x123456789abcdef0u, 0}, 1u << 30, 6, 2, 0.25,
+                "/slow",          12,    1'800'000'000, {1.5, 2}};
   const Hello back = decode_hello(encode(m));
   EXPECT_EQ(back.version, m.version);
   EXPECT_EQ(back.host, m.host);

@@ -9,7 +9,7 @@ constexpr std::int32_t kVocabulary = 8, kContext = 64, kGuessCells = 24;
 constexpr std::int64_t kActionNs = 5000;  // fast enough that no rank falls silent by chance
 
 int size_of(const JobShape& shape) {
-  int ranks = shape.stages;
+  int ranks = shape.stages + shape.idle;
   for (const int drafter : shape.drafters) ranks += drafter;
   return ranks;
 }
@@ -99,6 +99,7 @@ void SimulatedJob::start() {
   ClusterOptions options;
   options.timeout = kTimeout;
   options.interrupted = &interrupted;
+  options.probes_links = shape_.probes_links;
   options.on_warning = [this](const std::string& text) { warnings.push_back(text); };
   head_ = std::make_unique<Head>(*ranks_[0].transport, options);
   head_->begin(

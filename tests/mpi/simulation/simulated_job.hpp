@@ -17,6 +17,8 @@ struct JobShape {
   std::uint64_t seed = 1;
   int stages = 2;
   std::vector<int> drafters{};  ///< ranks of each; 0: on the head, sharing its unit
+  int idle = 0;                 ///< ranks without a part, the last ones
+  bool probes_links = false;
   Strategy strategy = Strategy::kIterative;
   std::string policy = "best-first";
   bool lookup = false;

@@ -237,6 +237,42 @@ INSTANTIATE_TEST_SUITE_P(Strategies, LostDrafter,
                          testing::Values(Guessing{Strategy::kPipeInfer}, Guessing{Strategy::kSpeculative},
                                          Guessing{Strategy::kSpeculative, "chain"}));
 
+TEST(SimulatedJob, IdleRank_takesNoPartAndMayBeLostAtAnyTime) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    for (const int moment : {0, 1, 2}) {  // it stays; is silent; fails
+      SimulatedJob job({.seed = seed, .stages = 2, .drafters = {1}, .idle = 2, .probes_links = true, .strategy = Strategy::kPipeInfer});
+      job.start();
+      EXPECT_EQ(job.head().links().size(), 5u);
+      const Request request = request_of(job.random_prompt(), 50);
+      Recorder told;
+      job.engine().submit(request, told);
+      job.until([&] { return told.tokens.size() >= 3; });
+      if (moment == 1) job.stop_rank(3);
+      if (moment == 2) job.break_rank(3);
+      job.until([&] { return told.finished() && (moment == 0 || !job.warnings.empty()); });
+      EXPECT_EQ(told.tokens, job.text_after(request.prompt, 50));
+      ASSERT_EQ(job.warnings.size(), moment == 0 ? 0u : 1u);
+      for (const std::string& warning : job.warnings)
+        EXPECT_EQ(warning.find("the text goes on without rank 3, which has no part in it: "), 0u) << warning;
+      stop_and_part(job, moment == 0);
+      const auto reports = job.head().take_reports();
+      EXPECT_EQ(reports[4].role, "idle");
+      EXPECT_EQ(reports[3].role, moment == 1 ? "lost" : "idle");
+      EXPECT_EQ(reports[2].role, "drafter");
+    }
+  }
+}
+
+TEST(SimulatedJob, IdleRankThatIsSilentBeforeTheEnd_isGivenUp) {
+  SimulatedJob job({.stages = 2, .idle = 1});
+  job.start();
+  job.stop_rank(2);
+  job.head().order_stop(0);
+  job.until([&] { return job.head().state() == Head::State::kStopped; });
+  EXPECT_EQ(job.warnings.size(), 1u);
+  EXPECT_EQ(job.head().take_reports()[2].role, "lost");
+}
+
 /// The loss that ends the job, thrown by whichever rank finds it.
 std::optional<RankLost> loss(SimulatedJob& job) {
   try {

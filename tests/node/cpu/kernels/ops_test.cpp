@@ -64,7 +64,8 @@ TEST(Quantize, of_a_norm_multiplies_the_scales_by_the_factor) {
   Random random(kSeed);
   const std::vector<float> x = random_floats(random, kTokens * kCols), w = random_floats(random, kCols);
   std::vector<float> product;
-  for (std::int64_t i = 0; i < kTokens * kCols; ++i) product.push_back(x[static_cast<std::size_t>(i)] * w[static_cast<std::size_t>(i % kCols)]);
+  for (std::int64_t i = 0; i < kTokens * kCols; ++i)
+    product.push_back(x[static_cast<std::size_t>(i)] * w[static_cast<std::size_t>(i % kCols)]);
   for (const NamedTable& t : tables_under_test()) {
     const Activations expected(scalar(), product, kTokens, kCols);
     Activations got(*t.table, std::vector<float>(product.size()), kTokens, kCols);
@@ -85,7 +86,8 @@ TEST(EncodedBlocks, decode_to_what_quantize_gives_in_any_instruction_set) {
   for (const float* weight : {static_cast<const float*>(nullptr), w.data()}) {
     for (const NamedTable& from : tables_under_test()) {
       for (const NamedTable& to : tables_under_test()) {
-        Activations expected(*to.table, std::vector<float>(x.size()), kTokens, kCols), got(*to.table, std::vector<float>(x.size()), kTokens, kCols);
+        Activations expected(*to.table, std::vector<float>(x.size()), kTokens, kCols),
+            got(*to.table, std::vector<float>(x.size()), kTokens, kCols);
         for (std::int64_t row = 0; row < kTokens; ++row) {
           const float* values = x.data() + row * kCols;
           to.table->quantize(values, weight, 0.3f, 0, kCols, expected.quantized(), row);
@@ -135,32 +137,73 @@ TEST(RmsNorm, agrees_with_double_and_between_instruction_sets) {
   }
 }
 
-TEST(SiluMul, agrees_with_double_and_between_instruction_sets) {
+/// Activations in double precision, without an up value.
+double exact(Activation activation, double g) {
+  switch (activation) {
+    case Activation::kSilu:
+      return g / (1 + std::exp(-g));
+    case Activation::kGeluTanh:
+      return g / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g)));  // half of 1 + tanh
+    case Activation::kClampedSilu:
+      return std::min(g, 7.0) / (1 + std::exp(-1.702 * std::min(g, 7.0)));
+    case Activation::kNone:
+      break;
+  }
+  return g;
+}
+constexpr Activation kActivations[] = {Activation::kNone, Activation::kSilu, Activation::kGeluTanh, Activation::kClampedSilu};
+
+TEST(Activate, agrees_with_double_and_between_instruction_sets) {
   std::vector<float> gate;
   for (int i = -10400; i <= 10400; ++i) gate.push_back(static_cast<float>(i) * 0.01f);
   const std::int64_t n = static_cast<std::int64_t>(gate.size());
-  const std::vector<float> up(gate.size(), 1.0f);
-  std::vector<float> y(gate.size());
-  scalar().silu_mul(gate.data(), up.data(), n, y.data());
-  for (std::size_t i = 0; i < gate.size(); ++i) {
-    const double exact = gate[i] / (1 + std::exp(-static_cast<double>(gate[i])));
-    // exp errs by 2 ulp, the sum and the division by half an ulp each; an ulp is at most 2^-23 of the value.
-    // Below -88.7 exp(-gate) is no float and the result is 0, where it should be at most 104 / 2^128.
-    EXPECT_NEAR(y[i], exact, 3 * std::abs(exact) / (1 << 23) + std::ldexp(104.0, -128)) << gate[i];
-  }
-  for (const NamedTable& t : tables_under_test()) {
-    std::vector<float> z(gate.size());
-    t.table->silu_mul(gate.data(), up.data(), n, z.data());
-    EXPECT_EQ(bits(z), bits(y)) << t.name;
+  std::vector<float> up(gate.size());
+  for (std::size_t i = 0; i < up.size(); ++i) up[i] = static_cast<float>(i % 41) * 0.5f - 10.0f;
+  for (const Activation activation : kActivations) {
+    for (const float* ups : {static_cast<const float*>(nullptr), static_cast<const float*>(up.data())}) {
+      std::vector<float> y(gate.size());
+      scalar().activate(activation, gate.data(), ups, n, y.data());
+      for (std::size_t i = 0; i < gate.size(); ++i) {
+        const double u = activation == Activation::kClampedSilu ? std::clamp(up[i], -7.0f, 7.0f) + 1.0 : up[i];
+        const double wanted = exact(activation, gate[i]) * (ups ? u : 1.0);
+        // exp errs by 2 ulp, the sum and the division by half an ulp each; an ulp is at most 2^-23 of the value. The argument of the exp of
+        // a GELU, up to 104 before the value vanishes, errs by 3 half ulps of its own; so does the product with 1.702.
+        // Below -88.7 exp(-gate) is no float and the result is 0, where it should be at most 104 / 2^128.
+        const double ulps = activation == Activation::kSilu || activation == Activation::kNone ? 4 : 4 + 1.5 * 104;
+        EXPECT_NEAR(y[i], wanted, ulps * std::abs(wanted) / (1 << 23) + std::ldexp(104.0 * 10, -128)) << gate[i];
+      }
+      for (const NamedTable& t : tables_under_test()) {
+        std::vector<float> z(gate.size());
+        t.table->activate(activation, gate.data(), ups, n, z.data());
+        EXPECT_EQ(bits(z), bits(y)) << t.name;
+      }
+    }
   }
 }
 
-TEST(SiluMul, is_right_at_the_ends) {
+TEST(Activate, is_right_at_the_ends) {
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> gate = {inf, 1e30f, -1e30f, 0.0f, -200.0f}, up(5, 2.0f);
   std::vector<float> y(5);
-  scalar().silu_mul(gate.data(), up.data(), 5, y.data());
+  scalar().activate(Activation::kSilu, gate.data(), up.data(), 5, y.data());
   EXPECT_EQ(y, (std::vector<float>{inf, 2e30f, 0.0f, 0.0f, 0.0f}));
+}
+
+TEST(Exponentials, agree_with_double_and_between_instruction_sets) {
+  std::vector<float> x;
+  for (int i = -10300; i <= 8890; ++i) x.push_back(static_cast<float>(i) * 0.01f);
+  std::vector<float> y(x.size());
+  scalar().exponentials(x.data(), std::ssize(x), y.data());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double wanted = std::exp(static_cast<double>(x[i]));
+    if (wanted > 3e38) continue;
+    EXPECT_NEAR(y[i], wanted, 2 * wanted / (1 << 23) + std::ldexp(1.0, -149)) << x[i];
+  }
+  for (const NamedTable& t : tables_under_test()) {
+    std::vector<float> z(x.size());
+    t.table->exponentials(x.data(), std::ssize(x), z.data());
+    EXPECT_EQ(bits(z), bits(y)) << t.name;
+  }
 }
 
 /// Planes of 400 cells in one of the formats, and rows of five queries each that see some of them: more than are computed at once.
@@ -206,11 +249,12 @@ struct AttentionCase {
       }
       const auto& into = chunk == 0 ? before : now;
       table.attention({into.data(), static_cast<std::int64_t>(into.size()), chunk, k_plane.data(), v_plane.data(), type, type, kScale,
-                       kHeads, head_dim});
+                       kHeads, head_dim, softcap});
       for (std::size_t i = 0; chunk > 0 && i < now.size(); ++i) table.merge_attention(before[i], now[i], kHeads, head_dim);
     }
     for (std::size_t i = 0; i < chosen.size(); ++i)
-      table.finish_attention({nullptr, nullptr, 0, peaks[i].data(), totals[i].data(), out[i].data()}, kHeads, head_dim);
+      table.finish_attention({nullptr, nullptr, 0, peaks[i].data(), totals[i].data(), out[i].data()}, kHeads, head_dim,
+                             sinks.empty() ? nullptr : sinks.data());
     return out;
   }
   double exact(std::size_t row, std::size_t head, std::size_t d) const {
@@ -220,13 +264,16 @@ struct AttentionCase {
       const std::size_t at = static_cast<std::size_t>(cell) * dim;
       double score = 0;
       for (std::size_t i = 0; i < dim; ++i) score += static_cast<double>(q[row][head * dim + i]) * k[at + i];
-      const double p = std::exp(score * kScale);
+      score *= kScale;
+      const double p = std::exp(softcap > 0 ? softcap * std::tanh(score / softcap) : score);
       total += p, sum += p * v[at + d];
     }
-    return sum / total;
+    return sum / (sinks.empty() ? total : total + std::exp(static_cast<double>(sinks[head])));
   }
 
   static constexpr float kScale = 0.125f;
+  float softcap = 0;
+  std::vector<float> sinks;  // [kHeads], or none
   std::int64_t head_dim;
   TensorType type;
   std::vector<float> k, v;  // as the planes hold them
@@ -259,6 +306,20 @@ TEST(Attention, agrees_with_double_and_between_instruction_sets) {
           EXPECT_EQ(bits(c.run(*t.table, {0})[0]), bits(out)) << t.name << " " << head_dim << " " << count;
         }
       }
+    }
+  }
+}
+
+TEST(Attention, caps_scores_and_minds_sinks) {
+  for (const std::int64_t count : {1, 33, 128, 300}) {
+    for (const bool sunk : {false, true}) {
+      AttentionCase c(64, TensorType::F16);
+      c.softcap = sunk ? 0.0f : 1.5f;
+      if (sunk) c.sinks = {-30.0f, 0.0f, 1.5f, 4.0f, 30.0f};
+      c.add_row(scattered(count));
+      const std::vector<float> out = c.run(scalar(), {0})[0];
+      for (std::size_t i = 0; i < out.size(); i += 7) EXPECT_NEAR(out[i], c.exact(0, i / 64, i % 64), 3e-5) << count << " " << i;
+      for (const NamedTable& t : tables_under_test()) EXPECT_EQ(bits(c.run(*t.table, {0})[0]), bits(out)) << t.name << " " << count;
     }
   }
 }

@@ -1,0 +1,178 @@
+// What a job's ranks are given, once all have said what they are.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "launch/job.hpp"
+#include "launch/planning/layout_choice.hpp"
+#include "launch/planning/measurement_cache.hpp"
+#include "launch/planning/split_advice.hpp"
+#include "mpi/planning/drafter_placement.hpp"
+#include "mpi/planning/layer_split.hpp"
+#include "mpi/planning/memory_plan.hpp"
+#include "mpi/planning/rank_speed.hpp"
+#include "node/error.hpp"
+#include "src/model/weights.hpp"
+
+namespace yamata {
+namespace {
+
+/// Whether every rank's share fits into memory, weights included.
+bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos) {
+  try {
+    return plan_memory(models, plan, hellos).empty();
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+/// Splits of the target, the best first; the last is taken where none fits into memory.
+std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::Hello>& hellos) const {
+  const auto& [file, h] = *models_.front();
+  const ModelPlace& place = layout_.front();
+  const auto plain = place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
+  const std::vector<double> ns_per_byte = splits_by_speed() ? relative_ns_per_byte(hellos, place.ranks) : std::vector<double>{};
+  if (ns_per_byte.empty()) return {plain};
+  std::vector<RankStrength> fast, fitting;
+  for (std::size_t r = 0; r < ns_per_byte.size(); ++r) {
+    fast.push_back({ns_per_byte[r]});
+    fitting.push_back({ns_per_byte[r], capacities_[static_cast<std::size_t>(place.ranks[r])]});
+  }
+  std::vector<std::vector<LayerRange>> splits{split_layers(file, h, fast, 0, work_)};
+  if (auto split = split_layers(file, h, fitting, layer_cache_bytes_, work_); !split.empty()) splits.push_back(std::move(split));
+  splits.push_back(plain);
+  return splits;
+}
+
+double Job::relative_cost(int model) const {
+  const auto bytes = [](const ModelFile& m) { return static_cast<double>(stage_bytes(m.file, m.h, {0, m.h.layers})); };
+  return bytes(*models_[static_cast<std::size_t>(model)]) / bytes(*models_.front());
+}
+
+/// Lets the ranks' speeds say who drafts. Throws ModelError where a rank lacks the file of its part.
+void Job::place_drafters_by_speed(const std::vector<wire::Hello>& hellos) {
+  std::vector<DrafterCandidate> candidates;
+  std::vector<int> with_target;
+  for (std::size_t r = 0; r < hellos.size(); ++r) {
+    candidates.emplace_back();
+    for (std::size_t m = 0; m < models_.size(); ++m) candidates[r].has_model.push_back(hellos[r].fingerprints[m] == hello_.fingerprints[m]);
+    if (candidates[r].has_model[0]) with_target.push_back(static_cast<int>(r));
+  }
+  const std::vector<double> ns_per_byte = relative_ns_per_byte(hellos, with_target);
+  for (std::size_t i = 0; i < ns_per_byte.size(); ++i) candidates[static_cast<std::size_t>(with_target[i])].ns_per_byte = ns_per_byte[i];
+  std::vector<double> costs;
+  for (std::size_t m = 1; m < models_.size(); ++m) costs.push_back(relative_cost(static_cast<int>(m)));
+  layout_ = place_drafters(layout_, candidates, costs);
+  for (const ModelPlace& place : layout_) {
+    const auto model = static_cast<std::size_t>(place.model);
+    for (const int rank : place.ranks) {
+      if (candidates[static_cast<std::size_t>(rank)].has_model[model]) continue;
+      throw ModelError(fmt::format("rank {} ({}) has no {}, or another one; copy the file to that machine", rank,
+                                   hellos[static_cast<std::size_t>(rank)].host, model_path(model)));
+    }
+  }
+}
+
+/// Plays the layouts that there are. Where a rank could not be measured, lacks a file, or nothing has room, the flags' own remains.
+void Job::choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links) {
+  constexpr int kTokens = 48;  // of the texts that are played: enough to tell layouts apart, in a fraction of a second
+  const std::vector<PlannedHost> hosts = planned_hosts(hellos, links);
+  if (hosts.empty()) return;
+  PlannedJob job{.target = *models_.front(), .draft = models_.size() > 1 ? &*models_[1] : nullptr};
+  job.speculation = purpose.speculation;
+  job.cache_types = options_.cache_types;
+  job.context = context();
+  job.batch = options_.batch;
+  job.prompt = std::min(job.prompt, static_cast<int>(purpose.prompt_tokens));
+  job.generate = std::clamp(options_.generate, 2, kTokens);
+  job.draws = 2;
+  if (job.draft) {
+    const auto rate = read_first_choice_rate(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], std::time(nullptr));
+    job.acceptance = rate.value_or(job.acceptance);
+    job.acceptance4 = among_first_four(job.acceptance);
+  }
+  job.strategy = asked_strategy_;
+  job.draft_on_head = options_.draft_on_head;
+  layout_choice_ = yamata::choose_layout(job, hosts);
+  if (!layout_choice_) return;
+  layout_ = layout_choice_->candidate.layout;
+  strategy_ = layout_choice_->candidate.strategy;
+}
+
+void Job::remember(double first_choice_rate, std::size_t tokens) const {
+  constexpr std::size_t kEnough = 64;
+  if (models_.size() != 2 || tokens < kEnough || first_choice_rate <= 0) return;
+  keep_first_choice_rate(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], first_choice_rate, std::time(nullptr));
+}
+
+DecodeOptions Job::decode_options(const Purpose& purpose) const {
+  if (purpose.prompt_tokens == 0) return {};
+  return yamata::decode_options(strategy_, purpose.speculation, options_.batch, options_.generate, context(), purpose.sampling);
+}
+
+wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links) {
+  std::ranges::for_each(crowded_hosts(hellos), warn);
+  for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
+  if (layout_is_open()) choose_layout(hellos, purpose, links);
+  if (drafter_placement_is_open()) place_drafters_by_speed(hellos);
+  const DecodeOptions decode = decode_options(purpose);
+  wire::Start plan;
+  plan.cache_types = options_.cache_types;
+  plan.batch = options_.batch;
+  plan.trace = options_.trace;
+  std::vector<const ModelFile*> models;
+  for (const auto& model : models_) models.push_back(&*model);
+  const Hyperparameters& target_h = hyperparameters();
+  capacities_ = weight_capacities(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch, hello_.threads));
+  layer_cache_bytes_ = KvStore::bytes_for(1, static_cast<int>(target_h.kv_heads), static_cast<int>(target_h.head_dim),
+                                          context() + decode.guess_cells, options_.cache_types);
+  const auto splits = target_splits(hellos);
+  for (const ModelPlace& place : layout_) {
+    const auto& [file, h] = *models[static_cast<std::size_t>(place.model)];
+    wire::PipelinePlan pipeline;
+    pipeline.model = place.model;
+    pipeline.ranks = place.ranks;
+    const bool target = place.model == 0;
+    pipeline.layers = target ? splits.back() : place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
+    if (!place.groups.empty()) pipeline.shares = place.shares;
+    pipeline.cells = context() + (target ? decode.guess_cells : plan.draft.credit);
+    pipeline.sequences = target ? decode.sequences.end : plan.draft.credit + 1;
+    plan.pipelines.push_back(std::move(pipeline));
+  }
+  for (std::size_t i = 0; i + 1 < splits.size(); ++i) {
+    wire::Start faster = plan;
+    faster.pipelines.front().layers = splits[i];
+    if (!fits_memory(models, faster, hellos)) continue;
+    plan_packing(models, faster, hellos, options_.repack);
+    return faster;
+  }
+  plan_packing(models, plan, hellos, options_.repack);
+  std::ranges::for_each(plan_memory(models, plan, hellos), warn);
+  return plan;
+}
+
+/// In a text whose length nobody knows all tokens count alike.
+Workload Job::expected_work(std::size_t prompt_tokens) const {
+  if (prompt_tokens == 0) return {};
+  const auto prompt = static_cast<std::int64_t>(prompt_tokens);
+  const auto generated = std::clamp<std::int64_t>(options_.generate, 1, std::max<std::int64_t>(1, context() - prompt));
+  const Hyperparameters& h = hyperparameters();
+  constexpr std::int64_t kTokens = 1024;  // whose cache has no part of a page to speak of
+  const auto cache_bytes =
+      KvStore::bytes_for(1, static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), kTokens, options_.cache_types) / kTokens;
+  return {prompt, generated, static_cast<double>(cache_bytes)};
+}
+
+std::string Job::split_advice(const std::vector<wire::Report>& reports, std::size_t generated_tokens) const {
+  std::size_t with_a_part = 0;
+  for (const ModelPlace& place : layout_) with_a_part += place.ranks == std::vector<int>{0} && place.model > 0 ? 0 : place.ranks.size();
+  if (with_a_part < reports.size()) return "";  // no flag says so
+  Workload done = work_;
+  if (done.prompt_tokens > 0) done.generated_tokens = static_cast<std::int64_t>(generated_tokens);
+  return yamata::split_advice(*models_.front(), layout_, reports, capacities_, layer_cache_bytes_, done);
+}
+
+}  // namespace yamata

@@ -1,0 +1,108 @@
+"""launch/train-heads, once its flags are read and PyTorch is there."""
+import pathlib
+import platform
+import re
+import shlex
+import signal
+import sys
+import time
+
+import torch
+
+from measuring.problem import Problem
+
+from . import features, folder, rates, target, trainer
+from .dgf import Dgf
+from .eagle3 import Eagle3
+from .medusa import Medusa
+
+FILES = {'model', 'features', 'out', 'type', 'minutes', 'threads', 'device', 'kind'}  # flags that say nothing about the result
+
+
+def device_of(name):
+    try:
+        return torch.zeros(1, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise Problem(f'--device {name}: {str(error).splitlines()[0]}; give cpu') from None
+
+
+def make_head(options, model, data, texts):
+    torch.manual_seed(options.seed)
+    if options.kind == 'medusa':
+        return Medusa(model, options)
+    if options.kind == 'dgf':
+        return Dgf(model, options)
+    return Eagle3(model, options, data.counts(texts, model.vocabulary))
+
+
+def layers_needed(options, model):
+    return [*map(str, options.layers or model.eagle3_layers()), 'last'] if options.kind == 'eagle3' else ['last']
+
+
+class Pause:
+    """Whether to go on: not after Ctrl-C or SIGTERM, and not after --minutes."""
+
+    def __init__(self, minutes):
+        self.asked = False
+        self.end = time.monotonic() + 60 * minutes if minutes is not None else None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.ask)
+
+    def ask(self, *_):
+        self.asked = True
+
+    def __call__(self):
+        return not self.asked and (self.end is None or time.monotonic() < self.end)
+
+
+def machine_name():
+    cpu = re.search(r'model name\s*: (.*)', pathlib.Path('/proc/cpuinfo').read_text()) if pathlib.Path('/proc/cpuinfo').exists() else None
+    return f'{cpu[1] if cpu else platform.machine()}, {torch.get_num_threads()} threads'
+
+
+def prepare(options):
+    """(trainer, facts for the card)."""
+    device = device_of(options.device)
+    model = target.load(options.model).to(device)
+    layers = layers_needed(options, model)
+    data = features.Features(options.features, layers, model.dim, model.vocabulary)
+    if isinstance(options.held_out, str):
+        measured = features.Features([options.held_out], layers, model.dim, model.vocabulary)
+        training, held = data.texts, measured.texts
+    else:
+        measured = data
+        training, held = data.split(options.held_out, options.seed)
+    pieces = features.cut(training, options.context)
+    head = make_head(options, model, data, training).to(device)
+    kept = [measured.batch(group).to(device) for group in features.batches(features.cut(held, options.context), options.batch)]
+    recipe = trainer.Recipe(steps=options.steps, batch_rows=options.batch, learning_rate=options.learning_rate, warm_up=options.warm_up,
+                            clip=options.clip, evaluate_every=options.evaluate_every, patience=options.patience, seed=options.seed, bf16=options.bf16)
+    settings = {key: value for key, value in vars(options).items() if key not in FILES} | {'kind': options.kind, 'rows': data.rows(training)}
+    loop = trainer.Trainer(head, data, pieces, rates.HeldOut(kept, model), recipe, pathlib.Path(options.out) / 'checkpoint.pt', settings)
+    facts = {'model': pathlib.Path(options.model).name, 'rows': data.rows(training), 'texts': len(training), 'held_rows': measured.rows(held),
+             'held_texts': len(held), 'machine': machine_name() if device.type == 'cpu' else torch.cuda.get_device_name(device),
+             'command': 'launch/train-heads ' + shlex.join(sys.argv[1:])}
+    return loop, facts
+
+
+def train(options):
+    """The exit code: 0 trained, 130 paused."""
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    out = pathlib.Path(options.out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Problem(f'{out} cannot be made ({error.strerror}); choose another folder with -o') from None
+    loop, facts = prepare(options)
+    print(f'training on {facts["rows"]} rows of {facts["texts"]} texts, measuring on {facts["held_rows"]}'
+          + (f'; going on at step {loop.done}' if loop.done else ''), file=sys.stderr, flush=True)
+    try:
+        if not loop.run(keep_going=Pause(options.minutes)):
+            print(f'train-heads: paused at step {loop.done} of {options.steps}; the same command goes on', file=sys.stderr)
+            return 130
+        size = folder.write(out, loop.head, folder.card(loop.head, loop, facts), options.type == 'f16')
+    except OSError as error:
+        raise Problem(f'{out} cannot be written ({error.strerror}); mend that, and the same command goes on') from None
+    print(f'{out}: model.safetensors ({size / 1e6:.1f} MB), config.json, README.md; held out {loop.best}')
+    return 0

@@ -1,0 +1,93 @@
+"""EAGLE-3 (arXiv 2503.01840): hidden states of three layers of the target and the next token's embedding go through one decoder layer; its
+output stands in for the target's hidden states from then on. Trained as it is used: over several steps on its own outputs."""
+import numpy
+import torch
+from torch import nn
+from torch.nn import functional
+
+from . import blocks
+
+DECAY = 0.8  # of the loss, from step to step
+
+
+class MidLayer(nn.Module):
+    """x = [norm(embedding), norm(g)]; g + attention(x), then + feed-forward(norm)."""
+
+    def __init__(self, target):
+        super().__init__()
+        self.input_layernorm, self.hidden_norm, self.post_attention_layernorm = (blocks.Norm(target.dim, target.eps) for _ in range(3))
+        self.self_attn = blocks.Attention(target, 2 * target.dim, interleaved=False)
+        self.mlp = blocks.FeedForward(target.dim, target.ffn)
+
+    def forward(self, g, embedded, past):
+        g = g + self.self_attn(torch.cat((self.input_layernorm(embedded), self.hidden_norm(g)), -1), past)
+        return g + self.mlp(self.post_attention_layernorm(g))
+
+
+class Eagle3(nn.Module):
+    kind = 'eagle3'
+
+    def __init__(self, target, options, counts):
+        """counts: how often each token occurs in the training texts; the most frequent ones are the draft's vocabulary."""
+        super().__init__()
+        self.target, self.depths, self.unroll = target, options.depths, options.unroll
+        self.feature_layers = options.layers or target.eagle3_layers()
+        
+        size = min(options.draft_vocabulary, target.vocabulary)
+        frequent = numpy.argsort(-counts, kind='stable')[:size]
+        self.register_buffer('draft_ids', torch.from_numpy(numpy.sort(frequent)))
+        self.fc = nn.Linear(len(self.feature_layers) * target.dim, target.dim, bias=False)
+        self.midlayer = MidLayer(target)
+        self.norm = blocks.Norm(target.dim, target.eps)
+        self.lm_head = nn.Linear(target.dim, size, bias=False)
+        blocks.initialize(self)
+        with torch.no_grad():  # begins as the target's output, of which the draft's is a part
+            self.norm.weight.copy_(target.norm)
+            self.lm_head.weight.copy_(target.output[self.draft_ids])
+        self.lm_head.weight.requires_grad_(not options.freeze_output)
+
+    def start(self, batch):
+        return self.fc(torch.cat([batch.hidden[str(layer)] for layer in self.feature_layers], -1))
+
+    def step(self, g, tokens, past):
+        """(the next g; what the draft's output reads of it)."""
+        g = self.midlayer(g, self.target.embedding[tokens], past)
+        return g, self.norm(g)
+
+    def loss(self, batch, _random):
+        wanted = functional.linear(batch.hidden['last'], self.target.output[self.draft_ids]).float().softmax(-1)
+        g, past, total = self.start(batch), [], 0.0
+        for depth in range(self.unroll):
+            known = batch.known(depth)
+            if not known.any():
+                break
+            g, normed = self.step(g, batch.ahead(batch.ids, depth + 1), past)
+            total = total + DECAY**depth * blocks.soft_cross_entropy(self.lm_head(normed[known]), batch.ahead(wanted, depth + 1)[known])
+        return total
+
+    def guesses(self, batch):
+        """[texts, rows] per depth, each from the text's own tokens and this head's own outputs."""
+        g, past, guesses = self.start(batch), [], []
+        for depth in range(self.depths):
+            g, normed = self.step(g, batch.ahead(batch.ids, depth + 1), past)
+            guesses.append(self.draft_ids[self.lm_head(normed).argmax(-1)])
+        return guesses
+
+    def tensors(self):
+        named = {name: values for name, values in self.state_dict().items() if name != 'draft_ids'}
+        ids = self.draft_ids
+        named['d2t'] = ids - torch.arange(len(ids), device=ids.device)
+        named['t2d'] = torch.zeros(self.target.vocabulary, dtype=torch.bool).index_fill_(0, ids.cpu(), True)
+        return named
+
+    def config(self):
+        t = self.target
+        return {'architectures': ['LlamaForCausalLMEagle3'], 'model_type': 'llama', 'hidden_size': t.dim, 'target_hidden_size': t.dim,
+                'vocab_size': t.vocabulary, 'draft_vocab_size': len(self.draft_ids), 'num_hidden_layers': 1, 'intermediate_size': t.ffn,
+                'num_attention_heads': t.heads, 'num_key_value_heads': t.kv_heads, 'head_dim': t.head_dim, 'rms_norm_eps': t.eps,
+                'rope_theta': t.rope_base, 'hidden_act': 'silu', 'norm_before_residual': False, 'norm_before_fc': False,
+                'eagle_config': {'eagle_aux_hidden_state_layer_ids': self.feature_layers, 'use_aux_hidden_state': True},
+                'eagle_aux_hidden_state_layer_ids': self.feature_layers}
+
+    def metadata(self):
+        return {'format': 'pt'}

@@ -1,0 +1,131 @@
+"""What yamata features wrote: texts, each a row of tokens with hidden states; cut into batches."""
+import dataclasses
+import pathlib
+import re
+
+import numpy
+import torch
+
+from measuring.problem import Problem
+
+from . import safetensors_file
+
+
+@dataclasses.dataclass
+class Batch:
+    """Texts side by side, padded at their ends. Row i holds token i, and the hidden states after the model has read it."""
+    ids: torch.Tensor      # [texts, rows] int64
+    lengths: torch.Tensor  # [texts]
+    prompts: torch.Tensor  # [texts]: so many rows were given, the model wrote the others
+    hidden: dict           # layer name -> [texts, rows, dim] float32
+
+    def known(self, depth):
+        """[texts, rows]: rows whose guess at this depth (0: the token two ahead) has a token of the text to be compared with."""
+        rows = torch.arange(self.ids.shape[1], device=self.ids.device)
+        return rows + 2 + depth < self.lengths[:, None]
+
+    def own(self, depth):
+        """Of these, the rows where the model had begun to write: where it would be asked for guesses."""
+        rows = torch.arange(self.ids.shape[1], device=self.ids.device)
+        return self.known(depth) & (rows + 2 > self.prompts[:, None])
+
+    def ahead(self, values, steps):
+        """values [texts, rows, ...], moved `steps` rows to the front; zeros come in at the end."""
+        moved = torch.zeros_like(values)
+        moved[:, :max(values.shape[1] - steps, 0)] = values[:, steps:]
+        return moved
+
+    def to(self, device):
+        return Batch(self.ids.to(device), self.lengths.to(device), self.prompts.to(device), {name: rows.to(device) for name, rows in self.hidden.items()})
+
+
+def shards_of(path):
+    """The file, and those that follow it: F.safetensors, F-00002.safetensors, ..."""
+    path = pathlib.Path(path)
+    numbered = re.compile(re.escape(path.stem) + r'-\d{5}' + re.escape(path.suffix))
+    return [path, *sorted(other for other in path.parent.glob('*' + path.suffix) if numbered.fullmatch(other.name))]
+
+
+class Features:
+    """All texts of some files. `layers` are needed. Throws Problem (2) naming the first file that does not fit."""
+
+    def __init__(self, paths, layers, dim, vocabulary):
+        self.layers, self.dim = layers, dim
+        self.files, self.texts = [], []  # texts: (file, first row, last row + 1, rows of the prompt)
+        for path in (shard for path in paths for shard in shards_of(path)):
+            self.add(path, vocabulary)
+        if not self.texts:
+            raise Problem(f'{paths[0]} has no text of three tokens or more; write features of a longer one', 2)
+
+    def add(self, path, vocabulary):
+        tensors, _ = safetensors_file.read(path)
+        needed = ['ids', 'texts', *(f'hidden.{layer}' for layer in self.layers)]
+        for name in needed:
+            if name not in tensors:
+                raise Problem(f'{path} has no {name}; write it anew with yamata features --layers {",".join(self.layers)}', 2)
+        ids, bounds = tensors['ids'], tensors['texts']
+        for name in needed[2:]:
+            if tensors[name].shape != (len(ids), self.dim):
+                raise Problem(f'{path}: {name} is {list(tensors[name].shape)}, not [{len(ids)}, {self.dim}]; these are features of another model', 2)
+        if len(ids) and not 0 <= ids.min() <= ids.max() < vocabulary:
+            raise Problem(f'{path}: its token ids go beyond the vocabulary of {vocabulary}; these are features of another model', 2)
+        if len(bounds) < 1 or bounds[0] != 0 or bounds[-1] != len(ids) or (numpy.diff(bounds) < 0).any():
+            raise Problem(f'{path}: its texts do not cover its rows; write it anew', 2)
+        prompts = tensors.get('prompts', numpy.diff(bounds))  # without: as if the model had written none of it
+        if prompts.shape != (len(bounds) - 1,):
+            raise Problem(f'{path}: prompts has {prompts.size} entries for {len(bounds) - 1} texts; write it anew', 2)
+        self.files.append(tensors)
+        for first, end, prompt in zip(bounds[:-1].tolist(), bounds[1:].tolist(), prompts.tolist()):
+            if end - first >= 3:
+                self.texts.append((len(self.files) - 1, first, end, prompt))
+
+    def rows(self, texts):
+        return sum(end - first for _, first, end, _ in texts)
+
+    def split(self, share, seed):
+        """(texts to train on, held-out texts): whole texts, a share of them chosen by the seed."""
+        order = numpy.random.default_rng(seed).permutation(len(self.texts))
+        held = max(1, round(share * len(order)))
+        if held >= len(order):
+            raise Problem('there is only one text, so none can be held out; write features of more texts (lines)', 2)
+        return [self.texts[i] for i in order[held:]], [self.texts[i] for i in order[:held]]
+
+    def counts(self, texts, vocabulary):
+        """How often each token occurs, [vocabulary]."""
+        counts = numpy.zeros(vocabulary, numpy.int64)
+        for file, first, end, _ in texts:
+            counts += numpy.bincount(self.files[file]['ids'][first:end], minlength=vocabulary)
+        return counts
+
+    def batch(self, texts):
+        longest = max(end - first for _, first, end, _ in texts)
+        ids = torch.zeros(len(texts), longest, dtype=torch.int64)
+        hidden = {layer: torch.zeros(len(texts), longest, self.dim) for layer in self.layers}
+        for i, (file, first, end, _) in enumerate(texts):
+            ids[i, :end - first] = torch.from_numpy(self.files[file]['ids'][first:end].astype(numpy.int64))
+            for layer in self.layers:
+                hidden[layer][i, :end - first] = torch.from_numpy(self.files[file][f'hidden.{layer}'][first:end].astype(numpy.float32))
+        return Batch(ids, torch.tensor([end - first for _, first, end, _ in texts]), torch.tensor([prompt for *_, prompt in texts]), hidden)
+
+
+def cut(texts, rows):
+    """Texts in pieces of at most `rows` rows; a piece goes on where the one before it ended."""
+    return [(file, at, min(at + rows, end), max(0, prompt - (at - first))) for file, first, end, prompt in texts
+            for at in range(first, end - 2, rows)]
+
+
+def batches(texts, rows, random=None):
+    """Texts of like lengths together, `rows` rows at most with the padding (one text at least), in random order."""
+    order = list(range(len(texts))) if random is None else random.permutation(len(texts)).tolist()
+    pool = 64  # sorted by length within so many: little padding, and still another batch each time
+    made = []
+    for at in range(0, len(order), pool):
+        group = []
+        for i in sorted(order[at:at + pool], key=lambda i: texts[i][2] - texts[i][1]):
+            length = texts[i][2] - texts[i][1]
+            if group and (len(group) + 1) * length > rows:
+                made.append(group)
+                group = []
+            group.append(texts[i])
+        made.append(group)
+    return made if random is None else [made[i] for i in random.permutation(len(made))]

@@ -1,0 +1,53 @@
+"""What training leaves: model.safetensors, config.json, and README.md, a card of what was measured."""
+import json
+import os
+
+import numpy
+
+from . import safetensors_file
+
+
+def write(folder, head, card, halves):
+    """The tensors in F16 (or F32), whole numbers as they are."""
+    tensors = {}
+    for name, values in head.tensors().items():
+        array = values.detach().cpu().numpy()
+        tensors[name] = array.astype(numpy.float16 if halves else numpy.float32) if array.dtype.kind == 'f' else array
+    safetensors_file.write(folder / 'model.safetensors', tensors, head.metadata())
+    whole(folder / 'config.json', json.dumps(head.config(), indent=2) + '\n')
+    whole(folder / 'README.md', card)
+    return sum(values.nbytes for values in tensors.values())
+
+
+def whole(path, text):
+    new = path.with_name(path.name + '.new')
+    new.write_text(text)
+    os.replace(new, path)
+
+
+NAMES = {'medusa': 'Medusa heads', 'dgf': 'Dovetail draft head (DGF)', 'eagle3': 'EAGLE-3 head'}
+
+
+def card(head, trainer, facts):
+    """Markdown: what it is for, what it was trained on, how often it is right per depth."""
+    best, recipe = trainer.best, trainer.recipe
+    trained = sum(values.numel() for values in head.parameters())
+    lines = [f'# {NAMES[head.kind]} for {head.target.name}', '', f'Guesses what `{facts["model"]}` writes. {trained / 1e6:.2f} million parameters. Made by',
+             '', f'    {facts["command"]}', '', '## How often it is right', '',
+             f'On {facts["held_rows"]} rows of {facts["held_texts"]} texts that it was not trained on, '
+             + ('where the model wrote them itself.' if trainer.held_out.any_own else 'against the token that the model finds most likely.'), '',
+             '| depth | guesses | right | right with all before |', '|---|---|---|---|']
+    for depth, compared in enumerate(best.compared):
+        lines.append(f'| {depth + 1} | {compared} | {best.share(depth):.3f} | {best.chain[depth] / max(compared, 1):.3f} |')
+    lines += ['', f'A chain of {head.depths} guesses gives {best.tokens_per_pass():.2f} tokens per pass of the model; a tree gives more.', '',
+              '## How it was trained', '', f'- {facts["rows"]} rows of {facts["texts"]} texts; {facts["held_texts"]} further texts held out',
+              f'- {trainer.done} steps of at most {recipe.batch_rows} rows, learning rate {recipe.learning_rate:g}, warm-up {recipe.warm_up}, '
+              f'seed {recipe.seed}', f'- {trainer.seconds:.0f} s on {facts["machine"]}', '', '| step | loss |', '|---|---|',
+              *(f'| {step} | {loss:.4f} |' for step, loss in thinned(trainer.losses)), '']
+    return '\n'.join(lines)
+
+
+def thinned(entries, most=12):
+    """The last, and others evenly."""
+    every = -(-len(entries) // most)
+    return [entry for i, entry in enumerate(entries) if (len(entries) - 1 - i) % every == 0]

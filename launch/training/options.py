@@ -1,0 +1,89 @@
+"""The flags of launch/train-heads."""
+import argparse
+
+
+class Parser(argparse.ArgumentParser):
+    """One line and exit code 1 for bad usage, as yamata itself."""
+
+    def error(self, message):
+        self.exit(1, f'train-heads: {message}; launch/train-heads --help lists the flags\n')
+
+
+def number(kind, least, most=float('inf')):
+    def read(text):
+        value = kind(text)
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f'{text} is not between {least} and {most}' if most < float('inf') else f'{text} is less than {least}')
+        return value
+    read.__name__ = 'number'
+    return read
+
+
+def held_out(text):
+    try:
+        share = float(text)
+    except ValueError:
+        return text
+    return number(float, 0, 0.9)(text) if share == share else text
+
+
+def layers(text):
+    return [number(int, 0)(word) for word in text.split(',')]
+
+
+def add_common(parser):
+    files = parser.add_argument_group('files')
+    files.add_argument('-m', '--model', metavar='FILE.gguf', required=True, help='the model whose text is to be guessed')
+    files.add_argument('-f', '--features', metavar='FILE', required=True, action='append',
+                       help='what yamata features wrote; its further files are found by their numbers; may be given several times')
+    files.add_argument('-o', '--out', metavar='FOLDER', required=True, help='where the head goes; an interrupted training goes on from what is there')
+    files.add_argument('--type', choices=('f16', 'f32'), default='f16', help='of the weights written (f16)')
+    loop = parser.add_argument_group('training')
+    loop.add_argument('--steps', type=number(int, 1), default=2000, help='at most (2000)')
+    loop.add_argument('--batch', type=number(int, 8), default=2048, metavar='ROWS', help='tokens of a step (2048)')
+    loop.add_argument('--context', type=number(int, 8), default=256, metavar='N', help='texts are cut into pieces of so many tokens (256)')
+    loop.add_argument('--learning-rate', type=number(float, 0), default=None, metavar='X', help='the highest (%s)' % LEARNING_RATES)
+    loop.add_argument('--warm-up', type=number(int, 0), default=None, metavar='STEPS', help='until the learning rate is reached (a tenth of --steps, 2000 at most)')
+    loop.add_argument('--clip', type=number(float, 0), default=0.5, metavar='X', help='longest gradient (0.5)')
+    loop.add_argument('--held-out', type=held_out, default=0.1, metavar='SHARE|FILE',
+                      help='kept to measure the rates: a share of the texts (0.1), or features of others')
+    loop.add_argument('--evaluate-every', type=number(int, 1), default=None, metavar='STEPS', help='a twentieth of --steps')
+    loop.add_argument('--patience', type=number(int, 1), default=6, metavar='N', help='stop after so many evaluations without a better one (6)')
+    loop.add_argument('--seed', type=number(int, 0), default=1)
+    loop.add_argument('--minutes', type=number(float, 0), default=None, metavar='X', help='pause after so long; the same command goes on')
+    machine = parser.add_argument_group('machine')
+    machine.add_argument('--threads', type=number(int, 1), default=None, help='as many as PyTorch chooses')
+    machine.add_argument('--device', default='cpu', help='cpu, or what PyTorch calls a GPU: cuda (cpu)')
+    machine.add_argument('--bf16', action='store_true', help='products in bfloat16: faster where the CPU or GPU has them')
+
+
+LEARNING_RATES = 'medusa 1e-3, dgf and eagle3 5e-4'
+
+
+def read(arguments, description):
+    parser = Parser(prog='launch/train-heads', description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    kinds = parser.add_subparsers(dest='kind', required=True, metavar='medusa|dgf|eagle3', parser_class=Parser)
+    medusa = kinds.add_parser('medusa', help='heads that each guess one token further ahead, from the last hidden state')
+    medusa.add_argument('--heads', type=number(int, 1, 16), default=4, help='how many (4)')
+    medusa.add_argument('--shared-output', action='store_true', help="read the model's output instead of one per head: much smaller, a little worse")
+    dgf = kinds.add_parser('dgf', help="Dovetail's head: decoder layers that guess the next hidden state")
+    dgf.add_argument('--blocks', type=number(int, 1, 16), default=2, help='decoder layers (2)')
+    dgf.add_argument('--noise', type=number(float, 0), default=0.2, metavar='X', help='on the features: uniform, times 512/tokens (0.2)')
+    dgf.add_argument('--cross-entropy', type=number(float, 0), default=0.1, metavar='X', help='weight of the loss of tokens beside that of features (0.1)')
+    eagle3 = kinds.add_parser('eagle3', help='one decoder layer that reads three layers of the model, trained over its own outputs')
+    eagle3.add_argument('--unroll', type=number(int, 1, 16), default=3, metavar='N', help='steps on its own outputs in training (3)')
+    eagle3.add_argument('--draft-vocabulary', type=number(int, 16), default=8192, metavar='N', help='most frequent tokens that it can guess (8192)')
+    eagle3.add_argument('--layers', type=layers, default=None, metavar='A,B,C', help='layers whose inputs are read (2, half of them, all but 3)')
+    eagle3.add_argument('--freeze-output', action='store_true', help="leave the rows of the model's output as they are: faster steps")
+    for chained in (dgf, eagle3):
+        chained.add_argument('--depths', type=number(int, 1, 16), default=5, metavar='N', help='guesses in a row that are measured (5)')
+    for kind in (medusa, dgf, eagle3):
+        add_common(kind)
+    options = parser.parse_args(arguments)
+    if options.learning_rate is None:
+        options.learning_rate = 1e-3 if options.kind == 'medusa' else 5e-4
+    if options.warm_up is None:
+        options.warm_up = min(2000, options.steps // 10)
+    if options.evaluate_every is None:
+        options.evaluate_every = max(1, options.steps // 20)
+    return options

@@ -1,0 +1,72 @@
+"""A Python that has PyTorch and gguf, for a script that trains."""
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+
+from measuring.problem import Problem
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SYSTEM_PYTHON = '/usr/bin/python3'  # what Debian's packages belong to
+AGAIN = 'YAMATA_TRAIN_AGAIN'
+
+
+def environment_folder():
+    return pathlib.Path(os.environ.get('YAMATA_BUILD', ROOT / 'build')) / 'training-python'
+
+
+def missing(modules):
+    return [module for module in modules if not importlib.util.find_spec(module)]
+
+
+def run(*command):
+    return subprocess.run(command, stdout=sys.stderr, check=False).returncode == 0
+
+
+def provide(script, modules=('torch', 'gguf')):
+    """Goes on with `script` in a Python that has `modules`. The present one where it has them; else an environment of its own below the build
+    folder, over Debian's python3-torch (launch/install-packages --training), with gguf from PyPI. Throws Problem where that fails."""
+    os.environ.setdefault('OMP_WAIT_POLICY', 'passive')  # threads that spin while others wait for the core make training many times slower
+    lacking = missing(modules)
+    if not lacking:
+        return
+    python = environment_folder() / 'bin' / 'python'
+    remedy = f'install {" and ".join(lacking)} for this Python (pip install {" ".join(lacking)}), or see docs/training.md'
+    if os.environ.get(AGAIN):
+        raise Problem(f'{" and ".join(lacking)} missing in {sys.executable}; {remedy}')
+    if not has(python, modules):
+        make_environment(python, 'torch' in modules, remedy)
+    go_on(python, script)
+
+
+def go_on_or_skip(script, modules):
+    """For tests: likewise, but nothing is installed; where there is no such Python, says so and ends with 77 (skipped)."""
+    python = environment_folder() / 'bin' / 'python'
+    if not missing(modules):
+        return
+    if not os.environ.get(AGAIN) and has(python, modules):
+        go_on(python, script)
+    print(f'skipped: no Python with {", ".join(modules)} here; launch/train-heads makes one when it is first used')
+    sys.exit(77)
+
+
+def has(python, modules):
+    return python.exists() and subprocess.run([python, '-c', 'import ' + ', '.join(modules)], capture_output=True, check=False).returncode == 0
+
+
+def go_on(python, script):
+    os.environ[AGAIN] = '1'
+    os.execv(python, [str(python), str(script), *sys.argv[1:]])
+
+
+def make_environment(python, needs_torch, remedy):
+    folder = python.parent.parent
+    print(f'making a Python environment in {folder}', file=sys.stderr, flush=True)
+    if not run(ROOT / 'launch' / 'install-packages', '--training' if needs_torch else '--gguf'):
+        raise Problem(f'Debian\'s packages for training could not be installed; {remedy}')
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if not run(SYSTEM_PYTHON, '-m', 'venv', '--clear', '--system-site-packages', folder):
+        raise Problem(f'{folder} cannot be made; {remedy}')
+    if not run(python, '-m', 'pip', 'install', '-q', 'gguf'):
+        raise Problem(f'gguf cannot be installed from PyPI into {folder}; {remedy}')

@@ -1,0 +1,55 @@
+"""How often a head guesses what the target writes, on texts that it has not been trained on."""
+import dataclasses
+
+import torch
+from torch.nn import functional
+
+
+@dataclasses.dataclass
+class Rates:
+    """Per depth (0: the token after the next): guesses compared, those right, those right together with all before them."""
+    compared: list
+    right: list
+    chain: list
+
+    def share(self, depth):
+        return self.right[depth] / max(self.compared[depth], 1)
+
+    def tokens_per_pass(self):
+        """Of a chain of guesses as long as the depths: the target's own token, and the guesses accepted before the first wrong one."""
+        return 1 + sum(chain / max(compared, 1) for chain, compared in zip(self.chain, self.compared))
+
+    def __str__(self):
+        return ' '.join(f'{self.share(depth):.3f}' for depth in range(len(self.right))) + f', {self.tokens_per_pass():.2f} tokens per pass'
+
+
+class HeldOut:
+    """Batches kept from training, with what the target chose after each of their rows: the text's next token where the target wrote it, else the
+    highest logit. Where any text has rows that the target wrote, only those count."""
+
+    def __init__(self, batches, target):
+        self.batches = batches
+        self.any_own = any(bool(batch.own(0).any()) for batch in batches)
+        self.choices = [self.choose(batch, target) for batch in batches]
+
+    @staticmethod
+    @torch.no_grad()
+    def choose(batch, target):
+        highest = torch.stack([functional.linear(rows, target.output).argmax(-1) for rows in batch.hidden['last']])
+        rows = torch.arange(batch.ids.shape[1], device=batch.ids.device)
+        written = (rows + 1 >= batch.prompts[:, None]) & (rows + 1 < batch.lengths[:, None])
+        return torch.where(written, batch.ahead(batch.ids, 1), highest)
+
+    @torch.no_grad()
+    def rates(self, head):
+        total = Rates(*([0] * head.depths for _ in range(3)))
+        for batch, choices in zip(self.batches, self.choices):
+            before = torch.ones_like(choices, dtype=torch.bool)
+            for depth, guess in enumerate(head.guesses(batch)):
+                counts = batch.own(depth) if self.any_own else batch.known(depth)
+                right = guess == batch.ahead(choices, depth + 1)
+                before &= right
+                total.compared[depth] += int(counts.sum())
+                total.right[depth] += int((right & counts).sum())
+                total.chain[depth] += int((before & counts).sum())
+        return total

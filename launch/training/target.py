@@ -1,0 +1,67 @@
+"""The model whose text is to be guessed: what heads share with it, from its GGUF, dequantized and never trained."""
+import dataclasses
+import pathlib
+
+import gguf
+import torch
+
+from measuring.problem import Problem
+
+# Embedding and output are used as they are; other families scale or cap them.
+FAMILIES = ('llama', 'qwen2', 'qwen3')
+
+
+@dataclasses.dataclass
+class Target:
+    name: str
+    layers: int
+    dim: int
+    ffn: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    eps: float
+    rope_base: float
+    embedding: torch.Tensor  # [vocabulary, dim]
+    output: torch.Tensor     # [vocabulary, dim]: logits = hidden after the last norm · outputᵀ
+    norm: torch.Tensor       # [dim], of the last norm
+
+    @property
+    def vocabulary(self):
+        return len(self.embedding)
+
+    def eagle3_layers(self):
+        """The layers whose inputs EAGLE-3 reads."""
+        return [2, self.layers // 2, self.layers - 3]
+
+    def to(self, device):
+        return dataclasses.replace(self, embedding=self.embedding.to(device), output=self.output.to(device), norm=self.norm.to(device))
+
+
+def load(path):
+    """Throws Problem (2) where the file is none, is damaged, or of a family that heads are not trained for."""
+    try:
+        reader = gguf.GGUFReader(path)
+        fields = {key: field.contents() for key, field in reader.fields.items() if not key.startswith('tokenizer.')}
+        tensors = {tensor.name: tensor for tensor in reader.tensors}
+    except (OSError, ValueError, IndexError, KeyError) as error:
+        raise Problem(f'{path} is no GGUF file that can be read ({error}); give the target model with -m', 2) from None
+    family = fields.get('general.architecture')
+    if family not in FAMILIES:
+        raise Problem(f'{path} is of the family {family}; heads are trained for {", ".join(FAMILIES)}', 2)
+
+    def floats(name):
+        return torch.from_numpy(gguf.quants.dequantize(tensors[name].data, tensors[name].tensor_type).copy()).float()
+
+    def value(key, *default):
+        return fields.get(f'{family}.{key}', *default) if default else fields[f'{family}.{key}']
+
+    try:
+        dim, heads = value('embedding_length'), value('attention.head_count')
+        embedding = floats('token_embd.weight')
+        return Target(name=fields.get('general.name') or pathlib.Path(path).stem, layers=value('block_count'), dim=dim, ffn=value('feed_forward_length'),
+                      heads=heads, kv_heads=value('attention.head_count_kv', heads), head_dim=value('attention.key_length', dim // heads),
+                      eps=value('attention.layer_norm_rms_epsilon'), rope_base=value('rope.freq_base', 10000.0), embedding=embedding,
+                      output=floats('output.weight') if 'output.weight' in tensors else embedding, norm=floats('output_norm.weight'))
+    except (KeyError, NotImplementedError) as error:
+        raise Problem(f'{path} has no {error}; give a whole model', 2) from None

@@ -1,0 +1,154 @@
+"""The loop: AdamW, warm-up, then a linear fall to nothing; held-out acceptance now and then; a checkpoint to go on from."""
+import dataclasses
+import os
+import pathlib
+import sys
+import time
+
+import numpy
+import torch
+
+from measuring.problem import Problem
+
+from . import features
+
+SAVE_EVERY_S = 60.0
+
+
+@dataclasses.dataclass
+class Recipe:
+    """What decides the result; a checkpoint made with another one is not gone on from."""
+    steps: int
+    batch_rows: int
+    learning_rate: float
+    warm_up: int
+    clip: float
+    evaluate_every: int
+    patience: int  # evaluations without a better one, after which training stops
+    seed: int
+    bf16: bool     # products of a step in bfloat16
+
+
+class Progress:
+    """A line per evaluation on stderr; on a terminal, a line in between that is written over."""
+
+    def __init__(self, recipe, first):
+        self.recipe, self.first, self.begin = recipe, first, time.monotonic()
+        self.terminal = sys.stderr.isatty()
+
+    def left(self, step):
+        seconds = (time.monotonic() - self.begin) / max(step - self.first, 1) * (self.recipe.steps - step)
+        return f'{seconds:.0f} s left' if seconds < 90 else f'{seconds / 60:.0f} min left'
+
+    def step(self, step, loss):
+        if self.terminal:
+            print(f'\rstep {step}/{self.recipe.steps}: loss {loss:.4f}, {self.left(step)}\033[K', end='', file=sys.stderr, flush=True)
+
+    def evaluated(self, step, loss, rates, best):
+        print(f'{chr(13) if self.terminal else ""}step {step}/{self.recipe.steps}: loss {loss:.4f}, held out {rates}{" (best)" if best else ""}, '
+              f'{self.left(step)}', file=sys.stderr, flush=True)
+
+
+class Trainer:
+    """Trains `head` on `texts`. The state is in a checkpoint file; every random number follows from the seed and the step, so that an
+    interrupted training that goes on ends with the bits of one that was not."""
+
+    def __init__(self, head, data, texts, held_out, recipe, checkpoint, settings):
+        self.head, self.data, self.texts, self.held_out, self.recipe = head, data, texts, held_out, recipe
+        self.checkpoint, self.settings = pathlib.Path(checkpoint), {**settings, **dataclasses.asdict(recipe)}
+        self.device = next(head.parameters()).device
+        self.optimizer = torch.optim.AdamW([p for p in head.parameters() if p.requires_grad], lr=recipe.learning_rate, betas=(0.9, 0.95),
+                                           weight_decay=0.01)
+        self.done, self.seconds, self.losses, self.recent = 0, 0.0, [], []
+        self.best, self.best_state, self.since_best = None, None, 0
+        if self.checkpoint.exists():
+            self.load()
+
+    def load(self):
+        try:
+            state = torch.load(self.checkpoint, map_location=self.device)
+            if state['settings'] != self.settings:
+                other = [key for key in self.settings if state['settings'].get(key) != self.settings[key]]
+                raise Problem(f'{self.checkpoint} was begun with another {", ".join(other)}; go on with the same, choose another -o, or delete it')
+            self.head.load_state_dict(state['head'])
+            self.optimizer.load_state_dict(state['optimizer'])
+            self.done, self.seconds, self.losses, self.recent = (state[key] for key in ('done', 'seconds', 'losses', 'recent'))
+            self.best, self.best_state, self.since_best = state['best'], state['best_state'], state['since_best']
+        except Problem:
+            raise
+        except Exception as error:  # torch names no type for a damaged file
+            raise Problem(f'{self.checkpoint} cannot be read ({type(error).__name__}); delete it to begin anew', 2) from None
+
+    def save(self):
+        state = {'settings': self.settings, 'head': self.head.state_dict(), 'optimizer': self.optimizer.state_dict(), 'done': self.done,
+                 'seconds': self.seconds, 'losses': self.losses, 'recent': self.recent,
+                 'best': self.best, 'best_state': self.best_state, 'since_best': self.since_best}
+        new = self.checkpoint.with_suffix('.new')
+        with open(new, 'wb') as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.checkpoint)
+
+    def schedule(self):
+        """The batches from step `done` on, epoch by epoch."""
+        epoch, first = 0, 0
+        while True:
+            made = features.batches(self.texts, self.recipe.batch_rows, numpy.random.default_rng([self.recipe.seed, epoch]))
+            if first + len(made) > self.done:
+                yield from made[self.done - first:]
+            epoch, first = epoch + 1, first + len(made)
+
+    def learning_rate(self, step):
+        rising = (step + 1) / self.recipe.warm_up if step < self.recipe.warm_up else 1.0
+        return self.recipe.learning_rate * rising * (1 - step / self.recipe.steps)
+
+    def one_step(self, texts):
+        for group in self.optimizer.param_groups:
+            group['lr'] = self.learning_rate(self.done)
+        random = torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.done)
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.bf16):
+            loss = self.head.loss(self.data.batch(texts).to(self.device), random)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.head.parameters(), self.recipe.clip)
+        self.optimizer.step()
+        return loss.item()
+
+    def evaluate(self):
+        """True where this is the best so far, whose weights are kept."""
+        rates = self.held_out.rates(self.head)
+        better = self.best is None or rates.tokens_per_pass() > self.best.tokens_per_pass()
+        if better:
+            self.best, self.since_best = rates, 0
+            self.best_state = {name: values.detach().cpu().clone() for name, values in self.head.state_dict().items()}
+        else:
+            self.since_best += 1
+        return rates, better
+
+    @property
+    def finished(self):
+        return self.done >= self.recipe.steps or self.since_best >= self.recipe.patience
+
+    def run(self, until=None, keep_going=lambda: True):
+        """Up to step `until` (all, if not given), to the last that pays, or until keep_going says no; saves, and gives the head its best weights
+        where training has finished. True if it has."""
+        begin, before, saved = time.monotonic(), self.seconds, time.monotonic()
+        progress, schedule = Progress(self.recipe, self.done), self.schedule()
+        while not self.finished and (until is None or self.done < until) and keep_going():
+            self.recent.append(self.one_step(next(schedule)))
+            self.done += 1
+            self.seconds = before + time.monotonic() - begin
+            progress.step(self.done, self.recent[-1])
+            if self.done % self.recipe.evaluate_every == 0 or self.done == self.recipe.steps:
+                loss, self.recent = sum(self.recent) / len(self.recent), []
+                rates, better = self.evaluate()
+                self.losses.append((self.done, loss))
+                progress.evaluated(self.done, loss, rates, better)
+            if time.monotonic() - saved > SAVE_EVERY_S:
+                self.save()
+                saved = time.monotonic()
+        self.save()
+        if self.finished:
+            self.head.load_state_dict(self.best_state)
+        return self.finished

@@ -1,0 +1,54 @@
+#pragma once
+// A device as a compute unit: one thread of the host puts each operation's kernels into the device's stream.
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "node/compute_unit.hpp"
+#include "node/cpu/thread_pool.hpp"
+#include "node/cuda/device.hpp"
+#include "node/cuda/ops/ops.hpp"
+
+namespace yamata::cuda {
+
+class CudaUnit final : public ComputeUnit {
+ public:
+  explicit CudaUnit(std::unique_ptr<Device> device);
+
+  /// Bytes of the device that a unit needs besides its operations' buffers, weights and cache.
+  static std::uint64_t scratch_bytes(const ScratchNeeds& needs);
+
+  void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
+  bool finished() const override { return pool_.finished(); }
+  bool wait_for(std::chrono::microseconds limit) override;
+  bool left() const override { return left_; }
+  void when_finished(std::function<void()> told) override { pool_.when_finished(std::move(told)); }
+  std::size_t packed_bytes(const Matrix& matrix) const override { return cuda::packed_bytes(matrix); }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override { return context_.memory.allocate(bytes, use); }
+  std::string device() const override { return device_->id(); }
+  std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
+  double busy_seconds() const override { return busy_seconds_; }
+  std::string isa() const override { return device_->properties().name; }
+  int threads() const override { return 1; }
+  void slow_down(double factor) override { slowness_ = factor; }
+
+ private:
+  void work();
+  bool run(const Op& op);
+  void pause(std::chrono::steady_clock::time_point began);
+
+  std::unique_ptr<Device> device_;
+  OpContext context_;
+  std::span<const Op> ops_;
+  const std::atomic<bool>* stop_ = nullptr;
+  bool left_ = false, counted_ = true;
+  std::atomic<std::uint64_t> progress_{0};
+  std::chrono::steady_clock::time_point began_;
+  std::atomic<std::int64_t> ended_ns_{0};
+  double busy_seconds_ = 0, slowness_ = 1;
+  ThreadPool pool_{{-1}};  // last: its thread ends before what it uses
+};
+
+}  // namespace yamata::cuda

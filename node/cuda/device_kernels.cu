@@ -1,0 +1,42 @@
+#include "node/cuda/device_kernels.hpp"
+#include "node/cuda/formats.hpp"
+#include "node/cuda/kernels/attention.hpp"
+#include "node/cuda/kernels/copy.hpp"
+#include "node/cuda/kernels/input.hpp"
+#include "node/cuda/kernels/store.hpp"
+
+#ifdef __CUDACC__
+#define YAMATA_DEVICE_TABLE kCudaKernels
+#else
+#define YAMATA_DEVICE_TABLE kEmulatedKernels
+#endif
+
+namespace yamata::cuda {
+namespace {
+
+constexpr DeviceKernels make_table() {
+  using namespace YAMATA_DEVICE_SET;
+  DeviceKernels t{{}, make_input, encode, decode, copy, gather, store, attend, merge};
+  t.formats[static_cast<int>(TensorType::F32)] = &kF32;
+  t.formats[static_cast<int>(TensorType::F16)] = &kF16;
+  t.formats[static_cast<int>(TensorType::BF16)] = &kBF16;
+  t.formats[static_cast<int>(TensorType::Q4_0)] = &kQ4_0;
+  t.formats[static_cast<int>(TensorType::Q4_1)] = &kQ4_1;
+  t.formats[static_cast<int>(TensorType::Q5_0)] = &kQ5_0;
+  t.formats[static_cast<int>(TensorType::Q5_1)] = &kQ5_1;
+  t.formats[static_cast<int>(TensorType::Q8_0)] = &kQ8_0;
+  t.formats[static_cast<int>(TensorType::Q2_K)] = &kQ2K;
+  t.formats[static_cast<int>(TensorType::Q3_K)] = &kQ3K;
+  t.formats[static_cast<int>(TensorType::Q4_K)] = &kQ4K;
+  t.formats[static_cast<int>(TensorType::Q5_K)] = &kQ5K;
+  t.formats[static_cast<int>(TensorType::Q6_K)] = &kQ6K;
+  t.formats[static_cast<int>(TensorType::IQ4_NL)] = &kIQ4NL;
+  t.formats[static_cast<int>(TensorType::IQ4_XS)] = &kIQ4XS;
+  return t;
+}
+
+}  // namespace
+
+const DeviceKernels YAMATA_DEVICE_TABLE = make_table();
+
+}  // namespace yamata::cuda

@@ -1,0 +1,157 @@
+#pragma once
+// The kernel seam of devices: one table of launchers per way to compile the kernels. Each puts its work into a stream and returns. Bits are
+// those of the CPU's kernels (node/cpu/kernels/kernels.hpp says in which order is summed). All pointers are the device's. Valid as C++17.
+#include <cstddef>
+#include <cstdint>
+
+#include "node/tensor_type.hpp"
+
+namespace yamata::cuda {
+
+using Stream = void*;
+
+/// Activations of some tokens, quantized in blocks of 32.
+struct DeviceRows {
+  std::int8_t* values = nullptr;      ///< [rows][blocks][32]
+  float* scales = nullptr;            ///< [rows][blocks]
+  std::int16_t* sub_sums = nullptr;   ///< [rows][blocks][2]: sums of the values of each half
+  std::int64_t blocks = 0, rows = 0;  ///< the last block of a row is filled up with zeros
+
+  static constexpr std::int64_t kBlockBytes = 32 + 4 + 4;
+};
+
+/// From the file's rows to panels of 32 rows; of floats, to rows of the order in which 16 lanes read them.
+struct PackArgs {
+  const std::byte* source;  ///< the file's rows, `row_bytes` apart
+  std::size_t row_bytes;
+  std::int64_t begin, end, cols;  ///< begin: of quantized rows a multiple of 32
+  std::byte* panels;              ///< of all rows
+};
+
+constexpr int kMostParts = 3;
+/// The products of one input with up to three matrices of one type: y[t * ldy + r] = (or, with add, +=) W[r] * x[t].
+struct ProductArgs {
+  struct Part {
+    const std::byte* panels;
+    std::int64_t begin, end;  ///< rows
+    float* y;
+    std::int64_t ldy;
+  } parts[kMostParts];
+  int part_count;
+  std::size_t row_bytes;  ///< of quantized weights
+  std::int64_t cols;
+  const float* x;  ///< [tokens][cols], for weights that are floats
+  DeviceRows x8;   ///< for others
+  std::int64_t tokens;
+  bool add;
+};
+constexpr std::int64_t kFewTokens = 16;  ///< more are multiplied on tensor cores
+
+/// x, x / rms(x) * norm or silu(x) * up: quantized, and in floats, where there is room for it.
+struct InputArgs {
+  const float *x, *norm, *up;
+  std::int64_t x_stride, rows, cols;
+  float epsilon;
+  float* floats;  ///< [rows][cols], or null
+  DeviceRows x8;  ///< or null
+};
+
+/// A member's own columns in blocks that are not divided by anything, as it sends them: [rows][own blocks].
+struct EncodeArgs {
+  const float *x, *norm, *up;
+  std::int64_t x_stride, rows, cols;  ///< cols: the own
+  std::byte* blocks;                  ///< EncodedBlock
+  float* squares;                     ///< [rows][blocks], where there is a norm
+};
+
+/// All members' blocks, divided by the root mean square of the whole row.
+struct DecodeArgs {
+  struct Member {
+    const std::byte* blocks;
+    const float* squares;
+    std::int64_t before, count;  ///< its first block in a row, its blocks
+  };
+  const Member* members;
+  int member_count;
+  bool normed;
+  std::int64_t cols;
+  float epsilon;
+  DeviceRows x8;
+};
+
+/// to[row][0..cols) = from[row][0..cols), rows so far apart; with `up`, silu(from) * up.
+struct CopyArgs {
+  const float *from, *up;
+  std::int64_t from_stride, rows, cols;
+  float* to;
+  std::int64_t to_stride;
+};
+
+/// out[i] = x[rows[i]]
+struct GatherArgs {
+  const float* x;
+  std::int64_t dim, count;
+  const std::int32_t* rows;
+  float* out;
+};
+
+/// StoreOp (node/op.hpp) on the device.
+struct StoreArgs {
+  float *q, *k;
+  const float* v;
+  std::int64_t rows, q_heads, kv_heads, head_dim, rotary_dim;
+  std::int64_t q_begin, q_end, kv_begin, kv_end;  ///< heads
+  bool interleaved;
+  const float* cos_sin;
+  const std::int32_t* cells;
+  void* const* cache_k;
+  void* const* cache_v;
+  TensorType k_type, v_type;
+};
+
+/// Attention of some rows over segments [first, last) of what each sees; partial results as AttentionPartials has them.
+struct AttentionArgs {
+  const float* q;
+  std::int64_t rows, q_heads, kv_heads, head_dim, group, before;
+  std::int64_t head_begin, head_end;  ///< query heads that are computed
+  float scale;
+  const std::int64_t* begins;  ///< [rows + 1]: a row sees cells[begins[row]] up to cells[begins[row + 1]]
+  const std::int32_t* cells;
+  void* const* cache_k;
+  void* const* cache_v;
+  TensorType k_type, v_type;
+  std::int64_t first, last;
+  float* out;           ///< [segment][row][q_heads][head_dim], segment 0 being `first`
+  float *peak, *total;  ///< [segment][row][q_heads]
+};
+
+/// out[row][q_heads][head_dim] from the partial results of all segments.
+struct MergeArgs {
+  std::int64_t rows, q_heads, head_dim, head_begin, head_end;
+  const std::int64_t* begins;
+  const float *partial, *peak, *total;
+  float* out;
+};
+
+/// What is compiled for each quantized format, and for each kind of floats.
+struct FormatKernels {
+  void (*pack)(const PackArgs&, Stream);
+  void (*multiply)(const ProductArgs&, Stream);
+};
+
+struct DeviceKernels {
+  const FormatKernels* formats[kTensorTypeCount];  ///< null: not a type
+  void (*make_input)(const InputArgs&, Stream);
+  void (*encode)(const EncodeArgs&, Stream);
+  void (*decode)(const DecodeArgs&, Stream);
+  void (*copy)(const CopyArgs&, Stream);
+  void (*gather)(const GatherArgs&, Stream);
+  void (*store)(const StoreArgs&, Stream);
+  void (*attend)(const AttentionArgs&, Stream);
+  void (*merge)(const MergeArgs&, Stream);
+};
+
+// Both may be linked into one program.
+extern const DeviceKernels kCudaKernels, kEmulatedKernels;
+
+}  // namespace yamata::cuda

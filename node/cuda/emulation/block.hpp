@@ -1,0 +1,76 @@
+#pragma once
+// A block of a card's threads on one host thread: a fibre each, scheduled from barrier to barrier.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "node/cuda/emulation/fibre.hpp"
+#include "node/memory.hpp"
+
+namespace yamata::simt {
+
+/// In which order warps, the lanes of a warp and the blocks of a launch take their turns.
+enum class Order { kForward, kReverse, kRandom };
+/// For all launches from now on, on all threads.
+void set_order(Order order, unsigned seed = 1);
+
+/// The threads of a block, one block after the other. A kernel whose threads wait for each other at different places, or for one that has
+/// ended, is an error.
+class Block {
+ public:
+  struct Shape {
+    unsigned grid_x, grid_y, threads;
+    std::size_t shared_bytes;
+  };
+  static constexpr unsigned kMostThreads = 1024;
+  static constexpr std::size_t kMostSharedBytes = 48 << 10;  ///< as on a card, where nothing is asked for beforehand
+
+  /// The one that computes on this host thread.
+  static Block& current();
+
+  /// Runs body(argument) on every thread of every block. Throws std::logic_error for a shape that no card takes, and for such a kernel.
+  void run(const Shape& shape, void (*body)(void*), void* argument);
+
+  unsigned thread() const { return current_; }
+  unsigned threads() const { return shape_.threads; }
+  unsigned block_x() const { return block_x_; }
+  unsigned block_y() const { return block_y_; }
+  unsigned grid_x() const { return shape_.grid_x; }
+  std::byte* shared() const { return shared_; }
+
+  void sync_block();
+  void sync_warp();
+  static constexpr unsigned kWords = 6;
+  using Words = std::array<std::uint32_t, kWords>;
+  /// Gives the lane's words to its warp; returns those of lane 0 and after, which stay until the call after the next.
+  const Words* exchange(const Words& words);
+
+ private:
+  enum class State { kReady, kAtBlock, kAtWarp, kEnded };
+  struct Thread {
+    Fibre fibre;
+    State state = State::kEnded;
+    unsigned turn = 0;  // of its exchanges
+  };
+  void run_block(void (*body)(void*), void* argument);
+  bool run_warp(unsigned warp);
+  bool release_warp(unsigned begin);
+  void wait(State state);
+  unsigned nth(unsigned i, unsigned n, unsigned offset) const;
+  unsigned offset(unsigned n);
+  void map_shared();
+
+  Shape shape_{};
+  Order order_ = Order::kForward;
+  std::minstd_rand random_;
+  unsigned current_ = 0, block_x_ = 0, block_y_ = 0;
+  std::deque<Thread> lanes_;
+  std::vector<Words> words_[2];
+  PageMemory shared_pages_;
+  std::byte* shared_ = nullptr;
+};
+
+}  // namespace yamata::simt

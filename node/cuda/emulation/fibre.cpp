@@ -1,0 +1,86 @@
+#include "node/cuda/emulation/fibre.hpp"
+
+#include <boost/context/detail/fcontext.hpp>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#elif defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace yamata::simt {
+
+namespace fc = boost::context::detail;
+
+struct Fibre::Context {
+  fc::fcontext_t own{}, resumer{};
+  // Of the address sanitizer: the stacks that are not in use, and where the resumer's lies.
+  void *own_fake = nullptr, *resumer_fake = nullptr;
+  const void* resumer_stack = nullptr;
+  std::size_t resumer_bytes = 0;
+  // Of the thread sanitizer.
+  void *own_tsan = nullptr, *resumer_tsan = nullptr;
+};
+
+// Not filled: the pages of a stack come as they are used.
+Fibre::Fibre() : stack_(new std::byte[kStackBytes]), context_(std::make_unique<Context>()) {}
+
+Fibre::~Fibre() {
+#if defined(__SANITIZE_THREAD__)
+  if (context_->own_tsan) __tsan_destroy_fiber(context_->own_tsan);
+#endif
+}
+
+void Fibre::begin(void (*body)(void*), void* argument) {
+  body_ = body, argument_ = argument, ended_ = false;
+  context_->own_fake = nullptr;
+  context_->own = fc::make_fcontext(stack_.get() + kStackBytes, kStackBytes, [](fc::transfer_t from) {
+    auto* self = static_cast<Fibre*>(from.data);
+    self->context_->resumer = from.fctx;
+    enter(self);
+  });
+#if defined(__SANITIZE_THREAD__)
+  if (!context_->own_tsan) context_->own_tsan = __tsan_create_fiber(0);
+#endif
+}
+
+void Fibre::enter(void* pointer) {
+  auto* self = static_cast<Fibre*>(pointer);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(nullptr, &self->context_->resumer_stack, &self->context_->resumer_bytes);
+#endif
+  self->body_(self->argument_);
+  self->ended_ = true;
+  self->switch_back(true);
+}
+
+void Fibre::resume() {
+  Context& c = *context_;
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(&c.resumer_fake, stack_.get(), kStackBytes);
+#elif defined(__SANITIZE_THREAD__)
+  c.resumer_tsan = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(c.own_tsan, 0);
+#endif
+  c.own = fc::jump_fcontext(c.own, this).fctx;
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(c.resumer_fake, nullptr, nullptr);
+#endif
+}
+
+void Fibre::yield() { switch_back(false); }
+
+void Fibre::switch_back([[maybe_unused]] bool for_good) {
+  Context& c = *context_;
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(for_good ? nullptr : &c.own_fake, c.resumer_stack, c.resumer_bytes);
+#elif defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(c.resumer_tsan, 0);
+#endif
+  c.resumer = fc::jump_fcontext(c.resumer, this).fctx;
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(c.own_fake, &c.resumer_stack, &c.resumer_bytes);
+#endif
+}
+
+}  // namespace yamata::simt

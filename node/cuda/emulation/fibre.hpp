@@ -1,0 +1,35 @@
+#pragma once
+// A function on a stack of its own that runs until it yields. Sanitizers are told of every switch.
+#include <cstddef>
+#include <memory>
+
+namespace yamata::simt {
+
+class Fibre {
+ public:
+  Fibre();
+  ~Fibre();
+  Fibre(Fibre&&) = delete;
+
+  /// Makes it ready to run body(argument) from the beginning; what it did before is abandoned.
+  void begin(void (*body)(void*), void* argument);
+  /// Runs it until it yields or ends.
+  void resume();
+  /// Back to who resumed it. Called by the fibre itself.
+  void yield();
+  bool ended() const { return ended_; }
+
+ private:
+  static void enter(void* self);
+  void switch_back(bool for_good);
+
+  static constexpr std::size_t kStackBytes = 256 << 10;  // sanitized frames are several times as large
+  std::unique_ptr<std::byte[]> stack_;
+  void (*body_)(void*) = nullptr;
+  void* argument_ = nullptr;
+  bool ended_ = true;
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
+}  // namespace yamata::simt

@@ -1,0 +1,109 @@
+#pragma once
+// simt.hpp for the emulated device: on a Block's fibres.
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <source_location>
+#include <tuple>
+
+#include "node/cpu/kernels/kernels.hpp"
+#include "node/cuda/emulation/block.hpp"
+#include "node/cuda/emulation/planted.hpp"
+
+#define YAMATA_KERNEL
+#define YAMATA_DEVICE inline
+#define YAMATA_BOUNDS(threads)
+
+namespace yamata::simt {
+
+inline unsigned thread() { return Block::current().thread(); }
+inline unsigned threads() { return Block::current().threads(); }
+inline unsigned lane() { return thread() % kWarp; }
+inline unsigned warp() { return thread() / kWarp; }
+inline unsigned warps() { return threads() / kWarp; }
+inline unsigned block_x() { return Block::current().block_x(); }
+inline unsigned block_y() { return Block::current().block_y(); }
+inline unsigned grid_x() { return Block::current().grid_x(); }
+
+inline void sync_block(std::source_location where = std::source_location::current()) {
+  if (!planted::removed(where)) Block::current().sync_block();
+}
+inline void sync_warp(std::source_location where = std::source_location::current()) {
+  if (!planted::removed(where)) Block::current().sync_warp();
+}
+/// i < n: a kernel's check that there is an i-th.
+inline bool within(std::int64_t i, std::int64_t n, std::source_location where = std::source_location::current()) {
+  return i < n || planted::removed(where);
+}
+
+template <class T>
+T shuffle(T value, unsigned source) {
+  static_assert(sizeof(T) == sizeof(std::uint32_t));
+  return std::bit_cast<T>(Block::current().exchange({std::bit_cast<std::uint32_t>(value)})[source % kWarp][0]);
+}
+template <class T>
+T shuffle_xor(T value, unsigned mask) {
+  return shuffle(value, lane() ^ mask);
+}
+
+template <class T>
+T* shared() {
+  return reinterpret_cast<T*>(Block::current().shared());
+}
+
+inline int dot4(std::uint32_t a, std::uint32_t b, int c) {
+  for (int i = 0; i < 32; i += 8) c += static_cast<std::int8_t>(a >> i) * static_cast<std::int8_t>(b >> i);
+  return c;
+}
+inline std::uint32_t byte_permute(std::uint32_t low, std::uint32_t high, std::uint32_t selector) {
+  const std::uint64_t bytes = static_cast<std::uint64_t>(high) << 32 | low;
+  std::uint32_t out = 0;
+  for (int i = 0; i < 4; ++i) out |= static_cast<std::uint32_t>(bytes >> (selector >> 4 * i & 7) * 8 & 255) << 8 * i;
+  return out;
+}
+inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline float half_to_float(std::uint16_t half) { return cpu::f16_to_f32(half); }
+inline std::uint16_t float_to_half(float value) { return cpu::f32_to_f16(value); }
+inline float float_of_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+inline double square_root(double x) { return std::sqrt(x); }
+
+namespace detail {
+
+/// The lanes' words of a product over 16 of k, from the `a`-th of their words of a and the `b`-th of all on.
+inline void add_k16(int (&d)[4], const Block::Words* words, unsigned a, unsigned b) {
+  const unsigned group = lane() / 4, pair = lane() % 4 * 2;
+  for (unsigned i = 0; i < 4; ++i) {
+    for (unsigned k = 0; k < 4; ++k) d[i] = dot4(words[group * 4 + k][a + i / 2], words[(pair + i % 2) * 4 + k][b], d[i]);
+  }
+}
+
+}  // namespace detail
+
+inline void mma_k16(int (&d)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t b0) {
+  detail::add_k16(d, Block::current().exchange({a0, a1, b0}), 0, 2);
+}
+inline void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  const Block::Words* words = Block::current().exchange({a[0], a[1], a[2], a[3], b[0], b[1]});
+  detail::add_k16(d, words, 0, 4);
+  detail::add_k16(d, words, 2, 5);
+}
+
+inline void store_release(std::uint32_t* flag, std::uint32_t value) { __atomic_store_n(flag, value, __ATOMIC_RELEASE); }
+inline std::uint32_t load_acquire(const std::uint32_t* flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
+
+/// Runs the kernel; when it returns it has ended.
+template <class... Parameters>
+void launch(void (*kernel)(Parameters...), Grid grid, unsigned threads, std::size_t shared_bytes, void*, Parameters... arguments) {
+  struct Call {
+    void (*kernel)(Parameters...);
+    std::tuple<Parameters...> arguments;
+  } call{kernel, {arguments...}};
+  const auto body = [](void* pointer) {
+    const Call& c = *static_cast<const Call*>(pointer);
+    std::apply(c.kernel, c.arguments);
+  };
+  Block::current().run({grid.x, grid.y, threads, shared_bytes}, body, &call);
+}
+
+}  // namespace yamata::simt

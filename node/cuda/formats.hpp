@@ -1,0 +1,16 @@
+#pragma once
+// The kernels of each format, each compiled in a file of its own (formats/). nvcc makes one set of them for a card, the C++ compiler one
+// for the emulated device: both have names of their own, so that both can be linked.
+#include "node/cuda/device_kernels.hpp"
+
+#ifdef __CUDACC__
+#define YAMATA_DEVICE_SET cuda_set
+#else
+#define YAMATA_DEVICE_SET emulated_set
+#endif
+
+namespace yamata::cuda::YAMATA_DEVICE_SET {
+
+extern const FormatKernels kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2K, kQ3K, kQ4K, kQ5K, kQ6K, kIQ4NL, kIQ4XS;
+
+}  // namespace yamata::cuda::YAMATA_DEVICE_SET

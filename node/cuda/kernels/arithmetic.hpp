@@ -1,0 +1,51 @@
+#pragma once
+// Arithmetic in the order of the CPU's kernels (node/cpu/kernels/ops_template.hpp, attention_template.hpp), on single floats.
+#include "node/cuda/simt.hpp"
+
+namespace yamata::cuda {
+namespace {
+
+constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number, ties to even
+
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+YAMATA_DEVICE float larger(float a, float b) { return a > b ? a : b; }
+YAMATA_DEVICE float magnitude(float a) { return a < 0 ? -a : a; }
+YAMATA_DEVICE float round_whole(float x) { return (x + kRound) - kRound; }
+/// 2 to the power n, for n of -126 to 127
+YAMATA_DEVICE float power_of_2(int n) { return simt::float_of_bits(static_cast<std::uint32_t>(n + 127) << 23); }
+
+/// e to the power x, as the CPU has it.
+YAMATA_DEVICE float exponential(float x) {
+  x = x < 89.0f ? x : 89.0f;
+  x = x > -104.0f ? x : -104.0f;
+  const float n = simt::fma(x, 1.44269504f, kRound) - kRound;
+  float r = simt::fma(n, -0.693359375f, x);
+  r = simt::fma(n, 2.12194440e-4f, r);
+  float p = 1.0f / 5040;
+  p = simt::fma(p, r, 1.0f / 720);
+  p = simt::fma(p, r, 1.0f / 120);
+  p = simt::fma(p, r, 1.0f / 24);
+  p = simt::fma(p, r, 1.0f / 6);
+  p = simt::fma(p, r, 0.5f);
+  p = simt::fma(p, r, 1.0f);
+  p = simt::fma(p, r, 1.0f);
+  const int whole = static_cast<int>(n), half = whole >> 1;
+  return p * power_of_2(half) * power_of_2(whole - half);
+}
+
+YAMATA_DEVICE float silu(float gate) { return gate / (1.0f + exponential(0.0f - gate)); }
+
+/// The sum of 16 neighbouring lanes, on all of them: [l] + [l + 8], then + 4, + 2, + 1.
+YAMATA_DEVICE float sum_of_16(float value) {
+  for (unsigned distance = 8; distance > 0; distance /= 2) value += simt::shuffle_xor(value, distance);
+  return value;
+}
+
+YAMATA_DEVICE float largest_of_warp(float value) {
+  for (unsigned distance = 16; distance > 0; distance /= 2) value = larger(value, simt::shuffle_xor(value, distance));
+  return value;
+}
+
+}  // namespace
+}  // namespace yamata::cuda

@@ -1,0 +1,113 @@
+#pragma once
+// Blocks of quantized weights as they lie in panels of 32 rows (node/cpu/kernels/panel.hpp): a lane of a warp reads its row.
+#include "node/cpu/kernels/panel.hpp"
+#include "node/cuda/simt.hpp"
+
+namespace yamata::cuda {
+namespace {
+
+constexpr int kPanelRows = 32;
+
+/// What the numbers of a block are multiplied by, of one row.
+struct RowScales {
+  float d, m;
+  int sub[2], sub_min[2];
+};
+
+/// The numbers of a block, of one row, as they lie in the planes.
+template <class Block>
+struct BlockWords {
+  static constexpr int kLow = cpu::kPanelFormat<Block>.low_bits, kHigh = cpu::kPanelFormat<Block>.high_bits;
+  std::uint32_t low[kLow], high[kHigh > 0 ? kHigh : 1];
+};
+
+/// Where block `block` of a panel's rows lies: its group, and which of the group it is.
+template <class Block>
+struct PanelBlock {
+  static constexpr cpu::PanelFormat kFormat = cpu::kPanelFormat<Block>;
+  const std::uint8_t* group;
+  int index;
+
+  YAMATA_DEVICE PanelBlock(const std::byte* panel, std::int64_t block)
+      : group(reinterpret_cast<const std::uint8_t*>(panel) + block / kFormat.blocks() * (kFormat.group_bytes() * kPanelRows)),
+        index(static_cast<int>(block % kFormat.blocks())) {}
+
+  YAMATA_DEVICE BlockWords<Block> words(int row) const {
+    constexpr int kBefore = (kFormat.half_bytes() + kFormat.scale_bytes()) * kPanelRows;
+    const auto* planes = reinterpret_cast<const std::uint32_t*>(group + kBefore + index * (kFormat.block_bytes() * kPanelRows));
+    BlockWords<Block> out{};
+    for (int i = 0; i < kFormat.low_bits; ++i) out.low[i] = planes[i * kPanelRows + row];
+    for (int i = 0; i < kFormat.high_bits; ++i) out.high[i] = planes[(kFormat.low_bits + i) * kPanelRows + row];
+    return out;
+  }
+
+  YAMATA_DEVICE RowScales scales(int row) const {
+    const auto* halves = reinterpret_cast<const std::uint16_t*>(group);
+    RowScales out{simt::half_to_float(halves[row]), 0, {}, {}};
+    if constexpr (kFormat.has_min()) out.m = simt::half_to_float(halves[kPanelRows + row]);
+    [[maybe_unused]] const std::uint8_t* numbers = group + kFormat.half_bytes() * kPanelRows;
+    [[maybe_unused]] const int at = index * kPanelRows + row;
+    if constexpr (kFormat.scales == cpu::Scales::kBlockSixMin) {
+      out.d *= static_cast<float>(six<16 * kPanelRows>(numbers, at));
+      out.m *= -static_cast<float>(six<16 * kPanelRows>(numbers, at + 8 * kPanelRows));
+    } else if constexpr (kFormat.scales == cpu::Scales::kBlockSix) {
+      out.d *= static_cast<float>(six<8 * kPanelRows>(numbers, at) - 32);
+    } else if constexpr (kFormat.has_sub_blocks()) {
+      out.m = -out.m;
+      for (int i = 0; i < 2; ++i) {
+        if constexpr (kFormat.scales == cpu::Scales::kSubSix)
+          out.sub[i] = six<16 * kPanelRows>(numbers, 2 * at + i) - 32;
+        else if constexpr (kFormat.scales == cpu::Scales::kSubByte)
+          out.sub[i] = static_cast<std::int8_t>(numbers[2 * at + i]);
+        else
+          out.sub[i] = numbers[2 * at + i] & 15, out.sub_min[i] = numbers[2 * at + i] >> 4;
+      }
+    }
+    return out;
+  }
+
+ private:
+  /// Number i of kCount that are written with six bits, in two planes.
+  template <int kCount>
+  static YAMATA_DEVICE int six(const std::uint8_t* planes, int i) {
+    const int low = planes[i % (kCount / 2)] >> (i / (kCount / 2) * 4) & 15;
+    const int high = planes[kCount / 2 + i % (kCount / 4)] >> (i / (kCount / 4) * 2) & 3;
+    return low | high << 4;
+  }
+};
+
+constexpr std::uint32_t four_times(int byte) { return static_cast<std::uint32_t>(byte) * 0x01010101u; }
+
+/// Four of the IQ4 formats' values, by four numbers below 16.
+YAMATA_DEVICE std::uint32_t iq4_values(std::uint32_t numbers) {
+  constexpr std::uint32_t kTable[4] = {0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535};  // kIq4Values, four bytes each
+  // A selector has four bits for each byte: three for the place in a pair of words, and one for the pair.
+  const std::uint32_t two = (numbers | numbers >> 4) & 0x00ff00ffu, selector = (two | two >> 8) & 0xffffu;
+  const std::uint32_t low = simt::byte_permute(kTable[0], kTable[1], selector & 0x7777u);
+  const std::uint32_t high = simt::byte_permute(kTable[2], kTable[3], selector & 0x7777u);
+  return simt::byte_permute(low, high, 0x3210u | (selector & 0x8888u) >> 1);
+}
+
+/// Weights 4 kStep to 4 kStep + 3 as signed bytes, without their zero point.
+template <class Block>
+YAMATA_DEVICE std::uint32_t step_word(const BlockWords<Block>& words, int step) {
+  constexpr cpu::PanelFormat kFormat = cpu::kPanelFormat<Block>;
+  if constexpr (kFormat.low_bits == 8) {
+    return words.low[step];
+  } else {
+    constexpr int kSteps = 8 / kFormat.low_bits;
+    std::uint32_t numbers = words.low[step / kSteps] >> step % kSteps * kFormat.low_bits & four_times((1 << kFormat.low_bits) - 1);
+    if constexpr (kFormat.high_bits > 0) {
+      constexpr int kHighSteps = 8 / kFormat.high_bits;
+      const std::uint32_t high = words.high[step / kHighSteps] >> step % kHighSteps * kFormat.high_bits;
+      numbers |= (high & four_times((1 << kFormat.high_bits) - 1)) << kFormat.low_bits;
+    }
+    if constexpr (kFormat.lookup) return iq4_values(numbers);
+    // Byte by byte: nothing is borrowed from the next one, since the highest bit is set meanwhile.
+    if constexpr (kFormat.zero_point > 0) return ((numbers | four_times(128)) - four_times(kFormat.zero_point)) ^ four_times(128);
+    return numbers;
+  }
+}
+
+}  // namespace
+}  // namespace yamata::cuda

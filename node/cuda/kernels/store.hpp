@@ -1,0 +1,60 @@
+#pragma once
+// Rotates queries and keys by position, and puts keys and values into the cache: a warp has a head of a row.
+#include "node/cpu/kernels/blocks.hpp"
+#include "node/cuda/device_kernels.hpp"
+#include "node/cuda/kernels/arithmetic.hpp"
+
+namespace yamata::cuda {
+namespace {
+
+constexpr unsigned kStoreThreads = 128, kStoreWarps = kStoreThreads / simt::kWarp;
+
+YAMATA_DEVICE void rotate(const StoreArgs& a, float* head, const float* cos_sin) {
+  const std::int64_t half = a.rotary_dim / 2;
+  for (std::int64_t i = simt::lane(); i < half; i += simt::kWarp) {
+    float& first = head[a.interleaved ? 2 * i : i];
+    float& second = head[a.interleaved ? 2 * i + 1 : i + half];
+    const float c = cos_sin[2 * i], s = cos_sin[2 * i + 1], x = first * c - second * s;
+    second = first * s + second * c;
+    first = x;
+  }
+}
+
+/// head_dim floats into a cell of a plane.
+YAMATA_DEVICE void store_cell(const float* x, std::int64_t head_dim, TensorType type, void* plane, std::int64_t cell) {
+  for (std::int64_t d = simt::lane(); d < divide_up(head_dim, simt::kWarp) * simt::kWarp; d += simt::kWarp) {
+    const float value = simt::within(d, head_dim) ? x[d] : 0.0f;
+    if (type == TensorType::Q8_0) {
+      const float scale = largest_of_warp(magnitude(value)) / 127.0f;
+      cpu::BlockQ8_0& block = static_cast<cpu::BlockQ8_0*>(plane)[(cell * head_dim + d) / 32];
+      block.qs[d % 32] = static_cast<std::int8_t>(round_whole(value * (scale < 1.17549435e-38f ? 0.0f : 1.0f / scale)));
+      if (simt::lane() == 0) block.d = simt::float_to_half(scale);
+    } else if (simt::within(d, head_dim)) {
+      if (type == TensorType::F16)
+        static_cast<std::uint16_t*>(plane)[cell * head_dim + d] = simt::float_to_half(value);
+      else
+        static_cast<float*>(plane)[cell * head_dim + d] = value;
+    }
+  }
+}
+
+YAMATA_KERNEL void YAMATA_BOUNDS(kStoreThreads) rotate_and_store(const StoreArgs a) {
+  const std::int64_t row = simt::block_y(), i = static_cast<std::int64_t>(simt::block_x()) * kStoreWarps + simt::warp();
+  const float* angles = a.cos_sin + row * a.rotary_dim;
+  const std::int64_t queries = a.q_end - a.q_begin, kv = a.kv_begin + i - queries;
+  if (i < queries) return rotate(a, a.q + (row * a.q_heads + a.q_begin + i) * a.head_dim, angles);
+  if (!simt::within(kv, a.kv_end)) return;
+  const std::int64_t at = (row * a.kv_heads + kv) * a.head_dim;
+  rotate(a, a.k + at, angles);
+  simt::sync_warp();
+  store_cell(a.k + at, a.head_dim, a.k_type, a.cache_k[kv], a.cells[row]);
+  store_cell(a.v + at, a.head_dim, a.v_type, a.cache_v[kv], a.cells[row]);
+}
+
+void store(const StoreArgs& a, Stream stream) {
+  const auto blocks = static_cast<unsigned>(divide_up(a.q_end - a.q_begin + a.kv_end - a.kv_begin, kStoreWarps));
+  if (a.rows > 0 && blocks > 0) simt::launch(&rotate_and_store, {blocks, static_cast<unsigned>(a.rows)}, kStoreThreads, 0, stream, a);
+}
+
+}  // namespace
+}  // namespace yamata::cuda

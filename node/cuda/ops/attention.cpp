@@ -1,0 +1,131 @@
+// The cache, and attention over it.
+#include <algorithm>
+#include <vector>
+
+#include "node/cuda/ops/ops.hpp"
+
+namespace yamata::cuda {
+namespace {
+
+constexpr std::size_t kMostPartialBytes = 64 << 20;  // beyond it rows are computed some at a time
+
+const OpContext::Visible& visible_of(OpContext& c, const AttentionOp& op) {
+  const auto [at, is_new] = c.visible.try_emplace({op.visible, op.rows});
+  OpContext::Visible& visible = at->second;
+  if (!is_new) return visible;
+  std::vector<std::int64_t> begins{0};
+  for (std::int64_t row = 0; row < op.rows; ++row) begins.push_back(begins.back() + std::ssize(op.visible[row]));
+  auto* cells = reinterpret_cast<std::int32_t*>(c.memory.arguments(static_cast<std::size_t>(begins.back()) * sizeof(std::int32_t)));
+  visible = {c.memory.put(std::span<const std::int64_t>(begins)), cells, 0, 0};
+  for (std::int64_t row = 0; row < op.rows; ++row) {
+    cells = std::ranges::copy(op.visible[row], cells).out;
+    visible.most = std::max<std::int64_t>(visible.most, std::ssize(op.visible[row]));
+    for (const std::int32_t cell : op.visible[row]) visible.highest = std::max<std::int64_t>(visible.highest, cell);
+  }
+  return visible;
+}
+
+/// The planes of some heads, of which cells up to `highest` are touched.
+void* const* planes(OpContext& c, void* const* heads, std::int64_t count, TensorType type, std::int64_t head_dim, std::int64_t highest) {
+  const auto cell_bytes = static_cast<std::size_t>(head_dim) / traits(type).block_elements * traits(type).block_bytes;
+  std::vector<void*> known;
+  for (std::int64_t head = 0; head < count; ++head)
+    known.push_back(c.memory.at(static_cast<std::byte*>(heads[head]), static_cast<std::size_t>(highest + 1) * cell_bytes));
+  return c.memory.put(std::span<void* const>(known));
+}
+
+/// Without rows, segments and where the results go.
+AttentionArgs args_of(OpContext& c, const AttentionOp& op) {
+  const OpContext::Visible& visible = visible_of(c, op);
+  AttentionArgs a{};
+  a.q = c.memory.at(op.q, static_cast<std::size_t>(op.rows * op.q_heads * op.head_dim));
+  a.rows = op.rows, a.q_heads = op.q_heads, a.kv_heads = op.kv_heads, a.head_dim = op.head_dim;
+  a.group = op.heads_per_kv(), a.before = op.before;
+  a.head_begin = 0, a.head_end = op.q_heads;
+  a.scale = op.scale;
+  a.begins = visible.begins, a.cells = visible.cells;
+  a.cache_k = planes(c, op.cache_k, op.kv_heads, op.k_type, op.head_dim, visible.highest);
+  a.cache_v = planes(c, op.cache_v, op.kv_heads, op.v_type, op.head_dim, visible.highest);
+  a.k_type = op.k_type, a.v_type = op.v_type;
+  return a;
+}
+
+MergeArgs merge_of(const AttentionArgs& a, float* out) {
+  return {a.rows, a.q_heads, a.head_dim, a.head_begin, a.head_end, a.begins, a.out, a.peak, a.total, out};
+}
+
+}  // namespace
+
+bool run(OpContext& c, const StoreOp& op) {
+  std::int64_t highest = 0;
+  for (std::int64_t row = 0; row < op.rows; ++row) highest = std::max<std::int64_t>(highest, op.cells[row]);
+  const auto floats = [&](std::int64_t heads) { return static_cast<std::size_t>(op.rows * heads * op.head_dim); };
+  StoreArgs a{};
+  a.q = c.memory.at(op.q, floats(op.q_heads)), a.k = c.memory.at(op.k, floats(op.kv_heads)), a.v = c.memory.at(op.v, floats(op.kv_heads));
+  a.rows = op.rows, a.q_heads = op.q_heads, a.kv_heads = op.kv_heads, a.head_dim = op.head_dim, a.rotary_dim = op.rotary_dim;
+  a.q_begin = 0, a.q_end = op.q_heads, a.kv_begin = 0, a.kv_end = op.kv_heads;
+  a.interleaved = op.interleaved;
+  a.cos_sin = c.memory.at(op.cos_sin, static_cast<std::size_t>(op.rows * op.rotary_dim));
+  a.cells = c.memory.put(std::span(op.cells, static_cast<std::size_t>(op.rows)));
+  a.cache_k = planes(c, op.cache_k, op.kv_heads, op.k_type, op.head_dim, highest);
+  a.cache_v = planes(c, op.cache_v, op.kv_heads, op.v_type, op.head_dim, highest);
+  a.k_type = op.k_type, a.v_type = op.v_type;
+  c.kernels().store(a, c.device.stream());
+  c.device.check("storing keys and values");
+  return true;
+}
+
+bool run(OpContext& c, const AttentionOp& op) {
+  AttentionArgs all = args_of(c, op);
+  float* out = c.memory.at(op.out, static_cast<std::size_t>(op.rows * op.q_heads * op.head_dim));
+  const std::int64_t segments = (visible_of(c, op).most + kAttentionSegment - 1) / kAttentionSegment;
+  const std::int64_t row_floats = std::max<std::int64_t>(1, segments * op.q_heads * (op.head_dim + 2));
+  const auto most = static_cast<std::int64_t>(kMostPartialBytes / sizeof(float)) / row_floats;
+  const std::int64_t step = std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(1, op.rows));
+  auto* partials =
+      reinterpret_cast<float*>(c.memory.scratch(Scratch::kPartials, static_cast<std::size_t>(step * row_floats) * sizeof(float)));
+  for (std::int64_t row = 0; row < op.rows; row += step) {
+    AttentionArgs a = all;
+    a.rows = std::min(step, op.rows - row);
+    a.q += row * op.q_heads * op.head_dim;
+    a.begins += row;
+    a.first = 0, a.last = segments;
+    const std::int64_t states = segments * a.rows * a.q_heads;
+    a.out = partials, a.peak = partials + states * op.head_dim, a.total = a.peak + states;
+    c.kernels().attend(a, c.device.stream());
+    c.device.check("attention");
+    c.kernels().merge(merge_of(a, out + row * op.q_heads * op.head_dim), c.device.stream());
+    c.device.check("merging attention");
+  }
+  return true;
+}
+
+bool run(OpContext& c, const AttentionPartOp& op) {
+  AttentionArgs a = args_of(c, op.attention);
+  const AttentionPartials& partials = op.partials;
+  const auto states = static_cast<std::size_t>((partials.last - partials.first) * a.rows * a.q_heads);
+  a.first = partials.first, a.last = partials.last;
+  a.out = c.memory.at(partials.out, states * static_cast<std::size_t>(a.head_dim));
+  a.peak = c.memory.at(partials.peak, states), a.total = c.memory.at(partials.total, states);
+  c.kernels().attend(a, c.device.stream());
+  c.device.check("attention");
+  return true;
+}
+
+bool run(OpContext& c, const MergeAttentionOp& op) {
+  const AttentionOp& attention = op.attention;
+  const AttentionPartials& partials = op.partials;
+  const auto states = static_cast<std::size_t>(partials.last * attention.rows * attention.q_heads);
+  AttentionArgs a{};
+  a.rows = attention.rows, a.q_heads = attention.q_heads, a.head_dim = attention.head_dim;
+  a.head_begin = 0, a.head_end = attention.q_heads;
+  a.begins = visible_of(c, attention).begins;
+  a.out = c.memory.at(partials.out, states * static_cast<std::size_t>(a.head_dim));
+  a.peak = c.memory.at(partials.peak, states), a.total = c.memory.at(partials.total, states);
+  const auto floats = static_cast<std::size_t>(attention.rows * attention.q_heads * attention.head_dim);
+  c.kernels().merge(merge_of(a, c.memory.at(attention.out, floats)), c.device.stream());
+  c.device.check("merging attention");
+  return true;
+}
+
+}  // namespace yamata::cuda

@@ -1,0 +1,53 @@
+// Weights: brought in, and packed.
+#include <algorithm>
+
+#include "node/cpu/kernels/repack.hpp"
+#include "node/cuda/ops/ops.hpp"
+
+namespace yamata::cuda {
+namespace {
+
+constexpr std::int64_t kPanelRows = 32, kFloatGroup = 128;
+constexpr std::size_t kStagingBytes = 16 << 20;
+
+std::int64_t round_up(std::int64_t n, std::int64_t grain) { return (n + grain - 1) / grain * grain; }
+
+}  // namespace
+
+std::size_t packed_bytes(const Matrix& m) {
+  if (cpu::has_panels(m.type)) return static_cast<std::size_t>(round_up(m.rows, kPanelRows)) * m.row_bytes;
+  return static_cast<std::size_t>(m.rows * round_up(m.cols, kFloatGroup)) * traits(m.type).block_bytes;
+}
+
+/// Pages of the file come in; the device has copies of what it will use.
+bool run(OpContext& c, const ReadOp& op) {
+  constexpr std::size_t kPage = 4096;
+  const volatile std::byte* bytes = op.bytes.data();
+  for (std::size_t at = 0; at < op.bytes.size(); at += kPage) static_cast<void>(bytes[at]);
+  c.memory.constant(op.bytes);
+  return true;
+}
+
+/// Rows go to the device some at a time, as they lie in the file, and are packed there.
+bool run(OpContext& c, const PackOp& op) {
+  const Matrix& m = *op.matrix;
+  const FormatKernels& kernels = *c.kernels().formats[static_cast<std::size_t>(m.type)];
+  std::byte* panels = c.memory.at(op.to, packed_bytes(m));
+  const auto most = static_cast<std::int64_t>(kStagingBytes / m.row_bytes) / kPanelRows * kPanelRows;
+  const std::int64_t step = c.device.properties().reads_host ? m.rows : std::max(kPanelRows, most);
+  for (std::int64_t begin = 0; begin < m.rows; begin += step) {
+    const std::int64_t end = std::min(begin + step, m.rows);
+    const std::byte* source = m.data;
+    if (!c.device.properties().reads_host) {
+      const std::size_t bytes = static_cast<std::size_t>(end - begin) * m.row_bytes;
+      std::byte* staging = c.memory.scratch(Scratch::kSource, static_cast<std::size_t>(step) * m.row_bytes);
+      c.device.copy_in(staging, m.data + static_cast<std::size_t>(begin) * m.row_bytes, bytes);
+      source = staging - static_cast<std::size_t>(begin) * m.row_bytes;
+    }
+    kernels.pack({source, m.row_bytes, begin, end, m.cols, panels}, c.device.stream());
+    c.device.check("packing weights");
+  }
+  return true;
+}
+
+}  // namespace yamata::cuda

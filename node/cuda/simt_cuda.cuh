@@ -1,0 +1,84 @@
+#pragma once
+// simt.hpp for a card.
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#define YAMATA_KERNEL __global__
+#define YAMATA_DEVICE __device__ __forceinline__
+#define YAMATA_BOUNDS(threads) __launch_bounds__(threads)
+
+namespace yamata::simt {
+
+YAMATA_DEVICE unsigned thread() { return threadIdx.x; }
+YAMATA_DEVICE unsigned threads() { return blockDim.x; }
+YAMATA_DEVICE unsigned lane() { return threadIdx.x % kWarp; }
+YAMATA_DEVICE unsigned warp() { return threadIdx.x / kWarp; }
+YAMATA_DEVICE unsigned warps() { return blockDim.x / kWarp; }
+YAMATA_DEVICE unsigned block_x() { return blockIdx.x; }
+YAMATA_DEVICE unsigned block_y() { return blockIdx.y; }
+YAMATA_DEVICE unsigned grid_x() { return gridDim.x; }
+
+YAMATA_DEVICE void sync_block() { __syncthreads(); }
+YAMATA_DEVICE void sync_warp() { __syncwarp(); }
+YAMATA_DEVICE bool within(std::int64_t i, std::int64_t n) { return i < n; }
+
+template <class T>
+YAMATA_DEVICE T shuffle_xor(T value, unsigned mask) {
+  return __shfl_xor_sync(0xffffffffu, value, static_cast<int>(mask));
+}
+template <class T>
+YAMATA_DEVICE T shuffle(T value, unsigned source) {
+  return __shfl_sync(0xffffffffu, value, static_cast<int>(source));
+}
+
+/// The block's shared memory, of the launch's bytes.
+template <class T>
+YAMATA_DEVICE T* shared() {
+  extern __shared__ __align__(16) unsigned char bytes[];
+  return reinterpret_cast<T*>(bytes);
+}
+
+/// c + the products of four pairs of signed bytes
+YAMATA_DEVICE int dot4(std::uint32_t a, std::uint32_t b, int c) { return __dp4a(static_cast<int>(a), static_cast<int>(b), c); }
+YAMATA_DEVICE std::uint32_t byte_permute(std::uint32_t low, std::uint32_t high, std::uint32_t selector) {
+  return __byte_perm(low, high, selector);
+}
+/// a * b + c, rounded once
+YAMATA_DEVICE float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+YAMATA_DEVICE float half_to_float(std::uint16_t half) { return __half2float(__ushort_as_half(half)); }
+/// To the nearest, ties to even.
+YAMATA_DEVICE std::uint16_t float_to_half(float value) { return __half_as_ushort(__float2half_rn(value)); }
+YAMATA_DEVICE float float_of_bits(std::uint32_t bits) { return __uint_as_float(bits); }
+YAMATA_DEVICE double square_root(double x) { return __dsqrt_rn(x); }
+
+// A tensor core's product: d[16][8] += a[16][k] * b[k][8] of signed bytes. Of d, lane l holds rows l/4 and l/4 + 8 (d[0], d[1] and d[2],
+// d[3]), columns 2(l%4) and the next; of each 16 of k the four from 4(l%4) on: of a in row l/4 and l/4 + 8, of b in column l/4.
+YAMATA_DEVICE void mma_k16(int (&d)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t b0) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
+               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+               : "r"(a0), "r"(a1), "r"(b0));
+}
+/// k = 32: a[0], a[1], b[0] are of its first half, a[2], a[3], b[1] of the second.
+YAMATA_DEVICE void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// A number in memory that the host maps, too: what was written before it is seen by who has read it.
+YAMATA_DEVICE void store_release(std::uint32_t* flag, std::uint32_t value) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+}
+YAMATA_DEVICE std::uint32_t load_acquire(const std::uint32_t* flag) {
+  std::uint32_t value;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  return value;
+}
+
+/// Puts kernel(arguments...) into the stream. What is wrong with a launch the device's check() tells.
+template <class... Parameters>
+void launch(void (*kernel)(Parameters...), Grid grid, unsigned threads, std::size_t shared_bytes, void* stream, Parameters... arguments) {
+  kernel<<<dim3(grid.x, grid.y), threads, shared_bytes, static_cast<cudaStream_t>(stream)>>>(arguments...);
+}
+
+}  // namespace yamata::simt

@@ -1,0 +1,105 @@
+#include "node/cuda/unit_memory.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace yamata::cuda {
+
+/// A buffer that the memory knows of as long as it lives.
+class UnitMemory::UnitBuffer final : public Buffer {
+ public:
+  UnitBuffer(std::unique_ptr<DeviceBuffer> memory, std::shared_ptr<Owned> owned) : memory_(std::move(memory)), owned_(std::move(owned)) {
+    const std::lock_guard lock(owned_->mutex);
+    owned_->ranges[memory_->data()] = memory_->data() + memory_->size();
+  }
+  ~UnitBuffer() override {
+    const std::lock_guard lock(owned_->mutex);
+    owned_->ranges.erase(memory_->data());
+  }
+  std::span<std::byte> host() override { return {memory_->data(), memory_->size()}; }
+
+ private:
+  std::unique_ptr<DeviceBuffer> memory_;
+  std::shared_ptr<Owned> owned_;
+};
+
+/// The host writes and reads activations; the cache is the device's.
+std::unique_ptr<Buffer> UnitMemory::allocate(std::size_t bytes, BufferUse use) {
+  const bool mapped = use == BufferUse::kActivations;
+  return std::make_unique<UnitBuffer>(device_.allocate(bytes, mapped ? DeviceMemory::kMapped : DeviceMemory::kLocal), owned_);
+}
+
+void UnitMemory::begin() {
+  in_use_ = filled_ = 0;
+  device_.release_host();
+}
+
+std::byte* UnitMemory::arguments(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 64, kLeast = 1 << 20;
+  bytes = std::max(bytes, std::size_t{1});
+  const std::size_t at = (filled_ + kAlignment - 1) / kAlignment * kAlignment;
+  if (in_use_ > 0 && at + bytes <= arguments_[in_use_ - 1]->size()) {
+    filled_ = at + bytes;
+    return arguments_[in_use_ - 1]->data() + at;
+  }
+  while (in_use_ < arguments_.size() && arguments_[in_use_]->size() < bytes) ++in_use_;
+  if (in_use_ == arguments_.size()) arguments_.push_back(device_.allocate(std::max(bytes, kLeast), DeviceMemory::kMapped));
+  filled_ = bytes;
+  return arguments_[in_use_++]->data();
+}
+
+std::byte* UnitMemory::grown(std::unique_ptr<DeviceBuffer>& buffer, std::size_t bytes, DeviceMemory memory) {
+  bytes = std::max(bytes, std::size_t{1});
+  if (!buffer || buffer->size() < bytes) {
+    device_.synchronize();  // kernels may be using it
+    buffer.reset();         // both at once may be more than there is
+    buffer = device_.allocate(bytes, memory);
+  }
+  return buffer->data();
+}
+
+std::byte* UnitMemory::scratch(Scratch use, std::size_t bytes) {
+  return grown(scratch_[static_cast<std::size_t>(use)], bytes, DeviceMemory::kLocal);
+}
+
+std::byte* UnitMemory::mapped_scratch(Scratch use, std::size_t bytes) {
+  return grown(scratch_[static_cast<std::size_t>(use)], bytes, DeviceMemory::kMapped);
+}
+
+bool UnitMemory::contains(const std::map<const std::byte*, const std::byte*>& ranges, const std::byte* begin, std::size_t bytes) {
+  const auto after = ranges.upper_bound(begin);
+  return after != ranges.begin() && begin + bytes <= std::prev(after)->second;
+}
+
+/// Ranges that touch each other become one.
+void UnitMemory::constant(std::span<const std::byte> bytes) {
+  if (device_.properties().reads_host || bytes.empty()) return;
+  const std::byte *begin = bytes.data(), *end = begin + bytes.size();
+  auto at = constants_.upper_bound(end);
+  while (at != constants_.begin() && std::prev(at)->second >= begin) {
+    --at;
+    begin = std::min(begin, at->first), end = std::max(end, at->second);
+    at = constants_.erase(at);
+  }
+  constants_[begin] = end;
+}
+
+const std::byte* UnitMemory::address(const std::byte* host, std::size_t bytes) {
+  if (device_.properties().reads_host || bytes == 0) return host;
+  {
+    const std::lock_guard lock(owned_->mutex);
+    if (contains(owned_->ranges, host, bytes)) return host;
+  }
+  if (!contains(constants_, host, bytes)) {
+    device_.reach_host(host, bytes);
+    return host;
+  }
+  auto& copy = copies_[{host, bytes}];
+  if (!copy) {
+    copy = device_.allocate(bytes, DeviceMemory::kLocal);
+    device_.copy_in(copy->data(), host, bytes);
+  }
+  return copy->data();
+}
+
+}  // namespace yamata::cuda

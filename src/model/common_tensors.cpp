@@ -1,0 +1,111 @@
+// The tensors of the families whose files have the usual names: all but the oldest.
+#include "src/model/family.hpp"
+
+namespace yamata {
+namespace {
+
+using enum TensorRole;
+using enum Holder;
+using enum Extent;
+
+bool has_attention_norm(const LayerSpec& spec) { return spec.attention_norm != NormKind::kNone; }
+bool has_ffn_norm(const LayerSpec& spec) { return spec.ffn_norm != NormKind::kNone; }
+bool has_attention_post_norm(const LayerSpec& spec) { return spec.attention_post_norm != NormKind::kNone; }
+bool has_ffn_post_norm(const LayerSpec& spec) { return spec.ffn_post_norm != NormKind::kNone; }
+bool norms_heads(const LayerSpec& spec) { return spec.qk_norm == QkNorm::kHead; }
+bool norms_tokens(const LayerSpec& spec) { return spec.qk_norm == QkNorm::kToken; }
+bool has_sinks(const LayerSpec& spec) { return spec.sinks; }
+bool is_dense(const LayerSpec& spec) { return spec.experts == 0; }
+bool is_gated(const LayerSpec& spec) { return spec.experts == 0 && spec.gated; }
+bool has_experts(const LayerSpec& spec) { return spec.experts > 0; }
+bool has_shared(const LayerSpec& spec) { return spec.experts > 0 && spec.shared_ffn > 0; }
+bool has_shared_gate(const LayerSpec& spec) { return has_shared(spec) && spec.shared_gate; }
+
+constexpr TensorRow vector(TensorRole role, const char* name, Extent cols, bool (*present)(const LayerSpec&)) {
+  return {.role = role, .name = name, .holder = kLayer, .rows = kOne, .cols = cols, .present = present};
+}
+/// A vector that the layer has where the file does.
+constexpr TensorRow bias(TensorRole role, const char* name, Extent cols, bool (*present)(const LayerSpec&) = nullptr,
+                         Fusion fusion = Fusion::kNone, const char* fused = nullptr) {
+  TensorRow row = vector(role, name, cols, present);
+  row.optional = true, row.fusion = fusion, row.fused = fused;
+  return row;
+}
+constexpr TensorRow matrix(TensorRole role, const char* name, Extent rows, Extent cols, bool (*present)(const LayerSpec&) = nullptr,
+                           Fusion fusion = Fusion::kNone, const char* fused = nullptr) {
+  return {.role = role, .name = name, .holder = kLayer, .rows = rows, .cols = cols, .present = present, .fusion = fusion, .fused = fused};
+}
+constexpr TensorRow per_expert(TensorRole role, const char* name, const char* single, Extent rows, Extent cols) {
+  TensorRow row = matrix(role, name, rows, cols, has_experts);
+  row.copies = Copies::kPerExpert, row.single = single;
+  return row;
+}
+constexpr TensorRow expert_bias(TensorRole role, const char* name, Extent cols) {
+  TensorRow row = matrix(role, name, kExperts, cols, has_experts);
+  row.optional = true;
+  return row;
+}
+
+constexpr TensorRow kTensors[] = {
+    {.role = kEmbedding, .name = "token_embd.weight", .holder = kFirstStage, .rows = kVocabulary, .cols = kDim},
+    vector(kAttentionNorm, "attn_norm.weight", kDim, has_attention_norm),
+    bias(kAttentionNormBias, "attn_norm.bias", kDim, has_attention_norm),
+    matrix(kQ, "attn_q.weight", kQueries, kDim, nullptr, Fusion::kQkv, "attn_qkv.weight"),
+    matrix(kK, "attn_k.weight", kKeys, kDim, nullptr, Fusion::kQkv, "attn_qkv.weight"),
+    matrix(kV, "attn_v.weight", kKeys, kDim, nullptr, Fusion::kQkv, "attn_qkv.weight"),
+    matrix(kO, "attn_output.weight", kDim, kQueries),
+    bias(kQBias, "attn_q.bias", kQueries, nullptr, Fusion::kQkv, "attn_qkv.bias"),
+    bias(kKBias, "attn_k.bias", kKeys, nullptr, Fusion::kQkv, "attn_qkv.bias"),
+    bias(kVBias, "attn_v.bias", kKeys, nullptr, Fusion::kQkv, "attn_qkv.bias"),
+    bias(kOBias, "attn_output.bias", kDim),
+    vector(kQNorm, "attn_q_norm.weight", kHeadDim, norms_heads),
+    vector(kKNorm, "attn_k_norm.weight", kHeadDim, norms_heads),
+    vector(kQNorm, "attn_q_norm.weight", kQueries, norms_tokens),
+    vector(kKNorm, "attn_k_norm.weight", kKeys, norms_tokens),
+    vector(kSinks, "attn_sinks.weight", kHeads, has_sinks),
+    vector(kAttentionPostNorm, "post_attention_norm.weight", kDim, has_attention_post_norm),
+    vector(kFfnNorm, "ffn_norm.weight", kDim, has_ffn_norm),
+    bias(kFfnNormBias, "ffn_norm.bias", kDim, has_ffn_norm),
+    matrix(kGate, "ffn_gate.weight", kFfn, kDim, is_gated, Fusion::kGateUp, "ffn_up.weight"),
+    matrix(kUp, "ffn_up.weight", kFfn, kDim, is_dense, Fusion::kGateUp, "ffn_up.weight"),
+    matrix(kDown, "ffn_down.weight", kDim, kFfn, is_dense),
+    bias(kGateBias, "ffn_gate.bias", kFfn, is_gated),
+    bias(kUpBias, "ffn_up.bias", kFfn, is_dense),
+    bias(kDownBias, "ffn_down.bias", kDim, is_dense),
+    matrix(kRouter, "ffn_gate_inp.weight", kExperts, kDim, has_experts),
+    bias(kRouterBias, "ffn_gate_inp.bias", kExperts, has_experts),
+    bias(kChoiceBias, "exp_probs_b.bias", kExperts, has_experts),
+    per_expert(kExpertGate, "ffn_gate_exps.weight", "ffn_gate.{}.weight", kExpertFfn, kDim),
+    per_expert(kExpertUp, "ffn_up_exps.weight", "ffn_up.{}.weight", kExpertFfn, kDim),
+    per_expert(kExpertDown, "ffn_down_exps.weight", "ffn_down.{}.weight", kDim, kExpertFfn),
+    expert_bias(kExpertGateBias, "ffn_gate_exps.bias", kExpertFfn),
+    expert_bias(kExpertUpBias, "ffn_up_exps.bias", kExpertFfn),
+    expert_bias(kExpertDownBias, "ffn_down_exps.bias", kDim),
+    vector(kSharedScore, "ffn_gate_inp_shexp.weight", kDim, has_shared_gate),
+    matrix(kSharedGate, "ffn_gate_shexp.weight", kSharedFfn, kDim, has_shared),
+    matrix(kSharedUp, "ffn_up_shexp.weight", kSharedFfn, kDim, has_shared),
+    matrix(kSharedDown, "ffn_down_shexp.weight", kDim, kSharedFfn, has_shared),
+    vector(kFfnPostNorm, "post_ffw_norm.weight", kDim, has_ffn_post_norm),
+    {.role = kOutputNorm, .name = "output_norm.weight", .holder = kLastStage, .rows = kOne, .cols = kDim},
+    {.role = kOutputNormBias, .name = "output_norm.bias", .holder = kLastStage, .rows = kOne, .cols = kDim, .optional = true},
+    {.role = kOutput, .name = "output.weight", .holder = kLastStage, .rows = kVocabulary, .cols = kDim, .instead = "token_embd.weight"},
+    {.role = kRopeFactors, .name = "rope_freqs.weight", .holder = kEveryStage, .rows = kOne, .cols = kRotaryPairs, .optional = true},
+    {.role = kLongRopeFactors,
+     .name = "rope_factors_long.weight",
+     .holder = kEveryStage,
+     .rows = kOne,
+     .cols = kRotaryPairs,
+     .optional = true},
+    {.role = kShortRopeFactors,
+     .name = "rope_factors_short.weight",
+     .holder = kEveryStage,
+     .rows = kOne,
+     .cols = kRotaryPairs,
+     .optional = true},
+};
+
+}  // namespace
+
+std::span<const TensorRow> common_tensors() { return kTensors; }
+
+}  // namespace yamata

@@ -1,0 +1,286 @@
+#include "src/model/layer_ops.hpp"
+
+#include <cmath>
+
+namespace yamata {
+
+using enum TensorRole;
+
+/// A norm of the residual stream, to be multiplied with. `whole`: all of it is here.
+LinearOp LayerOps::residual_input(float* x, std::int64_t rows, const float* norm, bool whole) const {
+  const SharedColumns share = whole ? SharedColumns{} : shared(shard_.residual());
+  return {.x = x + share.begin(),
+          .rows = rows,
+          .cols = h_.dim,
+          .parts = {},
+          .add = false,
+          .norm = norm,
+          .epsilon = h_.epsilon,
+          .input = buffers_.input.data(),
+          .x_stride = h_.dim,
+          .share = share};
+}
+
+/// A norm of the residual stream by itself: all columns of it.
+void LayerOps::add_norm(const NormWeights& norm, float* x, std::int64_t rows, bool whole, float* out) {
+  const SharedColumns share = whole ? SharedColumns{} : shared(shard_.residual());
+  ops_.push_back(NormOp{.x = x + share.begin(),
+                        .rows = rows,
+                        .cols = h_.dim,
+                        .x_stride = h_.dim,
+                        .weight = norm.weight,
+                        .bias = norm.bias,
+                        .centered = norm.kind == NormKind::kLayer,
+                        .epsilon = h_.epsilon,
+                        .out = out,
+                        .out_cols = h_.dim,
+                        .out_stride = h_.dim,
+                        .share = share});
+}
+
+/// The input of products: an RMSNorm is made where it is multiplied with, a LayerNorm before.
+LinearOp LayerOps::normed_input(const NormWeights& norm, std::int64_t rows, bool whole) {
+  if (norm.kind != NormKind::kLayer) return residual_input(buffers_.x.data(), rows, norm.weight, whole);
+  add_norm(norm, buffers_.x.data(), rows, whole, buffers_.normed.data());
+  return {.x = buffers_.normed.data(), .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
+}
+
+void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, std::int64_t rows, bool whole) {
+  const NormWeights attention_norm{spec.attention_norm, w.vector(kAttentionNorm), w.vector(kAttentionNormBias)};
+  const NormWeights ffn_norm{spec.ffn_norm, w.vector(kFfnNorm), w.vector(kFfnNormBias)};
+  if (spec.parallel) add_norm(ffn_norm, buffers_.x.data(), rows, whole, buffers_.ffn_input.data());  // before attention is added
+  LinearOp qkv = normed_input(attention_norm, rows, whole);
+  const auto part = [&](TensorRole role, TensorRole bias, Extent extent, const FloatBuffer& y) {
+    return LinearOp::Part{.weight = &w.matrix(role), .y = y.data(), .bias = own_part(w.vector(bias), extent)};
+  };
+  qkv.parts = {{part(kQ, kQBias, Extent::kQueries, buffers_.q), part(kK, kKBias, Extent::kKeys, buffers_.k),
+                part(kV, kVBias, Extent::kKeys, buffers_.v)}};
+  ops_.push_back(qkv);
+  if (spec.qk_norm == QkNorm::kToken) {
+    add_token_norm(buffers_.q.data(), rows, shard_.attention(), shard_.rows(Extent::kQueries), w.vector(kQNorm));
+    add_token_norm(buffers_.k.data(), rows, shard_.keys(), shard_.rows(Extent::kKeys), w.vector(kKNorm));
+  }
+  add_attention(spec, w, cache, rows);
+  add_to_residual(spec,
+                  {.x = buffers_.attention.data(),
+                   .rows = rows,
+                   .cols = h_.heads * h_.head_dim,
+                   .parts = {},
+                   .add = true,
+                   .input = shard_.whole() ? nullptr : buffers_.input.data(),
+                   .share = shared(shard_.attention())},
+                  {&w.matrix(kO), w.vector(kOBias)}, {spec.attention_post_norm, w.vector(kAttentionPostNorm), nullptr});
+  if (spec.experts > 0) {
+    add_norm(ffn_norm, buffers_.x.data(), rows, false, buffers_.normed.data());
+    add_experts(spec, w, rows);
+    if (spec.shared_ffn > 0) add_shared_expert(spec, w, rows);
+  } else if (spec.parallel) {
+    add_dense(spec, w, {.x = buffers_.ffn_input.data(), .rows = rows, .cols = h_.dim, .parts = {}, .add = false}, rows);
+  } else {
+    add_dense(spec, w, normed_input(ffn_norm, rows, false), rows);
+  }
+}
+
+/// RMSNorm over all heads of a token, of which `own` are here, and of these those in `cuts` are this member's to tell the others.
+void LayerOps::add_token_norm(float* x, std::int64_t rows, std::span<const std::int64_t> cuts, Interval own, const float* weight) {
+  ops_.push_back(NormOp{.x = x,
+                        .rows = rows,
+                        .cols = cuts.back(),
+                        .x_stride = own.count(),
+                        .weight = weight,
+                        .epsilon = h_.epsilon,
+                        .out = x,
+                        .out_begin = own.begin,
+                        .out_cols = own.count(),
+                        .out_stride = own.count(),
+                        .share = shared(cuts)});
+}
+
+/// Of the heads that are here.
+void LayerOps::add_attention(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, std::int64_t rows) {
+  const std::int64_t q_heads = shard_.query_heads(), kv_heads = shard_.kv_heads();
+  const bool norms_heads = spec.qk_norm == QkNorm::kHead;
+  ops_.push_back(StoreOp{.q = buffers_.q.data(),
+                         .k = buffers_.k.data(),
+                         .v = buffers_.v.data(),
+                         .rows = rows,
+                         .q_heads = q_heads,
+                         .kv_heads = kv_heads,
+                         .head_dim = h_.head_dim,
+                         .rotary_dim = h_.rotary_dim,
+                         .interleaved = spec.rope == RopeKind::kInterleaved,
+                         .cos_sin = cache.angles,
+                         .cells = cache.cells,
+                         .cache_k = cache.k,
+                         .cache_v = cache.v,
+                         .k_type = cache.k_type,
+                         .v_type = cache.v_type,
+                         .q_norm = norms_heads ? w.vector(kQNorm) : nullptr,
+                         .k_norm = norms_heads ? w.vector(kKNorm) : nullptr,
+                         .epsilon = h_.epsilon});
+  ops_.push_back(AttentionOp{.q = buffers_.q.data(),
+                             .rows = rows,
+                             .q_heads = q_heads,
+                             .kv_heads = kv_heads,
+                             .head_dim = h_.head_dim,
+                             .scale = spec.attention_scale > 0 ? spec.attention_scale : 1.0f / std::sqrt(static_cast<float>(h_.head_dim)),
+                             .visible = cache.visible,
+                             .cache_k = cache.k,
+                             .cache_v = cache.v,
+                             .k_type = cache.k_type,
+                             .v_type = cache.v_type,
+                             .out = buffers_.attention.data(),
+                             .group = h_.heads / h_.kv_heads,
+                             .before = shard_.heads_before(),
+                             .softcap = spec.attention_softcap,
+                             .sinks = own_part(w.vector(kSinks), Extent::kHeads)});
+}
+
+/// A product that is added to the residual stream, of which the own columns are here; normed and scaled before where the spec says so.
+void LayerOps::add_to_residual(const LayerSpec& spec, LinearOp product, Product with, const NormWeights& post) {
+  const Interval own = shard_.rows(Extent::kDim);
+  float *x = buffers_.x.data() + own.begin, *branch = buffers_.branch.data();
+  const bool direct = post.kind == NormKind::kNone && spec.residual_scale == 1;
+  product.parts[0] = {
+      .weight = with.weight, .y = direct ? x : branch, .stride = direct ? h_.dim : own.count(), .bias = own_part(with.bias, Extent::kDim)};
+  product.add = direct;
+  ops_.push_back(product);
+  if (direct) return;
+  if (post.kind != NormKind::kNone) {
+    ops_.push_back(NormOp{.x = branch,
+                          .rows = product.rows,
+                          .cols = h_.dim,
+                          .x_stride = own.count(),
+                          .weight = post.weight,
+                          .bias = post.bias,
+                          .centered = post.kind == NormKind::kLayer,
+                          .epsilon = h_.epsilon,
+                          .out = branch,
+                          .out_begin = own.begin,
+                          .out_cols = own.count(),
+                          .out_stride = own.count(),
+                          .share = shared(shard_.residual())});
+  }
+  ops_.push_back(AddOp{.to = x,
+                       .from = branch,
+                       .rows = product.rows,
+                       .cols = own.count(),
+                       .to_stride = h_.dim,
+                       .from_stride = own.count(),
+                       .scale = spec.residual_scale});
+}
+
+/// What comes of gate and up, or of up alone, as the input of the next product.
+LinearOp LayerOps::activated(const LayerSpec& spec, std::int64_t rows, std::int64_t cols, std::span<const std::int64_t> cuts) const {
+  float* x = spec.gated ? buffers_.gate.data() : buffers_.up.data();
+  return {.x = x,
+          .rows = rows,
+          .cols = cols,
+          .parts = {},
+          .add = false,
+          .up = spec.gated ? buffers_.up.data() : nullptr,
+          .input = shard_.whole() ? x : buffers_.input.data(),
+          .share = shared(cuts),
+          .activation = spec.activation};
+}
+
+void LayerOps::add_dense(const LayerSpec& spec, const WeightSet& w, LinearOp input, std::int64_t rows) {
+  const auto part = [&](TensorRole role, TensorRole bias, const FloatBuffer& y) {
+    return LinearOp::Part{.weight = &w.matrix(role), .y = y.data(), .bias = own_part(w.vector(bias), Extent::kFfn)};
+  };
+  if (spec.gated) input.parts[0] = part(kGate, kGateBias, buffers_.gate);
+  input.parts[1] = part(kUp, kUpBias, buffers_.up);
+  ops_.push_back(input);
+  add_to_residual(spec, activated(spec, rows, h_.ffn, shard_.ffn()), {&w.matrix(kDown), w.vector(kDownBias)},
+                  {spec.ffn_post_norm, w.vector(kFfnPostNorm), nullptr});
+}
+
+/// Of what is normed already. All members of a group find the same choice.
+void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
+  const std::int64_t pairs = rows * spec.experts_used;
+  const Interval own = shard_.rows(Extent::kDim);
+  const auto numbers = [&](std::int64_t i) { return reinterpret_cast<std::int32_t*>(buffers_.choice.data()) + i * pairs; };
+  RouterOp router{.logits = buffers_.router.data(),
+                  .rows = rows,
+                  .kind = spec.router,
+                  .normalize = spec.normalize_experts,
+                  .scale = spec.experts_scale,
+                  .bias = w.vector(kChoiceBias),
+                  .choice = {.experts = spec.experts,
+                             .used = spec.experts_used,
+                             .weights = buffers_.choice.data(),
+                             .pairs = numbers(1),
+                             .tokens = numbers(2),
+                             .chosen = numbers(3),
+                             .first = reinterpret_cast<std::int32_t*>(buffers_.expert_begins.data())}};
+  LinearOp logits{.x = buffers_.normed.data(), .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
+  logits.parts[0] = {.weight = &w.matrix(kRouter), .y = buffers_.router.data(), .bias = w.vector(kRouterBias)};
+  ops_.push_back(logits);
+  ops_.push_back(router);
+  const auto part = [&](TensorRole role, TensorRole bias, Extent extent, std::int64_t all, const FloatBuffer& y) {
+    return LinearOp::Part{.weight = w.experts(role), .y = y.data(), .bias = own_part(w.vector(bias), extent), .bias_stride = all};
+  };
+  LinearOp gate{.x = buffers_.normed.data(), .rows = pairs, .cols = h_.dim, .parts = {}, .add = false, .input = buffers_.input.data()};
+  gate.parts = {{part(kExpertGate, kExpertGateBias, Extent::kExpertFfn, spec.expert_ffn, buffers_.gate),
+                 part(kExpertUp, kExpertUpBias, Extent::kExpertFfn, spec.expert_ffn, buffers_.up),
+                 {}}};
+  gate.x_of_tokens = true;
+  LinearOp down = activated(spec, pairs, spec.expert_ffn, shard_.expert_ffn());
+  down.parts[0] = part(kExpertDown, kExpertDownBias, Extent::kDim, h_.dim, buffers_.branch);
+  for (LinearOp* op : {&gate, &down}) op->experts = router.choice;
+  ops_.push_back(gate);
+  ops_.push_back(down);
+  ops_.push_back(AddOp{.to = buffers_.x.data() + own.begin,
+                       .from = buffers_.branch.data(),
+                       .rows = rows,
+                       .cols = own.count(),
+                       .to_stride = h_.dim,
+                       .from_stride = own.count(),
+                       .scale = spec.residual_scale,
+                       .experts = router.choice});
+}
+
+/// A feed-forward for all tokens beside the experts.
+void LayerOps::add_shared_expert(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
+  const Interval own = shard_.rows(Extent::kDim);
+  float* score = buffers_.router.data() + rows * spec.experts;
+  LinearOp gate{.x = buffers_.normed.data(), .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
+  gate.parts = {
+      {{.weight = &w.matrix(kSharedGate), .y = buffers_.gate.data()}, {.weight = &w.matrix(kSharedUp), .y = buffers_.up.data()}, {}}};
+  if (spec.shared_gate) gate.parts[2] = {.weight = &w.matrix(kSharedScore), .y = score};
+  ops_.push_back(gate);
+  LinearOp down = activated(spec, rows, spec.shared_ffn, shard_.shared_ffn());
+  down.parts[0] = {.weight = &w.matrix(kSharedDown), .y = buffers_.branch.data()};
+  ops_.push_back(down);
+  ops_.push_back(AddOp{.to = buffers_.x.data() + own.begin,
+                       .from = buffers_.branch.data(),
+                       .rows = rows,
+                       .cols = own.count(),
+                       .to_stride = h_.dim,
+                       .from_stride = own.count(),
+                       .scale = spec.residual_scale,
+                       .gate = spec.shared_gate ? score : nullptr});
+}
+
+void LayerOps::add_output_norm(const WeightSet& w, float* x, std::int64_t rows, bool whole, float* out) {
+  const NormWeights norm{h_.output_norm(), w.vector(kOutputNorm), w.vector(kOutputNormBias)};
+  if (norm.kind == NormKind::kLayer) return add_norm(norm, x, rows, whole, out);
+  LinearOp alone = residual_input(x, rows, norm.weight, whole);  // a product with no matrix: its input is what is wanted
+  alone.input = out;
+  ops_.push_back(alone);
+}
+
+void LayerOps::add_logits(const WeightSet& w, float* x, std::int64_t rows) {
+  LinearOp output = residual_input(x, rows, w.vector(kOutputNorm), false);
+  if (h_.output_norm() == NormKind::kLayer) {
+    add_output_norm(w, x, rows, false, x);
+    output = {.x = x, .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
+  }
+  output.parts[0] = {.weight = &w.matrix(kOutput), .y = buffers_.logits.data()};
+  ops_.push_back(output);
+  if (h_.logit_scale == 1 && h_.logit_softcap == 0) return;
+  const std::int64_t logits = rows * shard_.rows(Extent::kVocabulary).count();
+  ops_.push_back(ScaleOp{.x = buffers_.logits.data(), .n = logits, .scale = h_.logit_scale, .cap = h_.logit_softcap});
+}
+
+}  // namespace yamata

@@ -1,0 +1,65 @@
+#pragma once
+// The operations that a layer is computed in, as its spec says.
+#include <span>
+#include <vector>
+
+#include "src/model/run_buffers.hpp"
+#include "src/model/weights.hpp"
+
+namespace yamata {
+
+/// The cache of one layer, and who sees what of it.
+struct LayerCache {
+  void* const* k;  ///< [kv heads that are here] -> [cell][head_dim]
+  void* const* v;
+  TensorType k_type, v_type;
+  const std::int32_t* cells;                     ///< [rows]
+  std::span<const std::int32_t> const* visible;  ///< [rows]
+  const float* angles;                           ///< [rows][rotary_dim/2][2]
+};
+
+/// Adds operations to a list: of layers, and of what comes after them. What it is given outlives the run.
+class LayerOps {
+ public:
+  /// `exchange`: where the members of a group meet; null: this rank is alone.
+  LayerOps(const Hyperparameters& h, const Shard& shard, GroupExchange* exchange, RunBuffers& buffers, std::vector<Op>& ops)
+      : h_(h), shard_(shard), exchange_(exchange), buffers_(buffers), ops_(ops) {}
+
+  /// `whole`: all columns of the residual stream are here, as at the beginning of a stage.
+  void add_layer(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows, bool whole);
+  /// Rows of the residual stream, normed for what comes after the last layer; `out`: [rows][dim], may be x.
+  void add_output_norm(const WeightSet& weights, float* x, std::int64_t rows, bool whole, float* out);
+  /// Logits of rows of the residual stream, which may be changed.
+  void add_logits(const WeightSet& weights, float* x, std::int64_t rows);
+
+  SharedColumns shared(std::span<const std::int64_t> cuts) const { return {shard_.whole() ? nullptr : exchange_, cuts}; }
+
+ private:
+  struct NormWeights {
+    NormKind kind;
+    const float *weight, *bias;
+  };
+  void add_norm(const NormWeights& norm, float* x, std::int64_t rows, bool whole, float* out);
+  LinearOp residual_input(float* x, std::int64_t rows, const float* norm, bool whole) const;
+  LinearOp normed_input(const NormWeights& norm, std::int64_t rows, bool whole);
+  void add_token_norm(float* x, std::int64_t rows, std::span<const std::int64_t> cuts, Interval own, const float* weight);
+  void add_attention(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows);
+  void add_dense(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);
+  void add_experts(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
+  void add_shared_expert(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
+  struct Product {
+    const Matrix* weight;
+    const float* bias;
+  };
+  void add_to_residual(const LayerSpec& spec, LinearOp product, Product with, const NormWeights& post);
+  const float* own_part(const float* bias, Extent extent) const { return bias ? bias + shard_.rows(extent).begin : nullptr; }
+  LinearOp activated(const LayerSpec& spec, std::int64_t rows, std::int64_t cols, std::span<const std::int64_t> cuts) const;
+
+  const Hyperparameters& h_;
+  const Shard& shard_;
+  GroupExchange* const exchange_;
+  RunBuffers& buffers_;
+  std::vector<Op>& ops_;
+};
+
+}  // namespace yamata

@@ -1,0 +1,36 @@
+#include "src/model/run_buffers.hpp"
+
+#include <array>
+
+namespace yamata {
+
+void RunBuffers::reserve(const StageBuffers& sizes, std::int64_t rows, std::int64_t logit_rows) {
+  const auto grow = [](FloatBuffer& buffer, std::int64_t n, std::int64_t width) { buffer.reserve(static_cast<std::size_t>(n * width)); };
+  grow(x, rows, sizes.residual);
+  grow(input, rows, sizes.input);
+  grow(q, rows, sizes.q);
+  grow(k, rows, sizes.k);
+  grow(v, rows, sizes.v);
+  grow(attention, rows, sizes.attention);
+  grow(gate, rows, sizes.gate);
+  grow(up, rows, sizes.up);
+  grow(normed, rows, sizes.normed);
+  grow(ffn_input, rows, sizes.ffn_input);
+  grow(branch, rows, sizes.branch);
+  grow(router, rows, sizes.router);
+  grow(choice, rows, sizes.choice);
+  grow(angles, rows, sizes.angles);
+  grow(chosen, logit_rows, sizes.chosen);
+  grow(logits, logit_rows, sizes.logits);
+  grow(expert_begins, 1, sizes.expert_begins);
+}
+
+std::size_t RunBuffers::floats() const {
+  std::size_t floats = 0;
+  for (const FloatBuffer* buffer : {&x, &input, &q, &k, &v, &attention, &gate, &up, &normed, &ffn_input, &branch, &router, &choice, &angles,
+                                    &chosen, &logits, &expert_begins})
+    floats += buffer->size();
+  return floats;
+}
+
+}  // namespace yamata

@@ -1,0 +1,163 @@
+// Every family: stages, groups, chunks and trees of guesses give the bits of one rank that has everything and takes a token at a time.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <fstream>
+#include <thread>
+
+#include "node/cpu/cpu_unit.hpp"
+#include "node/local_exchange.hpp"
+#include "src/model/model_file.hpp"
+#include "src/model/transformer_stage.hpp"
+#include "src/quantize/quantize.hpp"
+#include "tests/families/tiny_model.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace yamata::families_test {
+namespace {
+
+using Logits = std::vector<float>;
+
+/// Rows to compute: of a text, from `position` on, or what `placements` say.
+struct Batch {
+  std::vector<std::int32_t> tokens;
+  std::vector<Placement> placements;
+  std::vector<std::int32_t> logit_rows;
+};
+
+Batch text(std::span<const std::int32_t> tokens, std::size_t position) {
+  Batch batch{{tokens.begin(), tokens.end()}, {}, {static_cast<std::int32_t>(tokens.size()) - 1}};
+  for (std::size_t i = 0; i < tokens.size(); ++i) batch.placements.push_back({static_cast<std::int32_t>(position + i), -1, {0, 4}});
+  return batch;
+}
+
+class Layouts : public ::testing::TestWithParam<std::string> {
+ protected:
+  ModelFile open(const std::string& kind) {
+    const std::string plain = folder_ / "plain.gguf", path = folder_ / (kind + ".gguf");
+    write_tiny_model(GetParam(), TensorType::F32, plain);
+    if (kind == "F32") return ModelFile::open(plain);
+    const gguf::File file = gguf::File::open(plain);
+    quantize::Request request;
+    request.mix.kind = *quantize::find_kind(kind);
+    ThreadPool pool({-1});
+    std::ofstream out(path, std::ios::binary);
+    quantize::write_quantized(
+        file, quantize::make_plan(file, request), pool,
+        [&](std::span<const std::byte> bytes) { out.write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes)); },
+        [](double) {});
+    out.close();
+    return ModelFile::open(path);
+  }
+
+  /// The logits that each batch asks for, one after another, computed by stages of so many layers each, all of which `shares` share.
+  static Logits compute(const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
+                        GroupMember group) {
+    CpuUnit unit({-1}, cpu::choose_isa());
+    std::deque<TransformerStage> stages;
+    const auto wait = [&] {
+      while (!unit.wait_for(std::chrono::seconds(1))) {
+      }
+    };
+    for (const LayerRange range : ranges) {
+      stages.emplace_back(model.file, model.h, range, ContextOptions{128, 4, CacheType::kF16, true, group}, unit);
+      stages.back().load(nullptr);
+      wait();
+    }
+    Logits all;
+    for (const Batch& batch : batches) {
+      std::vector<float> activations;
+      for (TransformerStage& stage : stages) {
+        stage.start({batch.tokens, activations, batch.placements, batch.logit_rows}, nullptr);
+        wait();
+        activations.assign(stage.activations().begin(), stage.activations().end());
+      }
+      all.insert(all.end(), stages.back().logits().begin(), stages.back().logits().end());
+    }
+    return all;
+  }
+  /// The same by a group, each of whose members has some of the logits; a batch asks for one row of them.
+  static Logits together(const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
+                         const std::vector<double>& shares) {
+    LocalGroup group(static_cast<int>(shares.size()));
+    std::vector<Logits> parts(shares.size());
+    std::vector<std::thread> threads;
+    for (int m = 0; m < std::ssize(shares); ++m) {
+      threads.emplace_back([&, m] {
+        const auto exchange = group.member(m);
+        parts[static_cast<std::size_t>(m)] = compute(model, ranges, batches, {shares, m, exchange.get()});
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    Logits all;
+    for (std::size_t b = 0; b < batches.size(); ++b) {
+      for (const Logits& part : parts) {
+        const std::size_t n = part.size() / batches.size();
+        all.insert(all.end(), part.begin() + static_cast<std::ptrdiff_t>(b * n), part.begin() + static_cast<std::ptrdiff_t>((b + 1) * n));
+      }
+    }
+    return all;
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+/// Tokens one by one from the prompt's 20th on, after the others at once.
+std::vector<Batch> singly(std::size_t begin) {
+  const std::vector<std::int32_t> ids = tiny_prompt();
+  std::vector<Batch> batches{text(std::span(ids).first(begin), 0)};
+  for (std::size_t i = begin; i < ids.size(); ++i) batches.push_back(text(std::span(ids).subspan(i, 1), i));
+  return batches;
+}
+
+TEST_P(Layouts, StagesAndGroups_giveTheBitsOfOneRank) {
+  for (const char* kind : {"F32", "Q8_0", "Q4_K_M"}) {
+    const ModelFile model = open(kind);
+    const std::int64_t layers = model.h.layers;
+    const std::vector<LayerRange> whole{{0, layers}}, two{{0, 1}, {1, layers}}, three{{0, 1}, {1, 3}, {3, layers}};
+    const Logits expected = compute(model, whole, singly(1), {});
+    ASSERT_NE(expected[model.h.vocabulary - 1], expected[model.h.vocabulary - 2]);
+    const auto tail = [&](std::size_t begin) {  // what the last token of the prompt and those after it gave
+      return Logits(expected.begin() + static_cast<std::ptrdiff_t>((begin - 1) * static_cast<std::size_t>(model.h.vocabulary)),
+                    expected.end());
+    };
+    EXPECT_EQ(compute(model, three, singly(1), {}), expected) << kind;
+    EXPECT_EQ(compute(model, whole, singly(20), {}), tail(20)) << kind;
+    EXPECT_EQ(compute(model, two, singly(23), {}), tail(23)) << kind;
+    for (const std::vector<double>& shares : {std::vector<double>{1, 1}, {0.3, 0.7}})
+      EXPECT_EQ(together(model, two, singly(20), shares), tail(20)) << kind << ", " << shares[0];
+  }
+}
+
+TEST_P(Layouts, GuessesInATree_haveTheBitsOfTheirOwnText) {
+  const ModelFile model = open("Q8_0");
+  const std::vector<LayerRange> whole{{0, model.h.layers}};
+  const std::vector<std::int32_t> ids = tiny_prompt();
+  const auto end = static_cast<std::int32_t>(ids.size());
+  // After the text 300, then either 400 and 401, or 402.
+  const Batch tree{
+      {300, 400, 401, 402}, {{end, -1, {0, 4}}, {end + 1, 0, {1, 2}}, {end + 2, 1, {1, 2}}, {end + 1, 0, {2, 3}}}, {0, 1, 2, 3}};
+  const Logits found = compute(model, whole, {text(ids, 0), tree}, {});
+  const auto row = [&](std::size_t i) {
+    const auto n = static_cast<std::ptrdiff_t>(model.h.vocabulary), at = static_cast<std::ptrdiff_t>(i + 1) * n;
+    return Logits(found.begin() + at, found.begin() + at + n);
+  };
+  const auto alone = [&](std::vector<std::int32_t> more) {
+    std::vector<std::int32_t> all = ids;
+    all.insert(all.end(), more.begin(), more.end());
+    return compute(model, whole, {text(all, 0)}, {});
+  };
+  EXPECT_EQ(row(1), alone({300, 400}));
+  EXPECT_EQ(row(2), alone({300, 400, 401}));
+  EXPECT_EQ(row(3), alone({300, 402}));
+  EXPECT_NE(row(3), row(1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Layouts, ::testing::ValuesIn(variant_names()), [](const auto& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace yamata::families_test

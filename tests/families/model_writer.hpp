@@ -1,0 +1,56 @@
+#pragma once
+// A GGUF file in the making: metadata of a family, and tensors of random weights.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "node/tensor_type.hpp"
+
+namespace yamata::families_test {
+
+/// What a tensor's values are like.
+enum class Like {
+  kMatrix,     ///< products of inputs of variance 1 have variance 1
+  kRouter,     ///< the same of variance 4
+  kEmbedding,  ///< of variance 1
+  kOutput,     ///< products have variance 9; the rows of tokens that are no words are 0
+  kNorm,       ///< about 1
+  kLoudNorm,   ///< about 10
+  kBias,       ///< about 0
+};
+
+class ModelWriter {
+ public:
+  explicit ModelWriter(std::string architecture);
+
+  // Metadata of the family, whose name comes before each key.
+  ModelWriter& count(const std::string& key, std::int64_t value);
+  ModelWriter& real(const std::string& key, double value);
+  ModelWriter& boolean(const std::string& key, bool value);
+  ModelWriter& text(const std::string& key, const std::string& value);
+  /// `shape`: fastest dimension first. `seed`: what draws its values, where that is not its name; slices of a third dimension are drawn
+  /// each from seed.0, seed.1, ...
+  void tensor(const std::string& name, std::vector<std::int64_t> shape, Like like, const std::string& seed = "");
+  /// `widened`: F32 tensors of the values that matrices of the type have.
+  void write(TensorType matrices, bool widened, const std::string& path) const;
+
+  static constexpr std::uint32_t kVocabulary = 512;
+
+ private:
+  struct Tensor {
+    std::string name;
+    std::vector<std::int64_t> shape;
+    Like like;
+    std::string seed;
+  };
+  static std::vector<float> values(const Tensor& tensor);
+  void pair(const std::string& key, std::string_view type_and_value);
+  void vocabulary();
+
+  std::string architecture_;
+  std::vector<std::pair<std::string, std::string>> metadata_;
+  std::vector<Tensor> tensors_;
+};
+
+}  // namespace yamata::families_test

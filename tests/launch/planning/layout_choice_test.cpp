@@ -1,0 +1,120 @@
+// What is chosen among layouts that were played: the fastest, unless a simpler one is as good.
+#include "launch/planning/layout_choice.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace yamata {
+namespace {
+
+class LayoutChoiceTest : public testing::Test {
+ protected:
+  const ModelFile target_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  const ModelFile draft_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf");
+
+  /// For models so small, what a weak machine takes for large ones: 100 ns per byte.
+  static std::vector<wire::Hello> hellos(const std::vector<double>& ns_per_byte) {
+    std::vector<wire::Hello> hellos;
+    for (const double ns : ns_per_byte) {
+      wire::Hello hello;
+      hello.host = "h" + std::to_string(hellos.size());
+      hello.fingerprints = {42, 43};
+      hello.available_bytes = 1 << 30;
+      hello.threads = 1;
+      hello.ns_per_byte = ns;
+      hello.width_multiples = {1.1, 1.3, 1.8};
+      hellos.push_back(hello);
+    }
+    return hellos;
+  }
+  static std::vector<Link> links(std::size_t ranks, double latency_s) { return std::vector<Link>(ranks, {latency_s, 5e-5, 125e6}); }
+  PlannedJob job(bool drafts) const {
+    PlannedJob job{.target = target_, .draft = drafts ? &draft_ : nullptr};
+    job.context = 256;
+    job.generate = 48;
+    return job;
+  }
+  LayoutChoice choice(const PlannedJob& job, const std::vector<double>& ns_per_byte, double latency_s) {
+    const auto chosen = choose_layout(job, planned_hosts(hellos(ns_per_byte), links(ns_per_byte.size(), latency_s)));
+    EXPECT_TRUE(chosen);
+    return chosen.value_or(LayoutChoice{});
+  }
+};
+
+TEST_F(LayoutChoiceTest, NearMachines_shareLayers) {
+  const LayoutChoice chosen = choice(job(false), {100, 100}, 1e-5);
+  EXPECT_EQ(chosen.candidate.layout[0].groups, std::vector<int>{2});
+  EXPECT_EQ(chosen.why.find("h0+h1, iterative: "), 0u) << chosen.why;
+  EXPECT_NE(chosen.why.find("of h0 alone, iterative"), std::string::npos) << chosen.why;
+}
+
+TEST_F(LayoutChoiceTest, MachinesThatAddNothing_stayOut) {
+  const LayoutChoice chosen = choice(job(false), {100, 100, 100}, 0.1);
+  EXPECT_EQ(chosen.candidate.layout.size(), 1u);
+  EXPECT_EQ(chosen.candidate.layout[0].ranks, std::vector<int>{0});
+  EXPECT_EQ(chosen.why.find("h0 alone, iterative: "), 0u) << chosen.why;
+  EXPECT_NE(chosen.why.find("; h1, h2 stay out"), std::string::npos) << chosen.why;
+}
+
+TEST_F(LayoutChoiceTest, GainWithinTheForecastsError_isNotWorthMoreMachines) {
+  const PlannedJob iterative = job(false);
+  const auto hosts = [&](double latency_s) { return planned_hosts(hellos({100, 100}), links(2, latency_s)); };
+  const auto speeds = [&](double latency_s) {
+    double alone = 0, together = 0;
+    for (const Forecast& f : plan_layouts(iterative, hosts(latency_s), {}, 8)) {
+      double& best = f.candidate.hosts() == 1 ? alone : together;
+      best = std::max(best, f.tokens_per_s);
+    }
+    return together / alone;
+  };
+  double near = 1e-5, far = 1e-1;  // the latency at which both together are 4 % faster
+  for (int i = 0; i < 40; ++i) (speeds(std::sqrt(near * far)) > 1.04 ? near : far) = std::sqrt(near * far);
+  EXPECT_GT(speeds(near), 1.02);
+  EXPECT_EQ(choose_layout(iterative, hosts(near))->candidate.hosts(), 1);
+}
+
+TEST_F(LayoutChoiceTest, WhatTheFlagsSay_isNotChosenAnew) {
+  PlannedJob asked = job(true);
+  for (const Strategy strategy : {Strategy::kSpeculative, Strategy::kPipeInfer}) {
+    asked.strategy = strategy;
+    EXPECT_EQ(choice(asked, {100, 100, 100}, 1e-4).candidate.strategy, strategy);
+  }
+  asked.strategy.reset();
+  asked.draft_on_head = true;
+  const LayoutCandidate on_head = choice(asked, {100, 100, 100}, 1e-4).candidate;
+  EXPECT_TRUE(on_head.layout.size() == 1 || on_head.draft_on_head());
+  PlannedJob lookup = job(false);
+  lookup.strategy = Strategy::kPipeInfer;
+  EXPECT_EQ(choice(lookup, {100, 100}, 1e-5).candidate.strategy, Strategy::kPipeInfer);
+}
+
+TEST_F(LayoutChoiceTest, SlowHead_leavesTheLayersToTheOthers) {
+  const LayoutChoice chosen = choice(job(false), {1000, 100}, 1e-3);
+  EXPECT_EQ(chosen.candidate.hosts(), 2);
+  EXPECT_GT(chosen.candidate.stages.at(1).count(), 3 * chosen.candidate.stages.at(0).count());
+}
+
+TEST_F(LayoutChoiceTest, RankThatIsNotMeasuredOrLacksAFile_leavesTheChoiceToTheFlags) {
+  auto some = hellos({100, 100});
+  EXPECT_EQ(planned_hosts(some, links(2, 1e-4)).size(), 2u);
+  some[1].ns_per_byte = 0;
+  EXPECT_TRUE(planned_hosts(some, links(2, 1e-4)).empty());
+  some = hellos({100, 100});
+  some[1].fingerprints[1] = 0;
+  EXPECT_TRUE(planned_hosts(some, links(2, 1e-4)).empty());
+}
+
+TEST_F(LayoutChoiceTest, Hosts_areAsMeasured) {
+  const auto hosts = planned_hosts(hellos({100, 105, 300}), links(3, 1e-3));
+  EXPECT_DOUBLE_EQ(hosts[0].ns_per_byte, hosts[1].ns_per_byte) << "5 % are chance";
+  EXPECT_NEAR(hosts[0].ns_per_byte, 102.5, 1e-6);
+  EXPECT_NEAR(hosts[2].ns_per_byte, 300, 1e-6);
+  EXPECT_DOUBLE_EQ(hosts[1].width(4), 1.3);
+  EXPECT_FALSE(hosts[0].link);
+  EXPECT_EQ(hosts[1].link->latency, 970'000) << "without the work of the messages";
+  EXPECT_EQ(hosts[1].free_bytes, 1u << 30);
+}
+
+}  // namespace
+}  // namespace yamata

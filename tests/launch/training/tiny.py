@@ -1,0 +1,51 @@
+"""A tiny target and features of it that can be learnt: each token has one successor, and the last hidden state tells it."""
+import gguf
+import numpy
+
+from training import safetensors_file
+
+LAYERS, DIM, FFN, HEADS, KV_HEADS, VOCABULARY, EPS, ROPE_BASE = 8, 32, 64, 4, 2, 64, 1e-5, 10000.0
+READ = [2, 4, 5]  # whose inputs EAGLE-3 reads: the third, the middle one, the third from the end
+
+
+def weights(seed=7):
+    random = numpy.random.default_rng(seed)
+    return {'token_embd.weight': random.standard_normal((VOCABULARY, DIM)).astype('f4'), 'output_norm.weight': numpy.ones(DIM, 'f4'),
+            'output.weight': random.standard_normal((VOCABULARY, DIM)).astype('f4')}
+
+
+def write_target(path, family='llama'):
+    writer = gguf.GGUFWriter(path, family)
+    writer.add_name('tiny')
+    writer.add_block_count(LAYERS)
+    writer.add_embedding_length(DIM)
+    writer.add_feed_forward_length(FFN)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(KV_HEADS)
+    writer.add_layer_norm_rms_eps(EPS)
+    writer.add_rope_freq_base(ROPE_BASE)
+    for name, values in weights().items():
+        writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def write_features(path, texts=24, seed=3, prompt=2, dim=DIM):
+    """Texts of 9 to 30 tokens, of which the target "wrote" all but `prompt`: always the successor."""
+    random = numpy.random.default_rng(seed)
+    successor = numpy.random.default_rng(1).permutation(VOCABULARY)
+    target, ids, bounds = weights(), [], [0]
+    for _ in range(texts):
+        text = [int(random.integers(VOCABULARY))]
+        while len(text) < random.integers(9, 30):
+            text.append(int(successor[text[-1]]))
+        ids += text
+        bounds.append(len(ids))
+    ids = numpy.array(ids, numpy.int32)
+    rows = [target['output.weight'][successor[ids]] * 2, *(target['token_embd.weight'][successor[ids]] * scale for scale in (1, 2, 3))]
+    rows = [values + 0.1 * random.standard_normal(values.shape) for values in rows]
+    hidden = {f'hidden.{name}': numpy.resize(values, (len(ids), dim)).astype(numpy.float16) for name, values in zip(['last', *READ], rows)}
+    safetensors_file.write(path, {'ids': ids, 'texts': numpy.array(bounds, numpy.int64), 'prompts': numpy.full(texts, prompt, numpy.int64),
+                                  **hidden}, {})

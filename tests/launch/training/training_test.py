@@ -1,0 +1,273 @@
+"""launch/train-heads and launch/heads-to-gguf: a tiny target, heads trained for it within seconds, and what is refused."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+LAUNCH = HERE.parents[2] / 'launch'
+sys.dont_write_bytecode = True
+sys.path[:0] = [str(LAUNCH), str(HERE)]
+from training import python_here  # noqa: E402
+
+python_here.go_on_or_skip(__file__, ('torch', 'gguf', 'numpy'))
+import gguf  # noqa: E402
+import numpy  # noqa: E402
+import torch  # noqa: E402
+
+import reference  # noqa: E402
+import tiny  # noqa: E402
+from measuring.problem import Problem  # noqa: E402
+from training import command, features, gguf_file, options, rates, safetensors_file, target  # noqa: E402
+
+SHAPE = (tiny.HEADS, tiny.KV_HEADS, tiny.ROPE_BASE)
+KINDS = {'medusa': ['--heads', '3'], 'dgf': ['--blocks', '2', '--depths', '3'],
+         'eagle3': ['--draft-vocabulary', '48', '--depths', '3', '--layers', ','.join(map(str, tiny.READ))]}
+torch.set_num_threads(1)
+
+
+class Scene(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.kept = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.kept.cleanup)
+        cls.folder = pathlib.Path(cls.kept.name)
+        tiny.write_target(cls.folder / 'target.gguf')
+        tiny.write_features(cls.folder / 'features.safetensors')
+        tiny.write_features(cls.folder / 'features-00002.safetensors', seed=4)
+
+    def flags(self, kind, out, *more):
+        return [kind, *KINDS[kind], '-m', str(self.folder / 'target.gguf'), '-f', str(self.folder / 'features.safetensors'), '-o', str(self.folder / out),
+                '--steps', '12', '--batch', '96', '--learning-rate', '1e-2', '--threads', '1', *more]
+
+    def read(self, kind, out, *more):
+        return options.read(self.flags(kind, out, *more), '')
+
+    def prepared(self, kind, out, *more):
+        (self.folder / out).mkdir(exist_ok=True)
+        return command.prepare(self.read(kind, out, *more))[0]
+
+    def train_heads(self, kind, out, *more):
+        return subprocess.run([sys.executable, LAUNCH / 'train-heads', *self.flags(kind, out, *more)], capture_output=True, text=True, check=False)
+
+
+class Training(Scene):
+    def test_loss_falls_and_guesses_become_right(self):
+        for kind in KINDS:
+            more = ['--noise', '0'] if kind == 'dgf' else []  # on texts this short it would be as large as the features
+            loop = self.prepared(kind, f'learn-{kind}', '--steps', '100', '--batch', '256', '--evaluate-every', '10', '--patience', '100', *more)
+            self.assertTrue(loop.run())
+            self.assertLess(loop.losses[-1][1], 0.6 * loop.losses[0][1], kind)
+            self.assertGreater(loop.best.share(0), 0.6, f'{kind}: {loop.best}')
+            self.assertLess(loop.held_out.rates(self.prepared(kind, f'fresh-{kind}').head).share(0), 0.5, kind)
+
+    def test_interrupted_training_ends_with_the_bits_of_one_that_was_not(self):
+        for kind in KINDS:
+            flags = ['--evaluate-every', '4', '--patience', '100']
+            whole = self.prepared(kind, f'whole-{kind}', *flags)
+            self.assertTrue(whole.run())
+            for until in (5, 9):
+                self.assertFalse(self.prepared(kind, f'parts-{kind}', *flags).run(until=until))
+            parts = self.prepared(kind, f'parts-{kind}', *flags)
+            self.assertEqual(parts.done, 9)
+            self.assertTrue(parts.run())
+            self.assertEqual(parts.losses, whole.losses, kind)
+            for name, values in whole.head.state_dict().items():
+                self.assertTrue(torch.equal(values, parts.head.state_dict()[name]), f'{kind} {name}')
+
+    def test_paused_command_goes_on_and_writes_the_same_file(self):
+        paused = self.train_heads('dgf', 'command', '--minutes', '0')
+        self.assertEqual(paused.returncode, 130, paused.stderr)
+        self.assertIn('the same command goes on', paused.stderr)
+        self.assertFalse((self.folder / 'command' / 'model.safetensors').exists())
+        for out in ('command', 'other'):
+            done = self.train_heads('dgf', out)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        first, second = ((self.folder / out / 'model.safetensors').read_bytes() for out in ('command', 'other'))
+        self.assertEqual(first, second)
+        card = (self.folder / 'command' / 'README.md').read_text()
+        self.assertIn('| depth | guesses | right |', card)
+        self.assertIn('for tiny', card)
+
+    def test_stops_when_held_out_acceptance_no_longer_rises(self):
+        loop = self.prepared('medusa', 'early', '--learning-rate', '0', '--steps', '500', '--evaluate-every', '2', '--patience', '3')
+        self.assertTrue(loop.run())
+        self.assertEqual(loop.done, 8, 'the first evaluation is the best; three more')
+
+    def test_another_seed_trains_another_head(self):
+        one, other = (self.prepared('medusa', f'seed{seed}', '--seed', str(seed)) for seed in (1, 2))
+        for loop in (one, other):
+            loop.run(until=2)
+        self.assertFalse(torch.equal(one.head.heads[0][1].weight, other.head.heads[0][1].weight))
+
+
+class Files(Scene):
+    def written(self, kind, *more):
+        out = f'files-{kind}'
+        self.assertEqual(self.train_heads(kind, out, *more).returncode, 0)
+        return self.folder / out
+
+    def text(self):
+        """The first text: (tokens, hidden states by layer, a batch of it)."""
+        data = features.Features([self.folder / 'features.safetensors'], [*map(str, tiny.READ), 'last'], tiny.DIM, tiny.VOCABULARY)
+        batch = data.batch(data.texts[:1])
+        return batch.ids[0].tolist(), {name: rows[0].double().numpy() for name, rows in batch.hidden.items()}, batch
+
+    def compare(self, guessed, reference_guesses, depths):
+        same = all_compared = 0
+        for row, chain in enumerate(reference_guesses):
+            for depth, token in enumerate(chain[:depths]):
+                all_compared += 1
+                same += int(guessed[depth][0][row]) == token
+        self.assertGreater(all_compared, 20)
+        self.assertGreaterEqual(same / all_compared, 0.99)
+
+    def test_guesses_are_those_of_a_reference_that_reads_the_file_and_goes_row_by_row(self):
+        tokens, hidden, batch = self.text()
+        model = {name: values.astype('f8') for name, values in tiny.weights().items()}
+        for kind in KINDS:
+            path = self.written(kind, '--type', 'f32') / 'model.safetensors'
+            loop = self.prepared(kind, f'files-{kind}')
+            loop.head.load_state_dict(loop.best_state)
+            with torch.no_grad():
+                guessed = loop.head.guesses(batch)
+            if kind == 'medusa':
+                self.compare(guessed, reference.medusa(path, model, hidden), 3)
+            elif kind == 'dgf':
+                self.compare(guessed, reference.Dgf(path, model, SHAPE, tiny.EPS).guesses(hidden, tokens, 3), 3)
+            else:
+                self.compare(guessed, reference.Eagle3(path, model, SHAPE, tiny.EPS).guesses(hidden, tokens, 3, tiny.READ), 3)
+
+    def test_keys_and_shapes(self):
+        d, f, kv = tiny.DIM, tiny.FFN, tiny.KV_HEADS * tiny.DIM // tiny.HEADS
+        layer = {'mlp.gate_proj.weight': (f, d), 'mlp.up_proj.weight': (f, d), 'mlp.down_proj.weight': (d, f), 'self_attn.o_proj.weight': (d, d),
+                 'post_attention_layernorm.weight': (d,)}
+        shapes = {
+            'medusa': {f'{k}.{name}': shape for k in range(3) for name, shape in
+                       {'0.linear.weight': (d, d), '0.linear.bias': (d,), '1.weight': (tiny.VOCABULARY, d)}.items()},
+            'dgf': {'input_layernorm.weight': (d,), 'W_1': (d, d), 'W_2': (d, d), 'W_z': (2 * d, d), 'layers.1.input_layernorm.weight': (d,),
+                    **{f'layers.{i}.{name}': shape for i in range(2) for name, shape in
+                       {**layer, 'self_attn.q_proj.weight': (d, d), 'self_attn.k_proj.weight': (kv, d), 'self_attn.v_proj.weight': (kv, d)}.items()}},
+            'eagle3': {'fc.weight': (d, 3 * d), 'norm.weight': (d,), 'lm_head.weight': (48, d), 'd2t': (48,), 't2d': (tiny.VOCABULARY,),
+                       'midlayer.input_layernorm.weight': (d,), 'midlayer.hidden_norm.weight': (d,), 'midlayer.self_attn.q_proj.weight': (d, 2 * d),
+                       'midlayer.self_attn.k_proj.weight': (kv, 2 * d), 'midlayer.self_attn.v_proj.weight': (kv, 2 * d),
+                       **{f'midlayer.{name}': shape for name, shape in layer.items()}}}
+        for kind in KINDS:
+            tensors, _ = safetensors_file.read(self.written(kind) / 'model.safetensors')
+            self.assertEqual({name: values.shape for name, values in tensors.items()}, shapes[kind])
+            self.assertTrue(all(values.dtype == numpy.float16 for values in tensors.values() if values.dtype.kind == 'f'))
+        ids = tensors['d2t'] + numpy.arange(48)
+        self.assertEqual(numpy.flatnonzero(tensors['t2d']).tolist(), ids.tolist(), 'the last one is the EAGLE-3 head')
+
+    def test_medusa_heads_that_read_the_models_output_have_none_of_their_own(self):
+        out = self.folder / 'shared'
+        self.assertEqual(self.train_heads('medusa', 'shared', '--shared-output').returncode, 0)
+        tensors, _ = safetensors_file.read(out / 'model.safetensors')
+        self.assertEqual(sorted(tensors), sorted(f'{k}.0.linear.{name}' for k in range(3) for name in ('weight', 'bias')))
+
+
+class Gguf(Scene):
+    def setUp(self):
+        if not (self.folder / 'head' / 'model.safetensors').exists():
+            self.assertEqual(self.train_heads('eagle3', 'head', '--type', 'f32').returncode, 0)
+
+    def convert(self, *arguments):
+        return subprocess.run([sys.executable, LAUNCH / 'heads-to-gguf', *map(str, arguments)], capture_output=True, text=True, check=False)
+
+    def test_round_trip(self):
+        stored, _ = safetensors_file.read(self.folder / 'head' / 'model.safetensors')
+        for kind, error in (('f32', 0), ('f16', 1e-3), ('q8_0', 1e-2)):
+            path = self.folder / f'head-{kind}.gguf'
+            self.assertEqual(self.convert(self.folder / 'head', path, '--type', kind).returncode, 0)
+            reader = gguf.GGUFReader(path)
+            read = {tensor.name: gguf.quants.dequantize(tensor.data, tensor.tensor_type) if tensor.name != 'd2t' else tensor.data
+                    for tensor in reader.tensors}
+            self.assertEqual(read.pop('d2t').tolist(), (stored['d2t'] + numpy.arange(48)).tolist())
+            head_dim = tiny.DIM // tiny.HEADS
+            for key, values in stored.items():
+                if key in ('d2t', 't2d'):
+                    continue
+                back = read.pop(gguf_file.NAMES[key])
+                if key.endswith(('q_proj.weight', 'k_proj.weight')):  # pair i of a head stands in rows 2i and 2i + 1
+                    rows = [head * head_dim + 2 * i + half for head in range(len(back) // head_dim) for half in (0, 1) for i in range(head_dim // 2)]
+                    back = back[rows]
+                self.assertLessEqual(abs(back - values).max(), error * max(abs(values).max(), 1), f'{kind} {key}')
+            self.assertEqual(read, {})
+            self.assertEqual(reader.fields['general.architecture'].contents(), 'eagle3')
+            self.assertEqual(reader.fields['eagle3.target_layers'].contents(), tiny.READ)
+            self.assertEqual(reader.fields['eagle3.target_hidden_size'].contents(), tiny.DIM)
+
+    def test_what_is_no_eagle3_head_is_refused(self):
+        self.assertEqual(self.train_heads('dgf', 'no-eagle').returncode, 0)
+        for source in (self.folder / 'no-eagle', self.folder / 'absent'):
+            refused = self.convert(source, self.folder / 'x.gguf')
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
+        self.assertFalse((self.folder / 'x.gguf').exists())
+
+
+class Refusals(Scene):
+    def assert_refused(self, code, part, kind='medusa', out='refused', **flags):
+        arguments = self.flags(kind, out)
+        for flag, value in flags.items():
+            at = arguments.index('-' + flag)
+            arguments[at + 1] = str(value)
+        done = subprocess.run([sys.executable, LAUNCH / 'train-heads', *arguments], capture_output=True, text=True, check=False)
+        lines = [line for line in done.stderr.splitlines() if line.startswith('train-heads: ')]
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertIn(part, lines[0])
+
+    def test_files_of_another_model_or_damaged_ones_are_named(self):
+        whole = (self.folder / 'features.safetensors').read_bytes()
+        for name, content in (('cut', whole[:-100]), ('short', whole[:5]), ('text', b'no features ' * 100)):
+            (self.folder / f'{name}.st').write_bytes(content)
+            self.assert_refused(2, f'{name}.st', f=self.folder / f'{name}.st')
+        tiny.write_features(self.folder / 'wide.st', dim=48)
+        self.assert_refused(2, 'features of another model', f=self.folder / 'wide.st')
+        tiny.write_features(self.folder / 'one.st', texts=1)
+        self.assert_refused(2, 'only one text', f=self.folder / 'one.st')
+        self.assert_refused(2, 'absent.st', f=self.folder / 'absent.st')
+        self.assert_refused(2, 'no GGUF file', m=self.folder / 'text.st')
+        tiny.write_target(self.folder / 'gemma.gguf', 'gemma2')
+        self.assert_refused(2, 'of the family gemma2', m=self.folder / 'gemma.gguf')
+
+    def test_checkpoint_of_other_settings_or_damaged_is_named(self):
+        self.assertEqual(self.train_heads('medusa', 'checkpointed', '--minutes', '0').returncode, 130)
+        other = self.train_heads('medusa', 'checkpointed', '--seed', '5')
+        self.assertEqual(other.returncode, 1)
+        self.assertIn('begun with another seed', other.stderr)
+        (self.folder / 'checkpointed' / 'checkpoint.pt').write_bytes(b'nothing')
+        damaged = self.train_heads('medusa', 'checkpointed')
+        self.assertEqual(damaged.returncode, 2)
+        self.assertIn('delete it to begin anew', damaged.stderr)
+
+
+class Batches(Scene):
+    def test_every_text_is_in_one_batch_of_an_epoch_and_batches_keep_their_size(self):
+        texts = [(0, at, at + 3 + at % 40, 0) for at in range(300)]
+        for random in (None, numpy.random.default_rng(5)):
+            made = features.batches(texts, 200, random)
+            self.assertEqual(sorted(text for group in made for text in group), texts)
+            self.assertTrue(all(len(group) * max(end - first for _, first, end, _ in group) <= 200 for group in made))
+
+    def test_pieces_cover_a_text_and_keep_what_was_prompt(self):
+        self.assertEqual(features.cut([(0, 10, 40, 12)], 10), [(0, 10, 20, 12), (0, 20, 30, 2), (0, 30, 40, 0)])
+
+    def test_only_rows_that_the_target_wrote_are_measured(self):
+        data = features.Features([self.folder / 'features.safetensors'], ['last'], tiny.DIM, tiny.VOCABULARY)
+        model = target.load(self.folder / 'target.gguf')
+        held = rates.HeldOut([data.batch(data.texts[:4])], model)
+        right = types.SimpleNamespace(depths=2, guesses=lambda batch: [batch.ahead(held.choices[0], depth + 1) for depth in range(2)])
+        measured = held.rates(right)
+        lengths = [end - first for _, first, end, _ in data.texts[:4]]
+        self.assertEqual(measured.compared, [sum(length - 3 for length in lengths), sum(length - 4 for length in lengths)])
+        self.assertEqual(measured.tokens_per_pass(), 3.0)
+        wrong = types.SimpleNamespace(depths=2, guesses=lambda batch: [batch.ahead(held.choices[0], 1) + 1, batch.ahead(held.choices[0], 2)])
+        self.assertEqual(held.rates(wrong).chain[1], 0, 'a right guess behind a wrong one is not accepted')
+
+
+if __name__ == '__main__':
+    unittest.main()

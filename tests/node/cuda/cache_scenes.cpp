@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <numeric>
+
+#include "node/cpu/cpu_unit.hpp"
+#include "tests/node/cuda/scenes.hpp"
+
+namespace yamata::cuda {
+namespace {
+
+struct CacheShape {
+  std::int64_t kv_heads, group, before, q_heads, head_dim, cells;
+  TensorType k_type, v_type;
+};
+
+/// A cache of the device, and the same of the CPU.
+struct Cache {
+  Cache(const TestDevice& device, const CacheShape& s, unsigned seed) {
+    cpu::Random random(seed);
+    for (std::int64_t head = 0; head < s.kv_heads; ++head) {
+      for (const bool keys : {true, false}) {
+        const TensorType type = keys ? s.k_type : s.v_type;
+        std::vector<std::byte> bytes = cpu::random_weights(random, type, s.cells, s.head_dim);
+        (keys ? k : v).push_back(device.array(bytes));
+        (keys ? cpu_k : cpu_v).push_back(std::move(bytes));
+      }
+    }
+    std::vector<void*> device_planes_k, device_planes_v;
+    for (std::size_t head = 0; head < k.size(); ++head) {
+      device_planes_k.push_back(k[head].data()), device_planes_v.push_back(v[head].data());
+      cpu_planes_k.push_back(cpu_k[head].data()), cpu_planes_v.push_back(cpu_v[head].data());
+    }
+    planes_k = device.array(device_planes_k), planes_v = device.array(device_planes_v);
+  }
+  bool equal() const {
+    for (std::size_t head = 0; head < k.size(); ++head) {
+      if (k[head].values() != cpu_k[head] || v[head].values() != cpu_v[head]) return false;
+    }
+    return true;
+  }
+  std::vector<Array<std::byte>> k, v;
+  std::vector<std::vector<std::byte>> cpu_k, cpu_v;
+  Array<void*> planes_k, planes_v;
+  std::vector<void*> cpu_planes_k, cpu_planes_v;
+};
+
+void compute(const Op& op) {
+  CpuUnit unit({-1}, cpu::Isa::kScalar);
+  unit.start(std::span(&op, 1), nullptr);
+  while (!unit.wait_for(std::chrono::seconds(1))) {
+  }
+}
+
+bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved, std::int64_t rotary_dim) {
+  Cache cache(device, s, 5);
+  cpu::Random random(6);
+  const std::vector<std::int32_t> cells{static_cast<std::int32_t>(s.cells - 1), 0, 4};
+  const std::int64_t rows = std::ssize(cells);
+  const auto floats = [&](std::int64_t n) { return cpu::random_floats(random, static_cast<std::size_t>(rows * n)); };
+  std::vector<float> q = floats(s.q_heads * s.head_dim), k = floats(s.kv_heads * s.head_dim), v = k, angles = floats(rotary_dim);
+  const Array<float> device_q = device.array(q), device_k = device.array(k), device_v = device.array(v),
+                     device_angles = device.array(angles);
+  const Array<std::int32_t> device_cells = device.array(cells);
+  device.kernels().store(
+      {device_q.data(), device_k.data(), device_v.data(), rows, s.q_heads, s.kv_heads, s.head_dim, rotary_dim, 0, s.q_heads, 0, s.kv_heads,
+       interleaved, device_angles.data(), device_cells.data(), cache.planes_k.data(), cache.planes_v.data(), s.k_type, s.v_type},
+      device.stream());
+  device.finish();
+  compute(StoreOp{q.data(), k.data(), v.data(), rows, s.q_heads, s.kv_heads, s.head_dim, rotary_dim, interleaved, angles.data(),
+                  cells.data(), cache.cpu_planes_k.data(), cache.cpu_planes_v.data(), s.k_type, s.v_type});
+  return cache.equal() && cpu::bits(device_q.values()) == cpu::bits(q) && cpu::bits(device_k.values()) == cpu::bits(k);
+}
+
+/// Rows that see 700, no, 513, 128, 256 and 129 cells, in an order of their own.
+bool attention_holds(const TestDevice& device, const CacheShape& s) {
+  Cache cache(device, s, 7);
+  cpu::Random random(8);
+  std::vector<std::vector<std::int32_t>> cells;
+  std::vector<std::span<const std::int32_t>> visible;
+  std::vector<std::int64_t> begins{0};
+  std::vector<std::int32_t> all;
+  for (const std::size_t count : {700u, 0u, 513u, 128u, 256u, 129u}) {
+    auto& row = cells.emplace_back(static_cast<std::size_t>(s.cells));
+    std::iota(row.begin(), row.end(), 0);
+    std::ranges::shuffle(row, random);
+    row.resize(std::min(count, row.size()));
+    all.insert(all.end(), row.begin(), row.end());
+    begins.push_back(std::ssize(all));
+  }
+  for (const auto& row : cells) visible.emplace_back(row);
+  const std::int64_t rows = std::ssize(cells), segments = (s.cells + 255) / 256, states = segments * rows * s.q_heads;
+  const std::vector<float> q = cpu::random_floats(random, static_cast<std::size_t>(rows * s.q_heads * s.head_dim));
+  std::vector<float> expected(q.size());
+  const Array<float> device_q = device.array(q), out = device.array(q.size(), 4.0f),
+                     partial = device.array(static_cast<std::size_t>(states * s.head_dim), 4.0f),
+                     peak = device.array(static_cast<std::size_t>(states), 4.0f),
+                     total = device.array(static_cast<std::size_t>(states), 4.0f);
+  const Array<std::int64_t> device_begins = device.array(begins);
+  const Array<std::int32_t> device_cells = device.array(all);
+  for (std::int64_t segment = segments - 1; segment >= 0; --segment) {  // the last first, each by itself
+    const std::int64_t at = segment * rows * s.q_heads;
+    device.kernels().attend({device_q.data(),
+                             rows,
+                             s.q_heads,
+                             s.kv_heads,
+                             s.head_dim,
+                             s.group,
+                             s.before,
+                             0,
+                             s.q_heads,
+                             0.2f,
+                             device_begins.data(),
+                             device_cells.data(),
+                             cache.planes_k.data(),
+                             cache.planes_v.data(),
+                             s.k_type,
+                             s.v_type,
+                             segment,
+                             segment + 1,
+                             partial.data() + at * s.head_dim,
+                             peak.data() + at,
+                             total.data() + at},
+                            device.stream());
+  }
+  device.kernels().merge(
+      {rows, s.q_heads, s.head_dim, 0, s.q_heads, device_begins.data(), partial.data(), peak.data(), total.data(), out.data()},
+      device.stream());
+  device.finish();
+  compute(AttentionOp{q.data(), rows, s.q_heads, s.kv_heads, s.head_dim, 0.2f, visible.data(), cache.cpu_planes_k.data(),
+                      cache.cpu_planes_v.data(), s.k_type, s.v_type, expected.data(), s.group, s.before});
+  return cpu::bits(out.values()) == cpu::bits(expected);
+}
+
+}  // namespace
+
+std::vector<Scene> cache_scenes() {
+  std::vector<Scene> scenes;
+  constexpr TensorType kTypes[] = {TensorType::F32, TensorType::F16, TensorType::Q8_0};
+  for (const TensorType k : kTypes) {
+    for (const TensorType v : kTypes) {
+      const std::string name = std::string(traits(k).name) + " and " + std::string(traits(v).name);
+      // 7 query heads of groups of 3, one and two of which are elsewhere at the beginning.
+      const CacheShape shape{3, 3, 1, 7, 64, 700, k, v};
+      scenes.push_back({"attention, " + name, [=](const TestDevice& device) { return attention_holds(device, shape); }});
+      const CacheShape stored{3, 2, 0, 6, 96, 6, k, v};
+      scenes.push_back({"store, " + name,
+                        [=](const TestDevice& device) { return store_holds(device, stored, k == v, k == TensorType::F16 ? 96 : 40); }});
+    }
+  }
+  const CacheShape narrow{2, 6, 0, 12, 16, 300, TensorType::F16, TensorType::F32},
+      wide{1, 5, 0, 5, 208, 700, TensorType::F16, TensorType::F16};
+  scenes.push_back({"attention, heads of 16", [=](const TestDevice& device) { return attention_holds(device, narrow); }});
+  scenes.push_back({"attention, heads of 208", [=](const TestDevice& device) { return attention_holds(device, wide); }});
+  const CacheShape small{2, 2, 0, 4, 48, 6, TensorType::F16, TensorType::F32};
+  scenes.push_back({"store, heads of 48", [=](const TestDevice& device) { return store_holds(device, small, false, 48); }});
+  return scenes;
+}
+
+}  // namespace yamata::cuda

@@ -1,0 +1,135 @@
+#include <bit>
+
+#include "tests/node/cuda/scenes.hpp"
+
+namespace yamata::cuda {
+namespace {
+
+const cpu::KernelTable& scalar() { return cpu::kernels(cpu::Isa::kScalar); }
+
+struct InputShape {
+  std::int64_t rows, cols, stride;
+  bool normed, gated, floats;
+};
+
+/// Rows, `stride` apart, and what goes with them.
+struct Rows {
+  Rows(const TestDevice& device, const InputShape& s, unsigned seed) {
+    cpu::Random random(seed);
+    const auto count = static_cast<std::size_t>((s.rows - 1) * s.stride + s.cols);
+    x = device.array(cpu::random_floats(random, count));
+    up = device.array(cpu::random_floats(random, count));
+    norm = device.array(cpu::random_floats(random, static_cast<std::size_t>(s.cols)));
+  }
+  Array<float> x, up, norm;
+};
+
+float root_of(const Rows& rows, const InputShape& s, std::int64_t row, float epsilon) {
+  std::vector<float> squares(static_cast<std::size_t>(cpu::QuantizedRows::blocks_of(s.cols)));
+  scalar().block_squares(rows.x.data() + row * s.stride, s.cols, squares.data());
+  return scalar().inverse_rms(squares.data(), s.cols, epsilon);
+}
+
+/// What the CPU quantizes: a row that is gated, or as it is.
+std::vector<float> values_of(const Rows& rows, const InputShape& s, std::int64_t row) {
+  std::vector<float> values(rows.x.data() + row * s.stride, rows.x.data() + row * s.stride + s.cols);
+  if (s.gated) scalar().silu_mul(rows.x.data() + row * s.stride, rows.up.data() + row * s.stride, s.cols, values.data());
+  return values;
+}
+
+bool input_holds(const TestDevice& device, const InputShape& s) {
+  constexpr float kEpsilon = 1e-5f;
+  const Rows rows(device, s, static_cast<unsigned>(s.cols));
+  const DeviceActivations x8(device, s.rows, s.cols);
+  const Array<float> floats = device.array(static_cast<std::size_t>(s.rows * s.cols), 5.0f);
+  device.kernels().make_input({rows.x.data(), s.normed ? rows.norm.data() : nullptr, s.gated ? rows.up.data() : nullptr, s.stride, s.rows,
+                               s.cols, kEpsilon, s.floats ? floats.data() : nullptr, x8.rows},
+                              device.stream());
+  device.finish();
+  cpu::Activations expected(scalar(), std::vector<float>(static_cast<std::size_t>(s.rows * s.cols)), s.rows, s.cols);
+  for (std::int64_t row = 0; row < s.rows; ++row) {
+    std::vector<float> values = values_of(rows, s, row);
+    const float root = s.normed ? root_of(rows, s, row, kEpsilon) : 1.0f;
+    scalar().quantize(values.data(), s.normed ? rows.norm.data() : nullptr, root, 0, s.cols, expected.quantized(), row);
+    if (s.normed) scalar().scale_mul(rows.x.data() + row * s.stride, root, rows.norm.data(), s.cols, values.data());
+    for (std::size_t i = 0; s.floats && i < values.size(); ++i) {
+      if (std::bit_cast<std::uint32_t>(floats.data()[static_cast<std::size_t>(row * s.cols) + i]) !=
+          std::bit_cast<std::uint32_t>(values[i]))
+        return false;
+    }
+  }
+  return x8.equal(expected);
+}
+
+/// Two members' columns, encoded by each and decoded together, are what one has made of all.
+bool exchange_holds(const TestDevice& device, const InputShape& s, std::int64_t cut) {
+  constexpr float kEpsilon = 1e-6f;
+  const Rows rows(device, s, static_cast<unsigned>(s.cols) + 1);
+  const std::int64_t begins[] = {0, cut, s.cols};
+  Array<DecodeArgs::Member> members = device.array(2, DecodeArgs::Member{});
+  std::vector<Array<cpu::EncodedBlock>> blocks;
+  std::vector<Array<float>> squares;
+  for (int m = 0; m < 2; ++m) {
+    const std::int64_t begin = begins[m], cols = begins[m + 1] - begin, count = cpu::QuantizedRows::blocks_of(cols);
+    blocks.push_back(device.array(static_cast<std::size_t>(s.rows * count), cpu::EncodedBlock{}));
+    squares.push_back(device.array(s.normed ? static_cast<std::size_t>(s.rows * count) : 0, 1.0f));
+    auto* bytes = reinterpret_cast<std::byte*>(blocks.back().data());
+    device.kernels().encode({rows.x.data() + begin, s.normed ? rows.norm.data() + begin : nullptr,
+                             s.gated ? rows.up.data() + begin : nullptr, s.stride, s.rows, cols, bytes, squares.back().data()},
+                            device.stream());
+    members.data()[m] = {bytes, squares.back().data(), begin / 32, count};
+  }
+  const DeviceActivations found(device, s.rows, s.cols), expected(device, s.rows, s.cols);
+  device.kernels().decode({members.data(), 2, s.normed, s.cols, kEpsilon, found.rows}, device.stream());
+  device.kernels().make_input({rows.x.data(), s.normed ? rows.norm.data() : nullptr, s.gated ? rows.up.data() : nullptr, s.stride, s.rows,
+                               s.cols, kEpsilon, nullptr, expected.rows},
+                              device.stream());
+  device.finish();
+  return found.values.values() == expected.values.values() && cpu::bits(found.scales.values()) == cpu::bits(expected.scales.values()) &&
+         found.sub_sums.values() == expected.sub_sums.values();
+}
+
+bool copy_holds(const TestDevice& device, bool gated) {
+  const InputShape s{3, 300, 310, false, gated, false};
+  const Rows rows(device, s, 3);
+  const Array<float> to = device.array(std::size_t{2 * 305 + 300}, 8.0f);
+  device.kernels().copy({rows.x.data(), gated ? rows.up.data() : nullptr, s.stride, s.rows, s.cols, to.data(), 305}, device.stream());
+  device.finish();
+  std::vector<float> expected(to.count, 8.0f);
+  for (std::int64_t row = 0; row < s.rows; ++row) std::ranges::copy(values_of(rows, s, row), expected.begin() + row * 305);
+  return cpu::bits(to.values()) == cpu::bits(expected);
+}
+
+bool gather_holds(const TestDevice& device) {
+  constexpr std::int64_t kDim = 270;
+  cpu::Random random(4);
+  const std::vector<std::int32_t> rows{3, 0, 3};
+  const Array<float> x = device.array(cpu::random_floats(random, 4 * kDim)), out = device.array(rows.size() * kDim, 0.0f);
+  const Array<std::int32_t> chosen = device.array(rows);
+  device.kernels().gather({x.data(), kDim, std::ssize(rows), chosen.data(), out.data()}, device.stream());
+  device.finish();
+  for (std::size_t i = 0; i < out.count; ++i) {
+    if (out.data()[i] != x.data()[rows[i / kDim] * kDim + static_cast<std::int64_t>(i % kDim)]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<Scene> row_scenes() {
+  std::vector<Scene> scenes;
+  for (const std::int64_t cols : {1, 15, 33, 200, 640, 1030}) {
+    for (const InputShape& s : {InputShape{3, cols, cols + 5, false, false, true}, InputShape{3, cols, cols, true, false, true},
+                                InputShape{2, cols, cols + 1, false, true, true}, InputShape{1, cols, cols, true, false, false}}) {
+      scenes.push_back({"input of " + std::to_string(cols), [=](const TestDevice& device) { return input_holds(device, s); }});
+      if (cols < 64) continue;
+      scenes.push_back({"exchange of " + std::to_string(cols), [=](const TestDevice& device) { return exchange_holds(device, s, 64); }});
+    }
+  }
+  scenes.push_back({"copy", [](const TestDevice& device) { return copy_holds(device, false); }});
+  scenes.push_back({"gated copy", [](const TestDevice& device) { return copy_holds(device, true); }});
+  scenes.push_back({"gather", gather_holds});
+  return scenes;
+}
+
+}  // namespace yamata::cuda
