@@ -9,6 +9,7 @@
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/standard_output.hpp"
+#include "node/counted.hpp"
 #include "node/error.hpp"
 #include "src/tokenizer/tokenizer.hpp"
 
@@ -95,7 +96,8 @@ void perplexity_command(Job& job, const PerplexityOptions& options) {
   const auto size = static_cast<std::size_t>(job.context());
   std::size_t chunks = ids.size() / size;
   if (chunks == 0)
-    throw UsageError(fmt::format("the text has {} tokens, fewer than one chunk of {}; lower -c or give a longer text", ids.size(), size));
+    throw UsageError(fmt::format("the text has {}, fewer than one chunk of {}; lower -c or give a longer text",
+                                 counted(std::ssize(ids), "token"), size));
   if (options.chunks > 0) chunks = std::min(chunks, static_cast<std::size_t>(options.chunks));
 
   const bool terminal = isatty(STDERR_FILENO) != 0;

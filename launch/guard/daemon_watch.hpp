@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "mpi/cluster/mpirun.hpp"
+#include "node/awake_clock.hpp"
 
 namespace yamata {
 
@@ -22,11 +23,10 @@ class DaemonWatch {
   bool is_cut_off(Clock::time_point now);
 
  private:
-  std::chrono::milliseconds since_last(Clock::time_point now);
-
   pid_t launcher_;
-  std::chrono::milliseconds deadline_, bad_{0};
-  Clock::time_point looked_;
+  std::chrono::milliseconds deadline_;
+  AwakeClock clock_;
+  Clock::time_point good_;  // on that clock: when nothing was wrong, last
   std::optional<Mpirun> mpirun_;
 };
 

@@ -88,11 +88,12 @@ class Guard {
   using Clock = std::chrono::steady_clock;
   static constexpr int kCluster = static_cast<int>(ExitCode::kCluster);
   bool starting() const { return word && (word->phase == Phase::kStarting || word->phase == Phase::kAlone); }
+  bool watches_closely() const { return starting() || (word && word->phase == Phase::kEnding) || gone_ != Clock::time_point{}; }
 
   /// 0 where none came for a while.
   int next_signal() const {
     const timespec seldom{1, 0}, often{0, 100'000'000};
-    return std::max(sigtimedwait(&awaited_, nullptr, starting() || gone_ != Clock::time_point{} ? &often : &seldom), 0);
+    return std::max(sigtimedwait(&awaited_, nullptr, watches_closely() ? &often : &seldom), 0);
   }
 
   /// mpirun ends the job within two seconds: time for the rank to say why.

@@ -19,6 +19,8 @@ using namespace std::chrono_literals;
 
 /// To end a job in good order takes mpirun two seconds: one before SIGTERM and one before SIGKILL.
 constexpr auto kOrderly = 2500ms, kSecond = 1000ms, kLook = 50ms;
+/// A daemon that was stopped as its rank was about to end is woken at the deadline by that rank's guard; then the rank has to end.
+constexpr auto kAfterWaking = 3000ms;
 
 class Launcher {
  public:
@@ -65,7 +67,7 @@ class Launcher {
 [[noreturn]] void see_end(const Launcher& launcher, std::chrono::milliseconds orderly, bool ordered) {
   bool over = launcher.ends_within(orderly);
   if (!over && launcher.wakes_daemon()) over = launcher.ends_within(kSecond);
-  if (!over && !ordered) over = launcher.ends_within(kSecond);  // that of another machine may have been woken
+  if (!over && !ordered) over = launcher.ends_within(kAfterWaking);  // that of another machine may have been woken
   for (int attempt = 0; !over && attempt < 3; ++attempt) {
     if (!launcher.release_daemons()) break;
     over = launcher.ends_within(kSecond);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "launch/guard/guard.hpp"
+#include "node/awake_clock.hpp"
 
 namespace yamata {
 
@@ -17,14 +18,15 @@ class StartWatch {
   /// The launcher may be ending the job, which it announces by SIGCONT: who still lives a while later was only waked up.
   void hold_back(Clock::time_point now) { held_back_ = now + std::chrono::seconds(3); }
   /// What is wrong with a rank of which this was seen just now; empty as long as it has time. To be asked several times a second:
-  /// where that was not done the watcher itself was stopped, and counts no time.
+  /// where that was not done the watcher itself was stopped, and counts hardly any time.
   std::string complaint(Phase phase, bool stopped, Clock::time_point now);
 
  private:
   int rank_;
   std::string host_;
   std::chrono::milliseconds deadline_;
-  Clock::time_point begin_, running_, looked_, held_back_{};  // running_: when the rank was last seen not to be stopped
+  AwakeClock clock_;
+  Clock::time_point begin_, running_, held_back_{};  // the first two on that clock; running_: when the rank was last seen not to be stopped
 };
 
 }  // namespace yamata

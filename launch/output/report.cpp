@@ -45,6 +45,11 @@ std::uint64_t tokens_skipped(const Generation& r) {
   return most;
 }
 
+/// A time or a rate; null where nothing happened that it could be taken from.
+Json measured(double value) { return value > 0 ? Json(value) : Json(); }
+
+Json share(std::uint64_t part, std::uint64_t whole) { return whole > 0 ? Json(ratio(part, whole)) : Json(); }
+
 Json figures(const Generation& r) {
   const Speed s = speed(r);
   const std::size_t n = r.token_ids.size();
@@ -54,22 +59,22 @@ Json figures(const Generation& r) {
   j["ranks"] = r.per_rank.size();
   j["prompt_tokens"] = r.prompt_ids.size();
   j["generated_tokens"] = n;
-  j["prefill_tokens_per_s"] = s.prefill_tokens_per_s;
-  j["decode_tokens_per_s"] = s.decode_tokens_per_s;
-  j["ttft_s"] = s.ttft_s;
-  j["itl_mean_s"] = s.itl_mean_s;
-  j["itl_p50_s"] = s.itl_p50_s;
-  j["itl_p99_s"] = s.itl_p99_s;
+  j["prefill_tokens_per_s"] = measured(s.prefill_tokens_per_s);
+  j["decode_tokens_per_s"] = measured(s.decode_tokens_per_s);
+  j["ttft_s"] = measured(s.ttft_s);
+  j["itl_mean_s"] = measured(s.itl_mean_s);
+  j["itl_p50_s"] = measured(s.itl_p50_s);
+  j["itl_p99_s"] = measured(s.itl_p99_s);
   j["drafted"] = r.counters.drafted;
   j["accepted"] = r.counters.accepted;
-  j["acceptance_rate"] = ratio(r.counters.accepted, r.counters.drafted);
+  j["acceptance_rate"] = share(r.counters.accepted, r.counters.drafted);
   j["first_choice_rate"] = r.first_choice_rate;
   j["target_evaluations"] = r.counters.target_evaluations;
-  j["tokens_per_target_run"] = ratio(n, r.counters.target_evaluations);
+  j["tokens_per_target_run"] = share(n, r.counters.target_evaluations);
   j["runs_started"] = r.counters.runs_started;
   j["runs_cancelled"] = r.counters.runs_cancelled;
   j["tokens_skipped_by_cancellation"] = tokens_skipped(r);
-  j["head_us_per_token"] = n ? 1e6 * r.counters.deciding_s / static_cast<double>(n) : 0.0;
+  j["head_us_per_token"] = n > 0 ? Json(1e6 * r.counters.deciding_s / static_cast<double>(n)) : Json();
   return j;
 }
 
@@ -237,7 +242,7 @@ std::string to_csv(const Generation& r) {
   const Json figure = figures(r);
   for (const auto& [key, value] : figure.items()) {
     header += (header.empty() ? "" : ",") + key;
-    row += (row.empty() ? "" : ",") + (value.is_string() ? value.get<std::string>() : value.dump());
+    row += (row.empty() ? "" : ",") + (value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump());
   }
   return header + "\n" + row + "\n";
 }

@@ -80,7 +80,8 @@ class Candidates {
       const bool fits =
           static_cast<std::uint64_t>(stages[1].count()) * layer_cache_bytes_ + stage_bytes(target_.file, target_.h, stages[1]) <=
           needs[1].capacity_bytes;
-      if (fits && split_layers(target_.file, target_.h, needs, layer_cache_bytes_) != stages) add(std::move(place), stages, drafter);
+      const bool known = count == 1 && split_layers(target_.file, target_.h, needs, layer_cache_bytes_) == stages;  // as the plain pipeline
+      if (fits && !known) add(std::move(place), stages, drafter);
     }
   }
 

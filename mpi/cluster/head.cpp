@@ -138,7 +138,10 @@ RunResult Head::wait_result(std::uint64_t run) {
 void Head::watch_ranks() {
   const auto now = Clock::now();
   const wire::Heartbeat own = dispatcher_.heartbeat();
-  if (!members_.send_heartbeats(now, own)) return;
+  // All weights are loaded, says the head once it serves: then the job can do without drafters.
+  wire::Heartbeat told = own;
+  if (state_ != State::kServing) told.loaded_permille = std::min<std::uint16_t>(told.loaded_permille, 999);
+  if (!members_.send_heartbeats(now, told)) return;
   if (options_.woken && options_.woken->exchange(false)) members_.hold_back(now);
   if (const auto silent = members_.find_silent(now)) lose(*silent);
   if (listener_) {
@@ -252,20 +255,20 @@ void Head::order_stop(int code) {
   go_on();
 }
 
-/// Past the deadline drafters and idle ranks that have not reported are given up: the job is done without them.
+/// Drafters and idle ranks that have not reported are soon given up, as the job is done without them; other ranks where they are silent for
+/// the whole deadline, of which a time in which this process was stopped itself is no part.
 void Head::check_stopped() {
-  if (Clock::now() > stop_deadline_) {
-    for (int r = 1; r < transport_.size(); ++r) {
-      if (reports_.has(r)) continue;
-      constexpr const char* kWhy = "it did not answer the request to stop";
-      if (members_.idle(r)) lose_idle(r, kWhy);
-      if (const auto drafter = members_.drafter_of(r)) lose_drafter(*drafter, kWhy);
-    }
-    for (int r = 0; r < transport_.size(); ++r) {
-      if (reports_.has(r) || members_.lost(r)) continue;
-      throw RankLost(r, fmt::format("rank {}{} did not answer the request to stop: it is stopped, dead or cut off; look at that machine", r,
-                                    members_.host_suffix(r)));
-    }
+  const auto now = Clock::now();
+  for (int r = 1; now > stop_deadline_ && r < transport_.size(); ++r) {
+    if (reports_.has(r)) continue;
+    constexpr const char* kWhy = "it did not answer the request to stop";
+    if (members_.idle(r)) lose_idle(r, kWhy);
+    if (const auto drafter = members_.drafter_of(r)) lose_drafter(*drafter, kWhy);
+  }
+  if (const auto silent = members_.find_silent(now)) {
+    throw RankLost(silent->rank,
+                   fmt::format("rank {}{} did not answer the request to stop: it is stopped, dead or cut off; look at that machine",
+                               silent->rank, members_.host_suffix(silent->rank)));
   }
   if (all_reported()) state_ = State::kStopped;
 }

@@ -94,7 +94,7 @@ bool Liveness::drafter_stalled(Clock::time_point now, bool awaited, const std::v
 }
 
 std::string Liveness::stall_text(int rank) const {
-  return fmt::format("it has not come on for {:g} s; is a link between its ranks cut?",
+  return fmt::format("it has made no progress for {:g} s; is a link between its ranks cut?",
                      seconds(peers_[static_cast<std::size_t>(rank)].deadline));
 }
 
@@ -118,7 +118,7 @@ void Liveness::blame_stalled(const wire::Heartbeat& own, const std::vector<std::
                                        rank, host_suffix(rank), seconds(deadline_)));
     }
   }
-  throw ClusterError(fmt::format("no rank has come on for {:g} s; look at the network (or raise --timeout)", seconds(deadline_)));
+  throw ClusterError(fmt::format("no rank has made progress for {:g} s; look at the network (or raise --timeout)", seconds(deadline_)));
 }
 
 std::string Liveness::host_suffix(int rank) const {

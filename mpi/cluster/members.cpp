@@ -62,7 +62,12 @@ void Members::serve(const wire::Start& plan) {
   for (const wire::PipelinePlan& pipeline : plan.pipelines) {
     if (pipeline.model == 0) continue;
     drafters_.push_back(pipeline.ranks);
-    for (const int rank : pipeline.ranks) liveness_.hurry(rank, kDrafterTimeout);
+    wire::Heartbeat serving;
+    serving.loaded_permille = 1000;
+    for (const int rank : pipeline.ranks) {
+      liveness_.hurry(rank, kDrafterTimeout);
+      if (rank != transport_.rank()) transport_.send(rank, Tag::kHeartbeat, wire::encode(serving));
+    }
   }
 }
 

@@ -15,7 +15,7 @@
 namespace yamata {
 namespace {
 
-/// Within it a rank that says why the job ends has told the others.
+/// Within it a rank that says why the job ends has told the others. Who hears a lower rank waits for that one, see on_heartbeat.
 constexpr std::chrono::milliseconds kGrace{500};
 /// The head has more to prepare than the others before it speaks, and its guard sees sooner whether it was stopped.
 constexpr std::chrono::milliseconds kPreparations{2000}, kNone{0};
@@ -65,6 +65,9 @@ void Worker::fail(const wire::Failure& failure) {
 void Worker::take_place(const wire::Start& plan) {
   if (state_ != State::kAwaitingPlan) throw ClusterError("a second plan came for the same job");
   dispatcher_.build(plan, setup_.make_stage);
+  for (const wire::PipelinePlan& part : plan.pipelines) {
+    if (part.model == 0) target_ranks_.insert(part.ranks.begin(), part.ranks.end());
+  }
   if (dispatcher_.empty()) {  // it waits for the end
     become_dispensable(true);
     return serve();
@@ -81,6 +84,7 @@ void Worker::serve() { state_ = State::kServing; }
 
 /// A failed rank waits for the stop.
 void Worker::leave_job() {
+  if (dispensable_) become_dispensable(false);
   if (state_ != State::kFailed) state_ = State::kJobOver;
 }
 
@@ -135,9 +139,21 @@ void Worker::dispatch(Message message) {
       leave_job();
       break;
     case Tag::kHeartbeat:
-      break;  // heard is all
+      attempt([&] { on_heartbeat(message.from, wire::decode_heartbeat(message.bytes)); });
+      break;
     default:
       attempt([&] { take(std::move(message)); });
+  }
+}
+
+/// From the head: once all weights are loaded, the job can do without drafters. From another rank: that misses the head, too. One line for
+/// the job: the lowest rank that lives says it, of those that hold the target, once they are known; the others may be lost themselves.
+void Worker::on_heartbeat(int from, const wire::Heartbeat& heartbeat) {
+  wire::validate(heartbeat, from);
+  if (from == 0) {
+    if (heartbeat.loaded_permille == 1000 && dispatcher_.drafts_only() && !dispensable_) become_dispensable(true);
+  } else if (from < transport_.rank() && (target_ranks_.empty() || target_ranks_.contains(from))) {
+    liveness_.hold_back(Clock::now());
   }
 }
 
@@ -152,9 +168,6 @@ void Worker::take(Message message) {
     early_.push_back(std::move(message));
     return;
   }
-  // The head goes on without a drafter once it has begun to ask it.
-  const bool asks = message.tag == Tag::kCommit || message.tag == Tag::kDraftRecord;
-  if (asks && dispatcher_.drafts_only() && !dispensable_) become_dispensable(true);
   if (!dispatcher_.dispatch(message)) throw ClusterError("a message came that this rank does not take; do all ranks run the same yamata?");
 }
 

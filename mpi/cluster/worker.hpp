@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,7 @@ class Worker {
   void dispatch(Message message);
   void answer(const wire::Probe& probe);
   void take(Message message);
+  void on_heartbeat(int from, const wire::Heartbeat& heartbeat);
   void send_heartbeats();
   void check_head(Clock::time_point now);
   void become_dispensable(bool dispensable);
@@ -81,7 +83,8 @@ class Worker {
   const std::uint64_t sent_before_;  // bytes, by the jobs before
   wire::Hello hello_;                // what this rank has said of itself
   State state_ = State::kAwaitingPlan;
-  bool dispensable_ = false;  // the job goes on without this rank where that is lost, whatever its state
+  bool dispensable_ = false;    // the job goes on without this rank where that is lost, whatever its state
+  std::set<int> target_ranks_;  // that hold the target; empty before the plan
   std::vector<Message> early_;
   Clock::time_point probed_{};  // the last time that this rank was asked how long a message takes
   std::optional<int> exit_code_;

@@ -6,11 +6,12 @@ namespace yamata {
 namespace {
 
 constexpr auto kHeadFirst = std::chrono::seconds(2);  // the head's patience ends before that of the others
+constexpr auto kLongestStep = std::chrono::milliseconds(250);
 
 }  // namespace
 
 Disconnect::Disconnect(Transport& transport, std::chrono::milliseconds patience, std::chrono::milliseconds head_patience)
-    : transport_(transport), patience_(patience) {
+    : transport_(transport), patience_(patience), clock_(Clock::now(), kLongestStep) {
   const bool head = transport.rank() == 0;
   for (int r = 1; head && r < transport.size(); ++r) {
     others_ += !transport.forgotten(r);
@@ -21,7 +22,7 @@ Disconnect::Disconnect(Transport& transport, std::chrono::milliseconds patience,
 
 void Disconnect::wait(State state, std::chrono::milliseconds limit) {
   state_ = state;
-  deadline_ = Clock::now() + limit;
+  deadline_ = clock_.look(Clock::now()) + limit;
 }
 
 /// All others have answered, or are lost: each is told whether none is.
@@ -63,7 +64,7 @@ bool Disconnect::step() {
     ++disconnects_;
     if (transport_.rank() != 0) all_here_ = message->bytes.empty();
   }
-  if (!over() && Clock::now() > deadline_) state_ = State::kApart;
+  if (!over() && clock_.look(Clock::now()) > deadline_) state_ = State::kApart;
   return over();
 }
 

@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "mpi/transport/transport.hpp"
-#include "node/clock.hpp"
+#include "node/awake_clock.hpp"
 
 namespace yamata {
 
@@ -37,7 +37,8 @@ class Disconnect {
   Transport& transport_;
   const std::chrono::milliseconds patience_;
   State state_ = State::kAwaitingHead;
-  Clock::time_point deadline_;
+  AwakeClock clock_;
+  Clock::time_point deadline_;  // on that clock
   int others_ = 0;        // that are expected to answer
   int disconnects_ = 0;   // that have come
   bool all_here_ = true;  // as the head finds; the others, as it has said

@@ -14,7 +14,8 @@ constexpr std::size_t kAhead = 8;
 
 }  // namespace
 
-CudaUnit::CudaUnit(std::unique_ptr<Device> device) : device_(std::move(device)), context_(*device_) {}
+CudaUnit::CudaUnit(std::unique_ptr<Device> device, std::unique_ptr<DeviceClaim> claim)
+    : claim_(std::move(claim)), device_(std::move(device)), context_(*device_) {}
 
 std::uint64_t CudaUnit::scratch_bytes(const ScratchNeeds& needs) {
   constexpr std::int64_t kPartials = 64 << 20, kSegments = 4096 / kAttentionSegment;
@@ -79,11 +80,13 @@ void CudaUnit::work() {
 
 bool CudaUnit::run(const Op& any) {
   return std::visit(
-      [&](const auto& op) {
-        if constexpr (requires { cuda::run(context_, op); })
+      [&](const auto& op) -> bool {
+        if constexpr (requires { cuda::run(context_, op); }) {
           return cuda::run(context_, op);
-        else
-          throw ModelError("this model needs an operation that " + device_->id() + " has no kernel for; run it on the CPU");
+        } else {
+          refuse(context_, true, "an operation");
+          return true;
+        }
       },
       any);
 }

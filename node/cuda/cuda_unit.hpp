@@ -9,13 +9,15 @@
 #include "node/compute_unit.hpp"
 #include "node/cpu/thread_pool.hpp"
 #include "node/cuda/device.hpp"
+#include "node/cuda/device_claim.hpp"
 #include "node/cuda/ops/ops.hpp"
 
 namespace yamata::cuda {
 
 class CudaUnit final : public ComputeUnit {
  public:
-  explicit CudaUnit(std::unique_ptr<Device> device);
+  /// `claim`: where other processes might take the device, too.
+  explicit CudaUnit(std::unique_ptr<Device> device, std::unique_ptr<DeviceClaim> claim = nullptr);
 
   /// Bytes of the device that a unit needs besides its operations' buffers, weights and cache.
   static std::uint64_t scratch_bytes(const ScratchNeeds& needs);
@@ -39,6 +41,7 @@ class CudaUnit final : public ComputeUnit {
   bool run(const Op& op);
   void pause(std::chrono::steady_clock::time_point began);
 
+  std::unique_ptr<DeviceClaim> claim_;
   std::unique_ptr<Device> device_;
   OpContext context_;
   std::span<const Op> ops_;

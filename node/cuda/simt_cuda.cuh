@@ -53,6 +53,21 @@ YAMATA_DEVICE double square_root(double x) { return __dsqrt_rn(x); }
 
 // A tensor core's product: d[16][8] += a[16][k] * b[k][8] of signed bytes. Of d, lane l holds rows l/4 and l/4 + 8 (d[0], d[1] and d[2],
 // d[3]), columns 2(l%4) and the next; of each 16 of k the four from 4(l%4) on: of a in row l/4 and l/4 + 8, of b in column l/4.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+/// Cards before Ampere: the words of the rows and columns that a lane needs come from the lanes that hold them.
+YAMATA_DEVICE void mma_k16(int (&d)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t b0) {
+  const unsigned row = lane() / 4 * 4, column = lane() % 4 * 8;
+  for (unsigned k = 0; k < 4; ++k) {
+    const std::uint32_t a[2] = {shuffle(a0, row + k), shuffle(a1, row + k)};
+    const std::uint32_t b[2] = {shuffle(b0, column + k), shuffle(b0, column + 4 + k)};
+    for (unsigned i = 0; i < 4; ++i) d[i] = dot4(a[i / 2], b[i % 2], d[i]);
+  }
+}
+YAMATA_DEVICE void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  mma_k16(d, a[0], a[1], b[0]);
+  mma_k16(d, a[2], a[3], b[1]);
+}
+#else
 YAMATA_DEVICE void mma_k16(int (&d)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t b0) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
                : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
@@ -64,6 +79,7 @@ YAMATA_DEVICE void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::
                : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+#endif
 
 // A number in memory that the host maps, too: what was written before it is seen by who has read it.
 YAMATA_DEVICE void store_release(std::uint32_t* flag, std::uint32_t value) {

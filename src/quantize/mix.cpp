@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 
 #include "src/model/hyperparameters.hpp"
 
@@ -40,6 +41,13 @@ std::size_t dimensions(const gguf::Tensor& tensor) {
   std::size_t n = tensor.shape.size();
   while (n > 1 && tensor.shape[n - 1] == 1) --n;
   return n;
+}
+
+/// The N of "blk.N."; -1 of a tensor of no layer.
+int layer_of(const gguf::Tensor& tensor) {
+  int layer = -1;
+  std::sscanf(tensor.name.c_str(), "blk.%d.", &layer);
+  return layer;
 }
 
 /// The first and the last eighth of the layers, and every third between.
@@ -124,6 +132,7 @@ Mix::Mix(const gguf::File& file, const std::vector<const gguf::Tensor*>& tensors
   const Hyperparameters h = Hyperparameters::read(file);
   layers_ = static_cast<int>(h.layers);
   grouped_ = h.heads / h.kv_heads >= 4;
+  has_experts_ = h.layer.experts > 0;
   is_70b_ = h.layers == 80 && h.heads != h.kv_heads;
   for (const gguf::Tensor* tensor : tensors) {
     if (is_attention_value(*tensor)) ++values_;
@@ -154,7 +163,7 @@ TensorType Mix::mixed(const gguf::Tensor& tensor) {
   if (has(tensor, "attn_k.weight") || has(tensor, "attn_q.weight")) return base_;
   if (has(tensor, "attn_output.weight")) return attention_output();
   if (has(tensor, "ffn_up") || has(tensor, "ffn_gate")) return base_;
-  if (has(tensor, "ffn_down")) return feed_forward_down(next_down_++);
+  if (has(tensor, "ffn_down")) return feed_forward_down(has_experts_ ? layer_of(tensor) : next_down_++);
   return base_;
 }
 

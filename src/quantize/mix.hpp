@@ -77,7 +77,7 @@ class Mix {
   const MixOptions options_;
   const TensorType base_;
   int layers_ = 0, values_ = 0;  ///< of the model; tensors of attention values
-  bool tied_ = true, grouped_ = false, is_70b_ = false;
+  bool tied_ = true, grouped_ = false, is_70b_ = false, has_experts_ = false;
   int next_value_ = 0, next_down_ = 0;
 };
 

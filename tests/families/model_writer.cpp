@@ -52,7 +52,7 @@ Interval interval(Like like, std::int64_t cols) {
     case Like::kNorm:
       return {1, 0.25f};
     case Like::kLoudNorm:
-      return {10, 2.5f};
+      return {40, 10.0f};
     case Like::kBias:
       return {0, 0.25f};
   }

@@ -16,7 +16,7 @@ enum class Like {
   kEmbedding,  ///< of variance 1
   kOutput,     ///< products have variance 9; the rows of tokens that are no words are 0
   kNorm,       ///< about 1
-  kLoudNorm,   ///< about 10
+  kLoudNorm,   ///< about 40
   kBias,       ///< about 0
 };
 

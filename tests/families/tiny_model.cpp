@@ -1,6 +1,5 @@
 #include "tests/families/tiny_model.hpp"
 
-#include <functional>
 #include <stdexcept>
 
 #include "tests/families/model_writer.hpp"
@@ -158,66 +157,157 @@ Shape glm4moe() {
   return shape;
 }
 
+/// What makes each variant.
+using Make = Builder (*)();
 struct Row {
   const char* name;
-  std::function<Builder()> make;
+  Make make;
 };
 
-const std::vector<Row>& rows() {
-  static const std::vector<Row> all{
-      {"llama", [] { return Builder(llama()); }},
-      {"llama-bias",
-       [] {
-         Shape shape = llama();
-         shape.qkv_bias = shape.other_bias = true;
-         return Builder(shape);
-       }},
-      {"mixtral", [] { return Builder(mixtral()); }},
-      {"mixtral-single",
-       [] {
-         Shape shape = mixtral();
-         shape.single_experts = true;
-         return Builder(shape);
-       }},
-      {"qwen",
-       [] {
-         Shape shape = of_qwen("qwen");
-         shape.heads = shape.kv_heads = 6, shape.fused_qkv = true;
-         Builder b(shape);
-         b.m.count("feed_forward_length", 2 * b.s.ffn);  // gate and up together
-         return b;
-       }},
-      {"qwen2",
-       [] {
-         Shape shape = of_qwen("qwen2");
-         shape.heads = 6, shape.kv_heads = 2;
-         return Builder(shape);
-       }},
-      {"qwen3",
-       [] {
-         Shape shape{.architecture = "qwen3", .heads = 5, .kv_heads = 1};
-         shape.qk_norm = Shape::kHead;
-         return Builder(shape);
-       }},
-      {"falcon-7b", [] { return Builder(falcon(1, {"attn_norm"})); }},
-      {"falcon-40b",
-       [] {
-         return Builder(falcon(2, {"attn_norm", "attn_norm_2"}));
-       }},
-  };
-  return all;
+Builder make_llama() { return Builder(llama()); }
+Builder make_llama_bias() {
+  Shape shape = llama();
+  shape.qkv_bias = shape.other_bias = true;
+  return Builder(shape);
 }
+Builder make_mixtral() { return Builder(mixtral()); }
+Builder make_mixtral_single() {
+  Shape shape = mixtral();
+  shape.single_experts = true;
+  return Builder(shape);
+}
+Builder make_qwen() {
+  Shape shape = of_qwen("qwen");
+  shape.heads = shape.kv_heads = 6, shape.fused_qkv = true;
+  Builder b(shape);
+  b.m.count("feed_forward_length", 2 * b.s.ffn);  // gate and up together
+  return b;
+}
+Builder make_qwen2() {
+  Shape shape = of_qwen("qwen2");
+  shape.heads = 6, shape.kv_heads = 2;
+  return Builder(shape);
+}
+Builder make_qwen3() {
+  Shape shape{.architecture = "qwen3", .heads = 5, .kv_heads = 1};
+  shape.qk_norm = Shape::kHead;
+  return Builder(shape);
+}
+Builder make_falcon_7b() { return Builder(falcon(1, {"attn_norm"})); }
+Builder make_falcon_40b() { return Builder(falcon(2, {"attn_norm", "attn_norm_2"})); }
+Builder make_qwen2moe() {
+  Shape shape{.architecture = "qwen2moe", .qkv_bias = true};
+  shape.shared_score = true, shape.experts = kExperts, shape.shared_ffn = 160;
+  return Builder(shape);
+}
+Builder make_qwen3moe() {
+  Shape shape{.architecture = "qwen3moe", .heads = 5, .kv_heads = 1};
+  shape.qk_norm = Shape::kHead, shape.experts = kExperts;
+  return Builder(shape);
+}
+Builder make_gemma2() {
+  Builder b(gemma("gemma2"));
+  b.m.count("attention.sliding_window", kWindow).real("attn_logit_softcapping", 2).real("final_logit_softcapping", 10);
+  return b;
+}
+Builder make_gemma3() {
+  Shape shape = gemma("gemma3");
+  shape.qk_norm = Shape::kHead, shape.layers = 7;
+  Builder b(shape);
+  b.m.count("attention.sliding_window", kWindow).real("rope.freq_base", 1e6);
+  b.m.text("rope.scaling.type", "linear").real("rope.scaling.factor", 8);
+  return b;
+}
+Builder make_phi3() { return Builder(phi3()); }
+Builder make_phi3_long() {
+  Builder b(phi3());
+  b.m.text("rope.scaling.type", "longrope").real("rope.scaling.attn_factor", 1.25).count("rope.scaling.original_context_length", 128);
+  b.m.tensor("rope_factors_long.weight", {16}, Like::kNorm);
+  b.m.tensor("rope_factors_short.weight", {16}, Like::kNorm);
+  return b;
+}
+Builder make_olmo2() { return Builder(olmo2()); }
+Builder make_olmo3() {
+  Builder b(olmo2());
+  b.m.count("attention.sliding_window", kWindow).text("rope.scaling.type", "linear").real("rope.scaling.factor", 4);
+  return b;
+}
+Builder make_granite() {
+  Builder b({.architecture = "granite"});
+  b.m.real("logit_scale", 0.5).real("embedding_scale", 12).real("residual_scale", 0.22).real("attention.scale", 0.125);
+  return b;
+}
+Builder make_glm4() {
+  Shape shape{.architecture = "glm4", .rotary_dim = 16, .norms = {"attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"}};
+  shape.qkv_bias = true, shape.feed_forward = Shape::kFusedGate;
+  return Builder(shape);
+}
+Builder make_starcoder2() {
+  Shape shape{.architecture = "starcoder2", .layer_norm = true, .qkv_bias = true, .other_bias = true};
+  shape.feed_forward = Shape::kPlain;
+  return Builder(shape);
+}
+Builder make_gptneox() {
+  Builder b(gptneox());
+  b.m.boolean("use_parallel_residual", true);
+  return b;
+}
+Builder make_gptneox_sequential() {
+  Builder b(gptneox());
+  b.m.boolean("use_parallel_residual", false);
+  return b;
+}
+Builder make_gpt_oss() {
+  Shape shape{.architecture = "gpt-oss", .heads = 5, .kv_heads = 1, .norms = {"attn_norm", "post_attention_norm"}, .qkv_bias = true};
+  shape.expert_bias = shape.sinks = true, shape.experts = kExperts;
+  Builder b(shape);
+  b.m.count("attention.sliding_window", kWindow).text("rope.scaling.type", "yarn").real("rope.scaling.factor", 32);
+  b.m.count("rope.scaling.original_context_length", 128);
+  return b;
+}
+Builder make_glm4moe() {
+  Builder b(glm4moe());
+  b.m.count("expert_shared_count", 1).boolean("expert_weights_norm", true).real("expert_weights_scale", 1.5).count("expert_gating_func", 2);
+  return b;
+}
+
+constexpr Row kRows[] = {
+    {"llama", make_llama},
+    {"llama-bias", make_llama_bias},
+    {"mixtral", make_mixtral},
+    {"mixtral-single", make_mixtral_single},
+    {"qwen", make_qwen},
+    {"qwen2", make_qwen2},
+    {"qwen3", make_qwen3},
+    {"falcon-7b", make_falcon_7b},
+    {"falcon-40b", make_falcon_40b},
+    {"qwen2moe", make_qwen2moe},
+    {"qwen3moe", make_qwen3moe},
+    {"gemma2", make_gemma2},
+    {"gemma3", make_gemma3},
+    {"phi3", make_phi3},
+    {"phi3-long", make_phi3_long},
+    {"olmo2", make_olmo2},
+    {"olmo3", make_olmo3},
+    {"granite", make_granite},
+    {"glm4", make_glm4},
+    {"starcoder2", make_starcoder2},
+    {"gptneox", make_gptneox},
+    {"gptneox-sequential", make_gptneox_sequential},
+    {"gpt-oss", make_gpt_oss},
+    {"glm4moe", make_glm4moe},
+};
 
 }  // namespace
 
 std::vector<std::string> variant_names() {
   std::vector<std::string> names;
-  for (const Row& row : rows()) names.emplace_back(row.name);
+  for (const Row& row : kRows) names.emplace_back(row.name);
   return names;
 }
 
 void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened) {
-  for (const Row& row : rows()) {
+  for (const Row& row : kRows) {
     if (variant == row.name) return row.make().m.write(type, widened, path);
   }
   throw std::out_of_range("no variant " + variant);

@@ -221,7 +221,8 @@ TEST(Cluster, ExchangesOfAGroup_areSlicesOfItsTrace) {
       2));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::map<int, int> exchanges, runs;
-  for (const auto& event : nlohmann::json::parse(read_file(folder / "t.json"))["traceEvents"]) {
+  const auto trace = nlohmann::json::parse(read_file(folder / "t.json"));
+  for (const auto& event : trace["traceEvents"]) {
     if (event.value("cat", "") == "run") ++runs[event["pid"].get<int>()];
     if (event.value("cat", "") != "exchange") continue;
     ++exchanges[event["pid"].get<int>()];

@@ -36,6 +36,8 @@ void* const* planes(OpContext& c, void* const* heads, std::int64_t count, Tensor
 
 /// Without rows, segments and where the results go.
 AttentionArgs args_of(OpContext& c, const AttentionOp& op) {
+  refuse(c, op.softcap > 0, "scores that are soft-capped");
+  refuse(c, op.sinks != nullptr, "attention sinks");
   const OpContext::Visible& visible = visible_of(c, op);
   AttentionArgs a{};
   a.q = c.memory.at(op.q, static_cast<std::size_t>(op.rows * op.q_heads * op.head_dim));
@@ -57,6 +59,7 @@ MergeArgs merge_of(const AttentionArgs& a, float* out) {
 }  // namespace
 
 bool run(OpContext& c, const StoreOp& op) {
+  refuse(c, op.q_norm || op.k_norm, "norms of queries and keys");
   std::int64_t highest = 0;
   for (std::int64_t row = 0; row < op.rows; ++row) highest = std::max<std::int64_t>(highest, op.cells[row]);
   const auto floats = [&](std::int64_t heads) { return static_cast<std::size_t>(op.rows * heads * op.head_dim); };

@@ -42,7 +42,7 @@ Input make_alone(OpContext& c, const LinearOp& op) {
   input.x = op.input ? made : x;
   if (!op.input && !needs_quantized(op)) return input;
   const float* norm = op.norm ? c.memory.at(op.norm, static_cast<std::size_t>(op.cols)) : nullptr;
-  const float* up = op.up ? c.memory.at(op.up, count) : nullptr;
+  const float* up = op.activation != Activation::kNone ? c.memory.at(op.up, count) : nullptr;
   c.kernels().make_input({x, norm, op.norm ? nullptr : up, stride, op.rows, op.cols, op.epsilon, made, input.x8}, c.device.stream());
   c.device.check("an input");
   return input;
@@ -89,12 +89,20 @@ void multiply_parts(OpContext& c, const LinearOp& op, const Input& input) {
 }  // namespace
 
 bool run(OpContext& c, const LinearOp& op) {
-  if (op.share.group) throw UsageError("a device cannot be a member of a group of ranks");
+  if (op.share.group) throw UsageError("device " + c.device.id() + " cannot be a member of a group of ranks; run the group on cores");
+  refuse(c, op.experts.any(), "a mixture of experts");
+  refuse(c, std::ranges::any_of(op.parts, [](const auto& part) { return part.bias != nullptr; }), "biases");
+  refuse(c, op.activation != Activation::kNone && (op.activation != Activation::kSilu || !op.up), "an activation other than SwiGLU");
   multiply_parts(c, op, make_alone(c, op));
   return true;
 }
 
-bool run(OpContext&, const MeetOp&) { throw UsageError("a device does not share layers with other units"); }
-bool run(OpContext&, const AllGatherOp&) { throw UsageError("a device cannot be a member of a group of ranks"); }
+bool run(OpContext& c, const AllGatherOp&) {
+  throw UsageError("device " + c.device.id() + " cannot be a member of a group of ranks; run the group on cores");
+}
+
+bool run(OpContext& c, const MeetOp&) {
+  throw UsageError("device " + c.device.id() + " cannot share layers with other units; give it all of them, or none");
+}
 
 }  // namespace yamata::cuda

@@ -40,6 +40,9 @@ bool run(OpContext& context, const MeetOp& op);
 bool run(OpContext& context, const ReadOp& op);
 bool run(OpContext& context, const PackOp& op);
 
+/// Throws ModelError where `needed`: the device has no kernel for `what`.
+void refuse(const OpContext& context, bool needed, const char* what);
+
 /// Bytes of a matrix as the kernels want it.
 std::size_t packed_bytes(const Matrix& matrix);
 

@@ -37,7 +37,9 @@ class Verdicts(unittest.TestCase):
         self.assert_wrong('2 lines', scenario('stop rank'), 3, SILENT * 2, False)
         self.assert_wrong('0 lines', scenario('stop rank'), 3, '', False)
         self.assert_wrong('exit code 205', scenario('stop rank'), 205, SILENT, False)
-        self.assert_wrong('though a rank was lost', scenario('stop rank'), 0, '', True)
+        self.assert_right(scenario('stop guard', 0), 0, '', True)  # it was stopped after the last word
+        self.assert_wrong('without the whole text', scenario('stop guard', 0), 0, '', False)
+        self.assert_wrong('another than rank 0', scenario('stop guard', 0), 0, 'yamata: rank 1 (n1) did not answer\n', True)
 
     def test_lost_drafter_costs_no_text(self):
         self.assert_right(scenario('kill rank', 2), 0, 'yamata: rank 2 (n2) was killed by signal 9\n', True)
@@ -53,11 +55,11 @@ class Verdicts(unittest.TestCase):
 
 class Some(unittest.TestCase):
     def test_they_end_rightly(self):
-        done = subprocess.run([ROOT / 'launch' / 'faults', '--seeds', SEEDS], stderr=subprocess.PIPE, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        for flags in (['--seeds', '1,3,4,6,8,9,11,33'], ['--groups', '--seeds', '4']):
+            with self.subTest(flags=flags):
+                done = subprocess.run([ROOT / 'launch' / 'faults', *flags], stderr=subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
 
-
-SEEDS = '1,3,4,6,8,9,11,33'
 
 if __name__ == '__main__':
     reason = emulation.why_not()

@@ -23,6 +23,13 @@ TEST(Report, InterruptedPrompt_hasNoFigures) {
   Generation r = generation(0);
   r.finish = FinishReason::kInterrupted;
   EXPECT_EQ(to_table(r), "\ninterrupted before the first token\n");
+  r.prefill_s = 0;
+  const auto figures = nlohmann::json::parse(to_json(r));
+  for (const char* key : {"prefill_tokens_per_s", "decode_tokens_per_s", "ttft_s", "itl_mean_s", "itl_p50_s", "itl_p99_s",
+                          "acceptance_rate", "tokens_per_target_run", "head_us_per_token"})
+    EXPECT_TRUE(figures.at(key).is_null()) << key << ": " << figures.at(key);
+  EXPECT_EQ(figures.at("generated_tokens"), 0);
+  EXPECT_NE(to_csv(r).find("\niterative,interrupted,1,3,0,,,,,,,0,0,,"), std::string::npos) << to_csv(r);
   Generation some = generation(3);
   some.finish = FinishReason::kInterrupted;
   EXPECT_NE(to_table(some).find("(iterative), interrupted, first after"), std::string::npos) << to_table(some);

@@ -57,10 +57,17 @@ TEST_F(MembersTest, FilesAndVersions_mustAgree) {
   EXPECT_THROW(members_.check_agreement(std::vector<std::uint64_t>{42}), ClusterError);
 }
 
-TEST_F(MembersTest, Drafters_areDispensableOnlyOnceTheJobServes) {
+TEST_F(MembersTest, Drafters_areDispensableOnlyOnceTheJobServes_andToldSo) {
   all_join();
   EXPECT_EQ(members_.drafter_of(4), std::nullopt);
   members_.serve(plan_);
+  for (int r = 1; r < 5; ++r) {
+    const auto message = LocalTransport(network_, r).receive();
+    ASSERT_EQ(message.has_value(), r >= 3) << r;
+    if (message) {
+      EXPECT_EQ(wire::decode_heartbeat(message->bytes).loaded_permille, 1000);
+    }
+  }
   EXPECT_EQ(members_.drafter_of(3), 3);
   EXPECT_EQ(members_.drafter_of(4), 3);
   EXPECT_EQ(members_.drafter_of(1), std::nullopt);
@@ -100,6 +107,7 @@ TEST_F(MembersTest, SilentRank_isNamed) {
 TEST_F(MembersTest, RemovedDrafter_isWaitedForByNobodyAndSentNothing) {
   all_join();
   members_.serve(plan_);
+  for (const int r : {3, 4}) LocalTransport(network_, r).receive();  // that the job can do without it
   EXPECT_TRUE(members_.remove_drafter(3));
   EXPECT_FALSE(members_.remove_drafter(3));
   EXPECT_TRUE(members_.lost(3) && members_.lost(4));
@@ -123,7 +131,7 @@ TEST_F(MembersTest, DrafterThatDoesNotComeOnWhileItIsAwaited_isFound) {
     pass(100);
     ++heartbeat.progress;
     members_.told(4, heartbeat);
-    EXPECT_FALSE(find()) << "it comes on";
+    EXPECT_FALSE(find()) << "it makes progress";
   }
   awaited = false;
   for (int i = 0; i < 30; ++i) {

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "mpi/cluster/rank_lost.hpp"
 #include "mpi/transport/local_transport.hpp"
 #include "node/error.hpp"
 #include "tests/mpi/simulation/random_network.hpp"
@@ -36,6 +37,16 @@ class WorkerTest : public testing::Test {
     target.ranks = std::move(ranks);
     target.cells = 8;
     plan.pipelines = {target};
+    return plan;
+  }
+  /// The same, with a draft model on one rank.
+  static wire::Start plan_with_drafter(std::vector<std::int32_t> ranks, std::int32_t drafter) {
+    wire::Start plan = plan_over(std::move(ranks));
+    plan.draft.credit = 4;
+    wire::PipelinePlan draft = plan_over({drafter}).pipelines.front();
+    draft.model = 1;
+    draft.sequences = plan.draft.credit + 1;
+    plan.pipelines.push_back(draft);
     return plan;
   }
   void send(Tag tag, wire::Bytes bytes) { head_.send(1, tag, std::move(bytes)); }
@@ -148,6 +159,30 @@ TEST_F(WorkerTest, SecondPlan_isAFault) {
   EXPECT_EQ(fault(), "a second plan came for the same job");
 }
 
+TEST_F(WorkerTest, Drafter_isDispensableOnceTheHeadServes_andAStageNever) {
+  std::vector<bool> told;
+  setup_.dispensable = [&](bool dispensable) { told.push_back(dispensable); };
+  wire::Heartbeat loading, serving;
+  loading.loaded_permille = 999, serving.loaded_permille = 1000;
+  send(Tag::kStart, wire::encode(plan_with_drafter({0}, 1)));
+  send(Tag::kHeartbeat, wire::encode(loading));
+  EXPECT_EQ(fault(), "none");
+  EXPECT_TRUE(told.empty());
+  for (int i = 0; i < 2; ++i) send(Tag::kHeartbeat, wire::encode(serving));
+  EXPECT_EQ(fault(), "none");
+  EXPECT_EQ(told, std::vector<bool>{true});
+  send(Tag::kNextJob, {});
+  worker_->step();
+  EXPECT_EQ(told, (std::vector<bool>{true, false})) << "the next job may need it";
+
+  told.clear();
+  worker_.emplace(transport_, setup_);
+  send(Tag::kStart, wire::encode(plan_over({0, 1})));
+  send(Tag::kHeartbeat, wire::encode(serving));
+  EXPECT_EQ(fault(), "none");
+  EXPECT_TRUE(told.empty());
+}
+
 TEST_F(WorkerTest, MessageForNobodyHere_orDamaged_isAFaultAndTheRankWaitsForTheEnd) {
   send(Tag::kStart, wire::encode(plan_over({0, 1})));
   EXPECT_EQ(fault(), "none");
@@ -163,6 +198,61 @@ TEST_F(WorkerTest, MessageForNobodyHere_orDamaged_isAFaultAndTheRankWaitsForTheE
   send(Tag::kStop, wire::encode_stop(3));
   EXPECT_TRUE(play_until(Tag::kReport));
   EXPECT_EQ(worker_->state(), State::kStopped);
+}
+
+/// Rank 2 of three, a stage, in virtual time. Its head has spoken and then falls silent; the test is rank 1, too.
+class SilentHead : public WorkerTest {
+ protected:
+  SilentHead() : clock_(now_ns_), three_(3), silent_(three_, 0), lower_(three_, 1), own_(three_, 2) {
+    setup_.timeout = std::chrono::milliseconds(1000);
+    worker_.emplace(own_, setup_);
+    worker_->begin();
+  }
+  void plan(const wire::Start& plan) {
+    silent_.send(2, Tag::kStart, wire::encode(plan));
+    worker_->step();
+  }
+  /// Milliseconds until the worker ends the job; -1: not within ten seconds. `lower_lives`: rank 1 misses the head, too, and says so.
+  int ends_job_after(bool lower_lives) {
+    for (int ms = 50; ms <= 10000; ms += 50) {
+      now_ns_ += 50'000'000;
+      if (lower_lives) lower_.send(2, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
+      try {
+        worker_->step();
+      } catch (const RankLost& lost) {
+        EXPECT_EQ(lost.rank, 0);
+        return ms;
+      }
+    }
+    return -1;
+  }
+
+  std::int64_t now_ns_ = 1;
+  const Clock::Override clock_;
+  LocalNetwork three_;
+  LocalTransport silent_, lower_, own_;
+};
+
+TEST_F(SilentHead, RankThatHearsNoLowerOne_endsTheJobAfterTheDeadline) {
+  plan(plan_over({0, 1, 2}));
+  const int after = ends_job_after(false);
+  EXPECT_GE(after, 1000);
+  EXPECT_LE(after, 2000);
+}
+
+TEST_F(SilentHead, LowerRank_endsTheJobForAll_unlessItDiesToo) {
+  plan(plan_over({0, 1, 2}));
+  EXPECT_EQ(ends_job_after(true), -1);
+  const int after = ends_job_after(false);
+  EXPECT_GE(after, 500);
+  EXPECT_LE(after, 3500);
+}
+
+TEST_F(SilentHead, LowerRankThatDrafts_isNotWaitedFor) {
+  plan(plan_with_drafter({0, 2}, 1));
+  const int after = ends_job_after(true);
+  EXPECT_GE(after, 1000);
+  EXPECT_LE(after, 2000);
 }
 
 }  // namespace

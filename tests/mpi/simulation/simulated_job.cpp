@@ -153,10 +153,11 @@ std::vector<std::int32_t> SimulatedJob::random_prompt() {
   return prompt;
 }
 
-std::map<int, bool> SimulatedJob::disconnect() {
+std::map<int, bool> SimulatedJob::disconnect(std::chrono::milliseconds suspended) {
   for (Rank& rank : ranks_) {
     if (!rank.stopped) rank.parting = std::make_unique<Disconnect>(*rank.transport, kTimeout, 4 * kTimeout);
   }
+  suspend(suspended);
   until([&] { return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.stopped || rank.parting->over(); }); });
   std::map<int, bool> together;
   for (int r = 0; r < size(); ++r) {

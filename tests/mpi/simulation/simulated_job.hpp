@@ -52,6 +52,8 @@ class SimulatedJob {
   }
   /// The rank does nothing any more, as one that was stopped or cut off.
   void stop_rank(int rank) { ranks_.at(static_cast<std::size_t>(rank)).stopped = true; }
+  /// Nobody does anything for so long, as where a whole machine sleeps.
+  void suspend(std::chrono::milliseconds time) { time_ns_ += std::chrono::nanoseconds(time).count(); }
   /// From now on the rank finds its launcher gone, a fault that it tells the head of.
   void break_rank(int rank) { ranks_.at(static_cast<std::size_t>(rank)).broken = true; }
 
@@ -59,8 +61,8 @@ class SimulatedJob {
   std::vector<std::int32_t> text_after(std::vector<std::int32_t> prompt, std::int32_t tokens, const SamplingParams& sampling = {}) const;
   std::vector<std::int32_t> random_prompt();
 
-  /// All that are not stopped disconnect; whether each found that all parted together.
-  std::map<int, bool> disconnect();
+  /// All that are not stopped disconnect, and are suspended for a while once they have begun; whether each found that all parted together.
+  std::map<int, bool> disconnect(std::chrono::milliseconds suspended = {});
 
   std::vector<std::string> warnings;
   std::atomic<bool> interrupted{false};

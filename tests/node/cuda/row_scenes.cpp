@@ -33,7 +33,7 @@ float root_of(const Rows& rows, const InputShape& s, std::int64_t row, float eps
 /// What the CPU quantizes: a row that is gated, or as it is.
 std::vector<float> values_of(const Rows& rows, const InputShape& s, std::int64_t row) {
   std::vector<float> values(rows.x.data() + row * s.stride, rows.x.data() + row * s.stride + s.cols);
-  if (s.gated) scalar().silu_mul(rows.x.data() + row * s.stride, rows.up.data() + row * s.stride, s.cols, values.data());
+  if (s.gated) scalar().activate(Activation::kSilu, rows.x.data() + row * s.stride, rows.up.data() + row * s.stride, s.cols, values.data());
   return values;
 }
 

@@ -1,0 +1,66 @@
+// Emulated devices as compute units, of programs that tests run. YAMATA_EMULATED_DEVICE says how they are, in words: "discrete",
+// "bytes=N", "fails_at=N", "none".
+#include <cstdlib>
+#include <sstream>
+
+#include "node/cuda/cuda_unit.hpp"
+#include "node/cuda/device_claim.hpp"
+#include "node/cuda/emulation/emulated_device.hpp"
+#include "node/device_units.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr int kDevices = 4;
+
+struct Setting {
+  cuda::EmulatedDeviceOptions options;
+  bool none = false;
+};
+
+Setting setting() {
+  Setting s;
+  const char* words = std::getenv("YAMATA_EMULATED_DEVICE");
+  std::istringstream stream(words ? words : "");
+  for (std::string word; stream >> word;) {
+    const auto number = [&](std::size_t prefix) { return std::strtoull(word.c_str() + prefix, nullptr, 10); };
+    if (word == "none") s.none = true;
+    if (word == "discrete") s.options.unified = false;
+    if (word.starts_with("bytes=")) s.options.memory_bytes = number(6);
+    if (word.starts_with("fails_at=")) s.options.fails_at = number(9);
+  }
+  return s;
+}
+
+std::string numbered(const std::string& name, int local_rank) {
+  const std::string device = name == "emulated" ? "emulated:" + std::to_string(local_rank) : name;
+  for (int i = 0; i < kDevices; ++i) {
+    if (device == "emulated:" + std::to_string(i) && !setting().none) return device;
+  }
+  throw UsageError("--units " + name + ": there is no such device; this machine has emulated:0 to emulated:3");
+}
+
+}  // namespace
+
+DeviceUnits device_units() {
+  if (setting().none) return {{}, "none is emulated"};
+  DeviceUnits units;
+  for (int i = 0; i < kDevices; ++i) units.names.push_back("emulated:" + std::to_string(i));
+  return units;
+}
+
+bool is_device_name(const std::string& name) { return name == "emulated" || name.starts_with("emulated:"); }
+
+std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int local_rank) {
+  const std::string device = numbered(name, local_rank);
+  return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(setting().options),
+                                          std::make_unique<cuda::DeviceClaim>(device));
+}
+
+DeviceBytes device_bytes(const std::string& name, int local_rank) {
+  numbered(name, local_rank);
+  return {setting().options.memory_bytes, setting().options.unified};
+}
+
+}  // namespace yamata

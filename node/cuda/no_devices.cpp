@@ -1,0 +1,17 @@
+// A program that was built without devices.
+#include "node/device_units.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+
+DeviceUnits device_units() { return {}; }
+
+bool is_device_name(const std::string& name) { return name == "cuda" || name.starts_with("cuda:"); }
+
+std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int) {
+  throw UsageError("--units " + name + ": this program was built without CUDA; configure with -DYAMATA_CUDA=ON, or use cores: cpu:0-3");
+}
+
+DeviceBytes device_bytes(const std::string&, int) { return {}; }
+
+}  // namespace yamata

@@ -1,0 +1,97 @@
+// A whole model on the emulated device: the bits of the CPU, however a prompt is cut, whoever holds the layers, and whatever a token sees.
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "node/cpu/cpu_unit.hpp"
+#include "node/cuda/cuda_unit.hpp"
+#include "node/cuda/emulation/emulated_device.hpp"
+#include "node/error.hpp"
+#include "src/model/transformer_stage.hpp"
+
+namespace yamata {
+namespace {
+
+const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
+const std::vector<std::int32_t> kTokens{1, 403, 17, 2500, 90, 1111, 7, 802, 33, 5, 9, 64, 3000, 71, 8, 650, 404, 12, 13, 14};
+
+std::unique_ptr<ComputeUnit> device_unit(cuda::EmulatedDeviceOptions options = {}) {
+  return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(options));
+}
+
+class DeviceStageTest : public ::testing::Test {
+ protected:
+  static void finish(ComputeUnit& unit) {
+    while (!unit.wait_for(std::chrono::seconds(1))) {
+    }
+  }
+
+  /// Logits of all tokens of a tree: from the sixteenth token on, every other one is a guess beside the one before.
+  std::vector<float> logits(std::vector<ComputeUnit*> units, std::vector<LayerRange> ranges, std::size_t chunk, CacheTypes types,
+                            bool pack) {
+    std::deque<TransformerStage> stages;
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      stages.emplace_back(file_, h_, ranges[i], ContextOptions{.cells = 64, .sequences = 8, .cache_types = types, .pack = pack}, *units[i]);
+      stages.back().load(nullptr);
+      finish(*units[i]);
+    }
+    std::vector<float> all;
+    for (std::size_t at = 0; at < kTokens.size(); at += chunk) {
+      const std::size_t n = std::min(chunk, kTokens.size() - at);
+      std::vector<Placement> placements;
+      std::vector<std::int32_t> rows;
+      for (std::size_t i = at; i < at + n; ++i) {
+        placements.push_back({static_cast<std::int32_t>(i < 16 ? i : 16 + (i - 16) / 2),
+                              -1,
+                              {i < 16 ? 0 : static_cast<std::int32_t>(i % 2), i < 16 ? 2 : static_cast<std::int32_t>(i % 2 + 1)}});
+        rows.push_back(static_cast<std::int32_t>(i - at));
+      }
+      std::vector<float> activations;
+      for (std::size_t s = 0; s < stages.size(); ++s) {
+        stages[s].start({std::span(kTokens).subspan(at, n), activations, placements, rows}, nullptr);
+        finish(*units[s]);
+        activations.assign(stages[s].activations().begin(), stages[s].activations().end());
+      }
+      all.insert(all.end(), stages.back().logits().begin(), stages.back().logits().end());
+    }
+    return all;
+  }
+
+  gguf::File file_ = gguf::File::open(kModel);
+  Hyperparameters h_ = Hyperparameters::read(file_);
+  CpuUnit cpu_{{-1, -1}, cpu::choose_isa()};
+};
+
+TEST_F(DeviceStageTest, aWholeModelAndPartsOfIt_haveTheBitsOfTheCpu) {
+  const std::vector<float> expected = logits({&cpu_}, {{0, 8}}, kTokens.size(), CacheType::kF16, true);
+  ASSERT_EQ(expected.size(), kTokens.size() * 4096);
+  const auto unified = device_unit(), discrete = device_unit({.unified = false});
+  EXPECT_EQ(logits({unified.get()}, {{0, 8}}, kTokens.size(), CacheType::kF16, true), expected);
+  EXPECT_EQ(logits({discrete.get()}, {{0, 8}}, 7, CacheType::kF16, true), expected);
+  EXPECT_EQ(logits({discrete.get()}, {{0, 8}}, 20, CacheType::kF16, false), expected) << "weights that are not packed";
+  EXPECT_EQ(logits({unified.get(), &cpu_, discrete.get()}, {{0, 3}, {3, 5}, {5, 8}}, 10, CacheType::kF16, true), expected);
+}
+
+TEST_F(DeviceStageTest, caches_ofEveryType_haveTheBitsOfTheCpu) {
+  const auto unit = device_unit();
+  for (const CacheTypes types : {CacheTypes(CacheType::kF32), CacheTypes(CacheType::kQ8_0, CacheType::kF16)})
+    EXPECT_EQ(logits({unit.get()}, {{0, 8}}, 20, types, true), logits({&cpu_}, {{0, 8}}, 20, types, true));
+}
+
+TEST_F(DeviceStageTest, aCallThatFailsInTheMiddle_isOneLine) {
+  const auto unit = device_unit({.fails_at = 120});
+  try {
+    logits({unit.get()}, {{0, 8}}, 20, CacheType::kF16, true);
+    FAIL() << "nothing failed";
+  } catch (const ClusterError& error) {
+    EXPECT_NE(std::string(error.what()).find("device emulated: "), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(DeviceStageTest, tooLittleMemory_isFoundBeforeItRuns) {
+  const auto none = device_unit({.memory_bytes = 100});
+  EXPECT_THROW(logits({none.get()}, {{0, 8}}, 20, CacheType::kF16, true), ModelError);
+}
+
+}  // namespace
+}  // namespace yamata
