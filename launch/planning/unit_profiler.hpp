@@ -3,7 +3,9 @@
 // together.
 #include <functional>
 #include <span>
+#include <vector>
 
+#include "cache/kv_store.hpp"
 #include "launch/planning/unit_profile.hpp"
 #include "launch/planning/units.hpp"
 #include "src/model/model_file.hpp"
