@@ -20,6 +20,7 @@
 #include "mpi/cluster/announcements.hpp"
 #include "mpi/protocol/validate.hpp"
 #include "node/cpu/cpu_unit.hpp"
+#include "node/device_units.hpp"
 #include "node/error.hpp"
 #include "src/model/layer_probe.hpp"
 #include "src/model/transformer_stage.hpp"
@@ -178,7 +179,8 @@ void Job::measure_speed() {
 }
 
 std::unique_ptr<ComputeUnit> Job::make_unit() const {
-  auto unit = std::make_unique<CpuUnit>(cpus_, isa_, nodes_);
+  const char* device = std::getenv("YAMATA_DEVICE");  // until --units names devices; see docs/gpu.md
+  std::unique_ptr<ComputeUnit> unit = device ? make_device_unit(device, local_rank_) : std::make_unique<CpuUnit>(cpus_, isa_, nodes_);
   if (const char* factor = std::getenv("YAMATA_SLOW")) unit->slow_down(std::strtod(factor, nullptr));  // see launch/emulate
   return unit;
 }
