@@ -10,6 +10,7 @@
 #include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/unit_profile.hpp"
 #include "node/cpu/cpu_unit.hpp"
+#include "node/device_units.hpp"
 #include "node/error.hpp"
 #include "node/split_unit.hpp"
 #include "src/model/layer_probe.hpp"
@@ -18,7 +19,9 @@ namespace yamata {
 
 std::unique_ptr<ComputeUnit> Job::make_unit() const {
   std::unique_ptr<ComputeUnit> unit;
-  if (options_.units.size() < 2) {
+  if (const char* device = std::getenv("YAMATA_DEVICE")) {  // until --units names devices; see docs/gpu.md
+    unit = make_device_unit(device, local_rank_);
+  } else if (options_.units.size() < 2) {
     unit = std::make_unique<CpuUnit>(cpus_, isa_, nodes_of(topology_, cpus_));
   } else {
     const bool given = options_.units.front().share.has_value();

@@ -15,6 +15,10 @@
 #include "node/cuda/cuda_unit.hpp"
 #include "node/cuda/emulation/emulated_device.hpp"
 #endif
+#ifdef YAMATA_CUDA
+#include "node/cuda/cuda_device.hpp"
+#include "node/cuda/cuda_unit.hpp"
+#endif
 #include "tests/node/unit_scene.hpp"
 
 namespace yamata {
@@ -74,6 +78,10 @@ std::vector<UnitMaker> unit_makers() {
       makers.push_back({name, threads, [=] { return cpu_unit(isa, threads); }});
     }
   }
+#ifdef YAMATA_CUDA
+  if (const char* name = std::getenv("YAMATA_TEST_DEVICE"))
+    makers.push_back({"device", 1, [=] { return std::make_unique<cuda::CudaUnit>(cuda::make_cuda_device(name)); }});
+#endif
 #ifdef YAMATA_EMULATED_DEVICE
   for (const bool unified : {true, false}) {
     const auto make = [=] {
