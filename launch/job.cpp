@@ -19,7 +19,6 @@
 #include "launch/standard_input.hpp"
 #include "mpi/cluster/announcements.hpp"
 #include "mpi/protocol/validate.hpp"
-#include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
 #include "src/model/layer_probe.hpp"
 #include "src/model/transformer_stage.hpp"
@@ -59,22 +58,22 @@ wire::Hello Job::open() {
   isa_ = cpu::choose_isa();
   open_models();
   // A launcher binds ranks as if each were one thread; Yamata shares the cores out itself.
-  const Topology topology = Topology::detect(transport_.size() > 1);
-  const ThreadChoice threads = choose_cpus(topology);
+  topology_ = Topology::detect(transport_.size() > 1);
+  const ThreadChoice threads = choose_cpus(topology_);
   cpus_ = threads.cpus;
-  nodes_ = nodes_of(topology, cpus_);
   hello_.version = YAMATA_VERSION;
   hello_.host = host_;
   hello_.isa = cpu::isa_name(isa_);
   hello_.threads = static_cast<std::int32_t>(cpus_.size());
   hello_.threads_measured_s = threads.measured_s;
-  hello_.logical_cpus = topology.logical_cpus;
+  hello_.logical_cpus = topology_.logical_cpus;
   hello_.cpu_group = cpu_group();
   if (measures()) measure_speed();
   for (auto& model : models_) {
     if (model) model->file.release_pages();
   }
   hello_.available_bytes = available_memory_bytes();
+  hello_.available_bytes -= std::min(hello_.available_bytes, unit_bytes());
   return hello_;
 }
 
@@ -127,6 +126,12 @@ bool Job::measures() const {
 
 /// The logical CPUs of this rank's threads: as many as the flags say, or as prove fastest for the model it must have.
 ThreadChoice Job::choose_cpus(const Topology& topology) const {
+  if (!options_.units.empty()) {
+    require_cores(options_.units);
+    for (const auto& model : models_)
+      if (model) require_parts(options_.units, model->h);
+    return {cpus_of(options_.units, topology)};
+  }
   const auto some = [&](int threads) { return assign_cpus(topology, threads, local_rank_, local_size_, options_.numa); };
   const std::vector<int> all = some(options_.threads);
   const auto own = static_cast<std::size_t>(hello_.model);
@@ -153,7 +158,8 @@ std::int64_t Job::probe_layer(const ModelFile& model) const {
 void Job::measure_speed() {
   const ModelFile& target = *models_.front();
   if (!unit_) unit_ = make_unit();
-  const MeasurementKey key{host_, hello_.isa, hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_, options_.numa};
+  const MeasurementKey key{host_,       hello_.isa,  hello_.fingerprints.front(), hello_.threads,
+                           local_rank_, local_size_, options_.numa,               names_of(options_.units)};
   const std::string folder = measurement_folder();
   const std::int64_t now_s = std::time(nullptr);
   const bool widths = layout_is_open() && strategy_ != Strategy::kIterative;
@@ -175,12 +181,6 @@ void Job::measure_speed() {
     keep_width_multiples(folder, key, hello_.width_multiples, now_s);
   } catch (const ModelError&) {  // the rank that is to hold the faulty layer reports it
   }
-}
-
-std::unique_ptr<ComputeUnit> Job::make_unit() const {
-  auto unit = std::make_unique<CpuUnit>(cpus_, isa_, nodes_);
-  if (const char* factor = std::getenv("YAMATA_SLOW")) unit->slow_down(std::strtod(factor, nullptr));  // see launch/emulate
-  return unit;
 }
 
 std::string Job::read_text_file(const std::string& path) {

@@ -95,9 +95,11 @@ class Job {
   bool drafter_placement_is_open() const;
   bool measures() const;
   ThreadChoice choose_cpus(const Topology& topology) const;
+  std::uint64_t unit_bytes() const;
   std::int64_t probe_layer(const ModelFile& model) const;
   /// What this rank computes on.
   std::unique_ptr<ComputeUnit> make_unit() const;
+  void begin_shares(SplitUnit& unit) const;
   void measure_speed();
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
   void place_drafters_by_speed(const std::vector<wire::Hello>& hellos);
@@ -119,7 +121,8 @@ class Job {
   std::vector<std::optional<ModelFile>> models_;  // 0: the target; those this rank needs are open
   wire::Hello hello_;
   cpu::Isa isa_ = cpu::Isa::kScalar;
-  std::vector<int> cpus_, nodes_;  // of its threads
+  Topology topology_;
+  std::vector<int> cpus_;  // of its threads
   std::unique_ptr<ComputeUnit> unit_;
   std::vector<std::int64_t> threads_measured_s_;
   std::vector<std::uint64_t> capacities_;  // per rank, for weights and cache of the target

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "cache/kv_store.hpp"
+#include "launch/planning/unit_profile.hpp"
+#include "launch/planning/units.hpp"
 #include "mpi/decoding/speculation_options.hpp"
 #include "node/topology.hpp"
 
@@ -46,6 +48,8 @@ struct JobOptions {
   int batch = 64;                ///< -b
   int threads = 0;               ///< -t; 0: as many as are fastest, of this rank's share of the cores
   bool measure_threads = false;  ///< -t measure: which those are is measured anew
+  std::vector<UnitSpec> units;   ///< --units; empty: one, of those threads
+  ShareRule share_rule = ShareRule::kAdaptive;
   Numa numa = Numa::kAuto;
   CacheTypes cache_types;
   bool repack = true;

@@ -59,6 +59,23 @@ void read_strategy(const cxxopts::ParseResult& r, RunOptions& o) {
         fmt::format("--strategy {} with --policy chain or --no-lookup needs a draft model; name one with -md FILE.gguf", name));
 }
 
+/// What the baselines have in common with experiments of ours is said by flags; a preset says the rest.
+void read_preset(const cxxopts::ParseResult& r, JobOptions& job) {
+  const std::string name = text_of(r, "preset");
+  if (name.empty()) return;
+  require(name == "sequential" || name == "medusa-em" || name == "ghidorah", "--preset", "sequential, medusa-em or ghidorah");
+  if (name == "sequential") {
+    if (job.units.size() > 1 || !job.draft_models.empty())
+      throw UsageError("--preset sequential is one unit and no guesses; leave out --units and -md");
+    if (given(r, "strategy") && job.strategy != Strategy::kIterative) throw UsageError("--preset sequential is --strategy iterative");
+    job.strategy = Strategy::kIterative;
+    return;
+  }
+  if (job.units.size() < 2 || job.units.front().share)
+    throw UsageError(fmt::format("--preset {} shares layers among units; name two with --units, without shares", name));
+  job.share_rule = name == "ghidorah" ? ShareRule::kTuned : ShareRule::kIsolated;
+}
+
 }  // namespace
 
 std::vector<std::string> RunOptions::inputs() const {
@@ -77,6 +94,11 @@ cxxopts::Options run_flags() {
                   "speculative; iterative where nothing guesses)",
                   "auto");
   add_acceptance_rule(flags);
+  flags.add_options("Cluster")(
+      "preset",
+      "A baseline of the papers: sequential (one unit, one token at a time), medusa-em (units by their speeds alone), "
+      "ghidorah (units by their speeds together)",
+      cxxopts::value<std::string>(), "NAME");
   add_context(flags, "0");
   add_cluster(flags);
   flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
@@ -108,6 +130,7 @@ RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& r
   o.sampling = read_sampling(r);
   o.speculation.typical = read_acceptance_rule(r, o.sampling);
   read_strategy(r, o);
+  read_preset(r, o.job);
   if (o.job.draft_models.empty())
     o.idle_guessing_flag = idle_guessing_flag(flags, r, o.job.guesses_text && o.job.strategy != Strategy::kIterative);
   return o;
