@@ -8,6 +8,7 @@
 #include "launch/tree_file.hpp"
 #include "launch/unit_flags.hpp"
 #include "node/error.hpp"
+#include "src/heads/heads_file.hpp"
 
 namespace yamata {
 
@@ -260,6 +261,28 @@ PolicyOptions read_policy(const cxxopts::ParseResult& r) {
 }
 
 }  // namespace
+
+void add_heads(cxxopts::Options& flags) {
+  auto add = flags.add_options(kSpeculationGroup);
+  add("heads",
+      "Heads that guess from the model's hidden states (Medusa, EAGLE, DGF): a safetensors file, a folder with one, or a GGUF file; "
+      "several times for several",
+      cxxopts::value<std::vector<std::string>>(), "FILE");
+  add("heads-kind", "What they are, where that does not follow from their tensors: medusa, eagle, dgf or eagle3",
+      cxxopts::value<std::string>()->default_value(""), "KIND");
+  add("heads-quant", "Their matrices in memory: q8_0, or stored (as in the file)", cxxopts::value<std::string>()->default_value("q8_0"),
+      "TYPE");
+}
+
+void read_heads(const cxxopts::ParseResult& r, JobOptions& job) {
+  if (given(r, "heads")) job.heads = r["heads"].as<std::vector<std::string>>();
+  require(job.heads.size() <= 8, "--heads", "given 8 times at most");
+  job.heads_kind = r["heads-kind"].as<std::string>();
+  require(job.heads_kind.empty() || heads::find_kind(job.heads_kind), "--heads-kind", "medusa, eagle, dgf or eagle3");
+  const auto quant = r["heads-quant"].as<std::string>();
+  require(quant == "q8_0" || quant == "stored", "--heads-quant", "q8_0 or stored");
+  job.quantize_heads = quant == "q8_0";
+}
 
 SpeculationOptions read_speculation(const cxxopts::ParseResult& r, JobOptions& job) {
   job.draft_models = read_drafts(r);

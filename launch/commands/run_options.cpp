@@ -54,9 +54,9 @@ void read_strategy(const cxxopts::ParseResult& r, RunOptions& o) {
   require(name == "auto" || o.job.strategy, "--strategy", "iterative, speculative, pipeinfer or auto");
   o.job.guesses_text = o.speculation.looks_up();
   const bool speculates = o.job.strategy && o.job.strategy != Strategy::kIterative;
-  if (speculates && !o.job.guesses_text && o.job.draft_models.empty())
+  if (speculates && !o.job.guesses_text && !o.job.guesses())
     throw UsageError(
-        fmt::format("--strategy {} with --policy chain or --no-lookup needs a draft model; name one with -md FILE.gguf", name));
+        fmt::format("--strategy {} with --policy chain or --no-lookup needs a draft model or heads; name one with -md FILE.gguf or --heads FILE", name));
 }
 
 /// What the baselines have in common with experiments of ours is said by flags; a preset says the rest.
@@ -65,8 +65,8 @@ void read_preset(const cxxopts::ParseResult& r, JobOptions& job) {
   if (name.empty()) return;
   require(name == "sequential" || name == "medusa-em" || name == "ghidorah", "--preset", "sequential, medusa-em or ghidorah");
   if (name == "sequential") {
-    if (job.units.size() > 1 || !job.draft_models.empty())
-      throw UsageError("--preset sequential is one unit and no guesses; leave out --units and -md");
+    if (job.units.size() > 1 || job.guesses())
+      throw UsageError("--preset sequential is one unit and no guesses; leave out --units, -md and --heads");
     if (given(r, "strategy") && job.strategy != Strategy::kIterative) throw UsageError("--preset sequential is --strategy iterative");
     job.strategy = Strategy::kIterative;
     return;
@@ -80,6 +80,7 @@ void read_preset(const cxxopts::ParseResult& r, JobOptions& job) {
 
 std::vector<std::string> RunOptions::inputs() const {
   std::vector<std::string> files = job.draft_models;
+  files.insert(files.end(), job.heads.begin(), job.heads.end());
   files.insert(files.end(), {job.model, text.file});
   return files;
 }
@@ -93,6 +94,7 @@ cxxopts::Options run_flags() {
                   "iterative, speculative or pipeinfer; without a draft these guess what texts repeat (auto: pipeinfer, on a single rank "
                   "speculative; iterative where nothing guesses)",
                   "auto");
+  add_heads(flags);
   add_acceptance_rule(flags);
   flags.add_options("Cluster")(
       "preset",
@@ -121,6 +123,7 @@ RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& r
   o.logits_checksum = given(r, "logits-checksum");
   if (o.logits_checksum && o.json_file.empty()) throw UsageError("--logits-checksum goes into the JSON; name a file with --json FILE");
   o.speculation = read_speculation(r, o.job);
+  read_heads(r, o.job);
   read_cluster(r, o.job);
   o.job.plans_layout = true;
   o.job.generate = r["predict"].as<int>();
@@ -131,7 +134,7 @@ RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& r
   o.speculation.typical = read_acceptance_rule(r, o.sampling);
   read_strategy(r, o);
   read_preset(r, o.job);
-  if (o.job.draft_models.empty())
+  if (!o.job.guesses())
     o.idle_guessing_flag = idle_guessing_flag(flags, r, o.job.guesses_text && o.job.strategy != Strategy::kIterative);
   return o;
 }
