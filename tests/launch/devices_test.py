@@ -11,7 +11,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TARGET, DRAFT = (str(ROOT / 'models' / f'tales-{name}-q8_0.gguf') for name in ('target', 'draft'))
-RUN = ['run', '-m', TARGET, '-p', 'Once upon a time there was', '-n', '24', '--ignore-eos', '--logits-checksum', '-t', '1']
+RUN = ['run', '-m', TARGET, '-p', 'Once upon a time there was', '-n', '24', '--ignore-eos', '-t', '1']
 
 
 def start(program, ranks, flags, **environment):
@@ -22,7 +22,7 @@ def start(program, ranks, flags, **environment):
 
 def result(program, folder, ranks, flags, **environment):
     out = pathlib.Path(folder, 'result.json')
-    done = start(program, ranks, [*flags, '--json', str(out)], **environment)
+    done = start(program, ranks, [*flags, '--logits-checksum', '--json', str(out)], **environment)
     if done.returncode:
         raise SystemExit(f'exit {done.returncode}: {ranks} ranks {" ".join(flags)}\n{done.stderr[-2000:]}')
     j = json.loads(out.read_text())
