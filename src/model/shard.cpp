@@ -50,6 +50,9 @@ Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
     throw UsageError(fmt::format("{} share a layer that can be cut into {}; let at most {} share it", counted(std::ssize(shares), "rank"),
                                  counted(most_members(h), "piece"), counted(most_members(h), "rank")));
   attention_ = cut(h.heads * h.head_dim, head_grain(h), shares);
+  const std::int64_t shared = group_ * head_dim_;  // columns of queries that share a key
+  for (const std::int64_t queries : attention_) keys_.push_back(queries / shared * head_dim_);
+  keys_.back() = (attention_.back() + shared - 1) / shared * head_dim_;
   ffn_ = cut(dense_columns(h), kBlock, shares);
   expert_ffn_ = cut(expert_columns(h), kBlock, shares);
   shared_ffn_ = cut(h.layer.shared_ffn, kBlock, shares);
@@ -91,14 +94,6 @@ Interval Shard::rows(Extent extent) const {
       break;
   }
   return {};
-}
-
-std::vector<std::int64_t> Shard::keys() const {
-  std::vector<std::int64_t> cuts;
-  const std::int64_t shared = group_ * head_dim_;
-  for (const std::int64_t queries : attention_) cuts.push_back(queries / shared * head_dim_);
-  cuts.back() = (attention_.back() + shared - 1) / shared * head_dim_;
-  return cuts;
 }
 
 std::int64_t Shard::heads_before() const { return own(attention_).begin / head_dim_ % group_; }

@@ -108,8 +108,9 @@ TEST(BenchFormats, CsvAndSql_quoteWhatNeedsIt) {
 }
 
 TEST(BenchFormats, Json_isOneListAndJsonLinesAreMany) {
+  const BenchOptions options;
   for (const int rows : {0, 1, 3}) {
-    const auto json = BenchPrinter::make("json", {}), lines = BenchPrinter::make("jsonl", {});
+    const auto json = BenchPrinter::make("json", options), lines = BenchPrinter::make("jsonl", options);
     std::string text = json->begin(), many = lines->begin();
     for (int i = 0; i < rows; ++i) text += json->row(example_row()), many += lines->row(example_row());
     EXPECT_EQ(Json::parse(text + json->end()).size(), static_cast<std::size_t>(rows));
