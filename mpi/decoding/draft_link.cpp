@@ -19,7 +19,7 @@ constexpr std::size_t kRememberedRoots = 32 * kMostUnanswered;
 
 void DraftLink::begin(std::uint64_t request) {
   request_ = request;
-  epoch_ = asked_epoch_ = complete_epoch_ = answered_epoch_ = 0;
+  epoch_ = first_epoch_ = asked_epoch_ = complete_epoch_ = answered_epoch_ = 0;
   judged_epoch_ = 1;
   told_ = featured_ = 0;
   features_.clear();
@@ -31,6 +31,7 @@ void DraftLink::begin(std::uint64_t request) {
 bool DraftLink::guess(TokenTree& /*tree*/, std::span<const std::int32_t> text, const GuessDemand& demand) {
   epoch_ = demand.epoch;
   if (!can_tell(text)) return false;
+  if (first_epoch_ == 0) first_epoch_ = epoch_;
   if (const auto least = demand.to_the_end && !demand.at_any_cost ? least_expanded(text, demand) : 0.0f) tell(text, demand, *least);
   return false;
 }
@@ -39,7 +40,7 @@ bool DraftLink::guess(TokenTree& /*tree*/, std::span<const std::int32_t> text, c
 /// alone.
 std::optional<float> DraftLink::least_expanded(std::span<const std::int32_t> text, const GuessDemand& demand) {
   const double evaluation_s = this->evaluation_s(demand.token_s);
-  DraftCase draft{.after_prompt = demand.epoch == 1,
+  DraftCase draft{.after_prompt = epoch_ == first_epoch_,
                   .shares_unit = shares_unit(),
                   .relative_cost = relative_cost_,
                   .acceptance = acceptance_.expected(),
@@ -65,7 +66,9 @@ void DraftLink::take_features(std::int32_t position, std::span<const float> row)
 }
 
 /// Heads are told of the prompt once it has been computed.
-bool DraftLink::can_tell(std::span<const std::int32_t> text) const { return place_.feature_layers.empty() || featured_ + 1 == text.size(); }
+bool DraftLink::can_tell(std::span<const std::int32_t> text) const {
+  return place_.feature_layers.empty() || (featured_ > 0 && featured_ + 1 == text.size());
+}
 
 /// Sends the text that this drafter has not been told of, unless there is none or it has not answered for long.
 void DraftLink::tell(std::span<const std::int32_t> text, const GuessDemand& demand, float least) {

@@ -82,6 +82,7 @@ class DraftLink final : public GuessSource {
   VocabularyMap vocabulary_;
   bool alive_ = true;
   std::uint64_t request_ = 0;
+  std::uint64_t first_epoch_ = 0;  // in which it could be told of this text
   std::uint64_t epoch_ = 0, asked_epoch_ = 0, complete_epoch_ = 0, answered_epoch_ = 0;
   std::uint64_t judged_epoch_ = 1;  // the guesses after the prompt come too late for it
   Share acceptance_;
