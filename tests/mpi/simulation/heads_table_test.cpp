@@ -34,7 +34,7 @@ TEST(HeadsTable, RightHeads_guessTheText) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     const Outcome outcome = play(scenario(seed));
     ASSERT_EQ(outcome.fault, "") << seed;
-    EXPECT_GT(outcome.counters.accepted, 20u) << seed;
+    EXPECT_GT(outcome.counters.accepted, 15u) << seed;  // of 40 tokens: a guess for each that the target adds, but for the first ones
   }
 }
 
