@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 
+#include "cache/kv_store.hpp"
 #include "launch/planning/unit_profile.hpp"
 #include "launch/planning/units.hpp"
 #include "src/model/model_file.hpp"
