@@ -21,7 +21,7 @@ void in_threads(int units, Unit unit) {
 }
 
 TEST(UnitMeeting, nobodyGoesOnBeforeAllHaveCome) {
-  constexpr int kUnits = 3, kMeetings = 2000;
+  constexpr int kUnits = 3, kMeetings = 200;
   for (const int spins : {kSpinsBound, 0}) {
     UnitMeeting meeting(kUnits, spins);
     meeting.begin({});
