@@ -62,7 +62,7 @@ std::string flag_before(const std::string& complaint, int argc, const char* cons
 /// Whether the word after this one is a text, whatever it looks like.
 bool takes_text(const std::string& word) {
   static const std::set<std::string> kTakesText{"-p",      "--prompt",      "-f",         "--file",     "-m",     "--model",
-                                                "-md",     "--model-draft", "--hostfile", "--profiles", "--json", "--csv",
+                                                "-md",     "--model-draft", "--heads", "--hostfile", "--profiles", "--json", "--csv",
                                                 "--trace", "--pre",         "--from",     "--imatrix", "--tree",     "--suffix-store",
                                                 "--prompt-format"};
   return kTakesText.contains(word);

@@ -6,7 +6,9 @@
 
 #include "launch/flag_values.hpp"
 #include "launch/tree_file.hpp"
+#include "launch/unit_flags.hpp"
 #include "node/error.hpp"
+#include "src/heads/heads_file.hpp"
 
 namespace yamata {
 
@@ -71,10 +73,22 @@ void add_ranks(cxxopts::Options& flags) {
       "measure: measured anew; bytes: by bytes alone",
       cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
   add_numa(flags, "Cluster");
+  flags.add_options("Cluster")(
+      "units",
+      "Groups of cores of this machine that share every layer, as in cpu:0-3+cpu:4-7; =0.6 behind each is its share "
+      "of the columns, else shares follow measured time (auto: one unit)",
+      cxxopts::value<std::string>()->default_value("auto"), "UNITS");
   flags.add_options("Cluster")("no-repack",
                                "Keep the weights as they lie in the file: less memory where several ranks share it, but slower");
   flags.add_options("Cluster")("timeout", "End the job when a rank is silent or stalled for this long",
                                cxxopts::value<double>()->default_value("120"), "SECONDS");
+}
+
+/// --units, read before -t is known to be idle.
+std::vector<UnitSpec> read_units(const cxxopts::ParseResult& r) {
+  std::vector<UnitSpec> units = parse_units(r["units"].as<std::string>());
+  if (!units.empty() && given(r, "threads")) throw UsageError("--units says which cores there are threads on; leave out -t");
+  return units;
 }
 
 void add_cluster(cxxopts::Options& flags) {
@@ -90,6 +104,7 @@ void add_cluster(cxxopts::Options& flags) {
 void read_ranks(const cxxopts::ParseResult& r, JobOptions& job) {
   job.layer_split = LayerSplit::parse(r["layer-split"].as<std::string>());
   job.numa = read_numa(r);
+  job.units = read_units(r);
   job.repack = !given(r, "no-repack");
   const auto timeout = r["timeout"].as<double>();
   require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
@@ -246,6 +261,28 @@ PolicyOptions read_policy(const cxxopts::ParseResult& r) {
 }
 
 }  // namespace
+
+void add_heads(cxxopts::Options& flags) {
+  auto add = flags.add_options(kSpeculationGroup);
+  add("heads",
+      "Heads that guess from the model's hidden states (Medusa, EAGLE, DGF): a safetensors file, a folder with one, or a GGUF file; "
+      "several times for several",
+      cxxopts::value<std::vector<std::string>>(), "FILE");
+  add("heads-kind", "What they are, where that does not follow from their tensors: medusa, eagle, dgf or eagle3",
+      cxxopts::value<std::string>()->default_value(""), "KIND");
+  add("heads-quant", "Their matrices in memory: q8_0, or stored (as in the file)", cxxopts::value<std::string>()->default_value("q8_0"),
+      "TYPE");
+}
+
+void read_heads(const cxxopts::ParseResult& r, JobOptions& job) {
+  if (given(r, "heads")) job.heads = r["heads"].as<std::vector<std::string>>();
+  require(job.heads.size() <= 8, "--heads", "given 8 times at most");
+  job.heads_kind = r["heads-kind"].as<std::string>();
+  require(job.heads_kind.empty() || heads::find_kind(job.heads_kind), "--heads-kind", "medusa, eagle, dgf or eagle3");
+  const auto quant = r["heads-quant"].as<std::string>();
+  require(quant == "q8_0" || quant == "stored", "--heads-quant", "q8_0 or stored");
+  job.quantize_heads = quant == "q8_0";
+}
 
 SpeculationOptions read_speculation(const cxxopts::ParseResult& r, JobOptions& job) {
   job.draft_models = read_drafts(r);

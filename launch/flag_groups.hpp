@@ -52,4 +52,8 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
 /// Also the draft models, each as often as --drafters says, and --no-async.
 SpeculationOptions read_speculation(const cxxopts::ParseResult& result, JobOptions& job);
 
+/// Heads that guess, in the same group.
+void add_heads(cxxopts::Options& flags);
+void read_heads(const cxxopts::ParseResult& result, JobOptions& job);
+
 }  // namespace yamata

@@ -13,6 +13,10 @@ std::vector<std::string> vocabulary(const Tokenizer& tokenizer) {
 std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tokenizer, const std::string& pre_tokenizer) {
   std::vector<VocabularyMap> maps;
   for (std::size_t d = 1; d < job.layout().size(); ++d) {
+    if (job.is_heads(job.layout()[d].model)) {  // they have the target's
+      maps.push_back({.to_target = {}, .to_draft = {}, .draft_tokens = tokenizer.size()});
+      continue;
+    }
     const auto draft = Tokenizer::load(job.draft_file(static_cast<std::size_t>(job.layout()[d].model)), pre_tokenizer);
     maps.push_back(VocabularyMap::between(vocabulary(tokenizer), vocabulary(*draft)));
   }
@@ -23,7 +27,8 @@ GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, std::sha
   const Layout& layout = job.layout();
   GuessSources sources(job.transport());
   for (std::size_t d = 1; d < layout.size(); ++d)
-    sources.add_drafter(layout[d].ranks.front(), std::move(maps[d - 1]), job.relative_cost(layout[d].model));
+    sources.add_drafter({.rank = layout[d].ranks.front(), .model = layout[d].model, .feature_layers = job.feature_layers(layout[d].model)},
+                        std::move(maps[d - 1]), job.relative_cost(layout[d].model));
   if (memory) sources.add_suffixes(std::move(memory));
   return sources;
 }

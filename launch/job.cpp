@@ -19,7 +19,6 @@
 #include "launch/standard_input.hpp"
 #include "mpi/cluster/announcements.hpp"
 #include "mpi/protocol/validate.hpp"
-#include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
 #include "src/model/layer_probe.hpp"
 #include "src/model/transformer_stage.hpp"
@@ -50,31 +49,38 @@ Job::Job(const JobOptions& options, Transport& transport, std::string host, int 
       host_(std::move(host)),
       local_rank_(local_rank),
       local_size_(local_size),
-      layout_(
-          make_layout(options_.layer_split.text, transport.size(), static_cast<int>(options_.draft_models.size()), options_.draft_on_head)),
+      layout_(make_layout(options_.layer_split.text, transport.size(), static_cast<int>(options_.draft_models.size()),
+                          options_.draft_on_head, static_cast<int>(options_.heads.size()))),
       strategy_(options_.strategy.value_or(Strategy::kIterative)),
-      models_(1 + options_.draft_models.size()) {}
+      models_(1 + options_.draft_models.size()),
+      heads_(options_.heads.size()) {}
+
+const std::string& Job::model_path(std::size_t model) const {
+  if (model == 0) return options_.model;
+  return is_heads(static_cast<int>(model)) ? options_.heads[model - models_.size()] : options_.draft_models[model - 1];
+}
 
 wire::Hello Job::open() {
   isa_ = cpu::choose_isa();
   open_models();
+  open_heads();
   // A launcher binds ranks as if each were one thread; Yamata shares the cores out itself.
-  const Topology topology = Topology::detect(transport_.size() > 1);
-  const ThreadChoice threads = choose_cpus(topology);
+  topology_ = Topology::detect(transport_.size() > 1);
+  const ThreadChoice threads = choose_cpus(topology_);
   cpus_ = threads.cpus;
-  nodes_ = nodes_of(topology, cpus_);
   hello_.version = YAMATA_VERSION;
   hello_.host = host_;
   hello_.isa = cpu::isa_name(isa_);
   hello_.threads = static_cast<std::int32_t>(cpus_.size());
   hello_.threads_measured_s = threads.measured_s;
-  hello_.logical_cpus = topology.logical_cpus;
+  hello_.logical_cpus = topology_.logical_cpus;
   hello_.cpu_group = cpu_group();
   if (measures()) measure_speed();
   for (auto& model : models_) {
     if (model) model->file.release_pages();
   }
   hello_.available_bytes = available_memory_bytes();
+  hello_.available_bytes -= std::min(hello_.available_bytes, unit_bytes());
   return hello_;
 }
 
@@ -82,9 +88,10 @@ wire::Hello Job::open() {
 void Job::open_models() {
   const bool open = (layout_is_open() || drafter_placement_is_open()) && transport_.rank() != 0;
   const auto own = static_cast<std::size_t>(layout_[place_of(layout_, transport_.rank())].model);
-  hello_.fingerprints.resize(models_.size());
+  hello_.fingerprints.resize(models_.size() + heads_.size());
   for (std::size_t m = 0; m < models_.size(); ++m) {
-    if (transport_.rank() != 0 && m != own && !open) continue;
+    const bool reads_target = m == 0 && is_heads(static_cast<int>(own));
+    if (transport_.rank() != 0 && m != own && !open && !reads_target) continue;
     try {
       models_[m] = ModelFile::open(model_path(m));
       hello_.fingerprints[m] = models_[m]->file.fingerprint();
@@ -98,10 +105,28 @@ void Job::open_models() {
   }
 }
 
+/// Those that lie here, and on rank 0 all: what does not fit the target is refused before anything is loaded.
+void Job::open_heads() {
+  const auto own = static_cast<std::size_t>(layout_[place_of(layout_, transport_.rank())].model);
+  for (std::size_t i = 0; i < heads_.size(); ++i) {
+    const std::size_t model = models_.size() + i;
+    if (transport_.rank() != 0 && model != own) continue;
+    Heads& heads = heads_[i];
+    heads.file = heads::HeadsFile::open(model_path(model), heads::find_kind(options_.heads_kind));
+    heads.needs = heads.file->needs(*models_.front(), {0, 1, options_.cache_types}, options_.quantize_heads);
+    hello_.fingerprints[model] = heads.file->fingerprint();
+    if (model == own) hello_.model = static_cast<std::int32_t>(model);
+  }
+}
+
+std::vector<std::int32_t> Job::feature_layers(int model) const {
+  return is_heads(model) ? heads_[static_cast<std::size_t>(model) - models_.size()].needs.feature_layers : std::vector<std::int32_t>{};
+}
+
 /// Whether it is for the planner to say who does what: among several machines, with one drafter at most. Ranks of a single machine are
 /// there because somebody wants them. Once it is decided, nothing is open.
 bool Job::layout_is_open() const {
-  if (!options_.plans_layout || !layout_.front().shares.empty() || options_.draft_models.size() > 1) return false;
+  if (!options_.plans_layout || !heads_.empty() || !layout_.front().shares.empty() || options_.draft_models.size() > 1) return false;
   if (options_.layer_split.by != LayerSplit::By::kSpeed && options_.layer_split.by != LayerSplit::By::kMeasuredSpeed) return false;
   for (int rank = 1; rank < transport_.size(); ++rank) {
     if (transport_.host(rank) != transport_.host(0)) return true;
@@ -116,7 +141,9 @@ bool Job::splits_by_speed() const {
 }
 
 /// Whether it is for them to say who drafts, too.
-bool Job::drafter_placement_is_open() const { return splits_by_speed() && layout_.size() > 1 && layout_[1].ranks.front() != 0; }
+bool Job::drafter_placement_is_open() const {
+  return heads_.empty() && splits_by_speed() && layout_.size() > 1 && layout_[1].ranks.front() != 0;
+}
 
 /// Whether this rank's speed is asked for.
 bool Job::measures() const {
@@ -127,9 +154,15 @@ bool Job::measures() const {
 
 /// The logical CPUs of this rank's threads: as many as the flags say, or as prove fastest for the model it must have.
 ThreadChoice Job::choose_cpus(const Topology& topology) const {
+  if (!options_.units.empty()) {
+    require_cores(options_.units);
+    for (const auto& model : models_)
+      if (model) require_parts(options_.units, model->h);
+    return {cpus_of(options_.units, topology)};
+  }
   const auto some = [&](int threads) { return assign_cpus(topology, threads, local_rank_, local_size_, options_.numa); };
   const std::vector<int> all = some(options_.threads);
-  const auto own = static_cast<std::size_t>(hello_.model);
+  const std::size_t own = is_heads(hello_.model) ? 0 : static_cast<std::size_t>(hello_.model);
   if (options_.threads > 0 || all.size() < 2 || !models_[own]) return {all};
   const ModelFile& model = *models_[own];
   const MeasurementKey key{host_, cpu::isa_name(isa_), hello_.fingerprints[own], 0, local_rank_, local_size_, options_.numa};
@@ -153,7 +186,8 @@ std::int64_t Job::probe_layer(const ModelFile& model) const {
 void Job::measure_speed() {
   const ModelFile& target = *models_.front();
   if (!unit_) unit_ = make_unit();
-  const MeasurementKey key{host_, hello_.isa, hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_, options_.numa};
+  const MeasurementKey key{host_,       hello_.isa,  hello_.fingerprints.front(), hello_.threads,
+                           local_rank_, local_size_, options_.numa,               names_of(options_.units)};
   const std::string folder = measurement_folder();
   const std::int64_t now_s = std::time(nullptr);
   const bool widths = layout_is_open() && strategy_ != Strategy::kIterative;
@@ -177,12 +211,6 @@ void Job::measure_speed() {
   }
 }
 
-std::unique_ptr<ComputeUnit> Job::make_unit() const {
-  auto unit = std::make_unique<CpuUnit>(cpus_, isa_, nodes_);
-  if (const char* factor = std::getenv("YAMATA_SLOW")) unit->slow_down(std::strtod(factor, nullptr));  // see launch/emulate
-  return unit;
-}
-
 std::string Job::read_text_file(const std::string& path) {
   return path == "-" ? read_standard_input([&] { reassure(transport_); }) : read_text(path);
 }
@@ -191,12 +219,14 @@ StageFactory Job::stage_factory() {
   return [this](const wire::PipelinePlan& plan, std::size_t place, CacheTypes cache_types,
                 const GroupMember& group) -> std::unique_ptr<StageModel> {
     const auto model = static_cast<std::size_t>(plan.model);
-    if (model >= models_.size() || !models_[model])
+    const Heads* heads = is_heads(plan.model) && model < models_.size() + heads_.size() ? &heads_[model - models_.size()] : nullptr;
+    if (heads ? !heads->file : is_heads(plan.model) || !models_[model])
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
     if (!unit_) unit_ = make_unit();
-    wire::validate_layers(plan, models_[model]->h.layers, 0);
+    wire::validate_layers(plan, heads ? 1 : models_[model]->h.layers, 0);
     const bool packed = place < plan.packed.size() && plan.packed[place] != 0;
     const ContextOptions options{plan.cells, plan.sequences, cache_types, packed, group, context()};
+    if (heads) return heads->file->make_stage(*models_.front(), options, options_.quantize_heads, *unit_);
     return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(place), options, *unit_);
   };
 }
@@ -206,6 +236,7 @@ std::uint64_t Job::mapped_bytes() const {
   for (const auto& model : models_) {
     if (model) bytes += model->file.resident_bytes();
   }
+  for (const Heads& heads : heads_) bytes += heads.file ? heads.file->resident_bytes() : 0;
   return bytes;
 }
 
@@ -230,6 +261,7 @@ void Job::start(Head& head, const Purpose& purpose) {
   work_ = expected_work(purpose.prompt_tokens);
   std::vector<std::uint64_t> fingerprints;
   for (const auto& model : models_) fingerprints.push_back(model->file.fingerprint());
+  for (const Heads& heads : heads_) fingerprints.push_back(heads.file->fingerprint());
   for (const auto& model : models_) model->file.release_pages();
   tell_guard(Phase::kWatched);
   head.start(

@@ -18,6 +18,7 @@
 #include "node/compute_unit.hpp"
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/topology.hpp"
+#include "src/heads/heads_file.hpp"
 #include "src/model/model_file.hpp"
 
 namespace yamata {
@@ -42,6 +43,10 @@ class Job {
   const Hyperparameters& hyperparameters() const { return models_[0]->h; }
   /// A draft's file, on rank 0; `index` from 1.
   const gguf::File& draft_file(std::size_t index) const { return models_[index]->file; }
+  /// Whether a model of the layout is one of heads, which read the target's hidden states.
+  bool is_heads(int model) const { return static_cast<std::size_t>(model) >= models_.size(); }
+  /// The layers at which it reads them; none: it is a draft. On rank 0, after open.
+  std::vector<std::int32_t> feature_layers(int model) const;
   /// What a token costs that model, in tokens of the target: the share of its bytes. On rank 0.
   double relative_cost(int model) const;
   const JobOptions& options() const { return options_; }
@@ -88,17 +93,25 @@ class Job {
   Outcome lead(const Purpose& purpose, const std::function<void(Head& head)>& work, Then then = Then::kEnd);
 
  private:
-  const std::string& model_path(std::size_t model) const { return model == 0 ? options_.model : options_.draft_models[model - 1]; }
+  struct Heads {
+    std::optional<heads::HeadsFile> file;
+    heads::Needs needs;
+  };
+  const std::string& model_path(std::size_t model) const;
   void open_models();
+  void open_heads();
   bool layout_is_open() const;
   bool splits_by_speed() const;
   bool drafter_placement_is_open() const;
   bool measures() const;
   ThreadChoice choose_cpus(const Topology& topology) const;
+  std::uint64_t unit_bytes() const;
   std::int64_t probe_layer(const ModelFile& model) const;
   /// What this rank computes on.
   std::unique_ptr<ComputeUnit> make_unit() const;
+  void begin_shares(SplitUnit& unit) const;
   void measure_speed();
+  std::vector<LayerRange> draft_split(const ModelPlace& place) const;
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
   void place_drafters_by_speed(const std::vector<wire::Hello>& hellos);
   void choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links);
@@ -117,9 +130,11 @@ class Job {
   Strategy strategy_;
   std::optional<LayoutChoice> layout_choice_;
   std::vector<std::optional<ModelFile>> models_;  // 0: the target; those this rank needs are open
+  std::vector<Heads> heads_;                      // numbered in the layout after the models; likewise
   wire::Hello hello_;
   cpu::Isa isa_ = cpu::Isa::kScalar;
-  std::vector<int> cpus_, nodes_;  // of its threads
+  Topology topology_;
+  std::vector<int> cpus_;  // of its threads
   std::unique_ptr<ComputeUnit> unit_;
   std::vector<std::int64_t> threads_measured_s_;
   std::vector<std::uint64_t> capacities_;  // per rank, for weights and cache of the target

@@ -19,9 +19,10 @@ namespace yamata {
 namespace {
 
 /// Whether every rank's share fits into memory, weights included.
-bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos) {
+bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos,
+                 std::span<const RankBytes> heads) {
   try {
-    return plan_memory(models, plan, hellos).empty();
+    return plan_memory(models, plan, hellos, heads).empty();
   } catch (const UsageError&) {
     return false;
   }
@@ -49,6 +50,8 @@ std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::
 
 double Job::relative_cost(int model) const {
   const auto bytes = [](const ModelFile& m) { return static_cast<double>(read_bytes(m.file, m.h, {0, m.h.layers})); };
+  if (is_heads(model))
+    return static_cast<double>(heads_[static_cast<std::size_t>(model) - models_.size()].needs.evaluation_bytes) / bytes(*models_.front());
   return bytes(*models_[static_cast<std::size_t>(model)]) / bytes(*models_.front());
 }
 
@@ -115,6 +118,13 @@ DecodeOptions Job::decode_options(const Purpose& purpose) const {
   return yamata::decode_options(strategy_, purpose.speculation, options_.batch, options_.generate, context(), purpose.sampling);
 }
 
+/// Of a draft, or heads, on their ranks.
+std::vector<LayerRange> Job::draft_split(const ModelPlace& place) const {
+  if (is_heads(place.model)) return {{0, 1}};
+  const auto& [file, h] = *models_[static_cast<std::size_t>(place.model)];
+  return place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
+}
+
 wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links) {
   std::ranges::for_each(crowded_hosts(hellos), warn);
   for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
@@ -127,18 +137,20 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
   plan.trace = options_.trace;
   std::vector<const ModelFile*> models;
   for (const auto& model : models_) models.push_back(&*model);
+  std::vector<RankBytes> heads;
+  for (const Heads& h : heads_)
+    heads.push_back({h.needs.weight_bytes, h.needs.cache_per_cell, h.needs.row_bytes * static_cast<std::uint64_t>(options_.batch)});
   const Hyperparameters& target_h = hyperparameters();
   capacities_ = weight_capacities(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch, hello_.threads));
   layer_cache_bytes_ = KvStore::bytes_for(1, static_cast<int>(target_h.kv_heads), static_cast<int>(target_h.head_dim),
                                           context() + decode.guess_cells, options_.cache_types);
   const auto splits = target_splits(hellos);
   for (const ModelPlace& place : layout_) {
-    const auto& [file, h] = *models[static_cast<std::size_t>(place.model)];
     wire::PipelinePlan pipeline;
     pipeline.model = place.model;
     pipeline.ranks = place.ranks;
     const bool target = place.model == 0;
-    pipeline.layers = target ? splits.back() : place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
+    pipeline.layers = target ? splits.back() : draft_split(place);
     if (!place.groups.empty()) pipeline.shares = place.shares;
     pipeline.cells = context() + (target ? decode.guess_cells : plan.draft.credit);
     pipeline.sequences = target ? decode.sequences.end : plan.draft.credit + 1;
@@ -147,12 +159,12 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
   for (std::size_t i = 0; i + 1 < splits.size(); ++i) {
     wire::Start faster = plan;
     faster.pipelines.front().layers = splits[i];
-    if (!fits_memory(models, faster, hellos)) continue;
-    plan_packing(models, faster, hellos, options_.repack);
+    if (!fits_memory(models, faster, hellos, heads)) continue;
+    plan_packing(models, faster, hellos, options_.repack, heads);
     return faster;
   }
-  plan_packing(models, plan, hellos, options_.repack);
-  std::ranges::for_each(plan_memory(models, plan, hellos), warn);
+  plan_packing(models, plan, hellos, options_.repack, heads);
+  std::ranges::for_each(plan_memory(models, plan, hellos, heads), warn);
   return plan;
 }
 

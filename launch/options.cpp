@@ -21,12 +21,15 @@ JobOptions decided(JobOptions o, int ranks) {
     if (!drafts) o.draft_models.clear();
     if (drafts)
       o.strategy = fits ? Strategy::kPipeInfer : Strategy::kSpeculative;
-    else if (o.guesses_text)
+    else if (o.guesses_text || !o.heads.empty())
       o.strategy = strategy_for_texts(ranks);
     else
       o.strategy = Strategy::kIterative;
   }
-  if (o.strategy == Strategy::kIterative) o.draft_models.clear();
+  if (o.strategy == Strategy::kIterative) {
+    o.draft_models.clear();
+    o.heads.clear();
+  }
   return o;
 }
 

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "cache/kv_store.hpp"
+#include "launch/planning/unit_profile.hpp"
+#include "launch/planning/units.hpp"
 #include "mpi/decoding/speculation_options.hpp"
 #include "node/topology.hpp"
 
@@ -36,6 +38,9 @@ struct LayerSplit {
 struct JobOptions {
   std::string model;
   std::vector<std::string> draft_models;  ///< -md, each as often as --drafters says
+  std::vector<std::string> heads;         ///< --heads: files of heads that guess from the target's hidden states
+  std::string heads_kind;                 ///< --heads-kind; empty: what the files' tensors say
+  bool quantize_heads = true;             ///< --heads-quant q8_0
   std::optional<Strategy> strategy;       ///< nothing: auto
   bool draft_on_head = false;             ///< --no-async
   bool guesses_text = false;              ///< what texts repeat is guessed, where anything is
@@ -46,11 +51,16 @@ struct JobOptions {
   int batch = 64;                ///< -b
   int threads = 0;               ///< -t; 0: as many as are fastest, of this rank's share of the cores
   bool measure_threads = false;  ///< -t measure: which those are is measured anew
+  std::vector<UnitSpec> units;   ///< --units; empty: one, of those threads
+  ShareRule share_rule = ShareRule::kAdaptive;
   Numa numa = Numa::kAuto;
   CacheTypes cache_types;
   bool repack = true;
   bool trace = false;
   std::chrono::milliseconds timeout{120000};
+
+  /// Whether anything is given that guesses.
+  bool guesses() const { return !draft_models.empty() || !heads.empty(); }
 };
 
 /// Where only texts guess, on a pipeline of so many stages: pipeinfer, of one speculative.

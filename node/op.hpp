@@ -13,6 +13,16 @@
 
 namespace yamata {
 
+class UnitMeeting;
+
+/// Some of the things that an operation computes, of those it can be cut by: from `begin` up to `end`, or all after it.
+struct OpRange {
+  std::int64_t begin = 0, end = -1;
+  std::int64_t end_of(std::int64_t count) const { return end < 0 ? count : end; }
+  std::int64_t count_of(std::int64_t count) const { return end_of(count) - begin; }
+  friend bool operator==(const OpRange&, const OpRange&) = default;
+};
+
 /// A weight matrix: `rows` outputs of `cols` inputs each.
 struct Matrix {
   TensorType type = TensorType::F32;
@@ -31,13 +41,17 @@ struct EmbedOp {
 };
 
 /// Rows of which each member of a group of ranks has some columns, that is: member m those from cuts[m] to cuts[m + 1], which are multiples
-/// of 32 or the end. `group` null: this unit has all.
+/// of 32 or the end. `group` null: this unit has all. A member may itself be several units, each with a `part` of the member's columns, cut
+/// likewise.
 struct SharedColumns {
   GroupExchange* group = nullptr;
   std::span<const std::int64_t> cuts{};
+  OpRange part{};  ///< of the columns of all members
 
-  std::int64_t begin() const { return group ? cuts[static_cast<std::size_t>(group->own())] : 0; }
-  std::int64_t end(std::int64_t cols) const { return group ? cuts[static_cast<std::size_t>(group->own()) + 1] : cols; }
+  std::int64_t begin() const { return !group ? 0 : part.end < 0 ? cuts[static_cast<std::size_t>(group->own())] : part.begin; }
+  std::int64_t end(std::int64_t cols) const {
+    return !group ? cols : part.end < 0 ? cuts[static_cast<std::size_t>(group->own()) + 1] : part.end;
+  }
 };
 
 /// More experts than any layer has.
@@ -68,6 +82,7 @@ struct LinearOp {
     std::int64_t stride = 0;       ///< floats from one row of y to the next; 0: as many as the weight has rows
     const float* bias = nullptr;   ///< [weight rows], added after the product
     std::int64_t bias_stride = 0;  ///< floats from one expert's bias to the next
+    OpRange outputs{};             ///< rows of the weight that are multiplied with
   };
   const float* x;  ///< [rows][own columns]
   std::int64_t rows, cols;
@@ -156,6 +171,7 @@ struct StoreOp {
   const float* q_norm = nullptr;  ///< [head_dim], of every head
   const float* k_norm = nullptr;
   float epsilon = 0;
+  OpRange queries{}, keys{};  ///< heads that are rotated and stored
 };
 
 /// Attention over the visible cells of each row. Shared out by rows, heads, and segments of cells.
@@ -172,6 +188,7 @@ struct AttentionOp {
   std::int64_t before = 0;       ///< of the first key/value head's query heads, those that are not here
   float softcap = 0;             ///< c: scores become c tanh(score / c); 0: they stay
   const float* sinks = nullptr;  ///< [q_heads]: a score that takes its share of the weights and adds no value
+  OpRange heads{};               ///< query heads that are computed
 
   std::int64_t heads_per_kv() const { return group > 0 ? group : q_heads / kv_heads; }
 };
@@ -214,6 +231,7 @@ struct AllGatherOp {
   float* x;  ///< [rows][cols]
   std::int64_t rows, cols;
   SharedColumns share;
+  OpRange brings{};  ///< rows that are put into x; the others' columns of the rest stay where they came
 };
 
 /// Brings part of a mapped file into memory.
@@ -225,9 +243,17 @@ struct ReadOp {
 struct PackOp {
   const Matrix* matrix;
   std::byte* to;  ///< the unit's packed_bytes of it
+  OpRange rows{};
+};
+
+/// Waits for the other units that compute lists together: then each sees what the others have written. All leave the list here where one of
+/// them wants to.
+struct MeetOp {
+  UnitMeeting* meeting;
+  int own;  ///< number of this unit among them
 };
 
 using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp,
-                        NormOp, AddOp, RouterOp, ScaleOp>;
+                        NormOp, AddOp, RouterOp, ScaleOp, MeetOp>;
 
 }  // namespace yamata

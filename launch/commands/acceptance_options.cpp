@@ -18,6 +18,7 @@ cxxopts::Options acceptance_flags() {
   text("levels", "How many tokens ahead", cxxopts::value<int>()->default_value("8"), "N");
   add_sampling(flags);
   add_speculation(flags, "", "auto");
+  add_heads(flags);
   add_context(flags, "0");
   add_cluster(flags);
   flags.add_options("Output")("json", "Write all rates to this file, which --tree reads", cxxopts::value<std::string>(), "FILE");
@@ -36,10 +37,11 @@ AcceptanceOptions read_acceptance(const cxxopts::ParseResult& r) {
   o.pre_tokenizer = r["pre"].as<std::string>();
   o.json_file = text_of(r, "json");
   o.speculation = read_speculation(r, o.job);
+  read_heads(r, o.job);
   require(r["strategy"].as<std::string>() == "auto", "--strategy", "left out: guesses are only looked at");
   require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: what earlier runs wrote would count as guessed");
-  if (o.job.draft_models.empty() && !o.speculation.lookup)
-    throw UsageError("nobody guesses; name a draft model with -md FILE.gguf, or leave --no-lookup out");
+  if (!o.job.guesses() && !o.speculation.lookup)
+    throw UsageError("nobody guesses; name a draft model with -md FILE.gguf or heads with --heads FILE, or leave --no-lookup out");
   read_cluster(r, o.job);
   o.job.strategy = Strategy::kSpeculative;
   o.job.generate = r["predict"].as<int>();

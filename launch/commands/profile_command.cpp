@@ -9,9 +9,11 @@
 
 #include "launch/commands/bench_report.hpp"
 #include "launch/commands/profile_report.hpp"
+#include "launch/commands/unit_report.hpp"
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/planning/unit_profiler.hpp"
 #include "node/cpu/cpu_unit.hpp"
 #include "node/cpu/probe/probe.hpp"
 #include "node/error.hpp"
@@ -119,10 +121,30 @@ void measure(MachineProbe& probe, Profile& profile, ModelSession* model) {
   if (terminal) fmt::print(stderr, "\r{:40}\r", "");
 }
 
+/// --units: how they best share the layers of the model, which is kept for runs.
+void profile_the_units(const ProfileOptions& o, const Topology& topology, cpu::Isa isa) {
+  const ModelFile model = ModelFile::open(o.model);
+  require_storable(o.cache_types, model.h.head_dim);
+  require_cores(o.units);
+  require_parts(o.units, model.h);
+  UnitProfileNeeds needs = default_needs(model.h);
+  needs.cache_types = o.cache_types;
+  needs.repack = o.repack;
+  const UnitProfile found = profile_units(model, o.units, isa, topology, needs, stop_where_interrupted);
+  char host[256] = "localhost";
+  gethostname(host, sizeof(host) - 1);
+  const int threads = static_cast<int>(cpus_of(o.units, topology).size());
+  keep_unit_profile(measurement_folder(), {host, cpu::isa_name(isa), model.file.fingerprint(), threads, 0, 1, o.numa, names_of(o.units)},
+                    found, std::time(nullptr));
+  print_out(to_table(found, o.units));
+  write_outputs({{o.json_file, [&] { return to_json(found, o.units); }}});
+}
+
 }  // namespace
 
 void profile_command(const ProfileOptions& o) {
   check_outputs({o.json_file}, {o.model});
+  if (!o.units.empty()) return profile_the_units(o, Topology::detect(), cpu::choose_isa());
   const cpu::Isa isa = cpu::choose_isa();
   const Topology topology = Topology::detect();
   const std::vector<int> cpus = assign_cpus(topology, o.threads, 0, 1, o.numa);

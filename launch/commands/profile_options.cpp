@@ -4,6 +4,7 @@
 
 #include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
+#include "launch/unit_flags.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -30,6 +31,8 @@ cxxopts::Options profile_flags() {
   add("cache-type-k", "-ctk, storage of keys: f16, f32 or q8_0", text("f16"), "TYPE");
   add("cache-type-v", "-ctv, storage of values", text("f16"), "TYPE");
   add("no-repack", "Keep the weights as they lie in the file");
+  add("units", "With -m: only measure how groups of cores best share its layers, as in cpu:0-3+cpu:4-7, and keep it for runs with the same",
+      text("auto"), "UNITS");
   add("json", "Write the profile to this file", cxxopts::value<std::string>(), "FILE");
   add_numa(flags, "Machine");
   return flags;
@@ -41,6 +44,9 @@ ProfileOptions read_profile(const cxxopts::ParseResult& r) {
   o.numa = read_numa(r);
   o.repack = !given(r, "no-repack");
   o.json_file = text_of(r, "json");
+  o.units = parse_units(r["units"].as<std::string>());
+  if (!o.units.empty() && o.model.empty()) throw UsageError("--units is measured with a model; name one with -m FILE.gguf");
+  if (!o.units.empty() && given(r, "threads")) throw UsageError("--units says which cores there are threads on; leave out -t");
   o.threads = number(r, "threads", "-t", 0, 1024);
   o.rounds = number(r, "rounds", "-r", 1, 1000);
   o.memory_mib = number(r, "memory-mib", "--memory-mib", 0, 1 << 20);

@@ -18,6 +18,7 @@ struct ProfileOptions {
   std::vector<int> widths, contexts;
   bool contexts_given = false;  ///< else those that the model or the memory has no room for are left out
   CacheTypes cache_types;
+  std::vector<UnitSpec> units;  ///< --units: their shares are measured, nothing else
 };
 
 cxxopts::Options profile_flags();

@@ -54,15 +54,33 @@ void read_strategy(const cxxopts::ParseResult& r, RunOptions& o) {
   require(name == "auto" || o.job.strategy, "--strategy", "iterative, speculative, pipeinfer or auto");
   o.job.guesses_text = o.speculation.looks_up();
   const bool speculates = o.job.strategy && o.job.strategy != Strategy::kIterative;
-  if (speculates && !o.job.guesses_text && o.job.draft_models.empty())
+  if (speculates && !o.job.guesses_text && !o.job.guesses())
     throw UsageError(
-        fmt::format("--strategy {} with --policy chain or --no-lookup needs a draft model; name one with -md FILE.gguf", name));
+        fmt::format("--strategy {} with --policy chain or --no-lookup needs a draft model or heads; name one with -md FILE.gguf or --heads FILE", name));
+}
+
+/// What the baselines have in common with experiments of ours is said by flags; a preset says the rest.
+void read_preset(const cxxopts::ParseResult& r, JobOptions& job) {
+  const std::string name = text_of(r, "preset");
+  if (name.empty()) return;
+  require(name == "sequential" || name == "medusa-em" || name == "ghidorah", "--preset", "sequential, medusa-em or ghidorah");
+  if (name == "sequential") {
+    if (job.units.size() > 1 || job.guesses())
+      throw UsageError("--preset sequential is one unit and no guesses; leave out --units, -md and --heads");
+    if (given(r, "strategy") && job.strategy != Strategy::kIterative) throw UsageError("--preset sequential is --strategy iterative");
+    job.strategy = Strategy::kIterative;
+    return;
+  }
+  if (job.units.size() < 2 || job.units.front().share)
+    throw UsageError(fmt::format("--preset {} shares layers among units; name two with --units, without shares", name));
+  job.share_rule = name == "ghidorah" ? ShareRule::kTuned : ShareRule::kIsolated;
 }
 
 }  // namespace
 
 std::vector<std::string> RunOptions::inputs() const {
   std::vector<std::string> files = job.draft_models;
+  files.insert(files.end(), job.heads.begin(), job.heads.end());
   files.insert(files.end(), {job.model, text.file});
   return files;
 }
@@ -76,7 +94,13 @@ cxxopts::Options run_flags() {
                   "iterative, speculative or pipeinfer; without a draft these guess what texts repeat (auto: pipeinfer, on a single rank "
                   "speculative; iterative where nothing guesses)",
                   "auto");
+  add_heads(flags);
   add_acceptance_rule(flags);
+  flags.add_options("Cluster")(
+      "preset",
+      "A baseline of the papers: sequential (one unit, one token at a time), medusa-em (units by their speeds alone), "
+      "ghidorah (units by their speeds together)",
+      cxxopts::value<std::string>(), "NAME");
   add_context(flags, "0");
   add_cluster(flags);
   flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
@@ -99,6 +123,7 @@ RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& r
   o.logits_checksum = given(r, "logits-checksum");
   if (o.logits_checksum && o.json_file.empty()) throw UsageError("--logits-checksum goes into the JSON; name a file with --json FILE");
   o.speculation = read_speculation(r, o.job);
+  read_heads(r, o.job);
   read_cluster(r, o.job);
   o.job.plans_layout = true;
   o.job.generate = r["predict"].as<int>();
@@ -108,7 +133,8 @@ RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& r
   o.sampling = read_sampling(r);
   o.speculation.typical = read_acceptance_rule(r, o.sampling);
   read_strategy(r, o);
-  if (o.job.draft_models.empty())
+  read_preset(r, o.job);
+  if (!o.job.guesses())
     o.idle_guessing_flag = idle_guessing_flag(flags, r, o.job.guesses_text && o.job.strategy != Strategy::kIterative);
   return o;
 }

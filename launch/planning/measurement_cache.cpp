@@ -66,8 +66,8 @@ void keep_numbers(const std::string& folder, const MeasurementKey& key, Kind kin
 }  // namespace
 
 std::string MeasurementKey::file_name(const char* extension) const {
-  std::string name = fmt::format("{}-{:016x}-{}-{}t-{}of{}-{}{}", host, fingerprint, isa, threads, local_rank, local_size,
-                                 kNumaNames.at(static_cast<std::size_t>(numa)), extension);
+  std::string name = fmt::format("{}-{:016x}-{}-{}t-{}of{}-{}{}{}", host, fingerprint, isa, threads, local_rank, local_size,
+                                 kNumaNames.at(static_cast<std::size_t>(numa)), units.empty() ? "" : "-" + units, extension);
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '.'; }, '_');
   return name;

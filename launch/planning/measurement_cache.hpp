@@ -16,6 +16,7 @@ struct MeasurementKey {
   std::uint64_t fingerprint = 0;  ///< of the model
   int threads = 0, local_rank = 0, local_size = 1;
   Numa numa = Numa::kAuto;
+  std::string units{};  ///< as --units names them; empty: one
 
   std::string file_name(const char* extension = ".speed") const;
 };

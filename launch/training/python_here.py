@@ -52,7 +52,8 @@ def go_on_or_skip(script, modules):
 
 
 def has(python, modules):
-    return python.exists() and subprocess.run([python, '-c', 'import ' + ', '.join(modules)], capture_output=True, check=False).returncode == 0
+    look = 'import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))'
+    return python.exists() and subprocess.run([python, '-c', look, *modules], capture_output=True, check=False).returncode == 0
 
 
 def go_on(python, script):

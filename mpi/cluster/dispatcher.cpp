@@ -1,9 +1,12 @@
 #include "mpi/cluster/dispatcher.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "mpi/protocol/validate.hpp"
+#include "node/error.hpp"
 
 namespace yamata {
 namespace {
@@ -11,7 +14,7 @@ namespace {
 std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan,
                                       std::unique_ptr<Pipeline> pipeline) {
   // The cells beyond the context are for open guesses.
-  return std::make_unique<Drafter>(transport, std::move(pipeline), start.draft, plan.cells - start.draft.credit,
+  return std::make_unique<Drafter>(transport, plan.model, std::move(pipeline), start.draft, plan.cells - start.draft.credit,
                                    SequenceRange{0, plan.sequences}, start.batch);
 }
 
@@ -22,7 +25,7 @@ void Dispatcher::build(const wire::Start& plan, const StageFactory& make_stage) 
   for (const wire::PipelinePlan& part : plan.pipelines) {
     const auto place = part.place_of(transport_.rank());
     if (!place) continue;
-    const PipelineRanks ranks{part.model == 0 ? kTargetChannel : kDraftChannel, part.stages()};
+    const PipelineRanks ranks = ranks_of(part);
     auto model = make_stage(part, *place, plan.cache_types, join_group(part, *place, ranks));
     if (*place > 0) {
       channel_ = ranks.channel;
@@ -35,12 +38,18 @@ void Dispatcher::build(const wire::Start& plan, const StageFactory& make_stage) 
     if (part.model == 0) {
       target_ = std::move(pipeline);
     } else {
-      drafter_ = make_drafter(transport_, plan, part, std::move(pipeline));
+      drafters_[part.model] = make_drafter(transport_, plan, part, std::move(pipeline));
     }
   }
   if (plan.trace && stage_) stage_->trace().enable();
   if (!plan.trace) return;
   for (const Group& group : groups_) group.exchange->keep_times();
+}
+
+/// A rank may have several drafts that lie there alone.
+PipelineRanks Dispatcher::ranks_of(const wire::PipelinePlan& plan) const {
+  const Channel channel = plan.model == 0 ? kTargetChannel : plan.ranks.size() == 1 ? own_channel(plan.model) : kDraftChannel;
+  return {channel, plan.stages()};
 }
 
 GroupMember Dispatcher::join_group(const wire::PipelinePlan& plan, std::size_t place, const PipelineRanks& ranks) {
@@ -54,29 +63,44 @@ GroupMember Dispatcher::join_group(const wire::PipelinePlan& plan, std::size_t p
 
 Stage* Dispatcher::stage() const {
   if (target_) return &target_->stage();
-  return drafter_ ? &drafter_->pipeline().stage() : stage_.get();
+  return drafts() ? &drafters_.begin()->second->pipeline().stage() : stage_.get();
 }
 
 void Dispatcher::load() {
-  stage()->load();
-  if (target_ && drafter_) drafter_->pipeline().stage().load();
+  if (target_ || stage_) stage()->load();
+  for (const auto& [model, drafter] : drafters_) drafter->pipeline().stage().load();
 }
 
-bool Dispatcher::loaded() const { return stage() && stage()->loaded() && (!drafter_ || drafter_->pipeline().stage().loaded()); }
+bool Dispatcher::loaded() const {
+  const auto ready = [](const auto& draft) { return draft.second->pipeline().stage().loaded(); };
+  return stage() && stage()->loaded() && std::all_of(drafters_.begin(), drafters_.end(), ready);
+}
 
 bool Dispatcher::dispatch(Message& message) {
   if (message.tag == Tag::kGuesses && on_guesses) {
     on_guesses(message.from, wire::decode_guesses(message.bytes));
-  } else if (message.tag == Tag::kCommit && drafter_) {
-    drafter_->on_commit(wire::decode_commit(message.bytes));
   } else if (target_ && kTargetChannel.carries(message.tag)) {
     target_->on_message(std::move(message));
-  } else if (drafter_ && kDraftChannel.carries(message.tag)) {
-    drafter_->pipeline().on_message(std::move(message));
   } else {
-    return stage_ && to_stage(message);
+    return to_drafter(message) || (stage_ && to_stage(message));
   }
   return true;
+}
+
+bool Dispatcher::to_drafter(Message& message) {
+  if (message.tag == Tag::kCommit && drafts()) {
+    const wire::Commit commit = wire::decode_commit(message.bytes);
+    const auto drafter = drafters_.find(commit.model);
+    if (drafter == drafters_.end()) throw ClusterError(fmt::format("rank {} told text to a draft that is not here", message.from));
+    drafter->second->on_commit(commit);
+    return true;
+  }
+  for (const auto& [model, drafter] : drafters_) {
+    if (!drafter->pipeline().ranks().channel.carries(message.tag)) continue;
+    drafter->pipeline().on_message(std::move(message));
+    return true;
+  }
+  return false;
 }
 
 bool Dispatcher::to_stage(Message& message) {
@@ -95,7 +119,7 @@ bool Dispatcher::to_stage(Message& message) {
 bool Dispatcher::advance() {
   bool anything = false;
   if (target_) anything |= target_->advance();
-  if (drafter_) anything |= drafter_->advance();
+  for (const auto& [model, drafter] : drafters_) anything |= drafter->advance();
   if (stage_) anything |= stage_->advance();
   return anything;
 }
@@ -109,12 +133,14 @@ void Dispatcher::describe(wire::Report& report, std::int64_t clock_offset_us) co
       report.events.push_back({TraceEvent::Kind::kExchange, draft, 0, 0, Trace::microseconds(time.begin) + clock_offset_us,
                                Trace::microseconds(time.end) + clock_offset_us});
   }
-  if (!target_ || !drafter_) return;
-  Stage& draft = drafter_->pipeline().stage();  // which takes turns with the target's
-  report.busy_s += draft.counters().busy_s;
-  report.draft_run_s = draft.cost().measured_s();
-  const auto events = draft.trace().shifted(clock_offset_us);
-  report.events.insert(report.events.end(), events.begin(), events.end());
+  for (const auto& [model, drafter] : drafters_) {
+    Stage& draft = drafter->pipeline().stage();
+    if (&draft == stage()) continue;
+    report.busy_s += draft.counters().busy_s;  // it takes turns with this rank's stage
+    if (report.draft_run_s.empty()) report.draft_run_s = draft.cost().measured_s();
+    const auto events = draft.trace().shifted(clock_offset_us);
+    report.events.insert(report.events.end(), events.begin(), events.end());
+  }
 }
 
 }  // namespace yamata

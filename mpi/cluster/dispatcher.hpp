@@ -2,6 +2,7 @@
 // The parts of the models that lie on one rank, and which of them takes a message.
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -18,8 +19,8 @@ using StageFactory = std::function<std::unique_ptr<StageModel>(const wire::Pipel
 ///
 ///   tag                         taken by
 ///   record, activations, cancel the stage on this rank that another rank leads
-///   logits                      the pipeline that this rank leads: the target's, or its draft's
-///   commit                      the drafter
+///   logits                      the pipeline that this rank leads: the target's, or a draft's
+///   commit                      the drafter that it names
 ///   guesses                     whoever listens (the engine)
 ///
 /// All other tags are about the job rather than the models: Head and Worker take those themselves.
@@ -28,7 +29,7 @@ class Dispatcher {
   explicit Dispatcher(Transport& transport) : transport_(transport) {}
 
   /// Builds this rank's part of a plan, whose ranks lead a pipeline where they are its first. A rank may hold one stage that another
-  /// leads, or lead the target, a draft or both. Throws ClusterError where the plan cannot be, and what the factory throws.
+  /// leads, or lead the target, drafts or both. Throws ClusterError where the plan cannot be, and what the factory throws.
   void build(const wire::Start& plan, const StageFactory& make_stage);
   /// The plan has no place for this rank, or there is none yet.
   bool empty() const { return !stage(); }
@@ -44,10 +45,10 @@ class Dispatcher {
   /// The target's pipeline, on the head.
   Pipeline* target() { return target_.get(); }
   const Pipeline* target() const { return target_.get(); }
-  /// The drafter that this rank is.
-  Drafter* drafter() { return drafter_.get(); }
+  /// Whether this rank drafts.
+  bool drafts() const { return !drafters_.empty(); }
   /// Whether this rank's only part is of a draft.
-  bool drafts_only() const { return drafter_ ? !target_ && !stage_ : stage_ && channel_.record == kDraftChannel.record; }
+  bool drafts_only() const { return drafts() ? !target_ && !stage_ : stage_ && channel_.record == kDraftChannel.record; }
 
   /// Told of a drafter's guesses.
   std::function<void(int rank, const wire::Guesses& guesses)> on_guesses;
@@ -65,6 +66,8 @@ class Dispatcher {
   /// The stage that speaks for this rank.
   Stage* stage() const;
   bool to_stage(Message& message);
+  bool to_drafter(Message& message);
+  PipelineRanks ranks_of(const wire::PipelinePlan& plan) const;
   GroupMember join_group(const wire::PipelinePlan& plan, std::size_t place, const PipelineRanks& ranks);
 
   Transport& transport_;
@@ -77,7 +80,7 @@ class Dispatcher {
   std::unique_ptr<StageModel> model_;  // of stage_
   std::unique_ptr<Stage> stage_;       // that another rank leads, with the messages of this channel
   Channel channel_ = kTargetChannel;
-  std::unique_ptr<Drafter> drafter_;
+  std::map<std::int32_t, std::unique_ptr<Drafter>> drafters_;  // by their model's number in the plan
 };
 
 }  // namespace yamata

@@ -217,7 +217,7 @@ void Head::rest() {
 }
 
 wire::Report Head::own_report() {
-  wire::Report report = report_of_rank(transport_, idle_, sent_before_, own_.host, dispatcher_.drafter() ? "head, drafter" : "head");
+  wire::Report report = report_of_rank(transport_, idle_, sent_before_, own_.host, dispatcher_.drafts() ? "head, drafter" : "head");
   report.isa = own_.isa;
   report.threads = own_.threads;
   dispatcher_.describe(report, 0);

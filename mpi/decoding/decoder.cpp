@@ -193,18 +193,17 @@ GuessDemand Decoder::demand() const {
 void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
   if (finished_) return;
   const auto began = Clock::now();
-  DraftLink* const drafter = sources_.drafter_on(rank);
+  DraftLink* const drafter = sources_.drafter_on(rank, guesses.model);
   if (drafter) tree_changed_ |= drafter->on_guesses(guesses, runs_.tree(), text(), demand());
   counters_.deciding_s += Clock::seconds_since(began);
 }
 
-void Decoder::drop_drafter(int rank) {
-  if (DraftLink* const drafter = sources_.drafter_on(rank)) drafter->drop();
-}
+void Decoder::drop_drafter(int rank) { sources_.drop(rank); }
 
 bool Decoder::awaits(int rank) const {
-  const DraftLink* const drafter = sources_.drafter_on(rank);
-  return drafter && drafter->pending() && runs_.begun() && !runs_.tree().root().sent && waits_for_whole_draft();
+  const auto pending = [&](const DraftLink* drafter) { return drafter->rank() == rank && drafter->pending(); };
+  return std::any_of(sources_.drafters().begin(), sources_.drafters().end(), pending) && runs_.begun() && !runs_.tree().root().sent &&
+         waits_for_whole_draft();
 }
 
 void Decoder::leave() {

@@ -19,9 +19,10 @@ constexpr std::size_t kRememberedRoots = 32 * kMostUnanswered;
 
 void DraftLink::begin(std::uint64_t request) {
   request_ = request;
-  epoch_ = asked_epoch_ = complete_epoch_ = answered_epoch_ = 0;
+  epoch_ = first_epoch_ = asked_epoch_ = complete_epoch_ = answered_epoch_ = 0;
   judged_epoch_ = 1;
-  told_ = 0;
+  told_ = featured_ = 0;
+  features_.clear();
   places_.clear();
   text_nodes_.clear();
   latency_.begin();
@@ -29,6 +30,8 @@ void DraftLink::begin(std::uint64_t request) {
 
 bool DraftLink::guess(TokenTree& /*tree*/, std::span<const std::int32_t> text, const GuessDemand& demand) {
   epoch_ = demand.epoch;
+  if (!can_tell(text)) return false;
+  if (first_epoch_ == 0) first_epoch_ = epoch_;
   if (const auto least = demand.to_the_end && !demand.at_any_cost ? least_expanded(text, demand) : 0.0f) tell(text, demand, *least);
   return false;
 }
@@ -37,7 +40,7 @@ bool DraftLink::guess(TokenTree& /*tree*/, std::span<const std::int32_t> text, c
 /// alone.
 std::optional<float> DraftLink::least_expanded(std::span<const std::int32_t> text, const GuessDemand& demand) {
   const double evaluation_s = this->evaluation_s(demand.token_s);
-  DraftCase draft{.after_prompt = demand.epoch == 1,
+  DraftCase draft{.after_prompt = epoch_ == first_epoch_,
                   .shares_unit = shares_unit(),
                   .relative_cost = relative_cost_,
                   .acceptance = acceptance_.expected(),
@@ -48,7 +51,7 @@ std::optional<float> DraftLink::least_expanded(std::span<const std::int32_t> tex
                             .alone_s = demand.alone_s},
                   .costs_more = balance_.negative(),
                   .most = demand.most};
-  if (rank_ != transport_.rank()) draft.times.first_s = std::max(evaluation_s, latency_.answer_s());
+  if (place_.rank != transport_.rank()) draft.times.first_s = std::max(evaluation_s, latency_.answer_s());
   const DraftDecision decision = decide_draft(draft);
   if (decision.kind == DraftDecision::Kind::kLeave) return std::nullopt;
   const double catching_up = StepCost::prior(static_cast<int>(text.size() - told_));
@@ -56,19 +59,33 @@ std::optional<float> DraftLink::least_expanded(std::span<const std::int32_t> tex
   return decision.least;
 }
 
+void DraftLink::take_features(std::int32_t position, std::span<const float> row) {
+  if (!alive_) return;
+  features_.insert(features_.end(), row.begin(), row.end());
+  featured_ = static_cast<std::size_t>(position) + 1;
+}
+
+/// Heads are told of the prompt once it has been computed.
+bool DraftLink::can_tell(std::span<const std::int32_t> text) const {
+  return place_.feature_layers.empty() || (featured_ > 0 && featured_ + 1 == text.size());
+}
+
 /// Sends the text that this drafter has not been told of, unless there is none or it has not answered for long.
 void DraftLink::tell(std::span<const std::int32_t> text, const GuessDemand& demand, float least) {
-  if (!alive_ || told_ == text.size() || epoch_ > answered_epoch_ + kMostUnanswered) return;
+  if (!alive_ || told_ == text.size() || !can_tell(text) || epoch_ > answered_epoch_ + kMostUnanswered) return;
   wire::Commit commit{.request = request_,
                       .epoch = epoch_,
                       .position = static_cast<std::int32_t>(told_),
                       .tokens = {},
                       .min_drafts = demand.min_drafts,
                       .least = least,
-                      .retell = demand.retell};
+                      .retell = demand.retell,
+                      .model = place_.model,
+                      .features = std::move(features_)};
+  features_.clear();
   asked_epoch_ = epoch_;
   for (; told_ < text.size(); ++told_) commit.tokens.push_back(vocabulary_.draft(text[told_]));
-  transport_.send(rank_, Tag::kCommit, wire::encode(commit));
+  transport_.send(place_.rank, Tag::kCommit, wire::encode(commit));
 }
 
 bool DraftLink::on_guesses(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) {
@@ -91,7 +108,7 @@ std::optional<GuessLatency> DraftLink::next_guess() {
 /// Puts guesses into the tree; those below what is gone meanwhile are dropped.
 bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text) {
   if (guesses.request != request_) return false;
-  wire::validate(guesses, {.epoch = epoch_, .text_tokens = text.size(), .vocabulary = vocabulary_.draft_tokens}, rank_);
+  wire::validate(guesses, {.epoch = epoch_, .text_tokens = text.size(), .vocabulary = vocabulary_.draft_tokens}, place_.rank);
   answered_epoch_ = std::max(answered_epoch_, guesses.epoch);
   if (guesses.evaluation_s > 0) evaluation_s_ = guesses.evaluation_s;
   if (guesses.complete) complete_epoch_ = std::max(complete_epoch_, guesses.epoch);

@@ -16,15 +16,27 @@
 
 namespace yamata {
 
+/// Who makes guesses.
+struct DraftPlace {
+  int rank = 0;                                ///< the first of the drafter's
+  int model = 1;                               ///< its number in the plan
+  std::vector<std::int32_t> feature_layers{};  ///< heads: of the target, that they read
+};
+
 /// Tells the drafter how the text goes on, in its own vocabulary; its guesses come when they come (on_guesses).
 class DraftLink final : public GuessSource {
  public:
-  /// `rank`: the first of the drafter's. `relative_cost`: of one evaluation of the draft, in those of the whole target, as far as can be
-  /// told beforehand.
-  DraftLink(Transport& transport, int index, int rank, VocabularyMap vocabulary, double relative_cost)
-      : GuessSource(index), transport_(transport), rank_(rank), vocabulary_(std::move(vocabulary)), relative_cost_(relative_cost) {}
+  /// `relative_cost`: of one evaluation of the draft, in those of the whole target, as far as can be told beforehand.
+  DraftLink(Transport& transport, int index, DraftPlace place, VocabularyMap vocabulary, double relative_cost)
+      : GuessSource(index),
+        transport_(transport),
+        place_(std::move(place)),
+        vocabulary_(std::move(vocabulary)),
+        relative_cost_(relative_cost) {}
 
-  int rank() const { return rank_; }
+  int rank() const { return place_.rank; }
+  /// The draft's number in the plan.
+  int model() const { return place_.model; }
   bool alive() const { return alive_; }
   /// The drafter is lost: it is told no more, and nothing that comes of it counts.
   void drop() { alive_ = false; }
@@ -37,7 +49,9 @@ class DraftLink final : public GuessSource {
   void step_ended(const TextStep& step) override;
   std::optional<GuessLatency> next_guess() override;
   bool pending() const override { return alive_ && asked() && !complete(); }
-  bool shares_unit() const override { return alive_ && rank_ == transport_.rank(); }
+  bool shares_unit() const override { return alive_ && place_.rank == transport_.rank(); }
+  std::vector<std::int32_t> feature_layers() const override { return place_.feature_layers; }
+  void take_features(std::int32_t position, std::span<const float> row) override;
 
   /// Guesses have come. Those below what is gone meanwhile are dropped, as are those of a text before. True if the tree has grown.
   bool on_guesses(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand);
@@ -56,6 +70,7 @@ class DraftLink final : public GuessSource {
   bool asked() const { return asked_epoch_ == epoch_; }
   /// It has said all that it was asked for.
   bool complete() const { return complete_epoch_ == epoch_; }
+  bool can_tell(std::span<const std::int32_t> text) const;
   std::optional<float> least_expanded(std::span<const std::int32_t> text, const GuessDemand& demand);
   void tell(std::span<const std::int32_t> text, const GuessDemand& demand, float least);
   bool take(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text);
@@ -63,17 +78,20 @@ class DraftLink final : public GuessSource {
 
   Transport& transport_;
   DraftLatency latency_;
-  int rank_;
+  const DraftPlace place_;
   VocabularyMap vocabulary_;
   bool alive_ = true;
   std::uint64_t request_ = 0;
+  std::uint64_t first_epoch_ = 0;  // in which it could be told of this text
   std::uint64_t epoch_ = 0, asked_epoch_ = 0, complete_epoch_ = 0, answered_epoch_ = 0;
   std::uint64_t judged_epoch_ = 1;  // the guesses after the prompt come too late for it
   Share acceptance_;
   double relative_cost_, evaluation_s_ = 0;
   DraftBalance balance_;
   ProbeBudget probes_;
-  std::size_t told_ = 0;  // tokens of text
+  std::size_t told_ = 0;         // tokens of text
+  std::vector<float> features_;  // of the tokens before those that have not been told
+  std::size_t featured_ = 0;     // tokens of text whose features have come
   std::map<std::uint32_t, Place> places_;
   std::map<NodeId, std::int32_t> text_nodes_;  // roots of late, by the tree's id -> position
 };

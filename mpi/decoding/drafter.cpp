@@ -13,22 +13,24 @@ constexpr std::size_t kRowsWithRoot = StepCost::kWidest;  // more are a prompt, 
 
 }  // namespace
 
-Drafter::Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options, std::int32_t context,
-                 SequenceRange sequences, std::int32_t batch)
+Drafter::Drafter(Transport& transport, std::int32_t model, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options,
+                 std::int32_t context, SequenceRange sequences, std::int32_t batch)
     : transport_(transport),
+      model_(model),
       pipeline_(std::move(pipeline)),
       options_(options),
       context_(context),
       batch_(batch),
       search_({.draft = options.width, .threshold = options.threshold}),
-      runs_(*pipeline_, sequences, {}) {}
+      runs_(*pipeline_, sequences, {.feature_layers = {}, .features_read = pipeline_->stage().model().features_read()}) {}
 
 void Drafter::on_commit(const wire::Commit& commit) {
   const bool begins = !runs_.begun() || commit.request != request_;
   const std::size_t known = begins ? 0 : runs_.text().size();
   const wire::CommitLimits limits{.position = static_cast<std::int32_t>(known),
                                   .cells = pipeline_->cells().cell_count(),
-                                  .vocabulary = pipeline_->stage().model().vocabulary()};
+                                  .vocabulary = pipeline_->stage().model().vocabulary(),
+                                  .features = pipeline_->stage().model().features_read()};
   wire::validate(commit, limits, 0);
   epoch_ = commit.epoch;
   answered_ = false;
@@ -43,6 +45,7 @@ void Drafter::on_commit(const wire::Commit& commit) {
   } else {
     for (const std::int32_t token : commit.tokens) this->commit(token);
   }
+  runs_.add_features(commit.features);
   if (commit.retell) {
     retell();
   } else if (min_drafts_ > 0) {  // what survived counts, though it was told before
@@ -112,6 +115,7 @@ void Drafter::push_guesses() {
                      .root_position = root.position,
                      .complete = complete,
                      .evaluation_s = evaluation_s(),
+                     .model = model_,
                      .guesses = std::move(guesses_)};
   transport_.send(0, Tag::kGuesses, wire::encode(told));
   guesses_.clear();

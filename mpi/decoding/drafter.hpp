@@ -12,7 +12,8 @@ namespace yamata {
 /// probable nodes of a token tree of its own, which the head prunes by saying how the text went on.
 class Drafter {
  public:
-  Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options, std::int32_t context,
+  /// `model`: its number in the plan.
+  Drafter(Transport& transport, std::int32_t model, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options, std::int32_t context,
           SequenceRange sequences, std::int32_t batch);
 
   /// The text goes on, or another request's begins. Throws ClusterError where it does not follow what was told before.
@@ -34,6 +35,7 @@ class Drafter {
   void push_guesses();
 
   Transport& transport_;
+  const std::int32_t model_;
   std::unique_ptr<Pipeline> pipeline_;
   const DraftOptions options_;
   const std::int32_t context_, batch_;

@@ -16,9 +16,9 @@ class GuessSources {
  public:
   explicit GuessSources(Transport& transport) : transport_(transport) {}
 
-  /// A draft model led by `rank`; see DraftLink.
-  void add_drafter(int rank, VocabularyMap vocabulary, double relative_cost) {
-    auto drafter = std::make_unique<DraftLink>(transport_, next_index(), rank, std::move(vocabulary), relative_cost);
+  /// A draft model, or heads; see DraftLink.
+  void add_drafter(DraftPlace place, VocabularyMap vocabulary, double relative_cost) {
+    auto drafter = std::make_unique<DraftLink>(transport_, next_index(), std::move(place), std::move(vocabulary), relative_cost);
     drafters_.push_back(drafter.get());
     add(std::move(drafter));
   }
@@ -32,10 +32,17 @@ class GuessSources {
 
   const std::vector<std::unique_ptr<GuessSource>>& all() const { return all_; }
   const std::vector<DraftLink*>& drafters() const { return drafters_; }
-  /// The drafter led by a rank, or nullptr.
-  DraftLink* drafter_on(int rank) const {
-    const auto found = std::find_if(drafters_.begin(), drafters_.end(), [&](const DraftLink* drafter) { return drafter->rank() == rank; });
+  /// The drafter led by a rank whose draft has this number in the plan, or nullptr.
+  DraftLink* drafter_on(int rank, int model) const {
+    const auto found = std::find_if(drafters_.begin(), drafters_.end(),
+                                    [&](const DraftLink* drafter) { return drafter->rank() == rank && drafter->model() == model; });
     return found == drafters_.end() ? nullptr : *found;
+  }
+  /// A rank is lost, and the drafters that it led.
+  void drop(int rank) const {
+    for (DraftLink* drafter : drafters_) {
+      if (drafter->rank() == rank) drafter->drop();
+    }
   }
 
  private:

@@ -11,11 +11,13 @@ void TreeRuns::begin(std::span<const std::int32_t> text) {
   partitions_ = Partitions(sequences_);
   if (pipeline_.cells().free_cells() < pipeline_.cells().cell_count()) partitions_.empty_all();
   text_.assign(text.begin(), text.end());
-  text_sent_ = 0;
+  text_sent_ = wants_.features_read > 0 ? 1 : 0;  // heads cannot read the first token, which has none before it
+  features_.clear();
   tree_.emplace(text_.back(), static_cast<std::int32_t>(text_.size()) - 1);
 }
 
 void TreeRuns::commit(std::int32_t token) {
+  if (wants_.features_read > 0) prune();  // what is a guess now was computed from the heads' own hidden states
   const TreeNode& root = tree_->root();
   for (Run& run : runs_) run.pinned |= std::find(run.nodes.begin(), run.nodes.end(), root.id) != run.nodes.end();
   // A root that was never computed becomes plain text before the new one.
@@ -39,10 +41,18 @@ TreeRuns::Run TreeRuns::add_text(wire::Record& record, std::size_t end) {
   return run;
 }
 
+/// Those of the text in a record, each of which is read once.
+void TreeRuns::bring_features(wire::Record& record) {
+  const auto floats = static_cast<std::ptrdiff_t>(record.tokens.size() * static_cast<std::size_t>(wants_.features_read));
+  record.features.assign(features_.begin(), features_.begin() + floats);
+  features_.erase(features_.begin(), features_.begin() + floats);
+}
+
 void TreeRuns::submit_text(std::size_t most) {
   wire::Record record;
   Run run = add_text(record, std::min(text_.size() - 1, text_sent_ + most));
   record.operations = partitions_.take_operations();
+  bring_features(record);
   send(std::move(record), std::move(run));
 }
 
@@ -56,6 +66,7 @@ void TreeRuns::submit_root() {
   record.placements.push_back(laid_out.placements[0]);
   record.logit_rows.push_back(static_cast<std::int32_t>(record.tokens.size()) - 1);
   run.nodes = {root};
+  bring_features(record);
   send(std::move(record), std::move(run));
 }
 

@@ -36,6 +36,7 @@ class TreeRuns {
   struct Wants {
     std::int32_t best = 0;                     ///< see wire::Record
     std::vector<std::int32_t> feature_layers;  ///< at which features of all rows are asked for
+    std::int64_t features_read = 0;            ///< as StageModel says; then guesses that become text are computed again, as text
   };
 
   /// `sequences` of the pipeline's cache: the first holds the text, each further one may hold a path of guesses. The pipeline outlives
@@ -52,6 +53,8 @@ class TreeRuns {
   const TokenTree& tree() const { return *tree_; }
   const Partitions& partitions() const { return partitions_; }
 
+  /// For heads: the features of the tokens before those of the text that come next, from its second token on.
+  void add_features(std::span<const float> features) { features_.insert(features_.end(), features.begin(), features.end()); }
   /// The text goes on with `token`: the tree advances, what is not below it goes.
   void commit(std::int32_t token);
   /// Forgets all guesses, in flight or not.
@@ -86,6 +89,7 @@ class TreeRuns {
   std::size_t cancel(const std::vector<Run*>& runs, bool tell);
   void cancel_rest(bool tell);
   Run add_text(wire::Record& record, std::size_t end);
+  void bring_features(wire::Record& record);
   const Run* send(wire::Record record, Run run);
 
   Pipeline& pipeline_;
@@ -93,7 +97,8 @@ class TreeRuns {
   Partitions partitions_;
   const Wants wants_;
   std::vector<std::int32_t> text_;
-  std::size_t text_sent_ = 0;  // of the text before the root
+  std::size_t text_sent_ = 0;   // of the text before the root
+  std::deque<float> features_;  // of the text that has not been sent
   std::optional<TokenTree> tree_;
   std::deque<Run> runs_;
 };

@@ -189,9 +189,7 @@ void Engine::on_guesses(int rank, const wire::Guesses& guesses) {
   if (current_) current_->decoder().on_guesses(rank, guesses);
 }
 
-void Engine::on_drafter_lost(int rank) {
-  if (DraftLink* drafter = sources_.drafter_on(rank)) drafter->drop();
-}
+void Engine::on_drafter_lost(int rank) { sources_.drop(rank); }
 
 bool Engine::awaits(int rank) const { return current_ && current_->decoder().awaits(rank); }
 

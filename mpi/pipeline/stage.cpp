@@ -53,7 +53,9 @@ wire::Heartbeat Stage::heartbeat() const {
 void Stage::on_record(wire::Bytes bytes) {
   wire::Record record = wire::decode_record(bytes);
   const CellTable& cells = model_.cells();
-  wire::validate(record, {.cells = cells.cell_count(), .sequences = cells.sequence_count(), .last_run = last_run_}, before());
+  wire::validate(
+      record, {.cells = cells.cell_count(), .sequences = cells.sequence_count(), .last_run = last_run_, .features = model_.features_read()},
+      before());
   if (record.has_run()) last_run_ = record.run;
   records_.push_back(std::move(record));
   const int own = transport_.rank();
@@ -151,6 +153,7 @@ void Stage::compute(wire::Record record) {
                    .placements = r.placements,
                    .logit_rows = r.logit_rows,
                    .feature_rows = r.feature_rows,
+                   .features = r.features,
                    .feature_layers = r.feature_layers};
   if (!model_.first()) {
     const wire::Rows rows = wire::decode_rows(activations_.front());
@@ -171,7 +174,7 @@ void Stage::finish_run() {
   const wire::Record& record = running->record;
   ended_ = record.run;
   const bool skipped = model_.members() > 1 ? model_.left() : cancelled_.contains(record.run);
-  trace_.add({skipped ? TraceEvent::Kind::kSkip : TraceEvent::Kind::kRun, ranks_.channel.record == kDraftChannel.record,
+  trace_.add({skipped ? TraceEvent::Kind::kSkip : TraceEvent::Kind::kRun, ranks_.channel.record != kTargetChannel.record,
               static_cast<std::int32_t>(record.tokens.size()), record.run, Trace::microseconds(running->began), Trace::now_us()});
   if (skipped) count_skipped(record);
   // The first run brings code and weights into caches and says little of those that follow.

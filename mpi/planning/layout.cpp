@@ -15,16 +15,17 @@ namespace yamata {
 namespace {
 
 [[noreturn]] void bad_split(const std::string& text, const std::string& why) {
-  throw UsageError(fmt::format(
-      "--layer-split '{}': {}; give one share per rank, such as 0.5,0.3,0.2, with a draft 0.5,0.5/1.0, or, where ranks "
-      "share layers, 0.5+0.5, or auto, measure or bytes", text,
-      why));
+  throw UsageError(
+      fmt::format("--layer-split '{}': {}; give one share per rank, such as 0.5,0.3,0.2, with a draft 0.5,0.5/1.0, or, where ranks "
+                  "share layers, 0.5+0.5, or auto, measure or bytes",
+                  text, why));
 }
 
 double parse_share(const std::string& word, const std::string& whole) {
   char* end = nullptr;
   const double share = std::strtod(word.c_str(), &end);
-  if (word.empty() || *end != '\0' || !std::isfinite(share) || share <= 0) bad_split(whole, fmt::format("'{}' is not a share above 0", word));
+  if (word.empty() || *end != '\0' || !std::isfinite(share) || share <= 0)
+    bad_split(whole, fmt::format("'{}' is not a share above 0", word));
   return share;
 }
 
@@ -90,8 +91,17 @@ std::string to_text(const Layout& layout) {
   return text;
 }
 
-Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head) {
+Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head, int heads) {
   const std::vector<ModelShares> models = parse_layer_split(layer_split);
+  if (heads > 0 && static_cast<int>(models.size()) != 1 + drafts + heads) {  // they have no ranks of their own
+    Layout layout = make_layout(layer_split, ranks, drafts, draft_on_head);
+    for (int model = drafts + 1; model <= drafts + heads; ++model) layout.push_back({model, {0}});
+    return layout;
+  }
+  for (std::size_t model = static_cast<std::size_t>(drafts) + 1; heads > 0 && model < models.size(); ++model) {
+    if (models[model].shares.size() > 1) bad_split(layer_split, "heads lie on one rank");
+  }
+  drafts += heads;
   if (models.size() > 1 && drafts == 0) bad_split(layer_split, "there are shares for a draft but no draft model; name one with -md");
   if (models.size() > 1 && draft_on_head) bad_split(layer_split, "there are shares for a draft that is to run on rank 0");
   if (models.size() > 1 && static_cast<int>(models.size()) != 1 + drafts)

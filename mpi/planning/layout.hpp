@@ -42,8 +42,8 @@ std::string to_text(const Layout& layout);
 
 /// Shares `ranks` ranks out: with an automatic split every draft model gets one rank and the target the rest. Drafts without ranks of their
 /// own (too few ranks, shares for the target alone, or `draft_on_head`) lie on rank 0, one at most. Throws UsageError where shares and
-/// ranks differ in number.
-Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head);
+/// ranks differ in number. `heads`, whose models follow those of the drafts, lie on rank 0, unless there are shares for them, too.
+Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head, int heads = 0);
 
 /// The place of a rank: an index into the layout.
 std::size_t place_of(const Layout& layout, int rank);

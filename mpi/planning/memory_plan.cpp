@@ -21,20 +21,26 @@ struct Host {
 
 constexpr std::uint64_t mib(std::uint64_t bytes) { return bytes >> 20; }
 
+/// What a rank's part of a pipeline takes, be its model one of `models` or of heads.
+RankBytes part_bytes(std::span<const ModelFile* const> models, std::span<const RankBytes> heads, const wire::Start& plan,
+                     const wire::PipelinePlan& pipeline, std::size_t place, int threads) {
+  const auto number = static_cast<std::size_t>(pipeline.model);
+  if (number >= models.size()) return heads[number - models.size()];
+  const ModelFile& model = *models[number];
+  require_storable(plan.cache_types, model.h.head_dim);
+  const GroupMember member = pipeline.member(place);
+  return rank_bytes(model, pipeline.layers[place], Shard(model.h, member.shares, member.member), plan.cache_types, plan.batch, threads);
+}
+
 std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, const wire::Start& plan,
-                                   const std::vector<wire::Hello>& hellos) {
+                                   const std::vector<wire::Hello>& hellos, std::span<const RankBytes> heads) {
   std::map<std::string, Host> hosts;
   for (const wire::PipelinePlan& pipeline : plan.pipelines) {
-    const ModelFile& model = *models[static_cast<std::size_t>(pipeline.model)];
     for (std::size_t s = 0; s < pipeline.layers.size(); ++s) {
-      require_storable(plan.cache_types, model.h.head_dim);
       const std::size_t rank = static_cast<std::size_t>(pipeline.ranks[s]);
-      const LayerRange range = pipeline.layers[s];
       Host& host = hosts.try_emplace(hellos[rank].host, Host{.first_rank = rank, .available = hellos[rank].available_bytes}).first->second;
       host.available = std::min(host.available, hellos[rank].available_bytes);
-      const GroupMember member = pipeline.member(s);
-      const RankBytes bytes =
-          rank_bytes(model, range, Shard(model.h, member.shares, member.member), plan.cache_types, plan.batch, hellos[rank].threads);
+      const RankBytes bytes = part_bytes(models, heads, plan, pipeline, s, hellos[rank].threads);
       host.bytes.cache_per_cell += bytes.cache_per_cell;
       host.bytes.buffers += bytes.buffers;
       host.bytes.weights += bytes.weights;
@@ -43,7 +49,9 @@ std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, con
   return hosts;
 }
 
-bool holds_weights(const Host& host, std::uint64_t cells) { return host.bytes.cache(cells) + host.bytes.buffers + host.bytes.weights <= host.available; }
+bool holds_weights(const Host& host, std::uint64_t cells) {
+  return host.bytes.cache(cells) + host.bytes.buffers + host.bytes.weights <= host.available;
+}
 
 std::uint64_t target_cells(const wire::Start& plan) { return static_cast<std::uint64_t>(plan.pipelines.front().cells); }
 
@@ -60,13 +68,14 @@ std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch
 
 RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads) {
   const auto& [file, h] = model;
-  const std::size_t cell = KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(shard.kv_heads()),
-                                              static_cast<int>(h.head_dim), 1, cache_types);
+  const std::size_t cell =
+      KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(shard.kv_heads()), static_cast<int>(h.head_dim), 1, cache_types);
   return {stage_bytes(file, h, range, shard), cell, buffer_bytes(h, range, batch, threads, shard)};
 }
 
-void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted) {
-  const auto hosts = add_up(models, plan, hellos);
+void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted,
+                  std::span<const RankBytes> heads) {
+  const auto hosts = add_up(models, plan, hellos, heads);
   for (wire::PipelinePlan& pipeline : plan.pipelines) {
     pipeline.packed.clear();
     for (const std::int32_t rank : pipeline.ranks) {
@@ -77,14 +86,15 @@ void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, c
 }
 
 std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
-                                     const std::vector<wire::Hello>& hellos) {
+                                     const std::vector<wire::Hello>& hellos, std::span<const RankBytes> heads) {
   const std::uint64_t cells = target_cells(plan);
   std::vector<std::string> warnings;
-  for (const auto& [name, host] : add_up(models, plan, hellos)) {
+  for (const auto& [name, host] : add_up(models, plan, hellos, heads)) {
     const std::uint64_t cache = host.bytes.cache(cells);
     if (cache + host.bytes.buffers > host.available) {
-      const std::uint64_t fits =
-          host.available > host.bytes.buffers ? (host.available - host.bytes.buffers) / std::max<std::uint64_t>(1, host.bytes.cache_per_cell) : 0;
+      const std::uint64_t fits = host.available > host.bytes.buffers
+                                     ? (host.available - host.bytes.buffers) / std::max<std::uint64_t>(1, host.bytes.cache_per_cell)
+                                     : 0;
       throw UsageError(fmt::format("a context of {} tokens takes {} MiB on rank {} ({}), which has {} MiB free; at most -c {} fits", cells,
                                    mib(cache + host.bytes.buffers), host.first_rank, name, mib(host.available), fits));
     }

@@ -25,12 +25,15 @@ RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shar
 
 /// Marks the stages whose weights are packed as they are loaded: where `wanted`, those on hosts with memory for a second form of
 /// the weights of all their ranks, the one that stays. The others read their weights from the file for every token.
-void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted);
+/// `heads`: what each model takes whose number is beyond those of `models`.
+void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted,
+                  std::span<const RankBytes> heads = {});
 
 /// Adds up, per host, what the ranks there will allocate: cache and buffers for runs of the plan's batch. Throws UsageError where
 /// a host has less than that, naming its rank, and the largest -c that fits. Returns a warning for each host whose ranks' weights
-/// do not fit into memory beside that: they would be read from disk for every token. `models`: as the plan numbers them.
+/// do not fit into memory beside that: they would be read from disk for every token. `models`, and after them `heads`: as the plan numbers
+/// them.
 std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
-                                     const std::vector<wire::Hello>& hellos);
+                                     const std::vector<wire::Hello>& hellos, std::span<const RankBytes> heads = {});
 
 }  // namespace yamata

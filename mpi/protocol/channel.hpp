@@ -15,8 +15,15 @@ struct Channel {
 inline constexpr Channel kTargetChannel{Tag::kRecord, Tag::kActivations, Tag::kLogits, Tag::kCancel};
 inline constexpr Channel kDraftChannel{Tag::kDraftRecord, Tag::kDraftActivations, Tag::kDraftLogits, Tag::kDraftCancel};
 
-/// The stages, in this order, and the ranks that share each: one, or a group. The first of a stage's ranks leads it, that of the first stage
-/// the pipeline.
+/// Of a pipeline within one rank, whose messages stay there: one for each.
+inline Channel own_channel(int model) {
+  constexpr int kFirst = 1000;  // beyond all tags that are sent
+  const auto tag = [&](int i) { return static_cast<Tag>(kFirst + 4 * model + i); };
+  return {tag(0), tag(1), tag(2), tag(3)};
+}
+
+/// The stages, in this order, and the ranks that share each: one, or a group. The first of a stage's ranks leads it, that of the first
+/// stage the pipeline.
 struct PipelineRanks {
   Channel channel = kTargetChannel;
   std::vector<std::vector<int>> stages{{0}};

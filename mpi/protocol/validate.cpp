@@ -88,7 +88,7 @@ void check_pipeline(const PipelinePlan& plan, int ranks, const Check& check) {
   check(within(plan.model, 0, kMostModels), "the number of a model");
 }
 
-/// A rank leads both where it has stages of two pipelines, and leads one draft at most.
+/// A rank leads them where it has stages of several pipelines, and of the drafts that it leads one at most is on other ranks, too.
 void check_shared_ranks(std::span<const PipelinePlan> pipelines, const Check& check) {
   std::set<int> leaders, drafters, others;
   for (const PipelinePlan& plan : pipelines) {
@@ -97,7 +97,7 @@ void check_shared_ranks(std::span<const PipelinePlan> pipelines, const Check& ch
       check(!others.contains(rank) && (leads || !leaders.contains(rank)), "a rank has stages of two models and does not lead both");
       (leads ? leaders : others).insert(rank);
     }
-    if (plan.model > 0) check(drafters.insert(plan.ranks.front()).second, "a rank leads two drafts");
+    if (plan.model > 0 && plan.ranks.size() > 1) check(drafters.insert(plan.ranks.front()).second, "a rank leads two drafts");
   }
 }
 
@@ -112,6 +112,9 @@ void validate(const Record& record, const RecordLimits& limits, int from) {
   constexpr std::size_t kEveryLayer = std::size_t{1} << 31;
   check(ascend_within(record.feature_layers, kEveryLayer), "features of layers that there cannot be");
   check(record.best >= 0, "the number of the best logits");
+  check(record.features.empty() ||
+            (limits.features > 0 && record.features.size() == record.tokens.size() * static_cast<std::size_t>(limits.features)),
+        "features that its tokens cannot come with");
   if (!record.has_run()) return;
   check(record.run > limits.last_run, "an id no higher than that of the run before");
   for (std::size_t row = 0; row < record.placements.size(); ++row) {
@@ -172,6 +175,11 @@ void validate(const Commit& commit, const CommitLimits& limits, int from) {
   check(!commit.tokens.empty(), "it is empty");
   check(commit.tokens.size() <= static_cast<std::size_t>(std::max(limits.cells - limits.position, 0)), "it is longer than the context");
   for (const std::int32_t token : commit.tokens) check(within(token, 0, limits.vocabulary - 1), "a token beyond the vocabulary");
+  const std::size_t first = commit.position == 0 ? 1 : 0;  // which has no token before it
+  check(limits.features == 0 || commit.tokens.size() > first, "a text for heads of which nothing is computed");
+  check(
+      commit.features.size() == (commit.tokens.size() - std::min(first, commit.tokens.size())) * static_cast<std::size_t>(limits.features),
+      "features of other tokens than it has");
   check(commit.min_drafts >= 0, "the number of guesses asked for");
   check(commit.least >= 0, "the least path probability");
 }

@@ -16,6 +16,7 @@ namespace yamata::wire {
 struct RecordLimits {
   std::int32_t cells = 0, sequences = 1;  ///< of its cache
   std::uint64_t last_run = 0;             ///< id of the latest run that came before; 0: none
+  std::int64_t features = 0;              ///< floats that a token of the text comes with
 };
 void validate(const Record& record, const RecordLimits& limits, int from);
 
@@ -45,6 +46,7 @@ struct CommitLimits {
   std::int32_t position = 0;    ///< where the text must go on; another's begins at 0
   std::int32_t cells = 0;       ///< of its cache
   std::int64_t vocabulary = 0;  ///< of its model
+  std::int64_t features = 0;    ///< floats that a token of the text comes with
 };
 void validate(const Commit& commit, const CommitLimits& limits, int from);
 

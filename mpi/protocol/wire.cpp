@@ -144,7 +144,9 @@ Bytes encode(const Commit& m) {
       .put(m.min_drafts)
       .put(m.least)
       .put(m.retell)
+      .put(m.model)
       .put_all(std::span<const std::int32_t>(m.tokens))
+      .put_all(std::span<const float>(m.features))
       .take();
 }
 
@@ -157,7 +159,9 @@ Commit decode_commit(std::span<const std::byte> bytes) {
   m.min_drafts = in.get<std::int32_t>();
   m.least = in.get<float>();
   m.retell = in.get<std::uint8_t>() != 0;
+  m.model = in.get<std::int32_t>();
   m.tokens = in.get_all<std::int32_t>();
+  m.features = in.get_all<float>();
   in.end();
   return m;
 }
@@ -170,6 +174,7 @@ Bytes encode(const Guesses& m) {
       .put(m.root_position)
       .put(m.complete)
       .put(m.evaluation_s)
+      .put(m.model)
       .put_all(std::span<const Guess>(m.guesses))
       .take();
 }
@@ -183,6 +188,7 @@ Guesses decode_guesses(std::span<const std::byte> bytes) {
   m.root_position = in.get<std::int32_t>();
   m.complete = in.get<std::uint8_t>() != 0;
   m.evaluation_s = in.get<double>();
+  m.model = in.get<std::int32_t>();
   m.guesses = in.get_all<Guess>();
   in.end();
   return m;
@@ -200,7 +206,7 @@ std::vector<std::uint64_t> decode_cancel(std::span<const std::byte> bytes) {
 namespace {
 
 // What most messages lack takes no byte of them: these bits say that it follows.
-constexpr std::uint32_t kRecordHasFeatures = 1u << 31;  // of Record::best
+constexpr std::uint32_t kRecordHasFeatures = 1u << 31, kRecordBringsFeatures = 1u << 30;  // of Record::best
 constexpr std::uint32_t kSkipped = 1, kRowsHaveFeatures = 2;
 
 }  // namespace
@@ -209,9 +215,11 @@ Bytes encode(const Record& m) {
   Writer out;
   out.put_all(std::span<const CacheOperation>(m.operations)).put(m.run).put_all(std::span<const std::int32_t>(m.tokens));
   out.put_all(std::span<const Placement>(m.placements)).put_all(std::span<const std::int32_t>(m.logit_rows));
-  out.put(static_cast<std::uint32_t>(m.best) | (m.feature_rows.empty() ? 0 : kRecordHasFeatures));
+  out.put(static_cast<std::uint32_t>(m.best) | (m.feature_rows.empty() ? 0 : kRecordHasFeatures) |
+          (m.features.empty() ? 0 : kRecordBringsFeatures));
   if (!m.feature_rows.empty())
     out.put_all(std::span<const std::int32_t>(m.feature_rows)).put_all(std::span<const std::int32_t>(m.feature_layers));
+  if (!m.features.empty()) out.put_all(std::span<const float>(m.features));
   return out.take();
 }
 
@@ -224,11 +232,12 @@ Record decode_record(std::span<const std::byte> bytes) {
   m.placements = in.get_all<Placement>();
   m.logit_rows = in.get_all<std::int32_t>();
   const auto best = in.get<std::uint32_t>();
-  m.best = static_cast<std::int32_t>(best & ~kRecordHasFeatures);
+  m.best = static_cast<std::int32_t>(best & ~(kRecordHasFeatures | kRecordBringsFeatures));
   if (best & kRecordHasFeatures) {
     m.feature_rows = in.get_all<std::int32_t>();
     m.feature_layers = in.get_all<std::int32_t>();
   }
+  if (best & kRecordBringsFeatures) m.features = in.get_all<float>();
   in.end();
   if (m.placements.size() != m.tokens.size()) Reader::fail();
   return m;

@@ -99,6 +99,9 @@ struct Commit {
   std::int32_t min_drafts = 0;  ///< guesses to be complete with, where somebody waits for them; 0: go on without end
   float least = 0;              ///< least path probability of a node for which an evaluation of the draft is worth its time
   bool retell = false;          ///< all guesses told before are forgotten: tell those anew that still stand
+  std::int32_t model = 1;       ///< which of the rank's drafts is meant, by its number in the plan
+  /// For heads: the target's features of the token before each of these, but for the text's first.
+  std::vector<float> features{};
 };
 
 struct Guess {
@@ -114,6 +117,7 @@ struct Guesses {
   std::int32_t root_position = 0;
   bool complete = false;    ///< it has as many as the commit asked for, or no more
   double evaluation_s = 0;  ///< what an evaluation of the draft takes; 0: not known yet
+  std::int32_t model = 1;   ///< as in Commit
   std::vector<Guess> guesses;
 };
 
@@ -127,6 +131,7 @@ struct Record {
   std::int32_t best = 0;                     ///< of each such row only so many, the highest; 0: those of the whole vocabulary
   std::vector<std::int32_t> feature_rows;    ///< rows whose features are asked for: hidden states of some layers
   std::vector<std::int32_t> feature_layers;  ///< which: as in StageBatch
+  std::vector<float> features;               ///< that the tokens come with, as in StageBatch
   bool has_run() const { return !tokens.empty(); }
   /// Features of the layers below `layer`, in rows of floats.
   std::size_t features_below(std::int64_t layer) const {

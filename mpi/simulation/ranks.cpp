@@ -2,6 +2,9 @@
 
 #include <numeric>
 #include <stdexcept>
+#include <utility>
+
+#include "src/simulation/heads_table.hpp"
 
 namespace yamata::simulation {
 namespace {
@@ -44,24 +47,39 @@ void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const 
   drafters_.push_back({first, static_cast<int>(stages.size()), stages.front().one_row_ns});
 }
 
+void Ranks::add_heads(int first, const TableShape& shape, std::vector<std::int32_t> feature_layers) {
+  feature_layers_[static_cast<int>(drafters_.size()) + 1] = std::move(feature_layers);
+  add_drafter(first, {shape}, plan_.draft, plan_.batch);
+}
+
 void Ranks::build() {
   for (Rank& rank : ranks_) {
-    rank.dispatcher->build(plan_, [&](const wire::PipelinePlan& pipeline, std::size_t place, CacheTypes, const GroupMember& group) {
+    const auto make = [&](const wire::PipelinePlan& pipeline, std::size_t place, CacheTypes,
+                          const GroupMember& group) -> std::unique_ptr<StageModel> {
       TableShape shape = shapes_.at(static_cast<std::size_t>(pipeline.model)).at(place);
       shape.meeting = static_cast<Meeting*>(group.exchange);
+      if (const auto heads = feature_layers_.find(pipeline.model); heads != feature_layers_.end())
+        return std::make_unique<HeadsTable>(shape, heads->second, *rank.parts.unit);
       auto model = std::make_unique<TableModel>(shape, *rank.parts.unit);
       if (pipeline.model == 0) target_models_.push_back(model.get());
       return model;
-    });
+    };
+    rank.dispatcher->build(plan_, make);
     rank.dispatcher->load();
   }
 }
 
 void Ranks::make_sources(bool lookup) {
   sources_ = std::make_unique<GuessSources>(*ranks_[0].parts.transport);
+  int model = 0;
   for (const DrafterRanks& drafter : drafters_) {
     const double cost = target_row_ns_ > 0 ? static_cast<double>(drafter.one_row_ns) / static_cast<double>(target_row_ns_) : 0;
-    sources_->add_drafter(drafter.first, VocabularyMap{}, cost);
+    ++model;
+    const auto heads = feature_layers_.find(model);
+    sources_->add_drafter({.rank = drafter.first,
+                           .model = model,
+                           .feature_layers = heads == feature_layers_.end() ? std::vector<std::int32_t>{} : heads->second},
+                          VocabularyMap{}, cost);
   }
   if (lookup) sources_->add_suffixes();
   if (add_sources) add_sources(*sources_);

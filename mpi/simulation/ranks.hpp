@@ -2,6 +2,7 @@
 // The ranks of a cluster in one process, over transports and units that somebody else schedules: the program's own dispatcher,
 // stages, drafters, pipeline and decoder; only the model is a table. Who is alive nobody watches here.
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -25,6 +26,9 @@ class Ranks {
   void add_target(const std::vector<TableShape>& stages);
   /// A drafter with its first stage on rank `first`; 0: on the head, sharing its unit.
   void add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t batch);
+  /// Heads on rank `first`, beside a drafter or the head's stage, or alone; they read the target's features at these layers, the last of
+  /// which are kOutputFeatures. After the drafters.
+  void add_heads(int first, const TableShape& shape, std::vector<std::int32_t> feature_layers);
   /// After the models: all load, and the head begins to decode a text, the first one or, once that has finished, another.
   void begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose, Decoder::OnToken on_token);
 
@@ -39,8 +43,8 @@ class Ranks {
   const GuessSources& sources() const { return *sources_; }
   Pipeline& target() { return *ranks_.front().dispatcher->target(); }
   const std::vector<TableModel*>& target_models() const { return target_models_; }
-  std::function<void(std::size_t rank, const Message& message)> on_message;  ///< told of every message that is taken
-  std::function<void(GuessSources& sources)> add_sources;                    ///< may add to drafters and lookup, before the first text
+  std::function<void(std::size_t rank, Message& message)> on_message;  ///< told of every message before it is taken; may change it
+  std::function<void(GuessSources& sources)> add_sources;              ///< may add to drafters and lookup, before the first text
 
  private:
   struct Rank {
@@ -60,7 +64,8 @@ class Ranks {
   std::vector<Rank> ranks_;
   std::vector<DrafterRanks> drafters_;
   wire::Start plan_;
-  std::vector<std::vector<TableShape>> shapes_;  // per pipeline of the plan, per stage
+  std::vector<std::vector<TableShape>> shapes_;              // per pipeline of the plan, per stage
+  std::map<int, std::vector<std::int32_t>> feature_layers_;  // of heads, by their number in the plan
   std::int64_t target_row_ns_ = 0;
   std::vector<TableModel*> target_models_;
   std::unique_ptr<GuessSources> sources_;

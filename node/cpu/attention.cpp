@@ -168,9 +168,9 @@ void Attention::run(const AttentionPartOp& part, int thread) {
 void Attention::run(const MergeAttentionOp& merge, int thread) const {
   const AttentionOp& op = merge.attention;
   const AttentionPartials& partials = merge.partials;
-  const std::int64_t states = op.rows * op.q_heads;
-  for (std::int64_t query = states * thread / threads_; query < states * (thread + 1) / threads_; ++query) {
-    const std::int64_t row = query / op.q_heads;
+  const std::int64_t states = op.rows * op.q_heads, heads = op.heads.count_of(op.q_heads);
+  for (std::int64_t i = op.rows * heads * thread / threads_; i < op.rows * heads * (thread + 1) / threads_; ++i) {
+    const std::int64_t row = i / heads, query = row * op.q_heads + op.heads.begin + i % heads;
     const auto seen = static_cast<std::int64_t>(op.visible[row].size());
     float peak = 0, total = 0;
     const AttentionRow into{nullptr, nullptr, seen, &peak, &total, op.out + query * op.head_dim};

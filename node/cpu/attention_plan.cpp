@@ -31,12 +31,12 @@ constexpr std::int64_t kFewItems = 2, kSomeItems = 8, kManySegments = 4;
 
 bool AttentionPlan::fits(const AttentionOp& op) const {
   return op.visible == visible_ && op.rows == rows_ && op.q_heads == q_heads_ && op.kv_heads == kv_heads_ && op.head_dim == head_dim_ &&
-         op.before == before_;
+         op.before == before_ && op.heads == heads_;
 }
 
 AttentionPlan::Heads AttentionPlan::group_heads(const AttentionOp& op, std::int64_t kv_head) {
   const std::int64_t group = op.heads_per_kv(), first = kv_head * group;
-  return {std::max<std::int64_t>(0, op.before - first), std::min(group, op.before + op.q_heads - first)};
+  return {std::max<std::int64_t>(0, op.before + op.heads.begin - first), std::min(group, op.before + op.heads.end_of(op.q_heads) - first)};
 }
 
 const AttentionPlan::Item& AttentionPlan::item_of(std::int64_t piece) const {
@@ -47,7 +47,7 @@ const AttentionPlan::Item& AttentionPlan::item_of(std::int64_t piece) const {
 
 void AttentionPlan::make(const AttentionOp& op, int threads) {
   visible_ = op.visible;
-  rows_ = op.rows, q_heads_ = op.q_heads, kv_heads_ = op.kv_heads, head_dim_ = op.head_dim, before_ = op.before;
+  rows_ = op.rows, q_heads_ = op.q_heads, kv_heads_ = op.kv_heads, head_dim_ = op.head_dim, before_ = op.before, heads_ = op.heads;
   cut(op, threads);
   number_pieces(op, threads);
   share_out(op, threads);
@@ -56,11 +56,13 @@ void AttentionPlan::make(const AttentionOp& op, int threads) {
 /// Makes items as large as leave enough pieces for all threads.
 void AttentionPlan::cut(const AttentionOp& op, int threads) {
   const std::int64_t group = op.heads_per_kv(), segments = segments_of(op, 0, op.rows);
+  const std::int64_t here = op.heads.count_of(op.q_heads), first = (op.before + op.heads.begin) / group;
+  const std::int64_t kv_heads = here > 0 ? (op.before + op.heads.begin + here - 1) / group + 1 - first : 0;
   most_segments_ = segments;
   may_split_ = threads > 1 && segments > 1 && op.rows * op.q_heads * segments * (op.head_dim + 2) <= kMostKeptFloats;
   std::int64_t rows = std::min(op.rows, kMostRows), heads = std::min(group, cpu::kAttentionQueries);
   const auto pieces = [&] {
-    return parts(op.rows, std::max<std::int64_t>(1, rows)) * op.kv_heads * parts(group, heads) * (may_split_ ? segments : 1);
+    return parts(op.rows, std::max<std::int64_t>(1, rows)) * kv_heads * parts(group, heads) * (may_split_ ? segments : 1);
   };
   while (threads > 1 && pieces() < kFewItems * threads && (rows > 1 || heads > 1)) {
     std::int64_t& larger = rows > 1 ? rows : heads;
@@ -69,7 +71,7 @@ void AttentionPlan::cut(const AttentionOp& op, int threads) {
   items_.clear();
   for (std::int64_t row = 0; row < op.rows; row += rows) {
     const std::int64_t row_end = std::min(op.rows, row + rows);
-    for (std::int64_t kv_head = 0; kv_head < op.kv_heads; ++kv_head) {
+    for (std::int64_t kv_head = first; kv_head < first + kv_heads; ++kv_head) {
       const auto [begin, end] = group_heads(op, kv_head);
       for (std::int64_t head = begin; head < end; head += heads)
         items_.push_back({row, row_end, kv_head, head, std::min(end, head + heads), segments_of(op, row, row_end)});

@@ -32,7 +32,7 @@ class AttentionPlan {
     std::int64_t queries() const { return (row_end - row_begin) * heads(); }
   };
 
-  /// Of the query heads that share this key/value head, those that are here: [begin, end).
+  /// Of the query heads that share this key/value head, those that are computed: [begin, end), nothing where that is empty.
   struct Heads {
     std::int64_t begin, end;
   };
@@ -63,6 +63,7 @@ class AttentionPlan {
 
   std::span<const std::int32_t> const* visible_ = nullptr;
   std::int64_t rows_ = 0, q_heads_ = 0, kv_heads_ = 0, head_dim_ = 0, before_ = 0;
+  OpRange heads_;
   bool may_split_ = false;
   std::int64_t kept_floats_ = 0, most_queries_ = 0, most_segments_ = 1;
   std::vector<Item> items_;

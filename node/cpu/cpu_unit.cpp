@@ -15,11 +15,12 @@
 namespace yamata {
 namespace {
 
-/// Whether the members of a group meet in the operation.
+/// Whether the members of a group, or the units of a machine, meet in the operation.
 bool meets(const Op& op) {
   const auto* linear = std::get_if<LinearOp>(&op);
   const auto* norm = std::get_if<NormOp>(&op);
-  return std::holds_alternative<AllGatherOp>(op) || (linear && linear->share.group) || (norm && norm->share.group);
+  return std::holds_alternative<AllGatherOp>(op) || std::holds_alternative<MeetOp>(op) || (linear && linear->share.group) ||
+         (norm && norm->share.group);
 }
 
 void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool interleaved) {
@@ -60,7 +61,9 @@ class ProductPieces {
     for (std::size_t i = 0; i < op.parts.size(); ++i) {
       if (!op.parts[i].weight) continue;
       const Matrix& w = *op.parts[i].weight;
-      rows_[i] = thread_share(w.rows, owner, threads, kRowGrain);
+      const OpRange& here = op.parts[i].outputs;
+      const ThreadShare share = thread_share(here.count_of(w.rows), owner, threads, kRowGrain);
+      rows_[i] = {here.begin + share.begin, here.begin + share.end};
       const std::int64_t rows = rows_[i].end - rows_[i].begin;
       step_[i] = piece_rows(w, rows, tokens);
       counts_[i] = (rows + step_[i] - 1) / step_[i];
@@ -165,7 +168,7 @@ void CpuUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   in_group_ = std::any_of(ops.begin(), ops.end(), meets);
   declined_ = in_group_ && stop && stop->load();
   reserve_panels(ops);
-  input_.prepare(ops, declined_);
+  input_.prepare(ops, stop, declined_);
   attention_.prepare(ops);
   ops_ = ops;
   stop_ = stop;
@@ -260,20 +263,22 @@ void CpuUnit::multiply(const LinearOp& op, const LinearOp::Part& part, ThreadSha
 
 void CpuUnit::run(const AllGatherOp& op, int thread) { input_.gather(op, thread); }
 
+void CpuUnit::run(const MeetOp& op, int thread) { input_.meet(op, thread); }
+
 void CpuUnit::run(const StoreOp& op, int thread) {
   const std::int64_t q_dim = op.q_heads * op.head_dim, kv_dim = op.kv_heads * op.head_dim;
-  const std::int64_t heads = op.q_heads + op.kv_heads;
+  const std::int64_t q_heads = op.queries.count_of(op.q_heads), heads = q_heads + op.keys.count_of(op.kv_heads);
   const auto [begin, end] = thread_share(op.rows * heads, thread, threads());
   for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t t = i / heads, h = i % heads;
     const float* angles = op.cos_sin + t * op.rotary_dim;
-    if (h < op.q_heads) {
-      float* q = op.q + t * q_dim + h * op.head_dim;
+    if (h < q_heads) {
+      float* q = op.q + t * q_dim + (op.queries.begin + h) * op.head_dim;
       if (op.q_norm) norm_head(kernels_, q, op.q_norm, op);
       rotate(q, angles, op.rotary_dim, op.interleaved);
       continue;
     }
-    const std::int64_t kv = h - op.q_heads;
+    const std::int64_t kv = op.keys.begin + h - q_heads;
     float* k = op.k + t * kv_dim + kv * op.head_dim;
     if (op.k_norm) norm_head(kernels_, k, op.k_norm, op);
     rotate(k, angles, op.rotary_dim, op.interleaved);
@@ -298,8 +303,8 @@ void CpuUnit::run(const ReadOp& op, int thread) {
 /// Each thread packs the rows that are its own: so their memory is that of its NUMA node.
 void CpuUnit::run(const PackOp& op, int thread) {
   const Matrix& m = *op.matrix;
-  const auto [begin, end] = thread_share(m.rows, thread, threads(), kRowGrain);
-  if (begin < end) cpu::repack(m.type, m.data, m.row_bytes, begin, end, kernels_.panel_rows, op.to);
+  const auto [begin, end] = thread_share(op.rows.count_of(m.rows), thread, threads(), kRowGrain);
+  if (begin < end) cpu::repack(m.type, m.data, m.row_bytes, op.rows.begin + begin, op.rows.begin + end, kernels_.panel_rows, op.to);
 }
 
 void CpuUnit::run(const NormOp& op, int thread) {

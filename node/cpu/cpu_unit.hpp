@@ -56,6 +56,7 @@ class CpuUnit final : public ComputeUnit {
   void run(const AddOp& op, int thread);
   void run(const RouterOp& op, int thread);
   void run(const ScaleOp& op, int thread);
+  void run(const MeetOp& op, int thread);
   void multiply(const LinearOp& op, const LinearOp::Part& part, ThreadShare outputs, std::int64_t expert, std::byte* panel);
 
   const cpu::KernelTable& kernels_;
@@ -66,7 +67,7 @@ class CpuUnit final : public ComputeUnit {
   PieceQueues pieces_;
   std::span<const Op> ops_;
   const std::atomic<bool>* stop_ = nullptr;
-  bool in_group_ = false;  // the list has meetings, where alone it may be left
+  bool in_group_ = false;  // the list has meetings, where alone it is left
   bool declined_ = false;  // it is left at the first
   bool stopped_[2] = {};   // written by thread 0 before a barrier, read by all after it
   bool left_ = false;      // the latest list was left before its end

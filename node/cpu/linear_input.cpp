@@ -4,27 +4,12 @@
 #include <variant>
 
 #include "node/cpu/kernels/panel.hpp"
-#include "node/cpu/kernels/repack.hpp"
+#include "node/cpu/slice_layout.hpp"
 #include "node/cpu/thread_share.hpp"
 #include "node/thread_time.hpp"
+#include "node/unit_meeting.hpp"
 
 namespace yamata {
-
-/// Where the members' slices lie that together are `rows` rows: a header each, then so many bytes for each block of the member's columns.
-/// Floats are blocks of one column.
-struct SliceLayout {
-  const SharedColumns& share;
-  std::int64_t rows, block_cols, block_bytes;
-
-  std::int64_t cut(int member) const { return share.cuts[static_cast<std::size_t>(member)]; }
-  std::int64_t blocks_before(int member) const { return (cut(member) + block_cols - 1) / block_cols; }
-  std::int64_t blocks(int member) const { return blocks_before(member + 1) - blocks_before(member); }
-  std::size_t begin(int member) const {
-    return static_cast<std::size_t>(member) * sizeof(SliceHeader) + static_cast<std::size_t>(rows * blocks_before(member) * block_bytes);
-  }
-  std::size_t payload(int member) const { return begin(member) + sizeof(SliceHeader); }
-  std::size_t bytes() const { return begin(share.group->members()); }
-};
 
 namespace {
 
@@ -33,19 +18,6 @@ using cpu::EncodedBlock;
 constexpr std::int64_t kBlock = 32;
 
 std::int64_t blocks_of(std::int64_t cols) { return cpu::QuantizedRows::blocks_of(cols); }
-
-bool any_part(const LinearOp& op, bool panels) {
-  return std::any_of(op.parts.begin(), op.parts.end(),
-                     [&](const auto& part) { return part.weight && cpu::has_panels(part.weight->type) == panels; });
-}
-
-SliceLayout float_slices(const SharedColumns& share, std::int64_t rows) { return {share, rows, 1, sizeof(float)}; }
-
-/// Of each row the sums of squares come first, for an RMSNorm.
-SliceLayout block_slices(const LinearOp& op) {
-  const std::size_t bytes = sizeof(EncodedBlock) + (op.norm ? sizeof(float) : 0);
-  return {op.share, op.rows, kBlock, static_cast<std::int64_t>(bytes)};
-}
 
 /// piece(row, from, to): the columns of a row that are a thread's, of `cols` in each of `rows` rows, whole blocks but for the last.
 template <class Piece>
@@ -75,10 +47,6 @@ void for_activated(const cpu::KernelTable& kernels, Activation activation, const
 
 }  // namespace
 
-bool LinearInput::needs_quantized(const LinearOp& op) { return any_part(op, true); }
-
-bool LinearInput::needs_floats(const LinearOp& op) { return any_part(op, false) || !any_part(op, true); }
-
 /// An expert's rows are tiles of their own.
 cpu::QuantizedRows LinearInput::quantized(const LinearOp& op, Rows rows) const {
   const std::int64_t blocks = blocks_of(op.cols), before = rows.begin * blocks * cpu::kActivationBlockBytes;
@@ -91,14 +59,14 @@ LinearInput::Place LinearInput::place(const LinearOp& op, std::int64_t row) cons
   return {quantized(op, {first[0], first[1]}), row - first[0]};
 }
 
-void LinearInput::prepare(std::span<const Op> ops, bool declined) {
+void LinearInput::prepare(std::span<const Op> ops, const std::atomic<bool>* stop, bool declined) {
   std::size_t quantized = 0, slices = 0, whole = 0, squares = 0, members = 0;
   const auto share = [&](const SliceLayout& layout) {
     slices = std::max(slices, layout.bytes());
     members = std::max(members, static_cast<std::size_t>(layout.share.group->members()));
   };
   for (const Op& any : ops) {
-    if (const auto* gather = std::get_if<AllGatherOp>(&any)) share(float_slices(gather->share, gather->rows));
+    if (const auto* gather = std::get_if<AllGatherOp>(&any)) share(slices_of(*gather));
     if (const auto* norm = std::get_if<NormOp>(&any)) {
       squares = std::max(squares, static_cast<std::size_t>(blocks_of(norm->cols)));
       if (!norm->share.group) continue;
@@ -111,7 +79,7 @@ void LinearInput::prepare(std::span<const Op> ops, bool declined) {
     if (needs_quantized(*op))
       quantized = std::max(quantized, static_cast<std::size_t>(op->rows * blocks_of(op->cols) * cpu::kActivationBlockBytes));
     if (!op->share.group) continue;
-    share(needs_floats(*op) ? float_slices(op->share, op->rows) : block_slices(*op));
+    share(slices_of(*op));
     if (needs_floats(*op)) whole = std::max(whole, static_cast<std::size_t>(op->rows * op->cols));
   }
   const auto grow = [](auto& memory, std::size_t size) {
@@ -122,6 +90,7 @@ void LinearInput::prepare(std::span<const Op> ops, bool declined) {
   grow(whole_, whole);
   grow(ends_, members);
   for (auto& own : squares_) grow(own, squares);
+  stop_ = stop;
   declined_ = declined;
   goes_on_ = true;
 }
@@ -165,33 +134,48 @@ void LinearInput::make_alone(const LinearOp& op, const Source& source, int threa
   });
 }
 
+/// Where the slices are: the group's memory, or this unit's own.
+std::byte* LinearInput::memory(const SliceLayout& layout) {
+  const std::span<std::byte> shared = layout.share.group->shared_slices(layout.bytes());
+  return shared.empty() ? slices_.data() : shared.data();
+}
+
+/// By one thread: whether this unit wants the run.
+bool LinearInput::wants() const { return !declined_ && !(stop_ && stop_->load(std::memory_order_relaxed)); }
+
 /// All threads have written to the own slice; afterwards all slices are here.
-bool LinearInput::meet(const SliceLayout& layout, int thread) {
+bool LinearInput::meet(const SliceLayout& layout, std::byte* slices, int thread) {
   pool_.barrier();
   if (thread == 0) {
     GroupExchange& group = *layout.share.group;
     for (int m = 0; m < group.members(); ++m) ends_[static_cast<std::size_t>(m)] = layout.begin(m + 1);
     const double began_cpu_s = thread_cpu_s();
-    goes_on_ = group.all_gather({slices_.data(), layout.bytes()}, {ends_.data(), static_cast<std::size_t>(group.members())}, !declined_);
+    goes_on_ = group.all_gather({slices, layout.bytes()}, {ends_.data(), static_cast<std::size_t>(group.members())}, wants());
     exchange_cpu_s_ += thread_cpu_s() - began_cpu_s;
   }
   pool_.barrier();
   return goes_on_;
 }
 
+void LinearInput::meet(const MeetOp& op, int thread) {
+  if (thread != 0) return;  // nobody goes on before thread 0 has ended the operation
+  const double began_cpu_s = thread_cpu_s();
+  goes_on_ = op.meeting->meet(op.own, wants());
+  exchange_cpu_s_ += thread_cpu_s() - began_cpu_s;
+}
+
 bool LinearInput::make_together(const LinearOp& op, int thread) {
-  if (needs_floats(op)) {
-    const SliceLayout layout = float_slices(op.share, op.rows);
-    if (!declined_) write_floats(op, layout, thread);
-    if (!meet(layout, thread)) return false;
-    read_floats(layout, op.cols, whole_.data(), thread);
+  const SliceLayout layout = slices_of(op);
+  std::byte* slices = memory(layout);
+  const bool floats = needs_floats(op);
+  if (!declined_) floats ? write_floats(op, layout, slices, thread) : encode(op, layout, slices, thread);
+  if (!meet(layout, slices, thread)) return false;
+  if (floats) {
+    read_floats(layout, slices, op.cols, {0, op.rows}, whole_.data(), thread);
     pool_.barrier();
     make_alone(op, {whole_.data(), nullptr, op.cols, Activation::kNone}, thread);
   } else {
-    const SliceLayout layout = block_slices(op);
-    if (!declined_) encode(op, layout, thread);
-    if (!meet(layout, thread)) return false;
-    decode(op, layout, thread);
+    decode(op, layout, slices, thread);
   }
   pool_.barrier();
   return true;
@@ -200,41 +184,45 @@ bool LinearInput::make_together(const LinearOp& op, int thread) {
 namespace {
 
 /// The own columns as they are, for a meeting.
-void write_columns(const float* x, std::int64_t stride, const SliceLayout& layout, std::byte* slices, int thread, int threads) {
+void write_columns(const float* x, std::int64_t stride, std::int64_t own, const SliceLayout& layout, std::byte* slices, int thread,
+                   int threads) {
   const int member = layout.share.group->own();
-  const std::int64_t own = layout.blocks(member);
-  auto* slice = reinterpret_cast<float*>(slices + layout.payload(member));
+  const std::int64_t width = layout.blocks(member);
+  auto* slice = reinterpret_cast<float*>(slices + layout.payload(member)) + layout.own_first();
   for_pieces(layout.rows, own, thread, threads, [&](std::int64_t row, std::int64_t from, std::int64_t to) {
-    std::copy_n(x + row * stride + from, to - from, slice + row * own + from);
+    std::copy_n(x + row * stride + from, to - from, slice + row * width + from);
   });
 }
 
 }  // namespace
 
 bool LinearInput::gather(const AllGatherOp& op, int thread) {
-  const SliceLayout layout = float_slices(op.share, op.rows);
-  if (!declined_) write_columns(op.x + op.share.begin(), op.cols, layout, slices_.data(), thread, pool_.size());
-  if (!meet(layout, thread)) return false;
-  read_floats(layout, op.cols, op.x, thread);
+  const SliceLayout layout = slices_of(op);
+  std::byte* slices = memory(layout);
+  if (!declined_)
+    write_columns(op.x + op.share.begin(), op.cols, op.share.end(op.cols) - op.share.begin(), layout, slices, thread, pool_.size());
+  if (!meet(layout, slices, thread)) return false;
+  read_floats(layout, slices, op.cols, op.brings, op.x, thread);
   return true;
 }
 
 const float* LinearInput::whole_rows(const NormOp& op, int thread) {
   const SliceLayout layout = float_slices(op.share, op.rows);
-  if (!declined_) write_columns(op.x, op.x_stride, layout, slices_.data(), thread, pool_.size());
-  if (!meet(layout, thread)) return nullptr;
-  read_floats(layout, op.cols, whole_.data(), thread);  // the rows that are the thread's, who norms them
+  std::byte* slices = memory(layout);
+  if (!declined_) write_columns(op.x, op.x_stride, op.share.end(op.cols) - op.share.begin(), layout, slices, thread, pool_.size());
+  if (!meet(layout, slices, thread)) return nullptr;
+  read_floats(layout, slices, op.cols, {0, op.rows}, whole_.data(), thread);  // the rows that are the thread's, who norms them
   return whole_.data();
 }
 
 /// The own columns, gated where they are to be: the norm of a row takes all of it.
-void LinearInput::write_floats(const LinearOp& op, const SliceLayout& layout, int thread) {
+void LinearInput::write_floats(const LinearOp& op, const SliceLayout& layout, std::byte* slices, int thread) {
   const int member = op.share.group->own();
-  const std::int64_t own = layout.blocks(member), stride = x_stride(op);
-  auto* slice = reinterpret_cast<float*>(slices_.data() + layout.payload(member));
+  const std::int64_t own = op.share.end(op.cols) - op.share.begin(), width = layout.blocks(member), stride = x_stride(op);
+  auto* slice = reinterpret_cast<float*>(slices + layout.payload(member)) + layout.own_first();
   for_pieces(op.rows, own, thread, pool_.size(), [&](std::int64_t row, std::int64_t from, std::int64_t to) {
     const std::int64_t at = row * stride + from;
-    float* into = slice + row * own + from;
+    float* into = slice + row * width + from;
     if (op.activation != Activation::kNone)
       kernels_.activate(op.activation, op.x + at, op.up ? op.up + at : nullptr, to - from, into);
     else
@@ -242,27 +230,31 @@ void LinearInput::write_floats(const LinearOp& op, const SliceLayout& layout, in
   });
 }
 
-void LinearInput::read_floats(const SliceLayout& layout, std::int64_t cols, float* all, int thread) const {
-  const auto [begin, end] = thread_share(layout.rows, thread, pool_.size());
+/// Some rows of all members' columns.
+void LinearInput::read_floats(const SliceLayout& layout, const std::byte* slices, std::int64_t cols, OpRange rows, float* all,
+                              int thread) const {
+  const auto [begin, end] = thread_share(rows.count_of(layout.rows), thread, pool_.size());
   for (int m = 0; m < layout.share.group->members(); ++m) {
-    const auto* slice = reinterpret_cast<const float*>(slices_.data() + layout.payload(m));
+    const auto* slice = reinterpret_cast<const float*>(slices + layout.payload(m));
     const std::int64_t width = layout.blocks(m);
-    for (std::int64_t row = begin; row < end; ++row) std::copy_n(slice + row * width, width, all + row * cols + layout.cut(m));
+    for (std::int64_t row = rows.begin + begin; row < rows.begin + end; ++row)
+      std::copy_n(slice + row * width, width, all + row * cols + layout.cut(m));
   }
 }
 
 /// The own columns in blocks, nothing of them divided yet.
-void LinearInput::encode(const LinearOp& op, const SliceLayout& layout, int thread) {
+void LinearInput::encode(const LinearOp& op, const SliceLayout& layout, std::byte* slices, int thread) {
   const int member = op.share.group->own();
-  const std::int64_t blocks = layout.blocks(member), own = layout.cut(member + 1) - layout.cut(member), stride = x_stride(op);
-  auto* squares = reinterpret_cast<float*>(slices_.data() + layout.payload(member));
+  const std::int64_t begin = op.share.begin(), own = op.share.end(op.cols) - begin, stride = x_stride(op);
+  const std::int64_t blocks = layout.blocks(member), first = layout.own_first();
+  auto* squares = reinterpret_cast<float*>(slices + layout.payload(member));
   auto* encoded = reinterpret_cast<EncodedBlock*>(squares + (op.norm ? op.rows * blocks : 0));
   for_pieces(op.rows, own, thread, pool_.size(), [&](std::int64_t row, std::int64_t from, std::int64_t to) {
     const float* x = op.x + row * stride + from;
-    const std::int64_t block = row * blocks + from / kBlock;
+    const std::int64_t block = row * blocks + first + from / kBlock;
     if (op.norm) {
       kernels_.block_squares(x, to - from, squares + block);
-      kernels_.encode_blocks(x, op.norm + layout.cut(member) + from, to - from, encoded + block);
+      kernels_.encode_blocks(x, op.norm + begin + from, to - from, encoded + block);
     } else if (op.activation != Activation::kNone) {
       const float* up = op.up ? op.up + row * stride + from : nullptr;
       for_activated(kernels_, op.activation, x, up, to - from, [&](std::int64_t at, std::int64_t n, const float* values) {
@@ -275,9 +267,9 @@ void LinearInput::encode(const LinearOp& op, const SliceLayout& layout, int thre
 }
 
 /// Every member's blocks, divided by the root mean square of the whole row.
-void LinearInput::decode(const LinearOp& op, const SliceLayout& layout, int thread) {
+void LinearInput::decode(const LinearOp& op, const SliceLayout& layout, const std::byte* slices, int thread) {
   const int members = op.share.group->members();
-  const auto slice = [&](int m) { return reinterpret_cast<const float*>(slices_.data() + layout.payload(m)); };
+  const auto slice = [&](int m) { return reinterpret_cast<const float*>(slices + layout.payload(m)); };
   float* squares = squares_[static_cast<std::size_t>(thread)].data();
   // Pieces of all members' blocks of all rows; a row's factor is found by every thread that has some of it.
   const std::int64_t blocks = layout.blocks_before(members);

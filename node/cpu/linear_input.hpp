@@ -1,5 +1,6 @@
 #pragma once
 // What matrices are multiplied with: normed or gated, quantized, and put together where the ranks of a group have a part each.
+#include <atomic>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -22,14 +23,16 @@ class LinearInput {
   LinearInput(const cpu::KernelTable& kernels, ThreadPool& pool, std::size_t threads) : kernels_(kernels), pool_(pool), squares_(threads) {}
 
   /// Sets memory aside for the operations of a run. `declined`: nothing is computed in it, the members of the group meet all the same, and
-  /// all leave.
-  void prepare(std::span<const Op> ops, bool declined);
+  /// all leave. As they do at the first meeting after `*stop` has become true.
+  void prepare(std::span<const Op> ops, const std::atomic<bool>* stop, bool declined);
   /// Called by all threads of the pool; when it returns the input is there for all. False: the group leaves the run here.
   bool make(const LinearOp& op, int thread);
   /// Likewise, all columns of `op.x`.
   bool gather(const AllGatherOp& op, int thread);
   /// Likewise, rows of which all columns are here, in so many floats each: those of `op.x`, or what the members have put together.
   const float* whole_rows(const NormOp& op, int thread);
+  /// Likewise: waits for the other units.
+  void meet(const MeetOp& op, int thread);
   /// Seconds of processor time that thread 0 has spent in exchanges since it asked last.
   double take_exchange_cpu_s() { return std::exchange(exchange_cpu_s_, 0); }
   /// After a meeting: whether the group leaves the run.
@@ -44,9 +47,6 @@ class LinearInput {
   cpu::QuantizedRows quantized(const LinearOp& op, Rows rows) const;
   /// The input in floats, where a matrix of `op` is of floats.
   const float* floats(const LinearOp& op) const { return op.input ? op.input : op.x; }
-
-  static bool needs_quantized(const LinearOp& op);
-  static bool needs_floats(const LinearOp& op);
 
  private:
   /// Rows that are all here: [rows][stride], and what becomes of them.
@@ -64,11 +64,13 @@ class LinearInput {
   };
   Place place(const LinearOp& op, std::int64_t row) const;
   float inverse_rms(const LinearOp& op, const float* x, int thread);
-  bool meet(const SliceLayout& layout, int thread);
-  void write_floats(const LinearOp& op, const SliceLayout& layout, int thread);
-  void read_floats(const SliceLayout& layout, std::int64_t cols, float* all, int thread) const;
-  void encode(const LinearOp& op, const SliceLayout& layout, int thread);
-  void decode(const LinearOp& op, const SliceLayout& layout, int thread);
+  std::byte* memory(const SliceLayout& layout);
+  bool wants() const;
+  bool meet(const SliceLayout& layout, std::byte* slices, int thread);
+  void write_floats(const LinearOp& op, const SliceLayout& layout, std::byte* slices, int thread);
+  void read_floats(const SliceLayout& layout, const std::byte* slices, std::int64_t cols, OpRange rows, float* all, int thread) const;
+  void encode(const LinearOp& op, const SliceLayout& layout, std::byte* slices, int thread);
+  void decode(const LinearOp& op, const SliceLayout& layout, const std::byte* slices, int thread);
 
   const cpu::KernelTable& kernels_;
   ThreadPool& pool_;
@@ -77,6 +79,7 @@ class LinearInput {
   std::vector<std::vector<float>> squares_;  // [thread]: of a row's blocks
   std::vector<std::size_t> ends_;            // [members]
   double exchange_cpu_s_ = 0;
+  const std::atomic<bool>* stop_ = nullptr;
   bool declined_ = false, goes_on_ = true;
 };
 

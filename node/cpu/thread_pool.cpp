@@ -10,20 +10,10 @@
 #include <thread>
 #include <utility>
 
+#include "node/spin_wait.hpp"
+
 namespace yamata {
 namespace {
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// Bound threads have a core each, and the others of the team are at most a piece of an operation behind: spinning for some
-// 20 us is cheaper than sleeping. Unbound threads may be waiting for the very core they spin on.
-constexpr int kSpinsBound = 2000, kSpinsUnbound = 50;
 
 struct Aborted {};  // thrown out of a barrier when another thread of the team has failed
 
@@ -40,14 +30,6 @@ void bind_to(int cpu) {
 struct ThreadPool::State {
   explicit State(int threads, bool bound) : size(threads), spins(bound ? kSpinsBound : kSpinsUnbound) {}
 
-  /// Waits until `word` differs from `old`.
-  void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t old) const {
-    for (int i = 0; i < spins; ++i) {
-      if (word.load(std::memory_order_acquire) != old) return;
-      relax();
-    }
-    while (word.load(std::memory_order_acquire) == old) word.wait(old, std::memory_order_acquire);
-  }
   void fail(std::exception_ptr what) {
     const std::lock_guard lock(mutex);
     if (!error) error = std::move(what);
@@ -77,7 +59,7 @@ void ThreadPool::State::work(int index, int cpu) {
   bind_to(cpu);
   std::uint32_t seen = 0;
   while (true) {
-    wait_while(jobs, seen);
+    wait_while(jobs, seen, spins);
     ++seen;
     if (closing.load()) return;
     try {
@@ -155,7 +137,7 @@ void ThreadPool::barrier() {
     s.generation.fetch_add(1, std::memory_order_acq_rel);
     s.generation.notify_all();
   } else {
-    s.wait_while(s.generation, generation);
+    wait_while(s.generation, generation, s.spins);
   }
   if (s.aborted.load()) throw Aborted{};
 }

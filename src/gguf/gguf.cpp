@@ -2,10 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+
 #include "node/error.hpp"
 #include "src/gguf/mapping.hpp"
 
 namespace yamata::gguf {
+
+std::vector<std::int64_t> Tensor::integers() const {
+  if (integer_bytes == 0) throw ModelError(fmt::format("tensor {} is of type {}, not of whole numbers", name, traits(type).name));
+  std::vector<std::int64_t> values(bytes / static_cast<std::size_t>(integer_bytes));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::int32_t value = 0;
+    integer_bytes == 8 ? std::memcpy(&values[i], data + 8 * i, 8) : std::memcpy(&value, data + 4 * i, 4);
+    if (integer_bytes == 4) values[i] = value;
+  }
+  return values;
+}
 
 std::int64_t Tensor::rows() const {
   std::int64_t n = 1;

@@ -33,9 +33,12 @@ struct Tensor {
   std::vector<std::int64_t> shape;  ///< fastest dimension first, as in the file: {cols, rows}
   const std::byte* data;            ///< into the mapping
   std::size_t bytes;
+  int integer_bytes = 0;  ///< 4 or 8: they are whole numbers of so many bytes, and `type` says nothing
 
   std::int64_t cols() const { return shape.empty() ? 1 : shape[0]; }
   std::int64_t rows() const;  ///< product of the other dimensions
+  /// Whole numbers. Throws ModelError where they are none.
+  std::vector<std::int64_t> integers() const;
 };
 
 class File {

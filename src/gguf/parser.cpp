@@ -52,6 +52,12 @@ std::size_t least_bytes(ValueType type) {
   }
 }
 
+/// Tables of whole numbers, which are no weights, may be among the tensors; null: it is none.
+const TypeTraits* find_integers(std::uint32_t raw) {
+  static constexpr TypeTraits kI32{"I32", 1, 4}, kI64{"I64", 1, 8};
+  return raw == 26 ? &kI32 : raw == 27 ? &kI64 : nullptr;
+}
+
 }  // namespace
 
 /// Reads one part of a model into a File.
@@ -216,12 +222,14 @@ class Parser {
     tensor.name = get_string("a tensor's name");
     const std::uint64_t elements = read_shape(tensor);
     const auto raw_type = get<std::uint32_t>("a tensor's type");
-    const TypeTraits* type = find_type(raw_type);
+    const TypeTraits* type = find_integers(raw_type);
+    tensor.integer_bytes = type ? static_cast<int>(type->block_bytes) : 0;
+    if (!type) type = find_type(raw_type);
     if (!type) {
       throw ModelError(fmt::format("{}: tensor {} has type {}, which is not supported; quantize the model to another type", name_,
                                    shown(tensor.name), raw_type));
     }
-    tensor.type = static_cast<TensorType>(raw_type);
+    tensor.type = tensor.integer_bytes > 0 ? TensorType::F32 : static_cast<TensorType>(raw_type);
     if (static_cast<std::uint64_t>(tensor.cols()) % type->block_elements != 0) {
       fail(fmt::format("tensor {} has rows of {} elements, not whole blocks of {} of type {},", shown(tensor.name), tensor.cols(),
                        type->block_elements, type->name));

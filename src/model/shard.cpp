@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "node/counted.hpp"
+#include "node/cuts.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -22,20 +22,10 @@ std::int64_t head_grain(const Hyperparameters& h) { return std::lcm(h.head_dim, 
 std::int64_t dense_columns(const Hyperparameters& h) { return h.has_dense_layers() ? h.ffn : 0; }
 std::int64_t expert_columns(const Hyperparameters& h) { return h.layer.experts > 0 ? h.layer.expert_ffn : 0; }
 
-/// Cuts nearest to the shares, at multiples of the grain, a piece for each member; of no columns, none for anybody.
+/// A piece for each member; of no columns, none for anybody.
 std::vector<std::int64_t> cut(std::int64_t columns, std::int64_t grain, std::span<const double> shares) {
-  if (columns == 0) return std::vector<std::int64_t>(shares.size() + 1, 0);
-  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
-  const std::int64_t count = pieces(columns, grain);
-  std::vector<std::int64_t> cuts{0};
-  double before = 0;
-  for (std::size_t m = 0; m < shares.size(); ++m) {
-    before += shares[m];
-    const auto wish = static_cast<std::int64_t>(std::llround(before / sum * static_cast<double>(count)));
-    const auto members_after = static_cast<std::int64_t>(shares.size() - 1 - m);
-    cuts.push_back(std::clamp(wish, cuts.back() + 1, count - members_after));
-  }
-  for (std::int64_t& at : cuts) at = std::min(at * grain, columns);
+  std::vector<std::int64_t> cuts(shares.size() + 1);
+  cut_by_shares(columns, grain, shares, cuts);
   return cuts;
 }
 
@@ -60,6 +50,9 @@ Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
     throw UsageError(fmt::format("{} share a layer that can be cut into {}; let at most {} share it", counted(std::ssize(shares), "rank"),
                                  counted(most_members(h), "piece"), counted(most_members(h), "rank")));
   attention_ = cut(h.heads * h.head_dim, head_grain(h), shares);
+  const std::int64_t shared = group_ * head_dim_;  // columns of queries that share a key
+  for (const std::int64_t queries : attention_) keys_.push_back(queries / shared * head_dim_);
+  keys_.back() = (attention_.back() + shared - 1) / shared * head_dim_;
   ffn_ = cut(dense_columns(h), kBlock, shares);
   expert_ffn_ = cut(expert_columns(h), kBlock, shares);
   shared_ffn_ = cut(h.layer.shared_ffn, kBlock, shares);
@@ -101,14 +94,6 @@ Interval Shard::rows(Extent extent) const {
       break;
   }
   return {};
-}
-
-std::vector<std::int64_t> Shard::keys() const {
-  std::vector<std::int64_t> cuts;
-  const std::int64_t shared = group_ * head_dim_;
-  for (const std::int64_t queries : attention_) cuts.push_back(queries / shared * head_dim_);
-  cuts.back() = (attention_.back() + shared - 1) / shared * head_dim_;
-  return cuts;
 }
 
 std::int64_t Shard::heads_before() const { return own(attention_).begin / head_dim_ % group_; }

@@ -36,7 +36,7 @@ class Shard {
   std::span<const std::int64_t> expert_ffn() const { return expert_ffn_; }
   std::span<const std::int64_t> shared_ffn() const { return shared_ffn_; }
   /// Of keys, each column at one member only: two have those of a head whose query heads lie with both.
-  std::vector<std::int64_t> keys() const;
+  std::span<const std::int64_t> keys() const { return keys_; }
   std::span<const std::int64_t> residual() const { return residual_; }
 
   /// The rows that are here of a matrix with such rows; empty where every member has them all.
@@ -52,7 +52,7 @@ class Shard {
   int own_;
   std::int64_t head_dim_, group_, dim_;
   std::span<const std::int64_t> widest_ffn() const { return expert_ffn_.back() > 0 ? expert_ffn_ : ffn_; }
-  std::vector<std::int64_t> attention_, ffn_, expert_ffn_, shared_ffn_, residual_, vocabulary_;
+  std::vector<std::int64_t> attention_, keys_, ffn_, expert_ffn_, shared_ffn_, residual_, vocabulary_;
 };
 
 /// How often the members of a group meet in a layer: after attention, its output projection, the activation and the down projection.

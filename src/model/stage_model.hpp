@@ -45,6 +45,7 @@ struct StageBatch {
   std::span<const Placement> placements;           ///< one per token
   std::span<const std::int32_t> logit_rows;        ///< rows whose logits are asked for, ascending; read by the last stage
   std::span<const std::int32_t> feature_rows{};    ///< rows whose features are asked for, ascending
+  std::span<const float> features{};               ///< [tokens][features_read] of the tokens before each; none: guesses
   std::span<const std::int32_t> feature_layers{};  ///< and at which layers, ascending: each stage has those of its own
 };
 
@@ -83,6 +84,8 @@ class StageModel {
   /// After the end: features [feature layers here][feature_rows][width].
   virtual std::span<const float> features() const = 0;
   virtual CellTable& cells() = 0;
+  /// Heads: floats of the target's features that each token of a text comes with; 0: none, this is a model by itself.
+  virtual std::int64_t features_read() const { return 0; }
   /// Floats of one token's activations.
   virtual std::int64_t width() const = 0;
   /// Tokens that the whole model knows.

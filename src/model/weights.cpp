@@ -123,6 +123,7 @@ class Finder {
   }
 
   void require_shape(const TensorRow& row, const gguf::Tensor& t, std::int64_t rows, std::int64_t cols) const {
+    if (t.integer_bytes > 0) throw ModelError(fmt::format("{}: tensor {} is of whole numbers, not of weights", file_.name(), t.name));
     const bool floats = is_vector(row) || (row.rows == Extent::kExperts && row.optional);  // biases
     if (floats && t.type != TensorType::F32) throw ModelError(fmt::format("{}: tensor {} is not F32", file_.name(), t.name));
     if (is_vector(row)) {

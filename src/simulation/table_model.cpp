@@ -44,6 +44,8 @@ std::vector<float> row_of(std::uint64_t token, std::uint64_t prefix) {
   return row;
 }
 
+RowHashes hashes_of(std::span<const float> row) { return {get(row.first(4)), get(row.subspan(4, 4))}; }
+
 std::vector<float> features_of(std::uint64_t token, std::uint64_t prefix, std::int32_t layer) {
   return row_of(token, layer == kOutputFeatures ? prefix : mix(prefix, static_cast<std::uint64_t>(layer) + 1));
 }

@@ -24,6 +24,12 @@ std::vector<float> row_of(std::uint64_t token, std::uint64_t prefix);
 /// Its features at a stage's layer, whose number is the stage's, or kOutputFeatures.
 std::vector<float> features_of(std::uint64_t token, std::uint64_t prefix, std::int32_t layer);
 
+/// The hashes in a row of activations, or of features after the last stage.
+struct RowHashes {
+  std::uint64_t token, prefix;
+};
+RowHashes hashes_of(std::span<const float> row);
+
 struct TableShape {
   std::int32_t stage = 0, stages = 1, cells = 0, sequences = 1, vocabulary = 8;
   int operations = 1;                                 ///< per run

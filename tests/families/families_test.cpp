@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kSteps = 64;
 /// Of logarithms. llama.cpp looks GELU up in a table of halves, which tell 11 bits.
-double tolerance(const Hyperparameters& h) { return h.layer.activation == Activation::kGeluTanh ? 4e-3 : 2e-3; }
+double tolerance(const Hyperparameters& h) { return h.layer.activation == Activation::kGeluTanh ? 6e-3 : 2e-3; }
 
 struct Case {
   std::string variant;
@@ -52,7 +52,6 @@ TEST_P(FamilyTest, GreedyText_isThatOfLlamaCpp) {
   const double tolerated = tolerance(file.h);
   const char* type = GetParam().type == TensorType::F16 ? "-f16" : "-f32";
   const Text expected = read_text(YAMATA_SOURCE_DIR "/tests/families/expected/" + GetParam().variant + type + ".txt");
-  if (expected.empty()) GTEST_SKIP() << "llama.cpp has not been asked: tests/families/renew " << GetParam().variant;
   ASSERT_EQ(expected.size(), kSteps) << "tests/families/renew asks llama.cpp";
   std::vector<std::int32_t> tokens = tiny_prompt();
   std::int32_t position = 0;

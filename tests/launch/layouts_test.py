@@ -1,4 +1,4 @@
-"""Random layouts under mpirun: groups, stages, drafters, strategies, cancelling and cache types give the ids and logits of one plain rank.
+"""Random layouts under mpirun: units, groups, stages, drafters, strategies, cancelling and cache types give the ids and logits of one plain rank.
 
     layouts_test.py YAMATA [--count N] [--seed S]      N random layouts, printed so that each can be repeated
 """
@@ -20,6 +20,20 @@ def shares(rng, groups):
     return ','.join('+'.join(f'{rng.uniform(.05, 1):.2f}' for _ in range(members)) for members in groups)
 
 
+def random_units(rng):
+    """What each rank computes on: some threads, or units that share its layers."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2 or rng.random() < .4:
+        return ['-t', str(rng.choice([1, 1, 2]))]
+    count = rng.randint(2, min(3, len(cores)))
+    units = [f'cpu:{core}' for core in rng.sample(cores, count)]
+    if rng.random() < .6:
+        parts = [rng.randint(1, 20) for _ in units]
+        shares = [round(part / sum(parts), 3) for part in parts]
+        units = [f'{unit}={share}' for unit, share in zip(units, shares)]
+    return ['--units', '+'.join(units)]
+
+
 def random_layout(rng):
     """Ranks, and the flags of a run."""
     target = [rng.choice([1, 2, 2, 3]) for _ in range(rng.choice([1, 1, 2, 3]))]
@@ -38,14 +52,14 @@ def random_layout(rng):
         flags.append('--no-repack')
     if strategy != 'iterative' and rng.random() < .3:
         flags += ['--policy', 'chain']
-    flags += ['-b', str(rng.choice([3, 16, 64])), '-t', str(rng.choice([1, 1, 2]))]
+    flags += ['-b', str(rng.choice([3, 16, 64])), *random_units(rng)]
     return sum(target) + sum(map(sum, drafts)), flags
 
 
 def result(program, folder, ranks, flags):
     out = pathlib.Path(folder, 'result.json')
     out.unlink(missing_ok=True)
-    launcher = ['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', str(ranks)] if ranks else []
+    launcher = ['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', str(ranks)] if ranks > 1 else []
     command = [*launcher, program, 'run', '-m', TARGET, '-n', '40', '--ignore-eos', '--logits-checksum', '--json', str(out), *flags]
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)

@@ -19,8 +19,10 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kPackThreads) pack_panel(const PackArgs a) {
   for (std::int64_t i = simt::warp(); i < groups; i += simt::warps()) {
     std::uint8_t* out = panel + static_cast<std::size_t>(i) * kGroupBytes;
     // Numbers of six bits are put into zeros.
-    for (unsigned at = simt::lane(); at < kFormat.scale_bytes() * simt::kWarp; at += simt::kWarp)
-      out[kFormat.half_bytes() * simt::kWarp + at] = 0;
+    if constexpr (kFormat.scale_bytes() > 0) {
+      for (unsigned at = simt::lane(); at < kFormat.scale_bytes() * simt::kWarp; at += simt::kWarp)
+        out[kFormat.half_bytes() * simt::kWarp + at] = 0;
+    }
     simt::sync_warp();
     cpu::RowGroup group{};
     if (simt::within(row, a.end)) {

@@ -101,4 +101,8 @@ bool run(OpContext& c, const AllGatherOp&) {
   throw UsageError("device " + c.device.id() + " cannot be a member of a group of ranks; run the group on cores");
 }
 
+bool run(OpContext& c, const MeetOp&) {
+  throw UsageError("device " + c.device.id() + " cannot share layers with other units; give it all of them, or none");
+}
+
 }  // namespace yamata::cuda

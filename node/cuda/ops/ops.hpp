@@ -36,6 +36,7 @@ bool run(OpContext& context, const AttentionPartOp& op);
 bool run(OpContext& context, const MergeAttentionOp& op);
 bool run(OpContext& context, const GatherOp& op);
 bool run(OpContext& context, const AllGatherOp& op);
+bool run(OpContext& context, const MeetOp& op);
 bool run(OpContext& context, const ReadOp& op);
 bool run(OpContext& context, const PackOp& op);
 

@@ -83,7 +83,8 @@ std::vector<std::string> split_fields(const std::string& line, char quote) {
 }
 
 TEST(BenchFormats, CsvAndSql_quoteWhatNeedsIt) {
-  const auto csv = BenchPrinter::make("csv", {});
+  const BenchOptions options;
+  const auto csv = BenchPrinter::make("csv", options);
   const std::string header = csv->begin(), line = csv->row(example_row());
   const auto names = split_fields(header.substr(0, header.size() - 1), '"'), values = split_fields(line.substr(0, line.size() - 1), '"');
   ASSERT_EQ(names.size(), values.size());
@@ -96,7 +97,7 @@ TEST(BenchFormats, CsvAndSql_quoteWhatNeedsIt) {
   EXPECT_EQ(std::stod(at("avg_ts")), 12000);
   EXPECT_EQ(at("samples_ns"), "\"[1000000,2000000]\"");
 
-  const auto sql = BenchPrinter::make("sql", {});
+  const auto sql = BenchPrinter::make("sql", options);
   const std::string table = sql->begin(), insert = sql->row(example_row());
   EXPECT_EQ(table.rfind("CREATE TABLE IF NOT EXISTS yamata_bench (", 0), 0u);
   EXPECT_NE(table.find("avg_ts REAL"), std::string::npos);
@@ -107,8 +108,9 @@ TEST(BenchFormats, CsvAndSql_quoteWhatNeedsIt) {
 }
 
 TEST(BenchFormats, Json_isOneListAndJsonLinesAreMany) {
+  const BenchOptions options;
   for (const int rows : {0, 1, 3}) {
-    const auto json = BenchPrinter::make("json", {}), lines = BenchPrinter::make("jsonl", {});
+    const auto json = BenchPrinter::make("json", options), lines = BenchPrinter::make("jsonl", options);
     std::string text = json->begin(), many = lines->begin();
     for (int i = 0; i < rows; ++i) text += json->row(example_row()), many += lines->row(example_row());
     EXPECT_EQ(Json::parse(text + json->end()).size(), static_cast<std::size_t>(rows));

@@ -1,12 +1,13 @@
 """What the heads guess, from their safetensors alone: numpy, one row after the other with a cache, as a decoder goes. Nothing of launch/training."""
 import json
+import pathlib
 import struct
 
 import numpy
 
 
 def read(path):
-    data = open(path, 'rb').read()
+    data = pathlib.Path(path).read_bytes()
     (length,) = struct.unpack('<Q', data[:8])
     header = json.loads(data[8:8 + length])
     metadata = header.pop('__metadata__')

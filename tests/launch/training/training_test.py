@@ -1,10 +1,14 @@
 """launch/train-heads and launch/heads-to-gguf: a tiny target, heads trained for it within seconds, and what is refused."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
 import pathlib
-import subprocess
 import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 LAUNCH = HERE.parents[2] / 'launch'
@@ -19,13 +23,32 @@ import torch  # noqa: E402
 
 import reference  # noqa: E402
 import tiny  # noqa: E402
-from measuring.problem import Problem  # noqa: E402
 from training import command, features, gguf_file, options, rates, safetensors_file, target  # noqa: E402
 
 SHAPE = (tiny.HEADS, tiny.KV_HEADS, tiny.ROPE_BASE)
 KINDS = {'medusa': ['--heads', '3'], 'dgf': ['--blocks', '2', '--depths', '3'],
          'eagle3': ['--draft-vocabulary', '48', '--depths', '3', '--layers', ','.join(map(str, tiny.READ))]}
 torch.set_num_threads(1)
+
+
+def run(script, *arguments):
+    """A script of launch/ with these arguments, in this process: PyTorch takes seconds to start."""
+    loader = importlib.machinery.SourceFileLoader(script.replace('-', '_'), str(LAUNCH / script))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    out, err = io.StringIO(), io.StringIO()
+    with unittest.mock.patch.object(sys, 'argv', [script, *map(str, arguments)]), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = module.main()
+        except SystemExit as ended:
+            code = ended.code
+    return types.SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
+
+
+def quiet(loop, until=None):
+    """Runs without its lines on stderr."""
+    with contextlib.redirect_stderr(io.StringIO()):
+        return loop.run(until)
 
 
 class Scene(unittest.TestCase):
@@ -50,7 +73,7 @@ class Scene(unittest.TestCase):
         return command.prepare(self.read(kind, out, *more))[0]
 
     def train_heads(self, kind, out, *more):
-        return subprocess.run([sys.executable, LAUNCH / 'train-heads', *self.flags(kind, out, *more)], capture_output=True, text=True, check=False)
+        return run('train-heads', *self.flags(kind, out, *more))
 
 
 class Training(Scene):
@@ -58,7 +81,7 @@ class Training(Scene):
         for kind in KINDS:
             more = ['--noise', '0'] if kind == 'dgf' else []  # on texts this short it would be as large as the features
             loop = self.prepared(kind, f'learn-{kind}', '--steps', '100', '--batch', '256', '--evaluate-every', '10', '--patience', '100', *more)
-            self.assertTrue(loop.run())
+            self.assertTrue(quiet(loop))
             self.assertLess(loop.losses[-1][1], 0.6 * loop.losses[0][1], kind)
             self.assertGreater(loop.best.share(0), 0.6, f'{kind}: {loop.best}')
             self.assertLess(loop.held_out.rates(self.prepared(kind, f'fresh-{kind}').head).share(0), 0.5, kind)
@@ -67,12 +90,12 @@ class Training(Scene):
         for kind in KINDS:
             flags = ['--evaluate-every', '4', '--patience', '100']
             whole = self.prepared(kind, f'whole-{kind}', *flags)
-            self.assertTrue(whole.run())
+            self.assertTrue(quiet(whole))
             for until in (5, 9):
-                self.assertFalse(self.prepared(kind, f'parts-{kind}', *flags).run(until=until))
+                self.assertFalse(quiet(self.prepared(kind, f'parts-{kind}', *flags), until))
             parts = self.prepared(kind, f'parts-{kind}', *flags)
             self.assertEqual(parts.done, 9)
-            self.assertTrue(parts.run())
+            self.assertTrue(quiet(parts))
             self.assertEqual(parts.losses, whole.losses, kind)
             for name, values in whole.head.state_dict().items():
                 self.assertTrue(torch.equal(values, parts.head.state_dict()[name]), f'{kind} {name}')
@@ -93,13 +116,13 @@ class Training(Scene):
 
     def test_stops_when_held_out_acceptance_no_longer_rises(self):
         loop = self.prepared('medusa', 'early', '--learning-rate', '0', '--steps', '500', '--evaluate-every', '2', '--patience', '3')
-        self.assertTrue(loop.run())
+        self.assertTrue(quiet(loop))
         self.assertEqual(loop.done, 8, 'the first evaluation is the best; three more')
 
     def test_another_seed_trains_another_head(self):
         one, other = (self.prepared('medusa', f'seed{seed}', '--seed', str(seed)) for seed in (1, 2))
         for loop in (one, other):
-            loop.run(until=2)
+            quiet(loop, 2)
         self.assertFalse(torch.equal(one.head.heads[0][1].weight, other.head.heads[0][1].weight))
 
 
@@ -174,7 +197,7 @@ class Gguf(Scene):
             self.assertEqual(self.train_heads('eagle3', 'head', '--type', 'f32').returncode, 0)
 
     def convert(self, *arguments):
-        return subprocess.run([sys.executable, LAUNCH / 'heads-to-gguf', *map(str, arguments)], capture_output=True, text=True, check=False)
+        return run('heads-to-gguf', *arguments)
 
     def test_round_trip(self):
         stored, _ = safetensors_file.read(self.folder / 'head' / 'model.safetensors')
@@ -214,7 +237,7 @@ class Refusals(Scene):
         for flag, value in flags.items():
             at = arguments.index('-' + flag)
             arguments[at + 1] = str(value)
-        done = subprocess.run([sys.executable, LAUNCH / 'train-heads', *arguments], capture_output=True, text=True, check=False)
+        done = run('train-heads', *arguments)
         lines = [line for line in done.stderr.splitlines() if line.startswith('train-heads: ')]
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertEqual(len(lines), 1, done.stderr)
@@ -233,6 +256,12 @@ class Refusals(Scene):
         self.assert_refused(2, 'no GGUF file', m=self.folder / 'text.st')
         tiny.write_target(self.folder / 'gemma.gguf', 'gemma2')
         self.assert_refused(2, 'of the family gemma2', m=self.folder / 'gemma.gguf')
+
+    def test_flags_that_make_no_sense_are_usage(self):
+        for arguments in ([], ['eagle2'], ['medusa'], self.flags('medusa', 'x', '--heads', '0'), self.flags('dgf', 'x', '--draft-vocabulary', '64')):
+            refused = run('train-heads', *arguments)
+            self.assertEqual(refused.returncode, 1, refused.stderr)
+            self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
 
     def test_checkpoint_of_other_settings_or_damaged_is_named(self):
         self.assertEqual(self.train_heads('medusa', 'checkpointed', '--minutes', '0').returncode, 130)

@@ -13,7 +13,7 @@ using Ids = std::vector<std::int32_t>;
 
 class DraftLinkTest : public testing::Test {
  protected:
-  DraftLinkTest() : network_(2), head_(network_, 0), drafter_(network_, 1), tree_(7, 0), text_{7}, link_(head_, 0, 1, {}, 0.25) {
+  DraftLinkTest() : network_(2), head_(network_, 0), drafter_(network_, 1), tree_(7, 0), text_{7}, link_(head_, 0, {.rank = 1}, {}, 0.25) {
     link_.begin(kRequest);
   }
 
@@ -125,7 +125,7 @@ TEST_F(DraftLinkTest, LostDrafter_isToldNothing_andItsGuessesAreIgnored) {
 }
 
 TEST_F(DraftLinkTest, DraftersVocabulary_isItsOwn) {
-  DraftLink link(head_, 0, 1, VocabularyMap::between({"a", "b", "c"}, {"c", "b", "a"}), 0);
+  DraftLink link(head_, 0, {.rank = 1}, VocabularyMap::between({"a", "b", "c"}, {"c", "b", "a"}), 0);
   link.begin(kRequest);
   TokenTree tree(2, 0);
   const Ids text{2};
@@ -186,7 +186,7 @@ TEST_F(DraftLinkTest, DraftWaitedForToItsEnd_isAskedOnlyWhereItPays) {
 
 TEST_F(DraftLinkTest, Acceptance_countsOnlyGuessesThatWereSentAndNobodyElseHad) {
   const auto rate_after = [&](bool sent, bool alone) {
-    DraftLink link(head_, 0, 1, {}, 0);
+    DraftLink link(head_, 0, {.rank = 1}, {}, 0);
     link.begin(kRequest);
     TokenTree tree(7, 0);
     Ids text{7};

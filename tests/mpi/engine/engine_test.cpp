@@ -42,7 +42,7 @@ class EngineJob {
     const auto planner = [&](const std::vector<wire::Hello>&) { return plan; };
     head_.start(hello_of(0, models_), std::vector<std::uint64_t>(models_, 42), planner, own_.factory());
     GuessSources sources(cluster_.head());
-    if (models_ > 1) sources.add_drafter(plan.pipelines[1].ranks[0], VocabularyMap{}, 0.2);
+    if (models_ > 1) sources.add_drafter({.rank = plan.pipelines[1].ranks[0]}, VocabularyMap{}, 0.2);
     if (decode_.lookup) sources.add_suffixes();
     engine_.emplace(head_, std::move(sources), decode_);
   }

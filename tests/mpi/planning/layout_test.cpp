@@ -62,6 +62,23 @@ TEST(Layout, DraftWithoutRanks_liesOnTheHead) {
   }
 }
 
+TEST(Layout, Heads_lieOnTheHeadUnlessTheyHaveShares) {
+  const Layout alone = make_layout("auto", 3, 0, false, 2);
+  EXPECT_EQ(alone[0].ranks, (Ranks{0, 1, 2}));
+  ASSERT_EQ(alone.size(), 3u);
+  for (const std::size_t heads : {1, 2}) {
+    EXPECT_EQ(alone[heads].model, static_cast<int>(heads));
+    EXPECT_EQ(alone[heads].ranks, Ranks{0});
+  }
+  const Layout beside = make_layout("auto", 3, 1, false, 1);
+  EXPECT_EQ(beside[1].ranks, Ranks{2}) << "the draft";
+  EXPECT_EQ(beside[2].ranks, Ranks{0});
+  const Layout named = make_layout("0.5,0.5/1/1", 4, 1, false, 1);
+  EXPECT_EQ(named[1].ranks, Ranks{2});
+  EXPECT_EQ(named[2].ranks, Ranks{3});
+  EXPECT_THROW(make_layout("0.5,0.5/0.5,0.5", 4, 0, false, 1), UsageError) << "heads are not shared out";
+}
+
 TEST(Layout, SharesAndRanksThatDiffer_areRefused) {
   EXPECT_THROW(make_layout("0.5,0.5", 3, 0, false), UsageError);
   EXPECT_THROW(make_layout("0.5,0.5/1", 2, 1, false), UsageError);

@@ -148,7 +148,7 @@ TEST_F(DamagedStreamTest, DraftLink_refusesOrGrowsATreeOfTokensThatThereAre) {
   play_rounds(messages, [&](const std::vector<Sent>& sent) {
     LocalNetwork network(2);
     LocalTransport head(network, 0);
-    DraftLink link(head, 0, 1, vocabulary, 0.25);
+    DraftLink link(head, 0, {.rank = 1}, vocabulary, 0.25);
     TokenTree tree(7, 0);
     std::vector<std::int32_t> text{7};
     link.begin(sample_guesses().request);
@@ -183,7 +183,7 @@ TEST_F(DamagedStreamTest, Drafter_refusesOrGoesOn) {
     auto model = std::make_unique<simulation::TableModel>(table_shape(0, 1, kCells), unit);
     auto pipeline = std::make_unique<Pipeline>(transport, PipelineRanks{kDraftChannel, {{1}}}, std::move(model), kCells, kSampleSequences);
     pipeline->stage().load();
-    Drafter drafter(transport, std::move(pipeline), DraftOptions{.width = 2, .children = 2, .credit = 6}, kContext,
+    Drafter drafter(transport, 1, std::move(pipeline), DraftOptions{.width = 2, .children = 2, .credit = 6}, kContext,
                     SequenceRange{0, kSampleSequences}, 16);
     for (const Sent& message : sent) {
       drafter.on_commit(wire::decode_commit(message.bytes));

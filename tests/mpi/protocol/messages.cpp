@@ -44,6 +44,9 @@ std::vector<MessageKind> make_kinds() {
   const auto commit = [](const Bytes& b) {
     validate(wire::decode_commit(b), {.position = 2, .cells = kSampleCells, .vocabulary = kSampleVocabulary}, 0);
   };
+  const auto heads_commit = [](const Bytes& b) {
+    validate(wire::decode_commit(b), {.position = 0, .cells = kSampleCells, .vocabulary = kSampleVocabulary, .features = kSampleWidth}, 0);
+  };
   const auto guesses = [](const Bytes& b) {
     validate(wire::decode_guesses(b), {.epoch = 2, .text_tokens = 4, .vocabulary = kSampleVocabulary}, 1);
   };
@@ -56,6 +59,10 @@ std::vector<MessageKind> make_kinds() {
       {"logits", encoded_logits(), take_logits},
       {"cancel", {wire::encode_cancel(std::vector<std::uint64_t>{7, 8, 9})}, cancel},
       {"commit", {encode(wire::Commit{3, 9, 2, {5, 6}, 4, 0.5f, true})}, commit},
+      {"commit to heads",
+       {encode(wire::Commit{
+           .request = 3, .epoch = 2, .tokens = {5, 6, 7}, .model = 2, .features = {kFloats.begin(), kFloats.begin() + 2 * kSampleWidth}})},
+       heads_commit},
       {"guesses", {encode(sample_guesses())}, guesses},
       {"hello", {encode(sample_hello())}, [](const Bytes& b) { validate(wire::decode_hello(b), 1); }},
       {"probe", {encode(wire::Probe{3, Bytes(5)})}, [](const Bytes& b) { wire::decode_probe(b); }},
@@ -127,7 +134,7 @@ wire::Report sample_report() {
 }
 
 wire::Guesses sample_guesses() {
-  return {5, 2, 3, 3, false, 0.125, {{4, 3, 7, 0.5f}, {5, 4, 8, 0.25f}, {6, 3, 9, 0.125f}, {7, 5, 1, 1.0f}}};
+  return {5, 2, 3, 3, false, 0.125, 1, {{4, 3, 7, 0.5f}, {5, 4, 8, 0.25f}, {6, 3, 9, 0.125f}, {7, 5, 1, 1.0f}}};
 }
 
 const std::vector<MessageKind>& message_kinds() {

@@ -128,7 +128,7 @@ TEST(Wire, CommitGuessesCancel_roundTrip) {
   EXPECT_EQ(commit.min_drafts, 4);
   EXPECT_EQ(commit.least, 0.5f);
   EXPECT_TRUE(commit.retell);
-  const Guesses guesses = decode_guesses(encode(Guesses{4, 9, 3, 101, true, 0.125, {{4, 3, 77, 0.25f}}}));
+  const Guesses guesses = decode_guesses(encode(Guesses{4, 9, 3, 101, true, 0.125, 1, {{4, 3, 77, 0.25f}}}));
   EXPECT_EQ(guesses.request, 4u);
   EXPECT_EQ(guesses.epoch, 9u);
   EXPECT_EQ(guesses.root, 3u);
@@ -211,7 +211,7 @@ TEST(Wire, MessageCutAnywhereOrTooLong_isRefused) {
       {encode(Rows{.run = 1, .values = values, .features = values}), [](const Bytes& b) { decode_rows(b); }},
       {encode(featured), [](const Bytes& b) { decode_record(b); }},
       {encode(Commit{1, 1, 2, {3, 4}, 5, 0, false}), [](const Bytes& b) { decode_commit(b); }},
-      {encode(Guesses{1, 1, 2, 3, true, 0, {{4, 5, 6, 0.5f}}}), [](const Bytes& b) { decode_guesses(b); }},
+      {encode(Guesses{1, 1, 2, 3, true, 0, 1, {{4, 5, 6, 0.5f}}}), [](const Bytes& b) { decode_guesses(b); }},
       {encode_cancel(std::vector<std::uint64_t>{7, 8}), [](const Bytes& b) { decode_cancel(b); }},
       {encode(Heartbeat{}), [](const Bytes& b) { decode_heartbeat(b); }},
       {encode(Failure{1, "text"}), [](const Bytes& b) { decode_failure(b); }},

@@ -43,8 +43,8 @@ class DrafterTest : public testing::Test {
     auto pipeline = std::make_unique<Pipeline>(transport_, PipelineRanks{kDraftChannel, {{1}}},
                                                std::make_unique<simulation::TableModel>(shape, unit_), kCells, kSequences);
     pipeline->stage().load();
-    drafter_ = std::make_unique<Drafter>(transport_, std::move(pipeline), DraftOptions{.width = 1, .children = 3, .credit = 12}, kContext,
-                                         SequenceRange{0, kSequences}, 64);
+    drafter_ = std::make_unique<Drafter>(transport_, 1, std::move(pipeline), DraftOptions{.width = 1, .children = 3, .credit = 12},
+                                         kContext, SequenceRange{0, kSequences}, 64);
   }
 
   void commit(std::vector<std::int32_t> tokens, float least = 0) {

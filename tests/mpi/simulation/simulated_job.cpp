@@ -106,7 +106,8 @@ void SimulatedJob::start() {
       hello_of(0), hello_of(0).fingerprints, [this](const auto&) { return plan_; }, factory(0));
   until([&] { return head_->state() == Head::State::kServing; });
   GuessSources sources(*ranks_[0].transport);
-  for (std::size_t d = 0; d < shape_.drafters.size(); ++d) sources.add_drafter(drafter_rank(d), VocabularyMap{}, 0.25);
+  for (std::size_t d = 0; d < shape_.drafters.size(); ++d)
+    sources.add_drafter({.rank = drafter_rank(d), .model = static_cast<int>(d) + 1}, VocabularyMap{}, 0.25);
   if (decode.lookup) sources.add_suffixes();
   engine_ = std::make_unique<Engine>(*head_, std::move(sources), decode);
 }

@@ -257,7 +257,9 @@ TEST(SimulatedJob, IdleRank_takesNoPartAndMayBeLostAtAnyTime) {
       stop_and_part(job, moment == 0);
       const auto reports = job.head().take_reports();
       EXPECT_EQ(reports[4].role, "idle");
-      if (moment < 2) EXPECT_EQ(reports[3].role, moment == 1 ? "lost" : "idle");  // one that failed may report, but nobody waits for it
+      if (moment < 2) {  // the report of one that failed may come, but nobody waits for it
+        EXPECT_EQ(reports[3].role, moment == 1 ? "lost" : "idle");
+      }
       EXPECT_EQ(reports[2].role, "drafter");
     }
   }

@@ -9,6 +9,8 @@
 #include <numeric>
 
 #include "mpi/simulation/ranks.hpp"
+#include "tests/mpi/simulation/draw_heads.hpp"
+#include "tests/mpi/simulation/feature_reader.hpp"
 #include "tests/mpi/simulation/random_network.hpp"
 
 namespace yamata::test {
@@ -17,37 +19,6 @@ namespace {
 using simulation::mix;
 using simulation::share;
 using simulation::TableShape;
-
-/// Guesses nothing and remembers the features it is told.
-class FeatureReader final : public GuessSource {
- public:
-  FeatureReader(int index, std::vector<std::int32_t> layers) : GuessSource(index), layers_(std::move(layers)) {}
-  void begin(std::uint64_t) override { rows_.clear(); }
-  bool guess(TokenTree&, std::span<const std::int32_t>, const GuessDemand&) override { return false; }
-  std::vector<std::int32_t> feature_layers() const override { return layers_; }
-  void take_features(std::int32_t position, std::span<const float> row) override {
-    in_order_ &= position == static_cast<std::int32_t>(rows_.size());
-    rows_.emplace_back(row.begin(), row.end());
-  }
-  /// They are those of all of the text but its last token, in order.
-  std::string check(std::span<const std::int32_t> text) const {
-    if (!in_order_) return "features out of order";
-    if (rows_.size() + 1 != text.size()) return fmt::format("features of {} positions for a text of {}", rows_.size(), text.size());
-    for (std::size_t p = 0; p < rows_.size(); ++p) {
-      const auto token = simulation::token_hash(text[p], static_cast<std::int32_t>(p));
-      std::vector<float> right;
-      for (const std::int32_t layer : layers_)
-        std::ranges::copy(simulation::features_of(token, simulation::prefix_hash(text.first(p + 1)), layer), std::back_inserter(right));
-      if (rows_[p] != right) return fmt::format("wrong features at {}", p);
-    }
-    return "";
-  }
-
- private:
-  const std::vector<std::int32_t> layers_;
-  bool in_order_ = true;
-  std::vector<std::vector<float>> rows_;
-};
 
 /// What the scheduler turns to.
 struct Rank {
@@ -63,6 +34,7 @@ class Cluster {
 
  private:
   void build();
+  void build_heads(TableShape shape, int next);
   void draw_prompt();
   void begin();
   void write_text(Outcome& outcome);
@@ -89,6 +61,7 @@ class Cluster {
 int ranks_of(const Scenario& s) {
   int ranks = std::accumulate(s.stages.begin(), s.stages.end(), 0);
   for (const auto& drafter : s.drafters) ranks += drafter.ranks;
+  for (const auto& heads : s.heads) ranks += heads.place == Scenario::Heads::Place::kOwnRank;
   return ranks;
 }
 
@@ -131,6 +104,14 @@ void Cluster::build() {
   std::vector<simulation::RankParts> parts;
   for (Rank& rank : rank_states_) parts.push_back({rank.transport.get(), &rank.unit});
   ranks_ = std::make_unique<simulation::Ranks>(parts);
+  if (scenario_.tamper) {
+    ranks_->on_message = [this](std::size_t, Message& message) {
+      if (message.tag != Tag::kCommit) return;
+      wire::Commit commit = wire::decode_commit(message.bytes);
+      scenario_.tamper(commit);
+      message.bytes = wire::encode(commit);
+    };
+  }
   if (trace_) {
     ranks_->on_message = [](std::size_t rank, const Message& message) {
       fmt::print(stderr, "rank {} takes tag {} from {} ({} bytes)\n", rank, static_cast<int>(message.tag), message.from,
@@ -166,6 +147,24 @@ void Cluster::build() {
         stages_of(shape, group ? std::vector<int>{count} : std::vector<int>(static_cast<std::size_t>(std::max(1, count)), 1)),
         scenario_.draft, scenario_.decode.batch);
     next += count;
+  }
+  build_heads(shape, next);
+}
+
+/// `shape`: of a draft; `next`: the first rank that nobody has.
+void Cluster::build_heads(TableShape shape, int next) {
+  const std::uint64_t seed = scenario_.seed;
+  int drafter = std::accumulate(scenario_.stages.begin(), scenario_.stages.end(), 0);
+  shape.stage = shape.member = 0;
+  shape.stages = shape.members = 1;
+  for (std::size_t i = 0; i < scenario_.heads.size(); ++i) {
+    const Scenario::Heads& heads = scenario_.heads[i];
+    shape.logits = [seed, i, disagreement = heads.disagreement](std::uint64_t prefix, std::span<float> logits) {
+      const bool differs = share(mix(prefix, i + 100)) < disagreement;
+      table_logits(prefix, differs ? mix(seed, i + 100) : seed, logits);
+    };
+    using enum Scenario::Heads::Place;
+    ranks_->add_heads(heads.place == kHead ? 0 : heads.place == kOwnRank ? next++ : drafter, shape, heads.layers);
   }
 }
 
@@ -355,6 +354,7 @@ Scenario Scenario::random(std::uint64_t seed) {
   if (features && (s.feature_layers.empty() || chance(50))) s.feature_layers.push_back(kOutputFeatures);
   if (chance(40)) draw_shaped_policy(random, s.decode.policy);
   if (s.decode.lookup && s.decode.strategy == Strategy::kSpeculative && chance(30)) s.drafters.clear();
+  draw_heads(s, random);
   return s;
 }
 
@@ -369,6 +369,8 @@ std::string Scenario::describe() const {
   if (decode.lookup) text += ", lookup";
   if (!feature_layers.empty()) text += fmt::format(", features of {} layers", feature_layers.size());
   if (texts > 1) text += fmt::format(", {} texts", texts);
+  for (const Heads& h : heads)
+    text += fmt::format(", heads at place {} of {} layers ({:.2f} differs)", static_cast<int>(h.place), h.layers.size(), h.disagreement);
   for (const Drafter& d : drafters)
     text += fmt::format(", drafter on {} ranks{} ({:.2f} differs)", d.ranks, d.group ? " in a group" : "", d.disagreement);
   if (drafter_that_dies) text += fmt::format(", drafter {} dies", *drafter_that_dies);

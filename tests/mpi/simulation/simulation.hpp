@@ -1,6 +1,7 @@
 #pragma once
 // A whole cluster in one thread: a seeded scheduler decides who acts next, which message arrives, who computes an operation.
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,7 +26,15 @@ struct Scenario {
   std::int32_t vocabulary = 8, prompt = 3;
   int texts = 1;                             ///< one after the other
   std::vector<std::int32_t> feature_layers;  ///< at which a source reads features
-  int operations = 3;                        ///< per run and stage
+  /// Heads on a rank of their own, on the head, or beside the first drafter; they read the last of these, kOutputFeatures.
+  struct Heads {
+    enum class Place { kHead, kOwnRank, kDrafter } place = Place::kHead;
+    std::vector<std::int32_t> layers;
+    double disagreement = 0.3;
+  };
+  std::vector<Heads> heads;
+  std::function<void(wire::Commit& commit)> tamper;  ///< with what heads are told
+  int operations = 3;                                ///< per run and stage
   SamplingParams sampling;
   bool unplayable_speeds = false;
   std::optional<std::size_t> drafter_that_dies;

@@ -1,0 +1,14 @@
+#pragma once
+// What yamata profile --units found, for people and for programs.
+#include <string>
+#include <vector>
+
+#include "launch/planning/unit_profile.hpp"
+#include "launch/planning/units.hpp"
+
+namespace yamata {
+
+std::string to_table(const UnitProfile& profile, const std::vector<UnitSpec>& specs);
+std::string to_json(const UnitProfile& profile, const std::vector<UnitSpec>& specs);
+
+}  // namespace yamata

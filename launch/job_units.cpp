@@ -1,0 +1,66 @@
+// What a rank computes on.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+
+#include "launch/job.hpp"
+#include "launch/planning/measurement_cache.hpp"
+#include "launch/planning/unit_profile.hpp"
+#include "node/cpu/cpu_unit.hpp"
+#include "node/device_units.hpp"
+#include "node/error.hpp"
+#include "node/split_unit.hpp"
+#include "src/model/layer_probe.hpp"
+
+namespace yamata {
+
+std::unique_ptr<ComputeUnit> Job::make_unit() const {
+  std::unique_ptr<ComputeUnit> unit;
+  if (const char* device = std::getenv("YAMATA_DEVICE")) {  // until --units names devices; see docs/gpu.md
+    unit = make_device_unit(device, local_rank_);
+  } else if (options_.units.size() < 2) {
+    unit = std::make_unique<CpuUnit>(cpus_, isa_, nodes_of(topology_, cpus_));
+  } else {
+    const bool given = options_.units.front().share.has_value();
+    auto split = make_split_unit(options_.units, !given && options_.share_rule == ShareRule::kAdaptive, isa_, topology_);
+    if (!given) begin_shares(*split);
+    unit = std::move(split);
+  }
+  if (const char* factor = std::getenv("YAMATA_SLOW")) unit->slow_down(std::strtod(factor, nullptr));  // see launch/emulate
+  return unit;
+}
+
+/// As they were measured, where the units are still as fast together as they were then.
+void Job::begin_shares(SplitUnit& unit) const {
+  const auto own = static_cast<std::size_t>(hello_.model);
+  if (!models_[own]) return;
+  const MeasurementKey key{host_,       hello_.isa,    hello_.fingerprints[own], hello_.threads, local_rank_,
+                           local_size_, options_.numa, names_of(options_.units)};
+  const auto kept = read_unit_profile(measurement_folder(), key, std::time(nullptr));
+  if (!kept && options_.share_rule != ShareRule::kAdaptive)
+    throw UsageError(fmt::format("the preset needs the units' speeds, measured within a day; run yamata profile -m {} --units {} first",
+                                 model_path(own), names_of(options_.units)));
+  if (!kept) return;
+  apply(*kept, options_.share_rule, unit);
+  if (options_.share_rule != ShareRule::kAdaptive) return;
+  LayerProbe probe(*models_[own], probe_layer(*models_[own]), unit);
+  if (!probe.warm_up(options_.timeout / 4) || std::abs(probe.quick_check() / kept->ns_per_byte - 1) > 1.0 / 3) unit.shares().forget();
+}
+
+/// What the units of this machine need beyond what one of them would.
+std::uint64_t Job::unit_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& model : models_) {
+    if (!model || options_.units.size() < 2) continue;
+    const Hyperparameters& h = model->h;
+    const ScratchNeeds needs{
+        .rows = options_.batch, .widest = std::max({h.dim, h.ffn, h.heads * h.head_dim}), .heads = h.heads, .head_dim = h.head_dim};
+    bytes = std::max(bytes, SplitUnit::scratch_bytes(needs, static_cast<int>(options_.units.size())));
+  }
+  return bytes;
+}
+
+}  // namespace yamata

@@ -1,0 +1,152 @@
+#pragma once
+// Cuts a list of operations into one list per unit of a machine, which compute it together over the same memory.
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "node/buffer.hpp"
+#include "node/compute_unit.hpp"
+#include "node/op.hpp"
+#include "node/unit_meeting.hpp"
+#include "node/unit_shares.hpp"
+
+namespace yamata {
+
+inline constexpr int kMostUnits = 8;
+
+/// Who has which of some things: unit u those from at[u] to at[u + 1].
+struct Cut {
+  std::array<std::int64_t, kMostUnits + 1> at{};
+  OpRange of(std::size_t unit) const { return {at[unit], at[unit + 1]}; }
+  std::int64_t count(std::size_t unit) const { return at[unit + 1] - at[unit]; }
+  friend bool operator==(const Cut&, const Cut&) = default;
+};
+
+/// Every output is one unit's, who computes it whole, so that no bit depends on the cuts. Each operation has a function that says how it is
+/// cut; one that has none is computed by the first unit, between two meetings. The units meet where one of them would read, or overwrite,
+/// what another has written, or still reads, since they met last. The input of products is made together, in one of these meetings: each
+/// unit quantizes the columns that it has written itself.
+class OpCutter {
+ public:
+  /// All outlive this.
+  OpCutter(std::span<const std::unique_ptr<ComputeUnit>> units, UnitMeeting& meeting, UnitShares& shares);
+
+  /// Cuts the list, which outlives the run of the lists it gives, and prepares the meetings. Throws std::bad_alloc.
+  void cut(std::span<const Op> ops);
+  std::span<const Op> list(std::size_t unit) const { return lists_[unit]; }
+  /// Whether other ranks take part in the list.
+  bool in_group() const { return in_group_; }
+  /// How often the units meet in the lists.
+  std::size_t meetings() const { return labels_.size(); }
+  /// How many operations of the whole list a unit has ended that has ended so many of its own.
+  std::size_t ended(std::size_t unit, std::size_t of_its_own) const;
+  /// What each unit computes before each meeting, by its number in the shares.
+  std::span<const int> labels() const { return labels_; }
+
+  /// Bytes of a matrix packed for all units, each layout once.
+  std::size_t packed_bytes(const Matrix& matrix) const;
+
+ private:
+  /// Memory that units read or write, each its part of every row.
+  struct Access {
+    const std::byte *begin, *end;
+    std::int64_t stride;  ///< from one row to the next; -1: rows are cut, 0: each unit may touch all of it
+    Cut cut;
+    bool writes = false;
+
+    bool touches(const Access& other) const { return begin < other.end && other.begin < end; }
+    bool same_parts(const Access& other) const { return begin == other.begin && stride == other.stride && stride != 0 && cut == other.cut; }
+  };
+  /// Heads of a layer, cut alike wherever they are used.
+  struct Heads {
+    const StoreOp* store;
+    Cut queries, keys;
+    bool whole_groups;  ///< a key/value head and its query heads are one unit's
+  };
+
+  void cut_op(const EmbedOp& op);
+  void cut_op(const LinearOp& op);
+  void cut_op(const StoreOp& op);
+  void cut_op(const AttentionOp& op);
+  void cut_op(const AttentionPartOp& op);
+  void cut_op(const MergeAttentionOp& op);
+  void cut_op(const GatherOp& op);
+  void cut_op(const AllGatherOp& op);
+  void cut_op(const ReadOp& op);
+  void cut_op(const PackOp& op);
+  void cut_op(const NormOp& op);
+  void cut_op(const AddOp& op);
+  template <class AnyOp>
+  void cut_op(const AnyOp& op) {
+    cut_alone(op);
+  }
+  void cut_alone(const Op& op) {
+    meet();
+    lists_[0].push_back(op);
+    meet();
+  }
+
+  Cut cut_of(std::int64_t count, std::int64_t grain, std::span<const double> shares) const;
+  Cut cut_of_part(const LinearOp::Part& part, const Heads* heads, std::span<const double> shares) const;
+  static Cut scaled(Cut cut, std::int64_t factor);
+  Cut cut_as_written(std::initializer_list<const float*> where, std::int64_t columns) const;
+  int label_of(const LinearOp& op);
+  int label_of(const AttentionOp& op);
+  void labelled(int label, const Cut& cut, std::int64_t count);
+  const AttentionOp* attention_of(const float* q) const;
+  const Heads* heads_of(const LinearOp& op, std::span<const double> shares);
+  Heads heads_of(const StoreOp& store, std::span<const double> shares) const;
+  std::int64_t segments_of(const AttentionOp& op, std::span<const double> shares) const;
+
+  static Access columns(const float* base, std::int64_t rows, std::int64_t stride, std::int64_t width, const Cut& cut, bool writes);
+  static Access token_rows(const float* base, std::int64_t width, const Cut& cut, bool writes);
+  static Access cache(void* const* planes, std::int64_t kv_heads, const Cut& keys, bool writes);
+  static Access whole(const void* base, std::size_t bytes, bool writes);
+  bool conflicts(const Access& access) const;
+  /// Notes what the next operation does, after a meeting where that is needed.
+  void access(std::span<const Access> accesses);
+  void meet();
+  void met();
+  Cut input_cut(const LinearOp& op, std::int64_t stride, std::int64_t width, std::span<const double> shares);
+  void make_together(const LinearOp& op, const std::array<Cut, 3>& outputs, std::span<const double> shares);
+  void make_each(const LinearOp& op, const std::array<Cut, 3>& outputs, std::vector<Access>& accesses);
+  LinearOp part_of(const LinearOp& op, std::size_t unit, const std::array<Cut, 3>& outputs);
+  void cut_input_alone(const LinearOp& op);
+  void cut_heads(const AttentionOp& op, const Cut& heads, const Access& cells);
+  void cut_segments(const AttentionOp& op, std::int64_t segments, int label);
+  void cut_parts(const AttentionPartOp& op, const Cut& segments);
+  void reserve();
+  GroupExchange& units_of(const SharedColumns& share, std::size_t unit);
+  std::span<const std::int64_t> lone_cuts(std::int64_t cols);
+  const Matrix* matrices_for(std::size_t unit, const Matrix* first, std::int64_t count);
+  std::size_t packed_before(std::size_t layout, const Matrix& matrix) const;
+
+  const std::span<const std::unique_ptr<ComputeUnit>> units_;
+  UnitMeeting& meeting_;
+  UnitShares& shares_;
+  MemberUnits member_;
+  std::vector<std::size_t> layouts_;             // [unit]: which of the layouts of packed weights it reads
+  std::vector<const ComputeUnit*> layout_unit_;  // [layout]: one that has it
+
+  std::span<const Op> ops_;
+  std::size_t at_ = 0;  // of the operation being cut
+  std::vector<std::vector<Op>> lists_;
+  std::vector<std::vector<std::size_t>> ends_;  // [unit][operation]: its own operations up to the end of this one
+  std::vector<int> labels_;                     // [meeting]
+  std::optional<int> label_;                    // of what is computed since the last meeting
+  std::vector<Access> accesses_;                // since then
+  std::optional<Heads> heads_;
+  std::size_t slice_bytes_ = 0;
+  bool in_group_ = false;
+  std::deque<std::vector<Matrix>> matrices_;           // as units with a layout of their own see them
+  std::deque<std::array<std::int64_t, 2>> lone_cuts_;  // of a machine in no group
+  std::vector<FloatBuffer> inputs_;                    // [unit]: inputs in floats
+  FloatBuffer partials_;
+};
+
+}  // namespace yamata

@@ -1,0 +1,82 @@
+#pragma once
+// Several units of a machine as one: each computes a part of every operation (Ghidorah's HCMP; algorithms of one layer on several units).
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "node/compute_unit.hpp"
+#include "node/op_cutter.hpp"
+#include "node/unit_meeting.hpp"
+#include "node/unit_shares.hpp"
+
+namespace yamata {
+
+/// One of them.
+struct UnitPart {
+  std::string name;  ///< for statistics: "cpu:0-3"
+  std::unique_ptr<ComputeUnit> unit;
+  double share = 1;  ///< of the columns, to begin with
+};
+
+/// All work on the same memory. Lists are left at meetings, by all units alike.
+class SplitUnit final : public ComputeUnit {
+ public:
+  /// At most kMostUnits. `adapts`: the shares follow measured time. `spins`: see UnitMeeting.
+  SplitUnit(std::vector<UnitPart> parts, bool adapts, int spins);
+  ~SplitUnit() override;
+
+  /// Bytes that so many units need, whose weights are quantized, beyond what one of them needs.
+  static std::uint64_t scratch_bytes(const ScratchNeeds& needs, int units);
+
+  void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
+  bool finished() const override { return running_ == 0; }
+  bool wait_for(std::chrono::microseconds limit) override;
+  bool left() const override;
+  void when_finished(std::function<void()> told) override;
+  std::size_t packed_bytes(const Matrix& matrix) const override { return cutter_.packed_bytes(matrix); }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override { return units_.front()->allocate(bytes, use); }
+  /// "cpu:0-3=0.6+cpu:4-7=0.4": the shares as they are.
+  std::string device() const override;
+  std::uint64_t progress() const override;
+  double busy_seconds() const override { return busy_seconds_; }
+  std::string isa() const override;
+  int threads() const override;
+  void slow_down(double factor) override;
+
+  int units() const { return static_cast<int>(units_.size()); }
+  /// The shares, by kind of work. Not while it computes, as the next.
+  UnitShares& shares() { return shares_; }
+  /// Of the latest list, seconds that a unit has computed at work of that number.
+  double computed_s(int label, int unit) const { return meeting_.computed_s(label, unit); }
+
+ private:
+  void ended(std::size_t unit);
+  void settle();
+
+  std::vector<std::string> names_;
+  std::vector<std::unique_ptr<ComputeUnit>> units_;
+  UnitShares shares_;
+  UnitMeeting meeting_;
+  OpCutter cutter_;
+  std::size_t ops_ = 0;                // of the latest list
+  std::uint64_t progress_before_ = 0;  // of all lists before it
+  std::vector<std::uint64_t> progress_at_start_;
+  std::vector<double> busy_at_start_;
+  bool settled_ = true;
+  std::exception_ptr error_;
+  double busy_seconds_ = 0;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::atomic<int> running_{0};  // units that have not said yet that they are at the end
+  std::function<void()> told_;
+};
+
+}  // namespace yamata

@@ -1,0 +1,94 @@
+#pragma once
+// Heads that write on by themselves: from a token and the hidden state before it they make the next hidden state, and from that the token
+// after it (EAGLE, EAGLE-2, EAGLE-3; Dovetail's gated fusion).
+#include <vector>
+
+#include "cache/kv_store.hpp"
+#include "node/memory.hpp"
+#include "src/heads/heads_file.hpp"
+#include "src/heads/heads_stage.hpp"
+#include "src/model/rope.hpp"
+
+namespace yamata::heads {
+
+/// The tensors of a transformer block of such a head.
+struct BlockTensors {
+  const TensorView* attention_norm = nullptr;  ///< null: its input is not normed
+  const TensorView* hidden_norm = nullptr;  ///< EAGLE-3: queries, keys and values read this norm of the hidden state beside the embedding
+  const TensorView *q = nullptr, *k = nullptr, *v = nullptr, *o = nullptr;
+  const TensorView *ffn_norm = nullptr, *gate = nullptr, *up = nullptr, *down = nullptr;
+};
+
+/// What such a head is made of.
+struct DraftHeadShape {
+  Kind kind = Kind::kEagle;
+  std::int64_t dim = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, output_rows = 0;
+  std::int64_t features = 0;         ///< floats of the target's that a token of the text comes with
+  std::vector<std::int32_t> layers;  ///< of the target, that those are of
+  float epsilon = 0, rope_base = 10000;
+  bool interleaved = false;           ///< pairs that rotate together, see StoreOp
+  bool norm_before_residual = false;  ///< EAGLE-3: the residual stream begins with the normed hidden state
+  const TensorView* fc = nullptr;     ///< EAGLE, EAGLE-3
+  const TensorView* fc_bias = nullptr;
+  const TensorView* fc_norm = nullptr;                                                      ///< EAGLE-3: of the features before fc
+  const TensorView *w1 = nullptr, *w2 = nullptr, *wz = nullptr, *embedding_norm = nullptr;  ///< DGF
+  std::vector<BlockTensors> blocks;
+  const TensorView* norm = nullptr;       ///< before the output; null: none
+  const TensorView* output = nullptr;     ///< null: the target's
+  const TensorView* embedding = nullptr;  ///< null: the target's
+  std::vector<std::int32_t> tokens;       ///< of the output's rows; empty: they are the target's
+
+  /// Throws ModelError naming the first tensor that does not fit the target.
+  static DraftHeadShape find(const CheckedTensors& tensors, Kind kind);
+};
+
+/// A row's hidden state is made of its token's embedding and of the features that it came with, or, for a guess, of the hidden state that
+/// its parent's row has left. Its keys and values lie in a cache of its own.
+class DraftHead final : public HeadsStage {
+ public:
+  DraftHead(const CheckedTensors& tensors, Kind kind, const ContextOptions& context, bool quantized, ComputeUnit& unit);
+
+  std::int64_t features_read() const override { return shape_.features; }
+  std::span<const float> logits() const override;
+
+ private:
+  struct Block {
+    const float *attention_norm, *hidden_norm, *ffn_norm;
+    const Matrix *q, *k, *v, *o, *gate, *up, *down;
+    const Matrix *hidden_q, *hidden_k, *hidden_v;  // EAGLE-3: the part that reads the hidden state
+  };
+  void take_weights();
+  Block take_block(const BlockTensors& from);
+  void reserve(std::size_t rows, std::size_t logit_rows);
+  void keep_hidden();
+  void give_hidden(const StageBatch& batch);
+  void build(const StageBatch& batch) override;
+  void build_fusion(const StageBatch& batch);
+  void build_gate();
+  void build_block(std::size_t index);
+  void build_attention(std::size_t index);
+  void build_feed_forward(const Block& block);
+  void build_output();
+  LinearOp linear(const float* x, const float* norm = nullptr, std::int64_t cols = 0);
+
+  const DraftHeadShape shape_;
+  Matrix embedding_;
+  const Matrix *fc_embedding_ = nullptr, *fc_hidden_ = nullptr;  // EAGLE-3 has the second alone, of its features
+  const Matrix *gate_hidden_ = nullptr, *gate_embedding_ = nullptr;
+  const float *fc_bias_ = nullptr, *fc_norm_ = nullptr, *embedding_norm_ = nullptr, *norm_ = nullptr;
+  std::vector<Block> blocks_;
+  const Matrix* output_ = nullptr;
+  Rope rope_;
+  KvStore store_;
+  std::vector<void*> cache_k_, cache_v_;  // [block][kv head]
+
+  PageMemory hidden_;               // [cells][dim]: what each row has left
+  std::vector<CellId> last_cells_;  // of the run before, whose hidden states are in x_
+  std::vector<std::span<const CellId>> visible_;
+  std::int64_t rows_ = 0;
+  std::vector<std::int32_t> tokens_, logit_rows_;
+  FloatBuffer x_, embedded_, given_, normed_, input_, angles_, q_, k_, v_, attention_, gate_, up_, chosen_, outputs_;
+  mutable std::vector<float> logits_;
+};
+
+}  // namespace yamata::heads

@@ -1,0 +1,89 @@
+#include "src/heads/heads_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "node/error.hpp"
+#include "src/heads/draft_head.hpp"
+#include "src/heads/medusa.hpp"
+
+namespace yamata::heads {
+namespace {
+
+constexpr std::array<std::pair<Kind, const char*>, 4> kKinds{
+    {{Kind::kMedusa, "medusa"}, {Kind::kEagle, "eagle"}, {Kind::kDgf, "dgf"}, {Kind::kEagle3, "eagle3"}}};
+
+/// What the tensors' names say; nothing where they are no heads' that are known.
+std::optional<Kind> detect(const TensorViews& tensors) {
+  if (const gguf::File* file = tensors.gguf()) {
+    if (file->string("general.architecture") == "eagle3") return Kind::kEagle3;
+    return std::nullopt;
+  }
+  const auto has = [&](const std::string& name) { return tensors.has(name) || tensors.has("model." + name); };
+  if (has_medusa_names(tensors)) return Kind::kMedusa;
+  if (has("W_1") && has("W_z")) return Kind::kDgf;
+  if (has("midlayer.hidden_norm.weight") || has("layers.0.hidden_norm.weight")) return Kind::kEagle3;
+  if (has("fc.weight")) return Kind::kEagle;
+  return std::nullopt;
+}
+
+std::uint64_t bytes_of(const Matrix& matrix) { return static_cast<std::uint64_t>(matrix.rows) * matrix.row_bytes; }
+
+}  // namespace
+
+const char* kind_name(Kind kind) { return kKinds.at(static_cast<std::size_t>(kind)).second; }
+
+std::optional<Kind> find_kind(const std::string& name) {
+  for (const auto& [kind, known] : kKinds) {
+    if (name == known) return kind;
+  }
+  return std::nullopt;
+}
+
+HeadsFile HeadsFile::open(const std::string& path, std::optional<Kind> forced) {
+  TensorViews tensors = TensorViews::open(path);
+  const auto kind = forced ? forced : detect(tensors);
+  if (!kind)
+    throw ModelError(
+        fmt::format("{}: no heads that are known: neither Medusa's, nor EAGLE's, nor Dovetail's; name their kind with --heads-kind", path));
+  return {std::move(tensors), *kind};
+}
+
+Needs HeadsFile::needs(const ModelFile& target, const ContextOptions& context, bool quantized) const {
+  const CheckedTensors tensors(tensors_, target);
+  const Hyperparameters& h = target.h;
+  const WeightSet target_weights = StageWeights::find(target.file, h, {0, h.layers}).rest;
+  Needs needs;
+  needs.weight_bytes = quantized ? tensors_.bytes() * 17 / 32 : tensors_.bytes();  // of F16 to Q8_0
+  const std::uint64_t output = bytes_of(target_weights.matrix(TensorRole::kOutput));
+  if (kind_ == Kind::kMedusa) {
+    const MedusaTensors medusa = MedusaTensors::find(tensors);
+    needs.feature_layers = {kOutputFeatures};
+    if (!medusa.heads.front().output) needs.weight_bytes += output;
+    needs.evaluation_bytes = needs.weight_bytes / medusa.heads.size();
+    needs.row_bytes = sizeof(float) * static_cast<std::uint64_t>(h.vocabulary);
+    return needs;
+  }
+  const DraftHeadShape shape = DraftHeadShape::find(tensors, kind_);
+  needs.feature_layers = shape.layers;
+  if (!shape.output) needs.weight_bytes += output;
+  needs.evaluation_bytes = needs.weight_bytes;
+  needs.cache_per_cell = KvStore::bytes_for(static_cast<int>(shape.blocks.size()), static_cast<int>(shape.kv_heads),
+                                            static_cast<int>(shape.head_dim), 1, context.cache_types) +
+                         sizeof(float) * static_cast<std::uint64_t>(shape.dim);
+  needs.row_bytes = sizeof(float) * static_cast<std::uint64_t>(6 * shape.dim + 2 * shape.features + 4 * shape.heads * shape.head_dim +
+                                                               3 * shape.ffn + shape.output_rows);
+  return needs;
+}
+
+std::unique_ptr<StageModel> HeadsFile::make_stage(const ModelFile& target, const ContextOptions& context, bool quantized,
+                                                  ComputeUnit& unit) const {
+  const CheckedTensors tensors(tensors_, target);
+  if (kind_ == Kind::kMedusa) return std::make_unique<MedusaHeads>(tensors, context, quantized, unit);
+  return std::make_unique<DraftHead>(tensors, kind_, context, quantized, unit);
+}
+
+}  // namespace yamata::heads

@@ -1,0 +1,44 @@
+#include "src/heads/heads_stage.hpp"
+
+#include <utility>
+
+namespace yamata::heads {
+
+HeadsStage::HeadsStage(const ModelFile& target, const ContextOptions& context, bool quantized, ComputeUnit& unit)
+    : target_(target),
+      unit_(unit),
+      weights_(quantized),
+      cells_(context.cells, context.sequences),
+      target_weights_(StageWeights::find(target.file, target.h, {0, target.h.layers}).rest),
+      packs_(context.pack) {}
+
+HeadsStage::~HeadsStage() {
+  while (!unit_.finished()) {
+    try {
+      unit_.wait_for(std::chrono::seconds(1));
+    } catch (...) {  // a fault of a run whose results nobody will read
+    }
+  }
+}
+
+void HeadsStage::load(const std::atomic<bool>* stop) {
+  ops_.clear();
+  if (std::exchange(packs_, false)) ops_ = weights_.pack(unit_);
+  load_steps_ = ops_.size();
+  unit_.start(ops_, stop);
+}
+
+void HeadsStage::start(const StageBatch& batch, const std::atomic<bool>* stop) {
+  if (std::exchange(unpacked_is_held_, false)) weights_.release_unpacked();
+  cells_.place(batch.placements, batch_cells_);
+  ops_.clear();
+  build(batch);
+  unit_.start(ops_, stop);
+}
+
+CellId HeadsStage::parent_cell(std::size_t row) const {
+  const std::span<const CellId> visible = batch_cells_.visible(row);
+  return visible.size() < 2 ? kNoCell : visible[visible.size() - 2];
+}
+
+}  // namespace yamata::heads

@@ -1,0 +1,119 @@
+#include "src/heads/medusa.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "node/error.hpp"
+
+namespace yamata::heads {
+namespace {
+
+/// Full checkpoints have a name before those of the heads.
+std::string prefix_of(const TensorViews& tensors) {
+  for (const char* prefix : {"", "medusa_head.", "model.medusa_head."}) {
+    if (tensors.has(fmt::format("{}0.0.linear.weight", prefix))) return prefix;
+  }
+  return "";
+}
+
+}  // namespace
+
+bool has_medusa_names(const TensorViews& tensors) { return tensors.has(prefix_of(tensors) + "0.0.linear.weight"); }
+
+MedusaTensors MedusaTensors::find(const CheckedTensors& tensors) {
+  const std::string prefix = prefix_of(tensors.all());
+  const Hyperparameters& h = tensors.target().h;
+  MedusaTensors found;
+  while (found.heads.empty() || tensors.find(fmt::format("{}{}.0.linear.weight", prefix, found.heads.size()))) {
+    const std::string head = fmt::format("{}{}.", prefix, found.heads.size());
+    Head& to = found.heads.emplace_back();
+    std::size_t block = 0;
+    do {
+      to.weights.push_back(&tensors.get(fmt::format("{}{}.linear.weight", head, block), h.dim, h.dim));
+      to.biases.push_back(tensors.find(fmt::format("{}{}.linear.bias", head, block), 1, h.dim));
+      ++block;
+    } while (tensors.find(fmt::format("{}{}.linear.weight", head, block)));
+    to.output = tensors.find(fmt::format("{}{}.weight", head, block), h.vocabulary, h.dim);
+  }
+  return found;
+}
+
+MedusaHeads::MedusaHeads(const CheckedTensors& tensors, const ContextOptions& context, bool quantized, ComputeUnit& unit)
+    : HeadsStage(tensors.target(), context, quantized, unit),
+      depths_(static_cast<std::size_t>(context.cells)),
+      feature_(static_cast<std::size_t>(target_.h.dim)),
+      hidden_(unit),
+      inner_(unit),
+      outputs_(unit) {
+  const Matrix* target_output = nullptr;
+  for (const MedusaTensors::Head& from : MedusaTensors::find(tensors).heads) {
+    Head& head = heads_.emplace_back();
+    for (std::size_t i = 0; i < from.weights.size(); ++i) {
+      head.weights.push_back(weights_.matrix(*from.weights[i]));
+      head.biases.push_back(from.biases[i] ? weights_.vector(*from.biases[i]) : nullptr);
+    }
+    if (!from.output && !target_output) target_output = weights_.foreign(this->target_output());
+    head.output = from.output ? weights_.matrix(*from.output) : target_output;
+  }
+  computed_.resize(heads_.size());
+  hidden_.reserve(feature_.size());
+  inner_.reserve(feature_.size());
+  outputs_.reserve(heads_.size() * static_cast<std::size_t>(vocabulary()));
+}
+
+std::size_t MedusaHeads::depth_of(std::size_t row) const {
+  const CellId parent = parent_cell(row);
+  return parent == kNoCell ? 0 : depths_[static_cast<std::size_t>(parent)] + 1;
+}
+
+void MedusaHeads::build(const StageBatch& batch) {
+  const bool text = !batch.features.empty();
+  if (text) {
+    std::copy(batch.features.end() - width(), batch.features.end(), feature_.begin());
+    std::fill(computed_.begin(), computed_.end(), false);
+  }
+  for (std::size_t row = 0; row < batch.tokens.size(); ++row)
+    depths_[static_cast<std::size_t>(batch_cells_.cells()[row])] = text ? 0 : depth_of(row);
+  rows_.clear();
+  for (const std::int32_t row : batch.logit_rows) {
+    const std::size_t depth = depths_[static_cast<std::size_t>(batch_cells_.cells()[static_cast<std::size_t>(row)])];
+    rows_.push_back(depth);
+    if (depth >= heads_.size() || computed_[depth]) continue;
+    computed_[depth] = true;
+    build_head(depth);
+  }
+}
+
+/// h + SiLU(W h + b), block by block, and the head's logits.
+void MedusaHeads::build_head(std::size_t index) {
+  const Head& head = heads_[index];
+  const float* hidden = feature_.data();
+  float *next = inner_.data(), *spare = hidden_.data();
+  for (std::size_t i = 0; i < head.weights.size(); ++i) {
+    LinearOp inner{.x = hidden, .rows = 1, .cols = width(), .parts = {}, .add = false};
+    inner.parts[0] = {.weight = head.weights[i], .y = next, .bias = head.biases[i]};
+    ops_.push_back(inner);
+    // No product: its input is what is wanted.
+    ops_.push_back(
+        LinearOp{.x = next, .rows = 1, .cols = width(), .parts = {}, .add = false, .input = next, .activation = Activation::kSilu});
+    ops_.push_back(AddOp{.to = next, .from = hidden, .rows = 1, .cols = width(), .to_stride = width(), .from_stride = width()});
+    hidden = next;
+    std::swap(next, spare);
+  }
+  float* const logits = outputs_.data() + index * static_cast<std::size_t>(vocabulary());
+  ops_.push_back(LinearOp{.x = hidden, .rows = 1, .cols = width(), .parts = {{{head.output, logits}, {}, {}}}, .add = false});
+}
+
+std::span<const float> MedusaHeads::logits() const {
+  const auto tokens = static_cast<std::size_t>(vocabulary());
+  logits_.clear();
+  for (const std::size_t depth : rows_) {
+    const float* from = outputs_.data() + depth * tokens;
+    depth < heads_.size() ? logits_.insert(logits_.end(), from, from + tokens) : logits_.insert(logits_.end(), tokens, 0.0f);
+  }
+  return logits_;
+}
+
+}  // namespace yamata::heads

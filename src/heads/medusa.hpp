@@ -1,0 +1,53 @@
+#pragma once
+// Medusa's heads (its paper, section 2.1): each says one of the next tokens from the hidden state of the text's last computed token.
+#include <vector>
+
+#include "src/heads/heads_file.hpp"
+#include "src/heads/heads_stage.hpp"
+
+namespace yamata::heads {
+
+/// The tensors of Medusa heads.
+struct MedusaTensors {
+  struct Head {
+    std::vector<const TensorView*> weights, biases;  ///< of the residual blocks
+    const TensorView* output = nullptr;              ///< null: the target's
+  };
+  std::vector<Head> heads;
+
+  /// Throws ModelError naming the first that does not fit.
+  static MedusaTensors find(const CheckedTensors& tensors);
+};
+/// Whether the names are those of Medusa heads.
+bool has_medusa_names(const TensorViews& tensors);
+
+/// The row of the text's last token gives the logits of the token after it, by the first head; the row of a guess those of the token after
+/// that guess, by the head for its depth, from the same hidden state: whatever was guessed before. Below the last head's guesses all tokens
+/// are equally probable. Rows of one depth cost one product between them, and no cell holds anything.
+class MedusaHeads final : public HeadsStage {
+ public:
+  MedusaHeads(const CheckedTensors& tensors, const ContextOptions& context, bool quantized, ComputeUnit& unit);
+
+  std::int64_t features_read() const override { return width(); }
+  std::span<const float> logits() const override;
+
+ private:
+  void build(const StageBatch& batch) override;
+  void build_head(std::size_t head);
+  std::size_t depth_of(std::size_t row) const;
+
+  struct Head {
+    std::vector<const Matrix*> weights;
+    std::vector<const float*> biases;
+    const Matrix* output;
+  };
+  std::vector<Head> heads_;
+  std::vector<std::size_t> depths_;       // per cell: of its token below the text's last
+  std::vector<float> feature_;            // [dim], of the token before the text's last
+  std::vector<bool> computed_;            // per head: its logits are those of feature_
+  FloatBuffer hidden_, inner_, outputs_;  // [dim] twice, [heads][vocabulary]
+  std::vector<std::size_t> rows_;  // of logits: their depths
+  mutable std::vector<float> logits_;
+};
+
+}  // namespace yamata::heads

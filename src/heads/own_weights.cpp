@@ -1,0 +1,115 @@
+#include "src/heads/own_weights.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "node/error.hpp"
+#include "src/quantize/row.hpp"
+
+namespace yamata::heads {
+
+/// Only whole blocks can be stored; columns of what was quantized may begin within one.
+TensorType OwnWeights::type_for(TensorType stored, std::int64_t cols) const {
+  if (quantized_ && cols % traits(TensorType::Q8_0).block_elements == 0) return TensorType::Q8_0;
+  return cols % traits(stored).block_elements == 0 ? stored : TensorType::F16;
+}
+
+Matrix& OwnWeights::add(TensorType type, std::int64_t rows, std::int64_t cols) {
+  const TypeTraits& t = traits(type);
+  const std::size_t row_bytes = static_cast<std::size_t>(cols) / t.block_elements * t.block_bytes;
+  Owned& owned = matrices_.emplace_back(Owned{{}, PageMemory(row_bytes * static_cast<std::size_t>(rows))});
+  owned.matrix = {type, rows, cols, owned.memory.data(), row_bytes};
+  return owned.matrix;
+}
+
+namespace {
+
+void put_row(const TensorView& tensor, std::span<const float> values, const Matrix& matrix, std::int64_t row) {
+  auto* to = const_cast<std::byte*>(matrix.data) + static_cast<std::size_t>(row) * matrix.row_bytes;
+  try {
+    quantize::quantize_row(matrix.type, values, nullptr, to);
+  } catch (const quantize::OutOfRange&) {
+    throw ModelError(fmt::format("tensor {} has values that its type cannot hold", tensor.name));
+  }
+}
+
+void require_finite(const TensorView& tensor, std::span<const float> values) {
+  for (const float value : values) {
+    if (!(value - value == 0)) throw ModelError(fmt::format("tensor {} has a value that is no number", tensor.name));
+  }
+}
+
+}  // namespace
+
+const Matrix* OwnWeights::matrix(const TensorView& tensor, std::int64_t begin, std::int64_t end) {
+  if (end == 0) end = tensor.cols;
+  Matrix& matrix = add(type_for(tensor.type, end - begin), tensor.rows, end - begin);
+  std::vector<float> row(static_cast<std::size_t>(tensor.cols));
+  for (std::int64_t i = 0; i < tensor.rows; ++i) {
+    tensor.row(i, row.data());
+    require_finite(tensor, row);
+    put_row(tensor, std::span(row).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)), matrix, i);
+  }
+  return &matrix;
+}
+
+const Matrix* OwnWeights::transposed(const TensorView& tensor, std::int64_t begin, std::int64_t end) {
+  const auto inputs = static_cast<std::size_t>(end - begin), outputs = static_cast<std::size_t>(tensor.cols);
+  std::vector<float> all(inputs * outputs), row(outputs);
+  for (std::size_t i = 0; i < inputs; ++i) {
+    tensor.row(begin + static_cast<std::int64_t>(i), row.data());
+    require_finite(tensor, row);
+    for (std::size_t o = 0; o < outputs; ++o) all[o * inputs + i] = row[o];
+  }
+  Matrix& matrix = add(type_for(tensor.type, end - begin), tensor.cols, end - begin);
+  for (std::size_t o = 0; o < outputs; ++o)
+    put_row(tensor, std::span(all).subspan(o * inputs, inputs), matrix, static_cast<std::int64_t>(o));
+  return &matrix;
+}
+
+const Matrix* OwnWeights::table(const TensorView& tensor) {
+  Owned& owned = tables_.emplace_back(Owned{{}, PageMemory(tensor.row_bytes * static_cast<std::size_t>(tensor.rows))});
+  std::memcpy(owned.memory.data(), tensor.data, owned.memory.size());
+  owned.matrix = {tensor.type, tensor.rows, tensor.cols, owned.memory.data(), tensor.row_bytes};
+  return &owned.matrix;
+}
+
+const Matrix* OwnWeights::foreign(const Matrix& matrix) { return &matrices_.emplace_back(Owned{matrix, {}}).matrix; }
+
+const float* OwnWeights::vector(const TensorView& tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.rows * tensor.cols));
+  for (std::int64_t i = 0; i < tensor.rows; ++i) tensor.row(i, values.data() + i * tensor.cols);
+  require_finite(tensor, values);
+  return vector(std::move(values));
+}
+
+const float* OwnWeights::vector(std::vector<float> values) { return vectors_.emplace_back(std::move(values)).data(); }
+
+std::vector<Op> OwnWeights::pack(ComputeUnit& unit) {
+  constexpr std::size_t kAlignment = 64;
+  std::vector<std::size_t> at;
+  std::size_t bytes = 0;
+  for (const Owned& owned : matrices_) {
+    at.push_back(bytes);
+    bytes += (unit.packed_bytes(owned.matrix) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  packed_ = PageMemory(bytes);
+  std::vector<Op> ops;
+  for (std::size_t i = 0; i < matrices_.size(); ++i) {
+    Matrix& matrix = matrices_[i].matrix;
+    if (unit.packed_bytes(matrix) == 0) continue;
+    matrix.packed = packed_.data() + at[i];
+    ops.push_back(PackOp{&matrix, packed_.data() + at[i]});
+  }
+  return ops;
+}
+
+void OwnWeights::release_unpacked() {
+  for (Owned& owned : matrices_) {
+    if (owned.matrix.packed) owned.memory = PageMemory();
+  }
+}
+
+}  // namespace yamata::heads

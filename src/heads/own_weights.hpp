@@ -1,0 +1,52 @@
+#pragma once
+// Weights that are taken out of a file, converted and kept in memory of their own.
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "node/compute_unit.hpp"
+#include "node/memory.hpp"
+#include "src/heads/tensor_views.hpp"
+
+namespace yamata::heads {
+
+/// Matrices and vectors of a head. Matrices are quantized as they are taken, and packed for a compute unit as the head is loaded.
+class OwnWeights {
+ public:
+  /// `quantized`: matrices become Q8_0 where their columns allow it; else they keep their type.
+  explicit OwnWeights(bool quantized) : quantized_(quantized) {}
+  OwnWeights(const OwnWeights&) = delete;
+  OwnWeights& operator=(const OwnWeights&) = delete;
+
+  /// Columns `begin` up to `end` of a tensor, as a matrix; `end` 0: all.
+  const Matrix* matrix(const TensorView& tensor, std::int64_t begin = 0, std::int64_t end = 0);
+  /// Rows `begin` up to `end` of a tensor that is stored input-major: as the matrix [cols][end - begin].
+  const Matrix* transposed(const TensorView& tensor, std::int64_t begin, std::int64_t end);
+  /// A table to look rows up in, as it is; it is not multiplied with.
+  const Matrix* table(const TensorView& tensor);
+  /// A matrix that lies elsewhere, and stays there.
+  const Matrix* foreign(const Matrix& matrix);
+  const float* vector(const TensorView& tensor);
+  const float* vector(std::vector<float> values);
+
+  /// Operations that pack for `unit`, which the caller runs once; memory for that is set aside.
+  std::vector<Op> pack(ComputeUnit& unit);
+  /// What has been packed is needed no more as it was.
+  void release_unpacked();
+
+ private:
+  TensorType type_for(TensorType stored, std::int64_t cols) const;
+  Matrix& add(TensorType type, std::int64_t rows, std::int64_t cols);
+
+  struct Owned {
+    Matrix matrix;
+    PageMemory memory;  // none where it is foreign
+  };
+  const bool quantized_;
+  std::deque<Owned> matrices_, tables_;
+  std::deque<std::vector<float>> vectors_;
+  PageMemory packed_;
+};
+
+}  // namespace yamata::heads

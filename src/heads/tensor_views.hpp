@@ -1,0 +1,74 @@
+#pragma once
+// The tensors of a file of heads, whatever its format: where each lies, and in which type.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "node/tensor_type.hpp"
+#include "src/gguf/gguf.hpp"
+#include "src/safetensors/safetensors.hpp"
+
+namespace yamata::heads {
+
+/// A tensor as rows of so many columns; a vector is one row.
+struct TensorView {
+  std::string name;
+  TensorType type = TensorType::F32;
+  std::int64_t rows = 1, cols = 0;
+  const std::byte* data = nullptr;  ///< at any alignment
+  std::size_t row_bytes = 0;
+
+  /// A row in floats: [cols].
+  void row(std::int64_t i, float* out) const;
+};
+
+/// The tensors by name, and what else the file says of itself. Files stay mapped as long as this lives.
+class TensorViews {
+ public:
+  /// A safetensors file, a GGUF file, or a folder with safetensors files and config.json. Throws ModelError: what is missing or damaged.
+  static TensorViews open(const std::string& path);
+  /// The tensors of a GGUF file that is open already, and outlives this: a target with heads of its own.
+  static TensorViews of(const gguf::File& file);
+
+  const std::string& path() const { return path_; }
+  bool has(const std::string& name) const { return find(name) != nullptr; }
+  const TensorView* find(const std::string& name) const;
+  /// As find, but a missing tensor is a ModelError that names it.
+  const TensorView& tensor(const std::string& name) const;
+  /// A tensor of whole numbers; nothing where there is none.
+  std::optional<std::vector<std::int64_t>> integers(const std::string& name) const;
+  /// Names, ascending.
+  std::vector<std::string> names() const;
+
+  /// What metadata or config.json say under a key; nothing where they do not.
+  std::optional<double> number(const std::string& key) const;
+  std::optional<std::string> text(const std::string& key) const;
+  std::vector<std::int64_t> numbers(const std::string& key) const;
+  /// The GGUF file that this is; null: none.
+  const gguf::File* gguf() const { return gguf_; }
+  /// A hash over names, shapes and sampled bytes.
+  std::uint64_t fingerprint() const;
+  std::uint64_t bytes() const;
+  std::size_t resident_bytes() const { return owned_ ? owned_->resident_bytes() : 0; }
+
+ private:
+  void add(const safetensors::File& file);
+  void add(const gguf::File& file);
+  void read_config(const std::string& path);
+
+  std::string path_;
+  std::vector<safetensors::File> files_;
+  std::unique_ptr<gguf::File> owned_;
+  const gguf::File* gguf_ = nullptr;
+  std::map<std::string, TensorView> tensors_;
+  std::map<std::string, std::function<std::vector<std::int64_t>()>> integers_;
+  std::map<std::string, double> numbers_;
+  std::map<std::string, std::string> texts_;
+  std::map<std::string, std::vector<std::int64_t>> lists_;
+};
+
+}  // namespace yamata::heads

@@ -1,0 +1,134 @@
+// What heads choose over texts whose hidden states lie in a file of yamata features, for reference.py to compare:
+//
+//   heads_probe TARGET HEADS STATES q8_0|stored STEPS
+//
+// Prints a line per text: for every position from the second on the first choice after it, and the STEPS tokens that a chain of first
+// choices begins with.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "node/cpu/cpu_unit.hpp"
+#include "src/heads/heads_file.hpp"
+#include "src/safetensors/safetensors.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr std::int32_t kCells = 2048;
+
+class Probe {
+ public:
+  Probe(StageModel& model, ComputeUnit& unit) : model_(model), unit_(unit) {
+    model_.load(nullptr);
+    finish();
+  }
+
+  /// The best token after each of the last rows of `tokens`; `features`: of the token before each, or none.
+  std::int32_t best_after(std::span<const std::int32_t> tokens, std::span<const float> features, std::int32_t position,
+                          std::int32_t sequence, std::vector<std::int32_t>* all = nullptr) {
+    std::vector<Placement> placements;
+    std::vector<std::int32_t> rows;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      placements.push_back({position + static_cast<std::int32_t>(i), -1, {sequence, sequence + 1}});
+      if (all || i + 1 == tokens.size()) rows.push_back(static_cast<std::int32_t>(i));
+    }
+    model_.start({.tokens = tokens,
+                  .activations = {},
+                  .placements = placements,
+                  .logit_rows = rows,
+                  .feature_rows = {},
+                  .features = features,
+                  .feature_layers = {}},
+                 nullptr);
+    finish();
+    const std::span<const float> logits = model_.logits();
+    const std::size_t vocabulary = logits.size() / rows.size();
+    std::int32_t last = 0;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const auto from = logits.begin() + static_cast<std::ptrdiff_t>(row * vocabulary);
+      last = static_cast<std::int32_t>(std::max_element(from, from + static_cast<std::ptrdiff_t>(vocabulary)) - from);
+      if (all) all->push_back(last);
+    }
+    return last;
+  }
+  CellTable& cells() { return model_.cells(); }
+
+ private:
+  void finish() {
+    while (!unit_.wait_for(std::chrono::seconds(1))) {
+    }
+  }
+  StageModel& model_;
+  ComputeUnit& unit_;
+};
+
+struct States {
+  std::vector<std::int64_t> ids, texts;
+  std::vector<std::vector<float>> layers;
+
+  States(const safetensors::File& file, const std::vector<std::int32_t>& wanted) {
+    ids = file.find("ids")->integers();
+    texts = file.find("texts")->integers();
+    for (const std::int32_t layer : wanted)
+      layers.push_back(file.find(layer == kOutputFeatures ? "hidden.last" : fmt::format("hidden.{}", layer))->floats());
+  }
+  /// Of rows `begin` up to `end`: [rows][layers][dim].
+  std::vector<float> rows(std::int64_t begin, std::int64_t end) const {
+    const std::size_t dim = layers.front().size() / ids.size();
+    std::vector<float> all;
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (const auto& layer : layers) {
+        const auto from = layer.begin() + row * static_cast<std::ptrdiff_t>(dim);
+        all.insert(all.end(), from, from + static_cast<std::ptrdiff_t>(dim));
+      }
+    }
+    return all;
+  }
+};
+
+int probe(const char* target_path, const char* heads_path, const char* states_path, bool quantized, int steps) {
+  const ModelFile target = ModelFile::open(target_path);
+  const auto heads = heads::HeadsFile::open(heads_path, std::nullopt);
+  const ContextOptions context{.cells = kCells, .sequences = 2, .cache_types = CacheType::kF16, .pack = true, .group = {}};
+  const heads::Needs needs = heads.needs(target, context, quantized);
+  const auto file = safetensors::File::open(states_path);
+  const States states(file, needs.feature_layers);
+  CpuUnit unit({-1}, cpu::choose_isa());
+  const auto model = heads.make_stage(target, context, quantized, unit);
+  Probe probe(*model, unit);
+  for (std::size_t text = 0; text + 1 < states.texts.size(); ++text) {
+    const std::int64_t begin = states.texts[text], end = states.texts[text + 1];
+    const std::vector<std::int32_t> ids(states.ids.begin() + begin, states.ids.begin() + end);
+    std::vector<std::int32_t> first;
+    std::vector<std::vector<std::int32_t>> chains;
+    for (std::int32_t at = 1; at < static_cast<std::int32_t>(ids.size()); ++at) {
+      const std::vector<float> features = states.rows(begin + at - 1, begin + at);
+      first.push_back(probe.best_after(std::span(ids).subspan(static_cast<std::size_t>(at), 1), features, at, 0));
+      probe.cells().copy(0, {1, 2}, {0, at + 1});
+      std::vector<std::int32_t> chain{first.back()};
+      for (int step = 1; step < steps; ++step) chain.push_back(probe.best_after(std::span(chain).last(1), {}, at + step, 1));
+      probe.cells().remove({1, 2}, {0, kUnbounded});
+      chains.push_back(std::move(chain));
+    }
+    fmt::print("{{\"first\": [{}], \"chains\": {}}}\n", fmt::join(first, ","), chains);
+    probe.cells().clear();
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace yamata
+
+int main(int argc, char** argv) {
+  if (argc != 6) return 1;
+  try {
+    return yamata::probe(argv[1], argv[2], argv[3], std::string(argv[4]) == "q8_0", std::atoi(argv[5]));
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "heads_probe: {}\n", e.what());
+    return 2;
+  }
+}

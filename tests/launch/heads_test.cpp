@@ -1,0 +1,114 @@
+// Heads as a user meets them: the text is the target's own whoever guesses, and files that do not fit are refused in one line.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tests/launch/process.hpp"
+
+namespace yamata::test {
+namespace {
+
+const std::string kMedusa = YAMATA_SOURCE_DIR "/models/tales-medusa.safetensors";
+const std::string kDgf = YAMATA_SOURCE_DIR "/models/tales-dgf.safetensors";
+const std::string kDraft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
+
+nlohmann::json result_of(int ranks, Arguments extra) {
+  const TemporaryFolder folder;
+  Arguments arguments{
+      "run", "-m",     kModel,           "-p", "There was once a poor miller", "-n", "64", "--ignore-eos", "--logits-checksum", "-t",
+      "1",   "--json", folder / "r.json"};
+  arguments.insert(arguments.end(), extra.begin(), extra.end());
+  const Outcome outcome = run(yamata(arguments, ranks));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return outcome.code == 0 ? nlohmann::json::parse(read_file(folder / "r.json")) : nlohmann::json{};
+}
+
+TEST(Heads, WhicheverGuess_theTextIsTheSame) {
+  const std::vector<std::pair<int, Arguments>> jobs{{0, {"--heads", kMedusa}},
+                                                    {0, {"--heads", kDgf}},
+                                                    {0, {"--heads", kDgf, "--heads-quant", "stored", "--strategy", "pipeinfer"}},
+                                                    {0, {"--heads", kDgf, "--heads", kMedusa, "-md", kDraft}},
+                                                    {0, {"--heads", kDgf, "--policy", "chain"}},
+                                                    {1, {"--heads", kMedusa, "--strategy", "pipeinfer"}},
+                                                    {2, {"--heads", kDgf}},
+                                                    {3, {"--heads", kDgf, "--strategy", "speculative"}},
+                                                    {3, {"--heads", kMedusa, "--layer-split", "0.5,0.5/1", "--strategy", "speculative"}},
+                                                    {2, {"--heads", kDgf, "--layer-split", "0.5+0.5"}},
+                                                    {4, {"--heads", kDgf, "--layer-split", "0.4,0.3,0.3/1"}},
+                                                    {4, {"--heads", kMedusa, "-md", kDraft}},
+                                                    {5, {"--heads", kDgf, "--no-continue-tip"}}};
+  for (const Arguments& sampling : {Arguments{}, Arguments{"--temp", "0.8", "-s", "7"}}) {
+    const auto alone = result_of(0, sampling);
+    for (const auto& [ranks, flags] : jobs) {
+      Arguments arguments = flags;
+      arguments.insert(arguments.end(), sampling.begin(), sampling.end());
+      const auto guessed = result_of(ranks, arguments);
+      const std::string name = std::to_string(ranks) + " ranks, " + flags[1] + " " + flags.back();
+      EXPECT_EQ(guessed["logits_checksum"], alone["logits_checksum"]) << name;
+      EXPECT_EQ(guessed["token_ids"], alone["token_ids"]) << name;
+      if (ranks < 2) {
+        EXPECT_GT(guessed["accepted"].get<int>(), sampling.empty() ? 15 : 3) << name;
+      }
+      const auto sends = [](const auto& rank) { return rank["feature_bytes"] > 0; };
+      EXPECT_EQ(std::any_of(guessed["per_rank"].begin(), guessed["per_rank"].end(), sends), ranks > 1) << name;
+    }
+  }
+}
+
+TEST(Heads, NobodyAsks_noFeaturesAreSent) {
+  const auto result = result_of(3, {"-md", kDraft});
+  for (const auto& rank : result["per_rank"]) EXPECT_EQ(rank["feature_bytes"], 0);
+}
+
+TEST(Heads, FilesThatDoNotFit_areRefusedInOneLine) {
+  const TemporaryFolder folder;
+  const std::string cut = folder / "cut.safetensors", text = folder / "text.safetensors";
+  std::filesystem::copy_file(kDgf, cut);
+  std::filesystem::resize_file(cut, 3'000'000);
+  write_file(text, "Once upon a time there was a king who had three sons.");
+  const struct {
+    Arguments flags;
+    int ranks, code;
+    std::string word;
+  } cases[] = {{{"--heads", folder / "none.safetensors"}, 0, 2, "none.safetensors"},
+               {{"--heads", folder / "none.safetensors"}, 3, 2, "none.safetensors"},
+               {{"--heads", cut}, 0, 2, "damaged"},
+               {{"--heads", text}, 0, 2, "no safetensors file"},
+               {{"--heads", folder.path().string()}, 0, 2, "cut.safetensors"},
+               {{"--heads", kModel}, 0, 2, "no heads that are known"},
+               {{"--heads", kDgf, "--heads-kind", "medusa"}, 0, 2, "0.0.linear.weight"},
+               {{"--heads", kDgf, "-m", kDraft}, 0, 0, ""},
+               {{"--heads", kDgf, "--heads-kind", "hydra"}, 0, 1, "--heads-kind"},
+               {{"--heads", kDgf, "--heads-quant", "q4_0"}, 0, 1, "--heads-quant"}};
+  for (const auto& c : cases) {
+    Arguments arguments{"run", "-m", kModel, "-p", "x", "-n", "4"};
+    arguments.insert(arguments.end(), c.flags.begin(), c.flags.end());
+    const Outcome outcome = run(yamata(arguments, c.ranks));
+    EXPECT_EQ(outcome.code, c.code) << c.word << outcome.err;
+    EXPECT_EQ(outcome.complaints().size(), c.code == 0 ? 0u : 1u) << outcome.err;
+    EXPECT_NE(outcome.err.find(c.word), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(Heads, FileMissingOnItsRank_isNamedWithTheRank) {
+  const TemporaryFolder folder;
+  const std::string here = folder / "here.safetensors";
+  std::filesystem::copy_file(kDgf, here);
+  Arguments command = yamata({"run", "-m", kModel, "-p", "x", "-n", "4", "--heads", here, "--layer-split", "1/1"}, 1);
+  const Arguments other =
+      yamata({"run", "-m", kModel, "-p", "x", "-n", "4", "--heads", folder / "elsewhere.safetensors", "--layer-split", "1/1"});
+  command.insert(command.end(), {":", "-np", "1"});
+  command.insert(command.end(), other.begin(), other.end());
+  const Outcome outcome = run(command);
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+  EXPECT_NE(outcome.err.find("rank 1"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("elsewhere.safetensors"), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace yamata::test

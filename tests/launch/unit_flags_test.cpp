@@ -1,0 +1,116 @@
+// --units: what is understood, what is refused with which words, and runs on units.
+#include "launch/unit_flags.hpp"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <nlohmann/json.hpp>
+
+#include "node/error.hpp"
+#include "tests/launch/process.hpp"
+
+namespace yamata {
+namespace {
+
+std::string fault_of(const std::string& text) {
+  try {
+    parse_units(text);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(UnitFlags, nameCoresAndShares) {
+  EXPECT_TRUE(parse_units("auto").empty());
+  const std::vector<UnitSpec> two = parse_units("cpu:0-3+cpu:4,6,8-9");
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0].name, "cpu:0-3");
+  EXPECT_EQ(two[0].cpus, (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(two[1].cpus, (std::vector<int>{4, 6, 8, 9}));
+  EXPECT_FALSE(two[0].share);
+  const std::vector<UnitSpec> shared = parse_units("cpu:0=0.6+cpu:1=0.3+cpu:2=0.1");
+  ASSERT_EQ(shared.size(), 3u);
+  EXPECT_EQ(*shared[1].share, 0.3);
+  EXPECT_EQ(names_of(shared), "cpu:0+cpu:1+cpu:2");
+  EXPECT_EQ(parse_units("cpu:0=0.333+cpu:1=0.333+cpu:2=0.334").size(), 3u);
+}
+
+TEST(UnitFlags, areRefusedWhereTheyMakeNoSense) {
+  for (const auto& [text, word] :
+       std::vector<std::pair<std::string, std::string>>{{"cpu:0=0.6+cpu:1=0.6", "add up to 1.2"},
+                                                        {"cpu:0=0.5+cpu:1", "none"},
+                                                        {"cpu:0-3+cpu:3", "core 3"},
+                                                        {"cpu:0,0", "core 0"},
+                                                        {"cpu:", "no cores"},
+                                                        {"cpu:+cpu:1", "no cores"},
+                                                        {"cpu:0++cpu:1", "''"},
+                                                        {"", "''"},
+                                                        {"npu:0", "npu:0"},
+                                                        {"cpu:a", "'a'"},
+                                                        {"cpu:-1", "'-1'"},
+                                                        {"cpu:0=1.5", "1.5"},
+                                                        {"cpu:0=0", "cpu:0=0"},
+                                                        {"cpu:0=x", "cpu:0=x"},
+                                                        {"cpu:0=0.5=0.5", "cpu:0=0.5=0.5"},
+                                                        {"cpu:0+cpu:1+cpu:2+cpu:3+cpu:4+cpu:5+cpu:6+cpu:7+cpu:8", "9"}}) {
+    EXPECT_NE(fault_of(text).find(word), std::string::npos) << text << ": " << fault_of(text);
+    EXPECT_NE(fault_of(text).find("--units"), std::string::npos) << text;
+  }
+}
+
+TEST(UnitFlags, asManyUnitsAsPiecesOfALayer) {
+  Hyperparameters h;
+  h.heads = 2, h.kv_heads = 1, h.head_dim = 32, h.dim = 64, h.ffn = 96, h.vocabulary = 100;
+  EXPECT_NO_THROW(require_parts(parse_units("cpu:0+cpu:1"), h));
+  EXPECT_THROW(require_parts(parse_units("cpu:0+cpu:1+cpu:2"), h), UsageError);
+}
+
+/// A command that fails with code 1 and one line that has this word.
+void expect_refused(const test::Arguments& flags, const std::string& word) {
+  test::Arguments arguments{"run", "-m", test::kModel, "-p", "x", "-n", "2"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  const test::Outcome outcome = test::run(test::yamata(arguments));
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+  EXPECT_NE(outcome.complaints()[0].find(word), std::string::npos) << outcome.err;
+}
+
+TEST(UnitFlags, badOnesAreOneLineOfTheCommand) {
+  expect_refused({"--units", "cpu:0=0.9+cpu:1=0.9"}, "add up");
+  expect_refused({"--units", "cpu:4000"}, "core 4000");
+  expect_refused({"--units", "cpu:0", "-t", "1"}, "-t");
+  expect_refused({"--preset", "ghidorah"}, "--units");
+  expect_refused({"--preset", "unheard"}, "--preset");
+  expect_refused({"--preset", "sequential", "--units", "cpu:0+cpu:1"}, "--units");
+}
+
+TEST(UnitFlags, unitsGiveTheTextOfOneThread) {
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  sched_getaffinity(0, sizeof(usable), &usable);
+  std::vector<std::string> cores;
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &usable)) cores.push_back("cpu:" + std::to_string(cpu));
+  if (cores.size() < 2) GTEST_SKIP() << "this machine has one core";
+  test::TemporaryFolder folder;
+  const auto result = [&](const test::Arguments& flags) {
+    test::Arguments arguments{"run", "-m", test::kModel,        "-p",     "Once upon a time",
+                              "-n",  "20", "--logits-checksum", "--json", folder / "r.json"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const test::Outcome outcome = test::run(test::yamata(arguments));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(test::read_file(folder / "r.json"));
+  };
+  const auto alone = result({"-t", "1"});
+  for (const std::string& units : {cores[0] + "+" + cores[1], cores[0] + "=0.8+" + cores[1] + "=0.2"}) {
+    const auto shared = result({"--units", units});
+    EXPECT_EQ(shared["logits_checksum"], alone["logits_checksum"]) << units;
+    EXPECT_EQ(shared["token_ids"], alone["token_ids"]) << units;
+    EXPECT_EQ(shared["per_rank"][0]["threads"], 2);
+    EXPECT_EQ(shared["per_rank"][0]["device"].get<std::string>().rfind(cores[0] + "=0.", 0), 0u) << shared["per_rank"][0]["device"];
+  }
+}
+
+}  // namespace
+}  // namespace yamata

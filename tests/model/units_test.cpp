@@ -1,0 +1,187 @@
+// A stage whose layers several units of the machine share gives the bits of one unit, however the columns are cut, in a group of ranks too.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+#include "node/cpu/cpu_unit.hpp"
+#include "node/local_exchange.hpp"
+#include "node/spin_wait.hpp"
+#include "node/split_unit.hpp"
+#include "src/model/transformer_stage.hpp"
+
+namespace yamata {
+namespace {
+
+const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
+
+/// Threads and shares of some units; one of them is a plain unit.
+struct Units {
+  std::vector<int> threads;
+  std::vector<double> shares;
+  bool adapts = false;
+
+  std::unique_ptr<ComputeUnit> make() const {
+    std::vector<UnitPart> parts;
+    for (std::size_t i = 0; i < threads.size(); ++i) {
+      auto unit = std::make_unique<CpuUnit>(std::vector<int>(static_cast<std::size_t>(threads[i]), -1), cpu::choose_isa());
+      parts.push_back({"cpu:" + std::to_string(i), std::move(unit), shares[i]});
+    }
+    if (parts.size() == 1) return std::move(parts[0].unit);
+    return std::make_unique<SplitUnit>(std::move(parts), adapts, kSpinsUnbound);
+  }
+  static Units random(std::mt19937& random, int most) {
+    Units units{.threads = {}, .shares = {}, .adapts = random() % 2 == 0};
+    const int count = std::uniform_int_distribution(2, most)(random);
+    for (int i = 0; i < count; ++i) {
+      units.threads.push_back(1 + static_cast<int>(random() % 2));
+      units.shares.push_back(std::uniform_real_distribution(0.02, 1.0)(random));
+    }
+    return units;
+  }
+};
+
+/// What runs of these widths gave, one after another.
+struct Results {
+  std::vector<std::vector<float>> activations, logits, features;
+  bool left = false;
+  friend bool operator==(const Results&, const Results&) = default;
+};
+
+class UnitsTest : public ::testing::Test {
+ protected:
+  UnitsTest() : file_(gguf::File::open(kModel)), h_(Hyperparameters::read(file_)) {}
+
+  Results compute(ComputeUnit& unit, LayerRange range, std::span<const int> widths, CacheTypes types, const GroupMember& group = {},
+                  int stopped_at = -1) {
+    TransformerStage stage(file_, h_, range, ContextOptions{1024, 8, types, pack_, group}, unit);
+    stage.load(nullptr);
+    wait(unit);
+    Results results;
+    std::int32_t position = 0;
+    for (std::size_t run = 0; run < widths.size(); ++run) {
+      std::vector<Placement> placements;
+      std::vector<std::int32_t> tokens, rows;
+      for (int i = 0; i < widths[run]; ++i, ++position) {
+        placements.push_back({position, -1, {0, 1}});
+        tokens.push_back((position * 37 + 11) % 4096);
+        if (i % 3 == 0) rows.push_back(i);
+      }
+      std::vector<float> activations(tokens.size() * static_cast<std::size_t>(h_.dim));
+      for (std::size_t i = 0; i < activations.size(); ++i) activations[i] = static_cast<float>((i * 37 + run) % 101) / 50 - 1;
+      const std::atomic<bool> stop{stopped_at == static_cast<int>(run)};
+      stage.start({tokens, activations, placements, rows, rows}, &stop);
+      wait(unit);
+      results.left = stage.left();
+      if (!stage.last()) results.activations.emplace_back(stage.activations().begin(), stage.activations().end());
+      if (stage.last()) results.logits.emplace_back(stage.logits().begin(), stage.logits().end());
+      if (stage.last()) results.features.emplace_back(stage.features().begin(), stage.features().end());
+    }
+    return results;
+  }
+  Results alone(LayerRange range, std::span<const int> widths, CacheTypes types) {
+    CpuUnit unit({-1}, cpu::choose_isa());
+    return compute(unit, range, widths, types);
+  }
+
+  /// The members' parts of the vocabulary, put together row by row.
+  std::vector<float> together(const std::vector<Results>& members, std::size_t run) const {
+    const std::size_t rows = members[0].features[run].size() / static_cast<std::size_t>(h_.dim);
+    std::vector<float> all;
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (const Results& member : members) {
+        const std::vector<float>& part = member.logits[run];
+        const auto width = static_cast<std::ptrdiff_t>(part.size() / rows);
+        all.insert(all.end(), part.begin() + static_cast<std::ptrdiff_t>(row) * width,
+                   part.begin() + static_cast<std::ptrdiff_t>(row + 1) * width);
+      }
+    }
+    return all;
+  }
+
+  static void wait(ComputeUnit& unit) {
+    while (!unit.wait_for(std::chrono::seconds(1))) {
+    }
+  }
+
+  gguf::File file_;
+  Hyperparameters h_;
+  bool pack_ = true;
+};
+
+TEST_F(UnitsTest, randomCutsGiveTheBitsOfOneUnit) {
+  const std::vector<int> widths{40, 1, 3, 1, 17, 1, 7, 1};
+  std::mt19937 random(3);
+  for (const LayerRange range : {LayerRange{0, 3}, LayerRange{3, 5}, LayerRange{5, h_.layers}}) {
+    for (const CacheTypes types : {CacheTypes(CacheType::kF16), CacheTypes(CacheType::kQ8_0, CacheType::kF32)}) {
+      const Results expected = alone(range, widths, types);
+      for (int round = 0; round < 4; ++round) {
+        const Units units = Units::random(random, 4);
+        pack_ = round != 0;
+        const auto unit = units.make();
+        EXPECT_EQ(compute(*unit, range, widths, types), expected) << "from layer " << range.begin << " on " << unit->device();
+      }
+    }
+  }
+}
+
+/// Two thirds of one head's cells are beyond a few segments: they are what is cut.
+TEST_F(UnitsTest, aLongContextIsCutInSegmentsWithTheSameBits) {
+  const std::vector<int> widths{600, 300, 1, 5};
+  const LayerRange range{0, 2};
+  const Results expected = alone(range, widths, CacheType::kF16);
+  for (const Units& units : {Units{{1, 1}, {0.56, 0.44}}, Units{{1, 1}, {0.9, 0.1}}, Units{{2, 1}, {0.3, 0.7}, true}}) {
+    const auto unit = units.make();
+    EXPECT_EQ(compute(*unit, range, widths, CacheType::kF16), expected) << unit->device();
+  }
+}
+
+TEST_F(UnitsTest, membersOfAGroupMayBeSeveralUnits) {
+  const std::vector<int> widths{9, 1, 4, 1};
+  std::mt19937 random(5);
+  for (const LayerRange range : {LayerRange{0, 4}, LayerRange{4, h_.layers}}) {
+    const Results expected = alone(range, widths, CacheType::kF16);
+    for (int stopped_at : {-1, -1, -1, 3}) {
+      const std::vector<double> shares{0.3, 0.5, 0.2};
+      LocalGroup group(3);
+      std::vector<Results> members(3);
+      std::vector<std::thread> threads;
+      for (int m = 0; m < 3; ++m) {
+        const Units units = m == 1 ? Units{{2}, {1}} : Units::random(random, 3);
+        threads.emplace_back([&, m, units] {
+          const auto exchange = group.member(m);
+          const auto unit = units.make();
+          members[static_cast<std::size_t>(m)] =
+              compute(*unit, range, widths, CacheType::kF16, {shares, m, exchange.get()}, m == 2 ? stopped_at : -1);
+        });
+      }
+      for (auto& thread : threads) thread.join();
+      for (std::size_t m = 0; m < 3; ++m) {
+        EXPECT_EQ(members[m].left, stopped_at >= 0) << "all, or none";
+        if (stopped_at >= 0) continue;
+        EXPECT_EQ(members[m].activations, expected.activations);
+        EXPECT_EQ(members[m].features, expected.features);
+      }
+      if (stopped_at >= 0 || range.end < h_.layers) continue;
+      for (std::size_t run = 0; run < widths.size(); ++run) EXPECT_EQ(together(members, run), expected.logits[run]);
+    }
+  }
+}
+
+TEST_F(UnitsTest, aRunIsLeftByAllUnitsAndTheNextIsRight) {
+  const std::vector<int> widths{5, 1, 1}, without{5, 1};
+  const LayerRange range{0, h_.layers};
+  CpuUnit one({-1}, cpu::choose_isa());
+  const auto unit = Units{{1, 1, 1}, {1, 2, 1}}.make();
+  for (int stopped_at : {0, 1, 2}) {
+    const Results found = compute(*unit, range, widths, CacheType::kF16, {}, stopped_at);
+    EXPECT_EQ(found.left, stopped_at == 2);
+    if (stopped_at == 2) {
+      EXPECT_EQ(found.logits[1], alone(range, without, CacheType::kF16).logits[1]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace yamata

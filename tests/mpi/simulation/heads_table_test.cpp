@@ -1,0 +1,106 @@
+// Heads in simulated clusters: always right where their table is the target's, and every fault in what they are told is found.
+#include "src/simulation/heads_table.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/mpi/protocol/instant_unit.hpp"
+#include "tests/mpi/simulation/simulation.hpp"
+
+namespace yamata::test {
+namespace {
+
+using simulation::HeadsTable;
+using simulation::TableModel;
+
+/// Heads that never differ from the target, on the head.
+Scenario scenario(std::uint64_t seed) {
+  Scenario s;
+  s.seed = seed;
+  s.stages.assign(1 + seed % 3, 1);
+  s.decode.strategy = seed % 2 == 0 ? Strategy::kSpeculative : Strategy::kPipeInfer;
+  s.decode.policy.draft = 4;
+  s.prompt = 1 + static_cast<std::int32_t>(seed % 5);
+  s.decode.generate = 40;
+  s.decode.context = 60;
+  s.decode.guess_cells = 20;
+  s.decode.sequences = {0, 21};
+  s.decode.batch = 3;
+  s.heads = {{.place = Scenario::Heads::Place::kHead, .layers = {0, kOutputFeatures}, .disagreement = 0}};
+  return s;
+}
+
+TEST(HeadsTable, RightHeads_guessTheText) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    const Outcome outcome = play(scenario(seed));
+    ASSERT_EQ(outcome.fault, "") << seed;
+    EXPECT_GT(outcome.counters.accepted, 20u) << seed;
+  }
+}
+
+/// A test of the tests: each of these faults would only cost guesses.
+TEST(HeadsTable, PlantedFaults_areFound) {
+  constexpr std::size_t kRow = 2 * TableModel::kWidth;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    Scenario late = scenario(seed);  // features a position late
+    auto last = std::make_shared<std::vector<float>>(kRow);
+    late.tamper = [last](wire::Commit& commit) {
+      commit.features.insert(commit.features.begin(), last->begin(), last->end());
+      last->assign(commit.features.end() - kRow, commit.features.end());
+      commit.features.resize(commit.features.size() - kRow);
+    };
+    EXPECT_NE(play(late).fault.find("features"), std::string::npos) << seed;
+
+    Scenario rejected = scenario(seed);  // features of a row beside the text, from the second commit on
+    rejected.tamper = [](wire::Commit& commit) {
+      if (commit.position == 0) return;
+      const auto told = simulation::hashes_of(std::span(commit.features).last(TableModel::kWidth));
+      std::vector<float> other;
+      for (const std::int32_t layer : {0, kOutputFeatures})
+        std::ranges::copy(simulation::features_of(told.token + 1, told.prefix + 1, layer), std::back_inserter(other));
+      std::copy(other.begin(), other.end(), commit.features.end() - kRow);
+    };
+    EXPECT_NE(play(rejected).fault.find("another token"), std::string::npos) << seed;
+
+    Scenario mixed = scenario(seed);  // one layer's of another token than the other's
+    mixed.tamper = [](wire::Commit& commit) { commit.features.front() += 1; };
+    EXPECT_NE(play(mixed).fault.find("several tokens"), std::string::npos) << seed;
+  }
+}
+
+/// A cache that is not rolled back: what was guessed stays where the text should be.
+TEST(HeadsTable, GuessInThePlaceOfText_isFound) {
+  InstantUnit unit;
+  simulation::TableShape shape;
+  shape.cells = 16, shape.sequences = 2;
+  shape.logits = [](std::uint64_t, std::span<float>) {};
+  const auto features = [](std::vector<std::int32_t> text) {
+    const auto last = static_cast<std::int32_t>(text.size()) - 1;
+    return simulation::features_of(simulation::token_hash(text.back(), last), simulation::prefix_hash(text), kOutputFeatures);
+  };
+  const auto run = [](HeadsTable& heads, std::vector<std::int32_t> tokens, std::int32_t position, std::vector<float> with) {
+    std::vector<Placement> placements;
+    for (std::size_t i = 0; i < tokens.size(); ++i) placements.push_back({position + static_cast<std::int32_t>(i), -1, {0, 1}});
+    heads.start({.tokens = tokens,
+                 .activations = {},
+                 .placements = placements,
+                 .logit_rows = {},
+                 .feature_rows = {},
+                 .features = with,
+                 .feature_layers = {}},
+                nullptr);
+  };
+  HeadsTable good(shape, {kOutputFeatures}, unit), stale(shape, {kOutputFeatures}, unit);
+  for (HeadsTable* heads : {&good, &stale}) {
+    run(*heads, {5}, 1, features({4}));
+    run(*heads, {6}, 2, {});  // a guess, which becomes text
+  }
+  run(good, {6}, 2, features({4, 5}));
+  run(good, {7}, 3, features({4, 5, 6}));
+  EXPECT_THROW(run(stale, {7}, 3, features({4, 5, 6})), std::logic_error);
+  HeadsTable gap(shape, {kOutputFeatures}, unit);
+  run(gap, {5}, 1, features({4}));
+  EXPECT_THROW(run(gap, {7}, 3, features({4, 5, 6})), std::logic_error);
+}
+
+}  // namespace
+}  // namespace yamata::test
