@@ -314,7 +314,8 @@ TargetTimes Decoder::times() const {
           .round_trip_s = turnaround_.run_s(1),
           .text_rate = rate_.per_s(),
           .link_s = links_.row_s(),
-          .result_s = links_.result_s()};
+          .result_s = links_.result_s(),
+          .in_turns = drafts_here()};
 }
 
 /// Guesses that may still be sent: a cell for each beyond those of the text.

@@ -41,7 +41,9 @@ double least_row_cost(const std::vector<double>& marginal, std::size_t rows) {
 
 RunCosts tip_costs(const TargetTimes& target, const std::vector<double>& marginal, bool followed) {
   const double step = step_s(target);
-  const double per_s = followed && step > 0 ? std::max(1 / step, target.text_rate) : target.text_rate;
+  // Guesses that are rejected make the text slower; the time of their rows is worth no less for that.
+  const double alone_s = followed ? step : target.in_turns ? 0 : target.round_trip_s;
+  const double per_s = alone_s > 0 ? std::max(1 / alone_s, target.text_rate) : target.text_rate;
   RunCosts costs;
   for (std::size_t k = 0; k < marginal.size(); ++k) costs.occupancy.push_back(per_s * delay_s(target, marginal[k], k));
   return costs;

@@ -18,6 +18,7 @@ struct TargetTimes {
   double text_rate = 0;     ///< r: tokens of text per second, of late
   double link_s = 0;        ///< L: by which each row occupies each link between two stages
   double result_s = 0;      ///< the same on the way back to the head
+  bool in_turns = false;    ///< a draft computes between the runs, on the first stage's unit: R is not what a token takes then
 };
 
 /// What a run of one row occupies most, a stage or a link: max(T, L, result). No pipeline takes runs faster.

@@ -19,7 +19,7 @@ void StepCost::ran(int rows, double seconds) {
   mean.seconds = kForget * mean.seconds + seconds;
 }
 
-/// From the next width known below, or else above; at most what a wider run is known to take.
+/// Between the next widths known below and above in proportion; where there is only one of them, grown from that as if nothing were known.
 double StepCost::guess(int rows) const {
   const auto known = [&](int width) { return of_width_[static_cast<std::size_t>(width)].weight > 0; };
   const auto of = [&](int width) { return of_width_[static_cast<std::size_t>(width)].value(); };
@@ -28,8 +28,9 @@ double StepCost::guess(int rows) const {
   while (above <= kWidest && !known(above)) ++above;
   if (below == 0 && above > kWidest) return 0;
   if (below == 0) return of(above) * prior(rows) / prior(above);
-  const double grown = of(below) * prior(rows) / prior(below);
-  return above > kWidest ? grown : std::min(grown, of(above));
+  if (above > kWidest) return of(below) * prior(rows) / prior(below);
+  const double share = above == below ? 0 : static_cast<double>(rows - below) / (above - below);
+  return of(below) + share * (std::max(of(below), of(above)) - of(below));
 }
 
 std::vector<double> StepCost::measured_s() const {

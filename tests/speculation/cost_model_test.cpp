@@ -47,6 +47,11 @@ TEST(CostModel, GuessesBesideTheTip_mustBringWhatTheTextWouldGrowByMeanwhile) {
   TargetTimes fast = kFourStages;
   fast.text_rate = 200;
   EXPECT_DOUBLE_EQ(tip_costs(fast, kCheapRows, true).occupancy[2], 0.10 * 4 * 2.0);
+  TargetTimes slow = kFourStages;
+  slow.round_trip_s = 0.040, slow.text_rate = 5;
+  EXPECT_DOUBLE_EQ(tip_costs(slow, kCheapRows, false).occupancy[2], 0.10 * 4 * 0.010 / 0.040) << "guesses in vain make no row cheaper";
+  slow.in_turns = true;
+  EXPECT_DOUBLE_EQ(tip_costs(slow, kCheapRows, false).occupancy[2], 0.10 * 4 * 5 * 0.010) << "a draft does, which takes the stage's time";
   EXPECT_EQ(tip_costs(fast, kCheapRows, true).occupancy.size(), kCheapRows.size());
   EXPECT_TRUE(tip_costs(fast, kCheapRows, true).lateness.empty());
 }

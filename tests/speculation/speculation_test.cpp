@@ -159,6 +159,10 @@ TEST(StepCost, RunTimes_areLearntByWidthAndGuessedBetween) {
   EXPECT_LE(cost.run_s(4), 2.2);  // no more expensive than what is wider
   cost.ran(4, 5.0);
   EXPECT_DOUBLE_EQ(cost.run_s(8), 5.0);  // never falls
+  StepCost linear;
+  linear.ran(1, 2.0);
+  linear.ran(9, 18.0);
+  EXPECT_DOUBLE_EQ(linear.run_s(5), 10.0) << "in proportion, where it is known on both sides";
   for (int i = 0; i < 100; ++i) cost.ran(4, 2.1);
   EXPECT_NEAR(cost.run_s(4), 2.1, 0.01);
   cost.ran(64, 1000);  // a prompt
