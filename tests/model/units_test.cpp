@@ -72,7 +72,14 @@ class UnitsTest : public ::testing::Test {
       for (std::size_t i = 0; i < activations.size(); ++i) activations[i] = static_cast<float>((i * 37 + run) % 101) / 50 - 1;
       const std::atomic<bool> stop{stopped_at == static_cast<int>(run)};
       const std::vector<std::int32_t> layers{static_cast<std::int32_t>(range.begin) + 1, kOutputFeatures};
-      stage.start({tokens, activations, placements, rows, rows, layers}, &stop);
+      stage.start({.tokens = tokens,
+                   .activations = activations,
+                   .placements = placements,
+                   .logit_rows = rows,
+                   .feature_rows = rows,
+                   .features = {},
+                   .feature_layers = layers},
+                  &stop);
       wait(unit);
       results.left = stage.left();
       if (!stage.last()) results.activations.emplace_back(stage.activations().begin(), stage.activations().end());
