@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 
 #include "launch/output/output_file.hpp"
 #include "launch/output/standard_output.hpp"
@@ -45,10 +46,10 @@ std::optional<SuffixStore> SuffixFile::store() const {
   if (!in.is_open() || in.bad()) throw ModelError(fmt::format("cannot read {}; check --suffix-store", path_));
   if (!bytes.empty() && !bytes.starts_with(kSuffixStoreBegins))
     throw ModelError(fmt::format("{} is no store of suffixes; name another file with --suffix-store, or remove it", path_));
-  auto store = decode_suffix_store(bytes, tokens_);
-  if (store && !bytes.empty() && store->vocabulary != vocabulary_)
+  const auto of_any_vocabulary = decode_suffix_store(bytes, std::numeric_limits<std::int32_t>::max());
+  if (of_any_vocabulary && !bytes.empty() && of_any_vocabulary->vocabulary != vocabulary_)
     throw UsageError(fmt::format("{} has outputs of a model with another vocabulary; name another file with --suffix-store", path_));
-  return store;
+  return decode_suffix_store(bytes, tokens_);
 }
 
 void SuffixFile::read(SuffixMemory& memory) const {

@@ -29,7 +29,7 @@ TEST(Report, InterruptedPrompt_hasNoFigures) {
                           "acceptance_rate", "tokens_per_target_run", "head_us_per_token"})
     EXPECT_TRUE(figures.at(key).is_null()) << key << ": " << figures.at(key);
   EXPECT_EQ(figures.at("generated_tokens"), 0);
-  EXPECT_NE(to_csv(r).find("\niterative,interrupted,1,3,0,,,,,,,0,0,,"), std::string::npos) << to_csv(r);
+  EXPECT_NE(to_csv(r).find("\niterative,true,interrupted,1,3,0,,,,,,,0,0,,"), std::string::npos) << to_csv(r);
   Generation some = generation(3);
   some.finish = FinishReason::kInterrupted;
   EXPECT_NE(to_table(some).find("(iterative), interrupted, first after"), std::string::npos) << to_table(some);
