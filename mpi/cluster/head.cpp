@@ -266,9 +266,9 @@ void Head::check_stopped() {
     if (const auto drafter = members_.drafter_of(r)) lose_drafter(*drafter, kWhy);
   }
   if (const auto silent = members_.find_silent(now)) {
-    throw RankLost(silent->rank,
-                   fmt::format("rank {}{} did not answer the request to stop: it is stopped, dead or cut off; look at that machine",
-                               silent->rank, members_.host_suffix(silent->rank)));
+    lose(RankLost(silent->rank,
+                  fmt::format("rank {}{} did not answer the request to stop: it is stopped, dead or cut off; look at that machine",
+                              silent->rank, members_.host_suffix(silent->rank))));
   }
   if (all_reported()) state_ = State::kStopped;
 }
