@@ -155,8 +155,8 @@ class ThreeHosts(unittest.TestCase):
             with self.subTest(fault=fault), tempfile.TemporaryDirectory() as folder:
                 result = pathlib.Path(folder) / 'result.json'
                 code, lines, out = self.strike([*text, '--json', str(result)], 2, fault)
-                told = json.loads(result.read_text())
                 self.assertEqual(code, 0, lines)
+                told = json.loads(result.read_text())
                 self.assertTrue(told['layout_choice'].endswith('; n1, n2 stay out'), told['layout_choice'])
                 self.assertEqual([rank['role'] for rank in told['per_rank']], ['head', 'idle', 'lost'])
                 self.assertEqual(out, alone)
