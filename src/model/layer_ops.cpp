@@ -198,7 +198,6 @@ void LayerOps::add_dense(const LayerSpec& spec, const WeightSet& w, LinearOp inp
 /// Of what is normed already. All members of a group find the same choice.
 void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
   const std::int64_t pairs = rows * spec.experts_used;
-  const Interval own = shard_.rows(Extent::kDim);
   const auto numbers = [&](std::int64_t i) { return reinterpret_cast<std::int32_t*>(buffers_.choice.data()) + i * pairs; };
   RouterOp router{.logits = buffers_.router.data(),
                   .rows = rows,
@@ -230,19 +229,25 @@ void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64
   for (LinearOp* op : {&gate, &down}) op->experts = router.choice;
   ops_.push_back(gate);
   ops_.push_back(down);
-  ops_.push_back(AddOp{.to = buffers_.x.data() + own.begin,
-                       .from = buffers_.branch.data(),
-                       .rows = rows,
-                       .cols = own.count(),
-                       .to_stride = h_.dim,
-                       .from_stride = own.count(),
-                       .scale = spec.residual_scale,
-                       .experts = router.choice});
+  AddOp add = branch_to_residual(spec, rows);
+  add.experts = router.choice;
+  ops_.push_back(add);
+}
+
+/// The own columns of a branch, added to the residual stream.
+AddOp LayerOps::branch_to_residual(const LayerSpec& spec, std::int64_t rows) const {
+  const Interval own = shard_.rows(Extent::kDim);
+  return {.to = buffers_.x.data() + own.begin,
+          .from = buffers_.branch.data(),
+          .rows = rows,
+          .cols = own.count(),
+          .to_stride = h_.dim,
+          .from_stride = own.count(),
+          .scale = spec.residual_scale};
 }
 
 /// A feed-forward for all tokens beside the experts.
 void LayerOps::add_shared_expert(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
-  const Interval own = shard_.rows(Extent::kDim);
   float* score = buffers_.router.data() + rows * spec.experts;
   LinearOp gate{.x = buffers_.normed.data(), .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
   gate.parts = {
@@ -252,14 +257,9 @@ void LayerOps::add_shared_expert(const LayerSpec& spec, const WeightSet& w, std:
   LinearOp down = activated(spec, rows, spec.shared_ffn, shard_.shared_ffn());
   down.parts[0] = {.weight = &w.matrix(kSharedDown), .y = buffers_.branch.data()};
   ops_.push_back(down);
-  ops_.push_back(AddOp{.to = buffers_.x.data() + own.begin,
-                       .from = buffers_.branch.data(),
-                       .rows = rows,
-                       .cols = own.count(),
-                       .to_stride = h_.dim,
-                       .from_stride = own.count(),
-                       .scale = spec.residual_scale,
-                       .gate = spec.shared_gate ? score : nullptr});
+  AddOp add = branch_to_residual(spec, rows);
+  if (spec.shared_gate) add.gate = score;
+  ops_.push_back(add);
 }
 
 void LayerOps::add_output_norm(const WeightSet& w, float* x, std::int64_t rows, bool whole, float* out) {

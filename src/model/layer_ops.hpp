@@ -46,6 +46,7 @@ class LayerOps {
   void add_attention(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows);
   void add_dense(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);
   void add_experts(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
+  AddOp branch_to_residual(const LayerSpec& spec, std::int64_t rows) const;
   void add_shared_expert(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   struct Product {
     const Matrix* weight;
