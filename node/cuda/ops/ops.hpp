@@ -71,6 +71,8 @@ void put_columns(OpContext& context, const Slices& slices, const CopyArgs& colum
 /// All members' columns of some rows, into rows of `cols`.
 void take_columns(OpContext& context, const Slices& slices, OpRange rows, float* all, std::int64_t cols);
 
+/// Throws ModelError where the device has no kernels for the type.
+const FormatKernels& kernels_for(const OpContext& context, TensorType type);
 /// Bytes of a matrix as the kernels want it.
 std::size_t packed_bytes(const Matrix& matrix);
 

@@ -3,6 +3,7 @@
 
 #include "node/cpu/kernels/repack.hpp"
 #include "node/cuda/ops/ops.hpp"
+#include "node/error.hpp"
 
 namespace yamata::cuda {
 namespace {
@@ -13,6 +14,13 @@ constexpr std::size_t kStagingBytes = 16 << 20;
 std::int64_t round_up(std::int64_t n, std::int64_t grain) { return (n + grain - 1) / grain * grain; }
 
 }  // namespace
+
+const FormatKernels& kernels_for(const OpContext& c, TensorType type) {
+  const FormatKernels* kernels = c.kernels().formats[static_cast<std::size_t>(type)];
+  if (kernels) return *kernels;
+  throw ModelError("this model has weights of type " + std::string(traits(type).name) + ", which device " + c.device.id() +
+                   " has no kernels for; run it with --units cpu");
+}
 
 std::size_t packed_bytes(const Matrix& m) {
   if (cpu::has_panels(m.type)) return static_cast<std::size_t>(round_up(m.rows, kPanelRows)) * m.row_bytes;
@@ -31,7 +39,7 @@ bool run(OpContext& c, const ReadOp& op) {
 /// Rows go to the device some at a time, as they lie in the file, and are packed there. They begin at a whole panel.
 bool run(OpContext& c, const PackOp& op) {
   const Matrix& m = *op.matrix;
-  const FormatKernels& kernels = *c.kernels().formats[static_cast<std::size_t>(m.type)];
+  const FormatKernels& kernels = kernels_for(c, m.type);
   std::byte* panels = c.memory.at(op.to, packed_bytes(m));
   const auto most = static_cast<std::int64_t>(kStagingBytes / m.row_bytes) / kPanelRows * kPanelRows;
   const std::int64_t step = c.device.properties().reads_host ? m.rows : std::max(kPanelRows, most);
