@@ -39,16 +39,17 @@ void probe(std::int64_t mib) {
   const auto from = device.allocate(bytes, DeviceMemory::kLocal), to = device.allocate(bytes, DeviceMemory::kLocal);
   const auto copy = [&](std::int64_t count) {
     const CopyArgs args{reinterpret_cast<const float*>(from->data()), nullptr, kCols, count, count == 1 ? 32 : kCols,
-                        reinterpret_cast<float*>(to->data()), kCols};
+                        reinterpret_cast<float*>(to->data()),         kCols};
     device.kernels().copy(args, device.stream());
     device.check("copying");
   };
   const double copied_s = median_seconds(device, 9, [&] { copy(rows); });
   const double meeting_s = median_seconds(device, 201, [&] { copy(1); });
-  std::printf("{\"device\": \"%s\", \"name\": \"%s\", \"unified\": %s, \"memory_mib\": %llu, \"copy_gb_per_s\": %.3f, \"meeting_us\": %.2f}\n",
-              device.id().c_str(), device.properties().name.c_str(), device.properties().unified ? "true" : "false",
-              static_cast<unsigned long long>(device.properties().memory_bytes >> 20), 2e-9 * static_cast<double>(bytes) / copied_s,
-              1e6 * meeting_s);
+  std::printf(
+      "{\"device\": \"%s\", \"name\": \"%s\", \"unified\": %s, \"memory_mib\": %llu, \"copy_gb_per_s\": %.3f, \"meeting_us\": %.2f}\n",
+      device.id().c_str(), device.properties().name.c_str(), device.properties().unified ? "true" : "false",
+      static_cast<unsigned long long>(device.properties().memory_bytes >> 20), 2e-9 * static_cast<double>(bytes) / copied_s,
+      1e6 * meeting_s);
 }
 
 }  // namespace
