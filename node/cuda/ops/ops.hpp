@@ -46,4 +46,7 @@ void refuse(const OpContext& context, bool needed, const char* what);
 /// Bytes of a matrix as the kernels want it.
 std::size_t packed_bytes(const Matrix& matrix);
 
+/// Of a format; refuses one that the device has none for.
+const FormatKernels& kernels_of(const OpContext& c, TensorType type);
+
 }  // namespace yamata::cuda
