@@ -59,17 +59,13 @@ std::uint64_t target_cells(const wire::Start& plan) { return static_cast<std::ui
 
 std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch, int threads, const Shard& shard) {
   const std::int64_t floats = StageBuffers::of(h, range, shard).floats(batch, batch);
-  const ScratchNeeds needs{.rows = batch,
-                           .widest = h.widest_input(),
-                           .heads = shard.query_heads(),
-                           .head_dim = h.head_dim};
+  const ScratchNeeds needs{.rows = batch, .widest = h.widest_input(), .heads = shard.query_heads(), .head_dim = h.head_dim};
   return static_cast<std::uint64_t>(floats) * sizeof(float) + CpuUnit::scratch_bytes(needs, threads);
 }
 
 RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads) {
   const auto& [file, h] = model;
-  const std::size_t cell =
-      KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(shard.kv_heads()), static_cast<int>(h.head_dim), 1, cache_types);
+  const std::size_t cell = KvStore::bytes_for(shard.cache_shape(range.count()), 1, cache_types);
   return {stage_bytes(file, h, range, shard), cell, buffer_bytes(h, range, batch, threads, shard)};
 }
 

@@ -91,6 +91,19 @@ void read_glm4moe(const gguf::File& file, Hyperparameters& h) {
   h.layers -= further;
 }
 
+/// Files older than expert_gating_func have DeepSeek-V2's softmax, but for GLM 4.7 Flash. YaRN scales scores, where a factor says so
+/// instead of what is rotated.
+void read_deepseek2(const gguf::File& file, Hyperparameters& h) {
+  const MetadataReader reader(file, "deepseek2");
+  const bool is_glm = (h.layers == 47 || h.layers == 48) && h.vocabulary == 154880;
+  if (is_glm && reader.count_or_none("expert_gating_func", 3) == 0) h.layer.router = RouterKind::kSigmoid;
+  const float grown = h.rope.kind == RopeScaling::Kind::kYarn ? std::log(h.rope.factor) : 0.0f;
+  const float rotated = 1.0f + 0.1f * grown, multiplier = reader.real_or_none("rope.scaling.yarn_log_multiplier");
+  float scale = h.rope.attention_factor * (multiplier != 0 ? 1.0f + multiplier * grown : rotated);
+  if (multiplier != 0) h.rope.attention_factor /= rotated;
+  h.layer.attention_scale = scale * scale / std::sqrt(static_cast<float>(h.query_dim()));
+}
+
 constexpr LayerSpec neox() { return {.rope = RopeKind::kNeox}; }
 
 /// LayerNorm, a feed-forward without a gate, GELU.
@@ -154,6 +167,12 @@ constexpr LayerSpec glm4moe() {
   return spec;
 }
 
+constexpr LayerSpec deepseek2() {
+  LayerSpec spec;
+  spec.normalize_experts = false;
+  return spec;
+}
+
 /// One norm, which attention and feed-forward share, or two.
 constexpr Renamed kFalconNames[] = {
     {kAttentionNorm, "attn_norm_2.weight", "attn_norm.weight"},
@@ -182,6 +201,7 @@ const Family kFamilies[] = {
     {"granite", LayerSpec{}, common_tensors(), read_granite},
     {"glm4", sandwich(RopeKind::kInterleaved), common_tensors()},
     {"glm4moe", glm4moe(), common_tensors(), read_glm4moe, kNormAfterAttention},
+    {"deepseek2", deepseek2(), common_tensors(), read_deepseek2},
     {"gpt-oss", gpt_oss(), common_tensors(), read_gpt_oss, kNormAfterAttention},
 };
 

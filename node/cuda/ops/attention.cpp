@@ -60,6 +60,7 @@ MergeArgs merge_of(const AttentionArgs& a, float* out) {
 
 bool run(OpContext& c, const StoreOp& op) {
   refuse(c, op.q_norm || op.k_norm, "norms of queries and keys");
+  refuse(c, op.v == nullptr, "latent attention");
   std::int64_t highest = 0;
   for (std::int64_t row = 0; row < op.rows; ++row) highest = std::max<std::int64_t>(highest, op.cells[row]);
   const auto floats = [&](std::int64_t heads) { return static_cast<std::size_t>(op.rows * heads * op.head_dim); };

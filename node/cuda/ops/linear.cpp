@@ -75,7 +75,7 @@ void multiply_parts(OpContext& c, const LinearOp& op, const Input& input) {
   for (const LinearOp::Part& part : op.parts) {
     if (!part.weight) continue;
     const Matrix& w = *part.weight;
-    const FormatKernels* its_kernels = c.kernels().formats[static_cast<std::size_t>(w.type)];
+    const FormatKernels* its_kernels = &kernels_of(c, w.type);
     if (its_kernels != kernels || !w.packed) flush();
     kernels = its_kernels;
     args.row_bytes = w.row_bytes, args.cols = op.cols, args.x = input.x, args.x8 = input.x8, args.tokens = op.rows, args.add = op.add;
@@ -90,6 +90,7 @@ void multiply_parts(OpContext& c, const LinearOp& op, const Input& input) {
 
 bool run(OpContext& c, const LinearOp& op) {
   if (op.share.group) throw UsageError("device " + c.device.id() + " cannot be a member of a group of ranks; run the group on cores");
+  refuse(c, op.x_each > 0, "latent attention");
   refuse(c, op.experts.any(), "a mixture of experts");
   refuse(c, std::ranges::any_of(op.parts, [](const auto& part) { return part.bias != nullptr; }), "biases");
   refuse(c, op.activation != Activation::kNone && (op.activation != Activation::kSilu || !op.up), "an activation other than SwiGLU");
