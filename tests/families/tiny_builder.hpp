@@ -1,5 +1,6 @@
 #pragma once
 // What small models are made of: a shape, and the tensors and metadata that follow from it.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -34,8 +35,9 @@ inline bool wide = false;
 inline Shape sized(Shape shape) {
   if (!wide) return shape;
   shape.kv_heads = shape.kv_heads == shape.heads ? 8 : shape.kv_heads > 1 ? 4 : 1;
-  shape.heads = 8, shape.dim = 256, shape.ffn = 512, shape.expert_ffn = 256;
-  if (shape.shared_ffn > 0) shape.shared_ffn = 256;
+  if (shape.shared_ffn > 0) shape.shared_ffn = 256 * std::max<std::int64_t>(1, shape.shared_ffn / shape.expert_ffn);
+  shape.expert_ffn = shape.expert_ffn == shape.ffn ? 512 : 256;
+  shape.heads = 8, shape.dim = 256, shape.ffn = 512;
   if (shape.query_rank > 0) shape.query_rank = 256;
   if (shape.latent_rank > 0) shape.latent_rank = 256;
   return shape;

@@ -41,7 +41,7 @@ bool run(OpContext& c, const PackOp& op) {
   const FormatKernels& kernels = kernels_of(c, m.type);
   std::byte* panels = c.memory.at(op.to, packed_bytes(m));
   const auto most = static_cast<std::int64_t>(kStagingBytes / m.row_bytes) / kPanelRows * kPanelRows;
-  const std::int64_t step = c.device.properties().reads_host ? m.rows : std::max(kPanelRows, most);
+  const std::int64_t step = c.device.properties().reads_host ? m.rows : std::max<std::int64_t>(kPanelRows, most);
   for (std::int64_t begin = 0; begin < m.rows; begin += step) {
     const std::int64_t end = std::min(begin + step, m.rows);
     const std::byte* source = m.data;
