@@ -104,6 +104,12 @@ void read_deepseek2(const gguf::File& file, Hyperparameters& h) {
   h.layer.attention_scale = scale * scale / std::sqrt(static_cast<float>(h.query_dim()));
 }
 
+void read_command_r(const gguf::File& file, Hyperparameters& h) {
+  if (file.find("blk.0.attn_q_norm.weight"))
+    throw ModelError(fmt::format("{}: norms of heads by weights of their own, as Command R+ has, are not supported", file.name()));
+  h.logit_scale = MetadataReader(file, "command-r").real("logit_scale", 1);
+}
+
 constexpr LayerSpec neox() { return {.rope = RopeKind::kNeox}; }
 
 /// LayerNorm, a feed-forward without a gate, GELU.
@@ -167,6 +173,14 @@ constexpr LayerSpec glm4moe() {
   return spec;
 }
 
+/// LayerNorm, and attention parallel to a feed-forward with a gate.
+constexpr LayerSpec command_r() {
+  LayerSpec spec;
+  spec.attention_norm = spec.ffn_norm = NormKind::kLayer;
+  spec.parallel = true;
+  return spec;
+}
+
 constexpr LayerSpec deepseek2() {
   LayerSpec spec;
   spec.normalize_experts = false;
@@ -180,6 +194,8 @@ constexpr Renamed kFalconNames[] = {
     {kFfnNorm, "attn_norm.weight"},
     {kFfnNormBias, "attn_norm.bias"},
 };
+
+constexpr Renamed kOneNorm[] = {{kFfnNorm, "attn_norm.weight"}, {kFfnNormBias, "attn_norm.bias"}};
 
 /// The norm between attention and feed-forward is after the one and before the other.
 constexpr Renamed kNormAfterAttention[] = {{kFfnNorm, "post_attention_norm.weight"}};
@@ -201,6 +217,7 @@ const Family kFamilies[] = {
     {"granite", LayerSpec{}, common_tensors(), read_granite},
     {"glm4", sandwich(RopeKind::kInterleaved), common_tensors()},
     {"glm4moe", glm4moe(), common_tensors(), read_glm4moe, kNormAfterAttention},
+    {"command-r", command_r(), common_tensors(), read_command_r, kOneNorm},
     {"deepseek2", deepseek2(), common_tensors(), read_deepseek2},
     {"gpt-oss", gpt_oss(), common_tensors(), read_gpt_oss, kNormAfterAttention},
 };

@@ -303,7 +303,8 @@ std::size_t read_bytes(const gguf::File& file, const Hyperparameters& h, LayerRa
   std::size_t bytes = 0;
   for (std::int64_t layer = range.begin; layer < range.end; ++layer) bytes += layer_bytes(file, h, layer);
   if (range.end < h.layers) return bytes;
-  Finder finder(file, h, Shard(h));
+  const Shard shard(h);
+  Finder finder(file, h, shard);
   finder.add(Holder::kLastStage);
   for (const FoundTensor& found : finder.take()) bytes += found.role == TensorRole::kOutput ? found.held_bytes() : 0;
   return bytes;

@@ -14,7 +14,7 @@ namespace yamata::families_test {
 struct Shape {
   const char* architecture;
   std::int64_t layers = 4, dim = 192, heads = 6, kv_heads = 3, head_dim = 32, rotary_dim = 32, ffn = 320;
-  bool layer_norm = false;  ///< with a bias each
+  bool layer_norm = false, norm_bias = true;
   std::vector<const char*> norms{"attn_norm", "ffn_norm"};
   bool fused_qkv = false, qkv_bias = false, other_bias = false;
   bool expert_bias = false, choice_bias = false, shared_score = false, sinks = false;
@@ -74,7 +74,7 @@ class Builder {
   void norm(const std::string& name) {
     const bool loud = !s.output && name.starts_with("post_");
     m.tensor(at_ + name + ".weight", {s.dim}, loud ? Like::kLoudNorm : Like::kNorm);
-    if (s.layer_norm) m.tensor(at_ + name + ".bias", {s.dim}, Like::kBias);
+    if (s.layer_norm && s.norm_bias) m.tensor(at_ + name + ".bias", {s.dim}, Like::kBias);
   }
   void matrix(const std::string& name, std::int64_t cols, std::int64_t rows, bool bias) {
     m.tensor(at_ + name + ".weight", {cols, rows}, Like::kMatrix);

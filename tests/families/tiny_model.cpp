@@ -138,6 +138,13 @@ Builder make_glm4() {
   shape.qkv_bias = true, shape.feed_forward = Shape::kFusedGate;
   return Builder(shape);
 }
+Builder make_command_r() {
+  Shape shape{.architecture = "command-r", .norms = {"attn_norm"}, .output = false};
+  shape.layer_norm = true, shape.norm_bias = false;
+  Builder b(shape);
+  b.m.real("logit_scale", 0.5);
+  return b;
+}
 Builder make_starcoder2() {
   Shape shape{.architecture = "starcoder2", .layer_norm = true, .qkv_bias = true, .other_bias = true};
   shape.feed_forward = Shape::kPlain;
@@ -227,6 +234,7 @@ constexpr Row kRows[] = {
     {"deepseek2", make_deepseek2},
     {"deepseek2-merged", make_deepseek2_merged},
     {"deepseek2-lite", make_deepseek2_lite},
+    {"command-r", make_command_r},
     {"gpt-oss", make_gpt_oss},
     {"glm4moe", make_glm4moe},
 };

@@ -213,19 +213,18 @@ TEST(Family, HeadsOfLatentAttention_areFoundInBothLayouts) {
     model.tensors[layer + "attn_v_b.weight"] = {48, 32, 4};
     merged.tensors[layer + "attn_kv_b.weight"] = {48, 4 * (24 + 32)};
   }
-  const std::vector<double> shares{1, 1};
   const gguf::File file = model.read(), old = merged.read();
   const Hyperparameters h = Hyperparameters::read(file), old_h = Hyperparameters::read(old);
   EXPECT_EQ(layer_bytes(file, h, 0), layer_bytes(old, old_h, 0));
-  const StageWeights second = StageWeights::find(file, h, {0, 2}, Shard(h, shares, 1));
-  const StageWeights turned = StageWeights::find(old, old_h, {0, 2}, Shard(old_h, shares, 1));
-  EXPECT_EQ(second.layers[0].matrix(TensorRole::kLatentRotary).data, file.tensor("blk.0.attn_kv_a_mqa.weight").data + 48 * 256);
-  EXPECT_EQ(second.layers[0].copies(TensorRole::kValueUp)[1].data, file.tensor("blk.0.attn_v_b.weight").data + 3 * 32 * 48 * 4);
+  const StageWeights weights = StageWeights::find(file, h, {0, 2});
+  const StageWeights turned = StageWeights::find(old, old_h, {0, 2});
+  EXPECT_EQ(weights.layers[0].matrix(TensorRole::kLatentRotary).data, file.tensor("blk.0.attn_kv_a_mqa.weight").data + 48 * 256);
+  EXPECT_EQ(weights.layers[0].copies(TensorRole::kValueUp)[3].data, file.tensor("blk.0.attn_v_b.weight").data + 3 * 32 * 48 * 4);
   const auto* all = reinterpret_cast<const float*>(old.tensor("blk.1.attn_kv_b.weight").data);
-  const Matrix& key = turned.layers[1].copies(TensorRole::kKeyUp)[1];
+  const Matrix& key = turned.layers[1].copies(TensorRole::kKeyUp)[3];
   EXPECT_EQ(key.rows, 48);
   EXPECT_EQ(reinterpret_cast<const float*>(key.data)[7 * 24 + 5], all[(3 * 56 + 5) * 48 + 7]) << "number 7 of the key's element 5";
-  EXPECT_EQ(reinterpret_cast<const float*>(turned.layers[1].copies(TensorRole::kValueUp)[1].data), all + (3 * 56 + 24) * 48);
+  EXPECT_EQ(reinterpret_cast<const float*>(turned.layers[1].copies(TensorRole::kValueUp)[3].data), all + (3 * 56 + 24) * 48);
   merged.tensors["blk.1.attn_kv_b.weight"] = {48, 4 * 56 - 1};
   const gguf::File wrong = merged.read();
   EXPECT_NE(refusal([&] {
