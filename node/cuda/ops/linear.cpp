@@ -165,7 +165,7 @@ void multiply(OpContext& c, const LinearOp& op, const Input& input, std::int64_t
     const Matrix& w = part.weight[expert];
     const OpRange outputs{part.outputs.begin, part.outputs.end_of(w.rows)};
     if (outputs.begin >= outputs.end) continue;
-    const FormatKernels* its_kernels = &kernels_for(c, w.type);
+    const FormatKernels* its_kernels = &kernels_of(c, w.type);
     if (its_kernels != kernels || !w.packed) flush();
     kernels = its_kernels;
     args.row_bytes = w.row_bytes, args.cols = op.cols, args.x = input.x, args.x8 = input.x8, args.tokens = rows, args.add = op.add;
@@ -191,6 +191,8 @@ void add_biases(OpContext& c, const LinearOp& op, std::int64_t first, std::int64
 }  // namespace
 
 bool run(OpContext& c, const LinearOp& op) {
+  const bool each = op.x_each > 0 || std::ranges::any_of(op.parts, [](const auto& part) { return part.y_each > 0; });
+  refuse(c, each, "latent attention");
   const std::optional<Input> input = op.share.group ? make_together(c, op) : make_input(c, op, source_of(c, op));
   if (!input) return false;
   const std::int64_t experts = op.experts.any() ? op.experts.experts : 1;

@@ -71,9 +71,13 @@ void put_columns(OpContext& context, const Slices& slices, const CopyArgs& colum
 /// All members' columns of some rows, into rows of `cols`.
 void take_columns(OpContext& context, const Slices& slices, OpRange rows, float* all, std::int64_t cols);
 
-/// Throws ModelError where the device has no kernels for the type.
-const FormatKernels& kernels_for(const OpContext& context, TensorType type);
 /// Bytes of a matrix as the kernels want it.
 std::size_t packed_bytes(const Matrix& matrix);
+
+/// Throws ModelError where `needed`: the device has no kernel for `what`.
+void refuse(const OpContext& c, bool needed, const std::string& what);
+
+/// Of a format; refuses one that the device has none for.
+const FormatKernels& kernels_of(const OpContext& c, TensorType type);
 
 }  // namespace yamata::cuda
