@@ -119,6 +119,11 @@ void Job::open_heads() {
   }
 }
 
+std::string Job::source_name(int model) const {
+  return is_heads(model) ? fmt::format("{} heads", heads::kind_name(heads_[static_cast<std::size_t>(model) - models_.size()].file->kind()))
+                         : "draft model";
+}
+
 std::vector<std::int32_t> Job::feature_layers(int model) const {
   return is_heads(model) ? heads_[static_cast<std::size_t>(model) - models_.size()].needs.feature_layers : std::vector<std::int32_t>{};
 }
@@ -186,8 +191,8 @@ std::int64_t Job::probe_layer(const ModelFile& model) const {
 void Job::measure_speed() {
   const ModelFile& target = *models_.front();
   if (!unit_) unit_ = make_unit();
-  const MeasurementKey key{host_,       hello_.isa,  hello_.fingerprints.front(), hello_.threads,
-                           local_rank_, local_size_, options_.numa,               names_of(options_.units)};
+  const MeasurementKey key{host_,       hello_.isa,    hello_.fingerprints.front(), hello_.threads, local_rank_,
+                           local_size_, options_.numa, names_of(options_.units)};
   const std::string folder = measurement_folder();
   const std::int64_t now_s = std::time(nullptr);
   const bool widths = layout_is_open() && strategy_ != Strategy::kIterative;
