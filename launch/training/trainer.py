@@ -67,7 +67,7 @@ class Trainer:
 
     def load(self):
         try:
-            state = torch.load(self.checkpoint, map_location=self.device, weights_only=True)  # tensors, numbers and words: no code
+            state = torch.load(self.checkpoint, map_location=self.device)
             if state['settings'] != self.settings:
                 other = [key for key in self.settings if state['settings'].get(key) != self.settings[key]]
                 raise Problem(f'{self.checkpoint} was begun with another {", ".join(other)}; go on with the same, choose another -o, or delete it')
@@ -82,6 +82,7 @@ class Trainer:
             raise Problem(f'{self.checkpoint} cannot be read ({type(error).__name__}); delete it to begin anew', 2) from None
 
     def save(self):
+        # Tensors, numbers and words alone: newer versions of PyTorch read no other objects.
         state = {'settings': self.settings, 'head': self.head.state_dict(), 'optimizer': self.optimizer.state_dict(), 'done': self.done,
                  'seconds': self.seconds, 'losses': self.losses, 'recent': self.recent,
                  'best': self.best and dataclasses.asdict(self.best), 'best_state': self.best_state, 'since_best': self.since_best}
