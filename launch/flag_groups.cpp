@@ -75,8 +75,8 @@ void add_ranks(cxxopts::Options& flags) {
   add_numa(flags, "Cluster");
   flags.add_options("Cluster")(
       "units",
-      "Groups of cores of this machine that share every layer, as in cpu:0-3+cpu:4-7; =0.6 behind each is its share "
-      "of the columns, else shares follow measured time (auto: one unit)",
+      "What computes on this machine, each a part of every layer: groups of cores, as in cpu:0-3+cpu:4-7, and devices, as in cuda:0 or "
+      "cpu+cuda:0; =0.6 behind one is its share of the columns, else shares follow measured time (auto: one unit of cores)",
       cxxopts::value<std::string>()->default_value("auto"), "UNITS");
   flags.add_options("Cluster")("no-repack",
                                "Keep the weights as they lie in the file: less memory where several ranks share it, but slower");
@@ -87,7 +87,7 @@ void add_ranks(cxxopts::Options& flags) {
 /// --units, read before -t is known to be idle.
 std::vector<UnitSpec> read_units(const cxxopts::ParseResult& r) {
   std::vector<UnitSpec> units = parse_units(r["units"].as<std::string>());
-  if (!units.empty() && given(r, "threads")) throw UsageError("--units says which cores there are threads on; leave out -t");
+  if (given(r, "threads")) require_idle_threads(units);
   return units;
 }
 

@@ -67,6 +67,7 @@ wire::Hello Job::open() {
   open_heads();
   // A launcher binds ranks as if each were one thread; Yamata shares the cores out itself.
   topology_ = Topology::detect(transport_.size() > 1);
+  units_ = find_units(options_.units, options_.threads, place());
   const ThreadChoice threads = choose_cpus(topology_);
   cpus_ = threads.cpus;
   hello_.version = YAMATA_VERSION;
@@ -80,8 +81,8 @@ wire::Hello Job::open() {
   for (auto& model : models_) {
     if (model) model->file.release_pages();
   }
-  hello_.available_bytes = available_memory_bytes();
-  hello_.available_bytes -= std::min(hello_.available_bytes, unit_bytes());
+  hello_.available_bytes = available_bytes();
+  if (std::ranges::any_of(units_, &UnitSpec::device)) hello_.device = names_of(units_);
   return hello_;
 }
 
@@ -155,11 +156,10 @@ bool Job::measures() const {
 
 /// The logical CPUs of this rank's threads: as many as the flags say, or as prove fastest for the model it must have.
 ThreadChoice Job::choose_cpus(const Topology& topology) const {
-  if (!options_.units.empty()) {
-    require_cores(options_.units);
+  if (!units_.empty()) {
     for (const auto& model : models_)
-      if (model) require_parts(options_.units, model->h);
-    return {cpus_of(options_.units, topology)};
+      if (model) require_parts(units_, model->h);
+    return {cpus_of(units_, topology)};
   }
   const auto some = [&](int threads) { return assign_cpus(topology, threads, local_rank_, local_size_, options_.numa); };
   const std::vector<int> all = some(options_.threads);
@@ -187,8 +187,8 @@ std::int64_t Job::probe_layer(const ModelFile& model) const {
 void Job::measure_speed() {
   const ModelFile& target = *models_.front();
   if (!unit_) unit_ = make_unit();
-  const MeasurementKey key{host_,       hello_.isa,    hello_.fingerprints.front(), hello_.threads, local_rank_,
-                           local_size_, options_.numa, names_of(options_.units)};
+  const MeasurementKey key{host_,         hello_.isa,      hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_,
+                           options_.numa, names_of(units_)};
   const std::string folder = measurement_folder();
   const std::int64_t now_s = std::time(nullptr);
   const bool widths = layout_is_open() && strategy_ != Strategy::kIterative;

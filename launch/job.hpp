@@ -106,8 +106,10 @@ class Job {
   bool splits_by_speed() const;
   bool drafter_placement_is_open() const;
   bool measures() const;
+  RankPlace place() const;
   ThreadChoice choose_cpus(const Topology& topology) const;
   std::uint64_t unit_bytes() const;
+  std::uint64_t available_bytes() const;
   std::int64_t probe_layer(const ModelFile& model) const;
   /// What this rank computes on.
   std::unique_ptr<ComputeUnit> make_unit() const;
@@ -137,7 +139,8 @@ class Job {
   wire::Hello hello_;
   cpu::Isa isa_ = cpu::Isa::kScalar;
   Topology topology_;
-  std::vector<int> cpus_;  // of its threads
+  std::vector<UnitSpec> units_;  // as this rank has them; empty: one of those threads
+  std::vector<int> cpus_;        // of its threads
   std::unique_ptr<ComputeUnit> unit_;
   std::vector<std::int64_t> threads_measured_s_;
   std::vector<std::uint64_t> capacities_;  // per rank, for weights and cache of the target

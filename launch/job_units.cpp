@@ -17,15 +17,17 @@
 
 namespace yamata {
 
+RankPlace Job::place() const { return {topology_, local_rank_, local_size_, options_.numa}; }
+
 std::unique_ptr<ComputeUnit> Job::make_unit() const {
   std::unique_ptr<ComputeUnit> unit;
-  if (const char* device = std::getenv("YAMATA_DEVICE")) {  // until --units names devices; see docs/gpu.md
-    unit = make_device_unit(device, local_rank_);
-  } else if (options_.units.size() < 2) {
+  if (units_.empty()) {
     unit = std::make_unique<CpuUnit>(cpus_, isa_, nodes_of(topology_, cpus_));
+  } else if (units_.size() == 1) {
+    unit = make_one_unit(units_.front(), isa_, place(), nodes_of(topology_, cpus_));
   } else {
-    const bool given = options_.units.front().share.has_value();
-    auto split = make_split_unit(options_.units, !given && options_.share_rule == ShareRule::kAdaptive, isa_, topology_);
+    const bool given = units_.front().share.has_value();
+    auto split = make_split_unit(units_, !given && options_.share_rule == ShareRule::kAdaptive, isa_, place());
     if (!given) begin_shares(*split);
     unit = std::move(split);
   }
@@ -38,11 +40,11 @@ void Job::begin_shares(SplitUnit& unit) const {
   const auto own = static_cast<std::size_t>(hello_.model);
   if (!models_[own]) return;
   const MeasurementKey key{host_,       hello_.isa,    hello_.fingerprints[own], hello_.threads, local_rank_,
-                           local_size_, options_.numa, names_of(options_.units)};
+                           local_size_, options_.numa, names_of(units_)};
   const auto kept = read_unit_profile(measurement_folder(), key, std::time(nullptr));
   if (!kept && options_.share_rule != ShareRule::kAdaptive)
     throw UsageError(fmt::format("the preset needs the units' speeds, measured within a day; run yamata profile -m {} --units {} first",
-                                 model_path(own), names_of(options_.units)));
+                                 model_path(own), names_of(units_)));
   if (!kept) return;
   apply(*kept, options_.share_rule, unit);
   if (options_.share_rule != ShareRule::kAdaptive) return;
@@ -54,13 +56,24 @@ void Job::begin_shares(SplitUnit& unit) const {
 std::uint64_t Job::unit_bytes() const {
   std::uint64_t bytes = 0;
   for (const auto& model : models_) {
-    if (!model || options_.units.size() < 2) continue;
+    if (!model || units_.size() < 2) continue;
     const Hyperparameters& h = model->h;
     const ScratchNeeds needs{
         .rows = options_.batch, .widest = std::max({h.dim, h.ffn, h.heads * h.head_dim}), .heads = h.heads, .head_dim = h.head_dim};
-    bytes = std::max(bytes, SplitUnit::scratch_bytes(needs, static_cast<int>(options_.units.size())));
+    bytes = std::max(bytes, SplitUnit::scratch_bytes(needs, static_cast<int>(units_.size())));
   }
   return bytes;
+}
+
+/// For weights and cache: those of the host, or of a device that has memory of its own. Where units share memory all of them must reach it.
+std::uint64_t Job::available_bytes() const {
+  std::uint64_t bytes = available_memory_bytes();
+  for (const UnitSpec& spec : units_) {
+    if (!spec.device) continue;
+    const DeviceBytes device = device_bytes(spec.name, local_rank_);
+    bytes = units_.size() == 1 && !device.unified ? device.free : std::min(bytes, device.free);
+  }
+  return bytes - std::min(bytes, unit_bytes());
 }
 
 }  // namespace yamata

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "launch/flag_values.hpp"
+#include "node/device_units.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -22,12 +23,13 @@ std::vector<std::string> split(const std::string& text, char at) {
 
 UnitSpec parse_unit(const std::string& word) {
   const std::vector<std::string> sides = split(word, '=');
-  UnitSpec spec{.name = sides[0], .cpus = {}, .share = {}};
-  if (!spec.name.starts_with("cpu:") || sides.size() > 2)
-    throw UsageError(fmt::format("--units: '{}' is no unit; write cpu:CORES or cpu:CORES=SHARE, as in cpu:0-3=0.6", word));
-  const std::string cores = spec.name.substr(4);
-  if (cores.empty()) throw UsageError(fmt::format("--units: '{}' has no cores; name them, as in cpu:0-3", word));
-  spec.cpus = parse_counts("--units", cores, 0, kMostCpus);
+  UnitSpec spec{.name = sides[0], .cpus = {}, .share = {}, .device = is_device_name(sides[0])};
+  const bool cores = spec.name.starts_with("cpu:");
+  if ((!cores && !spec.device && spec.name != "cpu") || sides.size() > 2)
+    throw UsageError(fmt::format(
+        "--units: '{}' is no unit; write cpu, cpu:CORES or a device such as cuda:0, each with =SHARE or none, as in cpu:0-3=0.6", word));
+  if (spec.name == "cpu:") throw UsageError(fmt::format("--units: '{}' has no cores; name them, as in cpu:0-3", word));
+  if (cores) spec.cpus = parse_counts("--units", spec.name.substr(4), 0, kMostCpus);
   if (sides.size() == 1) return spec;
   spec.share = parse_number(sides[1]);
   if (!(*spec.share > 0 && *spec.share <= 1))
@@ -37,21 +39,42 @@ UnitSpec parse_unit(const std::string& word) {
 
 void require_own_cores(const std::vector<UnitSpec>& specs) {
   std::set<int> taken;
-  for (const UnitSpec& spec : specs)
+  std::set<std::string> devices;
+  const auto groups = std::ranges::count_if(specs, [](const UnitSpec& spec) { return !spec.device; });
+  for (const UnitSpec& spec : specs) {
     for (const int cpu : spec.cpus)
       if (!taken.insert(cpu).second) throw UsageError(fmt::format("--units: core {} is named twice; give it to one unit", cpu));
+    if (spec.device && !devices.insert(spec.name).second)
+      throw UsageError(fmt::format("--units: {} is named twice; a device is one unit", spec.name));
+    if (spec.takes_the_rest() && groups > 1)
+      throw UsageError("--units: 'cpu' is all cores of the rank; beside other cores name which they are, as in cpu:0-3");
+  }
 }
 
-void require_whole(const std::vector<UnitSpec>& specs) {
-  const auto given = std::ranges::count_if(specs, [](const UnitSpec& spec) { return spec.share.has_value(); });
-  if (given == 0) return;
-  if (given < std::ssize(specs)) throw UsageError("--units: some units have a share and some have none; give one to each, or to none");
+/// One that has no share, where all others have one, gets what they leave.
+void complete_shares(std::vector<UnitSpec>& specs) {
+  constexpr double kRounding = 0.005;
   double sum = 0;
-  for (const UnitSpec& spec : specs) sum += *spec.share;
-  if (std::abs(sum - 1) > 0.005) throw UsageError(fmt::format("--units: the shares add up to {:.3g}, not to 1", sum));
+  std::vector<UnitSpec*> without;
+  for (UnitSpec& spec : specs) spec.share ? static_cast<void>(sum += *spec.share) : without.push_back(&spec);
+  if (without.size() == specs.size()) return;
+  if (without.size() > 1)
+    throw UsageError("--units: some units have a share and some have none; give one to each, to all but one, or to none");
+  if (without.size() == 1) {
+    if (sum > 1 - kRounding)
+      throw UsageError(fmt::format("--units: the shares add up to {:.3g}, and nothing is left for {}", sum, without[0]->name));
+    without[0]->share = 1 - sum;
+  } else if (std::abs(sum - 1) > kRounding) {
+    throw UsageError(fmt::format("--units: the shares add up to {:.3g}, not to 1", sum));
+  }
 }
 
 }  // namespace
+
+void require_idle_threads(const std::vector<UnitSpec>& specs) {
+  if (!specs.empty() && std::ranges::none_of(specs, &UnitSpec::takes_the_rest))
+    throw UsageError("--units says which cores there are threads on; leave out -t");
+}
 
 std::vector<UnitSpec> parse_units(const std::string& text) {
   if (text == "auto") return {};
@@ -60,7 +83,7 @@ std::vector<UnitSpec> parse_units(const std::string& text) {
   if (std::ssize(specs) > kMostUnits)
     throw UsageError(fmt::format("--units: {} are more than the {} that can share a layer", specs.size(), kMostUnits));
   require_own_cores(specs);
-  require_whole(specs);
+  complete_shares(specs);
   return specs;
 }
 

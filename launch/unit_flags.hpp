@@ -7,8 +7,10 @@
 
 namespace yamata {
 
-/// "cpu:0-3+cpu:4-7", each with "=SHARE" behind it or none; nothing for "auto". Throws UsageError for anything else, for cores that two
-/// units name, and for shares that do not add up to 1.
+/// "cpu:0-3+cpu:4-7", "cpu+cuda:0", each with "=SHARE" behind it or none; nothing for "auto". Throws UsageError for anything else, for
+/// cores or devices that two units name, and for shares that do not add up to 1.
 std::vector<UnitSpec> parse_units(const std::string& text);
+/// Where -t is given. Throws UsageError where no unit asks for a number of threads.
+void require_idle_threads(const std::vector<UnitSpec>& specs);
 
 }  // namespace yamata

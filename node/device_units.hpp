@@ -22,11 +22,12 @@ bool is_device_name(const std::string& name);
 /// The device of that name as a unit; a name without a number is the device of the rank's number on its machine. Throws UsageError where
 /// there is none, or another process has it.
 std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int local_rank);
-/// Bytes that are free on that device, and whether they are the host's own.
+/// Bytes that are free on a device, and whether they are the host's own.
 struct DeviceBytes {
   std::uint64_t free = 0;
   bool unified = false;
 };
+/// Likewise named; throws UsageError where there is none.
 DeviceBytes device_bytes(const std::string& name, int local_rank);
 
 }  // namespace yamata

@@ -15,8 +15,14 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 }  // namespace
 
-OpCutter::OpCutter(std::span<const std::unique_ptr<ComputeUnit>> units, UnitMeeting& meeting, UnitShares& shares)
-    : units_(units), meeting_(meeting), shares_(shares), member_(meeting), lists_(units.size()), ends_(units.size()), partials_(*units[0]) {
+OpCutter::OpCutter(std::span<const std::unique_ptr<ComputeUnit>> units, ComputeUnit& memory, UnitMeeting& meeting, UnitShares& shares)
+    : units_(units),
+      meeting_(meeting),
+      shares_(shares),
+      member_(meeting, memory),
+      lists_(units.size()),
+      ends_(units.size()),
+      partials_(memory) {
   for (const auto& unit : units_) {
     const auto same = std::ranges::find_if(layout_unit_, [&](const ComputeUnit* other) { return other->isa() == unit->isa(); });
     layouts_.push_back(static_cast<std::size_t>(same - layout_unit_.begin()));
@@ -197,9 +203,10 @@ void OpCutter::cut_op(const EmbedOp& op) {
   access(std::array{token_rows(op.out, op.table->cols, tokens, true)});
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
     if (tokens.count(unit) == 0) continue;
-    lists_[unit].push_back(
-        EmbedOp{op.table, op.tokens.subspan(static_cast<std::size_t>(tokens.at[unit]), static_cast<std::size_t>(tokens.count(unit))),
-                op.out + tokens.at[unit] * op.table->cols});
+    EmbedOp part = op;
+    part.tokens = op.tokens.subspan(static_cast<std::size_t>(tokens.at[unit]), static_cast<std::size_t>(tokens.count(unit)));
+    part.out = op.out + tokens.at[unit] * op.table->cols;
+    lists_[unit].push_back(part);
   }
 }
 

@@ -33,8 +33,8 @@ struct Cut {
 /// unit quantizes the columns that it has written itself.
 class OpCutter {
  public:
-  /// All outlive this.
-  OpCutter(std::span<const std::unique_ptr<ComputeUnit>> units, UnitMeeting& meeting, UnitShares& shares);
+  /// `memory`: one of them whose memory all of them know. All outlive this.
+  OpCutter(std::span<const std::unique_ptr<ComputeUnit>> units, ComputeUnit& memory, UnitMeeting& meeting, UnitShares& shares);
 
   /// Cuts the list, which outlives the run of the lists it gives, and prepares the meetings. Throws std::bad_alloc.
   void cut(std::span<const Op> ops);

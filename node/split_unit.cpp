@@ -19,6 +19,12 @@ std::vector<double> shares_of(const std::vector<UnitPart>& parts) {
   return shares;
 }
 
+/// A device, where there is one.
+std::size_t memory_of(const std::vector<UnitPart>& parts) {
+  const auto device = std::ranges::find_if(parts, &UnitPart::device);
+  return device == parts.end() ? 0 : static_cast<std::size_t>(device - parts.begin());
+}
+
 std::vector<std::unique_ptr<ComputeUnit>> units_of(std::vector<UnitPart>& parts) {
   std::vector<std::unique_ptr<ComputeUnit>> units;
   for (UnitPart& part : parts) units.push_back(std::move(part.unit));
@@ -29,9 +35,10 @@ std::vector<std::unique_ptr<ComputeUnit>> units_of(std::vector<UnitPart>& parts)
 
 SplitUnit::SplitUnit(std::vector<UnitPart> parts, bool adapts, int spins)
     : units_(units_of(parts)),
+      memory_(*units_[memory_of(parts)]),
       shares_(shares_of(parts), adapts),
       meeting_(static_cast<int>(units_.size()), spins),
-      cutter_(units_, meeting_, shares_),
+      cutter_(units_, memory_, meeting_, shares_),
       progress_at_start_(units_.size(), 0),
       busy_at_start_(units_.size(), 0) {
   for (UnitPart& part : parts) names_.push_back(std::move(part.name));

@@ -23,7 +23,8 @@ namespace yamata {
 struct UnitPart {
   std::string name;  ///< for statistics: "cpu:0-3"
   std::unique_ptr<ComputeUnit> unit;
-  double share = 1;  ///< of the columns, to begin with
+  double share = 1;     ///< of the columns, to begin with
+  bool device = false;  ///< knows only memory of its own making, as all others know, too
 };
 
 /// All work on the same memory. Lists are left at meetings, by all units alike.
@@ -33,7 +34,7 @@ class SplitUnit final : public ComputeUnit {
   SplitUnit(std::vector<UnitPart> parts, bool adapts, int spins);
   ~SplitUnit() override;
 
-  /// Bytes that so many units need, whose weights are quantized, beyond what one of them needs.
+  /// Bytes that so many units need beyond what one of them needs.
   static std::uint64_t scratch_bytes(const ScratchNeeds& needs, int units);
 
   void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
@@ -42,7 +43,7 @@ class SplitUnit final : public ComputeUnit {
   bool left() const override;
   void when_finished(std::function<void()> told) override;
   std::size_t packed_bytes(const Matrix& matrix) const override { return cutter_.packed_bytes(matrix); }
-  std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override { return units_.front()->allocate(bytes, use); }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override { return memory_.allocate(bytes, use); }
   /// "cpu:0-3=0.6+cpu:4-7=0.4": the shares as they are.
   std::string device() const override;
   std::uint64_t progress() const override;
@@ -63,6 +64,7 @@ class SplitUnit final : public ComputeUnit {
 
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<ComputeUnit>> units_;
+  ComputeUnit& memory_;  // one of them: who makes what all read and write
   UnitShares shares_;
   UnitMeeting meeting_;
   OpCutter cutter_;

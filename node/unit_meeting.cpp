@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "node/compute_unit.hpp"
 #include "node/spin_wait.hpp"
 
 namespace yamata {
@@ -73,7 +74,7 @@ class MemberUnits::Unit final : public GroupExchange {
     if (!group()) return member_.meeting_.meet(own_, go_on);
     return member_.meeting_.meet(own_, go_on, [&](bool all) { return group()->all_gather(slices, ends, all); });
   }
-  std::span<std::byte> shared_slices(std::size_t bytes) override { return std::span(member_.slices_[exchanges() % 2]).first(bytes); }
+  std::span<std::byte> shared_slices(std::size_t bytes) override { return member_.slices_[exchanges() % 2]->host().first(bytes); }
   void abandon() override { member_.meeting_.abandon(); }
 
  private:
@@ -85,7 +86,7 @@ class MemberUnits::Unit final : public GroupExchange {
   const bool in_group_;
 };
 
-MemberUnits::MemberUnits(UnitMeeting& meeting) : meeting_(meeting) {
+MemberUnits::MemberUnits(UnitMeeting& meeting, ComputeUnit& memory) : meeting_(meeting), memory_(memory) {
   for (int own = 0; own < meeting.units(); ++own) {
     in_group_.push_back(std::make_unique<Unit>(*this, own, true));
     among_units_.push_back(std::make_unique<Unit>(*this, own, false));
@@ -99,7 +100,7 @@ void MemberUnits::begin(GroupExchange* group) {
 
 void MemberUnits::reserve(std::size_t slice_bytes) {
   for (auto& slices : slices_)
-    if (slices.size() < slice_bytes) slices.resize(slice_bytes);
+    if (!slices || slices->host().size() < slice_bytes) slices = memory_.allocate(slice_bytes, BufferUse::kActivations);
 }
 
 }  // namespace yamata

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "node/buffer.hpp"
 #include "node/group_exchange.hpp"
 
 namespace yamata {
@@ -68,7 +69,8 @@ class UnitMeeting {
 /// group need not know of they exchange likewise among themselves: as the one member of a group of its own.
 class MemberUnits {
  public:
-  explicit MemberUnits(UnitMeeting& meeting);
+  /// `memory`: a unit whose memory all of them know.
+  MemberUnits(UnitMeeting& meeting, ComputeUnit& memory);
   /// Before a run: the group whose meetings it has, or null.
   void begin(GroupExchange* group);
   /// Before it, too: the most bytes of slices. Throws std::bad_alloc.
@@ -79,11 +81,12 @@ class MemberUnits {
  private:
   class Unit;
   UnitMeeting& meeting_;
+  ComputeUnit& memory_;
   GroupExchange* group_ = nullptr;
   std::vector<std::unique_ptr<GroupExchange>> in_group_, among_units_;
   std::vector<std::size_t> exchanges_;  // of each unit, of both kinds
   // Two in turn: who is late in an exchange still reads its slices when others write those of the next.
-  std::vector<std::byte> slices_[2];
+  std::unique_ptr<Buffer> slices_[2];
 };
 
 }  // namespace yamata

@@ -64,9 +64,10 @@ class Outputs {
 std::string backends(const std::vector<wire::Report>& reports) {
   std::vector<std::string> names;
   for (const wire::Report& report : reports) {
-    if (std::find(names.begin(), names.end(), report.isa) == names.end()) names.push_back(report.isa);
+    std::string name = fmt::format("{} ({})", report.device == "cpu" ? "CPU" : report.device, report.isa);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
   }
-  return fmt::format("CPU ({})", fmt::join(names, ", "));
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 /// The part of a row that all tests of a job share.
@@ -85,7 +86,8 @@ BenchRow row_of(const Job& job, const wire::Hello& hello, const std::vector<wire
   row.type_k = cache_type_name(options.cache_types.k);
   row.type_v = cache_type_name(options.cache_types.v);
   for (std::size_t r = 0; r < reports.size(); ++r)
-    row.per_rank.push_back({static_cast<int>(r), reports[r].host, layers_text(reports[r].layers), reports[r].isa, reports[r].threads});
+    row.per_rank.push_back(
+        {static_cast<int>(r), reports[r].host, layers_text(reports[r].layers), reports[r].isa, reports[r].device, reports[r].threads});
   return row;
 }
 

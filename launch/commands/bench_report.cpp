@@ -57,6 +57,7 @@ Json with_ranks(const BenchRow& r) {
                              {"host", p.host},
                              {"layers", p.layers},
                              {"isa", p.isa},
+                             {"device", p.device},
                              {"threads", p.threads},
                              {"busy_ms_per_token", p.busy_ms},
                              {"wait_ms_per_token", p.wait_ms}});

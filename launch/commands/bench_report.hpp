@@ -13,7 +13,7 @@ namespace yamata {
 /// What a rank did per token of a test.
 struct BenchRank {
   int rank = 0;
-  std::string host, layers, isa;
+  std::string host, layers, isa, device;
   int threads = 0;
   double busy_ms = 0, wait_ms = 0;  ///< computing; anything else, which is waiting for other ranks
 };

@@ -125,19 +125,20 @@ void measure(MachineProbe& probe, Profile& profile, ModelSession* model) {
 void profile_the_units(const ProfileOptions& o, const Topology& topology, cpu::Isa isa) {
   const ModelFile model = ModelFile::open(o.model);
   require_storable(o.cache_types, model.h.head_dim);
-  require_cores(o.units);
-  require_parts(o.units, model.h);
+  const RankPlace place{.topology = topology, .numa = o.numa};
+  const std::vector<UnitSpec> units = find_units(o.units, o.threads, place);
+  require_parts(units, model.h);
   UnitProfileNeeds needs = default_needs(model.h);
   needs.cache_types = o.cache_types;
   needs.repack = o.repack;
-  const UnitProfile found = profile_units(model, o.units, isa, topology, needs, stop_where_interrupted);
+  const UnitProfile found = profile_units(model, units, isa, place, needs, stop_where_interrupted);
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);
-  const int threads = static_cast<int>(cpus_of(o.units, topology).size());
-  keep_unit_profile(measurement_folder(), {host, cpu::isa_name(isa), model.file.fingerprint(), threads, 0, 1, o.numa, names_of(o.units)},
+  const int threads = static_cast<int>(cpus_of(units, topology).size());
+  keep_unit_profile(measurement_folder(), {host, cpu::isa_name(isa), model.file.fingerprint(), threads, 0, 1, o.numa, names_of(units)},
                     found, std::time(nullptr));
-  print_out(to_table(found, o.units));
-  write_outputs({{o.json_file, [&] { return to_json(found, o.units); }}});
+  print_out(to_table(found, units));
+  write_outputs({{o.json_file, [&] { return to_json(found, units); }}});
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ ProfileOptions read_profile(const cxxopts::ParseResult& r) {
   o.json_file = text_of(r, "json");
   o.units = parse_units(r["units"].as<std::string>());
   if (!o.units.empty() && o.model.empty()) throw UsageError("--units is measured with a model; name one with -m FILE.gguf");
-  if (!o.units.empty() && given(r, "threads")) throw UsageError("--units says which cores there are threads on; leave out -t");
+  if (given(r, "threads")) require_idle_threads(o.units);
   o.threads = number(r, "threads", "-t", 0, 1024);
   o.rounds = number(r, "rounds", "-r", 1, 1000);
   o.memory_mib = number(r, "memory-mib", "--memory-mib", 0, 1 << 20);

@@ -256,6 +256,7 @@ std::string to_table(const Generation& r) {
                        c.accepted, c.drafted, 100 * ratio(c.accepted, c.drafted), ratio(r.token_ids.size(), c.target_evaluations),
                        c.runs_cancelled, c.runs_started);
   }
+  const auto named = [](const wire::Report& p) { return !p.device.empty() && p.device != "cpu"; };
   constexpr const char* kRow = "{:>4}  {:<20} {:<13} {:<9} {:<7} {:>7} {:>7} {:>7} {:>6} {:>8} {:>9} {:>8} {:>9}\n";
   out += fmt::format(kRow, "rank", "host", "role", "layers", "isa", "threads", "busy s", "wait s", "runs", "skipped", "sent KiB", "own MiB",
                      "model MiB");
@@ -263,8 +264,13 @@ std::string to_table(const Generation& r) {
     const wire::Report& p = r.per_rank[i];
     const auto scaled = [](std::uint64_t bytes, double unit) { return fmt::format("{:.1f}", static_cast<double>(bytes) / unit); };
     const std::string layers = layers_text(p.layers) + (p.share < 1 ? fmt::format(" {:.0f}%", 100 * p.share) : "");
-    out += fmt::format(kRow, i, p.host, p.role, layers, p.isa, p.threads, fmt::format("{:.2f}", p.busy_s), fmt::format("{:.2f}", p.wait_s),
-                       p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576), scaled(p.mapped_bytes, 1048576));
+    out += fmt::format(kRow, i, p.host, p.role, layers, named(p) ? "below" : p.isa, p.threads, fmt::format("{:.2f}", p.busy_s),
+                       fmt::format("{:.2f}", p.wait_s), p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576),
+                       scaled(p.mapped_bytes, 1048576));
+  }
+  for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
+    const wire::Report& p = r.per_rank[i];
+    if (named(p)) out += fmt::format("rank {} computed on {} ({})\n", i, p.device, p.isa);
   }
   out += "own MiB: what the process keeps for itself; model MiB: its part of the model files, which ranks of one host share\n";
   const auto exchanges = [](const wire::Report& p) { return p.exchange_s > 0; };

@@ -91,34 +91,32 @@ std::int64_t grains_of(const WorkKind& kind) {
   return kind.what == WorkKind::What::kProduct ? (kind.outputs + kGrain - 1) / kGrain : kind.outputs;
 }
 
-}  // namespace
-
-UnitProfileNeeds default_needs(const Hyperparameters& h) {
-  UnitProfileNeeds needs{.widths = {1, 4, 8, 16, 32}, .contexts = {}, .cache_types = CacheType::kF16};
-  for (int context = 16; context <= 2048 && context < h.context; context *= 2) needs.contexts.push_back(context - 1);
-  return needs;
-}
-
-UnitProfile profile_units(const ModelFile& model, const std::vector<UnitSpec>& specs, cpu::Isa isa, const Topology& topology,
-                          const UnitProfileNeeds& needs, const std::function<void()>& interrupted) {
+/// What each unit takes for everything, alone.
+std::map<WorkKind, std::vector<double>> measure_alone(const ModelFile& model, const std::vector<UnitSpec>& specs, cpu::Isa isa,
+                                                      const RankPlace& place, const UnitProfileNeeds& needs,
+                                                      const std::function<void()>& interrupted) {
   std::map<WorkKind, std::vector<double>> isolated;
   for (const UnitSpec& spec : specs) {
-    Bench alone(model, make_split_unit({spec}, false, isa, topology), needs);
+    Bench alone(model, make_split_unit({spec}, false, isa, place), needs);
     for (const int width : needs.widths) {
       for (const auto& [kind, seconds] : alone.run(width, needs.contexts.front())) isolated[kind].push_back(seconds[0]);
       interrupted();
     }
   }
-  Bench all(model, make_split_unit(specs, false, isa, topology), needs);
+  return isolated;
+}
+
+/// Moves columns between them, from the shares by what they take alone.
+std::vector<UnitWork> tune(Bench& all, std::map<WorkKind, std::vector<double>> isolated, const UnitProfileNeeds& needs,
+                           const std::function<void()>& interrupted) {
   std::map<WorkKind, ShareTuner> tuners;
   for (const int width : needs.widths) {
     for (const int context : needs.contexts) {
       for (int step = 0, open = 1; open > 0 && step < kMostSteps; ++step) {
         open = 0;
         for (const auto& [kind, seconds] : all.run(width, context)) {
-          const auto alone = isolated.find(kind);
           // Attention is cut by itself only where units are several: alone its heads go with the product before.
-          if (alone == isolated.end()) isolated[kind] = std::vector<double>(specs.size(), 1.0);
+          isolated.try_emplace(kind, static_cast<std::size_t>(all.unit().units()), 1.0);
           const auto [found, is_new] = tuners.try_emplace(kind, isolated[kind], grains_of(kind));
           ShareTuner& tuner = found->second;
           if (!is_new) tuner.measured(seconds);
@@ -129,9 +127,28 @@ UnitProfile profile_units(const ModelFile& model, const std::vector<UnitSpec>& s
       }
     }
   }
+  std::vector<UnitWork> works;
+  for (const auto& [kind, tuner] : tuners) works.push_back({kind, isolated[kind], tuner.shares()});
+  return works;
+}
+
+}  // namespace
+
+UnitProfileNeeds default_needs(const Hyperparameters& h) {
+  UnitProfileNeeds needs{.widths = {1, 4, 8, 16, 32}, .contexts = {}, .cache_types = CacheType::kF16};
+  for (int context = 16; context <= 2048 && context < h.context; context *= 2) needs.contexts.push_back(context - 1);
+  return needs;
+}
+
+UnitProfile profile_units(const ModelFile& model, const std::vector<UnitSpec>& specs, cpu::Isa isa, const RankPlace& place,
+                          const UnitProfileNeeds& needs, const std::function<void()>& interrupted) {
+  auto isolated = measure_alone(model, specs, isa, place, needs, interrupted);
   UnitProfile profile;
-  for (const auto& [kind, tuner] : tuners) profile.works.push_back({kind, isolated[kind], tuner.shares()});
-  const auto unit = make_split_unit(specs, false, isa, topology);
+  {  // a device is one unit's at a time
+    Bench all(model, make_split_unit(specs, false, isa, place), needs);
+    profile.works = tune(all, std::move(isolated), needs, interrupted);
+  }
+  const auto unit = make_split_unit(specs, false, isa, place);
   apply(profile, ShareRule::kTuned, *unit);
   LayerProbe probe(model, model.h.layers / 2, *unit);
   probe.warm_up(std::chrono::minutes(1));

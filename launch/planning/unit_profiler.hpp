@@ -24,7 +24,7 @@ UnitProfileNeeds default_needs(const Hyperparameters& h);
 
 /// Computes the model's last layer, with its output, again and again; `interrupted` may throw. Throws ModelError where it is not as it
 /// should be.
-UnitProfile profile_units(const ModelFile& model, const std::vector<UnitSpec>& specs, cpu::Isa isa, const Topology& topology,
+UnitProfile profile_units(const ModelFile& model, const std::vector<UnitSpec>& specs, cpu::Isa isa, const RankPlace& place,
                           const UnitProfileNeeds& needs, const std::function<void()>& interrupted);
 
 }  // namespace yamata

@@ -8,11 +8,14 @@
 
 #include "node/counted.hpp"
 #include "node/cpu/cpu_unit.hpp"
+#include "node/device_units.hpp"
 #include "node/error.hpp"
 #include "node/spin_wait.hpp"
 #include "src/model/shard.hpp"
 
 namespace yamata {
+
+namespace {
 
 void require_cores(const std::vector<UnitSpec>& specs) {
   cpu_set_t usable;
@@ -25,6 +28,26 @@ void require_cores(const std::vector<UnitSpec>& specs) {
             fmt::format("--units: this process may not use core {}, or there is none of that number; see lstopo or lscpu", cpu));
 }
 
+/// A thread each, bound to its core where that is known.
+std::vector<int> threads_of(const UnitSpec& spec, const Topology& topology) {
+  if (spec.device) return {-1};
+  return topology.this_machine ? spec.cpus : std::vector<int>(spec.cpus.size(), -1);
+}
+
+}  // namespace
+
+std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place) {
+  require_cores(specs);
+  const auto devices = static_cast<std::size_t>(std::ranges::count_if(specs, &UnitSpec::device));
+  for (UnitSpec& spec : specs) {
+    if (spec.device) device_bytes(spec.name, place.local_rank);  // is there one?
+    if (!spec.takes_the_rest()) continue;
+    spec.cpus = assign_cpus(place.topology, threads, place.local_rank, place.local_size, place.numa);
+    if (threads == 0) spec.cpus.resize(std::max<std::size_t>(1, spec.cpus.size() - std::min(spec.cpus.size(), devices)));
+  }
+  return specs;
+}
+
 void require_parts(const std::vector<UnitSpec>& specs, const Hyperparameters& h) {
   if (specs.empty() || std::ssize(specs) <= most_members(h)) return;
   throw UsageError(fmt::format("--units: {} share a layer that can be cut into {}; name at most {}", counted(std::ssize(specs), "unit"),
@@ -33,8 +56,10 @@ void require_parts(const std::vector<UnitSpec>& specs, const Hyperparameters& h)
 
 std::vector<int> cpus_of(const std::vector<UnitSpec>& specs, const Topology& topology) {
   std::vector<int> all;
-  for (const UnitSpec& spec : specs) all.insert(all.end(), spec.cpus.begin(), spec.cpus.end());
-  if (!topology.this_machine) std::ranges::fill(all, -1);
+  for (const UnitSpec& spec : specs) {
+    const std::vector<int> own = threads_of(spec, topology);
+    all.insert(all.end(), own.begin(), own.end());
+  }
   return all;
 }
 
@@ -44,14 +69,22 @@ std::string names_of(const std::vector<UnitSpec>& specs) {
   return names;
 }
 
-std::unique_ptr<SplitUnit> make_split_unit(const std::vector<UnitSpec>& specs, bool adapts, cpu::Isa isa, const Topology& topology) {
-  const std::vector<int> nodes = nodes_of(topology, cpus_of(specs, topology));
+std::unique_ptr<ComputeUnit> make_one_unit(const UnitSpec& spec, cpu::Isa isa, const RankPlace& place, const std::vector<int>& nodes) {
+  if (spec.device) return make_device_unit(spec.name, place.local_rank);
+  return std::make_unique<CpuUnit>(threads_of(spec, place.topology), isa, nodes);
+}
+
+/// Where nothing is known of it, a device begins with as much as all cores together.
+std::unique_ptr<SplitUnit> make_split_unit(const std::vector<UnitSpec>& specs, bool adapts, cpu::Isa isa, const RankPlace& place) {
+  const std::vector<int> nodes = nodes_of(place.topology, cpus_of(specs, place.topology));
+  std::size_t cores = 0;
+  for (const UnitSpec& spec : specs) cores += spec.cpus.size();
   std::vector<UnitPart> parts;
   for (const UnitSpec& spec : specs) {
-    auto unit = std::make_unique<CpuUnit>(cpus_of({spec}, topology), isa, nodes);
-    parts.push_back({spec.name, std::move(unit), spec.share.value_or(static_cast<double>(spec.cpus.size()))});
+    const auto likely = static_cast<double>(spec.device ? std::max<std::size_t>(1, cores) : spec.cpus.size());
+    parts.push_back({spec.name, make_one_unit(spec, isa, place, nodes), spec.share.value_or(likely), spec.device});
   }
-  return std::make_unique<SplitUnit>(std::move(parts), adapts, topology.this_machine ? kSpinsBound : kSpinsUnbound);
+  return std::make_unique<SplitUnit>(std::move(parts), adapts, place.topology.this_machine ? kSpinsBound : kSpinsUnbound);
 }
 
 }  // namespace yamata

@@ -12,24 +12,38 @@
 
 namespace yamata {
 
-/// A group of CPU cores.
+/// A group of CPU cores, or a device.
 struct UnitSpec {
-  std::string name;             ///< "cpu:0-3", as it was written
-  std::vector<int> cpus;        ///< logical CPUs, one thread on each
-  std::optional<double> share;  ///< of the columns; nothing: by measured time
+  std::string name;               ///< "cpu:0-3", "cpu" or "cuda:0", as it was written
+  std::vector<int> cpus;          ///< logical CPUs, one thread on each; of "cpu" known only to the rank
+  std::optional<double> share{};  ///< of the columns; nothing: by measured time
+  bool device = false;
+
+  /// "cpu": the cores that the rank has besides.
+  bool takes_the_rest() const { return !device && cpus.empty(); }
 };
 
-/// Throws UsageError where this process may not use a core.
-void require_cores(const std::vector<UnitSpec>& specs);
+/// A rank's place on its machine.
+struct RankPlace {
+  const Topology& topology;
+  int local_rank = 0, local_size = 1;
+  Numa numa = Numa::kAuto;
+};
+
+/// The units as this rank has them, "cpu" with its cores: so many threads, or 0: all of the rank's cores but one for each device, whose
+/// work a thread of the host puts in order. Throws UsageError where this process may not use a core, or there is no such device.
+std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place);
 /// Throws UsageError where a layer cannot be cut into so many parts.
 void require_parts(const std::vector<UnitSpec>& specs, const Hyperparameters& h);
 
-/// All of them, on their cores where `topology` is this machine's.
+/// Of all threads, on their cores where `topology` is this machine's; -1: not bound.
 std::vector<int> cpus_of(const std::vector<UnitSpec>& specs, const Topology& topology);
 /// As it was written, but for the shares: "cpu:0-3+cpu:4-7". Empty for none.
 std::string names_of(const std::vector<UnitSpec>& specs);
 
+/// One of them. Throws UsageError where another process has the device.
+std::unique_ptr<ComputeUnit> make_one_unit(const UnitSpec& spec, cpu::Isa isa, const RankPlace& place, const std::vector<int>& nodes);
 /// One unit of them all, be they one. Its cache is spread over the memories of all their cores.
-std::unique_ptr<SplitUnit> make_split_unit(const std::vector<UnitSpec>& specs, bool adapts, cpu::Isa isa, const Topology& topology);
+std::unique_ptr<SplitUnit> make_split_unit(const std::vector<UnitSpec>& specs, bool adapts, cpu::Isa isa, const RankPlace& place);
 
 }  // namespace yamata

@@ -52,7 +52,8 @@ Bytes encode(const Hello& m) {
       .put_text(m.cpu_group)
       .put(m.logical_cpus)
       .put(m.threads_measured_s)
-      .put_all(std::span<const double>(m.width_multiples));
+      .put_all(std::span<const double>(m.width_multiples))
+      .put_text(m.device);
   return out.take();
 }
 
@@ -73,6 +74,7 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   m.logical_cpus = in.get<std::int32_t>();
   m.threads_measured_s = in.get<std::int64_t>();
   m.width_multiples = in.get_all<double>();
+  m.device = in.get_text();
   in.end();
   return m;
 }

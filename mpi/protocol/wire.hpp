@@ -52,6 +52,7 @@ struct Hello {
   std::int32_t logical_cpus = 0;          ///< of its host, that it may use
   std::int64_t threads_measured_s = 0;    ///< when `threads` proved fastest, in seconds of the calendar clock; 0: not measured
   std::vector<double> width_multiples{};  ///< what runs of kProbedWidths tokens take, in runs of one; empty: not measured
+  std::string device{};                   ///< what it computes on, as --units has it, where that is not cores alone
 };
 
 /// A message whose way is timed.

@@ -14,14 +14,6 @@
 namespace yamata {
 namespace {
 
-/// Whether the members of a group, or the units of a machine, meet in the operation.
-bool meets(const Op& op) {
-  const auto* linear = std::get_if<LinearOp>(&op);
-  const auto* norm = std::get_if<NormOp>(&op);
-  return std::holds_alternative<AllGatherOp>(op) || std::holds_alternative<MeetOp>(op) || (linear && linear->share.group) ||
-         (norm && norm->share.group);
-}
-
 void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool interleaved) {
   const std::int64_t half = rotary_dim / 2;
   for (std::int64_t i = 0; i < half; ++i) {
@@ -177,18 +169,14 @@ void CpuUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   ops_ = ops;
   stop_ = stop;
   left_ = false;
-  counted_ = false;
   pieces_.fill();
-  began_ = std::chrono::steady_clock::now();
+  busy_.begin();
   pool_.start([this](int thread) { work(thread); });
 }
 
 bool CpuUnit::wait_for(std::chrono::microseconds limit) {
   if (!pool_.wait_for(limit)) return false;
-  if (!counted_) {
-    busy_seconds_ += 1e-9 * static_cast<double>(ended_ns_.load());
-    counted_ = true;
-  }
+  busy_.count();
   require_pages();
   return true;
 }
@@ -210,10 +198,7 @@ void CpuUnit::work(int thread) {
     if (thread == 0) left_ = in_group_ || i + 1 < ops_.size();
     break;
   }
-  if (thread == 0) {
-    const auto took = std::chrono::steady_clock::now() - began_;
-    ended_ns_.store(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
-  }
+  if (thread == 0) busy_.end();
 }
 
 void CpuUnit::run(const EmbedOp& op, int thread) {

@@ -12,6 +12,7 @@
 #include "node/cpu/slow_motion.hpp"
 #include "node/cpu/thread_pool.hpp"
 #include "node/cpu/thread_share.hpp"
+#include "node/list_run.hpp"
 
 namespace yamata {
 
@@ -33,7 +34,7 @@ class CpuUnit final : public ComputeUnit {
   std::size_t packed_bytes(const Matrix& matrix) const override;
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override;
   std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
-  double busy_seconds() const override { return busy_seconds_; }
+  double busy_seconds() const override { return busy_.seconds(); }
   /// Hosts that YAMATA_TURNS names a file to compute in turn.
   void slow_down(double factor) override;
   std::string isa() const override { return cpu::isa_name(kernels_.isa); }
@@ -72,11 +73,8 @@ class CpuUnit final : public ComputeUnit {
   bool declined_ = false;  // it is left at the first
   bool stopped_[2] = {};   // written by thread 0 before a barrier, read by all after it
   bool left_ = false;      // the latest list was left before its end
-  bool counted_ = true;
   std::atomic<std::uint64_t> progress_{0};
-  std::chrono::steady_clock::time_point began_;
-  std::atomic<std::int64_t> ended_ns_{0};
-  double busy_seconds_ = 0;
+  BusyTime busy_;
   SlowMotion slow_motion_;
   LinearInput input_;
   ThreadPool pool_;  // last: its threads end before what they use

@@ -1,5 +1,6 @@
 #include "node/cuda/cuda_unit.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <thread>
 
@@ -27,18 +28,17 @@ std::uint64_t CudaUnit::scratch_bytes(const ScratchNeeds& needs) {
 void CudaUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   ops_ = ops;
   stop_ = stop;
+  together_ = std::ranges::any_of(ops, meets);
+  context_.stop = stop;
+  context_.declined = together_ && stop && stop->load();
   left_ = false;
-  counted_ = false;
-  began_ = std::chrono::steady_clock::now();
+  busy_.begin();
   pool_.start([this](int) { work(); });
 }
 
 bool CudaUnit::wait_for(std::chrono::microseconds limit) {
   if (!pool_.wait_for(limit)) return false;
-  if (!counted_) {
-    busy_seconds_ += 1e-9 * static_cast<double>(ended_ns_.load());
-    counted_ = true;
-  }
+  busy_.count();
   require_pages();
   return true;
 }
@@ -52,8 +52,7 @@ void CudaUnit::work() {
         unit.device_->synchronize();
       } catch (const Error&) {  // it has been told of
       }
-      const auto took = std::chrono::steady_clock::now() - unit.began_;
-      unit.ended_ns_.store(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+      unit.busy_.end();
     }
   } ended{*this};
   context_.memory.begin();
@@ -67,11 +66,11 @@ void CudaUnit::work() {
   };
   for (std::size_t i = 0; i < ops_.size(); ++i) {
     const auto began = std::chrono::steady_clock::now();
-    const bool goes_on = run(ops_[i]);
+    const bool goes_on = (context_.declined && !meets(ops_[i])) || run(ops_[i]);
     marks.push_back(device_->mark());
     await(slowness_ > 1 ? 0 : kAhead);
     if (slowness_ > 1) pause(began);
-    left_ = !goes_on || (i + 1 < ops_.size() && stop_ && stop_->load(std::memory_order_relaxed));
+    left_ = !goes_on || (!together_ && i + 1 < ops_.size() && stop_ && stop_->load(std::memory_order_relaxed));
     if (left_) break;
   }
   await(0);
@@ -79,16 +78,7 @@ void CudaUnit::work() {
 }
 
 bool CudaUnit::run(const Op& any) {
-  return std::visit(
-      [&](const auto& op) -> bool {
-        if constexpr (requires { cuda::run(context_, op); }) {
-          return cuda::run(context_, op);
-        } else {
-          refuse(context_, true, "an operation");
-          return true;
-        }
-      },
-      any);
+  return std::visit([&](const auto& op) { return cuda::run(context_, op); }, any);
 }
 
 /// For so many times what the operation took.

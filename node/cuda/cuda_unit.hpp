@@ -11,6 +11,7 @@
 #include "node/cuda/device.hpp"
 #include "node/cuda/device_claim.hpp"
 #include "node/cuda/ops/ops.hpp"
+#include "node/list_run.hpp"
 
 namespace yamata::cuda {
 
@@ -31,7 +32,7 @@ class CudaUnit final : public ComputeUnit {
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override { return context_.memory.allocate(bytes, use); }
   std::string device() const override { return device_->id(); }
   std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
-  double busy_seconds() const override { return busy_seconds_; }
+  double busy_seconds() const override { return busy_.seconds(); }
   std::string isa() const override { return device_->properties().name; }
   int threads() const override { return 1; }
   void slow_down(double factor) override { slowness_ = factor; }
@@ -46,11 +47,11 @@ class CudaUnit final : public ComputeUnit {
   OpContext context_;
   std::span<const Op> ops_;
   const std::atomic<bool>* stop_ = nullptr;
-  bool left_ = false, counted_ = true;
+  bool together_ = false;  // the list has meetings, where alone it is left
+  bool left_ = false;
   std::atomic<std::uint64_t> progress_{0};
-  std::chrono::steady_clock::time_point began_;
-  std::atomic<std::int64_t> ended_ns_{0};
-  double busy_seconds_ = 0, slowness_ = 1;
+  BusyTime busy_;
+  double slowness_ = 1;
   ThreadPool pool_{{-1}};  // last: its thread ends before what it uses
 };
 

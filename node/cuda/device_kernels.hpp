@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "node/activation.hpp"
 #include "node/tensor_type.hpp"
 
 namespace yamata::cuda {
@@ -47,21 +48,24 @@ struct ProductArgs {
 };
 constexpr std::int64_t kFewTokens = 16;  ///< more are multiplied on tensor cores
 
-/// x, x / rms(x) * norm or silu(x) * up: quantized, and in floats, where there is room for it.
+/// x, x / rms(x) * norm or activation(x) * up: quantized, and in floats, where there is room for it.
 struct InputArgs {
   const float *x, *norm, *up;
   std::int64_t x_stride, rows, cols;
   float epsilon;
-  float* floats;  ///< [rows][cols], or null
-  DeviceRows x8;  ///< or null
+  float* floats;          ///< [rows][cols], or null
+  DeviceRows x8;          ///< or null
+  Activation activation;  ///< where there is no norm
 };
 
-/// A member's own columns in blocks that are not divided by anything, as it sends them: [rows][own blocks].
+/// Own columns in blocks that are not divided by anything, as they are sent.
 struct EncodeArgs {
   const float *x, *norm, *up;
   std::int64_t x_stride, rows, cols;  ///< cols: the own
-  std::byte* blocks;                  ///< EncodedBlock
-  float* squares;                     ///< [rows][blocks], where there is a norm
+  std::byte* blocks;                  ///< EncodedBlock: [rows][row_blocks], from the first own one on
+  float* squares;                     ///< likewise, where there is a norm
+  std::int64_t row_blocks;            ///< the member's, of which several units may write some each
+  Activation activation;              ///< where there is no norm
 };
 
 /// All members' blocks, divided by the root mean square of the whole row.
@@ -79,12 +83,49 @@ struct DecodeArgs {
   DeviceRows x8;
 };
 
-/// to[row][0..cols) = from[row][0..cols), rows so far apart; with `up`, silu(from) * up.
+/// to[row][0..cols) = activation(from[row][0..cols)) * up, rows so far apart.
 struct CopyArgs {
   const float *from, *up;
   std::int64_t from_stride, rows, cols;
   float* to;
   std::int64_t to_stride;
+  Activation activation = Activation::kNone;
+};
+
+/// y[row][begin..end) += bias[begin..end)
+struct BiasArgs {
+  float* y;
+  std::int64_t stride, rows, begin, end;
+  const float* bias;
+};
+
+/// NormOp on rows of which all columns are here.
+struct NormArgs {
+  const float* x;
+  std::int64_t x_stride, rows, cols;
+  const float *weight, *bias;  ///< bias: of a centered one, or null
+  bool centered;
+  float epsilon;
+  float* out;
+  std::int64_t out_begin, out_cols, out_stride;
+};
+
+/// AddOp; of a mixture of experts, whose `weights` there are, a row adds up `used` rows of `from`, whose numbers are in `pairs`.
+struct AddArgs {
+  float* to;
+  const float* from;
+  std::int64_t rows, cols, to_stride, from_stride;
+  float scale;
+  const float *gate, *weights;
+  const std::int32_t* pairs;
+  std::int64_t used;
+};
+
+/// ScaleOp.
+struct ScaleArgs {
+  float* x;
+  std::int64_t n;
+  float scale, cap;
 };
 
 /// out[i] = x[rows[i]]
@@ -107,6 +148,8 @@ struct StoreArgs {
   void* const* cache_k;
   void* const* cache_v;
   TensorType k_type, v_type;
+  const float *q_norm, *k_norm;  ///< [head_dim], or null
+  float epsilon;
 };
 
 /// Attention of some rows over segments [first, last) of what each sees; partial results as AttentionPartials has them.
@@ -123,6 +166,7 @@ struct AttentionArgs {
   std::int64_t first, last;
   float* out;           ///< [segment][row][q_heads][head_dim], segment 0 being `first`
   float *peak, *total;  ///< [segment][row][q_heads]
+  float softcap;        ///< 0: none
 };
 
 /// out[row][q_heads][head_dim] from the partial results of all segments.
@@ -131,6 +175,7 @@ struct MergeArgs {
   const std::int64_t* begins;
   const float *partial, *peak, *total;
   float* out;
+  const float* sinks;  ///< [q_heads], or null
 };
 
 /// What is compiled for each quantized format, and for each kind of floats.
@@ -146,6 +191,10 @@ struct DeviceKernels {
   void (*decode)(const DecodeArgs&, Stream);
   void (*copy)(const CopyArgs&, Stream);
   void (*gather)(const GatherArgs&, Stream);
+  void (*add_bias)(const BiasArgs&, Stream);
+  void (*norm)(const NormArgs&, Stream);
+  void (*add)(const AddArgs&, Stream);
+  void (*scale)(const ScaleArgs&, Stream);
   void (*store)(const StoreArgs&, Stream);
   void (*attend)(const AttentionArgs&, Stream);
   void (*merge)(const MergeArgs&, Stream);

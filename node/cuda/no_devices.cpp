@@ -3,15 +3,20 @@
 #include "node/error.hpp"
 
 namespace yamata {
+namespace {
+
+[[noreturn]] void refuse(const std::string& name) {
+  throw UsageError("--units " + name + ": this program was built without CUDA; configure with -DYAMATA_CUDA=ON, or use --units cpu");
+}
+
+}  // namespace
 
 DeviceUnits device_units() { return {}; }
 
 bool is_device_name(const std::string& name) { return name == "cuda" || name.starts_with("cuda:"); }
 
-std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int) {
-  throw UsageError("--units " + name + ": this program was built without CUDA; configure with -DYAMATA_CUDA=ON, or use cores: cpu:0-3");
-}
+std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int) { refuse(name); }
 
-DeviceBytes device_bytes(const std::string&, int) { return {}; }
+DeviceBytes device_bytes(const std::string& name, int) { refuse(name); }
 
 }  // namespace yamata

@@ -23,6 +23,11 @@ class UnitMemory::UnitBuffer final : public Buffer {
   std::shared_ptr<Owned> owned_;
 };
 
+std::shared_ptr<UnitMemory::Owned> UnitMemory::all_owned() {
+  static const auto all = std::make_shared<Owned>();
+  return all;
+}
+
 /// The host writes and reads activations; the cache is the device's.
 std::unique_ptr<Buffer> UnitMemory::allocate(std::size_t bytes, BufferUse use) {
   const bool mapped = use == BufferUse::kActivations;

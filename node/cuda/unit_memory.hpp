@@ -18,7 +18,7 @@ enum class Scratch { kQuantized, kPanels, kSource, kPartials, kOwnSlice, kSlices
 
 class UnitMemory {
  public:
-  explicit UnitMemory(Device& device) : device_(device), owned_(std::make_shared<Owned>()) {}
+  explicit UnitMemory(Device& device) : device_(device), owned_(all_owned()) {}
 
   /// Zeros; see BufferUse. From any thread. Throws std::bad_alloc.
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use);
@@ -49,12 +49,13 @@ class UnitMemory {
   }
 
  private:
-  /// What has been given out: [begin, end).
+  /// What the devices of this process have given out, each of which all devices know by the same address: [begin, end).
   struct Owned {
     std::mutex mutex;
     std::map<const std::byte*, const std::byte*> ranges;
   };
   class UnitBuffer;
+  static std::shared_ptr<Owned> all_owned();
   const std::byte* address(const std::byte* host, std::size_t bytes);
   std::byte* grown(std::unique_ptr<DeviceBuffer>& buffer, std::size_t bytes, DeviceMemory memory);
   static bool contains(const std::map<const std::byte*, const std::byte*>& ranges, const std::byte* begin, std::size_t bytes);

@@ -1,5 +1,5 @@
 #pragma once
-// Whoever guesses how the text goes on: a draft model on other ranks, a look-up in the text, later heads that read the target's features.
+// Whoever guesses how the text goes on: a draft model on other ranks, the text itself (suffixes), heads that read the target's features.
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -1,61 +1,135 @@
-"""Whole jobs on the emulated device give the ids and logits of one plain rank, and what a device lacks is one line.
+"""Whole jobs on the emulated device, alone and beside cores, give the ids and logits of one plain rank, and what a device lacks is one line.
 
-    devices_test.py YAMATA YAMATA_EMULATED
+    devices_test.py YAMATA YAMATA_EMULATED [--filter WORD]
 """
+import argparse
 import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TARGET, DRAFT = (str(ROOT / 'models' / f'tales-{name}-q8_0.gguf') for name in ('target', 'draft'))
-RUN = ['run', '-m', TARGET, '-p', 'Once upon a time there was', '-n', '24', '--ignore-eos', '-t', '1']
+RUN = ['run', '-m', TARGET, '-p', 'Once upon a time there was', '-n', '24', '--ignore-eos']
+MPIRUN = ['mpirun', '--oversubscribe', '--bind-to', 'none']
+
+# Ranks, flags, and how the emulated device is.
+JOBS = [
+    (1, '--units emulated', ''),
+    (1, '--units emulated -b 3 --cache-type-k f16', 'discrete'),
+    (1, '--units emulated --no-repack -n 8', 'discrete'),
+    (2, '--units emulated --layer-split 0.5,0.5', ''),
+    (2, '--units emulated --layer-split 0.3+0.7', 'discrete'),
+    (2, f'--units emulated -md {DRAFT} --layer-split 1/1', ''),
+    (1, f'--units emulated -md {DRAFT} --strategy speculative', ''),
+    (1, '--units cpu+emulated', ''),
+    (1, '--units emulated=0.3+cpu -t 1', 'discrete'),
+    (1, '--units emulated:0+cpu=0.2+emulated:1=0.35', 'discrete'),
+    (1, f'--units cpu+emulated=0.6 -md {DRAFT} --strategy speculative', ''),
+    (2, f'--units cpu+emulated -md {DRAFT} --layer-split 1/1', 'discrete'),
+    (3, f'--units cpu=0.5+emulated -md {DRAFT} --layer-split 0.6+0.4/1 -b 3', ''),
+    (2, '--units cpu+emulated=0.1 --layer-split 0.5,0.5 --strategy pipeinfer', ''),
+]
+
+# Exit code, words of the line, ranks, flags, and how the device is.
+ERRORS = [
+    (1, 'no such device', 1, '--units emulated:9', ''),
+    (1, 'no such device', 1, '--units cpu+emulated', 'none'),
+    (1, 'used by another rank', 2, '--units emulated:0', ''),
+    (1, 'named twice', 1, '--units emulated:0+emulated:0', ''),
+    (1, "'npu:0' is no unit", 1, '--units cpu+npu:0', ''),
+    (1, 'at most -c', 1, '--units emulated', 'bytes=1000000'),
+    (1, 'fewer layers', 1, '--units emulated -b 3 -c 64', 'bytes=3000000'),
+    (1, 'fewer layers', 1, '--units cpu+emulated -b 3 -c 64', 'discrete bytes=3000000'),
+    (3, 'device emulated:0: ', 1, '--units emulated', 'fails_at=500'),
+    (3, 'device emulated:0: ', 1, '--units cpu+emulated', 'fails_at=700'),
+    (3, 'device emulated:', 2, '--units cpu+emulated --layer-split 0.5,0.5', 'fails_at=700'),
+]
 
 
-def start(program, ranks, flags, **environment):
-    launcher = ['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', str(ranks)] if ranks > 1 else []
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', **environment)
-    return subprocess.run([*launcher, program, *RUN, *flags], capture_output=True, text=True, timeout=300, env=environment)
+def run(command, setting=''):
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', YAMATA_EMULATED_DEVICE=setting)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
 
 
-def result(program, folder, ranks, flags, **environment):
-    out = pathlib.Path(folder, 'result.json')
-    done = start(program, ranks, [*flags, '--logits-checksum', '--json', str(out)], **environment)
+def result(command, out, setting=''):
+    out.unlink(missing_ok=True)
+    done = run(command, setting)
     if done.returncode:
-        raise SystemExit(f'exit {done.returncode}: {ranks} ranks {" ".join(flags)}\n{done.stderr[-2000:]}')
+        raise SystemExit(f'exit {done.returncode}: {" ".join(command)}\n{done.stderr[-2000:]}')
     j = json.loads(out.read_text())
-    return j['token_ids'], j['logits_checksum']
+    return (j['token_ids'], j['logits_checksum']), [rank['device'] for rank in j['per_rank']]
 
 
-def refused(program, code, words, ranks=1, **environment):
-    """Whether the program ends with the code and one line that has the words."""
-    done = start(program, ranks, [], **environment)
-    lines = [line for line in done.stderr.splitlines() if line.startswith('yamata: ')]
-    return done.returncode == code and len(lines) == 1 and words in lines[0] or print(done.returncode, done.stderr[-1000:])
+def on_ranks(ranks, command):
+    return [*(MPIRUN + ['-np', str(ranks)] if ranks > 1 else []), *command]
+
+
+class Cases:
+    def __init__(self, filter_):
+        self.filter, self.wrong = filter_, 0
+
+    def wants(self, name):
+        return self.filter in name
+
+    def say(self, right, name):
+        print(f'{"ok  " if right else "FAIL"} {name}', flush=True)
+        self.wrong += not right
+
+
+def jobs(cases, plain, emulated, folder):
+    out = pathlib.Path(folder, 'result.json')
+    more = ['--logits-checksum', '--json', str(out)]
+    expected = {}
+
+    def alone(tokens):
+        if tokens not in expected:
+            expected[tokens] = result([plain, *RUN, '-n', tokens, '-t', '1', *more], out)[0]
+        return expected[tokens]
+
+    for ranks, flags, setting in JOBS:
+        name = f'{ranks} ranks {flags} {setting}'
+        words = flags.split()
+        tokens = words[words.index('-n') + 1] if '-n' in words else '24'
+        if cases.wants(name):
+            found, devices = result(on_ranks(ranks, [emulated, *RUN, *words, *more]), out, setting)
+            cases.say(found == alone(tokens) and any('emulated' in device for device in devices), name)
+    name = 'a rank with a device and one without'
+    if cases.wants(name):
+        split = ['--layer-split', '0.5,0.5']
+        command = [*MPIRUN, '-np', '1', emulated, *RUN, *split, *more, '--units', 'emulated', ':', '-np', '1', plain, *RUN, *split, *more, '-t', '1']
+        found, devices = result(command, out)
+        cases.say(found == alone('24') and devices == ['emulated:0', 'cpu'], name)
+
+
+def errors(cases, plain, emulated):
+    for code, words, ranks, flags, setting in ERRORS:
+        name = f'exit {code}, "{words}": {ranks} ranks {flags} {setting}'
+        if not cases.wants(name):
+            continue
+        done = run(on_ranks(ranks, [emulated, *RUN, *flags.split()]), setting)
+        lines = [line for line in done.stderr.splitlines() if line.startswith('yamata: ') and 'warning' not in line]
+        right = done.returncode == code and len(lines) == 1 and words in lines[0]
+        cases.say(right, name)
+        if not right:
+            print(done.returncode, done.stderr[-1000:])
+    done = run([plain, *RUN, '--units', 'cuda:0'])
+    refused = done.returncode == 1 and done.stderr.count('yamata: ') == 1 and '--units cuda:0' in done.stderr
+    cases.say(refused, 'no card: --units cuda:0 is refused')
 
 
 def main():
-    plain, emulated = sys.argv[1:]
-    jobs = [(1, [], {}), (1, ['-b', '3', '--cache-type-k', 'f16'], {'YAMATA_EMULATED_DEVICE': 'discrete'}), (2, ['--layer-split', '0.5,0.5'], {}),
-            (2, ['-md', DRAFT, '--layer-split', '1/1'], {}), (1, ['-md', DRAFT, '--strategy', 'speculative'], {})]
-    wrong = 0
+    parser = argparse.ArgumentParser()
+    parser.add_argument('plain')
+    parser.add_argument('emulated')
+    parser.add_argument('--filter', default='', help='only cases whose name has this')
+    o = parser.parse_args()
+    cases = Cases(o.filter)
     with tempfile.TemporaryDirectory() as folder:
-        expected = result(plain, folder, 1, [])
-        for ranks, flags, environment in jobs:
-            same = result(emulated, folder, ranks, flags, YAMATA_DEVICE='emulated', **environment) == expected
-            print(f'{"ok  " if same else "FAIL"} {ranks} ranks {" ".join(flags)} {environment}', flush=True)
-            wrong += not same
-    errors = [(plain, 1, 'built without CUDA', 1, {'YAMATA_DEVICE': 'cuda:0'}), (emulated, 1, 'no such device', 1, {'YAMATA_DEVICE': 'emulated:9'}),
-              (emulated, 1, 'used by another rank', 2, {'YAMATA_DEVICE': 'emulated:0'}),
-              (emulated, 3, 'device emulated: ', 1, {'YAMATA_DEVICE': 'emulated', 'YAMATA_EMULATED_DEVICE': 'fails_at=500'}),
-              (emulated, 2, 'no memory', 1, {'YAMATA_DEVICE': 'emulated', 'YAMATA_EMULATED_DEVICE': 'bytes=1000'})]
-    for program, code, words, ranks, environment in errors:
-        right = refused(program, code, words, ranks, **environment)
-        print(f'{"ok  " if right else "FAIL"} exit {code}, "{words}": {environment}', flush=True)
-        wrong += not right
-    raise SystemExit(1 if wrong else 0)
+        jobs(cases, o.plain, o.emulated, folder)
+    errors(cases, o.plain, o.emulated)
+    raise SystemExit(1 if cases.wrong else 0)
 
 
 main()

@@ -1,6 +1,6 @@
 """Random layouts under mpirun: units, groups, stages, drafters, strategies, cancelling and cache types give the ids and logits of one plain rank.
 
-    layouts_test.py YAMATA [--count N] [--seed S]      N random layouts, printed so that each can be repeated
+    layouts_test.py YAMATA [--count N] [--seed S] [--devices]      N random layouts, printed so that each can be repeated
 """
 import argparse
 import json
@@ -20,21 +20,24 @@ def shares(rng, groups):
     return ','.join('+'.join(f'{rng.uniform(.05, 1):.2f}' for _ in range(members)) for members in groups)
 
 
-def random_units(rng):
-    """What each rank computes on: some threads, or units that share its layers."""
+def random_units(rng, devices):
+    """What each rank computes on: some threads, or units that share its layers; with `devices` always an emulated one among them."""
     cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2 or rng.random() < .4:
+    if devices:
+        units = ['emulated', *(f'cpu:{core}' for core in rng.sample(cores, rng.randint(0, min(2, len(cores)))))]
+        rng.shuffle(units)
+    elif len(cores) < 2 or rng.random() < .4:
         return ['-t', str(rng.choice([1, 1, 2]))]
-    count = rng.randint(2, min(3, len(cores)))
-    units = [f'cpu:{core}' for core in rng.sample(cores, count)]
-    if rng.random() < .6:
+    else:
+        units = [f'cpu:{core}' for core in rng.sample(cores, rng.randint(2, min(3, len(cores))))]
+    if len(units) > 1 and rng.random() < .6:
         parts = [rng.randint(1, 20) for _ in units]
         shares = [round(part / sum(parts), 3) for part in parts]
         units = [f'{unit}={share}' for unit, share in zip(units, shares)]
     return ['--units', '+'.join(units)]
 
 
-def random_layout(rng):
+def random_layout(rng, devices):
     """Ranks, and the flags of a run."""
     target = [rng.choice([1, 2, 2, 3]) for _ in range(rng.choice([1, 1, 2, 3]))]
     strategy = rng.choice(['iterative', 'speculative', 'pipeinfer', 'pipeinfer'])
@@ -43,7 +46,7 @@ def random_layout(rng):
         flags += ['-md', DRAFT]
         drafts = [] if rng.random() < .25 else [rng.choice([[1], [2], [1, 1]])]
     if sum(target) + sum(map(sum, drafts)) > MOST_RANKS:
-        return random_layout(rng)
+        return random_layout(rng, devices)
     split = '/'.join(shares(rng, groups) for groups in [target, *drafts])
     flags += ['--layer-split', split]
     if rng.random() < .3:
@@ -52,16 +55,16 @@ def random_layout(rng):
         flags.append('--no-repack')
     if strategy != 'iterative' and rng.random() < .3:
         flags += ['--policy', 'chain']
-    flags += ['-b', str(rng.choice([3, 16, 64])), *random_units(rng)]
+    flags += ['-b', str(rng.choice([3, 16, 64])), *random_units(rng, devices)]
     return sum(target) + sum(map(sum, drafts)), flags
 
 
-def result(program, folder, ranks, flags):
+def result(program, folder, ranks, flags, setting=''):
     out = pathlib.Path(folder, 'result.json')
     out.unlink(missing_ok=True)
     launcher = ['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', str(ranks)] if ranks > 1 else []
     command = [*launcher, program, 'run', '-m', TARGET, '-n', '40', '--ignore-eos', '--logits-checksum', '--json', str(out), *flags]
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', YAMATA_EMULATED_DEVICE=setting)
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     if done.returncode:
         raise SystemExit(f'exit {done.returncode}: {" ".join(command)}\n{done.stderr[-2000:]}')
@@ -74,18 +77,20 @@ def main():
     parser.add_argument('program')
     parser.add_argument('--count', type=int, default=12)
     parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--devices', action='store_true', help='the program is one with emulated devices, which are used')
     o = parser.parse_args()
     alone, wrong = {}, 0
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(o.seed, o.seed + o.count):
             rng = random.Random(seed)
             what = ['-p', rng.choice(PROMPTS), '--cache-type-k', rng.choice(['f16', 'f32', 'q8_0']), '--cache-type-v', rng.choice(['f16', 'q8_0'])]
-            ranks, flags = random_layout(rng)
+            ranks, flags = random_layout(rng, o.devices)
             key = tuple(what)
             if key not in alone:
                 alone[key] = result(o.program, folder, 0, [*what, '-t', '1'])
-            same = result(o.program, folder, ranks, [*what, *flags]) == alone[key]
-            print(f'{"ok  " if same else "FAIL"} seed {seed}: {ranks} ranks {" ".join(flags)}', flush=True)
+            setting = rng.choice(['', 'discrete'])
+            same = result(o.program, folder, ranks, [*what, *flags], setting) == alone[key]
+            print(f'{"ok  " if same else "FAIL"} seed {seed}: {ranks} ranks {" ".join(flags)} {setting if o.devices else ""}', flush=True)
             wrong += not same
     raise SystemExit(1 if wrong else 0)
 

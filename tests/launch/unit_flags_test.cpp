@@ -33,13 +33,25 @@ TEST(UnitFlags, nameCoresAndShares) {
   ASSERT_EQ(shared.size(), 3u);
   EXPECT_EQ(*shared[1].share, 0.3);
   EXPECT_EQ(names_of(shared), "cpu:0+cpu:1+cpu:2");
+  EXPECT_NEAR(*parse_units("cpu:0+cpu:1=0.4").front().share, 0.6, 1e-9) << "the rest";
+  const std::vector<UnitSpec> devices = parse_units("cpu+cuda:0=0.6+cuda:1=0.3");
+  ASSERT_EQ(devices.size(), 3u);
+  EXPECT_TRUE(devices[0].takes_the_rest());
+  EXPECT_NEAR(*devices[0].share, 0.1, 1e-9);
+  EXPECT_TRUE(devices[1].device && devices[2].device);
+  EXPECT_EQ(names_of(devices), "cpu+cuda:0+cuda:1");
+  EXPECT_NO_THROW(require_idle_threads(devices)) << "-t is for cpu";
+  EXPECT_THROW(require_idle_threads(parse_units("cpu:0+cuda:0")), UsageError);
   EXPECT_EQ(parse_units("cpu:0=0.333+cpu:1=0.333+cpu:2=0.334").size(), 3u);
 }
 
 TEST(UnitFlags, areRefusedWhereTheyMakeNoSense) {
   for (const auto& [text, word] :
        std::vector<std::pair<std::string, std::string>>{{"cpu:0=0.6+cpu:1=0.6", "add up to 1.2"},
-                                                        {"cpu:0=0.5+cpu:1", "none"},
+                                                        {"cpu:0=0.5+cpu:1+cpu:2", "none"},
+                                                        {"cpu:0=0.5+cpu:1=0.5+cpu:2", "nothing is left for cpu:2"},
+                                                        {"cpu+cpu:1", "name which they are"},
+                                                        {"cuda:0+cpu+cuda:0", "cuda:0 is named twice"},
                                                         {"cpu:0-3+cpu:3", "core 3"},
                                                         {"cpu:0,0", "core 0"},
                                                         {"cpu:", "no cores"},

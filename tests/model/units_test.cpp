@@ -8,6 +8,10 @@
 #include "node/cpu/cpu_unit.hpp"
 #include "node/local_exchange.hpp"
 #include "node/spin_wait.hpp"
+#ifdef YAMATA_EMULATED_DEVICE
+#include "node/cuda/cuda_unit.hpp"
+#include "node/cuda/emulation/emulated_device.hpp"
+#endif
 #include "node/split_unit.hpp"
 #include "src/model/transformer_stage.hpp"
 
@@ -16,7 +20,17 @@ namespace {
 
 const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
 
-/// Threads and shares of some units; one of them is a plain unit.
+#ifdef YAMATA_EMULATED_DEVICE
+constexpr int kLeastThreads = 0;
+std::unique_ptr<ComputeUnit> device_unit() {
+  return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{.unified = false}));
+}
+#else
+constexpr int kLeastThreads = 1;
+std::unique_ptr<ComputeUnit> device_unit() { return nullptr; }
+#endif
+
+/// Threads and shares of some units, 0 threads being an emulated device; one of them is a plain unit.
 struct Units {
   std::vector<int> threads;
   std::vector<double> shares;
@@ -25,8 +39,13 @@ struct Units {
   std::unique_ptr<ComputeUnit> make() const {
     std::vector<UnitPart> parts;
     for (std::size_t i = 0; i < threads.size(); ++i) {
-      auto unit = std::make_unique<CpuUnit>(std::vector<int>(static_cast<std::size_t>(threads[i]), -1), cpu::choose_isa());
-      parts.push_back({"cpu:" + std::to_string(i), std::move(unit), shares[i]});
+      const bool device = threads[i] == 0;
+      std::unique_ptr<ComputeUnit> unit;
+      if (device)
+        unit = device_unit();
+      else
+        unit = std::make_unique<CpuUnit>(std::vector<int>(static_cast<std::size_t>(threads[i]), -1), cpu::choose_isa());
+      parts.push_back({(device ? "emulated:" : "cpu:") + std::to_string(i), std::move(unit), shares[i], device});
     }
     if (parts.size() == 1) return std::move(parts[0].unit);
     return std::make_unique<SplitUnit>(std::move(parts), adapts, kSpinsUnbound);
@@ -35,7 +54,7 @@ struct Units {
     Units units{.threads = {}, .shares = {}, .adapts = random() % 2 == 0};
     const int count = std::uniform_int_distribution(2, most)(random);
     for (int i = 0; i < count; ++i) {
-      units.threads.push_back(1 + static_cast<int>(random() % 2));
+      units.threads.push_back(std::uniform_int_distribution(kLeastThreads, 2)(random));
       units.shares.push_back(std::uniform_real_distribution(0.02, 1.0)(random));
     }
     return units;
@@ -139,7 +158,8 @@ TEST_F(UnitsTest, aLongContextIsCutInSegmentsWithTheSameBits) {
   const std::vector<int> widths{600, 300, 1, 5};
   const LayerRange range{0, 2};
   const Results expected = alone(range, widths, CacheType::kF16);
-  for (const Units& units : {Units{{1, 1}, {0.56, 0.44}}, Units{{1, 1}, {0.9, 0.1}}, Units{{2, 1}, {0.3, 0.7}, true}}) {
+  for (const Units& units :
+       {Units{{1, 1}, {0.56, 0.44}}, Units{{1, 1}, {0.9, 0.1}}, Units{{2, 1}, {0.3, 0.7}, true}, Units{{1, kLeastThreads}, {0.44, 0.56}}}) {
     const auto unit = units.make();
     EXPECT_EQ(compute(*unit, range, widths, CacheType::kF16), expected) << unit->device();
   }
@@ -156,7 +176,7 @@ TEST_F(UnitsTest, membersOfAGroupMayBeSeveralUnits) {
       std::vector<Results> members(3);
       std::vector<std::thread> threads;
       for (int m = 0; m < 3; ++m) {
-        const Units units = m == 1 ? Units{{2}, {1}} : Units::random(random, 3);
+        const Units units = m == 1 ? Units{{stopped_at < 0 ? kLeastThreads : 2}, {1}} : Units::random(random, 3);
         threads.emplace_back([&, m, units] {
           const auto exchange = group.member(m);
           const auto unit = units.make();
@@ -181,7 +201,7 @@ TEST_F(UnitsTest, aRunIsLeftByAllUnitsAndTheNextIsRight) {
   const std::vector<int> widths{5, 1, 1}, without{5, 1};
   const LayerRange range{0, h_.layers};
   CpuUnit one({-1}, cpu::choose_isa());
-  const auto unit = Units{{1, 1, 1}, {1, 2, 1}}.make();
+  const auto unit = Units{{1, 1, kLeastThreads}, {1, 2, 1}}.make();
   for (int stopped_at : {0, 1, 2}) {
     const Results found = compute(*unit, range, widths, CacheType::kF16, {}, stopped_at);
     EXPECT_EQ(found.left, stopped_at == 2);

@@ -35,7 +35,15 @@ std::unique_ptr<ComputeUnit> cpu_unit(cpu::Isa isa, int threads) {
   return std::make_unique<CpuUnit>(std::vector<int>(static_cast<std::size_t>(threads), -1), isa);
 }
 
-/// Of parts with so many threads, so much of the columns, and such an instruction set.
+std::unique_ptr<ComputeUnit> emulated_unit([[maybe_unused]] bool unified) {
+#ifdef YAMATA_EMULATED_DEVICE
+  return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{.unified = unified}));
+#else
+  return nullptr;
+#endif
+}
+
+/// Of parts with so many threads, so much of the columns, and such an instruction set; 0 threads: an emulated device.
 struct Part {
   int threads;
   double share;
@@ -44,10 +52,14 @@ struct Part {
 
 UnitMaker split(const std::string& name, const std::vector<Part>& parts) {
   UnitMaker maker{name, 0, nullptr, true};
-  for (const Part& part : parts) maker.threads += part.threads;
+  for (const Part& part : parts) maker.threads += std::max(1, part.threads);
   maker.make = [parts]() -> std::unique_ptr<ComputeUnit> {
     std::vector<UnitPart> units;
-    for (const Part& part : parts) units.push_back({"cpu:" + std::to_string(units.size()), cpu_unit(part.isa, part.threads), part.share});
+    for (const Part& part : parts) {
+      const bool device = part.threads == 0;
+      auto unit = device ? emulated_unit(false) : cpu_unit(part.isa, part.threads);
+      units.push_back({(device ? "emulated:" : "cpu:") + std::to_string(units.size()), std::move(unit), part.share, device});
+    }
     return std::make_unique<SplitUnit>(std::move(units), true, kSpinsUnbound);
   };
   return maker;
@@ -63,6 +75,10 @@ std::vector<UnitMaker> split_makers() {
                                 split("split_alone", {{2, 1, best}}),
                                 split("split_scalar", {{1, 2, plain}, {1, 3, plain}}),
                                 split("split_mixed", {{1, 1, plain}, {2, 1, best}, {1, 0.5, plain}})};
+#ifdef YAMATA_EMULATED_DEVICE
+  makers.push_back(split("split_cpu_device", {{2, 0.4, best}, {0, 0.6, best}}));
+  makers.push_back(split("split_devices", {{0, 0.5, best}, {1, 0.1, best}, {0, 0.4, best}}));
+#endif
   if (best == cpu::Isa::kAvx512) makers.push_back(split("split_avx2", {{1, 1, best}, {1, 1, cpu::Isa::kAvx2}}));
   return makers;
 }
@@ -83,12 +99,8 @@ std::vector<UnitMaker> unit_makers() {
     makers.push_back({"device", 1, [=] { return std::make_unique<cuda::CudaUnit>(cuda::make_cuda_device(name)); }});
 #endif
 #ifdef YAMATA_EMULATED_DEVICE
-  for (const bool unified : {true, false}) {
-    const auto make = [=] {
-      return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{.unified = unified}));
-    };
-    makers.push_back({unified ? "emulated_unified" : "emulated_discrete", 1, make});
-  }
+  for (const bool unified : {true, false})
+    makers.push_back({unified ? "emulated_unified" : "emulated_discrete", 1, [=] { return emulated_unit(unified); }});
 #endif
   return makers;
 }

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "node/cpu/cpu_unit.hpp"
 #include "node/local_exchange.hpp"
 #include "node/spin_wait.hpp"
 
@@ -131,7 +132,8 @@ TEST(MemberUnits, exchangeOnceAndShareTheSlices) {
   in_threads(kMembers, [&](int m) {
     const auto exchange = group.member(m);
     UnitMeeting meeting(kUnits, kSpinsUnbound);
-    MemberUnits member(meeting);
+    CpuUnit memory({-1}, cpu::Isa::kScalar);
+    MemberUnits member(meeting, memory);
     meeting.begin({});
     member.begin(exchange.get());
     member.reserve(2 * kSlice);

@@ -45,7 +45,7 @@ void EmulatedDevice::copy_in(void* to, const void* from, std::size_t bytes) { st
 
 void EmulatedDevice::check(const char* what) {
   if (options_.fails_at > 0 && ++launches_ >= options_.fails_at)
-    throw ClusterError(std::string("device emulated: ") + what + " failed; run without it, or look at its health");
+    throw ClusterError(std::string("device ") + id() + ": " + what + " failed; run with --units cpu, or see whether it is well");
 }
 
 }  // namespace yamata::cuda

@@ -7,6 +7,7 @@
 namespace yamata::cuda {
 
 struct EmulatedDeviceOptions {
+  std::string id = "emulated:0";
   bool unified = true;  ///< else weights are copied to it, as to a card of its own memory
   std::uint64_t memory_bytes = std::uint64_t{1} << 40;
   std::uint64_t fails_at = 0;  ///< this launch fails, counted from 1, and all after it; 0: none
@@ -16,7 +17,7 @@ class EmulatedDevice final : public Device {
  public:
   explicit EmulatedDevice(EmulatedDeviceOptions options = {});
 
-  std::string id() const override { return "emulated"; }
+  std::string id() const override { return options_.id; }
   const DeviceProperties& properties() const override { return properties_; }
   const DeviceKernels& kernels() const override { return kEmulatedKernels; }
   Stream stream() override { return nullptr; }

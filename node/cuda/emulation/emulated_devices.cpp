@@ -12,7 +12,7 @@
 namespace yamata {
 namespace {
 
-constexpr int kDevices = 4;
+constexpr int kDevices = 8;
 
 struct Setting {
   cuda::EmulatedDeviceOptions options;
@@ -38,7 +38,7 @@ std::string numbered(const std::string& name, int local_rank) {
   for (int i = 0; i < kDevices; ++i) {
     if (device == "emulated:" + std::to_string(i) && !setting().none) return device;
   }
-  throw UsageError("--units " + name + ": there is no such device; this machine has emulated:0 to emulated:3");
+  throw UsageError("--units " + name + ": there is no such device; this machine has emulated:0 to emulated:7; use --units cpu");
 }
 
 }  // namespace
@@ -54,8 +54,9 @@ bool is_device_name(const std::string& name) { return name == "emulated" || name
 
 std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int local_rank) {
   const std::string device = numbered(name, local_rank);
-  return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(setting().options),
-                                          std::make_unique<cuda::DeviceClaim>(device));
+  cuda::EmulatedDeviceOptions options = setting().options;
+  options.id = device;
+  return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(options), std::make_unique<cuda::DeviceClaim>(device));
 }
 
 DeviceBytes device_bytes(const std::string& name, int local_rank) {

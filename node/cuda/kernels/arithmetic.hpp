@@ -1,5 +1,6 @@
 #pragma once
 // Arithmetic in the order of the CPU's kernels (node/cpu/kernels/ops_template.hpp, attention_template.hpp), on single floats.
+#include "node/activation.hpp"
 #include "node/cuda/simt.hpp"
 
 namespace yamata::cuda {
@@ -34,12 +35,50 @@ YAMATA_DEVICE float exponential(float x) {
   return p * power_of_2(half) * power_of_2(whole - half);
 }
 
-YAMATA_DEVICE float silu(float gate) { return gate / (1.0f + exponential(0.0f - gate)); }
+/// x / (1 + e^-y)
+YAMATA_DEVICE float by_sigmoid(float x, float y) { return x / (1.0f + exponential(0.0f - y)); }
+/// cap tanh(x / cap), as cap (1 - 2 / (1 + e^(2x / cap)))
+YAMATA_DEVICE float soft_cap(float x, float cap) { return cap * (1.0f - 2.0f / (1.0f + exponential(x * (2.0f / cap)))); }
+
+/// The activation of gate[at], times up[at] where there is one.
+YAMATA_DEVICE float activated(Activation activation, const float* gate, const float* up, std::int64_t at) {
+  float g = gate[at], u = up ? up[at] : 1.0f;
+  switch (activation) {
+    case Activation::kNone:
+      break;
+    case Activation::kSilu:
+      g = by_sigmoid(g, g);
+      break;
+    case Activation::kGeluTanh: {
+      const float inner = 1.59576912f * g;  // 2 sqrt(2 / pi)
+      g = by_sigmoid(g, simt::fma(inner * 0.044715f, g * g, inner));
+      break;
+    }
+    case Activation::kClampedSilu: {
+      const float clamped = g < 7.0f ? g : 7.0f;
+      g = by_sigmoid(clamped, 1.702f * clamped);
+      if (up) u = larger(u < 7.0f ? u : 7.0f, -7.0f) + 1.0f;
+      break;
+    }
+  }
+  return up ? g * u : g;
+}
 
 /// The sum of 16 neighbouring lanes, on all of them: [l] + [l + 8], then + 4, + 2, + 1.
 YAMATA_DEVICE float sum_of_16(float value) {
   for (unsigned distance = 8; distance > 0; distance /= 2) value += simt::shuffle_xor(value, distance);
   return value;
+}
+
+/// The sum of the squares of a warp's block, on every lane: 16 lanes, the later half added to the earlier.
+YAMATA_DEVICE float block_square(float x) {
+  const float other = simt::shuffle(x, simt::lane() % 16 + 16), first = simt::shuffle(x, simt::lane() % 16);
+  return sum_of_16(simt::fma(other, other, first * first));
+}
+
+/// From a sum of squares in double precision: 1 / sqrt(mean + epsilon).
+YAMATA_DEVICE float inverse_rms(double sum, std::int64_t cols, float epsilon) {
+  return static_cast<float>(1.0 / simt::square_root(sum / static_cast<double>(cols) + static_cast<double>(epsilon)));
 }
 
 YAMATA_DEVICE float largest_of_warp(float value) {

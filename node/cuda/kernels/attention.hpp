@@ -67,22 +67,24 @@ YAMATA_DEVICE void score(const AttentionArgs& a, const AttentionTile& tile, Atte
   for (int h = 0; h < kTileHeads; ++h) {
     if (h >= tile.heads) break;
     const auto& s = sums[h];
-    shared.p[place / kChunk][h][place % kChunk] = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+    const float product = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+    shared.p[place / kChunk][h][place % kChunk] = a.softcap > 0 ? soft_cap(product * a.scale, a.softcap) : product;
   }
 }
 
-/// A warp has a chunk of a head: weights = exp(scale * p - peak), and their sum, which has 16 lanes.
+/// A warp has a chunk of a head: weights = exp(scale * p - peak), and their sum, which has 16 lanes. What is capped has been scaled.
 YAMATA_DEVICE void weigh(const AttentionArgs& a, const AttentionTile& tile, AttentionShared& shared) {
   const int chunk = static_cast<int>(simt::warp()) / kTileHeads, head = static_cast<int>(simt::warp()) % kTileHeads;
   const std::int64_t count = tile.in_chunk(chunk);
   if (head >= tile.heads || count <= 0) return;
   float* p = shared.p[chunk][head];
+  const float scale = a.softcap > 0 ? 1.0f : a.scale;
   float highest = p[0];
   for (unsigned i = simt::lane(); i < kChunk; i += simt::kWarp) {
     if (simt::within(i, count)) highest = larger(highest, p[i]);
   }
-  const float peak = a.scale * largest_of_warp(highest);
-  for (unsigned i = simt::lane(); i < kChunk; i += simt::kWarp) p[i] = exponential(simt::fma(p[i], a.scale, -peak));
+  const float peak = scale * largest_of_warp(highest);
+  for (unsigned i = simt::lane(); i < kChunk; i += simt::kWarp) p[i] = exponential(simt::fma(p[i], scale, -peak));
   simt::sync_warp();
   float total = 0;
   for (unsigned i = simt::lane() % 16; i < kChunk; i += 16) {
@@ -158,7 +160,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kAttentionThreads) attend_segment(const Attenti
 
 constexpr unsigned kMergeThreads = 128, kMergeWarps = kMergeThreads / simt::kWarp;
 
-/// A warp has a query: its segments, one after the other.
+/// A warp has a query: its segments, one after the other; then its head's sink, as a segment that has no values.
 YAMATA_KERNEL void YAMATA_BOUNDS(kMergeThreads) merge_segments(const MergeArgs a) {
   const std::int64_t i = static_cast<std::int64_t>(simt::block_x()) * kMergeWarps + simt::warp(), heads = a.head_end - a.head_begin;
   if (!simt::within(i, a.rows * heads)) return;
@@ -175,6 +177,10 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kMergeThreads) merge_segments(const MergeArgs a
         const Merge merge(peak, a.peak[at]);
         peak = merge.peak, total = merge.total(total, a.total[at]), out = merge.out(out, next);
       }
+    }
+    if (a.sinks && segments > 0) {
+      const Merge merge(peak, a.sinks[query % a.q_heads]);
+      total = merge.total(total, 1.0f), out = out * merge.keep;
     }
     a.out[query * a.head_dim + d] = out / total;
   }

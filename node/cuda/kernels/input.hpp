@@ -30,17 +30,6 @@ struct LaneBlock {
   }
 };
 
-/// The sum of the squares of a warp's block, on every lane: 16 lanes, the later half added to the earlier.
-YAMATA_DEVICE float block_square(float x) {
-  const float other = simt::shuffle(x, simt::lane() % 16 + 16), first = simt::shuffle(x, simt::lane() % 16);
-  return sum_of_16(simt::fma(other, other, first * first));
-}
-
-/// Sums of squares by blocks, in order, in double precision.
-YAMATA_DEVICE float inverse_rms(double sum, std::int64_t cols, float epsilon) {
-  return static_cast<float>(1.0 / simt::square_root(sum / static_cast<double>(cols) + static_cast<double>(epsilon)));
-}
-
 /// A block of threads has a row. Shared: the root, then the blocks' squares.
 YAMATA_KERNEL void YAMATA_BOUNDS(kInputThreads) norm_input(const InputArgs a) {
   float* shared = simt::shared<float>();
@@ -68,25 +57,23 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kInputThreads) norm_input(const InputArgs a) {
   }
 }
 
-/// x, or silu(x) * up: a warp has a block.
-YAMATA_DEVICE float gated(const float* x, const float* up, std::int64_t at) { return up ? silu(x[at]) * up[at] : x[at]; }
-
+/// Without a norm: a warp has a block.
 YAMATA_KERNEL void YAMATA_BOUNDS(kInputThreads) plain_input(const InputArgs a) {
   const std::int64_t row = simt::block_y(), block = static_cast<std::int64_t>(simt::block_x()) * kInputWarps + simt::warp();
   const std::int64_t col = block * 32 + simt::lane();
   if (!simt::within(block * 32, a.cols)) return;
   const bool has = simt::within(col, a.cols);
-  const float value = has ? gated(a.x, a.up, row * a.x_stride + col) : 0.0f;
+  const float value = has ? activated(a.activation, a.x, a.up, row * a.x_stride + col) : 0.0f;
   if (a.x8.values) LaneBlock(value).put(a.x8, row, block, 1);
   if (a.floats && has) a.floats[row * a.cols + col] = value;
 }
 
 YAMATA_KERNEL void YAMATA_BOUNDS(kInputThreads) encode_input(const EncodeArgs a) {
   const std::int64_t row = simt::block_y(), block = static_cast<std::int64_t>(simt::block_x()) * kInputWarps + simt::warp();
-  const std::int64_t col = block * 32 + simt::lane(), at = row * divide_up(a.cols, 32) + block;
+  const std::int64_t col = block * 32 + simt::lane(), at = row * a.row_blocks + block;
   if (!simt::within(block * 32, a.cols)) return;
   const bool has = simt::within(col, a.cols);
-  const float value = has ? gated(a.x, a.up, row * a.x_stride + col) : 0.0f;
+  const float value = has ? activated(a.activation, a.x, a.up, row * a.x_stride + col) : 0.0f;
   if (a.norm) {
     const float square = block_square(value);
     if (simt::lane() == 0) a.squares[at] = square;

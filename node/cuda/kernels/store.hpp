@@ -20,6 +20,18 @@ YAMATA_DEVICE void rotate(const StoreArgs& a, float* head, const float* cos_sin)
   }
 }
 
+/// Divided by its root mean square, times weights.
+YAMATA_DEVICE void norm_head(float* head, const float* weight, std::int64_t head_dim, float epsilon) {
+  double sum = 0;
+  for (std::int64_t block = 0; block < divide_up(head_dim, simt::kWarp); ++block) {
+    const std::int64_t d = block * simt::kWarp + simt::lane();
+    sum += static_cast<double>(block_square(simt::within(d, head_dim) ? head[d] : 0.0f));
+  }
+  const float factor = inverse_rms(sum, head_dim, epsilon);
+  for (std::int64_t d = simt::lane(); d < head_dim; d += simt::kWarp) head[d] = head[d] * factor * weight[d];
+  simt::sync_warp();
+}
+
 /// head_dim floats into a cell of a plane.
 YAMATA_DEVICE void store_cell(const float* x, std::int64_t head_dim, TensorType type, void* plane, std::int64_t cell) {
   for (std::int64_t d = simt::lane(); d < divide_up(head_dim, simt::kWarp) * simt::kWarp; d += simt::kWarp) {
@@ -42,9 +54,14 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kStoreThreads) rotate_and_store(const StoreArgs
   const std::int64_t row = simt::block_y(), i = static_cast<std::int64_t>(simt::block_x()) * kStoreWarps + simt::warp();
   const float* angles = a.cos_sin + row * a.rotary_dim;
   const std::int64_t queries = a.q_end - a.q_begin, kv = a.kv_begin + i - queries;
-  if (i < queries) return rotate(a, a.q + (row * a.q_heads + a.q_begin + i) * a.head_dim, angles);
+  if (i < queries) {
+    float* q = a.q + (row * a.q_heads + a.q_begin + i) * a.head_dim;
+    if (a.q_norm) norm_head(q, a.q_norm, a.head_dim, a.epsilon);
+    return rotate(a, q, angles);
+  }
   if (!simt::within(kv, a.kv_end)) return;
   const std::int64_t at = (row * a.kv_heads + kv) * a.head_dim;
+  if (a.k_norm) norm_head(a.k + at, a.k_norm, a.head_dim, a.epsilon);
   rotate(a, a.k + at, angles);
   simt::sync_warp();
   store_cell(a.k + at, a.head_dim, a.k_type, a.cache_k[kv], a.cells[row]);

@@ -36,15 +36,13 @@ void* const* planes(OpContext& c, void* const* heads, std::int64_t count, Tensor
 
 /// Without rows, segments and where the results go.
 AttentionArgs args_of(OpContext& c, const AttentionOp& op) {
-  refuse(c, op.softcap > 0, "scores that are soft-capped");
-  refuse(c, op.sinks != nullptr, "attention sinks");
   const OpContext::Visible& visible = visible_of(c, op);
   AttentionArgs a{};
   a.q = c.memory.at(op.q, static_cast<std::size_t>(op.rows * op.q_heads * op.head_dim));
   a.rows = op.rows, a.q_heads = op.q_heads, a.kv_heads = op.kv_heads, a.head_dim = op.head_dim;
   a.group = op.heads_per_kv(), a.before = op.before;
-  a.head_begin = 0, a.head_end = op.q_heads;
-  a.scale = op.scale;
+  a.head_begin = op.heads.begin, a.head_end = op.heads.end_of(op.q_heads);
+  a.scale = op.scale, a.softcap = op.softcap;
   a.begins = visible.begins, a.cells = visible.cells;
   a.cache_k = planes(c, op.cache_k, op.kv_heads, op.k_type, op.head_dim, visible.highest);
   a.cache_v = planes(c, op.cache_v, op.kv_heads, op.v_type, op.head_dim, visible.highest);
@@ -52,27 +50,32 @@ AttentionArgs args_of(OpContext& c, const AttentionOp& op) {
   return a;
 }
 
-MergeArgs merge_of(const AttentionArgs& a, float* out) {
-  return {a.rows, a.q_heads, a.head_dim, a.head_begin, a.head_end, a.begins, a.out, a.peak, a.total, out};
+MergeArgs merge_of(OpContext& c, const AttentionOp& op, const AttentionArgs& a, float* out) {
+  const float* sinks = op.sinks ? c.memory.at(op.sinks, static_cast<std::size_t>(op.q_heads)) : nullptr;
+  return {a.rows, a.q_heads, a.head_dim, a.head_begin, a.head_end, a.begins, a.out, a.peak, a.total, out, sinks};
 }
 
 }  // namespace
 
 bool run(OpContext& c, const StoreOp& op) {
-  refuse(c, op.q_norm || op.k_norm, "norms of queries and keys");
   std::int64_t highest = 0;
   for (std::int64_t row = 0; row < op.rows; ++row) highest = std::max<std::int64_t>(highest, op.cells[row]);
   const auto floats = [&](std::int64_t heads) { return static_cast<std::size_t>(op.rows * heads * op.head_dim); };
   StoreArgs a{};
   a.q = c.memory.at(op.q, floats(op.q_heads)), a.k = c.memory.at(op.k, floats(op.kv_heads)), a.v = c.memory.at(op.v, floats(op.kv_heads));
   a.rows = op.rows, a.q_heads = op.q_heads, a.kv_heads = op.kv_heads, a.head_dim = op.head_dim, a.rotary_dim = op.rotary_dim;
-  a.q_begin = 0, a.q_end = op.q_heads, a.kv_begin = 0, a.kv_end = op.kv_heads;
+  a.q_begin = op.queries.begin, a.q_end = op.queries.end_of(op.q_heads);
+  a.kv_begin = op.keys.begin, a.kv_end = op.keys.end_of(op.kv_heads);
   a.interleaved = op.interleaved;
   a.cos_sin = c.memory.at(op.cos_sin, static_cast<std::size_t>(op.rows * op.rotary_dim));
   a.cells = c.memory.put(std::span(op.cells, static_cast<std::size_t>(op.rows)));
   a.cache_k = planes(c, op.cache_k, op.kv_heads, op.k_type, op.head_dim, highest);
   a.cache_v = planes(c, op.cache_v, op.kv_heads, op.v_type, op.head_dim, highest);
   a.k_type = op.k_type, a.v_type = op.v_type;
+  const auto weights = static_cast<std::size_t>(op.head_dim);
+  if (op.q_norm) a.q_norm = c.memory.at(op.q_norm, weights);
+  if (op.k_norm) a.k_norm = c.memory.at(op.k_norm, weights);
+  a.epsilon = op.epsilon;
   c.kernels().store(a, c.device.stream());
   c.device.check("storing keys and values");
   return true;
@@ -97,7 +100,7 @@ bool run(OpContext& c, const AttentionOp& op) {
     a.out = partials, a.peak = partials + states * op.head_dim, a.total = a.peak + states;
     c.kernels().attend(a, c.device.stream());
     c.device.check("attention");
-    c.kernels().merge(merge_of(a, out + row * op.q_heads * op.head_dim), c.device.stream());
+    c.kernels().merge(merge_of(c, op, a, out + row * op.q_heads * op.head_dim), c.device.stream());
     c.device.check("merging attention");
   }
   return true;
@@ -121,12 +124,12 @@ bool run(OpContext& c, const MergeAttentionOp& op) {
   const auto states = static_cast<std::size_t>(partials.last * attention.rows * attention.q_heads);
   AttentionArgs a{};
   a.rows = attention.rows, a.q_heads = attention.q_heads, a.head_dim = attention.head_dim;
-  a.head_begin = 0, a.head_end = attention.q_heads;
+  a.head_begin = attention.heads.begin, a.head_end = attention.heads.end_of(attention.q_heads);
   a.begins = visible_of(c, attention).begins;
   a.out = c.memory.at(partials.out, states * static_cast<std::size_t>(a.head_dim));
   a.peak = c.memory.at(partials.peak, states), a.total = c.memory.at(partials.total, states);
   const auto floats = static_cast<std::size_t>(attention.rows * attention.q_heads * attention.head_dim);
-  c.kernels().merge(merge_of(a, c.memory.at(attention.out, floats)), c.device.stream());
+  c.kernels().merge(merge_of(c, attention, a, c.memory.at(attention.out, floats)), c.device.stream());
   c.device.check("merging attention");
   return true;
 }

@@ -3,16 +3,9 @@
 
 #include "node/cpu/kernels/repack.hpp"
 #include "node/cuda/ops/ops.hpp"
-#include "node/error.hpp"
 
 namespace yamata::cuda {
 namespace {
-
-bool any_part(const LinearOp& op, bool quantized) {
-  return std::ranges::any_of(op.parts, [&](const auto& part) { return part.weight && cpu::has_panels(part.weight->type) == quantized; });
-}
-bool needs_quantized(const LinearOp& op) { return any_part(op, true); }
-bool needs_floats(const LinearOp& op) { return any_part(op, false) || !any_part(op, true); }
 
 /// Room for rows of so many columns.
 DeviceRows quantized_rows(OpContext& c, std::int64_t rows, std::int64_t cols) {
@@ -30,79 +23,185 @@ std::size_t floats(std::int64_t rows, std::int64_t stride, std::int64_t cols) {
 struct Input {
   const float* x = nullptr;
   DeviceRows x8;
+
+  /// Some of its rows.
+  Input rows(std::int64_t begin, std::int64_t count, std::int64_t cols) const {
+    Input some = *this;
+    if (x) some.x += begin * cols;
+    some.x8.rows = count;
+    if (!x8.values) return some;
+    some.x8.values += begin * x8.blocks * 32, some.x8.scales += begin * x8.blocks, some.x8.sub_sums += begin * x8.blocks * 2;
+    return some;
+  }
 };
 
-Input make_alone(OpContext& c, const LinearOp& op) {
+/// The own columns of x, and of up, before anything is done to them.
+struct Source {
+  const float *x, *up = nullptr;
+  std::int64_t stride;
+  Activation activation = Activation::kNone;
+};
+
+Source source_of(OpContext& c, const LinearOp& op) {
+  const std::int64_t own = op.share.end(op.cols) - op.share.begin();
+  Source s{.x = nullptr, .up = nullptr, .stride = op.x_stride > 0 ? op.x_stride : own, .activation = op.activation};
+  if (op.x_of_tokens) {  // which are fewer than pairs
+    std::int32_t last = 0;
+    for (std::int64_t pair = 0; pair < op.rows; ++pair) last = std::max(last, op.experts.tokens[pair]);
+    const float* x = c.memory.at(op.x, floats(last + 1, s.stride, own));
+    auto* pairs = reinterpret_cast<float*>(c.memory.scratch(Scratch::kWhole, floats(op.rows, own, own) * sizeof(float)));
+    const std::span<const std::int32_t> tokens(op.experts.tokens, static_cast<std::size_t>(op.rows));
+    c.kernels().gather({x, own, op.rows, c.memory.put(tokens), pairs}, c.device.stream());
+    c.device.check("gathering the experts' rows");
+    s.x = pairs, s.stride = own;
+    return s;
+  }
+  const std::size_t count = floats(op.rows, s.stride, own);
+  s.x = c.memory.at(op.x, count);
+  if (op.activation != Activation::kNone && op.up) s.up = c.memory.at(op.up, count);
+  return s;
+}
+
+const float* norm_of(OpContext& c, const LinearOp& op) {
+  return op.norm ? c.memory.at(op.norm, static_cast<std::size_t>(op.cols)) : nullptr;
+}
+
+/// The input from rows whose columns are all here.
+Input make_input(OpContext& c, const LinearOp& op, const Source& source) {
   Input input;
-  const std::int64_t stride = op.x_stride > 0 ? op.x_stride : op.cols;
-  const std::size_t count = floats(op.rows, stride, op.cols);
-  const float* x = c.memory.at(op.x, count);
-  if (needs_quantized(op)) input.x8 = quantized_rows(c, op.rows, op.cols);
+  const bool quantizes = needs_quantized(op);
+  if (quantizes) input.x8 = quantized_rows(c, op.rows, op.cols);
   float* made = needs_floats(op) && op.input ? c.memory.at(op.input, static_cast<std::size_t>(op.rows * op.cols)) : nullptr;
-  input.x = op.input ? made : x;
-  if (!op.input && !needs_quantized(op)) return input;
-  const float* norm = op.norm ? c.memory.at(op.norm, static_cast<std::size_t>(op.cols)) : nullptr;
-  const float* up = op.activation != Activation::kNone ? c.memory.at(op.up, count) : nullptr;
-  c.kernels().make_input({x, norm, op.norm ? nullptr : up, stride, op.rows, op.cols, op.epsilon, made, input.x8}, c.device.stream());
+  input.x = op.input ? made : source.x;
+  if (!made && !quantizes) return input;
+  c.kernels().make_input(
+      {source.x, norm_of(c, op), source.up, source.stride, op.rows, op.cols, op.epsilon, made, input.x8, source.activation},
+      c.device.stream());
   c.device.check("an input");
   return input;
 }
 
-void multiply(OpContext& c, const FormatKernels& kernels, const ProductArgs& args) {
-  kernels.multiply(args, c.device.stream());
-  c.device.check("a product");
+/// The own columns in blocks, nothing of them divided yet.
+void encode(OpContext& c, const LinearOp& op, const Source& source, const Slices& all) {
+  const SliceLayout& layout = all.layout;
+  const int member = layout.share.group->own();
+  const std::int64_t begin = op.share.begin(), blocks = layout.blocks(member), first = layout.own_first();
+  float* squares = all.payload<float>(member);
+  auto* encoded = reinterpret_cast<cpu::EncodedBlock*>(squares + (op.norm ? op.rows * blocks : 0)) + first;
+  const float* norm = norm_of(c, op);
+  c.kernels().encode({source.x, norm ? norm + begin : nullptr, source.up, source.stride, op.rows, op.share.end(op.cols) - begin,
+                      reinterpret_cast<std::byte*>(encoded), squares + first, blocks, source.activation},
+                     c.device.stream());
+  c.device.check("bringing blocks to a meeting");
 }
 
-/// A matrix that is not packed is packed for this product alone.
-const std::byte* panels_of(OpContext& c, const Matrix& w, const FormatKernels& kernels) {
+/// All members' blocks, divided by the root mean square of the whole row.
+Input decode(OpContext& c, const LinearOp& op, const Slices& all) {
+  const SliceLayout& layout = all.layout;
+  std::vector<DecodeArgs::Member> members;
+  for (int m = 0; m < layout.share.group->members(); ++m) {
+    const float* squares = all.payload<float>(m);
+    const std::int64_t count = layout.blocks(m);
+    const float* blocks = squares + (op.norm ? op.rows * count : 0);
+    members.push_back({reinterpret_cast<const std::byte*>(blocks), squares, layout.blocks_before(m), count});
+  }
+  const Input input{nullptr, quantized_rows(c, op.rows, op.cols)};
+  const auto* known = c.memory.put(std::span<const DecodeArgs::Member>(members));
+  c.kernels().decode({known, static_cast<int>(members.size()), op.norm != nullptr, op.cols, op.epsilon, input.x8}, c.device.stream());
+  c.device.check("taking blocks from a meeting");
+  return input;
+}
+
+/// Nothing: all leave the list.
+std::optional<Input> make_together(OpContext& c, const LinearOp& op) {
+  const Slices all = slices(c, slices_of(op));
+  const bool whole = needs_floats(op);
+  if (!c.declined) {
+    const Source own = source_of(c, op);
+    if (whole)
+      put_columns(c, all, {own.x, own.up, own.stride, op.rows, op.share.end(op.cols) - op.share.begin(), nullptr, 0, own.activation});
+    else
+      encode(c, op, own, all);
+  }
+  if (!exchange(c, all)) return std::nullopt;
+  if (!whole) return decode(c, op, all);
+  auto* x = reinterpret_cast<float*>(c.memory.scratch(Scratch::kWhole, static_cast<std::size_t>(op.rows * op.cols) * sizeof(float)));
+  take_columns(c, all, {0, op.rows}, x, op.cols);
+  return make_input(c, op, {.x = x, .stride = op.cols});
+}
+
+/// The panels of a matrix, of which `rows` are read. One that is not packed is packed for this product alone.
+const std::byte* panels_of(OpContext& c, const Matrix& w, OpRange rows, const FormatKernels& kernels) {
   const std::size_t bytes = packed_bytes(w);
   if (w.packed) return c.memory.at(w.packed, bytes);
+  constexpr std::int64_t kPanelRows = 32;
   std::byte* panels = c.memory.scratch(Scratch::kPanels, bytes);
+  const std::int64_t begin = rows.begin / kPanelRows * kPanelRows;
   const std::byte* source = c.memory.at(w.data, static_cast<std::size_t>(w.rows) * w.row_bytes);
-  kernels.pack({source, w.row_bytes, 0, w.rows, w.cols, panels}, c.device.stream());
+  kernels.pack({source, w.row_bytes, begin, rows.end, w.cols, panels}, c.device.stream());
   c.device.check("packing weights");
   return panels;
 }
 
-/// Matrices of one type are multiplied together, those that are not packed singly.
-void multiply_parts(OpContext& c, const LinearOp& op, const Input& input) {
+/// Results of a part, from a row on.
+float* results_of(OpContext& c, const LinearOp& op, const LinearOp::Part& part, std::int64_t stride, std::int64_t first) {
+  return c.memory.at(part.y, floats(op.rows, stride, part.weight->rows)) + first * stride;
+}
+
+/// The products of rows from `first` on with all matrices, those of one expert. Matrices of one type are multiplied together, those that
+/// are not packed singly.
+void multiply(OpContext& c, const LinearOp& op, const Input& input, std::int64_t first, std::int64_t rows, std::int64_t expert) {
   ProductArgs args{};
   const FormatKernels* kernels = nullptr;
   const auto flush = [&] {
-    if (args.part_count > 0) multiply(c, *kernels, args);
+    if (args.part_count > 0) {
+      kernels->multiply(args, c.device.stream());
+      c.device.check("a product");
+    }
     args.part_count = 0;
   };
   for (const LinearOp::Part& part : op.parts) {
     if (!part.weight) continue;
-    const Matrix& w = *part.weight;
+    const Matrix& w = part.weight[expert];
+    const OpRange outputs{part.outputs.begin, part.outputs.end_of(w.rows)};
+    if (outputs.begin >= outputs.end) continue;
     const FormatKernels* its_kernels = c.kernels().formats[static_cast<std::size_t>(w.type)];
     if (its_kernels != kernels || !w.packed) flush();
     kernels = its_kernels;
-    args.row_bytes = w.row_bytes, args.cols = op.cols, args.x = input.x, args.x8 = input.x8, args.tokens = op.rows, args.add = op.add;
+    args.row_bytes = w.row_bytes, args.cols = op.cols, args.x = input.x, args.x8 = input.x8, args.tokens = rows, args.add = op.add;
     const std::int64_t stride = part.stride > 0 ? part.stride : w.rows;
-    args.parts[args.part_count++] = {panels_of(c, w, *kernels), 0, w.rows, c.memory.at(part.y, floats(op.rows, stride, w.rows)), stride};
+    args.parts[args.part_count++] = {panels_of(c, w, outputs, *kernels), outputs.begin, outputs.end, results_of(c, op, part, stride, first),
+                                     stride};
     if (!w.packed) flush();
   }
   flush();
 }
 
+void add_biases(OpContext& c, const LinearOp& op, std::int64_t first, std::int64_t rows, std::int64_t expert) {
+  for (const LinearOp::Part& part : op.parts) {
+    if (!part.weight || !part.bias) continue;
+    const std::int64_t count = part.weight->rows, stride = part.stride > 0 ? part.stride : count;
+    const float* bias = c.memory.at(part.bias + expert * part.bias_stride, static_cast<std::size_t>(count));
+    c.kernels().add_bias({results_of(c, op, part, stride, first), stride, rows, part.outputs.begin, part.outputs.end_of(count), bias},
+                         c.device.stream());
+    c.device.check("adding biases");
+  }
+}
+
 }  // namespace
 
 bool run(OpContext& c, const LinearOp& op) {
-  if (op.share.group) throw UsageError("device " + c.device.id() + " cannot be a member of a group of ranks; run the group on cores");
-  refuse(c, op.experts.any(), "a mixture of experts");
-  refuse(c, std::ranges::any_of(op.parts, [](const auto& part) { return part.bias != nullptr; }), "biases");
-  refuse(c, op.activation != Activation::kNone && (op.activation != Activation::kSilu || !op.up), "an activation other than SwiGLU");
-  multiply_parts(c, op, make_alone(c, op));
+  const std::optional<Input> input = op.share.group ? make_together(c, op) : make_input(c, op, source_of(c, op));
+  if (!input) return false;
+  const std::int64_t experts = op.experts.any() ? op.experts.experts : 1;
+  for (std::int64_t expert = 0; expert < experts; ++expert) {
+    const std::int64_t first = op.experts.any() ? op.experts.first[expert] : 0;
+    const std::int64_t rows = op.experts.any() ? op.experts.first[expert + 1] - first : op.rows;
+    if (rows == 0) continue;
+    multiply(c, op, input->rows(first, rows, op.cols), first, rows, expert);
+    add_biases(c, op, first, rows, expert);
+  }
   return true;
-}
-
-bool run(OpContext& c, const AllGatherOp&) {
-  throw UsageError("device " + c.device.id() + " cannot be a member of a group of ranks; run the group on cores");
-}
-
-bool run(OpContext& c, const MeetOp&) {
-  throw UsageError("device " + c.device.id() + " cannot share layers with other units; give it all of them, or none");
 }
 
 }  // namespace yamata::cuda

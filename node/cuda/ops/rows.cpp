@@ -1,16 +1,11 @@
-// Rows of tokens: looked up and copied.
+// Rows of tokens: looked up, copied, normed, added up.
 #include <algorithm>
 
 #include "node/cpu/kernels/kernels.hpp"
+#include "node/cpu/row_ops.hpp"
 #include "node/cuda/ops/ops.hpp"
-#include "node/error.hpp"
 
 namespace yamata::cuda {
-
-void refuse(const OpContext& c, bool needed, const char* what) {
-  if (needed)
-    throw ModelError("this model needs " + std::string(what) + ", which device " + c.device.id() + " has no kernel for; run it on the CPU");
-}
 
 /// The host looks the rows up: they are few, and the table, of which most is never read, takes no memory of the device.
 bool run(OpContext& c, const EmbedOp& op) {
@@ -36,6 +31,61 @@ bool run(OpContext& c, const GatherOp& op) {
   float* out = c.memory.at(op.out, op.rows.size() * static_cast<std::size_t>(op.dim));
   c.kernels().gather({x, op.dim, std::ssize(op.rows), c.memory.put(op.rows), out}, c.device.stream());
   c.device.check("gathering rows");
+  return true;
+}
+
+bool run(OpContext& c, const NormOp& op) {
+  NormArgs a{};
+  a.rows = op.rows, a.cols = op.cols;
+  const std::int64_t own = op.share.end(op.cols) - op.share.begin();
+  const float* x = c.memory.at(op.x, op.rows > 0 ? static_cast<std::size_t>((op.rows - 1) * op.x_stride + own) : 0);
+  a.x = x, a.x_stride = op.x_stride;
+  if (op.share.group) {
+    const Slices all = slices(c, float_slices(op.share, op.rows));
+    if (!c.declined) put_columns(c, all, {x, nullptr, op.x_stride, op.rows, own, nullptr, 0});
+    if (!exchange(c, all)) return false;
+    auto* whole = reinterpret_cast<float*>(c.memory.scratch(Scratch::kWhole, static_cast<std::size_t>(op.rows * op.cols) * sizeof(float)));
+    take_columns(c, all, {0, op.rows}, whole, op.cols);
+    a.x = whole, a.x_stride = op.cols;
+  }
+  a.weight = c.memory.at(op.weight, static_cast<std::size_t>(op.cols));
+  if (op.bias && op.centered) a.bias = c.memory.at(op.bias, static_cast<std::size_t>(op.cols));
+  a.centered = op.centered, a.epsilon = op.epsilon;
+  a.out_begin = op.out_begin, a.out_cols = op.out_cols, a.out_stride = op.out_stride;
+  a.out = c.memory.at(op.out, op.rows > 0 ? static_cast<std::size_t>((op.rows - 1) * op.out_stride + op.out_cols) : 0);
+  c.kernels().norm(a, c.device.stream());
+  c.device.check("a norm");
+  return true;
+}
+
+bool run(OpContext& c, const AddOp& op) {
+  const bool experts = op.experts.any();
+  const auto floats = [&](std::int64_t rows, std::int64_t stride) {
+    return rows > 0 ? static_cast<std::size_t>((rows - 1) * stride + op.cols) : 0;
+  };
+  const auto pairs = static_cast<std::size_t>(op.rows * op.experts.used);
+  AddArgs a{};
+  a.to = c.memory.at(op.to, floats(op.rows, op.to_stride)), a.to_stride = op.to_stride;
+  a.from = c.memory.at(op.from, floats(experts ? op.rows * op.experts.used : op.rows, op.from_stride));
+  a.rows = op.rows, a.cols = op.cols, a.from_stride = op.from_stride, a.scale = op.scale, a.used = op.experts.used;
+  if (op.gate && !experts) a.gate = c.memory.at(op.gate, static_cast<std::size_t>(op.rows));
+  if (experts) a.weights = c.memory.at(op.experts.weights, pairs), a.pairs = c.memory.at(op.experts.pairs, pairs);
+  c.kernels().add(a, c.device.stream());
+  c.device.check("adding to the residual stream");
+  return true;
+}
+
+bool run(OpContext& c, const ScaleOp& op) {
+  c.kernels().scale({c.memory.at(op.x, static_cast<std::size_t>(op.n)), op.n, op.scale, op.cap}, c.device.stream());
+  c.device.check("scaling");
+  return true;
+}
+
+/// The host chooses: it must know the choice, to put the products of each chosen expert into the stream.
+bool run(OpContext& c, const RouterOp& op) {
+  c.catch_up();
+  cpu::choose_experts(cpu::kernels(cpu::choose_isa()), op, {0, op.rows});
+  cpu::number_pairs(op);
   return true;
 }
 

@@ -28,15 +28,15 @@ bool run(OpContext& c, const ReadOp& op) {
   return true;
 }
 
-/// Rows go to the device some at a time, as they lie in the file, and are packed there.
+/// Rows go to the device some at a time, as they lie in the file, and are packed there. They begin at a whole panel.
 bool run(OpContext& c, const PackOp& op) {
   const Matrix& m = *op.matrix;
   const FormatKernels& kernels = *c.kernels().formats[static_cast<std::size_t>(m.type)];
   std::byte* panels = c.memory.at(op.to, packed_bytes(m));
   const auto most = static_cast<std::int64_t>(kStagingBytes / m.row_bytes) / kPanelRows * kPanelRows;
   const std::int64_t step = c.device.properties().reads_host ? m.rows : std::max(kPanelRows, most);
-  for (std::int64_t begin = 0; begin < m.rows; begin += step) {
-    const std::int64_t end = std::min(begin + step, m.rows);
+  for (std::int64_t begin = op.rows.begin; begin < op.rows.end_of(m.rows); begin += step) {
+    const std::int64_t end = std::min(begin + step, op.rows.end_of(m.rows));
     const std::byte* source = m.data;
     if (!c.device.properties().reads_host) {
       const std::size_t bytes = static_cast<std::size_t>(end - begin) * m.row_bytes;

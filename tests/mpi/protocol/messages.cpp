@@ -121,7 +121,7 @@ wire::Start sample_plan() {
 }
 
 wire::Hello sample_hello() {
-  return {wire::kProtocolVersion, "test", "host1", "neon", {42}, 1ull << 33, 6, 0, 0.25, "/slow", 12, 1'800'000'000, {1.5, 2}};
+  return {wire::kProtocolVersion, "test", "host1", "neon", {42}, 1ull << 33, 6, 0, 0.25, "/slow", 12, 1'800'000'000, {1.5, 2}, "cuda:0"};
 }
 
 wire::Report sample_report() {

@@ -30,8 +30,8 @@ Start two_pipelines() {
 }
 
 TEST(Wire, Hello_roundTrips) {
-  const Hello m{kProtocolVersion, "1.2", "jetson-3",    "neon",  {0x123456789abcdef0u, 0}, 1u << 30, 6, 2, 0.25,
-                "/slow",          12,    1'800'000'000, {1.5, 2}};
+  const Hello m{kProtocolVersion, "1.2",    "jetson-3",  "neon", {0x123456789abcdef0u, 0}, 1u << 30, 6, 2, 0.25, "/slow", 12,
+                1'800'000'000,    {1.5, 2}, "cpu+cuda:0"};
   const Hello back = decode_hello(encode(m));
   EXPECT_EQ(back.version, m.version);
   EXPECT_EQ(back.host, m.host);
@@ -43,6 +43,7 @@ TEST(Wire, Hello_roundTrips) {
   EXPECT_EQ(back.ns_per_byte, m.ns_per_byte);
   EXPECT_EQ(back.cpu_group, m.cpu_group);
   EXPECT_EQ(back.logical_cpus, m.logical_cpus);
+  EXPECT_EQ(back.device, m.device);
 }
 
 TEST(Wire, HelloOfAnotherProtocol_saysSoAndIsReadNoFurther) {

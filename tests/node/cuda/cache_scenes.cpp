@@ -50,7 +50,7 @@ void compute(const Op& op) {
   }
 }
 
-bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved, std::int64_t rotary_dim) {
+bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved, std::int64_t rotary_dim, bool normed = false) {
   Cache cache(device, s, 5);
   cpu::Random random(6);
   const std::vector<std::int32_t> cells{static_cast<std::int32_t>(s.cells - 1), 0, 4};
@@ -59,19 +59,42 @@ bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved
   std::vector<float> q = floats(s.q_heads * s.head_dim), k = floats(s.kv_heads * s.head_dim), v = k, angles = floats(rotary_dim);
   const Array<float> device_q = device.array(q), device_k = device.array(k), device_v = device.array(v),
                      device_angles = device.array(angles);
+  const std::vector<float> norm = cpu::random_floats(random, static_cast<std::size_t>(2 * s.head_dim));
+  const Array<float> q_norm = device.array(std::vector(norm.begin(), norm.begin() + s.head_dim)),
+                     k_norm = device.array(std::vector(norm.begin() + s.head_dim, norm.end()));
   const Array<std::int32_t> device_cells = device.array(cells);
-  device.kernels().store(
-      {device_q.data(), device_k.data(), device_v.data(), rows, s.q_heads, s.kv_heads, s.head_dim, rotary_dim, 0, s.q_heads, 0, s.kv_heads,
-       interleaved, device_angles.data(), device_cells.data(), cache.planes_k.data(), cache.planes_v.data(), s.k_type, s.v_type},
-      device.stream());
+  device.kernels().store({device_q.data(),
+                          device_k.data(),
+                          device_v.data(),
+                          rows,
+                          s.q_heads,
+                          s.kv_heads,
+                          s.head_dim,
+                          rotary_dim,
+                          0,
+                          s.q_heads,
+                          0,
+                          s.kv_heads,
+                          interleaved,
+                          device_angles.data(),
+                          device_cells.data(),
+                          cache.planes_k.data(),
+                          cache.planes_v.data(),
+                          s.k_type,
+                          s.v_type,
+                          normed ? q_norm.data() : nullptr,
+                          normed ? k_norm.data() : nullptr,
+                          1e-6f},
+                         device.stream());
   device.finish();
   compute(StoreOp{q.data(), k.data(), v.data(), rows, s.q_heads, s.kv_heads, s.head_dim, rotary_dim, interleaved, angles.data(),
-                  cells.data(), cache.cpu_planes_k.data(), cache.cpu_planes_v.data(), s.k_type, s.v_type});
+                  cells.data(), cache.cpu_planes_k.data(), cache.cpu_planes_v.data(), s.k_type, s.v_type, normed ? norm.data() : nullptr,
+                  normed ? norm.data() + s.head_dim : nullptr, 1e-6f});
   return cache.equal() && cpu::bits(device_q.values()) == cpu::bits(q) && cpu::bits(device_k.values()) == cpu::bits(k);
 }
 
 /// Rows that see 700, no, 513, 128, 256 and 129 cells, in an order of their own.
-bool attention_holds(const TestDevice& device, const CacheShape& s) {
+bool attention_holds(const TestDevice& device, const CacheShape& s, float softcap = 0, bool sunk = false) {
   Cache cache(device, s, 7);
   cpu::Random random(8);
   std::vector<std::vector<std::int32_t>> cells;
@@ -94,39 +117,28 @@ bool attention_holds(const TestDevice& device, const CacheShape& s) {
                      partial = device.array(static_cast<std::size_t>(states * s.head_dim), 4.0f),
                      peak = device.array(static_cast<std::size_t>(states), 4.0f),
                      total = device.array(static_cast<std::size_t>(states), 4.0f);
+  const std::vector<float> sinks = cpu::random_floats(random, static_cast<std::size_t>(s.q_heads));
+  const Array<float> device_sinks = device.array(sinks);
   const Array<std::int64_t> device_begins = device.array(begins);
   const Array<std::int32_t> device_cells = device.array(all);
+  cuda::AttentionArgs args{};
+  args.q = device_q.data(), args.rows = rows, args.q_heads = s.q_heads, args.kv_heads = s.kv_heads, args.head_dim = s.head_dim;
+  args.group = s.group, args.before = s.before, args.head_end = s.q_heads, args.scale = 0.2f, args.softcap = softcap;
+  args.begins = device_begins.data(), args.cells = device_cells.data();
+  args.cache_k = cache.planes_k.data(), args.cache_v = cache.planes_v.data(), args.k_type = s.k_type, args.v_type = s.v_type;
   for (std::int64_t segment = segments - 1; segment >= 0; --segment) {  // the last first, each by itself
     const std::int64_t at = segment * rows * s.q_heads;
-    device.kernels().attend({device_q.data(),
-                             rows,
-                             s.q_heads,
-                             s.kv_heads,
-                             s.head_dim,
-                             s.group,
-                             s.before,
-                             0,
-                             s.q_heads,
-                             0.2f,
-                             device_begins.data(),
-                             device_cells.data(),
-                             cache.planes_k.data(),
-                             cache.planes_v.data(),
-                             s.k_type,
-                             s.v_type,
-                             segment,
-                             segment + 1,
-                             partial.data() + at * s.head_dim,
-                             peak.data() + at,
-                             total.data() + at},
-                            device.stream());
+    args.first = segment, args.last = segment + 1;
+    args.out = partial.data() + at * s.head_dim, args.peak = peak.data() + at, args.total = total.data() + at;
+    device.kernels().attend(args, device.stream());
   }
-  device.kernels().merge(
-      {rows, s.q_heads, s.head_dim, 0, s.q_heads, device_begins.data(), partial.data(), peak.data(), total.data(), out.data()},
-      device.stream());
+  device.kernels().merge({rows, s.q_heads, s.head_dim, 0, s.q_heads, device_begins.data(), partial.data(), peak.data(), total.data(),
+                          out.data(), sunk ? device_sinks.data() : nullptr},
+                         device.stream());
   device.finish();
   compute(AttentionOp{q.data(), rows, s.q_heads, s.kv_heads, s.head_dim, 0.2f, visible.data(), cache.cpu_planes_k.data(),
-                      cache.cpu_planes_v.data(), s.k_type, s.v_type, expected.data(), s.group, s.before});
+                      cache.cpu_planes_v.data(), s.k_type, s.v_type, expected.data(), s.group, s.before, softcap,
+                      sunk ? sinks.data() : nullptr});
   return cpu::bits(out.values()) == cpu::bits(expected);
 }
 
@@ -152,6 +164,9 @@ std::vector<Scene> cache_scenes() {
   scenes.push_back({"attention, heads of 208", [=](const TestDevice& device) { return attention_holds(device, wide); }});
   const CacheShape small{2, 2, 0, 4, 48, 6, TensorType::F16, TensorType::F32};
   scenes.push_back({"store, heads of 48", [=](const TestDevice& device) { return store_holds(device, small, false, 48); }});
+  scenes.push_back({"store, normed heads", [=](const TestDevice& device) { return store_holds(device, small, false, 48, true); }});
+  scenes.push_back({"attention, soft-capped", [=](const TestDevice& device) { return attention_holds(device, narrow, 2.5f); }});
+  scenes.push_back({"attention, with sinks", [=](const TestDevice& device) { return attention_holds(device, wide, 0, true); }});
   return scenes;
 }
 

@@ -43,9 +43,7 @@ TEST(DeviceKernels, OfRowsAndCaches_giveTheBitsOfTheCpu) {
   const TestDevice device;
   for (const simt::Order order : orders()) {
     simt::set_order(order, 3);
-    for (const auto& scenes : {row_scenes(), cache_scenes(), product_scenes()}) {
-      for (const Scene& scene : scenes) EXPECT_TRUE(scene.holds(device)) << scene.name;
-    }
+    for (const Scene& scene : all_scenes()) EXPECT_TRUE(scene.holds(device)) << scene.name;
   }
   simt::set_order(simt::Order::kForward);
 }

@@ -14,12 +14,6 @@
 namespace yamata::cuda {
 namespace {
 
-std::vector<Scene> all_scenes() {
-  std::vector<Scene> all;
-  for (const auto& scenes : {row_scenes(), cache_scenes(), product_scenes()}) all.insert(all.end(), scenes.begin(), scenes.end());
-  return all;
-}
-
 /// Whether all results are right in every order.
 bool all_hold(const std::vector<Scene>& scenes) {
   const TestDevice device;

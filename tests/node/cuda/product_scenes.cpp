@@ -30,7 +30,7 @@ struct DeviceMatrix {
 bool equal_bits(const std::vector<float>& a, const std::vector<float>& b) { return cpu::bits(a) == cpu::bits(b); }
 
 InputArgs plain(const Array<float>& x, std::int64_t rows, std::int64_t cols, const DeviceRows& x8) {
-  return {x.data(), nullptr, nullptr, cols, rows, cols, 0, nullptr, x8};
+  return {x.data(), nullptr, nullptr, cols, rows, cols, 0, nullptr, x8, Activation::kNone};
 }
 
 }  // namespace

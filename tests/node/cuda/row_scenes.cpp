@@ -10,6 +10,7 @@ const cpu::KernelTable& scalar() { return cpu::kernels(cpu::Isa::kScalar); }
 struct InputShape {
   std::int64_t rows, cols, stride;
   bool normed, gated, floats;
+  Activation activation = gated ? Activation::kSilu : Activation::kNone;
 };
 
 /// Rows, `stride` apart, and what goes with them.
@@ -33,7 +34,8 @@ float root_of(const Rows& rows, const InputShape& s, std::int64_t row, float eps
 /// What the CPU quantizes: a row that is gated, or as it is.
 std::vector<float> values_of(const Rows& rows, const InputShape& s, std::int64_t row) {
   std::vector<float> values(rows.x.data() + row * s.stride, rows.x.data() + row * s.stride + s.cols);
-  if (s.gated) scalar().activate(Activation::kSilu, rows.x.data() + row * s.stride, rows.up.data() + row * s.stride, s.cols, values.data());
+  const float* up = s.gated ? rows.up.data() + row * s.stride : nullptr;
+  if (s.activation != Activation::kNone) scalar().activate(s.activation, rows.x.data() + row * s.stride, up, s.cols, values.data());
   return values;
 }
 
@@ -43,7 +45,7 @@ bool input_holds(const TestDevice& device, const InputShape& s) {
   const DeviceActivations x8(device, s.rows, s.cols);
   const Array<float> floats = device.array(static_cast<std::size_t>(s.rows * s.cols), 5.0f);
   device.kernels().make_input({rows.x.data(), s.normed ? rows.norm.data() : nullptr, s.gated ? rows.up.data() : nullptr, s.stride, s.rows,
-                               s.cols, kEpsilon, s.floats ? floats.data() : nullptr, x8.rows},
+                               s.cols, kEpsilon, s.floats ? floats.data() : nullptr, x8.rows, s.activation},
                               device.stream());
   device.finish();
   cpu::Activations expected(scalar(), std::vector<float>(static_cast<std::size_t>(s.rows * s.cols)), s.rows, s.cols);
@@ -61,7 +63,7 @@ bool input_holds(const TestDevice& device, const InputShape& s) {
   return x8.equal(expected);
 }
 
-/// Two members' columns, encoded by each and decoded together, are what one has made of all.
+/// Two members' columns, encoded by each, the second's by two units, and decoded together, are what one has made of all.
 bool exchange_holds(const TestDevice& device, const InputShape& s, std::int64_t cut) {
   constexpr float kEpsilon = 1e-6f;
   const Rows rows(device, s, static_cast<unsigned>(s.cols) + 1);
@@ -73,16 +75,25 @@ bool exchange_holds(const TestDevice& device, const InputShape& s, std::int64_t 
     const std::int64_t begin = begins[m], cols = begins[m + 1] - begin, count = cpu::QuantizedRows::blocks_of(cols);
     blocks.push_back(device.array(static_cast<std::size_t>(s.rows * count), cpu::EncodedBlock{}));
     squares.push_back(device.array(s.normed ? static_cast<std::size_t>(s.rows * count) : 0, 1.0f));
-    auto* bytes = reinterpret_cast<std::byte*>(blocks.back().data());
-    device.kernels().encode({rows.x.data() + begin, s.normed ? rows.norm.data() + begin : nullptr,
-                             s.gated ? rows.up.data() + begin : nullptr, s.stride, s.rows, cols, bytes, squares.back().data()},
-                            device.stream());
-    members.data()[m] = {bytes, squares.back().data(), begin / 32, count};
+    const auto encode = [&](std::int64_t from, std::int64_t to) {
+      device.kernels().encode(
+          {rows.x.data() + begin + from, s.normed ? rows.norm.data() + begin + from : nullptr,
+           s.gated ? rows.up.data() + begin + from : nullptr, s.stride, s.rows, to - from,
+           reinterpret_cast<std::byte*>(blocks.back().data() + from / 32), squares.back().data() + from / 32, count, s.activation},
+          device.stream());
+    };
+    if (m == 1 && cols > 32) {
+      encode(32, cols);
+      encode(0, 32);
+    } else {
+      encode(0, cols);
+    }
+    members.data()[m] = {reinterpret_cast<const std::byte*>(blocks.back().data()), squares.back().data(), begin / 32, count};
   }
   const DeviceActivations found(device, s.rows, s.cols), expected(device, s.rows, s.cols);
   device.kernels().decode({members.data(), 2, s.normed, s.cols, kEpsilon, found.rows}, device.stream());
   device.kernels().make_input({rows.x.data(), s.normed ? rows.norm.data() : nullptr, s.gated ? rows.up.data() : nullptr, s.stride, s.rows,
-                               s.cols, kEpsilon, nullptr, expected.rows},
+                               s.cols, kEpsilon, nullptr, expected.rows, s.activation},
                               device.stream());
   device.finish();
   return found.values.values() == expected.values.values() && cpu::bits(found.scales.values()) == cpu::bits(expected.scales.values()) &&
@@ -93,7 +104,8 @@ bool copy_holds(const TestDevice& device, bool gated) {
   const InputShape s{3, 300, 310, false, gated, false};
   const Rows rows(device, s, 3);
   const Array<float> to = device.array(std::size_t{2 * 305 + 300}, 8.0f);
-  device.kernels().copy({rows.x.data(), gated ? rows.up.data() : nullptr, s.stride, s.rows, s.cols, to.data(), 305}, device.stream());
+  device.kernels().copy({rows.x.data(), gated ? rows.up.data() : nullptr, s.stride, s.rows, s.cols, to.data(), 305, s.activation},
+                        device.stream());
   device.finish();
   std::vector<float> expected(to.count, 8.0f);
   for (std::int64_t row = 0; row < s.rows; ++row) std::ranges::copy(values_of(rows, s, row), expected.begin() + row * 305);
@@ -120,7 +132,10 @@ std::vector<Scene> row_scenes() {
   std::vector<Scene> scenes;
   for (const std::int64_t cols : {1, 15, 33, 200, 640, 1030}) {
     for (const InputShape& s : {InputShape{3, cols, cols + 5, false, false, true}, InputShape{3, cols, cols, true, false, true},
-                                InputShape{2, cols, cols + 1, false, true, true}, InputShape{1, cols, cols, true, false, false}}) {
+                                InputShape{2, cols, cols + 1, false, true, true}, InputShape{1, cols, cols, true, false, false},
+                                InputShape{2, cols, cols + 3, false, true, true, Activation::kGeluTanh},
+                                InputShape{2, cols, cols, false, false, true, Activation::kGeluTanh},
+                                InputShape{2, cols, cols, false, true, true, Activation::kClampedSilu}}) {
       scenes.push_back({"input of " + std::to_string(cols), [=](const TestDevice& device) { return input_holds(device, s); }});
       if (cols < 64) continue;
       scenes.push_back({"exchange of " + std::to_string(cols), [=](const TestDevice& device) { return exchange_holds(device, s, 64); }});

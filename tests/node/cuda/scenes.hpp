@@ -80,8 +80,11 @@ bool products_hold_together(const TestDevice& device, TensorType type, std::int6
 
 /// What makes inputs, moves rows, fills the cache and attends, in shapes that no tile divides.
 std::vector<Scene> row_scenes();
+std::vector<Scene> residual_scenes();
 std::vector<Scene> cache_scenes();
 /// Products small enough to be computed some hundred times.
 std::vector<Scene> product_scenes();
+/// All of them.
+std::vector<Scene> all_scenes();
 
 }  // namespace yamata::cuda

@@ -1,0 +1,93 @@
+#pragma once
+// What families do to rows beside products and attention: norms by themselves, biases, sums, soft-caps (node/cpu/row_ops.cpp).
+#include "node/cuda/device_kernels.hpp"
+#include "node/cuda/kernels/arithmetic.hpp"
+
+namespace yamata::cuda {
+namespace {
+
+constexpr unsigned kRowThreads = 256;
+constexpr int kNormLanes = 8;
+
+/// The sum over a row as the CPU has it: lane l adds those of l, l + 8, ...; then lanes 0 to 7. On all threads of the block.
+template <class Term>
+YAMATA_DEVICE double sum_of_row(double* lanes, std::int64_t n, Term term) {
+  simt::sync_block();  // the sum before may still be read
+  if (simt::thread() < kNormLanes) {
+    double lane = 0;
+    for (std::int64_t i = simt::thread(); i < n; i += kNormLanes) lane += term(i);
+    lanes[simt::thread()] = lane;
+  }
+  simt::sync_block();
+  double sum = 0;
+  for (int lane = 0; lane < kNormLanes; ++lane) sum += lanes[lane];
+  return sum;
+}
+
+/// A block of threads has a row. Where out is x each thread has read what it writes before the next barrier.
+YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) norm_row(const NormArgs a) {
+  double* lanes = simt::shared<double>();
+  const float* x = a.x + static_cast<std::int64_t>(simt::block_x()) * a.x_stride;
+  float* out = a.out + static_cast<std::int64_t>(simt::block_x()) * a.out_stride;
+  double mean = 0;
+  if (a.centered) mean = sum_of_row(lanes, a.cols, [&](std::int64_t i) { return static_cast<double>(x[i]); }) / static_cast<double>(a.cols);
+  const double squares = sum_of_row(lanes, a.cols, [&](std::int64_t i) {
+    const double away = static_cast<double>(x[i]) - mean;
+    return away * away;
+  });
+  const float center = static_cast<float>(mean), factor = inverse_rms(squares, a.cols, a.epsilon);
+  for (std::int64_t i = simt::thread(); i < a.out_cols; i += kRowThreads) {
+    const std::int64_t col = a.out_begin + i;
+    const float normed = (x[col] - center) * factor * a.weight[col];
+    out[i] = a.bias ? normed + a.bias[col] : normed;
+  }
+}
+
+YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) add_bias_to_rows(const BiasArgs a) {
+  const std::int64_t col = a.begin + static_cast<std::int64_t>(simt::block_x()) * kRowThreads + simt::thread();
+  if (simt::within(col, a.end)) a.y[static_cast<std::int64_t>(simt::block_y()) * a.stride + col] += a.bias[col];
+}
+
+YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) add_to_rows(const AddArgs a) {
+  const std::int64_t row = simt::block_y(), col = static_cast<std::int64_t>(simt::block_x()) * kRowThreads + simt::thread();
+  if (!simt::within(col, a.cols)) return;
+  float& to = a.to[row * a.to_stride + col];
+  if (!a.weights) {
+    const float scale = a.gate ? a.scale * by_sigmoid(1.0f, a.gate[row]) : a.scale;
+    to += scale * a.from[row * a.from_stride + col];
+    return;
+  }
+  float sum = 0;
+  for (std::int64_t e = row * a.used; e < (row + 1) * a.used; ++e) sum += a.weights[e] * a.from[a.pairs[e] * a.from_stride + col];
+  to += a.scale * sum;
+}
+
+YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) scale_each(const ScaleArgs a) {
+  const std::int64_t i = static_cast<std::int64_t>(simt::block_x()) * kRowThreads + simt::thread();
+  if (!simt::within(i, a.n)) return;
+  const float x = a.x[i] * a.scale;
+  a.x[i] = a.cap == 0 ? x : soft_cap(x, a.cap);
+}
+
+inline simt::Grid row_grid(std::int64_t cols, std::int64_t rows) {
+  return {static_cast<unsigned>(divide_up(cols, kRowThreads)), static_cast<unsigned>(rows)};
+}
+
+void norm(const NormArgs& a, Stream stream) {
+  if (a.rows > 0) simt::launch(&norm_row, {static_cast<unsigned>(a.rows), 1}, kRowThreads, kNormLanes * sizeof(double), stream, a);
+}
+
+void add_bias(const BiasArgs& a, Stream stream) {
+  if (a.rows > 0 && a.begin < a.end) simt::launch(&add_bias_to_rows, row_grid(a.end - a.begin, a.rows), kRowThreads, 0, stream, a);
+}
+
+void add(const AddArgs& a, Stream stream) {
+  if (a.rows > 0 && a.cols > 0) simt::launch(&add_to_rows, row_grid(a.cols, a.rows), kRowThreads, 0, stream, a);
+}
+
+void scale(const ScaleArgs& a, Stream stream) {
+  if (a.n > 0) simt::launch(&scale_each, row_grid(a.n, 1), kRowThreads, 0, stream, a);
+}
+
+}  // namespace
+}  // namespace yamata::cuda

@@ -1,0 +1,111 @@
+// What families do to rows: norms by themselves, biases, sums, soft-caps.
+#include <numeric>
+
+#include "node/cpu/cpu_unit.hpp"
+#include "tests/node/cuda/scenes.hpp"
+
+namespace yamata::cuda {
+namespace {
+
+void compute(const Op& op) {
+  CpuUnit unit({-1}, cpu::Isa::kScalar);
+  unit.start(std::span(&op, 1), nullptr);
+  while (!unit.wait_for(std::chrono::seconds(1))) {
+  }
+}
+
+std::vector<float> reals(std::size_t count, unsigned seed) {
+  cpu::Random random(seed);
+  return cpu::random_floats(random, count);
+}
+
+/// Rows of 300, some columns of which are asked for; in place where all are.
+bool norm_holds(const TestDevice& device, std::int64_t cols, bool centered, bool biased, bool in_place) {
+  const std::int64_t rows = 3, stride = cols + 3, begin = in_place ? 0 : cols / 3, count = in_place ? cols : cols - cols / 2;
+  std::vector<float> x = reals(static_cast<std::size_t>(rows * stride), 1), out(in_place ? 0 : x.size(), 2.0f);
+  const std::vector<float> weight = reals(static_cast<std::size_t>(cols), 2), bias = reals(static_cast<std::size_t>(cols), 3);
+  const Array<float> device_x = device.array(x), device_out = device.array(out), device_weight = device.array(weight),
+                     device_bias = device.array(bias);
+  device.kernels().norm({device_x.data(), stride, rows, cols, device_weight.data(), biased ? device_bias.data() : nullptr, centered, 1e-5f,
+                         in_place ? device_x.data() : device_out.data(), begin, count, stride},
+                        device.stream());
+  device.finish();
+  NormOp op{};
+  op.x = x.data(), op.rows = rows, op.cols = cols, op.x_stride = stride, op.weight = weight.data();
+  op.bias = biased ? bias.data() : nullptr, op.centered = centered, op.epsilon = 1e-5f;
+  op.out = in_place ? x.data() : out.data(), op.out_begin = begin, op.out_cols = count, op.out_stride = stride;
+  compute(op);
+  return cpu::bits(device_x.values()) == cpu::bits(x) && cpu::bits(device_out.values()) == cpu::bits(out);
+}
+
+bool bias_holds(const TestDevice& device) {
+  constexpr std::int64_t kRows = 2, kStride = 310, kBegin = 5, kEnd = 305;
+  std::vector<float> y = reals(kRows * kStride, 1);
+  const std::vector<float> bias = reals(kEnd, 2);
+  const Array<float> device_y = device.array(y), device_bias = device.array(bias);
+  device.kernels().add_bias({device_y.data(), kStride, kRows, kBegin, kEnd, device_bias.data()}, device.stream());
+  device.finish();
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    for (std::int64_t i = kBegin; i < kEnd; ++i) y[static_cast<std::size_t>(row * kStride + i)] += bias[static_cast<std::size_t>(i)];
+  }
+  return cpu::bits(device_y.values()) == cpu::bits(y);
+}
+
+enum class Sum { kPlain, kGated, kExperts };
+
+bool sum_holds(const TestDevice& device, Sum kind) {
+  constexpr std::int64_t kRows = 3, kCols = 300, kStride = 305, kUsed = 2;
+  const std::size_t from_rows = kind == Sum::kExperts ? kRows * kUsed : kRows;
+  std::vector<float> to = reals((kRows - 1) * kStride + kCols, 1), from = reals((from_rows - 1) * kStride + kCols, 2),
+                     gate = reals(kRows, 3), weights = reals(kRows * kUsed, 4);
+  std::vector<std::int32_t> pairs{5, 0, 3, 2, 1, 4};
+  const Array<float> device_to = device.array(to), device_from = device.array(from), device_gate = device.array(gate),
+                     device_weights = device.array(weights);
+  const Array<std::int32_t> device_pairs = device.array(pairs);
+  const bool experts = kind == Sum::kExperts;
+  device.kernels().add(
+      {device_to.data(), device_from.data(), kRows, kCols, kStride, kStride, 0.7f, kind == Sum::kGated ? device_gate.data() : nullptr,
+       experts ? device_weights.data() : nullptr, experts ? device_pairs.data() : nullptr, kUsed},
+      device.stream());
+  device.finish();
+  AddOp op{to.data(), from.data(), kRows, kCols, kStride, kStride, 0.7f, kind == Sum::kGated ? gate.data() : nullptr, {}};
+  if (experts) op.experts = {.experts = 8, .used = kUsed, .weights = weights.data(), .pairs = pairs.data()};
+  compute(op);
+  return cpu::bits(device_to.values()) == cpu::bits(to);
+}
+
+bool scale_holds(const TestDevice& device, float cap) {
+  std::vector<float> x = reals(300, 6);
+  const Array<float> device_x = device.array(x);
+  device.kernels().scale({device_x.data(), std::ssize(x), 3.5f, cap}, device.stream());
+  device.finish();
+  compute(ScaleOp{x.data(), std::ssize(x), 3.5f, cap});
+  return cpu::bits(device_x.values()) == cpu::bits(x);
+}
+
+}  // namespace
+
+std::vector<Scene> residual_scenes() {
+  std::vector<Scene> scenes;
+  for (const std::int64_t cols : {1, 7, 33, 300}) {
+    for (const bool centered : {false, true}) {
+      for (const bool in_place : {false, true})
+        scenes.push_back({"norm of " + std::to_string(cols),
+                          [=](const TestDevice& device) { return norm_holds(device, cols, centered, centered && in_place, in_place); }});
+    }
+  }
+  scenes.push_back({"biases", bias_holds});
+  for (const Sum kind : {Sum::kPlain, Sum::kGated, Sum::kExperts})
+    scenes.push_back({"sum", [=](const TestDevice& device) { return sum_holds(device, kind); }});
+  for (const float cap : {0.0f, 30.0f}) scenes.push_back({"scale", [=](const TestDevice& device) { return scale_holds(device, cap); }});
+  return scenes;
+}
+
+std::vector<Scene> all_scenes() {
+  std::vector<Scene> all;
+  for (const auto& scenes : {row_scenes(), residual_scenes(), cache_scenes(), product_scenes()})
+    all.insert(all.end(), scenes.begin(), scenes.end());
+  return all;
+}
+
+}  // namespace yamata::cuda
