@@ -35,18 +35,18 @@ void require_storable(CacheTypes types, std::int64_t head_dim) {
   }
 }
 
-std::size_t KvStore::bytes_for(int layers, int kv_heads, int head_dim, std::int64_t cells, CacheTypes types) {
-  return static_cast<std::size_t>(layers) * static_cast<std::size_t>(kv_heads) *
-         (plane_bytes(head_dim, cells, types.k) + plane_bytes(head_dim, cells, types.v));
+std::size_t KvStore::bytes_for(CacheShape shape, std::int64_t cells, CacheTypes types) {
+  return static_cast<std::size_t>(shape.layers) * static_cast<std::size_t>(shape.kv_heads) *
+         (plane_bytes(shape.head_dim, cells, types.k) + (shape.values ? plane_bytes(shape.head_dim, cells, types.v) : 0));
 }
 
-KvStore::KvStore(ComputeUnit& unit, int layers, int kv_heads, int head_dim, std::int32_t cells, CacheTypes types)
-    : kv_heads_(kv_heads),
-      k_bytes_(plane_bytes(head_dim, cells, types.k)),
-      v_bytes_(plane_bytes(head_dim, cells, types.v)),
-      types_(types),
-      bytes_(bytes_for(layers, kv_heads, head_dim, cells, types)) {
-  require_storable(types, head_dim);
+KvStore::KvStore(ComputeUnit& unit, CacheShape shape, std::int32_t cells, CacheTypes types)
+    : kv_heads_(shape.kv_heads),
+      k_bytes_(plane_bytes(shape.head_dim, cells, types.k)),
+      v_bytes_(shape.values ? plane_bytes(shape.head_dim, cells, types.v) : 0),
+      types_(shape.values ? types : CacheTypes(types.k)),
+      bytes_(bytes_for(shape, cells, types)) {
+  require_storable(types_, shape.head_dim);
   try {
     memory_ = unit.allocate(bytes_, BufferUse::kCache);
   } catch (const std::bad_alloc&) {
@@ -66,6 +66,6 @@ void* KvStore::k(int layer, int kv_head) const {
                      (static_cast<std::size_t>(layer) * static_cast<std::size_t>(kv_heads_) + static_cast<std::size_t>(kv_head));
 }
 
-void* KvStore::v(int layer, int kv_head) const { return static_cast<std::byte*>(k(layer, kv_head)) + k_bytes_; }
+void* KvStore::v(int layer, int kv_head) const { return static_cast<std::byte*>(k(layer, kv_head)) + (v_bytes_ > 0 ? k_bytes_ : 0); }
 
 }  // namespace yamata

@@ -23,20 +23,26 @@ struct CacheTypes {
 /// Throws UsageError where heads of this size cannot be stored so: those of Q8_0 are whole blocks of 32.
 void require_storable(CacheTypes types, std::int64_t head_dim);
 
-/// K and V memory of `layers` layers: [layer][kv head][cell][head_dim], pages touched only when written.
+/// What a token keeps in the cache.
+struct CacheShape {
+  int layers = 0, kv_heads = 0, head_dim = 0;
+  bool values = true;  ///< false: values are parts of keys, and have no memory of their own
+};
+
+/// K and V memory of some layers: [layer][kv head][cell][head_dim], pages touched only when written.
 class KvStore {
  public:
   /// In the memory of the unit that reads it. Throws ModelError where there is none.
-  KvStore(ComputeUnit& unit, int layers, int kv_heads, int head_dim, std::int32_t cells, CacheTypes types);
+  KvStore(ComputeUnit& unit, CacheShape shape, std::int32_t cells, CacheTypes types);
 
   CacheTypes types() const { return types_; }
   void* k(int layer, int kv_head) const;
-  void* v(int layer, int kv_head) const;
+  void* v(int layer, int kv_head) const;  ///< where values are parts of keys, those keys
   std::size_t bytes() const { return bytes_; }
   /// Writes to every page, and so brings it in; nothing is stored before it.
   void touch();
   /// Bytes a store of this shape takes.
-  static std::size_t bytes_for(int layers, int kv_heads, int head_dim, std::int64_t cells, CacheTypes types);
+  static std::size_t bytes_for(CacheShape shape, std::int64_t cells, CacheTypes types);
 
  private:
   int kv_heads_;

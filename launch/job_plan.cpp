@@ -145,8 +145,7 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
     heads.push_back({h.needs.weight_bytes, h.needs.cache_per_cell, h.needs.row_bytes * static_cast<std::uint64_t>(options_.batch)});
   const Hyperparameters& target_h = hyperparameters();
   capacities_ = weight_capacities(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch, hello_.threads));
-  layer_cache_bytes_ = KvStore::bytes_for(1, static_cast<int>(target_h.kv_heads), static_cast<int>(target_h.head_dim),
-                                          context() + decode.guess_cells, options_.cache_types);
+  layer_cache_bytes_ = KvStore::bytes_for(Shard(target_h).cache_shape(1), context() + decode.guess_cells, options_.cache_types);
   const auto splits = target_splits(hellos);
   for (const ModelPlace& place : layout_) {
     wire::PipelinePlan pipeline;
@@ -178,8 +177,7 @@ Workload Job::expected_work(std::size_t prompt_tokens) const {
   const auto generated = std::clamp<std::int64_t>(options_.generate, 1, std::max<std::int64_t>(1, context() - prompt));
   const Hyperparameters& h = hyperparameters();
   constexpr std::int64_t kTokens = 1024;  // whose cache has no part of a page to speak of
-  const auto cache_bytes =
-      KvStore::bytes_for(1, static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim), kTokens, options_.cache_types) / kTokens;
+  const auto cache_bytes = KvStore::bytes_for(Shard(h).cache_shape(1), kTokens, options_.cache_types) / kTokens;
   return {prompt, generated, static_cast<double>(cache_bytes)};
 }
 

@@ -58,8 +58,7 @@ std::uint64_t Job::unit_bytes() const {
   for (const auto& model : models_) {
     if (!model || units_.size() < 2) continue;
     const Hyperparameters& h = model->h;
-    const ScratchNeeds needs{
-        .rows = options_.batch, .widest = std::max({h.dim, h.ffn, h.heads * h.head_dim}), .heads = h.heads, .head_dim = h.head_dim};
+    const ScratchNeeds needs{.rows = options_.batch, .widest = h.widest_input(), .heads = h.heads, .head_dim = h.head_dim};
     bytes = std::max(bytes, SplitUnit::scratch_bytes(needs, static_cast<int>(units_.size())));
   }
   return bytes;

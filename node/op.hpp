@@ -58,7 +58,8 @@ struct SharedColumns {
 inline constexpr std::int64_t kMostExperts = 1024;
 
 /// Which experts each token has chosen, as RouterOp finds out and those after it in the list read. A pair is a token and one of its
-/// experts; pairs are numbered by expert, and those of one expert by token.
+/// experts; pairs are numbered by expert, and those of one expert by token. Heads with matrices of their own are experts that all tokens
+/// chose.
 struct ExpertChoice {
   std::int64_t experts = 0, used = 0;  ///< in all, and per token
   float* weights = nullptr;            ///< [tokens][used]: of each chosen expert's result
@@ -82,7 +83,9 @@ struct LinearOp {
     std::int64_t stride = 0;       ///< floats from one row of y to the next; 0: as many as the weight has rows
     const float* bias = nullptr;   ///< [weight rows], added after the product
     std::int64_t bias_stride = 0;  ///< floats from one expert's bias to the next
-    OpRange outputs{};             ///< rows of the weight that are multiplied with
+    std::int64_t y_each = 0;  ///< not 0, with experts: y has a row for each token, and in it an expert's result so many floats after the
+                              ///< one's before
+    OpRange outputs{};        ///< rows of the weight that are multiplied with
   };
   const float* x;  ///< [rows][own columns]
   std::int64_t rows, cols;
@@ -100,6 +103,7 @@ struct LinearOp {
   Activation activation = Activation::kNone;  ///< where there is no norm
   ExpertChoice experts{};                     ///< whose choice it is; none: one matrix for all rows
   bool x_of_tokens = false;                   ///< with experts: x has a row for each token, not for each pair; then all columns are here
+  std::int64_t x_each = 0;                    ///< of these rows an expert reads what begins so many floats after the one's before
 };
 
 /// out = x / rms(x) * weight, or, `centered` (LayerNorm), (x - mean(x)) / deviation(x) * weight + bias; of the columns that are asked for.
@@ -144,6 +148,9 @@ struct RouterOp {
   bool normalize;               ///< a token's weights are divided by their sum
   float scale = 1;              ///< and multiplied with this
   const float* bias = nullptr;  ///< [experts]
+  /// Experts in groups of equally many, one after another: only those of the best so many groups can be chosen; a group is as good as its
+  /// two best experts together, of equal ones the first is better. 0: all can.
+  std::int64_t groups = 0, groups_used = 0;
   ExpertChoice choice;
 };
 
@@ -160,7 +167,7 @@ struct ScaleOp {
 struct StoreOp {
   float* q;        ///< [rows][q_heads * head_dim], rotated in place
   float* k;        ///< [rows][kv_heads * head_dim]
-  const float* v;  ///< [rows][kv_heads * head_dim]
+  const float* v;  ///< [rows][kv_heads * head_dim]; null: values are parts of keys
   std::int64_t rows, q_heads, kv_heads, head_dim, rotary_dim;
   bool interleaved;      ///< pairs (2i, 2i+1), else (i, i + rotary_dim/2)
   const float* cos_sin;  ///< [rows][rotary_dim/2][2]
@@ -171,7 +178,9 @@ struct StoreOp {
   const float* q_norm = nullptr;  ///< [head_dim], of every head
   const float* k_norm = nullptr;
   float epsilon = 0;
-  OpRange queries{}, keys{};  ///< heads that are rotated and stored
+  const float* q_rotary = nullptr;   ///< where queries' first rotary_dim elements come from, each head's `q_rotary_stride` floats after the
+  std::int64_t q_rotary_stride = 0;  ///< one's before, all rows one after another; null: from q
+  OpRange queries{}, keys{};         ///< heads that are rotated and stored
 };
 
 /// Attention over the visible cells of each row. Shared out by rows, heads, and segments of cells.
@@ -181,7 +190,7 @@ struct AttentionOp {
   float scale;
   std::span<const std::int32_t> const* visible;  ///< [rows], position order
   void* const* cache_k;
-  void* const* cache_v;
+  void* const* cache_v;  ///< may be cache_k
   TensorType k_type, v_type;
   float* out;                    ///< [rows][q_heads * head_dim]
   std::int64_t group = 0;        ///< query heads that share a key/value head; 0: q_heads / kv_heads

@@ -56,6 +56,7 @@ Cut OpCutter::cut_of_part(const LinearOp::Part& part, const Heads* heads, std::s
 
 void OpCutter::cut_op(const LinearOp& op) {
   if (std::ranges::none_of(op.parts, [](const auto& part) { return part.weight != nullptr; })) return cut_input_alone(op);
+  if (op.x_each > 0) return cut_alone(op);
   const int label = label_of(op);
   const std::vector<double> shares(shares_.of(label).begin(), shares_.of(label).end());
   const Heads* heads = heads_of(op, shares);
@@ -166,7 +167,7 @@ const OpCutter::Heads* OpCutter::heads_of(const LinearOp& op, std::span<const do
   constexpr std::size_t kFar = 8;  // operations between the product and the cache
   for (std::size_t i = at_ + 1; i < std::min(ops_.size(), at_ + kFar); ++i) {
     const auto* store = std::get_if<StoreOp>(&ops_[i]);
-    if (!store) continue;
+    if (!store || !store->v) continue;
     const bool makes = std::ranges::any_of(op.parts, [&](const LinearOp::Part& part) {
       return part.weight && (part.y == store->q || part.y == store->k || part.y == store->v);
     });
@@ -193,6 +194,7 @@ OpCutter::Heads OpCutter::heads_of(const StoreOp& store, std::span<const double>
 }
 
 void OpCutter::cut_op(const StoreOp& op) {
+  if (!op.v) return cut_alone(op);  // one cell for all heads
   if (!heads_ || heads_->store != &op) heads_ = heads_of(op, shares_.of(UnitShares::kOther));
   const Cut &queries = heads_->queries, &keys = heads_->keys;
   const std::int64_t q_dim = op.q_heads * op.head_dim, kv_dim = op.kv_heads * op.head_dim;

@@ -3,14 +3,20 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <utility>
 
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/standard_output.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/layout.hpp"
+#include "mpi/planning/memory_plan.hpp"
 #include "mpi/protocol/wire.hpp"
+#include "node/counted.hpp"
+#include "node/cpu/probe/probe.hpp"
 #include "node/error.hpp"
+#include "node/topology.hpp"
+#include "src/model/model_file.hpp"
 #include "src/model/weights.hpp"
 #include "src/tokenizer/tokenizer.hpp"
 
@@ -42,11 +48,53 @@ void print_model(const gguf::File& file, const Hyperparameters& h) {
     windowed += spec.window > 0;
     mixed += spec.experts > 0;
   }
-  const auto held = static_cast<double>(stage_bytes(file, h, {0, h.layers})), read = static_cast<double>(read_bytes(file, h, {0, h.layers}));
+  const auto held = static_cast<double>(stage_bytes(file, h, {0, h.layers})),
+             read = static_cast<double>(read_bytes(file, h, {0, h.layers}));
   print_out("\nmodel\n  family {}, {} layers of {} heads, {} of them of keys and values\n", h.family->name, h.layers, h.heads, h.kv_heads);
   if (mixed > 0) print_out("  {} experts in {} layers, of which a token uses {}\n", h.layer.experts, mixed, h.layer.experts_used);
+  if (h.is_latent()) print_out("  latent attention, {} numbers of a token in the cache of a layer\n", h.head_dim);
   if (windowed > 0) print_out("  a window of {} tokens in {} layers\n", h.layer.window, windowed);
   print_out("  {:.1f} MiB held, {:.1f} MiB read for a token\n", held / kMiB, read / kMiB);
+}
+
+/// Tokens that mean something by themselves; a vocabulary that is not known is no fault here.
+void print_special_tokens(const gguf::File& file) {
+  try {
+    const auto tokenizer = Tokenizer::load(file);
+    const auto shown = [&](TokenId id) { return fmt::format("{} ({})", tokenizer->text(id), id); };
+    std::vector<std::string> ends, gap;
+    for (TokenId id = 0; id < tokenizer->size(); ++id) {
+      if (tokenizer->ends_generation(id)) ends.push_back(shown(id));
+    }
+    for (const FimToken which : {FimToken::kPrefix, FimToken::kSuffix, FimToken::kMiddle}) {
+      if (tokenizer->fim(which) >= 0) gap.push_back(shown(tokenizer->fim(which)));
+    }
+    print_out("  a text ends with {}\n", ends.empty() ? "no token" : fmt::format("{}", fmt::join(ends, ", ")));
+    if (gap.size() == 3) print_out("  a text with a gap: before it {}, after it {}, what fills it {}\n", gap[0], gap[1], gap[2]);
+  } catch (const ModelError& error) {
+    print_out("  {}\n", error.what());
+  }
+}
+
+/// What one rank with all layers would take here, and how fast it could be at most.
+void print_estimate(const ModelFile& model, std::int64_t context) {
+  constexpr int kBatch = 64;
+  constexpr double kMiB = 1048576.0;
+  const std::vector<int> cpus = assign_cpus(Topology::detect(), 0, 0, 1);
+  const LayerRange all{0, model.h.layers};
+  const RankBytes bytes = rank_bytes(model, all, Shard(model.h), CacheType::kF16, kBatch, static_cast<int>(cpus.size()));
+  const auto needed = static_cast<double>(bytes.weights + bytes.cache(static_cast<std::uint64_t>(context)) + bytes.buffers);
+  const auto free = static_cast<double>(available_memory_bytes());
+  print_out("\non this machine, with a context of {}\n  {:.1f} MiB of memory, of {:.1f} that are free\n", context, needed / kMiB,
+            free / kMiB);
+  if (needed > free) {
+    print_out("  weights would be read from the disk for every token\n");
+    return;
+  }
+  MachineProbe probe(cpus, cpu::choose_isa(), probe_memory_bytes());
+  const double rate = probe.read_bytes_per_s(probe.most_threads());
+  print_out("  {:.1f} tokens/s at most, one at a time: {} read {:.1f} GB/s\n",
+            rate / static_cast<double>(read_bytes(model.file, model.h, all)), counted(probe.most_threads(), "thread"), rate / 1e9);
 }
 
 }  // namespace
@@ -65,7 +113,7 @@ void tokenize_command(const TokenizeOptions& options) {
 }
 
 void inspect_command(const InspectOptions& options, int ranks) {
-  const gguf::File file = gguf::File::open(options.model);
+  gguf::File file = gguf::File::open(options.model);
   print_out("{}: GGUF version {}, {} tensors\n\nmetadata\n", file.name(), file.version(), file.tensors().size());
   for (const auto& [key, value] : file.metadata()) print_out("  {:<48} {}\n", key, brief(value));
 
@@ -90,6 +138,7 @@ void inspect_command(const InspectOptions& options, int ranks) {
 
   const Hyperparameters h = Hyperparameters::read(file);
   print_model(file, h);
+  print_special_tokens(file);
   const std::vector<ModelShares> models = parse_layer_split(options.layer_split.text);
   if (models.size() > 1) throw UsageError("inspect shows one model; leave out the shares after the slash");
   const int parts = models.empty() ? ranks : static_cast<int>(models[0].shares.size());
@@ -104,11 +153,11 @@ void inspect_command(const InspectOptions& options, int ranks) {
     const LayerRange range = plan.layers[r];
     const GroupMember member = plan.member(r);
     const Shard shard(h, member.shares, member.member);
-    const auto cache = KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(shard.kv_heads()), static_cast<int>(h.head_dim),
-                                          context, CacheType::kF16);
+    const auto cache = KvStore::bytes_for(shard.cache_shape(range.count()), context, CacheType::kF16);
     print_out("  rank {:<3} layers {:>3}-{:<3} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", r, range.begin, range.end - 1,
               static_cast<double>(stage_bytes(file, h, range, shard)) / 1048576.0, static_cast<double>(cache) / 1048576.0);
   }
+  print_estimate(ModelFile{std::move(file), h}, context);
 }
 
 }  // namespace yamata

@@ -57,9 +57,7 @@ RunDemand ModelTimer::demand(int width, int context) const {
   d.byte_ops *= width;
   d.float_ops *= width;
   const double cells = context + width, seen = width * (context + (width + 1) / 2.0);
-  d.bytes += static_cast<double>(
-                 KvStore::bytes_for(static_cast<int>(h_.layers), static_cast<int>(h_.kv_heads), static_cast<int>(h_.head_dim), 1, types_)) *
-             cells;
+  d.bytes += static_cast<double>(KvStore::bytes_for(Shard(h_).cache_shape(h_.layers), 1, types_)) * cells;
   d.float_ops += 4.0 * static_cast<double>(h_.layers * h_.heads * h_.head_dim) * seen;
   return d;
 }

@@ -37,8 +37,7 @@ ThreadCeiling measure_ceiling(MachineProbe& probe, int threads) {
 std::vector<int> possible_contexts(const ProfileOptions& o, const Hyperparameters& h, std::size_t free_bytes) {
   std::vector<int> possible;
   for (const int context : o.contexts) {
-    const std::size_t bytes = KvStore::bytes_for(static_cast<int>(h.layers), static_cast<int>(h.kv_heads), static_cast<int>(h.head_dim),
-                                                 context + 1, o.cache_types);
+    const std::size_t bytes = KvStore::bytes_for(Shard(h).cache_shape(h.layers), context + 1, o.cache_types);
     const bool fits = bytes <= free_bytes;
     if (context < h.context && fits) {
       possible.push_back(context);

@@ -79,8 +79,7 @@ std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch
 
 RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads) {
   const auto& [file, h] = model;
-  const std::size_t cell =
-      KvStore::bytes_for(static_cast<int>(range.count()), static_cast<int>(shard.kv_heads()), static_cast<int>(h.head_dim), 1, cache_types);
+  const std::size_t cell = KvStore::bytes_for(shard.cache_shape(range.count()), 1, cache_types);
   return {stage_bytes(file, h, range, shard), cell, buffer_bytes(h, range, batch, threads, shard)};
 }
 

@@ -28,7 +28,7 @@ void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool int
 
 /// A head divided by its root mean square, times weights.
 void norm_head(const cpu::KernelTable& kernels, float* head, const float* weight, const StoreOp& op) {
-  float squares[16];  // of blocks of 32, for heads of up to 512
+  float squares[18];  // of blocks of 32, for heads of up to 576
   kernels.block_squares(head, op.head_dim, squares);
   kernels.scale_mul(head, kernels.inverse_rms(squares, op.head_dim, op.epsilon), weight, op.head_dim, head);
 }
@@ -129,7 +129,7 @@ std::uint64_t CpuUnit::scratch_bytes(const ScratchNeeds& needs, int threads) {
 
 std::size_t CpuUnit::packed_bytes(const Matrix& m) const {
   const bool packs = kernels_.panel_rows > 0 && cpu::has_panels(m.type);
-  return packs ? cpu::packed_bytes(m.rows, m.row_bytes, kernels_.panel_rows) : 0;
+  return packs ? cpu::packed_bytes(m.type, m.rows, m.row_bytes, kernels_.panel_rows) : 0;
 }
 
 /// The cache is spread over the memories of all threads, before a page of it is touched.
@@ -146,10 +146,12 @@ void CpuUnit::reserve_panels(std::span<const Op> ops) {
     const auto* linear = std::get_if<LinearOp>(&op);
     if (!linear) continue;
     for (const LinearOp::Part& part : linear->parts) {
-      if (part.weight && !part.weight->packed) panel = std::max(panel, packed_bytes(*part.weight) ? part.weight->row_bytes : 0);
+      if (!part.weight || part.weight->packed) continue;
+      Matrix rows = *part.weight;
+      rows.rows = kernels_.panel_rows;
+      panel = std::max(panel, packed_bytes(rows));
     }
   }
-  panel *= static_cast<std::size_t>(kernels_.panel_rows);
   if (panel <= thread_panel_bytes_) return;
   panels_.resize(panel * static_cast<std::size_t>(threads()));
   thread_panel_bytes_ = panel;
@@ -229,7 +231,7 @@ void CpuUnit::multiply(const LinearOp& op, const LinearOp::Part& part, ThreadSha
       op.experts.any() ? LinearInput::Rows{op.experts.first[expert], op.experts.first[expert + 1]} : LinearInput::Rows{0, op.rows};
   const bool packed = w.packed != nullptr;
   const std::int64_t stride = part.stride > 0 ? part.stride : w.rows;
-  float* y = part.y + rows.begin * stride;
+  float* y = part.y + (part.y_each > 0 ? expert * part.y_each : rows.begin * stride);
   kernels_.matmul[static_cast<std::size_t>(w.type)]({packed ? w.packed : w.data, w.row_bytes, packed, outputs.begin, outputs.end, w.cols,
                                                      input_.floats(op) + rows.begin * op.cols, input_.quantized(op, rows), rows.count(), y,
                                                      stride, op.add, panel});
@@ -253,6 +255,7 @@ void CpuUnit::run(const StoreOp& op, int thread) {
     const float* angles = op.cos_sin + t * op.rotary_dim;
     if (h < q_heads) {
       float* q = op.q + t * q_dim + (op.queries.begin + h) * op.head_dim;
+      if (op.q_rotary) std::copy_n(op.q_rotary + (t * op.q_heads + op.queries.begin + h) * op.q_rotary_stride, op.rotary_dim, q);
       if (op.q_norm) norm_head(kernels_, q, op.q_norm, op);
       rotate(q, angles, op.rotary_dim, op.interleaved);
       continue;
@@ -262,7 +265,7 @@ void CpuUnit::run(const StoreOp& op, int thread) {
     if (op.k_norm) norm_head(kernels_, k, op.k_norm, op);
     rotate(k, angles, op.rotary_dim, op.interleaved);
     kernels_.store_cell(k, op.head_dim, op.k_type, op.cache_k[kv], op.cells[t]);
-    kernels_.store_cell(op.v + t * kv_dim + kv * op.head_dim, op.head_dim, op.v_type, op.cache_v[kv], op.cells[t]);
+    if (op.v) kernels_.store_cell(op.v + t * kv_dim + kv * op.head_dim, op.head_dim, op.v_type, op.cache_v[kv], op.cells[t]);
   }
 }
 

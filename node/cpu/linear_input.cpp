@@ -112,7 +112,8 @@ float LinearInput::inverse_rms(const LinearOp& op, const float* x, int thread) {
 void LinearInput::make_alone(const LinearOp& op, const Source& source, int thread) {
   const bool quantizes = needs_quantized(op), floats = needs_floats(op) && op.input;
   for_pieces(op.rows, op.cols, thread, pool_.size(), [&](std::int64_t row, std::int64_t from, std::int64_t to) {
-    const std::int64_t at = (op.x_of_tokens ? op.experts.tokens[row] : row) * source.stride;
+    const std::int64_t each = op.x_each > 0 ? op.experts.chosen[row] * op.x_each : 0;
+    const std::int64_t at = (op.x_of_tokens ? op.experts.tokens[row] : row) * source.stride + each;
     const float* x = source.x + at;
     const Place q8 = place(op, row);
     float* input = floats ? op.input + row * op.cols + from : nullptr;

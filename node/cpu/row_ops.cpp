@@ -79,6 +79,29 @@ void probabilities(const KernelTable& kernels, const RouterOp& op, const float* 
   }
 }
 
+/// Experts of other groups than the best are no longer to be chosen.
+void keep_best_groups(const RouterOp& op, float* rank) {
+  const std::int64_t each = op.choice.experts / op.groups;
+  float best[kMostExperts];
+  for (std::int64_t g = 0; g < op.groups; ++g) {
+    float first = -INFINITY, second = -INFINITY;
+    for (std::int64_t i = g * each; i < (g + 1) * each; ++i) {
+      second = std::max(second, std::min(first, rank[i]));
+      first = std::max(first, rank[i]);
+    }
+    best[g] = first + second;
+  }
+  bool kept[kMostExperts] = {};
+  for (std::int64_t i = 0; i < op.groups_used; ++i) {
+    const std::int64_t group = std::max_element(best, best + op.groups) - best;  // the first of equal ones
+    kept[group] = true;
+    best[group] = -INFINITY;
+  }
+  for (std::int64_t i = 0; i < op.choice.experts; ++i) {
+    if (!kept[i / each]) rank[i] = -INFINITY;
+  }
+}
+
 }  // namespace
 
 void norm_rows(const KernelTable& kernels, const NormOp& op, const float* x, std::int64_t x_stride, ThreadShare share) {
@@ -132,6 +155,7 @@ void choose_experts(const KernelTable& kernels, const RouterOp& op, ThreadShare 
   for (std::int64_t row = share.begin; row < share.end; ++row) {
     probabilities(kernels, op, op.logits + row * n, p);
     for (std::int64_t i = 0; i < n; ++i) rank[i] = op.bias ? p[i] + op.bias[i] : p[i];
+    if (op.groups > 0) keep_best_groups(op, rank);
     float* weights = op.choice.weights + row * used;
     std::int32_t* chosen = op.choice.pairs + row * used;
     for (std::int64_t slot = 0; slot < used; ++slot) {

@@ -23,7 +23,7 @@ DraftHead::DraftHead(const CheckedTensors& tensors, Kind kind, const ContextOpti
     : HeadsStage(tensors.target(), context, quantized, unit),
       shape_(DraftHeadShape::find(tensors, kind)),
       rope_(make_rope(shape_)),
-      store_(unit, static_cast<int>(shape_.blocks.size()), static_cast<int>(shape_.kv_heads), static_cast<int>(shape_.head_dim),
+      store_(unit, {static_cast<int>(shape_.blocks.size()), static_cast<int>(shape_.kv_heads), static_cast<int>(shape_.head_dim)},
              context.cells, context.cache_types),
       hidden_(static_cast<std::size_t>(context.cells * shape_.dim) * sizeof(float)),
       x_(unit),

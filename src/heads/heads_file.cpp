@@ -71,9 +71,10 @@ Needs HeadsFile::needs(const ModelFile& target, const ContextOptions& context, b
   needs.feature_layers = shape.layers;
   if (!shape.output) needs.weight_bytes += output;
   needs.evaluation_bytes = needs.weight_bytes;
-  needs.cache_per_cell = KvStore::bytes_for(static_cast<int>(shape.blocks.size()), static_cast<int>(shape.kv_heads),
-                                            static_cast<int>(shape.head_dim), 1, context.cache_types) +
-                         sizeof(float) * static_cast<std::uint64_t>(shape.dim);
+  needs.cache_per_cell =
+      KvStore::bytes_for({static_cast<int>(shape.blocks.size()), static_cast<int>(shape.kv_heads), static_cast<int>(shape.head_dim)}, 1,
+                         context.cache_types) +
+      sizeof(float) * static_cast<std::uint64_t>(shape.dim);
   needs.row_bytes = sizeof(float) * static_cast<std::uint64_t>(6 * shape.dim + 2 * shape.features + 4 * shape.heads * shape.head_dim +
                                                                3 * shape.ffn + shape.output_rows);
   return needs;

@@ -14,6 +14,10 @@ bool has_attention_post_norm(const LayerSpec& spec) { return spec.attention_post
 bool has_ffn_post_norm(const LayerSpec& spec) { return spec.ffn_post_norm != NormKind::kNone; }
 bool norms_heads(const LayerSpec& spec) { return spec.qk_norm == QkNorm::kHead; }
 bool norms_tokens(const LayerSpec& spec) { return spec.qk_norm == QkNorm::kToken; }
+bool is_latent(const LayerSpec& spec) { return spec.latent_rank > 0; }
+bool has_own_keys(const LayerSpec& spec) { return spec.latent_rank == 0; }
+bool has_query_rank(const LayerSpec& spec) { return spec.query_rank > 0; }
+bool has_direct_queries(const LayerSpec& spec) { return spec.query_rank == 0; }
 bool has_sinks(const LayerSpec& spec) { return spec.sinks; }
 bool is_dense(const LayerSpec& spec) { return spec.experts == 0; }
 bool is_gated(const LayerSpec& spec) { return spec.experts == 0 && spec.gated; }
@@ -40,6 +44,11 @@ constexpr TensorRow per_expert(TensorRole role, const char* name, const char* si
   row.copies = Copies::kPerExpert, row.single = single;
   return row;
 }
+constexpr TensorRow per_head(TensorRole role, const char* name, Extent rows, Extent cols) {
+  TensorRow row = matrix(role, name, rows, cols, is_latent);
+  row.copies = Copies::kPerHead, row.single = "attn_kv_b.weight";
+  return row;
+}
 constexpr TensorRow expert_bias(TensorRole role, const char* name, Extent cols) {
   TensorRow row = matrix(role, name, kExperts, cols, has_experts);
   row.optional = true;
@@ -50,10 +59,18 @@ constexpr TensorRow kTensors[] = {
     {.role = kEmbedding, .name = "token_embd.weight", .holder = kFirstStage, .rows = kVocabulary, .cols = kDim},
     vector(kAttentionNorm, "attn_norm.weight", kDim, has_attention_norm),
     bias(kAttentionNormBias, "attn_norm.bias", kDim, has_attention_norm),
-    matrix(kQ, "attn_q.weight", kQueries, kDim, nullptr, Fusion::kQkv, "attn_qkv.weight"),
-    matrix(kK, "attn_k.weight", kKeys, kDim, nullptr, Fusion::kQkv, "attn_qkv.weight"),
-    matrix(kV, "attn_v.weight", kKeys, kDim, nullptr, Fusion::kQkv, "attn_qkv.weight"),
-    matrix(kO, "attn_output.weight", kDim, kQueries),
+    matrix(kQ, "attn_q.weight", kQueries, kDim, has_direct_queries, Fusion::kQkv, "attn_qkv.weight"),
+    matrix(kQ, "attn_q_b.weight", kQueries, kQueryRank, has_query_rank),
+    matrix(kK, "attn_k.weight", kKeys, kDim, has_own_keys, Fusion::kQkv, "attn_qkv.weight"),
+    matrix(kV, "attn_v.weight", kKeys, kDim, has_own_keys, Fusion::kQkv, "attn_qkv.weight"),
+    matrix(kQueryDown, "attn_q_a.weight", kQueryRank, kDim, has_query_rank),
+    vector(kQueryDownNorm, "attn_q_a_norm.weight", kQueryRank, has_query_rank),
+    matrix(kLatent, "attn_kv_a_mqa.weight", kLatentRank, kDim, is_latent, Fusion::kLatent, "attn_kv_a_mqa.weight"),
+    matrix(kLatentRotary, "attn_kv_a_mqa.weight", kRotary, kDim, is_latent, Fusion::kLatent, "attn_kv_a_mqa.weight"),
+    vector(kLatentNorm, "attn_kv_a_norm.weight", kLatentRank, is_latent),
+    per_head(kKeyUp, "attn_k_b.weight", kLatentRank, kPlain),
+    per_head(kValueUp, "attn_v_b.weight", kValueDim, kLatentRank),
+    matrix(kO, "attn_output.weight", kDim, kValues),
     bias(kQBias, "attn_q.bias", kQueries, nullptr, Fusion::kQkv, "attn_qkv.bias"),
     bias(kKBias, "attn_k.bias", kKeys, nullptr, Fusion::kQkv, "attn_qkv.bias"),
     bias(kVBias, "attn_v.bias", kKeys, nullptr, Fusion::kQkv, "attn_qkv.bias"),

@@ -91,6 +91,25 @@ void read_glm4moe(const gguf::File& file, Hyperparameters& h) {
   h.layers -= further;
 }
 
+/// Files older than expert_gating_func have DeepSeek-V2's softmax, but for GLM 4.7 Flash. YaRN scales scores, where a factor says so
+/// instead of what is rotated.
+void read_deepseek2(const gguf::File& file, Hyperparameters& h) {
+  const MetadataReader reader(file, "deepseek2");
+  const bool is_glm = (h.layers == 47 || h.layers == 48) && h.vocabulary == 154880;
+  if (is_glm && reader.count_or_none("expert_gating_func", 3) == 0) h.layer.router = RouterKind::kSigmoid;
+  const float grown = h.rope.kind == RopeScaling::Kind::kYarn ? std::log(h.rope.factor) : 0.0f;
+  const float rotated = 1.0f + 0.1f * grown, multiplier = reader.real_or_none("rope.scaling.yarn_log_multiplier");
+  float scale = h.rope.attention_factor * (multiplier != 0 ? 1.0f + multiplier * grown : rotated);
+  if (multiplier != 0) h.rope.attention_factor /= rotated;
+  h.layer.attention_scale = scale * scale / std::sqrt(static_cast<float>(h.query_dim()));
+}
+
+void read_command_r(const gguf::File& file, Hyperparameters& h) {
+  if (file.find("blk.0.attn_q_norm.weight"))
+    throw ModelError(fmt::format("{}: norms of heads by weights of their own, as Command R+ has, are not supported", file.name()));
+  h.logit_scale = MetadataReader(file, "command-r").real("logit_scale", 1);
+}
+
 constexpr LayerSpec neox() { return {.rope = RopeKind::kNeox}; }
 
 /// LayerNorm, a feed-forward without a gate, GELU.
@@ -154,6 +173,20 @@ constexpr LayerSpec glm4moe() {
   return spec;
 }
 
+/// LayerNorm, and attention parallel to a feed-forward with a gate.
+constexpr LayerSpec command_r() {
+  LayerSpec spec;
+  spec.attention_norm = spec.ffn_norm = NormKind::kLayer;
+  spec.parallel = true;
+  return spec;
+}
+
+constexpr LayerSpec deepseek2() {
+  LayerSpec spec;
+  spec.normalize_experts = false;
+  return spec;
+}
+
 /// One norm, which attention and feed-forward share, or two.
 constexpr Renamed kFalconNames[] = {
     {kAttentionNorm, "attn_norm_2.weight", "attn_norm.weight"},
@@ -161,6 +194,8 @@ constexpr Renamed kFalconNames[] = {
     {kFfnNorm, "attn_norm.weight"},
     {kFfnNormBias, "attn_norm.bias"},
 };
+
+constexpr Renamed kOneNorm[] = {{kFfnNorm, "attn_norm.weight"}, {kFfnNormBias, "attn_norm.bias"}};
 
 /// The norm between attention and feed-forward is after the one and before the other.
 constexpr Renamed kNormAfterAttention[] = {{kFfnNorm, "post_attention_norm.weight"}};
@@ -182,6 +217,8 @@ const Family kFamilies[] = {
     {"granite", LayerSpec{}, common_tensors(), read_granite},
     {"glm4", sandwich(RopeKind::kInterleaved), common_tensors()},
     {"glm4moe", glm4moe(), common_tensors(), read_glm4moe, kNormAfterAttention},
+    {"command-r", command_r(), common_tensors(), read_command_r, kOneNorm},
+    {"deepseek2", deepseek2(), common_tensors(), read_deepseek2},
     {"gpt-oss", gpt_oss(), common_tensors(), read_gpt_oss, kNormAfterAttention},
 };
 

@@ -22,6 +22,13 @@ enum class TensorRole {
   kKBias,
   kVBias,
   kOBias,
+  kQueryDown,
+  kQueryDownNorm,
+  kLatent,
+  kLatentRotary,
+  kLatentNorm,
+  kKeyUp,
+  kValueUp,
   kQNorm,
   kKNorm,
   kSinks,
@@ -58,13 +65,34 @@ enum class TensorRole {
 inline constexpr std::size_t kTensorRoles = static_cast<std::size_t>(TensorRole::kShortRopeFactors) + 1;
 
 /// How long one side of a tensor is.
-enum class Extent { kOne, kDim, kVocabulary, kQueries, kKeys, kHeads, kHeadDim, kFfn, kExperts, kExpertFfn, kSharedFfn, kRotaryPairs };
+enum class Extent {
+  kOne,
+  kDim,
+  kVocabulary,
+  kQueries,
+  kKeys,
+  kValues,  ///< attention's results
+  kHeads,
+  kHeadDim,
+  kQueryRank,
+  kLatentRank,
+  kRotary,
+  kPlain,
+  kValueDim,
+  kFfn,
+  kExperts,
+  kExpertFfn,
+  kSharedFfn,
+  kRotaryPairs
+};
 /// Who holds a tensor.
 enum class Holder { kFirstStage, kLayer, kLastStage, kEveryStage };
-/// What a tensor may be a part of, whole rows behind each other: queries, keys and values; gate and up.
-enum class Fusion { kNone, kQkv, kGateUp };
-/// How many there are of a layer's tensor: one, or one per expert, which lie behind each other or in tensors of their own.
-enum class Copies { kOne, kPerExpert };
+/// What a tensor may be a part of, whole rows behind each other: queries, keys and values; gate and up; latent numbers and the rotated part
+/// of keys, which no file has apart.
+enum class Fusion { kNone, kQkv, kGateUp, kLatent };
+/// How many there are of a layer's tensor: one; one per expert, which lie behind each other or in tensors of their own; one per head, which
+/// lie behind each other, or are each head's part of keys and values in one.
+enum class Copies { kOne, kPerExpert, kPerHead };
 
 /// One row of a family's tensors.
 struct TensorRow {
@@ -79,7 +107,8 @@ struct TensorRow {
   Fusion fusion = Fusion::kNone;
   const char* fused = nullptr;  ///< the tensor it is a part of where the file has it in one
   Copies copies = Copies::kOne;
-  const char* single = nullptr;  ///< of one per expert: an expert's own, older files have that; {} is the expert
+  const char* single = nullptr;  ///< of one per expert: an expert's own, older files have that; {} is the expert. Of one per head: the
+                                 ///< tensor of all keys and values
 };
 
 /// A tensor that a family has under another name than most.

@@ -48,7 +48,25 @@ void read_experts(const MetadataReader& reader, Hyperparameters& h) {
   constexpr RouterKind kKinds[] = {RouterKind::kSoftmax, RouterKind::kSigmoid, RouterKind::kSoftmaxOfChosen};
   const std::int64_t kind = reader.count_or_none("expert_gating_func", 3);  // 0: as the family does
   if (kind > 0) layer.router = kKinds[kind - 1];
+  const std::int64_t groups = reader.count_or_none("expert_group_count", layer.experts);
+  if (groups > 1) layer.expert_groups = groups, layer.expert_groups_used = reader.count("expert_group_used_count", groups);
   h.dense_layers = reader.count_or_none("leading_dense_block_count", h.layers);
+}
+
+/// Sizes of latent attention. Older files describe the heads that could be made of what is cached, newer ones what is cached, too.
+void read_latent(const MetadataReader& reader, const gguf::File& file, Hyperparameters& h) {
+  constexpr std::int64_t kMost = 4096;
+  LayerSpec& layer = h.layer;
+  layer.latent_rank = reader.count("attention.kv_lora_rank", kMost);
+  layer.query_rank = reader.count_or_none("attention.q_lora_rank", 1 << 16);
+  h.rotary_dim = reader.count("rope.dimension_count", kMost);
+  const std::int64_t key = reader.count("attention.key_length_mla", kMost, h.head_dim);
+  layer.value_dim = reader.count("attention.value_length_mla", kMost, reader.count("attention.value_length", kMost, key));
+  if (key <= h.rotary_dim)
+    throw ModelError(fmt::format("{}: heads of {} elements of which {} rotate; convert the model again", file.name(), key, h.rotary_dim));
+  layer.plain_dim = key - h.rotary_dim;
+  h.head_dim = h.rotary_dim + layer.latent_rank;
+  h.kv_heads = 1;
 }
 
 void require_fitting(const gguf::File& file, const Hyperparameters& h) {
@@ -58,8 +76,8 @@ void require_fitting(const gguf::File& file, const Hyperparameters& h) {
     refuse(
         fmt::format("the vocabulary has {} tokens, but token_embd.weight {} rows; convert the model again", tokens->size(), h.vocabulary));
   if (h.heads % h.kv_heads != 0) refuse(fmt::format("{} heads do not share {} key/value heads evenly", h.heads, h.kv_heads));
-  if (h.head_dim < 16 || h.head_dim % 16 != 0 || h.head_dim > 512)
-    refuse(fmt::format("head size {} is not a multiple of 16 up to 512", h.head_dim));
+  if (h.head_dim < 16 || h.head_dim % 16 != 0 || h.head_dim > 576)
+    refuse(fmt::format("head size {} is not a multiple of 16 up to 576", h.head_dim));
 }
 
 }  // namespace
@@ -75,7 +93,7 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   h.ffn = reader.count("feed_forward_length", 1 << 22);
   h.heads = reader.count("attention.head_count", 1 << 14);
   h.kv_heads = reader.count("attention.head_count_kv", h.heads, h.heads);
-  h.head_dim = reader.count("attention.key_length", 512, h.dim / h.heads);
+  h.head_dim = reader.count("attention.key_length", 4096, h.dim / h.heads);
   h.context = reader.count("context_length", 1 << 30);
   h.epsilon = reader.real(h.output_norm() == NormKind::kLayer ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 1e-5);
   h.layer.rope_base = reader.real("rope.freq_base", h.layer.rope_base);
@@ -85,11 +103,12 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
                                  h.layer.rope_base));
   }
   h.vocabulary = file.tensor("token_embd.weight").rows();
+  if (reader.has("attention.kv_lora_rank")) read_latent(reader, file, h);
   require_fitting(file, h);
   const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", file.name(), what)); };
   h.rotary_dim = reader.count("rope.dimension_count", h.head_dim, h.head_dim);
   if (h.rotary_dim % 2 != 0) refuse(fmt::format("rotary dimension {} is odd", h.rotary_dim));
-  if (file.integer(prefix + "attention.value_length").value_or(h.head_dim) != h.head_dim)
+  if (!h.is_latent() && file.integer(prefix + "attention.value_length").value_or(h.head_dim) != h.head_dim)
     refuse("key and value sizes differ, which is not supported");
   read_experts(reader, h);
   if (h.family->read) h.family->read(file, h);
@@ -116,7 +135,9 @@ std::int64_t Hyperparameters::active_ffn() const {
 
 std::int64_t Hyperparameters::widest_input() const {
   const std::int64_t used = layer.experts > 0 ? layer.experts_used : 0;
-  return std::max({dim, heads * head_dim, has_dense_layers() ? ffn : 0, layer.shared_ffn, used * std::max(dim, layer.expert_ffn)});
+  const std::int64_t latent = is_latent() ? heads * std::max(layer.latent_rank, layer.plain_dim) : 0;  // every head's by itself
+  return std::max({dim, heads * value_dim(), latent, layer.query_rank, has_dense_layers() ? ffn : 0, layer.shared_ffn,
+                   used * std::max(dim, layer.expert_ffn)});
 }
 
 std::string beyond_training(const Hyperparameters& h, std::int64_t tokens) {

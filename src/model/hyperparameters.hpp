@@ -35,6 +35,10 @@ struct Hyperparameters {
   /// Throws ModelError for an architecture or feature Yamata lacks, by name, and for numbers that do not fit together.
   static Hyperparameters read(const gguf::File& file);
 
+  bool is_latent() const { return layer.latent_rank > 0; }
+  // Of a head: what is projected, and what comes of attention. head_dim is what the cache has.
+  std::int64_t query_dim() const { return is_latent() ? layer.plain_dim + rotary_dim : head_dim; }
+  std::int64_t value_dim() const { return is_latent() ? layer.value_dim : head_dim; }
   /// The spec of a layer.
   LayerSpec layer_at(std::int64_t layer) const;
   NormKind output_norm() const { return layer.attention_norm == NormKind::kLayer ? NormKind::kLayer : NormKind::kRms; }

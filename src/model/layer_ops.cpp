@@ -49,22 +49,18 @@ void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerC
   const NormWeights attention_norm{spec.attention_norm, w.vector(kAttentionNorm), w.vector(kAttentionNormBias)};
   const NormWeights ffn_norm{spec.ffn_norm, w.vector(kFfnNorm), w.vector(kFfnNormBias)};
   if (spec.parallel) add_norm(ffn_norm, buffers_.x.data(), rows, whole, buffers_.ffn_input.data());  // before attention is added
-  LinearOp qkv = normed_input(attention_norm, rows, whole);
-  const auto part = [&](TensorRole role, TensorRole bias, Extent extent, const FloatBuffer& y) {
-    return LinearOp::Part{.weight = &w.matrix(role), .y = y.data(), .bias = own_part(w.vector(bias), extent)};
-  };
-  qkv.parts = {{part(kQ, kQBias, Extent::kQueries, buffers_.q), part(kK, kKBias, Extent::kKeys, buffers_.k),
-                part(kV, kVBias, Extent::kKeys, buffers_.v)}};
-  ops_.push_back(qkv);
+  const LinearOp input = normed_input(attention_norm, rows, whole);
+  spec.latent_rank > 0 ? add_latent_heads(spec, w, input, rows) : add_own_heads(w, input);
   if (spec.qk_norm == QkNorm::kToken) {
     add_token_norm(buffers_.q.data(), rows, shard_.attention(), shard_.rows(Extent::kQueries), w.vector(kQNorm));
     add_token_norm(buffers_.k.data(), rows, shard_.keys(), shard_.rows(Extent::kKeys), w.vector(kKNorm));
   }
   add_attention(spec, w, cache, rows);
+  if (spec.latent_rank > 0) add_values(spec, w, rows);
   add_to_residual(spec,
-                  {.x = buffers_.attention.data(),
+                  {.x = spec.latent_rank > 0 ? buffers_.q.data() : buffers_.attention.data(),
                    .rows = rows,
-                   .cols = h_.heads * h_.head_dim,
+                   .cols = h_.heads * h_.value_dim(),
                    .parts = {},
                    .add = true,
                    .input = shard_.whole() ? nullptr : buffers_.input.data(),
@@ -79,6 +75,15 @@ void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerC
   } else {
     add_dense(spec, w, normed_input(ffn_norm, rows, false), rows);
   }
+}
+
+void LayerOps::add_own_heads(const WeightSet& w, LinearOp input) {
+  const auto part = [&](TensorRole role, TensorRole bias, Extent extent, const FloatBuffer& y) {
+    return LinearOp::Part{.weight = &w.matrix(role), .y = y.data(), .bias = own_part(w.vector(bias), extent)};
+  };
+  input.parts = {{part(kQ, kQBias, Extent::kQueries, buffers_.q), part(kK, kKBias, Extent::kKeys, buffers_.k),
+                  part(kV, kVBias, Extent::kKeys, buffers_.v)}};
+  ops_.push_back(input);
 }
 
 /// RMSNorm over all heads of a token, of which `own` are here, and of these those in `cuts` are this member's to tell the others.
@@ -100,9 +105,11 @@ void LayerOps::add_token_norm(float* x, std::int64_t rows, std::span<const std::
 void LayerOps::add_attention(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, std::int64_t rows) {
   const std::int64_t q_heads = shard_.query_heads(), kv_heads = shard_.kv_heads();
   const bool norms_heads = spec.qk_norm == QkNorm::kHead;
-  ops_.push_back(StoreOp{.q = buffers_.q.data(),
+  const bool latent = spec.latent_rank > 0;
+  float* q = latent ? buffers_.latent_q.data() : buffers_.q.data();
+  ops_.push_back(StoreOp{.q = q,
                          .k = buffers_.k.data(),
-                         .v = buffers_.v.data(),
+                         .v = latent ? nullptr : buffers_.v.data(),
                          .rows = rows,
                          .q_heads = q_heads,
                          .kv_heads = kv_heads,
@@ -117,23 +124,26 @@ void LayerOps::add_attention(const LayerSpec& spec, const WeightSet& w, const La
                          .v_type = cache.v_type,
                          .q_norm = norms_heads ? w.vector(kQNorm) : nullptr,
                          .k_norm = norms_heads ? w.vector(kKNorm) : nullptr,
-                         .epsilon = h_.epsilon});
-  ops_.push_back(AttentionOp{.q = buffers_.q.data(),
-                             .rows = rows,
-                             .q_heads = q_heads,
-                             .kv_heads = kv_heads,
-                             .head_dim = h_.head_dim,
-                             .scale = spec.attention_scale > 0 ? spec.attention_scale : 1.0f / std::sqrt(static_cast<float>(h_.head_dim)),
-                             .visible = cache.visible,
-                             .cache_k = cache.k,
-                             .cache_v = cache.v,
-                             .k_type = cache.k_type,
-                             .v_type = cache.v_type,
-                             .out = buffers_.attention.data(),
-                             .group = h_.heads / h_.kv_heads,
-                             .before = shard_.heads_before(),
-                             .softcap = spec.attention_softcap,
-                             .sinks = own_part(w.vector(kSinks), Extent::kHeads)});
+                         .epsilon = h_.epsilon,
+                         .q_rotary = latent ? buffers_.q.data() + spec.plain_dim : nullptr,
+                         .q_rotary_stride = h_.query_dim()});
+  ops_.push_back(
+      AttentionOp{.q = q,
+                  .rows = rows,
+                  .q_heads = q_heads,
+                  .kv_heads = kv_heads,
+                  .head_dim = h_.head_dim,
+                  .scale = spec.attention_scale > 0 ? spec.attention_scale : 1.0f / std::sqrt(static_cast<float>(h_.query_dim())),
+                  .visible = cache.visible,
+                  .cache_k = cache.k,
+                  .cache_v = cache.v,
+                  .k_type = cache.k_type,
+                  .v_type = cache.v_type,
+                  .out = buffers_.attention.data(),
+                  .group = h_.heads / h_.kv_heads,
+                  .before = shard_.heads_before(),
+                  .softcap = spec.attention_softcap,
+                  .sinks = own_part(w.vector(kSinks), Extent::kHeads)});
 }
 
 /// A product that is added to the residual stream, of which the own columns are here; normed and scaled before where the spec says so.
@@ -205,6 +215,8 @@ void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64
                   .normalize = spec.normalize_experts,
                   .scale = spec.experts_scale,
                   .bias = w.vector(kChoiceBias),
+                  .groups = spec.expert_groups,
+                  .groups_used = spec.expert_groups_used,
                   .choice = {.experts = spec.experts,
                              .used = spec.experts_used,
                              .weights = buffers_.choice.data(),
@@ -217,7 +229,7 @@ void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64
   ops_.push_back(logits);
   ops_.push_back(router);
   const auto part = [&](TensorRole role, TensorRole bias, Extent extent, std::int64_t all, const FloatBuffer& y) {
-    return LinearOp::Part{.weight = w.experts(role), .y = y.data(), .bias = own_part(w.vector(bias), extent), .bias_stride = all};
+    return LinearOp::Part{.weight = w.copies(role), .y = y.data(), .bias = own_part(w.vector(bias), extent), .bias_stride = all};
   };
   LinearOp gate{.x = buffers_.normed.data(), .rows = pairs, .cols = h_.dim, .parts = {}, .add = false, .input = buffers_.input.data()};
   gate.parts = {{part(kExpertGate, kExpertGateBias, Extent::kExpertFfn, spec.expert_ffn, buffers_.gate),

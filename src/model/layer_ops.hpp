@@ -32,6 +32,9 @@ class LayerOps {
   /// Logits of rows of the residual stream, which may be changed.
   void add_logits(const WeightSet& weights, float* x, std::int64_t rows);
 
+  /// Before the layers of a run with latent attention: numbers the pairs of its rows and the heads that are here.
+  void number_heads(std::int64_t rows);
+
   SharedColumns shared(std::span<const std::int64_t> cuts) const { return {shard_.whole() ? nullptr : exchange_, cuts}; }
 
  private:
@@ -44,6 +47,10 @@ class LayerOps {
   LinearOp normed_input(const NormWeights& norm, std::int64_t rows, bool whole);
   void add_token_norm(float* x, std::int64_t rows, std::span<const std::int64_t> cuts, Interval own, const float* weight);
   void add_attention(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows);
+  ExpertChoice all_heads(std::int64_t rows) const;
+  void add_own_heads(const WeightSet& weights, LinearOp input);
+  void add_latent_heads(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);
+  void add_values(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   void add_dense(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);
   void add_experts(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   AddOp branch_to_residual(const LayerSpec& spec, std::int64_t rows) const;

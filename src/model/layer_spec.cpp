@@ -13,6 +13,12 @@ void require_supported(const gguf::File& file, const LayerSpec& spec) {
   refuse(spec.experts > kMostExperts, fmt::format("{} experts are more than the {} that are supported", spec.experts, kMostExperts));
   refuse(spec.experts > 0 && (spec.experts_used < 1 || spec.experts_used > spec.experts),
          fmt::format("each token uses {} of {} experts; convert the model again", spec.experts_used, spec.experts));
+  refuse(spec.expert_groups > 0 && (spec.experts % spec.expert_groups != 0 || spec.experts / spec.expert_groups < 2),
+         fmt::format("{} experts are no {} groups of two or more; convert the model again", spec.experts, spec.expert_groups));
+  refuse(spec.expert_groups > 0 && spec.expert_groups_used * (spec.experts / spec.expert_groups) < spec.experts_used,
+         fmt::format("{} groups of experts have fewer than the {} that a token uses; convert the model again", spec.expert_groups_used,
+                     spec.experts_used));
+  refuse(spec.latent_rank > 0 && spec.qk_norm != QkNorm::kNone, "norms of heads with latent attention are not supported yet");
   refuse(spec.experts > 0 && !spec.gated, "experts without a gate are not supported yet");
   refuse(spec.experts > 0 && spec.ffn_post_norm != NormKind::kNone, "norms after a mixture of experts are not supported yet");
   refuse(spec.experts > 0 && spec.parallel, "experts parallel to attention are not supported yet");

@@ -29,6 +29,13 @@ struct LayerSpec {
   float attention_softcap = 0;  ///< c: scores become c tanh(score / c); 0: they stay
   bool sinks = false;           ///< each head has a score that adds no value
 
+  // Latent attention (DeepSeek-V2, section 2.1): the cache has so many numbers for all heads' keys and values together, and the rotated
+  // part of keys, which heads share. A head's matrix takes its query to where these are, so that they are never made into keys.
+  std::int64_t latent_rank = 0;  ///< 0: heads have keys and values of their own
+  std::int64_t query_rank = 0;   ///< queries are made from so many numbers; 0: from the token
+  std::int64_t plain_dim = 0;    ///< elements of a query that do not rotate
+  std::int64_t value_dim = 0;    ///< of a head
+
   bool parallel = false;     ///< attention and feed-forward read the same residual stream, and both are added to it
   float residual_scale = 1;  ///< what both are multiplied with before that
 
@@ -43,8 +50,9 @@ struct LayerSpec {
   std::int64_t expert_ffn = 0, shared_ffn = 0;  ///< columns
   bool shared_gate = false;                     ///< the shared one is multiplied with sigmoid(a product of the token)
   RouterKind router = RouterKind::kSoftmax;
-  bool normalize_experts = true;  ///< a token's weights are divided by their sum
-  float experts_scale = 1;        ///< and multiplied with this
+  bool normalize_experts = true;                           ///< a token's weights are divided by their sum
+  float experts_scale = 1;                                 ///< and multiplied with this
+  std::int64_t expert_groups = 0, expert_groups_used = 0;  ///< a token's experts are all of so many groups of them; 0: of any
 
   friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
 };

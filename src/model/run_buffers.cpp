@@ -12,6 +12,9 @@ void RunBuffers::reserve(const StageBuffers& sizes, std::int64_t rows, std::int6
   grow(k, rows, sizes.k);
   grow(v, rows, sizes.v);
   grow(attention, rows, sizes.attention);
+  grow(low_queries, rows, sizes.low_queries);
+  grow(latent_q, rows, sizes.latent_q);
+  grow(head_pairs, rows, sizes.head_pairs);
   grow(gate, rows, sizes.gate);
   grow(up, rows, sizes.up);
   grow(normed, rows, sizes.normed);
@@ -23,12 +26,14 @@ void RunBuffers::reserve(const StageBuffers& sizes, std::int64_t rows, std::int6
   grow(chosen, logit_rows, sizes.chosen);
   grow(logits, logit_rows, sizes.logits);
   grow(expert_begins, 1, sizes.expert_begins);
+  grow(head_begins, 1, sizes.head_begins);
 }
 
 std::size_t RunBuffers::floats() const {
   std::size_t floats = 0;
-  for (const FloatBuffer* buffer : {&x, &input, &q, &k, &v, &attention, &gate, &up, &normed, &ffn_input, &branch, &router, &choice, &angles,
-                                    &chosen, &logits, &expert_begins})
+  for (const FloatBuffer* buffer :
+       {&x,         &input,  &q,      &k,      &v,      &attention, &low_queries, &latent_q,      &gate,       &up,         &normed,
+        &ffn_input, &branch, &router, &choice, &angles, &chosen,    &logits,      &expert_begins, &head_pairs, &head_begins})
     floats += buffer->size();
   return floats;
 }

@@ -14,6 +14,8 @@ struct RunBuffers {
         k(unit),
         v(unit),
         attention(unit),
+        low_queries(unit),
+        latent_q(unit),
         gate(unit),
         up(unit),
         normed(unit),
@@ -24,17 +26,21 @@ struct RunBuffers {
         angles(unit),
         chosen(unit),
         logits(unit),
-        expert_begins(unit) {}
+        expert_begins(unit),
+        head_pairs(unit),
+        head_begins(unit) {}
 
   void reserve(const StageBuffers& sizes, std::int64_t rows, std::int64_t logit_rows);
   std::size_t floats() const;
 
-  FloatBuffer x, input, q, k, v, attention, gate, up, normed, ffn_input, branch;
+  FloatBuffer x, input, q, k, v, attention, low_queries, latent_q, gate, up, normed, ffn_input, branch;
   FloatBuffer router;          // [rows][experts], then [rows] of the shared expert
   FloatBuffer choice;          // weights, pairs, tokens, chosen: [rows][experts used] each
   FloatBuffer angles;          // [ropes][rows][rotary_dim/2][2]
   FloatBuffer chosen, logits;  // [logit_rows][dim], [logit_rows][vocabulary]
   FloatBuffer expert_begins;   // [experts + 1]
+  FloatBuffer head_pairs;      // of latent attention: tokens, heads: [heads][rows] each
+  FloatBuffer head_begins;     // [heads + 1]
 };
 
 }  // namespace yamata

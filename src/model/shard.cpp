@@ -17,7 +17,7 @@ constexpr std::int64_t kBlock = 32;
 std::int64_t pieces(std::int64_t columns, std::int64_t grain) { return (columns + grain - 1) / grain; }
 
 /// Columns of attention's output that are not cut: whole heads, whole blocks.
-std::int64_t head_grain(const Hyperparameters& h) { return std::lcm(h.head_dim, kBlock); }
+std::int64_t head_grain(const Hyperparameters& h) { return std::lcm(h.value_dim(), kBlock); }
 
 std::int64_t dense_columns(const Hyperparameters& h) { return h.has_dense_layers() ? h.ffn : 0; }
 std::int64_t expert_columns(const Hyperparameters& h) { return h.layer.experts > 0 ? h.layer.expert_ffn : 0; }
@@ -33,11 +33,11 @@ std::vector<std::int64_t> cut(std::int64_t columns, std::int64_t grain, std::spa
 
 double meeting_bytes(const Hyperparameters& h) {
   constexpr double kValue = 36.0 / 32, kNormed = 40.0 / 32;  // a block of 32 has its scale; before a norm, the sum of its squares, too
-  return kValue * static_cast<double>(h.heads * h.head_dim + h.active_ffn()) + 2 * kNormed * static_cast<double>(h.dim);
+  return kValue * static_cast<double>(h.heads * h.value_dim() + h.active_ffn()) + 2 * kNormed * static_cast<double>(h.dim);
 }
 
 std::int64_t most_members(const Hyperparameters& h) {
-  std::int64_t least = pieces(h.heads * h.head_dim, head_grain(h));
+  std::int64_t least = pieces(h.heads * h.value_dim(), head_grain(h));
   for (const std::int64_t columns : {dense_columns(h), expert_columns(h), h.layer.shared_ffn, h.dim, h.vocabulary}) {
     if (columns > 0) least = std::min(least, pieces(columns, kBlock));
   }
@@ -45,14 +45,18 @@ std::int64_t most_members(const Hyperparameters& h) {
 }
 
 Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
-    : own_(own), head_dim_(h.head_dim), group_(h.heads / h.kv_heads), dim_(h.dim) {
+    : own_(own),
+      query_dim_(h.query_dim()),
+      value_dim_(h.value_dim()),
+      cell_dim_(h.head_dim),
+      group_(h.heads / h.kv_heads),
+      latent_(h.is_latent()) {
   if (std::ssize(shares) > most_members(h))
     throw UsageError(fmt::format("{} share a layer that can be cut into {}; let at most {} share it", counted(std::ssize(shares), "rank"),
                                  counted(most_members(h), "piece"), counted(most_members(h), "rank")));
-  attention_ = cut(h.heads * h.head_dim, head_grain(h), shares);
-  const std::int64_t shared = group_ * head_dim_;  // columns of queries that share a key
-  for (const std::int64_t queries : attention_) keys_.push_back(queries / shared * head_dim_);
-  keys_.back() = (attention_.back() + shared - 1) / shared * head_dim_;
+  attention_ = cut(h.heads * value_dim_, head_grain(h), shares);
+  for (const std::int64_t columns : attention_) keys_.push_back(columns / value_dim_ / group_ * cell_dim_);
+  keys_.back() = h.kv_heads * cell_dim_;
   ffn_ = cut(dense_columns(h), kBlock, shares);
   expert_ffn_ = cut(expert_columns(h), kBlock, shares);
   shared_ffn_ = cut(h.layer.shared_ffn, kBlock, shares);
@@ -66,13 +70,16 @@ Interval Shard::own(std::span<const std::int64_t> cuts) const {
 
 Interval Shard::rows(Extent extent) const {
   switch (extent) {
-    case Extent::kQueries:
-      return own(attention_);
-    case Extent::kKeys: {
-      const Interval queries = own(attention_);
-      const std::int64_t shared = group_ * head_dim_;  // columns of queries that share a key
-      return {queries.begin / shared * head_dim_, (queries.end + shared - 1) / shared * head_dim_};
+    case Extent::kQueries: {
+      const Interval heads = rows(Extent::kHeads);
+      return {heads.begin * query_dim_, heads.end * query_dim_};
     }
+    case Extent::kKeys: {
+      const Interval heads = rows(Extent::kHeads);
+      return {heads.begin / group_ * cell_dim_, (heads.end + group_ - 1) / group_ * cell_dim_};
+    }
+    case Extent::kValues:
+      return own(attention_);
     case Extent::kFfn:
       return own(ffn_);
     case Extent::kExpertFfn:
@@ -80,8 +87,8 @@ Interval Shard::rows(Extent extent) const {
     case Extent::kSharedFfn:
       return own(shared_ffn_);
     case Extent::kHeads: {
-      const Interval queries = own(attention_);
-      return {queries.begin / head_dim_, queries.end / head_dim_};
+      const Interval columns = own(attention_);
+      return {columns.begin / value_dim_, columns.end / value_dim_};
     }
     case Extent::kDim:
       return own(residual_);
@@ -89,6 +96,11 @@ Interval Shard::rows(Extent extent) const {
       return own(vocabulary_);
     case Extent::kOne:
     case Extent::kHeadDim:
+    case Extent::kQueryRank:
+    case Extent::kLatentRank:
+    case Extent::kRotary:
+    case Extent::kPlain:
+    case Extent::kValueDim:
     case Extent::kExperts:
     case Extent::kRotaryPairs:
       break;
@@ -96,6 +108,6 @@ Interval Shard::rows(Extent extent) const {
   return {};
 }
 
-std::int64_t Shard::heads_before() const { return own(attention_).begin / head_dim_ % group_; }
+std::int64_t Shard::heads_before() const { return rows(Extent::kHeads).begin % group_; }
 
 }  // namespace yamata

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "cache/kv_store.hpp"
 #include "src/model/hyperparameters.hpp"
 
 namespace yamata {
@@ -41,8 +42,12 @@ class Shard {
 
   /// The rows that are here of a matrix with such rows; empty where every member has them all.
   Interval rows(Extent extent) const;
-  std::int64_t query_heads() const { return rows(Extent::kQueries).count() / head_dim_; }
-  std::int64_t kv_heads() const { return rows(Extent::kKeys).count() / head_dim_; }
+  std::int64_t query_heads() const { return rows(Extent::kHeads).count(); }
+  std::int64_t kv_heads() const { return rows(Extent::kKeys).count() / cell_dim_; }
+  /// What is cached here of so many layers.
+  CacheShape cache_shape(std::int64_t layers) const {
+    return {static_cast<int>(layers), static_cast<int>(kv_heads()), static_cast<int>(cell_dim_), !latent_};
+  }
   /// Of the first key/value head's query heads, those that are a member's before.
   std::int64_t heads_before() const;
 
@@ -50,7 +55,8 @@ class Shard {
   Interval own(std::span<const std::int64_t> cuts) const;
 
   int own_;
-  std::int64_t head_dim_, group_, dim_;
+  std::int64_t query_dim_, value_dim_, cell_dim_, group_;
+  bool latent_;
   std::span<const std::int64_t> widest_ffn() const { return expert_ffn_.back() > 0 ? expert_ffn_ : ffn_; }
   std::vector<std::int64_t> attention_, keys_, ffn_, expert_ffn_, shared_ffn_, residual_, vocabulary_;
 };

@@ -13,14 +13,15 @@ struct StageBuffers {
   std::int64_t residual = 0;
   std::int64_t input = 0;  ///< of a product, in floats, where it is made
   std::int64_t q = 0, k = 0, v = 0, attention = 0, gate = 0, up = 0;
-  std::int64_t normed = 0;              ///< input of attention or feed-forward, where it is normed by itself
-  std::int64_t ffn_input = 0;           ///< the same of a feed-forward that is parallel to attention
-  std::int64_t branch = 0;              ///< what is added to the residual stream, where more is done with it before
-  std::int64_t router = 0;              ///< logits of experts
-  std::int64_t choice = 0;              ///< of experts: weights, and numbers of the same size
-  std::int64_t angles = 0;              ///< (cos, sin) of every rotary pair
-  std::int64_t chosen = 0, logits = 0;  ///< per row of logits
-  std::int64_t expert_begins = 0;       ///< once
+  std::int64_t low_queries = 0, latent_q = 0, head_pairs = 0;  ///< of latent attention; numbers of the pairs of tokens and heads
+  std::int64_t normed = 0;                                     ///< input of attention or feed-forward, where it is normed by itself
+  std::int64_t ffn_input = 0;                                  ///< the same of a feed-forward that is parallel to attention
+  std::int64_t branch = 0;                                     ///< what is added to the residual stream, where more is done with it before
+  std::int64_t router = 0;                                     ///< logits of experts
+  std::int64_t choice = 0;                                     ///< of experts: weights, and numbers of the same size
+  std::int64_t angles = 0;                                     ///< (cos, sin) of every rotary pair
+  std::int64_t chosen = 0, logits = 0;                         ///< per row of logits
+  std::int64_t expert_begins = 0, head_begins = 0;             ///< once
 
   static StageBuffers of(const Hyperparameters& h, LayerRange layers, const Shard& shard) {
     const LayerSpec& spec = h.layer;
@@ -29,9 +30,15 @@ struct StageBuffers {
     const bool branches = spec.residual_scale != 1 || spec.attention_post_norm != NormKind::kNone || spec.ffn_post_norm != NormKind::kNone;
     StageBuffers b;
     b.residual = h.dim;
-    b.input = shard.whole() && used == 0 ? h.dim : h.widest_input();
+    b.input = shard.whole() && used == 0 && !h.is_latent() ? h.dim : h.widest_input();
     b.q = b.attention = shard.rows(Extent::kQueries).count();
     b.k = b.v = shard.rows(Extent::kKeys).count();
+    if (h.is_latent()) {
+      const std::int64_t heads = shard.query_heads();
+      b.q = std::max(b.q, shard.rows(Extent::kValues).count());  // values, too, when queries have been used
+      b.v = 0, b.latent_q = b.attention = heads * h.head_dim;
+      b.low_queries = spec.query_rank, b.head_pairs = 2 * heads, b.head_begins = heads + 1;
+    }
     b.gate = b.up =
         std::max({shard.rows(Extent::kFfn).count(), used * shard.rows(Extent::kExpertFfn).count(), shard.rows(Extent::kSharedFfn).count()});
     if (layer_norm || used > 0) b.normed = h.dim;
@@ -45,8 +52,9 @@ struct StageBuffers {
   static StageBuffers of(const Hyperparameters& h, LayerRange layers) { return of(h, layers, Shard(h)); }
   /// Of a run of so many tokens and rows of logits.
   std::int64_t floats(std::int64_t tokens, std::int64_t logit_rows) const {
-    return tokens * (residual + input + q + k + v + attention + gate + up + normed + ffn_input + branch + router + choice + angles) +
-           logit_rows * (chosen + logits) + expert_begins;
+    const std::int64_t attends = q + k + v + attention + low_queries + latent_q + head_pairs;
+    return tokens * (residual + input + attends + gate + up + normed + ffn_input + branch + router + choice + angles) +
+           logit_rows * (chosen + logits) + expert_begins + head_begins;
   }
 };
 

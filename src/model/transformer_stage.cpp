@@ -15,8 +15,7 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       weights_(StageWeights::find(file, h, range, shard_)),
       sizes_(StageBuffers::of(h, range, shard_)),
       cells_(options.cells, options.sequences),
-      store_(unit, static_cast<int>(range.count()), static_cast<int>(shard_.kv_heads()), static_cast<int>(h.head_dim), options.cells,
-             options.cache_types),
+      store_(unit, shard_.cache_shape(range.count()), options.cells, options.cache_types),
       unit_(unit),
       packs_(options.pack),
       buffers_(unit),
@@ -134,6 +133,7 @@ void TransformerStage::build(const StageBatch& batch) {
   } else {
     std::copy(batch.activations.begin(), batch.activations.end(), x);
   }
+  if (h_.is_latent()) layer_ops_.number_heads(rows);
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {
     build_layer_features(layer);
     layer_ops_.add_layer(weights_.specs[layer], weights_.layers[layer], cache_of(layer), rows, layer == 0);

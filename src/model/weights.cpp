@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "node/cpu/kernels/kernels.hpp"
+#include "node/cpu/kernels/repack.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -18,13 +20,25 @@ std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& sp
     case Extent::kVocabulary:
       return h.vocabulary;
     case Extent::kQueries:
-      return h.heads * h.head_dim;
+      return h.heads * h.query_dim();
+    case Extent::kValues:
+      return h.heads * h.value_dim();
     case Extent::kKeys:
       return h.kv_heads * h.head_dim;
     case Extent::kHeads:
       return h.heads;
     case Extent::kHeadDim:
       return h.head_dim;
+    case Extent::kQueryRank:
+      return spec.query_rank;
+    case Extent::kLatentRank:
+      return spec.latent_rank;
+    case Extent::kRotary:
+      return h.rotary_dim;
+    case Extent::kPlain:
+      return spec.plain_dim;
+    case Extent::kValueDim:
+      return spec.value_dim;
     case Extent::kFfn:
       return h.ffn;
     case Extent::kExperts:
@@ -48,6 +62,10 @@ struct Fused {
 
 Fused fused_rows(const TensorRow& row, const Hyperparameters& h) {
   const std::int64_t queries = h.heads * h.head_dim, keys = h.kv_heads * h.head_dim;
+  if (row.fusion == Fusion::kLatent) {
+    const std::int64_t rank = h.layer.latent_rank;
+    return {rank + h.rotary_dim, row.role == TensorRole::kLatentRotary ? rank : 0};
+  }
   if (row.fusion == Fusion::kGateUp) return {2 * h.ffn, row.role == TensorRole::kUp ? h.ffn : 0};
   const bool key = row.role == TensorRole::kK || row.role == TensorRole::kKBias;
   const bool value = row.role == TensorRole::kV || row.role == TensorRole::kVBias;
@@ -78,11 +96,12 @@ class Finder {
       if (other.role == row.role) name = other.name, instead = other.instead;
     }
     if (row.copies == Copies::kPerExpert) return add_experts(row, name);
+    if (row.copies == Copies::kPerHead) return add_heads(row, name);
     const Fused part = row.fusion == Fusion::kNone ? Fused{} : fused_rows(row, h_);
     const gguf::Tensor* whole = find(row.fused);
     // Gate and up in one have the name of one of them.
     if (whole && row.fusion == Fusion::kGateUp && (find("ffn_gate.weight") || whole->rows() != part.all)) whole = nullptr;
-    if (whole && (row.fusion == Fusion::kGateUp || !find(name))) return add_part(row, *whole, part);
+    if (whole && (row.fusion != Fusion::kQkv || !find(name))) return add_part(row, *whole, part);
     if (!find(name) && find(instead)) name = instead;
     if (row.optional && !find(name)) return;
     const gguf::Tensor& tensor = file_.tensor(full(name));
@@ -116,8 +135,28 @@ class Finder {
         throw ModelError(
             fmt::format("{}: tensor {} has another type than the experts before it; convert the model again", file_.name(), tensor.name));
       }
-      found.expert = e;
+      found.copy = e, found.of_expert = true;
       if (merged) found.begin = static_cast<std::size_t>(e * found.rows) * found.row_bytes();
+      found_.push_back(found);
+    }
+  }
+
+  /// Of the heads that are here. A tensor of all keys and values has each head's key, then its value, as rows.
+  void add_heads(const TensorRow& row, const char* name) {
+    const gguf::Tensor* own = find(name);
+    const gguf::Tensor& tensor = own || !find(row.single) ? file_.tensor(full(name)) : *find(row.single);
+    const std::int64_t key = spec_.plain_dim, value = spec_.value_dim;
+    FoundTensor found = of(row, tensor);
+    if (own)
+      require_shape(row, tensor, h_.heads * found.rows, found.cols);
+    else
+      require_shape(row, tensor, h_.heads * (key + value), spec_.latent_rank);
+    found.turned = !own && row.role == TensorRole::kKeyUp;
+    const Interval heads = shard_.rows(Extent::kHeads);
+    for (std::int64_t head = heads.begin; head < heads.end; ++head) {
+      const std::int64_t before = own ? head * found.rows : head * (key + value) + (found.turned ? 0 : key);
+      found.copy = head - heads.begin;
+      found.begin = static_cast<std::size_t>(before) * found.row_bytes();
       found_.push_back(found);
     }
   }
@@ -145,6 +184,12 @@ class Finder {
 
 }  // namespace
 
+std::size_t FoundTensor::held_bytes() const {
+  if (turned) return static_cast<std::size_t>(rows * cols) * sizeof(float);
+  const bool packed = rows > 1 && role != TensorRole::kEmbedding && cpu::has_panels(tensor->type);
+  return packed ? static_cast<std::size_t>(here.count()) * cpu::packed_row_bytes(tensor->type, row_bytes()) : bytes().size();
+}
+
 std::vector<FoundTensor> find_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange range, const Shard& shard) {
   Finder finder(file, h, shard);
   if (range.begin == 0) finder.add(Holder::kFirstStage);
@@ -154,10 +199,32 @@ std::vector<FoundTensor> find_tensors(const gguf::File& file, const Hyperparamet
   return finder.take();
 }
 
+namespace {
+
+/// The matrix whose columns the file has as rows.
+std::unique_ptr<float[]> turn(const FoundTensor& found) {
+  auto matrix = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(found.rows * found.cols));
+  std::vector<float> column(static_cast<std::size_t>(found.rows));
+  for (std::int64_t c = 0; c < found.cols; ++c) {
+    cpu::dequantize(found.tensor->type, found.bytes().data() + static_cast<std::size_t>(c) * found.row_bytes(), found.rows, column.data());
+    for (std::int64_t r = 0; r < found.rows; ++r)
+      matrix[static_cast<std::size_t>(r * found.cols + c)] = column[static_cast<std::size_t>(r)];
+  }
+  return matrix;
+}
+
+}  // namespace
+
 void WeightSet::put(const FoundTensor& found) {
-  const Matrix matrix{found.tensor->type, found.here.count(), found.cols, found.bytes().data(), found.row_bytes()};
-  if (found.expert >= 0)
-    experts_[found.role].push_back(matrix);
+  Matrix matrix{found.tensor->type, found.here.count(), found.cols, found.bytes().data(), found.row_bytes()};
+  if (found.turned) {
+    turned_.push_back(turn(found));
+    matrix.type = TensorType::F32;
+    matrix.data = reinterpret_cast<const std::byte*>(turned_.back().get());
+    matrix.row_bytes = static_cast<std::size_t>(found.cols) * sizeof(float);
+  }
+  if (found.copy >= 0)
+    copies_[found.role].push_back(matrix);
   else
     all_[static_cast<std::size_t>(found.role)] = matrix;
 }
@@ -169,8 +236,8 @@ std::vector<Matrix*> WeightSet::factors() {
     const bool multiplied = all_[role].data != nullptr && all_[role].rows > 1 && role != static_cast<std::size_t>(TensorRole::kEmbedding);
     if (multiplied) matrices.push_back(&all_[role]);
   }
-  for (auto& [role, experts] : experts_) {
-    for (Matrix& expert : experts) matrices.push_back(&expert);
+  for (auto& [role, copies] : copies_) {
+    for (Matrix& copy : copies) matrices.push_back(&copy);
   }
   return matrices;
 }
@@ -198,13 +265,13 @@ std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, co
   std::vector<std::span<const std::byte>> tensors;
   const gguf::Tensor* embedding = nullptr;
   for (const FoundTensor& found : find_tensors(file, h, range, shard)) {
-    if (found.expert >= 0 && !experts) continue;
+    if ((found.of_expert && !experts) || found.turned) continue;
     const std::span<const std::byte> bytes = found.bytes();
     if (found.role == TensorRole::kEmbedding) embedding = found.tensor;
     if (found.role == TensorRole::kOutput && found.tensor == embedding) continue;  // a part of what is there already
     std::span<const std::byte>* before = tensors.empty() ? nullptr : &tensors.back();
-    if (before && before->data() + before->size() == bytes.data() && found.expert > 0)
-      *before = {before->data(), before->size() + bytes.size()};  // many experts of one tensor
+    if (before && before->data() + before->size() == bytes.data() && found.copy > 0)
+      *before = {before->data(), before->size() + bytes.size()};  // many copies in one tensor
     else
       tensors.push_back(bytes);
   }
@@ -213,7 +280,11 @@ std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, co
 
 std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange range, const Shard& shard) {
   std::size_t bytes = 0;
-  for (const auto& tensor : stage_tensors(file, h, range, shard)) bytes += tensor.size();
+  const gguf::Tensor* embedding = nullptr;
+  for (const FoundTensor& found : find_tensors(file, h, range, shard)) {
+    if (found.role == TensorRole::kEmbedding) embedding = found.tensor;
+    if (found.role != TensorRole::kOutput || found.tensor != embedding) bytes += found.held_bytes();
+  }
   return bytes;
 }
 
@@ -223,7 +294,7 @@ std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::i
   finder.add(Holder::kLayer, layer);
   std::size_t bytes = 0;
   for (const FoundTensor& found : finder.take()) {
-    if (found.expert < h.layer.experts_used) bytes += found.bytes().size();
+    if (!found.of_expert || found.copy < h.layer.experts_used) bytes += found.held_bytes();
   }
   return bytes;
 }
@@ -231,8 +302,11 @@ std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::i
 std::size_t read_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange range) {
   std::size_t bytes = 0;
   for (std::int64_t layer = range.begin; layer < range.end; ++layer) bytes += layer_bytes(file, h, layer);
-  const gguf::Tensor* output = file.find("output.weight");
-  if (range.end == h.layers) bytes += (output ? *output : file.tensor("token_embd.weight")).bytes;
+  if (range.end < h.layers) return bytes;
+  const Shard shard(h);
+  Finder finder(file, h, shard);
+  finder.add(Holder::kLastStage);
+  for (const FoundTensor& found : finder.take()) bytes += found.role == TensorRole::kOutput ? found.held_bytes() : 0;
   return bytes;
 }
 

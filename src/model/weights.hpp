@@ -3,6 +3,7 @@
 // follow from the family's table of tensors.
 #include <array>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "node/op.hpp"
@@ -17,15 +18,21 @@ struct FoundTensor {
   const gguf::Tensor* tensor = nullptr;
   std::int64_t rows = 1, cols = 1;  ///< of a vector one row
   Interval here{};                  ///< its rows that this rank holds
-  std::int64_t expert = -1;         ///< whose it is; -1: every token's
-  std::size_t begin = 0;            ///< bytes of the tensor before its first row
+  std::int64_t copy = -1;           ///< which expert's or head's it is; -1: the only one
+  bool of_expert = false;
+  bool turned = false;    ///< the file has its columns as rows: it is written anew, as floats
+  std::size_t begin = 0;  ///< bytes of the tensor before its first row
 
+  /// Bytes of a row in the file.
   std::size_t row_bytes() const {
     const TypeTraits& t = traits(tensor->type);
-    return static_cast<std::size_t>(cols) / t.block_elements * t.block_bytes;
+    return static_cast<std::size_t>(turned ? rows : cols) / t.block_elements * t.block_bytes;
   }
+  /// Bytes of the rows that are here, as they are held and read: packed, but for vectors and the embedding.
+  std::size_t held_bytes() const;
   /// The rows that are here, as they lie in the file.
   std::span<const std::byte> bytes() const {
+    if (turned) return {tensor->data + begin, static_cast<std::size_t>(cols) * row_bytes()};
     return {tensor->data + begin + static_cast<std::size_t>(here.begin) * row_bytes(),
             static_cast<std::size_t>(here.count()) * row_bytes()};
   }
@@ -47,8 +54,8 @@ class WeightSet {
   const Matrix& matrix(TensorRole role) const { return at(role); }
   /// A vector of F32; null where there is none.
   const float* vector(TensorRole role) const { return reinterpret_cast<const float*>(at(role).data); }
-  /// Of one matrix per expert, the first expert's; the others' come after it.
-  const Matrix* experts(TensorRole role) const { return experts_.at(role).data(); }
+  /// Of one matrix per expert, or per head that is here, the first; the others come after it.
+  const Matrix* copies(TensorRole role) const { return copies_.at(role).data(); }
   void put(const FoundTensor& found);
   /// The matrices that are multiplied with.
   std::vector<Matrix*> factors();
@@ -56,7 +63,8 @@ class WeightSet {
  private:
   const Matrix& at(TensorRole role) const { return all_[static_cast<std::size_t>(role)]; }
   std::array<Matrix, kTensorRoles> all_{};
-  std::map<TensorRole, std::vector<Matrix>> experts_;
+  std::map<TensorRole, std::vector<Matrix>> copies_;
+  std::vector<std::unique_ptr<float[]>> turned_;
 };
 
 struct StageWeights {
@@ -74,7 +82,7 @@ struct StageWeights {
 /// The bytes of every tensor that a rank of a stage holds, with or without `experts`; embedding and output once where the file ties them.
 std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange layers,
                                                       const Shard& shard, bool experts = true);
-/// Their sum.
+/// Their sum, as they are held.
 std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers, const Shard& shard);
 inline std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers) {
   return stage_bytes(file, h, layers, Shard(h));

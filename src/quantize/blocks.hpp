@@ -24,5 +24,6 @@ void to_blocks(std::span<const float> x, const float* importance, cpu::BlockQ5K*
 void to_blocks(std::span<const float> x, const float* importance, cpu::BlockQ6K* blocks);
 void to_blocks(std::span<const float> x, const float* importance, cpu::BlockIQ4NL* blocks);
 void to_blocks(std::span<const float> x, const float* importance, cpu::BlockIQ4XS* blocks);
+void to_blocks(std::span<const float> x, const float* importance, cpu::BlockMXFP4* blocks);
 
 }  // namespace yamata::quantize

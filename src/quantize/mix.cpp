@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "src/model/hyperparameters.hpp"
+#include "src/quantize/row.hpp"
 
 namespace yamata::quantize {
 namespace {
@@ -15,14 +16,18 @@ struct KindRow {
   TensorType base;
 };
 constexpr KindRow kKinds[] = {
-    {"F32", Kind::F32, TensorType::F32},          {"F16", Kind::F16, TensorType::F16},          {"BF16", Kind::BF16, TensorType::BF16},
-    {"Q8_0", Kind::Q8_0, TensorType::Q8_0},       {"Q6_K", Kind::Q6_K, TensorType::Q6_K},       {"Q5_0", Kind::Q5_0, TensorType::Q5_0},
-    {"Q5_1", Kind::Q5_1, TensorType::Q5_1},       {"Q5_K", Kind::Q5_K_M, TensorType::Q5_K},     {"Q5_K_S", Kind::Q5_K_S, TensorType::Q5_K},
-    {"Q5_K_M", Kind::Q5_K_M, TensorType::Q5_K},   {"Q4_0", Kind::Q4_0, TensorType::Q4_0},       {"Q4_1", Kind::Q4_1, TensorType::Q4_1},
-    {"Q4_K", Kind::Q4_K_M, TensorType::Q4_K},     {"Q4_K_S", Kind::Q4_K_S, TensorType::Q4_K},   {"Q4_K_M", Kind::Q4_K_M, TensorType::Q4_K},
-    {"IQ4_NL", Kind::IQ4_NL, TensorType::IQ4_NL}, {"IQ4_XS", Kind::IQ4_XS, TensorType::IQ4_XS}, {"Q3_K", Kind::Q3_K_M, TensorType::Q3_K},
-    {"Q3_K_S", Kind::Q3_K_S, TensorType::Q3_K},   {"Q3_K_M", Kind::Q3_K_M, TensorType::Q3_K},   {"Q3_K_L", Kind::Q3_K_L, TensorType::Q3_K},
-    {"Q2_K", Kind::Q2_K, TensorType::Q2_K},       {"Q2_K_S", Kind::Q2_K_S, TensorType::Q2_K},
+    {"F32", Kind::F32, TensorType::F32},          {"F16", Kind::F16, TensorType::F16},
+    {"BF16", Kind::BF16, TensorType::BF16},       {"Q8_0", Kind::Q8_0, TensorType::Q8_0},
+    {"Q6_K", Kind::Q6_K, TensorType::Q6_K},       {"Q5_0", Kind::Q5_0, TensorType::Q5_0},
+    {"Q5_1", Kind::Q5_1, TensorType::Q5_1},       {"Q5_K", Kind::Q5_K_M, TensorType::Q5_K},
+    {"Q5_K_S", Kind::Q5_K_S, TensorType::Q5_K},   {"Q5_K_M", Kind::Q5_K_M, TensorType::Q5_K},
+    {"Q4_0", Kind::Q4_0, TensorType::Q4_0},       {"Q4_1", Kind::Q4_1, TensorType::Q4_1},
+    {"Q4_K", Kind::Q4_K_M, TensorType::Q4_K},     {"Q4_K_S", Kind::Q4_K_S, TensorType::Q4_K},
+    {"Q4_K_M", Kind::Q4_K_M, TensorType::Q4_K},   {"IQ4_NL", Kind::IQ4_NL, TensorType::IQ4_NL},
+    {"IQ4_XS", Kind::IQ4_XS, TensorType::IQ4_XS}, {"Q3_K", Kind::Q3_K_M, TensorType::Q3_K},
+    {"Q3_K_S", Kind::Q3_K_S, TensorType::Q3_K},   {"Q3_K_M", Kind::Q3_K_M, TensorType::Q3_K},
+    {"Q3_K_L", Kind::Q3_K_L, TensorType::Q3_K},   {"Q2_K", Kind::Q2_K, TensorType::Q2_K},
+    {"Q2_K_S", Kind::Q2_K_S, TensorType::Q2_K},   {"MXFP4_MOE", Kind::MXFP4_MOE, TensorType::MXFP4},
 };
 
 bool same_word(std::string_view a, std::string_view b) {
@@ -110,7 +115,8 @@ std::string kind_names() {
 std::optional<TensorType> find_tensor_type(std::string_view name) {
   for (std::uint32_t raw = 0; raw < kTensorTypeCount; ++raw) {
     const TypeTraits* found = find_type(raw);
-    if (found && same_word(found->name, name)) return static_cast<TensorType>(raw);
+    const auto type = static_cast<TensorType>(raw);
+    if (found && is_written(type) && same_word(found->name, name)) return type;
   }
   return std::nullopt;
 }
@@ -154,6 +160,7 @@ Choice Mix::choose(const gguf::Tensor& tensor) {
 }
 
 TensorType Mix::mixed(const gguf::Tensor& tensor) {
+  if (options_.kind == Kind::MXFP4_MOE) return dimensions(tensor) > 2 ? TensorType::MXFP4 : TensorType::Q8_0;
   if (is_output(tensor.name) || (tied_ && is_embedding(tensor.name))) {
     if (options_.output_type) return *options_.output_type;
     return whole_blocks(tensor, base_) ? output() : TensorType::Q8_0;

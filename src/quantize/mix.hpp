@@ -33,6 +33,7 @@ enum class Kind : std::uint32_t {
   IQ4_NL = 25,
   IQ4_XS = 30,
   BF16 = 32,
+  MXFP4_MOE = 38,
 };
 
 /// The kind of that name, in any case; Q3_K, Q4_K and Q5_K are their _M.
@@ -40,7 +41,7 @@ std::optional<Kind> find_kind(std::string_view name);
 std::string kind_name(Kind kind);
 /// All names, separated by ", ".
 std::string kind_names();
-/// The tensor format of that name, in any case, among those Yamata reads.
+/// The tensor format of that name, in any case, among those that floats are quantized to.
 std::optional<TensorType> find_tensor_type(std::string_view name);
 /// What most tensors of the kind are.
 TensorType base_type(Kind kind);

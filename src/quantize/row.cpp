@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <stdexcept>
 #include <vector>
 
 #include "node/cpu/kernels/kernels.hpp"
@@ -53,6 +54,23 @@ void importance_weights(std::span<const float> x, const float* importance, float
   for (std::size_t i = 0; i < x.size(); ++i) weights[i] = importance[i] * std::sqrt(variance + x[i] * x[i]);
 }
 
+bool is_written(TensorType type) {
+  switch (type) {
+    case TensorType::IQ2_XXS:
+    case TensorType::IQ2_XS:
+    case TensorType::IQ2_S:
+    case TensorType::IQ3_XXS:
+    case TensorType::IQ3_S:
+    case TensorType::IQ1_S:
+    case TensorType::IQ1_M:
+    case TensorType::TQ1_0:
+    case TensorType::TQ2_0:
+      return false;
+    default:
+      return true;
+  }
+}
+
 void quantize_row(TensorType type, std::span<const float> x, const float* importance, std::byte* dst) {
   switch (type) {
     case TensorType::F32:
@@ -86,6 +104,10 @@ void quantize_row(TensorType type, std::span<const float> x, const float* import
       return through_blocks<cpu::BlockIQ4NL>(type, x, importance, dst);
     case TensorType::IQ4_XS:
       return through_blocks<cpu::BlockIQ4XS>(type, x, importance, dst);
+    case TensorType::MXFP4:
+      return through_blocks<cpu::BlockMXFP4>(type, x, importance, dst);
+    default:
+      throw std::logic_error("floats are not quantized to this type");
   }
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -17,12 +16,6 @@ namespace yamata {
 
 namespace {
 
-// Files often give these the wrong kind, so the text alone decides.
-constexpr std::array<std::string_view, 10> kEndTexts = {"<|eot_id|>", "<|im_end|>", "<|end|>",       "<end_of_turn>",
-                                                        "<|endoftext|>", "<|eom_id|>", "<|return|>", "<|call|>",
-                                                        "<end_of_utterance>", "<|end_of_text|>"};
-// Also HTML tags and the like, so ordinary tokens in some vocabularies: they end a turn as control tokens only.
-constexpr std::array<std::string_view, 5> kEndOfSequence = {"</s>", "<eos>", "<EOT>", "[EOT]", "[EOS]"};
 // Of these two the first ends a part of a turn where there is the second.
 constexpr std::string_view kEndOfPart = "<|end|>", kEndOfTurn = "<|return|>";
 
@@ -45,15 +38,6 @@ void cut_out(std::vector<Fragment>& fragments, std::string_view special, TokenId
     if (!rest.empty()) cut.push_back({rest, fragment.id});
   }
   fragments = std::move(cut);
-}
-
-TokenId checked_id(const gguf::File& file, const std::string& key, std::size_t size, TokenId absent) {
-  const std::optional<std::int64_t> id = file.integer(key);
-  if (!id) return absent;
-  if (*id < 0 || static_cast<std::uint64_t>(*id) >= size) {
-    throw ModelError(fmt::format("{}: {} is {}, but the vocabulary has {} tokens; convert the model again", file.name(), key, *id, size));
-  }
-  return static_cast<TokenId>(*id);
 }
 
 }  // namespace
@@ -95,9 +79,9 @@ void Tokenizer::load_common(const gguf::File& file) {
     if (kinds[i] >= 2 && kinds[i] <= 6) kinds_[i] = static_cast<Kind>(static_cast<std::uint8_t>(kinds[i]));
   }
 
-  bos_ = checked_id(file, "tokenizer.ggml.bos_token_id", size, bos_);
-  eos_ = checked_id(file, "tokenizer.ggml.eos_token_id", size, eos_);
-  unknown_ = checked_id(file, "tokenizer.ggml.unknown_token_id", size, unknown_);
+  bos_ = token_of_key(file, "tokenizer.ggml.bos_token_id", size, bos_);
+  eos_ = token_of_key(file, "tokenizer.ggml.eos_token_id", size, eos_);
+  unknown_ = token_of_key(file, "tokenizer.ggml.unknown_token_id", size, unknown_);
   for (TokenId* id : {&bos_, &eos_, &unknown_}) {
     if (*id >= static_cast<TokenId>(size)) *id = -1;  // a default of the model that this vocabulary is too small for
   }
@@ -106,21 +90,25 @@ void Tokenizer::load_common(const gguf::File& file) {
 
   ends_.assign(size, false);
   for (std::size_t i = 0; i < size; ++i) {
-    if (std::find(kEndTexts.begin(), kEndTexts.end(), texts_[i]) != kEndTexts.end()) {
+    if (text_ends_turn(texts_[i])) {
       kinds_[i] = Kind::kControl;
       ends_[i] = true;
     }
-    if (kinds_[i] == Kind::kControl && std::ranges::find(kEndOfSequence, texts_[i]) != kEndOfSequence.end()) ends_[i] = true;
+    if (kinds_[i] == Kind::kControl && control_text_ends_turn(texts_[i])) ends_[i] = true;
     const bool special = kinds_[i] == Kind::kControl || kinds_[i] == Kind::kUserDefined || kinds_[i] == Kind::kUnknown;
     if (special && !texts_[i].empty()) special_.push_back(static_cast<TokenId>(i));
   }
   const auto part = std::ranges::find(texts_, kEndOfPart), turn = std::ranges::find(texts_, kEndOfTurn);
   if (part != texts_.end() && turn != texts_.end()) ends_[static_cast<std::size_t>(part - texts_.begin())] = false;
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-    const TokenId id = checked_id(file, key, size, -1);
+    const TokenId id = token_of_key(file, key, size, -1);
     if (id >= 0) ends_[static_cast<std::size_t>(id)] = true;
   }
   if (eos_ >= 0) ends_[static_cast<std::size_t>(eos_)] = true;
+  fim_ = find_fim_tokens(file, texts_);
+  for (const FimToken between : {FimToken::kPad, FimToken::kRepository, FimToken::kSeparator}) {
+    if (fim(between) >= 0) ends_[static_cast<std::size_t>(fim(between))] = true;
+  }
   std::stable_sort(special_.begin(), special_.end(), [&](TokenId a, TokenId b) { return text(a).size() > text(b).size(); });
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/gguf/gguf.hpp"
+#include "src/tokenizer/special_tokens.hpp"
 
 namespace yamata {
 
@@ -31,7 +32,9 @@ class Tokenizer {
   TokenId bos() const { return bos_; }  ///< -1 where there is none
   TokenId eos() const { return eos_; }
   bool adds_bos() const { return add_bos_; }
-  /// EOS, EOT, EOM and tokens whose text marks the end of a turn.
+  /// A token of texts with a gap; -1 where there is none.
+  TokenId fim(FimToken which) const { return fim_[static_cast<std::size_t>(which)]; }
+  /// EOS, EOT, EOM, tokens whose text marks the end of a turn, and those between the files of texts with a gap.
   bool ends_generation(TokenId id) const { return ends_[static_cast<std::size_t>(id)]; }
 
  protected:
@@ -45,6 +48,7 @@ class Tokenizer {
   std::vector<bool> ends_;
   std::vector<TokenId> special_;  // control and user-defined tokens, longest text first
   TokenId bos_ = -1, eos_ = -1, unknown_ = -1;
+  std::array<TokenId, kFimTokens> fim_{};
   bool add_bos_ = false, add_eos_ = false;
 };
 

@@ -27,7 +27,7 @@ struct Case {
 
 class KvStoreOf : public testing::TestWithParam<Case> {
  protected:
-  KvStore store() const { return {unit, kLayers, kHeads, kHeadDim, kCells, GetParam().types}; }
+  KvStore store() const { return {unit, {kLayers, kHeads, kHeadDim}, kCells, GetParam().types}; }
 };
 
 TEST_P(KvStoreOf, Planes_lieApartAndFillTheStore) {
@@ -43,7 +43,7 @@ TEST_P(KvStoreOf, Planes_lieApartAndFillTheStore) {
     }
   }
   EXPECT_EQ(store.bytes(), all);
-  EXPECT_EQ(store.bytes(), KvStore::bytes_for(kLayers, kHeads, kHeadDim, kCells, GetParam().types));
+  EXPECT_EQ(store.bytes(), KvStore::bytes_for({kLayers, kHeads, kHeadDim}, kCells, GetParam().types));
   for (std::size_t i = 0; i < planes.size(); ++i) std::memset(planes[i].first, static_cast<int>(i + 1), planes[i].second);
   for (std::size_t i = 0; i < planes.size(); ++i) {
     const auto [plane, bytes] = planes[i];
@@ -69,7 +69,7 @@ TEST(KvStore, Q8OfHeadsThatAreNotWholeBlocks_isRefusedWithARemedy) {
   for (const CacheTypes types : {CacheTypes{CacheType::kQ8_0}, {CacheType::kF16, CacheType::kQ8_0}, {CacheType::kQ8_0, CacheType::kF16}}) {
     EXPECT_NO_THROW(require_storable(types, 96));
     try {
-      const KvStore store(unit, 1, 1, 80, 1, types);
+      const KvStore store(unit, {1, 1, 80}, 1, types);
       ADD_FAILURE() << "a store of " << store.bytes() << " bytes was made";
     } catch (const UsageError& error) {
       EXPECT_NE(std::string(error.what()).find("have 80; use --cache-type f16"), std::string::npos) << error.what();
@@ -79,16 +79,17 @@ TEST(KvStore, Q8OfHeadsThatAreNotWholeBlocks_isRefusedWithARemedy) {
 }
 
 TEST(KvStore, BytesFor_countsKeysAndValuesWithoutOverflow) {
-  EXPECT_EQ(KvStore::bytes_for(1, 1, 16, 1, CacheType::kF16), 64u);
-  EXPECT_EQ(KvStore::bytes_for(1, 1, 16, 1, CacheType::kF32), 128u);
-  EXPECT_EQ(KvStore::bytes_for(1, 1, 64, 1, CacheType::kQ8_0), 136u);
-  EXPECT_EQ(KvStore::bytes_for(80, 8, 128, 1 << 20, CacheType::kF16), 2ull * 80 * 8 * 128 * (1 << 20) * 2);
+  EXPECT_EQ(KvStore::bytes_for({1, 1, 16}, 1, CacheType::kF16), 64u);
+  EXPECT_EQ(KvStore::bytes_for({1, 1, 16}, 1, CacheType::kF32), 128u);
+  EXPECT_EQ(KvStore::bytes_for({1, 1, 64}, 1, CacheType::kQ8_0), 136u);
+  EXPECT_EQ(KvStore::bytes_for({80, 8, 128}, 1 << 20, CacheType::kF16), 2ull * 80 * 8 * 128 * (1 << 20) * 2);
+  EXPECT_EQ(KvStore::bytes_for({2, 1, 96, false}, 10, CacheTypes(CacheType::kF16, CacheType::kF32)), 2u * 96 * 10 * 2);
 }
 
 TEST(KvStore, PagesNotWritten_takeNoMemory) {
   constexpr std::size_t kSmall = 32 << 20;
   const std::size_t before = own_memory_bytes();
-  const KvStore store(unit, 8, 8, 128, 1 << 14, CacheType::kF16);
+  const KvStore store(unit, {8, 8, 128}, 1 << 14, CacheType::kF16);
   ASSERT_EQ(store.bytes(), std::size_t{512} << 20);
   EXPECT_LT(own_memory_bytes(), before + kSmall);
   for (int layer = 0; layer < 8; ++layer) std::memset(store.v(layer, 7), 1, 256);
@@ -97,7 +98,7 @@ TEST(KvStore, PagesNotWritten_takeNoMemory) {
 
 TEST(KvStore, MemoryThatCannotBeHad_isAModelErrorWithARemedy) {
   try {
-    const KvStore store(unit, 1 << 8, 1 << 10, 512, 1 << 30, CacheType::kF32);
+    const KvStore store(unit, {1 << 8, 1 << 10, 512}, 1 << 30, CacheType::kF32);
     ADD_FAILURE() << "a store of " << store.bytes() << " bytes was made";
   } catch (const ModelError& error) {
     EXPECT_NE(std::string(error.what()).find("lower -c"), std::string::npos) << error.what();

@@ -2,114 +2,10 @@
 
 #include <stdexcept>
 
-#include "tests/families/model_writer.hpp"
+#include "tests/families/tiny_builder.hpp"
 
 namespace yamata::families_test {
 namespace {
-
-/// How a small model is shaped, and which tensors its layers have. Head counts are odd or the groups are; windows are shorter than the
-/// text.
-struct Shape {
-  const char* architecture;
-  std::int64_t layers = 4, dim = 192, heads = 6, kv_heads = 3, head_dim = 32, rotary_dim = 32, ffn = 320;
-  bool layer_norm = false;  ///< with a bias each
-  std::vector<const char*> norms{"attn_norm", "ffn_norm"};
-  bool fused_qkv = false, qkv_bias = false, other_bias = false;
-  bool expert_bias = false, choice_bias = false, shared_score = false, sinks = false;
-  enum { kNone, kHead, kToken } qk_norm = kNone;
-  enum { kGated, kFusedGate, kPlain } feed_forward = kGated;
-  std::int64_t experts = 0, expert_ffn = 96, shared_ffn = 0, dense_layers = 0;
-  bool single_experts = false;
-  bool output = true;  ///< else the embedding is that, too, and norms after attention and feed-forward outshout it
-};
-constexpr std::int64_t kExperts = 9, kExpertsUsed = 4, kWindow = 16;
-
-class Builder {
- public:
-  explicit Builder(const Shape& shape) : s(shape), m(shape.architecture) {
-    m.count("block_count", s.layers).count("context_length", 512).count("embedding_length", s.dim).count("feed_forward_length", s.ffn);
-    m.count("attention.head_count", s.heads).count("attention.head_count_kv", s.kv_heads).count("rope.dimension_count", s.rotary_dim);
-    m.real(s.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 1e-5);
-    if (s.heads * s.head_dim != s.dim) m.count("attention.key_length", s.head_dim).count("attention.value_length", s.head_dim);
-    m.tensor("token_embd.weight", {s.dim, ModelWriter::kVocabulary}, s.output ? Like::kEmbedding : Like::kOutput);
-    norm("output_norm");
-    if (s.output) m.tensor("output.weight", {s.dim, ModelWriter::kVocabulary}, Like::kOutput);
-    if (s.experts > 0) {
-      m.count("expert_count", s.experts).count("expert_used_count", kExpertsUsed);
-      if (s.expert_ffn != s.ffn) m.count("expert_feed_forward_length", s.expert_ffn);
-      if (s.shared_ffn > 0) m.count("expert_shared_feed_forward_length", s.shared_ffn);
-      if (s.dense_layers > 0) m.count("leading_dense_block_count", s.dense_layers);
-    }
-    for (std::int64_t layer = 0; layer < s.layers; ++layer) add_layer(layer);
-  }
-
-  const Shape s;
-  ModelWriter m;
-
-  void vector(const std::string& name, std::int64_t n, Like like = Like::kBias) { m.tensor(at_ + name, {n}, like); }
-
- private:
-  void norm(const std::string& name) {
-    const bool loud = !s.output && name.starts_with("post_");
-    m.tensor(at_ + name + ".weight", {s.dim}, loud ? Like::kLoudNorm : Like::kNorm);
-    if (s.layer_norm) m.tensor(at_ + name + ".bias", {s.dim}, Like::kBias);
-  }
-  void matrix(const std::string& name, std::int64_t cols, std::int64_t rows, bool bias) {
-    m.tensor(at_ + name + ".weight", {cols, rows}, Like::kMatrix);
-    if (bias) vector(name + ".bias", rows);
-  }
-
-  void add_layer(std::int64_t layer) {
-    at_ = "blk." + std::to_string(layer) + ".";
-    for (const char* name : s.norms) norm(name);
-    const std::int64_t queries = s.heads * s.head_dim, keys = s.kv_heads * s.head_dim;
-    if (s.fused_qkv) {
-      matrix("attn_qkv", s.dim, queries + 2 * keys, s.qkv_bias);
-    } else {
-      matrix("attn_q", s.dim, queries, s.qkv_bias);
-      matrix("attn_k", s.dim, keys, s.qkv_bias);
-      matrix("attn_v", s.dim, keys, s.qkv_bias);
-    }
-    if (s.qk_norm != Shape::kNone) {
-      m.tensor(at_ + "attn_q_norm.weight", {s.qk_norm == Shape::kHead ? s.head_dim : queries}, Like::kNorm);
-      m.tensor(at_ + "attn_k_norm.weight", {s.qk_norm == Shape::kHead ? s.head_dim : keys}, Like::kNorm);
-    }
-    matrix("attn_output", queries, s.dim, s.other_bias || s.expert_bias);
-    if (s.sinks) vector("attn_sinks.weight", s.heads);
-    if (s.experts > 0 && layer >= s.dense_layers)
-      add_experts();
-    else
-      add_dense();
-    at_.clear();
-  }
-
-  void add_dense() {
-    if (s.feed_forward == Shape::kGated) matrix("ffn_gate", s.dim, s.ffn, s.other_bias);
-    matrix("ffn_up", s.dim, s.feed_forward == Shape::kFusedGate ? 2 * s.ffn : s.ffn, s.other_bias);
-    matrix("ffn_down", s.ffn, s.dim, s.other_bias);
-  }
-
-  void add_experts() {
-    m.tensor(at_ + "ffn_gate_inp.weight", {s.dim, s.experts}, Like::kRouter);
-    if (s.expert_bias) vector("ffn_gate_inp.bias", s.experts);
-    if (s.choice_bias) vector("exp_probs_b.bias", s.experts);
-    if (s.shared_score) m.tensor(at_ + "ffn_gate_inp_shexp.weight", {s.dim}, Like::kRouter);
-    for (const std::string part : {"gate", "up", "down"}) {
-      const std::int64_t cols = part == "down" ? s.expert_ffn : s.dim, rows = part == "down" ? s.dim : s.expert_ffn;
-      const std::string merged = at_ + "ffn_" + part + "_exps.weight";
-      if (!s.single_experts) m.tensor(merged, {cols, rows, s.experts}, Like::kMatrix);
-      if (s.expert_bias) m.tensor(at_ + "ffn_" + part + "_exps.bias", {rows, s.experts}, Like::kBias);
-      for (std::int64_t e = 0; s.single_experts && e < s.experts; ++e) {
-        const std::string number = "." + std::to_string(e);
-        m.tensor(at_ + "ffn_" + part + number + ".weight", {cols, rows}, Like::kMatrix, merged + number);
-      }
-      if (s.shared_ffn > 0)
-        matrix("ffn_" + part + "_shexp", part == "down" ? s.shared_ffn : s.dim, part == "down" ? s.dim : s.shared_ffn, false);
-    }
-  }
-
-  std::string at_;  // "blk.N." within a layer
-};
 
 Shape llama() { return {.architecture = "llama"}; }
 Shape mixtral() { return {.architecture = "llama", .experts = kExperts, .expert_ffn = 320}; }
@@ -242,6 +138,13 @@ Builder make_glm4() {
   shape.qkv_bias = true, shape.feed_forward = Shape::kFusedGate;
   return Builder(shape);
 }
+Builder make_command_r() {
+  Shape shape{.architecture = "command-r", .norms = {"attn_norm"}, .output = false};
+  shape.layer_norm = true, shape.norm_bias = false;
+  Builder b(shape);
+  b.m.real("logit_scale", 0.5);
+  return b;
+}
 Builder make_starcoder2() {
   Shape shape{.architecture = "starcoder2", .layer_norm = true, .qkv_bias = true, .other_bias = true};
   shape.feed_forward = Shape::kPlain;
@@ -271,6 +174,40 @@ Builder make_glm4moe() {
   return b;
 }
 
+Shape deepseek2() {
+  Shape shape{.architecture = "deepseek2", .heads = 5, .kv_heads = 1, .rotary_dim = 16};
+  shape.latent_rank = 64, shape.experts = kExperts, shape.shared_ffn = 2 * shape.expert_ffn, shape.dense_layers = 1;
+  return shape;
+}
+/// As DeepSeek-V3: groups of experts, a sigmoid, YaRN with a factor of its own for scores.
+Builder make_deepseek2() {
+  Shape shape = deepseek2();
+  shape.query_rank = 96, shape.choice_bias = true;
+  Builder b(shape);
+  b.m.count("expert_shared_count", 2).boolean("expert_weights_norm", true).real("expert_weights_scale", 2.5).count("expert_gating_func", 2);
+  b.m.count("expert_group_count", 3).count("expert_group_used_count", 2).text("rope.scaling.type", "yarn").real("rope.scaling.factor", 40);
+  b.m.count("rope.scaling.original_context_length", 128).real("rope.scaling.yarn_log_multiplier", 0.1);
+  return b;
+}
+/// As DeepSeek-V2: keys and values in one, a softmax, YaRN.
+Builder make_deepseek2_merged() {
+  Shape shape = deepseek2();
+  shape.query_rank = 96, shape.merged_keys = true, shape.kv_heads = shape.heads;
+  Builder b(shape);
+  b.m.count("expert_shared_count", 2).real("expert_weights_scale", 1.5).text("rope.scaling.type", "yarn").real("rope.scaling.factor", 40);
+  b.m.count("rope.scaling.original_context_length", 128).real("rope.scaling.yarn_log_multiplier", 0.0707);
+  return b;
+}
+/// As DeepSeek-V2-Lite, which llama.cpp knows by its 27 layers: queries from the token. YaRN's scores have no factor of their own.
+Builder make_deepseek2_lite() {
+  Shape shape = deepseek2();
+  shape.layers = 27;
+  Builder b(shape);
+  b.m.count("expert_shared_count", 2).text("rope.scaling.type", "yarn").real("rope.scaling.factor", 40);
+  b.m.count("rope.scaling.original_context_length", 128);
+  return b;
+}
+
 constexpr Row kRows[] = {
     {"llama", make_llama},
     {"llama-bias", make_llama_bias},
@@ -294,6 +231,10 @@ constexpr Row kRows[] = {
     {"starcoder2", make_starcoder2},
     {"gptneox", make_gptneox},
     {"gptneox-sequential", make_gptneox_sequential},
+    {"deepseek2", make_deepseek2},
+    {"deepseek2-merged", make_deepseek2_merged},
+    {"deepseek2-lite", make_deepseek2_lite},
+    {"command-r", make_command_r},
     {"gpt-oss", make_gpt_oss},
     {"glm4moe", make_glm4moe},
 };
@@ -307,8 +248,10 @@ std::vector<std::string> variant_names() {
 }
 
 void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened) {
+  wide = variant.ends_with("-wide");
+  const std::string name = variant.substr(0, variant.rfind("-wide"));
   for (const Row& row : kRows) {
-    if (variant == row.name) return row.make().m.write(type, widened, path);
+    if (name == row.name) return row.make().m.write(type, widened, path);
   }
   throw std::out_of_range("no variant " + variant);
 }

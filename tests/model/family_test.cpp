@@ -181,7 +181,7 @@ TEST(Family, Experts_areFoundInBothLayouts_andATokenReadsThoseThatItUses) {
     EXPECT_EQ(read_bytes(file, h, {0, 1}), kRest + 2 * kExpert);
     EXPECT_EQ(read_bytes(file, h, {0, 2}), 2 * (kRest + 2 * kExpert) + kTable);
     const StageWeights weights = StageWeights::find(file, h, {0, 2});
-    const Matrix* up = weights.layers[1].experts(TensorRole::kExpertUp);
+    const Matrix* up = weights.layers[1].copies(TensorRole::kExpertUp);
     EXPECT_EQ(up[3].rows, 96);
     const bool merged = variant == &model;
     EXPECT_EQ(up[3].data, merged ? file.tensor("blk.1.ffn_up_exps.weight").data + 3 * 96 * 256 : file.tensor("blk.1.ffn_up.3.weight").data);
@@ -191,6 +191,45 @@ TEST(Family, Experts_areFoundInBothLayouts_andATokenReadsThoseThatItUses) {
   EXPECT_NE(refusal([&] {
               StageWeights::find(lacking, Hyperparameters::read(lacking), {0, 2});
             }).find("blk.1.ffn_down.4.weight"),
+            std::string::npos);
+}
+
+TEST(Family, HeadsOfLatentAttention_areFoundInBothLayouts) {
+  ModelFile model = llama_file();
+  model.set("llama.attention.kv_lora_rank", std::uint64_t{48});
+  model.set("llama.attention.key_length", std::uint64_t{40});
+  model.set("llama.attention.value_length", std::uint64_t{32});
+  model.set("llama.rope.dimension_count", std::uint64_t{16});
+  ModelFile merged = model;
+  for (const std::string layer : {"blk.0.", "blk.1."}) {
+    for (ModelFile* file : {&model, &merged}) {
+      for (const char* name : {"attn_k.weight", "attn_v.weight"}) file->tensors.erase(layer + name);
+      file->tensors[layer + "attn_q.weight"] = {64, 4 * 40};
+      file->tensors[layer + "attn_kv_a_mqa.weight"] = {64, 48 + 16};
+      file->tensors[layer + "attn_kv_a_norm.weight"] = {48};
+      file->tensors[layer + "attn_output.weight"] = {4 * 32, 64};
+    }
+    model.tensors[layer + "attn_k_b.weight"] = {24, 48, 4};
+    model.tensors[layer + "attn_v_b.weight"] = {48, 32, 4};
+    merged.tensors[layer + "attn_kv_b.weight"] = {48, 4 * (24 + 32)};
+  }
+  const gguf::File file = model.read(), old = merged.read();
+  const Hyperparameters h = Hyperparameters::read(file), old_h = Hyperparameters::read(old);
+  EXPECT_EQ(layer_bytes(file, h, 0), layer_bytes(old, old_h, 0));
+  const StageWeights weights = StageWeights::find(file, h, {0, 2});
+  const StageWeights turned = StageWeights::find(old, old_h, {0, 2});
+  EXPECT_EQ(weights.layers[0].matrix(TensorRole::kLatentRotary).data, file.tensor("blk.0.attn_kv_a_mqa.weight").data + 48 * 256);
+  EXPECT_EQ(weights.layers[0].copies(TensorRole::kValueUp)[3].data, file.tensor("blk.0.attn_v_b.weight").data + 3 * 32 * 48 * 4);
+  const auto* all = reinterpret_cast<const float*>(old.tensor("blk.1.attn_kv_b.weight").data);
+  const Matrix& key = turned.layers[1].copies(TensorRole::kKeyUp)[3];
+  EXPECT_EQ(key.rows, 48);
+  EXPECT_EQ(reinterpret_cast<const float*>(key.data)[7 * 24 + 5], all[(3 * 56 + 5) * 48 + 7]) << "number 7 of the key's element 5";
+  EXPECT_EQ(reinterpret_cast<const float*>(turned.layers[1].copies(TensorRole::kValueUp)[3].data), all + (3 * 56 + 24) * 48);
+  merged.tensors["blk.1.attn_kv_b.weight"] = {48, 4 * 56 - 1};
+  const gguf::File wrong = merged.read();
+  EXPECT_NE(refusal([&] {
+              StageWeights::find(wrong, Hyperparameters::read(wrong), {0, 2});
+            }).find("blk.1.attn_kv_b.weight is 223 x 48"),
             std::string::npos);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "node/error.hpp"
 #include "tests/model/support.hpp"
@@ -167,6 +168,55 @@ TEST(Hyperparameters, ExpertsAndWindows_areTakenAndMustBePossible) {
   EXPECT_EQ(read(file).layer_at(1).experts, 8);
 }
 
+TEST(Hyperparameters, LatentAttention_isTakenAndMustBePossible) {
+  ModelFile file = complete();
+  file.set("llama.attention.kv_lora_rank", std::uint64_t{48});
+  file.set("llama.attention.key_length", std::uint64_t{40});
+  file.set("llama.attention.value_length", std::uint64_t{24});
+  file.set("llama.rope.dimension_count", std::uint64_t{16});
+  const Hyperparameters h = read(file);
+  EXPECT_EQ(h.head_dim, 64) << "what is cached";
+  EXPECT_EQ(h.kv_heads, 1);
+  EXPECT_EQ(h.query_dim(), 40);
+  EXPECT_EQ(h.value_dim(), 24);
+  EXPECT_EQ(h.layer.plain_dim, 24);
+  ModelFile newer = file;
+  newer.set("llama.attention.key_length", std::uint64_t{64});
+  newer.set("llama.attention.value_length", std::uint64_t{48});
+  newer.set("llama.attention.key_length_mla", std::uint64_t{40});
+  newer.set("llama.attention.value_length_mla", std::uint64_t{24});
+  EXPECT_EQ(read(newer).query_dim(), 40);
+  EXPECT_EQ(read(newer).value_dim(), 24);
+  for (const auto& [key, value, part] : {std::tuple{"llama.attention.kv_lora_rank", std::uint64_t{0}, "kv_lora_rank is 0"},
+                                         {"llama.attention.kv_lora_rank", std::uint64_t{1} << 40, "kv_lora_rank"},
+                                         {"llama.attention.kv_lora_rank", std::uint64_t{1024}, "head size 1040"},
+                                         {"llama.attention.q_lora_rank", std::uint64_t{1} << 40, "q_lora_rank"},
+                                         {"llama.attention.value_length", std::uint64_t{0}, "value_length is 0"},
+                                         {"llama.attention.key_length", std::uint64_t{16}, "heads of 16 elements of which 16 rotate"}}) {
+    ModelFile hostile = file;
+    hostile.set(key, value);
+    expect_refusal(hostile, part);
+  }
+}
+
+TEST(Hyperparameters, GroupsOfExperts_mustBePossible) {
+  ModelFile file = complete();
+  file.set("llama.expert_count", std::uint64_t{12});
+  file.set("llama.expert_used_count", std::uint64_t{4});
+  file.set("llama.expert_group_count", std::uint64_t{4});
+  expect_refusal(file, "llama.expert_group_used_count is missing");
+  file.set("llama.expert_group_used_count", std::uint64_t{1});
+  expect_refusal(file, "1 groups of experts have fewer than the 4 that a token uses");
+  file.set("llama.expert_group_used_count", std::uint64_t{2});
+  EXPECT_EQ(read(file).layer_at(0).expert_groups, 4);
+  for (const std::uint64_t groups : {5, 12}) {
+    file.set("llama.expert_group_count", groups);
+    expect_refusal(file, "groups of two or more");
+  }
+  file.set("llama.expert_group_count", std::uint64_t{1});
+  EXPECT_EQ(read(file).layer_at(0).expert_groups, 0);
+}
+
 TEST(Hyperparameters, EmbeddingThatDoesNotFitTheVocabulary_isRefused) {
   ModelFile file = complete();
   file.metadata["tokenizer.ggml.tokens"] = std::vector<std::string>(10, "x");
@@ -182,7 +232,7 @@ TEST(Hyperparameters, HeadCountsThatDoNotFit_areRefused) {
   expect_refusal("llama.attention.head_count", std::uint64_t{0}, "llama.attention.head_count is 0");
   expect_refusal("llama.attention.head_count", std::uint64_t{8}, "head size 8");
   expect_refusal("llama.attention.head_count", std::uint64_t{128}, "head size 0");  // more heads than dimensions
-  expect_refusal("llama.attention.key_length", std::uint64_t{1024}, "llama.attention.key_length is 1024");
+  expect_refusal("llama.attention.key_length", std::uint64_t{1024}, "head size 1024 is not a multiple of 16 up to 576");
 }
 
 TEST(Hyperparameters, CountsOutOfRange_areRefused) {

@@ -10,7 +10,7 @@
 namespace yamata::cpu {
 namespace {
 
-constexpr std::int64_t kMaxHeadDim = 512;
+constexpr std::int64_t kMaxHeadDim = 576;
 constexpr int kPartsOfOne = 4;  ///< parts of a value that are added to one query at once
 static_assert(kKeysAtOnce % 8 == 0);
 

@@ -4,6 +4,8 @@
 #include "node/cpu/kernels/blocks.hpp"
 #include "node/cpu/kernels/half.hpp"
 #include "node/cpu/kernels/kernels.hpp"
+#include "node/cpu/kernels/panel.hpp"
+#include "node/cpu/kernels/small_group.hpp"
 
 namespace yamata::cpu {
 namespace {
@@ -100,6 +102,25 @@ void expand(const BlockIQ4XS& b, float* y) {
   }
 }
 
+void expand(const BlockMXFP4& b, float* y) {
+  for (int i = 0; i < 32; ++i) y[i] = half_power_of_two(b.exponent) * static_cast<float>(kMxfp4Values[nibble(b.qs, i)]);
+}
+
+/// The small formats are what their groups, looked up, stand for; no product here is rounded.
+template <class Block>
+void expand(const Block& b, float* y) {
+  constexpr PanelFormat kFormat = kPanelFormat<PanelBlockOf<Block>>;
+  RowGroup g;
+  unpack(b, g);
+  for (int i = 0; i < 256; ++i) {
+    const int number = static_cast<int>(g.steps[i / 32][i % 32 / 4] >> i % 4 * 8 & 255);
+    if constexpr (kFormat.lookup())
+      y[i] = g.scale * static_cast<float>(g.scales[i / 16] - 32) * static_cast<float>(table_of(kFormat.values)[number]);
+    else
+      y[i] = f16_to_f32(g.d) * static_cast<float>(number - 1);
+  }
+}
+
 template <class Block, int kElements>
 void expand_all(const std::byte* src, std::int64_t n, float* dst) {
   for (std::int64_t i = 0; i < n; i += kElements, src += sizeof(Block)) {
@@ -181,6 +202,36 @@ void dequantize(TensorType type, const std::byte* src, std::int64_t n, float* ds
       break;
     case TensorType::IQ4_XS:
       expand_all<BlockIQ4XS, 256>(src, n, dst);
+      break;
+    case TensorType::MXFP4:
+      expand_all<BlockMXFP4, 32>(src, n, dst);
+      break;
+    case TensorType::IQ2_XXS:
+      expand_all<BlockIQ2XXS, 256>(src, n, dst);
+      break;
+    case TensorType::IQ2_XS:
+      expand_all<BlockIQ2XS, 256>(src, n, dst);
+      break;
+    case TensorType::IQ2_S:
+      expand_all<BlockIQ2S, 256>(src, n, dst);
+      break;
+    case TensorType::IQ3_XXS:
+      expand_all<BlockIQ3XXS, 256>(src, n, dst);
+      break;
+    case TensorType::IQ3_S:
+      expand_all<BlockIQ3S, 256>(src, n, dst);
+      break;
+    case TensorType::IQ1_S:
+      expand_all<BlockIQ1S, 256>(src, n, dst);
+      break;
+    case TensorType::IQ1_M:
+      expand_all<BlockIQ1M, 256>(src, n, dst);
+      break;
+    case TensorType::TQ1_0:
+      expand_all<BlockTQ1_0, 256>(src, n, dst);
+      break;
+    case TensorType::TQ2_0:
+      expand_all<BlockTQ2_0, 256>(src, n, dst);
       break;
   }
 }

@@ -29,5 +29,8 @@ inline float half_to_float(std::uint16_t half) {
   return float_of_bits(sign | (exponent + 112u) << 23 | mantissa << 13);
 }
 
+/// 2 to the power e - 128.
+inline float half_power_of_two(std::uint8_t e) { return float_of_bits(e < 2 ? 0x00200000u << e : (e - 1u) << 23); }
+
 }  // namespace
 }  // namespace yamata::cpu

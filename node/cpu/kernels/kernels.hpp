@@ -48,7 +48,7 @@ struct MatmulArgs {
   float* y;
   std::int64_t ldy;
   bool add;
-  std::byte* scratch;  ///< panel_rows * row_bytes bytes, where weights are quantized and not packed
+  std::byte* scratch;  ///< room for a panel, where weights are quantized and not packed
 };
 
 /// Some queries of one token that share a key/value head, and their results. Each result is merged from those of chunks:
@@ -73,7 +73,7 @@ struct AttentionArgs {
   TensorType k_type, v_type;  ///< F32, F16 or Q8_0
   float scale;                ///< positive
   std::int64_t heads;         ///< of each row; row_count * heads is at most kAttentionQueries
-  std::int64_t head_dim;      ///< a multiple of 16 up to 512, with Q8_0 of 32
+  std::int64_t head_dim;      ///< a multiple of 16 up to 576, with Q8_0 of 32
   float softcap;              ///< c: scale * product becomes c tanh(scale * product / c); 0: it stays
 };
 inline constexpr std::int64_t kAttentionChunk = 128;

@@ -6,6 +6,7 @@
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/cpu/kernels/panel.hpp"
 #include "node/cpu/kernels/row_group.hpp"
+#include "node/cpu/kernels/small_group.hpp"
 
 namespace yamata::cpu {
 namespace {
@@ -23,27 +24,30 @@ struct ActivationBlock {
 static_assert(sizeof(ActivationBlock) == kActivationBlockBytes);
 
 /// The products of one block of one row, a sum for each half.
-template <class Block>
+template <class Panel>
 inline void whole_sums(const std::uint32_t* steps, const ActivationBlock& x, std::int32_t* sums) {
-  constexpr PanelFormat kFormat = kPanelFormat<Block>;
+  constexpr PanelFormat kFormat = kPanelFormat<Panel>;
   for (int i = 0; i < 32; ++i) {
     const auto number = static_cast<std::uint8_t>(steps[i / 4] >> i % 4 * 8);
+    constexpr const std::int8_t* kTable = table_of(kFormat.values);
     int weight = number - kFormat.zero_point;
-    if constexpr (kFormat.lookup)
-      weight = kIq4Values[number];
+    if constexpr (kFormat.lookup())
+      weight = kTable[number];
     else if constexpr (kFormat.is_signed())
       weight = static_cast<std::int8_t>(number);
     sums[i / 16] += weight * x.values[i];
   }
 }
 
-template <class Block>
+template <class Panel>
 inline float add_block(const RowGroup& g, int block, const ActivationBlock& x, float sum) {
-  constexpr PanelFormat kFormat = kPanelFormat<Block>;
-  constexpr int kZeroPoint = kFormat.scales == Scales::kBlockSix || kFormat.scales == Scales::kSubSix ? 32 : 0;
+  constexpr PanelFormat kFormat = kPanelFormat<Panel>;
+  constexpr int kZeroPoint = kFormat.scales == Scales::kBlockSix || kFormat.has_six() ? 32 : 0;
   float d = half_to_float(g.d), m = half_to_float(g.m);
+  if constexpr (kFormat.scales == Scales::kExponent) d = half_power_of_two(static_cast<std::uint8_t>(g.d));
+  if constexpr (kFormat.scales == Scales::kFloatSubSix) d = g.scale;
   std::int32_t whole[2] = {0, 0};
-  whole_sums<Block>(g.steps[block], x, whole);
+  whole_sums<Panel>(g.steps[block], x, whole);
   std::int32_t total = whole[0] + whole[1];
   if constexpr (kFormat.has_sub_blocks()) {
     total = 0;
@@ -73,10 +77,10 @@ inline float dot_row(const MatmulArgs& a, std::int64_t row, std::int64_t token) 
     std::memcpy(&block, w, sizeof block);
     RowGroup group;
     unpack(block, group);
-    for (int i = 0; i < kPanelFormat<Block>.blocks(); ++i, x += kActivationBlockBytes) {
+    for (int i = 0; i < kPanelFormat<PanelBlockOf<Block>>.blocks(); ++i, x += kActivationBlockBytes) {
       ActivationBlock activations;
       std::memcpy(&activations, x, sizeof activations);
-      sum = add_block<Block>(group, i, activations, sum);
+      sum = add_block<PanelBlockOf<Block>>(group, i, activations, sum);
     }
   }
   return sum;

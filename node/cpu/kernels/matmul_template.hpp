@@ -31,7 +31,7 @@ template <class Block>
 constexpr int kFlush = [] {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
   if (kHasSubCompensation<Block>) return 4;
-  constexpr int kFit = kStepsToFlush < kFormat.is_signed() ? 8 : kFormat.low_bits + kFormat.high_bits > ;
+  constexpr int kFit = kStepsToFlush<kFormat.bits()>;
   return kFormat.has_sub_blocks() && kFit > 4 ? 4 : kFit;
 }();
 
@@ -192,8 +192,8 @@ YAMATA_INLINE void add_group(const std::uint8_t* group, const Panels& panels, co
 #pragma GCC unroll 2
   for (int p = 0; p < kPanels; ++p) {
     unpack_scales<kFormat.scales>(group + p * panels.bytes + kHalfBytes, unpacked[p]);
+    d[p] = unpack_d<kFormat.scales>(group + p * panels.bytes);
     const auto* halves = reinterpret_cast<const std::uint16_t*>(group + p * panels.bytes);
-    d[p] = from_halves(halves);
     if constexpr (kFormat.has_min()) m[p] = mul(from_halves(halves + kRows), row_floats(-1.0f));
   }
   for (int b = 0; b < 8; ++b) {
@@ -223,7 +223,7 @@ YAMATA_INLINE void add_single(const std::uint8_t* group, const Panels& panels, c
 #pragma GCC unroll 2
   for (int p = 0; p < kPanels; ++p) {
     const auto* halves = reinterpret_cast<const std::uint16_t*>(group + p * panels.bytes);
-    s[p].scale = from_halves(halves);
+    s[p].scale = unpack_d<kFormat.scales>(group + p * panels.bytes);
     if constexpr (kFormat.has_min()) s[p].min = from_halves(halves + kRows);
   }
   prefetch_part<Block, kPanels, kColumns>(panels, group, 0);
@@ -275,10 +275,9 @@ inline void multiply_tile(const MatmulArgs& a, const std::byte* panels, std::int
 
 /// All panels of a span of rows times the tokens of a tile.
 template <class Block>
-inline void multiply_rows(const MatmulArgs& a, const std::byte* panels, std::int64_t row, std::int64_t last, std::int64_t token,
-                          std::int64_t count) {
+inline void multiply_rows(const MatmulArgs& a, const std::byte* panels, std::size_t panel_bytes, std::int64_t row, std::int64_t last,
+                          std::int64_t token, std::int64_t count) {
   constexpr int kFew = kFewColumns<kPanelFormat<Block>.is_signed()>;
-  const std::size_t panel_bytes = kRows * a.row_bytes;
   if constexpr (kPanelsAtOnce > 1) {
     for (; count <= kFew && last - row > (kPanelsAtOnce - 1) * kRows; row += kPanelsAtOnce * kRows, panels += kPanelsAtOnce * panel_bytes) {
       multiply_tile<Block, kPanelsAtOnce, kFew>(a, panels, row, token, count);
@@ -287,22 +286,25 @@ inline void multiply_rows(const MatmulArgs& a, const std::byte* panels, std::int
   for (; row < last; row += kRows, panels += panel_bytes) multiply_tile<Block, 1, kTileColumns>(a, panels, row, token, count);
 }
 
+/// Panels are those of PanelBlockOf<Block>.
 template <class Block>
 void matmul(const MatmulArgs& a) {
-  const std::size_t panel_bytes = kRows * a.row_bytes;
+  using Panel = PanelBlockOf<Block>;
+  constexpr PanelFormat kFormat = kPanelFormat<Panel>;
+  const std::int64_t groups = a.cols / (32 * kFormat.blocks());
+  const std::size_t row_bytes = static_cast<std::size_t>(groups) * kFormat.group_bytes(), panel_bytes = kRows * row_bytes;
   const std::int64_t fit = kPanelsBytes / static_cast<std::int64_t>(panel_bytes), stay = fit > 1 ? fit : 1;
   const std::int64_t step = kRows * (!a.packed ? 1 : a.tokens > kTileColumns ? stay : kPanelsAtOnce);
   for (std::int64_t first = a.row_begin; first < a.row_end; first += step) {
     const std::int64_t last = first + step < a.row_end ? first + step : a.row_end;
-    const std::byte* panels = a.weights + static_cast<std::size_t>(first) * a.row_bytes;
+    const std::byte* panels = a.weights + static_cast<std::size_t>(first) * (a.packed ? row_bytes : a.row_bytes);
     if (!a.packed) {
-      repack_panel<Block>(panels, a.row_bytes, static_cast<int>(last - first), a.cols / (32 * kPanelFormat<Block>.blocks()), kRows,
-                          a.scratch);
+      repack_panel<Block>(panels, a.row_bytes, static_cast<int>(last - first), groups, kRows, a.scratch);
       panels = a.scratch;
     }
     for (std::int64_t token = 0; token < a.tokens; token += kTileColumns) {
       const std::int64_t left = a.tokens - token, count = left < kTileColumns ? left : kTileColumns;
-      multiply_rows<Block>(a, panels, first, last, token, count);
+      multiply_rows<Panel>(a, panels, panel_bytes, first, last, token, count);
     }
   }
 }

@@ -10,7 +10,9 @@
 //   scales d of each row, then mins m of each row where there are (half floats),
 //   quantized scales where there are (see Scales),
 //   the blocks, each its low plane and its high plane.
-// That is as long as in the file, but for the rows that fill up a matrix's last panel.
+// That is as long as in the file, but for the rows that fill up a matrix's last panel, and for the small IQ formats and the ternary ones,
+// which name groups of weights by numbers that would take too long to look up: their panels are those of another format that has all their
+// values.
 #include <cstddef>
 #include <cstdint>
 
@@ -21,6 +23,7 @@ namespace yamata::cpu {
 /// How the scales of a group are written. Numbers of six bits lie in two planes: number i of n has its low bits in byte
 /// i % (n/2) of the first (the later half of them in the high bits) and its high bits in byte i % (n/4) of the second.
 enum class Scales {
+  kExponent,     ///< d is all, a power of two: the byte e stands for 2^(e - 128)
   kHalf,         ///< d is all
   kHalfMin,      ///< d and m are all
   kBlockSixMin,  ///< six bits: [scale, minimum][block][row]
@@ -28,25 +31,43 @@ enum class Scales {
   kSubByte,      ///< a sub-block is 16 weights: signed bytes [block][row][sub]
   kSubSix,       ///< six bits, zero point 32: [block][row][sub]
   kSubFourMin,   ///< bytes [block][row][sub]: the scale in the low bits, the minimum in the high ones
+  kFloatSubSix,  ///< d is a float; as kSubSix
 };
 
-/// A quantized format: weight = scale * (number - zero point), or kIq4Values[number], and the minimum added or subtracted.
+/// What the numbers of a format stand for: themselves, or values of one of these tables.
+enum class Values { kNumbers, kIq4, kMxfp4, kIq2, kIq3, kOdd };
+
+constexpr const std::int8_t* table_of(Values values) {
+  return values == Values::kMxfp4 ? kMxfp4Values
+         : values == Values::kIq2 ? kIq2Values
+         : values == Values::kIq3 ? kIq3Values
+         : values == Values::kOdd ? kOddValues
+                                  : kIq4Values;
+}
+
+/// A quantized format: weight = scale * (number - zero point), or scale * the number's value, and the minimum added or subtracted.
 struct PanelFormat {
   int low_bits, high_bits;  ///< of a number, and so of the planes
   int zero_point;
-  bool lookup;
+  Values values;
   Scales scales;
 
-  constexpr bool grouped() const { return scales != Scales::kHalf && scales != Scales::kHalfMin; }
-  constexpr bool has_sub_blocks() const { return scales == Scales::kSubByte || scales == Scales::kSubSix || scales == Scales::kSubFourMin; }
+  constexpr bool lookup() const { return values != Values::kNumbers; }
+  /// Bits of what is multiplied, or of its magnitude.
+  constexpr int bits() const { return values == Values::kMxfp4 || values == Values::kOdd ? 4 : lookup() ? 8 : low_bits + high_bits; }
+  constexpr bool grouped() const { return scales != Scales::kExponent && scales != Scales::kHalf && scales != Scales::kHalfMin; }
+  constexpr bool has_six() const { return scales == Scales::kSubSix || scales == Scales::kFloatSubSix; }
+  constexpr bool has_sub_blocks() const { return scales == Scales::kSubByte || scales == Scales::kSubFourMin || has_six(); }
   constexpr bool has_min() const { return scales == Scales::kHalfMin || scales == Scales::kBlockSixMin || scales == Scales::kSubFourMin; }
-  constexpr bool is_signed() const { return low_bits == 8 || lookup; }
+  constexpr bool is_signed() const { return low_bits == 8 || lookup(); }
   constexpr int blocks() const { return grouped() ? 8 : 1; }
   /// Quantized scales of a row in a group, mins included.
   constexpr int scale_numbers() const { return !grouped() ? 0 : scales == Scales::kBlockSix ? 8 : 16; }
   constexpr int scale_bits() const { return scales == Scales::kSubByte || scales == Scales::kSubFourMin ? 8 : 6; }
   // Bytes a row takes in a group.
-  constexpr int half_bytes() const { return has_min() ? 4 : 2; }
+  constexpr int half_bytes() const {  // d and m
+    return scales == Scales::kExponent ? 1 : has_min() || scales == Scales::kFloatSubSix ? 4 : 2;
+  }
   constexpr int scale_bytes() const { return scale_numbers() * scale_bits() / 8; }
   constexpr int block_bytes() const { return 4 * (low_bits + high_bits); }
   constexpr int group_bytes() const { return half_bytes() + scale_bytes() + blocks() * block_bytes(); }
@@ -56,29 +77,81 @@ struct PanelFormat {
 template <class Block>
 inline constexpr PanelFormat kPanelFormat{};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockQ4_0>{4, 0, 8, false, Scales::kHalf};
+inline constexpr PanelFormat kPanelFormat<BlockQ4_0>{4, 0, 8, Values::kNumbers, Scales::kHalf};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockQ4_1>{4, 0, 0, false, Scales::kHalfMin};
+inline constexpr PanelFormat kPanelFormat<BlockQ4_1>{4, 0, 0, Values::kNumbers, Scales::kHalfMin};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockQ5_0>{4, 1, 16, false, Scales::kHalf};
+inline constexpr PanelFormat kPanelFormat<BlockQ5_0>{4, 1, 16, Values::kNumbers, Scales::kHalf};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockQ5_1>{4, 1, 0, false, Scales::kHalfMin};
+inline constexpr PanelFormat kPanelFormat<BlockQ5_1>{4, 1, 0, Values::kNumbers, Scales::kHalfMin};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockQ8_0>{8, 0, 0, false, Scales::kHalf};
+inline constexpr PanelFormat kPanelFormat<BlockQ8_0>{8, 0, 0, Values::kNumbers, Scales::kHalf};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockQ2K>{2, 0, 0, false, Scales::kSubFourMin};
+inline constexpr PanelFormat kPanelFormat<BlockQ2K>{2, 0, 0, Values::kNumbers, Scales::kSubFourMin};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockQ3K>{2, 1, 4, false, Scales::kSubSix};
+inline constexpr PanelFormat kPanelFormat<BlockQ3K>{2, 1, 4, Values::kNumbers, Scales::kSubSix};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockQ4K>{4, 0, 0, false, Scales::kBlockSixMin};
+inline constexpr PanelFormat kPanelFormat<BlockQ4K>{4, 0, 0, Values::kNumbers, Scales::kBlockSixMin};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockQ5K>{4, 1, 0, false, Scales::kBlockSixMin};
+inline constexpr PanelFormat kPanelFormat<BlockQ5K>{4, 1, 0, Values::kNumbers, Scales::kBlockSixMin};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockQ6K>{4, 2, 32, false, Scales::kSubByte};
+inline constexpr PanelFormat kPanelFormat<BlockQ6K>{4, 2, 32, Values::kNumbers, Scales::kSubByte};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockIQ4NL>{4, 0, 0, true, Scales::kHalf};
+inline constexpr PanelFormat kPanelFormat<BlockIQ4NL>{4, 0, 0, Values::kIq4, Scales::kHalf};
 template <>
-inline constexpr PanelFormat kPanelFormat<BlockIQ4XS>{4, 0, 0, true, Scales::kBlockSix};
+inline constexpr PanelFormat kPanelFormat<BlockIQ4XS>{4, 0, 0, Values::kIq4, Scales::kBlockSix};
+template <>
+inline constexpr PanelFormat kPanelFormat<BlockMXFP4>{4, 0, 0, Values::kMxfp4, Scales::kExponent};
+
+/// Panels of the small IQ formats, by their values.
+template <Values kValues>
+struct SmallPanel {};
+template <Values kValues>
+inline constexpr PanelFormat kPanelFormat<SmallPanel<kValues>>{4, 0, 0, kValues, Scales::kFloatSubSix};
+
+/// Which panels a block of the file is packed into: those of its own format, but for the small formats.
+template <class Block>
+struct PanelsOf {
+  using Type = Block;
+};
+template <>
+struct PanelsOf<BlockIQ2XXS> {
+  using Type = SmallPanel<Values::kIq2>;
+};
+template <>
+struct PanelsOf<BlockIQ2XS> {
+  using Type = SmallPanel<Values::kIq2>;
+};
+template <>
+struct PanelsOf<BlockIQ2S> {
+  using Type = SmallPanel<Values::kIq2>;
+};
+template <>
+struct PanelsOf<BlockIQ3XXS> {
+  using Type = SmallPanel<Values::kIq3>;
+};
+template <>
+struct PanelsOf<BlockIQ3S> {
+  using Type = SmallPanel<Values::kOdd>;
+};
+template <>
+struct PanelsOf<BlockIQ1S> {
+  using Type = SmallPanel<Values::kOdd>;
+};
+template <>
+struct PanelsOf<BlockIQ1M> {
+  using Type = SmallPanel<Values::kOdd>;
+};
+template <>
+struct PanelsOf<BlockTQ1_0> {
+  using Type = BlockQ2K;
+};
+template <>
+struct PanelsOf<BlockTQ2_0> {
+  using Type = BlockQ2K;
+};
+template <class Block>
+using PanelBlockOf = typename PanelsOf<Block>::Type;
 
 // Activations of the tokens that pass by a panel together lie together, by blocks of 32 elements: of each block
 //   int8 values [token][32], float scales [token], float sums [token]: scale * (sum of the values),

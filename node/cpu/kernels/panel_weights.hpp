@@ -45,13 +45,31 @@ template <Scales kScales>
 YAMATA_INLINE void unpack_scales(const std::uint8_t* p, GroupScales& s) {
   if constexpr (kScales == Scales::kBlockSixMin) unpack_six<16 * kRows, 0>(p, s.scales, s.mins);
   if constexpr (kScales == Scales::kBlockSix) unpack_six<8 * kRows, 32>(p, s.scales, s.scales + 4 * kRows);
-  if constexpr (kScales == Scales::kSubSix) unpack_six<16 * kRows, 32>(p, s.scales, s.scales + 8 * kRows);
+  if constexpr (kScales == Scales::kSubSix || kScales == Scales::kFloatSubSix)
+    unpack_six<16 * kRows, 32>(p, s.scales, s.scales + 8 * kRows);
   if constexpr (kScales == Scales::kSubByte) __builtin_memcpy(s.scales, p, 16 * kRows);
   if constexpr (kScales == Scales::kSubFourMin) {
     for (int i = 0; i < 16 * kRows; ++i) {
       s.scales[i] = static_cast<std::int8_t>(p[i] & 15);
       s.mins[i] = static_cast<std::int8_t>(p[i] >> 4);
     }
+  }
+}
+
+/// The scales d of a group's rows, as floats.
+template <Scales kScales>
+YAMATA_INLINE RowFloats unpack_d(const std::uint8_t* group) {
+  if constexpr (kScales == Scales::kExponent) {
+    alignas(64) float powers[kRows];
+    for (int row = 0; row < kRows; ++row) {
+      const std::uint32_t e = group[row], bits = e < 2 ? 0x00200000u << e : (e - 1) << 23;
+      __builtin_memcpy(powers + row, &bits, sizeof bits);
+    }
+    return load_rows(powers);
+  } else if constexpr (kScales == Scales::kFloatSubSix) {
+    return load_rows(reinterpret_cast<const float*>(group));
+  } else {
+    return from_halves(reinterpret_cast<const std::uint16_t*>(group));
   }
 }
 
@@ -79,7 +97,10 @@ YAMATA_INLINE auto weights(const std::uint8_t* block) {
     constexpr int kVector = kFormat.low_bits + kVectorOf<kFormat.high_bits, kStep>, kBit = kBitOf<kFormat.high_bits, kStep>;
     numbers = join_high<kBit, kFormat.high_bits, kFormat.low_bits>(numbers, load_row_bytes(block + 4 * kRows * kVector));
   }
-  if constexpr (kFormat.lookup) numbers = look_up(numbers, kIq4Values);
+  if constexpr (kFormat.lookup()) {
+    constexpr const std::int8_t* kTable = table_of(kFormat.values);
+    numbers = look_up(numbers, kTable);
+  }
   if constexpr (kFormat.is_signed())
     return signed_bytes(numbers);
   else

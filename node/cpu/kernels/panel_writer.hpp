@@ -40,7 +40,7 @@ YAMATA_HOST_DEVICE inline void write_scales(const RowGroup& g, int row, std::uin
     } else {
       for (int sub = 0; sub < 2; ++sub) {
         const std::uint8_t scale = g.scales[2 * block + sub];
-        if constexpr (kScales == Scales::kSubSix) write_six(scale, 2 * at + sub, 16 * kLanes, out);
+        if constexpr (kScales == Scales::kSubSix || kScales == Scales::kFloatSubSix) write_six(scale, 2 * at + sub, 16 * kLanes, out);
         if constexpr (kScales == Scales::kSubByte) out[2 * at + sub] = scale;
         if constexpr (kScales == Scales::kSubFourMin) out[2 * at + sub] = static_cast<std::uint8_t>(scale | g.mins[2 * block + sub] << 4);
       }
@@ -48,10 +48,15 @@ YAMATA_HOST_DEVICE inline void write_scales(const RowGroup& g, int row, std::uin
   }
 }
 
-template <class Block, int kLanes>
+template <class Panel, int kLanes>
 YAMATA_HOST_DEVICE inline void write_row(const RowGroup& g, int row, std::uint8_t* out) {
-  constexpr PanelFormat kFormat = kPanelFormat<Block>;
-  std::memcpy(out + 2 * row, &g.d, sizeof g.d);
+  constexpr PanelFormat kFormat = kPanelFormat<Panel>;
+  if constexpr (kFormat.scales == Scales::kExponent)
+    out[row] = static_cast<std::uint8_t>(g.d);
+  else if constexpr (kFormat.scales == Scales::kFloatSubSix)
+    std::memcpy(out + 4 * row, &g.scale, sizeof g.scale);
+  else
+    std::memcpy(out + 2 * row, &g.d, sizeof g.d);
   if constexpr (kFormat.has_min()) std::memcpy(out + 2 * (kLanes + row), &g.m, sizeof g.m);
   out += kFormat.half_bytes() * kLanes;
   if constexpr (kFormat.grouped()) write_scales<kFormat.scales, kLanes>(g, row, out);

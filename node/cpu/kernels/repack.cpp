@@ -2,27 +2,30 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "node/cpu/kernels/panel.hpp"
 #include "node/cpu/kernels/panel_writer.hpp"
 #include "node/cpu/kernels/row_group.hpp"
+#include "node/cpu/kernels/small_group.hpp"
 
 namespace yamata::cpu {
 namespace {
 
 template <class Block, int kLanes>
 void write_panel(const std::byte* source, std::size_t row_bytes, int rows, std::int64_t groups, std::byte* panel) {
-  static_assert(sizeof(Block) == kPanelFormat<Block>.group_bytes());
-  constexpr std::size_t kGroupBytes = sizeof(Block) * kLanes;
+  using Panel = PanelBlockOf<Block>;
+  constexpr std::size_t kGroupBytes = static_cast<std::size_t>(kPanelFormat<Panel>.group_bytes()) * kLanes;
+  static_assert(!std::is_same_v<Panel, Block> || sizeof(Block) * kLanes == kGroupBytes);
   auto* out = reinterpret_cast<std::uint8_t*>(panel);
   for (std::int64_t i = 0; i < groups; ++i, out += kGroupBytes) {
-    if (rows < kLanes || kPanelFormat<Block>.grouped()) std::memset(out, 0, kGroupBytes);
+    if (rows < kLanes || kPanelFormat<Panel>.grouped()) std::memset(out, 0, kGroupBytes);
     for (int row = 0; row < rows; ++row) {
       Block block;
       std::memcpy(&block, source + static_cast<std::size_t>(row) * row_bytes + static_cast<std::size_t>(i) * sizeof block, sizeof block);
       RowGroup group;
       unpack(block, group);
-      write_row<Block, kLanes>(group, row, out);
+      write_row<Panel, kLanes>(group, row, out);
     }
   }
 }
@@ -30,41 +33,69 @@ void write_panel(const std::byte* source, std::size_t row_bytes, int rows, std::
 template <class Block>
 void repack_rows(const std::byte* source, std::size_t row_bytes, std::int64_t row_begin, std::int64_t row_end, int lanes,
                  std::byte* panels) {
+  const std::size_t groups = row_bytes / sizeof(Block), packed = groups * kPanelFormat<PanelBlockOf<Block>>.group_bytes();
   for (std::int64_t row = row_begin; row < row_end; row += lanes) {
-    const std::size_t at = static_cast<std::size_t>(row) * row_bytes;
+    const auto at = static_cast<std::size_t>(row);
     const auto rows = static_cast<int>(std::min<std::int64_t>(lanes, row_end - row));
-    repack_panel<Block>(source + at, row_bytes, rows, static_cast<std::int64_t>(row_bytes / sizeof(Block)), lanes, panels + at);
+    repack_panel<Block>(source + at * row_bytes, row_bytes, rows, static_cast<std::int64_t>(groups), lanes, panels + at * packed);
   }
 }
 
-using RepackRows = void (*)(const std::byte*, std::size_t, std::int64_t, std::int64_t, int, std::byte*);
+/// How a format is packed.
+struct Packing {
+  std::size_t block_bytes, group_bytes;  ///< of a row: in the file, and packed
+  void (*rows)(const std::byte*, std::size_t, std::int64_t, std::int64_t, int, std::byte*);
+};
 
-RepackRows repack_rows_of(TensorType type) {
+template <class Block>
+constexpr Packing kPacking{sizeof(Block), static_cast<std::size_t>(kPanelFormat<PanelBlockOf<Block>>.group_bytes()), repack_rows<Block>};
+
+const Packing* packing_of(TensorType type) {
   switch (type) {
     case TensorType::Q4_0:
-      return repack_rows<BlockQ4_0>;
+      return &kPacking<BlockQ4_0>;
     case TensorType::Q4_1:
-      return repack_rows<BlockQ4_1>;
+      return &kPacking<BlockQ4_1>;
     case TensorType::Q5_0:
-      return repack_rows<BlockQ5_0>;
+      return &kPacking<BlockQ5_0>;
     case TensorType::Q5_1:
-      return repack_rows<BlockQ5_1>;
+      return &kPacking<BlockQ5_1>;
     case TensorType::Q8_0:
-      return repack_rows<BlockQ8_0>;
+      return &kPacking<BlockQ8_0>;
     case TensorType::Q2_K:
-      return repack_rows<BlockQ2K>;
+      return &kPacking<BlockQ2K>;
     case TensorType::Q3_K:
-      return repack_rows<BlockQ3K>;
+      return &kPacking<BlockQ3K>;
     case TensorType::Q4_K:
-      return repack_rows<BlockQ4K>;
+      return &kPacking<BlockQ4K>;
     case TensorType::Q5_K:
-      return repack_rows<BlockQ5K>;
+      return &kPacking<BlockQ5K>;
     case TensorType::Q6_K:
-      return repack_rows<BlockQ6K>;
+      return &kPacking<BlockQ6K>;
     case TensorType::IQ4_NL:
-      return repack_rows<BlockIQ4NL>;
+      return &kPacking<BlockIQ4NL>;
     case TensorType::IQ4_XS:
-      return repack_rows<BlockIQ4XS>;
+      return &kPacking<BlockIQ4XS>;
+    case TensorType::MXFP4:
+      return &kPacking<BlockMXFP4>;
+    case TensorType::IQ2_XXS:
+      return &kPacking<BlockIQ2XXS>;
+    case TensorType::IQ2_XS:
+      return &kPacking<BlockIQ2XS>;
+    case TensorType::IQ2_S:
+      return &kPacking<BlockIQ2S>;
+    case TensorType::IQ3_XXS:
+      return &kPacking<BlockIQ3XXS>;
+    case TensorType::IQ3_S:
+      return &kPacking<BlockIQ3S>;
+    case TensorType::IQ1_S:
+      return &kPacking<BlockIQ1S>;
+    case TensorType::IQ1_M:
+      return &kPacking<BlockIQ1M>;
+    case TensorType::TQ1_0:
+      return &kPacking<BlockTQ1_0>;
+    case TensorType::TQ2_0:
+      return &kPacking<BlockTQ2_0>;
     case TensorType::F32:
     case TensorType::F16:
     case TensorType::BF16:
@@ -97,16 +128,31 @@ template void repack_panel<BlockQ5K>(const std::byte*, std::size_t, int, std::in
 template void repack_panel<BlockQ6K>(const std::byte*, std::size_t, int, std::int64_t, int, std::byte*);
 template void repack_panel<BlockIQ4NL>(const std::byte*, std::size_t, int, std::int64_t, int, std::byte*);
 template void repack_panel<BlockIQ4XS>(const std::byte*, std::size_t, int, std::int64_t, int, std::byte*);
+template void repack_panel<BlockMXFP4>(const std::byte*, std::size_t, int, std::int64_t, int, std::byte*);
+template void repack_panel<BlockIQ2XXS>(const std::byte*, std::size_t, int, std::int64_t, int, std::byte*);
+template void repack_panel<BlockIQ2XS>(const std::byte*, std::size_t, int, std::int64_t, int, std::byte*);
+template void repack_panel<BlockIQ2S>(const std::byte*, std::size_t, int, std::int64_t, int, std::byte*);
+template void repack_panel<BlockIQ3XXS>(const std::byte*, std::size_t, int, std::int64_t, int, std::byte*);
+template void repack_panel<BlockIQ3S>(const std::byte*, std::size_t, int, std::int64_t, int, std::byte*);
+template void repack_panel<BlockIQ1S>(const std::byte*, std::size_t, int, std::int64_t, int, std::byte*);
+template void repack_panel<BlockIQ1M>(const std::byte*, std::size_t, int, std::int64_t, int, std::byte*);
+template void repack_panel<BlockTQ1_0>(const std::byte*, std::size_t, int, std::int64_t, int, std::byte*);
+template void repack_panel<BlockTQ2_0>(const std::byte*, std::size_t, int, std::int64_t, int, std::byte*);
 
-bool has_panels(TensorType type) { return repack_rows_of(type) != nullptr; }
+bool has_panels(TensorType type) { return packing_of(type) != nullptr; }
 
 void repack(TensorType type, const std::byte* source, std::size_t row_bytes, std::int64_t row_begin, std::int64_t row_end, int lanes,
             std::byte* panels) {
-  repack_rows_of(type)(source, row_bytes, row_begin, row_end, lanes, panels);
+  packing_of(type)->rows(source, row_bytes, row_begin, row_end, lanes, panels);
 }
 
-std::size_t packed_bytes(std::int64_t rows, std::size_t row_bytes, int lanes) {
-  return static_cast<std::size_t>((rows + lanes - 1) / lanes * lanes) * row_bytes;
+std::size_t packed_row_bytes(TensorType type, std::size_t row_bytes) {
+  const Packing& packing = *packing_of(type);
+  return row_bytes / packing.block_bytes * packing.group_bytes;
+}
+
+std::size_t packed_bytes(TensorType type, std::int64_t rows, std::size_t row_bytes, int lanes) {
+  return static_cast<std::size_t>((rows + lanes - 1) / lanes * lanes) * packed_row_bytes(type, row_bytes);
 }
 
 }  // namespace yamata::cpu

@@ -17,7 +17,8 @@
 namespace yamata::cpu {
 
 struct RowGroup {
-  std::uint16_t d = 0, m = 0;  ///< half floats
+  std::uint16_t d = 0, m = 0;  ///< half floats; of MXFP4 an exponent
+  float scale = 0;             ///< of the small IQ formats, instead of d
   std::uint8_t scales[16]{};   ///< as they are written: [block] or [block][sub]
   std::uint8_t mins[16]{};
   std::uint32_t steps[8][8]{};  ///< [block][step]: 4 numbers, a byte each, the first lowest
@@ -68,6 +69,8 @@ YAMATA_HOST_DEVICE inline void unpack(const BlockQ5_1& b, RowGroup& g) {
 }
 YAMATA_HOST_DEVICE inline void unpack(const BlockQ8_0& b, RowGroup& g) { g.d = b.d, std::memcpy(g.steps[0], b.qs, sizeof b.qs); }
 YAMATA_HOST_DEVICE inline void unpack(const BlockIQ4NL& b, RowGroup& g) { g.d = b.d, unpack_nibbles(b.qs, g.steps[0]); }
+
+YAMATA_HOST_DEVICE inline void unpack(const BlockMXFP4& b, RowGroup& g) { g.d = b.exponent, unpack_nibbles(b.qs, g.steps[0]); }
 
 YAMATA_HOST_DEVICE inline void unpack(const BlockQ2K& b, RowGroup& g) {
   g.d = b.d, g.m = b.dmin;

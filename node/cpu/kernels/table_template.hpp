@@ -26,6 +26,16 @@ constexpr KernelTable make_table(Isa isa) {
   t.matmul[static_cast<int>(TensorType::Q6_K)] = matmul<BlockQ6K>;
   t.matmul[static_cast<int>(TensorType::IQ4_NL)] = matmul<BlockIQ4NL>;
   t.matmul[static_cast<int>(TensorType::IQ4_XS)] = matmul<BlockIQ4XS>;
+  t.matmul[static_cast<int>(TensorType::MXFP4)] = matmul<BlockMXFP4>;
+  t.matmul[static_cast<int>(TensorType::IQ2_XXS)] = matmul<BlockIQ2XXS>;
+  t.matmul[static_cast<int>(TensorType::IQ2_XS)] = matmul<BlockIQ2XS>;
+  t.matmul[static_cast<int>(TensorType::IQ2_S)] = matmul<BlockIQ2S>;
+  t.matmul[static_cast<int>(TensorType::IQ3_XXS)] = matmul<BlockIQ3XXS>;
+  t.matmul[static_cast<int>(TensorType::IQ3_S)] = matmul<BlockIQ3S>;
+  t.matmul[static_cast<int>(TensorType::IQ1_S)] = matmul<BlockIQ1S>;
+  t.matmul[static_cast<int>(TensorType::IQ1_M)] = matmul<BlockIQ1M>;
+  t.matmul[static_cast<int>(TensorType::TQ1_0)] = matmul<BlockTQ1_0>;
+  t.matmul[static_cast<int>(TensorType::TQ2_0)] = matmul<BlockTQ2_0>;
   return t;
 }
 

@@ -102,7 +102,7 @@ YAMATA_DEVICE std::uint32_t step_word(const BlockWords<Block>& words, int step) 
       const std::uint32_t high = words.high[step / kHighSteps] >> step % kHighSteps * kFormat.high_bits;
       numbers |= (high & four_times((1 << kFormat.high_bits) - 1)) << kFormat.low_bits;
     }
-    if constexpr (kFormat.lookup) return iq4_values(numbers);
+    if constexpr (kFormat.lookup()) return iq4_values(numbers);
     // Byte by byte: nothing is borrowed from the next one, since the highest bit is set meanwhile.
     if constexpr (kFormat.zero_point > 0) return ((numbers | four_times(128)) - four_times(kFormat.zero_point)) ^ four_times(128);
     return numbers;

@@ -165,7 +165,7 @@ void multiply(OpContext& c, const LinearOp& op, const Input& input, std::int64_t
     const Matrix& w = part.weight[expert];
     const OpRange outputs{part.outputs.begin, part.outputs.end_of(w.rows)};
     if (outputs.begin >= outputs.end) continue;
-    const FormatKernels* its_kernels = c.kernels().formats[static_cast<std::size_t>(w.type)];
+    const FormatKernels* its_kernels = &kernels_of(c, w.type);
     if (its_kernels != kernels || !w.packed) flush();
     kernels = its_kernels;
     args.row_bytes = w.row_bytes, args.cols = op.cols, args.x = input.x, args.x8 = input.x8, args.tokens = rows, args.add = op.add;
@@ -191,6 +191,7 @@ void add_biases(OpContext& c, const LinearOp& op, std::int64_t first, std::int64
 }  // namespace
 
 bool run(OpContext& c, const LinearOp& op) {
+  refuse(c, op.x_each > 0, "latent attention");
   const std::optional<Input> input = op.share.group ? make_together(c, op) : make_input(c, op, source_of(c, op));
   if (!input) return false;
   const std::int64_t experts = op.experts.any() ? op.experts.experts : 1;

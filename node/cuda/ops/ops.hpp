@@ -74,4 +74,10 @@ void take_columns(OpContext& context, const Slices& slices, OpRange rows, float*
 /// Bytes of a matrix as the kernels want it.
 std::size_t packed_bytes(const Matrix& matrix);
 
+/// Throws ModelError where `needed`: the device has no kernel for `what`.
+void refuse(const OpContext& c, bool needed, const std::string& what);
+
+/// Of a format; refuses one that the device has none for.
+const FormatKernels& kernels_of(const OpContext& c, TensorType type);
+
 }  // namespace yamata::cuda

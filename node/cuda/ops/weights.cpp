@@ -3,19 +3,31 @@
 
 #include "node/cpu/kernels/repack.hpp"
 #include "node/cuda/ops/ops.hpp"
+#include "node/error.hpp"
 
 namespace yamata::cuda {
 namespace {
 
-constexpr std::int64_t kPanelRows = 32, kFloatGroup = 128;
+constexpr int kPanelRows = 32;
+constexpr std::int64_t kFloatGroup = 128;
 constexpr std::size_t kStagingBytes = 16 << 20;
 
 std::int64_t round_up(std::int64_t n, std::int64_t grain) { return (n + grain - 1) / grain * grain; }
 
 }  // namespace
 
+void refuse(const OpContext& c, bool needed, const std::string& what) {
+  if (needed) throw ModelError("this model needs " + what + ", which device " + c.device.id() + " has no kernel for; run it on the CPU");
+}
+
+const FormatKernels& kernels_of(const OpContext& c, TensorType type) {
+  const FormatKernels* kernels = c.kernels().formats[static_cast<std::size_t>(type)];
+  refuse(c, kernels == nullptr, "weights of type " + std::string(traits(type).name));
+  return *kernels;
+}
+
 std::size_t packed_bytes(const Matrix& m) {
-  if (cpu::has_panels(m.type)) return static_cast<std::size_t>(round_up(m.rows, kPanelRows)) * m.row_bytes;
+  if (cpu::has_panels(m.type)) return cpu::packed_bytes(m.type, m.rows, m.row_bytes, kPanelRows);
   return static_cast<std::size_t>(m.rows * round_up(m.cols, kFloatGroup)) * traits(m.type).block_bytes;
 }
 
@@ -31,10 +43,10 @@ bool run(OpContext& c, const ReadOp& op) {
 /// Rows go to the device some at a time, as they lie in the file, and are packed there. They begin at a whole panel.
 bool run(OpContext& c, const PackOp& op) {
   const Matrix& m = *op.matrix;
-  const FormatKernels& kernels = *c.kernels().formats[static_cast<std::size_t>(m.type)];
+  const FormatKernels& kernels = kernels_of(c, m.type);
   std::byte* panels = c.memory.at(op.to, packed_bytes(m));
   const auto most = static_cast<std::int64_t>(kStagingBytes / m.row_bytes) / kPanelRows * kPanelRows;
-  const std::int64_t step = c.device.properties().reads_host ? m.rows : std::max(kPanelRows, most);
+  const std::int64_t step = c.device.properties().reads_host ? m.rows : std::max<std::int64_t>(kPanelRows, most);
   for (std::int64_t begin = op.rows.begin; begin < op.rows.end_of(m.rows); begin += step) {
     const std::int64_t end = std::min(begin + step, op.rows.end_of(m.rows));
     const std::byte* source = m.data;

@@ -91,7 +91,8 @@ TEST_F(LayerSplitTest, Prompt_needsNoOutputAndLongTextsAreMostlyAttention) {
 }
 
 TEST_F(LayerSplitTest, Costs_areBytesReadInTheCourseOfTheWork) {
-  const double weights = static_cast<double>(layer_bytes(file_, h_, 0)), output = static_cast<double>(file_.tensor("token_embd.weight").bytes);
+  const double weights = static_cast<double>(layer_bytes(file_, h_, 0)),
+               output = static_cast<double>(file_.tensor("token_embd.weight").bytes);
   const auto plain = layer_costs(file_, h_), work = layer_costs(file_, h_, {100, 10, 512});
   ASSERT_EQ(work.size(), 8u);
   EXPECT_DOUBLE_EQ(plain[0], weights);
@@ -160,8 +161,7 @@ TEST_F(LayerSplitTest, MemoryPlan_addsUpRanksOfOneHost) {
   const auto hellos = [](std::uint64_t bytes) {
     return std::vector<wire::Hello>{{1, "", "one", "", {}, bytes, 1, 0}, {1, "", "one", "", {}, bytes, 1, 0}};
   };
-  const std::size_t cache =
-      KvStore::bytes_for(static_cast<int>(h_.layers), static_cast<int>(h_.kv_heads), static_cast<int>(h_.head_dim), 4096, CacheType::kF16);
+  const std::size_t cache = KvStore::bytes_for(Shard(h_).cache_shape(h_.layers), 4096, CacheType::kF16);
   EXPECT_THROW(check(plan(2, 4096), hellos(cache)), UsageError);
   EXPECT_NO_THROW(check(plan(2, 4096), hellos(cache + (1u << 20))));
 }
@@ -177,8 +177,7 @@ TEST_F(LayerSplitTest, MemoryPlan_countsWhatThreadsGiveEachOther) {
 }
 
 TEST_F(LayerSplitTest, MemoryPlan_countsTheCacheAsItIsStored) {
-  const std::size_t cache =
-      KvStore::bytes_for(static_cast<int>(h_.layers), static_cast<int>(h_.kv_heads), static_cast<int>(h_.head_dim), 4096, CacheType::kF16);
+  const std::size_t cache = KvStore::bytes_for(Shard(h_).cache_shape(h_.layers), 4096, CacheType::kF16);
   const std::vector<wire::Hello> hellos{{1, "", "one", "", {}, cache * 5 / 8 + (1u << 20), 1, 0}};
   wire::Start start = plan(1, 4096);
   EXPECT_THROW(check(start, hellos), UsageError);

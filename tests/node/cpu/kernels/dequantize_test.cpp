@@ -1,8 +1,10 @@
 // Each format's definition against values worked out by hand from blocks of mostly zero bytes.
 #include <cmath>
 #include <cstring>
+#include <string>
 
 #include "node/cpu/kernels/blocks.hpp"
+#include "tests/node/cpu/kernels/small_blocks.hpp"
 #include "tests/node/cpu/kernels/support.hpp"
 
 namespace yamata::cpu {
@@ -113,6 +115,37 @@ TEST(Dequantize, iq4_xs_by_hand) {
   EXPECT_EQ(y[96], 2 * 5 * -104);
   EXPECT_EQ(y[112], 2 * 5 * 113);
   EXPECT_EQ(y[0], 2 * -32 * -127);
+}
+
+TEST(Dequantize, mxfp4_by_hand) {
+  BlockMXFP4 b{128, {0x17, 0xf0}};  // 2 to the power 0; exponents stand for half as much as values have
+  const std::vector<float> y = expand(TensorType::MXFP4, b);
+  EXPECT_EQ(y[0], 12);
+  EXPECT_EQ(y[16], 1);
+  EXPECT_EQ(y[1], 0);
+  EXPECT_EQ(y[17], -12);
+  b.exponent = 0;
+  EXPECT_EQ(expand(TensorType::MXFP4, b)[0], std::ldexp(12.0f, -128));
+}
+
+TEST(Dequantize, small_formats_as_gguf_s_own_package) {
+  std::size_t types = 0;
+  for (const SmallBlock& block : kSmallBlocks) {
+    const TypeTraits& t = traits(block.type);
+    const std::string hex = block.bytes;
+    ASSERT_EQ(hex.size(), 2 * t.block_bytes) << t.name;
+    std::vector<std::byte> bytes;
+    for (std::size_t i = 0; i < hex.size(); i += 2) bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+    std::vector<float> y(t.block_elements);
+    dequantize(block.type, bytes.data(), static_cast<std::int64_t>(y.size()), y.data());
+    std::uint64_t hash = 0xcbf29ce484222325u;
+    for (const std::uint32_t word : bits(y)) {
+      for (int i = 0; i < 32; i += 8) hash = (hash ^ (word >> i & 255)) * 0x100000001b3u;
+    }
+    EXPECT_EQ(hash, block.hash) << t.name << ' ' << types;
+    ++types;
+  }
+  EXPECT_EQ(types, 40u);
 }
 
 TEST(Half, every_number_survives_the_way_there_and_back) {

@@ -55,6 +55,13 @@ std::vector<std::size_t> half_offsets(TensorType type) {
       return {108};
     case TensorType::Q6_K:
       return {208};
+    case TensorType::TQ1_0:
+      return {52};
+    case TensorType::TQ2_0:
+      return {64};
+    case TensorType::MXFP4:
+    case TensorType::IQ1_M:
+      return {};
     default:
       return {0};
   }
@@ -74,6 +81,12 @@ std::pair<std::ptrdiff_t, std::ptrdiff_t> number_bytes(TensorType type) {
       return {0, 192};
     case TensorType::IQ4_XS:
       return {8, 136};
+    case TensorType::MXFP4:
+      return {1, 17};
+    case TensorType::TQ1_0:
+    case TensorType::TQ2_0:
+    case TensorType::IQ1_M:
+      return {0, 48};
     default:
       return {type == TensorType::Q4_1 || type == TensorType::Q5_1 ? 4 : 2, static_cast<std::ptrdiff_t>(traits(type).block_bytes)};
   }
@@ -99,6 +112,10 @@ std::vector<std::byte> random_weights(Random& random, TensorType type, std::int6
           type == TensorType::BF16 ? static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16) : f32_to_f16(value);
       std::memcpy(data.data() + b * t.block_bytes + offset, &half, sizeof half);
     }
+    // Scales that are no half by themselves: powers of two about 1/8; the highest bits of d, which lie in four places.
+    std::byte* block = data.data() + b * t.block_bytes;
+    if (type == TensorType::MXFP4) block[0] = static_cast<std::byte>(122 + random() % 6);
+    if (type == TensorType::IQ1_M) block[55] = (block[55] & std::byte{0x0f}) | std::byte{0x20};
   }
   return data;
 }
@@ -143,7 +160,7 @@ Weights::Weights(TensorType t, std::vector<std::byte> file, std::int64_t row_cou
 
 void Weights::pack(const KernelTable& table) {
   if (table.panel_rows == 0 || !has_panels(type)) return;
-  std::vector<std::byte> panels(packed_bytes(rows, row_bytes, table.panel_rows), std::byte{0xa5});
+  std::vector<std::byte> panels(packed_bytes(type, rows, row_bytes, table.panel_rows), std::byte{0xa5});
   repack(type, bytes.data(), row_bytes, 0, rows, table.panel_rows, panels.data());
   bytes = std::move(panels);
   packed = true;
@@ -151,7 +168,8 @@ void Weights::pack(const KernelTable& table) {
 
 std::vector<float> multiply(const KernelTable& table, const Weights& w, Activations& x) {
   std::vector<float> y(static_cast<std::size_t>(w.rows * x.tokens), 0.25f);
-  std::vector<std::byte> scratch(static_cast<std::size_t>(table.panel_rows) * w.row_bytes);
+  std::vector<std::byte> scratch(
+      table.panel_rows > 0 && has_panels(w.type) ? packed_bytes(w.type, table.panel_rows, w.row_bytes, table.panel_rows) : 0);
   table.matmul[static_cast<std::size_t>(w.type)]({w.bytes.data(), w.row_bytes, w.packed, 0, w.rows, w.cols, x.x.data(), x.quantized(),
                                                   x.tokens, y.data(), w.rows, false, scratch.data()});
   return y;

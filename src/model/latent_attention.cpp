@@ -1,0 +1,88 @@
+// Latent attention (DeepSeek-V2, section 2.1, and there of low-rank key/value compression what "absorbing" matrices means). A cell of the
+// cache is one head's: the rotated part of keys, then the latent numbers, which are values, too.
+#include <algorithm>
+
+#include "src/model/layer_ops.hpp"
+
+namespace yamata {
+
+using enum TensorRole;
+
+/// Every row of every head: head by head, row by row.
+ExpertChoice LayerOps::all_heads(std::int64_t rows) const {
+  const std::int64_t heads = shard_.query_heads();
+  auto* numbers = reinterpret_cast<std::int32_t*>(buffers_.head_pairs.data());
+  return {.experts = heads,
+          .used = heads,
+          .tokens = numbers,
+          .chosen = numbers + heads * rows,
+          .first = reinterpret_cast<std::int32_t*>(buffers_.head_begins.data())};
+}
+
+void LayerOps::number_heads(std::int64_t rows) {
+  const ExpertChoice all = all_heads(rows);
+  for (std::int64_t pair = 0; pair < all.experts * rows; ++pair) {
+    all.tokens[pair] = static_cast<std::int32_t>(pair % rows);
+    all.chosen[pair] = static_cast<std::int32_t>(pair / rows);
+  }
+  for (std::int64_t head = 0; head <= all.experts; ++head) all.first[head] = static_cast<std::int32_t>(head * rows);
+}
+
+/// Queries as they meet the cache, but for the part that rotates, and the cells.
+void LayerOps::add_latent_heads(const LayerSpec& spec, const WeightSet& w, LinearOp input, std::int64_t rows) {
+  const std::int64_t heads = shard_.query_heads(), cell = h_.head_dim, rotary = h_.rotary_dim, query = h_.query_dim();
+  float *latent = buffers_.k.data() + rotary, *low = buffers_.low_queries.data();
+  const LinearOp::Part queries{.weight = &w.matrix(kQ), .y = buffers_.q.data()};
+  input.parts = {{spec.query_rank > 0 ? LinearOp::Part{.weight = &w.matrix(kQueryDown), .y = low} : queries,
+                  {.weight = &w.matrix(kLatent), .y = latent, .stride = cell},
+                  {.weight = &w.matrix(kLatentRotary), .y = buffers_.k.data(), .stride = cell}}};
+  ops_.push_back(input);
+  if (spec.query_rank > 0) {
+    ops_.push_back(LinearOp{.x = low,
+                            .rows = rows,
+                            .cols = spec.query_rank,
+                            .parts = {{queries, {}, {}}},
+                            .add = false,
+                            .norm = w.vector(kQueryDownNorm),
+                            .epsilon = h_.epsilon,
+                            .input = buffers_.input.data()});
+  }
+  ops_.push_back(NormOp{.x = latent,
+                        .rows = rows,
+                        .cols = spec.latent_rank,
+                        .x_stride = cell,
+                        .weight = w.vector(kLatentNorm),
+                        .epsilon = h_.epsilon,
+                        .out = latent,
+                        .out_cols = spec.latent_rank,
+                        .out_stride = cell});
+  ops_.push_back(LinearOp{
+      .x = buffers_.q.data(),
+      .rows = heads * rows,
+      .cols = spec.plain_dim,
+      .parts = {{{.weight = w.copies(kKeyUp), .y = buffers_.latent_q.data() + rotary, .stride = heads * cell, .y_each = cell}, {}, {}}},
+      .add = false,
+      .input = buffers_.input.data(),
+      .x_stride = heads * query,
+      .experts = all_heads(rows),
+      .x_of_tokens = true,
+      .x_each = query});
+}
+
+/// Each head's value from the latent numbers that attention gave it.
+void LayerOps::add_values(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
+  const std::int64_t heads = shard_.query_heads(), cell = h_.head_dim, value = spec.value_dim;
+  ops_.push_back(
+      LinearOp{.x = buffers_.attention.data() + h_.rotary_dim,
+               .rows = heads * rows,
+               .cols = spec.latent_rank,
+               .parts = {{{.weight = w.copies(kValueUp), .y = buffers_.q.data(), .stride = heads * value, .y_each = value}, {}, {}}},
+               .add = false,
+               .input = buffers_.input.data(),
+               .x_stride = heads * cell,
+               .experts = all_heads(rows),
+               .x_of_tokens = true,
+               .x_each = cell});
+}
+
+}  // namespace yamata

@@ -1,0 +1,89 @@
+#include "src/tokenizer/special_tokens.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+// Files often give these the wrong kind, so the text alone decides.
+constexpr std::string_view kEndTexts[] = {"<|eot_id|>",
+                                          "<|im_end|>",
+                                          "<|end|>",
+                                          "<end_of_turn>",
+                                          "<|endoftext|>",
+                                          "<|eom_id|>",
+                                          "<|return|>",
+                                          "<|call|>",
+                                          "<|calls|>",
+                                          "<|flush|>",
+                                          "<end_of_utterance>",
+                                          "<|end_of_text|>",
+                                          "_<EOT>",
+                                          "<\xef\xbd\x9c"
+                                          "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"};
+// Also HTML tags and the like, so ordinary tokens in some vocabularies: they end a turn as control tokens only.
+constexpr std::string_view kEndOfSequence[] = {"</s>", "<eos>", "<EOT>", "[EOT]", "[EOS]"};
+
+/// The key of the metadata that name a token, and the texts that vocabularies write it with.
+struct FimRow {
+  const char* key;
+  std::array<std::string_view, 7> texts;
+};
+#define YAMATA_BAR "\xef\xbd\x9c"    // DeepSeek's vertical bar and blank
+#define YAMATA_BLANK "\xe2\x96\x81"  // also SentencePiece's
+constexpr FimRow kFimRows[kFimTokens] = {
+    {"fim_pre_token_id",
+     {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<" YAMATA_BAR "fim" YAMATA_BLANK "begin" YAMATA_BAR ">", "<PRE>",
+      YAMATA_BLANK "<PRE>", "<|code_prefix|>"}},
+    {"fim_suf_token_id",
+     {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<" YAMATA_BAR "fim" YAMATA_BLANK "hole" YAMATA_BAR ">", "<SUF>",
+      YAMATA_BLANK "<SUF>", "<|code_suffix|>"}},
+    {"fim_mid_token_id",
+     {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<" YAMATA_BAR "fim" YAMATA_BLANK "end" YAMATA_BAR ">", "<MID>",
+      YAMATA_BLANK "<MID>", "<|code_middle|>"}},
+    {"fim_pad_token_id", {"<|fim_pad|>", "<fim-pad>", "<fim_pad>"}},
+    {"fim_rep_token_id", {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+    {"fim_sep_token_id", {"<|file_sep|>"}},
+};
+#undef YAMATA_BAR
+#undef YAMATA_BLANK
+
+template <class Texts>
+bool contains(const Texts& texts, std::string_view text) {
+  return std::ranges::find(texts, text) != std::end(texts);
+}
+
+}  // namespace
+
+bool text_ends_turn(std::string_view text) { return contains(kEndTexts, text); }
+bool control_text_ends_turn(std::string_view text) { return contains(kEndOfSequence, text); }
+
+std::int32_t token_of_key(const gguf::File& file, const std::string& key, std::size_t vocabulary, std::int32_t absent) {
+  const std::optional<std::int64_t> id = file.integer(key);
+  if (!id) return absent;
+  if (*id < 0 || static_cast<std::uint64_t>(*id) >= vocabulary) {
+    throw ModelError(
+        fmt::format("{}: {} is {}, but the vocabulary has {} tokens; convert the model again", file.name(), key, *id, vocabulary));
+  }
+  return static_cast<std::int32_t>(*id);
+}
+
+std::array<std::int32_t, kFimTokens> find_fim_tokens(const gguf::File& file, std::span<const std::string> texts) {
+  std::array<std::int32_t, kFimTokens> found;
+  for (std::size_t i = 0; i < kFimTokens; ++i)
+    found[i] = token_of_key(file, std::string("tokenizer.ggml.") + kFimRows[i].key, texts.size(), -1);
+  for (std::size_t id = 0; id < texts.size(); ++id) {
+    if (texts[id].size() < 5) continue;
+    for (std::size_t i = 0; i < kFimTokens; ++i) {
+      if (found[i] < 0 && contains(kFimRows[i].texts, texts[id])) found[i] = static_cast<std::int32_t>(id);
+    }
+  }
+  return found;
+}
+
+}  // namespace yamata

@@ -1,0 +1,56 @@
+// follow_text MODEL STEPS: what Yamata makes of a model after the prompt of small models and the tokens of a text, which STEPS has as
+// tests/families/expected has them: the ten best at each step, in the same form.
+#include <cstdio>
+#include <exception>
+
+#include "node/cpu/cpu_unit.hpp"
+#include "src/model/model_file.hpp"
+#include "src/model/transformer_stage.hpp"
+#include "tests/families/greedy_text.hpp"
+#include "tests/families/tiny_model.hpp"
+
+namespace yamata::families_test {
+namespace {
+
+void follow(const std::string& path, const Text& text) {
+  const ModelFile model = ModelFile::open(path);
+  CpuUnit unit({-1, -1}, cpu::choose_isa());
+  TransformerStage stage(model.file, model.h, {0, model.h.layers}, {256, 1, CacheType::kF32}, unit);
+  const auto wait = [&] {
+    while (!unit.wait_for(std::chrono::seconds(1))) {
+    }
+  };
+  stage.load(nullptr);
+  wait();
+  std::vector<std::int32_t> tokens = tiny_prompt();
+  std::int32_t position = 0;
+  for (const Step& expected : text) {
+    std::vector<Placement> placements;
+    for (std::size_t i = 0; i < tokens.size(); ++i) placements.push_back({position++, -1, {0, 1}});
+    const std::vector<std::int32_t> rows{static_cast<std::int32_t>(tokens.size()) - 1};
+    stage.start({tokens, {}, placements, rows}, nullptr);
+    wait();
+    const Step found = greedy_step(stage.logits().data(), stage.logits().size());
+    std::printf("%d", found.id);
+    for (const auto& [id, value] : found.best) std::printf(" %d:%.5f", id, value);
+    std::printf("\n");
+    tokens = {expected.id};
+  }
+}
+
+}  // namespace
+}  // namespace yamata::families_test
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: follow_text MODEL STEPS\n");
+    return 1;
+  }
+  try {
+    yamata::families_test::follow(argv[1], yamata::families_test::read_text(argv[2]));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,163 @@
+#pragma once
+// What small models are made of: a shape, and the tensors and metadata that follow from it.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/families/model_writer.hpp"
+
+namespace yamata::families_test {
+
+/// How a small model is shaped, and which tensors its layers have. Head counts are odd or the groups are; windows are shorter than the
+/// text.
+struct Shape {
+  const char* architecture;
+  std::int64_t layers = 4, dim = 192, heads = 6, kv_heads = 3, head_dim = 32, rotary_dim = 32, ffn = 320;
+  bool layer_norm = false, norm_bias = true;
+  std::vector<const char*> norms{"attn_norm", "ffn_norm"};
+  bool fused_qkv = false, qkv_bias = false, other_bias = false;
+  bool expert_bias = false, choice_bias = false, shared_score = false, sinks = false;
+  enum { kNone, kHead, kToken } qk_norm = kNone;
+  enum { kGated, kFusedGate, kPlain } feed_forward = kGated;
+  std::int64_t experts = 0, expert_ffn = 96, shared_ffn = 0, dense_layers = 0;
+  bool single_experts = false;
+  /// Latent attention: heads of plain_dim + rotary_dim, values as wide as plain_dim + 16, the matrices of keys and values in one or not.
+  std::int64_t latent_rank = 0, query_rank = 0, plain_dim = 32;
+  bool merged_keys = false;
+  bool output = true;  ///< else the embedding is that, too, and norms after attention and feed-forward outshout it
+};
+inline constexpr std::int64_t kExperts = 9, kExpertsUsed = 4, kWindow = 16;
+
+/// Whether models made from now on are wider, so that rows of all matrices are whole blocks of 256.
+inline bool wide = false;
+
+inline Shape sized(Shape shape) {
+  if (!wide) return shape;
+  shape.kv_heads = shape.kv_heads == shape.heads ? 8 : shape.kv_heads > 1 ? 4 : 1;
+  if (shape.shared_ffn > 0) shape.shared_ffn = 256 * std::max<std::int64_t>(1, shape.shared_ffn / shape.expert_ffn);
+  shape.expert_ffn = shape.expert_ffn == shape.ffn ? 512 : 256;
+  shape.heads = 8, shape.dim = 256, shape.ffn = 512;
+  if (shape.query_rank > 0) shape.query_rank = 256;
+  if (shape.latent_rank > 0) shape.latent_rank = 256;
+  return shape;
+}
+
+class Builder {
+ public:
+  explicit Builder(const Shape& shape) : s(sized(shape)), m(shape.architecture) {
+    m.count("block_count", s.layers).count("context_length", 512).count("embedding_length", s.dim).count("feed_forward_length", s.ffn);
+    m.count("attention.head_count", s.heads).count("attention.head_count_kv", s.kv_heads).count("rope.dimension_count", s.rotary_dim);
+    if (s.latent_rank > 0)
+      describe_latents();
+    else if (s.heads * s.head_dim != s.dim)
+      m.count("attention.key_length", s.head_dim).count("attention.value_length", s.head_dim);
+    m.real(s.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 1e-5);
+    m.tensor("token_embd.weight", {s.dim, ModelWriter::kVocabulary}, s.output ? Like::kEmbedding : Like::kOutput);
+    norm("output_norm");
+    if (s.output) m.tensor("output.weight", {s.dim, ModelWriter::kVocabulary}, Like::kOutput);
+    if (s.experts > 0) {
+      m.count("expert_count", s.experts).count("expert_used_count", kExpertsUsed);
+      if (s.expert_ffn != s.ffn) m.count("expert_feed_forward_length", s.expert_ffn);
+      if (s.shared_ffn > 0) m.count("expert_shared_feed_forward_length", s.shared_ffn);
+      if (s.dense_layers > 0) m.count("leading_dense_block_count", s.dense_layers);
+    }
+    for (std::int64_t layer = 0; layer < s.layers; ++layer) add_layer(layer);
+  }
+
+  const Shape s;
+  ModelWriter m;
+
+  void vector(const std::string& name, std::int64_t n, Like like = Like::kBias) { m.tensor(at_ + name, {n}, like); }
+
+ private:
+  void norm(const std::string& name) {
+    const bool loud = !s.output && name.starts_with("post_");
+    m.tensor(at_ + name + ".weight", {s.dim}, loud ? Like::kLoudNorm : Like::kNorm);
+    if (s.layer_norm && s.norm_bias) m.tensor(at_ + name + ".bias", {s.dim}, Like::kBias);
+  }
+  void matrix(const std::string& name, std::int64_t cols, std::int64_t rows, bool bias) {
+    m.tensor(at_ + name + ".weight", {cols, rows}, Like::kMatrix);
+    if (bias) vector(name + ".bias", rows);
+  }
+
+  std::int64_t value_dim() const { return s.plain_dim + 16; }
+
+  void describe_latents() {
+    m.count("attention.kv_lora_rank", s.latent_rank);
+    if (s.query_rank > 0) m.count("attention.q_lora_rank", s.query_rank);
+    const std::int64_t key = s.plain_dim + s.rotary_dim;
+    m.count("attention.key_length", s.merged_keys ? key : s.latent_rank + s.rotary_dim);
+    m.count("attention.value_length", s.merged_keys ? value_dim() : s.latent_rank);
+    if (!s.merged_keys) m.count("attention.key_length_mla", key).count("attention.value_length_mla", value_dim());
+  }
+
+  void add_latents() {
+    const std::int64_t queries = s.heads * (s.plain_dim + s.rotary_dim);
+    if (s.query_rank > 0) {
+      matrix("attn_q_a", s.dim, s.query_rank, false);
+      m.tensor(at_ + "attn_q_a_norm.weight", {s.query_rank}, Like::kNorm);
+    }
+    s.query_rank > 0 ? matrix("attn_q_b", s.query_rank, queries, false) : matrix("attn_q", s.dim, queries, false);
+    matrix("attn_kv_a_mqa", s.dim, s.latent_rank + s.rotary_dim, false);
+    m.tensor(at_ + "attn_kv_a_norm.weight", {s.latent_rank}, Like::kNorm);
+    if (s.merged_keys) return matrix("attn_kv_b", s.latent_rank, s.heads * (s.plain_dim + value_dim()), false);
+    m.tensor(at_ + "attn_k_b.weight", {s.plain_dim, s.latent_rank, s.heads}, Like::kMatrix);
+    m.tensor(at_ + "attn_v_b.weight", {s.latent_rank, value_dim(), s.heads}, Like::kMatrix);
+  }
+
+  void add_layer(std::int64_t layer) {
+    at_ = "blk." + std::to_string(layer) + ".";
+    for (const char* name : s.norms) norm(name);
+    const std::int64_t queries = s.heads * s.head_dim, keys = s.kv_heads * s.head_dim;
+    if (s.latent_rank > 0) {
+      add_latents();
+    } else if (s.fused_qkv) {
+      matrix("attn_qkv", s.dim, queries + 2 * keys, s.qkv_bias);
+    } else {
+      matrix("attn_q", s.dim, queries, s.qkv_bias);
+      matrix("attn_k", s.dim, keys, s.qkv_bias);
+      matrix("attn_v", s.dim, keys, s.qkv_bias);
+    }
+    if (s.qk_norm != Shape::kNone) {
+      m.tensor(at_ + "attn_q_norm.weight", {s.qk_norm == Shape::kHead ? s.head_dim : queries}, Like::kNorm);
+      m.tensor(at_ + "attn_k_norm.weight", {s.qk_norm == Shape::kHead ? s.head_dim : keys}, Like::kNorm);
+    }
+    matrix("attn_output", s.latent_rank > 0 ? s.heads * value_dim() : queries, s.dim, s.other_bias || s.expert_bias);
+    if (s.sinks) vector("attn_sinks.weight", s.heads);
+    if (s.experts > 0 && layer >= s.dense_layers)
+      add_experts();
+    else
+      add_dense();
+    at_.clear();
+  }
+
+  void add_dense() {
+    if (s.feed_forward == Shape::kGated) matrix("ffn_gate", s.dim, s.ffn, s.other_bias);
+    matrix("ffn_up", s.dim, s.feed_forward == Shape::kFusedGate ? 2 * s.ffn : s.ffn, s.other_bias);
+    matrix("ffn_down", s.ffn, s.dim, s.other_bias);
+  }
+
+  void add_experts() {
+    m.tensor(at_ + "ffn_gate_inp.weight", {s.dim, s.experts}, Like::kRouter);
+    if (s.expert_bias) vector("ffn_gate_inp.bias", s.experts);
+    if (s.choice_bias) vector("exp_probs_b.bias", s.experts);
+    if (s.shared_score) m.tensor(at_ + "ffn_gate_inp_shexp.weight", {s.dim}, Like::kRouter);
+    for (const std::string part : {"gate", "up", "down"}) {
+      const std::int64_t cols = part == "down" ? s.expert_ffn : s.dim, rows = part == "down" ? s.dim : s.expert_ffn;
+      const std::string merged = at_ + "ffn_" + part + "_exps.weight";
+      if (!s.single_experts) m.tensor(merged, {cols, rows, s.experts}, Like::kMatrix);
+      if (s.expert_bias) m.tensor(at_ + "ffn_" + part + "_exps.bias", {rows, s.experts}, Like::kBias);
+      for (std::int64_t e = 0; s.single_experts && e < s.experts; ++e) {
+        const std::string number = "." + std::to_string(e);
+        m.tensor(at_ + "ffn_" + part + number + ".weight", {cols, rows}, Like::kMatrix, merged + number);
+      }
+      if (s.shared_ffn > 0)
+        matrix("ffn_" + part + "_shexp", part == "down" ? s.shared_ffn : s.dim, part == "down" ? s.dim : s.shared_ffn, false);
+    }
+  }
+
+  std::string at_;  // "blk.N." within a layer
+};
+
+}  // namespace yamata::families_test
