@@ -27,7 +27,10 @@ GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, std::sha
   const Layout& layout = job.layout();
   GuessSources sources(job.transport());
   for (std::size_t d = 1; d < layout.size(); ++d)
-    sources.add_drafter({.rank = layout[d].ranks.front(), .model = layout[d].model, .feature_layers = job.feature_layers(layout[d].model)},
+    sources.add_drafter({.rank = layout[d].ranks.front(),
+                         .model = layout[d].model,
+                         .name = job.source_name(layout[d].model),
+                         .feature_layers = job.feature_layers(layout[d].model)},
                         std::move(maps[d - 1]), job.relative_cost(layout[d].model));
   if (memory) sources.add_suffixes(std::move(memory));
   return sources;

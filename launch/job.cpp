@@ -121,6 +121,11 @@ void Job::open_heads() {
   }
 }
 
+std::string Job::source_name(int model) const {
+  return is_heads(model) ? fmt::format("{} heads", heads::kind_name(heads_[static_cast<std::size_t>(model) - models_.size()].file->kind()))
+                         : "draft model";
+}
+
 std::vector<std::int32_t> Job::feature_layers(int model) const {
   return is_heads(model) ? heads_[static_cast<std::size_t>(model) - models_.size()].needs.feature_layers : std::vector<std::int32_t>{};
 }

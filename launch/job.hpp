@@ -45,6 +45,8 @@ class Job {
   const gguf::File& draft_file(std::size_t index) const { return models_[index]->file; }
   /// Whether a model of the layout is one of heads, which read the target's hidden states.
   bool is_heads(int model) const { return static_cast<std::size_t>(model) >= models_.size(); }
+  /// What a user calls a draft or heads.
+  std::string source_name(int model) const;
   /// The layers at which it reads them; none: it is a draft. On rank 0, after open.
   std::vector<std::int32_t> feature_layers(int model) const;
   /// What a token costs that model, in tokens of the target: the share of its bytes. On rank 0.

@@ -11,6 +11,7 @@ import torch
 from measuring.problem import Problem
 
 from . import features
+from .rates import Rates
 
 SAVE_EVERY_S = 60.0
 
@@ -73,16 +74,18 @@ class Trainer:
             self.head.load_state_dict(state['head'])
             self.optimizer.load_state_dict(state['optimizer'])
             self.done, self.seconds, self.losses, self.recent = (state[key] for key in ('done', 'seconds', 'losses', 'recent'))
-            self.best, self.best_state, self.since_best = state['best'], state['best_state'], state['since_best']
+            self.best = state['best'] and Rates(**state['best'])
+            self.best_state, self.since_best = state['best_state'], state['since_best']
         except Problem:
             raise
         except Exception as error:  # torch names no type for a damaged file
             raise Problem(f'{self.checkpoint} cannot be read ({type(error).__name__}); delete it to begin anew', 2) from None
 
     def save(self):
+        # Tensors, numbers and words alone: newer versions of PyTorch read no other objects.
         state = {'settings': self.settings, 'head': self.head.state_dict(), 'optimizer': self.optimizer.state_dict(), 'done': self.done,
                  'seconds': self.seconds, 'losses': self.losses, 'recent': self.recent,
-                 'best': self.best, 'best_state': self.best_state, 'since_best': self.since_best}
+                 'best': self.best and dataclasses.asdict(self.best), 'best_state': self.best_state, 'since_best': self.since_best}
         new = self.checkpoint.with_suffix('.new')
         with open(new, 'wb') as file:
             torch.save(state, file)

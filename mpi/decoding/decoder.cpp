@@ -171,8 +171,12 @@ void Decoder::commit(std::int32_t token) {
 /// The text has grown: every source may guess.
 void Decoder::ask_sources() {
   ++epoch_;
-  const GuessDemand demand = this->demand();
-  for (const auto& source : sources_.all()) tree_changed_ |= source->guess(runs_.tree(), text(), demand);
+  GuessDemand demand = this->demand();
+  const GuessSource* const turn = demand.at_any_cost ? nullptr : sources_.whose_turn();
+  for (const auto& source : sources_.all()) {
+    demand.rests = turn && source->shares_unit() && source.get() != turn;
+    tree_changed_ |= source->guess(runs_.tree(), text(), demand);
+  }
 }
 
 GuessDemand Decoder::demand() const {
@@ -181,7 +185,7 @@ GuessDemand Decoder::demand() const {
                      .min_drafts = waits_for_draft() ? options_.policy.draft : 0,
                      .to_the_end = waits_for_whole_draft(),
                      .retell = !options_.continue_tip,
-                     .at_any_cost = options_.at_any_cost};
+                     .at_any_cost = options_.at_any_cost || !policy_->minds_costs()};
   if (!demand.to_the_end) return demand;
   const TargetTimes target = times();
   demand.token_s = token_s(target);

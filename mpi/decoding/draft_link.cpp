@@ -10,7 +10,7 @@ namespace {
 
 /// Commits that a drafter may owe an answer to. What is sent to a rank that does not take it fills the transport's buffers for all: 16
 /// commits are some two kilobytes. 2 to 64 make no difference in the sweep of docs/speculation.md, links of 25 ms included.
-constexpr std::uint64_t kMostUnanswered = 16;
+constexpr std::size_t kMostUnanswered = 16;
 /// Roots of the tree that are remembered, so that guesses below what has become text meanwhile are understood: as many as there can be in
 /// kMostUnanswered commits of 32 tokens each.
 constexpr std::size_t kRememberedRoots = 32 * kMostUnanswered;
@@ -19,7 +19,8 @@ constexpr std::size_t kRememberedRoots = 32 * kMostUnanswered;
 
 void DraftLink::begin(std::uint64_t request) {
   request_ = request;
-  epoch_ = first_epoch_ = asked_epoch_ = complete_epoch_ = answered_epoch_ = 0;
+  epoch_ = first_epoch_ = asked_epoch_ = complete_epoch_ = 0;
+  unanswered_.clear();
   judged_epoch_ = 1;
   told_ = featured_ = 0;
   features_.clear();
@@ -30,7 +31,8 @@ void DraftLink::begin(std::uint64_t request) {
 
 bool DraftLink::guess(TokenTree& /*tree*/, std::span<const std::int32_t> text, const GuessDemand& demand) {
   epoch_ = demand.epoch;
-  if (!can_tell(text)) return false;
+  if (demand.rests) balance_.rest();
+  if (demand.rests || !can_tell(text)) return false;
   if (first_epoch_ == 0) first_epoch_ = epoch_;
   if (const auto least = demand.to_the_end && !demand.at_any_cost ? least_expanded(text, demand) : 0.0f) tell(text, demand, *least);
   return false;
@@ -72,7 +74,7 @@ bool DraftLink::can_tell(std::span<const std::int32_t> text) const {
 
 /// Sends the text that this drafter has not been told of, unless there is none or it has not answered for long.
 void DraftLink::tell(std::span<const std::int32_t> text, const GuessDemand& demand, float least) {
-  if (!alive_ || told_ == text.size() || !can_tell(text) || epoch_ > answered_epoch_ + kMostUnanswered) return;
+  if (!alive_ || told_ == text.size() || !can_tell(text) || unanswered_.size() >= kMostUnanswered) return;
   wire::Commit commit{.request = request_,
                       .epoch = epoch_,
                       .position = static_cast<std::int32_t>(told_),
@@ -84,6 +86,8 @@ void DraftLink::tell(std::span<const std::int32_t> text, const GuessDemand& dema
                       .features = std::move(features_)};
   features_.clear();
   asked_epoch_ = epoch_;
+  unanswered_.push_back(epoch_);
+  catches_up_ = told_ == 0 || text.size() - told_ > StepCost::kWidest;
   for (; told_ < text.size(); ++told_) commit.tokens.push_back(vocabulary_.draft(text[told_]));
   transport_.send(place_.rank, Tag::kCommit, wire::encode(commit));
 }
@@ -96,7 +100,7 @@ bool DraftLink::on_guesses(const wire::Guesses& guesses, TokenTree& tree, std::s
 }
 
 void DraftLink::step_ended(const TextStep& step) {
-  if (!step.first && step.alone_s > 0 && asked()) balance_.step(step.tokens, step.seconds, step.alone_s);
+  if (!step.first && step.alone_s > 0 && asked() && !catches_up_) balance_.step(step.tokens, step.seconds, step.alone_s);
   latency_.text_came();
 }
 
@@ -109,7 +113,7 @@ std::optional<GuessLatency> DraftLink::next_guess() {
 bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text) {
   if (guesses.request != request_) return false;
   wire::validate(guesses, {.epoch = epoch_, .text_tokens = text.size(), .vocabulary = vocabulary_.draft_tokens}, place_.rank);
-  answered_epoch_ = std::max(answered_epoch_, guesses.epoch);
+  while (!unanswered_.empty() && unanswered_.front() <= guesses.epoch) unanswered_.pop_front();
   if (guesses.evaluation_s > 0) evaluation_s_ = guesses.evaluation_s;
   if (guesses.complete) complete_epoch_ = std::max(complete_epoch_, guesses.epoch);
   // Everything below the drafter's root has a higher id.

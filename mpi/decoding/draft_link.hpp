@@ -1,8 +1,10 @@
 #pragma once
 // A draft model on another rank, or on the head's own, as a source of guesses: the head's end of the line to it.
+#include <deque>
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "mpi/decoding/vocabulary_map.hpp"
@@ -20,6 +22,7 @@ namespace yamata {
 struct DraftPlace {
   int rank = 0;                                ///< the first of the drafter's
   int model = 1;                               ///< its number in the plan
+  std::string name = "draft model";            ///< what a user calls it
   std::vector<std::int32_t> feature_layers{};  ///< heads: of the target, that they read
 };
 
@@ -40,8 +43,10 @@ class DraftLink final : public GuessSource {
   bool alive() const { return alive_; }
   /// The drafter is lost: it is told no more, and nothing that comes of it counts.
   void drop() { alive_ = false; }
+  /// What its steps have saved, where the text waits for it.
+  const DraftBalance& balance() const { return balance_; }
 
-  std::string name() const override { return "draft model"; }
+  std::string name() const override { return place_.name; }
   void begin(std::uint64_t request) override;
   /// Tells the drafter of the text. A draft that would hold the text up for longer than it may save is told later, or never.
   bool guess(TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) override;
@@ -83,11 +88,13 @@ class DraftLink final : public GuessSource {
   bool alive_ = true;
   std::uint64_t request_ = 0;
   std::uint64_t first_epoch_ = 0;  // in which it could be told of this text
-  std::uint64_t epoch_ = 0, asked_epoch_ = 0, complete_epoch_ = 0, answered_epoch_ = 0;
-  std::uint64_t judged_epoch_ = 1;  // the guesses after the prompt come too late for it
+  std::uint64_t epoch_ = 0, asked_epoch_ = 0, complete_epoch_ = 0;
+  std::deque<std::uint64_t> unanswered_;  // epochs of which it was told
+  std::uint64_t judged_epoch_ = 1;        // the guesses after the prompt come too late for it
   Share acceptance_;
   double relative_cost_, evaluation_s_ = 0;
   DraftBalance balance_;
+  bool catches_up_ = false;  // it was told of more than the last step's tokens
   ProbeBudget probes_;
   std::size_t told_ = 0;         // tokens of text
   std::vector<float> features_;  // of the tokens before those that have not been told

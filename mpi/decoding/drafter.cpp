@@ -1,10 +1,9 @@
 #include "mpi/decoding/drafter.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <tuple>
 
 #include "mpi/protocol/validate.hpp"
+#include "src/speculation/best_choices.hpp"
 
 namespace yamata {
 namespace {
@@ -36,7 +35,6 @@ void Drafter::on_commit(const wire::Commit& commit) {
   answered_ = false;
   min_drafts_ = commit.min_drafts;
   least_ = commit.least;
-  given_ = 0;
   complete_told_ = false;
   guesses_.clear();
   request_ = commit.request;
@@ -46,11 +44,7 @@ void Drafter::on_commit(const wire::Commit& commit) {
     for (const std::int32_t token : commit.tokens) this->commit(token);
   }
   runs_.add_features(commit.features);
-  if (commit.retell) {
-    retell();
-  } else if (min_drafts_ > 0) {  // what survived counts, though it was told before
-    given_ = static_cast<std::int32_t>(runs_.tree().guesses());
-  }
+  if (commit.retell) retell();
   runs_.cancel_dead();
 }
 
@@ -72,38 +66,38 @@ bool Drafter::advance() {
   if (!runs_.begun()) return anything;
   while (const auto finished = runs_.take_result()) {
     anything = true;
-    const auto& [run, result] = *finished;
-    if (result.skipped || run.nodes.empty()) continue;
-    const std::size_t vocabulary = result.logits.size() / run.nodes.size();
-    for (std::size_t i = 0; i < run.nodes.size(); ++i) {
-      if (runs_.tree().alive(run.nodes[i])) expand(run.nodes[i], std::span(result.logits).subspan(i * vocabulary, vocabulary));
-    }
+    if (!finished->result.skipped && !finished->run.nodes.empty()) expand_all(*finished);
   }
   push_guesses();
   while (runs_.in_flight() < static_cast<std::size_t>(pipeline_->ranks().count()) && begin_next()) anything = true;
   return anything;
 }
 
+void Drafter::expand_all(const TreeRuns::Finished& finished) {
+  constexpr double kNew = 0.1;  // weight of the latest evaluation
+  const auto began = Clock::now();
+  const auto& [run, result] = finished;
+  const std::size_t vocabulary = result.logits.size() / run.nodes.size();
+  for (std::size_t i = 0; i < run.nodes.size(); ++i) {
+    if (runs_.tree().alive(run.nodes[i])) expand(run.nodes[i], std::span(result.logits).subspan(i * vocabulary, vocabulary));
+  }
+  const double took = Clock::seconds_since(began);
+  choosing_s_ = choosing_s_ > 0 ? choosing_s_ + kNew * (took - choosing_s_) : took;
+}
+
 /// The most probable tokens after a node become its children, with calibrated probabilities; the head is told the draft's own.
 void Drafter::expand(NodeId id, std::span<const float> logits) {
-  const auto count = std::min<std::size_t>(static_cast<std::size_t>(options_.children), logits.size());
-  std::vector<std::int32_t> best(logits.size());
-  for (std::size_t i = 0; i < best.size(); ++i) best[i] = static_cast<std::int32_t>(i);
-  const auto logit = [&](std::int32_t token) { return logits[static_cast<std::size_t>(token)]; };
-  std::partial_sort(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(count), best.end(),
-                    [&](std::int32_t a, std::int32_t b) { return std::tuple(-logit(a), a) < std::tuple(-logit(b), b); });
-  double sum = 0;
-  for (const float l : logits) sum += std::exp(static_cast<double>(l - logit(best[0])));
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto p = static_cast<float>(std::exp(static_cast<double>(logit(best[i]) - logit(best[0]))) / sum);
-    if (runs_.tree().at(id).path_probability * calibration_.calibrated(runs_.tree(), id, p) < options_.threshold && i > 0) break;
-    const NodeId child = calibration_.add(runs_.tree(), id, best[i], p);
-    guesses_.push_back({child, id, best[i], p});
+  bool first = true;
+  for (const BestChoice& choice : best_choices(logits, static_cast<std::size_t>(options_.children))) {
+    const float p = choice.probability;
+    if (runs_.tree().at(id).path_probability * calibration_.calibrated(runs_.tree(), id, p) < options_.threshold && !first) break;
+    const NodeId child = calibration_.add(runs_.tree(), id, choice.token, p);
+    guesses_.push_back({child, id, choice.token, p});
+    first = false;
   }
 }
 
 void Drafter::push_guesses() {
-  given_ += static_cast<std::int32_t>(guesses_.size());
   const bool complete = !complete_told_ && (gave_enough() || idle());
   if (guesses_.empty() && !complete && answered_) return;
   answered_ = true;
@@ -124,11 +118,28 @@ void Drafter::push_guesses() {
 /// Nothing is computed and nothing is left to compute.
 bool Drafter::idle() { return runs_.in_flight() == 0 && runs_.tree().root().sent && choose().empty(); }
 
-/// A node more is worth its time while it is more probable than the share of a step that it takes.
-RunCosts Drafter::run_costs() const { return {.occupancy = pipeline_->stage().cost().marginal(0, options_.width), .lateness = {}}; }
+/// A node more is worth its time while it is more probable than the share of a step that it takes. Where a number of guesses is wanted
+/// whatever they take, time is not considered: so they are the same on every machine.
+RunCosts Drafter::run_costs() const {
+  if (min_drafts_ > 0 && least_ == 0) return {};
+  return {.occupancy = pipeline_->stage().cost().marginal(0, options_.width), .lateness = {}};
+}
 
-/// What a node's evaluation takes, all ranks of the draft together.
-double Drafter::evaluation_s() const { return pipeline_->stage().cost().run_s(1) * pipeline_->ranks().count(); }
+/// What a node's evaluation takes, all ranks of the draft together, until its guesses are chosen.
+double Drafter::evaluation_s() const { return pipeline_->stage().cost().run_s(1) * pipeline_->ranks().count() + choosing_s_; }
+
+/// As many guesses as somebody waits for are at least as probable as any node that is left to expand, and so as whatever may follow it.
+bool Drafter::gave_enough() const {
+  if (min_drafts_ == 0) return false;
+  float open = 0;
+  std::vector<float> probabilities;
+  for (const NodeId id : runs_.tree().ids()) {
+    const TreeNode& node = runs_.tree().at(id);
+    if (!node.sent) open = std::max(open, node.path_probability);
+    if (id != runs_.tree().root().id) probabilities.push_back(node.path_probability);
+  }
+  return std::count_if(probabilities.begin(), probabilities.end(), [&](float p) { return p >= open; }) >= min_drafts_;
+}
 
 /// The most probable nodes that have not been computed, if the best is worth an evaluation.
 std::vector<NodeId> Drafter::choose() {

@@ -27,7 +27,8 @@ class Drafter {
   void retell();
   void expand(NodeId id, std::span<const float> logits);
   bool begin_next();
-  bool gave_enough() const { return min_drafts_ > 0 && given_ >= min_drafts_; }
+  void expand_all(const TreeRuns::Finished& finished);
+  bool gave_enough() const;
   std::vector<NodeId> choose();
   RunCosts run_costs() const;
   double evaluation_s() const;
@@ -45,8 +46,8 @@ class Drafter {
   std::vector<wire::Guess> guesses_;
   std::uint64_t request_ = 0, epoch_ = 0;
   std::int32_t min_drafts_ = 0;  // guesses of this epoch that somebody waits for
-  std::int32_t given_ = 0;
-  float least_ = 0;  // path probability worth an evaluation
+  float least_ = 0;              // path probability worth an evaluation
+  double choosing_s_ = 0;        // what reading the logits of an evaluation took of late
   bool complete_told_ = true, answered_ = true;
 };
 

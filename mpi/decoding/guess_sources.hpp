@@ -38,6 +38,17 @@ class GuessSources {
                                     [&](const DraftLink* drafter) { return drafter->rank() == rank && drafter->model() == model; });
     return found == drafters_.end() ? nullptr : *found;
   }
+  /// Of the drafters on this rank, if there are several, the one that may guess next; nullptr: all may.
+  const DraftLink* whose_turn() const {
+    std::vector<const DraftLink*> here;
+    std::vector<const DraftBalance*> balances;
+    for (const DraftLink* drafter : drafters_) {
+      if (!drafter->shares_unit()) continue;
+      here.push_back(drafter);
+      balances.push_back(&drafter->balance());
+    }
+    return here.size() < 2 ? nullptr : here[yamata::whose_turn(balances)];
+  }
   /// A rank is lost, and the drafters that it led.
   void drop(int rank) const {
     for (DraftLink* drafter : drafters_) {

@@ -17,6 +17,7 @@ struct GuessDemand {
   std::int32_t most = 0;        ///< guesses that a run takes
   std::int32_t min_drafts = 0;  ///< guesses that a source is complete with, where the tip waits for some; 0: it goes on without end
   bool to_the_end = false;      ///< the tip waits until every source is complete
+  bool rests = false;           ///< it is another source's turn on the unit that they share
   bool retell = false;          ///< guesses told before are forgotten
   bool at_any_cost = false;     ///< they are measured: whether they pay does not matter
   double token_s = 0;           ///< what a token of the text takes of late, at most alone_s; 0: not known

@@ -40,6 +40,8 @@ class Policy {
   virtual std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) = 0;
   /// Guesses go in the run of the tip too, where there are any; otherwise behind it, as PipeInfer's do.
   virtual bool fills_tip_run() const { return false; }
+  /// Takes as many guesses as pay; otherwise a tree of a given size, which sources fill whatever that costs.
+  virtual bool minds_costs() const { return true; }
   /// A run of the nodes chosen last was submitted.
   virtual void submitted() {}
   /// A token was committed; `guessed`: it was in the tree and sent.

@@ -13,6 +13,7 @@ class StaticTreePolicy final : public Policy {
   explicit StaticTreePolicy(const PolicyOptions& options);
   std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
   bool fills_tip_run() const override { return true; }
+  bool minds_costs() const override { return false; }
 
  private:
   struct Child {
@@ -30,6 +31,7 @@ class DynamicTreePolicy final : public Policy {
   explicit DynamicTreePolicy(const PolicyOptions& options) : options_(options) {}
   std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
   bool fills_tip_run() const override { return true; }
+  bool minds_costs() const override { return false; }
 
  private:
   PolicyOptions options_;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "src/speculation/draft_balance.hpp"
@@ -298,6 +300,32 @@ TEST(DraftBalance, StepsThatTakeLongerThanTheirTokens_areNoticedSoonAndForgotten
   EXPECT_TRUE(balance.negative());
   for (int step = 0; step < 3; ++step) balance.step(3, 1.6, 1);
   EXPECT_FALSE(balance.negative());
+}
+
+TEST(DraftTurns, EachIsTried_thenTheFastestGuesses_andTheOthersAgainNowAndThen) {
+  const double speeds[] = {1.5, 1.9, 0.9};  // the last costs more than it saves
+  std::array<DraftBalance, 3> drafts;
+  const std::array<const DraftBalance*, 3> all{&drafts[0], &drafts[1], &drafts[2]};
+  std::array<int, 3> turns{};
+  for (int step = 0; step < 1000; ++step) {
+    const std::size_t turn = whose_turn(all);
+    ++turns[turn];
+    for (std::size_t i = 0; i < drafts.size(); ++i) i == turn ? drafts[i].step(2, 2 / speeds[i], 1) : drafts[i].rest();
+    if (step == 20) {
+      EXPECT_GE(*std::ranges::min_element(turns), 3) << "each was tried";
+    }
+  }
+  EXPECT_GT(turns[1], 950);
+  EXPECT_GT(turns[0], 10);
+  EXPECT_GE(turns[2], 10);
+}
+
+TEST(DraftTurns, OneThatCostsMoreThanItSaves_guessesOnlyWhereAllDo) {
+  DraftBalance bad, worse;
+  for (int step = 0; step < 8; ++step) bad.step(1, 1.5, 1), worse.step(1, 2, 1);
+  const DraftBalance untried;
+  EXPECT_EQ(whose_turn(std::vector<const DraftBalance*>{&bad, &worse, &untried}), 2u);
+  EXPECT_EQ(whose_turn(std::vector<const DraftBalance*>{&worse, &bad}), 1u);
 }
 
 TEST(ProbeBudget, Probes_takeAHundredthOfTheTime) {

@@ -3,12 +3,14 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import io
+import pickletools
 import pathlib
 import sys
 import tempfile
 import types
 import unittest
 import unittest.mock
+import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 LAUNCH = HERE.parents[2] / 'launch'
@@ -113,6 +115,15 @@ class Training(Scene):
         card = (self.folder / 'command' / 'README.md').read_text()
         self.assertIn('| depth | guesses | right |', card)
         self.assertIn('for tiny', card)
+
+    def test_checkpoint_names_nothing_but_tensors(self):
+        loop = self.prepared('dgf', 'named', '--evaluate-every', '2', '--patience', '100')
+        self.assertFalse(quiet(loop, 3))
+        self.assertIsNotNone(loop.best)
+        with zipfile.ZipFile(loop.checkpoint) as archive:
+            pickled = archive.read(next(name for name in archive.namelist() if name.endswith('data.pkl')))
+        named = {argument for operation, argument, _ in pickletools.genops(pickled) if operation.name == 'GLOBAL'}
+        self.assertLessEqual(named, {'collections OrderedDict', 'torch._utils _rebuild_tensor_v2', 'torch FloatStorage'})
 
     def test_stops_when_held_out_acceptance_no_longer_rises(self):
         loop = self.prepared('medusa', 'early', '--learning-rate', '0', '--steps', '500', '--evaluate-every', '2', '--patience', '3')

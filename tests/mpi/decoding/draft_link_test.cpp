@@ -112,6 +112,20 @@ TEST_F(DraftLinkTest, DraftThatDoesNotAnswer_isToldNoMore_untilItDoes) {
   EXPECT_EQ(rest->tokens.size(), text_.size() - 16);
 }
 
+TEST_F(DraftLinkTest, DraftThatWasLeftAloneForLong_isAskedAgain) {
+  ask();
+  take(10, 0, {});
+  for (int i = 0; i < 40; ++i) {
+    commit(i);
+    EXPECT_FALSE(ask({.most = 8, .min_drafts = 8, .to_the_end = true, .rests = true}));
+    EXPECT_FALSE(link_.pending());
+  }
+  commit(3);
+  const auto commit = ask();
+  ASSERT_TRUE(commit) << "it owes no answer";
+  EXPECT_EQ(commit->tokens.size(), 41u);
+}
+
 TEST_F(DraftLinkTest, LostDrafter_isToldNothing_andItsGuessesAreIgnored) {
   ask();
   link_.drop();
