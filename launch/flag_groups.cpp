@@ -206,6 +206,8 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
   add("tree-children", "dynamic-tree: guesses after one token at most", cxxopts::value<int>()->default_value("32"), "M");
   add("no-lookup", "Do not also guess what followed when this text, or an earlier one, read like this; only what drafts say");
   add("suffix-store", "Keep what is written in this file, and guess from it in later runs", cxxopts::value<std::string>(), "FILE");
+  add("draft-units", "What drafts and heads compute on, as --units has it (auto: on what --units says)",
+      cxxopts::value<std::string>()->default_value("auto"), "UNITS");
   add("no-async", "Ablation: draft on rank 0, in turn with its layers");
   add("no-continue-tip", "Guess anew from the last token whenever a guess is accepted, as the paper does, rather than go on below it");
   add("no-continuous", "Ablation: one speculative run at a time");
@@ -287,6 +289,7 @@ void read_heads(const cxxopts::ParseResult& r, JobOptions& job) {
 SpeculationOptions read_speculation(const cxxopts::ParseResult& r, JobOptions& job) {
   job.draft_models = read_drafts(r);
   job.draft_on_head = given(r, "no-async");
+  job.draft_units = parse_units(r["draft-units"].as<std::string>());
   SpeculationOptions speculation;
   speculation.policy = read_policy(r);
   speculation.lookup = !given(r, "no-lookup");

@@ -67,7 +67,7 @@ wire::Hello Job::open() {
   open_heads();
   // A launcher binds ranks as if each were one thread; Yamata shares the cores out itself.
   topology_ = Topology::detect(transport_.size() > 1);
-  units_ = find_units(options_.units, options_.threads, place());
+  find_own_units();
   const ThreadChoice threads = choose_cpus(topology_);
   cpus_ = threads.cpus;
   hello_.version = YAMATA_VERSION;
@@ -83,6 +83,7 @@ wire::Hello Job::open() {
   }
   hello_.available_bytes = available_bytes();
   if (std::ranges::any_of(units_, &UnitSpec::device)) hello_.device = names_of(units_);
+  if (std::ranges::any_of(draft_units_, &UnitSpec::device)) hello_.device += (hello_.device.empty() ? "" : ", ") + names_of(draft_units_);
   return hello_;
 }
 
@@ -161,10 +162,11 @@ bool Job::measures() const {
 
 /// The logical CPUs of this rank's threads: as many as the flags say, or as prove fastest for the model it must have.
 ThreadChoice Job::choose_cpus(const Topology& topology) const {
-  if (!units_.empty()) {
+  const std::vector<UnitSpec>& own_units = units_.empty() ? draft_units_ : units_;
+  if (!own_units.empty()) {
     for (const auto& model : models_)
-      if (model) require_parts(units_, model->h);
-    return {cpus_of(units_, topology)};
+      if (model) require_parts(own_units, model->h);
+    return {cpus_of(own_units, topology)};
   }
   const auto some = [&](int threads) { return assign_cpus(topology, threads, local_rank_, local_size_, options_.numa); };
   const std::vector<int> all = some(options_.threads);
@@ -191,14 +193,14 @@ std::int64_t Job::probe_layer(const ModelFile& model) const {
 /// to say. A speed kept from an earlier run holds as long as a quick check agrees with it to a third.
 void Job::measure_speed() {
   const ModelFile& target = *models_.front();
-  if (!unit_) unit_ = make_unit();
+  ComputeUnit& unit = unit_of(0);
   const MeasurementKey key{host_,         hello_.isa,      hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_,
                            options_.numa, names_of(units_)};
   const std::string folder = measurement_folder();
   const std::int64_t now_s = std::time(nullptr);
   const bool widths = layout_is_open() && strategy_ != Strategy::kIterative;
   try {
-    LayerProbe probe(target, probe_layer(target), *unit_, widths ? kProbedWidths.back() : 1);
+    LayerProbe probe(target, probe_layer(target), unit, widths ? kProbedWidths.back() : 1);
     if (!probe.warm_up(options_.timeout / 4)) return;
     const bool anew = options_.layer_split.by == LayerSplit::By::kMeasuredSpeed;
     const auto kept = anew ? std::nullopt : read_ns_per_byte(folder, key, now_s);
@@ -228,12 +230,12 @@ StageFactory Job::stage_factory() {
     const Heads* heads = is_heads(plan.model) && model < models_.size() + heads_.size() ? &heads_[model - models_.size()] : nullptr;
     if (heads ? !heads->file : is_heads(plan.model) || !models_[model])
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
-    if (!unit_) unit_ = make_unit();
+    ComputeUnit& unit = unit_of(model);
     wire::validate_layers(plan, heads ? 1 : models_[model]->h.layers, 0);
     const bool packed = place < plan.packed.size() && plan.packed[place] != 0;
     const ContextOptions options{plan.cells, plan.sequences, cache_types, packed, group, context()};
-    if (heads) return heads->file->make_stage(*models_.front(), options, options_.quantize_heads, *unit_);
-    return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(place), options, *unit_);
+    if (heads) return heads->file->make_stage(*models_.front(), options, options_.quantize_heads, unit);
+    return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(place), options, unit);
   };
 }
 

@@ -114,8 +114,10 @@ class Job {
   std::uint64_t available_bytes() const;
   std::int64_t probe_layer(const ModelFile& model) const;
   /// What this rank computes on.
-  std::unique_ptr<ComputeUnit> make_unit() const;
-  void begin_shares(SplitUnit& unit) const;
+  std::unique_ptr<ComputeUnit> make_unit(const std::vector<UnitSpec>& units) const;
+  ComputeUnit& unit_of(std::size_t model);
+  void find_own_units();
+  void begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units) const;
   void measure_speed();
   std::vector<LayerRange> draft_split(const ModelPlace& place) const;
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
@@ -141,9 +143,10 @@ class Job {
   wire::Hello hello_;
   cpu::Isa isa_ = cpu::Isa::kScalar;
   Topology topology_;
-  std::vector<UnitSpec> units_;  // as this rank has them; empty: one of those threads
-  std::vector<int> cpus_;        // of its threads
-  std::unique_ptr<ComputeUnit> unit_;
+  std::vector<UnitSpec> units_;        // as this rank has them; empty: one of those threads
+  std::vector<UnitSpec> draft_units_;  // likewise, of drafts and heads; empty: the same
+  std::vector<int> cpus_;              // of its threads
+  std::unique_ptr<ComputeUnit> unit_, draft_unit_;
   std::vector<std::int64_t> threads_measured_s_;
   std::vector<std::uint64_t> capacities_;  // per rank, for weights and cache of the target
   std::uint64_t layer_cache_bytes_ = 0;    // of one layer of the target

@@ -46,12 +46,13 @@ struct JobOptions {
   bool guesses_text = false;              ///< what texts repeat is guessed, where anything is
   bool plans_layout = false;              ///< what --layer-split, --strategy and drafts leave open is chosen by playing it
   LayerSplit layer_split;
-  int generate = 128;            ///< -n
-  int context = 0;               ///< -c; 0: what the model was trained for, at most kDefaultContext
-  int batch = 64;                ///< -b
-  int threads = 0;               ///< -t; 0: as many as are fastest, of this rank's share of the cores
-  bool measure_threads = false;  ///< -t measure: which those are is measured anew
-  std::vector<UnitSpec> units;   ///< --units; empty: one, of those threads
+  int generate = 128;                 ///< -n
+  int context = 0;                    ///< -c; 0: what the model was trained for, at most kDefaultContext
+  int batch = 64;                     ///< -b
+  int threads = 0;                    ///< -t; 0: as many as are fastest, of this rank's share of the cores
+  bool measure_threads = false;       ///< -t measure: which those are is measured anew
+  std::vector<UnitSpec> units;        ///< --units; empty: one, of those threads
+  std::vector<UnitSpec> draft_units;  ///< --draft-units: of drafts and heads; empty: the same
   ShareRule share_rule = ShareRule::kAdaptive;
   Numa numa = Numa::kAuto;
   CacheTypes cache_types;

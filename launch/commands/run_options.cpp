@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "launch/commands/presets.hpp"
 #include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
 #include "node/error.hpp"
@@ -55,25 +56,9 @@ void read_strategy(const cxxopts::ParseResult& r, RunOptions& o) {
   o.job.guesses_text = o.speculation.looks_up();
   const bool speculates = o.job.strategy && o.job.strategy != Strategy::kIterative;
   if (speculates && !o.job.guesses_text && !o.job.guesses())
-    throw UsageError(
-        fmt::format("--strategy {} with --policy chain or --no-lookup needs a draft model or heads; name one with -md FILE.gguf or --heads FILE", name));
-}
-
-/// What the baselines have in common with experiments of ours is said by flags; a preset says the rest.
-void read_preset(const cxxopts::ParseResult& r, JobOptions& job) {
-  const std::string name = text_of(r, "preset");
-  if (name.empty()) return;
-  require(name == "sequential" || name == "medusa-em" || name == "ghidorah", "--preset", "sequential, medusa-em or ghidorah");
-  if (name == "sequential") {
-    if (job.units.size() > 1 || job.guesses())
-      throw UsageError("--preset sequential is one unit and no guesses; leave out --units, -md and --heads");
-    if (given(r, "strategy") && job.strategy != Strategy::kIterative) throw UsageError("--preset sequential is --strategy iterative");
-    job.strategy = Strategy::kIterative;
-    return;
-  }
-  if (job.units.size() < 2 || job.units.front().share)
-    throw UsageError(fmt::format("--preset {} shares layers among units; name two with --units, without shares", name));
-  job.share_rule = name == "ghidorah" ? ShareRule::kTuned : ShareRule::kIsolated;
+    throw UsageError(fmt::format(
+        "--strategy {} with --policy chain or --no-lookup needs a draft model or heads; name one with -md FILE.gguf or --heads FILE",
+        name));
 }
 
 }  // namespace
@@ -96,11 +81,7 @@ cxxopts::Options run_flags() {
                   "auto");
   add_heads(flags);
   add_acceptance_rule(flags);
-  flags.add_options("Cluster")(
-      "preset",
-      "A baseline of the papers: sequential (one unit, one token at a time), medusa-em (units by their speeds alone), "
-      "ghidorah (units by their speeds together)",
-      cxxopts::value<std::string>(), "NAME");
+  flags.add_options("Cluster")("preset", "A system of the papers, as a baseline: " + presets_help(), cxxopts::value<std::string>(), "NAME");
   add_context(flags, "0");
   add_cluster(flags);
   flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
@@ -133,9 +114,8 @@ RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& r
   o.sampling = read_sampling(r);
   o.speculation.typical = read_acceptance_rule(r, o.sampling);
   read_strategy(r, o);
-  read_preset(r, o.job);
-  if (!o.job.guesses())
-    o.idle_guessing_flag = idle_guessing_flag(flags, r, o.job.guesses_text && o.job.strategy != Strategy::kIterative);
+  read_preset(r, o);
+  if (!o.job.guesses()) o.idle_guessing_flag = idle_guessing_flag(flags, r, o.job.guesses_text && o.job.strategy != Strategy::kIterative);
   return o;
 }
 

@@ -137,6 +137,9 @@ void Dispatcher::describe(wire::Report& report, std::int64_t clock_offset_us) co
     Stage& draft = drafter->pipeline().stage();
     if (&draft == stage()) continue;
     report.busy_s += draft.counters().busy_s;  // it takes turns with this rank's stage
+    const ComputeUnit& unit = draft.model().unit();
+    if (&unit != &stage()->model().unit() && report.device.find("guesses on") == std::string::npos)
+      report.device += ", guesses on " + unit.device();
     if (report.draft_run_s.empty()) report.draft_run_s = draft.cost().measured_s();
     const auto events = draft.trace().shifted(clock_offset_us);
     report.events.insert(report.events.end(), events.begin(), events.end());

@@ -6,12 +6,19 @@
 #include <thread>
 
 #include "node/cpu/cpu_unit.hpp"
+#include "node/error.hpp"
 #include "node/local_exchange.hpp"
+#include "node/spin_wait.hpp"
+#include "node/split_unit.hpp"
 #include "src/model/model_file.hpp"
 #include "src/model/transformer_stage.hpp"
 #include "src/quantize/quantize.hpp"
 #include "tests/families/tiny_model.hpp"
 #include "tests/temporary_folder.hpp"
+#ifdef YAMATA_EMULATED_DEVICE
+#include "node/cuda/cuda_unit.hpp"
+#include "node/cuda/emulation/emulated_device.hpp"
+#endif
 
 namespace yamata::families_test {
 namespace {
@@ -29,6 +36,28 @@ Batch text(std::span<const std::int32_t> tokens, std::size_t position) {
   Batch batch{{tokens.begin(), tokens.end()}, {}, {static_cast<std::int32_t>(tokens.size()) - 1}};
   for (std::size_t i = 0; i < tokens.size(); ++i) batch.placements.push_back({static_cast<std::int32_t>(position + i), -1, {0, 4}});
   return batch;
+}
+
+#ifdef YAMATA_EMULATED_DEVICE
+std::unique_ptr<ComputeUnit> device() {
+  return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{.unified = false}));
+}
+const std::vector<std::string> kUnits{"cc", "d", "cd"};
+#else
+std::unique_ptr<ComputeUnit> device() { return nullptr; }
+const std::vector<std::string> kUnits{"cc", "ccc"};
+#endif
+
+/// Each letter a unit, c a core and d an emulated device; several share every layer, later ones more of it.
+std::unique_ptr<ComputeUnit> make_units(const std::string& letters) {
+  std::vector<UnitPart> parts;
+  for (const char letter : letters) {
+    const bool core = letter == 'c';
+    parts.push_back({"", core ? std::make_unique<CpuUnit>(std::vector<int>{-1}, cpu::choose_isa()) : device(),
+                     static_cast<double>(parts.size() + 1), !core});
+  }
+  if (parts.size() == 1) return std::move(parts.front().unit);
+  return std::make_unique<SplitUnit>(std::move(parts), false, kSpinsUnbound);
 }
 
 class Layouts : public ::testing::TestWithParam<std::string> {
@@ -54,6 +83,10 @@ class Layouts : public ::testing::TestWithParam<std::string> {
   static Logits compute(const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
                         GroupMember group) {
     CpuUnit unit({-1}, cpu::choose_isa());
+    return compute(unit, model, ranges, batches, group);
+  }
+  static Logits compute(ComputeUnit& unit, const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
+                        GroupMember group) {
     std::deque<TransformerStage> stages;
     const auto wait = [&] {
       while (!unit.wait_for(std::chrono::seconds(1))) {
@@ -78,14 +111,15 @@ class Layouts : public ::testing::TestWithParam<std::string> {
   }
   /// The same by a group, each of whose members has some of the logits; a batch asks for one row of them.
   static Logits together(const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
-                         const std::vector<double>& shares) {
+                         const std::vector<double>& shares, const std::string& units = "c") {
     LocalGroup group(static_cast<int>(shares.size()));
     std::vector<Logits> parts(shares.size());
     std::vector<std::thread> threads;
     for (int m = 0; m < std::ssize(shares); ++m) {
       threads.emplace_back([&, m] {
         const auto exchange = group.member(m);
-        parts[static_cast<std::size_t>(m)] = compute(model, ranges, batches, {shares, m, exchange.get()});
+        const auto unit = make_units(units);
+        parts[static_cast<std::size_t>(m)] = compute(*unit, model, ranges, batches, {shares, m, exchange.get()});
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -127,6 +161,25 @@ TEST_P(Layouts, StagesAndGroups_giveTheBitsOfOneRank) {
     EXPECT_EQ(compute(model, two, singly(23), {}), tail(23)) << kind;
     for (const std::vector<double>& shares : {std::vector<double>{1, 1}, {0.3, 0.7}})
       EXPECT_EQ(together(model, two, singly(20), shares), tail(20)) << kind << ", " << shares[0];
+  }
+}
+
+TEST_P(Layouts, UnitsThatShareLayers_giveTheBitsOfOne) {
+  for (const char* kind : {"F32", "Q4_K_M"}) {
+    const ModelFile model = open(kind);
+    const std::int64_t layers = model.h.layers;
+    const std::vector<LayerRange> whole{{0, layers}}, two{{0, 1}, {1, layers}};
+    const Logits expected = compute(model, whole, singly(22), {});
+    for (const std::string& units : kUnits) {
+      const auto unit = make_units(units);
+      if (model.h.is_latent() && units.find('d') != std::string::npos) {  // which a device refuses by name
+        EXPECT_THROW(compute(*unit, model, two, singly(22), {}), ModelError) << units;
+        continue;
+      }
+      EXPECT_EQ(compute(*unit, model, two, singly(22), {}), expected) << kind << ", units " << units;
+    }
+    const std::string& last = model.h.is_latent() ? kUnits.front() : kUnits.back();
+    EXPECT_EQ(together(model, two, singly(22), {0.6, 0.4}, last), expected) << kind << ", a group";
   }
 }
 

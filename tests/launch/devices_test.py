@@ -32,6 +32,21 @@ JOBS = [
     (2, '--units cpu+emulated=0.1 --layer-split 0.5,0.5 --strategy pipeinfer', ''),
 ]
 
+HEADS = {name: str(ROOT / 'models' / f'tales-{name}.safetensors') for name in ('dgf', 'medusa')}
+PRESETS = [
+    (1, '--preset sequential --units emulated', ''),
+    (1, f'--preset medusa --units emulated --heads {HEADS["medusa"]}', ''),
+    (1, f'--preset dovetail --units cpu --draft-units emulated --heads {HEADS["dgf"]}', ''),
+    (2, f'--preset dovetail --units cpu --draft-units emulated --heads {HEADS["dgf"]} --layer-split 1/1', 'discrete'),
+    (1, f'--preset duodecoding --units emulated --draft-units cpu -md {DRAFT}', ''),
+    (2, f'--preset duodecoding --units emulated --draft-units cpu -md {DRAFT} --layer-split 1/1', ''),
+    (2, f'--preset pipeinfer --units emulated -md {DRAFT} --layer-split 1/1', ''),
+]
+CORES = sorted(os.sched_getaffinity(0))
+if len(CORES) > 1:
+    APART = f'--units cpu:{CORES[0]} --draft-units cpu:{CORES[1]}'
+    PRESETS += [(1, f'--preset dovetail {APART} --heads {HEADS["dgf"]}', ''), (2, f'--preset duodecoding {APART} -md {DRAFT} --layer-split 1/1', '')]
+
 # Exit code, words of the line, ranks, flags, and how the device is.
 ERRORS = [
     (1, 'no such device', 1, '--units emulated:9', ''),
@@ -88,13 +103,13 @@ def jobs(cases, plain, emulated, folder):
             expected[tokens] = result([plain, *RUN, '-n', tokens, '-t', '1', *more], out)[0]
         return expected[tokens]
 
-    for ranks, flags, setting in JOBS:
+    for ranks, flags, setting in JOBS + PRESETS:
         name = f'{ranks} ranks {flags} {setting}'
         words = flags.split()
         tokens = words[words.index('-n') + 1] if '-n' in words else '24'
         if cases.wants(name):
             found, devices = result(on_ranks(ranks, [emulated, *RUN, *words, *more]), out, setting)
-            cases.say(found == alone(tokens) and any('emulated' in device for device in devices), name)
+            cases.say(found == alone(tokens) and any('emulated' in device for device in devices) == ('emulated' in flags), name)
     name = 'a rank with a device and one without'
     if cases.wants(name):
         split = ['--layer-split', '0.5,0.5']

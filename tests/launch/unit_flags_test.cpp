@@ -95,6 +95,12 @@ TEST(UnitFlags, badOnesAreOneLineOfTheCommand) {
   expect_refused({"--preset", "ghidorah"}, "--units");
   expect_refused({"--preset", "unheard"}, "--preset");
   expect_refused({"--preset", "sequential", "--units", "cpu:0+cpu:1"}, "--units");
+  expect_refused({"--preset", "sequential", "-md", test::kModel}, "-md");
+  expect_refused({"--preset", "medusa"}, "--heads");
+  expect_refused({"--preset", "pipeinfer"}, "-md");
+  expect_refused({"--preset", "dovetail", "--units", "cpu:0"}, "--draft-units");
+  expect_refused({"--preset", "pipeinfer", "-md", test::kModel, "--strategy", "iterative"}, "--strategy pipeinfer");
+  expect_refused({"--draft-units", "cpu:4000", "-md", test::kModel}, "core 4000");
 }
 
 TEST(UnitFlags, unitsGiveTheTextOfOneThread) {

@@ -58,7 +58,7 @@ MergeArgs merge_of(OpContext& c, const AttentionOp& op, const AttentionArgs& a, 
 }  // namespace
 
 bool run(OpContext& c, const StoreOp& op) {
-  refuse(c, op.v == nullptr, "latent attention");
+  refuse(c, op.v == nullptr || op.q_rotary, "latent attention");
   std::int64_t highest = 0;
   for (std::int64_t row = 0; row < op.rows; ++row) highest = std::max<std::int64_t>(highest, op.cells[row]);
   const auto floats = [&](std::int64_t heads) { return static_cast<std::size_t>(op.rows * heads * op.head_dim); };

@@ -191,7 +191,8 @@ void add_biases(OpContext& c, const LinearOp& op, std::int64_t first, std::int64
 }  // namespace
 
 bool run(OpContext& c, const LinearOp& op) {
-  refuse(c, op.x_each > 0, "latent attention");
+  const bool each = op.x_each > 0 || std::ranges::any_of(op.parts, [](const auto& part) { return part.y_each > 0; });
+  refuse(c, each, "latent attention");
   const std::optional<Input> input = op.share.group ? make_together(c, op) : make_input(c, op, source_of(c, op));
   if (!input) return false;
   const std::int64_t experts = op.experts.any() ? op.experts.experts : 1;

@@ -1,0 +1,142 @@
+#include "launch/commands/presets.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "launch/flag_groups.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+enum class Guessers { kAny, kNone, kHeads, kDraft };
+enum class Placement {
+  kOne,      ///< one unit
+  kSharing,  ///< units that share every layer
+  kApart,    ///< the target on one, who guesses on another
+  kFree
+};
+
+struct Preset {
+  const char *name, *what;
+  Guessers guessers;
+  Placement placement;
+  std::optional<Strategy> strategy{};
+  const char* policy = "";  ///< empty: what the flags say
+  int draft = 0, depth = 0, children = 0;
+  ShareRule share_rule = ShareRule::kAdaptive;
+};
+
+// Trees: Medusa's algorithm 1 with K = 4, m = 32, n = 64; EAGLE-2's, which Dovetail uses, with 10 branches, 8 levels, 15 guesses.
+const std::array kPresets{Preset{.name = "sequential",
+                                 .what = "one unit, one token at a time",
+                                 .guessers = Guessers::kNone,
+                                 .placement = Placement::kOne,
+                                 .strategy = Strategy::kIterative},
+                          Preset{.name = "medusa",
+                                 .what = "one unit, a tree of heads' guesses in each run",
+                                 .guessers = Guessers::kHeads,
+                                 .placement = Placement::kOne,
+                                 .strategy = Strategy::kSpeculative,
+                                 .policy = "dynamic-tree",
+                                 .draft = 63,
+                                 .depth = 4,
+                                 .children = 32},
+                          Preset{.name = "medusa-em",
+                                 .what = "units by their speeds alone",
+                                 .guessers = Guessers::kAny,
+                                 .placement = Placement::kSharing,
+                                 .share_rule = ShareRule::kIsolated},
+                          Preset{.name = "ghidorah",
+                                 .what = "units by their speeds together",
+                                 .guessers = Guessers::kAny,
+                                 .placement = Placement::kSharing,
+                                 .share_rule = ShareRule::kTuned},
+                          Preset{.name = "dovetail",
+                                 .what = "the target on cores, heads on a device",
+                                 .guessers = Guessers::kHeads,
+                                 .placement = Placement::kApart,
+                                 .strategy = Strategy::kSpeculative,
+                                 .policy = "dynamic-tree",
+                                 .draft = 15,
+                                 .depth = 8,
+                                 .children = 10},
+                          Preset{.name = "duodecoding",
+                                 .what = "the target on a device, a draft on cores, both at once",
+                                 .guessers = Guessers::kDraft,
+                                 .placement = Placement::kApart,
+                                 .strategy = Strategy::kPipeInfer,
+                                 .policy = "multi-sequence",
+                                 .draft = 16},
+                          Preset{.name = "pipeinfer",
+                                 .what = "chains of a draft's guesses behind each other",
+                                 .guessers = Guessers::kDraft,
+                                 .placement = Placement::kFree,
+                                 .strategy = Strategy::kPipeInfer,
+                                 .policy = "chain"}};
+
+const Preset& find_preset(const std::string& name) {
+  const auto found = std::ranges::find_if(kPresets, [&](const Preset& preset) { return preset.name == name; });
+  if (found != kPresets.end()) return *found;
+  std::vector<std::string> names;
+  for (const Preset& preset : kPresets) names.emplace_back(preset.name);
+  throw UsageError(fmt::format("--preset: '{}' is none; there are {}", name, fmt::join(names, ", ")));
+}
+
+void require_guessers(const Preset& preset, const JobOptions& job) {
+  if (preset.guessers == Guessers::kNone && job.guesses())
+    throw UsageError(fmt::format("--preset {} guesses nothing; leave out -md and --heads", preset.name));
+  if (preset.guessers == Guessers::kHeads && (job.heads.empty() || !job.draft_models.empty()))
+    throw UsageError(fmt::format("--preset {} guesses with heads alone; name them with --heads FILE, without -md", preset.name));
+  if (preset.guessers == Guessers::kDraft && (job.draft_models.empty() || !job.heads.empty()))
+    throw UsageError(fmt::format("--preset {} guesses with a draft model; name it with -md FILE.gguf, without --heads", preset.name));
+}
+
+void require_units(const Preset& preset, const JobOptions& job) {
+  if (preset.placement == Placement::kOne && job.units.size() > 1)
+    throw UsageError(fmt::format("--preset {} is one unit; name one with --units, or leave it out", preset.name));
+  if (preset.placement == Placement::kSharing && (job.units.size() < 2 || job.units.front().share))
+    throw UsageError(fmt::format("--preset {} shares layers among units; name two with --units, without shares", preset.name));
+  if (preset.placement == Placement::kApart && (job.draft_units.empty() || job.units.empty()))
+    throw UsageError(fmt::format("--preset {} is {}; say which with --units and --draft-units, as in --units cpu --draft-units cuda:0",
+                                 preset.name, preset.what));
+}
+
+/// A value of the preset's, where no flag says another.
+template <class Value, class Of>
+void say(const cxxopts::ParseResult& r, const char* flag, Value& value, const Of& of) {
+  if (!given(r, flag)) value = of;
+}
+
+}  // namespace
+
+std::string presets_help() {
+  std::vector<std::string> all;
+  for (const Preset& preset : kPresets) all.push_back(fmt::format("{} ({})", preset.name, preset.what));
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+void read_preset(const cxxopts::ParseResult& r, RunOptions& o) {
+  const std::string name = text_of(r, "preset");
+  if (name.empty()) return;
+  const Preset& preset = find_preset(name);
+  require_units(preset, o.job);
+  require_guessers(preset, o.job);
+  o.job.share_rule = preset.share_rule;
+  if (preset.strategy && given(r, "strategy") && o.job.strategy != preset.strategy)
+    throw UsageError(fmt::format("--preset {} is --strategy {}", name, strategy_name(*preset.strategy)));
+  if (preset.strategy) o.job.strategy = preset.strategy;
+  if (*preset.policy) {
+    PolicyOptions& policy = o.speculation.policy;
+    say(r, "policy", policy.name, preset.policy);
+    if (preset.draft > 0) say(r, "draft", policy.draft, preset.draft);
+    if (preset.depth > 0) say(r, "tree-depth", policy.depth, preset.depth), say(r, "tree-children", policy.children, preset.children);
+    o.speculation.lookup = o.speculation.continue_tip = false;  // no paper has these
+  }
+  o.job.guesses_text = o.speculation.looks_up() && preset.guessers != Guessers::kNone;
+}
+
+}  // namespace yamata
