@@ -245,9 +245,8 @@ LayerFactory Job::layer_factory() {
     const auto& target = models_.front();
     if (!target || layer >= target->h.layers)
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
-    if (!unit_) unit_ = make_unit();
     const ContextOptions options{kCells, 1, options_.cache_types, options_.repack, group, kCells};
-    return std::make_unique<TransformerStage>(target->file, target->h, LayerRange{layer, layer + 1}, options, *unit_);
+    return std::make_unique<TransformerStage>(target->file, target->h, LayerRange{layer, layer + 1}, options, unit_of(0));
   };
 }
 
