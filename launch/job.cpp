@@ -14,6 +14,7 @@
 #include "launch/output/output_file.hpp"
 #include "launch/output/progress_bar.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/planning/group_rehearsal.hpp"
 #include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/thread_choice.hpp"
 #include "launch/standard_input.hpp"
@@ -238,6 +239,17 @@ StageFactory Job::stage_factory() {
   };
 }
 
+LayerFactory Job::layer_factory() {
+  return [this](std::int64_t layer, const GroupMember& group) -> std::unique_ptr<StageModel> {
+    constexpr int kCells = 16;
+    const auto& target = models_.front();
+    if (!target || layer >= target->h.layers)
+      throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
+    const ContextOptions options{kCells, 1, options_.cache_types, options_.repack, group, kCells};
+    return std::make_unique<TransformerStage>(target->file, target->h, LayerRange{layer, layer + 1}, options, unit_of(0));
+  };
+}
+
 std::uint64_t Job::mapped_bytes() const {
   std::uint64_t bytes = 0;
   for (const auto& model : models_) {
@@ -253,13 +265,19 @@ int Job::context() const {
   return options_.context;
 }
 
-ClusterOptions Job::cluster() const {
+ClusterOptions Job::cluster() {
   ClusterOptions cluster;
   cluster.timeout = options_.timeout;
   cluster.interrupted = &g_interrupted;
   cluster.woken = &g_woken;
   cluster.on_warning = warn;
   cluster.probes_links = layout_is_open();
+  if (layout_is_open()) {
+    cluster.groups = [this](const std::vector<wire::Hello>& hellos, std::span<const Link> links) {
+      return groups_to_rehearse(*models_.front(), planned_hosts(hellos, links));
+    };
+    cluster.make_layer = layer_factory();
+  }
   if (isatty(STDERR_FILENO)) cluster.on_loading = ProgressBar("loading");
   return cluster;
 }
@@ -272,7 +290,7 @@ void Job::start(Head& head, const Purpose& purpose) {
   for (const auto& model : models_) model->file.release_pages();
   tell_guard(Phase::kWatched);
   head.start(
-      hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, purpose, head.links()); }, stage_factory());
+      hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, purpose, head); }, stage_factory());
   if (const std::string warning = beyond_training(hyperparameters(), context()); !warning.empty()) warn(warning + "; lower -c");
 }
 

@@ -67,6 +67,8 @@ class Job {
 
   /// Makes stages on this rank; they share its compute unit.
   StageFactory stage_factory();
+  /// Makes the layer of the target that some ranks try to share; likewise.
+  LayerFactory layer_factory();
   /// Bytes of model files that this process has touched.
   std::uint64_t mapped_bytes() const;
   /// Tokens of context: -c, or the model's own up to the default.
@@ -120,10 +122,11 @@ class Job {
   std::vector<LayerRange> draft_split(const ModelPlace& place) const;
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
   void place_drafters_by_speed(const std::vector<wire::Hello>& hellos);
-  void choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links);
+  void choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links,
+                     std::span<const GroupTime> groups);
   Workload expected_work(std::size_t prompt_tokens) const;
-  wire::Start plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links);
-  ClusterOptions cluster() const;
+  wire::Start plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose, const Head& head);
+  ClusterOptions cluster();
   void start(Head& head, const Purpose& purpose);
 
   const JobOptions options_;

@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "launch/job.hpp"
+#include "launch/planning/group_rehearsal.hpp"
 #include "launch/planning/layout_choice.hpp"
 #include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/split_advice.hpp"
@@ -80,7 +81,8 @@ void Job::place_drafters_by_speed(const std::vector<wire::Hello>& hellos) {
 }
 
 /// Plays the layouts that there are. Where a rank could not be measured, lacks a file, or nothing has room, the flags' own remains.
-void Job::choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links) {
+void Job::choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links,
+                        std::span<const GroupTime> groups) {
   constexpr int kTokens = 48;  // of the texts that are played: enough to tell layouts apart, in a fraction of a second
   const std::vector<PlannedHost> hosts = planned_hosts(hellos, links);
   if (hosts.empty()) return;
@@ -97,6 +99,7 @@ void Job::choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& p
     job.acceptance = rate.value_or(job.acceptance);
     job.acceptance4 = among_first_four(job.acceptance);
   }
+  job.group_costs = group_costs(job.target, hosts, groups);
   job.strategy = asked_strategy_;
   job.draft_on_head = options_.draft_on_head;
   layout_choice_ = yamata::choose_layout(job, hosts);
@@ -125,10 +128,10 @@ std::vector<LayerRange> Job::draft_split(const ModelPlace& place) const {
   return place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
 }
 
-wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links) {
+wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose, const Head& head) {
   std::ranges::for_each(crowded_hosts(hellos), warn);
   for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
-  if (layout_is_open()) choose_layout(hellos, purpose, links);
+  if (layout_is_open()) choose_layout(hellos, purpose, head.links(), head.group_times());
   if (drafter_placement_is_open()) place_drafters_by_speed(hellos);
   const DecodeOptions decode = decode_options(purpose);
   wire::Start plan;

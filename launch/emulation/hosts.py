@@ -113,7 +113,7 @@ class Host:
     def enter(self, command):
         """Becomes `command` (a shell line) on this host; does not return."""
         if self.slow_file().exists():
-            os.environ['YAMATA_SLOW'] = self.slow_file().read_text()
+            os.environ['YAMATA_SLOW'], os.environ['YAMATA_TURNS'] = self.slow_file().read_text().split('\n')
         if not self.groups:
             sys.exit('emulate: the groups that hold the CPU quotas are out of sight')
         for group in self.groups:
@@ -174,7 +174,7 @@ class Cluster:
                 host.create(f'{self.prefix}{i}', f'10.77.0.{10 + i}', self.cpu[i],
                             str(cores[i % len(cores)]) if self.cpu[i] else ','.join(map(str, cores)))
                 if self.slow[i]:
-                    host.slow_file().write_text(str(self.slow[i]))
+                    host.slow_file().write_text(f'{self.slow[i]}\n{self.turns(i % len(cores))}')
                 self.tell('rate', i, self.rate[i] or 0)
                 self.tell('delay', i, self.delay[i] or 0)
             run(['ip', 'netns', 'add', self.desk])
@@ -195,6 +195,15 @@ class Cluster:
         if self.switch:
             self.switch.stdin.close()
             self.switch.wait()
+
+    def turns(self, core):
+        """The file that slow hosts lock to compute in turn: where they rest long enough for that all of them, else those of a core; empty:
+        nobody waits for a turn."""
+        if not all(self.slow) or any(cpu and cpu < 100 for cpu in self.cpu):  # whom a quota stops would keep the turn
+            return ''
+        file = self.folder / ('turns' if sum(1 / factor for factor in self.slow) <= 1 else f'turns-{core}')
+        file.touch()
+        return file
 
     def tell(self, what, host, value):
         """`rate` in Mbit/s (0: no limit), `delay` in ms or `stall` in seconds, for one host's link, at once."""

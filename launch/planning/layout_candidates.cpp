@@ -26,16 +26,6 @@ std::vector<int> counts_up_to(int most, int each_up_to) {
   return counts;
 }
 
-/// The first host, then the others from the fastest on.
-std::vector<int> by_speed(std::span<const PlannedHost> hosts) {
-  std::vector<int> order(hosts.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin() + 1, order.end(), [&](int a, int b) {
-    return hosts[static_cast<std::size_t>(a)].ns_per_byte < hosts[static_cast<std::size_t>(b)].ns_per_byte;
-  });
-  return order;
-}
-
 class Candidates {
  public:
   Candidates(const ModelFile& target, std::span<const PlannedHost> hosts, std::uint64_t layer_cache_bytes)
@@ -145,6 +135,15 @@ class Candidates {
 
 }  // namespace
 
+std::vector<int> hosts_by_speed(std::span<const PlannedHost> hosts) {
+  std::vector<int> order(hosts.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin() + 1, order.end(), [&](int a, int b) {
+    return hosts[static_cast<std::size_t>(a)].ns_per_byte < hosts[static_cast<std::size_t>(b)].ns_per_byte;
+  });
+  return order;
+}
+
 int LayoutCandidate::hosts() const {
   int count = static_cast<int>(layout.front().ranks.size());
   if (layout.size() > 1 && !draft_on_head()) ++count;
@@ -167,7 +166,7 @@ std::string host_names(const LayoutCandidate& candidate, std::span<const Planned
 std::vector<LayoutCandidate> layout_candidates(const ModelFile& target, std::span<const PlannedHost> hosts, bool drafts,
                                                std::uint64_t layer_cache_bytes) {
   Candidates candidates(target, hosts, layer_cache_bytes);
-  const std::vector<int> order = by_speed(hosts);
+  const std::vector<int> order = hosts_by_speed(hosts);
   candidates.add(order, std::nullopt);
   if (!drafts) return candidates.take();
   candidates.add(order, 0);

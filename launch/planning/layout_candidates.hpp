@@ -35,6 +35,9 @@ struct LayoutCandidate {
   bool draft_on_head() const { return layout.size() > 1 && layout[1].ranks.front() == 0; }
 };
 
+/// The first host, then the others from the fastest on.
+std::vector<int> hosts_by_speed(std::span<const PlannedHost> hosts);
+
 /// Pipelines, groups, and pipelines of groups of some of the hosts, the first among them, since it leads: with a drafter on a host of its
 /// own (the slowest or the fastest of the others), on the first host, or none. Layers are shared out by the hosts' speeds and memory at
 /// `layer_cache_bytes` of cache per layer; what finds no room is left out. `drafts`: there is a draft model.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "mpi/planning/layer_split.hpp"
 #include "src/model/shard.hpp"
@@ -24,6 +25,16 @@ double sum(std::span<const double> numbers) { return std::accumulate(numbers.beg
 /// Bytes that a token reads of each layer.
 std::vector<double> token_bytes(const ModelFile& model) { return layer_costs(model.file, model.h); }
 
+/// Between numbers of members that were tried along a line, which goes on beyond the last two. One alone meets nobody.
+GroupCost group_cost(const PlannedJob& job, int members) {
+  if (members == 1 || job.group_costs.empty()) return {members};
+  GroupCost below{1}, above = job.group_costs.front();
+  for (std::size_t i = 1; i < job.group_costs.size() && above.members < members; ++i) below = std::exchange(above, job.group_costs[i]);
+  const double part = static_cast<double>(members - below.members) / (above.members - below.members);
+  const auto between = [&](auto from, auto to) { return static_cast<double>(from) + part * static_cast<double>(to - from); };
+  return {members, between(below.computing, above.computing), std::llround(between(below.meeting, above.meeting))};
+}
+
 /// One row on each rank of the target; what a member of a group takes goes by the weights that it holds.
 std::vector<Nanoseconds> stage_times(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts) {
   const auto& [file, h] = job.target;
@@ -35,10 +46,11 @@ std::vector<Nanoseconds> stage_times(const LayoutCandidate& candidate, const Pla
     const double bytes = sum(std::span(costs).subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.count())));
     const auto members = static_cast<std::size_t>(place.groups.empty() ? 1 : place.groups[s]);
     const std::span<const double> shares = std::span(place.shares).subspan(rank, members);
+    const double slower = group_cost(job, static_cast<int>(members)).computing;
     const auto whole = static_cast<double>(stage_bytes(file, h, range, Shard(h)));
     for (std::size_t m = 0; m < members; ++m, ++rank) {
       const auto part = static_cast<double>(stage_bytes(file, h, range, Shard(h, shares, static_cast<int>(m))));
-      times.push_back(std::llround(bytes * part / whole * hosts[static_cast<std::size_t>(place.ranks[rank])].ns_per_byte));
+      times.push_back(std::llround(bytes * part / whole * slower * hosts[static_cast<std::size_t>(place.ranks[rank])].ns_per_byte));
     }
   }
   return times;
@@ -59,6 +71,9 @@ Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::
   s.stages = stage_times(candidate, job, hosts);
   s.groups = place.groups;
   s.meeting_bytes = meeting_bytes(job.target.h);
+  for (const int members : place.groups) {
+    if (const GroupCost cost = group_cost(job, members); cost.meeting > 0) s.meetings[members] = cost.meeting;
+  }
   s.width = slowest(hosts, place.ranks).width;
   if (candidate.layout.size() > 1) {
     const PlannedHost& drafter = hosts[static_cast<std::size_t>(candidate.layout[1].ranks.front())];

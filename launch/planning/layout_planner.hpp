@@ -11,6 +11,13 @@
 
 namespace yamata {
 
+/// What ranks that share layers take, where some were tried.
+struct GroupCost {
+  int members = 2;
+  double computing = 1;                 ///< times as long as the hosts' speeds and the members' columns say
+  simulation::Nanoseconds meeting = 0;  ///< of a one-row run, with what members wait for each other
+};
+
 /// What is to be run, and the text that it is planned for.
 struct PlannedJob {
   const ModelFile& target;
@@ -22,6 +29,7 @@ struct PlannedJob {
   double acceptance = 0.65, acceptance4 = 0.85;  ///< share of the tokens that are the draft's first choice, that are among its first four
   int draws = 3;                                 ///< texts that the best layouts are played for
   std::optional<Strategy> strategy{};            ///< the only one that may be; nothing: any
+  std::vector<GroupCost> group_costs{};          ///< ascending; none: as the speeds and the network say
   bool draft_on_head = false;                    ///< a draft takes turns with the first machine's layers, or nobody drafts
 };
 

@@ -56,7 +56,10 @@ void Head::go_on() {
       if (members_.all_joined()) gathered();
       break;
     case State::kProbing:
-      if (probe_->finished()) share_out();
+      if (probe_->finished()) probed();
+      break;
+    case State::kRehearsing:
+      if (rehearsal_->finished()) share_out();
       break;
     case State::kLoading:
       check_loaded();
@@ -75,6 +78,13 @@ void Head::gathered() {
   if (!options_.probes_links) return share_out();
   probe_.emplace(transport_);
   state_ = State::kProbing;
+}
+
+/// The links are known.
+void Head::probed() {
+  if (!options_.groups) return share_out();
+  rehearsal_.emplace(transport_, options_.groups(members_.hellos(), probe_->links()), options_.make_layer);
+  state_ = State::kRehearsing;
 }
 
 /// Each gets the plan and begins to load its part.
@@ -119,6 +129,7 @@ bool Head::step() {
   }
   const State before = state_;
   if (state_ == State::kProbing) anything |= probe_->advance(Clock::now());
+  if (state_ == State::kRehearsing) anything |= rehearsal_->advance();
   go_on();
   anything |= state_ != before;
   if (anything) idle_.reset();
@@ -186,6 +197,9 @@ void Head::dispatch(Message message) {
     case Tag::kProbe:
       if (probe_) probe_->on_answer(from, wire::decode_probe(message.bytes), Clock::now());
       break;
+    case Tag::kRehearsed:
+      if (rehearsal_) rehearsal_->on_answer(from, validated(wire::decode_rehearsed(message.bytes), from));
+      break;
     case Tag::kReport:
       reports_.came(from, validated(wire::decode_report(message.bytes), from));
       if (state_ == State::kStopping) members_.unwatch(from);
@@ -210,6 +224,7 @@ void Head::on_failure(int rank, const wire::Failure& failure) {
 
 void Head::rest() {
   if (state_ == State::kProbing) return std::this_thread::yield();  // a sleep would be measured, too
+  if (state_ == State::kRehearsing && rehearsal_->computing()) return idle_.rest_in_group(transport_);
   Pipeline* target = dispatcher_.target();
   const bool computing = target && !target->stage().model().unit().finished();
   if (computing && dispatcher_.computing_in_group()) return idle_.rest_in_group(transport_);

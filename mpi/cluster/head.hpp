@@ -8,6 +8,7 @@
 #include "mpi/cluster/dispatcher.hpp"
 #include "mpi/cluster/link_probe.hpp"
 #include "mpi/cluster/members.hpp"
+#include "mpi/cluster/rehearsal.hpp"
 #include "mpi/cluster/reports.hpp"
 #include "mpi/transport/idle.hpp"
 
@@ -19,8 +20,11 @@ struct Interrupted {};
 struct ClusterOptions {
   std::chrono::milliseconds timeout{120000};
   const std::atomic<bool>* interrupted = nullptr;
-  std::atomic<bool>* woken = nullptr;            ///< SIGCONT has come: this process was stopped, or the launcher begins to end the job
-  bool probes_links = false;                     ///< before the plan, which may want to know them
+  std::atomic<bool>* woken = nullptr;  ///< SIGCONT has come: this process was stopped, or the launcher begins to end the job
+  bool probes_links = false;           ///< before the plan, which may want to know them
+  /// After the probes: groups of ranks of which the plan may want to know what they take for a layer, and what makes that here.
+  std::function<std::vector<wire::Rehearse>(const std::vector<wire::Hello>& hellos, std::span<const Link> links)> groups;
+  LayerFactory make_layer;
   std::function<void(double share)> on_loading;  ///< share of all weights that is in memory
   std::function<void(const std::string&)> on_warning;
 };
@@ -44,12 +48,13 @@ class Head {
 
   enum class State {
     kCreated,
-    kGathering,  ///< waits for every rank's hello
-    kProbing,    ///< measures the links to them, where that is asked for
-    kLoading,    ///< the plan is sent; waits until every rank has its weights in memory
-    kServing,    ///< takes runs
-    kStopping,   ///< has told all to end, and waits for their reports
-    kStopped,    ///< or another job follows, which another Head leads
+    kGathering,   ///< waits for every rank's hello
+    kProbing,     ///< measures the links to them, where that is asked for
+    kRehearsing,  ///< lets groups share a layer, likewise
+    kLoading,     ///< the plan is sent; waits until every rank has its weights in memory
+    kServing,     ///< takes runs
+    kStopping,    ///< has told all to end, and waits for their reports
+    kStopped,     ///< or another job follows, which another Head leads
   };
 
   Head(Transport& transport, ClusterOptions options);
@@ -67,6 +72,8 @@ class Head {
   const wire::Start& plan() const { return plan_; }
   /// Per rank, once they have been measured; else empty.
   std::vector<Link> links() const { return probe_ ? probe_->links() : std::vector<Link>{}; }
+  /// What groups have taken that rehearsed.
+  std::vector<GroupTime> group_times() const { return rehearsal_ ? rehearsal_->times() : std::vector<GroupTime>{}; }
   int ranks() const { return transport_.size(); }
   /// Takes messages and lets this rank's stages go on; true if anything happened. Throws Interrupted, RankLost, or the fault that a rank
   /// reports which the job cannot do without.
@@ -100,6 +107,7 @@ class Head {
 
   void go_on();
   void gathered();
+  void probed();
   void share_out();
   void check_loaded();
   void check_stopped();
@@ -122,6 +130,7 @@ class Head {
   wire::Hello own_;
   Setup setup_;
   std::optional<LinkProbe> probe_;
+  std::optional<Rehearsal> rehearsal_;
   wire::Start plan_;
   DraftListener* listener_ = nullptr;
   State state_ = State::kCreated;

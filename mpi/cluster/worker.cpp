@@ -58,6 +58,7 @@ void Worker::attempt(Work work) {
 
 /// It only waits for the end now.
 void Worker::fail(const wire::Failure& failure) {
+  shared_layer_.reset();
   state_ = State::kFailed;
   transport_.send(0, Tag::kFailure, wire::encode(failure));
 }
@@ -89,6 +90,7 @@ void Worker::leave_job() {
 }
 
 void Worker::end(int exit_code) {
+  shared_layer_.reset();
   if (dispensable_) become_dispensable(false);  // all part together
   exit_code_ = exit_code;
   state_ = State::kStopped;
@@ -111,7 +113,7 @@ bool Worker::step() {
   if (ended()) return true;
   if (setup_.launcher_gone && *setup_.launcher_gone)
     attempt([] { throw ClusterError("the launcher's daemon on this machine has died, which ends the job"); });
-  attempt([&] { anything |= dispatcher_.advance(); });
+  attempt([&] { anything |= go_on_rehearsing() || dispatcher_.advance(); });
   send_heartbeats();
   if (anything) idle_.reset();
   return anything;
@@ -125,6 +127,9 @@ void Worker::dispatch(Message message) {
       break;
     case Tag::kProbe:
       attempt([&] { answer(wire::decode_probe(message.bytes)); });
+      break;
+    case Tag::kRehearse:
+      attempt([&] { rehearse(wire::decode_rehearse(message.bytes)); });
       break;
     case Tag::kStop: {
       const std::int32_t code = wire::decode_stop(message.bytes);
@@ -160,6 +165,20 @@ void Worker::on_heartbeat(int from, const wire::Heartbeat& heartbeat) {
 void Worker::answer(const wire::Probe& probe) {
   transport_.send(0, Tag::kProbe, wire::encode(wire::Probe{probe.number}));
   probed_ = Clock::now();
+}
+
+void Worker::rehearse(const wire::Rehearse& layer) {
+  wire::validate(layer, transport_.size(), transport_.rank(), 0);
+  if (state_ != State::kAwaitingPlan || shared_layer_) throw ClusterError("a layer is to be shared while this rank has other work");
+  shared_layer_ = std::make_unique<SharedLayer>(transport_, layer, setup_.make_layer);
+}
+
+bool Worker::go_on_rehearsing() {
+  if (!shared_layer_ || !shared_layer_->advance()) return false;
+  if (!shared_layer_->finished()) return true;
+  transport_.send(0, Tag::kRehearsed, wire::encode(shared_layer_->result()));
+  shared_layer_.reset();
+  return true;
 }
 
 /// The stream comes from the stage before, the plan from the head: the stream may be here first and is kept until then.
@@ -198,6 +217,7 @@ void Worker::check_head(Clock::time_point now) {
 void Worker::rest() {
   if (state_ == State::kAwaitingPlan && Clock::now() - probed_ < kProbing)
     return std::this_thread::yield();  // a sleep would be measured, too
+  if (shared_layer_) return idle_.rest_in_group(transport_);
   const bool computing = state_ != State::kFailed && dispatcher_.computing();
   if (computing && dispatcher_.computing_in_group()) return idle_.rest_in_group(transport_);
   computing ? idle_.rest_computing(transport_) : idle_.rest(transport_);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "mpi/cluster/dispatcher.hpp"
 #include "mpi/cluster/liveness.hpp"
+#include "mpi/cluster/rehearsal.hpp"
 #include "mpi/transport/idle.hpp"
 
 namespace yamata {
@@ -24,6 +26,7 @@ struct WorkerSetup {
   std::function<wire::Hello()> open;
   /// After open.
   StageFactory make_stage;
+  LayerFactory make_layer;  ///< likewise
   std::function<std::uint64_t()> mapped_bytes;
   /// Called when the job begins to be able to do without this rank, and when it no longer is.
   std::function<void(bool)> dispensable;
@@ -68,6 +71,8 @@ class Worker {
   void attempt(Work work);
   void dispatch(Message message);
   void answer(const wire::Probe& probe);
+  void rehearse(const wire::Rehearse& layer);
+  bool go_on_rehearsing();
   void take(Message message);
   void on_heartbeat(int from, const wire::Heartbeat& heartbeat);
   void send_heartbeats();
@@ -83,8 +88,9 @@ class Worker {
   const std::uint64_t sent_before_;  // bytes, by the jobs before
   wire::Hello hello_;                // what this rank has said of itself
   State state_ = State::kAwaitingPlan;
-  bool dispensable_ = false;    // the job goes on without this rank where that is lost, whatever its state
-  std::set<int> target_ranks_;  // that hold the target; empty before the plan
+  bool dispensable_ = false;                   // the job goes on without this rank where that is lost, whatever its state
+  std::set<int> target_ranks_;                 // that hold the target; empty before the plan
+  std::unique_ptr<SharedLayer> shared_layer_;  // while it is rehearsed
   std::vector<Message> early_;
   Clock::time_point probed_{};  // the last time that this rank was asked how long a message takes
   std::optional<int> exit_code_;

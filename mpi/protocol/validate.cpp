@@ -208,6 +208,21 @@ void validate(const Hello& hello, int from) {
   check(usable(hello.width_multiples) && hello.width_multiples.size() <= StepCost::kWidest, "what wide runs take");
 }
 
+void validate(const Rehearse& layer, int ranks, int rank, int from) {
+  constexpr std::int32_t kMostRuns = 1024;
+  const Check check(from, "a layer to share");
+  check(ascend_within(layer.ranks, static_cast<std::size_t>(ranks)) && layer.ranks.size() > 1, "ranks that are no group");
+  check(std::ranges::count(layer.ranks, rank) == 1, "a group of which this rank is no member");
+  check(layer.shares.size() == layer.ranks.size() &&
+            std::all_of(layer.shares.begin(), layer.shares.end(), [](double share) { return std::isfinite(share) && share > 0; }),
+        "a share that is not above 0");
+  check(layer.layer >= 0 && within(layer.runs, 1, kMostRuns), "its number, or that of its runs");
+}
+
+void validate(const Rehearsed& took, int from) {
+  Check(from, "what a shared layer took")(usable(took.computing_s) && usable(took.meeting_s), "its times");
+}
+
 void validate(const Start& start, int ranks, int from) {
   const Check check(from, "a plan");
   const auto known = [](CacheType type) { return type >= CacheType::kF16 && type <= CacheType::kQ8_0; };

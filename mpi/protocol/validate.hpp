@@ -60,6 +60,9 @@ void validate(const Guesses& guesses, const GuessLimits& limits, int from);
 
 /// Of another protocol only the version is looked at.
 void validate(const Hello& hello, int from);
+/// To a rank of a job of `ranks` ranks, which is one of its members.
+void validate(const Rehearse& layer, int ranks, int rank, int from);
+void validate(const Rehearsed& took, int from);
 /// The plan of a job of `ranks` ranks: every rank has at most one stage of each model and leads whatever it shares with another.
 void validate(const Start& start, int ranks, int from);
 /// The stages of a valid plan have all `layers` of the model.

@@ -79,21 +79,6 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   return m;
 }
 
-Bytes encode(const Probe& m) {
-  Writer out;
-  out.put(m.number).put_all(std::span<const std::byte>(m.padding));
-  return out.take();
-}
-
-Probe decode_probe(std::span<const std::byte> bytes) {
-  Reader in(bytes);
-  Probe m;
-  m.number = in.get<std::uint32_t>();
-  m.padding = in.get_all<std::byte>();
-  in.end();
-  return m;
-}
-
 Bytes encode(const Start& m) {
   Writer out;
   out.put(m.cache_types)

@@ -4,6 +4,7 @@
 //   tag          from -> to           order and meaning
 //   kHello       rank -> head         once a job, first
 //   kProbe       head <-> rank        between hellos and plan, where links are measured; answered at once, without the padding
+//   kRehearse    head -> rank         after the probes, to the members of a group; answered with kRehearsed before the next
 //   kStart       head -> rank         once a job, after every kHello
 //   kRecord      stage k -> k+1       the one ordered stream: runs and cache operations; forwarded before it is acted on
 //   kActivations stage k -> k+1       one per run, in the order of the runs; with the features, asked for, of the layers so far
@@ -58,6 +59,20 @@ struct Hello {
 struct Probe {
   std::uint32_t number = 0;          ///< counts the probes of one rank
   std::vector<std::byte> padding{};  ///< what makes it long
+};
+
+/// One layer of the target that some ranks are to share, to see what it takes.
+struct Rehearse {
+  std::vector<std::int32_t> ranks;  ///< ascending
+  std::vector<double> shares;       ///< of its columns, per rank
+  std::int32_t layer = 0;
+  std::int32_t runs = 1;  ///< of one token, that count
+};
+
+/// What one of them says of it: the means of its runs.
+struct Rehearsed {
+  double computing_s = 0;
+  double meeting_s = 0;  ///< of one meeting, from when this rank came to it
 };
 
 /// The ranks of one model, in the order of its stages. Neighbours with the same layers share them: they are a group.
@@ -185,6 +200,8 @@ struct Report {
 
 Bytes encode(const Hello&);
 Bytes encode(const Probe&);
+Bytes encode(const Rehearse&);
+Bytes encode(const Rehearsed&);
 Bytes encode(const Start&);
 Bytes encode(const Record&);
 Bytes encode(const Rows&);
@@ -199,6 +216,8 @@ Bytes encode_stop(std::int32_t code);
 // Each throws ClusterError where the bytes are not a whole message of its kind.
 Hello decode_hello(std::span<const std::byte>);
 Probe decode_probe(std::span<const std::byte>);
+Rehearse decode_rehearse(std::span<const std::byte>);
+Rehearsed decode_rehearsed(std::span<const std::byte>);
 Start decode_start(std::span<const std::byte>);
 Record decode_record(std::span<const std::byte>);
 Rows decode_rows(std::span<const std::byte>);  ///< points into the bytes

@@ -158,9 +158,13 @@ MeetingTime meeting_time(const Scenario& scenario, int members, int stages) {
   if (members == 1) return {};
   const double layers = static_cast<double>(scenario.layers) / stages;
   const double others = (members - 1.0) / members;
-  const auto meeting = static_cast<double>(scenario.network.latency + 2 * (members - 1) * scenario.network.message);  // nobody sleeps
-  return {std::llround(kMeetingsPerLayer * layers * meeting),
-          std::llround(1e9 * scenario.meeting_bytes * layers * others / scenario.network.bytes_per_s)};
+  const auto row = static_cast<Nanoseconds>(std::llround(1e9 * scenario.meeting_bytes * layers * others / scenario.network.bytes_per_s));
+  const auto all = [&](Nanoseconds meeting) {
+    return static_cast<Nanoseconds>(std::llround(kMeetingsPerLayer * layers * static_cast<double>(meeting)));
+  };
+  if (const auto measured = scenario.meetings.find(members); measured != scenario.meetings.end())
+    return {std::max<Nanoseconds>(0, all(measured->second) - row), row};
+  return {all(scenario.network.latency + 2 * (members - 1) * scenario.network.message), row};  // nobody sleeps
 }
 
 Outcome play(const Scenario& scenario) { return Cluster(scenario).run(); }

@@ -36,6 +36,8 @@ enum class Tag : int {
   kAsk,         ///< head -> rank: tell the statistics now
   kNextJob,     ///< head -> rank: this job is over, say hello for the next
   kProbe,       ///< head <-> rank: how long a message takes
+  kRehearse,    ///< head -> rank: share a layer with others
+  kRehearsed,   ///< rank -> head: what it took
   kDisconnect,  ///< the last message between two ranks
 };
 

@@ -1,7 +1,7 @@
 #include "node/cpu/cpu_unit.hpp"
 
 #include <algorithm>
-#include <thread>
+#include <cstdlib>
 #include <utility>
 
 #include "node/cpu/kernels/panel.hpp"
@@ -10,7 +10,6 @@
 #include "node/cpu/thread_share.hpp"
 #include "node/lost_pages.hpp"
 #include "node/memory.hpp"
-#include "node/thread_time.hpp"
 
 namespace yamata {
 namespace {
@@ -117,7 +116,7 @@ CpuUnit::CpuUnit(const std::vector<int>& cpus, cpu::Isa isa, std::vector<int> no
       nodes_(std::move(nodes)),
       attention_(kernels_, static_cast<int>(cpus.size())),
       pieces_(static_cast<int>(cpus.size())),
-      input_(kernels_, pool_, cpus.size()),
+      input_(kernels_, pool_, cpus.size(), slow_motion_),
       pool_(cpus) {}
 
 std::uint64_t CpuUnit::scratch_bytes(const ScratchNeeds& needs, int threads) {
@@ -158,6 +157,11 @@ void CpuUnit::reserve_panels(std::span<const Op> ops) {
   thread_panel_bytes_ = panel;
 }
 
+void CpuUnit::slow_down(double factor) {
+  const char* turns = std::getenv("YAMATA_TURNS");
+  slow_motion_ = SlowMotion(factor, turns ? turns : "");
+}
+
 void CpuUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   in_group_ = std::any_of(ops.begin(), ops.end(), meets);
   declined_ = in_group_ && stop && stop->load();
@@ -183,10 +187,10 @@ void CpuUnit::work(int thread) {
   // Thread 0 alone decides to stop, before the barrier, and all read its decision after it. Two flags in turn: a thread that
   // reads late never sees the decision of the operation after. In a group the members decide together.
   for (std::size_t i = 0; i < ops_.size(); ++i) {
-    const double began_cpu_s = slowness_ > 1 ? thread_cpu_s() : 0;
+    if (thread == 0) slow_motion_.begin_operation();
     if (!declined_ || meets(ops_[i])) std::visit([&](const auto& op) { run(op, thread); }, ops_[i]);
     if (thread == 0) {
-      if (slowness_ > 1) pause(began_cpu_s);
+      slow_motion_.end_operation();
       progress_.fetch_add(1, std::memory_order_relaxed);
       stopped_[i % 2] = in_group_ ? input_.left() : stop_ && stop_->load(std::memory_order_relaxed);
     }
@@ -197,16 +201,6 @@ void CpuUnit::work(int thread) {
     break;
   }
   if (thread == 0) busy_.end();
-}
-
-/// For so many times the processor time that the operation has taken, which other hosts on the same core do not add to; its meeting is not
-/// slowed down. What a pause is longer than it should be, the next ones are shorter.
-void CpuUnit::pause(double began_cpu_s) {
-  const auto ended = std::chrono::steady_clock::now();
-  owed_s_ += (thread_cpu_s() - began_cpu_s - input_.take_exchange_cpu_s()) * (slowness_ - 1);
-  if (owed_s_ <= 0) return;
-  std::this_thread::sleep_for(std::chrono::duration<double>(owed_s_));
-  owed_s_ -= std::chrono::duration<double>(std::chrono::steady_clock::now() - ended).count();
 }
 
 void CpuUnit::run(const EmbedOp& op, int thread) {

@@ -9,6 +9,7 @@
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/cpu/linear_input.hpp"
 #include "node/cpu/piece_queues.hpp"
+#include "node/cpu/slow_motion.hpp"
 #include "node/cpu/thread_pool.hpp"
 #include "node/cpu/thread_share.hpp"
 #include "node/list_run.hpp"
@@ -34,13 +35,13 @@ class CpuUnit final : public ComputeUnit {
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override;
   std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
   double busy_seconds() const override { return busy_.seconds(); }
-  void slow_down(double factor) override { slowness_ = factor; }
+  /// Hosts that YAMATA_TURNS names a file to compute in turn.
+  void slow_down(double factor) override;
   std::string isa() const override { return cpu::isa_name(kernels_.isa); }
   int threads() const override { return pool_.size(); }
 
  private:
   void work(int thread);
-  void pause(double began_cpu_s);
   void reserve_panels(std::span<const Op> ops);
 
   void run(const EmbedOp& op, int thread);
@@ -74,7 +75,7 @@ class CpuUnit final : public ComputeUnit {
   bool left_ = false;      // the latest list was left before its end
   std::atomic<std::uint64_t> progress_{0};
   BusyTime busy_;
-  double slowness_ = 1, owed_s_ = 0;
+  SlowMotion slow_motion_;
   LinearInput input_;
   ThreadPool pool_;  // last: its threads end before what they use
 };

@@ -6,7 +6,6 @@
 #include "node/cpu/kernels/panel.hpp"
 #include "node/cpu/slice_layout.hpp"
 #include "node/cpu/thread_share.hpp"
-#include "node/thread_time.hpp"
 #include "node/unit_meeting.hpp"
 
 namespace yamata {
@@ -150,9 +149,9 @@ bool LinearInput::meet(const SliceLayout& layout, std::byte* slices, int thread)
   if (thread == 0) {
     GroupExchange& group = *layout.share.group;
     for (int m = 0; m < group.members(); ++m) ends_[static_cast<std::size_t>(m)] = layout.begin(m + 1);
-    const double began_cpu_s = thread_cpu_s();
+    slow_motion_.begin_exchange();
     goes_on_ = group.all_gather({slices, layout.bytes()}, {ends_.data(), static_cast<std::size_t>(group.members())}, wants());
-    exchange_cpu_s_ += thread_cpu_s() - began_cpu_s;
+    slow_motion_.end_exchange();
   }
   pool_.barrier();
   return goes_on_;
@@ -160,9 +159,9 @@ bool LinearInput::meet(const SliceLayout& layout, std::byte* slices, int thread)
 
 void LinearInput::meet(const MeetOp& op, int thread) {
   if (thread != 0) return;  // nobody goes on before thread 0 has ended the operation
-  const double began_cpu_s = thread_cpu_s();
+  slow_motion_.begin_exchange();
   goes_on_ = op.meeting->meet(op.own, wants());
-  exchange_cpu_s_ += thread_cpu_s() - began_cpu_s;
+  slow_motion_.end_exchange();
 }
 
 bool LinearInput::make_together(const LinearOp& op, int thread) {

@@ -3,10 +3,10 @@
 #include <atomic>
 #include <cstddef>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "node/cpu/kernels/kernels.hpp"
+#include "node/cpu/slow_motion.hpp"
 #include "node/cpu/thread_pool.hpp"
 #include "node/op.hpp"
 
@@ -19,8 +19,9 @@ struct SliceLayout;
 /// multiply with, they send floats.
 class LinearInput {
  public:
-  /// `pool` has so many threads; it may be made after this.
-  LinearInput(const cpu::KernelTable& kernels, ThreadPool& pool, std::size_t threads) : kernels_(kernels), pool_(pool), squares_(threads) {}
+  /// `pool` has so many threads; it may be made after this. `slow_motion` is told of exchanges.
+  LinearInput(const cpu::KernelTable& kernels, ThreadPool& pool, std::size_t threads, SlowMotion& slow_motion)
+      : kernels_(kernels), pool_(pool), slow_motion_(slow_motion), squares_(threads) {}
 
   /// Sets memory aside for the operations of a run. `declined`: nothing is computed in it, the members of the group meet all the same, and
   /// all leave. As they do at the first meeting after `*stop` has become true.
@@ -33,8 +34,6 @@ class LinearInput {
   const float* whole_rows(const NormOp& op, int thread);
   /// Likewise: waits for the other units.
   void meet(const MeetOp& op, int thread);
-  /// Seconds of processor time that thread 0 has spent in exchanges since it asked last.
-  double take_exchange_cpu_s() { return std::exchange(exchange_cpu_s_, 0); }
   /// After a meeting: whether the group leaves the run.
   bool left() const { return !goes_on_; }
 
@@ -74,11 +73,11 @@ class LinearInput {
 
   const cpu::KernelTable& kernels_;
   ThreadPool& pool_;
+  SlowMotion& slow_motion_;
   std::vector<std::byte> quantized_, slices_;
   std::vector<float> whole_;                 // [rows][cols] before they are normed, where floats are exchanged
   std::vector<std::vector<float>> squares_;  // [thread]: of a row's blocks
   std::vector<std::size_t> ends_;            // [members]
-  double exchange_cpu_s_ = 0;
   const std::atomic<bool>* stop_ = nullptr;
   bool declined_ = false, goes_on_ = true;
 };

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <set>
 
+#include "launch/planning/group_rehearsal.hpp"
 #include "mpi/planning/layer_split.hpp"
+#include "src/model/shard.hpp"
 
 namespace yamata {
 namespace {
@@ -21,7 +23,8 @@ class Planner : public testing::Test {
   /// Machines that take so many nanoseconds per byte: for a model so small, what a weak machine takes for a large one.
   static std::vector<PlannedHost> hosts(const std::vector<double>& ns_per_byte, std::uint64_t free_bytes = 100 * kMib) {
     std::vector<PlannedHost> hosts;
-    for (const double ns : ns_per_byte) hosts.push_back({.name = "h" + std::to_string(hosts.size()), .ns_per_byte = ns, .free_bytes = free_bytes});
+    for (const double ns : ns_per_byte)
+      hosts.push_back({.name = "h" + std::to_string(hosts.size()), .ns_per_byte = ns, .free_bytes = free_bytes});
     return hosts;
   }
   PlannedJob job(bool drafts = true) const {
@@ -41,7 +44,8 @@ TEST_F(Planner, EveryCandidate_isLedByTheFirstHostAndIsWhatItsTextSays) {
   for (const LayoutCandidate& c : all) {
     EXPECT_EQ(c.layout.front().ranks.front(), 0);
     const std::string text = to_text(c.layout);
-    EXPECT_TRUE(texts.insert(text + strategy_name(c.strategy) + std::to_string(c.layout.back().ranks.front()) + std::to_string(c.hosts())).second)
+    EXPECT_TRUE(
+        texts.insert(text + strategy_name(c.strategy) + std::to_string(c.layout.back().ranks.front()) + std::to_string(c.hosts())).second)
         << text;
     const bool own = c.layout.size() > 1 && !c.draft_on_head();
     const Layout parsed = make_layout(text, c.hosts(), c.layout.size() > 1 ? 1 : 0, c.draft_on_head());
@@ -55,10 +59,15 @@ TEST_F(Planner, EveryCandidate_isLedByTheFirstHostAndIsWhatItsTextSays) {
   EXPECT_TRUE(has([](const LayoutCandidate& c) { return c.stages.size() == 5; })) << "a pipeline of all";
   EXPECT_TRUE(has([](const LayoutCandidate& c) { return c.layout[0].groups == std::vector<int>{2, 2}; })) << "a pipeline of groups";
   const auto behind = [&](const LayoutCandidate& c) { return c.stages.size() == 2 && c.stages[0].count() == 1; };
-  EXPECT_TRUE(has([&](const LayoutCandidate& c) { return behind(c) && c.layout[0].ranks == std::vector<int>{0, 1}; })) << "the fastest has most";
-  EXPECT_TRUE(has([&](const LayoutCandidate& c) { return behind(c) && c.layout[0].groups == std::vector<int>{1, 3}; })) << "the faster ones do";
+  EXPECT_TRUE(has([&](const LayoutCandidate& c) {
+    return behind(c) && c.layout[0].ranks == std::vector<int>{0, 1};
+  })) << "the fastest has most";
+  EXPECT_TRUE(has([&](const LayoutCandidate& c) {
+    return behind(c) && c.layout[0].groups == std::vector<int>{1, 3};
+  })) << "the faster ones do";
   for (const int drafter : {1, 4}) {
-    EXPECT_TRUE(has([&](const LayoutCandidate& c) { return c.layout.size() > 1 && c.layout[1].ranks == std::vector<int>{drafter}; })) << drafter;
+    EXPECT_TRUE(has([&](const LayoutCandidate& c) { return c.layout.size() > 1 && c.layout[1].ranks == std::vector<int>{drafter}; }))
+        << drafter;
   }
 }
 
@@ -116,6 +125,46 @@ TEST_F(Planner, WorthlessDraft_isNotAsked) {
   PlannedJob right = job();
   right.acceptance = right.acceptance4 = 0.9;
   EXPECT_EQ(plan_layouts(right, hosts({100}), network(0.1), 3).front().candidate.strategy, Strategy::kSpeculative);
+}
+
+TEST_F(Planner, Rehearsed_groupsAreOfTwoFourAndAllThatAreNear) {
+  auto all = hosts({2, 1, 4, 3, 2});
+  const auto groups = groups_to_rehearse(target_, all);
+  ASSERT_EQ(groups.size(), 2u) << "four is the most that can share this model";
+  EXPECT_EQ(groups[0].ranks, (std::vector<std::int32_t>{0, 1})) << "the first, and the fastest other";
+  EXPECT_EQ(groups[0].shares, (std::vector<double>{0.5, 1}));
+  EXPECT_EQ(groups[1].ranks, (std::vector<std::int32_t>{0, 1, 3, 4}));
+  EXPECT_EQ(groups_to_rehearse(target_, hosts({1, 1, 1}))[1].ranks.size(), 3u) << "all";
+  all[4].link = network(25);
+  EXPECT_EQ(groups_to_rehearse(target_, all).size(), 1u) << "those with the far one are slow whatever they take";
+  EXPECT_TRUE(groups_to_rehearse(target_, hosts({1})).empty());
+  EXPECT_TRUE(groups_to_rehearse(target_, {}).empty());
+}
+
+TEST_F(Planner, Rehearsed_groupsCountAsTheyWere) {
+  const auto machines = hosts({1000, 1000, 1000});
+  PlannedJob plain = job(false);
+  const auto pair = [&](const PlannedJob& job) {
+    for (const Forecast& f : plan_layouts(job, machines, network(0.1), 100))
+      if (f.candidate.layout[0].groups == std::vector<int>{2}) return f;
+    throw std::logic_error("no pair");
+  };
+  const auto groups = groups_to_rehearse(target_, machines);
+  const Forecast as_numbers_say = pair(plain);
+  const double token_s = 1 / as_numbers_say.tokens_per_s, computing_s = token_s * (1 - as_numbers_say.meeting_share);
+  const auto expected_s = [&](std::size_t group) {
+    const std::vector<GroupTime> once{{.ranks = {groups[group].ranks.begin(), groups[group].ranks.end()}, .computing_s = 1}};
+    return 1 / group_costs(target_, machines, once).front().computing;
+  };
+  PlannedJob rehearsed = job(false);
+  const std::vector<GroupTime> took{{.ranks = {0, 1}, .computing_s = 1.5 * expected_s(0), .meeting_s = 2e-3},
+                                    {.ranks = {0, 1, 2}, .computing_s = 1.5 * expected_s(1), .meeting_s = 2e-3}};
+  rehearsed.group_costs = group_costs(target_, machines, took);
+  EXPECT_NEAR(rehearsed.group_costs[0].computing, 1.5, 1e-9);
+  EXPECT_EQ(rehearsed.group_costs[0].meeting, 2'000'000);
+  const double slower_s = 1 / pair(rehearsed).tokens_per_s;
+  const double meetings_s = 2e-3 * kMeetingsPerLayer * static_cast<double>(target_.h.layers);
+  EXPECT_NEAR(slower_s, 1.5 * computing_s + meetings_s, 0.03 * slower_s);
 }
 
 }  // namespace

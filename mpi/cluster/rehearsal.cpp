@@ -1,0 +1,111 @@
+#include "mpi/cluster/rehearsal.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr int kWarmUp = 2;  // runs that do not count: memory is touched for the first time, and members begin at different times
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+GroupMember member_of(const wire::Rehearse& wanted, int rank, GroupExchange* exchange) {
+  const auto place = std::find(wanted.ranks.begin(), wanted.ranks.end(), rank) - wanted.ranks.begin();
+  return {wanted.shares, static_cast<int>(place), exchange};
+}
+
+}  // namespace
+
+SharedLayer::SharedLayer(Transport& transport, const wire::Rehearse& wanted, const LayerFactory& make_layer)
+    : exchange_(transport.join_group(wanted.ranks, 0)), wanted_(wanted.runs + kWarmUp) {
+  exchange_->keep_times();
+  layer_ = make_layer(wanted.layer, member_of(wanted, transport.rank(), exchange_.get()));
+  activations_.assign(static_cast<std::size_t>(layer_->width()), 1.0f);
+  layer_->load(nullptr);
+}
+
+SharedLayer::~SharedLayer() {
+  exchange_->abandon();
+  while (layer_ && !layer_->unit().wait_for(std::chrono::milliseconds(10))) {
+  }
+}
+
+bool SharedLayer::advance() {
+  if (finished() || !layer_->unit().wait_for(std::chrono::microseconds(0))) return false;
+  if (runs_ >= 0) end_run();
+  if (++runs_ < wanted_) begin_run();
+  return true;
+}
+
+void SharedLayer::begin_run() {
+  static const std::vector<std::int32_t> kToken{0};
+  static const std::vector<Placement> kPlacement{{.position = 0, .parent = -1, .sequences = {0, 1}}};  // the token before gives way
+  met_ = exchange_->times().size();
+  began_ = Clock::now();
+  layer_->start({kToken, activations_, kPlacement, {}}, nullptr);
+}
+
+/// Members begin a run when each is told that the one before is over. So the first meeting does not count as it was, but as the others.
+void SharedLayer::end_run() {
+  const std::vector<ExchangeTime> all = exchange_->times();
+  const auto meetings = std::span(all).subspan(met_);
+  if (layer_->left() || meetings.size() < 2)
+    throw ClusterError("a layer that ranks share was left before its end; do all ranks run the same yamata?");
+  if (runs_ < kWarmUp) return;
+  double met_s = 0;
+  for (const ExchangeTime& meeting : meetings.subspan(1)) met_s += seconds(meeting.end - meeting.begin);
+  const double between_s = seconds(meetings.back().end - meetings.front().end) - met_s;
+  meeting_s_ += met_s / static_cast<double>(meetings.size() - 1);
+  computing_s_ += seconds(meetings.front().begin - began_) + between_s;
+}
+
+wire::Rehearsed SharedLayer::result() const {
+  const double counted = wanted_ - kWarmUp;
+  return {computing_s_ / counted, meeting_s_ / counted};
+}
+
+Rehearsal::Rehearsal(Transport& transport, std::vector<wire::Rehearse> groups, LayerFactory make_layer)
+    : transport_(transport), groups_(std::move(groups)), make_layer_(std::move(make_layer)) {}
+
+/// The head is a member of each.
+void Rehearsal::ask() {
+  const wire::Rehearse& group = groups_[times_.size()];
+  for (const int rank : group.ranks) {
+    if (rank != transport_.rank()) transport_.send(rank, Tag::kRehearse, wire::encode(group));
+  }
+  own_ = std::make_unique<SharedLayer>(transport_, group, make_layer_);
+}
+
+void Rehearsal::on_answer(int from, const wire::Rehearsed& answer) {
+  if (!own_ || std::ranges::count(groups_[times_.size()].ranks, from) == 0)
+    throw ClusterError("a rank has shared a layer that nobody asked it to; do all ranks run the same yamata?");
+  answers_.push_back(answer);
+}
+
+bool Rehearsal::advance() {
+  if (finished()) return false;
+  if (!own_) {
+    ask();
+    return true;
+  }
+  bool anything = own_->advance();
+  if (anything && own_->finished()) answers_.push_back(own_->result());
+  const std::vector<int>& ranks = groups_[times_.size()].ranks;
+  if (answers_.size() < ranks.size()) return anything;
+  GroupTime time{.ranks = ranks};
+  for (const wire::Rehearsed& answer : answers_) {
+    const double members = static_cast<double>(ranks.size());
+    time.computing_s += answer.computing_s / members;
+    time.meeting_s += answer.meeting_s / members;
+  }
+  times_.push_back(std::move(time));
+  answers_.clear();
+  own_.reset();
+  return true;
+}
+
+}  // namespace yamata

@@ -1,0 +1,79 @@
+#pragma once
+// What a layer takes that ranks share, found by sharing one: computing, messages, and how they wait for each other.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "mpi/protocol/wire.hpp"
+#include "mpi/transport/transport.hpp"
+#include "node/clock.hpp"
+#include "src/model/stage_model.hpp"
+
+namespace yamata {
+
+/// Makes the layer that is rehearsed, as this rank holds it.
+using LayerFactory = std::function<std::unique_ptr<StageModel>(std::int64_t layer, const GroupMember& group)>;
+
+/// One member's part: loads its columns of the layer, then computes them for one token, again and again. A state machine.
+class SharedLayer {
+ public:
+  /// Throws what `make_layer` throws. `transport` outlives this.
+  SharedLayer(Transport& transport, const wire::Rehearse& wanted, const LayerFactory& make_layer);
+  /// Whoever waits for the others gives up.
+  ~SharedLayer();
+  SharedLayer(const SharedLayer&) = delete;
+  SharedLayer& operator=(const SharedLayer&) = delete;
+
+  /// Goes on where a computation has ended; true if one had.
+  bool advance();
+  bool finished() const { return runs_ == wanted_; }
+  /// The means of all runs but the first few. After the end.
+  wire::Rehearsed result() const;
+
+ private:
+  void begin_run();
+  void end_run();
+
+  std::unique_ptr<GroupExchange> exchange_;
+  std::unique_ptr<StageModel> layer_;
+  std::vector<float> activations_;
+  const int wanted_;     // runs
+  int runs_ = -1;        // that have ended; -1: it loads
+  std::size_t met_ = 0;  // exchanges before the run under way
+  Clock::time_point began_{};
+  double computing_s_ = 0, meeting_s_ = 0;  // of all runs that count
+};
+
+/// What a group has taken.
+struct GroupTime {
+  std::vector<int> ranks;
+  double computing_s = 0;  ///< of a layer and one token, on each member; the mean of all
+  double meeting_s = 0;    ///< of one of its meetings, with the wait for members that come later; the mean of all
+};
+
+/// On the head: lets one group after the other rehearse.
+class Rehearsal {
+ public:
+  Rehearsal(Transport& transport, std::vector<wire::Rehearse> groups, LayerFactory make_layer);
+
+  /// Throws ClusterError where nobody asked.
+  void on_answer(int from, const wire::Rehearsed& answer);
+  bool advance();
+  bool finished() const { return times_.size() == groups_.size(); }
+  const std::vector<GroupTime>& times() const { return times_; }
+  /// This rank computes with others.
+  bool computing() const { return own_ != nullptr; }
+
+ private:
+  void ask();
+
+  Transport& transport_;
+  const std::vector<wire::Rehearse> groups_;
+  const LayerFactory make_layer_;
+  std::vector<GroupTime> times_;
+  std::vector<wire::Rehearsed> answers_;  // of the group under way
+  std::unique_ptr<SharedLayer> own_;
+};
+
+}  // namespace yamata

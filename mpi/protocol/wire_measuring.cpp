@@ -1,0 +1,53 @@
+// What is measured between the hellos and the plan.
+#include "mpi/protocol/byte_stream.hpp"
+#include "mpi/protocol/wire.hpp"
+
+namespace yamata::wire {
+
+Bytes encode(const Probe& m) {
+  Writer out;
+  out.put(m.number).put_all(std::span<const std::byte>(m.padding));
+  return out.take();
+}
+
+Probe decode_probe(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Probe m;
+  m.number = in.get<std::uint32_t>();
+  m.padding = in.get_all<std::byte>();
+  in.end();
+  return m;
+}
+
+Bytes encode(const Rehearse& m) {
+  return Writer()
+      .put_all(std::span<const std::int32_t>(m.ranks))
+      .put_all(std::span<const double>(m.shares))
+      .put(m.layer)
+      .put(m.runs)
+      .take();
+}
+
+Rehearse decode_rehearse(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Rehearse m;
+  m.ranks = in.get_all<std::int32_t>();
+  m.shares = in.get_all<double>();
+  m.layer = in.get<std::int32_t>();
+  m.runs = in.get<std::int32_t>();
+  in.end();
+  return m;
+}
+
+Bytes encode(const Rehearsed& m) { return Writer().put(m.computing_s).put(m.meeting_s).take(); }
+
+Rehearsed decode_rehearsed(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Rehearsed m;
+  m.computing_s = in.get<double>();
+  m.meeting_s = in.get<double>();
+  in.end();
+  return m;
+}
+
+}  // namespace yamata::wire

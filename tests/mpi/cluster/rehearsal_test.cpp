@@ -1,0 +1,158 @@
+// Layers that take what a script says, shared by ranks of one process.
+#include "mpi/cluster/rehearsal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "mpi/transport/local_transport.hpp"
+#include "node/error.hpp"
+#include "src/simulation/table_model.hpp"
+
+namespace yamata {
+namespace {
+
+using std::chrono::microseconds;
+
+/// Says when its meetings took place, as the unit has it.
+class ScriptedExchange final : public GroupExchange {
+ public:
+  explicit ScriptedExchange(std::vector<ExchangeTime>& times) : times_(times) {}
+  int members() const override { return 2; }
+  int own() const override { return 0; }
+  bool all_gather(std::span<std::byte>, std::span<const std::size_t>, bool) override { return true; }
+  void abandon() override {}
+  std::vector<ExchangeTime> times() const override { return times_; }
+
+ private:
+  std::vector<ExchangeTime>& times_;
+};
+
+/// Computes at once, in time that the test makes pass: 100 us before the first of three meetings, 20 us before each other. A meeting takes
+/// 30 us, the first ten times as long, since the others come late. The first two runs take ten times as long.
+class ScriptedUnit final : public simulation::TableUnit {
+ public:
+  explicit ScriptedUnit(std::int64_t& now_ns) : now_ns_(now_ns) {}
+  void begin(const simulation::TableShape&, std::size_t rows, const std::atomic<bool>*, std::function<void(bool)> done) override {
+    if (rows > 0) {
+      const int times = ++runs <= 2 ? 10 : 1;
+      for (int meeting = 0; meeting < 3; ++meeting) {
+        now_ns_ += 1000 * times * (meeting == 0 ? 100 : 20);
+        const auto begin = Clock::now();
+        now_ns_ += 1000 * times * (meeting == 0 ? 300 : 30);
+        met.push_back({begin, Clock::now()});
+      }
+    }
+    done(!leaves);
+  }
+  bool finished() const override { return true; }
+  bool left() const override { return leaves; }
+  bool wait_for(microseconds) override { return true; }
+  std::uint64_t progress() const override { return 0; }
+  double busy_seconds() const override { return 0; }
+
+  int runs = 0;
+  bool leaves = false;
+  std::vector<ExchangeTime> met;
+
+ private:
+  std::int64_t& now_ns_;
+};
+
+/// Rank 0 of three.
+class ScriptedTransport final : public Transport {
+ public:
+  explicit ScriptedTransport(ScriptedUnit& unit) : unit_(unit) {}
+  int rank() const override { return 0; }
+  int size() const override { return 3; }
+  void send(int to, Tag tag, std::vector<std::byte> bytes) override {
+    ASSERT_EQ(tag, Tag::kRehearse);
+    asked[to].push_back(wire::decode_rehearse(bytes));
+  }
+  std::optional<Message> receive() override { return std::nullopt; }
+  std::size_t pending_sends() const override { return 0; }
+  std::uint64_t bytes_sent() const override { return 0; }
+  void forget(int) override {}
+  bool forgotten(int) const override { return false; }
+  std::unique_ptr<GroupExchange> join_group(std::span<const int>, int) override { return std::make_unique<ScriptedExchange>(unit_.met); }
+  [[noreturn]] void abort(int) override { throw std::logic_error("abort"); }
+
+  std::map<int, std::vector<wire::Rehearse>> asked;
+
+ private:
+  ScriptedUnit& unit_;
+};
+
+class RehearsalTest : public testing::Test {
+ protected:
+  LayerFactory factory() {
+    return [this](std::int64_t layer, const GroupMember& group) {
+      made.push_back({layer, group.member});
+      simulation::TableShape shape;
+      shape.cells = 4;
+      shape.logits = [](std::uint64_t, std::span<float>) {};
+      return std::make_unique<simulation::TableModel>(shape, unit_);
+    };
+  }
+
+  std::int64_t now_ns_ = 0;
+  Clock::Override clock_{now_ns_};
+  ScriptedUnit unit_{now_ns_};
+  ScriptedTransport transport_{unit_};
+  std::vector<std::pair<std::int64_t, int>> made;
+};
+
+TEST_F(RehearsalTest, SharedLayer_countsComputingAndMeetingsOfAllRunsButTheFirst) {
+  SharedLayer layer(transport_, {{0, 2}, {0.5, 0.5}, 7, 5}, factory());
+  EXPECT_FALSE(layer.finished());
+  while (layer.advance()) {
+  }
+  ASSERT_TRUE(layer.finished());
+  EXPECT_EQ(made.front(), std::pair(std::int64_t{7}, 0));
+  EXPECT_EQ(unit_.runs, 5 + 2);
+  EXPECT_NEAR(layer.result().computing_s, 140e-6, 1e-9) << "before each meeting; the first one's length is chance";
+  EXPECT_NEAR(layer.result().meeting_s, 30e-6, 1e-9);
+}
+
+TEST_F(RehearsalTest, LayerThatIsLeft_isAnError) {
+  SharedLayer layer(transport_, {{0, 2}, {0.5, 0.5}, 7, 5}, factory());
+  EXPECT_TRUE(layer.advance());
+  EXPECT_TRUE(layer.advance());
+  EXPECT_TRUE(layer.advance());
+  unit_.leaves = true;
+  EXPECT_THROW(layer.advance(), ClusterError);
+}
+
+TEST_F(RehearsalTest, Head_asksOneGroupAfterTheOtherAndTakesTheMean) {
+  Rehearsal rehearsal(transport_, {{{0, 2}, {0.5, 0.5}, 3, 4}, {{0, 1, 2}, {1, 1, 1}, 3, 4}}, factory());
+  const auto go_on = [&] {
+    while (rehearsal.advance()) {
+    }
+  };
+  go_on();
+  EXPECT_EQ(transport_.asked[2].size(), 1u);
+  EXPECT_EQ(transport_.asked[1].size(), 0u);
+  EXPECT_THROW(rehearsal.on_answer(1, {}), ClusterError) << "no member";
+  rehearsal.on_answer(2, {240e-6, 10e-6});
+  go_on();
+  EXPECT_FALSE(rehearsal.finished());
+  ASSERT_EQ(rehearsal.times().size(), 1u);
+  EXPECT_EQ(rehearsal.times()[0].ranks, (std::vector<int>{0, 2}));
+  EXPECT_NEAR(rehearsal.times()[0].computing_s, 190e-6, 1e-9);
+  EXPECT_NEAR(rehearsal.times()[0].meeting_s, 20e-6, 1e-9);
+  EXPECT_EQ(transport_.asked[1].size(), 1u);
+  rehearsal.on_answer(1, {140e-6, 30e-6});
+  rehearsal.on_answer(2, {140e-6, 30e-6});
+  go_on();
+  EXPECT_TRUE(rehearsal.finished());
+  EXPECT_FALSE(rehearsal.computing());
+}
+
+TEST_F(RehearsalTest, OfNoGroups_isFinished) {
+  Rehearsal rehearsal(transport_, {}, factory());
+  EXPECT_TRUE(rehearsal.finished());
+  EXPECT_THROW(rehearsal.on_answer(1, {}), ClusterError);
+}
+
+}  // namespace
+}  // namespace yamata

@@ -1,0 +1,70 @@
+#include "node/cpu/slow_motion.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace yamata {
+namespace {
+
+/// A file of which another host could have the lock.
+class SlowMotionTest : public testing::Test {
+ protected:
+  SlowMotionTest() : other_(mkstemp(path_.data())) {}
+  ~SlowMotionTest() override {
+    close(other_);
+    unlink(path_.c_str());
+  }
+  /// Whether it is another host's turn now.
+  bool free() {
+    if (flock(other_, LOCK_EX | LOCK_NB) != 0) return false;
+    flock(other_, LOCK_UN);
+    return true;
+  }
+
+  std::string path_ = testing::TempDir() + "turns-XXXXXX";
+  int other_;
+};
+
+TEST_F(SlowMotionTest, HasTheTurnWhileItComputesButNotInAnExchange) {
+  SlowMotion slow(1.001, path_);
+  EXPECT_TRUE(free());
+  slow.begin_operation();
+  EXPECT_FALSE(free());
+  slow.begin_exchange();
+  EXPECT_TRUE(free());
+  slow.end_exchange();
+  EXPECT_FALSE(free());
+  slow.end_operation();
+  EXPECT_TRUE(free());
+}
+
+TEST_F(SlowMotionTest, TakesNoTurnWhereNothingIsSlowedDown) {
+  SlowMotion slow(1, path_);
+  slow.begin_operation();
+  EXPECT_TRUE(free());
+  slow.end_operation();
+}
+
+TEST_F(SlowMotionTest, GivesTheTurnUpAsItEnds) {
+  {
+    SlowMotion slow;
+    slow = SlowMotion(1.001, path_);
+    slow.begin_operation();
+    EXPECT_FALSE(free());
+  }
+  EXPECT_TRUE(free());
+}
+
+TEST_F(SlowMotionTest, ComputesWithoutTurnsWhereTheFileIsMissing) {
+  SlowMotion slow(1.001, path_ + "-missing");
+  slow.begin_operation();
+  slow.end_operation();
+}
+
+}  // namespace
+}  // namespace yamata
