@@ -83,7 +83,7 @@ class Collector final : public RequestObserver {
     text.insert(text.end(), completion.token_ids.begin(), completion.token_ids.end());
     text.pop_back();  // the last token was never computed
     if (completion.finish == FinishReason::kInterrupted) return;
-    files_.add(text, recorder_->rows());
+    files_.add(text, prompts_[next_ - 1].size(), recorder_->rows());
     if (progress_) (*progress_)(static_cast<double>(next_) / static_cast<double>(prompts_.size()));
     if (next_ < prompts_.size()) submit();
   }

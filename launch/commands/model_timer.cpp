@@ -1,6 +1,7 @@
 #include "launch/commands/model_timer.hpp"
 
 #include <chrono>
+#include <cmath>
 
 #include "node/cpu/kernels/repack.hpp"
 
@@ -13,13 +14,14 @@ constexpr auto kShortestSample = std::chrono::milliseconds(30);
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-RunDemand demand_of_weights(const ModelFile& model) {
-  StageWeights weights = StageWeights::find(model.file, model.h, {0, model.h.layers});
+/// Of all matrices that are experts', or of all others.
+RunDemand demand_of_weights(const ModelFile& model, bool experts) {
   RunDemand demand;
-  for (const Matrix* m : weights.factors()) {
-    const double operations = 2.0 * static_cast<double>(m->rows) * static_cast<double>(m->cols);
-    (cpu::has_panels(m->type) ? demand.byte_ops : demand.float_ops) += operations;
-    demand.bytes += static_cast<double>(m->rows) * static_cast<double>(m->row_bytes);
+  for (const FoundTensor& found : find_tensors(model.file, model.h, {0, model.h.layers})) {
+    if (found.rows < 2 || found.role == TensorRole::kEmbedding || found.of_expert != experts) continue;
+    const double operations = 2.0 * static_cast<double>(found.rows) * static_cast<double>(found.cols);
+    (cpu::has_panels(found.tensor->type) ? demand.byte_ops : demand.float_ops) += operations;
+    demand.bytes += static_cast<double>(found.held_bytes());
   }
   return demand;
 }
@@ -31,7 +33,8 @@ ModelTimer::ModelTimer(const ModelFile& model, ComputeUnit& unit, const ContextO
       types_(options.cache_types),
       unit_(unit),
       stage_(model.file, model.h, {0, model.h.layers}, options, unit),
-      weights_(demand_of_weights(model)) {}
+      weights_(demand_of_weights(model, false)),
+      experts_(demand_of_weights(model, true)) {}
 
 void ModelTimer::load() {
   stage_.load(nullptr);
@@ -51,11 +54,17 @@ double ModelTimer::run(int width, int context) {
   return seconds_since(began) / runs;
 }
 
-/// Each weight is read once, each visible cell of the cache too; a token's query meets every cell it sees.
+RunDemand ModelTimer::weights() const {
+  return {weights_.bytes + experts_.bytes, weights_.byte_ops + experts_.byte_ops, weights_.float_ops + experts_.float_ops};
+}
+
+/// Each weight is read once, of experts those of as many as tokens that choose evenly would have chosen together; each visible cell of the
+/// cache, too; a token's query meets every cell it sees.
 RunDemand ModelTimer::demand(int width, int context) const {
-  RunDemand d = weights_;
-  d.byte_ops *= width;
-  d.float_ops *= width;
+  const LayerSpec& spec = h_.layer;
+  const double used = spec.experts > 0 ? static_cast<double>(spec.experts_used) / static_cast<double>(spec.experts) : 0;
+  RunDemand d{weights_.bytes + experts_.bytes * (1 - std::pow(1 - used, width)), width * (weights_.byte_ops + used * experts_.byte_ops),
+              width * (weights_.float_ops + used * experts_.float_ops)};
   const double cells = context + width, seen = width * (context + (width + 1) / 2.0);
   d.bytes += static_cast<double>(KvStore::bytes_for(Shard(h_).cache_shape(h_.layers), 1, types_)) * cells;
   d.float_ops += 4.0 * static_cast<double>(h_.layers * h_.heads * h_.head_dim) * seen;

@@ -25,8 +25,8 @@ class ModelTimer {
   /// some hundredths of a second, one at least.
   double run(int width, int context);
   RunDemand demand(int width, int context) const;
-  /// Of the weights for one token.
-  const RunDemand& weights() const { return weights_; }
+  /// Of all weights, each for one token.
+  RunDemand weights() const;
 
  private:
   void hold(int context);
@@ -37,8 +37,8 @@ class ModelTimer {
   const CacheTypes types_;
   ComputeUnit& unit_;
   TransformerStage stage_;
-  RunDemand weights_;  // of one token
-  int held_ = -1;      // tokens in the cache
+  RunDemand weights_, experts_;  // of one token that uses all experts
+  int held_ = -1;                // tokens in the cache
   std::vector<std::int32_t> tokens_, logit_rows_;
   std::vector<Placement> placements_;
 };

@@ -13,7 +13,7 @@ namespace yamata {
 
 FeatureFiles::FeatureFiles(FeatureFormat format) : format_(std::move(format)), hidden_(format_.layers.size()) {}
 
-void FeatureFiles::add(std::span<const std::int32_t> ids, std::span<const float> rows) {
+void FeatureFiles::add(std::span<const std::int32_t> ids, std::size_t prompt, std::span<const float> rows) {
   const auto dim = static_cast<std::size_t>(format_.dim);
   const TensorType type = format_.halves ? TensorType::F16 : TensorType::F32;
   const std::size_t row_bytes = dim * (format_.halves ? 2 : 4);
@@ -30,6 +30,7 @@ void FeatureFiles::add(std::span<const std::int32_t> ids, std::span<const float>
   }
   ids_.insert(ids_.end(), ids.begin(), ids.end());
   texts_.push_back(static_cast<std::int64_t>(ids_.size()));
+  prompts_.push_back(static_cast<std::int64_t>(prompt));
   rows_ += ids.size();
   if (hidden_.size() * hidden_.front().size() >= format_.file_bytes) write();
 }
@@ -45,8 +46,10 @@ std::string FeatureFiles::next_path() const {
 
 void FeatureFiles::write() {
   const auto rows = static_cast<std::int64_t>(ids_.size());
+  const auto texts = static_cast<std::int64_t>(prompts_.size());
   std::vector<safetensors::Entry> entries{{"ids", "I32", {rows}, std::as_bytes(std::span(ids_))},
-                                          {"texts", "I64", {static_cast<std::int64_t>(texts_.size())}, std::as_bytes(std::span(texts_))}};
+                                          {"texts", "I64", {texts + 1}, std::as_bytes(std::span(texts_))},
+                                          {"prompts", "I64", {texts}, std::as_bytes(std::span(prompts_))}};
   for (std::size_t layer = 0; layer < hidden_.size(); ++layer)
     entries.push_back({"hidden." + format_.layers[layer], format_.halves ? "F16" : "F32", {rows, format_.dim}, hidden_[layer]});
   NewFile file(next_path());
@@ -55,6 +58,7 @@ void FeatureFiles::write() {
   ++files_;
   ids_.clear();
   texts_ = {0};
+  prompts_.clear();
   for (auto& layer : hidden_) layer.clear();
 }
 

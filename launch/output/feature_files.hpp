@@ -17,13 +17,14 @@ struct FeatureFormat {
 };
 
 /// Collects texts and writes them in files, each whole or not there. Beside the hidden states a file has `ids` [rows], I32, the tokens that
-/// the rows belong to, and `texts` [n + 1], I64: the rows where each text begins, and their number.
+/// the rows belong to, `texts` [n + 1], I64: the rows where each text begins, and their number, and `prompts` [n], I64: how many tokens of
+/// each text were given; the model wrote the others.
 class FeatureFiles {
  public:
   explicit FeatureFiles(FeatureFormat format);
 
-  /// A text: its tokens, and `rows` [ids][layers][dim].
-  void add(std::span<const std::int32_t> ids, std::span<const float> rows);
+  /// A text: its tokens, the first `prompt` of which were given, and `rows` [ids][layers][dim].
+  void add(std::span<const std::int32_t> ids, std::size_t prompt, std::span<const float> rows);
   /// The last file. Throws ModelError where a file cannot be written, as add does.
   void finish();
   std::size_t files() const { return files_; }
@@ -35,7 +36,7 @@ class FeatureFiles {
 
   const FeatureFormat format_;
   std::vector<std::int32_t> ids_;
-  std::vector<std::int64_t> texts_{0};
+  std::vector<std::int64_t> texts_{0}, prompts_;
   std::vector<std::vector<std::byte>> hidden_;  // per layer
   std::size_t files_ = 0;
   std::uint64_t rows_ = 0;

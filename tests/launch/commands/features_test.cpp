@@ -23,7 +23,7 @@ TEST(Features, TextInPieces_hasARowPerTokenAndTheSameBitsOnAnyNumberOfRanks) {
   const auto file = safetensors::File::open(alone);
   const auto ids = file.find("ids")->integers(), texts = file.find("texts")->integers();
   const auto rows = static_cast<std::int64_t>(ids.size());
-  EXPECT_EQ(file.tensors().size(), 6u);
+  EXPECT_EQ(file.tensors().size(), 7u);
   for (const char* layer : {"hidden.2", "hidden.4", "hidden.5", "hidden.last"}) {
     ASSERT_TRUE(file.find(layer)) << layer;
     EXPECT_EQ(file.find(layer)->shape, (std::vector<std::int64_t>{rows, 256}));
@@ -46,6 +46,7 @@ TEST(Features, Generate_goesOnAfterEachPrompt_asRunDoes_inSeveralFiles) {
   ASSERT_EQ(features({"-f", text, "-o", out, "--generate", "10", "--prompt-tokens", "4", "--texts", "2"}).code, 0);
   const auto file = safetensors::File::open(out);
   EXPECT_EQ(file.find("texts")->integers(), (std::vector<std::int64_t>{0, 13, 26})) << "the last token of each was never computed";
+  EXPECT_EQ(file.find("prompts")->integers(), (std::vector<std::int64_t>{4, 4}));
   EXPECT_EQ(file.find("hidden.last")->type, safetensors::Type::kF16);
   ASSERT_EQ(
       features({"-f", list, "-o", out, "--generate", "700", "-c", "1000", "--shard", "1", "--type", "f32", "--layers", "0,1,2,last"}).code,
