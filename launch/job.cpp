@@ -165,7 +165,7 @@ ThreadChoice Job::choose_cpus(const Topology& topology) const {
   const std::vector<UnitSpec>& own_units = units_.empty() ? draft_units_ : units_;
   if (!own_units.empty()) {
     for (const auto& model : models_)
-      if (model) require_parts(own_units, model->h);
+      if (model) require_fit(own_units, model->h);
     return {cpus_of(own_units, topology)};
   }
   const auto some = [&](int threads) { return assign_cpus(topology, threads, local_rank_, local_size_, options_.numa); };

@@ -126,7 +126,7 @@ void profile_the_units(const ProfileOptions& o, const Topology& topology, cpu::I
   require_storable(o.cache_types, model.h.head_dim);
   const RankPlace place{.topology = topology, .numa = o.numa};
   const std::vector<UnitSpec> units = find_units(o.units, o.threads, place);
-  require_parts(units, model.h);
+  require_fit(units, model.h);
   UnitProfileNeeds needs = default_needs(model.h);
   needs.cache_types = o.cache_types;
   needs.repack = o.repack;

@@ -48,7 +48,10 @@ std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const
   return specs;
 }
 
-void require_parts(const std::vector<UnitSpec>& specs, const Hyperparameters& h) {
+void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h) {
+  const auto device = std::ranges::find_if(specs, &UnitSpec::device);
+  if (h.is_latent() && device != specs.end())
+    throw UsageError(fmt::format("--units: {}: latent attention (deepseek2) is not computed on devices; name groups of cores", device->name));
   if (specs.empty() || std::ssize(specs) <= most_members(h)) return;
   throw UsageError(fmt::format("--units: {} share a layer that can be cut into {}; name at most {}", counted(std::ssize(specs), "unit"),
                                counted(most_members(h), "piece"), counted(most_members(h), "unit")));

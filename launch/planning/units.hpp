@@ -33,8 +33,8 @@ struct RankPlace {
 /// The units as this rank has them, "cpu" with its cores: so many threads, or 0: all of the rank's cores but one for each device, whose
 /// work a thread of the host puts in order. Throws UsageError where this process may not use a core, or there is no such device.
 std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place);
-/// Throws UsageError where a layer cannot be cut into so many parts.
-void require_parts(const std::vector<UnitSpec>& specs, const Hyperparameters& h);
+/// Throws UsageError where a layer of the model cannot be cut into so many parts, or devices do not compute it.
+void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h);
 
 /// Of all threads, on their cores where `topology` is this machine's; -1: not bound.
 std::vector<int> cpus_of(const std::vector<UnitSpec>& specs, const Topology& topology);
