@@ -56,7 +56,11 @@ Cut OpCutter::cut_of_part(const LinearOp::Part& part, const Heads* heads, std::s
 
 void OpCutter::cut_op(const LinearOp& op) {
   if (std::ranges::none_of(op.parts, [](const auto& part) { return part.weight != nullptr; })) return cut_input_alone(op);
-  if (op.x_each > 0) return cut_alone(op);
+  if (op.x_each > 0) {
+    LinearOp own = op;  // of the first unit, which may read another layout than the others
+    for (LinearOp::Part& part : own.parts) part.weight = matrices_for(0, part.weight, std::max<std::int64_t>(1, op.experts.experts));
+    return cut_alone(own);
+  }
   const int label = label_of(op);
   const std::vector<double> shares(shares_.of(label).begin(), shares_.of(label).end());
   const Heads* heads = heads_of(op, shares);

@@ -49,9 +49,9 @@ std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const
 }
 
 void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h) {
-  const auto device = std::ranges::find_if(specs, &UnitSpec::device);
-  if (h.is_latent() && device != specs.end())
-    throw UsageError(fmt::format("--units: {}: latent attention (deepseek2) is not computed on devices; name groups of cores", device->name));
+  if (h.is_latent() && !specs.empty() && specs.front().device)  // what is not cut is the first unit's
+    throw UsageError(fmt::format("--units: {}: latent attention (deepseek2) is not computed on devices; name a group of cores first",
+                                 specs.front().name));
   if (specs.empty() || std::ssize(specs) <= most_members(h)) return;
   throw UsageError(fmt::format("--units: {} share a layer that can be cut into {}; name at most {}", counted(std::ssize(specs), "unit"),
                                counted(most_members(h), "piece"), counted(most_members(h), "unit")));

@@ -74,8 +74,8 @@ TEST(UnitFlags, areRefusedWhereTheyMakeNoSense) {
 TEST(UnitFlags, asManyUnitsAsPiecesOfALayer) {
   Hyperparameters h;
   h.heads = 2, h.kv_heads = 1, h.head_dim = 32, h.dim = 64, h.ffn = 96, h.vocabulary = 100;
-  EXPECT_NO_THROW(require_parts(parse_units("cpu:0+cpu:1"), h));
-  EXPECT_THROW(require_parts(parse_units("cpu:0+cpu:1+cpu:2"), h), UsageError);
+  EXPECT_NO_THROW(require_fit(parse_units("cpu:0+cpu:1"), h));
+  EXPECT_THROW(require_fit(parse_units("cpu:0+cpu:1+cpu:2"), h), UsageError);
 }
 
 /// A command that fails with code 1 and one line that has this word.
