@@ -35,7 +35,7 @@ std::int64_t x_stride(const LinearOp& op) { return op.x_stride > 0 ? op.x_stride
 /// activation(gate) * up in pieces that stay in a cache; use(at, n, values) takes each.
 template <class Use>
 void for_activated(const cpu::KernelTable& kernels, Activation activation, const float* gate, const float* up, std::int64_t n, Use use) {
-  constexpr std::int64_t kPiece = 256;
+  constexpr std::int64_t kPiece = 1024;
   alignas(64) float values[kPiece];
   for (std::int64_t at = 0; at < n; at += kPiece) {
     const std::int64_t count = std::min(kPiece, n - at);

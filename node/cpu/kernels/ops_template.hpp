@@ -73,73 +73,93 @@ inline QuantizedBlock quantized_block(const QuantizedRows& out, std::int64_t row
           sub_compensation + 4 * column};
 }
 
-/// 32 elements x (times weight, where that is not null), the first `n` of them given: rounded to whole steps of the scale that is returned.
-/// A block whose scale would not be a normal float becomes zeros.
-inline float round_block(const float* x, const float* weight, std::int64_t n, F32x16 (&rounded)[2]) {
-  F32x16 part[2];
-  for (int i = 0; i < 2; ++i) {
-    const std::int64_t rest = n - 16 * i;
-    part[i] = rest >= 16 ? load(x + 16 * i) : load_part(x + 16 * i, rest, 0.0f);
-    if (weight) part[i] = mul(part[i], rest >= 16 ? load(weight + 16 * i) : load_part(weight + 16 * i, rest, 0.0f));
-  }
-  float scale = reduce_max(max(abs(part[0]), abs(part[1]))) / 127.0f;
+/// 32 elements.
+struct Block32 {
+  F32x16 low, high;
+};
+
+inline Block32 load_block(const float* p) { return {load(p), load(p + 16)}; }
+
+/// The first `n` of 32, the others zeros.
+inline Block32 load_block(const float* p, std::int64_t n) {
+  if (n >= 32) return load_block(p);
+  if (n <= 16) return {load_part(p, n, 0.0f), set1(0.0f)};
+  return {load(p), load_part(p + 16, n - 16, 0.0f)};
+}
+
+inline Block32 mul(const Block32& a, const Block32& b) { return {mul(a.low, b.low), mul(a.high, b.high)}; }
+
+inline F32x16 round_to_whole(F32x16 x) { return sub(add(x, set1(kRound)), set1(kRound)); }
+
+/// x rounded to whole steps of a scale, and the scale. A block whose scale would not be a normal float becomes zeros.
+struct RoundedBlock {
+  Block32 values;
+  float scale;
+};
+
+inline RoundedBlock round_block(const Block32& x) {
+  float scale = reduce_max(max(abs(x.low), abs(x.high))) / 127.0f;
   if (scale < 1.17549435e-38f) scale = 0.0f;
-  const float inverse = scale == 0.0f ? 0.0f : 1.0f / scale;
-  for (int i = 0; i < 2; ++i) rounded[i] = sub(add(mul(part[i], set1(inverse)), set1(kRound)), set1(kRound));
-  return scale;
+  const F32x16 inverse = set1(scale == 0.0f ? 0.0f : 1.0f / scale);
+  return {{round_to_whole(mul(x.low, inverse)), round_to_whole(mul(x.high, inverse))}, scale};
+}
+
+/// use(first element, rounded block) for each block of x, or of x * weight.
+template <class Use>
+inline void for_rounded(const float* x, const float* weight, std::int64_t n, Use use) {
+  const std::int64_t whole = n / 32 * 32;
+  if (weight) {
+    for (std::int64_t i = 0; i < whole; i += 32) use(i, round_block(mul(load_block(x + i), load_block(weight + i))));
+    if (whole < n) use(whole, round_block(mul(load_block(x + whole, n - whole), load_block(weight + whole, n - whole))));
+  } else {
+    for (std::int64_t i = 0; i < whole; i += 32) use(i, round_block(load_block(x + i)));
+    if (whole < n) use(whole, round_block(load_block(x + whole, n - whole)));
+  }
 }
 
 /// Writes a block: its values, its scale, and what follows from both.
-inline void put_block(const F32x16 (&rounded)[2], float scale, const QuantizedBlock& out) {
-  float sums[2];
-  for (int i = 0; i < 2; ++i) {
-    store_i8(out.values + 16 * i, to_int(rounded[i]));
-    float fours[4];
-    reduce_fours(rounded[i], fours);  // whole numbers below 2^11
-    const float lanes[2] = {fours[0] + fours[1], fours[2] + fours[3]};
-    for (int j = 0; j < 2; ++j)
-      out.sub_compensation[2 * i + j] = static_cast<std::int16_t>(-kSubCompensationUnit * static_cast<std::int16_t>(lanes[j]));
-    sums[i] = lanes[0] + lanes[1];
-    out.sub_sums[i] = static_cast<std::int16_t>(sums[i]);
-  }
+inline void put_block(const Block32& values, float scale, const QuantizedBlock& out) {
+  store_i8(out.values, to_int(values.low)), store_i8(out.values + 16, to_int(values.high));
+  float fours[8];
+  reduce_fours(values.low, fours), reduce_fours(values.high, fours + 4);  // whole numbers below 2^11
+  float eights[4];
+  for (int i = 0; i < 4; ++i) eights[i] = fours[2 * i] + fours[2 * i + 1];
+  for (int i = 0; i < 4; ++i)
+    out.sub_compensation[i] = static_cast<std::int16_t>(-kSubCompensationUnit * static_cast<std::int32_t>(eights[i]));
+  const float low = eights[0] + eights[1], high = eights[2] + eights[3];
+  out.sub_sums[0] = static_cast<std::int16_t>(low), out.sub_sums[1] = static_cast<std::int16_t>(high);
   *out.scale = scale;
-  *out.sum = scale * (sums[0] + sums[1]);
-  *out.compensation = -kCompensationUnit * (out.sub_sums[0] + out.sub_sums[1]);
+  *out.sum = scale * (low + high);
+  *out.compensation = -kCompensationUnit * static_cast<std::int32_t>(low + high);
 }
 
 void quantize(const float* x, const float* weight, float factor, std::int64_t begin, std::int64_t end, const QuantizedRows& out,
               std::int64_t row) {
-  F32x16 rounded[2];
-  for (std::int64_t i = 0; i < end - begin; i += 32) {
-    const float scale = round_block(x + i, weight ? weight + i : nullptr, end - begin - i, rounded);
-    put_block(rounded, scale * factor, quantized_block(out, row, (begin + i) / 32));
-  }
+  for_rounded(x, weight, end - begin, [&](std::int64_t i, const RoundedBlock& block) {
+    put_block(block.values, block.scale * factor, quantized_block(out, row, (begin + i) / 32));
+  });
 }
 
 void encode_blocks(const float* x, const float* weight, std::int64_t n, EncodedBlock* out) {
-  F32x16 rounded[2];
-  for (std::int64_t i = 0; i < n; i += 32, ++out) {
-    out->scale = round_block(x + i, weight ? weight + i : nullptr, n - i, rounded);
-    for (int half = 0; half < 2; ++half) store_i8(out->values + 16 * half, to_int(rounded[half]));
-  }
+  for_rounded(x, weight, n, [&](std::int64_t, const RoundedBlock& block) {
+    out->scale = block.scale;
+    store_i8(out->values, to_int(block.values.low)), store_i8(out->values + 16, to_int(block.values.high));
+    ++out;
+  });
 }
 
 void decode_blocks(const EncodedBlock* blocks, std::int64_t count, float factor, const QuantizedRows& out, std::int64_t row,
                    std::int64_t first) {
   for (std::int64_t i = 0; i < count; ++i) {
-    const F32x16 values[2] = {load_i8(blocks[i].values), load_i8(blocks[i].values + 16)};
+    const Block32 values = {load_i8(blocks[i].values), load_i8(blocks[i].values + 16)};
     put_block(values, blocks[i].scale * factor, quantized_block(out, row, first + i));
   }
 }
 
 void block_squares(const float* x, std::int64_t n, float* squares) {
   for (std::int64_t i = 0; i < n; i += 32) {
-    F32x16 part[2];
-    for (int half = 0; half < 2; ++half) {
-      const std::int64_t rest = n - i - 16 * half;
-      part[half] = rest >= 16 ? load(x + i + 16 * half) : load_part(x + i + 16 * half, rest, 0.0f);
-    }
-    *squares++ = reduce_add(fma(part[1], part[1], mul(part[0], part[0])));
+    const Block32 part = load_block(x + i, n - i);
+    *squares++ = reduce_add(fma(part.high, part.high, mul(part.low, part.low)));
   }
 }
 
