@@ -101,13 +101,12 @@ void Job::choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& p
   }
   job.group_costs = group_costs(job.target, hosts, groups);
   job.strategy = asked_strategy_;
+  job.guesses_text = options_.guesses_text;
   job.draft_on_head = options_.draft_on_head;
   layout_choice_ = yamata::choose_layout(job, hosts);
   if (!layout_choice_) return;
   layout_ = layout_choice_->candidate.layout;
   strategy_ = layout_choice_->candidate.strategy;
-  const bool drafts = layout_.size() > 1;
-  if (!asked_strategy_ && !drafts && options_.guesses_text) strategy_ = strategy_for_texts(layout_.front().stages());
 }
 
 void Job::remember(double first_choice_rate, std::size_t tokens) const {

@@ -10,8 +10,6 @@ LayerSplit LayerSplit::parse(const std::string& text) {
   return split;
 }
 
-Strategy strategy_for_texts(int stages) { return stages > 1 ? Strategy::kPipeInfer : Strategy::kSpeculative; }
-
 JobOptions decided(JobOptions o, int ranks) {
   const bool named = o.layer_split.text.find('/') != std::string::npos;  // ranks for the draft: the layout says whether there are any
   const bool fits = ranks > static_cast<int>(o.draft_models.size()) || o.draft_on_head || named;

@@ -64,9 +64,6 @@ struct JobOptions {
   bool guesses() const { return !draft_models.empty() || !heads.empty(); }
 };
 
-/// Where only texts guess, on a pipeline of so many stages: pipeinfer, of one speculative.
-Strategy strategy_for_texts(int stages);
-
 /// The options with the strategy decided for a job of this many ranks. With a draft model pipeinfer where there are ranks for it,
 /// speculative where there is one rank for both. Without one, or where there is no room for several, the draft models go, and what texts
 /// repeat is guessed: pipeinfer, on a single rank speculative. iterative where nothing guesses.

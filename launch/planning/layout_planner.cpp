@@ -165,12 +165,14 @@ Forecast play(const LayoutCandidate& candidate, const PlannedJob& job, std::span
   return f;
 }
 
-/// Whether the flags allow it. Where there is no draft every strategy writes one token after another, but for what the text repeats.
+/// Whether the flags allow it. Where nobody drafts every strategy writes one token after another, but for what the text repeats.
 bool admitted(LayoutCandidate& candidate, const PlannedJob& job) {
-  if (!job.draft) {
-    candidate.strategy = job.strategy.value_or(Strategy::kIterative);
+  if (!job.draft && job.strategy) {
+    candidate.strategy = *job.strategy;
     return true;
   }
+  if (!job.strategy && job.guesses_text && candidate.layout.size() == 1)
+    candidate.strategy = strategy_for_texts(candidate.layout.front().stages());
   if (job.draft_on_head && candidate.layout.size() > 1 && !candidate.draft_on_head()) return false;
   return !job.strategy || candidate.strategy == *job.strategy;
 }

@@ -30,6 +30,7 @@ struct PlannedJob {
   int draws = 3;                                 ///< texts that the best layouts are played for
   std::optional<Strategy> strategy{};            ///< the only one that may be; nothing: any
   std::vector<GroupCost> group_costs{};          ///< ascending; none: as the speeds and the network say
+  bool guesses_text = false;                     ///< where nobody drafts, what texts repeat is guessed; forecasts are of one that does not
   bool draft_on_head = false;                    ///< a draft takes turns with the first machine's layers, or nobody drafts
 };
 

@@ -20,6 +20,11 @@ std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& s
 
 }  // namespace
 
+/// Before any model goes: each waits until the unit is done, which may be computing another one's run with ranks that have left.
+Dispatcher::~Dispatcher() {
+  for (const Group& group : groups_) group.exchange->abandon();
+}
+
 void Dispatcher::build(const wire::Start& plan, const StageFactory& make_stage) {
   wire::validate(plan, transport_.size(), 0);
   for (const wire::PipelinePlan& part : plan.pipelines) {

@@ -27,6 +27,10 @@ using StageFactory = std::function<std::unique_ptr<StageModel>(const wire::Pipel
 class Dispatcher {
  public:
   explicit Dispatcher(Transport& transport) : transport_(transport) {}
+  /// Whoever waits for the others of a group gives up.
+  ~Dispatcher();
+  Dispatcher(const Dispatcher&) = delete;
+  Dispatcher& operator=(const Dispatcher&) = delete;
 
   /// Builds this rank's part of a plan, whose ranks lead a pipeline where they are its first. A rank may hold one stage that another
   /// leads, or lead the target, drafts or both. Throws ClusterError where the plan cannot be, and what the factory throws.

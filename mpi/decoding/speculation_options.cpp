@@ -15,6 +15,8 @@ constexpr std::array<std::pair<Strategy, const char*>, 3> kStrategies{
 
 }  // namespace
 
+Strategy strategy_for_texts(int stages) { return stages > 1 ? Strategy::kPipeInfer : Strategy::kSpeculative; }
+
 const char* strategy_name(Strategy strategy) { return kStrategies.at(static_cast<std::size_t>(strategy)).second; }
 
 std::optional<Strategy> find_strategy(const std::string& name) {

@@ -24,6 +24,9 @@ struct SpeculationOptions {
 DecodeOptions decode_options(Strategy strategy, const SpeculationOptions& speculation, int batch, int generate, int context,
                              const SamplingParams& sampling);
 
+/// Where only texts guess, on a pipeline of so many stages: pipeinfer, of one speculative.
+Strategy strategy_for_texts(int stages);
+
 /// "iterative", "speculative", "pipeinfer".
 const char* strategy_name(Strategy strategy);
 std::optional<Strategy> find_strategy(const std::string& name);

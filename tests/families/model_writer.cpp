@@ -62,6 +62,11 @@ Interval interval(Like like, std::int64_t cols) {
 constexpr std::int64_t kNoText = 3;              // unknown, begin and end
 constexpr std::int64_t kNoWord = kNoText + 256;  // and all bytes, which need not be whole characters
 
+/// A word as its token has it: a space and one character of its own, which merge at once.
+std::string word(std::uint32_t id) {
+  return std::string("\xe2\x96\x81\xe4") + static_cast<char>(0xb8 + id / 64) + static_cast<char>(0x80 + id % 64);
+}
+
 bool is_vector(Like like) { return like == Like::kNorm || like == Like::kLoudNorm || like == Like::kBias || like == Like::kRouter; }
 
 }  // namespace
@@ -90,7 +95,7 @@ ModelWriter& ModelWriter::text(const std::string& key, const std::string& value)
   return *this;
 }
 
-/// SentencePiece: unknown, begin and end, all bytes, and words.
+/// SentencePiece: unknown, begin and end, all bytes, and words: U+4E00 + id each, behind a space.
 void ModelWriter::vocabulary() {
   Bytes texts, scores, kinds;
   for (Bytes* list : {&texts, &scores, &kinds}) list->put<std::uint32_t>(gguf_test::kArray);
@@ -106,7 +111,7 @@ void ModelWriter::vocabulary() {
     else if (is_byte)
       texts.text(std::string("<0x") + kHex[byte / 16] + kHex[byte % 16] + ">");
     else
-      texts.text("\xe2\x96\x81w" + std::to_string(id));
+      texts.text(word(id));
     scores.put<float>(is_byte || id < kNoText ? 0.0f : -static_cast<float>(id));
     kinds.put<std::int32_t>(id == 0 ? 2 : id < kNoText ? 3 : is_byte ? 6 : 1);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/families/model_writer.hpp"
+#include "tests/families/tiny_model.hpp"
 
 namespace yamata::families_test {
 
@@ -27,7 +28,7 @@ struct Shape {
   bool merged_keys = false;
   bool output = true;  ///< else the embedding is that, too, and norms after attention and feed-forward outshout it
 };
-inline constexpr std::int64_t kExperts = 9, kExpertsUsed = 4, kWindow = 16;
+inline constexpr std::int64_t kExperts = 9, kExpertsUsed = 4;
 
 /// Whether models made from now on are wider, so that rows of all matrices are whole blocks of 256.
 inline bool wide = false;

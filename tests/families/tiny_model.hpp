@@ -8,13 +8,16 @@
 
 namespace yamata::families_test {
 
+/// Tokens that a token sees in layers with a window, itself among them.
+inline constexpr std::int64_t kWindow = 16;
+
 /// The names of all families' variants.
 std::vector<std::string> variant_names();
 
-/// Writes a variant's model, or where the name ends in "-wide" a wider one, whose rows are whole blocks of 256; matrices of type F32 or F16, or, `widened`, of F32 with the values that type has; the router and all vectors
-/// of F32. Weights are uniform, drawn by splitmix64 from a seed that is a hash of the tensor's name, and scaled so that a layer changes the
-/// residual stream about as much as there is of it and the best token has most of the probability. Throws std::out_of_range for a name that
-/// is none.
+/// Writes a variant's model, or where the name ends in "-wide" a wider one, whose rows are whole blocks of 256; matrices of type F32 or
+/// F16, or, `widened`, of F32 with the values that type has; the router and all vectors of F32. Weights are uniform, drawn by splitmix64
+/// from a seed that is a hash of the tensor's name, and scaled so that a layer changes the residual stream about as much as there is of it
+/// and the best token has most of the probability. Throws std::out_of_range for a name that is none.
 void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened = false);
 
 /// The prompt that every variant is given.

@@ -89,6 +89,16 @@ TEST_F(LayoutChoiceTest, WhatTheFlagsSay_isNotChosenAnew) {
   EXPECT_EQ(choice(lookup, {100, 100}, 1e-5).candidate.strategy, Strategy::kPipeInfer);
 }
 
+TEST_F(LayoutChoiceTest, TextThatGuessesForItself_isSaidToSpeculate) {
+  PlannedJob texts = job(false);
+  texts.guesses_text = true;
+  const LayoutChoice group = choice(texts, {100, 100}, 1e-5), pipeline = choice(texts, {1000, 100}, 1e-3);
+  EXPECT_EQ(group.why.find("h0+h1, speculative: "), 0u) << group.why;
+  EXPECT_EQ(pipeline.why.find("h0,h1, pipeinfer: "), 0u) << pipeline.why;
+  EXPECT_EQ(pipeline.candidate.strategy, Strategy::kPipeInfer);
+  EXPECT_EQ(group.why.find("iterative"), std::string::npos) << group.why;
+}
+
 TEST_F(LayoutChoiceTest, SlowHead_leavesTheLayersToTheOthers) {
   const LayoutChoice chosen = choice(job(false), {1000, 100}, 1e-3);
   EXPECT_EQ(chosen.candidate.hosts(), 2);

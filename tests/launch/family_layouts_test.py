@@ -1,0 +1,102 @@
+"""Every family's small models as whole jobs: three ranks, two units, a group of two, guesses in flight give the ids and logits of one plain rank.
+
+    family_layouts_test.py YAMATA WRITE_TINY_MODEL [--all] [--filter WORD]
+
+Each variant is quantized to Q4_K_M or Q8_0, in turns, and has guesses over three ranks, two of which share layers, and two units. With --all it
+has both types and every layout.
+"""
+import argparse
+import concurrent.futures
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+CORES = sorted(os.sched_getaffinity(0))
+WORDS = [chr(0x4E00 + 260 + number * 37 % 250) for number in range(30)]  # tokens of the models' vocabulary
+PROMPT = ' '.join(4 * WORDS)
+RUN = ['run', '-p', PROMPT, '-n', '64', '--ignore-eos', '--temp', '2', '-b', '16', '--logits-checksum']
+
+# Name, ranks and flags. The store of those that guess has the text itself.
+LAYOUTS = [('guesses', 3, '-t 1 --layer-split 0.5,0.3+0.2 --strategy pipeinfer --suffix-store {store}')]
+if len(CORES) > 1:
+    LAYOUTS.append(('2 units', 1, f'--units cpu:{CORES[0]}=0.4+cpu:{CORES[1]} --strategy iterative'))
+MORE_LAYOUTS = [
+    ('3 ranks', 3, '-t 1 --layer-split 0.4,0.3,0.3 --strategy iterative'),
+    ('a group of 2', 2, '-t 1 --layer-split 0.35+0.65 --strategy iterative'),
+    ('guesses of 3 stages', 3, '-t 1 --layer-split 0.3,0.3,0.4 --strategy pipeinfer --suffix-store {store}'),
+]
+
+
+def call(command):
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    if done.returncode:
+        raise RuntimeError(f'exit {done.returncode}: {" ".join(command)}\n{done.stderr[-2000:]}')
+    return done.stdout
+
+
+class Variant:
+    """A model of a variant and a type, in a folder of its own."""
+
+    def __init__(self, o, variant, kind, folder):
+        self.program, self.name, self.folder = o.program, f'{variant} {kind}', pathlib.Path(folder)
+        self.model = self.folder / 'model.gguf'
+        plain = self.folder / 'plain.gguf'
+        wide = variant + '-wide' if kind == 'Q4_K_M' else variant  # rows of whole blocks, else only some tensors have that type
+        call([o.writer, wide, 'F32', plain])
+        call([self.program, 'quantize', plain, self.model, kind])
+        plain.unlink()
+
+    def result(self, ranks, flags):
+        out = self.folder / 'result.json'
+        out.unlink(missing_ok=True)
+        launcher = ['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', str(ranks)] if ranks > 1 else []
+        call([*launcher, self.program, *RUN, '-m', self.model, *flags.split(), '--json', out])
+        j = json.loads(out.read_text())
+        return (j['token_ids'], j['logits_checksum']), j['accepted']
+
+    def wrong(self, layouts):
+        """What is not as it should be."""
+        store = self.folder / 'texts'
+        plain, _ = self.result(1, '-t 1 --strategy iterative')
+        self.result(1, f'-t 1 --strategy speculative --suffix-store {store}')
+        wrong = [] if len(set(plain[0])) > 4 else [f'a text that says nothing of bits: {plain[0]}']
+        for name, ranks, flags in layouts:
+            found, accepted = self.result(ranks, flags.format(store=store))
+            if found != plain:
+                wrong.append(f'{name}: other bits')
+            if 'pipeinfer' in flags and accepted == 0:
+                wrong.append(f'{name}: none was accepted')
+        return wrong
+
+
+def check(o, variant, kind):
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            wrong = Variant(o, variant, kind, folder).wrong(LAYOUTS + (MORE_LAYOUTS if o.all else []))
+        except RuntimeError as error:
+            wrong = [str(error)]
+    print(f'{"FAIL" if wrong else "ok  "} {variant} {kind} {"; ".join(wrong)}', flush=True)
+    return not wrong
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('program')
+    parser.add_argument('writer')
+    parser.add_argument('--all', action='store_true', help='both types of every variant')
+    parser.add_argument('--filter', default='', help='only variants whose name has this')
+    o = parser.parse_args()
+    kinds = ('Q4_K_M', 'Q8_0')
+    variants = call([o.writer, '--list']).split()
+    cases = list(itertools.product(variants, kinds)) if o.all else list(zip(variants, itertools.cycle(kinds)))
+    cases = [case for case in cases if o.filter in case[0]]
+    with concurrent.futures.ThreadPoolExecutor(max(1, min(2, len(CORES)))) as pool:
+        right = list(pool.map(lambda case: check(o, *case), cases))
+    raise SystemExit(0 if right and all(right) else 1)
+
+
+main()

@@ -1,0 +1,79 @@
+// A rank's parts: what becomes of them as the job ends.
+#include "mpi/cluster/dispatcher.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/mpi/protocol/instant_unit.hpp"
+
+namespace yamata::test {
+namespace {
+
+using Events = std::vector<std::string>;
+
+class NotedExchange final : public GroupExchange {
+ public:
+  explicit NotedExchange(Events& events) : events_(events) {}
+  int members() const override { return 2; }
+  int own() const override { return 0; }
+  bool all_gather(std::span<std::byte>, std::span<const std::size_t>, bool) override { return true; }
+  void abandon() override { events_.push_back("group abandoned"); }
+
+ private:
+  Events& events_;
+};
+
+/// Rank 0 of two.
+class NotedTransport final : public Transport {
+ public:
+  explicit NotedTransport(Events& events) : events_(events) {}
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  void send(int, Tag, std::vector<std::byte>) override {}
+  std::optional<Message> receive() override { return std::nullopt; }
+  std::size_t pending_sends() const override { return 0; }
+  std::uint64_t bytes_sent() const override { return 0; }
+  void forget(int) override {}
+  bool forgotten(int) const override { return false; }
+  std::unique_ptr<GroupExchange> join_group(std::span<const int>, int) override { return std::make_unique<NotedExchange>(events_); }
+  [[noreturn]] void abort(int) override { throw std::logic_error("abort"); }
+
+ private:
+  Events& events_;
+};
+
+/// The target, shared by two ranks, and a draft on the first of them.
+wire::Start plan_of_group_with_draft() {
+  wire::Start plan;
+  plan.draft.credit = 4;
+  wire::PipelinePlan target{.model = 0, .ranks = {0, 1}, .layers = {{0, 1}, {0, 1}}, .cells = 8, .shares = {0.5, 0.5}};
+  wire::PipelinePlan draft{.model = 1, .ranks = {0}, .layers = {{0, 1}}, .cells = 12, .sequences = plan.draft.credit + 1};
+  plan.pipelines = {target, draft};
+  return plan;
+}
+
+// They share a unit: the draft would wait for it, and it for a rank that has left.
+TEST(DispatcherTest, Groups_areAbandonedBeforeAnyModelGoes) {
+  Events events;
+  NotedTransport transport(events);
+  InstantUnit unit;
+  const StageFactory make_stage = [&](const wire::PipelinePlan& plan, std::size_t, CacheTypes, const GroupMember&) {
+    const std::shared_ptr<void> last(nullptr, [&events, model = plan.model](void*) { events.push_back(model == 0 ? "target" : "draft"); });
+    simulation::TableShape shape;
+    shape.cells = plan.cells, shape.sequences = plan.sequences;
+    shape.members = plan.model == 0 ? 2 : 1;
+    shape.logits = [last](std::uint64_t, std::span<float>) {};
+    return std::make_unique<simulation::TableModel>(shape, unit);
+  };
+  {
+    Dispatcher dispatcher(transport);
+    dispatcher.build(plan_of_group_with_draft(), make_stage);
+    ASSERT_TRUE(dispatcher.drafts());
+    EXPECT_EQ(events, Events{});
+  }
+  EXPECT_EQ(events, (Events{"group abandoned", "draft", "target"}));
+}
+
+}  // namespace
+}  // namespace yamata::test
