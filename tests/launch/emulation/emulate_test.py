@@ -15,22 +15,6 @@ from support import DRAFT, PROGRAM, ROOT, TARGET, emulation, script
 TEXT = ['-p', 'Once upon a time', '-n', '24', '-t', '1', '--ignore-eos']
 
 
-class Inflated(unittest.TestCase):
-    def test_text_is_the_small_models(self):
-        with tempfile.TemporaryDirectory() as folder:
-            large = pathlib.Path(folder) / 'large.gguf'
-            subprocess.run([ROOT / 'launch' / 'inflate', TARGET, large, '--dim', '512', '--layers', '11', '--heads', '8', '--kv-heads', '4',
-                            '--ffn', '1024'], check=True, capture_output=True)
-            texts = [subprocess.run([PROGRAM, 'run', '-m', model, *TEXT], check=True, capture_output=True).stdout for model in (TARGET, large)]
-            self.assertEqual(texts[0][:40], texts[1][:40])  # roundings differ: the far end of the text may, too
-
-    def test_shape_that_does_not_hold_the_model_is_refused(self):
-        done = subprocess.run([ROOT / 'launch' / 'inflate', TARGET, '/dev/null', '--dim', '512', '--layers', '4', '--heads', '8', '--kv-heads', '4',
-                               '--ffn', '1024'], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn('layers of 4 is below the model', done.stderr)
-
-
 class Quantities(unittest.TestCase):
     def test_units_are_read_and_others_refused(self):
         parse = script('emulate').values

@@ -1,0 +1,77 @@
+"""A model embedded in a larger shape writes the small one's text, and embedded heads guess from it what the small ones guess.
+
+    inflate_test.py YAMATA
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PROGRAM = sys.argv.pop(1)
+MODELS = ROOT / 'models'
+TARGET = MODELS / 'tales-target-q8_0.gguf'
+PROMPT = 'Once upon a time there was a miller who had'
+# Twice as many query heads to a key head as the small model has; its width is a quarter, so that norms are scaled by a half exactly.
+SHAPE = dict(dim=1024, layers=11, heads=16, kv_heads=4, ffn=1536)
+
+
+def inflate(source, to, **other):
+    flags = [word for key, value in {**SHAPE, **other}.items() for word in ('--' + key.replace('_', '-'), str(value))]
+    return subprocess.run([ROOT / 'launch' / 'inflate', source, to, *flags], capture_output=True, text=True)
+
+
+class Inflate(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.made = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.made.name)
+        cls.large = cls.folder / 'large.gguf'
+        done = inflate(TARGET, cls.large)
+        assert done.returncode == 0, done.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.made.cleanup()
+
+    def text(self, model):
+        return subprocess.run([PROGRAM, 'run', '-m', model, '-p', PROMPT, '-n', '24', '-t', '1', '--ignore-eos'], check=True,
+                              capture_output=True, text=True).stdout
+
+    def rates(self, model, heads):
+        prompts, result = self.folder / 'prompts.jsonl', self.folder / 'rates.json'
+        prompts.write_text(json.dumps({'turns': [PROMPT]}) + '\n')
+        subprocess.run([PROGRAM, 'acceptance', '-m', model, '--heads', heads, '-f', prompts, '-n', '48', '-t', '1', '--no-lookup', '--ignore-eos',
+                        '--json', result], check=True, capture_output=True)
+        return json.loads(result.read_text())['sources'][0]['accuracies'][:4]
+
+    def test_text_is_the_small_models(self):
+        self.assertEqual(self.text(TARGET)[:60], self.text(self.large)[:60])  # roundings differ: the far end of the text may, too
+
+    def test_heads_guess_what_the_small_ones_guess(self):
+        for kind in ('dgf', 'medusa'):
+            with self.subTest(kind):
+                small, large = MODELS / f'tales-{kind}.safetensors', self.folder / f'{kind}.safetensors'
+                done = inflate(small, large)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertGreater(large.stat().st_size, 4 * small.stat().st_size)
+                self.assertEqual(self.rates(TARGET, small), self.rates(self.large, large))
+
+    def test_what_cannot_be_embedded_is_refused_in_a_line(self):
+        other = self.folder / 'other.safetensors'
+        other.write_bytes(b'\x02\0\0\0\0\0\0\0{}')
+        for source, shape, cause in ((TARGET, dict(layers=4), 'layers of 4 is below the model'), (other, {}, 'holds neither Medusa heads'),
+                                     (MODELS / 'tales-dgf.safetensors', dict(ffn=512), 'ffn of 512 is below the heads'),
+                                     (MODELS / 'README.md', {}, 'is no GGUF file')):
+            with self.subTest(cause):
+                done = inflate(source, self.folder / 'refused', **shape)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(cause, done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertFalse((self.folder / 'refused').exists())
+
+
+if __name__ == '__main__':
+    unittest.main()
