@@ -6,11 +6,7 @@
 namespace yamata::simulation {
 
 HeadsTable::HeadsTable(TableShape shape, std::vector<std::int32_t> feature_layers, TableUnit& unit)
-    : shape_(std::move(shape)),
-      layers_(std::move(feature_layers)),
-      unit_(unit),
-      cells_(shape_.cells, shape_.sequences),
-      kept_(static_cast<std::size_t>(shape_.cells)) {}
+    : TableStage(std::move(shape), unit), layers_(std::move(feature_layers)), kept_(static_cast<std::size_t>(shape_.cells)) {}
 
 /// The prefix that features speak of, those of all layers alike.
 std::uint64_t HeadsTable::told_prefix(std::span<const float> features) const {

@@ -12,24 +12,15 @@ namespace yamata::simulation {
 /// Reads the table target's features at some of its layers, the last of which are those after the output norm. Throws std::logic_error
 /// where a row's features are not those of the token before it, or a cell holds what was guessed in place of the text: in the program
 /// such heads would only guess badly.
-class HeadsTable final : public StageModel {
+class HeadsTable final : public TableStage {
  public:
   HeadsTable(TableShape shape, std::vector<std::int32_t> feature_layers, TableUnit& unit);
 
-  void load(const std::atomic<bool>* stop) override {
-    unit_.begin(shape_, 0, stop, [](bool) {});
-  }
-  std::size_t load_steps() const override { return 1; }
   void start(const StageBatch& batch, const std::atomic<bool>* stop) override;
-  ComputeUnit& unit() override { return unit_; }
-  const ComputeUnit& unit() const override { return unit_; }
   std::int64_t features_read() const override { return static_cast<std::int64_t>(layers_.size()) * TableModel::kWidth; }
   std::span<const float> activations() const override { return {}; }
-  std::span<const float> logits() const override { return logits_; }
   std::span<const float> features() const override { return {}; }
-  CellTable& cells() override { return cells_; }
   std::int64_t width() const override { return TableModel::kWidth; }
-  std::int64_t vocabulary() const override { return shape_.vocabulary; }
   LayerRange layers() const override { return {0, 1}; }
   bool first() const override { return true; }
   bool last() const override { return true; }
@@ -44,13 +35,8 @@ class HeadsTable final : public StageModel {
   std::uint64_t prefix_before(const StageBatch& batch, std::size_t row) const;
   std::uint64_t told_prefix(std::span<const float> features) const;
 
-  const TableShape shape_;
   const std::vector<std::int32_t> layers_;
-  TableUnit& unit_;
-  CellTable cells_;
-  BatchCells placed_;
   std::vector<Kept> kept_;
-  std::vector<float> logits_;
 };
 
 }  // namespace yamata::simulation

@@ -51,9 +51,7 @@ std::vector<float> features_of(std::uint64_t token, std::uint64_t prefix, std::i
 }
 
 TableModel::TableModel(TableShape shape, TableUnit& unit)
-    : shape_(std::move(shape)),
-      unit_(unit),
-      cells_(shape_.cells, shape_.sequences),
+    : TableStage(std::move(shape), unit),
       salt_(mix(static_cast<std::uint64_t>(shape_.stage), 4711)),
       contents_(static_cast<std::size_t>(shape_.cells), 0xdeadbeef) {}
 

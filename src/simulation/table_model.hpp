@@ -3,6 +3,7 @@
 // the text. For whole clusters in one thread, as fast or as slow as somebody decides.
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "src/model/stage_model.hpp"
@@ -56,27 +57,41 @@ class TableUnit : public ComputeUnit {
   int threads() const override { return 1; }
 };
 
-class TableModel final : public StageModel {
+/// What the tables have in common: cells, and a unit that says when a run is over.
+class TableStage : public StageModel {
+ public:
+  TableStage(TableShape shape, TableUnit& unit) : shape_(std::move(shape)), unit_(unit), cells_(shape_.cells, shape_.sequences) {}
+
+  void load(const std::atomic<bool>* stop) final {
+    unit_.begin(shape_, 0, stop, [](bool) {});
+  }
+  std::size_t load_steps() const final { return 1; }
+  ComputeUnit& unit() final { return unit_; }
+  const ComputeUnit& unit() const final { return unit_; }
+  CellTable& cells() final { return cells_; }
+  std::span<const float> logits() const final { return logits_; }
+  std::int64_t vocabulary() const final { return shape_.vocabulary; }
+
+ protected:
+  TableShape shape_;
+  TableUnit& unit_;
+  CellTable cells_;
+  BatchCells placed_;
+  std::vector<float> logits_;
+};
+
+class TableModel final : public TableStage {
  public:
   /// Floats of a row's activations: the hashes of its token and of its prefix.
   static constexpr std::int64_t kWidth = 8;
 
   TableModel(TableShape shape, TableUnit& unit);
 
-  void load(const std::atomic<bool>* stop) override {
-    unit_.begin(shape_, 0, stop, [](bool) {});
-  }
-  std::size_t load_steps() const override { return 1; }
   void start(const StageBatch& batch, const std::atomic<bool>* stop) override;
-  ComputeUnit& unit() override { return unit_; }
-  const ComputeUnit& unit() const override { return unit_; }
   std::span<const float> activations() const override { return rows_; }
-  std::span<const float> logits() const override { return logits_; }
   /// See features_of.
   std::span<const float> features() const override { return features_; }
-  CellTable& cells() override { return cells_; }
   std::int64_t width() const override { return kWidth; }
-  std::int64_t vocabulary() const override { return shape_.vocabulary; }
   Interval logit_tokens() const override {
     return {shape_.vocabulary * shape_.member / shape_.members, shape_.vocabulary * (shape_.member + 1) / shape_.members};
   }
@@ -90,15 +105,11 @@ class TableModel final : public StageModel {
  private:
   void compute(bool completed);
 
-  TableShape shape_;
-  TableUnit& unit_;
-  CellTable cells_;
-  BatchCells placed_;
   std::uint64_t salt_;
   std::vector<std::uint64_t> contents_;                          // per cell
   std::vector<std::uint64_t> tokens_, prefixes_, own_prefixes_;  // per row; the first two as they came in
   std::vector<std::int32_t> logit_rows_, feature_rows_, feature_layers_;
-  std::vector<float> rows_, logits_, features_, all_logits_;
+  std::vector<float> rows_, features_, all_logits_;
 };
 
 }  // namespace yamata::simulation

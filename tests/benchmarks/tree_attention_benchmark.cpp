@@ -10,6 +10,7 @@
 
 #include "node/cpu/cpu_unit.hpp"
 #include "node/topology.hpp"
+#include "tests/finish.hpp"
 
 namespace yamata {
 namespace {
@@ -65,8 +66,7 @@ void in_chunks(benchmark::State& state, bool dense) {
   const std::vector<Op> ops{scene.op(dense ? scene.dense : scene.visible)};
   for ([[maybe_unused]] auto _ : state) {
     unit().start(ops, nullptr);
-    while (!unit().wait_for(std::chrono::seconds(1))) {
-    }
+    finish(unit());
   }
 }
 

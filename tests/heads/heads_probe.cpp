@@ -14,6 +14,7 @@
 #include "node/cpu/cpu_unit.hpp"
 #include "src/heads/heads_file.hpp"
 #include "src/safetensors/safetensors.hpp"
+#include "tests/heads/stage_run.hpp"
 
 namespace yamata {
 namespace {
@@ -22,9 +23,9 @@ constexpr std::int32_t kCells = 2048;
 
 class Probe {
  public:
-  Probe(StageModel& model, ComputeUnit& unit) : model_(model), unit_(unit) {
+  explicit Probe(StageModel& model) : model_(model) {
     model_.load(nullptr);
-    finish();
+    finish(model_.unit());
   }
 
   /// The best token after each of the last rows of `tokens`; `features`: of the token before each, or none.
@@ -36,16 +37,7 @@ class Probe {
       placements.push_back({position + static_cast<std::int32_t>(i), -1, {sequence, sequence + 1}});
       if (all || i + 1 == tokens.size()) rows.push_back(static_cast<std::int32_t>(i));
     }
-    model_.start({.tokens = tokens,
-                  .activations = {},
-                  .placements = placements,
-                  .logit_rows = rows,
-                  .feature_rows = {},
-                  .features = features,
-                  .feature_layers = {}},
-                 nullptr);
-    finish();
-    const std::span<const float> logits = model_.logits();
+    const std::span<const float> logits = logits_of(model_, tokens, placements, rows, features);
     const std::size_t vocabulary = logits.size() / rows.size();
     std::int32_t last = 0;
     for (std::size_t row = 0; row < rows.size(); ++row) {
@@ -58,12 +50,7 @@ class Probe {
   CellTable& cells() { return model_.cells(); }
 
  private:
-  void finish() {
-    while (!unit_.wait_for(std::chrono::seconds(1))) {
-    }
-  }
   StageModel& model_;
-  ComputeUnit& unit_;
 };
 
 struct States {
@@ -99,7 +86,7 @@ int probe(const char* target_path, const char* heads_path, const char* states_pa
   const States states(file, needs.feature_layers);
   CpuUnit unit({-1}, cpu::choose_isa());
   const auto model = heads.make_stage(target, context, quantized, unit);
-  Probe probe(*model, unit);
+  Probe probe(*model);
   for (std::size_t text = 0; text + 1 < states.texts.size(); ++text) {
     const std::int64_t begin = states.texts[text], end = states.texts[text + 1];
     const std::vector<std::int32_t> ids(states.ids.begin() + begin, states.ids.begin() + end);

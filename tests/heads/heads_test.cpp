@@ -10,6 +10,7 @@
 #include "src/heads/heads_file.hpp"
 #include "src/safetensors/safetensors.hpp"
 #include "src/safetensors/writer.hpp"
+#include "tests/heads/stage_run.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace yamata::heads {
@@ -26,30 +27,20 @@ class HeadsTest : public ::testing::Test {
   }
 
   std::unique_ptr<StageModel> make(const std::string& file) {
-    auto model = HeadsFile::open(kModels + file, std::nullopt).make_stage(target_, {.cells = 64, .sequences = 8, .cache_types = CacheType::kF16, .pack = true, .group = {}}, true, unit_);
+    auto model =
+        HeadsFile::open(kModels + file, std::nullopt)
+            .make_stage(target_, {.cells = 64, .sequences = 8, .cache_types = CacheType::kF16, .pack = true, .group = {}}, true, unit_);
     model->load(nullptr);
-    finish();
+    finish(model->unit());
     return model;
-  }
-  void finish() {
-    while (!unit_.wait_for(std::chrono::seconds(1))) {
-    }
   }
   /// Logits of all rows: tokens at these places, with the features of the text's rows from `features` on, or none.
   std::vector<float> run(StageModel& model, std::span<const std::int32_t> tokens, const std::vector<Placement>& placements,
                          std::span<const float> features) {
     std::vector<std::int32_t> rows;
     for (std::size_t i = 0; i < tokens.size(); ++i) rows.push_back(static_cast<std::int32_t>(i));
-    model.start({.tokens = tokens,
-                 .activations = {},
-                 .placements = placements,
-                 .logit_rows = rows,
-                 .feature_rows = {},
-                 .features = features,
-                 .feature_layers = {}},
-                nullptr);
-    finish();
-    return {model.logits().begin(), model.logits().end()};
+    const std::span<const float> logits = logits_of(model, tokens, placements, rows, features);
+    return {logits.begin(), logits.end()};
   }
   /// The text up to `end`, from `begin` on.
   std::vector<float> read_text(StageModel& model, std::size_t begin, std::size_t end) {

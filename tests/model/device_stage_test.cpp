@@ -8,6 +8,7 @@
 #include "node/cuda/emulation/emulated_device.hpp"
 #include "node/error.hpp"
 #include "src/model/transformer_stage.hpp"
+#include "tests/finish.hpp"
 
 namespace yamata {
 namespace {
@@ -21,11 +22,6 @@ std::unique_ptr<ComputeUnit> device_unit(cuda::EmulatedDeviceOptions options = {
 
 class DeviceStageTest : public ::testing::Test {
  protected:
-  static void finish(ComputeUnit& unit) {
-    while (!unit.wait_for(std::chrono::seconds(1))) {
-    }
-  }
-
   /// Logits of all tokens of a tree: from the sixteenth token on, every other one is a guess beside the one before.
   std::vector<float> logits(std::vector<ComputeUnit*> units, std::vector<LayerRange> ranges, std::size_t chunk, CacheTypes types,
                             bool pack) {

@@ -8,6 +8,7 @@
 #include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
 #include "src/model/transformer_stage.hpp"
+#include "tests/finish.hpp"
 #include "tests/model/support.hpp"
 
 namespace yamata {
@@ -263,8 +264,7 @@ TEST(StageBuffers, OfARun_areWhatTheStageSetsAside) {
     TransformerStage stage(file, h, range, {16, 1, CacheType::kF16, false}, unit);
     const std::vector<float> activations(kTokens * 64, 0.5f);
     stage.start({tokens, range.begin == 0 ? std::span<const float>{} : activations, placements, logit_rows}, nullptr);
-    while (!unit.wait_for(std::chrono::seconds(1))) {
-    }
+    finish(unit);
     const auto planned = static_cast<std::size_t>(StageBuffers::of(h, range).floats(kTokens, 2)) * sizeof(float);
     EXPECT_EQ(stage.buffer_bytes(), planned) << range.begin << ".." << range.end;
   }

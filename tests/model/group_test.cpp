@@ -9,6 +9,7 @@
 #include "node/error.hpp"
 #include "node/local_exchange.hpp"
 #include "src/model/transformer_stage.hpp"
+#include "tests/finish.hpp"
 
 namespace yamata {
 namespace {
@@ -59,12 +60,8 @@ class GroupTest : public ::testing::Test {
     CpuUnit unit(std::vector<int>(static_cast<std::size_t>(threads), -1), cpu::choose_isa());
     const int member = group.member;
     TransformerStage stage(file_, h_, range, ContextOptions{256, 8, types, pack_, std::move(group)}, unit);
-    const auto wait = [&] {
-      while (!unit.wait_for(std::chrono::seconds(1))) {
-      }
-    };
     stage.load(nullptr);
-    wait();
+    finish(unit);
     Results results;
     for (std::size_t at = 0; at < kTokens.size(); at += kChunk) {
       const std::size_t n = std::min(kChunk, kTokens.size() - at);
@@ -75,7 +72,7 @@ class GroupTest : public ::testing::Test {
       for (std::size_t i = 0; i < activations.size(); ++i) activations[i] = static_cast<float>((i * 37 + at) % 101) / 50 - 1;
       std::atomic<bool> stopped{member == stop.member && at / kChunk == stop.run};
       stage.start({std::span(kTokens).subspan(at, n), activations, placements, rows, rows}, &stopped);
-      wait();
+      finish(unit);
       Result result;
       result.left = stage.left();
       if (stage.last()) {

@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "node/cpu/cpu_unit.hpp"
+#include "tests/finish.hpp"
 
 namespace yamata {
 namespace {
@@ -22,8 +23,7 @@ class TransformerStageTest : public ::testing::Test {
 
   void run(StageModel& model, const StageBatch& batch) {
     model.start(batch, nullptr);
-    while (!unit_.wait_for(std::chrono::seconds(1))) {
-    }
+    finish(unit_);
   }
 
   /// Logits of the last token when the tokens go in chunks through the given stages.
@@ -99,8 +99,7 @@ TEST_F(TransformerStageTest, packed_weights_give_the_bits_of_the_file_and_replac
   TransformerStage plain = stage({0, 8}), packed = stage({0, 8});
   const std::vector<float> expected = logits(plain);
   packed.load(nullptr);
-  while (!unit_.wait_for(std::chrono::seconds(1))) {
-  }
+  finish(unit_);
   EXPECT_EQ(logits(packed), expected);
   if (unit_.isa() == "scalar") GTEST_SKIP() << "the scalar kernels read the file";
   EXPECT_LT(file_.resident_bytes(), stage_bytes(file_, h_, {0, 8}) / 2);
@@ -144,8 +143,7 @@ TEST_F(TransformerStageTest, a_raised_stop_ends_at_the_first_operation) {
   const std::vector<Placement> placements{{0, -1, {0, 1}}};
   const std::uint64_t before = unit_.progress();
   model.start({tokens, {}, placements, logit_rows}, &stop);
-  while (!unit_.wait_for(std::chrono::seconds(1))) {
-  }
+  finish(unit_);
   EXPECT_EQ(unit_.progress(), before + 1);
 }
 

@@ -14,6 +14,7 @@
 #endif
 #include "node/split_unit.hpp"
 #include "src/model/transformer_stage.hpp"
+#include "tests/finish.hpp"
 
 namespace yamata {
 namespace {
@@ -76,7 +77,7 @@ class UnitsTest : public ::testing::Test {
                   int stopped_at = -1) {
     TransformerStage stage(file_, h_, range, ContextOptions{1024, 8, types, pack_, group}, unit);
     stage.load(nullptr);
-    wait(unit);
+    finish(unit);
     Results results;
     std::int32_t position = 0;
     for (std::size_t run = 0; run < widths.size(); ++run) {
@@ -99,7 +100,7 @@ class UnitsTest : public ::testing::Test {
                    .features = {},
                    .feature_layers = layers},
                   &stop);
-      wait(unit);
+      finish(unit);
       results.left = stage.left();
       if (!stage.last()) results.activations.emplace_back(stage.activations().begin(), stage.activations().end());
       if (stage.last()) results.logits.emplace_back(stage.logits().begin(), stage.logits().end());
@@ -125,11 +126,6 @@ class UnitsTest : public ::testing::Test {
       }
     }
     return all;
-  }
-
-  static void wait(ComputeUnit& unit) {
-    while (!unit.wait_for(std::chrono::seconds(1))) {
-    }
   }
 
   gguf::File file_;

@@ -1,7 +1,6 @@
 #pragma once
 // Operations and their memory, for tests of compute units.
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <random>
 #include <span>
@@ -9,13 +8,9 @@
 
 #include "node/compute_unit.hpp"
 #include "node/cpu/kernels/kernels.hpp"
+#include "tests/finish.hpp"
 
 namespace yamata {
-
-inline void finish(ComputeUnit& unit) {
-  while (!unit.wait_for(std::chrono::seconds(1))) {
-  }
-}
 
 inline void run(ComputeUnit& unit, std::span<const Op> ops, const std::atomic<bool>* stop = nullptr) {
   unit.start(ops, stop);

@@ -7,6 +7,7 @@
 
 #include "node/cpu/attention_plan.hpp"
 #include "node/cpu/cpu_unit.hpp"
+#include "tests/finish.hpp"
 
 namespace yamata {
 namespace {
@@ -51,8 +52,7 @@ struct Scene {
   std::vector<float> run(CpuUnit& unit, std::span<const Op> ops) {
     std::fill(out.begin(), out.end(), 9.0f);
     unit.start(ops, nullptr);
-    while (!unit.wait_for(std::chrono::seconds(1))) {
-    }
+    finish(unit);
     return out;
   }
 

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "node/cpu/cpu_unit.hpp"
+#include "tests/finish.hpp"
 #include "tests/node/cuda/scenes.hpp"
 
 namespace yamata::cuda {
@@ -46,8 +47,7 @@ struct Cache {
 void compute(const Op& op) {
   CpuUnit unit({-1}, cpu::Isa::kScalar);
   unit.start(std::span(&op, 1), nullptr);
-  while (!unit.wait_for(std::chrono::seconds(1))) {
-  }
+  finish(unit);
 }
 
 bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved, std::int64_t rotary_dim, bool normed = false) {

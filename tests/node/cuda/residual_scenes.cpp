@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "node/cpu/cpu_unit.hpp"
+#include "tests/finish.hpp"
 #include "tests/node/cuda/scenes.hpp"
 
 namespace yamata::cuda {
@@ -10,8 +11,7 @@ namespace {
 void compute(const Op& op) {
   CpuUnit unit({-1}, cpu::Isa::kScalar);
   unit.start(std::span(&op, 1), nullptr);
-  while (!unit.wait_for(std::chrono::seconds(1))) {
-  }
+  finish(unit);
 }
 
 std::vector<float> reals(std::size_t count, unsigned seed) {
