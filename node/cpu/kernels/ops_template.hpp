@@ -130,7 +130,7 @@ inline void put_block(const Block32& values, float scale, const QuantizedBlock& 
   out.sub_sums[0] = static_cast<std::int16_t>(low), out.sub_sums[1] = static_cast<std::int16_t>(high);
   *out.scale = scale;
   *out.sum = scale * (low + high);
-  *out.compensation = -kCompensationUnit * static_cast<std::int32_t>(low + high);
+  *out.compensation = -kCompensationUnit * (out.sub_sums[0] + out.sub_sums[1]);
 }
 
 void quantize(const float* x, const float* weight, float factor, std::int64_t begin, std::int64_t end, const QuantizedRows& out,

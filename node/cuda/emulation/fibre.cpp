@@ -3,6 +3,7 @@
 #include <boost/context/detail/fcontext.hpp>
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #elif defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
@@ -39,7 +40,9 @@ void Fibre::begin(void (*body)(void*), void* argument) {
     self->context_->resumer = from.fctx;
     enter(self);
   });
-#if defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__)
+  ASAN_UNPOISON_MEMORY_REGION(stack_.get(), kStackBytes);  // a body that was given up in the middle has left its marks there
+#elif defined(__SANITIZE_THREAD__)
   if (!context_->own_tsan) context_->own_tsan = __tsan_create_fiber(0);
 #endif
 }
