@@ -22,6 +22,12 @@ std::span<const CellId> BatchCells::visible(std::size_t row) const {
   return std::span(lists_).subspan(run.begin, run.count);
 }
 
+void BatchCells::clear() {
+  cells_.clear();
+  lists_.clear();
+  runs_.clear();
+}
+
 CellTable::CellTable(std::int32_t cells, std::int32_t sequences)
     : sequences_(static_cast<std::size_t>(sequences)), holders_(static_cast<std::size_t>(cells), 0), free_(cells) {}
 
@@ -33,6 +39,10 @@ CellId CellTable::at(std::int32_t sequence, std::int32_t position) const {
   const auto& table = sequences_.at(static_cast<std::size_t>(sequence));
   if (position < 0 || static_cast<std::size_t>(position) >= table.size()) return kNoCell;
   return table[static_cast<std::size_t>(position)];
+}
+
+std::int32_t CellTable::end(std::int32_t sequence) const {
+  return static_cast<std::int32_t>(sequences_.at(static_cast<std::size_t>(sequence)).size());
 }
 
 void CellTable::release(CellId cell) {
@@ -104,9 +114,7 @@ void CellTable::view(std::span<const Placement> batch, std::size_t row, BatchCel
 
 void CellTable::place(std::span<const Placement> batch, BatchCells& out) {
   check(batch);
-  out.cells_.clear();
-  out.lists_.clear();
-  out.runs_.clear();
+  out.clear();
   for (std::size_t row = 0; row < batch.size(); ++row) {
     view(batch, row, out);
     const CellId cell = take_lowest_free();

@@ -38,6 +38,8 @@ class BatchCells {
 
  private:
   friend class CellTable;
+  friend class WindowCells;
+  void clear();
   struct Run {
     std::size_t begin, count;
   };
@@ -68,6 +70,10 @@ class CellTable {
 
   /// The cell of `sequence` at `position`, or kNoCell.
   CellId at(std::int32_t sequence, std::int32_t position) const;
+  /// Positions from this on have no cell in `sequence`.
+  std::int32_t end(std::int32_t sequence) const;
+  /// Whether any sequence holds the cell.
+  bool held(CellId cell) const { return holders_.at(static_cast<std::size_t>(cell)) > 0; }
 
  private:
   void check(std::span<const Placement> batch) const;

@@ -41,12 +41,17 @@ std::size_t KvStore::bytes_for(CacheShape shape, std::int64_t cells, CacheTypes 
 }
 
 KvStore::KvStore(ComputeUnit& unit, CacheShape shape, std::int32_t cells, CacheTypes types)
-    : kv_heads_(shape.kv_heads),
-      k_bytes_(plane_bytes(shape.head_dim, cells, types.k)),
-      v_bytes_(shape.values ? plane_bytes(shape.head_dim, cells, types.v) : 0),
-      types_(shape.values ? types : CacheTypes(types.k)),
-      bytes_(bytes_for(shape, cells, types)) {
+    : KvStore(unit, shape, std::vector<std::int32_t>(static_cast<std::size_t>(shape.layers), cells), types) {}
+
+KvStore::KvStore(ComputeUnit& unit, CacheShape shape, const std::vector<std::int32_t>& cells, CacheTypes types)
+    : types_(shape.values ? types : CacheTypes(types.k)) {
   require_storable(types_, shape.head_dim);
+  const CacheShape layer{1, shape.kv_heads, shape.head_dim, shape.values};
+  for (const std::int32_t n : cells) {
+    const std::size_t v_bytes = shape.values ? plane_bytes(shape.head_dim, n, types.v) : 0;
+    layers_.push_back({bytes_, plane_bytes(shape.head_dim, n, types.k), v_bytes});
+    bytes_ += bytes_for(layer, n, types);
+  }
   try {
     memory_ = unit.allocate(bytes_, BufferUse::kCache);
   } catch (const std::bad_alloc&) {
@@ -62,10 +67,13 @@ void KvStore::touch() {
 }
 
 void* KvStore::k(int layer, int kv_head) const {
-  return base_ + (k_bytes_ + v_bytes_) *
-                     (static_cast<std::size_t>(layer) * static_cast<std::size_t>(kv_heads_) + static_cast<std::size_t>(kv_head));
+  const Planes& planes = layers_[static_cast<std::size_t>(layer)];
+  return base_ + planes.begin + (planes.k_bytes + planes.v_bytes) * static_cast<std::size_t>(kv_head);
 }
 
-void* KvStore::v(int layer, int kv_head) const { return static_cast<std::byte*>(k(layer, kv_head)) + (v_bytes_ > 0 ? k_bytes_ : 0); }
+void* KvStore::v(int layer, int kv_head) const {
+  const Planes& planes = layers_[static_cast<std::size_t>(layer)];
+  return static_cast<std::byte*>(k(layer, kv_head)) + (planes.v_bytes > 0 ? planes.k_bytes : 0);
+}
 
 }  // namespace yamata

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "node/compute_unit.hpp"
 #include "node/tensor_type.hpp"
@@ -29,11 +30,14 @@ struct CacheShape {
   bool values = true;  ///< false: values are parts of keys, and have no memory of their own
 };
 
-/// K and V memory of some layers: [layer][kv head][cell][head_dim], pages touched only when written.
+/// K and V memory of some layers: [layer][kv head][cell][head_dim], pages touched only when written. Layers may have unequal numbers of
+/// cells.
 class KvStore {
  public:
   /// In the memory of the unit that reads it. Throws ModelError where there is none.
   KvStore(ComputeUnit& unit, CacheShape shape, std::int32_t cells, CacheTypes types);
+  /// `cells`: of each layer.
+  KvStore(ComputeUnit& unit, CacheShape shape, const std::vector<std::int32_t>& cells, CacheTypes types);
 
   CacheTypes types() const { return types_; }
   void* k(int layer, int kv_head) const;
@@ -45,10 +49,12 @@ class KvStore {
   static std::size_t bytes_for(CacheShape shape, std::int64_t cells, CacheTypes types);
 
  private:
-  int kv_heads_;
-  std::size_t k_bytes_, v_bytes_;  // of one kv head
+  struct Planes {
+    std::size_t begin, k_bytes, v_bytes;  // where the layer lies; of one kv head
+  };
+  std::vector<Planes> layers_;
   CacheTypes types_;
-  std::size_t bytes_;
+  std::size_t bytes_ = 0;
   std::unique_ptr<Buffer> memory_;
   std::byte* base_ = nullptr;
 };

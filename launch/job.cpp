@@ -233,7 +233,7 @@ StageFactory Job::stage_factory() {
     ComputeUnit& unit = unit_of(model);
     wire::validate_layers(plan, heads ? 1 : models_[model]->h.layers, 0);
     const bool packed = place < plan.packed.size() && plan.packed[place] != 0;
-    const ContextOptions options{plan.cells, plan.sequences, cache_types, packed, group, context()};
+    const ContextOptions options{plan.cells, plan.sequences, cache_types, packed, group, context(), plan.window_cells};
     if (heads) return heads->file->make_stage(*models_.front(), options, options_.quantize_heads, unit);
     return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(place), options, unit);
   };

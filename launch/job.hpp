@@ -149,7 +149,7 @@ class Job {
   std::unique_ptr<ComputeUnit> unit_, draft_unit_;
   std::vector<std::int64_t> threads_measured_s_;
   std::vector<std::uint64_t> capacities_;  // per rank, for weights and cache of the target
-  std::uint64_t layer_cache_bytes_ = 0;    // of one layer of the target
+  std::uint64_t layer_cache_bytes_ = 0;    // of one layer of the target, where windows differ in the mean
   Workload work_;                          // of the target
 };
 

@@ -144,7 +144,12 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
     heads.push_back({h.needs.weight_bytes, h.needs.cache_per_cell, h.needs.row_bytes * static_cast<std::uint64_t>(options_.batch)});
   const Hyperparameters& target_h = hyperparameters();
   capacities_ = weight_capacities(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch, hello_.threads));
-  layer_cache_bytes_ = KvStore::bytes_for(Shard(target_h).cache_shape(1), context() + decode.guess_cells, options_.cache_types);
+  const bool writes = purpose.prompt_tokens > 0;  // a text, which only grows
+  const std::int32_t cells = context() + decode.guess_cells,
+                     windowed = writes ? window_cells(target_h, cells, decode.guess_cells, plan.batch) : 0;
+  layer_cache_bytes_ = rank_bytes(*models_.front(), {0, target_h.layers}, Shard(target_h), plan.cache_types, plan.batch, 1, windowed)
+                           .cache(static_cast<std::uint64_t>(cells)) /
+                       static_cast<std::uint64_t>(target_h.layers);
   const auto splits = target_splits(hellos);
   for (const ModelPlace& place : layout_) {
     wire::PipelinePlan pipeline;
@@ -155,6 +160,9 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
     if (!place.groups.empty()) pipeline.shares = place.shares;
     pipeline.cells = context() + (target ? decode.guess_cells : plan.draft.credit);
     pipeline.sequences = target ? decode.sequences.end : plan.draft.credit + 1;
+    if (writes && !is_heads(place.model))
+      pipeline.window_cells = window_cells(models_[static_cast<std::size_t>(place.model)]->h, pipeline.cells,
+                                           target ? decode.guess_cells : plan.draft.credit, plan.batch);
     plan.pipelines.push_back(std::move(pipeline));
   }
   for (std::size_t i = 0; i + 1 < splits.size(); ++i) {

@@ -8,6 +8,7 @@
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/standard_output.hpp"
+#include "mpi/decoding/speculation_options.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/layout.hpp"
 #include "mpi/planning/memory_plan.hpp"
@@ -42,12 +43,9 @@ std::string brief(const gguf::Value& value) {
 /// What kind of model it is, and what a token reads of it.
 void print_model(const gguf::File& file, const Hyperparameters& h) {
   constexpr double kMiB = 1048576.0;
-  std::int64_t windowed = 0, mixed = 0;
-  for (std::int64_t layer = 0; layer < h.layers; ++layer) {
-    const LayerSpec spec = h.layer_at(layer);
-    windowed += spec.window > 0;
-    mixed += spec.experts > 0;
-  }
+  const std::int64_t windowed = windowed_layers(h, {0, h.layers});
+  std::int64_t mixed = 0;
+  for (std::int64_t layer = 0; layer < h.layers; ++layer) mixed += h.layer_at(layer).experts > 0;
   const auto held = static_cast<double>(stage_bytes(file, h, {0, h.layers})),
              read = static_cast<double>(read_bytes(file, h, {0, h.layers}));
   print_out("\nmodel\n  family {}, {} layers of {} heads, {} of them of keys and values\n", h.family->name, h.layers, h.heads, h.kv_heads);
@@ -76,13 +74,22 @@ void print_special_tokens(const gguf::File& file) {
   }
 }
 
+constexpr int kBatch = 64;  // as run has it, where no flag says otherwise
+
+/// What a rank would take of its memory in a run.
+RankBytes bytes_in_run(const ModelFile& model, LayerRange range, const Shard& shard, std::int64_t context, int threads) {
+  const auto tokens = static_cast<std::int32_t>(context);
+  const std::int32_t guesses = decode_options(Strategy::kPipeInfer, {}, kBatch, 1, tokens, {}).guess_cells;
+  const std::int32_t in_windows = window_cells(model.h, tokens, guesses, kBatch);
+  return rank_bytes(model, range, shard, CacheType::kF16, kBatch, threads, in_windows);
+}
+
 /// What one rank with all layers would take here, and how fast it could be at most.
 void print_estimate(const ModelFile& model, std::int64_t context) {
-  constexpr int kBatch = 64;
   constexpr double kMiB = 1048576.0;
   const std::vector<int> cpus = assign_cpus(Topology::detect(), 0, 0, 1);
   const LayerRange all{0, model.h.layers};
-  const RankBytes bytes = rank_bytes(model, all, Shard(model.h), CacheType::kF16, kBatch, static_cast<int>(cpus.size()));
+  const RankBytes bytes = bytes_in_run(model, all, Shard(model.h), context, static_cast<int>(cpus.size()));
   const auto needed = static_cast<double>(bytes.weights + bytes.cache(static_cast<std::uint64_t>(context)) + bytes.buffers);
   const auto free = static_cast<double>(available_memory_bytes());
   print_out("\non this machine, with a context of {}\n  {:.1f} MiB of memory, of {:.1f} that are free\n", context, needed / kMiB,
@@ -148,16 +155,18 @@ void inspect_command(const InspectOptions& options, int ranks) {
   plan.ranks = place.ranks;
   plan.shares = place.groups.empty() ? std::vector<double>{} : place.shares;
   const std::int64_t context = options.context ? options.context : std::min<std::int64_t>(h.context, kDefaultContext);
+  const ModelFile model{std::move(file), h};
   print_out("\nsplit over {} rank{} with a context of {}\n", parts, parts == 1 ? "" : "s", context);
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const LayerRange range = plan.layers[r];
     const GroupMember member = plan.member(r);
     const Shard shard(h, member.shares, member.member);
-    const auto cache = KvStore::bytes_for(shard.cache_shape(range.count()), context, CacheType::kF16);
+    const RankBytes bytes = bytes_in_run(model, range, shard, context, 1);
     print_out("  rank {:<3} layers {:>3}-{:<3} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", r, range.begin, range.end - 1,
-              static_cast<double>(stage_bytes(file, h, range, shard)) / 1048576.0, static_cast<double>(cache) / 1048576.0);
+              static_cast<double>(bytes.weights) / 1048576.0,
+              static_cast<double>(bytes.cache(static_cast<std::uint64_t>(context))) / 1048576.0);
   }
-  print_estimate(ModelFile{std::move(file), h}, context);
+  print_estimate(model, context);
 }
 
 }  // namespace yamata

@@ -126,9 +126,11 @@ double meeting_share(const Scenario& s) {
 /// Fills in what each rank holds; a host that both leads and drafts holds both.
 void add_memory(const PlannedJob& job, std::span<const PlannedHost> hosts, const DecodeOptions& decode, Forecast& f) {
   std::vector<std::uint64_t> used(hosts.size());
-  const auto take = [&](const ModelFile& model, int rank, LayerRange range, const Shard& shard, std::int32_t cells) {
+  const auto take = [&](const ModelFile& model, int rank, LayerRange range, const Shard& shard, std::int32_t guesses) {
     const auto at = static_cast<std::size_t>(rank);
-    const RankBytes bytes = rank_bytes(model, range, shard, job.cache_types, job.batch, hosts[at].threads);
+    const std::int32_t cells = job.context + guesses;
+    const RankBytes bytes =
+        rank_bytes(model, range, shard, job.cache_types, job.batch, hosts[at].threads, window_cells(model.h, cells, guesses, job.batch));
     f.rank_bytes.push_back(bytes.weights + bytes.cache(static_cast<std::uint64_t>(cells)) + bytes.buffers);
     used[at] += f.rank_bytes.back();
   };
@@ -137,12 +139,11 @@ void add_memory(const PlannedJob& job, std::span<const PlannedHost> hosts, const
     const auto members = static_cast<std::size_t>(place.groups.empty() ? 1 : place.groups[s]);
     const std::span<const double> shares = std::span(place.shares).subspan(rank, members);
     for (std::size_t m = 0; m < members; ++m, ++rank)
-      take(job.target, place.ranks[rank], f.candidate.stages[s], Shard(job.target.h, shares, static_cast<int>(m)),
-           job.context + decode.guess_cells);
+      take(job.target, place.ranks[rank], f.candidate.stages[s], Shard(job.target.h, shares, static_cast<int>(m)), decode.guess_cells);
   }
   if (f.candidate.layout.size() > 1) {
     const Hyperparameters& h = job.draft->h;
-    take(*job.draft, f.candidate.layout[1].ranks.front(), {0, h.layers}, Shard(h), job.context + DraftOptions{}.credit);
+    take(*job.draft, f.candidate.layout[1].ranks.front(), {0, h.layers}, Shard(h), DraftOptions{}.credit);
   }
   for (std::size_t r = 0; r < hosts.size(); ++r) f.fits &= used[r] <= hosts[r].free_bytes;
 }
@@ -191,8 +192,11 @@ Forecast forecast(const LayoutCandidate& candidate, const PlannedJob& job, std::
 
 std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,
                                    std::size_t most) {
-  const auto layer_cache = rank_bytes(job.target, {0, 1}, Shard(job.target.h), job.cache_types, job.batch, 1).cache_per_cell;
-  auto candidates = layout_candidates(job.target, hosts, job.draft != nullptr, layer_cache * static_cast<std::uint64_t>(job.context));
+  const Hyperparameters& h = job.target.h;
+  const std::uint64_t cache =
+      rank_bytes(job.target, {0, h.layers}, Shard(h), job.cache_types, job.batch, 1, window_cells(h, job.context, 0, job.batch))
+          .cache(static_cast<std::uint64_t>(job.context));
+  auto candidates = layout_candidates(job.target, hosts, job.draft != nullptr, cache / static_cast<std::uint64_t>(h.layers));
   std::erase_if(candidates, [&](LayoutCandidate& candidate) { return !admitted(candidate, job); });
   std::vector<Forecast> all;
   for (const LayoutCandidate& candidate : candidates)

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <map>
 
+#include "cache/window_cells.hpp"
 #include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
 #include "src/model/stage_buffers.hpp"
 #include "src/model/weights.hpp"
+#include "src/speculation/step_cost.hpp"
 
 namespace yamata {
 namespace {
@@ -31,7 +33,8 @@ RankBytes part_bytes(std::span<const ModelFile* const> models, std::span<const R
   const ModelFile& model = *models[number];
   require_storable(plan.cache_types, model.h.head_dim);
   const GroupMember member = pipeline.member(place);
-  return rank_bytes(model, pipeline.layers[place], Shard(model.h, member.shares, member.member), plan.cache_types, plan.batch, threads);
+  return rank_bytes(model, pipeline.layers[place], Shard(model.h, member.shares, member.member), plan.cache_types, plan.batch, threads,
+                    pipeline.window_cells);
 }
 
 /// Whose memory a rank takes: its machine's, or its devices'.
@@ -56,6 +59,7 @@ std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, con
       host.available = std::min(host.available, hellos[rank].available_bytes);
       const RankBytes bytes = part_bytes(models, heads, plan, pipeline, s, hellos[rank].threads);
       host.bytes.cache_per_cell += bytes.cache_per_cell;
+      host.bytes.window_cache += bytes.window_cache;
       host.bytes.buffers += bytes.buffers;
       host.bytes.weights += bytes.weights;
     }
@@ -77,10 +81,21 @@ std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch
   return static_cast<std::uint64_t>(floats) * sizeof(float) + CpuUnit::scratch_bytes(needs, threads);
 }
 
-RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads) {
+RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads,
+                     std::int32_t window_cells) {
   const auto& [file, h] = model;
-  const std::size_t cell = KvStore::bytes_for(shard.cache_shape(range.count()), 1, cache_types);
-  return {stage_bytes(file, h, range, shard), cell, buffer_bytes(h, range, batch, threads, shard)};
+  const std::int64_t windowed = window_cells > 0 ? windowed_layers(h, range) : 0;
+  return {.weights = stage_bytes(file, h, range, shard),
+          .cache_per_cell = KvStore::bytes_for(shard.cache_shape(range.count() - windowed), 1, cache_types),
+          .buffers = buffer_bytes(h, range, batch, threads, shard),
+          .window_cache = KvStore::bytes_for(shard.cache_shape(windowed), window_cells, cache_types)};
+}
+
+std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch) {
+  if (h.layer.window == 0) return 0;
+  // A draft reads the text that it missed in one run, where that is no prompt.
+  const std::int64_t enough = WindowCells::enough(h.layer.window, std::max(batch, StepCost::kWidest), guesses);
+  return enough < cells ? static_cast<std::int32_t>(enough) : 0;
 }
 
 void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted,
@@ -102,9 +117,9 @@ std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, c
   for (const auto& [memory, host] : add_up(models, plan, hellos, heads)) {
     const std::uint64_t cache = host.bytes.cache(cells);
     if (cache + host.bytes.buffers > host.available) {
-      const std::uint64_t fits = host.available > host.bytes.buffers
-                                     ? (host.available - host.bytes.buffers) / std::max<std::uint64_t>(1, host.bytes.cache_per_cell)
-                                     : 0;
+      const std::uint64_t fixed = host.bytes.buffers + host.bytes.window_cache;
+      const std::uint64_t fits =
+          host.available > fixed ? (host.available - fixed) / std::max<std::uint64_t>(1, host.bytes.cache_per_cell) : 0;
       throw UsageError(fmt::format("a context of {} tokens takes {} MiB on rank {} ({}), which has {} MiB free; at most -c {} fits", cells,
                                    mib(cache + host.bytes.buffers), host.first_rank, host.name, mib(host.available), fits));
     }

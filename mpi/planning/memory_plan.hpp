@@ -19,9 +19,16 @@ inline std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, in
 /// What a rank's part of a model takes of its memory.
 struct RankBytes {
   std::uint64_t weights = 0, cache_per_cell = 0, buffers = 0;
-  std::uint64_t cache(std::uint64_t cells) const { return cache_per_cell * cells; }
+  std::uint64_t window_cache = 0;  ///< of layers with a window, whose cells are as many whatever the context is
+  std::uint64_t cache(std::uint64_t cells) const { return cache_per_cell * cells + window_cache; }
 };
-RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads);
+/// `window_cells`: as ContextOptions has them.
+RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads,
+                     std::int32_t window_cells = 0);
+
+/// Cells of layers with a window, as ContextOptions has them, for texts written in a cache of `cells` with so many guesses at a time and
+/// prompts in runs of `batch`. 0 where that would be no fewer.
+std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch);
 
 /// Marks the stages whose weights are packed as they are loaded: where `wanted`, those on hosts with memory for a second form of
 /// the weights of all their ranks, the one that stays. The others read their weights from the file for every token.

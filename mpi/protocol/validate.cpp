@@ -85,6 +85,7 @@ void check_pipeline(const PipelinePlan& plan, int ranks, const Check& check) {
   check(std::all_of(plan.shares.begin(), plan.shares.end(), [](double share) { return std::isfinite(share) && share > 0; }),
         "a share that is not above 0");
   check(within(plan.cells, 1, kMostCells) && within(plan.sequences, 1, kMostSequences), "the size of a cache");
+  check(within(plan.window_cells, 0, plan.cells), "the cells of layers with a window");
   check(within(plan.model, 0, kMostModels), "the number of a model");
 }
 

@@ -95,7 +95,8 @@ Bytes encode(const Start& m) {
         .put(p.cells)
         .put(p.sequences)
         .put_all(std::span<const std::uint8_t>(p.packed))
-        .put_all(std::span<const double>(p.shares));
+        .put_all(std::span<const double>(p.shares))
+        .put(p.window_cells);
   return out.take();
 }
 
@@ -108,7 +109,7 @@ Start decode_start(std::span<const std::byte> bytes) {
   m.head_host = in.get_text();
   m.head_time_us = in.get<std::int64_t>();
   m.draft = in.get<DraftOptions>();
-  constexpr std::size_t kLeast = 3 * sizeof(std::int32_t) + 4 * sizeof(std::uint64_t);  // of a plan: its numbers and four lengths
+  constexpr std::size_t kLeast = 4 * sizeof(std::int32_t) + 4 * sizeof(std::uint64_t);  // of a plan: its numbers and four lengths
   m.pipelines.resize(in.count(kLeast));
   for (PipelinePlan& p : m.pipelines) {
     p.model = in.get<std::int32_t>();
@@ -118,6 +119,7 @@ Start decode_start(std::span<const std::byte> bytes) {
     p.sequences = in.get<std::int32_t>();
     p.packed = in.get_all<std::uint8_t>();
     p.shares = in.get_all<double>();
+    p.window_cells = in.get<std::int32_t>();
   }
   in.end();
   return m;

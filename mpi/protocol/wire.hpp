@@ -37,7 +37,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 18;
+inline constexpr std::uint32_t kProtocolVersion = 19;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -83,6 +83,7 @@ struct PipelinePlan {
   std::int32_t cells = 0, sequences = 1;
   std::vector<std::uint8_t> packed{};  ///< per rank: whether its weights are packed for its compute unit as they are loaded
   std::vector<double> shares{};        ///< per rank: of the columns of its layers, beside those of its group; empty: no rank is in a group
+  std::int32_t window_cells = 0;       ///< as ContextOptions has them
 
   /// Where a rank is among these, if it is.
   std::optional<std::size_t> place_of(int rank) const {

@@ -140,6 +140,12 @@ std::int64_t Hyperparameters::widest_input() const {
                    used * std::max(dim, layer.expert_ffn)});
 }
 
+std::int64_t windowed_layers(const Hyperparameters& h, LayerRange layers) {
+  std::int64_t windowed = 0;
+  for (std::int64_t layer = layers.begin; layer < layers.end; ++layer) windowed += h.layer_at(layer).window > 0;
+  return windowed;
+}
+
 std::string beyond_training(const Hyperparameters& h, std::int64_t tokens) {
   if (tokens <= h.context) return "";
   using Kind = RopeScaling::Kind;

@@ -49,14 +49,17 @@ struct Hyperparameters {
   std::int64_t widest_input() const;
 };
 
-/// What to know of a context of `tokens`; empty where the model was trained for as many.
-std::string beyond_training(const Hyperparameters& h, std::int64_t tokens);
-
 /// Half-open range of layers that a stage holds.
 struct LayerRange {
   std::int64_t begin = 0, end = 0;
   std::int64_t count() const { return end - begin; }
   friend bool operator==(const LayerRange&, const LayerRange&) = default;
 };
+
+/// Layers among these whose tokens see a window.
+std::int64_t windowed_layers(const Hyperparameters& h, LayerRange layers);
+
+/// What to know of a context of `tokens`; empty where the model was trained for as many.
+std::string beyond_training(const Hyperparameters& h, std::int64_t tokens);
 
 }  // namespace yamata

@@ -27,7 +27,8 @@ struct ContextOptions {
   CacheTypes cache_types;
   bool pack = true;  ///< weights are packed for the compute unit as they are loaded
   GroupMember group{};
-  std::int32_t context = 0;  ///< tokens of text that the cache is for, besides guesses; 0: as many as cells
+  std::int32_t context = 0;       ///< tokens of text that the cache is for, besides guesses; 0: as many as cells
+  std::int32_t window_cells = 0;  ///< of layers with a window, where texts only grow: cells out of it are used again; 0: as many as cells
 };
 
 /// Among feature layers: the hidden states after the last layer and the output norm. Any other is a layer's number, and means its input.

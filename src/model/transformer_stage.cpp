@@ -4,6 +4,15 @@
 #include <utility>
 
 namespace yamata {
+namespace {
+
+std::vector<std::int32_t> cells_of_layers(std::span<const LayerSpec> specs, const ContextOptions& options) {
+  std::vector<std::int32_t> cells;
+  for (const LayerSpec& spec : specs) cells.push_back(spec.window > 0 && options.window_cells > 0 ? options.window_cells : options.cells);
+  return cells;
+}
+
+}  // namespace
 
 TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters& h, LayerRange range, const ContextOptions& options,
                                    ComputeUnit& unit)
@@ -15,7 +24,7 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       weights_(StageWeights::find(file, h, range, shard_)),
       sizes_(StageBuffers::of(h, range, shard_)),
       cells_(options.cells, options.sequences),
-      store_(unit, shard_.cache_shape(range.count()), options.cells, options.cache_types),
+      store_(unit, shard_.cache_shape(range.count()), cells_of_layers(weights_.specs, options), options.cache_types),
       unit_(unit),
       packs_(options.pack),
       buffers_(unit),
@@ -23,6 +32,8 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       feature_inputs_(unit),
       tensors_(stage_tensors(file, h, range, shard_, options.pack)),  // experts that nobody chooses stay on disk where they are not packed
       layer_ops_(h_, shard_, exchange_, buffers_, ops_) {
+  if (options.window_cells > 0 && windowed_layers(h, range) > 0)
+    window_cells_.emplace(options.cells, options.window_cells, static_cast<std::int32_t>(h.layer.window));
   const float* factors = rope_factors(options.context > 0 ? options.context : options.cells);
   ropes_.emplace_back(h, h.layer_at(h.window_pattern > 0 ? h.window_pattern - 1 : 0), factors);
   if (h.window_pattern > 0) ropes_.emplace_back(h, h.layer_at(0), factors);
@@ -99,13 +110,15 @@ void TransformerStage::start(const StageBatch& batch, const std::atomic<bool>* s
 }
 
 void TransformerStage::place(const StageBatch& batch) {
-  cells_.place(batch.placements, batch_cells_);
+  window_cells_ ? window_cells_->place(cells_, batch.placements, batch_cells_, window_batch_)
+                : cells_.place(batch.placements, batch_cells_);
   visible_.clear();
   in_window_.clear();
   const auto width = static_cast<std::size_t>(h_.rotary_dim), window = static_cast<std::size_t>(h_.layer.window);
   for (std::size_t i = 0; i < rows_; ++i) {
     visible_.push_back(batch_cells_.visible(i));
-    in_window_.push_back(visible_[i].last(window > 0 ? std::min(window, visible_[i].size()) : visible_[i].size()));
+    in_window_.push_back(window_cells_ ? window_batch_.visible(i)
+                                       : visible_[i].last(window > 0 ? std::min(window, visible_[i].size()) : visible_[i].size()));
     for (std::size_t rope = 0; rope < ropes_.size(); ++rope)
       ropes_[rope].angles(batch.placements[i].position, buffers_.angles.data() + (rope * rows_ + i) * width);
   }
@@ -119,7 +132,7 @@ LayerCache TransformerStage::cache_of(std::size_t layer) const {
           .v = cache_v_.data() + head,
           .k_type = tensor_type(store_.types().k),
           .v_type = tensor_type(store_.types().v),
-          .cells = batch_cells_.cells().data(),
+          .cells = (windowed && window_cells_ ? window_batch_ : batch_cells_).cells().data(),
           .visible = windowed ? in_window_.data() : visible_.data(),
           .angles = buffers_.angles.data() + rope * rows_ * static_cast<std::size_t>(h_.rotary_dim)};
 }

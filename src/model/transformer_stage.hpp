@@ -2,10 +2,12 @@
 // Layers of a transformer, as their specs say, computed from mapped weights.
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "cache/kv_store.hpp"
+#include "cache/window_cells.hpp"
 #include "node/memory.hpp"
 #include "src/model/layer_ops.hpp"
 #include "src/model/rope.hpp"
@@ -72,6 +74,7 @@ class TransformerStage final : public StageModel {
   const StageBuffers sizes_;
   std::vector<Rope> ropes_;  // of layers without a window, and of those with one where they differ
   CellTable cells_;
+  std::optional<WindowCells> window_cells_;  // where layers with a window have fewer cells
   KvStore store_;
   ComputeUnit& unit_;
   bool packs_;                 // when it is loaded
@@ -79,7 +82,7 @@ class TransformerStage final : public StageModel {
   PageMemory packed_;
 
   std::vector<void*> cache_k_, cache_v_;  // [layer][kv head]
-  BatchCells batch_cells_;
+  BatchCells batch_cells_, window_batch_;
   std::vector<std::span<const CellId>> visible_, in_window_;
   RunBuffers buffers_;
   FloatBuffer features_;                                                  // [feature layers here][feature_rows][dim]

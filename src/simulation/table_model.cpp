@@ -1,5 +1,6 @@
 #include "src/simulation/table_model.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace yamata::simulation {
@@ -53,10 +54,13 @@ std::vector<float> features_of(std::uint64_t token, std::uint64_t prefix, std::i
 TableModel::TableModel(TableShape shape, TableUnit& unit)
     : TableStage(std::move(shape), unit),
       salt_(mix(static_cast<std::uint64_t>(shape_.stage), 4711)),
-      contents_(static_cast<std::size_t>(shape_.cells), 0xdeadbeef) {}
+      contents_(static_cast<std::size_t>(shape_.cells), 0xdeadbeef),
+      window_contents_(static_cast<std::size_t>(shape_.window_cells), 0xdeadbeef) {
+  if (shape_.window_cells > 0) window_cells_.emplace(shape_.cells, shape_.window_cells, shape_.window);
+}
 
 void TableModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
-  cells_.place(batch.placements, placed_);
+  window_cells_ ? window_cells_->place(cells_, batch.placements, placed_, in_window_) : cells_.place(batch.placements, placed_);
   logit_rows_.assign(batch.logit_rows.begin(), batch.logit_rows.end());
   feature_rows_.assign(batch.feature_rows.begin(), batch.feature_rows.end());
   feature_layers_.clear();
@@ -77,6 +81,21 @@ void TableModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
   unit_.begin(shape_, tokens_.size(), stop, [this](bool completed) { compute(completed); });
 }
 
+/// Of what the row sees. A layer with a window must see the end of it.
+std::uint64_t TableModel::prefix_of(std::size_t row) const {
+  const std::span<const CellId> seen = placed_.visible(row);
+  std::uint64_t prefix = 1;
+  for (const CellId cell : seen) prefix = mix(prefix, content(cell));
+  if (!window_cells_) return prefix;
+  const std::span<const CellId> in_window = in_window_.visible(row);
+  if (in_window.size() != std::min(seen.size(), static_cast<std::size_t>(shape_.window))) return mix(prefix, 0);
+  for (std::size_t i = 0; i < in_window.size(); ++i) {
+    const CellId cell = seen.last(in_window.size())[i];
+    if (window_contents_[static_cast<std::size_t>(in_window[i])] != contents_[static_cast<std::size_t>(cell)]) prefix = mix(prefix, i);
+  }
+  return prefix;
+}
+
 void TableModel::compute(bool completed) {
   rows_.clear();
   logits_.clear();
@@ -85,10 +104,10 @@ void TableModel::compute(bool completed) {
     const CellId cell = placed_.cells()[row];
     // A run that was stopped leaves its cells in any state.
     contents_[static_cast<std::size_t>(cell)] = completed ? tokens_[row] ^ salt_ : mix(tokens_[row], 13);
+    if (window_cells_) window_contents_[static_cast<std::size_t>(in_window_.cells()[row])] = contents_[static_cast<std::size_t>(cell)];
   }
   for (std::size_t row = 0; row < tokens_.size(); ++row) {
-    std::uint64_t prefix = 1;
-    for (const CellId cell : placed_.visible(row)) prefix = mix(prefix, content(cell));
+    std::uint64_t prefix = prefix_of(row);
     // Every stage must have seen the same prefix.
     if (!first() && prefix != prefixes_[row]) prefix = mix(prefix, prefixes_[row]);
     put(tokens_[row], rows_);

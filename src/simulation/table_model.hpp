@@ -3,9 +3,11 @@
 // the text. For whole clusters in one thread, as fast or as slow as somebody decides.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "cache/window_cells.hpp"
 #include "src/model/stage_model.hpp"
 #include "src/simulation/meeting.hpp"
 #include "src/simulation/width_cost.hpp"
@@ -33,6 +35,7 @@ RowHashes hashes_of(std::span<const float> row);
 
 struct TableShape {
   std::int32_t stage = 0, stages = 1, cells = 0, sequences = 1, vocabulary = 8;
+  std::int32_t window = 0, window_cells = 0;          ///< 0: none; else what WindowCells keeps must be what is seen, too
   int operations = 1;                                 ///< per run
   std::int32_t member = 0, members = 1;               ///< of the ranks that share the stage
   Meeting* meeting = nullptr;                         ///< where they meet after every operation
@@ -104,9 +107,12 @@ class TableModel final : public TableStage {
 
  private:
   void compute(bool completed);
+  std::uint64_t prefix_of(std::size_t row) const;
 
+  std::optional<WindowCells> window_cells_;
+  BatchCells in_window_;
   std::uint64_t salt_;
-  std::vector<std::uint64_t> contents_;                          // per cell
+  std::vector<std::uint64_t> contents_, window_contents_;        // per cell
   std::vector<std::uint64_t> tokens_, prefixes_, own_prefixes_;  // per row; the first two as they came in
   std::vector<std::int32_t> logit_rows_, feature_rows_, feature_layers_;
   std::vector<float> rows_, features_, all_logits_;

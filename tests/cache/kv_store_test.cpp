@@ -53,6 +53,17 @@ TEST_P(KvStoreOf, Planes_lieApartAndFillTheStore) {
   EXPECT_EQ(static_cast<std::size_t>(last->first - first->first) + last->second, store.bytes());
 }
 
+TEST(KvStore, LayersWithUnequalCells_lieBehindEachOther) {
+  const KvStore store(unit, {3, 2, kHeadDim}, {5, 2, 5}, CacheTypes(CacheType::kF16, CacheType::kF32));
+  const auto at = [&](const void* plane) { return static_cast<const std::byte*>(plane) - static_cast<const std::byte*>(store.k(0, 0)); };
+  constexpr std::ptrdiff_t kK = 2 * kHeadDim, kV = 4 * kHeadDim;
+  EXPECT_EQ(at(store.v(0, 1)), 5 * (2 * kK + kV));
+  EXPECT_EQ(at(store.k(1, 0)), 10 * (kK + kV));
+  EXPECT_EQ(at(store.v(1, 1)), 10 * (kK + kV) + 2 * (2 * kK + kV));
+  EXPECT_EQ(at(store.k(2, 1)), 14 * (kK + kV) + 5 * (kK + kV));
+  EXPECT_EQ(store.bytes(), static_cast<std::size_t>(24 * (kK + kV)));
+}
+
 TEST_P(KvStoreOf, New_isZero) {
   const KvStore store = this->store();
   const auto* bytes = static_cast<const unsigned char*>(store.k(0, 0));

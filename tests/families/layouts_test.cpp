@@ -80,20 +80,20 @@ class Layouts : public ::testing::TestWithParam<std::string> {
   }
 
   /// The logits that each batch asks for, one after another, computed by stages of so many layers each, all of which `shares` share.
-  static Logits compute(const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
-                        GroupMember group) {
+  static Logits compute(const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches, GroupMember group,
+                        std::int32_t window_cells = 0) {
     CpuUnit unit({-1}, cpu::choose_isa());
-    return compute(unit, model, ranges, batches, group);
+    return compute(unit, model, ranges, batches, group, window_cells);
   }
   static Logits compute(ComputeUnit& unit, const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
-                        GroupMember group) {
+                        GroupMember group, std::int32_t window_cells = 0) {
     std::deque<TransformerStage> stages;
     const auto wait = [&] {
       while (!unit.wait_for(std::chrono::seconds(1))) {
       }
     };
     for (const LayerRange range : ranges) {
-      stages.emplace_back(model.file, model.h, range, ContextOptions{128, 4, CacheType::kF16, true, group}, unit);
+      stages.emplace_back(model.file, model.h, range, ContextOptions{128, 4, CacheType::kF16, true, group, 0, window_cells}, unit);
       stages.back().load(nullptr);
       wait();
     }
@@ -215,6 +215,25 @@ TEST_P(Layouts, GuessesInATree_haveTheBitsOfTheirOwnText) {
   EXPECT_EQ(row(2), alone({300, 400, 401}));
   EXPECT_EQ(row(3), alone({300, 402}));
   EXPECT_NE(row(3), row(1));
+}
+
+TEST_P(Layouts, CellsOutOfTheWindow_areUsedAgainWithTheSameBits) {
+  ModelFile model = open("Q8_0");
+  if (GetParam() == "llama") model.h.layer.window = kWindow;  // of every layer
+  if (model.h.layer.window == 0) return;
+  constexpr std::size_t kRows = 9;
+  std::vector<std::int32_t> ids;
+  for (int i = 0; i < 4; ++i) std::ranges::copy(tiny_prompt(), std::back_inserter(ids));
+  std::vector<Batch> batches;
+  for (std::size_t at = 0; at < ids.size(); at += at < 72 ? kRows : 1)
+    batches.push_back(text(std::span(ids).subspan(at, at < 72 ? kRows : 1), at));
+  const auto end = static_cast<std::int32_t>(ids.size());
+  batches.push_back({{300, 400, 402}, {{end, -1, {0, 4}}, {end + 1, 0, {1, 2}}, {end + 1, 0, {2, 3}}}, {0, 1, 2}});
+  const std::vector<LayerRange> whole{{0, model.h.layers}}, two{{0, 1}, {1, model.h.layers}};
+  const Logits expected = compute(model, whole, batches, {});
+  const auto cells = static_cast<std::int32_t>(WindowCells::enough(kWindow, kRows, 0));
+  EXPECT_EQ(compute(model, whole, batches, {}, cells), expected);
+  EXPECT_EQ(compute(model, two, batches, {}, cells), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Layouts, ::testing::ValuesIn(variant_names()), [](const auto& info) {

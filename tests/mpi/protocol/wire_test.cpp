@@ -26,6 +26,7 @@ Start two_pipelines() {
   start.batch = 32;
   start.draft.width = 7;
   start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 5}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}}};
+  start.pipelines[0].window_cells = 300;
   return start;
 }
 
@@ -62,6 +63,8 @@ TEST(Wire, Start_roundTrips) {
   EXPECT_EQ(back.pipelines[0].layers[1].begin, 3);
   EXPECT_EQ(back.pipelines[0].layers[1].end, 8);
   EXPECT_EQ(back.pipelines[0].cells, 4096);
+  EXPECT_EQ(back.pipelines[0].window_cells, 300);
+  EXPECT_EQ(back.pipelines[1].window_cells, 0);
   EXPECT_EQ(back.pipelines[1].model, 1);
   EXPECT_EQ(back.pipelines[1].ranks, (std::vector<std::int32_t>{2, 4}));
   EXPECT_EQ(back.pipelines[1].place_of(4), 1u);

@@ -34,6 +34,7 @@ class Cluster {
 
  private:
   void build();
+  void set_window(TableShape& shape, int rows, int guesses) const;
   void build_heads(TableShape shape, int next);
   void draw_prompt();
   void begin();
@@ -132,9 +133,11 @@ void Cluster::build() {
   shape.cells = scenario_.decode.context + scenario_.decode.guess_cells;
   shape.sequences = scenario_.decode.sequences.end;
   shape.logits = [seed](std::uint64_t prefix, std::span<float> logits) { table_logits(prefix, seed, logits); };
+  set_window(shape, scenario_.decode.batch, scenario_.decode.guess_cells);
   ranks_->add_target(stages_of(shape, scenario_.stages));
   shape.cells = scenario_.decode.context + scenario_.draft.credit;
   shape.sequences = scenario_.draft.credit + 1;
+  set_window(shape, std::max(scenario_.decode.batch, StepCost::kWidest), scenario_.draft.credit);
   int next = std::accumulate(scenario_.stages.begin(), scenario_.stages.end(), 0);
   for (std::size_t d = 0; d < scenario_.drafters.size(); ++d) {
     const auto [count, group, disagreement] = scenario_.drafters[d];
@@ -149,6 +152,12 @@ void Cluster::build() {
     next += count;
   }
   build_heads(shape, next);
+}
+
+void Cluster::set_window(TableShape& shape, int rows, int guesses) const {
+  if (scenario_.window == 0) return;
+  shape.window = scenario_.window;
+  shape.window_cells = std::min(shape.cells, static_cast<std::int32_t>(WindowCells::enough(shape.window, rows, guesses)));
 }
 
 /// `shape`: of a draft; `next`: the first rank that nobody has.
@@ -355,6 +364,7 @@ Scenario Scenario::random(std::uint64_t seed) {
   if (chance(40)) draw_shaped_policy(random, s.decode.policy);
   if (s.decode.lookup && s.decode.strategy == Strategy::kSpeculative && chance(30)) s.drafters.clear();
   draw_heads(s, random);
+  if (chance(50)) s.window = between(1, 6);
   return s;
 }
 
@@ -365,6 +375,7 @@ std::string Scenario::describe() const {
       seed, fmt::join(stages, "+"), static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells,
       decode.sequences.end, decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
+  if (window > 0) text += fmt::format(", a window of {}", window);
   if (!decode.continue_tip) text += ", anew at every acceptance";
   if (decode.lookup) text += ", lookup";
   if (!feature_layers.empty()) text += fmt::format(", features of {} layers", feature_layers.size());

@@ -37,6 +37,7 @@ struct Scenario {
   int operations = 3;                                ///< per run and stage
   SamplingParams sampling;
   bool unplayable_speeds = false;
+  std::int32_t window = 0;  ///< tokens that a token sees in layers with a window, whose cells are as few as are enough; 0: no such layers
   std::optional<std::size_t> drafter_that_dies;
 
   static Scenario random(std::uint64_t seed);

@@ -1,0 +1,65 @@
+#include "cache/window_cells.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "node/error.hpp"
+
+namespace yamata {
+
+WindowCells::WindowCells(std::int32_t table_cells, std::int32_t cells, std::int32_t window)
+    : cell_of_(static_cast<std::size_t>(table_cells), kNoCell),
+      holders_(static_cast<std::size_t>(cells)),
+      free_(static_cast<std::size_t>(cells)),
+      window_(window) {
+  std::iota(free_.rbegin(), free_.rend(), 0);
+}
+
+/// Takes cells back from tokens that are gone or before every window to come, when there are too few.
+void WindowCells::make_room(const CellTable& table, std::size_t tokens) {
+  if (free_.size() >= tokens) return;
+  const std::int32_t first_seen = table.end(0) - window_ + 1;
+  for (std::size_t cell = 0; cell < holders_.size(); ++cell) {
+    Holder& holder = holders_[cell];
+    if (holder.of_table == kNoCell || (holder.position >= first_seen && table.held(holder.of_table))) continue;
+    cell_of_[static_cast<std::size_t>(holder.of_table)] = kNoCell;
+    holder.of_table = kNoCell;
+    free_.push_back(static_cast<CellId>(cell));
+  }
+  if (free_.size() < tokens) throw ClusterError("a run of more tokens than layers with a window have free cells");
+}
+
+/// Tokens of a run that was skipped have no cell here. Nobody waits for what is computed from them, so any cell will do.
+CellId WindowCells::cell_of(CellId of_table) const { return std::max(0, cell_of_[static_cast<std::size_t>(of_table)]); }
+
+/// The end of what the row sees. A row that extends the row before shares that row's list.
+void WindowCells::view(const BatchCells& all, std::size_t row, BatchCells& in_window) const {
+  const std::span<const CellId> seen = all.visible(row);
+  const std::size_t count = std::min(static_cast<std::size_t>(window_), seen.size());
+  const auto extends_last = [&] {
+    if (row == 0) return false;
+    const std::span<const CellId> last = all.visible(row - 1);
+    return last.data() == seen.data() && last.size() + 1 == seen.size();
+  };
+  for (const CellId cell : seen.last(extends_last() ? 1 : count)) in_window.lists_.push_back(cell_of(cell));
+  in_window.runs_.push_back({in_window.lists_.size() - count, count});
+}
+
+void WindowCells::place(CellTable& table, std::span<const Placement> batch, BatchCells& all, BatchCells& in_window) {
+  make_room(table, batch.size());
+  table.place(batch, all);
+  in_window.clear();
+  for (std::size_t row = 0; row < batch.size(); ++row) {
+    const CellId of_table = all.cells()[row];
+    CellId& cell = cell_of_[static_cast<std::size_t>(of_table)];
+    if (cell == kNoCell) {
+      cell = free_.back();
+      free_.pop_back();
+    }
+    holders_[static_cast<std::size_t>(cell)] = {of_table, batch[row].position};
+    in_window.cells_.push_back(cell);
+    view(all, row, in_window);
+  }
+}
+
+}  // namespace yamata
