@@ -14,6 +14,7 @@
 #include "src/model/transformer_stage.hpp"
 #include "src/tokenizer/tokenizer.hpp"
 #include "tests/families/tiny_model.hpp"
+#include "tests/finish.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace yamata::families_test {
@@ -74,8 +75,7 @@ class Damaged : public ::testing::TestWithParam<std::string> {
       for (std::int32_t i = 0; i < 3; ++i) placements.push_back({i, -1, {0, 1}});
       const std::vector<std::int32_t> rows{2};
       stage.start({tokens, {}, placements, rows}, nullptr);
-      while (!unit_.wait_for(std::chrono::seconds(1))) {
-      }
+      finish(unit_);
       sink_ = stage.logits()[0];
       return true;
     } catch (const ModelError& error) {

@@ -10,6 +10,7 @@
 #include "src/model/transformer_stage.hpp"
 #include "tests/families/greedy_text.hpp"
 #include "tests/families/tiny_model.hpp"
+#include "tests/finish.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace yamata::families_test {
@@ -40,8 +41,7 @@ class FamilyTest : public ::testing::TestWithParam<Case> {
     for (std::size_t i = 0; i < tokens.size(); ++i) placements.push_back({position + static_cast<std::int32_t>(i), -1, {0, 1}});
     const std::vector<std::int32_t> rows{static_cast<std::int32_t>(tokens.size()) - 1};
     stage.start({tokens, {}, placements, rows}, nullptr);
-    while (!unit_.wait_for(std::chrono::seconds(1))) {
-    }
+    finish(unit_);
     return greedy_step(stage.logits().data(), stage.logits().size());
   }
 };

@@ -8,6 +8,7 @@
 #include "src/model/transformer_stage.hpp"
 #include "tests/families/greedy_text.hpp"
 #include "tests/families/tiny_model.hpp"
+#include "tests/finish.hpp"
 
 namespace yamata::families_test {
 namespace {
@@ -16,12 +17,8 @@ void follow(const std::string& path, const Text& text) {
   const ModelFile model = ModelFile::open(path);
   CpuUnit unit({-1, -1}, cpu::choose_isa());
   TransformerStage stage(model.file, model.h, {0, model.h.layers}, {256, 1, CacheType::kF32}, unit);
-  const auto wait = [&] {
-    while (!unit.wait_for(std::chrono::seconds(1))) {
-    }
-  };
   stage.load(nullptr);
-  wait();
+  finish(unit);
   std::vector<std::int32_t> tokens = tiny_prompt();
   std::int32_t position = 0;
   for (const Step& expected : text) {
@@ -29,7 +26,7 @@ void follow(const std::string& path, const Text& text) {
     for (std::size_t i = 0; i < tokens.size(); ++i) placements.push_back({position++, -1, {0, 1}});
     const std::vector<std::int32_t> rows{static_cast<std::int32_t>(tokens.size()) - 1};
     stage.start({tokens, {}, placements, rows}, nullptr);
-    wait();
+    finish(unit);
     const Step found = greedy_step(stage.logits().data(), stage.logits().size());
     std::printf("%d", found.id);
     for (const auto& [id, value] : found.best) std::printf(" %d:%.5f", id, value);

@@ -18,6 +18,7 @@
 #ifdef YAMATA_EMULATED_DEVICE
 #include "node/cuda/cuda_unit.hpp"
 #include "node/cuda/emulation/emulated_device.hpp"
+#include "tests/finish.hpp"
 #endif
 
 namespace yamata::families_test {
@@ -88,21 +89,17 @@ class Layouts : public ::testing::TestWithParam<std::string> {
   static Logits compute(ComputeUnit& unit, const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
                         GroupMember group, std::int32_t window_cells = 0) {
     std::deque<TransformerStage> stages;
-    const auto wait = [&] {
-      while (!unit.wait_for(std::chrono::seconds(1))) {
-      }
-    };
     for (const LayerRange range : ranges) {
       stages.emplace_back(model.file, model.h, range, ContextOptions{128, 4, CacheType::kF16, true, group, 0, window_cells}, unit);
       stages.back().load(nullptr);
-      wait();
+      finish(unit);
     }
     Logits all;
     for (const Batch& batch : batches) {
       std::vector<float> activations;
       for (TransformerStage& stage : stages) {
         stage.start({batch.tokens, activations, batch.placements, batch.logit_rows}, nullptr);
-        wait();
+        finish(unit);
         activations.assign(stage.activations().begin(), stage.activations().end());
       }
       all.insert(all.end(), stages.back().logits().begin(), stages.back().logits().end());
