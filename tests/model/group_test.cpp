@@ -63,6 +63,7 @@ class GroupTest : public ::testing::Test {
       while (!unit.wait_for(std::chrono::seconds(1))) {
       }
     };
+    if (keep_columns_) stage.keep_columns();
     stage.load(nullptr);
     wait();
     Results results;
@@ -118,7 +119,7 @@ class GroupTest : public ::testing::Test {
   static constexpr std::size_t kChunk = 3;
   gguf::File file_;
   Hyperparameters h_;
-  bool pack_ = true;
+  bool pack_ = true, keep_columns_ = false;
 };
 
 TEST_F(GroupTest, everyShareGivesTheBitsOfOneRank) {
@@ -175,6 +176,11 @@ TEST_F(GroupTest, aLayersSlicesAreWhatTheyAreReckonedWith) {
     const std::size_t runs = (kTokens.size() + kChunk - 1) / kChunk;
     EXPECT_EQ(many_meetings - few_meetings, 3 * kMeetingsPerLayer * runs);
     EXPECT_DOUBLE_EQ(static_cast<double>(many_bytes - few_bytes), 3 * meeting_bytes(h_) * static_cast<double>(kTokens.size()));
+    keep_columns_ = true;  // one layer alone, as it is among others
+    const auto [meetings, bytes] = counted(1, shares);
+    keep_columns_ = false;
+    EXPECT_EQ(meetings, kMeetingsPerLayer * runs);
+    EXPECT_DOUBLE_EQ(static_cast<double>(bytes), meeting_bytes(h_) * static_cast<double>(kTokens.size()));
   }
 }
 
