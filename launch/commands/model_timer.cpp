@@ -1,5 +1,6 @@
 #include "launch/commands/model_timer.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -59,15 +60,20 @@ RunDemand ModelTimer::weights() const {
 }
 
 /// Each weight is read once, of experts those of as many as tokens that choose evenly would have chosen together; each visible cell of the
-/// cache, too; a token's query meets every cell it sees.
+/// cache, too, in layers with a window those within it; a token's query meets every cell it sees.
 RunDemand ModelTimer::demand(int width, int context) const {
   const LayerSpec& spec = h_.layer;
   const double used = spec.experts > 0 ? static_cast<double>(spec.experts_used) / static_cast<double>(spec.experts) : 0;
   RunDemand d{weights_.bytes + experts_.bytes * (1 - std::pow(1 - used, width)), width * (weights_.byte_ops + used * experts_.byte_ops),
               width * (weights_.float_ops + used * experts_.float_ops)};
-  const double cells = context + width, seen = width * (context + (width + 1) / 2.0);
-  d.bytes += static_cast<double>(KvStore::bytes_for(Shard(h_).cache_shape(h_.layers), 1, types_)) * cells;
-  d.float_ops += 4.0 * static_cast<double>(h_.layers * h_.heads * h_.head_dim) * seen;
+  const auto attend = [&](std::int64_t layers, double cells, double seen) {  // `seen` by a token in the mean
+    d.bytes += static_cast<double>(KvStore::bytes_for(Shard(h_).cache_shape(layers), 1, types_)) * cells;
+    d.float_ops += 4.0 * static_cast<double>(layers * h_.heads * h_.head_dim) * width * seen;
+  };
+  const double cells = context + width, seen = context + (width + 1) / 2.0, window = static_cast<double>(spec.window);
+  const std::int64_t windowed = windowed_layers(h_, {0, h_.layers});
+  attend(h_.layers - windowed, cells, seen);
+  attend(windowed, std::min(cells, window + width - 1), std::min(seen, window));
   return d;
 }
 

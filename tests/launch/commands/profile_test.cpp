@@ -3,7 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launch/commands/model_timer.hpp"
 #include "launch/commands/profile_report.hpp"
+#include "node/cpu/cpu_unit.hpp"
 #include "tests/launch/process.hpp"
 
 namespace yamata::test {
@@ -76,6 +78,21 @@ TEST(Profile, Floor_isTheLongerOfReadingAndComputing) {
   model.weights = {400, 5, 0};
   EXPECT_DOUBLE_EQ(ridge_width(model, ceiling), 8);
   EXPECT_DOUBLE_EQ((RunTimes{1, 0, {}, {3, 1, 2, 10}}.time_s()), 2.5);
+}
+
+TEST(Profile, Demand_isOfTheCellsInWindows) {
+  ModelFile model = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  CpuUnit unit({-1}, cpu::choose_isa());
+  const auto demand = [&](std::int64_t window, std::int64_t pattern, int width, int context) {
+    model.h.layer.window = window, model.h.window_pattern = pattern;
+    return ModelTimer(model, unit, {64, 1, CacheType::kF16}).demand(width, context);
+  };
+  const RunDemand all = demand(0, 0, 2, 40), none = demand(0, 0, 2, 0);
+  EXPECT_EQ(demand(64, 0, 2, 40).bytes, all.bytes);
+  EXPECT_EQ(demand(8, 0, 2, 40).bytes, demand(0, 0, 2, 7).bytes);
+  EXPECT_DOUBLE_EQ(demand(8, 2, 2, 40).bytes, (all.bytes + demand(0, 0, 2, 7).bytes) / 2) << "every second of 8 layers";
+  EXPECT_EQ(demand(8, 0, 2, 40).float_ops, demand(8, 0, 2, 30).float_ops);
+  EXPECT_GT(demand(8, 0, 2, 40).float_ops, none.float_ops);
 }
 
 TEST(Profile, NonsenseFlag_isNamed) {
