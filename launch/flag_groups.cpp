@@ -144,6 +144,16 @@ int read_context_size(const cxxopts::ParseResult& r, int least) {
   return context;
 }
 
+void add_cache_types(cxxopts::Options& flags, const std::string& group, const char* placeholder) {
+  auto add = flags.add_options(group);
+  add("cache-type-k", "-ctk, storage of keys: f16, f32 or q8_0", value_or<std::string>("f16"), placeholder);
+  add("cache-type-v", "-ctv, storage of values", value_or<std::string>("f16"), placeholder);
+}
+
+CacheTypes read_cache_types(const cxxopts::ParseResult& r) {
+  return {parse_cache_type(r["cache-type-k"].as<std::string>(), "-ctk"), parse_cache_type(r["cache-type-v"].as<std::string>(), "-ctv")};
+}
+
 void read_context(const cxxopts::ParseResult& r, JobOptions& job) {
   const auto both = r["cache-type"].as<std::string>();
   parse_cache_type(both, "--cache-type");
@@ -152,13 +162,12 @@ void read_context(const cxxopts::ParseResult& r, JobOptions& job) {
 }
 
 void add_sampling(cxxopts::Options& flags) {
-  const auto real = [](const char* fallback) { return cxxopts::value<float>()->default_value(fallback); };
   auto add = flags.add_options("Sampling");
-  add("temp", "Temperature (0: always the most probable token)", real("0"), "T");
+  add("temp", "Temperature (0: always the most probable token)", value_or<float>("0"), "T");
   add("top-k", "Sample among the K most probable tokens (0: off)", cxxopts::value<int>()->default_value("40"), "K");
-  add("top-p", "Sample among the most probable tokens that reach P together (1: off)", real("0.95"), "P");
-  add("min-p", "Leave out tokens less probable than P times the best (0: off)", real("0.05"), "P");
-  add("repeat-penalty", "Make repeated tokens less probable (1: off)", real("1"), "R");
+  add("top-p", "Sample among the most probable tokens that reach P together (1: off)", value_or<float>("0.95"), "P");
+  add("min-p", "Leave out tokens less probable than P times the best (0: off)", value_or<float>("0.05"), "P");
+  add("repeat-penalty", "Make repeated tokens less probable (1: off)", value_or<float>("1"), "R");
   add("repeat-last-n", "Tokens the penalty looks back", cxxopts::value<int>()->default_value("64"), "N");
   add("s,seed", "Seed of the draws", cxxopts::value<std::uint64_t>()->default_value("0"), "SEED");
   add("ignore-eos", "Never choose a token that ends the text");
@@ -183,7 +192,6 @@ SamplingParams read_sampling(const cxxopts::ParseResult& r) {
 }
 
 void add_speculation(cxxopts::Options& flags, const char* strategies, const char* strategy, const char* drafters) {
-  const auto real = [](const char* fallback) { return cxxopts::value<float>()->default_value(fallback); };
   auto add = flags.add_options(kSpeculationGroup);
   add("model-draft", "-md: a draft model of the same family; several times for several", cxxopts::value<std::vector<std::string>>(),
       "FILE");
@@ -194,11 +202,11 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
       "flags is given)",
       cxxopts::value<std::string>()->default_value("auto"), "NAME");
   add("draft", "Most guesses of one run", cxxopts::value<int>()->default_value("8"), "N");
-  add("p-least", "best-first: least path probability worth a guess, however cheap its row is", real("0.02"), "P");
-  add("p-accept", "-pa, chain: least probability that continues a branch", real("0.5"), "P");
-  add("p-split", "-ps, chain: least probability that opens another branch", real("0.1"), "P");
-  add("p-recovery", "-pr, chain: added to both for every run since a guess was last accepted", real("0"), "P");
-  add("p-decay", "-pd, chain: taken off both whenever nothing was probable enough", real("0"), "P");
+  add("p-least", "best-first: least path probability worth a guess, however cheap its row is", value_or<float>("0.02"), "P");
+  add("p-accept", "-pa, chain: least probability that continues a branch", value_or<float>("0.5"), "P");
+  add("p-split", "-ps, chain: least probability that opens another branch", value_or<float>("0.1"), "P");
+  add("p-recovery", "-pr, chain: added to both for every run since a guess was last accepted", value_or<float>("0"), "P");
+  add("p-decay", "-pd, chain: taken off both whenever nothing was probable enough", value_or<float>("0"), "P");
   add("parallel", "-np, chain: branches at most", cxxopts::value<int>()->default_value("1"), "N");
   add("tree", "static-tree: its shape, or the accuracies to grow one of --draft guesses from: a file of yamata acceptance --json",
       cxxopts::value<std::string>(), "FILE");

@@ -39,6 +39,9 @@ void add_context(cxxopts::Options& flags, const char* fallback);
 void read_context(const cxxopts::ParseResult& result, JobOptions& job);
 /// -c, which must be at least `least` or 0.
 int read_context_size(const cxxopts::ParseResult& result, int least = 0);
+/// -ctk and -ctv alone, `placeholder` for what each takes, and one type of each.
+void add_cache_types(cxxopts::Options& flags, const std::string& group, const char* placeholder);
+CacheTypes read_cache_types(const cxxopts::ParseResult& result);
 /// The type of that name. Throws UsageError naming `flag`.
 CacheType parse_cache_type(const std::string& name, const char* flag);
 

@@ -2,11 +2,18 @@
 // Values of flags: what they must be, and lists such as "512,1024", "1-16", "64-1024*2".
 #include <cxxopts.hpp>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace yamata {
+
+/// A flag's value in its declaration: of this type, and what it is where the flag is left out.
+template <class T>
+std::shared_ptr<cxxopts::Value> value_or(const char* fallback) {
+  return cxxopts::value<T>()->default_value(fallback);
+}
 
 /// Throws UsageError "FLAG must be WANTED" unless the value is good.
 void require(bool good, const char* flag, const char* wanted);

@@ -14,7 +14,6 @@
 #include "launch/output/output_file.hpp"
 #include "launch/output/progress_bar.hpp"
 #include "launch/output/standard_output.hpp"
-#include "launch/planning/group_rehearsal.hpp"
 #include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/thread_choice.hpp"
 #include "launch/standard_input.hpp"
@@ -246,7 +245,9 @@ LayerFactory Job::layer_factory() {
     if (!target || layer >= target->h.layers)
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
     const ContextOptions options{kCells, 1, options_.cache_types, options_.repack, group, kCells};
-    return std::make_unique<TransformerStage>(target->file, target->h, LayerRange{layer, layer + 1}, options, unit_of(0));
+    auto stage = std::make_unique<TransformerStage>(target->file, target->h, LayerRange{layer, layer + 1}, options, unit_of(0));
+    stage->keep_columns();
+    return stage;
   };
 }
 
@@ -273,8 +274,8 @@ ClusterOptions Job::cluster() {
   cluster.on_warning = warn;
   cluster.probes_links = layout_is_open();
   if (layout_is_open()) {
-    cluster.groups = [this](const std::vector<wire::Hello>& hellos, std::span<const Link> links) {
-      return groups_to_rehearse(*models_.front(), planned_hosts(hellos, links));
+    cluster.next_group = [this](const std::vector<wire::Hello>& hellos, std::span<const Link> links, std::span<const GroupTime> so_far) {
+      return yamata::next_group(*models_.front(), planned_machines(hellos, links), so_far, group_record());
     };
     cluster.make_layer = layer_factory();
   }

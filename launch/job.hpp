@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launch/command_line.hpp"
+#include "launch/planning/group_rehearsal.hpp"
 #include "launch/planning/layout_choice.hpp"
 #include "launch/planning/thread_choice.hpp"
 #include "mpi/cluster/head.hpp"
@@ -122,6 +123,8 @@ class Job {
   std::vector<LayerRange> draft_split(const ModelPlace& place) const;
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
   void place_drafters_by_speed(const std::vector<wire::Hello>& hellos);
+  std::vector<PlannedHost> planned_machines(const std::vector<wire::Hello>& hellos, std::span<const Link> links) const;
+  GroupRecord group_record() const;
   void choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links,
                      std::span<const GroupTime> groups);
   Workload expected_work(std::size_t prompt_tokens) const;

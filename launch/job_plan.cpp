@@ -5,8 +5,7 @@
 #include <ctime>
 
 #include "launch/job.hpp"
-#include "launch/planning/group_rehearsal.hpp"
-#include "launch/planning/layout_choice.hpp"
+#include "launch/planning/kept_links.hpp"
 #include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/split_advice.hpp"
 #include "mpi/planning/drafter_placement.hpp"
@@ -80,11 +79,21 @@ void Job::place_drafters_by_speed(const std::vector<wire::Hello>& hellos) {
   }
 }
 
+/// The ranks as the planner has them, by links that last. Empty as planned_hosts is.
+std::vector<PlannedHost> Job::planned_machines(const std::vector<wire::Hello>& hellos, std::span<const Link> links) const {
+  const bool anew = options_.layer_split.by == LayerSplit::By::kMeasuredSpeed;
+  return planned_hosts(hellos, settled_links(measurement_folder(), hellos, links, std::time(nullptr), anew));
+}
+
+GroupRecord Job::group_record() const {
+  return {measurement_folder(), std::time(nullptr), options_.layer_split.by == LayerSplit::By::kMeasuredSpeed};
+}
+
 /// Plays the layouts that there are. Where a rank could not be measured, lacks a file, or nothing has room, the flags' own remains.
 void Job::choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links,
                         std::span<const GroupTime> groups) {
   constexpr int kTokens = 48;  // of the texts that are played: enough to tell layouts apart, in a fraction of a second
-  const std::vector<PlannedHost> hosts = planned_hosts(hellos, links);
+  const std::vector<PlannedHost> hosts = planned_machines(hellos, links);
   if (hosts.empty()) return;
   PlannedJob job{.target = *models_.front(), .draft = models_.size() > 1 ? &*models_[1] : nullptr};
   job.speculation = purpose.speculation;
@@ -99,7 +108,7 @@ void Job::choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& p
     job.acceptance = rate.value_or(job.acceptance);
     job.acceptance4 = among_first_four(job.acceptance);
   }
-  job.group_costs = group_costs(job.target, hosts, groups);
+  job.group_costs = group_costs(job.target, hosts, groups, group_record());
   job.strategy = asked_strategy_;
   job.guesses_text = options_.guesses_text;
   job.draft_on_head = options_.draft_on_head;

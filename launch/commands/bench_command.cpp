@@ -87,7 +87,7 @@ BenchRow row_of(const Job& job, const wire::Hello& hello, const std::vector<wire
   row.type_v = cache_type_name(options.cache_types.v);
   for (std::size_t r = 0; r < reports.size(); ++r)
     row.per_rank.push_back(
-        {static_cast<int>(r), reports[r].host, layers_text(reports[r].layers), reports[r].isa, reports[r].device, reports[r].threads});
+        {static_cast<int>(r), reports[r].host, held_layers(reports[r]), reports[r].isa, reports[r].device, reports[r].threads});
   return row;
 }
 

@@ -11,6 +11,7 @@
 namespace yamata {
 namespace {
 
+constexpr char kJobs[] = "Jobs (each of the list)";
 constexpr int kMostTokens = 1 << 20;
 constexpr int kMostWidth = 1024;
 
@@ -83,26 +84,24 @@ bool BenchOptions::has_widths() const {
 
 cxxopts::Options bench_flags() {
   auto flags = describe("bench", "How fast a model runs: prompts, generation, runs of several tokens; also under mpirun.");
-  const auto text = [](const char* fallback) { return cxxopts::value<std::string>()->default_value(fallback); };
   auto tests = flags.add_options("Tests (lists: 512,1024 or 1-16, 1-9+4, 64-1024*2)");
-  tests("p,n-prompt", "Tokens of a prompt that are computed (0: none)", text("512"), "LIST");
-  tests("n,n-gen", "Tokens that are generated, one at a time (0: none)", text("128"), "LIST");
-  tests("pg", "-pg, a prompt and a text after it, timed together; repeatable", text(""), "PP,TG");
-  tests("widths", "Runs of this many tokens whose logits are all asked for, as a check of guesses", text(""), "LIST");
-  tests("d,n-depth", "Tokens in the cache before", text("0"), "LIST");
+  tests("p,n-prompt", "Tokens of a prompt that are computed (0: none)", value_or<std::string>("512"), "LIST");
+  tests("n,n-gen", "Tokens that are generated, one at a time (0: none)", value_or<std::string>("128"), "LIST");
+  tests("pg", "-pg, a prompt and a text after it, timed together; repeatable", value_or<std::string>(""), "PP,TG");
+  tests("widths", "Runs of this many tokens whose logits are all asked for, as a check of guesses", value_or<std::string>(""), "LIST");
+  tests("d,n-depth", "Tokens in the cache before", value_or<std::string>("0"), "LIST");
   tests("r,repetitions", "Times each test is repeated", cxxopts::value<int>()->default_value("5"), "N");
   tests("no-warmup", "Do not run each test once before it is timed");
-  auto jobs = flags.add_options("Jobs (each of the list)");
+  auto jobs = flags.add_options(kJobs);
   jobs("t,threads",
        "Compute threads of each rank (0: as many as prove fastest, up to its share of its machine's cores; measure: the same, measured "
        "anew)",
-       text("0"), "LIST");
-  jobs("b,batch-size", "Prompt tokens that go through the pipeline together", text("64"), "LIST");
-  jobs("cache-type-k", "-ctk, storage of keys: f16, f32 or q8_0", text("f16"), "LIST");
-  jobs("cache-type-v", "-ctv, storage of values", text("f16"), "LIST");
+       value_or<std::string>("0"), "LIST");
+  jobs("b,batch-size", "Prompt tokens that go through the pipeline together", value_or<std::string>("64"), "LIST");
+  add_cache_types(flags, kJobs, "LIST");
   auto output = flags.add_options("Output");
-  output("o,output", "What goes to standard output: md, csv, json, jsonl or sql", text("md"), "FORMAT");
-  output("output-err", "-oe, what goes to standard error: one of them, or none", text("none"), "FORMAT");
+  output("o,output", "What goes to standard output: md, csv, json, jsonl or sql", value_or<std::string>("md"), "FORMAT");
+  output("output-err", "-oe, what goes to standard error: one of them, or none", value_or<std::string>("none"), "FORMAT");
   add_ranks(flags);
   return flags;
 }
@@ -118,8 +117,7 @@ BenchOptions read_bench(const cxxopts::ParseResult& r) {
   o.batches = parse_counts("-b", joined(r, "batch-size"), 1, 8192);
   o.k_types = parse_types("-ctk", joined(r, "cache-type-k"));
   o.v_types = parse_types("-ctv", joined(r, "cache-type-v"));
-  o.repetitions = r["repetitions"].as<int>();
-  if (o.repetitions < 1 || o.repetitions > 100000) throw UsageError("-r must be between 1 and 100000");
+  o.repetitions = number_in(r, "repetitions", 1, 100000, "between 1 and 100000").value_or(o.repetitions);
   o.output = parse_format("-o", r["output"].as<std::string>(), false);
   o.error_output = parse_format("-oe", r["output-err"].as<std::string>(), true);
   o.warm_up = !r.count("no-warmup");

@@ -171,10 +171,10 @@ class MarkdownPrinter final : public BenchPrinter {
 
   std::string end() override {
     if (shares_.empty()) return "";
-    const std::string head =
-        fmt::format(kShare, "test", "threads", "type_k", "type_v", "rank", "host", "layers", "isa", "busy ms/token", "wait ms/token");
-    const std::string rule = fmt::format("|{:->17}:|{:->8}:|{:->7}:|{:->7}:|{:->5}:|{:->18}|{:->9}|{:->14}|{:->14}:|{:->14}:|\n", "", "",
-                                         "", "", "", "", "", "", "", "");
+    const std::string head = fmt::format(kShare, "test", "threads", "type_k", "type_v", "rank", "host", "layers", "unit", "isa",
+                                         "busy ms/token", "wait ms/token");
+    const std::string rule = fmt::format("|{:->17}:|{:->8}:|{:->7}:|{:->7}:|{:->5}:|{:->18}|{:->12}|{:->18}|{:->14}|{:->14}:|{:->14}:|\n",
+                                         "", "", "", "", "", "", "", "", "", "", "");
     return "\n" + head + rule + shares_;
   }
 
@@ -203,11 +203,12 @@ class MarkdownPrinter final : public BenchPrinter {
     return all;
   }
 
-  static constexpr const char* kShare = "| {:>16} | {:>7} | {:>6} | {:>6} | {:>4} | {:<16} | {:<7} | {:<12} | {:>13} | {:>13} |\n";
+  static constexpr const char* kShare =
+      "| {:>16} | {:>7} | {:>6} | {:>6} | {:>4} | {:<16} | {:<10} | {:<16} | {:<12} | {:>13} | {:>13} |\n";
   static std::string shares(const BenchRow& row) {
     std::string lines;
     for (const BenchRank& p : row.per_rank) {
-      lines += fmt::format(kShare, row.test.name(), p.threads, row.type_k, row.type_v, p.rank, p.host, p.layers, p.isa,
+      lines += fmt::format(kShare, row.test.name(), p.threads, row.type_k, row.type_v, p.rank, p.host, p.layers, p.device, p.isa,
                            fmt::format("{:.3f}", p.busy_ms), fmt::format("{:.3f}", p.wait_ms));
     }
     return lines;

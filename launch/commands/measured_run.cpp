@@ -75,6 +75,7 @@ void read_ranks(const Json& j, MeasuredRun& run) {
     if (role == "lost") continue;
     if (role != "drafter") {
       stages.push_back(times_of(rank));
+      run.shares_layers |= rank.value("share", 1.0) < 1;
       if (rank.contains("draft_run_s")) on_head = times_of(rank, "draft_run_s");
       continue;
     }

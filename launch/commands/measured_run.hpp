@@ -14,6 +14,7 @@ struct MeasuredRun {
   double tokens_per_s = 0;
   std::vector<double> stage_ms;                ///< what a run of one row takes on each stage
   std::optional<simulation::WidthCost> width;  ///< of all stages together, where wider runs were measured
+  bool shares_layers = false;                  ///< some ranks do: their times are those of columns, with meetings
   int drafters = 0;                            ///< that have ranks of their own
   std::optional<double> draft_ms;              ///< what an evaluation of one row takes on such a rank
   std::optional<simulation::WidthCost> draft_width;

@@ -6,11 +6,13 @@
 #include <cmath>
 
 #include "launch/commands/plan_report.hpp"
+#include "launch/flag_values.hpp"
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/standard_output.hpp"
 #include "launch/planning/host_profiles.hpp"
 #include "launch/planning/layout_planner.hpp"
+#include "launch/planning/plan_file.hpp"
 #include "node/counted.hpp"
 #include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
@@ -42,7 +44,18 @@ PlannedHost measure_this_machine(const PlanOptions& o, const ModelFile& model) {
   return host;
 }
 
-/// The machines: those of the hostfile, else those with a profile, else --ranks like this one. The first leads.
+/// A plan in whose machines this model has been timed.
+PlanFile read_plan_of(const std::string& path, const ModelFile& model) {
+  const auto plan = read_plan_file(path, "--from");
+  if (!plan)
+    throw UsageError(
+        fmt::format("--from {}: it has no plan; 'yamata run --json FILE' on several machines, or 'yamata plan', writes one", path));
+  if (plan->layers != model.h.layers || plan->widths.hidden != model.h.dim || plan->widths.vocabulary != model.h.vocabulary)
+    throw UsageError(fmt::format("--from {}: its plan is of another model than -m; give the same", path));
+  return *plan;
+}
+
+/// The machines: those of a plan, those of the hostfile, else those with a profile, else --ranks like this one. The first leads.
 std::vector<PlannedHost> find_hosts(const PlanOptions& o, const ModelFile& model) {
   const std::vector<PlannedHost> profiles = o.profiles.empty() ? std::vector<PlannedHost>{} : read_profiles(o.profiles);
   std::vector<std::string> names;
@@ -59,8 +72,14 @@ std::vector<PlannedHost> find_hosts(const PlanOptions& o, const ModelFile& model
     hosts.push_back(known != profiles.end() ? *known : *like_this);
     hosts.back().name = name;
   }
+  return hosts;
+}
+
+/// As --slow says.
+std::vector<PlannedHost> slowed(std::vector<PlannedHost> hosts, const PlanOptions& o) {
   for (const auto& [rank, factor] : o.slow) {
-    if (rank >= std::ssize(hosts)) throw UsageError(fmt::format("--slow names rank {}, but there are {}", rank, counted(std::ssize(hosts), "machine")));
+    if (rank >= std::ssize(hosts))
+      throw UsageError(fmt::format("--slow names rank {}, but there are {}", rank, counted(std::ssize(hosts), "machine")));
     hosts[static_cast<std::size_t>(rank)].ns_per_byte *= factor;
   }
   return hosts;
@@ -74,25 +93,37 @@ simulation::NetworkOptions network_of(const PlanOptions& o) {
 }  // namespace
 
 void plan_command(const PlanOptions& o) {
-  check_outputs({o.json_file}, {o.model, o.draft_model});
+  check_outputs({o.json_file}, {o.model, o.draft_model, o.from_file});
   const ModelFile target = ModelFile::open(o.model);
   std::optional<ModelFile> draft;
   if (!o.draft_model.empty()) draft = ModelFile::open(o.draft_model);
   require_storable(o.cache_types, target.h.head_dim);
+  const std::optional<PlanFile> plan = o.from_file.empty() ? std::nullopt : std::optional(read_plan_of(o.from_file, target));
   PlannedJob job{.target = target, .draft = draft ? &*draft : nullptr, .cache_types = o.cache_types, .batch = o.batch};
   job.context = o.context > 0 ? o.context : static_cast<int>(std::min<std::int64_t>(target.h.context, kDefaultContext));
   job.prompt = o.prompt_tokens;
   job.generate = o.generate;
-  job.acceptance = o.acceptance;
-  job.acceptance4 = o.acceptance4;
-  const std::vector<PlannedHost> hosts = find_hosts(o, target);
-  const std::vector<Forecast> forecasts = plan_layouts(job, hosts, network_of(o), static_cast<std::size_t>(o.rows));
+  if (plan) {
+    job.group_costs = plan->group_costs;
+    job.acceptance = plan->acceptance;
+    job.acceptance4 = plan->acceptance4;
+  }
+  if (o.acceptance) {
+    job.acceptance = *o.acceptance;
+    job.acceptance4 = among_first_four(job.acceptance);
+  }
+  job.acceptance4 = o.acceptance4.value_or(job.acceptance4);
+  require(job.acceptance <= job.acceptance4, "--acceptance4", "between --acceptance and 1");
+  const std::vector<PlannedHost> hosts = slowed(plan ? plan->hosts : find_hosts(o, target), o);
+  const simulation::NetworkOptions network = plan ? plan->network : network_of(o);
+  const std::vector<Forecast> forecasts = plan_layouts(job, hosts, network, static_cast<std::size_t>(o.rows));
   if (forecasts.empty())
     throw UsageError(fmt::format("no layout of {} fits into their memory with a context of {} tokens; lower -c, or add machines",
                                  counted(std::ssize(hosts), "machine"), job.context));
   print_out(to_table(forecasts, hosts));
+  if (hosts.size() > 1) print_out("\n{}\n", rehearsal_words(job.group_costs));
   print_out("\n{}\n", run_command_line(forecasts.front().candidate, hosts, o.model, o.draft_model));
-  write_outputs({{o.json_file, [&] { return to_json(forecasts, hosts); }}});
+  write_outputs({{o.json_file, [&] { return to_json(job, hosts, network, forecasts); }}});
 }
 
 }  // namespace yamata

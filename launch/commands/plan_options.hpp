@@ -2,6 +2,7 @@
 // What yamata plan can be asked for.
 #include <cxxopts.hpp>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "launch/options.hpp"
@@ -10,15 +11,16 @@ namespace yamata {
 
 /// Machines as files or numbers. Those that no profile describes are taken to be like this one.
 struct PlanOptions {
-  std::string model, draft_model;    ///< draft_model empty: none
-  std::string hostfile, profiles;    ///< empty: none
-  int ranks = 0;                     ///< machines, where no file names any
-  std::map<int, double> slow;        ///< rank -> factor
+  std::string model, draft_model;  ///< draft_model empty: none
+  std::string from_file;           ///< a plan; empty: none
+  std::string hostfile, profiles;  ///< likewise
+  int ranks = 0;                   ///< machines, where no file names any
+  std::map<int, double> slow;      ///< rank -> factor
   SpeculationOptions speculation;
   CacheTypes cache_types;
   int context = 0, batch = 64, threads = 0;
   int generate = 128, prompt_tokens = 64;
-  double acceptance = 0.65, acceptance4 = 0.85;
+  std::optional<double> acceptance, acceptance4;  ///< else those of the plan, or a planner's own
   double latency_ms = 0.1, bandwidth_mbit_s = 1000, wake_up_ms = 0.05;
   int rows = 10;  ///< of the table
   std::string json_file;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 namespace yamata {
 namespace {
@@ -53,31 +52,17 @@ std::string to_table(std::span<const Forecast> forecasts, std::span<const Planne
   return out;
 }
 
-std::string to_json(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts) {
-  using Json = nlohmann::ordered_json;
-  Json j{{"hosts", Json::array()}, {"layouts", Json::array()}};
-  for (const PlannedHost& host : hosts) {
-    j["hosts"].push_back({{"name", host.name}, {"ns_per_byte", host.ns_per_byte}, {"threads", host.threads}});
-    if (!host.link) continue;
-    j["hosts"].back()["latency_ms"] = 1e-6 * static_cast<double>(host.link->latency);
-    j["hosts"].back()["wake_up_ms"] = 1e-6 * static_cast<double>(host.link->wake_up);
-    j["hosts"].back()["mbit_per_s"] = 8e-6 * host.link->bytes_per_s;
+std::string rehearsal_words(std::span<const GroupCost> costs) {
+  if (costs.empty())
+    return "no group has rehearsed: what meetings take is reckoned from latency and rate; --from a run that chose its layout knows it";
+  std::string words;
+  for (const GroupCost& cost : costs) {
+    words += words.empty()
+                 ? fmt::format("as they rehearsed, groups of {} compute {:.2f} times as long as their speeds say and meet for {:.3f} ms",
+                               cost.members, cost.computing, 1e-6 * static_cast<double>(cost.meeting))
+                 : fmt::format(", of {} {:.2f} and {:.3f} ms", cost.members, cost.computing, 1e-6 * static_cast<double>(cost.meeting));
   }
-  for (const Forecast& f : forecasts) {
-    j["layouts"].push_back({{"hosts", host_names(f.candidate, hosts)},
-                            {"layer_split", to_text(f.candidate.layout)},
-                            {"strategy", strategy_name(f.candidate.strategy)},
-                            {"draft_on_head", f.candidate.draft_on_head()},
-                            {"decode_tokens_per_s", f.tokens_per_s},
-                            {"ttft_s", f.ttft_s},
-                            {"bytes_per_rank", f.rank_bytes},
-                            {"fits", f.fits},
-                            {"busy_busiest_stage", f.busiest_stage},
-                            {"busy_drafter", f.drafter_busy},
-                            {"meeting_share", f.meeting_share},
-                            {"why", reason(f)}});
-  }
-  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return words;
 }
 
 }  // namespace yamata

@@ -8,8 +8,6 @@
 
 namespace yamata {
 
-/// "node1+node2,node3/node4": as --layer-split, with names in place of shares.
-std::string host_names(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts);
 /// The flags that make a job take this layout, its ranks started on these hosts in this order.
 std::string layout_flags(const LayoutCandidate& candidate);
 /// The command that starts it.
@@ -17,6 +15,7 @@ std::string run_command_line(const LayoutCandidate& candidate, std::span<const P
                              const std::string& draft_model);
 
 std::string to_table(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts);
-std::string to_json(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts);
+/// What is known of groups, in a line.
+std::string rehearsal_words(std::span<const GroupCost> costs);
 
 }  // namespace yamata

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "launch/commands/plan_report.hpp"
 #include "launch/guessing.hpp"
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
@@ -121,7 +120,7 @@ void run_command(Job& job, const RunOptions& options) {
   result.strategy = strategy_name(job.strategy());
   if (const auto& choice = job.layout_choice()) {
     result.layout_choice = choice->why;
-    result.plan_json = to_json(choice->forecasts, choice->hosts);
+    result.plan_json = choice->plan_json;
   }
   result.threads_measured_s = job.threads_measured_s();
   job.remember(result.first_choice_rate, result.token_ids.size());

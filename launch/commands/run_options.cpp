@@ -27,12 +27,11 @@ std::string idle_guessing_flag(const cxxopts::Options& flags, const cxxopts::Par
 }
 
 void add_acceptance_rule(cxxopts::Options& flags) {
-  const auto real = [](const char* fallback) { return cxxopts::value<float>()->default_value(fallback); };
   auto add = flags.add_options("Sampling");
   add("acceptance", "lossless, or typical: accept guesses that are only likely enough, which changes the text; for --temp above 0",
       cxxopts::value<std::string>()->default_value("lossless"), "RULE");
-  add("typical-epsilon", "typical: a probability that always suffices", real("0.09"), "P");
-  add("typical-delta", "typical: the share of e^-entropy that suffices where all are improbable", real("0.3"), "P");
+  add("typical-epsilon", "typical: a probability that always suffices", value_or<float>("0.09"), "P");
+  add("typical-delta", "typical: the share of e^-entropy that suffices where all are improbable", value_or<float>("0.3"), "P");
 }
 
 /// Nothing: lossless.

@@ -5,12 +5,13 @@
 #include <cmath>
 #include <numeric>
 
-#include "launch/commands/measured_run.hpp"
 #include "launch/commands/simulate_report.hpp"
+#include "launch/commands/simulated_numbers.hpp"
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/report.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/planning/group_cost.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "node/counted.hpp"
 #include "node/error.hpp"
@@ -24,54 +25,9 @@ using simulation::Nanoseconds;
 using simulation::Outcome;
 using simulation::Scenario;
 using simulation::TextOptions;
-
-/// The cluster as numbers, once flags, --from and models have been read.
-struct Numbers {
-  double target_ms = 400, draft_ms = 0, head_ms = 0.05, latency_ms = 0.1, acceptance = 0.65;
-  std::optional<double> acceptance4;  ///< else of the other tokens 58 %
-  int layers = 32, drafters = 1, prompt = 64, generate = 128;
-  std::vector<int> ranks{2, 4, 8};
-  simulation::RowWidths widths;
-  double meeting_bytes = Scenario().meeting_bytes;
-  std::vector<double> stage_ms;  ///< as measured, where --from has them; for as many stages
-  simulation::WidthCost width, draft_width;
-  std::optional<simulation::Recording> text;  ///< of --from
-};
+using Numbers = SimulatedNumbers;
 
 Nanoseconds nanoseconds(double ms) { return std::llround(ms * 1e6); }
-
-double among_first_four(const Numbers& numbers) { return numbers.acceptance4.value_or(1 - 0.42 * (1 - numbers.acceptance)); }
-
-/// Share of the tokens, of those that the draft had said something of, that were among its first `choices`; nothing of none.
-std::optional<double> share_among(const simulation::Recording& text, std::size_t choices) {
-  double told = 0, accepted = 0;
-  for (const auto& token : text.choices) {
-    told += token.draft_probabilities.empty() ? 0 : 1;
-    accepted += token.accepted && *token.accepted < choices ? 1 : 0;
-  }
-  return told > 0 ? std::optional(accepted / told) : std::nullopt;
-}
-
-void take_measured(const MeasuredRun& run, Numbers& numbers) {
-  numbers.stage_ms = run.stage_ms;
-  numbers.target_ms = std::accumulate(run.stage_ms.begin(), run.stage_ms.end(), 0.0);
-  numbers.width = run.width.value_or(numbers.width);
-  numbers.draft_ms = run.draft_ms.value_or(numbers.draft_ms);
-  numbers.draft_width = run.draft_width.value_or(numbers.width);
-  numbers.head_ms = run.head_ms;
-  numbers.widths = run.widths;
-  if (run.layers > 0) numbers.layers = run.layers;
-  // A draft on rank 0 has no rank to tell of it, but what it said.
-  numbers.drafters = std::max(run.drafters, run.text.choices.empty() ? 0 : 1);
-  numbers.ranks = {run.ranks, run.ranks + 1, 2 * run.ranks};
-  if (run.first_choice_rate > 0) numbers.acceptance = run.first_choice_rate;
-  if (run.text.tokens.empty()) return;
-  numbers.text = run.text;
-  numbers.prompt = static_cast<int>(run.text.prompt.size());
-  numbers.generate = static_cast<int>(run.text.tokens.size());
-  numbers.acceptance = share_among(run.text, 1).value_or(numbers.acceptance);
-  numbers.acceptance4 = share_among(run.text, 4);
-}
 
 /// How many ranks there are, and how many of them share each stage of the target.
 struct Shape {
@@ -99,8 +55,10 @@ class Simulator {
 
  private:
   bool has_guesses(const std::string& strategy) const;
+  void take_run(const MeasuredRun& run);
   void take_models();
   void take_text();
+  void add_stages(const Numbers& numbers, Scenario& s) const;
   Scenario scenario(Shape shape, const std::string& strategy, const Numbers& numbers) const;
   std::vector<Nanoseconds> stage_times(int stages, const Numbers& numbers) const;
 
@@ -112,10 +70,9 @@ class Simulator {
 
 Simulator::Simulator(const SimulationOptions& flags) : flags_(flags) {
   if (!flags_.from_file.empty()) {
-    const MeasuredRun run = read_measured_run(flags_.from_file);
-    take_measured(run, numbers_);
-    measured_ = fmt::format("measured: {:.2f} tokens/s, {} on {}{}\n", run.tokens_per_s, run.strategy, counted(run.ranks, "rank"),
-                            numbers_.drafters > 0 ? "" : ", without a draft (--acceptance or -md adds one)");
+    const auto plan = read_plan_file(flags_.from_file, "--from");
+    if (!plan || plan->of_run) take_run(read_measured_run(flags_.from_file));
+    if (plan) numbers_.take(*plan);
   }
   if (!flags_.width_cost.empty()) numbers_.width = numbers_.draft_width = simulation::WidthCost(flags_.width_cost);
   if (flags_.target_ms) numbers_.stage_ms.clear();
@@ -124,7 +81,10 @@ Simulator::Simulator(const SimulationOptions& flags) : flags_(flags) {
   if (numbers_.draft_ms == 0) numbers_.draft_ms = numbers_.target_ms / 20;
   numbers_.draft_ms = flags_.draft_ms.value_or(numbers_.draft_ms);
   numbers_.head_ms = flags_.head_ms.value_or(numbers_.head_ms);
-  numbers_.latency_ms = flags_.latency_ms;
+  if (flags_.latency_ms) numbers_.network.latency = nanoseconds(*flags_.latency_ms);
+  if (flags_.bandwidth_mbit_s) numbers_.network.bytes_per_s = *flags_.bandwidth_mbit_s * 1e6 / 8;
+  if (flags_.wake_up_ms) numbers_.network.wake_up = nanoseconds(*flags_.wake_up_ms);
+  for (const auto& [rank, factor] : flags_.slow) numbers_.slow[rank] = factor;
   const bool drafts = flags_.draft_ms || flags_.acceptance || flags_.acceptance4 || flags_.over_confidence;
   numbers_.drafters = flags_.drafters.value_or(drafts ? std::max(1, numbers_.drafters) : numbers_.drafters);
   std::erase_if(numbers_.ranks, [this](int ranks) { return model_ && ranks > numbers_.layers; });
@@ -133,6 +93,12 @@ Simulator::Simulator(const SimulationOptions& flags) : flags_(flags) {
   numbers_.ranks.erase(std::unique(numbers_.ranks.begin(), numbers_.ranks.end()), numbers_.ranks.end());
   if (!flags_.draft_models.empty()) numbers_.drafters = static_cast<int>(flags_.draft_models.size());
   take_text();
+}
+
+void Simulator::take_run(const MeasuredRun& run) {
+  numbers_.take(run);
+  measured_ = fmt::format("measured: {:.2f} tokens/s, {} on {}{}\n", run.tokens_per_s, run.strategy, counted(run.ranks, "rank"),
+                          numbers_.drafters > 0 ? "" : ", without a draft (--acceptance or -md adds one)");
 }
 
 /// What flags say of the text goes before what was recorded.
@@ -201,6 +167,20 @@ std::vector<int> groups_of(int ranks, int group) {
   return groups;
 }
 
+/// Of groups, each member with as much of its stage.
+void Simulator::add_stages(const Numbers& numbers, Scenario& s) const {
+  const std::vector<Nanoseconds> times = stage_times(static_cast<int>(s.groups.size()), numbers);
+  for (std::size_t stage = 0; stage < times.size(); ++stage) {
+    const int members = s.groups[stage];
+    const GroupCost cost = group_cost(numbers.group_costs, members);
+    const double part = static_cast<double>(times[stage]) * cost.computing / members;
+    s.stages.insert(s.stages.end(), static_cast<std::size_t>(members), std::llround(part));
+    const double slices = numbers.meeting_bytes / kMeetingsPerLayer * (members - 1) / members;
+    if (cost.meeting > 0) s.meetings[members] = numbers.meeting_here(cost.meeting, slices);
+  }
+  s.meeting_bytes = numbers.meeting_bytes;
+}
+
 Scenario Simulator::scenario(Shape shape, const std::string& strategy, const Numbers& numbers) const {
   const int ranks = shape.ranks;
   const int drafts = strategy == "iterative" ? 0 : numbers.drafters;
@@ -210,23 +190,20 @@ Scenario Simulator::scenario(Shape shape, const std::string& strategy, const Num
   const Layout layout = make_layout("auto", ranks, drafts, flags_.draft_on_head);
   Scenario s;
   s.groups = groups_of(static_cast<int>(layout[0].ranks.size()), shape.group);
-  const std::vector<Nanoseconds> times = stage_times(static_cast<int>(s.groups.size()), numbers);
-  for (std::size_t stage = 0; stage < times.size(); ++stage)
-    s.stages.insert(s.stages.end(), static_cast<std::size_t>(s.groups[stage]), times[stage] / s.groups[stage]);
-  s.meeting_bytes = numbers.meeting_bytes;
+  add_stages(numbers, s);
   s.drafters.assign(static_cast<std::size_t>(drafts), nanoseconds(numbers.draft_ms));
   s.draft_on_head = drafts > 0 && layout[1].ranks.front() == 0;
   s.slowness.assign(static_cast<std::size_t>(ranks), 1.0);
-  for (const auto& [rank, factor] : flags_.slow) {
+  for (const auto& [rank, factor] : numbers.slow) {
     if (rank < ranks) s.slowness[static_cast<std::size_t>(rank)] = factor;
   }
   s.width = numbers.width;
   s.draft_width = numbers.draft_width;
   s.layers = numbers.layers;
-  s.network = {nanoseconds(numbers.latency_ms), flags_.bandwidth_mbit_s * 1e6 / 8, nanoseconds(flags_.wake_up_ms)};
+  s.network = numbers.network;
   s.widths = numbers.widths;
   s.head = nanoseconds(numbers.head_ms);
-  s.text = {0, numbers.acceptance, among_first_four(numbers), flags_.over_confidence.value_or(0), TextOptions{}.vocabulary};
+  s.text = {0, numbers.acceptance, numbers.among_first_four(), flags_.over_confidence.value_or(0), TextOptions{}.vocabulary};
   s.prompt = numbers.prompt;
   s.recording = numbers.text;
   s.decode =
@@ -281,11 +258,11 @@ SimulatedRow Simulator::row(Shape shape, const std::string& strategy, const Numb
 
 std::string Simulator::advice(const SimulatedRow& base) const {
   Numbers fast = numbers_, drawn = numbers_;
-  fast.latency_ms /= 2;
+  fast.network.latency /= 2;
   if (drawn.text) drawn.text->choices.clear();
   Numbers sure = drawn;
   sure.acceptance += (1 - sure.acceptance) / 4;
-  sure.acceptance4 = among_first_four(drawn) + (1 - among_first_four(drawn)) / 4;
+  sure.acceptance4 = drawn.among_first_four() + (1 - drawn.among_first_four()) / 4;
   struct Change {
     const char* words;
     double gain;
@@ -347,10 +324,10 @@ void simulate_command(const SimulationOptions& flags) {
   const SimulatedFrom from{{"target_ms", n.target_ms},
                            {"draft_ms", n.draft_ms},
                            {"head_ms", n.head_ms},
-                           {"latency", n.latency_ms},
+                           {"latency", 1e-6 * static_cast<double>(n.network.latency)},
                            {"acceptance", n.acceptance},
-                           {"acceptance4", among_first_four(n)},
-                           {"bandwidth", flags.bandwidth_mbit_s},
+                           {"acceptance4", n.among_first_four()},
+                           {"bandwidth", 8e-6 * n.network.bytes_per_s},
                            {"drafters", n.drafters},
                            {"prompt_tokens", n.prompt},
                            {"predict", n.generate},

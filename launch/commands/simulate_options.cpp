@@ -38,7 +38,6 @@ void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
 cxxopts::Options simulate_flags() {
   auto flags =
       describe("simulate", "Plays whole jobs in virtual time: the program itself, on machines described by numbers. Needs no model.");
-  const auto real = [](const char* fallback) { return cxxopts::value<double>()->default_value(fallback); };
   auto job = flags.add_options("Job");
   job("ranks",
       "How many ranks, such as 2,4,8 or 2-16, one table row each (left out: as many as --from had, one more and twice as many, or 2,4,8)",
@@ -52,11 +51,12 @@ cxxopts::Options simulate_flags() {
   job("repeats", "Average over this many draws of the text, or of what a recorded one leaves open",
       cxxopts::value<int>()->default_value("3"), "N");
   auto machines = flags.add_options("Machines and network");
-  machines(
-      "from",
-      "Take times, text and draft from a 'yamata run --json' file; flags override. Not taken: network, wake-up and the run's own flags",
-      cxxopts::value<std::string>(), "FILE");
-  machines("target-ms", "One token through all layers of the target on one node", real("400"), "MS");
+  machines("from",
+           "Take times, text and draft from a 'yamata run --json' file, or machines from a 'yamata plan --json' file; flags override. "
+           "Network and "
+           "groups that have rehearsed are taken where there is a plan. Not taken: the run's own flags",
+           cxxopts::value<std::string>(), "FILE");
+  machines("target-ms", "One token through all layers of the target on one node", value_or<double>("400"), "MS");
   machines("draft-ms",
            "One evaluation of the draft model (left out: as --from has measured; else with -m and -md by their bytes, or a twentieth of "
            "--target-ms)",
@@ -65,17 +65,17 @@ cxxopts::Options simulate_flags() {
            "What each further row of a run adds, as a share of the first; or the times of 1,2,3,... rows (default: what --from has "
            "measured, or 0.05)",
            cxxopts::value<std::string>(), "LIST");
-  machines("head-ms", "The head's own work per token", real("0.05"), "MS");
-  machines("latency", "Of every message", real("0.1"), "MS");
-  machines("bandwidth", "Of every rank's link", real("1000"), "MBIT/S");
-  machines("wake-up", "From what a rank waits for until it is awake", real("0.05"), "MS");
+  machines("head-ms", "The head's own work per token", value_or<double>("0.05"), "MS");
+  machines("latency", "Of every message", value_or<double>("0.1"), "MS");
+  machines("bandwidth", "Of every rank's link", value_or<double>("1000"), "MBIT/S");
+  machines("wake-up", "From what a rank waits for until it is awake", value_or<double>("0.05"), "MS");
   machines("slow", "A rank that takes this many times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
   auto draft = flags.add_options("Draft");
   draft("acceptance", "Share of tokens that are the draft's first choice (left out: what --from's draft said, or 0.65)",
         cxxopts::value<double>(), "P");
   draft("acceptance4", "Share that is among its first four (left out: what --from's draft said, or of the others 58 %)",
         cxxopts::value<double>(), "P");
-  draft("over-confidence", "How far its probabilities are too sure: the power of its odds, less 1", real("0"), "X");
+  draft("over-confidence", "How far its probabilities are too sure: the power of its odds, less 1", value_or<double>("0"), "X");
   add_speculation(flags, "Which to compare", "iterative,speculative,pipeinfer",
                   "How many, or with -md of each model; not given: as many as the run of --from had; 0: none");
   flags.add_options("Output")("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");
@@ -104,9 +104,9 @@ SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
   o.head_ms = number_in(r, "head-ms", 0.0, 1e6, kTime);
   o.acceptance = number_in(r, "acceptance", 0.0, 1.0, kShare);
   o.acceptance4 = number_in(r, "acceptance4", 0.0, 1.0, kShare);
-  o.latency_ms = number_in(r, "latency", 0.0, 1e6, kTime).value_or(o.latency_ms);
-  o.bandwidth_mbit_s = number_in(r, "bandwidth", 1e-3, 1e9, "between 0.001 and 1000000000").value_or(o.bandwidth_mbit_s);
-  o.wake_up_ms = number_in(r, "wake-up", 0.0, 1000.0, "between 0 and 1000").value_or(o.wake_up_ms);
+  o.latency_ms = number_in(r, "latency", 0.0, 1e6, kTime);
+  o.bandwidth_mbit_s = number_in(r, "bandwidth", 1e-3, 1e9, "between 0.001 and 1000000000");
+  o.wake_up_ms = number_in(r, "wake-up", 0.0, 1000.0, "between 0 and 1000");
   o.over_confidence = number_in(r, "over-confidence", 0.0, 100.0, "between 0 and 100");
   o.generate = number_in(r, "predict", 1, std::numeric_limits<int>::max(), "at least 1");
   o.drafters = number_in(r, "drafters", 0, 16, "between 0 and 16");

@@ -27,7 +27,7 @@ struct SimulationOptions {
   std::optional<double> target_ms, draft_ms, head_ms, acceptance, acceptance4, over_confidence;
   std::optional<int> generate, prompt_tokens, drafters;
   std::vector<double> width_cost;
-  double latency_ms = 0.1, bandwidth_mbit_s = 1000, wake_up_ms = 0.05;
+  std::optional<double> latency_ms, bandwidth_mbit_s, wake_up_ms;
   int repeats = 3;
   std::map<int, double> slow;  ///< rank -> factor
 };

@@ -150,6 +150,10 @@ std::string shared_hosts(const std::vector<wire::Report>& ranks) {
 
 std::string layers_text(LayerRange layers) { return layers.count() == 0 ? "-" : fmt::format("{}-{}", layers.begin, layers.end - 1); }
 
+std::string held_layers(const wire::Report& rank) {
+  return layers_text(rank.layers) + (rank.share < 1 ? fmt::format(" {:.0f}%", 100 * rank.share) : "");
+}
+
 Speed speed(const Generation& r) {
   Speed s;
   if (r.prefill_s > 0) s.prefill_tokens_per_s = static_cast<double>(r.prompt_ids.size()) / r.prefill_s;
@@ -263,7 +267,7 @@ std::string to_table(const Generation& r) {
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];
     const auto scaled = [](std::uint64_t bytes, double unit) { return fmt::format("{:.1f}", static_cast<double>(bytes) / unit); };
-    const std::string layers = layers_text(p.layers) + (p.share < 1 ? fmt::format(" {:.0f}%", 100 * p.share) : "");
+    const std::string layers = held_layers(p);
     out += fmt::format(kRow, i, p.host, p.role, layers, named(p) ? "below" : p.isa, p.threads, fmt::format("{:.2f}", p.busy_s),
                        fmt::format("{:.2f}", p.wait_s), p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576),
                        scaled(p.mapped_bytes, 1048576));

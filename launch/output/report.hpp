@@ -31,6 +31,8 @@ Speed speed(const Generation& result);
 
 /// The first and the last, or "-".
 std::string layers_text(LayerRange layers);
+/// With what it holds of them where ranks share them: "0-7 50%".
+std::string held_layers(const wire::Report& rank);
 
 std::string to_json(const Generation& result);
 /// What every rank did when, in Chrome's trace format: a process per rank, runs as slices, cancels and commits as marks.

@@ -1,9 +1,14 @@
 #include "launch/planning/group_rehearsal.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <set>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <iterator>
+
+#include "launch/planning/measurement_cache.hpp"
 #include "src/model/shard.hpp"
 #include "src/model/weights.hpp"
 
@@ -11,8 +16,9 @@ namespace yamata {
 namespace {
 
 constexpr simulation::Nanoseconds kFar = 2'000'000;
-constexpr double kComputing_s = 0.06;   // of a group
-constexpr int kFewest = 4, kMost = 16;  // runs
+constexpr double kComputing_s = 0.05;   // of all groups together
+constexpr int kFewest = 3, kMost = 16;  // runs
+constexpr double kAgree = 4.0 / 3;
 
 const PlannedHost& host(std::span<const PlannedHost> hosts, int rank) { return hosts[static_cast<std::size_t>(rank)]; }
 
@@ -36,32 +42,85 @@ double expected_s(const ModelFile& target, std::span<const PlannedHost> hosts, s
   return 1e-9 * sum_ns / static_cast<double>(ranks.size());
 }
 
+GroupCost cost_of(const ModelFile& target, std::span<const PlannedHost> hosts, const GroupTime& time) {
+  return {static_cast<int>(time.ranks.size()), time.computing_s / expected_s(target, hosts, time.ranks),
+          std::llround(1e9 * time.meeting_s)};
+}
+
+/// Of a group of this model on these hosts.
+MeasurementKey key_of(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const int> ranks) {
+  std::string names;
+  for (const int rank : ranks) names += fmt::format("{} {} {}\n", rank, host(hosts, rank).name, host(hosts, rank).threads);
+  return {.host = hosts.front().name,
+          .isa = "group",
+          .fingerprint = target.file.fingerprint() ^ std::hash<std::string>()(names),
+          .threads = static_cast<int>(ranks.size())};
+}
+
+/// What is kept of all groups; nothing where one is not known.
+std::vector<GroupCost> read_kept(const ModelFile& target, std::span<const PlannedHost> hosts, const GroupRecord& record) {
+  std::vector<GroupCost> kept;
+  for (const std::vector<int>& ranks : groups_to_rehearse(target, hosts)) {
+    const auto cost = read_group_cost(record.folder, key_of(target, hosts, ranks), record.now_s);
+    if (record.renew || !cost) return {};
+    kept.push_back(*cost);
+  }
+  return kept;
+}
+
+bool agree(double a, double b) { return a <= kAgree * b && b <= kAgree * a; }
+
+/// Whether the first group took what is kept of it.
+bool holds(std::span<const GroupCost> kept, const GroupCost& first) {
+  return !kept.empty() && agree(kept.front().computing, first.computing) &&
+         agree(static_cast<double>(kept.front().meeting), static_cast<double>(first.meeting));
+}
+
 }  // namespace
 
-std::vector<wire::Rehearse> groups_to_rehearse(const ModelFile& target, std::span<const PlannedHost> hosts) {
-  std::vector<wire::Rehearse> groups;
+std::vector<std::vector<int>> groups_to_rehearse(const ModelFile& target, std::span<const PlannedHost> hosts) {
+  std::vector<std::vector<int>> groups;
   if (hosts.empty()) return groups;
   const std::vector<int> order = hosts_by_speed(hosts);
   const auto most = static_cast<int>(std::min<std::int64_t>(std::ssize(order), most_members(target.h)));
-  for (const int members : std::set<int>{std::min(2, most), std::min(4, most), most}) {
+  const auto far = [&](int rank) { return host(hosts, rank).link && host(hosts, rank).link->latency > kFar; };
+  std::vector<int> sizes{most};
+  std::ranges::copy_if(std::array{2, 4}, std::back_inserter(sizes), [&](int members) { return members < most; });
+  for (const int members : sizes) {
+    if (members < 2) continue;
     std::vector<int> ranks(order.begin(), order.begin() + members);
     std::ranges::sort(ranks);
-    const auto far = [&](int rank) { return host(hosts, rank).link && host(hosts, rank).link->latency > kFar; };
-    if (members < 2 || std::ranges::any_of(ranks, far)) continue;
-    const double runs = kComputing_s / expected_s(target, hosts, ranks);
-    groups.push_back({.ranks = {ranks.begin(), ranks.end()},
-                      .shares = shares_of(hosts, ranks),
-                      .layer = static_cast<std::int32_t>(layer_of(target)),
-                      .runs = std::clamp(static_cast<int>(std::min<double>(runs, kMost)), kFewest, kMost)});
+    if (std::ranges::none_of(ranks, far)) groups.push_back(std::move(ranks));
   }
   return groups;
 }
 
-std::vector<GroupCost> group_costs(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const GroupTime> times) {
+std::optional<wire::Rehearse> next_group(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const GroupTime> so_far,
+                                         const GroupRecord& record) {
+  const auto groups = groups_to_rehearse(target, hosts);
+  if (so_far.size() >= groups.size()) return std::nullopt;
+  const std::vector<GroupCost> kept = read_kept(target, hosts, record);
+  if (!so_far.empty() && holds(kept, cost_of(target, hosts, so_far.front()))) return std::nullopt;
+  const std::vector<int>& ranks = groups[so_far.size()];
+  const double runs = kComputing_s / static_cast<double>(groups.size()) / expected_s(target, hosts, ranks);
+  const int counted = std::clamp(static_cast<int>(std::min<double>(runs, kMost)), kFewest, kMost);
+  return wire::Rehearse{.ranks = {ranks.begin(), ranks.end()},
+                        .shares = shares_of(hosts, ranks),
+                        .layer = static_cast<std::int32_t>(layer_of(target)),
+                        .runs = so_far.empty() && !kept.empty() ? kFewest : counted};
+}
+
+std::vector<GroupCost> group_costs(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const GroupTime> times,
+                                   const GroupRecord& record) {
   std::vector<GroupCost> costs;
-  for (const GroupTime& time : times)
-    costs.push_back({static_cast<int>(time.ranks.size()), time.computing_s / expected_s(target, hosts, time.ranks),
-                     std::llround(1e9 * time.meeting_s)});
+  for (const GroupTime& time : times) costs.push_back(cost_of(target, hosts, time));
+  if (const std::vector<GroupCost> kept = read_kept(target, hosts, record); !costs.empty() && holds(kept, costs.front())) {
+    costs = kept;
+  } else {
+    for (std::size_t i = 0; i < times.size(); ++i)
+      keep_group_cost(record.folder, key_of(target, hosts, times[i].ranks), costs[i], record.now_s);
+  }
+  std::ranges::sort(costs, {}, &GroupCost::members);
   return costs;
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 // Which groups share a layer before the layout is chosen, and what the planner learns from it.
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "launch/planning/layout_planner.hpp"
@@ -8,11 +11,25 @@
 
 namespace yamata {
 
-/// Two of the hosts, four, and all: the first, then the fastest others, shared out by their speeds. Only such as are near: where messages
-/// take milliseconds, no group is fast. It takes some 60 ms of computing each.
-std::vector<wire::Rehearse> groups_to_rehearse(const ModelFile& target, std::span<const PlannedHost> hosts);
+/// Groups that could rehearse, in this order: all of the hosts, two and four of them; the first, then the fastest others, shared out by
+/// their speeds. Only such as are near: where messages take milliseconds, no group is fast.
+std::vector<std::vector<int>> groups_to_rehearse(const ModelFile& target, std::span<const PlannedHost> hosts);
 
-/// What they took, against what the hosts' speeds say of their parts.
-std::vector<GroupCost> group_costs(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const GroupTime> times);
+/// What groups took in earlier jobs, kept for a day in `folder`.
+struct GroupRecord {
+  std::string folder;
+  std::int64_t now_s = 0;  ///< seconds of the calendar clock
+  bool renew = false;      ///< what is kept does not count
+};
+
+/// The group to rehearse after those that have; nothing: no more. Where all are kept, one says whether that still holds (to a third), in
+/// three runs; else each has a part of 50 ms to compute, or three runs.
+std::optional<wire::Rehearse> next_group(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const GroupTime> so_far,
+                                         const GroupRecord& record);
+
+/// What groups take against what the hosts' speeds say of their parts, ascending: as kept where that holds, else as those took that have
+/// rehearsed, which is kept.
+std::vector<GroupCost> group_costs(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const GroupTime> times,
+                                   const GroupRecord& record);
 
 }  // namespace yamata

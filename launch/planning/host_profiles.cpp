@@ -29,7 +29,8 @@ PlannedHost read_profile(const std::string& path) {
   PlannedHost host;
   try {
     host.name = j.at("machine").at("host");
-    if (!j.contains("model")) throw UsageError(fmt::format("{} is of a machine without a model; add one: yamata profile -m FILE.gguf --json ...", path));
+    if (!j.contains("model"))
+      throw UsageError(fmt::format("{} is of a machine without a model; add one: yamata profile -m FILE.gguf --json ...", path));
     host.threads = j.at("model").at("threads");
     host.free_bytes = j.at("machine").value("available_bytes", host.free_bytes);
     std::vector<simulation::WidthTime> widths;
@@ -53,7 +54,8 @@ std::vector<PlannedHost> read_profiles(const std::string& folder) {
     if (entry.path().extension() == ".json") paths.push_back(entry.path());
   }
   if (error) throw UsageError(fmt::format("--profiles {}: {}", folder, error.message()));
-  if (paths.empty()) throw UsageError(fmt::format("--profiles {}: no *.json in it; 'yamata profile -m FILE.gguf --json FILE' writes one", folder));
+  if (paths.empty())
+    throw UsageError(fmt::format("--profiles {}: no *.json in it; 'yamata profile -m FILE.gguf --json FILE' writes one", folder));
   std::ranges::sort(paths);
   std::vector<PlannedHost> hosts;
   for (const std::string& path : paths) hosts.push_back(read_profile(path));

@@ -144,6 +144,20 @@ std::vector<int> hosts_by_speed(std::span<const PlannedHost> hosts) {
   return order;
 }
 
+simulation::NetworkOptions slowest_link(std::span<const PlannedHost> hosts, std::span<const int> ranks,
+                                        const simulation::NetworkOptions& network) {
+  std::optional<simulation::NetworkOptions> worst;
+  for (const int rank : ranks) {
+    const auto& link = hosts[static_cast<std::size_t>(rank)].link;
+    if (!link) continue;
+    if (!worst) worst = link;
+    worst->latency = std::max(worst->latency, link->latency);
+    worst->bytes_per_s = std::min(worst->bytes_per_s, link->bytes_per_s);
+    worst->wake_up = std::max(worst->wake_up, link->wake_up);
+  }
+  return worst.value_or(network);
+}
+
 int LayoutCandidate::hosts() const {
   int count = static_cast<int>(layout.front().ranks.size());
   if (layout.size() > 1 && !draft_on_head()) ++count;

@@ -38,6 +38,10 @@ struct LayoutCandidate {
 /// The first host, then the others from the fastest on.
 std::vector<int> hosts_by_speed(std::span<const PlannedHost> hosts);
 
+/// A link as slow in each respect as the slowest of those that these have; `network` where none is known.
+simulation::NetworkOptions slowest_link(std::span<const PlannedHost> hosts, std::span<const int> ranks,
+                                        const simulation::NetworkOptions& network);
+
 /// Pipelines, groups, and pipelines of groups of some of the hosts, the first among them, since it leads: with a drafter on a host of its
 /// own (the slowest or the fastest of the others), on the first host, or none. Layers are shared out by the hosts' speeds and memory at
 /// `layer_cache_bytes` of cache per layer; what finds no room is left out. `drafts`: there is a draft model.

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "launch/planning/plan_file.hpp"
 #include "mpi/planning/rank_speed.hpp"
 #include "src/model/layer_probe.hpp"
 
@@ -109,7 +110,7 @@ std::optional<LayoutChoice> choose_layout(const PlannedJob& job, std::span<const
   const auto one = std::ranges::find_if(forecasts, [](const Forecast& f) { return f.candidate.hosts() == 1; });
   const Forecast* alone = one == forecasts.end() ? nullptr : &*one;
   const Forecast& chosen = preferred(forecasts, alone);
-  return LayoutChoice{chosen.candidate, reasons(chosen, forecasts, alone, hosts), forecasts, {hosts.begin(), hosts.end()}};
+  return LayoutChoice{chosen.candidate, reasons(chosen, forecasts, alone, hosts), to_json(job, hosts, {}, forecasts)};
 }
 
 }  // namespace yamata

@@ -18,9 +18,8 @@ std::vector<PlannedHost> planned_hosts(const std::vector<wire::Hello>& hellos, s
 /// What was chosen.
 struct LayoutChoice {
   LayoutCandidate candidate;
-  std::string why;                  ///< one line: what it is, what is expected of it and of the next best, who stays out
-  std::vector<Forecast> forecasts;  ///< the best, the fastest first
-  std::vector<PlannedHost> hosts;   ///< that they were made for
+  std::string why;        ///< one line: what it is, what is expected of it and of the next best, who stays out
+  std::string plan_json;  ///< the best, and what they stand on, see plan_file.hpp
 };
 
 /// The fastest, or a simpler one that is nearly as fast: fewer machines, no drafter, no groups. More machines than the first alone must

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <utility>
 
 #include "mpi/planning/layer_split.hpp"
 #include "src/model/shard.hpp"
@@ -25,17 +24,7 @@ double sum(std::span<const double> numbers) { return std::accumulate(numbers.beg
 /// Bytes that a token reads of each layer.
 std::vector<double> token_bytes(const ModelFile& model) { return layer_costs(model.file, model.h); }
 
-/// Between numbers of members that were tried along a line, which goes on beyond the last two. One alone meets nobody.
-GroupCost group_cost(const PlannedJob& job, int members) {
-  if (members == 1 || job.group_costs.empty()) return {members};
-  GroupCost below{1}, above = job.group_costs.front();
-  for (std::size_t i = 1; i < job.group_costs.size() && above.members < members; ++i) below = std::exchange(above, job.group_costs[i]);
-  const double part = static_cast<double>(members - below.members) / (above.members - below.members);
-  const auto between = [&](auto from, auto to) { return static_cast<double>(from) + part * static_cast<double>(to - from); };
-  return {members, between(below.computing, above.computing), std::llround(between(below.meeting, above.meeting))};
-}
-
-/// One row on each rank of the target; what a member of a group takes goes by the weights that it holds.
+/// One row on each rank of the target; what a member of a group takes goes by the weights that it reads.
 std::vector<Nanoseconds> stage_times(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts) {
   const auto& [file, h] = job.target;
   const ModelPlace& place = candidate.layout.front();
@@ -46,10 +35,10 @@ std::vector<Nanoseconds> stage_times(const LayoutCandidate& candidate, const Pla
     const double bytes = sum(std::span(costs).subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.count())));
     const auto members = static_cast<std::size_t>(place.groups.empty() ? 1 : place.groups[s]);
     const std::span<const double> shares = std::span(place.shares).subspan(rank, members);
-    const double slower = group_cost(job, static_cast<int>(members)).computing;
-    const auto whole = static_cast<double>(stage_bytes(file, h, range, Shard(h)));
+    const double slower = group_cost(job.group_costs, static_cast<int>(members)).computing;
+    const auto whole = static_cast<double>(read_bytes(file, h, range));
     for (std::size_t m = 0; m < members; ++m, ++rank) {
-      const auto part = static_cast<double>(stage_bytes(file, h, range, Shard(h, shares, static_cast<int>(m))));
+      const auto part = static_cast<double>(read_bytes(file, h, range, Shard(h, shares, static_cast<int>(m))));
       times.push_back(std::llround(bytes * part / whole * slower * hosts[static_cast<std::size_t>(place.ranks[rank])].ns_per_byte));
     }
   }
@@ -72,7 +61,7 @@ Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::
   s.groups = place.groups;
   s.meeting_bytes = meeting_bytes(job.target.h);
   for (const int members : place.groups) {
-    if (const GroupCost cost = group_cost(job, members); cost.meeting > 0) s.meetings[members] = cost.meeting;
+    if (const GroupCost cost = group_cost(job.group_costs, members); cost.meeting > 0) s.meetings[members] = cost.meeting;
   }
   s.width = slowest(hosts, place.ranks).width;
   if (candidate.layout.size() > 1) {
@@ -96,18 +85,9 @@ Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::
 /// What the slowest of its links does; `network` where they are not known.
 simulation::NetworkOptions network_of(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts,
                                       const simulation::NetworkOptions& network) {
-  std::optional<simulation::NetworkOptions> worst;
-  for (const ModelPlace& place : candidate.layout) {
-    for (const int rank : place.ranks) {
-      const auto& link = hosts[static_cast<std::size_t>(rank)].link;
-      if (!link) continue;
-      if (!worst) worst = link;
-      worst->latency = std::max(worst->latency, link->latency);
-      worst->bytes_per_s = std::min(worst->bytes_per_s, link->bytes_per_s);
-      worst->wake_up = std::max(worst->wake_up, link->wake_up);
-    }
-  }
-  return worst.value_or(network);
+  std::vector<int> ranks;
+  for (const ModelPlace& place : candidate.layout) ranks.insert(ranks.end(), place.ranks.begin(), place.ranks.end());
+  return slowest_link(hosts, ranks, network);
 }
 
 double meeting_share(const Scenario& s) {

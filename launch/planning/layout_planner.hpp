@@ -5,18 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "launch/planning/group_cost.hpp"
 #include "launch/planning/layout_candidates.hpp"
 #include "mpi/planning/memory_plan.hpp"
 #include "mpi/simulation/virtual_cluster.hpp"
 
 namespace yamata {
-
-/// What ranks that share layers take, where some were tried.
-struct GroupCost {
-  int members = 2;
-  double computing = 1;                 ///< times as long as the hosts' speeds and the members' columns say
-  simulation::Nanoseconds meeting = 0;  ///< of a one-row run, with what members wait for each other
-};
 
 /// What is to be run, and the text that it is planned for.
 struct PlannedJob {

@@ -24,7 +24,7 @@ struct Kind {
   const char *extension, *first_word;
 };
 constexpr Kind kSpeed{".speed", "yamata-speed-1"}, kThreads{".threads", "yamata-threads-1"}, kWidths{".widths", "yamata-widths-1"},
-    kFirstChoices{".first-choices", "yamata-first-choices-1"};
+    kFirstChoices{".first-choices", "yamata-first-choices-1"}, kLink{".link", "yamata-link-1"}, kGroup{".group", "yamata-group-1"};
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -95,6 +95,27 @@ std::optional<std::vector<double>> read_width_multiples(const std::string& folde
 
 void keep_width_multiples(const std::string& folder, const MeasurementKey& key, std::span<const double> multiples, std::int64_t now_s) {
   keep_numbers(folder, key, kWidths, multiples, now_s);
+}
+
+std::optional<Link> read_link(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
+  const auto kept = read_numbers(folder, key, kLink, 3, now_s);
+  return kept ? std::optional(Link{kept->numbers[0], kept->numbers[1], kept->numbers[2]}) : std::nullopt;
+}
+
+void keep_link(const std::string& folder, const MeasurementKey& key, const Link& link, std::int64_t now_s) {
+  constexpr double kLeast_s = 1e-9;  // who was awake has not woken up
+  const std::vector<double> numbers{std::max(link.latency_s, kLeast_s), std::max(link.wake_up_s, kLeast_s), link.bytes_per_s};
+  keep_numbers(folder, key, kLink, numbers, now_s);
+}
+
+std::optional<GroupCost> read_group_cost(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
+  const auto kept = read_numbers(folder, key, kGroup, 2, now_s);
+  return kept ? std::optional(GroupCost{key.threads, kept->numbers[0], std::llround(kept->numbers[1])}) : std::nullopt;
+}
+
+void keep_group_cost(const std::string& folder, const MeasurementKey& key, const GroupCost& cost, std::int64_t now_s) {
+  const std::vector<double> numbers{cost.computing, static_cast<double>(cost.meeting)};
+  keep_numbers(folder, key, kGroup, numbers, now_s);
 }
 
 namespace {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "launch/planning/group_cost.hpp"
+#include "mpi/cluster/link_probe.hpp"
 #include "node/topology.hpp"
 
 namespace yamata {
@@ -33,6 +35,14 @@ void keep_ns_per_byte(const std::string& folder, const MeasurementKey& key, doub
 /// What runs of kProbedWidths tokens take, in runs of one; kept as long.
 std::optional<std::vector<double>> read_width_multiples(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
 void keep_width_multiples(const std::string& folder, const MeasurementKey& key, std::span<const double> multiples, std::int64_t now_s);
+
+/// How messages travel to another host.
+std::optional<Link> read_link(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
+void keep_link(const std::string& folder, const MeasurementKey& key, const Link& link, std::int64_t now_s);
+
+/// What hosts that share a layer take: kept as long, under a key whose fingerprint stands for the hosts, too, and with threads = members.
+std::optional<GroupCost> read_group_cost(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
+void keep_group_cost(const std::string& folder, const MeasurementKey& key, const GroupCost& cost, std::int64_t now_s);
 
 /// How often tokens of a text were a draft's first choice, of late; kept as long, for these models on whatever machines.
 std::optional<double> read_first_choice_rate(const std::string& folder, std::uint64_t target, std::uint64_t draft, std::int64_t now_s);

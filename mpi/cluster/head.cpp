@@ -82,8 +82,11 @@ void Head::gathered() {
 
 /// The links are known.
 void Head::probed() {
-  if (!options_.groups) return share_out();
-  rehearsal_.emplace(transport_, options_.groups(members_.hellos(), probe_->links()), options_.make_layer);
+  if (!options_.next_group) return share_out();
+  const auto next = [this, links = probe_->links()](std::span<const GroupTime> so_far) {
+    return options_.next_group(members_.hellos(), links, so_far);
+  };
+  rehearsal_.emplace(transport_, next, options_.make_layer);
   state_ = State::kRehearsing;
 }
 

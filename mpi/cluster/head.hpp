@@ -22,8 +22,11 @@ struct ClusterOptions {
   const std::atomic<bool>* interrupted = nullptr;
   std::atomic<bool>* woken = nullptr;  ///< SIGCONT has come: this process was stopped, or the launcher begins to end the job
   bool probes_links = false;           ///< before the plan, which may want to know them
-  /// After the probes: groups of ranks of which the plan may want to know what they take for a layer, and what makes that here.
-  std::function<std::vector<wire::Rehearse>(const std::vector<wire::Hello>& hellos, std::span<const Link> links)> groups;
+  /// After the probes, once for each: a group of ranks of which the plan may want to know what it takes for a layer, after what those
+  /// before took; and what makes that layer here.
+  std::function<std::optional<wire::Rehearse>(const std::vector<wire::Hello>& hellos, std::span<const Link> links,
+                                              std::span<const GroupTime> so_far)>
+      next_group;
   LayerFactory make_layer;
   std::function<void(double share)> on_loading;  ///< share of all weights that is in memory
   std::function<void(const std::string&)> on_warning;

@@ -9,7 +9,7 @@
 namespace yamata {
 namespace {
 
-constexpr int kWarmUp = 2;  // runs that do not count: memory is touched for the first time, and members begin at different times
+constexpr int kWarmUp = 1;  // runs that do not count: memory is touched for the first time
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -45,22 +45,23 @@ void SharedLayer::begin_run() {
   static const std::vector<std::int32_t> kToken{0};
   static const std::vector<Placement> kPlacement{{.position = 0, .parent = -1, .sequences = {0, 1}}};  // the token before gives way
   met_ = exchange_->times().size();
-  began_ = Clock::now();
+  busy_s_ = layer_->unit().busy_seconds();
   layer_->start({kToken, activations_, kPlacement, {}}, nullptr);
 }
 
-/// Members begin a run when each is told that the one before is over. So the first meeting does not count as it was, but as the others.
+/// Members load for different times, and begin a run when each is told that the one before is over. So the first meeting does not count as
+/// it was, but as the others.
 void SharedLayer::end_run() {
   const std::vector<ExchangeTime> all = exchange_->times();
   const auto meetings = std::span(all).subspan(met_);
   if (layer_->left() || meetings.size() < 2)
     throw ClusterError("a layer that ranks share was left before its end; do all ranks run the same yamata?");
   if (runs_ < kWarmUp) return;
+  const auto length_s = [](const ExchangeTime& meeting) { return seconds(meeting.end - meeting.begin); };
   double met_s = 0;
-  for (const ExchangeTime& meeting : meetings.subspan(1)) met_s += seconds(meeting.end - meeting.begin);
-  const double between_s = seconds(meetings.back().end - meetings.front().end) - met_s;
+  for (const ExchangeTime& meeting : meetings.subspan(1)) met_s += length_s(meeting);
   meeting_s_ += met_s / static_cast<double>(meetings.size() - 1);
-  computing_s_ += seconds(meetings.front().begin - began_) + between_s;
+  computing_s_ += layer_->unit().busy_seconds() - busy_s_ - length_s(meetings.front()) - met_s;
 }
 
 wire::Rehearsed SharedLayer::result() const {
@@ -68,20 +69,18 @@ wire::Rehearsed SharedLayer::result() const {
   return {computing_s_ / counted, meeting_s_ / counted};
 }
 
-Rehearsal::Rehearsal(Transport& transport, std::vector<wire::Rehearse> groups, LayerFactory make_layer)
-    : transport_(transport), groups_(std::move(groups)), make_layer_(std::move(make_layer)) {}
+Rehearsal::Rehearsal(Transport& transport, NextGroup next, LayerFactory make_layer)
+    : transport_(transport), next_(std::move(next)), make_layer_(std::move(make_layer)), group_(next_(times_)) {}
 
-/// The head is a member of each.
 void Rehearsal::ask() {
-  const wire::Rehearse& group = groups_[times_.size()];
-  for (const int rank : group.ranks) {
-    if (rank != transport_.rank()) transport_.send(rank, Tag::kRehearse, wire::encode(group));
+  for (const int rank : group_->ranks) {
+    if (rank != transport_.rank()) transport_.send(rank, Tag::kRehearse, wire::encode(*group_));
   }
-  own_ = std::make_unique<SharedLayer>(transport_, group, make_layer_);
+  own_ = std::make_unique<SharedLayer>(transport_, *group_, make_layer_);
 }
 
 void Rehearsal::on_answer(int from, const wire::Rehearsed& answer) {
-  if (!own_ || std::ranges::count(groups_[times_.size()].ranks, from) == 0)
+  if (!own_ || std::ranges::count(group_->ranks, from) == 0)
     throw ClusterError("a rank has shared a layer that nobody asked it to; do all ranks run the same yamata?");
   answers_.push_back(answer);
 }
@@ -94,7 +93,7 @@ bool Rehearsal::advance() {
   }
   bool anything = own_->advance();
   if (anything && own_->finished()) answers_.push_back(own_->result());
-  const std::vector<int>& ranks = groups_[times_.size()].ranks;
+  const std::vector<int>& ranks = group_->ranks;
   if (answers_.size() < ranks.size()) return anything;
   GroupTime time{.ranks = ranks};
   for (const wire::Rehearsed& answer : answers_) {
@@ -105,6 +104,7 @@ bool Rehearsal::advance() {
   times_.push_back(std::move(time));
   answers_.clear();
   own_.reset();
+  group_ = next_(times_);
   return true;
 }
 

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "mpi/protocol/wire.hpp"
@@ -38,10 +40,10 @@ class SharedLayer {
   std::unique_ptr<GroupExchange> exchange_;
   std::unique_ptr<StageModel> layer_;
   std::vector<float> activations_;
-  const int wanted_;     // runs
-  int runs_ = -1;        // that have ended; -1: it loads
-  std::size_t met_ = 0;  // exchanges before the run under way
-  Clock::time_point began_{};
+  const int wanted_;                        // runs
+  int runs_ = -1;                           // that have ended; -1: it loads
+  std::size_t met_ = 0;                     // exchanges before the run under way
+  double busy_s_ = 0;                       // of the unit, before the run under way
   double computing_s_ = 0, meeting_s_ = 0;  // of all runs that count
 };
 
@@ -52,15 +54,18 @@ struct GroupTime {
   double meeting_s = 0;    ///< of one of its meetings, with the wait for members that come later; the mean of all
 };
 
+/// Which group is to rehearse after those, the head among its members; nothing: no more.
+using NextGroup = std::function<std::optional<wire::Rehearse>(std::span<const GroupTime> so_far)>;
+
 /// On the head: lets one group after the other rehearse.
 class Rehearsal {
  public:
-  Rehearsal(Transport& transport, std::vector<wire::Rehearse> groups, LayerFactory make_layer);
+  Rehearsal(Transport& transport, NextGroup next, LayerFactory make_layer);
 
   /// Throws ClusterError where nobody asked.
   void on_answer(int from, const wire::Rehearsed& answer);
   bool advance();
-  bool finished() const { return times_.size() == groups_.size(); }
+  bool finished() const { return !group_; }
   const std::vector<GroupTime>& times() const { return times_; }
   /// This rank computes with others.
   bool computing() const { return own_ != nullptr; }
@@ -69,10 +74,11 @@ class Rehearsal {
   void ask();
 
   Transport& transport_;
-  const std::vector<wire::Rehearse> groups_;
+  const NextGroup next_;
   const LayerFactory make_layer_;
   std::vector<GroupTime> times_;
-  std::vector<wire::Rehearsed> answers_;  // of the group under way
+  std::optional<wire::Rehearse> group_;   // under way
+  std::vector<wire::Rehearsed> answers_;  // of its members
   std::unique_ptr<SharedLayer> own_;
 };
 

@@ -149,9 +149,9 @@ void TransformerStage::build(const StageBatch& batch) {
   if (h_.is_latent()) layer_ops_.number_heads(rows);
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {
     build_layer_features(layer);
-    layer_ops_.add_layer(weights_.specs[layer], weights_.layers[layer], cache_of(layer), rows, layer == 0);
+    layer_ops_.add_layer(weights_.specs[layer], weights_.layers[layer], cache_of(layer), rows, layer == 0 && !keeps_columns_);
   }
-  if (!last() && !shard_.whole()) ops_.push_back(AllGatherOp{x, rows, h_.dim, layer_ops_.shared(shard_.residual())});
+  if (!last() && !shard_.whole() && !keeps_columns_) ops_.push_back(AllGatherOp{x, rows, h_.dim, layer_ops_.shared(shard_.residual())});
   if (last() && !logit_rows_.empty()) {
     ops_.push_back(GatherOp{x, h_.dim, logit_rows_, buffers_.chosen.data()});
     layer_ops_.add_logits(weights_.rest, buffers_.chosen.data(), std::ssize(logit_rows_));

@@ -27,6 +27,9 @@ class TransformerStage final : public StageModel {
   ~TransformerStage() override;
 
   void load(const std::atomic<bool>* stop) override;
+  /// From now on as amid a stage's layers: what a shared layer takes in, and what it gives, are this member's columns, and the other
+  /// members are told of neither in floats. For measuring: what comes out is of no use.
+  void keep_columns() { keeps_columns_ = true; }
   /// Bytes of the buffers that the largest run so far has needed.
   std::size_t buffer_bytes() const;
   /// Brings the cache's memory in, as if every cell had been written.
@@ -77,7 +80,8 @@ class TransformerStage final : public StageModel {
   std::optional<WindowCells> window_cells_;  // where layers with a window have fewer cells
   KvStore store_;
   ComputeUnit& unit_;
-  bool packs_;                 // when it is loaded
+  bool packs_;  // when it is loaded
+  bool keeps_columns_ = false;
   bool file_is_read_ = false;  // and most of it needed no more
   PageMemory packed_;
 

@@ -288,8 +288,7 @@ std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerR
   return bytes;
 }
 
-std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::int64_t layer) {
-  const Shard shard(h);
+std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::int64_t layer, const Shard& shard) {
   Finder finder(file, h, shard);
   finder.add(Holder::kLayer, layer);
   std::size_t bytes = 0;
@@ -299,11 +298,10 @@ std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::i
   return bytes;
 }
 
-std::size_t read_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange range) {
+std::size_t read_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange range, const Shard& shard) {
   std::size_t bytes = 0;
-  for (std::int64_t layer = range.begin; layer < range.end; ++layer) bytes += layer_bytes(file, h, layer);
+  for (std::int64_t layer = range.begin; layer < range.end; ++layer) bytes += layer_bytes(file, h, layer, shard);
   if (range.end < h.layers) return bytes;
-  const Shard shard(h);
   Finder finder(file, h, shard);
   finder.add(Holder::kLastStage);
   for (const FoundTensor& found : finder.take()) bytes += found.role == TensorRole::kOutput ? found.held_bytes() : 0;

@@ -88,8 +88,14 @@ inline std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h,
   return stage_bytes(file, h, layers, Shard(h));
 }
 /// Bytes of one layer alone that a token reads, without embedding or output: of experts those that it uses.
-std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::int64_t layer);
+std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::int64_t layer, const Shard& shard);
+inline std::size_t layer_bytes(const gguf::File& file, const Hyperparameters& h, std::int64_t layer) {
+  return layer_bytes(file, h, layer, Shard(h));
+}
 /// Those of a stage; the last also reads the output. stage_bytes says what it holds.
-std::size_t read_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers);
+std::size_t read_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers, const Shard& shard);
+inline std::size_t read_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers) {
+  return read_bytes(file, h, layers, Shard(h));
+}
 
 }  // namespace yamata

@@ -60,6 +60,7 @@ class GroupTest : public ::testing::Test {
     CpuUnit unit(std::vector<int>(static_cast<std::size_t>(threads), -1), cpu::choose_isa());
     const int member = group.member;
     TransformerStage stage(file_, h_, range, ContextOptions{256, 8, types, pack_, std::move(group)}, unit);
+    if (keep_columns_) stage.keep_columns();
     stage.load(nullptr);
     finish(unit);
     Results results;
@@ -115,7 +116,7 @@ class GroupTest : public ::testing::Test {
   static constexpr std::size_t kChunk = 3;
   gguf::File file_;
   Hyperparameters h_;
-  bool pack_ = true;
+  bool pack_ = true, keep_columns_ = false;
 };
 
 TEST_F(GroupTest, everyShareGivesTheBitsOfOneRank) {
@@ -172,6 +173,11 @@ TEST_F(GroupTest, aLayersSlicesAreWhatTheyAreReckonedWith) {
     const std::size_t runs = (kTokens.size() + kChunk - 1) / kChunk;
     EXPECT_EQ(many_meetings - few_meetings, 3 * kMeetingsPerLayer * runs);
     EXPECT_DOUBLE_EQ(static_cast<double>(many_bytes - few_bytes), 3 * meeting_bytes(h_) * static_cast<double>(kTokens.size()));
+    keep_columns_ = true;  // one layer alone, as it is among others
+    const auto [meetings, bytes] = counted(1, shares);
+    keep_columns_ = false;
+    EXPECT_EQ(meetings, kMeetingsPerLayer * runs);
+    EXPECT_DOUBLE_EQ(static_cast<double>(bytes), meeting_bytes(h_) * static_cast<double>(kTokens.size()));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "launch/commands/bench_report.hpp"
 #include "launch/flag_values.hpp"
@@ -49,6 +50,37 @@ TEST(BenchStatistics, MeanAndDeviation_areThoseOfASample) {
   EXPECT_DOUBLE_EQ(mean({}), 0);
   // A large mean must not drown a small spread.
   EXPECT_NEAR(standard_deviation({1e9 + 1, 1e9 + 2, 1e9 + 3}), 1, 1e-6);
+}
+
+TEST(BenchTable, Ranks_areShownWithTheirUnits) {
+  BenchRow row;
+  row.test.generate = 8;
+  row.type_k = row.type_v = "f16";
+  row.samples_ns = {1000};
+  row.per_rank = {{0, "n0", "0-7 60%", "avx2", "cpu:0-3=0.7+cuda:0=0.3", 4, 1.5, 0.25}, {1, "n1", "0-7 40%", "scalar", "cpu", 2, 2, 0}};
+  const BenchOptions options;
+  const auto printer = BenchPrinter::make("md", options);
+  printer->row(row);
+  const std::string table = printer->end();
+  std::vector<std::vector<std::string>> cells;
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line.find("---") != std::string::npos) continue;
+    std::istringstream words(line);
+    for (cells.emplace_back(); words.good();) {
+      std::string cell;
+      std::getline(words, cell, '|');
+      const auto from = cell.find_first_not_of(' ');
+      if (from != std::string::npos) cells.back().push_back(cell.substr(from, cell.find_last_not_of(' ') + 1 - from));
+    }
+  }
+  ASSERT_EQ(cells.size(), 3u) << table;
+  for (const auto& line : cells) ASSERT_EQ(line.size(), 11u) << table;
+  EXPECT_EQ(cells[0][7], "unit");
+  EXPECT_EQ(cells[1][6], "0-7 60%");
+  EXPECT_EQ(cells[1][7], "cpu:0-3=0.7+cuda:0=0.3");
+  EXPECT_EQ(cells[2][7], "cpu");
+  EXPECT_EQ(cells[2][10], "0.000");
 }
 
 TEST(BenchTest, Name_saysWhatIsRun) {

@@ -26,21 +26,23 @@ TEST(Plan, Table_hasTheBestFirstAndTheCommandThatStartsIt) {
   const Json& best = j["layouts"][0];
   EXPECT_GE(best["decode_tokens_per_s"].get<double>(), j["layouts"][1]["decode_tokens_per_s"].get<double>());
   EXPECT_TRUE(best["fits"].get<bool>());
-  for (const std::string word : {"tokens/s", "TTFT s", "most MiB", "why", "yamata run"}) EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
+  for (const std::string word : {"tokens/s", "TTFT s", "most MiB", "why", "yamata run"})
+    EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
   EXPECT_NE(outcome.out.find(best["hosts"].get<std::string>()), std::string::npos);
   EXPECT_NE(outcome.out.find("--strategy " + best["strategy"].get<std::string>()), std::string::npos);
 }
 
+void write_profile(const TemporaryFolder& folder, const std::string& host, double time_s) {
+  write_file(folder / (host + ".json"), Json{{"machine", {{"host", host}, {"available_bytes", 1e9}}},
+                                             {"model", {{"weight_bytes", 1e7}, {"threads", 4}}},
+                                             {"widths", {{{"width", 1}, {"time_s", time_s}}, {{"width", 4}, {"time_s", 1.3 * time_s}}}}}
+                                            .dump());
+}
+
 TEST(Plan, ProfilesAndHostfile_sayWhoTheMachinesAre) {
   const TemporaryFolder folder;
-  const auto write_profile = [&](const std::string& host, double time_s) {
-    write_file(folder / (host + ".json"), Json{{"machine", {{"host", host}, {"available_bytes", 1e9}}},
-                                               {"model", {{"weight_bytes", 1e7}, {"threads", 4}}},
-                                               {"widths", {{{"width", 1}, {"time_s", time_s}}, {{"width", 4}, {"time_s", 1.3 * time_s}}}}}
-                                              .dump());
-  };
-  write_profile("oak", 1.0);
-  write_profile("ash", 0.5);
+  write_profile(folder, "oak", 1.0);
+  write_profile(folder, "ash", 0.5);
   const auto hosts = [&](Arguments arguments) {
     arguments.insert(arguments.end(), {"--profiles", folder / "", "--latency", "0.01", "--json", folder / "out.js"});
     const Outcome outcome = plan(arguments);
@@ -57,6 +59,51 @@ TEST(Plan, ProfilesAndHostfile_sayWhoTheMachinesAre) {
   const Json named = hosts({"--hostfile", folder / "hosts", "--slow", "1=3"});
   EXPECT_EQ(named[0]["name"], "oak");
   EXPECT_DOUBLE_EQ(named[1]["ns_per_byte"], 150);
+}
+
+/// Of the layout of these hosts without a draft.
+double tokens_per_s(const Json& plan, const std::string& hosts) {
+  for (const Json& layout : plan["layouts"])
+    if (layout["hosts"] == hosts) return layout["decode_tokens_per_s"];
+  throw std::logic_error("no such layout");
+}
+
+TEST(Plan, GroupsThatHaveRehearsed_countInPlansAndSimulationsOfThem) {
+  const TemporaryFolder folder, machines;
+  write_profile(machines, "ash", 1.0);
+  write_profile(machines, "oak", 1.0);
+  const std::string plain = folder / "plain.json", rehearsed = folder / "rehearsed.json", simulated = folder / "s.json";
+  const Outcome as_numbers_say = plan({"--profiles", machines / "", "--rows", "50", "--json", plain});
+  ASSERT_EQ(as_numbers_say.code, 0) << as_numbers_say.err;
+  EXPECT_NE(as_numbers_say.out.find("no group has rehearsed"), std::string::npos) << as_numbers_say.out;
+  Json j = Json::parse(read_file(plain));
+  EXPECT_TRUE(j["rehearsal"].empty());
+  const double before = tokens_per_s(j, "ash+oak");
+
+  j["rehearsal"] = {{{"members", 2}, {"computing", 1.25}, {"meeting_ms", 2.0}}};
+  write_file(plain, Json{{"plan", j}, {"text", "of a run"}}.dump());
+  const Outcome outcome = plan({"--from", plain, "--rows", "50", "--json", rehearsed});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("groups of 2 compute 1.25 times as long as their speeds say and meet for 2.000 ms"), std::string::npos)
+      << outcome.out;
+  j = Json::parse(read_file(rehearsed));
+  EXPECT_EQ(j["rehearsal"][0]["computing"], 1.25);
+  const double planned = tokens_per_s(j, "ash+oak");
+  EXPECT_LT(planned, 0.9 * before);
+
+  const auto simulate = [&](Arguments more) {
+    more.insert(more.begin(),
+                {"simulate", "--from", rehearsed, "--ranks", "2", "--group", "2", "--strategy", "iterative", "--json", simulated});
+    const Outcome outcome = run(yamata(more));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return Json::parse(read_file(simulated))["results"][0]["decode_tokens_per_s"].get<double>();
+  };
+  const double same = simulate({}), farther = simulate({"--latency", "1.1"}), thinner = simulate({"--bandwidth", "1"});
+  EXPECT_NEAR(same, planned, 0.01 * planned);
+  const double layers = j["model"]["layers"], bytes = j["model"]["meeting_bytes"];
+  const double latency_s = 4e-3 * layers, slices_s = layers * bytes / 2 * (1 / 125e3 - 1 / 125e6);
+  EXPECT_NEAR(1 / farther - 1 / same, latency_s, 0.15 * latency_s) << "each meeting, and little else, waits 1 ms more";
+  EXPECT_NEAR(1 / thinner - 1 / same, slices_s, 0.25 * slices_s);
 }
 
 TEST(Plan, WhatMakesNoSense_isRefused) {
@@ -78,6 +125,13 @@ TEST(Plan, WhatMakesNoSense_isRefused) {
   refused({"--profiles", folder / "absent"}, "absent");
   refused({"--acceptance", ".9", "--acceptance4", ".8"}, "--acceptance4");
   refused({"-c", "1000000000"}, "fits");
+  refused({"--from", folder / "absent"}, "absent");
+  refused({"--from", folder / "bad.json"}, "has no plan");
+  refused({"--from", folder / "bad.json", "--latency", "1"}, "--latency");
+  refused({"--from", folder / "bad.json", "--ranks", "2"}, "--ranks");
+  const std::string other = folder / "other.json";
+  ASSERT_EQ(plan({"-m", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "--ranks", "1", "--json", other}).code, 0);
+  refused({"--from", other}, "another model");
 }
 
 TEST(Plan, UnderMpirun_isRefused) {

@@ -92,7 +92,7 @@ TEST_F(LayoutChoiceTest, WhatTheFlagsSay_isNotChosenAnew) {
 TEST_F(LayoutChoiceTest, TextThatGuessesForItself_isSaidToSpeculate) {
   PlannedJob texts = job(false);
   texts.guesses_text = true;
-  const LayoutChoice group = choice(texts, {100, 100}, 1e-5), pipeline = choice(texts, {1000, 100}, 1e-3);
+  const LayoutChoice group = choice(texts, {100, 100}, 1e-5), pipeline = choice(texts, {1000, 100}, 1e-1);
   EXPECT_EQ(group.why.find("h0+h1, speculative: "), 0u) << group.why;
   EXPECT_EQ(pipeline.why.find("h0,h1, pipeinfer: "), 0u) << pipeline.why;
   EXPECT_EQ(pipeline.candidate.strategy, Strategy::kPipeInfer);
@@ -100,7 +100,7 @@ TEST_F(LayoutChoiceTest, TextThatGuessesForItself_isSaidToSpeculate) {
 }
 
 TEST_F(LayoutChoiceTest, SlowHead_leavesTheLayersToTheOthers) {
-  const LayoutChoice chosen = choice(job(false), {1000, 100}, 1e-3);
+  const LayoutChoice chosen = choice(job(false), {1000, 100}, 1e-1);
   EXPECT_EQ(chosen.candidate.hosts(), 2);
   EXPECT_GT(chosen.candidate.stages.at(1).count(), 3 * chosen.candidate.stages.at(0).count());
 }

@@ -127,20 +127,6 @@ TEST_F(Planner, WorthlessDraft_isNotAsked) {
   EXPECT_EQ(plan_layouts(right, hosts({100}), network(0.1), 3).front().candidate.strategy, Strategy::kSpeculative);
 }
 
-TEST_F(Planner, Rehearsed_groupsAreOfTwoFourAndAllThatAreNear) {
-  auto all = hosts({2, 1, 4, 3, 2});
-  const auto groups = groups_to_rehearse(target_, all);
-  ASSERT_EQ(groups.size(), 2u) << "four is the most that can share this model";
-  EXPECT_EQ(groups[0].ranks, (std::vector<std::int32_t>{0, 1})) << "the first, and the fastest other";
-  EXPECT_EQ(groups[0].shares, (std::vector<double>{0.5, 1}));
-  EXPECT_EQ(groups[1].ranks, (std::vector<std::int32_t>{0, 1, 3, 4}));
-  EXPECT_EQ(groups_to_rehearse(target_, hosts({1, 1, 1}))[1].ranks.size(), 3u) << "all";
-  all[4].link = network(25);
-  EXPECT_EQ(groups_to_rehearse(target_, all).size(), 1u) << "those with the far one are slow whatever they take";
-  EXPECT_TRUE(groups_to_rehearse(target_, hosts({1})).empty());
-  EXPECT_TRUE(groups_to_rehearse(target_, {}).empty());
-}
-
 TEST_F(Planner, Rehearsed_groupsCountAsTheyWere) {
   const auto machines = hosts({1000, 1000, 1000});
   PlannedJob plain = job(false);
@@ -149,17 +135,17 @@ TEST_F(Planner, Rehearsed_groupsCountAsTheyWere) {
       if (f.candidate.layout[0].groups == std::vector<int>{2}) return f;
     throw std::logic_error("no pair");
   };
-  const auto groups = groups_to_rehearse(target_, machines);
   const Forecast as_numbers_say = pair(plain);
   const double token_s = 1 / as_numbers_say.tokens_per_s, computing_s = token_s * (1 - as_numbers_say.meeting_share);
-  const auto expected_s = [&](std::size_t group) {
-    const std::vector<GroupTime> once{{.ranks = {groups[group].ranks.begin(), groups[group].ranks.end()}, .computing_s = 1}};
-    return 1 / group_costs(target_, machines, once).front().computing;
+  const auto expected_s = [&](std::vector<int> ranks) {
+    const std::vector<GroupTime> once{{.ranks = std::move(ranks), .computing_s = 1}};
+    return 1 / group_costs(target_, machines, once, {}).front().computing;
   };
   PlannedJob rehearsed = job(false);
-  const std::vector<GroupTime> took{{.ranks = {0, 1}, .computing_s = 1.5 * expected_s(0), .meeting_s = 2e-3},
-                                    {.ranks = {0, 1, 2}, .computing_s = 1.5 * expected_s(1), .meeting_s = 2e-3}};
-  rehearsed.group_costs = group_costs(target_, machines, took);
+  const std::vector<GroupTime> took{{.ranks = {0, 1, 2}, .computing_s = 1.5 * expected_s({0, 1, 2}), .meeting_s = 2e-3},
+                                    {.ranks = {0, 1}, .computing_s = 1.5 * expected_s({0, 1}), .meeting_s = 2e-3}};
+  rehearsed.group_costs = group_costs(target_, machines, took, {});
+  EXPECT_EQ(rehearsed.group_costs[0].members, 2) << "ascending";
   EXPECT_NEAR(rehearsed.group_costs[0].computing, 1.5, 1e-9);
   EXPECT_EQ(rehearsed.group_costs[0].meeting, 2'000'000);
   const double slower_s = 1 / pair(rehearsed).tokens_per_s;

@@ -1,0 +1,32 @@
+#include "launch/planning/kept_links.hpp"
+
+#include "launch/planning/measurement_cache.hpp"
+
+namespace yamata {
+namespace {
+
+bool agree(double a, double b, double factor) { return a <= factor * b && b <= factor * a; }
+
+bool same(const Link& a, const Link& b) { return agree(a.latency_s, b.latency_s, 4.0 / 3) && agree(a.bytes_per_s, b.bytes_per_s, 2); }
+
+}  // namespace
+
+std::vector<Link> settled_links(const std::string& folder, std::span<const wire::Hello> hellos, std::span<const Link> measured,
+                                std::int64_t now_s, bool renew) {
+  std::vector<Link> links(measured.begin(), measured.end());
+  for (std::size_t r = 1; r < std::min(links.size(), hellos.size()); ++r) {
+    const MeasurementKey key{.host = hellos[0].host + "-" + hellos[r].host,
+                             .isa = "link",
+                             .local_rank = static_cast<int>(r),
+                             .local_size = static_cast<int>(hellos.size())};
+    const auto kept = renew ? std::nullopt : read_link(folder, key, now_s);
+    if (kept && same(*kept, links[r])) {
+      links[r] = *kept;
+    } else {
+      keep_link(folder, key, links[r], now_s);
+    }
+  }
+  return links;
+}
+
+}  // namespace yamata

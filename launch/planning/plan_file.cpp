@@ -1,0 +1,159 @@
+#include "launch/planning/plan_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "launch/output/output_file.hpp"
+#include "mpi/planning/layer_split.hpp"
+#include "node/error.hpp"
+#include "src/model/shard.hpp"
+
+namespace yamata {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using simulation::Nanoseconds;
+using simulation::NetworkOptions;
+
+constexpr int kWidths = 17;  // whose multiples are written: beyond the widest that is measured the last step goes on
+
+double milliseconds(Nanoseconds time) { return 1e-6 * static_cast<double>(time); }
+
+/// Bytes of weights that a token reads.
+double token_bytes(const ModelFile& model) {
+  const std::vector<double> layers = layer_costs(model.file, model.h);
+  return std::accumulate(layers.begin(), layers.end(), 0.0);
+}
+
+void write_link(const NetworkOptions& link, Json& j) {
+  j["latency_ms"] = milliseconds(link.latency);
+  j["wake_up_ms"] = milliseconds(link.wake_up);
+  j["mbit_per_s"] = 8e-6 * link.bytes_per_s;
+}
+
+Json json_of(const PlannedHost& host) {
+  Json j{{"name", host.name}, {"ns_per_byte", host.ns_per_byte}, {"threads", host.threads}, {"free_bytes", host.free_bytes}};
+  for (std::size_t rows = 1; rows <= kWidths; ++rows) j["width_multiples"].push_back(host.width(rows));
+  if (host.link) write_link(*host.link, j);
+  return j;
+}
+
+Json json_of(const Forecast& f, std::span<const PlannedHost> hosts) {
+  return {{"hosts", host_names(f.candidate, hosts)},
+          {"layer_split", to_text(f.candidate.layout)},
+          {"strategy", strategy_name(f.candidate.strategy)},
+          {"draft_on_head", f.candidate.draft_on_head()},
+          {"decode_tokens_per_s", f.tokens_per_s},
+          {"ttft_s", f.ttft_s},
+          {"bytes_per_rank", f.rank_bytes},
+          {"fits", f.fits},
+          {"busy_busiest_stage", f.busiest_stage},
+          {"busy_drafter", f.drafter_busy},
+          {"meeting_share", f.meeting_share},
+          {"why", reason(f)}};
+}
+
+/// A number of the file. Throws UsageError where it is not one that can be.
+double number(const Json& j, const char* name, double least, double most = 1e15) {
+  const double value = j.at(name).get<double>();
+  if (!(value >= least && value <= most)) throw UsageError(fmt::format("'{}' is {}, which cannot be", name, value));
+  return value;
+}
+
+NetworkOptions read_link(const Json& j) {
+  const auto nanoseconds = [&](const char* name) { return static_cast<Nanoseconds>(std::llround(1e6 * number(j, name, 0, 1e9))); };
+  NetworkOptions link;
+  link.latency = nanoseconds("latency_ms");
+  link.wake_up = nanoseconds("wake_up_ms");
+  link.bytes_per_s = number(j, "mbit_per_s", 1e-6) * 1e6 / 8;
+  return link;
+}
+
+PlannedHost read_host(const Json& j) {
+  PlannedHost host{.name = j.at("name"), .ns_per_byte = number(j, "ns_per_byte", 1e-9)};
+  host.threads = static_cast<int>(number(j, "threads", 1, 1e6));
+  host.free_bytes = j.at("free_bytes").get<std::uint64_t>();
+  const auto multiples = j.at("width_multiples").get<std::vector<double>>();
+  const bool right = multiples.size() == kWidths && std::ranges::all_of(multiples, [](double m) { return m > 0 && m < 1e6; });
+  if (!right) throw UsageError(fmt::format("'width_multiples' are not {} multiples", kWidths));
+  host.width = simulation::WidthCost(multiples);
+  if (j.contains("latency_ms")) host.link = read_link(j);
+  return host;
+}
+
+PlanFile read_plan(const Json& j) {
+  PlanFile plan;
+  for (const Json& host : j.at("hosts")) plan.hosts.push_back(read_host(host));
+  if (plan.hosts.empty()) throw UsageError("it names no host");
+  plan.network = read_link(j.at("network"));
+  for (const Json& group : j.at("rehearsal")) {
+    const int members = static_cast<int>(number(group, "members", 2, 1024));
+    if (!plan.group_costs.empty() && members <= plan.group_costs.back().members) throw UsageError("'rehearsal' does not ascend");
+    plan.group_costs.push_back({members, number(group, "computing", 1e-3, 1e3),
+                                static_cast<Nanoseconds>(std::llround(1e6 * number(group, "meeting_ms", 0, 1e9)))});
+  }
+  const Json &model = j.at("model"), &text = j.at("text");
+  plan.layers = static_cast<int>(number(model, "layers", 1, 1e6));
+  plan.widths = {static_cast<std::int64_t>(number(model, "width", 1)), static_cast<std::int64_t>(number(model, "vocabulary", 1))};
+  plan.target_bytes = number(model, "bytes_per_token", 1);
+  plan.meeting_bytes = number(model, "meeting_bytes", 1);
+  if (j.contains("draft")) plan.draft_bytes = number(j.at("draft"), "bytes_per_token", 1);
+  plan.acceptance = number(text, "acceptance", 0, 1);
+  plan.acceptance4 = number(text, "acceptance4", plan.acceptance, 1);
+  plan.prompt = static_cast<int>(number(text, "prompt_tokens", 1, 1e6));
+  plan.generate = static_cast<int>(number(text, "predict", 2, 1e6));
+  return plan;
+}
+
+}  // namespace
+
+NetworkOptions PlanFile::slowest_link() const {
+  std::vector<int> all(hosts.size());
+  std::iota(all.begin(), all.end(), 0);
+  return yamata::slowest_link(hosts, all, network);
+}
+
+std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, const NetworkOptions& network,
+                    std::span<const Forecast> forecasts) {
+  const Hyperparameters& h = job.target.h;
+  Json j{{"model",
+          {{"layers", h.layers},
+           {"width", h.dim},
+           {"vocabulary", h.vocabulary},
+           {"bytes_per_token", token_bytes(job.target)},
+           {"meeting_bytes", meeting_bytes(h)}}}};
+  if (job.draft) j["draft"] = {{"bytes_per_token", token_bytes(*job.draft)}};
+  j["text"] = {{"prompt_tokens", job.prompt}, {"predict", job.generate}, {"acceptance", job.acceptance}, {"acceptance4", job.acceptance4}};
+  j["hosts"] = Json::array();
+  for (const PlannedHost& host : hosts) j["hosts"].push_back(json_of(host));
+  write_link(network, j["network"]);
+  j["rehearsal"] = Json::array();
+  for (const GroupCost& cost : job.group_costs)
+    j["rehearsal"].push_back({{"members", cost.members}, {"computing", cost.computing}, {"meeting_ms", milliseconds(cost.meeting)}});
+  j["layouts"] = Json::array();
+  for (const Forecast& f : forecasts) j["layouts"].push_back(json_of(f, hosts));
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::optional<PlanFile> read_plan_file(const std::string& path, const char* flag) {
+  const auto j = Json::parse(read_text(path, flag), nullptr, false);
+  try {
+    if (!j.is_object()) return std::nullopt;
+    if (j.contains("layouts")) return read_plan(j);
+    if (!j.contains("plan")) return std::nullopt;
+    PlanFile plan = read_plan(j.at("plan"));
+    plan.of_run = true;
+    return plan;
+  } catch (const nlohmann::json::exception&) {
+    throw UsageError(
+        fmt::format("{} has a plan that another yamata wrote, or nobody; make a new one with 'yamata plan --json FILE'", path));
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: its plan: {}", path, error.what()));
+  }
+}
+
+}  // namespace yamata

@@ -1,0 +1,37 @@
+#pragma once
+// Plans as files have them: what `yamata plan --json` writes, and a run that has planned its layout.
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launch/planning/layout_planner.hpp"
+
+namespace yamata {
+
+/// What a plan stands on: machines, network, models and text as numbers.
+struct PlanFile {
+  std::vector<PlannedHost> hosts;      ///< the first leads
+  simulation::NetworkOptions network;  ///< between hosts whose link is not known
+  std::vector<GroupCost> group_costs;  ///< of groups that have rehearsed, ascending
+  double target_bytes = 0;             ///< of weights that a token reads
+  double draft_bytes = 0;              ///< likewise; 0: there was no draft
+  int layers = 0;                      ///< of the target
+  double meeting_bytes = 0;            ///< see shard.hpp
+  simulation::RowWidths widths;
+  double acceptance = 0, acceptance4 = 0;
+  int prompt = 0, generate = 0;  ///< tokens
+  bool of_run = false;           ///< it is part of a run's result
+
+  /// What the slowest of the links does.
+  simulation::NetworkOptions slowest_link() const;
+};
+
+std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,
+                    std::span<const Forecast> forecasts);
+
+/// The plan in a file; nothing where that is the JSON of something else. Throws UsageError, naming `flag`, where it cannot be read, and
+/// where the plan is damaged.
+std::optional<PlanFile> read_plan_file(const std::string& path, const char* flag);
+
+}  // namespace yamata
