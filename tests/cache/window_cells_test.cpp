@@ -96,12 +96,18 @@ TEST(WindowCells, RandomTexts_seeTheEndOfWhatTheySeeInTheTable) {
   }
 }
 
+/// The first tokens of the text.
+std::vector<Placement> chain(std::int32_t tokens) {
+  std::vector<Placement> batch;
+  for (std::int32_t p = 0; p < tokens; ++p) batch.push_back({p, -1, {0, 1}});
+  return batch;
+}
+
 TEST(WindowCells, AChain_sharesOneList) {
   CellTable table(64, 1);
   WindowCells cells(64, 49, 10);
   BatchCells all, in_window;
-  std::vector<Placement> batch;
-  for (std::int32_t p = 0; p < 40; ++p) batch.push_back({p, -1, {0, 1}});
+  const std::vector<Placement> batch = chain(40);
   cells.place(table, batch, all, in_window);
   EXPECT_EQ(in_window.visible(39).data(), in_window.visible(9).data() + 30);
   EXPECT_EQ(in_window.visible(39).size(), 10u);
@@ -111,8 +117,7 @@ TEST(WindowCells, MoreThanThereAre_isAClusterError) {
   CellTable table(64, 1);
   WindowCells cells(64, 8, 4);
   BatchCells all, in_window;
-  std::vector<Placement> batch;
-  for (std::int32_t p = 0; p < 9; ++p) batch.push_back({p, -1, {0, 1}});
+  std::vector<Placement> batch = chain(9);
   EXPECT_THROW(cells.place(table, batch, all, in_window), ClusterError);
   EXPECT_EQ(table.free_cells(), 64);
   batch.pop_back();

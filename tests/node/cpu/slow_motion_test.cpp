@@ -5,8 +5,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <string>
+
+#include "tests/temporary_folder.hpp"
 
 namespace yamata {
 namespace {
@@ -14,11 +15,8 @@ namespace {
 /// A file of which another host could have the lock.
 class SlowMotionTest : public testing::Test {
  protected:
-  SlowMotionTest() : other_(mkstemp(path_.data())) {}
-  ~SlowMotionTest() override {
-    close(other_);
-    unlink(path_.c_str());
-  }
+  SlowMotionTest() : other_(open(path_.c_str(), O_RDWR | O_CREAT, 0600)) {}
+  ~SlowMotionTest() override { close(other_); }
   /// Whether it is another host's turn now.
   bool free() {
     if (flock(other_, LOCK_EX | LOCK_NB) != 0) return false;
@@ -26,7 +24,8 @@ class SlowMotionTest : public testing::Test {
     return true;
   }
 
-  std::string path_ = testing::TempDir() + "turns-XXXXXX";
+  test::TemporaryFolder folder_;
+  std::string path_ = folder_ / "turns";
   int other_;
 };
 
