@@ -275,7 +275,8 @@ ClusterOptions Job::cluster() {
   cluster.probes_links = layout_is_open();
   if (layout_is_open()) {
     cluster.next_group = [this](const std::vector<wire::Hello>& hellos, std::span<const Link> links, std::span<const GroupTime> so_far) {
-      return yamata::next_group(*models_.front(), planned_machines(hellos, links), so_far, group_record());
+      if (so_far.empty()) machines_ = planned_machines(hellos, links);
+      return yamata::next_group(*models_.front(), machines_, so_far, group_record());
     };
     cluster.make_layer = layer_factory();
   }

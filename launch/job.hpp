@@ -125,8 +125,7 @@ class Job {
   void place_drafters_by_speed(const std::vector<wire::Hello>& hellos);
   std::vector<PlannedHost> planned_machines(const std::vector<wire::Hello>& hellos, std::span<const Link> links) const;
   GroupRecord group_record() const;
-  void choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links,
-                     std::span<const GroupTime> groups);
+  void choose_layout(const Purpose& purpose, std::span<const GroupTime> groups);
   Workload expected_work(std::size_t prompt_tokens) const;
   wire::Start plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose, const Head& head);
   ClusterOptions cluster();
@@ -151,6 +150,7 @@ class Job {
   std::vector<int> cpus_;              // of its threads
   std::unique_ptr<ComputeUnit> unit_, draft_unit_;
   std::vector<std::int64_t> threads_measured_s_;
+  std::vector<PlannedHost> machines_;      // where the layout is chosen, since the links are known
   std::vector<std::uint64_t> capacities_;  // per rank, for weights and cache of the target
   std::uint64_t layer_cache_bytes_ = 0;    // of one layer of the target, where windows differ in the mean
   Workload work_;                          // of the target

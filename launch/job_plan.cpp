@@ -90,11 +90,9 @@ GroupRecord Job::group_record() const {
 }
 
 /// Plays the layouts that there are. Where a rank could not be measured, lacks a file, or nothing has room, the flags' own remains.
-void Job::choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& purpose, std::span<const Link> links,
-                        std::span<const GroupTime> groups) {
+void Job::choose_layout(const Purpose& purpose, std::span<const GroupTime> groups) {
   constexpr int kTokens = 48;  // of the texts that are played: enough to tell layouts apart, in a fraction of a second
-  const std::vector<PlannedHost> hosts = planned_machines(hellos, links);
-  if (hosts.empty()) return;
+  if (machines_.empty()) return;
   PlannedJob job{.target = *models_.front(), .draft = models_.size() > 1 ? &*models_[1] : nullptr};
   job.speculation = purpose.speculation;
   job.cache_types = options_.cache_types;
@@ -108,11 +106,11 @@ void Job::choose_layout(const std::vector<wire::Hello>& hellos, const Purpose& p
     job.acceptance = rate.value_or(job.acceptance);
     job.acceptance4 = among_first_four(job.acceptance);
   }
-  job.group_costs = group_costs(job.target, hosts, groups, group_record());
+  job.group_costs = group_costs(job.target, machines_, groups, group_record());
   job.strategy = asked_strategy_;
   job.guesses_text = options_.guesses_text;
   job.draft_on_head = options_.draft_on_head;
-  layout_choice_ = yamata::choose_layout(job, hosts);
+  layout_choice_ = yamata::choose_layout(job, machines_);
   if (!layout_choice_) return;
   layout_ = layout_choice_->candidate.layout;
   strategy_ = layout_choice_->candidate.strategy;
@@ -139,7 +137,7 @@ std::vector<LayerRange> Job::draft_split(const ModelPlace& place) const {
 wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose, const Head& head) {
   std::ranges::for_each(crowded_hosts(hellos), warn);
   for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
-  if (layout_is_open()) choose_layout(hellos, purpose, head.links(), head.group_times());
+  if (layout_is_open()) choose_layout(purpose, head.group_times());
   if (drafter_placement_is_open()) place_drafters_by_speed(hellos);
   const DecodeOptions decode = decode_options(purpose);
   wire::Start plan;
