@@ -42,7 +42,7 @@ std::string read_model(const cxxopts::ParseResult& result) {
 void add_text(cxxopts::Options& flags) {
   flags.add_options("Text")("p,prompt", "The text, as it is", cxxopts::value<std::string>(), "TEXT");
   flags.add_options("Text")("f,file", "File with the text (-: standard input)", cxxopts::value<std::string>(), "FILE");
-  flags.add_options("Text")("pre", "Force a pre-tokenizer by name", cxxopts::value<std::string>()->default_value(""), "NAME");
+  flags.add_options("Text")("pre", "Force a pre-tokenizer by name", value_or<std::string>(""), "NAME");
 }
 
 TextSource read_text_source(const cxxopts::ParseResult& r) {
@@ -57,7 +57,7 @@ void add_numa(cxxopts::Options& flags, const char* group) {
   flags.add_options(group)("numa",
                            "Threads and memory on machines of several memories: auto (neighbouring cores), distribute (over all), "
                            "off (as the system puts them)",
-                           cxxopts::value<std::string>()->default_value("auto"), "POLICY");
+                           value_or<std::string>("auto"), "POLICY");
 }
 
 Numa read_numa(const cxxopts::ParseResult& r) {
@@ -71,17 +71,16 @@ void add_ranks(cxxopts::Options& flags) {
       "layer-split,mpi-layer-split",
       "Share of the layers per rank, such as 0.5,0.3,0.2; joined by + ranks share layers: 0.5+0.5; auto: by measured speed; "
       "measure: measured anew; bytes: by bytes alone",
-      cxxopts::value<std::string>()->default_value("auto"), "SPLIT");
+      value_or<std::string>("auto"), "SPLIT");
   add_numa(flags, "Cluster");
   flags.add_options("Cluster")(
       "units",
       "What computes on this machine, each a part of every layer: groups of cores, as in cpu:0-3+cpu:4-7, and devices, as in cuda:0 or "
       "cpu+cuda:0; =0.6 behind one is its share of the columns, else shares follow measured time (auto: one unit of cores)",
-      cxxopts::value<std::string>()->default_value("auto"), "UNITS");
+      value_or<std::string>("auto"), "UNITS");
   flags.add_options("Cluster")("no-repack",
                                "Keep the weights as they lie in the file: less memory where several ranks share it, but slower");
-  flags.add_options("Cluster")("timeout", "End the job when a rank is silent or stalled for this long",
-                               cxxopts::value<double>()->default_value("120"), "SECONDS");
+  flags.add_options("Cluster")("timeout", "End the job when a rank is silent or stalled for this long", value_or<double>("120"), "SECONDS");
 }
 
 /// --units, read before -t is known to be idle.
@@ -96,9 +95,8 @@ void add_cluster(cxxopts::Options& flags) {
   flags.add_options("Cluster")("t,threads",
                                "Compute threads of each rank (0: as many as prove fastest, up to its share of its machine's cores; "
                                "measure: the same, measured anew rather than remembered)",
-                               cxxopts::value<std::string>()->default_value("0"), "N");
-  flags.add_options("Cluster")("b,batch-size", "Prompt tokens that go through the pipeline together",
-                               cxxopts::value<int>()->default_value("64"), "N");
+                               value_or<std::string>("0"), "N");
+  flags.add_options("Cluster")("b,batch-size", "Prompt tokens that go through the pipeline together", value_or<int>("64"), "N");
 }
 
 void read_ranks(const cxxopts::ParseResult& r, JobOptions& job) {
@@ -125,9 +123,8 @@ void read_cluster(const cxxopts::ParseResult& r, JobOptions& job) {
 
 void add_context(cxxopts::Options& flags, const char* fallback) {
   flags.add_options("Context")("c,ctx-size", "Tokens the context holds (0: what the model was trained for, at most 4096)",
-                               cxxopts::value<int>()->default_value(fallback), "N");
-  flags.add_options("Context")("cache-type", "Storage of keys and values: f16, f32 or q8_0",
-                               cxxopts::value<std::string>()->default_value("f16"), "TYPE");
+                               value_or<int>(fallback), "N");
+  flags.add_options("Context")("cache-type", "Storage of keys and values: f16, f32 or q8_0", value_or<std::string>("f16"), "TYPE");
   flags.add_options("Context")("cache-type-k", "-ctk, of keys alone", cxxopts::value<std::string>(), "TYPE");
   flags.add_options("Context")("cache-type-v", "-ctv, of values alone", cxxopts::value<std::string>(), "TYPE");
 }
@@ -164,12 +161,12 @@ void read_context(const cxxopts::ParseResult& r, JobOptions& job) {
 void add_sampling(cxxopts::Options& flags) {
   auto add = flags.add_options("Sampling");
   add("temp", "Temperature (0: always the most probable token)", value_or<float>("0"), "T");
-  add("top-k", "Sample among the K most probable tokens (0: off)", cxxopts::value<int>()->default_value("40"), "K");
+  add("top-k", "Sample among the K most probable tokens (0: off)", value_or<int>("40"), "K");
   add("top-p", "Sample among the most probable tokens that reach P together (1: off)", value_or<float>("0.95"), "P");
   add("min-p", "Leave out tokens less probable than P times the best (0: off)", value_or<float>("0.05"), "P");
   add("repeat-penalty", "Make repeated tokens less probable (1: off)", value_or<float>("1"), "R");
-  add("repeat-last-n", "Tokens the penalty looks back", cxxopts::value<int>()->default_value("64"), "N");
-  add("s,seed", "Seed of the draws", cxxopts::value<std::uint64_t>()->default_value("0"), "SEED");
+  add("repeat-last-n", "Tokens the penalty looks back", value_or<int>("64"), "N");
+  add("s,seed", "Seed of the draws", value_or<std::uint64_t>("0"), "SEED");
   add("ignore-eos", "Never choose a token that ends the text");
 }
 
@@ -195,27 +192,27 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
   auto add = flags.add_options(kSpeculationGroup);
   add("model-draft", "-md: a draft model of the same family; several times for several", cxxopts::value<std::vector<std::string>>(),
       "FILE");
-  add("drafters", drafters, cxxopts::value<int>()->default_value("1"), "N");
-  add("strategy", strategies, cxxopts::value<std::string>()->default_value(strategy), "NAME");
+  add("drafters", drafters, value_or<int>("1"), "N");
+  add("strategy", strategies, value_or<std::string>(strategy), "NAME");
   add("policy",
       "Which guesses run next: best-first, chain, static-tree, dynamic-tree or multi-sequence (auto: best-first, or chain where one of its "
       "flags is given)",
-      cxxopts::value<std::string>()->default_value("auto"), "NAME");
-  add("draft", "Most guesses of one run", cxxopts::value<int>()->default_value("8"), "N");
+      value_or<std::string>("auto"), "NAME");
+  add("draft", "Most guesses of one run", value_or<int>("8"), "N");
   add("p-least", "best-first: least path probability worth a guess, however cheap its row is", value_or<float>("0.02"), "P");
   add("p-accept", "-pa, chain: least probability that continues a branch", value_or<float>("0.5"), "P");
   add("p-split", "-ps, chain: least probability that opens another branch", value_or<float>("0.1"), "P");
   add("p-recovery", "-pr, chain: added to both for every run since a guess was last accepted", value_or<float>("0"), "P");
   add("p-decay", "-pd, chain: taken off both whenever nothing was probable enough", value_or<float>("0"), "P");
-  add("parallel", "-np, chain: branches at most", cxxopts::value<int>()->default_value("1"), "N");
+  add("parallel", "-np, chain: branches at most", value_or<int>("1"), "N");
   add("tree", "static-tree: its shape, or the accuracies to grow one of --draft guesses from: a file of yamata acceptance --json",
       cxxopts::value<std::string>(), "FILE");
-  add("tree-depth", "dynamic-tree: how deep at most", cxxopts::value<int>()->default_value("4"), "K");
-  add("tree-children", "dynamic-tree: guesses after one token at most", cxxopts::value<int>()->default_value("32"), "M");
+  add("tree-depth", "dynamic-tree: how deep at most", value_or<int>("4"), "K");
+  add("tree-children", "dynamic-tree: guesses after one token at most", value_or<int>("32"), "M");
   add("no-lookup", "Do not also guess what followed when this text, or an earlier one, read like this; only what drafts say");
   add("suffix-store", "Keep what is written in this file, and guess from it in later runs", cxxopts::value<std::string>(), "FILE");
-  add("draft-units", "What drafts and heads compute on, as --units has it (auto: on what --units says)",
-      cxxopts::value<std::string>()->default_value("auto"), "UNITS");
+  add("draft-units", "What drafts and heads compute on, as --units has it (auto: on what --units says)", value_or<std::string>("auto"),
+      "UNITS");
   add("no-async", "Ablation: draft on rank 0, in turn with its layers");
   add("no-continue-tip", "Guess anew from the last token whenever a guess is accepted, as the paper does, rather than go on below it");
   add("no-continuous", "Ablation: one speculative run at a time");
@@ -278,10 +275,9 @@ void add_heads(cxxopts::Options& flags) {
       "Heads that guess from the model's hidden states (Medusa, EAGLE, DGF): a safetensors file, a folder with one, or a GGUF file; "
       "several times for several",
       cxxopts::value<std::vector<std::string>>(), "FILE");
-  add("heads-kind", "What they are, where that does not follow from their tensors: medusa, eagle, dgf or eagle3",
-      cxxopts::value<std::string>()->default_value(""), "KIND");
-  add("heads-quant", "Their matrices in memory: q8_0, or stored (as in the file)", cxxopts::value<std::string>()->default_value("q8_0"),
-      "TYPE");
+  add("heads-kind", "What they are, where that does not follow from their tensors: medusa, eagle, dgf or eagle3", value_or<std::string>(""),
+      "KIND");
+  add("heads-quant", "Their matrices in memory: q8_0, or stored (as in the file)", value_or<std::string>("q8_0"), "TYPE");
 }
 
 void read_heads(const cxxopts::ParseResult& r, JobOptions& job) {

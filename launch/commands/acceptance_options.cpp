@@ -10,12 +10,11 @@ cxxopts::Options acceptance_flags() {
   auto flags = describe("acceptance", "How often each source of guesses is right, so many tokens ahead, over the model's own text.");
   auto text = flags.add_options("Text");
   text("f,file", "Prompts: a line of JSON each, of which the first of \"turns\" is taken", cxxopts::value<std::string>(), "FILE.jsonl");
-  text("prompt-format", "What is made of a prompt, for which {} stands; \\n is a new line",
-       cxxopts::value<std::string>()->default_value("{}"), "TEXT");
-  text("prompts", "Take the first N of them (0: all)", cxxopts::value<int>()->default_value("0"), "N");
-  text("pre", "Force a pre-tokenizer by name", cxxopts::value<std::string>()->default_value(""), "NAME");
-  text("n,predict", "Tokens to generate after each", cxxopts::value<int>()->default_value("128"), "N");
-  text("levels", "How many tokens ahead", cxxopts::value<int>()->default_value("8"), "N");
+  text("prompt-format", "What is made of a prompt, for which {} stands; \\n is a new line", value_or<std::string>("{}"), "TEXT");
+  text("prompts", "Take the first N of them (0: all)", value_or<int>("0"), "N");
+  text("pre", "Force a pre-tokenizer by name", value_or<std::string>(""), "NAME");
+  text("n,predict", "Tokens to generate after each", value_or<int>("128"), "N");
+  text("levels", "How many tokens ahead", value_or<int>("8"), "N");
   add_sampling(flags);
   add_speculation(flags, "", "auto");
   add_heads(flags);

@@ -90,7 +90,7 @@ cxxopts::Options bench_flags() {
   tests("pg", "-pg, a prompt and a text after it, timed together; repeatable", value_or<std::string>(""), "PP,TG");
   tests("widths", "Runs of this many tokens whose logits are all asked for, as a check of guesses", value_or<std::string>(""), "LIST");
   tests("d,n-depth", "Tokens in the cache before", value_or<std::string>("0"), "LIST");
-  tests("r,repetitions", "Times each test is repeated", cxxopts::value<int>()->default_value("5"), "N");
+  tests("r,repetitions", "Times each test is repeated", value_or<int>("5"), "N");
   tests("no-warmup", "Do not run each test once before it is timed");
   auto jobs = flags.add_options(kJobs);
   jobs("t,threads",

@@ -13,16 +13,15 @@ cxxopts::Options features_flags() {
   auto add = flags.add_options("Features");
   add("o,output", "Where to; further files are FILE with a number", cxxopts::value<std::string>(), "FILE.safetensors");
   add("layers", "Layers whose inputs are written, such as 2,15,27; last: after the output norm; eagle3: the three that EAGLE-3 reads",
-      cxxopts::value<std::string>()->default_value("last"), "LIST");
+      value_or<std::string>("last"), "LIST");
   add("generate",
       "Let the model write so many tokens after each prompt, and write those too: a .jsonl has a prompt per line, any other "
       "text begins one with each line",
       cxxopts::value<int>(), "N");
-  add("prompt-tokens", "Tokens of a line that are its prompt, in a text that is no .jsonl", cxxopts::value<int>()->default_value("32"),
-      "N");
-  add("texts", "Texts at most (0: all)", cxxopts::value<int>()->default_value("0"), "N");
-  add("type", "f16 or f32", cxxopts::value<std::string>()->default_value("f16"), "TYPE");
-  add("shard", "MiB of a file, about", cxxopts::value<int>()->default_value("512"), "MIB");
+  add("prompt-tokens", "Tokens of a line that are its prompt, in a text that is no .jsonl", value_or<int>("32"), "N");
+  add("texts", "Texts at most (0: all)", value_or<int>("0"), "N");
+  add("type", "f16 or f32", value_or<std::string>("f16"), "TYPE");
+  add("shard", "MiB of a file, about", value_or<int>("512"), "MIB");
   add_sampling(flags);
   add_context(flags, "512");
   add_cluster(flags);

@@ -74,14 +74,13 @@ void print_special_tokens(const gguf::File& file) {
   }
 }
 
-constexpr int kBatch = 64;  // as run has it, where no flag says otherwise
-
-/// What a rank would take of its memory in a run.
+/// What a rank would take of its memory in a run without further flags.
 RankBytes bytes_in_run(const ModelFile& model, LayerRange range, const Shard& shard, std::int64_t context, int threads) {
   const auto tokens = static_cast<std::int32_t>(context);
-  const std::int32_t guesses = decode_options(Strategy::kPipeInfer, {}, kBatch, 1, tokens, {}).guess_cells;
-  const std::int32_t in_windows = window_cells(model.h, tokens, guesses, kBatch);
-  return rank_bytes(model, range, shard, CacheType::kF16, kBatch, threads, in_windows);
+  const int batch = JobOptions().batch;
+  const std::int32_t guesses = decode_options(Strategy::kPipeInfer, {}, batch, 1, tokens, {}).guess_cells;
+  const std::int32_t in_windows = window_cells(model.h, tokens, guesses, batch);
+  return rank_bytes(model, range, shard, CacheType::kF16, batch, threads, in_windows);
 }
 
 /// What one rank with all layers would take here, and how fast it could be at most.

@@ -1,15 +1,15 @@
 #include "launch/commands/inspect_options.hpp"
 
 #include "launch/flag_groups.hpp"
+#include "launch/flag_values.hpp"
 
 namespace yamata {
 
 cxxopts::Options inspect_flags() {
   auto flags = describe("inspect", "What a model file holds, and what each rank of a split would.");
   flags.add_options("Output")("tensors", "List every tensor");
-  flags.add_options("Cluster")("layer-split,mpi-layer-split", "Show this split", cxxopts::value<std::string>()->default_value("auto"),
-                               "SPLIT");
-  flags.add_options("Context")("c,ctx-size", "Tokens the context holds", cxxopts::value<int>()->default_value("0"), "N");
+  flags.add_options("Cluster")("layer-split,mpi-layer-split", "Show this split", value_or<std::string>("auto"), "SPLIT");
+  flags.add_options("Context")("c,ctx-size", "Tokens the context holds", value_or<int>("0"), "N");
   return flags;
 }
 

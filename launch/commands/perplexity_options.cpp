@@ -9,7 +9,7 @@ cxxopts::Options perplexity_flags() {
   auto flags = describe("perplexity", "Perplexity of a text, over chunks of the context; the second half of each is scored.");
   add_text(flags);
   add_context(flags, "512");
-  flags.add_options("Text")("chunks", "Chunks to score (0: all)", cxxopts::value<int>()->default_value("0"), "N");
+  flags.add_options("Text")("chunks", "Chunks to score (0: all)", value_or<int>("0"), "N");
   add_cluster(flags);
   flags.add_options("Output")("json", "Write the result to this file", cxxopts::value<std::string>(), "FILE");
   return flags;

@@ -30,7 +30,7 @@ cxxopts::Options quantize_flags() {
   flags.set_width(110);
   auto add = flags.add_options();
   add("h,help", "Print this help");
-  add("t,threads", "Threads (0: one per core)", cxxopts::value<int>()->default_value("0"), "N");
+  add("t,threads", "Threads (0: one per core)", value_or<int>("0"), "N");
   add("imatrix", "Importance matrix of this model, made by llama-imatrix (GGUF or .dat)", cxxopts::value<std::string>(), "FILE");
   add("pure", "The same type for every matrix, without the mix that a TYPE stands for");
   add("output-tensor-type", "Type of output.weight, or of embeddings that serve as output", cxxopts::value<std::string>(), "TYPE");

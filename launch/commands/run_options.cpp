@@ -29,7 +29,7 @@ std::string idle_guessing_flag(const cxxopts::Options& flags, const cxxopts::Par
 void add_acceptance_rule(cxxopts::Options& flags) {
   auto add = flags.add_options("Sampling");
   add("acceptance", "lossless, or typical: accept guesses that are only likely enough, which changes the text; for --temp above 0",
-      cxxopts::value<std::string>()->default_value("lossless"), "RULE");
+      value_or<std::string>("lossless"), "RULE");
   add("typical-epsilon", "typical: a probability that always suffices", value_or<float>("0.09"), "P");
   add("typical-delta", "typical: the share of e^-entropy that suffices where all are improbable", value_or<float>("0.3"), "P");
 }
@@ -72,7 +72,7 @@ std::vector<std::string> RunOptions::inputs() const {
 cxxopts::Options run_flags() {
   auto flags = describe("run", "Generate text from a prompt; text goes to stdout, statistics to stderr.");
   add_text(flags);
-  flags.add_options("Text")("n,predict", "Tokens to generate", cxxopts::value<int>()->default_value("128"), "N");
+  flags.add_options("Text")("n,predict", "Tokens to generate", value_or<int>("128"), "N");
   add_sampling(flags);
   add_speculation(flags,
                   "iterative, speculative or pipeinfer; without a draft these guess what texts repeat (auto: pipeinfer, on a single rank "

@@ -42,19 +42,16 @@ cxxopts::Options simulate_flags() {
   job("ranks",
       "How many ranks, such as 2,4,8 or 2-16, one table row each (left out: as many as --from had, one more and twice as many, or 2,4,8)",
       cxxopts::value<std::string>(), "LIST");
-  job("group", "How many ranks share each layer, such as 1,2,4, table rows for each: 1 is a pipeline",
-      cxxopts::value<std::string>()->default_value("1"), "LIST");
+  job("group", "How many ranks share each layer, such as 1,2,4, table rows for each: 1 is a pipeline", value_or<std::string>("1"), "LIST");
   job("n,predict", "Tokens to generate (left out: as many as the run of --from, or 128)", cxxopts::value<int>(), "N");
   job("prompt-tokens", "Tokens of a text that nobody wrote (left out: the text of --from, or 64)", cxxopts::value<int>(), "N");
-  job("b,batch-size", "Prompt tokens that go through the pipeline together", cxxopts::value<int>()->default_value("64"), "N");
-  job("s,seed", "Seed of what is drawn", cxxopts::value<std::uint64_t>()->default_value("0"), "SEED");
-  job("repeats", "Average over this many draws of the text, or of what a recorded one leaves open",
-      cxxopts::value<int>()->default_value("3"), "N");
+  job("b,batch-size", "Prompt tokens that go through the pipeline together", value_or<int>("64"), "N");
+  job("s,seed", "Seed of what is drawn", value_or<std::uint64_t>("0"), "SEED");
+  job("repeats", "Average over this many draws of the text, or of what a recorded one leaves open", value_or<int>("3"), "N");
   auto machines = flags.add_options("Machines and network");
   machines("from",
            "Take times, text and draft from a 'yamata run --json' file, or machines from a 'yamata plan --json' file; flags override. "
-           "Network and "
-           "groups that have rehearsed are taken where there is a plan. Not taken: the run's own flags",
+           "Network and groups that have rehearsed are taken where there is a plan. Not taken: the run's own flags",
            cxxopts::value<std::string>(), "FILE");
   machines("target-ms", "One token through all layers of the target on one node", value_or<double>("400"), "MS");
   machines("draft-ms",
