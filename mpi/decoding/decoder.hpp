@@ -9,6 +9,7 @@
 #include "mpi/decoding/tree_runs.hpp"
 #include "node/clock.hpp"
 #include "src/sampling/typical.hpp"
+#include "src/speculation/cost_model.hpp"
 #include "src/speculation/link_rate.hpp"
 #include "src/speculation/policy.hpp"
 #include "src/speculation/text_rate.hpp"

@@ -3,12 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-
-#include "src/speculation/draft_balance.hpp"
-
 namespace yamata {
 namespace {
 
@@ -238,103 +232,6 @@ TEST(CostModel, OpenPlace_isWhereTheSourceHasNotGuessedYet) {
   EXPECT_NEAR(open_probability(tree, other, std::vector{a}), 0.25, 1e-6) << "at the root, for another token than a";
   other.add(tree, a, 6, 0.5f);
   EXPECT_NEAR(open_probability(tree, one, std::vector{a}), 0.375, 1e-6);
-}
-
-TEST(DraftValue, Chain_savesWhatItsGuessesAreWorthLessItsTime) {
-  const DraftTimes times{.first_s = 0.2, .next_s = 0.1, .row_s = 0.05, .token_s = 1, .alone_s = 1};
-  EXPECT_NEAR(most_saved_s(times, 0.5, 1), 0.5 - 0.05 - 0.2, 1e-12);
-  // The second is worth .25 - .15, the third .125 - .15: it is left out.
-  EXPECT_NEAR(most_saved_s(times, 0.5, 8), 0.25 + 0.1, 1e-12);
-  EXPECT_NEAR(least_expanded(times, 0.5), 0.3, 1e-12);
-}
-
-TEST(DraftValue, FirstGuessThatTakesLong_isWorthItForThoseAfterIt) {
-  const DraftTimes times{.first_s = 1.2, .next_s = 0.01, .row_s = 0.01, .token_s = 1, .alone_s = 1};
-  EXPECT_EQ(most_saved_s(times, 0.9, 1), 0);
-  EXPECT_GT(most_saved_s(times, 0.9, 8), 1);
-}
-
-TEST(DraftValue, DraftAsLargeAsItsTarget_neverSavesAnything) {
-  for (const double acceptance : {0.0, 0.5, 1.0}) EXPECT_EQ(most_saved_s({1, 1, 0, 1, 1}, acceptance, 16), 0);
-  EXPECT_TRUE(std::isinf(least_expanded({1, 1, 0, 1, 1}, 0)));
-}
-
-TEST(DraftDecision, AfterThePrompt_someIsDraftedUnlessTheModelIsTooLargeForTheHeadsUnit) {
-  using Kind = DraftDecision::Kind;
-  DraftCase draft{.after_prompt = true, .shares_unit = false, .relative_cost = 0.9, .acceptance = 0.7, .times = {}};
-  EXPECT_EQ(decide_draft(draft).kind, Kind::kDraft);
-  draft.shares_unit = true;
-  EXPECT_EQ(decide_draft(draft).kind, Kind::kLeave);
-  draft.relative_cost = 0.2;
-  EXPECT_EQ(decide_draft(draft).kind, Kind::kDraft);
-  EXPECT_NEAR(decide_draft(draft).least, 0.3, 1e-6);
-}
-
-TEST(DraftDecision, Draft_isMadeWhereItPays_probedWhereNot_leftWhereNothingIsKnown) {
-  using Kind = DraftDecision::Kind;
-  DraftCase draft{.acceptance = 0.7, .times = {.first_s = 0.1, .next_s = 0.1, .row_s = 0.04, .token_s = 1, .alone_s = 1}, .most = 8};
-  EXPECT_EQ(decide_draft(draft).kind, Kind::kDraft);
-  EXPECT_NEAR(decide_draft(draft).least, 0.2, 1e-6);
-  draft.costs_more = true;
-  EXPECT_EQ(decide_draft(draft).kind, Kind::kProbe);
-  EXPECT_EQ(decide_draft(draft).least, 1);
-  draft.costs_more = false;
-  draft.times.first_s = draft.times.next_s = 0.8;
-  EXPECT_EQ(decide_draft(draft).kind, Kind::kProbe);
-  draft.times.next_s = 0;
-  EXPECT_EQ(decide_draft(draft).kind, Kind::kLeave);
-  draft.times = {.first_s = 0.1, .next_s = 0.1, .row_s = 0, .token_s = 0, .alone_s = 0};
-  EXPECT_EQ(decide_draft(draft).kind, Kind::kLeave);
-}
-
-TEST(DraftValue, LuckOfLate_doesNotMakeADraftUseless) {
-  // At the present rate a token takes .5 s, without the draft 1 s.
-  EXPECT_NEAR(most_saved_s({.first_s = 0.6, .next_s = 0.6, .row_s = 0, .token_s = 0.5, .alone_s = 1}, 0.8, 1), 0.2, 1e-12);
-}
-
-TEST(DraftBalance, StepsThatTakeLongerThanTheirTokens_areNoticedSoonAndForgotten) {
-  DraftBalance balance;
-  for (int step = 0; step < 2; ++step) balance.step(1, 1.6, 1);
-  EXPECT_FALSE(balance.negative()) << "a good draft is rejected at times";
-  for (int step = 0; step < 3; ++step) balance.step(1, 1.6, 1);
-  EXPECT_TRUE(balance.negative());
-  for (int step = 0; step < 3; ++step) balance.step(3, 1.6, 1);
-  EXPECT_FALSE(balance.negative());
-}
-
-TEST(DraftTurns, EachIsTried_thenTheFastestGuesses_andTheOthersAgainNowAndThen) {
-  const double speeds[] = {1.5, 1.9, 0.9};  // the last costs more than it saves
-  std::array<DraftBalance, 3> drafts;
-  const std::array<const DraftBalance*, 3> all{&drafts[0], &drafts[1], &drafts[2]};
-  std::array<int, 3> turns{};
-  for (int step = 0; step < 1000; ++step) {
-    const std::size_t turn = whose_turn(all);
-    ++turns[turn];
-    for (std::size_t i = 0; i < drafts.size(); ++i) i == turn ? drafts[i].step(2, 2 / speeds[i], 1) : drafts[i].rest();
-    if (step == 20) {
-      EXPECT_GE(*std::ranges::min_element(turns), 3) << "each was tried";
-    }
-  }
-  EXPECT_GT(turns[1], 950);
-  EXPECT_GT(turns[0], 10);
-  EXPECT_GE(turns[2], 10);
-}
-
-TEST(DraftTurns, OneThatCostsMoreThanItSaves_guessesOnlyWhereAllDo) {
-  DraftBalance bad, worse;
-  for (int step = 0; step < 8; ++step) bad.step(1, 1.5, 1), worse.step(1, 2, 1);
-  const DraftBalance untried;
-  EXPECT_EQ(whose_turn(std::vector<const DraftBalance*>{&bad, &worse, &untried}), 2u);
-  EXPECT_EQ(whose_turn(std::vector<const DraftBalance*>{&worse, &bad}), 1u);
-}
-
-TEST(ProbeBudget, Probes_takeAHundredthOfTheTime) {
-  std::int64_t ns = 0;
-  const Clock::Override clock(ns);
-  ProbeBudget probes;
-  int made = 0;
-  for (int step = 0; step < 1000; ++step, ns += 100'000'000) made += probes.afford(0.25);
-  EXPECT_EQ(made, 3);  // 99.9 s: not quite four times .25 s
 }
 
 }  // namespace

@@ -124,8 +124,8 @@ inline void put_block(const Block32& values, float scale, const QuantizedBlock& 
   reduce_fours(values.low, fours), reduce_fours(values.high, fours + 4);  // whole numbers below 2^11
   float eights[4];
   for (int i = 0; i < 4; ++i) eights[i] = fours[2 * i] + fours[2 * i + 1];
-  for (int i = 0; i < 4; ++i)
-    out.sub_compensation[i] = static_cast<std::int16_t>(-kSubCompensationUnit * static_cast<std::int32_t>(eights[i]));
+  for (int i = 0; i < 4; ++i)  // narrowed first: a block that is not of numbers has sums beyond any product
+    out.sub_compensation[i] = static_cast<std::int16_t>(-kSubCompensationUnit * static_cast<std::int16_t>(eights[i]));
   const float low = eights[0] + eights[1], high = eights[2] + eights[3];
   out.sub_sums[0] = static_cast<std::int16_t>(low), out.sub_sums[1] = static_cast<std::int16_t>(high);
   *out.scale = scale;
