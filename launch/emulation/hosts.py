@@ -1,4 +1,5 @@
 """Emulated clusters: network namespaces as hosts, with a CPU quota, a link rate and a delay each, under a real mpirun over real TCP."""
+import hashlib
 import os
 import pathlib
 import re
@@ -106,14 +107,15 @@ class Host:
             grouped = ''
         return [int(process) for process in {*grouped.split(), *run(['ip', 'netns', 'pids', self.namespace], check=False).stdout.split()}]
 
-    def slow_file(self):
-        """How many times longer computing takes here, if it does: read by whatever enters this host."""
-        return folder_of(self.namespace.removesuffix(self.name)) / f'slow-{self.name}'
+    def environment_file(self):
+        """Lines NAME=VALUE: the environment of whatever enters this host."""
+        return folder_of(self.namespace.removesuffix(self.name)) / f'environment-{self.name}'
 
     def enter(self, command):
         """Becomes `command` (a shell line) on this host; does not return."""
-        if self.slow_file().exists():
-            os.environ['YAMATA_SLOW'], os.environ['YAMATA_TURNS'] = self.slow_file().read_text().split('\n')
+        for line in self.environment_file().read_text().splitlines():
+            name, value = line.split('=', 1)
+            os.environ[name] = value
         if not self.groups:
             sys.exit('emulate: the groups that hold the CPU quotas are out of sight')
         for group in self.groups:
@@ -173,8 +175,7 @@ class Cluster:
             for i, host in enumerate(self.hosts):
                 host.create(f'{self.prefix}{i}', f'10.77.0.{10 + i}', self.cpu[i],
                             str(cores[i % len(cores)]) if self.cpu[i] else ','.join(map(str, cores)))
-                if self.slow[i]:
-                    host.slow_file().write_text(f'{self.slow[i]}\n{self.turns(i % len(cores))}')
+                self.write_environment(host, self.slow[i], i % len(cores))
                 self.tell('rate', i, self.rate[i] or 0)
                 self.tell('delay', i, self.delay[i] or 0)
             run(['ip', 'netns', 'add', self.desk])
@@ -195,6 +196,18 @@ class Cluster:
         if self.switch:
             self.switch.stdin.close()
             self.switch.wait()
+
+    def write_environment(self, host, slow, core):
+        lines = [f'XDG_CACHE_HOME={self.cache_folder()}']
+        if slow:
+            lines += [f'YAMATA_SLOW={slow}', f'YAMATA_TURNS={self.turns(core)}']
+        host.environment_file().write_text('\n'.join(lines))
+
+    def cache_folder(self):
+        """Where these hosts keep what they have measured: n0 of another cluster is another machine."""
+        cache = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
+        kind = repr((self.cpu, self.rate, self.delay, self.slow))
+        return pathlib.Path(cache) / 'yamata-emulated' / hashlib.sha256(kind.encode()).hexdigest()[:12]
 
     def turns(self, core):
         """The file that slow hosts lock to compute in turn: where they rest long enough for that all of them, else those of a core; empty:

@@ -48,6 +48,14 @@ class Quantities(unittest.TestCase):
         self.assertRaises(emulation.EmulationError, emulation.spread, [1, 2], 3)
 
 
+    def test_unlike_clusters_keep_what_they_measure_apart(self):
+        if emulation.why_not():
+            self.skipTest(emulation.why_not())
+        folders = [emulation.Cluster(2, slow=slow, delay=delay).cache_folder() for slow, delay in (([5], [1]), ([5, 5], [1]), ([5, 4], [1]), ([5], [2]))]
+        self.assertEqual(folders[0], folders[1])
+        self.assertEqual(len(set(folders)), 3)
+
+
 class TwoHosts(unittest.TestCase):
     def test_text_is_that_of_one_process_and_nothing_is_left(self):
         with tempfile.TemporaryDirectory() as folder:
