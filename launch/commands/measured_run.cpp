@@ -42,11 +42,33 @@ std::vector<simulation::WidthTime> common_widths(const std::vector<Times>& of_ra
   return points;
 }
 
-void read_stages(const std::vector<Times>& stages, MeasuredRun& run) {
+/// Ranks of the target's layers.
+struct StageRanks {
+  std::vector<Times> times;
+  std::vector<double> computing;  // of each, the share of its time that is no meeting
+  std::string layers;             // of the last
+};
+
+void add_stage(const Json& rank, StageRanks& stages, MeasuredRun& run) {
+  const std::string layers = rank.value("layers", "");
+  const bool joins = rank.value("share", 1.0) < 1 && !stages.times.empty() && layers == stages.layers;
+  joins ? void(++run.groups.back()) : run.groups.push_back(1);
+  stages.layers = layers;
+  stages.times.push_back(times_of(rank));
+  const double meeting_s = rank.value("exchange_s", 0.0), busy_s = rank.value("busy_s", 0.0);
+  check(meeting_s >= 0 && meeting_s <= busy_s, "'exchange_s' is no part of 'busy_s'");
+  stages.computing.push_back(meeting_s > 0 ? 1 - meeting_s / busy_s : 1);
+}
+
+void read_stages(const StageRanks& ranks, MeasuredRun& run) {
+  const std::vector<Times>& stages = ranks.times;
   const std::vector<simulation::WidthTime> points = common_widths(stages);
   const Times totals = times_by_width(points);
   check(!totals.empty(), "its stages have no width of run in common, so that there is nothing to go by; let it write more tokens");
-  for (const Times& stage : stages) run.stage_ms.push_back(stage[points[0].rows - 1] * totals[0] / points[0].time);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    run.stage_ms.push_back(stages[s][points[0].rows - 1] * totals[0] / points[0].time);
+    run.computing_ms += ranks.computing[s] * run.stage_ms.back();
+  }
   if (totals.size() > 1) run.width = simulation::WidthCost(totals);
 }
 
@@ -65,7 +87,7 @@ void read_drafters(const std::vector<std::vector<Times>>& drafters, MeasuredRun&
 }
 
 void read_ranks(const Json& j, MeasuredRun& run) {
-  std::vector<Times> stages;
+  StageRanks stages;
   std::vector<std::vector<Times>> drafters;
   Times on_head;  // a draft that took turns with the first stage
   for (const Json& rank : j.at("per_rank")) {
@@ -74,8 +96,7 @@ void read_ranks(const Json& j, MeasuredRun& run) {
     ++run.ranks;
     if (role == "lost") continue;
     if (role != "drafter") {
-      stages.push_back(times_of(rank));
-      run.shares_layers |= rank.value("share", 1.0) < 1;
+      add_stage(rank, stages, run);
       if (rank.contains("draft_run_s")) on_head = times_of(rank, "draft_run_s");
       continue;
     }

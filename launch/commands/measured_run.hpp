@@ -12,9 +12,10 @@ struct MeasuredRun {
   std::string strategy;
   int ranks = 0;
   double tokens_per_s = 0;
-  std::vector<double> stage_ms;                ///< what a run of one row takes on each stage
+  std::vector<int> groups;                     ///< ranks of each stage
+  std::vector<double> stage_ms;                ///< what a run of one row takes each of them, with the meetings of groups
+  double computing_ms = 0;                     ///< the sum of these without meetings
   std::optional<simulation::WidthCost> width;  ///< of all stages together, where wider runs were measured
-  bool shares_layers = false;                  ///< some ranks do: their times are those of columns, with meetings
   int drafters = 0;                            ///< that have ranks of their own
   std::optional<double> draft_ms;              ///< what an evaluation of one row takes on such a rank
   std::optional<simulation::WidthCost> draft_width;

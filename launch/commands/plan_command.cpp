@@ -103,6 +103,7 @@ void plan_command(const PlanOptions& o) {
   job.context = o.context > 0 ? o.context : static_cast<int>(std::min<std::int64_t>(target.h.context, kDefaultContext));
   job.prompt = o.prompt_tokens;
   job.generate = o.generate;
+  job.guesses_text = o.speculation.looks_up();
   if (plan) {
     job.group_costs = plan->group_costs;
     job.acceptance = plan->acceptance;

@@ -69,10 +69,12 @@ class Simulator {
 };
 
 Simulator::Simulator(const SimulationOptions& flags) : flags_(flags) {
+  bool knows_network = false;
   if (!flags_.from_file.empty()) {
     const auto plan = read_plan_file(flags_.from_file, "--from");
     if (!plan || plan->of_run) take_run(read_measured_run(flags_.from_file));
     if (plan) numbers_.take(*plan);
+    knows_network = plan.has_value();
   }
   if (!flags_.width_cost.empty()) numbers_.width = numbers_.draft_width = simulation::WidthCost(flags_.width_cost);
   if (flags_.target_ms) numbers_.stage_ms.clear();
@@ -84,6 +86,7 @@ Simulator::Simulator(const SimulationOptions& flags) : flags_(flags) {
   if (flags_.latency_ms) numbers_.network.latency = nanoseconds(*flags_.latency_ms);
   if (flags_.bandwidth_mbit_s) numbers_.network.bytes_per_s = *flags_.bandwidth_mbit_s * 1e6 / 8;
   if (flags_.wake_up_ms) numbers_.network.wake_up = nanoseconds(*flags_.wake_up_ms);
+  if (!knows_network) numbers_.rehearsed = numbers_.network;  // a run was on the network that flags say
   for (const auto& [rank, factor] : flags_.slow) numbers_.slow[rank] = factor;
   const bool drafts = flags_.draft_ms || flags_.acceptance || flags_.acceptance4 || flags_.over_confidence;
   numbers_.drafters = flags_.drafters.value_or(drafts ? std::max(1, numbers_.drafters) : numbers_.drafters);
@@ -145,12 +148,10 @@ void Simulator::take_models() {
   numbers_.draft_ms = numbers_.target_ms * bytes(ModelFile::open(flags_.draft_models[0])) / bytes(*model_);
 }
 
-/// As measured on as many stages; else by the bytes of the model's layers; without a model each the same.
+/// By the bytes of the model's layers; without a model each the same.
 std::vector<Nanoseconds> Simulator::stage_times(int stages, const Numbers& numbers) const {
   std::vector<double> shares(static_cast<std::size_t>(stages), 1.0);
-  if (numbers.stage_ms.size() == shares.size()) {
-    shares = numbers.stage_ms;
-  } else if (model_) {
+  if (model_) {
     const auto ranges = split_layers(model_->file, model_->h, {}, stages);
     for (std::size_t s = 0; s < shares.size(); ++s) shares[s] = static_cast<double>(read_bytes(model_->file, model_->h, ranges[s]));
   }
@@ -167,16 +168,23 @@ std::vector<int> groups_of(int ranks, int group) {
   return groups;
 }
 
-/// Of groups, each member with as much of its stage.
+/// The stages that were measured take what they took, meetings and all, which another network makes longer or shorter. Else each member of
+/// a group has as much of its stage.
 void Simulator::add_stages(const Numbers& numbers, Scenario& s) const {
+  const auto slices = [&](int members) { return numbers.meeting_bytes / kMeetingsPerLayer * (members - 1) / members; };
+  if (numbers.measured(s.groups)) {
+    for (const double ms : numbers.stage_ms) s.stages.push_back(nanoseconds(ms));
+    for (const int members : s.groups) s.meetings[members] = numbers.meeting_here(0, slices(members));
+    s.meeting_bytes = 0;
+    return;
+  }
   const std::vector<Nanoseconds> times = stage_times(static_cast<int>(s.groups.size()), numbers);
   for (std::size_t stage = 0; stage < times.size(); ++stage) {
     const int members = s.groups[stage];
     const GroupCost cost = group_cost(numbers.group_costs, members);
     const double part = static_cast<double>(times[stage]) * cost.computing / members;
     s.stages.insert(s.stages.end(), static_cast<std::size_t>(members), std::llround(part));
-    const double slices = numbers.meeting_bytes / kMeetingsPerLayer * (members - 1) / members;
-    if (cost.meeting > 0) s.meetings[members] = numbers.meeting_here(cost.meeting, slices);
+    if (cost.meeting > 0) s.meetings[members] = numbers.meeting_here(cost.meeting, slices(members));
   }
   s.meeting_bytes = numbers.meeting_bytes;
 }
@@ -194,7 +202,7 @@ Scenario Simulator::scenario(Shape shape, const std::string& strategy, const Num
   s.drafters.assign(static_cast<std::size_t>(drafts), nanoseconds(numbers.draft_ms));
   s.draft_on_head = drafts > 0 && layout[1].ranks.front() == 0;
   s.slowness.assign(static_cast<std::size_t>(ranks), 1.0);
-  for (const auto& [rank, factor] : numbers.slow) {
+  for (const auto& [rank, factor] : numbers.measured(s.groups) ? flags_.slow : numbers.slow) {
     if (rank < ranks) s.slowness[static_cast<std::size_t>(rank)] = factor;
   }
   s.width = numbers.width;

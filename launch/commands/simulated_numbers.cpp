@@ -19,7 +19,6 @@ std::optional<double> share_among(const simulation::Recording& text, std::size_t
 
 void take_target_times(const PlanFile& plan, SimulatedNumbers& numbers) {
   const PlannedHost& first = plan.hosts.front();
-  numbers.stage_ms.clear();
   numbers.target_ms = 1e-6 * plan.target_bytes * first.ns_per_byte;
   numbers.width = first.width;
   for (int rank = 1; rank < std::ssize(plan.hosts); ++rank)
@@ -46,9 +45,9 @@ void take_machines(const PlanFile& plan, SimulatedNumbers& numbers) {
 }  // namespace
 
 void SimulatedNumbers::take(const MeasuredRun& run) {
+  groups = run.groups;
   stage_ms = run.stage_ms;
-  times_have_meetings = run.shares_layers;
-  target_ms = std::accumulate(run.stage_ms.begin(), run.stage_ms.end(), 0.0);
+  target_ms = run.computing_ms;
   width = run.width.value_or(width);
   draft_ms = run.draft_ms.value_or(draft_ms);
   draft_width = run.draft_width.value_or(width);
@@ -68,9 +67,10 @@ void SimulatedNumbers::take(const MeasuredRun& run) {
 }
 
 void SimulatedNumbers::take(const PlanFile& plan) {
+  const bool shares_layers = std::ranges::any_of(groups, [](int members) { return members > 1; });
   if (!plan.of_run) {
     take_machines(plan, *this);
-  } else if (times_have_meetings) {
+  } else if (shares_layers) {
     take_target_times(plan, *this);
   }
   network = rehearsed = plan.slowest_link();

@@ -114,12 +114,15 @@ class EvenSplit {
 std::vector<double> layer_costs(const gguf::File& file, const Hyperparameters& h, const Workload& work) {
   const auto prompt = static_cast<double>(work.prompt_tokens), generated = static_cast<double>(work.generated_tokens);
   const double text = prompt + generated;
-  // Each token's attention reads what the layer keeps of the tokens before it.
-  const double attention = work.cache_bytes_per_token * text * text / 2;
+  // Each token's attention reads what the layer keeps of the tokens before it, or of those in its window.
+  const auto attention = [&](const LayerSpec& layer) {
+    const double seen = layer.window > 0 ? std::min(text, static_cast<double>(layer.window)) : text;
+    return work.cache_bytes_per_token * seen * (text - seen / 2);
+  };
   std::vector<double> cost;
   for (std::int64_t i = 0; i < h.layers; ++i) {
     const auto weights = static_cast<double>(layer_bytes(file, h, i));
-    cost.push_back(weights * (generated + kPromptToken * prompt) + attention);
+    cost.push_back(weights * (generated + kPromptToken * prompt) + attention(h.layer_at(i)));
   }
   const gguf::Tensor* output = file.find("output.weight");
   cost.back() += generated * static_cast<double>((output ? *output : file.tensor("token_embd.weight")).bytes);

@@ -32,6 +32,14 @@ TEST(Plan, Table_hasTheBestFirstAndTheCommandThatStartsIt) {
   EXPECT_NE(outcome.out.find("--strategy " + best["strategy"].get<std::string>()), std::string::npos);
 }
 
+TEST(Plan, WithoutADraft_theTextGuessesAsRunHasIt) {
+  const TemporaryFolder folder;
+  const Outcome outcome = plan({"--ranks", "2", "--rows", "20", "--json", folder / "plan.json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const Json& layout : Json::parse(read_file(folder / "plan.json"))["layouts"])
+    EXPECT_EQ(layout["strategy"], layout["hosts"] == "host0,host1" ? "pipeinfer" : "speculative") << layout["hosts"];
+}
+
 void write_profile(const TemporaryFolder& folder, const std::string& host, double time_s) {
   write_file(folder / (host + ".json"), Json{{"machine", {{"host", host}, {"available_bytes", 1e9}}},
                                              {"model", {{"weight_bytes", 1e7}, {"threads", 4}}},

@@ -145,7 +145,8 @@ TEST_F(SimulateFrom, RecordedText_isWrittenAndGuessedFrom) {
   const Json other = result(song(), {"--ranks", "2", "--prompt-tokens", "20", "-n", "32", "--drafters", "1", "--acceptance", "0.01"});
   EXPECT_EQ(other["from"]["prompt_tokens"], 20);
   EXPECT_LT(ratio(other), 2);
-  for (const Arguments& nobody : {Arguments{"--strategy", "speculative", "--no-lookup"}, Arguments{"--strategy", "pipeinfer", "--no-lookup"}}) {
+  for (const Arguments& nobody :
+       {Arguments{"--strategy", "speculative", "--no-lookup"}, Arguments{"--strategy", "pipeinfer", "--no-lookup"}}) {
     const Outcome outcome = play(song(), nobody);
     EXPECT_EQ(outcome.code, 1);
     EXPECT_NE(outcome.err.find("--drafters 1"), std::string::npos) << outcome.err;
@@ -169,6 +170,31 @@ TEST_F(SimulateFrom, DraftThatTookTurnsWithTheHead_takesWhatItTook) {
   const Json j = result(run, {"--ranks", "4"});
   EXPECT_EQ(j["from"]["drafters"], 1);
   EXPECT_DOUBLE_EQ(j["from"]["draft_ms"].get<double>(), 70);
+}
+
+TEST_F(SimulateFrom, SharedLayers_takeWhatTheyTookAndTheirMeetingsCountOnce) {
+  Json run = song();
+  for (int member = 0; member < 2; ++member) {
+    Json& rank = run["per_rank"][static_cast<std::size_t>(member)];
+    rank["layers"] = "0-3";
+    rank["share"] = member == 0 ? 0.7 : 0.3;
+    rank["busy_s"] = 4;
+    rank["exchange_s"] = 1;
+  }
+  run["per_rank"][1]["run_s"] = {0.06};
+  const Arguments job{"--ranks", "2", "--strategy", "iterative", "--latency", "1", "--wake-up", "0", "--head-ms", "0"};
+  const auto played = [&](const char* group) {
+    Arguments arguments = job;
+    arguments.insert(arguments.end(), {"--group", group});
+    return result(run, arguments);
+  };
+  const Json group = played("2"), pipeline = played("1");
+  EXPECT_NEAR(1e3 / group["results"][0]["decode_tokens_per_s"].get<double>(), 100 + 2, 0.5)
+      << "the slower member's time, and the runs' own way";
+  EXPECT_NEAR(group["from"]["target_ms"].get<double>(), 0.75 * 160, 1e-6) << "both members' columns without meetings";
+  EXPECT_NEAR(1e3 / pipeline["results"][0]["decode_tokens_per_s"].get<double>(), 0.75 * 160 + 2, 0.5);
+  run["per_rank"][0]["exchange_s"] = 5;
+  EXPECT_NE(play(run, job).err.find("'exchange_s'"), std::string::npos);
 }
 
 TEST_F(SimulateFrom, RunWithoutChoices_isTakenByItsRate) {

@@ -101,6 +101,18 @@ TEST_F(LayerSplitTest, Costs_areBytesReadInTheCourseOfTheWork) {
   EXPECT_DOUBLE_EQ(work[7] - work[0], 10 * output);
 }
 
+TEST_F(LayerSplitTest, LayersWithAWindow_readWhatIsInIt) {
+  Hyperparameters h = h_;
+  h.layer.window = 10;
+  h.window_pattern = 2;  // every second layer sees all
+  const auto work = layer_costs(file_, h, {100, 20, 512});
+  const auto attention = [&](std::size_t layer) {
+    return work[layer] - static_cast<double>(layer_bytes(file_, h, static_cast<std::int64_t>(layer))) * (20 + 0.2 * 100);
+  };
+  EXPECT_NEAR(attention(0), 512 * (10.0 * 10 / 2 + 10.0 * 110), 1);
+  EXPECT_NEAR(attention(1), 512 * 120.0 * 120 / 2, 1);
+}
+
 TEST_F(LayerSplitTest, Auto_isEvenWithinWhatTheSlowestTakes) {
   // Two layers are the least that the slowest of five can have: early ranks are the lighter ones, the last also has the output.
   EXPECT_EQ(counts({}, 5), (std::vector<std::int64_t>{1, 2, 2, 2, 1}));
