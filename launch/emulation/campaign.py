@@ -8,10 +8,15 @@ PATIENCE = float(os.environ.get('YAMATA_PATIENCE', 1))  # times as long as usual
 
 
 class Reader:
-    """Reads along with the text that a job writes."""
+    """Reads along with the text that a job writes, for a time that may begin anew with whatever comes."""
 
     def __init__(self, job, deadline_s):
-        self.job, self.end, self.text = job, time.monotonic() + deadline_s, b''
+        self.job, self.end, self.silence_s, self.text = job, time.monotonic() + deadline_s, None, b''
+        self.heard = time.monotonic()  # when something came, last
+
+    def allow_silence(self, seconds):
+        """From now on a job has time as long as its text comes on."""
+        self.end, self.silence_s = time.monotonic() + seconds, seconds
 
     def left_s(self):
         return max(0, self.end - time.monotonic())
@@ -25,6 +30,8 @@ class Reader:
             if not some:
                 return False
             self.text += some
+            self.heard = time.monotonic()
+            self.end = max(self.end, self.heard + (self.silence_s or 0))
         return True
 
 

@@ -2,12 +2,15 @@
 
 #include <signal.h>
 
+#include <algorithm>
+
 #include "node/process.hpp"
 
 namespace yamata {
 namespace {
 
 constexpr auto kLongestLook = std::chrono::seconds(2);
+constexpr std::chrono::milliseconds kAtTheEnd = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -16,11 +19,11 @@ DaemonWatch::DaemonWatch(pid_t launcher, std::chrono::milliseconds deadline, Clo
   if (mpirun_ && mpirun_->is_parent()) mpirun_.reset();
 }
 
-void DaemonWatch::keep_awake(Clock::time_point now) {
+void DaemonWatch::keep_awake(Clock::time_point now, bool ending) {
   const auto awake = clock_.look(now);
   const bool stopped = mpirun_ && process_state(launcher_) == 'T' && is_mpirun_daemon(process_name(launcher_));
   if (!stopped) good_ = awake;
-  if (awake - good_ >= deadline_) kill(launcher_, SIGCONT);
+  if (awake - good_ >= (ending ? std::min(deadline_, kAtTheEnd) : deadline_)) kill(launcher_, SIGCONT);
 }
 
 bool DaemonWatch::is_cut_off(Clock::time_point now) {

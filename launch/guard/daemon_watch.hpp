@@ -17,8 +17,9 @@ class DaemonWatch {
   DaemonWatch(pid_t launcher, std::chrono::milliseconds deadline, Clock::time_point now);
 
   /// Lets the daemon go on where it has been stopped for the deadline: ranks that wait for it, to write or to end, would do so for
-  /// ever.
-  void keep_awake(Clock::time_point now);
+  /// ever. Where the rank is `ending` that is a second at most: PMIx waits two for a daemon's leave to end, and a rank that ends
+  /// without it makes mpirun end the job with exit code 1.
+  void keep_awake(Clock::time_point now, bool ending);
   /// True once mpirun has been out of reach for the deadline.
   bool is_cut_off(Clock::time_point now);
 

@@ -88,7 +88,8 @@ class Guard {
   using Clock = std::chrono::steady_clock;
   static constexpr int kCluster = static_cast<int>(ExitCode::kCluster);
   bool starting() const { return word && (word->phase == Phase::kStarting || word->phase == Phase::kAlone); }
-  bool watches_closely() const { return starting() || (word && word->phase == Phase::kEnding) || gone_ != Clock::time_point{}; }
+  bool rank_is_done() const { return word && word->phase == Phase::kEnding; }
+  bool watches_closely() const { return starting() || rank_is_done() || gone_ != Clock::time_point{}; }
 
   /// 0 where none came for a while.
   int next_signal() const {
@@ -114,13 +115,13 @@ class Guard {
     }
     see_launcher_gone(now);
     wake_at_end(now);
-    if (rank_ > 0 && !(word && word->unheard)) return daemon_.keep_awake(now);
+    if (rank_ > 0 && !(word && word->unheard)) return daemon_.keep_awake(now, rank_is_done());
     if (daemon_.is_cut_off(now)) end_rank();
   }
 
   /// A rank that is stopped once its work is done holds up all others' end, and has nothing left to do but to end itself.
   void wake_at_end(Clock::time_point now) {
-    const bool stopped = word && word->phase == Phase::kEnding && rank_ > 0 && process_state(rank_) == 'T';
+    const bool stopped = rank_is_done() && rank_ > 0 && process_state(rank_) == 'T';
     if (!stopped) stopped_.reset();
     if (stopped && !stopped_) stopped_ = now;
     if (stopped && now - *stopped_ >= deadline_) kill(rank_, SIGCONT);

@@ -1,15 +1,12 @@
 #include "tests/mpi/simulation/simulation.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <numeric>
 
 #include "mpi/simulation/ranks.hpp"
-#include "tests/mpi/simulation/draw_heads.hpp"
 #include "tests/mpi/simulation/feature_reader.hpp"
 #include "tests/mpi/simulation/random_network.hpp"
 
@@ -298,95 +295,7 @@ Outcome Cluster::run() {
   return outcome;
 }
 
-void draw_shaped_policy(Random& random, PolicyOptions& policy) {
-  constexpr std::array kShaped{"static-tree", "dynamic-tree", "multi-sequence"};
-  policy.name = kShaped.at(random() % kShaped.size());
-  policy.depth = 1 + static_cast<int>(random() % 5);
-  policy.children = 1 + static_cast<int>(random() % 4);
-}
-
 }  // namespace
-
-Scenario Scenario::random(std::uint64_t seed) {
-  Random random(seed * 7919 + 1);
-  const auto between = [&](int low, int high) { return low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1)); };
-  const auto chance = [&](int percent) { return between(1, 100) <= percent; };
-  const auto real = [&](double low, double high) { return low + (high - low) * static_cast<double>(random() % 10000) / 10000; };
-  Scenario s;
-  s.seed = seed;
-  s.stages.assign(static_cast<std::size_t>(between(1, 5)), 1);
-  for (int& members : s.stages) members = chance(25) ? between(2, 3) : 1;
-  s.decode.strategy = static_cast<Strategy>(chance(10) ? 0 : chance(25) ? 1 : 2);
-  const int drafters = s.decode.strategy == Strategy::kIterative ? 0 : between(1, 3);
-  for (int d = 0; d < drafters; ++d) s.drafters.push_back({chance(25) ? 2 : 1, false, chance(20) ? 1.0 : real(0, 0.8)});
-  if (drafters > 0 && chance(15)) s.drafters = {{0, false, real(0, 0.8)}};
-  for (auto& drafter : s.drafters) drafter.group = drafter.ranks > 1 && chance(50);
-  s.vocabulary = between(2, 12);
-  s.prompt = between(1, 12);
-  s.operations = between(1, 8);
-  s.unplayable_speeds = chance(60);
-  s.decode.policy.name = chance(50) ? "best-first" : "chain";
-  s.decode.policy.draft = between(1, 8);
-  s.decode.policy.threshold = static_cast<float>(real(0, 0.2));
-  s.decode.policy.accept = static_cast<float>(chance(40) ? 0 : real(0, 0.6));
-  s.decode.policy.split = static_cast<float>(real(0, 0.4));
-  s.decode.policy.recovery = static_cast<float>(chance(50) ? 0 : real(0, 0.2));
-  s.decode.policy.decay = static_cast<float>(chance(50) ? 0 : real(0, 0.05));
-  s.decode.policy.branches = between(1, 4);
-  s.decode.generate = between(1, 40);
-  s.decode.context = chance(80) ? s.prompt + s.decode.generate + 8 : s.prompt + between(0, s.decode.generate);
-  s.decode.guess_cells = s.drafters.empty() ? 0 : between(1, 40);
-  s.decode.sequences = {0, s.drafters.empty() ? 1 : chance(20) ? 2 : between(2, 41)};
-  s.decode.batch = between(1, 8);
-  s.decode.cancel = !chance(15);
-  s.decode.continuous = !chance(15);
-  s.draft.width = between(1, 6);
-  s.draft.children = between(1, 5);
-  s.draft.credit = between(4, 40);
-  s.draft.threshold = static_cast<float>(real(0, 0.1));
-  s.sampling.temperature = static_cast<float>(chance(50) ? 0 : real(0.2, 1.5));
-  s.sampling.repeat_penalty = static_cast<float>(chance(70) ? 1 : real(1, 1.5));
-  s.sampling.seed = seed;
-  s.decode.continue_tip = !chance(15);
-  if (s.decode.strategy == Strategy::kPipeInfer && chance(10)) s.drafter_that_dies = random() % s.drafters.size();
-  s.decode.lookup = s.decode.strategy != Strategy::kIterative && chance(40);
-  if (s.decode.lookup && s.decode.strategy == Strategy::kPipeInfer && chance(20)) {
-    s.drafters.clear();
-    s.drafter_that_dies.reset();
-  }
-  if (chance(50)) s.decode.logits = logits_read(s.sampling, 0);
-  if (chance(40)) s.texts = between(2, 3);
-  const bool features = chance(30);
-  for (std::int32_t layer = 0; features && layer < static_cast<std::int32_t>(s.stages.size()); ++layer) {
-    if (chance(40)) s.feature_layers.push_back(layer);
-  }
-  if (features && (s.feature_layers.empty() || chance(50))) s.feature_layers.push_back(kOutputFeatures);
-  if (chance(40)) draw_shaped_policy(random, s.decode.policy);
-  if (s.decode.lookup && s.decode.strategy == Strategy::kSpeculative && chance(30)) s.drafters.clear();
-  draw_heads(s, random);
-  if (chance(50)) s.window = between(1, 6);
-  return s;
-}
-
-std::string Scenario::describe() const {
-  std::string text = fmt::format(
-      "seed {}: stages of {} ranks, strategy {}, policy {} --draft {}, guess cells {}, sequences {}, context {}, {} + {} tokens, "
-      "temperature {:.2f}{}{}",
-      seed, fmt::join(stages, "+"), static_cast<int>(decode.strategy), decode.policy.name, decode.policy.draft, decode.guess_cells,
-      decode.sequences.end, decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
-      decode.continuous ? "" : ", not continuous");
-  if (window > 0) text += fmt::format(", a window of {}", window);
-  if (!decode.continue_tip) text += ", anew at every acceptance";
-  if (decode.lookup) text += ", lookup";
-  if (!feature_layers.empty()) text += fmt::format(", features of {} layers", feature_layers.size());
-  if (texts > 1) text += fmt::format(", {} texts", texts);
-  for (const Heads& h : heads)
-    text += fmt::format(", heads at place {} of {} layers ({:.2f} differs)", static_cast<int>(h.place), h.layers.size(), h.disagreement);
-  for (const Drafter& d : drafters)
-    text += fmt::format(", drafter on {} ranks{} ({:.2f} differs)", d.ranks, d.group ? " in a group" : "", d.disagreement);
-  if (drafter_that_dies) text += fmt::format(", drafter {} dies", *drafter_that_dies);
-  return text;
-}
 
 Outcome play(const Scenario& scenario, bool trace) {
   try {
