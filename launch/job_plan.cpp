@@ -144,6 +144,7 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
   plan.cache_types = options_.cache_types;
   plan.batch = options_.batch;
   plan.trace = options_.trace;
+  plan.draft = draft_options(decode.policy);
   std::vector<const ModelFile*> models;
   for (const auto& model : models_) models.push_back(&*model);
   std::vector<RankBytes> heads;
@@ -165,11 +166,11 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
     const bool target = place.model == 0;
     pipeline.layers = target ? splits.back() : draft_split(place);
     if (!place.groups.empty()) pipeline.shares = place.shares;
-    pipeline.cells = context() + (target ? decode.guess_cells : plan.draft.credit);
-    pipeline.sequences = target ? decode.sequences.end : plan.draft.credit + 1;
+    pipeline.cells = context() + (target ? decode.guess_cells : plan.draft.room());
+    pipeline.sequences = target ? decode.sequences.end : plan.draft.room() + 1;
     if (writes && !is_heads(place.model))
       pipeline.window_cells = window_cells(models_[static_cast<std::size_t>(place.model)]->h, pipeline.cells,
-                                           target ? decode.guess_cells : plan.draft.credit, plan.batch);
+                                           target ? decode.guess_cells : plan.draft.room(), plan.batch);
     plan.pipelines.push_back(std::move(pipeline));
   }
   for (std::size_t i = 0; i + 1 < splits.size(); ++i) {

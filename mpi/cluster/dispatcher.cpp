@@ -14,7 +14,7 @@ namespace {
 std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan,
                                       std::unique_ptr<Pipeline> pipeline) {
   // The cells beyond the context are for open guesses.
-  return std::make_unique<Drafter>(transport, plan.model, std::move(pipeline), start.draft, plan.cells - start.draft.credit,
+  return std::make_unique<Drafter>(transport, plan.model, std::move(pipeline), start.draft, plan.cells - start.draft.room(),
                                    SequenceRange{0, plan.sequences}, start.batch);
 }
 

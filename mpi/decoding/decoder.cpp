@@ -87,7 +87,7 @@ bool Decoder::take(const TreeRuns::Run& run, const RunResult& result) {
 void Decoder::step_ended(std::int32_t tokens) {
   const TextStep step{
       .tokens = tokens, .first = generated_ == tokens, .seconds = Clock::seconds_since(last_text_), .alone_s = turnaround_.run_s(1)};
-  for (const auto& source : sources_.all()) source->step_ended(step);
+  sources_.step_ended(step, drafts_here());
   rate_.text_came(tokens);
   last_text_ = Clock::now();
 }
@@ -171,21 +171,18 @@ void Decoder::commit(std::int32_t token) {
 /// The text has grown: every source may guess.
 void Decoder::ask_sources() {
   ++epoch_;
-  GuessDemand demand = this->demand();
-  const GuessSource* const turn = demand.at_any_cost ? nullptr : sources_.whose_turn();
-  for (const auto& source : sources_.all()) {
-    demand.rests = turn && source->shares_unit() && source.get() != turn;
-    tree_changed_ |= source->guess(runs_.tree(), text(), demand);
-  }
+  turn_ = sources_.whose_turn();
+  for (const auto& source : sources_.all()) tree_changed_ |= source->guess(runs_.tree(), text(), demand(*source));
 }
 
-GuessDemand Decoder::demand() const {
+GuessDemand Decoder::demand(const GuessSource& source) const {
   GuessDemand demand{.epoch = epoch_,
                      .most = options_.policy.draft,
-                     .min_drafts = waits_for_draft() ? options_.policy.draft : 0,
-                     .to_the_end = waits_for_whole_draft(),
+                     .min_drafts = waits_for(source) ? options_.policy.draft : 0,
+                     .to_the_end = waits_to_the_end(source),
+                     .rests = source.shares_unit() && !computes(source),
                      .retell = !options_.continue_tip,
-                     .at_any_cost = options_.at_any_cost || !policy_->minds_costs()};
+                     .at_any_cost = at_any_cost()};
   if (!demand.to_the_end) return demand;
   const TargetTimes target = times();
   demand.token_s = token_s(target);
@@ -198,16 +195,17 @@ void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
   if (finished_) return;
   const auto began = Clock::now();
   DraftLink* const drafter = sources_.drafter_on(rank, guesses.model);
-  if (drafter) tree_changed_ |= drafter->on_guesses(guesses, runs_.tree(), text(), demand());
+  if (drafter) tree_changed_ |= drafter->on_guesses(guesses, runs_.tree(), text(), demand(*drafter));
   counters_.deciding_s += Clock::seconds_since(began);
 }
 
 void Decoder::drop_drafter(int rank) { sources_.drop(rank); }
 
 bool Decoder::awaits(int rank) const {
-  const auto pending = [&](const DraftLink* drafter) { return drafter->rank() == rank && drafter->pending(); };
-  return std::any_of(sources_.drafters().begin(), sources_.drafters().end(), pending) && runs_.begun() && !runs_.tree().root().sent &&
-         waits_for_whole_draft();
+  const auto pending = [&](const DraftLink* drafter) {
+    return drafter->rank() == rank && drafter->pending() && waits_to_the_end(*drafter);
+  };
+  return std::any_of(sources_.drafters().begin(), sources_.drafters().end(), pending) && runs_.begun() && !runs_.tree().root().sent;
 }
 
 void Decoder::leave() {
@@ -221,19 +219,28 @@ void Decoder::drop_guesses() {
   tree_changed_ = true;
 }
 
+bool Decoder::at_any_cost() const { return options_.at_any_cost || !policy_->minds_costs(); }
+
+/// This rank computes it, and it is its turn.
+bool Decoder::computes(const GuessSource& source) const { return source.shares_unit() && (at_any_cost() || !turn_ || &source == *turn_); }
+
 bool Decoder::drafts_here() const {
-  return std::any_of(sources_.all().begin(), sources_.all().end(), [](const auto& source) { return source->shares_unit(); });
+  return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) { return computes(*source); });
 }
 
-/// Guesses go with the tip, which waits for them.
-bool Decoder::waits_for_draft() const { return options_.strategy == Strategy::kSpeculative || drafts_here(); }
+/// Its guesses go with the tip, which waits for them.
+bool Decoder::waits_for(const GuessSource& source) const { return options_.strategy == Strategy::kSpeculative || computes(source); }
 
 /// To its end: a draft on this rank takes turns with its layers, so that nothing would ever be guessed if the tip did not wait for it; and
 /// a chain is sent as it was drafted.
-bool Decoder::waits_for_whole_draft() const { return waits_for_draft() && (drafts_here() || !policy_->fills_tip_run()); }
+bool Decoder::waits_to_the_end(const GuessSource& source) const {
+  return waits_for(source) && (computes(source) || !policy_->fills_tip_run());
+}
 
+/// The tip has to wait for somebody.
 bool Decoder::drafts_pending() const {
-  return std::any_of(sources_.all().begin(), sources_.all().end(), [](const auto& source) { return source->pending(); });
+  return std::any_of(sources_.all().begin(), sources_.all().end(),
+                     [&](const auto& source) { return source->pending() && waits_to_the_end(*source); });
 }
 
 bool Decoder::send_next() {
@@ -245,11 +252,13 @@ bool Decoder::send_next() {
 /// The tip, with the guesses that pay for their rows.
 bool Decoder::send_root() {
   std::vector<NodeId> nodes;
-  if (waits_for_whole_draft() && drafts_pending()) return false;
-  if (waits_for_draft() || (options_.strategy == Strategy::kPipeInfer && policy_->fills_tip_run())) {
+  if (drafts_pending()) return false;
+  const bool pipelined = options_.strategy == Strategy::kPipeInfer, drafted = options_.strategy == Strategy::kSpeculative || drafts_here();
+  if (drafted || (pipelined && policy_->fills_tip_run())) {
+    const bool followed = pipelined && (!drafts_here() || sources_.drafts_elsewhere());
     const std::vector<double> marginal = target_.stage().cost().marginal(1, options_.policy.draft);
-    nodes = policy_->choose(runs_.tree(), free_guess_cells(), with_budget(tip_costs(times(), marginal, !waits_for_draft())));
-    if (!waits_for_whole_draft() && worth_waiting(nodes, marginal)) return false;
+    nodes = policy_->choose(runs_.tree(), free_guess_cells(), with_budget(tip_costs(times(), marginal, followed)));
+    if (worth_waiting(nodes, marginal)) return false;
   }
   nodes.insert(nodes.begin(), runs_.tree().root().id);
   return submit(nodes);
@@ -265,6 +274,7 @@ bool Decoder::worth_waiting(std::span<const NodeId> nodes, const std::vector<dou
   if (!may_wait(target, run)) return false;
   for (const NodeId id : nodes) run.least_probability = std::min<double>(run.least_probability, runs_.tree().at(id).path_probability);
   return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) {
+    if (source->shares_unit() || waits_to_the_end(*source)) return false;  // it has been waited for, or rests
     const auto latency = source->next_guess();
     if (!latency) return false;
     return yamata::worth_waiting(target, run,

@@ -88,7 +88,7 @@ class Decoder {
   void tell_features(const TreeRuns::Run& run, const RunResult& result, std::int32_t position, std::int32_t row);
   void commit(std::int32_t token);
   void ask_sources();
-  GuessDemand demand() const;
+  GuessDemand demand(const GuessSource& source) const;
   void drop_guesses();
   bool send_next();
   bool send_root();
@@ -97,9 +97,11 @@ class Decoder {
   bool submit(std::span<const NodeId> nodes);
   std::size_t free_guess_cells() const;
   bool drafts_pending() const;
+  bool at_any_cost() const;
+  bool computes(const GuessSource& source) const;
   bool drafts_here() const;
-  bool waits_for_draft() const;
-  bool waits_for_whole_draft() const;
+  bool waits_for(const GuessSource& source) const;
+  bool waits_to_the_end(const GuessSource& source) const;
   RunCosts with_budget(RunCosts costs);
   double steps_in_flight() const;
   TargetTimes times() const;
@@ -113,6 +115,7 @@ class Decoder {
   const FeatureReaders readers_;
   TreeRuns runs_;
   std::uint64_t epoch_ = 0;
+  std::optional<const DraftLink*> turn_;  // whose draft this rank computes; see GuessSources
   std::int32_t generated_ = 0;
   bool tree_changed_ = false;  // since the policy found nothing in it
   bool finished_ = false;

@@ -95,7 +95,7 @@ void DraftLink::tell(std::span<const std::int32_t> text, const GuessDemand& dema
 bool DraftLink::on_guesses(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) {
   const bool grown = alive_ && take(guesses, tree, text);
   if (grown) latency_.guesses_came();
-  if (!demand.to_the_end) tell(text, demand, 0);
+  if (!demand.to_the_end && !demand.rests) tell(text, demand, 0);
   return grown;
 }
 

@@ -10,6 +10,13 @@ namespace {
 
 constexpr std::size_t kRowsWithRoot = StepCost::kWidest;  // more are a prompt, which goes in chunks of its own
 
+/// Of the followers of a node.
+std::size_t most_ranks(const StaticTree& shape) {
+  std::int32_t last = 0;
+  for (const StaticTree::Node& node : shape.nodes) last = std::max(last, node.rank);
+  return static_cast<std::size_t>(last) + 1;
+}
+
 }  // namespace
 
 Drafter::Drafter(Transport& transport, std::int32_t model, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options,
@@ -20,7 +27,9 @@ Drafter::Drafter(Transport& transport, std::int32_t model, std::unique_ptr<Pipel
       options_(options),
       context_(context),
       batch_(batch),
+      ranks_(most_ranks(options.shape)),
       search_({.draft = options.width, .threshold = options.threshold}),
+      shape_(inner_tree(options.shape), static_cast<std::size_t>(options.width)),
       runs_(*pipeline_, sequences, {.feature_layers = {}, .features_read = pipeline_->stage().model().features_read()}) {}
 
 void Drafter::on_commit(const wire::Commit& commit) {
@@ -87,13 +96,13 @@ void Drafter::expand_all(const TreeRuns::Finished& finished) {
 
 /// The most probable tokens after a node become its children, with calibrated probabilities; the head is told the draft's own.
 void Drafter::expand(NodeId id, std::span<const float> logits) {
-  bool first = true;
-  for (const BestChoice& choice : best_choices(logits, static_cast<std::size_t>(options_.children))) {
+  std::size_t given = 0;
+  for (const BestChoice& choice : best_choices(logits, std::max(static_cast<std::size_t>(options_.children), ranks_))) {
     const float p = choice.probability;
-    if (runs_.tree().at(id).path_probability * calibration_.calibrated(runs_.tree(), id, p) < options_.threshold && !first) break;
+    if (runs_.tree().at(id).path_probability * calibration_.calibrated(runs_.tree(), id, p) < options_.threshold && given >= ranks_) break;
     const NodeId child = calibration_.add(runs_.tree(), id, choice.token, p);
     guesses_.push_back({child, id, choice.token, p});
-    first = false;
+    ++given;
   }
 }
 
@@ -128,10 +137,18 @@ RunCosts Drafter::run_costs() const {
 /// What a node's evaluation takes, all ranks of the draft together, until its guesses are chosen.
 double Drafter::evaluation_s() const { return pipeline_->stage().cost().run_s(1) * pipeline_->ranks().count() + choosing_s_; }
 
-/// As many guesses as somebody waits for are at least as probable as any node that is left to expand, and so as whatever may follow it.
-bool Drafter::gave_enough() const {
+/// Nodes of the shape that others are to follow.
+std::vector<NodeId> Drafter::open_places() { return shape_.choose(runs_.tree(), static_cast<std::size_t>(options_.width), {}); }
+
+/// The shape is filled. Without one: as many guesses as somebody waits for are at least as probable as any node that is left to expand, or
+/// under way, and so as whatever may follow it.
+bool Drafter::gave_enough() {
   if (min_drafts_ == 0) return false;
+  if (options_.shape.width() > 1) return runs_.in_flight() == 0 && runs_.tree().root().sent && open_places().empty();
   float open = 0;
+  for (const TreeRuns::Run& run : runs_.runs()) {  // what follows these is not known yet
+    for (const NodeId id : run.nodes) open = std::max(open, runs_.tree().alive(id) ? runs_.tree().at(id).path_probability : 0);
+  }
   std::vector<float> probabilities;
   for (const NodeId id : runs_.tree().ids()) {
     const TreeNode& node = runs_.tree().at(id);
@@ -141,11 +158,16 @@ bool Drafter::gave_enough() const {
   return std::count_if(probabilities.begin(), probabilities.end(), [&](float p) { return p >= open; }) >= min_drafts_;
 }
 
-/// The most probable nodes that have not been computed, if the best is worth an evaluation.
+/// What is missing of the shape, then the most probable nodes that have not been computed, if the best is worth an evaluation.
 std::vector<NodeId> Drafter::choose() {
+  const auto too_far = [&](NodeId id) { return runs_.tree().at(id).position + 1 >= context_; };
+  if (std::vector<NodeId> places = open_places(); !places.empty()) {
+    std::erase_if(places, too_far);
+    return places;
+  }
   if (gave_enough() || runs_.tree().guesses() >= static_cast<std::size_t>(options_.credit)) return {};
   std::vector<NodeId> nodes = search_.choose(runs_.tree(), static_cast<std::size_t>(options_.width), run_costs());
-  std::erase_if(nodes, [&](NodeId id) { return runs_.tree().at(id).position + 1 >= context_; });
+  std::erase_if(nodes, too_far);
   const bool any = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return runs_.tree().at(id).path_probability >= least_; });
   return any ? nodes : std::vector<NodeId>{};
 }

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "mpi/decoding/tree_runs.hpp"
-#include "src/speculation/policy.hpp"
+#include "src/speculation/shaped_policies.hpp"
 #include "src/speculation/source_calibration.hpp"
 
 namespace yamata {
@@ -28,7 +28,8 @@ class Drafter {
   void expand(NodeId id, std::span<const float> logits);
   bool begin_next();
   void expand_all(const TreeRuns::Finished& finished);
-  bool gave_enough() const;
+  bool gave_enough();
+  std::vector<NodeId> open_places();
   std::vector<NodeId> choose();
   RunCosts run_costs() const;
   double evaluation_s() const;
@@ -40,7 +41,9 @@ class Drafter {
   std::unique_ptr<Pipeline> pipeline_;
   const DraftOptions options_;
   const std::int32_t context_, batch_;
-  BestFirst search_;  // what to expand next
+  const std::size_t ranks_;  // guesses that a node is given whatever they promise: as many as the shape has below any, one at least
+  BestFirst search_;         // what to expand next
+  StaticTreePolicy shape_;   // what to expand before that
   SourceCalibration calibration_{0};
   TreeRuns runs_;
   std::vector<wire::Guess> guesses_;

@@ -2,6 +2,7 @@
 // All who guess in a job.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,16 +39,34 @@ class GuessSources {
                                     [&](const DraftLink* drafter) { return drafter->rank() == rank && drafter->model() == model; });
     return found == drafters_.end() ? nullptr : *found;
   }
-  /// Of the drafters on this rank, if there are several, the one that may guess next; nullptr: all may.
-  const DraftLink* whose_turn() const {
-    std::vector<const DraftLink*> here;
+  /// Whose draft this rank computes next: one of those on it, or nobody's (null), where other ranks draft meanwhile and what it would take
+  /// from the target's layers is worth more. Nothing: there is no choice.
+  std::optional<const DraftLink*> whose_turn() const {
+    std::vector<const DraftLink*> turns;
     std::vector<const DraftBalance*> balances;
+    if (drafts_elsewhere()) {
+      turns.push_back(nullptr);
+      balances.push_back(&without_);
+    }
     for (const DraftLink* drafter : drafters_) {
       if (!drafter->shares_unit()) continue;
-      here.push_back(drafter);
+      turns.push_back(drafter);
       balances.push_back(&drafter->balance());
     }
-    return here.size() < 2 ? nullptr : here[yamata::whose_turn(balances)];
+    if (turns.size() < 2) return std::nullopt;
+    return turns[yamata::whose_turn(balances)];
+  }
+  /// Some drafter is on another rank.
+  bool drafts_elsewhere() const {
+    return std::any_of(drafters_.begin(), drafters_.end(), [](const DraftLink* d) { return d->alive() && !d->shares_unit(); });
+  }
+  /// A result became text; `drafted_here`: it was a draft's turn on this rank.
+  void step_ended(const TextStep& step, bool drafted_here) {
+    for (const auto& source : all_) source->step_ended(step);
+    if (drafted_here)
+      without_.rest();
+    else if (!step.first && step.alone_s > 0)
+      without_.step(step.tokens, step.seconds, step.alone_s);
   }
   /// A rank is lost, and the drafters that it led.
   void drop(int rank) const {
@@ -60,6 +79,7 @@ class GuessSources {
   Transport& transport_;
   std::vector<std::unique_ptr<GuessSource>> all_;
   std::vector<DraftLink*> drafters_;
+  DraftBalance without_;  // of steps in which no draft was computed on this rank
 };
 
 }  // namespace yamata

@@ -224,6 +224,17 @@ void validate(const Rehearsed& took, int from) {
   Check(from, "what a shared layer took")(usable(took.computing_s) && usable(took.meeting_s), "its times");
 }
 
+/// A root, and nodes below earlier ones, a level further down.
+static bool is_tree(const StaticTree& tree) {
+  if (tree.nodes.empty() || tree.width() > kMostDrafts || tree.nodes[0] != StaticTree::Node{}) return false;
+  for (std::int32_t i = 1; i < tree.width(); ++i) {
+    const StaticTree::Node& node = tree.nodes[static_cast<std::size_t>(i)];
+    if (!within(node.parent, 0, i - 1) || !within(node.rank, 0, kMostDrafts)) return false;
+    if (node.level != tree.nodes[static_cast<std::size_t>(node.parent)].level + 1) return false;
+  }
+  return true;
+}
+
 void validate(const Start& start, int ranks, int from) {
   const Check check(from, "a plan");
   const auto known = [](CacheType type) { return type >= CacheType::kF16 && type <= CacheType::kQ8_0; };
@@ -234,6 +245,7 @@ void validate(const Start& start, int ranks, int from) {
   check(within(draft.width, 1, kMostDrafts) && within(draft.children, 1, kMostDrafts) && within(draft.credit, 1, kMostDrafts),
         "the numbers of guesses");
   check(usable(draft.threshold), "the least probability of a guess");
+  check(is_tree(draft.shape), "the shape of a tree of guesses");
   for (const PipelinePlan& plan : start.pipelines) check_pipeline(plan, ranks, check);
   check_shared_ranks(start.pipelines, check);
 }

@@ -86,7 +86,11 @@ Bytes encode(const Start& m) {
       .put(m.trace)
       .put_text(m.head_host)
       .put(m.head_time_us)
-      .put(m.draft)
+      .put(m.draft.width)
+      .put(m.draft.children)
+      .put(m.draft.credit)
+      .put(m.draft.threshold)
+      .put_all(std::span<const StaticTree::Node>(m.draft.shape.nodes))
       .put(static_cast<std::uint64_t>(m.pipelines.size()));
   for (const PipelinePlan& p : m.pipelines)
     out.put(p.model)
@@ -108,7 +112,11 @@ Start decode_start(std::span<const std::byte> bytes) {
   m.trace = in.get<std::uint8_t>() != 0;
   m.head_host = in.get_text();
   m.head_time_us = in.get<std::int64_t>();
-  m.draft = in.get<DraftOptions>();
+  m.draft.width = in.get<std::int32_t>();
+  m.draft.children = in.get<std::int32_t>();
+  m.draft.credit = in.get<std::int32_t>();
+  m.draft.threshold = in.get<float>();
+  m.draft.shape.nodes = in.get_all<StaticTree::Node>();
   constexpr std::size_t kLeast = 4 * sizeof(std::int32_t) + 4 * sizeof(std::uint64_t);  // of a plan: its numbers and four lengths
   m.pipelines.resize(in.count(kLeast));
   for (PipelinePlan& p : m.pipelines) {

@@ -2,6 +2,8 @@
 // How a drafter searches.
 #include <cstdint>
 
+#include "src/speculation/tree_builder.hpp"
+
 namespace yamata {
 
 /// Flat optima all: the figures are speeds with other values, as shares, of speculative and pipeinfer in the sweep of docs/speculation.md.
@@ -14,6 +16,11 @@ struct DraftOptions {
   std::int32_t credit = 48;
   /// Least path probability, in the draft's own view, worth expanding. 0.003: 0.987, 1.002; 0.03: 0.999, 0.993.
   float threshold = 0.01f;
+  /// static-tree: the shape, of which every place is guessed before anything else; its root alone: there is none.
+  StaticTree shape{};
+
+  /// Cells and sequences beyond those of the text.
+  std::int32_t room() const { return credit + shape.width() - 1; }
 };
 
 }  // namespace yamata

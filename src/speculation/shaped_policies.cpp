@@ -16,8 +16,22 @@ StaticTree static_tree(int guesses) {
   return greedy_tree(accuracies, guesses + 1);
 }
 
-StaticTreePolicy::StaticTreePolicy(const PolicyOptions& options) : most_(static_cast<std::size_t>(options.draft)) {
-  const StaticTree shape = options.tree.value_or(static_tree(options.draft));
+namespace {
+
+StaticTree shape_of(const PolicyOptions& options) { return options.tree ? *options.tree : static_tree(options.draft); }
+
+}  // namespace
+
+DraftOptions draft_options(const PolicyOptions& policy) {
+  DraftOptions options;
+  if (policy.name == "static-tree") options.shape = shape_of(policy);
+  return options;
+}
+
+StaticTreePolicy::StaticTreePolicy(const PolicyOptions& options)
+    : StaticTreePolicy(shape_of(options), static_cast<std::size_t>(options.draft)) {}
+
+StaticTreePolicy::StaticTreePolicy(const StaticTree& shape, std::size_t most) : most_(most) {
   below_.resize(shape.nodes.size());
   for (std::size_t n = 1; n < shape.nodes.size(); ++n) {
     const auto& node = shape.nodes[n];

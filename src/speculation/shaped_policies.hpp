@@ -2,6 +2,7 @@
 // The policies of the papers that take a tree of a given size below the tip, whatever its rows cost: Medusa's and DuoDecoding's.
 #include <vector>
 
+#include "src/speculation/draft_options.hpp"
 #include "src/speculation/policy.hpp"
 
 namespace yamata {
@@ -11,6 +12,7 @@ class StaticTreePolicy final : public Policy {
  public:
   /// `options.tree`: the shape; without it static_tree(options.draft) is taken.
   explicit StaticTreePolicy(const PolicyOptions& options);
+  StaticTreePolicy(const StaticTree& shape, std::size_t most);
   std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
   bool fills_tip_run() const override { return true; }
   bool minds_costs() const override { return false; }
@@ -54,6 +56,9 @@ class MultiSequence final : public Policy {
  private:
   PolicyOptions options_;
 };
+
+/// How drafters search for a policy: for static-tree so that nothing of its shape is missing.
+DraftOptions draft_options(const PolicyOptions& policy);
 
 /// A tree of `guesses` guesses from accuracies as they are usual: of first choices .64, .49, .43 and .35 by depth (Medusa's heads on the
 /// demonstration model), each further choice a third of the one before.

@@ -118,6 +118,8 @@ int StaticTree::child(int parent, std::int32_t rank) const {
   return found == nodes.end() ? -1 : static_cast<int>(found - nodes.begin());
 }
 
+StaticTree inner_tree(const StaticTree& tree) { return apart(tree).inner; }
+
 int StaticTree::accepted(const TrueRanks& ranks) const {
   int count = 0;
   for (int at = 0; count < std::ssize(ranks); ++count) {

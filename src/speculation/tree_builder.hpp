@@ -33,6 +33,9 @@ struct StaticTree {
   friend bool operator==(const StaticTree&, const StaticTree&) = default;
 };
 
+/// The tree without its leaves.
+StaticTree inner_tree(const StaticTree& tree);
+
 /// Tokens that a run of the tree is expected to give: 1, and for each guess the product of the accuracies along its path.
 double expected_tokens(const StaticTree& tree, const LevelAccuracies& accuracies);
 

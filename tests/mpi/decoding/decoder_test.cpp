@@ -278,6 +278,17 @@ TEST_F(DecoderTest, DraftOnTheHead_isWaitedForToItsEnd) {
   EXPECT_TRUE(decoder.prefilled());
 }
 
+TEST_F(DecoderTest, DraftElsewhere_isNotWaitedForBesideOneOnTheHead) {
+  ScriptedSource& here = add_source();
+  ScriptedSource& elsewhere = add_source();
+  here.is_here = elsewhere.is_pending = true;
+  begin();
+  EXPECT_TRUE(step());
+  EXPECT_TRUE(here.demands.back().to_the_end);
+  EXPECT_FALSE(elsewhere.demands.back().to_the_end);
+  EXPECT_EQ(elsewhere.demands.back().min_drafts, 0) << "it goes on without end";
+}
+
 TEST_F(DecoderTest, Demand_saysWhatTokensAndRowsTake_whereItMatters) {
   options_.policy.name = "chain";
   options_.strategy = Strategy::kSpeculative;

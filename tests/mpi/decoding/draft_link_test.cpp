@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "mpi/decoding/guess_sources.hpp"
 #include "mpi/transport/local_transport.hpp"
 #include "node/clock.hpp"
 
@@ -234,6 +235,39 @@ TEST_F(DraftLinkTest, EvaluationsTime_isEstimatedFromTheModelsSizesUntilItIsMeas
   EXPECT_DOUBLE_EQ(link_.evaluation_s(0.4), 0.1);
   link_.on_guesses({.request = kRequest, .epoch = 1, .root = 1, .complete = true, .evaluation_s = 0.02, .guesses = {}}, tree_, text_, {});
   EXPECT_DOUBLE_EQ(link_.evaluation_s(0.4), 0.02);
+}
+
+TEST(GuessSources, DraftOnThisRank_takesTurnsWithNone_whereOtherRanksDraft) {
+  LocalNetwork network(2);
+  LocalTransport head(network, 0);
+  GuessSources sources(head);
+  sources.add_drafter({.rank = 0, .model = 1}, {}, 0.1);
+  EXPECT_FALSE(sources.whose_turn()) << "there is no choice";
+  sources.add_drafter({.rank = 1, .model = 2}, {}, 0.1);
+  DraftLink* const here = sources.drafters()[0];
+  const auto steps = [&](double tokens_per_s, bool drafted_here) {
+    for (int i = 0; i < 8; ++i) sources.step_ended({.tokens = 2, .seconds = 2 / tokens_per_s, .alone_s = 1}, drafted_here);
+  };
+  Ids text;
+  const auto ask = [&](bool rests) {
+    text.push_back(3);
+    TokenTree tree(3, static_cast<std::int32_t>(text.size()) - 1);
+    here->guess(tree, text, {.epoch = text.size(), .most = 8, .min_drafts = 8, .to_the_end = true, .rests = rests, .at_any_cost = true});
+  };
+  here->begin(5);
+  ask(true);
+  EXPECT_EQ(sources.whose_turn(), std::optional<const DraftLink*>(nullptr)) << "without one first";
+  steps(2, false);
+  EXPECT_EQ(sources.whose_turn(), here);
+  ask(false);
+  ask(false);
+  steps(1.5, true);
+  EXPECT_EQ(sources.whose_turn(), std::optional<const DraftLink*>(nullptr)) << "faster without";
+  ask(true);
+  steps(1.2, false);
+  EXPECT_EQ(sources.whose_turn(), here) << "no longer";
+  sources.drop(1);
+  EXPECT_FALSE(sources.whose_turn());
 }
 
 }  // namespace

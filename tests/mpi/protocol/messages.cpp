@@ -114,6 +114,7 @@ wire::Start sample_plan() {
   start.batch = 32;
   start.head_host = "host0";
   start.head_time_us = 1'000'000;
+  start.draft.shape.nodes = {{}, {0, 0, 1}, {1, 1, 0}};
   start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, kSampleCells, kSampleSequences},
                      {1, {2, 3}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}},
                      {2, {0}, {{0, 2}}, 100, 9, {1}}};

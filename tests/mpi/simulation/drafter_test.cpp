@@ -34,7 +34,8 @@ class PromptUnit final : public simulation::TableUnit {
 /// A drafter on rank 1, which gives the tokens 0, 1 and 2 the probabilities .8, .15 and .05 wherever it is; the test is rank 0.
 class DrafterTest : public testing::Test {
  protected:
-  DrafterTest() : network_(2), head_(network_, 0), transport_(network_, 1) {
+  explicit DrafterTest(const DraftOptions& options = {.width = 1, .children = 3, .credit = 12})
+      : network_(2), head_(network_, 0), transport_(network_, 1) {
     simulation::TableShape shape;
     shape.cells = kCells, shape.sequences = kSequences, shape.vocabulary = 3;
     shape.logits = [](std::uint64_t, std::span<float> logits) {
@@ -43,13 +44,13 @@ class DrafterTest : public testing::Test {
     auto pipeline = std::make_unique<Pipeline>(transport_, PipelineRanks{kDraftChannel, {{1}}},
                                                std::make_unique<simulation::TableModel>(shape, unit_), kCells, kSequences);
     pipeline->stage().load();
-    drafter_ = std::make_unique<Drafter>(transport_, 1, std::move(pipeline), DraftOptions{.width = 1, .children = 3, .credit = 12},
-                                         kContext, SequenceRange{0, kSequences}, 64);
+    drafter_ = std::make_unique<Drafter>(transport_, 1, std::move(pipeline), options, kContext, SequenceRange{0, kSequences}, 64);
   }
 
-  void commit(std::vector<std::int32_t> tokens, float least = 0) {
+  void commit(std::vector<std::int32_t> tokens, float least = 0, std::int32_t min_drafts = 0) {
     const auto count = static_cast<std::int32_t>(tokens.size());
-    drafter_->on_commit({request_, ++epoch_, position_, std::move(tokens), 0, least});
+    drafter_->on_commit({request_, ++epoch_, position_, std::move(tokens), min_drafts, least});
+    reach_of_complete_ = 0;
     position_ += count;
     while (step()) {
     }
@@ -58,6 +59,7 @@ class DrafterTest : public testing::Test {
       told_request_ = told.request;
       root_ = told.root;
       for (const wire::Guess& guess : told.guesses) guesses_[{guess.parent, guess.token}] = guess.id;
+      if (told.complete && reach_of_complete_ == 0) reach_of_complete_ = reach(0);
     }
   }
   /// Another request's text comes next.
@@ -69,11 +71,14 @@ class DrafterTest : public testing::Test {
   }
   void skip(std::int32_t tokens) { position_ += tokens; }
   bool step() {
-    const bool advanced = drafter_->advance();
-    auto message = transport_.receive();  // its only stage's results
+    const bool began = drafter_->advance();
+    const bool advanced = drafter_->advance() || began;  // what it says while the evaluation is under way
+    auto message = transport_.receive();                 // its only stage's results
     if (message) drafter_->pipeline().on_message(std::move(*message));
     return advanced || message;
   }
+  /// reach(0) when it said that it had given enough.
+  int reach_of_complete() const { return reach_of_complete_; }
   std::uint64_t told_request() const { return told_request_; }
   /// Evaluations of the draft so far: all runs but the loading.
   std::uint64_t evaluations() const { return unit_.progress() - 1; }
@@ -92,6 +97,7 @@ class DrafterTest : public testing::Test {
   std::uint64_t request_ = 1, epoch_ = 0, told_request_ = 0;
   std::int32_t position_ = 0;
   std::uint32_t root_ = 0;
+  int reach_of_complete_ = 0;
   std::map<std::pair<std::uint32_t, std::int32_t>, std::uint32_t> guesses_;  // parent and token -> id
 };
 
@@ -115,6 +121,13 @@ TEST_F(DrafterTest, NodesLessProbableThanWhatIsWorthAnEvaluation_areNotExpanded)
   EXPECT_EQ(reach(0), 1) << "the root is always expanded";
 }
 
+TEST_F(DrafterTest, WhatFollowsANodeUnderWay_mayBelongToTheGuessesThatAreWaitedFor) {
+  commit({2, 2}, 0, 2);
+  EXPECT_EQ(reach_of_complete(), 2) << ".8 and .64, not .8 and .15";
+  commit({0, 0}, 0, 4);
+  EXPECT_EQ(reach_of_complete(), 4) << ".8, .64, .51 and .41";
+}
+
 TEST_F(DrafterTest, TextThatWasAccepted_isReadInTheEvaluationOfTheRoot) {
   commit({2, 2}, 1);
   EXPECT_EQ(evaluations(), 1u);
@@ -135,6 +148,22 @@ TEST_F(DrafterTest, AnotherRequest_beginsAnewInAnEmptyCache) {
     EXPECT_GE(reach(0), 3) << request;
     begin_text();
   }
+}
+
+class ShapedDrafterTest : public DrafterTest {
+ protected:
+  ShapedDrafterTest() : DrafterTest({.width = 1, .children = 2, .credit = 12, .threshold = 0.1f, .shape = third_choices()}) {}
+  /// Third choices, three deep.
+  static StaticTree third_choices() { return {{{}, {0, 0, 2}, {1, 1, 2}, {2, 2, 2}}}; }
+};
+
+TEST_F(ShapedDrafterTest, PlacesOfAShape_areFilledHoweverImprobable) {
+  commit({2, 2}, 1);
+  EXPECT_EQ(reach(2), 3);
+  EXPECT_EQ(evaluations(), 3u) << "of the root and of the two third choices that are followed";
+  EXPECT_EQ(reach(0), 1);
+  commit({2}, 1);
+  EXPECT_EQ(reach(2), 3) << "and from the next token on as well";
 }
 
 TEST_F(DrafterTest, TextThatDoesNotFollow_isRefused) {
