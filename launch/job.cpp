@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -189,7 +188,7 @@ std::int64_t Job::probe_layer(const ModelFile& model) const {
 }
 
 /// Nanoseconds per byte of the target on this rank, and what wider runs take where somebody may guess; nothing where its disk is too slow
-/// to say. A speed kept from an earlier run holds as long as a quick check agrees with it to a third.
+/// to say. A speed kept from an earlier run holds as long as a quick check agrees with it, and is mended by that.
 void Job::measure_speed() {
   const ModelFile& target = *models_.front();
   ComputeUnit& unit = unit_of(0);
@@ -203,9 +202,10 @@ void Job::measure_speed() {
     if (!probe.warm_up(options_.timeout / 4)) return;
     const bool anew = options_.layer_split.by == LayerSplit::By::kMeasuredSpeed;
     const auto kept = anew ? std::nullopt : read_ns_per_byte(folder, key, now_s);
-    const bool holds = kept && std::abs(probe.quick_check() / *kept - 1) <= 1.0 / 3;
-    hello_.ns_per_byte = holds ? *kept : probe.measure();
-    if (!holds) keep_ns_per_byte(folder, key, hello_.ns_per_byte, now_s);
+    const auto checked = kept ? checked_ns_per_byte(*kept, probe.quick_check()) : std::nullopt;
+    const bool holds = checked.has_value();
+    hello_.ns_per_byte = holds ? *checked : probe.measure();
+    keep_ns_per_byte(folder, key, hello_.ns_per_byte, now_s);
     if (!widths) return;
     const auto kept_widths = holds ? read_width_multiples(folder, key, now_s) : std::nullopt;
     if (kept_widths) {

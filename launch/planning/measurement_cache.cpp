@@ -88,6 +88,12 @@ void keep_ns_per_byte(const std::string& folder, const MeasurementKey& key, doub
   keep_numbers(folder, key, kSpeed, {&ns_per_byte, 1}, now_s);
 }
 
+std::optional<double> checked_ns_per_byte(double kept, double check) {
+  constexpr double kAgreement = 1.0 / 3, kNew = 0.25;
+  if (std::abs(check / kept - 1) > kAgreement) return std::nullopt;
+  return kept + kNew * (check - kept);
+}
+
 std::optional<std::vector<double>> read_width_multiples(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
   const auto kept = read_numbers(folder, key, kWidths, kProbedWidths.size(), now_s);
   return kept ? std::optional(kept->numbers) : std::nullopt;

@@ -32,6 +32,10 @@ std::optional<double> read_ns_per_byte(const std::string& folder, const Measurem
 /// Keeps a measurement, whole or not at all; a folder that cannot be written is no fault.
 void keep_ns_per_byte(const std::string& folder, const MeasurementKey& key, double ns_per_byte, std::int64_t now_s);
 
+/// What a quick check makes of a kept speed: nothing where they differ by more than a third; else the check counts for a quarter, so that a
+/// measurement which something disturbed is mended run by run, and a split changes little by noise.
+std::optional<double> checked_ns_per_byte(double kept, double check);
+
 /// What runs of kProbedWidths tokens take, in runs of one; kept as long.
 std::optional<std::vector<double>> read_width_multiples(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
 void keep_width_multiples(const std::string& folder, const MeasurementKey& key, std::span<const double> multiples, std::int64_t now_s);

@@ -33,6 +33,16 @@ TEST_F(MeasurementCacheTest, KeptSpeed_isReadForADay) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
 }
 
+TEST_F(MeasurementCacheTest, KeptSpeed_isMendedByChecksAndGivenUpWhereTheyDisagree) {
+  EXPECT_EQ(checked_ns_per_byte(1, 1), 1);
+  double disturbed = 1.3;
+  for (int run = 0; run < 20; ++run) disturbed = checked_ns_per_byte(disturbed, 1).value_or(0);
+  EXPECT_NEAR(disturbed, 1, 0.01);
+  EXPECT_NEAR(checked_ns_per_byte(1, 1.2).value_or(0), 1, 0.1) << "noise moves it little";
+  EXPECT_FALSE(checked_ns_per_byte(1, 1.4));
+  EXPECT_FALSE(checked_ns_per_byte(1, 0.6));
+}
+
 TEST_F(MeasurementCacheTest, OtherCircumstances_haveOtherFiles) {
   keep_ns_per_byte(folder_, kKey, 1, kNow);
   for (const MeasurementKey& other :
