@@ -37,7 +37,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 19;
+inline constexpr std::uint32_t kProtocolVersion = 20;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
+#include <vector>
 
+#include "mpi/protocol/validate.hpp"
 #include "node/error.hpp"
 #include "tests/mpi/protocol/allocations.hpp"
 #include "tests/mpi/protocol/messages.hpp"
@@ -43,6 +46,20 @@ TEST(WireDamage, DamagedMessage_isRefusedOrCanBe_andAllocatesNoMoreThanItAllows)
   for (const MessageKind& kind : kinds) EXPECT_GT(refused[kind.name], 0u) << kind.name;
   for (const auto& [name, count] : refused) RecordProperty(name + "_refused", static_cast<int>(count));
   for (const auto& [name, count] : taken) RecordProperty(name + "_taken", static_cast<int>(count));
+}
+
+TEST(WireDamage, ShapeOfGuesses_thatIsNoTree_isRefused) {
+  const auto taken = [](std::vector<StaticTree::Node> nodes) {
+    wire::Start plan = sample_plan();
+    plan.draft.shape.nodes = std::move(nodes);
+    validate(plan, kSampleRanks, 0);
+  };
+  EXPECT_NO_THROW(taken({{}, {0, 0, 0}, {0, 0, 1}, {1, 1, 0}}));
+  EXPECT_THROW(taken({}), ClusterError) << "no root";
+  EXPECT_THROW(taken({{0, 0, 0}}), ClusterError) << "a root below another node";
+  EXPECT_THROW(taken({{}, {1, 0, 0}}), ClusterError) << "below itself";
+  EXPECT_THROW(taken({{}, {0, 1, 0}}), ClusterError) << "a level too deep";
+  EXPECT_THROW(taken({{}, {0, 0, -1}}), ClusterError) << "no choice has this rank";
 }
 
 }  // namespace
