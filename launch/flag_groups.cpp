@@ -275,16 +275,20 @@ void add_heads(cxxopts::Options& flags) {
       "Heads that guess from the model's hidden states (Medusa, EAGLE, DGF): a safetensors file, a folder with one, or a GGUF file; "
       "several times for several",
       cxxopts::value<std::vector<std::string>>(), "FILE");
-  add("heads-kind", "What they are, where that does not follow from their tensors: medusa, eagle, dgf or eagle3", value_or<std::string>(""),
-      "KIND");
+  add("mtp",
+      "Guess with the layer of the model's own file that predicts a further token (nextn, multi-token prediction), where it has one");
+  add("heads-kind", "What they are, where that does not follow from their tensors: medusa, eagle, dgf, eagle3 or nextn",
+      value_or<std::string>(""), "KIND");
   add("heads-quant", "Their matrices in memory: q8_0, or stored (as in the file)", value_or<std::string>("q8_0"), "TYPE");
 }
 
 void read_heads(const cxxopts::ParseResult& r, JobOptions& job) {
   if (given(r, "heads")) job.heads = r["heads"].as<std::vector<std::string>>();
   require(job.heads.size() <= 8, "--heads", "given 8 times at most");
+  job.mtp = given(r, "mtp");
+  if (job.mtp) job.heads.push_back(job.model);
   job.heads_kind = r["heads-kind"].as<std::string>();
-  require(job.heads_kind.empty() || heads::find_kind(job.heads_kind), "--heads-kind", "medusa, eagle, dgf or eagle3");
+  require(job.heads_kind.empty() || heads::find_kind(job.heads_kind), "--heads-kind", "medusa, eagle, dgf, eagle3 or nextn");
   const auto quant = r["heads-quant"].as<std::string>();
   require(quant == "q8_0" || quant == "stored", "--heads-quant", "q8_0 or stored");
   job.quantize_heads = quant == "q8_0";

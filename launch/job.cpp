@@ -113,7 +113,8 @@ void Job::open_heads() {
     const std::size_t model = models_.size() + i;
     if (transport_.rank() != 0 && model != own) continue;
     Heads& heads = heads_[i];
-    heads.file = heads::HeadsFile::open(model_path(model), heads::find_kind(options_.heads_kind));
+    heads.file = options_.mtp && i + 1 == heads_.size() ? heads::HeadsFile::in_target(models_.front()->file)
+                                                        : heads::HeadsFile::open(model_path(model), heads::find_kind(options_.heads_kind));
     heads.needs = heads.file->needs(*models_.front(), {0, 1, options_.cache_types}, options_.quantize_heads);
     hello_.fingerprints[model] = heads.file->fingerprint();
     if (model == own) hello_.model = static_cast<std::int32_t>(model);

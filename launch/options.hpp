@@ -39,6 +39,7 @@ struct JobOptions {
   std::string model;
   std::vector<std::string> draft_models;  ///< -md, each as often as --drafters says
   std::vector<std::string> heads;         ///< --heads: files of heads that guess from the target's hidden states
+  bool mtp = false;                       ///< --mtp: the last of these is the model's own file
   std::string heads_kind;                 ///< --heads-kind; empty: what the files' tensors say
   bool quantize_heads = true;             ///< --heads-quant q8_0
   std::optional<Strategy> strategy;       ///< nothing: auto

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 namespace yamata::heads {
@@ -25,7 +24,7 @@ DraftHead::DraftHead(const CheckedTensors& tensors, Kind kind, const ContextOpti
       rope_(make_rope(shape_)),
       store_(unit, {static_cast<int>(shape_.blocks.size()), static_cast<int>(shape_.kv_heads), static_cast<int>(shape_.head_dim)},
              context.cells, context.cache_types),
-      hidden_(static_cast<std::size_t>(context.cells * shape_.dim) * sizeof(float)),
+      hidden_(context.cells, shape_.dim),
       x_(unit),
       embedded_(unit),
       given_(unit),
@@ -110,31 +109,18 @@ void DraftHead::reserve(std::size_t rows, std::size_t logit_rows) {
   grow(outputs_, logit_rows, shape_.output_rows);
 }
 
-/// What the rows of the run before have left, for their children. Of a run that was given up it is anything, and has none.
-void DraftHead::keep_hidden() {
-  const std::size_t bytes = static_cast<std::size_t>(shape_.dim) * sizeof(float);
-  for (std::size_t row = 0; row < last_cells_.size(); ++row)
-    std::memcpy(hidden_.data() + static_cast<std::size_t>(last_cells_[row]) * bytes, x_.data() + row * static_cast<std::size_t>(shape_.dim),
-                bytes);
-}
-
 /// The features of the text, or what the guesses' parents have left.
 void DraftHead::give_hidden(const StageBatch& batch) {
   if (!batch.features.empty()) {
     std::copy(batch.features.begin(), batch.features.end(), given_.data());
     return;
   }
-  const std::size_t bytes = static_cast<std::size_t>(shape_.dim) * sizeof(float);
-  for (std::size_t row = 0; row < batch.tokens.size(); ++row) {
-    float* const to = given_.data() + row * static_cast<std::size_t>(shape_.dim);
-    const CellId parent = parent_cell(row);
-    parent == kNoCell ? static_cast<void>(std::fill_n(to, shape_.dim, 0.0f))
-                      : static_cast<void>(std::memcpy(to, hidden_.data() + static_cast<std::size_t>(parent) * bytes, bytes));
-  }
+  for (std::size_t row = 0; row < batch.tokens.size(); ++row)
+    hidden_.give(parent_cell(row), given_.data() + row * static_cast<std::size_t>(shape_.dim));
 }
 
 void DraftHead::build(const StageBatch& batch) {
-  keep_hidden();
+  hidden_.keep(x_.data(), batch_cells_.cells());
   tokens_.assign(batch.tokens.begin(), batch.tokens.end());
   logit_rows_.assign(batch.logit_rows.begin(), batch.logit_rows.end());
   rows_ = static_cast<std::int64_t>(tokens_.size());
@@ -145,7 +131,6 @@ void DraftHead::build(const StageBatch& batch) {
     visible_.push_back(batch_cells_.visible(row));
     rope_.angles(batch.placements[row].position, angles_.data() + row * static_cast<std::size_t>(shape_.head_dim));
   }
-  last_cells_.assign(batch_cells_.cells().begin(), batch_cells_.cells().end());
   ops_.push_back(EmbedOp{&embedding_, tokens_, embedded_.data()});
   build_fusion(batch);
   for (std::size_t block = 0; block < blocks_.size(); ++block) build_block(block);

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "cache/kv_store.hpp"
-#include "node/memory.hpp"
 #include "src/heads/heads_file.hpp"
 #include "src/heads/heads_stage.hpp"
+#include "src/heads/hidden_states.hpp"
 #include "src/model/rope.hpp"
 
 namespace yamata::heads {
@@ -60,7 +60,6 @@ class DraftHead final : public HeadsStage {
   void take_weights();
   Block take_block(const BlockTensors& from);
   void reserve(std::size_t rows, std::size_t logit_rows);
-  void keep_hidden();
   void give_hidden(const StageBatch& batch);
   void build(const StageBatch& batch) override;
   void build_fusion(const StageBatch& batch);
@@ -82,8 +81,7 @@ class DraftHead final : public HeadsStage {
   KvStore store_;
   std::vector<void*> cache_k_, cache_v_;  // [block][kv head]
 
-  PageMemory hidden_;               // [cells][dim]: what each row has left
-  std::vector<CellId> last_cells_;  // of the run before, whose hidden states are in x_
+  HiddenStates hidden_;  // those of the run before are in x_
   std::vector<std::span<const CellId>> visible_;
   std::int64_t rows_ = 0;
   std::vector<std::int32_t> tokens_, logit_rows_;

@@ -9,18 +9,19 @@
 #include "node/error.hpp"
 #include "src/heads/draft_head.hpp"
 #include "src/heads/medusa.hpp"
+#include "src/heads/nextn_head.hpp"
 
 namespace yamata::heads {
 namespace {
 
-constexpr std::array<std::pair<Kind, const char*>, 4> kKinds{
-    {{Kind::kMedusa, "medusa"}, {Kind::kEagle, "eagle"}, {Kind::kDgf, "dgf"}, {Kind::kEagle3, "eagle3"}}};
+constexpr std::array<std::pair<Kind, const char*>, 5> kKinds{
+    {{Kind::kMedusa, "medusa"}, {Kind::kEagle, "eagle"}, {Kind::kDgf, "dgf"}, {Kind::kEagle3, "eagle3"}, {Kind::kNextn, "nextn"}}};
 
 /// What the tensors' names say; nothing where they are no heads' that are known.
 std::optional<Kind> detect(const TensorViews& tensors) {
   if (const gguf::File* file = tensors.gguf()) {
     if (file->string("general.architecture") == "eagle3") return Kind::kEagle3;
-    return std::nullopt;
+    return has_nextn_names(tensors) ? std::optional(Kind::kNextn) : std::nullopt;
   }
   const auto has = [&](const std::string& name) { return tensors.has(name) || tensors.has("model." + name); };
   if (has_medusa_names(tensors)) return Kind::kMedusa;
@@ -47,14 +48,15 @@ HeadsFile HeadsFile::open(const std::string& path, std::optional<Kind> forced) {
   TensorViews tensors = TensorViews::open(path);
   const auto kind = forced ? forced : detect(tensors);
   if (!kind)
-    throw ModelError(
-        fmt::format("{}: no heads that are known: neither Medusa's, nor EAGLE's, nor Dovetail's; name their kind with --heads-kind", path));
+    throw ModelError(fmt::format(
+        "{}: no heads that are known: neither Medusa's, nor EAGLE's, nor Dovetail's, nor MTP's; name their kind with --heads-kind", path));
   return {std::move(tensors), *kind};
 }
 
 Needs HeadsFile::needs(const ModelFile& target, const ContextOptions& context, bool quantized) const {
   const CheckedTensors tensors(tensors_, target);
   const Hyperparameters& h = target.h;
+  if (kind_ == Kind::kNextn) return nextn_needs(tensors, context);
   const WeightSet target_weights = StageWeights::find(target.file, h, {0, h.layers}).rest;
   Needs needs;
   needs.weight_bytes = quantized ? tensors_.bytes() * 17 / 32 : tensors_.bytes();  // of F16 to Q8_0
@@ -84,6 +86,7 @@ std::unique_ptr<StageModel> HeadsFile::make_stage(const ModelFile& target, const
                                                   ComputeUnit& unit) const {
   const CheckedTensors tensors(tensors_, target);
   if (kind_ == Kind::kMedusa) return std::make_unique<MedusaHeads>(tensors, context, quantized, unit);
+  if (kind_ == Kind::kNextn) return std::make_unique<NextnHead>(tensors, context, unit);
   return std::make_unique<DraftHead>(tensors, kind_, context, quantized, unit);
 }
 

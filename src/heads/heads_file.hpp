@@ -17,9 +17,10 @@ enum class Kind {
   kEagle,   ///< EAGLE-1 and -2: a token and the hidden state before it, put together by a matrix, give the next hidden state
   kDgf,     ///< the same, put together by a gate (Dovetail)
   kEagle3,  ///< the hidden state is one of the head's own, made of three of the target's
+  kNextn,   ///< a further layer of the target's own kind, in its GGUF file (DeepSeek-V3's multi-token prediction, MTP)
 };
 const char* kind_name(Kind kind);
-/// "medusa", "eagle", "dgf", "eagle3".
+/// "medusa", "eagle", "dgf", "eagle3", "nextn".
 std::optional<Kind> find_kind(const std::string& name);
 
 /// What a job needs to know of heads before they are loaded.
@@ -35,6 +36,8 @@ class HeadsFile {
  public:
   /// Reads what the file is, from its tensors' names unless `forced`. Throws ModelError: no heads that are known.
   static HeadsFile open(const std::string& path, std::optional<Kind> forced);
+  /// The layer of a target's own file that predicts a further token. The file outlives this.
+  static HeadsFile in_target(const gguf::File& target) { return {TensorViews::of(target), Kind::kNextn}; }
 
   const std::string& path() const { return tensors_.path(); }
   Kind kind() const { return kind_; }

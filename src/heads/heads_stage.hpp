@@ -42,6 +42,8 @@ class HeadsStage : public StageModel {
   /// The target's output matrix and the table of its embeddings, as they lie in its file.
   const Matrix& target_output() const { return target_weights_.matrix(TensorRole::kOutput); }
   const Matrix& target_embedding() const { return target_weights_.matrix(TensorRole::kEmbedding); }
+  /// The weight of its output norm: [dim].
+  const float* target_norm() const { return target_weights_.vector(TensorRole::kOutputNorm); }
 
   const ModelFile& target_;
   ComputeUnit& unit_;

@@ -89,19 +89,20 @@ const float* OwnWeights::vector(std::vector<float> values) { return vectors_.emp
 
 std::vector<Op> OwnWeights::pack(ComputeUnit& unit) {
   constexpr std::size_t kAlignment = 64;
+  std::vector<Matrix*> all = adopted_;
+  for (Owned& owned : matrices_) all.push_back(&owned.matrix);
   std::vector<std::size_t> at;
   std::size_t bytes = 0;
-  for (const Owned& owned : matrices_) {
+  for (const Matrix* matrix : all) {
     at.push_back(bytes);
-    bytes += (unit.packed_bytes(owned.matrix) + kAlignment - 1) / kAlignment * kAlignment;
+    bytes += (unit.packed_bytes(*matrix) + kAlignment - 1) / kAlignment * kAlignment;
   }
   packed_ = PageMemory(bytes);
   std::vector<Op> ops;
-  for (std::size_t i = 0; i < matrices_.size(); ++i) {
-    Matrix& matrix = matrices_[i].matrix;
-    if (unit.packed_bytes(matrix) == 0) continue;
-    matrix.packed = packed_.data() + at[i];
-    ops.push_back(PackOp{&matrix, packed_.data() + at[i]});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (unit.packed_bytes(*all[i]) == 0) continue;
+    all[i]->packed = packed_.data() + at[i];
+    ops.push_back(PackOp{all[i], packed_.data() + at[i]});
   }
   return ops;
 }

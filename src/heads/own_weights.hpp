@@ -27,6 +27,8 @@ class OwnWeights {
   const Matrix* table(const TensorView& tensor);
   /// A matrix that lies elsewhere, and stays there.
   const Matrix* foreign(const Matrix& matrix);
+  /// The same, but it is packed where it is described: it outlives this.
+  void adopt(Matrix& matrix) { adopted_.push_back(&matrix); }
   const float* vector(const TensorView& tensor);
   const float* vector(std::vector<float> values);
 
@@ -45,6 +47,7 @@ class OwnWeights {
   };
   const bool quantized_;
   std::deque<Owned> matrices_, tables_;
+  std::vector<Matrix*> adopted_;
   std::deque<std::vector<float>> vectors_;
   PageMemory packed_;
 };

@@ -175,7 +175,7 @@ std::vector<std::int64_t> TensorViews::numbers(const std::string& key) const {
 }
 
 std::uint64_t TensorViews::fingerprint() const {
-  if (owned_) return owned_->fingerprint();
+  if (gguf_) return gguf_->fingerprint();
   std::uint64_t hash = 0xcbf29ce484222325u;
   const auto mix = [&](std::span<const std::byte> bytes) {
     for (const std::byte b : bytes) hash = (hash ^ static_cast<std::uint64_t>(b)) * 0x100000001b3u;

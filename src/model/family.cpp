@@ -84,11 +84,9 @@ void read_gpt_oss(const gguf::File& file, Hyperparameters& h) {
   read_window(reader, h, reader.count("attention.sliding_window_pattern", 4096, 2));
 }
 
-/// Heads are normed where the file has weights for it; layers that only predict further tokens come last and are left out.
+/// Heads are normed where the file has weights for it.
 void read_glm4moe(const gguf::File& file, Hyperparameters& h) {
   if (file.find("blk.0.attn_q_norm.weight")) h.layer.qk_norm = QkNorm::kHead;
-  const std::int64_t further = MetadataReader(file, "glm4moe").count_or_none("nextn_predict_layers", h.layers - 1);
-  h.layers -= further;
 }
 
 /// Files older than expert_gating_func have DeepSeek-V2's softmax, but for GLM 4.7 Flash. YaRN scales scores, where a factor says so

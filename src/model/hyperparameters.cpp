@@ -89,6 +89,8 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   const std::string prefix = std::string(h.family->name) + ".";
   h.layer = h.family->layer;
   h.layers = reader.count("block_count", 4096);
+  h.nextn_layers = reader.count_or_none("nextn_predict_layers", h.layers - 1);
+  h.layers -= h.nextn_layers;
   h.dim = reader.count("embedding_length", 1 << 20);
   h.ffn = reader.count("feed_forward_length", 1 << 22);
   h.heads = reader.count("attention.head_count", 1 << 14);

@@ -23,6 +23,7 @@ struct Hyperparameters {
   const Family* family = nullptr;
   std::int64_t layers = 0, dim = 0, ffn = 0, heads = 0, kv_heads = 0, head_dim = 0, rotary_dim = 0;
   std::int64_t vocabulary = 0, context = 0;
+  std::int64_t nextn_layers = 0;  ///< after the last layer: those that predict further tokens (MTP), no part of the model itself
   float epsilon = 0;
   LayerSpec layer;                  ///< of every layer, as the metadata say; what differs between layers is below
   std::int64_t window_pattern = 0;  ///< of so many layers the last has no window; 0: all have it

@@ -43,6 +43,9 @@ Interval interval(Like like, std::int64_t cols) {
   switch (like) {
     case Like::kMatrix:
       return {0, unit};
+    case Like::kFaint:
+    case Like::kFusion:
+      return {0, 0.1f * unit};
     case Like::kRouter:
       return {0, 2 * unit};
     case Like::kEmbedding:
@@ -132,6 +135,9 @@ std::vector<float> ModelWriter::values(const Tensor& t) {
   for (std::int64_t slice = 0; slice < slices; ++slice) {
     Random random(t.shape.size() > 2 ? t.seed + "." + std::to_string(slice) : t.seed);
     for (std::int64_t i = 0; i < count; ++i) x.push_back(in.middle + in.half * random.uniform());
+  }
+  if (t.like == Like::kFusion) {
+    for (std::int64_t row = 0; row < t.shape[1]; ++row) x[static_cast<std::size_t>(row * t.shape[0] + row)] += 1;
   }
   if (t.like == Like::kOutput) std::fill_n(x.begin(), kNoWord * t.shape[0], 0.0f);
   return x;

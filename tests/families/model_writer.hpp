@@ -12,7 +12,9 @@ namespace yamata::families_test {
 /// What a tensor's values are like.
 enum class Like {
   kMatrix,     ///< products of inputs of variance 1 have variance 1
-  kRouter,     ///< the same of variance 4
+  kFaint,      ///< the same of variance 0.01
+  kFusion,     ///< of two inputs side by side mostly the first: the identity, and of both products of variance 0.01
+  kRouter,     ///< products have variance 4
   kEmbedding,  ///< of variance 1
   kOutput,     ///< products have variance 9; the rows of tokens that are no words are 0
   kNorm,       ///< about 1

@@ -26,7 +26,10 @@ struct Shape {
   /// Latent attention: heads of plain_dim + rotary_dim, values as wide as plain_dim + 16, the matrices of keys and values in one or not.
   std::int64_t latent_rank = 0, query_rank = 0, plain_dim = 32;
   bool merged_keys = false;
-  bool output = true;  ///< else the embedding is that, too, and norms after attention and feed-forward outshout it
+  bool faint = false;             ///< layers change the residual stream little, so that the last token tells most of the next
+  std::int64_t nextn_layers = 0;  ///< after the last, which predict a further token
+  bool nextn_output = false;      ///< and have embeddings and an output of their own
+  bool output = true;             ///< else the embedding is that, too, and norms after attention and feed-forward outshout it
 };
 inline constexpr std::int64_t kExperts = 9, kExpertsUsed = 4;
 
@@ -47,7 +50,10 @@ inline Shape sized(Shape shape) {
 class Builder {
  public:
   explicit Builder(const Shape& shape) : s(sized(shape)), m(shape.architecture) {
-    m.count("block_count", s.layers).count("context_length", 512).count("embedding_length", s.dim).count("feed_forward_length", s.ffn);
+    m.count("block_count", s.layers + s.nextn_layers)
+        .count("context_length", 512)
+        .count("embedding_length", s.dim)
+        .count("feed_forward_length", s.ffn);
     m.count("attention.head_count", s.heads).count("attention.head_count_kv", s.kv_heads).count("rope.dimension_count", s.rotary_dim);
     if (s.latent_rank > 0)
       describe_latents();
@@ -63,7 +69,8 @@ class Builder {
       if (s.shared_ffn > 0) m.count("expert_shared_feed_forward_length", s.shared_ffn);
       if (s.dense_layers > 0) m.count("leading_dense_block_count", s.dense_layers);
     }
-    for (std::int64_t layer = 0; layer < s.layers; ++layer) add_layer(layer);
+    for (std::int64_t layer = 0; layer < s.layers + s.nextn_layers; ++layer) add_layer(layer);
+    if (s.nextn_layers > 0) m.count("nextn_predict_layers", s.nextn_layers);
   }
 
   const Shape s;
@@ -77,8 +84,12 @@ class Builder {
     m.tensor(at_ + name + ".weight", {s.dim}, loud ? Like::kLoudNorm : Like::kNorm);
     if (s.layer_norm && s.norm_bias) m.tensor(at_ + name + ".bias", {s.dim}, Like::kBias);
   }
+  /// What a layer adds to the residual stream is a product with one of these.
+  Like like(const std::string& name) const {
+    return s.faint && (name == "attn_output" || name.starts_with("ffn_down")) ? Like::kFaint : Like::kMatrix;
+  }
   void matrix(const std::string& name, std::int64_t cols, std::int64_t rows, bool bias) {
-    m.tensor(at_ + name + ".weight", {cols, rows}, Like::kMatrix);
+    m.tensor(at_ + name + ".weight", {cols, rows}, like(name));
     if (bias) vector(name + ".bias", rows);
   }
 
@@ -130,7 +141,17 @@ class Builder {
       add_experts();
     else
       add_dense();
+    if (layer >= s.layers) add_nextn();
     at_.clear();
+  }
+
+  void add_nextn() {
+    m.tensor(at_ + "nextn.eh_proj.weight", {2 * s.dim, s.dim}, Like::kFusion);
+    for (const char* name : {"nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm"})
+      m.tensor(at_ + name + ".weight", {s.dim}, Like::kNorm);
+    if (!s.nextn_output) return;
+    m.tensor(at_ + "nextn.embed_tokens.weight", {s.dim, ModelWriter::kVocabulary}, Like::kEmbedding);
+    m.tensor(at_ + "nextn.shared_head_head.weight", {s.dim, ModelWriter::kVocabulary}, Like::kOutput);
   }
 
   void add_dense() {
@@ -147,7 +168,7 @@ class Builder {
     for (const std::string part : {"gate", "up", "down"}) {
       const std::int64_t cols = part == "down" ? s.expert_ffn : s.dim, rows = part == "down" ? s.dim : s.expert_ffn;
       const std::string merged = at_ + "ffn_" + part + "_exps.weight";
-      if (!s.single_experts) m.tensor(merged, {cols, rows, s.experts}, Like::kMatrix);
+      if (!s.single_experts) m.tensor(merged, {cols, rows, s.experts}, like("ffn_" + part));
       if (s.expert_bias) m.tensor(at_ + "ffn_" + part + "_exps.bias", {rows, s.experts}, Like::kBias);
       for (std::int64_t e = 0; s.single_experts && e < s.experts; ++e) {
         const std::string number = "." + std::to_string(e);

@@ -1,5 +1,6 @@
 #include "tests/families/tiny_model.hpp"
 
+#include <span>
 #include <stdexcept>
 
 #include "tests/families/tiny_builder.hpp"
@@ -208,6 +209,22 @@ Builder make_deepseek2_lite() {
   return b;
 }
 
+Builder make_glm4moe_nextn(std::int64_t layers, bool own_output) {
+  Shape shape = glm4moe();
+  shape.qk_norm = Shape::kHead, shape.faint = true, shape.nextn_layers = layers, shape.nextn_output = own_output;
+  Builder b(shape);
+  b.m.count("expert_shared_count", 1).boolean("expert_weights_norm", true).real("expert_weights_scale", 1.5).count("expert_gating_func", 2);
+  return b;
+}
+Builder make_deepseek2_nextn(std::int64_t layers) {
+  Shape shape = deepseek2();
+  shape.query_rank = 96, shape.choice_bias = shape.faint = true, shape.nextn_layers = layers;
+  Builder b(shape);
+  b.m.count("expert_shared_count", 2).boolean("expert_weights_norm", true).real("expert_weights_scale", 2.5).count("expert_gating_func", 2);
+  b.m.count("expert_group_count", 3).count("expert_group_used_count", 2);
+  return b;
+}
+
 constexpr Row kRows[] = {
     {"llama", make_llama},
     {"llama-bias", make_llama_bias},
@@ -239,6 +256,13 @@ constexpr Row kRows[] = {
     {"glm4moe", make_glm4moe},
 };
 
+/// Those with a layer that predicts a further token; "without": the same model without it.
+constexpr Row kNextnRows[] = {
+    {"glm4moe-nextn", [] { return make_glm4moe_nextn(1, false); }}, {"glm4moe-nextn-own", [] { return make_glm4moe_nextn(2, true); }},
+    {"deepseek2-nextn", [] { return make_deepseek2_nextn(1); }},    {"glm4moe-without", [] { return make_glm4moe_nextn(0, false); }},
+    {"deepseek2-without", [] { return make_deepseek2_nextn(0); }},
+};
+
 }  // namespace
 
 std::vector<std::string> variant_names() {
@@ -247,11 +271,15 @@ std::vector<std::string> variant_names() {
   return names;
 }
 
+std::vector<std::string> nextn_variant_names() { return {"glm4moe-nextn", "glm4moe-nextn-own", "deepseek2-nextn"}; }
+
 void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened) {
   wide = variant.ends_with("-wide");
   const std::string name = variant.substr(0, variant.rfind("-wide"));
-  for (const Row& row : kRows) {
-    if (name == row.name) return row.make().m.write(type, widened, path);
+  for (const std::span<const Row> rows : {std::span<const Row>(kRows), std::span<const Row>(kNextnRows)}) {
+    for (const Row& row : rows) {
+      if (name == row.name) return row.make().m.write(type, widened, path);
+    }
   }
   throw std::out_of_range("no variant " + variant);
 }

@@ -14,6 +14,10 @@ inline constexpr std::int64_t kWindow = 16;
 /// The names of all families' variants.
 std::vector<std::string> variant_names();
 
+/// Variants with a layer that predicts a further token, not among those: llama.cpp's texts say nothing of it. The same model without the
+/// layer has the name's "-nextn" and what follows replaced by "-without".
+std::vector<std::string> nextn_variant_names();
+
 /// Writes a variant's model, or where the name ends in "-wide" a wider one, whose rows are whole blocks of 256; matrices of type F32 or
 /// F16, or, `widened`, of F32 with the values that type has; the router and all vectors of F32. Weights are uniform, drawn by splitmix64
 /// from a seed that is a hash of the tensor's name, and scaled so that a layer changes the residual stream about as much as there is of it

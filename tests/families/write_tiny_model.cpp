@@ -1,5 +1,6 @@
 // write_tiny_model VARIANT F32|F16|F16-WIDENED PATH: writes a small model, the last with F32 tensors of the values that F16 has.
-// write_tiny_model --list: the variants. write_tiny_model --prompt: its ids.
+// write_tiny_model --list: the variants; --list-nextn: those with a layer that predicts a further token. write_tiny_model --prompt: its
+// ids.
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -11,6 +12,8 @@ int main(int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
   if (first == "--list") {
     for (const std::string& name : families_test::variant_names()) std::printf("%s\n", name.c_str());
+  } else if (first == "--list-nextn") {
+    for (const std::string& name : families_test::nextn_variant_names()) std::printf("%s\n", name.c_str());
   } else if (first == "--prompt") {
     for (const std::int32_t id : families_test::tiny_prompt()) std::printf("%d\n", id);
   } else if (argc == 4) {

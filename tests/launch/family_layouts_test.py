@@ -3,7 +3,7 @@
     family_layouts_test.py YAMATA WRITE_TINY_MODEL [--all] [--filter WORD]
 
 Each variant is quantized to Q4_K_M or Q8_0, in turns, and has guesses over three ranks, two of which share layers, and two units. With --all it
-has both types and every layout.
+has both types and every layout. Variants with a layer that predicts a further token guess with that, on one to three ranks.
 """
 import argparse
 import concurrent.futures
@@ -17,16 +17,30 @@ import tempfile
 CORES = sorted(os.sched_getaffinity(0))
 WORDS = [chr(0x4E00 + 260 + number * 37 % 250) for number in range(30)]  # tokens of the models' vocabulary
 PROMPT = ' '.join(4 * WORDS)
-RUN = ['run', '-p', PROMPT, '-n', '64', '--ignore-eos', '--temp', '2', '-b', '16', '--logits-checksum']
+RUN = ['run', '-p', PROMPT, '-n', '64', '--ignore-eos', '-b', '16', '--logits-checksum']
 
-# Name, ranks and flags. The store of those that guess has the text itself.
-LAYOUTS = [('guesses', 3, '-t 1 --layer-split 0.5,0.3+0.2 --strategy pipeinfer --suffix-store {store}')]
+# Name, ranks and flags. The store of those that guess from texts has the text itself.
+LAYOUTS = [('guesses', 3, '-t 1 --layer-split 0.5,0.3+0.2 --strategy pipeinfer')]
 if len(CORES) > 1:
     LAYOUTS.append(('2 units', 1, f'--units cpu:{CORES[0]}=0.4+cpu:{CORES[1]} --strategy iterative'))
 MORE_LAYOUTS = [
     ('3 ranks', 3, '-t 1 --layer-split 0.4,0.3,0.3 --strategy iterative'),
     ('a group of 2', 2, '-t 1 --layer-split 0.35+0.65 --strategy iterative'),
-    ('guesses of 3 stages', 3, '-t 1 --layer-split 0.3,0.3,0.4 --strategy pipeinfer --suffix-store {store}'),
+    ('guesses of 3 stages', 3, '-t 1 --layer-split 0.3,0.3,0.4 --strategy pipeinfer'),
+]
+# With guesses of the layer that predicts a further token: a tree of a given size is filled whatever that costs.
+TREE = '-t 1 --policy dynamic-tree'
+MTP_LAYOUTS = [
+    ('1 rank', 1, f'{TREE} --strategy speculative'),
+    ('2 stages', 2, f'{TREE} --layer-split 0.5,0.5 --strategy pipeinfer'),
+    ('a rank of its own', 3, f'{TREE} --layer-split 0.4,0.6/1 --strategy speculative'),
+]
+MORE_MTP_LAYOUTS = [
+    ('1 rank, best-first', 1, '-t 1 --strategy pipeinfer'),
+    ('chains', 2, '-t 1 --layer-split 0.5,0.5 --strategy pipeinfer --policy chain'),
+    ('a group of 2', 2, f'{TREE} --layer-split 0.35+0.65 --strategy speculative'),
+    ('3 stages', 3, f'{TREE} --layer-split 0.3,0.3,0.4 --strategy pipeinfer'),
+    ('a rank of its own, pipelined', 3, f'{TREE} --layer-split 0.4,0.6/1 --strategy pipeinfer'),
 ]
 
 
@@ -58,25 +72,34 @@ class Variant:
         j = json.loads(out.read_text())
         return (j['token_ids'], j['logits_checksum']), j['accepted']
 
-    def wrong(self, layouts):
-        """What is not as it should be."""
-        store = self.folder / 'texts'
-        plain, _ = self.result(1, '-t 1 --strategy iterative')
-        self.result(1, f'-t 1 --strategy speculative --suffix-store {store}')
+    def wrong(self, layouts, sampling, guessing, must_accept):
+        """What is not as it should be. Guesses are accepted where the flags have `must_accept`, unless they may come too late."""
+        plain, _ = self.result(1, f'-t 1 --strategy iterative {sampling}')
         wrong = [] if len(set(plain[0])) > 4 else [f'a text that says nothing of bits: {plain[0]}']
         for name, ranks, flags in layouts:
-            found, accepted = self.result(ranks, flags.format(store=store))
+            found, accepted = self.result(ranks, f'{flags} {sampling} {"" if "iterative" in flags else guessing}')
             if found != plain:
                 wrong.append(f'{name}: other bits')
-            if 'pipeinfer' in flags and accepted == 0:
+            if must_accept in flags and '/' not in flags and accepted == 0:
                 wrong.append(f'{name}: none was accepted')
         return wrong
+
+    def wrong_of_texts(self, layouts):
+        """With guesses from the text itself, which is in a store."""
+        store = f'--suffix-store {self.folder / "texts"}'
+        self.result(1, f'-t 1 --strategy speculative --temp 2 {store}')
+        return self.wrong(layouts, '--temp 2', store, 'pipeinfer')
 
 
 def check(o, variant, kind):
     with tempfile.TemporaryDirectory() as folder:
         try:
-            wrong = Variant(o, variant, kind, folder).wrong(LAYOUTS + (MORE_LAYOUTS if o.all else []))
+            model = Variant(o, variant, kind, folder)
+            if 'nextn' in variant:
+                accepts = 'nothing' if variant.endswith('-own') else TREE  # its random output knows nothing of the model's
+                wrong = model.wrong(MTP_LAYOUTS + (MORE_MTP_LAYOUTS if o.all else []), '--temp 0.7', '--mtp --no-lookup', accepts)
+            else:
+                wrong = model.wrong_of_texts(LAYOUTS + (MORE_LAYOUTS if o.all else []))
         except RuntimeError as error:
             wrong = [str(error)]
     print(f'{"FAIL" if wrong else "ok  "} {variant} {kind} {"; ".join(wrong)}', flush=True)
@@ -91,7 +114,7 @@ def main():
     parser.add_argument('--filter', default='', help='only variants whose name has this')
     o = parser.parse_args()
     kinds = ('Q4_K_M', 'Q8_0')
-    variants = call([o.writer, '--list']).split()
+    variants = call([o.writer, '--list']).split() + call([o.writer, '--list-nextn']).split()
     cases = list(itertools.product(variants, kinds)) if o.all else list(zip(variants, itertools.cycle(kinds)))
     cases = [case for case in cases if o.filter in case[0]]
     with concurrent.futures.ThreadPoolExecutor(max(1, min(2, len(CORES)))) as pool:
