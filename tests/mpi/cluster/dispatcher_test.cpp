@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "tests/mpi/protocol/instant_unit.hpp"
+#include "tests/mpi/instant_unit.hpp"
 
 namespace yamata::test {
 namespace {

@@ -8,8 +8,8 @@
 #include "mpi/decoding/drafter.hpp"
 #include "mpi/transport/local_transport.hpp"
 #include "node/error.hpp"
+#include "tests/mpi/instant_unit.hpp"
 #include "tests/mpi/protocol/damage.hpp"
-#include "tests/mpi/protocol/instant_unit.hpp"
 #include "tests/mpi/protocol/messages.hpp"
 
 namespace yamata::test {

@@ -9,27 +9,12 @@
 #include "mpi/transport/local_transport.hpp"
 #include "node/error.hpp"
 #include "src/simulation/table_model.hpp"
+#include "tests/mpi/instant_unit.hpp"
 
 namespace yamata {
 namespace {
 
 constexpr std::int32_t kCells = 256, kSequences = 65, kContext = 200;
-
-/// Computes at once.
-class PromptUnit final : public simulation::TableUnit {
- public:
-  void begin(const simulation::TableShape&, std::size_t, const std::atomic<bool>*, std::function<void(bool)> done) override {
-    ++runs_;
-    done(true);
-  }
-  bool finished() const override { return true; }
-  bool wait_for(std::chrono::microseconds) override { return true; }
-  std::uint64_t progress() const override { return runs_; }
-  double busy_seconds() const override { return 0; }
-
- private:
-  std::uint64_t runs_ = 0;
-};
 
 /// A drafter on rank 1, which gives the tokens 0, 1 and 2 the probabilities .8, .15 and .05 wherever it is; the test is rank 0.
 class DrafterTest : public testing::Test {
@@ -92,7 +77,7 @@ class DrafterTest : public testing::Test {
  private:
   LocalNetwork network_;
   LocalTransport head_, transport_;
-  PromptUnit unit_;
+  test::InstantUnit unit_;
   std::unique_ptr<Drafter> drafter_;
   std::uint64_t request_ = 1, epoch_ = 0, told_request_ = 0;
   std::int32_t position_ = 0;

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/mpi/protocol/instant_unit.hpp"
+#include "tests/mpi/instant_unit.hpp"
 #include "tests/mpi/simulation/simulation.hpp"
 
 namespace yamata::test {
