@@ -21,45 +21,59 @@ namespace yamata::simt {
 
 namespace fc = boost::context::detail;
 
+#if defined(__SANITIZE_THREAD__)
+namespace {
+
+/// What the thread sanitizer takes all fibres of a thread for: one other thread. With one each, every switch would compare the clocks of
+/// hundreds.
+class TsanFibre {
+ public:
+  TsanFibre() : handle_(__tsan_create_fiber(0)) {}
+  ~TsanFibre() { __tsan_destroy_fiber(handle_); }
+  TsanFibre(TsanFibre&&) = delete;
+  void renew() { __tsan_destroy_fiber(std::exchange(handle_, __tsan_create_fiber(0))); }
+  void* handle() const { return handle_; }
+
+ private:
+  void* handle_;
+};
+thread_local TsanFibre tsan_fibre;
+
+}  // namespace
+#endif
+
 struct Fibre::Context {
+  static void enter(fc::transfer_t from);  // where a fibre begins
+
   fc::fcontext_t own{}, resumer{};
   // Of the address sanitizer: the stacks that are not in use, and where the resumer's lies.
   void *own_fake = nullptr, *resumer_fake = nullptr;
   const void* resumer_stack = nullptr;
   std::size_t resumer_bytes = 0;
-  // Of the thread sanitizer.
-  void *own_tsan = nullptr, *resumer_tsan = nullptr;
+  void* resumer_tsan = nullptr;  // of the thread sanitizer
 };
 
 // Not filled: the pages of a stack come as they are used.
 Fibre::Fibre() : stack_(new std::byte[kStackBytes]), context_(std::make_unique<Context>()) {}
 
-Fibre::~Fibre() {
-#if defined(__SANITIZE_THREAD__)
-  if (context_->own_tsan) __tsan_destroy_fiber(context_->own_tsan);
-#endif
-}
+Fibre::~Fibre() = default;
 
 void Fibre::begin(void (*body)(void*), void* argument) {
   [[maybe_unused]] const bool given_up = !ended_;
   body_ = body, argument_ = argument, ended_ = false;
   context_->own_fake = nullptr;
-  context_->own = fc::make_fcontext(stack_.get() + kStackBytes, kStackBytes, [](fc::transfer_t from) YAMATA_NOT_COUNTED {
-    auto* self = static_cast<Fibre*>(from.data);
-    self->context_->resumer = from.fctx;
-    enter(self);
-  });
+  context_->own = fc::make_fcontext(stack_.get() + kStackBytes, kStackBytes, &Context::enter);
   // A body that was given up in the middle has left its marks.
 #if defined(__SANITIZE_ADDRESS__)
   ASAN_UNPOISON_MEMORY_REGION(stack_.get(), kStackBytes);
 #elif defined(__SANITIZE_THREAD__)
-  if (context_->own_tsan && given_up) __tsan_destroy_fiber(std::exchange(context_->own_tsan, nullptr));
-  if (!context_->own_tsan) context_->own_tsan = __tsan_create_fiber(0);
+  if (given_up) tsan_fibre.renew();
 #endif
 }
 
-YAMATA_NOT_COUNTED void Fibre::enter(void* pointer) {
-  auto* self = static_cast<Fibre*>(pointer);
+YAMATA_NOT_COUNTED void Fibre::Context::enter(fc::transfer_t from) {
+  auto* self = static_cast<Fibre*>(from.data);
+  self->context_->resumer = from.fctx;
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(nullptr, &self->context_->resumer_stack, &self->context_->resumer_bytes);
 #endif
@@ -74,7 +88,7 @@ void Fibre::resume() {
   __sanitizer_start_switch_fiber(&c.resumer_fake, stack_.get(), kStackBytes);
 #elif defined(__SANITIZE_THREAD__)
   c.resumer_tsan = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(c.own_tsan, 0);
+  __tsan_switch_to_fiber(tsan_fibre.handle(), 0);
 #endif
   c.own = fc::jump_fcontext(c.own, this).fctx;
 #if defined(__SANITIZE_ADDRESS__)

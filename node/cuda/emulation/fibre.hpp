@@ -20,7 +20,6 @@ class Fibre {
   bool ended() const { return ended_; }
 
  private:
-  static void enter(void* self);
   void switch_back(bool for_good);
 
   static constexpr std::size_t kStackBytes = 256 << 10;  // sanitized frames are several times as large
