@@ -117,6 +117,7 @@ void run_command(Job& job, const RunOptions& options) {
   });
   result.per_rank = std::move(outcome.reports);
   result.per_rank[0].mapped_bytes = job.mapped_bytes();
+  result.per_rank[0].feature_bytes += result.feature_bytes;
   result.strategy = strategy_name(job.strategy());
   if (const auto& choice = job.layout_choice()) {
     result.layout_choice = choice->why;

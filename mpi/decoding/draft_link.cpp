@@ -23,6 +23,7 @@ void DraftLink::begin(std::uint64_t request) {
   unanswered_.clear();
   judged_epoch_ = 1;
   told_ = featured_ = 0;
+  feature_bytes_ = 0;
   features_.clear();
   places_.clear();
   text_nodes_.clear();
@@ -88,6 +89,7 @@ void DraftLink::tell(std::span<const std::int32_t> text, const GuessDemand& dema
   asked_epoch_ = epoch_;
   unanswered_.push_back(epoch_);
   catches_up_ = told_ == 0 || text.size() - told_ > StepCost::kWidest;
+  if (place_.rank != transport_.rank()) feature_bytes_ += commit.features.size() * sizeof(float);
   for (; told_ < text.size(); ++told_) commit.tokens.push_back(vocabulary_.draft(text[told_]));
   transport_.send(place_.rank, Tag::kCommit, wire::encode(commit));
 }

@@ -43,6 +43,8 @@ class DraftLink final : public GuessSource {
   bool alive() const { return alive_; }
   /// The drafter is lost: it is told no more, and nothing that comes of it counts.
   void drop() { alive_ = false; }
+  /// Of the text that it serves now: bytes of the target's hidden states that went to it on another rank.
+  std::uint64_t feature_bytes() const { return feature_bytes_; }
   /// What its steps have saved, where the text waits for it.
   const DraftBalance& balance() const { return balance_; }
 
@@ -99,6 +101,7 @@ class DraftLink final : public GuessSource {
   std::size_t told_ = 0;         // tokens of text
   std::vector<float> features_;  // of the tokens before those that have not been told
   std::size_t featured_ = 0;     // tokens of text whose features have come
+  std::uint64_t feature_bytes_ = 0;
   std::map<std::uint32_t, Place> places_;
   std::map<NodeId, std::int32_t> text_nodes_;  // roots of late, by the tree's id -> position
 };

@@ -80,6 +80,7 @@ class Engine::Text {
   Completion complete(FinishReason reason) {
     completion_.finish = reason;
     completion_.counters = decoder_.counters();
+    for (const DraftLink* drafter : drafters_) completion_.feature_bytes += drafter->feature_bytes();
     if (!drafters_.empty()) completion_.first_choice_rate = drafters_.front()->calibration().first_choice_rate();
     return std::move(completion_);
   }

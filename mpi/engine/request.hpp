@@ -38,6 +38,7 @@ struct Completion {
   Decoder::Counters counters;
   double first_choice_rate = 0;  ///< share of the last hundred tokens or so that were the first drafter's first choice
   std::uint64_t logits_checksum = 0;
+  std::uint64_t feature_bytes = 0;  ///< of hidden states that went from this rank to others that compute heads
 };
 
 /// Told of a request as it goes on; outlives it.

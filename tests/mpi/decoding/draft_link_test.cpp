@@ -113,6 +113,26 @@ TEST_F(DraftLinkTest, DraftThatDoesNotAnswer_isToldNoMore_untilItDoes) {
   EXPECT_EQ(rest->tokens.size(), text_.size() - 16);
 }
 
+TEST_F(DraftLinkTest, HiddenStatesThatGoToAnotherRank_areCounted) {
+  DraftLink far(head_, 1, {.rank = 1, .model = 2, .feature_layers = {kOutputFeatures}}, {}, 0.25),
+      here(head_, 2, {.rank = 0, .model = 3, .feature_layers = {kOutputFeatures}}, {}, 0.25);
+  const std::vector<float> state(6, 0.5f);
+  for (DraftLink* link : {&far, &here}) {
+    link->begin(kRequest);
+    text_ = {7, 8, 9};
+    for (std::int32_t position = 0; position < 2; ++position) link->take_features(position, state);
+    EXPECT_EQ(link->feature_bytes(), 0u) << "nothing is sent yet";
+    link->guess(tree_, text_, {.epoch = 1, .most = 8, .min_drafts = 8});
+  }
+  EXPECT_EQ(far.feature_bytes(), 2 * 6 * sizeof(float));
+  EXPECT_EQ(here.feature_bytes(), 0u);
+  const auto commit = told();
+  ASSERT_TRUE(commit);
+  EXPECT_EQ(commit->features.size() * sizeof(float), far.feature_bytes());
+  far.begin(kRequest + 1);
+  EXPECT_EQ(far.feature_bytes(), 0u);
+}
+
 TEST_F(DraftLinkTest, DraftThatWasLeftAloneForLong_isAskedAgain) {
   ask();
   take(10, 0, {});
