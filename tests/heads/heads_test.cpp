@@ -2,16 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 
 #include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
 #include "src/heads/heads_file.hpp"
-#include "src/safetensors/safetensors.hpp"
-#include "src/safetensors/writer.hpp"
+#include "tests/heads/changed_heads.hpp"
 #include "tests/heads/stage_run.hpp"
-#include "tests/temporary_folder.hpp"
 
 namespace yamata::heads {
 namespace {
@@ -136,52 +133,22 @@ TEST_F(HeadsTest, MedusaRow_isThatOfTheHeadForItsDepth) {
   EXPECT_NE(row(read_text(*model, 3, 4), 0), first) << "another feature";
 }
 
-/// Files with one tensor less, or of another shape.
-class ChangedHeads {
- public:
-  explicit ChangedHeads(const std::string& from) : file_(safetensors::File::open(kModels + from)) {}
-  /// `change` may change an entry, or say with false that it is left out.
-  template <class Change>
-  std::string write(Change change) {
-    std::vector<safetensors::Entry> entries;
-    for (const safetensors::Tensor& tensor : file_.tensors()) {
-      safetensors::Entry entry{tensor.name, tensor.type_name, tensor.shape, tensor.bytes};
-      if (change(entry)) entries.push_back(std::move(entry));
-    }
-    const std::string path = folder_ / "changed.safetensors";
-    std::ofstream out(path, std::ios::binary);
-    safetensors::write(
-        entries, {}, [&](std::span<const std::byte> bytes) { out.write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes)); });
-    return path;
-  }
-
- private:
-  safetensors::File file_;
-  test::TemporaryFolder folder_;
-};
-
 TEST_F(HeadsTest, TensorsThatDoNotFit_areNamed) {
   for (const std::string file : {"tales-medusa.safetensors", "tales-dgf.safetensors"}) {
-    ChangedHeads heads(file);
-    const auto whole = safetensors::File::open(kModels + file);
+    test::ChangedHeads heads(kModels + file);
     EXPECT_EQ(fault_of(heads.write([](auto&) { return true; })), "");
-    for (const safetensors::Tensor& tensor : whole.tensors()) {
-      const std::string fault = fault_of(heads.write([&](safetensors::Entry& entry) {
-        if (entry.name != tensor.name) return true;
-        entry.shape.front() /= 2;
-        entry.bytes = entry.bytes.first(entry.bytes.size() / 2);
-        return true;
-      }));
+    for (const safetensors::Tensor& tensor : heads.file().tensors()) {
+      const std::string fault = fault_of(heads.halve(tensor.name));
       EXPECT_NE(fault.find("another model's"), std::string::npos) << tensor.name << ": " << fault;
       EXPECT_LT(fault.size(), 400u);
     }
   }
-  ChangedHeads dgf("tales-dgf.safetensors");
+  test::ChangedHeads dgf(kModels + "tales-dgf.safetensors");
   EXPECT_NE(fault_of(dgf.write([](const auto& entry) {
               return entry.name != "layers.1.mlp.up_proj.weight";
             })).find("layers.1.mlp.up_proj.weight is missing"),
             std::string::npos);
-  ChangedHeads medusa("tales-medusa.safetensors");
+  test::ChangedHeads medusa(kModels + "tales-medusa.safetensors");
   EXPECT_EQ(fault_of(medusa.write([](const auto& entry) { return entry.name.find(".1.weight") == std::string::npos; })), "")
       << "the target's output serves";
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "tests/heads/changed_heads.hpp"
 #include "tests/launch/process.hpp"
 
 namespace yamata::test {
@@ -53,6 +54,13 @@ TEST(Heads, WhicheverGuess_theTextIsTheSame) {
       const auto sends = [](const auto& rank) { return rank["feature_bytes"] > 0; };
       const bool several_stages = ranks > 1 && flags.back() != "0.5+0.5";
       EXPECT_EQ(std::any_of(guessed["per_rank"].begin(), guessed["per_rank"].end(), sends), several_stages) << name;
+      // Rank 0 sends nothing but what goes on to heads on a rank of their own: whole hidden states, one for each token of the text at most.
+      const bool own_rank = std::any_of(flags.begin(), flags.end(), [](const std::string& flag) { return flag.ends_with("/1"); });
+      const auto sent = guessed["per_rank"][0]["feature_bytes"].get<std::uint64_t>();
+      const std::uint64_t hidden_bytes = 256 * sizeof(float), tokens = guessed["prompt_tokens"].get<std::uint64_t>() + 64;
+      EXPECT_EQ(sent > 0, own_rank) << name;
+      EXPECT_EQ(sent % hidden_bytes, 0u) << name;
+      EXPECT_LT(sent, tokens * hidden_bytes) << name;
     }
   }
 }
@@ -86,33 +94,71 @@ TEST(Heads, NobodyAsks_noFeaturesAreSent) {
   for (const auto& rank : result["per_rank"]) EXPECT_EQ(rank["feature_bytes"], 0);
 }
 
+/// A file with one value that is no number.
+std::string with_a_nan(ChangedHeads& heads, const std::string& name) {
+  std::vector<std::byte> bytes;
+  return heads.write([&](safetensors::Entry& entry) {
+    if (entry.name != name) return true;
+    bytes.assign(entry.bytes.begin(), entry.bytes.end());
+    bytes[2] = std::byte{0}, bytes[3] = std::byte{0x7e};  // F16
+    entry.bytes = bytes;
+    return true;
+  });
+}
+
 TEST(Heads, FilesThatDoNotFit_areRefusedInOneLine) {
   const TemporaryFolder folder;
-  const std::string cut = folder / "cut.safetensors", text = folder / "text.safetensors";
+  const std::string cut = folder / "cut.safetensors", text = folder / "text.safetensors", damaged = folder / "damaged.safetensors",
+                    none = folder / "none.safetensors";
   std::filesystem::copy_file(kDgf, cut);
   std::filesystem::resize_file(cut, 3'000'000);
+  std::string bytes = read_file(kDgf);
+  bytes.replace(bytes.find("\"shape\""), 7, "\"shale\"");
+  write_file(damaged, bytes);
   write_file(text, "Once upon a time there was a king who had three sons.");
+  ChangedHeads dgf(kDgf), medusa(kMedusa), dgf_of_numbers(kDgf);
+  const std::string other_width = dgf.halve("W_1"), other_vocabulary = medusa.halve("0.1.weight"), nan = with_a_nan(dgf_of_numbers, "W_2");
+  const Arguments own_rank{"--layer-split", "0.5,0.5/1"};
   const struct {
-    Arguments flags;
-    int ranks, code;
+    std::string heads;
     std::string word;
-  } cases[] = {{{"--heads", folder / "none.safetensors"}, 0, 2, "none.safetensors"},
-               {{"--heads", folder / "none.safetensors"}, 3, 2, "none.safetensors"},
-               {{"--heads", cut}, 0, 2, "damaged"},
-               {{"--heads", text}, 0, 2, "no safetensors file"},
-               {{"--heads", folder.path().string()}, 0, 2, "cut.safetensors"},
-               {{"--heads", kModel}, 0, 2, "no heads that are known"},
-               {{"--heads", kDgf, "--heads-kind", "medusa"}, 0, 2, "0.0.linear.weight"},
-               {{"--heads", kDgf, "-m", kDraft}, 0, 0, ""},
-               {{"--heads", kDgf, "--heads-kind", "hydra"}, 0, 1, "--heads-kind"},
-               {{"--heads", kDgf, "--heads-quant", "q4_0"}, 0, 1, "--heads-quant"}};
-  for (const auto& c : cases) {
-    Arguments arguments{"run", "-m", kModel, "-p", "x", "-n", "4"};
-    arguments.insert(arguments.end(), c.flags.begin(), c.flags.end());
-    const Outcome outcome = run(yamata(arguments, c.ranks));
-    EXPECT_EQ(outcome.code, c.code) << c.word << outcome.err;
-    EXPECT_EQ(outcome.complaints().size(), c.code == 0 ? 0u : 1u) << outcome.err;
-    EXPECT_NE(outcome.err.find(c.word), std::string::npos) << outcome.err;
+    Arguments more{};
+    int code = 2;
+  } cases[] = {{none, "none.safetensors"},
+               {cut, "damaged"},
+               {damaged, "damaged"},
+               {text, "no safetensors file"},
+               {folder.path().string(), "cut.safetensors"},
+               {kModel, "no heads that are known"},
+               {other_width, "tensor W_1"},
+               {other_vocabulary, "tensor 0.1.weight"},
+               {nan, "tensor W_2 has a value that is no number"},
+               {kDgf, "0.0.linear.weight", {"--heads-kind", "medusa"}},
+               {kDgf, "GGUF files alone", {"--heads-kind", "nextn"}},
+               {kDgf, "", {"-m", kDraft}, 0},
+               {kDgf, "--heads-kind", {"--heads-kind", "hydra"}, 1},
+               {kDgf, "--heads-quant", {"--heads-quant", "q4_0"}, 1}};
+  for (const int ranks : {0, 3}) {
+    for (const auto& c : cases) {
+      Arguments arguments{"run", "-m", kModel, "-p", "x", "-n", "4", "-t", "1", "--heads", c.heads};
+      arguments.insert(arguments.end(), c.more.begin(), c.more.end());
+      if (ranks > 0) arguments.insert(arguments.end(), own_rank.begin(), own_rank.end());
+      const Outcome outcome = run(yamata(arguments, ranks));
+      EXPECT_EQ(outcome.code, c.code) << c.word << outcome.err;
+      EXPECT_EQ(outcome.complaints().size(), c.code == 0 ? 0u : 1u) << outcome.err;
+      EXPECT_NE(outcome.err.find(c.word), std::string::npos) << c.word << ": " << outcome.err;
+    }
+  }
+}
+
+TEST(Heads, ModelWithoutALayerForMtp_isRefusedInOneLine) {
+  for (const int ranks : {0, 3}) {
+    Arguments arguments{"run", "-m", kModel, "-p", "x", "-n", "4", "-t", "1", "--mtp"};
+    if (ranks > 0) arguments.insert(arguments.end(), {"--layer-split", "0.5,0.5/1"});
+    const Outcome outcome = run(yamata(arguments, ranks));
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+    EXPECT_NE(outcome.err.find("leave --mtp out"), std::string::npos) << outcome.err;
   }
 }
 
@@ -130,6 +176,22 @@ TEST(Heads, FileMissingOnItsRank_isNamedWithTheRank) {
   ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
   EXPECT_NE(outcome.err.find("rank 1"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("elsewhere.safetensors"), std::string::npos) << outcome.err;
+}
+
+TEST(Heads, AnotherFileOnARank_isNamedWithTheRank) {
+  ChangedHeads changed(kDgf);
+  const std::string other = changed.write([](auto& entry) { return entry.name != "layers.1.input_layernorm.weight"; });
+  const auto with = [](const std::string& heads) {
+    return Arguments{"run", "-m", kModel, "-p", "x", "-n", "4", "--heads", heads, "--layer-split", "1/1"};
+  };
+  Arguments command = yamata(with(kDgf), 1);
+  const Arguments second = yamata(with(other));
+  command.insert(command.end(), {":", "-np", "1"});
+  command.insert(command.end(), second.begin(), second.end());
+  const Outcome outcome = run(command);
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+  EXPECT_NE(outcome.err.find("rank 1"), std::string::npos) << outcome.err;
 }
 
 }  // namespace

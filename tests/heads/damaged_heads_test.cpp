@@ -1,0 +1,220 @@
+// Files of heads with damaged headers are refused with a ModelError of one line, or used: no crash, no endless loop.
+// YAMATA_DAMAGED_FILES: how many of each kind, instead of a few.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "node/cpu/cpu_unit.hpp"
+#include "node/error.hpp"
+#include "src/heads/heads_file.hpp"
+#include "src/safetensors/writer.hpp"
+#include "tests/families/tiny_model.hpp"
+#include "tests/heads/stage_run.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace yamata::heads {
+namespace {
+
+constexpr std::int64_t kDim = 192, kVocabulary = 512, kHeadDim = 32;
+
+/// Tensors of small heads, all of the same value.
+class SmallHeads {
+ public:
+  void add(const std::string& name, std::vector<std::int64_t> shape) {
+    std::int64_t count = 1;
+    for (const std::int64_t n : shape) count *= n;
+    auto& bytes = data_.emplace_back(static_cast<std::size_t>(count), std::uint16_t{0x2000});  // F16: 1/128
+    entries_.push_back({name, "F16", std::move(shape), std::as_bytes(std::span(bytes))});
+  }
+  void add_block(const std::string& name, std::int64_t inputs) {
+    for (const char* part : {"q", "k", "v"}) add(name + "self_attn." + part + "_proj.weight", {*part == 'q' ? kDim : kHeadDim, inputs});
+    add(name + "self_attn.o_proj.weight", {kDim, kDim});
+    add(name + "post_attention_layernorm.weight", {kDim});
+    for (const char* part : {"gate", "up"}) add(name + "mlp." + part + "_proj.weight", {64, kDim});
+    add(name + "mlp.down_proj.weight", {kDim, 64});
+  }
+  std::string bytes() const {
+    std::string all;
+    safetensors::write(entries_, {{"rope", "interleaved"}},
+                       [&](std::span<const std::byte> part) { all.append(reinterpret_cast<const char*>(part.data()), part.size()); });
+    return all;
+  }
+
+ private:
+  std::deque<std::vector<std::uint16_t>> data_;
+  std::vector<safetensors::Entry> entries_;
+};
+
+SmallHeads heads_of(const std::string& kind) {
+  SmallHeads heads;
+  if (kind == "medusa") {
+    for (const std::string head : {"0.", "1."}) {
+      heads.add(head + "0.linear.weight", {kDim, kDim});
+      heads.add(head + "0.linear.bias", {kDim});
+    }
+  } else if (kind == "dgf") {
+    heads.add("input_layernorm.weight", {kDim});
+    for (const char* name : {"W_1", "W_2"}) heads.add(name, {kDim, kDim});
+    heads.add("W_z", {2 * kDim, kDim});
+    heads.add_block("layers.0.", kDim);
+  } else if (kind == "eagle") {
+    heads.add("fc.weight", {kDim, 2 * kDim});
+    heads.add_block("layers.0.", kDim);
+  } else {
+    heads.add("fc.weight", {kDim, 3 * kDim});
+    heads.add("norm.weight", {kDim});
+    for (const char* name : {"input_layernorm", "hidden_norm"}) heads.add(std::string("midlayer.") + name + ".weight", {kDim});
+    heads.add_block("midlayer.", 2 * kDim);
+    heads.add("lm_head.weight", {kVocabulary, kDim});
+  }
+  return heads;
+}
+
+constexpr const char* kConfig = R"({"head_dim": 32, "num_attention_heads": 6, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,)"
+                                R"( "eagle_aux_hidden_state_layer_ids": [0, 1, 2], "norm_before_residual": true, "draft_vocab_size": 512})";
+constexpr const char* kWords[] = {"[",   "]",   "{",    "}",   "\"", ",",   ":",    "0",   "-1", "1e9", "null", "18446744073709551615",
+                                  "192", "384", "4096", "F16", "Q",  "I64", "\xff", "1.5", "W_1"};
+
+class DamagedHeads : public ::testing::TestWithParam<std::string> {
+ protected:
+  DamagedHeads() {
+    const bool nextn = GetParam() == "nextn";
+    families_test::write_tiny_model(nextn ? "glm4moe-nextn" : "llama", TensorType::F16, folder_ / "target.gguf");
+    target_.emplace(ModelFile::open(folder_ / "target.gguf"));
+    std::filesystem::create_directory(folder_ / "heads");
+    path_ = nextn ? folder_ / "heads.gguf" : folder_ / "heads";
+    if (nextn) {
+      std::ifstream in(folder_ / "target.gguf", std::ios::binary);
+      bytes_.assign(std::istreambuf_iterator<char>(in), {});
+      header_ = bytes_.find("blk.0.attn_norm.weight");  // of the table of tensors; before it are numbers
+    } else {
+      bytes_ = heads_of(GetParam()).bytes();
+    }
+    write(file(), bytes_);
+    write(folder_ / "heads/config.json", kConfig);
+  }
+
+  std::string file() const { return GetParam() == "nextn" ? path_ : path_ + "/model.safetensors"; }
+  static void write(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
+
+  void damage(std::string& text) {
+    const std::size_t at = below(text.size());
+    const std::string word = kWords[below(std::size(kWords))];
+    switch (below(4)) {
+      case 0:
+        text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
+        break;
+      case 1:
+        text.replace(at, std::min(word.size(), text.size() - at), word);
+        break;
+      case 2:
+        text.insert(at, word);
+        break;
+      default:
+        text.erase(at, 1 + below(8));
+    }
+    if (text.empty()) text = " ";
+  }
+
+  /// The header is damaged in place, so that the tensors stay where they are; where it has become shorter, spaces follow.
+  void damage_safetensors() {
+    if (below(4) == 0) {
+      std::string config = kConfig;
+      damage(config);
+      return write(path_ + "/config.json", config);
+    }
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes_.data(), sizeof length);
+    std::string header = bytes_.substr(sizeof length, length);
+    header.erase(header.find_last_not_of(' ') + 1);
+    for (std::size_t n = 1 + below(2); n > 0; --n) damage(header);
+    header.resize(length, ' ');
+    put(sizeof length, header);
+  }
+  void damage_gguf() {
+    constexpr std::uint32_t kNumbers[] = {0, 1, 2, 3, 4, 5, 7, 16, 33, 64, 255, 384, 1 << 14, 1u << 31, UINT32_MAX};
+    std::string header = bytes_.substr(0, kGgufHeader);
+    for (std::size_t n = 1 + below(2); n > 0; --n) {
+      const std::size_t key = bytes_.find("glm4moe.", below(header_ / 2));
+      const std::size_t at = below(2) == 0 && key < header_ ? key + below(64) : header_ + below(kGgufHeader - header_ - 4);
+      const std::uint32_t number = kNumbers[below(std::size(kNumbers))];
+      if (below(2) == 0)
+        header[at] = static_cast<char>(header[at] ^ (1 << below(8)));
+      else
+        std::memcpy(header.data() + at, &number, sizeof number);
+    }
+    put(0, header);
+  }
+  void put(std::size_t at, const std::string& bytes) {
+    const int out = open(file().c_str(), O_WRONLY);
+    ASSERT_EQ(pwrite(out, bytes.data(), bytes.size(), static_cast<off_t>(at)), static_cast<ssize_t>(bytes.size()));
+    close(out);
+  }
+  void mend() {
+    put(0, bytes_.substr(0, kGgufHeader));
+    write(folder_ / "heads/config.json", kConfig);
+  }
+
+  /// Whether the heads were accepted. `runs`: then a few tokens, too.
+  bool use(bool runs) {
+    try {
+      const HeadsFile heads = HeadsFile::open(path_, std::nullopt);
+      const ContextOptions context{.cells = 16, .sequences = 2, .cache_types = CacheType::kF16, .pack = true, .group = {}};
+      const Needs needs = heads.needs(*target_, context, true);
+      if (!runs) return true;
+      const auto model = heads.make_stage(*target_, context, true, unit_);
+      model->load(nullptr);
+      finish(unit_);
+      const std::vector<float> features(needs.feature_layers.size() * kDim * 2, 0.5f);
+      const std::vector<std::int32_t> tokens{300, 301}, rows{1};
+      sink_ = logits_of(*model, tokens, {{1, -1, {0, 1}}, {2, -1, {0, 1}}}, rows, features)[0];
+      return true;
+    } catch (const ModelError& error) {
+      EXPECT_EQ(std::string_view(error.what()).find_first_of("\r\n\x1b"), std::string_view::npos) << error.what();
+    } catch (const UsageError& error) {
+      EXPECT_EQ(std::string_view(error.what()).find_first_of("\r\n\x1b"), std::string_view::npos) << error.what();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "not an Error: " << error.what();
+    }
+    return false;
+  }
+
+  static constexpr std::size_t kGgufHeader = 16384;  // and of safetensors all that is damaged
+  test::TemporaryFolder folder_;
+  std::optional<ModelFile> target_;
+  CpuUnit unit_{{-1}, cpu::choose_isa()};
+  std::mt19937_64 random_{26};
+  std::string path_, bytes_;
+  std::size_t header_ = 0;
+  volatile float sink_ = 0;
+};
+
+TEST_P(DamagedHeads, Files_areRefusedOrUsed) {
+  const char* wanted = std::getenv("YAMATA_DAMAGED_FILES");
+  const int files = wanted ? std::atoi(wanted) : 400;
+  ASSERT_TRUE(use(true));
+  int accepted = 0;
+  for (int i = 0; i < files; ++i) {
+    GetParam() == "nextn" ? damage_gguf() : damage_safetensors();
+    accepted += use(i % 16 == 0);
+    mend();
+  }
+  EXPECT_TRUE(use(true));
+  // Damage is of use only while there is some of both.
+  EXPECT_GT(accepted, files / 50);
+  EXPECT_LT(accepted, files * 9 / 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DamagedHeads, ::testing::Values("medusa", "dgf", "eagle", "eagle3", "nextn"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace yamata::heads
