@@ -144,6 +144,13 @@ class Host:
         run(['ip', 'netns', 'del', self.namespace], check=False)
 
 
+def cache_folder(cpu, rate, delay, slow):
+    """Where hosts with these limits, one of each per host, keep what they have measured: n0 of another cluster is another machine."""
+    cache = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
+    kind = repr((cpu, rate, delay, slow))
+    return pathlib.Path(cache) / 'yamata-emulated' / hashlib.sha256(kind.encode()).hexdigest()[:12]
+
+
 class Cluster:
     """Hosts n0, n1, ... on one switch, and a place outside them from which mpirun starts the ranks. Use it in a `with`."""
 
@@ -198,16 +205,10 @@ class Cluster:
             self.switch.wait()
 
     def write_environment(self, host, slow, core):
-        lines = [f'XDG_CACHE_HOME={self.cache_folder()}']
+        lines = [f'XDG_CACHE_HOME={cache_folder(self.cpu, self.rate, self.delay, self.slow)}']
         if slow:
             lines += [f'YAMATA_SLOW={slow}', f'YAMATA_TURNS={self.turns(core)}']
         host.environment_file().write_text('\n'.join(lines))
-
-    def cache_folder(self):
-        """Where these hosts keep what they have measured: n0 of another cluster is another machine."""
-        cache = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
-        kind = repr((self.cpu, self.rate, self.delay, self.slow))
-        return pathlib.Path(cache) / 'yamata-emulated' / hashlib.sha256(kind.encode()).hexdigest()[:12]
 
     def turns(self, core):
         """The file that slow hosts lock to compute in turn: where they rest long enough for that all of them, else those of a core; empty:

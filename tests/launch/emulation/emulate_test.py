@@ -47,13 +47,15 @@ class Quantities(unittest.TestCase):
         self.assertEqual(emulation.spread([], 2), [None, None])
         self.assertRaises(emulation.EmulationError, emulation.spread, [1, 2], 3)
 
-
     def test_unlike_clusters_keep_what_they_measure_apart(self):
-        if emulation.why_not():
-            self.skipTest(emulation.why_not())
-        folders = [emulation.Cluster(2, slow=slow, delay=delay).cache_folder() for slow, delay in (([5], [1]), ([5, 5], [1]), ([5, 4], [1]), ([5], [2]))]
-        self.assertEqual(folders[0], folders[1])
-        self.assertEqual(len(set(folders)), 3)
+        limits = {'cpu': [20], 'rate': [1000], 'delay': [1], 'slow': [5]}
+
+        def folder(**others):
+            return emulation.cache_folder(*(emulation.spread(others.get(key, values), 2) for key, values in limits.items()))
+
+        self.assertEqual(folder(), folder(slow=[5, 5]))
+        others = [folder(cpu=[30]), folder(cpu=[20, 30]), folder(rate=[100]), folder(delay=[2]), folder(slow=[5, 4]), folder(slow=[])]
+        self.assertEqual(len({folder(), *others}), 1 + len(others))
 
 
 class TwoHosts(unittest.TestCase):

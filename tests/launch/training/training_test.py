@@ -130,6 +130,13 @@ class Training(Scene):
         self.assertTrue(quiet(loop))
         self.assertEqual(loop.done, 8, 'the first evaluation is the best; three more')
 
+    def test_patience_is_counted_over_interruptions(self):
+        flags = ['--learning-rate', '0', '--steps', '500', '--evaluate-every', '2', '--patience', '3']
+        self.assertFalse(quiet(self.prepared('medusa', 'patient', *flags), 7))
+        loop = self.prepared('medusa', 'patient', *flags)
+        self.assertTrue(quiet(loop))
+        self.assertEqual(loop.done, 8)
+
     def test_another_seed_trains_another_head(self):
         one, other = (self.prepared('medusa', f'seed{seed}', '--seed', str(seed)) for seed in (1, 2))
         for loop in (one, other):
