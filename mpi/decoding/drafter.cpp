@@ -1,9 +1,9 @@
 #include "mpi/decoding/drafter.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "mpi/protocol/validate.hpp"
-#include "src/speculation/best_choices.hpp"
 
 namespace yamata {
 namespace {
@@ -27,8 +27,9 @@ Drafter::Drafter(Transport& transport, std::int32_t model, std::unique_ptr<Pipel
       options_(options),
       context_(context),
       batch_(batch),
+      depths_(static_cast<std::int32_t>(pipeline_->stage().model().depths())),
       ranks_(most_ranks(options.shape)),
-      search_({.draft = options.width, .threshold = options.threshold}),
+      search_({}),
       shape_(inner_tree(options.shape), static_cast<std::size_t>(options.width)),
       runs_(*pipeline_, sequences, {.feature_layers = {}, .features_read = pipeline_->stage().model().features_read()}) {}
 
@@ -46,6 +47,7 @@ void Drafter::on_commit(const wire::Commit& commit) {
   least_ = commit.least;
   complete_told_ = false;
   guesses_.clear();
+  levels_.clear();
   request_ = commit.request;
   if (begins) {
     runs_.begin(commit.tokens);
@@ -88,21 +90,87 @@ void Drafter::expand_all(const TreeRuns::Finished& finished) {
   const auto& [run, result] = finished;
   const std::size_t vocabulary = result.logits.size() / run.nodes.size();
   for (std::size_t i = 0; i < run.nodes.size(); ++i) {
-    if (runs_.tree().alive(run.nodes[i])) expand(run.nodes[i], std::span(result.logits).subspan(i * vocabulary, vocabulary));
+    if (runs_.tree().alive(run.nodes[i])) take(run.nodes[i], std::span(result.logits).subspan(i * vocabulary, vocabulary));
   }
+  expand_known();
   const double took = Clock::seconds_since(began);
   choosing_s_ = choosing_s_ > 0 ? choosing_s_ + kNew * (took - choosing_s_) : took;
 }
 
+/// What an evaluation says of a node, and of all others as deep where that is the same.
+void Drafter::take(NodeId id, std::span<const float> logits) {
+  const std::vector<BestChoice> choices = best_choices(logits, std::max(static_cast<std::size_t>(options_.children), ranks_));
+  if (depths_ > 0) {
+    levels_.push_back(choices);
+    deepest_ = id;
+  }
+  expand(id, choices);
+}
+
 /// The most probable tokens after a node become its children, with calibrated probabilities; the head is told the draft's own.
-void Drafter::expand(NodeId id, std::span<const float> logits) {
+void Drafter::expand(NodeId id, std::span<const BestChoice> choices) {
   std::size_t given = 0;
-  for (const BestChoice& choice : best_choices(logits, std::max(static_cast<std::size_t>(options_.children), ranks_))) {
+  for (const BestChoice& choice : choices) {
     const float p = choice.probability;
     if (runs_.tree().at(id).path_probability * calibration_.calibrated(runs_.tree(), id, p) < options_.threshold && given >= ranks_) break;
     const NodeId child = calibration_.add(runs_.tree(), id, choice.token, p);
     guesses_.push_back({child, id, choice.token, p});
     ++given;
+  }
+}
+
+std::int32_t Drafter::depth_of(const TreeNode& node) { return node.position - runs_.tree().root().position; }
+
+/// What follows it is known without an evaluation.
+bool Drafter::is_known(const TreeNode& node) { return static_cast<std::size_t>(depth_of(node)) < levels_.size(); }
+
+/// Guesses after it are of use, and there are such.
+bool Drafter::is_followed(const TreeNode& node) {
+  const std::int32_t depth = depth_of(node);
+  return (options_.depth == 0 || depth < options_.depth) && (depths_ == 0 || depth < depths_);
+}
+
+/// Path probability above which what follows a node may be among the guesses that somebody waits for; negative: any.
+float Drafter::least_worth() {
+  const auto wanted = static_cast<std::size_t>(min_drafts_);
+  if (wanted == 0 || runs_.tree().guesses() < wanted) return -1;
+  std::vector<float> probabilities;
+  for (const NodeId id : runs_.tree().ids()) {
+    if (id != runs_.tree().root().id) probabilities.push_back(runs_.tree().at(id).path_probability);
+  }
+  const auto last = probabilities.begin() + static_cast<std::ptrdiff_t>(wanted) - 1;
+  std::nth_element(probabilities.begin(), last, probabilities.end(), std::greater());
+  return *last;
+}
+
+/// Nodes that are worth expanding, and need no evaluation for that, or do.
+std::vector<NodeId> Drafter::candidates(bool known) {
+  const float least = least_worth();
+  std::vector<NodeId> nodes;
+  for (const NodeId id : runs_.tree().ids()) {
+    const TreeNode& node = runs_.tree().at(id);
+    const bool open = !node.sent && id != runs_.tree().root().id && is_followed(node) && is_known(node) == known;
+    if (open && node.path_probability >= options_.threshold && node.path_probability > least) nodes.push_back(id);
+  }
+  return nodes;
+}
+
+/// Of the nodes that need no evaluation: one that is missing of the shape, or the most probable; kNoNode: none is worth it.
+NodeId Drafter::next_known() {
+  for (const NodeId id : open_places()) {
+    if (is_known(runs_.tree().at(id))) return id;
+  }
+  if (runs_.tree().guesses() >= static_cast<std::size_t>(options_.credit)) return kNoNode;
+  const std::vector<NodeId> best = search_.choose_among(runs_.tree(), candidates(true), 1, {});
+  return best.empty() ? kNoNode : best.front();
+}
+
+void Drafter::expand_known() {
+  if (levels_.empty()) return;
+  for (NodeId id = next_known(); id != kNoNode; id = next_known()) {
+    TreeNode& node = runs_.tree().at(id);
+    node.sent = true;  // as far as a search goes
+    expand(id, levels_[static_cast<std::size_t>(depth_of(node))]);
   }
 }
 
@@ -131,7 +199,7 @@ bool Drafter::idle() { return runs_.in_flight() == 0 && runs_.tree().root().sent
 /// whatever they take, time is not considered: so they are the same on every machine.
 RunCosts Drafter::run_costs() const {
   if (min_drafts_ > 0 && least_ == 0) return {};
-  return {.occupancy = pipeline_->stage().cost().marginal(0, options_.width), .lateness = {}};
+  return {.occupancy = pipeline_->stage().cost().marginal(0, depths_ > 0 ? 1 : options_.width), .lateness = {}};
 }
 
 /// What a node's evaluation takes, all ranks of the draft together, until its guesses are chosen.
@@ -149,27 +217,26 @@ bool Drafter::gave_enough() {
   for (const TreeRuns::Run& run : runs_.runs()) {  // what follows these is not known yet
     for (const NodeId id : run.nodes) open = std::max(open, runs_.tree().alive(id) ? runs_.tree().at(id).path_probability : 0);
   }
-  std::vector<float> probabilities;
   for (const NodeId id : runs_.tree().ids()) {
     const TreeNode& node = runs_.tree().at(id);
-    if (!node.sent) open = std::max(open, node.path_probability);
-    if (id != runs_.tree().root().id) probabilities.push_back(node.path_probability);
+    if (!node.sent && is_followed(node)) open = std::max(open, node.path_probability);
   }
-  return std::count_if(probabilities.begin(), probabilities.end(), [&](float p) { return p >= open; }) >= min_drafts_;
+  return least_worth() >= open;
 }
 
-/// What is missing of the shape, then the most probable nodes that have not been computed, if the best is worth an evaluation.
+/// What is missing of the shape, then the most probable nodes that have not been computed, if the best is worth an evaluation. Of heads
+/// that guess by depth one is computed for all that are as deep.
 std::vector<NodeId> Drafter::choose() {
-  const auto too_far = [&](NodeId id) { return runs_.tree().at(id).position + 1 >= context_; };
-  if (std::vector<NodeId> places = open_places(); !places.empty()) {
-    std::erase_if(places, too_far);
-    return places;
+  std::vector<NodeId> nodes = open_places();
+  if (nodes.empty()) {
+    if (gave_enough() || runs_.tree().guesses() >= static_cast<std::size_t>(options_.credit)) return {};
+    nodes = search_.choose_among(runs_.tree(), candidates(false), static_cast<std::size_t>(options_.width), run_costs());
+    const bool any = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return runs_.tree().at(id).path_probability >= least_; });
+    if (!any) return {};
   }
-  if (gave_enough() || runs_.tree().guesses() >= static_cast<std::size_t>(options_.credit)) return {};
-  std::vector<NodeId> nodes = search_.choose(runs_.tree(), static_cast<std::size_t>(options_.width), run_costs());
-  std::erase_if(nodes, too_far);
-  const bool any = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return runs_.tree().at(id).path_probability >= least_; });
-  return any ? nodes : std::vector<NodeId>{};
+  std::erase_if(nodes, [&](NodeId id) { return runs_.tree().at(id).position + 1 >= context_; });
+  if (depths_ > 0 && !nodes.empty()) return {ranked_children(runs_.tree(), deepest_).front()};
+  return nodes;
 }
 
 bool Drafter::begin_next() {

@@ -246,6 +246,7 @@ void validate(const Start& start, int ranks, int from) {
         "the numbers of guesses");
   check(usable(draft.threshold), "the least probability of a guess");
   check(is_tree(draft.shape), "the shape of a tree of guesses");
+  check(within(draft.depth, 0, kMostDrafts), "the depth of a tree of guesses");
   for (const PipelinePlan& plan : start.pipelines) check_pipeline(plan, ranks, check);
   check_shared_ranks(start.pipelines, check);
 }

@@ -91,6 +91,7 @@ Bytes encode(const Start& m) {
       .put(m.draft.credit)
       .put(m.draft.threshold)
       .put_all(std::span<const StaticTree::Node>(m.draft.shape.nodes))
+      .put(m.draft.depth)
       .put(static_cast<std::uint64_t>(m.pipelines.size()));
   for (const PipelinePlan& p : m.pipelines)
     out.put(p.model)
@@ -117,6 +118,7 @@ Start decode_start(std::span<const std::byte> bytes) {
   m.draft.credit = in.get<std::int32_t>();
   m.draft.threshold = in.get<float>();
   m.draft.shape.nodes = in.get_all<StaticTree::Node>();
+  m.draft.depth = in.get<std::int32_t>();
   constexpr std::size_t kLeast = 4 * sizeof(std::int32_t) + 4 * sizeof(std::uint64_t);  // of a plan: its numbers and four lengths
   m.pipelines.resize(in.count(kLeast));
   for (PipelinePlan& p : m.pipelines) {

@@ -64,8 +64,9 @@ Needs HeadsFile::needs(const ModelFile& target, const ContextOptions& context, b
   if (kind_ == Kind::kMedusa) {
     const MedusaTensors medusa = MedusaTensors::find(tensors);
     needs.feature_layers = {kOutputFeatures};
-    if (!medusa.heads.front().output) needs.weight_bytes += output;
-    needs.evaluation_bytes = needs.weight_bytes / medusa.heads.size();
+    const bool shares = !medusa.heads.front().output;  // then all are computed at once
+    if (shares) needs.weight_bytes += output;
+    needs.evaluation_bytes = shares ? needs.weight_bytes : needs.weight_bytes / medusa.heads.size();
     needs.row_bytes = sizeof(float) * static_cast<std::uint64_t>(h.vocabulary);
     return needs;
   }

@@ -56,10 +56,11 @@ MedusaHeads::MedusaHeads(const CheckedTensors& tensors, const ContextOptions& co
     }
     if (!from.output && !target_output) target_output = weights_.foreign(this->target_output());
     head.output = from.output ? weights_.matrix(*from.output) : target_output;
+    head.shares_output = !from.output;
   }
   computed_.resize(heads_.size());
-  hidden_.reserve(feature_.size());
-  inner_.reserve(feature_.size());
+  hidden_.reserve(heads_.size() * feature_.size());
+  inner_.reserve(heads_.size() * feature_.size());
   outputs_.reserve(heads_.size() * static_cast<std::size_t>(vocabulary()));
 }
 
@@ -81,17 +82,17 @@ void MedusaHeads::build(const StageBatch& batch) {
     const std::size_t depth = depths_[static_cast<std::size_t>(batch_cells_.cells()[static_cast<std::size_t>(row)])];
     rows_.push_back(depth);
     if (depth >= heads_.size() || computed_[depth]) continue;
-    computed_[depth] = true;
-    build_head(depth);
+    build_heads(depth);
   }
 }
 
-/// h + SiLU(W h + b), block by block, and the head's logits.
-void MedusaHeads::build_head(std::size_t index) {
+/// h + SiLU(W h + b), block by block; the last block's result is in hidden_.
+const float* MedusaHeads::build_blocks(std::size_t index) {
   const Head& head = heads_[index];
   const float* hidden = feature_.data();
-  float *next = inner_.data(), *spare = hidden_.data();
   for (std::size_t i = 0; i < head.weights.size(); ++i) {
+    const bool in_hidden = (head.weights.size() - i) % 2 == 1;
+    float* const next = (in_hidden ? hidden_ : inner_).data() + index * feature_.size();
     LinearOp inner{.x = hidden, .rows = 1, .cols = width(), .parts = {}, .add = false};
     inner.parts[0] = {.weight = head.weights[i], .y = next, .bias = head.biases[i]};
     ops_.push_back(inner);
@@ -100,10 +101,24 @@ void MedusaHeads::build_head(std::size_t index) {
         LinearOp{.x = next, .rows = 1, .cols = width(), .parts = {}, .add = false, .input = next, .activation = Activation::kSilu});
     ops_.push_back(AddOp{.to = next, .from = hidden, .rows = 1, .cols = width(), .to_stride = width(), .from_stride = width()});
     hidden = next;
-    std::swap(next, spare);
   }
-  float* const logits = outputs_.data() + index * static_cast<std::size_t>(vocabulary());
-  ops_.push_back(LinearOp{.x = hidden, .rows = 1, .cols = width(), .parts = {{{head.output, logits}, {}, {}}}, .add = false});
+  return hidden;
+}
+
+/// A head's logits, and with them those of the heads beside it that have the target's output, too: its weights are read once for all.
+void MedusaHeads::build_heads(std::size_t index) {
+  std::size_t begin = index, end = index + 1;
+  const auto joins = [&](std::size_t head) { return heads_[index].shares_output && heads_[head].shares_output && !computed_[head]; };
+  while (begin > 0 && joins(begin - 1)) --begin;
+  while (end < heads_.size() && joins(end)) ++end;
+  for (std::size_t head = end; head-- > begin;) computed_[head] = true;
+  const float* hidden = nullptr;
+  for (std::size_t head = end; head-- > begin;) hidden = build_blocks(head);
+  ops_.push_back(LinearOp{.x = hidden,
+                          .rows = static_cast<std::int64_t>(end - begin),
+                          .cols = width(),
+                          .parts = {{{heads_[index].output, outputs_.data() + begin * static_cast<std::size_t>(vocabulary())}, {}, {}}},
+                          .add = false});
 }
 
 std::span<const float> MedusaHeads::logits() const {

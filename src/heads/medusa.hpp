@@ -23,30 +23,34 @@ bool has_medusa_names(const TensorViews& tensors);
 
 /// The row of the text's last token gives the logits of the token after it, by the first head; the row of a guess those of the token after
 /// that guess, by the head for its depth, from the same hidden state: whatever was guessed before. Below the last head's guesses all tokens
-/// are equally probable. Rows of one depth cost one product between them, and no cell holds anything.
+/// are equally probable. Rows of one depth cost one product between them, and so do heads that have the target's output. No cell holds
+/// anything.
 class MedusaHeads final : public HeadsStage {
  public:
   MedusaHeads(const CheckedTensors& tensors, const ContextOptions& context, bool quantized, ComputeUnit& unit);
 
   std::int64_t features_read() const override { return width(); }
+  std::int64_t depths() const override { return std::ssize(heads_); }
   std::span<const float> logits() const override;
 
  private:
   void build(const StageBatch& batch) override;
-  void build_head(std::size_t head);
+  void build_heads(std::size_t head);
+  const float* build_blocks(std::size_t head);
   std::size_t depth_of(std::size_t row) const;
 
   struct Head {
     std::vector<const Matrix*> weights;
     std::vector<const float*> biases;
     const Matrix* output;
+    bool shares_output = false;  // the target's
   };
   std::vector<Head> heads_;
   std::vector<std::size_t> depths_;       // per cell: of its token below the text's last
   std::vector<float> feature_;            // [dim], of the token before the text's last
   std::vector<bool> computed_;            // per head: its logits are those of feature_
-  FloatBuffer hidden_, inner_, outputs_;  // [dim] twice, [heads][vocabulary]
-  std::vector<std::size_t> rows_;  // of logits: their depths
+  FloatBuffer hidden_, inner_, outputs_;  // [heads][dim] twice, [heads][vocabulary]
+  std::vector<std::size_t> rows_;         // of logits: their depths
   mutable std::vector<float> logits_;
 };
 

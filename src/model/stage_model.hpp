@@ -87,6 +87,9 @@ class StageModel {
   virtual CellTable& cells() = 0;
   /// Heads: floats of the target's features that each token of a text comes with; 0: none, this is a model by itself.
   virtual std::int64_t features_read() const { return 0; }
+  /// Heads whose guesses depend on how far they are below the text alone, so that the logits of any row serve all that are as far: how far
+  /// they guess. 0: a guess depends on those before it.
+  virtual std::int64_t depths() const { return 0; }
   /// Floats of one token's activations.
   virtual std::int64_t width() const = 0;
   /// Tokens that the whole model knows.

@@ -18,6 +18,8 @@ struct DraftOptions {
   float threshold = 0.01f;
   /// static-tree: the shape, of which every place is guessed before anything else; its root alone: there is none.
   StaticTree shape{};
+  /// dynamic-tree: how far below the text's last token guesses are taken; 0: however far.
+  std::int32_t depth = 0;
 
   /// Cells and sequences beyond those of the text.
   std::int32_t room() const { return credit + shape.width() - 1; }

@@ -47,7 +47,12 @@ std::vector<NodeId> BestFirst::choose(const TokenTree& tree, std::size_t capacit
     const TreeNode& node = tree.at(id);
     if (!node.sent && id != tree.root().id && node.path_probability >= options_.threshold) candidates.push_back(id);
   }
-  const std::size_t most = std::min({capacity, candidates.size(), static_cast<std::size_t>(options_.draft)});
+  return choose_among(tree, std::move(candidates), std::min(capacity, static_cast<std::size_t>(options_.draft)), costs);
+}
+
+std::vector<NodeId> BestFirst::choose_among(const TokenTree& tree, std::vector<NodeId> candidates, std::size_t capacity,
+                                            const RunCosts& costs) const {
+  const std::size_t most = std::min(capacity, candidates.size());
   const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(most);
   std::partial_sort(candidates.begin(), middle, candidates.end(), [&](NodeId a, NodeId b) { return goes_before(tree.at(a), tree.at(b)); });
   candidates.resize(most_worth(tree, candidates, most, costs));

@@ -54,6 +54,9 @@ class BestFirst final : public Policy {
  public:
   explicit BestFirst(const PolicyOptions& options) : options_(options) {}
   std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
+  /// The same of these nodes alone, whatever they promise.
+  std::vector<NodeId> choose_among(const TokenTree& tree, std::vector<NodeId> candidates, std::size_t capacity,
+                                   const RunCosts& costs) const;
   bool fills_tip_run() const override { return true; }
 
  private:

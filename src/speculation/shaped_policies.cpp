@@ -25,6 +25,7 @@ StaticTree shape_of(const PolicyOptions& options) { return options.tree ? *optio
 DraftOptions draft_options(const PolicyOptions& policy) {
   DraftOptions options;
   if (policy.name == "static-tree") options.shape = shape_of(policy);
+  if (policy.name == "dynamic-tree") options.depth = policy.depth;
   return options;
 }
 
