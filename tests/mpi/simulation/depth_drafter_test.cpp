@@ -10,7 +10,7 @@
 #include "mpi/decoding/drafter.hpp"
 #include "mpi/transport/local_transport.hpp"
 #include "src/speculation/shaped_policies.hpp"
-#include "tests/mpi/protocol/instant_unit.hpp"
+#include "tests/mpi/instant_unit.hpp"
 
 namespace yamata {
 namespace {
