@@ -33,6 +33,16 @@ constexpr DeviceKernels make_table() {
   t.formats[static_cast<int>(TensorType::Q6_K)] = &kQ6K;
   t.formats[static_cast<int>(TensorType::IQ4_NL)] = &kIQ4NL;
   t.formats[static_cast<int>(TensorType::IQ4_XS)] = &kIQ4XS;
+  t.formats[static_cast<int>(TensorType::MXFP4)] = &kMXFP4;
+  t.formats[static_cast<int>(TensorType::IQ2_XXS)] = &kIQ2XXS;
+  t.formats[static_cast<int>(TensorType::IQ2_XS)] = &kIQ2XS;
+  t.formats[static_cast<int>(TensorType::IQ2_S)] = &kIQ2S;
+  t.formats[static_cast<int>(TensorType::IQ3_XXS)] = &kIQ3XXS;
+  t.formats[static_cast<int>(TensorType::IQ3_S)] = &kIQ3S;
+  t.formats[static_cast<int>(TensorType::IQ1_S)] = &kIQ1S;
+  t.formats[static_cast<int>(TensorType::IQ1_M)] = &kIQ1M;
+  t.formats[static_cast<int>(TensorType::TQ1_0)] = &kTQ1_0;
+  t.formats[static_cast<int>(TensorType::TQ2_0)] = &kTQ2_0;
   return t;
 }
 

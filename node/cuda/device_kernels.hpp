@@ -39,7 +39,7 @@ struct ProductArgs {
     std::int64_t ldy;
   } parts[kMostParts];
   int part_count;
-  std::size_t row_bytes;  ///< of quantized weights
+  std::size_t row_bytes;  ///< of quantized weights, packed
   std::int64_t cols;
   const float* x;  ///< [tokens][cols], for weights that are floats
   DeviceRows x8;   ///< for others
@@ -128,18 +128,21 @@ struct ScaleArgs {
   float scale, cap;
 };
 
-/// out[i] = x[rows[i]]
+/// out[i] = the `dim` floats from x + rows[i] * stride on, or, with `parts`, from so many `each` behind that.
 struct GatherArgs {
   const float* x;
   std::int64_t dim, count;
   const std::int32_t* rows;
   float* out;
+  std::int64_t stride;
+  const std::int32_t* parts = nullptr;
+  std::int64_t each = 0;
 };
 
 /// StoreOp (node/op.hpp) on the device.
 struct StoreArgs {
   float *q, *k;
-  const float* v;
+  const float* v;  ///< null: only keys are stored
   std::int64_t rows, q_heads, kv_heads, head_dim, rotary_dim;
   std::int64_t q_begin, q_end, kv_begin, kv_end;  ///< heads
   bool interleaved;
@@ -150,6 +153,8 @@ struct StoreArgs {
   TensorType k_type, v_type;
   const float *q_norm, *k_norm;  ///< [head_dim], or null
   float epsilon;
+  const float* q_rotary = nullptr;  ///< where the rotary_dim first floats of each head of each row come from, or null
+  std::int64_t q_rotary_stride = 0;
 };
 
 /// Attention of some rows over segments [first, last) of what each sees; partial results as AttentionPartials has them.

@@ -1,6 +1,6 @@
 #pragma once
-// The kernels of each format, each compiled in a file of its own (formats/). nvcc makes one set of them for a card, the C++ compiler one
-// for the emulated device: both have names of their own, so that both can be linked.
+// The kernels of each format. Those of one kind of panels are compiled in a file of their own (formats/). nvcc makes one set of them for a
+// card, the C++ compiler one for the emulated device: both have names of their own, so that both can be linked.
 #include "node/cuda/device_kernels.hpp"
 
 #ifdef __CUDACC__
@@ -11,6 +11,7 @@
 
 namespace yamata::cuda::YAMATA_DEVICE_SET {
 
-extern const FormatKernels kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2K, kQ3K, kQ4K, kQ5K, kQ6K, kIQ4NL, kIQ4XS;
+extern const FormatKernels kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2K, kQ3K, kQ4K, kQ5K, kQ6K, kIQ4NL, kIQ4XS, kMXFP4,
+    kIQ2XXS, kIQ2XS, kIQ2S, kIQ3XXS, kIQ3S, kIQ1S, kIQ1M, kTQ1_0, kTQ2_0;
 
 }  // namespace yamata::cuda::YAMATA_DEVICE_SET

@@ -5,7 +5,7 @@
 
 #define YAMATA_KERNEL __global__
 #define YAMATA_DEVICE __device__ __forceinline__
-#define YAMATA_BOUNDS(threads) __launch_bounds__(threads)
+#define YAMATA_BOUNDS(...) __launch_bounds__(__VA_ARGS__)  // threads of a block; blocks that a multiprocessor is to hold at least
 
 namespace yamata::simt {
 

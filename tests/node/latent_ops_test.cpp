@@ -4,6 +4,10 @@
 #include <cmath>
 
 #include "node/cpu/cpu_unit.hpp"
+#ifdef YAMATA_EMULATED_DEVICE
+#include "node/cuda/cuda_unit.hpp"
+#include "node/cuda/emulation/emulated_device.hpp"
+#endif
 #include "tests/node/mixture_scene.hpp"
 
 namespace yamata {
@@ -19,16 +23,24 @@ struct Scene {
                      angles = reals(size(kRows * kRotary), 3);
   std::vector<float> weights = reals(size(kHeads * kRank * kPlain), 4), latent = std::vector<float>(size(kRows * kHeads * kCell), 9.0f);
   std::vector<float> input = std::vector<float>(size(kHeads * kRows * kPlain)), plane = std::vector<float>(size(kRows * kCell));
+  std::vector<std::byte> blocks;
   std::vector<std::int32_t> tokens, chosen, first, cells{4, 2, 0, 1, 3};
   std::vector<Matrix> matrices;
   void* cache = plane.data();
   std::vector<Op> ops;
 
-  Scene() {
+  explicit Scene(TensorType type = TensorType::F32) {
+    for (const float& weight : weights) {  // a row is a block of Q8_0
+      const auto at = static_cast<std::size_t>(&weight - weights.data());
+      if (at % size(kPlain) == 0) blocks.push_back(std::byte{0}), blocks.push_back(std::byte{0x2c});  // 1/16
+      blocks.push_back(static_cast<std::byte>(static_cast<std::int8_t>(weight * 100)));
+    }
+    const TypeTraits& t = traits(type);
+    const std::size_t row_bytes = size(kPlain) / t.block_elements * t.block_bytes;
     for (std::int64_t h = 0; h < kHeads; ++h) {
       first.push_back(static_cast<std::int32_t>(h * kRows));
-      matrices.push_back({TensorType::F32, kRank, kPlain, reinterpret_cast<const std::byte*>(weights.data() + h * kRank * kPlain),
-                          size(kPlain) * sizeof(float)});
+      const std::byte* data = type == TensorType::F32 ? reinterpret_cast<const std::byte*>(weights.data()) : blocks.data();
+      matrices.push_back({type, kRank, kPlain, data + size(h * kRank) * row_bytes, row_bytes});
       for (std::int32_t t = 0; t < kRows; ++t) tokens.push_back(t), chosen.push_back(static_cast<std::int32_t>(h));
     }
     first.push_back(kHeads * kRows);
@@ -99,6 +111,23 @@ TEST(LatentOps, EveryUnit_givesTheBitsOfTheReference) {
     }
   }
 }
+
+#ifdef YAMATA_EMULATED_DEVICE
+TEST(LatentOps, ADevice_givesTheBitsOfTheReference) {
+  for (const TensorType type : {TensorType::F32, TensorType::Q8_0}) {
+    Scene expected(type);
+    CpuUnit scalar({-1}, cpu::Isa::kScalar);
+    run(scalar, expected.ops);
+    for (const bool unified : {true, false}) {
+      Scene found(type);
+      cuda::CudaUnit unit(std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{.unified = unified}));
+      run(unit, found.ops);
+      EXPECT_EQ(found.latent, expected.latent) << unified;
+      EXPECT_EQ(found.plane, expected.plane) << unified;
+    }
+  }
+}
+#endif
 
 /// The experts that are chosen of six in groups of two.
 std::vector<std::int32_t> chosen_of(const std::vector<float>& logits, std::int64_t groups_used) {

@@ -115,7 +115,7 @@ void expand(const Block& b, float* y) {
   for (int i = 0; i < 256; ++i) {
     const int number = static_cast<int>(g.steps[i / 32][i % 32 / 4] >> i % 4 * 8 & 255);
     if constexpr (kFormat.lookup())
-      y[i] = g.scale * static_cast<float>(g.scales[i / 16] - 32) * static_cast<float>(table_of(kFormat.values)[number]);
+      y[i] = f16_to_f32(g.d) * g.scale * static_cast<float>(g.scales[i / 16] - 32) * static_cast<float>(table_of(kFormat.values)[number]);
     else
       y[i] = f16_to_f32(g.d) * static_cast<float>(number - 1);
   }

@@ -45,7 +45,7 @@ inline float add_block(const RowGroup& g, int block, const ActivationBlock& x, f
   constexpr int kZeroPoint = kFormat.scales == Scales::kBlockSix || kFormat.has_six() ? 32 : 0;
   float d = half_to_float(g.d), m = half_to_float(g.m);
   if constexpr (kFormat.scales == Scales::kExponent) d = half_power_of_two(static_cast<std::uint8_t>(g.d));
-  if constexpr (kFormat.scales == Scales::kFloatSubSix) d = g.scale;
+  if constexpr (kFormat.scales == Scales::kFloatSubSix) d *= g.scale;
   std::int32_t whole[2] = {0, 0};
   whole_sums<Panel>(g.steps[block], x, whole);
   std::int32_t total = whole[0] + whole[1];

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "node/cpu/kernels/half.hpp"
 #include "node/cpu/kernels/panel.hpp"
 #include "node/cpu/kernels/panel_writer.hpp"
 #include "node/cpu/kernels/row_group.hpp"
@@ -25,6 +26,7 @@ void write_panel(const std::byte* source, std::size_t row_bytes, int rows, std::
       std::memcpy(&block, source + static_cast<std::size_t>(row) * row_bytes + static_cast<std::size_t>(i) * sizeof block, sizeof block);
       RowGroup group;
       unpack(block, group);
+      group.scale *= half_to_float(group.d);
       write_row<Panel, kLanes>(group, row, out);
     }
   }

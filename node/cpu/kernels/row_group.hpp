@@ -18,7 +18,7 @@ namespace yamata::cpu {
 
 struct RowGroup {
   std::uint16_t d = 0, m = 0;  ///< half floats; of MXFP4 an exponent
-  float scale = 0;             ///< of the small IQ formats, instead of d
+  float scale = 1;             ///< of the small IQ formats: what d is multiplied with
   std::uint8_t scales[16]{};   ///< as they are written: [block] or [block][sub]
   std::uint8_t mins[16]{};
   std::uint32_t steps[8][8]{};  ///< [block][step]: 4 numbers, a byte each, the first lowest

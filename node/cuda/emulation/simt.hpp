@@ -13,7 +13,7 @@
 
 #define YAMATA_KERNEL
 #define YAMATA_DEVICE inline
-#define YAMATA_BOUNDS(threads)
+#define YAMATA_BOUNDS(...)
 
 namespace yamata::simt {
 

@@ -141,8 +141,9 @@ YAMATA_DEVICE void write_segment(const AttentionArgs& a, const AttentionTile& ti
   }
 }
 
+/// Three blocks to a multiprocessor leave a thread 80 registers; left to choose, nvcc takes 64, and spills one or two.
 template <class Keys, class Values>
-YAMATA_KERNEL void YAMATA_BOUNDS(kAttentionThreads) attend_segment(const AttentionArgs a) {
+YAMATA_KERNEL void YAMATA_BOUNDS(kAttentionThreads, 3) attend_segment(const AttentionArgs a) {
   const AttentionTile tile(a);
   if (tile.count <= 0 || tile.heads <= 0) return;
   AttentionShared& shared = *simt::shared<AttentionShared>();

@@ -17,7 +17,8 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kCopyThreads) copy_columns(const CopyArgs a) {
 
 YAMATA_KERNEL void YAMATA_BOUNDS(kCopyThreads) gather_rows(const GatherArgs a) {
   const std::int64_t i = simt::block_y(), col = static_cast<std::int64_t>(simt::block_x()) * kCopyThreads + simt::thread();
-  if (simt::within(col, a.dim)) a.out[i * a.dim + col] = a.x[a.rows[i] * a.dim + col];
+  const std::int64_t part = a.parts ? a.parts[i] * a.each : 0;
+  if (simt::within(col, a.dim)) a.out[i * a.dim + col] = a.x[a.rows[i] * a.stride + part + col];
 }
 
 /// Blocks of threads for each of so many rows.

@@ -1,6 +1,7 @@
 #pragma once
 // From a file's rows to panels of 32 rows: a warp packs a group of a panel, each lane its row.
 #include "node/cpu/kernels/panel_writer.hpp"
+#include "node/cpu/kernels/small_group.hpp"
 #include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
 
@@ -11,11 +12,12 @@ constexpr unsigned kPackThreads = 128;
 
 template <class Block>
 YAMATA_KERNEL void YAMATA_BOUNDS(kPackThreads) pack_panel(const PackArgs a) {
-  constexpr cpu::PanelFormat kFormat = cpu::kPanelFormat<Block>;
-  constexpr std::size_t kGroupBytes = sizeof(Block) * simt::kWarp;
+  using Panel = cpu::PanelBlockOf<Block>;
+  constexpr cpu::PanelFormat kFormat = cpu::kPanelFormat<Panel>;
+  constexpr std::size_t kGroupBytes = static_cast<std::size_t>(kFormat.group_bytes()) * simt::kWarp;
   const auto groups = static_cast<std::int64_t>(a.row_bytes / sizeof(Block));
   const std::int64_t first = a.begin + static_cast<std::int64_t>(simt::block_x()) * simt::kWarp, row = first + simt::lane();
-  auto* panel = reinterpret_cast<std::uint8_t*>(a.panels) + static_cast<std::size_t>(first) * a.row_bytes;
+  auto* panel = reinterpret_cast<std::uint8_t*>(a.panels) + static_cast<std::size_t>(first / simt::kWarp * groups) * kGroupBytes;
   for (std::int64_t i = simt::warp(); i < groups; i += simt::warps()) {
     std::uint8_t* out = panel + static_cast<std::size_t>(i) * kGroupBytes;
     // Numbers of six bits are put into zeros.
@@ -30,8 +32,9 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kPackThreads) pack_panel(const PackArgs a) {
       std::memcpy(&block, a.source + static_cast<std::size_t>(row) * a.row_bytes + static_cast<std::size_t>(i) * sizeof block,
                   sizeof block);
       cpu::unpack(block, group);
+      group.scale *= simt::half_to_float(group.d);
     }
-    cpu::write_row<Block, simt::kWarp>(group, static_cast<int>(simt::lane()), out);
+    cpu::write_row<Panel, simt::kWarp>(group, static_cast<int>(simt::lane()), out);
   }
 }
 

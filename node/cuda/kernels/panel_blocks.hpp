@@ -42,8 +42,14 @@ struct PanelBlock {
   }
 
   YAMATA_DEVICE RowScales scales(int row) const {
-    const auto* halves = reinterpret_cast<const std::uint16_t*>(group);
-    RowScales out{simt::half_to_float(halves[row]), 0, {}, {}};
+    [[maybe_unused]] const auto* halves = reinterpret_cast<const std::uint16_t*>(group);
+    RowScales out{0, 0, {}, {}};
+    if constexpr (kFormat.scales == cpu::Scales::kExponent)
+      out.d = power_of(group[row]);
+    else if constexpr (kFormat.scales == cpu::Scales::kFloatSubSix)
+      out.d = reinterpret_cast<const float*>(group)[row];
+    else
+      out.d = simt::half_to_float(halves[row]);
     if constexpr (kFormat.has_min()) out.m = simt::half_to_float(halves[kPanelRows + row]);
     [[maybe_unused]] const std::uint8_t* numbers = group + kFormat.half_bytes() * kPanelRows;
     [[maybe_unused]] const int at = index * kPanelRows + row;
@@ -55,7 +61,7 @@ struct PanelBlock {
     } else if constexpr (kFormat.has_sub_blocks()) {
       out.m = -out.m;
       for (int i = 0; i < 2; ++i) {
-        if constexpr (kFormat.scales == cpu::Scales::kSubSix)
+        if constexpr (kFormat.has_six())
           out.sub[i] = six<16 * kPanelRows>(numbers, 2 * at + i) - 32;
         else if constexpr (kFormat.scales == cpu::Scales::kSubByte)
           out.sub[i] = static_cast<std::int8_t>(numbers[2 * at + i]);
@@ -67,6 +73,8 @@ struct PanelBlock {
   }
 
  private:
+  /// 2 to the power e - 128.
+  static YAMATA_DEVICE float power_of(std::uint32_t e) { return simt::float_of_bits(e < 2 ? 0x00200000u << e : (e - 1) << 23); }
   /// Number i of kCount that are written with six bits, in two planes.
   template <int kCount>
   static YAMATA_DEVICE int six(const std::uint8_t* planes, int i) {
@@ -78,13 +86,23 @@ struct PanelBlock {
 
 constexpr std::uint32_t four_times(int byte) { return static_cast<std::uint32_t>(byte) * 0x01010101u; }
 
-/// Four of the IQ4 formats' values, by four numbers below 16.
-YAMATA_DEVICE std::uint32_t iq4_values(std::uint32_t numbers) {
-  constexpr std::uint32_t kTable[4] = {0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535};  // kIq4Values, four bytes each
+/// Four of a table's values, from the first on.
+constexpr std::uint32_t four_values(const std::int8_t* table) {
+  std::uint32_t word = 0;
+  for (int i = 3; i >= 0; --i) word = word << 8 | static_cast<std::uint8_t>(table[i]);
+  return word;
+}
+
+template <cpu::Values kValues, int kQuarter>
+constexpr std::uint32_t kFourValues = four_values(cpu::table_of(kValues) + 4 * kQuarter);
+
+/// Four of a table's values, by four numbers below 16.
+template <cpu::Values kValues>
+YAMATA_DEVICE std::uint32_t look_up(std::uint32_t numbers) {
   // A selector has four bits for each byte: three for the place in a pair of words, and one for the pair.
   const std::uint32_t two = (numbers | numbers >> 4) & 0x00ff00ffu, selector = (two | two >> 8) & 0xffffu;
-  const std::uint32_t low = simt::byte_permute(kTable[0], kTable[1], selector & 0x7777u);
-  const std::uint32_t high = simt::byte_permute(kTable[2], kTable[3], selector & 0x7777u);
+  const std::uint32_t low = simt::byte_permute(kFourValues<kValues, 0>, kFourValues<kValues, 1>, selector & 0x7777u);
+  const std::uint32_t high = simt::byte_permute(kFourValues<kValues, 2>, kFourValues<kValues, 3>, selector & 0x7777u);
   return simt::byte_permute(low, high, 0x3210u | (selector & 0x8888u) >> 1);
 }
 
@@ -102,7 +120,7 @@ YAMATA_DEVICE std::uint32_t step_word(const BlockWords<Block>& words, int step) 
       const std::uint32_t high = words.high[step / kHighSteps] >> step % kHighSteps * kFormat.high_bits;
       numbers |= (high & four_times((1 << kFormat.high_bits) - 1)) << kFormat.low_bits;
     }
-    if constexpr (kFormat.lookup()) return iq4_values(numbers);
+    if constexpr (kFormat.lookup()) return look_up<kFormat.values>(numbers);
     // Byte by byte: nothing is borrowed from the next one, since the highest bit is set meanwhile.
     if constexpr (kFormat.zero_point > 0) return ((numbers | four_times(128)) - four_times(kFormat.zero_point)) ^ four_times(128);
     return numbers;

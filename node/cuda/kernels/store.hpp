@@ -56,6 +56,11 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kStoreThreads) rotate_and_store(const StoreArgs
   const std::int64_t queries = a.q_end - a.q_begin, kv = a.kv_begin + i - queries;
   if (i < queries) {
     float* q = a.q + (row * a.q_heads + a.q_begin + i) * a.head_dim;
+    if (a.q_rotary) {
+      const float* from = a.q_rotary + (row * a.q_heads + a.q_begin + i) * a.q_rotary_stride;
+      for (std::int64_t d = simt::lane(); d < a.rotary_dim; d += simt::kWarp) q[d] = from[d];
+      simt::sync_warp();
+    }
     if (a.q_norm) norm_head(q, a.q_norm, a.head_dim, a.epsilon);
     return rotate(a, q, angles);
   }
@@ -65,7 +70,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kStoreThreads) rotate_and_store(const StoreArgs
   rotate(a, a.k + at, angles);
   simt::sync_warp();
   store_cell(a.k + at, a.head_dim, a.k_type, a.cache_k[kv], a.cells[row]);
-  store_cell(a.v + at, a.head_dim, a.v_type, a.cache_v[kv], a.cells[row]);
+  if (a.v) store_cell(a.v + at, a.head_dim, a.v_type, a.cache_v[kv], a.cells[row]);
 }
 
 void store(const StoreArgs& a, Stream stream) {

@@ -58,12 +58,12 @@ MergeArgs merge_of(OpContext& c, const AttentionOp& op, const AttentionArgs& a, 
 }  // namespace
 
 bool run(OpContext& c, const StoreOp& op) {
-  refuse(c, op.v == nullptr || op.q_rotary, "latent attention");
   std::int64_t highest = 0;
   for (std::int64_t row = 0; row < op.rows; ++row) highest = std::max<std::int64_t>(highest, op.cells[row]);
   const auto floats = [&](std::int64_t heads) { return static_cast<std::size_t>(op.rows * heads * op.head_dim); };
   StoreArgs a{};
-  a.q = c.memory.at(op.q, floats(op.q_heads)), a.k = c.memory.at(op.k, floats(op.kv_heads)), a.v = c.memory.at(op.v, floats(op.kv_heads));
+  a.q = c.memory.at(op.q, floats(op.q_heads)), a.k = c.memory.at(op.k, floats(op.kv_heads));
+  if (op.v) a.v = c.memory.at(op.v, floats(op.kv_heads));
   a.rows = op.rows, a.q_heads = op.q_heads, a.kv_heads = op.kv_heads, a.head_dim = op.head_dim, a.rotary_dim = op.rotary_dim;
   a.q_begin = op.queries.begin, a.q_end = op.queries.end_of(op.q_heads);
   a.kv_begin = op.keys.begin, a.kv_end = op.keys.end_of(op.kv_heads);
@@ -71,12 +71,15 @@ bool run(OpContext& c, const StoreOp& op) {
   a.cos_sin = c.memory.at(op.cos_sin, static_cast<std::size_t>(op.rows * op.rotary_dim));
   a.cells = c.memory.put(std::span(op.cells, static_cast<std::size_t>(op.rows)));
   a.cache_k = planes(c, op.cache_k, op.kv_heads, op.k_type, op.head_dim, highest);
-  a.cache_v = planes(c, op.cache_v, op.kv_heads, op.v_type, op.head_dim, highest);
+  a.cache_v = op.v ? planes(c, op.cache_v, op.kv_heads, op.v_type, op.head_dim, highest) : a.cache_k;
   a.k_type = op.k_type, a.v_type = op.v_type;
   const auto weights = static_cast<std::size_t>(op.head_dim);
   if (op.q_norm) a.q_norm = c.memory.at(op.q_norm, weights);
   if (op.k_norm) a.k_norm = c.memory.at(op.k_norm, weights);
   a.epsilon = op.epsilon;
+  a.q_rotary_stride = op.q_rotary_stride;
+  if (op.q_rotary && op.rows > 0)
+    a.q_rotary = c.memory.at(op.q_rotary, static_cast<std::size_t>((op.rows * op.q_heads - 1) * op.q_rotary_stride + op.rotary_dim));
   c.kernels().store(a, c.device.stream());
   c.device.check("storing keys and values");
   return true;

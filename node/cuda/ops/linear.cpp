@@ -48,10 +48,12 @@ Source source_of(OpContext& c, const LinearOp& op) {
   if (op.x_of_tokens) {  // which are fewer than pairs
     std::int32_t last = 0;
     for (std::int64_t pair = 0; pair < op.rows; ++pair) last = std::max(last, op.experts.tokens[pair]);
-    const float* x = c.memory.at(op.x, floats(last + 1, s.stride, own));
+    const std::int64_t each = op.x_each > 0 ? (op.experts.experts - 1) * op.x_each : 0;
+    const float* x = c.memory.at(op.x, floats(last + 1, s.stride, own + each));
     auto* pairs = reinterpret_cast<float*>(c.memory.scratch(Scratch::kWhole, floats(op.rows, own, own) * sizeof(float)));
-    const std::span<const std::int32_t> tokens(op.experts.tokens, static_cast<std::size_t>(op.rows));
-    c.kernels().gather({x, own, op.rows, c.memory.put(tokens), pairs}, c.device.stream());
+    const auto numbers = [&](const std::int32_t* all) { return c.memory.put(std::span(all, static_cast<std::size_t>(op.rows))); };
+    const std::int32_t* parts = op.x_each > 0 ? numbers(op.experts.chosen) : nullptr;
+    c.kernels().gather({x, own, op.rows, numbers(op.experts.tokens), pairs, s.stride, parts, op.x_each}, c.device.stream());
     c.device.check("gathering the experts' rows");
     s.x = pairs, s.stride = own;
     return s;
@@ -143,14 +145,20 @@ const std::byte* panels_of(OpContext& c, const Matrix& w, OpRange rows, const Fo
   return panels;
 }
 
-/// Results of a part, from a row on.
-float* results_of(OpContext& c, const LinearOp& op, const LinearOp::Part& part, std::int64_t stride, std::int64_t first) {
-  return c.memory.at(part.y, floats(op.rows, stride, part.weight->rows)) + first * stride;
+/// Rows of an operation that one expert's matrices are multiplied with.
+struct Rows {
+  std::int64_t first, count, expert;
+};
+
+/// Their results of a part.
+float* results_of(OpContext& c, const LinearOp& op, const LinearOp::Part& part, std::int64_t stride, const Rows& rows) {
+  if (part.y_each > 0) return c.memory.at(part.y + rows.expert * part.y_each, floats(rows.count, stride, part.weight->rows));
+  return c.memory.at(part.y, floats(op.rows, stride, part.weight->rows)) + rows.first * stride;
 }
 
-/// The products of rows from `first` on with all matrices, those of one expert. Matrices of one type are multiplied together, those that
+/// The products of some rows with all matrices. Matrices of one type are multiplied together, those that
 /// are not packed singly.
-void multiply(OpContext& c, const LinearOp& op, const Input& input, std::int64_t first, std::int64_t rows, std::int64_t expert) {
+void multiply(OpContext& c, const LinearOp& op, const Input& input, const Rows& rows) {
   ProductArgs args{};
   const FormatKernels* kernels = nullptr;
   const auto flush = [&] {
@@ -162,27 +170,28 @@ void multiply(OpContext& c, const LinearOp& op, const Input& input, std::int64_t
   };
   for (const LinearOp::Part& part : op.parts) {
     if (!part.weight) continue;
-    const Matrix& w = part.weight[expert];
+    const Matrix& w = part.weight[rows.expert];
     const OpRange outputs{part.outputs.begin, part.outputs.end_of(w.rows)};
     if (outputs.begin >= outputs.end) continue;
     const FormatKernels* its_kernels = &kernels_of(c, w.type);
     if (its_kernels != kernels || !w.packed) flush();
     kernels = its_kernels;
-    args.row_bytes = w.row_bytes, args.cols = op.cols, args.x = input.x, args.x8 = input.x8, args.tokens = rows, args.add = op.add;
+    args.row_bytes = cpu::has_panels(w.type) ? cpu::packed_row_bytes(w.type, w.row_bytes) : w.row_bytes;
+    args.cols = op.cols, args.x = input.x, args.x8 = input.x8, args.tokens = rows.count, args.add = op.add;
     const std::int64_t stride = part.stride > 0 ? part.stride : w.rows;
-    args.parts[args.part_count++] = {panels_of(c, w, outputs, *kernels), outputs.begin, outputs.end, results_of(c, op, part, stride, first),
+    args.parts[args.part_count++] = {panels_of(c, w, outputs, *kernels), outputs.begin, outputs.end, results_of(c, op, part, stride, rows),
                                      stride};
     if (!w.packed) flush();
   }
   flush();
 }
 
-void add_biases(OpContext& c, const LinearOp& op, std::int64_t first, std::int64_t rows, std::int64_t expert) {
+void add_biases(OpContext& c, const LinearOp& op, const Rows& rows) {
   for (const LinearOp::Part& part : op.parts) {
     if (!part.weight || !part.bias) continue;
     const std::int64_t count = part.weight->rows, stride = part.stride > 0 ? part.stride : count;
-    const float* bias = c.memory.at(part.bias + expert * part.bias_stride, static_cast<std::size_t>(count));
-    c.kernels().add_bias({results_of(c, op, part, stride, first), stride, rows, part.outputs.begin, part.outputs.end_of(count), bias},
+    const float* bias = c.memory.at(part.bias + rows.expert * part.bias_stride, static_cast<std::size_t>(count));
+    c.kernels().add_bias({results_of(c, op, part, stride, rows), stride, rows.count, part.outputs.begin, part.outputs.end_of(count), bias},
                          c.device.stream());
     c.device.check("adding biases");
   }
@@ -191,17 +200,15 @@ void add_biases(OpContext& c, const LinearOp& op, std::int64_t first, std::int64
 }  // namespace
 
 bool run(OpContext& c, const LinearOp& op) {
-  const bool each = op.x_each > 0 || std::ranges::any_of(op.parts, [](const auto& part) { return part.y_each > 0; });
-  refuse(c, each, "latent attention");
   const std::optional<Input> input = op.share.group ? make_together(c, op) : make_input(c, op, source_of(c, op));
   if (!input) return false;
   const std::int64_t experts = op.experts.any() ? op.experts.experts : 1;
   for (std::int64_t expert = 0; expert < experts; ++expert) {
     const std::int64_t first = op.experts.any() ? op.experts.first[expert] : 0;
-    const std::int64_t rows = op.experts.any() ? op.experts.first[expert + 1] - first : op.rows;
-    if (rows == 0) continue;
-    multiply(c, op, input->rows(first, rows, op.cols), first, rows, expert);
-    add_biases(c, op, first, rows, expert);
+    const Rows rows{first, op.experts.any() ? op.experts.first[expert + 1] - first : op.rows, expert};
+    if (rows.count == 0) continue;
+    multiply(c, op, input->rows(first, rows.count, op.cols), rows);
+    add_biases(c, op, rows);
   }
   return true;
 }

@@ -29,7 +29,7 @@ bool run(OpContext& c, const GatherOp& op) {
   for (const std::int32_t row : op.rows) highest = std::max(highest, row);
   const float* x = c.memory.at(op.x, static_cast<std::size_t>((highest + 1) * op.dim));
   float* out = c.memory.at(op.out, op.rows.size() * static_cast<std::size_t>(op.dim));
-  c.kernels().gather({x, op.dim, std::ssize(op.rows), c.memory.put(op.rows), out}, c.device.stream());
+  c.kernels().gather({x, op.dim, std::ssize(op.rows), c.memory.put(op.rows), out, op.dim}, c.device.stream());
   c.device.check("gathering rows");
   return true;
 }

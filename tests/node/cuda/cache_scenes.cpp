@@ -50,7 +50,9 @@ void compute(const Op& op) {
   finish(unit);
 }
 
-bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved, std::int64_t rotary_dim, bool normed = false) {
+/// `latent`: values are parts of keys, and what of queries rotates comes from elsewhere.
+bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved, std::int64_t rotary_dim, bool normed = false,
+                 bool latent = false) {
   Cache cache(device, s, 5);
   cpu::Random random(6);
   const std::vector<std::int32_t> cells{static_cast<std::int32_t>(s.cells - 1), 0, 4};
@@ -62,34 +64,39 @@ bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved
   const std::vector<float> norm = cpu::random_floats(random, static_cast<std::size_t>(2 * s.head_dim));
   const Array<float> q_norm = device.array(std::vector(norm.begin(), norm.begin() + s.head_dim)),
                      k_norm = device.array(std::vector(norm.begin() + s.head_dim, norm.end()));
+  const std::vector<float> rotary = floats(s.q_heads * (rotary_dim + 3));
+  const Array<float> device_rotary = device.array(rotary);
   const Array<std::int32_t> device_cells = device.array(cells);
-  device.kernels().store({device_q.data(),
-                          device_k.data(),
-                          device_v.data(),
-                          rows,
-                          s.q_heads,
-                          s.kv_heads,
-                          s.head_dim,
-                          rotary_dim,
-                          0,
-                          s.q_heads,
-                          0,
-                          s.kv_heads,
-                          interleaved,
-                          device_angles.data(),
-                          device_cells.data(),
-                          cache.planes_k.data(),
-                          cache.planes_v.data(),
-                          s.k_type,
-                          s.v_type,
-                          normed ? q_norm.data() : nullptr,
-                          normed ? k_norm.data() : nullptr,
-                          1e-6f},
-                         device.stream());
+  StoreArgs a{};
+  a.q = device_q.data(), a.k = device_k.data(), a.v = latent ? nullptr : device_v.data();
+  a.rows = rows, a.q_heads = s.q_heads, a.kv_heads = s.kv_heads, a.head_dim = s.head_dim, a.rotary_dim = rotary_dim;
+  a.q_end = s.q_heads, a.kv_end = s.kv_heads;
+  a.interleaved = interleaved, a.cos_sin = device_angles.data(), a.cells = device_cells.data();
+  a.cache_k = cache.planes_k.data(), a.cache_v = cache.planes_v.data(), a.k_type = s.k_type, a.v_type = s.v_type;
+  if (normed) a.q_norm = q_norm.data(), a.k_norm = k_norm.data();
+  a.epsilon = 1e-6f;
+  if (latent) a.q_rotary = device_rotary.data(), a.q_rotary_stride = rotary_dim + 3;
+  device.kernels().store(a, device.stream());
   device.finish();
-  compute(StoreOp{q.data(), k.data(), v.data(), rows, s.q_heads, s.kv_heads, s.head_dim, rotary_dim, interleaved, angles.data(),
-                  cells.data(), cache.cpu_planes_k.data(), cache.cpu_planes_v.data(), s.k_type, s.v_type, normed ? norm.data() : nullptr,
-                  normed ? norm.data() + s.head_dim : nullptr, 1e-6f});
+  StoreOp op{q.data(),
+             k.data(),
+             latent ? nullptr : v.data(),
+             rows,
+             s.q_heads,
+             s.kv_heads,
+             s.head_dim,
+             rotary_dim,
+             interleaved,
+             angles.data(),
+             cells.data(),
+             cache.cpu_planes_k.data(),
+             cache.cpu_planes_v.data(),
+             s.k_type,
+             s.v_type};
+  if (normed) op.q_norm = norm.data(), op.k_norm = norm.data() + s.head_dim;
+  op.epsilon = 1e-6f;
+  if (latent) op.q_rotary = rotary.data(), op.q_rotary_stride = rotary_dim + 3;
+  compute(op);
   return cache.equal() && cpu::bits(device_q.values()) == cpu::bits(q) && cpu::bits(device_k.values()) == cpu::bits(k);
 }
 
@@ -164,6 +171,7 @@ std::vector<Scene> cache_scenes() {
   scenes.push_back({"attention, heads of 208", [=](const TestDevice& device) { return attention_holds(device, wide); }});
   const CacheShape small{2, 2, 0, 4, 48, 6, TensorType::F16, TensorType::F32};
   scenes.push_back({"store, heads of 48", [=](const TestDevice& device) { return store_holds(device, small, false, 48); }});
+  scenes.push_back({"store, latent", [=](const TestDevice& device) { return store_holds(device, small, true, 38, false, true); }});
   scenes.push_back({"store, normed heads", [=](const TestDevice& device) { return store_holds(device, small, false, 48, true); }});
   scenes.push_back({"attention, soft-capped", [=](const TestDevice& device) { return attention_holds(device, narrow, 2.5f); }});
   scenes.push_back({"attention, with sinks", [=](const TestDevice& device) { return attention_holds(device, wide, 0, true); }});

@@ -23,6 +23,9 @@ struct DeviceMatrix {
     kernels.pack({source.data(), weights.row_bytes, half, rows, cols, panels.data()}, device.stream());
     device.finish();
   }
+  std::size_t packed_row_bytes() const {
+    return cpu::has_panels(weights.type) ? cpu::packed_row_bytes(weights.type, weights.row_bytes) : weights.row_bytes;
+  }
   cpu::Weights weights;
   Array<std::byte> panels;
 };
@@ -67,7 +70,7 @@ bool product_holds(const TestDevice& device, const ProductShape& s) {
   const std::int64_t end = s.end < 0 ? s.rows : s.end;
   const Array<float> y = device.array(static_cast<std::size_t>(s.tokens * s.rows), 0.25f);
   ProductArgs args{
-      {{matrix.panels.data(), s.begin, end, y.data(), s.rows}}, 1, matrix.weights.row_bytes, s.cols, x.data(), x8.rows, s.tokens, s.add};
+      {{matrix.panels.data(), s.begin, end, y.data(), s.rows}}, 1, matrix.packed_row_bytes(), s.cols, x.data(), x8.rows, s.tokens, s.add};
   device.kernels().formats[static_cast<std::size_t>(s.type)]->multiply(args, device.stream());
   device.finish();
   std::vector<float> expected = cpu::multiply(scalar(), matrix.weights, input);
@@ -88,7 +91,7 @@ bool products_hold_together(const TestDevice& device, TensorType type, std::int6
   const DeviceActivations x8(device, tokens, kCols);
   device.kernels().make_input(plain(x, tokens, kCols, x8.rows), device.stream());
   std::vector<Array<float>> y;
-  ProductArgs args{{}, 3, matrices[0].weights.row_bytes, kCols, x.data(), x8.rows, tokens, false};
+  ProductArgs args{{}, 3, matrices[0].packed_row_bytes(), kCols, x.data(), x8.rows, tokens, false};
   for (std::size_t i = 0; i < 3; ++i) {
     y.push_back(device.array(static_cast<std::size_t>((tokens - 1) * kStride + kRows[i]), 3.0f));
     args.parts[i] = {matrices[i].panels.data(), 0, kRows[i], y[i].data(), kStride};

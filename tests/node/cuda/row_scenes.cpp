@@ -118,7 +118,7 @@ bool gather_holds(const TestDevice& device) {
   const std::vector<std::int32_t> rows{3, 0, 3};
   const Array<float> x = device.array(cpu::random_floats(random, 4 * kDim)), out = device.array(rows.size() * kDim, 0.0f);
   const Array<std::int32_t> chosen = device.array(rows);
-  device.kernels().gather({x.data(), kDim, std::ssize(rows), chosen.data(), out.data()}, device.stream());
+  device.kernels().gather({x.data(), kDim, std::ssize(rows), chosen.data(), out.data(), kDim}, device.stream());
   device.finish();
   for (std::size_t i = 0; i < out.count; ++i) {
     if (out.data()[i] != x.data()[rows[i / kDim] * kDim + static_cast<std::int64_t>(i % kDim)]) return false;
