@@ -160,7 +160,8 @@ NodeId Drafter::next_known() {
   for (const NodeId id : open_places()) {
     if (is_known(runs_.tree().at(id))) return id;
   }
-  if (runs_.tree().guesses() >= static_cast<std::size_t>(options_.credit)) return kNoNode;
+  const bool shaped = min_drafts_ > 0 && options_.shape.width() > 1;  // somebody waits for the shape alone
+  if (shaped || runs_.tree().guesses() >= static_cast<std::size_t>(options_.credit)) return kNoNode;
   const std::vector<NodeId> best = search_.choose_among(runs_.tree(), candidates(true), 1, {});
   return best.empty() ? kNoNode : best.front();
 }

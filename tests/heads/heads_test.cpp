@@ -5,6 +5,7 @@
 #include <map>
 
 #include "node/cpu/cpu_unit.hpp"
+#include "node/cpu/kernels/kernels.hpp"
 #include "node/error.hpp"
 #include "src/heads/heads_file.hpp"
 #include "tests/heads/changed_heads.hpp"
@@ -23,9 +24,10 @@ class HeadsTest : public ::testing::Test {
       features_.push_back(static_cast<float>(static_cast<int>(i * 37 % 101) - 50) / 40);
   }
 
-  std::unique_ptr<StageModel> make(const std::string& file) {
+  std::unique_ptr<StageModel> make(const std::string& file) { return make_of(kModels + file); }
+  std::unique_ptr<StageModel> make_of(const std::string& path) {
     auto model =
-        HeadsFile::open(kModels + file, std::nullopt)
+        HeadsFile::open(path, std::nullopt)
             .make_stage(target_, {.cells = 64, .sequences = 8, .cache_types = CacheType::kF16, .pack = true, .group = {}}, true, unit_);
     model->load(nullptr);
     finish(model->unit());
@@ -131,6 +133,29 @@ TEST_F(HeadsTest, MedusaRow_isThatOfTheHeadForItsDepth) {
   EXPECT_EQ(deeper[3], std::vector<float>(4096)) << "the model has four heads";
   model->cells().remove({0, 2}, {4, kUnbounded});
   EXPECT_NE(row(read_text(*model, 3, 4), 0), first) << "another feature";
+}
+
+/// The target's output, once for all heads, or a copy of it for each, which is quantized to the same blocks.
+TEST_F(HeadsTest, MedusaHeadsThatShareTheTargetsOutput_areComputedAtOnce_withTheSameBits) {
+  test::ChangedHeads sharing(kModels + "tales-medusa.safetensors"), copying(kModels + "tales-medusa.safetensors");
+  const auto is_output = [](const auto& entry) { return entry.name.ends_with(".1.weight"); };
+  const gguf::Tensor& output = target_.file.tensor("output.weight");
+  std::vector<float> copy(4096 * 256);
+  for (std::size_t row = 0; row < 4096; ++row)
+    cpu::dequantize(output.type, output.data + row * output.bytes / 4096, 256, copy.data() + row * 256);
+  const auto shared = make_of(sharing.write([&](auto& entry) { return !is_output(entry); }));
+  const auto copied = make_of(copying.write([&](safetensors::Entry& entry) {
+    if (is_output(entry)) entry.type = "F32", entry.bytes = std::as_bytes(std::span(copy));
+    return true;
+  }));
+  std::vector<std::vector<float>> rows{row(read_text(*shared, 0, 3), 2)};
+  const std::uint64_t operations = unit_.progress();
+  for (std::int32_t position = 4; position < 7; ++position) rows.push_back(guess(*shared, {9}, {{position, -1, {0, 1}}}));
+  EXPECT_EQ(unit_.progress(), operations) << "nothing was left to compute";
+  EXPECT_EQ(rows[0], row(read_text(*copied, 0, 3), 2));
+  for (std::int32_t position = 4; position < 7; ++position)
+    EXPECT_EQ(rows[static_cast<std::size_t>(position) - 3], guess(*copied, {9}, {{position, -1, {0, 1}}})) << position;
+  EXPECT_NE(rows[1], rows[2]);
 }
 
 TEST_F(HeadsTest, TensorsThatDoNotFit_areNamed) {

@@ -42,7 +42,10 @@ TEST(BestChoices, TokensThatADraftDoesNotKnow_haveNoProbability) {
   EXPECT_EQ(choices[2].probability, 0);
 }
 
-TEST(BestChoices, WithoutLogits_thereAreNone) { EXPECT_TRUE(best_choices({}, 4).empty()); }
+TEST(BestChoices, WithoutLogitsOrWhereNoneIsAskedFor_thereAreNone) {
+  EXPECT_TRUE(best_choices({}, 4).empty());
+  EXPECT_TRUE(best_choices(std::vector<float>{1, 2}, 0).empty());
+}
 
 }  // namespace
 }  // namespace yamata

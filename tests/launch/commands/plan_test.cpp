@@ -36,7 +36,9 @@ TEST(Plan, WithoutADraft_theTextGuessesAsRunHasIt) {
   const TemporaryFolder folder;
   const Outcome outcome = plan({"--ranks", "2", "--rows", "20", "--json", folder / "plan.json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  for (const Json& layout : Json::parse(read_file(folder / "plan.json"))["layouts"])
+  const Json plan = Json::parse(read_file(folder / "plan.json"));
+  ASSERT_GE(plan["layouts"].size(), 3u);
+  for (const Json& layout : plan["layouts"])
     EXPECT_EQ(layout["strategy"], layout["hosts"] == "host0,host1" ? "pipeinfer" : "speculative") << layout["hosts"];
 }
 

@@ -286,6 +286,13 @@ TEST(GuessSources, DraftOnThisRank_takesTurnsWithNone_whereOtherRanksDraft) {
   ask(true);
   steps(1.2, false);
   EXPECT_EQ(sources.whose_turn(), here) << "no longer";
+  int turns = 0;
+  for (; turns < 1000 && sources.whose_turn() == here; ++turns) {
+    ask(false);
+    sources.step_ended({.tokens = 4, .seconds = 1, .alone_s = 1}, true);
+  }
+  EXPECT_GT(turns, 200) << "it is the fastest by far";
+  EXPECT_LT(turns, 1000) << "but without one is tried again";
   sources.drop(1);
   EXPECT_FALSE(sources.whose_turn());
 }
