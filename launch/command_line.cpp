@@ -37,7 +37,8 @@ commands
 std::string spelled_out(const std::string& word) {
   static const std::map<std::string, std::string> kSpelled{
       {"-md", "--model-draft"}, {"-pa", "--p-accept"},      {"-ps", "--p-split"},       {"-pr", "--p-recovery"}, {"-pd", "--p-decay"},
-      {"-np", "--parallel"},    {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-pg", "--pg"},         {"-oe", "--output-err"}};
+      {"-np", "--parallel"},    {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-pg", "--pg"},         {"-oe", "--output-err"},
+      {"-ngl", "--gpu-layers"}};
   const auto found = kSpelled.find(word);
   return found == kSpelled.end() ? word : found->second;
 }

@@ -78,6 +78,11 @@ void add_ranks(cxxopts::Options& flags) {
       "What computes on this machine, each a part of every layer: groups of cores, as in cpu:0-3+cpu:4-7, and devices, as in cuda:0 or "
       "cpu+cuda:0; =0.6 behind one is its share of the columns, else shares follow measured time (auto: one unit of cores)",
       value_or<std::string>("auto"), "UNITS");
+  flags.add_options("Cluster")("gpu-layers,n-gpu-layers",
+                               "-ngl, so many of the rank's first layers of the target are a card's, whole, all others the cores'; without "
+                               "--units on cpu+cuda:0 where "
+                               "there is a card (auto: what --units says, every layer shared)",
+                               value_or<std::string>("auto"), "N");
   flags.add_options("Cluster")("no-repack",
                                "Keep the weights as they lie in the file: less memory where several ranks share it, but slower");
   flags.add_options("Cluster")("timeout", "End the job when a rank is silent or stalled for this long", value_or<double>("120"), "SECONDS");
@@ -103,6 +108,7 @@ void read_ranks(const cxxopts::ParseResult& r, JobOptions& job) {
   job.layer_split = LayerSplit::parse(r["layer-split"].as<std::string>());
   job.numa = read_numa(r);
   job.units = read_units(r);
+  job.gpu_layers = parse_gpu_layers(r["gpu-layers"].as<std::string>(), job.units);
   job.repack = !given(r, "no-repack");
   const auto timeout = r["timeout"].as<double>();
   require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");

@@ -75,13 +75,12 @@ wire::Hello Job::open() {
   hello_.threads_measured_s = threads.measured_s;
   hello_.logical_cpus = topology_.logical_cpus;
   hello_.cpu_group = cpu_group();
-  if (measures()) measure_speed();
+  if (measures()) measure_speed(), count_device_speed();
   for (auto& model : models_) {
     if (model) model->file.release_pages();
   }
   hello_.available_bytes = available_bytes();
-  if (std::ranges::any_of(units_, &UnitSpec::device)) hello_.device = names_of(units_);
-  if (std::ranges::any_of(draft_units_, &UnitSpec::device)) hello_.device += (hello_.device.empty() ? "" : ", ") + names_of(draft_units_);
+  describe_device();
   return hello_;
 }
 
@@ -161,10 +160,11 @@ bool Job::measures() const {
 
 /// The logical CPUs of this rank's threads: as many as the flags say, or as prove fastest for the model it must have.
 ThreadChoice Job::choose_cpus(const Topology& topology) const {
-  const std::vector<UnitSpec>& own_units = units_.empty() ? draft_units_ : units_;
+  std::vector<UnitSpec> own_units = units_.empty() ? draft_units_ : units_;
   if (!own_units.empty()) {
     for (const auto& model : models_)
-      if (model) require_fit(own_units, model->h);
+      if (model) require_fit(own_units, model->h, first_layers_ > 0);
+    if (first_layers_ > 0) std::erase_if(own_units, &UnitSpec::device);  // whose thread takes turns with the others
     return {cpus_of(own_units, topology)};
   }
   const auto some = [&](int threads) { return assign_cpus(topology, threads, local_rank_, local_size_, options_.numa); };
@@ -233,7 +233,8 @@ StageFactory Job::stage_factory() {
     ComputeUnit& unit = unit_of(model);
     wire::validate_layers(plan, heads ? 1 : models_[model]->h.layers, 0);
     const bool packed = place < plan.packed.size() && plan.packed[place] != 0;
-    const ContextOptions options{plan.cells, plan.sequences, cache_types, packed, group, context(), plan.window_cells};
+    const ContextOptions options{plan.cells, plan.sequences, cache_types,       packed,
+                                 group,      context(),      plan.window_cells, model == 0 ? first_layers_ : 0};
     if (heads) return heads->file->make_stage(*models_.front(), options, options_.quantize_heads, unit);
     return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(place), options, unit);
   };

@@ -50,6 +50,8 @@ class Job {
   std::string source_name(int model) const;
   /// The layers at which it reads them; none: it is a draft. On rank 0, after open.
   std::vector<std::int32_t> feature_layers(int model) const;
+  /// Whether drafts and heads compute on units of their own. After open.
+  bool has_draft_units() const { return !draft_units_.empty(); }
   /// What a token costs that model, in tokens of the target: the share of its bytes. On rank 0.
   double relative_cost(int model) const;
   const JobOptions& options() const { return options_; }
@@ -118,8 +120,10 @@ class Job {
   std::unique_ptr<ComputeUnit> make_unit(const std::vector<UnitSpec>& units) const;
   ComputeUnit& unit_of(std::size_t model);
   void find_own_units();
+  void describe_device();
   void begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units) const;
   void measure_speed();
+  void count_device_speed();
   std::vector<LayerRange> draft_split(const ModelPlace& place) const;
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
   void place_drafters_by_speed(const std::vector<wire::Hello>& hellos);
@@ -147,6 +151,7 @@ class Job {
   Topology topology_;
   std::vector<UnitSpec> units_;        // as this rank has them; empty: one of those threads
   std::vector<UnitSpec> draft_units_;  // likewise, of drafts and heads; empty: the same
+  int first_layers_ = 0;               // of the target, that a device of units_ has whole
   std::vector<int> cpus_;              // of its threads
   std::unique_ptr<ComputeUnit> unit_, draft_unit_;
   std::vector<std::int64_t> threads_measured_s_;

@@ -19,11 +19,25 @@ namespace yamata {
 
 RankPlace Job::place() const { return {topology_, local_rank_, local_size_, options_.numa}; }
 
-/// A rank that only guesses has no other units.
+/// A rank that only guesses has no other units; of a device that has layers of the target it has none.
 void Job::find_own_units() {
   const bool guesses = hello_.model != 0;
   draft_units_ = find_units(options_.draft_units, options_.threads, place());
-  if (!guesses || draft_units_.empty()) units_ = find_units(options_.units, options_.threads, place());
+  if (guesses && !draft_units_.empty()) return;
+  std::vector<UnitSpec> units = options_.units;
+  const int layers = options_.gpu_layers.value_or(-1);
+  if (layers == 0 || (layers > 0 && guesses)) {
+    std::erase_if(units, &UnitSpec::device);
+  } else if (layers > 0 && units.empty()) {
+    std::string why_not;
+    units = cores_and_device(place(), why_not);
+    if (units.size() < 2) {
+      warn(fmt::format("-ngl {}: no device for rank {} ({}): {}; cores compute all layers", layers, transport_.rank(), host_, why_not));
+      units.clear();
+    }
+  }
+  first_layers_ = layers > 0 && units.size() > 1 ? layers : 0;
+  units_ = find_units(units, options_.threads, place(), first_layers_ > 0);
 }
 
 /// What a model's stages on this rank compute on.
@@ -38,6 +52,8 @@ std::unique_ptr<ComputeUnit> Job::make_unit(const std::vector<UnitSpec>& units) 
   std::unique_ptr<ComputeUnit> unit;
   if (units.empty()) {
     unit = std::make_unique<CpuUnit>(cpus_, isa_, nodes_of(topology_, cpus_));
+  } else if (first_layers_ > 0 && &units == &units_) {
+    unit = make_layered_unit(units, isa_, place());
   } else if (units.size() == 1) {
     unit = make_one_unit(units.front(), isa_, place(), nodes_of(topology_, cpus_));
   } else {
@@ -79,9 +95,31 @@ std::uint64_t Job::unit_bytes() const {
   return bytes;
 }
 
+/// A device that has whole layers has them in its own memory.
+void Job::describe_device() {
+  if (std::ranges::any_of(units_, &UnitSpec::device)) hello_.device = names_of(units_);
+  if (std::ranges::any_of(draft_units_, &UnitSpec::device)) hello_.device += (hello_.device.empty() ? "" : ", ") + names_of(draft_units_);
+  if (first_layers_ == 0) return;
+  const DeviceBytes device = device_bytes(std::ranges::find_if(units_, &UnitSpec::device)->name, local_rank_);
+  hello_.device_layers = first_layers_;
+  hello_.device_bytes = device.free;
+  hello_.device_is_unified = device.unified ? 1 : 0;
+}
+
+/// The mean over the layers of this rank, as many as it would have of equal shares, where a device has some of them.
+void Job::count_device_speed() {
+  if (first_layers_ == 0 || hello_.ns_per_byte <= 0) return;
+  const ModelFile& target = *models_.front();
+  LayerProbe probe(target, probe_layer(target), unit_of(0).first_unit());
+  if (!probe.warm_up(options_.timeout / 4)) return;
+  const double layers = std::max(1.0, static_cast<double>(target.h.layers) / transport_.size());
+  hello_.ns_per_byte += (probe.measure() - hello_.ns_per_byte) * std::min<double>(first_layers_, layers) / layers;
+}
+
 /// For weights and cache: those of the host, or of a device that has memory of its own. Where units share memory all of them must reach it.
 std::uint64_t Job::available_bytes() const {
   std::uint64_t bytes = available_memory_bytes();
+  if (first_layers_ > 0) return bytes - std::min(bytes, unit_bytes());
   const std::vector<UnitSpec>& own = units_.empty() ? draft_units_ : units_;
   for (const UnitSpec& spec : own) {
     if (!spec.device) continue;

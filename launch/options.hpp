@@ -53,6 +53,7 @@ struct JobOptions {
   int threads = 0;                    ///< -t; 0: as many as are fastest, of this rank's share of the cores
   bool measure_threads = false;       ///< -t measure: which those are is measured anew
   std::vector<UnitSpec> units;        ///< --units; empty: one, of those threads
+  std::optional<int> gpu_layers;      ///< -ngl: first layers of the target that a device has whole; nothing: auto
   std::vector<UnitSpec> draft_units;  ///< --draft-units: of drafts and heads; empty: the same
   ShareRule share_rule = ShareRule::kAdaptive;
   Numa numa = Numa::kAuto;

@@ -71,6 +71,22 @@ void complete_shares(std::vector<UnitSpec>& specs) {
 
 }  // namespace
 
+std::optional<int> parse_gpu_layers(const std::string& text, const std::vector<UnitSpec>& specs) {
+  if (text == "auto") return std::nullopt;
+  constexpr int kMost = 1 << 20;
+  const double number = parse_number(text);
+  if (!(number >= 0 && number <= kMost) || number != std::floor(number))
+    throw UsageError(fmt::format("-ngl must be a number of layers from 0 on, or auto, not '{}'", text));
+  const auto devices = std::ranges::count_if(specs, &UnitSpec::device);
+  if (number > 0 && !specs.empty() && (devices != 1 || specs.size() < 2))
+    throw UsageError(fmt::format(
+        "-ngl {}: the first layers are a device's, all others the cores'; name one device and cores, as in --units cpu+cuda:0", text));
+  if (devices > 0 && specs.front().share)
+    throw UsageError(
+        fmt::format("-ngl {}: a device that has whole layers has no share of others; leave out the shares in --units, or -ngl", text));
+  return static_cast<int>(number);
+}
+
 void require_idle_threads(const std::vector<UnitSpec>& specs) {
   if (!specs.empty() && std::ranges::none_of(specs, &UnitSpec::takes_the_rest))
     throw UsageError("--units says which cores there are threads on; leave out -t");

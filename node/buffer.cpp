@@ -11,7 +11,7 @@ namespace {
 /// Pages of its own, brought in as they are written.
 class PageBuffer final : public Buffer {
  public:
-  explicit PageBuffer(std::size_t bytes) : memory_(bytes, PageMemory::Pages::kSmall) {}
+  PageBuffer(std::size_t bytes, PageMemory::Pages pages) : memory_(bytes, pages) {}
   std::span<std::byte> host() override { return {memory_.data(), memory_.size()}; }
 
  private:
@@ -31,9 +31,12 @@ class HeapBuffer final : public Buffer {
 }  // namespace
 
 std::unique_ptr<Buffer> ComputeUnit::allocate(std::size_t bytes, BufferUse use) {
-  if (use == BufferUse::kCache) return std::make_unique<PageBuffer>(bytes);
+  if (use == BufferUse::kWeights) return std::make_unique<PageBuffer>(bytes, PageMemory::Pages::kHuge);
+  if (use == BufferUse::kCache) return std::make_unique<PageBuffer>(bytes, PageMemory::Pages::kSmall);
   return std::make_unique<HeapBuffer>(bytes);
 }
+
+void ComputeUnit::start_parts(std::span<const Op> ops, std::span<const ListPart>, const std::atomic<bool>* stop) { start(ops, stop); }
 
 void FloatBuffer::reserve(std::size_t floats) {
   if (floats <= size_) return;

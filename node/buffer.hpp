@@ -11,6 +11,7 @@ class ComputeUnit;
 /// What a buffer is for, by which a unit decides where it lies.
 enum class BufferUse {
   kActivations,  ///< written and read by every run
+  kWeights,      ///< packed weights: large, written once
   kCache,        ///< keys and values: large, filled slowly, read by all of the unit's threads; a page counts once it is written
 };
 

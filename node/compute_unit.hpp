@@ -21,6 +21,14 @@ struct ScratchNeeds {
   std::int64_t heads = 0, head_dim = 0;
 };
 
+class ComputeUnit;
+
+/// Operations of a list, from the end of the part before up to `end`, that one of a unit's units computes alone.
+struct ListPart {
+  ComputeUnit* unit;
+  std::size_t end;
+};
+
 class ComputeUnit {
  public:
   virtual ~ComputeUnit() = default;
@@ -28,6 +36,12 @@ class ComputeUnit {
   /// the list outlives its run. Where `*stop` turns true the rest is skipped at the next operation's boundary; of a list that a group of
   /// ranks computes together, at the next meeting, and by all of them.
   virtual void start(std::span<const Op> ops, const std::atomic<bool>* stop) = 0;
+  /// The same of a list whose parts are for first_unit() and rest_unit(); they outlive its run, too.
+  virtual void start_parts(std::span<const Op> ops, std::span<const ListPart> parts, const std::atomic<bool>* stop);
+  /// Of units that have whole layers each, who computes the first layers of a model; and who computes its other layers, and whatever is no
+  /// layer. Any other unit computes all. Each packs, and has memory for weights and cache, for itself; activations are in memory of this.
+  virtual ComputeUnit& first_unit() { return *this; }
+  virtual ComputeUnit& rest_unit() { return *this; }
   virtual bool finished() const = 0;
   /// Waits for the end at most this long; true when it has come. A fault while computing is thrown here.
   virtual bool wait_for(std::chrono::microseconds limit) = 0;

@@ -75,12 +75,14 @@ void print_special_tokens(const gguf::File& file) {
   }
 }
 
-/// What a rank would take of its memory in a run without further flags.
-RankBytes bytes_in_run(const ModelFile& model, LayerRange range, const Shard& shard, std::int64_t context, int threads) {
+/// What a rank, or its device, would take of its memory in a run without further flags.
+RankBytes bytes_in_run(const ModelFile& model, LayerRange range, const Shard& shard, std::int64_t context, int threads,
+                       bool device = false) {
   const auto tokens = static_cast<std::int32_t>(context);
   const int batch = JobOptions().batch;
   const std::int32_t guesses = decode_options(Strategy::kPipeInfer, {}, batch, 1, tokens, {}).guess_cells;
   const std::int32_t in_windows = window_cells(model.h, tokens, guesses, batch);
+  if (device) return device_bytes(model, range, shard, CacheType::kF16, batch, in_windows);
   return rank_bytes(model, range, shard, CacheType::kF16, batch, threads, in_windows);
 }
 
@@ -161,10 +163,16 @@ void inspect_command(const InspectOptions& options, int ranks) {
     const LayerRange range = plan.layers[r];
     const GroupMember member = plan.member(r);
     const Shard shard(h, member.shares, member.member);
-    const RankBytes bytes = bytes_in_run(model, range, shard, context, 1);
-    print_out("  rank {:<3} layers {:>3}-{:<3} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", r, range.begin, range.end - 1,
-              static_cast<double>(bytes.weights) / 1048576.0,
-              static_cast<double>(bytes.cache(static_cast<std::uint64_t>(context))) / 1048576.0);
+    const auto print = [&](const std::string& who, LayerRange layers) {
+      const RankBytes bytes = bytes_in_run(model, layers, shard, context, 1, who == "  card");
+      print_out("  {:<8} layers {:>3}-{:<3} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", who, layers.begin, layers.end - 1,
+                static_cast<double>(bytes.weights) / 1048576.0,
+                static_cast<double>(bytes.cache(static_cast<std::uint64_t>(context))) / 1048576.0);
+    };
+    print(fmt::format("rank {}", r), range);
+    const std::int64_t on_card = std::min<std::int64_t>(options.gpu_layers, range.count());
+    if (on_card > 0) print("  card", {range.begin, range.begin + on_card});
+    if (on_card > 0 && on_card < range.count()) print("  cores", {range.begin + on_card, range.end});
   }
   print_estimate(model, context);
 }

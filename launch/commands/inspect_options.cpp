@@ -2,6 +2,7 @@
 
 #include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
+#include "launch/unit_flags.hpp"
 
 namespace yamata {
 
@@ -9,6 +10,8 @@ cxxopts::Options inspect_flags() {
   auto flags = describe("inspect", "What a model file holds, and what each rank of a split would.");
   flags.add_options("Output")("tensors", "List every tensor");
   flags.add_options("Cluster")("layer-split,mpi-layer-split", "Show this split", value_or<std::string>("auto"), "SPLIT");
+  flags.add_options("Cluster")("gpu-layers,n-gpu-layers", "-ngl, show what of it so many layers of each rank take on a card",
+                               value_or<std::string>("auto"), "N");
   flags.add_options("Context")("c,ctx-size", "Tokens the context holds", value_or<int>("0"), "N");
   return flags;
 }
@@ -17,6 +20,7 @@ InspectOptions read_inspect(const cxxopts::ParseResult& r) {
   return {.model = read_model(r),
           .tensors = given(r, "tensors"),
           .layer_split = LayerSplit::parse(r["layer-split"].as<std::string>()),
+          .gpu_layers = parse_gpu_layers(r["gpu-layers"].as<std::string>(), {}).value_or(0),
           .context = read_context_size(r)};
 }
 

@@ -11,6 +11,7 @@ struct InspectOptions {
   std::string model;
   bool tensors = false;  ///< each is listed
   LayerSplit layer_split;
+  int gpu_layers = 0;  ///< of each rank, on a card
   int context = 0;
 };
 

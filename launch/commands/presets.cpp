@@ -100,6 +100,8 @@ void require_units(const Preset& preset, const JobOptions& job) {
     throw UsageError(fmt::format("--preset {} is one unit; name one with --units, or leave it out", preset.name));
   if (preset.placement == Placement::kSharing && (job.units.size() < 2 || job.units.front().share))
     throw UsageError(fmt::format("--preset {} shares layers among units; name two with --units, without shares", preset.name));
+  if (preset.placement == Placement::kSharing && job.gpu_layers)
+    throw UsageError(fmt::format("--preset {} shares every layer among units; leave out -ngl", preset.name));
   if (preset.placement == Placement::kApart && (job.draft_units.empty() || job.units.empty()))
     throw UsageError(fmt::format("--preset {} is {}; say which with --units and --draft-units, as in --units cpu --draft-units cuda:0",
                                  preset.name, preset.what));

@@ -36,9 +36,9 @@ std::vector<int> threads_of(const UnitSpec& spec, const Topology& topology) {
 
 }  // namespace
 
-std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place) {
+std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place, bool take_turns) {
   require_cores(specs);
-  const auto devices = static_cast<std::size_t>(std::ranges::count_if(specs, &UnitSpec::device));
+  const auto devices = take_turns ? 0 : static_cast<std::size_t>(std::ranges::count_if(specs, &UnitSpec::device));
   for (UnitSpec& spec : specs) {
     if (spec.device) device_bytes(spec.name, place.local_rank);  // is there one?
     if (!spec.takes_the_rest()) continue;
@@ -48,12 +48,24 @@ std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const
   return specs;
 }
 
-void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h) {
-  if (h.is_latent() && !specs.empty() && specs.front().device)  // what is not cut is the first unit's
-    throw UsageError(fmt::format("--units: {}: latent attention (deepseek2) is not computed on devices; name a group of cores first",
-                                 specs.front().name));
-  if (specs.empty() || std::ssize(specs) <= most_members(h)) return;
-  throw UsageError(fmt::format("--units: {} share a layer that can be cut into {}; name at most {}", counted(std::ssize(specs), "unit"),
+std::vector<UnitSpec> cores_and_device(const RankPlace& place, std::string& why_not) {
+  std::vector<UnitSpec> specs{{.name = "cpu", .cpus = {}}};
+  const DeviceUnits devices = device_units();
+  const auto own = static_cast<std::size_t>(place.local_rank);
+  if (own < devices.names.size()) {
+    specs.push_back({.name = devices.names[own], .cpus = {}, .share = {}, .device = true});
+  } else if (!devices.names.empty()) {
+    why_not = fmt::format("this machine has {} for {}", counted(std::ssize(devices.names), "device"), counted(place.local_size, "rank"));
+  } else {
+    why_not = devices.why_none.empty() ? "this program was built without CUDA" : devices.why_none;
+  }
+  return specs;
+}
+
+void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h, bool layered) {
+  const std::int64_t sharing = std::ssize(specs) - layered;
+  if (sharing <= 1 || sharing <= most_members(h)) return;
+  throw UsageError(fmt::format("--units: {} share a layer that can be cut into {}; name at most {}", counted(sharing, "unit"),
                                counted(most_members(h), "piece"), counted(most_members(h), "unit")));
 }
 
@@ -88,6 +100,16 @@ std::unique_ptr<SplitUnit> make_split_unit(const std::vector<UnitSpec>& specs, b
     parts.push_back({spec.name, make_one_unit(spec, isa, place, nodes), spec.share.value_or(likely), spec.device});
   }
   return std::make_unique<SplitUnit>(std::move(parts), adapts, place.topology.this_machine ? kSpinsBound : kSpinsUnbound);
+}
+
+std::unique_ptr<LayeredUnit> make_layered_unit(const std::vector<UnitSpec>& specs, cpu::Isa isa, const RankPlace& place) {
+  const std::vector<int> nodes = nodes_of(place.topology, cpus_of(specs, place.topology));
+  std::vector<UnitSpec> cores;
+  std::unique_ptr<ComputeUnit> device;
+  for (const UnitSpec& spec : specs)
+    spec.device ? static_cast<void>(device = make_one_unit(spec, isa, place, nodes)) : cores.push_back(spec);
+  if (cores.size() == 1) return std::make_unique<LayeredUnit>(std::move(device), make_one_unit(cores.front(), isa, place, nodes));
+  return std::make_unique<LayeredUnit>(std::move(device), make_split_unit(cores, true, isa, place));
 }
 
 }  // namespace yamata

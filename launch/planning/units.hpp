@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "node/cpu/kernels/kernels.hpp"
+#include "node/layered_unit.hpp"
 #include "node/split_unit.hpp"
 #include "node/topology.hpp"
 #include "src/model/hyperparameters.hpp"
@@ -31,10 +32,13 @@ struct RankPlace {
 };
 
 /// The units as this rank has them, "cpu" with its cores: so many threads, or 0: all of the rank's cores but one for each device, whose
-/// work a thread of the host puts in order. Throws UsageError where this process may not use a core, or there is no such device.
-std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place);
-/// Throws UsageError where a layer of the model cannot be cut into so many parts, or devices do not compute it.
-void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h);
+/// work a thread of the host puts in order; where they `take_turns`, all. Throws UsageError where this process may not use a core, or there
+/// is no such device.
+std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place, bool take_turns = false);
+/// "cpu" and the device of the rank's number on its machine, or "cpu" alone; `why_not` then says why.
+std::vector<UnitSpec> cores_and_device(const RankPlace& place, std::string& why_not);
+/// Throws UsageError where a layer of the model cannot be cut into so many parts. With `layered` the device has whole layers.
+void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h, bool layered = false);
 
 /// Of all threads, on their cores where `topology` is this machine's; -1: not bound.
 std::vector<int> cpus_of(const std::vector<UnitSpec>& specs, const Topology& topology);
@@ -45,5 +49,7 @@ std::string names_of(const std::vector<UnitSpec>& specs);
 std::unique_ptr<ComputeUnit> make_one_unit(const UnitSpec& spec, cpu::Isa isa, const RankPlace& place, const std::vector<int>& nodes);
 /// One unit of them all, be they one. Its cache is spread over the memories of all their cores.
 std::unique_ptr<SplitUnit> make_split_unit(const std::vector<UnitSpec>& specs, bool adapts, cpu::Isa isa, const RankPlace& place);
+/// One of them all, whose device has a model's first layers, and whose cores have the rest, which several groups of them share.
+std::unique_ptr<LayeredUnit> make_layered_unit(const std::vector<UnitSpec>& specs, cpu::Isa isa, const RankPlace& place);
 
 }  // namespace yamata

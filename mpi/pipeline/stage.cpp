@@ -185,7 +185,7 @@ void Stage::finish_run() {
 
 void Stage::describe(wire::Report& report) const {
   report.layers = model_.layers();
-  report.device = model_.unit().device();
+  report.device = model_.device();
   report.isa = model_.unit().isa();
   report.threads = model_.unit().threads();
   report.busy_s += counters_.busy_s;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cache/window_cells.hpp"
+#include "node/counted.hpp"
 #include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
 #include "src/model/stage_buffers.hpp"
@@ -25,22 +26,48 @@ struct Host {
 
 constexpr std::uint64_t mib(std::uint64_t bytes) { return bytes >> 20; }
 
-/// What a rank's part of a pipeline takes, be its model one of `models` or of heads.
-RankBytes part_bytes(std::span<const ModelFile* const> models, std::span<const RankBytes> heads, const wire::Start& plan,
-                     const wire::PipelinePlan& pipeline, std::size_t place, int threads) {
-  const auto number = static_cast<std::size_t>(pipeline.model);
-  if (number >= models.size()) return heads[number - models.size()];
-  const ModelFile& model = *models[number];
+/// What some of a rank's layers take, of a pipeline of one of `models`.
+RankBytes bytes_of_layers(std::span<const ModelFile* const> models, const wire::Start& plan, const wire::PipelinePlan& pipeline,
+                          std::size_t place, LayerRange layers, int threads) {
+  const ModelFile& model = *models[static_cast<std::size_t>(pipeline.model)];
   require_storable(plan.cache_types, model.h.head_dim);
   const GroupMember member = pipeline.member(place);
-  return rank_bytes(model, pipeline.layers[place], Shard(model.h, member.shares, member.member), plan.cache_types, plan.batch, threads,
+  return rank_bytes(model, layers, Shard(model.h, member.shares, member.member), plan.cache_types, plan.batch, threads,
                     pipeline.window_cells);
 }
+
+/// What a device takes for some of a rank's layers.
+RankBytes device_bytes(std::span<const ModelFile* const> models, const wire::Start& plan, const wire::PipelinePlan& pipeline,
+                       std::size_t place, LayerRange layers) {
+  const ModelFile& model = *models[static_cast<std::size_t>(pipeline.model)];
+  const GroupMember member = pipeline.member(place);
+  return device_bytes(model, layers, Shard(model.h, member.shares, member.member), plan.cache_types, plan.batch, pipeline.window_cells);
+}
+
+/// What a rank's part of a pipeline takes, be its model one of `models` or of heads; of the layers that a device has in memory of its own
+/// only what goes in and out.
+RankBytes part_bytes(std::span<const ModelFile* const> models, std::span<const RankBytes> heads, const wire::Start& plan,
+                     const wire::PipelinePlan& pipeline, std::size_t place, const wire::Hello& hello) {
+  const auto number = static_cast<std::size_t>(pipeline.model);
+  if (number >= models.size()) return heads[number - models.size()];
+  const LayerRange all = pipeline.layers[place];
+  RankBytes bytes = bytes_of_layers(models, plan, pipeline, place, all, hello.threads);
+  const std::int64_t apart = number == 0 && !hello.device_is_unified ? std::min<std::int64_t>(hello.device_layers, all.count()) : 0;
+  if (apart == 0) return bytes;
+  const RankBytes device = device_bytes(models, plan, pipeline, place, {all.begin, all.begin + apart});
+  bytes.weights -= std::min(bytes.weights, device.weights);
+  bytes.cache_per_cell -= device.cache_per_cell;
+  bytes.window_cache -= device.window_cache;
+  return bytes;
+}
+
+/// Whether all that a rank computes is in the memory of its devices, as far as they have one.
+bool lies_on_devices(const wire::Hello& hello) { return !hello.device.empty() && hello.device_layers == 0; }
 
 /// Whose memory a rank takes: its machine's, or its devices'.
 std::string memory_of(const std::vector<wire::Hello>& hellos, std::size_t rank) {
   const wire::Hello& hello = hellos[rank];
-  return hello.device.empty() ? hello.host : fmt::format("{}: devices of rank {}", hello.host, rank);
+  return lies_on_devices(hello) ? fmt::format("{}: devices of rank {}", hello.host, rank) : hello.host;
 }
 
 std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, const wire::Start& plan,
@@ -50,14 +77,14 @@ std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, con
     for (std::size_t s = 0; s < pipeline.layers.size(); ++s) {
       const std::size_t rank = static_cast<std::size_t>(pipeline.ranks[s]);
       const wire::Hello& hello = hellos[rank];
-      const bool device = !hello.device.empty();
+      const bool device = lies_on_devices(hello);
       const Host first{.first_rank = rank,
                        .available = hello.available_bytes,
                        .name = device ? hello.host + ", " + hello.device : hello.host,
                        .device = device};
       Host& host = hosts.try_emplace(memory_of(hellos, rank), first).first->second;
       host.available = std::min(host.available, hellos[rank].available_bytes);
-      const RankBytes bytes = part_bytes(models, heads, plan, pipeline, s, hellos[rank].threads);
+      const RankBytes bytes = part_bytes(models, heads, plan, pipeline, s, hello);
       host.bytes.cache_per_cell += bytes.cache_per_cell;
       host.bytes.window_cache += bytes.window_cache;
       host.bytes.buffers += bytes.buffers;
@@ -69,6 +96,27 @@ std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, con
 
 bool holds_weights(const Host& host, std::uint64_t cells) {
   return host.bytes.cache(cells) + host.bytes.buffers + host.bytes.weights <= host.available;
+}
+
+/// Throws UsageError where a device has no room for the layers that it is to have whole.
+void require_device_layers(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos) {
+  const wire::PipelinePlan& target = plan.pipelines.front();
+  for (std::size_t s = 0; s < target.layers.size(); ++s) {
+    const auto rank = static_cast<std::size_t>(target.ranks[s]);
+    const wire::Hello& hello = hellos[rank];
+    const LayerRange all = target.layers[s];
+    const auto needs = [&](std::int64_t layers) {
+      const RankBytes bytes = device_bytes(models, plan, target, s, {all.begin, all.begin + layers});
+      return bytes.weights + bytes.cache(static_cast<std::uint64_t>(target.cells)) + bytes.buffers;
+    };
+    const std::int64_t asked = std::min<std::int64_t>(hello.device_layers, all.count());
+    std::int64_t fits = asked;
+    while (fits > 0 && needs(fits) > hello.device_bytes) --fits;
+    if (fits < asked)
+      throw UsageError(fmt::format("{} take {} MiB on rank {} ({}, {}), whose device has {} MiB free; at most -ngl {} fits",
+                                   counted(asked, "whole layer"), mib(needs(asked)), rank, hello.host, hello.device,
+                                   mib(hello.device_bytes), fits));
+  }
 }
 
 std::uint64_t target_cells(const wire::Start& plan) { return static_cast<std::uint64_t>(plan.pipelines.front().cells); }
@@ -89,6 +137,15 @@ RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shar
           .cache_per_cell = KvStore::bytes_for(shard.cache_shape(range.count() - windowed), 1, cache_types),
           .buffers = buffer_bytes(h, range, batch, threads, shard),
           .window_cache = KvStore::bytes_for(shard.cache_shape(windowed), window_cells, cache_types)};
+}
+
+RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch,
+                       std::int32_t window_cells) {
+  RankBytes bytes = rank_bytes(model, layers, shard, cache_types, batch, 1, window_cells);
+  bytes.weights = 0;
+  for (const FoundTensor& found : find_tensors(model.file, model.h, layers, shard))
+    bytes.weights += found.role == TensorRole::kEmbedding ? 0 : found.held_bytes();
+  return bytes;
 }
 
 std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch) {
@@ -113,6 +170,7 @@ void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, c
 std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
                                      const std::vector<wire::Hello>& hellos, std::span<const RankBytes> heads) {
   const std::uint64_t cells = target_cells(plan);
+  require_device_layers(models, plan, hellos);
   std::vector<std::string> warnings;
   for (const auto& [memory, host] : add_up(models, plan, hellos, heads)) {
     const std::uint64_t cache = host.bytes.cache(cells);

@@ -25,6 +25,9 @@ struct RankBytes {
 /// `window_cells`: as ContextOptions has them.
 RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads,
                      std::int32_t window_cells = 0);
+/// What a device takes that has these layers: the embedding is looked up by the host.
+RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch,
+                       std::int32_t window_cells = 0);
 
 /// Cells of layers with a window, as ContextOptions has them, for texts written in a cache of `cells` with so many guesses at a time and
 /// prompts in runs of `batch`. 0 where that would be no fewer.
@@ -37,7 +40,8 @@ void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, c
                   std::span<const RankBytes> heads = {});
 
 /// Adds up, per host, what the ranks there will allocate: cache and buffers for runs of the plan's batch. Throws UsageError where
-/// a host has less than that, naming its rank, and the largest -c that fits. Returns a warning for each host whose ranks' weights
+/// a host has less than that, naming its rank, and the largest -c that fits, or where a device
+/// has no room for its whole layers, and says how many fit. Returns a warning for each host whose ranks' weights
 /// do not fit into memory beside that: they would be read from disk for every token. `models`, and after them `heads`: as the plan numbers
 /// them.
 std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,

@@ -201,7 +201,8 @@ void validate(const Guesses& guesses, const GuessLimits& limits, int from) {
 void validate(const Hello& hello, int from) {
   if (hello.protocol != kProtocolVersion) return;
   const Check check(from, "a greeting");
-  check(hello.available_bytes <= kMostBytes, "its memory");
+  check(hello.available_bytes <= kMostBytes && hello.device_bytes <= kMostBytes, "its memory");
+  check(hello.device_layers >= 0 && within(hello.device_is_unified, 0, 1), "the layers of its device");
   check(within(hello.threads, 0, kMostThreads) && within(hello.logical_cpus, 0, kMostThreads), "its threads or processors");
   check(within(hello.model, 0, kMostModels), "the number of its model");
   check(usable(hello.ns_per_byte), "the time per byte of its weights");

@@ -53,7 +53,10 @@ Bytes encode(const Hello& m) {
       .put(m.logical_cpus)
       .put(m.threads_measured_s)
       .put_all(std::span<const double>(m.width_multiples))
-      .put_text(m.device);
+      .put_text(m.device)
+      .put(m.device_layers)
+      .put(m.device_is_unified)
+      .put(m.device_bytes);
   return out.take();
 }
 
@@ -75,6 +78,9 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   m.threads_measured_s = in.get<std::int64_t>();
   m.width_multiples = in.get_all<double>();
   m.device = in.get_text();
+  m.device_layers = in.get<std::int32_t>();
+  m.device_is_unified = in.get<std::int32_t>();
+  m.device_bytes = in.get<std::uint64_t>();
   in.end();
   return m;
 }

@@ -37,7 +37,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 20;
+inline constexpr std::uint32_t kProtocolVersion = 21;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -53,6 +53,9 @@ struct Hello {
   std::int64_t threads_measured_s = 0;    ///< when `threads` proved fastest, in seconds of the calendar clock; 0: not measured
   std::vector<double> width_multiples{};  ///< what runs of kProbedWidths tokens take, in runs of one; empty: not measured
   std::string device{};                   ///< what it computes on, as --units has it, where that is not cores alone
+  std::int32_t device_layers = 0;         ///< so many of its first layers of the target a device has whole
+  std::int32_t device_is_unified = 0;     ///< 1: in the host's memory, else in its own
+  std::uint64_t device_bytes = 0;         ///< which has so much free
 };
 
 /// A message whose way is timed.

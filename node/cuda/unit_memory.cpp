@@ -28,7 +28,7 @@ std::shared_ptr<UnitMemory::Owned> UnitMemory::all_owned() {
   return all;
 }
 
-/// The host writes and reads activations; the cache is the device's.
+/// The host writes and reads activations; weights and cache are the device's.
 std::unique_ptr<Buffer> UnitMemory::allocate(std::size_t bytes, BufferUse use) {
   const bool mapped = use == BufferUse::kActivations;
   return std::make_unique<UnitBuffer>(device_.allocate(bytes, mapped ? DeviceMemory::kMapped : DeviceMemory::kLocal), owned_);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "node/error.hpp"
@@ -97,12 +98,18 @@ std::vector<Op> OwnWeights::pack(ComputeUnit& unit) {
     at.push_back(bytes);
     bytes += (unit.packed_bytes(*matrix) + kAlignment - 1) / kAlignment * kAlignment;
   }
-  packed_ = PageMemory(bytes);
+  try {
+    packed_ = unit.allocate(bytes, BufferUse::kWeights);
+  } catch (const std::bad_alloc&) {
+    throw ModelError(
+        fmt::format("no memory for {} MiB of heads on {}; let others compute them with --draft-units", bytes >> 20, unit.device()));
+  }
   std::vector<Op> ops;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (unit.packed_bytes(*all[i]) == 0) continue;
-    all[i]->packed = packed_.data() + at[i];
-    ops.push_back(PackOp{all[i], packed_.data() + at[i]});
+    std::byte* to = packed_->host().data() + at[i];
+    all[i]->packed = to;
+    ops.push_back(PackOp{all[i], to});
   }
   return ops;
 }

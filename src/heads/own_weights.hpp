@@ -2,6 +2,7 @@
 // Weights that are taken out of a file, converted and kept in memory of their own.
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -49,7 +50,7 @@ class OwnWeights {
   std::deque<Owned> matrices_, tables_;
   std::vector<Matrix*> adopted_;
   std::deque<std::vector<float>> vectors_;
-  PageMemory packed_;
+  std::unique_ptr<Buffer> packed_;
 };
 
 }  // namespace yamata::heads

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cache/cell_table.hpp"
@@ -29,6 +30,7 @@ struct ContextOptions {
   GroupMember group{};
   std::int32_t context = 0;       ///< tokens of text that the cache is for, besides guesses; 0: as many as cells
   std::int32_t window_cells = 0;  ///< of layers with a window, where texts only grow: cells out of it are used again; 0: as many as cells
+  std::int64_t first_layers = 0;  ///< so many of the first are computed by the unit's first_unit()
 };
 
 /// Among feature layers: the hidden states after the last layer and the output norm. Any other is a layer's number, and means its input.
@@ -62,6 +64,8 @@ class StageModel {
   /// What computes; it may serve other stages too, one list of operations at a time.
   virtual ComputeUnit& unit() = 0;
   virtual const ComputeUnit& unit() const = 0;
+  /// On what it is computed, for statistics.
+  virtual std::string device() const { return unit().device(); }
   /// After the end: whether the run was left before it, by all members of a group alike.
   bool left() const { return unit().left(); }
   /// Ranks that share the stage's layers.

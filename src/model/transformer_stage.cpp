@@ -1,7 +1,13 @@
 #include "src/model/transformer_stage.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <new>
 #include <utility>
+
+#include "node/counted.hpp"
+#include "node/error.hpp"
 
 namespace yamata {
 namespace {
@@ -24,25 +30,53 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       weights_(StageWeights::find(file, h, range, shard_)),
       sizes_(StageBuffers::of(h, range, shard_)),
       cells_(options.cells, options.sequences),
-      store_(unit, shard_.cache_shape(range.count()), cells_of_layers(weights_.specs, options), options.cache_types),
       unit_(unit),
       packs_(options.pack),
       buffers_(unit),
       features_(unit),
       feature_inputs_(unit),
-      tensors_(stage_tensors(file, h, range, shard_, options.pack)),  // experts that nobody chooses stay on disk where they are not packed
       layer_ops_(h_, shard_, exchange_, buffers_, ops_) {
   if (options.window_cells > 0 && windowed_layers(h, range) > 0)
     window_cells_.emplace(options.cells, options.window_cells, static_cast<std::int32_t>(h.layer.window));
   const float* factors = rope_factors(options.context > 0 ? options.context : options.cells);
   ropes_.emplace_back(h, h.layer_at(h.window_pattern > 0 ? h.window_pattern - 1 : 0), factors);
   if (h.window_pattern > 0) ropes_.emplace_back(h, h.layer_at(0), factors);
-  for (int layer = 0; layer < range.count(); ++layer) {
-    for (int head = 0; head < shard_.kv_heads(); ++head) {
-      cache_k_.push_back(store_.k(layer, head));
-      cache_v_.push_back(store_.v(layer, head));
+  share_out(options);
+}
+
+/// Gives each unit its layers, with their cache.
+void TransformerStage::share_out(const ContextOptions& options) {
+  const std::int64_t first =
+      &unit_.first_unit() == &unit_.rest_unit() ? 0 : std::clamp<std::int64_t>(options.first_layers, 0, range_.count());
+  if (first > 0) units_.push_back({&unit_.first_unit(), {range_.begin, range_.begin + first}});
+  if (first < range_.count()) units_.push_back({&unit_.rest_unit(), {range_.begin + first, range_.end}});
+  const std::vector<std::int32_t> cells = cells_of_layers(weights_.specs, options);
+  for (UnitLayers& part : units_) {
+    // Experts that nobody chooses stay on disk where they are not packed.
+    part.tensors = stage_tensors(file_, h_, part.range, shard_, options.pack);
+    const auto begin = cells.begin() + (part.range.begin - range_.begin);
+    part.cache = std::make_unique<KvStore>(*part.unit, shard_.cache_shape(part.range.count()),
+                                           std::vector<std::int32_t>(begin, begin + part.range.count()), options.cache_types);
+    for (int layer = 0; layer < part.range.count(); ++layer) {
+      for (int head = 0; head < shard_.kv_heads(); ++head) {
+        cache_k_.push_back(part.cache->k(layer, head));
+        cache_v_.push_back(part.cache->v(layer, head));
+      }
     }
   }
+}
+
+void TransformerStage::touch_cache() {
+  for (const UnitLayers& part : units_) part.cache->touch();
+}
+
+/// "cuda:0 (10 layers)+cpu (12 layers)" where several units have layers of their own.
+std::string TransformerStage::device() const {
+  if (units_.size() == 1) return units_.front().unit->device();
+  std::string names;
+  for (const UnitLayers& part : units_)
+    names += fmt::format("{}{} ({})", names.empty() ? "" : "+", part.unit->device(), counted(part.range.count(), "layer"));
+  return names;
 }
 
 TransformerStage::~TransformerStage() {
@@ -62,40 +96,48 @@ const float* TransformerStage::rope_factors(std::int64_t context) const {
   return weights_.rest.vector(context > h_.rope.original_context ? kLongRopeFactors : kShortRopeFactors);
 }
 
-/// Sets aside memory for the weights that are packed, and packs them as the first part of the load.
-void TransformerStage::pack() {
+/// Sets aside memory for the weights that a unit packs, and packs them as the first part of the load.
+void TransformerStage::pack(UnitLayers& part) {
   constexpr std::size_t kAlignment = 64;
-  const std::vector<Matrix*> matrices = weights_.factors();
+  const std::vector<Matrix*> matrices = weights_.factors({part.range.begin - range_.begin, part.range.end - range_.begin});
   std::vector<std::size_t> at;
   std::size_t bytes = 0;
   for (const Matrix* m : matrices) {
     at.push_back(bytes);
-    bytes += (unit_.packed_bytes(*m) + kAlignment - 1) / kAlignment * kAlignment;
+    bytes += (part.unit->packed_bytes(*m) + kAlignment - 1) / kAlignment * kAlignment;
   }
-  packed_ = PageMemory(bytes);
+  try {
+    part.packed = part.unit->allocate(bytes, BufferUse::kWeights);
+  } catch (const std::bad_alloc&) {
+    throw ModelError(fmt::format("no memory for {} MiB of weights on {}; give it fewer layers", bytes >> 20, part.unit->device()));
+  }
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     Matrix& m = *matrices[i];
-    if (unit_.packed_bytes(m) == 0) continue;
-    m.packed = packed_.data() + at[i];
-    ops_.push_back(PackOp{&m, packed_.data() + at[i]});
-    std::erase_if(tensors_, [&](const auto& tensor) {
+    if (part.unit->packed_bytes(m) == 0) continue;
+    std::byte* to = part.packed->host().data() + at[i];
+    m.packed = to;
+    ops_.push_back(PackOp{&m, to});
+    std::erase_if(part.tensors, [&](const auto& tensor) {
       return tensor.data() == m.data && weights_.rest.matrix(TensorRole::kEmbedding).data != m.data;
     });
   }
-  packs_ = false;
-  file_is_read_ = true;
 }
 
 void TransformerStage::load(const std::atomic<bool>* stop) {
   constexpr std::size_t kStep = 16u << 20;
-  ops_.clear();
-  if (packs_) pack();
-  for (const auto& tensor : tensors_) {
-    for (std::size_t at = 0; at < tensor.size(); at += kStep)
-      ops_.push_back(ReadOp{tensor.subspan(at, std::min(kStep, tensor.size() - at))});
+  ops_.clear(), parts_.clear();
+  file_is_read_ = file_is_read_ || packs_;
+  for (UnitLayers& part : units_) {
+    if (packs_) pack(part);
+    for (const auto& tensor : part.tensors) {
+      for (std::size_t at = 0; at < tensor.size(); at += kStep)
+        ops_.push_back(ReadOp{tensor.subspan(at, std::min(kStep, tensor.size() - at))});
+    }
+    parts_.push_back({part.unit, ops_.size()});
   }
+  packs_ = false;
   load_steps_ = ops_.size();
-  unit_.start(ops_, stop);
+  unit_.start_parts(ops_, parts_, stop);
 }
 
 void TransformerStage::start(const StageBatch& batch, const std::atomic<bool>* stop) {
@@ -106,7 +148,7 @@ void TransformerStage::start(const StageBatch& batch, const std::atomic<bool>* s
   buffers_.reserve(sizes_, static_cast<std::int64_t>(rows_), last() ? std::ssize(logit_rows_) : 0);
   place(batch);
   build(batch);
-  unit_.start(ops_, stop);
+  unit_.start_parts(ops_, parts_, stop);
 }
 
 void TransformerStage::place(const StageBatch& batch) {
@@ -130,15 +172,15 @@ LayerCache TransformerStage::cache_of(std::size_t layer) const {
   const std::size_t rope = windowed ? ropes_.size() - 1 : 0;
   return {.k = cache_k_.data() + head,
           .v = cache_v_.data() + head,
-          .k_type = tensor_type(store_.types().k),
-          .v_type = tensor_type(store_.types().v),
+          .k_type = tensor_type(units_.front().cache->types().k),
+          .v_type = tensor_type(units_.front().cache->types().v),
           .cells = (windowed && window_cells_ ? window_batch_ : batch_cells_).cells().data(),
           .visible = windowed ? in_window_.data() : visible_.data(),
           .angles = buffers_.angles.data() + rope * rows_ * static_cast<std::size_t>(h_.rotary_dim)};
 }
 
 void TransformerStage::build(const StageBatch& batch) {
-  ops_.clear();
+  ops_.clear(), parts_.clear();
   const auto rows = static_cast<std::int64_t>(rows_);
   float* x = buffers_.x.data();
   if (first()) {
@@ -148,6 +190,8 @@ void TransformerStage::build(const StageBatch& batch) {
   }
   if (h_.is_latent()) layer_ops_.number_heads(rows);
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {
+    const UnitLayers& part = units_[parts_.size()];
+    if (range_.begin + static_cast<std::int64_t>(layer) == part.range.end) parts_.push_back({part.unit, ops_.size()});
     build_layer_features(layer);
     layer_ops_.add_layer(weights_.specs[layer], weights_.layers[layer], cache_of(layer), rows, layer == 0 && !keeps_columns_);
   }
@@ -157,6 +201,7 @@ void TransformerStage::build(const StageBatch& batch) {
     layer_ops_.add_logits(weights_.rest, buffers_.chosen.data(), std::ssize(logit_rows_));
   }
   build_output_features();
+  parts_.push_back({units_.back().unit, ops_.size()});
 }
 
 std::size_t TransformerStage::buffer_bytes() const { return buffers_.floats() * sizeof(float); }

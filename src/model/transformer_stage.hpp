@@ -8,7 +8,7 @@
 
 #include "cache/kv_store.hpp"
 #include "cache/window_cells.hpp"
-#include "node/memory.hpp"
+#include "node/buffer.hpp"
 #include "src/model/layer_ops.hpp"
 #include "src/model/rope.hpp"
 #include "src/model/stage_model.hpp"
@@ -33,11 +33,12 @@ class TransformerStage final : public StageModel {
   /// Bytes of the buffers that the largest run so far has needed.
   std::size_t buffer_bytes() const;
   /// Brings the cache's memory in, as if every cell had been written.
-  void touch_cache() { store_.touch(); }
+  void touch_cache();
   std::size_t load_steps() const override { return load_steps_; }
   void start(const StageBatch& batch, const std::atomic<bool>* stop) override;
   ComputeUnit& unit() override { return unit_; }
   const ComputeUnit& unit() const override { return unit_; }
+  std::string device() const override;
   std::span<const float> activations() const override;
   std::span<const float> logits() const override;
   std::span<const float> features() const override;
@@ -58,7 +59,16 @@ class TransformerStage final : public StageModel {
   bool last() const override { return range_.end == h_.layers; }
 
  private:
-  void pack();
+  /// Layers that one unit computes, and what it holds of them.
+  struct UnitLayers {
+    ComputeUnit* unit;
+    LayerRange range;  // of the model's layers
+    std::vector<std::span<const std::byte>> tensors{};
+    std::unique_ptr<Buffer> packed{};
+    std::unique_ptr<KvStore> cache{};
+  };
+  void share_out(const ContextOptions& options);
+  void pack(UnitLayers& part);
   void place(const StageBatch& batch);
   void build(const StageBatch& batch);
   LayerCache cache_of(std::size_t layer) const;
@@ -78,12 +88,11 @@ class TransformerStage final : public StageModel {
   std::vector<Rope> ropes_;  // of layers without a window, and of those with one where they differ
   CellTable cells_;
   std::optional<WindowCells> window_cells_;  // where layers with a window have fewer cells
-  KvStore store_;
   ComputeUnit& unit_;
-  bool packs_;  // when it is loaded
+  std::vector<UnitLayers> units_;  // in the order of their layers
+  bool packs_;                     // when it is loaded
   bool keeps_columns_ = false;
   bool file_is_read_ = false;  // and most of it needed no more
-  PageMemory packed_;
 
   std::vector<void*> cache_k_, cache_v_;  // [layer][kv head]
   BatchCells batch_cells_, window_batch_;
@@ -94,8 +103,8 @@ class TransformerStage final : public StageModel {
   std::vector<std::int32_t> logit_rows_, feature_rows_, feature_layers_;  // of the layers those here
   std::size_t features_built_ = 0;                                        // layers
   std::size_t rows_ = 0, load_steps_ = 0;
-  std::vector<std::span<const std::byte>> tensors_;
   std::vector<Op> ops_;
+  std::vector<ListPart> parts_;
   LayerOps layer_ops_;
 };
 

@@ -253,10 +253,13 @@ StageWeights StageWeights::find(const gguf::File& file, const Hyperparameters& h
   return w;
 }
 
-std::vector<Matrix*> StageWeights::factors() {
+std::vector<Matrix*> StageWeights::factors() { return factors({0, std::ssize(layers)}); }
+
+std::vector<Matrix*> StageWeights::factors(LayerRange of) {
   std::vector<Matrix*> all;
-  for (WeightSet& layer : layers) std::ranges::copy(layer.factors(), std::back_inserter(all));
-  std::ranges::copy(rest.factors(), std::back_inserter(all));
+  for (std::int64_t layer = of.begin; layer < of.end; ++layer)
+    std::ranges::copy(layers[static_cast<std::size_t>(layer)].factors(), std::back_inserter(all));
+  if (of.end == std::ssize(layers)) std::ranges::copy(rest.factors(), std::back_inserter(all));
   return all;
 }
 

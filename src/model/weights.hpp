@@ -77,6 +77,8 @@ struct StageWeights {
   static StageWeights find(const gguf::File& file, const Hyperparameters& h, LayerRange layers) { return find(file, h, layers, Shard(h)); }
   /// The matrices that are multiplied with, each once.
   std::vector<Matrix*> factors();
+  /// Of some layers, counted from the stage's first; with the last goes what belongs to none.
+  std::vector<Matrix*> factors(LayerRange of);
 };
 
 /// The bytes of every tensor that a rank of a stage holds, with or without `experts`; embedding and output once where the file ties them.

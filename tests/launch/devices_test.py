@@ -30,6 +30,23 @@ JOBS = [
     (2, f'--units cpu+emulated -md {DRAFT} --layer-split 1/1', 'discrete'),
     (3, f'--units cpu=0.5+emulated -md {DRAFT} --layer-split 0.6+0.4/1 -b 3', ''),
     (2, '--units cpu+emulated=0.1 --layer-split 0.5,0.5 --strategy pipeinfer', ''),
+    (1, '--units cpu+emulated -ngl 3', 'discrete'),
+    (1, '--units emulated+cpu -ngl 1 --no-repack -n 8', 'discrete'),
+    (1, '-ngl 99', ''),
+    (2, '-ngl 2 --layer-split 0.5,0.5 -b 3 --cache-type-k f16', 'discrete'),
+    (2, '--units cpu+emulated --gpu-layers 4 --layer-split 0.3+0.7', ''),
+    (1, f'-ngl 2 -md {DRAFT} --strategy speculative', 'discrete'),
+    (2, f'-ngl 5 -md {DRAFT} --layer-split 1/1', ''),
+]
+
+# Flags, how the device is, and what computed.
+LAYERS = [
+    ('--units cpu+emulated -ngl 3', '', 'emulated:0 (3 layers)+cpu (5 layers)'),
+    ('-ngl 7', 'discrete', 'emulated:0 (7 layers)+cpu (1 layer)'),
+    ('-ngl 8', '', 'emulated:0'),
+    ('-ngl 0', '', 'cpu'),
+    ('--units cpu+emulated -ngl 0', '', 'cpu'),
+    ('-ngl 3', 'none', 'cpu'),
 ]
 
 HEADS = {name: str(ROOT / 'models' / f'tales-{name}.safetensors') for name in ('dgf', 'medusa')}
@@ -57,6 +74,13 @@ ERRORS = [
     (1, 'at most -c', 1, '--units emulated', 'bytes=1000000'),
     (1, 'fewer layers', 1, '--units emulated -b 3 -c 64', 'bytes=3000000'),
     (1, 'fewer layers', 1, '--units cpu+emulated -b 3 -c 64', 'discrete bytes=3000000'),
+    (1, 'at most -ngl 2 fits', 1, '-ngl 6 -b 3 -c 64', 'discrete bytes=2500000'),
+    (1, 'name one device and cores', 1, '--units emulated -ngl 3', ''),
+    (1, 'name one device and cores', 1, '--units cpu+emulated:0+emulated:1 -ngl 3', ''),
+    (1, 'leave out the shares', 1, '--units cpu=0.5+emulated=0.5 -ngl 3', ''),
+    (1, '-ngl must be', 1, '-ngl -1', ''),
+    (1, 'leave out -ngl', 1, f'--preset ghidorah --units cpu+emulated -ngl 3 -md {DRAFT}', ''),
+    (3, 'device emulated:0: ', 1, '--units cpu+emulated -ngl 5', 'fails_at=700'),
     (3, 'device emulated:0: ', 1, '--units emulated', 'fails_at=500'),
     (3, 'device emulated:0: ', 1, '--units cpu+emulated', 'fails_at=700'),
     (3, 'device emulated:', 2, '--units cpu+emulated --layer-split 0.5,0.5', 'fails_at=700'),
@@ -109,7 +133,13 @@ def jobs(cases, plain, emulated, folder):
         tokens = words[words.index('-n') + 1] if '-n' in words else '24'
         if cases.wants(name):
             found, devices = result(on_ranks(ranks, [emulated, *RUN, *words, *more]), out, setting)
-            cases.say(found == alone(tokens) and any('emulated' in device for device in devices) == ('emulated' in flags), name)
+            named = 'emulated' in flags or '-ngl' in flags
+            cases.say(found == alone(tokens) and any('emulated' in device for device in devices) == named, name)
+    for flags, setting, computed_on in LAYERS:
+        name = f'{flags} {setting}: {computed_on}'
+        if cases.wants(name):
+            found, devices = result([emulated, *RUN, '-n', '8', *flags.split(), *more], out, setting)
+            cases.say(found == alone('8') and devices == [computed_on], name)
     name = 'a rank with a device and one without'
     if cases.wants(name):
         split = ['--layer-split', '0.5,0.5']

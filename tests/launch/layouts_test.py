@@ -30,6 +30,8 @@ def random_units(rng, devices):
         return ['-t', str(rng.choice([1, 1, 2]))]
     else:
         units = [f'cpu:{core}' for core in rng.sample(cores, rng.randint(2, min(3, len(cores))))]
+    if devices and len(units) > 1 and rng.random() < .4:
+        return ['--units', '+'.join(units), '-ngl', str(rng.randint(1, 9))]
     if len(units) > 1 and rng.random() < .6:
         parts = [rng.randint(1, 20) for _ in units]
         shares = [round(part / sum(parts), 3) for part in parts]

@@ -71,6 +71,31 @@ TEST(UnitFlags, areRefusedWhereTheyMakeNoSense) {
   }
 }
 
+TEST(UnitFlags, wholeLayersOfADevice) {
+  EXPECT_FALSE(parse_gpu_layers("auto", parse_units("cpu=0.5+cuda:0")));
+  EXPECT_EQ(parse_gpu_layers("12", {}), 12);
+  EXPECT_EQ(parse_gpu_layers("3", parse_units("cpu:0+cuda:0+cpu:1")), 3);
+  EXPECT_EQ(parse_gpu_layers("0", parse_units("cpu:0=0.3+cpu:1")), 0);
+  for (const auto& [layers, units] : std::vector<std::pair<std::string, std::string>>{{"3", "cpu"},
+                                                                                      {"3", "cuda:0"},
+                                                                                      {"3", "cpu:0+cpu:1"},
+                                                                                      {"3", "cpu+cuda:0+cuda:1"},
+                                                                                      {"3", "cpu=0.5+cuda:0=0.5"},
+                                                                                      {"0", "cpu+cuda:0=0.5"},
+                                                                                      {"-1", "auto"},
+                                                                                      {"1.5", "auto"},
+                                                                                      {"all", "auto"},
+                                                                                      {"", "auto"},
+                                                                                      {"9999999", "auto"}}) {
+    try {
+      parse_gpu_layers(layers, parse_units(units));
+      FAIL() << layers << " on " << units;
+    } catch (const UsageError& error) {
+      EXPECT_NE(std::string(error.what()).find("-ngl"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(UnitFlags, asManyUnitsAsPiecesOfALayer) {
   Hyperparameters h;
   h.heads = 2, h.kv_heads = 1, h.head_dim = 32, h.dim = 64, h.ffn = 96, h.vocabulary = 100;

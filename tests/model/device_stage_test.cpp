@@ -7,6 +7,7 @@
 #include "node/cuda/cuda_unit.hpp"
 #include "node/cuda/emulation/emulated_device.hpp"
 #include "node/error.hpp"
+#include "node/layered_unit.hpp"
 #include "src/model/transformer_stage.hpp"
 #include "tests/finish.hpp"
 
@@ -72,6 +73,31 @@ TEST_F(DeviceStageTest, caches_ofEveryType_haveTheBitsOfTheCpu) {
   const auto unit = device_unit();
   for (const CacheTypes types : {CacheTypes(CacheType::kF32), CacheTypes(CacheType::kQ8_0, CacheType::kF16)})
     EXPECT_EQ(logits({unit.get()}, {{0, 8}}, 20, types, true), logits({&cpu_}, {{0, 8}}, 20, types, true));
+}
+
+/// What it does not have itself a card must be let reach page by page, for every run.
+TEST_F(DeviceStageTest, weightsAndCache_areInItsOwnMemory_thoseOfItsLayersAlone) {
+  auto device = std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{.unified = false});
+  const cuda::EmulatedDevice& seen = *device;
+  const auto cores = [] { return std::make_unique<CpuUnit>(std::vector<int>{-1}, cpu::choose_isa()); };
+  LayeredUnit unit(std::make_unique<cuda::CudaUnit>(std::move(device)), cores());
+  std::vector<std::uint64_t> used;
+  for (const std::int64_t layers : {8, 0, 2, 4, 8}) {  // scratch memory grows with the first
+    TransformerStage stage(file_, h_, {0, 8},
+                           ContextOptions{.cells = 512, .sequences = 1, .cache_types = CacheType::kF16, .first_layers = layers}, unit);
+    stage.load(nullptr);
+    finish(unit);
+    used.push_back(seen.used_bytes());
+    stage.start(
+        {.tokens = std::span(kTokens).first(1), .activations = {}, .placements = std::vector<Placement>{{0, -1, {0, 1}}}, .logit_rows = {}},
+        nullptr);
+    finish(unit);
+  }
+  EXPECT_EQ(seen.reached_bytes(), 0u);
+  const std::size_t layer = layer_bytes(file_, h_, 1) + KvStore::bytes_for(Shard(h_).cache_shape(1), 512, CacheType::kF16);
+  EXPECT_NEAR(static_cast<double>(used[2] - used[1]), static_cast<double>(2 * layer), 0.02 * static_cast<double>(layer));
+  EXPECT_NEAR(static_cast<double>(used[3] - used[2]), static_cast<double>(2 * layer), 0.02 * static_cast<double>(layer));
+  EXPECT_GT(used[4], used[3] + 4 * layer) << "and the output";
 }
 
 TEST_F(DeviceStageTest, aCallThatFailsInTheMiddle_isOneLine) {

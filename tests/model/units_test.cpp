@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "node/cpu/cpu_unit.hpp"
+#include "node/layered_unit.hpp"
 #include "node/local_exchange.hpp"
 #include "node/spin_wait.hpp"
 #ifdef YAMATA_EMULATED_DEVICE
@@ -75,9 +76,10 @@ class UnitsTest : public ::testing::Test {
 
   Results compute(ComputeUnit& unit, LayerRange range, std::span<const int> widths, CacheTypes types, const GroupMember& group = {},
                   int stopped_at = -1) {
-    TransformerStage stage(file_, h_, range, ContextOptions{1024, 8, types, pack_, group}, unit);
+    TransformerStage stage(file_, h_, range, ContextOptions{1024, 8, types, pack_, group, 0, 0, first_layers_}, unit);
     stage.load(nullptr);
     finish(unit);
+    if (!group.exchange) device_ = stage.device();
     Results results;
     std::int32_t position = 0;
     for (std::size_t run = 0; run < widths.size(); ++run) {
@@ -131,7 +133,69 @@ class UnitsTest : public ::testing::Test {
   gguf::File file_;
   Hyperparameters h_;
   bool pack_ = true;
+  std::int64_t first_layers_ = 0;
+  std::string device_;
 };
+
+/// A device, or a core in its place, that has a model's first layers, and so many groups of cores that have the others.
+std::unique_ptr<ComputeUnit> layered_unit(std::size_t groups) {
+  const Units cores{std::vector<int>(groups, 1), std::vector<double>(groups, 0.5)};
+  return std::make_unique<LayeredUnit>(Units{{kLeastThreads}, {1}}.make(), cores.make());
+}
+
+TEST_F(UnitsTest, wholeLayersOfTwoUnits_haveTheBitsOfOne) {
+  const std::vector<int> widths{20, 1, 3, 1};
+  for (const LayerRange range : {LayerRange{0, 3}, LayerRange{2, 5}, LayerRange{5, h_.layers}}) {
+    const CacheTypes types(CacheType::kQ8_0, CacheType::kF32);
+    const Results expected = alone(range, widths, types);
+    for (const std::int64_t first : {0, 1, 2, 99}) {
+      first_layers_ = first;
+      pack_ = first != 1;
+      const auto unit = layered_unit(first == 2 ? 2 : 1);
+      EXPECT_EQ(compute(*unit, range, widths, types), expected) << "from layer " << range.begin << ", " << device_;
+      const bool both = first > 0 && first < range.count();
+      EXPECT_EQ(device_.find("layer") != std::string::npos, both) << device_;
+      if (first == 1) {
+        EXPECT_NE(device_.find("(1 layer)+cpu (2 layers)"), std::string::npos) << device_;
+      }
+    }
+  }
+}
+
+TEST_F(UnitsTest, aRunOfWholeLayers_isLeftWhenNobodyWantsIt) {
+  first_layers_ = 2;
+  const auto unit = layered_unit(1);
+  EXPECT_FALSE(compute(*unit, {0, 4}, std::vector<int>{5, 1}, CacheType::kF16).left);
+  EXPECT_TRUE(compute(*unit, {0, 4}, std::vector<int>{5, 1}, CacheType::kF16, {}, 1).left);
+}
+
+TEST_F(UnitsTest, membersOfAGroup_mayHaveWholeLayersOnADevice) {
+  const std::vector<int> widths{9, 1, 4, 1};
+  const LayerRange range{1, 5};
+  const Results expected = alone(range, widths, CacheType::kF16);
+  first_layers_ = 2;
+  for (const int stopped_at : {-1, 3}) {
+    const std::vector<double> shares{0.4, 0.6};
+    LocalGroup group(2);
+    std::vector<Results> members(2);
+    std::vector<std::thread> threads;
+    for (int m = 0; m < 2; ++m) {
+      threads.emplace_back([&, m] {
+        const auto exchange = group.member(m);
+        const auto unit = m == 0 ? layered_unit(2) : Units{{1}, {1}}.make();
+        members[static_cast<std::size_t>(m)] =
+            compute(*unit, range, widths, CacheType::kF16, {shares, m, exchange.get()}, m == 0 ? stopped_at : -1);
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    for (const Results& member : members) {
+      EXPECT_EQ(member.left, stopped_at >= 0) << "all, or none";
+      if (stopped_at < 0) {
+        EXPECT_EQ(member.activations, expected.activations);
+      }
+    }
+  }
+}
 
 TEST_F(UnitsTest, randomCutsGiveTheBitsOfOneUnit) {
   const std::vector<int> widths{40, 1, 3, 1, 17, 1, 7, 1};

@@ -23,18 +23,23 @@ class EmulatedDevice final : public Device {
   Stream stream() override { return nullptr; }
   std::unique_ptr<DeviceBuffer> allocate(std::size_t bytes, DeviceMemory memory) override;
   void copy_in(void* to, const void* from, std::size_t bytes) override;
-  void reach_host(const void*, std::size_t) override {}
+  void reach_host(const void*, std::size_t bytes) override { reached_ += bytes; }
   void release_host() override {}
   void check(const char* what) override;
   std::uint64_t mark() override { return ++marks_; }
   void wait(std::uint64_t) override {}
   void synchronize() override {}
 
+  /// Bytes of its memory that are in use.
+  std::uint64_t used_bytes() const { return *used_; }
+  /// Bytes of the host's, in no memory of a device, that kernels have been given so far: on a card each costs much time.
+  std::uint64_t reached_bytes() const { return reached_; }
+
  private:
   const EmulatedDeviceOptions options_;
   DeviceProperties properties_;
   std::shared_ptr<std::atomic<std::uint64_t>> used_;  // outlived by no buffer
-  std::uint64_t launches_ = 0, marks_ = 0;
+  std::uint64_t launches_ = 0, marks_ = 0, reached_ = 0;
 };
 
 }  // namespace yamata::cuda

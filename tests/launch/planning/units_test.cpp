@@ -16,22 +16,15 @@ Hyperparameters model() {
   return h;
 }
 
-const UnitSpec kCore{.name = "cpu:0", .cpus = {0}}, kDevice{.name = "emulated:0", .cpus = {}, .share = {}, .device = true};
+UnitSpec core(int cpu) { return {.name = "cpu:" + std::to_string(cpu), .cpus = {cpu}}; }
+const UnitSpec kDevice{.name = "emulated:0", .cpus = {}, .share = {}, .device = true};
 
-TEST(UnitsTest, aDeviceThatIsToComputeLatentAttentionIsRefusedByName) {
-  Hyperparameters h = model();
-  EXPECT_NO_THROW(require_fit({kCore, kDevice}, h));
-  h.layer.latent_rank = 16;
-  h.layer.plain_dim = h.layer.value_dim = 64;
-  EXPECT_NO_THROW(require_fit({kCore, kDevice}, h));
-  for (const std::vector<UnitSpec>& units : {std::vector{kDevice}, std::vector{kDevice, kCore}}) {
-    try {
-      require_fit(units, h);
-      FAIL() << "a device computes latent attention";
-    } catch (const UsageError& error) {
-      EXPECT_EQ(std::string(error.what()).rfind("--units: emulated:0: latent attention", 0), 0u) << error.what();
-    }
-  }
+TEST(UnitsTest, asManyUnitsMayShareALayerAsItHasPieces) {
+  const Hyperparameters h = model();
+  EXPECT_NO_THROW(require_fit({core(0), core(1), core(2), kDevice}, h));
+  EXPECT_THROW(require_fit({core(0), core(1), core(2), core(3), kDevice}, h), UsageError);
+  EXPECT_NO_THROW(require_fit({core(0), core(1), core(2), core(3), kDevice}, h, true)) << "a device with whole layers shares none";
+  EXPECT_THROW(require_fit({core(0), core(1), core(2), core(3), core(4), kDevice}, h, true), UsageError);
 }
 
 }  // namespace

@@ -56,5 +56,60 @@ TEST_F(WindowPlan, AHostThatIsTooSmall_isToldWhatFitsBesideWindows) {
   }
 }
 
+/// A rank whose device has its first layers whole.
+class DevicePlan : public testing::Test {
+ protected:
+  DevicePlan() : model_(ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf")) {
+    start_.batch = 8;
+    start_.pipelines = {{.ranks = {0}, .layers = {{0, 8}}, .cells = 256}};
+    hello_.host = "pc", hello_.device = "cpu+cuda:0", hello_.available_bytes = 1u << 30, hello_.threads = 1;
+  }
+  std::string fault_with(std::int32_t layers, std::uint64_t device_bytes) {
+    hello_.device_layers = layers, hello_.device_bytes = device_bytes;
+    try {
+      plan_memory(models_, start_, {hello_});
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  }
+  /// Of layers alone, without the output.
+  std::uint64_t device_needs(std::int64_t layers) const {
+    const RankBytes bytes = rank_bytes(model_, {1, 1 + layers}, Shard(model_.h), CacheType::kF16, 8, 1);
+    return bytes.weights + bytes.cache(256) + bytes.buffers;
+  }
+
+  ModelFile model_;
+  const ModelFile* const models_[1] = {&model_};
+  wire::Start start_;
+  wire::Hello hello_;
+};
+
+TEST_F(DevicePlan, wholeLayersThatDoNotFit_areRefusedWithHowManyWould) {
+  for (std::int64_t layers = 1; layers < 7; ++layers)
+    EXPECT_EQ(fault_with(static_cast<std::int32_t>(layers), device_needs(layers)), "") << layers;
+  const std::string fault = fault_with(6, device_needs(3));
+  EXPECT_NE(fault.find("6 whole layers take "), std::string::npos) << fault;
+  EXPECT_NE(fault.find("at most -ngl 3 fits"), std::string::npos) << fault;
+  EXPECT_NE(fault_with(99, device_needs(5)).find("8 whole layers take "), std::string::npos) << "no more than there are";
+  EXPECT_NE(fault_with(1, 1).find("at most -ngl 0 fits"), std::string::npos);
+  EXPECT_EQ(fault_with(99, 1u << 30), "");
+}
+
+TEST_F(DevicePlan, aHost_holdsOnlyTheOtherLayersBesideADeviceWithMemoryOfItsOwn) {
+  const RankBytes all = rank_bytes(model_, {0, 8}, Shard(model_.h), CacheType::kF16, 8, 1);
+  const auto packs = [&](std::int32_t layers, std::int32_t unified, std::uint64_t bytes) {
+    hello_.device_layers = layers, hello_.device_is_unified = unified, hello_.device_bytes = 1u << 30, hello_.available_bytes = bytes;
+    plan_packing(models_, start_, {hello_}, true);
+    return start_.pipelines.front().packed.front() != 0;
+  };
+  const std::uint64_t needed = all.weights + all.cache(256) + all.buffers,
+                      layer = rank_bytes(model_, {1, 2}, Shard(model_.h), CacheType::kF16, 8, 1).weights;
+  EXPECT_TRUE(packs(0, 0, needed));
+  EXPECT_FALSE(packs(3, 1, needed - 1)) << "one memory";
+  EXPECT_TRUE(packs(3, 0, needed - 3 * layer));
+  EXPECT_FALSE(packs(2, 0, needed - 3 * layer));
+}
+
 }  // namespace
 }  // namespace yamata

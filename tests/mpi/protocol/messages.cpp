@@ -122,7 +122,8 @@ wire::Start sample_plan() {
 }
 
 wire::Hello sample_hello() {
-  return {wire::kProtocolVersion, "test", "host1", "neon", {42}, 1ull << 33, 6, 0, 0.25, "/slow", 12, 1'800'000'000, {1.5, 2}, "cuda:0"};
+  return {wire::kProtocolVersion, "test", "host1", "neon", {42}, 1ull << 33, 6, 0, 0.25, "/slow", 12, 1'800'000'000, {1.5, 2},
+          "cpu+cuda:0",           3,      0,       1ull << 32};
 }
 
 wire::Report sample_report() {

@@ -33,7 +33,7 @@ Start two_pipelines() {
 
 TEST(Wire, Hello_roundTrips) {
   const Hello m{kProtocolVersion, "1.2",    "jetson-3",  "neon", {0x123456789abcdef0u, 0}, 1u << 30, 6, 2, 0.25, "/slow", 12,
-                1'800'000'000,    {1.5, 2}, "cpu+cuda:0"};
+                1'800'000'000,    {1.5, 2}, "cpu+cuda:0", 7,  1,      1u << 29};
   const Hello back = decode_hello(encode(m));
   EXPECT_EQ(back.version, m.version);
   EXPECT_EQ(back.host, m.host);
@@ -46,6 +46,9 @@ TEST(Wire, Hello_roundTrips) {
   EXPECT_EQ(back.cpu_group, m.cpu_group);
   EXPECT_EQ(back.logical_cpus, m.logical_cpus);
   EXPECT_EQ(back.device, m.device);
+  EXPECT_EQ(back.device_layers, 7);
+  EXPECT_EQ(back.device_is_unified, 1);
+  EXPECT_EQ(back.device_bytes, m.device_bytes);
 }
 
 TEST(Wire, HelloOfAnotherProtocol_saysSoAndIsReadNoFurther) {
