@@ -216,9 +216,14 @@ Builder make_glm4moe_nextn(std::int64_t layers, bool own_output) {
   b.m.count("expert_shared_count", 1).boolean("expert_weights_norm", true).real("expert_weights_scale", 1.5).count("expert_gating_func", 2);
   return b;
 }
-Builder make_deepseek2_nextn(std::int64_t layers) {
+/// `merged`: keys and values in one tensor, and queries from the token.
+Builder make_deepseek2_nextn(std::int64_t layers, bool merged) {
   Shape shape = deepseek2();
-  shape.query_rank = 96, shape.choice_bias = shape.faint = true, shape.nextn_layers = layers;
+  shape.choice_bias = shape.faint = true, shape.nextn_layers = layers;
+  if (merged)
+    shape.merged_keys = true, shape.kv_heads = shape.heads;
+  else
+    shape.query_rank = 96;
   Builder b(shape);
   b.m.count("expert_shared_count", 2).boolean("expert_weights_norm", true).real("expert_weights_scale", 2.5).count("expert_gating_func", 2);
   b.m.count("expert_group_count", 3).count("expert_group_used_count", 2);
@@ -258,9 +263,13 @@ constexpr Row kRows[] = {
 
 /// Those with a layer that predicts a further token; "without": the same model without it.
 constexpr Row kNextnRows[] = {
-    {"glm4moe-nextn", [] { return make_glm4moe_nextn(1, false); }}, {"glm4moe-nextn-own", [] { return make_glm4moe_nextn(2, true); }},
-    {"deepseek2-nextn", [] { return make_deepseek2_nextn(1); }},    {"glm4moe-without", [] { return make_glm4moe_nextn(0, false); }},
-    {"deepseek2-without", [] { return make_deepseek2_nextn(0); }},
+    {"glm4moe-nextn", [] { return make_glm4moe_nextn(1, false); }},
+    {"glm4moe-nextn-own", [] { return make_glm4moe_nextn(2, true); }},
+    {"glm4moe-without", [] { return make_glm4moe_nextn(0, false); }},
+    {"deepseek2-nextn", [] { return make_deepseek2_nextn(1, false); }},
+    {"deepseek2-without", [] { return make_deepseek2_nextn(0, false); }},
+    {"deepseek2merged-nextn", [] { return make_deepseek2_nextn(1, true); }},
+    {"deepseek2merged-without", [] { return make_deepseek2_nextn(0, true); }},
 };
 
 }  // namespace
@@ -271,7 +280,9 @@ std::vector<std::string> variant_names() {
   return names;
 }
 
-std::vector<std::string> nextn_variant_names() { return {"glm4moe-nextn", "glm4moe-nextn-own", "deepseek2-nextn"}; }
+std::vector<std::string> nextn_variant_names() {
+  return {"glm4moe-nextn", "glm4moe-nextn-own", "deepseek2-nextn", "deepseek2merged-nextn"};
+}
 
 void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened) {
   wide = variant.ends_with("-wide");

@@ -20,7 +20,7 @@ except ImportError:
 
 from tensor_files import Gguf, read_safetensors, write_gguf  # noqa: E402
 
-VARIANTS = ["glm4moe-nextn", "glm4moe-nextn-own", "deepseek2-nextn"]
+VARIANTS = ["glm4moe-nextn", "glm4moe-nextn-own", "deepseek2-nextn", "deepseek2merged-nextn"]
 STEPS = 3
 WORDS = [chr(0x4E00 + 260 + number * 37 % 250) for number in range(24)]  # tokens of the models' vocabulary
 PROMPTS = [" ".join(WORDS[begin:begin + 12]) for begin in range(0, 12, 2)]
@@ -84,13 +84,21 @@ class Layer:
 
     def latent_heads(self, x, position):
         heads, rotary, rank = self.m["attention.head_count"], self.m["rope.dimension_count"], self.m["attention.kv_lora_rank"]
-        q = self.get("attn_q_b.weight") @ rms_norm(self.get("attn_q_a.weight") @ x, self.get("attn_q_a_norm.weight"))
+        if self.get("attn_q.weight") is not None:
+            q = self.get("attn_q.weight") @ x
+        else:
+            q = self.get("attn_q_b.weight") @ rms_norm(self.get("attn_q_a.weight") @ x, self.get("attn_q_a_norm.weight"))
         q = q.reshape(heads, -1)
         q = np.concatenate([q[:, :-rotary], rotate(q[:, -rotary:], position, True)], -1)
         both = self.get("attn_kv_a_mqa.weight") @ x
         latent, turned = rms_norm(both[:rank], self.get("attn_kv_a_norm.weight")), rotate(both[None, rank:], position, True)[0]
-        k = np.stack([np.concatenate([matrix.T @ latent, turned]) for matrix in self.get("attn_k_b.weight")])
-        v = np.stack([matrix @ latent for matrix in self.get("attn_v_b.weight")])
+        if self.get("attn_kv_b.weight") is not None:  # of each head keys, then values
+            both = (self.get("attn_kv_b.weight") @ latent).reshape(heads, -1)
+            plain, v = both[:, :q.shape[-1] - rotary], both[:, q.shape[-1] - rotary:]
+        else:
+            plain, v = (np.stack([matrix @ latent for matrix in matrices])
+                        for matrices in (self.get("attn_k_b.weight").swapaxes(1, 2), self.get("attn_v_b.weight")))
+        k = np.concatenate([plain, np.tile(turned, (heads, 1))], -1)
         return self.attend(q, k, v, q.shape[-1] ** -0.5)
 
     def feed_forward(self, x, kind, expert=None):
