@@ -209,7 +209,8 @@ Builder make_deepseek2_lite() {
   return b;
 }
 
-Builder make_glm4moe_nextn(std::int64_t layers, bool own_output) {
+template <std::int64_t layers, bool own_output>
+Builder make_glm4moe_nextn() {
   Shape shape = glm4moe();
   shape.qk_norm = Shape::kHead, shape.faint = true, shape.nextn_layers = layers, shape.nextn_output = own_output;
   Builder b(shape);
@@ -217,7 +218,8 @@ Builder make_glm4moe_nextn(std::int64_t layers, bool own_output) {
   return b;
 }
 /// `merged`: keys and values in one tensor, and queries from the token.
-Builder make_deepseek2_nextn(std::int64_t layers, bool merged) {
+template <std::int64_t layers, bool merged>
+Builder make_deepseek2_nextn() {
   Shape shape = deepseek2();
   shape.choice_bias = shape.faint = true, shape.nextn_layers = layers;
   if (merged)
@@ -263,13 +265,13 @@ constexpr Row kRows[] = {
 
 /// Those with a layer that predicts a further token; "without": the same model without it.
 constexpr Row kNextnRows[] = {
-    {"glm4moe-nextn", [] { return make_glm4moe_nextn(1, false); }},
-    {"glm4moe-nextn-own", [] { return make_glm4moe_nextn(2, true); }},
-    {"glm4moe-without", [] { return make_glm4moe_nextn(0, false); }},
-    {"deepseek2-nextn", [] { return make_deepseek2_nextn(1, false); }},
-    {"deepseek2-without", [] { return make_deepseek2_nextn(0, false); }},
-    {"deepseek2merged-nextn", [] { return make_deepseek2_nextn(1, true); }},
-    {"deepseek2merged-without", [] { return make_deepseek2_nextn(0, true); }},
+    {"glm4moe-nextn", make_glm4moe_nextn<1, false>},
+    {"glm4moe-nextn-own", make_glm4moe_nextn<2, true>},
+    {"glm4moe-without", make_glm4moe_nextn<0, false>},
+    {"deepseek2-nextn", make_deepseek2_nextn<1, false>},
+    {"deepseek2-without", make_deepseek2_nextn<0, false>},
+    {"deepseek2merged-nextn", make_deepseek2_nextn<1, true>},
+    {"deepseek2merged-without", make_deepseek2_nextn<0, true>},
 };
 
 }  // namespace
