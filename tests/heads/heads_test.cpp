@@ -99,6 +99,9 @@ TEST_F(HeadsTest, Guesses_areComputedFromWhatTheirParentsLeft_onEveryBranch) {
     alone[path] = guess(*chain, {path[1]}, {{6, -1, {0, 1}}});
   }
   EXPECT_NE((alone[{9, 10}]), (alone[{12, 10}]));
+  chain->cells().clear();
+  read_text(*chain, 0, 4);
+  EXPECT_NE(alone[{9}], run(*chain, std::vector<std::int32_t>{9}, {{5, -1, {0, 1}}}, std::vector<float>(256))) << "of nothing";
   read_text(*tree, 0, 4);
   tree->cells().copy(0, {1, 4}, {0, 5});
   const std::vector<float> first = guess(*tree, {9, 12}, {{5, -1, {1, 3}}, {5, -1, {3, 4}}});

@@ -121,6 +121,9 @@ TEST_P(NextnTest, Guesses_areComputedFromWhatTheirParentsLeft_onEveryBranch) {
     alone[path] = run(*chain, {{path[1]}}, {{6, -1, {0, 1}}}, {});
   }
   EXPECT_NE((alone[{300, 310}]), (alone[{312, 310}]));
+  chain->cells().clear();
+  read_text(*chain, 0, 4);
+  EXPECT_NE(alone[{300}], run(*chain, {{300}}, {{5, -1, {0, 1}}}, std::vector<float>(kDim))) << "of nothing";
   read_text(*tree, 0, 4);
   tree->cells().copy(0, {1, 4}, {0, 5});
   const std::vector<float> first = run(*tree, {{300, 312}}, {{5, -1, {1, 3}}, {5, -1, {3, 4}}}, {});
