@@ -30,7 +30,8 @@ GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, std::sha
     sources.add_drafter({.rank = layout[d].ranks.front(),
                          .model = layout[d].model,
                          .name = job.source_name(layout[d].model),
-                         .feature_layers = job.feature_layers(layout[d].model)},
+                         .feature_layers = job.feature_layers(layout[d].model),
+                         .own_unit = job.has_draft_units()},
                         std::move(maps[d - 1]), job.relative_cost(layout[d].model));
   if (memory) sources.add_suffixes(std::move(memory));
   return sources;

@@ -231,10 +231,10 @@ bool Decoder::drafts_here() const {
 /// Its guesses go with the tip, which waits for them.
 bool Decoder::waits_for(const GuessSource& source) const { return options_.strategy == Strategy::kSpeculative || computes(source); }
 
-/// To its end: a draft on this rank takes turns with its layers, so that nothing would ever be guessed if the tip did not wait for it; and
-/// a chain is sent as it was drafted.
+/// To its end: a draft on this rank takes turns with its layers, so that nothing would ever be guessed if the tip did not wait for it; a
+/// chain is sent as it was drafted, and so is a tree of a given size.
 bool Decoder::waits_to_the_end(const GuessSource& source) const {
-  return waits_for(source) && (computes(source) || !policy_->fills_tip_run());
+  return waits_for(source) && (computes(source) || !policy_->fills_tip_run() || !policy_->minds_costs());
 }
 
 /// The tip has to wait for somebody.

@@ -24,6 +24,7 @@ struct DraftPlace {
   int model = 1;                               ///< its number in the plan
   std::string name = "draft model";            ///< what a user calls it
   std::vector<std::int32_t> feature_layers{};  ///< heads: of the target, that they read
+  bool own_unit = false;                       ///< not that of the rank's layers of the target: both compute at once
 };
 
 /// Tells the drafter how the text goes on, in its own vocabulary; its guesses come when they come (on_guesses).
@@ -56,7 +57,7 @@ class DraftLink final : public GuessSource {
   void step_ended(const TextStep& step) override;
   std::optional<GuessLatency> next_guess() override;
   bool pending() const override { return alive_ && asked() && !complete(); }
-  bool shares_unit() const override { return alive_ && place_.rank == transport_.rank(); }
+  bool shares_unit() const override { return alive_ && place_.rank == transport_.rank() && !place_.own_unit; }
   std::vector<std::int32_t> feature_layers() const override { return place_.feature_layers; }
   void take_features(std::int32_t position, std::span<const float> row) override;
 

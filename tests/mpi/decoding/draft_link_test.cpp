@@ -257,6 +257,12 @@ TEST_F(DraftLinkTest, EvaluationsTime_isEstimatedFromTheModelsSizesUntilItIsMeas
   EXPECT_DOUBLE_EQ(link_.evaluation_s(0.4), 0.02);
 }
 
+TEST_F(DraftLinkTest, DraftOnThisRank_sharesItsUnit_unlessItHasOneOfItsOwn) {
+  EXPECT_FALSE(link_.shares_unit()) << "it is on another rank";
+  EXPECT_TRUE(DraftLink(head_, 0, {.rank = 0}, {}, 0.25).shares_unit());
+  EXPECT_FALSE(DraftLink(head_, 0, {.rank = 0, .own_unit = true}, {}, 0.25).shares_unit());
+}
+
 TEST(GuessSources, DraftOnThisRank_takesTurnsWithNone_whereOtherRanksDraft) {
   LocalNetwork network(2);
   LocalTransport head(network, 0);

@@ -1,0 +1,178 @@
+"""Presets on cores and an emulated device, and on two groups of cores: each writes the text of one plain rank, and as many tokens per pass of the
+target as the papers' formulas say for how often the guesses are right.
+
+    presets_test.py YAMATA YAMATA_EMULATED [--filter WORD]
+
+How often guesses are right is measured by `yamata acceptance` on the same texts. Trees of a given size are filled whatever that costs, so
+that their tokens per pass are the same on every unit.
+"""
+import argparse
+import heapq
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TARGET, DRAFT = (str(ROOT / 'models' / f'tales-{name}-q8_0.gguf') for name in ('target', 'draft'))
+HEADS = {name: ['--heads', str(ROOT / 'models' / f'tales-{name}.safetensors')] for name in ('dgf', 'medusa')}
+PROMPTS = [json.loads(line)['turns'][0] for line in (ROOT / 'launch/experiments/tales.jsonl').read_text().splitlines()]
+CORES = sorted(os.sched_getaffinity(0))
+TOKENS = 96  # of each text: enough that chance does not decide
+DEVICE_TOKENS = 24  # where a device is emulated, which takes long
+DEVICE_PROMPTS = 2
+
+# Name, flags, the most guesses of a run, levels of the tree, children of a node: EAGLE-2's tree as Dovetail has it; Medusa's algorithm 1.
+TREES = [('dovetail', HEADS['dgf'], 15, 8, 10), ('medusa', HEADS['medusa'], 63, 4, 32)]
+
+
+def run(command, cache=''):
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', **({'XDG_CACHE_HOME': cache} if cache else {}))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
+    if done.returncode:
+        raise SystemExit(f'exit {done.returncode}: {" ".join(command)}\n{done.stderr[-2000:]}')
+    return done
+
+
+def tree_tokens(accuracies, guesses, depth, children):
+    """Tokens of a pass with the best tree of this size: 1, and of each guess the product of the accuracies on its way (Ghidorah's ARCA)."""
+    levels = [level[:children] for level in accuracies[:depth]]
+    tokens, frontier = 1.0, [(-p, 0) for p in levels[0]]
+    heapq.heapify(frontier)
+    for _ in range(guesses):
+        if not frontier:
+            break
+        p, level = heapq.heappop(frontier)
+        tokens -= p
+        for q in levels[level + 1] if level + 1 < len(levels) else []:
+            heapq.heappush(frontier, (p * q, level + 1))
+    return tokens
+
+
+def duo_tokens(first, others):
+    """Tokens of a pass of DuoDecoding's loop, sequences long and always there in time. After a rejected token the next one is computed alone; with
+    probability `first` it begins a sequence, whose others are all checked in the pass after that, each right with probability `others`."""
+    return (1 + first / (1 - others)) / (1 + first)
+
+
+class Presets:
+    def __init__(self, plain, emulated, folder, filter_):
+        self.plain, self.emulated, self.filter, self.cache = plain, emulated, filter_, folder
+        self.out = pathlib.Path(folder, 'result.json')
+        self.prompts = pathlib.Path(folder, 'prompts.jsonl')
+        self.wrong, self.texts, self.known = 0, {}, {}
+
+    def say(self, right, name):
+        print(f'{"ok  " if right else "FAIL"} {name}', flush=True)
+        self.wrong += not right
+
+    def result(self, program, prompt, tokens, flags, ranks=1):
+        launcher = ['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', str(ranks)] if ranks > 1 else []
+        run([*launcher, program, 'run', '-m', TARGET, '-p', prompt, '-n', str(tokens), '--ignore-eos', '--logits-checksum', '--json', str(self.out), *flags], self.cache)
+        return json.loads(self.out.read_text())
+
+    def alone(self, prompt, tokens):
+        if (prompt, tokens) not in self.texts:
+            j = self.result(self.plain, prompt, tokens, ['-t', '1'])
+            self.texts[prompt, tokens] = (j['token_ids'], j['logits_checksum'])
+        return self.texts[prompt, tokens]
+
+    def play(self, program, prompts, tokens, flags, ranks=1):
+        """Whether all texts are those of one plain rank; per text the tokens and the passes."""
+        same, passes = True, []
+        for prompt in prompts:
+            j = self.result(program, prompt, tokens, flags, ranks)
+            same &= (j['token_ids'], j['logits_checksum']) == self.alone(prompt, tokens)
+            passes.append((j['generated_tokens'] - 1, j['target_evaluations'] - 1))  # the first of both is the prompt's
+        return same, passes
+
+    def rates(self, who, width):
+        """[level][choice]: how often it is right where all before it were; and the tokens of a pass with the best tree of so many rows, by replay."""
+        if tuple(who) not in self.known:
+            self.prompts.write_text(''.join(json.dumps({'turns': [prompt]}) + '\n' for prompt in PROMPTS))
+            run([self.plain, 'acceptance', '-m', TARGET, '-f', str(self.prompts), '-n', str(TOKENS), '--ignore-eos', '--no-lookup', '-t', '1', '--json', str(self.out), *who], self.cache)
+            self.known[tuple(who)] = json.loads(self.out.read_text())['sources'][0]
+        source = self.known[tuple(who)]
+        return source['accuracies'], source['tokens_per_run'][str(width)]
+
+
+def per_pass(passes):
+    return sum(tokens for tokens, _ in passes) / sum(runs for _, runs in passes)
+
+
+def near(found, expected, share):
+    return abs(found / expected - 1) < share
+
+
+def trees(presets):
+    """A tree of a given size is drafted at every step, whatever that costs: as many tokens on every unit, and as many as the formula says. It takes
+    levels for independent, which they are not quite; the replay of the text's own ranks with the best tree of that size does not."""
+    for name, who, guesses, depth, children in TREES:
+        if presets.filter not in name:
+            continue
+        apart = name == 'dovetail'
+        units = ['--units', f'cpu:{CORES[0]}', *(['--draft-units', f'cpu:{CORES[-1]}'] if apart else [])]
+        flags = ['--preset', name, *who]
+        same, passes = presets.play(presets.plain, PROMPTS, TOKENS, [*flags, *units])
+        accuracies, replay = presets.rates(who, guesses + 1)
+        formula, found = tree_tokens(accuracies, guesses, depth, children), per_pass(passes)
+        presets.say(same, f'{name} on cores: the text of one plain rank')
+        presets.say(near(found, formula, .15), f'{name} on cores: {found:.3f} tokens per pass, {formula:.3f} by the formula')
+        whole = per_pass([(tokens + 1, runs + 1) for tokens, runs in passes])  # as a replay counts
+        presets.say(near(whole, replay, .08), f'{name} on cores: {whole:.3f} tokens per pass, {replay:.3f} by replay, the prompt counted')
+        if apart:
+            on_two = [*units, '--layer-split', '1/1']
+            presets.say(presets.play(presets.plain, PROMPTS[:4], TOKENS, [*flags, *on_two], 2) == (True, passes[:4]), f'{name} on two ranks: the same')
+        few = presets.play(presets.plain, PROMPTS[:DEVICE_PROMPTS], DEVICE_TOKENS, [*flags, *units])
+        device = ['--units', 'cpu', '--draft-units', 'emulated'] if apart else ['--units', 'emulated']
+        presets.say(presets.play(presets.emulated, PROMPTS[:DEVICE_PROMPTS], DEVICE_TOKENS, [*flags, *device]) == few, f'{name} on a device: the same')
+
+
+def duodecoding(presets):
+    """The target on a device that takes long, so that the draft's sequences are always there in time."""
+    who = ['-md', DRAFT]
+    accuracies, _ = presets.rates(who, 16)
+    formula = duo_tokens(sum(accuracies[0][:2]), accuracies[1][0])
+    for ranks, split in ((1, []), (2, ['--layer-split', '1/1'])):
+        name = f'duodecoding, {ranks} rank{"s" * (ranks > 1)}'
+        if presets.filter not in name:
+            continue
+        flags = ['--preset', 'duodecoding', *who, *split]
+        same, passes = presets.play(presets.emulated, PROMPTS[:4], 2 * DEVICE_TOKENS, [*flags, '--units', 'emulated', '--draft-units', f'cpu:{CORES[-1]}'], ranks)
+        presets.say(same, f'{name}, on a device: the text of one plain rank')
+        presets.say(near(per_pass(passes), formula, .15), f'{name}, on a device: {per_pass(passes):.3f} tokens per pass, {formula:.3f} by the formula')
+        if len(CORES) > 1:  # how many sequences are there in time depends on the cores
+            same, passes = presets.play(presets.plain, PROMPTS[:2], TOKENS, [*flags, '--units', f'cpu:{CORES[0]}', '--draft-units', f'cpu:{CORES[1]}'], ranks)
+            presets.say(same and per_pass(passes) >= 1, f'{name}, on cores: the text of one plain rank')
+
+
+def others(presets):
+    """Those that share layers need the units' speeds; how many tokens they give is a matter of the guesses, and of what they cost."""
+    for units, program in ((['emulated', 'cpu'], presets.emulated), ([f'cpu:{core}' for core in CORES[:2]], presets.plain)):
+        flags = ['--units', '+'.join(units)]
+        if len(units) < 2 or presets.filter not in 'shared ' + flags[1]:
+            continue
+        run([program, 'profile', '-m', TARGET, *flags], presets.cache)
+        for name in ('medusa-em', 'ghidorah'):
+            tokens = DEVICE_TOKENS if 'emulated' in units else TOKENS
+            more = [*HEADS['medusa'], '--strategy', 'speculative', '--no-lookup', '--policy', 'dynamic-tree', '--draft', '15']
+            same, _ = presets.play(program, PROMPTS[:1], tokens, ['--preset', name, *flags, *more])
+            presets.say(same, f'{name} on {flags[1]}: the text of one plain rank')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split('\n\n')[0])
+    parser.add_argument('plain')
+    parser.add_argument('emulated')
+    parser.add_argument('--filter', default='', help='only presets whose name has this')
+    o = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        presets = Presets(o.plain, o.emulated, folder, o.filter)
+        trees(presets)
+        duodecoding(presets)
+        others(presets)
+    raise SystemExit(1 if presets.wrong else 0)
+
+
+main()
