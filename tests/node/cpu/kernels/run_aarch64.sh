@@ -14,7 +14,7 @@ compile() {  # object name, source file, further flags
   fi
   objects="$objects $output"
 }
-for name in tensor_type dequantize grids repack isa kernels_scalar kernels_neon probe_scalar probe_neon; do
+for name in tensor_type dequantize repack isa kernels_scalar kernels_neon probe_scalar probe_neon; do
   compile "$name" "$(find "$source/node" -name "$name.cpp")"
 done
 for name in kernels_neon_dotprod probe_neon_dotprod; do
