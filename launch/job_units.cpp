@@ -36,7 +36,7 @@ void Job::find_own_units() {
       units.clear();
     }
   }
-  first_layers_ = layers > 0 && units.size() > 1 ? layers : 0;
+  first_layers_ = layers > 0 && units.size() > 1 && std::ranges::any_of(units, &UnitSpec::device) ? layers : 0;
   units_ = find_units(units, options_.threads, place(), first_layers_ > 0);
 }
 
