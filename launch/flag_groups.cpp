@@ -79,9 +79,8 @@ void add_ranks(cxxopts::Options& flags) {
       "cpu+cuda:0; =0.6 behind one is its share of the columns, else shares follow measured time (auto: one unit of cores)",
       value_or<std::string>("auto"), "UNITS");
   flags.add_options("Cluster")("gpu-layers,n-gpu-layers",
-                               "-ngl, so many of the rank's first layers of the target are a card's, whole, all others the cores'; without "
-                               "--units on cpu+cuda:0 where "
-                               "there is a card (auto: what --units says, every layer shared)",
+                               "-ngl: a card computes the first N layers of the rank, the cores the rest; --units is cpu+cuda:0 unless given "
+                               "(auto: what --units says, every layer shared)",
                                value_or<std::string>("auto"), "N");
   flags.add_options("Cluster")("no-repack",
                                "Keep the weights as they lie in the file: less memory where several ranks share it, but slower");

@@ -194,7 +194,7 @@ void Job::measure_speed() {
   const ModelFile& target = *models_.front();
   ComputeUnit& unit = unit_of(0);
   const MeasurementKey key{host_,         hello_.isa,      hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_,
-                           options_.numa, names_of(units_)};
+                           options_.numa, first_layers_ > 0 ? names_of(units_) + "-layered" : names_of(units_)};
   const std::string folder = measurement_folder();
   const std::int64_t now_s = std::time(nullptr);
   const bool widths = layout_is_open() && strategy_ != Strategy::kIterative;

@@ -110,10 +110,13 @@ void Job::describe_device() {
 void Job::count_device_speed() {
   if (first_layers_ == 0 || hello_.ns_per_byte <= 0) return;
   const ModelFile& target = *models_.front();
-  LayerProbe probe(target, probe_layer(target), unit_of(0).first_unit());
-  if (!probe.warm_up(options_.timeout / 4)) return;
-  const double layers = std::max(1.0, static_cast<double>(target.h.layers) / transport_.size());
-  hello_.ns_per_byte += (probe.measure() - hello_.ns_per_byte) * std::min<double>(first_layers_, layers) / layers;
+  try {
+    LayerProbe probe(target, probe_layer(target), unit_of(0).first_unit());
+    if (!probe.warm_up(options_.timeout / 4)) return;
+    const double layers = std::max(1.0, static_cast<double>(target.h.layers) / transport_.size());
+    hello_.ns_per_byte += (probe.measure() - hello_.ns_per_byte) * std::min<double>(first_layers_, layers) / layers;
+  } catch (const ModelError&) {  // no room for a layer: the plan says so, and what would fit
+  }
 }
 
 /// For weights and cache: those of the host, or of a device that has memory of its own. Where units share memory all of them must reach it.

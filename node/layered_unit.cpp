@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace yamata {
+namespace {
+
+constexpr std::chrono::milliseconds kProgressPeriod{20};
+
+}  // namespace
 
 LayeredUnit::LayeredUnit(std::unique_ptr<ComputeUnit> first, std::unique_ptr<ComputeUnit> rest)
     : first_(std::move(first)), rest_(std::move(rest)) {}
@@ -34,8 +39,8 @@ void LayeredUnit::work() {
     left_ = !together && begin > 0 && begin < ops_.size() && stop_ && stop_->load(std::memory_order_relaxed);
     if (left_) return;
     part.unit->start(ops_.subspan(begin, part.end - begin), stop_);
-    while (!part.unit->wait_for(std::chrono::seconds(1))) {
-    }
+    while (!part.unit->wait_for(kProgressPeriod)) count_progress();
+    count_progress();
     left_ = part.unit->left();
     if (left_) return;
     begin = part.end;

@@ -33,7 +33,7 @@ class LayeredUnit final : public ComputeUnit {
   std::size_t packed_bytes(const Matrix& matrix) const override { return rest_->packed_bytes(matrix); }
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override;
   std::string device() const override { return rest_->device(); }
-  std::uint64_t progress() const override { return first_->progress() + rest_->progress(); }
+  std::uint64_t progress() const override { return progress_; }
   double busy_seconds() const override { return busy_.seconds(); }
   std::string isa() const override { return first_->isa() + "+" + rest_->isa(); }
   int threads() const override { return first_->threads() + rest_->threads(); }
@@ -41,6 +41,7 @@ class LayeredUnit final : public ComputeUnit {
 
  private:
   void work();
+  void count_progress() { progress_ = first_->progress() + rest_->progress(); }
 
   std::unique_ptr<ComputeUnit> first_, rest_;
   std::span<const Op> ops_;
@@ -48,6 +49,7 @@ class LayeredUnit final : public ComputeUnit {
   ListPart whole_{};
   const std::atomic<bool>* stop_ = nullptr;
   bool left_ = false;
+  std::atomic<std::uint64_t> progress_{0};  // asked for on another thread than the one that starts the units
   BusyTime busy_;
   ThreadPool pool_{{-1}};  // last: its thread ends before what it uses
 };

@@ -52,7 +52,7 @@ void print_model(const gguf::File& file, const Hyperparameters& h) {
   if (mixed > 0) print_out("  {} experts in {} layers, of which a token uses {}\n", h.layer.experts, mixed, h.layer.experts_used);
   if (h.is_latent()) print_out("  latent attention, {} numbers of a token in the cache of a layer\n", h.head_dim);
   if (windowed > 0) print_out("  a window of {} tokens in {} layers\n", h.layer.window, windowed);
-  if (h.nextn_layers > 0) print_out("  further layers that predict further tokens: {}, with which --mtp guesses\n", h.nextn_layers);
+  if (h.nextn_layers > 0) print_out("  layers that predict further tokens (MTP): {}; --mtp guesses with the first\n", h.nextn_layers);
   print_out("  {:.1f} MiB held, {:.1f} MiB read for a token\n", held / kMiB, read / kMiB);
 }
 

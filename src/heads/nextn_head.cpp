@@ -28,7 +28,7 @@ NextnTensors NextnTensors::find(const CheckedTensors& tensors) {
   const std::int64_t dim = target.h.dim, vocabulary = target.h.vocabulary;
   const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", all.path(), what)); };
   if (!all.gguf()) refuse("layers that predict further tokens are read from GGUF files alone; convert it");
-  if (!has_nextn_names(all)) refuse("it has no layer that predicts a further token (tensors nextn.*); leave --mtp out");
+  if (!has_nextn_names(all)) refuse("it has no layer that predicts a further token (tensors nextn.*); leave --mtp out, or this file of --heads");
   if (const auto family = all.gguf()->string("general.architecture"); family != target.h.family->name) {
     refuse(fmt::format("its layer is one of '{}', and {} is of '{}'; are these heads another model's?", family.value_or(""),
                        target.file.name(), target.h.family->name));
