@@ -81,7 +81,7 @@ std::optional<int> parse_gpu_layers(const std::string& text, const std::vector<U
   if (number > 0 && !specs.empty() && (devices != 1 || specs.size() < 2))
     throw UsageError(fmt::format(
         "-ngl {}: the first layers are a device's, all others the cores'; name one device and cores, as in --units cpu+cuda:0", text));
-  if (number > 0 && devices > 0 && specs.front().share)
+  if (devices > 0 && specs.front().share)
     throw UsageError(
         fmt::format("-ngl {}: a device that has whole layers has no share of others; leave out the shares in --units, or -ngl", text));
   return static_cast<int>(number);
