@@ -9,6 +9,7 @@
 #include "mpi/planning/layer_split.hpp"
 #include "src/model/shard.hpp"
 #include "src/model/weights.hpp"
+#include "src/speculation/shaped_policies.hpp"
 
 namespace yamata {
 namespace {
@@ -123,7 +124,7 @@ void add_memory(const PlannedJob& job, std::span<const PlannedHost> hosts, const
   }
   if (f.candidate.layout.size() > 1) {
     const Hyperparameters& h = job.draft->h;
-    take(*job.draft, f.candidate.layout[1].ranks.front(), {0, h.layers}, Shard(h), DraftOptions{}.credit);
+    take(*job.draft, f.candidate.layout[1].ranks.front(), {0, h.layers}, Shard(h), draft_options(decode.policy).room());
   }
   for (std::size_t r = 0; r < hosts.size(); ++r) f.fits &= used[r] <= hosts[r].free_bytes;
 }

@@ -107,16 +107,39 @@ void Drafter::take(NodeId id, std::span<const float> logits) {
   expand(id, choices);
 }
 
-/// The most probable tokens after a node become its children, with calibrated probabilities; the head is told the draft's own.
+/// The most probable tokens after a node become its children, with calibrated probabilities; the head is told the draft's own. Of a tree
+/// that somebody waits for, all that may be among its guesses, however improbable.
 void Drafter::expand(NodeId id, std::span<const BestChoice> choices) {
+  const auto usual = static_cast<std::size_t>(options_.depth > 0 ? DraftOptions{}.children : options_.children);
+  const float least = fills_tree() ? least_worth() : 1;
   std::size_t given = 0;
   for (const BestChoice& choice : choices) {
     const float p = choice.probability;
-    if (runs_.tree().at(id).path_probability * calibration_.calibrated(runs_.tree(), id, p) < options_.threshold && given >= ranks_) break;
+    const float path = runs_.tree().at(id).path_probability * calibration_.calibrated(runs_.tree(), id, p);
+    const bool worth = given < ranks_ || (given < usual && path >= options_.threshold) || path > least;
+    if (!worth && !fills_tree()) break;
+    if (!worth) continue;  // as calibrated, a later choice may be more probable
     const NodeId child = calibration_.add(runs_.tree(), id, choice.token, p);
     guesses_.push_back({child, id, choice.token, p});
     ++given;
   }
+}
+
+/// Somebody waits for a dynamic tree of a given size.
+bool Drafter::fills_tree() const { return min_drafts_ > 0 && options_.depth > 0; }
+
+/// No more may be expanded: a tree that is waited for ends by itself, but for what there are cells for.
+bool Drafter::spent() {
+  const TokenTree& tree = runs_.tree();
+  if (!fills_tree()) return tree.guesses() >= static_cast<std::size_t>(options_.credit);
+  return depths_ == 0 && room_left() == 0;
+}
+
+/// Nodes that may be expanded, where each takes a cell.
+std::size_t Drafter::room_left() {
+  const std::vector<NodeId> ids = runs_.tree().ids();
+  const auto expanded = std::ranges::count_if(ids, [&](NodeId id) { return id != runs_.tree().root().id && runs_.tree().at(id).sent; });
+  return static_cast<std::size_t>(std::max<std::ptrdiff_t>(options_.credit - expanded, 0));
 }
 
 std::int32_t Drafter::depth_of(const TreeNode& node) { return node.position - runs_.tree().root().position; }
@@ -150,7 +173,7 @@ std::vector<NodeId> Drafter::candidates(bool known) {
   for (const NodeId id : runs_.tree().ids()) {
     const TreeNode& node = runs_.tree().at(id);
     const bool open = !node.sent && id != runs_.tree().root().id && is_followed(node) && is_known(node) == known;
-    if (open && node.path_probability >= options_.threshold && node.path_probability > least) nodes.push_back(id);
+    if (open && (fills_tree() || node.path_probability >= options_.threshold) && node.path_probability > least) nodes.push_back(id);
   }
   return nodes;
 }
@@ -161,7 +184,7 @@ NodeId Drafter::next_known() {
     if (is_known(runs_.tree().at(id))) return id;
   }
   const bool shaped = min_drafts_ > 0 && options_.shape.width() > 1;  // somebody waits for the shape alone
-  if (shaped || runs_.tree().guesses() >= static_cast<std::size_t>(options_.credit)) return kNoNode;
+  if (shaped || spent()) return kNoNode;
   const std::vector<NodeId> best = search_.choose_among(runs_.tree(), candidates(true), 1, {});
   return best.empty() ? kNoNode : best.front();
 }
@@ -230,8 +253,10 @@ bool Drafter::gave_enough() {
 std::vector<NodeId> Drafter::choose() {
   std::vector<NodeId> nodes = open_places();
   if (nodes.empty()) {
-    if (gave_enough() || runs_.tree().guesses() >= static_cast<std::size_t>(options_.credit)) return {};
-    nodes = search_.choose_among(runs_.tree(), candidates(false), static_cast<std::size_t>(options_.width), run_costs());
+    if (gave_enough() || spent()) return {};
+    const auto width = static_cast<std::size_t>(options_.width);
+    const std::size_t most = fills_tree() && depths_ == 0 ? std::min(width, room_left()) : width;
+    nodes = search_.choose_among(runs_.tree(), candidates(false), most, run_costs());
     const bool any = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return runs_.tree().at(id).path_probability >= least_; });
     if (!any) return {};
   }

@@ -35,6 +35,9 @@ class Drafter {
   std::int32_t depth_of(const TreeNode& node);
   bool is_known(const TreeNode& node);
   bool is_followed(const TreeNode& node);
+  bool fills_tree() const;
+  bool spent();
+  std::size_t room_left();
   float least_worth();
   std::vector<NodeId> candidates(bool known);
   bool gave_enough();

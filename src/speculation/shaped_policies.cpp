@@ -25,7 +25,11 @@ StaticTree shape_of(const PolicyOptions& options) { return options.tree ? *optio
 DraftOptions draft_options(const PolicyOptions& policy) {
   DraftOptions options;
   if (policy.name == "static-tree") options.shape = shape_of(policy);
-  if (policy.name == "dynamic-tree") options.depth = policy.depth;
+  if (policy.name == "dynamic-tree") {
+    options.depth = policy.depth;
+    options.children = policy.children;
+    options.credit = std::max(options.credit, policy.draft + policy.children);
+  }
   return options;
 }
 

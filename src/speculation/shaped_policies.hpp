@@ -57,7 +57,8 @@ class MultiSequence final : public Policy {
   PolicyOptions options_;
 };
 
-/// How drafters search for a policy: for static-tree so that nothing of its shape is missing, for dynamic-tree nothing below its depth.
+/// How drafters search for a policy: for static-tree so that nothing of its shape is missing; for dynamic-tree nothing below its depth, as
+/// many guesses after one token as it takes, and room for the whole tree.
 DraftOptions draft_options(const PolicyOptions& policy);
 
 /// A tree of `guesses` guesses from accuracies as they are usual: of first choices .64, .49, .43 and .35 by depth (Medusa's heads on the

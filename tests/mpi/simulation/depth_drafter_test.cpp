@@ -15,7 +15,7 @@
 namespace yamata {
 namespace {
 
-constexpr std::int32_t kCells = 512, kSequences = 65, kVocabulary = 16, kDepths = 4, kGuesses = 8;
+constexpr std::int32_t kCells = 512, kSequences = 97, kVocabulary = 16, kDepths = 4, kGuesses = 8;
 
 using Levels = std::vector<std::vector<float>>;  // logits by depth
 
@@ -87,22 +87,22 @@ struct Text {
 /// A drafter on rank 1; the test is rank 0, and has a tree with all that it is told.
 class Drafted {
  public:
-  Drafted(const Text& text, const DraftOptions& options, bool by_depth)
-      : text_(text), network_(2), head_(network_, 0), transport_(network_, 1) {
+  Drafted(const Text& text, const PolicyOptions& policy, bool by_depth)
+      : text_(text), guesses_(policy.draft), network_(2), head_(network_, 0), transport_(network_, 1) {
     simulation::TableShape shape;
     shape.cells = kCells, shape.sequences = kSequences, shape.vocabulary = kVocabulary;
     auto model = std::make_unique<DepthTable>(shape, by_depth, text_.levels, unit_);
     model_ = model.get();
     auto pipeline = std::make_unique<Pipeline>(transport_, PipelineRanks{kDraftChannel, {{1}}}, std::move(model), kCells, kSequences);
     pipeline->stage().load();
-    drafter_ = std::make_unique<Drafter>(transport_, 1, std::move(pipeline), options, kCells, SequenceRange{0, kSequences}, 64);
+    drafter_ = std::make_unique<Drafter>(transport_, 1, std::move(pipeline), draft_options(policy), kCells, SequenceRange{0, kSequences}, 64);
   }
 
   /// The text's token `index` is the last; 1 is the first that heads can guess after.
   void commit(std::size_t index) {
     const std::int32_t token = text_.tokens[index];
     wire::Commit commit{
-        .request = 1, .epoch = index, .position = static_cast<std::int32_t>(index), .tokens = {token}, .min_drafts = kGuesses};
+        .request = 1, .epoch = index, .position = static_cast<std::int32_t>(index), .tokens = {token}, .min_drafts = guesses_};
     commit.features = {static_cast<float>(index)};
     if (index == 1) {
       commit.position = 0;
@@ -141,6 +141,7 @@ class Drafted {
   }
 
   const Text& text_;
+  const std::int32_t guesses_;
   LocalNetwork network_;
   LocalTransport head_, transport_;
   test::InstantUnit unit_;
@@ -152,15 +153,16 @@ class Drafted {
   bool complete_ = false;
 };
 
-const PolicyOptions kDynamic{.name = "dynamic-tree", .draft = kGuesses, .depth = kDepths},
+const PolicyOptions kDynamic{.name = "dynamic-tree", .draft = kGuesses, .depth = kDepths, .children = 6},
+    kWide{.name = "dynamic-tree", .draft = 63, .depth = kDepths, .children = 10},
     kStatic{.name = "static-tree", .draft = kGuesses};
 
 using Paths = std::set<std::vector<std::int32_t>>;
 
 /// The tokens of the paths to the nodes that the policy takes.
-Paths taken(const TokenTree& tree) {
+Paths taken(const TokenTree& tree, const PolicyOptions& policy) {
   Paths paths;
-  for (NodeId id : DynamicTreePolicy(kDynamic).choose(tree, kGuesses, {})) {
+  for (NodeId id : DynamicTreePolicy(policy).choose(tree, static_cast<std::size_t>(policy.draft), {})) {
     std::vector<std::int32_t> path;
     for (; id != tree.root().id; id = tree.at(id).parent) path.push_back(tree.at(id).token);
     paths.insert(path);
@@ -168,19 +170,20 @@ Paths taken(const TokenTree& tree) {
   return paths;
 }
 
-/// The same of a tree that has the four best tokens after every node.
-Paths taken_of_all(const TokenTree& root, const Levels& levels, const SourceCalibration& learnt) {
+/// The same of a tree that has as many tokens after every node as the policy takes.
+Paths taken_of_all(const TokenTree& root, const Levels& levels, const SourceCalibration& learnt, const PolicyOptions& policy) {
   SourceCalibration calibration = learnt;
   TokenTree tree(root.root().token, root.root().position);
   std::vector<NodeId> level{tree.root().id};
   for (const std::vector<float>& logits : levels) {
     std::vector<NodeId> next;
     for (const NodeId id : level) {
-      for (const BestChoice& choice : best_choices(logits, 4)) next.push_back(calibration.add(tree, id, choice.token, choice.probability));
+      for (const BestChoice& choice : best_choices(logits, static_cast<std::size_t>(policy.children)))
+        next.push_back(calibration.add(tree, id, choice.token, choice.probability));
     }
     level = std::move(next);
   }
-  return taken(tree);
+  return taken(tree, policy);
 }
 
 constexpr std::size_t kTokens = 300;
@@ -188,12 +191,14 @@ constexpr std::size_t kTokens = 300;
 TEST(DepthDrafter, DynamicTree_isThatOfTheBestGuesses_withAnEvaluationPerDepthAtMost) {
   const Text text(kTokens);
   for (const bool by_depth : {true, false}) {
-    Drafted drafted(text, draft_options(kDynamic), by_depth);
+    Drafted drafted(text, kDynamic, by_depth);
     for (std::size_t i = 1; i < kTokens; ++i) {
       const std::uint64_t before = drafted.evaluations();
       drafted.commit(i);
       ASSERT_TRUE(drafted.complete()) << i;
-      EXPECT_EQ(taken(drafted.tree()), taken_of_all(drafted.tree(), text.levels.at(static_cast<float>(i)), drafted.calibration())) << i;
+      EXPECT_EQ(taken(drafted.tree(), kDynamic),
+                taken_of_all(drafted.tree(), text.levels.at(static_cast<float>(i)), drafted.calibration(), kDynamic))
+          << i;
       if (by_depth) {
         EXPECT_LE(drafted.evaluations() - before, static_cast<std::uint64_t>(kDepths)) << i;
       }
@@ -204,10 +209,24 @@ TEST(DepthDrafter, DynamicTree_isThatOfTheBestGuesses_withAnEvaluationPerDepthAt
   }
 }
 
+TEST(DepthDrafter, DynamicTreeOfMedusasSize_isFilledWithTheBestGuesses) {
+  const Text text(60);
+  for (const bool by_depth : {true, false}) {
+    Drafted drafted(text, kWide, by_depth);
+    for (std::size_t i = 1; i < text.tokens.size(); ++i) {
+      drafted.commit(i);
+      ASSERT_TRUE(drafted.complete()) << i;
+      const Paths paths = taken(drafted.tree(), kWide);
+      ASSERT_EQ(paths.size(), 63u) << i;
+      EXPECT_EQ(paths, taken_of_all(drafted.tree(), text.levels.at(static_cast<float>(i)), drafted.calibration(), kWide)) << i;
+    }
+  }
+}
+
 TEST(DepthDrafter, DynamicTree_takesFewerEvaluationsAndRowsThanTheStaticOne) {
   const Text text(kTokens);
   for (const bool by_depth : {true, false}) {
-    Drafted dynamic_tree(text, draft_options(kDynamic), by_depth), static_tree(text, draft_options(kStatic), by_depth);
+    Drafted dynamic_tree(text, kDynamic, by_depth), static_tree(text, kStatic, by_depth);
     for (std::size_t i = 1; i < kTokens; ++i) {
       dynamic_tree.commit(i);
       static_tree.commit(i);
