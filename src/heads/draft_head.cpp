@@ -109,23 +109,13 @@ void DraftHead::reserve(std::size_t rows, std::size_t logit_rows) {
   grow(outputs_, logit_rows, shape_.output_rows);
 }
 
-/// The features of the text, or what the guesses' parents have left.
-void DraftHead::give_hidden(const StageBatch& batch) {
-  if (!batch.features.empty()) {
-    std::copy(batch.features.begin(), batch.features.end(), given_.data());
-    return;
-  }
-  for (std::size_t row = 0; row < batch.tokens.size(); ++row)
-    hidden_.give(parent_cell(row), given_.data() + row * static_cast<std::size_t>(shape_.dim));
-}
-
 void DraftHead::build(const StageBatch& batch) {
   hidden_.keep(x_.data(), batch_cells_.cells());
   tokens_.assign(batch.tokens.begin(), batch.tokens.end());
   logit_rows_.assign(batch.logit_rows.begin(), batch.logit_rows.end());
   rows_ = static_cast<std::int64_t>(tokens_.size());
   reserve(tokens_.size(), logit_rows_.size());
-  give_hidden(batch);
+  give_hidden(batch, hidden_, given_.data());
   visible_.clear();
   for (std::size_t row = 0; row < tokens_.size(); ++row) {
     visible_.push_back(batch_cells_.visible(row));

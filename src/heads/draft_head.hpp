@@ -60,7 +60,6 @@ class DraftHead final : public HeadsStage {
   void take_weights();
   Block take_block(const BlockTensors& from);
   void reserve(std::size_t rows, std::size_t logit_rows);
-  void give_hidden(const StageBatch& batch);
   void build(const StageBatch& batch) override;
   void build_fusion(const StageBatch& batch);
   void build_gate();

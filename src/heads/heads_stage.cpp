@@ -1,5 +1,6 @@
 #include "src/heads/heads_stage.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace yamata::heads {
@@ -39,6 +40,14 @@ void HeadsStage::start(const StageBatch& batch, const std::atomic<bool>* stop) {
 CellId HeadsStage::parent_cell(std::size_t row) const {
   const std::span<const CellId> visible = batch_cells_.visible(row);
   return visible.size() < 2 ? kNoCell : visible[visible.size() - 2];
+}
+
+void HeadsStage::give_hidden(const StageBatch& batch, const HiddenStates& hidden, float* to) const {
+  if (!batch.features.empty()) {
+    std::copy(batch.features.begin(), batch.features.end(), to);
+    return;
+  }
+  for (std::size_t row = 0; row < batch.tokens.size(); ++row) hidden.give(parent_cell(row), to + row * hidden.dim());
 }
 
 }  // namespace yamata::heads

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/heads/checked_tensors.hpp"
+#include "src/heads/hidden_states.hpp"
 #include "src/heads/own_weights.hpp"
 #include "src/model/stage_model.hpp"
 #include "src/model/weights.hpp"
@@ -39,6 +40,8 @@ class HeadsStage : public StageModel {
   virtual void build(const StageBatch& batch) = 0;
   /// The cell of the row before, in whose sequence this row lies; kNoCell: none.
   CellId parent_cell(std::size_t row) const;
+  /// What each row is computed from: the features of the text, or what the guesses' parents have left in `hidden`; to [tokens][dim].
+  void give_hidden(const StageBatch& batch, const HiddenStates& hidden, float* to) const;
   /// The target's output matrix and the table of its embeddings, as they lie in its file.
   const Matrix& target_output() const { return target_weights_.matrix(TensorRole::kOutput); }
   const Matrix& target_embedding() const { return target_weights_.matrix(TensorRole::kEmbedding); }

@@ -19,6 +19,7 @@ class HiddenStates {
   void keep(const float* rows, std::span<const CellId> cells);
   /// That of a cell, to [dim]; of kNoCell zeros.
   void give(CellId cell, float* out) const;
+  std::size_t dim() const { return row_bytes_ / sizeof(float); }
 
  private:
   std::size_t row_bytes_;

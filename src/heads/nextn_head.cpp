@@ -95,16 +95,6 @@ void NextnHead::take_weights(const NextnTensors& from) {
   norm_ = from.norm ? weights_.vector(*from.norm) : target_norm();
 }
 
-/// The features of the text, or what the guesses' parents have left.
-void NextnHead::give_hidden(const StageBatch& batch) {
-  if (!batch.features.empty()) {
-    std::copy(batch.features.begin(), batch.features.end(), given_.data());
-    return;
-  }
-  for (std::size_t row = 0; row < batch.tokens.size(); ++row)
-    hidden_.give(parent_cell(row), given_.data() + row * static_cast<std::size_t>(width()));
-}
-
 /// Memory for the run's rows, and what they see.
 void NextnHead::place(const StageBatch& batch) {
   hidden_.keep(left_.data(), batch_cells_.cells());
@@ -138,7 +128,7 @@ void NextnHead::add_norm(const float* x, const float* weight, float* out, std::i
 
 void NextnHead::build(const StageBatch& batch) {
   place(batch);
-  give_hidden(batch);
+  give_hidden(batch, hidden_, given_.data());
   ops_.push_back(EmbedOp{&embedding_, tokens_, embedded_.data(), target_.h.embedding_scale});
   add_norm(embedded_.data(), embedding_norm_, pair_.data(), 2 * width());
   add_norm(given_.data(), hidden_norm_, pair_.data() + width(), 2 * width());

@@ -41,7 +41,6 @@ class NextnHead final : public HeadsStage {
  private:
   void take_weights(const NextnTensors& from);
   void build(const StageBatch& batch) override;
-  void give_hidden(const StageBatch& batch);
   void place(const StageBatch& batch);
   void add_norm(const float* x, const float* weight, float* out, std::int64_t out_stride);
 
