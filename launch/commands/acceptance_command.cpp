@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
 #include "launch/commands/acceptance_report.hpp"
@@ -12,6 +10,7 @@
 #include "launch/output/output_file.hpp"
 #include "launch/output/progress_bar.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/prompt_list.hpp"
 #include "mpi/engine/engine.hpp"
 #include "node/error.hpp"
 
@@ -23,21 +22,13 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-/// The first turn of every line, in the format that the model wants.
+/// The prompts of the file, in the format that the model wants.
 std::vector<std::string> read_prompts(Job& job, const AcceptanceOptions& options) {
   const std::string format = replaced(options.prompt_format, "\\n", "\n");
-  std::vector<std::string> prompts;
-  std::istringstream lines(job.read_text_file(options.prompts_file));
-  std::string line;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    if (options.most_prompts > 0 && prompts.size() == static_cast<std::size_t>(options.most_prompts)) break;
-    try {
-      prompts.push_back(replaced(format, "{}", nlohmann::json::parse(line).at("turns").at(0).get<std::string>()));
-    } catch (const nlohmann::json::exception&) {
-      throw UsageError(fmt::format("{}: line {} has no {{\"turns\": [\"...\"]}}; check -f", options.prompts_file, number));
-    }
-  }
+  std::vector<std::string> prompts = read_prompt_list(job.read_text_file(options.prompts_file), options.prompts_file);
+  const auto most = static_cast<std::size_t>(options.most_prompts);
+  if (most > 0 && prompts.size() > most) prompts.resize(most);
+  for (std::string& prompt : prompts) prompt = replaced(format, "{}", prompt);
   if (prompts.empty()) throw UsageError(fmt::format("{} has no prompts; check -f", options.prompts_file));
   return prompts;
 }

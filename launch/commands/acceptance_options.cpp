@@ -9,7 +9,7 @@ namespace yamata {
 cxxopts::Options acceptance_flags() {
   auto flags = describe("acceptance", "How often each source of guesses is right, so many tokens ahead, over the model's own text.");
   auto text = flags.add_options("Text");
-  text("f,file", "Prompts: a line of JSON each, of which the first of \"turns\" is taken", cxxopts::value<std::string>(), "FILE.jsonl");
+  text("f,file", "Prompts, one per line of JSON: its \"prompt\", its \"text\", or the first of its \"turns\"", cxxopts::value<std::string>(), "FILE.jsonl");
   text("prompt-format", "What is made of a prompt, for which {} stands; \\n is a new line", value_or<std::string>("{}"), "TEXT");
   text("prompts", "Take the first N of them (0: all)", value_or<int>("0"), "N");
   text("pre", "Force a pre-tokenizer by name", value_or<std::string>(""), "NAME");

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "launch/output/output_file.hpp"
 #include "launch/output/progress_bar.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/prompt_list.hpp"
 #include "mpi/engine/engine.hpp"
 #include "node/error.hpp"
 #include "src/tokenizer/tokenizer.hpp"
@@ -104,19 +104,6 @@ class Collector final : public RequestObserver {
   std::optional<ProgressBar> progress_;
 };
 
-/// The text of a line of a .jsonl: its `prompt`, its `text`, or the first of its `turns`.
-std::string text_of_line(const std::string& line, const std::string& file, std::size_t number) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
-  if (json.is_object()) {
-    for (const char* key : {"prompt", "text"}) {
-      if (json.contains(key) && json[key].is_string()) return json[key].get<std::string>();
-    }
-    if (json.contains("turns") && json["turns"].is_array() && !json["turns"].empty() && json["turns"][0].is_string())
-      return json["turns"][0].get<std::string>();
-  }
-  throw UsageError(fmt::format("{}, line {}: no JSON with a text in 'prompt', 'text' or 'turns'", file, number));
-}
-
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream in(text);
@@ -152,11 +139,9 @@ std::vector<std::vector<TokenId>> read_prompts(Job& job, const FeaturesOptions& 
     }
     return prompts;
   }
-  std::size_t number = 0;
-  for (const std::string& line : lines_of(whole)) {
-    ++number;
-    if (line.find_first_not_of(" \t") == std::string::npos) continue;
-    std::vector<TokenId> ids = tokenizer.encode(listed ? text_of_line(line, options.text.file, number) : line, true, true);
+  for (const std::string& text : listed ? read_prompt_list(whole, options.text.file) : lines_of(whole)) {
+    if (text.find_first_not_of(" \t") == std::string::npos) continue;
+    std::vector<TokenId> ids = tokenizer.encode(text, true, true);
     if (ids.size() > most) ids.resize(most);
     add(std::move(ids));
   }

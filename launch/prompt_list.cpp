@@ -1,0 +1,40 @@
+#include "launch/prompt_list.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+std::optional<std::string> prompt_of(const std::string& line) {
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  for (const char* key : {"prompt", "text"}) {
+    if (json.contains(key) && json[key].is_string()) return json[key].get<std::string>();
+  }
+  const auto turns = json.find("turns");
+  const bool first = turns != json.end() && turns->is_array() && !turns->empty() && turns->front().is_string();
+  return first ? std::optional(turns->front().get<std::string>()) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> read_prompt_list(const std::string& jsonl, const std::string& file) {
+  std::vector<std::string> prompts;
+  std::istringstream lines(jsonl);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    auto prompt = prompt_of(line);
+    if (!prompt) throw UsageError(fmt::format("{}: line {} has no text in \"prompt\", \"text\" or \"turns\"; check -f", file, number));
+    prompts.push_back(*std::move(prompt));
+  }
+  return prompts;
+}
+
+}  // namespace yamata

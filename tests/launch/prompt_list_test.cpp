@@ -1,0 +1,29 @@
+#include "launch/prompt_list.hpp"
+
+#include <gtest/gtest.h>
+
+#include "node/error.hpp"
+
+namespace yamata::test {
+namespace {
+
+TEST(PromptList, EachLine_hasItsPrompt_underAnyOfThreeNames) {
+  const std::string text =
+      "{\"prompt\": \"one\", \"turns\": [\"not this\"]}\n\n  \r\n{\"text\": \"two\"}\r\n{\"question_id\": 3, \"turns\": [\"three\", \"later\"]}";
+  EXPECT_EQ(read_prompt_list(text, "list.jsonl"), (std::vector<std::string>{"one", "two", "three"}));
+  EXPECT_TRUE(read_prompt_list("\n", "list.jsonl").empty());
+}
+
+TEST(PromptList, ALineWithoutAText_isNamed) {
+  for (const char* bad : {"{\"prompt\": 5}", "[\"a\"]", "{\"turns\": []}", "{\"turns\": [1]}", "no JSON", "{\"prompts\": \"a\"}"}) {
+    try {
+      read_prompt_list(std::string("{\"text\": \"fine\"}\n\n") + bad, "list.jsonl");
+      ADD_FAILURE() << bad;
+    } catch (const UsageError& e) {
+      EXPECT_NE(std::string(e.what()).find("list.jsonl: line 3"), std::string::npos) << e.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace yamata::test
