@@ -1,4 +1,4 @@
-"""Prompts of an experiment: texts in the TOML, text files, or a .jsonl of questions (question_id, category, turns)."""
+"""Prompts of an experiment: texts in the TOML, text files, or a .jsonl with a prompt per line."""
 import dataclasses
 import itertools
 import json
@@ -17,17 +17,24 @@ class Prompt:
 def read_all(tables):
     """Every prompt that the tables [prompts.NAME] name, in order."""
     for name, table in tables.items():
-        known = {'kind', 'text', 'file', 'characters', 'limit', 'categories'}
+        known = {'kind', 'text', 'file', 'characters', 'limit', 'categories', 'format'}
         if not isinstance(table, dict) or ('text' in table) == ('file' in table):
             raise Problem(f'prompts.{name} needs either text = "..." or file = "..."')
         for key in table.keys() - known:
             raise Problem(f"prompts.{name}: '{key}' is not known; it may have {', '.join(sorted(known))}")
-        if 'text' in table:
-            yield Prompt(name, table.get('kind', name), table['text'])
-        elif str(table['file']).endswith('.jsonl'):
-            yield from questions(name, table)
-        else:
-            yield Prompt(name, table.get('kind', name), contents(name, table)[:table.get('characters')])
+        if '{}' not in table.get('format', '{}'):
+            raise Problem(f'prompts.{name}: format needs {{}}, the place of the prompt')
+        for prompt in prompts_of(name, table):
+            yield dataclasses.replace(prompt, text=table.get('format', '{}').replace('{}', prompt.text))
+
+
+def prompts_of(name, table):
+    if 'text' in table:
+        yield Prompt(name, table.get('kind', name), table['text'])
+    elif str(table['file']).endswith('.jsonl'):
+        yield from questions(name, table)
+    else:
+        yield Prompt(name, table.get('kind', name), contents(name, table)[:table.get('characters')])
 
 
 def contents(name, table):
@@ -37,15 +44,27 @@ def contents(name, table):
         raise Problem(f'prompts.{name}: {table["file"]} cannot be read: {error}') from None
 
 
+def text_of(question):
+    """As `yamata features` and `yamata acceptance` read a line: its prompt, its text, or the first of its turns."""
+    text = next((question[key] for key in ('prompt', 'text') if isinstance(question.get(key), str)), None)
+    text = question['turns'][0] if text is None else text
+    if not isinstance(text, str):
+        raise TypeError(text)
+    return text
+
+
 def questions(name, table):
-    """The first turn of each question; `limit` takes the first of every category, then the second, until there are enough."""
+    """A prompt per line that is not empty; `limit` takes the first of every category, then the second, until there are enough."""
     by_category = {}
-    for number, line in enumerate(contents(name, table).rstrip('\n').split('\n'), 1):
+    for number, line in enumerate(contents(name, table).split('\n'), 1):
+        if not line.strip():
+            continue
         try:
             question = json.loads(line)
-            prompt = Prompt(f'{name}-{question["question_id"]}', question['category'], question['turns'][0])
-        except (ValueError, KeyError, IndexError, TypeError):
-            raise Problem(f'prompts.{name}: line {number} of {table["file"]} is no question; it needs question_id, category and turns') from None
+            kind = question.get('category', table.get('kind', name))
+            prompt = Prompt(f'{name}-{question.get("question_id", number)}', kind, text_of(question))
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            raise Problem(f'prompts.{name}: line {number} of {table["file"]} has no text in "prompt", "text" or "turns"') from None
         by_category.setdefault(prompt.kind, []).append(prompt)
     chosen = table.get('categories', list(by_category))
     for category in chosen:

@@ -138,6 +138,23 @@ class Plan(unittest.TestCase):
             prompts = plan.Plan(tomllib.loads(toml)).prompts
         self.assertEqual([(p.name, p.kind, p.text) for p in prompts[1:]], [('q-2', 'b', 'q 2'), ('q-0', 'a', 'q 0'), ('q-3', 'b', 'q 3')])
 
+    def test_a_list_of_prompts_needs_no_more_than_texts_and_is_put_into_a_format(self):
+        with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file:
+            file.write('{"prompt": "one"}\n\n{"text": "two", "category": "c"}\n{"turns": ["three", "later"], "question_id": 7}\n')
+            file.flush()
+            toml = strategies('s') + f'[prompts.q]\nfile = "{file.name}"\nformat = "<user>{{}}<model>"\n'
+            prompts = plan.Plan(tomllib.loads(toml)).prompts
+        self.assertEqual([(p.name, p.kind, p.text) for p in prompts[1:]],
+                         [('q-1', 'q', '<user>one<model>'), ('q-3', 'c', '<user>two<model>'), ('q-7', 'q', '<user>three<model>')])
+
+    def test_a_line_without_a_text_and_a_format_without_a_place_are_named(self):
+        for line, more, named in (('{"prompt": 5}', '', 'line 2'), ('[1]', '', 'line 2'), ('{"turns": [3]}', '', 'line 2'), ('x', '', 'line 2'),
+                                  ('{"text": "b"}', 'format = "user"\n', 'format needs')):
+            with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file, self.assertRaisesRegex(Problem, named):
+                file.write('{"text": "a"}\n' + line)
+                file.flush()
+                self.expand(strategies('s') + f'[prompts.q]\nfile = "{file.name}"\n{more}')
+
     def test_a_key_nobody_knows_is_refused(self):
         for toml, named in ((f'repeat = 3\n{strategies("a")}', 'repeat'), (strategies('a') + '[models.n]\ntarget = "t"\ndraf = "d"', 'draf'),
                             (strategies('a') + '[sweep]\ndraft = [1]', "'draft'"), (strategies('a') + '[clusters.x]\ncpu = 1', 'clusters.x')):
