@@ -117,7 +117,7 @@ class Host:
             name, value = line.split('=', 1)
             os.environ[name] = value
         if not self.groups:
-            sys.exit('emulate: the groups that hold the CPU quotas are out of sight')
+            sys.exit('emulate: the cgroups with the CPU quotas are not accessible')
         for group in self.groups:
             (group / 'cgroup.procs').write_text(str(os.getpid()))
         os.execvp('unshare', ['unshare', '--uts', *inside(self.namespace), 'sh', '-c', f'hostname {self.name}; {command}'])

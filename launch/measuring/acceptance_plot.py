@@ -13,9 +13,9 @@ def read(path):
             source['name'], source['tokens_per_run'].items(), [level['true_rate'] + level['calibrated_rate'] for level in source['levels']]
             [[float(share) for share in level] for level in source['accuracies']]
     except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Problem(f'{path} is no file of yamata acceptance --json ({error}); name one, or a results folder', 2) from None
+        raise Problem(f'{path} is not a file of yamata acceptance --json ({error}); name one, or a results folder', 2) from None
     if not any(level['guessed'] for source in sources for level in source['levels']):
-        raise Problem(f'{path} has no guess in it, so there is nothing to draw', 2)
+        raise Problem(f'{path} has no guesses, so there is nothing to draw', 2)
     return sources
 
 

@@ -76,7 +76,7 @@ def as_list(value):
 
 def refuse_unknown(where, table, known):
     if not isinstance(table, dict):
-        raise Problem(f'{where} is no table; write [{where}]')
+        raise Problem(f'{where} is not a table; write [{where}]')
     for key in table.keys() - known:
         raise Problem(f"{where}: '{key}' is not known; it may have {', '.join(sorted(known))}")
 
@@ -99,12 +99,12 @@ def clusters_of(tables):
     for name, table in tables.items():
         kind = next((kind for kind in CLUSTER_KINDS if isinstance(table, dict) and kind in table), None)
         if kind is None:
-            raise Problem(f'clusters.{name} says not where to run; give ranks = 4, hostfile = "...", hosts = 8 (emulated) or slurm = true')
+            raise Problem(f'clusters.{name} does not say where to run; give ranks = 4, hostfile = "...", hosts = 8 (emulated) or slurm = true')
         refuse_unknown(f'clusters.{name}', table, CLUSTER_KINDS[kind] | {'flags'})
         counts = as_list(table.get('hosts' if kind == 'hosts' else 'ranks', ''))
         for count in counts:
             if count != '' and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-                raise Problem(f'clusters.{name}: {count!r} is no number of ranks; give one from 1 up')
+                raise Problem(f'clusters.{name}: {count!r} is not a number of ranks; give one from 1 up')
             words = launching(kind, count, table, name)
             flags = words_of(f'clusters.{name}.flags', table.get('flags', []))
             yield f'{name}-{count}' if len(counts) > 1 else name, name, count, words, flags
@@ -127,7 +127,7 @@ def sweeps_of(table):
     """Every combination of the swept flags: a list of {flag: value}."""
     for flag in table:
         if not flag.startswith('-'):
-            raise Problem(f"sweep: '{flag}' is no flag; write for example \"--draft\" = [1, 2, 4]")
+            raise Problem(f"sweep: '{flag}' is not a flag; write for example \"--draft\" = [1, 2, 4]")
     return [dict(zip(table, values)) for values in itertools.product(*(as_list(values) for values in table.values()))]
 
 
@@ -201,7 +201,7 @@ class Plan:
                 try:
                     groups = re.compile(expression).groups
                 except (re.error, TypeError) as error:
-                    raise Problem(f'programs.{name}: {expression!r} is no regular expression: {error}') from None
+                    raise Problem(f'programs.{name}: {expression!r} is not a regular expression: {error}') from None
                 if groups < 1:
                     raise Problem(f'programs.{name}: {expression!r} has no group; put ( ) around the number')
             yield name, table, [{}], None

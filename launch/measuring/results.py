@@ -101,4 +101,4 @@ class Results:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(file.fileno())
         except OSError as error:  # half a row is left out when the folder is opened again
-            raise Problem(f'{self.path} cannot take another row ({error.strerror}); make room, and the same command goes on from there', 2) from None
+            raise Problem(f'{self.path} cannot take another row ({error.strerror}); free some space, and run the same command to continue', 2) from None

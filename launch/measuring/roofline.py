@@ -13,7 +13,7 @@ def read_profile(path):
     except OSError as error:
         raise Problem(f'{path} cannot be read ({error.strerror}); name a file that yamata profile --json wrote') from None
     except ValueError:
-        raise Problem(f'{path} is no JSON; name a file that yamata profile --json wrote', 2) from None
+        raise Problem(f'{path} is not JSON; name a file that yamata profile --json wrote', 2) from None
     if not isinstance(profile, dict) or not profile.get('widths'):
         raise Problem(f'{path} has no widths; make it with yamata profile -m MODEL --json {path}', 2)
     return profile

@@ -103,6 +103,6 @@ def train(options):
             return 130
         size = folder.write(out, loop.head, folder.card(loop.head, loop, facts), options.type == 'f16')
     except OSError as error:
-        raise Problem(f'{out} cannot be written ({error.strerror}); mend that, and the same command goes on') from None
+        raise Problem(f'{out} cannot be written ({error.strerror}); correct that, and run the same command to continue') from None
     print(f'{out}: model.safetensors ({size / 1e6:.1f} MB), config.json, README.md; held out {loop.best}')
     return 0

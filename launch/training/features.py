@@ -62,7 +62,7 @@ class Features:
         needed = ['ids', 'texts', *(f'hidden.{layer}' for layer in self.layers)]
         for name in needed:
             if name not in tensors:
-                raise Problem(f'{path} has no {name}; write it anew with yamata features --layers {",".join(self.layers)}', 2)
+                raise Problem(f'{path} has no {name}; write it again with yamata features --layers {",".join(self.layers)}', 2)
         ids, bounds = tensors['ids'], tensors['texts']
         for name in needed[2:]:
             if tensors[name].shape != (len(ids), self.dim):
@@ -70,10 +70,10 @@ class Features:
         if len(ids) and not 0 <= ids.min() <= ids.max() < vocabulary:
             raise Problem(f'{path}: its token ids go beyond the vocabulary of {vocabulary}; these are features of another model', 2)
         if len(bounds) < 1 or bounds[0] != 0 or bounds[-1] != len(ids) or (numpy.diff(bounds) < 0).any():
-            raise Problem(f'{path}: its texts do not cover its rows; write it anew', 2)
+            raise Problem(f'{path}: its texts do not cover its rows; write it again', 2)
         prompts = tensors.get('prompts', numpy.diff(bounds))  # without: as if the model had written none of it
         if prompts.shape != (len(bounds) - 1,):
-            raise Problem(f'{path}: prompts has {prompts.size} entries for {len(bounds) - 1} texts; write it anew', 2)
+            raise Problem(f'{path}: prompts has {prompts.size} entries for {len(bounds) - 1} texts; write it again', 2)
         self.files.append(tensors)
         for first, end, prompt in zip(bounds[:-1].tolist(), bounds[1:].tolist(), prompts.tolist()):
             if end - first >= 3:

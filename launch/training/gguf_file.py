@@ -33,7 +33,7 @@ def read_config(folder):
     except OSError as error:
         raise Problem(f'{path} cannot be read ({error.strerror}); give the folder of an EAGLE-3 head', 2) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Problem(f'{path} does not say {error}; give the folder of an EAGLE-3 head', 2) from None
+        raise Problem(f'{path} has no {error}; give the folder of an EAGLE-3 head', 2) from None
 
 
 def interleaved(weights, heads):
@@ -50,13 +50,13 @@ def read_tensors(path, config):
             d2t = values.astype(numpy.int64) + numpy.arange(len(values))
         elif key != 't2d':
             if key not in NAMES:
-                raise Problem(f'{path}: {key} belongs to no EAGLE-3 head; give one', 2)
+                raise Problem(f'{path}: {key} is not a tensor of an EAGLE-3 head; give such a head', 2)
             tensors[NAMES[key]] = values.astype(numpy.float32)
     for name in NEEDED:
         if name not in tensors:
             raise Problem(f'{path} has no {next(key for key, other in NAMES.items() if other == name)}; give an EAGLE-3 head', 2)
     if d2t is not None and ('output.weight' not in tensors or len(d2t) != len(tensors['output.weight'])):
-        raise Problem(f'{path}: d2t has {len(d2t)} entries, and lm_head.weight not as many rows; give a whole head', 2)
+        raise Problem(f'{path}: d2t has {len(d2t)} entries, but lm_head.weight has another number of rows; give a complete head', 2)
     for name, heads in (('blk.0.attn_q.weight', config['heads']), ('blk.0.attn_k.weight', config['kv_heads'])):
         if tensors[name].shape != (heads * config['head_dim'], 2 * config['dim']):
             raise Problem(f'{path}: {name} is {list(tensors[name].shape)}, which does not fit config.json; give both of one head', 2)

@@ -26,7 +26,7 @@ def read(path):
         metadata = header.pop('__metadata__', {})
         return {name: tensor(data[8 + length:], entry) for name, entry in header.items()}, metadata
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise Problem(f'{path} is no whole safetensors file ({error}); write it anew', 2) from None
+        raise Problem(f'{path} is not a complete safetensors file ({error}); write it again', 2) from None
 
 
 def tensor(data, entry):

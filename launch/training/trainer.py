@@ -70,7 +70,7 @@ class Trainer:
             state = torch.load(self.checkpoint, map_location=self.device)
             if state['settings'] != self.settings:
                 other = [key for key in self.settings if state['settings'].get(key) != self.settings[key]]
-                raise Problem(f'{self.checkpoint} was begun with another {", ".join(other)}; go on with the same, choose another -o, or delete it')
+                raise Problem(f'{self.checkpoint} was begun with another {", ".join(other)}; use the same, choose another -o, or delete it')
             self.head.load_state_dict(state['head'])
             self.optimizer.load_state_dict(state['optimizer'])
             self.done, self.seconds, self.losses, self.recent = (state[key] for key in ('done', 'seconds', 'losses', 'recent'))
@@ -79,7 +79,7 @@ class Trainer:
         except Problem:
             raise
         except Exception as error:  # torch names no type for a damaged file
-            raise Problem(f'{self.checkpoint} cannot be read ({type(error).__name__}); delete it to begin anew', 2) from None
+            raise Problem(f'{self.checkpoint} cannot be read ({type(error).__name__}); delete it to start again', 2) from None
 
     def save(self):
         # Tensors, numbers and words alone: newer versions of PyTorch read no other objects.

@@ -271,7 +271,7 @@ class Refusals(Scene):
         tiny.write_features(self.folder / 'one.st', texts=1)
         self.assert_refused(2, 'only one text', f=self.folder / 'one.st')
         self.assert_refused(2, 'absent.st', f=self.folder / 'absent.st')
-        self.assert_refused(2, 'no GGUF file', m=self.folder / 'text.st')
+        self.assert_refused(2, 'cannot be read as a GGUF file', m=self.folder / 'text.st')
         tiny.write_target(self.folder / 'gemma.gguf', 'gemma2')
         self.assert_refused(2, 'of the family gemma2', m=self.folder / 'gemma.gguf')
 
@@ -289,7 +289,7 @@ class Refusals(Scene):
         (self.folder / 'checkpointed' / 'checkpoint.pt').write_bytes(b'nothing')
         damaged = self.train_heads('medusa', 'checkpointed')
         self.assertEqual(damaged.returncode, 2)
-        self.assertIn('delete it to begin anew', damaged.stderr)
+        self.assertIn('delete it to start again', damaged.stderr)
 
 
 class Batches(Scene):
