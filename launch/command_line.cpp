@@ -18,17 +18,17 @@ usage: yamata COMMAND [flags]            one machine
 
 commands
   run         generate text from a prompt
-  perplexity  how well the model predicts a text
-  acceptance  how often each source of guesses is right
-  tokenize    token ids of a text
-  inspect     what a model file holds, and what each rank of a split would
-  bench       how fast a model runs, test by test
-  profile     how fast this machine could be, and how near a model comes to it
-  plan        which layout is the fastest on some machines, and why
-  quantize    a model file to another format, such as Q4_K_M
-  features    hidden states of a model over a text, to train heads that guess
-  simulate    what more ranks, a faster network or a better draft would give, without any of them
-  --version   version
+  perplexity  measure how well the model predicts a text
+  acceptance  measure how often each guess source is right
+  tokenize    print the token ids of a text
+  inspect     show the contents of a model file, and what each rank of a split would hold
+  bench       measure how fast a model runs, test by test
+  profile     measure how fast this machine could be, and how close a model comes to that
+  plan        predict the fastest layout of given machines
+  quantize    convert a model file to another format, such as Q4_K_M
+  features    write hidden states of a model over a text, to train draft heads
+  simulate    predict what more ranks, a faster network or a better draft would give
+  --version   print the version
 
 'yamata COMMAND --help' lists the flags of a command.
 )";

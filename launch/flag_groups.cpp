@@ -20,7 +20,7 @@ cxxopts::Options new_flags(const std::string& command, const std::string& what) 
 
 cxxopts::Options describe(const std::string& command, const std::string& what) {
   cxxopts::Options flags = new_flags(command, what);
-  flags.add_options("General")("h,help", "Print this help")("m,model", "Model, a GGUF file (the first part of a split one)",
+  flags.add_options("General")("h,help", "Print this help")("m,model", "Model, a GGUF file (the first file of a split model)",
                                                             cxxopts::value<std::string>(), "FILE");
   return flags;
 }
@@ -40,7 +40,7 @@ std::string read_model(const cxxopts::ParseResult& result) {
 }
 
 void add_text(cxxopts::Options& flags) {
-  flags.add_options("Text")("p,prompt", "The text, as it is", cxxopts::value<std::string>(), "TEXT");
+  flags.add_options("Text")("p,prompt", "The text, used unchanged", cxxopts::value<std::string>(), "TEXT");
   flags.add_options("Text")("f,file", "File with the text (-: standard input)", cxxopts::value<std::string>(), "FILE");
   flags.add_options("Text")("pre", "Force a pre-tokenizer by name", value_or<std::string>(""), "NAME");
 }
@@ -55,8 +55,8 @@ TextSource read_text_source(const cxxopts::ParseResult& r) {
 
 void add_numa(cxxopts::Options& flags, const char* group) {
   flags.add_options(group)("numa",
-                           "Threads and memory on machines of several memories: auto (neighbouring cores), distribute (over all), "
-                           "off (as the system puts them)",
+                           "Placement of threads and memory on NUMA machines: auto (cores next to each other), distribute (over all "
+                           "nodes), off (left to the system)",
                            value_or<std::string>("auto"), "POLICY");
 }
 
@@ -69,22 +69,23 @@ Numa read_numa(const cxxopts::ParseResult& r) {
 void add_ranks(cxxopts::Options& flags) {
   flags.add_options("Cluster")(
       "layer-split,mpi-layer-split",
-      "Share of the layers per rank, such as 0.5,0.3,0.2; joined by + ranks share layers: 0.5+0.5; auto: by measured speed; "
-      "measure: measured anew; bytes: by bytes alone",
+      "Share of the layers per rank, such as 0.5,0.3,0.2; ranks joined by + share layers: 0.5+0.5; auto: by measured speed; "
+      "measure: the same, but measured again; bytes: by bytes only",
       value_or<std::string>("auto"), "SPLIT");
   add_numa(flags, "Cluster");
   flags.add_options("Cluster")(
       "units",
-      "What computes on this machine, each a part of every layer: groups of cores, as in cpu:0-3+cpu:4-7, and devices, as in cuda:0 or "
-      "cpu+cuda:0; =0.6 behind one is its share of the columns, else shares follow measured time (auto: one unit of cores)",
+      "Compute units of this machine, which share every layer: groups of cores, such as cpu:0-3+cpu:4-7, and GPUs, such as cuda:0 or "
+      "cpu+cuda:0; =0.6 after a unit is its share of the columns, else shares follow measured time (auto: one unit of cores)",
       value_or<std::string>("auto"), "UNITS");
   flags.add_options("Cluster")("gpu-layers,n-gpu-layers",
-                               "-ngl: a card computes the first N layers of the rank, the cores the rest; --units is cpu+cuda:0 unless given "
+                               "-ngl: a GPU computes the first N layers of the rank, the cores the rest; --units defaults to cpu+cuda:0 "
                                "(auto: what --units says, every layer shared)",
                                value_or<std::string>("auto"), "N");
   flags.add_options("Cluster")("no-repack",
-                               "Keep the weights as they lie in the file: less memory where several ranks share it, but slower");
-  flags.add_options("Cluster")("timeout", "End the job when a rank is silent or stalled for this long", value_or<double>("120"), "SECONDS");
+                               "Keep the weights in the file's layout: slower, but less memory if several ranks of a host share them");
+  flags.add_options("Cluster")("timeout", "End the job if a rank is silent or makes no progress for this long", value_or<double>("120"),
+                               "SECONDS");
 }
 
 /// --units, read before -t is known to be idle.
@@ -97,10 +98,10 @@ std::vector<UnitSpec> read_units(const cxxopts::ParseResult& r) {
 void add_cluster(cxxopts::Options& flags) {
   add_ranks(flags);
   flags.add_options("Cluster")("t,threads",
-                               "Compute threads of each rank (0: as many as prove fastest, up to its share of its machine's cores; "
-                               "measure: the same, measured anew rather than remembered)",
+                               "Compute threads of each rank (0: the fastest number, up to its share of its machine's cores; "
+                               "measure: the same, but ignore a remembered choice)",
                                value_or<std::string>("0"), "N");
-  flags.add_options("Cluster")("b,batch-size", "Prompt tokens that go through the pipeline together", value_or<int>("64"), "N");
+  flags.add_options("Cluster")("b,batch-size", "Prompt tokens per run", value_or<int>("64"), "N");
 }
 
 void read_ranks(const cxxopts::ParseResult& r, JobOptions& job) {
@@ -127,11 +128,10 @@ void read_cluster(const cxxopts::ParseResult& r, JobOptions& job) {
 }
 
 void add_context(cxxopts::Options& flags, const char* fallback) {
-  flags.add_options("Context")("c,ctx-size", "Tokens the context holds (0: what the model was trained for, at most 4096)",
-                               value_or<int>(fallback), "N");
-  flags.add_options("Context")("cache-type", "Storage of keys and values: f16, f32 or q8_0", value_or<std::string>("f16"), "TYPE");
-  flags.add_options("Context")("cache-type-k", "-ctk, of keys alone", cxxopts::value<std::string>(), "TYPE");
-  flags.add_options("Context")("cache-type-v", "-ctv, of values alone", cxxopts::value<std::string>(), "TYPE");
+  flags.add_options("Context")("c,ctx-size", "Context size in tokens (0: the trained context, at most 4096)", value_or<int>(fallback), "N");
+  flags.add_options("Context")("cache-type", "Type of cached keys and values: f16, f32 or q8_0", value_or<std::string>("f16"), "TYPE");
+  flags.add_options("Context")("cache-type-k", "-ctk, type of cached keys", cxxopts::value<std::string>(), "TYPE");
+  flags.add_options("Context")("cache-type-v", "-ctv, type of cached values", cxxopts::value<std::string>(), "TYPE");
 }
 
 CacheType parse_cache_type(const std::string& name, const char* flag) {
@@ -148,8 +148,8 @@ int read_context_size(const cxxopts::ParseResult& r, int least) {
 
 void add_cache_types(cxxopts::Options& flags, const std::string& group, const char* placeholder) {
   auto add = flags.add_options(group);
-  add("cache-type-k", "-ctk, storage of keys: f16, f32 or q8_0", value_or<std::string>("f16"), placeholder);
-  add("cache-type-v", "-ctv, storage of values", value_or<std::string>("f16"), placeholder);
+  add("cache-type-k", "-ctk, type of cached keys: f16, f32 or q8_0", value_or<std::string>("f16"), placeholder);
+  add("cache-type-v", "-ctv, type of cached values", value_or<std::string>("f16"), placeholder);
 }
 
 CacheTypes read_cache_types(const cxxopts::ParseResult& r) {
@@ -165,14 +165,14 @@ void read_context(const cxxopts::ParseResult& r, JobOptions& job) {
 
 void add_sampling(cxxopts::Options& flags) {
   auto add = flags.add_options("Sampling");
-  add("temp", "Temperature (0: always the most probable token)", value_or<float>("0"), "T");
+  add("temp", "Temperature (0: greedy decoding)", value_or<float>("0"), "T");
   add("top-k", "Sample among the K most probable tokens (0: off)", value_or<int>("40"), "K");
-  add("top-p", "Sample among the most probable tokens that reach P together (1: off)", value_or<float>("0.95"), "P");
-  add("min-p", "Leave out tokens less probable than P times the best (0: off)", value_or<float>("0.05"), "P");
+  add("top-p", "Sample among the most probable tokens with a total probability of P (1: off)", value_or<float>("0.95"), "P");
+  add("min-p", "Exclude tokens less probable than P times the best one (0: off)", value_or<float>("0.05"), "P");
   add("repeat-penalty", "Make repeated tokens less probable (1: off)", value_or<float>("1"), "R");
-  add("repeat-last-n", "Tokens the penalty looks back", value_or<int>("64"), "N");
-  add("s,seed", "Seed of the draws", value_or<std::uint64_t>("0"), "SEED");
-  add("ignore-eos", "Never choose a token that ends the text");
+  add("repeat-last-n", "Number of last tokens to which the penalty applies", value_or<int>("64"), "N");
+  add("s,seed", "Random seed", value_or<std::uint64_t>("0"), "SEED");
+  add("ignore-eos", "Never sample an end-of-text token");
 }
 
 SamplingParams read_sampling(const cxxopts::ParseResult& r) {
@@ -195,33 +195,33 @@ SamplingParams read_sampling(const cxxopts::ParseResult& r) {
 
 void add_speculation(cxxopts::Options& flags, const char* strategies, const char* strategy, const char* drafters) {
   auto add = flags.add_options(kSpeculationGroup);
-  add("model-draft", "-md: a draft model of the same family; several times for several", cxxopts::value<std::vector<std::string>>(),
-      "FILE");
+  add("model-draft", "-md: a draft model with the same vocabulary; repeatable", cxxopts::value<std::vector<std::string>>(), "FILE");
   add("drafters", drafters, value_or<int>("1"), "N");
   add("strategy", strategies, value_or<std::string>(strategy), "NAME");
   add("policy",
-      "Which guesses run next: best-first, chain, static-tree, dynamic-tree or multi-sequence (auto: best-first, or chain where one of its "
-      "flags is given)",
+      "How to choose the next guesses: best-first, chain, static-tree, dynamic-tree or multi-sequence (auto: best-first, or chain if one "
+      "of its flags is given)",
       value_or<std::string>("auto"), "NAME");
-  add("draft", "Most guesses of one run", value_or<int>("8"), "N");
-  add("p-least", "best-first: least path probability worth a guess, however cheap its row is", value_or<float>("0.02"), "P");
+  add("draft", "Most guesses per run", value_or<int>("8"), "N");
+  add("p-least", "best-first: least path probability of a guess, however cheap its row is", value_or<float>("0.02"), "P");
   add("p-accept", "-pa, chain: least probability that continues a branch", value_or<float>("0.5"), "P");
   add("p-split", "-ps, chain: least probability that opens another branch", value_or<float>("0.1"), "P");
-  add("p-recovery", "-pr, chain: added to both for every run since a guess was last accepted", value_or<float>("0"), "P");
-  add("p-decay", "-pd, chain: taken off both whenever nothing was probable enough", value_or<float>("0"), "P");
-  add("parallel", "-np, chain: branches at most", value_or<int>("1"), "N");
-  add("tree", "static-tree: its shape, or the accuracies to grow one of --draft guesses from: a file of yamata acceptance --json",
+  add("p-recovery", "-pr, chain: added to -pa and -ps for every run since a guess was last accepted", value_or<float>("0"), "P");
+  add("p-decay", "-pd, chain: subtracted from -pa and -ps whenever no guess was probable enough", value_or<float>("0"), "P");
+  add("parallel", "-np, chain: most branches", value_or<int>("1"), "N");
+  add("tree",
+      "static-tree: a file with its shape, or a file of yamata acceptance --json, from whose rates a tree of --draft guesses is built",
       cxxopts::value<std::string>(), "FILE");
-  add("tree-depth", "dynamic-tree: how deep at most", value_or<int>("4"), "K");
-  add("tree-children", "dynamic-tree: guesses after one token at most", value_or<int>("32"), "M");
-  add("no-lookup", "Do not also guess what followed when this text, or an earlier one, read like this; only what drafts say");
-  add("suffix-store", "Keep what is written in this file, and guess from it in later runs", cxxopts::value<std::string>(), "FILE");
-  add("draft-units", "What drafts and heads compute on, as --units has it (auto: on what --units says)", value_or<std::string>("auto"),
+  add("tree-depth", "dynamic-tree: greatest depth", value_or<int>("4"), "K");
+  add("tree-children", "dynamic-tree: most guesses after one token", value_or<int>("32"), "M");
+  add("no-lookup", "Do not guess from earlier passages of this text or earlier texts; only from drafts and heads");
+  add("suffix-store", "Keep generated text in this file, and guess from it in later jobs", cxxopts::value<std::string>(), "FILE");
+  add("draft-units", "Compute units of drafts and heads, written as for --units (auto: those of --units)", value_or<std::string>("auto"),
       "UNITS");
-  add("no-async", "Ablation: draft on rank 0, in turn with its layers");
-  add("no-continue-tip", "Guess anew from the last token whenever a guess is accepted, as the paper does, rather than go on below it");
+  add("no-async", "Ablation: draft on rank 0, alternating with its layers");
+  add("no-continue-tip", "Ablation: discard the tree whenever a guess is accepted, and draft again from the last token, as the paper does");
   add("no-continuous", "Ablation: one speculative run at a time");
-  add("no-cancel", "Ablation: compute runs to the end though nobody needs them");
+  add("no-cancel", "Ablation: do not cancel runs that are no longer needed");
   add("no-multibuffer", "Ablation: one cache partition for guesses");
 }
 
@@ -277,14 +277,13 @@ PolicyOptions read_policy(const cxxopts::ParseResult& r) {
 void add_heads(cxxopts::Options& flags) {
   auto add = flags.add_options(kSpeculationGroup);
   add("heads",
-      "Heads that guess from the model's hidden states (Medusa, EAGLE, DGF): a safetensors file, a folder with one, or a GGUF file; "
-      "several times for several",
+      "Draft heads, which guess from the model's hidden states (Medusa, EAGLE, DGF): a safetensors file, a folder with one, or a GGUF "
+      "file; repeatable",
       cxxopts::value<std::vector<std::string>>(), "FILE");
-  add("mtp",
-      "Guess with the layer of the model's own file that predicts a further token (nextn, multi-token prediction), where it has one");
-  add("heads-kind", "What they are, where that does not follow from their tensors: medusa, eagle, dgf, eagle3 or nextn",
-      value_or<std::string>(""), "KIND");
-  add("heads-quant", "Their matrices in memory: q8_0, or stored (as in the file)", value_or<std::string>("q8_0"), "TYPE");
+  add("mtp", "Guess with the multi-token prediction layer (nextn) of the model's own file, if it has one");
+  add("heads-kind", "Kind of the heads, if their tensors do not tell: medusa, eagle, dgf, eagle3 or nextn", value_or<std::string>(""),
+      "KIND");
+  add("heads-quant", "Format of the heads' matrices in memory: q8_0, or stored (as in the file)", value_or<std::string>("q8_0"), "TYPE");
 }
 
 void read_heads(const cxxopts::ParseResult& r, JobOptions& job) {

@@ -7,14 +7,15 @@
 namespace yamata {
 
 cxxopts::Options acceptance_flags() {
-  auto flags = describe("acceptance", "How often each source of guesses is right, so many tokens ahead, over the model's own text.");
+  auto flags = describe("acceptance", "Measures how often each guess source is right, by distance, on text that the model generates.");
   auto text = flags.add_options("Text");
-  text("f,file", "Prompts, one per line of JSON: its \"prompt\", its \"text\", or the first of its \"turns\"", cxxopts::value<std::string>(), "FILE.jsonl");
-  text("prompt-format", "What is made of a prompt, for which {} stands; \\n is a new line", value_or<std::string>("{}"), "TEXT");
-  text("prompts", "Take the first N of them (0: all)", value_or<int>("0"), "N");
+  text("f,file", "Prompts, one per line of JSON: its \"prompt\", its \"text\", or the first of its \"turns\"",
+       cxxopts::value<std::string>(), "FILE.jsonl");
+  text("prompt-format", "Template for a prompt, in which {} stands for the prompt; \\n is a new line", value_or<std::string>("{}"), "TEXT");
+  text("prompts", "Use the first N prompts (0: all)", value_or<int>("0"), "N");
   text("pre", "Force a pre-tokenizer by name", value_or<std::string>(""), "NAME");
-  text("n,predict", "Tokens to generate after each", value_or<int>("128"), "N");
-  text("levels", "How many tokens ahead", value_or<int>("8"), "N");
+  text("n,predict", "Tokens to generate after each prompt", value_or<int>("128"), "N");
+  text("levels", "Greatest distance in tokens", value_or<int>("8"), "N");
   add_sampling(flags);
   add_speculation(flags, "", "auto");
   add_heads(flags);

@@ -83,25 +83,25 @@ bool BenchOptions::has_widths() const {
 }
 
 cxxopts::Options bench_flags() {
-  auto flags = describe("bench", "How fast a model runs: prompts, generation, runs of several tokens; also under mpirun.");
+  auto flags = describe("bench", "Measures how fast a model runs: prompts, generation, runs of several tokens; also under mpirun.");
   auto tests = flags.add_options("Tests (lists: 512,1024 or 1-16, 1-9+4, 64-1024*2)");
-  tests("p,n-prompt", "Tokens of a prompt that are computed (0: none)", value_or<std::string>("512"), "LIST");
-  tests("n,n-gen", "Tokens that are generated, one at a time (0: none)", value_or<std::string>("128"), "LIST");
-  tests("pg", "-pg, a prompt and a text after it, timed together; repeatable", value_or<std::string>(""), "PP,TG");
-  tests("widths", "Runs of this many tokens whose logits are all asked for, as a check of guesses", value_or<std::string>(""), "LIST");
-  tests("d,n-depth", "Tokens in the cache before", value_or<std::string>("0"), "LIST");
-  tests("r,repetitions", "Times each test is repeated", value_or<int>("5"), "N");
+  tests("p,n-prompt", "Tokens of the prompt (0: no such test)", value_or<std::string>("512"), "LIST");
+  tests("n,n-gen", "Tokens to generate, one at a time (0: no such test)", value_or<std::string>("128"), "LIST");
+  tests("pg", "-pg, a prompt and generation after it, timed together; repeatable", value_or<std::string>(""), "PP,TG");
+  tests("widths", "Runs of this many tokens with all their logits, as in the verification of guesses", value_or<std::string>(""), "LIST");
+  tests("d,n-depth", "Tokens in the cache before the test", value_or<std::string>("0"), "LIST");
+  tests("r,repetitions", "Repetitions of each test", value_or<int>("5"), "N");
   tests("no-warmup", "Do not run each test once before it is timed");
   auto jobs = flags.add_options(kJobs);
   jobs("t,threads",
-       "Compute threads of each rank (0: as many as prove fastest, up to its share of its machine's cores; measure: the same, measured "
-       "anew)",
+       "Compute threads of each rank (0: the fastest number, up to its share of its machine's cores; measure: the same, but ignore a "
+       "remembered choice)",
        value_or<std::string>("0"), "LIST");
-  jobs("b,batch-size", "Prompt tokens that go through the pipeline together", value_or<std::string>("64"), "LIST");
+  jobs("b,batch-size", "Prompt tokens per run", value_or<std::string>("64"), "LIST");
   add_cache_types(flags, kJobs, "LIST");
   auto output = flags.add_options("Output");
-  output("o,output", "What goes to standard output: md, csv, json, jsonl or sql", value_or<std::string>("md"), "FORMAT");
-  output("output-err", "-oe, what goes to standard error: one of them, or none", value_or<std::string>("none"), "FORMAT");
+  output("o,output", "Format on standard output: md, csv, json, jsonl or sql", value_or<std::string>("md"), "FORMAT");
+  output("output-err", "-oe, format on standard error: one of these, or none", value_or<std::string>("none"), "FORMAT");
   add_ranks(flags);
   return flags;
 }

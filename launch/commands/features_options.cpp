@@ -7,21 +7,21 @@
 namespace yamata {
 
 cxxopts::Options features_flags() {
-  auto flags =
-      describe("features", "Hidden states of a model over a text, for training heads that guess: one or several safetensors files.");
+  auto flags = describe("features", "Writes hidden states of a model over a text, to train draft heads: one or several safetensors files.");
   add_text(flags);
   auto add = flags.add_options("Features");
-  add("o,output", "Where to; further files are FILE with a number", cxxopts::value<std::string>(), "FILE.safetensors");
-  add("layers", "Layers whose inputs are written, such as 2,15,27; last: after the output norm; eagle3: the three that EAGLE-3 reads",
+  add("o,output", "Output file; further files have a number in their name", cxxopts::value<std::string>(), "FILE.safetensors");
+  add("layers",
+      "Layers whose inputs are written, such as 2,15,27; last: after the output norm; eagle3: the three layers that EAGLE-3 reads",
       value_or<std::string>("last"), "LIST");
   add("generate",
-      "Let the model write so many tokens after each prompt, and write those too: a .jsonl has a prompt per line, any other "
-      "text begins one with each line",
+      "Generate N tokens after each prompt, and write their hidden states too; a .jsonl file has a prompt per line, any other file is a "
+      "text whose lines begin with prompts",
       cxxopts::value<int>(), "N");
-  add("prompt-tokens", "Tokens of a line that are its prompt, in a text that is no .jsonl", value_or<int>("32"), "N");
-  add("texts", "Texts at most (0: all)", value_or<int>("0"), "N");
-  add("type", "f16 or f32", value_or<std::string>("f16"), "TYPE");
-  add("shard", "MiB of a file, about", value_or<int>("512"), "MIB");
+  add("prompt-tokens", "Tokens of a line that are its prompt, if the file is no .jsonl", value_or<int>("32"), "N");
+  add("texts", "Most texts (0: all)", value_or<int>("0"), "N");
+  add("type", "Type of the values: f16 or f32", value_or<std::string>("f16"), "TYPE");
+  add("shard", "Approximate size of a file in MiB", value_or<int>("512"), "MIB");
   add_sampling(flags);
   add_context(flags, "512");
   add_cluster(flags);

@@ -7,12 +7,12 @@
 namespace yamata {
 
 cxxopts::Options inspect_flags() {
-  auto flags = describe("inspect", "What a model file holds, and what each rank of a split would.");
+  auto flags = describe("inspect", "Shows the contents of a model file, and what each rank of a split would hold.");
   flags.add_options("Output")("tensors", "List every tensor");
-  flags.add_options("Cluster")("layer-split,mpi-layer-split", "Show this split", value_or<std::string>("auto"), "SPLIT");
-  flags.add_options("Cluster")("gpu-layers,n-gpu-layers", "-ngl: show the memory that N layers of each rank take on a card",
+  flags.add_options("Cluster")("layer-split,mpi-layer-split", "The split to show", value_or<std::string>("auto"), "SPLIT");
+  flags.add_options("Cluster")("gpu-layers,n-gpu-layers", "-ngl: show the memory that N layers of each rank take on a GPU",
                                value_or<std::string>("auto"), "N");
-  flags.add_options("Context")("c,ctx-size", "Tokens the context holds", value_or<int>("0"), "N");
+  flags.add_options("Context")("c,ctx-size", "Context size in tokens", value_or<int>("0"), "N");
   return flags;
 }
 

@@ -6,7 +6,8 @@
 namespace yamata {
 
 cxxopts::Options perplexity_flags() {
-  auto flags = describe("perplexity", "Perplexity of a text, over chunks of the context; the second half of each is scored.");
+  auto flags =
+      describe("perplexity", "Measures the perplexity of a text, in chunks of the context size; the second half of each is scored.");
   add_text(flags);
   add_context(flags, "512");
   flags.add_options("Text")("chunks", "Chunks to score (0: all)", value_or<int>("0"), "N");

@@ -15,33 +15,32 @@ constexpr int kMostRanks = 1024;
 
 cxxopts::Options plan_flags() {
   auto flags = describe("plan",
-                        "Which layout is the fastest: each way in which some machines could share a model is played in virtual time. "
-                        "Loads no weights, but for a layer where this machine is to be measured.");
+                        "Predicts the fastest layout: simulates the ways in which the machines could share a model. "
+                        "Loads no weights, except one layer if this machine must be measured.");
   auto machines = flags.add_options("Machines and network");
-  machines("from",
-           "Machines, links and groups that have rehearsed as 'yamata run --json' or 'yamata plan --json' wrote them down, of this model",
+  machines("from", "Take machines, links and rehearsed groups from a file of 'yamata run --json' or 'yamata plan --json' with this model",
            cxxopts::value<std::string>(), "FILE");
-  machines("hostfile", "The machines, as mpirun's --hostfile names them; the first leads", cxxopts::value<std::string>(), "FILE");
-  machines("profiles", "Folder with what 'yamata profile -m FILE.gguf --json FOLDER/HOST.json' wrote on each machine",
+  machines("hostfile", "The machines, in the format of mpirun's --hostfile; the first is rank 0", cxxopts::value<std::string>(), "FILE");
+  machines("profiles", "Folder with the profile of each machine, written by 'yamata profile -m FILE.gguf --json FOLDER/HOST.json'",
            cxxopts::value<std::string>(), "FOLDER");
-  machines("ranks", "Without both: so many machines like this one", value_or<int>("4"), "N");
-  machines("slow", "A machine that takes this many times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
-  machines("t,threads", "Compute threads, where this machine is measured (0: all cores)", value_or<int>("0"), "N");
-  machines("latency", "Of every message, one way", value_or<double>("0.1"), "MS");
-  machines("bandwidth", "Of every machine's link", value_or<double>("1000"), "MBIT/S");
-  machines("wake-up", "From what a rank waits for until it is awake", value_or<double>("0.05"), "MS");
+  machines("ranks", "Without these: N machines like this one", value_or<int>("4"), "N");
+  machines("slow", "A machine that takes FACTOR times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
+  machines("t,threads", "Compute threads, if this machine is measured (0: all cores)", value_or<int>("0"), "N");
+  machines("latency", "Latency of every message, one way", value_or<double>("0.1"), "MS");
+  machines("bandwidth", "Rate of every machine's link", value_or<double>("1000"), "MBIT/S");
+  machines("wake-up", "Time a rank needs to wake up", value_or<double>("0.05"), "MS");
   auto job = flags.add_options("Job");
-  job("model-draft", "-md, draft model: layouts with a drafter are tried too", cxxopts::value<std::string>(), "FILE");
-  job("c,ctx-size", "Tokens the context holds (0: what the model was trained for, at most 4096)", value_or<int>("0"), "N");
-  job("b,batch-size", "Prompt tokens that go through the pipeline together", value_or<int>("64"), "N");
+  job("model-draft", "-md, draft model: also consider layouts with a drafter", cxxopts::value<std::string>(), "FILE");
+  job("c,ctx-size", "Context size in tokens (0: the trained context, at most 4096)", value_or<int>("0"), "N");
+  job("b,batch-size", "Prompt tokens per run", value_or<int>("64"), "N");
   job("n,predict", "Tokens to generate", value_or<int>("128"), "N");
   job("prompt-tokens", "Tokens of the prompt", value_or<int>("64"), "N");
-  job("acceptance", "Share of tokens that are the draft's first choice (left out: as --from has it, or 0.65)", cxxopts::value<double>(),
+  job("acceptance", "Share of tokens that are the draft's first choice (default: from --from, or 0.65)", cxxopts::value<double>(), "P");
+  job("acceptance4", "Share of tokens among its first four (default: the first choice, plus 58 % of the rest)", cxxopts::value<double>(),
       "P");
-  job("acceptance4", "Share that is among its first four (left out: of the others 58 %)", cxxopts::value<double>(), "P");
   add_cache_types(flags, "Job", "TYPE");
   auto output = flags.add_options("Output");
-  output("rows", "How many layouts to show, the fastest first; the best single machine is always among them", value_or<int>("10"), "N");
+  output("rows", "Number of layouts to show, the fastest first; always includes the best single machine", value_or<int>("10"), "N");
   output("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");
   return flags;
 }

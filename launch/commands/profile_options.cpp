@@ -15,15 +15,16 @@ constexpr char kGroup[] = "Profile (lists: 512,1024 or 1-16, 1-9+4, 128-8192*2)"
 }  // namespace
 
 cxxopts::Options profile_flags() {
-  auto flags = describe("profile", "What this machine can do at most, and with -m how near to it a model comes. One process, no mpirun.");
+  auto flags =
+      describe("profile", "Measures how fast this machine could be, and with -m how close a model comes to that. One process, no mpirun.");
   auto add = flags.add_options(kGroup);
   add("t,threads", "Most compute threads (0: all cores)", value_or<int>("0"), "N");
   add("r,rounds", "Rounds in which everything is measured once", value_or<int>("5"), "N");
-  add("memory-mib", "Memory that bandwidth is measured on (0: several times the caches)", value_or<int>("0"), "MIB");
+  add("memory-mib", "Memory size for measuring bandwidth (0: several times the caches)", value_or<int>("0"), "MIB");
   add("widths", "With -m: runs of this many tokens", value_or<std::string>("1,2,4,8,16,32,64"), "LIST");
-  add("contexts", "With -m: one token behind this many, as far as the model goes", value_or<std::string>("128-8192*2"), "LIST");
-  add("no-repack", "Keep the weights as they lie in the file");
-  add("units", "With -m: only measure how groups of cores best share its layers, as in cpu:0-3+cpu:4-7, and keep it for runs with the same",
+  add("contexts", "With -m: one token at these context lengths, up to the model's context", value_or<std::string>("128-8192*2"), "LIST");
+  add("no-repack", "Keep the weights in the file's layout");
+  add("units", "With -m: only measure the best shares of a layer for these units, such as cpu:0-3+cpu:4-7, and keep them for later runs",
       value_or<std::string>("auto"), "UNITS");
   add("json", "Write the profile to this file", cxxopts::value<std::string>(), "FILE");
   add_cache_types(flags, kGroup, "TYPE");

@@ -32,11 +32,11 @@ cxxopts::Options quantize_flags() {
   add("h,help", "Print this help");
   add("t,threads", "Threads (0: one per core)", value_or<int>("0"), "N");
   add("imatrix", "Importance matrix of this model, made by llama-imatrix (GGUF or .dat)", cxxopts::value<std::string>(), "FILE");
-  add("pure", "The same type for every matrix, without the mix that a TYPE stands for");
-  add("output-tensor-type", "Type of output.weight, or of embeddings that serve as output", cxxopts::value<std::string>(), "TYPE");
+  add("pure", "Use the same type for every matrix, not the mix of TYPE");
+  add("output-tensor-type", "Type of output.weight, or of embeddings that are also the output", cxxopts::value<std::string>(), "TYPE");
   add("token-embedding-type", "Type of the token embeddings", cxxopts::value<std::string>(), "TYPE");
-  add("leave-output-tensor", "Leave output.weight as it is");
-  add("allow-requantize", "Quantize what is quantized already; this costs quality");
+  add("leave-output-tensor", "Do not change output.weight");
+  add("allow-requantize", "Accept a model that is already quantized; this loses quality");
   return flags;
 }
 

@@ -28,10 +28,10 @@ std::string idle_guessing_flag(const cxxopts::Options& flags, const cxxopts::Par
 
 void add_acceptance_rule(cxxopts::Options& flags) {
   auto add = flags.add_options("Sampling");
-  add("acceptance", "lossless, or typical: accept guesses that are only likely enough, which changes the text; for --temp above 0",
+  add("acceptance", "lossless, or typical: also accept guesses that are merely probable enough, which changes the text; for --temp above 0",
       value_or<std::string>("lossless"), "RULE");
-  add("typical-epsilon", "typical: a probability that always suffices", value_or<float>("0.09"), "P");
-  add("typical-delta", "typical: the share of e^-entropy that suffices where all are improbable", value_or<float>("0.3"), "P");
+  add("typical-epsilon", "typical: a probability that is always enough", value_or<float>("0.09"), "P");
+  add("typical-delta", "typical: the share of e^-entropy that is enough if all tokens are improbable", value_or<float>("0.3"), "P");
 }
 
 /// Nothing: lossless.
@@ -74,20 +74,21 @@ cxxopts::Options run_flags() {
   add_text(flags);
   flags.add_options("Text")("n,predict", "Tokens to generate", value_or<int>("128"), "N");
   add_sampling(flags);
-  add_speculation(flags,
-                  "iterative, speculative or pipeinfer; without a draft these guess what texts repeat (auto: pipeinfer, on a single rank "
-                  "speculative; iterative where nothing guesses)",
-                  "auto");
+  add_speculation(
+      flags,
+      "iterative (no guessing), speculative or pipeinfer; without a draft the latter two guess repeated text (auto: pipeinfer, on "
+      "a single rank speculative, without any guess source iterative)",
+      "auto");
   add_heads(flags);
   add_acceptance_rule(flags);
-  flags.add_options("Cluster")("preset", "A system of the papers, as a baseline: " + presets_help(), cxxopts::value<std::string>(), "NAME");
+  flags.add_options("Cluster")("preset", "The setup of a paper, as a baseline: " + presets_help(), cxxopts::value<std::string>(), "NAME");
   add_context(flags, "0");
   add_cluster(flags);
   flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
   flags.add_options("Output")("csv", "Write statistics as one CSV row with a header", cxxopts::value<std::string>(), "FILE");
-  flags.add_options("Output")("trace", "Write what every rank did when, in Chrome's trace format (open it in ui.perfetto.dev)",
+  flags.add_options("Output")("trace", "Write a timeline of every rank in Chrome's trace format (open it in ui.perfetto.dev)",
                               cxxopts::value<std::string>(), "FILE");
-  flags.add_options("Output")("logits-checksum", "Add a hash over the logits' bits to the JSON");
+  flags.add_options("Output")("logits-checksum", "Add a hash over the bits of the logits to the JSON");
   return flags;
 }
 

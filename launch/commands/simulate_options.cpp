@@ -36,45 +36,47 @@ void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
 }  // namespace
 
 cxxopts::Options simulate_flags() {
-  auto flags =
-      describe("simulate", "Plays whole jobs in virtual time: the program itself, on machines described by numbers. Needs no model.");
+  auto flags = describe("simulate",
+                        "Simulates whole jobs in virtual time: the program's own code, on machines described by numbers. Needs no model.");
   auto job = flags.add_options("Job");
   job("ranks",
-      "How many ranks, such as 2,4,8 or 2-16, one table row each (left out: as many as --from had, one more and twice as many, or 2,4,8)",
+      "Numbers of ranks, such as 2,4,8 or 2-16, one table row each (default: those of --from, one more, and twice as many; or 2,4,8)",
       cxxopts::value<std::string>(), "LIST");
-  job("group", "How many ranks share each layer, such as 1,2,4, table rows for each: 1 is a pipeline", value_or<std::string>("1"), "LIST");
-  job("n,predict", "Tokens to generate (left out: as many as the run of --from, or 128)", cxxopts::value<int>(), "N");
-  job("prompt-tokens", "Tokens of a text that nobody wrote (left out: the text of --from, or 64)", cxxopts::value<int>(), "N");
-  job("b,batch-size", "Prompt tokens that go through the pipeline together", value_or<int>("64"), "N");
-  job("s,seed", "Seed of what is drawn", value_or<std::uint64_t>("0"), "SEED");
-  job("repeats", "Average over this many draws of the text, or of what a recorded one leaves open", value_or<int>("3"), "N");
+  job("group", "Numbers of ranks that share each layer, such as 1,2,4, table rows for each; 1 is a pipeline", value_or<std::string>("1"),
+      "LIST");
+  job("n,predict", "Tokens to generate (default: as many as the run of --from, or 128)", cxxopts::value<int>(), "N");
+  job("prompt-tokens", "Tokens of a random prompt (default: the text of --from, or 64)", cxxopts::value<int>(), "N");
+  job("b,batch-size", "Prompt tokens per run", value_or<int>("64"), "N");
+  job("s,seed", "Random seed", value_or<std::uint64_t>("0"), "SEED");
+  job("repeats", "Average over this many random texts, or random completions of a recorded one", value_or<int>("3"), "N");
   auto machines = flags.add_options("Machines and network");
-  machines("from",
-           "Take times, text and draft from a 'yamata run --json' file, or machines from a 'yamata plan --json' file; flags override. "
-           "Network and groups that have rehearsed are taken where there is a plan. Not taken: the run's own flags",
-           cxxopts::value<std::string>(), "FILE");
-  machines("target-ms", "One token through all layers of the target on one node", value_or<double>("400"), "MS");
+  machines(
+      "from",
+      "Take times, text and draft from a file of 'yamata run --json', or machines from a file of 'yamata plan --json'; flags override. "
+      "Network and rehearsed groups are taken if the file has a plan. The run's own flags are not taken",
+      cxxopts::value<std::string>(), "FILE");
+  machines("target-ms", "Time of one token through all layers of the target on one node", value_or<double>("400"), "MS");
   machines("draft-ms",
-           "One evaluation of the draft model (left out: as --from has measured; else with -m and -md by their bytes, or a twentieth of "
+           "Time of one evaluation of the draft model (default: from --from; else with -m and -md by their bytes, or a twentieth of "
            "--target-ms)",
            cxxopts::value<double>(), "MS");
   machines("width-cost",
-           "What each further row of a run adds, as a share of the first; or the times of 1,2,3,... rows (default: what --from has "
-           "measured, or 0.05)",
+           "Cost of each additional row of a run, as a share of the first; or the times of 1,2,3,... rows (default: from --from, or "
+           "0.05)",
            cxxopts::value<std::string>(), "LIST");
   machines("head-ms", "The head's own work per token", value_or<double>("0.05"), "MS");
-  machines("latency", "Of every message", value_or<double>("0.1"), "MS");
-  machines("bandwidth", "Of every rank's link", value_or<double>("1000"), "MBIT/S");
-  machines("wake-up", "From what a rank waits for until it is awake", value_or<double>("0.05"), "MS");
-  machines("slow", "A rank that takes this many times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
+  machines("latency", "Latency of every message", value_or<double>("0.1"), "MS");
+  machines("bandwidth", "Rate of every rank's link", value_or<double>("1000"), "MBIT/S");
+  machines("wake-up", "Time a rank needs to wake up", value_or<double>("0.05"), "MS");
+  machines("slow", "A rank that takes FACTOR times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
   auto draft = flags.add_options("Draft");
-  draft("acceptance", "Share of tokens that are the draft's first choice (left out: what --from's draft said, or 0.65)",
+  draft("acceptance", "Share of tokens that are the draft's first choice (default: the draft of --from, or 0.65)", cxxopts::value<double>(),
+        "P");
+  draft("acceptance4", "Share of tokens among its first four (default: the draft of --from, or the first choice plus 58 % of the rest)",
         cxxopts::value<double>(), "P");
-  draft("acceptance4", "Share that is among its first four (left out: what --from's draft said, or of the others 58 %)",
-        cxxopts::value<double>(), "P");
-  draft("over-confidence", "How far its probabilities are too sure: the power of its odds, less 1", value_or<double>("0"), "X");
-  add_speculation(flags, "Which to compare", "iterative,speculative,pipeinfer",
-                  "How many, or with -md of each model; not given: as many as the run of --from had; 0: none");
+  draft("over-confidence", "Over-confidence of its probabilities: the exponent of their odds, minus 1", value_or<double>("0"), "X");
+  add_speculation(flags, "Strategies to compare", "iterative,speculative,pipeinfer",
+                  "Number of drafters, with -md of each model (not given: as many as the run of --from had; 0: none)");
   flags.add_options("Output")("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");
   flags.add_options("Output")("csv", "Write the table as CSV", cxxopts::value<std::string>(), "FILE");
   return flags;

@@ -5,10 +5,10 @@
 namespace yamata {
 
 cxxopts::Options tokenize_flags() {
-  auto flags = describe("tokenize", "Token ids of a text, a line per token.");
+  auto flags = describe("tokenize", "Prints the token ids of a text, a line per token.");
   add_text(flags);
-  flags.add_options("Output")("ids", "One list [1, 2, 3]")("no-bos", "Do not add BOS or EOS")(
-      "no-special", "Take the text of special tokens as plain text");
+  flags.add_options("Output")("ids", "Print one list [1, 2, 3]")("no-bos", "Do not add BOS or EOS")(
+      "no-special", "Tokenize special tokens as plain text");
   return flags;
 }
 
