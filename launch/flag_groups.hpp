@@ -51,7 +51,7 @@ SamplingParams read_sampling(const cxxopts::ParseResult& result);
 inline constexpr char kSpeculationGroup[] = "Speculation (the text stays the same)";
 /// `strategies`: what --strategy is about, `strategy` its default.
 void add_speculation(cxxopts::Options& flags, const char* strategies, const char* strategy,
-                     const char* drafters = "Run each draft model this many times");
+                     const char* drafters = "Number of ranks that run each draft model");
 /// Also the draft models, each as often as --drafters says, and --no-async.
 SpeculationOptions read_speculation(const cxxopts::ParseResult& result, JobOptions& job);
 

@@ -72,11 +72,11 @@ class Command {
   void operator()(const TokenizeOptions& options) const { tokenize_command(options); }
   void operator()(const InspectOptions& options) const { inspect_command(options, world_.transport->size()); }
   void operator()(const SimulationOptions& options) const {
-    require_one_process("simulate plays all ranks in one process");
+    require_one_process("simulate runs all ranks in one process");
     simulate_command(options);
   }
   void operator()(const PlanOptions& options) const {
-    require_one_process("plan plays all ranks in one process");
+    require_one_process("plan simulates all ranks in one process");
     plan_command(options);
   }
   void operator()(const ProfileOptions& options) const {
@@ -84,7 +84,7 @@ class Command {
     profile_command(options);
   }
   void operator()(const QuantizeOptions& options) const {
-    require_one_process("quantize is the work of one process, with threads");
+    require_one_process("quantize uses one process with threads");
     quantize_command(options);
   }
 

@@ -20,7 +20,7 @@ void add(StaticTree& tree, const Path& path) {
   for (std::size_t i = 0; i + 1 < path.size(); ++i) parent = parent < 0 ? parent : tree.child(parent, path[i]);
   const bool ranks = std::all_of(path.begin(), path.end(), [](std::int32_t rank) { return rank >= 0 && rank < 64; });
   if (path.empty() || !ranks || parent < 0 || tree.child(parent, path.back()) >= 0)
-    throw UsageError("each path of the tree goes on from another one by a rank from 0 to 63, and comes once");
+    throw UsageError("each path of the tree must extend another path by a rank from 0 to 63, and must occur once");
   tree.nodes.push_back({parent, static_cast<std::int32_t>(path.size()) - 1, path.back()});
 }
 
@@ -47,7 +47,7 @@ StaticTree read_tree(const std::string& file, int guesses) {
     return parse(Json::parse(text), guesses);
   } catch (const Json::exception&) {
     throw UsageError(
-        fmt::format("{} is no tree of guesses: neither \"tree\" nor what yamata acceptance --json writes; check --tree", file));
+        fmt::format("{} is not a tree of guesses: it has no \"tree\", and is not a file of yamata acceptance --json; check --tree", file));
   } catch (const UsageError& e) {
     throw UsageError(fmt::format("{}: {}; check --tree", file, e.what()));
   }

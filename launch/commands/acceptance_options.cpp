@@ -38,10 +38,11 @@ AcceptanceOptions read_acceptance(const cxxopts::ParseResult& r) {
   o.json_file = text_of(r, "json");
   o.speculation = read_speculation(r, o.job);
   read_heads(r, o.job);
-  require(r["strategy"].as<std::string>() == "auto", "--strategy", "left out: guesses are only looked at");
-  require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: what earlier runs wrote would count as guessed");
+  require(r["strategy"].as<std::string>() == "auto", "--strategy", "left out: no guess is sent");
+  require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: text of earlier jobs would count as guessed");
   if (!o.job.guesses() && !o.speculation.lookup)
-    throw UsageError("nobody guesses; name a draft model with -md FILE.gguf or heads with --heads FILE, or leave --no-lookup out");
+    throw UsageError(
+        "there is no guess source; name a draft model with -md FILE.gguf or heads with --heads FILE, or leave --no-lookup out");
   read_cluster(r, o.job);
   o.job.strategy = Strategy::kSpeculative;
   o.job.generate = r["predict"].as<int>();

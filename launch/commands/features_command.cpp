@@ -36,8 +36,7 @@ Layers read_layers(const std::vector<std::string>& words, std::int64_t layers) {
     } else {
       const bool digits = !word.empty() && word.size() < 9 && word.find_first_not_of("0123456789") == std::string::npos;
       if (!digits || std::stoll(word) >= layers)
-        throw UsageError(
-            fmt::format("--layers: '{}' is no layer of this model, which has 0 to {}, and no 'last' or 'eagle3'", word, layers - 1));
+        throw UsageError(fmt::format("--layers: '{}' is not a layer of this model (0 to {}), 'last' or 'eagle3'", word, layers - 1));
       numbers.push_back(static_cast<std::int32_t>(std::stoll(word)));
     }
   }

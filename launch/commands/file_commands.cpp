@@ -48,12 +48,12 @@ void print_model(const gguf::File& file, const Hyperparameters& h) {
   for (std::int64_t layer = 0; layer < h.layers; ++layer) mixed += h.layer_at(layer).experts > 0;
   const auto held = static_cast<double>(stage_bytes(file, h, {0, h.layers})),
              read = static_cast<double>(read_bytes(file, h, {0, h.layers}));
-  print_out("\nmodel\n  family {}, {} layers of {} heads, {} of them of keys and values\n", h.family->name, h.layers, h.heads, h.kv_heads);
-  if (mixed > 0) print_out("  {} experts in {} layers, of which a token uses {}\n", h.layer.experts, mixed, h.layer.experts_used);
-  if (h.is_latent()) print_out("  latent attention, {} numbers of a token in the cache of a layer\n", h.head_dim);
-  if (windowed > 0) print_out("  a window of {} tokens in {} layers\n", h.layer.window, windowed);
-  if (h.nextn_layers > 0) print_out("  layers that predict further tokens (MTP): {}; --mtp guesses with the first\n", h.nextn_layers);
-  print_out("  {:.1f} MiB held, {:.1f} MiB read for a token\n", held / kMiB, read / kMiB);
+  print_out("\nmodel\n  family {}, {} layers, {} heads, {} key/value heads\n", h.family->name, h.layers, h.heads, h.kv_heads);
+  if (mixed > 0) print_out("  {} experts in {} layers; each token uses {}\n", h.layer.experts, mixed, h.layer.experts_used);
+  if (h.is_latent()) print_out("  latent attention, {} cached values per token and layer\n", h.head_dim);
+  if (windowed > 0) print_out("  a sliding window of {} tokens in {} layers\n", h.layer.window, windowed);
+  if (h.nextn_layers > 0) print_out("  multi-token prediction (MTP) layers: {}; --mtp guesses with the first\n", h.nextn_layers);
+  print_out("  {:.1f} MiB of weights, {:.1f} MiB read per token\n", held / kMiB, read / kMiB);
 }
 
 /// Tokens that mean something by themselves; a vocabulary that is not known is no fault here.
@@ -68,8 +68,8 @@ void print_special_tokens(const gguf::File& file) {
     for (const FimToken which : {FimToken::kPrefix, FimToken::kSuffix, FimToken::kMiddle}) {
       if (tokenizer->fim(which) >= 0) gap.push_back(shown(tokenizer->fim(which)));
     }
-    print_out("  a text ends with {}\n", ends.empty() ? "no token" : fmt::format("{}", fmt::join(ends, ", ")));
-    if (gap.size() == 3) print_out("  a text with a gap: before it {}, after it {}, what fills it {}\n", gap[0], gap[1], gap[2]);
+    print_out("  end-of-text tokens: {}\n", ends.empty() ? "none" : fmt::format("{}", fmt::join(ends, ", ")));
+    if (gap.size() == 3) print_out("  fill-in-the-middle tokens: prefix {}, suffix {}, middle {}\n", gap[0], gap[1], gap[2]);
   } catch (const ModelError& error) {
     print_out("  {}\n", error.what());
   }

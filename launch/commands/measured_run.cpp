@@ -25,7 +25,7 @@ Times times_of(const Json& rank, const char* key = "run_s") {
   Times times;
   for (const Json& s : rank.at(key)) {
     times.push_back(1e3 * s.get<double>());
-    check(times.back() >= 0 && times.back() <= 1e9, "'run_s' or 'draft_run_s' has a time that is none");
+    check(times.back() >= 0 && times.back() <= 1e9, "'run_s' or 'draft_run_s' has an invalid time");
   }
   return times;
 }
@@ -56,7 +56,7 @@ void add_stage(const Json& rank, StageRanks& stages, MeasuredRun& run) {
   stages.layers = layers;
   stages.times.push_back(times_of(rank));
   const double meeting_s = rank.value("exchange_s", 0.0), busy_s = rank.value("busy_s", 0.0);
-  check(meeting_s >= 0 && meeting_s <= busy_s, "'exchange_s' is no part of 'busy_s'");
+  check(meeting_s >= 0 && meeting_s <= busy_s, "'exchange_s' is not between 0 and 'busy_s'");
   stages.computing.push_back(meeting_s > 0 ? 1 - meeting_s / busy_s : 1);
 }
 
@@ -64,7 +64,7 @@ void read_stages(const StageRanks& ranks, MeasuredRun& run) {
   const std::vector<Times>& stages = ranks.times;
   const std::vector<simulation::WidthTime> points = common_widths(stages);
   const Times totals = times_by_width(points);
-  check(!totals.empty(), "its stages have no width of run in common, so that there is nothing to go by; let it write more tokens");
+  check(!totals.empty(), "its stages have no run width in common; make a run with more tokens");
   for (std::size_t s = 0; s < stages.size(); ++s) {
     run.stage_ms.push_back(stages[s][points[0].rows - 1] * totals[0] / points[0].time);
     run.computing_ms += ranks.computing[s] * run.stage_ms.back();
@@ -113,7 +113,7 @@ std::vector<std::int32_t> token_ids(const Json& ids) {
   std::vector<std::int32_t> tokens;
   for (const Json& id : ids) {
     const std::int64_t number = id.is_number_integer() ? id.get<std::int64_t>() : -1;
-    check(number >= 0 && number <= std::numeric_limits<std::int32_t>::max(), "it has a token id that is none");
+    check(number >= 0 && number <= std::numeric_limits<std::int32_t>::max(), "it has an invalid token id");
     tokens.push_back(static_cast<std::int32_t>(number));
   }
   return tokens;
@@ -125,10 +125,11 @@ simulation::Recording::Choices choices_of(const Json& token) {
   const auto& draft_probabilities = choices.draft_probabilities;
   const bool shares = std::all_of(draft_probabilities.begin(), draft_probabilities.end(), [](float p) { return p >= 0 && p <= 1; });
   check(shares && draft_probabilities.size() <= kMost && std::is_sorted(draft_probabilities.rbegin(), draft_probabilities.rend()),
-        "'choices' has probabilities that are none");
+        "'choices' has invalid probabilities");
   if (token.at("came_true").is_null()) return choices;
   const auto place = token.at("came_true").get<std::int64_t>();
-  check(place >= 0 && place < static_cast<std::int64_t>(draft_probabilities.size()), "'choices' has one that came true and was not stated");
+  check(place >= 0 && place < static_cast<std::int64_t>(draft_probabilities.size()),
+        "'choices' has an accepted guess without a draft probability");
   choices.accepted = static_cast<std::size_t>(place);
   return choices;
 }
@@ -141,7 +142,7 @@ simulation::Recording read_text_of(const Json& j) {
   check(!text.prompt.empty(), "its prompt is empty");
   if (!j.contains("choices")) return text;
   for (const Json& token : j.at("choices")) text.choices.push_back(choices_of(token));
-  check(text.choices.size() == text.tokens.size(), "it has not as many 'choices' as tokens");
+  check(text.choices.size() == text.tokens.size(), "it does not have as many 'choices' as tokens");
   return text;
 }
 
@@ -152,7 +153,7 @@ MeasuredRun read_measured_run(const std::string& path) {
   MeasuredRun run;
   try {
     run.strategy = j.value("strategy", "iterative");
-    check(!j.at("head_us_per_token").is_null(), "it wrote no text; make one of a hundred tokens or more");
+    check(!j.at("head_us_per_token").is_null(), "it generated no text; make a run of a hundred tokens or more");
     run.head_ms = j.at("head_us_per_token").get<double>() / 1e3;
     check(run.head_ms >= 0 && run.head_ms <= 1e9, "'head_us_per_token' is no time");
     run.first_choice_rate = std::clamp(j.value("first_choice_rate", 0.0), 0.0, 1.0);
@@ -167,7 +168,7 @@ MeasuredRun read_measured_run(const std::string& path) {
     }
     run.text = read_text_of(j);
   } catch (const Json::exception&) {
-    throw UsageError(fmt::format("{} is no result of a run; 'yamata run --json FILE' writes one", path));
+    throw UsageError(fmt::format("{} is not the result of a run; 'yamata run --json FILE' writes one", path));
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("{}: {}", path, error.what()));
   }

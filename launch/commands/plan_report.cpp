@@ -54,13 +54,15 @@ std::string to_table(std::span<const Forecast> forecasts, std::span<const Planne
 
 std::string rehearsal_words(std::span<const GroupCost> costs) {
   if (costs.empty())
-    return "no group has rehearsed: what meetings take is reckoned from latency and rate; --from a run that chose its layout knows it";
+    return "no group has rehearsed: exchange times are computed from latency and rate; give a run that chose its layout with --from";
   std::string words;
   for (const GroupCost& cost : costs) {
-    words += words.empty()
-                 ? fmt::format("as they rehearsed, groups of {} compute {:.2f} times as long as their speeds say and meet for {:.3f} ms",
-                               cost.members, cost.computing, 1e-6 * static_cast<double>(cost.meeting))
-                 : fmt::format(", of {} {:.2f} and {:.3f} ms", cost.members, cost.computing, 1e-6 * static_cast<double>(cost.meeting));
+    words +=
+        words.empty()
+            ? fmt::format(
+                  "in the rehearsal, groups of {} compute {:.2f} times as long as their speeds predict, and an exchange takes {:.3f} ms",
+                  cost.members, cost.computing, 1e-6 * static_cast<double>(cost.meeting))
+            : fmt::format(", of {} {:.2f} and {:.3f} ms", cost.members, cost.computing, 1e-6 * static_cast<double>(cost.meeting));
   }
   return words;
 }

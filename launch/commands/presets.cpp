@@ -83,7 +83,7 @@ const Preset& find_preset(const std::string& name) {
   if (found != kPresets.end()) return *found;
   std::vector<std::string> names;
   for (const Preset& preset : kPresets) names.emplace_back(preset.name);
-  throw UsageError(fmt::format("--preset: '{}' is none; there are {}", name, fmt::join(names, ", ")));
+  throw UsageError(fmt::format("--preset: '{}' is not a preset; presets are {}", name, fmt::join(names, ", ")));
 }
 
 void require_guessers(const Preset& preset, const JobOptions& job) {

@@ -58,10 +58,10 @@ std::string model_table(const ModelProfile& model, const Profile& profile) {
   std::string out =
       fmt::format("\n{}: {}, {:.1f} MiB of weights{}, cache {}/{}, {}\n", model.file, model.type, model.weights.bytes / 1048576,
                   model.packed ? " (repacked)" : "", model.type_k, model.type_v, counted(ceiling.threads, "thread"));
-  out += fmt::format("floor: bytes / bandwidth or operations / peak, whichever is longer; they meet at {:.1f} tokens\n",
+  out += fmt::format("floor: bytes / bandwidth or operations / peak, whichever is longer; both are equal at {:.1f} tokens\n",
                      ridge_width(model, ceiling));
   if (model.weights.bytes < static_cast<double>(profile.cache_bytes))
-    out += "the caches can hold these weights: runs may be faster than the memory's bandwidth lets expect\n";
+    out += "the weights fit into the caches, so runs may be faster than the memory bandwidth allows\n";
   out += "\nby width\n" + runs_table(model.widths, ceiling);
   if (!model.contexts.empty()) out += "\none token by context\n" + runs_table(model.contexts, ceiling);
   return out;

@@ -79,7 +79,7 @@ Request make_request(const RunOptions& options, std::vector<TokenId> prompt, con
 /// Of guessing that was asked for and will not happen.
 void warn_of_no_guesses(const Job& job, const std::string& idle_flag) {
   if (job.gave_up_drafting())
-    warn("there are too few ranks for a target and its drafters, so none drafts; start more ranks with mpirun, or fewer --drafters");
+    warn("too few ranks for the target and its drafters, so no rank drafts; start more ranks with mpirun, or give fewer --drafters");
   if (!idle_flag.empty()) warn(fmt::format("{} does nothing without a draft model; name one with -md FILE.gguf", idle_flag));
 }
 

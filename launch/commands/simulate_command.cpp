@@ -129,8 +129,7 @@ std::vector<std::string> Simulator::strategies() const {
   }
   for (const std::string& strategy : flags_.strategies) {
     if (!has_guesses(strategy))
-      throw UsageError(
-          fmt::format("{} has nobody to guess for it; give it a draft with --drafters 1, or leave it out of --strategy", strategy));
+      throw UsageError(fmt::format("{} has no guess source; add a draft with --drafters 1, or leave it out of --strategy", strategy));
   }
   return flags_.strategies;
 }
@@ -138,7 +137,7 @@ std::vector<std::string> Simulator::strategies() const {
 void Simulator::take_models() {
   const auto bytes = [](const ModelFile& model) { return static_cast<double>(read_bytes(model.file, model.h, {0, model.h.layers})); };
   if (flags_.model.empty() && !flags_.draft_models.empty())
-    throw UsageError("-md needs -m: what the draft takes is worked out from the bytes of both");
+    throw UsageError("-md needs -m: the draft's time is computed from the bytes of both models");
   if (flags_.model.empty()) return;
   model_ = ModelFile::open(flags_.model);
   numbers_.layers = static_cast<int>(model_->h.layers);
@@ -258,7 +257,7 @@ SimulatedRow Simulator::row(Shape shape, const std::string& strategy, const Numb
     const Outcome outcome = simulation::play(s);
     if (!outcome.exact)
       throw ClusterError(
-          fmt::format("{} on {} wrote another text than the target alone; this is a fault of Yamata", strategy, to_text(shape)));
+          fmt::format("{} on {} wrote another text than the target alone; this is a bug in Yamata", strategy, to_text(shape)));
     add(outcome, s.prompt, 1.0 / flags_.repeats, row);
   }
   return row;
@@ -284,7 +283,7 @@ std::string Simulator::advice(const SimulatedRow& base) const {
   if (base.strategy != "iterative" && numbers_.drafters > 0) {
     const bool recorded = numbers_.text && !numbers_.text->choices.empty();
     const double drawn_speed = recorded ? speed(base.ranks, drawn) : base.tokens_per_s;
-    changes.push_back({"a draft that misses a quarter less", 100 * (speed(base.ranks, sure) / drawn_speed - 1)});
+    changes.push_back({"a draft with a quarter fewer misses", 100 * (speed(base.ranks, sure) / drawn_speed - 1)});
   }
   std::string words;
   for (const Change& c : changes) words += fmt::format("{}{} {:+.0f} %", words.empty() ? "" : ", ", c.words, c.gain);

@@ -91,7 +91,7 @@ SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
   o.csv_file = text_of(r, "csv");
   JobOptions job;
   o.speculation = read_speculation(r, job);
-  require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: no text is kept, and none is read");
+  require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: a simulation keeps no text and reads none");
   o.draft_models = job.draft_models;
   o.draft_on_head = job.draft_on_head;
   o.batch = read_batch(r);

@@ -276,16 +276,16 @@ std::string to_table(const Generation& r) {
     const wire::Report& p = r.per_rank[i];
     if (named(p)) out += fmt::format("rank {} computed on {} ({})\n", i, p.device, p.isa);
   }
-  out += "own MiB: what the process keeps for itself; model MiB: its part of the model files, which ranks of one host share\n";
+  out += "own MiB: memory that only this process uses; model MiB: its part of the model files, which ranks of one host share\n";
   const auto exchanges = [](const wire::Report& p) { return p.exchange_s > 0; };
   if (std::any_of(r.per_rank.begin(), r.per_rank.end(), exchanges)) {
-    out += "of busy s, meetings of ranks that share layers:";
+    out += "of busy s, exchanges of ranks that share layers:";
     for (const wire::Report& p : r.per_rank) out += fmt::format(" {:.2f}", p.exchange_s);
     out += " s\n";
   }
   const auto features = [](const wire::Report& p) { return p.feature_bytes > 0; };
   if (std::any_of(r.per_rank.begin(), r.per_rank.end(), features)) {
-    out += "of sent KiB, hidden states that guesses are made from:";
+    out += "of sent KiB, hidden states for draft heads:";
     for (const wire::Report& p : r.per_rank) out += fmt::format(" {:.1f}", static_cast<double>(p.feature_bytes) / 1024);
     out += "\n";
   }

@@ -45,7 +45,7 @@ std::optional<SuffixStore> SuffixFile::store() const {
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
   if (!in.is_open() || in.bad()) throw ModelError(fmt::format("cannot read {}; check --suffix-store", path_));
   if (!bytes.empty() && !bytes.starts_with(kSuffixStoreBegins))
-    throw ModelError(fmt::format("{} is no store of suffixes; name another file with --suffix-store, or remove it", path_));
+    throw ModelError(fmt::format("{} is not a suffix store; name another file with --suffix-store, or remove it", path_));
   const auto of_any_vocabulary = decode_suffix_store(bytes, std::numeric_limits<std::int32_t>::max());
   if (of_any_vocabulary && !bytes.empty() && of_any_vocabulary->vocabulary != vocabulary_)
     throw UsageError(fmt::format("{} has outputs of a model with another vocabulary; name another file with --suffix-store", path_));
@@ -55,7 +55,7 @@ std::optional<SuffixStore> SuffixFile::store() const {
 void SuffixFile::read(SuffixMemory& memory) const {
   if (path_.empty()) return;
   const auto store = this->store();
-  if (!store) print_error("yamata: warning: {}: the store of suffixes is damaged; it is begun anew\n", path_);
+  if (!store) print_error("yamata: warning: {}: the suffix store is damaged; a new one is started\n", path_);
   for (const auto& text : store.value_or(SuffixStore{}).texts) memory.add(text);
 }
 

@@ -206,7 +206,7 @@ std::string reason(const Forecast& f) {
   const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
   std::string words;
   const auto add = [&words](const std::string& word) { words += (words.empty() ? "" : ", ") + word; };
-  if (!f.fits) add("more than the memory holds");
+  if (!f.fits) add("does not fit into memory");
   if (f.candidate.hosts() == 1) add("no links");
   if (f.meeting_share > 0) add(fmt::format("{} of a layer's time in exchanges", percent(f.meeting_share)));
   if (f.candidate.stages.size() > 1) add(fmt::format("busiest stage {}", percent(f.busiest_stage)));

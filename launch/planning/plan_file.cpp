@@ -60,7 +60,7 @@ Json json_of(const Forecast& f, std::span<const PlannedHost> hosts) {
 /// A number of the file. Throws UsageError where it is not one that can be.
 double number(const Json& j, const char* name, double least, double most = 1e15) {
   const double value = j.at(name).get<double>();
-  if (!(value >= least && value <= most)) throw UsageError(fmt::format("'{}' is {}, which cannot be", name, value));
+  if (!(value >= least && value <= most)) throw UsageError(fmt::format("'{}' is {}, which is impossible", name, value));
   return value;
 }
 
@@ -92,7 +92,7 @@ PlanFile read_plan(const Json& j) {
   plan.network = read_link(j.at("network"));
   for (const Json& group : j.at("rehearsal")) {
     const int members = static_cast<int>(number(group, "members", 2, 1024));
-    if (!plan.group_costs.empty() && members <= plan.group_costs.back().members) throw UsageError("'rehearsal' does not ascend");
+    if (!plan.group_costs.empty() && members <= plan.group_costs.back().members) throw UsageError("'rehearsal' is not in ascending order");
     plan.group_costs.push_back({members, number(group, "computing", 1e-3, 1e3),
                                 static_cast<Nanoseconds>(std::llround(1e6 * number(group, "meeting_ms", 0, 1e9)))});
   }
@@ -150,7 +150,7 @@ std::optional<PlanFile> read_plan_file(const std::string& path, const char* flag
     return plan;
   } catch (const nlohmann::json::exception&) {
     throw UsageError(
-        fmt::format("{} has a plan that another yamata wrote, or nobody; make a new one with 'yamata plan --json FILE'", path));
+        fmt::format("{} has a plan of another version of yamata, or an invalid one; make a new one with 'yamata plan --json FILE'", path));
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("{}: its plan: {}", path, error.what()));
   }

@@ -32,7 +32,7 @@ class Check {
 
  private:
   [[noreturn]] void refuse(const char* fault) const {
-    throw ClusterError(fmt::format("rank {} sent {} that cannot be: {}; do all ranks run the same yamata?", from_, what_, fault));
+    throw ClusterError(fmt::format("rank {} sent {} that is not valid: {}; do all ranks run the same yamata?", from_, what_, fault));
   }
   int from_;
   const char* what_;

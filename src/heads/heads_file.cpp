@@ -48,8 +48,7 @@ HeadsFile HeadsFile::open(const std::string& path, std::optional<Kind> forced) {
   TensorViews tensors = TensorViews::open(path);
   const auto kind = forced ? forced : detect(tensors);
   if (!kind)
-    throw ModelError(fmt::format(
-        "{}: no heads that are known: neither Medusa's, nor EAGLE's, nor Dovetail's, nor MTP's; name their kind with --heads-kind", path));
+    throw ModelError(fmt::format("{}: unknown kind of heads: not Medusa, EAGLE, Dovetail or MTP; name the kind with --heads-kind", path));
   return {std::move(tensors), *kind};
 }
 

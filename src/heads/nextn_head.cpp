@@ -27,13 +27,13 @@ NextnTensors NextnTensors::find(const CheckedTensors& tensors) {
   const ModelFile& target = tensors.target();
   const std::int64_t dim = target.h.dim, vocabulary = target.h.vocabulary;
   const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", all.path(), what)); };
-  if (!all.gguf()) refuse("layers that predict further tokens are read from GGUF files alone; convert it");
-  if (!has_nextn_names(all)) refuse("it has no layer that predicts a further token (tensors nextn.*); leave --mtp out, or this file of --heads");
+  if (!all.gguf()) refuse("multi-token prediction layers are read only from GGUF files; convert it");
+  if (!has_nextn_names(all)) refuse("it has no multi-token prediction layer (tensors nextn.*); leave --mtp out, or this file of --heads");
   if (const auto family = all.gguf()->string("general.architecture"); family != target.h.family->name) {
     refuse(fmt::format("its layer is one of '{}', and {} is of '{}'; are these heads another model's?", family.value_or(""),
                        target.file.name(), target.h.family->name));
   }
-  if (target.h.output_norm() != NormKind::kRms) refuse("a layer with LayerNorm that predicts a further token is not supported");
+  if (target.h.output_norm() != NormKind::kRms) refuse("a multi-token prediction layer with LayerNorm is not supported");
   const auto name = [&](const char* tensor) { return fmt::format("blk.{}.nextn.{}.weight", target.h.layers, tensor); };
   NextnTensors found;
   found.projection = &tensors.get(name("eh_proj"), dim, 2 * dim);

@@ -50,7 +50,7 @@ class Planner {
 
   void add(const gguf::Tensor& tensor, const Choice& choice) {
     if (choice.wanted != choice.type) {
-      said_[fmt::format("rows of {} are no whole blocks of {}, {} instead", tensor.cols(), traits(choice.wanted).name,
+      said_[fmt::format("rows of {} are not whole blocks of {}: {} instead", tensor.cols(), traits(choice.wanted).name,
                         traits(choice.type).name)]
           .push_back(tensor.name);
     }
@@ -61,7 +61,7 @@ class Planner {
     }
     const Kind kind = plan_.request.mix.kind;
     if (planned.changes() && needs_importance(kind, planned.type, tensor.name) && !planned.importance) {
-      throw ModelError(fmt::format("{} needs an importance matrix that knows {}; give one with --imatrix FILE, or quantize to Q2_K",
+      throw ModelError(fmt::format("{} needs an importance matrix with {}; give one with --imatrix FILE, or quantize to Q2_K",
                                    kind_name(kind), tensor.name));
     }
     plan_.bytes_before += tensor.bytes;
@@ -82,7 +82,7 @@ class Planner {
   void refuse_second_time(const gguf::Tensor& tensor) const {
     if (traits(tensor.type).block_elements == 1 || plan_.request.allow_requantize) return;
     throw ModelError(
-        fmt::format("{} is quantized already ({} is {}), and twice costs quality; quantize the F32, F16 or BF16 model, or "
+        fmt::format("{} is already quantized ({} is {}), and quantizing it again loses quality; quantize the F32, F16 or BF16 model, or "
                     "give --allow-requantize",
                     file_.name(), tensor.name, traits(tensor.type).name));
   }
@@ -92,7 +92,7 @@ class Planner {
     if (!imatrix) return nullptr;
     const auto found = imatrix->values.find(tensor.name);
     if (found == imatrix->values.end()) {
-      said_[fmt::format("{} says nothing of some tensors, quantized without", imatrix->path)].push_back(tensor.name);
+      said_[fmt::format("{} has no values for some tensors, quantized without it", imatrix->path)].push_back(tensor.name);
       return nullptr;
     }
     if (found->second.size() == static_cast<std::size_t>(tensor.cols())) return found->second.data();
@@ -100,7 +100,7 @@ class Planner {
       throw ModelError(fmt::format("{} has {} values for {}, which has {} columns; it was made with another model", imatrix->path,
                                    found->second.size(), tensor.name, tensor.cols()));
     }
-    said_[fmt::format("{} does not fit some tensors, quantized without", imatrix->path)].push_back(tensor.name);
+    said_[fmt::format("{} does not fit some tensors, quantized without it", imatrix->path)].push_back(tensor.name);
     return nullptr;
   }
 

@@ -339,7 +339,7 @@ TEST(CommandLine, Inspect_showsWhatACardWouldHold) {
 TEST(CommandLine, Inspect_saysWhatTheModelIs_andWhatItTakesHere) {
   const Outcome outcome = run(yamata({"inspect", "-m", kModel, "-c", "100"}));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  for (const char* part : {"family llama", "a text ends with </s> (2)", "with a context of 100", "MiB of memory, of ", " tokens/s at most"})
+  for (const char* part : {"family llama", "end-of-text tokens: </s> (2)", "with a context of 100", "MiB of memory, of ", " tokens/s at most"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " is not in\n" << outcome.out;
 }
 

@@ -94,7 +94,8 @@ TEST(Plan, GroupsThatHaveRehearsed_countInPlansAndSimulationsOfThem) {
   write_file(plain, Json{{"plan", j}, {"text", "of a run"}}.dump());
   const Outcome outcome = plan({"--from", plain, "--rows", "50", "--json", rehearsed});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.out.find("groups of 2 compute 1.25 times as long as their speeds say and meet for 2.000 ms"), std::string::npos)
+  EXPECT_NE(outcome.out.find("groups of 2 compute 1.25 times as long as their speeds predict, and an exchange takes 2.000 ms"),
+            std::string::npos)
       << outcome.out;
   j = Json::parse(read_file(rehearsed));
   EXPECT_EQ(j["rehearsal"][0]["computing"], 1.25);
