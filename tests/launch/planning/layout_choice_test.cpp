@@ -122,7 +122,7 @@ TEST_F(LayoutChoiceTest, Hosts_areAsMeasured) {
   EXPECT_NEAR(hosts[2].ns_per_byte, 300, 1e-6);
   EXPECT_DOUBLE_EQ(hosts[1].width(4), 1.3);
   EXPECT_FALSE(hosts[0].link);
-  EXPECT_EQ(hosts[1].link->latency, 970'000) << "without the work of the messages";
+  EXPECT_EQ(hosts[1].link->latency, 1'000'000 - 2 * simulation::NetworkOptions{}.message) << "without the work of the messages";
   EXPECT_EQ(hosts[1].free_bytes, 1u << 30);
 }
 
