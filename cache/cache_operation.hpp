@@ -1,5 +1,5 @@
 #pragma once
-// A change of the cell table as data, so that it can travel in the ordered stream and be done by every stage alike.
+// A change of the cell table as data, so that it can be sent in the ordered stream and applied by every stage in the same way.
 #include <cstdint>
 
 #include "cache/cell_table.hpp"
@@ -10,8 +10,8 @@ struct CacheOperation {
   enum class Kind : std::uint8_t { kCopy, kKeep, kRemove, kClear };
   Kind kind = Kind::kClear;
   std::int32_t from = 0;    ///< kCopy: the sequence copied
-  SequenceRange sequences;  ///< kCopy: to; kKeep, kRemove
-  PositionRange positions;  ///< likewise
+  SequenceRange sequences;  ///< kCopy: the destinations; kKeep, kRemove: the affected ones
+  PositionRange positions;  ///< the affected positions
 
   static CacheOperation copy(std::int32_t from, SequenceRange to, PositionRange positions) { return {Kind::kCopy, from, to, positions}; }
   static CacheOperation keep(SequenceRange sequences, PositionRange positions) { return {Kind::kKeep, 0, sequences, positions}; }

@@ -1,6 +1,6 @@
 #pragma once
-// Which cell holds which token: sequences as tables from position to cell. No key or value is stored here, so the head can
-// keep one too and know, without asking, what every stage will do.
+// Which cell holds which token: sequences are tables from position to cell. No keys or values are stored here. So the head can keep
+// a copy, and knows without a message what every stage will do.
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -29,7 +29,7 @@ struct Placement {
   SequenceRange sequences;   ///< the sequences that hold it
 };
 
-/// Where a batch was placed and what each of its rows sees, itself included.
+/// The cells of a batch, and the cells that each of its rows sees, including its own.
 class BatchCells {
  public:
   std::span<const CellId> cells() const { return cells_; }
@@ -47,8 +47,8 @@ class BatchCells {
   std::vector<Run> runs_;
 };
 
-/// Cells with a position and a set of sequences. A sequence has at most one cell per position. A cell is free when no
-/// sequence holds it. Every operation is one call over ranges and depends on the operations before it alone.
+/// Cells with a position and a set of sequences. A sequence has at most one cell per position. A cell is free if no sequence holds it.
+/// Every operation is one call over ranges, and its result depends only on the earlier operations.
 class CellTable {
  public:
   CellTable(std::int32_t cells, std::int32_t sequences);
@@ -58,7 +58,7 @@ class CellTable {
   std::int32_t free_cells() const;
 
   /// Places the tokens in the lowest free cells, in order. A position already held by one of a token's sequences is replaced.
-  /// Throws std::length_error, changing nothing, where too few cells are free: the head checks before it sends.
+  /// Throws std::length_error, without a change, if too few cells are free; the head checks before it sends.
   /// Throws std::out_of_range for a bad sequence, position or parent.
   void place(std::span<const Placement> batch, BatchCells& out);
   /// Makes each sequence of `to` equal to `from` over `positions`, holes included.
@@ -70,7 +70,7 @@ class CellTable {
 
   /// The cell of `sequence` at `position`, or kNoCell.
   CellId at(std::int32_t sequence, std::int32_t position) const;
-  /// Positions from this on have no cell in `sequence`.
+  /// The first position from which on `sequence` has no cells.
   std::int32_t end(std::int32_t sequence) const;
   /// Whether any sequence holds the cell.
   bool held(CellId cell) const { return holders_.at(static_cast<std::size_t>(cell)) > 0; }

@@ -21,36 +21,36 @@ struct CacheTypes {
   friend bool operator==(const CacheTypes&, const CacheTypes&) = default;
 };
 
-/// Throws UsageError where heads of this size cannot be stored so: those of Q8_0 are whole blocks of 32.
+/// Throws UsageError if heads of this size cannot be stored in this type: heads in Q8_0 are whole blocks of 32.
 void require_storable(CacheTypes types, std::int64_t head_dim);
 
-/// What a token keeps in the cache.
+/// What the cache stores per token.
 struct CacheShape {
   int layers = 0, kv_heads = 0, head_dim = 0;
-  bool values = true;  ///< false: values are parts of keys, and have no memory of their own
+  bool values = true;  ///< false: values are parts of the keys, without memory of their own
 };
 
-/// K and V memory of some layers: [layer][kv head][cell][head_dim], pages touched only when written. Layers may have unequal numbers of
-/// cells.
+/// K and V memory of some layers: [layer][kv head][cell][head_dim]. Pages are touched only when written. Layers may have different numbers
+/// of cells.
 class KvStore {
  public:
-  /// In the memory of the unit that reads it. Throws ModelError where there is none.
+  /// Allocates in the memory of the unit that reads it. Throws ModelError if there is too little.
   KvStore(ComputeUnit& unit, CacheShape shape, std::int32_t cells, CacheTypes types);
-  /// `cells`: of each layer.
+  /// `cells`: the number of cells of each layer.
   KvStore(ComputeUnit& unit, CacheShape shape, const std::vector<std::int32_t>& cells, CacheTypes types);
 
   CacheTypes types() const { return types_; }
   void* k(int layer, int kv_head) const;
-  void* v(int layer, int kv_head) const;  ///< where values are parts of keys, those keys
+  void* v(int layer, int kv_head) const;  ///< if values are parts of keys: the keys
   std::size_t bytes() const { return bytes_; }
-  /// Writes to every page, and so brings it in; nothing is stored before it.
+  /// Writes to every page, so that all memory is allocated. Call it before anything is stored.
   void touch();
-  /// Bytes a store of this shape takes.
+  /// Bytes of a store of this shape.
   static std::size_t bytes_for(CacheShape shape, std::int64_t cells, CacheTypes types);
 
  private:
   struct Planes {
-    std::size_t begin, k_bytes, v_bytes;  // where the layer lies; of one kv head
+    std::size_t begin, k_bytes, v_bytes;  // offset of the layer; sizes of one kv head
   };
   std::vector<Planes> layers_;
   CacheTypes types_;

@@ -1,6 +1,5 @@
 #pragma once
-// Cells of layers whose tokens see a window of those before them. A cell that no token to come can see is used again, so there are fewer of
-// them than the table has.
+// Cells of layers with a sliding window. A cell that no future token can see is reused, so these layers have fewer cells than the table.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,17 +10,17 @@ namespace yamata {
 
 class WindowCells {
  public:
-  /// `table_cells`: of the table that says which tokens there are; `cells`: of these layers; `window`: tokens that a token sees, itself
-  /// among them.
+  /// `table_cells`: number of cells of the cell table; `cells`: of these layers; `window`: number of tokens that a token sees, including
+  /// itself.
   WindowCells(std::int32_t table_cells, std::int32_t cells, std::int32_t window);
 
-  /// Cells that are enough for runs of `rows` tokens and `guesses` guesses at a time: the window before the text's next token, the run's
-  /// own tokens, and guesses twice, because those that the text has passed by stay in the table until it grows again.
+  /// Number of cells needed for runs of `rows` tokens with `guesses` open guesses: the window before the text's next token, the run's own
+  /// tokens, and twice the guesses, because rejected guesses stay in the table until the text grows again.
   static std::int64_t enough(std::int64_t window, std::int64_t rows, std::int64_t guesses) { return window - 1 + rows + 2 * guesses; }
 
-  /// Places the tokens in `table` and here. `all`: as the table has them; `in_window`: their cells here, and what each sees of the window.
-  /// The text is sequence 0, and no token comes before its end. Throws as CellTable::place does, and ClusterError where more cells are
-  /// needed than there are.
+  /// Places the tokens in `table` and here. `all`: their cells in the table; `in_window`: their cells here, and what each token sees of the
+  /// window. The text is sequence 0, and no token is placed before its end. Throws like CellTable::place, and ClusterError if more cells
+  /// are needed than there are.
   void place(CellTable& table, std::span<const Placement> batch, BatchCells& all, BatchCells& in_window);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// What becomes of a value between the matrices of a feed-forward.
+// Activation functions of the feed-forward.
 namespace yamata {
 
 /// Of a gate g and, where there is one, an up value u:

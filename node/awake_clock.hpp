@@ -7,13 +7,14 @@
 
 namespace yamata {
 
-/// A clock that whoever waits asks again and again. Of the time between two looks no more than `longest_step` counts: in the rest the
-/// process could neither see what it waits for nor act. So a deadline on this clock is as many looks as it takes, however slow the machine.
+/// A clock that a waiting process reads repeatedly. At most `longest_step` of the time between two reads counts; during the rest, the
+/// process could neither see what it waits for nor act. So a deadline on this clock takes a minimum number of reads, however slow the
+/// machine is.
 class AwakeClock {
  public:
   AwakeClock(Clock::time_point now, Clock::duration longest_step) : looked_(now), awake_(now), longest_step_(longest_step) {}
 
-  /// What it shows, where the time is `now`; begins at the time it was made.
+  /// The time of this clock when the real time is `now`. It starts at the real time of construction.
   Clock::time_point look(Clock::time_point now) {
     awake_ += std::min(now - std::exchange(looked_, now), longest_step_);
     return awake_;

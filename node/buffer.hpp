@@ -8,11 +8,11 @@ namespace yamata {
 
 class ComputeUnit;
 
-/// What a buffer is for, by which a unit decides where it lies.
+/// The use of a buffer, by which a unit decides where to allocate it.
 enum class BufferUse {
   kActivations,  ///< written and read by every run
   kWeights,      ///< packed weights: large, written once
-  kCache,        ///< keys and values: large, filled slowly, read by all of the unit's threads; a page counts once it is written
+  kCache,        ///< keys and values: large, filled slowly, read by all of the unit's threads; a page takes memory once it is written
 };
 
 class Buffer {
@@ -26,7 +26,7 @@ class Buffer {
 class FloatBuffer {
  public:
   explicit FloatBuffer(ComputeUnit& unit) : unit_(unit) {}
-  /// At least so many; what was in it is lost where it must grow. Throws std::bad_alloc.
+  /// Grows to at least this many floats; growing loses the contents. Throws std::bad_alloc.
   void reserve(std::size_t floats);
   float* data() const { return data_; }
   std::size_t size() const { return size_; }

@@ -1,12 +1,12 @@
 #pragma once
-// The time that durations are measured in.
+// The clock for durations.
 #include <chrono>
 #include <cstdint>
 #include <utility>
 
 namespace yamata {
 
-/// The machine's steady clock; on a thread that simulates, the simulation's.
+/// The machine's steady clock; on a thread that simulates, the virtual clock.
 class Clock {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -17,7 +17,7 @@ class Clock {
   }
   static double seconds_since(time_point began) { return std::chrono::duration<double>(now() - began).count(); }
 
-  /// While it lives, this thread's clock shows `nanoseconds`, whatever that comes to.
+  /// During its lifetime, this thread's clock returns the current value of `nanoseconds`.
   class Override {
    public:
     explicit Override(const std::int64_t& nanoseconds) : before_(std::exchange(virtual_, &nanoseconds)) {}

@@ -1,5 +1,5 @@
 #pragma once
-// Something that computes: a group of CPU cores now, a device later.
+// A compute unit: a group of CPU cores, or a device (GPU).
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace yamata {
 
-/// The largest runs that a unit is to compute, by which it says what memory of its own it needs.
+/// The largest runs that a unit must compute; they determine how much scratch memory it needs.
 struct ScratchNeeds {
   std::int64_t rows = 0;    ///< tokens of a run
   std::int64_t widest = 0;  ///< columns of the widest matrix
@@ -23,7 +23,7 @@ struct ScratchNeeds {
 
 class ComputeUnit;
 
-/// Operations of a list, from the end of the part before up to `end`, that one of a unit's units computes alone.
+/// The operations of a list from the end of the previous part up to `end`, which one of several units computes alone.
 struct ListPart {
   ComputeUnit* unit;
   std::size_t end;
@@ -32,40 +32,41 @@ struct ListPart {
 class ComputeUnit {
  public:
   virtual ~ComputeUnit() = default;
-  /// Begins to run the operations in order, each seeing the results of those before; returns at once. One list at a time;
-  /// the list outlives its run. Where `*stop` turns true the rest is skipped at the next operation's boundary; of a list that a group of
-  /// ranks computes together, at the next meeting, and by all of them.
+  /// Starts to run the operations in order, each with the results of the earlier ones; returns at once. One list at a time; the list must
+  /// outlive its run. When `*stop` becomes true, the rest is skipped after the current operation; if a group of ranks computes the list,
+  /// after the next exchange, by all of them.
   virtual void start(std::span<const Op> ops, const std::atomic<bool>* stop) = 0;
-  /// The same of a list whose parts are for first_unit() and rest_unit(); they outlive its run, too.
+  /// The same for a list with parts for first_unit() and rest_unit(); the parts must outlive the run, too.
   virtual void start_parts(std::span<const Op> ops, std::span<const ListPart> parts, const std::atomic<bool>* stop);
-  /// Of units that have whole layers each, who computes the first layers of a model; and who computes its other layers, and whatever is no
-  /// layer. Any other unit computes all. Each packs, and has memory for weights and cache, for itself; activations are in memory of this.
+  /// If two units have whole layers each: the one that computes the first layers of a model, and the one that computes its other layers and
+  /// everything outside the layers. Any other unit computes all. Each of them packs weights and has memory for weights and cache for
+  /// itself; activations are in the memory of this unit.
   virtual ComputeUnit& first_unit() { return *this; }
   virtual ComputeUnit& rest_unit() { return *this; }
   virtual bool finished() const = 0;
-  /// Waits for the end at most this long; true when it has come. A fault while computing is thrown here.
+  /// Waits for the end of the list, at most this long; true if it has ended. Errors of the computation are thrown here.
   virtual bool wait_for(std::chrono::microseconds limit) = 0;
-  /// After its end: whether the latest list was left before it.
+  /// After the end of the latest list: whether it was stopped before its last operation.
   virtual bool left() const { return false; }
-  /// Whom to tell of the end of every list, on a thread of the unit's; nobody any more once this has returned with an empty function.
+  /// Sets a function that a thread of the unit calls at the end of every list. With an empty function, no calls happen after this returns.
   virtual void when_finished(std::function<void()>) {}
-  /// Bytes of a matrix packed for this unit, or 0 where it reads the file's layout as well as any other.
+  /// Bytes of a matrix packed for this unit, or 0 if the unit reads the file's layout equally well.
   virtual std::size_t packed_bytes(const Matrix& matrix) const = 0;
-  /// Memory of zeros that belongs to this unit. Throws std::bad_alloc.
+  /// Zeroed memory of this unit. Throws std::bad_alloc.
   virtual std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use);
   /// What it computes on, for statistics: "cpu".
   virtual std::string device() const { return "cpu"; }
-  /// Operations ended since the unit was made: a sign of life.
+  /// Number of operations completed since construction, as a sign of progress.
   virtual std::uint64_t progress() const = 0;
-  /// Seconds spent computing since the unit was made.
+  /// Seconds spent computing since construction.
   virtual double busy_seconds() const = 0;
   virtual std::string isa() const = 0;
   virtual int threads() const = 0;
 
-  /// Pretends to be a slower machine: pauses after each operation, so that it takes so many times what it took. For emulated clusters.
+  /// Emulates a slower machine: pauses after each operation, so that it takes this many times as long. For emulated clusters.
   virtual void slow_down(double) {}
 
-  /// For several users on one control thread: takes the unit until release, or says false while another has it.
+  /// For several users on one control thread: reserves the unit until release(); false if another user has it.
   bool claim() { return !std::exchange(claimed_, true); }
   void release() { claimed_ = false; }
 

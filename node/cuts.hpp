@@ -1,5 +1,5 @@
 #pragma once
-// Where columns are cut by shares.
+// Divides columns by shares.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,8 +9,8 @@
 
 namespace yamata {
 
-/// Puts the cuts nearest to the shares into `cuts`, one more than there are shares: at multiples of the grain, the last at the end. Each
-/// has a grain at least, where there are as many.
+/// Writes the boundaries nearest to the shares into `cuts` (one more than there are shares): multiples of the grain, the last one at the
+/// end. If there are enough grains, each share gets at least one.
 inline void cut_by_shares(std::int64_t columns, std::int64_t grain, std::span<const double> shares, std::span<std::int64_t> cuts) {
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
   const std::int64_t count = (columns + grain - 1) / grain, holders = std::ssize(shares), least = count >= holders ? 1 : 0;

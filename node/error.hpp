@@ -1,5 +1,5 @@
 #pragma once
-// The faults a user can meet, each with the exit code it ends the program with.
+// The errors that users see, each with the program's exit code.
 #include <stdexcept>
 #include <string>
 
@@ -16,7 +16,7 @@ class Error : public std::runtime_error {
   ExitCode code() const { return code_; }
 
  private:
-  /// Names out of a hostile file may hold anything.
+  /// Names from a hostile file may contain anything.
   static std::string one_line(std::string text) {
     for (char& c : text) {
       if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';

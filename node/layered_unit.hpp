@@ -15,11 +15,11 @@
 
 namespace yamata {
 
-/// They take turns: each runs its part of a list while the other sleeps, so that nobody meets inside a layer. A list without parts is the
-/// second's.
+/// The units take turns: each runs its part of a list while the other sleeps, so there is no synchronization inside a layer. A list without
+/// parts is computed by the second unit.
 class LayeredUnit final : public ComputeUnit {
  public:
-  /// Activations are in the memory of `first`, which `rest` must know, too, as cores know a device's.
+  /// Activations are in the memory of `first`, which `rest` must be able to access, as cores can access a device's.
   LayeredUnit(std::unique_ptr<ComputeUnit> first, std::unique_ptr<ComputeUnit> rest);
 
   void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;

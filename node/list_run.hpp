@@ -1,5 +1,5 @@
 #pragma once
-// What every compute unit asks of the list of operations that it runs, and notes of it.
+// What all compute units need when they run a list of operations.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace yamata {
 
-/// Whether the members of a group, or the units of a machine, meet in the operation.
+/// Whether the members of a group, or the units of a machine, synchronize in the operation.
 inline bool meets(const Op& op) {
   const auto* linear = std::get_if<LinearOp>(&op);
   const auto* norm = std::get_if<NormOp>(&op);
@@ -18,7 +18,7 @@ inline bool meets(const Op& op) {
          (norm && norm->share.group);
 }
 
-/// Seconds that lists have taken: each is begun by whom the unit serves, ended by a thread of the unit, and then counted by whom it serves.
+/// The seconds that lists have taken. The caller of the unit begins a list, a thread of the unit ends it, and then the caller counts it.
 class BusyTime {
  public:
   void begin() {
@@ -29,7 +29,7 @@ class BusyTime {
     const auto took = std::chrono::steady_clock::now() - began_;
     ended_ns_.store(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
   }
-  /// Of a list that has ended; once, however often it is called.
+  /// Adds the time of an ended list, only once even if called again.
   void count() {
     if (!std::exchange(counted_, true)) seconds_ += 1e-9 * static_cast<double>(ended_ns_.load());
   }

@@ -10,12 +10,12 @@
 
 namespace yamata {
 
-/// Where they meet; outlives its members.
+/// The shared state of the members; outlives them.
 class LocalGroup {
  public:
   explicit LocalGroup(int members) : members_(members) {}
   std::unique_ptr<GroupExchange> member(int own);
-  /// Whoever waits, or will, gives up.
+  /// All current and future waits end at once.
   void abandon();
 
  private:
@@ -25,7 +25,7 @@ class LocalGroup {
   const int members_;
   std::mutex mutex_;
   std::condition_variable came_;
-  // Two in turn: who is late in an exchange still reads its slices when others begin the next.
+  // Two alternating buffers: a late member may still read the slices of an exchange when others start the next one.
   std::vector<std::byte> slices_[2];
   int arrived_ = 0;
   std::uint64_t complete_ = 0;  // exchanges

@@ -12,10 +12,10 @@ struct LostPages : ModelError {
   using ModelError::ModelError;
 };
 
-/// While it lives, a lost page of this mapping of a file is known by the file's name.
+/// During its lifetime, lost pages of this mapping are detected and reported with the file's name.
 class WatchedMapping {
  public:
-  /// `bytes` begin with a page. Beyond some thousand mappings at once, further ones are not watched.
+  /// `bytes` begin at a page boundary. Only some thousand mappings at a time can be watched; others are ignored.
   WatchedMapping(std::span<const std::byte> bytes, const std::string& path);
   ~WatchedMapping();
   WatchedMapping(const WatchedMapping&) = delete;
@@ -26,14 +26,14 @@ class WatchedMapping {
   std::size_t slot_;
 };
 
-/// From now on reading a lost page of a watched mapping does not end the process by SIGBUS: the whole mapping reads as zeros, and
-/// require_pages() throws. Lost pages of other memory end it as before.
+/// From now on, reading a lost page of a watched mapping does not kill the process with SIGBUS. Instead the whole mapping reads as zeros,
+/// and require_pages() throws. Lost pages of other memory still kill the process.
 void survive_lost_pages();
 
-/// To be called before what was read or computed from mapped files counts. Throws LostPages, which names the file, where a watched
-/// mapping has lost a page. Costs next to nothing.
+/// Call this before using anything that was read or computed from mapped files. Throws LostPages, which names the file, if a watched
+/// mapping has lost a page. Costs almost nothing.
 void require_pages();
-/// The same after touching all pages of `bytes`: where a system call could not read them, which raises no signal.
+/// The same after touching all pages of `bytes`, for use after a failed system call, which raises no signal.
 void require_pages(std::span<const std::byte> bytes);
 
 }  // namespace yamata

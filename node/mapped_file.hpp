@@ -10,15 +10,15 @@
 namespace yamata {
 
 struct MappedFile {
-  /// Maps the file. Throws ModelError where it cannot be opened, is empty or no regular file.
+  /// Maps the file. Throws ModelError if it cannot be opened, is empty, or is not a regular file.
   explicit MappedFile(const std::string& path);
-  /// Refers to bytes that live elsewhere.
+  /// Refers to bytes that are owned elsewhere.
   explicit MappedFile(std::span<const std::byte> bytes) : bytes(bytes) {}
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  /// Lets go of the pages touched so far, where a file is mapped.
+  /// Releases the pages touched so far, if a file is mapped.
   void release() const;
 
   std::span<const std::byte> bytes;

@@ -1,11 +1,11 @@
 #pragma once
-// The middle of what was measured.
+// The median of measurements.
 #include <algorithm>
 #include <vector>
 
 namespace yamata {
 
-/// The median; 0 of nothing.
+/// The median; 0 if there are no values.
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();

@@ -1,17 +1,17 @@
 #pragma once
-// Memory by the page.
+// Memory allocated in pages.
 #include <cstddef>
 #include <span>
 #include <vector>
 
 namespace yamata {
 
-/// Zeros that are brought in when first touched.
+/// Zeroed memory, whose pages are allocated when first touched.
 class PageMemory {
  public:
   enum class Pages {
-    kHuge,   ///< where there are any
-    kSmall,  ///< as the system has them
+    kHuge,   ///< huge pages, if there are any
+    kSmall,  ///< the system's default pages
   };
   PageMemory() = default;
   /// Throws std::bad_alloc.
@@ -28,8 +28,8 @@ class PageMemory {
   std::size_t bytes_ = 0;
 };
 
-/// Pages of `memory` not yet touched, which begins with one, come to lie in these NUMA nodes in turn: for what threads near all of
-/// them read. False where the system has no say in it.
+/// Interleaves the untouched pages of `memory`, which begins at a page boundary, over these NUMA nodes. For data that threads on all of
+/// them read. False if the system does not support it.
 bool interleave(std::span<std::byte> memory, const std::vector<int>& nodes);
 
 }  // namespace yamata

@@ -1,6 +1,6 @@
 #pragma once
-// What a layer is made of: operations on f32 activations, described without saying who computes them.
-// All pointers outlive the run. Rows are tokens.
+// The operations of a layer, on f32 activations, independent of the unit that computes them. All pointers must outlive the run. Rows are
+// tokens.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace yamata {
 
 class UnitMeeting;
 
-/// Some of the things that an operation computes, of those it can be cut by: from `begin` up to `end`, or all after it.
+/// A range of the items by which an operation can be divided: from `begin` up to `end`, or all after `begin`.
 struct OpRange {
   std::int64_t begin = 0, end = -1;
   std::int64_t end_of(std::int64_t count) const { return end < 0 ? count : end; }
@@ -27,9 +27,9 @@ struct OpRange {
 struct Matrix {
   TensorType type = TensorType::F32;
   std::int64_t rows = 0, cols = 0;
-  const std::byte* data = nullptr;  ///< as it lies in the file
+  const std::byte* data = nullptr;  ///< in the file's layout
   std::size_t row_bytes = 0;
-  const std::byte* packed = nullptr;  ///< as the compute unit wants it, where it has been packed
+  const std::byte* packed = nullptr;  ///< in the compute unit's layout, if it has been packed
 };
 
 /// out[t] = table[tokens[t]] * scale. Shared out by tokens.
@@ -40,9 +40,9 @@ struct EmbedOp {
   float scale = 1;
 };
 
-/// Rows of which each member of a group of ranks has some columns, that is: member m those from cuts[m] to cuts[m + 1], which are multiples
-/// of 32 or the end. `group` null: this unit has all. A member may itself be several units, each with a `part` of the member's columns, cut
-/// likewise.
+/// The division of rows' columns among the members of a group of ranks: member m has those from cuts[m] to cuts[m + 1], which are multiples
+/// of 32 or the end. `group` null: this unit has all. A member may consist of several units, each with a `part` of the member's columns,
+/// divided in the same way.
 struct SharedColumns {
   GroupExchange* group = nullptr;
   std::span<const std::int64_t> cuts{};
@@ -57,13 +57,12 @@ struct SharedColumns {
 /// More experts than any layer has.
 inline constexpr std::int64_t kMostExperts = 1024;
 
-/// Which experts each token has chosen, as RouterOp finds out and those after it in the list read. A pair is a token and one of its
-/// experts; pairs are numbered by expert, and those of one expert by token. Heads with matrices of their own are experts that all tokens
-/// chose.
+/// The experts chosen by each token. RouterOp writes them, and later operations of the list read them. A pair is a token and one of its
+/// experts; pairs are ordered by expert, then by token. Heads with their own matrices are treated as experts that all tokens chose.
 struct ExpertChoice {
-  std::int64_t experts = 0, used = 0;  ///< in all, and per token
-  float* weights = nullptr;            ///< [tokens][used]: of each chosen expert's result
-  std::int32_t* pairs = nullptr;       ///< [tokens][used]: the pair of a token and the expert it chose first, second, ...
+  std::int64_t experts = 0, used = 0;  ///< in total, and per token
+  float* weights = nullptr;            ///< [tokens][used]: weight of each chosen expert's result
+  std::int32_t* pairs = nullptr;       ///< [tokens][used]: the pair of a token and its first, second, ... expert
   std::int32_t* tokens = nullptr;      ///< [pairs]: the token of each
   std::int32_t* chosen = nullptr;      ///< [pairs]: the expert of each
   std::int32_t* first = nullptr;       ///< [experts + 1]: where each expert's pairs begin
@@ -71,11 +70,11 @@ struct ExpertChoice {
   bool any() const { return experts > 0; }
 };
 
-/// Products of one input with up to three matrices; it is made, and quantized, once for all. What an RMSNorm gives is quantized before the
-/// division by the root mean square, which multiplies the blocks' scales. Shared out by rows of the matrices.
+/// Products of one input with up to three matrices; the input is prepared and quantized once for all. With an RMSNorm, the input is
+/// quantized before the division by the root mean square, which is then applied to the blocks' scales. Divided by rows of the matrices.
 ///
-/// With `experts`, rows are pairs, a part's weight is the first of as many matrices as there are experts, alike in shape and type, and a
-/// pair is multiplied with its expert's: one pass over the weights of each that was chosen.
+/// With `experts`, rows are pairs. A part's weight is the first of one matrix per expert, all with the same shape and type. A pair is
+/// multiplied with its expert's matrix, in one pass over the weights of each chosen expert.
 struct LinearOp {
   struct Part {
     const Matrix* weight = nullptr;
@@ -85,29 +84,29 @@ struct LinearOp {
     std::int64_t bias_stride = 0;  ///< floats from one expert's bias to the next
     std::int64_t y_each = 0;  ///< not 0, with experts: y has a row for each token, and in it an expert's result so many floats after the
                               ///< one's before
-    OpRange outputs{};        ///< rows of the weight that are multiplied with
+    OpRange outputs{};        ///< rows of the weight that are used
   };
   const float* x;  ///< [rows][own columns]
   std::int64_t rows, cols;
   std::array<Part, 3> parts;
   bool add;  ///< y += instead of y = (the residual stream)
 
-  // The input is x, or, where these are given, x / rms(x) * norm or activation(x) * up.
+  // The input is x, or, if these are given, x / rms(x) * norm or activation(x) * up.
   const float* norm = nullptr;  ///< [cols]
   float epsilon = 0;
   const float* up = nullptr;  ///< as x
   float* input = nullptr;     ///< [rows][cols], room for it where it is made and a matrix of floats, or nothing but it, is asked for;
                               ///< with an activation, and all columns here, this may be x
   std::int64_t x_stride = 0;  ///< floats from one row of x, or up, to the next; 0: as many as there are own columns
-  SharedColumns share{};      ///< who has which columns of x, and up; the members meet to make the input
-  Activation activation = Activation::kNone;  ///< where there is no norm
-  ExpertChoice experts{};                     ///< whose choice it is; none: one matrix for all rows
+  SharedColumns share{};      ///< division of the columns of x and up; the members exchange the input
+  Activation activation = Activation::kNone;  ///< if there is no norm
+  ExpertChoice experts{};                     ///< the choice of experts; none: one matrix for all rows
   bool x_of_tokens = false;                   ///< with experts: x has a row for each token, not for each pair; then all columns are here
   std::int64_t x_each = 0;                    ///< of these rows an expert reads what begins so many floats after the one's before
 };
 
-/// out = x / rms(x) * weight, or, `centered` (LayerNorm), (x - mean(x)) / deviation(x) * weight + bias; of the columns that are asked for.
-/// Shared out by rows. In place where out is x.
+/// out = x / rms(x) * weight, or, if `centered` (LayerNorm), (x - mean(x)) / deviation(x) * weight + bias; for the requested columns.
+/// Divided by rows. In place if out is x.
 struct NormOp {
   const float* x;  ///< [rows][own columns]
   std::int64_t rows, cols;
@@ -118,11 +117,11 @@ struct NormOp {
   float epsilon;
   float* out;  ///< [rows][out_cols]
   std::int64_t out_begin = 0, out_cols, out_stride;
-  SharedColumns share{};  ///< who has which columns of x (here they may be cut anywhere); the members meet
+  SharedColumns share{};  ///< division of the columns of x (at any column); the members exchange data
 };
 
-/// What is added to the residual stream: to += scale * from, or with a gate (scale * sigmoid(gate)) * from, or with experts scale * the sum
-/// over the experts that a token chose, in the order of its choice, of weight * from. Shared out by rows or columns.
+/// Adds to the residual stream: to += scale * from; with a gate, (scale * sigmoid(gate)) * from; with experts, scale * the sum of weight *
+/// from over a token's experts, in the order of its choice. Divided by rows or columns.
 struct AddOp {
   float* to;          ///< [rows][cols]
   const float* from;  ///< as to; with experts [pairs][cols]
@@ -132,29 +131,29 @@ struct AddOp {
   ExpertChoice experts{};
 };
 
-/// How a router's logits become weights.
+/// The function from a router's logits to weights.
 enum class RouterKind {
   kSoftmax,         ///< over all experts
-  kSigmoid,         ///< each by itself
-  kSoftmaxOfChosen  ///< the highest logits are chosen, the softmax is over them alone
+  kSigmoid,         ///< of each expert separately
+  kSoftmaxOfChosen  ///< the highest logits are chosen, and the softmax is only over them
 };
 
-/// Chooses each token's experts: those with the highest probability (plus `bias`, which counts for the choice only), of equal ones the one
-/// that comes first. The choice is shared out by rows; numbering the pairs takes them all.
+/// Chooses each token's experts: those with the highest probability (plus `bias`, which affects only the choice); of equal ones the first.
+/// The choice is divided by rows; numbering the pairs needs all rows.
 struct RouterOp {
   const float* logits;  ///< [rows][experts]
   std::int64_t rows;
   RouterKind kind;
   bool normalize;               ///< a token's weights are divided by their sum
-  float scale = 1;              ///< and multiplied with this
+  float scale = 1;              ///< and multiplied by this
   const float* bias = nullptr;  ///< [experts]
-  /// Experts in groups of equally many, one after another: only those of the best so many groups can be chosen; a group is as good as its
-  /// two best experts together, of equal ones the first is better. 0: all can.
+  /// Experts are in consecutive groups of equal size. Only experts of the best groups can be chosen; a group's score is the sum of its two
+  /// best experts, and of equal groups the first is better. 0: all experts can be chosen.
   std::int64_t groups = 0, groups_used = 0;
   ExpertChoice choice;
 };
 
-/// x = cap tanh(scale x / cap), or scale x where cap is 0. Shared out anyhow.
+/// x = cap tanh(scale x / cap), or scale x if cap is 0. Divided in any way.
 struct ScaleOp {
   float* x;  ///< [n]
   std::int64_t n;
@@ -162,8 +161,8 @@ struct ScaleOp {
   float cap = 0;
 };
 
-/// Rotates queries and keys by position and puts keys and values into the cache. Queries and keys are first divided by their root mean
-/// square, each head by its own, where there are weights for that. Shared out by rows and heads.
+/// Applies RoPE to queries and keys, and writes keys and values into the cache. If there are norm weights, queries and keys are first
+/// normalized by the root mean square of each head. Divided by rows and heads.
 struct StoreOp {
   float* q;        ///< [rows][q_heads * head_dim], rotated in place
   float* k;        ///< [rows][kv_heads * head_dim]
@@ -174,7 +173,7 @@ struct StoreOp {
   const std::int32_t* cells;
   void* const* cache_k;  ///< [kv_heads] -> [cell][head_dim]
   void* const* cache_v;
-  TensorType k_type, v_type;      ///< F32, F16 or, where head_dim is a multiple of 32, Q8_0
+  TensorType k_type, v_type;      ///< F32, F16 or, if head_dim is a multiple of 32, Q8_0
   const float* q_norm = nullptr;  ///< [head_dim], of every head
   const float* k_norm = nullptr;
   float epsilon = 0;
@@ -183,7 +182,7 @@ struct StoreOp {
   OpRange queries{}, keys{};         ///< heads that are rotated and stored
 };
 
-/// Attention over the visible cells of each row. Shared out by rows, heads, and segments of cells.
+/// Attention over the visible cells of each row. Divided by rows, heads, and segments of cells.
 struct AttentionOp {
   const float* q;  ///< [rows][q_heads * head_dim]
   std::int64_t rows, q_heads, kv_heads, head_dim;
@@ -194,34 +193,34 @@ struct AttentionOp {
   TensorType k_type, v_type;
   float* out;                    ///< [rows][q_heads * head_dim]
   std::int64_t group = 0;        ///< query heads that share a key/value head; 0: q_heads / kv_heads
-  std::int64_t before = 0;       ///< of the first key/value head's query heads, those that are not here
-  float softcap = 0;             ///< c: scores become c tanh(score / c); 0: they stay
-  const float* sinks = nullptr;  ///< [q_heads]: a score that takes its share of the weights and adds no value
+  std::int64_t before = 0;       ///< number of the first key/value head's query heads that are on other members
+  float softcap = 0;             ///< c: scores become c tanh(score / c); 0: off
+  const float* sinks = nullptr;  ///< [q_heads]: an additional score that has a weight but no value
   OpRange heads{};               ///< query heads that are computed
 
   std::int64_t heads_per_kv() const { return group > 0 ? group : q_heads / kv_heads; }
 };
 
-/// Cells of a segment: attention is computed in segments of a row's visible cells, in position order, whose results are merged in that
+/// Cells of a segment. Attention is computed in segments of a row's visible cells, in position order, and their results are merged in that
 /// order.
 inline constexpr std::int64_t kAttentionSegment = 256;
 
-/// Results of attention over single segments, `first` up to `last`, before they are merged and divided by their total. A row that sees no
-/// cell of a segment leaves its place as it was.
+/// Results of attention over single segments, `first` up to `last`, before they are merged and divided by their total. If a row sees no
+/// cell of a segment, its entry is not written.
 struct AttentionPartials {
   std::int64_t first = 0, last = 0;
   float* out;           ///< [segment][row][q_heads][head_dim], segment 0 being `first`
   float *peak, *total;  ///< [segment][row][q_heads]: the greatest score, and the sum of exp(score - peak)
 };
 
-/// Some segments of an attention, whose `out` is not written: one share of those who hold the cache or the heads together.
+/// Some segments of an attention, as one unit's share of it; the attention's `out` is not written.
 struct AttentionPartOp {
   AttentionOp attention;
   AttentionPartials partials;
 };
 
-/// The attention's `out` from the partial results of all its segments, in their order: the same bits as the AttentionOp alone gives. Its
-/// cache and queries are not read.
+/// Computes the attention's `out` from the partial results of all its segments, in order, with the same bits as the AttentionOp alone.
+/// Cache and queries are not read.
 struct MergeAttentionOp {
   AttentionOp attention;
   AttentionPartials partials;  ///< from segment 0 on
@@ -235,28 +234,28 @@ struct GatherOp {
   float* out;
 };
 
-/// The members of a group give each other their columns of x: afterwards each has all.
+/// An all-gather of the columns of x among the members of a group.
 struct AllGatherOp {
   float* x;  ///< [rows][cols]
   std::int64_t rows, cols;
   SharedColumns share;
-  OpRange brings{};  ///< rows that are put into x; the others' columns of the rest stay where they came
+  OpRange brings{};  ///< rows that are copied into x; the others' columns of the remaining rows stay in the receive buffer
 };
 
-/// Brings part of a mapped file into memory.
+/// Loads a part of a mapped file into memory.
 struct ReadOp {
   std::span<const std::byte> bytes;
 };
 
-/// Packs a matrix for the unit that is to multiply with it.
+/// Packs a matrix for the unit that will use it.
 struct PackOp {
   const Matrix* matrix;
   std::byte* to;  ///< the unit's packed_bytes of it
   OpRange rows{};
 };
 
-/// Waits for the other units that compute lists together: then each sees what the others have written. All leave the list here where one of
-/// them wants to.
+/// Synchronizes the units that compute lists together: after it, each sees what the others have written. If one of them wants to stop, all
+/// stop the list here.
 struct MeetOp {
   UnitMeeting* meeting;
   int own;  ///< number of this unit among them

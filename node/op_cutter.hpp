@@ -1,5 +1,5 @@
 #pragma once
-// Cuts a list of operations into one list per unit of a machine, which compute it together over the same memory.
+// Divides a list of operations into one list per unit of a machine. The units compute it together, in the same memory.
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -19,7 +19,7 @@ namespace yamata {
 
 inline constexpr int kMostUnits = 8;
 
-/// Who has which of some things: unit u those from at[u] to at[u + 1].
+/// A division of some items: unit u has those from at[u] to at[u + 1].
 struct Cut {
   std::array<std::int64_t, kMostUnits + 1> at{};
   OpRange of(std::size_t unit) const { return {at[unit], at[unit + 1]}; }
@@ -27,46 +27,46 @@ struct Cut {
   friend bool operator==(const Cut&, const Cut&) = default;
 };
 
-/// Every output is one unit's, who computes it whole, so that no bit depends on the cuts. Each operation has a function that says how it is
-/// cut; one that has none is computed by the first unit, between two meetings. The units meet where one of them would read, or overwrite,
-/// what another has written, or still reads, since they met last. The input of products is made together, in one of these meetings: each
-/// unit quantizes the columns that it has written itself.
+/// One unit computes each output as a whole, so no bit depends on the division. Each operation has a function that says how to divide it;
+/// without one, the first unit computes it between two synchronizations. The units synchronize (MeetOp) where one would read or overwrite
+/// what another has written, or may still be reading, since the last synchronization. The units prepare the input of products together, in
+/// one of these synchronizations: each unit quantizes the columns that it has written itself.
 class OpCutter {
  public:
-  /// `memory`: one of them whose memory all of them know. All outlive this.
+  /// `memory`: a unit whose memory all units can access. All units outlive this.
   OpCutter(std::span<const std::unique_ptr<ComputeUnit>> units, ComputeUnit& memory, UnitMeeting& meeting, UnitShares& shares);
 
-  /// Cuts the list, which outlives the run of the lists it gives, and prepares the meetings. Throws std::bad_alloc.
+  /// Divides the list, which must outlive the run of the resulting lists, and prepares the synchronizations. Throws std::bad_alloc.
   void cut(std::span<const Op> ops);
   std::span<const Op> list(std::size_t unit) const { return lists_[unit]; }
-  /// Whether other ranks take part in the list.
+  /// Whether the list has exchanges with other ranks.
   bool in_group() const { return in_group_; }
-  /// How often the units meet in the lists.
+  /// The number of synchronizations in the lists.
   std::size_t meetings() const { return labels_.size(); }
-  /// How many operations of the whole list a unit has ended that has ended so many of its own.
+  /// How many operations of the whole list are completed if a unit has completed this many of its own.
   std::size_t ended(std::size_t unit, std::size_t of_its_own) const;
-  /// What each unit computes before each meeting, by its number in the shares.
+  /// The kind of work before each synchronization, as its number in the shares.
   std::span<const int> labels() const { return labels_; }
 
-  /// Bytes of a matrix packed for all units, each layout once.
+  /// Bytes of a matrix packed for all units, with each layout counted once.
   std::size_t packed_bytes(const Matrix& matrix) const;
 
  private:
-  /// Memory that units read or write, each its part of every row.
+  /// Memory that units read or write, each unit its part of every row.
   struct Access {
     const std::byte *begin, *end;
-    std::int64_t stride;  ///< from one row to the next; -1: rows are cut, 0: each unit may touch all of it
+    std::int64_t stride;  ///< from one row to the next; -1: rows are divided, 0: each unit may access all of it
     Cut cut;
     bool writes = false;
 
     bool touches(const Access& other) const { return begin < other.end && other.begin < end; }
     bool same_parts(const Access& other) const { return begin == other.begin && stride == other.stride && stride != 0 && cut == other.cut; }
   };
-  /// Heads of a layer, cut alike wherever they are used.
+  /// Heads of a layer, divided in the same way wherever they are used.
   struct Heads {
     const StoreOp* store;
     Cut queries, keys;
-    bool whole_groups;  ///< a key/value head and its query heads are one unit's
+    bool whole_groups;  ///< a key/value head and its query heads are on one unit
   };
 
   void cut_op(const EmbedOp& op);
@@ -108,7 +108,7 @@ class OpCutter {
   static Access cache(void* const* planes, std::int64_t kv_heads, const Cut& keys, bool writes);
   static Access whole(const void* base, std::size_t bytes, bool writes);
   bool conflicts(const Access& access) const;
-  /// Notes what the next operation does, after a meeting where that is needed.
+  /// Records the accesses of the next operation, after a synchronization if one is needed.
   void access(std::span<const Access> accesses);
   void meet();
   void met();

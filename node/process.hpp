@@ -1,5 +1,5 @@
 #pragma once
-// What the system says of another process. One that has ended, or has not begun, has the answers of none.
+// Properties of another process. For a process that has ended or does not exist yet, the functions return the value for "none".
 #include <sys/types.h>
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace yamata {
 
-/// 'T' while the process is stopped, 'Z' once it has ended and nobody has waited for it, '?' where there is none.
+/// 'T' while the process is stopped, 'Z' after it has ended and before its parent has waited for it, '?' if there is none.
 char process_state(pid_t process);
-/// The name of its program, 15 characters at most; empty where there is none.
+/// The name of its program, at most 15 characters; empty if there is none.
 std::string process_name(pid_t process);
-/// Who started it, or who has it now; 0 where there is none.
+/// Its parent process; 0 if there is none.
 pid_t process_parent(pid_t process);
-/// When it started, in ticks since the machine did: tells it from another that had its number or will. 0 where there is none.
+/// Its start time in ticks since boot, which distinguishes it from other processes with the same id. 0 if there is none.
 std::uint64_t process_start(pid_t process);
 
 /// Open MPI's launcher, by any of its names.

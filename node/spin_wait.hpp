@@ -1,5 +1,5 @@
 #pragma once
-// Waiting for another core: spinning while that is cheaper than sleeping.
+// Waiting for another core: spins as long as this is cheaper than sleeping.
 #include <atomic>
 #include <cstdint>
 
@@ -17,7 +17,7 @@ inline void relax_core() {
 // than sleeping. Unbound threads may be waiting for the very core they spin on.
 inline constexpr int kSpinsBound = 2000, kSpinsUnbound = 50;
 
-/// Waits until `word` differs from `old`; parks after so many looks.
+/// Waits until `word` differs from `old`; sleeps after this many checks.
 inline void wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t old, int spins) {
   for (int i = 0; i < spins; ++i) {
     if (word.load(std::memory_order_acquire) != old) return;

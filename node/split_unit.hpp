@@ -1,5 +1,5 @@
 #pragma once
-// Several units of a machine as one: each computes a part of every operation (Ghidorah's HCMP; algorithms of one layer on several units).
+// Several units of a machine as one: each computes a part of every operation (Ghidorah's HCMP).
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -19,22 +19,22 @@
 
 namespace yamata {
 
-/// One of them.
+/// One of the units.
 struct UnitPart {
   std::string name;  ///< for statistics: "cpu:0-3"
   std::unique_ptr<ComputeUnit> unit;
   double share = 1;     ///< of the columns, to begin with
-  bool device = false;  ///< knows only memory of its own making, as all others know, too
+  bool device = false;  ///< can access only memory that it allocated itself, which the other units can access, too
 };
 
-/// All work on the same memory. Lists are left at meetings, by all units alike.
+/// All units work on the same memory. A list is stopped at a synchronization, by all units together.
 class SplitUnit final : public ComputeUnit {
  public:
   /// At most kMostUnits. `adapts`: the shares follow measured time. `spins`: see UnitMeeting.
   SplitUnit(std::vector<UnitPart> parts, bool adapts, int spins);
   ~SplitUnit() override;
 
-  /// Bytes that so many units need beyond what one of them needs.
+  /// Additional bytes that this many units need, compared with one unit.
   static std::uint64_t scratch_bytes(const ScratchNeeds& needs, int units);
 
   void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
@@ -44,7 +44,7 @@ class SplitUnit final : public ComputeUnit {
   void when_finished(std::function<void()> told) override;
   std::size_t packed_bytes(const Matrix& matrix) const override { return cutter_.packed_bytes(matrix); }
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override { return memory_.allocate(bytes, use); }
-  /// "cpu:0-3=0.6+cpu:4-7=0.4": the shares as they are.
+  /// Such as "cpu:0-3=0.6+cpu:4-7=0.4", with the current shares.
   std::string device() const override;
   std::uint64_t progress() const override;
   double busy_seconds() const override { return busy_seconds_; }
@@ -53,9 +53,9 @@ class SplitUnit final : public ComputeUnit {
   void slow_down(double factor) override;
 
   int units() const { return static_cast<int>(units_.size()); }
-  /// The shares, by kind of work. Not while it computes, as the next.
+  /// The shares, by kind of work. Like the next function, not to be called while it computes.
   UnitShares& shares() { return shares_; }
-  /// Of the latest list, seconds that a unit has computed at work of that number.
+  /// Seconds that a unit has spent on the work with that number in the latest list.
   double computed_s(int label, int unit) const { return meeting_.computed_s(label, unit); }
 
  private:

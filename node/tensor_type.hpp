@@ -40,9 +40,9 @@ struct TypeTraits {
   std::uint32_t block_bytes;
 };
 
-/// Traits of the format GGUF numbers `raw`, or null where Yamata does not read it.
+/// Traits of the format with GGUF number `raw`, or null if Yamata does not support it.
 const TypeTraits* find_type(std::uint32_t raw);
-/// Traits of a format that is known to be read.
+/// Traits of a supported format.
 const TypeTraits& traits(TensorType type);
 
 }  // namespace yamata

@@ -1,5 +1,5 @@
 #pragma once
-// Where the units of a machine meet that compute lists of operations together, each its part of every operation.
+// Synchronization between the units of a machine that compute lists of operations together, each unit a part of every operation.
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -14,33 +14,33 @@
 
 namespace yamata {
 
-/// All units do the same meetings of a run in the same order, each with one thread.
+/// All units go through the same synchronizations (meetings) of a run in the same order, each with one thread.
 class UnitMeeting {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `spins`: how often a unit looks for the others before it sleeps.
+  /// `spins`: how often a unit checks for the others before it sleeps.
   UnitMeeting(int units, int spins);
 
-  /// What is known before a run.
+  /// The parameters of a run.
   struct Run {
     std::span<const int> label{};             ///< of each meeting: what the units compute before it
     std::size_t labels = 1;                   ///< are below this
-    const std::atomic<bool>* stop = nullptr;  ///< whoever comes last looks at it for all
-    bool in_group = false;                    ///< of ranks, which must hear of it where one leaves: only meetings with a `last` end the run
+    const std::atomic<bool>* stop = nullptr;  ///< read by the last unit to arrive, for all units
+    bool in_group = false;  ///< of ranks, which must all know if a run is stopped: only meetings with a `last` can stop it
   };
-  /// Before it, while no unit is in one.
+  /// Called before a run, while no unit is in a meeting.
   void begin(const Run& run);
-  /// Waits until all units have come: what each has written all see then. `last` is called by the last of them, and told whether all want
-  /// to go on; what it returns, or else that, is returned to all.
+  /// Waits until all units have arrived; then all see what each has written. The last unit to arrive calls `last` with whether all want to
+  /// continue. Returns the result of `last` to all units; without `last`, whether all want to continue.
   bool meet(int own, bool go_on, const std::function<bool(bool)>& last = nullptr);
-  /// Nobody waits, nor will in this run, and all leave it. From any thread.
+  /// Ends all current and future waits of this run, and all units stop it. From any thread.
   void abandon();
-  /// How many meetings of this run the unit has come to. From any thread.
+  /// The number of meetings of this run at which the unit has arrived. From any thread.
   std::size_t met(int own) const { return places_[static_cast<std::size_t>(own)].met.load(std::memory_order_acquire); }
 
   int units() const { return static_cast<int>(places_.size()); }
-  /// After a run: seconds that the unit has computed before meetings of this label, waiting left out.
+  /// After a run: seconds that the unit has computed before meetings with this label, without waiting.
   double computed_s(int label, int own) const {
     const std::size_t at = static_cast<std::size_t>(label) * places_.size() + static_cast<std::size_t>(own);
     return at < computed_s_.size() ? computed_s_[at] : 0;
@@ -58,22 +58,22 @@ class UnitMeeting {
   alignas(64) std::atomic<int> arrived_{0};
   std::atomic<bool> declined_{false}, abandoned_{false};
   alignas(64) std::atomic<std::uint32_t> generation_{0};
-  // Written by the last to come, before it lets the others go.
+  // Written by the last unit to arrive, before it releases the others.
   bool goes_on_ = true;
   Clock::time_point released_;
   Run run_;
   std::vector<double> computed_s_;  // [label][unit]
 };
 
-/// What the units of a member of a group see of it: they write the member's slice together, and one of them does the exchange. What the
-/// group need not know of they exchange likewise among themselves: as the one member of a group of its own.
+/// A group's exchanges as seen by the units of one member: they write the member's slice together, and one of them does the exchange. For
+/// data that other ranks do not need, the units do the same among themselves, as the only member of a group.
 class MemberUnits {
  public:
-  /// `memory`: a unit whose memory all of them know.
+  /// `memory`: a unit whose memory all units can access.
   MemberUnits(UnitMeeting& meeting, ComputeUnit& memory);
-  /// Before a run: the group whose meetings it has, or null.
+  /// Called before a run: the group whose exchanges the run has, or null.
   void begin(GroupExchange* group);
-  /// Before it, too: the most bytes of slices. Throws std::bad_alloc.
+  /// Called before a run: the greatest number of bytes of slices. Throws std::bad_alloc.
   void reserve(std::size_t slice_bytes);
   GroupExchange& in_group(int own) { return *in_group_[static_cast<std::size_t>(own)]; }
   GroupExchange& among_units(int own) { return *among_units_[static_cast<std::size_t>(own)]; }
@@ -85,7 +85,7 @@ class MemberUnits {
   GroupExchange* group_ = nullptr;
   std::vector<std::unique_ptr<GroupExchange>> in_group_, among_units_;
   std::vector<std::size_t> exchanges_;  // of each unit, of both kinds
-  // Two in turn: who is late in an exchange still reads its slices when others write those of the next.
+  // Two alternating buffers: a late unit may still read the slices of an exchange when others write those of the next one.
   std::unique_ptr<Buffer> slices_[2];
 };
 

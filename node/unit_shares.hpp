@@ -1,6 +1,6 @@
 #pragma once
-// Which share of an operation each unit of a machine gets: from measured time, so that none waits for another (Ghidorah's ARCA, while
-// running).
+// The share of each operation that a unit of a machine gets. Shares follow measured time, so that no unit waits for another (Ghidorah's
+// ARCA, at run time).
 #include <compare>
 #include <cstdint>
 #include <span>
@@ -20,39 +20,39 @@ struct WorkKind {
 
 /// 1, 2 to 4, 5 to 8, 9 to 16 rows, or more.
 int width_class_of(std::int64_t rows);
-/// The power of two nearest above so many cells, from 16 to 2048.
+/// This number of cells, rounded up to a power of two from 16 to 2048.
 int context_bucket_of(std::int64_t cells);
 
 class UnitShares {
  public:
-  /// A number for work that nothing is learned of.
+  /// The number for work whose shares are not adapted.
   static constexpr int kOther = 0;
 
-  /// Begins with these shares, of any sum. `adapts`: they follow measured time.
+  /// Starts with these shares, with any sum. `adapts`: shares follow measured time.
   UnitShares(std::vector<double> shares, bool adapts);
 
   /// The work's number, from 1 on.
   int label(const WorkKind& kind);
-  /// For the work of that number; they add up to 1.
+  /// The shares for the work with this number; they add up to 1.
   std::span<const double> of(int label) const { return works_[static_cast<std::size_t>(label)].shares; }
   std::size_t labels() const { return works_.size(); }
   const WorkKind& kind(int label) const { return works_[static_cast<std::size_t>(label)].kind; }
-  /// Begins work of that kind with these.
+  /// Sets the initial shares for this kind of work.
   void set(const WorkKind& kind, std::span<const double> shares);
-  /// Begins all work anew with the shares of the beginning.
+  /// Resets all work to the initial shares.
   void forget() { works_.resize(1); }
-  /// Which part of the work each unit has really been given; cuts have a grain.
+  /// Records the share of the work that each unit really got; divisions have a grain.
   void given(int label, std::span<const double> fractions);
-  /// A run ended in which each unit has computed so long at that work. `now_s`: of a clock that goes on.
+  /// Records a run's compute time of each unit for this work. `now_s`: time of a monotonic clock.
   void computed(int label, std::span<const double> seconds, double now_s);
-  /// All work together, by the time it has taken.
+  /// The shares of all work together, weighted by time.
   std::vector<double> overall() const;
 
  private:
   struct Work {
     WorkKind kind;
     std::vector<double> shares, fractions;
-    std::vector<double> work, seconds;  // what of late was done, in what time: a fading sum
+    std::vector<double> work, seconds;  // recent work and its time: fading sums
     double last_s = 0, total_s = 0;
   };
   void follow(Work& work) const;

@@ -15,11 +15,11 @@ class Attention {
   Attention(const cpu::KernelTable& kernels, int threads)
       : kernels_(kernels), threads_(threads), scratch_(static_cast<std::size_t>(threads)) {}
 
-  /// Plans the attention among the operations of a run; later runs of the same size take no new memory.
+  /// Plans the attention operations of a run; later runs of the same size allocate no memory.
   void prepare(std::span<const Op> ops);
-  /// A prepared operation; called by all threads of the pool, with full queues.
+  /// Computes a prepared operation; called by all threads of the pool, with full queues.
   void run(const AttentionOp& op, int thread, ThreadPool& pool, PieceQueues& pieces);
-  /// Single segments, and their merging. Prepared, too.
+  /// The same for single segments, and for their merging.
   void run(const AttentionPartOp& op, int thread);
   void run(const MergeAttentionOp& op, int thread) const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// How attention is shared out among threads.
+// Division of attention among threads.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace yamata {
 
-/// An item is some rows and some heads of one key/value head, which share one pass over its cells. Each segment of its cells is
-/// computed at once and its results are merged into those of the segments before. Where there are few items, threads take single
-/// segments, whose results are kept until all are there; else they take whole items. A piece is what they take. What a row's
-/// result is does not depend on the plan.
+/// An item is some rows and some heads of one key/value head, which share one pass over its cells. Each segment of its cells is computed at
+/// once, and its results are merged into those of the earlier segments. If there are few items, threads take single segments, whose results
+/// are kept until all are done; else they take whole items. What a thread takes is a piece. The result of a row does not depend on the
+/// plan.
 class AttentionPlan {
  public:
   static constexpr std::int64_t kMostRows = 16;  ///< of an item: further ones would gain little from its pass over the cells
@@ -32,7 +32,7 @@ class AttentionPlan {
     std::int64_t queries() const { return (row_end - row_begin) * heads(); }
   };
 
-  /// Of the query heads that share this key/value head, those that are computed: [begin, end), nothing where that is empty.
+  /// The computed query heads among those that share this key/value head: [begin, end); may be empty.
   struct Heads {
     std::int64_t begin, end;
   };
@@ -40,16 +40,16 @@ class AttentionPlan {
 
   /// Plans for operations like `op`. Reuses its memory.
   void make(const AttentionOp& op, int threads);
-  /// Whether `op` has the shape and the visible cells planned for.
+  /// Whether `op` has the planned shape and visible cells.
   bool fits(const AttentionOp& op) const;
 
   std::span<const Item> items() const { return items_; }
   const Item& item_of(std::int64_t piece) const;
-  /// A thread has the pieces from its begin(thread) to that of the next one, about equally much work.
+  /// A thread owns the pieces from begin(thread) to begin(thread + 1); all have about the same amount of work.
   std::int64_t begin(int thread) const { return begins_[static_cast<std::size_t>(thread)]; }
   /// Pieces are single segments: their results are merged after a barrier.
   bool split() const { return kept_floats_ > 0; }
-  /// Room for the results of all segments.
+  /// Floats for the results of all segments.
   std::int64_t kept_floats() const { return kept_floats_; }
   /// Queries of the largest item.
   std::int64_t most_queries() const { return most_queries_; }

@@ -18,12 +18,12 @@ namespace yamata {
 
 class CpuUnit final : public ComputeUnit {
  public:
-  /// Threads on the given logical CPUs (see ThreadPool), kernels of one instruction set. What all threads read is spread over
-  /// the NUMA nodes `nodes`.
+  /// Threads on the given logical CPUs (see ThreadPool), with kernels of one instruction set. Memory that all threads read is interleaved
+  /// over the NUMA nodes `nodes`.
   CpuUnit(const std::vector<int>& cpus, cpu::Isa isa, std::vector<int> nodes = {});
 
-  /// Bytes that a unit of so many threads needs besides the buffers of its operations: quantized input, and partial results of attention
-  /// over 4096 cells (what is beyond them is little beside the cache).
+  /// Bytes that a unit with this many threads needs in addition to the buffers of its operations: quantized input, and partial results of
+  /// attention over 4096 cells (for more cells, they are small compared with the cache).
   static std::uint64_t scratch_bytes(const ScratchNeeds& needs, int threads);
 
   void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
@@ -35,7 +35,7 @@ class CpuUnit final : public ComputeUnit {
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override;
   std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
   double busy_seconds() const override { return busy_.seconds(); }
-  /// Hosts that YAMATA_TURNS names a file to compute in turn.
+  /// Emulated hosts compute in turn if YAMATA_TURNS names a file.
   void slow_down(double factor) override;
   std::string isa() const override { return cpu::isa_name(kernels_.isa); }
   int threads() const override { return pool_.size(); }

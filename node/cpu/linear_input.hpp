@@ -1,5 +1,5 @@
 #pragma once
-// What matrices are multiplied with: normed or gated, quantized, and put together where the ranks of a group have a part each.
+// The input of matrix products: normalized or gated, quantized, and gathered if each rank of a group has a part.
 #include <atomic>
 #include <cstddef>
 #include <span>
@@ -14,27 +14,27 @@ namespace yamata {
 
 struct SliceLayout;
 
-/// One input at a time; its memory is used again by the next. Members of a group send each other, of each row, blocks of 32 quantized
-/// values, and for an RMSNorm the blocks' sums of squares: 1.125 or 1.25 bytes a value. Where a matrix of floats is among those to
-/// multiply with, they send floats.
+/// One input at a time; the next one reuses its memory. For each row, the members of a group send each other blocks of 32 quantized values,
+/// and for an RMSNorm the blocks' sums of squares: 1.125 or 1.25 bytes per value. If one of the matrices is in floating point, they send
+/// floats.
 class LinearInput {
  public:
-  /// `pool` has so many threads; it may be made after this. `slow_motion` is told of exchanges.
+  /// `pool` has this many threads, and may be constructed later. `slow_motion` is notified of exchanges.
   LinearInput(const cpu::KernelTable& kernels, ThreadPool& pool, std::size_t threads, SlowMotion& slow_motion)
       : kernels_(kernels), pool_(pool), slow_motion_(slow_motion), squares_(threads) {}
 
-  /// Sets memory aside for the operations of a run. `declined`: nothing is computed in it, the members of the group meet all the same, and
-  /// all leave. As they do at the first meeting after `*stop` has become true.
+  /// Allocates memory for the operations of a run. `declined`: this member computes nothing; the members of the group still do the first
+  /// exchange, after which all of them stop the run. They do the same at the first exchange after `*stop` has become true.
   void prepare(std::span<const Op> ops, const std::atomic<bool>* stop, bool declined);
-  /// Called by all threads of the pool; when it returns the input is there for all. False: the group leaves the run here.
+  /// Called by all threads of the pool; when it returns, the input is complete for all. False: the group stops the run here.
   bool make(const LinearOp& op, int thread);
-  /// Likewise, all columns of `op.x`.
+  /// The same for all columns of `op.x`.
   bool gather(const AllGatherOp& op, int thread);
-  /// Likewise, rows of which all columns are here, in so many floats each: those of `op.x`, or what the members have put together.
+  /// The same for rows with all columns on this rank, with this many floats each: those of `op.x`, or those that were gathered.
   const float* whole_rows(const NormOp& op, int thread);
-  /// Likewise: waits for the other units.
+  /// The same for a synchronization with the other units.
   void meet(const MeetOp& op, int thread);
-  /// After a meeting: whether the group leaves the run.
+  /// After an exchange: whether the group stops the run.
   bool left() const { return !goes_on_; }
 
   /// Rows of the input: all of them, or an expert's.

@@ -1,5 +1,5 @@
 #pragma once
-// How a team of threads shares the pieces of an operation, so that a thread whose core is slower or busy holds up the others little.
+// Work stealing: threads share the pieces of an operation, so that a thread on a slow or busy core delays the others only a little.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace yamata {
 
-/// Each thread has some pieces of an operation, which it takes one after the other; when it has none left it takes those of its
-/// partners: the threads 1, 2, 4, 8 ... further on, around the end. So each looks at few queues, mostly of its own NUMA node first,
-/// and as many others look at its own. Who takes a piece must not change its result.
+/// Each thread owns some pieces of an operation, which it takes one after another. When it has none left, it takes those of its partners:
+/// the threads 1, 2, 4, 8 ... after it, with wrap-around. So each thread looks at few queues, usually of its own NUMA node first, and
+/// equally many threads look at its queue. The result of a piece must not depend on the thread.
 class PieceQueues {
  public:
   explicit PieceQueues(int threads) : queues_(static_cast<std::size_t>(threads)) {}
@@ -18,15 +18,14 @@ class PieceQueues {
   void fill() {
     for (Queue& queue : queues_) queue.turn = 0, queue.taken[0] = 0, queue.taken[1] = 0;
   }
-  /// Called by every thread between an operation's last piece and the barrier after it: fills this thread's queue for the next
-  /// operation. Two counters in turn: who is late in the operation before reads the other one.
+  /// Called by every thread between an operation's last piece and the following barrier: fills this thread's queue for the next operation.
+  /// Two alternating counters: a thread that is late in the previous operation reads the other one.
   void next_operation(int thread) {
     Queue& queue = queues_[static_cast<std::size_t>(thread)];
     queue.turn ^= 1;
     queue.taken[queue.turn].store(0, std::memory_order_relaxed);
   }
-  /// open(owner) gives the pieces of a thread: count() of them, and compute(piece) for each. Ends when none is left that this
-  /// thread may take.
+  /// open(owner) returns the pieces of a thread, with count() and compute(piece). Returns when no piece is left that this thread may take.
   template <class Open>
   void drain(int thread, Open open) {
     const int threads = static_cast<int>(queues_.size()), turn = queues_[static_cast<std::size_t>(thread)].turn;

@@ -1,5 +1,5 @@
 #pragma once
-// What the members of a group send each other for one input, and where in it each member's columns lie.
+// The data that the members of a group send each other for one input, and the offsets of each member's columns.
 #include <algorithm>
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace yamata {
 
-/// Whether a matrix of `op` is multiplied with quantized input, and whether with floats; where it has no matrix it is to give floats.
+/// Whether a matrix of `op` needs quantized input, and whether one needs floats; without a matrix, the result is floats.
 inline bool needs_quantized(const LinearOp& op) {
   return std::ranges::any_of(op.parts, [](const auto& part) { return part.weight && cpu::has_panels(part.weight->type); });
 }
@@ -18,8 +18,8 @@ inline bool needs_floats(const LinearOp& op) {
          !needs_quantized(op);
 }
 
-/// Where the members' slices lie that together are `rows` rows: a header each, then so many bytes for each block of the member's columns.
-/// Floats are blocks of one column.
+/// Offsets of the members' slices for `rows` rows: each slice is a header, then this many bytes per block of the member's columns. Floats
+/// are blocks of one column.
 struct SliceLayout {
   const SharedColumns& share;
   std::int64_t rows, block_cols, block_bytes;
@@ -38,8 +38,8 @@ struct SliceLayout {
 
 inline SliceLayout float_slices(const SharedColumns& share, std::int64_t rows) { return {share, rows, 1, sizeof(float)}; }
 
-/// Floats where a matrix of floats is among those to multiply with; else quantized blocks, before which come of each row the sums of
-/// squares for an RMSNorm.
+/// Floats if one of the matrices is in floating point; else quantized blocks, and before them, for an RMSNorm, the sums of squares of each
+/// row.
 inline SliceLayout slices_of(const LinearOp& op) {
   if (needs_floats(op)) return float_slices(op.share, op.rows);
   const std::size_t bytes = sizeof(cpu::EncodedBlock) + (op.norm ? sizeof(float) : 0);

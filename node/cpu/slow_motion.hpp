@@ -1,17 +1,17 @@
 #pragma once
-// A unit that takes several times as long as it does: how one machine stands in for several slow ones (launch/emulate --slow).
+// A unit that is slowed down, so that one machine can emulate several slow ones (launch/emulate --slow).
 #include <string>
 
 namespace yamata {
 
-/// Used by one thread. After each operation it pauses for so many times the processor time that the operation has taken, which other hosts
-/// on the same core do not add to. Hosts on one machine can compute in turn, so that they share neither a core nor the memory's bandwidth:
-/// waiting for the turn counts as pausing. What one waited or paused too long, the next pauses are shorter. Exchanges with other ranks keep
-/// their own speed, and nobody has the turn meanwhile.
+/// Used by one thread. After each operation it pauses in proportion to the processor time of the operation, which does not depend on other
+/// hosts on the same core. Hosts on one machine can compute in turn, so that they share neither a core nor the memory bandwidth; waiting
+/// for the turn counts as pausing. If a wait or pause was too long, the next pauses are shorter. Exchanges with other ranks are not slowed
+/// down, and no host has the turn during them.
 class SlowMotion {
  public:
-  /// Times as long, at least 1: where it is 1 nothing is slowed down. `turns`: a file that hosts lock while they compute; empty: nobody
-  /// waits. One that cannot be opened is as none.
+  /// The factor is at least 1; 1 slows nothing down. `turns`: a file that hosts lock while they compute; empty, or a file that cannot be
+  /// opened: no host waits.
   explicit SlowMotion(double factor = 1, const std::string& turns = {});
   ~SlowMotion();
   SlowMotion(SlowMotion&& other) noexcept;
@@ -19,7 +19,7 @@ class SlowMotion {
 
   void begin_operation();
   void end_operation();
-  // Around what is no computing within an operation.
+  // Called around a part of an operation that is not computing.
   void begin_exchange();
   void end_exchange();
 

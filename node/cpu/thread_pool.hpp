@@ -1,5 +1,5 @@
 #pragma once
-// Threads bound to cores that run one job at a time, together.
+// Threads bound to cores that run one job at a time together.
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -11,7 +11,7 @@ class ThreadPool {
  public:
   /// One thread per entry of `cpus`, bound to that logical CPU; -1 leaves a thread unbound.
   explicit ThreadPool(const std::vector<int>& cpus);
-  /// Waits for a job that still runs.
+  /// Waits for a running job.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -23,9 +23,9 @@ class ThreadPool {
   /// Waits for the job at most this long; true when it has ended. An exception of the job is rethrown here once.
   bool wait_for(std::chrono::microseconds limit);
   void wait();
-  /// Called at the end of every job, on one of the threads; not any more once this has returned with an empty function.
+  /// Sets a function that one of the threads calls at the end of every job. With an empty function, no calls happen after this returns.
   void when_finished(std::function<void()> told);
-  /// Called by every thread of a running job: nobody goes on before all have come. Spins shortly, then parks.
+  /// A barrier, called by every thread of a running job. Spins shortly, then sleeps.
   void barrier();
 
  private:

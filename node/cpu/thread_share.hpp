@@ -1,5 +1,5 @@
 #pragma once
-// How items are shared out among the threads of a team.
+// Division of items among the threads of a pool.
 #include <algorithm>
 #include <cstdint>
 

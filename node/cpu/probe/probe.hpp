@@ -1,5 +1,5 @@
 #pragma once
-// What a machine can do at most: bytes read, multiply-adds, barriers, by the number of threads.
+// The peak rates of a machine: bytes read, multiply-adds, barriers, by the number of threads.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,16 +11,16 @@
 
 namespace yamata {
 
-/// Each function measures anew and takes some hundredths of a second. The best of several passes counts: a ceiling is not lowered
-/// by what else the machine was doing.
+/// Each call measures again and takes some hundredths of a second. The best of several passes counts, so that other load on the machine
+/// does not lower the result.
 class MachineProbe {
  public:
-  /// Threads on the first of these logical CPUs (-1: unbound). `memory_bytes` of memory are taken and touched by all of them: more than
-  /// the caches hold. Throws std::bad_alloc.
+  /// Threads on the first of these logical CPUs (-1: unbound). Allocates `memory_bytes`, which must be more than the caches hold, and
+  /// touches them with all threads. Throws std::bad_alloc.
   MachineProbe(const std::vector<int>& cpus, cpu::Isa isa, std::size_t memory_bytes);
 
   int most_threads() const { return static_cast<int>(cpus_.size()); }
-  /// Bytes per second that `threads` read together, each a part of the memory from its begin to its end.
+  /// Bytes per second that `threads` read together, each its part of the memory from beginning to end.
   double read_bytes_per_s(int threads);
   /// Multiplications and additions of bytes per second, from registers.
   double byte_ops_per_s(int threads);
@@ -34,7 +34,7 @@ class MachineProbe {
   };
   /// The bytes of the memory that are a thread's.
   Part part(int thread, int threads) const;
-  /// `work(thread)` on all threads at once; it gives units, which per second are the result.
+  /// Runs `work(thread)` on all threads at once. It returns a number of units; the result is units per second.
   double rate(int threads, const std::function<double(int thread)>& work);
   double multiply_rate(int threads, std::uint64_t (*multiply)(std::uint32_t));
 
@@ -43,7 +43,7 @@ class MachineProbe {
   PageMemory memory_;
 };
 
-/// Memory for a MachineProbe: several times the last-level caches, as far as a part of what is free goes.
+/// Bytes for a MachineProbe: several times the last-level caches, limited to a part of the free memory.
 std::size_t probe_memory_bytes();
 
 }  // namespace yamata
