@@ -1,13 +1,14 @@
 #pragma once
-// What a rank tells all others outside of a job: before it leads them, and when it ends them.
+// Messages to all other ranks outside of a job: before rank 0 leads the job, and when a rank ends it.
 #include "mpi/transport/transport.hpp"
 
 namespace yamata {
 
-/// Tells the other ranks that this one lives, before it leads them; for each --timeout that it takes to begin, once or oftener.
+/// Tells the other ranks that this one is alive, before it leads them. Call it at least once per --timeout until the job begins.
 void reassure(Transport& transport);
 
-/// Tells the other ranks but the head, as far as they are within reach, that the job is about to end with `code`, and why has been said.
+/// Tells the other ranks except the head, as far as they can be reached, that the job will end with `code` and that the reason was
+/// reported.
 void hush(Transport& transport, int code);
 
 }  // namespace yamata

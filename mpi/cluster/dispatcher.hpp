@@ -1,5 +1,5 @@
 #pragma once
-// The parts of the models that lie on one rank, and which of them takes a message.
+// The parts of the models on one rank, and the dispatch of messages to them.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,39 +11,39 @@
 
 namespace yamata {
 
-/// Makes what the rank at `place` of a plan holds, on this rank, which is that; `group`: beside whom it holds the layers.
+/// Makes the model part at `place` of a plan, for this rank; `group`: the ranks with which it shares the layers.
 using StageFactory = std::function<std::unique_ptr<StageModel>(const wire::PipelinePlan& plan, std::size_t place, CacheTypes cache_types,
                                                                const GroupMember& group)>;
 
-/// What every rank does with the messages of the models, in the program and in simulations alike:
+/// What every rank does with the messages of the models, in the program and in simulations:
 ///
-///   tag                         taken by
+///   tag                         handled by
 ///   record, activations, cancel the stage on this rank that another rank leads
 ///   logits                      the pipeline that this rank leads: the target's, or a draft's
-///   commit                      the drafter that it names
-///   guesses                     whoever listens (the engine)
+///   commit                      the drafter named in it
+///   guesses                     the registered listener (the engine)
 ///
-/// All other tags are about the job rather than the models: Head and Worker take those themselves.
+/// All other tags concern the job: Head and Worker handle them.
 class Dispatcher {
  public:
   explicit Dispatcher(Transport& transport) : transport_(transport) {}
-  /// Whoever waits for the others of a group gives up.
+  /// Ends all waits for other members of a group.
   ~Dispatcher();
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
-  /// Builds this rank's part of a plan, whose ranks lead a pipeline where they are its first. A rank may hold one stage that another
-  /// leads, or lead the target, drafts or both. Throws ClusterError where the plan cannot be, and what the factory throws.
+  /// Builds this rank's part of a plan. The first rank of a pipeline leads it. A rank may hold one stage that another rank leads, or lead
+  /// the target, drafts or both. Throws ClusterError if the plan is invalid, and what the factory throws.
   void build(const wire::Start& plan, const StageFactory& make_stage);
-  /// The plan has no place for this rank, or there is none yet.
+  /// The plan has no part for this rank, or there is no plan yet.
   bool empty() const { return !stage(); }
-  /// Begins to bring the weights into memory.
+  /// Starts to load the weights into memory.
   void load();
   bool loaded() const;
 
-  /// Hands a message to whoever takes it; false: nobody here does. Throws ClusterError where it is damaged.
+  /// Dispatches a message; false: no part here handles it. Throws ClusterError if it is damaged.
   bool dispatch(Message& message);
-  /// Lets every part go on; true if anything happened.
+  /// Advances every part; true if anything happened.
   bool advance();
 
   /// The target's pipeline, on the head.
@@ -54,20 +54,20 @@ class Dispatcher {
   /// Whether this rank's only part is of a draft.
   bool drafts_only() const { return drafts() ? !target_ && !stage_ : stage_ && channel_.record == kDraftChannel.record; }
 
-  /// Told of a drafter's guesses.
+  /// Sets the listener for a drafter's guesses.
   std::function<void(int rank, const wire::Guesses& guesses)> on_guesses;
 
-  /// What a heartbeat says of this rank.
+  /// This rank's part of a heartbeat.
   wire::Heartbeat heartbeat() const { return stage() ? stage()->heartbeat() : wire::Heartbeat{}; }
   /// Whether this rank's threads compute.
   bool computing() const { return stage() && stage()->activity() == wire::Activity::kComputing; }
   /// Whether they do so together with other ranks.
   bool computing_in_group() const { return stage() && stage()->computing() && stage()->members() > 1; }
-  /// Fills in what a report says of the parts; `clock_offset_us`: that the head's clock is ahead by.
+  /// Fills in the parts' section of a report; `clock_offset_us`: how far the head's clock is ahead.
   void describe(wire::Report& report, std::int64_t clock_offset_us) const;
 
  private:
-  /// The stage that speaks for this rank.
+  /// The stage that represents this rank in heartbeats and reports.
   Stage* stage() const;
   bool to_stage(Message& message);
   bool to_drafter(Message& message);

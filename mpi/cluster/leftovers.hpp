@@ -1,22 +1,22 @@
 #pragma once
-// What Open MPI leaves on a machine where it was killed, and how a later job clears it.
+// What a killed Open MPI leaves on a machine, and its removal by a later job.
 #include <filesystem>
 
 namespace yamata {
 
-/// Puts a mark into the folder that mpirun keeps for this job on this machine, one for each rank, locked for as long as this process or a
-/// child that it forks lives, however they end. By it later jobs know what was Yamata's and that it is dead. Does nothing where no
-/// Open MPI 4 started this process, or the folder cannot be written. An orderly mpirun removes the mark with its folder.
+/// Puts a mark for this rank into mpirun's folder for this job on this machine. The mark is locked while this process or a forked child
+/// lives, however they end. By the mark, later jobs recognise folders of Yamata's dead jobs. Does nothing if Open MPI 4 did not start this
+/// process, or if the folder cannot be written. On a normal end, mpirun removes the mark with its folder.
 void mark_session();
 
 /// Whether that folder is still there.
 bool session_is_left();
 
-/// Removes what jobs of this user's have left whose mpirun was killed: those folders, and the shared memory of their ranks (4 MiB each, by
-/// default). Only of jobs with a mark, none of them locked, of which no living process maps a file; what other programs left stays.
-/// Errors are nobody's concern: what cannot be removed stays as well.
+/// Removes what this user's jobs with a killed mpirun have left: their folders, and the shared memory of their ranks (by default 4 MiB
+/// each). A job's files are removed only if it has marks, none of them is locked, and no living process maps its files. Files of other
+/// programs stay. Errors are ignored: what cannot be removed stays, too.
 void clear_leftovers();
-/// The same, with all jobs' folder ("ompi.HOST.UID") and that of shared memory given.
+/// The same for a given folder of all jobs ("ompi.HOST.UID") and a given folder of shared memory.
 void clear_leftovers(const std::filesystem::path& sessions, const std::filesystem::path& shared_memory);
 
 }  // namespace yamata

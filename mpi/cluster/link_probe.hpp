@@ -1,5 +1,5 @@
 #pragma once
-// How long messages take between the head and each other rank, found by sending some.
+// Measures how long messages take between the head and each other rank.
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -10,33 +10,33 @@
 
 namespace yamata {
 
-/// What a message between the head and another rank takes: latency, then its bytes at the rate.
+/// The time of a message between the head and another rank is the latency plus its bytes divided by the rate.
 struct Link {
-  double latency_s = 0;    ///< one way, between ranks that look for messages; with the calls that send and take it
-  double wake_up_s = 0;    ///< more, where the other rank sleeps
-  double bytes_per_s = 0;  ///< at least: of a fast link that is far there is no time to say more
+  double latency_s = 0;    ///< one way, between ranks that are awake; includes the calls that send and receive
+  double wake_up_s = 0;    ///< additional time if the other rank sleeps
+  double bytes_per_s = 0;  ///< a lower bound for fast links with a high latency
 };
 
-/// A state machine on the head, between the hellos and the plan. Each rank gets a short message and some longer ones behind it; what lies
-/// between the answers is what the bytes take. A near rank is then asked several times more, while it is awake, and a fast link with more
-/// bytes. One rank after the other, but nobody waits for one that is far. It takes some milliseconds per rank, or there and back to the one
-/// that is farthest.
+/// A state machine on the head, between the hellos and the plan. Each rank gets a short message, followed by some longer ones; the time
+/// between the answers is the time of the bytes. A near rank is then probed several times more while it is awake, and a fast link with more
+/// bytes. Ranks are probed one after another, without waiting for far ones. This takes some milliseconds per rank, or one round trip to the
+/// farthest rank.
 class LinkProbe {
  public:
   using Time = Clock::time_point;
 
   explicit LinkProbe(Transport& transport);
 
-  /// A rank's answer. Throws ClusterError where nothing was asked that it could answer.
+  /// Handles a rank's answer. Throws ClusterError if there was no probe.
   void on_answer(int from, const wire::Probe& answer, Time now);
-  /// Asks the next rank, where it is time to; true if it did.
+  /// Probes the next rank, if it is time; true if it did.
   bool advance(Time now);
   bool finished() const { return answered_ + 1 == transport_.size(); }
-  /// Per rank; nothing is known of the head's link to itself.
+  /// Per rank; the entry of the head itself is empty.
   std::vector<Link> links() const;
 
  private:
-  /// What has been asked of a rank last.
+  /// The latest probe of a rank.
   enum class Step : std::uint8_t { kNothing, kShort, kEcho, kLong, kDone };
   struct Peer {
     Step step = Step::kNothing;

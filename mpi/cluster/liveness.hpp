@@ -1,5 +1,5 @@
 #pragma once
-// Who is alive, and who keeps the others waiting.
+// Which ranks are alive, and which rank the others wait for.
 #include <chrono>
 #include <map>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace yamata {
 
-/// Keeps, for each peer, when it was last heard and how far it had come.
+/// Records for each peer when it was last heard, and its progress.
 class Liveness {
  public:
   using Clock = yamata::Clock;
@@ -19,7 +19,7 @@ class Liveness {
 
   void name(int rank, std::string host) { peers_[static_cast<std::size_t>(rank)].host = std::move(host); }
   void watch(int rank, Clock::time_point now);
-  /// A peer that the others can do without need not be waited for that long.
+  /// Sets a shorter deadline for a peer without which the others can continue.
   void hurry(int rank, std::chrono::milliseconds deadline);
   void unwatch(int rank) { peers_[static_cast<std::size_t>(rank)].watched = false; }
   /// From any rank, watched or not.
@@ -33,21 +33,21 @@ class Liveness {
   const wire::Heartbeat& state(int rank) const { return peers_[static_cast<std::size_t>(rank)].state; }
   /// True when it is time to send heartbeats again: several per deadline, ten per second while `often`.
   bool due(Clock::time_point now, bool often = false);
-  /// For some seconds nobody is found silent: by then a launcher that is ending the job has ended this rank, too.
+  /// For some seconds no peer is reported silent: a launcher that is ending the job will have ended this rank by then, too.
   void hold_back(Clock::time_point now) { held_back_ = now + std::chrono::seconds(3); }
-  /// A watched peer that has been silent for the whole deadline, if any. `grace` is added to it. Where this rank itself slept
-  /// for long (it was stopped and goes on), everybody's silence begins anew. To be asked often.
+  /// A watched peer that has been silent for the whole deadline plus `grace`, if any. If this rank itself was stopped and continues, all
+  /// peers' silence is counted from now. Call this often.
   std::optional<int> silent(Clock::time_point now, std::chrono::milliseconds grace = {});
-  /// What to say of a rank just found silent, on rank `own`: that is itself the one cut off where it hears none of several others.
+  /// The message about a silent rank, on rank `own`. If `own` hears none of several others, it is itself the one that is cut off.
   std::string silence_text(int rank, int own) const;
-  /// True while a watched peer has been silent for half its deadline and more: then all are to tell each other that they live.
+  /// True while a watched peer has been silent for at least half its deadline: then all ranks must send heartbeats to each other.
   bool suspicious(Clock::time_point now) const;
-  /// Throws RankLost if, `work_open`, no watched peer nor `own` has come on for the whole deadline, naming the one of the ranks of
-  /// `stages`, given in pipeline order, that is waited for.
+  /// Throws RankLost if, with `work_open`, neither a watched peer nor `own` has made progress for the whole deadline. It names the rank of
+  /// `stages` (in pipeline order) for which the others wait.
   void check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages);
-  /// True where a drafter on these ranks is `awaited` and none of them has come on for the whole deadline of the first.
+  /// True if a drafter on these ranks is `awaited`, and none of them has made progress for the whole deadline of the first.
   bool drafter_stalled(Clock::time_point now, bool awaited, const std::vector<int>& ranks);
-  /// What to say of a drafter that begins on this rank.
+  /// The message about a stalled drafter whose first rank is this one.
   std::string stall_text(int rank) const;
   /// " (host)" of a rank where it is known.
   std::string host_suffix(int rank) const;
@@ -60,11 +60,11 @@ class Liveness {
     std::chrono::milliseconds deadline{};
     wire::Heartbeat state;
   };
-  /// How far some ranks had come, and when they came there.
+  /// The progress of some ranks, and when they last made some.
   struct Progress {
     std::uint64_t steps = 0;
     Clock::time_point since;
-    /// True where `open` work has not come on for the whole deadline.
+    /// True if `open` work has made no progress for the whole deadline.
     bool stalled(Clock::time_point now, bool open, std::uint64_t steps_now, std::chrono::milliseconds deadline);
   };
   bool hears_nobody() const;

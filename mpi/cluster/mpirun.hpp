@@ -1,5 +1,5 @@
 #pragma once
-// The mpirun of Open MPI 4 that started this process: whether it still runs, and how it is told that its daemons are lost.
+// The mpirun of Open MPI 4 that started this process: whether it still runs, and how to make it give up lost daemons.
 #include <netinet/in.h>
 
 #include <cstdint>
@@ -9,23 +9,24 @@
 
 namespace yamata {
 
-/// mpirun keeps a connection to one daemon (orted) per machine, which starts that machine's ranks, and does not end before all
-/// of these are closed. To one that is cut off or stopped that takes a quarter of an hour or for ever, whatever the job has come to.
+/// mpirun keeps a connection to one daemon (orted) per machine, which starts that machine's ranks. It does not end before all connections
+/// are closed. If a machine is cut off or its daemon is stopped, this takes a quarter of an hour or for ever, whatever the state of the
+/// job.
 class Mpirun {
  public:
-  /// As the environment tells of it; nothing under another launcher or without one.
+  /// Reads the environment; nothing under another launcher or without one.
   static std::optional<Mpirun> of_this_process();
   /// `own_daemon` and `mpirun`: the addresses ("JOB.NUMBER;tcp://HOST[,HOST...]:PORT") of the daemon that started this process and of
-  /// mpirun; `daemons`: mpirun's and its daemons' number. Nothing where they cannot be read.
+  /// mpirun; `daemons`: the number of mpirun and its daemons together. Nothing if they cannot be parsed.
   static std::optional<Mpirun> from_addresses(const std::string& own_daemon, const std::string& mpirun, int daemons);
 
-  /// Whether this process was started by mpirun itself, not by a daemon of its.
+  /// Whether mpirun itself started this process, not one of its daemons.
   bool is_parent() const { return is_parent_; }
   enum class Answer { kRuns, kGone, kUnreachable };
-  /// Whether it runs, asked at its address; waits a second at most for each of these.
+  /// Whether it runs, checked at its addresses; waits at most a second for each.
   Answer ask() const;
-  /// Closes its connection to every daemon: connects to it in the name of each, which closes the connection before, and hangs up.
-  /// Only after the end of the job was ordered: mpirun would give up a job that goes on. False where it could not be reached.
+  /// Closes its connection to every daemon: connects in the name of each daemon, which replaces the old connection, and disconnects. Call
+  /// it only after the end of the job was ordered, because mpirun would abort a running job. False if mpirun could not be reached.
   bool release_daemons() const;
 
  private:

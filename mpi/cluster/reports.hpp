@@ -1,5 +1,5 @@
 #pragma once
-// The reports that ranks give of themselves, when they are asked and at the end.
+// The reports of ranks, on request and at the end of a job.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,18 +10,18 @@
 
 namespace yamata {
 
-/// What every rank's report says, whatever it holds. `sent_before`: bytes it had sent when the job began.
+/// The part of a report that all ranks have. `sent_before`: bytes the rank had sent when the job began.
 wire::Report report_of_rank(const Transport& transport, const Idle& idle, std::uint64_t sent_before, const std::string& host,
                             const std::string& role);
 
-/// Those that have come, one per rank.
+/// The reports that have arrived, one per rank.
 class Reports {
  public:
   explicit Reports(int ranks) : reports_(static_cast<std::size_t>(ranks)) {}
 
   void came(int rank, wire::Report report) { reports_[static_cast<std::size_t>(rank)] = std::move(report); }
   bool has(int rank) const { return reports_[static_cast<std::size_t>(rank)].has_value(); }
-  /// Those that have come, which are forgotten; the others have the role "lost".
+  /// Takes the reports that have arrived; missing ranks have the role "lost".
   std::vector<wire::Report> take();
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Generation: decides which tokens run when, accepts what the target says, cancels what it does not.
+// Generation: decides which tokens run when, accepts guesses that agree with the target, cancels the others.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,32 +23,32 @@ enum class Strategy {
 };
 
 struct DecodeOptions {
-  std::uint64_t request = 1;  ///< tells drafters this text from those before
+  std::uint64_t request = 1;  ///< id by which drafters distinguish this text from earlier ones
   Strategy strategy = Strategy::kIterative;
   PolicyOptions policy;
   std::int32_t generate = 128;
-  std::int32_t context = 0;       ///< positions there are
+  std::int32_t context = 0;       ///< number of positions
   std::int32_t guess_cells = 0;   ///< cells beyond the context, for guesses
-  std::int64_t hidden = 0;        ///< floats of a row between stages, as they travel; 0: as the target has them
+  std::int64_t hidden = 0;        ///< floats of a row in messages between stages; 0: the target's width
   std::int64_t vocabulary = 0;    ///< the same of a row's logits
-  SequenceRange sequences{0, 1};  ///< of the cache that are this text's: the first holds it, each further one may hold a path of guesses
+  SequenceRange sequences{0, 1};  ///< the text's sequences in the cache: the first holds the text, each other may hold a path of guesses
   std::int32_t batch = 64;        ///< prompt tokens per run
-  bool cancel = true;             ///< --no-cancel: let dead runs be computed
-  bool continue_tip = true;       ///< --no-continue-tip: guess anew from the tip at every acceptance
+  bool cancel = true;             ///< --no-cancel: compute runs without living nodes to the end
+  bool continue_tip = true;       ///< --no-continue-tip: draft again from the tip after every acceptance
   bool continuous = true;         ///< --no-continuous: one speculative run at a time
-  std::size_t logits = 0;         ///< highest logits of a row that are asked for, as many as sampling reads; 0: all
-  bool at_any_cost = false;       ///< sources guess whether that pays or not
+  std::size_t logits = 0;         ///< how many of a row's highest logits are requested, as many as sampling reads; 0: all
+  bool at_any_cost = false;       ///< sources guess whatever it costs
   bool lookup = false;            ///< sources include the text itself and earlier ones; --no-lookup: not
-  std::optional<TypicalAcceptance> typical{};  ///< --acceptance typical; nothing: a guess is accepted that is what is chosen
+  std::optional<TypicalAcceptance> typical{};  ///< --acceptance typical; nothing: a guess is accepted if it is the sampled token
 };
 
-/// Writes one text: a state machine over the target's pipeline; deterministic given the order of arrivals. When it has finished another
-/// may go on with pipeline and sources: what is left of this text's runs and guesses then disturbs nobody.
+/// Generates one text: a state machine over the target's pipeline, deterministic for a given order of arrivals. When it has finished,
+/// another decoder may use the pipeline and the sources; late results and guesses of this text do not disturb it.
 class Decoder {
  public:
-  /// Chooses the token after `history` from its logits; may change them. Called once per committed token, in order.
+  /// Samples the token after `history` from the logits, and may change them. Called once per committed token, in order.
   using Choose = std::function<std::int32_t(std::vector<float>& logits, std::span<const std::int32_t> history)>;
-  /// Told of every committed token; false ends the text after it.
+  /// Called for every committed token; false ends the text after it.
   using OnToken = std::function<bool(std::int32_t token)>;
 
   struct Counters {
@@ -62,14 +62,14 @@ class Decoder {
 
   void begin(const std::vector<std::int32_t>& prompt);
   void on_guesses(int rank, const wire::Guesses& guesses);
-  /// A drafter is lost: the text goes on without it.
+  /// A drafter is lost: the text continues without it.
   void drop_drafter(int rank);
-  /// Nothing goes on before this drafter has said all that it was asked for.
+  /// Waits until this drafter has sent everything that it was asked for.
   bool awaits(int rank) const;
-  /// Does what can be done now; true if anything happened.
+  /// Does what is possible now; true if anything happened.
   bool advance();
   bool finished() const { return finished_; }
-  /// Ends the text where it is; what is still out is of no use to anybody.
+  /// Ends the text now; runs in flight are no longer needed.
   void leave();
   /// The prompt has been computed and its first token chosen.
   bool prefilled() const { return generated_ > 0; }
@@ -117,12 +117,12 @@ class Decoder {
   std::uint64_t epoch_ = 0;
   std::optional<const DraftLink*> turn_;  // whose draft this rank computes; see GuessSources
   std::int32_t generated_ = 0;
-  bool tree_changed_ = false;  // since the policy found nothing in it
+  bool tree_changed_ = false;  // since the policy last found nothing to send
   bool finished_ = false;
   TextRate rate_;
   Clock::time_point last_text_;
   double drafted_ = 0;   // guesses in the time of a run, as measured last; see RunCosts
-  StepCost turnaround_;  // of the tip's runs, from here through all stages and back
+  StepCost turnaround_;  // of the tip's runs: from here through all stages and back
   LinkRate links_;
   Clock::time_point began_, prefilled_;
   double busy_before_s_ = 0;  // of the first stage, when this text began

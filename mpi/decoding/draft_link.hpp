@@ -1,5 +1,5 @@
 #pragma once
-// A draft model on another rank, or on the head's own, as a source of guesses: the head's end of the line to it.
+// A draft model on another rank, or on rank 0, as a guess source: the head's end of the link.
 #include <deque>
 #include <map>
 #include <optional>
@@ -18,19 +18,19 @@
 
 namespace yamata {
 
-/// Who makes guesses.
+/// Where a draft model or heads are.
 struct DraftPlace {
-  int rank = 0;                                ///< the first of the drafter's
+  int rank = 0;                                ///< the first rank of the drafter
   int model = 1;                               ///< its number in the plan
-  std::string name = "draft model";            ///< what a user calls it
-  std::vector<std::int32_t> feature_layers{};  ///< heads: of the target, that they read
-  bool own_unit = false;                       ///< not that of the rank's layers of the target: both compute at once
+  std::string name = "draft model";            ///< shown to users
+  std::vector<std::int32_t> feature_layers{};  ///< for heads: the target's layers that they read
+  bool own_unit = false;  ///< it has a compute unit other than that of the rank's target layers, so both compute at the same time
 };
 
-/// Tells the drafter how the text goes on, in its own vocabulary; its guesses come when they come (on_guesses).
+/// Sends the drafter the committed text, in its own vocabulary; its guesses arrive at any time (on_guesses).
 class DraftLink final : public GuessSource {
  public:
-  /// `relative_cost`: of one evaluation of the draft, in those of the whole target, as far as can be told beforehand.
+  /// `relative_cost`: estimated cost of one evaluation of the draft, relative to one of the whole target.
   DraftLink(Transport& transport, int index, DraftPlace place, VocabularyMap vocabulary, double relative_cost)
       : GuessSource(index),
         transport_(transport),
@@ -42,16 +42,16 @@ class DraftLink final : public GuessSource {
   /// The draft's number in the plan.
   int model() const { return place_.model; }
   bool alive() const { return alive_; }
-  /// The drafter is lost: it is told no more, and nothing that comes of it counts.
+  /// The drafter is lost: nothing more is sent to it, and its messages are ignored.
   void drop() { alive_ = false; }
-  /// Of the text that it serves now: bytes of the target's hidden states that went to it on another rank.
+  /// Bytes of the target's hidden states sent to another rank for the current text.
   std::uint64_t feature_bytes() const { return feature_bytes_; }
-  /// What its steps have saved, where the text waits for it.
+  /// The time that its steps have saved, if the text waits for it.
   const DraftBalance& balance() const { return balance_; }
 
   std::string name() const override { return place_.name; }
   void begin(std::uint64_t request) override;
-  /// Tells the drafter of the text. A draft that would hold the text up for longer than it may save is told later, or never.
+  /// Sends the drafter the text. A draft that would delay the text by more than it may save gets it later, or never.
   bool guess(TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) override;
   void learn(const TokenTree& tree, std::int32_t next) override;
   void step_ended(const TextStep& step) override;
@@ -61,22 +61,22 @@ class DraftLink final : public GuessSource {
   std::vector<std::int32_t> feature_layers() const override { return place_.feature_layers; }
   void take_features(std::int32_t position, std::span<const float> row) override;
 
-  /// Guesses have come. Those below what is gone meanwhile are dropped, as are those of a text before. True if the tree has grown.
+  /// Handles arrived guesses. Guesses below removed nodes, and those of an earlier text, are dropped. True if the tree has grown.
   bool on_guesses(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand);
-  /// How often a draft that it was asked for had the text's next token, sent and guessed by nobody else.
+  /// How often a requested draft had the text's next token, which was sent, and which no other source had guessed.
   double expected_acceptance() const { return acceptance_.expected(); }
-  /// What one evaluation of its draft takes, where a token of the target takes `token_s`; as measured, once it is.
+  /// Seconds of one evaluation of its draft: measured, or estimated from `token_s`, the time of a token of the target.
   double evaluation_s(double token_s) const { return evaluation_s_ > 0 ? evaluation_s_ : relative_cost_ * token_s; }
 
  private:
-  /// Where one of the drafter's nodes stands with us.
+  /// The counterpart of one of the drafter's nodes on the head.
   struct Place {
     NodeId node = kNoNode;       // in the tree, as far as we know
     std::int32_t position = -1;  // of the text, where it has become that; or of the node
   };
-  /// It has been told of the text as it is, and so will say something.
+  /// It has the current text, so it will send something.
   bool asked() const { return asked_epoch_ == epoch_; }
-  /// It has said all that it was asked for.
+  /// It has sent everything that it was asked for.
   bool complete() const { return complete_epoch_ == epoch_; }
   bool can_tell(std::span<const std::int32_t> text) const;
   std::optional<float> least_expanded(std::span<const std::int32_t> text, const GuessDemand& demand);

@@ -1,5 +1,5 @@
 #pragma once
-// A drafter: follows the text and pushes guesses ahead, as far as its credit reaches (PipeInfer, "asynchronous speculation").
+// A drafter: follows the text and sends guesses without being asked for each (PipeInfer, "asynchronous speculation").
 #include <memory>
 
 #include "mpi/decoding/tree_runs.hpp"
@@ -9,17 +9,17 @@
 
 namespace yamata {
 
-/// A state machine on the first rank of a draft model. Nobody waits for it, and it waits for nobody: it expands the most
-/// probable nodes of a token tree of its own, which the head prunes by saying how the text went on.
+/// A state machine on the first rank of a draft model. It never blocks. It expands the most probable nodes of its own token tree; the
+/// head's commits prune the tree.
 class Drafter {
  public:
   /// `model`: its number in the plan.
   Drafter(Transport& transport, std::int32_t model, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options, std::int32_t context,
           SequenceRange sequences, std::int32_t batch);
 
-  /// The text goes on, or another request's begins. Throws ClusterError where it does not follow what was told before.
+  /// The text has grown, or the text of another request begins. Throws ClusterError if it does not continue the known text.
   void on_commit(const wire::Commit& commit);
-  /// Does what can be done now; true if anything happened.
+  /// Does what is possible now; true if anything happened.
   bool advance();
   Pipeline& pipeline() { return *pipeline_; }
 
@@ -53,19 +53,20 @@ class Drafter {
   std::unique_ptr<Pipeline> pipeline_;
   const DraftOptions options_;
   const std::int32_t context_, batch_;
-  const std::int32_t depths_;  // of heads that guess by depth; 0: what follows a guess depends on it
-  const std::size_t ranks_;    // guesses that a node is given whatever they promise: as many as the shape has below any, one at least
+  const std::int32_t depths_;  // for heads whose guesses depend only on the depth: greatest depth; 0: guesses depend on their parent
+  const std::size_t ranks_;    // guesses of a node regardless of their probability: the most children in the shape, at least one
   BestFirst search_;           // what to expand next
-  StaticTreePolicy shape_;     // what to expand before that
+  StaticTreePolicy shape_;     // nodes to expand before those
   SourceCalibration calibration_{0};
   TreeRuns runs_;
   std::vector<wire::Guess> guesses_;
   std::uint64_t request_ = 0, epoch_ = 0;
-  std::int32_t min_drafts_ = 0;                  // guesses of this epoch that somebody waits for
-  float least_ = 0;                              // path probability worth an evaluation
-  std::vector<std::vector<BestChoice>> levels_;  // heads that guess by depth: what follows a node, by its depth, in this epoch
-  NodeId deepest_ = kNoNode;                     // that was computed for the last of these
-  double choosing_s_ = 0;                        // what reading the logits of an evaluation took of late
+  std::int32_t min_drafts_ = 0;  // guesses of this epoch for which the head waits
+  float least_ = 0;              // least path probability that is worth an evaluation
+  std::vector<std::vector<BestChoice>>
+      levels_;                // for heads whose guesses depend only on the depth: the choices after a node of each depth, in this epoch
+  NodeId deepest_ = kNoNode;  // that was computed for the last of these
+  double choosing_s_ = 0;     // recent time for reading the logits of an evaluation
   bool complete_told_ = true, answered_ = true;
 };
 

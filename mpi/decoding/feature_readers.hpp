@@ -8,13 +8,13 @@
 
 namespace yamata {
 
-/// What the target is asked for is what any of them reads; each is given its own.
+/// The target is asked for all layers that any source reads; each source gets its own layers.
 class FeatureReaders {
  public:
   /// As a text begins. The sources outlive this.
   explicit FeatureReaders(const GuessSources& sources);
 
-  /// Layers that somebody reads, ascending.
+  /// Layers that any source reads, ascending.
   const std::vector<std::int32_t>& layers() const { return layers_; }
   /// `features`: [layers][dim] of a committed position.
   void tell(std::int32_t position, std::span<const float> features) const;

@@ -1,5 +1,5 @@
 #pragma once
-// All who guess in a job.
+// All guess sources of a job.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace yamata {
 
-/// The sources, in the order in which they were added. They serve one text after the other: what is learnt of them holds for all texts of
-/// the job, and a lost drafter stays lost.
+/// The sources, in the order in which they were added. They serve one text after another. What is learnt about them is kept for all texts
+/// of the job, and a lost drafter stays lost.
 class GuessSources {
  public:
   explicit GuessSources(Transport& transport) : transport_(transport) {}
@@ -23,7 +23,7 @@ class GuessSources {
     drafters_.push_back(drafter.get());
     add(std::move(drafter));
   }
-  /// The text itself, and the earlier ones in `memory`, which takes what is written.
+  /// Guesses from the text itself and from earlier texts in `memory`, to which generated text is added.
   void add_suffixes(std::shared_ptr<SuffixMemory> memory = std::make_shared<SuffixMemory>()) {
     add(std::make_unique<SuffixSource>(next_index(), std::move(memory)));
   }
@@ -39,8 +39,8 @@ class GuessSources {
                                     [&](const DraftLink* drafter) { return drafter->rank() == rank && drafter->model() == model; });
     return found == drafters_.end() ? nullptr : *found;
   }
-  /// Whose draft this rank computes next: one of those on it, or nobody's (null), where other ranks draft meanwhile and what it would take
-  /// from the target's layers is worth more. Nothing: there is no choice.
+  /// Which draft on this rank computes next; null: none, if other ranks draft at the same time and the target's layers can use this rank's
+  /// time better. Nothing: there is no choice.
   std::optional<const DraftLink*> whose_turn() const {
     std::vector<const DraftLink*> turns;
     std::vector<const DraftBalance*> balances;
@@ -60,7 +60,7 @@ class GuessSources {
   bool drafts_elsewhere() const {
     return std::any_of(drafters_.begin(), drafters_.end(), [](const DraftLink* d) { return d->alive() && !d->shares_unit(); });
   }
-  /// A result became text; `drafted_here`: it was a draft's turn on this rank.
+  /// A result became text; `drafted_here`: in this step, a draft on this rank had its turn.
   void step_ended(const TextStep& step, bool drafted_here) {
     for (const auto& source : all_) source->step_ended(step);
     if (drafted_here)
@@ -68,7 +68,7 @@ class GuessSources {
     else if (!step.first && step.alone_s > 0)
       without_.step(step.tokens, step.seconds, step.alone_s);
   }
-  /// A rank is lost, and the drafters that it led.
+  /// A rank is lost, and with it the drafters that it led.
   void drop(int rank) const {
     for (DraftLink* drafter : drafters_) {
       if (drafter->rank() == rank) drafter->drop();

@@ -1,5 +1,5 @@
 #pragma once
-// From flags to how a job decodes.
+// Options of decoding, made from flags.
 #include <optional>
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace yamata {
 
-/// How guesses are made and run, beyond the strategy.
+/// How guesses are made and sent, apart from the strategy.
 struct SpeculationOptions {
   PolicyOptions policy;
   bool lookup = true;        ///< --no-lookup
@@ -16,15 +16,15 @@ struct SpeculationOptions {
   std::optional<TypicalAcceptance> typical;
   bool continuous = true, continue_tip = true, cancel = true, multibuffer = true;
 
-  /// Whether guesses come from the text itself and earlier ones too, where there are any.
+  /// Whether guesses also come from the text itself and from earlier texts.
   bool looks_up() const { return policy.name != "chain" && lookup; }
 };
 
-/// How a job decodes; what differs from one request to the next is not in it.
+/// The decoding options of a job, without those that differ between requests.
 DecodeOptions decode_options(Strategy strategy, const SpeculationOptions& speculation, int batch, int generate, int context,
                              const SamplingParams& sampling);
 
-/// Where only texts guess, on a pipeline of so many stages: pipeinfer, of one speculative.
+/// The strategy if only suffixes guess: pipeinfer on several stages, speculative on one.
 Strategy strategy_for_texts(int stages);
 
 /// "iterative", "speculative", "pipeinfer".

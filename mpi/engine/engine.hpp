@@ -1,5 +1,5 @@
 #pragma once
-// Writes texts: requests one after another over the ranks of one job, whose models are loaded once.
+// Serves requests, one after another, with the ranks of one job, whose models are loaded once.
 #include <deque>
 #include <memory>
 #include <vector>
@@ -9,29 +9,28 @@
 
 namespace yamata {
 
-/// Owns what decoding needs beyond the ranks: the sources of guesses, the sampler, the statistics. Knows no terminal and no file. A
-/// state machine on rank 0. Requests are told apart by their ids, and results by those of their runs: what comes late of a text that is
-/// over disturbs no other.
+/// Owns what decoding needs in addition to the ranks: guess sources, sampler, statistics. Uses no terminal and no file. A state machine on
+/// rank 0. Requests and runs have ids, so late results of a finished text do not disturb another one.
 class Engine final : public DraftListener {
  public:
-  /// `head` serves and outlives the engine, which listens to it. `sources`: who guesses. `options`: how this job decodes, apart from what a
-  /// request says (request, generate, logits).
+  /// `head` outlives the engine and notifies it. `sources`: the guess sources. `options`: the job's decoding options, except those of a
+  /// request (request, generate, logits).
   Engine(Head& head, GuessSources sources, const DecodeOptions& options);
   ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Queues a request; gives its id, which ascend from 1. Throws UsageError where the prompt is empty or longer than the context.
+  /// Queues a request and returns its id; ids ascend from 1. Throws UsageError if the prompt is empty or longer than the context.
   RequestId submit(Request request, RequestObserver& observer);
-  /// Ends a request, begun or not; its observer is told before this returns, or, where it calls this from on_token, soon after. Nothing
-  /// where it is over.
+  /// Ends a request, whether it has begun or not. Its observer is notified before this returns, or soon after if the observer calls this
+  /// from on_token. Does nothing if the request is over.
   void cancel(RequestId request);
-  /// The same for the request at hand, or where none has begun, the first that waits.
+  /// The same for the current request, or, if none has begun, for the first in the queue.
   void cancel_current();
-  /// Does what can be done now, between steps of the head; true if anything happened.
+  /// Does what is possible now, between steps of the head; true if anything happened.
   bool advance();
-  /// Lets head and engine go on until nothing is left to do. Where the head is interrupted, the request at hand ends with what text it has
-  /// (its observer is told), those that wait stay, and Interrupted goes on to the caller.
+  /// Runs head and engine until nothing is left to do. If the head is interrupted, the current request ends with its text so far (its
+  /// observer is notified), queued requests stay queued, and Interrupted is passed to the caller.
   void run();
   /// Nothing is left to do.
   bool idle() const { return !current_ && waiting_.empty(); }

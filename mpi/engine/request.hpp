@@ -1,5 +1,5 @@
 #pragma once
-// What is asked of an engine, and what comes of it.
+// Requests to an engine, and their results.
 #include <cstdint>
 #include <vector>
 
@@ -10,29 +10,29 @@ namespace yamata {
 
 using RequestId = std::uint64_t;
 
-/// One text to be written.
+/// A request for one text.
 struct Request {
-  std::vector<std::int32_t> prompt;  ///< token ids, at least one, at most as many as the context has positions
+  std::vector<std::int32_t> prompt;  ///< token ids, from one to as many as the context has positions
   SamplingParams sampling;
-  std::vector<std::int32_t> banned{};  ///< tokens that are never chosen
+  std::vector<std::int32_t> banned{};  ///< tokens that are never sampled
   std::int32_t generate = 128;         ///< tokens at most
-  std::vector<std::int32_t> ends{};    ///< tokens that end the text; the one that did is its last token
-  bool checksum = false;               ///< of the logits that tokens are chosen from, all of which are sent to the head then
+  std::vector<std::int32_t> ends{};    ///< tokens that end the text; such a token is kept as the last one
+  bool checksum = false;  ///< compute a checksum of the logits from which tokens are sampled; then all of them are sent to the head
 };
 
 enum class FinishReason {
-  kLength,       ///< it has as many tokens as were asked for
+  kLength,       ///< it has the requested number of tokens
   kStop,         ///< the model has ended it
   kContext,      ///< the context is full
-  kInterrupted,  ///< somebody has
+  kInterrupted,  ///< it was interrupted
 };
 
-/// What has become of a request.
+/// The result of a request.
 struct Completion {
   RequestId request = 0;
   FinishReason finish = FinishReason::kLength;
   std::vector<std::int32_t> token_ids;
-  std::vector<std::vector<Choice>> choices;  ///< per token, what the first drafter had said of it; empty without drafters
+  std::vector<std::vector<Choice>> choices;  ///< per token, the first drafter's choices for it; empty without drafters
   double prefill_s = 0;
   std::vector<double> token_times_s;  ///< when each token was known, from the end of prefill; the first is 0
   Decoder::Counters counters;
@@ -41,13 +41,13 @@ struct Completion {
   std::uint64_t feature_bytes = 0;  ///< of hidden states that went from this rank to others that compute heads
 };
 
-/// Told of a request as it goes on; outlives it.
+/// Is notified of a request's progress; outlives the request.
 class RequestObserver {
  public:
   virtual ~RequestObserver() = default;
   /// The text has grown by a token.
   virtual void on_token(RequestId /*request*/, std::int32_t /*token*/) {}
-  /// It has ended; the last that is told of it.
+  /// It has ended; the last notification.
   virtual void on_finished(Completion completion) = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The leader's side of one model's stages: sends runs, takes their logits, knows every stage's cell table.
+// The leader's side of one model's stages: sends runs, receives their logits, and has a copy of every stage's cell table.
 #include <deque>
 #include <memory>
 #include <optional>
@@ -16,18 +16,18 @@ class Pipeline {
   Pipeline(Transport& transport, const PipelineRanks& ranks, std::unique_ptr<StageModel> first_stage, std::int32_t cells,
            std::int32_t sequences);
 
-  /// Sends cache operations and, where there are tokens, a run; gives its id (0: none). Throws UsageError where the cache cannot
-  /// hold it: nothing was sent then.
+  /// Sends cache operations and, if there are tokens, a run. Returns the run's id (0: none). Throws UsageError, before sending anything, if
+  /// the cache cannot hold the run.
   std::uint64_t submit(wire::Record record);
-  /// Tells every stage that nobody needs these runs any more. Their results come all the same, empty or not.
+  /// Tells every stage that these runs are no longer needed. Their results still arrive, empty or not.
   void cancel(std::span<const std::uint64_t> runs);
-  /// The next result that has come. Each run has one; its id says which.
+  /// The next result that has arrived. Each run has one, with the run's id.
   std::optional<RunResult> take_result();
   std::size_t outstanding() const { return submitted_ - completed_; }
 
-  /// Takes a message of this pipeline's channel.
+  /// Handles a message of this pipeline's channel.
   void on_message(Message message);
-  /// Lets the first stage go on; true if anything happened.
+  /// Advances the first stage; true if anything happened.
   bool advance() { return stage_.advance(); }
   Stage& stage() { return stage_; }
   const Stage& stage() const { return stage_; }
@@ -39,10 +39,10 @@ class Pipeline {
   const PipelineRanks ranks_;
   std::unique_ptr<StageModel> model_;
   Stage stage_;
-  CellTable cells_;  // what every stage's table looks like once it has seen all records sent
+  CellTable cells_;  // the state of every stage's table after all sent records
   BatchCells batch_cells_;
   std::uint64_t submitted_ = 0, completed_ = 0;
-  std::deque<wire::ResultLimits> expected_;  // of the runs that are out
+  std::deque<wire::ResultLimits> expected_;       // of the runs that are out
   std::vector<std::deque<wire::Bytes>> results_;  // per rank of the last stage
 };
 

@@ -8,7 +8,7 @@
 
 namespace yamata {
 
-/// The parts are valid, and in the order of the vocabulary; `senders` are whose. Throws ClusterError where they do not make a whole.
+/// Joins valid parts in the order of the vocabulary; `senders` are their ranks. Throws ClusterError if they are not a complete result.
 RunResult merge_parts(std::span<const wire::Rows> parts, const wire::ResultLimits& limits, std::span<const int> senders);
 
 }  // namespace yamata

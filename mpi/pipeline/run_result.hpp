@@ -1,5 +1,5 @@
 #pragma once
-// What comes back of a run.
+// The result of a run.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -7,16 +7,16 @@
 
 namespace yamata {
 
-/// What a run gave.
+/// The result of a run.
 struct RunResult {
   std::uint64_t run = 0;
   bool skipped = false;              ///< cancelled: no logits, no features
   std::vector<float> logits;         ///< [logit_rows][vocabulary], or the best of each row
-  std::vector<std::int32_t> tokens;  ///< then: whose they are
-  std::size_t vocabulary = 0;        ///< then: tokens that there are
+  std::vector<std::int32_t> tokens;  ///< in the latter case: the tokens of the logits
+  std::size_t vocabulary = 0;        ///< in the latter case: size of the vocabulary
   std::vector<float> features;       ///< [feature_rows][feature_layers][dim]
 
-  /// Logits of the whole vocabulary, of the i-th of `rows` rows; minus infinity where only the best were asked for and this is none.
+  /// Logits of the whole vocabulary for the i-th of `rows` rows; minus infinity for tokens that are not among the requested best.
   std::vector<float> row(std::size_t i, std::size_t rows) const;
   /// Features of the i-th of `rows` rows, of all layers.
   std::span<const float> feature_row(std::size_t i, std::size_t rows) const {

@@ -1,5 +1,5 @@
 #pragma once
-// One stage of a pipeline: takes the ordered stream of records, computes runs, passes their results on.
+// One stage of a pipeline: receives the ordered stream of records, computes runs, passes their results on.
 #include <deque>
 #include <optional>
 #include <set>
@@ -11,32 +11,32 @@
 
 namespace yamata {
 
-/// A state machine: never blocks. Records and activations go to the next rank, logits from the last stage to the leader.
-/// Cancelled runs are skipped before they start and left at the next operation's boundary while they compute; an empty result
-/// passes on in their place, and the cell table changes as if they had been computed (PipeInfer, "early cancellation"). Ranks that share a
-/// stage all see the same records in the same order, and leave a run together or not at all.
+/// A state machine that never blocks. Records and activations go to the next rank, logits from the last stage to the leader. A cancelled
+/// run is skipped if it has not started, else it is stopped after the current operation. An empty result is passed on instead, and the cell
+/// table changes as if the run had been computed (PipeInfer, "early cancellation"). All ranks that share a stage receive the same records
+/// in the same order, and stop a run together or not at all.
 class Stage {
  public:
   Stage(StageModel& model, Transport& transport, const PipelineRanks& ranks);
-  /// Stops a computation that is still under way.
+  /// Stops a running computation.
   ~Stage();
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
-  /// Begins to bring the weights into memory; runs wait until it is done.
+  /// Starts to load the weights into memory; runs wait until this is done.
   void load();
   bool loaded() const { return loaded_; }
-  /// What a heartbeat says of this stage.
+  /// This stage's part of a heartbeat.
   wire::Heartbeat heartbeat() const;
 
-  /// An entry of the stream; it is forwarded at once and acted on in its turn.
+  /// An entry of the stream. It is forwarded at once, and processed in order.
   void on_record(wire::Bytes bytes);
   void on_activations(wire::Bytes bytes);
   void on_cancel(std::span<const std::uint64_t> runs);
-  /// Does what can be done now; true if anything happened.
+  /// Does what is possible now; true if anything happened.
   bool advance();
   wire::Activity activity() const;
-  /// Records that have come and not been begun.
+  /// The number of records that have arrived but not started.
   std::size_t queued() const { return records_.size(); }
   bool computing() const { return running_.has_value(); }
   StageModel& model() { return model_; }
@@ -49,10 +49,10 @@ class Stage {
     std::uint64_t feature_bytes = 0;  ///< sent
   };
   const Counters& counters() const { return counters_; }
-  /// How the time of its runs grows with their rows.
+  /// The growth of its runs' time with their rows.
   const StepCost& cost() const { return cost_; }
   Trace& trace() { return trace_; }
-  /// Fills in what a closing report says of this stage.
+  /// Fills in this stage's part of the final report.
   void describe(wire::Report& report) const;
 
  private:

@@ -10,32 +10,32 @@
 
 namespace yamata {
 
-/// Consecutive ranges of at least one layer for `ranks` ranks. Rank k of a given split ends at floor(weight * layers) more
-/// layers than rank k-1, the last takes the rest (PipeInfer's rule); an empty `weights` splits by bytes, the first and the last
-/// rank carrying embedding and output. Throws UsageError where weights and ranks differ or ranks outnumber layers.
+/// Consecutive ranges of at least one layer for `ranks` ranks. With `weights`, rank k gets floor(weight * layers) layers, and the last rank
+/// gets the rest (PipeInfer's rule). Empty `weights` split by bytes; the first and the last rank also hold embedding and output. Throws
+/// UsageError if the numbers of weights and ranks differ, or if there are more ranks than layers.
 std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, const std::vector<double>& weights, int ranks);
 
-/// What a rank brings to a split.
+/// A rank's speed and capacity.
 struct RankStrength {
   double ns_per_byte = 1;  ///< time per byte of weights, in one unit for all ranks
   std::uint64_t capacity_bytes = std::numeric_limits<std::uint64_t>::max();
 };
 
-/// What a job is expected to compute: a token of text, where nothing else is known.
+/// The expected work of a job; the default is one token of text.
 struct Workload {
   std::int64_t prompt_tokens = 0, generated_tokens = 1;
   double cache_bytes_per_token = 0;  ///< of one layer; 0: attention takes no time
 };
 
-/// The split whose slowest rank takes the least time, a rank's time being its ns_per_byte times the cost of its layers, and the most even
-/// one of those: of equal ranks, the split by bytes. Each rank gets a layer at least, and no more than its capacity holds at `cache_bytes`
-/// per layer. Empty where no split fits. Ranks are at most as many as layers.
+/// The split whose slowest rank takes the least time; a rank's time is its ns_per_byte times the cost of its layers. Among such splits, the
+/// most even one is taken; for equal ranks, this is the split by bytes. Each rank gets at least one layer, and at most what its capacity
+/// holds at `cache_bytes` per layer. Empty if no split fits. There must be at most as many ranks as layers.
 std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, std::span<const RankStrength> ranks,
                                      std::uint64_t cache_bytes, const Workload& work = {});
 
-/// Bytes that each layer reads in the course of the work, weights and cache; the last layer's with the output, which a prompt does without.
-/// Weights that are read once for many tokens of a prompt count by what computing with them takes. An embedding is looked up and weighs
-/// nothing.
+/// Bytes of weights and cache that each layer reads for the work. The last layer's include the output matrix, which a prompt does not need.
+/// Weights that are read once for many tokens of a prompt count by their compute time. The embedding counts nothing, because it is a
+/// lookup.
 std::vector<double> layer_costs(const gguf::File& file, const Hyperparameters& h, const Workload& work = {});
 
 }  // namespace yamata

@@ -21,28 +21,28 @@ struct ModelPlace {
   std::vector<LayerRange> per_rank(const std::vector<LayerRange>& stages) const;
 };
 
-/// The target's place, then one per drafter. A drafter without ranks of its own lies on rank 0.
+/// The target's place, then one per drafter. A drafter without ranks of its own is on rank 0.
 using Layout = std::vector<ModelPlace>;
 
 /// Whether shares are left to the program: `auto`, `measure` or `bytes`.
 bool is_automatic(const std::string& layer_split);
 
-/// What `--layer-split` says of one model.
+/// The part of `--layer-split` for one model.
 struct ModelShares {
   std::vector<double> shares;  ///< per rank
   std::vector<int> groups;     ///< ranks of each stage
 };
 
-/// Parses `--layer-split`: nothing where it is automatic, else shares per rank of the target such as `0.5,0.3,0.2`, then, after a slash
-/// each, those of the drafts: `0.4,0.4,0.2/1.0`. Ranks joined by `+` share a stage: `0.3+0.2,0.5`. Throws UsageError for anything else.
+/// Parses `--layer-split`. Automatic: nothing. Else shares per rank of the target, such as `0.5,0.3,0.2`, and then the shares of each draft
+/// after a slash: `0.4,0.4,0.2/1.0`. Ranks joined by `+` share a stage: `0.3+0.2,0.5`. Throws UsageError for anything else.
 std::vector<ModelShares> parse_layer_split(const std::string& text);
 
-/// The `--layer-split` that says what a layout with shares says, its ranks numbered in the order of the models' places.
+/// The `--layer-split` for a layout with shares, with its ranks numbered in the order of the models' places.
 std::string to_text(const Layout& layout);
 
-/// Shares `ranks` ranks out: with an automatic split every draft model gets one rank and the target the rest. Drafts without ranks of their
-/// own (too few ranks, shares for the target alone, or `draft_on_head`) lie on rank 0, one at most. Throws UsageError where shares and
-/// ranks differ in number. `heads`, whose models follow those of the drafts, lie on rank 0, unless there are shares for them, too.
+/// Assigns `ranks` ranks to the models. With an automatic split, every draft model gets one rank and the target the rest. A draft without
+/// ranks of its own (too few ranks, shares only for the target, or `draft_on_head`) is on rank 0; at most one draft can be there. Throws
+/// UsageError if the numbers of shares and ranks differ. `heads`, whose models follow the drafts', are on rank 0 unless they have shares.
 Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head, int heads = 0);
 
 /// The place of a rank: an index into the layout.

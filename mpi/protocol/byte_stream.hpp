@@ -1,5 +1,5 @@
 #pragma once
-// Numbers, lists and texts as the bytes of a message, one after the other.
+// Serialization of numbers, lists and strings into the bytes of a message.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -37,7 +37,7 @@ class Writer {
   std::vector<std::byte> bytes_;
 };
 
-/// Throws ClusterError where the bytes end too early, or too late.
+/// Throws ClusterError if the bytes end too early or too late.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -75,7 +75,7 @@ class Reader {
     rest_ = rest_.subspan(n);
     return p;
   }
-  /// A number of things of at least so many bytes each, which must be there before anything is reserved for them.
+  /// Reads a count of items of at least this many bytes each; checks that the message has these bytes, before memory is reserved.
   std::size_t count(std::size_t least_bytes) {
     const auto n = get<std::uint64_t>();
     if (n > rest_.size() / least_bytes) fail();

@@ -1,5 +1,5 @@
 #pragma once
-// The ranks of one model and the tags they speak with.
+// The ranks of one model, and the tags of their messages.
 #include <algorithm>
 #include <vector>
 
@@ -15,7 +15,7 @@ struct Channel {
 inline constexpr Channel kTargetChannel{Tag::kRecord, Tag::kActivations, Tag::kLogits, Tag::kCancel};
 inline constexpr Channel kDraftChannel{Tag::kDraftRecord, Tag::kDraftActivations, Tag::kDraftLogits, Tag::kDraftCancel};
 
-/// Of a pipeline within one rank, whose messages stay there: one for each.
+/// Tags of a pipeline within one rank, whose messages stay there; different for each pipeline.
 inline Channel own_channel(int model) {
   constexpr int kFirst = 1000;  // beyond all tags that are sent
   const auto tag = [&](int i) { return static_cast<Tag>(kFirst + 4 * model + i); };
@@ -34,13 +34,13 @@ struct PipelineRanks {
     const auto holds = [&](const std::vector<int>& members) { return std::find(members.begin(), members.end(), rank) != members.end(); };
     return static_cast<std::size_t>(std::find_if(stages.begin(), stages.end(), holds) - stages.begin());
   }
-  /// Who shares the rank's stage, itself among them.
+  /// The ranks that share the rank's stage, including itself.
   const std::vector<int>& group(int rank) const { return stages[stage_of(rank)]; }
   bool leads(int rank) const { return group(rank).front() == rank; }
   bool last(int rank) const { return stage_of(rank) + 1 == stages.size(); }
   /// All ranks of the stage after a rank's.
   const std::vector<int>& next(int rank) const { return stages[stage_of(rank) + 1]; }
-  /// Whose records and activations come to a rank: who leads the stage before; the first stage's records are its leader's.
+  /// The rank that sends records and activations to a rank: the leader of the previous stage; for the first stage, its own leader.
   int before(int rank) const {
     const std::size_t stage = stage_of(rank);
     return stages[stage == 0 ? 0 : stage - 1].front();

@@ -1,5 +1,5 @@
 #pragma once
-// What happened when, for --trace.
+// Timestamped events for --trace.
 #include <chrono>
 #include <cstdint>
 #include <vector>
@@ -14,10 +14,10 @@ struct TraceEvent {
   bool draft = false;       ///< of a draft model's stage
   std::int32_t tokens = 0;  ///< of the run; committed
   std::uint64_t run = 0;
-  std::int64_t begin_us = 0, end_us = 0;  ///< equal for what takes no time
+  std::int64_t begin_us = 0, end_us = 0;  ///< equal for instantaneous events
 };
 
-/// Events of one rank, in its own time until shifted. Costs nothing while it is off.
+/// The events of one rank, in its own clock until shifted. Costs nothing while it is off.
 class Trace {
  public:
   void enable() { on_ = true; }
@@ -32,7 +32,7 @@ class Trace {
   void mark(TraceEvent::Kind kind, std::uint64_t run, std::int32_t tokens) {
     if (on_) events_.push_back({kind, false, tokens, run, now_us(), now_us()});
   }
-  /// The events in a time that is `offset_us` ahead of this rank's.
+  /// The events in a clock that is `offset_us` ahead of this rank's.
   std::vector<TraceEvent> shifted(std::int64_t offset_us) const {
     std::vector<TraceEvent> events = events_;
     for (TraceEvent& e : events) {

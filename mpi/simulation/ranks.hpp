@@ -1,6 +1,6 @@
 #pragma once
-// The ranks of a cluster in one process, over transports and units that somebody else schedules: the program's own dispatcher,
-// stages, drafters, pipeline and decoder; only the model is a table. Who is alive nobody watches here.
+// The ranks of a cluster in one process, with transports and units that the caller schedules. Dispatcher, stages, drafters, pipeline and
+// decoder are the program's own; only the model is a table. There is no liveness check here.
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace yamata::simulation {
 
-/// Where a rank sits. Both outlive the ranks.
+/// A rank's transport and compute unit. Both outlive the ranks.
 struct RankParts {
   Transport* transport = nullptr;
   TableUnit* unit = nullptr;
@@ -22,20 +22,19 @@ class Ranks {
  public:
   explicit Ranks(const std::vector<RankParts>& parts);
 
-  /// The target, a shape per rank, from rank 0 on; the members of a group after each other.
+  /// Adds the target, with one shape per rank, from rank 0 on; the members of a group are consecutive.
   void add_target(const std::vector<TableShape>& stages);
-  /// A drafter with its first stage on rank `first`; 0: on the head, sharing its unit.
+  /// Adds a drafter whose first stage is on rank `first`; 0: on the head, with the same unit.
   void add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t batch);
-  /// Heads on rank `first`, beside a drafter or the head's stage, or alone; they read the target's features at these layers, the last of
-  /// which are kOutputFeatures. After the drafters.
+  /// Adds draft heads on rank `first`, together with a drafter or the head's stage, or alone. They read the target's features at these
+  /// layers, the last of which is kOutputFeatures. Call it after adding the drafters.
   void add_heads(int first, const TableShape& shape, std::vector<std::int32_t> feature_layers);
-  /// After the models: all load, and the head begins to decode a text, the first one or, once that has finished, another.
+  /// Call it after adding the models: all load, and the head begins to decode a text. Call it again for another text when one has finished.
   void begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose, Decoder::OnToken on_token);
 
-  /// What a rank does between two looks at its transport: takes the messages that have arrived and goes on. True if anything
-  /// happened. A dead one only takes.
+  /// One step of a rank: it receives the arrived messages and advances. True if anything happened. A dead rank only receives.
   bool step(std::size_t rank);
-  /// Drafter `index` dies, and with it all its ranks; the decoder is told where it is `noticed`.
+  /// Drafter `index` dies with all its ranks; if `noticed`, the decoder is told.
   void kill_drafter(std::size_t index, bool noticed = true);
   bool dead(std::size_t rank) const { return ranks_[rank].dead; }
 

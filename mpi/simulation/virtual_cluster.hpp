@@ -13,29 +13,29 @@ namespace yamata::simulation {
 
 /// Everything a run depends on: the same scenario gives the same outcome to the nanosecond.
 struct Scenario {
-  std::vector<Nanoseconds> stages;      ///< what one row takes on each rank of the target, of its layers and columns
+  std::vector<Nanoseconds> stages;      ///< time of one row on each rank of the target, for its layers and columns
   std::vector<int> groups;              ///< ranks that share each stage, in order; empty: one each
-  double meeting_bytes = 27'000;        ///< of a row in a layer, see shard.hpp; a 7B model's
-  std::map<int, Nanoseconds> meetings;  ///< what one of a one-row run takes, by number of members, where that was measured
-  std::vector<Nanoseconds> drafters;    ///< what one evaluation of one row takes on each drafter, each on a rank of its own
+  double meeting_bytes = 27'000;        ///< bytes of the exchanges per row and layer, see shard.hpp; default: a 7B model
+  std::map<int, Nanoseconds> meetings;  ///< time of one exchange in a one-row run, by number of members, if measured
+  std::vector<Nanoseconds> drafters;    ///< time of one evaluation of one row on each drafter, each on a rank of its own
   bool draft_on_head = false;           ///< the only drafter takes turns with rank 0's layers instead
   std::vector<double> slowness;         ///< per rank; as many as there are ranks
   WidthCost width, draft_width;         ///< of the target and the drafters
-  int layers = 32;                      ///< of the target: a cancelled run is left between the operations of its layers
+  int layers = 32;                      ///< of the target; a cancelled run is stopped between the operations of its layers
   NetworkOptions network;
   RowWidths widths;
   Nanoseconds head = 50'000;  ///< the head's own work per token of text
   TextOptions text;
   std::int32_t prompt = 64;              ///< tokens
-  std::optional<Recording> recording;    ///< its prompt and text go before what is drawn
-  std::int32_t drafter_dies_after = -1;  ///< tokens of text, the first drafter, and nobody notices; -1: it lives
+  std::optional<Recording> recording;    ///< its prompt and text are used before random text
+  std::int32_t drafter_dies_after = -1;  ///< tokens of text after which the first drafter dies unnoticed; -1: never
   DecodeOptions decode;
   DraftOptions draft;
 };
 
 struct Outcome {
   std::vector<std::int32_t> tokens;
-  bool exact = false;                ///< they are what the target alone would have written
+  bool exact = false;                ///< the tokens equal those that the target alone would generate
   Nanoseconds prefill = 0;           ///< until the first token
   std::vector<Nanoseconds> arrived;  ///< when each token was known, from then on
   Decoder::Counters counters;
@@ -43,15 +43,15 @@ struct Outcome {
   double first_choices = 0;                      ///< share of the tokens that were the first drafter's first choice
 };
 
-/// What the meetings of a group take in one run: some time whatever its width, and some per row.
+/// The time of a group's exchanges in one run: a constant, and a time per row.
 struct MeetingTime {
   Nanoseconds run = 0, row = 0;
 };
-/// Of a group of `members` ranks that hold one of `stages` equal stages: kMeetingsPerLayer times per layer all send each other their
-/// slices, each on its own link; as measured, else as the numbers of the network say.
+/// For a group of `members` ranks with one of `stages` equal stages: kMeetingsPerLayer times per layer, all members send each other their
+/// slices, each on its own link. Uses measured times, else computes them from the network's parameters.
 MeetingTime meeting_time(const Scenario& scenario, int members, int stages);
 
-/// Throws UsageError where the options contradict each other, ClusterError where the run comes to a halt.
+/// Throws UsageError if the options contradict each other, ClusterError if the simulated job makes no progress.
 Outcome play(const Scenario& scenario);
 
 }  // namespace yamata::simulation

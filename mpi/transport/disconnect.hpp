@@ -1,5 +1,5 @@
 #pragma once
-// The orderly end between ranks.
+// The orderly disconnection of ranks at the end of a job.
 #include <chrono>
 
 #include "mpi/transport/transport.hpp"
@@ -7,26 +7,27 @@
 
 namespace yamata {
 
-/// Every rank that is left plays it: the head says when, each other answers when all that it sent has left, and the head sends all home.
-/// Meanwhile all go on taking messages, which nobody needs any more: a large one leaves only when it is taken, and a rank that stopped
-/// taking would hold the others back for ever. A state machine.
+/// A state machine on every remaining rank. The head announces the disconnection, each other rank answers once all its messages have been
+/// sent, and the head releases all. Meanwhile all ranks keep receiving messages, although they are no longer needed: a large message is
+/// sent only when it is received, so a rank that stopped receiving would block the others for ever.
 class Disconnect {
  public:
-  /// The head takes a rank for lost that is silent for `patience`; the others the head, where it does not begin within `head_patience`.
+  /// The head considers a rank lost if it is silent for `patience`; the others consider the head lost if it does not begin within
+  /// `head_patience`.
   Disconnect(Transport& transport, std::chrono::milliseconds patience, std::chrono::milliseconds head_patience);
 
-  /// Takes messages and goes on; true once it is over.
+  /// Receives messages and advances; true once the disconnection is over.
   bool step();
   bool over() const { return state_ == State::kTogether || state_ == State::kApart; }
-  /// Over, and no rank was lost on the way: else what all ranks must do together would never end.
+  /// It is over, and no rank was lost. Otherwise, collective operations of all ranks would never end.
   bool together() const { return state_ == State::kTogether; }
 
  private:
   enum class State {
-    kAwaitingHead,     ///< not the head: for it to begin
-    kAwaitingRelease,  ///< not the head: it has answered
-    kAwaitingAnswers,  ///< the head: it has given the word
-    kLeaving,          ///< the head: it has sent all home, and that has to leave
+    kAwaitingHead,     ///< not on the head: waits for the announcement
+    kAwaitingRelease,  ///< not on the head: has answered
+    kAwaitingAnswers,  ///< on the head: has announced it
+    kLeaving,          ///< on the head: has sent the release, which is still being sent
     kTogether,
     kApart,
   };
@@ -39,12 +40,12 @@ class Disconnect {
   State state_ = State::kAwaitingHead;
   AwakeClock clock_;
   Clock::time_point deadline_;  // on that clock
-  int others_ = 0;        // that are expected to answer
-  int disconnects_ = 0;   // that have come
-  bool all_here_ = true;  // as the head finds; the others, as it has said
+  int others_ = 0;              // that are expected to answer
+  int disconnects_ = 0;         // that have come
+  bool all_here_ = true;        // on the head: its own finding; on the others: as the head has said
 };
 
-/// Plays it to its end and says whether the ranks parted together.
+/// Runs it to the end and returns whether all ranks disconnected together.
 bool part(Transport& transport, std::chrono::milliseconds patience, std::chrono::milliseconds head_patience);
 
 }  // namespace yamata

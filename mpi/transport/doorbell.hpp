@@ -1,35 +1,36 @@
 #pragma once
-// Bells between the ranks of one machine. MPI's shared memory can only be asked again and again, and on many machines a nap of any
-// length costs more than the look after it: a rank that is notified can sleep until then.
+// Notifications between the ranks of one machine. MPI's shared memory can only be polled, and on many machines even a short sleep costs
+// more than polling. A rank that gets notifications can sleep until one arrives.
 #include <atomic>
 #include <cstdint>
 #include <string>
 
 namespace yamata {
 
-/// A socket of this rank that others notify by writing to it, and a page of memory in which each rank of the machine says whether it
-/// sleeps: a notification costs 10 to 25 us, a look at the page nothing. Nothing else is said by either, and a notification may be lost.
+/// A socket of this rank, to which others write to notify it, and a page of shared memory in which each rank of the machine says whether it
+/// sleeps. A notification costs 10 to 25 us, reading the page almost nothing. They carry no other information, and a notification may be
+/// lost.
 class Doorbell {
  public:
-  /// `job`: the same on all `ranks` of one job, on one machine no other's. A bell that cannot be had is never heard; without the page
-  /// only a rank itself can notify it.
+  /// `job`: a name that all `ranks` of one job share, and that no other job on the machine has. If the socket cannot be made, no
+  /// notification arrives; without the page, only the rank itself can notify it.
   Doorbell(std::uint64_t job, int rank, int ranks);
   ~Doorbell();
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;
-  /// All ranks have made theirs: the page loses its name, and goes with the last of them.
+  /// Called when all ranks have made theirs: unlinks the page, which is freed with the last rank.
   void unlink() const;
 
-  /// Notifications for another rank if it sleeps on this machine; after what it is to find is on its way.
+  /// Notifies another rank if it sleeps on this machine. Call it after sending the message.
   void notify(int rank) const;
-  /// Notifications for this rank itself, asleep or not; from any thread.
+  /// Notifies this rank itself, asleep or not; from any thread.
   void notify_own() const;
-  /// Whether others are to notify this rank. It looks once more after having said so, and then waits.
+  /// Sets whether others must notify this rank. After setting it, the rank checks once more for messages, and then waits.
   void asleep(bool sleeps) const;
   struct Notifications {
     bool own = false, others = false;
   };
-  /// Takes all notifications; whose they were.
+  /// Takes all notifications, and returns their senders.
   Notifications answer() const;
   /// The descriptor that poll waits for; -1 without one.
   int fd() const { return fd_; }

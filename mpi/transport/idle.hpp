@@ -9,18 +9,19 @@
 
 namespace yamata {
 
-/// How a rank waits. At first by naps: a share of the time waited so far, so that a short wait ends promptly. But a nap costs some
-/// 40 us on a virtual machine, whatever its length: where waits are long, and messages end a sleep, it sleeps until one comes.
+/// How a rank waits. At first it takes short sleeps, each a share of the time waited so far, so that a short wait ends promptly. But a
+/// sleep costs about 40 us on a virtual machine, whatever its length. So if waits are long, and messages can end a sleep, it sleeps until
+/// one arrives.
 class Idle {
  public:
-  /// Something happened: the next wait is a new one.
+  /// Something happened, so the next wait is a new one.
   void reset() {
     if (waiting_) typical_ += (waited() - typical_) / 8;
     waiting_ = rested_ = false;
   }
-  /// Rests for want of anything to do.
+  /// Rests because there is nothing to do.
   void rest(Transport& transport) {
-    // The look before this rest was in vain too, unless it is the first.
+    // The check before this rest was in vain, too, unless it is the first.
     const double cpu = rested_ ? rested_cpu_s_ : thread_cpu_s();
     const auto began = Clock::now();
     rest(transport, kShortest);
@@ -29,7 +30,7 @@ class Idle {
     rested_cpu_s_ = thread_cpu_s();
     cpu_s_ += rested_cpu_s_ - cpu;
   }
-  /// Rests while this rank's threads compute: their end wakes too.
+  /// Rests while this rank's threads compute; their end also wakes it.
   void rest_computing(Transport& transport) {
     rested_ = false;
     rest(transport, kShortestComputing);
@@ -39,7 +40,7 @@ class Idle {
     rested_ = false;
     transport.stand_back(kInGroup);
   }
-  /// Processor time spent on waiting: rests and looks in vain.
+  /// Processor time spent waiting: for rests and checks in vain.
   double cpu_s() const { return cpu_s_; }
   double slept_s() const { return std::chrono::duration<double>(slept_).count(); }
 
@@ -47,9 +48,9 @@ class Idle {
   using Clock = std::chrono::steady_clock;
   using Time = std::chrono::microseconds;
   static constexpr Time kShortest{5}, kShortestComputing{100}, kLongest{1000};
-  static constexpr Time kInGroup{2000};         // what a cancellation may wait
-  static constexpr Time kLongWait{2000};        // the naps of a wait of this length cost as much as two sleeps
-  static constexpr Time kLongestSleep{20'000};  // a message that slips through waits that long
+  static constexpr Time kInGroup{2000};         // how long a cancellation may wait
+  static constexpr Time kLongWait{2000};        // the short sleeps of a wait of this length cost as much as two long ones
+  static constexpr Time kLongestSleep{20'000};  // an unnoticed message waits at most this long
 
   /// How long this wait has gone on.
   Time waited() const { return std::chrono::duration_cast<Time>(Clock::now() - since_); }

@@ -1,5 +1,5 @@
 #pragma once
-// The meetings of a group over MPI.
+// The exchanges of a group over MPI.
 #include <mpi.h>
 
 #include <atomic>
@@ -11,12 +11,13 @@
 
 namespace yamata {
 
-/// Every member sends its slice to every other directly. The thread that computes makes the MPI calls, while the control thread of the same
-/// rank keeps away from them: handing each slice over to that would cost two changes of threads per meeting. Whoever waits spins where
-/// the core is free and waits are short, else naps, so that neither the control thread nor a quota of processor time is starved.
+/// Every member sends its slice directly to every other member. The computing thread makes the MPI calls, and the control thread of the
+/// same rank makes none meanwhile; passing each slice to the control thread would cost two thread switches per exchange. A waiting thread
+/// spins if the core is free and waits are short, else it sleeps for short times, so that it does not starve the control thread or use up a
+/// CPU quota.
 class MpiExchange final : public GroupExchange {
  public:
-  /// `comm` serves exchanges alone, `tag` this group alone among those of the same ranks. `mpi`: held by whoever is in an MPI call.
+  /// `comm` is used only for exchanges; `tag` is used only by this group among the groups of the same ranks. `mpi`: held during MPI calls.
   MpiExchange(MPI_Comm comm, std::vector<int> ranks, int own_rank, int tag, std::mutex& mpi);
   ~MpiExchange() override;
 
@@ -45,8 +46,8 @@ class MpiExchange final : public GroupExchange {
   std::vector<MPI_Request> requests_;  // receives from the other members in their order, then sends to them
   std::uint32_t exchanges_ = 0;
   bool spins_ = true;                 // in this exchange
-  std::chrono::nanoseconds spun_{0};  // length of a wait that was spun through, of late
-  double contended_ = 0;              // the part of such waits in which others had the core
+  std::chrono::nanoseconds spun_{0};  // recent length of a wait with spinning
+  double contended_ = 0;              // the share of such waits in which other threads used the core
   std::atomic<std::int64_t> exchange_ns_{0};
   std::atomic<std::uint64_t> bytes_sent_{0};
   bool keeps_times_ = false;

@@ -1,19 +1,19 @@
 #pragma once
-// MPI from beginning to end.
+// Initialization and end of MPI.
 #include <string>
 
 namespace yamata {
 
 /// Whether an MPI launcher started this process; a lone process never initializes MPI.
 bool launched_by_mpi();
-/// The rank the launcher gave this process, known before MPI is initialized; -1 where it did not say.
+/// The rank that the launcher gave this process, known before MPI is initialized; -1 if unknown.
 int mpi_rank_from_environment();
-/// Asks the launcher to end all processes of the job, those too that never heard of its end, and to return `code`; false where it
-/// has no way to be asked. Then this process may end.
+/// Asks the launcher to end all processes of the job, including those that do not know of its end, and to return `code`. False if the
+/// launcher cannot be asked. After this, the process may end.
 bool end_job(int code);
-/// `told` is called whenever this process is about to ask that, and may then end at any moment.
+/// `told` is called before this process asks for that; after it, the process may end at any moment.
 void before_job_ends(void (*told)());
-/// Throws ClusterError naming the call and MPI's text for anything but success.
+/// Throws ClusterError with the call and MPI's text unless the code means success.
 void check_mpi(int code, const char* call, const char* file, int line);
 #define YAMATA_MPI(call) ::yamata::check_mpi(call, #call, __FILE__, __LINE__)
 

@@ -16,12 +16,12 @@
 
 namespace yamata {
 
-/// Buffered sends and probed receives on a communicator of its own. All calls but wake from one thread; exchanges are for another.
+/// Buffered sends and probed receives on its own communicator. All calls except wake are made by one thread; exchanges use another thread.
 class MpiTransport final : public Transport {
  public:
-  /// Collective over MPI_COMM_WORLD; an MpiSession is open.
+  /// Collective over MPI_COMM_WORLD, during an MpiSession.
   MpiTransport();
-  /// Waits for pending sends, unless an error is on its way: then they are cancelled.
+  /// Waits for pending sends; during an exception it cancels them instead.
   ~MpiTransport() override;
   MpiTransport(const MpiTransport&) = delete;
   MpiTransport& operator=(const MpiTransport&) = delete;
@@ -47,7 +47,7 @@ class MpiTransport final : public Transport {
   struct PendingSend {  // a list node: MPI reads the buffer where it is
     int to = 0;
     std::vector<std::byte> bytes;
-    std::chrono::steady_clock::time_point since;  // when it was sent, or the latest before it to that rank left
+    std::chrono::steady_clock::time_point since;  // when it was sent, or when the previous send to that rank completed
     MPI_Request request = MPI_REQUEST_NULL;
   };
   bool sends_need_care() const;

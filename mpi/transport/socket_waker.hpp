@@ -1,6 +1,6 @@
 #pragma once
-// Sleep that ends when a message comes. MPI can only be asked again and again; its TCP sockets, and the
-// notifications of ranks of the same machine, can be waited for.
+// Sleep that ends when a message arrives. MPI can only be polled, but a process can wait for its TCP sockets, and for notifications of
+// ranks of the same machine.
 #include <poll.h>
 
 #include <chrono>
@@ -11,24 +11,25 @@
 
 namespace yamata {
 
-/// The TCP connections of this process, to be polled for something to read. They are made when they are first needed.
+/// The TCP connections of this process, for poll to wait until there is something to read. MPI opens them when they are first needed.
 std::vector<pollfd> connections();
 
-/// Watches the TCP sockets of this process without reading from them, and a bell if there is one. It finds out whether they tell of
-/// messages: other networks do not use them.
+/// Watches the TCP sockets of this process, without reading from them, and the notification socket if there is one. It learns whether these
+/// announce messages; other networks do not use them.
 class SocketWaker {
  public:
   explicit SocketWaker(const Doorbell* bell = nullptr) : bell_(bell) {}
-  /// Waits for `limit`, or until another rank notifies this one or a socket has something to read; true then. A nap is too short to count on that.
+  /// Waits for `limit`, or until another rank notifies this one or a socket has something to read; true in that case. A short sleep does
+  /// not count as a trial of this.
   bool nap(std::chrono::microseconds limit) { return wait(limit, false); }
   bool sleep(std::chrono::microseconds limit) { return wait(limit, true); }
   /// Waits for `limit`, or until another rank notifies this one; not for sockets, which another thread reads meanwhile.
   void stand_back(std::chrono::microseconds limit);
-  /// Somebody looked for a message afterwards, and there was one or not.
+  /// Called after the next check for a message, with its result.
   void looked(bool message);
-  /// A socket or another rank's notification ended the last wait, and no message has been found since.
+  /// Whether a socket or a notification ended the last wait, and no message has been found since.
   bool expecting() const { return woken_; }
-  /// Messages end a sleep, but for one now and then.
+  /// Whether messages reliably end a sleep, with rare exceptions.
   bool trusted() const { return distrust_ == 0 && futile_ <= kMostFutile; }
 
  private:
@@ -40,11 +41,11 @@ class SocketWaker {
   Clock::time_point found_{};
   bool slept_ = false, woken_ = false, looked_ = false;
   int told_ = kNowAndThen;              // messages in a row that ended a sleep
-  int distrust_ = 0;                    // messages still to come before there is trust again
-  int next_distrust_ = kFirstDistrust;  // doubles: on a network that tells of nothing trust must not come back often
-  int futile_ = 0;                      // times in a row that there was no message after a wait that had ended
+  int distrust_ = 0;                    // messages until it is trusted again
+  int next_distrust_ = kFirstDistrust;  // doubles, so that on a network without such announcements trust rarely returns
+  int futile_ = 0;                      // consecutive ended waits without a message
   static constexpr int kNowAndThen = 3, kFirstDistrust = 32;
-  static constexpr int kMostFutile = 8;  // a long message comes in pieces; a socket that nobody reads would never let anyone rest
+  static constexpr int kMostFutile = 8;  // a long message arrives in pieces; but an unread socket would end every rest
 };
 
 }  // namespace yamata
