@@ -1,5 +1,5 @@
 #pragma once
-// Reading GGUF files (versions 2 and 3), mapped, never copied.
+// Reads GGUF files (versions 2 and 3), which are mapped and not copied.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -17,11 +17,11 @@
 
 namespace yamata::gguf {
 
-/// A metadata value; integers are widened, strings and arrays are copied out of the file.
+/// A metadata value; integers are widened, strings and arrays are copied from the file.
 using Value = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, std::vector<std::uint64_t>, std::vector<std::int64_t>,
                            std::vector<double>, std::vector<bool>, std::vector<std::string>>;
 
-/// A metadata pair as it lies in the file.
+/// A metadata pair in the file's encoding.
 struct RawPair {
   std::string key;
   std::span<const std::byte> value;  ///< type and value, into the mapping
@@ -33,20 +33,20 @@ struct Tensor {
   std::vector<std::int64_t> shape;  ///< fastest dimension first, as in the file: {cols, rows}
   const std::byte* data;            ///< into the mapping
   std::size_t bytes;
-  int integer_bytes = 0;  ///< 4 or 8: they are whole numbers of so many bytes, and `type` says nothing
+  int integer_bytes = 0;  ///< 4 or 8: the elements are integers of this many bytes, and `type` has no meaning
 
   std::int64_t cols() const { return shape.empty() ? 1 : shape[0]; }
   std::int64_t rows() const;  ///< product of the other dimensions
-  /// Whole numbers. Throws ModelError where they are none.
+  /// The elements as integers. Throws ModelError if they are not integers.
   std::vector<std::int64_t> integers() const;
 };
 
 class File {
  public:
-  /// Maps the file and, where it is the first part of a split (`-00001-of-0000N.gguf`), all its parts. Every count, length,
-  /// offset and type is checked. Throws ModelError: file, offset or tensor, what is wrong, remedy.
+  /// Maps the file and, if it is the first part of a split model (`-00001-of-0000N.gguf`), all its parts. Every count, length, offset and
+  /// type is checked. Throws ModelError with file, offset or tensor, cause and remedy.
   static File open(const std::filesystem::path& path);
-  /// Reads a file that lies in memory (tests, fuzzing). The bytes must outlive the result.
+  /// Reads a file in memory (tests, fuzzing). The bytes must outlive the result.
   static File parse(std::span<const std::byte> bytes, const std::string& name);
   ~File();
   File(File&&) noexcept;
@@ -55,15 +55,15 @@ class File {
   const std::string& name() const { return name_; }
   std::uint32_t version() const { return version_; }
   const std::map<std::string, Value>& metadata() const { return metadata_; }
-  /// The same, in the order of the file; of a split one, those of its first part.
+  /// The same, in the order of the file; for a split model, those of its first part.
   const std::vector<RawPair>& raw_metadata() const { return raw_metadata_; }
   std::uint64_t alignment() const { return alignment_; }  ///< of the data, in bytes; of the first part
   const std::vector<Tensor>& tensors() const { return tensors_; }
   const Tensor* find(std::string_view tensor) const;
-  /// As find, but a missing tensor is a ModelError that names it.
+  /// Like find, but throws ModelError with the name of a missing tensor.
   const Tensor& tensor(std::string_view name) const;
 
-  // Metadata by key. An absent key gives nothing; a value of another kind is a ModelError that names the key.
+  // Metadata by key. An absent key gives nothing; for a value of another kind they throw ModelError with the key.
   std::optional<std::int64_t> integer(const std::string& key) const;  ///< any integer type that fits
   std::optional<double> number(const std::string& key) const;         ///< any integer or float type
   std::optional<bool> boolean(const std::string& key) const;
@@ -71,7 +71,7 @@ class File {
   const std::vector<std::string>* strings(const std::string& key) const;  ///< null if absent
   std::vector<double> numbers(const std::string& key) const;              ///< empty if absent; any integer or float array
 
-  /// Lets go of the pages read so far; they are mapped again when touched. No effect on a file in memory.
+  /// Releases the pages read so far; they are loaded again when touched. No effect on a file in memory.
   void release_pages() const;
   /// Bytes of the mapping that this process has touched and holds (page granular).
   std::size_t resident_bytes() const;

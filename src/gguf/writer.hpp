@@ -1,5 +1,5 @@
 #pragma once
-// Writing GGUF files (version 3), front to back.
+// Writes GGUF files (version 3) sequentially.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,14 +13,14 @@
 
 namespace yamata::gguf {
 
-/// Metadata and the tensor table are said first; then begin() writes them, and data() the tensors' bytes in the order of the table.
+/// First set metadata and tensor table; then begin() writes them, and data() writes the tensors' bytes in the order of the table.
 class Writer {
  public:
   using Sink = std::function<void(std::span<const std::byte>)>;
-  /// Every byte goes to `sink`, in order. `alignment`: of the data; the caller says it in general.alignment unless it is 32.
+  /// Passes every byte to `sink`, in order. `alignment`: of the data; unless it is 32, the caller must set general.alignment.
   explicit Writer(Sink sink, std::uint64_t alignment = 32) : sink_(std::move(sink)), alignment_(alignment) {}
 
-  // Metadata. A key that is there already goes to the end with its new value.
+  // Metadata. An existing key moves to the end with its new value.
   void set_raw(const std::string& key, std::span<const std::byte> type_and_value);
   void set_u32(const std::string& key, std::uint32_t value);
   void set_string(const std::string& key, std::string_view value);
@@ -29,9 +29,9 @@ class Writer {
   /// An entry of the tensor table; `shape` fastest dimension first. Trailing dimensions of 1 are left out, as is usual.
   void add_tensor(const std::string& name, TensorType type, std::span<const std::int64_t> shape);
   void begin();
-  /// The next bytes of the tensors' data; a tensor may come in pieces. Whoever writes past a tensor's end has a bug.
+  /// Writes the next bytes of the tensors' data; a tensor may come in pieces. Writing past a tensor's end is a bug.
   void data(std::span<const std::byte> bytes);
-  /// All bytes that the tensors take, padding left out.
+  /// Total bytes of the tensors, without padding.
   std::uint64_t data_bytes() const;
 
  private:

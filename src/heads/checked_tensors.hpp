@@ -1,5 +1,5 @@
 #pragma once
-// Tensors of heads with the shapes that the target asks for.
+// Tensors of draft heads, checked against the shapes that the target needs.
 #include <string>
 
 #include "src/heads/tensor_views.hpp"
@@ -14,14 +14,14 @@ class CheckedTensors {
 
   const TensorViews& all() const { return tensors_; }
   const ModelFile& target() const { return target_; }
-  /// Under its name, or with "model." before it; null: missing.
+  /// The tensor with this name, or with the prefix "model."; null: missing.
   const TensorView* find(const std::string& name) const;
-  /// Throws ModelError where it is missing.
+  /// Throws ModelError if it is missing.
   const TensorView& get(const std::string& name) const;
-  /// With this shape. Throws ModelError naming it where it has another.
+  /// The tensor with this shape. Throws ModelError, with its name, if it has another shape.
   const TensorView& get(const std::string& name, std::int64_t rows, std::int64_t cols) const;
   const TensorView& vector(const std::string& name, std::int64_t length) const { return get(name, 1, length); }
-  /// Likewise, or null where it is missing.
+  /// The same, or null if it is missing.
   const TensorView* find(const std::string& name, std::int64_t rows, std::int64_t cols) const;
 
  private:

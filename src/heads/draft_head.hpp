@@ -1,6 +1,6 @@
 #pragma once
-// Heads that write on by themselves: from a token and the hidden state before it they make the next hidden state, and from that the token
-// after it (EAGLE, EAGLE-2, EAGLE-3; Dovetail's gated fusion).
+// Draft heads that guess from their own hidden states: from a token and the hidden state before it they compute the next hidden state, and
+// from that the next token (EAGLE, EAGLE-2, EAGLE-3; Dovetail's gated fusion).
 #include <vector>
 
 #include "cache/kv_store.hpp"
@@ -13,21 +13,22 @@ namespace yamata::heads {
 
 /// The tensors of a transformer block of such a head.
 struct BlockTensors {
-  const TensorView* attention_norm = nullptr;  ///< null: its input is not normed
-  const TensorView* hidden_norm = nullptr;  ///< EAGLE-3: queries, keys and values read this norm of the hidden state beside the embedding
+  const TensorView* attention_norm = nullptr;  ///< null: its input is not normalized
+  const TensorView* hidden_norm =
+      nullptr;  ///< EAGLE-3: norm of the hidden state, which queries, keys and values read in addition to the embedding
   const TensorView *q = nullptr, *k = nullptr, *v = nullptr, *o = nullptr;
   const TensorView *ffn_norm = nullptr, *gate = nullptr, *up = nullptr, *down = nullptr;
 };
 
-/// What such a head is made of.
+/// The tensors and dimensions of such a head.
 struct DraftHeadShape {
   Kind kind = Kind::kEagle;
   std::int64_t dim = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, output_rows = 0;
-  std::int64_t features = 0;         ///< floats of the target's that a token of the text comes with
-  std::vector<std::int32_t> layers;  ///< of the target, that those are of
+  std::int64_t features = 0;         ///< floats of the target's features per token of the text
+  std::vector<std::int32_t> layers;  ///< the target's layers of these features
   float epsilon = 0, rope_base = 10000;
-  bool interleaved = false;           ///< pairs that rotate together, see StoreOp
-  bool norm_before_residual = false;  ///< EAGLE-3: the residual stream begins with the normed hidden state
+  bool interleaved = false;           ///< RoPE pairs, see StoreOp
+  bool norm_before_residual = false;  ///< EAGLE-3: the residual stream begins with the normalized hidden state
   const TensorView* fc = nullptr;     ///< EAGLE, EAGLE-3
   const TensorView* fc_bias = nullptr;
   const TensorView* fc_norm = nullptr;                                                      ///< EAGLE-3: of the features before fc
@@ -36,14 +37,14 @@ struct DraftHeadShape {
   const TensorView* norm = nullptr;       ///< before the output; null: none
   const TensorView* output = nullptr;     ///< null: the target's
   const TensorView* embedding = nullptr;  ///< null: the target's
-  std::vector<std::int32_t> tokens;       ///< of the output's rows; empty: they are the target's
+  std::vector<std::int32_t> tokens;       ///< token of each row of the output; empty: the target's tokens
 
-  /// Throws ModelError naming the first tensor that does not fit the target.
+  /// Throws ModelError with the name of the first tensor that does not fit the target.
   static DraftHeadShape find(const CheckedTensors& tensors, Kind kind);
 };
 
-/// A row's hidden state is made of its token's embedding and of the features that it came with, or, for a guess, of the hidden state that
-/// its parent's row has left. Its keys and values lie in a cache of its own.
+/// A row's hidden state is computed from its token's embedding and from the features that arrive with it, or, for a guess, from the hidden
+/// state that its parent's row stored. Keys and values are in the head's own cache.
 class DraftHead final : public HeadsStage {
  public:
   DraftHead(const CheckedTensors& tensors, Kind kind, const ContextOptions& context, bool quantized, ComputeUnit& unit);
@@ -71,7 +72,7 @@ class DraftHead final : public HeadsStage {
 
   const DraftHeadShape shape_;
   Matrix embedding_;
-  const Matrix *fc_embedding_ = nullptr, *fc_hidden_ = nullptr;  // EAGLE-3 has the second alone, of its features
+  const Matrix *fc_embedding_ = nullptr, *fc_hidden_ = nullptr;  // EAGLE-3 has only the second, for its features
   const Matrix *gate_hidden_ = nullptr, *gate_embedding_ = nullptr;
   const float *fc_bias_ = nullptr, *fc_norm_ = nullptr, *embedding_norm_ = nullptr, *norm_ = nullptr;
   std::vector<Block> blocks_;
@@ -80,7 +81,7 @@ class DraftHead final : public HeadsStage {
   KvStore store_;
   std::vector<void*> cache_k_, cache_v_;  // [block][kv head]
 
-  HiddenStates hidden_;  // those of the run before are in x_
+  HiddenStates hidden_;  // those of the previous run are in x_
   std::vector<std::span<const CellId>> visible_;
   std::int64_t rows_ = 0;
   std::vector<std::int32_t> tokens_, logit_rows_;

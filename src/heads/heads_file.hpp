@@ -1,5 +1,5 @@
 #pragma once
-// A file of heads: small networks that read a target's hidden states and guess its text.
+// A file of draft heads: small networks that guess the target's tokens from its hidden states.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,30 +13,30 @@
 namespace yamata::heads {
 
 enum class Kind {
-  kMedusa,  ///< each head says one of the next tokens, from the same hidden state
-  kEagle,   ///< EAGLE-1 and -2: a token and the hidden state before it, put together by a matrix, give the next hidden state
-  kDgf,     ///< the same, put together by a gate (Dovetail)
-  kEagle3,  ///< the hidden state is one of the head's own, made of three of the target's
-  kNextn,   ///< a further layer of the target's own kind, in its GGUF file (DeepSeek-V3's multi-token prediction, MTP)
+  kMedusa,  ///< each head guesses one of the next tokens, from the same hidden state
+  kEagle,   ///< EAGLE-1 and -2: a matrix combines a token and the hidden state before it; this gives the next hidden state
+  kDgf,     ///< the same, combined by a gate (Dovetail)
+  kEagle3,  ///< the hidden state is the head's own, computed from three of the target's
+  kNextn,   ///< an additional layer of the target's family, in its GGUF file (DeepSeek-V3's multi-token prediction, MTP)
 };
 const char* kind_name(Kind kind);
 /// "medusa", "eagle", "dgf", "eagle3", "nextn".
 std::optional<Kind> find_kind(const std::string& name);
 
-/// What a job needs to know of heads before they are loaded.
+/// What a job needs to know about heads before they are loaded.
 struct Needs {
-  std::vector<std::int32_t> feature_layers;  ///< that they read, ascending
-  std::uint64_t weight_bytes = 0;            ///< that are kept in memory, a copy of the target's output included where they use that
-  std::uint64_t evaluation_bytes = 0;        ///< of these, read by one evaluation
+  std::vector<std::int32_t> feature_layers;  ///< the target's layers that they read, ascending
+  std::uint64_t weight_bytes = 0;            ///< bytes kept in memory, including a copy of the target's output if they use it
+  std::uint64_t evaluation_bytes = 0;        ///< of these, bytes read by one evaluation
   std::uint64_t cache_per_cell = 0;          ///< bytes
-  std::uint64_t row_bytes = 0;               ///< of buffers, per token of a run
+  std::uint64_t row_bytes = 0;               ///< bytes of buffers per token of a run
 };
 
 class HeadsFile {
  public:
-  /// Reads what the file is, from its tensors' names unless `forced`. Throws ModelError: no heads that are known.
+  /// Detects the kind of heads from the tensors' names, unless `forced`. Throws ModelError if the kind is unknown.
   static HeadsFile open(const std::string& path, std::optional<Kind> forced);
-  /// The layer of a target's own file that predicts a further token. The file outlives this.
+  /// The multi-token prediction layer of a target's own file. The file outlives this.
   static HeadsFile in_target(const gguf::File& target) { return {TensorViews::of(target), Kind::kNextn}; }
 
   const std::string& path() const { return tensors_.path(); }
@@ -45,9 +45,9 @@ class HeadsFile {
   std::uint64_t fingerprint() const { return tensors_.fingerprint(); }
   std::size_t resident_bytes() const { return tensors_.resident_bytes(); }
 
-  /// Checks that these are heads of this target. Throws ModelError naming the first tensor that does not fit.
+  /// Checks that these are heads of this target. Throws ModelError with the name of the first tensor that does not fit.
   Needs needs(const ModelFile& target, const ContextOptions& context, bool quantized) const;
-  /// The heads as the only stage of a model on `unit`; target and unit outlive it. Throws as needs does.
+  /// The heads as a one-stage model on `unit`; target and unit outlive it. Throws like needs.
   std::unique_ptr<StageModel> make_stage(const ModelFile& target, const ContextOptions& context, bool quantized, ComputeUnit& unit) const;
 
  private:

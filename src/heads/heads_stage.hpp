@@ -1,5 +1,5 @@
 #pragma once
-// What all heads share as a model of one stage: they compute the rows of a run from hidden states.
+// The common part of all draft heads as one-stage models: they compute the rows of a run from hidden states.
 #include <atomic>
 #include <memory>
 #include <span>
@@ -13,12 +13,12 @@
 
 namespace yamata::heads {
 
-/// Text comes with features: each row with those of the token before it. A guess comes without: its row is computed from what the row of
-/// its parent has left in the parent's cell.
+/// Rows of text arrive with features, each with those of the token before it. A guess has no features: its row is computed from the hidden
+/// state that its parent's row stored in the parent's cell.
 class HeadsStage : public StageModel {
  public:
   HeadsStage(const ModelFile& target, const ContextOptions& context, bool quantized, ComputeUnit& unit);
-  /// Waits for a run under way, which reads and writes memory of this.
+  /// Waits for a running run, which uses memory of this object.
   ~HeadsStage() override;
 
   void load(const std::atomic<bool>* stop) override;
@@ -36,13 +36,13 @@ class HeadsStage : public StageModel {
   bool last() const override { return true; }
 
  protected:
-  /// Fills ops_ for a run whose rows have their cells. The batch is there only until this returns.
+  /// Fills ops_ for a run whose rows have their cells. The batch is valid only until this returns.
   virtual void build(const StageBatch& batch) = 0;
-  /// The cell of the row before, in whose sequence this row lies; kNoCell: none.
+  /// The cell of the previous row in this row's sequence; kNoCell: none.
   CellId parent_cell(std::size_t row) const;
-  /// What each row is computed from: the features of the text, or what the guesses' parents have left in `hidden`; to [tokens][dim].
+  /// Copies the input of each row to [tokens][dim]: the features of text, or, for guesses, what their parents stored in `hidden`.
   void give_hidden(const StageBatch& batch, const HiddenStates& hidden, float* to) const;
-  /// The target's output matrix and the table of its embeddings, as they lie in its file.
+  /// The target's output matrix and embedding table, in the file's layout.
   const Matrix& target_output() const { return target_weights_.matrix(TensorRole::kOutput); }
   const Matrix& target_embedding() const { return target_weights_.matrix(TensorRole::kEmbedding); }
   /// The weight of its output norm: [dim].

@@ -1,5 +1,5 @@
 #pragma once
-// What the rows of heads leave for the rows of their children.
+// Hidden states that rows of draft heads store for their children.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,10 +14,10 @@ class HiddenStates {
  public:
   HiddenStates(std::int32_t cells, std::int64_t dim);
 
-  /// What the rows of the run before have left, `rows` [cells of that run][dim]. Of a run that was given up it is anything, and has no
-  /// children. `cells`: those of the run that begins.
+  /// Stores the hidden states of the previous run, `rows` [cells of that run][dim]; those of a stopped run are undefined, and have no
+  /// children. `cells`: the cells of the run that begins.
   void keep(const float* rows, std::span<const CellId> cells);
-  /// That of a cell, to [dim]; of kNoCell zeros.
+  /// Copies the hidden state of a cell to [dim]; zeros for kNoCell.
   void give(CellId cell, float* out) const;
   std::size_t dim() const { return row_bytes_ / sizeof(float); }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Medusa's heads (its paper, section 2.1): each says one of the next tokens from the hidden state of the text's last computed token.
+// Medusa heads (paper, section 2.1): each guesses one of the next tokens from the hidden state of the text's last computed token.
 #include <vector>
 
 #include "src/heads/heads_file.hpp"
@@ -15,16 +15,16 @@ struct MedusaTensors {
   };
   std::vector<Head> heads;
 
-  /// Throws ModelError naming the first that does not fit.
+  /// Throws ModelError with the name of the first tensor that does not fit.
   static MedusaTensors find(const CheckedTensors& tensors);
 };
 /// Whether the names are those of Medusa heads.
 bool has_medusa_names(const TensorViews& tensors);
 
-/// The row of the text's last token gives the logits of the token after it, by the first head; the row of a guess those of the token after
-/// that guess, by the head for its depth, from the same hidden state: whatever was guessed before. Below the last head's guesses all tokens
-/// are equally probable. Rows of one depth cost one product between them, and so do heads that have the target's output. No cell holds
-/// anything.
+/// The row of the text's last token gives the logits of the next token, from the first head. The row of a guess gives the logits of the
+/// token after the guess, from the head for its depth and the same hidden state, whatever the guess is. Below the last head's guesses, all
+/// tokens are equally probable. All rows of one depth need one product together; so do all heads that use the target's output. Cells hold
+/// nothing.
 class MedusaHeads final : public HeadsStage {
  public:
   MedusaHeads(const CheckedTensors& tensors, const ContextOptions& context, bool quantized, ComputeUnit& unit);
@@ -46,9 +46,9 @@ class MedusaHeads final : public HeadsStage {
     bool shares_output = false;  // the target's
   };
   std::vector<Head> heads_;
-  std::vector<std::size_t> depths_;       // per cell: of its token below the text's last
+  std::vector<std::size_t> depths_;       // per cell: depth of its token below the text's last token
   std::vector<float> feature_;            // [dim], of the token before the text's last
-  std::vector<bool> computed_;            // per head: its logits are those of feature_
+  std::vector<bool> computed_;            // per head: whether its logits are computed for feature_
   FloatBuffer hidden_, inner_, outputs_;  // [heads][dim] twice, [heads][vocabulary]
   std::vector<std::size_t> rows_;         // of logits: their depths
   mutable std::vector<float> logits_;

@@ -1,5 +1,5 @@
 #pragma once
-// The layer of a model's GGUF file that predicts a further token (DeepSeek-V3, section 2.2, "multi-token prediction"; nextn in llama.cpp).
+// The multi-token prediction layer of a model's GGUF file (DeepSeek-V3, section 2.2; nextn in llama.cpp).
 #include <vector>
 
 #include "cache/kv_store.hpp"
@@ -11,26 +11,26 @@
 
 namespace yamata::heads {
 
-/// The tensors of such a layer, besides those that every layer of its family has. Of several layers the first.
+/// The tensors of such a layer in addition to those of every layer of its family. If there are several such layers, those of the first.
 struct NextnTensors {
   const TensorView* projection = nullptr;      ///< [dim, 2 dim], of the token's embedding and the hidden state before it
-  const TensorView* embedding_norm = nullptr;  ///< [dim], of each of these
+  const TensorView* embedding_norm = nullptr;  ///< [dim], norms of these two
   const TensorView* hidden_norm = nullptr;
   const TensorView* norm = nullptr;       ///< [dim], before the output; null: the target's
   const TensorView* output = nullptr;     ///< [vocabulary, dim]; null: the target's
-  const TensorView* embedding = nullptr;  ///< likewise
+  const TensorView* embedding = nullptr;  ///< [vocabulary, dim]; null: the target's
 
-  /// Throws ModelError naming the first that is missing or does not fit.
+  /// Throws ModelError with the name of the first tensor that is missing or does not fit.
   static NextnTensors find(const CheckedTensors& tensors);
 };
 /// Whether the names are those of such a layer.
 bool has_nextn_names(const TensorViews& tensors);
-/// Throws as NextnTensors::find, and for tensors of the layer itself that do not fit.
+/// Throws like NextnTensors::find, and for tensors of the layer itself that do not fit.
 Needs nextn_needs(const CheckedTensors& tensors, const ContextOptions& context);
 
-/// x = P [norm(E[token]), norm(h)], where h is the target's hidden state before the token, after its output norm, or, for a guess, what
-/// its parent's row has left; then a layer as the target has them, experts and latent attention included, with a cache of its own. Its
-/// result after the norm is what the row leaves, and what the output reads. Weights stay as the file has them.
+/// x = P [norm(E[token]), norm(h)], where h is the target's hidden state before the token, after the output norm, or, for a guess, the
+/// hidden state that its parent's row stored. A layer like the target's follows, including experts and latent attention, with its own
+/// cache. Its result after the norm is stored for children, and is the input of the output matrix. Weights keep the file's format.
 class NextnHead final : public HeadsStage {
  public:
   NextnHead(const CheckedTensors& tensors, const ContextOptions& context, ComputeUnit& unit);
@@ -56,7 +56,7 @@ class NextnHead final : public HeadsStage {
   Matrix embedding_;
   const Matrix *projection_ = nullptr, *output_ = nullptr;
   const float *embedding_norm_ = nullptr, *hidden_norm_ = nullptr, *norm_ = nullptr;
-  HiddenStates hidden_;  // those of the run before are in left_
+  HiddenStates hidden_;  // those of the previous run are in left_
   std::vector<std::span<const CellId>> visible_;
   std::int64_t rows_ = 0;
   std::vector<std::int32_t> tokens_, logit_rows_;

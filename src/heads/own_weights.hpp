@@ -1,5 +1,5 @@
 #pragma once
-// Weights that are taken out of a file, converted and kept in memory of their own.
+// Weights that are copied from a file, converted, and kept in their own memory.
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -12,10 +12,10 @@
 
 namespace yamata::heads {
 
-/// Matrices and vectors of a head. Matrices are quantized as they are taken, and packed for a compute unit as the head is loaded.
+/// Matrices and vectors of a head. Matrices are quantized when they are copied, and packed for a compute unit when the head is loaded.
 class OwnWeights {
  public:
-  /// `quantized`: matrices become Q8_0 where their columns allow it; else they keep their type.
+  /// `quantized`: matrices become Q8_0 if their number of columns allows it; else they keep their type.
   explicit OwnWeights(bool quantized) : quantized_(quantized) {}
   OwnWeights(const OwnWeights&) = delete;
   OwnWeights& operator=(const OwnWeights&) = delete;
@@ -24,18 +24,18 @@ class OwnWeights {
   const Matrix* matrix(const TensorView& tensor, std::int64_t begin = 0, std::int64_t end = 0);
   /// Rows `begin` up to `end` of a tensor that is stored input-major: as the matrix [cols][end - begin].
   const Matrix* transposed(const TensorView& tensor, std::int64_t begin, std::int64_t end);
-  /// A table to look rows up in, as it is; it is not multiplied with.
+  /// A lookup table, unchanged; it is not used in products.
   const Matrix* table(const TensorView& tensor);
-  /// A matrix that lies elsewhere, and stays there.
+  /// A matrix that stays in its own memory.
   const Matrix* foreign(const Matrix& matrix);
-  /// The same, but it is packed where it is described: it outlives this.
+  /// The same, but the packed form is stored in the given description, which outlives this.
   void adopt(Matrix& matrix) { adopted_.push_back(&matrix); }
   const float* vector(const TensorView& tensor);
   const float* vector(std::vector<float> values);
 
-  /// Operations that pack for `unit`, which the caller runs once; memory for that is set aside.
+  /// Operations that pack the matrices for `unit`; the caller runs them once. Allocates the memory for it.
   std::vector<Op> pack(ComputeUnit& unit);
-  /// What has been packed is needed no more as it was.
+  /// Releases the unpacked form of packed matrices.
   void release_unpacked();
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// The tensors of a file of heads, whatever its format: where each lies, and in which type.
+// The tensors of a file of draft heads in any format: their data and types.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace yamata::heads {
 
-/// A tensor as rows of so many columns; a vector is one row.
+/// A tensor as a matrix; a vector is one row.
 struct TensorView {
   std::string name;
   TensorType type = TensorType::F32;
@@ -26,25 +26,26 @@ struct TensorView {
   void row(std::int64_t i, float* out) const;
 };
 
-/// The tensors by name, and what else the file says of itself. Files stay mapped as long as this lives.
+/// The tensors by name, and the file's metadata. Files stay mapped during the lifetime of this object.
 class TensorViews {
  public:
-  /// A safetensors file, a GGUF file, or a folder with safetensors files and config.json. Throws ModelError: what is missing or damaged.
+  /// Opens a safetensors file, a GGUF file, or a folder with safetensors files and config.json. Throws ModelError if something is missing
+  /// or damaged.
   static TensorViews open(const std::string& path);
-  /// The tensors of a GGUF file that is open already, and outlives this: a target with heads of its own.
+  /// The tensors of an open GGUF file, which outlives this: a target with its own heads.
   static TensorViews of(const gguf::File& file);
 
   const std::string& path() const { return path_; }
   bool has(const std::string& name) const { return find(name) != nullptr; }
   const TensorView* find(const std::string& name) const;
-  /// As find, but a missing tensor is a ModelError that names it.
+  /// Like find, but throws ModelError with the name of a missing tensor.
   const TensorView& tensor(const std::string& name) const;
-  /// A tensor of whole numbers; nothing where there is none.
+  /// A tensor of integers; nothing if there is none.
   std::optional<std::vector<std::int64_t>> integers(const std::string& name) const;
   /// Names, ascending.
   std::vector<std::string> names() const;
 
-  /// What metadata or config.json say under a key; nothing where they do not.
+  /// The value of a key in the metadata or config.json; nothing if there is none.
   std::optional<double> number(const std::string& key) const;
   std::optional<std::string> text(const std::string& key) const;
   std::vector<std::int64_t> numbers(const std::string& key) const;

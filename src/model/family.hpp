@@ -1,5 +1,5 @@
 #pragma once
-// Families of models: a row of a table each. docs: CONTRIBUTING.md, "A model family".
+// Model families, each a row of a table. See CONTRIBUTING.md, "A model family".
 #include <span>
 #include <string>
 
@@ -9,7 +9,7 @@ namespace yamata {
 
 struct Hyperparameters;
 
-/// What a tensor is to the computation.
+/// The role of a tensor in the computation.
 enum class TensorRole {
   kEmbedding,
   kAttentionNorm,
@@ -64,7 +64,7 @@ enum class TensorRole {
 };
 inline constexpr std::size_t kTensorRoles = static_cast<std::size_t>(TensorRole::kShortRopeFactors) + 1;
 
-/// How long one side of a tensor is.
+/// The length of one dimension of a tensor.
 enum class Extent {
   kOne,
   kDim,
@@ -85,33 +85,33 @@ enum class Extent {
   kSharedFfn,
   kRotaryPairs
 };
-/// Who holds a tensor.
+/// Which ranks hold a tensor.
 enum class Holder { kFirstStage, kLayer, kLastStage, kEveryStage };
-/// What a tensor may be a part of, whole rows behind each other: queries, keys and values; gate and up; latent numbers and the rotated part
-/// of keys, which no file has apart.
+/// The fused tensor of which a tensor may be a part, as consecutive rows: queries, keys and values; gate and up; latent vector and rotated
+/// part of keys, which are fused in all files.
 enum class Fusion { kNone, kQkv, kGateUp, kLatent };
-/// How many there are of a layer's tensor: one; one per expert, which lie behind each other or in tensors of their own; one per head, which
-/// lie behind each other, or are each head's part of keys and values in one.
+/// How many copies a layer has of a tensor: one; one per expert, in one tensor or in separate tensors; one per head, in one tensor, or as
+/// each head's part of a tensor of keys and values.
 enum class Copies { kOne, kPerExpert, kPerHead };
 
 /// One row of a family's tensors.
 struct TensorRow {
   TensorRole role;
-  const char* name;  ///< in the file; of a layer's tensor without "blk.N."
+  const char* name;  ///< in the file; for a layer's tensor without "blk.N."
   Holder holder;
   Extent rows, cols;  ///< rows kOne: a vector of F32; else a matrix of any type
-  /// Whether a layer has it; null: always. Of tensors outside of layers it is asked with the first layer's spec.
+  /// Whether a layer has it; null: always. For tensors outside the layers, it is called with the first layer's spec.
   bool (*present)(const LayerSpec& spec) = nullptr;
-  const char* instead = nullptr;  ///< the tensor that stands in for it where the file has none
+  const char* instead = nullptr;  ///< the tensor to use instead if the file has none
   bool optional = false;          ///< may be missing
   Fusion fusion = Fusion::kNone;
-  const char* fused = nullptr;  ///< the tensor it is a part of where the file has it in one
+  const char* fused = nullptr;  ///< the fused tensor of which it may be a part
   Copies copies = Copies::kOne;
   const char* single = nullptr;  ///< of one per expert: an expert's own, older files have that; {} is the expert. Of one per head: the
                                  ///< tensor of all keys and values
 };
 
-/// A tensor that a family has under another name than most.
+/// A tensor with another name in this family than in most.
 struct Renamed {
   TensorRole role;
   const char *name, *instead = nullptr;
@@ -119,20 +119,20 @@ struct Renamed {
 
 struct Family {
   const char* name;  ///< general.architecture
-  LayerSpec layer;   ///< of its layers, as far as the file's metadata do not say otherwise
+  LayerSpec layer;   ///< of its layers, unless the file's metadata override it
   std::span<const TensorRow> tensors;
-  /// What its metadata say that others' do not; null: nothing.
+  /// Reads metadata that only this family has; null: none.
   void (*read)(const gguf::File& file, Hyperparameters& h) = nullptr;
   std::span<const Renamed> renamed{};
 };
 
-/// All that there are.
+/// All families.
 std::span<const Family> families();
 
-/// The family of a file. Throws ModelError for one that is not supported, by name, with those that are.
+/// The family of a file. Throws ModelError for an unsupported one, with its name and the supported ones.
 const Family& find_family(const gguf::File& file);
 
-/// Tensors of the names and shapes that most families share; each has those that its layers' spec asks for.
+/// Tensors with the names and shapes that most families share; a family has those that its layers' spec needs.
 std::span<const TensorRow> common_tensors();
 
 }  // namespace yamata

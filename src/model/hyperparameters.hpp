@@ -8,11 +8,11 @@
 
 namespace yamata {
 
-/// Tokens of context where a user names none, at most what the model was trained for.
+/// The default context in tokens, limited by the trained context.
 inline constexpr int kDefaultContext = 4096;
 
 struct RopeScaling {
-  /// kLong: by factors of each pair, one set for contexts up to `original_context`, one for longer ones.
+  /// kLong: by a factor per pair, with one set for contexts up to `original_context`, and one for longer ones.
   enum class Kind { kNone, kLinear, kYarn, kLong } kind = Kind::kNone;
   float factor = 1.0f;
   float attention_factor = 1.0f;
@@ -23,28 +23,28 @@ struct Hyperparameters {
   const Family* family = nullptr;
   std::int64_t layers = 0, dim = 0, ffn = 0, heads = 0, kv_heads = 0, head_dim = 0, rotary_dim = 0;
   std::int64_t vocabulary = 0, context = 0;
-  std::int64_t nextn_layers = 0;  ///< after the last layer: those that predict further tokens (MTP), no part of the model itself
+  std::int64_t nextn_layers = 0;  ///< multi-token prediction (MTP) layers after the last layer; not part of the model itself
   float epsilon = 0;
-  LayerSpec layer;                  ///< of every layer, as the metadata say; what differs between layers is below
-  std::int64_t window_pattern = 0;  ///< of so many layers the last has no window; 0: all have it
-  float window_rope_base = 0;       ///< of layers with a window; 0: as the others'
-  bool window_rope_scaled = true;   ///< those layers, too, scale as `rope` says
-  std::int64_t dense_layers = 0;    ///< so many at the beginning have no experts
+  LayerSpec layer;                  ///< common to all layers, from the metadata; differences between layers are below
+  std::int64_t window_pattern = 0;  ///< of this many layers, the last has no sliding window; 0: all have one
+  float window_rope_base = 0;       ///< of layers with a sliding window; 0: the same as the others
+  bool window_rope_scaled = true;   ///< whether `rope` scaling also applies to those layers
+  std::int64_t dense_layers = 0;    ///< number of layers at the beginning without experts
   RopeScaling rope;
   float embedding_scale = 1, logit_scale = 1, logit_softcap = 0;
 
-  /// Throws ModelError for an architecture or feature Yamata lacks, by name, and for numbers that do not fit together.
+  /// Throws ModelError for an unsupported architecture or feature, with its name, and for inconsistent values.
   static Hyperparameters read(const gguf::File& file);
 
   bool is_latent() const { return layer.latent_rank > 0; }
-  // Of a head: what is projected, and what comes of attention. head_dim is what the cache has.
+  // Sizes of a head: of its projection, and of attention's result. head_dim is the size in the cache.
   std::int64_t query_dim() const { return is_latent() ? layer.plain_dim + rotary_dim : head_dim; }
   std::int64_t value_dim() const { return is_latent() ? layer.value_dim : head_dim; }
   /// The spec of a layer.
   LayerSpec layer_at(std::int64_t layer) const;
   NormKind output_norm() const { return layer.attention_norm == NormKind::kLayer ? NormKind::kLayer : NormKind::kRms; }
   bool has_dense_layers() const { return layer.experts == 0 || dense_layers > 0; }
-  /// Columns of the activations of a token's feed-forward, in the widest layer: of its experts together.
+  /// Columns of a token's feed-forward activations in the widest layer, of all its experts together.
   std::int64_t active_ffn() const;
   /// Floats of the widest input of a product, per token.
   std::int64_t widest_input() const;
@@ -57,10 +57,10 @@ struct LayerRange {
   friend bool operator==(const LayerRange&, const LayerRange&) = default;
 };
 
-/// Layers among these whose tokens see a window.
+/// Number of layers among these with a sliding window.
 std::int64_t windowed_layers(const Hyperparameters& h, LayerRange layers);
 
-/// What to know of a context of `tokens`; empty where the model was trained for as many.
+/// A warning about a context of `tokens`; empty if the model was trained for as many.
 std::string beyond_training(const Hyperparameters& h, std::int64_t tokens);
 
 }  // namespace yamata

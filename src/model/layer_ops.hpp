@@ -1,5 +1,5 @@
 #pragma once
-// The operations that a layer is computed in, as its spec says.
+// The list of operations of a layer, from its spec.
 #include <span>
 #include <vector>
 
@@ -8,9 +8,9 @@
 
 namespace yamata {
 
-/// The cache of one layer, and who sees what of it.
+/// The cache of one layer, and the visible cells of each row.
 struct LayerCache {
-  void* const* k;  ///< [kv heads that are here] -> [cell][head_dim]
+  void* const* k;  ///< [kv heads on this rank] -> [cell][head_dim]
   void* const* v;
   TensorType k_type, v_type;
   const std::int32_t* cells;                     ///< [rows]
@@ -18,21 +18,21 @@ struct LayerCache {
   const float* angles;                           ///< [rows][rotary_dim/2][2]
 };
 
-/// Adds operations to a list: of layers, and of what comes after them. What it is given outlives the run.
+/// Adds the operations of layers, and of the part after them, to a list. Its arguments must outlive the run.
 class LayerOps {
  public:
-  /// `exchange`: where the members of a group meet; null: this rank is alone.
+  /// `exchange`: of the members of a group; null: this rank is alone.
   LayerOps(const Hyperparameters& h, const Shard& shard, GroupExchange* exchange, RunBuffers& buffers, std::vector<Op>& ops)
       : h_(h), shard_(shard), exchange_(exchange), buffers_(buffers), ops_(ops) {}
 
-  /// `whole`: all columns of the residual stream are here, as at the beginning of a stage.
+  /// `whole`: all columns of the residual stream are on this rank, as at the beginning of a stage.
   void add_layer(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows, bool whole);
-  /// Rows of the residual stream, normed for what comes after the last layer; `out`: [rows][dim], may be x.
+  /// The output norm of rows of the residual stream; `out`: [rows][dim], may be x.
   void add_output_norm(const WeightSet& weights, float* x, std::int64_t rows, bool whole, float* out);
   /// Logits of rows of the residual stream, which may be changed.
   void add_logits(const WeightSet& weights, float* x, std::int64_t rows);
 
-  /// Before the layers of a run with latent attention: numbers the pairs of its rows and the heads that are here.
+  /// For latent attention, before the layers of a run: numbers the pairs of its rows and this rank's heads.
   void number_heads(std::int64_t rows);
 
   SharedColumns shared(std::span<const std::int64_t> cuts) const { return {shard_.whole() ? nullptr : exchange_, cuts}; }

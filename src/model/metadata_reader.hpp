@@ -1,5 +1,5 @@
 #pragma once
-// Metadata of a family: keys that begin with its name.
+// Reads a family's metadata, whose keys begin with its name.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace yamata {
 
-/// Keys are given without their prefix. What is missing or out of range is a ModelError that names the key.
+/// Keys are given without their prefix. Throws ModelError with the key if a value is missing or out of range.
 class MetadataReader {
  public:
   MetadataReader(const gguf::File& file, const char* family) : file_(file), prefix_(std::string(family) + ".") {}

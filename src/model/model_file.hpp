@@ -1,5 +1,5 @@
 #pragma once
-// A model file with the numbers that shape it.
+// A model file with its hyperparameters.
 #include <string>
 
 #include "src/gguf/gguf.hpp"

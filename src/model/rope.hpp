@@ -8,7 +8,7 @@ namespace yamata {
 
 class Rope {
  public:
-  /// Of layers of this spec. `factors`: one divisor of the frequency per pair (rope_freqs.weight of Llama 3), or null.
+  /// For layers with this spec. `factors`: one divisor of the frequency per pair (rope_freqs.weight of Llama 3), or null.
   Rope(const Hyperparameters& h, const LayerSpec& spec, const float* factors);
   /// Writes (cos, sin) of every pair for `position`: [rotary_dim/2][2]. Computed in double and rounded once, so that
   /// machines with different mathematics libraries agree.

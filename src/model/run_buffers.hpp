@@ -1,11 +1,11 @@
 #pragma once
-// The memory that the operations of a run work in.
+// The working memory of a run's operations.
 #include "node/buffer.hpp"
 #include "src/model/stage_buffers.hpp"
 
 namespace yamata {
 
-/// [rows][...] each, as StageBuffers says; of x a member of a group keeps up its own columns.
+/// Each is [rows][...], with sizes from StageBuffers. A member of a group updates only its own columns of x.
 struct RunBuffers {
   explicit RunBuffers(ComputeUnit& unit)
       : x(unit),

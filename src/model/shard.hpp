@@ -1,6 +1,6 @@
 #pragma once
-// What one rank of a group holds of every layer of their stage: some columns of each of its results (tensor parallelism; Ghidorah's column
-// split, between machines).
+// The part of every layer that one rank of a group holds: some columns of each result (tensor parallelism; Ghidorah's column split, between
+// machines).
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,19 +16,19 @@ struct Interval {
   std::int64_t count() const { return end - begin; }
 };
 
-/// Where the columns are cut, for all members, and which part is this one's. Heads stay whole, other results are cut at blocks of 32, so
-/// that a member can quantize its part alone. A key/value head whose query heads lie with two members is computed and cached by both.
+/// The division of columns among all members, and this member's part. Heads stay whole; other results are divided at blocks of 32, so that
+/// a member can quantize its part alone. If two members have query heads of one key/value head, both compute and cache that head.
 class Shard {
  public:
   /// All columns.
   explicit Shard(const Hyperparameters& h) : Shard(h, std::vector<double>{1.0}, 0) {}
-  /// `shares`: of the columns, one per member, any positive numbers; each gets a piece at least. Throws UsageError where there are more
-  /// members than pieces.
+  /// `shares`: of the columns, one per member, any positive numbers; each member gets at least one piece. Throws UsageError if there are
+  /// more members than pieces.
   Shard(const Hyperparameters& h, std::span<const double> shares, int own);
 
   int members() const { return static_cast<int>(attention_.size()) - 1; }
   bool whole() const { return members() == 1; }
-  /// Of the feed-forward's columns, which are the most.
+  /// The share of the feed-forward's columns, which are the largest part.
   double share() const { return static_cast<double>(own(widest_ffn()).count()) / static_cast<double>(widest_ffn().back()); }
 
   // Where each member's columns begin, and the last one's end: [members + 1]
@@ -36,19 +36,19 @@ class Shard {
   std::span<const std::int64_t> ffn() const { return ffn_; }
   std::span<const std::int64_t> expert_ffn() const { return expert_ffn_; }
   std::span<const std::int64_t> shared_ffn() const { return shared_ffn_; }
-  /// Of keys, each column at one member only: two have those of a head whose query heads lie with both.
+  /// Of keys, with each column at one member only, although two members may both have a head.
   std::span<const std::int64_t> keys() const { return keys_; }
   std::span<const std::int64_t> residual() const { return residual_; }
 
-  /// The rows that are here of a matrix with such rows; empty where every member has them all.
+  /// This member's rows of a matrix with such rows; empty if every member has all of them.
   Interval rows(Extent extent) const;
   std::int64_t query_heads() const { return rows(Extent::kHeads).count(); }
   std::int64_t kv_heads() const { return rows(Extent::kKeys).count() / cell_dim_; }
-  /// What is cached here of so many layers.
+  /// The shape of this member's cache for this many layers.
   CacheShape cache_shape(std::int64_t layers) const {
     return {static_cast<int>(layers), static_cast<int>(kv_heads()), static_cast<int>(cell_dim_), !latent_};
   }
-  /// Of the first key/value head's query heads, those that are a member's before.
+  /// Number of the first key/value head's query heads that the previous member has.
   std::int64_t heads_before() const;
 
  private:
@@ -61,9 +61,9 @@ class Shard {
   std::vector<std::int64_t> attention_, keys_, ffn_, expert_ffn_, shared_ffn_, residual_, vocabulary_;
 };
 
-/// How often the members of a group meet in a layer: after attention, its output projection, the activation and the down projection.
+/// Number of exchanges in a layer: after attention, its output projection, the activation and the down projection.
 inline constexpr int kMeetingsPerLayer = 4;
-/// Bytes of a row's slices in the meetings of one layer, those of all members together, where its matrices are quantized.
+/// Bytes of a row's slices in the exchanges of one layer, of all members together, with quantized matrices.
 double meeting_bytes(const Hyperparameters& h);
 
 /// The most ranks that can share a layer.

@@ -1,5 +1,5 @@
 #pragma once
-// What a stage keeps between its operations, besides weights and cache.
+// The buffers of a stage, in addition to weights and cache.
 #include <algorithm>
 #include <cstdint>
 
@@ -7,21 +7,21 @@
 
 namespace yamata {
 
-/// Floats of each buffer: per token of a run, and, on the last stage, per row of logits. TransformerStage sets aside what this says, and
-/// the memory plan counts it.
+/// Floats of each buffer: per token of a run, and, on the last stage, per row of logits. TransformerStage allocates these sizes, and the
+/// memory plan counts them.
 struct StageBuffers {
   std::int64_t residual = 0;
-  std::int64_t input = 0;  ///< of a product, in floats, where it is made
+  std::int64_t input = 0;  ///< of a product, if it is needed in floats
   std::int64_t q = 0, k = 0, v = 0, attention = 0, gate = 0, up = 0;
   std::int64_t low_queries = 0, latent_q = 0, head_pairs = 0;  ///< of latent attention; numbers of the pairs of tokens and heads
-  std::int64_t normed = 0;                                     ///< input of attention or feed-forward, where it is normed by itself
+  std::int64_t normed = 0;                                     ///< input of attention or feed-forward, if its norm is a separate operation
   std::int64_t ffn_input = 0;                                  ///< the same of a feed-forward that is parallel to attention
-  std::int64_t branch = 0;                                     ///< what is added to the residual stream, where more is done with it before
-  std::int64_t router = 0;                                     ///< logits of experts
-  std::int64_t choice = 0;                                     ///< of experts: weights, and numbers of the same size
-  std::int64_t angles = 0;                                     ///< (cos, sin) of every rotary pair
-  std::int64_t chosen = 0, logits = 0;                         ///< per row of logits
-  std::int64_t expert_begins = 0, head_begins = 0;             ///< once
+  std::int64_t branch = 0;                          ///< what is added to the residual stream, if other operations come before that
+  std::int64_t router = 0;                          ///< logits of experts
+  std::int64_t choice = 0;                          ///< of experts: weights, and numbers of the same size
+  std::int64_t angles = 0;                          ///< (cos, sin) of every rotary pair
+  std::int64_t chosen = 0, logits = 0;              ///< per row of logits
+  std::int64_t expert_begins = 0, head_begins = 0;  ///< once
 
   static StageBuffers of(const Hyperparameters& h, LayerRange layers, const Shard& shard) {
     const LayerSpec& spec = h.layer;
@@ -50,7 +50,7 @@ struct StageBuffers {
     return b;
   }
   static StageBuffers of(const Hyperparameters& h, LayerRange layers) { return of(h, layers, Shard(h)); }
-  /// Of a run of so many tokens and rows of logits.
+  /// Of a run with this many tokens and rows of logits.
   std::int64_t floats(std::int64_t tokens, std::int64_t logit_rows) const {
     const std::int64_t attends = q + k + v + attention + low_queries + latent_q + head_pairs;
     return tokens * (residual + input + attends + gate + up + normed + ffn_input + branch + router + choice + angles) +

@@ -1,12 +1,12 @@
 #pragma once
-// Inside the library: one row to the blocks of one format. `importance` is null or has a weight per element of the row.
+// Internal: converts one row to the blocks of one format. `importance` is null or has a weight per element of the row.
 #include <span>
 
 #include "node/cpu/kernels/blocks.hpp"
 
 namespace yamata::quantize {
 
-/// The half nearest to a scale; throws OutOfRange where none is.
+/// The nearest F16 number to a scale; throws OutOfRange if there is none.
 std::uint16_t half(float value);
 float square_sum(std::span<const float> x);
 /// weights[i] = importance[i] * sqrt(variance + x[i]^2)

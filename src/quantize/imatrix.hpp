@@ -9,8 +9,8 @@ namespace yamata::quantize {
 struct Imatrix {
   std::string path;                                  ///< as given
   std::map<std::string, std::vector<float>> values;  ///< tensor -> mean square of what its columns were multiplied with
-  std::vector<std::string> datasets;                 ///< texts it was measured on
-  int chunks = 0;                                    ///< of those texts; 0 where the file does not say
+  std::vector<std::string> datasets;                 ///< the texts on which it was measured
+  int chunks = 0;                                    ///< of those texts; 0 if unknown
 
   /// Reads the GGUF format and the older .dat. Throws ModelError naming the file and what is wrong.
   static Imatrix open(const std::string& path);

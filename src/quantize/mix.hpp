@@ -1,5 +1,5 @@
 #pragma once
-// Which tensor gets which format: the kinds of file that `quantize` writes, and the rules behind their names.
+// The format of each tensor: the kinds of file that `quantize` writes, and their rules.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -36,35 +36,35 @@ enum class Kind : std::uint32_t {
   MXFP4_MOE = 38,
 };
 
-/// The kind of that name, in any case; Q3_K, Q4_K and Q5_K are their _M.
+/// The kind with this name, case-insensitive; Q3_K, Q4_K and Q5_K mean their _M.
 std::optional<Kind> find_kind(std::string_view name);
 std::string kind_name(Kind kind);
 /// All names, separated by ", ".
 std::string kind_names();
-/// The tensor format of that name, in any case, among those that floats are quantized to.
+/// The tensor format with this name, case-insensitive, among the formats to which floats can be quantized.
 std::optional<TensorType> find_tensor_type(std::string_view name);
-/// What most tensors of the kind are.
+/// The format of most tensors of the kind.
 TensorType base_type(Kind kind);
-/// A tensor whose format no floats can be found for without an importance matrix.
+/// The error for a tensor whose format needs an importance matrix.
 bool needs_importance(Kind kind, TensorType type, std::string_view tensor);
 
 struct MixOptions {
   Kind kind = Kind::Q4_K_M;
   bool pure = false;          ///< the base type for every tensor
-  bool leave_output = false;  ///< output.weight stays as it is
+  bool leave_output = false;  ///< output.weight is not changed
   bool has_importance = false;
   std::optional<TensorType> output_type, embedding_type;
 };
 
 /// A tensor's format before its shape is looked at, and after.
 struct Choice {
-  TensorType wanted, type;  ///< they differ where rows are no whole blocks of `wanted`
+  TensorType wanted, type;  ///< they differ if rows are not whole blocks of `wanted`
 };
 
-/// The format of every tensor of a model. Rules count the tensors of a kind as they come, so that they are asked in order.
+/// The format of every tensor of a model. Rules count the tensors of a kind, so call choose() in order.
 class Mix {
  public:
-  /// `tensors` in the order in which choose() is called. Throws ModelError where Yamata does not run such a model.
+  /// `tensors` in the order in which choose() is called. Throws ModelError if Yamata does not support the model.
   Mix(const gguf::File& file, const std::vector<const gguf::Tensor*>& tensors, const MixOptions& options);
   Choice choose(const gguf::Tensor& tensor);
 
@@ -82,9 +82,9 @@ class Mix {
   int next_value_ = 0, next_down_ = 0;
 };
 
-/// Whether a tensor of this name is looked up by token.
+/// Whether a tensor with this name is a lookup table by token.
 bool is_embedding(std::string_view tensor);
-/// Whether quantizing changes this tensor at all: matrices of weights, but for those of norms and routers.
+/// Whether quantizing changes this tensor: weight matrices, except those of norms and routers.
 bool is_quantizable(const gguf::Tensor& tensor);
 
 }  // namespace yamata::quantize

@@ -1,5 +1,5 @@
 #pragma once
-// The logits that sampling reads, where it does not read all of them.
+// The highest logits, for sampling that does not read all of them.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -8,14 +8,14 @@ namespace yamata {
 
 /// The highest logits of some rows, row after row, each in the order of the sampler: the highest first, ties by id.
 struct BestLogits {
-  std::vector<std::int32_t> tokens;  ///< [rows][count]; -1 where a row has fewer that are numbers above minus infinity
+  std::vector<std::int32_t> tokens;  ///< [rows][count]; -1 if a row has fewer logits that are numbers above minus infinity
   std::vector<float> values;         ///< [rows][count]
 };
 
-/// `logits`: [rows][vocabulary]. Gives `count` of each row, at least 1 and at most `vocabulary`.
+/// `logits`: [rows][vocabulary]. Returns `count` logits of each row, at least 1 and at most `vocabulary`.
 BestLogits best_logits(std::span<const float> logits, std::size_t vocabulary, std::size_t count);
 
-/// A row of the whole vocabulary that holds these and minus infinity elsewhere: the same token is sampled from it.
+/// A row of the whole vocabulary with these logits, and minus infinity elsewhere: sampling gives the same token.
 std::vector<float> spread_logits(std::span<const std::int32_t> tokens, std::span<const float> values, std::size_t vocabulary);
 
 }  // namespace yamata

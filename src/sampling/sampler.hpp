@@ -24,15 +24,15 @@ struct Candidate {
 /// Philox4x32-10 keyed by the seed with the position as its counter: a draw in [0, 1) that depends on nothing else.
 double uniform(std::uint64_t seed, std::uint64_t position);
 
-/// How many of the highest logits decide the token that these parameters choose, `banned` ids aside; 0: all of them.
+/// How many of the highest logits, without `banned` ids, determine the sampled token with these parameters; 0: all of them.
 std::size_t logits_read(const SamplingParams& params, std::size_t banned);
 
 class Sampler {
  public:
   explicit Sampler(const SamplingParams& params) : params_(params) {}
-  /// Ids that are never chosen (--ignore-eos).
+  /// Ids that are never sampled (--ignore-eos).
   void ban(std::vector<std::int32_t> ids) { banned_ = std::move(ids); }
-  /// The token for `position` (that of the token chosen), given the logits of the one before and all text before it.
+  /// The token at `position`, given the logits of the previous token and all text before it.
   /// Greedy ties go to the lowest id. Changes `logits`.
   std::int32_t sample(std::span<float> logits, std::span<const std::int32_t> history, std::int64_t position);
   /// The processed distribution that sample draws from, most probable first, ties by id. Changes `logits`.

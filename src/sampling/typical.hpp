@@ -1,5 +1,5 @@
 #pragma once
-// Typical acceptance (Medusa): a guess need not be what would have been drawn, only likely enough. Not lossless.
+// Typical acceptance (Medusa): a guess is accepted if it is probable enough, even if another token would have been sampled. Not lossless.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -7,12 +7,12 @@
 namespace yamata {
 
 struct TypicalAcceptance {
-  float epsilon = 0.09f, delta = 0.3f;  ///< a token is accepted whose probability is above min(epsilon, delta e^-H), H the entropy in nats
+  float epsilon = 0.09f, delta = 0.3f;  ///< a token is accepted if its probability is above min(epsilon, delta e^-H); H: entropy in nats
   float temperature = 1;                ///< above 0
   std::vector<std::int32_t> banned{};   ///< tokens that are never accepted
 };
 
-/// What the target says after a token: softmax(logits / temperature).
+/// The target's distribution after a token: softmax(logits / temperature).
 class TypicalRow {
  public:
   TypicalRow(std::span<const float> logits, const TypicalAcceptance& rule);
@@ -22,7 +22,7 @@ class TypicalRow {
  private:
   std::span<const float> logits_;
   const TypicalAcceptance& rule_;
-  double log_sum_ = 0, least_ = 0;  // of the log of a probability that is accepted
+  double log_sum_ = 0, least_ = 0;  // least log-probability that is accepted
 };
 
 }  // namespace yamata

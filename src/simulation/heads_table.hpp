@@ -1,6 +1,6 @@
 #pragma once
-// Heads as a table: what they guess is a function of the text, which they know from the features of the token before each and from what
-// they have kept of it. For whole clusters in one thread.
+// Draft heads as a table: their guesses are a function of the text, which they know from the features of the previous tokens and from what
+// their cells store. For simulating whole clusters in one thread.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -9,9 +9,9 @@
 
 namespace yamata::simulation {
 
-/// Reads the table target's features at some of its layers, the last of which are those after the output norm. Throws std::logic_error
-/// where a row's features are not those of the token before it, or a cell holds what was guessed in place of the text: in the program
-/// such heads would only guess badly.
+/// Reads the table target's features at some of its layers, the last of which is after the output norm. Throws std::logic_error if a row's
+/// features are not those of the token before it, or if a cell holds a guess instead of the text; in the real program, such errors would
+/// only make guesses worse.
 class HeadsTable final : public TableStage {
  public:
   HeadsTable(TableShape shape, std::vector<std::int32_t> feature_layers, TableUnit& unit);
@@ -26,7 +26,7 @@ class HeadsTable final : public TableStage {
   bool last() const override { return true; }
 
  private:
-  /// What a cell's row has left.
+  /// What a cell's row has stored.
   struct Kept {
     std::uint64_t prefix = 0;  // of the text up to its token
     bool text = false;         // it came with features

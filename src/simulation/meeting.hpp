@@ -1,5 +1,5 @@
 #pragma once
-// Where simulated ranks that share a layer meet: nobody waits in it, each looks whether the others have come.
+// The exchange of simulated ranks that share a layer. It does not block: each rank checks whether the others have arrived.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace yamata::simulation {
 
-/// What the members of one group share.
+/// The shared state of the members of a group.
 struct MeetingPoint {
   explicit MeetingPoint(int members) : members(members) {}
 
@@ -20,7 +20,7 @@ struct MeetingPoint {
     bool go_on = true;
   };
   const int members;
-  std::map<std::uint64_t, Exchange> exchanges;  // those that not all have seen the outcome of
+  std::map<std::uint64_t, Exchange> exchanges;  // those whose outcome not all members have read
 };
 
 class Meeting final : public GroupExchange {
@@ -33,16 +33,16 @@ class Meeting final : public GroupExchange {
   }
   void abandon() override {}
 
-  /// Comes to the next meeting.
+  /// Arrives at the next exchange.
   void arrive(bool go_on) {
     MeetingPoint::Exchange& exchange = point_->exchanges[++exchange_];
     ++exchange.arrived;
     exchange.go_on &= go_on;
     waits_ = true;
   }
-  /// Since arrive, until outcome has told.
+  /// True from arrive() until outcome() has returned a value.
   bool waits() const { return waits_; }
-  /// Once all have come: whether all go on.
+  /// When all members have arrived: whether all continue.
   std::optional<bool> outcome() {
     const auto found = point_->exchanges.find(exchange_);
     if (found->second.arrived < point_->members) return std::nullopt;

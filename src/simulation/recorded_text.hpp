@@ -1,5 +1,5 @@
 #pragma once
-// The text of a real run, with what its drafter said of it.
+// The text of a real run, with its drafter's choices.
 #include <optional>
 #include <unordered_map>
 
@@ -8,20 +8,20 @@
 namespace yamata::simulation {
 
 struct Recording {
-  /// What the drafter had said of one token.
+  /// The drafter's choices for one token.
   struct Choices {
-    std::vector<float> draft_probabilities;  ///< probabilities of its choices, the highest first; empty: it had said nothing in time
+    std::vector<float> draft_probabilities;  ///< probabilities of its choices, the highest first; empty: none arrived in time
     std::optional<std::size_t> accepted;     ///< which of them is the text's token, if any
   };
   std::vector<std::int32_t> prompt, tokens;
   std::vector<Choices> choices;  ///< per token, or none
 };
 
-/// Goes as recorded, so that passages which repeat themselves do so here. Off the recorded path, and after its end, the text is
-/// synthetic, and the drafter says what it has said somewhere else.
+/// Follows the recording, so that repeated passages are repeated here, too. Off the recorded path, and after its end, the text is
+/// synthetic, and the drafter uses its choices of another position.
 class RecordedText final : public SyntheticText {
  public:
-  /// Of the options, the vocabulary is the recording's own.
+  /// The vocabulary is that of the recording, not that of the options.
   RecordedText(Recording recording, TextOptions options);
 
   std::int32_t next(std::uint64_t prefix) const override;
@@ -32,9 +32,9 @@ class RecordedText final : public SyntheticText {
  private:
   const Recording::Choices& choices(std::uint64_t drafter, std::uint64_t prefix) const;
 
-  Recording recording_;                                  // its tokens numbered anew, from 0
+  Recording recording_;                                  // its tokens renumbered from 0
   std::unordered_map<std::uint64_t, std::size_t> next_;  // prefix -> place in recording_.tokens
-  std::vector<std::size_t> told_;                        // where the drafter had said something
+  std::vector<std::size_t> told_;                        // positions with choices of the drafter
 };
 
 }  // namespace yamata::simulation

@@ -1,6 +1,6 @@
 #pragma once
-// A model that is a function of the whole prefix, computed by nobody: one stale, missing or foreign cell on any stage changes
-// the text. For whole clusters in one thread, as fast or as slow as somebody decides.
+// A model whose output is a function of the whole prefix, without real computation: one stale, missing or wrong cell on any stage changes
+// the text. For simulating whole clusters in one thread, with any given speed.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -17,9 +17,9 @@ namespace yamata::simulation {
 std::uint64_t mix(std::uint64_t a, std::uint64_t b);
 /// 53 bits as a number in [0, 1).
 double share(std::uint64_t bits);
-/// What the row of a token carries: its token and position.
+/// The hash in a token's row: of its token and position.
 std::uint64_t token_hash(std::int32_t token, std::int32_t position);
-/// The hash chained over a text, which is what a model's logits after it depend on.
+/// The hash chained over a text; the model's logits after the text depend on it.
 std::uint64_t prefix_hash(std::span<const std::int32_t> text);
 
 /// A row's activations, and its features after the last stage: the hash of its token, and that of the prefix up to it.
@@ -35,18 +35,18 @@ RowHashes hashes_of(std::span<const float> row);
 
 struct TableShape {
   std::int32_t stage = 0, stages = 1, cells = 0, sequences = 1, vocabulary = 8;
-  std::int32_t window = 0, window_cells = 0;          ///< 0: none; else what WindowCells keeps must be what is seen, too
+  std::int32_t window = 0, window_cells = 0;          ///< 0: none; else the contents of WindowCells are checked, too
   int operations = 1;                                 ///< per run
   std::int32_t member = 0, members = 1;               ///< of the ranks that share the stage
-  Meeting* meeting = nullptr;                         ///< where they meet after every operation
-  std::int64_t one_row_ns = 0;                        ///< what a run of one row takes, on units that keep time
-  WidthCost width{};                                  ///< and what further rows add
-  std::int64_t exchange_ns = 0, exchange_row_ns = 0;  ///< what the meetings of a run take, and what each of its rows adds
+  Meeting* meeting = nullptr;                         ///< their exchange after every operation
+  std::int64_t one_row_ns = 0;                        ///< time of a one-row run, on units with virtual time
+  WidthCost width{};                                  ///< cost of additional rows
+  std::int64_t exchange_ns = 0, exchange_row_ns = 0;  ///< time of a run's exchanges, and the additional time per row
   /// The model itself: fills in the logits after the prefix of this hash.
   std::function<void(std::uint64_t prefix, std::span<float> logits)> logits;
 };
 
-/// What a table model computes on: says when a run is over, and whether it was computed to its end.
+/// The compute unit of a table model: determines when a run ends, and whether it was completed.
 class TableUnit : public ComputeUnit {
  public:
   /// Begins a run of `rows` rows; `done(completed)` is called at its end or at the stop, before finished() turns true.
@@ -60,7 +60,7 @@ class TableUnit : public ComputeUnit {
   int threads() const override { return 1; }
 };
 
-/// What the tables have in common: cells, and a unit that says when a run is over.
+/// The common part of the table models: cells, and a unit that determines when a run ends.
 class TableStage : public StageModel {
  public:
   TableStage(TableShape shape, TableUnit& unit) : shape_(std::move(shape)), unit_(unit), cells_(shape_.cells, shape_.sequences) {}
@@ -102,7 +102,7 @@ class TableModel final : public TableStage {
   LayerRange layers() const override { return {shape_.stage, shape_.stage + 1}; }
   bool first() const override { return shape_.stage == 0; }
   bool last() const override { return shape_.stage + 1 == shape_.stages; }
-  /// What a cell holds on this stage, without the stage's own salt.
+  /// The contents of a cell on this stage, without the stage's own salt.
   std::uint64_t content(CellId cell) const { return contents_[static_cast<std::size_t>(cell)] ^ salt_; }
 
  private:

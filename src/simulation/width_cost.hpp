@@ -1,16 +1,16 @@
 #pragma once
-// What runs of more than one row take.
+// The time of runs with more than one row.
 #include <cstddef>
 #include <span>
 #include <vector>
 
 namespace yamata::simulation {
 
-/// As multiples of a run of one row.
+/// Times as multiples of a one-row run.
 class WidthCost {
  public:
-  /// One number: the share of a one-row run that every further row adds. Several: the multiples for 1, 2, 3, ... rows; beyond
-  /// them the last step goes on.
+  /// One number: the share of a one-row run that every additional row costs. Several: the multiples for 1, 2, 3, ... rows; beyond these,
+  /// the last difference is repeated.
   explicit WidthCost(std::vector<double> numbers = {0.05});
   double operator()(std::size_t rows) const;
 
@@ -19,14 +19,15 @@ class WidthCost {
   double further_;
 };
 
-/// A width that was measured, and what a run of it took, in any unit.
+/// A measured width, and the time of its run in any unit.
 struct WidthTime {
   std::size_t rows = 1;
   double time = 0;
 };
 
-/// What runs of 1, 2, ... rows take, up to the widest of `measured`, whose widths ascend; between them, along a line. A wider run takes no
-/// less, and no more than its rows one by one: a width that was computed once, with cold caches, says no such thing. Empty: of no width.
+/// The times of runs of 1, 2, ... rows up to the widest of `measured`, whose widths ascend; other widths are interpolated linearly. A wider
+/// run takes at least as long as a narrower one, and at most as long as its rows one by one; this corrects widths that were measured only
+/// once, with cold caches. Empty if nothing was measured.
 std::vector<double> times_by_width(std::span<const WidthTime> measured);
 
 }  // namespace yamata::simulation

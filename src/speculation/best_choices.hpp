@@ -1,5 +1,5 @@
 #pragma once
-// What a draft finds most probable, out of its logits.
+// The most probable tokens of a draft, from its logits.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,8 +11,8 @@ struct BestChoice {
   float probability;  ///< softmax of all logits
 };
 
-/// The `count` most probable tokens, or as many as there are; of equal ones the lowest first. A draft does this for every node that it
-/// expands: in one pass over the logits, without a copy of them.
+/// The `count` most probable tokens, or as many as there are; of equal ones the lowest id first. One pass over the logits without a copy,
+/// because a draft does this for every expanded node.
 std::vector<BestChoice> best_choices(std::span<const float> logits, std::size_t count);
 
 }  // namespace yamata

@@ -12,11 +12,11 @@ struct Choice {
   std::int32_t token;
 };
 
-/// Of things that happen or not, the share that did; recent ones weigh more.
+/// The share of events with a positive outcome; recent events weigh more.
 class Share {
  public:
   void count(bool happened) { count(1, happened); }
-  /// A thing that counts for `weight`: what is told of then is how many happened for as much.
+  /// Records an event that counts for `weight`; the share is then relative to the sum of weights.
   void count(double weight, bool happened) {
     weight_ = kForget * weight_ + weight;
     happened_ = kForget * happened_ + (happened ? 1 : 0);
@@ -25,27 +25,27 @@ class Share {
   double happened() const { return happened_; }
   /// 0 before anything is known.
   double value() const { return weight_ > 0 ? happened_ / weight_ : 0; }
-  /// The same, with what drafts of the target's family usually reach in place of what is not known yet.
+  /// The same, with the usual share of drafts of the target's family as the prior.
   double expected() const { return (kUsual * kFew + happened_) / (kFew + weight_); }
 
  private:
-  static constexpr double kForget = 0.99;          // weight that a thing keeps with each later one: the last hundred count
-  static constexpr double kUsual = 0.7, kFew = 4;  // things that this counts for
+  static constexpr double kForget = 0.99;          // factor per later event: about the last hundred count
+  static constexpr double kUsual = 0.7, kFew = 4;  // the prior, and the number of events that it counts for
   double weight_ = 0, happened_ = 0;
 };
 
-/// Maps a source's draft probability to a calibrated one: the share of its guesses with that probability that were accepted of late. A
-/// small draft is over-confident: its .9 may mean .6. A source's first choice after a token is accepted more often than another guess of
-/// the same probability, so the two are told apart. Where few guesses had a probability, the draft probability itself counts.
+/// Maps a source's draft probability to a calibrated one: the share of its recent guesses with that probability that were accepted. A small
+/// draft is over-confident: its .9 may mean .6. A source's first choice after a token is accepted more often than another guess of the same
+/// probability, so the two are counted separately. With few guesses of a probability, the draft probability itself is used.
 class Calibration {
  public:
-  /// The calibrated probability; p itself before anything is known.
+  /// The calibrated probability; p itself without data.
   float operator()(float p, bool first) const;
-  /// A guess with draft probability p was decided.
+  /// Records whether a guess with draft probability p was accepted.
   void decided(float p, bool first, bool accepted);
-  /// All guesses of a source after a token were: `token` is the text's.
+  /// The same for all guesses of a source after a token; `token` is the token of the text.
   void decided(std::span<const Choice> choices, std::int32_t token);
-  /// Share of the text's tokens that were this source's first choice, of those that it had one for.
+  /// Share of the text's tokens for which this source's first choice was right, among those that it guessed.
   double first_choice_rate() const { return firsts_.value(); }
 
  private:

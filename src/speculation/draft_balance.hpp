@@ -1,5 +1,5 @@
 #pragma once
-// What a draft that the text waits for has saved or cost, and what may be spent on finding out again.
+// The time that a draft for which the text waits has saved or cost, and the time that may be spent on trying it again.
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -8,36 +8,37 @@
 
 namespace yamata {
 
-/// What a draft has saved of late, or cost: steps of the text with it against what their tokens take without. What is expected of it may
-/// be wrong, such as where it needs several rows for one that is accepted.
+/// The recent savings or costs of a draft: the times of steps with it, compared with the times of their tokens without it. The expected
+/// savings may be wrong, for example if it needs several rows for one accepted guess.
 class DraftBalance {
  public:
-  /// A step with the draft took `seconds` and gave so many tokens, which take `token_s` each without it.
+  /// Records a step with the draft: it took `seconds` and gave `tokens` tokens, which take `token_s` each without it.
   void step(int tokens, double seconds, double token_s);
-  /// A step without it, as it was another one's turn: what is known of it counts a little less.
+  /// Records a step without it, because another draft had its turn: older results fade a little.
   void rest();
   bool negative() const { return tokens_ - times_ < -kCredit; }
-  /// Enough is known of it to be compared with others.
+  /// Whether enough is known to compare it with others.
   bool tried() const { return times_ >= kTrial; }
-  /// Tokens per time of a token without it; 0: not known.
+  /// Tokens, relative to those without it in the same time; 0: not known.
   double speed() const { return times_ > 0 ? tokens_ / times_ : 0; }
 
  private:
-  static constexpr double kForget = 0.95, kRest = 0.998;  // weights that a step keeps with each later one with and without the draft
-  static constexpr double kCredit = 2;                    // tokens: rejections in a row of a good draft are not yet a bad one
-  static constexpr double kTrial = 6;                     // some five steps
-  double tokens_ = 0, times_ = 0;                         // that its steps gave, and took
+  static constexpr double kForget = 0.95,
+                          kRest = 0.998;  // factors by which a step's weight falls with each later step, with and without the draft
+  static constexpr double kCredit = 2;    // tokens: a few consecutive rejections do not yet mean a bad draft
+  static constexpr double kTrial = 6;     // some five steps
+  double tokens_ = 0, times_ = 0;         // tokens of its steps, and their times in tokens
 };
 
-/// Of drafts that take turns on one unit, which guesses next: one alone, as what several guess is mostly the same, and each must be paid.
-/// The fastest of late; before that, in their order, those of which little is known or what is known is old. One that has cost more than
-/// it saved only where all have. `balances` is not empty.
+/// Which of the drafts that take turns on one unit guesses next. Only one does, because most of their guesses are the same, but each
+/// evaluation costs time. Drafts with few or old results come first, in their order; then the fastest recently. A draft that has cost more
+/// than it saved is chosen only if all have. `balances` is not empty.
 std::size_t whose_turn(std::span<const DraftBalance* const> balances);
 
-/// A draft that does not pay is asked again now and then, since the text may have become easier: for a hundredth of the time.
+/// A draft that costs more than it saves is tried again for a hundredth of the time, because the text may have become easier.
 class ProbeBudget {
  public:
-  /// Takes what a probe costs, if as much has been saved since the first call.
+  /// Spends the time of a trial, if enough has accumulated since the first call; false: not enough.
   bool afford(double seconds);
 
  private:

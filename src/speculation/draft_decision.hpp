@@ -1,48 +1,48 @@
 #pragma once
-// Whether a draft that the text would wait for is made, and how far it searches. Numbers in, a decision out: no clock and no messages.
+// Whether a draft for which the text would wait is used, and how far it searches. Pure functions of numbers, without clock or messages.
 
 namespace yamata {
 
-/// What a draft takes, and what it may save, in seconds.
+/// The times of a draft, and of what it may save, in seconds.
 struct DraftTimes {
-  double first_s = 0;  ///< until its first guess is there
+  double first_s = 0;  ///< until its first guess arrives
   double next_s = 0;   ///< from guess to guess
-  double row_s = 0;    ///< by which a guess lengthens the run that verifies it
-  double token_s = 0;  ///< what a token of the text takes of late
-  double alone_s = 0;  ///< what it takes without any guesses
+  double row_s = 0;    ///< how much a guess lengthens the run that verifies it
+  double token_s = 0;  ///< recent time of a token of the text
+  double alone_s = 0;  ///< time of a token without any guesses
 };
 
-/// What a chain of up to `most` guesses saves at best, less what it takes, where each is accepted with probability a after the one before:
-/// max over n of sum over k <= n of (a^k alone_s - row_s - next_s), the first with first_s in place of next_s; 0: nothing.
+/// The greatest net saving of a chain of up to `most` guesses, each accepted with probability a after the previous one: max over n of sum
+/// over k <= n of (a^k alone_s - row_s - next_s), with first_s instead of next_s for the first; 0: no saving.
 double most_saved_s(const DraftTimes& times, double acceptance, int most);
 
-/// Least path probability of a node for which one more evaluation of the draft, to guess what follows it, is worth its time:
-/// (next_s + row_s) / (a token_s).
+/// The least path probability of a node for which an evaluation of the draft, to guess its children, is worth its time: (next_s + row_s) /
+/// (a token_s).
 double least_expanded(const DraftTimes& times, double acceptance);
 
-/// A draft that the text would wait for to its end.
+/// A draft for which the text would wait until it is complete.
 struct DraftCase {
   bool after_prompt = false;  ///< nothing has been measured yet
   bool shares_unit = false;   ///< it takes turns with the target's layers
-  double relative_cost = 0;   ///< of an evaluation, in those of the whole target, by the models' sizes
+  double relative_cost = 0;   ///< cost of an evaluation relative to one of the whole target, by the models' sizes
   double acceptance = 0;      ///< expected, of its guesses
   DraftTimes times;           ///< next_s or token_s of 0: not known
-  bool costs_more = false;    ///< of late its steps have taken longer than their tokens would have without it
+  bool costs_more = false;    ///< recently, its steps took longer than their tokens would have taken without it
   int most = 0;               ///< guesses of a run
 };
 
 struct DraftDecision {
   enum class Kind {
-    kLeave,  ///< the text goes on without it
-    kProbe,  ///< it does not pay: it is asked for its first guess only, and only if a little time has been put by for that
+    kLeave,  ///< it is not used
+    kProbe,  ///< it costs more than it saves: it is asked only for its first guess, and only if its ProbeBudget allows it
     kDraft,  ///< it expands nodes from `least` on
   };
   Kind kind = Kind::kLeave;
   float least = 0;  ///< path probability of a node worth an evaluation; 1: the tip alone
 };
 
-/// Whether such a draft is made. After the prompt it expands a few nodes, which tells what an evaluation takes, unless it shares the unit
-/// and is too large for that by its size alone.
+/// Whether such a draft is used. After the prompt it expands a few nodes, to measure an evaluation, unless it shares the unit and its size
+/// alone shows that it is too large.
 DraftDecision decide_draft(const DraftCase& draft);
 
 }  // namespace yamata

@@ -1,26 +1,26 @@
 #pragma once
-// How long a drafter's guesses take to come.
+// The latency of a drafter's guesses.
 #include "node/clock.hpp"
 
 namespace yamata {
 
-/// Measured apart: the first guesses after new text, which take a message's way there and back besides the drafter's time, and those that
-/// follow guesses.
+/// Two separate measurements: the first guesses after new text, whose latency includes a message in each direction, and guesses that follow
+/// other guesses.
 class DraftLatency {
  public:
-  /// Another text begins; what is known of the drafter stays.
+  /// Another text begins; the measurements are kept.
   void begin();
   /// The text has grown.
   void text_came();
-  /// Guesses came that the tree had not.
+  /// Guesses arrived that were new to the tree.
   void guesses_came();
   /// Seconds from the text to the first guesses; 0: not known.
   double answer_s() const { return answer_s_; }
-  /// Seconds from what came last, text or guesses, to the next guesses; 0: not known.
+  /// Seconds from the last text or guesses to the next guesses; 0: not known.
   double wait_s() const { return answers() ? answer_s_ : next_s_; }
   /// Seconds from guesses to guesses.
   double next_s() const { return next_s_ > 0 ? next_s_ : answer_s_; }
-  /// The next guesses take so much longer than usual that the drafter may be dead, which shows only later; until some come.
+  /// Whether the next guesses take so much longer than usual that the drafter may be dead; false again when guesses arrive.
   bool overdue();
 
  private:

@@ -10,16 +10,16 @@
 
 namespace yamata {
 
-/// How often a source's guesses so many tokens ahead were right, where all its guesses on the way there were.
+/// How often a source's guesses at one distance were right, at positions where all its nearer guesses were right.
 struct LevelRates {
   static constexpr std::size_t kChoices = 8;
 
-  std::uint64_t reached = 0;           ///< positions where its guesses lead as far as the token before
-  std::uint64_t guessed = 0;           ///< where it guessed this one, too
-  std::uint64_t right[kChoices] = {};  ///< where its first, second ... choice was the token
-  double promised = 0;                 ///< calibrated probabilities of its first choices, all together
+  std::uint64_t reached = 0;           ///< positions where its guesses were right up to the previous distance
+  std::uint64_t guessed = 0;           ///< of these, positions where it guessed at this distance, too
+  std::uint64_t right[kChoices] = {};  ///< of these, positions where its first, second ... choice was the token
+  double promised = 0;                 ///< sum of the calibrated probabilities of its first choices
 
-  /// Of those it guessed, the share that was its first choice; what its calibrated probabilities say of that.
+  /// Of the positions where it guessed, the share where its first choice was right; and the same by its calibrated probabilities.
   double true_rate() const { return guessed > 0 ? static_cast<double>(right[0]) / static_cast<double>(guessed) : 0; }
   double calibrated_rate() const { return guessed > 0 ? promised / static_cast<double>(guessed) : 0; }
 };
@@ -34,11 +34,11 @@ struct SourceRates {
   LevelAccuracies accuracies() const;
 };
 
-/// Added as the last source it guesses nothing, and sees what the others have guessed when a token is committed. For what each would
-/// guess from there on its own the guesses must have been made at that position: continue_tip off, and a policy that waits for all.
+/// A source that guesses nothing. Added last, it sees the guesses of the others when a token is committed. These guesses must have been
+/// made at that position, so continue_tip must be off, and the policy must wait for all sources.
 class GuessRecorder final : public GuessSource {
  public:
-  /// `levels`: tokens ahead that are looked at.
+  /// `levels`: the greatest distance, in tokens.
   GuessRecorder(int index, std::size_t levels) : GuessSource(index), levels_(levels) {}
 
   std::string name() const override { return "recorder"; }

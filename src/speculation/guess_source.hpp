@@ -1,5 +1,5 @@
 #pragma once
-// Whoever guesses how the text goes on: a draft model on other ranks, the text itself (suffixes), heads that read the target's features.
+// The interface of guess sources: draft models on other ranks, suffixes of the text, draft heads that read the target's features.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,18 +11,18 @@
 
 namespace yamata {
 
-/// What the head wants of its sources at present, and what guesses are worth to it.
+/// What the head currently needs from its sources, and the value of guesses.
 struct GuessDemand {
-  std::uint64_t epoch = 0;      ///< how often the text has grown; 1: there is only the prompt
-  std::int32_t most = 0;        ///< guesses that a run takes
-  std::int32_t min_drafts = 0;  ///< guesses that a source is complete with, where the tip waits for some; 0: it goes on without end
+  std::uint64_t epoch = 0;      ///< how often the text has grown; 1: only the prompt
+  std::int32_t most = 0;        ///< most guesses of a run
+  std::int32_t min_drafts = 0;  ///< if the tip waits: number of guesses with which a source is complete; 0: it continues without end
   bool to_the_end = false;      ///< the tip waits until every source is complete
-  bool rests = false;           ///< it is another source's turn on the unit that they share
-  bool retell = false;          ///< guesses told before are forgotten
-  bool at_any_cost = false;     ///< they are measured: whether they pay does not matter
-  double token_s = 0;           ///< what a token of the text takes of late, at most alone_s; 0: not known
-  double alone_s = 0;           ///< what a run of one token takes through all stages; 0: not known
-  double row_s = 0;             ///< by how much a guess lengthens the run that verifies it, at all stages together
+  bool rests = false;           ///< another source has its turn on the shared unit
+  bool retell = false;          ///< earlier guesses have been removed, and must be sent again
+  bool at_any_cost = false;     ///< guesses are made for measurement, whatever they cost
+  double token_s = 0;           ///< recent time of a token of the text, at most alone_s; 0: not known
+  double alone_s = 0;           ///< time of a one-token run through all stages; 0: not known
+  double row_s = 0;             ///< how much a guess lengthens the run that verifies it, over all stages
 };
 
 /// A result of the target has become text.
@@ -33,44 +33,44 @@ struct TextStep {
   double alone_s = 0;  ///< what a run of one token takes through all stages; 0: not known
 };
 
-/// When guesses are to be expected.
+/// The expected times until guesses arrive.
 struct GuessLatency {
   double first_s = 0;  ///< until the next
   double next_s = 0;   ///< from that to the one after it
 };
 
-/// All sources grow one tree; each is calibrated against the text, and the same node may be guessed by several. A source serves one text
-/// after the other. It never blocks.
+/// All sources add to one tree. Each is calibrated with the text, and several may guess the same node. A source serves one text after
+/// another. It never blocks.
 class GuessSource {
  public:
-  /// `index`: tells its guesses in a tree from those of other sources.
+  /// `index`: distinguishes its guesses in a tree from those of other sources.
   explicit GuessSource(int index) : calibration_(index) {}
   virtual ~GuessSource() = default;
 
-  /// What a user calls it.
+  /// The name shown to users.
   virtual std::string name() const { return "guesses"; }
-  /// Another text begins, with nothing of it told. What has been learnt of the source itself stays.
+  /// Another text begins, which the source does not know yet. Its calibration is kept.
   virtual void begin(std::uint64_t request) = 0;
-  /// The text is `text`, all committed tokens; its last is the tree's root. Adds guesses below the root, or begins to make some
-  /// elsewhere, which come later. True if the tree has grown. Called after the prompt and each time the text has grown. The tree may still
-  /// hold earlier guesses: a node is not added twice (`calibration().guessed`), and a node's most probable child is added first.
+  /// `text` is all committed tokens; the last one is the tree's root. Adds guesses below the root, or starts to make some elsewhere, which
+  /// arrive later. True if the tree has grown. Called after the prompt and each time the text has grown. The tree may still hold earlier
+  /// guesses: do not add a node twice (`calibration().guessed`), and add a node's most probable child first.
   virtual bool guess(TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) = 0;
   /// `next` is committed after the tree's root; called before the tree advances.
   virtual void learn(const TokenTree& tree, std::int32_t next) { calibration_.learn(tree, next); }
   /// Called once for every result that became text, after its tokens.
   virtual void step_ended(const TextStep&) {}
 
-  /// How long its next guesses take; nothing where none are to be waited for.
+  /// The latency of its next guesses; nothing if the tip must not wait for them.
   virtual std::optional<GuessLatency> next_guess() { return std::nullopt; }
-  /// It has been asked about the text as it is, and not said all.
+  /// It has been asked about the current text, and has not sent all its guesses.
   virtual bool pending() const { return false; }
   /// It computes on the head's own unit, in turns with the target's layers.
   virtual bool shares_unit() const { return false; }
 
-  /// The layers at which it reads the target's hidden states, ascending, as in StageBatch; none: it reads none. Asked as a text begins.
+  /// The layers at which it reads the target's hidden states, ascending, as in StageBatch; may be empty. Called when a text begins.
   virtual std::vector<std::int32_t> feature_layers() const { return {}; }
-  /// The target's hidden states [feature_layers][dim] of a committed position. Positions ascend from 0, each comes once; those of the
-  /// text's last token come with the token after it.
+  /// Receives the target's hidden states [feature_layers][dim] of a committed position. Positions ascend from 0, and each arrives once;
+  /// that of the text's last token arrives with the token after it.
   virtual void take_features(std::int32_t /*position*/, std::span<const float> /*row*/) {}
 
   const SourceCalibration& calibration() const { return calibration_; }

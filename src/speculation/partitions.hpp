@@ -1,6 +1,6 @@
 #pragma once
-// Pipelined KV multibuffering (PipeInfer, section "KV cache"): where in the cache each node of a token tree lies.
-// Of a text's sequences the first is canonical: the committed text. Each further one is a partition that holds one whole path of the tree.
+// Pipelined KV multibuffering (PipeInfer, section "KV cache"): the cache sequences of each node of a token tree. The first of a text's
+// sequences is canonical: it holds the committed text. Each other one is a partition, which holds one whole path of the tree.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace yamata {
 
-/// A run of tree nodes as the stages take it.
+/// A run of tree nodes in the form for the stages.
 struct TreeRun {
   std::vector<NodeId> nodes;
   std::vector<std::int32_t> tokens;
@@ -24,16 +24,16 @@ class Partitions {
   /// The canonical sequence.
   SequenceRange text() const { return {sequences_.begin, sequences_.begin + 1}; }
 
-  /// To be called first where the sequences may hold something of another text: the next operations begin by emptying them.
+  /// Call this first if the sequences may hold another text: the next operations start with emptying them.
   void empty_all() { operations_.push_back(CacheOperation::remove(sequences_, {})); }
   /// Lays out a run of unsent nodes, parents before children, each below a sent node or one of the same run, or the root itself.
-  /// Nodes that find no free partition are left out, and what is below them. The nodes laid out are marked as sent.
+  /// Nodes without a free partition are left out, with everything below them. The other nodes are marked as sent.
   TreeRun lay_out(TokenTree& tree, std::span<const NodeId> nodes);
-  /// After tree.advance: takes the new root into the canonical sequence if it has been sent ("buffer swap") and releases `gone`.
+  /// Call after tree.advance: copies the new root into the canonical sequence if it has been sent ("buffer swap"), and releases `gone`.
   void commit(const TokenTree& tree, const std::vector<TreeNode>& gone);
-  /// Gives back the partitions that only nodes in `gone` lay in; what is left of the tree has its root as before.
+  /// Frees the partitions that only nodes in `gone` used; the root of the tree stays.
   void release(const TokenTree& tree, const std::vector<TreeNode>& gone);
-  /// The cache operations due before the next run, in order; each is given once.
+  /// The cache operations to send before the next run, in order; each is returned once.
   std::vector<CacheOperation> take_operations();
   /// Cells held by sent nodes that are not committed.
   std::size_t speculative_cells() const { return speculative_cells_; }
@@ -45,9 +45,9 @@ class Partitions {
   std::size_t index(std::int32_t sequence) const { return static_cast<std::size_t>(sequence - sequences_.begin); }
 
   SequenceRange sequences_;
-  std::vector<std::int32_t> free_;    // partitions nobody lies in, lowest last
+  std::vector<std::int32_t> free_;    // unused partitions, lowest last
   std::vector<std::int32_t> equals_;  // by index of a sequence: positions below this are the canonical cells
-  std::vector<std::int32_t> users_;   // by index of a sequence: living sent nodes that lie in it
+  std::vector<std::int32_t> users_;   // by index of a sequence: number of living sent nodes in it
   std::vector<CacheOperation> operations_, after_run_;
   std::size_t speculative_cells_ = 0;
 };

@@ -14,33 +14,34 @@ struct PolicyOptions {
   std::string name = "best-first";
   int draft = 8;                     ///< --draft: most tokens of a run
   float threshold = 0.02f;           ///< best-first: least path probability worth a row, however cheap
-  float accept = 0.5f;               ///< -pa: chain: least probability that continues a branch
-  float split = 0.1f;                ///< -ps: chain: least probability that opens another branch
-  float recovery = 0.0f;             ///< -pr: chain: added to both per run since the last acceptance
-  float decay = 0.0f;                ///< -pd: chain: taken off both per time nothing could be drafted
-  int branches = 1;                  ///< -np: chain: branches at most
-  std::optional<StaticTree> tree{};  ///< --tree: static-tree: which guesses, by their ranks; nothing: as static_tree has them
+  float accept = 0.5f;               ///< -pa, chain: least probability to continue a branch
+  float split = 0.1f;                ///< -ps, chain: least probability to open another branch
+  float recovery = 0.0f;             ///< -pr, chain: added to both for every run since the last acceptance
+  float decay = 0.0f;                ///< -pd, chain: subtracted from both whenever no guess was probable enough
+  int branches = 1;                  ///< -np, chain: most branches
+  std::optional<StaticTree> tree{};  ///< --tree, static-tree: the shape; nothing: that of static_tree
   int depth = 4;                     ///< --tree-depth, K: dynamic-tree
   int children = 32;                 ///< --tree-children, m: dynamic-tree
 };
 
-/// What the guesses of the next run cost, in guesses that must be accepted, in the mean, to pay for that. Each [k] is for k guesses and
-/// never falls; empty: they cost nothing.
+/// The cost of the next run's guesses, as the expected number of accepted guesses that is needed to make up for it. Entry [k] is for k
+/// guesses; entries never fall. Empty: no cost.
 struct RunCosts {
-  std::vector<double> occupancy;  ///< stages and links are taken
-  std::vector<double> lateness;   ///< its own results come later: per path probability of its best guess
-  double drafted = 0;             ///< guesses that are made in the time of a run of one row; 0: no matter how many
+  std::vector<double> occupancy;  ///< stages and links are busy
+  std::vector<double> lateness;   ///< its own results are delayed; multiplied by the path probability of its best guess
+  double drafted = 0;             ///< number of guesses drafted in the time of a one-row run; 0: not limited
 };
 
 /// Chooses unsent nodes, parents before children, each below a sent or chosen node or the root.
 class Policy {
  public:
   virtual ~Policy() = default;
-  /// At most `capacity` nodes. The root itself is the caller's business: it counts as sent.
+  /// Chooses at most `capacity` nodes. The caller sends the root, so it counts as sent.
   virtual std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) = 0;
-  /// Guesses go in the run of the tip too, where there are any; otherwise behind it, as PipeInfer's do.
+  /// Whether guesses also go into the run of the tip; otherwise they follow it, as in PipeInfer.
   virtual bool fills_tip_run() const { return false; }
-  /// Takes as many guesses as pay; otherwise a tree of a given size, which sources fill whatever that costs.
+  /// Whether it takes only as many guesses as are worth their cost; otherwise it takes a tree of a given size, which sources fill at any
+  /// cost.
   virtual bool minds_costs() const { return true; }
   /// A run of the nodes chosen last was submitted.
   virtual void submitted() {}
@@ -54,7 +55,7 @@ class BestFirst final : public Policy {
  public:
   explicit BestFirst(const PolicyOptions& options) : options_(options) {}
   std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
-  /// The same of these nodes alone, whatever they promise.
+  /// The same among these nodes only, without a threshold.
   std::vector<NodeId> choose_among(const TokenTree& tree, std::vector<NodeId> candidates, std::size_t capacity,
                                    const RunCosts& costs) const;
   bool fills_tip_run() const override { return true; }
@@ -77,13 +78,13 @@ class Chain final : public Policy {
   int runs_ = 0, rejects_ = 0;
 };
 
-/// Sends nothing, and with the tip waits for every source: to see what would have been guessed.
+/// Sends no guess, and lets the tip wait for every source; used to record guesses.
 class Watch final : public Policy {
  public:
   std::vector<NodeId> choose(const TokenTree&, std::size_t, const RunCosts&) override { return {}; }
 };
 
-/// More probable first; then the shallower, then the older.
+/// Orders by probability, descending; then by depth, then by age.
 bool goes_before(const TreeNode& a, const TreeNode& b);
 /// Children by probability, best first.
 std::vector<NodeId> ranked_children(const TokenTree& tree, NodeId id);

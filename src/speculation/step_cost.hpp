@@ -1,25 +1,25 @@
 #pragma once
-// What further rows cost a stage.
+// The cost of additional rows on a stage.
 #include <array>
 #include <vector>
 
 namespace yamata {
 
-/// Learns, from the runs of a stage, how long a run of each number of rows takes. That is no straight line: kernels take rows in
-/// tiles. Late runs weigh more.
+/// Learns, from the runs of a stage, the time of a run for each number of rows. It is not linear, because kernels process rows in tiles.
+/// Recent runs weigh more.
 class StepCost {
  public:
-  static constexpr int kWidest = 16;  ///< wider runs are prompts, whose rows cost otherwise
+  static constexpr int kWidest = 16;  ///< wider runs are prompts, whose rows have another cost
 
-  /// What a run of so many rows takes, in runs of one, as far as can be told before any has been measured.
+  /// The estimated time of a run of this many rows, in one-row runs, before any measurement.
   static double prior(int rows);
-  /// A run of `rows` rows took this long.
+  /// Records the time of a run of `rows` rows.
   void ran(int rows, double seconds);
-  /// How long a run of so many rows takes, as far as can be told; no less than one of fewer rows. 0 before anything is known.
+  /// The estimated time of a run of this many rows; not less than that of fewer rows. 0 before any measurement.
   double run_s(int rows) const;
   /// Mean times of runs of 1, 2, ... rows; 0 where there was none.
   std::vector<double> measured_s() const;
-  /// [k], k up to `most`: by how much longer than one row a run of k rows beside `rows` is, in runs of one row; never falls.
+  /// [k], k up to `most`: how much k rows in addition to `rows` lengthen a run, in one-row runs; never falls.
   std::vector<double> marginal(int rows, int most) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Guesses without a model: what followed when a text last read as this one does now.
+// Guesses without a model: what followed earlier passages that match the end of the text.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -11,21 +11,21 @@
 
 namespace yamata {
 
-/// What earlier requests wrote, up to a number of tokens; beyond it the oldest go.
+/// The output of earlier requests, up to a number of tokens; the oldest texts are removed first.
 class SuffixMemory {
  public:
   static constexpr std::size_t kTokens = 1 << 16;  ///< some 15 MB
 
   explicit SuffixMemory(std::size_t most_tokens = kTokens) : most_(most_tokens) {}
 
-  /// A whole text.
+  /// Adds a whole text.
   void add(std::span<const std::int32_t> text);
-  /// The text at hand grows; it counts from end_text() on.
+  /// Adds a token to the current text, which is used only after end_text().
   void append(std::int32_t token) { text_.push_back(token); }
   void end_text();
 
   const SuffixTrie& trie() const { return trie_; }
-  /// Those that were ended here rather than added, the oldest first, as far as they are remembered.
+  /// The remembered texts that were ended with end_text() rather than added, the oldest first.
   std::vector<std::vector<std::int32_t>> own_texts() const;
 
  private:
@@ -35,23 +35,23 @@ class SuffixMemory {
   std::size_t own_ = 0;  // of the last texts
 };
 
-/// Suffix decoding (arXiv 2411.04975): names, code and lists come again word for word, and greedy text of small models does
-/// so soon. The longest end of the text that came before, in this text or in an earlier output, says how it goes on, in a tree where it
-/// went on in several ways. Where nothing comes again the calibration finds that out as it does with a draft that knows nothing.
+/// Suffix decoding (arXiv 2411.04975): names, code and lists repeat word for word, and so does greedy text of small models. A suffix of the
+/// text that occurred before, in this text or in an earlier output, predicts the next tokens, as a tree if several continuations followed
+/// it. If nothing repeats, the calibration learns this, as with a useless draft.
 class SuffixSource final : public GuessSource {
  public:
-  /// What the requests write goes into `memory`.
+  /// The output of requests is added to `memory`.
   explicit SuffixSource(int index, std::shared_ptr<SuffixMemory> memory = std::make_shared<SuffixMemory>())
       : GuessSource(index), memory_(std::move(memory)) {}
 
   std::string name() const override { return "suffixes"; }
   void begin(std::uint64_t request) override;
-  /// `text` is the one of the last call, or that with more at its end.
+  /// `text` must start with the text of the last call.
   bool guess(TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) override;
   void learn(const TokenTree& tree, std::int32_t next) override;
 
  private:
-  /// Ways to go on after the last `length` tokens.
+  /// Continuations after the last `length` tokens.
   struct Match {
     std::vector<SuffixTrie::Continuation> ways;
     std::size_t length = 0;

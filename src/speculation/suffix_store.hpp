@@ -1,5 +1,5 @@
 #pragma once
-// What is remembered of earlier outputs, as the bytes of a file.
+// The file format of remembered outputs.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace yamata {
 
-/// Texts as token ids, the oldest first, and whose ids they are.
+/// Texts as token ids, the oldest first, and a hash of their vocabulary.
 struct SuffixStore {
   std::uint64_t vocabulary = 0;  ///< hash_vocabulary of the model's
   std::vector<std::vector<std::int32_t>> texts;
@@ -18,13 +18,13 @@ struct SuffixStore {
 /// The first bytes of every store.
 inline constexpr std::string_view kSuffixStoreBegins = "yamata suffixes 1\n";
 
-/// Tells vocabularies apart, by the text of every token in the order of their ids.
+/// A hash that identifies a vocabulary, over the text of every token in the order of ids.
 std::uint64_t hash_vocabulary(std::span<const std::string> texts);
 
 /// Magic, hash of all that follows, vocabulary, number of texts, and of each its length and its ids; all numbers little-endian.
 std::string encode(const SuffixStore& store);
-/// Nothing where the bytes are not whole as encode wrote them, or have ids that a vocabulary of `tokens` has not. No bytes at all are an
-/// empty store.
+/// Nothing if the bytes are not complete and as written by encode, or if an id is outside a vocabulary of `tokens`. Zero bytes are an empty
+/// store.
 std::optional<SuffixStore> decode_suffix_store(std::string_view bytes, std::int32_t tokens);
 
 }  // namespace yamata

@@ -1,5 +1,5 @@
 #pragma once
-// How often each passage of some texts came, and what followed it.
+// Counts of each passage of some texts, and of what followed it.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -9,23 +9,23 @@
 
 namespace yamata {
 
-/// The suffix trie of SuffixDecoding (arXiv 2411.04975): every passage of up to `depth` tokens of all its texts, each with the number of
-/// times it came. Path-compressed: an edge holds as many tokens as have the same count. Texts are appended token by token, each token in
-/// time O(depth), and forgotten oldest first. An edge's tokens are read in the latest text that came by, which outlives the others.
+/// The suffix trie of SuffixDecoding (arXiv 2411.04975): every passage of up to `depth` tokens in all its texts, with the number of its
+/// occurrences. Path-compressed: an edge holds all tokens with the same count. Texts are appended token by token, in time O(depth) each,
+/// and removed oldest first. An edge's tokens are read from the latest text that contains them, which is removed last.
 class SuffixTrie {
  public:
   static constexpr std::size_t kDepth = 64;
 
-  /// A passage: `taken` tokens of a node's edge, after all of those above it. {}: the empty one.
+  /// A passage: all edges above a node, then `taken` tokens of the node's edge. {}: the empty passage.
   struct Place {
     std::uint32_t node = 0, taken = 0;
     bool operator==(const Place&) const = default;
   };
-  /// One way to go on, in a list in which parents come first.
+  /// One token of a continuation, in a list with parents before children.
   struct Continuation {
-    std::int32_t parent;  ///< index in the list; -1: the place that was asked about
+    std::int32_t parent;  ///< index in the list; -1: the requested place
     std::int32_t token;
-    float probability;       ///< of this token after its parent: how often it followed, of the times that anything did
+    float probability;       ///< of this token after its parent: its share of all tokens that followed
     float path_probability;  ///< the product along the path
   };
 
@@ -33,38 +33,38 @@ class SuffixTrie {
 
   /// The next token begins another text.
   void begin_text();
-  /// Another token of the text begun last.
+  /// Appends a token to the latest text.
   void append(std::int32_t token);
-  /// The oldest text is forgotten; it must not be the one that is being appended to, unless nothing is appended to that any more.
+  /// Removes the oldest text. It must not be the latest one, unless nothing more is appended to that.
   void forget_oldest();
 
   std::size_t texts() const { return texts_.size(); }
   /// The n-th oldest.
   const std::vector<std::int32_t>& text(std::size_t n) const { return texts_[n]; }
-  /// Of all texts together.
+  /// Total number of tokens of all texts.
   std::size_t tokens() const { return tokens_; }
 
-  /// Where the last `length` tokens of the text begun last are. 1 <= length <= open().
+  /// The place of the last `length` tokens of the latest text. 1 <= length <= open().
   Place end(std::size_t length) const;
-  /// The longest passage at the end of the text begun last that can be told from others.
+  /// Length of the longest passage at the end of the latest text that is in the trie.
   std::size_t open() const { return open_.size(); }
 
-  /// Goes on from `place` by a token; false where that never came, and `place` stays.
+  /// Advances `place` by a token; false, without a change, if that token never followed.
   bool step(Place& place, std::int32_t token) const;
-  /// How often the passage came.
+  /// Number of occurrences of the passage.
   std::uint32_t count(Place place) const { return nodes_[place.node].count; }
   /// How often any token followed it.
   std::uint32_t followed(Place place) const;
-  /// The probability of its likeliest next token; 0: there is none.
+  /// The probability of its most probable next token; 0: there is none.
   float likeliest(Place place) const;
-  /// The `most` likeliest ways to go on after a passage, as far as their path probability is at least `least`: likelier ones first, then
-  /// the shorter. Of children of the same count the one that came last is tried first.
+  /// Up to `most` continuation tokens after a passage with path probabilities of at least `least`: the most probable first, then the
+  /// shorter. Among children with the same count, the most recent one comes first.
   std::vector<Continuation> continue_from(Place place, std::size_t most, float least = 0) const;
 
  private:
   struct Node {
     std::uint32_t count = 0;                        // of the passage that ends here; of what ends within the edge, too
-    std::uint32_t ended = 0;                        // of these, how many are at the end of a text, or as deep as is looked
+    std::uint32_t ended = 0;                        // of these, how many are at the end of a text, or at the greatest depth
     std::uint32_t text = 0, begin = 0, length = 0;  // the edge's tokens
     std::uint32_t parent = 0, place = 0;            // place: among the parent's children
     std::vector<std::uint32_t> children;            // by count, descending

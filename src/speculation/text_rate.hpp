@@ -1,15 +1,15 @@
 #pragma once
-// How fast the text has grown of late.
+// The recent speed of the text.
 #include "node/clock.hpp"
 
 namespace yamata {
 
-/// Tokens of text per second: a mean over the results, the late ones weighing more.
+/// Tokens of text per second: a mean over the results, with more weight for recent ones.
 class TextRate {
  public:
-  /// A result of the target became so many tokens of the text.
+  /// Records a result of the target that became this many tokens of text.
   void text_came(int tokens);
-  /// 0 before there are two results. The first waits for the prompt and does not count.
+  /// 0 before there are two results. The first one includes the prompt and does not count.
   double per_s() const { return seconds_ > 0 ? tokens_ / seconds_ : 0; }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// What may come next: a tree of guessed tokens below the last committed one.
+// The tree of guessed tokens below the last committed one.
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
@@ -10,7 +10,7 @@ namespace yamata {
 using NodeId = std::uint32_t;
 inline constexpr NodeId kNoNode = 0;
 
-/// What a source gave a token it guessed: its own probability, before any calibration.
+/// The probability that a source gave a token it guessed, before calibration.
 struct DraftProbability {
   int source;
   float value;
@@ -19,10 +19,10 @@ struct DraftProbability {
 struct TreeNode {
   NodeId id = kNoNode, parent = kNoNode;
   std::int32_t token = 0, position = 0;
-  float probability = 1;                              ///< of this token after its parent, as the policy should see it
+  float probability = 1;                              ///< of this token after its parent, calibrated
   float path_probability = 1;                         ///< of the whole path below the root
   bool sent = false;                                  ///< in a run that was submitted
-  bool continued = false;                             ///< a child lies in the same sequence
+  bool continued = false;                             ///< a child is in the same sequence
   std::int32_t sequence = -1;                         ///< that holds the whole path; valid once sent
   std::vector<DraftProbability> draft_probabilities;  ///< of the sources that guessed it
   std::vector<NodeId> children;
@@ -45,12 +45,12 @@ class TokenTree {
   std::size_t guesses() const { return nodes_.size() - 1; }
   /// The child of `parent` with this token, or kNoNode.
   NodeId child(NodeId parent, std::int32_t token) const;
-  /// Adds a guess below a living node, or raises the probability of one that is there. `draft`: who made it.
+  /// Adds a guess below a living node, or raises the probability of an existing one. `draft`: its source.
   NodeId add(NodeId parent, std::int32_t token, float probability, DraftProbability draft);
-  /// Commits `token` after the root: the root moves to that child (a new node where nobody guessed it) and everything that is
-  /// not below it goes. Returns what went, the old root included, in ascending order of ids.
+  /// Commits `token` after the root: the root moves to that child (a new node if no source guessed it), and everything that is not below it
+  /// is removed. Returns the removed nodes, including the old root, in ascending order of ids.
   std::vector<TreeNode> advance(std::int32_t token);
-  /// Removes everything below the root; returns it in ascending order of ids.
+  /// Removes everything below the root; returns the removed nodes in ascending order of ids.
   std::vector<TreeNode> prune();
   /// All living ids, ascending.
   std::vector<NodeId> ids() const;

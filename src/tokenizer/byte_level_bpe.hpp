@@ -10,8 +10,8 @@
 
 namespace yamata {
 
-/// Cuts text by the pre-tokenizer and merges neighbours inside each piece, lowest rank first. Vocabularies write every byte
-/// as a printable character.
+/// Splits text by the pre-tokenizer, and merges neighbours inside each piece, lowest rank first. Vocabularies represent every byte by a
+/// printable character.
 class ByteLevelBpe : public Tokenizer {
  public:
   ByteLevelBpe(const gguf::File& file, const std::string& pre);
@@ -21,7 +21,7 @@ class ByteLevelBpe : public Tokenizer {
   void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out) const override;
 
  private:
-  /// A text that merges know, by number: tokens have their ids, texts that are only steps on the way the numbers after them.
+  /// The number of a text in the merges: tokens have their ids, and intermediate texts have the numbers after them.
   using Unit = std::uint32_t;
   struct Merged {
     std::uint32_t rank;
@@ -36,7 +36,7 @@ class ByteLevelBpe : public Tokenizer {
 
   std::unique_ptr<PreTokenizer> pre_tokenizer_;
   std::unordered_map<std::string, Unit> units_;       // by text as the vocabulary writes it
-  std::vector<std::string> steps_;                    // texts of the units that are no token
+  std::vector<std::string> steps_;                    // texts of the units that are not tokens
   std::unordered_map<std::uint64_t, Merged> merges_;  // by left unit * 2^32 + right unit
   std::array<Unit, 256> byte_units_{};
   std::array<std::string, 256> byte_texts_;

@@ -1,5 +1,5 @@
 #pragma once
-// Cutting text into the pieces that byte-level BPE never merges across.
+// Splits text into pieces, across which byte-level BPE never merges.
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,17 +9,17 @@ namespace yamata {
 
 class PreTokenizer {
  public:
-  /// The pre-tokenizer GGUF files call `name`, or null where Yamata does not know it.
+  /// The pre-tokenizer with this name in GGUF files, or null if Yamata does not support it.
   static std::unique_ptr<PreTokenizer> find(const std::string& name);
-  /// The names that are known, for messages.
+  /// The supported names, for messages.
   static std::string names();
   ~PreTokenizer();
 
-  /// The pieces of `text` in order; together they are the whole text. Bytes that are no UTF-8 count as one symbol each.
+  /// The pieces of `text` in order; together they are the whole text. Bytes that are not valid UTF-8 count as one symbol each.
   std::vector<std::string_view> split(std::string_view text) const;
-  /// A piece that is in the vocabulary is taken as it is, whatever the merges say.
+  /// Whether a piece that is in the vocabulary becomes one token, whatever the merges are.
   bool whole_pieces() const;
-  /// Whether BOS is added where the file does not say.
+  /// Whether BOS is added if the file does not say.
   bool adds_bos() const;
 
  private:

@@ -8,8 +8,8 @@
 
 namespace yamata {
 
-/// Merges the pair of neighbours whose union has the best score until none is in the vocabulary; what is left over is spelt
-/// in byte tokens.
+/// Repeatedly merges the pair of neighbours whose union has the best score, until no union is in the vocabulary. The rest is written in
+/// byte tokens.
 class SentencePiece : public Tokenizer {
  public:
   explicit SentencePiece(const gguf::File& file);

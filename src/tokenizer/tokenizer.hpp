@@ -1,5 +1,5 @@
 #pragma once
-// Text to token ids and back, as the vocabulary in a GGUF file defines it.
+// Converts text to token ids and back with the vocabulary of a GGUF file.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,30 +15,30 @@ using TokenId = std::int32_t;
 
 class Tokenizer {
  public:
-  /// Builds the tokenizer `tokenizer.ggml.model` names (llama: SentencePiece; gpt2: byte-level BPE). `pre` forces a
-  /// pre-tokenizer by name. Throws ModelError for a model or pre-tokenizer that is not known, naming those that are.
+  /// Builds the tokenizer given by `tokenizer.ggml.model` (llama: SentencePiece; gpt2: byte-level BPE). `pre` forces a pre-tokenizer by
+  /// name. Throws ModelError for an unsupported model or pre-tokenizer, with the supported ones.
   static std::unique_ptr<Tokenizer> load(const gguf::File& file, const std::string& pre = "");
   virtual ~Tokenizer() = default;
 
-  /// `add_special`: BOS and EOS as the file says. `parse_special`: text of control tokens becomes their ids.
-  /// Any bytes are accepted, invalid UTF-8 too.
+  /// `add_special`: adds BOS and EOS as the file says. `parse_special`: texts of control tokens become their ids. Any bytes are accepted,
+  /// including invalid UTF-8.
   std::vector<TokenId> encode(std::string_view text, bool add_special, bool parse_special) const;
-  /// The bytes a token stands for; control tokens give nothing unless `special`.
+  /// The bytes of a token; empty for control tokens unless `special`.
   virtual std::string piece(TokenId id, bool special = false) const = 0;
 
   std::int32_t size() const { return static_cast<std::int32_t>(texts_.size()); }
-  /// The token's text as the vocabulary writes it.
+  /// The token's text in the vocabulary.
   const std::string& text(TokenId id) const { return texts_[static_cast<std::size_t>(id)]; }
-  TokenId bos() const { return bos_; }  ///< -1 where there is none
+  TokenId bos() const { return bos_; }  ///< -1 if there is none
   TokenId eos() const { return eos_; }
   bool adds_bos() const { return add_bos_; }
-  /// A token of texts with a gap; -1 where there is none.
+  /// A fill-in-the-middle token; -1 if there is none.
   TokenId fim(FimToken which) const { return fim_[static_cast<std::size_t>(which)]; }
-  /// EOS, EOT, EOM, tokens whose text marks the end of a turn, and those between the files of texts with a gap.
+  /// Whether it is EOS, EOT, EOM, a token whose text marks the end of a turn, or one between files (FIM).
   bool ends_generation(TokenId id) const { return ends_[static_cast<std::size_t>(id)]; }
 
  protected:
-  /// Ids of text without special tokens in it. `first`: nothing stands before it.
+  /// Ids of text without special tokens. `first`: no text precedes it.
   virtual void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out) const = 0;
   void load_common(const gguf::File& file);
 
@@ -52,12 +52,12 @@ class Tokenizer {
   bool add_bos_ = false, add_eos_ = false;
 };
 
-/// Turns ids into text as they come and never gives half a UTF-8 character.
+/// Converts a stream of ids to text, and never returns a part of a UTF-8 character.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
   std::string push(TokenId id);
-  /// What is left at the end: bytes of a character that never was completed.
+  /// The rest at the end: bytes of an incomplete character.
   std::string finish();
 
  private:

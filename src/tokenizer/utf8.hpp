@@ -1,12 +1,12 @@
 #pragma once
-// Where characters begin and end in bytes that may not be valid UTF-8.
+// Character boundaries in bytes that may not be valid UTF-8.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 namespace yamata {
 
-/// Bytes the character with this lead byte has, 0 for a byte that leads none.
+/// Length in bytes of a character with this lead byte; 0 for a byte that is not a lead byte.
 inline std::size_t utf8_lead_length(std::uint8_t lead) {
   if (lead < 0x80) return 1;
   if (lead < 0xC2) return 0;
@@ -15,8 +15,7 @@ inline std::size_t utf8_lead_length(std::uint8_t lead) {
   return lead < 0xF5 ? 4 : 0;
 }
 
-/// Bytes of the character that begins at `at`, 0 where the bytes there are no valid UTF-8 (overlong forms and surrogates
-/// are not either).
+/// Length in bytes of the character at `at`; 0 if the bytes are not valid UTF-8 (overlong forms and surrogates are not valid).
 inline std::size_t utf8_length(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[at + i]); };
   const std::size_t length = utf8_lead_length(byte(0));
