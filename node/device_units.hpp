@@ -19,6 +19,9 @@ DeviceUnits device_units();
 /// Whether a name is one that a device could have, here or on another machine.
 bool is_device_name(const std::string& name);
 
+/// The name with the number that it has on this rank.
+std::string own_device_name(const std::string& name, int local_rank);
+
 /// The device of that name as a unit; a name without a number is the device of the rank's number on its machine. Throws UsageError where
 /// there is none, or another process has it.
 std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int local_rank);

@@ -30,8 +30,8 @@ class GroupExchange {
   /// them gives up, or this one abandons them.
   virtual bool all_gather(std::span<std::byte> slices, std::span<const std::size_t> ends, bool go_on) = 0;
   /// Memory for so many bytes of slices where the units of a member write its slice together, the same for all of them until the exchange
-  /// that follows; empty: the caller has its own.
-  virtual std::span<std::byte> shared_slices(std::size_t /*bytes*/) { return {}; }
+  /// that follows, or, `ahead` of 1, until the one after that, and so on; empty: the caller has its own.
+  virtual std::span<std::byte> shared_slices(std::size_t /*bytes*/, std::size_t /*ahead*/ = 0) { return {}; }
   /// Nobody waits for the others any more: the job is ending. From any thread.
   virtual void abandon() = 0;
   /// A member that has been waited for a fifth of a second or longer; -1: none. From any thread.

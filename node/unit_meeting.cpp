@@ -74,7 +74,9 @@ class MemberUnits::Unit final : public GroupExchange {
     if (!group()) return member_.meeting_.meet(own_, go_on);
     return member_.meeting_.meet(own_, go_on, [&](bool all) { return group()->all_gather(slices, ends, all); });
   }
-  std::span<std::byte> shared_slices(std::size_t bytes) override { return member_.slices_[exchanges() % 2]->host().first(bytes); }
+  std::span<std::byte> shared_slices(std::size_t bytes, std::size_t ahead) override {
+    return member_.slices_[(exchanges() + ahead) % 2]->host().first(bytes);
+  }
   void abandon() override { member_.meeting_.abandon(); }
 
  private:

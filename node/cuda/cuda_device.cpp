@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <deque>
+#include <functional>
 #include <new>
 #include <set>
+#include <utility>
 
 #include "node/error.hpp"
 
@@ -53,6 +56,76 @@ class CardBuffer final : public DeviceBuffer {
   std::byte* data_ = nullptr;
 };
 
+cudaError_t put(const simt::Launch& launch, cudaStream_t stream) {
+  void* argument = const_cast<std::byte*>(launch.arguments);
+  return cudaLaunchKernel(launch.kernel, dim3(launch.grid.x, launch.grid.y), dim3(launch.threads), &argument, launch.shared_bytes, stream);
+}
+
+cudaKernelNodeParams node_of(const simt::Launch& launch, void** argument) {
+  *argument = const_cast<std::byte*>(launch.arguments);
+  cudaKernelNodeParams node{};
+  node.func = const_cast<void*>(launch.kernel);
+  node.gridDim = dim3(launch.grid.x, launch.grid.y);
+  node.blockDim = dim3(launch.threads);
+  node.sharedMemBytes = static_cast<unsigned>(launch.shared_bytes);
+  node.kernelParams = argument;
+  return node;
+}
+
+/// A chain of kernels. What is wrong `require` throws.
+class CardGraph final : public DeviceGraph {
+ public:
+  using Require = std::function<void(cudaError_t, const char*)>;
+  CardGraph(std::span<const simt::Launch> launches, Require require) : require_(std::move(require)) {
+    try {
+      make(launches);
+    } catch (...) {
+      end();
+      throw;
+    }
+  }
+  ~CardGraph() override { end(); }
+  void update(std::size_t number, const simt::Launch& launch) override {
+    void* argument = nullptr;
+    const cudaKernelNodeParams node = node_of(launch, &argument);
+    require_(cudaGraphExecKernelNodeSetParams(runs_, nodes_.at(number), &node), "changing a graph");
+  }
+  void launch(cudaStream_t stream) { require_(cudaGraphLaunch(runs_, stream), "launching a graph"); }
+
+ private:
+  void make(std::span<const simt::Launch> launches) {
+    require_(cudaGraphCreate(&graph_, 0), "making a graph");
+    for (const simt::Launch& launch : launches) {
+      void* argument = nullptr;
+      const cudaKernelNodeParams params = node_of(launch, &argument);
+      cudaGraphNode_t node = nullptr;
+      require_(cudaGraphAddKernelNode(&node, graph_, nodes_.empty() ? nullptr : &nodes_.back(), nodes_.empty() ? 0 : 1, &params),
+               "adding to a graph");
+      nodes_.push_back(node);
+    }
+#if CUDART_VERSION >= 12000
+    require_(cudaGraphInstantiate(&runs_, graph_, 0), "making a graph");
+#else
+    require_(cudaGraphInstantiate(&runs_, graph_, nullptr, nullptr, 0), "making a graph");
+#endif
+  }
+  void end() {
+    if (runs_) cudaGraphExecDestroy(runs_);
+    if (graph_) cudaGraphDestroy(graph_);
+  }
+
+  const Require require_;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t runs_ = nullptr;
+  std::vector<cudaGraphNode_t> nodes_;
+};
+
+/// Whether launches return before the kernel has ended.
+bool launches_return() {
+  const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return !blocking || std::string(blocking) == "0";
+}
+
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int index);
@@ -63,13 +136,25 @@ class CudaDevice final : public Device {
   const DeviceKernels& kernels() const override { return kCudaKernels; }
   Stream stream() override {
     enter();
-    return stream_;
+    return &direct_;
   }
   std::unique_ptr<DeviceBuffer> allocate(std::size_t bytes, DeviceMemory memory) override;
   void copy_in(void* to, const void* from, std::size_t bytes) override;
   void reach_host(const void* begin, std::size_t bytes) override;
   void release_host() override;
   void check(const char* what) override { require(cudaGetLastError(), what); }
+  std::unique_ptr<DeviceGraph> make_graph(std::span<const simt::Launch> launches) override {
+    enter();
+    return std::make_unique<CardGraph>(launches, [this](cudaError_t error, const char* what) { require(error, what); });
+  }
+  void launch(DeviceGraph& graph) override {
+    enter();
+    static_cast<CardGraph&>(graph).launch(stream_);
+  }
+  void require_well() override {
+    const cudaError_t state = cudaStreamQuery(stream_);
+    if (state != cudaErrorNotReady) require(state, "computing");
+  }
   std::uint64_t mark() override;
   void wait(std::uint64_t mark) override;
   void synchronize() override {
@@ -78,6 +163,10 @@ class CudaDevice final : public Device {
   }
 
  private:
+  struct Direct final : simt::LaunchSink {
+    void put(const simt::Launch& launch) override { cuda::put(launch, stream); }  // the device's check() tells what is wrong
+    cudaStream_t stream = nullptr;
+  };
   /// A thread of the host computes on the card that it has chosen last.
   void enter() { require(cudaSetDevice(index_), "choosing it"); }
   void require(cudaError_t error, const char* what) {
@@ -94,6 +183,7 @@ class CudaDevice final : public Device {
   const int index_;
   DeviceProperties properties_;
   cudaStream_t stream_ = nullptr;
+  Direct direct_;
   std::uint64_t marks_ = 0, passed_ = 0;
   std::deque<cudaEvent_t> events_, spare_;  // of the marks after passed_
   std::set<const std::byte*> reached_;      // pages
@@ -105,8 +195,19 @@ CudaDevice::CudaDevice(int index) : index_(index) {
   require(cudaGetDeviceProperties(&properties, index), "asking for its properties");
   std::size_t free = 0, all = 0;
   require(cudaMemGetInfo(&free, &all), "asking for its memory");
-  properties_ = {properties.name, attribute(cudaDevAttrIntegrated) != 0, attribute(cudaDevAttrPageableMemoryAccess) != 0, all, free};
+  const bool unified = attribute(cudaDevAttrIntegrated) != 0;
+  // A kernel that waits for the host may take its time, and the host uses its memory meanwhile.
+  const bool waits =
+      launches_return() && attribute(cudaDevAttrKernelExecTimeout) == 0 && (unified || attribute(cudaDevAttrConcurrentManagedAccess) != 0);
+  properties_ = {.name = properties.name,
+                 .unified = unified,
+                 .reads_host = attribute(cudaDevAttrPageableMemoryAccess) != 0,
+                 .waits = waits,
+                 .waits_alone = true,
+                 .memory_bytes = all,
+                 .free_bytes = free};
   require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  direct_.stream = stream_;
 }
 
 CudaDevice::~CudaDevice() {

@@ -1,8 +1,10 @@
 #include "node/cuda/cuda_unit.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <thread>
+#include <utility>
 
 #include "node/error.hpp"
 #include "node/lost_pages.hpp"
@@ -10,20 +12,32 @@
 namespace yamata::cuda {
 namespace {
 
-/// Operations that the host is ahead of the device: enough that it never waits for the host, and few, so that a list is left soon.
-constexpr std::size_t kAhead = 8;
+/// Operations that are given to the device together, and how many such parts the host is ahead of it: enough that it never waits for the
+/// host, and few, so that a list is left soon.
+constexpr std::size_t kPartOps = 8, kAhead = 2;
+
+std::atomic<int> g_units{0};  // of this process
+
+/// What a list is told by; nothing of one that is no pass of a model.
+ListShape shape_of(std::span<const Op> ops) {
+  for (const Op& op : ops) {
+    const auto* linear = std::get_if<LinearOp>(&op);
+    if (!linear) continue;
+    for (const LinearOp::Part& part : linear->parts) {
+      if (part.weight) return {part.weight->packed ? part.weight->packed : part.weight->data, linear->rows, ops.size()};
+    }
+  }
+  return {};
+}
 
 }  // namespace
 
-CudaUnit::CudaUnit(std::unique_ptr<Device> device, std::unique_ptr<DeviceClaim> claim)
-    : claim_(std::move(claim)), device_(std::move(device)), context_(*device_) {}
-
-std::uint64_t CudaUnit::scratch_bytes(const ScratchNeeds& needs) {
-  constexpr std::int64_t kPartials = 64 << 20, kSegments = 4096 / kAttentionSegment;
-  const std::int64_t quantized = (needs.widest + 31) / 32 * DeviceRows::kBlockBytes * needs.rows;
-  const std::int64_t partial = needs.rows * needs.heads * kSegments * (needs.head_dim + 2) * static_cast<std::int64_t>(sizeof(float));
-  return static_cast<std::uint64_t>(quantized + std::min(kPartials, partial));
+CudaUnit::CudaUnit(std::unique_ptr<Device> device, std::unique_ptr<DeviceClaim> claim, LaunchOptions options)
+    : claim_(std::move(claim)), device_(std::move(device)), context_(*device_, options) {
+  ++g_units;
 }
+
+CudaUnit::~CudaUnit() { --g_units; }
 
 void CudaUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   ops_ = ops;
@@ -49,31 +63,53 @@ void CudaUnit::work() {
     CudaUnit& unit;
     ~Ended() {
       try {
+        unit.context_.launcher.drop();
         unit.device_->synchronize();
-      } catch (const Error&) {  // it has been told of
+      } catch (...) {  // it has been told of
       }
       unit.busy_.end();
     }
   } ended{*this};
   context_.memory.begin();
   context_.visible.clear();
-  std::deque<std::uint64_t> marks;
+  const auto meetings = static_cast<std::size_t>(std::ranges::count_if(ops_, meets));
+  context_.launcher.begin(shape_of(ops_), context_.declined ? 0 : meetings, g_units == 1);
+  compute();
+}
+
+void CudaUnit::compute() {
+  Launcher& launcher = context_.launcher;
+  struct Part {
+    std::uint64_t mark;
+    std::size_t ops;
+  };
+  std::deque<Part> parts;
   const auto await = [&](std::size_t most) {
-    for (; marks.size() > most; marks.pop_front()) {
-      device_->wait(marks.front());
-      progress_.fetch_add(1, std::memory_order_relaxed);
+    for (; parts.size() > most; parts.pop_front()) {
+      device_->wait(parts.front().mark);
+      progress_.fetch_add(parts.front().ops, std::memory_order_relaxed);
     }
   };
-  for (std::size_t i = 0; i < ops_.size(); ++i) {
+  std::size_t ops = 0;
+  const auto end_part = [&](std::size_t ahead) {
+    parts.push_back({launcher.mark(), std::exchange(ops, 0)});
+    await(ahead);
+  };
+  for (const Op& op : ops_) {
     const auto began = std::chrono::steady_clock::now();
-    const bool goes_on = (context_.declined && !meets(ops_[i])) || run(ops_[i]);
-    marks.push_back(device_->mark());
-    await(slowness_ > 1 ? 0 : kAhead);
-    if (slowness_ > 1) pause(began);
-    left_ = !goes_on || (!together_ && i + 1 < ops_.size() && stop_ && stop_->load(std::memory_order_relaxed));
+    left_ = !((context_.declined && !meets(op)) || run(op));
+    ++ops;
+    if (slowness_ > 1) {
+      end_part(0);
+      pause(began);
+    } else if (ops == kPartOps) {
+      end_part(kAhead);
+    }
+    left_ = left_ || launcher.left() || (!together_ && &op != &ops_.back() && stop_ && stop_->load(std::memory_order_relaxed));
     if (left_) break;
   }
-  await(0);
+  end_part(0);
+  left_ = left_ || launcher.left();
   device_->synchronize();
 }
 

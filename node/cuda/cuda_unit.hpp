@@ -18,10 +18,8 @@ namespace yamata::cuda {
 class CudaUnit final : public ComputeUnit {
  public:
   /// `claim`: where other processes might take the device, too.
-  explicit CudaUnit(std::unique_ptr<Device> device, std::unique_ptr<DeviceClaim> claim = nullptr);
-
-  /// Bytes of the device that a unit needs besides its operations' buffers, weights and cache.
-  static std::uint64_t scratch_bytes(const ScratchNeeds& needs);
+  explicit CudaUnit(std::unique_ptr<Device> device, std::unique_ptr<DeviceClaim> claim = nullptr, LaunchOptions options = {});
+  ~CudaUnit() override;
 
   void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
   bool finished() const override { return pool_.finished(); }
@@ -37,8 +35,14 @@ class CudaUnit final : public ComputeUnit {
   int threads() const override { return 1; }
   void slow_down(double factor) override { slowness_ = factor; }
 
+  /// Not while it computes, as the next.
+  const GraphCounts& graph_counts() const { return context_.launcher.counts(); }
+  /// Whether its stream has waited by itself at the meetings of the latest list.
+  bool stream_waited() const { return context_.launcher.stream_waits(); }
+
  private:
   void work();
+  void compute();
   bool run(const Op& op);
   void pause(std::chrono::steady_clock::time_point began);
 

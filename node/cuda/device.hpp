@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "node/cuda/device_kernels.hpp"
@@ -22,10 +23,20 @@ class DeviceBuffer {
   virtual std::size_t size() const = 0;
 };
 
+/// Launches, one after the other, that a device runs as one.
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
+  /// The launch of that number becomes another one of the same kernel. Runs that have been put into the stream stay as they are.
+  virtual void update(std::size_t number, const simt::Launch& launch) = 0;
+};
+
 struct DeviceProperties {
   std::string name;         ///< "NVIDIA Orin"
   bool unified = false;     ///< its memory is the host's
   bool reads_host = false;  ///< any memory of the host, as it is
+  bool waits = false;       ///< its stream may wait for the host
+  bool waits_alone = true;  ///< while it does, nobody may use another device of the process: a call of one may wait for all
   std::uint64_t memory_bytes = 0, free_bytes = 0;
 };
 
@@ -47,6 +58,11 @@ class Device {
   virtual void release_host() = 0;
   /// After a launch: whether it could be made.
   virtual void check(const char* what) = 0;
+  virtual std::unique_ptr<DeviceGraph> make_graph(std::span<const simt::Launch> launches) = 0;
+  /// In order of the stream. The graph is one of this device's.
+  virtual void launch(DeviceGraph& graph) = 0;
+  /// Throws where the device has failed; waits for nothing.
+  virtual void require_well() = 0;
   /// A mark in the stream, counted from 1; waits until the device has come by it.
   virtual std::uint64_t mark() = 0;
   virtual void wait(std::uint64_t mark) = 0;

@@ -5,11 +5,12 @@
 #include <cstdint>
 
 #include "node/activation.hpp"
+#include "node/cuda/launch.hpp"
 #include "node/tensor_type.hpp"
 
 namespace yamata::cuda {
 
-using Stream = void*;
+using Stream = simt::LaunchSink*;
 
 /// Activations of some tokens, quantized in blocks of 32.
 struct DeviceRows {
@@ -183,6 +184,11 @@ struct MergeArgs {
   const float* sinks;  ///< [q_heads], or null
 };
 
+/// A flag at a meeting, in memory that the host maps, too.
+struct FlagArgs {
+  std::uint32_t* flag;
+};
+
 /// What is compiled for each quantized format, and for each kind of floats.
 struct FormatKernels {
   void (*pack)(const PackArgs&, Stream);
@@ -203,6 +209,8 @@ struct DeviceKernels {
   void (*store)(const StoreArgs&, Stream);
   void (*attend)(const AttentionArgs&, Stream);
   void (*merge)(const MergeArgs&, Stream);
+  void (*raise_flag)(const FlagArgs&, Stream);  ///< becomes 1: the host sees what was written before
+  void (*await_flag)(const FlagArgs&, Stream);  ///< the stream goes on when it is 1, and sees what the host has written before
 };
 
 // Both may be linked into one program.

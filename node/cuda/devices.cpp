@@ -5,12 +5,6 @@
 #include "node/device_units.hpp"
 
 namespace yamata {
-namespace {
-
-std::string numbered(const std::string& name, int local_rank) { return name == "cuda" ? "cuda:" + std::to_string(local_rank) : name; }
-
-}  // namespace
-
 DeviceUnits device_units() {
   DeviceUnits units;
   units.names = cuda::cuda_devices(&units.why_none);
@@ -19,13 +13,18 @@ DeviceUnits device_units() {
 
 bool is_device_name(const std::string& name) { return name == "cuda" || name.starts_with("cuda:"); }
 
+std::string own_device_name(const std::string& name, int local_rank) {
+  return name == "cuda" ? "cuda:" + std::to_string(local_rank) : name;
+}
+
 std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int local_rank) {
-  const std::string device = numbered(name, local_rank);
-  return std::make_unique<cuda::CudaUnit>(cuda::make_cuda_device(device), std::make_unique<cuda::DeviceClaim>(device));
+  const std::string device = own_device_name(name, local_rank);
+  return std::make_unique<cuda::CudaUnit>(cuda::make_cuda_device(device), std::make_unique<cuda::DeviceClaim>(device),
+                                          cuda::LaunchOptions::from_environment());
 }
 
 DeviceBytes device_bytes(const std::string& name, int local_rank) {
-  const auto device = cuda::make_cuda_device(numbered(name, local_rank));
+  const auto device = cuda::make_cuda_device(own_device_name(name, local_rank));
   return {device->properties().free_bytes, device->properties().unified};
 }
 

@@ -15,6 +15,8 @@ DeviceUnits device_units() { return {}; }
 
 bool is_device_name(const std::string& name) { return name == "cuda" || name.starts_with("cuda:"); }
 
+std::string own_device_name(const std::string& name, int) { return name; }
+
 std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int) { refuse(name); }
 
 DeviceBytes device_bytes(const std::string& name, int) { refuse(name); }

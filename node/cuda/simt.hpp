@@ -6,12 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace yamata::simt {
+#include "node/cuda/launch.hpp"
 
-/// Blocks of a launch.
-struct Grid {
-  unsigned x = 1, y = 1;
-};
+namespace yamata::simt {
 
 /// Sixteen bytes, loaded and stored at once.
 struct alignas(16) Words4 {

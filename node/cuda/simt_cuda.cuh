@@ -91,10 +91,18 @@ YAMATA_DEVICE std::uint32_t load_acquire(const std::uint32_t* flag) {
   return value;
 }
 
-/// Puts kernel(arguments...) into the stream. What is wrong with a launch the device's check() tells.
-template <class... Parameters>
-void launch(void (*kernel)(Parameters...), Grid grid, unsigned threads, std::size_t shared_bytes, void* stream, Parameters... arguments) {
-  kernel<<<dim3(grid.x, grid.y), threads, shared_bytes, static_cast<cudaStream_t>(stream)>>>(arguments...);
+/// Between two looks at a number that somebody else is to write.
+YAMATA_DEVICE void rest() { __nanosleep(200); }
+
+/// Puts kernel(arguments) into the stream. What is wrong with a launch the device's check() tells.
+template <class Arguments>
+void launch(void (*kernel)(Arguments), Grid grid, unsigned threads, std::size_t shared_bytes, LaunchSink* stream,
+            const Arguments& arguments) {
+  Launch one;
+  one.kernel = reinterpret_cast<const void*>(kernel);
+  one.grid = grid, one.threads = threads, one.shared_bytes = shared_bytes;
+  one.set(arguments);
+  stream->put(one);
 }
 
 }  // namespace yamata::simt

@@ -1,6 +1,7 @@
 #include "node/cuda/unit_memory.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace yamata::cuda {
@@ -41,7 +42,7 @@ void UnitMemory::begin() {
 
 std::byte* UnitMemory::arguments(std::size_t bytes) {
   constexpr std::size_t kAlignment = 64, kLeast = 1 << 20;
-  bytes = std::max(bytes, std::size_t{1});
+  bytes = std::bit_ceil(std::max(bytes, kAlignment));  // so that what comes after it seldom moves: graphs name it
   const std::size_t at = (filled_ + kAlignment - 1) / kAlignment * kAlignment;
   if (in_use_ > 0 && at + bytes <= arguments_[in_use_ - 1]->size()) {
     filled_ = at + bytes;
@@ -56,8 +57,8 @@ std::byte* UnitMemory::arguments(std::size_t bytes) {
 std::byte* UnitMemory::grown(std::unique_ptr<DeviceBuffer>& buffer, std::size_t bytes, DeviceMemory memory) {
   bytes = std::max(bytes, std::size_t{1});
   if (!buffer || buffer->size() < bytes) {
-    device_.synchronize();  // kernels may be using it
-    buffer.reset();         // both at once may be more than there is
+    launcher_.synchronize();  // kernels may be using it
+    buffer.reset();           // both at once may be more than there is
     buffer = device_.allocate(bytes, memory);
   }
   return buffer->data();
@@ -99,12 +100,13 @@ const std::byte* UnitMemory::address(const std::byte* host, std::size_t bytes) {
     device_.reach_host(host, bytes);
     return host;
   }
-  auto& copy = copies_[{host, bytes}];
-  if (!copy) {
-    copy = device_.allocate(bytes, DeviceMemory::kLocal);
-    device_.copy_in(copy->data(), host, bytes);
+  auto& kept = copies_[{host, bytes}];
+  if (!kept) {
+    auto copy = device_.allocate(bytes, DeviceMemory::kLocal);
+    launcher_.copy_in(copy->data(), host, bytes);  // what fails here is no copy
+    kept = std::move(copy);
   }
-  return copy->data();
+  return kept->data();
 }
 
 }  // namespace yamata::cuda

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "node/buffer.hpp"
-#include "node/cuda/device.hpp"
+#include "node/cuda/launcher.hpp"
 
 namespace yamata::cuda {
 
@@ -18,7 +18,7 @@ enum class Scratch { kQuantized, kPanels, kSource, kPartials, kOwnSlice, kSlices
 
 class UnitMemory {
  public:
-  explicit UnitMemory(Device& device) : device_(device), owned_(all_owned()) {}
+  explicit UnitMemory(Launcher& launcher) : launcher_(launcher), device_(launcher.device()), owned_(all_owned()) {}
 
   /// Zeros; see BufferUse. From any thread. Throws std::bad_alloc.
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use);
@@ -60,6 +60,7 @@ class UnitMemory {
   std::byte* grown(std::unique_ptr<DeviceBuffer>& buffer, std::size_t bytes, DeviceMemory memory);
   static bool contains(const std::map<const std::byte*, const std::byte*>& ranges, const std::byte* begin, std::size_t bytes);
 
+  Launcher& launcher_;
   Device& device_;
   std::shared_ptr<Owned> owned_;
   std::array<std::unique_ptr<DeviceBuffer>, static_cast<std::size_t>(Scratch::kCount)> scratch_;

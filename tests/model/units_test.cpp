@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <random>
 #include <thread>
+#include <tuple>
 
 #include "node/cpu/cpu_unit.hpp"
+#include "node/error.hpp"
 #include "node/layered_unit.hpp"
 #include "node/local_exchange.hpp"
 #include "node/spin_wait.hpp"
@@ -24,12 +26,13 @@ const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
 
 #ifdef YAMATA_EMULATED_DEVICE
 constexpr int kLeastThreads = 0;
-std::unique_ptr<ComputeUnit> device_unit() {
-  return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{.unified = false}));
+std::unique_ptr<ComputeUnit> device_unit(bool graphs = true, bool stream_waits = true) {
+  return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{.unified = false}), nullptr,
+                                          cuda::LaunchOptions{graphs, stream_waits});
 }
 #else
 constexpr int kLeastThreads = 1;
-std::unique_ptr<ComputeUnit> device_unit() { return nullptr; }
+std::unique_ptr<ComputeUnit> device_unit(bool = true, bool = true) { return nullptr; }
 #endif
 
 /// Threads and shares of some units, 0 threads being an emulated device; one of them is a plain unit.
@@ -37,6 +40,7 @@ struct Units {
   std::vector<int> threads;
   std::vector<double> shares;
   bool adapts = false;
+  bool graphs = true, stream_waits = true;  ///< of devices
 
   std::unique_ptr<ComputeUnit> make() const {
     std::vector<UnitPart> parts;
@@ -44,7 +48,7 @@ struct Units {
       const bool device = threads[i] == 0;
       std::unique_ptr<ComputeUnit> unit;
       if (device)
-        unit = device_unit();
+        unit = device_unit(graphs, stream_waits);
       else
         unit = std::make_unique<CpuUnit>(std::vector<int>(static_cast<std::size_t>(threads[i]), -1), cpu::choose_isa());
       parts.push_back({(device ? "emulated:" : "cpu:") + std::to_string(i), std::move(unit), shares[i], device});
@@ -59,6 +63,7 @@ struct Units {
       units.threads.push_back(std::uniform_int_distribution(kLeastThreads, 2)(random));
       units.shares.push_back(std::uniform_real_distribution(0.02, 1.0)(random));
     }
+    units.graphs = random() % 4 != 0, units.stream_waits = random() % 2 == 0;
     return units;
   }
 };
@@ -270,6 +275,80 @@ TEST_F(UnitsTest, aRunIsLeftByAllUnitsAndTheNextIsRight) {
     }
   }
 }
+
+#ifdef YAMATA_EMULATED_DEVICE
+/// Gives up at its exchange of that number, or is lost there.
+class FaultyMember final : public GroupExchange {
+ public:
+  FaultyMember(std::unique_ptr<GroupExchange> member, int at, bool lost) : member_(std::move(member)), at_(at), lost_(lost) {}
+  int members() const override { return member_->members(); }
+  int own() const override { return member_->own(); }
+  bool all_gather(std::span<std::byte> slices, std::span<const std::size_t> ends, bool go_on) override {
+    const bool now = ++exchanges_ == at_;
+    if (now && lost_) {
+      member_->abandon();
+      throw ClusterError("a rank is lost");
+    }
+    return member_->all_gather(slices, ends, go_on && !now);
+  }
+  void abandon() override { member_->abandon(); }
+  int exchanges() const { return exchanges_; }
+
+ private:
+  std::unique_ptr<GroupExchange> member_;
+  const int at_;
+  const bool lost_;
+  int exchanges_ = 0;
+};
+
+/// Two members with a device in one, which waits in its stream, or whose host does: they leave the run of two layers at each meeting in
+/// turn.
+class UnitsLeave : public UnitsTest, public testing::WithParamInterface<std::tuple<bool, bool, bool, bool>> {};
+
+TEST_P(UnitsLeave, atEachMeeting_andTheNextRunIsRight) {
+  const auto [with_cores, lost, graphs, stream_waits] = GetParam();
+  const std::vector<int> once{3}, again{3, 1};
+  const LayerRange range{0, 2};
+  const Results expected = alone(range, again, CacheType::kF16);
+  const std::vector<double> shares{0.5, 0.5};
+  const auto make = [=] {
+    return with_cores ? Units{{1, 0}, {1, 1}, false, graphs, stream_waits}.make() : device_unit(graphs, stream_waits);
+  };
+  auto device = make();
+  CpuUnit cores({-1}, cpu::choose_isa());
+  bool reached = true;
+  const auto member = [&](ComputeUnit& unit, int own, LocalGroup& group, const std::vector<int>& widths, int faulty_at) {
+    FaultyMember exchange(group.member(own), faulty_at, lost);
+    Results results;
+    try {
+      results = compute(unit, range, widths, CacheType::kF16, {shares, own, &exchange});
+    } catch (const ClusterError&) {
+      results.left = true;
+    }
+    if (faulty_at > 0) reached = exchange.exchanges() >= faulty_at;
+    return results;
+  };
+  const auto both = [&](const std::vector<int>& widths, int faulty_at) {
+    LocalGroup group(2);
+    Results others;
+    std::thread other([&] { others = member(cores, 1, group, widths, 0); });
+    const Results own = member(*device, 0, group, widths, faulty_at);
+    other.join();
+    EXPECT_EQ(own.left, others.left);
+    return own;
+  };
+  for (int at = 1; reached; ++at) {
+    ASSERT_LT(at, 100) << "they meet a few times in two layers";
+    if (!graphs) device = make();  // one that has copied nothing yet
+    EXPECT_EQ(both(once, at).left, reached) << "at " << at;
+    const Results found = both(again, 0);
+    EXPECT_FALSE(found.left);
+    EXPECT_TRUE(found.activations == expected.activations) << "after " << at;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, UnitsLeave, testing::Combine(testing::Bool(), testing::Bool(), testing::Bool(), testing::Bool()));
+#endif
 
 }  // namespace
 }  // namespace yamata

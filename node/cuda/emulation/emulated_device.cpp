@@ -2,6 +2,8 @@
 
 #include <cstring>
 #include <new>
+#include <stdexcept>
+#include <utility>
 
 #include "node/error.hpp"
 #include "node/memory.hpp"
@@ -24,11 +26,37 @@ class PagesBuffer final : public DeviceBuffer {
 
 }  // namespace
 
-EmulatedDevice::EmulatedDevice(EmulatedDeviceOptions options) : options_(options), used_(std::make_shared<std::atomic<std::uint64_t>>(0)) {
-  properties_ = {"emulated device", options.unified, options.unified, options.memory_bytes, options.memory_bytes};
+/// Its launches; each run has its own copy.
+class EmulatedDevice::Graph final : public DeviceGraph {
+ public:
+  Graph(std::span<const simt::Launch> launches, PlantedFault fault) : launches_(launches.begin(), launches.end()), fault_(fault) {}
+  void update(std::size_t number, const simt::Launch& launch) override {
+    if (launches_.at(number).kernel != launch.kernel) throw std::logic_error("a graph's launch becomes one of another kernel");
+    if (fault_ != PlantedFault::kStaleGraph) launches_[number] = launch;
+  }
+  const std::vector<simt::Launch>& launches() const { return launches_; }
+
+ private:
+  std::vector<simt::Launch> launches_;
+  const PlantedFault fault_;
+};
+
+EmulatedDevice::EmulatedDevice(EmulatedDeviceOptions options)
+    : options_(std::move(options)), kernels_(kEmulatedKernels), used_(std::make_shared<std::atomic<std::uint64_t>>(0)) {
+  properties_ = {.name = "emulated device",
+                 .unified = options_.unified,
+                 .reads_host = options_.unified,
+                 .waits = true,
+                 .waits_alone = false,
+                 .memory_bytes = options_.memory_bytes,
+                 .free_bytes = options_.memory_bytes};
+  if (options_.fault == PlantedFault::kNoStreamWait) kernels_.await_flag = [](const FlagArgs&, Stream) {};
 }
 
+EmulatedDevice::~EmulatedDevice() = default;
+
 std::unique_ptr<DeviceBuffer> EmulatedDevice::allocate(std::size_t bytes, DeviceMemory) {
+  synchronize();
   if (used_->fetch_add(bytes) + bytes > options_.memory_bytes) {
     used_->fetch_sub(bytes);
     throw std::bad_alloc();
@@ -41,11 +69,41 @@ std::unique_ptr<DeviceBuffer> EmulatedDevice::allocate(std::size_t bytes, Device
   }
 }
 
-void EmulatedDevice::copy_in(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+/// From memory of the host that may change at once: the device has its own copy, as a card has.
+void EmulatedDevice::copy_in(void* to, const void* from, std::size_t bytes) {
+  const auto* begin = static_cast<const std::byte*>(from);
+  stream_.put([to, copy = std::vector<std::byte>(begin, begin + bytes)] { std::memcpy(to, copy.data(), copy.size()); });
+}
+
+void EmulatedDevice::Direct::put(const simt::Launch& launch) {
+  ++device.launches_;
+  device.stream_.put([&its = device, launch] { its.run(launch); });
+}
+
+void EmulatedDevice::run(const simt::Launch& launch) {
+  if (options_.stream_fails_at > 0 && ++run_ >= options_.stream_fails_at)
+    throw ClusterError("device " + id() + ": " + launch.what + " failed on it; run with --units cpu, or see whether it is well");
+  launch.run(launch);
+}
 
 void EmulatedDevice::check(const char* what) {
-  if (options_.fails_at > 0 && ++launches_ >= options_.fails_at)
+  if (options_.fails_at > 0 && launches_ >= options_.fails_at)
     throw ClusterError(std::string("device ") + id() + ": " + what + " failed; run with --units cpu, or see whether it is well");
+}
+
+std::unique_ptr<DeviceGraph> EmulatedDevice::make_graph(std::span<const simt::Launch> launches) {
+  made_before_ = std::exchange(made_, {launches.begin(), launches.end()});
+  return std::make_unique<Graph>(launches, options_.fault);
+}
+
+void EmulatedDevice::launch(DeviceGraph& graph) {
+  const auto& asked_for = static_cast<const Graph&>(graph).launches();
+  const bool other = options_.fault == PlantedFault::kOtherGraph && !made_before_.empty();
+  launches_ += asked_for.size();
+  stream_.put([this, launches = other ? made_before_ : asked_for] {
+    for (const simt::Launch& launch : launches) run(launch);
+  });
+  check("a graph");
 }
 
 }  // namespace yamata::cuda

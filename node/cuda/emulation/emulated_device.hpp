@@ -1,34 +1,51 @@
 #pragma once
-// A device without a card: kernels run on the host, in the order of the stream, each when it is launched.
+// A device without a card: kernels run on the host, on a thread of the device's, in the order of its stream.
 #include <atomic>
+#include <vector>
 
 #include "node/cuda/device.hpp"
+#include "node/cuda/emulation/emulated_stream.hpp"
 
 namespace yamata::cuda {
+
+/// What is wrong with a device, for tests that must notice.
+enum class PlantedFault {
+  kNone,
+  kStaleGraph,   ///< a graph's launches stay as they were when it was made
+  kOtherGraph,   ///< the graph that was made before is run instead
+  kNoStreamWait  ///< the stream does not wait for the host
+};
 
 struct EmulatedDeviceOptions {
   std::string id = "emulated:0";
   bool unified = true;  ///< else weights are copied to it, as to a card of its own memory
   std::uint64_t memory_bytes = std::uint64_t{1} << 40;
-  std::uint64_t fails_at = 0;  ///< this launch fails, counted from 1, and all after it; 0: none
+  std::uint64_t fails_at = 0;         ///< this launch fails, counted from 1, and all after it; 0: none
+  std::uint64_t stream_fails_at = 0;  ///< the same of the kernel itself: it shows when the device is waited for
+  PlantedFault fault = PlantedFault::kNone;
 };
 
 class EmulatedDevice final : public Device {
  public:
   explicit EmulatedDevice(EmulatedDeviceOptions options = {});
+  ~EmulatedDevice() override;
 
   std::string id() const override { return options_.id; }
   const DeviceProperties& properties() const override { return properties_; }
-  const DeviceKernels& kernels() const override { return kEmulatedKernels; }
-  Stream stream() override { return nullptr; }
+  const DeviceKernels& kernels() const override { return kernels_; }
+  Stream stream() override { return &direct_; }
+  /// As a card's, this waits for all that is in the stream.
   std::unique_ptr<DeviceBuffer> allocate(std::size_t bytes, DeviceMemory memory) override;
   void copy_in(void* to, const void* from, std::size_t bytes) override;
   void reach_host(const void*, std::size_t bytes) override { reached_ += bytes; }
   void release_host() override {}
   void check(const char* what) override;
-  std::uint64_t mark() override { return ++marks_; }
-  void wait(std::uint64_t) override {}
-  void synchronize() override {}
+  std::unique_ptr<DeviceGraph> make_graph(std::span<const simt::Launch> launches) override;
+  void launch(DeviceGraph& graph) override;
+  void require_well() override { stream_.require_well(); }
+  std::uint64_t mark() override { return stream_.end(); }
+  void wait(std::uint64_t mark) override { stream_.wait(mark); }
+  void synchronize() override { stream_.wait(stream_.end()); }
 
   /// Bytes of its memory that are in use.
   std::uint64_t used_bytes() const { return *used_; }
@@ -36,10 +53,23 @@ class EmulatedDevice final : public Device {
   std::uint64_t reached_bytes() const { return reached_; }
 
  private:
+  class Graph;
+  struct Direct final : simt::LaunchSink {
+    explicit Direct(EmulatedDevice& its_device) : device(its_device) {}
+    void put(const simt::Launch& launch) override;
+    EmulatedDevice& device;
+  };
+  void run(const simt::Launch& launch);
+
   const EmulatedDeviceOptions options_;
   DeviceProperties properties_;
+  DeviceKernels kernels_;
   std::shared_ptr<std::atomic<std::uint64_t>> used_;  // outlived by no buffer
-  std::uint64_t launches_ = 0, marks_ = 0, reached_ = 0;
+  std::uint64_t launches_ = 0, reached_ = 0;
+  std::uint64_t run_ = 0;                         // kernels, by the stream
+  std::vector<simt::Launch> made_, made_before_;  // of the latest graphs
+  Direct direct_{*this};
+  EmulatedStream stream_;  // last: it uses the others
 };
 
 }  // namespace yamata::cuda

@@ -1,5 +1,5 @@
 // Emulated devices as compute units, of programs that tests run. YAMATA_EMULATED_DEVICE says how they are, in words: "discrete",
-// "bytes=N", "fails_at=N", "none".
+// "bytes=N", "fails_at=N", "stream_fails_at=N", "none".
 #include <cstdlib>
 #include <sstream>
 
@@ -29,12 +29,13 @@ Setting setting() {
     if (word == "discrete") s.options.unified = false;
     if (word.starts_with("bytes=")) s.options.memory_bytes = number(6);
     if (word.starts_with("fails_at=")) s.options.fails_at = number(9);
+    if (word.starts_with("stream_fails_at=")) s.options.stream_fails_at = number(16);
   }
   return s;
 }
 
 std::string numbered(const std::string& name, int local_rank) {
-  const std::string device = name == "emulated" ? "emulated:" + std::to_string(local_rank) : name;
+  const std::string device = own_device_name(name, local_rank);
   for (int i = 0; i < kDevices; ++i) {
     if (device == "emulated:" + std::to_string(i) && !setting().none) return device;
   }
@@ -52,11 +53,16 @@ DeviceUnits device_units() {
 
 bool is_device_name(const std::string& name) { return name == "emulated" || name.starts_with("emulated:"); }
 
+std::string own_device_name(const std::string& name, int local_rank) {
+  return name == "emulated" ? "emulated:" + std::to_string(local_rank) : name;
+}
+
 std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int local_rank) {
   const std::string device = numbered(name, local_rank);
   cuda::EmulatedDeviceOptions options = setting().options;
   options.id = device;
-  return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(options), std::make_unique<cuda::DeviceClaim>(device));
+  return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(options), std::make_unique<cuda::DeviceClaim>(device),
+                                          cuda::LaunchOptions::from_environment());
 }
 
 DeviceBytes device_bytes(const std::string& name, int local_rank) {

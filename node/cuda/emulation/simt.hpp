@@ -3,13 +3,16 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <source_location>
+#include <thread>
 #include <tuple>
 
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/cuda/emulation/block.hpp"
 #include "node/cuda/emulation/planted.hpp"
+#include "node/cuda/launch.hpp"
 
 #define YAMATA_KERNEL
 #define YAMATA_DEVICE inline
@@ -92,9 +95,12 @@ inline void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::uint32_
 inline void store_release(std::uint32_t* flag, std::uint32_t value) { __atomic_store_n(flag, value, __ATOMIC_RELEASE); }
 inline std::uint32_t load_acquire(const std::uint32_t* flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
 
-/// Runs the kernel; when it returns it has ended.
+/// Between two looks at a number that somebody else is to write.
+inline void rest() { std::this_thread::yield(); }
+
+/// Runs the kernel here and now.
 template <class... Parameters>
-void launch(void (*kernel)(Parameters...), Grid grid, unsigned threads, std::size_t shared_bytes, void*, Parameters... arguments) {
+void launch(void (*kernel)(Parameters...), Grid grid, unsigned threads, std::size_t shared_bytes, std::nullptr_t, Parameters... arguments) {
   struct Call {
     void (*kernel)(Parameters...);
     std::tuple<Parameters...> arguments;
@@ -104,6 +110,22 @@ void launch(void (*kernel)(Parameters...), Grid grid, unsigned threads, std::siz
     std::apply(c.kernel, c.arguments);
   };
   Block::current().run({grid.x, grid.y, threads, shared_bytes}, body, &call);
+}
+
+/// Puts kernel(arguments) into the stream.
+template <class Arguments>
+void launch(void (*kernel)(Arguments), Grid grid, unsigned threads, std::size_t shared_bytes, LaunchSink* stream,
+            const Arguments& arguments) {
+  Launch one;
+  one.kernel = reinterpret_cast<const void*>(kernel);
+  one.run = [](const Launch& l) {
+    Arguments its;
+    std::memcpy(&its, l.arguments, sizeof its);
+    launch(reinterpret_cast<void (*)(Arguments)>(const_cast<void*>(l.kernel)), l.grid, l.threads, l.shared_bytes, nullptr, its);
+  };
+  one.grid = grid, one.threads = threads, one.shared_bytes = shared_bytes;
+  one.set(arguments);
+  stream->put(one);
 }
 
 }  // namespace yamata::simt

@@ -3,11 +3,10 @@
 #include <vector>
 
 #include "node/cuda/ops/ops.hpp"
+#include "node/device_scratch.hpp"
 
 namespace yamata::cuda {
 namespace {
-
-constexpr std::size_t kMostPartialBytes = 64 << 20;  // beyond it rows are computed some at a time
 
 const OpContext::Visible& visible_of(OpContext& c, const AttentionOp& op) {
   const auto [at, is_new] = c.visible.try_emplace({op.visible, op.rows});
@@ -80,8 +79,8 @@ bool run(OpContext& c, const StoreOp& op) {
   a.q_rotary_stride = op.q_rotary_stride;
   if (op.q_rotary && op.rows > 0)
     a.q_rotary = c.memory.at(op.q_rotary, static_cast<std::size_t>((op.rows * op.q_heads - 1) * op.q_rotary_stride + op.rotary_dim));
-  c.kernels().store(a, c.device.stream());
-  c.device.check("storing keys and values");
+  c.kernels().store(a, c.stream());
+  c.check("storing keys and values");
   return true;
 }
 
@@ -90,7 +89,7 @@ bool run(OpContext& c, const AttentionOp& op) {
   float* out = c.memory.at(op.out, static_cast<std::size_t>(op.rows * op.q_heads * op.head_dim));
   const std::int64_t segments = (visible_of(c, op).most + kAttentionSegment - 1) / kAttentionSegment;
   const std::int64_t row_floats = std::max<std::int64_t>(1, segments * op.q_heads * (op.head_dim + 2));
-  const auto most = static_cast<std::int64_t>(kMostPartialBytes / sizeof(float)) / row_floats;
+  const auto most = static_cast<std::int64_t>(kMostDevicePartialBytes / sizeof(float)) / row_floats;
   const std::int64_t step = std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(1, op.rows));
   auto* partials =
       reinterpret_cast<float*>(c.memory.scratch(Scratch::kPartials, static_cast<std::size_t>(step * row_floats) * sizeof(float)));
@@ -102,10 +101,10 @@ bool run(OpContext& c, const AttentionOp& op) {
     a.first = 0, a.last = segments;
     const std::int64_t states = segments * a.rows * a.q_heads;
     a.out = partials, a.peak = partials + states * op.head_dim, a.total = a.peak + states;
-    c.kernels().attend(a, c.device.stream());
-    c.device.check("attention");
-    c.kernels().merge(merge_of(c, op, a, out + row * op.q_heads * op.head_dim), c.device.stream());
-    c.device.check("merging attention");
+    c.kernels().attend(a, c.stream());
+    c.check("attention");
+    c.kernels().merge(merge_of(c, op, a, out + row * op.q_heads * op.head_dim), c.stream());
+    c.check("merging attention");
   }
   return true;
 }
@@ -117,8 +116,8 @@ bool run(OpContext& c, const AttentionPartOp& op) {
   a.first = partials.first, a.last = partials.last;
   a.out = c.memory.at(partials.out, states * static_cast<std::size_t>(a.head_dim));
   a.peak = c.memory.at(partials.peak, states), a.total = c.memory.at(partials.total, states);
-  c.kernels().attend(a, c.device.stream());
-  c.device.check("attention");
+  c.kernels().attend(a, c.stream());
+  c.check("attention");
   return true;
 }
 
@@ -133,8 +132,8 @@ bool run(OpContext& c, const MergeAttentionOp& op) {
   a.out = c.memory.at(partials.out, states * static_cast<std::size_t>(a.head_dim));
   a.peak = c.memory.at(partials.peak, states), a.total = c.memory.at(partials.total, states);
   const auto floats = static_cast<std::size_t>(attention.rows * attention.q_heads * attention.head_dim);
-  c.kernels().merge(merge_of(c, attention, a, c.memory.at(attention.out, floats)), c.device.stream());
-  c.device.check("merging attention");
+  c.kernels().merge(merge_of(c, attention, a, c.memory.at(attention.out, floats)), c.stream());
+  c.check("merging attention");
   return true;
 }
 

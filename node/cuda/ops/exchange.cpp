@@ -1,4 +1,5 @@
 // Where a device meets those that compute a layer with it: members of a group of ranks, other units of its machine.
+#include <utility>
 #include <vector>
 
 #include "node/cuda/ops/ops.hpp"
@@ -7,7 +8,7 @@
 namespace yamata::cuda {
 
 Slices slices(OpContext& c, const SliceLayout& layout) {
-  const std::span<std::byte> shared = layout.share.group->shared_slices(layout.bytes());
+  const std::span<std::byte> shared = layout.share.group->shared_slices(layout.bytes(), c.launcher.exchanges_ahead());
   std::byte* memory = shared.empty() ? c.memory.mapped_scratch(Scratch::kSlices, layout.bytes()) : shared.data();
   return {layout, c.memory.at(memory, layout.bytes())};
 }
@@ -16,8 +17,8 @@ bool exchange(OpContext& c, const Slices& slices) {
   GroupExchange& group = *slices.layout.share.group;
   std::vector<std::size_t> ends;
   for (int m = 0; m < group.members(); ++m) ends.push_back(slices.layout.begin(m + 1));
-  c.catch_up();
-  return group.all_gather({slices.memory, slices.layout.bytes()}, ends, c.wants());
+  const std::span<std::byte> all(slices.memory, slices.layout.bytes());
+  return c.launcher.meet([&c, &group, all, ends = std::move(ends)] { return group.all_gather(all, ends, c.wants()); }, true);
 }
 
 void put_columns(OpContext& c, const Slices& slices, const CopyArgs& columns) {
@@ -26,8 +27,8 @@ void put_columns(OpContext& c, const Slices& slices, const CopyArgs& columns) {
   CopyArgs args = columns;
   args.to = slices.payload<float>(member) + layout.own_first();
   args.to_stride = layout.blocks(member);
-  c.kernels().copy(args, c.device.stream());
-  c.device.check("bringing columns to a meeting");
+  c.kernels().copy(args, c.stream());
+  c.check("bringing columns to a meeting");
 }
 
 void take_columns(OpContext& c, const Slices& slices, OpRange rows, float* all, std::int64_t cols) {
@@ -41,8 +42,8 @@ void take_columns(OpContext& c, const Slices& slices, OpRange rows, float* all, 
                       .cols = width,
                       .to = all + rows.begin * cols + layout.cut(m),
                       .to_stride = cols},
-                     c.device.stream());
-    c.device.check("taking columns from a meeting");
+                     c.stream());
+    c.check("taking columns from a meeting");
   }
 }
 
@@ -57,8 +58,7 @@ bool run(OpContext& c, const AllGatherOp& op) {
 }
 
 bool run(OpContext& c, const MeetOp& op) {
-  c.catch_up();
-  return op.meeting->meet(op.own, c.wants());
+  return c.launcher.meet([&c, &op] { return op.meeting->meet(op.own, c.wants()); }, false);
 }
 
 }  // namespace yamata::cuda

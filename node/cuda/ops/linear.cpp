@@ -53,8 +53,8 @@ Source source_of(OpContext& c, const LinearOp& op) {
     auto* pairs = reinterpret_cast<float*>(c.memory.scratch(Scratch::kWhole, floats(op.rows, own, own) * sizeof(float)));
     const auto numbers = [&](const std::int32_t* all) { return c.memory.put(std::span(all, static_cast<std::size_t>(op.rows))); };
     const std::int32_t* parts = op.x_each > 0 ? numbers(op.experts.chosen) : nullptr;
-    c.kernels().gather({x, own, op.rows, numbers(op.experts.tokens), pairs, s.stride, parts, op.x_each}, c.device.stream());
-    c.device.check("gathering the experts' rows");
+    c.kernels().gather({x, own, op.rows, numbers(op.experts.tokens), pairs, s.stride, parts, op.x_each}, c.stream());
+    c.check("gathering the experts' rows");
     s.x = pairs, s.stride = own;
     return s;
   }
@@ -77,9 +77,8 @@ Input make_input(OpContext& c, const LinearOp& op, const Source& source) {
   input.x = op.input ? made : source.x;
   if (!made && !quantizes) return input;
   c.kernels().make_input(
-      {source.x, norm_of(c, op), source.up, source.stride, op.rows, op.cols, op.epsilon, made, input.x8, source.activation},
-      c.device.stream());
-  c.device.check("an input");
+      {source.x, norm_of(c, op), source.up, source.stride, op.rows, op.cols, op.epsilon, made, input.x8, source.activation}, c.stream());
+  c.check("an input");
   return input;
 }
 
@@ -93,8 +92,8 @@ void encode(OpContext& c, const LinearOp& op, const Source& source, const Slices
   const float* norm = norm_of(c, op);
   c.kernels().encode({source.x, norm ? norm + begin : nullptr, source.up, source.stride, op.rows, op.share.end(op.cols) - begin,
                       reinterpret_cast<std::byte*>(encoded), squares + first, blocks, source.activation},
-                     c.device.stream());
-  c.device.check("bringing blocks to a meeting");
+                     c.stream());
+  c.check("bringing blocks to a meeting");
 }
 
 /// All members' blocks, divided by the root mean square of the whole row.
@@ -109,8 +108,8 @@ Input decode(OpContext& c, const LinearOp& op, const Slices& all) {
   }
   const Input input{nullptr, quantized_rows(c, op.rows, op.cols)};
   const auto* known = c.memory.put(std::span<const DecodeArgs::Member>(members));
-  c.kernels().decode({known, static_cast<int>(members.size()), op.norm != nullptr, op.cols, op.epsilon, input.x8}, c.device.stream());
-  c.device.check("taking blocks from a meeting");
+  c.kernels().decode({known, static_cast<int>(members.size()), op.norm != nullptr, op.cols, op.epsilon, input.x8}, c.stream());
+  c.check("taking blocks from a meeting");
   return input;
 }
 
@@ -140,8 +139,8 @@ const std::byte* panels_of(OpContext& c, const Matrix& w, OpRange rows, const Fo
   std::byte* panels = c.memory.scratch(Scratch::kPanels, bytes);
   const std::int64_t begin = rows.begin / kPanelRows * kPanelRows;
   const std::byte* source = c.memory.at(w.data, static_cast<std::size_t>(w.rows) * w.row_bytes);
-  kernels.pack({source, w.row_bytes, begin, rows.end, w.cols, panels}, c.device.stream());
-  c.device.check("packing weights");
+  kernels.pack({source, w.row_bytes, begin, rows.end, w.cols, panels}, c.stream());
+  c.check("packing weights");
   return panels;
 }
 
@@ -163,8 +162,8 @@ void multiply(OpContext& c, const LinearOp& op, const Input& input, const Rows& 
   const FormatKernels* kernels = nullptr;
   const auto flush = [&] {
     if (args.part_count > 0) {
-      kernels->multiply(args, c.device.stream());
-      c.device.check("a product");
+      kernels->multiply(args, c.stream());
+      c.check("a product");
     }
     args.part_count = 0;
   };
@@ -192,8 +191,8 @@ void add_biases(OpContext& c, const LinearOp& op, const Rows& rows) {
     const std::int64_t count = part.weight->rows, stride = part.stride > 0 ? part.stride : count;
     const float* bias = c.memory.at(part.bias + rows.expert * part.bias_stride, static_cast<std::size_t>(count));
     c.kernels().add_bias({results_of(c, op, part, stride, rows), stride, rows.count, part.outputs.begin, part.outputs.end_of(count), bias},
-                         c.device.stream());
-    c.device.check("adding biases");
+                         c.stream());
+    c.check("adding biases");
   }
 }
 

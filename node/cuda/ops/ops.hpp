@@ -15,6 +15,7 @@ namespace yamata::cuda {
 /// What the functions share during a list of operations.
 struct OpContext {
   Device& device;
+  Launcher launcher;
   UnitMemory memory;
   bool declined = false;  ///< nothing is computed; the list is left at its first meeting
   const std::atomic<bool>* stop = nullptr;
@@ -27,12 +28,15 @@ struct OpContext {
   };
   std::map<std::pair<const void*, std::int64_t>, Visible> visible;  ///< by AttentionOp::visible and rows
 
-  explicit OpContext(Device& its_device) : device(its_device), memory(its_device) {}
+  OpContext(Device& its_device, LaunchOptions options) : device(its_device), launcher(its_device, options), memory(launcher) {}
   const DeviceKernels& kernels() const { return device.kernels(); }
+  Stream stream() { return &launcher; }
+  /// After launches: what they are, for errors.
+  void check(const char* what) { launcher.named(what); }
   /// Whether this unit wants the rest of the list.
   bool wants() const { return !declined && !(stop && stop->load(std::memory_order_relaxed)); }
   /// Until the device has done all that it has been given: others are to see it.
-  void catch_up() { device.wait(device.mark()); }
+  void catch_up() { launcher.wait(launcher.mark()); }
 };
 
 // False: all who meet here leave the list.

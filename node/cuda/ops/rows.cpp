@@ -19,8 +19,8 @@ bool run(OpContext& c, const EmbedOp& op) {
     cpu::dequantize(table.type, table.data + token * table.row_bytes, table.cols, out);
     for (std::int64_t i = 0; op.scale != 1 && i < table.cols; ++i) out[i] *= op.scale;
   }
-  c.kernels().copy({looked_up, nullptr, table.cols, rows, table.cols, c.memory.at(op.out, floats), table.cols}, c.device.stream());
-  c.device.check("embedding");
+  c.kernels().copy({looked_up, nullptr, table.cols, rows, table.cols, c.memory.at(op.out, floats), table.cols}, c.stream());
+  c.check("embedding");
   return true;
 }
 
@@ -29,8 +29,8 @@ bool run(OpContext& c, const GatherOp& op) {
   for (const std::int32_t row : op.rows) highest = std::max(highest, row);
   const float* x = c.memory.at(op.x, static_cast<std::size_t>((highest + 1) * op.dim));
   float* out = c.memory.at(op.out, op.rows.size() * static_cast<std::size_t>(op.dim));
-  c.kernels().gather({x, op.dim, std::ssize(op.rows), c.memory.put(op.rows), out, op.dim}, c.device.stream());
-  c.device.check("gathering rows");
+  c.kernels().gather({x, op.dim, std::ssize(op.rows), c.memory.put(op.rows), out, op.dim}, c.stream());
+  c.check("gathering rows");
   return true;
 }
 
@@ -53,8 +53,8 @@ bool run(OpContext& c, const NormOp& op) {
   a.centered = op.centered, a.epsilon = op.epsilon;
   a.out_begin = op.out_begin, a.out_cols = op.out_cols, a.out_stride = op.out_stride;
   a.out = c.memory.at(op.out, op.rows > 0 ? static_cast<std::size_t>((op.rows - 1) * op.out_stride + op.out_cols) : 0);
-  c.kernels().norm(a, c.device.stream());
-  c.device.check("a norm");
+  c.kernels().norm(a, c.stream());
+  c.check("a norm");
   return true;
 }
 
@@ -70,20 +70,21 @@ bool run(OpContext& c, const AddOp& op) {
   a.rows = op.rows, a.cols = op.cols, a.from_stride = op.from_stride, a.scale = op.scale, a.used = op.experts.used;
   if (op.gate && !experts) a.gate = c.memory.at(op.gate, static_cast<std::size_t>(op.rows));
   if (experts) a.weights = c.memory.at(op.experts.weights, pairs), a.pairs = c.memory.at(op.experts.pairs, pairs);
-  c.kernels().add(a, c.device.stream());
-  c.device.check("adding to the residual stream");
+  c.kernels().add(a, c.stream());
+  c.check("adding to the residual stream");
   return true;
 }
 
 bool run(OpContext& c, const ScaleOp& op) {
-  c.kernels().scale({c.memory.at(op.x, static_cast<std::size_t>(op.n)), op.n, op.scale, op.cap}, c.device.stream());
-  c.device.check("scaling");
+  c.kernels().scale({c.memory.at(op.x, static_cast<std::size_t>(op.n)), op.n, op.scale, op.cap}, c.stream());
+  c.check("scaling");
   return true;
 }
 
 /// The host chooses: it must know the choice, to put the products of each chosen expert into the stream.
 bool run(OpContext& c, const RouterOp& op) {
   c.catch_up();
+  if (c.launcher.left()) return false;
   cpu::choose_experts(cpu::kernels(cpu::choose_isa()), op, {0, op.rows});
   cpu::number_pairs(op);
   return true;

@@ -3,6 +3,7 @@
 
 #include "node/cpu/kernels/repack.hpp"
 #include "node/cuda/ops/ops.hpp"
+#include "node/device_scratch.hpp"
 #include "node/error.hpp"
 
 namespace yamata::cuda {
@@ -10,7 +11,6 @@ namespace {
 
 constexpr int kPanelRows = 32;
 constexpr std::int64_t kFloatGroup = 128;
-constexpr std::size_t kStagingBytes = 16 << 20;
 
 std::int64_t round_up(std::int64_t n, std::int64_t grain) { return (n + grain - 1) / grain * grain; }
 
@@ -45,7 +45,7 @@ bool run(OpContext& c, const PackOp& op) {
   const Matrix& m = *op.matrix;
   const FormatKernels& kernels = kernels_of(c, m.type);
   std::byte* panels = c.memory.at(op.to, packed_bytes(m));
-  const auto most = static_cast<std::int64_t>(kStagingBytes / m.row_bytes) / kPanelRows * kPanelRows;
+  const auto most = static_cast<std::int64_t>(kDeviceStagingBytes / m.row_bytes) / kPanelRows * kPanelRows;
   const std::int64_t step = c.device.properties().reads_host ? m.rows : std::max<std::int64_t>(kPanelRows, most);
   for (std::int64_t begin = op.rows.begin; begin < op.rows.end_of(m.rows); begin += step) {
     const std::int64_t end = std::min(begin + step, op.rows.end_of(m.rows));
@@ -53,11 +53,11 @@ bool run(OpContext& c, const PackOp& op) {
     if (!c.device.properties().reads_host) {
       const std::size_t bytes = static_cast<std::size_t>(end - begin) * m.row_bytes;
       std::byte* staging = c.memory.scratch(Scratch::kSource, static_cast<std::size_t>(step) * m.row_bytes);
-      c.device.copy_in(staging, m.data + static_cast<std::size_t>(begin) * m.row_bytes, bytes);
+      c.launcher.copy_in(staging, m.data + static_cast<std::size_t>(begin) * m.row_bytes, bytes);
       source = staging - static_cast<std::size_t>(begin) * m.row_bytes;
     }
-    kernels.pack({source, m.row_bytes, begin, end, m.cols, panels}, c.device.stream());
-    c.device.check("packing weights");
+    kernels.pack({source, m.row_bytes, begin, end, m.cols, panels}, c.stream());
+    c.check("packing weights");
   }
   return true;
 }

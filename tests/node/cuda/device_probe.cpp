@@ -1,4 +1,4 @@
-// What bounds a device, for launch/gpu-check: how fast it copies its own memory, and how long a meeting with the host takes.
+// What bounds a device, for launch/gpu-check: how fast it copies its own memory, and how long launches and meetings with the host take.
 //
 //     device_probe [MIB]      of the memory that is copied; 256 by default. The device as YAMATA_TEST_DEVICE names it, else an emulated one
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "node/cuda/launcher.hpp"
 #include "node/median.hpp"
 #include "tests/node/cuda/scenes.hpp"
 
@@ -45,8 +46,27 @@ void probe(std::int64_t mib) {
   };
   const double copied_s = median_seconds(device, 9, [&] { copy(rows); });
   const double meeting_s = median_seconds(device, 201, [&] { copy(1); });
+  const auto list_s = [&](LaunchOptions options, std::size_t meetings) {
+    Launcher launcher(device, options);
+    constexpr std::size_t kLaunches = 24;
+    return median_seconds(device, 101, [&] {
+      launcher.begin({from->data(), 1, kLaunches}, meetings, true);
+      for (std::size_t i = 0; i < kLaunches; ++i) {
+        if (meetings > 0 && i % (kLaunches / meetings) == 0) launcher.meet([] { return true; }, false);
+        device.kernels().copy(
+            {reinterpret_cast<const float*>(from->data()), nullptr, kCols, 1, 32, reinterpret_cast<float*>(to->data()), kCols}, &launcher);
+      }
+      launcher.flush();
+    });
+  };
+  constexpr std::size_t kMeetings = 8;
+  const double singly_s = list_s({.graphs = false}, 0), graph_s = list_s({.graphs = true}, 0);
+  const double host_s = (list_s({}, kMeetings) - graph_s) / kMeetings;
+  const double stream_s = (list_s({.graphs = true, .stream_waits = true}, kMeetings) - graph_s) / kMeetings;
+  std::printf("{\"list_us\": %.2f, \"graph_us\": %.2f, \"host_meeting_us\": %.2f, \"stream_meeting_us\": %.2f, \"stream_waits\": %s, ",
+              1e6 * singly_s, 1e6 * graph_s, 1e6 * host_s, 1e6 * stream_s, device.properties().waits ? "true" : "false");
   std::printf(
-      "{\"device\": \"%s\", \"name\": \"%s\", \"unified\": %s, \"memory_mib\": %llu, \"copy_gb_per_s\": %.3f, \"meeting_us\": %.2f}\n",
+      "\"device\": \"%s\", \"name\": \"%s\", \"unified\": %s, \"memory_mib\": %llu, \"copy_gb_per_s\": %.3f, \"meeting_us\": %.2f}\n",
       device.id().c_str(), device.properties().name.c_str(), device.properties().unified ? "true" : "false",
       static_cast<unsigned long long>(device.properties().memory_bytes >> 20), 2e-9 * static_cast<double>(bytes) / copied_s,
       1e6 * meeting_s);
