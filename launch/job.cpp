@@ -193,8 +193,14 @@ std::int64_t Job::probe_layer(const ModelFile& model) const {
 void Job::measure_speed() {
   const ModelFile& target = *models_.front();
   ComputeUnit& unit = unit_of(0);
-  const MeasurementKey key{host_,         hello_.isa,      hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_,
-                           options_.numa, first_layers_ > 0 ? names_of(units_) + "-layered" : names_of(units_)};
+  const MeasurementKey key{host_,
+                           hello_.isa,
+                           hello_.fingerprints.front(),
+                           hello_.threads,
+                           local_rank_,
+                           local_size_,
+                           options_.numa,
+                           first_layers_ > 0 ? names_of(units_) + "-layered" : names_of(units_)};
   const std::string folder = measurement_folder();
   const std::int64_t now_s = std::time(nullptr);
   const bool widths = layout_is_open() && strategy_ != Strategy::kIterative;
@@ -232,9 +238,16 @@ StageFactory Job::stage_factory() {
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
     ComputeUnit& unit = unit_of(model);
     wire::validate_layers(plan, heads ? 1 : models_[model]->h.layers, 0);
-    const bool packed = place < plan.packed.size() && plan.packed[place] != 0;
-    const ContextOptions options{plan.cells, plan.sequences, cache_types,       packed,
-                                 group,      context(),      plan.window_cells, model == 0 ? first_layers_ : 0};
+    const auto packed = place < plan.packed.size() ? static_cast<wire::Packed>(plan.packed[place]) : wire::Packed::kNone;
+    const ContextOptions options{.cells = plan.cells,
+                                 .sequences = plan.sequences,
+                                 .cache_types = cache_types,
+                                 .pack = packed == wire::Packed::kAll,
+                                 .group = group,
+                                 .context = context(),
+                                 .window_cells = plan.window_cells,
+                                 .first_layers = model == 0 ? first_layers_ : 0,
+                                 .pack_first = packed == wire::Packed::kFirstLayers};
     if (heads) return heads->file->make_stage(*models_.front(), options, options_.quantize_heads, unit);
     return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(place), options, unit);
   };

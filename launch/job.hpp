@@ -114,6 +114,7 @@ class Job {
   RankPlace place() const;
   ThreadChoice choose_cpus(const Topology& topology) const;
   std::uint64_t unit_bytes() const;
+  void require_one_use_each() const;
   std::uint64_t available_bytes() const;
   std::int64_t probe_layer(const ModelFile& model) const;
   /// What this rank computes on.
@@ -127,6 +128,7 @@ class Job {
   std::vector<LayerRange> draft_split(const ModelPlace& place) const;
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
   void place_drafters_by_speed(const std::vector<wire::Hello>& hellos);
+  std::uint64_t layer_bytes() const;
   std::vector<PlannedHost> planned_machines(const std::vector<wire::Hello>& hellos, std::span<const Link> links) const;
   GroupRecord group_record() const;
   void choose_layout(const Purpose& purpose, std::span<const GroupTime> groups);

@@ -8,6 +8,7 @@
 #include "launch/planning/kept_links.hpp"
 #include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/split_advice.hpp"
+#include "launch/planning/units.hpp"
 #include "mpi/planning/drafter_placement.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/memory_plan.hpp"
@@ -82,7 +83,14 @@ void Job::place_drafters_by_speed(const std::vector<wire::Hello>& hellos) {
 /// The ranks as the planner has them, by links that last. Empty as planned_hosts is.
 std::vector<PlannedHost> Job::planned_machines(const std::vector<wire::Hello>& hellos, std::span<const Link> links) const {
   const bool anew = options_.layer_split.by == LayerSplit::By::kMeasuredSpeed;
-  return planned_hosts(hellos, settled_links(measurement_folder(), hellos, links, std::time(nullptr), anew));
+  return planned_hosts(hellos, settled_links(measurement_folder(), hellos, links, std::time(nullptr), anew), layer_bytes());
+}
+
+/// What a layer of the target takes of a device that has it whole.
+std::uint64_t Job::layer_bytes() const {
+  const ModelFile& target = *models_.front();
+  const RankBytes all = rank_bytes(target, {0, target.h.layers}, Shard(target.h), options_.cache_types, options_.batch, 1);
+  return (all.weights + all.cache(static_cast<std::uint64_t>(context()))) / static_cast<std::uint64_t>(target.h.layers);
 }
 
 GroupRecord Job::group_record() const {
@@ -136,6 +144,8 @@ std::vector<LayerRange> Job::draft_split(const ModelPlace& place) const {
 
 wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose, const Head& head) {
   std::ranges::for_each(crowded_hosts(hellos), warn);
+  if (const std::string without = ranks_without_device(hellos); !without.empty())
+    warn(fmt::format("-ngl {}: {}", options_.gpu_layers.value_or(0), without));
   for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
   if (layout_is_open()) choose_layout(purpose, head.group_times());
   if (drafter_placement_is_open()) place_drafters_by_speed(hellos);
@@ -151,7 +161,7 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
   for (const Heads& h : heads_)
     heads.push_back({h.needs.weight_bytes, h.needs.cache_per_cell, h.needs.row_bytes * static_cast<std::uint64_t>(options_.batch)});
   const Hyperparameters& target_h = hyperparameters();
-  capacities_ = weight_capacities(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch, hello_.threads));
+  capacities_ = weight_capacities(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch, hello_.threads), layer_bytes());
   const bool writes = purpose.prompt_tokens > 0;  // a text, which only grows
   const std::int32_t cells = context() + decode.guess_cells,
                      windowed = writes ? window_cells(target_h, cells, decode.guess_cells, plan.batch) : 0;

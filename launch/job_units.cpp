@@ -29,22 +29,33 @@ void Job::find_own_units() {
   if (layers == 0 || (layers > 0 && guesses)) {
     std::erase_if(units, &UnitSpec::device);
   } else if (layers > 0 && units.empty()) {
-    std::string why_not;
-    units = cores_and_device(place(), why_not);
-    if (units.size() < 2) {
-      warn(fmt::format("-ngl {}: no device for rank {} ({}): {}; cores compute all layers", layers, transport_.rank(), host_, why_not));
-      units.clear();
-    }
+    units = cores_and_device(place(), hello_.no_device);
+    if (units.size() < 2) units.clear();
   }
   first_layers_ = layers > 0 && units.size() > 1 && std::ranges::any_of(units, &UnitSpec::device) ? layers : 0;
   units_ = find_units(units, options_.threads, place(), first_layers_ > 0);
+}
+
+/// Throws UsageError where a device of the target's is one of the drafts', too: it is one unit's.
+void Job::require_one_use_each() const {
+  const auto named = [this](const UnitSpec& spec) { return own_device_name(spec.name, local_rank_); };
+  for (const UnitSpec& draft : draft_units_) {
+    const auto same = [&](const UnitSpec& unit) { return unit.device && draft.device && named(unit) == named(draft); };
+    if (std::ranges::any_of(units_, same))
+      throw UsageError(fmt::format(
+          "--draft-units {0}: rank {1} ({2}) computes the target on {0}, too, and a device is one unit's; leave out {3}", named(draft),
+          transport_.rank(), host_, first_layers_ > 0 ? "--draft-units or -ngl" : "--draft-units, or name another device"));
+  }
 }
 
 /// What a model's stages on this rank compute on.
 ComputeUnit& Job::unit_of(std::size_t model) {
   const bool apart = model != 0 && !draft_units_.empty();
   std::unique_ptr<ComputeUnit>& unit = apart ? draft_unit_ : unit_;
-  if (!unit) unit = make_unit(apart ? draft_units_ : units_);
+  if (!unit) {
+    if (apart ? unit_ : draft_unit_) require_one_use_each();
+    unit = make_unit(apart ? draft_units_ : units_);
+  }
   return *unit;
 }
 
@@ -83,14 +94,15 @@ void Job::begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units) cons
   if (!probe.warm_up(options_.timeout / 4) || std::abs(probe.quick_check() / kept->ns_per_byte - 1) > 1.0 / 3) unit.shares().forget();
 }
 
-/// What the units of this machine need beyond what one of them would.
+/// What the units of this machine that share layers need beyond what one of them would.
 std::uint64_t Job::unit_bytes() const {
   std::uint64_t bytes = 0;
+  const std::int64_t sharing = sharing_units(units_, first_layers_ > 0);
   for (const auto& model : models_) {
-    if (!model || units_.size() < 2) continue;
+    if (!model || sharing < 2) continue;
     const Hyperparameters& h = model->h;
     const ScratchNeeds needs{.rows = options_.batch, .widest = h.widest_input(), .heads = h.heads, .head_dim = h.head_dim};
-    bytes = std::max(bytes, SplitUnit::scratch_bytes(needs, static_cast<int>(units_.size())));
+    bytes = std::max(bytes, SplitUnit::scratch_bytes(needs, static_cast<int>(sharing)));
   }
   return bytes;
 }

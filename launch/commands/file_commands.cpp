@@ -82,7 +82,7 @@ RankBytes bytes_in_run(const ModelFile& model, LayerRange range, const Shard& sh
   const int batch = JobOptions().batch;
   const std::int32_t guesses = decode_options(Strategy::kPipeInfer, {}, batch, 1, tokens, {}).guess_cells;
   const std::int32_t in_windows = window_cells(model.h, tokens, guesses, batch);
-  if (device) return device_bytes(model, range, shard, CacheType::kF16, batch, in_windows);
+  if (device) return device_bytes(model, range, shard, CacheType::kF16, batch, context, in_windows);
   return rank_bytes(model, range, shard, CacheType::kF16, batch, threads, in_windows);
 }
 
@@ -163,16 +163,19 @@ void inspect_command(const InspectOptions& options, int ranks) {
     const LayerRange range = plan.layers[r];
     const GroupMember member = plan.member(r);
     const Shard shard(h, member.shares, member.member);
-    const auto print = [&](const std::string& who, LayerRange layers) {
-      const RankBytes bytes = bytes_in_run(model, layers, shard, context, 1, who == "  card");
-      print_out("  {:<8} layers {:>3}-{:<3} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", who, layers.begin, layers.end - 1,
-                static_cast<double>(bytes.weights) / 1048576.0,
+    const auto print = [&](const std::string& who, LayerRange layers, const RankBytes& bytes) {
+      const std::string which = layers.count() > 0 ? fmt::format("{:>3}-{:<3}", layers.begin, layers.end - 1) : "   -   ";
+      print_out("  {:<8} layers {} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", who, which, static_cast<double>(bytes.weights) / 1048576.0,
                 static_cast<double>(bytes.cache(static_cast<std::uint64_t>(context))) / 1048576.0);
     };
-    print(fmt::format("rank {}", r), range);
-    const std::int64_t on_card = std::min<std::int64_t>(options.gpu_layers, range.count());
-    if (on_card > 0) print("  card", {range.begin, range.begin + on_card});
-    if (on_card > 0 && on_card < range.count()) print("  cores", {range.begin + on_card, range.end});
+    const RankBytes all = bytes_in_run(model, range, shard, context, 1);
+    print(fmt::format("rank {}", r), range, all);
+    const LayerRange on_card{range.begin, range.begin + std::min<std::int64_t>(options.gpu_layers, range.count())};
+    if (on_card.count() == 0) continue;
+    print("  card", on_card, bytes_in_run(model, on_card, shard, context, 1, true));
+    RankBytes cores = bytes_in_run(model, {on_card.end, range.end}, shard, context, 1);
+    cores.weights = all.weights - std::min(all.weights, weights_that_move(model, on_card, shard));  // the embedding stays
+    print("  cores", {on_card.end, range.end}, cores);
   }
   print_estimate(model, context);
 }

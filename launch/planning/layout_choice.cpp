@@ -83,7 +83,7 @@ std::string reasons(const Forecast& chosen, const std::vector<Forecast>& forecas
 
 }  // namespace
 
-std::vector<PlannedHost> planned_hosts(const std::vector<wire::Hello>& hellos, std::span<const Link> links) {
+std::vector<PlannedHost> planned_hosts(const std::vector<wire::Hello>& hellos, std::span<const Link> links, std::uint64_t layer_bytes) {
   std::vector<int> ranks(hellos.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   const std::vector<double> relative = relative_ns_per_byte(hellos, ranks);
@@ -91,7 +91,7 @@ std::vector<PlannedHost> planned_hosts(const std::vector<wire::Hello>& hellos, s
   double measured = 0;
   for (const wire::Hello& hello : hellos) measured += hello.ns_per_byte;
   const double unit = measured / std::accumulate(relative.begin(), relative.end(), 0.0);
-  const std::vector<std::uint64_t> capacities = weight_capacities(hellos, 0);
+  const std::vector<std::uint64_t> capacities = weight_capacities(hellos, 0, layer_bytes);
   std::vector<PlannedHost> hosts;
   for (std::size_t r = 0; r < hellos.size(); ++r) {
     if (hellos[r].fingerprints != hellos[0].fingerprints) return {};

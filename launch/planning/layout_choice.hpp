@@ -11,9 +11,9 @@
 
 namespace yamata {
 
-/// The machines of a job as their ranks describe them, one per rank; `links`: of each rank with the first. Empty where a rank has not been
-/// measured, or has not all `models` of the job.
-std::vector<PlannedHost> planned_hosts(const std::vector<wire::Hello>& hellos, std::span<const Link> links);
+/// The machines of a job as their ranks describe them, one per rank; `links`: of each rank with the first; `layer_bytes`: what a layer
+/// takes of a device that has it whole. Empty where a rank has not been measured, or has not all `models` of the job.
+std::vector<PlannedHost> planned_hosts(const std::vector<wire::Hello>& hellos, std::span<const Link> links, std::uint64_t layer_bytes = 0);
 
 /// What was chosen.
 struct LayoutChoice {

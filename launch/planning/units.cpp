@@ -1,9 +1,11 @@
 #include "launch/planning/units.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "node/counted.hpp"
@@ -62,8 +64,25 @@ std::vector<UnitSpec> cores_and_device(const RankPlace& place, std::string& why_
   return specs;
 }
 
+std::string ranks_without_device(const std::vector<wire::Hello>& hellos) {
+  std::map<std::string, std::vector<std::size_t>> ranks;  // by reason
+  for (std::size_t rank = 0; rank < hellos.size(); ++rank)
+    if (!hellos[rank].no_device.empty()) ranks[hellos[rank].no_device].push_back(rank);
+  std::vector<std::string> lines;
+  for (const auto& [why_not, without] : ranks) {
+    std::vector<std::string> named;
+    for (const std::size_t rank : without) named.push_back(fmt::format("{} ({})", rank, hellos[rank].host));
+    lines.push_back(fmt::format("no device for rank{} {}: {}", without.size() == 1 ? "" : "s", fmt::join(named, ", "), why_not));
+  }
+  return lines.empty() ? "" : fmt::format("{}; cores compute all layers there", fmt::join(lines, "; "));
+}
+
+std::int64_t sharing_units(const std::vector<UnitSpec>& specs, bool layered) {
+  return std::max<std::int64_t>(0, std::ssize(specs) - layered);
+}
+
 void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h, bool layered) {
-  const std::int64_t sharing = std::ssize(specs) - layered;
+  const std::int64_t sharing = sharing_units(specs, layered);
   if (sharing <= 1 || sharing <= most_members(h)) return;
   throw UsageError(fmt::format("--units: {} share a layer that can be cut into {}; name at most {}", counted(sharing, "unit"),
                                counted(most_members(h), "piece"), counted(most_members(h), "unit")));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "mpi/protocol/wire.hpp"
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/layered_unit.hpp"
 #include "node/split_unit.hpp"
@@ -37,6 +38,10 @@ struct RankPlace {
 std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place, bool take_turns = false);
 /// "cpu" and the device of the rank's number on its machine, or "cpu" alone; `why_not` then says why.
 std::vector<UnitSpec> cores_and_device(const RankPlace& place, std::string& why_not);
+/// In one line, which ranks were to have a device and have none, and why; empty where there are no such ranks.
+std::string ranks_without_device(const std::vector<wire::Hello>& hellos);
+/// How many of them share layers; with `layered` the device has whole layers.
+std::int64_t sharing_units(const std::vector<UnitSpec>& specs, bool layered);
 /// Throws UsageError where a layer of the model cannot be cut into so many parts. With `layered` the device has whole layers.
 void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h, bool layered = false);
 

@@ -8,6 +8,7 @@
 #include "cache/window_cells.hpp"
 #include "node/counted.hpp"
 #include "node/cpu/cpu_unit.hpp"
+#include "node/device_scratch.hpp"
 #include "node/error.hpp"
 #include "src/model/stage_buffers.hpp"
 #include "src/model/weights.hpp"
@@ -24,7 +25,8 @@ struct Host {
   RankBytes bytes{};  // of all its ranks
 };
 
-constexpr std::uint64_t mib(std::uint64_t bytes) { return bytes >> 20; }
+/// Bytes in the unit in which they are a number.
+std::string size(std::uint64_t bytes) { return bytes >> 20 > 0 ? fmt::format("{} MiB", bytes >> 20) : fmt::format("{} KiB", bytes >> 10); }
 
 /// What some of a rank's layers take, of a pipeline of one of `models`.
 RankBytes bytes_of_layers(std::span<const ModelFile* const> models, const wire::Start& plan, const wire::PipelinePlan& pipeline,
@@ -41,7 +43,8 @@ RankBytes device_bytes(std::span<const ModelFile* const> models, const wire::Sta
                        std::size_t place, LayerRange layers) {
   const ModelFile& model = *models[static_cast<std::size_t>(pipeline.model)];
   const GroupMember member = pipeline.member(place);
-  return device_bytes(model, layers, Shard(model.h, member.shares, member.member), plan.cache_types, plan.batch, pipeline.window_cells);
+  return device_bytes(model, layers, Shard(model.h, member.shares, member.member), plan.cache_types, plan.batch, pipeline.cells,
+                      pipeline.window_cells);
 }
 
 /// What a rank's part of a pipeline takes, be its model one of `models` or of heads; of the layers that a device has in memory of its own
@@ -52,22 +55,17 @@ RankBytes part_bytes(std::span<const ModelFile* const> models, std::span<const R
   if (number >= models.size()) return heads[number - models.size()];
   const LayerRange all = pipeline.layers[place];
   RankBytes bytes = bytes_of_layers(models, plan, pipeline, place, all, hello.threads);
+  if (hello.lies_on_devices()) bytes.buffers += device_bytes(models, plan, pipeline, place, all).buffers;
   const std::int64_t apart = number == 0 && !hello.device_is_unified ? std::min<std::int64_t>(hello.device_layers, all.count()) : 0;
   if (apart == 0) return bytes;
-  const RankBytes device = device_bytes(models, plan, pipeline, place, {all.begin, all.begin + apart});
-  bytes.weights -= std::min(bytes.weights, device.weights);
+  const LayerRange there{all.begin, all.begin + apart};
+  const RankBytes device = device_bytes(models, plan, pipeline, place, there);
+  const GroupMember member = pipeline.member(place);
+  bytes.weights -=
+      std::min(bytes.weights, weights_that_move(*models[number], there, Shard(models[number]->h, member.shares, member.member)));
   bytes.cache_per_cell -= device.cache_per_cell;
   bytes.window_cache -= device.window_cache;
   return bytes;
-}
-
-/// Whether all that a rank computes is in the memory of its devices, as far as they have one.
-bool lies_on_devices(const wire::Hello& hello) { return !hello.device.empty() && hello.device_layers == 0; }
-
-/// Whose memory a rank takes: its machine's, or its devices'.
-std::string memory_of(const std::vector<wire::Hello>& hellos, std::size_t rank) {
-  const wire::Hello& hello = hellos[rank];
-  return lies_on_devices(hello) ? fmt::format("{}: devices of rank {}", hello.host, rank) : hello.host;
 }
 
 std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, const wire::Start& plan,
@@ -77,12 +75,12 @@ std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, con
     for (std::size_t s = 0; s < pipeline.layers.size(); ++s) {
       const std::size_t rank = static_cast<std::size_t>(pipeline.ranks[s]);
       const wire::Hello& hello = hellos[rank];
-      const bool device = lies_on_devices(hello);
+      const bool device = hello.lies_on_devices();
       const Host first{.first_rank = rank,
                        .available = hello.available_bytes,
                        .name = device ? hello.host + ", " + hello.device : hello.host,
                        .device = device};
-      Host& host = hosts.try_emplace(memory_of(hellos, rank), first).first->second;
+      Host& host = hosts.try_emplace(wire::memory_of(hellos, rank), first).first->second;
       host.available = std::min(host.available, hellos[rank].available_bytes);
       const RankBytes bytes = part_bytes(models, heads, plan, pipeline, s, hello);
       host.bytes.cache_per_cell += bytes.cache_per_cell;
@@ -113,9 +111,9 @@ void require_device_layers(std::span<const ModelFile* const> models, const wire:
     std::int64_t fits = asked;
     while (fits > 0 && needs(fits) > hello.device_bytes) --fits;
     if (fits < asked)
-      throw UsageError(fmt::format("{} take {} MiB on rank {} ({}, {}), whose device has {} MiB free; at most -ngl {} fits",
-                                   counted(asked, "whole layer"), mib(needs(asked)), rank, hello.host, hello.device,
-                                   mib(hello.device_bytes), fits));
+      throw UsageError(fmt::format("{} take{} {} on rank {} ({}, {}), whose device has {} free; {}", counted(asked, "whole layer"),
+                                   asked == 1 ? "s" : "", size(needs(asked)), rank, hello.host, hello.device, size(hello.device_bytes),
+                                   fits > 0 ? fmt::format("at most -ngl {} fits", fits) : "none fits: leave out -ngl, or lower -c or -b"));
   }
 }
 
@@ -139,12 +137,21 @@ RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shar
           .window_cache = KvStore::bytes_for(shard.cache_shape(windowed), window_cells, cache_types)};
 }
 
-RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch,
+RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch, std::int64_t cells,
                        std::int32_t window_cells) {
   RankBytes bytes = rank_bytes(model, layers, shard, cache_types, batch, 1, window_cells);
+  bytes.buffers = device_scratch_bytes(
+      {.rows = batch, .widest = model.h.widest_input(), .heads = shard.query_heads(), .head_dim = model.h.head_dim}, cells);
   bytes.weights = 0;
   for (const FoundTensor& found : find_tensors(model.file, model.h, layers, shard))
     bytes.weights += found.role == TensorRole::kEmbedding ? 0 : found.held_bytes();
+  return bytes;
+}
+
+std::uint64_t weights_that_move(const ModelFile& model, LayerRange layers, const Shard& shard) {
+  std::uint64_t bytes = stage_bytes(model.file, model.h, layers, shard);
+  for (const FoundTensor& found : find_tensors(model.file, model.h, layers, shard))
+    bytes -= found.role == TensorRole::kEmbedding ? found.held_bytes() : 0;
   return bytes;
 }
 
@@ -161,8 +168,12 @@ void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, c
   for (wire::PipelinePlan& pipeline : plan.pipelines) {
     pipeline.packed.clear();
     for (const std::int32_t rank : pipeline.ranks) {
-      const Host& host = hosts.at(memory_of(hellos, static_cast<std::size_t>(rank)));
-      pipeline.packed.push_back(wanted && holds_weights(host, target_cells(plan)));
+      const wire::Hello& hello = hellos[static_cast<std::size_t>(rank)];
+      const Host& host = hosts.at(wire::memory_of(hellos, static_cast<std::size_t>(rank)));
+      const bool apart = pipeline.model == 0 && hello.device_layers > 0 && !hello.device_is_unified;
+      using enum wire::Packed;
+      const wire::Packed packed = !wanted ? kNone : holds_weights(host, target_cells(plan)) ? kAll : apart ? kFirstLayers : kNone;
+      pipeline.packed.push_back(static_cast<std::uint8_t>(packed));
     }
   }
 }
@@ -178,19 +189,20 @@ std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, c
       const std::uint64_t fixed = host.bytes.buffers + host.bytes.window_cache;
       const std::uint64_t fits =
           host.available > fixed ? (host.available - fixed) / std::max<std::uint64_t>(1, host.bytes.cache_per_cell) : 0;
-      throw UsageError(fmt::format("a context of {} tokens takes {} MiB on rank {} ({}), which has {} MiB free; at most -c {} fits", cells,
-                                   mib(cache + host.bytes.buffers), host.first_rank, host.name, mib(host.available), fits));
+      throw UsageError(fmt::format("a context of {} tokens takes {} on rank {} ({}), which has {} free; {}", cells,
+                                   size(cache + host.bytes.buffers), host.first_rank, host.name, size(host.available),
+                                   fits > 0 ? fmt::format("at most -c {} fits", fits) : "no context fits: lower -b"));
     }
     if (!holds_weights(host, cells) && host.device)
       throw UsageError(
-          fmt::format("weights and cache take {} MiB on rank {} ({}), which has {} MiB free; give it fewer layers with "
+          fmt::format("weights and cache take {} on rank {} ({}), which has {} free; give it fewer layers with "
                       "--layer-split, a smaller -c, or --units cpu",
-                      mib(cache + host.bytes.buffers + host.bytes.weights), host.first_rank, host.name, mib(host.available)));
+                      size(cache + host.bytes.buffers + host.bytes.weights), host.first_rank, host.name, size(host.available)));
     if (!holds_weights(host, cells)) {
       warnings.push_back(
-          fmt::format("rank {} ({}) has {} MiB free for {} MiB of weights beside its cache and will read them from disk for every token; "
+          fmt::format("rank {} ({}) has {} free for {} of weights beside its cache and will read them from disk for every token; "
                       "give it fewer layers with --layer-split, or lower -c",
-                      host.first_rank, host.name, mib(host.available), mib(host.bytes.weights)));
+                      host.first_rank, host.name, size(host.available), size(host.bytes.weights)));
     }
   }
   return warnings;

@@ -25,17 +25,22 @@ struct RankBytes {
 /// `window_cells`: as ContextOptions has them.
 RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads,
                      std::int32_t window_cells = 0);
-/// What a device takes that has these layers: the embedding is looked up by the host.
-RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch,
+/// What a device takes that has these layers in memory of its own, for a context of so many cells: the embedding is looked up by the host,
+/// activations are in the host's memory, buffers are what its operations need beside them.
+RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch, std::int64_t cells,
                        std::int32_t window_cells = 0);
+
+/// Weights that the host does not hold where a device has these layers in memory of its own. The embedding stays, be it the output, too.
+std::uint64_t weights_that_move(const ModelFile& model, LayerRange layers, const Shard& shard);
 
 /// Cells of layers with a window, as ContextOptions has them, for texts written in a cache of `cells` with so many guesses at a time and
 /// prompts in runs of `batch`. 0 where that would be no fewer.
 std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch);
 
 /// Marks the stages whose weights are packed as they are loaded: where `wanted`, those on hosts with memory for a second form of
-/// the weights of all their ranks, the one that stays. The others read their weights from the file for every token.
-/// `heads`: what each model takes whose number is beyond those of `models`.
+/// the weights of all their ranks, the one that stays. The others read their weights from the file for every token, but for whole layers on
+/// a device with memory of its own, which are packed there in any case. `heads`: what each model takes whose number is beyond those of
+/// `models`.
 void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted,
                   std::span<const RankBytes> heads = {});
 

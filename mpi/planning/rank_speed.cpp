@@ -55,17 +55,24 @@ std::vector<double> relative_ns_per_byte(const std::vector<wire::Hello>& hellos,
   return levelled(std::move(ns_per_byte));
 }
 
-std::vector<std::uint64_t> weight_capacities(const std::vector<wire::Hello>& hellos, std::uint64_t buffer_bytes) {
+std::vector<std::uint64_t> weight_capacities(const std::vector<wire::Hello>& hellos, std::uint64_t buffer_bytes,
+                                             std::uint64_t layer_bytes) {
   std::map<std::string, std::uint64_t> available, ranks;
-  for (const wire::Hello& hello : hellos) {
-    const auto [at, first] = available.try_emplace(hello.host, hello.available_bytes);
-    if (!first) at->second = std::min(at->second, hello.available_bytes);
-    ++ranks[hello.host];
+  for (std::size_t rank = 0; rank < hellos.size(); ++rank) {
+    const std::string memory = wire::memory_of(hellos, rank);
+    const std::uint64_t bytes = hellos[rank].available_bytes;
+    const auto [at, first] = available.try_emplace(memory, bytes);
+    if (!first) at->second = std::min(at->second, bytes);
+    ++ranks[memory];
   }
   std::vector<std::uint64_t> capacities;
-  for (const wire::Hello& hello : hellos) {
-    const std::uint64_t part = available[hello.host] / ranks[hello.host];
-    capacities.push_back(part - std::min(part, buffer_bytes));
+  for (std::size_t rank = 0; rank < hellos.size(); ++rank) {
+    const wire::Hello& hello = hellos[rank];
+    const std::string memory = wire::memory_of(hellos, rank);
+    const std::uint64_t part = available[memory] / ranks[memory];
+    const bool apart = hello.device_layers > 0 && !hello.device_is_unified;
+    const std::uint64_t on_device = apart ? std::min(hello.device_bytes, static_cast<std::uint64_t>(hello.device_layers) * layer_bytes) : 0;
+    capacities.push_back(part - std::min(part, buffer_bytes) + on_device);
   }
   return capacities;
 }

@@ -16,7 +16,9 @@ std::vector<double> relative_ns_per_byte(const std::vector<wire::Hello>& hellos,
 /// Times in units of the shortest, those within 15 % of each other made equal.
 std::vector<double> levelled(std::vector<double> times);
 
-/// Bytes of memory that each rank may fill: an equal part of what its machine has free, less the buffers for runs of a stage.
-std::vector<std::uint64_t> weight_capacities(const std::vector<wire::Hello>& hellos, std::uint64_t buffer_bytes);
+/// Bytes of memory that each rank may fill with weights and cache: an equal part of what its machine has free, or what its devices have,
+/// less the buffers for runs of a stage; and, where a device with memory of its own has whole layers of `layer_bytes` each, as many of them
+/// as are asked for and fit there.
+std::vector<std::uint64_t> weight_capacities(const std::vector<wire::Hello>& hellos, std::uint64_t buffer_bytes, std::uint64_t layer_bytes);
 
 }  // namespace yamata

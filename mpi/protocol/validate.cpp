@@ -70,6 +70,7 @@ void check_operation(const CacheOperation& operation, std::int32_t sequences, co
 void check_pipeline(const PipelinePlan& plan, int ranks, const Check& check) {
   check(!plan.ranks.empty() && plan.layers.size() == plan.ranks.size(), "a stage without a rank or layers");
   check(plan.packed.empty() || plan.packed.size() == plan.ranks.size(), "packed weights of other stages than there are");
+  for (const std::uint8_t packed : plan.packed) check(packed <= static_cast<std::uint8_t>(Packed::kFirstLayers), "packed weights");
   check(std::all_of(plan.ranks.begin(), plan.ranks.end(), [&](int rank) { return within(rank, 0, ranks - 1); }),
         "the plan names a rank that does not exist");
   check(std::set<int>(plan.ranks.begin(), plan.ranks.end()).size() == plan.ranks.size(), "a rank has two stages of one model");

@@ -37,7 +37,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 21;
+inline constexpr std::uint32_t kProtocolVersion = 22;
 using Bytes = std::vector<std::byte>;
 
 struct Hello {
@@ -56,7 +56,17 @@ struct Hello {
   std::int32_t device_layers = 0;         ///< so many of its first layers of the target a device has whole
   std::int32_t device_is_unified = 0;     ///< 1: in the host's memory, else in its own
   std::uint64_t device_bytes = 0;         ///< which has so much free
+  std::string no_device{};                ///< why it has none, though it was to have some layers
+
+  /// Whether all that it computes is in the memory of its devices, as far as they have one; then available_bytes is theirs.
+  bool lies_on_devices() const { return !device.empty() && device_layers == 0; }
 };
+
+/// Whose memory a rank takes: its machine's, by the name of that, or its devices'.
+inline std::string memory_of(const std::vector<Hello>& hellos, std::size_t rank) {
+  const Hello& hello = hellos[rank];
+  return hello.lies_on_devices() ? hello.host + ": devices of rank " + std::to_string(rank) : hello.host;
+}
 
 /// A message whose way is timed.
 struct Probe {
@@ -78,13 +88,20 @@ struct Rehearsed {
   double meeting_s = 0;  ///< of one meeting, from when this rank came to it
 };
 
+/// Which weights of a rank are packed for its compute units as they are loaded.
+enum class Packed : std::uint8_t {
+  kNone,
+  kAll,
+  kFirstLayers  ///< those that a device of its has whole
+};
+
 /// The ranks of one model, in the order of its stages. Neighbours with the same layers share them: they are a group.
 struct PipelinePlan {
   std::int32_t model = 0;           ///< 0: the target; 1, 2, ...: the drafters' models
   std::vector<std::int32_t> ranks;  ///< the first leads
   std::vector<LayerRange> layers;   ///< per rank
   std::int32_t cells = 0, sequences = 1;
-  std::vector<std::uint8_t> packed{};  ///< per rank: whether its weights are packed for its compute unit as they are loaded
+  std::vector<std::uint8_t> packed{};  ///< per rank: Packed
   std::vector<double> shares{};        ///< per rank: of the columns of its layers, beside those of its group; empty: no rank is in a group
   std::int32_t window_cells = 0;       ///< as ContextOptions has them
 

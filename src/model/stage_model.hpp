@@ -31,6 +31,7 @@ struct ContextOptions {
   std::int32_t context = 0;       ///< tokens of text that the cache is for, besides guesses; 0: as many as cells
   std::int32_t window_cells = 0;  ///< of layers with a window, where texts only grow: cells out of it are used again; 0: as many as cells
   std::int64_t first_layers = 0;  ///< so many of the first are computed by the unit's first_unit()
+  bool pack_first = false;        ///< their weights are packed in any case
 };
 
 /// Among feature layers: the hidden states after the last layer and the output norm. Any other is a layer's number, and means its input.

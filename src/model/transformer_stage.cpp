@@ -31,7 +31,6 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       sizes_(StageBuffers::of(h, range, shard_)),
       cells_(options.cells, options.sequences),
       unit_(unit),
-      packs_(options.pack),
       buffers_(unit),
       features_(unit),
       feature_inputs_(unit),
@@ -48,12 +47,12 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
 void TransformerStage::share_out(const ContextOptions& options) {
   const std::int64_t first =
       &unit_.first_unit() == &unit_.rest_unit() ? 0 : std::clamp<std::int64_t>(options.first_layers, 0, range_.count());
-  if (first > 0) units_.push_back({&unit_.first_unit(), {range_.begin, range_.begin + first}});
-  if (first < range_.count()) units_.push_back({&unit_.rest_unit(), {range_.begin + first, range_.end}});
+  if (first > 0) units_.push_back({&unit_.first_unit(), {range_.begin, range_.begin + first}, options.pack || options.pack_first});
+  if (first < range_.count()) units_.push_back({&unit_.rest_unit(), {range_.begin + first, range_.end}, options.pack});
   const std::vector<std::int32_t> cells = cells_of_layers(weights_.specs, options);
   for (UnitLayers& part : units_) {
     // Experts that nobody chooses stay on disk where they are not packed.
-    part.tensors = stage_tensors(file_, h_, part.range, shard_, options.pack);
+    part.tensors = stage_tensors(file_, h_, part.range, shard_, part.packs);
     const auto begin = cells.begin() + (part.range.begin - range_.begin);
     part.cache = std::make_unique<KvStore>(*part.unit, shard_.cache_shape(part.range.count()),
                                            std::vector<std::int32_t>(begin, begin + part.range.count()), options.cache_types);
@@ -126,16 +125,15 @@ void TransformerStage::pack(UnitLayers& part) {
 void TransformerStage::load(const std::atomic<bool>* stop) {
   constexpr std::size_t kStep = 16u << 20;
   ops_.clear(), parts_.clear();
-  file_is_read_ = file_is_read_ || packs_;
+  file_is_read_ = file_is_read_ || std::ranges::all_of(units_, &UnitLayers::packs);
   for (UnitLayers& part : units_) {
-    if (packs_) pack(part);
+    if (std::exchange(part.packs, false)) pack(part);
     for (const auto& tensor : part.tensors) {
       for (std::size_t at = 0; at < tensor.size(); at += kStep)
         ops_.push_back(ReadOp{tensor.subspan(at, std::min(kStep, tensor.size() - at))});
     }
     parts_.push_back({part.unit, ops_.size()});
   }
-  packs_ = false;
   load_steps_ = ops_.size();
   unit_.start_parts(ops_, parts_, stop);
 }

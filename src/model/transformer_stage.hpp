@@ -63,6 +63,7 @@ class TransformerStage final : public StageModel {
   struct UnitLayers {
     ComputeUnit* unit;
     LayerRange range;  // of the model's layers
+    bool packs;        // when it is loaded
     std::vector<std::span<const std::byte>> tensors{};
     std::unique_ptr<Buffer> packed{};
     std::unique_ptr<KvStore> cache{};
@@ -90,7 +91,6 @@ class TransformerStage final : public StageModel {
   std::optional<WindowCells> window_cells_;  // where layers with a window have fewer cells
   ComputeUnit& unit_;
   std::vector<UnitLayers> units_;  // in the order of their layers
-  bool packs_;                     // when it is loaded
   bool keeps_columns_ = false;
   bool file_is_read_ = false;  // and most of it needed no more
 

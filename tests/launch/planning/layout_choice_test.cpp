@@ -115,6 +115,14 @@ TEST_F(LayoutChoiceTest, RankThatIsNotMeasuredOrLacksAFile_leavesTheChoiceToTheF
   EXPECT_TRUE(planned_hosts(some, links(2, 1e-4)).empty());
 }
 
+TEST_F(LayoutChoiceTest, MemoryOfADeviceWithWholeLayers_counts) {
+  auto some = hellos({100, 100});
+  some[1].device = "cpu+cuda:0", some[1].device_layers = 4, some[1].device_bytes = 1u << 30;
+  const auto hosts = planned_hosts(some, links(2, 1e-4), 1 << 20);
+  EXPECT_EQ(hosts[0].free_bytes, 1u << 30);
+  EXPECT_EQ(hosts[1].free_bytes, (1u << 30) + (4u << 20));
+}
+
 TEST_F(LayoutChoiceTest, Hosts_areAsMeasured) {
   const auto hosts = planned_hosts(hellos({100, 105, 300}), links(3, 1e-3));
   EXPECT_DOUBLE_EQ(hosts[0].ns_per_byte, hosts[1].ns_per_byte) << "5 % are chance";

@@ -27,5 +27,22 @@ TEST(UnitsTest, asManyUnitsMayShareALayerAsItHasPieces) {
   EXPECT_THROW(require_fit({core(0), core(1), core(2), core(3), core(4), kDevice}, h, true), UsageError);
 }
 
+TEST(UnitsTest, aDeviceWithWholeLayers_sharesNone) {
+  EXPECT_EQ(sharing_units({core(0), kDevice}, false), 2);
+  EXPECT_EQ(sharing_units({core(0), kDevice}, true), 1);
+  EXPECT_EQ(sharing_units({core(0), core(1), kDevice}, true), 2);
+  EXPECT_EQ(sharing_units({}, true), 0);
+}
+
+TEST(UnitsTest, ranksWithoutADevice_areOneLine) {
+  std::vector<wire::Hello> hellos(4);
+  EXPECT_EQ(ranks_without_device(hellos), "");
+  for (std::size_t rank : {0u, 1u, 3u}) hellos[rank].host = "a", hellos[rank].no_device = "no driver";
+  EXPECT_EQ(ranks_without_device(hellos), "no device for ranks 0 (a), 1 (a), 3 (a): no driver; cores compute all layers there");
+  hellos[3].no_device = "no CUDA";
+  EXPECT_EQ(ranks_without_device(hellos),
+            "no device for rank 3 (a): no CUDA; no device for ranks 0 (a), 1 (a): no driver; cores compute all layers there");
+}
+
 }  // namespace
 }  // namespace yamata

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "node/device_scratch.hpp"
 #include "node/error.hpp"
+#include "src/model/weights.hpp"
 
 namespace yamata {
 namespace {
@@ -73,10 +75,12 @@ class DevicePlan : public testing::Test {
     }
     return "";
   }
-  /// Of layers alone, without the output.
+  /// Of layers alone, without the output: and what the device needs beside them.
   std::uint64_t device_needs(std::int64_t layers) const {
     const RankBytes bytes = rank_bytes(model_, {1, 1 + layers}, Shard(model_.h), CacheType::kF16, 8, 1);
-    return bytes.weights + bytes.cache(256) + bytes.buffers;
+    return bytes.weights + bytes.cache(256) +
+           device_scratch_bytes({.rows = 8, .widest = model_.h.widest_input(), .heads = model_.h.heads, .head_dim = model_.h.head_dim},
+                                256);
   }
 
   ModelFile model_;
@@ -92,7 +96,10 @@ TEST_F(DevicePlan, wholeLayersThatDoNotFit_areRefusedWithHowManyWould) {
   EXPECT_NE(fault.find("6 whole layers take "), std::string::npos) << fault;
   EXPECT_NE(fault.find("at most -ngl 3 fits"), std::string::npos) << fault;
   EXPECT_NE(fault_with(99, device_needs(5)).find("8 whole layers take "), std::string::npos) << "no more than there are";
-  EXPECT_NE(fault_with(1, 1).find("at most -ngl 0 fits"), std::string::npos);
+  EXPECT_NE(fault_with(1, 1).find("1 whole layer takes "), std::string::npos);
+  EXPECT_NE(fault_with(1, 1).find("has 0 KiB free; none fits: leave out -ngl"), std::string::npos) << fault_with(1, 1);
+  EXPECT_NE(fault_with(1, 700 << 10).find("has 700 KiB free"), std::string::npos) << "no 0 MiB";
+  EXPECT_GT(device_needs(0), 16u << 20) << "weights on their way to the device";
   EXPECT_EQ(fault_with(99, 1u << 30), "");
 }
 
@@ -101,14 +108,32 @@ TEST_F(DevicePlan, aHost_holdsOnlyTheOtherLayersBesideADeviceWithMemoryOfItsOwn)
   const auto packs = [&](std::int32_t layers, std::int32_t unified, std::uint64_t bytes) {
     hello_.device_layers = layers, hello_.device_is_unified = unified, hello_.device_bytes = 1u << 30, hello_.available_bytes = bytes;
     plan_packing(models_, start_, {hello_}, true);
-    return start_.pipelines.front().packed.front() != 0;
+    return static_cast<wire::Packed>(start_.pipelines.front().packed.front());
   };
+  using enum wire::Packed;
   const std::uint64_t needed = all.weights + all.cache(256) + all.buffers,
                       layer = rank_bytes(model_, {1, 2}, Shard(model_.h), CacheType::kF16, 8, 1).weights;
-  EXPECT_TRUE(packs(0, 0, needed));
-  EXPECT_FALSE(packs(3, 1, needed - 1)) << "one memory";
-  EXPECT_TRUE(packs(3, 0, needed - 3 * layer));
-  EXPECT_FALSE(packs(2, 0, needed - 3 * layer));
+  EXPECT_EQ(packs(0, 0, needed + device_bytes(model_, {0, 8}, Shard(model_.h), CacheType::kF16, 8, 256).buffers), kAll);
+  EXPECT_EQ(packs(0, 0, needed), kNone) << "what a device needs beside weights and cache";
+  EXPECT_EQ(packs(3, 1, needed - 1), kNone) << "one memory";
+  EXPECT_EQ(packs(3, 0, needed - 3 * layer), kAll);
+  EXPECT_EQ(packs(2, 0, needed - 3 * layer), kFirstLayers) << "the device's are packed there in any case";
+}
+
+TEST_F(DevicePlan, anEmbeddingThatIsTheOutputToo_staysWithTheHost) {
+  const Shard whole(model_.h);
+  const std::uint64_t all = rank_bytes(model_, {0, 8}, whole, CacheType::kF16, 8, 1).weights;
+  std::uint64_t embedding = 0, output = 0;
+  for (const FoundTensor& found : find_tensors(model_.file, model_.h, {0, 8}, whole)) {
+    embedding += found.role == TensorRole::kEmbedding ? found.held_bytes() : 0;
+    output += found.role == TensorRole::kOutput ? found.held_bytes() : 0;
+  }
+  ASSERT_GT(embedding, 0u);
+  EXPECT_EQ(all - weights_that_move(model_, {0, 8}, whole), embedding) << "and nothing but it";
+  EXPECT_EQ(all - weights_that_move(model_, {0, 7}, whole),
+            all - weights_that_move(model_, {1, 7}, whole) - layer_bytes(model_.file, model_.h, 0))
+      << "it does not go with the first layer";
+  EXPECT_GT(device_bytes(model_, {0, 8}, whole, CacheType::kF16, 8, 256).weights, output) << "the device has the output of its own";
 }
 
 }  // namespace

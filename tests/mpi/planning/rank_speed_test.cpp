@@ -54,7 +54,20 @@ TEST(RankSpeed, Room_isAnEqualPartOfTheHostsMemoryLessBuffers) {
   hellos[0].available_bytes = 1000;
   hellos[1].available_bytes = 50;
   hellos[2].available_bytes = 1100;
-  EXPECT_EQ(weight_capacities(hellos, 100), (std::vector<std::uint64_t>{400, 0, 400}));
+  EXPECT_EQ(weight_capacities(hellos, 100, 0), (std::vector<std::uint64_t>{400, 0, 400}));
+}
+
+TEST(RankSpeed, MemoryOfADevice_isItsRanksAlone) {
+  std::vector<wire::Hello> hellos{rank_on("a", 1), rank_on("a", 1), rank_on("a", 1)};
+  for (wire::Hello& hello : hellos) hello.available_bytes = 1000;
+  hellos[1].device = "cuda:0", hellos[1].available_bytes = 300;
+  EXPECT_EQ(weight_capacities(hellos, 100, 0), (std::vector<std::uint64_t>{400, 200, 400})) << "all is on the device";
+  hellos[1].device = "cpu+cuda:0", hellos[1].available_bytes = 1000;
+  hellos[1].device_layers = 3, hellos[1].device_bytes = 500;
+  EXPECT_EQ(weight_capacities(hellos, 0, 100), (std::vector<std::uint64_t>{333, 333 + 300, 333})) << "three layers";
+  EXPECT_EQ(weight_capacities(hellos, 0, 200), (std::vector<std::uint64_t>{333, 333 + 500, 333})) << "as far as there is memory";
+  hellos[1].device_is_unified = 1;
+  EXPECT_EQ(weight_capacities(hellos, 0, 100), (std::vector<std::uint64_t>{333, 333, 333})) << "it is the machine's";
 }
 
 }  // namespace

@@ -32,8 +32,24 @@ Start two_pipelines() {
 }
 
 TEST(Wire, Hello_roundTrips) {
-  const Hello m{kProtocolVersion, "1.2",    "jetson-3",  "neon", {0x123456789abcdef0u, 0}, 1u << 30, 6, 2, 0.25, "/slow", 12,
-                1'800'000'000,    {1.5, 2}, "cpu+cuda:0", 7,  1,      1u << 29};
+  const Hello m{kProtocolVersion,
+                "1.2",
+                "jetson-3",
+                "neon",
+                {0x123456789abcdef0u, 0},
+                1u << 30,
+                6,
+                2,
+                0.25,
+                "/slow",
+                12,
+                1'800'000'000,
+                {1.5, 2},
+                "cpu+cuda:0",
+                7,
+                1,
+                1u << 29,
+                "no driver"};
   const Hello back = decode_hello(encode(m));
   EXPECT_EQ(back.version, m.version);
   EXPECT_EQ(back.host, m.host);
@@ -49,6 +65,7 @@ TEST(Wire, Hello_roundTrips) {
   EXPECT_EQ(back.device_layers, 7);
   EXPECT_EQ(back.device_is_unified, 1);
   EXPECT_EQ(back.device_bytes, m.device_bytes);
+  EXPECT_EQ(back.no_device, m.no_device);
 }
 
 TEST(Wire, HelloOfAnotherProtocol_saysSoAndIsReadNoFurther) {
