@@ -35,10 +35,10 @@ commands
 
 /// The two-letter flags people know, spelled out for the parser.
 std::string spelled_out(const std::string& word) {
-  static const std::map<std::string, std::string> kSpelled{
-      {"-md", "--model-draft"}, {"-pa", "--p-accept"},      {"-ps", "--p-split"},       {"-pr", "--p-recovery"}, {"-pd", "--p-decay"},
-      {"-np", "--parallel"},    {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-pg", "--pg"},         {"-oe", "--output-err"},
-      {"-ngl", "--gpu-layers"}};
+  static const std::map<std::string, std::string> kSpelled{{"-md", "--model-draft"},   {"-pa", "--p-accept"},      {"-ps", "--p-split"},
+                                                           {"-pr", "--p-recovery"},    {"-pd", "--p-decay"},       {"-np", "--parallel"},
+                                                           {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-pg", "--pg"},
+                                                           {"-oe", "--output-err"},    {"-ngl", "--gpu-layers"}};
   const auto found = kSpelled.find(word);
   return found == kSpelled.end() ? word : found->second;
 }
@@ -62,10 +62,9 @@ std::string flag_before(const std::string& complaint, int argc, const char* cons
 
 /// Whether the word after this one is a text, whatever it looks like.
 bool takes_text(const std::string& word) {
-  static const std::set<std::string> kTakesText{"-p",      "--prompt",      "-f",         "--file",     "-m",     "--model",
-                                                "-md",     "--model-draft", "--heads", "--hostfile", "--profiles", "--json", "--csv",
-                                                "--trace", "--pre",         "--from",     "--imatrix", "--tree",     "--suffix-store",
-                                                "--prompt-format"};
+  static const std::set<std::string> kTakesText{
+      "-p",         "--prompt", "-f",    "--file",  "-m",    "--model", "-md",       "--model-draft", "--heads",        "--hostfile",
+      "--profiles", "--json",   "--csv", "--trace", "--pre", "--from",  "--imatrix", "--tree",        "--suffix-store", "--prompt-format"};
   return kTakesText.contains(word);
 }
 
@@ -121,9 +120,21 @@ std::vector<std::string> spelled_out(int argc, const char* const* argv) {
   return words;
 }
 
+/// With flags as they were written, where the parser knows them by another name.
+std::string as_written(std::string complaint, int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string known = spelled_out(argv[i]);
+    if (known == argv[i]) continue;
+    const std::string quoted = fmt::format("'{}'", known.substr(2));
+    const std::size_t at = complaint.find(quoted);
+    if (at != std::string::npos) complaint.replace(at, quoted.size(), fmt::format("'{}'", argv[i]));
+  }
+  return complaint;
+}
+
 /// What the parser says is wrong, as one line of ours.
 UsageError plain_error(const std::string& what, const std::string& command, int argc, const char* const* argv) {
-  const std::string complaint = plain(what);
+  const std::string complaint = as_written(plain(what), argc, argv);
   const std::string flag = flag_before(complaint, argc, argv);
   const std::size_t unfit = complaint.find(" failed to parse");
   if (!flag.empty() && complaint.starts_with("Argument ") && unfit != std::string::npos)

@@ -88,16 +88,20 @@ const Preset& find_preset(const std::string& name) {
 
 void require_guessers(const Preset& preset, const JobOptions& job) {
   if (preset.guessers == Guessers::kNone && job.guesses())
-    throw UsageError(fmt::format("--preset {} guesses nothing; leave out -md and --heads", preset.name));
+    throw UsageError(fmt::format("--preset {} guesses nothing; leave out -md, --heads and --mtp", preset.name));
   if (preset.guessers == Guessers::kHeads && (job.heads.empty() || !job.draft_models.empty()))
-    throw UsageError(fmt::format("--preset {} guesses with heads alone; name them with --heads FILE, without -md", preset.name));
+    throw UsageError(fmt::format(
+        "--preset {} guesses with heads alone; name them with --heads FILE, or take the model's own with --mtp, without -md", preset.name));
   if (preset.guessers == Guessers::kDraft && (job.draft_models.empty() || !job.heads.empty()))
-    throw UsageError(fmt::format("--preset {} guesses with a draft model; name it with -md FILE.gguf, without --heads", preset.name));
+    throw UsageError(
+        fmt::format("--preset {} guesses with a draft model; name it with -md FILE.gguf, without --heads or --mtp", preset.name));
 }
 
 void require_units(const Preset& preset, const JobOptions& job) {
   if (preset.placement == Placement::kOne && job.units.size() > 1)
     throw UsageError(fmt::format("--preset {} is one unit; name one with --units, or leave it out", preset.name));
+  if (preset.placement == Placement::kOne && job.gpu_layers.value_or(0) > 0)
+    throw UsageError(fmt::format("--preset {} is one unit, and -ngl {} makes two of them; leave out -ngl", preset.name, *job.gpu_layers));
   if (preset.placement == Placement::kSharing && (job.units.size() < 2 || job.units.front().share))
     throw UsageError(fmt::format("--preset {} shares layers among units; name two with --units, without shares", preset.name));
   if (preset.placement == Placement::kSharing && job.gpu_layers)

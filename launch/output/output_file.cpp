@@ -137,10 +137,10 @@ void check_outputs(const std::vector<std::string>& paths, std::vector<std::strin
 
 std::string read_text(const std::string& path, const std::string& flag) {
   if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  if (is_folder(path)) throw UsageError(fmt::format("{} is a folder, not a text; check {}", path, flag));
+  if (is_folder(path)) throw ModelError(fmt::format("{} is a folder, not a text; check {}", path, flag));
   std::ifstream in(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad()) throw UsageError(fmt::format("cannot read {}: {}; check {}", path, std::strerror(errno), flag));
+  if (!in.is_open() || in.bad()) throw ModelError(fmt::format("cannot read {}: {}; check {}", path, std::strerror(errno), flag));
   return text;
 }
 

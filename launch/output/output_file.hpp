@@ -43,7 +43,7 @@ void check_outputs(const std::vector<std::string>& paths, std::vector<std::strin
 /// Throws ModelError now where write_file could not work later: said before long work rather than after it.
 /// Throws UsageError where that would overwrite one of `kept`.
 void check_writable(const std::string& path, const std::vector<std::string>& kept);
-/// The bytes of a file, or of standard input for "-". Throws UsageError where it cannot be read.
+/// The bytes of a file, or of standard input for "-". Throws ModelError where it cannot be read.
 std::string read_text(const std::string& path, const std::string& flag = "-f");
 
 }  // namespace yamata

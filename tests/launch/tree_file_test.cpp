@@ -40,7 +40,7 @@ TEST(TreeFile, WhatIsNoTree_isRefused) {
                            R"({"sources": [{"name": "x", "accuracies": [[1]]}]})", R"({"sources": [{"name": "all"}]})"}) {
     EXPECT_THROW(read(text), UsageError) << text;
   }
-  EXPECT_THROW(read_tree("/nonexistent/tree.json", 3), UsageError);
+  EXPECT_THROW(read_tree("/nonexistent/tree.json", 3), ModelError) << "a file, as a model is: exit code 2";
 }
 
 }  // namespace
