@@ -37,6 +37,14 @@ JOBS = [
     (2, '--units cpu+emulated --gpu-layers 4 --layer-split 0.3+0.7', ''),
     (1, f'-ngl 2 -md {DRAFT} --strategy speculative', 'discrete'),
     (2, f'-ngl 5 -md {DRAFT} --layer-split 1/1', ''),
+    (1, '--units emulated', 'graphs=off'),
+    (1, '--units cpu+emulated', 'waits=stream'),
+    (1, '--units emulated:0+cpu=0.2+emulated:1=0.35', 'discrete waits=stream'),
+    (2, f'--units cpu+emulated -md {DRAFT} --layer-split 1/1', 'discrete waits=stream graphs=off'),
+    (2, '--units emulated --layer-split 0.3+0.7', 'discrete waits=stream'),
+    (3, f'--units cpu=0.5+emulated -md {DRAFT} --layer-split 0.6+0.4/1 -b 3', 'waits=stream'),
+    (2, '--units cpu+emulated --gpu-layers 4 --layer-split 0.3+0.7', 'waits=stream'),
+    (2, '--units cpu+emulated=0.1 --layer-split 0.5,0.5 --strategy pipeinfer', 'waits=stream'),
 ]
 
 # Flags, how the device is, and what computed.
@@ -71,15 +79,27 @@ ERRORS = [
     (1, 'used by another rank', 2, '--units emulated:0', ''),
     (1, 'named twice', 1, '--units emulated:0+emulated:0', ''),
     (1, "'npu:0' is no unit", 1, '--units cpu+npu:0', ''),
-    (1, 'at most -c', 1, '--units emulated', 'bytes=1000000'),
-    (1, 'fewer layers', 1, '--units emulated -b 3 -c 64', 'bytes=3000000'),
-    (1, 'fewer layers', 1, '--units cpu+emulated -b 3 -c 64', 'discrete bytes=3000000'),
-    (1, 'at most -ngl 2 fits', 1, '-ngl 6 -b 3 -c 64', 'discrete bytes=2500000'),
+    (1, 'at most -c', 1, '--units emulated', 'bytes=21000000'),
+    (1, 'no context fits', 1, '--units emulated', 'bytes=1000000'),
+    (1, 'fewer layers', 1, '--units emulated -b 3 -c 64', 'bytes=20000000'),
+    (1, 'fewer layers', 1, '--units cpu+emulated -b 3 -c 64', 'discrete bytes=20000000'),
+    (1, 'at most -ngl 2 fits', 1, '-ngl 6 -b 3 -c 64', 'discrete bytes=19300000'),
     (1, 'name one device and cores', 1, '--units emulated -ngl 3', ''),
     (1, 'name one device and cores', 1, '--units cpu+emulated:0+emulated:1 -ngl 3', ''),
     (1, 'leave out the shares', 1, '--units cpu=0.5+emulated=0.5 -ngl 3', ''),
     (1, '-ngl must be', 1, '-ngl -1', ''),
     (1, 'leave out -ngl', 1, f'--preset ghidorah --units cpu+emulated -ngl 3 -md {DRAFT}', ''),
+    (1, 'leave out -ngl', 1, f'--preset medusa -ngl 3 --heads {HEADS["medusa"]}', ''),
+    (1, 'leave out -ngl', 1, '--preset sequential -ngl 3', ''),
+    (1, 'leave out -md, --heads and --mtp', 1, '--preset sequential --mtp', ''),
+    (1, 'the target on emulated:0, too', 1, f'--units cpu+emulated --draft-units emulated:0 --heads {HEADS["dgf"]}', ''),
+    (1, 'the target on emulated:0, too', 1, f'-ngl 2 --draft-units emulated -md {DRAFT}', ''),
+    (1, "'-ngl' is missing an argument", 1, '-ngl', ''),
+    (1, 'YAMATA_DEVICE=waits=never: unknown', 1, '--units emulated', 'waits=never'),
+    (2, 'cannot read /nonexistent', 1, f'-md {DRAFT} --policy static-tree --tree /nonexistent', ''),
+    (3, 'device emulated:0: ', 1, '--units cpu+emulated', 'stream_fails_at=2000'),
+    (3, 'device emulated:0: ', 1, '--units cpu+emulated', 'waits=stream stream_fails_at=2000'),
+    (3, 'device emulated:', 2, '--units cpu+emulated --layer-split 0.3+0.7', 'waits=stream stream_fails_at=2000'),
     (3, 'device emulated:0: ', 1, '--units cpu+emulated -ngl 5', 'fails_at=700'),
     (3, 'device emulated:0: ', 1, '--units emulated', 'fails_at=500'),
     (3, 'device emulated:0: ', 1, '--units cpu+emulated', 'fails_at=700'),
@@ -88,7 +108,8 @@ ERRORS = [
 
 
 def run(command, setting=''):
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', YAMATA_EMULATED_DEVICE=setting)
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', YAMATA_EMULATED_DEVICE=setting,
+                       YAMATA_DEVICE=' '.join(word for word in setting.split() if word.startswith(('graphs', 'waits'))))
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
 
 
@@ -159,6 +180,10 @@ def errors(cases, plain, emulated):
         cases.say(right, name)
         if not right:
             print(done.returncode, done.stderr[-1000:])
+    name = '-ngl on ranks without a device: one warning'
+    if cases.wants(name):
+        done = run(on_ranks(2, [emulated, *RUN, '-n', '4', '-ngl', '3', '-t', '1', '--layer-split', '0.5,0.5']), 'none')
+        cases.say(done.returncode == 0 and done.stderr.count('no device for ranks 0 (') == 1 and done.stderr.count('warning') == 1, name)
     done = run([plain, *RUN, '--units', 'cuda:0'])
     refused = done.returncode == 1 and done.stderr.count('yamata: ') == 1 and '--units cuda:0' in done.stderr
     cases.say(refused, 'no card: --units cuda:0 is refused')

@@ -1,9 +1,10 @@
 """Every family's small models as whole jobs: three ranks, two units, a group of two, guesses in flight give the ids and logits of one plain rank.
 
-    family_layouts_test.py YAMATA WRITE_TINY_MODEL [--all] [--filter WORD]
+    family_layouts_test.py YAMATA WRITE_TINY_MODEL [--all] [--filter WORD] [--emulated YAMATA_EMULATED]
 
 Each variant is quantized to Q4_K_M or Q8_0, in turns, and has guesses over three ranks, two of which share layers, and two units. With --all it
-has both types and every layout. Variants with a layer that predicts a further token guess with that, on one to three ranks.
+has both types and every layout. Variants with a layer that predicts a further token guess with that, on one to three ranks. With
+--emulated only those, with the heads, the model, or both on an emulated device.
 """
 import argparse
 import concurrent.futures
@@ -42,6 +43,16 @@ MORE_MTP_LAYOUTS = [
     ('3 stages', 3, f'{TREE} --layer-split 0.3,0.3,0.4 --strategy pipeinfer'),
     ('a rank of its own, pipelined', 3, f'{TREE} --layer-split 0.4,0.6/1 --strategy pipeinfer'),
 ]
+# On an emulated device.
+DEVICE_MTP_LAYOUTS = [
+    ('heads on a device', 1, f'{TREE} --strategy speculative --units cpu --draft-units emulated'),
+    ('all on a device', 1, '--policy dynamic-tree --strategy speculative --units emulated'),
+    ('a device that shares layers', 1, f'{TREE} --strategy speculative --units cpu+emulated'),
+    ('a device that has layers', 1, f'{TREE} --strategy speculative -ngl 1'),
+    ('a rank of its own on a device', 3, f'{TREE} --layer-split 0.4,0.6/1 --strategy speculative --units cpu --draft-units emulated'),
+    ('dovetail', 1, '-t 1 --preset dovetail --units cpu --draft-units emulated'),
+    ('medusa', 1, '-t 1 --preset medusa'),
+]
 
 
 def call(command):
@@ -56,7 +67,7 @@ class Variant:
     """A model of a variant and a type, in a folder of its own."""
 
     def __init__(self, o, variant, kind, folder):
-        self.program, self.name, self.folder = o.program, f'{variant} {kind}', pathlib.Path(folder)
+        self.program, self.name, self.folder = o.emulated or o.program, f'{variant} {kind}', pathlib.Path(folder)
         self.model = self.folder / 'model.gguf'
         plain = self.folder / 'plain.gguf'
         wide = variant + '-wide' if kind == 'Q4_K_M' else variant  # rows of whole blocks, else only some tensors have that type
@@ -97,7 +108,8 @@ def check(o, variant, kind):
             model = Variant(o, variant, kind, folder)
             if 'nextn' in variant:
                 accepts = 'nothing' if variant.endswith('-own') else TREE  # its random output knows nothing of the model's
-                wrong = model.wrong(MTP_LAYOUTS + (MORE_MTP_LAYOUTS if o.all else []), '--temp 0.7', '--mtp --no-lookup', accepts)
+                layouts = DEVICE_MTP_LAYOUTS if o.emulated else MTP_LAYOUTS + (MORE_MTP_LAYOUTS if o.all else [])
+                wrong = model.wrong(layouts, '--temp 0.7', '--mtp --no-lookup', accepts)
             else:
                 wrong = model.wrong_of_texts(LAYOUTS + (MORE_LAYOUTS if o.all else []))
         except RuntimeError as error:
@@ -112,12 +124,13 @@ def main():
     parser.add_argument('writer')
     parser.add_argument('--all', action='store_true', help='both types of every variant')
     parser.add_argument('--filter', default='', help='only variants whose name has this')
+    parser.add_argument('--emulated', help='the program with emulated devices: only layers that predict further tokens, on them')
     o = parser.parse_args()
     kinds = ('Q4_K_M', 'Q8_0')
-    variants = call([o.writer, '--list']).split() + call([o.writer, '--list-nextn']).split()
+    variants = ([] if o.emulated else call([o.writer, '--list']).split()) + call([o.writer, '--list-nextn']).split()
     cases = list(itertools.product(variants, kinds)) if o.all else list(zip(variants, itertools.cycle(kinds)))
     cases = [case for case in cases if o.filter in case[0]]
-    with concurrent.futures.ThreadPoolExecutor(max(1, min(2, len(CORES)))) as pool:
+    with concurrent.futures.ThreadPoolExecutor(1 if o.emulated else max(1, min(2, len(CORES)))) as pool:
         right = list(pool.map(lambda case: check(o, *case), cases))
     raise SystemExit(0 if right and all(right) else 1)
 

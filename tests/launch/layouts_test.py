@@ -66,7 +66,8 @@ def result(program, folder, ranks, flags, setting=''):
     out.unlink(missing_ok=True)
     launcher = ['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', str(ranks)] if ranks > 1 else []
     command = [*launcher, program, 'run', '-m', TARGET, '-n', '40', '--ignore-eos', '--logits-checksum', '--json', str(out), *flags]
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', YAMATA_EMULATED_DEVICE=setting)
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', YAMATA_EMULATED_DEVICE=setting,
+                       YAMATA_DEVICE=' '.join(word for word in setting.split() if word.startswith(('graphs', 'waits'))))
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     if done.returncode:
         raise SystemExit(f'exit {done.returncode}: {" ".join(command)}\n{done.stderr[-2000:]}')
@@ -90,7 +91,7 @@ def main():
             key = tuple(what)
             if key not in alone:
                 alone[key] = result(o.program, folder, 0, [*what, '-t', '1'])
-            setting = rng.choice(['', 'discrete'])
+            setting = rng.choice(['', 'discrete']) + rng.choice(['', ' waits=stream', ' waits=stream graphs=off'])
             same = result(o.program, folder, ranks, [*what, *flags], setting) == alone[key]
             print(f'{"ok  " if same else "FAIL"} seed {seed}: {ranks} ranks {" ".join(flags)} {setting if o.devices else ""}', flush=True)
             wrong += not same
