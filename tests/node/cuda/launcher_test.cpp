@@ -19,7 +19,7 @@ constexpr std::int64_t kCols = 40;
 class Rows {
  public:
   Rows(EmulatedDevice& device, LaunchOptions options, std::size_t count = 12)
-      : device_(device), launcher_(device, options), x_(count * kCols) {}
+      : device_(device), x_(count * kCols), launcher_(device, options) {}
 
   Launcher& launcher() { return launcher_; }
   float* row(std::size_t i) { return x_.data() + i * kCols; }
@@ -33,8 +33,8 @@ class Rows {
 
  private:
   EmulatedDevice& device_;
-  Launcher launcher_;
   std::vector<float> x_;
+  Launcher launcher_;  // last: kernels that use the rows have ended when it has
 };
 
 /// The same list again and again, whose first copy is from another row each time.
