@@ -133,7 +133,7 @@ TEST_F(DevicePlan, anEmbedding_staysWithTheHost_beItTheOutputToo) {
   families_test::write_tiny_model("gemma2", TensorType::F16, folder / "tied.gguf");
   const ModelFile tied = ModelFile::open(folder / "tied.gguf");
   ASSERT_EQ(tied.file.find("output.weight"), nullptr);
-  for (const ModelFile* model : {&model_, &tied}) {
+  for (const ModelFile* model : {static_cast<const ModelFile*>(&model_), &tied}) {
     const Shard whole(model->h);
     std::uint64_t embedding = 0, output = 0;
     for (const FoundTensor& found : find_tensors(model->file, model->h, {0, model->h.layers}, whole)) {
