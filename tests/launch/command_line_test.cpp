@@ -54,7 +54,7 @@ TEST(CommandLine, BadUsage_isExitCode1) {
   expect_fault({"run", "-m", kModel, "-p", "x", "-ctk", "q2"}, 1, {"-ctk", "q8_0"});
   expect_fault({"run", "-m", kModel, "-p", "x", "-ctv", "f64"}, 1, {"-ctv"});
   expect_fault({"run", "-m", kModel, "-p", "x", "--logits-checksum"}, 1, {"--logits-checksum", "--json"});
-  expect_fault({"run", "-m", kModel, "-f", "/nonexistent/prompt"}, 1, {"/nonexistent/prompt"});
+  expect_fault({"run", "-m", kModel, "-f", "/nonexistent/prompt"}, 2, {"/nonexistent/prompt"});
   expect_fault({"run", "-m", kModel, "-p", kPrompt, "-c", "3"}, 1, {"-c"});
   expect_fault({"run", "-m", kModel, "-p", kPrompt, "-c", "2000000000"}, 1, {"MiB", "-c"});
   expect_fault({"perplexity", "-m", kModel, "-p", "short", "-c", "512"}, 1, {"-c"});
@@ -65,11 +65,11 @@ TEST(CommandLine, ResultThatCannotBeWritten_isRefusedBeforeTheWork) {
 }
 
 TEST(CommandLine, Folder_isNoPromptAndNoResult) {
-  expect_fault({"run", "-m", kModel, "-f", "/tmp"}, 1, {"/tmp", "folder"});
+  expect_fault({"run", "-m", kModel, "-f", "/tmp"}, 2, {"/tmp", "folder"});
   expect_fault({"run", "-m", kModel, "-p", "x", "--json", "/tmp"}, 1, {"/tmp", "folder"});
   const std::string endless(300, 'x');  // cannot even be looked for
   expect_fault({"run", "-m", endless, "-p", "x"}, 2, {endless, "too long"});
-  expect_fault({"run", "-m", kModel, "-f", endless}, 1, {endless, "too long", "-f"});
+  expect_fault({"run", "-m", kModel, "-f", endless}, 2, {endless, "too long", "-f"});
   expect_fault({"run", "-m", kModel, "-p", "x", "--json", endless}, 2, {endless, "too long"});
 }
 
