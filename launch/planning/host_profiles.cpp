@@ -53,7 +53,7 @@ std::vector<PlannedHost> read_profiles(const std::string& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     if (entry.path().extension() == ".json") paths.push_back(entry.path());
   }
-  if (error) throw UsageError(fmt::format("--profiles {}: {}", folder, error.message()));
+  if (error) throw ModelError(fmt::format("--profiles {}: {}", folder, error.message()));
   if (paths.empty())
     throw UsageError(fmt::format("--profiles {}: no *.json in it; 'yamata profile -m FILE.gguf --json FILE' writes one", folder));
   std::ranges::sort(paths);
