@@ -19,7 +19,6 @@
 #include "mpi/cluster/announcements.hpp"
 #include "mpi/protocol/validate.hpp"
 #include "node/error.hpp"
-#include "src/model/layer_probe.hpp"
 #include "src/model/transformer_stage.hpp"
 #include "src/model/weights.hpp"
 
@@ -75,12 +74,15 @@ wire::Hello Job::open() {
   hello_.threads_measured_s = threads.measured_s;
   hello_.logical_cpus = topology_.logical_cpus;
   hello_.cpu_group = cpu_group();
-  if (measures()) measure_speed(), count_device_speed();
+  hello_.machine = machine_id();
+  hello_.cpu = cpu_name();
+  if (const char* factor = std::getenv("YAMATA_SLOW")) hello_.cpu += fmt::format(", slowed {}", factor);
+  hello_.available_bytes = available_bytes();
+  describe_device();
+  if (measures()) prepare_probe();
   for (auto& model : models_) {
     if (model) model->file.release_pages();
   }
-  hello_.available_bytes = available_bytes();
-  describe_device();
   return hello_;
 }
 
@@ -183,48 +185,6 @@ ThreadChoice Job::choose_cpus(const Topology& topology) const {
   }
 }
 
-/// A layer to measure with: most likely one of this rank's own, whose part of the file it reads anyway.
-std::int64_t Job::probe_layer(const ModelFile& model) const {
-  return (2 * transport_.rank() + 1) * model.h.layers / (2 * transport_.size());
-}
-
-/// Nanoseconds per byte of the target on this rank, and what wider runs take where somebody may guess; nothing where its disk is too slow
-/// to say. A speed kept from an earlier run holds as long as a quick check agrees with it, and is mended by that.
-void Job::measure_speed() {
-  const ModelFile& target = *models_.front();
-  ComputeUnit& unit = unit_of(0);
-  const MeasurementKey key{host_,
-                           hello_.isa,
-                           hello_.fingerprints.front(),
-                           hello_.threads,
-                           local_rank_,
-                           local_size_,
-                           options_.numa,
-                           first_layers_ > 0 ? names_of(units_) + "-layered" : names_of(units_)};
-  const std::string folder = measurement_folder();
-  const std::int64_t now_s = std::time(nullptr);
-  const bool widths = layout_is_open() && strategy_ != Strategy::kIterative;
-  try {
-    LayerProbe probe(target, probe_layer(target), unit, widths ? kProbedWidths.back() : 1);
-    if (!probe.warm_up(options_.timeout / 4)) return;
-    const bool anew = options_.layer_split.by == LayerSplit::By::kMeasuredSpeed;
-    const auto kept = anew ? std::nullopt : read_ns_per_byte(folder, key, now_s);
-    const auto checked = kept ? checked_ns_per_byte(*kept, probe.quick_check()) : std::nullopt;
-    const bool holds = checked.has_value();
-    hello_.ns_per_byte = holds ? *checked : probe.measure();
-    keep_ns_per_byte(folder, key, hello_.ns_per_byte, now_s);
-    if (!widths) return;
-    const auto kept_widths = holds ? read_width_multiples(folder, key, now_s) : std::nullopt;
-    if (kept_widths) {
-      hello_.width_multiples = *kept_widths;
-      return;
-    }
-    for (const int width : kProbedWidths) hello_.width_multiples.push_back(probe.width_multiple(width));
-    keep_width_multiples(folder, key, hello_.width_multiples, now_s);
-  } catch (const ModelError&) {  // the rank that is to hold the faulty layer reports it
-  }
-}
-
 std::string Job::read_text_file(const std::string& path) {
   return path == "-" ? read_standard_input([&] { reassure(transport_); }) : read_text(path);
 }
@@ -254,13 +214,13 @@ StageFactory Job::stage_factory() {
 }
 
 LayerFactory Job::layer_factory() {
-  return [this](std::int64_t layer, const GroupMember& group) -> std::unique_ptr<StageModel> {
+  return [this](LayerRange layers, const GroupMember& group) -> std::unique_ptr<StageModel> {
     constexpr int kCells = 16;
     const auto& target = models_.front();
-    if (!target || layer >= target->h.layers)
+    if (!target || layers.end > target->h.layers)
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
     const ContextOptions options{kCells, 1, options_.cache_types, options_.repack, group, kCells};
-    auto stage = std::make_unique<TransformerStage>(target->file, target->h, LayerRange{layer, layer + 1}, options, unit_of(0));
+    auto stage = std::make_unique<TransformerStage>(target->file, target->h, layers, options, unit_of(0));
     stage->keep_columns();
     return stage;
   };
@@ -287,6 +247,7 @@ ClusterOptions Job::cluster() {
   cluster.interrupted = &g_interrupted;
   cluster.woken = &g_woken;
   cluster.on_warning = warn;
+  if (layout_is_open() || splits_by_speed()) cluster.measure = [this](const std::atomic<bool>& stop) { return measure(stop); };
   cluster.probes_links = layout_is_open();
   if (layout_is_open()) {
     cluster.next_group = [this](const std::vector<wire::Hello>& hellos, std::span<const Link> links, std::span<const GroupTime> so_far) {

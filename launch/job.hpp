@@ -11,15 +11,18 @@
 #include "launch/command_line.hpp"
 #include "launch/planning/group_rehearsal.hpp"
 #include "launch/planning/layout_choice.hpp"
+#include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/thread_choice.hpp"
 #include "mpi/cluster/head.hpp"
 #include "mpi/decoding/decoder.hpp"
+#include "mpi/engine/request.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/layout.hpp"
 #include "node/compute_unit.hpp"
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/topology.hpp"
 #include "src/heads/heads_file.hpp"
+#include "src/model/layer_probe.hpp"
 #include "src/model/model_file.hpp"
 
 namespace yamata {
@@ -70,7 +73,9 @@ class Job {
 
   /// Makes stages on this rank; they share its compute unit.
   StageFactory stage_factory();
-  /// Makes the layer of the target that some ranks try to share; likewise.
+  /// Measures this rank's speed; nothing where it is not asked for. After open.
+  wire::Measured measure(const std::atomic<bool>& stop);
+  /// Makes layers of the target that some ranks try to share; likewise.
   LayerFactory layer_factory();
   /// Bytes of model files that this process has touched.
   std::uint64_t mapped_bytes() const;
@@ -78,8 +83,8 @@ class Job {
   int context() const;
   /// A line on the split that `reports`, one per rank, speak for; empty where the split is as it should be. After lead.
   std::string split_advice(const std::vector<wire::Report>& reports, std::size_t generated_tokens) const;
-  /// Keeps for later plans how often the tokens of a text were the draft's first choice. After lead.
-  void remember(double first_choice_rate, std::size_t tokens) const;
+  /// Keeps for later plans what the draft's first choices were worth in a text. After lead.
+  void remember(const Completion& text) const;
   /// Per rank, when its number of threads was measured, in seconds of the calendar clock; 0: it was not. After lead.
   const std::vector<std::int64_t>& threads_measured_s() const { return threads_measured_s_; }
   /// What a job is for, which its plan depends on.
@@ -123,8 +128,9 @@ class Job {
   void find_own_units();
   void describe_device();
   void begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units) const;
-  void measure_speed();
-  void count_device_speed();
+  void prepare_probe();
+  MeasurementKey speed_key() const;
+  double with_device(double ns_per_byte, const std::atomic<bool>& stop);
   std::vector<LayerRange> draft_split(const ModelPlace& place) const;
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
   void place_drafters_by_speed(const std::vector<wire::Hello>& hellos);
@@ -156,6 +162,7 @@ class Job {
   int first_layers_ = 0;               // of the target, that a device of units_ has whole
   std::vector<int> cpus_;              // of its threads
   std::unique_ptr<ComputeUnit> unit_, draft_unit_;
+  std::unique_ptr<LayerProbe> probe_;  // until the speed is measured
   std::vector<std::int64_t> threads_measured_s_;
   std::vector<PlannedHost> machines_;      // where the layout is chosen, since the links are known
   std::vector<std::uint64_t> capacities_;  // per rank, for weights and cache of the target

@@ -94,7 +94,7 @@ std::uint64_t Job::layer_bytes() const {
 }
 
 GroupRecord Job::group_record() const {
-  return {measurement_folder(), std::time(nullptr), options_.layer_split.by == LayerSplit::By::kMeasuredSpeed};
+  return {measurement_folder(), std::time(nullptr), options_.layer_split.by == LayerSplit::By::kMeasuredSpeed, uncached_bytes()};
 }
 
 /// Plays the layouts that there are. Where a rank could not be measured, lacks a file, or nothing has room, the flags' own remains.
@@ -110,9 +110,11 @@ void Job::choose_layout(const Purpose& purpose, std::span<const GroupTime> group
   job.generate = std::clamp(options_.generate, 2, kTokens);
   job.draws = 2;
   if (job.draft) {
-    const auto rate = read_first_choice_rate(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], std::time(nullptr));
-    job.acceptance = rate.value_or(job.acceptance);
+    const auto first = read_first_choices(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], std::time(nullptr));
+    if (first) job.acceptance = first->right;
     job.acceptance4 = among_first_four(job.acceptance);
+    if (first)
+      job.over_confidence = simulation::over_confidence_of({.top1 = job.acceptance, .top4 = job.acceptance4}, first->probability);
   }
   job.group_costs = group_costs(job.target, machines_, groups, group_record());
   job.strategy = asked_strategy_;
@@ -124,10 +126,11 @@ void Job::choose_layout(const Purpose& purpose, std::span<const GroupTime> group
   strategy_ = layout_choice_->candidate.strategy;
 }
 
-void Job::remember(double first_choice_rate, std::size_t tokens) const {
+void Job::remember(const Completion& text) const {
   constexpr std::size_t kEnough = 64;
-  if (models_.size() != 2 || tokens < kEnough || first_choice_rate <= 0) return;
-  keep_first_choice_rate(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], first_choice_rate, std::time(nullptr));
+  const FirstChoices first = first_choices(text.choices, text.token_ids);
+  if (models_.size() != 2 || text.token_ids.size() < kEnough || first.right <= 0 || first.probability <= 0) return;
+  keep_first_choices(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], first, std::time(nullptr));
 }
 
 DecodeOptions Job::decode_options(const Purpose& purpose) const {

@@ -90,7 +90,8 @@ void Job::begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units) cons
   if (!kept) return;
   apply(*kept, options_.share_rule, unit);
   if (options_.share_rule != ShareRule::kAdaptive) return;
-  LayerProbe probe(*models_[own], probe_layer(*models_[own]), unit);
+  const std::int64_t layer = probe_layer(*models_[own]);
+  LayerProbe probe(*models_[own], {layer, layer + 1}, unit);
   if (!probe.warm_up(options_.timeout / 4) || std::abs(probe.quick_check() / kept->ns_per_byte - 1) > 1.0 / 3) unit.shares().forget();
 }
 
@@ -116,19 +117,6 @@ void Job::describe_device() {
   hello_.device_layers = first_layers_;
   hello_.device_bytes = device.free;
   hello_.device_is_unified = device.unified ? 1 : 0;
-}
-
-/// The mean over the layers of this rank, as many as it would have of equal shares, where a device has some of them.
-void Job::count_device_speed() {
-  if (first_layers_ == 0 || hello_.ns_per_byte <= 0) return;
-  const ModelFile& target = *models_.front();
-  try {
-    LayerProbe probe(target, probe_layer(target), unit_of(0).first_unit());
-    if (!probe.warm_up(options_.timeout / 4)) return;
-    const double layers = std::max(1.0, static_cast<double>(target.h.layers) / transport_.size());
-    hello_.ns_per_byte += (probe.measure() - hello_.ns_per_byte) * std::min<double>(first_layers_, layers) / layers;
-  } catch (const ModelError&) {  // no room for a layer: the plan says so, and what would fit
-  }
 }
 
 /// For weights and cache: those of the host, or of a device that has memory of its own. Where units share memory all of them must reach it.

@@ -206,7 +206,8 @@ int worker_main(int argc, char** argv, World& world) {
   setup.make_stage = [&](const wire::PipelinePlan& plan, std::size_t place, CacheTypes types, const GroupMember& group) {
     return job->stage_factory()(plan, place, types, group);
   };
-  setup.make_layer = [&](std::int64_t layer, const GroupMember& group) { return job->layer_factory()(layer, group); };
+  setup.make_layer = [&](LayerRange layers, const GroupMember& group) { return job->layer_factory()(layers, group); };
+  setup.measure = [&](const std::atomic<bool>& stop) { return job ? job->measure(stop) : wire::Measured{}; };
   setup.mapped_bytes = [&] { return job ? job->mapped_bytes() : 0; };
   setup.timeout = world.timeout;
   setup.woken = &g_woken;

@@ -192,6 +192,12 @@ std::size_t last_level_cache_bytes() {
   return 0;
 }
 
+std::uint64_t machine_id() {
+  std::ifstream in("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  return std::getline(in, id) && !id.empty() ? std::hash<std::string>()(id) : 0;
+}
+
 std::string cpu_name() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {

@@ -2,6 +2,7 @@
 // The machine as hwloc reports it.
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,8 @@ std::vector<int> thread_counts(const Topology& topology, const std::vector<int>&
 std::size_t last_level_cache_bytes();
 /// The processor's name as it gives it; its architecture where it has none.
 std::string cpu_name();
+/// A number that all processes have on this machine since it was started, whatever their host is called; 0 where it has none.
+std::uint64_t machine_id();
 /// The control group of this process that shares out processors, as its path; empty where there is none.
 std::string cpu_group();
 /// Bytes of memory this process may still take (MemAvailable, lowered by cgroup limits).

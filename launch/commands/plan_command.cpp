@@ -27,18 +27,19 @@ std::string this_host() {
   return name;
 }
 
-/// This machine, by a layer in the middle of the model.
+/// This machine, by layers in the middle of the model.
 PlannedHost measure_this_machine(const PlanOptions& o, const ModelFile& model) {
   const Topology topology = Topology::detect();
   const std::vector<int> cpus = assign_cpus(topology, o.threads, 0, 1, Numa::kAuto);
   CpuUnit unit(cpus, cpu::choose_isa(), nodes_of(topology, cpus));
   const std::vector<int> widths{2, 4, 8, 16};
-  LayerProbe probe(model, model.h.layers / 2, unit, widths.back());
+  LayerProbe probe(model, layers_of_bytes(model, model.h.layers / 2, uncached_bytes()), unit, widths.back());
   probe.warm_up(std::chrono::hours(1));
   PlannedHost host{.name = this_host(), .free_bytes = available_memory_bytes(), .threads = static_cast<int>(cpus.size())};
   host.ns_per_byte = probe.measure();
   std::vector<simulation::WidthTime> measured{{1, 1.0}};
-  for (const int width : widths) measured.push_back({static_cast<std::size_t>(width), probe.width_multiple(width)});
+  const std::vector<double> multiples = probe.width_multiples(widths);
+  for (std::size_t i = 0; i < widths.size(); ++i) measured.push_back({static_cast<std::size_t>(widths[i]), multiples[i]});
   host.width = simulation::WidthCost(times_by_width(measured));
   model.file.release_pages();
   return host;
@@ -108,6 +109,7 @@ void plan_command(const PlanOptions& o) {
     job.group_costs = plan->group_costs;
     job.acceptance = plan->acceptance;
     job.acceptance4 = plan->acceptance4;
+    job.over_confidence = plan->over_confidence;
   }
   if (o.acceptance) {
     job.acceptance = *o.acceptance;

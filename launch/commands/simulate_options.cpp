@@ -74,7 +74,7 @@ cxxopts::Options simulate_flags() {
         "P");
   draft("acceptance4", "Share of tokens among its first four (default: the draft of --from, or the first choice plus 58 % of the rest)",
         cxxopts::value<double>(), "P");
-  draft("over-confidence", "Over-confidence of its probabilities: the exponent of their odds, minus 1", value_or<double>("0"), "X");
+  draft("over-confidence", "Over-confidence of its probabilities: their exponent, minus 1; below 0: too low", value_or<double>("0"), "X");
   add_speculation(flags, "Strategies to compare", "iterative,speculative,pipeinfer",
                   "Number of drafters, with -md of each model (not given: as many as the run of --from had; 0: none)");
   flags.add_options("Output")("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");
@@ -106,7 +106,7 @@ SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
   o.latency_ms = number_in(r, "latency", 0.0, 1e6, kTime);
   o.bandwidth_mbit_s = number_in(r, "bandwidth", 1e-3, 1e9, "between 0.001 and 1000000000");
   o.wake_up_ms = number_in(r, "wake-up", 0.0, 1000.0, "between 0 and 1000");
-  o.over_confidence = number_in(r, "over-confidence", 0.0, 100.0, "between 0 and 100");
+  o.over_confidence = number_in(r, "over-confidence", -0.95, 100.0, "between -0.95 and 100");
   o.generate = number_in(r, "predict", 1, std::numeric_limits<int>::max(), "at least 1");
   o.drafters = number_in(r, "drafters", 0, 16, "between 0 and 16");
   o.prompt_tokens = number_in(r, "prompt-tokens", 1, 100000, "between 1 and 100000");

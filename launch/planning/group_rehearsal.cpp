@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "launch/planning/measurement_cache.hpp"
+#include "src/model/layer_probe.hpp"
 #include "src/model/shard.hpp"
 #include "src/model/weights.hpp"
 
@@ -16,13 +17,16 @@ namespace yamata {
 namespace {
 
 constexpr simulation::Nanoseconds kFar = 2'000'000;
-constexpr double kComputing_s = 0.05;   // of all groups together
-constexpr int kFewest = 3, kMost = 16;  // runs
+constexpr double kComputing_s = 0.1;    // of all groups together
+constexpr int kCheck = 3, kFewest = 5, kMost = 17;  // runs
 constexpr double kAgree = 4.0 / 3;
 
 const PlannedHost& host(std::span<const PlannedHost> hosts, int rank) { return hosts[static_cast<std::size_t>(rank)]; }
 
-std::int64_t layer_of(const ModelFile& target) { return target.h.layers / 2; }
+/// As many as no member's caches keep from one run to the next.
+LayerRange layers_of(const ModelFile& target, std::size_t members, std::size_t bytes) {
+  return layers_of_bytes(target, target.h.layers / 2, members * bytes);
+}
 
 std::vector<double> shares_of(std::span<const PlannedHost> hosts, std::span<const int> ranks) {
   std::vector<double> shares;
@@ -31,19 +35,21 @@ std::vector<double> shares_of(std::span<const PlannedHost> hosts, std::span<cons
 }
 
 /// Of one token, as the hosts' speeds say; the mean of the members.
-double expected_s(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const int> ranks) {
-  const std::int64_t layer = layer_of(target);
+double expected_s(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const int> ranks, LayerRange layers) {
   const std::vector<double> shares = shares_of(hosts, ranks);
   double sum_ns = 0;
   for (std::size_t m = 0; m < ranks.size(); ++m) {
     const Shard shard(target.h, shares, static_cast<int>(m));
-    sum_ns += static_cast<double>(stage_bytes(target.file, target.h, {layer, layer + 1}, shard)) * host(hosts, ranks[m]).ns_per_byte;
+    std::size_t bytes = 0;
+    for (std::int64_t layer = layers.begin; layer < layers.end; ++layer) bytes += layer_bytes(target.file, target.h, layer, shard);
+    sum_ns += static_cast<double>(bytes) * host(hosts, ranks[m]).ns_per_byte;
   }
   return 1e-9 * sum_ns / static_cast<double>(ranks.size());
 }
 
-GroupCost cost_of(const ModelFile& target, std::span<const PlannedHost> hosts, const GroupTime& time) {
-  return {static_cast<int>(time.ranks.size()), time.computing_s / expected_s(target, hosts, time.ranks),
+GroupCost cost_of(const ModelFile& target, std::span<const PlannedHost> hosts, const GroupTime& time, std::size_t bytes) {
+  const LayerRange layers = layers_of(target, time.ranks.size(), bytes);
+  return {static_cast<int>(time.ranks.size()), time.computing_s / expected_s(target, hosts, time.ranks, layers),
           std::llround(1e9 * time.meeting_s)};
 }
 
@@ -100,20 +106,22 @@ std::optional<wire::Rehearse> next_group(const ModelFile& target, std::span<cons
   const auto groups = groups_to_rehearse(target, hosts);
   if (so_far.size() >= groups.size()) return std::nullopt;
   const std::vector<GroupCost> kept = read_kept(target, hosts, record);
-  if (!so_far.empty() && holds(kept, cost_of(target, hosts, so_far.front()))) return std::nullopt;
+  if (!so_far.empty() && holds(kept, cost_of(target, hosts, so_far.front(), record.bytes))) return std::nullopt;
   const std::vector<int>& ranks = groups[so_far.size()];
-  const double runs = kComputing_s / static_cast<double>(groups.size()) / expected_s(target, hosts, ranks);
+  const LayerRange layers = layers_of(target, ranks.size(), record.bytes);
+  const double runs = kComputing_s / static_cast<double>(groups.size()) / expected_s(target, hosts, ranks, layers);
   const int counted = std::clamp(static_cast<int>(std::min<double>(runs, kMost)), kFewest, kMost);
   return wire::Rehearse{.ranks = {ranks.begin(), ranks.end()},
                         .shares = shares_of(hosts, ranks),
-                        .layer = static_cast<std::int32_t>(layer_of(target)),
-                        .runs = so_far.empty() && !kept.empty() ? kFewest : counted};
+                        .layer = static_cast<std::int32_t>(layers.begin),
+                        .layers = static_cast<std::int32_t>(layers.count()),
+                        .runs = so_far.empty() && !kept.empty() ? kCheck : counted};
 }
 
 std::vector<GroupCost> group_costs(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const GroupTime> times,
                                    const GroupRecord& record) {
   std::vector<GroupCost> costs;
-  for (const GroupTime& time : times) costs.push_back(cost_of(target, hosts, time));
+  for (const GroupTime& time : times) costs.push_back(cost_of(target, hosts, time, record.bytes));
   if (const std::vector<GroupCost> kept = read_kept(target, hosts, record); !costs.empty() && holds(kept, costs.front())) {
     costs = kept;
   } else {

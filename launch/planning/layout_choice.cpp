@@ -86,16 +86,13 @@ std::string reasons(const Forecast& chosen, const std::vector<Forecast>& forecas
 std::vector<PlannedHost> planned_hosts(const std::vector<wire::Hello>& hellos, std::span<const Link> links, std::uint64_t layer_bytes) {
   std::vector<int> ranks(hellos.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  const std::vector<double> relative = relative_ns_per_byte(hellos, ranks);
-  if (relative.empty()) return {};
-  double measured = 0;
-  for (const wire::Hello& hello : hellos) measured += hello.ns_per_byte;
-  const double unit = measured / std::accumulate(relative.begin(), relative.end(), 0.0);
+  const std::vector<double> ns_per_byte = settled_ns_per_byte(hellos, ranks);
+  if (ns_per_byte.empty()) return {};
   const std::vector<std::uint64_t> capacities = weight_capacities(hellos, 0, layer_bytes);
   std::vector<PlannedHost> hosts;
   for (std::size_t r = 0; r < hellos.size(); ++r) {
     if (hellos[r].fingerprints != hellos[0].fingerprints) return {};
-    PlannedHost host{.name = hellos[r].host, .ns_per_byte = unit * relative[r], .width = width_cost(hellos[r].width_multiples)};
+    PlannedHost host{.name = hellos[r].host, .ns_per_byte = ns_per_byte[r], .width = width_cost(hellos[r].measured.width_multiples)};
     host.free_bytes = capacities[r];
     host.threads = hellos[r].threads;
     if (r > 0 && r < links.size()) host.link = network_of(links[r]);

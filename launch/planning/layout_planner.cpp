@@ -77,6 +77,7 @@ Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::
   s.widths = {job.target.h.dim, job.target.h.vocabulary};
   s.text.top1 = job.acceptance;
   s.text.top4 = job.acceptance4;
+  s.text.over_confidence = job.over_confidence;
   s.prompt = prompt;
   s.decode = decode_options(candidate.strategy, job.speculation, job.batch, generate, prompt + generate, {});
   s.decode.lookup = false;  // a text that nobody wrote never repeats itself

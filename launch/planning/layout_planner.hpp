@@ -21,6 +21,7 @@ struct PlannedJob {
   int context = kDefaultContext, batch = 64;
   int prompt = 64, generate = 128;               ///< tokens
   double acceptance = 0.65, acceptance4 = 0.85;  ///< share of the tokens that are the draft's first choice, that are among its first four
+  double over_confidence = 0;                    ///< how far its probabilities are too sure, see TextOptions
   int draws = 3;                                 ///< texts that the best layouts are played for
   std::optional<Strategy> strategy{};            ///< the only one that may be; nothing: any
   std::vector<GroupCost> group_costs{};          ///< ascending; none: as the speeds and the network say

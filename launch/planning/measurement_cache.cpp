@@ -12,6 +12,7 @@
 
 #include "launch/output/output_file.hpp"
 #include "node/error.hpp"
+#include "node/median.hpp"
 #include "src/model/layer_probe.hpp"
 
 namespace yamata {
@@ -23,8 +24,8 @@ constexpr std::int64_t kDay = 24 * 60 * 60;
 struct Kind {
   const char *extension, *first_word;
 };
-constexpr Kind kSpeed{".speed", "yamata-speed-1"}, kThreads{".threads", "yamata-threads-1"}, kWidths{".widths", "yamata-widths-1"},
-    kFirstChoices{".first-choices", "yamata-first-choices-1"}, kLink{".link", "yamata-link-1"}, kGroup{".group", "yamata-group-1"};
+constexpr Kind kSpeed{".speed", "yamata-speed-2"}, kThreads{".threads", "yamata-threads-1"}, kWidths{".widths", "yamata-widths-1"},
+    kFirstChoices{".first-choices", "yamata-first-choices-2"}, kLink{".link", "yamata-link-1"}, kGroup{".group", "yamata-group-2"};
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -53,14 +54,18 @@ std::optional<Kept> read_numbers(const std::string& folder, const MeasurementKey
   return kept;
 }
 
-void keep_numbers(const std::string& folder, const MeasurementKey& key, Kind kind, std::span<const double> numbers, std::int64_t now_s) {
+void keep_line(const std::string& folder, const MeasurementKey& key, Kind kind, const std::string& line) {
   if (folder.empty()) return;
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   try {
-    write_file(path_of(folder, key, kind).string(), fmt::format("{} {} {}\n", kind.first_word, fmt::join(numbers, " "), now_s));
+    write_file(path_of(folder, key, kind).string(), fmt::format("{} {}\n", kind.first_word, line));
   } catch (const Error&) {  // the next run measures again
   }
+}
+
+void keep_numbers(const std::string& folder, const MeasurementKey& key, Kind kind, std::span<const double> numbers, std::int64_t now_s) {
+  keep_line(folder, key, kind, fmt::format("{} {}", fmt::join(numbers, " "), now_s));
 }
 
 }  // namespace
@@ -79,19 +84,41 @@ std::string measurement_folder() {
   return home.empty() ? "" : home + "/.cache/yamata";
 }
 
-std::optional<double> read_ns_per_byte(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
-  const auto kept = read_numbers(folder, key, kSpeed, 1, now_s);
-  return kept ? std::optional(kept->numbers[0]) : std::nullopt;
+/// Pairs of a speed and when it was measured.
+std::vector<MeasuredSpeed> read_speeds(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
+  std::ifstream in(path_of(folder, key, kSpeed));
+  std::string word;
+  if (!(in >> word) || word != kSpeed.first_word) return {};
+  std::vector<MeasuredSpeed> speeds;
+  for (MeasuredSpeed speed; in >> speed.ns_per_byte;) {
+    if (!(in >> speed.measured_s) || !std::isfinite(speed.ns_per_byte) || speed.ns_per_byte <= 0 || speed.measured_s > now_s) return {};
+    if (speed.measured_s > now_s - kDay) speeds.push_back(speed);
+  }
+  return in.eof() ? speeds : std::vector<MeasuredSpeed>{};
 }
 
-void keep_ns_per_byte(const std::string& folder, const MeasurementKey& key, double ns_per_byte, std::int64_t now_s) {
-  keep_numbers(folder, key, kSpeed, {&ns_per_byte, 1}, now_s);
+void keep_speeds(const std::string& folder, const MeasurementKey& key, std::span<const MeasuredSpeed> speeds) {
+  std::vector<std::string> pairs;
+  for (const MeasuredSpeed& speed : speeds) pairs.push_back(fmt::format("{} {}", speed.ns_per_byte, speed.measured_s));
+  keep_line(folder, key, kSpeed, fmt::format("{}", fmt::join(pairs, " ")));
 }
 
-std::optional<double> checked_ns_per_byte(double kept, double check) {
-  constexpr double kAgreement = 1.0 / 3, kNew = 0.25;
-  if (std::abs(check / kept - 1) > kAgreement) return std::nullopt;
-  return kept + kNew * (check - kept);
+bool agrees(std::span<const MeasuredSpeed> kept, double check) {
+  constexpr double kAgreement = 1.0 / 3;
+  return !kept.empty() && std::abs(check / median_ns_per_byte(kept) - 1) <= kAgreement;
+}
+
+std::vector<MeasuredSpeed> with_latest(std::vector<MeasuredSpeed> kept, MeasuredSpeed latest) {
+  constexpr std::size_t kMost = 5;
+  kept.push_back(latest);
+  if (kept.size() > kMost) kept.erase(kept.begin(), kept.end() - kMost);
+  return kept;
+}
+
+double median_ns_per_byte(std::span<const MeasuredSpeed> speeds) {
+  std::vector<double> numbers;
+  for (const MeasuredSpeed& speed : speeds) numbers.push_back(speed.ns_per_byte);
+  return median(std::move(numbers));
 }
 
 std::optional<std::vector<double>> read_width_multiples(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
@@ -132,13 +159,15 @@ MeasurementKey pair_key(std::uint64_t target, std::uint64_t draft) {
 
 }  // namespace
 
-std::optional<double> read_first_choice_rate(const std::string& folder, std::uint64_t target, std::uint64_t draft, std::int64_t now_s) {
-  const auto kept = read_numbers(folder, pair_key(target, draft), kFirstChoices, 1, now_s);
-  return kept ? std::optional(std::min(kept->numbers[0], 1.0)) : std::nullopt;
+std::optional<FirstChoices> read_first_choices(const std::string& folder, std::uint64_t target, std::uint64_t draft, std::int64_t now_s) {
+  const auto kept = read_numbers(folder, pair_key(target, draft), kFirstChoices, 2, now_s);
+  return kept ? std::optional(FirstChoices{std::min(kept->numbers[0], 1.0), std::min(kept->numbers[1], 1.0)}) : std::nullopt;
 }
 
-void keep_first_choice_rate(const std::string& folder, std::uint64_t target, std::uint64_t draft, double rate, std::int64_t now_s) {
-  keep_numbers(folder, pair_key(target, draft), kFirstChoices, {&rate, 1}, now_s);
+void keep_first_choices(const std::string& folder, std::uint64_t target, std::uint64_t draft, const FirstChoices& first,
+                        std::int64_t now_s) {
+  const std::vector<double> numbers{first.right, first.probability};
+  keep_numbers(folder, pair_key(target, draft), kFirstChoices, numbers, now_s);
 }
 
 std::optional<KeptThreads> read_thread_choice(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {

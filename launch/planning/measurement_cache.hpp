@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/planning/first_choices.hpp"
 #include "launch/planning/group_cost.hpp"
 #include "mpi/cluster/link_probe.hpp"
 #include "node/topology.hpp"
@@ -26,15 +27,23 @@ struct MeasurementKey {
 /// ${XDG_CACHE_HOME:-~/.cache}/yamata; empty where neither is known.
 std::string measurement_folder();
 
-/// Nanoseconds per byte kept in `folder` less than a day before `now_s` (seconds of the calendar clock). Nothing where there is
-/// no such file or it cannot be understood.
-std::optional<double> read_ns_per_byte(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
-/// Keeps a measurement, whole or not at all; a folder that cannot be written is no fault.
-void keep_ns_per_byte(const std::string& folder, const MeasurementKey& key, double ns_per_byte, std::int64_t now_s);
+/// A speed, and when it was measured, in seconds of the calendar clock.
+struct MeasuredSpeed {
+  double ns_per_byte = 0;
+  std::int64_t measured_s = 0;
+};
+/// Those kept in `folder` that are less than a day old at `now_s`, the oldest first. None where there is no such file or it cannot be
+/// understood.
+std::vector<MeasuredSpeed> read_speeds(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
+/// Keeps them, all or none; a folder that cannot be written is no fault.
+void keep_speeds(const std::string& folder, const MeasurementKey& key, std::span<const MeasuredSpeed> speeds);
 
-/// What a quick check makes of a kept speed: nothing where they differ by more than a third; else the check counts for a quarter, so that a
-/// measurement which something disturbed is mended run by run, and a split changes little by noise.
-std::optional<double> checked_ns_per_byte(double kept, double check);
+/// Whether a quick check agrees with the median of the speeds that are kept, to a third.
+bool agrees(std::span<const MeasuredSpeed> kept, double check);
+/// The latest five, with this one. Their median is what counts: a measurement that something disturbed changes no plan for long, noise
+/// changes few, and each expires a day after it was made, whatever confirms it.
+std::vector<MeasuredSpeed> with_latest(std::vector<MeasuredSpeed> kept, MeasuredSpeed latest);
+double median_ns_per_byte(std::span<const MeasuredSpeed> speeds);
 
 /// What runs of kProbedWidths tokens take, in runs of one; kept as long.
 std::optional<std::vector<double>> read_width_multiples(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
@@ -48,9 +57,10 @@ void keep_link(const std::string& folder, const MeasurementKey& key, const Link&
 std::optional<GroupCost> read_group_cost(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
 void keep_group_cost(const std::string& folder, const MeasurementKey& key, const GroupCost& cost, std::int64_t now_s);
 
-/// How often tokens of a text were a draft's first choice, of late; kept as long, for these models on whatever machines.
-std::optional<double> read_first_choice_rate(const std::string& folder, std::uint64_t target, std::uint64_t draft, std::int64_t now_s);
-void keep_first_choice_rate(const std::string& folder, std::uint64_t target, std::uint64_t draft, double rate, std::int64_t now_s);
+/// Kept as long, for these models on whatever machines.
+std::optional<FirstChoices> read_first_choices(const std::string& folder, std::uint64_t target, std::uint64_t draft, std::int64_t now_s);
+void keep_first_choices(const std::string& folder, std::uint64_t target, std::uint64_t draft, const FirstChoices& first,
+                        std::int64_t now_s);
 
 struct KeptThreads {
   int threads = 0;

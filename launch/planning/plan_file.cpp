@@ -104,6 +104,7 @@ PlanFile read_plan(const Json& j) {
   if (j.contains("draft")) plan.draft_bytes = number(j.at("draft"), "bytes_per_token", 1);
   plan.acceptance = number(text, "acceptance", 0, 1);
   plan.acceptance4 = number(text, "acceptance4", plan.acceptance, 1);
+  plan.over_confidence = number(text, "over_confidence", -0.95, 100);
   plan.prompt = static_cast<int>(number(text, "prompt_tokens", 1, 1e6));
   plan.generate = static_cast<int>(number(text, "predict", 2, 1e6));
   return plan;
@@ -127,7 +128,11 @@ std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, c
            {"bytes_per_token", token_bytes(job.target)},
            {"meeting_bytes", meeting_bytes(h)}}}};
   if (job.draft) j["draft"] = {{"bytes_per_token", token_bytes(*job.draft)}};
-  j["text"] = {{"prompt_tokens", job.prompt}, {"predict", job.generate}, {"acceptance", job.acceptance}, {"acceptance4", job.acceptance4}};
+  j["text"] = {{"prompt_tokens", job.prompt},
+               {"predict", job.generate},
+               {"acceptance", job.acceptance},
+               {"acceptance4", job.acceptance4},
+               {"over_confidence", job.over_confidence}};
   j["hosts"] = Json::array();
   for (const PlannedHost& host : hosts) j["hosts"].push_back(json_of(host));
   write_link(network, j["network"]);

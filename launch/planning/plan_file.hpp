@@ -19,7 +19,7 @@ struct PlanFile {
   int layers = 0;                      ///< of the target
   double meeting_bytes = 0;            ///< see shard.hpp
   simulation::RowWidths widths;
-  double acceptance = 0, acceptance4 = 0;
+  double acceptance = 0, acceptance4 = 0, over_confidence = 0;  ///< of the draft, as PlannedJob has them
   int prompt = 0, generate = 0;  ///< tokens
   bool of_run = false;           ///< it is part of a run's result
 

@@ -22,7 +22,7 @@ constexpr std::size_t kRounds = 3;
 class LayerTrial final : public ThreadTrial {
  public:
   LayerTrial(const ModelFile& model, std::int64_t layer, const std::vector<int>& cpus, cpu::Isa isa)
-      : unit_(cpus, isa), probe_(model, layer, unit_) {}
+      : unit_(cpus, isa), probe_(model, {layer, layer + 1}, unit_) {}
   bool warm_up(std::chrono::milliseconds patience) { return probe_.warm_up(patience); }
   double ns_per_byte() override { return probe_.quick_check(); }
 

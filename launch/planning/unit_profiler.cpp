@@ -150,7 +150,8 @@ UnitProfile profile_units(const ModelFile& model, const std::vector<UnitSpec>& s
   }
   const auto unit = make_split_unit(specs, false, isa, place);
   apply(profile, ShareRule::kTuned, *unit);
-  LayerProbe probe(model, model.h.layers / 2, *unit);
+  const std::int64_t middle = model.h.layers / 2;
+  LayerProbe probe(model, {middle, middle + 1}, *unit);
   probe.warm_up(std::chrono::minutes(1));
   profile.ns_per_byte = probe.measure();
   return profile;

@@ -55,6 +55,9 @@ void Head::go_on() {
     case State::kGathering:
       if (members_.all_joined()) gathered();
       break;
+    case State::kMeasuring:
+      if (measuring_->finished()) measured();
+      break;
     case State::kProbing:
       if (probe_->finished()) probed();
       break;
@@ -75,6 +78,29 @@ void Head::go_on() {
 /// All have come.
 void Head::gathered() {
   members_.check_agreement(setup_.fingerprints);
+  if (!options_.measure) return measured();
+  measuring_.emplace(members_.hellos());
+  state_ = State::kMeasuring;
+  for (const int rank : measuring_->first()) let_measure(rank);
+}
+
+void Head::let_measure(int rank) {
+  if (rank == 0) {
+    speed_.emplace(options_.measure);
+  } else {
+    transport_.send(rank, Tag::kMeasure, {});
+  }
+}
+
+void Head::take_measured(int rank, wire::Measured measured) {
+  if (state_ != State::kMeasuring) throw ClusterError("a rank has measured its speed unasked; do all ranks run the same yamata?");
+  const std::optional<int> next = measuring_->after(rank);
+  members_.measured(rank, std::move(measured));
+  if (next) let_measure(*next);
+}
+
+/// The speeds are known, or nobody asks for them.
+void Head::measured() {
   if (!options_.probes_links) return share_out();
   probe_.emplace(transport_);
   state_ = State::kProbing;
@@ -131,6 +157,12 @@ bool Head::step() {
     if (transport_.size() > 1) watch_ranks();
   }
   const State before = state_;
+  if (speed_ && speed_->finished()) {
+    const wire::Measured own = speed_->take();
+    speed_.reset();
+    take_measured(0, own);
+    anything = true;
+  }
   if (state_ == State::kProbing) anything |= probe_->advance(Clock::now());
   if (state_ == State::kRehearsing) anything |= rehearsal_->advance();
   go_on();
@@ -196,6 +228,9 @@ void Head::dispatch(Message message) {
       break;
     case Tag::kHeartbeat:
       members_.told(from, validated(wire::decode_heartbeat(message.bytes), from));
+      break;
+    case Tag::kMeasured:
+      take_measured(from, validated(wire::decode_measured(message.bytes), from));
       break;
     case Tag::kProbe:
       if (probe_) probe_->on_answer(from, wire::decode_probe(message.bytes), Clock::now());

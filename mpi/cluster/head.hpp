@@ -10,6 +10,7 @@
 #include "mpi/cluster/members.hpp"
 #include "mpi/cluster/rehearsal.hpp"
 #include "mpi/cluster/reports.hpp"
+#include "mpi/cluster/speed_measurement.hpp"
 #include "mpi/transport/idle.hpp"
 
 namespace yamata {
@@ -21,6 +22,7 @@ struct ClusterOptions {
   std::chrono::milliseconds timeout{120000};
   const std::atomic<bool>* interrupted = nullptr;
   std::atomic<bool>* woken = nullptr;  ///< SIGCONT has come: this process was stopped, or the launcher begins to end the job
+  Measure measure{};                   ///< of this rank's speed, once all have come; empty: nobody's is asked for
   bool probes_links = false;           ///< before the plan, which may want to know them
   /// After the probes, once for each: a group of ranks of which the plan may want to know what it takes for a layer, after what those
   /// before took; and what makes that layer here.
@@ -52,7 +54,8 @@ class Head {
   enum class State {
     kCreated,
     kGathering,   ///< waits for every rank's hello
-    kProbing,     ///< measures the links to them, where that is asked for
+    kMeasuring,   ///< lets each rank measure its speed, where that is asked for
+    kProbing,     ///< measures the links to them, likewise
     kRehearsing,  ///< lets groups share a layer, likewise
     kLoading,     ///< the plan is sent; waits until every rank has its weights in memory
     kServing,     ///< takes runs
@@ -110,6 +113,9 @@ class Head {
 
   void go_on();
   void gathered();
+  void let_measure(int rank);
+  void take_measured(int rank, wire::Measured measured);
+  void measured();
   void probed();
   void share_out();
   void check_loaded();
@@ -132,6 +138,8 @@ class Head {
   const std::uint64_t sent_before_;  // bytes, by the jobs before
   wire::Hello own_;
   Setup setup_;
+  std::optional<MeasuringOrder> measuring_;
+  std::optional<SpeedMeasurement> speed_;  // while this rank's is measured
   std::optional<LinkProbe> probe_;
   std::optional<Rehearsal> rehearsal_;
   wire::Start plan_;

@@ -27,6 +27,8 @@ class Members {
   // Gathering
   /// A rank has said what it is. Throws ClusterError the second time.
   void joined(int rank, wire::Hello hello);
+  /// How fast a rank is that has joined.
+  void measured(int rank, wire::Measured measured) { hellos_[static_cast<std::size_t>(rank)].measured = std::move(measured); }
   bool all_joined() const { return missing_ == 0; }
   /// One per rank, once all have joined.
   const std::vector<wire::Hello>& hellos() const { return hellos_; }

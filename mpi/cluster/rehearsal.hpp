@@ -14,10 +14,10 @@
 
 namespace yamata {
 
-/// Makes the layer that is rehearsed, as this rank holds it.
-using LayerFactory = std::function<std::unique_ptr<StageModel>(std::int64_t layer, const GroupMember& group)>;
+/// Makes the layers that are rehearsed, as this rank holds them.
+using LayerFactory = std::function<std::unique_ptr<StageModel>(LayerRange layers, const GroupMember& group)>;
 
-/// One member's part: loads its columns of the layer, then computes them for one token, again and again. A state machine.
+/// One member's part: loads its columns of the layers, then computes them for one token, again and again. A state machine.
 class SharedLayer {
  public:
   /// Throws what `make_layer` throws. `transport` outlives this.
@@ -30,7 +30,7 @@ class SharedLayer {
   /// Goes on where a computation has ended; true if one had.
   bool advance();
   bool finished() const { return runs_ == wanted_; }
-  /// The means of all runs but the first few. After the end.
+  /// The means of all runs but the first few, and but the longest: one that something held up does not count. After the end.
   wire::Rehearsed result() const;
 
  private:
@@ -44,13 +44,13 @@ class SharedLayer {
   int runs_ = -1;                           // that have ended; -1: it loads
   std::size_t met_ = 0;                     // exchanges before the run under way
   double busy_s_ = 0;                       // of the unit, before the run under way
-  double computing_s_ = 0, meeting_s_ = 0;  // of all runs that count
+  std::vector<double> computing_s_, meeting_s_;  // of each run that counts
 };
 
 /// What a group has taken.
 struct GroupTime {
   std::vector<int> ranks;
-  double computing_s = 0;  ///< of a layer and one token, on each member; the mean of all
+  double computing_s = 0;  ///< of the layers and one token, on each member; the mean of all
   double meeting_s = 0;    ///< of one of its meetings, with the wait for members that come later; the mean of all
 };
 

@@ -58,13 +58,14 @@ void Worker::attempt(Work work) {
 
 /// It only waits for the end now.
 void Worker::fail(const wire::Failure& failure) {
+  speed_.reset();
   shared_layer_.reset();
   state_ = State::kFailed;
   transport_.send(0, Tag::kFailure, wire::encode(failure));
 }
 
 void Worker::take_place(const wire::Start& plan) {
-  if (state_ != State::kAwaitingPlan) throw ClusterError("a second plan came for the same job");
+  if (state_ != State::kAwaitingPlan || speed_) throw ClusterError("a second plan came for the same job");
   dispatcher_.build(plan, setup_.make_stage);
   for (const wire::PipelinePlan& part : plan.pipelines) {
     if (part.model == 0) target_ranks_.insert(part.ranks.begin(), part.ranks.end());
@@ -90,6 +91,7 @@ void Worker::leave_job() {
 }
 
 void Worker::end(int exit_code) {
+  speed_.reset();
   shared_layer_.reset();
   if (dispensable_) become_dispensable(false);  // all part together
   exit_code_ = exit_code;
@@ -113,7 +115,7 @@ bool Worker::step() {
   if (ended()) return true;
   if (setup_.launcher_gone && *setup_.launcher_gone)
     attempt([] { throw ClusterError("the launcher's daemon on this machine has died, which ends the job"); });
-  attempt([&] { anything |= go_on_rehearsing() || dispatcher_.advance(); });
+  attempt([&] { anything |= go_on_measuring() || go_on_rehearsing() || dispatcher_.advance(); });
   send_heartbeats();
   if (anything) idle_.reset();
   return anything;
@@ -124,6 +126,9 @@ void Worker::dispatch(Message message) {
   switch (message.tag) {
     case Tag::kStart:
       attempt([&] { take_place(wire::decode_start(message.bytes)); });
+      break;
+    case Tag::kMeasure:
+      attempt([&] { measure(); });
       break;
     case Tag::kProbe:
       attempt([&] { answer(wire::decode_probe(message.bytes)); });
@@ -167,9 +172,23 @@ void Worker::answer(const wire::Probe& probe) {
   probed_ = Clock::now();
 }
 
+void Worker::measure() {
+  if (state_ != State::kAwaitingPlan || speed_ || shared_layer_ || !setup_.measure)
+    throw ClusterError("a speed is asked for while this rank has other work");
+  speed_ = std::make_unique<SpeedMeasurement>(setup_.measure);
+}
+
+bool Worker::go_on_measuring() {
+  if (!speed_ || !speed_->finished()) return false;
+  const wire::Measured measured = speed_->take();
+  speed_.reset();
+  transport_.send(0, Tag::kMeasured, wire::encode(measured));
+  return true;
+}
+
 void Worker::rehearse(const wire::Rehearse& layer) {
   wire::validate(layer, transport_.size(), transport_.rank(), 0);
-  if (state_ != State::kAwaitingPlan || shared_layer_) throw ClusterError("a layer is to be shared while this rank has other work");
+  if (state_ != State::kAwaitingPlan || speed_ || shared_layer_) throw ClusterError("a layer is to be shared while this rank has other work");
   shared_layer_ = std::make_unique<SharedLayer>(transport_, layer, setup_.make_layer);
 }
 

@@ -13,6 +13,7 @@
 #include "mpi/cluster/dispatcher.hpp"
 #include "mpi/cluster/liveness.hpp"
 #include "mpi/cluster/rehearsal.hpp"
+#include "mpi/cluster/speed_measurement.hpp"
 #include "mpi/transport/idle.hpp"
 
 namespace yamata {
@@ -24,6 +25,7 @@ struct WorkerSetup {
   std::string host;
   /// Opens the model of the next job and describes this rank; may throw: the head then reports it.
   std::function<wire::Hello()> open;
+  Measure measure;  ///< after open
   /// After open.
   StageFactory make_stage;
   LayerFactory make_layer;  ///< likewise
@@ -71,6 +73,8 @@ class Worker {
   void attempt(Work work);
   void dispatch(Message message);
   void answer(const wire::Probe& probe);
+  void measure();
+  bool go_on_measuring();
   void rehearse(const wire::Rehearse& layer);
   bool go_on_rehearsing();
   void take(Message message);
@@ -90,6 +94,7 @@ class Worker {
   State state_ = State::kAwaitingPlan;
   bool dispensable_ = false;                   // the job goes on without this rank where that is lost, whatever its state
   std::set<int> target_ranks_;                 // that hold the target; empty before the plan
+  std::unique_ptr<SpeedMeasurement> speed_;    // while it is measured
   std::unique_ptr<SharedLayer> shared_layer_;  // while it is rehearsed
   std::vector<Message> early_;
   Clock::time_point probed_{};  // the last time that this rank was asked how long a message takes

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <span>
 #include <string>
 #include <tuple>
 
@@ -12,47 +13,71 @@ namespace {
 
 constexpr double kWithinGroup = std::numeric_limits<double>::infinity();
 constexpr double kWithinHost = 1.5;
+constexpr double kAlike = 1.5;
 constexpr double kBetweenHosts = 1.15;
 
-/// From the shortest on: times within `tolerance` of the shortest of their group all become the group's mean.
-void level(std::vector<double>& times, std::vector<std::size_t> members, double tolerance) {
+double mean(std::span<const double> ascending) {
+  return std::accumulate(ascending.begin(), ascending.end(), 0.0) / static_cast<double>(ascending.size());
+}
+
+/// Of two the shorter: what disturbs a measurement makes it longer.
+double lower_middle(std::span<const double> ascending) { return ascending[(ascending.size() - 1) / 2]; }
+
+/// From the shortest on: times within `tolerance` of the shortest of their group all become `common` of them.
+void level(std::vector<double>& times, std::vector<std::size_t> members, double tolerance, double (*common)(std::span<const double>)) {
   std::stable_sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
   for (auto begin = members.begin(); begin != members.end();) {
     const double most = tolerance * times[*begin];
     const auto end = std::find_if(begin, members.end(), [&](std::size_t i) { return times[i] > most; });
-    double sum = 0;
-    std::for_each(begin, end, [&](std::size_t i) { sum += times[i]; });
-    const double mean = sum / static_cast<double>(end - begin);
-    std::for_each(begin, end, [&](std::size_t i) { times[i] = mean; });
+    std::vector<double> equal;
+    std::for_each(begin, end, [&](std::size_t i) { equal.push_back(times[i]); });
+    const double all = common(equal);
+    std::for_each(begin, end, [&](std::size_t i) { times[i] = all; });
     begin = end;
   }
 }
 
-}  // namespace
-
-std::vector<double> levelled(std::vector<double> times) {
-  std::vector<std::size_t> all(times.size());
+std::vector<std::size_t> indices(std::size_t count) {
+  std::vector<std::size_t> all(count);
   std::iota(all.begin(), all.end(), std::size_t{0});
-  level(times, all, kBetweenHosts);
+  return all;
+}
+
+std::vector<double> in_units_of_the_shortest(std::vector<double> times) {
+  if (times.empty()) return times;
   const double shortest = *std::min_element(times.begin(), times.end());
   for (double& time : times) time /= shortest;
   return times;
 }
 
+}  // namespace
+
+std::vector<double> levelled(std::vector<double> times) {
+  level(times, indices(times.size()), kBetweenHosts, mean);
+  return in_units_of_the_shortest(std::move(times));
+}
+
 std::vector<double> relative_ns_per_byte(const std::vector<wire::Hello>& hellos, const std::vector<int>& ranks) {
+  return in_units_of_the_shortest(settled_ns_per_byte(hellos, ranks));
+}
+
+std::vector<double> settled_ns_per_byte(const std::vector<wire::Hello>& hellos, const std::vector<int>& ranks) {
   std::vector<double> ns_per_byte;
   std::map<std::string, std::vector<std::size_t>> hosts;
-  std::map<std::tuple<std::string, std::string, std::int32_t>, std::vector<std::size_t>> groups;
+  std::map<std::tuple<std::string, std::string, std::int32_t>, std::vector<std::size_t>> groups, alike;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const wire::Hello& hello = hellos[static_cast<std::size_t>(ranks[r])];
-    if (!(hello.ns_per_byte > 0)) return {};
-    ns_per_byte.push_back(hello.ns_per_byte);
+    if (!(hello.measured.ns_per_byte > 0)) return {};
+    ns_per_byte.push_back(hello.measured.ns_per_byte);
     hosts[hello.host].push_back(r);
     groups[{hello.host, hello.cpu_group, hello.threads}].push_back(r);
+    if (!hello.cpu.empty() && hello.device.empty()) alike[{hello.cpu, hello.isa, hello.threads}].push_back(r);
   }
-  for (const auto& [group, members] : groups) level(ns_per_byte, members, kWithinGroup);
-  for (const auto& [host, members] : hosts) level(ns_per_byte, members, kWithinHost);
-  return levelled(std::move(ns_per_byte));
+  for (const auto& [group, members] : groups) level(ns_per_byte, members, kWithinGroup, mean);
+  for (const auto& [host, members] : hosts) level(ns_per_byte, members, kWithinHost, mean);
+  for (const auto& [processor, members] : alike) level(ns_per_byte, members, kAlike, lower_middle);
+  level(ns_per_byte, indices(ns_per_byte.size()), kBetweenHosts, mean);
+  return ns_per_byte;
 }
 
 std::vector<std::uint64_t> weight_capacities(const std::vector<wire::Hello>& hellos, std::uint64_t buffer_bytes,

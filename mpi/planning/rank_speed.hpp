@@ -8,9 +8,11 @@
 
 namespace yamata {
 
-/// Time per byte of some ranks in units of the fastest's. What differs by chance counts as equal: whatever ranks
+/// Nanoseconds per byte of some ranks. What differs by chance counts as equal: whatever ranks
 /// with equally many threads in one control group of a host say of the processors they share, half as much again on one host, and
-/// 15 % between hosts. Empty where a rank was not measured.
+/// between hosts whose processors have the same name and as many threads, 15 % between others. Empty where a rank was not measured.
+std::vector<double> settled_ns_per_byte(const std::vector<wire::Hello>& hellos, const std::vector<int>& ranks);
+/// The same in units of the fastest's.
 std::vector<double> relative_ns_per_byte(const std::vector<wire::Hello>& hellos, const std::vector<int>& ranks);
 
 /// Times in units of the shortest, those within 15 % of each other made equal.

@@ -206,20 +206,24 @@ void validate(const Hello& hello, int from) {
   check(hello.device_layers >= 0 && within(hello.device_is_unified, 0, 1), "the layers of its device");
   check(within(hello.threads, 0, kMostThreads) && within(hello.logical_cpus, 0, kMostThreads), "its threads or processors");
   check(within(hello.model, 0, kMostModels), "the number of its model");
-  check(usable(hello.ns_per_byte), "the time per byte of its weights");
   check(hello.threads_measured_s >= 0, "when its threads were measured");
-  check(usable(hello.width_multiples) && hello.width_multiples.size() <= StepCost::kWidest, "what wide runs take");
+}
+
+void validate(const Measured& measured, int from) {
+  const Check check(from, "a speed");
+  check(usable(measured.ns_per_byte), "the time per byte of its weights");
+  check(usable(measured.width_multiples) && measured.width_multiples.size() <= StepCost::kWidest, "what wide runs take");
 }
 
 void validate(const Rehearse& layer, int ranks, int rank, int from) {
-  constexpr std::int32_t kMostRuns = 1024;
+  constexpr std::int32_t kMostRuns = 1024, kMostLayers = 1 << 16;
   const Check check(from, "a layer to share");
   check(ascend_within(layer.ranks, static_cast<std::size_t>(ranks)) && layer.ranks.size() > 1, "ranks that are no group");
   check(std::ranges::count(layer.ranks, rank) == 1, "a group of which this rank is no member");
   check(layer.shares.size() == layer.ranks.size() &&
             std::all_of(layer.shares.begin(), layer.shares.end(), [](double share) { return std::isfinite(share) && share > 0; }),
         "a share that is not above 0");
-  check(layer.layer >= 0 && within(layer.runs, 1, kMostRuns), "its number, or that of its runs");
+  check(layer.layer >= 0 && within(layer.layers, 1, kMostLayers) && within(layer.runs, 1, kMostRuns), "its numbers, or that of its runs");
 }
 
 void validate(const Rehearsed& took, int from) {

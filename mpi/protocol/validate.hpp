@@ -60,6 +60,7 @@ void validate(const Guesses& guesses, const GuessLimits& limits, int from);
 
 /// Of another protocol only the version is looked at.
 void validate(const Hello& hello, int from);
+void validate(const Measured& measured, int from);
 /// To a rank of a job of `ranks` ranks, which is one of its members.
 void validate(const Rehearse& layer, int ranks, int rank, int from);
 void validate(const Rehearsed& took, int from);

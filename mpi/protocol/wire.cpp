@@ -48,11 +48,11 @@ Bytes encode(const Hello& m) {
       .put(m.available_bytes)
       .put(m.threads)
       .put(m.model)
-      .put(m.ns_per_byte)
+      .put(m.machine)
+      .put_text(m.cpu)
       .put_text(m.cpu_group)
       .put(m.logical_cpus)
       .put(m.threads_measured_s)
-      .put_all(std::span<const double>(m.width_multiples))
       .put_text(m.device)
       .put(m.device_layers)
       .put(m.device_is_unified)
@@ -73,11 +73,11 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   m.available_bytes = in.get<std::uint64_t>();
   m.threads = in.get<std::int32_t>();
   m.model = in.get<std::int32_t>();
-  m.ns_per_byte = in.get<double>();
+  m.machine = in.get<std::uint64_t>();
+  m.cpu = in.get_text();
   m.cpu_group = in.get_text();
   m.logical_cpus = in.get<std::int32_t>();
   m.threads_measured_s = in.get<std::int64_t>();
-  m.width_multiples = in.get_all<double>();
   m.device = in.get_text();
   m.device_layers = in.get<std::int32_t>();
   m.device_is_unified = in.get<std::int32_t>();

@@ -3,6 +3,7 @@
 //
 //   tag          from -> to           order and meaning
 //   kHello       rank -> head         once a job, first
+//   kMeasure     head -> rank         after every kHello, where speeds are measured; one rank of a machine after another; answered with kMeasured
 //   kProbe       head <-> rank        between hellos and plan, where links are measured; answered at once, without the padding
 //   kRehearse    head -> rank         after the probes, to the members of a group; answered with kRehearsed before the next
 //   kStart       head -> rank         once a job, after every kHello
@@ -37,8 +38,14 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 22;
+inline constexpr std::uint32_t kProtocolVersion = 23;
 using Bytes = std::vector<std::byte>;
+
+/// How fast a rank is.
+struct Measured {
+  double ns_per_byte = 0;                 ///< wall time per byte of the target's weights; 0: not measured
+  std::vector<double> width_multiples{};  ///< what runs of kProbedWidths tokens take, in runs of one; empty: not measured
+};
 
 struct Hello {
   std::uint32_t protocol = kProtocolVersion;
@@ -47,16 +54,17 @@ struct Hello {
   std::uint64_t available_bytes = 0;
   std::int32_t threads = 0;
   std::int32_t model = 0;                 ///< the one it must have: 0 the target, 1, 2, ... the drafts
-  double ns_per_byte = 0;                 ///< wall time per byte of the target's weights; 0: not measured
+  std::uint64_t machine = 0;              ///< the same for ranks of one machine, whatever their hosts are called; 0: not known
+  std::string cpu{};                      ///< its processors' name; ranks with equally many threads of one name are equally fast
   std::string cpu_group{};                ///< control group whose processors it shares with others of its host
   std::int32_t logical_cpus = 0;          ///< of its host, that it may use
   std::int64_t threads_measured_s = 0;    ///< when `threads` proved fastest, in seconds of the calendar clock; 0: not measured
-  std::vector<double> width_multiples{};  ///< what runs of kProbedWidths tokens take, in runs of one; empty: not measured
   std::string device{};                   ///< what it computes on, as --units has it, where that is not cores alone
   std::int32_t device_layers = 0;         ///< so many of its first layers of the target a device has whole
   std::int32_t device_is_unified = 0;     ///< 1: in the host's memory, else in its own
   std::uint64_t device_bytes = 0;         ///< which has so much free
   std::string no_device{};                ///< why it has none, though it was to have some layers
+  Measured measured{};                    ///< not sent with it: the head adds what the rank measures later
 
   /// Whether all that it computes is in the memory of its devices, as far as they have one; then available_bytes is theirs.
   bool lies_on_devices() const { return !device.empty() && device_layers == 0; }
@@ -74,18 +82,19 @@ struct Probe {
   std::vector<std::byte> padding{};  ///< what makes it long
 };
 
-/// One layer of the target that some ranks are to share, to see what it takes.
+/// Layers of the target that some ranks are to share, to see what they take.
 struct Rehearse {
   std::vector<std::int32_t> ranks;  ///< ascending
   std::vector<double> shares;       ///< of its columns, per rank
-  std::int32_t layer = 0;
-  std::int32_t runs = 1;  ///< of one token, that count
+  std::int32_t layer = 0;   ///< the first
+  std::int32_t layers = 1;  ///< how many
+  std::int32_t runs = 1;    ///< of one token, that count
 };
 
 /// What one of them says of it: the means of its runs.
 struct Rehearsed {
-  double computing_s = 0;
-  double meeting_s = 0;  ///< of one meeting, from when this rank came to it
+  double computing_s = 0;  ///< of all these layers
+  double meeting_s = 0;    ///< of one meeting, from when this rank came to it
 };
 
 /// Which weights of a rank are packed for its compute units as they are loaded.
@@ -220,6 +229,7 @@ struct Report {
 };
 
 Bytes encode(const Hello&);
+Bytes encode(const Measured&);
 Bytes encode(const Probe&);
 Bytes encode(const Rehearse&);
 Bytes encode(const Rehearsed&);
@@ -236,6 +246,7 @@ Bytes encode_stop(std::int32_t code);
 
 // Each throws ClusterError where the bytes are not a whole message of its kind.
 Hello decode_hello(std::span<const std::byte>);
+Measured decode_measured(std::span<const std::byte>);
 Probe decode_probe(std::span<const std::byte>);
 Rehearse decode_rehearse(std::span<const std::byte>);
 Rehearsed decode_rehearsed(std::span<const std::byte>);

@@ -4,6 +4,19 @@
 
 namespace yamata::wire {
 
+Bytes encode(const Measured& m) {
+  return Writer().put(m.ns_per_byte).put_all(std::span<const double>(m.width_multiples)).take();
+}
+
+Measured decode_measured(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Measured m;
+  m.ns_per_byte = in.get<double>();
+  m.width_multiples = in.get_all<double>();
+  in.end();
+  return m;
+}
+
 Bytes encode(const Probe& m) {
   Writer out;
   out.put(m.number).put_all(std::span<const std::byte>(m.padding));
@@ -24,6 +37,7 @@ Bytes encode(const Rehearse& m) {
       .put_all(std::span<const std::int32_t>(m.ranks))
       .put_all(std::span<const double>(m.shares))
       .put(m.layer)
+      .put(m.layers)
       .put(m.runs)
       .take();
 }
@@ -34,6 +48,7 @@ Rehearse decode_rehearse(std::span<const std::byte> bytes) {
   m.ranks = in.get_all<std::int32_t>();
   m.shares = in.get_all<double>();
   m.layer = in.get<std::int32_t>();
+  m.layers = in.get<std::int32_t>();
   m.runs = in.get<std::int32_t>();
   in.end();
   return m;

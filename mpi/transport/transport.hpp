@@ -35,6 +35,8 @@ enum class Tag : int {
   kReport,      ///< rank -> head: statistics
   kAsk,         ///< head -> rank: tell the statistics now
   kNextJob,     ///< head -> rank: this job is over, say hello for the next
+  kMeasure,     ///< head -> rank: say how fast you are
+  kMeasured,    ///< rank -> head: how fast it is
   kProbe,       ///< head <-> rank: how long a message takes
   kRehearse,    ///< head -> rank: share a layer with others
   kRehearsed,   ///< rank -> head: what it took

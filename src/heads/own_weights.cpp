@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "node/error.hpp"
+#include "src/model/packing.hpp"
 #include "src/quantize/row.hpp"
 
 namespace yamata::heads {
@@ -89,28 +89,10 @@ const float* OwnWeights::vector(const TensorView& tensor) {
 const float* OwnWeights::vector(std::vector<float> values) { return vectors_.emplace_back(std::move(values)).data(); }
 
 std::vector<Op> OwnWeights::pack(ComputeUnit& unit) {
-  constexpr std::size_t kAlignment = 64;
   std::vector<Matrix*> all = adopted_;
   for (Owned& owned : matrices_) all.push_back(&owned.matrix);
-  std::vector<std::size_t> at;
-  std::size_t bytes = 0;
-  for (const Matrix* matrix : all) {
-    at.push_back(bytes);
-    bytes += (unit.packed_bytes(*matrix) + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  try {
-    packed_ = unit.allocate(bytes, BufferUse::kWeights);
-  } catch (const std::bad_alloc&) {
-    throw ModelError(
-        fmt::format("no memory for {} MiB of heads on {}; let others compute them with --draft-units", bytes >> 20, unit.device()));
-  }
   std::vector<Op> ops;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (unit.packed_bytes(*all[i]) == 0) continue;
-    std::byte* to = packed_->host().data() + at[i];
-    all[i]->packed = to;
-    ops.push_back(PackOp{all[i], to});
-  }
+  packed_ = set_aside_packed(unit, all, ops, "heads", "let others compute them with --draft-units");
   return ops;
 }
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "node/median.hpp"
+#include "node/topology.hpp"
+
 namespace yamata {
 namespace {
 
@@ -11,17 +14,32 @@ using std::chrono::microseconds;
 
 constexpr microseconds kShortest{10000};  // two periods of the shortest quotas in use
 constexpr microseconds kLongest{25000};
-constexpr int kWindows = 6;
-constexpr double kAgreement = 1.25;
+constexpr int kWindows = 5, kRounds = 3;
 
 }  // namespace
 
-LayerProbe::LayerProbe(const ModelFile& model, std::int64_t layer, ComputeUnit& unit, int widest)
+std::size_t uncached_bytes() {
+  constexpr std::size_t kMost = 256u << 20;
+  return std::min(2 * last_level_cache_bytes(), kMost);
+}
+
+LayerRange layers_of_bytes(const ModelFile& model, std::int64_t middle, std::size_t bytes) {
+  LayerRange layers{middle, middle + 1};
+  for (std::size_t sum = layer_bytes(model.file, model.h, middle); sum < bytes && layers.count() < model.h.layers;) {
+    const std::int64_t next = layers.end < model.h.layers ? layers.end++ : --layers.begin;
+    sum += layer_bytes(model.file, model.h, next);
+  }
+  return layers;
+}
+
+LayerProbe::LayerProbe(const ModelFile& model, LayerRange layers, ComputeUnit& unit, int widest)
     : unit_(unit),
       widest_(widest),
-      stage_(model.file, model.h, {layer, layer + 1}, ContextOptions{2 * widest, 1, CacheType::kF16}, unit),
-      bytes_(static_cast<double>(layer_bytes(model.file, model.h, layer))),
-      activations_(static_cast<std::size_t>(widest * model.h.dim), 1.0f) {}
+      stage_(model.file, model.h, layers, ContextOptions{2 * widest, 1, CacheType::kF16}, unit),
+      activations_(static_cast<std::size_t>(widest * model.h.dim), 1.0f) {
+  for (std::int64_t layer = layers.begin; layer < layers.end; ++layer)
+    bytes_ += static_cast<double>(layer_bytes(model.file, model.h, layer));
+}
 
 bool LayerProbe::warm_up(std::chrono::milliseconds patience) {
   std::atomic<bool> stop{false};
@@ -39,41 +57,34 @@ bool LayerProbe::warm_up(std::chrono::milliseconds patience) {
   return true;
 }
 
-double LayerProbe::quick_check() { return ns_per_byte(window()); }
+double LayerProbe::quick_check() { return ns_per_byte(window(window_)); }
 
 double LayerProbe::measure() {
-  Work all = window();
-  const double first = ns_per_byte(all);
-  for (int windows = 1; windows < kWindows; ++windows) {
-    const Work next = window();
-    all.repetitions += next.repetitions;
-    all.took += next.took;
-    const double second = ns_per_byte(next);
-    if (windows == 1 && std::max(first, second) <= kAgreement * std::min(first, second)) break;
-  }
-  return ns_per_byte(all);
+  std::vector<double> windows(kWindows);
+  for (double& each : windows) each = ns_per_byte(window(kShortest));
+  return median(std::move(windows));
 }
 
-double LayerProbe::width_multiple(int rows) {
-  Work one, wide;
-  for (int windows = 0; windows < 2; ++windows) {
-    for (auto [work, width] : {std::pair(&one, 1), std::pair(&wide, rows)}) {
-      const Work next = window(width);
-      work->repetitions += next.repetitions;
-      work->took += next.took;
-    }
+std::vector<double> LayerProbe::width_multiples(std::span<const int> widths) {
+  std::vector<double> one;
+  std::vector<std::vector<double>> wide(widths.size());
+  for (int round = 0; round < kRounds; ++round) {
+    one.push_back(ns_per_byte(window(kShortest)));
+    for (std::size_t i = 0; i < widths.size(); ++i) wide[i].push_back(ns_per_byte(window(kShortest, widths[i])));
   }
-  return ns_per_byte(wide) / ns_per_byte(one);
+  std::vector<double> multiples;
+  for (std::vector<double>& each : wide) multiples.push_back(median(std::move(each)) / median(one));
+  return multiples;
 }
 
-LayerProbe::Work LayerProbe::window(int rows) {
+LayerProbe::Work LayerProbe::window(microseconds length, int rows) {
   const auto began = Clock::now();
   Work work;
   do {
     compute(rows);
     ++work.repetitions;
     work.took = Clock::now() - began;
-  } while (work.took < window_);
+  } while (work.took < length && !(stop_ && *stop_));
   return work;
 }
 

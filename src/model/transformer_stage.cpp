@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "node/counted.hpp"
-#include "node/error.hpp"
+#include "src/model/packing.hpp"
 
 namespace yamata {
 namespace {
@@ -97,27 +96,12 @@ const float* TransformerStage::rope_factors(std::int64_t context) const {
 
 /// Sets aside memory for the weights that a unit packs, and packs them as the first part of the load.
 void TransformerStage::pack(UnitLayers& part) {
-  constexpr std::size_t kAlignment = 64;
   const std::vector<Matrix*> matrices = weights_.factors({part.range.begin - range_.begin, part.range.end - range_.begin});
-  std::vector<std::size_t> at;
-  std::size_t bytes = 0;
+  part.packed = set_aside_packed(*part.unit, matrices, ops_, "weights", "give it fewer layers");
   for (const Matrix* m : matrices) {
-    at.push_back(bytes);
-    bytes += (part.unit->packed_bytes(*m) + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  try {
-    part.packed = part.unit->allocate(bytes, BufferUse::kWeights);
-  } catch (const std::bad_alloc&) {
-    throw ModelError(fmt::format("no memory for {} MiB of weights on {}; give it fewer layers", bytes >> 20, part.unit->device()));
-  }
-  for (std::size_t i = 0; i < matrices.size(); ++i) {
-    Matrix& m = *matrices[i];
-    if (part.unit->packed_bytes(m) == 0) continue;
-    std::byte* to = part.packed->host().data() + at[i];
-    m.packed = to;
-    ops_.push_back(PackOp{&m, to});
+    if (!m->packed) continue;
     std::erase_if(part.tensors, [&](const auto& tensor) {
-      return tensor.data() == m.data && weights_.rest.matrix(TensorRole::kEmbedding).data != m.data;
+      return tensor.data() == m->data && weights_.rest.matrix(TensorRole::kEmbedding).data != m->data;
     });
   }
 }

@@ -32,6 +32,26 @@ SyntheticText::Kind SyntheticText::make_kind(double top1, double among_next_thre
   return kind;
 }
 
+double SyntheticText::mean_first_probability() const {
+  const auto first = [](const Kind& kind) {
+    double sum = 0;
+    for (const float logit : kind.logits) sum += std::exp(static_cast<double>(logit));
+    return std::exp(static_cast<double>(kind.logits.front())) / sum;
+  };
+  return easy_share_ * first(easy_) + (1 - easy_share_) * first(hard_);
+}
+
+double over_confidence_of(TextOptions options, double mean_first_probability) {
+  constexpr double kLeast = -0.95, kMost = 4;
+  constexpr int kHalvings = 40;
+  double below = kLeast, above = kMost;
+  for (int i = 0; i < kHalvings; ++i) {
+    options.over_confidence = (below + above) / 2;
+    (SyntheticText(options).mean_first_probability() < mean_first_probability ? below : above) = options.over_confidence;
+  }
+  return options.over_confidence;
+}
+
 std::uint64_t SyntheticText::draw(std::uint64_t drafter, std::uint64_t prefix, Draw purpose) const {
   return mix(mix(prefix, options_.seed + drafter), static_cast<std::uint64_t>(purpose));
 }

@@ -10,7 +10,7 @@ struct TextOptions {
   std::uint64_t seed = 0;
   double top1 = 0.65;            ///< share of the tokens that are the drafter's first choice
   double top4 = 0.85;            ///< share that is among its first four
-  double over_confidence = 0;    ///< 0: its probabilities are right; its odds are raised to the power of 1 + this
+  double over_confidence = 0;    ///< 0: its probabilities are right; they are raised to the power of 1 + this; below 0: too unsure
   std::int32_t vocabulary = 64;  ///< fewer tokens than a language has, for speed: that the text is random makes up for it
 };
 
@@ -22,6 +22,8 @@ class SyntheticText {
   virtual ~SyntheticText() = default;
 
   std::int32_t vocabulary() const { return options_.vocabulary; }
+  /// The mean of what a drafter states for its first choice.
+  double mean_first_probability() const;
   virtual std::int32_t next(std::uint64_t prefix) const;
   /// Logits [vocabulary] of drafter `drafter`: of several, each draws for itself.
   virtual void draft_logits(std::uint64_t drafter, std::uint64_t prefix, std::span<float> logits) const;
@@ -52,5 +54,8 @@ class SyntheticText {
   double easy_share_ = 0;
   Kind easy_, hard_;
 };
+
+/// The over-confidence with which a draft of `options` states so much for its first choices, in the mean; as near as there is one.
+double over_confidence_of(TextOptions options, double mean_first_probability);
 
 }  // namespace yamata::simulation

@@ -9,10 +9,10 @@
 #include <random>
 
 #include "node/cpu/cpu_unit.hpp"
-#include "node/error.hpp"
 #include "src/model/model_file.hpp"
 #include "src/model/transformer_stage.hpp"
 #include "src/tokenizer/tokenizer.hpp"
+#include "tests/accepts.hpp"
 #include "tests/families/tiny_model.hpp"
 #include "tests/finish.hpp"
 #include "tests/temporary_folder.hpp"
@@ -61,13 +61,13 @@ class Damaged : public ::testing::TestWithParam<std::string> {
 
   /// Whether the file was accepted. `runs`: then a few tokens, too.
   bool use(bool runs) {
-    try {
+    return test::accepts([&] {
       const gguf::File file = parse();
       Tokenizer::load(file);
       const Hyperparameters h = Hyperparameters::read(file);
       if (!runs) {
         StageWeights::find(file, h, {0, h.layers});
-        return true;
+        return;
       }
       TransformerStage stage(file, h, {0, h.layers}, {32, 1, CacheType::kF32}, unit_);
       const std::vector<std::int32_t> tokens{1, 2, 3};
@@ -77,15 +77,7 @@ class Damaged : public ::testing::TestWithParam<std::string> {
       stage.start({tokens, {}, placements, rows}, nullptr);
       finish(unit_);
       sink_ = stage.logits()[0];
-      return true;
-    } catch (const ModelError& error) {
-      EXPECT_EQ(std::string_view(error.what()).find_first_of("\r\n\x1b"), std::string_view::npos) << error.what();
-    } catch (const UsageError& error) {
-      EXPECT_EQ(std::string_view(error.what()).find_first_of("\r\n\x1b"), std::string_view::npos) << error.what();
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << "not an Error: " << error.what();
-    }
-    return false;
+    });
   }
 
   test::TemporaryFolder folder_;

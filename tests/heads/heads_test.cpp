@@ -2,14 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 
-#include "node/cpu/cpu_unit.hpp"
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/error.hpp"
-#include "src/heads/heads_file.hpp"
 #include "tests/heads/changed_heads.hpp"
-#include "tests/heads/stage_run.hpp"
+#include "tests/heads/text_run.hpp"
 
 namespace yamata::heads {
 namespace {
@@ -17,43 +14,12 @@ namespace {
 const std::string kModels = YAMATA_SOURCE_DIR "/models/";
 const std::vector<std::int32_t> kTokens{403, 17, 2500, 90, 1111, 7, 802, 33, 5};
 
-class HeadsTest : public ::testing::Test {
+class HeadsTest : public ::testing::Test, protected TextRun {
  protected:
-  HeadsTest() : target_(ModelFile::open(kModels + "tales-target-q8_0.gguf")), unit_({-1, -1}, cpu::choose_isa()) {
-    for (std::size_t i = 0; i < kTokens.size() * 256; ++i)
-      features_.push_back(static_cast<float>(static_cast<int>(i * 37 % 101) - 50) / 40);
-  }
+  HeadsTest() : TextRun({-1, -1}, kTokens, 256, 4096), target_(ModelFile::open(kModels + "tales-target-q8_0.gguf")) {}
 
   std::unique_ptr<StageModel> make(const std::string& file) { return make_of(kModels + file); }
-  std::unique_ptr<StageModel> make_of(const std::string& path) {
-    auto model =
-        HeadsFile::open(path, std::nullopt)
-            .make_stage(target_, {.cells = 64, .sequences = 8, .cache_types = CacheType::kF16, .pack = true, .group = {}}, true, unit_);
-    model->load(nullptr);
-    finish(model->unit());
-    return model;
-  }
-  /// Logits of all rows: tokens at these places, with the features of the text's rows from `features` on, or none.
-  std::vector<float> run(StageModel& model, std::span<const std::int32_t> tokens, const std::vector<Placement>& placements,
-                         std::span<const float> features) {
-    std::vector<std::int32_t> rows;
-    for (std::size_t i = 0; i < tokens.size(); ++i) rows.push_back(static_cast<std::int32_t>(i));
-    const std::span<const float> logits = logits_of(model, tokens, placements, rows, features);
-    return {logits.begin(), logits.end()};
-  }
-  /// The text up to `end`, from `begin` on.
-  std::vector<float> read_text(StageModel& model, std::size_t begin, std::size_t end) {
-    std::vector<Placement> placements;
-    for (std::size_t i = begin; i < end; ++i) placements.push_back({static_cast<std::int32_t>(i) + 1, -1, {0, 1}});
-    return run(model, std::span(kTokens).subspan(begin, end - begin), placements,
-               std::span(features_).subspan(begin * 256, (end - begin) * 256));
-  }
-  std::vector<float> guess(StageModel& model, std::vector<std::int32_t> tokens, const std::vector<Placement>& placements) {
-    return run(model, tokens, placements, {});
-  }
-  static std::vector<float> row(const std::vector<float>& logits, std::size_t i) {
-    return {logits.begin() + static_cast<std::ptrdiff_t>(i * 4096), logits.begin() + static_cast<std::ptrdiff_t>((i + 1) * 4096)};
-  }
+  std::unique_ptr<StageModel> make_of(const std::string& path) { return load(HeadsFile::open(path, std::nullopt), target_); }
   /// The fault that a file is refused with; empty: it is not.
   std::string fault_of(const std::string& path, std::optional<Kind> kind = std::nullopt) {
     try {
@@ -65,8 +31,6 @@ class HeadsTest : public ::testing::Test {
   }
 
   ModelFile target_;
-  CpuUnit unit_;
-  std::vector<float> features_;
 };
 
 TEST_F(HeadsTest, Kinds_followFromTheTensors) {
@@ -80,37 +44,12 @@ TEST_F(HeadsTest, Kinds_followFromTheTensors) {
 
 TEST_F(HeadsTest, Text_givesTheSameBitsHoweverItIsCut) {
   const auto whole = make("tales-dgf.safetensors"), pieces = make("tales-dgf.safetensors");
-  const std::vector<float> expected = read_text(*whole, 0, kTokens.size());
-  std::vector<float> all;
-  for (const auto& [begin, end] : {std::pair{0, 1}, {1, 5}, {5, 7}, {7, 9}}) {
-    const std::vector<float> part = read_text(*pieces, static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
-    all.insert(all.end(), part.begin(), part.end());
-  }
-  EXPECT_EQ(all, expected);
+  expect_same_bits_however_cut(*whole, *pieces);
 }
 
 TEST_F(HeadsTest, Guesses_areComputedFromWhatTheirParentsLeft_onEveryBranch) {
   const auto chain = make("tales-dgf.safetensors"), tree = make("tales-dgf.safetensors");
-  std::map<std::vector<std::int32_t>, std::vector<float>> alone;
-  for (const std::vector<std::int32_t>& path : {std::vector<std::int32_t>{9, 10}, {9, 11}, {12, 10}}) {
-    chain->cells().clear();
-    read_text(*chain, 0, 4);
-    alone[{path[0]}] = guess(*chain, {path[0]}, {{5, -1, {0, 1}}});
-    alone[path] = guess(*chain, {path[1]}, {{6, -1, {0, 1}}});
-  }
-  EXPECT_NE((alone[{9, 10}]), (alone[{12, 10}]));
-  chain->cells().clear();
-  read_text(*chain, 0, 4);
-  EXPECT_NE(alone[{9}], run(*chain, std::vector<std::int32_t>{9}, {{5, -1, {0, 1}}}, std::vector<float>(256))) << "of nothing";
-  read_text(*tree, 0, 4);
-  tree->cells().copy(0, {1, 4}, {0, 5});
-  const std::vector<float> first = guess(*tree, {9, 12}, {{5, -1, {1, 3}}, {5, -1, {3, 4}}});
-  const std::vector<float> second = guess(*tree, {10, 11, 10}, {{6, -1, {1, 2}}, {6, -1, {2, 3}}, {6, -1, {3, 4}}});
-  EXPECT_EQ(row(first, 0), alone[{9}]);
-  EXPECT_EQ(row(first, 1), alone[{12}]);
-  EXPECT_EQ(row(second, 0), (alone[{9, 10}]));
-  EXPECT_EQ(row(second, 1), (alone[{9, 11}]));
-  EXPECT_EQ(row(second, 2), (alone[{12, 10}]));
+  expect_branches_as_alone(*chain, *tree, 9, 10, 11, 12);
 }
 
 TEST_F(HeadsTest, AcceptedGuess_isComputedAgainWithTheTargetsFeatures) {

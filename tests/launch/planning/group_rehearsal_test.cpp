@@ -20,7 +20,9 @@ class GroupRehearsalTest : public testing::Test {
   /// A group that computes so many times as long as its members' speeds say.
   GroupTime took(std::span<const PlannedHost> hosts, std::vector<int> ranks, double computing, double meeting_s) const {
     GroupTime time{.ranks = std::move(ranks), .computing_s = 1, .meeting_s = meeting_s};
-    time.computing_s = computing / group_costs(target_, hosts, std::vector{time}, {}).front().computing;
+    GroupRecord nowhere;
+    nowhere.bytes = record_.bytes;
+    time.computing_s = computing / group_costs(target_, hosts, std::vector{time}, nowhere).front().computing;
     return time;
   }
   /// All groups that are asked for, each of which takes the same.
@@ -52,8 +54,28 @@ TEST_F(GroupRehearsalTest, Members_shareBySpeedAndRunsAreFewWhereALayerIsLong) {
   ASSERT_TRUE(group);
   EXPECT_EQ(group->shares, (std::vector<double>{0.5, 1}));
   EXPECT_EQ(group->layer, target_.h.layers / 2);
-  EXPECT_EQ(group->runs, 16);
-  EXPECT_EQ(next_group(target_, hosts({2e4, 1e4}), {}, record_)->runs, 3);
+  EXPECT_EQ(group->layers, 1);
+  EXPECT_EQ(group->runs, 17);
+  EXPECT_EQ(next_group(target_, hosts({2e4, 1e4}), {}, record_)->runs, 5);
+}
+
+TEST_F(GroupRehearsalTest, EachMember_hasMoreWeightsThanItsCachesKeep) {
+  const std::size_t layer = layer_bytes(target_.file, target_.h, target_.h.layers / 2);
+  record_.bytes = layer;
+  const auto pair = next_group(target_, hosts({1, 1}), {}, record_);
+  EXPECT_EQ(pair->layers, 2) << "half of each";
+  const auto all = next_group(target_, hosts({1, 1, 1, 1}), {}, record_);
+  EXPECT_EQ(all->ranks.size(), 4u);
+  EXPECT_EQ(all->layers, 4);
+  record_.bytes = 1000 * layer;
+  const auto most = next_group(target_, hosts({1, 1}), {}, record_);
+  EXPECT_EQ(most->layer, 0);
+  EXPECT_EQ(most->layers, target_.h.layers) << "there are no more";
+  EXPECT_GT(most->runs, 0);
+  EXPECT_LT(most->runs, pair->runs) << "longer ones";
+  const auto machines = hosts({1, 1});
+  const GroupTime time = took(machines, {0, 1}, 1.2, 3e-4);
+  EXPECT_NEAR(group_costs(target_, machines, std::vector{time}, record_).front().computing, 1.2, 1e-9);
 }
 
 TEST_F(GroupRehearsalTest, WhatIsKept_isCheckedByOneGroupAndStays) {

@@ -22,8 +22,7 @@ class LayoutChoiceTest : public testing::Test {
       hello.fingerprints = {42, 43};
       hello.available_bytes = 1 << 30;
       hello.threads = 1;
-      hello.ns_per_byte = ns;
-      hello.width_multiples = {1.1, 1.3, 1.8};
+      hello.measured = {ns, {1.1, 1.3, 1.8}};
       hellos.push_back(hello);
     }
     return hellos;
@@ -108,7 +107,7 @@ TEST_F(LayoutChoiceTest, SlowHead_leavesTheLayersToTheOthers) {
 TEST_F(LayoutChoiceTest, RankThatIsNotMeasuredOrLacksAFile_leavesTheChoiceToTheFlags) {
   auto some = hellos({100, 100});
   EXPECT_EQ(planned_hosts(some, links(2, 1e-4)).size(), 2u);
-  some[1].ns_per_byte = 0;
+  some[1].measured.ns_per_byte = 0;
   EXPECT_TRUE(planned_hosts(some, links(2, 1e-4)).empty());
   some = hellos({100, 100});
   some[1].fingerprints[1] = 0;

@@ -21,6 +21,7 @@ class PlanFileTest : public testing::Test {
     hosts_[1] = {.name = "ash", .ns_per_byte = 150, .free_bytes = 1 << 30, .link = simulation::NetworkOptions{200'000, 1e7, 30'000}};
     job_.group_costs = {{2, 1.25, 400'000}, {4, 1.5, 900'000}};
     job_.acceptance = 0.75;
+    job_.over_confidence = -0.25;
     text_ = to_json(job_, hosts_, {}, plan_layouts(job_, hosts_, {}, 3));
   }
   std::optional<PlanFile> read(const std::string& text) const {
@@ -57,6 +58,7 @@ TEST_F(PlanFileTest, WhatIsWritten_isRead) {
   EXPECT_EQ(plan->meeting_bytes, meeting_bytes(target_.h));
   EXPECT_EQ(plan->draft_bytes, 0);
   EXPECT_EQ(plan->acceptance, 0.75);
+  EXPECT_EQ(plan->over_confidence, -0.25);
   EXPECT_FALSE(plan->of_run);
   const Json run{{"per_rank", Json::array()}, {"plan", Json::parse(text_)}};
   EXPECT_TRUE(read(run.dump())->of_run);
@@ -85,6 +87,7 @@ TEST_F(PlanFileTest, WhatIsNoPlan_isNoneAndWhatIsDamaged_isRefused) {
   damaged([](Json& j) { j["network"]["mbit_per_s"] = 0; }, "mbit_per_s");
   damaged([](Json& j) { j["model"]["layers"] = 0; }, "layers");
   damaged([](Json& j) { j["text"]["acceptance4"] = 0.5; }, "acceptance4");
+  damaged([](Json& j) { j["text"]["over_confidence"] = -1; }, "over_confidence");
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class ScriptedUnit final : public simulation::TableUnit {
   explicit ScriptedUnit(std::int64_t& now_ns) : now_ns_(now_ns) {}
   void begin(const simulation::TableShape&, std::size_t rows, const std::atomic<bool>*, std::function<void(bool)> done) override {
     if (rows > 0) {
-      const int times = ++runs == 1 ? 10 : 1;
+      const int times = ++runs == 1 || runs == disturbed ? 10 : 1;
       const std::int64_t began_ns = now_ns_;
       for (int meeting = 0; meeting < 3; ++meeting) {
         now_ns_ += 1000 * times * (meeting == 0 ? 100 : 20);
@@ -55,7 +55,7 @@ class ScriptedUnit final : public simulation::TableUnit {
   std::uint64_t progress() const override { return 0; }
   double busy_seconds() const override { return busy_s; }
 
-  int runs = 0;
+  int runs = 0, disturbed = 0;
   double busy_s = 0;
   bool leaves = false;
   std::vector<ExchangeTime> met;
@@ -91,8 +91,8 @@ class ScriptedTransport final : public Transport {
 class RehearsalTest : public testing::Test {
  protected:
   LayerFactory factory() {
-    return [this](std::int64_t layer, const GroupMember& group) {
-      made.push_back({layer, group.member});
+    return [this](LayerRange layers, const GroupMember& group) {
+      made.push_back({layers, group.member});
       simulation::TableShape shape;
       shape.cells = 4;
       shape.logits = [](std::uint64_t, std::span<float>) {};
@@ -104,23 +104,34 @@ class RehearsalTest : public testing::Test {
   Clock::Override clock_{now_ns_};
   ScriptedUnit unit_{now_ns_};
   ScriptedTransport transport_{unit_};
-  std::vector<std::pair<std::int64_t, int>> made;
+  std::vector<std::pair<LayerRange, int>> made;
 };
 
 TEST_F(RehearsalTest, SharedLayer_countsComputingAndMeetingsOfAllRunsButTheFirst) {
-  SharedLayer layer(transport_, {{0, 2}, {0.5, 0.5}, 7, 5}, factory());
+  SharedLayer layer(transport_, {{0, 2}, {0.5, 0.5}, 7, 2, 5}, factory());
   EXPECT_FALSE(layer.finished());
   while (layer.advance()) {
   }
   ASSERT_TRUE(layer.finished());
-  EXPECT_EQ(made.front(), std::pair(std::int64_t{7}, 0));
+  EXPECT_EQ(made.front().first.begin, 7);
+  EXPECT_EQ(made.front().first.end, 9);
+  EXPECT_EQ(made.front().second, 0);
   EXPECT_EQ(unit_.runs, 5 + 1);
   EXPECT_NEAR(layer.result().computing_s, 150e-6, 1e-9) << "but for its meetings";
   EXPECT_NEAR(layer.result().meeting_s, 30e-6, 1e-9);
 }
 
+TEST_F(RehearsalTest, RunThatSomethingDisturbed_doesNotCount) {
+  unit_.disturbed = 3;
+  SharedLayer layer(transport_, {{0, 2}, {0.5, 0.5}, 7, 1, 5}, factory());
+  while (layer.advance()) {
+  }
+  EXPECT_NEAR(layer.result().computing_s, 150e-6, 1e-9);
+  EXPECT_NEAR(layer.result().meeting_s, 30e-6, 1e-9);
+}
+
 TEST_F(RehearsalTest, LayerThatIsLeft_isAnError) {
-  SharedLayer layer(transport_, {{0, 2}, {0.5, 0.5}, 7, 5}, factory());
+  SharedLayer layer(transport_, {{0, 2}, {0.5, 0.5}, 7, 2, 5}, factory());
   EXPECT_TRUE(layer.advance());
   EXPECT_TRUE(layer.advance());
   EXPECT_TRUE(layer.advance());
@@ -129,7 +140,7 @@ TEST_F(RehearsalTest, LayerThatIsLeft_isAnError) {
 }
 
 TEST_F(RehearsalTest, Head_asksOneGroupAfterTheOtherAndTakesTheMean) {
-  const std::vector<wire::Rehearse> groups{{{0, 2}, {0.5, 0.5}, 3, 4}, {{0, 1, 2}, {1, 1, 1}, 3, 4}};
+  const std::vector<wire::Rehearse> groups{{{0, 2}, {0.5, 0.5}, 3, 1, 4}, {{0, 1, 2}, {1, 1, 1}, 3, 1, 4}};
   const auto next = [&](std::span<const GroupTime> so_far) {
     return so_far.size() < groups.size() ? std::optional(groups[so_far.size()]) : std::nullopt;
   };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <thread>
 
 #include "mpi/cluster/rank_lost.hpp"
 #include "mpi/transport/local_transport.hpp"
@@ -255,13 +256,48 @@ TEST_F(SilentHead, LowerRankThatDrafts_isNotWaitedFor) {
   EXPECT_LE(after, 2000);
 }
 
+TEST_F(WorkerTest, Speed_isMeasuredWhenTheHeadAsks) {
+  setup_.measure = [](const std::atomic<bool>&) { return wire::Measured{0.25, {1.5}}; };
+  EXPECT_FALSE(play_until(Tag::kMeasured));
+  send(Tag::kMeasure, {});
+  std::optional<wire::Bytes> answer;
+  while (!answer) answer = play_until(Tag::kMeasured);
+  EXPECT_EQ(wire::decode_measured(*answer).ns_per_byte, 0.25);
+  EXPECT_EQ(wire::decode_measured(*answer).width_multiples, std::vector<double>{1.5});
+  send(Tag::kStart, wire::encode(plan_over({0, 1})));
+  EXPECT_EQ(fault(), "none");
+}
+
+TEST_F(WorkerTest, SpeedThatCannotBeMeasured_isAFault) {
+  send(Tag::kMeasure, {});
+  EXPECT_NE(fault().find("a speed is asked for"), std::string::npos) << "nobody here knows how";
+  setup_.measure = [](const std::atomic<bool>&) -> wire::Measured { throw ModelError("layer 3 is damaged"); };
+  worker_.emplace(transport_, setup_);
+  worker_->begin();
+  send(Tag::kMeasure, {});
+  std::string told = "none";
+  while (told == "none") told = fault();
+  EXPECT_EQ(told, "layer 3 is damaged");
+}
+
+TEST_F(WorkerTest, EndWhileItMeasures_endsTheMeasurement) {
+  setup_.measure = [](const std::atomic<bool>& stop) {
+    while (!stop) std::this_thread::yield();
+    return wire::Measured{};
+  };
+  send(Tag::kMeasure, {});
+  EXPECT_FALSE(play_until(Tag::kMeasured));
+  send(Tag::kMeasure, {});
+  EXPECT_NE(fault().find("while this rank has other work"), std::string::npos) << "twice; and it no longer measures";
+}
+
 TEST_F(WorkerTest, LayerToShare_isRefusedWhereThisRankIsNoMemberOrHasOtherWork) {
-  send(Tag::kRehearse, wire::encode(wire::Rehearse{{0, 2}, {1, 1}, 0, 1}));
+  send(Tag::kRehearse, wire::encode(wire::Rehearse{{0, 2}, {1, 1}, 0, 1, 1}));
   EXPECT_NE(fault().find("a layer to share"), std::string::npos);
   worker_.emplace(transport_, setup_);
   worker_->begin();
   send(Tag::kStart, wire::encode(plan_over({0, 1})));
-  send(Tag::kRehearse, wire::encode(wire::Rehearse{{0, 1}, {1, 1}, 0, 1}));
+  send(Tag::kRehearse, wire::encode(wire::Rehearse{{0, 1}, {1, 1}, 0, 1, 1}));
   EXPECT_NE(fault().find("while this rank has other work"), std::string::npos);
 }
 

@@ -13,7 +13,7 @@ wire::Hello rank_on(const std::string& host, double ns_per_byte, const std::stri
   hello.host = host;
   hello.cpu_group = group;
   hello.threads = threads;
-  hello.ns_per_byte = ns_per_byte;
+  hello.measured.ns_per_byte = ns_per_byte;
   return hello;
 }
 
@@ -28,6 +28,24 @@ TEST(RankSpeed, SlowHost_isSlowAndTheOthersStayEqual) {
   EXPECT_EQ(ns_per_byte[0], 1);
   EXPECT_EQ(ns_per_byte[2], 1);
   EXPECT_NEAR(ns_per_byte[1], 0.5 / 0.105, 1e-9);
+}
+
+TEST(RankSpeed, HostsWithTheSameProcessorAndThreads_areEqualWithin50Percent) {
+  const auto of = [](const std::string& cpu, double ns_per_byte, const std::string& host, std::int32_t threads = 2) {
+    wire::Hello hello = rank_on(host, ns_per_byte, "/", threads);
+    hello.cpu = cpu;
+    return hello;
+  };
+  EXPECT_EQ(relative_ns_per_byte({of("x", 0.1, "a"), of("x", 0.14, "b"), of("x", 0.11, "c")}, {0, 1, 2}), (NsPerByte{1, 1, 1}));
+  EXPECT_NEAR(relative_ns_per_byte({of("x", 0.1, "a"), of("y", 0.13, "b")}, {0, 1})[1], 1.3, 1e-9) << "another processor";
+  EXPECT_NEAR(relative_ns_per_byte({of("x", 0.1, "a"), of("x", 0.13, "b", 1)}, {0, 1})[1], 1.3, 1e-9) << "fewer threads";
+  EXPECT_NEAR(relative_ns_per_byte({of("", 0.1, "a"), of("", 0.13, "b")}, {0, 1})[1], 1.3, 1e-9) << "unknown";
+  EXPECT_NEAR(relative_ns_per_byte({of("x", 0.1, "a"), of("x", 0.2, "b")}, {0, 1})[1], 2, 1e-9) << "one has less of it";
+  const auto settled = settled_ns_per_byte({of("x", 0.1, "a"), of("x", 0.13, "b"), of("y", 0.3, "c")}, {0, 1, 2});
+  EXPECT_EQ(settled, (NsPerByte{0.1, 0.1, 0.3})) << "of two the faster: something disturbed the other";
+  auto device = of("x", 0.13, "b");
+  device.device = "cuda:0";
+  EXPECT_NEAR(relative_ns_per_byte({of("x", 0.1, "a"), device}, {0, 1})[1], 1.3, 1e-9) << "it computes on something else";
 }
 
 TEST(RankSpeed, RanksOfOneControlGroup_areEqualWhateverTheyMeasured) {

@@ -65,9 +65,10 @@ std::vector<MessageKind> make_kinds() {
        heads_commit},
       {"guesses", {encode(sample_guesses())}, guesses},
       {"hello", {encode(sample_hello())}, [](const Bytes& b) { validate(wire::decode_hello(b), 1); }},
+      {"speed", {encode(wire::Measured{0.25, {1.5, 2}})}, [](const Bytes& b) { validate(wire::decode_measured(b), 1); }},
       {"probe", {encode(wire::Probe{3, Bytes(5)})}, [](const Bytes& b) { wire::decode_probe(b); }},
       {"layer to share",
-       {encode(wire::Rehearse{{0, 1, 3}, {0.5, 0.25, 0.25}, 4, 9})},
+       {encode(wire::Rehearse{{0, 1, 3}, {0.5, 0.25, 0.25}, 4, 2, 9})},
        [](const Bytes& b) { validate(wire::decode_rehearse(b), kSampleRanks, 1, 0); }},
       {"what a shared layer took", {encode(wire::Rehearsed{0.25, 0.0625})}, [](const Bytes& b) { validate(wire::decode_rehearsed(b), 1); }},
       {"plan", {encode(sample_plan())}, [](const Bytes& b) { validate(wire::decode_start(b), kSampleRanks, 0); }},
@@ -122,7 +123,7 @@ wire::Start sample_plan() {
 }
 
 wire::Hello sample_hello() {
-  return {wire::kProtocolVersion, "test", "host1", "neon", {42}, 1ull << 33, 6, 0, 0.25, "/slow", 12, 1'800'000'000, {1.5, 2},
+  return {wire::kProtocolVersion, "test", "host1", "neon", {42}, 1ull << 33, 6, 0, 77, "Cortex-A78AE", "/slow", 12, 1'800'000'000,
           "cpu+cuda:0",           3,      0,       1ull << 32};
 }
 

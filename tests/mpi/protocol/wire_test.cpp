@@ -40,11 +40,11 @@ TEST(Wire, Hello_roundTrips) {
                 1u << 30,
                 6,
                 2,
-                0.25,
+                77,
+                "Cortex-A78AE",
                 "/slow",
                 12,
                 1'800'000'000,
-                {1.5, 2},
                 "cpu+cuda:0",
                 7,
                 1,
@@ -58,7 +58,8 @@ TEST(Wire, Hello_roundTrips) {
   EXPECT_EQ(back.available_bytes, m.available_bytes);
   EXPECT_EQ(back.threads, m.threads);
   EXPECT_EQ(back.model, m.model);
-  EXPECT_EQ(back.ns_per_byte, m.ns_per_byte);
+  EXPECT_EQ(back.machine, 77u);
+  EXPECT_EQ(back.cpu, m.cpu);
   EXPECT_EQ(back.cpu_group, m.cpu_group);
   EXPECT_EQ(back.logical_cpus, m.logical_cpus);
   EXPECT_EQ(back.device, m.device);
@@ -66,6 +67,12 @@ TEST(Wire, Hello_roundTrips) {
   EXPECT_EQ(back.device_is_unified, 1);
   EXPECT_EQ(back.device_bytes, m.device_bytes);
   EXPECT_EQ(back.no_device, m.no_device);
+}
+
+TEST(Wire, Measured_roundTrips) {
+  const Measured back = decode_measured(encode(Measured{0.25, {1.5, 2}}));
+  EXPECT_EQ(back.ns_per_byte, 0.25);
+  EXPECT_EQ(back.width_multiples, (std::vector<double>{1.5, 2}));
 }
 
 TEST(Wire, HelloOfAnotherProtocol_saysSoAndIsReadNoFurther) {

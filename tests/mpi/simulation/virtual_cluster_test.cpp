@@ -111,6 +111,24 @@ TEST(VirtualCluster, Text_isTheTargetsWhateverSpeculates) {
   }
 }
 
+TEST(SyntheticText, OverConfidence_isFoundFromTheFirstChoices) {
+  for (const double top1 : {0.3, 0.65, 0.9}) {
+    for (const double x : {-0.6, -0.2, 0.0, 0.5, 2.0}) {
+      TextOptions options{.top1 = top1, .top4 = top1 + 0.58 * (1 - top1), .over_confidence = x};
+      const double of_first = SyntheticText(options).mean_first_probability();
+      EXPECT_NEAR(over_confidence_of(options, of_first), x, 1e-4) << top1;
+      if (x == 0) EXPECT_NEAR(of_first, top1, 1e-6) << "its probabilities are right";
+    }
+  }
+  EXPECT_NEAR(over_confidence_of({}, 0), -0.95, 1e-6) << "no draft is less sure";
+}
+
+TEST(VirtualCluster, DraftThatIsTooUnsure_guessesLess) {
+  Scenario right = longer(real(1, Strategy::kSpeculative)), unsure = right;
+  unsure.text.over_confidence = -0.4;
+  EXPECT_LT(play(unsure).counters.drafted, play(right).counters.drafted);
+}
+
 TEST(VirtualCluster, SingleStage_takesAllGuessesWithTheTip_andBeatsDraftingInTurns) {
   for (const double top1 : {0.5, 0.65, 0.8}) {
     Scenario s = longer(real(1, Strategy::kPipeInfer)), in_turns = longer(real(1, Strategy::kSpeculative));

@@ -1,0 +1,75 @@
+// How fast a rank of a job is.
+#include <algorithm>
+#include <ctime>
+
+#include "launch/job.hpp"
+#include "launch/planning/measurement_cache.hpp"
+#include "node/error.hpp"
+#include "src/model/layer_probe.hpp"
+
+namespace yamata {
+
+/// A layer to measure with: most likely one of this rank's own, whose part of the file it reads anyway.
+std::int64_t Job::probe_layer(const ModelFile& model) const {
+  return (2 * transport_.rank() + 1) * model.h.layers / (2 * transport_.size());
+}
+
+/// Reads and packs what the speed is measured with. Nothing where the disk is too slow to say.
+void Job::prepare_probe() {
+  const ModelFile& target = *models_.front();
+  const bool widths = layout_is_open() && strategy_ != Strategy::kIterative;
+  try {
+    probe_ = std::make_unique<LayerProbe>(target, layers_of_bytes(target, probe_layer(target), uncached_bytes()), unit_of(0),
+                                          widths ? kProbedWidths.back() : 1);
+    if (!probe_->warm_up(options_.timeout / 4)) probe_.reset();
+  } catch (const ModelError&) {  // the rank that is to hold the faulty layer reports it
+    probe_.reset();
+  }
+}
+
+MeasurementKey Job::speed_key() const {
+  return {host_,         hello_.isa,      hello_.fingerprints.front(), hello_.threads, local_rank_, local_size_,
+          options_.numa, first_layers_ > 0 ? names_of(units_) + "-layered" : names_of(units_)};
+}
+
+wire::Measured Job::measure(const std::atomic<bool>& stop) {
+  if (!probe_) return {};
+  probe_->stop_on(stop);
+  const std::string folder = measurement_folder();
+  const std::int64_t now_s = std::time(nullptr);
+  const bool anew = options_.layer_split.by == LayerSplit::By::kMeasuredSpeed;
+  auto speeds = anew ? std::vector<MeasuredSpeed>{} : read_speeds(folder, speed_key(), now_s);
+  const double check = speeds.empty() ? 0 : probe_->quick_check();
+  const bool holds = agrees(speeds, check);
+  if (!holds) speeds.clear();
+  speeds = with_latest(std::move(speeds), {holds ? check : probe_->measure(), now_s});
+  wire::Measured measured{median_ns_per_byte(speeds), {}};
+  if (layout_is_open() && strategy_ != Strategy::kIterative) {
+    const auto kept = holds ? read_width_multiples(folder, speed_key(), now_s) : std::nullopt;
+    measured.width_multiples = kept ? *kept : probe_->width_multiples(kProbedWidths);
+    if (!kept && !stop) keep_width_multiples(folder, speed_key(), measured.width_multiples, now_s);
+  }
+  probe_.reset();  // its memory is the weights' now
+  if (!stop) keep_speeds(folder, speed_key(), speeds);
+  models_.front()->file.release_pages();
+  measured.ns_per_byte = with_device(measured.ns_per_byte, stop);
+  return measured;
+}
+
+/// The mean over the layers of this rank, as many as it would have of equal shares, where a device has some of them.
+double Job::with_device(double ns_per_byte, const std::atomic<bool>& stop) {
+  if (first_layers_ == 0) return ns_per_byte;
+  const ModelFile& target = *models_.front();
+  try {
+    const std::int64_t layer = probe_layer(target);
+    LayerProbe probe(target, {layer, layer + 1}, unit_of(0).first_unit());
+    probe.stop_on(stop);
+    if (!probe.warm_up(options_.timeout / 4)) return ns_per_byte;
+    const double layers = std::max(1.0, static_cast<double>(target.h.layers) / transport_.size());
+    return ns_per_byte + (probe.measure() - ns_per_byte) * std::min<double>(first_layers_, layers) / layers;
+  } catch (const ModelError&) {  // no room for a layer: the plan says so, and what would fit
+    return ns_per_byte;
+  }
+}
+
+}  // namespace yamata

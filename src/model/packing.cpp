@@ -1,0 +1,35 @@
+#include "src/model/packing.hpp"
+
+#include <fmt/format.h>
+
+#include <new>
+
+#include "node/error.hpp"
+
+namespace yamata {
+
+std::unique_ptr<Buffer> set_aside_packed(ComputeUnit& unit, std::span<Matrix* const> matrices, std::vector<Op>& ops, const std::string& what,
+                                         const std::string& remedy) {
+  constexpr std::size_t kAlignment = 64;
+  std::vector<std::size_t> at;
+  std::size_t bytes = 0;
+  for (const Matrix* matrix : matrices) {
+    at.push_back(bytes);
+    bytes += (unit.packed_bytes(*matrix) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  std::unique_ptr<Buffer> packed;
+  try {
+    packed = unit.allocate(bytes, BufferUse::kWeights);
+  } catch (const std::bad_alloc&) {
+    throw ModelError(fmt::format("no memory for {} MiB of {} on {}; {}", bytes >> 20, what, unit.device(), remedy));
+  }
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    if (unit.packed_bytes(*matrices[i]) == 0) continue;
+    std::byte* to = packed->host().data() + at[i];
+    matrices[i]->packed = to;
+    ops.push_back(PackOp{matrices[i], to});
+  }
+  return packed;
+}
+
+}  // namespace yamata
