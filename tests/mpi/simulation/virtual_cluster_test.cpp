@@ -117,7 +117,9 @@ TEST(SyntheticText, OverConfidence_isFoundFromTheFirstChoices) {
       TextOptions options{.top1 = top1, .top4 = top1 + 0.58 * (1 - top1), .over_confidence = x};
       const double of_first = SyntheticText(options).mean_first_probability();
       EXPECT_NEAR(over_confidence_of(options, of_first), x, 1e-4) << top1;
-      if (x == 0) EXPECT_NEAR(of_first, top1, 1e-6) << "its probabilities are right";
+      if (x == 0) {
+        EXPECT_NEAR(of_first, top1, 1e-6) << "its probabilities are right";
+      }
     }
   }
   EXPECT_NEAR(over_confidence_of({}, 0), -0.95, 1e-6) << "no draft is less sure";
