@@ -43,13 +43,24 @@ double SyntheticText::mean_first_probability() const {
 
 double over_confidence_of(TextOptions options, double mean_first_probability) {
   constexpr double kLeast = -0.95, kMost = 4;
+  constexpr double kStep = 0.125;
   constexpr int kHalvings = 40;
-  double below = kLeast, above = kMost;
-  for (int i = 0; i < kHalvings; ++i) {
-    options.over_confidence = (below + above) / 2;
-    (SyntheticText(options).mean_first_probability() < mean_first_probability ? below : above) = options.over_confidence;
+  const auto mean = [&](double over_confidence) {
+    options.over_confidence = over_confidence;
+    return SyntheticText(options).mean_first_probability();
+  };
+  // The mean rises up to 0 and some way beyond. That of a draft that is seldom right then falls: its second choices are often the surer ones.
+  const bool unsure = mean_first_probability <= mean(0);
+  double below = unsure ? kLeast : 0, above = 0;
+  while (!unsure && above < kMost && mean(above) < mean_first_probability && mean(above + kStep) > mean(above)) {
+    below = above;
+    above += kStep;
   }
-  return options.over_confidence;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (below + above) / 2;
+    (mean(middle) < mean_first_probability ? below : above) = middle;
+  }
+  return (below + above) / 2;
 }
 
 std::uint64_t SyntheticText::draw(std::uint64_t drafter, std::uint64_t prefix, Draw purpose) const {
