@@ -200,9 +200,13 @@ std::uint64_t machine_id() {
 
 std::string cpu_name() {
   std::ifstream in("/proc/cpuinfo");
+  std::string arm;  // has no names, but numbers of who designed it and of the core
   for (std::string line; std::getline(in, line);) {
     const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+    if (colon == std::string::npos) continue;
+    if (line.starts_with("model name")) return line.substr(colon + 2);
+    if (line.starts_with("CPU implementer") && arm.empty()) arm = "implementer " + line.substr(colon + 2);
+    if (line.starts_with("CPU part")) return arm + " part " + line.substr(colon + 2);
   }
   utsname system{};
   return uname(&system) == 0 ? system.machine : "unknown";

@@ -16,7 +16,7 @@ constexpr int kMostRanks = 1024;
 cxxopts::Options plan_flags() {
   auto flags = describe("plan",
                         "Predicts the fastest layout: simulates the ways in which the machines could share a model. "
-                        "Loads no weights, except one layer if this machine must be measured.");
+                        "Loads no weights, except a few layers if this machine must be measured.");
   auto machines = flags.add_options("Machines and network");
   machines("from", "Take machines, links and rehearsed groups from a file of 'yamata run --json' or 'yamata plan --json' with this model",
            cxxopts::value<std::string>(), "FILE");

@@ -29,10 +29,11 @@ std::string run_command_line(const LayoutCandidate& candidate, std::span<const P
                              const std::string& draft_model) {
   std::string names;
   for (const int host : hosts_in_order(candidate)) names += (names.empty() ? "" : ",") + hosts[static_cast<std::size_t>(host)].name;
-  const std::string start =
-      candidate.hosts() == 1 ? fmt::format("yamata run (on {})", names) : fmt::format("mpirun --host {} --bind-to none yamata run", names);
+  const bool alone = candidate.hosts() == 1;
+  const std::string start = alone ? "" : fmt::format("mpirun --host {} --bind-to none ", names);
   const std::string draft = candidate.layout.size() > 1 ? " -md " + draft_model : "";
-  return fmt::format("{} -m {}{} {} -p TEXT", start, model, draft, layout_flags(candidate));
+  const std::string where = alone ? "  # on " + names : "";
+  return fmt::format("{}yamata run -m {}{} {} -p TEXT{}", start, model, draft, layout_flags(candidate), where);
 }
 
 std::string to_table(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts) {

@@ -22,7 +22,7 @@ def read_all(tables):
             raise Problem(f'prompts.{name} needs either text = "..." or file = "..."')
         for key in table.keys() - known:
             raise Problem(f"prompts.{name}: '{key}' is not known; it may have {', '.join(sorted(known))}")
-        if '{}' not in table.get('format', '{}'):
+        if '{}' not in str(table.get('format', '{}')):
             raise Problem(f'prompts.{name}: format needs {{}}, the place of the prompt')
         for prompt in prompts_of(name, table):
             yield dataclasses.replace(prompt, text=table.get('format', '{}').replace('{}', prompt.text))
@@ -47,9 +47,10 @@ def contents(name, table):
 def text_of(question):
     """As `yamata features` and `yamata acceptance` read a line: its prompt, its text, or the first of its turns."""
     text = next((question[key] for key in ('prompt', 'text') if isinstance(question.get(key), str)), None)
-    text = question['turns'][0] if text is None else text
-    if not isinstance(text, str):
-        raise TypeError(text)
+    if text is None and isinstance(question['turns'], list):
+        text = question['turns'][0]
+    if not isinstance(text, str) or not isinstance(question.get('category', ''), str):
+        raise TypeError(question)
     return text
 
 

@@ -85,6 +85,7 @@ void Head::gathered() {
 }
 
 void Head::let_measure(int rank) {
+  measure_since_[rank] = Clock::now();
   if (rank == 0) {
     speed_.emplace(options_.measure);
   } else {
@@ -95,8 +96,20 @@ void Head::let_measure(int rank) {
 void Head::take_measured(int rank, wire::Measured measured) {
   if (state_ != State::kMeasuring) throw ClusterError("a rank has measured its speed unasked; do all ranks run the same yamata?");
   const std::optional<int> next = measuring_->after(rank);
+  measure_since_.erase(rank);
   members_.measured(rank, std::move(measured));
   if (next) let_measure(*next);
+}
+
+/// A rank may be alive and never end.
+void Head::check_measuring(Clock::time_point now) const {
+  for (const auto& [rank, since] : measure_since_) {
+    if (now - since < options_.timeout) continue;
+    throw RankLost(rank, fmt::format("rank {} ({}) has measured its speed for {:g} s without an end; is its disk or machine overloaded? (or raise "
+                                     "--timeout)",
+                                     rank, members_.hellos()[static_cast<std::size_t>(rank)].host,
+                                     std::chrono::duration<double>(options_.timeout).count()));
+  }
 }
 
 /// The speeds are known, or nobody asks for them.
@@ -190,6 +203,7 @@ void Head::watch_ranks() {
   if (!members_.send_heartbeats(now, told)) return;
   if (options_.woken && options_.woken->exchange(false)) members_.hold_back(now);
   if (const auto silent = members_.find_silent(now)) lose(*silent);
+  check_measuring(now);
   if (listener_) {
     const auto awaited = [this](int leader) { return listener_->awaits(leader); };
     if (const auto stalled = members_.find_stalled_drafter(now, awaited)) lose(*stalled);

@@ -2,6 +2,7 @@
 // Rank 0: leads the job. It holds the target's first stage, and decides what the loss of a rank means.
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -114,6 +115,7 @@ class Head {
   void go_on();
   void gathered();
   void let_measure(int rank);
+  void check_measuring(Clock::time_point now) const;
   void take_measured(int rank, wire::Measured measured);
   void measured();
   void probed();
@@ -139,6 +141,7 @@ class Head {
   wire::Hello own_;
   Setup setup_;
   std::optional<MeasuringOrder> measuring_;
+  std::map<int, Clock::time_point> measure_since_;  // the ranks whose turn it is to measure
   std::optional<SpeedMeasurement> speed_;  // while this rank's is measured
   std::optional<LinkProbe> probe_;
   std::optional<Rehearsal> rehearsal_;

@@ -153,7 +153,8 @@ class CudaDevice final : public Device {
   }
   void require_well() override {
     const cudaError_t state = cudaStreamQuery(stream_);
-    if (state != cudaErrorNotReady) require(state, "computing");
+    if (state != cudaErrorNotReady) return require(state, "computing");
+    cudaGetLastError();  // else the next check() takes it for a launch that failed
   }
   std::uint64_t mark() override;
   void wait(std::uint64_t mark) override;

@@ -148,7 +148,8 @@ class Plan(unittest.TestCase):
                          [('q-1', 'q', '<user>one<model>'), ('q-3', 'c', '<user>two<model>'), ('q-7', 'q', '<user>three<model>')])
 
     def test_a_line_without_a_text_and_a_format_without_a_place_are_named(self):
-        for line, more, named in (('{"prompt": 5}', '', 'line 2'), ('[1]', '', 'line 2'), ('{"turns": [3]}', '', 'line 2'), ('x', '', 'line 2'),
+        for line, more, named in (('{"prompt": 5}', '', 'line 2'), ('[1]', '', 'line 2'), ('{"turns": [3]}', '', 'line 2'), ('{"turns": "abc"}', '', 'line 2'),
+                                  ('{"text": "a", "category": [1]}', '', 'line 2'), ('{"text": "b"}', 'format = 5\n', 'format needs'), ('x', '', 'line 2'),
                                   ('{"text": "b"}', 'format = "user"\n', 'format needs')):
             with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file, self.assertRaisesRegex(Problem, named):
                 file.write('{"text": "a"}\n' + line)

@@ -53,6 +53,9 @@ class MeasuringHead : public testing::Test {
   };
   MeasuringHead() : network_(3), transport_(network_, 0) {
     options_.measure = [](const std::atomic<bool>&) { return wire::Measured{0.5, {1.5}}; };
+    begin();
+  }
+  void begin() {
     head_.emplace(transport_, options_);
     head_->begin(hello(5), {42}, [](const std::vector<wire::Hello>& hellos) -> wire::Start { throw Planned{hellos}; }, {});
   }
@@ -111,6 +114,23 @@ TEST_F(MeasuringHead, Plan_followsWhatRanksHaveMeasured) {
     EXPECT_EQ(planned.hellos[1].measured.ns_per_byte, 0.25);
     EXPECT_EQ(planned.hellos[1].measured.width_multiples, (std::vector<double>{2, 3}));
     EXPECT_EQ(planned.hellos[2].measured.ns_per_byte, 1);
+  }
+}
+
+TEST_F(MeasuringHead, RankThatNeverEnds_isNamedAfterTheTimeout) {
+  options_.timeout = std::chrono::milliseconds(40);
+  begin();
+  send(1, Tag::kHello, wire::encode(hello(7)));
+  send(2, Tag::kHello, wire::encode(hello(7)));
+  try {
+    for (int i = 0; i < 10'000'000; ++i) {  // seconds
+      for (const int rank : {1, 2}) send(rank, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
+      play(1);
+    }
+    FAIL() << "it is waited for";
+  } catch (const RankLost& lost) {
+    EXPECT_EQ(lost.rank, 1);
+    EXPECT_NE(std::string(lost.what()).find("measured its speed"), std::string::npos) << lost.what();
   }
 }
 
