@@ -126,6 +126,12 @@ bool launches_return() {
   return !blocking || std::string(blocking) == "0";
 }
 
+/// Whether kernels are loaded at the start. By default CUDA loads one at its first launch, which may wait for the whole device.
+bool loads_at_start() {
+  const char* loading = std::getenv("CUDA_MODULE_LOADING");
+  return loading && std::string(loading) == "EAGER";
+}
+
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int index);
@@ -198,8 +204,8 @@ CudaDevice::CudaDevice(int index) : index_(index) {
   require(cudaMemGetInfo(&free, &all), "asking for its memory");
   const bool unified = attribute(cudaDevAttrIntegrated) != 0;
   // A kernel that waits for the host may take its time, and the host uses its memory meanwhile.
-  const bool waits =
-      launches_return() && attribute(cudaDevAttrKernelExecTimeout) == 0 && (unified || attribute(cudaDevAttrConcurrentManagedAccess) != 0);
+  const bool waits = launches_return() && loads_at_start() && attribute(cudaDevAttrKernelExecTimeout) == 0 &&
+                     (unified || attribute(cudaDevAttrConcurrentManagedAccess) != 0);
   properties_ = {.name = properties.name,
                  .unified = unified,
                  .reads_host = attribute(cudaDevAttrPageableMemoryAccess) != 0,
