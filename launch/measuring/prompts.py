@@ -49,8 +49,8 @@ def text_of(question):
     text = next((question[key] for key in ('prompt', 'text') if isinstance(question.get(key), str)), None)
     if text is None and isinstance(question['turns'], list):
         text = question['turns'][0]
-    if not isinstance(text, str) or not isinstance(question.get('category', ''), str):
-        raise TypeError(question)
+    if not isinstance(text, str):
+        raise TypeError(text)
     return text
 
 
@@ -63,6 +63,8 @@ def questions(name, table):
         try:
             question = json.loads(line)
             kind = question.get('category', table.get('kind', name))
+            if not isinstance(kind, str):
+                raise TypeError(kind)
             prompt = Prompt(f'{name}-{question.get("question_id", number)}', kind, text_of(question))
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             raise Problem(f'prompts.{name}: line {number} of {table["file"]} has no text in "prompt", "text" or "turns"') from None

@@ -74,12 +74,10 @@ std::vector<GroupCost> read_kept(const ModelFile& target, std::span<const Planne
   return kept;
 }
 
-bool agree(double a, double b) { return a <= kAgree * b && b <= kAgree * a; }
-
 /// Whether the first group took what is kept of it.
 bool holds(std::span<const GroupCost> kept, const GroupCost& first) {
-  return !kept.empty() && agree(kept.front().computing, first.computing) &&
-         agree(static_cast<double>(kept.front().meeting), static_cast<double>(first.meeting));
+  return !kept.empty() && within_factor(kAgree, kept.front().computing, first.computing) &&
+         within_factor(kAgree, static_cast<double>(kept.front().meeting), static_cast<double>(first.meeting));
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 namespace yamata {
 namespace {
 
-bool agree(double a, double b, double factor) { return a <= factor * b && b <= factor * a; }
-
-bool same(const Link& a, const Link& b) { return agree(a.latency_s, b.latency_s, 4.0 / 3) && agree(a.bytes_per_s, b.bytes_per_s, 2); }
+bool same(const Link& a, const Link& b) {
+  return within_factor(4.0 / 3, a.latency_s, b.latency_s) && within_factor(2, a.bytes_per_s, b.bytes_per_s);
+}
 
 }  // namespace
 

@@ -38,6 +38,9 @@ std::vector<MeasuredSpeed> read_speeds(const std::string& folder, const Measurem
 /// Keeps them, all or none; a folder that cannot be written is no fault.
 void keep_speeds(const std::string& folder, const MeasurementKey& key, std::span<const MeasuredSpeed> speeds);
 
+/// Whether neither of two measurements is more than so many times the other.
+inline bool within_factor(double factor, double a, double b) { return a <= factor * b && b <= factor * a; }
+
 /// Whether a quick check agrees with the median of the speeds that are kept, to a third.
 bool agrees(std::span<const MeasuredSpeed> kept, double check);
 /// The latest five, with this one. Their median is what counts: a measurement that something disturbed changes no plan for long, noise
