@@ -46,6 +46,8 @@ Interval interval(Like like, std::int64_t cols) {
     case Like::kFaint:
     case Like::kFusion:
       return {0, 0.1f * unit};
+    case Like::kQuiet:
+      return {0, 0.22f * unit};
     case Like::kRouter:
       return {0, 2 * unit};
     case Like::kEmbedding:
@@ -56,6 +58,10 @@ Interval interval(Like like, std::int64_t cols) {
       return {1, 0.25f};
     case Like::kLoudNorm:
       return {40, 10.0f};
+    case Like::kLaterNorm:
+      return {9, 2.25f};
+    case Like::kQuietNorm:
+      return {0.2f, 0.05f};
     case Like::kBias:
       return {0, 0.25f};
   }
@@ -70,7 +76,10 @@ std::string word(std::uint32_t id) {
   return std::string("\xe2\x96\x81\xe4") + static_cast<char>(0xb8 + id / 64) + static_cast<char>(0x80 + id % 64);
 }
 
-bool is_vector(Like like) { return like == Like::kNorm || like == Like::kLoudNorm || like == Like::kBias || like == Like::kRouter; }
+bool is_vector(Like like) {
+  return like == Like::kNorm || like == Like::kLoudNorm || like == Like::kLaterNorm || like == Like::kQuietNorm || like == Like::kBias ||
+         like == Like::kRouter;
+}
 
 }  // namespace
 

@@ -13,12 +13,15 @@ namespace yamata::families_test {
 enum class Like {
   kMatrix,     ///< products of inputs of variance 1 have variance 1
   kFaint,      ///< the same of variance 0.01
+  kQuiet,      ///< the same of variance 0.05
   kFusion,     ///< of two inputs side by side mostly the first: the identity, and of both products of variance 0.01
   kRouter,     ///< products have variance 4
   kEmbedding,  ///< of variance 1
   kOutput,     ///< products have variance 9; the rows of tokens that are no words are 0
   kNorm,       ///< about 1
   kLoudNorm,   ///< about 40
+  kLaterNorm,  ///< about 9
+  kQuietNorm,  ///< about 0.2
   kBias,       ///< about 0
 };
 

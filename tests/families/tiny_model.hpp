@@ -18,8 +18,8 @@ std::vector<std::string> variant_names();
 /// layer has the name's "-nextn" and what follows replaced by "-without".
 std::vector<std::string> nextn_variant_names();
 
-/// Writes a variant's model, or where the name ends in "-wide" a wider one, whose rows are whole blocks of 256; matrices of type F32 or
-/// F16, or, `widened`, of F32 with the values that type has; the router and all vectors of F32. Weights are uniform, drawn by splitmix64
+/// Writes a variant's model, or where the name ends in "-wide" a wider and quieter one (see `wide`); matrices of type F32 or F16, or,
+/// `widened`, of F32 with the values that type has; the router and all vectors of F32. Weights are uniform, drawn by splitmix64
 /// from a seed that is a hash of the tensor's name, and scaled so that a layer changes the residual stream about as much as there is of it
 /// and the best token has most of the probability. Throws std::out_of_range for a name that is none.
 void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened = false);
