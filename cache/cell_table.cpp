@@ -81,8 +81,8 @@ CellId CellTable::take_lowest_free() {
   return lowest_free_++;
 }
 
-/// Begins the row's list of visible cells: its parent's view, or its first sequence's cells at lower positions. A row that
-/// continues the row before shares that row's list.
+/// Begins the row's list of visible cells: its parent's list, or its first sequence's cells at lower positions. A row that continues the
+/// row before shares that row's list.
 void CellTable::view(std::span<const Placement> batch, std::size_t row, BatchCells& out) const {
   const Placement& token = batch[row];
   auto& lists = out.lists_;
@@ -97,7 +97,7 @@ void CellTable::view(std::span<const Placement> batch, std::size_t row, BatchCel
   } else if (token.parent >= 0) {
     run = out.runs_[static_cast<std::size_t>(token.parent)];
     if (run.begin + run.count != lists.size()) {
-      lists.reserve(lists.size() + run.count + 1);  // keeps the source in place while it is copied
+      lists.reserve(lists.size() + run.count + 1);  // avoids a reallocation, which would invalidate the source of the copy
       const auto source = lists.begin() + static_cast<std::ptrdiff_t>(run.begin);
       run.begin = lists.size();
       std::copy_n(source, run.count, std::back_inserter(lists));

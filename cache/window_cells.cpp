@@ -15,7 +15,7 @@ WindowCells::WindowCells(std::int32_t table_cells, std::int32_t cells, std::int3
   std::iota(free_.rbegin(), free_.rend(), 0);
 }
 
-/// Takes cells back from tokens that are gone or before every window to come, when there are too few.
+/// If there are too few free cells, takes cells from tokens that were removed or are before every future window.
 void WindowCells::make_room(const CellTable& table, std::size_t tokens) {
   if (free_.size() >= tokens) return;
   const std::int32_t first_seen = table.end(0) - window_ + 1;
@@ -29,10 +29,10 @@ void WindowCells::make_room(const CellTable& table, std::size_t tokens) {
   if (free_.size() < tokens) throw ClusterError("a run of more tokens than layers with a window have free cells");
 }
 
-/// Tokens of a run that was skipped have no cell here. Nobody waits for what is computed from them, so any cell will do.
+/// The tokens of a skipped run have no cell here. Their results are not used, so any cell may be returned.
 CellId WindowCells::cell_of(CellId of_table) const { return std::max(0, cell_of_[static_cast<std::size_t>(of_table)]); }
 
-/// The end of what the row sees. A row that extends the row before shares that row's list.
+/// The last cells of the row's view. A row that extends the row before shares that row's list.
 void WindowCells::view(const BatchCells& all, std::size_t row, BatchCells& in_window) const {
   const std::span<const CellId> seen = all.visible(row);
   const std::size_t count = std::min(static_cast<std::size_t>(window_), seen.size());

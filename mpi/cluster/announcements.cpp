@@ -11,7 +11,7 @@ void reassure(Transport& transport) {
 }
 
 void hush(Transport& transport, int code) {
-  constexpr auto kLeave = std::chrono::milliseconds(20);  // sends move on in receive
+  constexpr auto kLeave = std::chrono::milliseconds(20);  // pending sends only advance in receive
   for (int r = 1; r < transport.size(); ++r) {
     if (r != transport.rank()) transport.send(r, Tag::kStop, wire::encode_stop(code));
   }

@@ -13,14 +13,15 @@ namespace {
 
 std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan,
                                       std::unique_ptr<Pipeline> pipeline) {
-  // The cells beyond the context are for open guesses.
+  // The cells beyond the context are for guesses that are not decided.
   return std::make_unique<Drafter>(transport, plan.model, std::move(pipeline), start.draft, plan.cells - start.draft.room(),
                                    SequenceRange{0, plan.sequences}, start.batch);
 }
 
 }  // namespace
 
-/// Before any model goes: each waits until the unit is done, which may be computing another one's run with ranks that have left.
+/// Before any model is destroyed: each waits until its unit is done, and the unit may be computing another model's run with ranks that have
+/// left.
 Dispatcher::~Dispatcher() {
   for (const Group& group : groups_) group.exchange->abandon();
 }
@@ -51,7 +52,7 @@ void Dispatcher::build(const wire::Start& plan, const StageFactory& make_stage) 
   for (const Group& group : groups_) group.exchange->keep_times();
 }
 
-/// A rank may have several drafts that lie there alone.
+/// A rank may hold several drafts that are on no other rank.
 PipelineRanks Dispatcher::ranks_of(const wire::PipelinePlan& plan) const {
   const Channel channel = plan.model == 0 ? kTargetChannel : plan.ranks.size() == 1 ? own_channel(plan.model) : kDraftChannel;
   return {channel, plan.stages()};
@@ -141,7 +142,7 @@ void Dispatcher::describe(wire::Report& report, std::int64_t clock_offset_us) co
   for (const auto& [model, drafter] : drafters_) {
     Stage& draft = drafter->pipeline().stage();
     if (&draft == stage()) continue;
-    report.busy_s += draft.counters().busy_s;  // it takes turns with this rank's stage
+    report.busy_s += draft.counters().busy_s;  // the draft shares this rank's compute unit
     const ComputeUnit& unit = draft.model().unit();
     if (&unit != &stage()->model().unit() && report.device.find("guesses on") == std::string::npos)
       report.device += ", guesses on " + unit.device();

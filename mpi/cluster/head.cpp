@@ -49,7 +49,7 @@ void Head::begin(const wire::Hello& own, const std::vector<std::uint64_t>& finge
   state_ = State::kGathering;
 }
 
-/// What the state of the job asks for, after messages have been taken.
+/// Advances the state of the job after messages have been handled.
 void Head::go_on() {
   switch (state_) {
     case State::kGathering:
@@ -75,7 +75,7 @@ void Head::go_on() {
   }
 }
 
-/// All have come.
+/// All ranks have joined.
 void Head::gathered() {
   members_.check_agreement(setup_.fingerprints);
   if (!options_.measure) return measured();
@@ -101,7 +101,7 @@ void Head::take_measured(int rank, wire::Measured measured) {
   if (next) let_measure(*next);
 }
 
-/// A rank may be alive and never end.
+/// A rank may be alive and yet never finish its measurement.
 void Head::check_measuring(Clock::time_point now) const {
   for (const auto& [rank, since] : measure_since_) {
     if (now - since < options_.timeout) continue;
@@ -112,7 +112,7 @@ void Head::check_measuring(Clock::time_point now) const {
   }
 }
 
-/// The speeds are known, or nobody asks for them.
+/// The speeds are known, or none are needed.
 void Head::measured() {
   if (!options_.probes_links) return share_out();
   probe_.emplace(transport_);
@@ -129,7 +129,7 @@ void Head::probed() {
   state_ = State::kRehearsing;
 }
 
-/// Each gets the plan and begins to load its part.
+/// Sends the plan to all ranks, which then load their parts.
 void Head::share_out() {
   plan_ = setup_.plan(members_.hellos());
   members_.place(plan_);
@@ -163,7 +163,7 @@ bool Head::step() {
     anything = true;
   }
   if (state_ == State::kStopping) {
-    if (Pipeline* target = dispatcher_.target()) anything |= target->advance();  // nobody needs a drafter any more
+    if (Pipeline* target = dispatcher_.target()) anything |= target->advance();  // the results of drafters are not needed any more
   } else {
     anything |= dispatcher_.advance();
     if (options_.interrupted && *options_.interrupted) throw Interrupted{};
@@ -197,7 +197,7 @@ RunResult Head::wait_result(std::uint64_t run) {
 void Head::watch_ranks() {
   const auto now = Clock::now();
   const wire::Heartbeat own = dispatcher_.heartbeat();
-  // All weights are loaded, says the head once it serves: then the job can do without drafters.
+  // While the head serves, its heartbeat says that all weights are loaded: then the job can continue without drafters.
   wire::Heartbeat told = own;
   if (state_ != State::kServing) told.loaded_permille = std::min<std::uint16_t>(told.loaded_permille, 999);
   if (!members_.send_heartbeats(now, told)) return;
@@ -212,7 +212,7 @@ void Head::watch_ranks() {
   if (target) members_.check_progress(now, state_ == State::kLoading || target->outstanding() > 0, own, target->ranks().stages);
 }
 
-/// The text goes on without a drafter or an idle rank; without a stage nothing does.
+/// The job can continue without a drafter or an idle rank, but not without a stage.
 void Head::lose(const RankLost& lost) {
   if (members_.idle(lost.rank)) return lose_idle(lost.rank, lost.what());
   const auto drafter = members_.drafter_of(lost.rank);
@@ -225,7 +225,7 @@ void Head::lose_idle(int rank, const std::string& why) {
     options_.on_warning(fmt::format("the text goes on without rank {}, which has no part in it: {}", rank, why));
 }
 
-/// Of a draft model on several ranks, all go.
+/// If a draft model is on several ranks, all of them are removed.
 void Head::lose_drafter(int leader, const std::string& why) {
   if (!members_.remove_drafter(leader)) return;
   if (options_.on_warning) options_.on_warning(fmt::format("the text goes on without the drafter on rank {}: {}", leader, why));
@@ -275,7 +275,7 @@ void Head::on_failure(int rank, const wire::Failure& failure) {
 }
 
 void Head::rest() {
-  if (state_ == State::kProbing) return std::this_thread::yield();  // a sleep would be measured, too
+  if (state_ == State::kProbing) return std::this_thread::yield();  // a sleep would distort the measurement
   if (state_ == State::kRehearsing && rehearsal_->computing()) return idle_.rest_in_group(transport_);
   Pipeline* target = dispatcher_.target();
   const bool computing = target && !target->stage().model().unit().finished();
@@ -322,8 +322,8 @@ void Head::order_stop(int code) {
   go_on();
 }
 
-/// Drafters and idle ranks that have not reported are soon given up, as the job is done without them; other ranks where they are silent for
-/// the whole deadline, of which a time in which this process was stopped itself is no part.
+/// Gives up drafters and idle ranks that have not reported soon, since the job does not need them. Gives up other ranks after they have
+/// been silent for the whole timeout; time in which this process was stopped does not count.
 void Head::check_stopped() {
   const auto now = Clock::now();
   for (int r = 1; now > stop_deadline_ && r < transport_.size(); ++r) {

@@ -30,13 +30,13 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-/// Which processes can be seen from here: of those in another container none could be known to be dead.
+/// Identifies the set of processes visible from here: processes in another container could not be recognised as dead.
 std::string process_space() {
   std::error_code unseen;
   return fs::read_symlink("/proc/self/ns/pid", unseen).string();
 }
 
-/// Tells a process from others that had or will have its number; empty where it has ended.
+/// Distinguishes a process from earlier and later ones with the same number; empty if it has ended.
 std::string life_of(const std::string& number) {
   const pid_t process = std::atoi(number.c_str());
   const char state = process_state(process);
@@ -57,13 +57,14 @@ bool is_ours(const fs::path& path) {
 
 bool is_locked(const fs::path& mark) {
   const int fd = open(mark.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return true;                                // who knows
-  const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0;  // others may be looking as well
+  if (fd < 0) return true;                                // unknown
+  const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0;  // other processes may hold a shared lock for the same check
   close(fd);
   return locked;
 }
 
-/// What living processes map, as far as this user may know: of other users' processes none can map what is this one's alone.
+/// Files mapped by living processes, as far as this user may see them. Other users' processes cannot map files that only this user may
+/// open.
 std::set<std::string> mapped_files() {
   std::set<std::string> files;
   for (const fs::path& process : entries("/proc")) {
@@ -81,13 +82,13 @@ bool any_below(const std::set<std::string>& files, const std::string& beginning)
   return first != files.end() && first->starts_with(beginning);
 }
 
-/// What a dead job has left.
+/// The files of a dead job.
 struct Remains {
   fs::path session;
-  std::vector<std::string> beginnings;  // of the names of its ranks' shared memory
+  std::vector<std::string> beginnings;  // prefixes of the names of its ranks' shared memory
 };
 
-/// Whether all marks in a job's folder say that it is dead; whose job of which machine, "HOST.UID", is in the name of what is above it.
+/// Whether all marks in a job's folder say that the job is dead. `owner` is "HOST.UID", from the name of the folder above.
 bool is_dead(const fs::path& session, const std::string& owner, Remains& remains) {
   bool marked = false;
   for (const fs::path& mark : entries(session)) {
@@ -96,7 +97,7 @@ bool is_dead(const fs::path& session, const std::string& owner, Remains& remains
     std::string space, job, launcher;
     if (!std::getline(text, space) || !std::getline(text, job) || !std::getline(text, launcher)) return false;
     if (space != process_space() || is_locked(mark)) return false;
-    // It may be between two commands of a script.
+    // The job's launcher is alive: it may be a script between two commands.
     if (!launcher.empty() && launcher == life_of(launcher.substr(0, launcher.find(' ')))) return false;
     const unsigned long number = std::strtoul(job.c_str(), nullptr, 10);
     if (number != 0) remains.beginnings.push_back(fmt::format("vader_segment.{}.{:x}.", owner, number));
@@ -105,7 +106,7 @@ bool is_dead(const fs::path& session, const std::string& owner, Remains& remains
   return marked;
 }
 
-/// Pages by which ranks find each other; they have names only while a job starts.
+/// Shared pages with which ranks find each other; they have names only while a job starts.
 bool is_old_doorbell(const fs::path& file) {
   const std::string name = file.filename().string();
   if (!name.starts_with("yamata-") || name.size() != 7 + 16 || name.find_first_not_of("0123456789abcdef", 7) != std::string::npos)
@@ -122,7 +123,7 @@ void mark_session() {
   const std::string mark = fmt::format("{}/{}{}", session, kMark, rank);
   const int fd = open(mark.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return;
-  flock(fd, LOCK_EX);  // which lasts until the last process that has inherited it ends
+  flock(fd, LOCK_EX);  // the lock is held until the last process that has inherited it ends
   const std::string text = fmt::format("{}\n{}\n{}\n", process_space(), variable("PMIX_NAMESPACE"), life_of(std::to_string(getppid())));
   if (write(fd, text.data(), text.size()) < 0) unlink(mark.c_str());
 }

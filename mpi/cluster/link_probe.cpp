@@ -11,14 +11,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kPatience{15};  // with a rank, before the next one is asked, too
-constexpr milliseconds kBudget{50};    // of all together: after that nobody is asked more than once
-constexpr double kNear_s = 5e-3;       // there and back
+constexpr milliseconds kPatience{15};  // time for one rank before the next one is asked, too
+constexpr milliseconds kBudget{50};    // for all ranks together; after that no rank is asked again
+constexpr double kNear_s = 5e-3;       // round trip
 constexpr int kEchoes = 5;
-constexpr double kEchoing_s = 1.5e-3;                      // so long they may take together
-constexpr std::size_t kShort = 4 << 10, kLong = 32 << 10;  // bytes of the messages of a train, behind one without any
+constexpr double kEchoing_s = 1.5e-3;                      // limit for all echoes together
+constexpr std::size_t kShort = 4 << 10, kLong = 32 << 10;  // bytes of a train's messages, which follow an empty one
 constexpr std::uint32_t kTrain = 3;
-constexpr double kSlowLink = 16e6;  // bytes per second that the short train tells well enough
+constexpr double kSlowLink = 16e6;  // bytes per second; up to this rate the short train is accurate enough
 
 double seconds(LinkProbe::Time::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -28,9 +28,9 @@ double median(std::vector<double> numbers) {
   return *middle;
 }
 
-/// By the median of what lies between the answers: one that was held up is not the link's fault.
+/// From the median of the intervals between answers, so that a single delayed answer does not matter.
 double rate(std::size_t bytes, const std::vector<double>& took_s) {
-  constexpr double kLeast_s = 1e-6;  // a clock's grain
+  constexpr double kLeast_s = 1e-6;  // resolution of the clock
   return static_cast<double>(bytes) / std::max(median(took_s), kLeast_s);
 }
 
@@ -77,7 +77,7 @@ void LinkProbe::on_answer(int from, const wire::Probe& answer, Time now) {
   if (peer.answers == peer.sent) go_on(from, now);
 }
 
-/// All that the rank was asked has been answered.
+/// All messages to this rank have been answered.
 void LinkProbe::go_on(int rank, Time now) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (peer.step != Step::kEcho) peer.bytes_per_s = rate(peer.step == Step::kShort ? kShort : kLong, peer.between_s);
@@ -93,7 +93,7 @@ void LinkProbe::finish(int rank) {
   ++answered_;
 }
 
-/// A near rank for which there was no time is like those for which there was.
+/// Near ranks for which there was no time get the medians of those that were measured.
 std::vector<Link> LinkProbe::links() const {
   std::vector<double> latencies, wake_ups, rates;
   for (const Peer& peer : peers_) {

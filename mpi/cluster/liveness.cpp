@@ -54,7 +54,7 @@ bool Liveness::suspicious(Clock::time_point now) const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.watched && now - peer.last > peer.deadline / 2; });
 }
 
-/// Of several others: of one alone, nobody knows which of the two is cut off.
+/// Requires several other ranks: with only one, it is unknown which of the two is cut off.
 bool Liveness::hears_nobody() const {
   return peers_.size() > 2 &&
          std::none_of(peers_.begin(), peers_.end(), [&](const Peer& peer) { return checked_ - peer.last < deadline_ / 2; });
@@ -105,7 +105,7 @@ void Liveness::blame_stalled(const wire::Heartbeat& own, const std::vector<std::
                                        "(or raise --timeout)",
                                        rank, host_suffix(rank), seconds(deadline_), what, other, host_suffix(other)));
   };
-  // The first stage in pipeline order whose ranks wait for each other, or for their predecessor's results, or else compute without end.
+  // The first stage in pipeline order that is stuck: its ranks wait for each other or for the stage before, or compute without end.
   for (std::size_t s = 0; s < stages.size(); ++s) {
     for (const int rank : stages[s]) {
       const int awaited = state(rank).awaits;

@@ -8,7 +8,8 @@
 namespace yamata {
 namespace {
 
-constexpr auto kDrafterTimeout = std::chrono::seconds(10);  // where the whole draft is waited for, the text stands still as long
+// while decoding waits for a whole draft, a lost drafter blocks it for this long
+constexpr auto kDrafterTimeout = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -28,7 +29,7 @@ void Members::joined(int rank, wire::Hello hello) {
   if (joined_[static_cast<std::size_t>(rank)]) throw ClusterError(fmt::format("rank {}{} has said hello twice", rank, host_suffix(rank)));
   joined_[static_cast<std::size_t>(rank)] = true;
   liveness_.name(rank, hello.host);
-  liveness_.tell(rank, {});  // what it was before is of another job
+  liveness_.tell(rank, {});  // its old state belongs to another job
   hellos_[static_cast<std::size_t>(rank)] = std::move(hello);
   --missing_;
 }

@@ -21,7 +21,7 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-/// What introduces a daemon to mpirun. The same in all of Open MPI 4.
+/// The message with which a daemon introduces itself to mpirun. The same in all releases of Open MPI 4.
 struct Introduction {
   std::uint32_t from_job = 0, from_daemon = 0, to_job = 0, to_daemon = 0;
   std::uint32_t tag = 0, sequence = 0;
@@ -46,7 +46,7 @@ bool ready(int fd, short events) {
 
 std::optional<Mpirun> Mpirun::of_this_process() {
   const std::string own = variable("OMPI_MCA_orte_local_daemon_uri"), mpirun = variable("OMPI_MCA_orte_hnp_uri");
-  // A daemon is told how many there are. mpirun's own ranks know only on how many machines there are ranks, which is no more.
+  // A daemon is told the number of daemons. mpirun's own ranks only know the number of machines with ranks, which is not larger.
   return from_addresses(own, mpirun,
                         std::atoi(variable(own == mpirun ? "OMPI_MCA_orte_num_nodes" : "OMPI_MCA_ess_base_num_procs").c_str()));
 }
@@ -106,7 +106,7 @@ bool Mpirun::release(std::uint32_t daemon) const {
   introduction.from_job = introduction.to_job = job_;
   introduction.from_daemon = daemon;
   const bool sent = ::send(connection.fd, &introduction, sizeof(introduction), MSG_NOSIGNAL) == sizeof(introduction);
-  // Only what has been answered is mpirun's connection to the daemon.
+  // mpirun has accepted the connection as the daemon's only if it answers.
   const bool taken = sent && ready(connection.fd, POLLIN);
   close(connection.fd);
   return taken;

@@ -10,11 +10,11 @@
 namespace yamata {
 namespace {
 
-constexpr int kWarmUp = 1;  // runs that do not count: memory is touched for the first time
+constexpr int kWarmUp = 1;  // runs that do not count, because they touch memory for the first time
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-/// What now and then takes longer counts as it will later, but for one stall, which would count for far more than its share.
+/// Occasional longer times count, as they will later; but a single stall is left out, since it would count far more than its share.
 double mean_but_the_longest(std::span<const double> times) {
   const double sum = std::accumulate(times.begin(), times.end(), 0.0);
   if (times.size() < 2) return sum;
@@ -51,14 +51,14 @@ bool SharedLayer::advance() {
 
 void SharedLayer::begin_run() {
   static const std::vector<std::int32_t> kToken{0};
-  static const std::vector<Placement> kPlacement{{.position = 0, .parent = -1, .sequences = {0, 1}}};  // the token before gives way
+  static const std::vector<Placement> kPlacement{{.position = 0, .parent = -1, .sequences = {0, 1}}};  // the token replaces the one before
   met_ = exchange_->times().size();
   busy_s_ = layer_->unit().busy_seconds();
   layer_->start({kToken, activations_, kPlacement, {}}, nullptr);
 }
 
-/// Members load for different times, and begin a run when each is told that the one before is over. So the first meeting does not count as
-/// it was, but as the others.
+/// Members load for different times, and begin a run when each learns that the one before is over. So the first exchange of a run does not
+/// count with its own time, but with the mean of the others.
 void SharedLayer::end_run() {
   const std::vector<ExchangeTime> all = exchange_->times();
   const auto meetings = std::span(all).subspan(met_);

@@ -15,11 +15,12 @@
 namespace yamata {
 namespace {
 
-/// Within it a rank that says why the job ends has told the others. Who hears a lower rank waits for that one, see on_heartbeat.
+/// Time in which a rank that reports why the job ends has told the others. A rank that hears a lower rank waits for that one, see
+/// on_heartbeat.
 constexpr std::chrono::milliseconds kGrace{500};
-/// The head has more to prepare than the others before it speaks, and its guard sees sooner whether it was stopped.
+/// The head needs more time than the others before its first message, and its guard detects sooner whether it was stopped.
 constexpr std::chrono::milliseconds kPreparations{2000}, kNone{0};
-/// More is asked so soon, where links are measured.
+/// While links are measured, the next message arrives within this time.
 constexpr std::chrono::milliseconds kProbing{5};
 
 }  // namespace
@@ -41,7 +42,7 @@ void Worker::begin() {
   liveness_.watch(0, Clock::now());
 }
 
-/// Runs `work`; a fault is told to the head.
+/// Runs `work`; errors are sent to the head.
 template <class Work>
 void Worker::attempt(Work work) {
   if (state_ == State::kFailed) return;
@@ -56,7 +57,7 @@ void Worker::attempt(Work work) {
   }
 }
 
-/// It only waits for the end now.
+/// From now on, this rank only waits for the end.
 void Worker::fail(const wire::Failure& failure) {
   speed_.reset();
   shared_layer_.reset();
@@ -70,11 +71,11 @@ void Worker::take_place(const wire::Start& plan) {
   for (const wire::PipelinePlan& part : plan.pipelines) {
     if (part.model == 0) target_ranks_.insert(part.ranks.begin(), part.ranks.end());
   }
-  if (dispatcher_.empty()) {  // it waits for the end
+  if (dispatcher_.empty()) {  // it waits for the end of the job
     become_dispensable(true);
     return serve();
   }
-  // On one machine the clock is the same; else this is right but for the message's way.
+  // On one machine, the clocks are equal; otherwise this is wrong by the time of a message.
   clock_offset_us_ = plan.head_host == setup_.host ? 0 : plan.head_time_us - Trace::now_us();
   dispatcher_.load();
   state_ = State::kLoading;
@@ -84,7 +85,7 @@ void Worker::take_place(const wire::Start& plan) {
 
 void Worker::serve() { state_ = State::kServing; }
 
-/// A failed rank waits for the stop.
+/// A failed rank waits for kStop.
 void Worker::leave_job() {
   if (dispensable_) become_dispensable(false);
   if (state_ != State::kFailed) state_ = State::kJobOver;
@@ -93,7 +94,7 @@ void Worker::leave_job() {
 void Worker::end(int exit_code) {
   speed_.reset();
   shared_layer_.reset();
-  if (dispensable_) become_dispensable(false);  // all part together
+  if (dispensable_) become_dispensable(false);  // all ranks leave the job at the same time
   exit_code_ = exit_code;
   state_ = State::kStopped;
   transport_.send(0, Tag::kReport, wire::encode(report()));
@@ -106,7 +107,7 @@ void Worker::become_dispensable(bool dispensable) {
 
 bool Worker::step() {
   bool anything = false;
-  while (!ended()) {  // what comes after is no longer for the worker
+  while (!ended()) {  // messages after the end are not for this worker
     auto message = transport_.receive();
     if (!message) break;
     dispatch(std::move(*message));
@@ -156,8 +157,9 @@ void Worker::dispatch(Message message) {
   }
 }
 
-/// From the head: once all weights are loaded, the job can do without drafters. From another rank: that misses the head, too. One line for
-/// the job: the lowest rank that lives says it, of those that hold the target, once they are known; the others may be lost themselves.
+/// From the head: after all weights are loaded, the job can continue without drafters. From another rank: it does not hear the head either.
+/// Only one rank should report that: the lowest one that is alive and, once the plan is known, holds the target. The others may be lost
+/// themselves.
 void Worker::on_heartbeat(int from, const wire::Heartbeat& heartbeat) {
   wire::validate(heartbeat, from);
   if (from == 0) {
@@ -200,7 +202,7 @@ bool Worker::go_on_rehearsing() {
   return true;
 }
 
-/// The stream comes from the stage before, the plan from the head: the stream may be here first and is kept until then.
+/// The stream comes from the stage before, the plan from the head. Messages that arrive before the plan are kept until then.
 void Worker::take(Message message) {
   if (state_ == State::kAwaitingPlan) {
     early_.push_back(std::move(message));
@@ -215,7 +217,7 @@ void Worker::send_heartbeats() {
   if (!liveness_.due(now, state_ == State::kLoading) && !now_loaded) return;
   if (now_loaded) serve();
   transport_.send(0, Tag::kHeartbeat, wire::encode(dispatcher_.heartbeat()));
-  if (liveness_.suspicious(now)) {  // is it the head, or this rank that is cut off?
+  if (liveness_.suspicious(now)) {  // to find out whether the head or this rank is cut off
     for (int r = 1; r < transport_.size(); ++r) {
       if (r != transport_.rank()) transport_.send(r, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
     }
@@ -223,19 +225,19 @@ void Worker::send_heartbeats() {
   check_head(now);
 }
 
-/// Later ranks give earlier ones the time to say it first: one line for the job.
+/// Higher ranks wait longer, so that only one rank reports it.
 void Worker::check_head(Clock::time_point now) {
   if (setup_.woken && setup_.woken->exchange(false)) liveness_.hold_back(now);
   const auto silent = liveness_.silent(now, kGrace * (transport_.rank() - 1) + (liveness_.met(0) ? kNone : kPreparations));
   if (!silent) return;
   if (!dispensable_) throw RankLost(*silent, liveness_.silence_text(*silent, transport_.rank()));
-  liveness_.unwatch(0);  // it goes on without this rank, which is ended with the job
+  liveness_.unwatch(0);  // the job continues without this rank, which ends with the job
   if (setup_.head_unheard) setup_.head_unheard();
 }
 
 void Worker::rest() {
   if (state_ == State::kAwaitingPlan && Clock::now() - probed_ < kProbing)
-    return std::this_thread::yield();  // a sleep would be measured, too
+    return std::this_thread::yield();  // a sleep would distort the measurement
   if (shared_layer_) return idle_.rest_in_group(transport_);
   const bool computing = state_ != State::kFailed && dispatcher_.computing();
   if (computing && dispatcher_.computing_in_group()) return idle_.rest_in_group(transport_);
@@ -264,7 +266,7 @@ int run_worker(Transport& transport, const WorkerSetup& setup) {
       }
       if (const auto code = worker.exit_code()) return *code;
     }
-  } catch (const RankLost& e) {  // what another rank is like: it is said without this one's name
+  } catch (const RankLost& e) {  // another rank is lost: the message does not name this one
     fmt::print(stderr, "yamata: {}\n", e.what());
     hush(transport, static_cast<int>(e.code()));
     transport.abort(static_cast<int>(e.code()));

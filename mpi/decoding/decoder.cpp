@@ -8,7 +8,7 @@
 namespace yamata {
 namespace {
 
-/// What a row of a result weighs, of what one of activations does.
+/// Bytes of a row of a result relative to a row of activations.
 double result_share(Pipeline& target, const DecodeOptions& options, std::size_t feature_layers) {
   const StageModel& model = target.stage().model();
   const auto hidden = static_cast<double>(options.hidden > 0 ? options.hidden : model.width());
@@ -62,7 +62,7 @@ bool Decoder::work() {
   return anything;
 }
 
-/// The text grows by what a run says of it, if anything. True where it has ended.
+/// Adds the tokens that a run's result determines to the text. True if the text has ended.
 bool Decoder::take(const TreeRuns::Run& run, const RunResult& result) {
   for (std::int32_t row = 0; row < run.text_rows; ++row) tell_features(run, result, run.text_begin + row, row);
   if (run.tip) turnaround_.ran(static_cast<int>(run.nodes.size()), Clock::seconds_since(run.sent));
@@ -83,7 +83,7 @@ bool Decoder::take(const TreeRuns::Run& run, const RunResult& result) {
   return false;
 }
 
-/// So many tokens at once: what they and the drafts that they waited for took is learned.
+/// A step has added `tokens` tokens to the text: its time, and that of the drafts for which it waited, are recorded.
 void Decoder::step_ended(std::int32_t tokens) {
   const TextStep step{
       .tokens = tokens, .first = generated_ == tokens, .seconds = Clock::seconds_since(last_text_), .alone_s = turnaround_.run_s(1)};
@@ -92,9 +92,9 @@ void Decoder::step_ended(std::int32_t tokens) {
   last_text_ = Clock::now();
 }
 
-/// What rows cost on links, from when the run's result came.
+/// Updates the cost of rows on links from a run's latency.
 void Decoder::learn_links(const TreeRuns::Run& run, bool skipped) {
-  if (run.nodes.empty() || (generated_ > 0 && run.sent < prefilled_)) return;  // not of this text, or behind its prompt
+  if (run.nodes.empty() || (generated_ > 0 && run.sent < prefilled_)) return;  // of another text, or queued behind the prompt
   const auto seconds = [this](Clock::time_point t) { return std::chrono::duration<double>(t - began_).count(); };
   const double now = Clock::seconds_since(began_);
   if (generated_ == 0) {
@@ -113,22 +113,23 @@ void Decoder::learn_links(const TreeRuns::Run& run, bool skipped) {
                    .cancelled_s = run.cancelled ? seconds(run.cancelled_at) : std::numeric_limits<double>::infinity()});
 }
 
-/// Not all of the prompt has been sent.
+/// Whether a part of the prompt has not been sent.
 bool Decoder::reads_prompt() const { return generated_ == 0 && !runs_.tree().root().sent; }
 
-/// Its last chunk waits for a draft on this rank to have read the prompt: else the second token would.
+/// Whether the prompt's last chunk must wait: a draft on this rank must have read the prompt first, else the second token would wait for
+/// that.
 bool Decoder::holds_prompt() const {
   return drafts_here() && drafts_pending() && runs_.unsent_text() <= static_cast<std::size_t>(options_.batch);
 }
 
-/// The prompt goes in chunks, so that all stages work at the same time; its last token is the tree's root.
+/// Sends the prompt in chunks, so that all stages work at the same time; its last token is the tree's root.
 void Decoder::submit_prompt() {
   const auto most = static_cast<std::size_t>(options_.batch);
   runs_.unsent_text() <= most ? runs_.submit_root() : runs_.submit_text(most);
   ++counters_.runs_started;
 }
 
-/// Commits along the run's nodes as far as they are the text.
+/// Commits tokens along the run's nodes while these are the text.
 void Decoder::walk(const TreeRuns::Run& run, const RunResult& result) {
   const auto accepted = options_.typical ? typical_path(runs_.tree(), run, result, *options_.typical) : std::vector<std::int32_t>{};
   std::size_t taken = 0;
@@ -146,7 +147,7 @@ void Decoder::walk(const TreeRuns::Run& run, const RunResult& result) {
   }
 }
 
-/// Those of a position of the text, in row `row` of the run.
+/// Passes on the features of a position of the text, which are in row `row` of the run.
 void Decoder::tell_features(const TreeRuns::Run& run, const RunResult& result, std::int32_t position, std::int32_t row) {
   if (result.features.empty()) return;
   readers_.tell(position, result.feature_row(static_cast<std::size_t>(row), static_cast<std::size_t>(run.text_rows) + run.nodes.size()));
@@ -168,7 +169,7 @@ void Decoder::commit(std::int32_t token) {
   finished_ = !more || generated_ >= options_.generate || static_cast<std::int32_t>(text().size()) > options_.context;
 }
 
-/// The text has grown: every source may guess.
+/// The text has grown: asks every source for guesses.
 void Decoder::ask_sources() {
   ++epoch_;
   turn_ = sources_.whose_turn();
@@ -213,7 +214,7 @@ void Decoder::leave() {
   finished_ = true;
 }
 
-/// Forgets what has been guessed beyond the tip, in flight or not.
+/// Removes all guesses after the tip, in flight or not.
 void Decoder::drop_guesses() {
   runs_.prune();
   tree_changed_ = true;
@@ -221,23 +222,23 @@ void Decoder::drop_guesses() {
 
 bool Decoder::at_any_cost() const { return options_.at_any_cost || !policy_->minds_costs(); }
 
-/// This rank computes it, and it is its turn.
+/// Whether this rank computes the source, and it is the source's turn.
 bool Decoder::computes(const GuessSource& source) const { return source.shares_unit() && (at_any_cost() || !turn_ || &source == *turn_); }
 
 bool Decoder::drafts_here() const {
   return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) { return computes(*source); });
 }
 
-/// Its guesses go with the tip, which waits for them.
+/// Whether the tip waits for the source's guesses, which are then sent with it.
 bool Decoder::waits_for(const GuessSource& source) const { return options_.strategy == Strategy::kSpeculative || computes(source); }
 
-/// To its end: a draft on this rank takes turns with its layers, so that nothing would ever be guessed if the tip did not wait for it; a
-/// chain is sent as it was drafted, and so is a tree of a given size.
+/// Whether the tip waits until the draft is complete. A draft on this rank shares the unit with the target's layers, so it would never
+/// guess if the tip did not wait. A chain is sent complete, and so is a tree of a given size.
 bool Decoder::waits_to_the_end(const GuessSource& source) const {
   return waits_for(source) && (computes(source) || !policy_->fills_tip_run() || !policy_->minds_costs());
 }
 
-/// The tip has to wait for somebody.
+/// Whether the tip has to wait for a draft.
 bool Decoder::drafts_pending() const {
   return std::any_of(sources_.all().begin(), sources_.all().end(),
                      [&](const auto& source) { return source->pending() && waits_to_the_end(*source); });
@@ -249,7 +250,7 @@ bool Decoder::send_next() {
   return options_.strategy == Strategy::kPipeInfer && speculate();
 }
 
-/// The tip, with the guesses that pay for their rows.
+/// Sends the tip, with the guesses that are worth their rows.
 bool Decoder::send_root() {
   std::vector<NodeId> nodes;
   if (drafts_pending()) return false;
@@ -264,7 +265,7 @@ bool Decoder::send_root() {
   return submit(nodes);
 }
 
-/// Whether the tip waits for more guesses, which then go in the same run.
+/// Whether the tip should wait for more guesses, which would then be in the same run.
 bool Decoder::worth_waiting(std::span<const NodeId> nodes, const std::vector<double>& marginal) {
   const TargetTimes target = times();
   TipRun run{.guesses = nodes.size(),
@@ -274,7 +275,7 @@ bool Decoder::worth_waiting(std::span<const NodeId> nodes, const std::vector<dou
   if (!may_wait(target, run)) return false;
   for (const NodeId id : nodes) run.least_probability = std::min<double>(run.least_probability, runs_.tree().at(id).path_probability);
   return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) {
-    if (source->shares_unit() || waits_to_the_end(*source)) return false;  // it has been waited for, or rests
+    if (source->shares_unit() || waits_to_the_end(*source)) return false;  // the tip has waited for it, or it is not used now
     const auto latency = source->next_guess();
     if (!latency) return false;
     return yamata::worth_waiting(target, run,
@@ -285,11 +286,11 @@ bool Decoder::worth_waiting(std::span<const NodeId> nodes, const std::vector<dou
   });
 }
 
-/// Guesses into the pipeline, as long as its first stage has nothing better to do.
+/// Sends guesses into the pipeline while its first stage is free.
 bool Decoder::speculate() {
   const Stage& stage = target_.stage();
   if (!tree_changed_ || stage.computing() || stage.queued() > 0) return false;
-  // A stage that is the first and the last is idle only because its result is on its way.
+  // If one stage is the whole pipeline, it is idle only while its result is in flight.
   const bool alone = target_.ranks().count() == 1 && policy_->fills_tip_run();
   if (alone ? runs_.live() > 0 : steps_in_flight() > most_runs_in_flight(times())) return false;
   if (!options_.continuous && runs_.speculating()) return false;
@@ -303,7 +304,7 @@ bool Decoder::speculate() {
   return false;
 }
 
-/// Says how many guesses are made meanwhile, as measured last.
+/// Sets how many guesses are drafted during a run, as measured last.
 RunCosts Decoder::with_budget(RunCosts costs) {
   const double run_s = turnaround_.run_s(1);
   for (const auto& source : sources_.all()) {
@@ -314,7 +315,7 @@ RunCosts Decoder::with_budget(RunCosts costs) {
   return costs;
 }
 
-/// Runs in flight that somebody needs, wide ones as several where links are slow.
+/// Runs in flight that are not cancelled; with slow links, a wide run counts as several.
 double Decoder::steps_in_flight() const {
   const TargetTimes target = times();
   double steps = 0;
@@ -332,7 +333,7 @@ TargetTimes Decoder::times() const {
           .in_turns = drafts_here()};
 }
 
-/// Guesses that may still be sent: a cell for each beyond those of the text.
+/// Number of guesses that may still be sent: the free cells beyond those of the text.
 std::size_t Decoder::free_guess_cells() const {
   const auto held = static_cast<std::int32_t>(runs_.partitions().speculative_cells());
   return static_cast<std::size_t>(std::max(0, options_.guess_cells - held));

@@ -8,11 +8,11 @@
 namespace yamata {
 namespace {
 
-/// Commits that a drafter may owe an answer to. What is sent to a rank that does not take it fills the transport's buffers for all: 16
-/// commits are some two kilobytes. 2 to 64 make no difference in the sweep of docs/speculation.md, links of 25 ms included.
+/// Limit of commits without an answer. Messages to a rank that does not receive them fill the transport's buffers for all ranks: 16 commits
+/// are about two kilobytes. Values from 2 to 64 make no difference in the sweep of docs/speculation.md, even with links of 25 ms.
 constexpr std::size_t kMostUnanswered = 16;
-/// Roots of the tree that are remembered, so that guesses below what has become text meanwhile are understood: as many as there can be in
-/// kMostUnanswered commits of 32 tokens each.
+/// Number of earlier roots that are remembered, so that guesses below tokens that have become text meanwhile are understood: as many as
+/// there can be in kMostUnanswered commits of 32 tokens each.
 constexpr std::size_t kRememberedRoots = 32 * kMostUnanswered;
 
 }  // namespace
@@ -39,8 +39,8 @@ bool DraftLink::guess(TokenTree& /*tree*/, std::span<const std::int32_t> text, c
   return false;
 }
 
-/// For a draft that the text waits for to its end: the least path probability of what it should expand, or nothing where it should be left
-/// alone.
+/// For a draft for which the tip waits until it is complete: the least path probability of nodes to expand; nothing: do not ask the
+/// drafter.
 std::optional<float> DraftLink::least_expanded(std::span<const std::int32_t> text, const GuessDemand& demand) {
   const double evaluation_s = this->evaluation_s(demand.token_s);
   DraftCase draft{.after_prompt = epoch_ == first_epoch_,
@@ -68,12 +68,12 @@ void DraftLink::take_features(std::int32_t position, std::span<const float> row)
   featured_ = static_cast<std::size_t>(position) + 1;
 }
 
-/// Heads are told of the prompt once it has been computed.
+/// Heads are sent the prompt after it has been computed.
 bool DraftLink::can_tell(std::span<const std::int32_t> text) const {
   return place_.feature_layers.empty() || (featured_ > 0 && featured_ + 1 == text.size());
 }
 
-/// Sends the text that this drafter has not been told of, unless there is none or it has not answered for long.
+/// Sends the new text to the drafter, unless there is none or too many commits are unanswered.
 void DraftLink::tell(std::span<const std::int32_t> text, const GuessDemand& demand, float least) {
   if (!alive_ || told_ == text.size() || !can_tell(text) || unanswered_.size() >= kMostUnanswered) return;
   wire::Commit commit{.request = request_,
@@ -111,14 +111,14 @@ std::optional<GuessLatency> DraftLink::next_guess() {
   return GuessLatency{latency_.wait_s(), latency_.next_s()};
 }
 
-/// Puts guesses into the tree; those below what is gone meanwhile are dropped.
+/// Adds guesses to the tree; those below removed nodes are dropped.
 bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text) {
   if (guesses.request != request_) return false;
   wire::validate(guesses, {.epoch = epoch_, .text_tokens = text.size(), .vocabulary = vocabulary_.draft_tokens}, place_.rank);
   while (!unanswered_.empty() && unanswered_.front() <= guesses.epoch) unanswered_.pop_front();
   if (guesses.evaluation_s > 0) evaluation_s_ = guesses.evaluation_s;
   if (guesses.complete) complete_epoch_ = std::max(complete_epoch_, guesses.epoch);
-  // Everything below the drafter's root has a higher id.
+  // All nodes below the drafter's root have higher ids.
   places_.erase(places_.begin(), places_.lower_bound(guesses.root));
   places_[guesses.root] = {kNoNode, guesses.root_position};
   const TreeNode& root = tree.root();
@@ -143,7 +143,7 @@ bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<co
   return grown;
 }
 
-/// Whether a place that is no living guess is part of the text, rather than gone.
+/// Whether a place without a living guess is part of the text, rather than removed.
 bool DraftLink::is_text(const Place& place, const TokenTree& tree, std::span<const std::int32_t> text) const {
   if (place.position >= static_cast<std::int32_t>(text.size())) return false;
   return place.node == kNoNode || place.node == tree.root().id || text_nodes_.contains(place.node);

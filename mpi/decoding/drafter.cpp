@@ -8,9 +8,9 @@
 namespace yamata {
 namespace {
 
-constexpr std::size_t kRowsWithRoot = StepCost::kWidest;  // more are a prompt, which goes in chunks of its own
+constexpr std::size_t kRowsWithRoot = StepCost::kWidest;  // with more rows the text counts as a prompt, which is sent in chunks of its own
 
-/// Of the followers of a node.
+/// The largest number of children of a node.
 std::size_t most_ranks(const StaticTree& shape) {
   std::int32_t last = 0;
   for (const StaticTree::Node& node : shape.nodes) last = std::max(last, node.rank);
@@ -97,7 +97,7 @@ void Drafter::expand_all(const TreeRuns::Finished& finished) {
   choosing_s_ = choosing_s_ > 0 ? choosing_s_ + kNew * (took - choosing_s_) : took;
 }
 
-/// What an evaluation says of a node, and of all others as deep where that is the same.
+/// Handles the evaluation of a node. For heads that guess by depth, it holds for all nodes of that depth.
 void Drafter::take(NodeId id, std::span<const float> logits) {
   const std::vector<BestChoice> choices = best_choices(logits, std::max(static_cast<std::size_t>(options_.children), ranks_));
   if (depths_ > 0) {
@@ -107,8 +107,8 @@ void Drafter::take(NodeId id, std::span<const float> logits) {
   expand(id, choices);
 }
 
-/// The most probable tokens after a node become its children, with calibrated probabilities; the head is told the draft's own. Of a tree
-/// that somebody waits for, all that may be among its guesses, however improbable.
+/// Adds the most probable tokens after a node as its children, with calibrated probabilities; the head is sent the draft's own. In a tree
+/// that the head waits for, adds all tokens that may be among its best guesses, however improbable.
 void Drafter::expand(NodeId id, std::span<const BestChoice> choices) {
   const auto usual = static_cast<std::size_t>(options_.depth > 0 ? DraftOptions{}.children : options_.children);
   const float least = fills_tree() ? least_worth() : 1;
@@ -118,24 +118,24 @@ void Drafter::expand(NodeId id, std::span<const BestChoice> choices) {
     const float path = runs_.tree().at(id).path_probability * calibration_.calibrated(runs_.tree(), id, p);
     const bool worth = given < ranks_ || (given < usual && path >= options_.threshold) || path > least;
     if (!worth && !fills_tree()) break;
-    if (!worth) continue;  // as calibrated, a later choice may be more probable
+    if (!worth) continue;  // a later choice may have a higher calibrated probability
     const NodeId child = calibration_.add(runs_.tree(), id, choice.token, p);
     guesses_.push_back({child, id, choice.token, p});
     ++given;
   }
 }
 
-/// Somebody waits for a dynamic tree of a given size.
+/// The head waits for a dynamic tree of a given size.
 bool Drafter::fills_tree() const { return min_drafts_ > 0 && options_.depth > 0; }
 
-/// No more may be expanded: a tree that is waited for ends by itself, but for what there are cells for.
+/// No more nodes may be expanded. A tree that the head waits for ends by itself, unless there are no more cells.
 bool Drafter::spent() {
   const TokenTree& tree = runs_.tree();
   if (!fills_tree()) return tree.guesses() >= static_cast<std::size_t>(options_.credit);
   return depths_ == 0 && room_left() == 0;
 }
 
-/// Nodes that may be expanded, where each takes a cell.
+/// Number of nodes that may still be expanded, if each needs a cell.
 std::size_t Drafter::room_left() {
   const std::vector<NodeId> ids = runs_.tree().ids();
   const auto expanded = std::ranges::count_if(ids, [&](NodeId id) { return id != runs_.tree().root().id && runs_.tree().at(id).sent; });
@@ -144,16 +144,16 @@ std::size_t Drafter::room_left() {
 
 std::int32_t Drafter::depth_of(const TreeNode& node) { return node.position - runs_.tree().root().position; }
 
-/// What follows it is known without an evaluation.
+/// Whether its children are known without an evaluation.
 bool Drafter::is_known(const TreeNode& node) { return static_cast<std::size_t>(depth_of(node)) < levels_.size(); }
 
-/// Guesses after it are of use, and there are such.
+/// Whether guesses after it are useful and possible.
 bool Drafter::is_followed(const TreeNode& node) {
   const std::int32_t depth = depth_of(node);
   return (options_.depth == 0 || depth < options_.depth) && (depths_ == 0 || depth < depths_);
 }
 
-/// Path probability above which what follows a node may be among the guesses that somebody waits for; negative: any.
+/// A node's children may be among the guesses that the head waits for only if its path probability is above this; negative: always.
 float Drafter::least_worth() {
   const auto wanted = static_cast<std::size_t>(min_drafts_);
   if (wanted == 0 || runs_.tree().guesses() < wanted) return -1;
@@ -166,7 +166,7 @@ float Drafter::least_worth() {
   return *last;
 }
 
-/// Nodes that are worth expanding, and need no evaluation for that, or do.
+/// Nodes that are worth expanding; `known`: those that need no evaluation for that, else those that do.
 std::vector<NodeId> Drafter::candidates(bool known) {
   const float least = least_worth();
   std::vector<NodeId> nodes;
@@ -178,12 +178,12 @@ std::vector<NodeId> Drafter::candidates(bool known) {
   return nodes;
 }
 
-/// Of the nodes that need no evaluation: one that is missing of the shape, or the most probable; kNoNode: none is worth it.
+/// The next node to expand without an evaluation: one that is missing in the shape, or the most probable one; kNoNode: none is worth it.
 NodeId Drafter::next_known() {
   for (const NodeId id : open_places()) {
     if (is_known(runs_.tree().at(id))) return id;
   }
-  const bool shaped = min_drafts_ > 0 && options_.shape.width() > 1;  // somebody waits for the shape alone
+  const bool shaped = min_drafts_ > 0 && options_.shape.width() > 1;  // the head only waits for the shape
   if (shaped || spent()) return kNoNode;
   const std::vector<NodeId> best = search_.choose_among(runs_.tree(), candidates(true), 1, {});
   return best.empty() ? kNoNode : best.front();
@@ -193,7 +193,7 @@ void Drafter::expand_known() {
   if (levels_.empty()) return;
   for (NodeId id = next_known(); id != kNoNode; id = next_known()) {
     TreeNode& node = runs_.tree().at(id);
-    node.sent = true;  // as far as a search goes
+    node.sent = true;  // marks the node as expanded, for the search
     expand(id, levels_[static_cast<std::size_t>(depth_of(node))]);
   }
 }
@@ -216,29 +216,29 @@ void Drafter::push_guesses() {
   guesses_.clear();
 }
 
-/// Nothing is computed and nothing is left to compute.
+/// Nothing is in flight and nothing is left to compute.
 bool Drafter::idle() { return runs_.in_flight() == 0 && runs_.tree().root().sent && choose().empty(); }
 
-/// A node more is worth its time while it is more probable than the share of a step that it takes. Where a number of guesses is wanted
-/// whatever they take, time is not considered: so they are the same on every machine.
+/// Another node is worth its time while its probability is higher than the share of a step that it needs. If a fixed number of guesses is
+/// needed at any cost, time is not considered, so that the guesses are the same on every machine.
 RunCosts Drafter::run_costs() const {
   if (min_drafts_ > 0 && least_ == 0) return {};
   return {.occupancy = pipeline_->stage().cost().marginal(0, depths_ > 0 ? 1 : options_.width), .lateness = {}};
 }
 
-/// What a node's evaluation takes, all ranks of the draft together, until its guesses are chosen.
+/// Time to evaluate a node on all ranks of the draft, including the choice of guesses.
 double Drafter::evaluation_s() const { return pipeline_->stage().cost().run_s(1) * pipeline_->ranks().count() + choosing_s_; }
 
-/// Nodes of the shape that others are to follow.
+/// Nodes of the shape whose children are missing.
 std::vector<NodeId> Drafter::open_places() { return shape_.choose(runs_.tree(), static_cast<std::size_t>(options_.width), {}); }
 
-/// The shape is filled. Without one: as many guesses as somebody waits for are at least as probable as any node that is left to expand, or
-/// under way, and so as whatever may follow it.
+/// Whether the draft is complete. With a fixed shape: the shape is filled. Otherwise: there are as many guesses as the head waits for, and
+/// they are at least as probable as any node that is not expanded yet or in flight, and thus as any of its children.
 bool Drafter::gave_enough() {
   if (min_drafts_ == 0) return false;
   if (options_.shape.width() > 1) return runs_.in_flight() == 0 && runs_.tree().root().sent && open_places().empty();
   float open = 0;
-  for (const TreeRuns::Run& run : runs_.runs()) {  // what follows these is not known yet
+  for (const TreeRuns::Run& run : runs_.runs()) {  // the children of these nodes are not known yet
     for (const NodeId id : run.nodes) open = std::max(open, runs_.tree().alive(id) ? runs_.tree().at(id).path_probability : 0);
   }
   for (const NodeId id : runs_.tree().ids()) {
@@ -248,8 +248,8 @@ bool Drafter::gave_enough() {
   return least_worth() >= open;
 }
 
-/// What is missing of the shape, then the most probable nodes that have not been computed, if the best is worth an evaluation. Of heads
-/// that guess by depth one is computed for all that are as deep.
+/// The nodes to evaluate next: those missing in the shape, then the most probable ones, if the best is worth an evaluation. For heads that
+/// guess by depth, one node stands for all of the same depth.
 std::vector<NodeId> Drafter::choose() {
   std::vector<NodeId> nodes = open_places();
   if (nodes.empty()) {
@@ -266,8 +266,8 @@ std::vector<NodeId> Drafter::choose() {
 }
 
 bool Drafter::begin_next() {
-  // Text first: everything before the root must be there. What was accepted since the last evaluation goes with the root and costs no
-  // evaluation of its own.
+  // The text comes first: all tokens before the root must be in the cache. Tokens accepted since the last evaluation are sent with the root
+  // and need no evaluation of their own.
   if (!runs_.tree().root().sent) {
     runs_.unsent_text() <= kRowsWithRoot ? runs_.submit_root() : runs_.submit_text(static_cast<std::size_t>(batch_));
     return true;

@@ -6,8 +6,8 @@
 namespace yamata {
 namespace {
 
-/// Cells for guesses, beside those of the context, and as many paths: 16 runs of the default --draft. 32 to 256 are equally fast in the
-/// sweep of docs/speculation.md.
+/// Number of cells, and of paths, for guesses, in addition to the cells of the context: 16 runs of the default --draft. Values from 32 to
+/// 256 are equally fast in the sweep of docs/speculation.md.
 constexpr std::int32_t kGuessCells = 128;
 
 constexpr std::array<std::pair<Strategy, const char*>, 3> kStrategies{

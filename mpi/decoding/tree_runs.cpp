@@ -11,16 +11,16 @@ void TreeRuns::begin(std::span<const std::int32_t> text) {
   partitions_ = Partitions(sequences_);
   if (pipeline_.cells().free_cells() < pipeline_.cells().cell_count()) partitions_.empty_all();
   text_.assign(text.begin(), text.end());
-  text_sent_ = wants_.features_read > 0 ? 1 : 0;  // heads cannot read the first token, which has none before it
+  text_sent_ = wants_.features_read > 0 ? 1 : 0;  // heads cannot read the first token, because there are no features before it
   features_.clear();
   tree_.emplace(text_.back(), static_cast<std::int32_t>(text_.size()) - 1);
 }
 
 void TreeRuns::commit(std::int32_t token) {
-  if (wants_.features_read > 0) prune();  // what is a guess now was computed from the heads' own hidden states
+  if (wants_.features_read > 0) prune();  // guesses were computed from the heads' own hidden states
   const TreeNode& root = tree_->root();
   for (Run& run : runs_) run.pinned |= std::find(run.nodes.begin(), run.nodes.end(), root.id) != run.nodes.end();
-  // A root that was never computed becomes plain text before the new one.
+  // A root that was never computed becomes part of the text before the new root.
   if (root.sent) text_sent_ = text_.size();
   text_.push_back(token);
   const std::vector<TreeNode> gone = tree_->advance(token);
@@ -29,7 +29,7 @@ void TreeRuns::commit(std::int32_t token) {
 
 void TreeRuns::prune() { partitions_.release(*tree_, tree_->prune()); }
 
-/// Begins a run with the text up to `end`, as far as it has not been sent.
+/// Begins a run with the part of the text up to `end` that has not been sent.
 TreeRuns::Run TreeRuns::add_text(wire::Record& record, std::size_t end) {
   Run run;
   run.text_begin = static_cast<std::int32_t>(text_sent_);
@@ -41,7 +41,7 @@ TreeRuns::Run TreeRuns::add_text(wire::Record& record, std::size_t end) {
   return run;
 }
 
-/// Those of the text in a record, each of which is read once.
+/// Moves the features of the record's text tokens into the record; each is needed once.
 void TreeRuns::bring_features(wire::Record& record) {
   const auto floats = static_cast<std::ptrdiff_t>(record.tokens.size() * static_cast<std::size_t>(wants_.features_read));
   record.features.assign(features_.begin(), features_.begin() + floats);

@@ -7,14 +7,14 @@ namespace yamata {
 namespace {
 
 struct Path {
-  std::vector<std::int32_t> tokens;  // the last first
+  std::vector<std::int32_t> tokens;  // in reverse order
   double log_probability = 0;
 };
 
 Path longest_below(NodeId id, const TokenTree& tree, const TreeRuns::Run& run, const RunResult& result, const TypicalAcceptance& rule) {
   Path best;
   const auto node = std::find(run.nodes.begin(), run.nodes.end(), id);
-  if (node == run.nodes.end()) return best;  // what follows it is known later
+  if (node == run.nodes.end()) return best;  // its logits come with a later run
   const std::vector<float> logits = result.row(static_cast<std::size_t>(node - run.nodes.begin()), run.nodes.size());
   const TypicalRow row(logits, rule);
   for (const NodeId child : tree.at(id).children) {

@@ -38,7 +38,7 @@ DecodeOptions options_of(DecodeOptions options, RequestId id, const Request& req
 
 }  // namespace
 
-/// The text that is being written.
+/// The text that is being generated.
 class Engine::Text {
  public:
   Text(Engine& engine, Waiting waiting)
@@ -63,12 +63,12 @@ class Engine::Text {
   Decoder& decoder() { return decoder_; }
   RequestObserver& observer() { return observer_; }
 
-  /// Its observer is being told of a token.
+  /// Whether its observer is being called with a token.
   bool telling() const { return telling_; }
-  /// Ends it after the token that its observer is being told of.
+  /// Ends the text after the token with which its observer is being called.
   void interrupt() { interrupted_ = true; }
 
-  /// Why it has ended, the decoder having finished.
+  /// Why the text has ended, after the decoder has finished.
   FinishReason reason() const {
     if (interrupted_) return FinishReason::kInterrupted;
     if (stopped_) return FinishReason::kStop;
@@ -119,7 +119,7 @@ class Engine::Text {
   Sampler sampler_;
   Checksum checksum_;
   Clock::time_point began_, prefilled_;
-  bool stopped_ = false;  // by a token that ends it
+  bool stopped_ = false;  // by a token that ends the text
   bool telling_ = false, interrupted_ = false;
   Completion completion_;
   Decoder decoder_;
@@ -149,7 +149,7 @@ void Engine::begin_next() {
 
 bool Engine::advance() {
   if (!current_) {
-    while (head_.target().take_result()) {  // of runs of a text that is over
+    while (head_.target().take_result()) {  // results of runs of an earlier text
     }
     if (waiting_.empty()) return false;
     begin_next();

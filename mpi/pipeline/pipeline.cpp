@@ -19,7 +19,7 @@ Pipeline::Pipeline(Transport& transport, const PipelineRanks& ranks, std::unique
       results_(ranks.stages.back().size()) {}
 
 std::uint64_t Pipeline::submit(wire::Record record) {
-  // The operations free cells at most: they are safe to do before the check.
+  // The operations only free cells, so they may be applied before the check.
   for (const CacheOperation& operation : record.operations) apply(operation, cells_);
   if (!record.has_run()) {
     if (!record.operations.empty()) stage_.on_record(wire::encode(record));

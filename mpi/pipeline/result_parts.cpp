@@ -15,7 +15,7 @@ struct Entry {
   float value;
 };
 
-/// The highest first, ties by id: the order of best_logits. What is none comes last.
+/// Descending, ties by id, as in best_logits. Unusable entries come last.
 bool before(const Entry& a, const Entry& b) {
   if ((a.token < 0) != (b.token < 0)) return b.token < 0;
   return a.value > b.value || (a.value == b.value && a.token < b.token);
@@ -35,7 +35,7 @@ void append_best(std::span<const wire::Rows> parts, std::size_t row, std::size_t
   }
 }
 
-/// From [layer][row][width] to [row][layer][width].
+/// Reorders [layer][row][width] to [row][layer][width].
 std::vector<float> features_by_row(std::span<const float> by_layer, const wire::ResultLimits& limits) {
   const auto width = static_cast<std::size_t>(limits.width);
   std::vector<float> by_row;

@@ -22,7 +22,7 @@ Stage::~Stage() {
   try {
     while (stop_ && !model_.unit().wait_for(std::chrono::milliseconds(100))) {
     }
-  } catch (...) {  // a fault of a computation whose result nobody wants any more
+  } catch (...) {  // an error in a computation whose result is not needed any more
   }
   model_.unit().when_finished(nullptr);
 }
@@ -39,7 +39,7 @@ void Stage::load() {
 }
 
 wire::Heartbeat Stage::heartbeat() const {
-  // Runs ended and operations ended: either grows while this stage is alive.
+  // The sum of finished runs and operations: it grows while this stage is alive.
   const std::uint64_t operations = model_.unit().progress();
   std::uint16_t permille = loaded_ ? 1000 : 0;
   if (loading_) {
@@ -64,7 +64,7 @@ void Stage::on_record(wire::Bytes bytes) {
   if (!last_) send_all(ranks_.next(own), ranks_.channel.record, bytes);
 }
 
-/// To how many ranks it went.
+/// Returns the number of ranks to which it was sent.
 std::size_t Stage::send_all(const std::vector<int>& ranks, Tag tag, const wire::Bytes& bytes) {
   std::size_t others = 0;
   for (const int rank : ranks) {
@@ -81,7 +81,7 @@ void Stage::on_cancel(std::span<const std::uint64_t> runs) {
   wire::validate_cancel(runs, ranks_.first());
   for (const std::uint64_t run : runs) {
     trace_.mark(TraceEvent::Kind::kCancel, run, 0);
-    if (run <= ended_) continue;  // too late: its result has left
+    if (run <= ended_) continue;  // too late: the result has been sent
     cancelled_.insert(run);
     if (running_ && running_->record.run == run) stop_ = true;
   }
@@ -96,7 +96,7 @@ bool Stage::advance() {
   bool anything = false;
   if (load_waits_) load();
   if (loading_ && model_.unit().finished()) {
-    model_.unit().wait_for(std::chrono::microseconds(0));  // a fault while computing is thrown here
+    model_.unit().wait_for(std::chrono::microseconds(0));  // throws the computation's error, if there was one
     model_.unit().release();
     loading_ = false;
     loaded_ = anything = true;
@@ -110,8 +110,8 @@ bool Stage::advance() {
 }
 
 bool Stage::skips(const wire::Record& record) const {
-  // What came from the stage before is the same for all ranks of a group; what was cancelled one may know before the others: then it gives
-  // the run up at the first meeting.
+  // The input from the stage before is the same for all ranks of a group. But one member may know of a cancelled run before the others:
+  // then it leaves the run at the first exchange.
   if (!model_.first() && wire::decode_rows(activations_.front()).skipped) return true;
   return model_.members() == 1 && cancelled_.contains(record.run);
 }
@@ -121,7 +121,7 @@ bool Stage::begin_next() {
   if (records_.front().has_run() && !model_.first() && activations_.empty()) return false;
   if (records_.front().has_run() && !model_.first())
     wire::validate_activations(wire::decode_rows(activations_.front()), records_.front(), model_.width(), model_.layers().begin, before());
-  // The unit may be another stage's: then nothing of this record happens before it is free.
+  // The unit may be in use by another stage: then nothing in this record happens before it is free.
   const bool computes = records_.front().has_run() && !skips(records_.front());
   if (computes && !model_.unit().claim()) return false;
   wire::Record record = std::move(records_.front());
@@ -165,7 +165,7 @@ void Stage::compute(wire::Record record) {
 }
 
 void Stage::finish_run() {
-  model_.unit().wait_for(std::chrono::microseconds(0));  // a fault while computing is thrown here
+  model_.unit().wait_for(std::chrono::microseconds(0));  // throws the computation's error, if there was one
   const double took = std::chrono::duration<double>(Clock::now() - running_->began).count();
   counters_.busy_s += took;
   ++counters_.runs;
@@ -177,7 +177,7 @@ void Stage::finish_run() {
   trace_.add({skipped ? TraceEvent::Kind::kSkip : TraceEvent::Kind::kRun, ranks_.channel.record != kTargetChannel.record,
               static_cast<std::int32_t>(record.tokens.size()), record.run, Trace::microseconds(running->began), Trace::now_us()});
   if (skipped) count_skipped(record);
-  // The first run brings code and weights into caches and says little of those that follow.
+  // The first run fills caches with code and weights, so its time is not typical.
   if (!skipped && counters_.runs > 1) cost_.ran(static_cast<int>(record.tokens.size()), took);
   skipped ? send_skipped(record.run) : send_result(*running);
   cancelled_.erase(cancelled_.begin(), cancelled_.upper_bound(ended_));
@@ -206,7 +206,7 @@ void Stage::count_skipped(const wire::Record& record) {
 
 void Stage::send_skipped(std::uint64_t run) { send({.run = run, .skipped = true, .values = {}}); }
 
-/// Activations or logits, with the features of all layers so far, where a record asks for such.
+/// Sends activations or logits, with the requested features of all layers so far.
 void Stage::send_result(const Running& running) {
   std::vector<float> features = running.features;
   features.insert(features.end(), model_.features().begin(), model_.features().end());
@@ -215,7 +215,7 @@ void Stage::send_result(const Running& running) {
   send({.run = running.record.run, .values = model_.activations(), .features = features});
 }
 
-/// Only the best where no more are asked for, which fit into one packet of a network.
+/// Sends only the best logits if no more are requested; these fit into one network packet.
 void Stage::send_logits(const wire::Record& record, std::span<const float> features) {
   const std::span<const float> logits = model_.logits();
   const auto vocabulary = static_cast<std::size_t>(model_.vocabulary()), count = static_cast<std::size_t>(record.best);
@@ -232,7 +232,7 @@ void Stage::send_logits(const wire::Record& record, std::span<const float> featu
   send(rows);
 }
 
-/// To the leader from each rank of the last stage; else to all of the next stage from who leads this one.
+/// Each rank of the last stage sends to the pipeline's leader. In other stages, the leader sends to all ranks of the next stage.
 void Stage::send(const wire::Rows& rows) {
   const int own = transport_.rank();
   if (last_) {

@@ -7,20 +7,21 @@
 namespace yamata {
 namespace {
 
-/// Evaluations of the draft that a step of the pipeline needs: a drafter that is right in 65 to 80 % has .65 + .65² to .8 + .8² = 1.1
-/// to 1.4 of two guesses in a row accepted, of a third .3 to .5 more, which is less than what the stages lose to a drafter that cannot
-/// follow.
+/// Evaluations of the draft per step of the pipeline. With a drafter whose first choice is right in 65 to 80 % of cases, two guesses in a
+/// row give .65 + .65² to .8 + .8² = 1.1 to 1.4 accepted tokens. A third would add .3 to .5, which is less than what the stages lose to a
+/// drafter that is too slow.
 constexpr double kGuessesPerStep = 2;
-constexpr double kSame = 0.999;  // sums differ in their last digits
+constexpr double kSame = 0.999;  // equal sums differ in their last digits
 
-/// A stage's time per token of the target, all weights read by the fastest rank taking 1, where `members` share them out by their speed.
+/// A stage's time per token of the target if `members` share all layers in proportion to their speeds. The unit is the time of the fastest
+/// rank for all layers.
 double stage_time(const std::vector<DrafterCandidate>& candidates, const std::set<int>& members) {
   double speed = 0;
   for (const int rank : members) speed += 1 / candidates[static_cast<std::size_t>(rank)].ns_per_byte;
   return 1 / speed;
 }
 
-/// The time of a step of the job where `rank` of these drafts.
+/// Time of a step of the job if `rank` holds the draft.
 double step_time(const std::vector<DrafterCandidate>& candidates, std::set<int> members, int rank, double draft_cost) {
   const DrafterCandidate& candidate = candidates[static_cast<std::size_t>(rank)];
   if (!candidate.has_model[0]) return 0;

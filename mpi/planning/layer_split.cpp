@@ -20,10 +20,10 @@ std::vector<LayerRange> by_weights(const std::vector<double>& weights, std::int6
   std::vector<LayerRange> ranges;
   std::int64_t begin = 0;
   for (std::int64_t r = 0; r < ranks; ++r) {
-    // Shares are normalised; the small addend keeps 0.3 of 10 layers at 3.
+    // Shares are normalised. The small addend makes 0.3 of 10 layers 3 layers, despite rounding errors.
     const auto wish =
         static_cast<std::int64_t>(std::floor(weights[static_cast<std::size_t>(r)] / sum * static_cast<double>(layers) + 1e-9));
-    const std::int64_t most = layers - begin - (ranks - 1 - r);  // leave one for each rank after this
+    const std::int64_t most = layers - begin - (ranks - 1 - r);  // leaves one layer for each rank after this
     const std::int64_t count = r + 1 == ranks ? layers - begin : std::clamp<std::int64_t>(wish, 1, most);
     ranges.push_back({begin, begin + count});
     begin += count;
@@ -31,17 +31,16 @@ std::vector<LayerRange> by_weights(const std::vector<double>& weights, std::int6
   return ranges;
 }
 
-/// The time of a token of a prompt as a share of that of a token alone: a run of a prompt reads weights once for all of its tokens. Of an
-/// 8-bit model .21 was measured with AVX-512; attention has nothing to share and took as long per byte as weights do, within a factor
-/// of 1.7.
+/// Time of a prompt's token relative to a token alone: a run of a prompt reads weights once for all of its tokens. With an 8-bit model, .21
+/// was measured with AVX-512. Attention is not shared between tokens, and took as long per byte as weights do, within a factor of 1.7.
 constexpr double kPromptToken = 0.2;
 
 struct Layers {
-  std::vector<double> cost;          // to compute, per layer
-  std::vector<std::uint64_t> bytes;  // to hold
+  std::vector<double> cost;          // of computing, per layer
+  std::vector<std::uint64_t> bytes;  // of memory, per layer
 };
 
-/// Whether each rank in turn, taking all that its capacity and the limit of time allow, and one layer at least, leaves none over.
+/// Whether all layers are distributed if each rank in turn takes as many as its capacity and the time limit allow, but at least one.
 bool enough(const Layers& layers, std::span<const RankStrength> ranks, double limit) {
   std::size_t begin = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -60,15 +59,15 @@ bool enough(const Layers& layers, std::span<const RankStrength> ranks, double li
   return begin == layers.cost.size();
 }
 
-/// Of the splits within the limit, the most even one: the least sum of squared times. Where several are, early ranks hold less,
-/// since runs that are cancelled on the way never come to the late ones.
+/// Finds the most even split within the time limit: the least sum of squared times. If several are equal, early ranks hold fewer layers,
+/// because cancelled runs do not reach the late ranks.
 class EvenSplit {
  public:
   EvenSplit(const Layers& layers, std::span<const RankStrength> ranks, double limit)
       : layers_(layers), ranks_(ranks), limit_(limit), count_(layers.cost.size()) {}
 
   std::vector<LayerRange> find() {
-    // best_[r][b]: of ranks r and on, for layers b and on.
+    // best_[r][b]: for ranks r and later, and layers b and later.
     best_.assign(ranks_.size() + 1, std::vector<Choice>(count_ + 1));
     best_.back()[count_].squares = 0;
     for (std::size_t r = ranks_.size(); r-- > 0;) {
@@ -114,7 +113,7 @@ class EvenSplit {
 std::vector<double> layer_costs(const gguf::File& file, const Hyperparameters& h, const Workload& work) {
   const auto prompt = static_cast<double>(work.prompt_tokens), generated = static_cast<double>(work.generated_tokens);
   const double text = prompt + generated;
-  // Each token's attention reads what the layer keeps of the tokens before it, or of those in its window.
+  // Each token's attention reads the layer's cache of the tokens before it, or of those in its window.
   const auto attention = [&](const LayerSpec& layer) {
     const double seen = layer.window > 0 ? std::min(text, static_cast<double>(layer.window)) : text;
     return work.cache_bytes_per_token * seen * (text - seen / 2);
@@ -137,7 +136,7 @@ std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparamete
   for (const RankStrength& rank : ranks) high = std::max(high, rank.ns_per_byte);
   high *= 1.000001 * std::accumulate(layers.cost.begin(), layers.cost.end(), 0.0);
   if (!enough(layers, ranks, high)) return {};
-  // The smallest limit of time that is enough.
+  // Finds the smallest sufficient time limit by bisection.
   for (int step = 0; step < 60; ++step) {
     const double middle = (low + high) / 2;
     (enough(layers, ranks, middle) ? high : low) = middle;

@@ -29,7 +29,7 @@ double parse_share(const std::string& word, const std::string& whole) {
   return share;
 }
 
-/// Shares of the ranks of one model: stages between commas, the ranks of a group between pluses.
+/// Parses the shares of one model's ranks: stages are separated by commas, the ranks of a group by pluses.
 ModelShares parse_shares(const std::string& text, const std::string& whole) {
   ModelShares model;
   int members = 0;
@@ -93,7 +93,7 @@ std::string to_text(const Layout& layout) {
 
 Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head, int heads) {
   const std::vector<ModelShares> models = parse_layer_split(layer_split);
-  if (heads > 0 && static_cast<int>(models.size()) != 1 + drafts + heads) {  // they have no ranks of their own
+  if (heads > 0 && static_cast<int>(models.size()) != 1 + drafts + heads) {  // heads have no ranks of their own
     Layout layout = make_layout(layer_split, ranks, drafts, draft_on_head);
     for (int model = drafts + 1; model <= drafts + heads; ++model) layout.push_back({model, {0}});
     return layout;

@@ -20,15 +20,15 @@ namespace {
 struct Host {
   std::size_t first_rank = 0;
   std::uint64_t available = 0;
-  std::string name{};  // of a machine, or of a rank's devices, which are its own
+  std::string name{};  // of a machine, or of the devices of a rank
   bool device = false;
   RankBytes bytes{};  // of all its ranks
 };
 
-/// Bytes in the unit in which they are a number.
+/// A number of bytes as text, in MiB, or in KiB if it is smaller than 1 MiB.
 std::string size(std::uint64_t bytes) { return bytes >> 20 > 0 ? fmt::format("{} MiB", bytes >> 20) : fmt::format("{} KiB", bytes >> 10); }
 
-/// What some of a rank's layers take, of a pipeline of one of `models`.
+/// Bytes of some of a rank's layers, in a pipeline of one of `models`.
 RankBytes bytes_of_layers(std::span<const ModelFile* const> models, const wire::Start& plan, const wire::PipelinePlan& pipeline,
                           std::size_t place, LayerRange layers, int threads) {
   const ModelFile& model = *models[static_cast<std::size_t>(pipeline.model)];
@@ -38,7 +38,7 @@ RankBytes bytes_of_layers(std::span<const ModelFile* const> models, const wire::
                     pipeline.window_cells);
 }
 
-/// What a device takes for some of a rank's layers.
+/// Bytes on a device for some of a rank's layers.
 RankBytes device_bytes(std::span<const ModelFile* const> models, const wire::Start& plan, const wire::PipelinePlan& pipeline,
                        std::size_t place, LayerRange layers) {
   const ModelFile& model = *models[static_cast<std::size_t>(pipeline.model)];
@@ -47,8 +47,8 @@ RankBytes device_bytes(std::span<const ModelFile* const> models, const wire::Sta
                       pipeline.window_cells);
 }
 
-/// What a rank's part of a pipeline takes, be its model one of `models` or of heads; of the layers that a device has in memory of its own
-/// only what goes in and out.
+/// Bytes of a rank's part of a pipeline, whose model is one of `models` or of `heads`. For layers in a device's own memory, only their
+/// inputs and outputs count.
 RankBytes part_bytes(std::span<const ModelFile* const> models, std::span<const RankBytes> heads, const wire::Start& plan,
                      const wire::PipelinePlan& pipeline, std::size_t place, const wire::Hello& hello) {
   const auto number = static_cast<std::size_t>(pipeline.model);
@@ -96,7 +96,7 @@ bool holds_weights(const Host& host, std::uint64_t cells) {
   return host.bytes.cache(cells) + host.bytes.buffers + host.bytes.weights <= host.available;
 }
 
-/// Throws UsageError where a device has no room for the layers that it is to have whole.
+/// Throws UsageError if a device has too little memory for the layers that it is to compute alone.
 void require_device_layers(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos) {
   const wire::PipelinePlan& target = plan.pipelines.front();
   for (std::size_t s = 0; s < target.layers.size(); ++s) {
@@ -157,7 +157,7 @@ std::uint64_t weights_that_move(const ModelFile& model, LayerRange layers, const
 
 std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch) {
   if (h.layer.window == 0) return 0;
-  // A draft reads the text that it missed in one run, where that is no prompt.
+  // A draft reads missed text in one run, unless it is as long as a prompt.
   const std::int64_t enough = WindowCells::enough(h.layer.window, std::max(batch, StepCost::kWidest), guesses);
   return enough < cells ? static_cast<std::int32_t>(enough) : 0;
 }

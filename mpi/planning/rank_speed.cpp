@@ -20,10 +20,11 @@ double mean(std::span<const double> ascending) {
   return std::accumulate(ascending.begin(), ascending.end(), 0.0) / static_cast<double>(ascending.size());
 }
 
-/// Of two the shorter: what disturbs a measurement makes it longer.
+/// The median; of two middle values the smaller one, because disturbances make measurements longer.
 double lower_middle(std::span<const double> ascending) { return ascending[(ascending.size() - 1) / 2]; }
 
-/// From the shortest on: times within `tolerance` of the shortest of their group all become `common` of them.
+/// Makes times equal: beginning with the shortest, times within `tolerance` of the shortest of their group are all replaced by `common` of
+/// the group.
 void level(std::vector<double>& times, std::vector<std::size_t> members, double tolerance, double (*common)(std::span<const double>)) {
   std::stable_sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
   for (auto begin = members.begin(); begin != members.end();) {

@@ -12,17 +12,17 @@
 namespace yamata::wire {
 namespace {
 
-constexpr std::int32_t kMostSequences = 1 << 16;  // of a cache; a table of cells for each: speculation needs some fifty
-constexpr std::int32_t kMostCells = 1 << 26;      // four bytes of table for each on every rank
+constexpr std::int32_t kMostSequences = 1 << 16;  // of a cache; each has a table of cells; speculation needs about fifty
+constexpr std::int32_t kMostCells = 1 << 26;      // every rank has a table entry of four bytes for each
 constexpr std::int32_t kMostBatch = 1 << 20;      // rows of a run's buffers
-constexpr std::int32_t kMostDrafts = 1 << 16;     // each may take a sequence
+constexpr std::int32_t kMostDrafts = 1 << 16;     // each may need a sequence
 constexpr std::int32_t kMostThreads = 1 << 20;    // of one machine
-constexpr std::uint64_t kMostBytes = 1ull << 56;  // of one machine's memory: sums over ranks stay in range
+constexpr std::uint64_t kMostBytes = 1ull << 56;  // of one machine's memory: sums over ranks do not overflow
 constexpr std::int32_t kMostModels = 1 << 16;     // of a job
-constexpr std::int64_t kLatest = 1ll << 60;       // microseconds of any clock: differences stay in range
+constexpr std::int64_t kLatest = 1ll << 60;       // microseconds of any clock: differences do not overflow
 constexpr std::int32_t kMostExitCode = 255;
 
-/// Speaks for one rank's message.
+/// Checks values of one rank's message; errors name the rank.
 class Check {
  public:
   Check(int from, const char* what) : from_(from), what_(what) {}
@@ -40,7 +40,7 @@ class Check {
 
 bool within(std::int64_t value, std::int64_t least, std::int64_t most) { return value >= least && value <= most; }
 
-/// A time, a cost or a share that can be reckoned with.
+/// Whether it is a possible time, cost or share.
 bool usable(double value) { return std::isfinite(value) && value >= 0; }
 
 bool usable(std::span<const double> values) {
@@ -90,7 +90,8 @@ void check_pipeline(const PipelinePlan& plan, int ranks, const Check& check) {
   check(within(plan.model, 0, kMostModels), "the number of a model");
 }
 
-/// A rank leads them where it has stages of several pipelines, and of the drafts that it leads one at most is on other ranks, too.
+/// A rank with stages of several pipelines must lead these pipelines. Of the drafts that it leads, at most one may have stages on other
+/// ranks.
 void check_shared_ranks(std::span<const PipelinePlan> pipelines, const Check& check) {
   std::set<int> leaders, drafters, others;
   for (const PipelinePlan& plan : pipelines) {
@@ -148,7 +149,7 @@ void validate(const Rows& rows, const ResultLimits& limits, int from) {
     return;
   }
   const auto vocabulary = static_cast<std::size_t>(limits.vocabulary), best = static_cast<std::size_t>(limits.best);
-  const bool all = best == 0 || 2 * best >= vocabulary || limits.logit_rows == 0;  // as the last stage decides
+  const bool all = best == 0 || 2 * best >= vocabulary || limits.logit_rows == 0;  // the last stage decides likewise
   check(rows.values.size() == limits.logit_rows * (all ? vocabulary : best), "more or fewer than were asked for");
   check(rows.tokens.size() == (all ? 0 : rows.values.size()), "the best of a row without their tokens");
   check(all || rows.vocabulary == vocabulary, "those of another vocabulary");
@@ -177,7 +178,7 @@ void validate(const Commit& commit, const CommitLimits& limits, int from) {
   check(!commit.tokens.empty(), "it is empty");
   check(commit.tokens.size() <= static_cast<std::size_t>(std::max(limits.cells - limits.position, 0)), "it is longer than the context");
   for (const std::int32_t token : commit.tokens) check(within(token, 0, limits.vocabulary - 1), "a token beyond the vocabulary");
-  const std::size_t first = commit.position == 0 ? 1 : 0;  // which has no token before it
+  const std::size_t first = commit.position == 0 ? 1 : 0;  // there is no token before it
   check(limits.features == 0 || commit.tokens.size() > first, "a text for heads of which nothing is computed");
   check(
       commit.features.size() == (commit.tokens.size() - std::min(first, commit.tokens.size())) * static_cast<std::size_t>(limits.features),
@@ -230,7 +231,7 @@ void validate(const Rehearsed& took, int from) {
   Check(from, "what a shared layer took")(usable(took.computing_s) && usable(took.meeting_s), "its times");
 }
 
-/// A root, and nodes below earlier ones, a level further down.
+/// A root, and nodes below earlier nodes, one level deeper.
 static bool is_tree(const StaticTree& tree) {
   if (tree.nodes.empty() || tree.width() > kMostDrafts || tree.nodes[0] != StaticTree::Node{}) return false;
   for (std::int32_t i = 1; i < tree.width(); ++i) {

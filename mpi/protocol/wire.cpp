@@ -65,7 +65,7 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Hello m;
   m.protocol = in.get<std::uint32_t>();
-  if (m.protocol != kProtocolVersion) return m;  // the rest may look different
+  if (m.protocol != kProtocolVersion) return m;  // the rest may be in another format
   m.version = in.get_text();
   m.host = in.get_text();
   m.isa = in.get_text();
@@ -127,7 +127,8 @@ Start decode_start(std::span<const std::byte> bytes) {
   m.draft.threshold = in.get<float>();
   m.draft.shape.nodes = in.get_all<StaticTree::Node>();
   m.draft.depth = in.get<std::int32_t>();
-  constexpr std::size_t kLeast = 4 * sizeof(std::int32_t) + 4 * sizeof(std::uint64_t);  // of a plan: its numbers and four lengths
+  // least bytes of a plan: its numbers and four lengths
+  constexpr std::size_t kLeast = 4 * sizeof(std::int32_t) + 4 * sizeof(std::uint64_t);
   m.pipelines.resize(in.count(kLeast));
   for (PipelinePlan& p : m.pipelines) {
     p.model = in.get<std::int32_t>();
@@ -212,8 +213,8 @@ std::vector<std::uint64_t> decode_cancel(std::span<const std::byte> bytes) {
 
 namespace {
 
-// What most messages lack takes no byte of them: these bits say that it follows.
-constexpr std::uint32_t kRecordHasFeatures = 1u << 31, kRecordBringsFeatures = 1u << 30;  // of Record::best
+// Fields that most messages lack need no bytes in them: these bits say that the field follows.
+constexpr std::uint32_t kRecordHasFeatures = 1u << 31, kRecordBringsFeatures = 1u << 30;  // bits in Record::best
 constexpr std::uint32_t kSkipped = 1, kRowsHaveFeatures = 2;
 
 }  // namespace
@@ -253,7 +254,7 @@ Record decode_record(std::span<const std::byte> bytes) {
 Bytes encode(const Rows& m) {
   Writer out;
   out.reserve(40 + m.values.size_bytes() + m.tokens.size_bytes() + m.features.size_bytes());
-  // Four bytes for the flags keep the floats aligned.
+  // Four bytes for the flags, so that the floats stay aligned.
   out.put(m.run).put((m.skipped ? kSkipped : 0) | (m.features.empty() ? 0 : kRowsHaveFeatures));
   out.put(m.vocabulary).put_all(m.values).put_all(m.tokens);
   if (!m.features.empty()) out.put_all(m.features);
@@ -328,7 +329,7 @@ Bytes encode(const Report& m) {
 
 namespace {
 
-/// A bool of any other bits must not be looked at.
+/// A byte that is neither 0 nor 1 must not be read as a bool.
 std::vector<TraceEvent> decode_events(Reader& in) {
   std::vector<TraceEvent> events(in.count(sizeof(TraceEvent)));
   for (TraceEvent& event : events) {

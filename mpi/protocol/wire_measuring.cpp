@@ -1,4 +1,4 @@
-// What is measured between the hellos and the plan.
+// Messages of the measurements between the hellos and the plan.
 #include "mpi/protocol/byte_stream.hpp"
 #include "mpi/protocol/wire.hpp"
 

@@ -14,8 +14,8 @@
 namespace yamata::simulation {
 namespace {
 
-constexpr Nanoseconds kLongestRest = 20'000'000;  // see Idle
-constexpr int kMostRests = 100;                   // of a run, for want of anything planned
+constexpr Nanoseconds kLongestRest = 20'000'000;  // as in Idle
+constexpr int kMostRests = 100;                   // of a run, while no event is planned
 
 class Cluster {
  public:
@@ -37,7 +37,7 @@ class Cluster {
   std::deque<VirtualTransport> transports_;
   std::deque<VirtualUnit> units_;
   Ranks ranks_;
-  std::vector<Nanoseconds> busy_before_;  // per rank, when the first token was known
+  std::vector<Nanoseconds> busy_before_;  // per rank, at the time of the first token
   Outcome outcome_;
 };
 
@@ -164,7 +164,7 @@ MeetingTime meeting_time(const Scenario& scenario, int members, int stages) {
   };
   if (const auto measured = scenario.meetings.find(members); measured != scenario.meetings.end())
     return {std::max<Nanoseconds>(0, all(measured->second) - row), row};
-  return {all(scenario.network.latency + 2 * (members - 1) * scenario.network.message), row};  // nobody sleeps
+  return {all(scenario.network.latency + 2 * (members - 1) * scenario.network.message), row};  // no rank sleeps
 }
 
 Outcome play(const Scenario& scenario) { return Cluster(scenario).run(); }

@@ -86,7 +86,7 @@ bool VirtualNetwork::advance(const std::function<bool(std::size_t rank)>& step) 
       if (rank.unit->end(event.what, now_)) wake(event.rank, now_ + options_.wake_up);
       break;
     case Kind::kWake:
-      if (event.at == rank.wakes) step_rank(event.rank, step);  // else it woke before, or will
+      if (event.at == rank.wakes) step_rank(event.rank, step);  // otherwise it woke earlier, or will wake later
   }
   return true;
 }
@@ -147,7 +147,7 @@ void VirtualNetwork::join(VirtualUnit& unit, const TableShape& shape, std::size_
   for (VirtualUnit* member : units) member->notice_stop();
 }
 
-/// A stop takes effect at the end of the operation under way; in a group for all.
+/// A stop takes effect at the end of the current operation; in a group, for all members.
 void VirtualUnit::notice_stop() {
   if (!busy_ || !computes_ || left_ || !*stop_) return;
   const Nanoseconds boundary = began_ + (network_.now() - began_) / operation_ * operation_ + operation_;

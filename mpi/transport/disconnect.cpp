@@ -5,7 +5,7 @@
 namespace yamata {
 namespace {
 
-constexpr auto kHeadFirst = std::chrono::seconds(2);  // the head's patience ends before that of the others
+constexpr auto kHeadFirst = std::chrono::seconds(2);  // the head's timeout ends before that of the others
 constexpr auto kLongestStep = std::chrono::milliseconds(250);
 
 }  // namespace
@@ -25,13 +25,13 @@ void Disconnect::wait(State state, std::chrono::milliseconds limit) {
   deadline_ = clock_.look(Clock::now()) + limit;
 }
 
-/// All others have answered, or are lost: each is told whether none is.
+/// All others have answered or are lost. Tells each whether all have answered.
 void Disconnect::release_all() {
   all_here_ = others_ == transport_.size() - 1;
   for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kDisconnect, std::vector<std::byte>(all_here_ ? 0 : 1));
 }
 
-/// Moves to the next state if what this one waits for has come about.
+/// Moves to the next state if the condition of the current one is fulfilled.
 bool Disconnect::go_on() {
   if (over() || transport_.pending_sends() > 0) return false;
   switch (state_) {

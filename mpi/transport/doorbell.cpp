@@ -21,12 +21,12 @@ struct Address {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
 };
 
-/// A name that lies in no folder and ends with its socket.
+/// A name in the abstract namespace: it is in no folder and disappears with its socket.
 Address address(std::uint64_t job, int rank) {
   const std::string text = fmt::format("yamata-{:016x}-{}", job, rank);
   Address address;
   address.name.sun_family = AF_UNIX;
-  std::memcpy(address.name.sun_path + 1, text.data(), text.size());  // the zero before it is what keeps it out of the file system
+  std::memcpy(address.name.sun_path + 1, text.data(), text.size());  // the zero byte before it makes the name abstract
   address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
   return address;
 }
@@ -40,7 +40,7 @@ int open_bell(const Address& own) {
   return -1;
 }
 
-/// `bytes` of zeros that all processes share who name them so; null if they cannot be had.
+/// Zero-initialized shared memory of `bytes` bytes under this name; null if there is none.
 void* share(const std::string& name, std::size_t bytes) {
   const int fd = shm_open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
   if (fd < 0) return nullptr;
@@ -59,7 +59,7 @@ Doorbell::Doorbell(std::uint64_t job, int rank, int ranks) : job_(job), rank_(ra
 }
 
 Doorbell::~Doorbell() {
-  unlink();  // where a rank died before all had theirs
+  unlink();  // if a rank died before all had mapped it
   if (fd_ >= 0) close(fd_);
   if (sleepers_) munmap(sleepers_, static_cast<std::size_t>(ranks_) * sizeof(Sleeper));
 }
@@ -69,7 +69,7 @@ std::string Doorbell::page_name() const { return fmt::format("/yamata-{:016x}", 
 void Doorbell::unlink() const { shm_unlink(page_name().c_str()); }
 
 void Doorbell::notify(int rank) const {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // either this sees the sleeper, or the sleeper's look sees what was sent
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // either this rank sees the sleeper's flag, or the sleeper sees the message
   if (fd_ >= 0 && sleepers_ && sleepers_[rank].sleeps.exchange(0) != 0) write_to(fd_, address(job_, rank), kOther);
 }
 

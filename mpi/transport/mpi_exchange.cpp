@@ -14,13 +14,13 @@ using std::chrono::nanoseconds;
 using WallClock = std::chrono::steady_clock;
 
 
-// A wait is spun through for so long, where the core is free: on a virtual machine a sleep takes some hundred microseconds, however short.
-// Where others want the core (a part of the waits longer than this is lost to them), or waits are long most of the time, it is left to them
-// in naps; but now and then one looks how it would be.
+// A wait begins with spinning for kSpin if the core is free: on a virtual machine even the shortest sleep takes some hundred microseconds.
+// If other threads need the core (then a share of the waits loses more than kTaken to them), or if most waits are long, the wait naps
+// instead. Every kLookAgain-th exchange spins nevertheless, to measure again.
 constexpr nanoseconds kSpin{2'000'000}, kSpinsPay{1'500'000}, kShortestNap{20'000}, kLongestNap{1'000'000}, kTaken{200'000};
 constexpr double kContended = 0.3;
 constexpr std::uint32_t kLookAgain = 16;
-constexpr nanoseconds kLong{200'000'000};  // then somebody is named
+constexpr nanoseconds kLong{200'000'000};  // then the awaited member is reported
 
 }  // namespace
 
@@ -29,7 +29,7 @@ MpiExchange::MpiExchange(MPI_Comm comm, std::vector<int> ranks, int own_rank, in
   own_ = static_cast<int>(std::find(ranks_.begin(), ranks_.end(), own_rank) - ranks_.begin());
 }
 
-/// Those that were abandoned are left to MPI, which may still write to memory that is then gone: the job is ending.
+/// Requests that were abandoned are left to MPI, which may still write to memory that no longer exists: the job is ending.
 MpiExchange::~MpiExchange() {
   const std::lock_guard lock(mpi_);
   for (MPI_Request& request : requests_) {
@@ -49,7 +49,7 @@ void MpiExchange::begin(std::span<std::byte> slices, std::span<const std::size_t
     YAMATA_MPI(MPI_Irecv(into.data(), static_cast<int>(into.size()), MPI_BYTE, ranks_[static_cast<std::size_t>(m)], tag_, comm_,
                          &requests_.emplace_back(MPI_REQUEST_NULL)));
   }
-  // Each begins with the one after it, so that not all send to the same member first.
+  // Each member sends first to the next one, so that not all send to the same member at once.
   const auto from = slice(own_);
   for (int further = 1; further < members(); ++further) {
     const int to = ranks_[static_cast<std::size_t>((own_ + further) % members())];
@@ -64,7 +64,7 @@ bool MpiExchange::finished() {
   return done != 0;
 }
 
-/// Which member's slice is missing.
+/// Records which member's slice is missing.
 void MpiExchange::note_awaited() {
   const std::lock_guard lock(mpi_);
   for (int i = 0; i + 1 < members(); ++i) {

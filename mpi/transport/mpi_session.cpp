@@ -37,7 +37,7 @@ void before_job_ends(void (*told)()) { told_of_end = told; }
 
 bool end_job(int code) {
   if (told_of_end) told_of_end();
-  void* pmix = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_NOLOAD);  // Open MPI's own way to its launcher
+  void* pmix = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_NOLOAD);  // Open MPI uses PMIx to talk to its launcher
   const auto abort = pmix ? reinterpret_cast<int (*)(int, const char*, void*, std::size_t)>(dlsym(pmix, "PMIx_Abort")) : nullptr;
   return abort && abort(code, nullptr, nullptr, 0) == 0;
 }
@@ -52,16 +52,16 @@ void check_mpi(int code, const char* call, const char* file, int line) {
 
 namespace {
 
-/// Open MPI's TCP announces a message above its eager limit of 64 KiB and waits for the answer before it sends the rest: a round trip
-/// more for activations of wide runs and for logits. With a limit above them none is announced. Its lists of buffers grow by a few of
-/// that size at a time; memory is only taken up as far as they are filled.
+/// For a message above the eager limit of 64 KiB, Open MPI's TCP transport first announces it and waits for the answer: one more round trip
+/// for activations of wide runs and for logits. With a higher limit no message is announced. The transport's free lists grow by a few
+/// buffers of that size at a time; their pages become resident only as far as they are filled.
 constexpr std::pair<const char*, const char*> kTcpSettings[] = {{"btl_tcp_eager_limit", "8388608"},
                                                                 {"btl_tcp_rndv_eager_limit", "8388608"},
                                                                 {"btl_tcp_max_send_size", "8388608"},
                                                                 {"btl_tcp_free_list_num", "2"},
                                                                 {"btl_tcp_free_list_inc", "2"}};
 
-/// Settings of Open MPI's that the user has not made himself, by a flag, the environment or his own file of them.
+/// Sets Open MPI's parameters that the user has not set by a flag, in the environment or in a parameter file.
 void set_tcp_buffers() {
   const char* home = std::getenv("HOME");
   std::ifstream file(std::string(home ? home : "") + "/.openmpi/mca-params.conf");
@@ -94,7 +94,7 @@ MpiSession::MpiSession() {
 }
 
 MpiSession::~MpiSession() {
-  // Finalize waits for all ranks; one that unwinds with an error must not.
+  // MPI_Finalize waits for all ranks; a rank that ends with an error must not call it.
   if (std::uncaught_exceptions() == 0) {
     MPI_Finalize();
   } else {

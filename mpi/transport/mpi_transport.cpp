@@ -70,15 +70,15 @@ void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
   to_notify_[static_cast<std::size_t>(to)] = 1;
 }
 
-/// A send that is under way needs looking after. Of one that stays, the rank may be dead, which shows only later, or its link full: to
-/// look now and then is enough, and naps would take the time of this rank's own work.
+/// Whether pending sends must be advanced often. If a send stays pending for long, its rank may be dead, which is detected later, or its
+/// link is full. Then occasional checks are enough; short naps would cost processor time that this rank's computation needs.
 bool MpiTransport::sends_need_care() const {
   constexpr auto kStays = std::chrono::milliseconds(50);
   const auto now = std::chrono::steady_clock::now();
   return std::any_of(pending_.begin(), pending_.end(), [&](const PendingSend& send) { return now - send.since < kStays; });
 }
 
-/// All at once: a test that finds nothing may give the core away, and there can be hundreds of sends.
+/// Tests all sends at once: an unsuccessful test may yield the core, and there may be hundreds of sends.
 void MpiTransport::retire_sends() {
   if (pending_.empty()) return;
   requests_.clear();
@@ -87,7 +87,7 @@ void MpiTransport::retire_sends() {
   int count = 0;
   YAMATA_MPI(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, done_.data(), MPI_STATUSES_IGNORE));
   if (count == 0) return;
-  auto request = requests_.begin();  // null where done
+  auto request = requests_.begin();  // null if the send is complete
   for (auto send = pending_.begin(); send != pending_.end();) {
     const bool left = *request++ == MPI_REQUEST_NULL;
     if (left) took_[static_cast<std::size_t>(send->to)] = 1;
@@ -121,8 +121,8 @@ std::optional<Message> MpiTransport::receive() {
   return message;
 }
 
-/// A probe looks first and only then takes messages off their sockets, and does not do even that every time: one look more than
-/// receive's, and several where something has told of a message.
+/// A probe first looks at received messages and only then reads sockets, and it does not even read them every time. So this looks once more
+/// after receive() found nothing, or several times if a message is expected.
 bool MpiTransport::something_there() {
   const std::lock_guard lock(mpi_);
   const int looks = waker_.expecting() ? 8 : 1;
@@ -138,7 +138,7 @@ std::unique_ptr<GroupExchange> MpiTransport::join_group(std::span<const int> ran
   return std::make_unique<MpiExchange>(exchange_comm_, std::vector<int>(ranks.begin(), ranks.end()), rank_, model, mpi_);
 }
 
-/// Who is woken may take this rank's core: after everything that there was to do.
+/// A notified rank may take this rank's core: so notify after all other work is done.
 void MpiTransport::notify() {
   for (int to = 0; to < size_; ++to) {
     if (std::exchange(to_notify_[static_cast<std::size_t>(to)], 0)) bell_->notify(to);
@@ -156,7 +156,7 @@ void MpiTransport::stand_back(std::chrono::microseconds limit) {
 }
 
 void MpiTransport::sleep(std::chrono::microseconds limit) {
-  constexpr std::chrono::microseconds kBetweenLooks{5000};  // at a send that stays: nothing tells when its link has room
+  constexpr std::chrono::microseconds kBetweenLooks{5000};  // between checks of a pending send: no event tells when its link is free
   if (!pending_.empty()) limit = std::min(limit, kBetweenLooks);
   notify();
   bell_->asleep(true);

@@ -23,7 +23,7 @@ bool is_connection(int fd) {
 
 std::vector<pollfd> connections() {
   std::vector<pollfd> found;
-  std::error_code none;  // without /proc there is nothing to wait for, and rests are naps
+  std::error_code none;  // without /proc there are no sockets to wait for, and every rest is a nap
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", none)) {
     const int fd = std::atoi(entry.path().filename().c_str());
     if (is_connection(fd)) found.push_back({fd, POLLIN, 0});
@@ -31,7 +31,7 @@ std::vector<pollfd> connections() {
   return found;
 }
 
-/// Again now and then.
+/// Repeated from time to time, since connections are made later, too.
 void SocketWaker::find_sockets() {
   watched_ = connections();
   watched_.insert(watched_.begin(), {bell_ ? bell_->fd() : -1, POLLIN, 0});
@@ -46,12 +46,12 @@ bool SocketWaker::wait(std::chrono::microseconds limit, bool counts) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
   const timespec time{seconds.count(), std::chrono::duration_cast<std::chrono::nanoseconds>(limit - seconds).count()};
   const int ready = ppoll(watched_.data(), watched, &time, nullptr);
-  if (ready <= 0) return false;  // a message that is found now did not end this wait
+  if (ready <= 0) return false;  // a message that is found later did not end this wait
   const bool notified = watched_.front().revents != 0;
   woken_ = ready > static_cast<int>(notified);
   if (notified) woken_ |= bell_->answer().others;
-  slept_ &= woken_;  // one that comes after this rank's own notification says nothing
-  // A closed connection would wake for ever.
+  slept_ &= woken_;  // after this rank's own notification, a message says nothing about the wait
+  // A closed connection would end every wait.
   std::erase_if(watched_, [](const pollfd& s) { return (s.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0; });
   return true;
 }
@@ -66,7 +66,7 @@ void SocketWaker::stand_back(std::chrono::microseconds limit) {
 void SocketWaker::looked(bool message) {
   if (!message) {
     if (woken_ && !std::exchange(looked_, true)) ++futile_;
-    return;  // the pieces of a message come one by one: the next look counts as after the same wait
+    return;  // the parts of a message arrive one by one: the next check still counts for this wait
   }
   futile_ = 0;
   if (distrust_ > 0) --distrust_;

@@ -12,7 +12,7 @@ void File::release_pages() const {
 }
 
 std::size_t File::resident_bytes() const {
-  // Each mapping of /proc/self/smaps begins with "begin-end ..." and says "Rss: N kB" some lines later.
+  // In /proc/self/smaps, each mapping begins with "begin-end ...", and some lines later has "Rss: N kB".
   std::ifstream smaps("/proc/self/smaps");
   std::size_t total = 0;
   bool ours = false;

@@ -1,4 +1,4 @@
-// From bytes to a File: every count, length, offset and type is checked before it is used.
+// Parses bytes into a File: every count, length, offset and type is checked before it is used.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ enum class ValueType : std::uint32_t { U8, I8, U16, I16, U32, I32, F32, Bool, St
 constexpr std::uint64_t kDefaultAlignment = 32;
 constexpr std::uint32_t kMaxDimensions = 4;
 
-/// A name out of the file as one short line of a message can hold it: no control characters, no page of text.
+/// A name from the file for use in a message: without control characters, and not too long.
 std::string shown(std::string_view name) {
   constexpr std::size_t kMost = 80;
   std::string text;
@@ -33,7 +33,7 @@ std::string shown(std::string_view name) {
   return name.size() > kMost ? text + "..." : text;
 }
 
-/// Fewest bytes an element of this type takes in the file.
+/// The least number of bytes of an element of this type in the file.
 std::size_t least_bytes(ValueType type) {
   switch (type) {
     case ValueType::U8:
@@ -52,7 +52,7 @@ std::size_t least_bytes(ValueType type) {
   }
 }
 
-/// Tables of whole numbers, which are no weights, may be among the tensors; null: it is none.
+/// Tensors may also be tables of integers; null: the type is not one of these.
 const TypeTraits* find_integers(std::uint32_t raw) {
   static constexpr TypeTraits kI32{"I32", 1, 4}, kI64{"I64", 1, 8};
   return raw == 26 ? &kI32 : raw == 27 ? &kI64 : nullptr;
@@ -112,7 +112,7 @@ class Parser {
     const std::byte* p = take(length, what);
     return {reinterpret_cast<const char*>(p), static_cast<std::size_t>(length)};
   }
-  /// A count of things that take at least `least` bytes each.
+  /// Reads a count of things that need at least `least` bytes each.
   std::uint64_t get_count(std::size_t least, const char* what) {
     const auto n = get<std::uint64_t>(what);
     if (n > left() / least) fail(fmt::format("{} of {} is more than the file can hold", what, n));
@@ -277,7 +277,7 @@ class Parser {
     }
     check_overlaps(first);
   }
-  /// Two tensors that share bytes would load without a complaint and answer nonsense.
+  /// Tensors that share bytes would be loaded without an error, but give wrong results.
   void check_overlaps(std::size_t first) const {
     std::vector<const Tensor*> placed;
     for (std::size_t i = first; i < file_.tensors_.size(); ++i) placed.push_back(&file_.tensors_[i]);
@@ -318,7 +318,7 @@ File File::open(const std::filesystem::path& path) {
   if (!name.ends_with(ending))
     throw ModelError(fmt::format("{} is the first of {} parts but its name does not end in {}; name the parts so", name, parts, ending));
   const std::string stem = name.substr(0, name.size() - ending.size());
-  std::map<std::string, Value> metadata = file.metadata_;  // the first part's describe the model
+  std::map<std::string, Value> metadata = file.metadata_;  // the first part's metadata describe the model
   for (std::int64_t i = 2; i <= parts; ++i) {
     const std::string part = fmt::format("{}-{:05}-of-{:05}.gguf", stem, i, parts);
     Parser::set_metadata(file, {});

@@ -6,7 +6,7 @@
 namespace yamata::gguf {
 namespace {
 
-constexpr std::uint32_t kVersion = 3, kU32 = 4, kString = 8;  // as GGUF numbers them
+constexpr std::uint32_t kVersion = 3, kU32 = 4, kString = 8;  // numbers defined by GGUF
 
 template <class T>
 void put(std::string& bytes, T value) {

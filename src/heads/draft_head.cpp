@@ -7,7 +7,7 @@
 namespace yamata::heads {
 namespace {
 
-/// As far as Rope reads them.
+/// The metadata that Rope reads.
 Rope make_rope(const DraftHeadShape& shape) {
   Hyperparameters h;
   h.rotary_dim = shape.head_dim;
@@ -74,7 +74,7 @@ void DraftHead::take_weights() {
   for (const BlockTensors& block : shape_.blocks) blocks_.push_back(take_block(block));
 }
 
-/// EAGLE-3's queries, keys and values read an embedding and a hidden state side by side: a matrix for each.
+/// EAGLE-3's queries, keys and values read an embedding and a hidden state side by side, with one matrix for each.
 DraftHead::Block DraftHead::take_block(const BlockTensors& from) {
   const bool wide = from.hidden_norm != nullptr;
   const std::int64_t dim = shape_.dim;
@@ -138,7 +138,7 @@ LinearOp DraftHead::linear(const float* x, const float* norm, std::int64_t cols)
           .input = norm ? input_.data() : nullptr};
 }
 
-/// x_: a token and the hidden state before it as one.
+/// Combines a token's embedding and the hidden state before it in x_.
 void DraftHead::build_fusion(const StageBatch& batch) {
   const auto add = [&](LinearOp op, const Matrix* weight, float* y, bool sum) {
     op.parts[0] = {weight, y};
@@ -168,7 +168,7 @@ void DraftHead::build_fusion(const StageBatch& batch) {
 void DraftHead::build_gate() {
   const std::int64_t count = rows_ * shape_.dim;
   float *const h1 = normed_.data(), *const h2 = x_.data(), *const z = embedded_.data();
-  LinearOp silu = linear(h2);  // no product: its input is what is wanted
+  LinearOp silu = linear(h2);  // no product: only its activated input is used
   silu.input = h2;
   silu.activation = Activation::kSilu;
   ops_.push_back(silu);
@@ -179,7 +179,7 @@ void DraftHead::build_gate() {
   ops_.push_back(first);
   ops_.push_back(second);
   ops_.push_back(AddOp{.to = h1, .from = h2, .rows = 1, .cols = count, .to_stride = count, .from_stride = count, .scale = -1});
-  ops_.push_back(AddOp{.to = h2, .from = h1, .rows = count, .cols = 1, .to_stride = 1, .from_stride = 1, .gate = z});  // a gate per value
+  ops_.push_back(AddOp{.to = h2, .from = h1, .rows = count, .cols = 1, .to_stride = 1, .from_stride = 1, .gate = z});  // one gate per value
 }
 
 void DraftHead::build_block(std::size_t index) {
@@ -267,7 +267,7 @@ void DraftHead::build_output() {
   ops_.push_back(output);
 }
 
-/// Of the whole vocabulary: tokens that the head does not know are never guessed.
+/// For the whole vocabulary: tokens that the head does not know are never guessed.
 std::span<const float> DraftHead::logits() const {
   const std::size_t rows = logit_rows_.size(), known = static_cast<std::size_t>(shape_.output_rows);
   if (shape_.tokens.empty()) return {outputs_.data(), rows * known};

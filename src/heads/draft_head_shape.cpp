@@ -1,4 +1,4 @@
-// Which tensors make up a head that writes on by itself, in the layouts that there are.
+// Identifies the tensors of a head that guesses from its own hidden states, in the supported layouts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace yamata::heads {
 namespace {
 
-/// Names of a block's tensors: as in the models of the Hugging Face library, or as in GGUF files.
+/// Names of a block's tensors: as in the Hugging Face library, or as in GGUF files.
 struct BlockNames {
   const char *attention_norm, *hidden_norm, *q, *k, *v, *o, *ffn_norm, *gate, *up, *down;
 };
@@ -21,7 +21,7 @@ constexpr BlockNames kHuggingFace{
 constexpr BlockNames kGguf{"attn_norm.weight",   "attn_norm_2.weight", "attn_q.weight",   "attn_k.weight", "attn_v.weight",
                            "attn_output.weight", "ffn_norm.weight",    "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight"};
 
-/// Looks the tensors of one file up.
+/// Finds the tensors of one file.
 class Finder {
  public:
   Finder(const CheckedTensors& tensors, Kind kind) : tensors_(tensors), names_(tensors.all().gguf() ? kGguf : kHuggingFace) {
@@ -40,7 +40,7 @@ class Finder {
   [[noreturn]] void refuse(const std::string& what) const { throw ModelError(fmt::format("{}: {}", tensors_.all().path(), what)); }
   const Hyperparameters& target() const { return tensors_.target().h; }
   bool eagle3() const { return shape_.kind == Kind::kEagle3; }
-  /// A number under the key of a config.json, or that of a GGUF file.
+  /// A number from a config.json, or from a GGUF file's metadata.
   double number(const char* config, const char* gguf, double otherwise) const {
     const TensorViews& all = tensors_.all();
     return all.number(all.gguf() ? fmt::format("eagle3.{}", gguf) : config).value_or(otherwise);
@@ -82,7 +82,7 @@ class Finder {
       refuse(fmt::format("it computes {} values where the target has {}, and has no embed_tokens.weight", shape_.dim, hidden));
   }
 
-  /// Inputs of which layers EAGLE-3 reads.
+  /// The layers whose inputs EAGLE-3 reads.
   std::vector<std::int32_t> read_layers() const {
     const TensorViews& all = tensors_.all();
     std::vector<std::int64_t> named = all.numbers(all.gguf() ? "eagle3.target_layers" : "eagle_aux_hidden_state_layer_ids");
@@ -99,7 +99,7 @@ class Finder {
     return layers;
   }
 
-  /// A block's name in front of its tensors' names; empty: there is no such block.
+  /// The prefix of a block's tensor names; empty: there is no such block.
   std::string block_name(std::size_t index) const {
     const std::string names[] = {fmt::format("layers.{}.", index), index == 0 ? "midlayer." : "", fmt::format("blk.{}.", index)};
     for (const std::string& name : names) {
@@ -132,7 +132,7 @@ class Finder {
     if (shape_.blocks.empty()) refuse(fmt::format("tensor layers.0.{} is missing; is it the right file?", names_.q));
   }
 
-  /// Numbers of heads are what the metadata say, else they follow from the tensors and from the target's size of a head.
+  /// The numbers of heads come from the metadata; else from the tensors and the target's head size.
   void measure_block(const std::string& name) {
     const TensorView &q = tensors_.get(name + names_.q), &k = tensors_.get(name + names_.k);
     const auto heads = static_cast<std::int64_t>(number("num_attention_heads", "attention.head_count", 0));
@@ -159,7 +159,7 @@ class Finder {
 
   bool has_table() const { return tensors_.all().integers("d2t").has_value(); }
 
-  /// Which of the target's tokens the rows of the output are: in safetensors differences to the row's number, in GGUF the tokens.
+  /// Maps the rows of the output to the target's tokens: safetensors store differences to the row number, GGUF stores the tokens.
   void read_tokens() {
     std::vector<std::int64_t> table;
     if (const auto integers = tensors_.all().integers("d2t")) table = *integers;

@@ -17,7 +17,7 @@ namespace {
 constexpr std::array<std::pair<Kind, const char*>, 5> kKinds{
     {{Kind::kMedusa, "medusa"}, {Kind::kEagle, "eagle"}, {Kind::kDgf, "dgf"}, {Kind::kEagle3, "eagle3"}, {Kind::kNextn, "nextn"}}};
 
-/// What the tensors' names say; nothing where they are no heads' that are known.
+/// Identifies the kind by the tensors' names; nothing if they are not those of known heads.
 std::optional<Kind> detect(const TensorViews& tensors) {
   if (const gguf::File* file = tensors.gguf()) {
     if (file->string("general.architecture") == "eagle3") return Kind::kEagle3;
@@ -58,7 +58,7 @@ Needs HeadsFile::needs(const ModelFile& target, const ContextOptions& context, b
   if (kind_ == Kind::kNextn) return nextn_needs(tensors, context);
   const WeightSet target_weights = StageWeights::find(target.file, h, {0, h.layers}).rest;
   Needs needs;
-  needs.weight_bytes = quantized ? tensors_.bytes() * 17 / 32 : tensors_.bytes();  // of F16 to Q8_0
+  needs.weight_bytes = quantized ? tensors_.bytes() * 17 / 32 : tensors_.bytes();  // ratio of Q8_0 to F16
   const std::uint64_t output = bytes_of(target_weights.matrix(TensorRole::kOutput));
   if (kind_ == Kind::kMedusa) {
     const MedusaTensors medusa = MedusaTensors::find(tensors);

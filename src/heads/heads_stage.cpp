@@ -17,7 +17,7 @@ HeadsStage::~HeadsStage() {
   while (!unit_.finished()) {
     try {
       unit_.wait_for(std::chrono::seconds(1));
-    } catch (...) {  // a fault of a run whose results nobody will read
+    } catch (...) {  // an error in a run whose results will not be read
     }
   }
 }

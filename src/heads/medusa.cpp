@@ -10,7 +10,7 @@
 namespace yamata::heads {
 namespace {
 
-/// Full checkpoints have a name before those of the heads.
+/// Full checkpoints have a prefix before the heads' tensor names.
 std::string prefix_of(const TensorViews& tensors) {
   for (const char* prefix : {"", "medusa_head.", "model.medusa_head."}) {
     if (tensors.has(fmt::format("{}0.0.linear.weight", prefix))) return prefix;
@@ -86,7 +86,7 @@ void MedusaHeads::build(const StageBatch& batch) {
   }
 }
 
-/// h + SiLU(W h + b), block by block; the last block's result is in hidden_.
+/// h + SiLU(W h + b), block by block; returns the last block's result, which is in hidden_.
 const float* MedusaHeads::build_blocks(std::size_t index) {
   const Head& head = heads_[index];
   const float* hidden = feature_.data();
@@ -96,7 +96,7 @@ const float* MedusaHeads::build_blocks(std::size_t index) {
     LinearOp inner{.x = hidden, .rows = 1, .cols = width(), .parts = {}, .add = false};
     inner.parts[0] = {.weight = head.weights[i], .y = next, .bias = head.biases[i]};
     ops_.push_back(inner);
-    // No product: its input is what is wanted.
+    // No product: only its activated input is used.
     ops_.push_back(
         LinearOp{.x = next, .rows = 1, .cols = width(), .parts = {}, .add = false, .input = next, .activation = Activation::kSilu});
     ops_.push_back(AddOp{.to = next, .from = hidden, .rows = 1, .cols = width(), .to_stride = width(), .from_stride = width()});
@@ -105,7 +105,8 @@ const float* MedusaHeads::build_blocks(std::size_t index) {
   return hidden;
 }
 
-/// A head's logits, and with them those of the heads beside it that have the target's output, too: its weights are read once for all.
+/// Logits of a head, together with those of the following heads that also use the target's output matrix, so that its weights are read once
+/// for all of them.
 void MedusaHeads::build_heads(std::size_t index) {
   std::size_t begin = index, end = index + 1;
   const auto joins = [&](std::size_t head) { return heads_[index].shares_output && heads_[head].shares_output && !computed_[head]; };

@@ -9,7 +9,7 @@
 namespace yamata::heads {
 namespace {
 
-/// The layer, which follows the target's last, as a stage of its own.
+/// The layer after the target's last, as a stage of its own.
 LayerRange range_of(const ModelFile& target) { return {target.h.layers, target.h.layers + 1}; }
 
 Matrix matrix_of(const TensorView& tensor) { return {tensor.type, tensor.rows, tensor.cols, tensor.data, tensor.row_bytes}; }
@@ -95,7 +95,7 @@ void NextnHead::take_weights(const NextnTensors& from) {
   norm_ = from.norm ? weights_.vector(*from.norm) : target_norm();
 }
 
-/// Memory for the run's rows, and what they see.
+/// Sets up the buffers of the run's rows, and the cells that they see.
 void NextnHead::place(const StageBatch& batch) {
   hidden_.keep(left_.data(), batch_cells_.cells());
   tokens_.assign(batch.tokens.begin(), batch.tokens.end());

@@ -11,7 +11,7 @@
 
 namespace yamata::heads {
 
-/// Only whole blocks can be stored; columns of what was quantized may begin within one.
+/// The type must store whole blocks: columns of a quantized tensor may begin within a block.
 TensorType OwnWeights::type_for(TensorType stored, std::int64_t cols) const {
   if (quantized_ && cols % traits(TensorType::Q8_0).block_elements == 0) return TensorType::Q8_0;
   return cols % traits(stored).block_elements == 0 ? stored : TensorType::F16;

@@ -122,7 +122,7 @@ void TensorViews::read_config(const std::string& path) {
       lists_[key] = value.get<std::vector<std::int64_t>>();
   };
   for (const auto& [key, value] : json.items()) take(key, value);
-  for (const auto& [key, value] : json.items()) {  // some nest what others have at the top
+  for (const auto& [key, value] : json.items()) {  // some files nest values that others have at the top level
     if (value.is_object()) {
       for (const auto& [inner, number] : value.items()) take(inner, number);
     }

@@ -1,4 +1,4 @@
-// The tensors of the families whose files have the usual names: all but the oldest.
+// The tensors of all families whose files have the usual names.
 #include "src/model/family.hpp"
 
 namespace yamata {
@@ -28,7 +28,7 @@ bool has_shared_gate(const LayerSpec& spec) { return has_shared(spec) && spec.sh
 constexpr TensorRow vector(TensorRole role, const char* name, Extent cols, bool (*present)(const LayerSpec&)) {
   return {.role = role, .name = name, .holder = kLayer, .rows = kOne, .cols = cols, .present = present};
 }
-/// A vector that the layer has where the file does.
+/// A vector that the layer has if the file has it.
 constexpr TensorRow bias(TensorRole role, const char* name, Extent cols, bool (*present)(const LayerSpec&) = nullptr,
                          Fusion fusion = Fusion::kNone, const char* fused = nullptr) {
   TensorRow row = vector(role, name, cols, present);

@@ -13,7 +13,7 @@ namespace {
 
 using enum TensorRole;
 
-/// Tokens that see each other where a file says so, in all layers but each `pattern`th.
+/// Reads the sliding window, if a file has one: all layers have it except every `pattern`th.
 void read_window(const MetadataReader& reader, Hyperparameters& h, std::int64_t pattern, std::int64_t absent = 0) {
   h.layer.window = reader.count_or_none("attention.sliding_window", 1 << 30, absent);
   h.window_pattern = pattern;
@@ -21,7 +21,7 @@ void read_window(const MetadataReader& reader, Hyperparameters& h, std::int64_t 
 
 void read_llama(const gguf::File& file, Hyperparameters& h) { read_window(MetadataReader(file, "llama"), h, 0); }
 
-/// Its files count gate and up together.
+/// In Qwen's files, the size is that of gate and up together.
 void read_qwen(const gguf::File&, Hyperparameters& h) { h.ffn /= 2; }
 
 void read_qwen2moe(const gguf::File& file, Hyperparameters& h) {
@@ -35,7 +35,8 @@ void read_qwen3moe(const gguf::File& file, Hyperparameters& h) {
     h.layer.expert_ffn = std::max<std::int64_t>(1, h.ffn / std::max<std::int64_t>(1, h.layer.experts_used));
 }
 
-/// The embedding has length 1 per value; the largest model of a generation, of so many layers, scales scores by its width.
+/// The embedding is scaled by the square root of its width. The largest model of a generation, with `largest` layers, has its own scale of
+/// attention scores.
 void read_gemma(Hyperparameters& h, std::int64_t largest) {
   h.embedding_scale = std::sqrt(static_cast<float>(h.dim));
   if (h.layers == largest) h.layer.attention_scale = 1.0f / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, h.dim / h.heads)));
@@ -49,7 +50,7 @@ void read_gemma2(const gguf::File& file, Hyperparameters& h) {
   h.logit_softcap = reader.real_or_none("final_logit_softcapping", 30);
 }
 
-/// Layers with a window turn by a base of their own, and do not scale.
+/// Layers with a window have a RoPE base of their own, and no RoPE scaling.
 void read_gemma3(const gguf::File& file, Hyperparameters& h) {
   const MetadataReader reader(file, "gemma3");
   read_gemma(h, 62);
@@ -84,13 +85,13 @@ void read_gpt_oss(const gguf::File& file, Hyperparameters& h) {
   read_window(reader, h, reader.count("attention.sliding_window_pattern", 4096, 2));
 }
 
-/// Heads are normed where the file has weights for it.
+/// Heads are normalized if the file has weights for it.
 void read_glm4moe(const gguf::File& file, Hyperparameters& h) {
   if (file.find("blk.0.attn_q_norm.weight")) h.layer.qk_norm = QkNorm::kHead;
 }
 
-/// Files older than expert_gating_func have DeepSeek-V2's softmax, but for GLM 4.7 Flash. YaRN scales scores, where a factor says so
-/// instead of what is rotated.
+/// Files older than expert_gating_func use DeepSeek-V2's softmax, except GLM 4.7 Flash. With YaRN, a factor in the file scales attention
+/// scores instead of the rotated values.
 void read_deepseek2(const gguf::File& file, Hyperparameters& h) {
   const MetadataReader reader(file, "deepseek2");
   const bool is_glm = (h.layers == 47 || h.layers == 48) && h.vocabulary == 154880;
@@ -110,7 +111,7 @@ void read_command_r(const gguf::File& file, Hyperparameters& h) {
 
 constexpr LayerSpec neox() { return {.rope = RopeKind::kNeox}; }
 
-/// LayerNorm, a feed-forward without a gate, GELU.
+/// LayerNorm, a feed-forward network without a gate, GELU.
 constexpr LayerSpec gpt(bool parallel) {
   LayerSpec spec = neox();
   spec.attention_norm = spec.ffn_norm = NormKind::kLayer;
@@ -147,7 +148,7 @@ constexpr LayerSpec gemma(QkNorm qk_norm) {
   return spec;
 }
 
-/// Norms after attention and feed-forward only.
+/// Norms only after attention and feed-forward.
 constexpr LayerSpec olmo2() {
   LayerSpec spec = sandwich(RopeKind::kNeox);
   spec.attention_norm = spec.ffn_norm = NormKind::kNone;
@@ -171,7 +172,7 @@ constexpr LayerSpec glm4moe() {
   return spec;
 }
 
-/// LayerNorm, and attention parallel to a feed-forward with a gate.
+/// LayerNorm, and attention parallel to a gated feed-forward network.
 constexpr LayerSpec command_r() {
   LayerSpec spec;
   spec.attention_norm = spec.ffn_norm = NormKind::kLayer;
@@ -185,7 +186,7 @@ constexpr LayerSpec deepseek2() {
   return spec;
 }
 
-/// One norm, which attention and feed-forward share, or two.
+/// One norm that attention and feed-forward share, or two.
 constexpr Renamed kFalconNames[] = {
     {kAttentionNorm, "attn_norm_2.weight", "attn_norm.weight"},
     {kAttentionNormBias, "attn_norm_2.bias", "attn_norm.bias"},
@@ -195,7 +196,7 @@ constexpr Renamed kFalconNames[] = {
 
 constexpr Renamed kOneNorm[] = {{kFfnNorm, "attn_norm.weight"}, {kFfnNormBias, "attn_norm.bias"}};
 
-/// The norm between attention and feed-forward is after the one and before the other.
+/// The norm between attention and feed-forward, under its other name.
 constexpr Renamed kNormAfterAttention[] = {{kFfnNorm, "post_attention_norm.weight"}};
 
 const Family kFamilies[] = {

@@ -14,7 +14,7 @@ RopeScaling read_scaling(const gguf::File& file, const MetadataReader& reader, s
   RopeScaling rope;
   const std::string kind = reader.string("rope.scaling.type", "none");
   if (kind == "none") {
-    // Files older than rope.scaling.type; 0 says that the model does not scale.
+    // For files older than rope.scaling.type; 0 means no scaling.
     const float old_linear = reader.real_or_none("rope.scale_linear");
     if (old_linear != 0.0f && old_linear != 1.0f) rope = {RopeScaling::Kind::kLinear, old_linear, 1.0f, context};
     return rope;
@@ -46,14 +46,15 @@ void read_experts(const MetadataReader& reader, Hyperparameters& h) {
   const float scale = reader.real_or_none("expert_weights_scale");
   if (scale != 0) layer.experts_scale = scale;
   constexpr RouterKind kKinds[] = {RouterKind::kSoftmax, RouterKind::kSigmoid, RouterKind::kSoftmaxOfChosen};
-  const std::int64_t kind = reader.count_or_none("expert_gating_func", 3);  // 0: as the family does
+  const std::int64_t kind = reader.count_or_none("expert_gating_func", 3);  // 0: the family's default
   if (kind > 0) layer.router = kKinds[kind - 1];
   const std::int64_t groups = reader.count_or_none("expert_group_count", layer.experts);
   if (groups > 1) layer.expert_groups = groups, layer.expert_groups_used = reader.count("expert_group_used_count", groups);
   h.dense_layers = reader.count_or_none("leading_dense_block_count", h.layers);
 }
 
-/// Sizes of latent attention. Older files describe the heads that could be made of what is cached, newer ones what is cached, too.
+/// Reads the sizes of latent attention. Older files describe the heads that result from the cached vectors, newer ones also the cached
+/// vectors.
 void read_latent(const MetadataReader& reader, const gguf::File& file, Hyperparameters& h) {
   constexpr std::int64_t kMost = 4096;
   LayerSpec& layer = h.layer;
@@ -137,7 +138,7 @@ std::int64_t Hyperparameters::active_ffn() const {
 
 std::int64_t Hyperparameters::widest_input() const {
   const std::int64_t used = layer.experts > 0 ? layer.experts_used : 0;
-  const std::int64_t latent = is_latent() ? heads * std::max(layer.latent_rank, layer.plain_dim) : 0;  // every head's by itself
+  const std::int64_t latent = is_latent() ? heads * std::max(layer.latent_rank, layer.plain_dim) : 0;  // separate for every head
   return std::max({dim, heads * value_dim(), latent, layer.query_rank, has_dense_layers() ? ffn : 0, layer.shared_ffn,
                    used * std::max(dim, layer.expert_ffn)});
 }

@@ -1,5 +1,5 @@
-// Latent attention (DeepSeek-V2, section 2.1, and there of low-rank key/value compression what "absorbing" matrices means). A cell of the
-// cache is one head's: the rotated part of keys, then the latent numbers, which are values, too.
+// Latent attention (DeepSeek-V2, section 2.1, where the part on low-rank key/value compression explains "absorbing" matrices). A cell of
+// the cache belongs to a single head: the rotated part of the key, then the latent vector, which is also the value.
 #include <algorithm>
 
 #include "src/model/layer_ops.hpp"
@@ -28,7 +28,7 @@ void LayerOps::number_heads(std::int64_t rows) {
   for (std::int64_t head = 0; head <= all.experts; ++head) all.first[head] = static_cast<std::int32_t>(head * rows);
 }
 
-/// Queries as they meet the cache, but for the part that rotates, and the cells.
+/// Computes the queries in the form of the cached keys, except their rotated part, and writes the cells.
 void LayerOps::add_latent_heads(const LayerSpec& spec, const WeightSet& w, LinearOp input, std::int64_t rows) {
   const std::int64_t heads = shard_.query_heads(), cell = h_.head_dim, rotary = h_.rotary_dim, query = h_.query_dim();
   float *latent = buffers_.k.data() + rotary, *low = buffers_.low_queries.data();
@@ -69,7 +69,7 @@ void LayerOps::add_latent_heads(const LayerSpec& spec, const WeightSet& w, Linea
       .x_each = query});
 }
 
-/// Each head's value from the latent numbers that attention gave it.
+/// Computes each head's value from attention's result, which is a latent vector.
 void LayerOps::add_values(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
   const std::int64_t heads = shard_.query_heads(), cell = h_.head_dim, value = spec.value_dim;
   ops_.push_back(

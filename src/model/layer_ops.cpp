@@ -6,7 +6,7 @@ namespace yamata {
 
 using enum TensorRole;
 
-/// A norm of the residual stream, to be multiplied with. `whole`: all of it is here.
+/// A norm of the residual stream as the input of products. `whole`: all columns are on this rank.
 LinearOp LayerOps::residual_input(float* x, std::int64_t rows, const float* norm, bool whole) const {
   const SharedColumns share = whole ? SharedColumns{} : shared(shard_.residual());
   return {.x = x + share.begin(),
@@ -21,7 +21,7 @@ LinearOp LayerOps::residual_input(float* x, std::int64_t rows, const float* norm
           .share = share};
 }
 
-/// A norm of the residual stream by itself: all columns of it.
+/// A norm of the residual stream as an operation of its own, over all columns.
 void LayerOps::add_norm(const NormWeights& norm, float* x, std::int64_t rows, bool whole, float* out) {
   const SharedColumns share = whole ? SharedColumns{} : shared(shard_.residual());
   ops_.push_back(NormOp{.x = x + share.begin(),
@@ -38,7 +38,7 @@ void LayerOps::add_norm(const NormWeights& norm, float* x, std::int64_t rows, bo
                         .share = share});
 }
 
-/// The input of products: an RMSNorm is made where it is multiplied with, a LayerNorm before.
+/// The input of products: an RMSNorm is computed as part of the product, a LayerNorm before it.
 LinearOp LayerOps::normed_input(const NormWeights& norm, std::int64_t rows, bool whole) {
   if (norm.kind != NormKind::kLayer) return residual_input(buffers_.x.data(), rows, norm.weight, whole);
   add_norm(norm, buffers_.x.data(), rows, whole, buffers_.normed.data());
@@ -86,7 +86,7 @@ void LayerOps::add_own_heads(const WeightSet& w, LinearOp input) {
   ops_.push_back(input);
 }
 
-/// RMSNorm over all heads of a token, of which `own` are here, and of these those in `cuts` are this member's to tell the others.
+/// RMSNorm over all heads of a token. `own` are on this rank; of these, this member sends those in `cuts` to the others.
 void LayerOps::add_token_norm(float* x, std::int64_t rows, std::span<const std::int64_t> cuts, Interval own, const float* weight) {
   ops_.push_back(NormOp{.x = x,
                         .rows = rows,
@@ -101,7 +101,7 @@ void LayerOps::add_token_norm(float* x, std::int64_t rows, std::span<const std::
                         .share = shared(cuts)});
 }
 
-/// Of the heads that are here.
+/// For the heads on this rank.
 void LayerOps::add_attention(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, std::int64_t rows) {
   const std::int64_t q_heads = shard_.query_heads(), kv_heads = shard_.kv_heads();
   const bool norms_heads = spec.qk_norm == QkNorm::kHead;
@@ -146,7 +146,7 @@ void LayerOps::add_attention(const LayerSpec& spec, const WeightSet& w, const La
                   .sinks = own_part(w.vector(kSinks), Extent::kHeads)});
 }
 
-/// A product that is added to the residual stream, of which the own columns are here; normed and scaled before where the spec says so.
+/// Adds a product to the residual stream, for the own columns. It is normalized and scaled before if the spec says so.
 void LayerOps::add_to_residual(const LayerSpec& spec, LinearOp product, Product with, const NormWeights& post) {
   const Interval own = shard_.rows(Extent::kDim);
   float *x = buffers_.x.data() + own.begin, *branch = buffers_.branch.data();
@@ -180,7 +180,7 @@ void LayerOps::add_to_residual(const LayerSpec& spec, LinearOp product, Product 
                        .scale = spec.residual_scale});
 }
 
-/// What comes of gate and up, or of up alone, as the input of the next product.
+/// The activation of gate and up, or of up alone, as the input of the next product.
 LinearOp LayerOps::activated(const LayerSpec& spec, std::int64_t rows, std::int64_t cols, std::span<const std::int64_t> cuts) const {
   float* x = spec.gated ? buffers_.gate.data() : buffers_.up.data();
   return {.x = x,
@@ -205,7 +205,7 @@ void LayerOps::add_dense(const LayerSpec& spec, const WeightSet& w, LinearOp inp
                   {spec.ffn_post_norm, w.vector(kFfnPostNorm), nullptr});
 }
 
-/// Of what is normed already. All members of a group find the same choice.
+/// The input is normalized already. All members of a group choose the same experts.
 void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
   const std::int64_t pairs = rows * spec.experts_used;
   const auto numbers = [&](std::int64_t i) { return reinterpret_cast<std::int32_t*>(buffers_.choice.data()) + i * pairs; };
@@ -246,7 +246,7 @@ void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64
   ops_.push_back(add);
 }
 
-/// The own columns of a branch, added to the residual stream.
+/// Adds a branch to the residual stream, for the own columns.
 AddOp LayerOps::branch_to_residual(const LayerSpec& spec, std::int64_t rows) const {
   const Interval own = shard_.rows(Extent::kDim);
   return {.to = buffers_.x.data() + own.begin,
@@ -258,7 +258,7 @@ AddOp LayerOps::branch_to_residual(const LayerSpec& spec, std::int64_t rows) con
           .scale = spec.residual_scale};
 }
 
-/// A feed-forward for all tokens beside the experts.
+/// A feed-forward network for all tokens in addition to the experts.
 void LayerOps::add_shared_expert(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
   float* score = buffers_.router.data() + rows * spec.experts;
   LinearOp gate{.x = buffers_.normed.data(), .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
@@ -277,7 +277,7 @@ void LayerOps::add_shared_expert(const LayerSpec& spec, const WeightSet& w, std:
 void LayerOps::add_output_norm(const WeightSet& w, float* x, std::int64_t rows, bool whole, float* out) {
   const NormWeights norm{h_.output_norm(), w.vector(kOutputNorm), w.vector(kOutputNormBias)};
   if (norm.kind == NormKind::kLayer) return add_norm(norm, x, rows, whole, out);
-  LinearOp alone = residual_input(x, rows, norm.weight, whole);  // a product with no matrix: its input is what is wanted
+  LinearOp alone = residual_input(x, rows, norm.weight, whole);  // a product without a matrix: only its input is used
   alone.input = out;
   ops_.push_back(alone);
 }

@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-constexpr microseconds kShortest{10000};  // two periods of the shortest quotas in use
+constexpr microseconds kShortest{10000};  // twice the shortest period of CPU quotas in use
 constexpr microseconds kLongest{25000};
 constexpr int kWindows = 5, kRounds = 3;
 
@@ -93,7 +93,7 @@ double LayerProbe::ns_per_byte(const Work& work) const {
 }
 
 void LayerProbe::compute(int rows) {
-  // The same places again and again: the tokens before give way.
+  // Every run has the same positions: it overwrites the tokens of the run before.
   const std::vector<std::int32_t> tokens(static_cast<std::size_t>(rows), 0);
   std::vector<Placement> placements;
   for (int row = 0; row < rows; ++row) placements.push_back({.position = row, .parent = row - 1, .sequences = {0, 1}});

@@ -7,9 +7,9 @@
 namespace yamata {
 namespace {
 
-constexpr double kBetaFast = 32.0, kBetaSlow = 1.0;  // YaRN's rotations at which interpolation begins and is complete
+constexpr double kBetaFast = 32.0, kBetaSlow = 1.0;  // YaRN: numbers of rotations at which interpolation begins and is complete
 
-/// The pair index that turns `rotations` times over the original context (YaRN, section 3.2).
+/// The index of the pair that makes `rotations` rotations over the original context (YaRN, section 3.2).
 double yarn_pair(double rotations, double dim, double base, double context) {
   return dim * std::log(context / (rotations * 2.0 * std::numbers::pi)) / (2.0 * std::log(base));
 }

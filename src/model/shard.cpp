@@ -16,13 +16,13 @@ constexpr std::int64_t kBlock = 32;
 
 std::int64_t pieces(std::int64_t columns, std::int64_t grain) { return (columns + grain - 1) / grain; }
 
-/// Columns of attention's output that are not cut: whole heads, whole blocks.
+/// Attention's output is only divided at multiples of this many columns: whole heads, whole blocks.
 std::int64_t head_grain(const Hyperparameters& h) { return std::lcm(h.value_dim(), kBlock); }
 
 std::int64_t dense_columns(const Hyperparameters& h) { return h.has_dense_layers() ? h.ffn : 0; }
 std::int64_t expert_columns(const Hyperparameters& h) { return h.layer.experts > 0 ? h.layer.expert_ffn : 0; }
 
-/// A piece for each member; of no columns, none for anybody.
+/// A piece for each member; empty pieces if there are no columns.
 std::vector<std::int64_t> cut(std::int64_t columns, std::int64_t grain, std::span<const double> shares) {
   std::vector<std::int64_t> cuts(shares.size() + 1);
   cut_by_shares(columns, grain, shares, cuts);
@@ -32,7 +32,8 @@ std::vector<std::int64_t> cut(std::int64_t columns, std::int64_t grain, std::spa
 }  // namespace
 
 double meeting_bytes(const Hyperparameters& h) {
-  constexpr double kValue = 36.0 / 32, kNormed = 40.0 / 32;  // a block of 32 has its scale; before a norm, the sum of its squares, too
+  // bytes per value: a block of 32 has a scale; before a norm, also the sum of its squares
+  constexpr double kValue = 36.0 / 32, kNormed = 40.0 / 32;
   return kValue * static_cast<double>(h.heads * h.value_dim() + h.active_ffn()) + 2 * kNormed * static_cast<double>(h.dim);
 }
 

@@ -42,7 +42,7 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
   share_out(options);
 }
 
-/// Gives each unit its layers, with their cache.
+/// Assigns layers to each unit, with their part of the cache.
 void TransformerStage::share_out(const ContextOptions& options) {
   const std::int64_t first =
       &unit_.first_unit() == &unit_.rest_unit() ? 0 : std::clamp<std::int64_t>(options.first_layers, 0, range_.count());
@@ -50,7 +50,7 @@ void TransformerStage::share_out(const ContextOptions& options) {
   if (first < range_.count()) units_.push_back({&unit_.rest_unit(), {range_.begin + first, range_.end}, options.pack});
   const std::vector<std::int32_t> cells = cells_of_layers(weights_.specs, options);
   for (UnitLayers& part : units_) {
-    // Experts that nobody chooses stay on disk where they are not packed.
+    // If experts are not packed, those that are never chosen stay on disk.
     part.tensors = stage_tensors(file_, h_, part.range, shard_, part.packs);
     const auto begin = cells.begin() + (part.range.begin - range_.begin);
     part.cache = std::make_unique<KvStore>(*part.unit, shard_.cache_shape(part.range.count()),
@@ -68,7 +68,7 @@ void TransformerStage::touch_cache() {
   for (const UnitLayers& part : units_) part.cache->touch();
 }
 
-/// "cuda:0 (10 layers)+cpu (12 layers)" where several units have layers of their own.
+/// "cuda:0 (10 layers)+cpu (12 layers)" if several units have layers of their own.
 std::string TransformerStage::device() const {
   if (units_.size() == 1) return units_.front().unit->device();
   std::string names;
@@ -82,19 +82,19 @@ TransformerStage::~TransformerStage() {
   while (!unit_.finished()) {
     try {
       unit_.wait_for(std::chrono::seconds(1));
-    } catch (...) {  // a fault of a run whose results nobody will read
+    } catch (...) {  // an error in a run whose results will not be read
     }
   }
 }
 
-/// Of pairs, for contexts of so many tokens; null: none.
+/// RoPE factors of pairs for this context length; null: none.
 const float* TransformerStage::rope_factors(std::int64_t context) const {
   using enum TensorRole;
   if (h_.rope.kind != RopeScaling::Kind::kLong) return weights_.rest.vector(kRopeFactors);
   return weights_.rest.vector(context > h_.rope.original_context ? kLongRopeFactors : kShortRopeFactors);
 }
 
-/// Sets aside memory for the weights that a unit packs, and packs them as the first part of the load.
+/// Allocates memory for the weights that a unit packs. Packing is the first part of the load.
 void TransformerStage::pack(UnitLayers& part) {
   const std::vector<Matrix*> matrices = weights_.factors({part.range.begin - range_.begin, part.range.end - range_.begin});
   part.packed = set_aside_packed(*part.unit, matrices, ops_, "weights", "give it fewer layers");
@@ -201,12 +201,12 @@ void TransformerStage::begin_features(const StageBatch& batch) {
   if (!feature_layers_.empty() && feature_layers_.back() == kOutputFeatures) feature_inputs_.reserve(floats);
 }
 
-/// The place of the next layer's, which are built in ascending order.
+/// The place of the next feature layer; they are built in ascending order.
 float* TransformerStage::add_features() {
   return features_.data() + features_built_++ * feature_rows_.size() * static_cast<std::size_t>(h_.dim);
 }
 
-/// The input of a layer, if it is asked for. That of the first here is whole.
+/// Adds the input of a layer as features, if it is requested. The input of the first layer here has all columns.
 void TransformerStage::build_layer_features(std::size_t layer) {
   if (features_built_ == feature_layers_.size() || feature_layers_[features_built_] != range_.begin + static_cast<std::int64_t>(layer))
     return;

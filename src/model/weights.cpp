@@ -55,7 +55,7 @@ std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& sp
 
 bool is_vector(const TensorRow& row) { return row.rows == Extent::kOne; }
 
-/// Rows, or of a vector values, of a fused tensor: in all, and before this part.
+/// Part of a fused tensor: the number of rows (for a vector: values) of the whole, and those before this part.
 struct Fused {
   std::int64_t all = 0, before = 0;
 };
@@ -72,7 +72,7 @@ Fused fused_rows(const TensorRow& row, const Hyperparameters& h) {
   return {queries + 2 * keys, key ? queries : value ? queries + keys : 0};
 }
 
-/// Whoever walks a family's table for one stage.
+/// Finds the tensors of a family's table for one stage.
 class Finder {
  public:
   Finder(const gguf::File& file, const Hyperparameters& h, const Shard& shard) : file_(file), h_(h), shard_(shard) {}
@@ -99,7 +99,7 @@ class Finder {
     if (row.copies == Copies::kPerHead) return add_heads(row, name);
     const Fused part = row.fusion == Fusion::kNone ? Fused{} : fused_rows(row, h_);
     const gguf::Tensor* whole = find(row.fused);
-    // Gate and up in one have the name of one of them.
+    // A tensor of gate and up together may have the name of one of them.
     if (whole && row.fusion == Fusion::kGateUp && (find("ffn_gate.weight") || whole->rows() != part.all)) whole = nullptr;
     if (whole && (row.fusion != Fusion::kQkv || !find(name))) return add_part(row, *whole, part);
     if (!find(name) && find(instead)) name = instead;
@@ -110,7 +110,7 @@ class Finder {
     found_.push_back(found);
   }
 
-  /// The row as it is where a tensor holds nothing else.
+  /// The row's tensor, if it contains nothing else.
   FoundTensor of(const TensorRow& row, const gguf::Tensor& tensor) const {
     const std::int64_t rows = length(row.rows, h_, spec_);
     const Interval here = row.role == TensorRole::kEmbedding ? Interval{0, rows} : shard_.rows(row.rows);
@@ -141,7 +141,7 @@ class Finder {
     }
   }
 
-  /// Of the heads that are here. A tensor of all keys and values has each head's key, then its value, as rows.
+  /// The rows of the heads on this rank. A tensor of keys and values has each head's key, then its value, as rows.
   void add_heads(const TensorRow& row, const char* name) {
     const gguf::Tensor* own = find(name);
     const gguf::Tensor& tensor = own || !find(row.single) ? file_.tensor(full(name)) : *find(row.single);
@@ -201,7 +201,7 @@ std::vector<FoundTensor> find_tensors(const gguf::File& file, const Hyperparamet
 
 namespace {
 
-/// The matrix whose columns the file has as rows.
+/// The transposed matrix: its columns are rows in the file.
 std::unique_ptr<float[]> turn(const FoundTensor& found) {
   auto matrix = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(found.rows * found.cols));
   std::vector<float> column(static_cast<std::size_t>(found.rows));
@@ -229,7 +229,7 @@ void WeightSet::put(const FoundTensor& found) {
     all_[static_cast<std::size_t>(found.role)] = matrix;
 }
 
-/// All but vectors and the embedding, which is looked up in.
+/// All matrices except vectors and the embedding, which is only looked up.
 std::vector<Matrix*> WeightSet::factors() {
   std::vector<Matrix*> matrices;
   for (std::size_t role = 0; role < all_.size(); ++role) {
@@ -271,10 +271,10 @@ std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, co
     if ((found.of_expert && !experts) || found.turned) continue;
     const std::span<const std::byte> bytes = found.bytes();
     if (found.role == TensorRole::kEmbedding) embedding = found.tensor;
-    if (found.role == TensorRole::kOutput && found.tensor == embedding) continue;  // a part of what is there already
+    if (found.role == TensorRole::kOutput && found.tensor == embedding) continue;  // the same bytes are in the list already
     std::span<const std::byte>* before = tensors.empty() ? nullptr : &tensors.back();
     if (before && before->data() + before->size() == bytes.data() && found.copy > 0)
-      *before = {before->data(), before->size() + bytes.size()};  // many copies in one tensor
+      *before = {before->data(), before->size() + bytes.size()};  // consecutive: copies of a matrix within one tensor
     else
       tensors.push_back(bytes);
   }

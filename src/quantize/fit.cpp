@@ -9,7 +9,7 @@ namespace {
 constexpr float kAllZero = 1e-15f;  ///< a group whose peak is smaller is stored as zeros
 constexpr std::size_t kMostElements = 32;
 
-/// Sums of a least-squares fit of x by whole numbers: the scale is lx / l2.
+/// Sums of a least-squares fit of x by integers: the scale is lx / l2.
 struct Squares {
   float lx = 0, l2 = 0;
   void add(float weight, float x, int l) {
@@ -105,7 +105,7 @@ float refine_symmetric(std::span<const float> x, int levels, std::uint8_t* numbe
 
 namespace {
 
-/// What fit_offset knows while it tries scales.
+/// The state of fit_offset while it tries scales.
 struct OffsetFit {
   std::span<const float> x;
   const float* weights;
@@ -125,7 +125,7 @@ struct OffsetFit {
     }
     return sum;
   }
-  /// Best scale and shift for these numbers; false where they are all equal.
+  /// The best scale and shift for these numbers; false if they are all equal.
   bool solve(const std::uint8_t* numbers, float& scale, float& shift) const {
     float l1 = 0, l2 = 0, lx = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -180,7 +180,7 @@ Offset fit_offset(std::span<const float> x, int most, const float* weights, cons
       std::copy_n(tried, x.size(), numbers);
       best = error;
       scale = tried_scale;
-      shift = fit.least = tried_shift;  // further trials begin at the better minimum
+      shift = fit.least = tried_shift;  // later trials start from the better minimum
     }
   }
   return {scale, -shift};

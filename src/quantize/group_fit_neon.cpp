@@ -1,4 +1,4 @@
-// Four groups at once, for NEON; the code holds for any processor with vectors of four floats.
+// Four groups at once, for NEON. The code itself works with any vectors of four floats.
 #include <cstddef>
 
 namespace yamata::quantize {

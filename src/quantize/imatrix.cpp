@@ -20,7 +20,7 @@ namespace {
   throw ModelError(fmt::format("{}: {}; make the importance matrix again or check --imatrix", path, what));
 }
 
-/// The older format: count, then name, number of calls and sums of every tensor; then chunks and the text's name.
+/// The older format: a count; then name, number of calls and sums of every tensor; then the number of chunks and the text's name.
 class LegacyReader {
  public:
   LegacyReader(std::string path, std::string bytes) : path_(std::move(path)), bytes_(std::move(bytes)) {}
@@ -76,7 +76,7 @@ std::vector<float> floats(const std::string& path, const gguf::Tensor& tensor) {
   return values;
 }
 
-/// The sums of a tensor by the counts of its experts, of which most tensors have one; what was never used weighs 1.
+/// The sums of a tensor divided by the counts of its experts; most tensors have one. Experts that were never used have weight 1.
 std::vector<float> means(const std::string& path, const gguf::Tensor& sums, const gguf::Tensor& counts) {
   std::vector<float> values = floats(path, sums);
   const std::vector<float> by = floats(path, counts);

@@ -1,4 +1,4 @@
-// IQ4_NL and IQ4_XS: four bits that index sixteen uneven values.
+// IQ4_NL and IQ4_XS: four bits that index a table of sixteen unevenly spaced values.
 #include <algorithm>
 #include <cmath>
 
@@ -9,9 +9,9 @@ namespace yamata::quantize {
 namespace {
 
 constexpr std::size_t kGroup = 32;
-constexpr int kTrials = 7;  ///< scales tried on either side
+constexpr int kTrials = 7;  ///< number of scales tried on either side
 
-/// Index of the value nearest to x, of two equally near the higher.
+/// Index of the nearest value; the higher one if two are equally near.
 std::uint8_t nearest_value(float x) {
   const auto& values = cpu::kIq4Values;
   if (x <= static_cast<float>(values[0])) return 0;
@@ -25,7 +25,7 @@ std::uint8_t nearest_value(float x) {
   return static_cast<std::uint8_t>(lower ? above - 1 : above);
 }
 
-/// The scale of a group of 32; 0 where all of it is 0.
+/// The scale of a group of 32; 0 if all elements are 0.
 float fit_group(std::span<const float> x, const float* importance, float variance) {
   float weights[kGroup];
   if (importance) {
@@ -58,7 +58,7 @@ float fit_group(std::span<const float> x, const float* importance, float varianc
   return scale;
 }
 
-/// The indices of a group, two to a byte.
+/// Stores the indices of a group, two per byte.
 void store_group(std::span<const float> x, float inverse, std::uint8_t* nibbles) {
   for (std::size_t i = 0; i < kGroup / 2; ++i)
     nibbles[i] = static_cast<std::uint8_t>(nearest_value(inverse * x[i]) | nearest_value(inverse * x[i + 16]) << 4);

@@ -1,4 +1,4 @@
-// Q2_K to Q6_K: blocks of 256 whose groups of 16 or 32 have small scales, and the block one scale for those.
+// Q2_K to Q6_K: blocks of 256. Groups of 16 or 32 elements have quantized scales, and the block has a scale for these.
 #include <algorithm>
 #include <cmath>
 
@@ -21,8 +21,8 @@ struct Numbers {
   std::uint8_t of[kBlock];
 };
 
-/// Bits [shift, shift + width) of every number: of each run of 8 / width * `bytes_of_run` numbers the first `bytes_of_run` have the lowest
-/// bits of the bytes, those after them the next.
+/// Stores bits [shift, shift + width) of every number. Numbers are taken in sets of 8 / width * `bytes_of_run`, which share `bytes_of_run`
+/// bytes: the first `bytes_of_run` numbers use the lowest bits of the bytes, the following ones the next bits.
 template <int width, std::size_t bytes_of_run>
 void store_bits(const Numbers& numbers, int shift, std::uint8_t* bytes) {
   constexpr std::size_t kPerByte = 8 / width;
@@ -41,14 +41,14 @@ void store_pairs(const Numbers& numbers, int shift, std::uint8_t* bytes) { store
 void store_nibbles(const Numbers& numbers, std::uint8_t* bytes) { store_bits<4, 32>(numbers, 0, bytes); }
 void store_single_bits(const Numbers& numbers, int shift, std::uint8_t* bytes) { store_bits<1, 32>(numbers, shift, bytes); }
 
-/// Scales and minimums of a block's groups, as floats and then as the small numbers that are stored.
+/// Scales and mins of a block's groups: as floats, then as the quantized numbers that are stored.
 struct Groups {
   float scales[kMostGroups], minimums[kMostGroups];
   std::uint8_t stored_scales[kMostGroups], stored_minimums[kMostGroups];
   float scale, minimum;  ///< of the block
 };
 
-/// How a format with minimums is made.
+/// Parameters of a format with mins.
 struct OffsetFormat {
   std::size_t group;     ///< elements
   int most, most_scale;  ///< largest number, largest stored scale
@@ -59,7 +59,7 @@ constexpr OffsetFormat kQ2{16, 3, 15, {-0.5f, 0.1f, 15, true}, 1}, kQ4{32, 15, 6
     kQ5{32, 31, 63, {-0.5f, 0.1f, 15, false}, 2};
 constexpr Trials kTrials{-0.9f, 0.05f, 36, false};
 
-/// The largest of the scales takes the largest stored number, the others what is nearest.
+/// Quantizes the scales: the largest one becomes the largest number, the others the nearest number.
 float store_scales(const float* scales, const OffsetFormat& format, std::uint8_t* stored) {
   const std::size_t count = kBlock / format.group;
   float largest = 0;
@@ -97,7 +97,7 @@ void fit_plain(std::span<const float> x, const OffsetFormat& format, Groups& gro
   float weights[kBlock];
   for (std::size_t at = 0; at < kBlock; at += format.group) {
     const auto part = x.subspan(at, format.group);
-    // Q2_K weighs by magnitude alone, which its |difference| wants.
+    // Q2_K weighs by magnitude only, because its error is |difference|.
     const float mean = format.plain.absolute ? 0.0f : std::sqrt(square_sum(part) / static_cast<float>(format.group));
     for (std::size_t i = 0; i < format.group; ++i) weights[at + i] = mean + std::fabs(part[i]);
   }
@@ -117,7 +117,7 @@ void fit_weighted(std::span<const float> x, const float* importance, const Offse
   groups.minimum = fit_positive({groups.minimums, count}, format.most_scale, sums, groups.stored_minimums);
 }
 
-/// Scales, and numbers that fit them as they are stored. A group whose scale is stored as 0 keeps the numbers it was fitted with.
+/// Quantizes the scales, then the numbers for the stored scales. A group whose scale is stored as 0 keeps its fitted numbers.
 template <class Block>
 void fit_block(std::span<const float> x, const float* importance, const OffsetFormat& format, Block& b, Groups& groups, Numbers& numbers) {
   importance ? fit_weighted(x, importance, format, groups, numbers) : fit_plain(x, format, groups, numbers);
@@ -132,7 +132,7 @@ void fit_block(std::span<const float> x, const float* importance, const OffsetFo
   }
 }
 
-/// Eight scales and minimums of six bits in twelve bytes.
+/// Stores eight six-bit scales and mins in twelve bytes.
 void store_six_bits(const Groups& groups, std::uint8_t* bytes) {
   for (std::size_t j = 0; j < 4; ++j) {
     const int scale = groups.stored_scales[j], minimum = groups.stored_minimums[j];
@@ -143,7 +143,7 @@ void store_six_bits(const Groups& groups, std::uint8_t* bytes) {
   }
 }
 
-/// Sixteen scales of six bits in twelve bytes.
+/// Stores sixteen six-bit scales in twelve bytes.
 void store_six_bits(const std::uint8_t* scales, std::uint8_t* bytes) {
   std::fill_n(bytes, 12, std::uint8_t{0});
   for (std::size_t j = 0; j < 16; ++j) {
@@ -152,7 +152,7 @@ void store_six_bits(const std::uint8_t* scales, std::uint8_t* bytes) {
   }
 }
 
-/// Numbers around `levels` that fit the stored scales.
+/// Numbers around `levels` for the stored scales.
 void refit(std::span<const float> x, const float* scales, int levels, Numbers& numbers) {
   for (std::size_t j = 0; j < kBlock / 16; ++j) {
     const float scale = scales[j];

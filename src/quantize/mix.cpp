@@ -41,26 +41,26 @@ bool is_attention_value(const gguf::Tensor& tensor) {
   return has(tensor, "attn_v.weight") || has(tensor, "attn_qkv.weight") || has(tensor, "attn_kv_b.weight");
 }
 
-/// Dimensions without trailing ones.
+/// Number of dimensions without trailing ones.
 std::size_t dimensions(const gguf::Tensor& tensor) {
   std::size_t n = tensor.shape.size();
   while (n > 1 && tensor.shape[n - 1] == 1) --n;
   return n;
 }
 
-/// The N of "blk.N."; -1 of a tensor of no layer.
+/// The N of "blk.N."; -1 if the tensor belongs to no layer.
 int layer_of(const gguf::Tensor& tensor) {
   int layer = -1;
   std::sscanf(tensor.name.c_str(), "blk.%d.", &layer);
   return layer;
 }
 
-/// The first and the last eighth of the layers, and every third between.
+/// The first and the last eighth of the layers, and every third layer between them.
 bool deserves_more(int i, int layers) { return i < layers / 8 || i >= 7 * layers / 8 || (i - layers / 8) % 3 == 2; }
 
 bool whole_blocks(const gguf::Tensor& tensor, TensorType type) { return tensor.cols() % traits(type).block_elements == 0; }
 
-/// A format of about the same size whose blocks fit the rows, in the end F16.
+/// A format of about the same size whose blocks divide the rows; F16 as the last choice.
 TensorType fitting(const gguf::Tensor& tensor, TensorType wanted) {
   TensorType type = wanted;
   if (whole_blocks(tensor, type)) return type;
@@ -101,7 +101,7 @@ std::optional<Kind> find_kind(std::string_view name) {
 std::string kind_name(Kind kind) {
   std::string name;
   for (const KindRow& row : kKinds) {
-    if (row.kind == kind) name = row.name;  // the alias stands first
+    if (row.kind == kind) name = row.name;  // the alias is first in the table
   }
   return name;
 }
@@ -205,7 +205,7 @@ TensorType Mix::attention_value(int i) const {
     default:
       break;
   }
-  // Eight heads of a 70B model share these weights: more bits cost next to nothing.
+  // Eight heads of a 70B model share these weights, so more bits cost almost nothing.
   if (is_70b_ && (type == TensorType::Q3_K || type == TensorType::Q4_K)) type = TensorType::Q5_K;
   return type;
 }

@@ -1,4 +1,4 @@
-// MXFP4: floats of four bits, and a power of two for 32 of them.
+// MXFP4: four-bit floats, with a common power of two for 32 of them.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kBlock = 32;
 
-/// The value nearest to x, of two equally near the smaller one.
+/// The nearest value; the smaller one if two are equally near.
 std::uint8_t nearest_value(float x) {
   int best = 0;
   for (int i = 1; i < 8; ++i) {
@@ -23,8 +23,8 @@ std::uint8_t nearest_value(float x) {
 
 }  // namespace
 
-/// The power of two under the largest magnitude becomes a 4, the highest power of two that a value may be: so the formats' specification
-/// chooses it.
+/// The scale maps the power of two below the largest magnitude to 4, the largest power of two among the values. This choice is in the
+/// format's specification.
 void to_blocks(std::span<const float> x, const float*, cpu::BlockMXFP4* blocks) {
   for (std::size_t at = 0; at < x.size(); at += kBlock) {
     cpu::BlockMXFP4& b = blocks[at / kBlock] = {};

@@ -1,4 +1,4 @@
-// Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0: blocks of 32 with a scale, and with a minimum where the name ends in 1.
+// Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0: blocks of 32 with a scale, and with a min if the name ends in 1.
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kBlock = 32;
 constexpr Trials kOffsetTrials{-0.9f, 0.05f, 36, false};
 
-/// Low nibbles are the first 16 numbers, high nibbles the others; fifth bits lie apart.
+/// The low nibbles are the first 16 numbers, the high nibbles the others; fifth bits are stored separately.
 void store(const std::uint8_t* numbers, std::uint8_t* nibbles) {
   for (std::size_t i = 0; i < kBlock / 2; ++i) nibbles[i] = static_cast<std::uint8_t>((numbers[i] & 15) | (numbers[i + 16] & 15) << 4);
 }
@@ -21,7 +21,7 @@ void store_fifth_bits(const std::uint8_t* numbers, std::uint8_t* bits) {
   for (std::size_t i = 0; i < kBlock; ++i) bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | (numbers[i] >> 4 & 1) << (i % 8));
 }
 
-/// Numbers of [0, 2 * levels) around `levels`; returns the scale.
+/// Numbers in [0, 2 * levels) around `levels`; returns the scale.
 float symmetric_block(std::span<const float> x, int levels, const float* importance, float variance, std::uint8_t* numbers) {
   if (importance) {
     float weights[kBlock];
@@ -37,7 +37,7 @@ float symmetric_block(std::span<const float> x, int levels, const float* importa
   return scale;
 }
 
-/// Numbers of [0, most]; the minimum is added.
+/// Numbers in [0, most]; the min is added.
 Offset offset_block(std::span<const float> x, int most, const float* importance, float variance, std::uint8_t* numbers) {
   if (importance) {
     float weights[kBlock];
@@ -57,7 +57,7 @@ Offset offset_block(std::span<const float> x, int most, const float* importance,
   return {scale, least};
 }
 
-/// body(block, its x, its importance) for every block of a row; with importance the row's mean square goes along.
+/// Calls body(block, its x, its importance) for every block of a row; with importance, also with the row's mean square.
 template <class Block, class Body>
 void each_block(std::span<const float> x, const float* importance, Block* blocks, Body body) {
   const float variance = importance ? square_sum(x) / static_cast<float>(x.size()) : 0.0f;

@@ -18,11 +18,11 @@
 namespace yamata::quantize {
 namespace {
 
-constexpr std::uint32_t kQuantizationVersion = 2;  ///< of the block formats, as general.quantization_version counts
-constexpr std::int64_t kPieceElements = 1 << 22;   ///< quantized together, then written: 16 MiB at most
-constexpr std::size_t kMostText = 127;             ///< bytes of a text that other programs write into quantize.* metadata
+constexpr std::uint32_t kQuantizationVersion = 2;  ///< of the block formats, for general.quantization_version
+constexpr std::int64_t kPieceElements = 1 << 22;   ///< elements that are quantized together and then written: at most 16 MiB
+constexpr std::size_t kMostText = 127;             ///< bytes of a text in quantize.* metadata; the limit of other programs
 
-/// The layer that a tensor's name begins with, -1 where it names none.
+/// The layer in a tensor's name; -1 if there is none.
 int layer_of(const std::string& name) {
   int layer = -1;
   std::sscanf(name.c_str(), "blk.%d.", &layer);
@@ -43,7 +43,7 @@ std::size_t bytes_of(const gguf::Tensor& tensor, TensorType type) {
   return static_cast<std::size_t>(tensor.rows() * tensor.cols()) / format.block_elements * format.block_bytes;
 }
 
-/// Decides tensor by tensor; what is worth a note is said once for all tensors it is true of.
+/// Chooses a type for each tensor. A note is reported once for all tensors that it concerns.
 class Planner {
  public:
   Planner(const gguf::File& file, Plan& plan) : file_(file), plan_(plan) {}
@@ -86,7 +86,7 @@ class Planner {
                     "give --allow-requantize",
                     file_.name(), tensor.name, traits(tensor.type).name));
   }
-  /// The weights of the tensor's columns, or null where the matrix has none for it.
+  /// The importance of the tensor's columns; null if the importance matrix does not have the tensor.
   const float* importance_of(const gguf::Tensor& tensor) {
     const Imatrix* imatrix = plan_.request.imatrix;
     if (!imatrix) return nullptr;
@@ -106,10 +106,10 @@ class Planner {
 
   const gguf::File& file_;
   Plan& plan_;
-  std::map<std::string, std::vector<std::string>> said_;  // what is true of which tensors
+  std::map<std::string, std::vector<std::string>> said_;  // notes, and the tensors that they concern
 };
 
-/// The metadata of the source with what quantizing changes.
+/// Copies the source's metadata, with the changes made by quantizing.
 void set_metadata(const gguf::File& file, const Request& request, gguf::Writer& writer) {
   for (const gguf::RawPair& pair : file.raw_metadata()) writer.set_raw(pair.key, pair.value);
   writer.set_u32("general.quantization_version", kQuantizationVersion);
@@ -123,7 +123,7 @@ void set_metadata(const gguf::File& file, const Request& request, gguf::Writer& 
   if (imatrix.chunks > 0) writer.set_u32("quantize.imatrix.chunks_count", static_cast<std::uint32_t>(imatrix.chunks));
 }
 
-/// Some rows of one tensor, by all threads.
+/// Quantizes some rows of one tensor on all threads.
 class Piece {
  public:
   Piece(const PlannedTensor& planned, ThreadPool& pool) : planned_(planned), pool_(pool), floats_(static_cast<std::size_t>(pool.size())) {}

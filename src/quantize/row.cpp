@@ -27,7 +27,7 @@ void to_halves(std::span<const float> x, std::byte* dst, Convert convert) {
   }
 }
 
-/// Blocks go through memory of their own: those of a mapped row need not be aligned.
+/// Blocks are copied through aligned memory: those of a mapped row may be unaligned.
 template <class Block>
 void through_blocks(TensorType type, std::span<const float> x, const float* importance, std::byte* dst) {
   thread_local std::vector<Block> blocks;

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::uint64_t kLongestHeader = 100'000'000;  // as the format's own library has it
+constexpr std::uint64_t kLongestHeader = 100'000'000;  // the limit of the format's own library
 
 struct NamedType {
   const char* name;
@@ -31,7 +31,7 @@ constexpr NamedType kTypes[] = {{"F16", Type::kF16, 2},       {"BF16", Type::kBF
                                 {"F8_E5M2", Type::kOther, 1}, {"I16", Type::kOther, 2}, {"U16", Type::kOther, 2},
                                 {"U32", Type::kOther, 4},     {"F64", Type::kOther, 8}, {"U64", Type::kOther, 8}};
 
-/// A name without what a terminal would act on, and not endless.
+/// A name without control characters, and not too long.
 std::string printable(const std::string& text) {
   constexpr std::size_t kLongest = 100;
   std::string out;
@@ -39,7 +39,7 @@ std::string printable(const std::string& text) {
   return out;
 }
 
-/// Speaks for one file.
+/// Makes the errors of one file.
 struct Fault {
   const std::string& file;
   [[noreturn]] void damaged(const std::string& what) const {
@@ -56,7 +56,7 @@ std::optional<std::uint64_t> product(const std::vector<std::int64_t>& shape, std
   return bytes;
 }
 
-/// The header as JSON; a key that is there twice would hide a tensor.
+/// The header as JSON. Duplicate keys are refused, since one would hide a tensor.
 Json parse_header(std::span<const std::byte> bytes, const Fault& fault) {
   std::set<std::string> keys;
   std::string twice;
@@ -194,7 +194,7 @@ void File::read() {
   check_places(data.size());
 }
 
-/// Nothing hides between tensors, or behind them.
+/// There must be no bytes between tensors or after them.
 void File::check_places(std::size_t data_bytes) const {
   const Fault fault{name_};
   std::vector<const Tensor*> by_place;

@@ -7,14 +7,14 @@ namespace yamata {
 namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
-constexpr std::size_t kBlock = 32;  // logits looked at together: few of them are among the best
+constexpr std::size_t kBlock = 32;  // number of logits that are compared together; few blocks contain one of the best
 
 struct Entry {
   std::int32_t token = -1;
   float value = kNever;
 };
 
-/// Higher first, ties by id.
+/// Descending, ties by id.
 bool before(const Entry& a, const Entry& b) { return a.value > b.value || (a.value == b.value && a.token < b.token); }
 
 bool any_above(const float* values, std::size_t count, float least) {
@@ -23,7 +23,7 @@ bool any_above(const float* values, std::size_t count, float least) {
   return any;
 }
 
-/// The best of a row, as a heap with the worst of them on top. An equal one that comes later has a higher id: it does not displace.
+/// The best of a row, as a heap with the worst of them on top. Later logits have higher ids, so an equal one does not replace another.
 void find_best(std::span<const float> row, std::size_t count, std::vector<Entry>& best) {
   best.clear();
   float least = kNever;

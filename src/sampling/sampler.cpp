@@ -14,12 +14,12 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-/// More probable first, ties by id.
+/// By descending probability, ties by id.
 bool before(const Candidate& a, const Candidate& b) {
   return a.probability > b.probability || (a.probability == b.probability && a.id < b.id);
 }
 
-/// The weight of a logit against the best one's, which is 1 even where both are infinite.
+/// The weight of a logit relative to the best one, whose weight is 1 even if both are infinite.
 double weight(float logit, float best, float temperature) {
   return logit == best ? 1.0 : std::exp((static_cast<double>(logit) - best) / temperature);
 }
@@ -41,7 +41,7 @@ std::int32_t best_id(std::span<const float> logits) {
   return best;
 }
 
-/// Keeps the top_k most probable, then top_p's and min_p's share of them. `candidates` hold logits, sorted after the call.
+/// Keeps the top_k most probable, then those within top_p and min_p. `candidates` hold logits, which are sorted after the call.
 void truncate(std::vector<Candidate>& candidates, const SamplingParams& params) {
   if (params.top_k > 0 && static_cast<std::size_t>(params.top_k) < candidates.size()) {
     std::partial_sort(candidates.begin(), candidates.begin() + params.top_k, candidates.end(), before);
@@ -74,14 +74,15 @@ double uniform(std::uint64_t seed, std::uint64_t position) {
   const auto high = [](std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); };
   const auto words = philox4x32({low(position), high(position), 0, 0}, {low(seed), high(seed)});
   const std::uint64_t bits = std::uint64_t{words[1]} << 32 | words[0];
-  return static_cast<double>(bits >> 11) * 0x1.0p-53;  // the 53 bits a double holds
+  return static_cast<double>(bits >> 11) * 0x1.0p-53;  // a double has 53 bits
 }
 
 std::size_t logits_read(const SamplingParams& params, std::size_t banned) {
   const bool greedy = params.temperature <= 0;
-  if (params.repeat_penalty < 1 || (!greedy && params.top_k <= 0)) return 0;  // a reward may lift any token; without top-k all count
+  // a penalty below 1 may make any token the best; without top_k all tokens count
+  if (params.repeat_penalty < 1 || (!greedy && params.top_k <= 0)) return 0;
   const bool penalizes = params.repeat_penalty > 1 && params.repeat_last_n > 0;
-  // Each token that is penalized or banned may make room for one more.
+  // Each penalized or banned token may be replaced by one more.
   return static_cast<std::size_t>(greedy ? 1 : params.top_k) + banned + (penalizes ? static_cast<std::size_t>(params.repeat_last_n) : 0);
 }
 
@@ -124,7 +125,7 @@ const std::vector<Candidate>& Sampler::distribution(std::span<float> logits, std
 
 std::int32_t Sampler::sample(std::span<float> logits, std::span<const std::int32_t> history, std::int64_t position) {
   const std::vector<Candidate>& candidates = distribution(logits, history);
-  double total = 0.0;  // not quite 1, as the probabilities are rounded
+  double total = 0.0;  // not exactly 1, because the probabilities are rounded
   for (const Candidate& candidate : candidates) total += candidate.probability;
   const double draw = uniform(params_.seed, static_cast<std::uint64_t>(position)) * total;
   double reached = 0.0;

@@ -8,7 +8,7 @@ namespace yamata {
 TypicalRow::TypicalRow(std::span<const float> logits, const TypicalAcceptance& rule) : logits_(logits), rule_(rule) {
   const double temperature = static_cast<double>(rule.temperature);
   const double most = static_cast<double>(*std::max_element(logits.begin(), logits.end())) / temperature;
-  double sum = 0, weighted = 0;  // of e^(x - most), and of x - most in these shares
+  double sum = 0, weighted = 0;  // of e^(x - most), and of (x - most) e^(x - most)
   for (const float logit : logits) {
     const double x = static_cast<double>(logit) / temperature - most;
     if (std::isinf(x)) continue;

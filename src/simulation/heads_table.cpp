@@ -8,7 +8,7 @@ namespace yamata::simulation {
 HeadsTable::HeadsTable(TableShape shape, std::vector<std::int32_t> feature_layers, TableUnit& unit)
     : TableStage(std::move(shape), unit), layers_(std::move(feature_layers)), kept_(static_cast<std::size_t>(shape_.cells)) {}
 
-/// The prefix that features speak of, those of all layers alike.
+/// The prefix that is encoded in the features; all layers have the same.
 std::uint64_t HeadsTable::told_prefix(std::span<const float> features) const {
   const auto width = static_cast<std::size_t>(TableModel::kWidth);
   const RowHashes told = hashes_of(features.last(width));
@@ -20,7 +20,7 @@ std::uint64_t HeadsTable::told_prefix(std::span<const float> features) const {
   return told.prefix;
 }
 
-/// Of the token before a row.
+/// The prefix of the token before a row.
 std::uint64_t HeadsTable::prefix_before(const StageBatch& batch, std::size_t row) const {
   const auto visible = placed_.visible(row);
   const std::int32_t position = batch.placements[row].position;

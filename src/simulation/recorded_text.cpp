@@ -11,8 +11,8 @@
 namespace yamata::simulation {
 namespace {
 
-constexpr std::int32_t kOtherTokens = 256;   // that the recording lacks: so many that none of them is worth a guess
-constexpr std::uint64_t kDrafterOfText = 0;  // whose choices are recorded
+constexpr std::int32_t kOtherTokens = 256;   // tokens that are not in the recording: so many that none of them is worth a guess
+constexpr std::uint64_t kDrafterOfText = 0;  // the drafter whose choices are recorded
 
 TextOptions with_vocabulary(TextOptions options, const Recording& recording) {
   std::set<std::int32_t> tokens(recording.prompt.begin(), recording.prompt.end());
@@ -47,7 +47,7 @@ std::int32_t RecordedText::next(std::uint64_t prefix) const {
   return place == next_.end() ? SyntheticText::next(prefix) : recording_.tokens[place->second];
 }
 
-/// Those of this place, for the drafter they are of; else of some place.
+/// The choices at this position if they are recorded for this drafter; else those of a random position.
 const Recording::Choices& RecordedText::choices(std::uint64_t drafter, std::uint64_t prefix) const {
   const auto place = next_.find(prefix);
   if (drafter == kDrafterOfText && place != next_.end() && !recording_.choices[place->second].draft_probabilities.empty())
@@ -55,7 +55,8 @@ const Recording::Choices& RecordedText::choices(std::uint64_t drafter, std::uint
   return recording_.choices[told_[draw(drafter, prefix, Draw::kPlace) % told_.size()]];
 }
 
-/// What it did not state is less probable than what it did; a little less with every rank, so that no tie is in the truth's favour.
+/// Tokens that the drafter did not propose are less probable than those that it did, and decrease with their rank, so that ties never
+/// favour the true token.
 void RecordedText::draft_logits(std::uint64_t drafter, std::uint64_t prefix, std::span<float> logits) const {
   if (told_.empty()) return SyntheticText::draft_logits(drafter, prefix, logits);
   const auto& [draft_probabilities, accepted] = choices(drafter, prefix);

@@ -7,7 +7,7 @@
 
 namespace yamata::simulation {
 
-/// Hard positions have half the mean rate, easy ones a sixth of the mean's misses; their shares make the mean come out.
+/// Hard positions have half the mean acceptance rate, easy ones a sixth of the mean rejection rate; the shares of both give the mean.
 SyntheticText::SyntheticText(const TextOptions& options) : options_(options) {
   const double top1 = std::clamp(options.top1, 0.0, 1.0);
   const double rest = top1 < 1 ? std::clamp((options.top4 - top1) / (1 - top1), 0.0, 1.0) : 0;
@@ -17,7 +17,7 @@ SyntheticText::SyntheticText(const TextOptions& options) : options_(options) {
   hard_ = make_kind(hard, rest);
 }
 
-/// Of the misses of the first choice, the second to fourth take `among_next_three`, each half of the one before.
+/// When the first choice is wrong, the second to fourth have probability `among_next_three` together, each half of the one before.
 SyntheticText::Kind SyntheticText::make_kind(double top1, double among_next_three) const {
   const double next = (1 - top1) * among_next_three;
   std::vector<double> p(static_cast<std::size_t>(options_.vocabulary), (1 - top1 - next) / (options_.vocabulary - 4));
@@ -49,7 +49,8 @@ double over_confidence_of(TextOptions options, double mean_first_probability) {
     options.over_confidence = over_confidence;
     return SyntheticText(options).mean_first_probability();
   };
-  // The mean rises up to 0 and some way beyond. That of a draft that is seldom right then falls: its second choices are often the surer ones.
+  // The mean rises with the parameter up to 0 and somewhat beyond. For a draft that is seldom right it then falls: its second choices are
+  // often the more certain ones.
   const bool unsure = mean_first_probability <= mean(0);
   double below = unsure ? kLeast : 0, above = 0;
   while (!unsure && above < kMost && mean(above) < mean_first_probability && mean(above + kStep) > mean(above)) {
@@ -82,7 +83,7 @@ void SyntheticText::draft_logits(std::uint64_t drafter, std::uint64_t prefix, st
   spread(drafter, prefix, static_cast<std::size_t>(found - kind.at_most.begin()), kind.logits, logits);
 }
 
-/// The others follow from a token of their own on, in a circle that leaves the next one out.
+/// The other tokens follow in a circle from a random token on, which leaves out the next token.
 void SyntheticText::spread(std::uint64_t drafter, std::uint64_t prefix, std::size_t truth, std::span<const float> by_rank,
                            std::span<float> logits) const {
   const auto size = static_cast<std::size_t>(options_.vocabulary), token = static_cast<std::size_t>(next(prefix));

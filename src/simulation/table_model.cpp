@@ -6,7 +6,7 @@
 namespace yamata::simulation {
 namespace {
 
-/// 64 bits as four floats that hold 16 each exactly.
+/// Stores 64 bits as four floats; each represents 16 bits exactly.
 void put(std::uint64_t value, std::vector<float>& out) {
   for (int i = 0; i < 4; ++i) out.push_back(static_cast<float>(value >> (16 * i) & 0xffff));
 }
@@ -81,7 +81,7 @@ void TableModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
   unit_.begin(shape_, tokens_.size(), stop, [this](bool completed) { compute(completed); });
 }
 
-/// Of what the row sees. A layer with a window must see the end of it.
+/// The prefix that a row sees. A layer with a window must see the end of it.
 std::uint64_t TableModel::prefix_of(std::size_t row) const {
   const std::span<const CellId> seen = placed_.visible(row);
   std::uint64_t prefix = 1;
@@ -102,7 +102,7 @@ void TableModel::compute(bool completed) {
   own_prefixes_.clear();
   for (std::size_t row = 0; row < tokens_.size(); ++row) {
     const CellId cell = placed_.cells()[row];
-    // A run that was stopped leaves its cells in any state.
+    // A stopped run leaves its cells in an undefined state.
     contents_[static_cast<std::size_t>(cell)] = completed ? tokens_[row] ^ salt_ : mix(tokens_[row], 13);
     if (window_cells_) window_contents_[static_cast<std::size_t>(in_window_.cells()[row])] = contents_[static_cast<std::size_t>(cell)];
   }

@@ -5,7 +5,7 @@
 namespace yamata::simulation {
 namespace {
 
-/// What a run of one row takes: measured, or on the line through the first two widths, but no less than half of the first.
+/// Time of a run of one row: measured, or extrapolated from the first two widths, but at least half of the first.
 double one_row(std::span<const WidthTime> measured) {
   const WidthTime& first = measured[0];
   if (first.rows == 1 || measured.size() == 1) return first.time;

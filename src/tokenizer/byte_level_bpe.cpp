@@ -12,7 +12,7 @@ namespace yamata {
 
 namespace {
 
-/// The printable character GPT-2 writes for a byte: itself where it is printable Latin-1, else one of U+0100 and after in turn.
+/// GPT-2's printable character for each byte: the byte itself if it is printable Latin-1, else the next one from U+0100 on.
 std::array<std::string, 256> printable_bytes() {
   std::array<std::string, 256> texts;
   std::uint32_t next = 0x100;
@@ -28,14 +28,14 @@ std::array<std::string, 256> printable_bytes() {
   return texts;
 }
 
-/// A unit in a list linked by index.
+/// A unit of a linked list, with indices as links.
 struct Symbol {
   std::uint32_t unit;
   std::int64_t previous, next;  // -1: none
   bool gone = false;            // merged into the one before
 };
 
-/// A possible merge, outdated once one of the two units has changed.
+/// A possible merge; outdated after one of the two units has changed.
 struct Merge {
   std::uint32_t rank, result;
   std::int64_t left, right;
@@ -87,7 +87,7 @@ void ByteLevelBpe::load_merges(const gguf::File& file) {
   }
 }
 
-/// The number of a text; a text met for the first time gets the next one.
+/// The number of a text; a new text gets the next number.
 ByteLevelBpe::Unit ByteLevelBpe::unit(std::string_view text) {
   const auto [at, fresh] = units_.try_emplace(std::string(text), static_cast<Unit>(texts_.size() + steps_.size()));
   if (fresh) steps_.emplace_back(text);
@@ -148,7 +148,7 @@ void ByteLevelBpe::encode_piece(std::string_view piece, std::vector<TokenId>& ou
   }
 }
 
-/// The unit's token; a unit that is none gives the tokens of its characters.
+/// Appends the unit's token; if it is not a token, those of its characters.
 void ByteLevelBpe::spell(Unit unit, std::vector<TokenId>& out) const {
   if (unit < texts_.size()) {
     out.push_back(static_cast<TokenId>(unit));

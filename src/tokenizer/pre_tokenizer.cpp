@@ -18,15 +18,15 @@ namespace {
 constexpr const char* kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S))";
 constexpr const char* kLlama3 = R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
                                 R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// As kLlama3, but every digit for itself.
+// Like kLlama3, but each digit is a piece of its own.
 constexpr const char* kQwen2 = R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
                                R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// o200k_base of tiktoken: words of capitals and small letters, or of capitals alone, with an ending; digits by threes.
+// o200k_base of tiktoken: words of capitals and small letters, or of capitals alone, with an ending; digits in groups of three.
 constexpr const char* kO200k =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// Cased letters of the Unicode version that DeepSeek's vocabulary was trained with.
+// Cased letters of the Unicode version with which DeepSeek's vocabulary was trained.
 constexpr const char* kDeepseekLetters =
     R"(\s?[A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}\x{1c4}-\x{293}\x{295}-\x{2af}\x{370}-\x{373})"
     R"(\x{376}\x{377}\x{37b}-\x{37d}\x{37f}\x{386}\x{388}-\x{38a}\x{38c}\x{38e}-\x{3a1}\x{3a3}-\x{3f5}\x{3f7}-\x{481})"
@@ -50,13 +50,13 @@ struct Freed {
   void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
 };
 
-/// Text that is valid UTF-8, and where each of its bytes stands in the original (empty: they are the same).
+/// Valid UTF-8 text, and the position of each of its bytes in the original (empty: they are equal).
 struct ValidText {
   std::string text;
   std::vector<std::size_t> origin;
 };
 
-/// PCRE2 takes valid UTF-8 only: a symbol stands in for each byte that is not.
+/// PCRE2 only accepts valid UTF-8: each invalid byte is replaced by a symbol.
 ValidText make_valid(std::string_view text) {
   ValidText valid;
   for (std::size_t at = 0; at < text.size();) {
@@ -87,7 +87,7 @@ bool is_valid(std::string_view text) {
 
 struct PreTokenizer::Description {
   std::vector<const char*> names;
-  std::vector<const char*> patterns;  ///< each cuts what the ones before it left
+  std::vector<const char*> patterns;  ///< each splits the pieces of the ones before
   bool whole_pieces = false;
   bool adds_bos = false;
 };
@@ -105,16 +105,16 @@ PreTokenizer::Pattern::Pattern(const char* pattern) {
   code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern), PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY,
                            &error, &offset, nullptr));
   if (!code) throw std::logic_error("a pre-tokenizer pattern does not compile");
-  // Without JIT the same pieces come out, only slower.
+  // Without JIT the result is the same, only slower.
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
 }
 
-/// Adds the pieces of `piece` (valid UTF-8): what matches and what lies between matches.
+/// Appends the parts of `piece` (valid UTF-8): matches, and the text between matches.
 void PreTokenizer::Pattern::split(std::string_view piece, std::vector<std::string_view>& out) const {
   const std::unique_ptr<pcre2_match_data, Freed> data(pcre2_match_data_create_from_pattern(code.get(), nullptr));
   const std::unique_ptr<pcre2_match_context, Freed> context(pcre2_match_context_create(nullptr));
   if (!data || !context) throw std::bad_alloc();
-  pcre2_set_match_limit(context.get(), std::numeric_limits<std::uint32_t>::max());  // long runs of spaces are no attack
+  pcre2_set_match_limit(context.get(), std::numeric_limits<std::uint32_t>::max());  // no limit: long sequences of spaces are ordinary input
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(piece.data());
   std::size_t done = 0;
   while (done < piece.size()) {

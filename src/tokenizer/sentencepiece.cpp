@@ -14,15 +14,15 @@ namespace yamata {
 
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, which vocabularies write for a space
+constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, which stands for a space in vocabularies
 
-/// A piece of the text in a list linked by index; merging leaves the right one with no bytes.
+/// A piece of the text in a linked list, with indices as links; after a merge, the right one is empty.
 struct Symbol {
   std::size_t begin, bytes;
   std::ptrdiff_t previous, next;  // -1: none
 };
 
-/// A possible merge. Outdated once the two symbols together are no longer `bytes` long.
+/// A possible merge; outdated if the two symbols together are not `bytes` long any more.
 struct Merge {
   float score;
   std::ptrdiff_t left, right;
@@ -40,7 +40,7 @@ std::size_t word_end(std::string_view text, std::size_t begin) {
 }  // namespace
 
 SentencePiece::SentencePiece(const gguf::File& file) {
-  bos_ = 1, eos_ = 2, unknown_ = 0;  // SentencePiece's own numbers, where the file gives none
+  bos_ = 1, eos_ = 2, unknown_ = 0;  // SentencePiece's defaults, if the file has none
   add_bos_ = true;
   load_common(file);
   add_space_prefix_ = file.boolean("tokenizer.ggml.add_space_prefix").value_or(true);
@@ -82,7 +82,7 @@ void SentencePiece::encode_plain(std::string_view text, bool first, std::vector<
     }
   }
   if (space_inside_) return encode_word(escaped, out);
-  // No token reaches over the start of a word, so words merge independently: the same ids, from much shorter queues.
+  // No token extends across the start of a word, so words are merged independently: the ids are the same, and the queues much shorter.
   const std::string_view all = escaped;
   for (std::size_t begin = 0; begin < all.size();) {
     const std::size_t end = word_end(all, begin);
@@ -129,7 +129,7 @@ void SentencePiece::encode_word(std::string_view word, std::vector<TokenId>& out
   }
 }
 
-/// The text's token, else its bytes' tokens.
+/// Appends the text's token, or else its bytes' tokens.
 void SentencePiece::spell(std::string_view text, std::vector<TokenId>& out) const {
   const auto found = ids_.find(text);
   if (found != ids_.end()) {

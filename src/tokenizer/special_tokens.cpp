@@ -10,7 +10,7 @@
 namespace yamata {
 namespace {
 
-// Files often give these the wrong kind, so the text alone decides.
+// Files often have a wrong type for these, so only the text counts.
 constexpr std::string_view kEndTexts[] = {"<|eot_id|>",
                                           "<|im_end|>",
                                           "<|end|>",
@@ -26,10 +26,10 @@ constexpr std::string_view kEndTexts[] = {"<|eot_id|>",
                                           "_<EOT>",
                                           "<\xef\xbd\x9c"
                                           "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"};
-// Also HTML tags and the like, so ordinary tokens in some vocabularies: they end a turn as control tokens only.
+// These are also HTML tags and the like, so ordinary tokens in some vocabularies: they end a turn only as control tokens.
 constexpr std::string_view kEndOfSequence[] = {"</s>", "<eos>", "<EOT>", "[EOT]", "[EOS]"};
 
-/// The key of the metadata that name a token, and the texts that vocabularies write it with.
+/// The metadata key of a token, and its usual texts in vocabularies.
 struct FimRow {
   const char* key;
   std::array<std::string_view, 7> texts;

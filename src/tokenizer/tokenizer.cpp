@@ -16,10 +16,10 @@ namespace yamata {
 
 namespace {
 
-// Of these two the first ends a part of a turn where there is the second.
+// If a vocabulary has both, the first one only ends a part of a turn.
 constexpr std::string_view kEndOfPart = "<|end|>", kEndOfTurn = "<|return|>";
 
-/// A span of text: one special token, or (id -1) text to encode.
+/// A part of a text: one special token, or (id -1) text to encode.
 struct Fragment {
   std::string_view text;
   TokenId id;
@@ -83,7 +83,7 @@ void Tokenizer::load_common(const gguf::File& file) {
   eos_ = token_of_key(file, "tokenizer.ggml.eos_token_id", size, eos_);
   unknown_ = token_of_key(file, "tokenizer.ggml.unknown_token_id", size, unknown_);
   for (TokenId* id : {&bos_, &eos_, &unknown_}) {
-    if (*id >= static_cast<TokenId>(size)) *id = -1;  // a default of the model that this vocabulary is too small for
+    if (*id >= static_cast<TokenId>(size)) *id = -1;  // a default id that is too large for this vocabulary
   }
   add_bos_ = file.boolean("tokenizer.ggml.add_bos_token").value_or(add_bos_);
   add_eos_ = file.boolean("tokenizer.ggml.add_eos_token").value_or(add_eos_);
@@ -131,7 +131,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, 
     } else {
       ids.push_back(fragment.id);
     }
-    first = !plain;  // what follows a special token begins anew
+    first = !plain;  // the text after a special token is a new start
   }
   if (add_special && add_eos_ && eos_ >= 0) ids.push_back(eos_);
   return ids;
@@ -139,7 +139,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, 
 
 std::string StreamDecoder::push(TokenId id) {
   pending_ += tokenizer_.piece(id);
-  // Only a character that may still be completed is held back: its lead byte is one of the last three.
+  // Only an incomplete character is held back: its lead byte is one of the last three bytes.
   std::size_t ready = pending_.size();
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, pending_.size()); ++back) {
     const auto byte = static_cast<std::uint8_t>(pending_[pending_.size() - back]);
