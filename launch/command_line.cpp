@@ -33,7 +33,7 @@ commands
 'yamata COMMAND --help' lists the flags of a command.
 )";
 
-/// The two-letter flags people know, spelled out for the parser.
+/// Replaces flags of two letters, such as -ngl, by the long flags that the parser knows.
 std::string spelled_out(const std::string& word) {
   static const std::map<std::string, std::string> kSpelled{{"-md", "--model-draft"},   {"-pa", "--p-accept"},      {"-ps", "--p-split"},
                                                            {"-pr", "--p-recovery"},    {"-pd", "--p-decay"},       {"-np", "--parallel"},
@@ -43,7 +43,7 @@ std::string spelled_out(const std::string& word) {
   return found == kSpelled.end() ? word : found->second;
 }
 
-/// Habits of other programs that would otherwise be misread: long flags with one dash, and '=' after a short one.
+/// Refuses other programs' notations that would be misread: long flags with one dash, and '=' after a short one.
 void refuse_habits(const std::string& word) {
   if (word.size() < 3 || word[0] != '-' || !std::isalpha(static_cast<unsigned char>(word[1])) || spelled_out(word) != word) return;
   if (word[2] == '=') throw UsageError(fmt::format("'{}': write '{} {}', without '='", word, word.substr(0, 2), word.substr(3)));
@@ -68,11 +68,11 @@ bool takes_text(const std::string& word) {
   return kTakesText.contains(word);
 }
 
-/// A command: its flags, and how what was given of them is read.
+/// A command: its flags, and the function that reads their values.
 struct Command {
   cxxopts::Options (*flags)();
   void (*read)(const cxxopts::Options& flags, const cxxopts::ParseResult& result, CommandLine& line);
-  bool takes_words = false;  ///< that are no flags
+  bool takes_words = false;  ///< arguments that are not flags
 };
 
 template <auto kRead>
@@ -98,7 +98,7 @@ const Command& find_command(const std::string& name) {
   return found->second;
 }
 
-/// cxxopts speaks of the flag in quotes of its own; one line, ours.
+/// Reformats an error of cxxopts: one line, with this program's quotes.
 std::string plain(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -109,7 +109,7 @@ std::string plain(const std::string& text) {
   return out;
 }
 
-/// The words as the parser takes them. Throws UsageError for habits of other programs.
+/// The arguments in the form that the parser expects. Throws UsageError for notations of other programs.
 std::vector<std::string> spelled_out(int argc, const char* const* argv) {
   std::vector<std::string> words;
   for (int i = 1; i < argc; ++i) {
@@ -120,7 +120,7 @@ std::vector<std::string> spelled_out(int argc, const char* const* argv) {
   return words;
 }
 
-/// With flags as they were written, where the parser knows them by another name.
+/// Replaces the parser's names of flags by the names that were written.
 std::string as_written(std::string complaint, int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string known = spelled_out(argv[i]);
@@ -132,7 +132,7 @@ std::string as_written(std::string complaint, int argc, const char* const* argv)
   return complaint;
 }
 
-/// What the parser says is wrong, as one line of ours.
+/// The parser's error as one line in this program's format.
 UsageError plain_error(const std::string& what, const std::string& command, int argc, const char* const* argv) {
   const std::string complaint = as_written(plain(what), argc, argv);
   const std::string flag = flag_before(complaint, argc, argv);

@@ -88,7 +88,7 @@ void add_ranks(cxxopts::Options& flags) {
                                "SECONDS");
 }
 
-/// --units, read before -t is known to be idle.
+/// --units; read before -t is checked against it.
 std::vector<UnitSpec> read_units(const cxxopts::ParseResult& r) {
   std::vector<UnitSpec> units = parse_units(r["units"].as<std::string>());
   if (given(r, "threads")) require_idle_threads(units);

@@ -19,7 +19,7 @@ struct Range {
   int first = 0, last = 0, step = 1, factor = 1;
 };
 
-/// Takes a number off the front.
+/// Removes a number from the front and returns it.
 std::optional<int> take_number(std::string_view& text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -34,7 +34,7 @@ void catch_interrupts() {
   action.sa_handler = [](int) { g_woken = true; };
   action.sa_flags = SA_RESTART;
   sigaction(SIGCONT, &action, nullptr);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, as a full disk is
+  std::signal(SIGXFSZ, SIG_IGN);  // if a file may not grow, its write fails, as on a full disk
 }
 
 void warn(const std::string& text) { print_error("yamata: warning: {}\n", text); }
@@ -62,7 +62,7 @@ wire::Hello Job::open() {
   isa_ = cpu::choose_isa();
   open_models();
   open_heads();
-  // A launcher binds ranks as if each were one thread; Yamata shares the cores out itself.
+  // Launchers bind ranks as if each were one thread; Yamata divides the cores itself.
   topology_ = Topology::detect(transport_.size() > 1);
   find_own_units();
   const ThreadChoice threads = choose_cpus(topology_);
@@ -86,7 +86,7 @@ wire::Hello Job::open() {
   return hello_;
 }
 
-/// Those this rank is to hold; where that is open, all that it has.
+/// Opens the models that this rank will hold; if that is undecided, all that exist on its machine.
 void Job::open_models() {
   const bool open = (layout_is_open() || drafter_placement_is_open()) && transport_.rank() != 0;
   const auto own = static_cast<std::size_t>(layout_[place_of(layout_, transport_.rank())].model);
@@ -101,13 +101,13 @@ void Job::open_models() {
     } catch (const Error&) {
       const bool another = std::any_of(models_.begin(), models_.end(), [](const auto& model) { return model.has_value(); });
       std::error_code unseen;
-      const bool absent = !std::filesystem::exists(model_path(m), unseen) && !unseen;  // a damaged file is a fault
+      const bool absent = !std::filesystem::exists(model_path(m), unseen) && !unseen;  // a damaged file is an error
       if (!open || !absent || (m + 1 == models_.size() && !another)) throw;
     }
   }
 }
 
-/// Those that lie here, and on rank 0 all: what does not fit the target is refused before anything is loaded.
+/// Opens those on this rank, and on rank 0 all, so that heads that do not fit the target are refused before anything is loaded.
 void Job::open_heads() {
   const auto own = static_cast<std::size_t>(layout_[place_of(layout_, transport_.rank())].model);
   for (std::size_t i = 0; i < heads_.size(); ++i) {
@@ -131,8 +131,8 @@ std::vector<std::int32_t> Job::feature_layers(int model) const {
   return is_heads(model) ? heads_[static_cast<std::size_t>(model) - models_.size()].needs.feature_layers : std::vector<std::int32_t>{};
 }
 
-/// Whether it is for the planner to say who does what: among several machines, with one drafter at most. Ranks of a single machine are
-/// there because somebody wants them. Once it is decided, nothing is open.
+/// Whether the planner chooses the layout: with several machines and at most one drafter. With a single machine, the user wants all ranks
+/// to be used. False after the decision.
 bool Job::layout_is_open() const {
   if (!options_.plans_layout || !heads_.empty() || !layout_.front().shares.empty() || options_.draft_models.size() > 1) return false;
   if (options_.layer_split.by != LayerSplit::By::kSpeed && options_.layer_split.by != LayerSplit::By::kMeasuredSpeed) return false;
@@ -142,31 +142,31 @@ bool Job::layout_is_open() const {
   return false;
 }
 
-/// Whether the target's split is for the ranks' speeds to say.
+/// Whether the target's layers are divided by the ranks' speeds.
 bool Job::splits_by_speed() const {
   const ModelPlace& target = layout_.front();
   return target.ranks.size() > 1 && target.shares.empty() && options_.layer_split.by != LayerSplit::By::kBytes;
 }
 
-/// Whether it is for them to say who drafts, too.
+/// Whether the speeds also determine the drafters' ranks.
 bool Job::drafter_placement_is_open() const {
   return heads_.empty() && splits_by_speed() && layout_.size() > 1 && layout_[1].ranks.front() != 0;
 }
 
-/// Whether this rank's speed is asked for.
+/// Whether this rank's speed must be measured.
 bool Job::measures() const {
   if (models_.front() && layout_is_open()) return true;
   return models_.front() && splits_by_speed() && (place_of(layout_, transport_.rank()) == 0 || drafter_placement_is_open()) &&
          static_cast<std::int64_t>(layout_.front().ranks.size()) <= models_.front()->h.layers;
 }
 
-/// The logical CPUs of this rank's threads: as many as the flags say, or as prove fastest for the model it must have.
+/// The logical CPUs of this rank's threads: as many as the flags say, or the fastest number for the model that this rank must have.
 ThreadChoice Job::choose_cpus(const Topology& topology) const {
   std::vector<UnitSpec> own_units = units_.empty() ? draft_units_ : units_;
   if (!own_units.empty()) {
     for (const auto& model : models_)
       if (model) require_fit(own_units, model->h, first_layers_ > 0);
-    if (first_layers_ > 0) std::erase_if(own_units, &UnitSpec::device);  // whose thread takes turns with the others
+    if (first_layers_ > 0) std::erase_if(own_units, &UnitSpec::device);  // the device's thread and the others do not run at the same time
     return {cpus_of(own_units, topology)};
   }
   const auto some = [&](int threads) { return assign_cpus(topology, threads, local_rank_, local_size_, options_.numa); };
@@ -180,7 +180,7 @@ ThreadChoice Job::choose_cpus(const Topology& topology) const {
   try {
     return choose_threads(choices, {measurement_folder(), key, std::time(nullptr), options_.measure_threads},
                           layer_trials(model, probe_layer(model), isa_, options_.timeout / 4));
-  } catch (const ModelError&) {  // the rank that is to hold the faulty layer reports it
+  } catch (const ModelError&) {  // the rank that will hold the damaged layer reports it
     return {all};
   }
 }

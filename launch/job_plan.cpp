@@ -1,4 +1,4 @@
-// What a job's ranks are given, once all have said what they are.
+// Makes the plan of a job after all ranks have said hello.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace yamata {
 namespace {
 
-/// Whether every rank's share fits into memory, weights included.
+/// Whether every rank's share fits into memory, including weights.
 bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos,
                  std::span<const RankBytes> heads) {
   try {
@@ -31,7 +31,7 @@ bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& pl
 
 }  // namespace
 
-/// Splits of the target, the best first; the last is taken where none fits into memory.
+/// Splits of the target, the best first; the last one is used if none fits into memory.
 std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::Hello>& hellos) const {
   const auto& [file, h] = *models_.front();
   const ModelPlace& place = layout_.front();
@@ -56,7 +56,7 @@ double Job::relative_cost(int model) const {
   return bytes(*models_[static_cast<std::size_t>(model)]) / bytes(*models_.front());
 }
 
-/// Lets the ranks' speeds say who drafts. Throws ModelError where a rank lacks the file of its part.
+/// Chooses the drafters' ranks by speed. Throws ModelError if a rank lacks the file of its part.
 void Job::place_drafters_by_speed(const std::vector<wire::Hello>& hellos) {
   std::vector<DrafterCandidate> candidates;
   std::vector<int> with_target;
@@ -80,13 +80,13 @@ void Job::place_drafters_by_speed(const std::vector<wire::Hello>& hellos) {
   }
 }
 
-/// The ranks as the planner has them, by links that last. Empty as planned_hosts is.
+/// The ranks as input of the planner, with links from the cache. Empty if planned_hosts is.
 std::vector<PlannedHost> Job::planned_machines(const std::vector<wire::Hello>& hellos, std::span<const Link> links) const {
   const bool anew = options_.layer_split.by == LayerSplit::By::kMeasuredSpeed;
   return planned_hosts(hellos, settled_links(measurement_folder(), hellos, links, std::time(nullptr), anew), layer_bytes());
 }
 
-/// What a layer of the target takes of a device that has it whole.
+/// Bytes of a layer of the target on a device that computes it alone.
 std::uint64_t Job::layer_bytes() const {
   const ModelFile& target = *models_.front();
   const RankBytes all = rank_bytes(target, {0, target.h.layers}, Shard(target.h), options_.cache_types, options_.batch, 1);
@@ -97,9 +97,9 @@ GroupRecord Job::group_record() const {
   return {measurement_folder(), std::time(nullptr), options_.layer_split.by == LayerSplit::By::kMeasuredSpeed, uncached_bytes()};
 }
 
-/// Plays the layouts that there are. Where a rank could not be measured, lacks a file, or nothing has room, the flags' own remains.
+/// Simulates the possible layouts. If a rank could not be measured or lacks a file, or if no layout fits, the flags' own layout remains.
 void Job::choose_layout(const Purpose& purpose, std::span<const GroupTime> groups) {
-  constexpr int kTokens = 48;  // of the texts that are played: enough to tell layouts apart, in a fraction of a second
+  constexpr int kTokens = 48;  // of the simulated texts: enough to compare layouts, in a fraction of a second
   if (machines_.empty()) return;
   PlannedJob job{.target = *models_.front(), .draft = models_.size() > 1 ? &*models_[1] : nullptr};
   job.speculation = purpose.speculation;
@@ -138,7 +138,7 @@ DecodeOptions Job::decode_options(const Purpose& purpose) const {
   return yamata::decode_options(strategy_, purpose.speculation, options_.batch, options_.generate, context(), purpose.sampling);
 }
 
-/// Of a draft, or heads, on their ranks.
+/// The layer split of a draft, or of heads, on their ranks.
 std::vector<LayerRange> Job::draft_split(const ModelPlace& place) const {
   if (is_heads(place.model)) return {{0, 1}};
   const auto& [file, h] = *models_[static_cast<std::size_t>(place.model)];
@@ -165,7 +165,7 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
     heads.push_back({h.needs.weight_bytes, h.needs.cache_per_cell, h.needs.row_bytes * static_cast<std::uint64_t>(options_.batch)});
   const Hyperparameters& target_h = hyperparameters();
   capacities_ = weight_capacities(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch, hello_.threads), layer_bytes());
-  const bool writes = purpose.prompt_tokens > 0;  // a text, which only grows
+  const bool writes = purpose.prompt_tokens > 0;  // the job generates a text, which only grows
   const std::int32_t cells = context() + decode.guess_cells,
                      windowed = writes ? window_cells(target_h, cells, decode.guess_cells, plan.batch) : 0;
   layer_cache_bytes_ = rank_bytes(*models_.front(), {0, target_h.layers}, Shard(target_h), plan.cache_types, plan.batch, 1, windowed)
@@ -198,13 +198,13 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
   return plan;
 }
 
-/// In a text whose length nobody knows all tokens count alike.
+/// If the length of the text is unknown, all tokens have equal weight.
 Workload Job::expected_work(std::size_t prompt_tokens) const {
   if (prompt_tokens == 0) return {};
   const auto prompt = static_cast<std::int64_t>(prompt_tokens);
   const auto generated = std::clamp<std::int64_t>(options_.generate, 1, std::max<std::int64_t>(1, context() - prompt));
   const Hyperparameters& h = hyperparameters();
-  constexpr std::int64_t kTokens = 1024;  // whose cache has no part of a page to speak of
+  constexpr std::int64_t kTokens = 1024;  // many enough that a partly used page does not matter
   const auto cache_bytes = KvStore::bytes_for(Shard(h).cache_shape(1), kTokens, options_.cache_types) / kTokens;
   return {prompt, generated, static_cast<double>(cache_bytes)};
 }
@@ -212,7 +212,7 @@ Workload Job::expected_work(std::size_t prompt_tokens) const {
 std::string Job::split_advice(const std::vector<wire::Report>& reports, std::size_t generated_tokens) const {
   std::size_t with_a_part = 0;
   for (const ModelPlace& place : layout_) with_a_part += place.ranks == std::vector<int>{0} && place.model > 0 ? 0 : place.ranks.size();
-  if (with_a_part < reports.size()) return "";  // no flag says so
+  if (with_a_part < reports.size()) return "";  // there is no flag for that
   Workload done = work_;
   if (done.prompt_tokens > 0) done.generated_tokens = static_cast<std::int64_t>(generated_tokens);
   return yamata::split_advice(*models_.front(), layout_, reports, capacities_, layer_cache_bytes_, done);

@@ -1,4 +1,4 @@
-// How fast a rank of a job is.
+// Measures the speed of a rank of a job.
 #include <algorithm>
 #include <ctime>
 
@@ -9,12 +9,12 @@
 
 namespace yamata {
 
-/// A layer to measure with: most likely one of this rank's own, whose part of the file it reads anyway.
+/// The layer for the measurement: most likely one of this rank's own, whose part of the file it reads in any case.
 std::int64_t Job::probe_layer(const ModelFile& model) const {
   return (2 * transport_.rank() + 1) * model.h.layers / (2 * transport_.size());
 }
 
-/// Reads and packs what the speed is measured with. Nothing where the disk is too slow to say.
+/// Reads and packs the layers for the measurement. Does nothing if the disk is too slow for a measurement.
 void Job::prepare_probe() {
   const ModelFile& target = *models_.front();
   const bool widths = layout_is_open() && strategy_ != Strategy::kIterative;
@@ -22,7 +22,7 @@ void Job::prepare_probe() {
     probe_ = std::make_unique<LayerProbe>(target, layers_of_bytes(target, probe_layer(target), uncached_bytes()), unit_of(0),
                                           widths ? kProbedWidths.back() : 1);
     if (!probe_->warm_up(options_.timeout / 4)) probe_.reset();
-  } catch (const ModelError&) {  // the rank that is to hold the faulty layer reports it
+  } catch (const ModelError&) {  // the rank that will hold the damaged layer reports it
     probe_.reset();
   }
 }
@@ -49,14 +49,14 @@ wire::Measured Job::measure(const std::atomic<bool>& stop) {
     measured.width_multiples = kept ? *kept : probe_->width_multiples(kProbedWidths);
     if (!kept && !stop) keep_width_multiples(folder, speed_key(), measured.width_multiples, now_s);
   }
-  probe_.reset();  // its memory is the weights' now
+  probe_.reset();  // its memory is now available for the weights
   if (!stop) keep_speeds(folder, speed_key(), speeds);
   models_.front()->file.release_pages();
   measured.ns_per_byte = with_device(measured.ns_per_byte, stop);
   return measured;
 }
 
-/// The mean over the layers of this rank, as many as it would have of equal shares, where a device has some of them.
+/// If a device computes some of the rank's layers: the mean over as many layers as the rank would have with equal shares.
 double Job::with_device(double ns_per_byte, const std::atomic<bool>& stop) {
   if (first_layers_ == 0) return ns_per_byte;
   const ModelFile& target = *models_.front();
@@ -67,7 +67,7 @@ double Job::with_device(double ns_per_byte, const std::atomic<bool>& stop) {
     if (!probe.warm_up(options_.timeout / 4)) return ns_per_byte;
     const double layers = std::max(1.0, static_cast<double>(target.h.layers) / transport_.size());
     return ns_per_byte + (probe.measure() - ns_per_byte) * std::min<double>(first_layers_, layers) / layers;
-  } catch (const ModelError&) {  // no room for a layer: the plan says so, and what would fit
+  } catch (const ModelError&) {  // not enough memory for a layer: the plan reports that, and how many layers would fit
     return ns_per_byte;
   }
 }

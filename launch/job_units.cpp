@@ -1,4 +1,4 @@
-// What a rank computes on.
+// The compute units of a rank.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace yamata {
 
 RankPlace Job::place() const { return {topology_, local_rank_, local_size_, options_.numa}; }
 
-/// A rank that only guesses has no other units; of a device that has layers of the target it has none.
+/// A rank that only drafts has no other units. It cannot use a device that has layers of the target.
 void Job::find_own_units() {
   const bool guesses = hello_.model != 0;
   draft_units_ = find_units(options_.draft_units, options_.threads, place());
@@ -36,7 +36,7 @@ void Job::find_own_units() {
   units_ = find_units(units, options_.threads, place(), first_layers_ > 0);
 }
 
-/// Throws UsageError where a device of the target's is one of the drafts', too: it is one unit's.
+/// Throws UsageError if a device is used for the target and for drafts: a device belongs to one unit.
 void Job::require_one_use_each() const {
   const auto named = [this](const UnitSpec& spec) { return own_device_name(spec.name, local_rank_); };
   for (const UnitSpec& draft : draft_units_) {
@@ -48,7 +48,7 @@ void Job::require_one_use_each() const {
   }
 }
 
-/// What a model's stages on this rank compute on.
+/// The compute unit of a model's stages on this rank.
 ComputeUnit& Job::unit_of(std::size_t model) {
   const bool apart = model != 0 && !draft_units_.empty();
   std::unique_ptr<ComputeUnit>& unit = apart ? draft_unit_ : unit_;
@@ -77,7 +77,7 @@ std::unique_ptr<ComputeUnit> Job::make_unit(const std::vector<UnitSpec>& units) 
   return unit;
 }
 
-/// As they were measured, where the units are still as fast together as they were then.
+/// Sets the measured shares, if the units together are still as fast as in that measurement.
 void Job::begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units) const {
   const auto own = static_cast<std::size_t>(hello_.model);
   if (!models_[own]) return;
@@ -95,7 +95,7 @@ void Job::begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units) cons
   if (!probe.warm_up(options_.timeout / 4) || std::abs(probe.quick_check() / kept->ns_per_byte - 1) > 1.0 / 3) unit.shares().forget();
 }
 
-/// What the units of this machine that share layers need beyond what one of them would.
+/// Memory of this machine's units that share layers, beyond the memory of a single unit.
 std::uint64_t Job::unit_bytes() const {
   std::uint64_t bytes = 0;
   const std::int64_t sharing = sharing_units(units_, first_layers_ > 0);
@@ -108,7 +108,7 @@ std::uint64_t Job::unit_bytes() const {
   return bytes;
 }
 
-/// A device that has whole layers has them in its own memory.
+/// A device that computes whole layers has them in its own memory.
 void Job::describe_device() {
   if (std::ranges::any_of(units_, &UnitSpec::device)) hello_.device = names_of(units_);
   if (std::ranges::any_of(draft_units_, &UnitSpec::device)) hello_.device += (hello_.device.empty() ? "" : ", ") + names_of(draft_units_);
@@ -119,7 +119,8 @@ void Job::describe_device() {
   hello_.device_is_unified = device.unified ? 1 : 0;
 }
 
-/// For weights and cache: those of the host, or of a device that has memory of its own. Where units share memory all of them must reach it.
+/// Memory for weights and cache: the host's, or that of a device with memory of its own. If units share memory, all of them must be able to
+/// access it.
 std::uint64_t Job::available_bytes() const {
   std::uint64_t bytes = available_memory_bytes();
   if (first_layers_ > 0) return bytes - std::min(bytes, unit_bytes());

@@ -1,4 +1,4 @@
-// yamata: from the command line to an exit code.
+// yamata: runs a command and returns its exit code.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@
 namespace yamata {
 namespace {
 
-/// The processes of this job: those of MPI, or this one alone.
+/// The processes of this job: MPI's ranks, or only this one.
 struct World {
   std::unique_ptr<MpiSession> session;
   std::unique_ptr<LocalNetwork> network;
@@ -56,7 +56,7 @@ std::unique_ptr<Job> make_job(const JobOptions& options, World& world) {
   return std::make_unique<Job>(options, *world.transport, world.host, world.local_rank, world.local_size);
 }
 
-/// Does what the command line says, on rank 0.
+/// Executes the command, on rank 0.
 class Command {
  public:
   explicit Command(World& world) : world_(world) {}
@@ -101,8 +101,8 @@ void run_head(const CommandLine& line, World& world) {
   std::visit(Command(world), line.options);
 }
 
-/// Finalizing MPI has no end where a link is cut meanwhile, or a daemon of the launcher's does not answer: the work is done, and the
-/// job is ended with its code.
+/// MPI_Finalize does not return if a link is cut in the meantime, or if a daemon of the launcher does not answer. The work is done, so then
+/// the job is ended with its exit code.
 void bound_finalize(const World& world, int code) {
   if (!world.session) return;
   const bool head = world.transport->rank() == 0;
@@ -113,26 +113,26 @@ void bound_finalize(const World& world, int code) {
   }).detach();
 }
 
-/// Parts from the other ranks. Where one was lost, finalizing MPI would wait for it for ever: the head ends the job.
+/// Disconnects from the other ranks. If one was lost, MPI_Finalize would wait for it forever, so the head ends the job instead.
 void disconnect(World& world, int code) {
-  constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(10);  // a slow link with much on its way
+  constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(10);  // enough for a slow link with much data in flight
   const auto patience = std::min(world.timeout, kLongest);
-  // The head has waited for reports, and writes its results, before it parts.
+  // The head has waited for reports, and writes its results, before it disconnects.
   const bool together = part(*world.transport, patience, std::max(world.timeout, patience * 3 / 2 + std::chrono::milliseconds(500)));
   tell_guard(Phase::kEnding);
   if (together) return bound_finalize(world, code);
   std::fflush(nullptr);
-  if (world.transport->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));  // the head comes first, if it can be reached
+  if (world.transport->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));  // the head does this first, if it can be reached
   world.transport->abort(code);
 }
 
-/// Tells the other ranks to end; harmless where they have been told already.
+/// Tells the other ranks to end; harmless if they have been told before.
 void end_ranks(World& world, int code) {
   for (int r = 1; r < world.transport->size(); ++r) world.transport->send(r, Tag::kStop, wire::encode_stop(code));
   disconnect(world, code);
 }
 
-/// The exit code that `work` ends with; its fault is printed.
+/// The exit code of `work`; its error is printed.
 template <class Work>
 int code_of(const World& world, Work work) {
   const auto say = [](const std::string& text) { print_error("yamata: {}\n", text); };
@@ -165,13 +165,13 @@ int head_main(int argc, char** argv, World& world) {
     const int output = code_of(world, require_standard_output);
     if (code == static_cast<int>(ExitCode::kDone)) code = output;
   }
-  // A silent rank will not hear a polite request.
+  // A silent rank would not receive a normal request.
   if (code == static_cast<int>(ExitCode::kCluster)) {
     hush(*world.transport, code);
     world.transport->abort(code);
   }
   end_ranks(world, code);
-  // A launcher adds a page about a process that ends with a code, and none about a job that is ended with it.
+  // Launchers print a page about a process that exits with an error code, but not about a job that is ended with it.
   if (code != 0 && code != static_cast<int>(ExitCode::kInterrupted) && world.session && end_job(code)) {
     std::fflush(nullptr);
     std::_Exit(code);
@@ -179,7 +179,7 @@ int head_main(int argc, char** argv, World& world) {
   return code;
 }
 
-/// Of --timeout; the default where the flags cannot be read, which is told later.
+/// --timeout; if the flags cannot be read, its default: the error is reported later.
 std::chrono::milliseconds timeout_of(int argc, char** argv) {
   try {
     const std::vector<JobOptions> jobs = jobs_of(parse_command_line(argc, argv));
@@ -199,7 +199,7 @@ int worker_main(int argc, char** argv, World& world) {
     if (!line.text.empty()) return wire::Hello{};
     const std::vector<JobOptions> jobs = jobs_of(line);
     if (next == jobs.size()) throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
-    job.reset();  // its threads and memory go before the next one's come
+    job.reset();  // frees its threads and memory before the next job's are made
     job = make_job(jobs[next++], world);
     return job->open();
   };
@@ -215,12 +215,13 @@ int worker_main(int argc, char** argv, World& world) {
   setup.launcher_gone = launcher_is_gone();
   setup.head_unheard = head_is_unheard;
   const int code = run_worker(*world.transport, setup);
-  if (code == static_cast<int>(ExitCode::kCluster)) {  // nobody is left to part from; the launcher ends this rank, if it can be reached
+  // there is no rank to disconnect from; the launcher ends this rank, if it can be reached
+  if (code == static_cast<int>(ExitCode::kCluster)) {
     std::this_thread::sleep_for(std::chrono::seconds(3));
     world.transport->abort(code);
   }
   disconnect(world, code);
-  return 0;  // the head ends with the code of the job
+  return 0;  // the head returns the job's exit code
 }
 
 }  // namespace
@@ -236,7 +237,7 @@ int main(int argc, char** argv) {
   try {
     World world = make_world();
     world.timeout = timeout;
-    // The head looks after the others as soon as it is through its own preparations.
+    // The head sends heartbeats to the others after its own preparations.
     tell_guard(world.transport->rank() == 0 ? Phase::kAlone : Phase::kWatched);
     return world.transport->rank() == 0 ? head_main(argc, argv, world) : worker_main(argc, argv, world);
   } catch (const Error& e) {

@@ -11,9 +11,10 @@ LayerSplit LayerSplit::parse(const std::string& text) {
 }
 
 JobOptions decided(JobOptions o, int ranks) {
-  const bool named = o.layer_split.text.find('/') != std::string::npos;  // ranks for the draft: the layout says whether there are any
+  // it names ranks for the draft: the layout determines whether they exist
+  const bool named = o.layer_split.text.find('/') != std::string::npos;
   const bool fits = ranks > static_cast<int>(o.draft_models.size()) || o.draft_on_head || named;
-  const bool beside = o.draft_models.size() == 1;  // it takes turns with rank 0's layers, where that pays
+  const bool beside = o.draft_models.size() == 1;  // a draft on rank 0 shares the unit with its layers, if that is worth it
   if (!o.strategy) {
     const bool drafts = !o.draft_models.empty() && (fits || beside);
     if (!drafts) o.draft_models.clear();

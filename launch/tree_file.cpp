@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::json;
 using Path = std::vector<std::int32_t>;
 
-/// Adds the guess at the end of a path of ranks, which must be a new one below a known one.
+/// Adds the guess at the end of a path of ranks; the path without its end must be in the tree, and the whole path must be new.
 void add(StaticTree& tree, const Path& path) {
   int parent = 0;
   for (std::size_t i = 0; i + 1 < path.size(); ++i) parent = parent < 0 ? parent : tree.child(parent, path[i]);

@@ -51,7 +51,7 @@ void require_own_cores(const std::vector<UnitSpec>& specs) {
   }
 }
 
-/// One that has no share, where all others have one, gets what they leave.
+/// If all units but one have a share, that one gets the rest.
 void complete_shares(std::vector<UnitSpec>& specs) {
   constexpr double kRounding = 0.005;
   double sum = 0;

@@ -8,7 +8,7 @@
 namespace yamata {
 namespace {
 
-/// Pages of its own, brought in as they are written.
+/// Memory of whole pages, which become resident when they are written.
 class PageBuffer final : public Buffer {
  public:
   PageBuffer(std::size_t bytes, PageMemory::Pages pages) : memory_(bytes, pages) {}
@@ -18,7 +18,7 @@ class PageBuffer final : public Buffer {
   PageMemory memory_;
 };
 
-/// Small ones beside each other on the heap: each at the beginning of a page they would contend for the same lines of the first cache.
+/// Small buffers are on the heap: if each began at a page boundary, they would compete for the same sets of the L1 cache.
 class HeapBuffer final : public Buffer {
  public:
   explicit HeapBuffer(std::size_t bytes) : bytes_(bytes) {}
@@ -40,7 +40,7 @@ void ComputeUnit::start_parts(std::span<const Op> ops, std::span<const ListPart>
 
 void FloatBuffer::reserve(std::size_t floats) {
   if (floats <= size_) return;
-  buffer_.reset();  // both at once may be more than there is
+  buffer_.reset();  // frees the old buffer first, since there may not be enough memory for both
   data_ = nullptr, size_ = 0;
   buffer_ = unit_.allocate(floats * sizeof(float), BufferUse::kActivations);
   data_ = reinterpret_cast<float*>(buffer_->host().data());

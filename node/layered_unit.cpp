@@ -26,8 +26,8 @@ void LayeredUnit::start_parts(std::span<const Op> ops, std::span<const ListPart>
   pool_.start([this](int) { work(); });
 }
 
-/// Where a group of ranks computes the list, a unit that does not want the rest says so at the next meeting, be it in another part. Else a
-/// list may also be left between its parts.
+/// If a group of ranks computes the list, a unit that wants to leave it announces that at the next exchange, even in another part.
+/// Otherwise the list may also be left between two parts.
 void LayeredUnit::work() {
   struct Ended {
     BusyTime& busy;

@@ -11,7 +11,7 @@
 namespace yamata {
 namespace {
 
-/// Read by a signal handler: no locks, and it stays where it is.
+/// Read by a signal handler: so it needs no locks and never moves.
 struct Slot {
   std::atomic<std::uintptr_t> begin{0};  // 0: free, kTaken: being filled in
   std::size_t bytes = 0;
@@ -29,7 +29,7 @@ constexpr std::size_t kSlots = 4096;
 std::array<Slot, kSlots> slots;
 std::atomic<int> lost_mappings{0};
 
-/// Async-signal-safe. Zeros in the place of the mapping, for whoever reads it until require_pages() is asked.
+/// Async-signal-safe. Maps zeros in place of the file; threads read these until require_pages() is called.
 bool replace_by_zeros(Slot& slot) {
   if (!slot.lost.exchange(true)) ++lost_mappings;
   void* const begin = reinterpret_cast<void*>(slot.begin.load());
@@ -39,7 +39,7 @@ bool replace_by_zeros(Slot& slot) {
 
 void on_bus_error(int, siginfo_t* info, void*) {
   const int error = errno;
-  const bool sent = info->si_code <= 0;  // by a process
+  const bool sent = info->si_code <= 0;  // sent by a process
   for (Slot& slot : slots) {
     if (sent || !slot.holds(reinterpret_cast<std::uintptr_t>(info->si_addr)) || !replace_by_zeros(slot)) continue;
     errno = error;
@@ -87,7 +87,7 @@ void require_pages() {
 }
 
 void require_pages(std::span<const std::byte> bytes) {
-  constexpr std::size_t kPage = 4096;  // or more
+  constexpr std::size_t kPage = 4096;  // the real page size may be larger
   const auto* const memory = reinterpret_cast<const volatile unsigned char*>(bytes.data());
   for (std::size_t at = 0; at < bytes.size(); at += kPage) static_cast<void>(memory[at]);
   if (!bytes.empty()) static_cast<void>(memory[bytes.size() - 1]);

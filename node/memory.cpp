@@ -15,7 +15,7 @@ PageMemory::PageMemory(std::size_t bytes, Pages pages) : bytes_(bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   data_ = static_cast<std::byte*>(memory);
-  if (pages == Pages::kHuge) madvise(data_, bytes, MADV_HUGEPAGE);  // a hint: small pages do as well, slower
+  if (pages == Pages::kHuge) madvise(data_, bytes, MADV_HUGEPAGE);  // a hint: small pages also work, but slower
 }
 
 PageMemory::~PageMemory() {

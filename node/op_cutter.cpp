@@ -43,11 +43,11 @@ void OpCutter::cut(std::span<const Op> ops) {
     std::visit([&](const auto& op) { cut_op(op); }, ops[at_]);
     for (std::size_t unit = 0; unit < lists_.size(); ++unit) ends_[unit].push_back(lists_[unit].size());
   }
-  if (label_) meet();  // else nobody would know who was the last to come
+  if (label_) meet();  // so that it is known which unit came last
   member_.reserve(slice_bytes_);
 }
 
-/// Memory whose place must not change once operations name it; and the group whose meetings there are.
+/// Allocates memory whose address must not change once operations refer to it, and finds the group of the list's exchanges.
 void OpCutter::reserve() {
   GroupExchange* group = nullptr;
   std::size_t inputs = 0, partials = 0;
@@ -73,7 +73,7 @@ std::size_t OpCutter::ended(std::size_t unit, std::size_t of_its_own) const {
   return static_cast<std::size_t>(std::ranges::upper_bound(ends_[unit], of_its_own) - ends_[unit].begin());
 }
 
-// Cuts.
+// Division into parts (cuts).
 
 Cut OpCutter::cut_of(std::int64_t count, std::int64_t grain, std::span<const double> shares) const {
   Cut cut;
@@ -86,7 +86,7 @@ Cut OpCutter::scaled(Cut cut, std::int64_t factor) {
   return cut;
 }
 
-/// Work that is cut so until the next meeting.
+/// Gives the work up to the next synchronization a label, and records its division.
 void OpCutter::labelled(int label, const Cut& cut, std::int64_t count) {
   label_ = label_ ? UnitShares::kOther : label;
   std::array<double, kMostUnits> fractions{};
@@ -95,7 +95,7 @@ void OpCutter::labelled(int label, const Cut& cut, std::int64_t count) {
   shares_.given(label, std::span(fractions).first(units_.size()));
 }
 
-// What is touched, and when the units must meet.
+// Memory accesses of operations, and the synchronizations that they need.
 
 OpCutter::Access OpCutter::columns(const float* base, std::int64_t rows, std::int64_t stride, std::int64_t width, const Cut& cut,
                                    bool writes) {
@@ -130,14 +130,14 @@ void OpCutter::meet() {
   met();
 }
 
-/// The last operation is a meeting.
+/// The last operation synchronizes the units.
 void OpCutter::met() {
   labels_.push_back(label_.value_or(UnitShares::kOther));
   label_.reset();
   accesses_.clear();
 }
 
-/// Whom a unit meets to put together columns that are shared so.
+/// The exchange with which a unit gathers columns that are shared as `share` says.
 GroupExchange& OpCutter::units_of(const SharedColumns& share, std::size_t unit) {
   return share.group ? member_.in_group(static_cast<int>(unit)) : member_.among_units(static_cast<int>(unit));
 }
@@ -146,7 +146,7 @@ std::span<const std::int64_t> OpCutter::lone_cuts(std::int64_t cols) {
   return lone_cuts_.emplace_back(std::array<std::int64_t, 2>{0, cols});
 }
 
-// Packed weights: a matrix's memory has all layouts, one after the other.
+// Packed weights: a matrix's memory contains all layouts, one after another.
 
 std::size_t OpCutter::packed_before(std::size_t layout, const Matrix& matrix) const {
   std::size_t bytes = 0;
@@ -158,7 +158,7 @@ std::size_t OpCutter::packed_bytes(const Matrix& matrix) const {
   return layout_unit_.size() == 1 ? layout_unit_[0]->packed_bytes(matrix) : packed_before(layout_unit_.size(), matrix);
 }
 
-/// So many matrices, as a unit with a layout of its own sees them.
+/// `count` matrices in the layout of a unit.
 const Matrix* OpCutter::matrices_for(std::size_t unit, const Matrix* first, std::int64_t count) {
   if (layout_unit_.size() == 1 || !first) return first;
   const std::size_t layout = layouts_[unit];
@@ -169,8 +169,8 @@ const Matrix* OpCutter::matrices_for(std::size_t unit, const Matrix* first, std:
   return own.data();
 }
 
-/// Each unit packs the rows that it will most likely multiply with: so their memory is that of its NUMA node. Units of one layout share
-/// them.
+/// Each unit packs the rows with which it will most likely multiply, so that they are in the memory of its NUMA node. Units with the same
+/// layout share them.
 void OpCutter::cut_op(const PackOp& op) {
   const Cut rows = cut_of(op.matrix->rows, kGrain, shares_.of(UnitShares::kOther));
   for (std::size_t layout = 0; layout < layout_unit_.size(); ++layout) {
@@ -196,7 +196,7 @@ void OpCutter::cut_op(const ReadOp& op) {
     lists_[unit].push_back(ReadOp{op.bytes.subspan(static_cast<std::size_t>(bytes.at[unit]), static_cast<std::size_t>(bytes.count(unit)))});
 }
 
-// Rows of tokens.
+// Operations on rows of tokens.
 
 void OpCutter::cut_op(const EmbedOp& op) {
   const Cut tokens = cut_of(std::ssize(op.tokens), 1, shares_.of(UnitShares::kOther));
@@ -224,7 +224,7 @@ void OpCutter::cut_op(const GatherOp& op) {
   }
 }
 
-/// In a group the first unit does it alone, with the others' ranks: the whole row is needed anyway.
+/// In a group, the first unit alone exchanges the columns with the other ranks, because the whole row is needed in any case.
 void OpCutter::cut_op(const NormOp& op) {
   if (op.share.group) return cut_alone(op);
   const Cut rows = cut_of(op.rows, 1, shares_.of(UnitShares::kOther));
@@ -241,7 +241,7 @@ void OpCutter::cut_op(const NormOp& op) {
   }
 }
 
-/// The cut of so many columns of who has written there since the last meeting; else by the shares of the beginning.
+/// The cut with which these columns were written since the last synchronization; else one by the shares of UnitShares::kOther.
 Cut OpCutter::cut_as_written(std::initializer_list<const float*> where, std::int64_t columns) const {
   for (const Access& before : accesses_) {
     const auto* begin = reinterpret_cast<const float*>(before.begin);

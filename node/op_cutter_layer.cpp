@@ -1,4 +1,4 @@
-// How the products and the attention of a layer are cut.
+// Divides the products and the attention of a layer among the units.
 #include <algorithm>
 
 #include "node/cpu/slice_layout.hpp"
@@ -8,11 +8,12 @@
 namespace yamata {
 namespace {
 
-// Outputs are cut at whole panels, and so that what a unit writes it can quantize: at blocks.
+// Outputs are divided at multiples of this: whole panels, and whole blocks, so that each unit can quantize what it has written.
 constexpr std::int64_t kGrain = 32;
-// A part of the work that one unit may have too much of where that saves meetings: they cost less than so much of a layer takes.
+// A unit may have this fraction of the work too much or too little if that saves synchronizations, which cost less than this part of a
+// layer.
 constexpr double kUneven = 0.02;
-// Likewise of attention, where segments must be merged.
+// The same for attention, where segments would have to be merged.
 constexpr double kUnevenHeads = 0.05;
 
 std::int64_t stride_of(const LinearOp::Part& part) { return part.stride > 0 ? part.stride : part.weight->rows; }
@@ -23,7 +24,7 @@ std::int64_t most_cells(const AttentionOp& op) {
   return most;
 }
 
-/// By how much a unit has more or less than its share.
+/// The largest difference between a unit's part and its share.
 double unevenness(const Cut& cut, std::span<const double> shares) {
   double before = 0, most = 0;
   const auto count = static_cast<double>(cut.at[shares.size()]);
@@ -44,7 +45,7 @@ int OpCutter::label_of(const LinearOp& op) {
   return shares_.label(kind);
 }
 
-/// Rows of a matrix: whole heads where they are heads of a layer whose heads are cut so.
+/// The cut of a matrix's rows: at whole heads, if they are heads of a layer that is divided by heads.
 Cut OpCutter::cut_of_part(const LinearOp::Part& part, const Heads* heads, std::span<const double> shares) const {
   if (heads && heads->whole_groups) {
     const StoreOp& store = *heads->store;
@@ -57,7 +58,7 @@ Cut OpCutter::cut_of_part(const LinearOp::Part& part, const Heads* heads, std::s
 void OpCutter::cut_op(const LinearOp& op) {
   if (std::ranges::none_of(op.parts, [](const auto& part) { return part.weight != nullptr; })) return cut_input_alone(op);
   if (op.x_each > 0) {
-    LinearOp own = op;  // of the first unit, which may read another layout than the others
+    LinearOp own = op;  // for the first unit, whose layout may differ from the others'
     for (LinearOp::Part& part : own.parts) part.weight = matrices_for(0, part.weight, std::max<std::int64_t>(1, op.experts.experts));
     return cut_alone(own);
   }
@@ -96,7 +97,7 @@ LinearOp OpCutter::part_of(const LinearOp& op, std::size_t unit, const std::arra
   return part;
 }
 
-/// The columns of the input that each unit brings: those it has written itself, where that can be.
+/// The columns of the input that each unit provides: if possible, those that it has written itself.
 Cut OpCutter::input_cut(const LinearOp& op, std::int64_t stride, std::int64_t width, std::span<const double> shares) {
   const auto parts_of = [&](const Cut& cut) {
     std::vector<Access> parts{columns(op.x, op.rows, stride, width, cut, false)};
@@ -134,7 +135,7 @@ void OpCutter::make_together(const LinearOp& op, const std::array<Cut, 3>& outpu
   if (op.input && needs_floats(op)) accesses_.push_back(whole(op.input, static_cast<std::size_t>(op.rows * op.cols) * sizeof(float), true));
 }
 
-/// Each unit makes the whole input for itself, where there is anything to make of it.
+/// Each unit makes the whole input for itself, if the input must be made.
 void OpCutter::make_each(const LinearOp& op, const std::array<Cut, 3>& outputs, std::vector<Access>& accesses) {
   const std::int64_t stride = op.x_stride > 0 ? op.x_stride : op.cols;
   const auto bytes = static_cast<std::size_t>((op.rows - 1) * stride + op.cols) * sizeof(float);
@@ -148,7 +149,7 @@ void OpCutter::make_each(const LinearOp& op, const std::array<Cut, 3>& outputs, 
   }
 }
 
-/// No product: the input is what is wanted, by the first unit; in a group all bring their columns.
+/// There is no product: only the input is made, by the first unit. In a group, all units provide their columns.
 void OpCutter::cut_input_alone(const LinearOp& op) {
   if (op.share.group) return make_together(op, {}, shares_.of(UnitShares::kOther));
   meet();
@@ -166,7 +167,7 @@ const AttentionOp* OpCutter::attention_of(const float* q) const {
   return nullptr;
 }
 
-/// How the heads that `op` makes are cut; null where it makes none.
+/// How the heads computed by `op` are divided; null if it computes none.
 const OpCutter::Heads* OpCutter::heads_of(const LinearOp& op, std::span<const double> shares) {
   constexpr std::size_t kFar = 8;  // operations between the product and the cache
   for (std::size_t i = at_ + 1; i < std::min(ops_.size(), at_ + kFar); ++i) {
@@ -181,7 +182,7 @@ const OpCutter::Heads* OpCutter::heads_of(const LinearOp& op, std::span<const do
   return nullptr;
 }
 
-/// Groups of query heads that share a key/value head stay together, unless that would be too uneven, or cut panels.
+/// Query heads that share a key/value head stay together, unless that would be too uneven or divide panels.
 OpCutter::Heads OpCutter::heads_of(const StoreOp& store, std::span<const double> shares) const {
   Heads heads{&store, cut_of(store.q_heads, 1, shares), cut_of(store.kv_heads, 1, shares), false};
   const AttentionOp* attention = attention_of(store.q);
@@ -219,9 +220,9 @@ OpCutter::Access OpCutter::cache(void* const* planes, std::int64_t kv_heads, con
 
 // Attention.
 
-/// Segments of the cache to be shared out, or 0: whole heads are.
+/// Number of the cache's segments to divide among the units; 0: whole heads are divided.
 std::int64_t OpCutter::segments_of(const AttentionOp& op, std::span<const double> shares) const {
-  constexpr std::int64_t kMostFloats = 4 << 20;  // as of a unit's own
+  constexpr std::int64_t kMostFloats = 4 << 20;  // the limit is that of a single unit
   const std::int64_t segments = (most_cells(op) + kAttentionSegment - 1) / kAttentionSegment;
   const bool few = segments < 2 * std::ssize(units_) || op.rows * op.q_heads * segments * (op.head_dim + 2) > kMostFloats;
   return few || unevenness(cut_of(op.q_heads, 1, shares), shares) <= kUnevenHeads ? 0 : segments;
@@ -287,7 +288,7 @@ void OpCutter::cut_parts(const AttentionPartOp& op, const Cut& segments) {
   }
 }
 
-/// By heads, each unit those that it has of the product after.
+/// By heads: each unit merges those that its next product uses.
 void OpCutter::cut_op(const MergeAttentionOp& op) {
   const AttentionOp& a = op.attention;
   const std::int64_t width = a.q_heads * a.head_dim, states = a.rows * a.q_heads * op.partials.last;

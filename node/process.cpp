@@ -11,7 +11,7 @@
 namespace yamata {
 namespace {
 
-/// The beginning of a file of the system's; no more than a process may read between two stops.
+/// The beginning of a file in /proc; the size is limited.
 std::string first_bytes(const std::string& path) {
   char text[1024];
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -21,8 +21,8 @@ std::string first_bytes(const std::string& path) {
   return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : "";
 }
 
-/// Field `number` of /proc/N/stat, counted from 1 as in proc(5), from 3 on; empty where there is none. The name before them may hold spaces
-/// and parentheses.
+/// Field `number` of /proc/N/stat, counted from 1 as in proc(5), for numbers from 3 on; empty if there is none. The name before these
+/// fields may contain spaces and parentheses.
 std::string stat_field(pid_t process, int number) {
   const std::string stat = first_bytes("/proc/" + std::to_string(process) + "/stat");
   const auto name_end = stat.rfind(')');

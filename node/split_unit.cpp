@@ -19,7 +19,7 @@ std::vector<double> shares_of(const std::vector<UnitPart>& parts) {
   return shares;
 }
 
-/// A device, where there is one.
+/// The index of the device; 0 if there is none.
 std::size_t memory_of(const std::vector<UnitPart>& parts) {
   const auto device = std::ranges::find_if(parts, &UnitPart::device);
   return device == parts.end() ? 0 : static_cast<std::size_t>(device - parts.begin());
@@ -52,7 +52,7 @@ SplitUnit::~SplitUnit() {
   for (const auto& unit : units_) unit->when_finished(nullptr);
 }
 
-/// Quantized input, of each; and slices, two in turn.
+/// Of each unit: its quantized input, and two slices, which alternate.
 std::uint64_t SplitUnit::scratch_bytes(const ScratchNeeds& needs, int units) {
   const auto slices = static_cast<std::uint64_t>(needs.rows * needs.widest) * 40 / 32;
   return static_cast<std::uint64_t>(units - 1) * CpuUnit::scratch_bytes(needs, 1) + 2 * slices;
@@ -67,7 +67,8 @@ void SplitUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   }
   cutter_.cut(ops);
   meeting_.begin({.label = cutter_.labels(), .labels = shares_.labels(), .stop = stop, .in_group = cutter_.in_group()});
-  // Whether a run is wanted is asked for all units at once: before it, and at its meetings. Without meetings each asks for itself.
+  // Whether to stop a run is decided for all units together: before the run, and at its synchronizations. Without these, each unit decides
+  // for itself.
   const bool alone = cutter_.meetings() == 0;
   if (!alone) stop = stop && stop->load() ? &kRaised : nullptr;
   ops_ = ops.size();
@@ -77,7 +78,7 @@ void SplitUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   std::size_t started = 0;
   try {
     for (; started < units_.size(); ++started) units_[started]->start(cutter_.list(started), stop);
-  } catch (...) {  // those that have begun are not to wait for the others
+  } catch (...) {  // units that have started must not wait for the others
     meeting_.abandon();
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [&] { return running_ == static_cast<int>(units_.size() - started); });
@@ -87,7 +88,7 @@ void SplitUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   }
 }
 
-/// On a thread of the unit's. One that has failed is not waited for by the others.
+/// Called on a thread of the unit. If it has failed, the others stop waiting for it.
 void SplitUnit::ended(std::size_t unit) {
   if (meeting_.met(static_cast<int>(unit)) < cutter_.meetings()) meeting_.abandon();
   const std::lock_guard lock(mutex_);
@@ -118,7 +119,7 @@ bool SplitUnit::wait_for(std::chrono::microseconds limit) {
   return true;
 }
 
-/// Counts a run that has ended, and learns from it.
+/// Updates statistics and shares after a run.
 void SplitUnit::settle() {
   double busy = 0;
   for (std::size_t unit = 0; unit < units_.size(); ++unit) busy = std::max(busy, units_[unit]->busy_seconds() - busy_at_start_[unit]);

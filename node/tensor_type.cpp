@@ -5,7 +5,7 @@
 namespace yamata {
 namespace {
 
-/// By the format's number; those that are not here are not read.
+/// By the format's number; types that are not here are not supported.
 constexpr std::array<TypeTraits, kTensorTypeCount> kTraits = [] {
   std::array<TypeTraits, kTensorTypeCount> all{};
   const auto put = [&](TensorType type, TypeTraits traits) { all[static_cast<std::uint32_t>(type)] = traits; };

@@ -35,7 +35,7 @@ TopologyHandle load() {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) throw ClusterError("hwloc cannot be initialized on this machine");
   TopologyHandle topology(raw);
-  // Left to itself, hwloc reads this machine without a word where that file cannot be read.
+  // If that file cannot be read, hwloc silently reads this machine instead.
   const char* file = std::getenv("HWLOC_XMLFILE");
   if (file && *file && hwloc_topology_set_xml(raw, file) != 0) {
     throw ClusterError(std::string("HWLOC_XMLFILE: hwloc cannot read '") + file + "'; give a file that lstopo wrote, or unset it");
@@ -44,7 +44,7 @@ TopologyHandle load() {
   return topology;
 }
 
-/// Lets this process run on every processor again; the kernel clamps it to what its control group allows.
+/// Allows this process to run on every processor; the kernel restricts that to its control group's.
 void undo_binding() {
   cpu_set_t all;
   CPU_ZERO(&all);
@@ -53,10 +53,10 @@ void undo_binding() {
   sched_setaffinity(0, sizeof(all), &all);
 }
 
-/// The NUMA node nearest to a core; 0 on machines that have but one.
+/// The NUMA node nearest to a core; 0 on machines with a single one.
 int node_of(hwloc_obj_t core) { return core->nodeset && !hwloc_bitmap_iszero(core->nodeset) ? hwloc_bitmap_first(core->nodeset) : 0; }
 
-/// A value in kB of a /proc file, or nothing.
+/// A value in kB of a /proc file, in bytes; 0 if it is missing.
 std::size_t proc_bytes(const char* path, const std::string& key) {
   std::ifstream in(path);
   std::string line;
@@ -70,14 +70,14 @@ std::size_t proc_bytes(const char* path, const std::string& key) {
   return 0;
 }
 
-/// A number in a control group's file; "max" and absent files are no limit.
+/// A number in a control group's file; "max" and missing files mean no limit.
 std::size_t group_bytes(const std::string& path, std::size_t absent) {
   std::ifstream in(path);
   std::size_t value = 0;
   return in >> value ? value : absent;
 }
 
-/// The `count` fastest of the cores [begin, end), the first of equals, in order.
+/// The `count` fastest of the cores [begin, end), the first ones if several are equal, in order.
 std::vector<int> fastest_cores(const Topology& topology, int begin, int end, int count) {
   std::vector<int> cores(static_cast<std::size_t>(end - begin));
   std::iota(cores.begin(), cores.end(), begin);
@@ -88,7 +88,7 @@ std::vector<int> fastest_cores(const Topology& topology, int begin, int end, int
   return cores;
 }
 
-/// What `per_core` says of the core of a logical CPU; nothing for an unbound thread.
+/// The entry of `per_core` for the core of a logical CPU; nothing for an unbound thread.
 std::optional<int> look_up(const Topology& topology, const std::vector<int>& per_core, int cpu) {
   const auto core = std::find(topology.core_cpus.begin(), topology.core_cpus.end(), cpu);
   if (core == topology.core_cpus.end()) return std::nullopt;
@@ -120,7 +120,7 @@ Topology Topology::detect(bool widen) {
     result.core_nodes.push_back(node_of(core));
     result.core_kinds.push_back(std::max(0, hwloc_cpukinds_get_by_cpuset(topology.get(), core->cpuset, 0)));
   }
-  if (result.core_cpus.empty()) {  // machines whose kernel reports no cores: each logical CPU is one
+  if (result.core_cpus.empty()) {  // kernels that report no cores: each logical CPU is one
     for (int cpu = hwloc_bitmap_first(allowed.get()); cpu >= 0; cpu = hwloc_bitmap_next(allowed.get(), cpu)) {
       result.core_cpus.push_back(cpu);
     }
@@ -200,7 +200,7 @@ std::uint64_t machine_id() {
 
 std::string cpu_name() {
   std::ifstream in("/proc/cpuinfo");
-  std::string arm;  // has no names, but numbers of who designed it and of the core
+  std::string arm;  // Arm processors have no names, but numbers of their designer and of the core
   for (std::string line; std::getline(in, line);) {
     const std::size_t colon = line.find(": ");
     if (colon == std::string::npos) continue;
@@ -213,7 +213,7 @@ std::string cpu_name() {
 }
 
 std::string cpu_group() {
-  // Lines "id:controllers:path"; where one names the processors' controller it counts, else the unified group's.
+  // Lines "id:controllers:path": the one that names the processors' controller is used, else the unified group's.
   std::ifstream in("/proc/self/cgroup");
   std::string unified;
   for (std::string line; std::getline(in, line);) {

@@ -9,11 +9,11 @@
 namespace yamata {
 namespace {
 
-// A third of a second: longer than the periods of quotas and schedulers, in which a core seems fast and slow by turns.
+// Longer than the periods of CPU quotas and schedulers, in which a core alternately seems fast and slow.
 constexpr double kFadesIn_s = 0.3;
-// What moving the cuts must promise: less is noise.
+// Least improvement that justifies moving the cuts: less is noise.
 constexpr double kWorthIt = 1.01;
-// Who had nothing to do would never be seen to have become faster.
+// A unit without work could never show that it has become faster.
 constexpr double kLeastShare = 0.02;
 
 std::vector<double> normalised(std::span<const double> values) {
@@ -68,7 +68,7 @@ void UnitShares::computed(int label, std::span<const double> seconds, double now
   if (adapts_) follow(work);
 }
 
-/// Shares as the speeds are, where that is worth it.
+/// Sets the shares in proportion to the speeds, if that is worth it.
 void UnitShares::follow(Work& work) const {
   std::vector<double> speeds;
   for (std::size_t unit = 0; unit < work.shares.size(); ++unit) speeds.push_back(work.work[unit] / std::max(work.seconds[unit], 1e-12));

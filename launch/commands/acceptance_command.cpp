@@ -1,4 +1,4 @@
-// yamata acceptance: the model writes its text, and every source guesses at each of its tokens; what would have been right is counted.
+// yamata acceptance: the model generates text, and at each of its tokens all sources guess; counts how often their guesses are right.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-/// The prompts of the file, in the format that the model wants.
+/// The prompts of the file, in the format that the model expects.
 std::vector<std::string> read_prompts(Job& job, const AcceptanceOptions& options) {
   const std::string format = replaced(options.prompt_format, "\\n", "\n");
   std::vector<std::string> prompts = read_prompt_list(job.read_text_file(options.prompts_file), options.prompts_file);
@@ -33,7 +33,7 @@ std::vector<std::string> read_prompts(Job& job, const AcceptanceOptions& options
   return prompts;
 }
 
-/// A prompt that leaves no room for text is cut at its front.
+/// Prompts that leave too few cells for text are shortened at the front.
 std::vector<Request> make_requests(Job& job, const AcceptanceOptions& options, const Tokenizer& tokenizer) {
   std::vector<Request> requests;
   const auto most = static_cast<std::size_t>(std::max(1, job.context() - options.job.generate));
@@ -52,7 +52,7 @@ std::vector<Request> make_requests(Job& job, const AcceptanceOptions& options, c
   return requests;
 }
 
-/// Guesses are made anew at every token, by all, whether that pays or not; none is sent.
+/// All sources guess at every token, whatever it costs; guesses are never sent.
 DecodeOptions watching(const Job& job, const Job::Purpose& purpose) {
   DecodeOptions decode = job.decode_options(purpose);
   decode.policy.name = "watch";
@@ -62,7 +62,7 @@ DecodeOptions watching(const Job& job, const Job::Purpose& purpose) {
   return decode;
 }
 
-/// Where the command is, on a terminal.
+/// The command's progress, on a terminal.
 class Counter final : public RequestObserver {
  public:
   explicit Counter(std::size_t prompts) : prompts_(prompts), shown_(isatty(STDERR_FILENO) != 0) {}

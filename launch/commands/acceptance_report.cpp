@@ -17,7 +17,7 @@ std::string percent(std::uint64_t part, std::uint64_t whole) {
   return whole > 0 ? fmt::format("{:.0f} %", 100 * static_cast<double>(part) / static_cast<double>(whole)) : "-";
 }
 
-/// A row of a table: the first cell left, the others right.
+/// A row of a table: the first cell is left-aligned, the others are right-aligned.
 std::string row(const std::string& first, std::span<const std::string> cells) {
   std::string line = fmt::format("{:<18}", first);
   for (const std::string& cell : cells) line += fmt::format(" {:>10}", cell);
@@ -38,7 +38,7 @@ std::string rates(const SourceRates& source) {
   return out;
 }
 
-/// Tokens of a run with the best tree of each size, and with the one given.
+/// Tokens per run with the best tree of each size, and with the given tree.
 std::string tokens_per_run(const AcceptanceReport& report) {
   std::vector<std::string> heads;
   for (const int width : kWidths) heads.push_back(fmt::format("{}", width));

@@ -1,4 +1,4 @@
-// yamata bench: how fast a model runs, a line per test as soon as it is known.
+// yamata bench: measures the speed of models; prints a line per test as soon as it is finished.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,7 +19,7 @@
 namespace yamata {
 namespace {
 
-/// Where the command is, on a line of a terminal that is drawn over again.
+/// The command's progress, on one line of a terminal.
 class Progress {
  public:
   explicit Progress(std::size_t tests) : tests_(tests), shown_(isatty(STDERR_FILENO) != 0) {}
@@ -35,7 +35,7 @@ class Progress {
   bool shown_;
 };
 
-/// What goes to standard output and to standard error.
+/// The outputs to standard output and to standard error.
 class Outputs {
  public:
   explicit Outputs(const BenchOptions& options) : out_(BenchPrinter::make(options.output, options)) {
@@ -70,7 +70,7 @@ std::string backends(const std::vector<wire::Report>& reports) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// The part of a row that all tests of a job share.
+/// The columns that all tests of a job share.
 BenchRow row_of(const Job& job, const wire::Hello& hello, const std::vector<wire::Report>& reports) {
   const JobOptions& options = job.options();
   BenchRow row;
@@ -100,7 +100,7 @@ void take_times(const BenchTimes& times, BenchRow& row) {
   }
 }
 
-/// All tests of one job; `done`: tests of the jobs before.
+/// Runs all tests of one job; `done`: number of tests of earlier jobs.
 void run_tests(const BenchOptions& bench, Job& job, Head& head, const wire::Hello& hello, std::size_t done, const Progress& progress,
                Outputs& outputs) {
   const auto tokenizer = Tokenizer::load(job.file(), "");

@@ -21,7 +21,7 @@ std::vector<CacheType> parse_types(const char* flag, const std::string& text) {
   return types;
 }
 
-/// Pairs PP,TG, one for each time the flag was given.
+/// Pairs PP,TG, one for each occurrence of the flag.
 std::vector<BenchTest> parse_pairs(const cxxopts::ParseResult& r) {
   std::vector<BenchTest> pairs;
   for (const auto& argument : r.arguments()) {

@@ -65,14 +65,14 @@ Json with_ranks(const BenchRow& r) {
   return j;
 }
 
-/// In quotes, those within doubled.
+/// In quotes; quotes within the text are doubled.
 std::string quoted(const std::string& text, char quote) {
   std::string out(1, quote);
   for (const char c : text) out += c == quote ? std::string(2, c) : std::string(1, c);
   return out + quote;
 }
 
-/// Numbers as they are, text and lists in quotes.
+/// Numbers without quotes, texts and lists in quotes.
 std::string value_text(const Json& value, char quote) {
   if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
   if (value.is_number()) return value.dump();

@@ -6,8 +6,9 @@
 namespace yamata {
 namespace {
 
-constexpr SequenceRange kText{0, 1};                             // all there is in the cache
-constexpr auto kShortestSample = std::chrono::milliseconds(50);  // of runs of a width: a single one may last less than a timer's jitter
+constexpr SequenceRange kText{0, 1};                             // everything in the cache
+// for tests of a width: a single run may be shorter than the jitter of timers
+constexpr auto kShortestSample = std::chrono::milliseconds(50);
 
 }  // namespace
 

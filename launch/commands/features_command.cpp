@@ -1,4 +1,4 @@
-// yamata features: hidden states of the target over texts, its own or others', for training heads.
+// yamata features: writes hidden states of the target for texts that are given or that it generates, for the training of heads.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -47,7 +47,7 @@ Layers read_layers(const std::vector<std::string>& words, std::int64_t layers) {
   return all;
 }
 
-/// Guesses nothing: takes the features of the text that is being written.
+/// A source that does not guess, but records the features of the text.
 class FeatureRecorder final : public GuessSource {
  public:
   FeatureRecorder(int index, std::vector<std::int32_t> layers) : GuessSource(index), layers_(std::move(layers)) {}
@@ -62,7 +62,7 @@ class FeatureRecorder final : public GuessSource {
   std::vector<float> rows_;
 };
 
-/// Asks for one text after the other, and writes what came of each.
+/// Submits one text after another, and writes the results.
 class Collector final : public RequestObserver {
  public:
   Collector(std::vector<std::vector<TokenId>> prompts, Request request, FeatureFiles& files)
@@ -113,7 +113,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// What the model reads, or goes on from, text by text.
+/// The texts or prompts, one by one.
 std::vector<std::vector<TokenId>> read_prompts(Job& job, const FeaturesOptions& options, const Tokenizer& tokenizer) {
   if (!options.text.prompt && options.text.file.empty()) throw UsageError("no text given; name one with -f FILE");
   const std::string whole = options.text.prompt ? *options.text.prompt : job.read_text_file(options.text.file);
@@ -126,7 +126,7 @@ std::vector<std::vector<TokenId>> read_prompts(Job& job, const FeaturesOptions& 
   const auto add = [&](std::vector<TokenId> ids) {
     if (!ids.empty() && (options.texts == 0 || prompts.size() < static_cast<std::size_t>(options.texts))) prompts.push_back(std::move(ids));
   };
-  if (!listed && !options.generates) {  // one text in pieces
+  if (!listed && !options.generates) {  // one long text, divided into pieces
     const std::vector<TokenId> ids = tokenizer.encode(whole, false, true);
     const bool bos = tokenizer.adds_bos() && tokenizer.bos() >= 0;
     for (std::size_t at = 0; at < ids.size(); at += most - bos) {

@@ -1,4 +1,4 @@
-// yamata tokenize and yamata inspect: what a model file says, without running it.
+// yamata tokenize and yamata inspect: information from a model's file, without running it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -24,7 +24,7 @@
 namespace yamata {
 namespace {
 
-/// A metadata value in a few words.
+/// A metadata value as a short text.
 std::string brief(const gguf::Value& value) {
   return std::visit(
       [](const auto& v) -> std::string {
@@ -40,7 +40,7 @@ std::string brief(const gguf::Value& value) {
       value);
 }
 
-/// What kind of model it is, and what a token reads of it.
+/// Prints the kind of model, and the bytes that are read per token.
 void print_model(const gguf::File& file, const Hyperparameters& h) {
   constexpr double kMiB = 1048576.0;
   const std::int64_t windowed = windowed_layers(h, {0, h.layers});
@@ -56,7 +56,7 @@ void print_model(const gguf::File& file, const Hyperparameters& h) {
   print_out("  {:.1f} MiB of weights, {:.1f} MiB read per token\n", held / kMiB, read / kMiB);
 }
 
-/// Tokens that mean something by themselves; a vocabulary that is not known is no fault here.
+/// Prints the special tokens; an unknown vocabulary is not an error here.
 void print_special_tokens(const gguf::File& file) {
   try {
     const auto tokenizer = Tokenizer::load(file);
@@ -75,7 +75,7 @@ void print_special_tokens(const gguf::File& file) {
   }
 }
 
-/// What a rank, or its device, would take of its memory in a run without further flags.
+/// Memory of a rank, or of its device, in a run with default flags.
 RankBytes bytes_in_run(const ModelFile& model, LayerRange range, const Shard& shard, std::int64_t context, int threads,
                        bool device = false) {
   const auto tokens = static_cast<std::int32_t>(context);
@@ -86,7 +86,7 @@ RankBytes bytes_in_run(const ModelFile& model, LayerRange range, const Shard& sh
   return rank_bytes(model, range, shard, CacheType::kF16, batch, threads, in_windows);
 }
 
-/// What one rank with all layers would take here, and how fast it could be at most.
+/// Prints the memory that a rank with all layers would need here, and its highest possible speed.
 void print_estimate(const ModelFile& model, std::int64_t context) {
   constexpr double kMiB = 1048576.0;
   const std::vector<int> cpus = assign_cpus(Topology::detect(), 0, 0, 1);
@@ -174,7 +174,7 @@ void inspect_command(const InspectOptions& options, int ranks) {
     if (on_card.count() == 0) continue;
     print("  card", on_card, bytes_in_run(model, on_card, shard, context, 1, true));
     RankBytes cores = bytes_in_run(model, {on_card.end, range.end}, shard, context, 1);
-    cores.weights = all.weights - std::min(all.weights, weights_that_move(model, on_card, shard));  // the embedding stays
+    cores.weights = all.weights - std::min(all.weights, weights_that_move(model, on_card, shard));  // the embedding stays on the host
     print("  cores", {on_card.end, range.end}, cores);
   }
   print_estimate(model, context);

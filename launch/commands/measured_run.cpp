@@ -18,7 +18,7 @@ void check(bool right, const char* what) {
   if (!right) throw UsageError(what);
 }
 
-/// Milliseconds that runs of 1, 2, ... rows took; 0: none was computed.
+/// Milliseconds of runs of 1, 2, ... rows; 0: none was computed.
 using Times = std::vector<double>;
 
 Times times_of(const Json& rank, const char* key = "run_s") {
@@ -30,7 +30,7 @@ Times times_of(const Json& rank, const char* key = "run_s") {
   return times;
 }
 
-/// The widths that all ranks have computed, and what a run of each takes them together.
+/// The widths that all ranks have computed, and the sum of the ranks' times for each.
 std::vector<simulation::WidthTime> common_widths(const std::vector<Times>& of_ranks) {
   std::vector<simulation::WidthTime> points;
   for (std::size_t w = 0; !of_ranks.empty() && w < of_ranks[0].size(); ++w) {
@@ -42,11 +42,11 @@ std::vector<simulation::WidthTime> common_widths(const std::vector<Times>& of_ra
   return points;
 }
 
-/// Ranks of the target's layers.
+/// The ranks that hold the target's layers.
 struct StageRanks {
   std::vector<Times> times;
-  std::vector<double> computing;  // of each, the share of its time that is no meeting
-  std::string layers;             // of the last
+  std::vector<double> computing;  // per rank: share of its time without exchanges
+  std::string layers;             // of the last rank
 };
 
 void add_stage(const Json& rank, StageRanks& stages, MeasuredRun& run) {
@@ -72,7 +72,7 @@ void read_stages(const StageRanks& ranks, MeasuredRun& run) {
   if (totals.size() > 1) run.width = simulation::WidthCost(totals);
 }
 
-/// The mean of those drafters that computed.
+/// The mean over the drafters that have computed.
 void read_drafters(const std::vector<std::vector<Times>>& drafters, MeasuredRun& run) {
   double sum = 0, measured = 0;
   for (const auto& ranks : drafters) {
@@ -89,7 +89,7 @@ void read_drafters(const std::vector<std::vector<Times>>& drafters, MeasuredRun&
 void read_ranks(const Json& j, MeasuredRun& run) {
   StageRanks stages;
   std::vector<std::vector<Times>> drafters;
-  Times on_head;  // a draft that took turns with the first stage
+  Times on_head;  // of a draft that shares the first stage's unit
   for (const Json& rank : j.at("per_rank")) {
     const std::string role = rank.at("role");
     if (role == "idle") continue;
@@ -100,7 +100,7 @@ void read_ranks(const Json& j, MeasuredRun& run) {
       if (rank.contains("draft_run_s")) on_head = times_of(rank, "draft_run_s");
       continue;
     }
-    // A draft model on several ranks has its first layers on the first.
+    // If a draft model is on several ranks, the first one has its first layers.
     if (drafters.empty() || rank.value("layers", "0-").starts_with("0-")) drafters.emplace_back();
     drafters.back().push_back(times_of(rank));
   }

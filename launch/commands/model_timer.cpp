@@ -15,7 +15,7 @@ constexpr auto kShortestSample = std::chrono::milliseconds(30);
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// Of all matrices that are experts', or of all others.
+/// The demand of all matrices of experts, or of all other matrices.
 RunDemand demand_of_weights(const ModelFile& model, bool experts) {
   RunDemand demand;
   for (const FoundTensor& found : find_tensors(model.file, model.h, {0, model.h.layers})) {
@@ -45,7 +45,7 @@ void ModelTimer::load() {
 
 double ModelTimer::run(int width, int context) {
   hold(context);
-  compute(width);  // whatever was measured before has taken the caches
+  compute(width);  // an untimed run: the caches contain the data of other measurements
   int runs = 0;
   const auto began = Clock::now();
   do {
@@ -59,14 +59,14 @@ RunDemand ModelTimer::weights() const {
   return {weights_.bytes + experts_.bytes, weights_.byte_ops + experts_.byte_ops, weights_.float_ops + experts_.float_ops};
 }
 
-/// Each weight is read once, of experts those of as many as tokens that choose evenly would have chosen together; each visible cell of the
-/// cache, too, in layers with a window those within it; a token's query meets every cell it sees.
+/// Each weight is read once; of experts, as many as are expected to be chosen if tokens choose evenly. Each visible cell of the cache is
+/// read once; in layers with a window, only those within it. Each query is multiplied with every cell that it sees.
 RunDemand ModelTimer::demand(int width, int context) const {
   const LayerSpec& spec = h_.layer;
   const double used = spec.experts > 0 ? static_cast<double>(spec.experts_used) / static_cast<double>(spec.experts) : 0;
   RunDemand d{weights_.bytes + experts_.bytes * (1 - std::pow(1 - used, width)), width * (weights_.byte_ops + used * experts_.byte_ops),
               width * (weights_.float_ops + used * experts_.float_ops)};
-  const auto attend = [&](std::int64_t layers, double cells, double seen) {  // `seen` by a token in the mean
+  const auto attend = [&](std::int64_t layers, double cells, double seen) {  // `seen`: cells per token, in the mean
     d.bytes += static_cast<double>(KvStore::bytes_for(Shard(h_).cache_shape(layers), 1, types_)) * cells;
     d.float_ops += 4.0 * static_cast<double>(layers * h_.heads * h_.head_dim) * width * seen;
   };
@@ -77,7 +77,7 @@ RunDemand ModelTimer::demand(int width, int context) const {
   return d;
 }
 
-/// What the cells hold makes no difference: they are only said to be taken.
+/// Marks cells as occupied; their contents do not matter for the time.
 void ModelTimer::hold(int context) {
   if (context == held_) return;
   stage_.cells().clear();
@@ -88,7 +88,7 @@ void ModelTimer::hold(int context) {
   held_ = context;
 }
 
-/// The same place again and again: the tokens before give way.
+/// Every run has the same positions: it overwrites the tokens of the run before.
 void ModelTimer::compute(int width) {
   const auto rows = static_cast<std::size_t>(width);
   if (tokens_.size() != rows || placements_.front().position != held_) {

@@ -1,4 +1,4 @@
-// yamata perplexity: how well the model predicts a text, chunk by chunk, as llama-perplexity counts it.
+// yamata perplexity: how well the model predicts a text, chunk by chunk, with the method of llama-perplexity.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 namespace yamata {
 namespace {
 
-/// -log softmax(logits)[id], in double.
+/// -log softmax(logits)[id], in double precision.
 double negative_log_likelihood(std::span<const float> logits, TokenId id) {
   double most = -INFINITY;
   for (const float l : logits) most = std::max(most, static_cast<double>(l));
@@ -25,13 +25,13 @@ double negative_log_likelihood(std::span<const float> logits, TokenId id) {
   return most + std::log(sum) - static_cast<double>(logits[static_cast<std::size_t>(id)]);
 }
 
-constexpr SequenceRange kText{0, 1};  // all there is in the cache
+constexpr SequenceRange kText{0, 1};  // everything in the cache
 
 class Scorer {
  public:
   Scorer(Head& head, int batch, std::size_t vocabulary) : head_(head), batch_(static_cast<std::size_t>(batch)), vocabulary_(vocabulary) {}
 
-  /// Scores the second half of a chunk: each row from half on predicts the token after it.
+  /// Scores the second half of a chunk: each row from the middle on predicts the token after it.
   void score(std::span<const TokenId> chunk) {
     for (std::size_t at = 0; at < chunk.size(); at += batch_) {
       while (out_.size() >= 2 * static_cast<std::size_t>(head_.ranks())) collect(chunk);
@@ -49,9 +49,9 @@ class Scorer {
  private:
   struct Run {
     std::uint64_t id;
-    std::size_t begin, end;  // of the chunk's tokens
+    std::size_t begin, end;  // positions in the chunk
   };
-  /// Waits for the oldest run that is out and scores its rows.
+  /// Waits for the oldest run in flight and scores its rows.
   void collect(std::span<const TokenId> chunk) {
     const Run run = out_.front();
     out_.pop_front();

@@ -1,4 +1,4 @@
-// yamata plan: which layout is the fastest on some machines.
+// yamata plan: finds the fastest layout for some machines.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ std::string this_host() {
   return name;
 }
 
-/// This machine, by layers in the middle of the model.
+/// This machine's speed, from layers in the middle of the model.
 PlannedHost measure_this_machine(const PlanOptions& o, const ModelFile& model) {
   const Topology topology = Topology::detect();
   const std::vector<int> cpus = assign_cpus(topology, o.threads, 0, 1, Numa::kAuto);
@@ -45,7 +45,7 @@ PlannedHost measure_this_machine(const PlanOptions& o, const ModelFile& model) {
   return host;
 }
 
-/// A plan in whose machines this model has been timed.
+/// Reads a plan whose machines were measured with this model.
 PlanFile read_plan_of(const std::string& path, const ModelFile& model) {
   const auto plan = read_plan_file(path, "--from");
   if (!plan)
@@ -56,7 +56,7 @@ PlanFile read_plan_of(const std::string& path, const ModelFile& model) {
   return *plan;
 }
 
-/// The machines: those of a plan, those of the hostfile, else those with a profile, else --ranks like this one. The first leads.
+/// The machines: those of a plan, those of the hostfile, those with a profile, or --ranks machines like this one. The first one leads.
 std::vector<PlannedHost> find_hosts(const PlanOptions& o, const ModelFile& model) {
   const std::vector<PlannedHost> profiles = o.profiles.empty() ? std::vector<PlannedHost>{} : read_profiles(o.profiles);
   std::vector<std::string> names;
@@ -76,7 +76,7 @@ std::vector<PlannedHost> find_hosts(const PlanOptions& o, const ModelFile& model
   return hosts;
 }
 
-/// As --slow says.
+/// Applies --slow.
 std::vector<PlannedHost> slowed(std::vector<PlannedHost> hosts, const PlanOptions& o) {
   for (const auto& [rank, factor] : o.slow) {
     if (rank >= std::ssize(hosts))

@@ -16,7 +16,7 @@ enum class Guessers { kAny, kNone, kHeads, kDraft };
 enum class Placement {
   kOne,      ///< one unit
   kSharing,  ///< units that share every layer
-  kApart,    ///< the target on one, who guesses on another
+  kApart,    ///< the target on one unit, the guess source on another
   kFree
 };
 
@@ -25,7 +25,7 @@ struct Preset {
   Guessers guessers;
   Placement placement;
   std::optional<Strategy> strategy{};
-  const char* policy = "";  ///< empty: what the flags say
+  const char* policy = "";  ///< empty: as the flags say
   int draft = 0, depth = 0, children = 0;
   ShareRule share_rule = ShareRule::kAdaptive;
 };
@@ -111,7 +111,7 @@ void require_units(const Preset& preset, const JobOptions& job) {
                                  preset.name, preset.what));
 }
 
-/// A value of the preset's, where no flag says another.
+/// Sets a value of the preset if its flag is not given.
 template <class Value, class Of>
 void say(const cxxopts::ParseResult& r, const char* flag, Value& value, const Of& of) {
   if (!given(r, flag)) value = of;
@@ -140,7 +140,7 @@ void read_preset(const cxxopts::ParseResult& r, RunOptions& o) {
     say(r, "policy", policy.name, preset.policy);
     if (preset.draft > 0) say(r, "draft", policy.draft, preset.draft);
     if (preset.depth > 0) say(r, "tree-depth", policy.depth, preset.depth), say(r, "tree-children", policy.children, preset.children);
-    o.speculation.lookup = o.speculation.continue_tip = false;  // no paper has these
+    o.speculation.lookup = o.speculation.continue_tip = false;  // no paper uses these
   }
   o.job.guesses_text = o.speculation.looks_up() && preset.guessers != Guessers::kNone;
 }

@@ -1,4 +1,4 @@
-// yamata profile: what this machine can do at most, and how near a model comes to it.
+// yamata profile: measures this machine's peak rates, and how close a model comes to them.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ ThreadCeiling measure_ceiling(MachineProbe& probe, int threads) {
   return found;
 }
 
-/// The contexts that the model was trained for and the memory holds. Throws UsageError where those were asked for by name.
+/// The contexts for which the model was trained and the memory is large enough. Throws UsageError if the user gave others.
 std::vector<int> possible_contexts(const ProfileOptions& o, const Hyperparameters& h, std::size_t free_bytes) {
   std::vector<int> possible;
   for (const int context : o.contexts) {
@@ -51,7 +51,7 @@ std::vector<int> possible_contexts(const ProfileOptions& o, const Hyperparameter
   return possible;
 }
 
-/// A model, its weights in memory, and what is to be measured of it.
+/// A model with its weights in memory, and the measurements to make with it.
 class ModelSession {
  public:
   ModelSession(const ProfileOptions& o, CpuUnit& unit) : model_(ModelFile::open(o.model)) {
@@ -106,7 +106,7 @@ Profile describe_machine(const Topology& topology, cpu::Isa isa) {
   return profile;
 }
 
-/// In rounds: what a machine can do changes with what else it does, so that ceilings and runs are measured side by side.
+/// Peak rates and runs are measured alternately, in rounds, because the machine's speed changes with its other load.
 void measure(MachineProbe& probe, Profile& profile, ModelSession* model) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
   std::vector<std::vector<ThreadCeiling>> ceilings(static_cast<std::size_t>(probe.most_threads()));
@@ -120,7 +120,7 @@ void measure(MachineProbe& probe, Profile& profile, ModelSession* model) {
   if (terminal) fmt::print(stderr, "\r{:40}\r", "");
 }
 
-/// --units: how they best share the layers of the model, which is kept for runs.
+/// --units: measures the best shares of the units for the model's layers, and keeps them for later runs.
 void profile_the_units(const ProfileOptions& o, const Topology& topology, cpu::Isa isa) {
   const ModelFile model = ModelFile::open(o.model);
   require_storable(o.cache_types, model.h.head_dim);

@@ -1,4 +1,4 @@
-// yamata quantize: a model file to another format.
+// yamata quantize: converts a model file to another format.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 namespace yamata {
 namespace {
 
-/// Writes the planned file, with a bar on a terminal.
+/// Writes the planned file; on a terminal, with a progress bar.
 void write_planned(const gguf::File& file, const quantize::Plan& plan, ThreadPool& pool, const std::string& path) {
   NewFile out(path);
   ProgressBar bar("quantizing");

@@ -1,4 +1,4 @@
-// yamata run: generate text from a prompt.
+// yamata run: generates text from a prompt.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -17,7 +17,7 @@
 namespace yamata {
 namespace {
 
-/// Prints a text as it comes, and keeps what has become of it.
+/// Prints a text while it is generated, and keeps its result.
 class Printer final : public RequestObserver {
  public:
   Printer(const Tokenizer& tokenizer, int context, Generation& result)
@@ -62,7 +62,7 @@ std::vector<TokenId> read_prompt(Job& job, const TextSource& source, const Token
   return ids;
 }
 
-/// What -p or -f asks for. With --ignore-eos what would end the text is never chosen.
+/// The request of -p or -f. With --ignore-eos, tokens that would end the text are never chosen.
 Request make_request(const RunOptions& options, std::vector<TokenId> prompt, const Tokenizer& tokenizer) {
   Request request;
   request.prompt = std::move(prompt);
@@ -76,7 +76,7 @@ Request make_request(const RunOptions& options, std::vector<TokenId> prompt, con
   return request;
 }
 
-/// Of guessing that was asked for and will not happen.
+/// Warns if guesses were requested but there will be none.
 void warn_of_no_guesses(const Job& job, const std::string& idle_flag) {
   if (job.gave_up_drafting())
     warn("too few ranks for the target and its drafters, so no rank drafts; start more ranks with mpirun, or give fewer --drafters");

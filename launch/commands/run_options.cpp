@@ -12,7 +12,7 @@
 namespace yamata {
 namespace {
 
-/// The first flag given that says how to guess and does nothing where no draft model does; empty: none.
+/// The first given flag about guesses that has no effect without a draft model; empty: none.
 std::string idle_guessing_flag(const cxxopts::Options& flags, const cxxopts::ParseResult& r, bool looks_up) {
   const auto& group = flags.group_help(kSpeculationGroup).options;
   for (const auto& argument : r.arguments()) {

@@ -1,4 +1,4 @@
-// yamata simulate: whole jobs in virtual time.
+// yamata simulate: simulates whole jobs in virtual time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ using Numbers = SimulatedNumbers;
 
 Nanoseconds nanoseconds(double ms) { return std::llround(ms * 1e6); }
 
-/// How many ranks there are, and how many of them share each stage of the target.
+/// The number of ranks, and the number of ranks that share each stage of the target.
 struct Shape {
   int ranks = 1, group = 1;
 };
@@ -43,14 +43,14 @@ std::string to_text(const Shape& shape) {
 class Simulator {
  public:
   explicit Simulator(const SimulationOptions& flags);
-  /// The row of one cluster and strategy.
+  /// The result for one cluster and strategy.
   SimulatedRow row(Shape shape, const std::string& strategy, const Numbers& numbers) const;
-  /// What one more node, half the latency and a better draft would each change, in words.
+  /// The effect of one more node, of half the latency, and of a better draft, in words.
   std::string advice(const SimulatedRow& row) const;
   const Numbers& numbers() const { return numbers_; }
-  /// A line on the run of --from, or nothing.
+  /// A line about the run of --from, or empty.
   const std::string& measured() const { return measured_; }
-  /// Those asked for; where none is, those that somebody guesses for.
+  /// The strategies of the flag, or else those for which there is a guess source.
   std::vector<std::string> strategies() const;
 
  private:
@@ -86,7 +86,7 @@ Simulator::Simulator(const SimulationOptions& flags) : flags_(flags) {
   if (flags_.latency_ms) numbers_.network.latency = nanoseconds(*flags_.latency_ms);
   if (flags_.bandwidth_mbit_s) numbers_.network.bytes_per_s = *flags_.bandwidth_mbit_s * 1e6 / 8;
   if (flags_.wake_up_ms) numbers_.network.wake_up = nanoseconds(*flags_.wake_up_ms);
-  if (!knows_network) numbers_.rehearsed = numbers_.network;  // a run was on the network that flags say
+  if (!knows_network) numbers_.rehearsed = numbers_.network;  // the run was on the network that the flags describe
   for (const auto& [rank, factor] : flags_.slow) numbers_.slow[rank] = factor;
   const bool drafts = flags_.draft_ms || flags_.acceptance || flags_.acceptance4 || flags_.over_confidence;
   numbers_.drafters = flags_.drafters.value_or(drafts ? std::max(1, numbers_.drafters) : numbers_.drafters);
@@ -104,7 +104,7 @@ void Simulator::take_run(const MeasuredRun& run) {
                           numbers_.drafters > 0 ? "" : ", without a draft (--acceptance or -md adds one)");
 }
 
-/// What flags say of the text goes before what was recorded.
+/// Flags about the text override the recording.
 void Simulator::take_text() {
   const bool other_draft = flags_.acceptance || flags_.acceptance4 || flags_.over_confidence;
   if (flags_.prompt_tokens) numbers_.text.reset();
@@ -116,7 +116,7 @@ void Simulator::take_text() {
   numbers_.acceptance4 = flags_.acceptance4;
 }
 
-/// A draft, or a text that may repeat itself.
+/// Whether there is a draft, or a text with possible repetitions.
 bool Simulator::has_guesses(const std::string& strategy) const {
   return strategy == "iterative" || numbers_.drafters > 0 || (flags_.speculation.looks_up() && numbers_.text);
 }
@@ -147,7 +147,7 @@ void Simulator::take_models() {
   numbers_.draft_ms = numbers_.target_ms * bytes(ModelFile::open(flags_.draft_models[0])) / bytes(*model_);
 }
 
-/// By the bytes of the model's layers; without a model each the same.
+/// By the bytes of the model's layers; without a model, all stages are equal.
 std::vector<Nanoseconds> Simulator::stage_times(int stages, const Numbers& numbers) const {
   std::vector<double> shares(static_cast<std::size_t>(stages), 1.0);
   if (model_) {
@@ -160,15 +160,15 @@ std::vector<Nanoseconds> Simulator::stage_times(int stages, const Numbers& numbe
   return times;
 }
 
-/// The ranks of each stage; the last stage has what is left.
+/// The number of ranks of each stage; the last stage has the rest.
 std::vector<int> groups_of(int ranks, int group) {
   std::vector<int> groups(static_cast<std::size_t>(ranks / group), group);
   if (ranks % group > 0) groups.push_back(ranks % group);
   return groups;
 }
 
-/// The stages that were measured take what they took, meetings and all, which another network makes longer or shorter. Else each member of
-/// a group has as much of its stage.
+/// Measured stages have their measured times including exchanges, corrected for a different network. In other groups each member has an
+/// equal part of its stage.
 void Simulator::add_stages(const Numbers& numbers, Scenario& s) const {
   const auto slices = [&](int members) { return numbers.meeting_bytes / kMeetingsPerLayer * (members - 1) / members; };
   if (numbers.measured(s.groups)) {
@@ -215,11 +215,11 @@ Scenario Simulator::scenario(Shape shape, const std::string& strategy, const Num
   s.recording = numbers.text;
   s.decode =
       decode_options(*find_strategy(strategy), flags_.speculation, flags_.batch, numbers.generate, numbers.prompt + numbers.generate, {});
-  s.decode.lookup = s.decode.lookup && numbers.text;  // one that nobody wrote never repeats itself
+  s.decode.lookup = s.decode.lookup && numbers.text;  // a random text has no repetitions
   return s;
 }
 
-/// Adds one text's share of the means.
+/// Adds the results of one text to the means, with weight `share`.
 void add(const Outcome& outcome, int prompt, double share, SimulatedRow& row) {
   Generation g;
   g.prompt_ids.resize(static_cast<std::size_t>(prompt));
@@ -293,7 +293,7 @@ std::string Simulator::advice(const SimulatedRow& base) const {
   return fmt::format("{}: {}; {} helps most", cluster, words, best->words);
 }
 
-/// Each number of ranks with each size of groups that it has ranks for.
+/// Each number of ranks, with each size of groups that is not larger.
 std::vector<Shape> shapes(const std::vector<int>& ranks, const std::vector<int>& groups) {
   std::vector<Shape> all;
   for (const int count : ranks) {

@@ -7,7 +7,7 @@
 namespace yamata {
 namespace {
 
-/// Share of the tokens, of those that the draft had said something of, that were among its first `choices`; nothing of none.
+/// Share of the tokens that were among the draft's first `choices`, of those for which it has choices; nothing if there are none.
 std::optional<double> share_among(const simulation::Recording& text, std::size_t choices) {
   double told = 0, accepted = 0;
   for (const auto& token : text.choices) {
@@ -54,7 +54,7 @@ void SimulatedNumbers::take(const MeasuredRun& run) {
   head_ms = run.head_ms;
   widths = run.widths;
   if (run.layers > 0) layers = run.layers;
-  // A draft on rank 0 has no rank to tell of it, but what it said.
+  // A draft on rank 0 has no rank in the list, but its choices are recorded.
   drafters = std::max(run.drafters, run.text.choices.empty() ? 0 : 1);
   ranks = {run.ranks, run.ranks + 1, 2 * run.ranks};
   if (run.first_choice_rate > 0) acceptance = run.first_choice_rate;

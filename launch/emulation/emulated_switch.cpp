@@ -1,11 +1,12 @@
-// The network of an emulated cluster: a switch in user space with a TAP device per port, and a rate and a delay for each. The
-// kernels of many virtual machines lack the queueing discipline that delays, and a shaped veth pair cannot be stalled on demand.
+// The network of an emulated cluster: a switch in user space. Each port is a TAP device with a rate and a delay. Kernels of many virtual
+// machines lack the queueing discipline for delays, and a shaped veth pair cannot be stalled on command.
 //
-//   emulated-switch PREFIX PORTS     makes the devices PREFIX0, PREFIX1, ...; prints "ready"; ends when its input does
+//   emulated-switch PREFIX PORTS     makes the devices PREFIX0, PREFIX1, ...; prints "ready"; ends at the end of its input
 //
-// Lines it takes:  rate PORT MBIT | delay PORT MS | stall PORT SECONDS
-// A frame from port i to j takes max(size/rate_i, size/rate_j) and (delay_i + delay_j)/2; nothing is ever dropped: a sender is
-// slowed by not being read from, as by a full queue of its own network card.
+// Input lines:  rate PORT MBIT | delay PORT MS | stall PORT SECONDS
+//
+// The time of a frame from port i to j is max(size/rate_i, size/rate_j) + (delay_i + delay_j)/2. Nothing is ever dropped: a sender is
+// slowed down because its frames are not read, as with a full queue of its network card.
 #include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
@@ -32,7 +33,7 @@ namespace {
 
 using Address = std::array<unsigned char, 6>;
 constexpr std::int64_t kSecond = 1'000'000'000;  // times are in nanoseconds
-constexpr std::size_t kVnetHeader = 10;          // in front of every frame: lets segments of 64 KiB pass as one
+constexpr std::size_t kVnetHeader = 10;          // the header of every frame, which allows segments of 64 KiB
 constexpr std::size_t kEthernetHeader = 14;
 
 std::int64_t now() {
@@ -51,8 +52,8 @@ struct Port {
   double bits_per_second = 1e12;
   std::int64_t delay = 0;
   std::int64_t stalled_until = 0;
-  std::int64_t in_free = 0, out_free = 0;  // when the line from, to the host has sent what it was given
-  std::deque<Frame> leaving;               // to the host, in the order of their arrival there
+  std::int64_t in_free = 0, out_free = 0;  // when the link from and to the host has sent everything before
+  std::deque<Frame> leaving;               // to the host, in the order of arrival
 
   std::int64_t line_time(std::size_t bytes) const { return static_cast<std::int64_t>(8e9 * static_cast<double>(bytes) / bits_per_second); }
   std::int64_t next_due() const { return std::max(leaving.front().due, stalled_until); }
@@ -82,7 +83,7 @@ class Switch {
     return tap;
   }
 
-  /// Waits for what comes next and does it; false at the end of the input.
+  /// Waits for the next event and handles it; false at the end of the input.
   bool serve() {
     std::int64_t next = now() + kSecond;
     std::vector<pollfd> waits{{STDIN_FILENO, POLLIN, 0}};
@@ -103,7 +104,7 @@ class Switch {
     return !(waits[0].revents & (POLLIN | POLLHUP)) || listen();
   }
 
-  /// Takes frames from a host until its line is busy.
+  /// Reads frames from a host until its link is busy.
   void take(std::size_t from) {
     Port& port = ports_[from];
     while (port.in_free <= now()) {
@@ -125,7 +126,7 @@ class Switch {
   void forward(const Port& from, Port& to, std::size_t bytes) {
     const std::size_t size = bytes - kVnetHeader;
     const std::int64_t began = from.in_free - from.line_time(size);
-    to.out_free = std::max(to.out_free, began) + to.line_time(size);  // a slow sender leaves a fast line to others
+    to.out_free = std::max(to.out_free, began) + to.line_time(size);  // a slow sender does not occupy a fast link
     const std::int64_t due = std::max(from.in_free, to.out_free) + (from.delay + to.delay) / 2;
     const auto later = std::find_if(to.leaving.rbegin(), to.leaving.rend(), [&](const Frame& frame) { return frame.due <= due; });
     to.leaving.insert(later.base(), {due, {buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes)}});
@@ -134,7 +135,7 @@ class Switch {
   static void deliver(Port& port) {
     while (!port.leaving.empty() && port.next_due() <= now()) {
       const std::vector<unsigned char>& bytes = port.leaving.front().bytes;
-      // A device that is not up yet takes nothing; what is sent to it then is lost, as on a real network.
+      // A device that is not up yet receives nothing; frames to it are lost, as on a real network.
       if (write(port.tap, bytes.data(), bytes.size()) < 0 && errno == EAGAIN) return;
       port.leaving.pop_front();
     }

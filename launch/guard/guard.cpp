@@ -32,7 +32,7 @@ namespace {
 
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT};
 
-/// "yamata-guard" in process lists, instead of the rank's whole command line.
+/// Process lists then show "yamata-guard" instead of the rank's whole command line.
 void rename_process(int argc, char** argv) {
   prctl(PR_SET_NAME, "yamata-guard");
   const std::size_t room = static_cast<std::size_t>(argv[argc - 1] - argv[0]) + std::strlen(argv[argc - 1]);
@@ -40,7 +40,7 @@ void rename_process(int argc, char** argv) {
   std::strncpy(argv[0], "yamata-guard", room);
 }
 
-/// What a rank tells its guard, in memory that both see.
+/// What a rank tells its guard, in shared memory.
 struct Word {
   std::atomic<bool> dispensable{false}, unheard{false}, over{false}, orphaned{false};
   std::atomic<Phase> phase{Phase::kStarting};
@@ -54,11 +54,11 @@ std::string host_name() {
 }
 
 void say(const std::string& line) {
-  std::fputs(fmt::format("yamata: {}\n", line).c_str(), stderr);  // which may be gone with the launcher
+  std::fputs(fmt::format("yamata: {}\n", line).c_str(), stderr);  // stderr may be closed if the launcher has ended
   std::fflush(stderr);
 }
 
-/// The parent's life.
+/// The guard: runs in the parent process.
 class Guard {
  public:
   Guard(pid_t launcher, pid_t rank, const sigset_t& awaited, std::chrono::milliseconds deadline)
@@ -91,13 +91,13 @@ class Guard {
   bool rank_is_done() const { return word && word->phase == Phase::kEnding; }
   bool watches_closely() const { return starting() || rank_is_done() || gone_ != Clock::time_point{}; }
 
-  /// 0 where none came for a while.
+  /// 0 if no signal came for a while.
   int next_signal() const {
     const timespec seldom{1, 0}, often{0, 100'000'000};
     return std::max(sigtimedwait(&awaited_, nullptr, watches_closely() ? &often : &seldom), 0);
   }
 
-  /// mpirun ends the job within two seconds: time for the rank to say why.
+  /// mpirun ends the job within two seconds: in this time the rank can report the reason.
   void see_launcher_gone(Clock::time_point now) {
     constexpr auto kSay = std::chrono::milliseconds(500);
     if (getppid() == launcher_) return;
@@ -119,7 +119,7 @@ class Guard {
     if (daemon_.is_cut_off(now)) end_rank();
   }
 
-  /// A rank that is stopped once its work is done holds up all others' end, and has nothing left to do but to end itself.
+  /// A rank that is stopped after its work is done would delay the end of all others; it is continued so that it can end.
   void wake_at_end(Clock::time_point now) {
     const bool stopped = rank_is_done() && rank_ > 0 && process_state(rank_) == 'T';
     if (!stopped) stopped_.reset();
@@ -140,11 +140,12 @@ class Guard {
     if (waitpid(rank_, &status, WNOHANG) != rank_) return;
     if (!WIFSIGNALED(status)) leave(WEXITSTATUS(status));
     const int signal = WTERMSIG(status);
-    // A launcher that ends a job sends SIGTERM, then SIGKILL, to this process too: what else the rank dies of is news.
+    // A launcher that ends a job sends SIGTERM and then SIGKILL to this process, too. If the rank is killed by another signal, that must be
+    // reported.
     say(fmt::format("rank {} ({}) was killed by signal {} ({}){}", mpi_rank_from_environment(), host_name(), signal, strsignal(signal),
                     signal == SIGKILL ? "; was its machine out of memory?" : ""));
     if (!word || !word->dispensable) leave(kCluster);
-    // The others do without it, but a launcher ends the job where a process of it ends: this one keeps its place.
+    // The other ranks continue without it. But a launcher ends the job when one of its processes ends, so the guard stays.
     rank_ = -1;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
   }
@@ -154,7 +155,7 @@ class Guard {
     leave(kCluster);
   }
 
-  /// Where any rank ends with a code, launchers end the others.
+  /// If any rank ends with a nonzero code, launchers end the others.
   [[noreturn]] void leave(int code) const {
     const bool over = code != 0 || (word && word->over);
     over ? end_launcher(launcher_) : see_launcher_end(launcher_, deadline_);
@@ -162,25 +163,25 @@ class Guard {
   }
 
   const pid_t launcher_;
-  pid_t rank_;  // -1: dead, and missed by nobody
+  pid_t rank_;  // -1: dead, and the job continues without it
   const sigset_t awaited_;
   const std::chrono::milliseconds deadline_;
   StartWatch start_;
   DaemonWatch daemon_;
-  Clock::time_point gone_{};                  // when the launcher was found gone
-  std::optional<Clock::time_point> stopped_;  // at its end
-  bool ending_ = false;                       // the launcher or the user has asked for the end
+  Clock::time_point gone_{};                  // when the launcher was found to have ended
+  std::optional<Clock::time_point> stopped_;  // since when the rank has been stopped at its end
+  bool ending_ = false;                       // the launcher or the user has asked the job to end
 };
 
 pid_t guard_of_this_rank = 0;
 
-/// A guard that was stopped before its rank could follow would never learn of the rank's end.
+/// A guard that is stopped would not notice the rank's end.
 void wake_guard() {
   if (guard_of_this_rank == getppid() && process_state(guard_of_this_rank) == 'T') kill(guard_of_this_rank, SIGCONT);
 }
 
-/// SIGSTOP cannot be passed on by a process it stops: the rank looks for itself. SIGCONT is passed on. A rank whose work is done ends
-/// instead, and wakes its guard: nobody else would, since the other ranks have left.
+/// A process cannot forward SIGSTOP, which stops itself; so the rank checks whether its guard is stopped. SIGCONT is forwarded. A rank
+/// whose work is done does not stop but ends, and continues its guard: nothing else would, since the other ranks have left.
 void follow_stops(pid_t guard) {
   guard_of_this_rank = guard;
   std::atexit(wake_guard);
@@ -207,20 +208,20 @@ void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline) {
   const pid_t launcher = getppid(), guard = getpid();
   mark_session();
   const pid_t rank = fork();
-  if (rank < 0) {  // no room for another process: the rank goes on without a guard
+  if (rank < 0) {  // no other process is possible: the rank continues without a guard
     sigprocmask(SIG_SETMASK, &before, nullptr);
     return;
   }
   if (rank > 0) {
     rename_process(argc, argv);
     signal(SIGPIPE, SIG_IGN);
-    clear_leftovers();  // the rank starts meanwhile
+    clear_leftovers();  // the rank starts at the same time
     Guard(launcher, rank, awaited, deadline).stand();
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != guard) _exit(static_cast<int>(ExitCode::kCluster));
   sigprocmask(SIG_SETMASK, &before, nullptr);
-  signal(SIGPIPE, SIG_IGN);  // the launcher may end first: no news of this rank
+  signal(SIGPIPE, SIG_IGN);  // the launcher may end first; that is not an error of this rank
   follow_stops(guard);
 }
 

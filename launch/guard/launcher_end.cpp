@@ -17,16 +17,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// To end a job in good order takes mpirun two seconds: one before SIGTERM and one before SIGKILL.
+/// mpirun needs two seconds to end a job normally: one before SIGTERM and one before SIGKILL.
 constexpr auto kOrderly = 2500ms, kSecond = 1000ms, kLook = 50ms;
-/// A daemon that was stopped as its rank was about to end is woken at the deadline by that rank's guard; then the rank has to end.
+/// If a daemon was stopped while its rank ended, the rank's guard continues it at the deadline; after that the rank still has to end.
 constexpr auto kAfterWaking = 3000ms;
 
 class Launcher {
  public:
   Launcher(pid_t process, const Mpirun& mpirun) : process_(process), name_(process_name(process)), mpirun_(mpirun) {}
 
-  /// True once mpirun and the process that started this rank have both ended, or that is all that can be known of them.
+  /// True when mpirun and the process that started this rank have both ended, as far as that is known.
   bool ends_within(std::chrono::milliseconds limit) const {
     for (auto waited = 0ms;; waited += kLook) {
       if (!parent_runs() && (mpirun_.is_parent() || mpirun_.ask() != Mpirun::Answer::kRuns)) return true;
@@ -34,16 +34,15 @@ class Launcher {
       std::this_thread::sleep_for(kLook);
     }
   }
-  /// Lets a daemon of mpirun's go on that has been stopped; false where there is none.
+  /// Continues a daemon of mpirun that is stopped; false if there is none.
   bool wakes_daemon() const { return is_daemon() && process_state(process_) == 'T' && kill(process_, SIGCONT) == 0; }
-  /// False of a script between the launcher and this rank, which may have more to do.
+  /// False for a script between the launcher and this rank, which may have more to do.
   bool is_mpiruns() const { return is_mpirun(name_) || is_mpirun_daemon(name_); }
-  /// A daemon that mpirun is out of reach for. An mpirun that can be reached, and yet does not end, may be suspended, or have text left for
-  /// a reader who takes his time.
+  /// A daemon that mpirun cannot reach. If mpirun is reachable but does not end, it may be suspended, or have output for a slow reader.
   bool is_cut_off() const { return is_daemon() && mpirun_.ask() != Mpirun::Answer::kRuns; }
   bool is_daemon() const { return is_mpirun_daemon(name_); }
   bool release_daemons() const { return mpirun_.release_daemons(); }
-  /// Twice asked it ends at once.
+  /// A process that gets SIGTERM twice ends at once.
   void end_parent() const {
     for (const int signal : {SIGCONT, SIGTERM, SIGTERM, SIGKILL}) {
       if (!parent_runs()) return;
@@ -53,7 +52,7 @@ class Launcher {
   }
 
  private:
-  /// Another process that got its number since has another name, most likely; a script between it and us is not ours to end.
+  /// A later process with the same number most likely has another name. A script between the launcher and this rank must not be killed.
   bool parent_runs() const {
     const char state = is_mpiruns() ? process_state(process_) : '?';
     return state != '?' && state != 'Z' && process_name(process_) == name_;
@@ -67,13 +66,13 @@ class Launcher {
 [[noreturn]] void see_end(const Launcher& launcher, std::chrono::milliseconds orderly, bool ordered) {
   bool over = launcher.ends_within(orderly);
   if (!over && launcher.wakes_daemon()) over = launcher.ends_within(kSecond);
-  if (!over && !ordered) over = launcher.ends_within(kAfterWaking);  // that of another machine may have been woken
+  if (!over && !ordered) over = launcher.ends_within(kAfterWaking);  // a daemon on another machine may have been continued
   for (int attempt = 0; !over && attempt < 3; ++attempt) {
     if (!launcher.release_daemons()) break;
     over = launcher.ends_within(kSecond);
   }
   if (!over && launcher.is_cut_off()) launcher.end_parent();
-  // Where the launcher was killed; the rank may still be dying, and its guard.
+  // If the launcher was killed: the rank and its guard may still be ending.
   for (auto waited = 0ms; session_is_left() && waited < kOrderly; waited += kLook) {
     clear_leftovers();
     std::this_thread::sleep_for(kLook);
@@ -87,9 +86,9 @@ void watch_end(pid_t process, std::chrono::milliseconds orderly, bool ordered) {
   const Launcher launcher(process, *mpirun);
   if (!ordered && !launcher.is_mpiruns()) return;
   if (fork() != 0) return;
-  setsid();  // what ends this rank's group is not to end this process
+  setsid();  // signals to this rank's process group must not reach this process
   prctl(PR_SET_PDEATHSIG, 0);
-  closefrom(0);  // a launcher waits for the end of a rank's output
+  closefrom(0);  // a launcher waits until a rank's output is closed
   see_end(launcher, orderly, ordered);
 }
 

@@ -22,10 +22,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kBehind = std::chrono::seconds(1);    // on a machine that is busy
-constexpr auto kStalled = std::chrono::seconds(10);  // on a file server that is slow
+constexpr auto kBehind = std::chrono::seconds(1);    // on a busy machine
+constexpr auto kStalled = std::chrono::seconds(10);  // on a slow file server
 
-/// A process that mpirun starts is its child, or that of our guard.
+/// A process started by mpirun is its child, or the child of the guard.
 pid_t find_launcher() {
   pid_t pid = getppid();
   for (int generation = 0; generation < 2 && pid > 1; ++generation) {
@@ -35,7 +35,7 @@ pid_t find_launcher() {
   return 0;
 }
 
-/// Then nobody passes it on.
+/// Then no launcher forwards the output.
 bool writes_to_a_file() {
   struct stat own {};
   return fstat(STDOUT_FILENO, &own) != 0 || S_ISREG(own.st_mode) || (S_ISCHR(own.st_mode) && !isatty(STDOUT_FILENO));
@@ -51,7 +51,7 @@ LauncherOutput::LauncherOutput(pid_t launcher) {
   struct stat its {};
   if (launcher == 0 || stat(path_of(launcher).c_str(), &its) != 0) return;
   never_writes_ = S_ISCHR(its.st_mode) && its.st_rdev == makedev(1, 7);  // /dev/full
-  if (!never_writes_ && !S_ISREG(its.st_mode)) return;                   // what becomes of a pipe or a terminal cannot be seen
+  if (!never_writes_ && !S_ISREG(its.st_mode)) return;                   // for a pipe or a terminal, missing output cannot be detected
   launcher_ = launcher;
   began_ = position();
 }
@@ -87,7 +87,7 @@ bool LauncherOutput::loses(std::uint64_t bytes) const {
     written = std::max(written, now);
     const auto still = Clock::now() - grew;
     if (still > kBehind && is_full()) return true;
-    if (still > kBehind && written == 0) return false;  // its flags send the text elsewhere
+    if (still > kBehind && written == 0) return false;  // mpirun's flags send the output elsewhere
     if (still > kStalled) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -36,7 +36,7 @@ bool is_folder(const std::string& path) {
                                full ? "free some space or choose another place" : "check the folder, its permissions and the file's"));
 }
 
-/// A new file takes the place of an older one, which the older one's attributes may forbid though the folder takes new files.
+/// A new file replaces an older one. The older one's attributes may forbid that even if the folder allows new files.
 void check_replaceable(const std::string& path) {
   if (::access(path.c_str(), W_OK) != 0 && errno != ENOENT) fail_to_write(path);
   struct statx file {};
@@ -45,10 +45,10 @@ void check_replaceable(const std::string& path) {
   if (file.stx_attributes & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) fail_to_write(path);
 }
 
-/// The name under which a file without one can be linked.
+/// The path under which an unnamed file can be linked.
 std::string place_of(std::FILE* file) { return fmt::format("/proc/self/fd/{}", fileno(file)); }
 
-/// A file without a name in the folder of `path`; null where the system has none.
+/// An unnamed file in the folder of `path`; null if the system does not support it.
 std::FILE* open_nameless(const std::string& path) {
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
@@ -92,7 +92,7 @@ NewFile::~NewFile() {
 
 void NewFile::append(std::span<const std::byte> bytes) {
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size()) return;
-  if (const int error = errno; error == EFAULT) {  // the system could not read a mapped file
+  if (const int error = errno; error == EFAULT) {  // the system could not read a page of a mapped file
     require_pages(bytes);
     errno = error;
   }

@@ -38,14 +38,14 @@ double quantile(const std::vector<double>& sorted, double q) {
 
 double ratio(std::uint64_t a, std::uint64_t b) { return b ? static_cast<double>(a) / static_cast<double>(b) : 0.0; }
 
-/// Most tokens that any stage of the target did not compute to the end.
+/// The largest number of tokens that a stage of the target did not compute completely.
 std::uint64_t tokens_skipped(const Generation& r) {
   std::uint64_t most = 0;
   for (const wire::Report& p : r.per_rank) most = std::max(most, p.role == "drafter" ? 0 : p.tokens_skipped);
   return most;
 }
 
-/// A time or a rate; null where nothing happened that it could be taken from.
+/// A time or a rate; null if it could not be measured.
 Json measured(double value) { return value > 0 ? Json(value) : Json(); }
 
 Json share(std::uint64_t part, std::uint64_t whole) { return whole > 0 ? Json(ratio(part, whole)) : Json(); }
@@ -79,7 +79,8 @@ Json figures(const Generation& r) {
   return j;
 }
 
-/// Per token, what the first drafter had said of it: the probabilities of its choices, the highest first, and which was accepted.
+/// Per token, the guesses of the first drafter for its position: their draft probabilities, in descending order, and which one was
+/// accepted.
 Json choices(const Generation& r) {
   Json tokens = Json::array();
   for (std::size_t i = 0; i < r.choices.size(); ++i) {
@@ -96,12 +97,12 @@ Json choices(const Generation& r) {
   return tokens;
 }
 
-/// When a rank's threads were measured; 0: they were not.
+/// When a rank's number of threads was measured; 0: it was not.
 std::int64_t threads_measured_s(const Generation& r, std::size_t rank) {
   return rank < r.threads_measured_s.size() ? r.threads_measured_s[rank] : 0;
 }
 
-/// A line for each number of threads and minute in which it proved fastest.
+/// A line for each number of threads and minute of the measurement.
 std::string measured_threads(const Generation& r) {
   std::map<std::string, std::vector<std::size_t>> ranks;
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
@@ -120,7 +121,7 @@ std::string measured_threads(const Generation& r) {
   return out;
 }
 
-/// How many tokens and how fast; no rate where there is no time to take it from.
+/// The number of tokens and their rate; no rate if no time was measured.
 std::string summary(const Generation& r) {
   const Speed s = speed(r);
   std::string out = fmt::format("\n{} of prompt at {:.1f} tokens/s, {} generated", counted(std::ssize(r.prompt_ids), "token"),
@@ -132,7 +133,7 @@ std::string summary(const Generation& r) {
   return out + "\n";
 }
 
-/// A line for each host of several ranks.
+/// A line for each host with several ranks.
 std::string shared_hosts(const std::vector<wire::Report>& ranks) {
   std::map<std::string, std::vector<std::string>> threads;
   for (const wire::Report& rank : ranks) {
@@ -209,7 +210,7 @@ std::string to_json(const Generation& r) {
     if (!p.draft_run_s.empty()) ranks.back()["draft_run_s"] = p.draft_run_s;
   }
   j["per_rank"] = std::move(ranks);
-  // Text may hold bytes that are no UTF-8: replaced here, kept on stdout.
+  // Text may contain invalid UTF-8: it is replaced here, but not on stdout.
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

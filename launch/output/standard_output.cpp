@@ -22,7 +22,7 @@ Written& written() {
 }  // namespace
 
 void print_out(std::string_view text) {
-  Written& before = written();  // how far the launcher has come by now
+  Written& before = written();  // constructed first, to know the launcher's position before the text is written
   before.bytes += std::fwrite(text.data(), 1, text.size(), stdout);
 }
 

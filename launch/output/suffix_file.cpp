@@ -17,7 +17,7 @@
 namespace yamata {
 namespace {
 
-/// Nobody else adds to a store in the same folder meanwhile. Where the file system locks nothing, the last of two that add at once wins.
+/// Prevents other jobs from adding to a store in the same folder. On file systems without locks, the last of two simultaneous writers wins.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& file) {
@@ -37,7 +37,7 @@ class FolderLock {
 
 }  // namespace
 
-/// The file as it is now; nothing where it is damaged.
+/// The current contents of the file; nothing if it is damaged.
 std::optional<SuffixStore> SuffixFile::store() const {
   std::error_code unseen;
   if (!std::filesystem::exists(path_, unseen)) return SuffixStore{};

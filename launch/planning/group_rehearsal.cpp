@@ -18,12 +18,12 @@ namespace {
 
 constexpr simulation::Nanoseconds kFar = 2'000'000;
 constexpr double kComputing_s = 0.1;    // of all groups together
-constexpr int kCheck = 3, kFewest = 5, kMost = 17;  // runs
+constexpr int kCheck = 3, kFewest = 5, kMost = 17;  // numbers of runs
 constexpr double kAgree = 4.0 / 3;
 
 const PlannedHost& host(std::span<const PlannedHost> hosts, int rank) { return hosts[static_cast<std::size_t>(rank)]; }
 
-/// As many as no member's caches keep from one run to the next.
+/// Enough layers that no member's caches keep their weights from one run to the next.
 LayerRange layers_of(const ModelFile& target, std::size_t members, std::size_t bytes) {
   return layers_of_bytes(target, target.h.layers / 2, members * bytes);
 }
@@ -34,7 +34,7 @@ std::vector<double> shares_of(std::span<const PlannedHost> hosts, std::span<cons
   return shares;
 }
 
-/// Of one token, as the hosts' speeds say; the mean of the members.
+/// Time of one token as predicted from the hosts' speeds: the mean over the members.
 double expected_s(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const int> ranks, LayerRange layers) {
   const std::vector<double> shares = shares_of(hosts, ranks);
   double sum_ns = 0;
@@ -53,7 +53,7 @@ GroupCost cost_of(const ModelFile& target, std::span<const PlannedHost> hosts, c
           std::llround(1e9 * time.meeting_s)};
 }
 
-/// Of a group of this model on these hosts.
+/// The key for a group with this model on these hosts.
 MeasurementKey key_of(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const int> ranks) {
   std::string names;
   for (const int rank : ranks) names += fmt::format("{} {} {}\n", rank, host(hosts, rank).name, host(hosts, rank).threads);
@@ -63,7 +63,7 @@ MeasurementKey key_of(const ModelFile& target, std::span<const PlannedHost> host
           .threads = static_cast<int>(ranks.size())};
 }
 
-/// What is kept of all groups; nothing where one is not known.
+/// The kept results of all groups; empty if one is missing.
 std::vector<GroupCost> read_kept(const ModelFile& target, std::span<const PlannedHost> hosts, const GroupRecord& record) {
   std::vector<GroupCost> kept;
   for (const std::vector<int>& ranks : groups_to_rehearse(target, hosts)) {
@@ -74,7 +74,7 @@ std::vector<GroupCost> read_kept(const ModelFile& target, std::span<const Planne
   return kept;
 }
 
-/// Whether the first group took what is kept of it.
+/// Whether the first group's new result agrees with the kept one.
 bool holds(std::span<const GroupCost> kept, const GroupCost& first) {
   return !kept.empty() && within_factor(kAgree, kept.front().computing, first.computing) &&
          within_factor(kAgree, static_cast<double>(kept.front().meeting), static_cast<double>(first.meeting));

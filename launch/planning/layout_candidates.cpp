@@ -14,9 +14,9 @@
 namespace yamata {
 namespace {
 
-constexpr int kFew = 8;  // hosts of which every number is tried; of more, powers of two
+constexpr int kFew = 8;  // up to this number of hosts, every number is tried; beyond it, powers of two
 
-/// 1, 2, ... up to `most`, beyond a few only powers of two and `most` itself.
+/// 1, 2, ... up to `each_up_to`, then only powers of two, and `most` itself.
 std::vector<int> counts_up_to(int most, int each_up_to) {
   std::vector<int> counts;
   for (int n = 1; n < most; ++n) {
@@ -31,7 +31,7 @@ class Candidates {
   Candidates(const ModelFile& target, std::span<const PlannedHost> hosts, std::uint64_t layer_cache_bytes)
       : target_(target), hosts_(hosts), layer_cache_bytes_(layer_cache_bytes) {}
 
-  /// Of some of the hosts in `order`, whose first leads. `drafter`: the draft's host, 0 for the first one.
+  /// Adds layouts of the first hosts in `order`; the first one leads. `drafter`: the draft's host, 0 for the first one.
   void add(const std::vector<int>& order, std::optional<int> drafter) {
     for (const int count : counts_up_to(static_cast<int>(order.size()), kFew)) {
       std::vector<int> ranks(order.begin(), order.begin() + count);
@@ -55,8 +55,9 @@ class Candidates {
     if (!stages.empty()) add(std::move(place), stages, drafter);
   }
 
-  /// The fastest others have all layers but one, since a slow host that leads must have one: where tokens pass the stages one after
-  /// another, what it has more than that costs time. One other, or as a group those that are faster than it.
+  /// Adds layouts in which a slow first host has one layer, which it must have since it leads, and faster hosts have all others: since
+  /// tokens pass the stages one after another, more layers on it would cost time. The others are the fastest host, or a group of all that
+  /// are faster than the first.
   void add_behind(const std::vector<int>& order, std::optional<int> drafter) {
     if (target_.h.layers < 2) return;
     const auto faster = std::ranges::count_if(order, [&](int rank) { return host(rank).ns_per_byte < host(order[0]).ns_per_byte; });
@@ -70,7 +71,8 @@ class Candidates {
       const bool fits =
           static_cast<std::uint64_t>(stages[1].count()) * layer_cache_bytes_ + stage_bytes(target_.file, target_.h, stages[1]) <=
           needs[1].capacity_bytes;
-      const bool known = count == 1 && split_layers(target_.file, target_.h, needs, layer_cache_bytes_) == stages;  // as the plain pipeline
+      // the plain pipeline is the same layout
+      const bool known = count == 1 && split_layers(target_.file, target_.h, needs, layer_cache_bytes_) == stages;
       if (fits && !known) add(std::move(place), stages, drafter);
     }
   }
@@ -109,7 +111,7 @@ class Candidates {
     return stages;
   }
 
-  /// Layers per stage, in a group shared out by speed, in hundredths so that they read well and add up.
+  /// Layers per stage. Within a group, they are divided by speed in hundredths, so that they are readable and add up.
   void share_out(const std::vector<LayerRange>& stages, ModelPlace& place) const {
     auto rank = place.ranks.begin();
     for (std::size_t s = 0; s < stages.size(); ++s) {

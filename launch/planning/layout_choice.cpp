@@ -15,12 +15,12 @@
 namespace yamata {
 namespace {
 
-constexpr double kSame = 0.97;     // of the fastest's speed: a simpler layout that reaches it is taken
-constexpr double kWorthIt = 1.08;  // more machines than one must promise: forecasts are wrong by some percent
+constexpr double kSame = 0.97;     // relative to the fastest layout's speed: a simpler layout that reaches this is chosen
+constexpr double kWorthIt = 1.08;  // least gain of more than one machine: forecasts have an error of some percent
 constexpr std::size_t kForecasts = 8;
 
-/// What was measured has the work of sending and taking a message in it. How long a rank slept when it was asked for the first time is one
-/// sample: a host that was busy with something else then is not taken to be so always.
+/// The measured latency includes the work of sending and receiving a message. The first message's additional delay (wake-up) is only one
+/// sample: a host that was busy at that time is not assumed to be always busy.
 simulation::NetworkOptions network_of(const Link& link) {
   constexpr double kShortest_s = 2e-5, kLongest_s = 5e-4;
   const auto nanoseconds = [](double s) { return static_cast<simulation::Nanoseconds>(std::llround(1e9 * s)); };
@@ -38,7 +38,7 @@ simulation::WidthCost width_cost(const std::vector<double>& multiples) {
   return simulation::WidthCost(times_by_width(measured));
 }
 
-/// The first is preferred: by machines, then by what else it takes.
+/// The least is preferred: the number of machines first, then the other resources.
 std::tuple<int, std::size_t, std::size_t> complexity(const Forecast& f) {
   const ModelPlace& target = f.candidate.layout.front();
   return {f.candidate.hosts(), f.candidate.layout.size(), target.groups.size()};
@@ -57,7 +57,7 @@ std::string words(const Forecast& f, std::span<const PlannedHost> hosts) {
   return fmt::format("{}, {}", names, strategy_name(f.candidate.strategy));
 }
 
-/// Those that have no part.
+/// The hosts without a part.
 std::vector<std::string> left_out(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts) {
   std::vector<std::string> names;
   for (int rank = 0; rank < std::ssize(hosts); ++rank) {

@@ -22,10 +22,10 @@ constexpr std::size_t kFinalists = 8;
 
 double sum(std::span<const double> numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
 
-/// Bytes that a token reads of each layer.
+/// Bytes that are read per token, of each layer.
 std::vector<double> token_bytes(const ModelFile& model) { return layer_costs(model.file, model.h); }
 
-/// One row on each rank of the target; what a member of a group takes goes by the weights that it reads.
+/// Time of one row on each rank of the target; within a group, in proportion to the weights that a member reads.
 std::vector<Nanoseconds> stage_times(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts) {
   const auto& [file, h] = job.target;
   const ModelPlace& place = candidate.layout.front();
@@ -46,7 +46,7 @@ std::vector<Nanoseconds> stage_times(const LayoutCandidate& candidate, const Pla
   return times;
 }
 
-/// The slowest host's: everybody waits for it.
+/// The slowest host of a stage: the others wait for it.
 const PlannedHost& slowest(std::span<const PlannedHost> hosts, std::span<const int> ranks) {
   const int rank = *std::max_element(ranks.begin(), ranks.end(), [&](int a, int b) {
     return hosts[static_cast<std::size_t>(a)].ns_per_byte < hosts[static_cast<std::size_t>(b)].ns_per_byte;
@@ -80,11 +80,11 @@ Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::
   s.text.over_confidence = job.over_confidence;
   s.prompt = prompt;
   s.decode = decode_options(candidate.strategy, job.speculation, job.batch, generate, prompt + generate, {});
-  s.decode.lookup = false;  // a text that nobody wrote never repeats itself
+  s.decode.lookup = false;  // a random text has no repetitions
   return s;
 }
 
-/// What the slowest of its links does; `network` where they are not known.
+/// The worst latency and rate of the layout's links; `network` if they are unknown.
 simulation::NetworkOptions network_of(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts,
                                       const simulation::NetworkOptions& network) {
   std::vector<int> ranks;
@@ -105,7 +105,7 @@ double meeting_share(const Scenario& s) {
   return most;
 }
 
-/// Fills in what each rank holds; a host that both leads and drafts holds both.
+/// Fills in the memory of each rank; a host that leads and drafts needs memory for both.
 void add_memory(const PlannedJob& job, std::span<const PlannedHost> hosts, const DecodeOptions& decode, Forecast& f) {
   std::vector<std::uint64_t> used(hosts.size());
   const auto take = [&](const ModelFile& model, int rank, LayerRange range, const Shard& shard, std::int32_t guesses) {
@@ -148,7 +148,7 @@ Forecast play(const LayoutCandidate& candidate, const PlannedJob& job, std::span
   return f;
 }
 
-/// Whether the flags allow it. Where nobody drafts every strategy writes one token after another, but for what the text repeats.
+/// Whether the flags allow it. Without drafters, all strategies generate one token after another, except for repetitions in the text.
 bool admitted(LayoutCandidate& candidate, const PlannedJob& job) {
   if (!job.draft && job.strategy) {
     candidate.strategy = *job.strategy;
@@ -187,7 +187,7 @@ std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const Planne
   if (any_fits) std::erase_if(all, [](const Forecast& f) { return !f.fits; });
   sort_by_speed(all);
   std::vector<Forecast> best;
-  bool alone = false;  // the fastest of one host is among them
+  bool alone = false;  // whether the fastest layout of a single host is included
   for (const Forecast& f : all) {
     const bool one_host = f.candidate.hosts() == 1;
     if (best.size() >= std::max(most, kFinalists) && !(one_host && !alone)) continue;

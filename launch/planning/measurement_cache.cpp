@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kDay = 24 * 60 * 60;
 
-/// A kind of measurement: the file's extension, and its first word.
+/// A kind of measurement: the file's extension, and the first word in it.
 struct Kind {
   const char *extension, *first_word;
 };
@@ -41,7 +41,7 @@ struct Kept {
   std::int64_t written_s = 0;
 };
 
-/// So many numbers above 0, then when they were written.
+/// Reads `count` positive numbers, and the time when they were written.
 std::optional<Kept> read_numbers(const std::string& folder, const MeasurementKey& key, Kind kind, std::size_t count, std::int64_t now_s) {
   std::ifstream in(path_of(folder, key, kind));
   std::string word, rest;
@@ -60,7 +60,7 @@ void keep_line(const std::string& folder, const MeasurementKey& key, Kind kind, 
   std::filesystem::create_directories(folder, ignored);
   try {
     write_file(path_of(folder, key, kind).string(), fmt::format("{} {}\n", kind.first_word, line));
-  } catch (const Error&) {  // the next run measures again
+  } catch (const Error&) {  // then the next run measures again
   }
 }
 
@@ -84,7 +84,7 @@ std::string measurement_folder() {
   return home.empty() ? "" : home + "/.cache/yamata";
 }
 
-/// Pairs of a speed and when it was measured.
+/// Pairs of a speed and the time of its measurement.
 std::vector<MeasuredSpeed> read_speeds(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
   std::ifstream in(path_of(folder, key, kSpeed));
   std::string word;
@@ -136,7 +136,7 @@ std::optional<Link> read_link(const std::string& folder, const MeasurementKey& k
 }
 
 void keep_link(const std::string& folder, const MeasurementKey& key, const Link& link, std::int64_t now_s) {
-  constexpr double kLeast_s = 1e-9;  // who was awake has not woken up
+  constexpr double kLeast_s = 1e-9;  // the file only holds positive numbers; a rank that was awake has no wake-up time
   const std::vector<double> numbers{std::max(link.latency_s, kLeast_s), std::max(link.wake_up_s, kLeast_s), link.bytes_per_s};
   keep_numbers(folder, key, kLink, numbers, now_s);
 }

@@ -19,11 +19,11 @@ using Json = nlohmann::ordered_json;
 using simulation::Nanoseconds;
 using simulation::NetworkOptions;
 
-constexpr int kWidths = 17;  // whose multiples are written: beyond the widest that is measured the last step goes on
+constexpr int kWidths = 17;  // number of widths in the file: beyond the widest measured width, the last increment is repeated
 
 double milliseconds(Nanoseconds time) { return 1e-6 * static_cast<double>(time); }
 
-/// Bytes of weights that a token reads.
+/// Bytes of weights that are read per token.
 double token_bytes(const ModelFile& model) {
   const std::vector<double> layers = layer_costs(model.file, model.h);
   return std::accumulate(layers.begin(), layers.end(), 0.0);
@@ -57,7 +57,7 @@ Json json_of(const Forecast& f, std::span<const PlannedHost> hosts) {
           {"why", reason(f)}};
 }
 
-/// A number of the file. Throws UsageError where it is not one that can be.
+/// A number in the file. Throws UsageError if it is missing or out of range.
 double number(const Json& j, const char* name, double least, double most = 1e15) {
   const double value = j.at(name).get<double>();
   if (!(value >= least && value <= most)) throw UsageError(fmt::format("'{}' is {}, which is impossible", name, value));

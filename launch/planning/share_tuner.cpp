@@ -49,7 +49,7 @@ void ShareTuner::measured(std::span<const double> seconds) {
 
 void ShareTuner::propose() {
   trial_ = best_;
-  step_ = std::min(step_, best_[slowest_] - 1);  // a unit without work would never be seen
+  step_ = std::min(step_, best_[slowest_] - 1);  // a unit without work could not be measured
   if (slowest_ == fastest_) step_ = 0;
   trial_[slowest_] -= step_;
   trial_[fastest_] += step_;

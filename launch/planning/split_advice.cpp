@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kLeastRuns = 16;
 constexpr double kLeastBusy_s = 0.1;
 constexpr double kMuchSlower = 2;
-constexpr double kWorthIt = 0.9;  // of the slowest stage's time
+constexpr double kWorthIt = 0.9;  // relative to the slowest stage's time
 
 /// The time of the slowest stage.
 double bottleneck(const std::vector<double>& costs, const std::vector<double>& ns_per_byte, const std::vector<LayerRange>& split) {
@@ -24,7 +24,7 @@ double bottleneck(const std::vector<double>& costs, const std::vector<double>& n
   return most;
 }
 
-/// The split as shares, with those of drafts that have ranks of their own.
+/// The split as shares in the flag's format, with those of drafts on ranks of their own.
 std::string flag_text(const std::vector<LayerRange>& split, const Layout& layout) {
   std::vector<std::int64_t> counts;
   for (const LayerRange& range : split) counts.push_back(range.count());
@@ -42,7 +42,7 @@ std::string split_advice(const ModelFile& target, const Layout& layout, const st
                          std::span<const std::uint64_t> capacities, std::uint64_t cache_bytes, const Workload& work) {
   const auto stages = layout.front().ranks.size();
   if (stages < 2 || !layout.front().groups.empty()) return "";
-  if (layout.front().ranks.back() >= layout.front().ranks.front() + static_cast<int>(stages)) return "";  // no flag says so
+  if (layout.front().ranks.back() >= layout.front().ranks.front() + static_cast<int>(stages)) return "";  // there is no flag for that
   const std::vector<double> costs = layer_costs(target.file, target.h, work);
   std::vector<LayerRange> split;
   std::vector<double> ns_per_byte;

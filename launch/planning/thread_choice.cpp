@@ -31,7 +31,7 @@ class LayerTrial final : public ThreadTrial {
   LayerProbe probe_;
 };
 
-/// Taken in turn, so that what else the machine does meets both.
+/// Measures both alternately, so that other load on the machine affects both.
 bool is_faster(ThreadTrial& one, ThreadTrial& than) {
   std::vector<double> ratios(kRounds);
   for (double& ratio : ratios) {
@@ -41,7 +41,7 @@ bool is_faster(ThreadTrial& one, ThreadTrial& than) {
   return median(ratios) < kWorthIt;
 }
 
-/// The index of the fastest choice; nothing where that cannot be measured.
+/// The index of the fastest choice; nothing if it cannot be measured.
 std::optional<std::size_t> fastest(const std::vector<std::vector<int>>& choices, const TrialMaker& make_trial) {
   auto best_trial = make_trial(choices.front());
   if (!best_trial) return std::nullopt;
@@ -55,8 +55,8 @@ std::optional<std::size_t> fastest(const std::vector<std::vector<int>>& choices,
   return best;
 }
 
-/// Whether a kept choice still holds. By itself it would always agree with what was measured, however busy the machine was then: it is
-/// its neighbours that tell.
+/// Whether a kept choice is still the fastest. Measuring only this choice would not show it, because other load slows all choices: so it is
+/// compared with the next larger and smaller one.
 bool still_fastest(const std::vector<std::vector<int>>& choices, std::size_t kept, const TrialMaker& make_trial) {
   const auto own = make_trial(choices[kept]);
   if (!own) return true;
@@ -92,7 +92,7 @@ std::vector<std::string> crowded_hosts(std::span<const wire::Hello> ranks) {
   struct Host {
     int threads = 0, most_threads = 0, cpus = 0;
   };
-  std::map<std::pair<std::string, std::string>, Host> hosts;  // containers may go by their machine's name
+  std::map<std::pair<std::string, std::string>, Host> hosts;  // containers may report the name of their machine
   for (const wire::Hello& rank : ranks) {
     Host& host = hosts[{rank.host, rank.cpu_group}];
     host.threads += rank.threads;

@@ -23,7 +23,7 @@ std::filesystem::path path_of(const std::string& folder, const MeasurementKey& k
   return std::filesystem::path(folder) / key.file_name(".units");
 }
 
-/// A line: kind, outputs, inputs, class, context, number of units, then of each its isolated seconds and its share.
+/// A line: kind, outputs, inputs, class, context, number of units; then for each unit its isolated seconds and its share.
 std::optional<UnitWork> read_work(const std::string& line) {
   std::istringstream in(line);
   int what = 0;
@@ -82,7 +82,7 @@ void keep_unit_profile(const std::string& folder, const MeasurementKey& key, con
   std::filesystem::create_directories(folder, ignored);
   try {
     write_file(path_of(folder, key).string(), text);
-  } catch (const Error&) {  // the next run begins with equal shares
+  } catch (const Error&) {  // then the next run begins with equal shares
   }
 }
 

@@ -32,13 +32,13 @@ class Bench {
 
   SplitUnit& unit() { return *unit_; }
 
-  /// The medians of some runs of that many tokens behind that many others.
+  /// The medians over some runs of `width` tokens after `context` others.
   Times run(int width, int context) {
     hold(context);
     std::map<WorkKind, std::vector<std::vector<double>>> samples;  // [unit][run]
     for (int i = 0; i <= kRepetitions; ++i) {
       compute(width, context);
-      if (i == 0) continue;  // whatever was measured before has taken the caches
+      if (i == 0) continue;  // not counted: the caches contain the data of other measurements
       for (int label = 1; label < static_cast<int>(unit_->shares().labels()); ++label) {
         auto& of = samples[unit_->shares().kind(label)];
         of.resize(static_cast<std::size_t>(unit_->units()));
@@ -91,7 +91,7 @@ std::int64_t grains_of(const WorkKind& kind) {
   return kind.what == WorkKind::What::kProduct ? (kind.outputs + kGrain - 1) / kGrain : kind.outputs;
 }
 
-/// What each unit takes for everything, alone.
+/// The time of each unit alone, for each kind of work.
 std::map<WorkKind, std::vector<double>> measure_alone(const ModelFile& model, const std::vector<UnitSpec>& specs, cpu::Isa isa,
                                                       const RankPlace& place, const UnitProfileNeeds& needs,
                                                       const std::function<void()>& interrupted) {
@@ -106,7 +106,7 @@ std::map<WorkKind, std::vector<double>> measure_alone(const ModelFile& model, co
   return isolated;
 }
 
-/// Moves columns between them, from the shares by what they take alone.
+/// Adjusts the shares, beginning with those from the isolated times.
 std::vector<UnitWork> tune(Bench& all, std::map<WorkKind, std::vector<double>> isolated, const UnitProfileNeeds& needs,
                            const std::function<void()>& interrupted) {
   std::map<WorkKind, ShareTuner> tuners;
@@ -115,7 +115,7 @@ std::vector<UnitWork> tune(Bench& all, std::map<WorkKind, std::vector<double>> i
       for (int step = 0, open = 1; open > 0 && step < kMostSteps; ++step) {
         open = 0;
         for (const auto& [kind, seconds] : all.run(width, context)) {
-          // Attention is cut by itself only where units are several: alone its heads go with the product before.
+          // Attention is only divided separately if there are several units: with one unit, its heads belong to the product before it.
           isolated.try_emplace(kind, static_cast<std::size_t>(all.unit().units()), 1.0);
           const auto [found, is_new] = tuners.try_emplace(kind, isolated[kind], grains_of(kind));
           ShareTuner& tuner = found->second;
@@ -144,7 +144,7 @@ UnitProfile profile_units(const ModelFile& model, const std::vector<UnitSpec>& s
                           const UnitProfileNeeds& needs, const std::function<void()>& interrupted) {
   auto isolated = measure_alone(model, specs, isa, place, needs, interrupted);
   UnitProfile profile;
-  {  // a device is one unit's at a time
+  {  // a device can only belong to one unit at a time
     Bench all(model, make_split_unit(specs, false, isa, place), needs);
     profile.works = tune(all, std::move(isolated), needs, interrupted);
   }

@@ -30,7 +30,7 @@ void require_cores(const std::vector<UnitSpec>& specs) {
             fmt::format("--units: this process may not use core {}, or there is none of that number; see lstopo or lscpu", cpu));
 }
 
-/// A thread each, bound to its core where that is known.
+/// One thread per CPU, bound to its core if that is known.
 std::vector<int> threads_of(const UnitSpec& spec, const Topology& topology) {
   if (spec.device) return {-1};
   return topology.this_machine ? spec.cpus : std::vector<int>(spec.cpus.size(), -1);
@@ -42,7 +42,7 @@ std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const
   require_cores(specs);
   const auto devices = take_turns ? 0 : static_cast<std::size_t>(std::ranges::count_if(specs, &UnitSpec::device));
   for (UnitSpec& spec : specs) {
-    if (spec.device) device_bytes(spec.name, place.local_rank);  // is there one?
+    if (spec.device) device_bytes(spec.name, place.local_rank);  // throws if it does not exist
     if (!spec.takes_the_rest()) continue;
     spec.cpus = assign_cpus(place.topology, threads, place.local_rank, place.local_size, place.numa);
     if (threads == 0) spec.cpus.resize(std::max<std::size_t>(1, spec.cpus.size() - std::min(spec.cpus.size(), devices)));
@@ -108,7 +108,7 @@ std::unique_ptr<ComputeUnit> make_one_unit(const UnitSpec& spec, cpu::Isa isa, c
   return std::make_unique<CpuUnit>(threads_of(spec, place.topology), isa, nodes);
 }
 
-/// Where nothing is known of it, a device begins with as much as all cores together.
+/// If nothing is known about its speed, a device begins with as much as all cores together.
 std::unique_ptr<SplitUnit> make_split_unit(const std::vector<UnitSpec>& specs, bool adapts, cpu::Isa isa, const RankPlace& place) {
   const std::vector<int> nodes = nodes_of(place.topology, cpus_of(specs, place.topology));
   std::size_t cores = 0;

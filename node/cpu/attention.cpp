@@ -10,9 +10,9 @@ using cpu::kAttentionChunk;
 using cpu::kAttentionQueries;
 
 constexpr std::int64_t kSegment = AttentionPlan::kSegment;
-constexpr std::int64_t kLine = 16;  // floats of a cache line, which keeps threads apart
+constexpr std::int64_t kLine = 16;  // floats per cache line: threads do not share lines
 
-/// The query and the cells of row `row` of the item, heads from `head` on, and the place for its results.
+/// The query and the cells of row `row` of the item, for heads from `head` on, and where its results go.
 AttentionRow row_of(const AttentionOp& op, const AttentionPlan::Item& item, std::int64_t row, std::int64_t head = 0) {
   const std::int64_t first = item.kv_head * op.heads_per_kv() - op.before + item.head_begin + head;
   const std::int64_t at = (row * op.q_heads + first) * op.head_dim;
@@ -55,7 +55,7 @@ const AttentionPlan& Attention::plan_of(const AttentionOp& op) const {
   return *std::find_if(plans_.begin(), plans_.end(), [&](const AttentionPlan& plan) { return plan.fits(op); });
 }
 
-/// A thread's pieces of an operation, computed by this or another thread.
+/// A thread's pieces of an operation. They may be computed by this thread or by another one.
 class Attention::Pieces {
  public:
   Pieces(Attention& attention, const AttentionOp& op, const AttentionPlan& plan, int owner, Scratch& scratch)
@@ -103,7 +103,8 @@ void Attention::run_segment(const AttentionOp& op, const Item& item, std::int64_
   for (std::int64_t chunk = first; chunk < first + AttentionPlan::kSegmentChunks; ++chunk) run_chunk(op, item, chunk, into, scratch);
 }
 
-/// A chunk for every row of the item that reaches into it: the first of a segment is its result, each further one is added to it.
+/// Computes a chunk for every row of the item that has cells in it. The first chunk of a segment sets the result; later chunks are merged
+/// into it.
 void Attention::run_chunk(const AttentionOp& op, const Item& item, std::int64_t chunk, const Sums& into, Scratch& scratch) const {
   const std::int64_t heads = item.heads(), most = kAttentionQueries / heads;
   const bool first = chunk % AttentionPlan::kSegmentChunks == 0;
@@ -125,7 +126,7 @@ void Attention::run_chunk(const AttentionOp& op, const Item& item, std::int64_t 
   }
 }
 
-/// All segments of an item, one after another: the first goes to the output, each further one is added to it.
+/// Computes all segments of an item, one after another. The first goes to the output; later ones are merged into it.
 void Attention::run_whole(const AttentionOp& op, const Item& item, Scratch& scratch) const {
   const std::int64_t heads = item.heads();
   float* peaks = scratch.state.data();
@@ -143,7 +144,7 @@ void Attention::run_whole(const AttentionOp& op, const Item& item, Scratch& scra
     finish(op, out.place(row_of(op, item, item.row_begin + i), i), first, heads);
 }
 
-/// Items of all rows and heads; each thread takes its share of the pairs of item and segment.
+/// The items cover all rows and heads; each thread computes its share of the pairs of item and segment.
 void Attention::run(const AttentionPartOp& part, int thread) {
   const AttentionOp& op = part.attention;
   const AttentionPartials& partials = part.partials;
@@ -188,7 +189,7 @@ void Attention::run(const MergeAttentionOp& merge, int thread) const {
   }
 }
 
-/// Heads from `first` on.
+/// Finishes `heads` heads of the row, from `first` on.
 void Attention::finish(const AttentionOp& op, const AttentionRow& row, std::int64_t first, std::int64_t heads) const {
   if (row.count == 0) {
     std::fill_n(row.out, heads * op.head_dim, 0.0f);
@@ -197,7 +198,7 @@ void Attention::finish(const AttentionOp& op, const AttentionRow& row, std::int6
   }
 }
 
-/// Merges the segments of all queries, each by one thread and in the order of run_whole.
+/// Merges the segments of all queries. Each query is merged by one thread, in the order of run_whole.
 void Attention::merge_split(const AttentionOp& op, const AttentionPlan& plan, int thread) {
   std::int64_t all = 0, before = 0;
   for (const Item& item : plan.items()) all += item.queries();

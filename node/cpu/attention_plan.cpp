@@ -15,7 +15,7 @@ std::int64_t segments_of(const AttentionOp& op, std::int64_t row_begin, std::int
   return std::max<std::int64_t>(1, parts(most, AttentionPlan::kSegment));
 }
 
-/// Products of queries and cells in some segments of an item.
+/// Number of products of queries and cells in some segments of an item.
 std::int64_t cost(const AttentionOp& op, const AttentionPlan::Item& item, std::int64_t segment, std::int64_t segments) {
   std::int64_t cells = 0;
   for (std::int64_t row = item.row_begin; row < item.row_end; ++row)
@@ -23,8 +23,8 @@ std::int64_t cost(const AttentionOp& op, const AttentionPlan::Item& item, std::i
   return std::max<std::int64_t>(1, cells * item.heads());
 }
 
-// Where a thread has fewer items than this they are split, and where it has somewhat more if they are long: else whole ones are
-// shared equally enough, and save a barrier and the merging.
+// Items are split if a thread has fewer than kFewItems, or if it has fewer than kSomeItems and they are long. Otherwise whole items are
+// divided evenly enough, and need no barrier and no merging.
 constexpr std::int64_t kFewItems = 2, kSomeItems = 8, kManySegments = 4;
 
 }  // namespace
@@ -53,7 +53,7 @@ void AttentionPlan::make(const AttentionOp& op, int threads) {
   share_out(op, threads);
 }
 
-/// Makes items as large as leave enough pieces for all threads.
+/// Makes items as large as possible while there are enough pieces for all threads.
 void AttentionPlan::cut(const AttentionOp& op, int threads) {
   const std::int64_t group = op.heads_per_kv(), segments = segments_of(op, 0, op.rows);
   const std::int64_t here = op.heads.count_of(op.q_heads), first = (op.before + op.heads.begin) / group;
@@ -93,7 +93,7 @@ void AttentionPlan::number_pieces(const AttentionOp& op, int threads) {
   }
 }
 
-/// Gives each thread about equally much, cutting where half of a piece would be too much.
+/// Gives each thread about the same cost. A piece belongs to the thread in whose share its middle lies.
 void AttentionPlan::share_out(const AttentionOp& op, int threads) {
   std::int64_t total = 0, before = 0, piece = 0;
   for (const Item& item : items_) total += cost(op, item, 0, item.segments);

@@ -26,16 +26,16 @@ void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool int
   }
 }
 
-/// A head divided by its root mean square, times weights.
+/// Divides a head by its root mean square and multiplies it with weights.
 void norm_head(const cpu::KernelTable& kernels, float* head, const float* weight, const StoreOp& op) {
   float squares[18];  // of blocks of 32, for heads of up to 576
   kernels.block_squares(head, op.head_dim, squares);
   kernels.scale_mul(head, kernels.inverse_rms(squares, op.head_dim, op.epsilon), weight, op.head_dim, head);
 }
 
-constexpr std::int64_t kRowGrain = 16;  // output rows are cut at multiples of this: a cache line of results, whole panels
-// A piece of a product is about so many bytes of weights: some microseconds of reading where tokens are few. Where they are many it
-// is what the kernels keep in a cache while all tokens pass by, but at most an eighth of a thread's share.
+constexpr std::int64_t kRowGrain = 16;  // output rows are divided at multiples of this: a cache line of results, whole panels
+// A piece of a product has about this many bytes of weights, which are read in some microseconds if there are few tokens. With many tokens,
+// a piece is what the kernels keep in a cache while all tokens are multiplied with it, but at most an eighth of a thread's share.
 constexpr std::int64_t kPieceBytes = 64 << 10, kManyTokens = 32;
 
 std::int64_t piece_rows(const Matrix& w, std::int64_t rows, std::int64_t tokens) {
@@ -45,7 +45,7 @@ std::int64_t piece_rows(const Matrix& w, std::int64_t rows, std::int64_t tokens)
   return std::max(most / kRowGrain, std::int64_t{1}) * kRowGrain;
 }
 
-/// The rows of a product of so many tokens that are a thread's, in pieces.
+/// A thread's output rows of a product of `tokens` tokens, in pieces.
 class ProductPieces {
  public:
   ProductPieces(const LinearOp& op, std::int64_t tokens, int owner, int threads) {
@@ -61,7 +61,7 @@ class ProductPieces {
     }
   }
   std::int64_t count() const { return counts_[0] + counts_[1] + counts_[2]; }
-  /// multiply(part, its rows)
+  /// Calls multiply(part, rows of it).
   template <class Multiply>
   void compute(std::int64_t piece, const Multiply& multiply) const {
     std::size_t i = 0;
@@ -83,7 +83,8 @@ std::int64_t chosen_experts(const ExpertChoice& choice) {
   return chosen;
 }
 
-/// A thread's pieces of a product; of one with experts, those of each that was chosen, one after another. multiply(part, rows, expert)
+/// Computes a thread's pieces of a product; with experts, those of each chosen expert, one after another. Calls multiply(part, rows,
+/// expert).
 template <class Multiply>
 class Pieces {
  public:
@@ -132,14 +133,14 @@ std::size_t CpuUnit::packed_bytes(const Matrix& m) const {
   return packs ? cpu::packed_bytes(m.type, m.rows, m.row_bytes, kernels_.panel_rows) : 0;
 }
 
-/// The cache is spread over the memories of all threads, before a page of it is touched.
+/// The cache is distributed over the NUMA nodes of all threads before any of its pages is touched.
 std::unique_ptr<Buffer> CpuUnit::allocate(std::size_t bytes, BufferUse use) {
   auto buffer = ComputeUnit::allocate(bytes, use);
   if (use == BufferUse::kCache && nodes_.size() > 1) interleave(buffer->host(), nodes_);
   return buffer;
 }
 
-/// Room for the threads to pack rows of matrices that are not.
+/// Memory in which threads pack rows of matrices that are not packed.
 void CpuUnit::reserve_panels(std::span<const Op> ops) {
   std::size_t panel = 0;
   for (const Op& op : ops) {
@@ -184,8 +185,8 @@ bool CpuUnit::wait_for(std::chrono::microseconds limit) {
 }
 
 void CpuUnit::work(int thread) {
-  // Thread 0 alone decides to stop, before the barrier, and all read its decision after it. Two flags in turn: a thread that
-  // reads late never sees the decision of the operation after. In a group the members decide together.
+  // Only thread 0 decides whether to stop, before the barrier; all threads read its decision after it. Two flags alternate, so that a
+  // thread that reads late does not see the decision of the next operation. In a group, the members decide together.
   for (std::size_t i = 0; i < ops_.size(); ++i) {
     if (thread == 0) slow_motion_.begin_operation();
     if (!declined_ || meets(ops_[i])) std::visit([&](const auto& op) { run(op, thread); }, ops_[i]);
@@ -224,7 +225,7 @@ void CpuUnit::run(const LinearOp& op, int thread) {
   pieces_.drain(thread, [&](int owner) { return Pieces(op, owner, threads(), multiply_rows); });
 }
 
-/// Rows `outputs` of a matrix with all tokens, or with those that chose the expert.
+/// Multiplies rows `outputs` of a matrix with all tokens, or with those that chose the expert.
 void CpuUnit::multiply(const LinearOp& op, const LinearOp::Part& part, ThreadShare outputs, std::int64_t expert, std::byte* panel) {
   const Matrix& w = part.weight[expert];
   const LinearInput::Rows rows =
@@ -282,7 +283,7 @@ void CpuUnit::run(const ReadOp& op, int thread) {
   for (std::int64_t at = begin; at < end; at += kPage) static_cast<void>(bytes[at]);
 }
 
-/// Each thread packs the rows that are its own: so their memory is that of its NUMA node.
+/// Each thread packs the rows that it multiplies with, so that they are in the memory of its NUMA node.
 void CpuUnit::run(const PackOp& op, int thread) {
   const Matrix& m = *op.matrix;
   const auto [begin, end] = thread_share(op.rows.count_of(m.rows), thread, threads(), kRowGrain);

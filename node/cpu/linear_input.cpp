@@ -18,7 +18,7 @@ constexpr std::int64_t kBlock = 32;
 
 std::int64_t blocks_of(std::int64_t cols) { return cpu::QuantizedRows::blocks_of(cols); }
 
-/// piece(row, from, to): the columns of a row that are a thread's, of `cols` in each of `rows` rows, whole blocks but for the last.
+/// Calls piece(row, from, to) for the thread's part of `rows` rows of `cols` columns; parts are whole blocks, except at the end of a row.
 template <class Piece>
 void for_pieces(std::int64_t rows, std::int64_t cols, int thread, int threads, Piece piece) {
   const std::int64_t blocks = blocks_of(cols);
@@ -32,7 +32,7 @@ void for_pieces(std::int64_t rows, std::int64_t cols, int thread, int threads, P
 
 std::int64_t x_stride(const LinearOp& op) { return op.x_stride > 0 ? op.x_stride : op.share.end(op.cols) - op.share.begin(); }
 
-/// activation(gate) * up in pieces that stay in a cache; use(at, n, values) takes each.
+/// Computes activation(gate) * up in pieces that stay in a cache, and calls use(at, n, values) for each.
 template <class Use>
 void for_activated(const cpu::KernelTable& kernels, Activation activation, const float* gate, const float* up, std::int64_t n, Use use) {
   constexpr std::int64_t kPiece = 1024;
@@ -46,7 +46,7 @@ void for_activated(const cpu::KernelTable& kernels, Activation activation, const
 
 }  // namespace
 
-/// An expert's rows are tiles of their own.
+/// Each expert's rows begin a new tile.
 cpu::QuantizedRows LinearInput::quantized(const LinearOp& op, Rows rows) const {
   const std::int64_t blocks = blocks_of(op.cols), before = rows.begin * blocks * cpu::kActivationBlockBytes;
   return {const_cast<std::byte*>(quantized_.data()) + before, blocks, rows.count()};
@@ -108,7 +108,7 @@ float LinearInput::inverse_rms(const LinearOp& op, const float* x, int thread) {
   return kernels_.inverse_rms(squares, op.cols, op.epsilon);
 }
 
-/// The thread's part of the input from whole rows; each thread finds out for itself what a row is divided by.
+/// Makes the thread's part of the input from whole rows. Each thread computes the root mean square of its rows itself.
 void LinearInput::make_alone(const LinearOp& op, const Source& source, int thread) {
   const bool quantizes = needs_quantized(op), floats = needs_floats(op) && op.input;
   for_pieces(op.rows, op.cols, thread, pool_.size(), [&](std::int64_t row, std::int64_t from, std::int64_t to) {
@@ -134,16 +134,16 @@ void LinearInput::make_alone(const LinearOp& op, const Source& source, int threa
   });
 }
 
-/// Where the slices are: the group's memory, or this unit's own.
+/// The memory of the slices: the group's, or this unit's own.
 std::byte* LinearInput::memory(const SliceLayout& layout) {
   const std::span<std::byte> shared = layout.share.group->shared_slices(layout.bytes());
   return shared.empty() ? slices_.data() : shared.data();
 }
 
-/// By one thread: whether this unit wants the run.
+/// Whether this unit wants to continue the run. Called by one thread.
 bool LinearInput::wants() const { return !declined_ && !(stop_ && stop_->load(std::memory_order_relaxed)); }
 
-/// All threads have written to the own slice; afterwards all slices are here.
+/// Exchanges the slices, after all threads have written to the own slice.
 bool LinearInput::meet(const SliceLayout& layout, std::byte* slices, int thread) {
   pool_.barrier();
   if (thread == 0) {
@@ -158,7 +158,7 @@ bool LinearInput::meet(const SliceLayout& layout, std::byte* slices, int thread)
 }
 
 void LinearInput::meet(const MeetOp& op, int thread) {
-  if (thread != 0) return;  // nobody goes on before thread 0 has ended the operation
+  if (thread != 0) return;  // the other threads wait until thread 0 has ended the operation
   slow_motion_.begin_exchange();
   goes_on_ = op.meeting->meet(op.own, wants());
   slow_motion_.end_exchange();
@@ -183,7 +183,7 @@ bool LinearInput::make_together(const LinearOp& op, int thread) {
 
 namespace {
 
-/// The own columns as they are, for a meeting.
+/// Writes the own columns as floats, for an exchange.
 void write_columns(const float* x, std::int64_t stride, std::int64_t own, const SliceLayout& layout, std::byte* slices, int thread,
                    int threads) {
   const int member = layout.share.group->own();
@@ -211,11 +211,11 @@ const float* LinearInput::whole_rows(const NormOp& op, int thread) {
   std::byte* slices = memory(layout);
   if (!declined_) write_columns(op.x, op.x_stride, op.share.end(op.cols) - op.share.begin(), layout, slices, thread, pool_.size());
   if (!meet(layout, slices, thread)) return nullptr;
-  read_floats(layout, slices, op.cols, {0, op.rows}, whole_.data(), thread);  // the rows that are the thread's, who norms them
+  read_floats(layout, slices, op.cols, {0, op.rows}, whole_.data(), thread);  // each thread reads the rows that it normalizes
   return whole_.data();
 }
 
-/// The own columns, gated where they are to be: the norm of a row takes all of it.
+/// Writes the own columns, gated if the operation gates them, without the norm, which needs the whole row.
 void LinearInput::write_floats(const LinearOp& op, const SliceLayout& layout, std::byte* slices, int thread) {
   const int member = op.share.group->own();
   const std::int64_t own = op.share.end(op.cols) - op.share.begin(), width = layout.blocks(member), stride = x_stride(op);
@@ -230,7 +230,7 @@ void LinearInput::write_floats(const LinearOp& op, const SliceLayout& layout, st
   });
 }
 
-/// Some rows of all members' columns.
+/// Reads some rows of all members' columns.
 void LinearInput::read_floats(const SliceLayout& layout, const std::byte* slices, std::int64_t cols, OpRange rows, float* all,
                               int thread) const {
   const auto [begin, end] = thread_share(rows.count_of(layout.rows), thread, pool_.size());
@@ -242,7 +242,7 @@ void LinearInput::read_floats(const SliceLayout& layout, const std::byte* slices
   }
 }
 
-/// The own columns in blocks, nothing of them divided yet.
+/// Writes the own columns in blocks, not divided by the root mean square.
 void LinearInput::encode(const LinearOp& op, const SliceLayout& layout, std::byte* slices, int thread) {
   const int member = op.share.group->own();
   const std::int64_t begin = op.share.begin(), own = op.share.end(op.cols) - begin, stride = x_stride(op);
@@ -266,12 +266,12 @@ void LinearInput::encode(const LinearOp& op, const SliceLayout& layout, std::byt
   });
 }
 
-/// Every member's blocks, divided by the root mean square of the whole row.
+/// Reads every member's blocks and divides them by the root mean square of the whole row.
 void LinearInput::decode(const LinearOp& op, const SliceLayout& layout, const std::byte* slices, int thread) {
   const int members = op.share.group->members();
   const auto slice = [&](int m) { return reinterpret_cast<const float*>(slices + layout.payload(m)); };
   float* squares = squares_[static_cast<std::size_t>(thread)].data();
-  // Pieces of all members' blocks of all rows; a row's factor is found by every thread that has some of it.
+  // A thread has a part of all members' blocks of all rows. Each thread computes the factors of its rows itself.
   const std::int64_t blocks = layout.blocks_before(members);
   const auto [begin, end] = thread_share(op.rows * blocks, thread, pool_.size());
   for (std::int64_t row = begin / blocks; row * blocks < end; ++row) {

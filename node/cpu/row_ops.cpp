@@ -9,7 +9,7 @@ namespace {
 constexpr std::int64_t kPiece = 256;  // elements that stay in a cache between two passes
 constexpr int kLanes = 8;
 
-/// The sum of f(0), ..., f(n - 1): lane l adds those of l, l + 8, ...; then lanes 0 to 7.
+/// The sum of f(0), ..., f(n - 1): lane l adds f(l), f(l + 8), ...; then lanes 0 to 7 are added.
 template <class Term>
 double sum_of(std::int64_t n, Term f) {
   double lanes[kLanes] = {};
@@ -54,7 +54,7 @@ float sigmoid(const KernelTable& kernels, float x) {
   return 1.0f / (1.0f + e);
 }
 
-/// p = softmax(x), n of them.
+/// p = softmax(x), for n elements.
 void softmax(const KernelTable& kernels, const float* x, std::int64_t n, float* p) {
   const float peak = *std::max_element(x, x + n);
   for (std::int64_t i = 0; i < n; ++i) p[i] = x[i] - peak;
@@ -79,7 +79,7 @@ void probabilities(const KernelTable& kernels, const RouterOp& op, const float* 
   }
 }
 
-/// Experts of other groups than the best are no longer to be chosen.
+/// Excludes the experts outside the best groups.
 void keep_best_groups(const RouterOp& op, float* rank) {
   const std::int64_t each = op.choice.experts / op.groups;
   float best[kMostExperts];
@@ -93,7 +93,7 @@ void keep_best_groups(const RouterOp& op, float* rank) {
   }
   bool kept[kMostExperts] = {};
   for (std::int64_t i = 0; i < op.groups_used; ++i) {
-    const std::int64_t group = std::max_element(best, best + op.groups) - best;  // the first of equal ones
+    const std::int64_t group = std::max_element(best, best + op.groups) - best;  // the first one if several are equal
     kept[group] = true;
     best[group] = -INFINITY;
   }
@@ -159,13 +159,13 @@ void choose_experts(const KernelTable& kernels, const RouterOp& op, ThreadShare 
     float* weights = op.choice.weights + row * used;
     std::int32_t* chosen = op.choice.pairs + row * used;
     for (std::int64_t slot = 0; slot < used; ++slot) {
-      const std::int64_t best = std::max_element(rank, rank + n) - rank;  // the first of equal ones
+      const std::int64_t best = std::max_element(rank, rank + n) - rank;  // the first one if several are equal
       chosen[slot] = static_cast<std::int32_t>(best);
       weights[slot] = p[best];
       rank[best] = -INFINITY;
     }
     if (op.kind == RouterKind::kSoftmaxOfChosen) softmax(kernels, weights, used, weights);
-    constexpr double kLeast = 6.103515625e-5;  // of a sum that is divided by: the smallest normal half
+    constexpr double kLeast = 6.103515625e-5;  // least divisor of a sum: the smallest normal half float
     const double sum = sum_of(used, [&](std::int64_t i) { return static_cast<double>(weights[i]); });
     const float by = op.normalize ? static_cast<float>(std::max(sum, kLeast)) : 1.0f;
     for (std::int64_t slot = 0; slot < used; ++slot) weights[slot] = weights[slot] / by * op.scale;

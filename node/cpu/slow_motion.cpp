@@ -14,7 +14,7 @@
 namespace yamata {
 namespace {
 
-/// What `wait` takes, in seconds.
+/// Seconds that `wait` takes.
 template <class Wait>
 double waited_s(Wait wait) {
   const auto began = std::chrono::steady_clock::now();
@@ -61,7 +61,7 @@ void SlowMotion::end_exchange() {
   if (slows()) begin_computing();
 }
 
-/// A lock on the open file: it ends with the process, however that ends.
+/// Takes a lock on the open file, which is released when the process ends, however it ends.
 void SlowMotion::begin_computing() {
   if (turns_ >= 0) {
     owed_s_ -= waited_s([this] {

@@ -15,14 +15,14 @@
 namespace yamata {
 namespace {
 
-struct Aborted {};  // thrown out of a barrier when another thread of the team has failed
+struct Aborted {};  // thrown out of a barrier if another thread of the team has failed
 
 void bind_to(int cpu) {
   if (cpu < 0) return;
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(static_cast<std::size_t>(cpu), &set);
-  pthread_setaffinity_np(pthread_self(), sizeof(set), &set);  // a hint: where it is refused the thread runs anywhere
+  pthread_setaffinity_np(pthread_self(), sizeof(set), &set);  // a hint: if it is refused, the thread runs on any CPU
 }
 
 }  // namespace
@@ -43,12 +43,12 @@ struct ThreadPool::State {
   const int size;
   const int spins;
   std::function<void(int)> job;
-  alignas(64) std::atomic<std::uint32_t> jobs{0};  // counts jobs given
+  alignas(64) std::atomic<std::uint32_t> jobs{0};  // number of jobs started
   alignas(64) std::atomic<std::uint32_t> generation{0};
   alignas(64) std::atomic<int> arrived{0};
   alignas(64) std::atomic<int> running{0};
   std::atomic<bool> aborted{false}, closing{false};
-  std::mutex mutex;  // error and the end of a job
+  std::mutex mutex;  // for error and the end of a job
   std::function<void()> told;
   std::condition_variable ended;
   std::exception_ptr error;
@@ -64,7 +64,7 @@ void ThreadPool::State::work(int index, int cpu) {
     if (closing.load()) return;
     try {
       job(index);
-    } catch (const Aborted&) {  // the thread that failed has told
+    } catch (const Aborted&) {  // the failed thread has recorded its error
     } catch (...) {
       fail(std::current_exception());
     }
@@ -88,7 +88,7 @@ ThreadPool::ThreadPool(const std::vector<int>& cpus) {
 }
 
 ThreadPool::~ThreadPool() {
-  {  // a thread that has not begun its share yet would take the closing for it and leave the others at a barrier
+  {  // a thread that has not started its share would mistake `closing` for a job and leave the others at a barrier
     std::unique_lock lock(state_->mutex);
     state_->ended.wait(lock, [this] { return finished(); });
   }

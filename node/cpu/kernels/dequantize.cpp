@@ -1,4 +1,4 @@
-// What each format means, written plainly; the kernels are tested against this.
+// The definition of each format, in plain code; the kernels are tested against it.
 #include <cstring>
 
 #include "node/cpu/kernels/blocks.hpp"
@@ -42,9 +42,9 @@ void expand(const BlockIQ4NL& b, float* y) {
   for (int i = 0; i < 32; ++i) y[i] = f16_to_f32(b.d) * static_cast<float>(kIq4Values[nibble(b.qs, i)]);
 }
 
-/// Two bits of value i of 256: each span of 128 values lies in 32 bytes, 32 values to each pair of bits.
+/// Two bits of value i of 256: 128 consecutive values are in 32 bytes, and each pair of bits in these has 32 values.
 int two_bits(const std::uint8_t* qs, int i) { return qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3; }
-/// A nibble of value i of 256: each span of 64 values lies in 32 bytes.
+/// A nibble of value i of 256: 64 consecutive values are in 32 bytes.
 int k_nibble(const std::uint8_t* qs, int i) { return qs[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15; }
 
 void expand(const BlockQ2K& b, float* y) {
@@ -64,7 +64,7 @@ void expand(const BlockQ3K& b, float* y) {
   }
 }
 
-/// The six-bit scale and minimum of sub-block j of Q4_K and Q5_K.
+/// The six-bit scale and min of sub-block j of Q4_K and Q5_K.
 int k_scale(const std::uint8_t* s, int j) { return j < 4 ? s[j] & 63 : (s[j + 4] & 15) | s[j - 4] >> 6 << 4; }
 int k_min(const std::uint8_t* s, int j) { return j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | s[j] >> 6 << 4; }
 
@@ -106,7 +106,7 @@ void expand(const BlockMXFP4& b, float* y) {
   for (int i = 0; i < 32; ++i) y[i] = half_power_of_two(b.exponent) * static_cast<float>(kMxfp4Values[nibble(b.qs, i)]);
 }
 
-/// The small formats are what their groups, looked up, stand for; no product here is rounded.
+/// The values of a small format are those of the groups that it indexes; no product here is rounded.
 template <class Block>
 void expand(const Block& b, float* y) {
   constexpr PanelFormat kFormat = kPanelFormat<PanelBlockOf<Block>>;
@@ -148,11 +148,11 @@ std::uint16_t f32_to_f16(float value) {
   if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x1ffu));
   if (magnitude >= 0x47800000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // 65536 and more, infinity
   if (magnitude < 0x38800000u) {
-    // Subnormal half: adding 0.5 leaves the multiple of 2^-24 in the low bits, rounded to even.
+    // Subnormal half: after adding 0.5, the multiple of 2^-24 is in the low bits, rounded to even.
     const float shifted = float_of_bits(magnitude) + 0.5f;
     return static_cast<std::uint16_t>(sign | (bits_of_float(shifted) - 0x3f000000u));
   }
-  const std::uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);  // may carry up to infinity
+  const std::uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);  // the carry may lead to infinity
   return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
 }
 

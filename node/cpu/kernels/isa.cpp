@@ -1,4 +1,4 @@
-// Which instruction sets this machine can run, and which one is used.
+// Which instruction sets this machine supports, and which one is used.
 #include <cstdlib>
 #include <string>
 
@@ -43,7 +43,7 @@ const char* isa_name(Isa isa) {
 bool isa_usable(Isa isa) {
   if (isa == Isa::kScalar) return true;
 #if defined(__x86_64__)
-  // These builtins also ask whether the operating system keeps the wide registers.
+  // These builtins also check whether the operating system saves the wide registers.
   if (isa == Isa::kAvx2) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   }

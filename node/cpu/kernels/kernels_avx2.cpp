@@ -1,5 +1,5 @@
 #include "node/cpu/kernels/vec_avx2.hpp"
-// What the templates are written in comes before them.
+// The types and functions that the templates use must be included before them.
 #include "node/cpu/kernels/lanes_avx2.hpp"
 #include "node/cpu/kernels/matmul_template.hpp"
 #include "node/cpu/kernels/table_template.hpp"

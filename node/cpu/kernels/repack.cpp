@@ -43,9 +43,9 @@ void repack_rows(const std::byte* source, std::size_t row_bytes, std::int64_t ro
   }
 }
 
-/// How a format is packed.
+/// The packing functions and sizes of a format.
 struct Packing {
-  std::size_t block_bytes, group_bytes;  ///< of a row: in the file, and packed
+  std::size_t block_bytes, group_bytes;  ///< of a row's block in the file, and of its packed group
   void (*rows)(const std::byte*, std::size_t, std::int64_t, std::int64_t, int, std::byte*);
 };
 

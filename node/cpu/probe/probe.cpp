@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kPasses = 3;
-constexpr auto kWindow = std::chrono::milliseconds(10);  // two periods of the shortest quotas in use
+constexpr auto kWindow = std::chrono::milliseconds(10);  // twice the shortest period of CPU quotas in use
 constexpr std::size_t kPassBytes = cpu::kProbeWords * sizeof(std::uint64_t);
 constexpr std::size_t kMiB = 1 << 20;
 
@@ -36,7 +36,7 @@ MachineProbe::Part MachineProbe::part(int thread, int threads) const {
   return {edge(thread), edge(thread + 1)};
 }
 
-/// Of several passes the best rate: units that all threads did together, by the time from the first's begin to the last's end.
+/// The best rate of several passes: the work of all threads, divided by the time from the first thread's start to the last one's end.
 double MachineProbe::rate(int threads, const std::function<double(int thread)>& work) {
   struct alignas(64) Times {
     Clock::time_point began, ended;

@@ -3,7 +3,7 @@
 namespace yamata::cpu {
 namespace {
 
-/// Eight products of 32 bytes, summed in 16 bits before they are widened, as those of 4-bit weights are.
+/// Eight products of 32 bytes, summed in 16 bits before they are widened, as with 4-bit weights.
 inline Sums multiply_add(Sums sum, Bytes& a, Bytes b) {
   __m256i pairs = _mm256_maddubs_epi16(a, b);
   for (int i = 1; i < 8; ++i) {

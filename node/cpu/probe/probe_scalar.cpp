@@ -1,7 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// A register that is not the compiler's to look into; floats pass through memory or a register, as it likes.
+// Hides a value from the compiler's optimizations: integers in a register, floats in memory or a register.
 #define YAMATA_HIDE(r) asm volatile("" : "+r"(r))
 
 namespace yamata::cpu {
