@@ -1,1 +1,1 @@
-"""Hosts on one machine, with links of any speed, and faults on them."""
+"""Emulated hosts on one machine, with links of any speed, and fault injection."""

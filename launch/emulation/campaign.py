@@ -1,28 +1,28 @@
-"""What scripts share that play one scenario per seed and read along with what a job writes."""
+"""Common parts of scripts that run one random scenario per seed and read a job's output while it runs."""
 import os
 import select
 import subprocess
 import time
 
-PATIENCE = float(os.environ.get('YAMATA_PATIENCE', 1))  # times as long as usual may a job take to do its work: sanitized programs are slow
+PATIENCE = float(os.environ.get('YAMATA_PATIENCE', 1))  # factor for all time limits: programs built with sanitizers are slow
 
 
 class Reader:
-    """Reads along with the text that a job writes, for a time that may begin anew with whatever comes."""
+    """Reads a job's text while the job writes it, with a time limit that can be renewed by each output."""
 
     def __init__(self, job, deadline_s):
         self.job, self.end, self.silence_s, self.text = job, time.monotonic() + deadline_s, None, b''
-        self.heard = time.monotonic()  # when something came, last
+        self.heard = time.monotonic()  # time of the last output
 
     def allow_silence(self, seconds):
-        """From now on a job has time as long as its text comes on."""
+        """From now on, the limit is `seconds` after the last output."""
         self.end, self.silence_s = time.monotonic() + seconds, seconds
 
     def left_s(self):
         return max(0, self.end - time.monotonic())
 
     def read(self, size):
-        """Until so many bytes have been written in all; False where the job ends before."""
+        """Reads until `size` bytes have been written in total; False if the job ends before."""
         while len(self.text) < size:
             if not select.select([self.job.stdout], [], [], self.left_s())[0]:
                 raise subprocess.TimeoutExpired(self.job.args, self.left_s())
@@ -36,12 +36,12 @@ class Reader:
 
 
 def complaints(errors):
-    """The program's own lines among what a launcher wrote to stderr, warnings apart."""
+    """Yamata's own lines in a launcher's stderr, without warnings."""
     return [line for line in errors.splitlines() if line.startswith('yamata:') and not line.startswith('yamata: warning:')]
 
 
 def seeds_of(text):
-    """1-3,7 as numbers."""
+    """The numbers in a text such as 1-3,7."""
     seeds = []
     for part in text.split(','):
         first, _, last = part.partition('-')

@@ -1,4 +1,4 @@
-"""Emulated clusters: network namespaces as hosts, with a CPU quota, a link rate and a delay each, under a real mpirun over real TCP."""
+"""Emulated clusters: each host is a network namespace with a CPU quota, a link rate and a delay. A real mpirun connects them over TCP."""
 import hashlib
 import os
 import pathlib
@@ -14,16 +14,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SWITCH = pathlib.Path(os.environ.get('YAMATA_BUILD', ROOT / 'build')) / 'emulated-switch'
 GROUPS = pathlib.Path('/sys/fs/cgroup')
 PREFIX = 'yem'
-MOST_HOSTS = 200  # addresses of one network
-LEAST_QUOTA_US = 1000  # the kernel takes no smaller one
+MOST_HOSTS = 200  # number of addresses in a network
+LEAST_QUOTA_US = 1000  # the kernel's minimum
 
 
 class EmulationError(Exception):
-    """What keeps a cluster from being emulated here, in one line with the remedy."""
+    """The reason why a cluster cannot be emulated here, in one line with the remedy."""
 
 
 def why_not():
-    """Why no cluster can be emulated here, or None."""
+    """The reason why no cluster can be emulated here, or None."""
     if os.geteuid() != 0:
         return 'needs root, for network namespaces and CPU quotas; run it with sudo'
     if not shutil.which('ip'):
@@ -51,7 +51,7 @@ def run(command, check=True):
 
 
 def cpu_group_roots():
-    """Where groups of processes get their quota and their cores: one folder (cgroup v2) or two (v1); empty: nowhere."""
+    """The folders of the control groups for quotas and cores: one (cgroup v2) or two (v1); empty: there are none."""
     if (GROUPS / 'cpu' / 'cpu.cfs_quota_us').exists() and os.access(GROUPS / 'cpu', os.W_OK):
         return [GROUPS / 'cpu', GROUPS / 'cpuset']
     try:
@@ -62,13 +62,13 @@ def cpu_group_roots():
 
 
 def quota(percent):
-    """(quota, period) in microseconds; the period is 5 ms unless the quota would be below the kernel's least."""
+    """(quota, period) in microseconds; the period is 5 ms unless the quota would be below the kernel's minimum."""
     period = max(5000, round(LEAST_QUOTA_US * 100 / percent))
     return round(period * percent / 100), period
 
 
 class Host:
-    """One emulated machine: a namespace of its own, its name, its share of a core."""
+    """An emulated machine: a network namespace, a name, a share of a core."""
 
     def __init__(self, prefix, name):
         self.name = name
@@ -90,7 +90,7 @@ class Host:
         memory.write_text((self.groups[-1].parent / ('cpuset.mems' if len(self.groups) > 1 else 'cpuset.mems.effective')).read_text())
 
     def set_cpu(self, percent):
-        """Changes this host's share of a core, at once. A whole core has no quota."""
+        """Changes this host's share of a core immediately. A whole core has no quota."""
         share, period = quota(percent) if percent < 100 else (-1, 100000)
         if len(self.groups) > 1:
             (self.groups[0] / 'cpu.cfs_quota_us').write_text('-1')
@@ -100,19 +100,19 @@ class Host:
             (self.groups[0] / 'cpu.max').write_text(f'{share if share > 0 else "max"} {period}')
 
     def processes(self):
-        """Process ids on this host."""
+        """The ids of the processes on this host."""
         try:
             grouped = (self.groups[0] / 'cgroup.procs').read_text()
-        except (OSError, IndexError):  # the desk has no group
+        except (OSError, IndexError):  # the desk has no control group
             grouped = ''
         return [int(process) for process in {*grouped.split(), *run(['ip', 'netns', 'pids', self.namespace], check=False).stdout.split()}]
 
     def environment_file(self):
-        """Lines NAME=VALUE: the environment of whatever enters this host."""
+        """Lines NAME=VALUE: the environment of processes on this host."""
         return folder_of(self.namespace.removesuffix(self.name)) / f'environment-{self.name}'
 
     def enter(self, command):
-        """Becomes `command` (a shell line) on this host; does not return."""
+        """Replaces this process by `command` (a shell line) on this host; does not return."""
         for line in self.environment_file().read_text().splitlines():
             name, value = line.split('=', 1)
             os.environ[name] = value
@@ -123,7 +123,7 @@ class Host:
         os.execvp('unshare', ['unshare', '--uts', *inside(self.namespace), 'sh', '-c', f'hostname {self.name}; {command}'])
 
     def kill(self):
-        """Ends everything that runs on this host, without waiting for it."""
+        """Kills everything that runs on this host, without waiting for it."""
         for process in self.processes():
             try:
                 os.kill(process, signal.SIGKILL)
@@ -139,24 +139,24 @@ class Host:
         for group in self.groups:
             try:
                 group.rmdir()
-            except OSError:  # not there, or a process in it does not end: the next cluster's clean() tries again
+            except OSError:  # missing, or a process in it has not ended: the next cluster's clean() tries again
                 pass
         run(['ip', 'netns', 'del', self.namespace], check=False)
 
 
 def cache_folder(cpu, rate, delay, slow):
-    """Where hosts with these limits, one of each per host, keep what they have measured: n0 of another cluster is another machine."""
+    """The cache folder for hosts with these limits, one of each per host: n0 of a different cluster counts as another machine."""
     cache = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
     kind = repr((cpu, rate, delay, slow))
     return pathlib.Path(cache) / 'yamata-emulated' / hashlib.sha256(kind.encode()).hexdigest()[:12]
 
 
 class Cluster:
-    """Hosts n0, n1, ... on one switch, and a place outside them from which mpirun starts the ranks. Use it in a `with`."""
+    """Hosts n0, n1, ... on one switch, and the desk: a namespace outside them, in which mpirun starts the ranks. Use it in a `with`."""
 
     def __init__(self, hosts, cpu=(), rate=(), delay=(), slow=()):
-        """`cpu`: percent of one core per host; `rate`: Mbit/s; `delay`: milliseconds one way; `slow`: how many times longer computing
-        takes. Empty: no limit; one value: for all."""
+        """`cpu`: percent of one core per host; `rate`: Mbit/s; `delay`: milliseconds one way; `slow`: factors by which computing is slowed
+        down. Empty: no limit; one value: for all hosts."""
         reason = why_not()
         if reason:
             raise EmulationError(reason)
@@ -164,7 +164,7 @@ class Cluster:
         self.cpu, self.rate, self.delay, self.slow = (spread(values, hosts) for values in (cpu, rate, delay, slow))
         self.prefix = f'{PREFIX}{os.getpid()}'
         self.hosts = [Host(self.prefix, f'n{i}') for i in range(hosts)]
-        self.desk = f'{self.prefix}desk'  # where mpirun is: no quota, no limit
+        self.desk = f'{self.prefix}desk'  # the namespace of mpirun: no quota, no limit
         self.folder = folder_of(self.prefix)  # for temporary files of jobs
         self.switch = self.keeper = None
 
@@ -199,7 +199,7 @@ class Cluster:
         if self.keeper:
             self.keeper.stdin.close()
             self.keeper.wait()
-        destroy(self.prefix)  # where somebody has killed the keeper
+        destroy(self.prefix)  # in case the keeper was killed
         if self.switch:
             self.switch.stdin.close()
             self.switch.wait()
@@ -211,21 +211,21 @@ class Cluster:
         host.environment_file().write_text('\n'.join(lines))
 
     def turns(self, core):
-        """The file that slow hosts lock to compute in turn: where they rest long enough for that all of them, else those of a core; empty:
-        nobody waits for a turn."""
-        if not all(self.slow) or any(cpu and cpu < 100 for cpu in self.cpu):  # whom a quota stops would keep the turn
+        """The lock file with which slow hosts compute in turn: all of them if they rest long enough for that, else those of one core.
+        Empty: no host waits for a turn."""
+        if not all(self.slow) or any(cpu and cpu < 100 for cpu in self.cpu):  # a host that is stopped by its quota would keep the turn
             return ''
         file = self.folder / ('turns' if sum(1 / factor for factor in self.slow) <= 1 else f'turns-{core}')
         file.touch()
         return file
 
     def tell(self, what, host, value):
-        """`rate` in Mbit/s (0: no limit), `delay` in ms or `stall` in seconds, for one host's link, at once."""
+        """Sets `rate` in Mbit/s (0: no limit) or `delay` in ms, or stalls for `stall` seconds, on one host's link, immediately."""
         self.switch.stdin.write(f'{what} {host} {value}\n')
         self.switch.stdin.flush()
 
     def command(self, program, ranks=None, mpirun=(), without=None):
-        """The command that starts `program` with a rank per host, or per host but the one of index `without`."""
+        """The command that starts `program` with one rank per host, or on all hosts except number `without`."""
         agent = f'{sys.executable} {ROOT / "launch" / "emulate"} --agent {self.prefix}'
         names = [host.name for index, host in enumerate(self.hosts) if index != without][:ranks]
         return [*inside(self.desk), 'mpirun', '-np', str(len(names)), '--host', ','.join(names), '--map-by', 'node', '--bind-to', 'none',
@@ -234,13 +234,13 @@ class Cluster:
                 '--mca', 'pml', 'ob1', '--mca', 'mpi_yield_when_idle', '1', '--mca', 'orte_tmpdir_base', str(self.folder), *mpirun, *program]
 
     def start(self, program, ranks=None, mpirun=(), without=None, env=None, **popen):
-        """Starts `program` on the hosts; a Popen of mpirun. `env`: environment variables beside those of this process."""
+        """Starts `program` on the hosts; returns the Popen of mpirun. `env`: environment variables in addition to those of this process."""
         environment = dict(os.environ, **(env or {}), OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
         return subprocess.Popen(self.command(program, ranks, mpirun, without), env=environment, **popen)
 
 
 def inside(namespace):
-    """The words before a command that run it in a network namespace, with all else as it is: the cgroups stay in sight."""
+    """The prefix of a command that runs it in a network namespace. Everything else, such as the cgroups, stays visible."""
     return ['nsenter', f'--net=/run/netns/{namespace}']
 
 
@@ -257,7 +257,8 @@ def folder_of(prefix):
 
 
 def remains():
-    """(number of the process that made it, name on its cluster) of all that clusters have on this machine; an empty name: their folder."""
+    """(id of the process that made it, name within its cluster) of all resources that clusters have on this machine; an empty name: their
+    folder."""
     there = [*run(['ip', 'netns', 'list'], check=False).stdout.splitlines(),
              *(group.name for root in cpu_group_roots() for group in root.glob(f'{PREFIX}*')),
              *(folder.name for folder in folder_of('').glob(f'{PREFIX}*'))]
@@ -265,7 +266,7 @@ def remains():
 
 
 def destroy(prefix):
-    """Ends all that runs on a cluster, and removes it."""
+    """Kills everything on a cluster, and removes it."""
     hosts = [Host(prefix, name) for owner, name in remains() if name and prefix == f'{PREFIX}{owner}']
     for host in hosts:
         host.kill()
@@ -275,14 +276,14 @@ def destroy(prefix):
 
 
 def clean():
-    """Removes what clusters have left whose process was killed, and whose keeper, too."""
+    """Removes clusters whose process and whose keeper were killed."""
     for owner in {owner for owner, _ in remains()}:
         if owner == os.getpid() or not runs(owner):
             destroy(f'{PREFIX}{owner}')
 
 
 def state_of(process):
-    """A letter as in ps: 'T' stopped, 'Z' ended but not taken note of; '' where there is no such process."""
+    """A letter as in ps: 'T' stopped, 'Z' zombie; '' if there is no such process."""
     try:
         return pathlib.Path(f'/proc/{process}/stat').read_text().rpartition(')')[2].split()[0]
     except OSError:
@@ -294,7 +295,7 @@ def runs(process):
 
 
 def keep(prefix):
-    """Outlives the process that made a cluster, however that ends, and removes the cluster then: the end of the input tells."""
+    """Runs in a process that outlives the one that made a cluster, and removes the cluster when that ends, which closes the input."""
     for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
         signal.signal(number, signal.SIG_IGN)
     sys.stdin.read()
@@ -302,7 +303,7 @@ def keep(prefix):
 
 
 def serve_agent(prefix, words):
-    """What mpirun calls instead of ssh: [flags] HOST COMMAND..."""
+    """The agent that mpirun calls instead of ssh: [flags] HOST COMMAND..."""
     while words and words[0].startswith('-'):
         words = words[1:]
     Host(prefix, words[0]).enter(' '.join(words[1:]))

@@ -1,5 +1,5 @@
-"""Heads of a small model in a larger shape, for the larger model that computes the same function: their guesses stay what they are, at
-the cost of the large shape's heads. Matrices are padded with zeros and norms scaled, as the model's are."""
+"""Embeds draft heads of a small model in a larger shape, for the larger model that computes the same function: their guesses stay the same,
+at the cost of large heads. Matrices are padded with zeros and norms are scaled, as for the model."""
 import json
 import math
 import re
@@ -39,7 +39,8 @@ class Heads:
         return small
 
     def places(self, name, side):
-        """(first small, first large, count) of the spans that a tensor's rows or columns go to, and how many there are then."""
+        """(first small, first large, count) of the ranges to which a tensor's rows or columns are moved, and the number of rows or columns
+        after that."""
         s, t, head = self.small, self.target, self.head
         dim, whole = ([(0, 0, s['dim'])], t['dim']), None
         twice = ([(0, 0, s['dim']), (s['dim'], t['dim'], s['dim'])], 2 * t['dim'])

@@ -1,6 +1,6 @@
-"""A small llama model in a larger shape that computes the same function: the residual stream, the feed-forward rows and the heads are
-padded with zeros, norms are scaled by the root of the widths' ratio, and added layers add nothing. Stored weights are copied as they
-are, in their own quantized blocks."""
+"""Embeds a small llama model in a larger shape that computes the same function: the residual stream, the feed-forward rows and the heads
+are padded with zeros, norms are scaled by the square root of the ratio of widths, and additional layers add nothing. Stored weights are
+copied unchanged, in their own quantized blocks."""
 import contextlib
 import math
 import os
@@ -13,18 +13,18 @@ STRING, ARRAY = 8, 9
 
 
 class InflateError(Exception):
-    """What keeps a model from being embedded, in one line."""
+    """The reason why a model cannot be embedded, in one line."""
 
 
 def head_places(small, target):
-    """Small query head -> where it goes: it stays in its kv head's group."""
+    """The new index of each small query head; it stays in the group of its key/value head."""
     small_group, group = (shape['heads'] // shape['kv_heads'] for shape in (small, target))
     return [h // small_group * group + h % small_group for h in range(small['heads'])]
 
 
 @contextlib.contextmanager
 def replaced(path):
-    """A file to write to that takes the path's place once it is whole."""
+    """A file to write; it replaces the file at the path when it is complete."""
     part = path + '.part'
     try:
         with open(part, 'wb') as file:
@@ -83,7 +83,7 @@ class Reader:
 
 
 class Tensor:
-    """A small tensor: rows of blocks, which can be put together anew."""
+    """A small tensor: rows of blocks, which can be rearranged."""
 
     def __init__(self, model, name):
         if name not in model.tensors:
@@ -131,7 +131,7 @@ class Embedding:
         return head_places(self.small, self.target)
 
     def plan(self):
-        """(name, shape, type, maker of bytes) of every tensor, in order."""
+        """(name, shape, type, function that makes the bytes) of every tensor, in order."""
         t = self.target
         yield self.matrix('token_embd.weight', 'token_embd.weight', t['dim'])
         for layer in range(t['layers']):
@@ -165,7 +165,7 @@ class Embedding:
         return rows
 
     def matrix(self, name, source, width, rows=None, column_heads=None, zero=False):
-        """`rows`: the small row of each large one, None for zeros; `column_heads`: where each head's columns go."""
+        """`rows`: for each large row, the index of its small row, or None for zeros; `column_heads`: the new index of each head."""
         tensor = Tensor(self.model, source)
         rows = list(rows if rows is not None else range(tensor.shape[1]))
         if self.shuffle is not None:
@@ -194,7 +194,7 @@ class Embedding:
         return name, [width], 0, 4 * width, lambda: struct.pack(f'<{width}f', *values)
 
     def metadata(self):
-        """Raw pairs of the large model."""
+        """The key/value pairs of the large model, in their encoded form."""
         t = self.target
         ratio = self.small['dim'] / t['dim']
         change = {'llama.embedding_length': t['dim'], 'llama.block_count': t['layers'], 'llama.attention.head_count': t['heads'],

@@ -1,1 +1,1 @@
-"""Batch experiments: plan (what to run), running (one run), results (the folder), summary and plots (what came out)."""
+"""Batch experiments: plan (list of runs), running (a single run), results (the folder), summary and plots (evaluation)."""

@@ -1,4 +1,4 @@
-"""The figure of a file that `yamata acceptance --json` wrote: how often guesses are right, by source, tokens ahead and choice."""
+"""Draws a file of `yamata acceptance --json`: acceptance rates of guesses by source, tokens ahead and choice."""
 import json
 import pathlib
 
@@ -6,7 +6,7 @@ from .problem import Problem
 
 
 def read(path):
-    """The sources of the file. Raises Problem where it is no such file."""
+    """The sources in the file. Raises Problem if the file is not of that kind."""
     try:
         sources = json.loads(pathlib.Path(path).read_text())['sources']
         for source in sources:
@@ -20,7 +20,7 @@ def read(path):
 
 
 def draw(sources, out):
-    """Three panels: rates by tokens ahead, choices one token ahead, tokens per run by the size of the tree."""
+    """Three panels: rates by tokens ahead; rates of each choice one token ahead; tokens per run by size of the tree."""
     from .plots import COLOURS, HATCHES, MARKERS, plt
     figure, (rates, choices, trees) = plt.subplots(1, 3, figsize=(15, 4.5))
     for i, source in enumerate(sources):

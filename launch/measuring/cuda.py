@@ -1,4 +1,4 @@
-"""What this machine has of CUDA."""
+"""The CUDA installation of this machine."""
 import os
 import pathlib
 import shutil
@@ -11,7 +11,7 @@ def find_nvcc():
 
 
 def missing():
-    """What this machine lacks to compute on a card, a line each."""
+    """What is missing on this machine for computing on a GPU, one line each."""
     lines = []
     if not find_nvcc():
         lines.append('no nvcc: install CUDA (a Jetson: sudo apt install nvidia-jetpack), or set CUDA_HOME')
@@ -21,7 +21,7 @@ def missing():
 
 
 def card():
-    """Name and compute capability, where nvidia-smi says them."""
+    """The GPU's name and compute capability, if nvidia-smi prints them."""
     try:
         said = subprocess.run(['nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader'], capture_output=True, text=True, check=True)
         name, capability = said.stdout.splitlines()[0].split(', ')

@@ -1,4 +1,4 @@
-"""matplotlib for a script that draws, also where this Python has none."""
+"""Provides matplotlib for a script, even if this Python does not have it."""
 import importlib.util
 import os
 import pathlib
@@ -8,11 +8,11 @@ import sys
 from .problem import Problem
 
 HERE = pathlib.Path(__file__).resolve().parent
-SYSTEM_PYTHON = '/usr/bin/python3'  # what Debian's packages belong to
+SYSTEM_PYTHON = '/usr/bin/python3'  # the Python of Debian's packages
 
 
 def provide(script):
-    """Installs Debian's where it is missing, and goes on with `script` in the system's Python where this one has none."""
+    """If matplotlib is missing, installs Debian's and continues `script` in the system's Python."""
     if not importlib.util.find_spec('matplotlib') and 'YAMATA_PLOT_AGAIN' not in os.environ:
         subprocess.run([HERE.parent / 'install-packages', '--plots'], check=False)
         importlib.invalidate_caches()

@@ -1,4 +1,4 @@
-"""From a TOML file to the list of runs: what is measured, and in which order."""
+"""Turns a TOML file into the list of runs: what is measured, and in which order."""
 import dataclasses
 import hashlib
 import itertools
@@ -18,19 +18,19 @@ TOP_KEYS = {'yamata', 'models', 'clusters', 'strategies', 'programs', 'prompts',
             'deadline_s', 'baseline'}
 CLUSTER_KINDS = {'hostfile': {'hostfile', 'ranks', 'mpirun'}, 'hosts': {'hosts', 'cpu', 'rate', 'delay', 'emulate'},
                  'slurm': {'slurm', 'ranks', 'srun'}, 'ranks': {'ranks', 'mpirun'}}
-# Flags after which another text is no fault.
+# With these flags, a different text is not an error.
 CHANGES_TEXT = {'--temp', '--top-k', '--top-p', '--min-p', '--repeat-penalty', '--repeat-last-n', '-s', '--seed', '--ignore-eos', '--pre', '-c',
                 '--ctx-size', '--cache-type', '--cache-type-k', '-ctk', '--cache-type-v', '-ctv', '-n', '--predict'}
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One command to measure. `command` still has {json} and {prompt_file} in it: the results folder says where they are."""
-    columns: dict  # configuration, as the CSV has it
+    """A command to measure. `command` still contains {json} and {prompt_file}, whose paths depend on the results folder."""
+    columns: dict  # the configuration, as in the CSV
     command: tuple
     prompt: prompts.Prompt
     deadline_s: float
-    tokens_per_s: str | None = None  # regular expressions of a program that writes no JSON of Yamata's
+    tokens_per_s: str | None = None  # regular expressions, for a program that does not write Yamata's JSON
     figures: tuple = ()
 
     @property
@@ -39,7 +39,7 @@ class Run:
 
     @property
     def fingerprint(self):
-        """Changes when the same configuration would now mean another command or another prompt."""
+        """Changes if the same configuration means a different command or prompt."""
         return digest([self.command, self.prompt.text, self.tokens_per_s, self.figures])
 
     @property
@@ -51,7 +51,7 @@ class Run:
 
 
 def text_group(columns):
-    """Runs of one group must write the same tokens."""
+    """Runs with the same key must write the same tokens."""
     return tuple((key, str(columns[key])) for key in ('model', 'prompt', 'tokens', 'temperature', 'seed', *sorted(CHANGES_TEXT))
                  if columns.get(key, '') != '')
 
@@ -95,7 +95,7 @@ def words_of(where, value):
 
 
 def clusters_of(tables):
-    """(name, nodes or '', launching words) of every cluster; a list of ranks or hosts makes a cluster of each."""
+    """(name, nodes or '', launching words) of every cluster; a list of ranks or hosts is one cluster for each."""
     for name, table in tables.items():
         kind = next((kind for kind in CLUSTER_KINDS if isinstance(table, dict) and kind in table), None)
         if kind is None:
@@ -115,7 +115,7 @@ def launching(kind, count, table, name):
     if kind == 'hosts':
         limits = [word for key in ('cpu', 'rate', 'delay') if key in table for word in (f'--{key}', str(table[key]))]
         return [EMULATE, '--hosts', str(count), *limits, *extra('emulate', []), '--']
-    if kind == 'slurm':  # a rank per node, until `srun` says otherwise
+    if kind == 'slurm':  # one rank per node, unless `srun` says otherwise
         return ['srun', *(['-N', str(count), '-n', str(count)] if count != '' else []), *extra('srun', [])]
     ranks = ['-np', str(count)] if count != '' else []
     if kind == 'hostfile':
@@ -138,7 +138,7 @@ def swept_words(values):
 
 
 def filled(where, template, known):
-    """The words of a program's command, with what is known put in; {launch} becomes several words."""
+    """The words of a program's command with known values filled in; {launch} is replaced by several words."""
     if not isinstance(template, str):
         raise Problem(f'{where}: command is missing; give one, such as "other -m {{target}} -f {{prompt_file}} -n {{tokens}}"')
     try:
@@ -207,7 +207,7 @@ class Plan:
             yield name, table, [{}], None
 
     def configurations(self):
-        """Every configuration once, strategies of the same model, cluster and prompt next to each other."""
+        """Every configuration once; strategies with the same model, cluster and prompt are adjacent."""
         toml = self.toml
         varied = itertools.product(self.models, self.clusters, as_list(toml.get('tokens', 64)), as_list(toml.get('temperature', 0)),
                                    as_list(toml.get('seed', 0)), self.prompts)
@@ -238,8 +238,8 @@ class Plan:
                 '{json}']
 
     def runs(self):
-        """All runs, repeat by repeat. Each repeat begins with another setup, and each setup with another strategy, so that none is always
-        first; what is compared stays together."""
+        """All runs, repeat by repeat. Each repeat begins with a different setup, and each setup with a different strategy, so that none is
+        always first. Runs that are compared stay together."""
         setups = [list(runs) for _, runs in itertools.groupby(self.configurations(), lambda run: [run.columns[key] for key in (*SETUP, 'prompt')])]
         for repeat in range(self.repeats):
             for setup in turned(setups, repeat, self.repeats):
@@ -248,6 +248,6 @@ class Plan:
 
 
 def turned(items, turn, turns):
-    """The list from another place on, for each of so many turns, and round to it."""
+    """The list rotated for turn number `turn` of `turns`: in each turn it begins at a different element."""
     shift = turn * max(1, len(items) // turns) % max(1, len(items))
     return items[shift:] + items[:shift]

@@ -1,4 +1,4 @@
-"""The figures of an experiment, each drawn only where the rows have something to show."""
+"""The figures of an experiment; each is drawn only if there is data for it."""
 import math
 import re
 
@@ -11,20 +11,20 @@ from matplotlib.lines import Line2D  # noqa: E402
 from . import summary  # noqa: E402
 from .summary import good, grouped, numbers, spread, varying  # noqa: E402
 
-# Okabe and Ito's colours, told apart by colour-blind people; hatches and markers tell strategies apart without colour.
+# The colours of Okabe and Ito, which colour-blind people can distinguish. Hatches and markers also distinguish strategies without colour.
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#D55E00', '#56B4E9', '#CC79A7', '#F0E442', '#999999')
 HATCHES = ('', '//', '..', 'xx', '\\\\', '++', 'oo', '--')
 MARKERS = ('o', 's', '^', 'D', 'v', 'P', 'X', '*')
 SPEED = 'decode_tokens_per_s'
 WHISKERS = {'capsize': 3, 'elinewidth': 1.2, 'ecolor': 'black'}
-MOST = 60  # bars or points of one figure; more are told apart by nobody
+MOST = 60  # bars or points of one figure; more would not be readable
 SPREAD_NOTE = 'median; whiskers: quartiles (of fewer than four runs: range)'
 plt.rcParams |= {'font.size': 10, 'axes.grid': True, 'grid.alpha': 0.3, 'axes.axisbelow': True, 'axes.spines.top': False,
                  'axes.spines.right': False, 'hatch.linewidth': 0.6, 'svg.hashsalt': 'yamata'}
 
 
 def whiskers(spreads):
-    """Distances below and above the median, as matplotlib has them."""
+    """Distances below and above the median, in matplotlib's format."""
     return [[middle - low for low, middle, _ in spreads], [high - middle for _, middle, high in spreads]]
 
 
@@ -38,7 +38,7 @@ def figure_of(key, scale=1.0):
 
 
 def memory_mib(rows):
-    """Own memory and mapped weights of the largest rank."""
+    """Own memory and mapped weights of the rank with the most."""
     def of_ranks(row, key):
         return [float(value) for value in row[key].split(';')]
     return [max(map(sum, zip(of_ranks(row, 'rss_bytes_per_rank'), of_ranks(row, 'mapped_bytes_per_rank')))) / 2**20 for row in rows
@@ -46,7 +46,7 @@ def memory_mib(rows):
 
 
 class Figures:
-    """Draws the rows of a results folder; a figure is None where there is nothing to show."""
+    """Draws the rows of a results folder; a figure is None if there is no data for it."""
 
     def __init__(self, rows):
         self.rows = good(rows)
@@ -75,7 +75,8 @@ class Figures:
         return COLOURS[i % len(COLOURS)], HATCHES[(i + i // len(HATCHES)) % len(HATCHES)], MARKERS[(i + i // len(MARKERS)) % len(MARKERS)]
 
     def parts(self, rows, keys):
-        """(values, rows) of figures with few enough groups of `keys` in each: split by model, then by cluster, and so on."""
+        """Splits rows by model, then by cluster, and so on, until a figure has few enough groups of `keys`; gives (values, rows) of each
+        figure."""
         split = varying(rows, summary.SETUP)
         if len(grouped(rows, keys)) <= MOST or not split:
             yield (), rows
@@ -85,12 +86,12 @@ class Figures:
                 yield value + values, members
 
     def bars(self, name, title, unit, values_of, rows=None):
-        """Bar charts of what `values_of` makes of the rows of a bar, as many as it takes to keep them readable."""
+        """Bar charts of the values that `values_of` computes from the rows of a bar, as many as needed to keep them readable."""
         for values, part in self.parts(self.at_best if rows is None else rows, (*summary.SETUP, 'kind', 'strategy')):
             yield '-'.join((name, *values)), self.bar_chart(', '.join((title, *values)), unit, values_of, part)
 
     def bar_chart(self, title, unit, values_of, rows):
-        """Horizontal bars, a group per place (model, cluster, kind ...) and a bar per strategy: names of any length fit."""
+        """Horizontal bars, with a group per place (model, cluster, kind ...) and a bar per strategy: names of any length fit."""
         where = varying(rows, (*summary.SETUP, 'kind'))
         cells = self.cells(rows, where, values_of)
         if not any(middle for places in cells.values() for _, middle, _ in places.values()):
@@ -118,7 +119,7 @@ class Figures:
         return figure
 
     def cells(self, rows, where, values_of):
-        """{place: {strategy: spread}} of what there are values for."""
+        """{place: {strategy: spread}}, where there are values."""
         cells = {}
         for place, members in grouped(rows, where).items():
             for (strategy,), of_one in grouped(members, ['strategy']).items():
@@ -132,8 +133,8 @@ class Figures:
                       title=title, title_fontsize=12)
 
     def lines(self, title, xlabel, series, place=None):
-        """series: {strategy: {x: values}}; lines with whiskers, shifted a little so that whiskers do not hide each other. `place`
-        says where an x lies; without it they lie at even distances."""
+        """series: {strategy: {x: values}}; draws lines with whiskers, slightly shifted so that they do not hide each other. `place` maps an
+        x to its position; without it, positions are evenly spaced."""
         series = {strategy: points for strategy, points in series.items() if points}
         positions = sorted({x for points in series.values() for x in points}, key=lambda x: (isinstance(x, str), x))
         if len(positions) < 2:
@@ -162,7 +163,7 @@ class Figures:
         yield from self.bars('memory', 'Memory of the largest rank: its own and mapped weights', 'MiB', memory_mib)
 
     def acceptance(self):
-        """A figure per model and cluster, a point per configuration: which share of guesses was accepted, and how fast that was."""
+        """A figure per model and cluster, with a point per configuration: the share of accepted guesses, and the speed."""
         keys = (*summary.SETUP, 'strategy', *self.flags, 'kind')
         guessed = [row for row in self.rows if summary.number(row, 'drafted')]
         for place, members in self.together(guessed, lambda row: (row['model'], row['cluster'])):
@@ -186,7 +187,7 @@ class Figures:
         return figure
 
     def scaling(self):
-        """A figure per model and family of clusters that differ in nothing but their size; other clusters go together."""
+        """A figure per model and family of clusters that only differ in size; other clusters are drawn together."""
         rows = [row for row in self.at_best if row.get('nodes')]
         family = {row['cluster']: row['cluster'].removesuffix(f'-{row["nodes"]}') for row in rows}
         sizes = {name: {row['nodes'] for row in rows if family[row['cluster']] == name} for name in family.values()}
@@ -196,7 +197,7 @@ class Figures:
                                                         self.speeds(members, lambda row: float(row['nodes'])), place=math.log2)
 
     def sweeps(self):
-        """A figure per swept flag, model and cluster; other flags stand at the strategy's best."""
+        """A figure per swept flag, model and cluster; other flags have the strategy's best values."""
         for i, flag in enumerate(self.flags):
             def others_at_best(row, i=i):
                 setting, best = self.setting(row), self.best[row['strategy']]
@@ -220,7 +221,7 @@ class Figures:
         return series
 
     def ablations(self):
-        """Speed of each ablation, as a ratio to the whole in the same repeat and on the same prompt."""
+        """Speed of each ablation, relative to the full configuration in the same repeat and with the same prompt."""
         wholes = {row['strategy']: row['ablation_of'] for row in self.rows if row['ablation_of']}
         unit = f'speed relative to {", ".join(sorted(set(wholes.values())))} in the same repeat (1: no difference)'
         rows = [row for row in self.at_best if row['strategy'] in wholes]
@@ -235,7 +236,7 @@ class Figures:
         return lambda rows: summary.ratios(rows, self.rows, wholes[rows[0]['strategy']])
 
     def every(self):
-        """(file name, figure or None) of all that there may be to show."""
+        """(file name, figure or None) of all possible figures."""
         for some in (self.figures_of_runs, self.acceptance, self.ablations, self.scaling, self.sweeps):
             yield from some()
 
@@ -248,7 +249,7 @@ def as_number(text):
 
 
 def draw(rows, folder):
-    """Writes every figure as PNG and SVG; gives their names."""
+    """Writes every figure as PNG and SVG; returns their names."""
     names = []
     for name, figure in Figures(rows).every():
         if figure is None:

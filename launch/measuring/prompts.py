@@ -15,7 +15,7 @@ class Prompt:
 
 
 def read_all(tables):
-    """Every prompt that the tables [prompts.NAME] name, in order."""
+    """The prompts of the tables [prompts.NAME], in order."""
     for name, table in tables.items():
         known = {'kind', 'text', 'file', 'characters', 'limit', 'categories', 'format'}
         if not isinstance(table, dict) or ('text' in table) == ('file' in table):
@@ -45,7 +45,7 @@ def contents(name, table):
 
 
 def text_of(question):
-    """As `yamata features` and `yamata acceptance` read a line: its prompt, its text, or the first of its turns."""
+    """The text of a line, as `yamata features` and `yamata acceptance` read it: its prompt, its text, or the first of its turns."""
     text = next((question[key] for key in ('prompt', 'text') if isinstance(question.get(key), str)), None)
     if text is None and isinstance(question['turns'], list):
         text = question['turns'][0]
@@ -55,7 +55,7 @@ def text_of(question):
 
 
 def questions(name, table):
-    """A prompt per line that is not empty; `limit` takes the first of every category, then the second, until there are enough."""
+    """One prompt per non-empty line. `limit` takes the first prompt of every category, then the second, until there are enough."""
     by_category = {}
     for number, line in enumerate(contents(name, table).split('\n'), 1):
         if not line.strip():

@@ -11,14 +11,14 @@ from .problem import Problem
 
 
 def line_of(values):
-    """One CSV row in one physical line, so that a torn row can be told by its missing end."""
+    """A CSV row as one physical line: an incomplete row has no line end."""
     out = io.StringIO()
     csv.writer(out, lineterminator='\n').writerow(' '.join(str(value).split()) for value in values)
     return out.getvalue().encode()
 
 
 def write_whole(path, data):
-    """Replaces the file, so that after a crash there is the old one or the new one."""
+    """Replaces the file in one step: after a crash, it is either the old one or the new one."""
     temporary = path.with_name(path.name + '.new')
     with open(temporary, 'wb') as file:
         file.write(data)
@@ -34,13 +34,13 @@ def read_rows(folder):
         text = path.read_text()
     except OSError as error:
         raise Problem(f'{path} cannot be read ({error.strerror}); name the folder that launch/experiment wrote', 2) from None
-    whole = text[:text.rfind('\n') + 1]  # a row that a crash tore has no end
+    whole = text[:text.rfind('\n') + 1]  # a row that was being written during a crash has no end
     reader = csv.DictReader(io.StringIO(whole))
     return list(reader.fieldnames or []), list(reader)
 
 
 class Results:
-    """Rows on disk. Only one process writes: the lock is held until the object is closed."""
+    """The rows on disk. Only one process writes: the lock is held until the object is closed."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder).resolve()
@@ -58,20 +58,20 @@ class Results:
         self.header, self.rows = [], []
         if self.path.exists():
             self.header, self.rows = read_rows(self.folder)
-            self.rewrite()  # without a torn row
+            self.rewrite()  # without an incomplete row
 
     def close(self):
         self.lock.close()
 
     def begin(self, file, extend):
-        """Keeps a copy of the experiment file; refuses one that says something else than the copy."""
+        """Keeps a copy of the experiment file; refuses a file that differs from the copy."""
         if self.toml.exists() and not extend and plan.read(self.toml) != plan.read(file):
             raise Problem(f'{file} has changed since {self.folder} was begun (compare it with {self.toml}); give --extend to keep the rows and '
                           'add what is new, or choose another folder with --out')
         write_whole(self.toml, pathlib.Path(file).read_bytes())
 
     def check_meaning(self, runs):
-        """A row's configuration must still mean what was measured."""
+        """Checks that the configuration of each row still means what was measured."""
         fingerprints = {row['run']: row['fingerprint'] for row in self.rows}
         for run in runs:
             if fingerprints.get(run.id, run.fingerprint) != run.fingerprint:
@@ -87,7 +87,7 @@ class Results:
         write_whole(self.path, b''.join(lines))
 
     def append(self, row):
-        """Adds a row; it is on disk, whole, when this returns."""
+        """Adds a row; when this returns, the complete row is on disk."""
         row = {key: '' if value is None else str(value) for key, value in row.items()}
         self.rows.append(row)
         try:
@@ -100,5 +100,5 @@ class Results:
                 if file.write(line) != len(line):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(file.fileno())
-        except OSError as error:  # half a row is left out when the folder is opened again
+        except OSError as error:  # an incomplete row is removed when the folder is opened again
             raise Problem(f'{self.path} cannot take another row ({error.strerror}); free some space, and run the same command to continue', 2) from None

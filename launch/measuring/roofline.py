@@ -1,4 +1,4 @@
-"""The roofline of machines, and where runs of each width lie below it."""
+"""The roofline of machines, and the position of runs of each width below it."""
 import json
 import math
 
@@ -6,7 +6,7 @@ from .problem import Problem
 
 
 def read_profile(path):
-    """A profile of 'yamata profile -m MODEL --json'."""
+    """Reads a profile of 'yamata profile -m MODEL --json'."""
     try:
         with open(path, encoding='utf-8') as file:
             profile = json.load(file)
@@ -20,7 +20,7 @@ def read_profile(path):
 
 
 def ceiling_of(profile):
-    """(GB/s, Gop/s) of as many threads as the model ran on; of whole-number products where the weights are quantized."""
+    """(GB/s, Gop/s) of the number of threads with which the model ran; of integer products if the weights are quantized."""
     threads = profile['threads'][-1]
     first = profile['widths'][0]
     peak = 'int8_ops_per_s' if first['int8_ops'] > first['float_ops'] else 'float_ops_per_s'
@@ -38,7 +38,7 @@ def name_of(profile):
 
 
 def draw(profiles, out):
-    """Writes the figure to `out`; its name says the format."""
+    """Writes the figure to `out`; its extension determines the format."""
     import matplotlib
     matplotlib.use('Agg')
     from matplotlib import pyplot as plt

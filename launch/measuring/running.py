@@ -1,4 +1,4 @@
-"""One run: start the command, end it at the deadline with everything it started, and make a row of what it left."""
+"""Executes one run: starts the command, ends it and all its processes at the deadline, and makes a row from its results."""
 import ctypes
 import datetime
 import hashlib
@@ -12,17 +12,17 @@ import signal
 import subprocess
 import time
 
-GRACE_S = 10.0  # from the request to end, to the kill: an emulated cluster has to be taken down
+GRACE_S = 10.0  # between the request to end and the kill: an emulated cluster must be removed in that time
 KEPT_OUT = {'text', 'token_ids', 'per_rank'}
 
 
 def end_with_parent():
-    """In the child: a runner that is killed leaves no command behind that would disturb the next measurement."""
+    """Called in the child: if the runner is killed, the command ends, too, so that it cannot disturb the next measurement."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def members(session):
-    """Processes of a session that still run; mpirun gives each rank a process group, but all stay in the session."""
+    """The running processes of a session. mpirun gives each rank a process group, but all stay in the session."""
     found = []
     for entry in pathlib.Path('/proc').iterdir():
         if not entry.name.isdigit():
@@ -37,7 +37,7 @@ def members(session):
 
 
 def end(process):
-    """Ends a command and all it started: asks, waits a little, kills."""
+    """Ends a command and all its processes: first by a request, after some time by a kill."""
     for number, patience in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
         last = time.monotonic() + patience
         for pid in members(process.pid) if number == signal.SIGKILL else [-process.pid]:
@@ -80,7 +80,7 @@ def execute(command, out, err, deadline_s):
 
 
 def failure(code, err):
-    """What a failed command said: its first line that looks like an error of Yamata's, or else its last."""
+    """The error of a failed command: its first line that looks like an error of Yamata, or else its last line."""
     if code == 0:
         return ''
     lines = [line.strip() for line in err.read_text(errors='replace').splitlines() if line.strip()]
@@ -89,7 +89,7 @@ def failure(code, err):
 
 
 def json_figures(path, configuration):
-    """Every scalar of the JSON, and memory, busy share and text digest."""
+    """Every scalar of the JSON, and derived figures: memory, busy share and a digest of the text."""
     result = json.loads(path.read_text())
     row = {(f'json_{key}' if key in configuration else key): value for key, value in result.items()
            if key not in KEPT_OUT and isinstance(value, (str, int, float, bool))}
@@ -107,7 +107,7 @@ def json_figures(path, configuration):
 
 
 def text_figures(run, text):
-    """Figures that the program's regular expressions find; the last match counts. Raises LookupError where there is none."""
+    """Figures found by the program's regular expressions; the last match counts. Raises LookupError if there is none."""
     row = {}
     for key, expression in [('decode_tokens_per_s', run.tokens_per_s), *run.figures]:
         if expression is None:
@@ -120,7 +120,7 @@ def text_figures(run, text):
 
 
 def figures(run, json_path, out, err):
-    """(figures, error or '') that a run left behind."""
+    """(figures, error or '') of a finished run."""
     row = {}
     try:
         if json_path.exists():
@@ -132,7 +132,7 @@ def figures(run, json_path, out, err):
 
 
 class Machine:
-    """What every row says about where and with what it was measured."""
+    """The columns that describe the machine and the program of the measurement."""
 
     def __init__(self, yamata):
         cpu = re.search(r'model name\s*: (.*)', pathlib.Path('/proc/cpuinfo').read_text())
@@ -143,7 +143,7 @@ class Machine:
 
 
 def measure(run, folder, machine):
-    """Runs it; gives its row, without same_text."""
+    """Executes a run; returns its row, without same_text."""
     stem = folder / 'runs' / run.id
     json_path, out, err, prompt_file = (stem.with_suffix(suffix) for suffix in ('.json', '.out', '.err', '.txt'))
     json_path.unlink(missing_ok=True)

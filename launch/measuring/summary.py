@@ -1,4 +1,4 @@
-"""What the rows of a results folder say: medians, spreads, and ratios of runs that were made side by side."""
+"""Evaluates the rows of a results folder: medians, spreads, and ratios of runs that were made next to each other."""
 import collections
 import statistics
 
@@ -39,7 +39,7 @@ def grouped(rows, keys):
 
 
 def spread(values):
-    """(lower quartile, median, upper quartile); of fewer than four values the least and the greatest for quartiles."""
+    """(lower quartile, median, upper quartile); with fewer than four values, the least and the greatest instead of the quartiles."""
     if len(values) < 4:
         return min(values), statistics.median(values), max(values)
     low, middle, high = statistics.quantiles(values, n=4, method='inclusive')
@@ -47,8 +47,8 @@ def spread(values):
 
 
 def ratios(rows, all_rows, baseline, key='decode_tokens_per_s'):
-    """Of every row, its figure divided by that of the baseline strategy in the same repeat, on the same prompt and cluster; a
-    baseline that was swept, too, is compared at the same values, and not at all where it has none."""
+    """Of every row, its figure divided by that of the baseline strategy in the same repeat, with the same prompt and cluster. If the
+    baseline was swept, too, the values must be the same; rows without such a baseline are left out."""
     base = grouped([row for row in good(all_rows) if row['strategy'] == baseline and number(row, key)], PAIRED)
     flags, found = swept(all_rows), []
     for row in good(rows):

@@ -1,4 +1,4 @@
-"""What heads are made of: norms, RoPE, attention that can be unrolled over a head's own outputs, a decoder layer."""
+"""Building blocks of heads: norms, RoPE, attention that can be unrolled over a head's own outputs, a decoder layer."""
 import torch
 from torch import nn
 from torch.nn import functional
@@ -16,7 +16,7 @@ class Norm(nn.Module):
 
 
 def rotate(x, positions, base, interleaved):
-    """RoPE: x [texts, heads, rows, head_dim] by positions [rows]. Pairs are (2i, 2i+1) where interleaved, else (i, i + head_dim/2)."""
+    """RoPE: rotates x [texts, heads, rows, head_dim] by positions [rows]. Pairs are (2i, 2i+1) if interleaved, else (i, i + head_dim/2)."""
     half = x.shape[-1] // 2
     angles = positions[:, None].float() * base ** (-torch.arange(half, device=x.device).float() / half)
     cos, sin = angles.cos(), angles.sin()
@@ -26,10 +26,10 @@ def rotate(x, positions, base, interleaved):
 
 
 class Attention(nn.Module):
-    """Causal attention of step `s` of a head that goes on from its own outputs.
+    """Causal attention in step `s` of a head that continues from its own outputs.
 
-    Row i of step s stands s tokens behind row i of step 0, which has read the target's features of rows 0..i. So it sees the keys of rows
-    0..i of step 0, and of the later steps those of row i alone: its own path."""
+    Row i of step s is s tokens after row i of step 0, which has read the target's features of rows 0..i. So it sees the keys of rows 0..i
+    of step 0, and in the later steps only those of row i: its own path."""
 
     def __init__(self, target, width, interleaved):
         super().__init__()
@@ -71,7 +71,7 @@ class FeedForward(nn.Module):
 
 
 class Layer(nn.Module):
-    """A decoder layer: x + attention(x), then + feed-forward(norm). The input is normed where `input_norm` says so."""
+    """A decoder layer: x + attention(x), then + feed-forward(norm). The input is normalized if `input_norm`."""
 
     def __init__(self, target, input_norm, interleaved):
         super().__init__()
@@ -95,5 +95,5 @@ def initialize(module, deviation=0.02):
 
 
 def soft_cross_entropy(logits, wanted):
-    """Mean over rows of the cross-entropy of logits [rows, vocabulary] against the probabilities `wanted` [rows, vocabulary]."""
+    """Mean over rows of the cross-entropy of logits [rows, vocabulary] with the probabilities `wanted` [rows, vocabulary]."""
     return -(wanted * logits.float().log_softmax(-1)).sum(-1).mean()

@@ -1,4 +1,4 @@
-"""launch/train-heads, once its flags are read and PyTorch is there."""
+"""The main part of launch/train-heads, after its flags are read and PyTorch is available."""
 import pathlib
 import platform
 import re
@@ -16,7 +16,7 @@ from .dgf import Dgf
 from .eagle3 import Eagle3
 from .medusa import Medusa
 
-FILES = {'model', 'features', 'out', 'type', 'minutes', 'threads', 'device', 'kind'}  # flags that say nothing about the result
+FILES = {'model', 'features', 'out', 'type', 'minutes', 'threads', 'device', 'kind'}  # flags that do not influence the result
 
 
 def device_of(name):
@@ -40,7 +40,7 @@ def layers_needed(options, model):
 
 
 class Pause:
-    """Whether to go on: not after Ctrl-C or SIGTERM, and not after --minutes."""
+    """Whether to continue: False after Ctrl-C or SIGTERM, and after --minutes."""
 
     def __init__(self, minutes):
         self.asked = False
@@ -61,7 +61,7 @@ def machine_name():
 
 
 def prepare(options):
-    """(trainer, facts for the card)."""
+    """(trainer, facts for the model card)."""
     device = device_of(options.device)
     model = target.load(options.model).to(device)
     layers = layers_needed(options, model)
@@ -86,7 +86,7 @@ def prepare(options):
 
 
 def train(options):
-    """The exit code: 0 trained, 130 paused."""
+    """Trains; returns the exit code: 0 trained, 130 paused."""
     if options.threads:
         torch.set_num_threads(options.threads)
     out = pathlib.Path(options.out)

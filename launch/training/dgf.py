@@ -1,5 +1,5 @@
-"""Dovetail's draft head (arXiv 2412.18934): the target's last hidden state and the embedding of the next token, joined by a dynamic gate, go
-through decoder layers that guess the next hidden state; the target's output makes a token of it."""
+"""Dovetail's draft head (arXiv 2412.18934): a dynamic gate combines the target's last hidden state with the embedding of the next token.
+Decoder layers then predict the next hidden state, from which the target's output computes a token."""
 import torch
 from torch import nn
 from torch.nn import functional
@@ -23,7 +23,7 @@ class Dgf(nn.Module):
         blocks.initialize(self.layers)
 
     def step(self, features, tokens, past):
-        """The hidden states that follow `features` [texts, rows, dim] and the tokens after them; past: one list per layer."""
+        """The predicted hidden states after `features` [texts, rows, dim] and the tokens that follow them; past: one list per layer."""
         e = self.input_layernorm(self.target.embedding[tokens])
         h1, h2 = features @ self.W_1, functional.silu(e @ self.W_2)
         gate = torch.sigmoid(torch.cat((h1, h2), -1) @ self.W_z)
@@ -43,7 +43,7 @@ class Dgf(nn.Module):
                 + self.cross_entropy * blocks.soft_cross_entropy(functional.linear(made, self.target.output), tokens))
 
     def guesses(self, batch):
-        """[texts, rows] per depth, each from the text's own tokens and this head's own hidden states."""
+        """[texts, rows] per depth: guesses from the text's own tokens and this head's own hidden states."""
         features, past, guesses = batch.hidden['last'], [[] for _ in self.layers], []
         for depth in range(self.depths):
             features = self.step(features, batch.ahead(batch.ids, depth + 1), past)

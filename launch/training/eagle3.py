@@ -1,5 +1,5 @@
-"""EAGLE-3 (arXiv 2503.01840): hidden states of three layers of the target and the next token's embedding go through one decoder layer; its
-output stands in for the target's hidden states from then on. Trained as it is used: over several steps on its own outputs."""
+"""EAGLE-3 (arXiv 2503.01840): one decoder layer reads hidden states of three layers of the target and the next token's embedding. For
+further tokens, its output replaces the target's hidden states. Trained in the same way: over several steps on its own outputs."""
 import numpy
 import torch
 from torch import nn
@@ -28,7 +28,7 @@ class Eagle3(nn.Module):
     kind = 'eagle3'
 
     def __init__(self, target, options, counts):
-        """counts: how often each token occurs in the training texts; the most frequent ones are the draft's vocabulary."""
+        """counts: how often each token occurs in the training texts; the most frequent ones become the draft's vocabulary."""
         super().__init__()
         self.target, self.depths, self.unroll = target, options.depths, options.unroll
         self.feature_layers = options.layers or target.eagle3_layers()
@@ -41,7 +41,7 @@ class Eagle3(nn.Module):
         self.norm = blocks.Norm(target.dim, target.eps)
         self.lm_head = nn.Linear(target.dim, size, bias=False)
         blocks.initialize(self)
-        with torch.no_grad():  # begins as the target's output, of which the draft's is a part
+        with torch.no_grad():  # initialized with the target's output matrix; the draft's vocabulary is a part of the target's
             self.norm.weight.copy_(target.norm)
             self.lm_head.weight.copy_(target.output[self.draft_ids])
         self.lm_head.weight.requires_grad_(not options.freeze_output)
@@ -50,7 +50,7 @@ class Eagle3(nn.Module):
         return self.fc(torch.cat([batch.hidden[str(layer)] for layer in self.feature_layers], -1))
 
     def step(self, g, tokens, past):
-        """(the next g; what the draft's output reads of it)."""
+        """(the next g; the input of the draft's output matrix)."""
         g = self.midlayer(g, self.target.embedding[tokens], past)
         return g, self.norm(g)
 
@@ -66,7 +66,7 @@ class Eagle3(nn.Module):
         return total
 
     def guesses(self, batch):
-        """[texts, rows] per depth, each from the text's own tokens and this head's own outputs."""
+        """[texts, rows] per depth: guesses from the text's own tokens and this head's own outputs."""
         g, past, guesses = self.start(batch), [], []
         for depth in range(self.depths):
             g, normed = self.step(g, batch.ahead(batch.ids, depth + 1), past)

@@ -1,4 +1,4 @@
-"""What yamata features wrote: texts, each a row of tokens with hidden states; cut into batches."""
+"""Reads the files of yamata features: texts, each with a row of hidden states per token; divides them into batches."""
 import dataclasses
 import pathlib
 import re
@@ -13,24 +13,25 @@ from . import safetensors_file
 
 @dataclasses.dataclass
 class Batch:
-    """Texts side by side, padded at their ends. Row i holds token i, and the hidden states after the model has read it."""
+    """Several texts, padded at their ends. Row i has token i, and the hidden states after the model has read it."""
     ids: torch.Tensor      # [texts, rows] int64
     lengths: torch.Tensor  # [texts]
-    prompts: torch.Tensor  # [texts]: so many rows were given, the model wrote the others
+    prompts: torch.Tensor  # [texts]: number of given rows; the model generated the others
     hidden: dict           # layer name -> [texts, rows, dim] float32
 
     def known(self, depth):
-        """[texts, rows]: rows whose guess at this depth (0: the token two ahead) has a token of the text to be compared with."""
+        """[texts, rows]: whether the text has a token with which the row's guess at this depth can be compared. Depth 0: the token two
+        ahead."""
         rows = torch.arange(self.ids.shape[1], device=self.ids.device)
         return rows + 2 + depth < self.lengths[:, None]
 
     def own(self, depth):
-        """Of these, the rows where the model had begun to write: where it would be asked for guesses."""
+        """Likewise, but only rows at which the model had begun to generate: there, guesses would be requested."""
         rows = torch.arange(self.ids.shape[1], device=self.ids.device)
         return self.known(depth) & (rows + 2 > self.prompts[:, None])
 
     def ahead(self, values, steps):
-        """values [texts, rows, ...], moved `steps` rows to the front; zeros come in at the end."""
+        """values [texts, rows, ...], shifted by `steps` rows to the front; the last rows become zeros."""
         moved = torch.zeros_like(values)
         moved[:, :max(values.shape[1] - steps, 0)] = values[:, steps:]
         return moved
@@ -40,14 +41,14 @@ class Batch:
 
 
 def shards_of(path):
-    """The file, and those that follow it: F.safetensors, F-00002.safetensors, ..."""
+    """The file, and the files that continue it: F.safetensors, F-00002.safetensors, ..."""
     path = pathlib.Path(path)
     numbered = re.compile(re.escape(path.stem) + r'-\d{5}' + re.escape(path.suffix))
     return [path, *sorted(other for other in path.parent.glob('*' + path.suffix) if numbered.fullmatch(other.name))]
 
 
 class Features:
-    """All texts of some files. `layers` are needed. Throws Problem (2) naming the first file that does not fit."""
+    """All texts of some files. `layers` must be in the files. Raises Problem (2) naming the first file that is unsuitable."""
 
     def __init__(self, paths, layers, dim, vocabulary):
         self.layers, self.dim = layers, dim
@@ -71,7 +72,7 @@ class Features:
             raise Problem(f'{path}: its token ids go beyond the vocabulary of {vocabulary}; these are features of another model', 2)
         if len(bounds) < 1 or bounds[0] != 0 or bounds[-1] != len(ids) or (numpy.diff(bounds) < 0).any():
             raise Problem(f'{path}: its texts do not cover its rows; write it again', 2)
-        prompts = tensors.get('prompts', numpy.diff(bounds))  # without: as if the model had written none of it
+        prompts = tensors.get('prompts', numpy.diff(bounds))  # if missing: as if the model had generated all of it
         if prompts.shape != (len(bounds) - 1,):
             raise Problem(f'{path}: prompts has {prompts.size} entries for {len(bounds) - 1} texts; write it again', 2)
         self.files.append(tensors)
@@ -83,7 +84,7 @@ class Features:
         return sum(end - first for _, first, end, _ in texts)
 
     def split(self, share, seed):
-        """(texts to train on, held-out texts): whole texts, a share of them chosen by the seed."""
+        """(texts to train on, held-out texts): whole texts; the seed determines which."""
         order = numpy.random.default_rng(seed).permutation(len(self.texts))
         held = max(1, round(share * len(order)))
         if held >= len(order):
@@ -109,15 +110,15 @@ class Features:
 
 
 def cut(texts, rows):
-    """Texts in pieces of at most `rows` rows; a piece goes on where the one before it ended."""
+    """Divides texts into pieces of at most `rows` rows; a piece continues where the one before ended."""
     return [(file, at, min(at + rows, end), max(0, prompt - (at - first))) for file, first, end, prompt in texts
             for at in range(first, end - 2, rows)]
 
 
 def batches(texts, rows, random=None):
-    """Texts of like lengths together, `rows` rows at most with the padding (one text at least), in random order."""
+    """Batches of texts of similar lengths, at most `rows` rows with padding (but at least one text), in random order."""
     order = list(range(len(texts))) if random is None else random.permutation(len(texts)).tolist()
-    pool = 64  # sorted by length within so many: little padding, and still another batch each time
+    pool = 64  # texts are sorted by length within this many: little padding, but each epoch has other batches
     made = []
     for at in range(0, len(order), pool):
         group = []

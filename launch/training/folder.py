@@ -1,4 +1,4 @@
-"""What training leaves: model.safetensors, config.json, and README.md, a card of what was measured."""
+"""Writes the result of training: model.safetensors, config.json, and README.md, a model card with the measured figures."""
 import json
 import os
 
@@ -8,7 +8,7 @@ from . import safetensors_file
 
 
 def write(folder, head, card, halves):
-    """The tensors in F16 (or F32), whole numbers as they are."""
+    """Writes the folder: tensors in F16 (or F32), integers unchanged."""
     tensors = {}
     for name, values in head.tensors().items():
         array = values.detach().cpu().numpy()
@@ -29,7 +29,7 @@ NAMES = {'medusa': 'Medusa heads', 'dgf': 'Dovetail draft head (DGF)', 'eagle3':
 
 
 def card(head, trainer, facts):
-    """Markdown: what it is for, what it was trained on, how often it is right per depth."""
+    """The model card in Markdown: its use, its training data, its acceptance rate per depth."""
     best, recipe = trainer.best, trainer.recipe
     trained = sum(values.numel() for values in head.parameters())
     lines = [f'# {NAMES[head.kind]} for {head.target.name}', '', f'Guesses what `{facts["model"]}` writes. {trained / 1e6:.2f} million parameters. Made by',
@@ -48,6 +48,6 @@ def card(head, trainer, facts):
 
 
 def thinned(entries, most=12):
-    """The last, and others evenly."""
+    """The last entry, and others at regular distances."""
     every = -(-len(entries) // most)
     return [entry for i, entry in enumerate(entries) if (len(entries) - 1 - i) % every == 0]

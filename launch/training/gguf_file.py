@@ -1,4 +1,4 @@
-"""An EAGLE-3 head as GGUF: its tensors under GGUF's names, its RoPE pairs side by side, its draft vocabulary as token ids."""
+"""An EAGLE-3 head as GGUF: its tensors have GGUF's names, its RoPE pairs are interleaved, its draft vocabulary is stored as token ids."""
 import json
 import os
 import pathlib
@@ -42,7 +42,7 @@ def interleaved(weights, heads):
 
 
 def read_tensors(path, config):
-    """Float tensors by GGUF's names, float32; and d2t, token ids. Throws Problem (2) naming the first tensor that is missing or unknown."""
+    """Float tensors by GGUF's names, float32; and d2t, token ids. Raises Problem (2) naming the first tensor that is missing or unknown."""
     stored, _ = safetensors_file.read(path)
     tensors, d2t = {}, None
     for key, values in stored.items():
@@ -85,14 +85,14 @@ def add_metadata(writer, config):
 
 
 def stored_as(values, kind):
-    """The type in which a tensor is stored: norms stay floats, and rows that are no whole number of blocks become F16."""
+    """The type of a stored tensor: norms stay floats; rows that do not consist of whole blocks become F16."""
     if values.ndim == 1:
         return TYPES['f32']
     return TYPES['f16'] if kind == 'q8_0' and values.shape[-1] % 32 else TYPES[kind]
 
 
 def convert(source, out, kind):
-    """Writes `out` from a folder with model.safetensors and config.json, whole or not at all; gives its size in bytes."""
+    """Writes `out` from a folder with model.safetensors and config.json, completely or not at all; returns its size in bytes."""
     folder = pathlib.Path(source)
     folder = folder if folder.is_dir() else folder.parent
     config = read_config(folder)

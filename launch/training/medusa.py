@@ -1,4 +1,4 @@
-"""Medusa heads (arXiv 2401.10774): head k guesses the token k + 2 ahead from the target's last hidden state alone."""
+"""Medusa heads (arXiv 2401.10774): head k guesses token k + 2 ahead, only from the target's last hidden state."""
 import torch
 from torch import nn
 from torch.nn import functional
@@ -10,7 +10,7 @@ class Block(nn.Module):
     def __init__(self, dim):
         super().__init__()
         self.linear = nn.Linear(dim, dim)
-        nn.init.zeros_(self.linear.weight)  # with zeros, a head begins as the target's output
+        nn.init.zeros_(self.linear.weight)  # with zero weights, a head initially equals the target's output
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, h):
@@ -27,7 +27,7 @@ class Medusa(nn.Module):
         self.heads = nn.ModuleList(self.make_head() for _ in range(self.depths))
 
     def make_head(self):
-        """Its block, and its output, which begins as the target's; without one, the target's is read."""
+        """A head's block and its output matrix, initialized with the target's; without a matrix of its own, the target's is used."""
         parts = [Block(self.target.dim)]
         if not self.shared_output:
             parts.append(nn.Linear(self.target.dim, self.target.vocabulary, bias=False))

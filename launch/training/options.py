@@ -3,7 +3,7 @@ import argparse
 
 
 class Parser(argparse.ArgumentParser):
-    """One line and exit code 1 for bad usage, as yamata itself."""
+    """Reports bad usage in one line with exit code 1, like yamata itself."""
 
     def error(self, message):
         self.exit(1, f'train-heads: {message}; launch/train-heads --help lists the flags\n')

@@ -1,4 +1,4 @@
-"""A Python that has PyTorch and gguf, for a script that trains."""
+"""Provides a Python with PyTorch and gguf for training scripts."""
 import importlib.util
 import os
 import pathlib
@@ -8,7 +8,7 @@ import sys
 from measuring.problem import Problem
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SYSTEM_PYTHON = '/usr/bin/python3'  # what Debian's packages belong to
+SYSTEM_PYTHON = '/usr/bin/python3'  # the Python of Debian's packages
 AGAIN = 'YAMATA_TRAIN_AGAIN'
 
 
@@ -25,9 +25,9 @@ def run(*command):
 
 
 def provide(script, modules=('torch', 'gguf')):
-    """Goes on with `script` in a Python that has `modules`. The present one where it has them; else an environment of its own below the build
-    folder, over Debian's python3-torch (launch/install-packages --training), with gguf from PyPI. Throws Problem where that fails."""
-    os.environ.setdefault('OMP_WAIT_POLICY', 'passive')  # threads that spin while others wait for the core make training many times slower
+    """Continues `script` in a Python that has `modules`: in the current one if it has them; else in a virtual environment below the build
+    folder that also sees Debian's python3-torch (launch/install-packages --training), with gguf from PyPI. Raises Problem if that fails."""
+    os.environ.setdefault('OMP_WAIT_POLICY', 'passive')  # spinning threads make training many times slower if others need the core
     lacking = missing(modules)
     if not lacking:
         return
@@ -41,7 +41,7 @@ def provide(script, modules=('torch', 'gguf')):
 
 
 def go_on_or_skip(script, modules):
-    """For tests: likewise, but nothing is installed; where there is no such Python, says so and ends with 77 (skipped)."""
+    """For tests: likewise, but installs nothing. If there is no such Python, prints that and exits with 77 (skipped)."""
     python = environment_folder() / 'bin' / 'python'
     if not missing(modules):
         return

@@ -1,4 +1,4 @@
-"""How often a head guesses what the target writes, on texts that it has not been trained on."""
+"""Acceptance rates of a head on texts that were not used for training."""
 import dataclasses
 
 import torch
@@ -7,7 +7,8 @@ from torch.nn import functional
 
 @dataclasses.dataclass
 class Rates:
-    """Per depth (0: the token after the next): guesses compared, those right, those right together with all before them."""
+    """Per depth (0: the token after the next): number of compared guesses, of correct ones, and of correct ones whose predecessors are all
+    correct."""
     compared: list
     right: list
     chain: list
@@ -16,7 +17,7 @@ class Rates:
         return self.right[depth] / max(self.compared[depth], 1)
 
     def tokens_per_pass(self):
-        """Of a chain of guesses as long as the depths: the target's own token, and the guesses accepted before the first wrong one."""
+        """Tokens per pass with chains of guesses of full depth: the target's own token, and the guesses before the first wrong one."""
         return 1 + sum(chain / max(compared, 1) for chain, compared in zip(self.chain, self.compared))
 
     def __str__(self):
@@ -24,8 +25,8 @@ class Rates:
 
 
 class HeldOut:
-    """Batches kept from training, with what the target chose after each of their rows: the text's next token where the target wrote it, else the
-    highest logit. Where any text has rows that the target wrote, only those count."""
+    """Held-out batches, with the target's choice after each of their rows: the text's next token if the target generated it, else the
+    highest logit. If any text has rows that the target generated, only such rows count."""
 
     def __init__(self, batches, target):
         self.batches = batches

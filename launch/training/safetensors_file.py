@@ -1,4 +1,4 @@
-"""safetensors files with numpy alone: an 8-byte length, a JSON header (name -> dtype, shape, data_offsets), the tensors' bytes."""
+"""safetensors files with numpy only: an 8-byte length, a JSON header (name -> dtype, shape, data_offsets), the tensors' bytes."""
 import json
 import os
 import pathlib
@@ -13,7 +13,8 @@ MOST_HEADER_BYTES = 100 << 20
 
 
 def read(path):
-    """(tensors by name, mapped and read-only; metadata). BF16 comes as float32, in memory. Throws Problem (2) naming file and cause."""
+    """(tensors by name, memory-mapped and read-only; metadata). BF16 is converted to float32 in memory. Raises Problem (2) naming file and
+    cause."""
     try:
         data = numpy.memmap(path, dtype=numpy.uint8, mode='r')
     except (OSError, ValueError) as error:
@@ -39,7 +40,7 @@ def tensor(data, entry):
 
 
 def write(path, tensors, metadata):
-    """Writes numpy arrays (F16, F32, I32, I64, BOOL), whole or not at all. Data begin at a multiple of 64 bytes."""
+    """Writes numpy arrays (F16, F32, I32, I64, BOOL), completely or not at all. The data begin at a multiple of 64 bytes."""
     names = {numpy.dtype(kind): name for name, kind in TYPES.items() if name != 'BF16'}
     header, at = {'__metadata__': {key: str(value) for key, value in metadata.items()}}, 0
     for name, values in tensors.items():

@@ -1,4 +1,4 @@
-"""The model whose text is to be guessed: what heads share with it, from its GGUF, dequantized and never trained."""
+"""The target model: the parts that heads use, from its GGUF, dequantized and not trained."""
 import dataclasses
 import pathlib
 
@@ -7,7 +7,7 @@ import torch
 
 from measuring.problem import Problem
 
-# Embedding and output are used as they are; other families scale or cap them.
+# Embedding and output are used without changes; other families scale or cap them.
 FAMILIES = ('llama', 'qwen2', 'qwen3')
 
 
@@ -39,7 +39,7 @@ class Target:
 
 
 def load(path):
-    """Throws Problem (2) where the file is none, is damaged, or of a family that heads are not trained for."""
+    """Raises Problem (2) if the file is not a GGUF, is damaged, or belongs to a family for which heads cannot be trained."""
     try:
         reader = gguf.GGUFReader(path)
         fields = {key: field.contents() for key, field in reader.fields.items() if not key.startswith('tokenizer.')}

@@ -1,4 +1,4 @@
-"""The loop: AdamW, warm-up, then a linear fall to nothing; held-out acceptance now and then; a checkpoint to go on from."""
+"""The training loop: AdamW, warm-up, then linear decay to zero; regular evaluations of held-out acceptance; checkpoints for resuming."""
 import dataclasses
 import os
 import pathlib
@@ -18,20 +18,20 @@ SAVE_EVERY_S = 60.0
 
 @dataclasses.dataclass
 class Recipe:
-    """What decides the result; a checkpoint made with another one is not gone on from."""
+    """The settings that determine the result; a checkpoint with other settings is not resumed."""
     steps: int
     batch_rows: int
     learning_rate: float
     warm_up: int
     clip: float
     evaluate_every: int
-    patience: int  # evaluations without a better one, after which training stops
+    patience: int  # number of evaluations without improvement after which training stops
     seed: int
-    bf16: bool     # products of a step in bfloat16
+    bf16: bool     # compute the products of a step in bfloat16
 
 
 class Progress:
-    """A line per evaluation on stderr; on a terminal, a line in between that is written over."""
+    """Prints a line per evaluation on stderr; on a terminal, also a line that is overwritten."""
 
     def __init__(self, recipe, first):
         self.recipe, self.first, self.begin = recipe, first, time.monotonic()
@@ -51,8 +51,8 @@ class Progress:
 
 
 class Trainer:
-    """Trains `head` on `texts`. The state is in a checkpoint file; every random number follows from the seed and the step, so that an
-    interrupted training that goes on ends with the bits of one that was not."""
+    """Trains `head` on `texts`. The state is in a checkpoint file. All random numbers follow from the seed and the step, so a resumed
+    training gives the same bits as an uninterrupted one."""
 
     def __init__(self, head, data, texts, held_out, recipe, checkpoint, settings):
         self.head, self.data, self.texts, self.held_out, self.recipe = head, data, texts, held_out, recipe
@@ -78,11 +78,11 @@ class Trainer:
             self.best_state, self.since_best = state['best_state'], state['since_best']
         except Problem:
             raise
-        except Exception as error:  # torch names no type for a damaged file
+        except Exception as error:  # torch does not define the exception for a damaged file
             raise Problem(f'{self.checkpoint} cannot be read ({type(error).__name__}); delete it to start again', 2) from None
 
     def save(self):
-        # Tensors, numbers and words alone: newer versions of PyTorch read no other objects.
+        # Only tensors, numbers and strings: newer versions of PyTorch refuse other objects.
         state = {'settings': self.settings, 'head': self.head.state_dict(), 'optimizer': self.optimizer.state_dict(), 'done': self.done,
                  'seconds': self.seconds, 'losses': self.losses, 'recent': self.recent,
                  'best': self.best and dataclasses.asdict(self.best), 'best_state': self.best_state, 'since_best': self.since_best}
@@ -119,7 +119,7 @@ class Trainer:
         return loss.item()
 
     def evaluate(self):
-        """True where this is the best so far, whose weights are kept."""
+        """True if this is the best result so far; its weights are kept."""
         rates = self.held_out.rates(self.head)
         better = self.best is None or rates.tokens_per_pass() > self.best.tokens_per_pass()
         if better:
@@ -134,8 +134,8 @@ class Trainer:
         return self.done >= self.recipe.steps or self.since_best >= self.recipe.patience
 
     def run(self, until=None, keep_going=lambda: True):
-        """Up to step `until` (all, if not given), to the last that pays, or until keep_going says no; saves, and gives the head its best weights
-        where training has finished. True if it has."""
+        """Trains up to step `until` (default: all), until there is no more improvement, or until keep_going is false. Saves; if training
+        has finished, also loads the best weights into the head. True if it has finished."""
         begin, before, saved = time.monotonic(), self.seconds, time.monotonic()
         progress, schedule = Progress(self.recipe, self.done), self.schedule()
         while not self.finished and (until is None or self.done < until) and keep_going():

@@ -1,7 +1,8 @@
-"""ask_llama_cpp.py WRITER [VARIANT...]: what llama.cpp (the package xllamacpp) says of small models, into the folder expected/.
+"""ask_llama_cpp.py WRITER [VARIANT...]: writes llama.cpp's results (package xllamacpp) for small models into the folder expected/.
 
-WRITER is the program write_tiny_model. For each variant, with F32 and with F16 weights: the most probable text of 64 tokens after the
-prompt, a line per token: the token taken, then "id:logarithm of the probability" of the ten best. On the CPU, with an F32 cache.
+WRITER is the program write_tiny_model. Each variant is used with F32 and with F16 weights. A file has the most probable text of 64 tokens
+after the prompt, with a line per token: the chosen token, then "id:logarithm of the probability" of the ten best. On the CPU, with an F32
+cache.
 """
 
 import importlib.metadata
@@ -58,9 +59,10 @@ def main():
         for variant in variants or run("--list"):
             for kind in ("F32", "F16"):
                 model = f"{folder}/{variant}.gguf"
-                # llama.cpp rounds activations to F16 where weights are: so it is given the same values as F32.
+                # llama.cpp rounds activations to F16 if the weights are F16: so it gets the same values as F32.
                 stored = "F32" if kind == "F32" else "F16-WIDENED"
-                # Files of the oldest layout are no longer read by llama.cpp: they hold the weights of the newer one.
+                # llama.cpp no longer reads files of the oldest layout: the expected results are those of the newer layout with the same
+                # weights.
                 run(variant.removesuffix("-single"), stored, model)
                 steps = ask(model, prompt)
                 (FOLDER / f"{variant}-{kind.lower()}.txt").write_text("\n".join(lines(steps, variant, kind)) + "\n")

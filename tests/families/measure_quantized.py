@@ -1,9 +1,10 @@
-"""measure_quantized.py WRITER FOLLOWER YAMATA [VARIANT or FILE...]: how far the probabilities of quantized files are from llama.cpp's.
+"""measure_quantized.py WRITER FOLLOWER YAMATA [VARIANT or FILE...]: compares the probabilities of quantized models with llama.cpp's.
 
-WRITER is the program write_tiny_model, FOLLOWER follow_text. A model, small and with random weights or a file, is quantized by `yamata quantize`;
-llama.cpp writes a text with it, and Yamata follows that. It also follows it with the same weights as F32, with which nothing is rounded to
-8 bits: the exact result. Prints a row of a table per model: for each type the medians of the differences between the logarithms of
-probabilities of tokens that both have among their ten best: Yamata and llama.cpp, then each of them and the exact result.
+WRITER is the program write_tiny_model, FOLLOWER follow_text. A model (a small one with random weights, or a file) is quantized by `yamata
+quantize`. llama.cpp generates a text with it, and Yamata computes the probabilities of that text: with the quantized model, and with the
+same weights as F32. The latter rounds nothing to 8 bits: the exact result. Prints a table with a row per model. Its columns are, for each
+type, medians of the differences between the logarithms of probabilities, over the tokens that both have among their ten best: Yamata and
+llama.cpp, Yamata and the exact result, llama.cpp and the exact result.
 """
 
 import statistics
@@ -22,7 +23,7 @@ def run(*words):
 
 
 def follow(follower, model, text):
-    """The ten best of each step, as a dictionary."""
+    """The ten best tokens of each step, as a dictionary."""
     for line in run(follower, model, text).splitlines():
         yield {int(i): float(v) for i, v in (pair.split(":") for pair in line.split()[1:])}
 

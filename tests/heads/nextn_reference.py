@@ -39,7 +39,7 @@ def sigmoid(x):
 
 
 def rotate(x, position, interleaved):
-    """All of x [rows, n], by pairs."""
+    """Rotates all of x [rows, n], in pairs."""
     half = x.shape[-1] // 2
     angle = position * 10000.0 ** (-np.arange(half) * 2.0 / x.shape[-1])
     c, s = np.cos(angle), np.sin(angle)
@@ -49,7 +49,7 @@ def rotate(x, position, interleaved):
 
 
 class Layer:
-    """The layer after the model's last, with a cache of its own; a row at a time."""
+    """The layer after the model's last, with its own cache; processes one row at a time."""
 
     def __init__(self, file):
         m = file.metadata
@@ -63,7 +63,7 @@ class Layer:
         return self.all.get(self.at + name, self.all.get(otherwise))
 
     def attend(self, q, k, v, scale):
-        """q [heads, n]; k and v [kv heads, ...] of this row."""
+        """Attention of a row: q [heads, n]; k and v [kv heads, ...]."""
         self.keys.append(k)
         self.values.append(v)
         keys, values, group = np.stack(self.keys), np.stack(self.values), len(q) // len(k)
@@ -92,7 +92,7 @@ class Layer:
         q = np.concatenate([q[:, :-rotary], rotate(q[:, -rotary:], position, True)], -1)
         both = self.get("attn_kv_a_mqa.weight") @ x
         latent, turned = rms_norm(both[:rank], self.get("attn_kv_a_norm.weight")), rotate(both[None, rank:], position, True)[0]
-        if self.get("attn_kv_b.weight") is not None:  # of each head keys, then values
+        if self.get("attn_kv_b.weight") is not None:  # for each head its keys, then its values
             both = (self.get("attn_kv_b.weight") @ latent).reshape(heads, -1)
             plain, v = both[:, :q.shape[-1] - rotary], both[:, q.shape[-1] - rotary:]
         else:
@@ -122,7 +122,7 @@ class Layer:
         return sum(w * self.feed_forward(x, "exps", e) for w, e in zip(weights, chosen)) + self.feed_forward(x, "shexp")
 
     def step(self, token, hidden, position):
-        """The logits after the token, whose hidden state is given to the next."""
+        """The logits after the token; its hidden state is the input of the next step."""
         embedding = self.get("nextn.embed_tokens.weight", "token_embd.weight")[token]
         pair = [rms_norm(embedding, self.get("nextn.enorm.weight")), rms_norm(hidden, self.get("nextn.hnorm.weight"))]
         x = self.get("nextn.eh_proj.weight") @ np.concatenate(pair)
@@ -138,7 +138,7 @@ class Layer:
 
 
 def choices(layer, ids, features):
-    """As heads_probe prints them."""
+    """The choices, in the format of heads_probe."""
     layer.cut(0)
     first, chains = [], []
     for at in range(1, len(ids)):
@@ -152,7 +152,7 @@ def choices(layer, ids, features):
 
 
 def compare(label, file, found, states):
-    """Whether the program chose as this does."""
+    """Whether the program's choices equal this implementation's."""
     layer, same, all_first, chain_same, chain_all, right, distinct = Layer(file), 0, 0, 0, 0, 0, set()
     for line, begin, end in zip(found.splitlines(), states["texts"][:-1], states["texts"][1:]):
         theirs, ids = json.loads(line), states["ids"][begin:end]
@@ -171,7 +171,7 @@ def compare(label, file, found, states):
 
 
 def layer_alone(model, file, path):
-    """The layer in a file of its own, as converters write it with --mtp."""
+    """Writes the layer into a file of its own, like converters with --mtp."""
     names = [name for name in file.tensors if name.startswith(Layer(file).at)]
     metadata = {key: value for key, value in file.metadata.items() if not isinstance(value, list)}
     write_gguf(path, {name: file.tensors[name] for name in [*names, "token_embd.weight"]}, metadata)

@@ -23,7 +23,7 @@ from tensor_files import Gguf, read_safetensors, write_gguf, write_safetensors  
 EPSILON = 1e-5
 
 
-# ---- what heads compute ----
+# ---- computing heads ----
 
 def rms_norm(x, weight, epsilon=EPSILON):
     return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + epsilon) * weight
@@ -44,7 +44,7 @@ def rotate(x, position, interleaved, base):
 
 
 class Block:
-    """Attention and feed-forward with a cache of its own; one row at a time."""
+    """Attention and feed-forward with its own cache; processes one row at a time."""
 
     def __init__(self, w, name, head_dim, interleaved, base):
         self.w, self.name, self.head_dim, self.interleaved, self.base = w, name, head_dim, interleaved, base
@@ -88,7 +88,7 @@ class Medusa:
         self.depth = 0
 
     def step(self, token, feature, position, own):
-        """The logits after `token`; own: it is a guess."""
+        """The logits after `token`; own: the token is a guess."""
         self.depth = self.depth + 1 if own else 0
         self.feature = self.feature if own else feature
         k = self.depth
@@ -103,7 +103,7 @@ class Medusa:
 
 
 class Recurrent:
-    """A token and the hidden state before it give the next hidden state."""
+    """Computes the next hidden state from a token and the hidden state before it."""
 
     def __init__(self, w, target, head_dim, interleaved=False, base=10000.0):
         self.w, self.embedding, self.output = w, target["token_embd.weight"], target.get("output.weight", target["token_embd.weight"])
@@ -170,10 +170,10 @@ class Eagle3(Recurrent):
         return spread
 
 
-# ---- comparing ----
+# ---- comparisons ----
 
 def choices(model, ids, features, steps):
-    """As heads_probe prints them."""
+    """The choices, in the format of heads_probe."""
     model.begin()
     first, chains = [], []
     for at in range(1, len(ids)):
@@ -258,7 +258,7 @@ def random_head(rng, wide, dim, heads, kv_heads, head_dim, ffn, name):
 
 
 def eagle3_gguf(path, w, name, target_layers, before):
-    """The same head as a converter writes it: queries and keys permuted so that pairs that rotate together lie side by side."""
+    """Writes the same head like a converter: queries and keys are permuted, so that pairs that rotate together are adjacent."""
 
     def permuted(array, heads):
         rows, columns = array.shape
@@ -294,7 +294,7 @@ def main():
         shared = {name: array.astype(np.float16) for name, array in read_safetensors(medusa).items() if not name.endswith(".1.weight")}
         path = os.path.join(folder, "medusa-shared.safetensors")
         write_safetensors(path, shared)
-        # The target's output is Q8_0, so that what it is multiplied with is rounded to 8 bits.
+        # The target's output is Q8_0, so its input is rounded to 8 bits.
         c.compare("medusa, the target's output", Medusa(floats(shared), c.target), path, ["last"], 4, "stored", least=.98)
         c.compare("dgf", Dgf(read_safetensors(dgf), c.target, 64, interleaved=True), dgf, ["last"], 4, "stored", rates=[.68])
         c.compare("dgf", Dgf(read_safetensors(dgf), c.target, 64, interleaved=True), dgf, ["last"], 4, "q8_0", least=.97)

@@ -1,4 +1,4 @@
-"""Tensors in safetensors and GGUF files, read and written with numpy."""
+"""Reads and writes tensors in safetensors and GGUF files with numpy."""
 import json
 import struct
 
@@ -35,7 +35,7 @@ def write_safetensors(path, tensors):
 
 
 def write_gguf(path, tensors, metadata):
-    """metadata: text, whole numbers, bools, floats and lists of whole numbers."""
+    """metadata: strings, integers, bools, floats and lists of integers."""
 
     def text(s):
         return struct.pack("<Q", len(s)) + s.encode()
@@ -66,7 +66,7 @@ def write_gguf(path, tensors, metadata):
 
 
 class Gguf:
-    """The tensors and metadata of a GGUF file of F32, F16 and Q8_0 tensors."""
+    """The tensors and metadata of a GGUF file with F32, F16 and Q8_0 tensors."""
 
     def __init__(self, path):
         self.data, self.at = open(path, "rb").read(), 4

@@ -1,4 +1,5 @@
-"""Whole jobs on the emulated device, alone and beside cores, give the ids and logits of one plain rank, and what a device lacks is one line.
+"""Whole jobs on the emulated device, alone and together with CPU cores, give the ids and logits of one plain rank. If a device lacks
+something, the error is one line.
 
     devices_test.py YAMATA YAMATA_EMULATED [--filter WORD]
 """
@@ -14,7 +15,7 @@ TARGET, DRAFT = (str(ROOT / 'models' / f'tales-{name}-q8_0.gguf') for name in ('
 RUN = ['run', '-m', TARGET, '-p', 'Once upon a time there was', '-n', '24', '--ignore-eos']
 MPIRUN = ['mpirun', '--oversubscribe', '--bind-to', 'none']
 
-# Ranks, flags, and how the emulated device is.
+# Ranks, flags, and settings of the emulated device.
 JOBS = [
     (1, '--units emulated', ''),
     (1, '--units emulated -b 3 --cache-type-k f16', 'discrete'),
@@ -47,7 +48,7 @@ JOBS = [
     (2, '--units cpu+emulated=0.1 --layer-split 0.5,0.5 --strategy pipeinfer', 'waits=stream'),
 ]
 
-# Flags, how the device is, and what computed.
+# Flags, settings of the device, and the expected devices in the report.
 LAYERS = [
     ('--units cpu+emulated -ngl 3', '', 'emulated:0 (3 layers)+cpu (5 layers)'),
     ('-ngl 7', 'discrete', 'emulated:0 (7 layers)+cpu (1 layer)'),
@@ -72,7 +73,7 @@ if len(CORES) > 1:
     APART = f'--units cpu:{CORES[0]} --draft-units cpu:{CORES[1]}'
     PRESETS += [(1, f'--preset dovetail {APART} --heads {HEADS["dgf"]}', ''), (2, f'--preset duodecoding {APART} -md {DRAFT} --layer-split 1/1', '')]
 
-# Exit code, words of the line, ranks, flags, and how the device is.
+# Exit code, words of the error, ranks, flags, and settings of the device.
 ERRORS = [
     (1, 'no such device', 1, '--units emulated:9', ''),
     (1, 'no such device', 1, '--units cpu+emulated', 'none'),

@@ -1,10 +1,11 @@
-"""Every family's small models as whole jobs: three ranks, two units, a group of two, guesses in flight give the ids and logits of one plain rank.
+"""Whole jobs with every family's small models: every layout gives the ids and logits of one plain rank. Layouts: three ranks, two units, a
+group of two, guesses in flight.
 
     family_layouts_test.py YAMATA WRITE_TINY_MODEL [--all] [--filter WORD] [--emulated YAMATA_EMULATED]
 
-Each variant is quantized to Q4_K_M or Q8_0, in turns, and has guesses over three ranks, two of which share layers, and two units. With --all it
-has both types and every layout. Variants with a layer that predicts a further token guess with that, on one to three ranks. With
---emulated only those, with the heads, the model, or both on an emulated device.
+Variants are quantized to Q4_K_M or Q8_0 alternately, and run with guesses on three ranks, two of which share layers, and on two units. With
+--all, each variant runs with both types and in every layout. Variants with an MTP layer also guess with it, on one to three ranks. With
+--emulated, only these run, with the heads, the model, or both on an emulated device.
 """
 import argparse
 import concurrent.futures
@@ -20,7 +21,7 @@ WORDS = [chr(0x4E00 + 260 + number * 37 % 250) for number in range(30)]  # token
 PROMPT = ' '.join(4 * WORDS)
 RUN = ['run', '-p', PROMPT, '-n', '64', '--ignore-eos', '-b', '16', '--logits-checksum']
 
-# Name, ranks and flags. The store of those that guess from texts has the text itself.
+# Name, ranks and flags. For layouts that guess from suffixes, the store contains the text itself.
 LAYOUTS = [('guesses', 3, '-t 1 --layer-split 0.5,0.3+0.2 --strategy pipeinfer')]
 if len(CORES) > 1:
     LAYOUTS.append(('2 units', 1, f'--units cpu:{CORES[0]}=0.4+cpu:{CORES[1]} --strategy iterative'))
@@ -29,7 +30,7 @@ MORE_LAYOUTS = [
     ('a group of 2', 2, '-t 1 --layer-split 0.35+0.65 --strategy iterative'),
     ('guesses of 3 stages', 3, '-t 1 --layer-split 0.3,0.3,0.4 --strategy pipeinfer'),
 ]
-# With guesses of the layer that predicts a further token: a tree of a given size is filled whatever that costs.
+# With guesses of the MTP layer. A tree of fixed size is filled at any cost.
 TREE = '-t 1 --policy dynamic-tree'
 MTP_LAYOUTS = [
     ('1 rank', 1, f'{TREE} --strategy speculative'),
@@ -64,13 +65,14 @@ def call(command):
 
 
 class Variant:
-    """A model of a variant and a type, in a folder of its own."""
+    """A model of a variant with a quantized type, in a folder of its own."""
 
     def __init__(self, o, variant, kind, folder):
         self.program, self.name, self.folder = o.emulated or o.program, f'{variant} {kind}', pathlib.Path(folder)
         self.model = self.folder / 'model.gguf'
         plain = self.folder / 'plain.gguf'
-        wide = variant + '-wide' if kind == 'Q4_K_M' else variant  # rows of whole blocks, else only some tensors have that type
+        # rows consist of whole blocks; otherwise only some tensors would have that type
+        wide = variant + '-wide' if kind == 'Q4_K_M' else variant
         call([o.writer, wide, 'F32', plain])
         call([self.program, 'quantize', plain, self.model, kind])
         plain.unlink()
@@ -84,7 +86,7 @@ class Variant:
         return (j['token_ids'], j['logits_checksum']), j['accepted']
 
     def wrong(self, layouts, sampling, guessing, must_accept):
-        """What is not as it should be. Guesses are accepted where the flags have `must_accept`, unless they may come too late."""
+        """The errors found. With `must_accept` in the flags, some guesses must be accepted, unless they may arrive too late."""
         plain, _ = self.result(1, f'-t 1 --strategy iterative {sampling}')
         wrong = [] if len(set(plain[0])) > 4 else [f'a text that says nothing of bits: {plain[0]}']
         for name, ranks, flags in layouts:
@@ -96,7 +98,7 @@ class Variant:
         return wrong
 
     def wrong_of_texts(self, layouts):
-        """With guesses from the text itself, which is in a store."""
+        """The errors found with guesses from the text itself, which is in a store."""
         store = f'--suffix-store {self.folder / "texts"}'
         self.result(1, f'-t 1 --strategy speculative --temp 2 {store}')
         return self.wrong(layouts, '--temp 2', store, 'pipeinfer')
@@ -107,7 +109,7 @@ def check(o, variant, kind):
         try:
             model = Variant(o, variant, kind, folder)
             if 'nextn' in variant:
-                accepts = 'nothing' if variant.endswith('-own') else TREE  # its random output knows nothing of the model's
+                accepts = 'nothing' if variant.endswith('-own') else TREE  # its random output matrix has nothing in common with the model's
                 layouts = DEVICE_MTP_LAYOUTS if o.emulated else MTP_LAYOUTS + (MORE_MTP_LAYOUTS if o.all else [])
                 wrong = model.wrong(layouts, '--temp 0.7', '--mtp --no-lookup', accepts)
             else:

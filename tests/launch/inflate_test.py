@@ -14,7 +14,8 @@ PROGRAM = sys.argv.pop(1)
 MODELS = ROOT / 'models'
 TARGET = MODELS / 'tales-target-q8_0.gguf'
 PROMPT = 'Once upon a time there was a miller who had'
-# Twice as many query heads to a key head as the small model has; its width is a quarter, so that norms are scaled by a half exactly.
+# The number of query heads per key/value head is twice the small model's. The width is four times as large, so norms are scaled exactly by
+# 1/2.
 SHAPE = dict(dim=1024, layers=11, heads=16, kv_heads=4, ffn=1536)
 
 
@@ -48,7 +49,7 @@ class Inflate(unittest.TestCase):
         return json.loads(result.read_text())['sources'][0]['accuracies'][:4]
 
     def test_text_is_the_small_models(self):
-        self.assertEqual(self.text(TARGET)[:60], self.text(self.large)[:60])  # roundings differ: the far end of the text may, too
+        self.assertEqual(self.text(TARGET)[:60], self.text(self.large)[:60])  # rounding differs, so the end of the text may differ, too
 
     def test_heads_guess_what_the_small_ones_guess(self):
         for kind in ('dgf', 'medusa'):

@@ -1,4 +1,5 @@
-"""Random layouts under mpirun: units, groups, stages, drafters, strategies, cancelling and cache types give the ids and logits of one plain rank.
+"""Random layouts under mpirun give the ids and logits of one plain rank. They have random units, groups, stages, drafters, strategies,
+cancellation and cache types.
 
     layouts_test.py YAMATA [--count N] [--seed S] [--devices]      N random layouts, printed so that each can be repeated
 """
@@ -21,7 +22,7 @@ def shares(rng, groups):
 
 
 def random_units(rng, devices):
-    """What each rank computes on: some threads, or units that share its layers; with `devices` always an emulated one among them."""
+    """The units of a rank: some threads, or units that share its layers; with `devices`, one of them is always an emulated device."""
     cores = sorted(os.sched_getaffinity(0))
     if devices:
         units = ['emulated', *(f'cpu:{core}' for core in rng.sample(cores, rng.randint(0, min(2, len(cores)))))]
@@ -40,7 +41,7 @@ def random_units(rng, devices):
 
 
 def random_layout(rng, devices):
-    """Ranks, and the flags of a run."""
+    """The number of ranks, and the flags of a run."""
     target = [rng.choice([1, 2, 2, 3]) for _ in range(rng.choice([1, 1, 2, 3]))]
     strategy = rng.choice(['iterative', 'speculative', 'pipeinfer', 'pipeinfer'])
     flags, drafts = ['--strategy', strategy], []

@@ -1,10 +1,10 @@
-"""Presets on cores and an emulated device, and on two groups of cores: each writes the text of one plain rank, and as many tokens per pass of the
-target as the papers' formulas say for how often the guesses are right.
+"""Presets on CPU cores and an emulated device, and on two groups of cores: each writes the text of one plain rank, and has the tokens per
+pass of the target that the papers' formulas predict from the acceptance rates.
 
     presets_test.py YAMATA YAMATA_EMULATED [--filter WORD]
 
-How often guesses are right is measured by `yamata acceptance` on the same texts. Trees of a given size are filled whatever that costs, so
-that their tokens per pass are the same on every unit.
+Acceptance rates are measured by `yamata acceptance` on the same texts. Trees of a fixed size are filled at any cost, so that their tokens
+per pass are the same on every unit.
 """
 import argparse
 import heapq
@@ -19,11 +19,11 @@ TARGET, DRAFT = (str(ROOT / 'models' / f'tales-{name}-q8_0.gguf') for name in ('
 HEADS = {name: ['--heads', str(ROOT / 'models' / f'tales-{name}.safetensors')] for name in ('dgf', 'medusa')}
 PROMPTS = [json.loads(line)['turns'][0] for line in (ROOT / 'launch/experiments/tales.jsonl').read_text().splitlines()]
 CORES = sorted(os.sched_getaffinity(0))
-TOKENS = 96  # of each text: enough that chance does not decide
-DEVICE_TOKENS = 24  # where a device is emulated, which takes long
+TOKENS = 96  # of each text: enough for stable means
+DEVICE_TOKENS = 24  # for emulated devices, which are slow
 DEVICE_PROMPTS = 2
 
-# Name, flags, the most guesses of a run, levels of the tree, children of a node: EAGLE-2's tree as Dovetail has it; Medusa's algorithm 1.
+# Name, flags, most guesses of a run, levels of the tree, children of a node: EAGLE-2's tree as in Dovetail; Medusa's algorithm 1.
 TREES = [('dovetail', HEADS['dgf'], 15, 8, 10), ('medusa', HEADS['medusa'], 63, 4, 32)]
 
 
@@ -36,7 +36,8 @@ def run(command, cache=''):
 
 
 def tree_tokens(accuracies, guesses, depth, children):
-    """Tokens of a pass with the best tree of this size: 1, and of each guess the product of the accuracies on its way (Ghidorah's ARCA)."""
+    """Tokens per pass with the best tree of this size: 1, plus for each guess the product of the acceptance rates on its path (Ghidorah's
+    ARCA)."""
     levels = [level[:children] for level in accuracies[:depth]]
     tokens, frontier = 1.0, [(-p, 0) for p in levels[0]]
     heapq.heapify(frontier)
@@ -51,8 +52,9 @@ def tree_tokens(accuracies, guesses, depth, children):
 
 
 def duo_tokens(first, others):
-    """Tokens of a pass of DuoDecoding's loop, sequences long and always there in time. After a rejected token the next one is computed alone; with
-    probability `first` it begins a sequence, whose others are all checked in the pass after that, each right with probability `others`."""
+    """Tokens per pass of DuoDecoding's loop, if sequences are long and always in time. After a rejected token, the next one is computed
+    alone. With probability `first` it begins a sequence, whose other tokens are all verified in the next pass; each is right with
+    probability `others`."""
     return (1 + first / (1 - others)) / (1 + first)
 
 
@@ -79,7 +81,7 @@ class Presets:
         return self.texts[prompt, tokens]
 
     def play(self, program, prompts, tokens, flags, ranks=1):
-        """Whether all texts are those of one plain rank; per text the tokens and the passes."""
+        """Whether all texts equal those of one plain rank; per text the numbers of tokens and of passes."""
         same, passes = True, []
         for prompt in prompts:
             j = self.result(program, prompt, tokens, flags, ranks)
@@ -88,7 +90,8 @@ class Presets:
         return same, passes
 
     def rates(self, who, width):
-        """[level][choice]: how often it is right where all before it were; and the tokens of a pass with the best tree of so many rows, by replay."""
+        """[level][choice]: acceptance rate if all guesses before it were right; and the tokens per pass with the best tree of `width` rows,
+        by replay."""
         if tuple(who) not in self.known:
             self.prompts.write_text(''.join(json.dumps({'turns': [prompt]}) + '\n' for prompt in PROMPTS))
             run([self.plain, 'acceptance', '-m', TARGET, '-f', str(self.prompts), '-n', str(TOKENS), '--ignore-eos', '--no-lookup', '-t', '1', '--json', str(self.out), *who], self.cache)
@@ -106,9 +109,9 @@ def near(found, expected, share):
 
 
 def trees(presets):
-    """A tree of a given size is drafted at every step, whatever that costs: as many tokens on every unit, and as many as the formula says. It takes
-    levels for independent, which they are not quite; the replay of the text's own ranks does not. It is of the best tree of one shape, than which a
-    tree that is chosen anew at every step is no worse."""
+    """A tree of fixed size is drafted at every step, at any cost: so the tokens per pass are equal on every unit, and equal to the
+    formula's. The formula assumes that levels are independent, which is not quite true. The replay uses the text's own ranks, without this
+    assumption, but for the best tree of one fixed shape; a tree that is chosen at every step is at least as good."""
     for name, who, guesses, depth, children in TREES:
         if presets.filter not in name:
             continue
@@ -120,7 +123,7 @@ def trees(presets):
         formula, found = tree_tokens(accuracies, guesses, depth, children), per_pass(passes)
         presets.say(same, f'{name} on cores: the text of one plain rank')
         presets.say(near(found, formula, .15), f'{name} on cores: {found:.3f} tokens per pass, {formula:.3f} by the formula')
-        whole = per_pass([(tokens + 1, runs + 1) for tokens, runs in passes])  # as a replay counts
+        whole = per_pass([(tokens + 1, runs + 1) for tokens, runs in passes])  # as in the replay
         presets.say(whole > .97 * replay, f'{name} on cores: {whole:.3f} tokens per pass, {replay:.3f} by replay of the best shape, the prompt counted')
         if apart:
             on_two = [*units, '--layer-split', '1/1']
@@ -131,7 +134,7 @@ def trees(presets):
 
 
 def duodecoding(presets):
-    """The target on a device that takes long, so that the draft's sequences are always there in time."""
+    """The target is on a slow emulated device, so that the draft's sequences are always in time."""
     who = ['-md', DRAFT]
     accuracies, _ = presets.rates(who, 16)
     formula = duo_tokens(sum(accuracies[0][:2]), accuracies[1][0])
@@ -143,13 +146,13 @@ def duodecoding(presets):
         same, passes = presets.play(presets.emulated, PROMPTS[:4], 2 * DEVICE_TOKENS, [*flags, '--units', 'emulated', '--draft-units', f'cpu:{CORES[-1]}'], ranks)
         presets.say(same, f'{name}, on a device: the text of one plain rank')
         presets.say(near(per_pass(passes), formula, .15), f'{name}, on a device: {per_pass(passes):.3f} tokens per pass, {formula:.3f} by the formula')
-        if len(CORES) > 1:  # how many sequences are there in time depends on the cores
+        if len(CORES) > 1:  # whether sequences are in time depends on the number of cores
             same, passes = presets.play(presets.plain, PROMPTS[:2], TOKENS, [*flags, '--units', f'cpu:{CORES[0]}', '--draft-units', f'cpu:{CORES[1]}'], ranks)
             presets.say(same and per_pass(passes) >= 1, f'{name}, on cores: the text of one plain rank')
 
 
 def others(presets):
-    """Those that share layers need the units' speeds; how many tokens they give is a matter of the guesses, and of what they cost."""
+    """Presets with shared layers need the units' speeds; their tokens per pass depend on the guesses, and on the costs of these."""
     for units, program in ((['emulated', 'cpu'], presets.emulated), ([f'cpu:{core}' for core in CORES[:2]], presets.plain)):
         flags = ['--units', '+'.join(units)]
         if len(units) < 2 or presets.filter not in 'shared ' + flags[1]:

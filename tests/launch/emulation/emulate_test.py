@@ -1,5 +1,5 @@
-"""A real mpirun over two emulated hosts writes the text of one process, and leaves nothing behind. Exit code 77 where this machine
-cannot hold emulated hosts: the test is then skipped, with the reason."""
+"""A real mpirun over two emulated hosts writes the same text as one process, and leaves nothing behind. Exit code 77 if this machine cannot
+emulate hosts: the test is then skipped, with the reason."""
 import io
 import json
 import os
@@ -83,7 +83,7 @@ class TwoHosts(unittest.TestCase):
         self.assert_nothing_is_left_of(clear, 'SIGKILL')
 
     def assert_nothing_is_left_of(self, clear, to_keeper='SIGCONT'):
-        """Of a job whose emulation is killed, and whose keeper gets a signal, too."""
+        """Kills the emulation of a job, sends a signal to its keeper, and checks that nothing is left."""
         emulate = subprocess.Popen([ROOT / 'launch' / 'emulate', '--hosts', '2', '--', PROGRAM, 'run', '-m', TARGET, '-p', 'Once upon a time', '-n',
                                     '100000', '-c', '110000', '-t', '1', '--ignore-eos'], stdout=subprocess.PIPE)
         with emulate:
@@ -108,7 +108,7 @@ def words_of(process):
 
 
 def running(emulate):
-    """Processes that belong to an emulated cluster: they name it, or run in it."""
+    """Processes that belong to an emulated cluster: they have its name in their arguments, or run in its namespaces."""
     name = f'{emulation.PREFIX}{emulate.pid}'
     inside = [process for host in ('n0', 'n1', 'desk') for process in emulation.Host(name, host).processes()]
     outside = [int(entry.name) for entry in pathlib.Path('/proc').glob('[0-9]*') if name.encode() in words_of(entry.name)]

@@ -1,5 +1,5 @@
-"""Cut links, stopped and killed daemons, ranks stopped at the start: the command ends soon after the deadline, with the right exit code
-and one line. Exit code 77 where this machine cannot hold emulated hosts."""
+"""Cut links, stopped and killed daemons, ranks stopped at the start: the command ends soon after the deadline, with the right exit code and
+one line. Exit code 77 if this machine cannot emulate hosts."""
 import json
 import os
 import pathlib
@@ -13,7 +13,7 @@ import unittest
 
 from support import DRAFT, PATIENCE, PROGRAM, ROOT, TARGET, emulation
 TIMEOUT_S = 2
-GENEROUS_S = round(60 * PATIENCE)  # what takes longer never ends
+GENEROUS_S = round(60 * PATIENCE)  # anything that takes longer counts as hanging
 TEXT = [str(PROGRAM), 'run', '-p', 'Once upon a time', '-t', '1', '--ignore-eos', '--timeout', str(TIMEOUT_S), '-m', str(TARGET)]
 STAGES = ['--layer-split', '1,1,1']
 LONG = [*TEXT, *STAGES, '-n', '1000000', '-c', '500000']
@@ -40,7 +40,7 @@ def wait_until(condition):
 
 
 class Job:
-    """A command on emulated hosts, whose output is read to its end."""
+    """A command on emulated hosts, whose output is read until its end."""
 
     def __init__(self, cluster, program, err):
         self.cluster, self.err = cluster, err
@@ -52,12 +52,12 @@ class Job:
         return some
 
     def read_a_third(self):
-        """Of a text of 1500 tokens: by then, ranks that the plan leaves out have it, however far away they are."""
+        """Reads a third of a text of 1500 tokens. By then, idle ranks have received the plan, however slow their links are."""
         while len(self.out) < 2000 and self.read_some():
             pass
 
     def end(self):
-        """The exit code."""
+        """Waits for the end; returns the exit code."""
         def on_alarm(*_):
             raise AssertionError(f'the command never ended: {self.lines()}')
         signal.signal(signal.SIGALRM, on_alarm)
@@ -85,7 +85,7 @@ def cut(host):
 
 
 def send(number, name):
-    """A fault: the signal to all processes of that name on a host."""
+    """A fault: sends the signal to all processes with this name on a host."""
     def fault(host):
         for process in processes(host, name):
             os.kill(process, number)
@@ -93,7 +93,7 @@ def send(number, name):
 
 
 class WithMpirunOnTheFirst(emulation.Cluster):
-    """Hosts of which the first runs mpirun, as on most clusters, rather than a place outside them."""
+    """A cluster whose first host runs mpirun, as on most real clusters, instead of a namespace outside the hosts."""
 
     def command(self, *arguments, **options):
         words = super().command(*arguments, **options)
@@ -102,7 +102,7 @@ class WithMpirunOnTheFirst(emulation.Cluster):
 
 
 class FarHosts(emulation.Cluster):
-    """Hosts so far from each other that a small model is the fastest on one of them, however long that takes to compute."""
+    """A cluster with such high latencies that a small model is fastest on a single host, however slow that is."""
 
     def __init__(self, hosts):
         super().__init__(hosts, delay=[50])
@@ -185,7 +185,7 @@ class ThreeHosts(unittest.TestCase):
 
     def test_killed_daemon_ends_the_command_and_is_named(self):
         code, lines, _ = self.strike(LONG, 1, send(signal.SIGKILL, 'orted'))
-        self.assertNotEqual(code, 0)  # which, mpirun decides before it hears of us
+        self.assertNotEqual(code, 0)  # mpirun chooses the code before it hears of Yamata's
         self.assertEqual(len(lines), 1, lines)
         self.assertIn("yamata: rank 1 (n1): the launcher's daemon on this machine has died", lines[0])
 
@@ -195,4 +195,4 @@ if __name__ == '__main__':
     if reason:
         print(f'skipped: {reason}')
         sys.exit(77)
-    unittest.main(warnings='ignore')  # of what a cluster leaves to the interpreter to close
+    unittest.main(warnings='ignore')  # ignores warnings about resources that a cluster leaves to the interpreter to close

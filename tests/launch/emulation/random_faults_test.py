@@ -1,5 +1,5 @@
-"""launch/faults tells right ends from wrong ones, and some of its faults end rightly. Exit code 77 where no hosts can be emulated: the
-latter is then skipped, with the reason."""
+"""launch/faults distinguishes right outcomes from wrong ones, and some of its faults have right outcomes. The latter is skipped, with the
+reason, if no hosts can be emulated. Exit code 77: skipped."""
 import subprocess
 import sys
 import unittest
@@ -37,7 +37,7 @@ class Verdicts(unittest.TestCase):
         self.assert_wrong('2 lines', scenario('stop rank'), 3, SILENT * 2, False)
         self.assert_wrong('0 lines', scenario('stop rank'), 3, '', False)
         self.assert_wrong('exit code 205', scenario('stop rank'), 205, SILENT, False)
-        self.assert_right(scenario('stop guard', 0), 0, '', True)  # it was stopped after the last word
+        self.assert_right(scenario('stop guard', 0), 0, '', True)  # it was stopped after the last token
         self.assert_wrong('without the whole text', scenario('stop guard', 0), 0, '', False)
         self.assert_wrong('another than rank 0', scenario('stop guard', 0), 0, 'yamata: rank 1 (n1) did not answer\n', True)
 

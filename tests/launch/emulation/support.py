@@ -1,4 +1,4 @@
-"""What tests on emulated hosts begin with: the program under test (the first argument), the scripts in launch/ as modules, the models."""
+"""Common parts of tests on emulated hosts: the program under test (the first argument), the scripts in launch/ as modules, the models."""
 import importlib.machinery
 import importlib.util
 import os
@@ -18,7 +18,7 @@ TARGET, DRAFT = (ROOT / 'models' / f'tales-{name}-q8_0.gguf' for name in ('targe
 
 
 def script(name):
-    """A program in launch/, as a module."""
+    """Imports a script of launch/ as a module."""
     loader = importlib.machinery.SourceFileLoader(name, str(ROOT / 'launch' / name))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
     loader.exec_module(module)

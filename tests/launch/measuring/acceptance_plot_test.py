@@ -1,4 +1,4 @@
-"""launch/plot on a file of yamata acceptance: draws it, and says what is wrong with another."""
+"""launch/plot draws a file of yamata acceptance, and reports what is wrong with other files."""
 import json
 import pathlib
 import subprocess

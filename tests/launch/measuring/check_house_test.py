@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The rules that launch/check-house checks, each broken once in a small tree."""
+"""Breaks each rule of launch/check-house once, in a small tree."""
 import pathlib
 import subprocess
 import sys

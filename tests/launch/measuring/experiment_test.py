@@ -1,4 +1,4 @@
-"""launch/experiment with a small script in place of yamata."""
+"""Tests launch/experiment with a small script in place of yamata."""
 import csv
 import os
 import pathlib
@@ -16,7 +16,8 @@ sys.path.insert(0, str(ROOT / 'launch'))
 from measuring import plan, results, summary  # noqa: E402
 from measuring.problem import Problem  # noqa: E402
 
-# Writes the figures of a run. Strategies: hang never ends, has a child and does not hear; fail dies; other writes another text.
+# Writes the JSON of a run. Strategies: hang never ends, has a child and ignores requests to end; fail crashes; others write different
+# texts.
 FAKE = f'''#!{sys.executable}
 import json, os, signal, sys, time
 if sys.argv[1] == '--version':
@@ -61,7 +62,7 @@ def strategies(*names):
 
 
 class Folder(unittest.TestCase):
-    """A temporary folder with the fake program, two empty models and a way to run launch/experiment there."""
+    """A temporary folder with the fake program, two empty models, and a function that runs launch/experiment there."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
@@ -90,7 +91,7 @@ class Folder(unittest.TestCase):
         return (self.path / 'calls').read_text().split()
 
     def wait_for(self, name):
-        """Until the fake has written the file."""
+        """Waits until the fake program has written the file."""
         while not (self.path / name).exists() or not (self.path / name).read_text().endswith('\n'):
             os.sched_yield()
         return (self.path / name).read_text().split()
@@ -104,7 +105,7 @@ class Plan(unittest.TestCase):
         toml = ('tokens = [8, 16]\n' + strategies('pipeinfer') + 'plain = { flags = [], sweep = false, draft = false }\n'
                 '[sweep]\n"--draft" = [1, 2]\n"--no-cancel" = [false, true]\n')
         runs = self.expand(toml)
-        self.assertEqual(len(runs), 3 * 2 * (4 + 1))  # repeats, tokens, swept settings and one that is not swept
+        self.assertEqual(len(runs), 3 * 2 * (4 + 1))  # repeats, tokens, swept configurations and one that is not swept
         self.assertEqual(len({run.id for run in runs}), len(runs))
         commands = {' '.join(run.command) for run in runs}
         self.assertTrue(any('-md draft' in c and '-n 16' in c and '--draft 2 --no-cancel --json' in c for c in commands))
@@ -284,7 +285,7 @@ class Summary(unittest.TestCase):
         self.assertEqual(summary.ratios(rows[2:], rows, 'whole'), [0.5])
         rows[2]['--draft'] = '4'
         self.assertEqual(summary.ratios(rows[2:], rows, 'whole'), [])
-        rows[0]['--draft'] = ''  # a baseline that is not swept is compared with all
+        rows[0]['--draft'] = ''  # a baseline that is not swept is compared with all rows
         self.assertEqual(summary.ratios(rows[2:], rows, 'whole'), [2])
 
     def test_table_has_a_row_per_configuration(self):

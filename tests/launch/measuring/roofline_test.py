@@ -1,4 +1,4 @@
-"""launch/plot-roofline: where its points and lines lie, and what it says of files it cannot draw."""
+"""Tests launch/plot-roofline: positions of its points and lines, and errors for unsuitable files."""
 import importlib.util
 import json
 import pathlib

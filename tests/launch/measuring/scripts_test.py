@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every script that a user types says with --help what it does, and refuses what it does not know in a line."""
+"""Tests that every script for users explains itself with --help, and refuses unknown arguments in one line."""
 import os
 import pathlib
 import subprocess

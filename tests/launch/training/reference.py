@@ -1,4 +1,5 @@
-"""What the heads guess, from their safetensors alone: numpy, one row after the other with a cache, as a decoder goes. Nothing of launch/training."""
+"""The guesses of heads, computed only from their safetensors: numpy, one row after another with a cache, like a decoder. Uses no code of
+launch/training."""
 import json
 import pathlib
 import struct
@@ -39,7 +40,7 @@ def rotated(x, position, base, interleaved):
 
 
 class Attention:
-    """One row after the other; `mark` and `back` take rows out again, as a decoder does with guesses."""
+    """Processes one row after another; `mark` and `back` remove rows again, like a decoder does with guesses."""
 
     def __init__(self, tensors, prefix, shape, interleaved):
         self.w = {name: tensors[f'{prefix}self_attn.{name}_proj.weight'] for name in 'qkvo'}
@@ -61,7 +62,7 @@ class Attention:
 
 
 class Layered:
-    """The layers of a head with their caches; `feed(tensors, x)` is the feed-forward of a layer by its prefix."""
+    """The layers of a head with their caches; `feed(tensors, x)` computes the feed-forward network of the layer with this prefix."""
 
     def __init__(self, tensors, prefixes, shape, eps, interleaved):
         self.t, self.prefixes, self.eps = tensors, prefixes, eps
@@ -73,7 +74,7 @@ class Layered:
         return x + w['down'] @ (silu(w['gate'] @ y) * (w['up'] @ y))
 
     def guess(self, start, tokens, depths, token_of):
-        """For every row of a text the chain of guesses behind it: start(row) the features, tokens the text."""
+        """The chain of guesses after every row of a text: start(row) gives the features, tokens are the text."""
         guesses = []
         for row in range(len(tokens) - 1):
             features = self.step(start(row), tokens[row + 1])

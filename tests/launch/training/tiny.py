@@ -1,11 +1,11 @@
-"""A tiny target and features of it that can be learnt: each token has one successor, and the last hidden state tells it."""
+"""A tiny target whose features are easy to learn: each token has one successor, which the last hidden state determines."""
 import gguf
 import numpy
 
 from training import safetensors_file
 
 LAYERS, DIM, FFN, HEADS, KV_HEADS, VOCABULARY, EPS, ROPE_BASE = 8, 32, 64, 4, 2, 64, 1e-5, 10000.0
-READ = [2, 4, 5]  # whose inputs EAGLE-3 reads: the third, the middle one, the third from the end
+READ = [2, 4, 5]  # the layers whose inputs EAGLE-3 reads: the third, the middle one, the third from the end
 
 
 def weights(seed=7):
@@ -33,7 +33,7 @@ def write_target(path, family='llama'):
 
 
 def write_features(path, texts=24, seed=3, prompt=2, dim=DIM):
-    """Texts of 9 to 30 tokens, of which the target "wrote" all but `prompt`: always the successor."""
+    """Writes texts of 9 to 30 tokens; the target has "generated" all tokens but the first `prompt`: always the successor."""
     random = numpy.random.default_rng(seed)
     successor = numpy.random.default_rng(1).permutation(VOCABULARY)
     target, ids, bounds = weights(), [], [0]

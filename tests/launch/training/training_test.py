@@ -1,4 +1,4 @@
-"""launch/train-heads and launch/heads-to-gguf: a tiny target, heads trained for it within seconds, and what is refused."""
+"""Tests launch/train-heads and launch/heads-to-gguf: trains heads for a tiny target within seconds, and checks what is refused."""
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -34,7 +34,7 @@ torch.set_num_threads(1)
 
 
 def run(script, *arguments):
-    """A script of launch/ with these arguments, in this process: PyTorch takes seconds to start."""
+    """Runs a script of launch/ with these arguments in this process, because PyTorch takes seconds to start."""
     loader = importlib.machinery.SourceFileLoader(script.replace('-', '_'), str(LAUNCH / script))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(module)
@@ -48,7 +48,7 @@ def run(script, *arguments):
 
 
 def quiet(loop, until=None):
-    """Runs without its lines on stderr."""
+    """Runs the loop without its lines on stderr."""
     with contextlib.redirect_stderr(io.StringIO()):
         return loop.run(until)
 
@@ -81,7 +81,7 @@ class Scene(unittest.TestCase):
 class Training(Scene):
     def test_loss_falls_and_guesses_become_right(self):
         for kind in KINDS:
-            more = ['--noise', '0'] if kind == 'dgf' else []  # on texts this short it would be as large as the features
+            more = ['--noise', '0'] if kind == 'dgf' else []  # with such short texts, the noise would be as large as the features
             loop = self.prepared(kind, f'learn-{kind}', '--steps', '100', '--batch', '256', '--evaluate-every', '10', '--patience', '100', *more)
             self.assertTrue(quiet(loop))
             self.assertLess(loop.losses[-1][1], 0.6 * loop.losses[0][1], kind)
@@ -151,7 +151,7 @@ class Files(Scene):
         return self.folder / out
 
     def text(self):
-        """The first text: (tokens, hidden states by layer, a batch of it)."""
+        """The first text: (tokens, hidden states by layer, a batch with it)."""
         data = features.Features([self.folder / 'features.safetensors'], [*map(str, tiny.READ), 'last'], tiny.DIM, tiny.VOCABULARY)
         batch = data.batch(data.texts[:1])
         return batch.ids[0].tolist(), {name: rows[0].double().numpy() for name, rows in batch.hidden.items()}, batch
@@ -231,7 +231,7 @@ class Gguf(Scene):
                 if key in ('d2t', 't2d'):
                     continue
                 back = read.pop(gguf_file.NAMES[key])
-                if key.endswith(('q_proj.weight', 'k_proj.weight')):  # pair i of a head stands in rows 2i and 2i + 1
+                if key.endswith(('q_proj.weight', 'k_proj.weight')):  # pair i of a head is in rows 2i and 2i + 1
                     rows = [head * head_dim + 2 * i + half for head in range(len(back) // head_dim) for half in (0, 1) for i in range(head_dim // 2)]
                     back = back[rows]
                 self.assertLessEqual(abs(back - values).max(), error * max(abs(values).max(), 1), f'{kind} {key}')

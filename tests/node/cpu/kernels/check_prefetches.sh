@@ -1,6 +1,6 @@
 #!/bin/sh
-# Whether the kernels of every instruction set still call memory into the caches, matrix products as well as attention: compilers leave
-# out a function that does nothing else, and no result would tell. Arguments: objdump, the kernels' library.
+# Checks that the kernels of every instruction set still prefetch, in matrix products and in attention. Compilers may remove a function that
+# only prefetches, and no result would show it. Arguments: objdump, the kernels' library.
 set -eu
 "$1" -d -C "$2" | awk '
   /file format/ { object = $1; if (object ~ /^kernels_/ && object !~ /scalar/) objects[object] }

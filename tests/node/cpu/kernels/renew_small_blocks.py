@@ -1,6 +1,6 @@
-"""renew_small_blocks.py: random blocks of the formats that are only looked up, and what the package gguf makes of them, into small_blocks.hpp.
+"""renew_small_blocks.py: writes random blocks of the table-based formats, and the package gguf's results for them, into small_blocks.hpp.
 
-A block's floats are kept as the FNV-1a hash of their bits. Needs the Python packages gguf and numpy.
+A block's floats are stored as the FNV-1a hash of their bits. Needs the Python packages gguf and numpy.
 """
 
 import pathlib
@@ -10,7 +10,7 @@ import numpy
 
 BLOCKS = 4
 TYPES = ["MXFP4", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "TQ1_0", "TQ2_0"]
-HALVES = {"TQ1_0": 52, "TQ2_0": 64, "MXFP4": None, "IQ1_M": None}  # where the half d lies; 0 in the others
+HALVES = {"TQ1_0": 52, "TQ2_0": 64, "MXFP4": None, "IQ1_M": None}  # offset of the half float d; 0 in the others
 
 
 def hashed(floats):

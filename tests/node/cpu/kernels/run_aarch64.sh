@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the kernels and their tests for aarch64 and runs them under emulation, with all instructions and without dot products.
-# Arguments: source directory, build directory, GoogleTest's sources, cross compiler, qemu-aarch64.
+# Builds the kernels and their tests for aarch64 and runs them under emulation: with all instructions, and without dot products. Arguments:
+# source directory, build directory, GoogleTest's sources, cross compiler, qemu-aarch64.
 set -eu
 source=$1 build=$2 gtest=$3 cxx=$4 qemu=$5
 mkdir -p "$build"
