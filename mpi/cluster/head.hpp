@@ -1,5 +1,5 @@
 #pragma once
-// Rank 0: leads the job. It holds the target's first stage, and decides what the loss of a rank means.
+// Rank 0 leads the job. It holds the target's first stage, and decides what happens when a rank is lost.
 #include <atomic>
 #include <functional>
 #include <map>
@@ -16,93 +16,94 @@
 
 namespace yamata {
 
-/// The user asked for the end (Ctrl-C).
+/// The user has asked to stop the job (Ctrl-C).
 struct Interrupted {};
 
 struct ClusterOptions {
   std::chrono::milliseconds timeout{120000};
   const std::atomic<bool>* interrupted = nullptr;
-  std::atomic<bool>* woken = nullptr;  ///< SIGCONT has come: this process was stopped, or the launcher begins to end the job
-  Measure measure{};                   ///< of this rank's speed, once all have come; empty: nobody's is asked for
-  bool probes_links = false;           ///< before the plan, which may want to know them
-  /// After the probes, once for each: a group of ranks of which the plan may want to know what it takes for a layer, after what those
-  /// before took; and what makes that layer here.
+  std::atomic<bool>* woken = nullptr;  ///< set on SIGCONT: this process was stopped, or the launcher begins to end the job
+  Measure measure{};                   ///< measures this rank's speed after all ranks have joined; empty: no rank measures
+  bool probes_links = false;           ///< measure the links between the ranks before the plan is made
+  /// Called after the links are measured, until it returns nothing: the next group of ranks that rehearses shared layers. `so_far`: the
+  /// results of the groups before. `make_layer` makes these layers on this rank.
   std::function<std::optional<wire::Rehearse>(const std::vector<wire::Hello>& hellos, std::span<const Link> links,
                                               std::span<const GroupTime> so_far)>
       next_group;
   LayerFactory make_layer;
-  std::function<void(double share)> on_loading;  ///< share of all weights that is in memory
+  std::function<void(double share)> on_loading;  ///< `share`: share of all weights that is loaded
   std::function<void(const std::string&)> on_warning;
 };
 
-/// Who decodes: the head tells it of the drafters.
+/// The decoder, to which the head reports events of the drafters.
 class DraftListener {
  public:
   virtual ~DraftListener() = default;
   virtual void on_guesses(int rank, const wire::Guesses& guesses) = 0;
-  /// The text goes on without the drafter that this rank leads.
+  /// The drafter that this rank leads is lost; decoding continues without it.
   virtual void on_drafter_lost(int rank) = 0;
-  /// Whether the text cannot go on before this drafter has answered.
+  /// Whether decoding is blocked until this drafter answers.
   virtual bool awaits(int rank) const = 0;
 };
 
-/// A state machine: `start` and `stop` wait, and are `begin` and `order_stop` with `step` as often as it takes.
+/// A state machine. `begin` and `order_stop` return at once, and `step` advances the state; `start` and `stop` do the same but wait for the
+/// end.
 class Head {
  public:
-  /// Shares the job out once every rank has said hello; may throw what forbids it.
+  /// Makes the plan after every rank has said hello. Throws if the job is impossible.
   using Planner = std::function<wire::Start(const std::vector<wire::Hello>& hellos)>;
 
   enum class State {
     kCreated,
     kGathering,   ///< waits for every rank's hello
-    kMeasuring,   ///< lets each rank measure its speed, where that is asked for
-    kProbing,     ///< measures the links to them, likewise
-    kRehearsing,  ///< lets groups share a layer, likewise
-    kLoading,     ///< the plan is sent; waits until every rank has its weights in memory
-    kServing,     ///< takes runs
-    kStopping,    ///< has told all to end, and waits for their reports
-    kStopped,     ///< or another job follows, which another Head leads
+    kMeasuring,   ///< waits until each rank has measured its speed, if ClusterOptions asks for it
+    kProbing,     ///< measures the links to the ranks, likewise
+    kRehearsing,  ///< groups of ranks rehearse shared layers, likewise
+    kLoading,     ///< the plan is sent; waits until every rank has loaded its weights
+    kServing,     ///< ready for runs
+    kStopping,    ///< all ranks are told to stop; waits for their reports
+    kStopped,     ///< or another job follows, which has a Head of its own
   };
 
   Head(Transport& transport, ClusterOptions options);
 
-  /// Waits for every rank's hello, checks that all run the same version and read the same files, sends the plan, builds this
-  /// rank's stages and waits until every rank has its weights in memory. `fingerprints`: per model. Throws the first fault that
-  /// any rank reports, with its rank and host.
+  /// Waits for every rank's hello, checks that all run the same version and have read the same files, sends the plan, builds this rank's
+  /// stages, and waits until every rank has loaded its weights. `fingerprints`: per model. Throws the first error that any rank reports,
+  /// with its rank and host.
   void start(const wire::Hello& own, const std::vector<std::uint64_t>& fingerprints, const Planner& plan, const StageFactory& make_stage);
-  /// The same without waiting: State::kServing says when it is done.
+  /// The same without waiting: it is done when state() is State::kServing.
   void begin(const wire::Hello& own, const std::vector<std::uint64_t>& fingerprints, const Planner& plan, const StageFactory& make_stage);
   State state() const { return state_; }
 
   Pipeline& target() { return *dispatcher_.target(); }
   Transport& transport() { return transport_; }
   const wire::Start& plan() const { return plan_; }
-  /// Per rank, once they have been measured; else empty.
+  /// Per rank; empty before they have been measured.
   std::vector<Link> links() const { return probe_ ? probe_->links() : std::vector<Link>{}; }
-  /// What groups have taken that rehearsed.
+  /// Results of the groups that have rehearsed.
   std::vector<GroupTime> group_times() const { return rehearsal_ ? rehearsal_->times() : std::vector<GroupTime>{}; }
   int ranks() const { return transport_.size(); }
-  /// Takes messages and lets this rank's stages go on; true if anything happened. Throws Interrupted, RankLost, or the fault that a rank
-  /// reports which the job cannot do without.
+  /// Handles messages and advances this rank's stages; true if anything happened. Throws Interrupted, RankLost, or the error of a rank that
+  /// the job needs.
   bool step();
-  /// Waits a little, or until this rank's computation ends.
+  /// Waits a short time, or until this rank's computation ends.
   void rest();
-  /// Waits for the result of a run of the target. Those of runs before it that nobody has waited for are dropped.
+  /// Waits for the result of this run of the target. Unread results of earlier runs are discarded.
   RunResult wait_result(std::uint64_t run);
 
-  /// Who is told of the drafters; nullptr: nobody. Outlives its being told.
+  /// Sets the listener for events of drafters; nullptr: none. It must outlive its registration.
   void listen(DraftListener* listener) { listener_ = listener; }
 
-  /// Every rank's statistics so far. For jobs without drafters, when no run is out.
+  /// Every rank's statistics so far. Only for jobs without drafters, and while no run is in flight.
   std::vector<wire::Report> ask_reports();
-  /// Ends this job, none of whose runs is out, but not the ranks: each forgets the job and says hello for the next, which another
-  /// Head leads.
+  /// Ends this job, while no run is in flight, but not the ranks: each leaves the job and says hello for the next one, which has a Head of
+  /// its own.
   void finish();
-  /// Ends every rank with `code` and collects their reports, as far as they come.
+  /// Stops every rank with exit code `code` and collects the reports that arrive.
   std::vector<wire::Report> stop(int code);
-  /// The same without waiting: State::kStopped says when it is done, take_reports what has come.
+  /// The same without waiting: it is done when state() is State::kStopped; take_reports() returns what has arrived.
   void order_stop(int code);
-  /// Those that have come, one per rank; a rank that gave none has the role "lost".
+  /// The reports that have arrived, one per rank; a rank without a report has the role "lost".
   std::vector<wire::Report> take_reports() { return reports_.take(); }
 
  private:
@@ -137,12 +138,12 @@ class Head {
   Dispatcher dispatcher_;
   Reports reports_;
   Idle idle_;
-  const std::uint64_t sent_before_;  // bytes, by the jobs before
+  const std::uint64_t sent_before_;  // bytes sent by earlier jobs
   wire::Hello own_;
   Setup setup_;
   std::optional<MeasuringOrder> measuring_;
-  std::map<int, Clock::time_point> measure_since_;  // the ranks whose turn it is to measure
-  std::optional<SpeedMeasurement> speed_;  // while this rank's is measured
+  std::map<int, Clock::time_point> measure_since_;  // the ranks that measure now, and since when
+  std::optional<SpeedMeasurement> speed_;  // while this rank measures
   std::optional<LinkProbe> probe_;
   std::optional<Rehearsal> rehearsal_;
   wire::Start plan_;

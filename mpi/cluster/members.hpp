@@ -1,5 +1,5 @@
 #pragma once
-// The ranks of a job as its head knows them: who has come, who is alive, whom the job can do without.
+// The head's view of the ranks of a job: which have joined, which are alive, which are needed.
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -16,59 +16,60 @@
 
 namespace yamata {
 
-/// Knows and judges, decides nothing: what a loss means for the job is the head's to say.
+/// Keeps the facts and evaluates them. The head decides what the loss of a rank means for the job.
 class Members {
  public:
   using Time = Clock::time_point;
 
-  /// Watches all other ranks of the transport from now on.
+  /// Begins to watch all other ranks of the transport.
   Members(Transport& transport, std::chrono::milliseconds timeout);
 
   // Gathering
-  /// A rank has said what it is. Throws ClusterError the second time.
+  /// Records a rank's hello. Throws ClusterError at a second one.
   void joined(int rank, wire::Hello hello);
-  /// How fast a rank is that has joined.
+  /// Records the speed of a rank that has joined.
   void measured(int rank, wire::Measured measured) { hellos_[static_cast<std::size_t>(rank)].measured = std::move(measured); }
   bool all_joined() const { return missing_ == 0; }
-  /// One per rank, once all have joined.
+  /// One per rank, after all have joined.
   const std::vector<wire::Hello>& hellos() const { return hellos_; }
-  /// Throws unless all run rank 0's version and read the same files, whose `fingerprints` these are, one per model.
+  /// Throws unless all ranks run rank 0's version and have read the same files. `fingerprints`: rank 0's, one per model.
   void check_agreement(std::span<const std::uint64_t> fingerprints) const;
 
   // Who is needed
-  /// A rank without a part in this plan is idle: the job can do without it.
+  /// Records the plan. A rank without a part in it is idle: the job does not need it.
   void place(const wire::Start& plan);
   bool idle(int rank) const { return idle_[static_cast<std::size_t>(rank)]; }
-  /// Nobody sends to this idle rank or waits for it any more. False: nobody did.
+  /// Removes an idle rank: nothing is sent to it and nothing waits for it any more. False: it was removed before.
   bool remove_idle(int rank);
-  /// All have their weights: from now on the job can do without the drafters of this plan, which are waited for no longer than is useful.
+  /// All ranks have loaded their weights. From now on the job can continue without the drafters of this plan, and the timeout of drafters
+  /// is shorter.
   void serve(const wire::Start& plan);
-  /// The first rank of the drafter that this rank belongs to, once the job can do without that.
+  /// The first rank of the drafter that this rank belongs to, from `serve` on.
   std::optional<int> drafter_of(int rank) const;
   bool lost(int rank) const { return lost_[static_cast<std::size_t>(rank)]; }
-  /// The job goes on without this drafter, all its ranks: nobody sends to them or waits for them any more. False: it already did.
+  /// Removes all ranks of this drafter: nothing is sent to them and nothing waits for them any more. False: they were removed before.
   bool remove_drafter(int leader);
 
   // Liveness
   void heard(int rank) { liveness_.heard(rank, Clock::now()); }
   void told(int rank, const wire::Heartbeat& heartbeat) { liveness_.tell(rank, heartbeat); }
-  /// What a rank has said of itself last.
+  /// A rank's last heartbeat.
   const wire::Heartbeat& state(int rank) const { return liveness_.state(rank); }
-  /// Tells all that the head lives, where it is time to: several times per deadline. False: it is not.
+  /// Sends the head's heartbeat to all ranks if one is due: several times per timeout. False: none was due.
   bool send_heartbeats(Time now, const wire::Heartbeat& own);
-  /// The launcher may have begun to end the job: for a while nobody is found silent.
+  /// The launcher may have begun to end the job: for a while no rank counts as silent.
   void hold_back(Time now) { liveness_.hold_back(now); }
-  /// A rank that has been silent for its whole deadline. To be asked often.
+  /// A rank that has been silent for its whole timeout. Call it often.
   std::optional<RankLost> find_silent(Time now);
-  /// A drafter whose ranks are all heard, and which yet does not come on though it is `awaited`: they do not hear each other.
+  /// A drafter that makes no progress though it is `awaited` and all its ranks send heartbeats: they do not reach each other.
   std::optional<RankLost> find_stalled_drafter(Time now, const std::function<bool(int leader)>& awaited);
-  /// Throws RankLost if `work_open` and none of `stages`, whose ranks are given in pipeline order, has come on for the whole deadline.
+  /// Throws RankLost if `work_open` and none of `stages`, whose ranks are given in pipeline order, has made progress for the whole timeout.
   void check_progress(Time now, bool work_open, const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) {
     liveness_.check_progress(now, work_open, own, stages);
   }
-  /// Nobody waits for this rank any more.
+  /// Stops watching this rank.
   void unwatch(int rank) { liveness_.unwatch(rank); }
-  /// " (host)" of a rank where it is known.
+  /// " (host)" of a rank if the host is known, else empty.
   std::string host_suffix(int rank) const { return liveness_.host_suffix(rank); }
 
  private:
@@ -79,7 +80,7 @@ class Members {
   std::vector<wire::Hello> hellos_;
   std::vector<bool> joined_;
   int missing_;
-  std::vector<std::vector<int>> drafters_;  // the ranks of each, the first leads; none before the job can do without them
+  std::vector<std::vector<int>> drafters_;  // the ranks of each drafter, its leader first; empty before `serve`
   std::vector<bool> lost_, idle_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a layer takes that ranks share, found by sharing one: computing, messages, and how they wait for each other.
+// Rehearsal: measures the time of layers that several ranks share, with computing, messages and waits for each other, by computing some.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,23 +14,23 @@
 
 namespace yamata {
 
-/// Makes the layers that are rehearsed, as this rank holds them.
+/// Makes this rank's part of the layers that are rehearsed.
 using LayerFactory = std::function<std::unique_ptr<StageModel>(LayerRange layers, const GroupMember& group)>;
 
-/// One member's part: loads its columns of the layers, then computes them for one token, again and again. A state machine.
+/// One member's part of a rehearsal: loads its columns of the layers, then computes them repeatedly for one token. A state machine.
 class SharedLayer {
  public:
-  /// Throws what `make_layer` throws. `transport` outlives this.
+  /// Throws what `make_layer` throws. `transport` must outlive this.
   SharedLayer(Transport& transport, const wire::Rehearse& wanted, const LayerFactory& make_layer);
-  /// Whoever waits for the others gives up.
+  /// Ends the wait for other members.
   ~SharedLayer();
   SharedLayer(const SharedLayer&) = delete;
   SharedLayer& operator=(const SharedLayer&) = delete;
 
-  /// Goes on where a computation has ended; true if one had.
+  /// Continues after a computation has ended; true if one had.
   bool advance();
   bool finished() const { return runs_ == wanted_; }
-  /// The means of all runs but the first few, and but the longest: one that something held up does not count. After the end.
+  /// Means over the counted runs, except the longest, which may have been disturbed. The first few runs do not count. After the end.
   wire::Rehearsed result() const;
 
  private:
@@ -40,34 +40,34 @@ class SharedLayer {
   std::unique_ptr<GroupExchange> exchange_;
   std::unique_ptr<StageModel> layer_;
   std::vector<float> activations_;
-  const int wanted_;                        // runs
-  int runs_ = -1;                           // that have ended; -1: it loads
-  std::size_t met_ = 0;                     // exchanges before the run under way
-  double busy_s_ = 0;                       // of the unit, before the run under way
+  const int wanted_;                        // number of runs
+  int runs_ = -1;                           // runs that have ended; -1: the weights are being loaded
+  std::size_t met_ = 0;                     // exchanges before the current run
+  double busy_s_ = 0;                       // the unit's busy time before the current run
   std::vector<double> computing_s_, meeting_s_;  // of each run that counts
 };
 
-/// What a group has taken.
+/// The result of a group.
 struct GroupTime {
   std::vector<int> ranks;
-  double computing_s = 0;  ///< of the layers and one token, on each member; the mean of all
-  double meeting_s = 0;    ///< of one of its meetings, with the wait for members that come later; the mean of all
+  double computing_s = 0;  ///< for the layers and one token: the mean over the members
+  double meeting_s = 0;    ///< for one exchange, including the wait for later members: the mean over the members
 };
 
-/// Which group is to rehearse after those, the head among its members; nothing: no more.
+/// Returns the next group to rehearse, given the results so far; the head is one of its members. Nothing: the rehearsal ends.
 using NextGroup = std::function<std::optional<wire::Rehearse>(std::span<const GroupTime> so_far)>;
 
-/// On the head: lets one group after the other rehearse.
+/// The head's part: lets one group after the other rehearse.
 class Rehearsal {
  public:
   Rehearsal(Transport& transport, NextGroup next, LayerFactory make_layer);
 
-  /// Throws ClusterError where nobody asked.
+  /// Takes a member's result. Throws ClusterError if that rank was not asked.
   void on_answer(int from, const wire::Rehearsed& answer);
   bool advance();
   bool finished() const { return !group_; }
   const std::vector<GroupTime>& times() const { return times_; }
-  /// This rank computes with others.
+  /// Whether this rank takes part in the group that rehearses now.
   bool computing() const { return own_ != nullptr; }
 
  private:
@@ -77,7 +77,7 @@ class Rehearsal {
   const NextGroup next_;
   const LayerFactory make_layer_;
   std::vector<GroupTime> times_;
-  std::optional<wire::Rehearse> group_;   // under way
+  std::optional<wire::Rehearse> group_;   // the group that rehearses now
   std::vector<wire::Rehearsed> answers_;  // of its members
   std::unique_ptr<SharedLayer> own_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// How fast this rank is, measured once all ranks are there: while others still start, their reading and packing would be measured, too.
+// Measures a rank's speed after all ranks have joined: earlier, the loading of ranks that still start would disturb the measurement.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -13,42 +13,44 @@
 
 namespace yamata {
 
-/// Measures this rank; may take a second. Ends soon where `stop` becomes true. Called by a thread of its own, while nothing else computes here.
+/// Measures this rank's speed; may take a second. Ends soon after `stop` becomes true. Called on a thread of its own, while nothing else
+/// computes on this rank.
 using Measure = std::function<wire::Measured(const std::atomic<bool>& stop)>;
 
-/// The control thread goes on answering meanwhile.
+/// A measurement on a thread of its own, so that the control thread can still answer messages.
 class SpeedMeasurement {
  public:
-  /// Begins.
+  /// Starts the measurement.
   explicit SpeedMeasurement(const Measure& measure)
       : result_(std::async(std::launch::async, [this, measure] { return measure(stop_); })) {}
-  /// Waits for the end, which it brings about.
+  /// Stops the measurement and waits for its end.
   ~SpeedMeasurement() { stop_ = true; }
   SpeedMeasurement(const SpeedMeasurement&) = delete;
   SpeedMeasurement& operator=(const SpeedMeasurement&) = delete;
 
   bool finished() const { return result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
-  /// Once, after the end; throws what the measurement threw.
+  /// The result, after the end; call it once. Throws what the measurement threw.
   wire::Measured take() { return result_.get(); }
 
  private:
   std::atomic<bool> stop_{false};
-  std::future<wire::Measured> result_;  // waits as it is destroyed, before stop_ is
+  std::future<wire::Measured> result_;  // its destructor waits for the thread, before stop_ is destroyed
 };
 
-/// In which order ranks measure: those of one machine one after another, since together they would measure each other; machines at once.
+/// The order in which ranks measure. Ranks of one machine measure one after another, since they would slow each other down; machines
+/// measure at the same time.
 class MeasuringOrder {
  public:
-  /// One hello per rank. A rank that does not know its machine is alone there.
+  /// One hello per rank. A rank that does not know its machine counts as alone on it.
   explicit MeasuringOrder(const std::vector<wire::Hello>& hellos);
-  /// Ranks to begin with.
+  /// The ranks that begin.
   std::vector<int> first() const;
-  /// The rank to go on with now that this one has measured; nothing: none. Throws ClusterError where it was not its turn.
+  /// The rank that follows after this one has measured; nothing: none. Throws ClusterError if it was not this rank's turn.
   std::optional<int> after(int rank);
   bool finished() const { return waiting_.empty(); }
 
  private:
-  std::map<std::uint64_t, std::vector<int>> waiting_;  // by machine, those that have not measured, the first of which does so now
+  std::map<std::uint64_t, std::vector<int>> waiting_;  // per machine: ranks that have not measured; the first one measures now
   std::vector<std::uint64_t> machines_;                // per rank
 };
 

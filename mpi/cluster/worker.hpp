@@ -1,5 +1,5 @@
 #pragma once
-// A rank other than the head: waits for the plan, is a stage or a drafter, ends when told to.
+// A rank other than the head: waits for the plan, is a stage or a drafter, and ends when the head says so.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -18,47 +18,47 @@
 
 namespace yamata {
 
-/// What a rank needs to take its place. Filled by the caller, which knows the command line and the machine.
+/// What a rank needs to join the job. Filled by the caller, which knows the command line and the machine.
 struct WorkerSetup {
   std::chrono::milliseconds timeout{120000};
   std::atomic<bool>* woken = nullptr;  ///< as in ClusterOptions
   std::string host;
-  /// Opens the model of the next job and describes this rank; may throw: the head then reports it.
+  /// Opens the model of the next job and describes this rank. If it throws, the error is sent to the head, which reports it.
   std::function<wire::Hello()> open;
-  Measure measure;  ///< after open
-  /// After open.
+  Measure measure;  ///< called after `open`
+  /// Called after `open`.
   StageFactory make_stage;
   LayerFactory make_layer;  ///< likewise
   std::function<std::uint64_t()> mapped_bytes;
-  /// Called when the job begins to be able to do without this rank, and when it no longer is.
+  /// Called with true when the job no longer needs this rank, and with false when the job is over.
   std::function<void(bool)> dispensable;
-  const std::atomic<bool>* launcher_gone = nullptr;  ///< what started this rank has died: the head is told
-  /// Called when the head has fallen silent to a rank that the job can do without.
+  const std::atomic<bool>* launcher_gone = nullptr;  ///< true if the process that started this rank has died; the head is told
+  /// Called if the head falls silent while the job does not need this rank.
   std::function<void()> head_unheard;
 };
 
 /// One job of such a rank: a state machine.
 ///
 ///   kAwaitingPlan --take_place--> kLoading --serve--> kServing
-///   kAwaitingPlan --take_place--> kServing, where the plan has no part for it: it is idle
-///       any of them --fail--> kFailed, which takes no part any more but waits for the end
-///       any but kFailed --leave_job--> kJobOver; any of them --end--> kStopped
+///   kAwaitingPlan --take_place--> kServing, if the plan has no part for this rank: it is idle
+///       any state --fail--> kFailed: it takes no part any more and waits for the end
+///       any state but kFailed --leave_job--> kJobOver; any state --end--> kStopped
 class Worker {
  public:
   enum class State { kAwaitingPlan, kLoading, kServing, kFailed, kJobOver, kStopped };
 
-  /// `setup` outlives the worker.
+  /// `setup` must outlive the worker.
   Worker(Transport& transport, const WorkerSetup& setup);
 
-  /// Opens the model and says hello, once.
+  /// Opens the model and says hello. Call it once.
   void begin();
-  /// Takes messages and lets this rank's part go on; true if anything happened. Throws RankLost where the head has fallen silent.
+  /// Handles messages and advances this rank's part; true if anything happened. Throws RankLost if the head has fallen silent.
   bool step();
-  /// Waits a little, or until this rank's computation ends.
+  /// Waits a short time, or until this rank's computation ends.
   void rest();
   State state() const { return state_; }
   bool ended() const { return state_ == State::kJobOver || state_ == State::kStopped; }
-  /// The exit code that the head has given, or nothing where another job follows. Once ended.
+  /// The head's exit code, or nothing if another job follows. After the end.
   std::optional<int> exit_code() const { return exit_code_; }
 
  private:
@@ -89,21 +89,21 @@ class Worker {
   Liveness liveness_;
   Dispatcher dispatcher_;
   Idle idle_;
-  const std::uint64_t sent_before_;  // bytes, by the jobs before
-  wire::Hello hello_;                // what this rank has said of itself
+  const std::uint64_t sent_before_;  // bytes sent by earlier jobs
+  wire::Hello hello_;                // the hello that this rank has sent
   State state_ = State::kAwaitingPlan;
-  bool dispensable_ = false;                   // the job goes on without this rank where that is lost, whatever its state
-  std::set<int> target_ranks_;                 // that hold the target; empty before the plan
-  std::unique_ptr<SpeedMeasurement> speed_;    // while it is measured
-  std::unique_ptr<SharedLayer> shared_layer_;  // while it is rehearsed
+  bool dispensable_ = false;                   // the job continues if this rank is lost, in any state
+  std::set<int> target_ranks_;                 // the ranks that hold the target; empty before the plan
+  std::unique_ptr<SpeedMeasurement> speed_;    // while this rank measures its speed
+  std::unique_ptr<SharedLayer> shared_layer_;  // while this rank rehearses
   std::vector<Message> early_;
-  Clock::time_point probed_{};  // the last time that this rank was asked how long a message takes
+  Clock::time_point probed_{};  // the last time that the head measured the link to this rank
   std::optional<int> exit_code_;
   std::int64_t clock_offset_us_ = 0;
 };
 
-/// Takes part in one job after another until the head says stop; returns the exit code it gives. Where the head falls silent, prints one
-/// line and ends the job.
+/// Takes part in one job after another until the head says stop; returns the exit code that the head gives. If the head falls silent,
+/// prints one line and ends the job.
 int run_worker(Transport& transport, const WorkerSetup& setup);
 
 }  // namespace yamata

@@ -1,28 +1,28 @@
 #pragma once
-// The wire protocol: every payload, who sends it, who receives it, in what order. Little-endian machines only.
+// The wire protocol: every payload, its sender, its receiver, and its order. Little-endian machines only.
 //
 //   tag          from -> to           order and meaning
-//   kHello       rank -> head         once a job, first
-//   kMeasure     head -> rank         after every kHello, where speeds are measured; one rank of a machine after another; answered with kMeasured
-//   kProbe       head <-> rank        between hellos and plan, where links are measured; answered at once, without the padding
+//   kHello       rank -> head         once per job, first
+//   kMeasure     head -> rank         after every kHello, if speeds are measured; ranks of one machine in turn; answered with kMeasured
+//   kProbe       head <-> rank        between hellos and plan, if links are measured; answered at once, without the padding
 //   kRehearse    head -> rank         after the probes, to the members of a group; answered with kRehearsed before the next
-//   kStart       head -> rank         once a job, after every kHello
-//   kRecord      stage k -> k+1       the one ordered stream: runs and cache operations; forwarded before it is acted on
-//   kActivations stage k -> k+1       one per run, in the order of the runs; with the features, asked for, of the layers so far
-//                                     of both: from the stage's leader to every rank of the next; records also within the first stage
-//   kLogits      last stage -> head   one per run and rank, in order; logits and features of the rows asked for, none where there are no
-//                                     such; of a group each rank sends its part of the vocabulary, the first the features
-//   kCancel      head -> stage        at any time, beside the stream: run ids; permits skipping, commands nothing
-//   kDraft...    as the four above, within the ranks of a draft model, whose first rank leads them
+//   kStart       head -> rank         once per job, after every kHello
+//   kRecord      stage k -> k+1       the one ordered stream: runs and cache operations; forwarded before it is executed
+//   kActivations stage k -> k+1       one per run, in the order of the runs; with the requested features of all layers so far
+//                                     both: from the stage's leader to every rank of the next; records also within the first stage
+//   kLogits      last stage -> head   one per run and rank, in order; logits and features of the requested rows, empty if there are none;
+//                                     in a group, each rank sends its part of the vocabulary, and the first rank also the features
+//   kCancel      head -> stage        at any time, outside the stream: run ids that the stage may skip, but need not
+//   kDraft...    like the four above, within the ranks of a draft model, whose first rank leads them
 //   kCommit      head -> drafter      the text's next tokens, in order, or a new text
 //   kGuesses     drafter -> head      whenever there are some
-//   kHeartbeat   rank <-> head        several per deadline
+//   kHeartbeat   rank <-> head        several per timeout
 //   kFailure     rank -> head         the rank has failed and waits for kStop
 //   kStop        head -> rank         end; answered with kReport
 //   kAsk         head -> rank         at any time; answered with kReport
 //   kReport      rank -> head         statistics of the job so far
-//   kNextJob     head -> rank         when no run is out: the job is over; answered with kHello for the next
-//   kDisconnect    rank <-> head        last message
+//   kNextJob     head -> rank         while no run is in flight: the job is over; answered with kHello for the next
+//   kDisconnect  rank <-> head        last message
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -41,80 +41,80 @@ namespace yamata::wire {
 inline constexpr std::uint32_t kProtocolVersion = 23;
 using Bytes = std::vector<std::byte>;
 
-/// How fast a rank is.
+/// The measured speed of a rank.
 struct Measured {
   double ns_per_byte = 0;                 ///< wall time per byte of the target's weights; 0: not measured
-  std::vector<double> width_multiples{};  ///< what runs of kProbedWidths tokens take, in runs of one; empty: not measured
+  std::vector<double> width_multiples{};  ///< time of runs of kProbedWidths tokens, relative to a run of one token; empty: not measured
 };
 
 struct Hello {
   std::uint32_t protocol = kProtocolVersion;
   std::string version, host, isa;
-  std::vector<std::uint64_t> fingerprints{};  ///< of the job's models: the target, then the drafts; 0: it has not opened this one
+  std::vector<std::uint64_t> fingerprints{};  ///< of the job's models: the target, then the drafts; 0: not opened
   std::uint64_t available_bytes = 0;
   std::int32_t threads = 0;
-  std::int32_t model = 0;                 ///< the one it must have: 0 the target, 1, 2, ... the drafts
-  std::uint64_t machine = 0;              ///< the same for ranks of one machine, whatever their hosts are called; 0: not known
-  std::string cpu{};                      ///< its processors' name; ranks with equally many threads of one name are equally fast
+  std::int32_t model = 0;                 ///< the model that it must have: 0: the target; 1, 2, ...: the drafts
+  std::uint64_t machine = 0;              ///< equal for ranks of one machine, whatever their host names; 0: unknown
+  std::string cpu{};                      ///< name of its processor; ranks with the same name and number of threads count as equally fast
   std::string cpu_group{};                ///< control group whose processors it shares with others of its host
   std::int32_t logical_cpus = 0;          ///< of its host, that it may use
-  std::int64_t threads_measured_s = 0;    ///< when `threads` proved fastest, in seconds of the calendar clock; 0: not measured
-  std::string device{};                   ///< what it computes on, as --units has it, where that is not cores alone
-  std::int32_t device_layers = 0;         ///< so many of its first layers of the target a device has whole
-  std::int32_t device_is_unified = 0;     ///< 1: in the host's memory, else in its own
-  std::uint64_t device_bytes = 0;         ///< which has so much free
-  std::string no_device{};                ///< why it has none, though it was to have some layers
-  Measured measured{};                    ///< not sent with it: the head adds what the rank measures later
+  std::int64_t threads_measured_s = 0;    ///< when `threads` was measured as the fastest, in seconds since the epoch; 0: not measured
+  std::string device{};                   ///< what it computes on, as in --units; empty: CPU cores only
+  std::int32_t device_layers = 0;         ///< number of the target's first layers that a device computes alone
+  std::int32_t device_is_unified = 0;     ///< 1: the device uses the host's memory; 0: memory of its own
+  std::uint64_t device_bytes = 0;         ///< free bytes of the device
+  std::string no_device{};                ///< why it has no device, though one was to compute some layers
+  Measured measured{};                    ///< not part of the message: the head adds what the rank measures later
 
-  /// Whether all that it computes is in the memory of its devices, as far as they have one; then available_bytes is theirs.
+  /// Whether all weights and data are in the memory of its devices, if those have their own; then available_bytes is theirs.
   bool lies_on_devices() const { return !device.empty() && device_layers == 0; }
 };
 
-/// Whose memory a rank takes: its machine's, by the name of that, or its devices'.
+/// A name for the memory that a rank uses: its host's, or that of its devices.
 inline std::string memory_of(const std::vector<Hello>& hellos, std::size_t rank) {
   const Hello& hello = hellos[rank];
   return hello.lies_on_devices() ? hello.host + ": devices of rank " + std::to_string(rank) : hello.host;
 }
 
-/// A message whose way is timed.
+/// A message for measuring the latency and rate of a link.
 struct Probe {
   std::uint32_t number = 0;          ///< counts the probes of one rank
-  std::vector<std::byte> padding{};  ///< what makes it long
+  std::vector<std::byte> padding{};  ///< makes the message long
 };
 
-/// Layers of the target that some ranks are to share, to see what they take.
+/// Asks some ranks to compute layers of the target together, to measure their time.
 struct Rehearse {
   std::vector<std::int32_t> ranks;  ///< ascending
-  std::vector<double> shares;       ///< of its columns, per rank
+  std::vector<double> shares;       ///< of each layer's columns, per rank
   std::int32_t layer = 0;   ///< the first
-  std::int32_t layers = 1;  ///< how many
-  std::int32_t runs = 1;    ///< of one token, that count
+  std::int32_t layers = 1;  ///< number of layers
+  std::int32_t runs = 1;    ///< number of counted runs of one token
 };
 
-/// What one of them says of it: the means of its runs.
+/// A member's result: means over its runs.
 struct Rehearsed {
   double computing_s = 0;  ///< of all these layers
-  double meeting_s = 0;    ///< of one meeting, from when this rank came to it
+  double meeting_s = 0;    ///< of one exchange, from when this rank came to it
 };
 
 /// Which weights of a rank are packed for its compute units as they are loaded.
 enum class Packed : std::uint8_t {
   kNone,
   kAll,
-  kFirstLayers  ///< those that a device of its has whole
+  kFirstLayers  ///< the layers that one of its devices computes alone
 };
 
-/// The ranks of one model, in the order of its stages. Neighbours with the same layers share them: they are a group.
+/// The ranks of one model, in the order of its stages. Adjacent ranks with the same layers share them: they are a group.
 struct PipelinePlan {
   std::int32_t model = 0;           ///< 0: the target; 1, 2, ...: the drafters' models
   std::vector<std::int32_t> ranks;  ///< the first leads
   std::vector<LayerRange> layers;   ///< per rank
   std::int32_t cells = 0, sequences = 1;
   std::vector<std::uint8_t> packed{};  ///< per rank: Packed
-  std::vector<double> shares{};        ///< per rank: of the columns of its layers, beside those of its group; empty: no rank is in a group
-  std::int32_t window_cells = 0;       ///< as ContextOptions has them
+  std::vector<double> shares{};        ///< per rank: share of its layers' columns, within its group; empty: no groups
+  std::int32_t window_cells = 0;       ///< as in ContextOptions
 
-  /// Where a rank is among these, if it is.
+  /// Index of a rank in `ranks`, if it is there.
   std::optional<std::size_t> place_of(int rank) const {
     const auto found = std::find(ranks.begin(), ranks.end(), rank);
     if (found == ranks.end()) return std::nullopt;
@@ -122,47 +122,47 @@ struct PipelinePlan {
   }
   /// The ranks of each stage.
   std::vector<std::vector<int>> stages() const;
-  /// What the rank at this place holds of its stage's layers.
+  /// The part of its stage's layers that the rank at this index holds.
   GroupMember member(std::size_t place) const;
 };
 
 struct Start {
   std::vector<PipelinePlan> pipelines;  ///< the target's, then one per drafter
   CacheTypes cache_types;
-  std::int32_t batch = 64;  ///< most prompt tokens of a run
+  std::int32_t batch = 64;  ///< most prompt tokens per run
   bool trace = false;
   std::string head_host;
-  std::int64_t head_time_us = 0;  ///< of the head's clock, when this was sent
+  std::int64_t head_time_us = 0;  ///< the head's clock when this was sent
   DraftOptions draft;
 };
 
-/// The text has grown. Drafters go on from here.
+/// New tokens of the text, from which the drafters continue.
 struct Commit {
-  std::uint64_t request = 0;  ///< whose text it is; another one than before: that text is over, this one begins at position 0
+  std::uint64_t request = 0;  ///< whose text it is; if it changes, the previous text is over, and this one begins at position 0
   std::uint64_t epoch = 0;    ///< counts the commits of the request
   std::int32_t position = 0;  ///< of the first token
   std::vector<std::int32_t> tokens;
-  std::int32_t min_drafts = 0;  ///< guesses to be complete with, where somebody waits for them; 0: go on without end
-  float least = 0;              ///< least path probability of a node for which an evaluation of the draft is worth its time
-  bool retell = false;          ///< all guesses told before are forgotten: tell those anew that still stand
-  std::int32_t model = 1;       ///< which of the rank's drafts is meant, by its number in the plan
-  /// For heads: the target's features of the token before each of these, but for the text's first.
+  std::int32_t min_drafts = 0;  ///< if the head waits for guesses: number of guesses that make the answer complete; 0: guess without end
+  float least = 0;              ///< least path probability of a node that is worth an evaluation of the draft
+  bool retell = false;          ///< all guesses sent before are forgotten: send those that are still valid again
+  std::int32_t model = 1;       ///< which of the rank's drafts is meant: its model number in the plan
+  /// For heads: the target's features of the token before each of these tokens; none for the text's first token.
   std::vector<float> features{};
 };
 
 struct Guess {
-  std::uint32_t id = 0, parent = 0;  ///< the drafter's own, ascending
+  std::uint32_t id = 0, parent = 0;  ///< the drafter's own ids, ascending
   std::int32_t token = 0;
   float probability = 0;
 };
 
 struct Guesses {
   std::uint64_t request = 0;  ///< whose text they continue
-  std::uint64_t epoch = 0;    ///< the last commit that the drafter knew of
-  std::uint32_t root = 0;     ///< its id for the last token of the text
+  std::uint64_t epoch = 0;    ///< the last commit that the drafter knew
+  std::uint32_t root = 0;     ///< the drafter's id of the last token of the text
   std::int32_t root_position = 0;
-  bool complete = false;    ///< it has as many as the commit asked for, or no more
-  double evaluation_s = 0;  ///< what an evaluation of the draft takes; 0: not known yet
+  bool complete = false;    ///< it has as many guesses as the commit asked for, or can make no more
+  double evaluation_s = 0;  ///< time of one evaluation of the draft; 0: unknown
   std::int32_t model = 1;   ///< as in Commit
   std::vector<Guess> guesses;
 };
@@ -170,39 +170,39 @@ struct Guesses {
 /// One entry of the ordered stream: cache operations, then a run if there are tokens.
 struct Record {
   std::vector<CacheOperation> operations;
-  std::uint64_t run = 0;  ///< ids ascend
+  std::uint64_t run = 0;  ///< ascending
   std::vector<std::int32_t> tokens;
   std::vector<Placement> placements;         ///< one per token
-  std::vector<std::int32_t> logit_rows;      ///< rows whose logits are asked for
-  std::int32_t best = 0;                     ///< of each such row only so many, the highest; 0: those of the whole vocabulary
-  std::vector<std::int32_t> feature_rows;    ///< rows whose features are asked for: hidden states of some layers
-  std::vector<std::int32_t> feature_layers;  ///< which: as in StageBatch
-  std::vector<float> features;               ///< that the tokens come with, as in StageBatch
+  std::vector<std::int32_t> logit_rows;      ///< rows whose logits are requested
+  std::int32_t best = 0;                     ///< only this many of the highest logits per row; 0: those of the whole vocabulary
+  std::vector<std::int32_t> feature_rows;    ///< rows whose features are requested: hidden states of some layers
+  std::vector<std::int32_t> feature_layers;  ///< which layers: as in StageBatch
+  std::vector<float> features;               ///< that come with the tokens, as in StageBatch
   bool has_run() const { return !tokens.empty(); }
-  /// Features of the layers below `layer`, in rows of floats.
+  /// Number of feature rows of the layers below `layer`.
   std::size_t features_below(std::int64_t layer) const {
     const auto below = std::count_if(feature_layers.begin(), feature_layers.end(), [&](std::int32_t l) { return l < layer; });
     return feature_rows.size() * static_cast<std::size_t>(below);
   }
 };
 
-/// Rows of floats that belong to a run: activations or logits, and features; none where the run was cancelled. Read in place.
+/// Rows of floats of a run: activations or logits, and features; empty if the run was cancelled. Points into the message.
 struct Rows {
   std::uint64_t run = 0;
   bool skipped = false;
   std::span<const float> values;
-  std::span<const std::int32_t> tokens{};  ///< where only the best logits were asked for: whose each is; -1: fewer are usable
-  std::uint32_t vocabulary = 0;            ///< tokens that there are, then
+  std::span<const std::int32_t> tokens{};  ///< if only the best logits were requested: their token ids; -1: no more usable tokens
+  std::uint32_t vocabulary = 0;            ///< then the number of tokens in the vocabulary
   std::span<const float> features{};       ///< [feature layers so far][feature_rows][dim]
 };
 
 enum class Activity : std::uint8_t { kIdle, kComputing, kAwaitingActivations };
 
 struct Heartbeat {
-  std::uint64_t progress = 0;  ///< grows with every operation and run that ends
+  std::uint64_t progress = 0;  ///< grows with every finished operation and run
   Activity activity = Activity::kIdle;
   std::uint16_t loaded_permille = 0;  ///< of this stage's weights
-  std::int32_t awaits = -1;           ///< the rank of its group whose part of a layer it has been waiting for, for long; -1: none
+  std::int32_t awaits = -1;           ///< the rank of its group for whose columns it has been waiting for long; -1: none
 };
 
 struct Failure {
@@ -215,17 +215,17 @@ struct Report {
   LayerRange layers;
   std::int32_t threads = 0;  ///< that compute
   double busy_s = 0, wait_s = 0;
-  double wait_cpu_s = 0;  ///< processor time of the control thread while it waited
+  double wait_cpu_s = 0;  ///< processor time that the control thread used while it waited
   std::uint64_t bytes_sent = 0;
-  std::uint64_t rss_bytes = 0;                                   ///< memory of its own
-  std::uint64_t mapped_bytes = 0;                                ///< of the model file, touched
-  std::uint64_t runs = 0, runs_skipped = 0, tokens_skipped = 0;  ///< of this stage; skipped: cancelled before its end
+  std::uint64_t rss_bytes = 0;                                   ///< its own memory, without mapped files
+  std::uint64_t mapped_bytes = 0;                                ///< pages of the model file in memory
+  std::uint64_t runs = 0, runs_skipped = 0, tokens_skipped = 0;  ///< of this stage; skipped: cancelled before their end
   std::vector<TraceEvent> events;                                ///< in the head's time
-  std::vector<double> run_s{};                                   ///< what a run of 1, 2, ... tokens takes; 0: none was computed
-  std::vector<double> draft_run_s{};                             ///< the same of a draft that took turns with this stage
-  double share = 1;                                              ///< of the columns of its layers; below 1 in a group
-  double exchange_s = 0;                                         ///< of busy_s, spent in meetings of its group
-  std::uint64_t feature_bytes = 0;                               ///< of bytes_sent: the target's hidden states that guesses are made from
+  std::vector<double> run_s{};                                   ///< time of a run of 1, 2, ... tokens; 0: none was computed
+  std::vector<double> draft_run_s{};                             ///< the same of a draft that shares this stage's unit
+  double share = 1;                                              ///< of its layers' columns; below 1 in a group
+  double exchange_s = 0;                                         ///< part of busy_s spent in exchanges of its group
+  std::uint64_t feature_bytes = 0;                               ///< part of bytes_sent: the target's hidden states for guess sources
 };
 
 Bytes encode(const Hello&);
@@ -244,7 +244,7 @@ Bytes encode(const Failure&);
 Bytes encode(const Report&);
 Bytes encode_stop(std::int32_t code);
 
-// Each throws ClusterError where the bytes are not a whole message of its kind.
+// Each throws ClusterError if the bytes are not exactly one message of its kind.
 Hello decode_hello(std::span<const std::byte>);
 Measured decode_measured(std::span<const std::byte>);
 Probe decode_probe(std::span<const std::byte>);

@@ -1,5 +1,5 @@
 #pragma once
-// Time that passes only when something happens, and the messages and computations that it passes for.
+// Discrete-event simulation of a network and of computing units, in virtual time.
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -17,36 +17,36 @@ namespace yamata::simulation {
 using Nanoseconds = std::int64_t;
 
 struct NetworkOptions {
-  Nanoseconds latency = 100'000;  ///< of every message, after its last byte has left
-  double bytes_per_s = 125e6;     ///< of each rank's link, which sends one message after the other
-  Nanoseconds wake_up = 50'000;   ///< from what a sleeping rank waits for until it takes note of it
-  /// Of the control thread, to send or receive one message in an exchange of a group. 2.4 µs measured on an EPYC core (Open MPI's TCP over
-  /// loopback, 900 bytes, 1 to 7 messages at a time); slower cores and network cards take more.
+  Nanoseconds latency = 100'000;  ///< of every message, after its last byte was sent
+  double bytes_per_s = 125e6;     ///< of each rank's link, which sends one message after another
+  Nanoseconds wake_up = 50'000;   ///< from an event until the sleeping rank that waits for it continues
+  /// Time of the control thread to send or receive one message in an exchange of a group. 2.4 µs were measured on an EPYC core (Open MPI's
+  /// TCP over loopback, 900 bytes, 1 to 7 messages at a time); slower cores and network cards need more.
   Nanoseconds message = 5'000;
 };
 
-/// Floats of a row as the real models have them; the table's are shorter.
+/// Floats per row in the real models; the simulated table's rows are shorter.
 struct RowWidths {
   std::int64_t hidden = 4096, vocabulary = 32000;
 };
 
-/// The queue of what will happen, in order of time, then of when it was planned: the same on every run.
+/// The event queue, in order of time, then of planning: every run is the same.
 class VirtualNetwork {
  public:
   /// `logits`: how many a row of the table has.
   VirtualNetwork(int ranks, const NetworkOptions& options, const RowWidths& widths, std::int64_t logits);
   VirtualNetwork(const VirtualNetwork&) = delete;
 
-  /// Does the next thing that happens; `step(rank)` lets a rank go on and says whether it did anything. False: nothing is planned.
+  /// Processes the next event; `step(rank)` advances a rank and returns whether it did anything. False: there are no events.
   bool advance(const std::function<bool(std::size_t rank)>& step);
-  /// A rank for which nothing happens looks around all the same after this long.
+  /// Wakes this rank after `length`, even if no event does.
   void rest(int rank, Nanoseconds length) { wake(rank, now_ + length); }
-  /// The time as the rank sees it that is being stepped.
+  /// The time as seen by the rank that is being stepped.
   const Nanoseconds& now() const { return now_; }
-  /// The stepped rank's control thread works this long; what it sends afterwards leaves later.
+  /// The stepped rank's control thread works for `time`; its later messages leave later.
   void spend(Nanoseconds time) { now_ += time; }
   int size() const { return static_cast<int>(ranks_.size()); }
-  /// What a message weighs on a real network.
+  /// The size of a message on a real network.
   std::uint64_t real_bytes(const Message& message) const;
 
  private:
@@ -58,15 +58,15 @@ class VirtualNetwork {
     std::uint64_t number;
     Kind kind;
     std::int32_t rank;
-    std::uint64_t what;  // the message's place; the computation's number
+    std::uint64_t what;  // index of the message, or number of the computation
     bool operator>(const Event& other) const { return at != other.at ? at > other.at : number > other.number; }
   };
   struct Rank {
     std::deque<Message> arrived;
     class VirtualUnit* unit = nullptr;
-    Nanoseconds link_free = 0;  // its link has sent everything before
-    Nanoseconds free = 0;       // its control thread is at work until then
-    Nanoseconds wakes = -1;     // planned; -1: not
+    Nanoseconds link_free = 0;  // when its link has sent everything before
+    Nanoseconds free = 0;       // when its control thread is free
+    Nanoseconds wakes = -1;     // time of the planned wake-up; -1: none
     std::uint64_t bytes_sent = 0;
   };
 
@@ -75,7 +75,7 @@ class VirtualNetwork {
   void wake(int rank, Nanoseconds at);
   void step_rank(int rank, const std::function<bool(std::size_t)>& step);
 
-  /// A unit has come to a run of its group; once all have, all begin.
+  /// A unit has reached a run of its group; when all have, all begin.
   void join(VirtualUnit& unit, const TableShape& shape, std::size_t rows);
 
   const NetworkOptions options_;
@@ -86,7 +86,7 @@ class VirtualNetwork {
   std::vector<Message> under_way_;
   std::vector<std::size_t> free_places_;
   std::map<std::vector<int>, std::map<int, std::shared_ptr<MeetingPoint>>> meetings_;  // by ranks and model
-  std::map<const MeetingPoint*, std::vector<VirtualUnit*>> groups_;                      // who has come to their run
+  std::map<const MeetingPoint*, std::vector<VirtualUnit*>> groups_;                      // units that have reached their run
   Nanoseconds now_ = 0;
   std::uint64_t planned_ = 0;
 };
@@ -110,25 +110,25 @@ class VirtualTransport final : public Transport {
   int rank_;
 };
 
-/// Computes for as long as the shape says, in operations of equal length, and leaves at the end of one when it is stopped. The members of a
-/// group begin a run when the last of them has come to it; it takes what the slowest takes and what their meetings take; all leave it
-/// together.
+/// Computes for as long as the shape says, in operations of equal length; if it is stopped, it leaves at the end of an operation. The
+/// members of a group begin a run when the last of them has reached it. The run takes as long as the slowest member and their exchanges,
+/// and all members leave it together.
 class VirtualUnit final : public TableUnit {
  public:
   VirtualUnit(VirtualNetwork& network, int rank, double slowness);
   void begin(const TableShape& shape, std::size_t rows, const std::atomic<bool>* stop, std::function<void(bool)> done) override;
   bool finished() const override { return !busy_; }
   bool left() const override { return left_; }
-  /// In virtual time nobody waits: what is computed now ends here.
+  /// In virtual time there is no waiting: if a computation is running, its end is now.
   bool wait_for(std::chrono::microseconds) override;
   std::uint64_t progress() const override { return runs_; }
   double busy_seconds() const override { return 1e-9 * static_cast<double>(busy_until(network_.now())); }
-  /// Time spent computing from the beginning until `now`.
+  /// Time spent computing up to `now`.
   Nanoseconds busy_until(Nanoseconds now) const;
 
  private:
   friend class VirtualNetwork;
-  /// Its planned end has come; false where that was a plan given up since.
+  /// The planned end of a run has come; false if that plan was given up.
   bool end(std::uint64_t run, Nanoseconds now);
   void notice_stop();
   void run_until(Nanoseconds end);
@@ -137,8 +137,8 @@ class VirtualUnit final : public TableUnit {
   VirtualNetwork& network_;
   const int rank_;
   const double slowness_;
-  bool busy_ = false, left_ = false;  // left_: before its end
-  bool computes_ = false;  // not before all of a group have come
+  bool busy_ = false, left_ = false;  // left_: before the run's end
+  bool computes_ = false;  // false until all members of the group have come
   const MeetingPoint* group_ = nullptr;
   Nanoseconds length_ = 0;  // of the run on this unit alone
   Nanoseconds began_ = 0, ends_ = 0, operation_ = 0, busy_before_ = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks inside one process: threads as ranks in tests, and the lone process that needs no MPI.
+// Ranks inside one process: threads as ranks in tests, and a single rank that needs no MPI.
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace yamata {
 
-/// The mailboxes of the ranks of one process. Outlives their transports.
+/// The mailboxes of the ranks of one process. Must outlive their transports.
 class LocalNetwork {
  public:
   explicit LocalNetwork(int ranks) : boxes_(static_cast<std::size_t>(ranks)) {}

@@ -15,31 +15,31 @@
 
 namespace yamata {
 
-/// What a message is; payloads are specified in mpi/protocol/wire.hpp. Messages of one source and tag arrive in the order sent.
+/// The kind of a message; payloads are specified in mpi/protocol/wire.hpp. Messages of one source and tag arrive in the order sent.
 enum class Tag : int {
-  kHello = 1,    ///< rank -> head: what this rank is and read
+  kHello = 1,    ///< rank -> head: the rank's description, and fingerprints of its files
   kStart,        ///< head -> rank: the plan of the job
   kRecord,       ///< stage k -> k+1: the ordered stream of runs and cache operations
   kActivations,  ///< stage k -> k+1: hidden states of one run
-  kLogits,       ///< last stage -> head: rows asked for
-  kCancel,       ///< head -> stage: runs that nobody needs any more
-  kDraftRecord,  ///< as the four above, among the ranks of a draft model
+  kLogits,       ///< last stage -> head: requested rows
+  kCancel,       ///< head -> stage: runs whose results are not needed any more
+  kDraftRecord,  ///< like the four above, among the ranks of a draft model
   kDraftActivations,
   kDraftLogits,
   kDraftCancel,
-  kCommit,      ///< head -> drafter: where the text stands
-  kGuesses,     ///< drafter -> head: what may come next
-  kHeartbeat,   ///< rank <-> head: alive, and how far
-  kFailure,     ///< rank -> head: exit code and one line
+  kCommit,      ///< head -> drafter: new tokens of the text
+  kGuesses,     ///< drafter -> head: guesses
+  kHeartbeat,   ///< rank <-> head: alive, and its progress
+  kFailure,     ///< rank -> head: exit code and an error message of one line
   kStop,        ///< head -> rank: end with this exit code
   kReport,      ///< rank -> head: statistics
-  kAsk,         ///< head -> rank: tell the statistics now
+  kAsk,         ///< head -> rank: send the statistics now
   kNextJob,     ///< head -> rank: this job is over, say hello for the next
-  kMeasure,     ///< head -> rank: say how fast you are
-  kMeasured,    ///< rank -> head: how fast it is
-  kProbe,       ///< head <-> rank: how long a message takes
-  kRehearse,    ///< head -> rank: share a layer with others
-  kRehearsed,   ///< rank -> head: what it took
+  kMeasure,     ///< head -> rank: measure your speed
+  kMeasured,    ///< rank -> head: its speed
+  kProbe,       ///< head <-> rank: measures a link
+  kRehearse,    ///< head -> rank: rehearse shared layers with other ranks
+  kRehearsed,   ///< rank -> head: result of the rehearsal
   kDisconnect,  ///< the last message between two ranks
 };
 
@@ -54,32 +54,33 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// The name of a rank's machine; empty where that is not known.
+  /// The name of a rank's machine; empty if unknown.
   virtual std::string host(int /*rank*/) const { return ""; }
-  /// Sends and returns at once; the buffer is kept until it has left. A rank may send to itself.
+  /// Sends without blocking; the transport keeps the buffer until it is sent. A rank may send to itself.
   virtual void send(int to, Tag tag, std::vector<std::byte> bytes) = 0;
-  /// The next message that has arrived, if any; moves pending sends on. Never blocks.
+  /// The next message that has arrived, if any; also advances pending sends. Never blocks.
   virtual std::optional<Message> receive() = 0;
-  /// Sends that have not left yet.
+  /// Number of sends that are not complete.
   virtual std::size_t pending_sends() const = 0;
   virtual std::uint64_t bytes_sent() const = 0;
-  /// This rank is lost: what is sent to it is dropped, and nobody waits for it.
+  /// This rank is lost: messages to it are dropped, and nothing waits for it any more.
   virtual void forget(int rank) = 0;
   virtual bool forgotten(int rank) const = 0;
-  /// Meets the others of `ranks`, of whom this is one, in the layers that they share, as each of them does; `model` tells groups of the
-  /// same ranks apart. The exchange is used by one other thread, and not beyond this.
+  /// The exchange among `ranks`, of which this rank is one, for layers that they share. All of them must call it. `model` distinguishes
+  /// groups of the same ranks. The exchange is used by one other thread, and must not outlive this.
   virtual std::unique_ptr<GroupExchange> join_group(std::span<const int> ranks, int model);
-  /// Does nothing for so long, or until wake; a message may end it.
+  /// Sleeps for `length`, or until wake(); a message may end it, too.
   virtual void nap(std::chrono::microseconds length) { std::this_thread::sleep_for(length); }
-  /// Does nothing until a message comes or wake, so long at most. Where `wakes`: else nap.
+  /// Sleeps until a message arrives, until wake(), or for `limit`. If wakes() is false, it is a nap.
   virtual void sleep(std::chrono::microseconds limit) { nap(limit); }
-  /// Likewise, but no message ends it: another thread meets the members of a group meanwhile, and makes the calls for that.
+  /// Sleeps likewise, but messages do not end it. Meanwhile another thread exchanges data with the members of a group and makes the MPI
+  /// calls for that.
   virtual void stand_back(std::chrono::microseconds limit) { nap(limit); }
-  /// Whether messages end a sleep, as far as can be told.
+  /// Whether messages end a sleep, as far as is known.
   virtual bool wakes() const { return false; }
-  /// Ends the nap or sleep of this rank, or the next one: there is something other than a message to see to. From any thread.
+  /// Ends this rank's current or next nap or sleep, because there is work other than a message. From any thread.
   virtual void wake() {}
-  /// Ends every rank of the job with `code`, at once; does not return.
+  /// Ends every rank of the job with `code` at once; does not return.
   virtual void abort(int code) = 0;
 };
 
