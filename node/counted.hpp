@@ -1,5 +1,5 @@
 #pragma once
-// Numbers of things, in words.
+// Counts with their nouns, in words.
 #include <cstdint>
 #include <string>
 #include <string_view>

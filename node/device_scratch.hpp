@@ -1,5 +1,5 @@
 #pragma once
-// What a device's unit needs of the device's memory besides weights, cache and activations.
+// Memory of a device that its unit needs besides weights, cache and activations.
 #include <algorithm>
 #include <cstdint>
 
@@ -8,12 +8,12 @@
 
 namespace yamata {
 
-/// Weights on their way to a device with memory of its own, as they lie in the file: so many bytes at a time.
+/// Buffer for weights, as in the file, on their way to a device with memory of its own.
 inline constexpr std::size_t kDeviceStagingBytes = 16 << 20;
-/// Attention's results by segments; beyond it rows are computed some at a time.
+/// Limit for attention's partial results by segments; beyond it, rows are computed in several passes.
 inline constexpr std::size_t kMostDevicePartialBytes = 64 << 20;
 
-/// For runs in a cache of so many cells: a quantized input and one in floats, results of attention by segments, weights on their way.
+/// For runs in a cache of `cells` cells: a quantized and a float input, attention's partial results, and the staging buffer for weights.
 inline std::uint64_t device_scratch_bytes(const ScratchNeeds& needs, std::int64_t cells) {
   constexpr std::int64_t kBlockBytes = 32 + 4 + 4, kFloat = sizeof(float);
   const std::int64_t blocks = (needs.widest + 31) / 32, segments = (cells + kAttentionSegment - 1) / kAttentionSegment;

@@ -1,5 +1,5 @@
 #pragma once
-// Compute units that are no cores of the CPU, as far as this program was built with any.
+// Compute units other than CPU cores, if the program was built with any.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,28 +9,28 @@
 
 namespace yamata {
 
-/// What there is of them on this machine.
+/// The devices of this machine.
 struct DeviceUnits {
-  std::vector<std::string> names;  ///< as --units has them
-  std::string why_none;            ///< where the program was built with some and finds none; empty: it was not
+  std::vector<std::string> names;  ///< as in --units
+  std::string why_none;            ///< why there are none although the program was built for them; empty: it was not
 };
 DeviceUnits device_units();
 
-/// Whether a name is one that a device could have, here or on another machine.
+/// Whether this could be the name of a device, on this machine or another.
 bool is_device_name(const std::string& name);
 
-/// The name with the number that it has on this rank.
+/// The name with the number that the device has on this rank.
 std::string own_device_name(const std::string& name, int local_rank);
 
-/// The device of that name as a unit; a name without a number is the device of the rank's number on its machine. Throws UsageError where
-/// there is none, or another process has it.
+/// A unit for the device of that name. A name without a number means the device whose number is the rank's number on its machine. Throws
+/// UsageError if there is no such device, or if another process uses it.
 std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int local_rank);
-/// Bytes that are free on a device, and whether they are the host's own.
+/// Free bytes of a device, and whether it shares the host's memory.
 struct DeviceBytes {
   std::uint64_t free = 0;
   bool unified = false;
 };
-/// Likewise named; throws UsageError where there is none.
+/// The device is named likewise; throws UsageError if there is none.
 DeviceBytes device_bytes(const std::string& name, int local_rank);
 
 }  // namespace yamata

@@ -9,47 +9,48 @@
 
 namespace yamata {
 
-/// Where threads and memory go.
+/// Placement of threads and memory.
 enum class Numa {
-  kOff,         ///< where the system puts them: nothing is bound
-  kAuto,        ///< threads on neighbouring cores, so that they share a memory as far as they can
-  kDistribute,  ///< threads spread over the cores, so that they have all memories' bandwidth
+  kOff,         ///< the operating system decides: nothing is bound
+  kAuto,        ///< threads on adjacent cores, so that they share a NUMA node if possible
+  kDistribute,  ///< threads spread over the cores, to use the bandwidth of all NUMA nodes
 };
 
-/// As the flag has them, in the order of the values.
+/// Names of the flag's values, in the order of the enum.
 inline constexpr std::array<std::string_view, 3> kNumaNames{"off", "auto", "distribute"};
 
 struct Topology {
   std::vector<int> core_cpus;   ///< one logical CPU per physical core that this process may use, in order
-  std::vector<int> core_nodes;  ///< of each, the NUMA node whose memory is its own, as the system numbers them
-  std::vector<int> core_kinds;  ///< of each, how fast it is among the kinds of this machine, 0 the slowest
-  int logical_cpus = 0;         ///< those that this process may use
+  std::vector<int> core_nodes;  ///< per core: its NUMA node, numbered as by the operating system
+  std::vector<int> core_kinds;  ///< per core: its kind, ordered by speed; 0 is the slowest
+  int logical_cpus = 0;         ///< number of logical CPUs that this process may use
   int numa_nodes = 1;
-  bool this_machine = true;  ///< false where HWLOC_XMLFILE describes another: nothing is bound then
+  bool this_machine = true;  ///< false if HWLOC_XMLFILE describes another machine: then nothing is bound
 
-  /// Reads the machine. `widen`: first undo a binding made by an MPI launcher, within what the system allows this process.
+  /// Reads the machine's topology. `widen`: first undo a binding by an MPI launcher, within the limits that the system sets for this
+  /// process.
   static Topology detect(bool widen = false);
 };
 
-/// The logical CPUs for the threads of the `local_rank`-th of `local_size` processes on this machine.
-/// threads = 0: its share of the cores, at least one. -1 in the result means unbound (more threads than cores, or Numa::kOff).
+/// The logical CPUs for the threads of process `local_rank` of `local_size` processes on this machine. threads = 0: this process's share of
+/// the cores, at least one. -1 in the result: unbound (more threads than cores, or Numa::kOff).
 std::vector<int> assign_cpus(const Topology& topology, int threads, int local_rank, int local_size, Numa numa = Numa::kAuto);
-/// The NUMA nodes of these logical CPUs, in ascending order.
+/// The NUMA nodes of these logical CPUs, ascending.
 std::vector<int> nodes_of(const Topology& topology, const std::vector<int>& cpus);
-/// Numbers of threads worth trying on these logical CPUs, most first: all, the fast cores only, and by halves down to one.
+/// Numbers of threads worth trying on these logical CPUs, descending: all, the fast cores only, then halves down to one.
 std::vector<int> thread_counts(const Topology& topology, const std::vector<int>& cpus);
 
-/// Bytes of the largest caches of all that this process may use; 0 where the machine does not say.
+/// Total bytes of the last-level caches that this process may use; 0 if unknown.
 std::size_t last_level_cache_bytes();
-/// The processor's name as it gives it; its architecture where it has none.
+/// The processor's name; if it has none, its architecture.
 std::string cpu_name();
-/// A number that all processes have on this machine since it was started, whatever their host is called; 0 where it has none.
+/// A number that is the same for all processes of this machine since its boot, whatever its host name; 0 if unknown.
 std::uint64_t machine_id();
-/// The control group of this process that shares out processors, as its path; empty where there is none.
+/// Path of this process's control group that limits its processors; empty if there is none.
 std::string cpu_group();
-/// Bytes of memory this process may still take (MemAvailable, lowered by cgroup limits).
+/// Bytes of memory that this process can still allocate (MemAvailable, reduced by cgroup limits).
 std::size_t available_memory_bytes();
-/// Resident bytes of this process that are its own, mapped files left out.
+/// Resident bytes of this process, without mapped files.
 std::size_t own_memory_bytes();
 
 }  // namespace yamata

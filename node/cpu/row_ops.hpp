@@ -1,20 +1,20 @@
 #pragma once
-// Operations on rows of floats, each thread's part of one. Sums are in double precision and in one order, on every machine.
+// Operations on rows of floats; each thread computes a part. Sums are in double precision, in the same order on every machine.
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/cpu/thread_share.hpp"
 #include "node/op.hpp"
 
 namespace yamata::cpu {
 
-/// The rows of `share`, all of whose columns are in x: [rows][x_stride].
+/// The rows of `share`; x has all columns: [rows][x_stride].
 void norm_rows(const KernelTable& kernels, const NormOp& op, const float* x, std::int64_t x_stride, ThreadShare share);
-/// The columns of `share`, of all rows.
+/// The columns of `share`, in all rows.
 void add_columns(const KernelTable& kernels, const AddOp& op, ThreadShare share);
 /// The elements of `share`.
 void scale_elements(const KernelTable& kernels, const ScaleOp& op, ThreadShare share);
-/// The choice of the rows of `share`: RouterOp's weights, and in its `pairs` the experts that they chose.
+/// Chooses the experts for the rows of `share`: writes RouterOp's weights, and the chosen experts into its `pairs`.
 void choose_experts(const KernelTable& kernels, const RouterOp& op, ThreadShare share);
-/// Numbers the pairs once all rows have chosen.
+/// Numbers the pairs after the experts of all rows are chosen.
 void number_pairs(const RouterOp& op);
 
 }  // namespace yamata::cpu

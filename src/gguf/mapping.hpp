@@ -1,5 +1,5 @@
 #pragma once
-// A part of a GGUF file in memory.
+// The memory mapping of a GGUF file.
 #include <cstdint>
 
 #include "node/mapped_file.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// Layers of a transformer, as their specs say, computed from mapped weights.
+// Layers of a transformer, described by their LayerSpec, computed from mapped weights.
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -15,24 +15,24 @@
 
 namespace yamata {
 
-/// Operations that a layer of Llama's is computed in: a cancelled run is left at the end of one of them.
+/// Operations per layer of Llama. A cancelled run is left at the end of one of them.
 inline constexpr int kOperationsPerLayer = 6;
 
 class TransformerStage final : public StageModel {
  public:
-  /// Layers `range` of the model in `file`, or a member's part of them, computed by `unit`; both outlive this. Throws ModelError, and
-  /// UsageError where the layers cannot be cut into so many parts.
+  /// Layers `range` of the model in `file`, or a member's part of them, computed by `unit`; both must outlive this. Throws ModelError, and
+  /// UsageError if the layers cannot be divided into that many parts.
   TransformerStage(const gguf::File& file, const Hyperparameters& h, LayerRange range, const ContextOptions& options, ComputeUnit& unit);
-  /// Waits for a run under way, which reads and writes memory of this.
+  /// Waits for the current run, which uses this object's memory.
   ~TransformerStage() override;
 
   void load(const std::atomic<bool>* stop) override;
-  /// From now on as amid a stage's layers: what a shared layer takes in, and what it gives, are this member's columns, and the other
-  /// members are told of neither in floats. For measuring: what comes out is of no use.
+  /// From now on the layers are computed as in the middle of a stage: inputs and outputs are only this member's columns, and are not sent
+  /// to the other members as floats. For measurements; the results are meaningless.
   void keep_columns() { keeps_columns_ = true; }
-  /// Bytes of the buffers that the largest run so far has needed.
+  /// Bytes of the buffers of the largest run so far.
   std::size_t buffer_bytes() const;
-  /// Brings the cache's memory in, as if every cell had been written.
+  /// Makes the cache's memory resident, as if every cell had been written.
   void touch_cache();
   std::size_t load_steps() const override { return load_steps_; }
   void start(const StageBatch& batch, const std::atomic<bool>* stop) override;
@@ -59,11 +59,11 @@ class TransformerStage final : public StageModel {
   bool last() const override { return range_.end == h_.layers; }
 
  private:
-  /// Layers that one unit computes, and what it holds of them.
+  /// Layers computed by one unit, and the memory that it has for them.
   struct UnitLayers {
     ComputeUnit* unit;
     LayerRange range;  // of the model's layers
-    bool packs;        // when it is loaded
+    bool packs;        // whether the weights are packed when they are loaded
     std::vector<std::span<const std::byte>> tensors{};
     std::unique_ptr<Buffer> packed{};
     std::unique_ptr<KvStore> cache{};
@@ -86,13 +86,13 @@ class TransformerStage final : public StageModel {
   GroupExchange* const exchange_;
   StageWeights weights_;
   const StageBuffers sizes_;
-  std::vector<Rope> ropes_;  // of layers without a window, and of those with one where they differ
+  std::vector<Rope> ropes_;  // of layers without a window, then of layers with one if they differ
   CellTable cells_;
-  std::optional<WindowCells> window_cells_;  // where layers with a window have fewer cells
+  std::optional<WindowCells> window_cells_;  // if layers with a window have fewer cells
   ComputeUnit& unit_;
   std::vector<UnitLayers> units_;  // in the order of their layers
   bool keeps_columns_ = false;
-  bool file_is_read_ = false;  // and most of it needed no more
+  bool file_is_read_ = false;  // then most of the file is not needed any more
 
   std::vector<void*> cache_k_, cache_v_;  // [layer][kv head]
   BatchCells batch_cells_, window_batch_;
@@ -100,8 +100,8 @@ class TransformerStage final : public StageModel {
   RunBuffers buffers_;
   FloatBuffer features_;                                                  // [feature layers here][feature_rows][dim]
   FloatBuffer feature_inputs_;                                            // [feature_rows][dim], before the output norm
-  std::vector<std::int32_t> logit_rows_, feature_rows_, feature_layers_;  // of the layers those here
-  std::size_t features_built_ = 0;                                        // layers
+  std::vector<std::int32_t> logit_rows_, feature_rows_, feature_layers_;  // feature_layers_: those of this stage
+  std::size_t features_built_ = 0;                                        // number of feature layers
   std::size_t rows_ = 0, load_steps_ = 0;
   std::vector<Op> ops_;
   std::vector<ListPart> parts_;

@@ -1,6 +1,6 @@
 #pragma once
-// The searches of fit.hpp for all groups of a block: a table of functions per instruction set, which gives each group the bits that
-// fit.hpp gives it. Included by files with flags of their own: nothing here may be shared code.
+// The searches of fit.hpp for all groups of a block: a table of functions per instruction set, with the same results, bit for bit, as
+// fit.hpp. Included by files with their own compiler flags: it must not contain shared code.
 #include <cstddef>
 #include <cstdint>
 
@@ -8,17 +8,17 @@
 
 namespace yamata::quantize {
 
-/// Which scales fit_offset tries: (first + step * i + most) / range for i of [0, steps].
+/// The scales that fit_offset tries: (first + step * i + most) / range for i in [0, steps].
 struct Trials {
   float first, step;
   int steps;
-  bool absolute;  ///< the error is |difference|, else its square
+  bool absolute;  ///< the error is |difference|; false: its square
 };
 struct Offset {
-  float scale, minimum;  ///< minimum is subtracted, 0 or more
+  float scale, minimum;  ///< minimum: subtracted, not negative
 };
 
-/// The elements of `count` groups of `size`, one group after the other.
+/// The elements of `count` groups of `size`, group by group.
 struct GroupedElements {
   const float* x;
   const float* weights;  ///< one per element; null: x*x (symmetric only)
@@ -26,17 +26,17 @@ struct GroupedElements {
   std::size_t count;     ///< a multiple of 8
 };
 
-/// Each writes a number per element, and a fit per group.
+/// Each function writes a number per element, and a fit per group.
 struct GroupFit {
   void (*symmetric)(const GroupedElements& groups, int levels, std::uint8_t* numbers, float* scales);
   void (*refine)(const GroupedElements& groups, int levels, std::uint8_t* numbers, float* scales);  ///< weights are x*x
   void (*offset)(const GroupedElements& groups, int most, const Trials& trials, std::uint8_t* numbers, Offset* fits);
 };
 
-extern const GroupFit group_fit_scalar;  ///< fit.hpp, group by group: what the others must equal
+extern const GroupFit group_fit_scalar;  ///< fit.hpp, group by group: the reference that the others must equal
 extern const GroupFit group_fit_avx2, group_fit_neon;
 
-/// The functions for `isa`, which this machine can run.
+/// The functions for `isa`, which this machine must support.
 const GroupFit& group_fit(cpu::Isa isa);
 
 }  // namespace yamata::quantize

@@ -1,14 +1,14 @@
 #pragma once
-// The searches of fit.cpp for kLanes groups at once, a lane to each: every lane does what fit.cpp does for its group, in the same order,
-// and keeps by a mask what a branch would have left alone. kLanes, a power of two up to 8, is set before this is included.
-// Numbers are kept as floats: whole numbers below 2^24 are exact. Of the best trial only the scale is kept, from which its numbers follow.
+// The searches of fit.cpp for kLanes groups at once, one per lane. Every lane does what fit.cpp does for its group, in the same order;
+// masks replace branches. Define kLanes, a power of two up to 8, before including this. Numbers are stored as floats: integers below 2^24
+// are exact. Of the best trial only the scale is kept; its numbers are computed from it.
 #include "src/quantize/group_fit.hpp"
 
 namespace yamata::quantize {
 namespace {
 
 using Floats = float __attribute__((vector_size(4 * kLanes)));
-using Ints = std::int32_t __attribute__((vector_size(4 * kLanes)));  ///< as a mask: all bits of a lane
+using Ints = std::int32_t __attribute__((vector_size(4 * kLanes)));  ///< as a mask: all bits of a lane are set or not
 
 constexpr float kAllZero = 1e-15f;  // as in fit.cpp
 
@@ -43,7 +43,7 @@ struct Columns {
   }
 };
 
-/// number(i), element i of every group, to where the groups lie.
+/// Stores number(i), element i of every group, in the groups' layout.
 template <std::size_t size, class Number>
 inline void store_numbers(std::uint8_t* numbers, Number number) {
   for (std::size_t i = 0; i < size; ++i) {
@@ -65,7 +65,7 @@ struct Peaks {
   }
 };
 
-/// Of a least-squares fit by whole numbers.
+/// Sums of a least-squares fit by integers.
 struct Sums {
   Floats lx{}, l2{};
   void add(Floats weight, Floats weighted, Floats l) { lx += weighted * l, l2 += weight * l * l; }
@@ -143,7 +143,7 @@ void refine_lanes(const float* rows, int levels, std::uint8_t* numbers, float* s
   store_lanes(either(~zero & (sums.l2 > 0), sums.lx / sums.l2, Floats{}), scales);
 }
 
-/// What offset_lanes knows while it tries scales: fit.cpp's OffsetFit.
+/// The state of offset_lanes while it tries scales, like fit.cpp's OffsetFit.
 template <std::size_t size>
 struct OffsetLanes {
   const Columns<size> x, weight;
@@ -168,7 +168,7 @@ struct OffsetLanes {
     }
     return sum;
   }
-  /// Rounds to `numbers` and finds their best scale and shift; a mask of the groups that have one.
+  /// Rounds to `numbers` and finds their best scale and shift; returns a mask of the groups that have a solution.
   Ints solve(Floats inverse, Floats* numbers, Floats& scale, Floats& shift) const {
     Floats l1{}, l2{}, lx{};
     for (std::size_t i = 0; i < size; ++i) {
@@ -208,7 +208,7 @@ void offset_lanes(const float* rows, const float* weights, int most, const Trial
   for (std::size_t lane = 0; lane < kLanes; ++lane) fits[lane] = {scale[lane], shift[lane]};
 }
 
-/// body(size as a constant, first group, its first element) for every kLanes groups.
+/// Calls body(size as a constant, first group, its first element) for every kLanes groups.
 template <class Body>
 inline void each_lanes(const GroupedElements& groups, Body body) {
   for (std::size_t j = 0; j < groups.count; j += kLanes) {

@@ -1,5 +1,5 @@
 #pragma once
-// Rows of floats to the blocks of every format.
+// Quantizes rows of floats to the blocks of every format.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,11 +11,12 @@ namespace yamata::quantize {
 /// A value, or the scale of a block, does not fit the format.
 struct OutOfRange {};
 
-/// Whether floats are quantized to the type: those of the small IQ formats and the ternary ones are only read.
+/// Whether this program can quantize to the type. The small IQ formats and the ternary ones can only be read.
 bool is_written(TensorType type);
 
-/// Quantizes one row (whole blocks of `type`, which is written) to `dst`: traits(type).block_bytes for each block. `importance` has a
-/// weight per column, or is null. The bytes are those of the formats' reference implementation. Throws OutOfRange; the row must be finite.
+/// Quantizes one row (whole blocks of `type`, for which is_written is true) to `dst`: traits(type).block_bytes for each block. `importance`
+/// has a weight per column, or is null. The bytes are those of the formats' reference implementation. The row must be finite. Throws
+/// OutOfRange.
 void quantize_row(TensorType type, std::span<const float> x, const float* importance, std::byte* dst);
 
 }  // namespace yamata::quantize

@@ -5,7 +5,7 @@
 
 namespace yamata {
 
-/// Four random words that depend on counter and key only.
+/// Four random words that only depend on `counter` and `key`.
 constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
   constexpr int kRounds = 10;
   for (int round = 0; round < kRounds; ++round) {

@@ -1,5 +1,5 @@
 #pragma once
-// Attention over the cells of a KV cache, and what puts them there, over the vector layer included before this.
+// Attention over the cells of a KV cache, and the writing of cells. Uses the vector layer that was included before this.
 #include <cstddef>
 #include <cstdint>
 
@@ -11,11 +11,11 @@ namespace yamata::cpu {
 namespace {
 
 constexpr std::int64_t kMaxHeadDim = 576;
-constexpr int kPartsOfOne = 4;  ///< parts of a value that are added to one query at once
+constexpr int kPartsOfOne = 4;  ///< for a single query: parts of 16 elements of a value that are accumulated at once
 static_assert(kKeysAtOnce % 8 == 0);
 
-/// Cells are widened to floats so many at a time, once for all queries that see them: 8 KiB for heads of 64 or 128, which leaves room in
-/// a first-level cache for queries, scores and the cells after them.
+/// Cells are converted to floats in tiles of this many cells, once for all queries that see them: 8 KiB for heads of 64 or 128 elements, so
+/// that the L1 cache also holds queries, scores and the next cells.
 constexpr std::int64_t tile_cells(std::int64_t head_dim) { return head_dim <= 64 ? 32 : 16; }
 constexpr std::int64_t kTileFloats = tile_cells(kMaxHeadDim) * kMaxHeadDim;
 static_assert(kTileFloats >= tile_cells(64) * 64 && kAttentionChunk % tile_cells(64) == 0 && tile_cells(kMaxHeadDim) % kKeysAtOnce == 0);
@@ -36,13 +36,13 @@ struct Q8Cells {
   }
 };
 
-/// Some consecutive places of a list of visible cells.
+/// Consecutive entries of a list of visible cells.
 struct CellSpan {
   const std::int32_t* cells;
   std::int64_t count;
 };
 
-/// Where the cells of one head lie. Given by value: else compilers take it for changed by every float that is stored.
+/// The memory of one head's cells. Passed by value: by reference, compilers assume that every stored float may change it.
 struct CellPlane {
   const std::byte* first;
   std::int64_t cell_bytes;
@@ -58,8 +58,8 @@ inline void widen_values(CellPlane plane, CellSpan span, std::int64_t head_dim, 
   }
 }
 
-/// Keys lie by pairs, cells 8g + j and 8g + j + 4: tile[g][j][d / 8][which of the two][d % 8]. The last cell is repeated up to a
-/// multiple of kKeysAtOnce; what a query makes of it there is not used.
+/// Keys are interleaved in pairs, cells 8g + j and 8g + j + 4: tile[g][j][d / 8][which of the two][d % 8]. The last cell is repeated up to
+/// a multiple of kKeysAtOnce; scores of the repetitions are not used.
 template <class Cells>
 inline void widen_keys(CellPlane plane, CellSpan span, std::int64_t head_dim, float* tile) {
   const std::int64_t padded = (span.count + kKeysAtOnce - 1) / kKeysAtOnce * kKeysAtOnce;
@@ -71,7 +71,7 @@ inline void widen_keys(CellPlane plane, CellSpan span, std::int64_t head_dim, fl
   }
 }
 
-/// Calls use with the format of cells of a type.
+/// Calls `use` with the cell format of `type`.
 template <class Use>
 inline void with_cells(TensorType type, Use use) {
   switch (type) {
@@ -92,14 +92,14 @@ inline std::int64_t cell_bytes(TensorType type, std::int64_t head_dim) {
   return bytes;
 }
 
-/// The widened cells of one plane; those of the rows before serve the next row where it sees the same.
+/// A tile of one plane's cells as floats. The next row uses it again if it sees the same cells.
 template <Plane kPlane>
 class CellTile {
  public:
   CellTile(const void* plane, TensorType type, std::int64_t head_dim)
       : plane_{static_cast<const std::byte*>(plane), cell_bytes(type, head_dim)}, type_(type), head_dim_(head_dim) {}
 
-  /// The cells of `span` as floats; `next` are those asked for after this.
+  /// The cells of `span` as floats; `next`: the cells of the following call.
   const float* widened(CellSpan span, CellSpan next) {
     if (!holds(span)) {
       with_cells(type_, [&](auto cells) {
@@ -113,10 +113,10 @@ class CellTile {
     }
     return floats_;
   }
-  /// Fetches the next cells for a while of computing with these: few at once, since a core waits for few lines at once.
+  /// Prefetches up to `count` of the next cells. Call it with small counts during the computation: a core has few cache misses in flight.
   void fetch(std::int64_t count) {
     if (count > next_.count) count = next_.count;
-    // In this function, which changes something: compilers take one that only fetches for one that does nothing.
+    // The prefetches stay in this function, which also changes a member: compilers remove calls of a function that only prefetches.
     for (std::int64_t i = 0; i < count; ++i) {
       const std::byte* cell = plane_.cell(next_.cells[i]);
       for (std::int64_t at = 0; at < plane_.cell_bytes; at += 64) __builtin_prefetch(cell + at);
@@ -138,8 +138,8 @@ class CellTile {
   alignas(64) float floats_[kTileFloats];
 };
 
-/// p[0..kKeysAtOnce) = the products of a query and as many keys. Heads of kHeadDim, which unrolls the loop, or if that is 0 of
-/// `head_dim`.
+/// p[0..kKeysAtOnce) = the dot products of a query with kKeysAtOnce keys. kHeadDim is the head's size, which unrolls the loop; if it is 0,
+/// the size is `head_dim`.
 template <int kHeadDim>
 inline void score(const float* q, const float* k, std::int64_t head_dim, float* p) {
   if constexpr (kHeadDim > 0) head_dim = kHeadDim;
@@ -155,7 +155,7 @@ inline void score(const float* q, const float* k, std::int64_t head_dim, float* 
   reduce_eights(sums, p);
 }
 
-/// Scores of one row's queries against a tile of keys, up to a multiple of kKeysAtOnce of them.
+/// Scores of one row's queries for a tile of keys; their number is rounded up to a multiple of kKeysAtOnce.
 template <int kHeadDim>
 inline void score_heads(const AttentionArgs& a, CellTile<Plane::kKeys>& cells, const float* q, const float* tile, std::int64_t count,
                         float* p) {
@@ -175,12 +175,13 @@ inline void score_tile(const AttentionArgs& a, CellTile<Plane::kKeys>& cells, co
   score_heads<0>(a, cells, q, tile, count, p);
 }
 
-/// p = cap tanh(scale p / cap), up to a multiple of 16 of them.
+/// p = cap tanh(scale p / cap); the number of elements is rounded up to a multiple of 16.
 inline void cap_scores(float* p, std::int64_t count, float scale, float cap) {
   for (std::int64_t i = 0; i < count; i += 16) store(p + i, soft_cap(mul(load(p + i), set1(scale)), cap));
 }
 
-/// p = exp(scale * p - peak) for `count` products, with peak the largest scale * p; beyond them zeros, up to a multiple of 16.
+/// p = exp(scale * p - peak) for `count` products; *peak = the largest scale * p, *total = the sum of the exponentials. After them zeros,
+/// up to a multiple of 16.
 inline void weigh(float* p, std::int64_t count, float scale, float* peak, float* total) {
   const std::int64_t padded = (count + 15) / 16 * 16;
   for (std::int64_t i = count; i < padded; ++i) p[i] = -__builtin_inff();
@@ -197,7 +198,7 @@ inline void weigh(float* p, std::int64_t count, float scale, float* peak, float*
   *total = reduce_add(sum);
 }
 
-/// out[query][0..16 kParts) += the sum of p times v over a tile's cells, in their order.
+/// out[query][0..16 kParts) += the sum of p times v over a tile's cells, in cell order.
 template <int kQueries, int kParts>
 inline void add_values(const float* p, const float* v, std::int64_t count, std::int64_t head_dim, float* out) {
   const auto place = [&](int i) { return out + i / kParts * head_dim + 16 * (i % kParts); };
@@ -226,8 +227,8 @@ inline void add_few_values(const float* p, const float* v, std::int64_t count, s
   store(out, sum);
 }
 
-/// Adds a tile of values to the results of kQueries of a row's queries, so many parts of 16 elements at once. With each go its share
-/// of the next cells.
+/// Accumulates a tile of values into the results of kQueries queries of a row, kParts parts of 16 elements at once. Each step prefetches
+/// its share of the next cells.
 template <int kQueries, int kParts>
 inline void add_tile(const AttentionArgs& a, CellTile<Plane::kValues>& cells, const float* p, const float* tile, std::int64_t count,
                      float* out) {
@@ -243,14 +244,14 @@ inline void add_tile(const AttentionArgs& a, CellTile<Plane::kValues>& cells, co
   }
 }
 
-/// The cells of one row from `begin` on, at most so many; none where it does not reach that far.
+/// At most `most` cells of a row from entry `begin` on; empty if the row has fewer.
 inline CellSpan span_of(const AttentionRow& row, std::int64_t begin, std::int64_t most) {
   const std::int64_t first = begin < row.count ? begin : row.count, left = row.count - first;
   return {row.cells + first, left < most ? left : most};
 }
 
-/// Calls use(row, begin, cells, widened cells) for every tile of the chunk and every row that has cells there. Rows come from
-/// the last: of rows that follow each other it sees the most, and so serves those before.
+/// Calls use(row, begin, cells, cells as floats) for every tile of the chunk and every row that has cells in it. Rows are visited from the
+/// last to the first: of consecutive tokens, the last one sees the most cells, so its tile can serve the earlier ones.
 template <Plane kPlane, class Use>
 inline void each_tile(const AttentionArgs& a, std::int64_t chunk_begin, CellTile<kPlane>& tile, Use use) {
   const std::int64_t step = tile_cells(a.head_dim);
@@ -258,7 +259,7 @@ inline void each_tile(const AttentionArgs& a, std::int64_t chunk_begin, CellTile
     for (std::int64_t r = a.row_count - 1; r >= 0; --r) {
       const CellSpan span = span_of(a.rows[r], begin, step);
       if (span.count == 0) continue;
-      // What comes next in this plane may be the first tile of the next chunk.
+      // The following cells may be the first tile of the next chunk.
       use(r, begin, span.count, tile.widened(span, span_of(a.rows[r], begin + step, step)));
     }
   }
@@ -329,7 +330,7 @@ void finish_attention(const AttentionRow& row, std::int64_t heads, std::int64_t 
   }
 }
 
-/// Blocks of 32: q = x * 127 / max|x|, to the nearest; the scale rounded to a half.
+/// Blocks of 32: q = x * 127 / max|x|, rounded to nearest; the scale is rounded to a half float.
 inline void store_q8(const float* x, std::int64_t n, BlockQ8_0* blocks) {
   for (std::int64_t i = 0; i < n; i += 32, ++blocks) {
     const F32x16 part[2] = {load(x + i), load(x + i + 16)};

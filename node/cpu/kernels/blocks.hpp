@@ -1,6 +1,6 @@
 #pragma once
-// The blocks of GGUF's quantized formats, byte for byte. `d` and `dmin` are IEEE half floats. Data only:
-// this header is read by code compiled for particular processors, which must not share functions.
+// The blocks of GGUF's quantized formats, byte for byte. `d` and `dmin` are IEEE half floats. Data only: this header is included by code
+// that is compiled for particular processors and must not share functions.
 #include <cstdint>
 
 namespace yamata::cpu {
@@ -55,12 +55,12 @@ struct BlockIQ4XS {
   std::uint8_t scales_l[4], qs[128];
 };
 
-/// Four bits that index kMxfp4Values, times 2 to the power `exponent` - 128 (the OCP Microscaling formats' MXFP4, of values twice as
-/// large).
+/// Four bits that index kMxfp4Values, times 2 to the power `exponent` - 128. This is MXFP4 of the OCP Microscaling formats; the values in
+/// the table are twice as large, and the exponent is one lower.
 struct BlockMXFP4 {
   std::uint8_t exponent, qs[16];
 };
-// The small IQ formats: groups of 8 or 4 weights by an index into a table of such groups (grids.hpp), signs apart from that.
+// The small IQ formats: an index selects a group of 8 or 4 magnitudes from a table (grids.hpp); signs are stored separately.
 struct BlockIQ2XXS {
   std::uint16_t d;
   std::uint8_t qs[64];
@@ -88,7 +88,7 @@ struct BlockIQ1S {
 struct BlockIQ1M {
   std::uint8_t qs[32], qh[16], scales[8];
 };
-/// Weights -1, 0 and 1 times d: five to a byte in base 3, or four.
+/// Weights -1, 0 and 1 times d: five per byte in base 3 (TQ1_0), or four (TQ2_0).
 struct BlockTQ1_0 {
   std::uint8_t qs[48], qh[4];
   std::uint16_t d;
@@ -108,9 +108,9 @@ static_assert(sizeof(BlockTQ1_0) == 54 && sizeof(BlockTQ2_0) == 66);
 
 /// The sixteen values of the IQ4 formats.
 inline constexpr std::int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-/// Those of MXFP4; the highest bit is the sign.
+/// The values of MXFP4; the highest bit is the sign.
 inline constexpr std::int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-// Magnitudes that the small IQ formats have, and their negatives from 8 on: of IQ2_*; of IQ3_XXS; odd numbers, of IQ3_S and IQ1_*.
+// Magnitudes of the small IQ formats, and their negatives from index 8 on: of IQ2_*; of IQ3_XXS; odd numbers, of IQ3_S and IQ1_*.
 inline constexpr std::int8_t kIq2Values[16] = {8, 25, 43, 0, 0, 0, 0, 0, -8, -25, -43, 0, 0, 0, 0, 0};
 inline constexpr std::int8_t kIq3Values[16] = {4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62};
 inline constexpr std::int8_t kOddValues[16] = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};

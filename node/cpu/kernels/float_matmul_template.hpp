@@ -1,9 +1,9 @@
 #pragma once
-// The matrix product with weights that are floats, over the vector layer included before this: sixteen neighbouring
-// weights of a row to a vector.
+// The matrix product with weights that are floats. Uses the vector layer that was included before this: a vector holds 16 consecutive
+// weights of a row.
 //
-// A tile is some rows times some tokens with all its sums in registers: weights are widened once per tile. The shape of a
-// tile never changes the order in which one result is summed, so it never changes the result.
+// A tile is some rows times some tokens; all its sums are in registers, and weights are converted to float32 once per tile. The shape of a
+// tile does not change the order of summation of any result, so it does not change the result.
 #include <cstddef>
 #include <cstdint>
 
@@ -78,8 +78,7 @@ void float_tile(const MatmulArgs& a, std::int64_t row, std::int64_t token) {
   write_tile(a, row, token, sums);
 }
 
-/// Rows [row, row_end) of `count` tokens, of 1 to kColumns. A single token takes two rows at once, so that the sums of
-/// one row need not wait for each other.
+/// Rows [row, row_end) of `count` tokens, 1 to kColumns. A single token takes two rows at once, so that the additions of two rows overlap.
 template <class Weights, int kColumns>
 inline void float_rows(const MatmulArgs& a, std::int64_t row, std::int64_t row_end, std::int64_t token, std::int64_t count) {
   if constexpr (kColumns > 1) {
@@ -91,7 +90,7 @@ inline void float_rows(const MatmulArgs& a, std::int64_t row, std::int64_t row_e
   for (; row < row_end; ++row) float_tile<Weights, 1, kColumns>(a, row, token);
 }
 
-/// Sixteen rows stay in the nearest cache while all tokens pass by them.
+/// Blocks of 16 rows stay in the L1 cache while all tokens are multiplied with them.
 template <class Weights>
 void matmul_floats(const MatmulArgs& a) {
   constexpr std::int64_t kBlockRows = 16;

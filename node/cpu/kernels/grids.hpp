@@ -1,10 +1,10 @@
 #pragma once
-// The groups of weights that the small IQ formats know, by number; the order is the formats'. A group's magnitudes, the first in the lowest
-// bits: of IQ2 two bits each (8, 25 or 43), of IQ3 three bits each (its values in blocks.hpp), of IQ1 two bits each (-1, 0 or 1, plus one).
-// A group of IQ2 and IQ1 has 8 weights, one of IQ3 has 4.
+// The groups of weights of the small IQ formats, by index, in the formats' order. An entry has the magnitudes of a group, the first in the
+// lowest bits: of IQ2 two bits each (8, 25 or 43), of IQ3 three bits each (its values are in blocks.hpp), of IQ1 two bits each (-1, 0 or 1,
+// plus one). A group of IQ2 and IQ1 has 8 weights, one of IQ3 has 4.
 #include <cstdint>
 
-// A device's packing kernels have tables of their own, in its memory.
+// A device's packing kernels have their own copies of the tables, in the device's memory.
 #ifdef __CUDACC__
 #define YAMATA_GRID [[maybe_unused]] static __device__ const
 #else

@@ -1,6 +1,6 @@
 #pragma once
-// Half floats in plain integer arithmetic. The functions are local to each file that includes this,
-// because some of those files are compiled for processors that others lack.
+// Half floats in integer arithmetic. The functions are local to each file that includes this, because some of these files are compiled for
+// instruction sets that not all processors have.
 #include <cstdint>
 
 namespace yamata::cpu {
@@ -18,7 +18,7 @@ inline std::uint32_t bits_of_float(float value) {
   return bits;
 }
 
-/// The float equal to a half; NaNs become quiet, as processors make them.
+/// The float equal to a half float. NaNs become quiet NaNs, as with the processors' instructions.
 inline float half_to_float(std::uint16_t half) {
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000u) << 16;
   const std::uint32_t exponent = (half >> 10) & 31u, mantissa = half & 1023u;

@@ -1,6 +1,6 @@
 #pragma once
-// The intrinsics of the instruction set that a file is compiled for: the compiler's own or, in builds for tests (YAMATA_SIMDE), those of
-// SIMDe, which run on any machine. Define YAMATA_NEON before it for ARM's. No other header includes SIMDe.
+// The intrinsics of the instruction set for which a file is compiled: the compiler's own or, in builds for tests (YAMATA_SIMDE), those of
+// SIMDe, which run on any machine. Define YAMATA_NEON before including this for ARM's. No other header includes SIMDe.
 #ifdef YAMATA_SIMDE
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #ifdef YAMATA_NEON
@@ -9,7 +9,7 @@
 #include <simde/x86/avx512.h>
 #include <simde/x86/f16c.h>
 #include <simde/x86/fma.h>
-// SIMDe has these, but not by these names.
+// SIMDe has these under other names.
 #ifndef _mm512_shuffle_f32x4
 #define _mm512_shuffle_f32x4 simde_mm512_shuffle_f32x4
 #endif

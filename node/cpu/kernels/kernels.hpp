@@ -1,12 +1,13 @@
 #pragma once
-// The kernel seam: one table of functions per instruction set, chosen once.
+// The interface of the CPU's kernels: one table of functions per instruction set, chosen once.
 //
-// Every instruction set gives the same bits, at every batch width. The order of summation is a part of each
-// function's meaning. Products with quantized weights are whole numbers within a block of 32; the blocks are added in
-// ascending order, each with a fused multiply-add: sum = fma(float(whole), weight scale * activation scale, sum), then of formats
-// with a minimum sum = fma(minimum, activation sum, sum). Other dot products have 16 lanes; lane l sums its terms in
-// ascending order with fused multiply-adds, and the lanes are added as l[j]+l[j+8], then [j]+[j+4], [j]+[j+2], [0]+[1]. Products of
-// queries and keys have 8 lanes, added from [j]+[j+4] on; a weight is exp(fma(product, scale, -peak)).
+// Every instruction set gives the same bits, at every batch width. The order of summation is part of each function's definition.
+// - Products with quantized weights are integers within a block of 32. The blocks are added in ascending order, each with a fused
+//   multiply-add: sum = fma(float(integer sum), weight scale * activation scale, sum); then, for formats with a min, sum = fma(min,
+//   activation sum, sum).
+// - Other dot products have 16 lanes. Lane l sums its terms in ascending order with fused multiply-adds; then the lanes are added as
+//   l[j]+l[j+8], then [j]+[j+4], [j]+[j+2], [0]+[1].
+// - Products of queries and keys have 8 lanes, added from [j]+[j+4] on; a weight is exp(fma(product, scale, -peak)).
 #include <cstddef>
 #include <cstdint>
 
@@ -18,29 +19,29 @@ namespace yamata::cpu {
 enum class Isa { kScalar, kAvx2, kAvxVnni, kAvx512, kNeon, kNeonDotprod, kNeonI8mm };
 const char* isa_name(Isa isa);
 
-/// Activations of several tokens, quantized to 8 bits in blocks of 32 (symmetric, scale = max|x|/127, round to nearest even).
-/// They lie in tiles of `tile_columns` tokens (the kernels'; the last tile has the rest), each as panel.hpp says.
+/// Activations of several tokens, quantized to 8 bits in blocks of 32 (symmetric, scale = max|x|/127, round to nearest even). They are
+/// stored in tiles of `tile_columns` tokens (a constant of the kernels; the last tile has the rest), each as described in panel.hpp.
 struct QuantizedRows {
   std::byte* data;
-  std::int64_t blocks;  ///< in a token's row, the last filled up with zeros
+  std::int64_t blocks;  ///< in a token's row; the last one is padded with zeros
   std::int64_t rows;    ///< tokens
 
   static constexpr std::int64_t blocks_of(std::int64_t n) { return (n + 31) / 32; }
 };
 
-/// A block of one token's quantized activations by itself, as the ranks of a group send it to each other.
+/// A block of one token's quantized activations, in the form in which the ranks of a group send it.
 struct EncodedBlock {
   std::int8_t values[32];
   float scale;
 };
 
-/// y[t*ldy + r] = sum_k W[r][k] * x[t][k], for rows r of [row_begin, row_end) and all tokens t; added to y where `add`.
-/// Quantized weights read `quantized`; F32, F16 and BF16 weights read `x`.
+/// y[t*ldy + r] = sum_k W[r][k] * x[t][k], for rows r of [row_begin, row_end) and all tokens t; if `add`, added to y. Quantized weights use
+/// `quantized`; F32, F16 and BF16 weights use `x`.
 struct MatmulArgs {
-  const std::byte* weights;  ///< row 0, or the first panel
+  const std::byte* weights;  ///< the start of row 0, or of the first panel
   std::size_t row_bytes;
-  bool packed;                      ///< quantized weights lie in panels of `panel_rows` rows
-  std::int64_t row_begin, row_end;  ///< of quantized weights whole panels, but for the last
+  bool packed;                      ///< quantized weights are in panels of `panel_rows` rows
+  std::int64_t row_begin, row_end;  ///< whole panels if the weights are quantized; the last one may be shorter
   std::int64_t cols;
   const float* x;  ///< [tokens][cols]
   QuantizedRows quantized;
@@ -48,11 +49,11 @@ struct MatmulArgs {
   float* y;
   std::int64_t ldy;
   bool add;
-  std::byte* scratch;  ///< room for a panel, where weights are quantized and not packed
+  std::byte* scratch;  ///< memory for one panel, if the weights are quantized and not packed
 };
 
-/// Some queries of one token that share a key/value head, and their results. Each result is merged from those of chunks:
-/// of a chunk's cells the largest score, the sum of exp(score - peak), and the sum of exp(score - peak) * value.
+/// Queries of one token that share a key/value head, and their results. A result is merged from the results of chunks: over a chunk's
+/// cells, the largest score (peak), the sum of exp(score - peak), and the sum of exp(score - peak) * value.
 struct AttentionRow {
   const float* q;             ///< [heads][head_dim]
   const std::int32_t* cells;  ///< visible cells in position order
@@ -62,10 +63,10 @@ struct AttentionRow {
   float* out;    ///< [heads][head_dim]
 };
 
-/// One chunk of attention for tokens that share a key/value head: chunk c of a row are the places c * kAttentionChunk and
-/// after in its own list of cells, whatever the other rows see. Keys are taken in the order of the list.
+/// One chunk of attention for tokens that share a key/value head. Chunk c of a row is the entries from c * kAttentionChunk on in the row's
+/// own list of cells, whatever the other rows see. Keys are used in the order of the list.
 struct AttentionArgs {
-  const AttentionRow* rows;  ///< each reaches into the chunk
+  const AttentionRow* rows;  ///< each has cells in the chunk
   std::int64_t row_count;
   std::int64_t chunk;
   const void* k;  ///< [cell][head_dim]
@@ -73,53 +74,56 @@ struct AttentionArgs {
   TensorType k_type, v_type;  ///< F32, F16 or Q8_0
   float scale;                ///< positive
   std::int64_t heads;         ///< of each row; row_count * heads is at most kAttentionQueries
-  std::int64_t head_dim;      ///< a multiple of 16 up to 576, with Q8_0 of 32
-  float softcap;              ///< c: scale * product becomes c tanh(scale * product / c); 0: it stays
+  std::int64_t head_dim;      ///< a multiple of 16 up to 576; with Q8_0, of 32
+  float softcap;              ///< c: scale * product becomes c tanh(scale * product / c); 0: none
 };
 inline constexpr std::int64_t kAttentionChunk = 128;
 inline constexpr std::int64_t kAttentionQueries = 32;
 
 struct KernelTable {
   Isa isa;
-  int panel_rows;    ///< rows of a panel of quantized weights; 0 where the kernels read only the file's layout
-  int tile_columns;  ///< tokens of a tile of quantized activations
+  int panel_rows;    ///< rows of a panel of quantized weights; 0: the kernels only read the file's layout
+  int tile_columns;  ///< tokens per tile of quantized activations
   void (*matmul[kTensorTypeCount])(const MatmulArgs&);
-  /// Quantizes elements [begin, end) of token `row`, which x are; begin is a multiple of 32, end too or the row's end (then pads with
-  /// zeros). With `weight` [as x]: quantizes x * weight. The scales are multiplied by `factor` afterwards: an RMSNorm is quantized before
-  /// it is divided by the root mean square, so that ranks which hold parts of a row can quantize them alone.
+  /// Quantizes elements [begin, end) of token `row`, given in x. `begin` is a multiple of 32, and so is `end` unless it is the row's end;
+  /// then the block is padded with zeros. With `weight` (indexed like x), quantizes x * weight. The scales are multiplied by `factor`
+  /// afterwards: an RMSNorm is quantized before the division by the root mean square, so that ranks that hold parts of a row can quantize
+  /// them alone.
   void (*quantize)(const float* x, const float* weight, float factor, std::int64_t begin, std::int64_t end, const QuantizedRows& out,
                    std::int64_t row);
-  /// The blocks of n elements x (times weight), whose scales nothing has been multiplied with; the last is filled up with zeros.
+  /// The blocks of n elements x (times weight), with scales that are not multiplied by a factor; the last block is padded with zeros.
   void (*encode_blocks)(const float* x, const float* weight, std::int64_t n, EncodedBlock* out);
-  /// Puts encoded blocks into the row, from its block `first` on: then it is as quantize with that factor has it.
+  /// Writes encoded blocks into the row, from block `first` on. The result equals that of `quantize` with this factor.
   void (*decode_blocks)(const EncodedBlock* blocks, std::int64_t count, float factor, const QuantizedRows& out, std::int64_t row,
                         std::int64_t first);
-  /// The sum of the squares of each block of 32 elements: 16 lanes, fma(x[16+l], x[16+l], x[l] * x[l]), added as above.
+  /// The sum of squares of each block of 32 elements: 16 lanes, fma(x[16+l], x[16+l], x[l] * x[l]), added as above.
   void (*block_squares)(const float* x, std::int64_t n, float* squares);
-  /// 1 / sqrt(mean of n squares + epsilon), of their sums by blocks of 32, which are added in order, in double precision.
+  /// 1 / sqrt(mean of n squares + epsilon), from the sums of blocks of 32, which are added in order, in double precision.
   float (*inverse_rms)(const float* squares, std::int64_t n, float epsilon);
   /// y = x * factor * weight
   void (*scale_mul)(const float* x, float factor, const float* weight, std::int64_t n, float* y);
-  /// y = activation(gate) * up as activation.hpp defines it, or activation(gate) where up is null
+  /// y = activation(gate) * up as activation.hpp defines it, or activation(gate) if up is null
   void (*activate)(Activation activation, const float* gate, const float* up, std::int64_t n, float* y);
   /// y = e to the power x within 2 ulp; 0 below -104, infinity above 89
   void (*exponentials)(const float* x, std::int64_t n, float* y);
   void (*attention)(const AttentionArgs&);
-  /// Adds the result of the chunk after to that of the chunks before, with the online softmax (Ghidorah's merge, algorithms of HCMP).
+  /// Merges the result of the following chunk into that of the chunks before, with the online softmax (Ghidorah's merge, algorithms of
+  /// HCMP).
   void (*merge_attention)(const AttentionRow& into, const AttentionRow& next, std::int64_t heads, std::int64_t head_dim);
-  /// out /= total, once all chunks are in; before that each head's sink, if there are, is merged as a chunk with no values would be.
+  /// out /= total, after all chunks are merged. Before the division, each head's sink, if there is one, is merged like a chunk without
+  /// values.
   void (*finish_attention)(const AttentionRow& row, std::int64_t heads, std::int64_t head_dim, const float* sinks);
-  /// Puts `n` floats (head_dim) into a cell of a plane: F32, F16 (to the nearest), or Q8_0 as GGUF defines it.
+  /// Writes `n` floats (head_dim) into a cell of a plane: F32, F16 (rounded to nearest), or Q8_0 as GGUF defines it.
   void (*store_cell)(const float* x, std::int64_t n, TensorType type, void* plane, std::int64_t cell);
 };
 
-/// Whether this machine can run the kernels of `isa` and they are built in.
+/// Whether the kernels of `isa` are built in and this machine can run them.
 bool isa_usable(Isa isa);
-/// The best usable instruction set, or the one YAMATA_ISA names; throws UsageError if that is unknown or not usable here.
+/// The best usable instruction set, or the one named by YAMATA_ISA; throws UsageError if that is unknown or not usable here.
 Isa choose_isa();
 const KernelTable& kernels(Isa isa);
 
-/// Expands `n` elements (whole blocks) to float; the definition of each format.
+/// Expands `n` elements (whole blocks) to floats. This is the definition of each format.
 void dequantize(TensorType type, const std::byte* src, std::int64_t n, float* dst);
 float f16_to_f32(std::uint16_t half);
 std::uint16_t f32_to_f16(float value);  ///< round to nearest even

@@ -1,16 +1,16 @@
 #pragma once
-// One lane per row, for AVX2; lanes_contract.hpp says what each function means.
+// One lane per row, for AVX2; lanes_contract.hpp defines the functions.
 #include "node/cpu/kernels/lanes_x86_256.hpp"
 
 namespace yamata::cpu {
 namespace {
 
 template <bool kSigned>
-constexpr int kFewColumns = kSigned ? 3 : 4;  // weights with a sign take two registers each
+constexpr int kFewColumns = kSigned ? 3 : 4;  // signed weights need two registers each
 constexpr int kSignedZeroPoint = 0;
 constexpr bool kSubCompensation = true;
 
-/// Products are summed in 16 bits, two at a time, and so many steps of them before they could overflow.
+/// Products are summed in 16 bits, two at a time, for as many steps as cannot overflow.
 template <int kBits>
 constexpr int kStepsToFlush = kBits <= 4   ? 8
                               : kBits == 5 ? 4

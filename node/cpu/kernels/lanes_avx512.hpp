@@ -1,5 +1,5 @@
 #pragma once
-// One lane per row, for AVX-512 with VNNI; lanes_contract.hpp says what each function means.
+// One lane per row, for AVX-512 with VNNI; lanes_contract.hpp defines the functions.
 #include <cstdint>
 
 namespace yamata::cpu {
@@ -57,7 +57,7 @@ inline RowInts row_ints(const std::int32_t* p) {
 inline RowPairs row_pairs(int x) { return {_mm512_set1_epi16(static_cast<short>(x))}; }
 inline RowPairs load_pairs(const std::int8_t* p) { return {_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))}; }
 inline RowPairs mul(RowPairs a, RowPairs b) { return {_mm512_mullo_epi16(a.v, b.v)}; }
-#ifdef YAMATA_SIMDE  // which lacks these in 512 bits
+#ifdef YAMATA_SIMDE  // SIMDe lacks these in 512 bits
 inline RowInts dot_pairs(RowPairs a, const std::int16_t* x) {
   const __m256i both = low_half(spread_word(x));
   return {join_ints(_mm256_madd_epi16(low_half(a.v), both), _mm256_madd_epi16(high_half(a.v), both))};
@@ -73,7 +73,7 @@ inline __m512i multiply(__m512i a, __m512i b) { return _mm512_mullo_epi32(a, b);
 #endif
 
 inline RowBytes load_row_bytes(const std::uint8_t* p) { return {_mm512_loadu_si512(p)}; }
-/// kBits bits from kShift on, moved to kTo.
+/// kBits bits from bit kShift on, moved to bit kTo.
 template <int kShift, int kBits, int kTo = 0>
 inline RowBytes field(RowBytes a) {
   const __m512i mask = _mm512_set1_epi8(static_cast<char>(((1 << kBits) - 1) << kTo));

@@ -1,5 +1,5 @@
 #pragma once
-// One lane per row, for AVX2 with the VNNI instructions of 256 bits; lanes_contract.hpp says what each function means.
+// One lane per row, for AVX2 with the 256-bit VNNI instructions; lanes_contract.hpp defines the functions.
 #include "node/cpu/kernels/lanes_x86_256.hpp"
 
 namespace yamata::cpu {

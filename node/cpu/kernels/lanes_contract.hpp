@@ -1,16 +1,16 @@
 #pragma once
-// What a layer of lanes gives to the product with quantized weights: every lanes_*.hpp, included before this, defines these names, and
-// a lane is one row of a panel. They are checked here, where a template over them would fail far from the cause.
+// What an instruction set's lanes must define for the product with quantized weights. A lane is one row of a panel. Every lanes_*.hpp is
+// included before this. The names are checked here, because an error in a template that uses them would be reported far from its cause.
 //
-//   kRows               rows of a panel, one lane each
-//   kTileColumns        tokens that share one decoding of the weights
-//   kFewColumns<signed> so many tokens, of weights with or without a sign, pass by two panels side by side; 0: none do
-//   kPrefetchBytes<busy>  how far ahead of the reading panels are prefetched; busy: several tokens, or quantized scales
-//   kStepsToFlush<bits> steps that a PartialSums holds of weights of so many bits
-//   kSignedZeroPoint    what signed_bytes adds to its bytes
-//   kSubCompensation    sums of numbers of six bits begin with a compensation, which keeps them in range for a whole sub-block
-//                       begin_sub_block(sum, compensation) begins so
-//   kColumnsAtOnce      tokens that products take at once: 1, or 2 by join_steps(w...) and dot_pair<step>(w, x0, x1, sum0, sum1)
+//   kRows                 rows of a panel, one lane each
+//   kTileColumns          tokens for which weights are decoded once
+//   kFewColumns<signed>   up to this many tokens, two panels are multiplied side by side, with signed or unsigned weights; 0: never
+//   kPrefetchBytes<busy>  how far ahead panels are prefetched; busy: several tokens, or quantized scales
+//   kStepsToFlush<bits>   steps of weights of `bits` bits that a PartialSums can add up
+//   kSignedZeroPoint      what signed_bytes adds to its bytes
+//   kSubCompensation      whether sums of six-bit numbers begin with a compensation, which keeps them in range for a whole sub-block;
+//                         begin_sub_block(sum, compensation) sets it
+//   kColumnsAtOnce        tokens per product: 1, or 2 by join_steps(w...) and dot_pair<step>(w, x0, x1, sum0, sum1)
 #include <concepts>
 #include <cstdint>
 
@@ -30,7 +30,7 @@ concept RowFloatLanes = requires(Floats a, const float* p, float* to, const std:
   store_rows(to, a);
 };
 
-/// An int32 per row. row_ints<shift>(p): the same number to each, times two to the power shift.
+/// An int32 per row. row_ints<shift>(p): the same number in each row, times two to the power shift.
 template <class Ints, class Floats>
 concept RowIntLanes = requires(Ints a, const std::int32_t* p) {
   { add(a, a) } -> std::same_as<Ints>;
@@ -39,7 +39,7 @@ concept RowIntLanes = requires(Ints a, const std::int32_t* p) {
   { row_ints<1>(p) } -> std::same_as<Ints>;
 };
 
-/// Two int16 per row, multiplied by two of x and added up.
+/// Two int16 per row, multiplied by two of x and added.
 template <class Pairs, class Ints>
 concept RowPairLanes = requires(Pairs a, const std::int8_t* bytes, const std::int16_t* x) {
   { mul(a, a) } -> std::same_as<Pairs>;
@@ -48,8 +48,8 @@ concept RowPairLanes = requires(Pairs a, const std::int8_t* bytes, const std::in
   { dot_pairs(a, x) } -> std::same_as<Ints>;
 };
 
-/// Four bytes per row. field<shift, bits> cuts bits out; join_high<shift, bits, to>(low, high) puts others on top, from bit `to` on;
-/// look_up replaces each by a table's; signed_bytes makes bytes of either sign ready for dot.
+/// Four bytes per row. field<shift, bits> extracts bits; join_high<shift, bits, to>(low, high) puts extracted bits of `high` above `low`,
+/// from bit `to` on; look_up replaces each byte by a table's entry; signed_bytes converts signed bytes for dot.
 template <class Bytes>
 concept RowByteLanes = requires(Bytes a, const std::uint8_t* p, const std::int8_t* table) {
   { load_row_bytes(p) } -> std::same_as<Bytes>;
@@ -59,8 +59,9 @@ concept RowByteLanes = requires(Bytes a, const std::uint8_t* p, const std::int8_
   signed_bytes(a);
 };
 
-/// dot<step>(w, x): per row the sum of four products of weights with the bytes 4*step and on of x, a token's 32; also added to such a sum.
-/// flush: as an int32, or times the scale that sub_factor<sub> takes from each row's pair, of its first or second sub-block.
+/// dot<step>(w, x): per row the sum of four products of weights with bytes 4*step and following of x, a token's 32 bytes; or this sum added
+/// to a previous one. flush converts the sum to int32, without a factor or times the scale that sub_factor<sub> takes from each row's pair,
+/// for the first or second sub-block.
 template <class Sums, class Bytes, class Pairs, class Ints>
 concept DotLanes = requires(Sums sum, Bytes w, Pairs scales, const std::int8_t* x) {
   { dot<0>(w, x) } -> std::same_as<Sums>;

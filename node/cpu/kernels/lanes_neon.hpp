@@ -1,12 +1,12 @@
 #pragma once
-// One lane per row, for NEON, with the dot product instructions where YAMATA_DOTPROD is set, and also the matrix instructions
-// where YAMATA_I8MM is; lanes_contract.hpp says what each function means.
+// One lane per row, for NEON; with YAMATA_DOTPROD also the dot product instructions, with YAMATA_I8MM also the matrix instructions.
+// lanes_contract.hpp defines the functions.
 #include <cstdint>
 
 namespace yamata::cpu {
 namespace {
 
-#ifdef YAMATA_I8MM  // the sums of 4 rows and 8 tokens fit into the registers twice, as floats and whole numbers
+#ifdef YAMATA_I8MM  // the registers hold the sums of 4 rows and 8 tokens twice, as floats and as integers
 constexpr int kRows = 4;
 constexpr int kColumnsAtOnce = 2;
 #else
@@ -54,7 +54,7 @@ inline RowFloats mul(const RowFloats& a, const RowFloats& b) { YAMATA_EACH(RowFl
 inline RowFloats fma(const RowFloats& a, const RowFloats& b, const RowFloats& c) {
   YAMATA_EACH(RowFloats, vfmaq_f32(c.v[i], a.v[i], b.v[i]));
 }
-#ifdef YAMATA_SIMDE  // which has half floats only with a compiler's own
+#ifdef YAMATA_SIMDE  // SIMDe has half floats only if the compiler has them
 inline RowFloats from_halves(const std::uint16_t* p) {
   float wide[kRows];
   for (int i = 0; i < kRows; ++i) wide[i] = half_to_float(p[i]);
@@ -64,7 +64,7 @@ inline RowFloats from_halves(const std::uint16_t* p) {
 inline RowFloats from_halves(const std::uint16_t* p) { YAMATA_EACH(RowFloats, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i)))); }
 #endif
 inline RowFloats from_ints(const RowInts& a) { YAMATA_EACH(RowFloats, vcvtq_f32_s32(a.v[i])); }
-inline RowFloats from_bytes(const std::int8_t* p) {  // reads 8, for 4 rows too
+inline RowFloats from_bytes(const std::int8_t* p) {  // reads 8 bytes, also for 4 rows
   const int16x8_t wide = vmovl_s8(vld1_s8(p));
   YAMATA_EACH(RowFloats, vcvtq_f32_s32(vmovl_s16(i == 0 ? vget_low_s16(wide) : vget_high_s16(wide))));
 }
@@ -150,7 +150,7 @@ inline RowInts flush(const PartialSums& p, const SubFactor& scale) { YAMATA_EACH
 
 #ifdef YAMATA_I8MM
 /// [row][token] sums of products of [row][8] weights with [token][8] activations.
-#ifdef YAMATA_SIMDE  // which lacks it
+#ifdef YAMATA_SIMDE  // SIMDe lacks it
 inline int32x4_t matrix_dot(int32x4_t sum, int8x16_t weights, int8x16_t tokens) {
   std::int32_t sums[4];
   std::int8_t w[16], x[16];
@@ -162,7 +162,7 @@ inline int32x4_t matrix_dot(int32x4_t sum, int8x16_t weights, int8x16_t tokens) 
 inline int32x4_t matrix_dot(int32x4_t sum, int8x16_t weights, int8x16_t tokens) { return vmmlaq_s32(sum, weights, tokens); }
 #endif
 
-/// The bytes of kSteps steps: of rows 0 and 1, then of 2 and 3, every two steps as [row][8].
+/// The bytes of kSteps steps: of rows 0 and 1, then of rows 2 and 3, each two steps as [row][8].
 template <int kSteps>
 struct JoinedSteps {
   int8x16_t v[2][kSteps / 2];

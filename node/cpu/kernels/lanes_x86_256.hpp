@@ -1,5 +1,5 @@
 #pragma once
-// Eight rows in the lanes of 256 bits, all but the sums of products; lanes_contract.hpp says what each function means.
+// Eight rows in the lanes of 256-bit registers, without the sums of products; lanes_contract.hpp defines the functions.
 #include <cstdint>
 
 namespace yamata::cpu {
@@ -24,7 +24,7 @@ struct RowBytes {
   __m256i v;
 };
 
-/// Keeps the compiler from adding in another order, which takes more registers than there are, and from loading twice.
+/// Keeps the compiler from reordering the additions, which would need more registers than there are, and from loading twice.
 inline __m256i keep_order(__m256i v) {
   asm("" : "+x"(v));
   return v;
@@ -59,7 +59,7 @@ inline RowPairs mul(RowPairs a, RowPairs b) { return {_mm256_mullo_epi16(a.v, b.
 inline RowInts dot_pairs(RowPairs a, const std::int16_t* x) { return {_mm256_madd_epi16(a.v, spread_word(x))}; }
 
 inline RowBytes load_row_bytes(const std::uint8_t* p) { return {keep_order(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))}; }
-/// kBits bits from kShift on, moved to kTo.
+/// kBits bits from bit kShift on, moved to bit kTo.
 template <int kShift, int kBits, int kTo = 0>
 inline RowBytes field(RowBytes a) {
   const __m256i mask = _mm256_set1_epi8(static_cast<char>(((1 << kBits) - 1) << kTo));

@@ -1,5 +1,5 @@
 #pragma once
-// The matrix product with quantized weights in plain loops: the reference every other instruction set must equal bit for bit.
+// The matrix product with quantized weights in plain loops: the reference that every other instruction set must equal bit for bit.
 #include <cstring>
 
 #include "node/cpu/kernels/half.hpp"

@@ -1,10 +1,10 @@
 #pragma once
-// The matrix product with quantized weights, one template for all formats, over the lanes included before this: a lane holds
-// one row's sum, weights lie in panels of kRows rows (panel.hpp).
+// The matrix product with quantized weights: one template for all formats. Uses the lanes that were included before this: a lane holds one
+// row's sum; weights are in panels of kRows rows (panel.hpp).
 //
-// A tile is a panel times at most kTileColumns tokens: weights are decoded once for all of them. Of at most kFewColumns tokens it
-// is two panels, so that an activation is read once for both. What a tile covers never changes the order in which one result
-// is summed, so it never changes the result.
+// A tile is a panel times at most kTileColumns tokens: weights are decoded once for all of them. With at most kFewColumns tokens, a tile is
+// two panels, so that an activation is read once for both. The shape of a tile does not change the order of summation of any result, so it
+// does not change the result.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -18,15 +18,15 @@
 namespace yamata::cpu {
 namespace {
 
-/// Panels side by side.
+/// Panels that are multiplied side by side.
 constexpr int kPanelsAtOnce = kFewColumns<false> == 0 ? 1 : 2;
 
-/// Whether a sub-block's sum begins with its compensation, so that it is that of the numbers without their zero point.
+/// Whether a sub-block's sum begins with its compensation. Then the result is the sum over the numbers without their zero point.
 template <class Block>
 constexpr bool kHasSubCompensation = kSubCompensation&& kPanelFormat<Block>.has_sub_blocks() && kPanelFormat<Block>.zero_point
                                                                                                     == kSubCompensationUnit;
 
-/// Steps between two flushes: no more than fit, and than share a scale.
+/// Steps between two flushes: as many as fit into the partial sums and share a scale.
 template <class Block>
 constexpr int kFlush = [] {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
@@ -35,14 +35,14 @@ constexpr int kFlush = [] {
   return kFormat.has_sub_blocks() && kFit > 4 ? 4 : kFit;
 }();
 
-/// The zero point of the numbers that are multiplied.
+/// The zero point of the multiplied numbers.
 template <class Block>
 constexpr int kZeroPoint = kPanelFormat<Block>.is_signed() ? kSignedZeroPoint : kPanelFormat<Block>.zero_point;
 
-/// Sums of products of a whole block begin with what makes up for the zero point.
+/// Whether the sum of a whole block includes a compensation for the zero point.
 template <class Block>
 constexpr bool kHasCompensation = kZeroPoint<Block> != 0 && !kPanelFormat<Block>.has_sub_blocks();
-/// They are RowInts from the first product on.
+/// Whether the sums are RowInts, so that they can begin with the compensation.
 template <class Block>
 constexpr bool kBeginsCompensated = kHasCompensation<Block>&& std::is_same_v<PartialSums, RowInts>;
 
@@ -52,7 +52,7 @@ YAMATA_INLINE RowInts compensation_of(const std::int32_t* compensation) {
   return row_ints<std::countr_zero(unsigned{kZeroPoint<Block> / kCompensationUnit})>(compensation);
 }
 
-/// Whether sums of the products from step kFirst on have begun before the first.
+/// Whether the sums from step kFirst on have a value before the first product.
 template <class Block, int kFirst>
 constexpr bool kBegun = kHasSubCompensation<Block> || (kFirst == 0 && kBeginsCompensated<Block>);
 
@@ -73,7 +73,8 @@ YAMATA_INLINE void add_step(const std::uint8_t* w, std::size_t stride, const std
   }
 }
 
-/// Products of the steps from kFirst on up to the next flush; an odd last token is its own partner. Inlined, or sums go through memory.
+/// Products of the steps from kFirst up to the next flush. An odd last token is paired with itself. Inlined: otherwise the sums would pass
+/// through memory.
 template <class Block, int kFirst, int kPanels, int kColumns>
 YAMATA_INLINE void add_products(const std::uint8_t* w, std::size_t stride, const std::int8_t* x, PartialSums (&part)[kPanels][kColumns]) {
   [&]<int... kSteps>(std::integer_sequence<int, kSteps...>) __attribute__((always_inline)) {
@@ -92,13 +93,13 @@ YAMATA_INLINE void add_products(const std::uint8_t* w, std::size_t stride, const
   (std::make_integer_sequence<int, kFlush<Block>>());
 }
 
-/// What the numbers of a block are multiplied by: floats to each row, and whole numbers to each sub-block where there are.
+/// The scales of a block: floats per row, and integers per sub-block if the format has sub-blocks.
 struct BlockScales {
   RowFloats scale, min;
   RowPairs sub_scales, sub_mins;
 };
 
-/// The whole-number sums of a block, from step kFirst on; `compensation` and `sub_compensation` of its tokens.
+/// The integer sums of a block, from step kFirst on; `compensation` and `sub_compensation`: of the block's tokens.
 template <class Block, int kFirst, int kPanels, int kColumns>
 YAMATA_INLINE void add_steps(const std::uint8_t* w, std::size_t stride, const std::int8_t* x, const BlockScales (&scales)[kPanels],
                              const std::int32_t* compensation, const std::int16_t* sub_compensation, RowInts (&total)[kPanels][kColumns]) {
@@ -161,14 +162,14 @@ YAMATA_INLINE void add_block(const std::uint8_t* w, std::size_t stride, const Bl
   }
 }
 
-/// Panels that lie one after the other and are multiplied side by side.
+/// Consecutive panels that are multiplied side by side.
 struct Panels {
-  const std::uint8_t* end;  ///< of the first
-  std::size_t bytes;        ///< of each
+  const std::uint8_t* end;  ///< end of the first panel
+  std::size_t bytes;        ///< of each panel
 };
 
-/// Panels are read once. With block `b` of a group goes its part of what is prefetched: few lines at a time, since a
-/// core waits for few at once. Beyond a panel's end it is that of the panels after those side by side.
+/// Prefetches, while block `b` of a group is computed, a part of the panel further ahead: few lines at a time, since a core has few cache
+/// misses in flight. Beyond the first panel's end, the prefetched part belongs to the panels after those that are multiplied side by side.
 template <class Block, int kPanels, int kColumns>
 YAMATA_INLINE void prefetch_part(const Panels& panels, const std::uint8_t* group, int b) {
   constexpr int kPart = kPanelFormat<Block>.group_bytes() * kRows / kPanelFormat<Block>.blocks();
@@ -181,7 +182,7 @@ YAMATA_INLINE void prefetch_part(const Panels& panels, const std::uint8_t* group
   }
 }
 
-/// The 8 blocks of a group whose scales are quantized.
+/// Adds the 8 blocks of a group whose scales are quantized.
 template <class Block, int kPanels, int kColumns>
 YAMATA_INLINE void add_group(const std::uint8_t* group, const Panels& panels, const std::byte* x, RowFloats (&sums)[kPanels][kColumns]) {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
@@ -215,7 +216,7 @@ YAMATA_INLINE void add_group(const std::uint8_t* group, const Panels& panels, co
   }
 }
 
-/// The only block of a group, whose scales are floats.
+/// Adds the only block of a group whose scales are floats.
 template <class Block, int kPanels, int kColumns>
 YAMATA_INLINE void add_single(const std::uint8_t* group, const Panels& panels, const std::byte* x, RowFloats (&sums)[kPanels][kColumns]) {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
@@ -230,8 +231,8 @@ YAMATA_INLINE void add_single(const std::uint8_t* group, const Panels& panels, c
   add_block<Block>(group + kFormat.half_bytes() * kRows, panels.bytes, s, x, sums);
 }
 
-/// Panels that lie one after the other times kColumns tokens: sums [panel][token][row]. Each a function of its own, which has all
-/// registers for its sums.
+/// Consecutive panels times kColumns tokens: sums [panel][token][row]. A separate function for each shape, which has all registers for its
+/// sums.
 template <class Block, int kPanels, int kColumns>
 __attribute__((noinline)) void multiply_panels(const std::uint8_t* group, std::int64_t groups, const std::byte* x, float* out) {
   constexpr PanelFormat kFormat = kPanelFormat<Block>;
@@ -251,7 +252,7 @@ __attribute__((noinline)) void multiply_panels(const std::uint8_t* group, std::i
   for (int i = 0; i < kPanels * kColumns; ++i) store_rows(out + i * kRows, sums[i / kColumns][i % kColumns]);
 }
 
-/// kPanels panels, at `row`, times the tokens of a tile, of 1 to kColumns.
+/// kPanels panels, at `row`, times the tokens of a tile (1 to kColumns).
 template <class Block, int kPanels, int kColumns>
 inline void multiply_tile(const MatmulArgs& a, const std::byte* panels, std::int64_t row, std::int64_t token, std::int64_t count) {
   if constexpr (kColumns > 1) {
@@ -273,7 +274,7 @@ inline void multiply_tile(const MatmulArgs& a, const std::byte* panels, std::int
   }
 }
 
-/// All panels of a span of rows times the tokens of a tile.
+/// All panels of a range of rows times the tokens of a tile.
 template <class Block>
 inline void multiply_rows(const MatmulArgs& a, const std::byte* panels, std::size_t panel_bytes, std::int64_t row, std::int64_t last,
                           std::int64_t token, std::int64_t count) {
@@ -286,7 +287,7 @@ inline void multiply_rows(const MatmulArgs& a, const std::byte* panels, std::siz
   for (; row < last; row += kRows, panels += panel_bytes) multiply_tile<Block, 1, kTileColumns>(a, panels, row, token, count);
 }
 
-/// Panels are those of PanelBlockOf<Block>.
+/// The panels have the format PanelBlockOf<Block>.
 template <class Block>
 void matmul(const MatmulArgs& a) {
   using Panel = PanelBlockOf<Block>;

@@ -1,5 +1,5 @@
 #pragma once
-// Quantization, normalization and activation over the vector layer included before this.
+// Quantization, normalization and activation. Uses the vector layer that was included before this.
 #include <cstddef>
 #include <cstdint>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number, ties to even
 
-/// The first `n` of 16 floats, the others `fill`.
+/// The first `n` of 16 floats; the others are `fill`.
 inline F32x16 load_part(const float* p, std::int64_t n, float fill) {
   float values[16];
   for (int i = 0; i < 16; ++i) values[i] = i < n ? p[i] : fill;
@@ -28,7 +28,7 @@ inline void store_part(float* p, std::int64_t n, F32x16 a) {
 inline F32x16 exp(F32x16 x) {
   x = max(min(x, set1(89.0f)), set1(-104.0f));
   const F32x16 n = sub(fma(x, set1(1.44269504f), set1(kRound)), set1(kRound));
-  F32x16 r = fma(n, set1(-0.693359375f), x);  // ln 2 in two parts, the first of 10 bits: n times it is exact
+  F32x16 r = fma(n, set1(-0.693359375f), x);  // ln 2 in two parts; the first has 10 bits, so that n times it is exact
   r = fma(n, set1(2.12194440e-4f), r);
   F32x16 p = set1(1.0f / 5040);
   p = fma(p, r, set1(1.0f / 720));
@@ -48,7 +48,7 @@ inline float exp_one(float x) {
   return values[0];
 }
 
-/// Where a block of a token's quantized activations lies: its tile has `columns` tokens, of which this is `column`.
+/// Position of a block of a token's quantized activations: its tile has `columns` tokens, and this is token `column` of it.
 struct QuantizedBlock {
   std::int8_t* values;
   float *scale, *sum;
@@ -80,7 +80,7 @@ struct Block32 {
 
 inline Block32 load_block(const float* p) { return {load(p), load(p + 16)}; }
 
-/// The first `n` of 32, the others zeros.
+/// The first `n` of 32; the others are zeros.
 inline Block32 load_block(const float* p, std::int64_t n) {
   if (n >= 32) return load_block(p);
   if (n <= 16) return {load_part(p, n, 0.0f), set1(0.0f)};
@@ -91,7 +91,7 @@ inline Block32 mul(const Block32& a, const Block32& b) { return {mul(a.low, b.lo
 
 inline F32x16 round_to_whole(F32x16 x) { return sub(add(x, set1(kRound)), set1(kRound)); }
 
-/// x rounded to whole steps of a scale, and the scale. A block whose scale would not be a normal float becomes zeros.
+/// x rounded to multiples of a scale, and the scale. If the scale would not be a normal float, the block becomes zeros.
 struct RoundedBlock {
   Block32 values;
   float scale;
@@ -104,7 +104,7 @@ inline RoundedBlock round_block(const Block32& x) {
   return {{round_to_whole(mul(x.low, inverse)), round_to_whole(mul(x.high, inverse))}, scale};
 }
 
-/// use(first element, rounded block) for each block of x, or of x * weight.
+/// Calls use(first element, rounded block) for each block of x, or of x * weight.
 template <class Use>
 inline void for_rounded(const float* x, const float* weight, std::int64_t n, Use use) {
   const std::int64_t whole = n / 32 * 32;
@@ -117,14 +117,14 @@ inline void for_rounded(const float* x, const float* weight, std::int64_t n, Use
   }
 }
 
-/// Writes a block: its values, its scale, and what follows from both.
+/// Writes a block: its values, its scale, its sums and its compensation.
 inline void put_block(const Block32& values, float scale, const QuantizedBlock& out) {
   store_i8(out.values, to_int(values.low)), store_i8(out.values + 16, to_int(values.high));
   float fours[8];
-  reduce_fours(values.low, fours), reduce_fours(values.high, fours + 4);  // whole numbers below 2^11
+  reduce_fours(values.low, fours), reduce_fours(values.high, fours + 4);  // integers below 2^11
   float eights[4];
   for (int i = 0; i < 4; ++i) eights[i] = fours[2 * i] + fours[2 * i + 1];
-  for (int i = 0; i < 4; ++i)  // narrowed first: a block that is not of numbers has sums beyond any product
+  for (int i = 0; i < 4; ++i)  // narrowed first: if the block contains NaNs, its sums may exceed any product
     out.sub_compensation[i] = static_cast<std::int16_t>(-kSubCompensationUnit * static_cast<std::int16_t>(eights[i]));
   const float low = eights[0] + eights[1], high = eights[2] + eights[3];
   out.sub_sums[0] = static_cast<std::int16_t>(low), out.sub_sums[1] = static_cast<std::int16_t>(high);
@@ -179,7 +179,7 @@ void scale_mul(const float* x, float factor, const float* weight, std::int64_t n
   }
 }
 
-/// x / (1 + e^-y): x by the logistic function of y
+/// x / (1 + e^-y): x times the logistic function of y
 inline F32x16 by_sigmoid(F32x16 x, F32x16 y) { return div(x, add(set1(1.0f), exp(sub(set1(0.0f), y)))); }
 
 /// c tanh(x / c), as c (1 - 2 / (1 + e^(2x / c)))

@@ -1,18 +1,17 @@
 #pragma once
-// How quantized weights and activations lie in memory for the matrix product. Constants only: this header is read by
-// code compiled for particular processors, which must not share functions.
+// The layout of quantized weights and activations for the matrix product. Constants only: this header is included by code that is compiled
+// for particular processors and must not share functions.
 //
-// A panel is some neighbouring rows, one lane each. A block of it is 32 weights of every row; step j of a block is weights
-// 4j to 4j+3 of every row: a vector of [row][4] bytes. Weights of fewer than 8 bits lie in planes of such vectors: a
-// vector of a plane of b bits holds 8/b steps, the first in the lowest bits. Weights of 5 or 6 bits (of 3) lie in a
-// plane of four (two) bits and one of the high bits.
-// A group is as many blocks as a block of the file has: 1, or 8. A panel is its groups one after the other, each
-//   scales d of each row, then mins m of each row where there are (half floats),
-//   quantized scales where there are (see Scales),
+// A panel is some adjacent rows, one lane each. A block of it is 32 weights of every row. Step j of a block is weights 4j to 4j+3 of every
+// row: a vector of [row][4] bytes. Weights of fewer than 8 bits are in planes of such vectors: a vector of a plane of b bits holds 8/b
+// steps, the first in the lowest bits. Weights of 5 or 6 bits (of 3) are in a plane of four (two) bits and one of the high bits. A group
+// has as many blocks as a block of the file: 1 or 8. A panel is a sequence of groups; each has
+//   the scales d of each row, then the mins m of each row if the format has them (half floats),
+//   the quantized scales if the format has them (see Scales),
 //   the blocks, each its low plane and its high plane.
-// That is as long as in the file, but for the rows that fill up a matrix's last panel, and for the small IQ formats and the ternary ones,
-// which name groups of weights by numbers that would take too long to look up: their panels are those of another format that has all their
-// values.
+// A panel is as long as its rows in the file, except that a matrix's last panel is padded to full lanes. The small IQ formats and the
+// ternary formats are different: they index tables of groups of weights, which would be too slow in the product, so their panels have
+// another format that contains all their values.
 #include <cstddef>
 #include <cstdint>
 
@@ -20,21 +19,21 @@
 
 namespace yamata::cpu {
 
-/// How the scales of a group are written. Numbers of six bits lie in two planes: number i of n has its low bits in byte
-/// i % (n/2) of the first (the later half of them in the high bits) and its high bits in byte i % (n/4) of the second.
+/// The layout of a group's scales. Six-bit numbers are in two planes: number i of n has its low bits in byte i % (n/2) of the first plane
+/// (the second half of the numbers in the high bits), and its high bits in byte i % (n/4) of the second plane.
 enum class Scales {
-  kExponent,     ///< d is all, a power of two: the byte e stands for 2^(e - 128)
-  kHalf,         ///< d is all
-  kHalfMin,      ///< d and m are all
-  kBlockSixMin,  ///< six bits: [scale, minimum][block][row]
+  kExponent,     ///< only d, a power of two: the byte e means 2^(e - 128)
+  kHalf,         ///< only d
+  kHalfMin,      ///< only d and m
+  kBlockSixMin,  ///< six bits: [scale, min][block][row]
   kBlockSix,     ///< six bits, zero point 32: [block][row]
   kSubByte,      ///< a sub-block is 16 weights: signed bytes [block][row][sub]
   kSubSix,       ///< six bits, zero point 32: [block][row][sub]
-  kSubFourMin,   ///< bytes [block][row][sub]: the scale in the low bits, the minimum in the high ones
+  kSubFourMin,   ///< bytes [block][row][sub]: the scale in the low bits, the min in the high bits
   kFloatSubSix,  ///< d is a float; as kSubSix
 };
 
-/// What the numbers of a format stand for: themselves, or values of one of these tables.
+/// What a format's numbers represent: themselves, or values of one of these tables.
 enum class Values { kNumbers, kIq4, kMxfp4, kIq2, kIq3, kOdd };
 
 constexpr const std::int8_t* table_of(Values values) {
@@ -45,15 +44,15 @@ constexpr const std::int8_t* table_of(Values values) {
                                   : kIq4Values;
 }
 
-/// A quantized format: weight = scale * (number - zero point), or scale * the number's value, and the minimum added or subtracted.
+/// A quantized format: weight = scale * (number - zero point), or scale * the number's value; the min is added or subtracted.
 struct PanelFormat {
-  int low_bits, high_bits;  ///< of a number, and so of the planes
+  int low_bits, high_bits;  ///< of a number, and thus of the planes
   int zero_point;
   Values values;
   Scales scales;
 
   constexpr bool lookup() const { return values != Values::kNumbers; }
-  /// Bits of what is multiplied, or of its magnitude.
+  /// Bits of the multiplied values, or of their magnitudes.
   constexpr int bits() const { return values == Values::kMxfp4 || values == Values::kOdd ? 4 : lookup() ? 8 : low_bits + high_bits; }
   constexpr bool grouped() const { return scales != Scales::kExponent && scales != Scales::kHalf && scales != Scales::kHalfMin; }
   constexpr bool has_six() const { return scales == Scales::kSubSix || scales == Scales::kFloatSubSix; }
@@ -61,10 +60,10 @@ struct PanelFormat {
   constexpr bool has_min() const { return scales == Scales::kHalfMin || scales == Scales::kBlockSixMin || scales == Scales::kSubFourMin; }
   constexpr bool is_signed() const { return low_bits == 8 || lookup(); }
   constexpr int blocks() const { return grouped() ? 8 : 1; }
-  /// Quantized scales of a row in a group, mins included.
+  /// Quantized scales of a row in a group, including mins.
   constexpr int scale_numbers() const { return !grouped() ? 0 : scales == Scales::kBlockSix ? 8 : 16; }
   constexpr int scale_bits() const { return scales == Scales::kSubByte || scales == Scales::kSubFourMin ? 8 : 6; }
-  // Bytes a row takes in a group.
+  // Bytes of a row in a group.
   constexpr int half_bytes() const {  // d and m
     return scales == Scales::kExponent ? 1 : has_min() || scales == Scales::kFloatSubSix ? 4 : 2;
   }
@@ -103,13 +102,13 @@ inline constexpr PanelFormat kPanelFormat<BlockIQ4XS>{4, 0, 0, Values::kIq4, Sca
 template <>
 inline constexpr PanelFormat kPanelFormat<BlockMXFP4>{4, 0, 0, Values::kMxfp4, Scales::kExponent};
 
-/// Panels of the small IQ formats, by their values.
+/// Panels of the small IQ formats, by their tables of values.
 template <Values kValues>
 struct SmallPanel {};
 template <Values kValues>
 inline constexpr PanelFormat kPanelFormat<SmallPanel<kValues>>{4, 0, 0, kValues, Scales::kFloatSubSix};
 
-/// Which panels a block of the file is packed into: those of its own format, but for the small formats.
+/// The panel format of a block of the file: its own, except for the small formats.
 template <class Block>
 struct PanelsOf {
   using Type = Block;
@@ -153,16 +152,16 @@ struct PanelsOf<BlockTQ2_0> {
 template <class Block>
 using PanelBlockOf = typename PanelsOf<Block>::Type;
 
-// Activations of the tokens that pass by a panel together lie together, by blocks of 32 elements: of each block
+// Activations: the tokens of a tile are stored together, by blocks of 32 elements. Each block has
 //   int8 values [token][32], float scales [token], float sums [token]: scale * (sum of the values),
 //   int16 sub-block sums [token][2]: of the values of each half,
-//   int32 compensation [token]: -kCompensationUnit * (sum of the values), what a sum of products with numbers of that zero point begins
-//   with, int16 sub-block compensation [token][half][2]: -kSubCompensationUnit * (sum of that half's values 0, 1, 4, 5, 8 ... and of its
-//   others), what sums of 16 bits begin with (Q6_K with AVX2).
+//   int32 compensation [token]: -kCompensationUnit * (sum of the values): the initial value of a sum of products with numbers of that zero
+//   point; int16 sub-block compensation [token][half][2]: -kSubCompensationUnit * (sum of that half's values 0, 1, 4, 5, 8 ... and of its
+//   others), the initial value of 16-bit sums (Q6_K with AVX2).
 inline constexpr std::int64_t kActivationBlockBytes = 32 + 4 + 4 + 4 + 4 + 8;  ///< of one token
 inline constexpr int kCompensationUnit = 8, kSubCompensationUnit = 32;
 
-/// So many bytes of panels stay in the second cache while all tokens pass by them.
+/// This many bytes of panels stay in the L2 cache while all tokens are multiplied with them.
 inline constexpr std::int64_t kPanelsBytes = 128 << 10;
 
 }  // namespace yamata::cpu

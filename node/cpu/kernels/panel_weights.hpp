@@ -1,5 +1,5 @@
 #pragma once
-// Weights of a panel as the product takes them: scales and numbers unpacked, over the lanes included before this.
+// Unpacks a panel's scales and numbers for the product. Uses the lanes that were included before this.
 #include <cstdint>
 
 #include "node/cpu/kernels/lanes_contract.hpp"
@@ -10,12 +10,13 @@
 namespace yamata::cpu {
 namespace {
 
-/// The quantized scales and mins of a group: [block][row], or [block][row][sub].
+/// The unpacked scales and mins of a group: [block][row], or [block][row][sub].
 struct GroupScales {
   alignas(64) std::int8_t scales[16 * kRows], mins[16 * kRows];
 };
 
-/// Numbers of six bits: the first half to `first`, the others to `second`. Two bytes at a time: compilers shift those at once.
+/// Unpacks six-bit numbers: the first half to `first`, the others to `second`. Two bytes at a time, because compilers vectorize such
+/// shifts.
 template <int kNumbers, int kZeroPoint>
 YAMATA_INLINE void unpack_six(const std::uint8_t* planes, std::int8_t* first, std::int8_t* second) {
   constexpr int kQuarter = kNumbers / 4;
@@ -73,13 +74,13 @@ YAMATA_INLINE RowFloats unpack_d(const std::uint8_t* group) {
   }
 }
 
-/// Where step kStep lies in a plane of kBits: in this vector of it, from this bit on.
+/// Position of step kStep in a plane of kBits: the index of its vector, and its first bit.
 template <int kBits, int kStep>
 constexpr int kVectorOf = kStep / (8 / kBits);
 template <int kBits, int kStep>
 constexpr int kBitOf = kStep % (8 / kBits) * kBits;
 
-/// Step kStep of a plane of kBits.
+/// The numbers of step kStep in a plane of kBits.
 template <int kBits, int kStep>
 YAMATA_INLINE RowBytes plane(const std::uint8_t* p) {
   const RowBytes vector = load_row_bytes(p + kVectorOf<kBits, kStep> * 4 * kRows);

@@ -1,5 +1,6 @@
 #pragma once
-// A row's group into its lane of a panel (panel.hpp), whatever packs it. The functions are local to each file that includes this.
+// Writes a row's group into its lane of a panel (panel.hpp), for the CPU and for devices. The functions are local to each file that
+// includes this.
 #include <cstdint>
 #include <cstring>
 
@@ -9,7 +10,7 @@
 namespace yamata::cpu {
 namespace {
 
-/// The bits from kShift on of a block's numbers, 8/kBits steps to a vector.
+/// Writes the bits from kShift on of a block's numbers, 8/kBits steps per vector.
 template <int kBits, int kShift, int kLanes>
 YAMATA_HOST_DEVICE inline void write_plane(const std::uint32_t* steps, int row, std::uint8_t* plane) {
   constexpr int kSteps = 8 / kBits;
@@ -21,7 +22,7 @@ YAMATA_HOST_DEVICE inline void write_plane(const std::uint32_t* steps, int row, 
   }
 }
 
-/// Number i of n; the planes are zeros before.
+/// Writes number i of n. The planes must be zero before.
 YAMATA_HOST_DEVICE inline void write_six(std::uint8_t number, int i, int n, std::uint8_t* planes) {
   std::uint8_t* high = planes + n / 2;
   planes[i % (n / 2)] |= static_cast<std::uint8_t>((number & 15) << i / (n / 2) * 4);

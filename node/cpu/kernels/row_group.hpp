@@ -1,13 +1,13 @@
 #pragma once
-// One group of one row of a quantized matrix, unpacked: what repacking and the reference kernel start from. The functions are
-// local to each file that includes this.
+// One unpacked group of one row of a quantized matrix, used by repacking and by the reference kernel. The functions are local to each file
+// that includes this.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "node/cpu/kernels/blocks.hpp"
 
-// A device's packing kernel calls them, too.
+// A device's packing kernel also calls these functions.
 #ifdef __CUDACC__
 #define YAMATA_HOST_DEVICE __host__ __device__
 #else
@@ -17,16 +17,16 @@
 namespace yamata::cpu {
 
 struct RowGroup {
-  std::uint16_t d = 0, m = 0;  ///< half floats; of MXFP4 an exponent
-  float scale = 1;             ///< of the small IQ formats: what d is multiplied with
-  std::uint8_t scales[16]{};   ///< as they are written: [block] or [block][sub]
+  std::uint16_t d = 0, m = 0;  ///< half floats; for MXFP4 an exponent
+  float scale = 1;             ///< for the small IQ formats: a factor of d
+  std::uint8_t scales[16]{};   ///< as they are packed: [block] or [block][sub]
   std::uint8_t mins[16]{};
-  std::uint32_t steps[8][8]{};  ///< [block][step]: 4 numbers, a byte each, the first lowest
+  std::uint32_t steps[8][8]{};  ///< [block][step]: 4 numbers, one byte each, the first in the lowest byte
 };
 
 namespace {
 
-/// A byte four times.
+/// Repeats a byte four times.
 YAMATA_HOST_DEVICE constexpr std::uint32_t four(std::uint32_t byte) { return byte * 0x01010101u; }
 
 YAMATA_HOST_DEVICE inline std::uint32_t word(const void* bytes, int index) {
@@ -35,7 +35,7 @@ YAMATA_HOST_DEVICE inline std::uint32_t word(const void* bytes, int index) {
   return value;
 }
 
-/// Of 16 bytes the low nibbles, then the high nibbles.
+/// The low nibbles of 16 bytes, then the high nibbles.
 YAMATA_HOST_DEVICE inline void unpack_nibbles(const std::uint8_t* qs, std::uint32_t* steps) {
   for (int i = 0; i < 4; ++i) {
     steps[i] = word(qs, i) & four(15);
@@ -43,7 +43,8 @@ YAMATA_HOST_DEVICE inline void unpack_nibbles(const std::uint8_t* qs, std::uint3
   }
 }
 
-/// Bit 4 of 32 numbers, one bit each in `qh`. Four bits times 2^0 + 2^7 + 2^14 + 2^21 stand in four bytes, lowest.
+/// Adds bit 4 of 32 numbers, stored as one bit each in `qh`. The product of four bits with 2^0 + 2^7 + 2^14 + 2^21 has each of them in the
+/// lowest bit of a byte.
 YAMATA_HOST_DEVICE inline void unpack_fifth_bits(const std::uint8_t* qh, std::uint32_t* steps) {
   for (int j = 0; j < 8; ++j) steps[j] |= ((word(qh, 0) >> 4 * j & 15) * 0x00204081u & four(1)) << 4;
 }

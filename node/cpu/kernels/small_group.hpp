@@ -1,12 +1,12 @@
 #pragma once
-// One group of one row of the small formats, unpacked: groups of weights are looked up, and numbered anew as PanelBlockOf numbers them.
-// The functions are local to each file that includes this.
+// Unpacks one group of one row of the small formats: groups of weights are looked up, and their values renumbered for PanelBlockOf. The
+// functions are local to each file that includes this.
 #include <cstdint>
 
 #include "node/cpu/kernels/grids.hpp"
 #include "node/cpu/kernels/row_group.hpp"
 
-// On a device only: the tables are.
+// Only on the device, because the tables are.
 #ifdef __CUDACC__
 #define YAMATA_SMALL_GROUP __device__
 #else
@@ -16,23 +16,23 @@
 namespace yamata::cpu {
 namespace {
 
-/// Weight `at` of 256 is number `number`.
+/// Sets weight `at` of 256 to number `number`.
 YAMATA_SMALL_GROUP inline void put_number(RowGroup& g, int at, std::uint32_t number) {
   g.steps[at / 32][at % 32 / 4] |= number << at % 4 * 8;
 }
 
-/// Weights from `at` on: a group's magnitudes, kBits each, and a sign each.
+/// Sets the weights from `at` on: a group's magnitudes, kBits each, and a sign each.
 template <int kBits, int kCount>
 YAMATA_SMALL_GROUP inline void put_group(RowGroup& g, int at, std::uint32_t group, std::uint32_t signs) {
   for (int j = 0; j < kCount; ++j) put_number(g, at + j, (group >> kBits * j & ((1u << kBits) - 1)) | (signs >> j & 1) << 3);
 }
 
-/// The eighth sign makes the number of negative ones even.
+/// The eighth sign is chosen so that the number of negative signs is even.
 YAMATA_SMALL_GROUP inline std::uint32_t eight_signs(std::uint32_t seven) {
   return seven | (0x6996u >> ((seven ^ seven >> 4) & 15) & 1) << 7;
 }
 
-/// Sub-block `sub` of 16 has the odd scale 2 s + 1; panels count scales from -32.
+/// The scale of sub-block `sub` of 16 is the odd number 2 s + 1; panels store scales with zero point 32.
 YAMATA_SMALL_GROUP inline void put_scale(RowGroup& g, int sub, int s) { g.scales[sub] = static_cast<std::uint8_t>(2 * s + 1 + 32); }
 
 YAMATA_SMALL_GROUP inline std::uint32_t two_bytes(const std::uint8_t* bytes, int i) {
@@ -81,7 +81,7 @@ YAMATA_SMALL_GROUP inline void unpack(const BlockIQ3S& b, RowGroup& g) {
   for (int sub = 0; sub < 16; ++sub) put_scale(g, sub, b.scales[sub / 4] >> sub / 2 % 2 * 4 & 15);
 }
 
-/// Weights of a group from `at` on, in eighths: a whole number, and one eighth more or less.
+/// Sets a group of weights from `at` on, in units of 1/8: an integer plus or minus 1/8.
 YAMATA_SMALL_GROUP inline void put_eighths(RowGroup& g, int at, std::uint32_t group, bool less) {
   for (int j = 0; j < 8; ++j) {
     const int weight = 8 * (static_cast<int>(group >> 2 * j & 3) - 1) + (less ? -1 : 1);
@@ -98,7 +98,7 @@ YAMATA_SMALL_GROUP inline void unpack(const BlockIQ1S& b, RowGroup& g) {
   }
 }
 
-/// The four highest bits of every two bytes of scales are the half d; the others are a scale of three bits for each sub-block.
+/// The four highest bits of each 16-bit word of the scales form the half float d; the others are a three-bit scale for each sub-block.
 YAMATA_SMALL_GROUP inline void unpack(const BlockIQ1M& b, RowGroup& g) {
   std::uint32_t d = 0;
   for (int i = 0; i < 4; ++i) d |= two_bytes(b.scales, i) >> 12 << 4 * i;
@@ -110,13 +110,13 @@ YAMATA_SMALL_GROUP inline void unpack(const BlockIQ1M& b, RowGroup& g) {
   for (int sub = 0; sub < 16; ++sub) put_scale(g, sub, static_cast<int>(two_bytes(b.scales, sub / 4) >> sub % 4 * 3 & 7));
 }
 
-/// Weights -1, 0 and 1 as Q2_K has them: numbers 0, 1 and 2, all scales 1, minimum d.
+/// Begins a group with weights -1, 0 and 1 in the form of Q2_K: numbers 0, 1 and 2, all scales 1, min d.
 YAMATA_SMALL_GROUP inline void begin_ternary(std::uint16_t d, RowGroup& g) {
   g.d = g.m = d;
   for (int sub = 0; sub < 16; ++sub) g.scales[sub] = g.mins[sub] = 1;
 }
 
-/// A byte is a fraction of 256, rounded up, whose digits in base 3 are the numbers.
+/// A byte is a fraction of 256, rounded up; its digits in base 3 are the numbers.
 YAMATA_SMALL_GROUP inline std::uint32_t ternary_digit(std::uint8_t byte, int digit) {
   constexpr std::uint8_t kPowers[] = {1, 3, 9, 27, 81};
   return static_cast<std::uint8_t>(byte * kPowers[digit]) * 3u >> 8;

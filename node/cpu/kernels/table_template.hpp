@@ -1,5 +1,6 @@
 #pragma once
-// The table of one instruction set, over its vector layer and its product with quantized weights, included before this.
+// The table of kernels of one instruction set. Uses its vector layer and its product with quantized weights, which were included before
+// this.
 #include "node/cpu/kernels/attention_template.hpp"
 #include "node/cpu/kernels/blocks.hpp"
 #include "node/cpu/kernels/float_matmul_template.hpp"

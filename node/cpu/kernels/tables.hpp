@@ -1,6 +1,6 @@
 #pragma once
-// The tables of the instruction sets, each defined in a file of its own. YAMATA_SIMDE builds of those files
-// (intrinsics emulated, for tests) carry a name of their own, so that both can be linked.
+// The tables of the instruction sets, each defined in a file of its own. YAMATA_SIMDE builds of those files (emulated intrinsics, for
+// tests) define them under another name, so that both can be linked.
 #include "node/cpu/kernels/kernels.hpp"
 
 namespace yamata::cpu {

@@ -1,5 +1,5 @@
 #pragma once
-// The vector layer for AVX2 with FMA and F16C; vec_scalar.hpp says what each function means.
+// The vector layer for AVX2 with FMA and F16C; vec_scalar.hpp defines the functions.
 #include <cstdint>
 
 #include "node/cpu/kernels/intrinsics.hpp"
@@ -47,10 +47,10 @@ inline F32x16 load_twice(const float* p) {
   return {eight, eight};
 }
 inline void store_eights(float* p, F32x16 a, F32x16 b) { store(p, {a.lo, b.lo}), store(p + 16, {a.hi, b.hi}); }
-/// Of the four lanes of each half the two later ones added to the two earlier ones, of a and b in turn.
+/// Adds the two later lanes of each four to the two earlier ones; results of a and b alternate.
 inline __m256 fold_fours(__m256 a, __m256 b) { return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)); }
 inline void reduce_eights(const F32x16* a, float* out) {
-  __m256 fours[4];  // of a vector's first eight, then of its second
+  __m256 fours[4];  // of a vector's first eight lanes, then of its other eight
   for (int i = 0; i < 4; ++i) {
     fours[i] = _mm256_add_ps(_mm256_blend_ps(a[i].lo, a[i].hi, 0xf0), _mm256_permute2f128_ps(a[i].lo, a[i].hi, 0x21));
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The vector layer for AVX-512 with VNNI; vec_scalar.hpp says what each function means.
+// The vector layer for AVX-512 with VNNI; vec_scalar.hpp defines the functions.
 #include <cstdint>
 
 #include "node/cpu/kernels/intrinsics.hpp"
@@ -36,7 +36,7 @@ inline __m256 low_half(F32x16 a) { return _mm512_castps512_ps256(a.v); }
 inline __m256 high_half(F32x16 a) { return _mm256_castsi256_ps(high_half(_mm512_castps_si512(a.v))); }
 inline __m512i join_ints(__m256i lo, __m256i hi) { return _mm512_inserti64x4(_mm512_castsi256_si512(lo), hi, 1); }
 inline void store_f16(std::uint16_t* p, F32x16 a) { narrow_halves(p, low_half(a)), narrow_halves(p + 8, high_half(a)); }
-#ifdef YAMATA_SIMDE  // which lacks these in 512 bits
+#ifdef YAMATA_SIMDE  // SIMDe lacks these in 512 bits
 inline F32x16 load_f16(const std::uint16_t* p) { return {join_floats(widen_halves(p), widen_halves(p + 8))}; }
 inline F32x16 load_bf16(const std::uint16_t* p) { return {join_floats(widen_bf16(p), widen_bf16(p + 8))}; }
 inline F32x16 load_i8(const std::int8_t* p) {
@@ -72,7 +72,7 @@ inline F32x16 load_twice(const float* p) { return {_mm512_broadcast_f32x8(_mm256
 inline void store_eights(float* p, F32x16 a, F32x16 b) {
   _mm512_storeu_ps(p, _mm512_shuffle_f32x4(a.v, b.v, 0x44)), _mm512_storeu_ps(p + 16, _mm512_shuffle_f32x4(a.v, b.v, 0xee));
 }
-/// Of each vector of `a` one half of its lanes plus the other, then of `b`: within eights, fours, twos.
+/// Adds the two halves of each vector's lanes, first for `a`, then for `b`: within eight, four or two lanes.
 inline __m512 fold8(__m512 a, __m512 b) { return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd)); }
 inline __m512 fold4(__m512 a, __m512 b) { return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee)); }
 inline __m512 fold2(__m512 a, __m512 b) { return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd)); }

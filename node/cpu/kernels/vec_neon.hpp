@@ -1,6 +1,5 @@
 #pragma once
-// The vector layer for NEON, with the dot product instructions where YAMATA_DOTPROD is set;
-// vec_scalar.hpp says what each function means.
+// The vector layer for NEON, with the dot product instructions if YAMATA_DOTPROD is set; vec_scalar.hpp defines the functions.
 #define YAMATA_NEON
 #include <cstdint>
 
@@ -38,7 +37,7 @@ inline F32x16 fma(const F32x16& a, const F32x16& b, const F32x16& c) { YAMATA_EA
 inline F32x16 max(const F32x16& a, const F32x16& b) { YAMATA_EACH(F32x16, vbslq_f32(vcgtq_f32(a.v[i], b.v[i]), a.v[i], b.v[i])); }
 inline F32x16 min(const F32x16& a, const F32x16& b) { YAMATA_EACH(F32x16, vbslq_f32(vcltq_f32(a.v[i], b.v[i]), a.v[i], b.v[i])); }
 inline F32x16 abs(const F32x16& a) { YAMATA_EACH(F32x16, vabsq_f32(a.v[i])); }
-#ifdef YAMATA_SIMDE  // which has no division, and half floats only with a compiler's own
+#ifdef YAMATA_SIMDE  // SIMDe has no division, and half floats only if the compiler has them
 inline F32x16 div(const F32x16& a, const F32x16& b) {
   float x[16], y[16];
   store(x, a), store(y, b);
@@ -91,7 +90,7 @@ inline F32x16 load_twice(const float* p) {
 inline void store_eights(float* p, const F32x16& a, const F32x16& b) {
   store(p, {{a.v[0], a.v[1], b.v[0], b.v[1]}}), store(p + 16, {{a.v[2], a.v[3], b.v[2], b.v[3]}});
 }
-/// Of four vectors the sums of eight lanes each, those of v[i] and v[i + 1].
+/// Sums of eight lanes of each of four vectors: v[i] and v[i + 1].
 template <int i>
 inline float32x4_t fold_eights(const F32x16* a) {
   const auto four = [](const F32x16& eights) { return vaddq_f32(eights.v[i], eights.v[i + 1]); };

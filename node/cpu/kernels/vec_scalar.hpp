@@ -1,6 +1,6 @@
 #pragma once
-// The vector layer in plain C++: the reference every other instruction set must equal bit for bit.
-// Each vec_*.hpp defines the same types and functions; see here for what they mean.
+// The vector layer in plain C++: the reference that every other instruction set must equal bit for bit. Each vec_*.hpp defines the same
+// types and functions; their meaning is defined here.
 #include <cstdint>
 
 #include "node/cpu/kernels/half.hpp"
@@ -17,8 +17,8 @@ struct I32x16 {
 };
 
 constexpr int kFloatColumns = 4;
-/// What is added up at once in attention, as much as there are registers for: keys that a query is multiplied by, and queries times
-/// parts of 16 elements that values are added to.
+/// Unrolling of attention, as far as there are registers: keys that a query is multiplied by at once; queries and parts of 16 elements to
+/// which values are added at once.
 constexpr int kKeysAtOnce = 8, kQueriesAtOnce = 2, kPartsAtOnce = 2;
 
 template <class Op>
@@ -67,7 +67,7 @@ inline F32x16 load_f16(const std::uint16_t* p) {
 inline F32x16 load_bf16(const std::uint16_t* p) {
   return each([=](int i) { return float_of_bits(static_cast<std::uint32_t>(p[i]) << 16); });
 }
-/// 16 floats as halves, to the nearest, ties to even
+/// Stores 16 floats as halves, rounded to nearest, ties to even
 inline void store_f16(std::uint16_t* p, const F32x16& a) {
   for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(a.lane[i]);
 }
@@ -89,16 +89,16 @@ inline float reduce_add(const F32x16& a) {
 inline void reduce_fours(const F32x16& a, float* out) {
   for (int j = 0; j < 4; ++j) out[j] = (a.lane[j] + a.lane[j + 8]) + (a.lane[j + 4] + a.lane[j + 12]);
 }
-/// 8 floats, twice
+/// 8 floats, repeated twice
 inline F32x16 load_twice(const float* p) {
   return each([=](int i) { return p[i % 8]; });
 }
-/// The first eight lanes of a, those of b, the other eight of a, those of b
+/// Stores the first eight lanes of a, those of b, the last eight lanes of a, those of b
 inline void store_eights(float* p, const F32x16& a, const F32x16& b) {
   for (int i = 0; i < 8; ++i) p[i] = a.lane[i], p[8 + i] = b.lane[i], p[16 + i] = a.lane[8 + i], p[24 + i] = b.lane[8 + i];
 }
-/// Adds up the eights of each of kKeysAtOnce / 2 vectors, [j]+[j+4], [j]+[j+2], [0]+[1]: of vectors 0 to 3 the first, then the second;
-/// then of 4 to 7
+/// Sums of eight lanes of kKeysAtOnce / 2 vectors, added as [j]+[j+4], [j]+[j+2], [0]+[1]: the first halves of vectors 0 to 3, their second
+/// halves, then the same of vectors 4 to 7
 inline void reduce_eights(const F32x16* a, float* out) {
   for (int i = 0; i < 8; ++i) {
     const float* s = a[i % 4].lane + i / 4 * 8;
@@ -114,7 +114,7 @@ inline float reduce_max(const F32x16& a) {
 inline F32x16 from_int(const I32x16& a) {
   return each([&](int i) { return static_cast<float>(a.lane[i]); });
 }
-/// Floats that are whole numbers already
+/// The floats must be integers
 inline I32x16 to_int(const F32x16& a) {
   I32x16 out;
   for (int i = 0; i < 16; ++i) out.lane[i] = static_cast<std::int32_t>(a.lane[i]);
@@ -131,7 +131,7 @@ inline I32x16 sub(const I32x16& a, const I32x16& b) {
   for (int i = 0; i < 16; ++i) out.lane[i] = a.lane[i] - b.lane[i];
   return out;
 }
-/// 2 to the power a, for a of -126 to 127
+/// 2 to the power a, for a from -126 to 127
 inline F32x16 pow2(const I32x16& a) {
   return each([&](int i) { return float_of_bits(static_cast<std::uint32_t>(a.lane[i] + 127) << 23); });
 }

@@ -1,5 +1,5 @@
 #pragma once
-// NEON registers for probe_template.hpp, but for the products of bytes.
+// NEON registers for probe_template.hpp, without the products of bytes.
 #include <arm_neon.h>
 
 #include <cstddef>

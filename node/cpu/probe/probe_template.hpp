@@ -1,10 +1,10 @@
 #pragma once
-// The loops of probe_kernels.hpp over one instruction set's registers, which come before this:
+// The loops of probe_kernels.hpp for one instruction set. Its registers must be defined before this is included:
 //   Words, of kWords 64-bit words: no_words, load, add, total_words;
-//   Sums and Bytes: no_sums, byte_ones, multiply_add (which must not find out that all bytes are alike), total_sums;
+//   Sums and Bytes: no_sums, byte_ones, multiply_add (the compiler must not notice that all bytes are equal), total_sums;
 //   Floats: no_floats, float_ones, multiply_add, total_floats;
-//   kMultiplyStreams: sums that do not wait for each other: more than the cycles a multiply-add takes times those that start in one,
-//   fewer than the registers; YAMATA_HIDE(register): after it the compiler does not know what that holds.
+//   kMultiplyStreams: the number of independent sums: more than the latency of a multiply-add times those that start per cycle, fewer than
+//   the registers; YAMATA_HIDE(register): hides the register's value from the compiler's optimizations.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Registers of 256 bits for probe_template.hpp, but for the products of bytes.
+// 256-bit registers for probe_template.hpp, without the products of bytes.
 #include <immintrin.h>
 
 #include <cstddef>
