@@ -1,5 +1,5 @@
 #pragma once
-// The command line: which command, with which options.
+// Parses the command line into a command and its options.
 #include <chrono>
 #include <string>
 #include <variant>
@@ -19,7 +19,7 @@
 
 namespace yamata {
 
-/// A text to print (help, version), and no command; or a command's options.
+/// Either a text to print (help, version) and no command, or a command's options.
 struct CommandLine {
   std::string text;
   std::variant<std::monostate, RunOptions, PerplexityOptions, TokenizeOptions, InspectOptions, BenchOptions, ProfileOptions,
@@ -27,10 +27,10 @@ struct CommandLine {
       options;
 };
 
-/// Parses the arguments. Throws UsageError for anything it does not know.
+/// Parses the arguments. Throws UsageError for an unknown or invalid argument.
 CommandLine parse_command_line(int argc, const char* const* argv);
 
-/// The jobs of several ranks that a command runs one after another, the same on every rank.
+/// The jobs with several ranks that a command runs one after another; they are the same on every rank.
 std::vector<JobOptions> jobs_of(const CommandLine& line);
 
 }  // namespace yamata

@@ -14,9 +14,9 @@ cxxopts::Options new_flags(const std::string& command, const std::string& what);
 cxxopts::Options describe(const std::string& command, const std::string& what);
 /// Whether a flag was given, rather than left at its default.
 bool given(const cxxopts::ParseResult& result, const char* name);
-/// A flag's text; empty where it was not given.
+/// A flag's text; empty if it was not given.
 std::string text_of(const cxxopts::ParseResult& result, const char* name);
-/// --model. Throws UsageError where there is none.
+/// --model. Throws UsageError if there is none.
 std::string read_model(const cxxopts::ParseResult& result);
 
 void add_text(cxxopts::Options& flags);
@@ -29,7 +29,7 @@ Numa read_numa(const cxxopts::ParseResult& result);
 void add_ranks(cxxopts::Options& flags);
 void read_ranks(const cxxopts::ParseResult& result, JobOptions& job);
 
-/// Those, with threads and batch of the only job.
+/// The same, with threads and batch of a command that has only one job.
 void add_cluster(cxxopts::Options& flags);
 void read_cluster(const cxxopts::ParseResult& result, JobOptions& job);
 /// -b
@@ -37,25 +37,25 @@ int read_batch(const cxxopts::ParseResult& result);
 
 void add_context(cxxopts::Options& flags, const char* fallback);
 void read_context(const cxxopts::ParseResult& result, JobOptions& job);
-/// -c, which must be at least `least` or 0.
+/// -c; it must be 0 or at least `least`.
 int read_context_size(const cxxopts::ParseResult& result, int least = 0);
-/// -ctk and -ctv alone, `placeholder` for what each takes, and one type of each.
+/// Only -ctk and -ctv, `placeholder` for the value of each. Each takes one type.
 void add_cache_types(cxxopts::Options& flags, const std::string& group, const char* placeholder);
 CacheTypes read_cache_types(const cxxopts::ParseResult& result);
-/// The type of that name. Throws UsageError naming `flag`.
+/// The type of this name. Throws UsageError naming `flag`.
 CacheType parse_cache_type(const std::string& name, const char* flag);
 
 void add_sampling(cxxopts::Options& flags);
 SamplingParams read_sampling(const cxxopts::ParseResult& result);
 
 inline constexpr char kSpeculationGroup[] = "Speculation (the text stays the same)";
-/// `strategies`: what --strategy is about, `strategy` its default.
+/// `strategies`: what --strategy selects; `strategy`: its default.
 void add_speculation(cxxopts::Options& flags, const char* strategies, const char* strategy,
                      const char* drafters = "Number of ranks that run each draft model");
-/// Also the draft models, each as often as --drafters says, and --no-async.
+/// Also reads the draft models, each repeated as --drafters says, and --no-async.
 SpeculationOptions read_speculation(const cxxopts::ParseResult& result, JobOptions& job);
 
-/// Heads that guess, in the same group.
+/// The flags of draft heads, in the same group.
 void add_heads(cxxopts::Options& flags);
 void read_heads(const cxxopts::ParseResult& result, JobOptions& job);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Values of flags: what they must be, and lists such as "512,1024", "1-16", "64-1024*2".
+// Checks values of flags, and reads lists such as "512,1024", "1-16", "64-1024*2".
 #include <cxxopts.hpp>
 #include <map>
 #include <memory>
@@ -9,16 +9,16 @@
 
 namespace yamata {
 
-/// A flag's value in its declaration: of this type, and what it is where the flag is left out.
+/// The value in a flag's declaration: its type, and its default.
 template <class T>
 std::shared_ptr<cxxopts::Value> value_or(const char* fallback) {
   return cxxopts::value<T>()->default_value(fallback);
 }
 
-/// Throws UsageError "FLAG must be WANTED" unless the value is good.
+/// Throws UsageError "FLAG must be WANTED" unless `good`.
 void require(bool good, const char* flag, const char* wanted);
 
-/// A flag's number; nothing where it is not given. Throws UsageError "--NAME must be ALLOWED" where it is not within `least`..`most`.
+/// A flag's number; nothing if it is not given. Throws UsageError "--NAME must be ALLOWED" if it is not in `least`..`most`.
 template <class Number>
 std::optional<Number> number_in(const cxxopts::ParseResult& result, const char* name, Number least, Number most, const char* allowed) {
   if (!result.count(name)) return std::nullopt;
@@ -27,25 +27,25 @@ std::optional<Number> number_in(const cxxopts::ParseResult& result, const char* 
   return value;
 }
 
-/// A word as a number; infinite, which no flag allows, where it is none.
+/// A word as a number; infinity, which no flag allows, if it is not a number.
 double parse_number(const std::string& word);
 
-/// --slow: RANK=FACTOR each, of `ranks` ranks. Throws UsageError for anything else.
+/// --slow: a list of RANK=FACTOR, for `ranks` ranks. Throws UsageError for anything else.
 std::map<int, double> parse_slow(const std::vector<std::string>& words, int ranks);
 
 /// The words between commas; an empty text is one empty word.
 std::vector<std::string> split_list(const std::string& text);
 
-/// The values of a flag, all of its occurrences joined by commas; its default where it is not given.
+/// The values of all occurrences of a flag, joined by commas; its default if it is not given.
 std::string joined(const cxxopts::ParseResult& result, const char* name);
 
 /// Numbers and ranges "first-last", "first-last+step", "first-last*factor", in the order written. Throws UsageError naming `flag` for
 /// anything else, for a number outside `least`..`most`, and for more than 1024 numbers.
 std::vector<int> parse_counts(const char* flag, const std::string& text, int least, int most);
 
-/// Numbers of threads, as parse_counts reads them; the word "measure" stands for 0 and sets `measure`.
+/// Numbers of threads, as parse_counts reads them; the word "measure" becomes 0 and sets `measure`.
 std::vector<int> parse_thread_counts(const char* flag, const std::string& text, bool& measure);
-/// One of them. Throws UsageError for a list.
+/// A single one. Throws UsageError for a list.
 int parse_thread_count(const char* flag, const std::string& text, bool& measure);
 
 }  // namespace yamata

@@ -1,5 +1,5 @@
 #pragma once
-// Who guesses in a job, as its flags and layout say.
+// The guess sources of a job, by its flags and its layout.
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,13 +10,13 @@
 
 namespace yamata {
 
-/// The text of every token, in the order of their ids.
+/// The text of every token, by id.
 std::vector<std::string> vocabulary(const Tokenizer& tokenizer);
 
-/// From each drafter's tokens to the target's. `pre_tokenizer`: see Tokenizer::load.
+/// Maps each drafter's tokens to the target's. `pre_tokenizer`: see Tokenizer::load.
 std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tokenizer, const std::string& pre_tokenizer);
 
-/// Once the job is led: its drafters, and with `memory` what this text and the earlier ones in it say.
+/// For a job that has started: its drafters and, with `memory`, suffixes of this text and of the earlier texts in it.
 GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, std::shared_ptr<SuffixMemory> memory);
 
 }  // namespace yamata

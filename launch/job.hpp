@@ -1,5 +1,5 @@
 #pragma once
-// One process of a job: which rank it is, its share of its machine, its view of the models.
+// One process of a job: its rank, its share of its machine, and the models that it has opened.
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -29,79 +29,79 @@ namespace yamata {
 
 /// Set by SIGINT and SIGTERM.
 extern std::atomic<bool> g_interrupted;
-/// SIGCONT has come.
+/// Set by SIGCONT.
 extern std::atomic<bool> g_woken;
 void catch_interrupts();
 
-/// What the user should know though the job goes on, as a line on stderr.
+/// Prints a warning as a line on stderr; the job continues.
 void warn(const std::string& text);
 
 class Job {
  public:
   Job(const JobOptions& options, Transport& transport, std::string host, int local_rank, int local_size);
 
-  /// Opens the models this rank needs, or may be asked to hold, and describes it.
+  /// Opens the models that this rank needs or may have to hold, and describes the rank.
   wire::Hello open();
   /// The target, on rank 0.
   const gguf::File& file() const { return models_[0]->file; }
   const Hyperparameters& hyperparameters() const { return models_[0]->h; }
-  /// A draft's file, on rank 0; `index` from 1.
+  /// A draft's file, on rank 0; `index` begins at 1.
   const gguf::File& draft_file(std::size_t index) const { return models_[index]->file; }
-  /// Whether a model of the layout is one of heads, which read the target's hidden states.
+  /// Whether a model of the layout is draft heads, which read the target's hidden states.
   bool is_heads(int model) const { return static_cast<std::size_t>(model) >= models_.size(); }
-  /// What a user calls a draft or heads.
+  /// The name of a draft or of heads, for users.
   std::string source_name(int model) const;
-  /// The layers at which it reads them; none: it is a draft. On rank 0, after open.
+  /// The layers whose features these heads read; empty: it is a draft. On rank 0, after open.
   std::vector<std::int32_t> feature_layers(int model) const;
   /// Whether drafts and heads compute on units of their own. After open.
   bool has_draft_units() const { return !draft_units_.empty(); }
-  /// What a token costs that model, in tokens of the target: the share of its bytes. On rank 0.
+  /// Cost of a token in that model relative to the target: the ratio of their bytes. On rank 0.
   double relative_cost(int model) const;
   const JobOptions& options() const { return options_; }
   Transport& transport() { return transport_; }
-  /// A file's text; -: of standard input, as long as which is waited for the other ranks are told that this one lives.
+  /// A file's text; "-": that of standard input. While it waits for standard input, the other ranks are told that this one is alive.
   std::string read_text_file(const std::string& path);
   const std::string& host() const { return host_; }
-  /// Who holds what, and how the text is guessed; once a job is led, if the flags leave it open.
+  /// Which rank holds what, and the strategy. If the flags leave it open, known after the job has started.
   const Layout& layout() const { return layout_; }
   Strategy strategy() const { return strategy_; }
-  /// Why; nothing where the flags said it.
+  /// The reason for it; nothing if the flags determined it.
   const std::optional<LayoutChoice>& layout_choice() const { return layout_choice_; }
 
-  /// A draft was given, but there is no rank for it.
+  /// A draft was given, but no rank can hold it.
   bool gave_up_drafting() const { return gave_up_drafting_; }
 
   /// Makes stages on this rank; they share its compute unit.
   StageFactory stage_factory();
-  /// Measures this rank's speed; nothing where it is not asked for. After open.
+  /// Measures this rank's speed; empty if no measurement is needed. After open.
   wire::Measured measure(const std::atomic<bool>& stop);
-  /// Makes layers of the target that some ranks try to share; likewise.
+  /// Makes layers of the target for a rehearsal; likewise.
   LayerFactory layer_factory();
-  /// Bytes of model files that this process has touched.
+  /// Bytes of model files whose pages this process has mapped in.
   std::uint64_t mapped_bytes() const;
-  /// Tokens of context: -c, or the model's own up to the default.
+  /// Tokens of context: -c, or the model's own context length up to the default.
   int context() const;
-  /// A line on the split that `reports`, one per rank, speak for; empty where the split is as it should be. After lead.
+  /// A line with advice on the split of layers, based on `reports`, one per rank; empty if the split is good. After lead.
   std::string split_advice(const std::vector<wire::Report>& reports, std::size_t generated_tokens) const;
-  /// Keeps for later plans what the draft's first choices were worth in a text. After lead.
+  /// Keeps the acceptance of the draft's first choices in a text, for later plans. After lead.
   void remember(const Completion& text) const;
-  /// Per rank, when its number of threads was measured, in seconds of the calendar clock; 0: it was not. After lead.
+  /// Per rank, when its number of threads was measured, in seconds since the epoch; 0: not measured. After lead.
   const std::vector<std::int64_t>& threads_measured_s() const { return threads_measured_s_; }
-  /// What a job is for, which its plan depends on.
+  /// What a job is for; its plan depends on that.
   struct Purpose {
-    std::size_t prompt_tokens = 0;     ///< of the text that -n tokens are to follow; 0 where the job is another
-    SpeculationOptions speculation{};  ///< how that is guessed
+    std::size_t prompt_tokens = 0;     ///< of the text that -n tokens will follow; 0: another kind of job
+    SpeculationOptions speculation{};  ///< for that text
     SamplingParams sampling{};
   };
-  /// How a text is written once the strategy is known.
+  /// How a text is decoded, once the strategy is known.
   DecodeOptions decode_options(const Purpose& purpose) const;
   enum class Then { kEnd, kNextJob };
   struct Outcome {
-    std::vector<wire::Report> reports;  ///< one per rank; none where another job follows
+    std::vector<wire::Report> reports;  ///< one per rank; empty if another job follows
     bool interrupted = false;
   };
   /// Leads all ranks through this job, on rank 0, after open: connects, plans, loads, does `work`, and ends it. `then`: whether the ranks
-  /// stay for another job of this command; not where the user interrupts, which ends all.
+  /// stay for another job of this command. If the user interrupts, they all end.
   Outcome lead(const Purpose& purpose, const std::function<void(Head& head)>& work, Then then = Then::kEnd);
 
  private:
@@ -122,7 +122,7 @@ class Job {
   void require_one_use_each() const;
   std::uint64_t available_bytes() const;
   std::int64_t probe_layer(const ModelFile& model) const;
-  /// What this rank computes on.
+  /// The compute unit of this rank.
   std::unique_ptr<ComputeUnit> make_unit(const std::vector<UnitSpec>& units) const;
   ComputeUnit& unit_of(std::size_t model);
   void find_own_units();
@@ -152,25 +152,25 @@ class Job {
   Layout layout_;
   Strategy strategy_;
   std::optional<LayoutChoice> layout_choice_;
-  std::vector<std::optional<ModelFile>> models_;  // 0: the target; those this rank needs are open
-  std::vector<Heads> heads_;                      // numbered in the layout after the models; likewise
+  std::vector<std::optional<ModelFile>> models_;  // 0: the target; only those that this rank needs are open
+  std::vector<Heads> heads_;                      // in the layout they follow the models; likewise
   wire::Hello hello_;
   cpu::Isa isa_ = cpu::Isa::kScalar;
   Topology topology_;
-  std::vector<UnitSpec> units_;        // as this rank has them; empty: one of those threads
-  std::vector<UnitSpec> draft_units_;  // likewise, of drafts and heads; empty: the same
-  int first_layers_ = 0;               // of the target, that a device of units_ has whole
-  std::vector<int> cpus_;              // of its threads
+  std::vector<UnitSpec> units_;        // of this rank; empty: one unit with the rank's threads
+  std::vector<UnitSpec> draft_units_;  // likewise, for drafts and heads; empty: the same
+  int first_layers_ = 0;               // number of the target's first layers that a device of units_ computes alone
+  std::vector<int> cpus_;              // CPUs of its threads
   std::unique_ptr<ComputeUnit> unit_, draft_unit_;
   std::unique_ptr<LayerProbe> probe_;  // until the speed is measured
   std::vector<std::int64_t> threads_measured_s_;
-  std::vector<PlannedHost> machines_;      // where the layout is chosen, since the links are known
+  std::vector<PlannedHost> machines_;      // if the layout is chosen by the planner; set when the links are known
   std::vector<std::uint64_t> capacities_;  // per rank, for weights and cache of the target
-  std::uint64_t layer_cache_bytes_ = 0;    // of one layer of the target, where windows differ in the mean
+  std::uint64_t layer_cache_bytes_ = 0;    // of one layer of the target; the mean if layers have different windows
   Workload work_;                          // of the target
 };
 
-// The commands, on the head. Each prints its result, and throws what the user must know.
+// The commands, on the head. Each prints its result, and throws errors for the user.
 void run_command(Job& job, const RunOptions& options);
 void perplexity_command(Job& job, const PerplexityOptions& options);
 void acceptance_command(Job& job, const AcceptanceOptions& options);

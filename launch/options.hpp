@@ -1,5 +1,5 @@
 #pragma once
-// What the commands can be asked for: parts that several share, and a struct for each command (in commands/*_options.hpp).
+// Options of commands: parts that several commands share, and a struct for each command (in commands/*_options.hpp).
 #include <chrono>
 #include <optional>
 #include <string>
@@ -13,48 +13,48 @@
 
 namespace yamata {
 
-/// Where a text comes from.
+/// The source of a text.
 struct TextSource {
   std::optional<std::string> prompt;  ///< -p
   std::string file;                   ///< -f; -: standard input
-  std::string pre_tokenizer;          ///< --pre; empty: what the model's file names
+  std::string pre_tokenizer;          ///< --pre; empty: the one named in the model's file
 };
 
-/// How layers are shared out among ranks.
+/// How layers are divided among ranks.
 struct LayerSplit {
   enum class By {
-    kSpeed,          ///< auto: by measured speed, as remembered
-    kMeasuredSpeed,  ///< measure: the same, measured anew
+    kSpeed,          ///< auto: by measured speed, which may come from the cache
+    kMeasuredSpeed,  ///< measure: the same, but measured anew
     kBytes,          ///< bytes
-    kShares,         ///< as the text says
+    kShares,         ///< as in `text`
   };
   By by = By::kSpeed;
-  std::string text = "auto";  ///< as it was written
+  std::string text = "auto";  ///< the flag's value
 
   static LayerSplit parse(const std::string& text);
 };
 
-/// What a job of several ranks needs to know, whatever its command.
+/// Options of a job with several ranks, for any command.
 struct JobOptions {
   std::string model;
-  std::vector<std::string> draft_models;  ///< -md, each as often as --drafters says
-  std::vector<std::string> heads;         ///< --heads: files of heads that guess from the target's hidden states
+  std::vector<std::string> draft_models;  ///< -md, each repeated as --drafters says
+  std::vector<std::string> heads;         ///< --heads: files of draft heads, which guess from the target's hidden states
   bool mtp = false;                       ///< --mtp: the last of these is the model's own file
-  std::string heads_kind;                 ///< --heads-kind; empty: what the files' tensors say
+  std::string heads_kind;                 ///< --heads-kind; empty: determined by the file's tensors
   bool quantize_heads = true;             ///< --heads-quant q8_0
   std::optional<Strategy> strategy;       ///< nothing: auto
   bool draft_on_head = false;             ///< --no-async
-  bool guesses_text = false;              ///< what texts repeat is guessed, where anything is
-  bool plans_layout = false;              ///< what --layer-split, --strategy and drafts leave open is chosen by playing it
+  bool guesses_text = false;              ///< guess from suffixes of the text, if anything guesses
+  bool plans_layout = false;              ///< choose by simulation what --layer-split, --strategy and drafts leave open
   LayerSplit layer_split;
   int generate = 128;                 ///< -n
-  int context = 0;                    ///< -c; 0: what the model was trained for, at most kDefaultContext
+  int context = 0;                    ///< -c; 0: the model's context length, at most kDefaultContext
   int batch = 64;                     ///< -b
-  int threads = 0;                    ///< -t; 0: as many as are fastest, of this rank's share of the cores
-  bool measure_threads = false;       ///< -t measure: which those are is measured anew
-  std::vector<UnitSpec> units;        ///< --units; empty: one, of those threads
-  std::optional<int> gpu_layers;      ///< -ngl: first layers of the target that a device has whole; nothing: auto
-  std::vector<UnitSpec> draft_units;  ///< --draft-units: of drafts and heads; empty: the same
+  int threads = 0;                    ///< -t; 0: the fastest number, within this rank's share of the cores
+  bool measure_threads = false;       ///< -t measure: measure that number anew
+  std::vector<UnitSpec> units;        ///< --units; empty: one unit with these threads
+  std::optional<int> gpu_layers;      ///< -ngl: number of the target's first layers that a device computes alone; nothing: auto
+  std::vector<UnitSpec> draft_units;  ///< --draft-units: for drafts and heads; empty: the same
   ShareRule share_rule = ShareRule::kAdaptive;
   Numa numa = Numa::kAuto;
   CacheTypes cache_types;
@@ -62,13 +62,13 @@ struct JobOptions {
   bool trace = false;
   std::chrono::milliseconds timeout{120000};
 
-  /// Whether anything is given that guesses.
+  /// Whether a draft or heads are given.
   bool guesses() const { return !draft_models.empty() || !heads.empty(); }
 };
 
-/// The options with the strategy decided for a job of this many ranks. With a draft model pipeinfer where there are ranks for it,
-/// speculative where there is one rank for both. Without one, or where there is no room for several, the draft models go, and what texts
-/// repeat is guessed: pipeinfer, on a single rank speculative. iterative where nothing guesses.
+/// The options with the strategy decided for a job of `ranks` ranks. With a draft model: pipeinfer if there are ranks for it, speculative
+/// if one rank must do both. Without one, or if the draft models of a job do not fit, the draft models are dropped, and guesses come from
+/// suffixes of the text: pipeinfer, or on a single rank speculative. iterative if nothing guesses.
 JobOptions decided(JobOptions options, int ranks);
 
 }  // namespace yamata

@@ -1,5 +1,5 @@
 #pragma once
-// --units as it is written.
+// Parses --units and -ngl.
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,13 +8,13 @@
 
 namespace yamata {
 
-/// "cpu:0-3+cpu:4-7", "cpu+cuda:0", each with "=SHARE" behind it or none; nothing for "auto". Throws UsageError for anything else, for
-/// cores or devices that two units name, and for shares that do not add up to 1.
+/// "cpu:0-3+cpu:4-7" or "cpu+cuda:0", each unit optionally with "=SHARE"; empty for "auto". Throws UsageError for anything else, for cores
+/// or devices in two units, and for shares whose sum is not 1.
 std::vector<UnitSpec> parse_units(const std::string& text);
-/// -ngl beside these units; nothing for "auto". Throws UsageError for what is no number of layers, and where the units are not one device,
-/// without a share, and cores.
+/// -ngl for these units; nothing for "auto". Throws UsageError if it is not a number of layers, and if the units are not cores and one
+/// device without a share.
 std::optional<int> parse_gpu_layers(const std::string& text, const std::vector<UnitSpec>& specs);
-/// Where -t is given. Throws UsageError where no unit asks for a number of threads.
+/// Checks -t with these units. Throws UsageError if no unit uses a number of threads.
 void require_idle_threads(const std::vector<UnitSpec>& specs);
 
 }  // namespace yamata

@@ -1,5 +1,5 @@
 #pragma once
-// What yamata acceptance can be asked for.
+// The options of yamata acceptance.
 #include <cxxopts.hpp>
 #include <string>
 
@@ -12,15 +12,15 @@ struct AcceptanceOptions {
   SpeculationOptions speculation;
   SamplingParams sampling;
   std::string prompts_file;   ///< one question per line
-  std::string prompt_format;  ///< {} stands for the question
+  std::string prompt_format;  ///< {} is replaced by the question
   std::string pre_tokenizer;
   std::string json_file;
   int most_prompts = 0;  ///< 0: all
-  int levels = 8;        ///< tokens ahead that are looked at
+  int levels = 8;        ///< number of tokens ahead whose guesses are evaluated
 };
 
 cxxopts::Options acceptance_flags();
-/// Throws UsageError naming the flag that makes no sense.
+/// Throws UsageError naming the invalid flag.
 AcceptanceOptions read_acceptance(const cxxopts::ParseResult& result);
 
 }  // namespace yamata

@@ -1,5 +1,5 @@
 #pragma once
-// What yamata acceptance says.
+// The output of yamata acceptance.
 #include <optional>
 #include <string>
 
@@ -10,13 +10,13 @@ namespace yamata {
 struct AcceptanceReport {
   std::string model;
   std::size_t prompts = 0, positions = 0;
-  std::vector<SourceRates> sources;  ///< the last: all together
-  std::optional<StaticTree> tree;    ///< --tree
+  std::vector<SourceRates> sources;  ///< the last one: all sources together
+  std::optional<StaticTree> tree;    ///< for --tree
 };
 
-/// Per source a line for each number of tokens ahead; then the tokens of a run by the size of the tree.
+/// Per source, a line for each number of tokens ahead; then the tokens per run as a function of the tree's size.
 std::string to_table(const AcceptanceReport& report);
-/// The calibration file: all that --tree reads, and the rank of every true token.
+/// The calibration file: what --tree reads, and the rank that the source gave to each token of the text.
 std::string to_json(const AcceptanceReport& report);
 
 }  // namespace yamata

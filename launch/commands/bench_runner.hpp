@@ -1,5 +1,5 @@
 #pragma once
-// Runs the tests of one job of yamata bench and takes their times.
+// Runs the tests of one job of yamata bench and measures their times.
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -13,36 +13,36 @@
 namespace yamata {
 
 struct BenchTimes {
-  std::vector<std::uint64_t> samples_ns;  ///< per repetition: the whole of it, or of runs of a width the mean of one
-  // Of the timed part, all repetitions together:
+  std::vector<std::uint64_t> samples_ns;  ///< per repetition: the whole time; for a width: the mean time of its runs
+  // Of the measured part, for all repetitions together:
   double wall_s = 0;
-  std::vector<double> busy_s;  ///< per rank: spent computing
-  std::uint64_t tokens = 0;    ///< that went through the pipeline
+  std::vector<double> busy_s;  ///< per rank: time spent computing
+  std::uint64_t tokens = 0;    ///< tokens that went through the pipeline
 };
 
 class BenchRunner {
  public:
-  /// `head` has started a job whose context holds the largest test. `first`: the token texts begin with, -1 for none.
+  /// `head` has started a job whose context is large enough for every test. `first`: the token with which texts begin; -1: none.
   BenchRunner(Head& head, std::int64_t vocabulary, std::int32_t first, int batch);
 
-  /// `on_repetition` is told how many are done, before each. Tokens are random: they make no difference to the work.
+  /// Before each repetition, `on_repetition` is called with the number of finished ones. Tokens are random: they do not change the work.
   BenchTimes run(const BenchTest& test, int repetitions, bool warms_up, const std::function<void(int done)>& on_repetition);
 
  private:
-  enum class Wanted { kNone, kLast, kAll };  ///< whose logits
+  enum class Wanted { kNone, kLast, kAll };  ///< the rows whose logits are requested
   /// Sends a run of tokens that follow those in the cache.
   void submit(int tokens, Wanted logit_rows);
-  /// Waits until so many runs at most are out.
+  /// Waits until at most `most_out` runs are in flight.
   void drain(std::size_t most_out);
-  /// Forgets all but the first tokens, in front of the next run.
+  /// Removes all but the first tokens from the cache, before the next run.
   void cut_to(int tokens);
-  /// Makes the cache hold this many tokens.
+  /// Fills the cache to this many tokens.
   void reach(int depth);
   void prompt(int tokens);
   void generate(int tokens);
-  /// Runs of this width in the same place, one after the other, for a while; how many.
+  /// Does runs of this width at the same position for a while; returns their number.
   int check(int width);
-  /// A repetition; how many parts it consists of.
+  /// Does a repetition; returns the number of its parts.
   int work(const BenchTest& test);
   void warm_up(const BenchTest& test);
   std::int32_t random_token();
@@ -52,8 +52,8 @@ class BenchRunner {
   std::int32_t first_;
   int batch_;
   int held_ = 0;                   // tokens in the cache
-  bool cut_ = false;               // what is beyond them has yet to be removed
-  std::deque<std::uint64_t> out_;  // runs whose results have not been waited for
+  bool cut_ = false;               // the cells beyond `held_` must still be removed
+  std::deque<std::uint64_t> out_;  // runs in flight
   std::mt19937 random_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What yamata features can be asked for.
+// The options of yamata features.
 #include <cxxopts.hpp>
 #include <string>
 #include <vector>
@@ -12,10 +12,10 @@ struct FeaturesOptions {
   JobOptions job;
   TextSource text;
   std::string output;               ///< -o
-  std::vector<std::string> layers;  ///< as they were written: numbers, "last", or "eagle3" alone
+  std::vector<std::string> layers;  ///< as in the flag: numbers, "last", or only "eagle3"
   bool halves = true;               ///< --type f16
-  bool generates = false;           ///< --generate is given; job.generate says how many
-  int prompt_tokens = 32;           ///< of each line of a plain text, where the model writes on
+  bool generates = false;           ///< --generate was given; the number is in job.generate
+  int prompt_tokens = 32;           ///< tokens of each line of a plain text after which the model continues
   int texts = 0;                    ///< --texts: at most; 0: all
   int shard_mib = 512;
   SamplingParams sampling;

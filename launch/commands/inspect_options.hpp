@@ -1,5 +1,5 @@
 #pragma once
-// What yamata inspect can be asked for.
+// The options of yamata inspect.
 #include <cxxopts.hpp>
 #include <string>
 
@@ -9,14 +9,14 @@ namespace yamata {
 
 struct InspectOptions {
   std::string model;
-  bool tensors = false;  ///< each is listed
+  bool tensors = false;  ///< list each tensor
   LayerSplit layer_split;
-  int gpu_layers = 0;  ///< of each rank, on a card
+  int gpu_layers = 0;  ///< layers per rank on a GPU
   int context = 0;
 };
 
 cxxopts::Options inspect_flags();
-/// Throws UsageError naming the flag that makes no sense.
+/// Throws UsageError naming the invalid flag.
 InspectOptions read_inspect(const cxxopts::ParseResult& result);
 
 }  // namespace yamata

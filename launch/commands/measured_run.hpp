@@ -1,5 +1,5 @@
 #pragma once
-// What the JSON of a run says of its machines, its draft and its text.
+// What the JSON of a run contains about its machines, its draft and its text.
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,20 +13,20 @@ struct MeasuredRun {
   int ranks = 0;
   double tokens_per_s = 0;
   std::vector<int> groups;                     ///< ranks of each stage
-  std::vector<double> stage_ms;                ///< what a run of one row takes each of them, with the meetings of groups
-  double computing_ms = 0;                     ///< the sum of these without meetings
-  std::optional<simulation::WidthCost> width;  ///< of all stages together, where wider runs were measured
-  int drafters = 0;                            ///< that have ranks of their own
-  std::optional<double> draft_ms;              ///< what an evaluation of one row takes on such a rank
+  std::vector<double> stage_ms;                ///< per stage: time of a run of one row, including the exchanges of groups
+  double computing_ms = 0;                     ///< the sum of these without exchanges
+  std::optional<simulation::WidthCost> width;  ///< of all stages together, if wider runs were measured
+  int drafters = 0;                            ///< number of drafters with ranks of their own
+  std::optional<double> draft_ms;              ///< time of a draft evaluation of one row on such a rank
   std::optional<simulation::WidthCost> draft_width;
-  double first_choice_rate = 0;  ///< 0: not said
+  double first_choice_rate = 0;  ///< 0: unknown
   double head_ms = 0;            ///< per token
-  int layers = 0;                ///< of the target; 0: not said
+  int layers = 0;                ///< of the target; 0: unknown
   simulation::RowWidths widths;
-  simulation::Recording text;  ///< without tokens: not said
+  simulation::Recording text;  ///< without tokens: unknown
 };
 
-/// Throws UsageError naming the file where it is no result of `yamata run --json`.
+/// Throws UsageError naming the file if it is not a result of `yamata run --json`.
 MeasuredRun read_measured_run(const std::string& path);
 
 }  // namespace yamata

@@ -1,5 +1,5 @@
 #pragma once
-// What one run of a whole model costs on one compute unit, without ranks and pipeline.
+// Measures runs of a whole model on one compute unit, without ranks and pipeline.
 #include <vector>
 
 #include "src/model/model_file.hpp"
@@ -7,25 +7,25 @@
 
 namespace yamata {
 
-/// What a run cannot do without: the least it reads, and the multiplications and additions of its weights and its attention.
+/// The work of a run: bytes that it must read, and multiply-adds of its weights and its attention.
 struct RunDemand {
   double bytes = 0;
   double byte_ops = 0;   ///< with quantized weights
-  double float_ops = 0;  ///< with others, and of attention
+  double float_ops = 0;  ///< with other weights, and in attention
 };
 
 class ModelTimer {
  public:
-  /// `model` and `unit` outlive this. Throws ModelError or UsageError.
+  /// `model` and `unit` must outlive this. Throws ModelError or UsageError.
   ModelTimer(const ModelFile& model, ComputeUnit& unit, const ContextOptions& options);
 
-  /// Brings weights and cache into memory.
+  /// Loads weights and cache into memory.
   void load();
-  /// Seconds of a run of `width` tokens, all of whose logits are asked for, behind `context` others; the mean of those that fit into
-  /// some hundredths of a second, one at least.
+  /// Seconds of a run of `width` tokens with all logits, after `context` others: the mean of as many runs as fit into some hundredths of a
+  /// second, at least one.
   double run(int width, int context);
   RunDemand demand(int width, int context) const;
-  /// Of all weights, each for one token.
+  /// The work of all weights, for one token.
   RunDemand weights() const;
 
  private:
@@ -37,13 +37,13 @@ class ModelTimer {
   const CacheTypes types_;
   ComputeUnit& unit_;
   TransformerStage stage_;
-  RunDemand weights_, experts_;  // of one token that uses all experts
+  RunDemand weights_, experts_;  // experts_: of one token that uses all experts
   int held_ = -1;                // tokens in the cache
   std::vector<std::int32_t> tokens_, logit_rows_;
   std::vector<Placement> placements_;
 };
 
-/// Bytes of the weights that are multiplied with, as `unit` would pack them; those it does not pack left out.
+/// Bytes of the weights that are multiplied with, packed for `unit`, without those that it does not pack.
 std::size_t packed_bytes(const ModelFile& model, const ComputeUnit& unit);
 
 }  // namespace yamata

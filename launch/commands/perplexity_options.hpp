@@ -1,5 +1,5 @@
 #pragma once
-// What yamata perplexity can be asked for.
+// The options of yamata perplexity.
 #include <cxxopts.hpp>
 #include <string>
 
@@ -15,7 +15,7 @@ struct PerplexityOptions {
 };
 
 cxxopts::Options perplexity_flags();
-/// Throws UsageError naming the flag that makes no sense.
+/// Throws UsageError naming the invalid flag.
 PerplexityOptions read_perplexity(const cxxopts::ParseResult& result);
 
 }  // namespace yamata

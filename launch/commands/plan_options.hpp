@@ -1,5 +1,5 @@
 #pragma once
-// What yamata plan can be asked for.
+// The options of yamata plan.
 #include <cxxopts.hpp>
 #include <map>
 #include <optional>
@@ -9,25 +9,25 @@
 
 namespace yamata {
 
-/// Machines as files or numbers. Those that no profile describes are taken to be like this one.
+/// The machines, given as files or numbers. A machine without a profile is assumed to be like this one.
 struct PlanOptions {
   std::string model, draft_model;  ///< draft_model empty: none
   std::string from_file;           ///< a plan; empty: none
   std::string hostfile, profiles;  ///< likewise
-  int ranks = 0;                   ///< machines, where no file names any
+  int ranks = 0;                   ///< number of machines, if no file names any
   std::map<int, double> slow;      ///< rank -> factor
   SpeculationOptions speculation;
   CacheTypes cache_types;
   int context = 0, batch = 64, threads = 0;
   int generate = 128, prompt_tokens = 64;
-  std::optional<double> acceptance, acceptance4;  ///< else those of the plan, or a planner's own
+  std::optional<double> acceptance, acceptance4;  ///< empty: those of the plan, or the planner's defaults
   double latency_ms = 0.1, bandwidth_mbit_s = 1000, wake_up_ms = 0.05;
   int rows = 10;  ///< of the table
   std::string json_file;
 };
 
 cxxopts::Options plan_flags();
-/// Throws UsageError naming the flag that makes no sense.
+/// Throws UsageError naming the invalid flag.
 PlanOptions read_plan(const cxxopts::ParseResult& result);
 
 }  // namespace yamata

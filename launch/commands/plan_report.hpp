@@ -1,5 +1,5 @@
 #pragma once
-// The layouts that yamata plan found, for people and for programs.
+// The layouts that yamata plan found, as a table and as JSON.
 #include <span>
 #include <string>
 #include <vector>
@@ -8,14 +8,14 @@
 
 namespace yamata {
 
-/// The flags that make a job take this layout, its ranks started on these hosts in this order.
+/// The flags with which a job has this layout, if its ranks are started on these hosts in this order.
 std::string layout_flags(const LayoutCandidate& candidate);
-/// The command that starts it.
+/// The command that starts such a job.
 std::string run_command_line(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts, const std::string& model,
                              const std::string& draft_model);
 
 std::string to_table(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts);
-/// What is known of groups, in a line.
+/// The measured results of groups, in one line.
 std::string rehearsal_words(std::span<const GroupCost> costs);
 
 }  // namespace yamata

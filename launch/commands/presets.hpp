@@ -1,5 +1,5 @@
 #pragma once
-// --preset: the systems of the papers, as flags that this program has.
+// --preset: the papers' systems, as flags of this program.
 #include <cxxopts.hpp>
 
 #include "launch/commands/run_options.hpp"
@@ -8,7 +8,8 @@ namespace yamata {
 
 /// "NAME (what it is), ...": for --help.
 std::string presets_help();
-/// What the preset says and no flag does. Throws UsageError where a flag says otherwise, or something that it needs is not given.
+/// Sets the preset's options where no flag is given. Throws UsageError if a flag contradicts the preset, or if something is missing that
+/// the preset needs.
 void read_preset(const cxxopts::ParseResult& r, RunOptions& options);
 
 }  // namespace yamata

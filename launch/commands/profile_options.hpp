@@ -8,21 +8,21 @@
 namespace yamata {
 
 struct ProfileOptions {
-  std::string model;  ///< empty: the machine alone
+  std::string model;  ///< empty: only the machine
   Numa numa = Numa::kAuto;
   bool repack = true;
   std::string json_file;
-  int threads = 0;  ///< most; 0: all cores
+  int threads = 0;  ///< the most; 0: all cores
   int rounds = 5;
-  int memory_mib = 0;  ///< that bandwidth is measured on; 0: several times the caches
+  int memory_mib = 0;  ///< size of the memory for measuring bandwidth; 0: several times the caches
   std::vector<int> widths, contexts;
-  bool contexts_given = false;  ///< else those that the model or the memory has no room for are left out
+  bool contexts_given = false;  ///< false: contexts that are too long for the model or the memory are skipped
   CacheTypes cache_types;
-  std::vector<UnitSpec> units;  ///< --units: their shares are measured, nothing else
+  std::vector<UnitSpec> units;  ///< --units: only their shares are measured
 };
 
 cxxopts::Options profile_flags();
-/// Throws UsageError naming the flag that makes no sense.
+/// Throws UsageError naming the invalid flag.
 ProfileOptions read_profile(const cxxopts::ParseResult& result);
 
 }  // namespace yamata

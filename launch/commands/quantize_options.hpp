@@ -16,9 +16,9 @@ struct QuantizeOptions {
 };
 
 cxxopts::Options quantize_flags();
-/// Throws UsageError naming what is missing or makes no sense.
+/// Throws UsageError naming the missing or invalid flag.
 QuantizeOptions read_quantize(const cxxopts::ParseResult& result);
-/// The last of SRC DST TYPE NTHREADS, where it is given.
+/// The last of the arguments SRC DST TYPE NTHREADS, if given.
 std::optional<int> threads_word(const cxxopts::ParseResult& result);
 
 }  // namespace yamata

@@ -1,5 +1,5 @@
 #pragma once
-// What yamata run can be asked for.
+// The options of yamata run.
 #include <cxxopts.hpp>
 #include <string>
 
@@ -14,14 +14,14 @@ struct RunOptions {
   SpeculationOptions speculation;
   bool ignore_eos = false, logits_checksum = false;
   std::string json_file, csv_file, trace_file;
-  std::string idle_guessing_flag;  ///< one that was given though there is no draft model
+  std::string idle_guessing_flag;  ///< a flag about guesses that was given although there is no draft model
 
-  /// The files that it reads.
+  /// The files that the run reads.
   std::vector<std::string> inputs() const;
 };
 
 cxxopts::Options run_flags();
-/// Throws UsageError naming the flag that makes no sense. `flags`: those declared.
+/// Throws UsageError naming the invalid flag. `flags`: the declared flags.
 RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& result);
 
 }  // namespace yamata

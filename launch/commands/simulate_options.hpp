@@ -1,5 +1,5 @@
 #pragma once
-// What yamata simulate can be asked for.
+// The options of yamata simulate.
 #include <cstdint>
 #include <cxxopts.hpp>
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace yamata {
 
-/// Machines, network and draft as numbers. What is not given comes from --from, then from a default.
+/// Machines, network and draft as numbers. Numbers that are not given come from --from, else from a default.
 struct SimulationOptions {
   std::string model;  ///< empty: none
   std::vector<std::string> draft_models;
@@ -20,9 +20,9 @@ struct SimulationOptions {
   int batch = 64;
   std::uint64_t seed = 0;
   std::string json_file, csv_file;
-  std::vector<int> ranks;               ///< none: to be chosen
-  std::vector<int> groups{1};           ///< ranks that share each stage
-  std::vector<std::string> strategies;  ///< none: all that are possible
+  std::vector<int> ranks;               ///< empty: chosen by the program
+  std::vector<int> groups{1};           ///< number of ranks that share each stage
+  std::vector<std::string> strategies;  ///< empty: all possible ones
   std::string from_file;
   std::optional<double> target_ms, draft_ms, head_ms, acceptance, acceptance4, over_confidence;
   std::optional<int> generate, prompt_tokens, drafters;
@@ -33,7 +33,7 @@ struct SimulationOptions {
 };
 
 cxxopts::Options simulate_flags();
-/// Throws UsageError naming the flag that makes no sense.
+/// Throws UsageError naming the invalid flag.
 SimulationOptions read_simulation(const cxxopts::ParseResult& result);
 
 }  // namespace yamata

@@ -1,5 +1,5 @@
 #pragma once
-// What a simulation found, for people and for programs.
+// The results of simulations, as a table and as JSON.
 #include <string>
 #include <vector>
 
@@ -7,15 +7,15 @@ namespace yamata {
 
 /// One cluster and strategy; means over the texts. Times are virtual.
 struct SimulatedRow {
-  int ranks = 0, group = 1;  ///< group: ranks that share each stage
+  int ranks = 0, group = 1;  ///< group: number of ranks that share each stage
   std::string strategy;
-  double tokens_per_s = 0, ratio = 0;  ///< ratio: to iterative decoding on as many ranks, in groups of as many
+  double tokens_per_s = 0, ratio = 0;  ///< ratio: to iterative decoding with equally many ranks, in groups of the same size
   double prefill_s = 0, ttft_ms = 0, itl_p50_ms = 0, itl_p99_ms = 0;
   double acceptance = 0, tokens_per_run = 0, runs_started = 0, runs_cancelled = 0;
-  double busiest_stage = 0, mean_stage = 0, drafter = 0;  ///< shares of the time after the first token spent computing
+  double busiest_stage = 0, mean_stage = 0, drafter = 0;  ///< shares of the time after the first token that were spent computing
 };
 
-/// What the rows were computed from, by the names of the flags.
+/// The inputs of the rows, by the names of the flags.
 using SimulatedFrom = std::vector<std::pair<std::string, double>>;
 
 std::string to_table(const std::vector<SimulatedRow>& rows);

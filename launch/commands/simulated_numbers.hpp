@@ -1,5 +1,5 @@
 #pragma once
-// The cluster that is simulated, as numbers.
+// The simulated cluster, as numbers.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -12,35 +12,36 @@
 
 namespace yamata {
 
-/// At first what is taken where nobody says more.
+/// The initial values are defaults.
 struct SimulatedNumbers {
   double target_ms = 400, draft_ms = 0, head_ms = 0.05, acceptance = 0.65;
-  std::optional<double> acceptance4;  ///< else of the other tokens 58 %
+  std::optional<double> acceptance4;  ///< empty: the draft's next three guesses contain 58 % of the tokens that are not its first guess
   int layers = 32, drafters = 1, prompt = 64, generate = 128;
   std::vector<int> ranks{2, 4, 8};
   simulation::NetworkOptions network;
   simulation::RowWidths widths;
   double meeting_bytes = simulation::Scenario().meeting_bytes;
   std::vector<GroupCost> group_costs;    ///< of groups that have rehearsed
-  simulation::NetworkOptions rehearsed;  ///< the network that they did it on
+  simulation::NetworkOptions rehearsed;  ///< the network on which they rehearsed
   std::map<int, double> slow;            ///< rank -> factor
-  std::vector<int> groups;               ///< ranks of each stage, where --from has them
-  std::vector<double> stage_ms;          ///< of each of these ranks as measured, with the meetings of groups; for the same stages
+  std::vector<int> groups;               ///< ranks of each stage, if --from has them
+  /// measured time of each of these stages, including the exchanges of groups; only valid for the same stages
+  std::vector<double> stage_ms;
   simulation::WidthCost width, draft_width;
-  std::optional<simulation::Recording> text;  ///< of --from
+  std::optional<simulation::Recording> text;  ///< from --from
 
-  /// Takes the machines, the text and the draft of a run.
+  /// Takes machines, text and draft from a run.
   void take(const MeasuredRun& run);
-  /// Takes network and groups of a plan; where ranks of the run shared layers, what the target takes on other stages; of a plan that is no
-  /// part of a run machines, draft and text, too. Its first machine sets the times, the others are so many times as slow.
+  /// Takes network and groups from a plan. If ranks of the run shared layers, also the target's times on other stages. If the plan is not
+  /// part of a run, also machines, draft and text. The first machine sets the times; the others are slower by factors.
   void take(const PlanFile& plan);
 
   /// Whether these stages were measured.
   bool measured(std::span<const int> stages) const { return !stage_ms.empty() && std::ranges::equal(stages, groups); }
 
   double among_first_four() const { return acceptance4.value_or(yamata::among_first_four(acceptance)); }
-  /// What a meeting of a one-row run takes that took `tried` on the network where it was tried: slices of so many bytes come later by as
-  /// much as this network takes longer for them.
+  /// Time of an exchange of a one-row run here, if it took `tried` on the rehearsal's network: slices of `bytes` bytes arrive later by the
+  /// additional time that they need on this network.
   simulation::Nanoseconds meeting_here(simulation::Nanoseconds tried, double bytes) const;
 };
 

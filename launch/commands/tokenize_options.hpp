@@ -1,5 +1,5 @@
 #pragma once
-// What yamata tokenize can be asked for.
+// The options of yamata tokenize.
 #include <cxxopts.hpp>
 #include <string>
 
@@ -10,13 +10,13 @@ namespace yamata {
 struct TokenizeOptions {
   std::string model;
   TextSource text;
-  bool ids = false;           ///< one list
-  bool add_bos = true;        ///< and EOS, where the vocabulary does
-  bool parse_special = true;  ///< the text of special tokens stands for them
+  bool ids = false;           ///< print the ids as one list
+  bool add_bos = true;        ///< also EOS, if the vocabulary adds it
+  bool parse_special = true;  ///< the text of a special token is parsed as that token
 };
 
 cxxopts::Options tokenize_flags();
-/// Throws UsageError naming the flag that makes no sense.
+/// Throws UsageError naming the invalid flag.
 TokenizeOptions read_tokenize(const cxxopts::ParseResult& result);
 
 }  // namespace yamata

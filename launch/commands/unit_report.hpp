@@ -1,5 +1,5 @@
 #pragma once
-// What yamata profile --units found, for people and for programs.
+// The results of yamata profile --units, as a table and as JSON.
 #include <string>
 #include <vector>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The files of yamata features.
+// The output files of yamata features.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -7,25 +7,25 @@
 
 namespace yamata {
 
-/// How rows are written, and where to.
+/// Format and path of the files.
 struct FeatureFormat {
-  std::string path;                 ///< of the first file; the others have a number before its ending
-  std::vector<std::string> layers;  ///< names: a tensor `hidden.NAME` [rows, dim] each
+  std::string path;                 ///< of the first file; the others have a number before their extension
+  std::vector<std::string> layers;  ///< names: each is a tensor `hidden.NAME` [rows, dim]
   std::int64_t dim = 0;
   bool halves = true;            ///< F16, else F32
-  std::uint64_t file_bytes = 0;  ///< of a file, about
+  std::uint64_t file_bytes = 0;  ///< approximate size of a file
 };
 
-/// Collects texts and writes them in files, each whole or not there. Beside the hidden states a file has `ids` [rows], I32, the tokens that
-/// the rows belong to, `texts` [n + 1], I64: the rows where each text begins, and their number, and `prompts` [n], I64: how many tokens of
-/// each text were given; the model wrote the others.
+/// Collects texts and writes them into files; each file is complete or does not exist. Beside the hidden states, a file has `ids` [rows],
+/// I32: the tokens of the rows; `texts` [n + 1], I64: the row at which each text begins, and the number of rows; and `prompts` [n], I64:
+/// the number of tokens of each text that were given; the model generated the others.
 class FeatureFiles {
  public:
   explicit FeatureFiles(FeatureFormat format);
 
-  /// A text: its tokens, the first `prompt` of which were given, and `rows` [ids][layers][dim].
+  /// Adds a text: its tokens, of which the first `prompt` were given, and `rows` [ids][layers][dim].
   void add(std::span<const std::int32_t> ids, std::size_t prompt, std::span<const float> rows);
-  /// The last file. Throws ModelError where a file cannot be written, as add does.
+  /// Writes the last file. Throws ModelError if a file cannot be written; so does add.
   void finish();
   std::size_t files() const { return files_; }
   std::uint64_t rows() const { return rows_; }

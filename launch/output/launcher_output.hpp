@@ -1,27 +1,27 @@
 #pragma once
-// What becomes of standard output that goes through mpirun.
+// What mpirun does with this process's standard output.
 #include <sys/types.h>
 
 #include <cstdint>
 
 namespace yamata {
 
-/// The mpirun that passes this process' standard output on, where one of this machine does.
+/// The mpirun that forwards this process's standard output, if it runs on this machine.
 class LauncherOutput {
  public:
-  /// To be made before anything is written.
+  /// Must be constructed before anything is written.
   LauncherOutput();
-  /// For a process (0: none).
+  /// For a given process (0: none).
   explicit LauncherOutput(pid_t launcher);
-  /// Whether mpirun could not write all of the `bytes` that this process has written. It is waited for while it is behind.
+  /// Whether mpirun could not write all of the `bytes` that this process has written. Waits while mpirun is still writing.
   bool loses(std::uint64_t bytes) const;
 
  private:
   std::uint64_t position() const;
   bool is_full() const;
-  pid_t launcher_ = 0;  ///< 0: there is none, or its output cannot be looked at
+  pid_t launcher_ = 0;  ///< 0: there is none, or its output cannot be inspected
   bool never_writes_ = false;
-  std::uint64_t began_ = 0;  ///< its position in the file then
+  std::uint64_t began_ = 0;  ///< its position in the file at the beginning
 };
 
 }  // namespace yamata

@@ -1,16 +1,16 @@
 #pragma once
-// The share of some long work that is done, drawn over itself on stderr.
+// A progress bar on stderr.
 #include <string>
 
 namespace yamata {
 
-/// Gone when all is done. For terminals: the caller asks whether stderr is one.
+/// Removed at the end. Only for terminals: the caller checks whether stderr is one.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label) : label_(std::move(label)) {}
-  /// `share` of 1 that is done.
+  /// `share`: the part that is done, up to 1.
   void operator()(double share);
-  /// Takes the bar away before other lines are written.
+  /// Removes the bar before other lines are written.
   void clear();
 
  private:

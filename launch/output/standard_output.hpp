@@ -1,5 +1,5 @@
 #pragma once
-// Standard output, and where a launcher passes it on.
+// Standard output, also if a launcher forwards it.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -7,23 +7,23 @@
 
 namespace yamata {
 
-/// Writes to standard output. A fault is known in the end, by require_standard_output: what else there is to write comes first.
+/// Writes to standard output. Errors are reported at the end, by require_standard_output, after everything else is written.
 void print_out(std::string_view text);
 template <class... Args>
 void print_out(fmt::format_string<Args...> format, Args&&... args) {
   print_out(std::string_view(fmt::format(format, std::forward<Args>(args)...)));
 }
 
-/// Writes to standard error, where a fault cannot be told to anybody.
+/// Writes to standard error; errors are ignored, because they could not be reported.
 void print_error(std::string_view text);
 template <class... Args>
 void print_error(fmt::format_string<Args...> format, Args&&... args) {
   print_error(std::string_view(fmt::format(format, std::forward<Args>(args)...)));
 }
 
-/// Throws ModelError where what was written has not all arrived. Under mpirun a rank writes into a pipe and mpirun loses without a word
-/// what it cannot write; seen is what a file behind mpirun's own standard output lacks, on rank 0's machine. Not seen are a pipe whose
-/// reader has gone, and an mpirun on another machine.
+/// Throws ModelError if the output did not arrive completely. Under mpirun, a rank writes into a pipe, and mpirun silently drops what it
+/// cannot write. This function detects missing output in a file behind mpirun's standard output, on rank 0's machine. It does not detect a
+/// pipe whose reader has gone, nor anything of an mpirun on another machine.
 void require_standard_output();
 
 }  // namespace yamata

@@ -1,5 +1,5 @@
 #pragma once
-// --suffix-store: outputs of earlier runs, kept in a file.
+// --suffix-store: texts of earlier runs, kept in a file.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,17 +10,17 @@
 
 namespace yamata {
 
-/// Several jobs may use one file at once: each reads it whole, and adds what it has written to what is there by then.
+/// Several jobs may use one file at the same time: each reads all of it at the start and adds its texts to the file's content at the end.
 class SuffixFile {
  public:
-  /// An empty `path`: there is none, and nothing is read or written. `vocabulary`: the text of every token.
+  /// An empty `path`: nothing is read or written. `vocabulary`: the text of every token.
   SuffixFile(std::string path, std::span<const std::string> vocabulary)
       : path_(std::move(path)), vocabulary_(hash_vocabulary(vocabulary)), tokens_(static_cast<std::int32_t>(vocabulary.size())) {}
 
-  /// Puts what the file has into `memory`. A damaged file is told of in a line on stderr and begun anew. Throws ModelError where the file
-  /// is something else or cannot be read, UsageError where it is of another vocabulary.
+  /// Adds the file's texts to `memory`. A damaged file is reported by a line on stderr and then replaced. Throws ModelError if the file is
+  /// something else or cannot be read, UsageError if it belongs to another vocabulary.
   void read(SuffixMemory& memory) const;
-  /// Adds what the job has written, at once or not at all; the oldest texts go where there are too many. Throws ModelError.
+  /// Adds the job's texts to the file, in one step or not at all; the oldest texts are removed if there are too many. Throws ModelError.
   void add(const SuffixMemory& memory) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// What a draft's first choices were worth in a text.
+// The acceptance of a draft's first choices in a text.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -9,12 +9,12 @@
 namespace yamata {
 
 struct FirstChoices {
-  double right = 0;        ///< share of the text's tokens
-  double probability = 0;  ///< that the draft gave them, in the mean; 0: nothing is known of them
+  double right = 0;        ///< share of the text's tokens that were the draft's first choice
+  double probability = 0;  ///< their mean draft probability; 0: unknown
 };
 
-/// `choices`: per token, what the draft had guessed in its place. It is not asked where guesses are not worth their time, or where the text
-/// itself was followed; of these tokens half are taken to be its first choice.
+/// `choices`: per token, the draft's guesses at its position. There are none if guesses were not worth their time, or if earlier text was
+/// followed; half of these tokens are assumed to be the draft's first choice.
 FirstChoices first_choices(const std::vector<std::vector<Choice>>& choices, std::span<const std::int32_t> tokens);
 
 }  // namespace yamata

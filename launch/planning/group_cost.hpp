@@ -1,20 +1,21 @@
 #pragma once
-// What ranks that share layers take, where some were tried.
+// Time of layers that ranks share, from rehearsals.
 #include <span>
 
 #include "mpi/simulation/virtual_network.hpp"
 
 namespace yamata {
 
-/// Of a group of so many.
+/// For a group of `members` members.
 struct GroupCost {
   int members = 2;
-  double computing = 1;                 ///< times as long as the hosts' speeds and the members' columns say
-  simulation::Nanoseconds meeting = 0;  ///< of a one-row run, with what members wait for each other; 0: as the network says
+  double computing = 1;                 ///< measured computing time, relative to what the hosts' speeds and the members' columns predict
+  /// time of one exchange of a one-row run, including waits for members; 0: predicted from the network
+  simulation::Nanoseconds meeting = 0;
 };
 
-/// Between the numbers of members that were tried (`tried`, ascending) along a line, which goes on beyond the last two. One alone meets
-/// nobody; where none was tried a group computes as its members' speeds say.
+/// Interpolates linearly between the measured numbers of members (`tried`, ascending), and extrapolates beyond the last two. A single
+/// member has no exchange. Without measurements, a group computes as its members' speeds predict.
 GroupCost group_cost(std::span<const GroupCost> tried, int members);
 
 }  // namespace yamata

@@ -1,5 +1,5 @@
 #pragma once
-// Which groups share a layer before the layout is chosen, and what the planner learns from it.
+// Chooses the groups that rehearse before the layout is chosen, and evaluates their results.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,25 +11,26 @@
 
 namespace yamata {
 
-/// Groups that could rehearse, in this order: all of the hosts, two and four of them; the first, then the fastest others, shared out by
-/// their speeds. Only such as are near: where messages take milliseconds, no group is fast.
+/// The groups that could rehearse, in order: all hosts, two hosts, four hosts. A group has the first host and the fastest others, with
+/// shares by speed. Only hosts with fast links: if messages take milliseconds, no group is fast.
 std::vector<std::vector<int>> groups_to_rehearse(const ModelFile& target, std::span<const PlannedHost> hosts);
 
-/// What groups took in earlier jobs, kept for a day in `folder`, and how they rehearse.
+/// Results of groups in earlier jobs, kept for a day in `folder`, and parameters of the rehearsal.
 struct GroupRecord {
   std::string folder;
-  std::int64_t now_s = 0;  ///< seconds of the calendar clock
-  bool renew = false;      ///< what is kept does not count
-  std::size_t bytes = 0;   ///< of weights that each member has in the layers that it rehearses, or all; see uncached_bytes
+  std::int64_t now_s = 0;  ///< seconds since the epoch
+  bool renew = false;      ///< ignore kept results
+  /// bytes of weights that each member has in the rehearsed layers, or all layers if they have less; see uncached_bytes
+  std::size_t bytes = 0;
 };
 
-/// The group to rehearse after those that have; nothing: no more. Where all are kept, one says whether that still holds (to a third), in
-/// three runs; else each has a part of 100 ms to compute, or five runs.
+/// The next group to rehearse; nothing: no more. If all results are kept, one group checks with three runs whether its result still holds
+/// (to a third). Otherwise each group computes for 100 ms, or five runs.
 std::optional<wire::Rehearse> next_group(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const GroupTime> so_far,
                                          const GroupRecord& record);
 
-/// What groups take against what the hosts' speeds say of their parts, ascending: as kept where that holds, else as those took that have
-/// rehearsed, which is kept.
+/// Measured times of groups relative to the prediction from the hosts' speeds, by ascending number of members. Kept results are used if
+/// they still hold; else the new results, which are then kept.
 std::vector<GroupCost> group_costs(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const GroupTime> times,
                                    const GroupRecord& record);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Machines as files describe them: hostfiles, and what `yamata profile` wrote.
+// Descriptions of machines in files: hostfiles, and the output of `yamata profile`.
 #include <string>
 #include <vector>
 
@@ -7,14 +7,14 @@
 
 namespace yamata {
 
-/// The names in a hostfile of mpirun, one per line; what follows a name, and lines that begin with #, are left aside. Throws UsageError
-/// where it cannot be read or names none.
+/// The names in a hostfile of mpirun, one per line. The rest of a line, and lines that begin with #, are ignored. Throws UsageError if the
+/// file cannot be read or has no name.
 std::vector<std::string> read_hostfile(const std::string& path);
 
-/// A host as `yamata profile -m MODEL --json FILE` has measured it. Throws UsageError where the file is no profile, or has no model in it.
+/// A host as measured by `yamata profile -m MODEL --json FILE`. Throws UsageError if the file is not a profile, or has no model in it.
 PlannedHost read_profile(const std::string& path);
 
-/// All profiles (*.json) in a folder, by name of file. Throws UsageError as read_profile does, and where there is none.
+/// All profiles (*.json) in a folder, ordered by file name. Throws UsageError like read_profile, and if there is none.
 std::vector<PlannedHost> read_profiles(const std::string& folder);
 
 }  // namespace yamata

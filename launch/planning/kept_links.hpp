@@ -1,5 +1,5 @@
 #pragma once
-// Links between machines, remembered from one job to the next, so that the same cluster plans the same layout.
+// Measured links between machines, kept from one job to the next, so that the same cluster gets the same layout.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace yamata {
 
-/// Per rank: the link kept in `folder` for less than a day where what was measured now agrees, latency to a third and rate to a factor of
-/// two; else what was measured, which is kept. `renew`: what is kept does not count. `now_s`: seconds of the calendar clock.
+/// Per rank: the link kept in `folder` for less than a day if the new measurement agrees with it, latency to a third and rate to a factor
+/// of two; otherwise the new measurement, which is then kept. `renew`: ignore kept links. `now_s`: seconds since the epoch.
 std::vector<Link> settled_links(const std::string& folder, std::span<const wire::Hello> hellos, std::span<const Link> measured,
                                 std::int64_t now_s, bool renew);
 

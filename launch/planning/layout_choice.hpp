@@ -1,5 +1,5 @@
 #pragma once
-// The layout of a job whose flags leave it open, chosen among those that the planner plays.
+// Chooses the layout of a job, if its flags leave it open, among those that the planner simulates.
 #include <optional>
 #include <span>
 #include <string>
@@ -11,19 +11,19 @@
 
 namespace yamata {
 
-/// The machines of a job as their ranks describe them, one per rank; `links`: of each rank with the first; `layer_bytes`: what a layer
-/// takes of a device that has it whole. Empty where a rank has not been measured, or has not all `models` of the job.
+/// The machines of a job as described by their ranks, one per rank. `links`: of each rank to the first; `layer_bytes`: memory of a device
+/// per layer that it computes alone. Empty if a rank has not been measured, or does not have all `models` of the job.
 std::vector<PlannedHost> planned_hosts(const std::vector<wire::Hello>& hellos, std::span<const Link> links, std::uint64_t layer_bytes = 0);
 
-/// What was chosen.
+/// The chosen layout.
 struct LayoutChoice {
   LayoutCandidate candidate;
-  std::string why;        ///< one line: what it is, what is expected of it and of the next best, who stays out
-  std::string plan_json;  ///< the best, and what they stand on, see plan_file.hpp
+  std::string why;        ///< one line: the layout, the expected speed of it and of the next best, and the idle hosts
+  std::string plan_json;  ///< the best layouts and the numbers that they are based on, see plan_file.hpp
 };
 
-/// The fastest, or a simpler one that is nearly as fast: fewer machines, no drafter, no groups. More machines than the first alone must
-/// promise more than the forecasts are wrong by. Nothing where no layout has room.
+/// The fastest layout, or a simpler one that is nearly as fast: fewer machines, no drafter, no groups. Layouts with more machines than the
+/// first must be better by more than the error of forecasts. Nothing if no layout fits.
 std::optional<LayoutChoice> choose_layout(const PlannedJob& job, std::span<const PlannedHost> hosts);
 
 }  // namespace yamata

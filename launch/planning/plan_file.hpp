@@ -1,5 +1,5 @@
 #pragma once
-// Plans as files have them: what `yamata plan --json` writes, and a run that has planned its layout.
+// Plans in files: the output of `yamata plan --json`, and the result of a run that has planned its layout.
 #include <optional>
 #include <span>
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace yamata {
 
-/// What a plan stands on: machines, network, models and text as numbers.
+/// The input of a plan: machines, network, models and text as numbers.
 struct PlanFile {
-  std::vector<PlannedHost> hosts;      ///< the first leads
-  simulation::NetworkOptions network;  ///< between hosts whose link is not known
+  std::vector<PlannedHost> hosts;      ///< the first one leads
+  simulation::NetworkOptions network;  ///< between hosts whose link is unknown
   std::vector<GroupCost> group_costs;  ///< of groups that have rehearsed, ascending
-  double target_bytes = 0;             ///< of weights that a token reads
+  double target_bytes = 0;             ///< of the weights that are read per token
   double draft_bytes = 0;              ///< likewise; 0: there was no draft
   int layers = 0;                      ///< of the target
   double meeting_bytes = 0;            ///< see shard.hpp
@@ -23,15 +23,15 @@ struct PlanFile {
   int prompt = 0, generate = 0;  ///< tokens
   bool of_run = false;           ///< it is part of a run's result
 
-  /// What the slowest of the links does.
+  /// The worst latency and the worst rate of the links.
   simulation::NetworkOptions slowest_link() const;
 };
 
 std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,
                     std::span<const Forecast> forecasts);
 
-/// The plan in a file; nothing where that is the JSON of something else. Throws UsageError, naming `flag`, where it cannot be read, and
-/// where the plan is damaged.
+/// The plan in a file; nothing if the file is a JSON of something else. Throws UsageError, naming `flag`, if the file cannot be read or the
+/// plan is damaged.
 std::optional<PlanFile> read_plan_file(const std::string& path, const char* flag);
 
 }  // namespace yamata

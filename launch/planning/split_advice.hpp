@@ -1,5 +1,5 @@
 #pragma once
-// What a run's own times say about its split.
+// Advice on the split of layers, based on a run's measured times.
 #include <span>
 #include <string>
 #include <vector>
@@ -11,9 +11,9 @@
 
 namespace yamata {
 
-/// A line that names the stage of the target that took at least twice as long for its share of the work as the others did,
-/// and the --layer-split that would have been better; empty where there is none or the runs were too few to say.
-/// `reports`: per rank. `capacities`: bytes for weights and cache per rank, at `cache_bytes` per layer.
+/// A line that names the stage of the target that took at least twice as long for its share of the work as the others, and the
+/// --layer-split that would have been better. Empty if there is none or too few runs. `reports`: per rank. `capacities`: bytes for weights
+/// and cache per rank, with `cache_bytes` per layer.
 std::string split_advice(const ModelFile& target, const Layout& layout, const std::vector<wire::Report>& reports,
                          std::span<const std::uint64_t> capacities, std::uint64_t cache_bytes, const Workload& work = {});
 

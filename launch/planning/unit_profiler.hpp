@@ -1,5 +1,5 @@
 #pragma once
-// Measures what `yamata profile --units` keeps: how long each unit takes alone for each kind of work, and at which shares they end
+// The measurements of `yamata profile --units`: the time of each unit alone for each kind of work, and the shares at which the units end
 // together.
 #include <functional>
 #include <span>
@@ -13,17 +13,16 @@
 namespace yamata {
 
 struct UnitProfileNeeds {
-  std::vector<int> widths;    ///< one of each class
+  std::vector<int> widths;    ///< one per class
   std::vector<int> contexts;  ///< tokens in the cache
   CacheTypes cache_types;
   bool repack = true;
 };
 
-/// One of each class of widths; the buckets of contexts that the model goes to.
+/// One width per class, and the buckets of contexts up to the model's context length.
 UnitProfileNeeds default_needs(const Hyperparameters& h);
 
-/// Computes the model's last layer, with its output, again and again; `interrupted` may throw. Throws ModelError where it is not as it
-/// should be.
+/// Computes the model's last layer and the output repeatedly; `interrupted` may throw. Throws ModelError if the layer is invalid.
 UnitProfile profile_units(const ModelFile& model, const std::vector<UnitSpec>& specs, cpu::Isa isa, const RankPlace& place,
                           const UnitProfileNeeds& needs, const std::function<void()>& interrupted);
 

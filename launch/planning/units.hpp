@@ -1,5 +1,5 @@
 #pragma once
-// Which compute units a rank is made of.
+// The compute units of a rank.
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,12 +16,12 @@ namespace yamata {
 
 /// A group of CPU cores, or a device.
 struct UnitSpec {
-  std::string name;               ///< "cpu:0-3", "cpu" or "cuda:0", as it was written
-  std::vector<int> cpus;          ///< logical CPUs, one thread on each; of "cpu" known only to the rank
+  std::string name;               ///< "cpu:0-3", "cpu" or "cuda:0", as in the flag
+  std::vector<int> cpus;          ///< logical CPUs, one thread on each; of "cpu", known only to the rank
   std::optional<double> share{};  ///< of the columns; nothing: by measured time
   bool device = false;
 
-  /// "cpu": the cores that the rank has besides.
+  /// "cpu": the rank's other cores.
   bool takes_the_rest() const { return !device && cpus.empty(); }
 };
 
@@ -32,29 +32,30 @@ struct RankPlace {
   Numa numa = Numa::kAuto;
 };
 
-/// The units as this rank has them, "cpu" with its cores: so many threads, or 0: all of the rank's cores but one for each device, whose
-/// work a thread of the host puts in order; where they `take_turns`, all. Throws UsageError where this process may not use a core, or there
+/// The units of this rank, with the cores of "cpu": `threads` of them; or, if it is 0, all cores of the rank except one for each device,
+/// whose operations a host thread enqueues; if the units `take_turns`, all. Throws UsageError if this process may not use a core, or there
 /// is no such device.
 std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place, bool take_turns = false);
-/// "cpu" and the device of the rank's number on its machine, or "cpu" alone; `why_not` then says why.
+/// "cpu" and the device whose number is the rank's number on its machine; or "cpu" alone, and the reason in `why_not`.
 std::vector<UnitSpec> cores_and_device(const RankPlace& place, std::string& why_not);
-/// In one line, which ranks were to have a device and have none, and why; empty where there are no such ranks.
+/// One line: the ranks that should have a device but have none, and why. Empty if there are none.
 std::string ranks_without_device(const std::vector<wire::Hello>& hellos);
-/// How many of them share layers; with `layered` the device has whole layers.
+/// Number of units that share layers. `layered`: the device computes whole layers.
 std::int64_t sharing_units(const std::vector<UnitSpec>& specs, bool layered);
-/// Throws UsageError where a layer of the model cannot be cut into so many parts. With `layered` the device has whole layers.
+/// Throws UsageError if a layer of the model cannot be divided into that many parts. `layered`: the device computes whole layers.
 void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h, bool layered = false);
 
-/// Of all threads, on their cores where `topology` is this machine's; -1: not bound.
+/// The CPUs of all threads, bound to cores if `topology` is this machine's; -1: not bound.
 std::vector<int> cpus_of(const std::vector<UnitSpec>& specs, const Topology& topology);
-/// As it was written, but for the shares: "cpu:0-3+cpu:4-7". Empty for none.
+/// As in the flag, without the shares: "cpu:0-3+cpu:4-7". Empty for none.
 std::string names_of(const std::vector<UnitSpec>& specs);
 
-/// One of them. Throws UsageError where another process has the device.
+/// Makes a single unit. Throws UsageError if another process uses the device.
 std::unique_ptr<ComputeUnit> make_one_unit(const UnitSpec& spec, cpu::Isa isa, const RankPlace& place, const std::vector<int>& nodes);
-/// One unit of them all, be they one. Its cache is spread over the memories of all their cores.
+/// Makes one unit from all of them, even if there is only one. Its cache is spread over the memories of all their cores.
 std::unique_ptr<SplitUnit> make_split_unit(const std::vector<UnitSpec>& specs, bool adapts, cpu::Isa isa, const RankPlace& place);
-/// One of them all, whose device has a model's first layers, and whose cores have the rest, which several groups of them share.
+/// Makes one unit from all of them: its device has a model's first layers, and its cores have the others; several groups of cores share
+/// them.
 std::unique_ptr<LayeredUnit> make_layered_unit(const std::vector<UnitSpec>& specs, cpu::Isa isa, const RankPlace& place);
 
 }  // namespace yamata
