@@ -5,7 +5,7 @@
 // - Products with quantized weights are integers within a block of 32. The blocks are added in ascending order, each with a fused
 //   multiply-add: sum = fma(float(integer sum), weight scale * activation scale, sum); then, for formats with a min, sum = fma(min,
 //   activation sum, sum).
-// - Other dot products have 16 lanes. Lane l sums its terms in ascending order with fused multiply-adds; then the lanes are added as
+// - Other dot products have 16 lanes; lane l sums its terms in ascending order with fused multiply-adds; then the lanes are added as
 //   l[j]+l[j+8], then [j]+[j+4], [j]+[j+2], [0]+[1].
 // - Products of queries and keys have 8 lanes, added from [j]+[j+4] on; a weight is exp(fma(product, scale, -peak)).
 #include <cstddef>
