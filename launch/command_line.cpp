@@ -44,7 +44,7 @@ std::string spelled_out(const std::string& word) {
 }
 
 /// Refuses other programs' notations that would be misread: long flags with one dash, and '=' after a short one.
-void refuse_habits(const std::string& word) {
+void refuse_other_notations(const std::string& word) {
   if (word.size() < 3 || word[0] != '-' || !std::isalpha(static_cast<unsigned char>(word[1])) || spelled_out(word) != word) return;
   if (word[2] == '=') throw UsageError(fmt::format("'{}': write '{} {}', without '='", word, word.substr(0, 2), word.substr(3)));
   if (std::isalpha(static_cast<unsigned char>(word[2])))
@@ -114,7 +114,7 @@ std::vector<std::string> spelled_out(int argc, const char* const* argv) {
   std::vector<std::string> words;
   for (int i = 1; i < argc; ++i) {
     const bool text = takes_text(argv[i - 1]);
-    if (!text) refuse_habits(argv[i]);
+    if (!text) refuse_other_notations(argv[i]);
     words.push_back(text ? argv[i] : spelled_out(argv[i]));
   }
   return words;
@@ -136,10 +136,10 @@ std::string as_written(std::string complaint, int argc, const char* const* argv)
 UsageError plain_error(const std::string& what, const std::string& command, int argc, const char* const* argv) {
   const std::string complaint = as_written(plain(what), argc, argv);
   const std::string flag = flag_before(complaint, argc, argv);
-  const std::size_t unfit = complaint.find(" failed to parse");
-  if (!flag.empty() && complaint.starts_with("Argument ") && unfit != std::string::npos)
+  const std::size_t failed = complaint.find(" failed to parse");
+  if (!flag.empty() && complaint.starts_with("Argument ") && failed != std::string::npos)
     return UsageError(
-        fmt::format("{}{} does not fit; 'yamata {} --help' says what the flag takes", flag, complaint.substr(9, unfit - 9), command));
+        fmt::format("{}{} does not fit; 'yamata {} --help' says what the flag takes", flag, complaint.substr(9, failed - 9), command));
   return UsageError(fmt::format("{}{}; 'yamata {} --help' lists the flags", flag, complaint, command));
 }
 

@@ -186,7 +186,7 @@ ThreadChoice Job::choose_cpus(const Topology& topology) const {
 }
 
 std::string Job::read_text_file(const std::string& path) {
-  return path == "-" ? read_standard_input([&] { reassure(transport_); }) : read_text(path);
+  return path == "-" ? read_standard_input([&] { announce_alive(transport_); }) : read_text(path);
 }
 
 StageFactory Job::stage_factory() {

@@ -167,7 +167,7 @@ int head_main(int argc, char** argv, World& world) {
   }
   // A silent rank would not receive a normal request.
   if (code == static_cast<int>(ExitCode::kCluster)) {
-    hush(*world.transport, code);
+    announce_end(*world.transport, code);
     world.transport->abort(code);
   }
   end_ranks(world, code);

@@ -12,7 +12,7 @@
 namespace yamata {
 namespace {
 
-enum class Guessers { kAny, kNone, kHeads, kDraft };
+enum class NeededSources { kAny, kNone, kHeads, kDraft };
 enum class Placement {
   kOne,      ///< one unit
   kSharing,  ///< units that share every layer
@@ -22,7 +22,7 @@ enum class Placement {
 
 struct Preset {
   const char *name, *what;
-  Guessers guessers;
+  NeededSources needed_sources;
   Placement placement;
   std::optional<Strategy> strategy{};
   const char* policy = "";  ///< empty: as the flags say
@@ -33,12 +33,12 @@ struct Preset {
 // Trees: Medusa's algorithm 1 with K = 4, m = 32, n = 64; EAGLE-2's, which Dovetail uses, with 10 branches, 8 levels, 15 guesses.
 const std::array kPresets{Preset{.name = "sequential",
                                  .what = "one unit, one token at a time",
-                                 .guessers = Guessers::kNone,
+                                 .needed_sources = NeededSources::kNone,
                                  .placement = Placement::kOne,
                                  .strategy = Strategy::kIterative},
                           Preset{.name = "medusa",
                                  .what = "one unit, a tree of guesses of draft heads in each run",
-                                 .guessers = Guessers::kHeads,
+                                 .needed_sources = NeededSources::kHeads,
                                  .placement = Placement::kOne,
                                  .strategy = Strategy::kSpeculative,
                                  .policy = "dynamic-tree",
@@ -47,17 +47,17 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .children = 32},
                           Preset{.name = "medusa-em",
                                  .what = "units share layers by the speed of each alone",
-                                 .guessers = Guessers::kAny,
+                                 .needed_sources = NeededSources::kAny,
                                  .placement = Placement::kSharing,
                                  .share_rule = ShareRule::kIsolated},
                           Preset{.name = "ghidorah",
                                  .what = "units share layers by their speeds when both compute",
-                                 .guessers = Guessers::kAny,
+                                 .needed_sources = NeededSources::kAny,
                                  .placement = Placement::kSharing,
                                  .share_rule = ShareRule::kTuned},
                           Preset{.name = "dovetail",
                                  .what = "the target on cores, heads on a GPU",
-                                 .guessers = Guessers::kHeads,
+                                 .needed_sources = NeededSources::kHeads,
                                  .placement = Placement::kApart,
                                  .strategy = Strategy::kSpeculative,
                                  .policy = "dynamic-tree",
@@ -66,14 +66,14 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .children = 10},
                           Preset{.name = "duodecoding",
                                  .what = "the target on a GPU, a draft on cores, at the same time",
-                                 .guessers = Guessers::kDraft,
+                                 .needed_sources = NeededSources::kDraft,
                                  .placement = Placement::kApart,
                                  .strategy = Strategy::kPipeInfer,
                                  .policy = "multi-sequence",
                                  .draft = 16},
                           Preset{.name = "pipeinfer",
                                  .what = "chains of guesses in flight, one behind the other",
-                                 .guessers = Guessers::kDraft,
+                                 .needed_sources = NeededSources::kDraft,
                                  .placement = Placement::kFree,
                                  .strategy = Strategy::kPipeInfer,
                                  .policy = "chain"}};
@@ -87,12 +87,12 @@ const Preset& find_preset(const std::string& name) {
 }
 
 void require_guessers(const Preset& preset, const JobOptions& job) {
-  if (preset.guessers == Guessers::kNone && job.guesses())
+  if (preset.needed_sources == NeededSources::kNone && job.guesses())
     throw UsageError(fmt::format("--preset {} guesses nothing; leave out -md, --heads and --mtp", preset.name));
-  if (preset.guessers == Guessers::kHeads && (job.heads.empty() || !job.draft_models.empty()))
+  if (preset.needed_sources == NeededSources::kHeads && (job.heads.empty() || !job.draft_models.empty()))
     throw UsageError(fmt::format(
         "--preset {} guesses with heads alone; name them with --heads FILE, or take the model's own with --mtp, without -md", preset.name));
-  if (preset.guessers == Guessers::kDraft && (job.draft_models.empty() || !job.heads.empty()))
+  if (preset.needed_sources == NeededSources::kDraft && (job.draft_models.empty() || !job.heads.empty()))
     throw UsageError(
         fmt::format("--preset {} guesses with a draft model; name it with -md FILE.gguf, without --heads or --mtp", preset.name));
 }
@@ -142,7 +142,7 @@ void read_preset(const cxxopts::ParseResult& r, RunOptions& o) {
     if (preset.depth > 0) say(r, "tree-depth", policy.depth, preset.depth), say(r, "tree-children", policy.children, preset.children);
     o.speculation.lookup = o.speculation.continue_tip = false;  // no paper uses these
   }
-  o.job.guesses_text = o.speculation.looks_up() && preset.guessers != Guessers::kNone;
+  o.job.guesses_text = o.speculation.looks_up() && preset.needed_sources != NeededSources::kNone;
 }
 
 }  // namespace yamata

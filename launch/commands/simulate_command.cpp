@@ -254,7 +254,7 @@ SimulatedRow Simulator::row(Shape shape, const std::string& strategy, const Numb
   row.strategy = strategy;
   for (int i = 0; i < flags_.repeats; ++i) {
     s.text.seed = flags_.seed + static_cast<std::uint64_t>(i);
-    const Outcome outcome = simulation::play(s);
+    const Outcome outcome = simulation::simulate(s);
     if (!outcome.exact)
       throw ClusterError(
           fmt::format("{} on {} wrote another text than the target alone; this is a bug in Yamata", strategy, to_text(shape)));

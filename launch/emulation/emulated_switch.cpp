@@ -146,11 +146,11 @@ class Switch {
     const ssize_t size = read(STDIN_FILENO, text, sizeof text);
     if (size <= 0) return false;
     line_.append(text, static_cast<std::size_t>(size));
-    for (std::size_t end; (end = line_.find('\n')) != std::string::npos; line_.erase(0, end + 1)) obey(line_.substr(0, end));
+    for (std::size_t end; (end = line_.find('\n')) != std::string::npos; line_.erase(0, end + 1)) execute(line_.substr(0, end));
     return true;
   }
 
-  void obey(const std::string& command) {
+  void execute(const std::string& command) {
     char word[16] = "";
     unsigned index = 0;
     double value = 0;

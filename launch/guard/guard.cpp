@@ -41,11 +41,11 @@ void rename_process(int argc, char** argv) {
 }
 
 /// What a rank tells its guard, in shared memory.
-struct Word {
+struct SharedState {
   std::atomic<bool> dispensable{false}, unheard{false}, over{false}, orphaned{false};
   std::atomic<Phase> phase{Phase::kStarting};
 };
-Word* word = nullptr;
+SharedState* shared_state = nullptr;
 
 std::string host_name() {
   char name[256] = "unknown host";
@@ -69,15 +69,15 @@ class Guard {
         start_(mpi_rank_from_environment(), host_name(), deadline, Clock::now()),
         daemon_(launcher, deadline, Clock::now()) {}
 
-  [[noreturn]] void stand() {
+  [[noreturn]] void run() {
     prctl(PR_SET_PDEATHSIG, SIGCHLD);
     while (true) {
       const int signal = next_signal();
       if (signal == 0) {
-        look(Clock::now());
+        check(Clock::now());
       } else if (signal == SIGCHLD) {
-        see_launcher_gone(Clock::now());
-        see_rank_end();
+        check_launcher(Clock::now());
+        check_rank();
       } else {
         pass_on(signal);
       }
@@ -87,8 +87,8 @@ class Guard {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr int kCluster = static_cast<int>(ExitCode::kCluster);
-  bool starting() const { return word && (word->phase == Phase::kStarting || word->phase == Phase::kAlone); }
-  bool rank_is_done() const { return word && word->phase == Phase::kEnding; }
+  bool starting() const { return shared_state && (shared_state->phase == Phase::kStarting || shared_state->phase == Phase::kAlone); }
+  bool rank_is_done() const { return shared_state && shared_state->phase == Phase::kEnding; }
   bool watches_closely() const { return starting() || rank_is_done() || gone_ != Clock::time_point{}; }
 
   /// 0 if no signal came for a while.
@@ -98,24 +98,24 @@ class Guard {
   }
 
   /// mpirun ends the job within two seconds: in this time the rank can report the reason.
-  void see_launcher_gone(Clock::time_point now) {
+  void check_launcher(Clock::time_point now) {
     constexpr auto kSay = std::chrono::milliseconds(500);
     if (getppid() == launcher_) return;
-    if (word) word->orphaned = true;
+    if (shared_state) shared_state->orphaned = true;
     if (gone_ == Clock::time_point{}) gone_ = now;
     if (rank_ < 0 || now - gone_ >= kSay) end_rank();
   }
 
-  void look(Clock::time_point now) {
+  void check(Clock::time_point now) {
     if (starting() && !ending_) {
-      if (const std::string complaint = start_.complaint(word->phase, process_state(rank_) == 'T', now); !complaint.empty()) {
+      if (const std::string complaint = start_.complaint(shared_state->phase, process_state(rank_) == 'T', now); !complaint.empty()) {
         say(complaint);
         end_rank();
       }
     }
-    see_launcher_gone(now);
+    check_launcher(now);
     wake_at_end(now);
-    if (rank_ > 0 && !(word && word->unheard)) return daemon_.keep_awake(now, rank_is_done());
+    if (rank_ > 0 && !(shared_state && shared_state->unheard)) return daemon_.keep_awake(now, rank_is_done());
     if (daemon_.is_cut_off(now)) end_rank();
   }
 
@@ -135,7 +135,7 @@ class Guard {
     if (rank_ < 0 && ends) _exit(kCluster);
   }
 
-  void see_rank_end() {
+  void check_rank() {
     int status = 0;
     if (waitpid(rank_, &status, WNOHANG) != rank_) return;
     if (!WIFSIGNALED(status)) leave(WEXITSTATUS(status));
@@ -144,7 +144,7 @@ class Guard {
     // reported.
     say(fmt::format("rank {} ({}) was killed by signal {} ({}){}", mpi_rank_from_environment(), host_name(), signal, strsignal(signal),
                     signal == SIGKILL ? "; was its machine out of memory?" : ""));
-    if (!word || !word->dispensable) leave(kCluster);
+    if (!shared_state || !shared_state->dispensable) leave(kCluster);
     // The other ranks continue without it. But a launcher ends the job when one of its processes ends, so the guard stays.
     rank_ = -1;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -157,7 +157,7 @@ class Guard {
 
   /// If any rank ends with a nonzero code, launchers end the others.
   [[noreturn]] void leave(int code) const {
-    const bool over = code != 0 || (word && word->over);
+    const bool over = code != 0 || (shared_state && shared_state->over);
     over ? end_launcher(launcher_) : see_launcher_end(launcher_, deadline_);
     _exit(code);
   }
@@ -188,7 +188,7 @@ void follow_stops(pid_t guard) {
   std::thread([guard] {
     while (true) {
       std::this_thread::sleep_for(std::chrono::milliseconds(250));
-      if (process_state(guard) == 'T' && !(word && word->phase == Phase::kEnding)) raise(SIGSTOP);
+      if (process_state(guard) == 'T' && !(shared_state && shared_state->phase == Phase::kEnding)) raise(SIGSTOP);
     }
   }).detach();
 }
@@ -203,8 +203,8 @@ void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline) {
   for (const int signal : kForwarded) sigaddset(&awaited, signal);
   sigprocmask(SIG_BLOCK, &awaited, &before);
 
-  void* shared = mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared != MAP_FAILED) word = new (shared) Word;
+  void* memory = mmap(nullptr, sizeof(SharedState), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory != MAP_FAILED) shared_state = new (memory) SharedState;
   const pid_t launcher = getppid(), guard = getpid();
   mark_session();
   const pid_t rank = fork();
@@ -216,7 +216,7 @@ void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline) {
     rename_process(argc, argv);
     signal(SIGPIPE, SIG_IGN);
     clear_leftovers();  // the rank starts at the same time
-    Guard(launcher, rank, awaited, deadline).stand();
+    Guard(launcher, rank, awaited, deadline).run();
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != guard) _exit(static_cast<int>(ExitCode::kCluster));
@@ -226,23 +226,23 @@ void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline) {
 }
 
 void tell_guard(Phase phase) {
-  if (word) word->phase = phase;
+  if (shared_state) shared_state->phase = phase;
 }
 
 void let_job_survive_this_rank(bool survive) {
-  if (!word) return;
-  word->dispensable = survive;
-  if (!survive) word->unheard = false;
+  if (!shared_state) return;
+  shared_state->dispensable = survive;
+  if (!survive) shared_state->unheard = false;
 }
 
-const std::atomic<bool>* launcher_is_gone() { return word ? &word->orphaned : nullptr; }
+const std::atomic<bool>* launcher_is_gone() { return shared_state ? &shared_state->orphaned : nullptr; }
 
 void head_is_unheard() {
-  if (word) word->unheard = true;
+  if (shared_state) shared_state->unheard = true;
 }
 
 void job_is_over() {
-  if (word) word->over = true;
+  if (shared_state) shared_state->over = true;
 }
 
 }  // namespace yamata

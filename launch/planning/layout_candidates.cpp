@@ -39,7 +39,7 @@ class Candidates {
       const int most = static_cast<int>(std::min<std::int64_t>(count, most_members(target_.h)));
       for (const int group : counts_up_to(most, kFew / 2)) add(ranks, group, drafter);
     }
-    if (order.size() > 1 && host(order[1]).ns_per_byte < host(order[0]).ns_per_byte) add_behind(order, drafter);
+    if (order.size() > 1 && host(order[1]).ns_per_byte < host(order[0]).ns_per_byte) add_on_faster_hosts(order, drafter);
   }
   std::vector<LayoutCandidate> take() { return std::move(found_); }
 
@@ -58,7 +58,7 @@ class Candidates {
   /// Adds layouts in which a slow first host has one layer, which it must have since it leads, and faster hosts have all others: since
   /// tokens pass the stages one after another, more layers on it would cost time. The others are the fastest host, or a group of all that
   /// are faster than the first.
-  void add_behind(const std::vector<int>& order, std::optional<int> drafter) {
+  void add_on_faster_hosts(const std::vector<int>& order, std::optional<int> drafter) {
     if (target_.h.layers < 2) return;
     const auto faster = std::ranges::count_if(order, [&](int rank) { return host(rank).ns_per_byte < host(order[0]).ns_per_byte; });
     for (const std::int64_t count : std::set<std::int64_t>{1, std::min<std::int64_t>(faster, most_members(target_.h))}) {

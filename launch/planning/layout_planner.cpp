@@ -130,13 +130,13 @@ void add_memory(const PlannedJob& job, std::span<const PlannedHost> hosts, const
   for (std::size_t r = 0; r < hosts.size(); ++r) f.fits &= used[r] <= hosts[r].free_bytes;
 }
 
-Forecast play(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
-              const simulation::NetworkOptions& network, int prompt, int generate, int draws) {
+Forecast simulate(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
+                  const simulation::NetworkOptions& network, int prompt, int generate, int draws) {
   Forecast f{.candidate = candidate};
   Scenario s = scenario(candidate, job, hosts, network_of(candidate, hosts, network), prompt, generate);
   for (int draw = 0; draw < draws; ++draw) {
     s.text.seed = static_cast<std::uint64_t>(draw);
-    const simulation::Outcome outcome = simulation::play(s);
+    const simulation::Outcome outcome = simulation::simulate(s);
     const double decode_s = 1e-9 * static_cast<double>(outcome.arrived.back());
     f.tokens_per_s += static_cast<double>(outcome.tokens.size() - 1) / decode_s / draws;
     f.ttft_s += 1e-9 * static_cast<double>(outcome.prefill) / draws;
@@ -149,7 +149,7 @@ Forecast play(const LayoutCandidate& candidate, const PlannedJob& job, std::span
 }
 
 /// Whether the flags allow it. Without drafters, all strategies generate one token after another, except for repetitions in the text.
-bool admitted(LayoutCandidate& candidate, const PlannedJob& job) {
+bool allowed(LayoutCandidate& candidate, const PlannedJob& job) {
   if (!job.draft && job.strategy) {
     candidate.strategy = *job.strategy;
     return true;
@@ -169,7 +169,7 @@ void sort_by_speed(std::vector<Forecast>& forecasts) {
 
 Forecast forecast(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
                   const simulation::NetworkOptions& network, int generate, int draws) {
-  return play(candidate, job, hosts, network, job.prompt, generate, draws);
+  return simulate(candidate, job, hosts, network, job.prompt, generate, draws);
 }
 
 std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,
@@ -179,10 +179,10 @@ std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const Planne
       rank_bytes(job.target, {0, h.layers}, Shard(h), job.cache_types, job.batch, 1, window_cells(h, job.context, 0, job.batch))
           .cache(static_cast<std::uint64_t>(job.context));
   auto candidates = layout_candidates(job.target, hosts, job.draft != nullptr, cache / static_cast<std::uint64_t>(h.layers));
-  std::erase_if(candidates, [&](LayoutCandidate& candidate) { return !admitted(candidate, job); });
+  std::erase_if(candidates, [&](LayoutCandidate& candidate) { return !allowed(candidate, job); });
   std::vector<Forecast> all;
   for (const LayoutCandidate& candidate : candidates)
-    all.push_back(play(candidate, job, hosts, network, kScreeningPrompt, kScreeningTokens, 1));
+    all.push_back(simulate(candidate, job, hosts, network, kScreeningPrompt, kScreeningTokens, 1));
   const bool any_fits = std::ranges::any_of(all, &Forecast::fits);
   if (any_fits) std::erase_if(all, [](const Forecast& f) { return !f.fits; });
   sort_by_speed(all);

@@ -60,9 +60,9 @@ std::string split_advice(const ModelFile& target, const Layout& layout, const st
   const wire::Report& report = reports[static_cast<std::size_t>(rank)];
   if (report.busy_s < kLeastBusy_s || ns_per_byte[slow] < kMuchSlower * others) return "";
 
-  const std::vector<double> level = levelled(ns_per_byte);
+  const std::vector<double> settled = equalized(ns_per_byte);
   std::vector<RankStrength> strengths;
-  for (std::size_t s = 0; s < stages; ++s) strengths.push_back({level[s], capacities[static_cast<std::size_t>(layout.front().ranks[s])]});
+  for (std::size_t s = 0; s < stages; ++s) strengths.push_back({settled[s], capacities[static_cast<std::size_t>(layout.front().ranks[s])]});
   const auto better = split_layers(target.file, target.h, strengths, cache_bytes, work);
   if (better.empty() || bottleneck(costs, ns_per_byte, better) > kWorthIt * bottleneck(costs, ns_per_byte, split)) return "";
   return fmt::format("rank {} ({}) took {:.1f} times as long for its share as the other stages; faster would be {}\n", rank, report.host,

@@ -6,11 +6,11 @@
 
 namespace yamata {
 
-void reassure(Transport& transport) {
+void announce_alive(Transport& transport) {
   for (int r = 1; r < transport.size(); ++r) transport.send(r, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
 }
 
-void hush(Transport& transport, int code) {
+void announce_end(Transport& transport, int code) {
   constexpr auto kLeave = std::chrono::milliseconds(20);  // pending sends only advance in receive
   for (int r = 1; r < transport.size(); ++r) {
     if (r != transport.rank()) transport.send(r, Tag::kStop, wire::encode_stop(code));

@@ -5,10 +5,10 @@
 namespace yamata {
 
 /// Tells the other ranks that this one is alive, before it leads them. Call it at least once per --timeout until the job begins.
-void reassure(Transport& transport);
+void announce_alive(Transport& transport);
 
 /// Tells the other ranks except the head, as far as they can be reached, that the job will end with `code` and that the reason was
 /// reported.
-void hush(Transport& transport, int code);
+void announce_end(Transport& transport, int code);
 
 }  // namespace yamata

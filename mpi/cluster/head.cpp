@@ -50,7 +50,7 @@ void Head::begin(const wire::Hello& own, const std::vector<std::uint64_t>& finge
 }
 
 /// Advances the state of the job after messages have been handled.
-void Head::go_on() {
+void Head::advance_state() {
   switch (state_) {
     case State::kGathering:
       if (members_.all_joined()) gathered();
@@ -62,7 +62,7 @@ void Head::go_on() {
       if (probe_->finished()) probed();
       break;
     case State::kRehearsing:
-      if (rehearsal_->finished()) share_out();
+      if (rehearsal_->finished()) send_plan();
       break;
     case State::kLoading:
       check_loaded();
@@ -81,10 +81,10 @@ void Head::gathered() {
   if (!options_.measure) return measured();
   measuring_.emplace(members_.hellos());
   state_ = State::kMeasuring;
-  for (const int rank : measuring_->first()) let_measure(rank);
+  for (const int rank : measuring_->first()) start_measuring(rank);
 }
 
-void Head::let_measure(int rank) {
+void Head::start_measuring(int rank) {
   measure_since_[rank] = Clock::now();
   if (rank == 0) {
     speed_.emplace(options_.measure);
@@ -98,7 +98,7 @@ void Head::take_measured(int rank, wire::Measured measured) {
   const std::optional<int> next = measuring_->after(rank);
   measure_since_.erase(rank);
   members_.measured(rank, std::move(measured));
-  if (next) let_measure(*next);
+  if (next) start_measuring(*next);
 }
 
 /// A rank may be alive and yet never finish its measurement.
@@ -114,14 +114,14 @@ void Head::check_measuring(Clock::time_point now) const {
 
 /// The speeds are known, or none are needed.
 void Head::measured() {
-  if (!options_.probes_links) return share_out();
+  if (!options_.probes_links) return send_plan();
   probe_.emplace(transport_);
   state_ = State::kProbing;
 }
 
 /// The links are known.
 void Head::probed() {
-  if (!options_.next_group) return share_out();
+  if (!options_.next_group) return send_plan();
   const auto next = [this, links = probe_->links()](std::span<const GroupTime> so_far) {
     return options_.next_group(members_.hellos(), links, so_far);
   };
@@ -130,7 +130,7 @@ void Head::probed() {
 }
 
 /// Sends the plan to all ranks, which then load their parts.
-void Head::share_out() {
+void Head::send_plan() {
   plan_ = setup_.plan(members_.hellos());
   members_.place(plan_);
   for (int r = 1; r < transport_.size(); ++r) {
@@ -178,7 +178,7 @@ bool Head::step() {
   }
   if (state_ == State::kProbing) anything |= probe_->advance(Clock::now());
   if (state_ == State::kRehearsing) anything |= rehearsal_->advance();
-  go_on();
+  advance_state();
   anything |= state_ != before;
   if (anything) idle_.reset();
   return anything;
@@ -319,7 +319,7 @@ void Head::order_stop(int code) {
   for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kStop, wire::encode_stop(code));
   reports_.came(0, own_report());
   stop_deadline_ = Clock::now() + std::min(kLongest, options_.timeout / 2);
-  go_on();
+  advance_state();
 }
 
 /// Gives up drafters and idle ranks that have not reported soon, since the job does not need them. Gives up other ranks after they have

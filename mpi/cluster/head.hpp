@@ -113,14 +113,14 @@ class Head {
     StageFactory make_stage;
   };
 
-  void go_on();
+  void advance_state();
   void gathered();
-  void let_measure(int rank);
+  void start_measuring(int rank);
   void check_measuring(Clock::time_point now) const;
   void take_measured(int rank, wire::Measured measured);
   void measured();
   void probed();
-  void share_out();
+  void send_plan();
   void check_loaded();
   void check_stopped();
   void dispatch(Message message);

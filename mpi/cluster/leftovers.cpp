@@ -37,7 +37,7 @@ std::string process_space() {
 }
 
 /// Distinguishes a process from earlier and later ones with the same number; empty if it has ended.
-std::string life_of(const std::string& number) {
+std::string process_identity(const std::string& number) {
   const pid_t process = std::atoi(number.c_str());
   const char state = process_state(process);
   return state == '?' || state == 'Z' || state == 'X' ? "" : fmt::format("{} {}", number, process_start(process));
@@ -50,7 +50,7 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return found;
 }
 
-bool is_ours(const fs::path& path) {
+bool is_owned_by_this_user(const fs::path& path) {
   struct stat entry {};
   return lstat(path.c_str(), &entry) == 0 && entry.st_uid == geteuid();
 }
@@ -83,13 +83,13 @@ bool any_below(const std::set<std::string>& files, const std::string& beginning)
 }
 
 /// The files of a dead job.
-struct Remains {
+struct Leftovers {
   fs::path session;
   std::vector<std::string> beginnings;  // prefixes of the names of its ranks' shared memory
 };
 
 /// Whether all marks in a job's folder say that the job is dead. `owner` is "HOST.UID", from the name of the folder above.
-bool is_dead(const fs::path& session, const std::string& owner, Remains& remains) {
+bool is_dead(const fs::path& session, const std::string& owner, Leftovers& leftovers) {
   bool marked = false;
   for (const fs::path& mark : entries(session)) {
     if (!mark.filename().string().starts_with(kMark)) continue;
@@ -98,9 +98,9 @@ bool is_dead(const fs::path& session, const std::string& owner, Remains& remains
     if (!std::getline(text, space) || !std::getline(text, job) || !std::getline(text, launcher)) return false;
     if (space != process_space() || is_locked(mark)) return false;
     // The job's launcher is alive: it may be a script between two commands.
-    if (!launcher.empty() && launcher == life_of(launcher.substr(0, launcher.find(' ')))) return false;
+    if (!launcher.empty() && launcher == process_identity(launcher.substr(0, launcher.find(' ')))) return false;
     const unsigned long number = std::strtoul(job.c_str(), nullptr, 10);
-    if (number != 0) remains.beginnings.push_back(fmt::format("vader_segment.{}.{:x}.", owner, number));
+    if (number != 0) leftovers.beginnings.push_back(fmt::format("vader_segment.{}.{:x}.", owner, number));
     marked = true;
   }
   return marked;
@@ -124,7 +124,8 @@ void mark_session() {
   const int fd = open(mark.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return;
   flock(fd, LOCK_EX);  // the lock is held until the last process that has inherited it ends
-  const std::string text = fmt::format("{}\n{}\n{}\n", process_space(), variable("PMIX_NAMESPACE"), life_of(std::to_string(getppid())));
+  const std::string text =
+      fmt::format("{}\n{}\n{}\n", process_space(), variable("PMIX_NAMESPACE"), process_identity(std::to_string(getppid())));
   if (write(fd, text.data(), text.size()) < 0) unlink(mark.c_str());
 }
 
@@ -142,14 +143,14 @@ void clear_leftovers() {
 void clear_leftovers(const fs::path& sessions, const fs::path& shared_memory) {
   const std::string folder = sessions.filename().string(), prefix = "ompi.";
   if (!folder.starts_with(prefix)) return;
-  std::vector<Remains> dead;
+  std::vector<Leftovers> dead;
   for (const fs::path& session : entries(sessions)) {
-    Remains remains{session, {}};
-    if (is_ours(session) && is_dead(session, folder.substr(prefix.size()), remains)) dead.push_back(remains);
+    Leftovers leftovers{session, {}};
+    if (is_owned_by_this_user(session) && is_dead(session, folder.substr(prefix.size()), leftovers)) dead.push_back(leftovers);
   }
   std::vector<fs::path> pages;
   for (const fs::path& file : entries(shared_memory)) {
-    if (is_ours(file) && is_old_doorbell(file)) pages.push_back(file);
+    if (is_owned_by_this_user(file) && is_old_doorbell(file)) pages.push_back(file);
   }
   if (dead.empty() && pages.empty()) return;
 
@@ -158,14 +159,14 @@ void clear_leftovers(const fs::path& sessions, const fs::path& shared_memory) {
   for (const fs::path& page : pages) {
     if (!any_below(mapped, page.string())) fs::remove(page, ignored);
   }
-  for (const Remains& remains : dead) {
-    if (any_below(mapped, fs::canonical(remains.session, ignored).string() + "/")) continue;
+  for (const Leftovers& leftovers : dead) {
+    if (any_below(mapped, fs::canonical(leftovers.session, ignored).string() + "/")) continue;
     for (const fs::path& file : entries(shared_memory)) {
       const auto is_of_job = [&](const std::string& beginning) { return file.filename().string().starts_with(beginning); };
-      const bool of_job = std::any_of(remains.beginnings.begin(), remains.beginnings.end(), is_of_job);
-      if (of_job && is_ours(file) && !any_below(mapped, file.string())) fs::remove(file, ignored);
+      const bool of_job = std::any_of(leftovers.beginnings.begin(), leftovers.beginnings.end(), is_of_job);
+      if (of_job && is_owned_by_this_user(file) && !any_below(mapped, file.string())) fs::remove(file, ignored);
     }
-    fs::remove_all(remains.session, ignored);
+    fs::remove_all(leftovers.session, ignored);
   }
 }
 

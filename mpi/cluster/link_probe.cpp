@@ -74,11 +74,11 @@ void LinkProbe::on_answer(int from, const wire::Probe& answer, Time now) {
     peer.between_s.push_back(seconds(now - peer.answered));
   }
   peer.answered = now;
-  if (peer.answers == peer.sent) go_on(from, now);
+  if (peer.answers == peer.sent) next_step(from, now);
 }
 
 /// All messages to this rank have been answered.
-void LinkProbe::go_on(int rank, Time now) {
+void LinkProbe::next_step(int rank, Time now) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (peer.step != Step::kEcho) peer.bytes_per_s = rate(peer.step == Step::kShort ? kShort : kLong, peer.between_s);
   const bool near = peer.first_s < kNear_s && now - began_ < kBudget;

@@ -49,7 +49,7 @@ class LinkProbe {
 
   void send(int to, std::size_t bytes);
   void ask(int rank, Step step, Time now);
-  void go_on(int rank, Time now);
+  void next_step(int rank, Time now);
   void finish(int rank);
 
   Transport& transport_;

@@ -24,7 +24,7 @@ void Liveness::watch(int rank, Clock::time_point now) {
   peer.last = now;
 }
 
-void Liveness::hurry(int rank, std::chrono::milliseconds deadline) {
+void Liveness::shorten_deadline(int rank, std::chrono::milliseconds deadline) {
   peers_[static_cast<std::size_t>(rank)].deadline = std::min(deadline, deadline_);
 }
 
@@ -55,14 +55,14 @@ bool Liveness::suspicious(Clock::time_point now) const {
 }
 
 /// Requires several other ranks: with only one, it is unknown which of the two is cut off.
-bool Liveness::hears_nobody() const {
+bool Liveness::is_isolated() const {
   return peers_.size() > 2 &&
          std::none_of(peers_.begin(), peers_.end(), [&](const Peer& peer) { return checked_ - peer.last < deadline_ / 2; });
 }
 
 std::string Liveness::silence_text(int rank, int own) const {
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  if (hears_nobody()) {
+  if (is_isolated()) {
     return fmt::format("rank {}{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or raise --timeout)",
                        own, host_suffix(own), seconds(peer.deadline));
   }
@@ -82,7 +82,7 @@ void Liveness::check_progress(Clock::time_point now, bool work_open, const wire:
                               const std::vector<std::vector<int>>& stages) {
   std::uint64_t sum = own.progress;
   for (const Peer& peer : peers_) sum += peer.state.progress;
-  if (all_.stalled(now, work_open, sum, deadline_)) blame_stalled(own, stages);
+  if (all_.stalled(now, work_open, sum, deadline_)) throw_stalled(own, stages);
 }
 
 bool Liveness::drafter_stalled(Clock::time_point now, bool awaited, const std::vector<int>& ranks) {
@@ -98,7 +98,7 @@ std::string Liveness::stall_text(int rank) const {
                      seconds(peers_[static_cast<std::size_t>(rank)].deadline));
 }
 
-void Liveness::blame_stalled(const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) const {
+void Liveness::throw_stalled(const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) const {
   const auto state = [&](int rank) -> const wire::Heartbeat& { return rank == 0 ? own : peers_[static_cast<std::size_t>(rank)].state; };
   const auto cut = [&](int rank, const char* what, int other) {
     return RankLost(other, fmt::format("rank {}{} has waited {:g} s for {} of rank {}{}: the link between them is cut; look at the network "

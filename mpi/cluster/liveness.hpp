@@ -20,7 +20,7 @@ class Liveness {
   void name(int rank, std::string host) { peers_[static_cast<std::size_t>(rank)].host = std::move(host); }
   void watch(int rank, Clock::time_point now);
   /// Sets a shorter deadline for a peer without which the others can continue.
-  void hurry(int rank, std::chrono::milliseconds deadline);
+  void shorten_deadline(int rank, std::chrono::milliseconds deadline);
   void unwatch(int rank) { peers_[static_cast<std::size_t>(rank)].watched = false; }
   /// From any rank, watched or not.
   void heard(int rank, Clock::time_point now) {
@@ -67,8 +67,8 @@ class Liveness {
     /// True if `open` work has made no progress for the whole deadline.
     bool stalled(Clock::time_point now, bool open, std::uint64_t steps_now, std::chrono::milliseconds deadline);
   };
-  bool hears_nobody() const;
-  [[noreturn]] void blame_stalled(const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) const;
+  bool is_isolated() const;
+  [[noreturn]] void throw_stalled(const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) const;
   std::vector<Peer> peers_;
   std::chrono::milliseconds deadline_;
   Clock::time_point next_send_{};

@@ -66,7 +66,7 @@ void Members::serve(const wire::Start& plan) {
     wire::Heartbeat serving;
     serving.loaded_permille = 1000;
     for (const int rank : pipeline.ranks) {
-      liveness_.hurry(rank, kDrafterTimeout);
+      liveness_.shorten_deadline(rank, kDrafterTimeout);
       if (rank != transport_.rank()) transport_.send(rank, Tag::kHeartbeat, wire::encode(serving));
     }
   }

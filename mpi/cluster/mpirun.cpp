@@ -22,7 +22,7 @@ std::string variable(const char* name) {
 }
 
 /// The message with which a daemon introduces itself to mpirun. The same in all releases of Open MPI 4.
-struct Introduction {
+struct Handshake {
   std::uint32_t from_job = 0, from_daemon = 0, to_job = 0, to_daemon = 0;
   std::uint32_t tag = 0, sequence = 0;
   std::uint32_t payload_bytes = htonl(sizeof(payload));
@@ -34,7 +34,7 @@ struct Introduction {
     std::array<char, 6> protocol{'4', '.', '0', '.', '0', '\0'};
   } payload;
 };
-static_assert(sizeof(Introduction) == 64 + sizeof(Introduction::Payload));
+static_assert(sizeof(Handshake) == 64 + sizeof(Handshake::Payload));
 
 /// Waits until the socket is ready for `events`.
 bool ready(int fd, short events) {
@@ -102,10 +102,10 @@ Mpirun::Answer Mpirun::ask() const {
 bool Mpirun::release(std::uint32_t daemon) const {
   const Connection connection = connect();
   if (connection.fd < 0) return false;
-  Introduction introduction;
-  introduction.from_job = introduction.to_job = job_;
-  introduction.from_daemon = daemon;
-  const bool sent = ::send(connection.fd, &introduction, sizeof(introduction), MSG_NOSIGNAL) == sizeof(introduction);
+  Handshake handshake;
+  handshake.from_job = handshake.to_job = job_;
+  handshake.from_daemon = daemon;
+  const bool sent = ::send(connection.fd, &handshake, sizeof(handshake), MSG_NOSIGNAL) == sizeof(handshake);
   // mpirun has accepted the connection as the daemon's only if it answers.
   const bool taken = sent && ready(connection.fd, POLLIN);
   close(connection.fd);

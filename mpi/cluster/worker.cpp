@@ -116,7 +116,7 @@ bool Worker::step() {
   if (ended()) return true;
   if (setup_.launcher_gone && *setup_.launcher_gone)
     attempt([] { throw ClusterError("the launcher's daemon on this machine has died, which ends the job"); });
-  attempt([&] { anything |= go_on_measuring() || go_on_rehearsing() || dispatcher_.advance(); });
+  attempt([&] { anything |= advance_measuring() || advance_rehearsing() || dispatcher_.advance(); });
   send_heartbeats();
   if (anything) idle_.reset();
   return anything;
@@ -180,7 +180,7 @@ void Worker::measure() {
   speed_ = std::make_unique<SpeedMeasurement>(setup_.measure);
 }
 
-bool Worker::go_on_measuring() {
+bool Worker::advance_measuring() {
   if (!speed_ || !speed_->finished()) return false;
   const wire::Measured measured = speed_->take();
   speed_.reset();
@@ -194,7 +194,7 @@ void Worker::rehearse(const wire::Rehearse& layer) {
   shared_layer_ = std::make_unique<SharedLayer>(transport_, layer, setup_.make_layer);
 }
 
-bool Worker::go_on_rehearsing() {
+bool Worker::advance_rehearsing() {
   if (!shared_layer_ || !shared_layer_->advance()) return false;
   if (!shared_layer_->finished()) return true;
   transport_.send(0, Tag::kRehearsed, wire::encode(shared_layer_->result()));
@@ -268,7 +268,7 @@ int run_worker(Transport& transport, const WorkerSetup& setup) {
     }
   } catch (const RankLost& e) {  // another rank is lost: the message does not name this one
     fmt::print(stderr, "yamata: {}\n", e.what());
-    hush(transport, static_cast<int>(e.code()));
+    announce_end(transport, static_cast<int>(e.code()));
     transport.abort(static_cast<int>(e.code()));
     return static_cast<int>(e.code());
   } catch (const Error& e) {

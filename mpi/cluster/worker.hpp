@@ -74,9 +74,9 @@ class Worker {
   void dispatch(Message message);
   void answer(const wire::Probe& probe);
   void measure();
-  bool go_on_measuring();
+  bool advance_measuring();
   void rehearse(const wire::Rehearse& layer);
-  bool go_on_rehearsing();
+  bool advance_rehearsing();
   void take(Message message);
   void on_heartbeat(int from, const wire::Heartbeat& heartbeat);
   void send_heartbeats();

@@ -41,9 +41,9 @@ void Decoder::begin(const std::vector<std::int32_t>& prompt) {
 bool Decoder::advance() {
   if (finished_) return false;
   const auto began = Clock::now();
-  outside_s_ = 0;
+  callbacks_s_ = 0;
   const bool anything = work();
-  if (anything) counters_.deciding_s += Clock::seconds_since(began) - outside_s_;
+  if (anything) counters_.deciding_s += Clock::seconds_since(began) - callbacks_s_;
   return anything;
 }
 
@@ -142,7 +142,7 @@ void Decoder::walk(const TreeRuns::Run& run, const RunResult& result) {
     std::vector<float> logits = result.row(static_cast<std::size_t>(index), run.nodes.size());
     const auto began = Clock::now();
     const std::int32_t token = taken < accepted.size() ? accepted[taken++] : choose_(logits, text());
-    outside_s_ += Clock::seconds_since(began);
+    callbacks_s_ += Clock::seconds_since(began);
     commit(token);
   }
 }
@@ -165,7 +165,7 @@ void Decoder::commit(std::int32_t token) {
   counters_.accepted += accepted;
   const auto began = Clock::now();
   const bool more = on_token_(token);
-  outside_s_ += Clock::seconds_since(began);
+  callbacks_s_ += Clock::seconds_since(began);
   finished_ = !more || generated_ >= options_.generate || static_cast<std::int32_t>(text().size()) > options_.context;
 }
 

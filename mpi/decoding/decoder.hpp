@@ -126,7 +126,7 @@ class Decoder {
   LinkRate links_;
   Clock::time_point began_, prefilled_;
   double busy_before_s_ = 0;  // of the first stage, when this text began
-  double outside_s_ = 0;      // sampling and printing since advance began
+  double callbacks_s_ = 0;    // sampling and printing since advance began
   Counters counters_;
 };
 

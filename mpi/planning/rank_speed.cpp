@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kWithinGroup = std::numeric_limits<double>::infinity();
 constexpr double kWithinHost = 1.5;
-constexpr double kAlike = 1.5;
+constexpr double kSameProcessor = 1.5;
 constexpr double kBetweenHosts = 1.15;
 
 double mean(std::span<const double> ascending) {
@@ -21,11 +21,11 @@ double mean(std::span<const double> ascending) {
 }
 
 /// The median; of two middle values the smaller one, because disturbances make measurements longer.
-double lower_middle(std::span<const double> ascending) { return ascending[(ascending.size() - 1) / 2]; }
+double lower_median(std::span<const double> ascending) { return ascending[(ascending.size() - 1) / 2]; }
 
 /// Makes times equal: beginning with the shortest, times within `tolerance` of the shortest of their group are all replaced by `common` of
 /// the group.
-void level(std::vector<double>& times, std::vector<std::size_t> members, double tolerance, double (*common)(std::span<const double>)) {
+void equalize(std::vector<double>& times, std::vector<std::size_t> members, double tolerance, double (*common)(std::span<const double>)) {
   std::stable_sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
   for (auto begin = members.begin(); begin != members.end();) {
     const double most = tolerance * times[*begin];
@@ -53,8 +53,8 @@ std::vector<double> in_units_of_the_shortest(std::vector<double> times) {
 
 }  // namespace
 
-std::vector<double> levelled(std::vector<double> times) {
-  level(times, indices(times.size()), kBetweenHosts, mean);
+std::vector<double> equalized(std::vector<double> times) {
+  equalize(times, indices(times.size()), kBetweenHosts, mean);
   return in_units_of_the_shortest(std::move(times));
 }
 
@@ -65,19 +65,19 @@ std::vector<double> relative_ns_per_byte(const std::vector<wire::Hello>& hellos,
 std::vector<double> settled_ns_per_byte(const std::vector<wire::Hello>& hellos, const std::vector<int>& ranks) {
   std::vector<double> ns_per_byte;
   std::map<std::string, std::vector<std::size_t>> hosts;
-  std::map<std::tuple<std::string, std::string, std::int32_t>, std::vector<std::size_t>> groups, alike;
+  std::map<std::tuple<std::string, std::string, std::int32_t>, std::vector<std::size_t>> groups, same_processor;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const wire::Hello& hello = hellos[static_cast<std::size_t>(ranks[r])];
     if (!(hello.measured.ns_per_byte > 0)) return {};
     ns_per_byte.push_back(hello.measured.ns_per_byte);
     hosts[hello.host].push_back(r);
     groups[{hello.host, hello.cpu_group, hello.threads}].push_back(r);
-    if (!hello.cpu.empty() && hello.device.empty()) alike[{hello.cpu, hello.isa, hello.threads}].push_back(r);
+    if (!hello.cpu.empty() && hello.device.empty()) same_processor[{hello.cpu, hello.isa, hello.threads}].push_back(r);
   }
-  for (const auto& [group, members] : groups) level(ns_per_byte, members, kWithinGroup, mean);
-  for (const auto& [host, members] : hosts) level(ns_per_byte, members, kWithinHost, mean);
-  for (const auto& [processor, members] : alike) level(ns_per_byte, members, kAlike, lower_middle);
-  level(ns_per_byte, indices(ns_per_byte.size()), kBetweenHosts, mean);
+  for (const auto& [group, members] : groups) equalize(ns_per_byte, members, kWithinGroup, mean);
+  for (const auto& [host, members] : hosts) equalize(ns_per_byte, members, kWithinHost, mean);
+  for (const auto& [processor, members] : same_processor) equalize(ns_per_byte, members, kSameProcessor, lower_median);
+  equalize(ns_per_byte, indices(ns_per_byte.size()), kBetweenHosts, mean);
   return ns_per_byte;
 }
 

@@ -16,7 +16,7 @@ std::vector<double> settled_ns_per_byte(const std::vector<wire::Hello>& hellos, 
 std::vector<double> relative_ns_per_byte(const std::vector<wire::Hello>& hellos, const std::vector<int>& ranks);
 
 /// Times divided by the shortest; those within 15 % of each other are made equal.
-std::vector<double> levelled(std::vector<double> times);
+std::vector<double> equalized(std::vector<double> times);
 
 /// Bytes of memory that each rank may fill with weights and cache: an equal part of its machine's free memory, or its devices' memory,
 /// without the buffers for runs of a stage. If a device with memory of its own has whole layers of `layer_bytes` each, also as many of them

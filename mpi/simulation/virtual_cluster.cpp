@@ -167,6 +167,6 @@ MeetingTime meeting_time(const Scenario& scenario, int members, int stages) {
   return {all(scenario.network.latency + 2 * (members - 1) * scenario.network.message), row};  // no rank sleeps
 }
 
-Outcome play(const Scenario& scenario) { return Cluster(scenario).run(); }
+Outcome simulate(const Scenario& scenario) { return Cluster(scenario).run(); }
 
 }  // namespace yamata::simulation

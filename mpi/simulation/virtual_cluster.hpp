@@ -52,6 +52,6 @@ struct MeetingTime {
 MeetingTime meeting_time(const Scenario& scenario, int members, int stages);
 
 /// Throws UsageError if the options contradict each other, ClusterError if the simulated job makes no progress.
-Outcome play(const Scenario& scenario);
+Outcome simulate(const Scenario& scenario);
 
 }  // namespace yamata::simulation

@@ -32,7 +32,7 @@ void Disconnect::release_all() {
 }
 
 /// Moves to the next state if the condition of the current one is fulfilled.
-bool Disconnect::go_on() {
+bool Disconnect::advance_state() {
   if (over() || transport_.pending_sends() > 0) return false;
   switch (state_) {
     case State::kAwaitingHead:
@@ -57,7 +57,7 @@ bool Disconnect::go_on() {
 
 bool Disconnect::step() {
   while (!over()) {
-    if (go_on()) continue;
+    if (advance_state()) continue;
     const auto message = transport_.receive();
     if (!message) break;
     if (message->tag != Tag::kDisconnect) continue;

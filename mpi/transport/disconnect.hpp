@@ -31,7 +31,7 @@ class Disconnect {
     kTogether,
     kApart,
   };
-  bool go_on();
+  bool advance_state();
   void wait(State state, std::chrono::milliseconds limit);
   void release_all();
 

@@ -34,7 +34,7 @@ SlowMotion& SlowMotion::operator=(SlowMotion&& other) noexcept {
   std::swap(factor_, other.factor_);
   std::swap(turns_, other.turns_);
   std::swap(began_cpu_s_, other.began_cpu_s_);
-  std::swap(owed_s_, other.owed_s_);
+  std::swap(debt_s_, other.debt_s_);
   return *this;
 }
 
@@ -49,8 +49,8 @@ void SlowMotion::begin_operation() {
 void SlowMotion::end_operation() {
   if (!slows()) return;
   end_computing();
-  if (owed_s_ <= 0) return;
-  owed_s_ -= waited_s([this] { std::this_thread::sleep_for(std::chrono::duration<double>(owed_s_)); });
+  if (debt_s_ <= 0) return;
+  debt_s_ -= waited_s([this] { std::this_thread::sleep_for(std::chrono::duration<double>(debt_s_)); });
 }
 
 void SlowMotion::begin_exchange() {
@@ -64,7 +64,7 @@ void SlowMotion::end_exchange() {
 /// Takes a lock on the open file, which is released when the process ends, however it ends.
 void SlowMotion::begin_computing() {
   if (turns_ >= 0) {
-    owed_s_ -= waited_s([this] {
+    debt_s_ -= waited_s([this] {
       while (flock(turns_, LOCK_EX) != 0 && errno == EINTR) {
       }
     });
@@ -73,7 +73,7 @@ void SlowMotion::begin_computing() {
 }
 
 void SlowMotion::end_computing() {
-  owed_s_ += (thread_cpu_s() - began_cpu_s_) * (factor_ - 1);
+  debt_s_ += (thread_cpu_s() - began_cpu_s_) * (factor_ - 1);
   if (turns_ >= 0) flock(turns_, LOCK_UN);
 }
 

@@ -31,7 +31,7 @@ class SlowMotion {
   double factor_;
   int turns_ = -1;  // file descriptor
   double began_cpu_s_ = 0;
-  double owed_s_ = 0;
+  double debt_s_ = 0;
 };
 
 }  // namespace yamata

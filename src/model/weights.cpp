@@ -151,10 +151,10 @@ class Finder {
       require_shape(row, tensor, h_.heads * found.rows, found.cols);
     else
       require_shape(row, tensor, h_.heads * (key + value), spec_.latent_rank);
-    found.turned = !own && row.role == TensorRole::kKeyUp;
+    found.transposed = !own && row.role == TensorRole::kKeyUp;
     const Interval heads = shard_.rows(Extent::kHeads);
     for (std::int64_t head = heads.begin; head < heads.end; ++head) {
-      const std::int64_t before = own ? head * found.rows : head * (key + value) + (found.turned ? 0 : key);
+      const std::int64_t before = own ? head * found.rows : head * (key + value) + (found.transposed ? 0 : key);
       found.copy = head - heads.begin;
       found.begin = static_cast<std::size_t>(before) * found.row_bytes();
       found_.push_back(found);
@@ -185,7 +185,7 @@ class Finder {
 }  // namespace
 
 std::size_t FoundTensor::held_bytes() const {
-  if (turned) return static_cast<std::size_t>(rows * cols) * sizeof(float);
+  if (transposed) return static_cast<std::size_t>(rows * cols) * sizeof(float);
   const bool packed = rows > 1 && role != TensorRole::kEmbedding && cpu::has_panels(tensor->type);
   return packed ? static_cast<std::size_t>(here.count()) * cpu::packed_row_bytes(tensor->type, row_bytes()) : bytes().size();
 }
@@ -202,7 +202,7 @@ std::vector<FoundTensor> find_tensors(const gguf::File& file, const Hyperparamet
 namespace {
 
 /// The transposed matrix: its columns are rows in the file.
-std::unique_ptr<float[]> turn(const FoundTensor& found) {
+std::unique_ptr<float[]> transpose(const FoundTensor& found) {
   auto matrix = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(found.rows * found.cols));
   std::vector<float> column(static_cast<std::size_t>(found.rows));
   for (std::int64_t c = 0; c < found.cols; ++c) {
@@ -217,10 +217,10 @@ std::unique_ptr<float[]> turn(const FoundTensor& found) {
 
 void WeightSet::put(const FoundTensor& found) {
   Matrix matrix{found.tensor->type, found.here.count(), found.cols, found.bytes().data(), found.row_bytes()};
-  if (found.turned) {
-    turned_.push_back(turn(found));
+  if (found.transposed) {
+    transposed_.push_back(transpose(found));
     matrix.type = TensorType::F32;
-    matrix.data = reinterpret_cast<const std::byte*>(turned_.back().get());
+    matrix.data = reinterpret_cast<const std::byte*>(transposed_.back().get());
     matrix.row_bytes = static_cast<std::size_t>(found.cols) * sizeof(float);
   }
   if (found.copy >= 0)
@@ -268,7 +268,7 @@ std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, co
   std::vector<std::span<const std::byte>> tensors;
   const gguf::Tensor* embedding = nullptr;
   for (const FoundTensor& found : find_tensors(file, h, range, shard)) {
-    if ((found.of_expert && !experts) || found.turned) continue;
+    if ((found.of_expert && !experts) || found.transposed) continue;
     const std::span<const std::byte> bytes = found.bytes();
     if (found.role == TensorRole::kEmbedding) embedding = found.tensor;
     if (found.role == TensorRole::kOutput && found.tensor == embedding) continue;  // the same bytes are in the list already

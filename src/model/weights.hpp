@@ -20,19 +20,19 @@ struct FoundTensor {
   Interval here{};                  ///< its rows that this rank holds
   std::int64_t copy = -1;           ///< number of its expert or head; -1: there is only one
   bool of_expert = false;
-  bool turned = false;    ///< it is transposed in the file; a transposed copy is made, as floats
+  bool transposed = false;  ///< it is transposed in the file; a transposed copy is made, as floats
   std::size_t begin = 0;  ///< bytes of the tensor before its first row
 
   /// Bytes of a row in the file.
   std::size_t row_bytes() const {
     const TypeTraits& t = traits(tensor->type);
-    return static_cast<std::size_t>(turned ? rows : cols) / t.block_elements * t.block_bytes;
+    return static_cast<std::size_t>(transposed ? rows : cols) / t.block_elements * t.block_bytes;
   }
   /// Bytes of this rank's rows in the form in which they are held and read: packed, except vectors and the embedding.
   std::size_t held_bytes() const;
   /// This rank's rows in the file.
   std::span<const std::byte> bytes() const {
-    if (turned) return {tensor->data + begin, static_cast<std::size_t>(cols) * row_bytes()};
+    if (transposed) return {tensor->data + begin, static_cast<std::size_t>(cols) * row_bytes()};
     return {tensor->data + begin + static_cast<std::size_t>(here.begin) * row_bytes(),
             static_cast<std::size_t>(here.count()) * row_bytes()};
   }
@@ -64,7 +64,7 @@ class WeightSet {
   const Matrix& at(TensorRole role) const { return all_[static_cast<std::size_t>(role)]; }
   std::array<Matrix, kTensorRoles> all_{};
   std::map<TensorRole, std::vector<Matrix>> copies_;
-  std::vector<std::unique_ptr<float[]>> turned_;
+  std::vector<std::unique_ptr<float[]>> transposed_;
 };
 
 struct StageWeights {

@@ -56,7 +56,7 @@ int layer_of(const gguf::Tensor& tensor) {
 }
 
 /// The first and the last eighth of the layers, and every third layer between them.
-bool deserves_more(int i, int layers) { return i < layers / 8 || i >= 7 * layers / 8 || (i - layers / 8) % 3 == 2; }
+bool use_more_bits(int i, int layers) { return i < layers / 8 || i >= 7 * layers / 8 || (i - layers / 8) % 3 == 2; }
 
 bool whole_blocks(const gguf::Tensor& tensor, TensorType type) { return tensor.cols() % traits(type).block_elements == 0; }
 
@@ -197,7 +197,7 @@ TensorType Mix::attention_value(int i) const {
       break;
     case Kind::Q4_K_M:
     case Kind::Q5_K_M:
-      if (deserves_more(i, values_)) type = TensorType::Q6_K;
+      if (use_more_bits(i, values_)) type = TensorType::Q6_K;
       break;
     case Kind::Q4_K_S:
       if (i < 4) type = TensorType::Q5_K;
@@ -223,7 +223,7 @@ TensorType Mix::feed_forward_down(int i) const {
       return TensorType::Q5_K;
     case Kind::Q4_K_M:
     case Kind::Q5_K_M:
-      return deserves_more(i, layers_) ? TensorType::Q6_K : base_;
+      return use_more_bits(i, layers_) ? TensorType::Q6_K : base_;
     case Kind::Q4_K_S:
       return early ? TensorType::Q5_K : base_;
     case Kind::IQ4_NL:

@@ -11,7 +11,7 @@
 namespace yamata::quantize {
 namespace {
 
-std::uint16_t brain_half(float value) {
+std::uint16_t f32_to_bf16(float value) {
   std::uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   const auto rounded = static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
@@ -79,7 +79,7 @@ void quantize_row(TensorType type, std::span<const float> x, const float* import
     case TensorType::F16:
       return to_halves(x, dst, half);
     case TensorType::BF16:
-      return to_halves(x, dst, brain_half);
+      return to_halves(x, dst, f32_to_bf16);
     case TensorType::Q4_0:
       return through_blocks<cpu::BlockQ4_0>(type, x, importance, dst);
     case TensorType::Q4_1:

@@ -144,12 +144,12 @@ void ByteLevelBpe::encode_piece(std::string_view piece, std::vector<TokenId>& ou
     propose(merge.left, left.next);
   }
   for (const Symbol& left : symbols) {
-    if (!left.gone) spell(left.unit, out);
+    if (!left.gone) append_tokens(left.unit, out);
   }
 }
 
 /// Appends the unit's token; if it is not a token, those of its characters.
-void ByteLevelBpe::spell(Unit unit, std::vector<TokenId>& out) const {
+void ByteLevelBpe::append_tokens(Unit unit, std::vector<TokenId>& out) const {
   if (unit < texts_.size()) {
     out.push_back(static_cast<TokenId>(unit));
     return;

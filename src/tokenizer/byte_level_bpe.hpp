@@ -32,7 +32,7 @@ class ByteLevelBpe : public Tokenizer {
   Unit unit(std::string_view text);
   const Merged* find_merge(Unit left, Unit right) const;
   void encode_piece(std::string_view piece, std::vector<TokenId>& out) const;
-  void spell(Unit unit, std::vector<TokenId>& out) const;
+  void append_tokens(Unit unit, std::vector<TokenId>& out) const;
 
   std::unique_ptr<PreTokenizer> pre_tokenizer_;
   std::unordered_map<std::string, Unit> units_;       // by text as the vocabulary writes it

@@ -125,12 +125,12 @@ void SentencePiece::encode_word(std::string_view word, std::vector<TokenId>& out
     propose(merge.left, left.next);
   }
   for (const Symbol& left : symbols) {
-    if (left.bytes > 0) spell(word.substr(left.begin, left.bytes), out);
+    if (left.bytes > 0) append_tokens(word.substr(left.begin, left.bytes), out);
   }
 }
 
 /// Appends the text's token, or else its bytes' tokens.
-void SentencePiece::spell(std::string_view text, std::vector<TokenId>& out) const {
+void SentencePiece::append_tokens(std::string_view text, std::vector<TokenId>& out) const {
   const auto found = ids_.find(text);
   if (found != ids_.end()) {
     out.push_back(found->second);

@@ -21,7 +21,7 @@ class SentencePiece : public Tokenizer {
  private:
   void load_bytes();
   void encode_word(std::string_view word, std::vector<TokenId>& out) const;
-  void spell(std::string_view text, std::vector<TokenId>& out) const;
+  void append_tokens(std::string_view text, std::vector<TokenId>& out) const;
 
   std::vector<float> scores_;
   std::unordered_map<std::string_view, TokenId> ids_;  // views into texts_

@@ -182,7 +182,7 @@ inline void cap_scores(float* p, std::int64_t count, float scale, float cap) {
 
 /// p = exp(scale * p - peak) for `count` products; *peak = the largest scale * p, *total = the sum of the exponentials. After them zeros,
 /// up to a multiple of 16.
-inline void weigh(float* p, std::int64_t count, float scale, float* peak, float* total) {
+inline void softmax_weights(float* p, std::int64_t count, float scale, float* peak, float* total) {
   const std::int64_t padded = (count + 15) / 16 * 16;
   for (std::int64_t i = count; i < padded; ++i) p[i] = -__builtin_inff();
   F32x16 highest = load(p);
@@ -279,7 +279,7 @@ void attention(const AttentionArgs& a) {
     for (std::int64_t head = 0; head < a.heads; ++head) {
       float* scores = p + (r * a.heads + head) * kAttentionChunk;
       if (a.softcap > 0) cap_scores(scores, count, a.scale, a.softcap);
-      weigh(scores, count, a.softcap > 0 ? 1.0f : a.scale, a.rows[r].peak + head, a.rows[r].total + head);
+      softmax_weights(scores, count, a.softcap > 0 ? 1.0f : a.scale, a.rows[r].peak + head, a.rows[r].total + head);
     }
     for (std::int64_t i = 0; i < a.heads * a.head_dim; i += 16) store(a.rows[r].out + i, set1(0.0f));
   }

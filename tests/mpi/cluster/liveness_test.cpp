@@ -46,10 +46,10 @@ TEST_F(LivenessTest, SilentRank_isNamedAfterTheDeadline) {
 }
 
 TEST_F(LivenessTest, RankTheOthersCanDoWithout_isWaitedForLessLong) {
-  liveness_.hurry(2, seconds(4));
+  liveness_.shorten_deadline(2, seconds(4));
   const std::string text = blame([&] { pass(seconds(5), {1}); });
   EXPECT_EQ(text.find("rank 2 (host2) has been silent for 4 s"), 0u) << text;
-  liveness_.hurry(1, seconds(40));
+  liveness_.shorten_deadline(1, seconds(40));
   EXPECT_NE(blame([&] { pass(seconds(11), {2}); }), "nobody") << "nobody is waited for longer than told";
 }
 
@@ -104,7 +104,7 @@ TEST_F(LivenessTest, UnwatchedRank_mayBeSilent) {
 }
 
 TEST_F(LivenessTest, OwnSleep_isNotTheSilenceOfARankThatIsWaitedForLessLong) {
-  liveness_.hurry(2, seconds(4));
+  liveness_.shorten_deadline(2, seconds(4));
   now_ += milliseconds(4500);
   EXPECT_FALSE(liveness_.silent(now_));
   EXPECT_EQ(blame([&] { pass(milliseconds(3500), {1}); }), "nobody");
@@ -161,7 +161,7 @@ TEST_F(LivenessTest, NoOpenWork_needsNoProgress) {
 }
 
 TEST_F(LivenessTest, DrafterWhoseRanksDoNotComeOn_isStalledWhileItIsAwaited) {
-  liveness_.hurry(1, seconds(8));
+  liveness_.shorten_deadline(1, seconds(8));
   const auto stalled_after = [&](std::chrono::seconds time, bool awaited) {
     now_ += time;
     return liveness_.drafter_stalled(now_, awaited, {1, 2});
