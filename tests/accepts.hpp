@@ -1,5 +1,5 @@
 #pragma once
-// What becomes of a damaged file.
+// The outcome of reading a damaged file.
 #include <gtest/gtest.h>
 
 #include <exception>
@@ -9,7 +9,7 @@
 
 namespace yamata::test {
 
-/// Whether `use` is over without a fault. A fault must be one of the file or the usage, in one line; else the test fails.
+/// Whether `use` ends without an error. An error must be a ModelError or a UsageError of one line; otherwise the test fails.
 template <class Use>
 bool accepts(Use use) {
   const auto is_one_line = [](const Error& error) {

@@ -5,8 +5,8 @@
 
 namespace yamata {
 
-/// Waits until the unit has computed what it was started with. Asks for its progress meanwhile, as a stage's heartbeat does: the thread
-/// sanitizer sees whether that may be asked at any time.
+/// Waits until the unit has finished. Meanwhile reads its progress, like a stage's heartbeat, so that the thread sanitizer checks whether
+/// that is allowed at any time.
 inline void finish(ComputeUnit& unit) {
   while (!unit.wait_for(std::chrono::microseconds(100))) static_cast<void>(unit.progress());
 }

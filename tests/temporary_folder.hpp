@@ -1,5 +1,5 @@
 #pragma once
-// A folder of a test's own.
+// A temporary folder for a test.
 #include <stdlib.h>
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace yamata::test {
 
-/// Made at once, gone with the object and all that is in it.
+/// Created by the constructor, removed with its contents by the destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

@@ -1,5 +1,5 @@
-// One kernel at a time on one core, against what that core can do: GB/s, Gop/s, and `ceiling`, the share
-// of the speed that memory or the peak of its products allows, whichever is less. Weights and cache are larger than the caches.
+// Measures single kernels on one core: GB/s, Gop/s, and `ceiling`, the share of the speed that is possible with the core's memory bandwidth
+// and peak rate, whichever is the limit. Weights and KV cache are larger than the processor's caches.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kCols = 4096;
 
-/// The processor as its probes find it, once.
+/// The core's peak rates, measured once.
 struct Core {
   Isa isa = choose_isa();
   const KernelTable& table = kernels(isa);
@@ -37,13 +37,13 @@ const Core& core() {
   return it;
 }
 
-/// What an iteration takes at least.
+/// The least work of an iteration.
 struct Work {
-  double bytes = 0;  ///< of memory, not of caches
+  double bytes = 0;  ///< from memory, not from caches
   double byte_ops = 0, float_ops = 0;
 };
 
-/// Runs the kernel as often as the library wants and counts what it did by the wall clock, as the ceilings are.
+/// Runs the kernel as often as the library asks, and counts its work per wall time, like the ceilings.
 template <class Kernel>
 void time(benchmark::State& state, const Work& work, Kernel kernel) {
   using Clock = std::chrono::steady_clock;
@@ -60,7 +60,7 @@ void time(benchmark::State& state, const Work& work, Kernel kernel) {
   state.counters["ceiling"] = floor_s / each_s;
 }
 
-/// A matrix of whole panels, larger than the caches: one panel of random weights, again and again.
+/// A matrix of whole panels that is larger than the caches: copies of one panel of random weights.
 std::vector<std::byte> large_matrix(TensorType type, std::int64_t& rows) {
   constexpr std::int64_t kPanel = 16;
   Random random(1);
@@ -90,7 +90,7 @@ void matmul(benchmark::State& state, TensorType type, std::int64_t width) {
   });
 }
 
-/// Four heads that share a key/value head, as many cells as are larger than the caches.
+/// Four query heads that share a key/value head, with a KV cache that is larger than the processor's caches.
 void attention(benchmark::State& state, TensorType type, std::int64_t width) {
   constexpr std::int64_t kHeads = 4, kHeadDim = 128;
   const std::size_t cell_bytes = kHeadDim / traits(type).block_elements * traits(type).block_bytes;

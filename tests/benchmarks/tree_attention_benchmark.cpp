@@ -1,6 +1,6 @@
-// Attention of a tree of guesses on one core, three ways: each row with the cells that it sees, in chunks (what Yamata does); each row with
-// all cells, as under a dense mask, the mask itself left out; and a list of pairs of row and cell, one after another (COO without order).
-// 32 query heads of 128 values, 8 key/value heads; a random tree of 64 rows behind 256 and 2048 tokens, in F16.
+// Attention of a tree of guesses on one core, in three ways: each row with the cells that it sees, in chunks (as in Yamata); each row with
+// all cells, as with a dense mask, but without the cost of the mask; and a list of pairs of row and cell, one after another (COO without
+// order). 32 query heads of 128 values, 8 key/value heads; a random tree of 64 rows after 256 and 2048 tokens, in F16.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -70,7 +70,7 @@ void in_chunks(benchmark::State& state, bool dense) {
   }
 }
 
-/// Keys and values are floats here: no instruction of the build's turns half floats into them.
+/// Keys and values are floats here: the build's instruction set has no conversion of half floats.
 void list_of_pairs(benchmark::State& state) {
   TreeScene scene(static_cast<std::int32_t>(state.range(0)));
   std::vector<std::vector<float>> k, v;

@@ -1,4 +1,4 @@
-// What a meeting point costs two units that come at the same time, each on a core of its own. A layer has four.
+// Cost of a synchronization (UnitMeeting) of two units that arrive at the same time, each on a core of its own. A layer has four.
 #include <benchmark/benchmark.h>
 #include <sched.h>
 
@@ -28,7 +28,7 @@ void meet(benchmark::State& state) {
       stay_on(1);
       for (int i = 0; i <= kMeetings; ++i) meeting.meet(1, true);
     });
-    meeting.meet(0, true);  // it is there
+    meeting.meet(0, true);  // the other unit is there
     state.ResumeTiming();
     for (int i = 0; i < kMeetings; ++i) meeting.meet(0, true);
     state.PauseTiming();

@@ -1,7 +1,7 @@
-// Two cores as two units, the second throttled: how near shares that follow measured time come to what both compute alone, against shares by
-// the speeds alone (Medusa-EM); and how soon they follow when the throttle is lifted.
+// Two cores as two units, the second one throttled. Measures how close adaptive shares come to the sum of both cores' own speeds, compared
+// with shares by isolated speeds (Medusa-EM), and how soon they adapt after the throttle is removed.
 //   unit_shares_benchmark MODEL.gguf [SLOWNESS [ROUNDS]]
-// The throttle is a pause after each operation of so many times what it took, as in launch/emulate --slow: 2.5 leaves 40 % of a core.
+// The throttle is a pause after each operation, a multiple of the operation's time, as in launch/emulate --slow: 2.5 leaves 40 % of a core.
 #include <fmt/format.h>
 #include <sys/prctl.h>
 
@@ -38,7 +38,7 @@ class Contender {
 
   ComputeUnit& unit() { return *unit_; }
 
-  /// Runs of so many tokens for half a second, at the same places again and again: tokens per second.
+  /// Tokens per second of runs of `width` tokens during half a second, always at the same positions.
   double speed(int width) {
     const auto began = Clock::now();
     int tokens = 0;
@@ -83,12 +83,12 @@ std::unique_ptr<SplitUnit> both(double first, double second, bool adapts, double
   return std::make_unique<SplitUnit>(std::move(parts), adapts, kSpinsBound);
 }
 
-/// Speeds in rounds, all in turn; then what they come to.
+/// Measures all variants alternately in rounds, and prints the results.
 void compare(const ModelFile& model, int width, double slowness, int rounds) {
   Contender fast(model, core(0, 1)), slow(model, core(1, slowness));
   const double first = fast.speed(width), second = slow.speed(width);
   Contender follows(model, both(1, 1, true, slowness)), stays(model, both(first, second, false, slowness));
-  follows.speed(width), follows.speed(width);  // it finds its shares
+  follows.speed(width), follows.speed(width);  // the shares adapt
   std::vector<double> of_sum, of_fixed, fixed_of_sum;
   for (int round = 0; round < rounds; ++round) {
     const double alone = fast.speed(width) + slow.speed(width), following = follows.speed(width), fixed = stays.speed(width);
@@ -98,7 +98,7 @@ void compare(const ModelFile& model, int width, double slowness, int rounds) {
              median(of_fixed), median(fixed_of_sum), follows.unit().device());
 }
 
-/// Seconds until the second core has 45 % after its throttle is gone.
+/// Seconds until the second core has 45 %, after its throttle is removed.
 void lift(const ModelFile& model, double slowness) {
   std::vector<UnitPart> parts;
   parts.push_back({.name = "cpu:0", .unit = core(0, 1), .share = 1});
@@ -109,7 +109,7 @@ void lift(const ModelFile& model, double slowness) {
   Contender follows(model, std::move(split));
   follows.speed(1), follows.speed(1);
   const double before = unit.shares().overall()[1];
-  const auto share = [&] {  // of the largest product, as it is now
+  const auto share = [&] {  // the current share of the largest product
     double most = 0, of_it = 0;
     for (int label = 1; label < static_cast<int>(unit.shares().labels()); ++label) {
       const WorkKind& kind = unit.shares().kind(label);

@@ -1,4 +1,4 @@
-// The cell table against a naive model: cells with a position and a set of sequences.
+// The cell table, compared with a naive model: cells with a position and a set of sequences.
 #include "cache/cell_table.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int32_t kCells = 24, kSequences = 5, kPositions = 12;
 
-/// Says the same as CellTable in the plainest way: (sequence, position) -> cell.
+/// The same interface as CellTable, implemented in the simplest way: (sequence, position) -> cell.
 class Naive {
  public:
   std::map<std::pair<std::int32_t, std::int32_t>, CellId> map;

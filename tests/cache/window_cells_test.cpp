@@ -1,4 +1,4 @@
-// What is in the cells of a window against what the whole table's cells hold.
+// The cells of layers with a window, compared with the whole table's cells.
 #include "cache/window_cells.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int32_t kCells = 400, kSequences = 4;
 
-/// A text that grows by runs of its own and by guesses, some of which are accepted. Every token leaves a number in its cells.
+/// A text that grows by its own runs and by guesses, some of which are accepted. Every token writes a number into its cells.
 class Text {
  public:
   Text(std::uint32_t seed, std::int32_t window, std::int32_t rows, std::int32_t guesses)
@@ -27,7 +27,7 @@ class Text {
 
   std::int32_t length() const { return table_.end(0); }
   void grow() { write(0, 1 + pick(rows_)); }
-  /// Two paths, of which the text takes a part of one.
+  /// Two paths of guesses; the text takes a part of one.
   void guess() {
     const std::int32_t end = length(), most = guesses_ / 2;
     for (std::int32_t s = 1; s <= 2; ++s) {
@@ -38,7 +38,7 @@ class Text {
     table_.copy(taken, {0, 1}, {end, end + pick(table_.end(taken) - end + 1)});
     table_.remove({1, 3}, {});
   }
-  /// Placed by a stage that was told in time that nobody waits for it.
+  /// A run that is skipped by a stage, because it was cancelled in time.
   void skip() {
     const Placement skipped{length(), -1, {3, 4}};
     BatchCells ignored;
@@ -96,7 +96,7 @@ TEST(WindowCells, RandomTexts_seeTheEndOfWhatTheySeeInTheTable) {
   }
 }
 
-/// The first tokens of the text.
+/// Placements of the first tokens of a text.
 std::vector<Placement> chain(std::int32_t tokens) {
   std::vector<Placement> batch;
   for (std::int32_t p = 0; p < tokens; ++p) batch.push_back({p, -1, {0, 1}});

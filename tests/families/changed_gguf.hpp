@@ -1,5 +1,5 @@
 #pragma once
-// GGUF files that differ from others in a tensor.
+// GGUF files with a changed tensor.
 #include <fstream>
 #include <functional>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace yamata::families_test {
 
-/// A copy of `file` at `path`. `change` may rename or reshape a tensor, which then holds the first of its bytes; or say with false that it
-/// is left out.
+/// Writes a copy of `file` to `path`. `change` may rename or reshape a tensor, which then has the first of its bytes; if it returns false,
+/// the tensor is omitted.
 inline void write_changed(const gguf::File& file, const std::string& path, const std::function<bool(gguf::Tensor& tensor)>& change) {
   std::ofstream out(path, std::ios::binary);
   gguf::Writer writer([&](std::span<const std::byte> bytes) {

@@ -1,5 +1,5 @@
-// Every family's files with damaged metadata and tables are refused with a ModelError of one line, or run: no crash, no endless loop.
-// YAMATA_DAMAGED_FILES: how many of each variant, instead of a few.
+// Files of every family with damaged metadata and tables are either refused with a ModelError of one line, or run: no crash, no endless
+// loop. YAMATA_DAMAGED_FILES: number of files per variant, instead of a few.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -43,13 +43,13 @@ class Damaged : public ::testing::TestWithParam<std::string> {
   std::size_t offset(const std::byte* at) const { return static_cast<std::size_t>(reinterpret_cast<const char*>(at) - bytes_.data()); }
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
 
-  /// A number of the family's metadata, or any byte or number before the data, becomes another.
+  /// Changes a number in the family's metadata, or any byte or number before the data.
   void damage() {
     constexpr std::uint32_t kNumbers[] = {0, 1, 2, 3, 5, 7, 15, 16, 31, 33, 64, 255, 576, 1000, 1 << 14, 1 << 20, 1u << 31, UINT32_MAX};
     const std::uint32_t number = below(3) == 0 ? static_cast<std::uint32_t>(random_()) : kNumbers[below(std::size(kNumbers))];
     if (below(4) > 0) {
       const auto& [at, size] = values_[below(values_.size())];
-      std::memcpy(bytes_.data() + at + 4, &number, std::min<std::size_t>(size - 4, sizeof number));  // after its type
+      std::memcpy(bytes_.data() + at + 4, &number, std::min<std::size_t>(size - 4, sizeof number));  // the number follows its type
       return;
     }
     const std::size_t at = below(header_ - 4);
@@ -59,7 +59,7 @@ class Damaged : public ::testing::TestWithParam<std::string> {
       std::memcpy(bytes_.data() + at, &number, sizeof number);
   }
 
-  /// Whether the file was accepted. `runs`: then a few tokens, too.
+  /// Whether the file was accepted. `runs`: also computes a few tokens.
   bool use(bool runs) {
     return test::accepts([&] {
       const gguf::File file = parse();
@@ -85,7 +85,7 @@ class Damaged : public ::testing::TestWithParam<std::string> {
   Random random_{28};
   std::string bytes_, whole_;
   std::size_t header_ = 0;
-  std::vector<std::pair<std::size_t, std::size_t>> values_;  // where the family's metadata lie
+  std::vector<std::pair<std::size_t, std::size_t>> values_;  // positions of the family's metadata
   volatile float sink_ = 0;
 };
 
@@ -99,7 +99,7 @@ TEST_P(Damaged, Files_areRefusedOrRun) {
     bytes_.replace(0, header_, whole_);
   }
   EXPECT_TRUE(use(true));
-  // Damage is of use only while there is some of both.
+  // The test is only useful if some files are accepted and some refused.
   EXPECT_GT(accepted, files / 50);
   EXPECT_LT(accepted, files * 9 / 10);
 }

@@ -1,5 +1,5 @@
-// Every family as llama.cpp computes it: the same text, and the same probabilities. tests/families/expected has what llama.cpp says of the
-// small models that are written here; tests/families/renew asks it again.
+// Compares every family with llama.cpp: the same text, and the same probabilities. tests/families/expected has llama.cpp's results for the
+// small models that are written here; tests/families/renew renews them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace yamata::families_test {
 namespace {
 
 constexpr std::size_t kSteps = 64;
-/// Of logarithms. llama.cpp looks GELU up in a table of halves, which tell 11 bits.
+/// Of logarithms. llama.cpp computes GELU with a table of half floats, which have 11 bits.
 double tolerance(const Hyperparameters& h) { return h.layer.activation == Activation::kGeluTanh ? 6e-3 : 2e-3; }
 
 struct Case {
@@ -66,7 +66,7 @@ TEST_P(FamilyTest, GreedyText_isThatOfLlamaCpp) {
         EXPECT_NEAR(found.best.back().second, value, tolerated) << "step " << i << " token " << id << " is not among the best";
     }
     const bool near_tie = expected[i].best[0].second - expected[i].best[1].second < 2 * tolerated;
-    if (near_tie && found.id != expected[i].id) break;  // from here on another text
+    if (near_tie && found.id != expected[i].id) break;  // from here on, the texts differ
     ASSERT_EQ(found.id, expected[i].id) << "step " << i;
     tokens = {found.id};
   }

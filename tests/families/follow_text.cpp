@@ -1,5 +1,5 @@
-// follow_text MODEL STEPS: what Yamata makes of a model after the prompt of small models and the tokens of a text, which STEPS has as
-// tests/families/expected has them: the ten best at each step, in the same form.
+// follow_text MODEL STEPS: computes a model's probabilities after the prompt of the small models and each token of a text. STEPS has the
+// text in the format of tests/families/expected. Prints the ten best tokens at each step in the same format.
 #include <cstdio>
 #include <exception>
 

@@ -1,4 +1,4 @@
-// Every family: stages, groups, chunks and trees of guesses give the bits of one rank that has everything and takes a token at a time.
+// For every family: stages, groups, chunks and trees of guesses give the same bits as one rank that computes token by token.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -26,7 +26,7 @@ namespace {
 
 using Logits = std::vector<float>;
 
-/// Rows to compute: of a text, from `position` on, or what `placements` say.
+/// Rows to compute: tokens of a text from `position` on, or as `placements` say.
 struct Batch {
   std::vector<std::int32_t> tokens;
   std::vector<Placement> placements;
@@ -49,7 +49,7 @@ std::unique_ptr<ComputeUnit> device() { return nullptr; }
 const std::vector<std::string> kUnits{"cc", "ccc"};
 #endif
 
-/// Each letter a unit, c a core and d an emulated device; several share every layer, later ones more of it.
+/// Each letter is a unit: c a core, d an emulated device. Several units share every layer; later ones have larger shares.
 std::unique_ptr<ComputeUnit> make_units(const std::string& letters) {
   std::vector<UnitPart> parts;
   for (const char letter : letters) {
@@ -80,7 +80,7 @@ class Layouts : public ::testing::TestWithParam<std::string> {
     return ModelFile::open(path);
   }
 
-  /// The logits that each batch asks for, one after another, computed by stages of so many layers each, all of which `shares` share.
+  /// The logits of each batch, one after another, computed by stages with these layers, all with the same `shares`.
   static Logits compute(const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches, GroupMember group,
                         std::int32_t window_cells = 0) {
     CpuUnit unit({-1}, cpu::choose_isa());
@@ -106,7 +106,7 @@ class Layouts : public ::testing::TestWithParam<std::string> {
     }
     return all;
   }
-  /// The same by a group, each of whose members has some of the logits; a batch asks for one row of them.
+  /// The same, computed by a group whose members each have a part of the logits; each batch asks for one row.
   static Logits together(const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
                          const std::vector<double>& shares, const std::string& units = "c") {
     LocalGroup group(static_cast<int>(shares.size()));
@@ -133,7 +133,7 @@ class Layouts : public ::testing::TestWithParam<std::string> {
   test::TemporaryFolder folder_;
 };
 
-/// The prompt, or so much of it: tokens one by one from `begin` on, after the others at once.
+/// The prompt, or its beginning: the tokens before `begin` in one batch, the others one by one.
 std::vector<Batch> singly(std::size_t begin, std::size_t end = tiny_prompt().size()) {
   std::vector<std::int32_t> ids = tiny_prompt();
   ids.resize(end);
@@ -150,7 +150,7 @@ TEST_P(Layouts, StagesAndGroups_giveTheBitsOfOneRank) {
     const std::vector<LayerRange> whole{{0, layers}}, two{{0, 1}, {1, layers}}, three{{0, 1}, {1, 3}, {3, layers}};
     const Logits expected = compute(model, whole, singly(1), {});
     ASSERT_NE(expected.end()[-1], expected.end()[-2]);
-    const auto tail = [&](std::size_t begin) {  // what the last token of the prompt and those after it gave
+    const auto tail = [&](std::size_t begin) {  // the results of the prompt's last token and of those after it
       return Logits(expected.begin() + static_cast<std::ptrdiff_t>((begin - 1) * static_cast<std::size_t>(model.h.vocabulary)),
                     expected.end());
     };
@@ -162,8 +162,8 @@ TEST_P(Layouts, StagesAndGroups_giveTheBitsOfOneRank) {
   }
 }
 
-/// Emulated devices are slow: few layers, a text hardly longer than the windows, and a device alone or a group with floats and blocks in
-/// turns.
+/// Emulated devices are slow, so there are few layers, and a text that is hardly longer than the windows; variants alternate between a
+/// device alone and a group, with floats or blocks.
 TEST_P(Layouts, UnitsThatShareLayers_giveTheBitsOfOne) {
   constexpr std::int64_t kLayers = 7;
   const std::vector<std::string> variants = variant_names();
@@ -191,7 +191,7 @@ TEST_P(Layouts, GuessesInATree_haveTheBitsOfTheirOwnText) {
   const std::vector<LayerRange> whole{{0, model.h.layers}};
   const std::vector<std::int32_t> ids = tiny_prompt();
   const auto end = static_cast<std::int32_t>(ids.size());
-  // After the text 300, then either 400 and 401, or 402.
+  // After token 300: either 400 and 401, or 402.
   const Batch tree{
       {300, 400, 401, 402}, {{end, -1, {0, 4}}, {end + 1, 0, {1, 2}}, {end + 2, 1, {1, 2}}, {end + 1, 0, {2, 3}}}, {0, 1, 2, 3}};
   const Logits found = compute(model, whole, {text(ids, 0), tree}, {});
@@ -212,7 +212,7 @@ TEST_P(Layouts, GuessesInATree_haveTheBitsOfTheirOwnText) {
 
 TEST_P(Layouts, CellsOutOfTheWindow_areUsedAgainWithTheSameBits) {
   ModelFile model = open("Q8_0");
-  if (GetParam() == "llama") model.h.layer.window = kWindow;  // of every layer
+  if (GetParam() == "llama") model.h.layer.window = kWindow;  // for every layer
   if (model.h.layer.window == 0) return;
   constexpr std::size_t kRows = 9;
   std::vector<std::int32_t> ids;

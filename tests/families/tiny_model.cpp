@@ -54,7 +54,7 @@ Shape glm4moe() {
   return shape;
 }
 
-/// What makes each variant.
+/// Builds a variant.
 using Make = Builder (*)();
 struct Row {
   const char* name;
@@ -180,7 +180,7 @@ Shape deepseek2() {
   shape.latent_rank = 64, shape.experts = kExperts, shape.shared_ffn = 2 * shape.expert_ffn, shape.dense_layers = 1;
   return shape;
 }
-/// As DeepSeek-V3: groups of experts, a sigmoid, YaRN with a factor of its own for scores.
+/// Like DeepSeek-V3: groups of experts, a sigmoid, YaRN with its own factor for scores.
 Builder make_deepseek2() {
   Shape shape = deepseek2();
   shape.query_rank = 96, shape.choice_bias = true;
@@ -190,7 +190,7 @@ Builder make_deepseek2() {
   b.m.count("rope.scaling.original_context_length", 128).real("rope.scaling.yarn_log_multiplier", 0.1);
   return b;
 }
-/// As DeepSeek-V2: keys and values in one, a softmax, YaRN.
+/// Like DeepSeek-V2: keys and values in one tensor, a softmax, YaRN.
 Builder make_deepseek2_merged() {
   Shape shape = deepseek2();
   shape.query_rank = 96, shape.merged_keys = true, shape.kv_heads = shape.heads;
@@ -199,7 +199,8 @@ Builder make_deepseek2_merged() {
   b.m.count("rope.scaling.original_context_length", 128).real("rope.scaling.yarn_log_multiplier", 0.0707);
   return b;
 }
-/// As DeepSeek-V2-Lite, which llama.cpp knows by its 27 layers: queries from the token. YaRN's scores have no factor of their own.
+/// Like DeepSeek-V2-Lite, which llama.cpp recognises by its 27 layers: queries are computed directly from the token. YaRN has no factor for
+/// scores.
 Builder make_deepseek2_lite() {
   Shape shape = deepseek2();
   shape.layers = 27;
@@ -217,7 +218,7 @@ Builder make_glm4moe_nextn() {
   b.m.count("expert_shared_count", 1).boolean("expert_weights_norm", true).real("expert_weights_scale", 1.5).count("expert_gating_func", 2);
   return b;
 }
-/// `merged`: keys and values in one tensor, and queries from the token.
+/// `merged`: keys and values in one tensor, and queries directly from the token.
 template <std::int64_t layers, bool merged>
 Builder make_deepseek2_nextn() {
   Shape shape = deepseek2();
@@ -263,7 +264,7 @@ constexpr Row kRows[] = {
     {"glm4moe", make_glm4moe},
 };
 
-/// Those with a layer that predicts a further token; "without": the same model without it.
+/// Variants with an MTP layer; "without": the same model without it.
 constexpr Row kNextnRows[] = {
     {"glm4moe-nextn", make_glm4moe_nextn<1, false>},
     {"glm4moe-nextn-own", make_glm4moe_nextn<2, true>},

@@ -8,14 +8,14 @@
 
 namespace yamata::families_test {
 
-/// Tokens that a token sees in layers with a window, itself among them.
+/// Number of tokens that a token sees in layers with a window, including itself.
 inline constexpr std::int64_t kWindow = 16;
 
 /// The names of all families' variants.
 std::vector<std::string> variant_names();
 
-/// Variants with a layer that predicts a further token, not among those: llama.cpp's texts say nothing of it. The same model without the
-/// layer has the name's "-nextn" and what follows replaced by "-without".
+/// Variants with an MTP layer, which variant_names does not include: llama.cpp has no results for them. The name of the same model without
+/// the layer has "-without" in place of "-nextn" and what follows.
 std::vector<std::string> nextn_variant_names();
 
 /// Writes a variant's model, or where the name ends in "-wide" a wider and quieter one (see `wide`); matrices of type F32 or F16, or,
@@ -24,7 +24,7 @@ std::vector<std::string> nextn_variant_names();
 /// and the best token has most of the probability. Throws std::out_of_range for a name that is none.
 void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened = false);
 
-/// The prompt that every variant is given.
+/// The prompt for every variant.
 std::vector<std::int32_t> tiny_prompt();
 
 }  // namespace yamata::families_test

@@ -1,6 +1,6 @@
-// write_tiny_model VARIANT F32|F16|F16-WIDENED PATH: writes a small model, the last with F32 tensors of the values that F16 has.
-// write_tiny_model --list: the variants; --list-nextn: those with a layer that predicts a further token. write_tiny_model --prompt: its
-// ids.
+// write_tiny_model VARIANT F32|F16|F16-WIDENED PATH: writes a small model; the last type means F32 tensors with the values of F16.
+//
+// write_tiny_model --list: prints the variants; --list-nextn: those with an MTP layer; --prompt: the prompt's ids.
 #include <cstdio>
 #include <exception>
 #include <string>

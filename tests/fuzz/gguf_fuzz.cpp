@@ -1,4 +1,4 @@
-// libFuzzer harness: any bytes either are a model file, whose parts can all be read, or an Error of one line.
+// libFuzzer harness: any bytes are either a model file, all of whose parts can be read, or give an Error of one line.
 #include <cstdint>
 #include <cstdlib>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace {
 
-/// The library is compiled without knowing what is read here, so reads of the mapping cannot be left out.
+/// All values that are read go here, so that the compiler cannot remove reads of the mapping.
 volatile std::uint64_t sink;
 
 void touch(const yamata::gguf::File& file) {
@@ -37,7 +37,7 @@ void tokenize(const yamata::gguf::File& file) {
   for (yamata::TokenId id = 0; id < tokenizer->size(); ++id) sink = tokenizer->piece(id).size();
 }
 
-/// Runs `step`; an Error is a proper answer, any other exception ends the fuzzer.
+/// Runs `step`; an Error is a valid result, any other exception ends the fuzzer.
 template <class Step>
 void expect_done_or_error(Step step) {
   try {

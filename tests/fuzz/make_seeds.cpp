@@ -1,4 +1,4 @@
-// Writes what a fuzzer starts from into the folder given: for gguf_fuzz small valid files, for wire_fuzz a message of every kind.
+// Writes a fuzzer's initial corpus into the given folder: small valid files for gguf_fuzz, a message of every kind for wire_fuzz.
 #include <filesystem>
 #include <string>
 

@@ -1,4 +1,4 @@
-// libFuzzer harness: any bytes either are a message of the kind that the first of them names, or a ClusterError.
+// libFuzzer harness: any bytes are either a message of the kind that the first byte selects, or give a ClusterError.
 #include <cstdint>
 #include <span>
 
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0 || data[0] >= kinds.size()) return 0;
   const auto message = std::as_bytes(std::span(data, size)).subspan(1);
   try {
-    kinds[data[0]].take({message.begin(), message.end()});  // a copy is aligned, as those that arrive are
+    kinds[data[0]].take({message.begin(), message.end()});  // a copy is aligned, like received messages
   } catch (const yamata::ClusterError&) {
     return 0;
   }

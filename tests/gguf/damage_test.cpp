@@ -1,4 +1,4 @@
-// Every kind of damage is a ModelError of one line that says where.
+// Every kind of damage gives a ModelError of one line that says where it is.
 #include <gtest/gtest.h>
 
 #include "node/error.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 using namespace gguf_test;
 
-/// The error's text; "" where the file was read.
+/// The error's text; empty if the file was read.
 std::string error_of(const std::string& bytes) {
   try {
     File::parse(as_span(bytes), "test.gguf");
@@ -110,8 +110,8 @@ TEST(GgufDamage, shapes_that_make_no_sense) {
                                                                    {1ull << 16, 1ull << 16, 1ull << 16, 1ull << 16}}) {
     expect_error(Writer().entry(entry(shape)).data_bytes(64), "tensor t has a bad shape");
   }
-  expect_error(Writer().entry(entry({1ull << 62})).data_bytes(64), "tensor t");           // its bytes do not fit in 64 bits
-  expect_error(Writer().entry(entry({(1ull << 62) + 1}, 0)).data_bytes(64), "tensor t");  // they would be 4
+  expect_error(Writer().entry(entry({1ull << 62})).data_bytes(64), "tensor t");           // the number of bytes overflows 64 bits
+  expect_error(Writer().entry(entry({(1ull << 62) + 1}, 0)).data_bytes(64), "tensor t");  // the number of bytes overflows to 4
   expect_error(Writer().entry(entry({16, 2}, 8)).data_bytes(64), "tensor t has rows of 16 elements, not whole blocks of 32 of type Q8_0");
   expect_error(Writer().entry(entry({128, 2}, 12)).data_bytes(256), "not whole blocks of 256");
 }

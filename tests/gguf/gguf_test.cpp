@@ -1,4 +1,4 @@
-// What a valid file holds is what is read.
+// The contents of valid files are read correctly.
 #include "src/gguf/gguf.hpp"
 
 #include <gtest/gtest.h>
@@ -25,14 +25,14 @@ std::string error_of(const std::filesystem::path& path) {
   return "";
 }
 
-/// A folder that goes with the test.
+/// A folder that is removed with the test.
 class GgufFolder : public ::testing::Test {
  protected:
   std::filesystem::path write(const std::string& name, const std::string& bytes) const {
     write_file(folder_ / name, bytes);
     return folder_ / name;
   }
-  /// Part `number` (from 0) of three, which holds the tensor t<number>.
+  /// Part `number` (from 0) of three; it has the tensor t<number>.
   std::filesystem::path write_part(int number, int says = -1) const {
     Writer part;
     part.scalar<std::uint16_t>("split.no", kU16, static_cast<std::uint16_t>(says < 0 ? number : says))

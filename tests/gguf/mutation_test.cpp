@@ -1,4 +1,4 @@
-// Files with random damage either are read, and then everything in them can be used, or end in an Error.
+// Files with random damage are either read, and then everything in them can be used, or give an Error.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace {
 using namespace gguf_test;
 using Random = std::mt19937_64;
 
-/// Takes what is read, so that no read is left out.
+/// All values that are read go here, so that the compiler cannot remove reads.
 volatile std::uint64_t sink;
 
-/// Uses the file as the program would. `tokenizes`: builds the tokenizer, too.
+/// Uses the file like the program. `tokenizes`: also builds the tokenizer.
 void use(const File& file, bool tokenizes) {
   sink = file.fingerprint();
   for (const Tensor& tensor : file.tensors()) {
@@ -49,7 +49,7 @@ void use(const File& file, bool tokenizes) {
 /// Whether the file was read; any exception but ModelError fails the test.
 bool read(const std::string& bytes, bool tokenizes) {
   try {
-    // The file's bytes end where their memory does, so that sanitizers see a read beyond them.
+    // The memory ends where the file's bytes end, so that sanitizers detect reads beyond them.
     const std::vector<char> exact(bytes.begin(), bytes.end());
     const File file = File::parse(std::as_bytes(std::span(exact)), "test.gguf");
     use(file, tokenizes);
@@ -62,7 +62,7 @@ bool read(const std::string& bytes, bool tokenizes) {
   return false;
 }
 
-/// Changes one to four places among the first `header` bytes: a bit, a byte, a number of 4 or 8 bytes, a lost or doubled span.
+/// Changes one to four places among the first `header` bytes: a bit, a byte, a number of 4 or 8 bytes, a removed or duplicated span.
 std::string mutate(std::string bytes, std::size_t header, Random& random) {
   constexpr std::uint64_t kNumbers[] = {0,          1,          5,         31,         255,        1u << 31,
                                         UINT32_MAX, 1ull << 32, INT64_MAX, 1ull << 63, UINT64_MAX, UINT64_MAX - 7};
@@ -99,7 +99,7 @@ TEST(GgufMutation, small_files) {
   for (const std::string& sample : samples()) {
     for (int i = 0; i < 3000; ++i, ++total) read_count += read(mutate(sample, sample.size(), random), true);
   }
-  // The mutations are of use only while they make both.
+  // The test is only useful if some files are read and some refused.
   EXPECT_GT(read_count, total / 50);
   EXPECT_LT(read_count, total * 9 / 10);
 }

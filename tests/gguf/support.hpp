@@ -1,5 +1,5 @@
 #pragma once
-// Writes GGUF files for tests: valid ones, and ones that are wrong in one place.
+// Writes GGUF files for tests: valid ones, and ones with one error.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace yamata::gguf_test {
 
-/// GGUF's numbers of metadata types.
+/// GGUF's metadata types.
 enum Type : std::uint32_t { kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64 };
 
 /// Little-endian bytes, appended piece by piece.
@@ -39,7 +39,7 @@ struct Entry {
   std::uint64_t offset = 0;
 };
 
-/// A file in the making. Counts follow from what was added unless a test sets them.
+/// A file that is being built. Counts follow from the added entries unless a test sets them.
 class Writer {
  public:
   explicit Writer(std::uint32_t version = 3) : version_(version) {}
@@ -57,11 +57,11 @@ class Writer {
     return pair(key, kArray, bytes.str());
   }
   Writer& strings(std::string_view key, const std::vector<std::string>& values);
-  /// A pair whose value is any bytes.
+  /// A metadata pair with an arbitrary value, as bytes.
   Writer& pair(std::string_view key, std::uint32_t type, std::string_view value);
-  /// A table entry whose offset is the next free place for `bytes` bytes.
+  /// Adds a table entry for `bytes` bytes at the next free offset.
   Writer& tensor(const std::string& name, std::vector<std::uint64_t> shape, std::uint32_t type, std::uint64_t bytes);
-  /// A table entry as given; adds no data.
+  /// Adds a table entry as given, without data.
   Writer& entry(const Entry& entry);
   Writer& alignment(std::uint64_t alignment) { return alignment_ = alignment, *this; }
   Writer& data_bytes(std::uint64_t bytes) { return data_bytes_ = bytes, *this; }
@@ -76,11 +76,11 @@ class Writer {
   Bytes metadata_, table_;
 };
 
-/// Metadata and one tensor of a tiny model of the llama architecture with a SentencePiece vocabulary: whatever reads GGUF accepts it.
+/// Metadata and one tensor of a tiny llama model with a SentencePiece vocabulary, which all readers of GGUF files accept.
 Writer sentencepiece_model();
 /// The same with a byte-level BPE vocabulary.
 Writer bpe_model();
-/// Small valid files that together use every type of metadata and tensor.
+/// Small valid files that together contain every type of metadata and tensor.
 std::vector<std::string> samples();
 
 inline std::span<const std::byte> as_span(const std::string& bytes) { return std::as_bytes(std::span(bytes.data(), bytes.size())); }

@@ -1,4 +1,4 @@
-// What is written is what is read.
+// Written files are read back unchanged.
 #include "src/gguf/writer.hpp"
 
 #include <gtest/gtest.h>

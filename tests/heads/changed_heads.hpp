@@ -1,5 +1,5 @@
 #pragma once
-// Files of heads that differ from others in a tensor.
+// Files of heads with a changed tensor.
 #include <fstream>
 #include <functional>
 #include <string>
@@ -14,7 +14,8 @@ namespace yamata::test {
 class ChangedHeads {
  public:
   explicit ChangedHeads(const std::string& path) : file_(safetensors::File::open(path)) {}
-  /// `change` may change an entry, or say with false that it is left out. The file is there as long as this, or until the next.
+  /// `change` may change an entry; if it returns false, the entry is omitted. The file exists until the next call or the end of this
+  /// object.
   std::string write(const std::function<bool(safetensors::Entry& entry)>& change) {
     std::vector<safetensors::Entry> entries;
     for (const safetensors::Tensor& tensor : file_.tensors()) {
@@ -28,7 +29,7 @@ class ChangedHeads {
     });
     return path;
   }
-  /// With the first half of a tensor's rows.
+  /// Writes the file with only the first half of a tensor's rows.
   std::string halve(const std::string& name) {
     return write([&](safetensors::Entry& entry) {
       if (entry.name != name) return true;

@@ -1,5 +1,5 @@
-// Files of heads with damaged headers are refused with a ModelError of one line, or used: no crash, no endless loop.
-// YAMATA_DAMAGED_FILES: how many of each kind, instead of a few.
+// Files of heads with damaged headers are either refused with a ModelError of one line, or used: no crash, no endless loop.
+// YAMATA_DAMAGED_FILES: number of files per kind, instead of a few.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -93,7 +93,7 @@ class DamagedHeads : public ::testing::TestWithParam<std::string> {
     if (nextn) {
       std::ifstream in(folder_ / "target.gguf", std::ios::binary);
       bytes_.assign(std::istreambuf_iterator<char>(in), {});
-      header_ = bytes_.find("blk.0.attn_norm.weight");  // of the table of tensors; before it are numbers
+      header_ = bytes_.find("blk.0.attn_norm.weight");  // start of the table of tensors; before it are numbers
     } else {
       bytes_ = heads_of(GetParam()).bytes();
     }
@@ -124,7 +124,7 @@ class DamagedHeads : public ::testing::TestWithParam<std::string> {
     if (text.empty()) text = " ";
   }
 
-  /// The header is damaged in place, so that the tensors stay where they are; where it has become shorter, spaces follow.
+  /// Damages the header in place, so that the tensors do not move; if it becomes shorter, it is padded with spaces.
   void damage_safetensors() {
     if (below(4) == 0) {
       std::string config = kConfig;
@@ -163,7 +163,7 @@ class DamagedHeads : public ::testing::TestWithParam<std::string> {
     write(folder_ / "heads/config.json", kConfig);
   }
 
-  /// Whether the heads were accepted. `runs`: then a few tokens, too.
+  /// Whether the heads were accepted. `runs`: also computes a few tokens.
   bool use(bool runs) {
     return test::accepts([&] {
       const HeadsFile heads = HeadsFile::open(path_, std::nullopt);
@@ -179,7 +179,7 @@ class DamagedHeads : public ::testing::TestWithParam<std::string> {
     });
   }
 
-  static constexpr std::size_t kGgufHeader = 16384;  // and of safetensors all that is damaged
+  static constexpr std::size_t kGgufHeader = 16384;  // also the damaged part of safetensors files
   test::TemporaryFolder folder_;
   std::optional<ModelFile> target_;
   CpuUnit unit_{{-1}, cpu::choose_isa()};
@@ -200,7 +200,7 @@ TEST_P(DamagedHeads, Files_areRefusedOrUsed) {
     mend();
   }
   EXPECT_TRUE(use(true));
-  // Damage is of use only while there is some of both.
+  // The test is only useful if some files are accepted and some refused.
   EXPECT_GT(accepted, files / 50);
   EXPECT_LT(accepted, files * 9 / 10);
 }

@@ -1,9 +1,9 @@
-// What heads choose over texts whose hidden states lie in a file of yamata features, for reference.py to compare:
+// Computes the choices of heads for texts whose hidden states are in a file of yamata features. reference.py compares them.
 //
 //   heads_probe TARGET HEADS STATES q8_0|stored STEPS
 //
-// Prints a line per text: for every position from the second on the first choice after it, and the STEPS tokens that a chain of first
-// choices begins with.
+// Prints a line per text: for every position from the second on, the first choice after it and the first STEPS tokens of a chain of first
+// choices.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,7 +28,7 @@ class Probe {
     finish(model_.unit());
   }
 
-  /// The best token after each of the last rows of `tokens`; `features`: of the token before each, or none.
+  /// The best token after each of the last rows of `tokens`; `features`: of the token before each, or empty.
   std::int32_t best_after(std::span<const std::int32_t> tokens, std::span<const float> features, std::int32_t position,
                           std::int32_t sequence, std::vector<std::int32_t>* all = nullptr) {
     std::vector<Placement> placements;
@@ -63,7 +63,7 @@ struct States {
     for (const std::int32_t layer : wanted)
       layers.push_back(file.find(layer == kOutputFeatures ? "hidden.last" : fmt::format("hidden.{}", layer))->floats());
   }
-  /// Of rows `begin` up to `end`: [rows][layers][dim].
+  /// Rows from `begin` to `end`: [rows][layers][dim].
   std::vector<float> rows(std::int64_t begin, std::int64_t end) const {
     const std::size_t dim = layers.front().size() / ids.size();
     std::vector<float> all;

@@ -1,4 +1,4 @@
-// Heads as models of one stage: what a row is computed from, and which files are refused.
+// Heads as models of one stage: the inputs of their rows, and the files that are refused.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class HeadsTest : public ::testing::Test, protected TextRun {
 
   std::unique_ptr<StageModel> make(const std::string& file) { return make_of(kModels + file); }
   std::unique_ptr<StageModel> make_of(const std::string& path) { return load(HeadsFile::open(path, std::nullopt), target_); }
-  /// The fault that a file is refused with; empty: it is not.
+  /// The error with which a file is refused; empty: it is accepted.
   std::string fault_of(const std::string& path, std::optional<Kind> kind = std::nullopt) {
     try {
       HeadsFile::open(path, kind).needs(target_, {}, true);
@@ -77,7 +77,7 @@ TEST_F(HeadsTest, MedusaRow_isThatOfTheHeadForItsDepth) {
   EXPECT_NE(row(read_text(*model, 3, 4), 0), first) << "another feature";
 }
 
-/// The target's output, once for all heads, or a copy of it for each, which is quantized to the same blocks.
+/// Computes the target's output matrix once for all heads, or a copy of it for each head, which is quantized to the same blocks.
 TEST_F(HeadsTest, MedusaHeadsThatShareTheTargetsOutput_areComputedAtOnce_withTheSameBits) {
   test::ChangedHeads sharing(kModels + "tales-medusa.safetensors"), copying(kModels + "tales-medusa.safetensors");
   const auto is_output = [](const auto& entry) { return entry.name.ends_with(".1.weight"); };

@@ -1,5 +1,5 @@
-// Layers that predict a further token (MTP): the model stays as it is without them, rows do not depend on how they are cut into runs, and
-// files that lack something are refused by name.
+// MTP layers (nextn): the model itself does not change, results do not depend on how rows are divided into runs, and files that lack
+// something are refused by name.
 #include <gtest/gtest.h>
 
 #include "node/error.hpp"
@@ -28,7 +28,7 @@ class NextnTest : public ::testing::TestWithParam<std::string>, protected TextRu
   }
 
   std::unique_ptr<StageModel> make(bool packed) { return load(HeadsFile::in_target(target_->file), *target_, packed); }
-  /// The fault that the layer of a file is refused with; empty: it is not.
+  /// The error with which the layer of a file is refused; empty: it is accepted.
   static std::string fault_of(const std::string& path) {
     try {
       const ModelFile target = ModelFile::open(path);
@@ -87,7 +87,8 @@ TEST_P(NextnTest, TensorsThatDoNotFit_areNamed) {
     const bool has_another = name.find("shared_head") != std::string::npos || name.find("embed_tokens") != std::string::npos;
     const bool optional = has_another || name.ends_with(".bias");
     const std::string missing = fault_of(changed([&](const auto& tensor) { return tensor.name != name; }));
-    const std::string named = name == layer + "attn_kv_b.weight" ? layer + "attn_k_b.weight" : name;  // what newer files have instead
+    // newer files have this tensor instead
+    const std::string named = name == layer + "attn_kv_b.weight" ? layer + "attn_k_b.weight" : name;
     EXPECT_EQ(missing.find(named) != std::string::npos, !optional) << name << ": " << missing;
     const std::string shorter = fault_of(changed([&](gguf::Tensor& tensor) {
       if (tensor.name == name) tensor.shape.back() -= 1;

@@ -1,5 +1,5 @@
 #pragma once
-// Runs a stage's model on a unit, and waits.
+// Runs a stage's model on a unit and waits for the end.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace yamata {
 
-/// The logits of some rows of `tokens`, put at these places; `features`: of the token before each, or none.
+/// The logits of some rows of `tokens` with these placements; `features`: of the token before each, or empty.
 inline std::span<const float> logits_of(StageModel& model, std::span<const std::int32_t> tokens, const std::vector<Placement>& placements,
                                         const std::vector<std::int32_t>& rows, std::span<const float> features) {
   model.start({.tokens = tokens,

@@ -1,5 +1,5 @@
 #pragma once
-// Heads that read a text: what tests of every kind of them need.
+// Common parts of tests of heads that read a text.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace yamata::heads {
 
 class TextRun {
  protected:
-  /// `tokens`: the text; `features`: floats of a token's.
+  /// `tokens`: the text; `features`: floats per token.
   TextRun(const std::vector<int>& cpus, std::vector<std::int32_t> tokens, std::size_t features, std::size_t vocabulary)
       : unit_(cpus, cpu::choose_isa()), tokens_(std::move(tokens)), width_(features), vocabulary_(vocabulary) {
     for (std::size_t i = 0; i < tokens_.size() * width_; ++i)
@@ -32,7 +32,7 @@ class TextRun {
     finish(model->unit());
     return model;
   }
-  /// Logits of all rows: tokens at these places, with the features of the text's rows from `features` on, or none.
+  /// Logits of all rows: tokens with these placements, and the features of the text's rows from `features` on, or none.
   static std::vector<float> run(StageModel& model, std::span<const std::int32_t> tokens, const std::vector<Placement>& placements,
                                 std::span<const float> features) {
     std::vector<std::int32_t> rows;
@@ -40,7 +40,7 @@ class TextRun {
     const std::span<const float> logits = logits_of(model, tokens, placements, rows, features);
     return {logits.begin(), logits.end()};
   }
-  /// The text up to `end`, from `begin` on.
+  /// Reads the text from `begin` to `end`.
   std::vector<float> read_text(StageModel& model, std::size_t begin, std::size_t end) const {
     std::vector<Placement> placements;
     for (std::size_t i = begin; i < end; ++i) placements.push_back({static_cast<std::int32_t>(i) + 1, -1, {0, 1}});
@@ -55,7 +55,7 @@ class TextRun {
     return {at, at + static_cast<std::ptrdiff_t>(vocabulary_)};
   }
 
-  /// Nine tokens in four runs give the bits that one run gives.
+  /// Nine tokens in four runs give the same bits as in one run.
   void expect_same_bits_however_cut(StageModel& whole, StageModel& pieces) const {
     const std::vector<float> expected = read_text(whole, 0, 9);
     std::vector<float> all;
@@ -65,7 +65,7 @@ class TextRun {
     }
     EXPECT_EQ(all, expected);
   }
-  /// After four tokens of the text: a and then b or c, and d and then b, in a tree of guesses as each path alone.
+  /// After four tokens of the text: a and then b or c, and d and then b. A tree of guesses must give the same as each path alone.
   void expect_branches_as_alone(StageModel& chain, StageModel& tree, std::int32_t a, std::int32_t b, std::int32_t c, std::int32_t d) const {
     std::map<std::vector<std::int32_t>, std::vector<float>> alone;
     for (const std::vector<std::int32_t>& path : {std::vector<std::int32_t>{a, b}, {a, c}, {d, b}}) {

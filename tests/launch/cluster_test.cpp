@@ -1,4 +1,4 @@
-// Several ranks under mpirun: the same text, and one line and exit code 3 when one of them goes.
+// Several ranks under mpirun write the same text, and end with one line and exit code 3 when a rank is lost.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ TEST(Cluster, Ranks_touchOnlyTheirOwnLayers) {
     return total;
   };
   const auto file_bytes = static_cast<double>(std::filesystem::file_size(kModel));
-  // The output is the embedding here and lies on the first and the last rank; pages are mapped sixteen at a time.
+  // Here the output matrix is the embedding, and is on the first and the last rank; pages are mapped in groups of sixteen.
   EXPECT_LT(sum("mapped_bytes"), 1.5 * file_bytes);
   for (const auto& rank : result["per_rank"]) {
     EXPECT_LT(rank["mapped_bytes"].get<double>(), 0.6 * file_bytes) << rank;
@@ -65,12 +65,12 @@ TEST(Cluster, BadSplit_isComplainedOfOnce) {
   EXPECT_EQ(outcome.complaints().size(), 1u) << outcome.err;
 }
 
-/// Tokens that the draft would have chosen first.
+/// Number of tokens that were the draft's first choice.
 std::ptrdiff_t first_choices(const nlohmann::json& run) {
   return std::ranges::count_if(run["choices"], [](const auto& choices) { return choices["came_true"] == 0; });
 }
 
-/// Of each token, what the draft had said of it.
+/// Checks the draft's recorded choices for each token.
 void expect_choices(const nlohmann::json& run) {
   EXPECT_EQ(run["prompt_token_ids"].size(), run["prompt_tokens"]);
   ASSERT_EQ(run["choices"].size(), run["token_ids"].size());
@@ -81,19 +81,19 @@ void expect_choices(const nlohmann::json& run) {
     ASSERT_LT(choices["came_true"].get<std::size_t>(), stated.size());
   }
   if (run["strategy"] == "speculative") {
-    EXPECT_GT(first_choices(run), 0);  // others do not wait for the draft
+    EXPECT_GT(first_choices(run), 0);  // with other strategies, the text does not wait for the draft
   }
 }
 
-/// A text that is long enough for its drafter to have had a turn. The head waits for none: how many tokens go by before a busy machine
-/// gives it one is that machine's to say.
+/// A result with guesses. The text is long enough for its drafter to get some processor time: the head does not wait for it, so a busy
+/// machine may generate many tokens before that.
 nlohmann::json guessed_result(int ranks, Arguments flags) {
   constexpr int kLongest = 2048;
   flags.insert(flags.end(), {"-c", std::to_string(kLongest + 64), "-n", "32"});
   for (int tokens = 32;; tokens *= 4) {
     flags.back() = std::to_string(tokens);
     auto result = result_of(ranks, flags);
-    const bool by_the_draft = result["strategy"] != "speculative" || first_choices(result) > 0;  // the text guesses, too
+    const bool by_the_draft = result["strategy"] != "speculative" || first_choices(result) > 0;  // suffixes of the text guess, too
     if ((result["drafted"] > 0 && by_the_draft) || tokens >= kLongest) return result;
   }
 }
@@ -171,7 +171,7 @@ TEST(Cluster, DrafterThatWasGivenUp_doesNotEndTheJobWhenItGoesOn) {
   process.wait();
 }
 
-/// A job of two ranks with these flags and a last one with others.
+/// A job with two ranks with these flags, and a last rank with other flags.
 Outcome run_with_last(const Arguments& flags, const Arguments& last) {
   Arguments command = yamata(flags, 2);
   command.insert(command.end(), {":", "-np", "1"});
@@ -247,7 +247,7 @@ class ClusterLoss : public testing::TestWithParam<int> {
  protected:
   ClusterLoss()
       : process_(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "1000000", "-c", "500000", "--ignore-eos", "--timeout", "3"}, 3)) {}
-  /// Waits for text, strikes the rank, and expects exit code 3 with one line that holds `words`.
+  /// Waits for text, sends the signal to the rank, and expects exit code 3 with one line that contains `words`.
   void strike(int signal, const std::string& words) {
     ASSERT_TRUE(process_.wait_for_output(20)) << process_.err();
     const pid_t victim = process_of_rank(process_.pid(), GetParam());
@@ -266,13 +266,13 @@ TEST_P(ClusterLoss, StoppedRank_isNamed) { strike(SIGSTOP, "has been silent for 
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ClusterLoss, testing::Values(0, 1, 2));
 
-/// The process that computes for a rank, as soon as its guard has started it; -1 where the command ends before.
+/// The process of a rank, as soon as its guard has started it; -1 if the command ends before.
 pid_t started_rank(const Process& process, int rank) {
   while (!process.ended()) {
     try {
       const pid_t pid = process_of_rank(process.pid(), rank);
       if (read_file("/proc/" + std::to_string(parent_of(pid)) + "/comm") == "yamata-guard\n") return pid;
-    } catch (const std::runtime_error&) {  // not there yet
+    } catch (const std::runtime_error&) {  // it does not exist yet
     }
   }
   return -1;

@@ -1,4 +1,4 @@
-// One process: exit codes, messages, files.
+// A single process: exit codes, messages, files.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kPrompt = "Once upon a time";
 
-/// The command fails with this code and one line that holds every one of `words`.
+/// Expects the command to fail with this code and one line that contains all `words`.
 void expect_fault(const Arguments& arguments, int code, const std::vector<std::string>& words) {
   const Outcome outcome = run(yamata(arguments));
   EXPECT_EQ(outcome.code, code) << outcome.err;
@@ -67,7 +67,7 @@ TEST(CommandLine, ResultThatCannotBeWritten_isRefusedBeforeTheWork) {
 TEST(CommandLine, Folder_isNoPromptAndNoResult) {
   expect_fault({"run", "-m", kModel, "-f", "/tmp"}, 2, {"/tmp", "folder"});
   expect_fault({"run", "-m", kModel, "-p", "x", "--json", "/tmp"}, 1, {"/tmp", "folder"});
-  const std::string endless(300, 'x');  // cannot even be looked for
+  const std::string endless(300, 'x');  // too long for a file name
   expect_fault({"run", "-m", endless, "-p", "x"}, 2, {endless, "too long"});
   expect_fault({"run", "-m", kModel, "-f", endless}, 2, {endless, "too long", "-f"});
   expect_fault({"run", "-m", kModel, "-p", "x", "--json", endless}, 2, {endless, "too long"});
@@ -178,7 +178,7 @@ TEST(CommandLine, FlagsForGuessingWithoutADraft_areWarnedOf) {
 
 class RememberedThreads : public testing::Test {
  protected:
-  /// Of rank 0 of a run with these flags; its outcome is in outcome_.
+  /// Rank 0's entry in the result of a run with these flags; sets outcome_.
   nlohmann::json rank(const Arguments& more) {
     Arguments command{"env", "XDG_CACHE_HOME=" + (folder_ / "cache")};
     for (const auto& word : yamata({"run", "-m", kModel, "-p", "A king", "-n", "2", "--json", folder_ / "r.json"})) command.push_back(word);
@@ -187,14 +187,14 @@ class RememberedThreads : public testing::Test {
     EXPECT_EQ(outcome_.code, 0) << outcome_.err;
     return nlohmann::json::parse(read_file(folder_ / "r.json"))["per_rank"][0];
   }
-  /// The one file that is kept.
+  /// The only file in the cache folder.
   std::string kept_file() const {
     std::vector<std::string> files;
     for (const auto& file : std::filesystem::directory_iterator(folder_ / "cache/yamata")) files.push_back(file.path().string());
     EXPECT_EQ(files.size(), 1u);
     return files.empty() ? "" : files[0];
   }
-  /// What it says.
+  /// Its content.
   std::pair<int, std::time_t> kept() const {
     std::istringstream text(read_file(kept_file()));
     std::string word;
@@ -203,7 +203,7 @@ class RememberedThreads : public testing::Test {
     EXPECT_EQ(word, "yamata-threads-1");
     return found;
   }
-  /// The rank says what is kept.
+  /// Expects the rank's number of threads to be the kept one.
   void expect_kept(const nlohmann::json& rank) const {
     const auto [threads, measured_s] = kept();
     EXPECT_EQ(rank["threads"], threads);
@@ -235,7 +235,7 @@ TEST_F(RememberedThreads, FastestNumber_isKeptShownAndMeasuredAnewWhereAskedFor)
 
   const std::string older = "yamata-threads-1 " + std::to_string(kept().first) + " " + std::to_string(begin - 7200) + "\n";
   write_file(kept_file(), older);
-  expect_kept(rank({}));  // whether it still holds is for the machine to say
+  expect_kept(rank({}));  // whether it is still the fastest depends on the machine
   write_file(kept_file(), older);
   expect_kept(rank({"--threads", "measure"}));
   EXPECT_GE(kept().second, begin);

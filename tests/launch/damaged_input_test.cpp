@@ -1,4 +1,4 @@
-// Model files that are truncated while they are in use: one line that names the rank and the file, and exit code 2.
+// Model files that are truncated while they are in use: one line with the rank and the file, and exit code 2.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ class TruncatedModel : public testing::Test {
     std::filesystem::copy_file(kDraft, draft_);
   }
 
-  /// Endless text, with weights that are read from the file for each token.
+  /// An endless text, with weights that are read from the file for each token.
   Arguments endless(const Arguments& more = {}) const {
     Arguments arguments{"run", "-m",     model_,         "-p",          kPrompt,     "-n", "1000000",
                         "-c",  "500000", "--ignore-eos", "--no-repack", "--timeout", "20"};
@@ -92,7 +92,7 @@ TEST_F(TruncatedModel, OfQuantize_isNamedAndItsFileIsNotDone) {
   Process process(yamata({"quantize", "--allow-requantize", model_, "/dev/fd/" + std::to_string(pipe_ends[1]), "Q4_0"}));
   close(pipe_ends[1]);
   char bytes[4096];
-  ASSERT_GT(read(pipe_ends[0], bytes, sizeof(bytes)), 0);  // it has begun, and waits for the pipe to be read
+  ASSERT_GT(read(pipe_ends[0], bytes, sizeof(bytes)), 0);  // it has started, and is blocked because the pipe is full
   truncate(model_);
   while (read(pipe_ends[0], bytes, sizeof(bytes)) > 0) {
   }

@@ -1,4 +1,4 @@
-// Heads as a user meets them: the text is the target's own whoever guesses, and files that do not fit are refused in one line.
+// Heads as users run them: the text is the target's own for any guess source, and unsuitable files are refused in one line.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ TEST(Heads, WhicheverGuess_theTextIsTheSame) {
       const auto sends = [](const auto& rank) { return rank["feature_bytes"] > 0; };
       const bool several_stages = ranks > 1 && flags.back() != "0.5+0.5";
       EXPECT_EQ(std::any_of(guessed["per_rank"].begin(), guessed["per_rank"].end(), sends), several_stages) << name;
-      // Rank 0 sends nothing but what goes on to heads on a rank of their own: whole hidden states, one for each token of the text at most.
+      // Rank 0 only sends features to heads on a rank of their own: whole hidden states, at most one per token of the text.
       const bool own_rank = std::any_of(flags.begin(), flags.end(), [](const std::string& flag) { return flag.ends_with("/1"); });
       const auto sent = guessed["per_rank"][0]["feature_bytes"].get<std::uint64_t>();
       const std::uint64_t hidden_bytes = 256 * sizeof(float), tokens = guessed["prompt_tokens"].get<std::uint64_t>() + 64;
@@ -65,7 +65,7 @@ TEST(Heads, WhicheverGuess_theTextIsTheSame) {
   }
 }
 
-/// A tree of a given size is filled whatever that costs, so what is accepted is no matter of time.
+/// A tree of a fixed size is filled at any cost, so its acceptance does not depend on time.
 TEST(Heads, TreesOfAGivenSize_areMadeOfGoodGuesses) {
   const auto played = [](Arguments flags, Arguments sampling) {
     flags.insert(flags.end(), {"--no-lookup", "--policy", "dynamic-tree"});
@@ -83,7 +83,7 @@ TEST(Heads, TreesOfAGivenSize_areMadeOfGoodGuesses) {
     EXPECT_EQ(greedy["drafted"], 8 * (64 - c.greedy)) << c.heads;
     EXPECT_EQ(played({"--heads", c.heads}, drawn)["accepted"], c.drawn) << c.heads;
   }
-  // Of several sources that guess the same token the first to do so is the one that places it, which is a matter of time.
+  // If several sources guess the same token, the first one places it, which depends on time.
   const Arguments all{"--heads", kDgf, "--heads", kMedusa, "-md", kDraft};
   EXPECT_GE(played(all, {})["accepted"], 38);
   EXPECT_GE(played(all, drawn)["accepted"], 28);
@@ -94,7 +94,7 @@ TEST(Heads, NobodyAsks_noFeaturesAreSent) {
   for (const auto& rank : result["per_rank"]) EXPECT_EQ(rank["feature_bytes"], 0);
 }
 
-/// A file with one value that is no number.
+/// The path of a file with one NaN.
 std::string with_a_nan(ChangedHeads& heads, const std::string& name) {
   std::vector<std::byte> bytes;
   return heads.write([&](safetensors::Entry& entry) {

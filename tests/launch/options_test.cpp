@@ -1,4 +1,4 @@
-// Which strategy a job takes that was asked for none.
+// The strategy of a job without --strategy.
 #include "launch/options.hpp"
 
 #include <gtest/gtest.h>

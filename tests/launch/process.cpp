@@ -99,7 +99,7 @@ std::vector<std::string> Outcome::warnings() const {
 
 Arguments yamata(const Arguments& arguments, int ranks) {
   Arguments command;
-  // As root mpirun wants to be told that this is meant.
+  // mpirun refuses to run as root without this.
   setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   if (ranks > 0) command = {YAMATA_MPIRUN, "--oversubscribe", "--bind-to", "none", "-np", std::to_string(ranks)};

@@ -1,5 +1,5 @@
 #pragma once
-// Runs the program as a user does and looks at what comes out.
+// Runs the program like a user and examines its output.
 #include <sys/types.h>
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace yamata::test {
 
 using Arguments = std::vector<std::string>;
 
-/// A command that runs; its output goes to files. Killed where it is still there in the end.
+/// A running command; its output goes to files. It is killed if it still runs at the end of this object.
 class Process {
  public:
   /// `largest_file`: bytes after which its writes to regular files fail, as on a full disk (0: no limit).
   explicit Process(const Arguments& command, std::uint64_t largest_file = 0);
   ~Process();
-  /// Waits until standard output holds this many bytes. False where the command ended before.
+  /// Waits until standard output has this many bytes. False if the command ended before.
   bool wait_for_output(std::size_t bytes);
-  /// Waits for the end; the exit code, 128 + signal where a signal ended it.
+  /// Waits for the end; returns the exit code, or 128 + signal if a signal ended it.
   int wait();
   pid_t pid() const { return pid_; }
   /// Whether wait would return at once.
@@ -38,21 +38,21 @@ class Process {
 struct Outcome {
   int code;
   std::string out, err;
-  /// Lines of stderr that begin with "yamata:", but for warnings.
+  /// Lines of stderr that begin with "yamata:", without warnings.
   std::vector<std::string> complaints() const;
-  /// The lines that warn.
+  /// The warnings.
   std::vector<std::string> warnings() const;
 };
 
 /// yamata with these arguments; with ranks > 0 under mpirun.
 Arguments yamata(const Arguments& arguments, int ranks = 0);
 Outcome run(const Arguments& command, std::uint64_t largest_file = 0);
-/// 0 where there is no such process.
+/// The parent of a process; 0 if there is no such process.
 pid_t parent_of(pid_t process);
-/// The process that computes for a rank of an mpirun.
+/// The process of a rank of this mpirun.
 pid_t process_of_rank(pid_t mpirun, int rank);
 
-/// Who started a process; 0 where it is gone.
+/// The parent of a process; 0 if it has ended.
 pid_t parent_of(pid_t process);
 
 extern const std::string kModel;

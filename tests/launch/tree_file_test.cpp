@@ -1,4 +1,4 @@
-// --tree: what is a tree of guesses, and what is not.
+// --tree: valid and invalid trees of guesses.
 #include "launch/tree_file.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// --units: what is understood, what is refused with which words, and runs on units.
+// --units: valid values, errors for invalid ones, and runs on units.
 #include "launch/unit_flags.hpp"
 
 #include <gtest/gtest.h>
@@ -103,7 +103,7 @@ TEST(UnitFlags, asManyUnitsAsPiecesOfALayer) {
   EXPECT_THROW(require_fit(parse_units("cpu:0+cpu:1+cpu:2"), h), UsageError);
 }
 
-/// A command that fails with code 1 and one line that has this word.
+/// Expects the command to fail with code 1 and one line that contains this word.
 void expect_refused(const test::Arguments& flags, const std::string& word) {
   test::Arguments arguments{"run", "-m", test::kModel, "-p", "x", "-n", "2"};
   arguments.insert(arguments.end(), flags.begin(), flags.end());

@@ -1,4 +1,5 @@
-// A whole model on the emulated device: the bits of the CPU, however a prompt is cut, whoever holds the layers, and whatever a token sees.
+// A whole model on the emulated device gives the bits of the CPU: for any chunks of a prompt, any division of layers, and any visible
+// cells.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -24,7 +25,7 @@ std::unique_ptr<ComputeUnit> device_unit(cuda::EmulatedDeviceOptions options = {
 
 class DeviceStageTest : public ::testing::Test {
  protected:
-  /// Logits of all tokens of a tree: from the sixteenth token on, every other one is a guess beside the one before.
+  /// Logits of all tokens of a tree: from the sixteenth token on, every other token is a sibling of the one before.
   std::vector<float> logits(std::vector<ComputeUnit*> units, std::vector<LayerRange> ranges, std::size_t chunk, CacheTypes types,
                             bool pack) {
     std::deque<TransformerStage> stages;
@@ -76,14 +77,14 @@ TEST_F(DeviceStageTest, caches_ofEveryType_haveTheBitsOfTheCpu) {
     EXPECT_EQ(logits({unit.get()}, {{0, 8}}, 20, types, true), logits({&cpu_}, {{0, 8}}, 20, types, true));
 }
 
-/// What it does not have itself a card must be let reach page by page, for every run.
+/// Memory that is not the device's own must be made accessible to it page by page, for every run.
 TEST_F(DeviceStageTest, weightsAndCache_areInItsOwnMemory_thoseOfItsLayersAlone) {
   auto device = std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{.unified = false});
   const cuda::EmulatedDevice& seen = *device;
   const auto cores = [] { return std::make_unique<CpuUnit>(std::vector<int>{-1}, cpu::choose_isa()); };
   LayeredUnit unit(std::make_unique<cuda::CudaUnit>(std::move(device)), cores());
   std::vector<std::uint64_t> used;
-  for (const std::int64_t layers : {8, 0, 2, 4, 8}) {  // scratch memory grows with the first
+  for (const std::int64_t layers : {8, 0, 2, 4, 8}) {  // the first one allocates scratch memory
     TransformerStage stage(file_, h_, {0, 8},
                            ContextOptions{.cells = 512, .sequences = 1, .cache_types = CacheType::kF16, .first_layers = layers}, unit);
     stage.load(nullptr);
@@ -112,7 +113,7 @@ class DeviceGraphTest : public DeviceStageTest {
   std::vector<float> on(ComputeUnit& unit, std::size_t chunk) { return logits({&unit}, {{0, 2}}, chunk, CacheType::kF16, true); }
 };
 
-/// Tokens singly and in twos: each width has its graphs, and each token another place in the cache.
+/// Single tokens and pairs alternate: each width has its own graphs, and each token a different place in the cache.
 TEST_F(DeviceGraphTest, graphsThatComeAgain_haveTheBitsOfTheCpu) {
   const std::vector<float> expected = on(cpu_, 5);
   const auto with = unit_with(cuda::PlantedFault::kNone, true), without = unit_with(cuda::PlantedFault::kNone, false);

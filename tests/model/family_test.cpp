@@ -1,4 +1,4 @@
-// Layers as data: what a stage holds, and what is refused, follow from a family's row.
+// Layers as data: a family's row determines what a stage holds, and what is refused.
 #include "src/model/family.hpp"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ ModelFile llama_file() {
 constexpr std::size_t kNorms = 2 * 64, kMatrices = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96, kLayerBytes = 4 * (kNorms + kMatrices);
 constexpr std::size_t kTable = 4 * 64 * 10, kOutputNorm = 4 * 64;
 
-/// A family that there is not: no gate, norms of queries, names of its own, and a matrix that only it has.
+/// A family that does not exist: no gate, norms of queries, its own tensor names, and a matrix that only it has.
 constexpr TensorRow kMadeUpTensors[] = {
     {TensorRole::kEmbedding, "wte.weight", Holder::kFirstStage, Extent::kVocabulary, Extent::kDim},
     {TensorRole::kQ, "mixer.weight", Holder::kLayer, Extent::kQueries, Extent::kDim},
@@ -250,7 +250,7 @@ TEST(Family, WhatALayerCannotBe_isRefusedByName) {
   EXPECT_NE(refused([](LayerSpec& s) { s.activation = Activation::kNone; }).find("activation"), std::string::npos);
 }
 
-/// The memory plan counts by StageBuffers what a stage then sets aside.
+/// The memory plan uses StageBuffers to compute what a stage will allocate.
 TEST(StageBuffers, OfARun_areWhatTheStageSetsAside) {
   ModelFile model = llama_file();
   const gguf::File file = model.read();

@@ -1,4 +1,4 @@
-// Ranks that share layers give the bits of one rank that has them alone, however the columns are shared.
+// Ranks that share layers give the bits of a single rank, for any shares of columns.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,7 +17,7 @@ namespace {
 const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
 const std::vector<std::int32_t> kTokens{1, 403, 17, 2500, 90, 1111, 7, 802, 33, 5};
 
-/// Runs of a stage, and what each gave.
+/// The results of a stage's runs.
 struct Result {
   std::vector<float> activations, logits, features;
   bool left = false;
@@ -25,7 +25,7 @@ struct Result {
 };
 using Results = std::vector<Result>;
 
-/// Who is told to stop, before which run.
+/// The member that stops, and the run before which it does.
 struct Stop {
   int member = -1;
   std::size_t run = 0;
@@ -54,8 +54,8 @@ class GroupTest : public ::testing::Test {
  protected:
   GroupTest() : file_(gguf::File::open(kModel)), h_(Hyperparameters::read(file_)) {}
 
-  /// What a member with so many threads gets for the tokens in chunks, and, on the last stage, for each chunk's last row. `stop` is set
-  /// before the run of this number, by the member of this number.
+  /// The results of a member with `threads` threads for the tokens in chunks; on the last stage also the logits of each chunk's last row.
+  /// Member stop.member sets `stop` before run stop.run.
   Results compute(LayerRange range, GroupMember group, int threads, CacheTypes types, Stop stop) {
     CpuUnit unit(std::vector<int>(static_cast<std::size_t>(threads), -1), cpu::choose_isa());
     const int member = group.member;
@@ -87,7 +87,7 @@ class GroupTest : public ::testing::Test {
     return results;
   }
 
-  /// The same of all members, put together: each must have all activations and features, and its part of the logits.
+  /// The combined results of all members: each must have all activations and features, and its part of the logits.
   Results together(LayerRange range, const std::vector<double>& shares, CacheTypes types, Stop stop = {}) {
     const int members = static_cast<int>(shares.size());
     LocalGroup group(members);
@@ -151,7 +151,7 @@ TEST_F(GroupTest, aMemberIsNotWaitedForOnceItIsAbandoned) {
 }
 
 TEST_F(GroupTest, aLayersSlicesAreWhatTheyAreReckonedWith) {
-  // Meetings and bytes of all runs of so many layers, as one member counts them.
+  // Exchanges and bytes of all runs with this many layers, as counted by one member.
   const auto counted = [&](std::int64_t layers, const std::vector<double>& shares) {
     LocalGroup group(static_cast<int>(shares.size()));
     std::pair<std::size_t, std::size_t> count;
@@ -173,7 +173,7 @@ TEST_F(GroupTest, aLayersSlicesAreWhatTheyAreReckonedWith) {
     const std::size_t runs = (kTokens.size() + kChunk - 1) / kChunk;
     EXPECT_EQ(many_meetings - few_meetings, 3 * kMeetingsPerLayer * runs);
     EXPECT_DOUBLE_EQ(static_cast<double>(many_bytes - few_bytes), 3 * meeting_bytes(h_) * static_cast<double>(kTokens.size()));
-    keep_columns_ = true;  // one layer alone, as it is among others
+    keep_columns_ = true;  // a layer in the middle of a stage
     const auto [meetings, bytes] = counted(1, shares);
     keep_columns_ = false;
     EXPECT_EQ(meetings, kMeetingsPerLayer * runs);

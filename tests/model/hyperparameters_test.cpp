@@ -27,7 +27,7 @@ ModelFile complete() {
   return file;
 }
 
-/// The message `file` is refused with: a ModelError of one line that names the file.
+/// The error with which `file` is refused: a ModelError of one line that names the file.
 std::string refusal(ModelFile file) {
   try {
     const gguf::File read = file.read();
@@ -267,7 +267,7 @@ TEST(Hyperparameters, NumbersThatCannotBeComputedWith_areRefused) {
   expect_refusal("llama.rope.freq_base", "big", "llama.rope.freq_base is not a number");
   ModelFile yarn = complete();
   yarn.set("llama.rope.scaling.type", "yarn");
-  yarn.set("llama.rope.freq_base", 1.0);  // every pair turns alike, so no pair tells the scales apart
+  yarn.set("llama.rope.freq_base", 1.0);  // all pairs have the same frequency, so they do not determine a scale
   expect_refusal(yarn, "llama.rope.freq_base");
 }
 
@@ -276,7 +276,7 @@ TEST(Hyperparameters, OldFiles_scaleLinearly) {
   file.set("llama.rope.scale_linear", 4.0);
   EXPECT_EQ(read(file).rope.kind, RopeScaling::Kind::kLinear);
   EXPECT_EQ(read(file).rope.factor, 4.0f);
-  for (const double none : {0.0, 1.0}) {  // converters wrote 0 for a model that does not scale
+  for (const double none : {0.0, 1.0}) {  // converters wrote 0 for models without scaling
     file.set("llama.rope.scale_linear", none);
     EXPECT_EQ(read(file).rope.kind, RopeScaling::Kind::kNone) << none;
   }

@@ -1,4 +1,4 @@
-// Measuring one layer.
+// Measurements of one layer.
 #include "src/model/layer_probe.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Angles against the published formulas, computed here in double without the code under test.
+// Compares angles with the published formulas, which are computed here in double precision without the code under test.
 #include "src/model/rope.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ double plain_frequency(const Hyperparameters& h, std::int64_t pair) {
   return 1.0 / std::pow(static_cast<double>(h.layer.rope_base), 2.0 * static_cast<double>(pair) / static_cast<double>(h.rotary_dim));
 }
 
-/// Every pair at several positions turns by `frequency(pair)` per position and is `magnitude` long.
+/// Every pair at several positions must rotate by `frequency(pair)` per position and have length `magnitude`.
 void expect_angles(const Hyperparameters& h, const float* factors, const std::function<double(std::int64_t)>& frequency, double magnitude) {
   const Rope rope(h, h.layer, factors);
   std::vector<float> out(static_cast<std::size_t>(h.rotary_dim) + 1);
@@ -34,7 +34,7 @@ void expect_angles(const Hyperparameters& h, const float* factors, const std::fu
     rope.angles(position, out.data());
     for (std::int64_t pair = 0; pair < h.rotary_dim / 2; ++pair) {
       const double angle = static_cast<double>(position) * frequency(pair);
-      // Half a unit in the last place of a float, and what rounding the frequency in double costs at this position.
+      // Half an ulp of a float, and the effect of rounding the frequency in double precision at this position.
       const double tolerance = magnitude * (6e-8 + 1e-15 * (1.0 + angle));
       const std::size_t at = static_cast<std::size_t>(2 * pair);
       EXPECT_NEAR(out[at], magnitude * std::cos(angle), tolerance) << "position " << position << " pair " << pair;
@@ -61,7 +61,7 @@ TEST(Rope, Linear_dividesEveryPosition) {
       h, nullptr, [&](std::int64_t pair) { return plain_frequency(h, pair) / 8.0; }, 1.0);
 }
 
-/// Meta's scaling of Llama 3.1 by wavelength (factor 8, low 1, high 4, context 8192), as the divisors that GGUF files hold.
+/// Meta's scaling of Llama 3.1 by wavelength (factor 8, low 1, high 4, context 8192), as divisors like in GGUF files.
 std::vector<float> llama3_divisors(const Hyperparameters& h) {
   constexpr double kFactor = 8, kLow = 1, kHigh = 4, kContext = 8192;
   std::vector<float> divisors;
@@ -87,8 +87,8 @@ TEST(Rope, Llama3Divisors_divideEachPairsFrequency) {
   expect_angles(h, divisors.data(), frequency, 1.0);
 }
 
-/// YaRN (Peng et al. 2023, section 3.2 and the authors' code): pairs that turn more than 32 times over the original context
-/// keep their frequency, those that turn less than once are interpolated, those between go over linearly in the pair's index.
+/// YaRN (Peng et al. 2023, section 3.2 and the authors' code): pairs with more than 32 rotations over the original context keep their
+/// frequency, those with less than one are interpolated, and between them the transition is linear in the pair's index.
 double yarn_frequency(const Hyperparameters& h, std::int64_t pair) {
   const auto correction = [&](double rotations) {
     const double d = static_cast<double>(h.rotary_dim), context = static_cast<double>(h.rope.original_context);
@@ -152,7 +152,7 @@ TEST(Rope, YarnAttentionFactor_multipliesTheLength) {
 
 TEST(Rope, YarnOfTinyContext_hasARampOfNoLength) {
   Hyperparameters h = model(16, 10000.0f);
-  h.rope = {RopeScaling::Kind::kYarn, 4.0f, 1.0f, 6};  // less than one turn of the fastest pair
+  h.rope = {RopeScaling::Kind::kYarn, 4.0f, 1.0f, 6};  // less than one rotation of the fastest pair
   expect_angles(
       h, nullptr, [&](std::int64_t pair) { return yarn_frequency(h, pair); }, 0.1 * std::log(4.0) + 1.0);
 }

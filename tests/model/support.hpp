@@ -1,5 +1,5 @@
 #pragma once
-// GGUF files in memory for tests that need one with a certain fault.
+// GGUF files in memory, for tests that need a particular error.
 #include <cstring>
 #include <map>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace yamata {
 
-/// Metadata, and F32 tensors of zeros, to be changed at will and then written.
+/// Metadata, and F32 tensors of zeros, which can be changed and then written.
 struct ModelFile {
   std::map<std::string, gguf::Value> metadata;
   std::map<std::string, std::vector<std::uint64_t>> tensors;  ///< name -> shape, fastest dimension first
@@ -18,7 +18,7 @@ struct ModelFile {
   void set(const std::string& key, double value) { metadata[key] = value; }
   void set(const std::string& key, const char* value) { metadata[key] = std::string(value); }
 
-  /// The file read back; it refers to memory of this object.
+  /// The file, read back; it refers to this object's memory.
   gguf::File read() {
     bytes_.clear();
     put("GGUF", 4);

@@ -1,4 +1,4 @@
-// The same bits, however a prompt is cut and whoever holds the layers.
+// The same bits for any chunks of a prompt and any division of layers.
 #include "src/model/transformer_stage.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class TransformerStageTest : public ::testing::Test {
     finish(unit_);
   }
 
-  /// Logits of the last token when the tokens go in chunks through the given stages.
+  /// Logits of the last token, if the tokens pass the given stages in chunks.
   std::vector<float> last_logits(std::size_t chunk, std::vector<LayerRange> ranges, CacheTypes types = CacheType::kF16) {
     std::deque<TransformerStage> stages;
     for (const LayerRange range : ranges) stages.emplace_back(file_, h_, range, ContextOptions{256, 8, types}, unit_);
@@ -119,7 +119,7 @@ TEST_F(TransformerStageTest, a_cache_of_8_bits_gives_nearly_the_same_and_keeps_t
 }
 
 TEST_F(TransformerStageTest, branches_of_a_tree_see_their_own_ancestors_only) {
-  // Root 403 at position 1 after BOS; two children at 2; each alone must give the bits it has in the tree.
+  // Token 403 at position 1 after BOS, with two children at position 2: each child alone must give the same bits as in the tree.
   const auto alone = [&](std::int32_t child) {
     TransformerStage model = stage({0, 8});
     const std::vector<std::int32_t> tokens{1, 403, child}, logit_rows{2};

@@ -1,4 +1,5 @@
-// A stage whose layers several units of the machine share gives the bits of one unit, however the columns are cut, in a group of ranks too.
+// A stage whose layers are shared by several units of the machine gives the bits of one unit, for any shares of columns, also in a group of
+// ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,12 +36,12 @@ constexpr int kLeastThreads = 1;
 std::unique_ptr<ComputeUnit> device_unit(bool = true, bool = true) { return nullptr; }
 #endif
 
-/// Threads and shares of some units, 0 threads being an emulated device; one of them is a plain unit.
+/// Threads and shares of units; 0 threads: an emulated device. A single entry is a plain unit.
 struct Units {
   std::vector<int> threads;
   std::vector<double> shares;
   bool adapts = false;
-  bool graphs = true, stream_waits = true;  ///< of devices
+  bool graphs = true, stream_waits = true;  ///< for devices
 
   std::unique_ptr<ComputeUnit> make() const {
     std::vector<UnitPart> parts;
@@ -68,7 +69,7 @@ struct Units {
   }
 };
 
-/// What runs of these widths gave, one after another.
+/// The results of runs with these widths, one after another.
 struct Results {
   std::vector<std::vector<float>> activations, logits, features;
   bool left = false;
@@ -120,7 +121,7 @@ class UnitsTest : public ::testing::Test {
     return compute(unit, range, widths, types);
   }
 
-  /// The members' parts of the vocabulary, put together row by row.
+  /// The members' parts of the vocabulary, combined row by row.
   std::vector<float> together(const std::vector<Results>& members, std::size_t run, int width) const {
     const auto rows = static_cast<std::size_t>((width + 2) / 3);
     std::vector<float> all;
@@ -142,7 +143,7 @@ class UnitsTest : public ::testing::Test {
   std::string device_;
 };
 
-/// A device, or a core in its place, that has a model's first layers, and so many groups of cores that have the others.
+/// A device, or a core in its place, computes a model's first layers, and this many groups of cores the others.
 std::unique_ptr<ComputeUnit> layered_unit(std::size_t groups) {
   const Units cores{std::vector<int>(groups, 1), std::vector<double>(groups, 0.5)};
   return std::make_unique<LayeredUnit>(Units{{kLeastThreads}, {1}}.make(), cores.make());
@@ -218,7 +219,7 @@ TEST_F(UnitsTest, randomCutsGiveTheBitsOfOneUnit) {
   }
 }
 
-/// Two thirds of one head's cells are beyond a few segments: they are what is cut.
+/// Two thirds of one head's cells are more than a few segments, so segments are divided.
 TEST_F(UnitsTest, aLongContextIsCutInSegmentsWithTheSameBits) {
   const std::vector<int> widths{600, 300, 1, 5};
   const LayerRange range{0, 2};
@@ -277,7 +278,7 @@ TEST_F(UnitsTest, aRunIsLeftByAllUnitsAndTheNextIsRight) {
 }
 
 #ifdef YAMATA_EMULATED_DEVICE
-/// Gives up at its exchange of that number, or is lost there.
+/// Cancels at its exchange of that number, or is lost there.
 class FaultyMember final : public GroupExchange {
  public:
   FaultyMember(std::unique_ptr<GroupExchange> member, int at, bool lost) : member_(std::move(member)), at_(at), lost_(lost) {}
@@ -301,8 +302,8 @@ class FaultyMember final : public GroupExchange {
   int exchanges_ = 0;
 };
 
-/// Two members with a device in one, which waits in its stream, or whose host does: they leave the run of two layers at each meeting in
-/// turn.
+/// Two members, one of which has a device; waits are in its stream or on its host. They leave the run of two layers at each synchronization
+/// in turn.
 class UnitsLeave : public UnitsTest, public testing::WithParamInterface<std::tuple<bool, bool, bool, bool>> {};
 
 TEST_P(UnitsLeave, atEachMeeting_andTheNextRunIsRight) {
@@ -339,7 +340,7 @@ TEST_P(UnitsLeave, atEachMeeting_andTheNextRunIsRight) {
   };
   for (int at = 1; reached; ++at) {
     ASSERT_LT(at, 100) << "they meet a few times in two layers";
-    if (!graphs) device = make();  // one that has copied nothing yet
+    if (!graphs) device = make();  // a device that has not copied anything yet
     EXPECT_EQ(both(once, at).left, reached) << "at " << at;
     const Results found = both(again, 0);
     EXPECT_FALSE(found.left);

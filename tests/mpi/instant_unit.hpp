@@ -1,5 +1,5 @@
 #pragma once
-// A unit whose runs are over as soon as they begin.
+// A unit whose runs end as soon as they begin.
 #include <utility>
 
 #include "src/simulation/table_model.hpp"

@@ -20,7 +20,7 @@ namespace yamata::test {
 inline const std::array<std::string, 2> kModels{YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf",
                                                 YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf"};
 
-/// What a rank says of itself that reads the first `models` of these.
+/// The hello of a rank that reads the first `models` of these models.
 inline wire::Hello hello_of(int rank, std::size_t models = 1) {
   wire::Hello hello;
   hello.version = "test";
@@ -51,7 +51,7 @@ class LocalRank {
   CpuUnit unit_;
 };
 
-/// Workers on threads of their own; whoever makes it is the head. `change` may alter, or refuse to give, what a rank says of itself.
+/// Workers on threads of their own; the thread that makes this is the head. `change` may change a rank's hello, or throw.
 class LocalCluster {
  public:
   using Change = std::function<void(int rank, wire::Hello&)>;

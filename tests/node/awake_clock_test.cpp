@@ -1,4 +1,4 @@
-// What counts of the time between two looks.
+// The time that counts between two reads of the clock.
 #include "node/awake_clock.hpp"
 
 #include <gtest/gtest.h>

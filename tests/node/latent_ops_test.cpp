@@ -17,7 +17,7 @@ constexpr std::int64_t kRows = 5, kHeads = 3, kPlain = 32, kRotary = 16, kRank =
 
 std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-/// Queries of kHeads heads that go to the latent numbers, each head's by its own matrix; then they rotate and cells are stored.
+/// Queries of kHeads heads are mapped to latent vectors, each by its head's matrix; then they are rotated and cells are stored.
 struct Scene {
   std::vector<float> q = reals(size(kRows * kHeads * kQuery), 1), k = reals(size(kRows * kCell), 2),
                      angles = reals(size(kRows * kRotary), 3);
@@ -129,7 +129,7 @@ TEST(LatentOps, ADevice_givesTheBitsOfTheReference) {
 }
 #endif
 
-/// The experts that are chosen of six in groups of two.
+/// The chosen experts, out of six in groups of two.
 std::vector<std::int32_t> chosen_of(const std::vector<float>& logits, std::int64_t groups_used) {
   std::vector<float> weights(2);
   std::vector<std::int32_t> pairs(2), tokens(2), chosen(2), first(7);

@@ -28,7 +28,7 @@ class MappedFile {
   }
   ~MappedFile() { munmap(memory_, kBytes); }
   std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(memory_), kBytes}; }
-  /// Read from memory each time.
+  /// Reads the memory each time.
   int at(std::size_t i) const { return static_cast<const volatile unsigned char*>(memory_)[i]; }
   void truncate_to(std::size_t bytes) const { ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(bytes)), 0); }
 

@@ -1,12 +1,12 @@
 #pragma once
-// Operations that layers other than Llama's have, and their memory: for tests of compute units.
+// Operations of layers that differ from Llama's, and their memory, for tests of compute units.
 #include <vector>
 
 #include "tests/node/unit_scene.hpp"
 
 namespace yamata {
 
-/// A norm, a router, its experts, and what they add to the residual stream, over a few tokens.
+/// A norm, a router, its experts, and the addition to the residual stream, for a few tokens.
 struct Mixture {
   static constexpr std::int64_t kTokens = 5, kDim = 96, kFfn = 64, kExperts = 7, kUsed = 3, kPairs = kTokens * kUsed;
 

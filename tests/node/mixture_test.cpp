@@ -1,4 +1,4 @@
-// Experts, routers, norms and what they add: the same bits with every instruction set and number of threads, and what they should be.
+// Experts, routers, norms and additions: the same bits with every instruction set and number of threads, and correct values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ TEST(MixtureOps, EveryUnit_givesTheBitsOfTheReference) {
   }
 }
 
-/// A token's result does not depend on who else is in the run.
+/// A token's result does not depend on the other tokens of the run.
 TEST(MixtureOps, TokensTogether_giveTheBitsOfEachAlone) {
   for (const TensorType type : {TensorType::F32, TensorType::Q8_0}) {
     M together(type);
@@ -63,7 +63,7 @@ TEST(MixtureOps, TokensTogether_giveTheBitsOfEachAlone) {
   }
 }
 
-/// In double precision, from the floats of the operation before.
+/// Compares with double precision, from the floats of the operation before.
 TEST(MixtureOps, EachOperation_isWhatItSays) {
   M m(TensorType::F32);
   run_scalar(m.ops);
@@ -102,7 +102,7 @@ TEST(MixtureOps, EachOperation_isWhatItSays) {
       EXPECT_NEAR(at(m.y, t * M::kDim + i), 5 * std::tanh(2 * y / 5), 2e-5);
     }
   }
-  for (std::int64_t pair = 0; pair < M::kPairs; ++pair) {  // the gate's product with its bias, and what comes of it
+  for (std::int64_t pair = 0; pair < M::kPairs; ++pair) {  // the gate's product with its bias, and its activation
     const auto expert = static_cast<std::size_t>(m.chosen[static_cast<std::size_t>(pair)]);
     const std::int64_t token = m.tokens[static_cast<std::size_t>(pair)];
     for (std::int64_t r = 0; r < M::kDim; r += 17) {
@@ -151,7 +151,7 @@ TEST(StoreOp, NormsHeadsBeforeTheyRotate) {
   std::vector<float> q = reals(kDim, 1), k = reals(kDim, 2);
   const std::vector<float> before = q, v = reals(kDim, 3), weight = reals(kDim, 4), k_weight(kDim, 1.0f);
   std::vector<float> still(kDim), k_plane(kDim), v_plane(kDim);
-  for (std::size_t i = 0; i < kDim; i += 2) still[i] = 1;  // cosines of 1: nothing turns
+  for (std::size_t i = 0; i < kDim; i += 2) still[i] = 1;  // cosines of 1: no rotation
   const std::int32_t cell = 0;
   void *k_cells = k_plane.data(), *v_cells = v_plane.data();
   const std::vector<float> k_before = k;

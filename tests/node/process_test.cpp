@@ -1,4 +1,4 @@
-// What is read of other processes.
+// Information about other processes.
 #include "node/process.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace yamata {
 namespace {
 
-/// A child with a name of its own that waits for its end.
+/// A child with a given name that waits until it is ended.
 class Child {
  public:
   explicit Child(const char* name) {
@@ -33,7 +33,7 @@ class Child {
     waitpid(process_, nullptr, 0);
   }
   pid_t process() const { return process_; }
-  /// Sends a signal and waits until it has had its effect, without reaping.
+  /// Sends a signal and waits for its effect, without reaping the process.
   void signal(int number, int effect) const {
     kill(process_, number);
     siginfo_t info;
@@ -49,7 +49,7 @@ class Child {
 };
 
 TEST(Process, OfAnyName_isDescribed) {
-  const Child child("a) Z (b 1 2");  // as if its fields came early
+  const Child child("a) Z (b 1 2");  // the name looks like fields of the file
   EXPECT_EQ(process_name(child.process()), "a) Z (b 1 2");
   EXPECT_EQ(process_parent(child.process()), getpid());
   EXPECT_NE(std::string("SR").find(process_state(child.process())), std::string::npos);

@@ -1,4 +1,4 @@
-// Machines that are not here, from hwloc's XML files, and this one.
+// Other machines, from hwloc's XML files, and this machine.
 #include "node/topology.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 namespace yamata {
 namespace {
 
-/// Sets an environment variable as long as it lives.
+/// Sets an environment variable during its life.
 class Environment {
  public:
   Environment(const char* name, const std::string& value) : name_(name) {
@@ -168,7 +168,7 @@ TEST(Numa, ThreadCounts_areAllTheFastCoresAndHalves) {
   EXPECT_EQ(thread_counts(uneven, {-1, -1, -1}), (std::vector<int>{3, 1})) << "unbound";
 }
 
-/// A copy of a machine's file with one text replaced everywhere.
+/// A copy of a machine's file with a text replaced everywhere.
 std::string changed_copy(const char* file, const std::string& from, const std::string& to) {
   std::ifstream in(std::string(YAMATA_SOURCE_DIR "/tests/node/topologies/") + file);
   std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -182,7 +182,7 @@ TEST(Topology, CpusNotAllowed_areLeftOut) {
   const std::string path = changed_copy("2s.xml", "allowed_cpuset=\"0xffffffff,0xffffffff\"", "allowed_cpuset=\"0x00000000,0x0000003a\"");
   const Topology topology = read_machine(path);
   std::filesystem::remove(path);
-  EXPECT_EQ(topology.core_cpus, (std::vector<int>{1, 3, 4}));  // of core 0 and 1 the second thread, of core 2 both
+  EXPECT_EQ(topology.core_cpus, (std::vector<int>{1, 3, 4}));  // of cores 0 and 1 the second thread, of core 2 both
 }
 
 TEST(Topology, UnreadableFile_isAClusterError) {

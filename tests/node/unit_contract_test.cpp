@@ -1,5 +1,5 @@
-// The contract of compute units: every operation cut among those who compute, each result once, the same bits as the scalar kernels on one
-// thread; the end at an operation's boundary; faults; memory. Every unit must pass it: add a maker for a new one.
+// The contract of compute units: every operation is divided among them, each result is computed once, with the same bits as the scalar
+// kernels on one thread; stops at operation boundaries; errors; memory. Every unit must pass these tests: add a maker for a new one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct UnitMaker {
   std::string name;
   int threads;
   std::function<std::unique_ptr<ComputeUnit>()> make;
-  bool leaves_at_meetings = false;  ///< of the units it is made of, not at any operation
+  bool leaves_at_meetings = false;  ///< it only stops at synchronizations of its parts, not at every operation
 };
 
 std::unique_ptr<ComputeUnit> cpu_unit(cpu::Isa isa, int threads) {
@@ -43,7 +43,7 @@ std::unique_ptr<ComputeUnit> emulated_unit([[maybe_unused]] bool unified) {
 #endif
 }
 
-/// Of parts with so many threads, so much of the columns, and such an instruction set; 0 threads: an emulated device.
+/// Parts with these threads, shares of columns and instruction sets; 0 threads: an emulated device.
 struct Part {
   int threads;
   double share;
@@ -65,7 +65,7 @@ UnitMaker split(const std::string& name, const std::vector<Part>& parts) {
   return maker;
 }
 
-/// Even and uneven parts, more of them than there are heads, and parts that pack weights differently.
+/// Even and uneven parts, more parts than heads, and parts that pack weights differently.
 std::vector<UnitMaker> split_makers() {
   const cpu::Isa best = cpu::choose_isa(), plain = cpu::Isa::kScalar;
   std::vector<UnitMaker> makers{split("split_1_1", {{1, 1, best}, {1, 1, best}}),
@@ -108,7 +108,7 @@ std::vector<UnitMaker> unit_makers() {
 class UnitContract : public testing::TestWithParam<UnitMaker> {
  protected:
   ComputeUnit& unit() { return *unit_; }
-  /// What all results are compared with.
+  /// The unit with which all results are compared.
   ComputeUnit& reference() { return *reference_; }
 
  private:
@@ -263,8 +263,8 @@ TEST_P(UnitContract, RaisedStop_skipsTheRestAtTheNextBoundary) {
   } else {
     EXPECT_EQ(unit.progress(), 1u);
     run(unit, std::span(expected.ops).first(1));
-    EXPECT_EQ(stopped.k, expected.k);                // the operation under way is completed
-    EXPECT_EQ(stopped.planes_k, expected.planes_k);  // and the next not begun
+    EXPECT_EQ(stopped.k, expected.k);                // the current operation is completed
+    EXPECT_EQ(stopped.planes_k, expected.planes_k);  // and the next is not begun
   }
   run(unit, stopped.ops, &go);
   run(unit, expected.ops);
@@ -290,7 +290,7 @@ TEST_P(UnitContract, StopRaisedMeanwhile_endsAtAnOperationOnAllThreadsAlike) {
   }
 }
 
-/// Queries of 3 rows over a cache of some 700 cells, of which each row sees others.
+/// Queries of 3 rows over a cache of about 700 cells; each row sees different cells.
 struct AttentionScene {
   static constexpr std::int64_t kRows = 3, kHeads = 6, kKvHeads = 2, kHeadDim = 32, kCells = 700, kSegments = 3;
 

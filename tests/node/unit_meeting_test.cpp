@@ -1,4 +1,5 @@
-// Units that meet: nobody passes alone, all leave together, one that fails is not waited for; what was computed before which meeting.
+// Synchronizations of units: no unit passes alone, all leave a run together, a failed unit is not waited for, and times are recorded per
+// synchronization.
 #include "node/unit_meeting.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ TEST(UnitMeeting, nobodyGoesOnBeforeAllHaveCome) {
   for (const int spins : {kSpinsBound, 0}) {
     UnitMeeting meeting(kUnits, spins);
     meeting.begin({});
-    std::array<int, kUnits> done{};  // plain numbers: the meeting orders them
+    std::array<int, kUnits> done{};  // plain integers: the meeting synchronizes accesses to them
     in_threads(kUnits, [&](int own) {
       for (int i = 1; i <= kMeetings; ++i) {
         done[static_cast<std::size_t>(own)] = i;
@@ -143,7 +144,7 @@ TEST(MemberUnits, exchangeOnceAndShareTheSlices) {
       EXPECT_EQ(unit.own(), m);
       EXPECT_EQ(member.among_units(own).members(), 1);
       for (int round = 0; round < kRounds; ++round) {
-        if (round % 3 == 0) {  // the group does not hear of it
+        if (round % 3 == 0) {  // the group does not see it
           ASSERT_TRUE(member.among_units(own).all_gather(member.among_units(own).shared_slices(kSlice), {&kSlice, 1}, true));
         }
         const auto slices = unit.shared_slices(2 * kSlice);

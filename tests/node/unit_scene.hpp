@@ -17,7 +17,7 @@ inline void run(ComputeUnit& unit, std::span<const Op> ops, const std::atomic<bo
   finish(unit);
 }
 
-/// Whole numbers from -8 to 8: sums of their products are exact in float, so any order gives one result.
+/// Integers from -8 to 8: sums of their products are exact in float, so every order gives the same result.
 inline std::vector<float> whole_numbers(std::size_t n, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<float> values(n);
@@ -85,7 +85,7 @@ struct Layer {
   static constexpr std::int64_t kKvDim = kKvHeads * kHeadDim;
   const std::vector<std::byte> data_q = q8_0(kDim, kDim, 10), data_k = q8_0(kKvDim, kDim, 11), data_v = q8_0(kKvDim, kDim, 12),
                                data_o = q8_0(kDim, kDim, 13), data_gate = q8_0(kFfn, kDim, 14), data_down = q8_0(kDim, kFfn, 15);
-  const std::vector<float> data_up = reals(kFfn * kDim, 16);  // floats beside quantized weights in one operation
+  const std::vector<float> data_up = reals(kFfn * kDim, 16);  // floats together with quantized weights in one operation
   const Matrix w_q = quantized(data_q, kDim, kDim), w_k = quantized(data_k, kKvDim, kDim), w_v = quantized(data_v, kKvDim, kDim),
                w_o = quantized(data_o, kDim, kDim), w_gate = quantized(data_gate, kFfn, kDim), w_up = matrix(data_up, kFfn, kDim),
                w_down = quantized(data_down, kDim, kFfn);

@@ -1,4 +1,4 @@
-// Shares that follow measured time: what speeds they settle at, how fast they follow a change, what is not worth moving for.
+// Adaptive shares: the shares that they converge to, how fast they follow a change, and which differences are too small.
 #include "node/unit_shares.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ WorkKind product(std::int64_t outputs, int width_class = 0) {
   return {.what = WorkKind::What::kProduct, .outputs = outputs, .inputs = 64, .width_class = width_class, .context = 0};
 }
 
-/// Units of these speeds do a second's work of one of them, again and again, cut at so many grains.
+/// Units of these speeds repeatedly do the work that takes a unit of speed 1 one second, divided into this many grains.
 void work(UnitShares& shares, int label, const std::vector<double>& speeds, int runs, double& now_s, int grains = 1000) {
   for (int run = 0; run < runs; ++run) {
     std::vector<double> fractions, seconds;
@@ -77,7 +77,7 @@ TEST(UnitShares, aUnitThatIsTurnedOffAndOnIsTakenForTheMean) {
   UnitShares shares({1, 1}, true);
   const int label = shares.label(product(10));
   double now_s = 0;
-  for (int round = 0; round < 20; ++round) {  // within what is remembered
+  for (int round = 0; round < 20; ++round) {  // within the time that is remembered
     work(shares, label, {1, 0.2}, 3, now_s);
     work(shares, label, {1, 1}, 3, now_s);
   }

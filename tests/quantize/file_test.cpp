@@ -1,4 +1,4 @@
-// Whole files, compared with those that llama-quantize writes.
+// Compares whole files with those of llama-quantize.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Request request(const std::string& kind) {
   return r;
 }
 
-/// A weight for every column of every matrix of the layers, from the tensor's name.
+/// An importance for every column of every matrix of the layers, derived from the tensor's name.
 Imatrix made_up(const gguf::File& file) {
   Imatrix imatrix{"importance.dat", {}, {"tales.txt"}, 3};
   for (const gguf::Tensor& tensor : file.tensors()) {
@@ -52,10 +52,10 @@ Imatrix made_up(const gguf::File& file) {
 
 struct Golden {
   const char* kind;
-  std::uint64_t plain, weighted;  ///< 0: needs an importance matrix; left out, because it is made as its _M
+  std::uint64_t plain, weighted;  ///< 0: needs an importance matrix; omitted types are equal to their _M variant
 };
-// Hashes of what llama_model_quantize of llama.cpp b11739 writes for kModel with allow_requantize, without an importance matrix and
-// with made_up's under that name.
+// Hashes of the files that llama_model_quantize of llama.cpp b11739 writes for kModel with allow_requantize, without an importance matrix
+// and with made_up's under that name.
 constexpr Golden kGolden[] = {
     {"F32", 0x95cf926cafaa647f, 0x8e3a6ce31ab3502b},
     {"F16", 0x1402b2048afd1b02, 0x1e31c0a0e68e7ed0},
@@ -167,7 +167,7 @@ TEST(QuantizedFile, ImportanceMatrix_mustFitAndBeThereWhereItIsNeeded) {
   EXPECT_NE(plan.notes[0].find("blk.1.ffn_up.weight"), std::string::npos);
 }
 
-/// The file with zeros for data.
+/// The file with zeros as data.
 std::string zeroed(std::string bytes) {
   const gguf::File file = gguf::File::parse(gguf_test::as_span(bytes), "source");
   const auto begin = static_cast<std::size_t>(file.tensors()[0].data - gguf_test::as_span(bytes).data());

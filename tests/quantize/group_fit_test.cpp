@@ -1,4 +1,4 @@
-// Fits of several groups at once must be those of one group after the other, bit for bit.
+// Fits of several groups at once must equal the fits of single groups, bit for bit.
 #include "src/quantize/group_fit.hpp"
 
 #include <gtest/gtest.h>
@@ -23,11 +23,11 @@ std::vector<Instructions> usable() {
 #if defined(__x86_64__)
   if (cpu::isa_usable(cpu::Isa::kAvx2)) tables.push_back({"avx2", &group_fit_avx2});
 #endif
-  tables.push_back({"neon", &group_fit_neon});  // on other processors built for this test
+  tables.push_back({"neon", &group_fit_neon});  // also built for this test on other processors
   return tables;
 }
 
-/// Blocks of many kinds: each group has a size of its own, from what underflows to what overflows, and some are special.
+/// Blocks of many kinds: each group has a magnitude of its own, from underflow to overflow, and some groups are special.
 std::vector<float> block(unsigned seed) {
   std::mt19937 engine(seed);
   std::normal_distribution<float> normal;
@@ -52,7 +52,7 @@ std::vector<float> block(unsigned seed) {
   return x;
 }
 
-/// One weight per element, some of them 0.
+/// One weight per element; some are 0.
 std::vector<float> weights_of(unsigned seed) {
   std::mt19937 engine(seed);
   std::exponential_distribution<float> draw;
@@ -63,7 +63,7 @@ std::vector<float> weights_of(unsigned seed) {
   return weights;
 }
 
-/// What a fit wrote: the numbers, then the bits of the scales.
+/// The results of a fit: the numbers, then the bits of the scales.
 struct Result {
   std::vector<std::uint8_t> numbers = std::vector<std::uint8_t>(kElements, 0xee);
   std::vector<std::uint32_t> bits;
@@ -74,7 +74,7 @@ struct Result {
   }
 };
 
-/// Runs `fit(table, block, weights)` with every table on many blocks; returns how many different results there were.
+/// Runs `fit(table, block, weights)` with every table on many blocks; returns the number of different results.
 template <class Fit>
 std::size_t compare(Fit fit) {
   std::vector<Result> seen;

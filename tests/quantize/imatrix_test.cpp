@@ -62,20 +62,20 @@ class ImatrixFile : public ::testing::Test {
 TEST_F(ImatrixFile, BothFormats_giveMeansPerColumn) {
   const Imatrix old = open(legacy());
   EXPECT_EQ(old.values.at("a.weight"), (std::vector<float>{2, 0.5f, 0}));
-  EXPECT_EQ(old.values.at("b.weight"), (std::vector<float>{5}));  // no calls: the sums as they are
+  EXPECT_EQ(old.values.at("b.weight"), (std::vector<float>{5}));  // no calls: the sums themselves
   EXPECT_EQ(old.chunks, 7);
   EXPECT_EQ(old.datasets, (std::vector<std::string>{"some.txt"}));
   EXPECT_EQ(old.path, folder_ / "i");
   const Imatrix now = open(modern(kTensors));
   EXPECT_EQ(now.values.at("a.weight"), (std::vector<float>{2, 0.5f, 0}));
-  EXPECT_EQ(now.values.at("b.weight"), (std::vector<float>{1}));  // never used: weighs 1
+  EXPECT_EQ(now.values.at("b.weight"), (std::vector<float>{1}));  // never used: weight 1
   EXPECT_EQ(now.chunks, 7);
   EXPECT_EQ(now.datasets, (std::vector<std::string>{"some.txt"}));
 }
 
 TEST_F(ImatrixFile, CutFile_isRefusedWhereverItEnds) {
   const std::string bytes = legacy();
-  const std::size_t optional = bytes.size() - 4 - 4 - 8;  // chunks and the text's name may be left out
+  const std::size_t optional = bytes.size() - 4 - 4 - 8;  // the number of chunks and the text's name are optional
   for (std::size_t n = 0; n < bytes.size(); ++n) {
     if (n == optional || n == optional + 4) {
       EXPECT_NO_THROW(open(bytes.substr(0, n))) << n;

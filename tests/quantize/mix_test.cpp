@@ -1,4 +1,4 @@
-// Which tensor gets which format.
+// The format of each tensor.
 #include "src/quantize/mix.hpp"
 
 #include <gtest/gtest.h>
@@ -20,12 +20,12 @@ struct Shape {
   bool tied = false;
 };
 
-/// The table of a model; its data are of no interest.
+/// The table of a model; its data do not matter.
 class Model {
  public:
   explicit Model(const Shape& shape = {}) : bytes_(make(shape)), file_(gguf::File::parse(as_span(bytes_), "model")) {}
 
-  /// Formats by name.
+  /// Formats by tensor name.
   std::map<std::string, TensorType> types(MixOptions options) const {
     std::vector<const gguf::Tensor*> tensors;
     for (const gguf::Tensor& tensor : file_.tensors()) tensors.push_back(&tensor);

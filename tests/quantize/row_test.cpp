@@ -14,7 +14,7 @@ namespace {
 
 struct Format {
   TensorType type;
-  double error;  ///< root mean square on normally distributed values of variance 1: about step / sqrt(12), with a margin of a fifth
+  double error;  ///< root mean square on normally distributed values of variance 1: about step / sqrt(12), with a margin of 20 %
 };
 constexpr Format kFormats[] = {{TensorType::F16, 4e-4},   {TensorType::BF16, 3e-3},   {TensorType::Q8_0, 7e-3},
                                {TensorType::Q6_K, 0.022}, {TensorType::Q5_0, 0.050},  {TensorType::Q5_1, 0.047},
@@ -40,7 +40,7 @@ std::vector<float> there_and_back(TensorType type, const std::vector<float>& x, 
   return y;
 }
 
-/// Root of the mean of weighted squared differences.
+/// Square root of the mean of weighted squared differences.
 double error(const std::vector<float>& x, const std::vector<float>& y, const float* weights = nullptr) {
   double sum = 0, all = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -65,7 +65,7 @@ TEST(QuantizeRow, Error_isWithinTheFormats) {
 TEST(QuantizeRow, Importance_lowersTheErrorWhereItMatters) {
   for (const Format& format : kFormats) {
     if (traits(format.type).block_elements == 1 || format.type == TensorType::Q8_0 || format.type == TensorType::MXFP4)
-      continue;  // these look at no weights
+      continue;  // these do not use weights
     double plain = 0, weighted = 0;
     for (unsigned seed = 1; seed <= 5; ++seed) {
       const std::vector<float> x = normal(seed);
@@ -107,7 +107,7 @@ TEST(QuantizeRow, Float_isCopied) {
 
 TEST(QuantizeRow, WhatDoesNotFit_isRefused) {
   for (const Format& format : kFormats) {
-    if (format.type == TensorType::MXFP4) continue;  // its powers of two reach as far as floats
+    if (format.type == TensorType::MXFP4) continue;  // its powers of two have the range of floats
     std::vector<float> x = normal(3);
     x[kCols - 1] = format.type == TensorType::BF16 ? 3.4e38f : 1e12f;
     EXPECT_THROW(there_and_back(format.type, x), OutOfRange) << traits(format.type).name;

@@ -1,4 +1,4 @@
-// What is written is read again; whatever a header says, a file is read and can be used, or is refused by name.
+// Written files are read back; for any header, a file is either read and can be used, or refused by name.
 #include "src/safetensors/safetensors.hpp"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ std::string sample() {
   return bytes;
 }
 
-/// The fault that a file is refused with; empty: it is not.
+/// The error with which a file is refused; empty: it is accepted.
 std::string fault_of(const std::string& bytes) {
   try {
     File::parse(std::as_bytes(std::span(bytes)), "x.safetensors");
@@ -111,7 +111,7 @@ TEST(Safetensors, ImpossibleHeaders_areRefusedByName) {
 
 TEST(Safetensors, HundredThousandMutatedHeaders_areReadOrRefused) {
   const std::string whole = sample();
-  std::uint64_t header_bytes = 0;  // with its length
+  std::uint64_t header_bytes = 0;  // including its length
   std::memcpy(&header_bytes, whole.data(), sizeof(header_bytes));
   header_bytes += sizeof(header_bytes);
   std::mt19937_64 random(26);
@@ -143,11 +143,11 @@ TEST(Safetensors, HundredThousandMutatedHeaders_areReadOrRefused) {
       }
       if (bytes.empty()) bytes = "x";
     }
-    if (below(4) > 0 && bytes.size() > whole.size() - header_bytes + sizeof(std::uint64_t)) {  // a length that fits what became of the header
+    if (below(4) > 0 && bytes.size() > whole.size() - header_bytes + sizeof(std::uint64_t)) {  // a length that matches the changed header
       const std::uint64_t length = bytes.size() - (whole.size() - header_bytes) - sizeof(std::uint64_t);
       bytes.replace(0, sizeof(length), reinterpret_cast<const char*>(&length), sizeof(length));
     }
-    // The bytes end where their memory does, so that sanitizers see a read beyond them.
+    // The memory ends where the bytes end, so that sanitizers detect reads beyond them.
     const std::vector<char> exact(bytes.begin(), bytes.end());
     try {
       const File file = File::parse(std::as_bytes(std::span(exact)), "x");
@@ -163,7 +163,7 @@ TEST(Safetensors, HundredThousandMutatedHeaders_areReadOrRefused) {
       ASSERT_EQ(std::string_view(e.what()).find_first_of("\r\n\x1b"), std::string_view::npos) << e.what();
     }
   }
-  // The mutations are of use only while they make both.
+  // The test is only useful if some files are read and some refused.
   EXPECT_GT(read, 2'000u);
   EXPECT_LT(read, 90'000u);
 }

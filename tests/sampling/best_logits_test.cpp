@@ -1,4 +1,4 @@
-// The best logits of a row: those that sorting gives, and enough for the sampler to choose the same token.
+// The best logits of a row: those that sorting gives, and enough of them for the sampler to choose the same token.
 #include "src/sampling/best_logits.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-/// With ties, and values that cannot be used.
+/// With ties, and values that are not numbers.
 std::vector<float> random_row(std::size_t size, std::mt19937& random) {
   std::vector<float> row(size);
   for (float& value : row) {
@@ -70,7 +70,7 @@ TEST(BestLogits, AsManyAsSamplingReads_giveTheSameToken) {
     std::vector<std::int32_t> ids(kVocabulary);
     std::iota(ids.begin(), ids.end(), 0);
     std::shuffle(ids.begin(), ids.end(), random);
-    // What is penalized or banned matters most among the best.
+    // Penalties and bans matter most for the best logits.
     std::partial_sort(ids.begin(), ids.begin() + 20, ids.end(),
                       [&](std::int32_t a, std::int32_t b) { return row[static_cast<std::size_t>(a)] > row[static_cast<std::size_t>(b)]; });
     const std::vector<std::int32_t> banned(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(random() % 3));

@@ -122,7 +122,7 @@ TEST(Sampler, Draws_followTheDistribution) {
   EXPECT_LT(chi_square, 18.5);  // 4 degrees of freedom, significance 0.001
 }
 
-/// A language model that is a table: logits of 5 tokens after each of the prefixes of up to two.
+/// A language model given by a table: logits of 5 tokens after each prefix of up to two tokens.
 std::vector<float> table_logits(std::span<const std::int32_t> prefix) {
   std::vector<float> logits;
   std::uint64_t at = 7;
@@ -131,7 +131,7 @@ std::vector<float> table_logits(std::span<const std::int32_t> prefix) {
   return logits;
 }
 
-/// The probability of each of the 125 texts of three tokens, exactly.
+/// The exact probability of each of the 125 texts of three tokens.
 std::vector<double> exact_joint() {
   std::vector<double> joint;
   for (int text = 0; text < 125; ++text) {
@@ -172,7 +172,7 @@ TEST(Sampler, TextsOfManySeeds_areDistributedAsTheModelSays) {
     int cells = 0;
     for (std::size_t t = 0; t < 125; ++t) {
       const double expected = joint[t] * kSeeds;
-      if (expected < 10) {  // merged
+      if (expected < 10) {  // merged with others
         rest_expected += expected;
         rest_counted += counts[t];
         continue;
@@ -184,7 +184,7 @@ TEST(Sampler, TextsOfManySeeds_areDistributedAsTheModelSays) {
       chi += (rest_counted - rest_expected) * (rest_counted - rest_expected) / rest_expected;
       ++cells;
     }
-    // Wilson and Hilferty's bound for chance 1e-3 / 5 groups (3.54 standard deviations).
+    // Wilson and Hilferty's bound for a probability of 1e-3 / 5 groups (3.54 standard deviations).
     const double df = cells - 1;
     const double bound = df * std::pow(1 - 2 / (9 * df) + 3.54 * std::sqrt(2 / (9 * df)), 3);
     EXPECT_LT(chi, bound) << "group " << group << ", " << df << " degrees of freedom";

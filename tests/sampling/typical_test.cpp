@@ -1,4 +1,4 @@
-// Typical acceptance, by hand.
+// Typical acceptance, compared with computations by hand.
 #include "src/sampling/typical.hpp"
 
 #include <gtest/gtest.h>

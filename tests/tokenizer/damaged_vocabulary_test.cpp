@@ -1,4 +1,4 @@
-// Vocabularies with something missing or wrong: an error that names it, or text that still comes back, never a crash.
+// Vocabularies with missing or wrong parts: an error that names the part, or a text that survives encoding and decoding, but never a crash.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -40,7 +40,7 @@ ModelFile sentencepiece() {
   return file;
 }
 
-/// Letters, a space, two merges of three.
+/// Three letters, a space, and two merges of the letters.
 ModelFile byte_level() {
   ModelFile file;
   file.set("tokenizer.ggml.model", "gpt2");
@@ -160,13 +160,13 @@ TEST(DamagedVocabulary, UnknownTokenizers_areNamedWithThoseKnown) {
 
 TEST(DamagedVocabulary, MergesOfUnknownTexts_fallBackToCharacters) {
   ModelFile file = byte_level();
-  // "bc" and "abcabc" are no tokens; "x" and "y" are in no token at all.
+  // "bc" and "abcabc" are not tokens; "x" and "y" are not part of any token.
   file.metadata["tokenizer.ggml.merges"] = std::vector<std::string>{"b c", "x y", "abc abc", "a bc", "q  r"};
   const auto tokenizer = load(file);
   EXPECT_EQ(tokenizer->encode("bc", false, false), (Ids{1, 2}));
   EXPECT_EQ(tokenizer->encode("abc", false, false), (Ids{5}));
   EXPECT_EQ(tokenizer->encode("abcabc", false, false), (Ids{0, 1, 2, 0, 1, 2}));
-  EXPECT_EQ(tokenizer->encode("xyxy", false, false), Ids{});  // no token stands for these, not even an unknown one
+  EXPECT_EQ(tokenizer->encode("xyxy", false, false), Ids{});  // there is no token for these, not even an unknown one
   EXPECT_EQ(tokenizer->encode("axyb", false, false), (Ids{0, 1}));
 }
 
@@ -176,7 +176,7 @@ TEST(DamagedVocabulary, MergesThatAreNoPairs_areRefused) {
     file.metadata["tokenizer.ggml.merges"] = std::vector<std::string>{"a b", line};
     expect_refusal(file, "tokenizer.ggml.merges[1] is not two texts");
   }
-  for (const char* line : {"a ", "a  ", "  "}) {  // a pair with an empty text never meets one
+  for (const char* line : {"a ", "a  ", "  "}) {  // an empty text never takes part in a merge
     ModelFile file = byte_level();
     file.metadata["tokenizer.ggml.merges"] = std::vector<std::string>{line};
     EXPECT_EQ(load(file)->encode("a  a", false, false), (Ids{0, 3, 3, 0})) << "'" << line << "'";
@@ -187,13 +187,13 @@ TEST(DamagedVocabulary, OddTokens_doNoHarm) {
   ModelFile file = sentencepiece();
   auto& tokens = std::get<std::vector<std::string>>(file.metadata["tokenizer.ggml.tokens"]);
   auto& types = std::get<std::vector<std::uint64_t>>(file.metadata["tokenizer.ggml.token_type"]);
-  tokens[3 + 'x'] = "<0xZZ>";  // a byte token that is none
+  tokens[3 + 'x'] = "<0xZZ>";  // an invalid byte token
   tokens[3 + 'y'] = "";
   tokens[3 + 'z'] = "<0x7A";
   types[259] = 200;
   types[260] = ~std::uint64_t{0};
-  tokens[1] = "";       // a control token without a text
-  tokens.back() = "a";  // a text that stands twice
+  tokens[1] = "";       // a control token without text
+  tokens.back() = "a";  // a duplicate text
   const auto tokenizer = load(file);
   for (TokenId id = 0; id < tokenizer->size(); ++id) {
     tokenizer->piece(id, true);
@@ -212,7 +212,7 @@ TEST(DamagedVocabulary, WordsOfAMebibyte_comeBackWhole) {
     std::string text;
     while (text.size() < kLength) text += unit;
     const std::string from_spm = joined(*spm, spm->encode(text, false, false));
-    if (std::string(unit).find("\xE2\x96\x81") == std::string::npos) {  // U+2581 and the space are one to SentencePiece
+    if (std::string(unit).find("\xE2\x96\x81") == std::string::npos) {  // SentencePiece treats U+2581 and the space as equal
       EXPECT_TRUE(from_spm == " " + text) << "'" << unit << "': " << from_spm.size() << " bytes";
     }
     if (std::string(unit).find_first_not_of("ab ") == std::string::npos) {

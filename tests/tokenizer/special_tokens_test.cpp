@@ -11,7 +11,7 @@ namespace {
 
 using gguf_test::Writer;
 
-/// A byte-level BPE vocabulary of these tokens, and more metadata.
+/// A byte-level BPE vocabulary of these tokens, and additional metadata.
 std::string vocabulary(const std::vector<std::string>& texts, const std::vector<std::int32_t>& kinds, const char* key = nullptr,
                        std::uint32_t id = 0) {
   Writer writer;

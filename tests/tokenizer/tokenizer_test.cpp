@@ -66,7 +66,7 @@ TEST_P(Vocabulary, ReferenceTexts_giveReferenceIds) {
 TEST_P(Vocabulary, AnyBytes_comeBack) {
   const std::string name = GetParam();
   std::vector<std::string> texts = {"caf\xC3\xA9 \xF0\x9F\x98\x80!\n\n  x", "\x9F\xA0 broken \xE2\x82 end\xC3", "\xED\xA0\x80 12345 "};
-  // Bytes that UTF-8 never has: Falcon has no tokens for them, and DeepSeek's stand for the Latin-1 characters too.
+  // Bytes that never occur in UTF-8: Falcon has no tokens for them, and DeepSeek also uses their tokens for the Latin-1 characters.
   if (name != "falcon" && name != "deepseek-llm") texts.push_back("\xC0\x80 \xF8 a \xFF");
   for (const std::string& text : texts) {
     EXPECT_EQ(joined(*tokenizer_, tokenizer_->encode(text, false, false)), (name == "llama-spm" ? " " : "") + text);

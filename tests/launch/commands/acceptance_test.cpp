@@ -1,4 +1,4 @@
-// yamata acceptance as a user meets it, and what reads its file.
+// yamata acceptance as users call it, and readers of its file.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

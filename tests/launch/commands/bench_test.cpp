@@ -48,7 +48,7 @@ TEST(BenchStatistics, MeanAndDeviation_areThoseOfASample) {
   EXPECT_DOUBLE_EQ(standard_deviation({2, 4, 9}), std::sqrt((9 + 1 + 16) / 2.0));
   EXPECT_DOUBLE_EQ(standard_deviation({3}), 0);
   EXPECT_DOUBLE_EQ(mean({}), 0);
-  // A large mean must not drown a small spread.
+  // A large mean must not hide a small deviation.
   EXPECT_NEAR(standard_deviation({1e9 + 1, 1e9 + 2, 1e9 + 3}), 1, 1e-6);
 }
 
@@ -100,7 +100,7 @@ BenchRow example_row() {
   return row;
 }
 
-/// The fields of a line whose quoted ones may hold commas and doubled quotes.
+/// The fields of a line; quoted fields may contain commas and doubled quotes.
 std::vector<std::string> split_fields(const std::string& line, char quote) {
   std::vector<std::string> fields(1);
   bool within = false;

@@ -1,4 +1,4 @@
-// yamata features as a user meets it.
+// yamata features as users call it.
 #include <gtest/gtest.h>
 
 #include "src/safetensors/safetensors.hpp"

@@ -71,7 +71,7 @@ TEST(Plan, ProfilesAndHostfile_sayWhoTheMachinesAre) {
   EXPECT_DOUBLE_EQ(named[1]["ns_per_byte"], 150);
 }
 
-/// Of the layout of these hosts without a draft.
+/// Speed of the layout with these hosts and without a draft.
 double tokens_per_s(const Json& plan, const std::string& hosts) {
   for (const Json& layout : plan["layouts"])
     if (layout["hosts"] == hosts) return layout["decode_tokens_per_s"];
@@ -123,7 +123,7 @@ TEST(Plan, WhatMakesNoSense_isRefused) {
   write_file(folder / "bad.json", "{}");
   const auto refused = [](const Arguments& arguments, const std::string& word) {
     const Outcome outcome = plan(arguments);
-    EXPECT_EQ(outcome.code, word == "absent" ? 2 : 1) << word;  // a file that is not there
+    EXPECT_EQ(outcome.code, word == "absent" ? 2 : 1) << word;  // the file does not exist
     EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   };

@@ -1,4 +1,4 @@
-// yamata profile: the numbers that are there, not how large they are.
+// yamata profile: tests that the numbers exist, not their values.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -61,7 +61,7 @@ TEST(Profile, OfAModel_hasAFloorForEveryWidthAndContext) {
   }
   EXPECT_EQ(j["widths"][1]["int8_ops"].get<double>(), 4 * j["widths"][0]["int8_ops"].get<double>());
   EXPECT_EQ(j["widths"][0]["int8_ops"].get<double>(), 2 * j["model"]["weight_numbers"].get<double>());
-  // 96 cells more: keys and values of 8 layers, in halves.
+  // 96 more cells: keys and values of 8 layers, as half floats.
   const auto cache_bytes = j["contexts"][1]["bytes"].get<double>() - j["contexts"][0]["bytes"].get<double>();
   EXPECT_GT(cache_bytes, 0);
   EXPECT_EQ(std::fmod(cache_bytes, 96.0 * 8 * 2 * 2), 0);

@@ -1,4 +1,4 @@
-// yamata quantize as a user meets it.
+// yamata quantize as users call it.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -87,7 +87,7 @@ TEST(Quantize, SeveralRanks_areSentAway) {
 }
 
 TEST(Quantize, Interrupt_leavesNothing) {
-  // A model of many gigabytes that take no place on the disk. Its rows are no whole blocks: the note says that the work begins.
+  // A sparse model file of many gigabytes. Its rows are not whole blocks, so a note is printed when the work begins.
   const TemporaryFolder folder, target;
   const std::string source = folder / "source.gguf";
   constexpr std::uint64_t kRows = 40000000;

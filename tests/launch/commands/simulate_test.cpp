@@ -1,4 +1,4 @@
-// yamata simulate: figures of clusters that are not there.
+// yamata simulate: results for clusters that do not exist.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -95,7 +95,7 @@ TEST(Simulate, MeasuredRuns_sayWhatFurtherRowsCost) {
   EXPECT_NE(measured.out, with({"--from", json, "--width-cost", "0"}).out);
 }
 
-/// What a run of two stages of 100 ms wrote: four tokens over and over, and nobody but the text itself to guess them.
+/// The result of a run with two stages of 100 ms: four tokens repeatedly, and no guess source except suffixes of the text.
 Json song() {
   std::vector<int> prompt, tokens;
   for (int i = 0; i < 40; ++i) (i < 8 ? prompt : tokens).push_back(i % 4);
@@ -106,7 +106,7 @@ Json song() {
           {"per_rank", {{{"role", "head"}, {"run_s", {0.1}}}, {{"role", "stage"}, {"run_s", {0.1}}}}}};
 }
 
-/// The same with a draft on two ranks, of 10 and 20 ms, whose first choice was accepted or none was.
+/// The same with a draft on two ranks, of 10 and 20 ms, whose first choice is always or never accepted.
 Json drafted_song(bool right) {
   Json j = song();
   j["per_rank"].push_back({{"role", "drafter"}, {"layers", "0-1"}, {"run_s", {0.01}}});

@@ -1,4 +1,4 @@
-// Jobs whose launcher is killed leave nothing on the machine: at once, or as the next one starts.
+// Jobs whose launcher is killed leave nothing on the machine: either at once, or after the next job starts.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -15,13 +15,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A job of two ranks with a folder of its own for temporary files.
+/// A job with two ranks and its own folder for temporary files.
 class KilledLauncher : public testing::Test {
  protected:
   KilledLauncher() { setenv("TMPDIR", folder_.path().c_str(), 1); }
   ~KilledLauncher() override { unsetenv("TMPDIR"); }
 
-  /// Both ranks compute.
+  /// Starts the job and waits until both ranks compute.
   void start() {
     job_ = std::make_unique<Process>(
         yamata({"run", "-m", kModel, "-p", "Once", "-n", "100000", "-c", "110000", "-t", "1", "--ignore-eos"}, 2));
@@ -73,7 +73,7 @@ TEST_F(KilledLauncher, LeavesNothing) {
   EXPECT_TRUE(comes_true([&] {
     try {
       return remains().empty();
-    } catch (const fs::filesystem_error&) {  // it goes while it is looked at
+    } catch (const fs::filesystem_error&) {  // files disappear during the listing
       return false;
     }
   })) << remains();
@@ -82,8 +82,8 @@ TEST_F(KilledLauncher, LeavesNothing) {
 TEST_F(KilledLauncher, WithItsRanks_isClearedByTheNextJob) {
   start();
   const pid_t ranks[] = {process_of_rank(job_->pid(), 0), process_of_rank(job_->pid(), 1)};
-  const pid_t guards[] = {parent_of(ranks[0]), parent_of(ranks[1])};  // a rank that is gone has none
-  for (const pid_t guard : guards) kill(guard, SIGSTOP);              // none is to tidy up
+  const pid_t guards[] = {parent_of(ranks[0]), parent_of(ranks[1])};  // 0 if the rank has ended
+  for (const pid_t guard : guards) kill(guard, SIGSTOP);              // so that none can clean up
   kill(job_->pid(), SIGKILL);
   for (const pid_t guard : guards) kill(guard, SIGKILL);
   EXPECT_EQ(job_->wait(), 128 + SIGKILL);

@@ -1,4 +1,4 @@
-// Who speaks of a start that does not end, and when, in a time of the test's own.
+// Which guard reports a start that does not end, and when, in virtual time.
 #include "launch/guard/start_watch.hpp"
 
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Lets the time pass in looks of 100 ms.
+/// Advances the time in steps of 100 ms, and checks at each.
 class StartWatchTest : public testing::Test {
  protected:
-  /// Milliseconds until it complains; -1: not within a minute.
+  /// Milliseconds until it reports; -1: not within a minute.
   int complains_after(StartWatch& watch, Phase phase, bool stopped) {
     for (int ms = 100; ms <= 60000; ms += 100) {
       now_ += milliseconds(100);

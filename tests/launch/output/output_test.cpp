@@ -1,4 +1,5 @@
-// Full disks, files that may not be replaced: every output that can be written is, each other is told of, and the exit code is 2.
+// Full disks, and files that may not be replaced: all possible outputs are written, errors of the others are reported, and the exit code is
+// 2.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/fs.h>
@@ -19,7 +20,7 @@
 namespace yamata::test {
 namespace {
 
-/// The command with this behind it in a shell.
+/// Runs the command in a shell, with this redirection after it.
 Outcome run_in_shell(const Arguments& command, const std::string& redirection) {
   Arguments all{"sh", "-c", "\"$@\" " + redirection, "sh"};
   all.insert(all.end(), command.begin(), command.end());
@@ -32,7 +33,7 @@ Arguments short_run(const Arguments& more = {}) {
   return arguments;
 }
 
-/// Exit code 2 and a line for each of `words`, in that order.
+/// Expects exit code 2 and a line for each of `words`, in that order.
 void expect_faults(const Outcome& outcome, const std::vector<std::string>& words) {
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   const auto complaints = outcome.complaints();
@@ -41,7 +42,7 @@ void expect_faults(const Outcome& outcome, const std::vector<std::string>& words
     EXPECT_NE(complaints[i].find(words[i]), std::string::npos) << words[i] << " in " << complaints[i];
 }
 
-/// Sets FS_IMMUTABLE_FL or FS_APPEND_FL for its life, where the file system and our rights allow it.
+/// Sets FS_IMMUTABLE_FL or FS_APPEND_FL during its life, if the file system and the user's rights allow it.
 class Attribute {
  public:
   Attribute(const std::string& path, int flag) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
@@ -120,7 +121,7 @@ TEST_F(OutputTest, FullStandardOutputOfMpirun_isAFault) {
 }
 
 TEST_F(OutputTest, FullDiskBehindMpirun_isAFault) {
-  // A file system without a free block, seen by the command alone.
+  // A file system without a free block, visible only to the command.
   const std::string full = "mount -t tmpfs -o size=4k none '" + folder_ / "" + "' 2>/dev/null || exit 77; echo x >'" + folder_ / "fill" +
                            "'; exec \"$@\" >'" + folder_ / "out'";
   Arguments command{"unshare", "-m", "sh", "-c", full, "sh"};
@@ -149,14 +150,14 @@ TEST_F(OutputTest, MappedFileThatTheSystemCannotRead_isNamedRatherThanTheOutput)
   close(fd);
 }
 
-/// A process that stands for mpirun: its standard output is a file that the test writes in its place.
+/// A process in the role of mpirun: its standard output is a file, into which the test writes.
 class LauncherOutputTest : public testing::Test {
  protected:
   LauncherOutputTest() : file_(open((folder_ / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)) {
-    write_bytes(100);  // there is something before
+    write_bytes(100);  // the file is not empty at the beginning
     launcher_ = fork();
     if (launcher_ > 0) {
-      waitpid(launcher_, nullptr, WUNTRACED);  // its output is in place then
+      waitpid(launcher_, nullptr, WUNTRACED);  // then its output is set up
       return;
     }
     dup2(file_, STDOUT_FILENO);

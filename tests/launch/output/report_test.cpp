@@ -1,4 +1,4 @@
-// The closing words of a run.
+// The final line of a run.
 #include "launch/output/report.hpp"
 
 #include <gtest/gtest.h>

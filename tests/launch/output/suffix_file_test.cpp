@@ -1,4 +1,4 @@
-// --suffix-store: what is kept between runs, whatever becomes of the file.
+// --suffix-store: texts that are kept between runs, also if the file is damaged.
 #include "launch/output/suffix_file.hpp"
 
 #include <gtest/gtest.h>

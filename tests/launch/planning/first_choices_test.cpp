@@ -1,4 +1,4 @@
-// What is learnt of a draft from a text.
+// The acceptance of a draft that is learnt from a text.
 #include "launch/planning/first_choices.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which groups rehearse, and what is kept of it.
+// The groups that rehearse, and the results that are kept.
 #include "launch/planning/group_rehearsal.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ class GroupRehearsalTest : public testing::Test {
     for (const double ns : ns_per_byte) hosts.push_back({.name = "h" + std::to_string(hosts.size()), .ns_per_byte = ns});
     return hosts;
   }
-  /// A group that computes so many times as long as its members' speeds say.
+  /// The result of a group whose computing time is `computing` times the prediction from its members' speeds.
   GroupTime took(std::span<const PlannedHost> hosts, std::vector<int> ranks, double computing, double meeting_s) const {
     GroupTime time{.ranks = std::move(ranks), .computing_s = 1, .meeting_s = meeting_s};
     GroupRecord nowhere;
@@ -26,7 +26,7 @@ class GroupRehearsalTest : public testing::Test {
     time.computing_s = computing / group_costs(target_, hosts, std::vector{time}, nowhere).front().computing;
     return time;
   }
-  /// All groups that are asked for, each of which takes the same.
+  /// The results of all requested groups, which all have these times.
   std::vector<GroupTime> play(std::span<const PlannedHost> hosts, double computing, double meeting_s) const {
     std::vector<GroupTime> times;
     while (const auto group = next_group(target_, hosts, times, record_))

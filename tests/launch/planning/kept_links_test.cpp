@@ -1,4 +1,4 @@
-// Links that are remembered from one job to the next.
+// Links that are kept from one job to the next.
 #include "launch/planning/kept_links.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ class KeptLinksTest : public testing::Test {
   KeptLinksTest() : hellos_(3) {
     for (std::size_t r = 0; r < hellos_.size(); ++r) hellos_[r].host = "h" + std::to_string(r);
   }
-  /// With the second rank's link as given, the third's always the same.
+  /// With the given link of the second rank; the third rank's is always the same.
   std::vector<Link> settle(const Link& second, std::int64_t now_s = kNow, bool renew = false) {
     const std::vector<Link> measured{{}, second, {1e-3, 0, 1e7}};
     const auto links = settled_links(parent_ / "kept", hellos_, measured, now_s, renew);

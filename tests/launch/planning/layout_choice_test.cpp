@@ -1,4 +1,4 @@
-// What is chosen among layouts that were played: the fastest, unless a simpler one is as good.
+// The choice among simulated layouts: the fastest, unless a simpler one is as good.
 #include "launch/planning/layout_choice.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ class LayoutChoiceTest : public testing::Test {
   const ModelFile target_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
   const ModelFile draft_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf");
 
-  /// For models so small, what a weak machine takes for large ones: 100 ns per byte.
+  /// 100 ns per byte: for such a small model, the time that a slow machine needs for a large one.
   static std::vector<wire::Hello> hellos(const std::vector<double>& ns_per_byte) {
     std::vector<wire::Hello> hellos;
     for (const double ns : ns_per_byte) {

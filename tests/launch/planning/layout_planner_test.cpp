@@ -1,4 +1,4 @@
-// Layouts of machines made of numbers.
+// Layouts of simulated machines.
 #include "launch/planning/layout_planner.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class Planner : public testing::Test {
   const ModelFile target_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
   const ModelFile draft_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf");
 
-  /// Machines that take so many nanoseconds per byte: for a model so small, what a weak machine takes for a large one.
+  /// Machines with these speeds: for such a small model, the time that a slow machine needs for a large one.
   static std::vector<PlannedHost> hosts(const std::vector<double>& ns_per_byte, std::uint64_t free_bytes = 100 * kMib) {
     std::vector<PlannedHost> hosts;
     for (const double ns : ns_per_byte)

@@ -1,4 +1,4 @@
-// A plan that is written and read again.
+// Plans that are written and read again.
 #include "launch/planning/plan_file.hpp"
 
 #include <gtest/gtest.h>

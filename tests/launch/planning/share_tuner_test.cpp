@@ -1,4 +1,4 @@
-// The search for shares under contention, on units whose times can be worked out.
+// The search for shares under contention, with units whose times can be computed.
 #include "launch/planning/share_tuner.hpp"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(ShareTuner, staysWhereUnitsDoNotSlowEachOtherDown) {
 }
 
 TEST(ShareTuner, findsTheSharesUnderContentionToAGrain) {
-  // Alone both are equally fast; together the second has a third of the memory's rate.
+  // Alone, both are equally fast; together, the second has a third of the memory bandwidth.
   constexpr std::int64_t kGrains = 300;
   int measurements = 0;
   const std::vector<double> found = tuned(

@@ -1,4 +1,4 @@
-// The closing line on a split that holds the job up.
+// The final line about a split that slows the job down.
 #include "launch/planning/split_advice.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ class SplitAdviceTest : public testing::Test {
  protected:
   SplitAdviceTest() : model_(ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf")) {}  // 8 layers
 
-  /// Reports of stages with these layers that took `slowness` times as long as their bytes say.
+  /// Reports of stages with these layers, which took `slowness` times the time that their bytes predict.
   std::vector<wire::Report> reports(const std::vector<LayerRange>& split, const std::vector<double>& slowness) {
     const auto costs = layer_costs(model_.file, model_.h);
     std::vector<wire::Report> reports;
@@ -66,7 +66,7 @@ TEST_F(SplitAdviceTest, DrafterAmongTheStages_noFlagSaysSo) {
 }
 
 TEST_F(SplitAdviceTest, LongPrompt_isNoSlowness) {
-  // As measured after 3243 tokens of prompt: in those the layers are all that counts, and the output next to nothing.
+  // As measured with a prompt of 3243 tokens: its time depends almost only on the layers, and hardly on the output.
   auto all = reports({{0, 5}, {5, 8}}, {1, 1});
   all[0].busy_s = 1.46;
   all[1].busy_s = 0.57;

@@ -1,4 +1,4 @@
-// How many threads, and warnings of more than a host can run at once.
+// The choice of the number of threads, and warnings if a host has more threads than CPUs.
 #include "launch/planning/thread_choice.hpp"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST_F(ThreadChoiceTest, ThreadsKeptFromABusyMachine_areCorrectedAtTheNextUse) {
     keep_thread_choice(folder_ / "", kKey, wrong, kNow);
     expect(choose(kNow + kHour), 4, kNow + kHour);
   }
-  ns_per_byte_ = {{4, 1.0}, {2, 0.8}, {1, 0.6}};  // the machine has become busy
+  ns_per_byte_ = {{4, 1.0}, {2, 0.8}, {1, 0.6}};  // the machine has other load now
   expect(choose(kNow + 2 * kHour), 1, kNow + 2 * kHour);
 }
 
@@ -73,7 +73,7 @@ TEST_F(ThreadChoiceTest, ThreadsThatStillProveFastest_areUsedAfterAFewQuickMeasu
   expect(choose(kNow + kHour), 4, kNow);
   EXPECT_GT(measurements_, 0);
   EXPECT_LT(measurements_, first);
-  ns_per_byte_ = {{4, 1.05}, {2, 1.0}, {1, 1.0}};  // less than measurements differ by
+  ns_per_byte_ = {{4, 1.05}, {2, 1.0}, {1, 1.0}};  // less than the differences between measurements
   expect(choose(kNow + kHour), 4, kNow);
   ns_per_byte_ = {{4, 2.0}, {2, 1.0}, {1, 2.0}};
   expect(choose(kNow + kHour), 2, kNow + kHour);
@@ -83,7 +83,7 @@ TEST_F(ThreadChoiceTest, ThreadsThatStillProveFastest_areUsedAfterAFewQuickMeasu
 TEST_F(ThreadChoiceTest, RenewedOrImpossibleThreads_areMeasuredAnew) {
   expect(choose(kNow), 4, kNow);
   expect(choose(kNow + kHour, true), 4, kNow + kHour);
-  keep_thread_choice(folder_ / "", kKey, 3, kNow);  // no choice here
+  keep_thread_choice(folder_ / "", kKey, 3, kNow);  // not among the choices
   expect(choose(kNow + kHour), 4, kNow + kHour);
 }
 

@@ -1,4 +1,4 @@
-// Shares that were measured, kept for a day, and not taken for what they are not.
+// Measured shares: kept for a day, and only used for what they were measured for.
 #include "launch/planning/unit_profile.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which units a model can be computed on.
+// The units that can compute a model.
 #include "launch/planning/units.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A rank's parts: what becomes of them as the job ends.
+// The end of a rank's models at the end of the job.
 #include "mpi/cluster/dispatcher.hpp"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class NotedTransport final : public Transport {
   Events& events_;
 };
 
-/// The target, shared by two ranks, and a draft on the first of them.
+/// The target on two ranks in a group, and a draft on the first of them.
 wire::Start plan_of_group_with_draft() {
   wire::Start plan;
   plan.draft.credit = 4;

@@ -1,4 +1,4 @@
-// What a killed launcher left is cleared where it is Yamata's and dead, and stays otherwise.
+// Files of a killed launcher are removed if they belong to a dead job of Yamata, and stay otherwise.
 #include "mpi/cluster/leftovers.hpp"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A machine's temporary files, with jobs in them.
+/// A machine's temporary files, with some jobs.
 class Leftovers : public testing::Test {
  protected:
   Leftovers() {
@@ -26,7 +26,7 @@ class Leftovers : public testing::Test {
     fs::create_directories(memory_);
   }
 
-  /// A job as Open MPI keeps it, and the process of a rank in it; dead, but for its files.
+  /// A job's files as Open MPI makes them, with a rank's process; the job is dead.
   void make_job(const std::string& name, unsigned long number, bool marked) {
     const fs::path session = sessions_ / name;
     fs::create_directories(session / "0" / "0");
@@ -36,7 +36,7 @@ class Leftovers : public testing::Test {
     if (!marked) return;
     for (const int rank : {0, 1}) in_launcher([&] { mark_as(session, number, rank); });
   }
-  /// Runs `work` in a process whose launcher ends after it.
+  /// Runs `work` in a process whose launcher then ends.
   template <class Work>
   static void in_launcher(Work work) {
     const pid_t launcher = fork();
@@ -83,7 +83,7 @@ TEST_F(Leftovers, DeadJobs_areCleared) {
 
 TEST_F(Leftovers, OtherProgramsJobs_stay) {
   make_job("pid.1", 0x1230001, false);
-  make_job("pid.2", 0x123, true);  // whose number begins the same
+  make_job("pid.2", 0x123, true);  // its number begins with the same digits
   clear();
   EXPECT_TRUE(is_whole("pid.1", 0x1230001));
   EXPECT_TRUE(is_gone("pid.2", 0x123));
@@ -96,7 +96,7 @@ TEST_F(Leftovers, JobWithoutRanksWhoseLauncherLives_stays) {
     mark_as(sessions_ / "pid.1", 5, 1);
     _exit(0);
   }
-  waitpid(between_two_commands, nullptr, 0);  // of this process, as a script would be
+  waitpid(between_two_commands, nullptr, 0);  // it is a child of this process, like a script
   clear();
   EXPECT_TRUE(is_whole("pid.1", 5));
 }
@@ -108,7 +108,7 @@ TEST_F(Leftovers, JobWithALivingRank_staysUntilItEnds) {
   ASSERT_EQ(pipe(life), 0);
   in_launcher([&] {
     mark_as(sessions_ / "pid.1", 5, 1);
-    if (fork() == 0) {  // the rank has the mark from its guard, and outlives it
+    if (fork() == 0) {  // the rank has inherited the mark from its guard, and outlives it
       close(life[1]);
       char end = 0;
       _exit(static_cast<int>(read(life[0], &end, 1)));

@@ -1,4 +1,4 @@
-// Links made of numbers, and what the probe finds of them.
+// Link measurements with simulated links.
 #include "mpi/cluster/link_probe.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ struct Wire {
   double latency_s = 1e-4, bytes_per_s = 125e6, wake_up_s = 3e-4;
 };
 
-/// The head's transport in virtual time: messages leave one after the other, and are answered by ranks that sleep at first.
+/// The head's transport in virtual time: messages are sent one after another, and answered by ranks that sleep at first.
 class TimedTransport final : public Transport {
  public:
   TimedTransport(std::int64_t& now_ns, std::vector<Wire> wires) : now_ns_(now_ns), wires_(std::move(wires)), asleep_(wires_.size(), true) {}
@@ -41,7 +41,7 @@ class TimedTransport final : public Transport {
   bool forgotten(int) const override { return false; }
   [[noreturn]] void abort(int) override { throw std::logic_error("abort"); }
 
-  /// The next answer, once time has come to it.
+  /// The next answer; advances the time.
   std::pair<int, std::uint32_t> next() {
     const auto first = answers_.begin();
     now_ns_ = std::max(now_ns_, first->first);
@@ -62,7 +62,7 @@ class TimedTransport final : public Transport {
 
 class LinkProbeTest : public testing::Test {
  protected:
-  /// What is found of these links, rank 0's first; `took_s`: in how long.
+  /// The measured links for these simulated ones, rank 0's first; `took_s`: duration of the measurement.
   std::vector<Link> found(const std::vector<Wire>& wires, double& took_s) {
     const std::int64_t began_ns = now_ns_;
     TimedTransport transport(now_ns_, wires);
@@ -96,7 +96,7 @@ TEST_F(LinkProbeTest, LatencyRateAndWakeUp_areFoundOnNearLinks) {
       const auto links = found(std::vector<Wire>(8, wire), took_s_);
       for (std::size_t r = 1; r < links.size(); ++r) {
         SCOPED_TRACE(std::to_string(mbit) + " Mbit/s, " + std::to_string(latency) + " s, rank " + std::to_string(r));
-        EXPECT_NEAR(links[r].latency_s, latency, 0.1 * latency + 2e-5);  // the bytes of a short message
+        EXPECT_NEAR(links[r].latency_s, latency, 0.1 * latency + 2e-5);  // the time for a short message's bytes
         EXPECT_NEAR(links[r].wake_up_s, 2e-4, 3e-5);
         EXPECT_NEAR(links[r].bytes_per_s / wire.bytes_per_s, 1, 0.15);
       }
@@ -122,7 +122,7 @@ TEST_F(LinkProbeTest, OneSlowLink_isToldFromTheOthers) {
 }
 
 TEST_F(LinkProbeTest, HostThatWasHeldUpOnce_isNotTakenForASlowLink) {
-  hold_up_ = 3;  // the answer of this number comes late
+  hold_up_ = 3;  // the answer of this number is delayed
   for (const double latency : {1e-4, 5e-2}) {
     const auto links = found({{}, {latency, 1.25e6, 0}}, took_s_);
     EXPECT_NEAR(links[1].bytes_per_s / 1.25e6, 1, 0.15) << latency;

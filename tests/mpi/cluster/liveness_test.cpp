@@ -1,4 +1,4 @@
-// Who is blamed for silence, in a time of the test's own.
+// Which rank is reported as silent, in virtual time.
 #include "mpi/cluster/liveness.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ class LivenessTest : public testing::Test {
     liveness_.watch(1, now_);
     liveness_.watch(2, now_);
   }
-  /// Lets the time pass in steps, as a rank that looks often sees it; the ranks given are heard at each.
+  /// Advances the time in steps, like a rank that checks often; the given ranks are heard at each step.
   void pass(milliseconds time, std::vector<int> heard) {
     for (milliseconds gone{0}; gone < time; gone += milliseconds(500)) {
       now_ += milliseconds(500);
@@ -112,7 +112,7 @@ TEST_F(LivenessTest, OwnSleep_isNotTheSilenceOfARankThatIsWaitedForLessLong) {
 }
 
 TEST_F(LivenessTest, OwnSleep_isNobodysSilence) {
-  now_ += seconds(100);  // this rank was stopped and goes on
+  now_ += seconds(100);  // this rank was stopped and continues
   EXPECT_EQ(blame([&] {
               pass(milliseconds(0), {});
               EXPECT_FALSE(liveness_.silent(now_));
@@ -174,7 +174,7 @@ TEST_F(LivenessTest, DrafterWhoseRanksDoNotComeOn_isStalledWhileItIsAwaited) {
   EXPECT_FALSE(stalled_after(seconds(60), false));
   EXPECT_FALSE(stalled_after(seconds(7), true));
   now_ += seconds(100);
-  liveness_.silent(now_);  // this rank was stopped and goes on
+  liveness_.silent(now_);  // this rank was stopped and continues
   EXPECT_FALSE(stalled_after(seconds(0), true));
   EXPECT_TRUE(stalled_after(seconds(8), true));
 }

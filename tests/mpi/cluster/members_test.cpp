@@ -1,4 +1,4 @@
-// Who has come, who is alive, whom the job can do without.
+// Which ranks have joined, are alive, and are needed.
 #include "mpi/cluster/members.hpp"
 
 #include <gtest/gtest.h>
@@ -107,7 +107,7 @@ TEST_F(MembersTest, SilentRank_isNamed) {
 TEST_F(MembersTest, RemovedDrafter_isWaitedForByNobodyAndSentNothing) {
   all_join();
   members_.serve(plan_);
-  for (const int r : {3, 4}) LocalTransport(network_, r).receive();  // that the job can do without it
+  for (const int r : {3, 4}) LocalTransport(network_, r).receive();  // the message that the job does not need it any more
   EXPECT_TRUE(members_.remove_drafter(3));
   EXPECT_FALSE(members_.remove_drafter(3));
   EXPECT_TRUE(members_.lost(3) && members_.lost(4));

@@ -1,4 +1,4 @@
-// What is said to mpirun, heard by a socket in its place.
+// Messages to mpirun, received by a socket in its place.
 #include "mpi/cluster/mpirun.hpp"
 
 #include <arpa/inet.h>
@@ -28,7 +28,7 @@ class Listener {
     port_ = ntohs(address.sin_port);
   }
   ~Listener() { close(fd_); }
-  /// What the next connection says, which is then answered.
+  /// Receives the next connection's message, and answers it.
   std::vector<char> hear(std::size_t bytes) const {
     const int connection = accept(fd_, nullptr, nullptr);
     std::vector<char> heard(bytes);
@@ -86,7 +86,7 @@ TEST(Mpirun, Daemons_areReleasedOneByOneInTheirNames) {
     EXPECT_EQ(words[2], 77u);     // to
     EXPECT_EQ(words[3], 0u);
     EXPECT_EQ(ntohl(words[6]), kPayload);
-    EXPECT_EQ(said[28], 1);  // an introduction
+    EXPECT_EQ(said[28], 1);  // a daemon's handshake
     EXPECT_EQ(std::memcmp(said + kHeader,
                           "\0\1"
                           "4.0.0",

@@ -1,4 +1,4 @@
-// Layers that take what a script says, shared by ranks of one process.
+// Rehearsals of layers with scripted times, shared by ranks of one process.
 #include "mpi/cluster/rehearsal.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// Says when its meetings took place, as the unit has it.
+/// Gives the times of exchanges from the unit's script.
 class ScriptedExchange final : public GroupExchange {
  public:
   explicit ScriptedExchange(std::vector<ExchangeTime>& times) : times_(times) {}
@@ -28,8 +28,8 @@ class ScriptedExchange final : public GroupExchange {
   std::vector<ExchangeTime>& times_;
 };
 
-/// Computes at once, in time that the test makes pass: 100 us before the first of three meetings, 20 us before each other, 10 us after the
-/// last. A meeting takes 30 us, the first ten times as long, since the others come late. The first run takes ten times as long.
+/// Computes at once, in virtual time: 100 us before the first of three exchanges, 20 us before each other one, 10 us after the last. An
+/// exchange takes 30 us, and the first one ten times as long, because the others are late. The first run takes ten times as long.
 class ScriptedUnit final : public simulation::TableUnit {
  public:
   explicit ScriptedUnit(std::int64_t& now_ns) : now_ns_(now_ns) {}
@@ -45,7 +45,7 @@ class ScriptedUnit final : public simulation::TableUnit {
       }
       now_ns_ += 1000 * times * 10;
       busy_s += 1e-9 * static_cast<double>(now_ns_ - began_ns);
-      now_ns_ += 1'000'000;  // until somebody looks
+      now_ns_ += 1'000'000;  // until the next check
     }
     done(!leaves);
   }

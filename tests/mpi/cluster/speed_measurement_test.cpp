@@ -1,4 +1,4 @@
-// When speeds are measured, and who hears of them.
+// When speeds are measured, and which ranks receive the results.
 #include "mpi/cluster/speed_measurement.hpp"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(MeasuringOrder, RankWhoseTurnItIsNot_isAFault) {
   EXPECT_THROW(order.after(1), ClusterError) << "twice";
 }
 
-/// The head of three ranks; the test is the others. Nothing is planned: what the planner is given ends the job.
+/// The head of three ranks; the test plays the others. There is no plan: the planner's call ends the job.
 class MeasuringHead : public testing::Test {
  protected:
   struct Planned {
@@ -66,14 +66,14 @@ class MeasuringHead : public testing::Test {
     return hello;
   }
   void send(int from, Tag tag, wire::Bytes bytes) { LocalTransport(network_, from).send(0, tag, std::move(bytes)); }
-  /// Whether a rank has been asked since.
+  /// Whether a rank has been asked since the last call.
   bool asked(int rank) {
     bool is = false;
     LocalTransport transport(network_, rank);
     while (const auto message = transport.receive()) is |= message->tag == Tag::kMeasure;
     return is;
   }
-  /// Until what it has measured itself has come, too.
+  /// Advances until the head's own measurement has finished, too.
   void play(int steps = 200) {
     while (steps-- > 0) {
       if (!head_->step()) head_->rest();

@@ -1,4 +1,4 @@
-// A worker alone, message by message: its states, and messages that cannot be.
+// A single worker, message by message: its states, and invalid messages.
 #include "mpi/cluster/worker.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace yamata::test {
 namespace {
 
-/// Rank 1 of two, the last stage of the target; the test is the head.
+/// Rank 1 of two, the last stage of the target; the test plays the head.
 class WorkerTest : public testing::Test {
  protected:
   WorkerTest() : network_(2), head_(network_, 0), transport_(network_, 1) {
@@ -51,7 +51,7 @@ class WorkerTest : public testing::Test {
     return plan;
   }
   void send(Tag tag, wire::Bytes bytes) { head_.send(1, tag, std::move(bytes)); }
-  /// Until nothing happens any more; the last message of this kind that the worker has sent.
+  /// Advances until nothing happens any more; returns the worker's last message of this kind.
   std::optional<wire::Bytes> play_until(Tag tag) {
     for (int i = 0; i < 20; ++i) {
       worker_->step();
@@ -201,7 +201,7 @@ TEST_F(WorkerTest, MessageForNobodyHere_orDamaged_isAFaultAndTheRankWaitsForTheE
   EXPECT_EQ(worker_->state(), State::kStopped);
 }
 
-/// Rank 2 of three, a stage, in virtual time. Its head has spoken and then falls silent; the test is rank 1, too.
+/// Rank 2 of three, a stage, in virtual time. Its head sends a message and then falls silent; the test also plays rank 1.
 class SilentHead : public WorkerTest {
  protected:
   SilentHead() : clock_(now_ns_), three_(3), silent_(three_, 0), lower_(three_, 1), own_(three_, 2) {
@@ -213,7 +213,8 @@ class SilentHead : public WorkerTest {
     silent_.send(2, Tag::kStart, wire::encode(plan));
     worker_->step();
   }
-  /// Milliseconds until the worker ends the job; -1: not within ten seconds. `lower_lives`: rank 1 misses the head, too, and says so.
+  /// Milliseconds until the worker ends the job; -1: not within ten seconds. `lower_lives`: rank 1 does not hear the head either, and says
+  /// so.
   int ends_job_after(bool lower_lives) {
     for (int ms = 50; ms <= 10000; ms += 50) {
       now_ns_ += 50'000'000;

@@ -1,4 +1,5 @@
-// What the decoder decides, one pipeline stage at a time: what it sends when, what it waits for, what it cancels, what sources are told.
+// The decoder's decisions with a pipeline of one stage: what it sends and when, what it waits for, what it cancels, and what it tells
+// sources.
 #include "mpi/decoding/decoder.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ using Ids = std::vector<std::int32_t>;
 constexpr std::int32_t kVocabulary = 50;
 constexpr std::int64_t kMs = 1'000'000;
 
-/// A run takes 10 ms, and is over when the test lets it be.
+/// A run takes 10 ms, and ends when the test says so.
 class HandUnit final : public simulation::TableUnit {
  public:
   explicit HandUnit(std::int64_t& now) : now_(now) {}
@@ -26,7 +27,7 @@ class HandUnit final : public simulation::TableUnit {
     widths.push_back(rows);
     done_ = std::move(done);
   }
-  /// False where nothing is computed.
+  /// False if nothing is being computed.
   bool finish() {
     if (!done_) return false;
     now_ += 10 * kMs;
@@ -39,7 +40,7 @@ class HandUnit final : public simulation::TableUnit {
   std::uint64_t progress() const override { return progress_; }
   double busy_seconds() const override { return 0; }
 
-  std::vector<std::size_t> widths;  // rows of the runs computed so far, the loading included
+  std::vector<std::size_t> widths;  // rows of the runs computed so far, including the loading
 
  private:
   std::int64_t& now_;
@@ -47,7 +48,7 @@ class HandUnit final : public simulation::TableUnit {
   std::uint64_t progress_ = 0;
 };
 
-/// Guesses what it is told to, with full confidence; remembers what it is told.
+/// Guesses given tokens with probability 1, and records what it is told.
 class ScriptedSource final : public GuessSource {
  public:
   ScriptedSource(int index, Ids layers) : GuessSource(index), layers_(std::move(layers)) {}
@@ -77,7 +78,7 @@ class ScriptedSource final : public GuessSource {
   std::vector<std::uint64_t> requests;
   std::optional<GuessLatency> latency;
   bool is_pending = false, is_here = false;
-  bool knows = false;  // the next token
+  bool knows = false;  // whether it guesses the next token correctly
   std::map<std::int32_t, std::vector<float>> features;
 
  private:
@@ -132,7 +133,7 @@ class DecoderTest : public testing::Test {
     settle();
     return *decoder_;
   }
-  /// Everything goes on that needs no computation.
+  /// Advances everything that needs no computation.
   void settle() {
     for (bool anything = true; anything;) {
       anything = pipeline_->advance();
@@ -143,7 +144,7 @@ class DecoderTest : public testing::Test {
       anything |= decoder_->advance();
     }
   }
-  /// The run that is computed ends.
+  /// Ends the current run.
   bool step() {
     if (!unit_.finish()) return false;
     settle();
@@ -191,7 +192,7 @@ TEST_F(DecoderTest, Guesses_goWithTheTip_andAsManyTokensComeAsWereRight) {
   ScriptedSource& source = add_source();
   Decoder& decoder = begin();
   source.next = {4, 5, 17};
-  ASSERT_TRUE(step());  // the prompt gives 3; the source guesses what follows
+  ASSERT_TRUE(step());  // the prompt gives 3; the source guesses the following tokens
   EXPECT_EQ(text_.back(), 3);
   EXPECT_EQ(last_width(), 4u);
   source.next.clear();
@@ -206,7 +207,7 @@ TEST_F(DecoderTest, Guesses_goWithTheTip_andAsManyTokensComeAsWereRight) {
 }
 
 TEST_F(DecoderTest, TypicalAcceptance_takesGuessesThatAreLikelyEnough) {
-  // Before each token of the text its probability is e / (49 + e) = .053, that of every other .019; .3 e^-entropy is .006.
+  // Before each token of the text, its probability is e / (49 + e) = .053, and that of every other token .019; .3 e^-entropy is .006.
   options_.typical = TypicalAcceptance{};
   options_.typical->banned = {19};
   ScriptedSource& source = add_source();
@@ -236,7 +237,7 @@ TEST_F(DecoderTest, MultiSequence_hasAsManyGuessesAsAreMadeInTheTimeOfARun) {
   options_.strategy = Strategy::kSpeculative;
   ScriptedSource& source = add_source();
   begin();
-  source.latency = GuessLatency{1, 0.004};  // a run takes 10 ms: two guesses
+  source.latency = GuessLatency{1, 0.004};  // a run takes 10 ms: time for two guesses
   ASSERT_TRUE(step());
   source.next = {5, 6, 7, 8};
   ASSERT_TRUE(step());  // the first run of one row has been measured
@@ -314,7 +315,7 @@ TEST_F(DecoderTest, Features_areThoseOfCommittedPositions_eachOnce) {
   ScriptedSource& other = add_source();
   options_.batch = 2;
   Decoder& decoder = begin();
-  source.next = {4, 20, 21};  // a right one and two that are wrong
+  source.next = {4, 20, 21};  // a right guess and two wrong ones
   while (!decoder.finished()) ASSERT_TRUE(step());
   for (std::int32_t p = 0; p + 1 < static_cast<std::int32_t>(text_.size()); ++p) {
     const auto at = static_cast<std::size_t>(p);

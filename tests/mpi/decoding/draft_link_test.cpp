@@ -1,4 +1,4 @@
-// The head's end of the line to a drafter: what is told, what is taken, and how often it was of use.
+// The head's end of the link to a drafter: what it sends, which guesses it accepts, and the statistics of acceptance.
 #include "mpi/decoding/draft_link.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ class DraftLinkTest : public testing::Test {
     link_.begin(kRequest);
   }
 
-  /// The text has grown; what the drafter is told of it.
+  /// The text has grown: returns the message to the drafter.
   std::optional<wire::Commit> ask() { return ask({.most = 8, .min_drafts = 8}); }
   std::optional<wire::Commit> ask(GuessDemand demand) {
     demand.epoch = ++epoch_;
@@ -31,7 +31,7 @@ class DraftLinkTest : public testing::Test {
     EXPECT_EQ(message->tag, Tag::kCommit);
     return wire::decode_commit(message->bytes);
   }
-  /// The drafter's id of the text's last token is `root`; its guesses below it.
+  /// Guesses below the drafter's id `root`, which stands for the text's last token.
   bool take(std::uint32_t root, std::int32_t position, std::vector<wire::Guess> guesses, bool complete = true) {
     const wire::Guesses message{
         .request = kRequest, .epoch = epoch_, .root = root, .root_position = position, .complete = complete, .guesses = std::move(guesses)};
@@ -72,7 +72,7 @@ TEST_F(DraftLinkTest, Text_isToldOnce) {
 TEST_F(DraftLinkTest, GuessesBelowWhatBecameText_areKept_othersDropped) {
   ask();
   commit(3);
-  // Of the text before 3: its guess 3, which was accepted, and 4, which was not.
+  // About the text before 3: the guess 3, which was accepted, and 4, which was not.
   EXPECT_FALSE(take(10, 0, {{11, 10, 3, 0.9f}, {12, 10, 4, 0.1f}}));
   EXPECT_FALSE(link_.pending());
   EXPECT_TRUE(take(10, 0, {{13, 11, 5, 0.8f}, {14, 12, 6, 0.8f}}));

@@ -1,4 +1,4 @@
-// A text and its guesses on a pipeline: which cells they take, whose a result is, what is cancelled.
+// A text and its guesses on a pipeline: their cells, the results of runs, and cancellation.
 #include "mpi/decoding/tree_runs.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class InstantUnit final : public simulation::TableUnit {
   double busy_seconds() const override { return 0; }
 };
 
-/// A row's only logit says which prefix it saw.
+/// A row's only logit identifies the prefix that it has seen.
 float seen(std::uint64_t prefix) { return static_cast<float>(prefix % 100003); }
 float seen(const Ids& text) { return seen(simulation::prefix_hash(text)); }
 
@@ -36,13 +36,13 @@ class TreeRunsTest : public testing::Test {
     pipeline_->stage().load();
     pipeline_->advance();
   }
-  /// Everything that was submitted is computed.
+  /// Computes everything that was submitted.
   void compute() {
     while (pipeline_->advance()) {
     }
     while (auto message = transport_.receive()) pipeline_->on_message(std::move(*message));
   }
-  /// The logits of the only run that is out.
+  /// The logits of the only run in flight.
   std::vector<float> result(TreeRuns& runs) {
     compute();
     const auto done = runs.take_result();
@@ -111,7 +111,7 @@ TEST_F(TreeRunsTest, RunsWithoutALivingNode_areCancelled_exceptWhereTheTextNeeds
   for (const NodeId id : {a, b, c}) ASSERT_TRUE(runs.submit(std::vector{id}));
   EXPECT_EQ(runs.live(), 4u);
   EXPECT_TRUE(runs.speculating());
-  runs.commit(2);  // before any result, as drafters learn it
+  runs.commit(2);  // before any result, as on drafters
   EXPECT_EQ(runs.cancel_dead(), 1u) << "b's, but not the old root's, which is text";
   runs.commit(4);
   EXPECT_EQ(runs.cancel_dead(), 0u) << "nor a's";

@@ -1,4 +1,4 @@
-// Token ids of a draft as those of its target.
+// Maps token ids of a draft to those of its target.
 #include "mpi/decoding/vocabulary_map.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Requests one after another over real models: the texts of single jobs, whoever guesses, however many ranks.
+// Requests one after another with real models: the same texts as in single jobs, for any guess source and number of ranks.
 #include "mpi/engine/engine.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ struct Recorder final : RequestObserver {
   int tokens = 0, cancel_after = -1;
 };
 
-/// A job over so many ranks, one of which may be the drafter.
+/// A job with this many ranks, one of which may be the drafter.
 class EngineJob {
  public:
   EngineJob(int ranks, Draft draft, Strategy strategy)
@@ -109,7 +109,7 @@ std::vector<Completion> complete(EngineJob& job, const std::vector<Request>& req
   return all;
 }
 
-/// Each request in a job of its own, on one rank.
+/// Each request in a job of its own, with one rank.
 std::vector<Completion> single_jobs() {
   std::vector<Completion> all;
   for (const Request& request : requests()) {

@@ -1,4 +1,4 @@
-// Head and stages over the in-process transport: the same bits on any number of ranks, and every fault told once, by name.
+// Head and stages over the in-process transport: the same bits with any number of ranks, and every error is reported once, with the rank.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class PipelineTest : public testing::Test {
     record.operations = std::move(operations);
     return record;
   }
-  /// `groups`: ranks of each stage; empty: one each.
+  /// `groups`: number of ranks of each stage; empty: one each.
   void start(Head& head, const std::vector<int>& groups = {}) {
     const auto plan = [&](const std::vector<wire::Hello>& hellos) {
       wire::Start start;
@@ -51,7 +51,7 @@ class PipelineTest : public testing::Test {
     head.start(hello_of(0), {42}, plan, own_.factory());
   }
 
-  /// Some text, a branch of it in another sequence, the branch again after the text has gone on; all logits, in order.
+  /// A text, a branch of it in another sequence, and the branch again after the text has grown; returns all logits, in order.
   std::vector<float> play(int ranks, const std::vector<int>& groups = {}) {
     LocalCluster cluster(ranks);
     Head head(cluster.head(), options_);
@@ -133,7 +133,7 @@ TEST_F(PipelineTest, BestLogitsOfAGroup_areThoseOfOneRank) {
   }
 }
 
-/// Whichever member hears of it first, or only after its end: the runs after it are right.
+/// Whichever member receives the cancellation first, or if it comes after the end: later runs must be correct.
 TEST_F(PipelineTest, CancelledRuns_endForAllRanksOfAGroup) {
   const auto last_of = [&](int ranks, const std::vector<int>& groups, bool cancels) {
     LocalCluster cluster(ranks);
@@ -173,7 +173,7 @@ TEST_F(PipelineTest, Features_areTheNormedHiddenStates_onAnyNumberOfRanks) {
   EXPECT_EQ(alone.logits.size(), static_cast<std::size_t>(model_.h.vocabulary));
   EXPECT_EQ(result_of(3).features, alone.features);
   EXPECT_FALSE(std::ranges::equal(alone.feature_row(0, 2), alone.feature_row(1, 2)));
-  // The last row's logits are the output matrix's products with its features, which they quantize to 8 bits.
+  // The last row's logits are the products of the output matrix with its features, which are quantized to 8 bits.
   const StageWeights weights = StageWeights::find(model_.file, model_.h, {0, model_.h.layers});
   const Matrix& output = weights.rest.matrix(TensorRole::kOutput);
   std::vector<float> row(static_cast<std::size_t>(output.cols));

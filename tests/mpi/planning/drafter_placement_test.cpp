@@ -1,4 +1,4 @@
-// Who drafts where ranks differ.
+// Which rank drafts if ranks differ in speed.
 #include "mpi/planning/drafter_placement.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 using Ranks = std::vector<int>;
 
-/// Ranks of these ns_per_byte, each with every model.
+/// Ranks with these speeds; each has every model.
 std::vector<DrafterCandidate> ranks(const std::vector<double>& ns_per_byte, std::size_t models = 2) {
   std::vector<DrafterCandidate> candidates;
   for (const double ns_per_byte : ns_per_byte) candidates.push_back({ns_per_byte, std::vector<bool>(models, true)});

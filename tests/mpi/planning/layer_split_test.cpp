@@ -1,4 +1,4 @@
-// Which rank gets which layers, and whether it has the memory for them.
+// The division of layers among ranks, by speed and memory.
 #include "mpi/planning/layer_split.hpp"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ TEST_F(LayerSplitTest, SlowRank_getsFewerLayers) {
     for (const LayerRange range : split_layers(file_, h_, ranks, 0)) counts.push_back(range.count());
     return counts;
   };
-  EXPECT_EQ(split({{1}, {5}, {1}}), (std::vector<std::int64_t>{4, 1, 3}));  // the last also has the output
+  EXPECT_EQ(split({{1}, {5}, {1}}), (std::vector<std::int64_t>{4, 1, 3}));  // the last rank also has the output
   EXPECT_EQ(split({{5}, {1}, {1}}), (std::vector<std::int64_t>{1, 4, 3}));
   EXPECT_EQ(split({{2}, {1}}), (std::vector<std::int64_t>{3, 5}));
   for (int ranks = 2; ranks <= 8; ++ranks)
@@ -104,7 +104,7 @@ TEST_F(LayerSplitTest, Costs_areBytesReadInTheCourseOfTheWork) {
 TEST_F(LayerSplitTest, LayersWithAWindow_readWhatIsInIt) {
   Hyperparameters h = h_;
   h.layer.window = 10;
-  h.window_pattern = 2;  // every second layer sees all
+  h.window_pattern = 2;  // every second layer has no window
   const auto work = layer_costs(file_, h, {100, 20, 512});
   const auto attention = [&](std::size_t layer) {
     return work[layer] - static_cast<double>(layer_bytes(file_, h, static_cast<std::int64_t>(layer))) * (20 + 0.2 * 100);
@@ -114,7 +114,7 @@ TEST_F(LayerSplitTest, LayersWithAWindow_readWhatIsInIt) {
 }
 
 TEST_F(LayerSplitTest, Auto_isEvenWithinWhatTheSlowestTakes) {
-  // Two layers are the least that the slowest of five can have: early ranks are the lighter ones, the last also has the output.
+  // The slowest of five ranks has at least two layers. Early ranks have fewer layers; the last one also has the output.
   EXPECT_EQ(counts({}, 5), (std::vector<std::int64_t>{1, 2, 2, 2, 1}));
   EXPECT_EQ(counts({}, 6), (std::vector<std::int64_t>{1, 1, 1, 2, 2, 1}));
 }

@@ -1,4 +1,4 @@
-// Which ranks hold the target, and which draft.
+// Which ranks hold the target, and which ranks draft.
 #include "mpi/planning/layout.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What layers with a window take of a cache.
+// Memory of layers with a window and of devices.
 #include "mpi/planning/memory_plan.hpp"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ TEST_F(WindowPlan, AHostThatIsTooSmall_isToldWhatFitsBesideWindows) {
   }
 }
 
-/// A rank whose device has its first layers whole.
+/// A rank whose device computes its first layers alone.
 class DevicePlan : public testing::Test {
  protected:
   DevicePlan() : model_(ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf")) {
@@ -77,7 +77,7 @@ class DevicePlan : public testing::Test {
     }
     return "";
   }
-  /// Of layers alone, without the output: and what the device needs beside them.
+  /// Bytes of layers alone, without the output, and of what the device needs in addition.
   std::uint64_t device_needs(std::int64_t layers) const {
     const RankBytes bytes = rank_bytes(model_, {1, 1 + layers}, Shard(model_.h), CacheType::kF16, 8, 1);
     return bytes.weights + bytes.cache(256) +
@@ -122,7 +122,7 @@ TEST_F(DevicePlan, aHost_holdsOnlyTheOtherLayersBesideADeviceWithMemoryOfItsOwn)
   EXPECT_EQ(packs(2, 0, needed - 3 * layer), kFirstLayers) << "the device's are packed there in any case";
 }
 
-/// What the host keeps of a model whose first layers a device has.
+/// Bytes that the host keeps of a model whose first layers are on a device.
 std::uint64_t kept(const ModelFile& model, std::int64_t first) {
   return rank_bytes(model, {0, model.h.layers}, Shard(model.h), CacheType::kF16, 8, 1).weights -
          weights_that_move(model, {0, first}, Shard(model.h));

@@ -1,4 +1,4 @@
-// Which differences between measured ranks count.
+// Which differences between measured ranks are significant.
 #include "mpi/planning/rank_speed.hpp"
 
 #include <gtest/gtest.h>

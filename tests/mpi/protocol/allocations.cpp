@@ -16,7 +16,7 @@ void* allocate(std::size_t bytes) noexcept {
 
 }  // namespace
 
-// All forms but the aligned ones: a sanitizer compares the form that frees with the one that allocated.
+// All forms except the aligned ones: sanitizers check that an allocation is freed by the matching form.
 void* operator new(std::size_t bytes) {
   if (void* p = allocate(bytes)) return p;
   throw std::bad_alloc();

@@ -1,10 +1,10 @@
 #pragma once
-// How large the allocations of this thread are.
+// The size of this thread's allocations.
 #include <cstddef>
 
 namespace yamata::test {
 
-/// Watches operator new of this thread while it lives; one at a time.
+/// Observes operator new of this thread during its life; only one at a time.
 class AllocationWatch {
  public:
   AllocationWatch();

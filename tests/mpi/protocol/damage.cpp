@@ -58,11 +58,11 @@ void write_extreme(Bytes& bytes, Random& random) {
                                          0x7fffffffffffffff,
                                          0x8000000000000000,
                                          0xffffffffffffffff,
-                                         0x1fffffffffffffff,  // times eight: overflows
+                                         0x1fffffffffffffff,  // overflows when multiplied by eight
                                          0x2000000000000001};
   if (bytes.size() < sizeof(T)) return;
   std::size_t at = below(bytes.size() - sizeof(T) + 1, random);
-  if (below(4, random) > 0) at &= ~std::size_t{3};  // most fields lie there
+  if (below(4, random) > 0) at &= ~std::size_t{3};  // most fields are aligned
   const auto value = static_cast<T>(kExtremes[below(std::size(kExtremes), random)]);
   std::memcpy(bytes.data() + at, &value, sizeof(T));
 }

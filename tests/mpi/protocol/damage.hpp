@@ -1,5 +1,5 @@
 #pragma once
-// Messages as a faulty network, memory or program may leave them.
+// Messages that were damaged by a faulty network, memory or program.
 #include <cstddef>
 #include <random>
 
@@ -7,11 +7,11 @@
 
 namespace yamata::test {
 
-/// How many damaged messages the tests take: 20,000, or YAMATA_WIRE_DAMAGE.
+/// The number of damaged messages per test: 20,000, or YAMATA_WIRE_DAMAGE.
 std::size_t damage_rounds();
 
-/// A copy of a message with bits flipped, cut, lengthened, its parts swapped or taken from `other`, or with extreme numbers in it; one to
-/// three of these. It may come out as it was.
+/// A copy of a message with one to three changes: flipped bits, truncation, additional bytes, swapped parts, parts of `other`, or extreme
+/// numbers. It may be unchanged.
 wire::Bytes damage(const wire::Bytes& whole, const wire::Bytes& other, std::mt19937_64& random);
 
 }  // namespace yamata::test

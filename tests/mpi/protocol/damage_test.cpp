@@ -1,4 +1,4 @@
-// Messages damaged at random, always the same ones: each is refused with a ClusterError or is one that can be.
+// Messages with random damage, from fixed seeds: each is either refused with a ClusterError, or has possible values.
 #include "tests/mpi/protocol/damage.hpp"
 
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@ namespace {
 
 TEST(WireDamage, Samples_areTaken) {
   for (const MessageKind& kind : message_kinds()) {
-    // The activations and logits are those of one run, the records of several.
+    // The activations and logits are those of one run; the records are those of several runs.
     for (const wire::Bytes& sample : kind.samples) EXPECT_NO_THROW(kind.take(sample)) << kind.name;
   }
 }
 
 TEST(WireDamage, DamagedMessage_isRefusedOrCanBe_andAllocatesNoMoreThanItAllows) {
-  constexpr std::size_t kErrorText = 1024, kTimes = 4;  // what is read is some times as large in memory as in the message
+  constexpr std::size_t kErrorText = 1024, kTimes = 4;  // decoded data may be several times as large as the message
   std::mt19937_64 random(20);
   std::map<std::string, std::size_t> refused, taken;
   const auto& kinds = message_kinds();

@@ -1,4 +1,4 @@
-// Damaged messages to the ranks of a job: the head and the workers end with an orderly fault, or nothing comes of it.
+// Damaged messages to the ranks of a job: the head and the workers end with a regular error, or the message has no effect.
 #include <gtest/gtest.h>
 
 #include "mpi/cluster/head.hpp"
@@ -12,10 +12,10 @@
 namespace yamata::test {
 namespace {
 
-constexpr std::size_t kShare = 20;  // of all rounds: these play whole jobs
-constexpr int kMostSteps = 2000;    // more would be a hang
+constexpr std::size_t kShare = 20;  // part of all rounds: each of these simulates a whole job
+constexpr int kMostSteps = 2000;    // more steps mean that it hangs
 
-/// Stages of table models that compute at once; of a cache of kSampleCells, whatever the plan says.
+/// Stages of table models that compute at once, with a cache of kSampleCells cells, whatever the plan says.
 StageFactory factory_on(InstantUnit& unit) {
   return [&unit](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes, const GroupMember&) {
     simulation::TableShape shape;
@@ -43,7 +43,7 @@ class DamagedJobTest : public testing::Test {
     Tag tag;
     wire::Bytes bytes;
   };
-  /// Plays rounds with one message damaged each, and one with none.
+  /// Plays rounds with one damaged message each, and one round without.
   template <class Play>
   void play_rounds(const std::vector<Sent>& whole, Play play) {
     EXPECT_TRUE(play(whole, nullptr)) << "all is well";
@@ -69,7 +69,7 @@ class DamagedJobTest : public testing::Test {
   std::mt19937_64 random_{9};
 };
 
-/// What a rank other than the head is sent in a job: the stream of the model that it has a stage of, or the text to draft from.
+/// The messages to a rank other than the head: the stream of the model that it has a stage of, or the text to draft from.
 std::vector<wire::Bytes> stream_of(bool records) {
   std::vector<wire::Bytes> all;
   for (const wire::Record& record : sample_records()) {
@@ -80,7 +80,7 @@ std::vector<wire::Bytes> stream_of(bool records) {
   return all;
 }
 
-/// A worker's answer to its messages: whether it reported no fault. Throws where a fault is none of a cluster's.
+/// Sends messages to a worker; returns whether it reported no error. Throws if an error is not a ClusterError.
 bool play_worker(int rank, const auto& messages, auto run) {
   LocalNetwork network(kSampleRanks);
   LocalTransport transport(network, rank), head(network, 0);
@@ -149,7 +149,7 @@ TEST_F(DamagedJobTest, Head_endsInAFaultOrGoesOn) {
         LocalTransport(network, message.from).send(0, message.tag, message.bytes);
         run([&] { return head.step(); });
       }
-    } catch (const Error& e) {  // of another code: other files, or what a rank gave for its own fault
+    } catch (const Error& e) {  // other exit codes: different files, or the code that a rank gave for its own error
       const bool free = damaged && (damaged->tag == Tag::kHello || damaged->tag == Tag::kFailure);
       if (e.code() != ExitCode::kCluster && !free) throw;
       return false;

@@ -1,5 +1,5 @@
-// Damaged messages, taken one step further than decoding: by a stage, a leader, the head's end of a draft and the drafter itself. Each
-// refuses with a ClusterError, or nothing comes of it.
+// Damaged messages are handled by their receivers: a stage, a leader, the head's end of a draft, and the drafter. Each refuses them with a
+// ClusterError, or they have no effect.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -16,8 +16,8 @@ namespace yamata::test {
 namespace {
 
 using wire::Bytes;
-constexpr std::size_t kShare = 10;  // of all rounds: these play whole conversations
-constexpr int kMostSteps = 2000;    // more would be a hang
+constexpr std::size_t kShare = 10;  // part of all rounds: each of these simulates a whole conversation
+constexpr int kMostSteps = 2000;    // more steps mean that it hangs
 
 simulation::TableShape table_shape(std::int32_t stage, std::int32_t stages, std::int32_t cells = kSampleCells) {
   simulation::TableShape shape;
@@ -31,12 +31,12 @@ simulation::TableShape table_shape(std::int32_t stage, std::int32_t stages, std:
 
 class DamagedStreamTest : public testing::Test {
  protected:
-  /// One message of a conversation.
+  /// A message of a conversation.
   struct Sent {
     Tag tag;
     Bytes bytes;
   };
-  /// Plays rounds with one message damaged each, and one with none, which must end without a fault.
+  /// Plays rounds with one damaged message each, and one round without, which must end without an error.
   template <class Play>
   void play_rounds(const std::vector<Sent>& whole, Play play) {
     EXPECT_NO_THROW(play(whole));
@@ -64,7 +64,7 @@ class DamagedStreamTest : public testing::Test {
   std::mt19937_64 random_{4};
 };
 
-/// The samples' records, each followed by the activations of its run; the second run may be cancelled.
+/// The samples' records, each followed by its run's activations; the second run may be cancelled.
 std::vector<Bytes> activations() {
   std::vector<Bytes> all;
   for (const wire::Record& record : sample_records()) {
@@ -189,7 +189,7 @@ TEST_F(DamagedStreamTest, Drafter_refusesOrGoesOn) {
       drafter.on_commit(wire::decode_commit(message.bytes));
       run([&] {
         const bool advanced = drafter.advance();
-        auto result = transport.receive();  // of its only stage
+        auto result = transport.receive();  // from its only stage
         if (result) drafter.pipeline().on_message(std::move(*result));
         return advanced || result;
       });

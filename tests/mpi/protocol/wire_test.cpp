@@ -1,4 +1,4 @@
-// Every message comes back as it went, and no damaged one gets through.
+// Every message is decoded to what was encoded, and damaged messages are refused.
 #include "mpi/protocol/wire.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
-// Trees of a given size from heads that guess by depth (Medusa) and from others: which guesses they have, and how many evaluations they
-// take.
+// Trees of a fixed size from heads that guess by depth (Medusa) and from other drafts: their guesses, and the number of evaluations.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,10 +18,10 @@ constexpr std::int32_t kCells = 512, kSequences = 97, kVocabulary = 16, kDepths 
 
 using Levels = std::vector<std::vector<float>>;  // logits by depth
 
-/// Heads whose logits follow from the last feature of the text and from the depth.
+/// Heads whose logits depend on the last feature of the text and on the depth.
 class DepthTable final : public simulation::TableStage {
  public:
-  /// `by_depth`: they say so.
+  /// `by_depth`: the heads report that they guess by depth.
   DepthTable(simulation::TableShape shape, bool by_depth, const std::map<float, Levels>& texts, simulation::TableUnit& unit)
       : TableStage(std::move(shape), unit), by_depth_(by_depth), texts_(texts), depth_of_cell_(kCells) {}
 
@@ -62,7 +61,7 @@ class DepthTable final : public simulation::TableStage {
   std::size_t rows_ = 0;
 };
 
-/// A text, and what heads say at each of its tokens; the next is drawn as they say.
+/// A text, and the heads' logits after each of its tokens; the next token is drawn from them.
 struct Text {
   std::map<float, Levels> levels;
   std::vector<std::int32_t> tokens;
@@ -84,7 +83,7 @@ struct Text {
   }
 };
 
-/// A drafter on rank 1; the test is rank 0, and has a tree with all that it is told.
+/// A drafter on rank 1; the test plays rank 0, and keeps a tree of all guesses.
 class Drafted {
  public:
   Drafted(const Text& text, const PolicyOptions& policy, bool by_depth)
@@ -98,7 +97,7 @@ class Drafted {
     drafter_ = std::make_unique<Drafter>(transport_, 1, std::move(pipeline), draft_options(policy), kCells, SequenceRange{0, kSequences}, 64);
   }
 
-  /// The text's token `index` is the last; 1 is the first that heads can guess after.
+  /// Token `index` of the text is the last one; heads can guess from 1 on.
   void commit(std::size_t index) {
     const std::int32_t token = text_.tokens[index];
     wire::Commit commit{
@@ -121,7 +120,7 @@ class Drafted {
     while (auto message = head_.receive()) take(wire::decode_guesses(message->bytes));
   }
   bool complete() const { return complete_; }
-  std::uint64_t evaluations() const { return unit_.progress() - 1; }  // all runs but the loading
+  std::uint64_t evaluations() const { return unit_.progress() - 1; }  // all runs except the loading
   std::size_t rows() const { return model_->rows(); }
   const TokenTree& tree() const { return *tree_; }
   SourceCalibration& calibration() { return calibration_; }
@@ -149,7 +148,7 @@ class Drafted {
   std::unique_ptr<Drafter> drafter_;
   std::optional<TokenTree> tree_;
   SourceCalibration calibration_{0};
-  std::map<std::uint32_t, NodeId> nodes_;  // the drafter's -> of tree_
+  std::map<std::uint32_t, NodeId> nodes_;  // the drafter's ids -> nodes of tree_
   bool complete_ = false;
 };
 
@@ -159,7 +158,7 @@ const PolicyOptions kDynamic{.name = "dynamic-tree", .draft = kGuesses, .depth =
 
 using Paths = std::set<std::vector<std::int32_t>>;
 
-/// The tokens of the paths to the nodes that the policy takes.
+/// The tokens of the paths to the nodes that the policy chooses.
 Paths taken(const TokenTree& tree, const PolicyOptions& policy) {
   Paths paths;
   for (NodeId id : DynamicTreePolicy(policy).choose(tree, static_cast<std::size_t>(policy.draft), {})) {
@@ -170,7 +169,7 @@ Paths taken(const TokenTree& tree, const PolicyOptions& policy) {
   return paths;
 }
 
-/// The same of a tree that has as many tokens after every node as the policy takes.
+/// The same for a tree with as many tokens after every node as the policy may choose.
 Paths taken_of_all(const TokenTree& root, const Levels& levels, const SourceCalibration& learnt, const PolicyOptions& policy) {
   SourceCalibration calibration = learnt;
   TokenTree tree(root.root().token, root.root().position);

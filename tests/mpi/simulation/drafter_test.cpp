@@ -1,4 +1,4 @@
-// A drafter alone: what it expands, given how often its guesses were accepted.
+// A single drafter: the nodes that it expands, depending on the acceptance of its guesses.
 #include "mpi/decoding/drafter.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int32_t kCells = 256, kSequences = 65, kContext = 200;
 
-/// A drafter on rank 1, which gives the tokens 0, 1 and 2 the probabilities .8, .15 and .05 wherever it is; the test is rank 0.
+/// A drafter on rank 1 that always gives the tokens 0, 1 and 2 the probabilities .8, .15 and .05; the test plays rank 0.
 class DrafterTest : public testing::Test {
  protected:
   explicit DrafterTest(const DraftOptions& options = {.width = 1, .children = 3, .credit = 12})
@@ -47,7 +47,7 @@ class DrafterTest : public testing::Test {
       if (told.complete && reach_of_complete_ == 0) reach_of_complete_ = reach(0);
     }
   }
-  /// Another request's text comes next.
+  /// Another request's text begins.
   void begin_text() {
     ++request_;
     epoch_ = 0;
@@ -57,17 +57,17 @@ class DrafterTest : public testing::Test {
   void skip(std::int32_t tokens) { position_ += tokens; }
   bool step() {
     const bool began = drafter_->advance();
-    const bool advanced = drafter_->advance() || began;  // what it says while the evaluation is under way
-    auto message = transport_.receive();                 // its only stage's results
+    const bool advanced = drafter_->advance() || began;  // messages that it sends during the evaluation
+    auto message = transport_.receive();                 // the results of its only stage
     if (message) drafter_->pipeline().on_message(std::move(*message));
     return advanced || message;
   }
-  /// reach(0) when it said that it had given enough.
+  /// reach(0) at the time of its message that it is complete.
   int reach_of_complete() const { return reach_of_complete_; }
   std::uint64_t told_request() const { return told_request_; }
-  /// Evaluations of the draft so far: all runs but the loading.
+  /// Evaluations of the draft so far: all runs except the loading.
   std::uint64_t evaluations() const { return unit_.progress() - 1; }
-  /// How far its guesses reach if the text goes on with this token for ever.
+  /// The length of its chain of guesses if the text repeats this token.
   int reach(std::int32_t token) const {
     int depth = 0;
     for (auto at = guesses_.find({root_, token}); at != guesses_.end(); at = guesses_.find({at->second, token})) ++depth;
@@ -101,7 +101,7 @@ TEST_F(DrafterTest, SecondChoicesThatComeTrue_areExpandedInstead) {
 
 TEST_F(DrafterTest, NodesLessProbableThanWhatIsWorthAnEvaluation_areNotExpanded) {
   commit({2, 2}, 0.7f);
-  EXPECT_EQ(reach(0), 2);  // the root and the .8, not what is .64
+  EXPECT_EQ(reach(0), 2);  // the root and the node with .8, not the one with .64
   commit({0}, 1);
   EXPECT_EQ(reach(0), 1) << "the root is always expanded";
 }
@@ -124,7 +124,7 @@ TEST_F(DrafterTest, TextThatWasAccepted_isReadInTheEvaluationOfTheRoot) {
 }
 
 TEST_F(DrafterTest, AnotherRequest_beginsAnewInAnEmptyCache) {
-  // Each takes most of the cache: the next would not fit beside it.
+  // Each uses most of the cache: a second one would not fit.
   for (std::uint64_t request = 1; request <= 4; ++request) {
     commit(std::vector<std::int32_t>(150, 1));
     EXPECT_EQ(told_request(), request);
@@ -138,7 +138,7 @@ TEST_F(DrafterTest, AnotherRequest_beginsAnewInAnEmptyCache) {
 class ShapedDrafterTest : public DrafterTest {
  protected:
   ShapedDrafterTest() : DrafterTest({.width = 1, .children = 2, .credit = 12, .threshold = 0.1f, .shape = third_choices()}) {}
-  /// Third choices, three deep.
+  /// Third choices, three levels deep.
   static StaticTree third_choices() { return {{{}, {0, 0, 2}, {1, 1, 2}, {2, 2, 2}}}; }
 };
 

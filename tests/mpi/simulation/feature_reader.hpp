@@ -1,5 +1,5 @@
 #pragma once
-// A source that checks the features it is told.
+// A source that checks the features that it receives.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace yamata::test {
 
-/// Guesses nothing and remembers the features it is told.
+/// Does not guess; records the features that it receives.
 class FeatureReader final : public GuessSource {
  public:
   FeatureReader(int index, std::vector<std::int32_t> layers) : GuessSource(index), layers_(std::move(layers)) {}
@@ -25,7 +25,7 @@ class FeatureReader final : public GuessSource {
     in_order_ &= position == static_cast<std::int32_t>(rows_.size());
     rows_.emplace_back(row.begin(), row.end());
   }
-  /// They are those of all of the text but its last token, in order.
+  /// They must be those of all tokens of the text but the last, in order.
   std::string check(std::span<const std::int32_t> text) const {
     if (!in_order_) return "features out of order";
     if (rows_.size() + 1 != text.size()) return fmt::format("features of {} positions for a text of {}", rows_.size(), text.size());

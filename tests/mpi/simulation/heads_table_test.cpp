@@ -1,4 +1,4 @@
-// Heads in simulated clusters: always right where their table is the target's, and every fault in what they are told is found.
+// Heads in simulated clusters: always right if their table is the target's, and every error in their features is detected.
 #include "src/simulation/heads_table.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 using simulation::HeadsTable;
 using simulation::TableModel;
 
-/// Heads that never differ from the target, on the head. They guess though that may not pay: here nothing takes any time.
+/// Heads on rank 0 whose guesses are always right. They guess at any cost: here nothing takes time.
 Scenario scenario(std::uint64_t seed) {
   Scenario s;
   s.seed = seed;
@@ -41,11 +41,11 @@ TEST(HeadsTable, RightHeads_guessTheText) {
   EXPECT_GE(accepted, 30u * 29) << "of 40 tokens each: nearly three guesses for each that the target adds";
 }
 
-/// A test of the tests: each of these faults would only cost guesses.
+/// A test of the tests: without the check, each of these errors would only cost guesses.
 TEST(HeadsTable, PlantedFaults_areFound) {
   constexpr std::size_t kRow = 2 * TableModel::kWidth;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
-    Scenario late = scenario(seed);  // features a position late
+    Scenario late = scenario(seed);  // features are shifted by one position
     auto last = std::make_shared<std::vector<float>>(kRow);
     late.tamper = [last](wire::Commit& commit) {
       commit.features.insert(commit.features.begin(), last->begin(), last->end());
@@ -54,7 +54,7 @@ TEST(HeadsTable, PlantedFaults_areFound) {
     };
     EXPECT_NE(play(late).fault.find("features"), std::string::npos) << seed;
 
-    Scenario rejected = scenario(seed);  // features of a row beside the text, from the second commit on
+    Scenario rejected = scenario(seed);  // features of a row that is not part of the text, from the second commit on
     rejected.tamper = [](wire::Commit& commit) {
       if (commit.position == 0) return;
       const auto told = simulation::hashes_of(std::span(commit.features).last(TableModel::kWidth));
@@ -65,13 +65,13 @@ TEST(HeadsTable, PlantedFaults_areFound) {
     };
     EXPECT_NE(play(rejected).fault.find("another token"), std::string::npos) << seed;
 
-    Scenario mixed = scenario(seed);  // one layer's of another token than the other's
+    Scenario mixed = scenario(seed);  // one layer's features belong to another token than the other's
     mixed.tamper = [](wire::Commit& commit) { commit.features.front() += 1; };
     EXPECT_NE(play(mixed).fault.find("several tokens"), std::string::npos) << seed;
   }
 }
 
-/// A cache that is not rolled back: what was guessed stays where the text should be.
+/// A cache that is not rolled back: a guess stays in the place of the text's token.
 TEST(HeadsTable, GuessInThePlaceOfText_isFound) {
   InstantUnit unit;
   simulation::TableShape shape;

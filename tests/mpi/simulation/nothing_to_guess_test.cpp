@@ -1,5 +1,4 @@
-// Texts in which nothing comes again but by chance: guessing from them costs next to nothing, however expensive a row is, on one rank and
-// on many.
+// Random texts without repetitions: guessing from suffixes costs almost nothing, however expensive a row is, with one rank and with many.
 #include <gtest/gtest.h>
 
 #include "mpi/simulation/virtual_cluster.hpp"
@@ -38,7 +37,7 @@ TEST(NothingToGuess, Suffixes_costNextToNothing) {
   for (const int stages : {1, 2, 4, 8}) {
     for (const std::int32_t vocabulary : {8, 64, 2000}) {
       const double least =
-          vocabulary == 8 ? 0.93 : 0.98;  // of 8 tokens every eighth guess is right, and for a while some seem to be better
+          vocabulary == 8 ? 0.93 : 0.98;  // of 8 tokens, every eighth guess is right by chance, and for a while some seem to be better
       for (const double row : {0.02, 0.1, 0.3, 1.0}) {
         const double iterative = seconds(ranks_without_a_draft(stages, Strategy::kIterative, row, vocabulary));
         for (const Strategy strategy : {Strategy::kSpeculative, Strategy::kPipeInfer}) {
@@ -50,7 +49,7 @@ TEST(NothingToGuess, Suffixes_costNextToNothing) {
   }
 }
 
-/// The first half is random, the second repeats one sentence.
+/// The first half is random; the second half repeats a sentence.
 TEST(NothingToGuess, TextThatBeginsToRepeatItself_isGuessedSoon) {
   for (const int stages : {1, 4}) {
     for (const double row : {0.1, 0.3}) {

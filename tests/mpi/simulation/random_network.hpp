@@ -1,5 +1,5 @@
 #pragma once
-// What simulated ranks run on: messages that arrive and units that compute when a scheduler says so.
+// Messages and units of simulated ranks; a scheduler decides when messages arrive and when units compute.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -17,7 +17,7 @@ namespace yamata::test {
 
 using Random = std::mt19937_64;
 
-/// Messages on their way: per source, destination and tag in order, otherwise as the scheduler likes.
+/// Messages in flight: in order per source, destination and tag, otherwise in the scheduler's order.
 class Network {
  public:
   explicit Network(int ranks) : arrived_(static_cast<std::size_t>(ranks)) {}
@@ -44,7 +44,7 @@ class Network {
     if (line->second.empty()) under_way_.erase(line);
     return true;
   }
-  /// A new meeting of these ranks each time that all of them join.
+  /// Makes a new exchange each time that all of these ranks have joined.
   std::unique_ptr<GroupExchange> join_group(std::span<const int> ranks, int model, int rank) {
     const std::vector<int> group(ranks.begin(), ranks.end());
     const int time = joined_[{group, model, rank}]++;
@@ -60,7 +60,7 @@ class Network {
  private:
   std::map<std::tuple<int, int, Tag>, std::deque<Message>> under_way_;
   std::vector<std::deque<Message>> arrived_;
-  std::map<std::tuple<std::vector<int>, int, int>, int> joined_;  // by ranks, model and rank: how often
+  std::map<std::tuple<std::vector<int>, int, int>, int> joined_;  // by ranks, model and rank: number of calls
   std::map<std::tuple<std::vector<int>, int, int>, std::shared_ptr<simulation::MeetingPoint>> meetings_;
 };
 
@@ -86,8 +86,8 @@ class SimulatedTransport final : public Transport {
   std::set<int> forgotten_;
 };
 
-/// Computes one operation whenever it is told to; what is left undone when a stop is raised stays undone. In a group an operation ends once
-/// all members have come to its end.
+/// Computes one operation per tick; after a stop, the remaining operations are not computed. In a group, an operation ends when all members
+/// have reached its end.
 class SteppedUnit final : public simulation::TableUnit {
  public:
   void begin(const simulation::TableShape& shape, std::size_t rows, const std::atomic<bool>* stop,
@@ -99,7 +99,7 @@ class SteppedUnit final : public simulation::TableUnit {
     stop_ = stop;
     done_ = std::move(done);
   }
-  /// One operation; nothing where the unit is idle.
+  /// Computes one operation, unless the unit is idle.
   void tick() {
     if (!busy()) return;
     if (meeting_) return meet();
@@ -112,7 +112,7 @@ class SteppedUnit final : public simulation::TableUnit {
   bool finished() const override { return !busy(); }
   bool left() const override { return was_left_; }
   bool wait_for(std::chrono::microseconds) override {
-    if (meeting_) left_ = 0;  // nobody waits for the others of a group any more
+    if (meeting_) left_ = 0;  // the members do not wait for each other any more
     tick();
     return !busy();
   }
@@ -142,7 +142,7 @@ class SteppedUnit final : public simulation::TableUnit {
   std::uint64_t progress_ = 0;
 };
 
-/// Logits after a prefix, given its hash.
+/// Logits after the prefix with this hash.
 inline void table_logits(std::uint64_t prefix, std::uint64_t seed, std::span<float> logits) {
   using simulation::mix;
   for (std::size_t v = 0; v < logits.size(); ++v) logits[v] = static_cast<float>(4 * simulation::share(mix(mix(prefix, seed), v)));

@@ -55,7 +55,7 @@ void draw_features(Draw& draw, Scenario& s) {
   if (features && (s.feature_layers.empty() || draw.chance(50))) s.feature_layers.push_back(kOutputFeatures);
 }
 
-/// Beside a drafter that is on the head, or may die, heads would have to be as well.
+/// A drafter on the head, or one that may die, would have the heads on the same rank.
 void draw_heads(Scenario& s, Draw& draw) {
   const bool speculates = s.decode.strategy != Strategy::kIterative && s.decode.sequences.end > 1 && s.decode.guess_cells > 0;
   const bool beside = !s.drafters.empty() && s.drafters[0].ranks == 1 && !s.drafter_that_dies;

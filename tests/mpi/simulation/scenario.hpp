@@ -1,5 +1,5 @@
 #pragma once
-// What is played in a simulated cluster: everything that a seed decides.
+// A scenario for a simulated cluster: everything that a seed determines.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -11,33 +11,34 @@
 
 namespace yamata::test {
 
-/// Everything a seed decides.
+/// Everything that a seed determines.
 struct Scenario {
   std::uint64_t seed = 0;
-  std::vector<int> stages{1};  ///< ranks that share each stage
+  std::vector<int> stages{1};  ///< number of ranks that share each stage
   struct Drafter {
     int ranks = 1;       ///< 0: on the head, sharing its unit
-    bool group = false;  ///< they share its layers
+    bool group = false;  ///< the ranks share its layers
     double disagreement = 0.3;
   };
   std::vector<Drafter> drafters;
   DecodeOptions decode;
   DraftOptions draft;
   std::int32_t vocabulary = 8, prompt = 3;
-  int texts = 1;                             ///< one after the other
-  std::vector<std::int32_t> feature_layers;  ///< at which a source reads features
-  /// Heads on a rank of their own, on the head, or beside the first drafter; they read the last of these, kOutputFeatures.
+  int texts = 1;                             ///< one after another
+  std::vector<std::int32_t> feature_layers;  ///< layers at which a source reads features
+  /// Heads on a rank of their own, on the head, or on the first drafter's rank; they read the last of feature_layers, kOutputFeatures.
   struct Heads {
     enum class Place { kHead, kOwnRank, kDrafter } place = Place::kHead;
     std::vector<std::int32_t> layers;
     double disagreement = 0.3;
   };
   std::vector<Heads> heads;
-  std::function<void(wire::Commit& commit)> tamper;  ///< with what heads are told
+  std::function<void(wire::Commit& commit)> tamper;  ///< changes the heads' messages, for tests
   int operations = 3;                                ///< per run and stage
   SamplingParams sampling;
   bool unplayable_speeds = false;
-  std::int32_t window = 0;  ///< tokens that a token sees in layers with a window, whose cells are as few as are enough; 0: no such layers
+  /// number of tokens that a token sees in layers with a window, which have as few cells as possible; 0: no such layers
+  std::int32_t window = 0;
   std::optional<std::size_t> drafter_that_dies;
 
   static Scenario random(std::uint64_t seed);

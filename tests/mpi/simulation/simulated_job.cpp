@@ -6,7 +6,7 @@ namespace yamata::test {
 namespace {
 
 constexpr std::int32_t kVocabulary = 8, kContext = 64, kGuessCells = 24;
-constexpr std::int64_t kActionNs = 5000;  // fast enough that no rank falls silent by chance
+constexpr std::int64_t kActionNs = 5000;  // so short that no rank falls silent by chance
 
 int size_of(const JobShape& shape) {
   int ranks = shape.stages + shape.idle;

@@ -1,6 +1,6 @@
 #pragma once
-// A whole job in one thread: the program's own head, workers, engine and disconnect over table models; a seeded scheduler decides who
-// acts next, and time passes with every action.
+// A whole job in one thread: the program's own head, workers, engine and disconnect with table models. A seeded scheduler decides which
+// rank acts next, and each action takes some time.
 #include <map>
 #include <memory>
 #include <string>
@@ -16,13 +16,13 @@ namespace yamata::test {
 struct JobShape {
   std::uint64_t seed = 1;
   int stages = 2;
-  std::vector<int> drafters{};  ///< ranks of each; 0: on the head, sharing its unit
-  int idle = 0;                 ///< ranks without a part, the last ones
+  std::vector<int> drafters{};  ///< ranks of each drafter; 0: on the head, sharing its unit
+  int idle = 0;                 ///< ranks without a part; they are the last ones
   bool probes_links = false;
   Strategy strategy = Strategy::kIterative;
   std::string policy = "best-first";
   bool lookup = false;
-  double disagreement = 0.3;  ///< share of the tokens that the drafts get wrong
+  double disagreement = 0.3;  ///< share of tokens that drafts guess wrongly
 };
 
 class SimulatedJob {
@@ -31,7 +31,7 @@ class SimulatedJob {
 
   explicit SimulatedJob(const JobShape& shape);
 
-  /// Every rank begins a job: the workers say hello, the head gathers them and waits until all have loaded.
+  /// Every rank begins a job: the workers say hello; the head waits until all have joined and loaded.
   void start();
   Head& head() { return *head_; }
   Engine& engine() { return *engine_; }
@@ -40,9 +40,9 @@ class SimulatedJob {
   /// The first rank of a drafter.
   int drafter_rank(std::size_t drafter) const { return plan_.pipelines.at(1 + drafter).ranks.front(); }
 
-  /// Lets one thing happen, anywhere. Throws what head or worker throw.
+  /// Lets one rank act. Throws what head or worker throw.
   void act();
-  /// Acts until it is `done`; throws where that takes too long.
+  /// Acts until `done`; throws if that takes too long.
   template <class Done>
   void until(Done done) {
     for (int i = 0; !done(); ++i) {
@@ -50,18 +50,18 @@ class SimulatedJob {
       act();
     }
   }
-  /// The rank does nothing any more, as one that was stopped or cut off.
+  /// The rank does nothing any more, as if it were stopped or cut off.
   void stop_rank(int rank) { ranks_.at(static_cast<std::size_t>(rank)).stopped = true; }
-  /// Nobody does anything for so long, as where a whole machine sleeps.
+  /// No rank acts for this time, as if the whole machine slept.
   void suspend(std::chrono::milliseconds time) { time_ns_ += std::chrono::nanoseconds(time).count(); }
-  /// From now on the rank finds its launcher gone, a fault that it tells the head of.
+  /// From now on, the rank's launcher is gone: an error that it reports to the head.
   void break_rank(int rank) { ranks_.at(static_cast<std::size_t>(rank)).broken = true; }
 
-  /// The text that a target alone writes after this prompt.
+  /// The text that a target alone generates after this prompt.
   std::vector<std::int32_t> text_after(std::vector<std::int32_t> prompt, std::int32_t tokens, const SamplingParams& sampling = {}) const;
   std::vector<std::int32_t> random_prompt();
 
-  /// All that are not stopped disconnect, and are suspended for a while once they have begun; whether each found that all parted together.
+  /// All ranks that are not stopped disconnect; they are suspended for a while after the start. Returns for each whether all left together.
   std::map<int, bool> disconnect(std::chrono::milliseconds suspended = {});
 
   std::vector<std::string> warnings;

@@ -10,7 +10,7 @@
 namespace yamata::test {
 namespace {
 
-/// Keeps what it is told.
+/// Records what it is told.
 struct Recorder final : RequestObserver {
   void on_token(RequestId request, std::int32_t token) override {
     of = request;
@@ -32,7 +32,7 @@ Request request_of(std::vector<std::int32_t> prompt, std::int32_t tokens, float 
   return request;
 }
 
-/// Ranks, drafters and strategies that differ in who does what.
+/// Shapes with different ranks, drafters and strategies.
 std::vector<JobShape> shapes(int stages, std::uint64_t seed) {
   return {{.seed = seed, .stages = stages},
           {.seed = seed, .stages = stages, .drafters = {1}, .strategy = Strategy::kPipeInfer},
@@ -47,7 +47,7 @@ std::string name_of(const JobShape& shape) {
   return name;
 }
 
-/// Every shape on 1 to 4 stages, with several seeds.
+/// Runs every shape on 1 to 4 stages, with several seeds.
 template <class Play>
 void play_all(Play play) {
   for (int stages = 1; stages <= 4; ++stages) {
@@ -63,7 +63,7 @@ void play_all(Play play) {
   }
 }
 
-/// What a request alone in a job gives.
+/// The result of a request alone in a job.
 std::vector<std::int32_t> single(const Request& request, const JobShape& shape) {
   SimulatedJob job(shape);
   job.start();
@@ -132,7 +132,7 @@ TEST(SimulatedJob, PromptThatIsBeingRead_canBeInterruptedToo) {
     job.engine().submit(last, told[1]);
     job.until([&] { return told[1].finished(); });
     EXPECT_EQ(told[1].completion->token_ids, job.text_after(last.prompt, 10));
-    if (job.decode.strategy != Strategy::kIterative) return;  // all others cancel guesses as well
+    if (job.decode.strategy != Strategy::kIterative) return;  // all other strategies also cancel guesses
     job.head().order_stop(0);
     job.until([&] { return job.head().state() == Head::State::kStopped; });
     for (const wire::Report& report : job.head().take_reports()) {
@@ -180,7 +180,7 @@ TEST(SimulatedJob, TokenThatEndsTheText_andFullContext_areTold) {
   EXPECT_EQ(told[1].completion->token_ids.size(), 5u);
 }
 
-/// The head's job is done and so are all others'.
+/// Ends the head's job and those of all other ranks.
 void stop_and_part(SimulatedJob& job, bool together) {
   job.head().order_stop(7);
   job.until([&] { return job.head().state() == Head::State::kStopped; });
@@ -217,7 +217,7 @@ TEST_P(LostDrafter, Text_goesOnAndSoDoTheRequestsAfterIt) {
       job.engine().submit(first, told[0]);
       job.until([&] { return told[0].tokens.size() >= 3; });
       const int rank = job.drafter_rank(0);
-      fails ? job.break_rank(rank + 1) : job.stop_rank(rank + 1);  // which is not the drafter's first
+      fails ? job.break_rank(rank + 1) : job.stop_rank(rank + 1);  // this is not the drafter's first rank
       job.until([&] { return !job.warnings.empty() && told[0].finished(); });
       job.engine().submit(second, told[1]);
       job.until([&] { return told[1].finished(); });
@@ -232,14 +232,14 @@ TEST_P(LostDrafter, Text_goesOnAndSoDoTheRequestsAfterIt) {
   }
 }
 
-// The last one's text waits for the draft.
+// With the last strategy, the text waits for the draft.
 INSTANTIATE_TEST_SUITE_P(Strategies, LostDrafter,
                          testing::Values(Guessing{Strategy::kPipeInfer}, Guessing{Strategy::kSpeculative},
                                          Guessing{Strategy::kSpeculative, "chain"}));
 
 TEST(SimulatedJob, IdleRank_takesNoPartAndMayBeLostAtAnyTime) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-    for (const int moment : {0, 1, 2}) {  // it stays; is silent; fails
+    for (const int moment : {0, 1, 2}) {  // 0: it stays; 1: it is silent; 2: it fails
       SimulatedJob job({.seed = seed, .stages = 2, .drafters = {1}, .idle = 2, .probes_links = true, .strategy = Strategy::kPipeInfer});
       job.start();
       EXPECT_EQ(job.head().links().size(), 5u);
@@ -257,7 +257,7 @@ TEST(SimulatedJob, IdleRank_takesNoPartAndMayBeLostAtAnyTime) {
       stop_and_part(job, moment == 0);
       const auto reports = job.head().take_reports();
       EXPECT_EQ(reports[4].role, "idle");
-      const bool came = reports[3].role != "lost";  // of one that failed the report may come, but nobody waits for it
+      const bool came = reports[3].role != "lost";  // the report of a failed rank may arrive, but is not waited for
       EXPECT_EQ(reports[3].role, moment == 1 || (moment == 2 && !came) ? "lost" : "idle");
       EXPECT_EQ(reports[2].role, "drafter");
     }
@@ -274,7 +274,7 @@ TEST(SimulatedJob, IdleRankThatIsSilentBeforeTheEnd_isGivenUp) {
   EXPECT_EQ(job.head().take_reports()[2].role, "lost");
 }
 
-/// The loss that ends the job, thrown by whichever rank finds it.
+/// The loss that ends the job, thrown by the rank that detects it.
 std::optional<RankLost> loss(SimulatedJob& job) {
   try {
     job.until([] { return false; });

@@ -17,11 +17,11 @@ using simulation::mix;
 using simulation::share;
 using simulation::TableShape;
 
-/// What the scheduler turns to.
+/// A rank that the scheduler can choose.
 struct Rank {
   std::unique_ptr<SimulatedTransport> transport;
   SteppedUnit unit;
-  unsigned weight = 1;  // how often
+  unsigned weight = 1;  // its relative frequency
 };
 
 class Cluster {
@@ -51,9 +51,9 @@ class Cluster {
   std::unique_ptr<simulation::Ranks> ranks_;
   std::vector<std::int32_t> prompt_, text_;
   Sampler sampler_;
-  std::int64_t time_ns_ = 0;  // a step of the scheduler takes a while, so that seeds play the same everywhere
+  std::int64_t time_ns_ = 0;  // a step of the scheduler takes a fixed time, so that seeds give the same run on every machine
   FeatureReader* features_ = nullptr;
-  std::uint64_t death_ = 0;  // when a drafter dies, in steps; 0: none does
+  std::uint64_t death_ = 0;  // step at which a drafter dies; 0: never
 };
 
 int ranks_of(const Scenario& s) {
@@ -87,7 +87,7 @@ void Cluster::draw_prompt() {
   text_ = prompt_;
 }
 
-/// One rank's shape after the other.
+/// The shapes of the ranks, one after another.
 std::vector<TableShape> stages_of(TableShape shape, const std::vector<int>& stages) {
   shape.stages = static_cast<std::int32_t>(stages.size());
   std::vector<TableShape> shapes;
@@ -157,7 +157,7 @@ void Cluster::set_window(TableShape& shape, int rows, int guesses) const {
   shape.window_cells = std::min(shape.cells, static_cast<std::int32_t>(WindowCells::enough(shape.window, rows, guesses)));
 }
 
-/// `shape`: of a draft; `next`: the first rank that nobody has.
+/// `shape`: of a draft; `next`: the first unused rank.
 void Cluster::build_heads(TableShape shape, int next) {
   const std::uint64_t seed = scenario_.seed;
   int drafter = std::accumulate(scenario_.stages.begin(), scenario_.stages.end(), 0);
@@ -186,7 +186,7 @@ void Cluster::begin() {
   ranks_->begin(prompt_, scenario_.decode, choose, take);
 }
 
-/// One thing happens, anywhere.
+/// Lets one rank act.
 void Cluster::act() {
   unsigned total = 0;
   for (const Rank& rank : rank_states_) total += rank.weight;
@@ -231,7 +231,7 @@ std::string Cluster::check_text() const {
   return features_ ? features_->check(text_) : "";
 }
 
-/// At rest every stage's table is the head's, and the text's cells hold the text.
+/// At rest, every stage's table equals the head's, and the text's cells contain the text.
 std::string Cluster::check_cells() {
   for (std::size_t s = 0; s < ranks_->target_models().size(); ++s) {
     const CellTable& cells = ranks_->target_models()[s]->cells();
@@ -254,7 +254,7 @@ std::string Cluster::check_cells() {
   return "";
 }
 
-/// The head's next text, from its prompt to its end.
+/// Generates the head's next text, from its prompt to its end.
 void Cluster::write_text(Outcome& outcome) {
   begin();
   const std::uint64_t limit = outcome.steps + 4'000'000;
@@ -278,7 +278,7 @@ Outcome Cluster::run() {
   death_ = scenario_.drafter_that_dies ? 2000 + random_() % 4000 : 0;
   write_text(outcome);
   for (int text = 1; text < scenario_.texts && outcome.fault.empty(); ++text) {
-    // What is left of the text before goes on meanwhile, to its end or not.
+    // Meanwhile the rest of the previous text may end, or not.
     for (std::uint64_t left = random_() % 400; left > 0; --left) act();
     draw_prompt();
     write_text(outcome);

@@ -1,4 +1,4 @@
-// Thousands of random clusters: the text is that of the function alone, whatever speculates, however late a message comes.
+// Thousands of random clusters: the text is that of the function alone, for any guess source and any delays of messages.
 //   YAMATA_SIMULATION_SEEDS=20000 simulation_test     the long set
 //   YAMATA_SIMULATION_SEED=17 simulation_test         one seed, with a trace
 #include "tests/mpi/simulation/simulation.hpp"
@@ -32,7 +32,7 @@ TEST(Simulation, EveryScenario_givesTheTextOfTheTargetAlone) {
     accepted += outcome.counters.accepted;
     cancelled += outcome.counters.runs_cancelled;
   }
-  // The scenarios do what they are for.
+  // The scenarios exercise what they are made for.
   EXPECT_GT(accepted, seeds);
   EXPECT_GT(drafted, accepted);
   EXPECT_GT(cancelled, seeds / 2);

@@ -1,4 +1,4 @@
-// Jobs on links from 1000 to 10 Mbit/s: rows are as many as links carry, and guessing ahead pays everywhere.
+// Jobs on links from 1000 to 10 Mbit/s: the number of rows is limited to what links carry, and guessing ahead is worth it everywhere.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr Nanoseconds kMs = 1'000'000;
 
-/// Four ranks, one of them a drafter's unless it iterates, on which a token takes 50 ms; activations of 16 KB a row.
+/// Four ranks, one of them a drafter unless the strategy is iterative; 50 ms per token, activations of 16 KB per row.
 Scenario four_ranks(Strategy strategy, double mbit_s, Nanoseconds latency) {
   Scenario s;
   const bool drafts = strategy != Strategy::kIterative;
@@ -69,7 +69,7 @@ TEST(SlowLinks, Runs_areAsWideAsTheLinkCarries) {
 
 TEST(SlowLinks, ResultsOfAllLogits_areMuchToSendBack) {
   Scenario s = four_ranks(Strategy::kPipeInfer, 100, kMs / 10);
-  s.decode.logits = 0;  // 128 KB a row
+  s.decode.logits = 0;  // 128 KB per row
   const double free = time_of(s);
   s.decode.policy.draft = 1;
   EXPECT_LT(free, 1.05 * time_of(s));

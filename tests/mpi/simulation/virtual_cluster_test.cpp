@@ -1,4 +1,4 @@
-// Whole jobs in virtual time: figures that can be worked out by hand, and the text, which is always the target's.
+// Whole jobs in virtual time: results that can be computed by hand, and the text, which is always the target's.
 #include "mpi/simulation/virtual_cluster.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr Nanoseconds kMs = 1'000'000;
 
-/// Machines and a network that cost nothing but the layers' and the drafts' own time.
+/// Machines and a network without costs except the time of the layers and of the drafts.
 Scenario ideal(int stages, Strategy strategy) {
   Scenario s;
   s.stages.assign(static_cast<std::size_t>(stages), 24 * kMs / stages);
@@ -29,7 +29,7 @@ Scenario ideal(int stages, Strategy strategy) {
   return s;
 }
 
-/// The same on machines like those there are.
+/// The same with costs like those of real machines.
 Scenario real(int stages, Strategy strategy) {
   Scenario s = ideal(stages, strategy);
   s.width = s.draft_width = WidthCost({0.05});
@@ -39,7 +39,7 @@ Scenario real(int stages, Strategy strategy) {
   return s;
 }
 
-/// The same with a text long enough for the drafters' calibration to be known.
+/// The same with a text that is long enough for calibration.
 Scenario longer(Scenario s) {
   s.decode.generate = 200;
   s.decode.context = 256;
@@ -62,7 +62,7 @@ TEST(VirtualCluster, OneStageIterative_takesTheStagesTimePerToken) {
 TEST(VirtualCluster, IterativePipeline_takesTheSumOfItsStagesAndOfItsMessages) {
   Scenario s = ideal(4, Strategy::kIterative);
   EXPECT_EQ(time_of(s), 63 * 24 * kMs);
-  s.network.latency = kMs;  // three hops and the logits' way back
+  s.network.latency = kMs;  // three hops, and the way back of the logits
   EXPECT_EQ(time_of(s), 63 * 28 * kMs);
 }
 
@@ -117,7 +117,8 @@ TEST(SyntheticText, OverConfidence_isFoundFromTheFirstChoices) {
       TextOptions options{.top1 = top1, .top4 = top1 + 0.58 * (1 - top1), .over_confidence = x};
       const double of_first = SyntheticText(options).mean_first_probability();
       const double found = over_confidence_of(options, of_first);
-      if (top1 > 0.5 || x <= 0) {  // else a surer draft is less sure of its first choice: several are as sure
+      // otherwise an over-confident draft is less certain of its first choice, because several are equally probable
+      if (top1 > 0.5 || x <= 0) {
         EXPECT_NEAR(found, x, 1e-4) << top1;
       }
       options.over_confidence = found;
@@ -156,7 +157,7 @@ TEST(VirtualCluster, DraftOnTheHeadThatCostsMoreThanItGives_isLeftAlone) {
     for (const Strategy strategy : {Strategy::kSpeculative, Strategy::kPipeInfer}) {
       for (const int stages : {1, 3}) {
         const Nanoseconds alone = time_of(longer(real(stages, Strategy::kIterative)));
-        for (const Nanoseconds draft : {1, 6, 12, 24, 48}) {  // of 24 ms for a token
+        for (const Nanoseconds draft : {1, 6, 12, 24, 48}) {  // a token takes 24 ms
           for (const double top1 : {0.05, 0.4, 0.65}) {
             Scenario s = longer(real(stages, strategy));
             s.draft_on_head = true;
@@ -179,7 +180,7 @@ TEST(VirtualCluster, Speculative_waitsForGuessesThatAreWorthItAndNoOthers) {
     Scenario s = longer(real(4, Strategy::kSpeculative)), plain = longer(real(4, Strategy::kIterative));
     s.width = plain.width = WidthCost({row});
     s.drafters[0] = 2 * kMs;
-    std::vector<Nanoseconds> times;  // by how many guesses a run may have
+    std::vector<Nanoseconds> times;  // by the largest number of guesses per run
     for (const int most : {1, 2, 4, 8, 32}) {
       s.decode.policy.draft = most;
       times.push_back(time_of(s));
@@ -189,7 +190,7 @@ TEST(VirtualCluster, Speculative_waitsForGuessesThatAreWorthItAndNoOthers) {
   }
 }
 
-/// How many times as fast as iterating `speculative` is on two stages with drafts of 1 % of a token's time that are right in 85 %.
+/// Speedup of `speculative` over iterative decoding with two stages and drafts that take 1 % of a token's time and are right in 85 %.
 double gain_of_speculative(Nanoseconds latency, int drafters) {
   Scenario s = longer(real(2, Strategy::kSpeculative)), plain = longer(real(2, Strategy::kIterative));
   for (Scenario* scenario : {&s, &plain}) {
@@ -203,11 +204,11 @@ double gain_of_speculative(Nanoseconds latency, int drafters) {
 }
 
 TEST(VirtualCluster, SpeculativeOverASlowNetwork_waitsForTheAnswerThatOtherGuessesFollow) {
-  EXPECT_GT(gain_of_speculative(6 * kMs, 1), 2.38);  // 2.28 where only the next guess counts
+  EXPECT_GT(gain_of_speculative(6 * kMs, 1), 2.38);  // 2.28 if only the next guess counts
 }
 
 TEST(VirtualCluster, SpeculativeWithTwoDrafters_waitsForGuessesThatDisplaceWeakerOnes) {
-  EXPECT_GT(gain_of_speculative(kMs / 10, 2), 3.06);  // 3.01 where a full run waits for none
+  EXPECT_GT(gain_of_speculative(kMs / 10, 2), 3.06);  // 3.01 if a full run waits for no guess
 }
 
 TEST(VirtualCluster, DrafterOnTheHead_takesTurnsWithItsLayers) {
@@ -280,7 +281,7 @@ TEST(SyntheticText, Ranks_comeAsOftenAsAskedForAndAsStated) {
   EXPECT_NEAR(draft_probabilities / kPrefixes, 0.65, 0.015);
 }
 
-/// Ten tokens over and over, a prompt of 20 among them; of the drafter's choices the first, the second or none is the text's.
+/// Ten tokens repeatedly, with a prompt of 20; the text's token is the drafter's first choice, its second, or none.
 Recording sing_song() {
   Recording r;
   for (std::int32_t i = 0; i < 20; ++i) r.prompt.push_back(1000 + 7 * (i % 10));
@@ -355,7 +356,7 @@ TEST(VirtualCluster, RecordedTextThatRepeatsItself_isGuessedFromItself) {
 TEST(VirtualCluster, DraftersRows_costWhatTheyAreSaidTo) {
   Scenario s = real(2, Strategy::kSpeculative);
   const Nanoseconds cheap = time_of(s);
-  s.draft_width = WidthCost({1000});  // so much does each token of the prompt take it
+  s.draft_width = WidthCost({1000});  // the drafter's time per token of the prompt
   EXPECT_GT(time_of(s), cheap + 1900 * s.drafters[0]);
 }
 

@@ -1,4 +1,4 @@
-// Bells between ranks of one machine.
+// Doorbells between ranks of one machine.
 #include "mpi/transport/doorbell.hpp"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ TEST_F(DoorbellTest, AnotherJob_isNotRungFor) {
 }
 
 TEST_F(DoorbellTest, WithoutABell_nothingHappens) {
-  const Doorbell second(job_, 1, 3);  // the name is taken
+  const Doorbell second(job_, 1, 3);  // the name is in use
   EXPECT_EQ(second.fd(), -1);
   head_.asleep(true);
   second.notify(0);

@@ -1,4 +1,5 @@
-// What a session has set of Open MPI's TCP: `mpi_session_main BYTES` expects that eager limit. Exit code 0: it is.
+// Checks the parameters that a session has set for Open MPI's TCP: `mpi_session_main BYTES` expects this eager limit. Exit code 0: it is
+// right.
 #include <mpi.h>
 
 #include <cstdio>
@@ -8,7 +9,7 @@
 
 namespace {
 
-/// The value that Open MPI works with; 0 where this MPI has no such setting.
+/// The value that Open MPI uses; 0 if this MPI does not have the parameter.
 unsigned long long eager_limit() {
   int provided = 0, index = 0, count = 0;
   MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);

@@ -1,4 +1,4 @@
-// The transport contract over MPI; run under mpirun. Exit code 0: kept.
+// Tests the transport contract with MPI; run under mpirun. Exit code 0: passed.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -12,11 +12,11 @@
 namespace yamata {
 namespace {
 
-/// A message stays under way while its rank does not take it: the sender may sleep all the same.
+/// A message stays pending while its receiver does not take it; nevertheless the sender may sleep.
 void play_a_send_that_stays(MpiTransport& transport) {
   const int last = transport.size() - 1;
   const bool sleeps = transport.wakes();  // not on every network
-  MPI_Barrier(MPI_COMM_WORLD);            // all have ended the contract, in which this message would be one too many
+  MPI_Barrier(MPI_COMM_WORLD);            // all have finished the contract, in which this message would be unexpected
   if (transport.rank() == 0 && last > 0 && sleeps) {
     transport.send(last, Tag::kRecord, std::vector<std::byte>(16u << 20));
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);

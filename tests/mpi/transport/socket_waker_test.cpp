@@ -1,4 +1,4 @@
-// Rests that sockets end, and when they are to be trusted with it.
+// Waits that sockets end, and when sockets are trusted for that.
 #include "mpi/transport/socket_waker.hpp"
 
 #include <arpa/inet.h>
@@ -71,7 +71,7 @@ TEST(SocketWaker, ABell_endsARest) {
   EXPECT_FALSE(waker.sleep(kShort));
 }
 
-/// Messages that come by the connection and end a sleep.
+/// Messages that arrive by the connection and end a sleep.
 void hear(SocketWaker& waker, Connection& connection, int messages) {
   for (int i = 0; i < messages; ++i) {
     connection.send();
@@ -81,7 +81,7 @@ void hear(SocketWaker& waker, Connection& connection, int messages) {
   }
 }
 
-/// One that is found after a sleep that it did not end.
+/// A message that is found after a sleep that it did not end.
 void miss(SocketWaker& waker) {
   waker.sleep(kShort);
   waker.looked(true);

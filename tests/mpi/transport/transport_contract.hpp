@@ -1,5 +1,5 @@
 #pragma once
-// What every Transport promises, as a scenario that all ranks play together.
+// The guarantees of every Transport, as a scenario for all ranks.
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace yamata {
 
-/// Every rank sends numbered messages of several sizes on two tags to every rank, itself included, and takes what comes.
-/// Throws std::runtime_error where one is lost, doubled, damaged or out of its source's and tag's order.
+/// Every rank sends numbered messages of several sizes with two tags to every rank, including itself, and receives all. Throws
+/// std::runtime_error if one is lost, duplicated, damaged or out of order for its source and tag.
 inline void play_transport_contract(Transport& transport) {
   constexpr std::uint32_t kMessages = 200;
   constexpr Tag kTags[] = {Tag::kRecord, Tag::kActivations};

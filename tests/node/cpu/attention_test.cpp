@@ -1,4 +1,4 @@
-// Attention shared out among threads: the same bits as one row alone on one thread, and no thread idle.
+// Attention divided among threads: the same bits as each row alone on one thread, and no idle thread.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ struct Scene {
   std::vector<std::span<const std::int32_t>> spans;
 };
 
-/// A tree below a text of `context` cells that lie apart: each row sees the text, some rows before it, and itself.
+/// A tree after a text of `context` non-adjacent cells: each row sees the text, some earlier rows, and itself.
 std::vector<std::vector<std::int32_t>> tree(std::int32_t context, std::int32_t rows) {
   std::vector<std::vector<std::int32_t>> visible;
   for (std::int32_t row = 0; row < rows; ++row) {
@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, AttentionOf, testing::Values(1, 2, 3, 4, 5, 6,
 
 constexpr std::int64_t kSegment = AttentionPlan::kSegment;
 
-/// Products of queries and cells that each thread has.
+/// The number of products of queries and cells of each thread.
 std::vector<std::int64_t> loads(const AttentionPlan& plan, const AttentionOp& op, int threads) {
   std::vector<std::int64_t> loads(static_cast<std::size_t>(threads));
   for (int thread = 0; thread < threads; ++thread) {
@@ -144,7 +144,7 @@ std::vector<std::int64_t> loads(const AttentionPlan& plan, const AttentionOp& op
   return loads;
 }
 
-/// Rows that see `context` cells each; no cell is ever read.
+/// Rows that see `context` cells each; the cells are never read.
 struct Planned {
   Planned(Shape s, std::size_t context, std::size_t rows, int threads) : cells(context), visible(rows, cells) {
     op.rows = static_cast<std::int64_t>(rows);

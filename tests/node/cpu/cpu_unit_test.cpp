@@ -1,4 +1,4 @@
-// What holds of the CPU's unit alone; what holds of every unit is in unit_contract_test.cpp.
+// Properties of the CPU's unit; those of all units are tested in unit_contract_test.cpp.
 #include "node/cpu/cpu_unit.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Pieces shared by a team: each is computed once in every operation, and those of a thread that is held up by its partners.
+// Pieces shared by a team: each is computed once per operation, and those of a delayed thread are computed by its partners.
 #include "node/cpu/piece_queues.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace yamata {
 namespace {
 
-/// Some pieces; told of each that is computed.
+/// Some pieces, which count how often they are computed.
 struct Pieces {
   std::int64_t pieces;
   std::function<void(std::int64_t)> told;
@@ -32,7 +32,7 @@ TEST_P(PieceQueuesOf, EveryPieceOfEveryOperation_isComputedOnce) {
   constexpr int kOperations = 200, kMost = 9;
   const auto count = [](int operation, int owner) { return (operation * 5 + owner * 3) % (kMost + 1); };
   std::vector<std::vector<int>> times(kOperations, std::vector<int>(static_cast<std::size_t>(threads_ * kMost)));
-  for (int run = 1; run <= 3; ++run) {  // plain numbers: a piece taken twice is a race that TSan sees
+  for (int run = 1; run <= 3; ++run) {  // plain integers: if a piece is taken twice, TSan reports a race
     queues_.fill();
     pool_.start([&](int thread) {
       for (int i = 0; i < kOperations; ++i) {
@@ -63,7 +63,7 @@ TEST_P(PieceQueuesOf, PiecesOfThreadsHeldUp_areComputedByTheirPartners) {
   std::atomic<int> through{0}, computed{0};
   queues_.fill();
   pool_.start([&](int thread) {
-    while (thread < held && through < threads_ - held) std::this_thread::yield();  // comes when the others have nothing left to do
+    while (thread < held && through < threads_ - held) std::this_thread::yield();  // it comes when the others have finished
     queues_.drain(thread, [&](int) { return Pieces{kPieces, [&, thread](std::int64_t) { computed += thread >= held; }}; });
     ++through;
   });

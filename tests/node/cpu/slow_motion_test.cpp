@@ -12,12 +12,12 @@
 namespace yamata {
 namespace {
 
-/// A file of which another host could have the lock.
+/// A lock file, which another host may hold.
 class SlowMotionTest : public testing::Test {
  protected:
   SlowMotionTest() : other_(open(path_.c_str(), O_RDWR | O_CREAT, 0600)) {}
   ~SlowMotionTest() override { close(other_); }
-  /// Whether it is another host's turn now.
+  /// Whether another host could take the lock now.
   bool free() {
     if (flock(other_, LOCK_EX | LOCK_NB) != 0) return false;
     flock(other_, LOCK_UN);

@@ -34,7 +34,7 @@ TEST_P(ThreadPoolOf, Job_runsOnceOnEveryIndex) {
 
 TEST_P(ThreadPoolOf, Barrier_letsNobodyAheadOfTheOthers) {
   constexpr int kPhases = 100;
-  std::vector<int> phase(static_cast<std::size_t>(threads_));  // plain: a race on it is one that TSan sees
+  std::vector<int> phase(static_cast<std::size_t>(threads_));  // plain integers: TSan reports a race on them
   std::atomic<int> early{0};
   pool_.start([&](int thread) {
     for (int p = 1; p <= kPhases; ++p) {
@@ -54,7 +54,7 @@ TEST_P(ThreadPoolOf, Exception_reachesTheCallerOnceWhoeverThrows) {
     pool_.start([&](int thread) {
       pool_.barrier();
       if (thread == thrower) throw std::runtime_error("from " + std::to_string(thread));
-      pool_.barrier();  // nobody may wait here for the one that never comes
+      pool_.barrier();  // the other threads must not wait here for the one that failed
       ADD_FAILURE() << "thread " << thread << " went on without thread " << thrower;
     });
     try {

@@ -1,4 +1,4 @@
-// Each format's definition against values worked out by hand from blocks of mostly zero bytes.
+// Compares each format's definition with values computed by hand from blocks of mostly zero bytes.
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -118,7 +118,7 @@ TEST(Dequantize, iq4_xs_by_hand) {
 }
 
 TEST(Dequantize, mxfp4_by_hand) {
-  BlockMXFP4 b{128, {0x17, 0xf0}};  // 2 to the power 0; exponents stand for half as much as values have
+  BlockMXFP4 b{128, {0x17, 0xf0}};  // 2 to the power 0; exponents are one lower because values are twice as large
   const std::vector<float> y = expand(TensorType::MXFP4, b);
   EXPECT_EQ(y[0], 12);
   EXPECT_EQ(y[16], 1);

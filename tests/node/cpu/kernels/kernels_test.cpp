@@ -1,4 +1,4 @@
-// Every instruction set gives the scalar kernels' bits, and the scalar kernels give the right numbers.
+// Every instruction set gives the scalar kernels' bits, and the scalar kernels give correct numbers.
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -49,7 +49,7 @@ TEST_P(EveryType, panels_larger_than_a_cache_equal_scalar_bits) {
   struct Shape {
     std::int64_t rows, cols, tokens;
   };
-  for (const auto& [rows, cols, tokens] : {Shape{72, 4096, 18}, {24, 16384, 10}}) {  // a few panels fit into the cache, or none
+  for (const auto& [rows, cols, tokens] : {Shape{72, 4096, 18}, {24, 16384, 10}}) {  // a few panels fit into the cache, or none does
     const Weights weights(type, random_weights(random, type, rows, cols), rows, cols);
     const std::vector<float> input = random_floats(random, static_cast<std::size_t>(tokens * cols));
     Activations x(scalar(), input, tokens, cols);
@@ -100,10 +100,10 @@ TEST_P(EveryType, scalar_agrees_with_double_precision) {
         const double value = is_float(type) ? x.x[static_cast<std::size_t>(t * cols + k)]
                                             : static_cast<double>(block.values[static_cast<std::size_t>(k % 32)]) * block.scale;
         const double weight = w[static_cast<std::size_t>(r * cols + k)];
-        sum += weight * value, magnitude += std::abs(value) * 16;  // weights and their mins are below 16 mostly
+        sum += weight * value, magnitude += std::abs(value) * 16;  // weights and their mins are mostly below 16
         magnitude += std::abs(weight * value);
       }
-      // Each of some 100 roundings on the way to a sum errs by at most 2^-24 of what it sums.
+      // Each of about 100 roundings of a sum has an error of at most 2^-24 of the sum's magnitude.
       EXPECT_NEAR(y[static_cast<std::size_t>(t * rows + r)], sum, 100 * magnitude / (1 << 24)) << "row " << r;
     }
   }

@@ -1,4 +1,4 @@
-// Quantization, normalization, activation and attention: the same bits everywhere, and the right numbers.
+// Quantization, normalization, activation and attention: the same bits everywhere, and correct numbers.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -166,9 +166,9 @@ TEST(Activate, agrees_with_double_and_between_instruction_sets) {
       for (std::size_t i = 0; i < gate.size(); ++i) {
         const double u = activation == Activation::kClampedSilu ? std::clamp(up[i], -7.0f, 7.0f) + 1.0 : up[i];
         const double wanted = exact(activation, gate[i]) * (ups ? u : 1.0);
-        // exp errs by 2 ulp, the sum and the division by half an ulp each; an ulp is at most 2^-23 of the value. The argument of the exp of
-        // a GELU, up to 104 before the value vanishes, errs by 3 half ulps of its own; so does the product with 1.702.
-        // Below -88.7 exp(-gate) is no float and the result is 0, where it should be at most 104 / 2^128.
+        // exp has an error of 2 ulp, the sum and the division of half an ulp each; an ulp is at most 2^-23 of the value. The argument of
+        // the exp of a GELU, up to 104 before the value vanishes, has an error of 3 half ulps; so has the product with 1.702. Below -88.7,
+        // exp(-gate) overflows and the result is 0, where it should be at most 104 / 2^128.
         const double ulps = activation == Activation::kSilu || activation == Activation::kNone ? 4 : 4 + 1.5 * 104;
         EXPECT_NEAR(y[i], wanted, ulps * std::abs(wanted) / (1 << 23) + std::ldexp(104.0 * 10, -128)) << gate[i];
       }
@@ -206,7 +206,7 @@ TEST(Exponentials, agree_with_double_and_between_instruction_sets) {
   }
 }
 
-/// Planes of 400 cells in one of the formats, and rows of five queries each that see some of them: more than are computed at once.
+/// Planes of 400 cells in one of the formats, and rows with five queries each that see some of them: more than are computed at once.
 struct AttentionCase {
   static constexpr std::int64_t kCells = 400, kHeads = 5;
 
@@ -273,10 +273,10 @@ struct AttentionCase {
 
   static constexpr float kScale = 0.125f;
   float softcap = 0;
-  std::vector<float> sinks;  // [kHeads], or none
+  std::vector<float> sinks;  // [kHeads], or empty
   std::int64_t head_dim;
   TensorType type;
-  std::vector<float> k, v;  // as the planes hold them
+  std::vector<float> k, v;  // the values in the planes
   std::vector<std::byte> k_plane, v_plane;
   std::vector<std::vector<std::int32_t>> rows;
   std::vector<std::vector<float>> q;
@@ -329,7 +329,7 @@ TEST(Attention, rows_together_give_the_bits_of_each_alone) {
        {std::pair{64, TensorType::F32}, {64, TensorType::F16}, {64, TensorType::Q8_0}, {128, TensorType::F16}, {80, TensorType::F16}}) {
     AttentionCase c(head_dim, type);
     std::vector<std::int32_t> other = scattered(300);
-    other[40] = 5;  // within a tile that is otherwise the same
+    other[40] = 5;  // within a tile that is otherwise equal
     std::swap(other[200], other[201]);
     for (const auto& cells :
          {scattered(300), scattered(301), scattered(303), scattered(140), other, scattered(300), scattered(33), scattered(1)})
@@ -350,7 +350,7 @@ TEST(Attention, where_the_cells_lie_does_not_change_a_bit) {
   AttentionCase c(64, TensorType::F16);
   c.add_row(scattered(200));
   AttentionCase moved = c;
-  for (std::size_t i = 0; i < 200; ++i) {  // the same tokens, in cells 0, 1, 2 and on
+  for (std::size_t i = 0; i < 200; ++i) {  // the same tokens, in cells 0, 1, 2, ...
     for (auto [from, to] : {std::pair{&c.k_plane, &moved.k_plane}, std::pair{&c.v_plane, &moved.v_plane}})
       std::copy_n(from->begin() + c.rows[0][i] * 128, 128, to->begin() + static_cast<std::ptrdiff_t>(i) * 128);
     moved.rows[0][i] = static_cast<std::int32_t>(i);
@@ -379,7 +379,7 @@ TEST(StoreCell, rounds_as_each_format_says_on_every_instruction_set) {
     for (std::size_t i = 0; i < kDim; ++i) {
       float largest = 0;
       for (std::size_t j = i / 32 * 32; j < i / 32 * 32 + 32; ++j) largest = std::max(largest, std::abs(x[j]));
-      // Q8_0: half a step, and the scale's rounding to 11 bits over at most 127 steps.
+      // Q8_0: half a step, and the rounding of the scale to 11 bits, over at most 127 steps.
       const double error = type == TensorType::F32   ? 0.0
                            : type == TensorType::F16 ? std::abs(x[i]) / 2048 + 3e-8
                                                      : largest / 127 * (0.5 + 127.0 / 2048);

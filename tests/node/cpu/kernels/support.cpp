@@ -41,7 +41,7 @@ std::vector<float> random_floats(Random& random, std::size_t n, float deviation)
 
 namespace {
 
-/// Where a block's half floats lie.
+/// Offsets of a block's half floats.
 std::vector<std::size_t> half_offsets(TensorType type) {
   switch (type) {
     case TensorType::Q4_1:
@@ -67,7 +67,7 @@ std::vector<std::size_t> half_offsets(TensorType type) {
   }
 }
 
-/// Where a block's numbers begin and end.
+/// Begin and end of a block's numbers.
 std::pair<std::ptrdiff_t, std::ptrdiff_t> number_bytes(TensorType type) {
   switch (type) {
     case TensorType::Q2_K:
@@ -112,7 +112,7 @@ std::vector<std::byte> random_weights(Random& random, TensorType type, std::int6
           type == TensorType::BF16 ? static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16) : f32_to_f16(value);
       std::memcpy(data.data() + b * t.block_bytes + offset, &half, sizeof half);
     }
-    // Scales that are no half by themselves: powers of two about 1/8; the highest bits of d, which lie in four places.
+    // Scales that are not half floats: powers of two near 1/8; the highest bits of d, which are in four places.
     std::byte* block = data.data() + b * t.block_bytes;
     if (type == TensorType::MXFP4) block[0] = static_cast<std::byte>(122 + random() % 6);
     if (type == TensorType::IQ1_M) block[55] = (block[55] & std::byte{0x0f}) | std::byte{0x20};

@@ -22,22 +22,22 @@ struct NamedTable {
   std::string name;
   const KernelTable* table;
 };
-/// What this machine runs, natively or (as `simde-...`) emulated, without the scalar reference.
+/// The tables that this machine can run, natively or emulated (`simde-...`), without the scalar reference.
 std::vector<NamedTable> tables_under_test();
 
 using Random = std::mt19937;
 
 std::vector<float> random_floats(Random& random, std::size_t n, float deviation = 1.0f);
-/// Whole rows of blocks: every quantized bit random, the half floats of each block moderate.
+/// Whole rows of blocks: every quantized bit is random, the half floats of each block are of moderate size.
 std::vector<std::byte> random_weights(Random& random, TensorType type, std::int64_t rows, std::int64_t cols);
-/// The same with every byte of the blocks' numbers replaced; scales and mins stay random.
+/// The same with every byte of the blocks' numbers replaced; scales and mins are random.
 std::vector<std::byte> weights_of(std::byte numbers, Random& random, TensorType type, std::int64_t rows, std::int64_t cols);
 
-/// Activations and their quantized form, sized exactly, so that a sanitizer sees reads past it.
+/// Activations and their quantized form, in memory of exactly that size, so that sanitizers detect reads beyond it.
 struct Activations {
   Activations(const KernelTable& table, std::vector<float> x, std::int64_t tokens, std::int64_t cols);
   QuantizedRows quantized();
-  /// A token's block as the kernels' tiles hold it.
+  /// A token's block in the layout of the kernels' tiles.
   struct Block {
     std::vector<int> values;  ///< [32]
     float scale, sum;
@@ -54,7 +54,7 @@ struct Activations {
   int tile_columns;
 };
 
-/// The weights of a product: as they lie in the file, or repacked for the kernels of a table.
+/// The weights of a product: as in the file, or repacked for the kernels of a table.
 struct Weights {
   Weights(TensorType type, std::vector<std::byte> file, std::int64_t rows, std::int64_t cols);
   void pack(const KernelTable& table);
@@ -67,7 +67,7 @@ struct Weights {
 };
 
 std::vector<float> multiply(const KernelTable& table, const Weights& weights, Activations& x);
-/// The same with the panels of `table`, where it has any.
+/// The same with the panels of `table`, if it has any.
 std::vector<float> multiply_packed(const KernelTable& table, Weights weights, Activations& x);
 
 std::vector<std::uint32_t> bits(const std::vector<float>& values);

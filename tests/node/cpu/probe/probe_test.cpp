@@ -1,4 +1,4 @@
-// The probes do the work they say they do: nothing is left out by the compiler.
+// The probes do all their work: the compiler removes nothing.
 #include <gtest/gtest.h>
 
 #include <numeric>
