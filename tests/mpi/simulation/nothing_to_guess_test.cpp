@@ -26,7 +26,7 @@ Scenario ranks_without_a_draft(int stages, Strategy strategy, double row, std::i
 double seconds(Scenario s) {
   double all = 0;
   for (s.text.seed = 0; s.text.seed < 3; ++s.text.seed) {
-    const Outcome outcome = play(s);
+    const Outcome outcome = simulate(s);
     EXPECT_TRUE(outcome.exact);
     all += 1e-9 * static_cast<double>(outcome.arrived.back());
   }
@@ -60,10 +60,10 @@ TEST(NothingToGuess, TextThatBeginsToRepeatItself_isGuessedSoon) {
       recording.prompt = {1};
       s.recording = recording;
       s.prompt = 1;
-      const Outcome alone = play(s);
+      const Outcome alone = simulate(s);
       s.decode.strategy = stages > 1 ? Strategy::kPipeInfer : Strategy::kSpeculative;
       s.decode.lookup = true;
-      const Outcome guessed = play(s);
+      const Outcome guessed = simulate(s);
       const auto second_half = [](const Outcome& outcome) { return outcome.arrived[290] - outcome.arrived[190]; };
       EXPECT_LT(2 * second_half(guessed), second_half(alone)) << stages << " stages, a row costs " << row;
       EXPECT_LT(guessed.arrived[140], alone.arrived[140] * 100 / 98) << stages << " stages, a row costs " << row;

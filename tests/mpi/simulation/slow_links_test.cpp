@@ -34,7 +34,7 @@ Scenario four_ranks(Strategy strategy, double mbit_s, Nanoseconds latency) {
 double time_of(Scenario s) {
   double seconds = 0;
   for (s.text.seed = 0; s.text.seed < 2; ++s.text.seed) {
-    const Outcome outcome = play(s);
+    const Outcome outcome = simulate(s);
     EXPECT_TRUE(outcome.exact);
     seconds += 1e-9 * static_cast<double>(outcome.arrived.back());
   }

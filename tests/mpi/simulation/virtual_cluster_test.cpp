@@ -47,13 +47,13 @@ Scenario longer(Scenario s) {
 }
 
 Nanoseconds time_of(const Scenario& scenario) {
-  const Outcome outcome = play(scenario);
+  const Outcome outcome = simulate(scenario);
   EXPECT_TRUE(outcome.exact);
   return outcome.arrived.back();
 }
 
 TEST(VirtualCluster, OneStageIterative_takesTheStagesTimePerToken) {
-  const Outcome outcome = play(ideal(1, Strategy::kIterative));
+  const Outcome outcome = simulate(ideal(1, Strategy::kIterative));
   EXPECT_EQ(outcome.prefill, 24 * kMs);
   for (std::size_t i = 0; i < outcome.arrived.size(); ++i) EXPECT_EQ(outcome.arrived[i], static_cast<Nanoseconds>(i) * 24 * kMs);
   EXPECT_DOUBLE_EQ(outcome.stage_busy.at(0), 1.0);
@@ -82,7 +82,7 @@ TEST(VirtualCluster, DrafterThatDiesUnnoticed_holdsTheTextUpOnce) {
     Scenario s = ideal(stages, Strategy::kPipeInfer);
     s.drafters = {2 * kMs};
     s.drafter_dies_after = 16;
-    const Outcome outcome = play(s);
+    const Outcome outcome = simulate(s);
     EXPECT_TRUE(outcome.exact);
     EXPECT_LE(outcome.arrived.back() - outcome.arrived[15], (48 + 2) * 24 * kMs) << stages;
   }
@@ -90,23 +90,23 @@ TEST(VirtualCluster, DrafterThatDiesUnnoticed_holdsTheTextUpOnce) {
 
 TEST(VirtualCluster, SameScenario_givesTheSameOutcomeToTheNanosecond) {
   Scenario s = real(5, Strategy::kPipeInfer);
-  const Outcome first = play(s), again = play(s);
+  const Outcome first = simulate(s), again = simulate(s);
   EXPECT_EQ(first.tokens, again.tokens);
   EXPECT_EQ(first.arrived, again.arrived);
   EXPECT_EQ(first.counters.runs_cancelled, again.counters.runs_cancelled);
   EXPECT_EQ(first.drafter_busy, again.drafter_busy);
   s.text.seed = 1;
-  EXPECT_NE(play(s).tokens, first.tokens);
+  EXPECT_NE(simulate(s).tokens, first.tokens);
 }
 
 TEST(VirtualCluster, Text_isTheTargetsWhateverSpeculates) {
   for (const Strategy strategy : {Strategy::kIterative, Strategy::kSpeculative, Strategy::kPipeInfer}) {
     for (int stages = 2; stages <= 8; ++stages) {
       Scenario s = real(stages, strategy);
-      EXPECT_TRUE(play(s).exact) << stages;
+      EXPECT_TRUE(simulate(s).exact) << stages;
       s.text.top1 = s.text.top4 = 0.2;
       s.text.over_confidence = 1;
-      EXPECT_TRUE(play(s).exact) << stages;
+      EXPECT_TRUE(simulate(s).exact) << stages;
     }
   }
 }
@@ -134,7 +134,7 @@ TEST(SyntheticText, OverConfidence_isFoundFromTheFirstChoices) {
 TEST(VirtualCluster, DraftThatIsTooUnsure_guessesLess) {
   Scenario right = longer(real(1, Strategy::kSpeculative)), unsure = right;
   unsure.text.over_confidence = -0.4;
-  EXPECT_LT(play(unsure).counters.drafted, play(right).counters.drafted);
+  EXPECT_LT(simulate(unsure).counters.drafted, simulate(right).counters.drafted);
 }
 
 TEST(VirtualCluster, SingleStage_takesAllGuessesWithTheTip_andBeatsDraftingInTurns) {
@@ -145,7 +145,7 @@ TEST(VirtualCluster, SingleStage_takesAllGuessesWithTheTip_andBeatsDraftingInTur
       scenario->text.top1 = top1;
       scenario->text.top4 = top1 + 0.58 * (1 - top1);
     }
-    const Outcome outcome = play(s);
+    const Outcome outcome = simulate(s);
     EXPECT_EQ(outcome.counters.runs_started, outcome.counters.target_evaluations) << top1;
     EXPECT_GT(outcome.counters.accepted, 50u);
     EXPECT_LT(outcome.arrived.back(), time_of(in_turns)) << top1;
@@ -215,7 +215,7 @@ TEST(VirtualCluster, DrafterOnTheHead_takesTurnsWithItsLayers) {
   Scenario s = real(3, Strategy::kPipeInfer);
   s.draft_on_head = true;
   s.slowness.pop_back();
-  const Outcome outcome = play(s);
+  const Outcome outcome = simulate(s);
   EXPECT_TRUE(outcome.exact);
   EXPECT_GT(outcome.counters.accepted, 0u);
   EXPECT_TRUE(outcome.drafter_busy.empty());
