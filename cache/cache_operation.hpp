@@ -9,8 +9,8 @@ namespace yamata {
 struct CacheOperation {
   enum class Kind : std::uint8_t { kCopy, kKeep, kRemove, kClear };
   Kind kind = Kind::kClear;
-  std::int32_t from = 0;    ///< kCopy: the sequence copied
-  SequenceRange sequences;  ///< kCopy: the destinations; kKeep, kRemove: the affected ones
+  std::int32_t from = 0;    ///< kCopy: the source sequence
+  SequenceRange sequences;  ///< kCopy: the destinations; kKeep, kRemove: the affected sequences
   PositionRange positions;  ///< the affected positions
 
   static CacheOperation copy(std::int32_t from, SequenceRange to, PositionRange positions) { return {Kind::kCopy, from, to, positions}; }

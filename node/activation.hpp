@@ -2,7 +2,7 @@
 // Activation functions of the feed-forward.
 namespace yamata {
 
-/// Of a gate g and, where there is one, an up value u:
+/// Functions of a gate g and, if there is one, an up value u:
 enum class Activation {
   kNone,         ///< no activation: the value as it is
   kSilu,         ///< g / (1 + exp(-g)), times u

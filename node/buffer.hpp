@@ -12,7 +12,7 @@ class ComputeUnit;
 enum class BufferUse {
   kActivations,  ///< written and read by every run
   kWeights,      ///< packed weights: large, written once
-  kCache,        ///< keys and values: large, filled slowly, read by all of the unit's threads; a page takes memory once it is written
+  kCache,        ///< keys and values: large, filled slowly, read by all of the unit's threads; pages are allocated when they are written
 };
 
 class Buffer {

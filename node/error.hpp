@@ -5,18 +5,18 @@
 
 namespace yamata {
 
-/// What the process returns to the shell.
+/// The exit code of the process.
 enum class ExitCode : int { kDone = 0, kUsage = 1, kModel = 2, kCluster = 3, kInterrupted = 130 };
 
-/// A fault of the user's input or environment. The message names the thing, the cause and the remedy,
-/// in one line without a trailing stop; the program prints it once and ends with `code`.
+/// An error in the user's input or environment. The message says what failed, the cause and the remedy, in one line without a full stop at
+/// the end; the program prints it once and ends with `code`.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(one_line(message)), code_(code) {}
   ExitCode code() const { return code_; }
 
  private:
-  /// Names from a hostile file may contain anything.
+  /// Makes the text one line, since names from a hostile file may contain anything.
   static std::string one_line(std::string text) {
     for (char& c : text) {
       if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';

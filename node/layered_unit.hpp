@@ -49,7 +49,7 @@ class LayeredUnit final : public ComputeUnit {
   ListPart whole_{};
   const std::atomic<bool>* stop_ = nullptr;
   bool left_ = false;
-  std::atomic<std::uint64_t> progress_{0};  // asked for on another thread than the one that starts the units
+  std::atomic<std::uint64_t> progress_{0};  // read by other threads than the one that starts the units
   BusyTime busy_;
   ThreadPool pool_{{-1}};  // last: its thread ends before what it uses
 };

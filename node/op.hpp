@@ -82,9 +82,8 @@ struct LinearOp {
     std::int64_t stride = 0;       ///< floats from one row of y to the next; 0: as many as the weight has rows
     const float* bias = nullptr;   ///< [weight rows], added after the product
     std::int64_t bias_stride = 0;  ///< floats from one expert's bias to the next
-    std::int64_t y_each = 0;  ///< not 0, with experts: y has a row for each token, and in it an expert's result so many floats after the
-                              ///< one's before
-    OpRange outputs{};        ///< rows of the weight that are used
+    std::int64_t y_each = 0;       ///< not 0, with experts: y has a row per token; in it, expert e's result begins at float e * y_each
+    OpRange outputs{};             ///< rows of the weight that are used
   };
   const float* x;  ///< [rows][own columns]
   std::int64_t rows, cols;
@@ -95,14 +94,14 @@ struct LinearOp {
   const float* norm = nullptr;  ///< [cols]
   float epsilon = 0;
   const float* up = nullptr;  ///< as x
-  float* input = nullptr;     ///< [rows][cols], room for it where it is made and a matrix of floats, or nothing but it, is asked for;
-                              ///< with an activation, and all columns here, this may be x
+  float* input = nullptr;     ///< [rows][cols], memory for the input, if it must be made and is needed in floats: by a matrix of floats, or
+                              ///< because there is no matrix; may be x if there is an activation and all columns are here
   std::int64_t x_stride = 0;  ///< floats from one row of x, or up, to the next; 0: as many as there are own columns
   SharedColumns share{};      ///< division of the columns of x and up; the members exchange the input
   Activation activation = Activation::kNone;  ///< if there is no norm
   ExpertChoice experts{};                     ///< the choice of experts; none: one matrix for all rows
   bool x_of_tokens = false;                   ///< with experts: x has a row for each token, not for each pair; then all columns are here
-  std::int64_t x_each = 0;                    ///< of these rows an expert reads what begins so many floats after the one's before
+  std::int64_t x_each = 0;                    ///< expert e reads these rows from float e * x_each on
 };
 
 /// out = x / rms(x) * weight, or, if `centered` (LayerNorm), (x - mean(x)) / deviation(x) * weight + bias; for the requested columns.
@@ -177,8 +176,8 @@ struct StoreOp {
   const float* q_norm = nullptr;  ///< [head_dim], of every head
   const float* k_norm = nullptr;
   float epsilon = 0;
-  const float* q_rotary = nullptr;   ///< where queries' first rotary_dim elements come from, each head's `q_rotary_stride` floats after the
-  std::int64_t q_rotary_stride = 0;  ///< one's before, all rows one after another; null: from q
+  const float* q_rotary = nullptr;   ///< source of queries' first rotary_dim elements: [rows][q_heads], heads `q_rotary_stride` floats
+  std::int64_t q_rotary_stride = 0;  ///< apart; null: from q
   OpRange queries{}, keys{};         ///< heads that are rotated and stored
 };
 

@@ -130,21 +130,21 @@ class OpCutter {
   UnitMeeting& meeting_;
   UnitShares& shares_;
   MemberUnits member_;
-  std::vector<std::size_t> layouts_;             // [unit]: which of the layouts of packed weights it reads
-  std::vector<const ComputeUnit*> layout_unit_;  // [layout]: one that has it
+  std::vector<std::size_t> layouts_;             // [unit]: index of its layout of packed weights
+  std::vector<const ComputeUnit*> layout_unit_;  // [layout]: a unit with this layout
 
   std::span<const Op> ops_;
-  std::size_t at_ = 0;  // of the operation being cut
+  std::size_t at_ = 0;  // of the operation that is being divided
   std::vector<std::vector<Op>> lists_;
   std::vector<std::vector<std::size_t>> ends_;  // [unit][operation]: its own operations up to the end of this one
-  std::vector<int> labels_;                     // [meeting]
-  std::optional<int> label_;                    // of what is computed since the last meeting
-  std::vector<Access> accesses_;                // since then
+  std::vector<int> labels_;                     // [meeting]: label of the work before it
+  std::optional<int> label_;                    // label of the work since the last synchronization
+  std::vector<Access> accesses_;                // since the last synchronization
   std::optional<Heads> heads_;
   std::size_t slice_bytes_ = 0;
   bool in_group_ = false;
-  std::deque<std::vector<Matrix>> matrices_;           // as units with a layout of their own see them
-  std::deque<std::array<std::int64_t, 2>> lone_cuts_;  // of a machine in no group
+  std::deque<std::vector<Matrix>> matrices_;           // descriptions of matrices for units with a layout of their own
+  std::deque<std::array<std::int64_t, 2>> lone_cuts_;  // for a machine that is in no group
   std::vector<FloatBuffer> inputs_;                    // [unit]: inputs in floats
   FloatBuffer partials_;
 };

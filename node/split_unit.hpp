@@ -23,7 +23,7 @@ namespace yamata {
 struct UnitPart {
   std::string name;  ///< for statistics: "cpu:0-3"
   std::unique_ptr<ComputeUnit> unit;
-  double share = 1;     ///< of the columns, to begin with
+  double share = 1;     ///< initial share of the columns
   bool device = false;  ///< can access only memory that it allocated itself, which the other units can access, too
 };
 
@@ -64,12 +64,12 @@ class SplitUnit final : public ComputeUnit {
 
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<ComputeUnit>> units_;
-  ComputeUnit& memory_;  // one of them: who makes what all read and write
+  ComputeUnit& memory_;  // the unit that allocates the common memory
   UnitShares shares_;
   UnitMeeting meeting_;
   OpCutter cutter_;
   std::size_t ops_ = 0;                // of the latest list
-  std::uint64_t progress_before_ = 0;  // of all lists before it
+  std::uint64_t progress_before_ = 0;  // of all earlier lists
   std::vector<std::uint64_t> progress_at_start_;
   std::vector<double> busy_at_start_;
   bool settled_ = true;
@@ -77,7 +77,7 @@ class SplitUnit final : public ComputeUnit {
   double busy_seconds_ = 0;
   std::mutex mutex_;
   std::condition_variable ended_;
-  std::atomic<int> running_{0};  // units that have not said yet that they are at the end
+  std::atomic<int> running_{0};  // units that have not reported their end
   std::function<void()> told_;
 };
 

@@ -25,9 +25,10 @@ class UnitMeeting {
   /// The parameters of a run.
   struct Run {
     std::span<const int> label{};             ///< of each meeting: what the units compute before it
-    std::size_t labels = 1;                   ///< are below this
+    std::size_t labels = 1;                   ///< labels are below this
     const std::atomic<bool>* stop = nullptr;  ///< read by the last unit to arrive, for all units
-    bool in_group = false;  ///< of ranks, which must all know if a run is stopped: only meetings with a `last` can stop it
+    /// the run is computed by a group of ranks, which must all know if it is stopped: only meetings with a `last` can stop it
+    bool in_group = false;
   };
   /// Called before a run, while no unit is in a meeting.
   void begin(const Run& run);
@@ -84,7 +85,7 @@ class MemberUnits {
   ComputeUnit& memory_;
   GroupExchange* group_ = nullptr;
   std::vector<std::unique_ptr<GroupExchange>> in_group_, among_units_;
-  std::vector<std::size_t> exchanges_;  // of each unit, of both kinds
+  std::vector<std::size_t> exchanges_;  // of each unit: exchanges of both kinds
   // Two alternating buffers: a late unit may still read the slices of an exchange when others write those of the next one.
   std::unique_ptr<Buffer> slices_[2];
 };

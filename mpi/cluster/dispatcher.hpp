@@ -79,10 +79,10 @@ class Dispatcher {
     std::unique_ptr<GroupExchange> exchange;
     bool draft;
   };
-  std::vector<Group> groups_;  // that the models below meet in
+  std::vector<Group> groups_;  // the groups of the models below
   std::unique_ptr<Pipeline> target_;
   std::unique_ptr<StageModel> model_;  // of stage_
-  std::unique_ptr<Stage> stage_;       // that another rank leads, with the messages of this channel
+  std::unique_ptr<Stage> stage_;       // led by another rank; receives the messages of channel_
   Channel channel_ = kTargetChannel;
   std::map<std::int32_t, std::unique_ptr<Drafter>> drafters_;  // by their model's number in the plan
 };

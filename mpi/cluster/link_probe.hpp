@@ -42,8 +42,8 @@ class LinkProbe {
     Step step = Step::kNothing;
     std::uint32_t sent = 0, answers = 0;  ///< probes
     int echoes = 0;
-    Time asked, answered;             ///< the last time
-    std::vector<double> between_s{};  ///< answers of the train under way
+    Time asked, answered;             ///< the last times
+    std::vector<double> between_s{};  ///< intervals between the answers of the current train
     double first_s = 0, shortest_s = std::numeric_limits<double>::infinity(), bytes_per_s = 0;
   };
 
@@ -54,9 +54,9 @@ class LinkProbe {
 
   Transport& transport_;
   std::vector<Peer> peers_;  // per rank
-  int asked_ = 0;            // the last rank that was asked
-  int answered_ = 0;         // ranks of which all is known
-  Time since_;               // the last one was asked
+  int asked_ = 0;            // the last rank that was probed
+  int answered_ = 0;         // number of ranks whose probes are complete
+  Time since_;               // when the last rank was probed
   Time began_;
 };
 

@@ -49,7 +49,7 @@ class Liveness {
   bool drafter_stalled(Clock::time_point now, bool awaited, const std::vector<int>& ranks);
   /// The message about a stalled drafter whose first rank is this one.
   std::string stall_text(int rank) const;
-  /// " (host)" of a rank where it is known.
+  /// " (host)" of a rank if the host is known, else empty.
   std::string host_suffix(int rank) const;
 
  private:

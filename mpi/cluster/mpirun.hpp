@@ -30,7 +30,7 @@ class Mpirun {
   bool release_daemons() const;
 
  private:
-  /// A connection, or what kept it from being made.
+  /// A connection, or the reason why there is none.
   struct Connection {
     int fd = -1;
     Answer answer = Answer::kUnreachable;

@@ -30,14 +30,14 @@ struct DecodeOptions {
   std::int32_t context = 0;       ///< number of positions
   std::int32_t guess_cells = 0;   ///< cells beyond the context, for guesses
   std::int64_t hidden = 0;        ///< floats of a row in messages between stages; 0: the target's width
-  std::int64_t vocabulary = 0;    ///< the same of a row's logits
+  std::int64_t vocabulary = 0;    ///< the same for logits
   SequenceRange sequences{0, 1};  ///< the text's sequences in the cache: the first holds the text, each other may hold a path of guesses
   std::int32_t batch = 64;        ///< prompt tokens per run
   bool cancel = true;             ///< --no-cancel: compute runs without living nodes to the end
   bool continue_tip = true;       ///< --no-continue-tip: draft again from the tip after every acceptance
   bool continuous = true;         ///< --no-continuous: one speculative run at a time
   std::size_t logits = 0;         ///< how many of a row's highest logits are requested, as many as sampling reads; 0: all
-  bool at_any_cost = false;       ///< sources guess whatever it costs
+  bool at_any_cost = false;       ///< sources guess at any cost
   bool lookup = false;            ///< sources include the text itself and earlier ones; --no-lookup: not
   std::optional<TypicalAcceptance> typical{};  ///< --acceptance typical; nothing: a guess is accepted if it is the sampled token
 };
@@ -54,7 +54,7 @@ class Decoder {
   struct Counters {
     std::uint64_t runs_started = 0, runs_cancelled = 0, target_evaluations = 0;
     std::uint64_t drafted = 0, accepted = 0;  ///< guesses that were sent; those of them that became text
-    double deciding_s = 0;                    ///< the head's own work: neither sampling nor printing, but sending runs
+    double deciding_s = 0;                    ///< the head's own work without sampling and printing: mostly choosing and sending runs
   };
 
   /// `target` and `sources` outlive this.
@@ -64,7 +64,7 @@ class Decoder {
   void on_guesses(int rank, const wire::Guesses& guesses);
   /// A drafter is lost: the text continues without it.
   void drop_drafter(int rank);
-  /// Waits until this drafter has sent everything that it was asked for.
+  /// Whether decoding is blocked until this drafter has sent everything that it was asked for.
   bool awaits(int rank) const;
   /// Does what is possible now; true if anything happened.
   bool advance();
@@ -121,8 +121,8 @@ class Decoder {
   bool finished_ = false;
   TextRate rate_;
   Clock::time_point last_text_;
-  double drafted_ = 0;   // guesses in the time of a run, as measured last; see RunCosts
-  StepCost turnaround_;  // of the tip's runs: from here through all stages and back
+  double drafted_ = 0;   // guesses during a run, as measured last; see RunCosts
+  StepCost turnaround_;  // latency of the tip's runs: from here through all stages and back
   LinkRate links_;
   Clock::time_point began_, prefilled_;
   double busy_before_s_ = 0;  // of the first stage, when this text began

@@ -46,7 +46,7 @@ class DraftLink final : public GuessSource {
   void drop() { alive_ = false; }
   /// Bytes of the target's hidden states sent to another rank for the current text.
   std::uint64_t feature_bytes() const { return feature_bytes_; }
-  /// The time that its steps have saved, if the text waits for it.
+  /// The time that its steps have saved, if the tip waits for it.
   const DraftBalance& balance() const { return balance_; }
 
   std::string name() const override { return place_.name; }
@@ -63,7 +63,8 @@ class DraftLink final : public GuessSource {
 
   /// Handles arrived guesses. Guesses below removed nodes, and those of an earlier text, are dropped. True if the tree has grown.
   bool on_guesses(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand);
-  /// How often a requested draft had the text's next token, which was sent, and which no other source had guessed.
+  /// Acceptance rate of its requested drafts: how often one had the text's next token, which was sent, and which no other source had
+  /// guessed.
   double expected_acceptance() const { return acceptance_.expected(); }
   /// Seconds of one evaluation of its draft: measured, or estimated from `token_s`, the time of a token of the target.
   double evaluation_s(double token_s) const { return evaluation_s_ > 0 ? evaluation_s_ : relative_cost_ * token_s; }
@@ -71,8 +72,8 @@ class DraftLink final : public GuessSource {
  private:
   /// The counterpart of one of the drafter's nodes on the head.
   struct Place {
-    NodeId node = kNoNode;       // in the tree, as far as we know
-    std::int32_t position = -1;  // of the text, where it has become that; or of the node
+    NodeId node = kNoNode;       // in the tree, if known
+    std::int32_t position = -1;  // of the token in the text, or of the node
   };
   /// It has the current text, so it will send something.
   bool asked() const { return asked_epoch_ == epoch_; }
@@ -90,21 +91,21 @@ class DraftLink final : public GuessSource {
   VocabularyMap vocabulary_;
   bool alive_ = true;
   std::uint64_t request_ = 0;
-  std::uint64_t first_epoch_ = 0;  // in which it could be told of this text
+  std::uint64_t first_epoch_ = 0;  // the first epoch in which the current text could be sent to it
   std::uint64_t epoch_ = 0, asked_epoch_ = 0, complete_epoch_ = 0;
-  std::deque<std::uint64_t> unanswered_;  // epochs of which it was told
-  std::uint64_t judged_epoch_ = 1;        // the guesses after the prompt come too late for it
+  std::deque<std::uint64_t> unanswered_;  // epochs of unanswered commits
+  std::uint64_t judged_epoch_ = 1;        // of the latest draft that was judged; not 0, since the one after the prompt comes too late
   Share acceptance_;
   double relative_cost_, evaluation_s_ = 0;
   DraftBalance balance_;
-  bool catches_up_ = false;  // it was told of more than the last step's tokens
+  bool catches_up_ = false;  // it was sent more than the last step's tokens
   ProbeBudget probes_;
-  std::size_t told_ = 0;         // tokens of text
-  std::vector<float> features_;  // of the tokens before those that have not been told
-  std::size_t featured_ = 0;     // tokens of text whose features have come
+  std::size_t told_ = 0;         // tokens of text that were sent
+  std::vector<float> features_;  // of the tokens before those that have not been sent
+  std::size_t featured_ = 0;     // tokens of text whose features have arrived
   std::uint64_t feature_bytes_ = 0;
   std::map<std::uint32_t, Place> places_;
-  std::map<NodeId, std::int32_t> text_nodes_;  // roots of late, by the tree's id -> position
+  std::map<NodeId, std::int32_t> text_nodes_;  // recent roots: the tree's id -> position
 };
 
 }  // namespace yamata

@@ -54,7 +54,7 @@ class Drafter {
   const DraftOptions options_;
   const std::int32_t context_, batch_;
   const std::int32_t depths_;  // for heads whose guesses depend only on the depth: greatest depth; 0: guesses depend on their parent
-  const std::size_t ranks_;    // guesses of a node regardless of their probability: the most children in the shape, at least one
+  const std::size_t ranks_;    // guesses per node regardless of their probability: the most children in the shape, at least one
   BestFirst search_;           // what to expand next
   StaticTreePolicy shape_;     // nodes to expand before those
   SourceCalibration calibration_{0};
@@ -65,8 +65,8 @@ class Drafter {
   float least_ = 0;              // least path probability that is worth an evaluation
   std::vector<std::vector<BestChoice>>
       levels_;                // for heads whose guesses depend only on the depth: the choices after a node of each depth, in this epoch
-  NodeId deepest_ = kNoNode;  // that was computed for the last of these
-  double choosing_s_ = 0;     // recent time for reading the logits of an evaluation
+  NodeId deepest_ = kNoNode;  // the last node of these that was computed
+  double choosing_s_ = 0;     // recent time to read the logits of an evaluation and choose guesses
   bool complete_told_ = true, answered_ = true;
 };
 

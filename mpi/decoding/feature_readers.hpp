@@ -22,7 +22,7 @@ class FeatureReaders {
  private:
   struct Reader {
     GuessSource* source;
-    std::vector<std::size_t> layers;  // places in layers_
+    std::vector<std::size_t> layers;  // indices in layers_
   };
   std::vector<std::int32_t> layers_;
   std::vector<Reader> readers_;

@@ -56,7 +56,7 @@ class GuessSources {
     if (turns.size() < 2) return std::nullopt;
     return turns[yamata::whose_turn(balances)];
   }
-  /// Some drafter is on another rank.
+  /// Whether a drafter is on another rank.
   bool drafts_elsewhere() const {
     return std::any_of(drafters_.begin(), drafters_.end(), [](const DraftLink* d) { return d->alive() && !d->shares_unit(); });
   }

@@ -21,11 +21,11 @@ class TreeRuns {
     std::uint64_t id = 0;
     std::vector<NodeId> nodes;  ///< one per row of logits, in the order of the rows; empty: text whose logits are not needed
     std::int32_t text_begin = 0, text_rows = 0;  ///< positions of the text before the root that come first
-    bool tip = false;                            ///< begins with the last token of the text, without text before it
-    bool speculative = false;                    ///< holds guesses
+    bool tip = false;                            ///< begins with the last token of the text, without text rows before it
+    bool speculative = false;                    ///< contains guesses
     bool cancelled = false;
-    bool pinned = false;                   ///< computes a token that has become text: its cells are needed
-    Clock::time_point sent, cancelled_at;  ///< the latter if it is cancelled
+    bool pinned = false;                   ///< computes a token that has become text, so its cells are needed
+    Clock::time_point sent, cancelled_at;  ///< cancelled_at: only if it is cancelled
   };
   struct Finished {
     Run run;
@@ -79,8 +79,8 @@ class TreeRuns {
   /// Whether guesses are in flight that are still needed.
   bool speculating() const;
   /// Marks the runs in flight without a living node as cancelled; with `tell`, the stages skip them. No living row reads their cells: the
-  /// ancestors of a living guess are alive too, or are text, whose runs are pinned. Returns the number of runs of which the stages were
-  /// told.
+  /// ancestors of a living guess are alive too, or are text, whose runs are pinned. Returns the number of runs that the stages were asked
+  /// to skip.
   std::size_t cancel_dead(bool tell = true);
   /// The text has ended: with `tell`, all its runs are cancelled; the cache keeps the text.
   void finish(bool tell = true);
@@ -98,7 +98,7 @@ class TreeRuns {
   const Wants wants_;
   std::vector<std::int32_t> text_;
   std::size_t text_sent_ = 0;   // of the text before the root
-  std::deque<float> features_;  // of the text that has not been sent
+  std::deque<float> features_;  // of text that has not been sent
   std::optional<TokenTree> tree_;
   std::deque<Run> runs_;
 };

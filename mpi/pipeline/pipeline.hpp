@@ -42,7 +42,7 @@ class Pipeline {
   CellTable cells_;  // the state of every stage's table after all sent records
   BatchCells batch_cells_;
   std::uint64_t submitted_ = 0, completed_ = 0;
-  std::deque<wire::ResultLimits> expected_;       // of the runs that are out
+  std::deque<wire::ResultLimits> expected_;       // of the runs in flight
   std::vector<std::deque<wire::Bytes>> results_;  // per rank of the last stage
 };
 

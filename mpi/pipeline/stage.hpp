@@ -59,9 +59,9 @@ class Stage {
   struct Running {
     wire::Record record;
     Clock::time_point began;
-    std::vector<float> features;  // of the layers before
+    std::vector<float> features;  // of the layers of earlier stages
   };
-  /// Whose records and activations come here.
+  /// The rank whose records and activations come here.
   int before() const { return ranks_.before(transport_.rank()); }
   bool begin_next();
   bool skips(const wire::Record& record) const;
@@ -80,15 +80,15 @@ class Stage {
   const bool last_;
   std::deque<wire::Record> records_;
   std::deque<wire::Bytes> activations_;
-  std::set<std::uint64_t> cancelled_;  // runs still to come
+  std::set<std::uint64_t> cancelled_;  // runs that have not arrived yet
   BatchCells skipped_cells_;
   std::optional<Running> running_;
   Counters counters_;
   StepCost cost_;
   Trace trace_;
-  std::uint64_t ended_ = 0, last_run_ = 0;  // ids: of the latest run that has ended, and that has come
+  std::uint64_t ended_ = 0, last_run_ = 0;  // ids of the latest run that has ended, and of the latest that has arrived
   bool load_waits_ = false, loading_ = false, loaded_ = false;
-  std::uint64_t load_began_ = 0;  // the unit's progress then
+  std::uint64_t load_began_ = 0;  // the unit's progress at the start of the load
   std::atomic<bool> stop_{false};
 };
 

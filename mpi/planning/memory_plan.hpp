@@ -38,10 +38,10 @@ std::uint64_t weights_that_move(const ModelFile& model, LayerRange layers, const
 /// and prompts in runs of `batch` tokens. 0 if that would not be fewer than `cells`.
 std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch);
 
-/// Marks the stages whose weights are packed as they are loaded. If `wanted`, these are the stages on hosts whose memory holds the packed
-/// weights of all their ranks beside the mapped file; only the packed weights are used afterwards. The other stages read the file's weights
-/// for every token. Whole layers on a device with memory of its own are packed there in any case. `heads`: bytes of the models whose number
-/// is beyond those of `models`.
+/// Marks the stages whose weights are packed as they are loaded. If `wanted`, these are the stages on hosts that have memory for the packed
+/// weights of all their ranks in addition to cache and buffers; the file's weights are not needed any more after that. The other stages
+/// read the file's weights for every token. Whole layers on a device with memory of its own are packed there in any case. `heads`: bytes of
+/// the models whose number is beyond those of `models`.
 void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted,
                   std::span<const RankBytes> heads = {});
 

@@ -17,13 +17,13 @@ inline constexpr Channel kDraftChannel{Tag::kDraftRecord, Tag::kDraftActivations
 
 /// Tags of a pipeline within one rank, whose messages stay there; different for each pipeline.
 inline Channel own_channel(int model) {
-  constexpr int kFirst = 1000;  // beyond all tags that are sent
+  constexpr int kFirst = 1000;  // larger than all tags of messages between ranks
   const auto tag = [&](int i) { return static_cast<Tag>(kFirst + 4 * model + i); };
   return {tag(0), tag(1), tag(2), tag(3)};
 }
 
-/// The stages, in this order, and the ranks that share each: one, or a group. The first of a stage's ranks leads it, that of the first
-/// stage the pipeline.
+/// The stages in pipeline order, and the ranks that share each: one, or a group. The first rank of a stage leads the stage; the first rank
+/// of the first stage also leads the pipeline.
 struct PipelineRanks {
   Channel channel = kTargetChannel;
   std::vector<std::vector<int>> stages{{0}};

@@ -12,7 +12,7 @@ struct TraceEvent {
   enum class Kind : std::uint8_t { kRun, kSkip, kCancel, kCommit, kExchange };
   Kind kind = Kind::kRun;
   bool draft = false;       ///< of a draft model's stage
-  std::int32_t tokens = 0;  ///< of the run; committed
+  std::int32_t tokens = 0;  ///< of the run; or committed tokens
   std::uint64_t run = 0;
   std::int64_t begin_us = 0, end_us = 0;  ///< equal for instantaneous events
 };

@@ -42,8 +42,9 @@ class Ranks {
   const GuessSources& sources() const { return *sources_; }
   Pipeline& target() { return *ranks_.front().dispatcher->target(); }
   const std::vector<TableModel*>& target_models() const { return target_models_; }
-  std::function<void(std::size_t rank, Message& message)> on_message;  ///< told of every message before it is taken; may change it
-  std::function<void(GuessSources& sources)> add_sources;              ///< may add to drafters and lookup, before the first text
+  std::function<void(std::size_t rank, Message& message)> on_message;  ///< called with every message before it is handled; may change it
+  /// Called before the first text; may add sources to drafters and lookup
+  std::function<void(GuessSources& sources)> add_sources;
 
  private:
   struct Rank {

@@ -40,9 +40,9 @@ class Disconnect {
   State state_ = State::kAwaitingHead;
   AwakeClock clock_;
   Clock::time_point deadline_;  // on that clock
-  int others_ = 0;              // that are expected to answer
-  int disconnects_ = 0;         // that have come
-  bool all_here_ = true;        // on the head: its own finding; on the others: as the head has said
+  int others_ = 0;              // number of ranks that should answer
+  int disconnects_ = 0;         // number of kDisconnect messages received
+  bool all_here_ = true;        // on the head: whether no rank is lost; on the others: the head's result
 };
 
 /// Runs it to the end and returns whether all ranks disconnected together.

@@ -43,7 +43,7 @@ class Doorbell {
 
   std::uint64_t job_;
   int rank_, ranks_, fd_ = -1;
-  Sleeper* sleepers_ = nullptr;  // one per rank; null where there is no shared memory
+  Sleeper* sleepers_ = nullptr;  // one per rank; null if there is no shared memory
 };
 
 }  // namespace yamata

@@ -21,7 +21,7 @@ class Idle {
   }
   /// Rests because there is nothing to do.
   void rest(Transport& transport) {
-    // The check before this rest was in vain, too, unless it is the first.
+    // The check before this rest was also unsuccessful, unless it is the first.
     const double cpu = rested_ ? rested_cpu_s_ : thread_cpu_s();
     const auto began = Clock::now();
     rest(transport, kShortest);
@@ -40,7 +40,7 @@ class Idle {
     rested_ = false;
     transport.stand_back(kInGroup);
   }
-  /// Processor time spent waiting: for rests and checks in vain.
+  /// Processor time of waiting: rests and unsuccessful checks.
   double cpu_s() const { return cpu_s_; }
   double slept_s() const { return std::chrono::duration<double>(slept_).count(); }
 
@@ -52,7 +52,7 @@ class Idle {
   static constexpr Time kLongWait{2000};        // the short sleeps of a wait of this length cost as much as two long ones
   static constexpr Time kLongestSleep{20'000};  // an unnoticed message waits at most this long
 
-  /// How long this wait has gone on.
+  /// The length of the current wait.
   Time waited() const { return std::chrono::duration_cast<Time>(Clock::now() - since_); }
 
   void rest(Transport& transport, Time shortest) {
@@ -65,7 +65,7 @@ class Idle {
   bool waiting_ = false, rested_ = false;
   Clock::time_point since_;
   Clock::duration slept_{};
-  Time typical_{0};  // length of a wait, of late
+  Time typical_{0};  // recent length of waits
   double cpu_s_ = 0, rested_cpu_s_ = 0;
 };
 

@@ -11,7 +11,7 @@ int mpi_rank_from_environment();
 /// Asks the launcher to end all processes of the job, including those that do not know of its end, and to return `code`. False if the
 /// launcher cannot be asked. After this, the process may end.
 bool end_job(int code);
-/// `told` is called before this process asks for that; after it, the process may end at any moment.
+/// `told` is called before this process asks the launcher for that; after the call, the process may end at any moment.
 void before_job_ends(void (*told)());
 /// Throws ClusterError with the call and MPI's text unless the code means success.
 void check_mpi(int code, const char* call, const char* file, int line);

@@ -56,15 +56,15 @@ class MpiTransport final : public Transport {
   bool something_there();
 
   MPI_Comm comm_ = MPI_COMM_NULL, exchange_comm_ = MPI_COMM_NULL;
-  std::mutex mpi_;  // held in every call of MPI: a thread that computes makes some, too
+  std::mutex mpi_;  // held during every MPI call, because computing threads also make some
   int rank_ = 0, size_ = 1;
-  using HostName = std::array<char, 64>;  // longer ones are cut
+  using HostName = std::array<char, 64>;  // longer names are truncated
   std::vector<HostName> hosts_;
-  std::list<PendingSend> pending_, undeliverable_;  // the latter to lost ranks: MPI may still read them
+  std::list<PendingSend> pending_, undeliverable_;  // undeliverable_: to lost ranks; MPI may still read their buffers
   std::vector<MPI_Request> requests_;               // of pending_, while they are tested
   std::vector<int> done_;
   std::vector<bool> forgotten_;
-  std::vector<char> took_;       // per rank: a send to it has just left
+  std::vector<char> took_;       // per rank: a send to it has just completed
   std::vector<char> to_notify_;  // per rank: something was sent since the last rest
   std::deque<Message> to_self_;
   std::uint64_t bytes_sent_ = 0;

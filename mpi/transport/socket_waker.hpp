@@ -37,10 +37,10 @@ class SocketWaker {
   void find_sockets();
 
   const Doorbell* bell_;
-  std::vector<pollfd> watched_;  // the bell first
+  std::vector<pollfd> watched_;  // the doorbell's socket is the first
   Clock::time_point found_{};
   bool slept_ = false, woken_ = false, looked_ = false;
-  int told_ = kNowAndThen;              // messages in a row that ended a sleep
+  int told_ = kNowAndThen;              // consecutive messages that ended a sleep
   int distrust_ = 0;                    // messages until it is trusted again
   int next_distrust_ = kFirstDistrust;  // doubles, so that on a network without such announcements trust rarely returns
   int futile_ = 0;                      // consecutive ended waits without a message

@@ -27,18 +27,18 @@ class Attention {
   using Item = AttentionPlan::Item;
   /// Results of an item's queries, before the last division.
   struct Sums {
-    float* out;  ///< [row], this far apart: [heads][head_dim]
+    float* out;  ///< [row], with this stride: [heads][head_dim]
     std::int64_t row_stride;
-    float *peak, *total;  ///< [row], this far apart: [heads]
+    float *peak, *total;  ///< [row], with this stride: [heads]
     std::int64_t state_stride;
 
-    /// The row, its results those of row i here.
+    /// Returns `row` with its results stored as row i of these.
     cpu::AttentionRow place(cpu::AttentionRow row, std::int64_t i) const {
       row.out = out + i * row_stride, row.peak = peak + i * state_stride, row.total = total + i * state_stride;
       return row;
     }
   };
-  /// A thread's own results that wait to be merged.
+  /// A thread's own partial results, before they are merged.
   struct Scratch {
     std::vector<float> chunk, segment, state;
   };

@@ -26,7 +26,7 @@ class AttentionPlan {
     std::int64_t row_begin, row_end, kv_head, head_begin, head_end;  ///< heads: within the group of kv_head
     std::int64_t segments;                                           ///< of the row that sees the most
     std::int64_t first_piece = 0;
-    std::int64_t kept = 0;  ///< where its partial results lie, in floats, if items are split
+    std::int64_t kept = 0;  ///< offset of its partial results, in floats, if items are split
 
     std::int64_t heads() const { return head_end - head_begin; }
     std::int64_t queries() const { return (row_end - row_begin) * heads(); }

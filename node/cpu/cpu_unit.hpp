@@ -63,14 +63,14 @@ class CpuUnit final : public ComputeUnit {
 
   const cpu::KernelTable& kernels_;
   const std::vector<int> nodes_;
-  std::vector<std::byte> panels_;  // [thread]: rows being packed, of a matrix that is not
+  std::vector<std::byte> panels_;  // [thread]: rows of an unpacked matrix that are packed for a product
   std::size_t thread_panel_bytes_ = 0;
   Attention attention_;
   PieceQueues pieces_;
   std::span<const Op> ops_;
   const std::atomic<bool>* stop_ = nullptr;
-  bool in_group_ = false;  // the list has meetings, where alone it is left
-  bool declined_ = false;  // it is left at the first
+  bool in_group_ = false;  // the list has exchanges; then it is only left at one of these
+  bool declined_ = false;  // it is left at the first exchange
   bool stopped_[2] = {};   // written by thread 0 before a barrier, read by all after it
   bool left_ = false;      // the latest list was left before its end
   std::atomic<std::uint64_t> progress_{0};

@@ -42,13 +42,13 @@ class LinearInput {
     std::int64_t begin, end;
     std::int64_t count() const { return end - begin; }
   };
-  /// Those rows of the input quantized, where a matrix of `op` is.
+  /// Those rows of the quantized input, if a matrix of `op` is quantized.
   cpu::QuantizedRows quantized(const LinearOp& op, Rows rows) const;
-  /// The input in floats, where a matrix of `op` is of floats.
+  /// The input in floats, if a matrix of `op` is in floating point.
   const float* floats(const LinearOp& op) const { return op.input ? op.input : op.x; }
 
  private:
-  /// Rows that are all here: [rows][stride], and what becomes of them.
+  /// Rows with all columns: [rows][stride], and the operations that make the input from them.
   struct Source {
     const float *x, *up;
     std::int64_t stride;
@@ -56,7 +56,7 @@ class LinearInput {
   };
   void make_alone(const LinearOp& op, const Source& source, int thread);
   bool make_together(const LinearOp& op, int thread);
-  /// A row's own place among the quantized.
+  /// A row's own place in the quantized input.
   struct Place {
     cpu::QuantizedRows rows;
     std::int64_t row;
@@ -75,8 +75,8 @@ class LinearInput {
   ThreadPool& pool_;
   SlowMotion& slow_motion_;
   std::vector<std::byte> quantized_, slices_;
-  std::vector<float> whole_;                 // [rows][cols] before they are normed, where floats are exchanged
-  std::vector<std::vector<float>> squares_;  // [thread]: of a row's blocks
+  std::vector<float> whole_;                 // [rows][cols] before the norm, if floats are exchanged
+  std::vector<std::vector<float>> squares_;  // [thread]: sums of squares of a row's blocks
   std::vector<std::size_t> ends_;            // [members]
   const std::atomic<bool>* stop_ = nullptr;
   bool declined_ = false, goes_on_ = true;

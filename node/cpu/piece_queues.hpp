@@ -36,7 +36,7 @@ class PieceQueues {
  private:
   struct alignas(64) Queue {
     std::atomic<std::int64_t> taken[2]{};
-    int turn = 0;  // which of both; read by its own thread only
+    int turn = 0;  // the counter in use; only read by its own thread
   };
 
   static constexpr std::int64_t kNoneLeft = std::int64_t{1} << 62;

@@ -57,7 +57,7 @@ class File {
   const std::map<std::string, Value>& metadata() const { return metadata_; }
   /// The same, in the order of the file; for a split model, those of its first part.
   const std::vector<RawPair>& raw_metadata() const { return raw_metadata_; }
-  std::uint64_t alignment() const { return alignment_; }  ///< of the data, in bytes; of the first part
+  std::uint64_t alignment() const { return alignment_; }  ///< of the data, in bytes; that of the first part
   const std::vector<Tensor>& tensors() const { return tensors_; }
   const Tensor* find(std::string_view tensor) const;
   /// Like find, but throws ModelError with the name of a missing tensor.

@@ -51,8 +51,8 @@ class Writer {
   std::uint64_t alignment_;
   std::vector<Pair> pairs_;
   std::vector<Entry> tensors_;
-  std::size_t current_ = 0;          // tensor that data() writes
-  std::uint64_t current_bytes_ = 0;  // of it that are written
+  std::size_t current_ = 0;          // the tensor that data() writes
+  std::uint64_t current_bytes_ = 0;  // bytes of it that are written
 };
 
 }  // namespace yamata::gguf

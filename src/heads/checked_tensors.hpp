@@ -9,7 +9,7 @@ namespace yamata::heads {
 
 class CheckedTensors {
  public:
-  /// Both outlive this.
+  /// Both must outlive this.
   CheckedTensors(const TensorViews& tensors, const ModelFile& target) : tensors_(tensors), target_(target) {}
 
   const TensorViews& all() const { return tensors_; }

@@ -44,7 +44,7 @@ class OwnWeights {
 
   struct Owned {
     Matrix matrix;
-    PageMemory memory;  // none where it is foreign
+    PageMemory memory;  // empty if the matrix is foreign
   };
   const bool quantized_;
   std::deque<Owned> matrices_, tables_;

@@ -64,7 +64,7 @@ enum class TensorRole {
 };
 inline constexpr std::size_t kTensorRoles = static_cast<std::size_t>(TensorRole::kShortRopeFactors) + 1;
 
-/// The length of one dimension of a tensor.
+/// The size of a tensor's dimension, by its meaning.
 enum class Extent {
   kOne,
   kDim,
@@ -107,8 +107,8 @@ struct TensorRow {
   Fusion fusion = Fusion::kNone;
   const char* fused = nullptr;  ///< the fused tensor of which it may be a part
   Copies copies = Copies::kOne;
-  const char* single = nullptr;  ///< of one per expert: an expert's own, older files have that; {} is the expert. Of one per head: the
-                                 ///< tensor of all keys and values
+  const char* single = nullptr;  ///< for one copy per expert: the tensor of a single expert in older files; {} is the expert's number. For
+                                 ///< one copy per head: the tensor of all keys and values
 };
 
 /// A tensor with another name in this family than in most.

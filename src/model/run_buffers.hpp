@@ -39,7 +39,7 @@ struct RunBuffers {
   FloatBuffer angles;          // [ropes][rows][rotary_dim/2][2]
   FloatBuffer chosen, logits;  // [logit_rows][dim], [logit_rows][vocabulary]
   FloatBuffer expert_begins;   // [experts + 1]
-  FloatBuffer head_pairs;      // of latent attention: tokens, heads: [heads][rows] each
+  FloatBuffer head_pairs;      // for latent attention: tokens and heads: [heads][rows] each
   FloatBuffer head_begins;     // [heads + 1]
 };
 

@@ -26,7 +26,7 @@ class HeadsTable final : public TableStage {
   bool last() const override { return true; }
 
  private:
-  /// What a cell's row has stored.
+  /// The data that a row has stored in its cell.
   struct Kept {
     std::uint64_t prefix = 0;  // of the text up to its token
     bool text = false;         // it came with features

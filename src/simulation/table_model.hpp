@@ -113,7 +113,7 @@ class TableModel final : public TableStage {
   BatchCells in_window_;
   std::uint64_t salt_;
   std::vector<std::uint64_t> contents_, window_contents_;        // per cell
-  std::vector<std::uint64_t> tokens_, prefixes_, own_prefixes_;  // per row; the first two as they came in
+  std::vector<std::uint64_t> tokens_, prefixes_, own_prefixes_;  // per row; the first two as received
   std::vector<std::int32_t> logit_rows_, feature_rows_, feature_layers_;
   std::vector<float> rows_, features_, all_logits_;
 };

@@ -32,7 +32,7 @@ class MachineProbe {
   struct Part {
     std::size_t begin, end;
   };
-  /// The bytes of the memory that are a thread's.
+  /// The part of the memory that belongs to a thread.
   Part part(int thread, int threads) const;
   /// Runs `work(thread)` on all threads at once. It returns a number of units; the result is units per second.
   double rate(int threads, const std::function<double(int thread)>& work);
