@@ -19,6 +19,7 @@ struct ScratchNeeds {
   std::int64_t rows = 0;    ///< tokens of a run
   std::int64_t widest = 0;  ///< columns of the widest matrix
   std::int64_t heads = 0, head_dim = 0;
+  std::int64_t logits = 0;  ///< floats of logits of a run
 };
 
 class ComputeUnit;

@@ -9,6 +9,7 @@
 
 #include "node/activation.hpp"
 #include "node/group_exchange.hpp"
+#include "node/highest.hpp"
 #include "node/tensor_type.hpp"
 
 namespace yamata {
@@ -160,6 +161,18 @@ struct ScaleOp {
   float cap = 0;
 };
 
+/// More units than share a list.
+inline constexpr int kMostUnits = 8;
+
+/// The highest value of each row. Divided by columns: unit u writes the highest of its own, to be compared by whoever reads them.
+struct HighestOp {
+  const float* x;  ///< [rows][cols]
+  std::int64_t rows, cols;
+  Highest* out;              ///< [kMostUnits][rows]; what no unit writes keeps its value
+  OpRange columns{};         ///< that are compared
+  bool only_reader = false;  ///< nothing else reads x: a unit may keep it in memory that nobody else can read
+};
+
 /// Applies RoPE to queries and keys, and writes keys and values into the cache. If there are norm weights, queries and keys are first
 /// normalized by the root mean square of each head. Divided by rows and heads.
 struct StoreOp {
@@ -261,6 +274,6 @@ struct MeetOp {
 };
 
 using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp,
-                        NormOp, AddOp, RouterOp, ScaleOp, MeetOp>;
+                        NormOp, AddOp, RouterOp, ScaleOp, HighestOp, MeetOp>;
 
 }  // namespace yamata

@@ -267,6 +267,23 @@ void OpCutter::cut_op(const AddOp& op) {
   }
 }
 
+/// Of the columns that it has written itself, if it may keep them for itself.
+void OpCutter::cut_op(const HighestOp& op) {
+  const Cut own = cut_as_written({op.x}, op.cols);
+  const Access read = columns(op.x, op.rows, op.cols, op.cols, own, false);
+  const bool written = std::ranges::any_of(accesses_, [&](const Access& before) { return before.writes && before.same_parts(read); });
+  const auto* product = at_ > 0 ? std::get_if<LinearOp>(&ops_[at_ - 1]) : nullptr;
+  access(std::array{read});
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    if (own.count(unit) == 0) continue;
+    HighestOp part = op;
+    part.out = op.out + static_cast<std::int64_t>(unit) * op.rows;
+    part.columns = own.of(unit);
+    part.only_reader = op.only_reader && written && product && product->parts[0].y == op.x;
+    lists_[unit].push_back(part);
+  }
+}
+
 void OpCutter::cut_op(const AllGatherOp& op) {
   const std::int64_t begin = op.share.begin(), width = op.share.end(op.cols) - begin;
   const Cut own = cut_of(width, kGrain, shares_.of(UnitShares::kOther)), rows = cut_of(op.rows, 1, shares_.of(UnitShares::kOther));

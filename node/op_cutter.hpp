@@ -17,8 +17,6 @@
 
 namespace yamata {
 
-inline constexpr int kMostUnits = 8;
-
 /// A division of some items: unit u has those from at[u] to at[u + 1].
 struct Cut {
   std::array<std::int64_t, kMostUnits + 1> at{};
@@ -81,6 +79,7 @@ class OpCutter {
   void cut_op(const PackOp& op);
   void cut_op(const NormOp& op);
   void cut_op(const AddOp& op);
+  void cut_op(const HighestOp& op);
   template <class AnyOp>
   void cut_op(const AnyOp& op) {
     cut_alone(op);

@@ -154,7 +154,8 @@ void Stage::compute(wire::Record record) {
                    .logit_rows = r.logit_rows,
                    .feature_rows = r.feature_rows,
                    .features = r.features,
-                   .feature_layers = r.feature_layers};
+                   .feature_layers = r.feature_layers,
+                   .only_highest = r.best == 1 && model_.vocabulary() > 2};
   if (!model_.first()) {
     const wire::Rows rows = wire::decode_rows(activations_.front());
     batch.activations = rows.values;
@@ -217,12 +218,20 @@ void Stage::send_result(const Running& running) {
 
 /// Sends only the best logits if no more are requested; these fit into one network packet.
 void Stage::send_logits(const wire::Record& record, std::span<const float> features) {
-  const std::span<const float> logits = model_.logits();
   const auto vocabulary = static_cast<std::size_t>(model_.vocabulary()), count = static_cast<std::size_t>(record.best);
-  wire::Rows rows{.run = record.run, .values = logits, .features = features};
-  if (count == 0 || 2 * count >= vocabulary || logits.empty()) return send(rows);
+  wire::Rows rows{.run = record.run, .values = {}, .features = features};
+  BestLogits best;
   const Interval here = model_.logit_tokens();
-  BestLogits best = best_logits(logits, static_cast<std::size_t>(here.count()), std::min(count, static_cast<std::size_t>(here.count())));
+  for (const Highest& highest : model_.highest()) {
+    best.tokens.push_back(highest.column);
+    best.values.push_back(highest.value);
+  }
+  if (best.tokens.empty()) {
+    rows.values = model_.logits();
+    if (count == 0 || 2 * count >= vocabulary || rows.values.empty()) return send(rows);
+    const auto columns = static_cast<std::size_t>(here.count());
+    best = best_logits(rows.values, columns, std::min(count, columns));
+  }
   for (std::int32_t& token : best.tokens) {
     if (token >= 0) token += static_cast<std::int32_t>(here.begin);
   }

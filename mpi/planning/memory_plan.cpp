@@ -140,8 +140,12 @@ RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shar
 RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch, std::int64_t cells,
                        std::int32_t window_cells) {
   RankBytes bytes = rank_bytes(model, layers, shard, cache_types, batch, 1, window_cells);
-  bytes.buffers = device_scratch_bytes(
-      {.rows = batch, .widest = model.h.widest_input(), .heads = shard.query_heads(), .head_dim = model.h.head_dim}, cells);
+  bytes.buffers = device_scratch_bytes({.rows = batch,
+                                        .widest = model.h.widest_input(),
+                                        .heads = shard.query_heads(),
+                                        .head_dim = model.h.head_dim,
+                                        .logits = batch * StageBuffers::of(model.h, layers, shard).logits},
+                                       cells);
   bytes.weights = 0;
   for (const FoundTensor& found : find_tensors(model.file, model.h, layers, shard))
     bytes.weights += found.role == TensorRole::kEmbedding ? 0 : found.held_bytes();

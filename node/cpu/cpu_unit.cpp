@@ -306,6 +306,8 @@ void CpuUnit::run(const RouterOp& op, int thread) {
 
 void CpuUnit::run(const ScaleOp& op, int thread) { cpu::scale_elements(kernels_, op, thread_share(op.n, thread, threads(), kRowGrain)); }
 
+void CpuUnit::run(const HighestOp& op, int thread) { cpu::find_highest(op, thread_share(op.rows, thread, threads())); }
+
 void CpuUnit::run(const GatherOp& op, int thread) {
   const auto [begin, end] = thread_share(static_cast<std::int64_t>(op.rows.size()), thread, threads());
   for (std::int64_t i = begin; i < end; ++i) {

@@ -149,6 +149,23 @@ void scale_elements(const KernelTable& kernels, const ScaleOp& op, ThreadShare s
   }
 }
 
+void find_highest(const HighestOp& op, ThreadShare share) {
+  constexpr std::int64_t kTogether = 32;  // compared at once, since few are above the highest before them
+  for (std::int64_t row = share.begin; row < share.end; ++row) {
+    const float* x = op.x + row * op.cols;
+    Highest highest;
+    for (std::int64_t begin = op.columns.begin; begin < op.columns.end_of(op.cols); begin += kTogether) {
+      const std::int64_t end = std::min(begin + kTogether, op.columns.end_of(op.cols));
+      bool any = false;
+      for (std::int64_t i = begin; i < end; ++i) any |= x[i] > highest.value;  // false for NaN
+      for (std::int64_t i = begin; any && i < end; ++i) {
+        if (x[i] > highest.value) highest = {static_cast<std::int32_t>(i), x[i]};
+      }
+    }
+    op.out[row] = highest;
+  }
+}
+
 void choose_experts(const KernelTable& kernels, const RouterOp& op, ThreadShare share) {
   const std::int64_t n = op.choice.experts, used = op.choice.used;
   float p[kMostExperts], rank[kMostExperts];

@@ -12,6 +12,8 @@ void norm_rows(const KernelTable& kernels, const NormOp& op, const float* x, std
 void add_columns(const KernelTable& kernels, const AddOp& op, ThreadShare share);
 /// The elements of `share`.
 void scale_elements(const KernelTable& kernels, const ScaleOp& op, ThreadShare share);
+/// Finds the highest value of the rows of `share`.
+void find_highest(const HighestOp& op, ThreadShare share);
 /// Chooses the experts for the rows of `share`: writes RouterOp's weights, and the chosen experts into its `pairs`.
 void choose_experts(const KernelTable& kernels, const RouterOp& op, ThreadShare share);
 /// Numbers the pairs after the experts of all rows are chosen.

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "node/device_scratch.hpp"
 #include "node/error.hpp"
 #include "node/lost_pages.hpp"
 
@@ -72,9 +73,20 @@ void CudaUnit::work() {
   } ended{*this};
   context_.memory.begin();
   context_.visible.clear();
+  keep_logits();
   const auto meetings = static_cast<std::size_t>(std::ranges::count_if(ops_, meets));
   context_.launcher.begin(shape_of(ops_), context_.declined ? 0 : meetings, g_units == 1);
   compute();
+}
+
+/// Logits that nobody else reads stay on the device.
+void CudaUnit::keep_logits() {
+  for (const Op& op : ops_) {
+    const auto* highest = std::get_if<HighestOp>(&op);
+    if (!highest || !highest->only_reader) continue;
+    const auto bytes = static_cast<std::size_t>(highest->rows * highest->cols) * sizeof(float);
+    if (bytes <= kMostDeviceLogitBytes) context_.memory.keep(highest->x, bytes);
+  }
 }
 
 void CudaUnit::compute() {

@@ -43,6 +43,7 @@ class CudaUnit final : public ComputeUnit {
  private:
   void work();
   void compute();
+  void keep_logits();
   bool run(const Op& op);
   void pause(std::chrono::steady_clock::time_point began);
 

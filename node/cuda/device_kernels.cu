@@ -3,6 +3,7 @@
 #include "node/cuda/kernels/attention.hpp"
 #include "node/cuda/kernels/copy.hpp"
 #include "node/cuda/kernels/flags.hpp"
+#include "node/cuda/kernels/highest.hpp"
 #include "node/cuda/kernels/input.hpp"
 #include "node/cuda/kernels/residual.hpp"
 #include "node/cuda/kernels/store.hpp"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr DeviceKernels make_table() {
   using namespace YAMATA_DEVICE_SET;
-  DeviceKernels t{{}, make_input, encode, decode, copy, gather, add_bias, norm, add, scale, store, attend, merge, raise_flag, await_flag};
+  DeviceKernels t{{}, make_input, encode, decode, copy, gather, add_bias, norm, add, scale, highest, store, attend, merge, raise_flag, await_flag};
   t.formats[static_cast<int>(TensorType::F32)] = &kF32;
   t.formats[static_cast<int>(TensorType::F16)] = &kF16;
   t.formats[static_cast<int>(TensorType::BF16)] = &kBF16;

@@ -6,6 +6,7 @@
 
 #include "node/activation.hpp"
 #include "node/cuda/launch.hpp"
+#include "node/highest.hpp"
 #include "node/tensor_type.hpp"
 
 namespace yamata::cuda {
@@ -129,6 +130,13 @@ struct ScaleArgs {
   float scale, cap;
 };
 
+/// HighestOp.
+struct HighestArgs {
+  const float* x;
+  std::int64_t rows, cols, begin, end;  ///< columns begin to end are compared
+  Highest* out;
+};
+
 /// out[i] = the `dim` floats from x + rows[i] * stride on, or, with `parts`, from so many `each` behind that.
 struct GatherArgs {
   const float* x;
@@ -206,6 +214,7 @@ struct DeviceKernels {
   void (*norm)(const NormArgs&, Stream);
   void (*add)(const AddArgs&, Stream);
   void (*scale)(const ScaleArgs&, Stream);
+  void (*highest)(const HighestArgs&, Stream);
   void (*store)(const StoreArgs&, Stream);
   void (*attend)(const AttentionArgs&, Stream);
   void (*merge)(const MergeArgs&, Stream);

@@ -37,6 +37,7 @@ std::unique_ptr<Buffer> UnitMemory::allocate(std::size_t bytes, BufferUse use) {
 
 void UnitMemory::begin() {
   in_use_ = filled_ = 0;
+  kept_ = {};
   device_.release_host();
 }
 
@@ -72,6 +73,11 @@ std::byte* UnitMemory::mapped_scratch(Scratch use, std::size_t bytes) {
   return grown(scratch_[static_cast<std::size_t>(use)], bytes, DeviceMemory::kMapped);
 }
 
+void UnitMemory::keep(const void* host, std::size_t bytes) {
+  scratch(Scratch::kKept, bytes);
+  kept_ = {static_cast<const std::byte*>(host), bytes};
+}
+
 bool UnitMemory::contains(const std::map<const std::byte*, const std::byte*>& ranges, const std::byte* begin, std::size_t bytes) {
   const auto after = ranges.upper_bound(begin);
   return after != ranges.begin() && begin + bytes <= std::prev(after)->second;
@@ -91,6 +97,8 @@ void UnitMemory::constant(std::span<const std::byte> bytes) {
 }
 
 const std::byte* UnitMemory::address(const std::byte* host, std::size_t bytes) {
+  const std::byte* const own = kept_.data();
+  if (own && host >= own && host + bytes <= own + kept_.size()) return scratch(Scratch::kKept, kept_.size()) + (host - own);
   if (device_.properties().reads_host || bytes == 0) return host;
   {
     const std::lock_guard lock(owned_->mutex);

@@ -14,7 +14,7 @@
 namespace yamata::cuda {
 
 /// Memory that operations use one after the other, each kind as large as the largest has needed.
-enum class Scratch { kQuantized, kPanels, kSource, kPartials, kOwnSlice, kSlices, kWhole, kCount };
+enum class Scratch { kQuantized, kPanels, kSource, kPartials, kOwnSlice, kSlices, kWhole, kKept, kCount };
 
 class UnitMemory {
  public:
@@ -38,6 +38,9 @@ class UnitMemory {
   std::byte* scratch(Scratch use, std::size_t bytes);
   /// The same, mapped.
   std::byte* mapped_scratch(Scratch use, std::size_t bytes);
+
+  /// For this list: these bytes of the host are read by nobody but the device, which has memory of its own in their place.
+  void keep(const void* host, std::size_t bytes);
 
   /// These bytes will not change while the unit lives: where the device cannot read them, it keeps copies of what it uses of them.
   void constant(std::span<const std::byte> bytes);
@@ -66,6 +69,7 @@ class UnitMemory {
   std::array<std::unique_ptr<DeviceBuffer>, static_cast<std::size_t>(Scratch::kCount)> scratch_;
   std::vector<std::unique_ptr<DeviceBuffer>> arguments_;  // the first `in_use_` are, the last of them up to `filled_`
   std::size_t in_use_ = 0, filled_ = 0;
+  std::span<const std::byte> kept_;                         // of the host
   std::map<const std::byte*, const std::byte*> constants_;  // [begin, end)
   std::map<std::pair<const std::byte*, std::size_t>, std::unique_ptr<DeviceBuffer>> copies_;
 };

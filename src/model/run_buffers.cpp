@@ -25,6 +25,7 @@ void RunBuffers::reserve(const StageBuffers& sizes, std::int64_t rows, std::int6
   grow(angles, rows, sizes.angles);
   grow(chosen, logit_rows, sizes.chosen);
   grow(logits, logit_rows, sizes.logits);
+  grow(highest, logit_rows, sizes.highest);
   grow(expert_begins, 1, sizes.expert_begins);
   grow(head_begins, 1, sizes.head_begins);
 }
@@ -32,8 +33,8 @@ void RunBuffers::reserve(const StageBuffers& sizes, std::int64_t rows, std::int6
 std::size_t RunBuffers::floats() const {
   std::size_t floats = 0;
   for (const FloatBuffer* buffer :
-       {&x,         &input,  &q,      &k,      &v,      &attention, &low_queries, &latent_q,      &gate,       &up,         &normed,
-        &ffn_input, &branch, &router, &choice, &angles, &chosen,    &logits,      &expert_begins, &head_pairs, &head_begins})
+       {&x,         &input,  &q,      &k,      &v,      &attention, &low_queries, &latent_q, &gate,          &up,         &normed,
+        &ffn_input, &branch, &router, &choice, &angles, &chosen,    &logits,      &highest,  &expert_begins, &head_pairs, &head_begins})
     floats += buffer->size();
   return floats;
 }

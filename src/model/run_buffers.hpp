@@ -26,6 +26,7 @@ struct RunBuffers {
         angles(unit),
         chosen(unit),
         logits(unit),
+        highest(unit),
         expert_begins(unit),
         head_pairs(unit),
         head_begins(unit) {}
@@ -38,6 +39,7 @@ struct RunBuffers {
   FloatBuffer choice;          // weights, pairs, tokens, chosen: [rows][experts used] each
   FloatBuffer angles;          // [ropes][rows][rotary_dim/2][2]
   FloatBuffer chosen, logits;  // [logit_rows][dim], [logit_rows][vocabulary]
+  FloatBuffer highest;         // Highest: [units][logit_rows]
   FloatBuffer expert_begins;   // [experts + 1]
   FloatBuffer head_pairs;      // for latent attention: tokens and heads: [heads][rows] each
   FloatBuffer head_begins;     // [heads + 1]

@@ -10,18 +10,19 @@ namespace yamata {
 /// Floats of each buffer: per token of a run, and, on the last stage, per row of logits. TransformerStage allocates these sizes, and the
 /// memory plan counts them.
 struct StageBuffers {
+  static constexpr std::int64_t kHighestFloats = sizeof(Highest) / sizeof(float);
   std::int64_t residual = 0;
   std::int64_t input = 0;  ///< of a product, if it is needed in floats
   std::int64_t q = 0, k = 0, v = 0, attention = 0, gate = 0, up = 0;
   std::int64_t low_queries = 0, latent_q = 0, head_pairs = 0;  ///< of latent attention; numbers of the pairs of tokens and heads
   std::int64_t normed = 0;                                     ///< input of attention or feed-forward, if its norm is a separate operation
   std::int64_t ffn_input = 0;                                  ///< the same of a feed-forward that is parallel to attention
-  std::int64_t branch = 0;                          ///< what is added to the residual stream, if other operations come before that
-  std::int64_t router = 0;                          ///< logits of experts
-  std::int64_t choice = 0;                          ///< of experts: weights, and numbers of the same size
-  std::int64_t angles = 0;                          ///< (cos, sin) of every rotary pair
-  std::int64_t chosen = 0, logits = 0;              ///< per row of logits
-  std::int64_t expert_begins = 0, head_begins = 0;  ///< once
+  std::int64_t branch = 0;                           ///< what is added to the residual stream, if other operations come before that
+  std::int64_t router = 0;                           ///< logits of experts
+  std::int64_t choice = 0;                           ///< of experts: weights, and numbers of the same size
+  std::int64_t angles = 0;                           ///< (cos, sin) of every rotary pair
+  std::int64_t chosen = 0, logits = 0, highest = 0;  ///< per row of logits; of these the highest, found by each unit
+  std::int64_t expert_begins = 0, head_begins = 0;   ///< once
 
   static StageBuffers of(const Hyperparameters& h, LayerRange layers, const Shard& shard) {
     const LayerSpec& spec = h.layer;
@@ -46,7 +47,8 @@ struct StageBuffers {
     if (used > 0 || branches) b.branch = std::max<std::int64_t>(1, used) * own;
     if (used > 0) b.router = spec.experts + 1, b.choice = 4 * used, b.expert_begins = spec.experts + 1;
     b.angles = h.rotary_dim * (h.window_pattern > 0 ? 2 : 1);
-    if (layers.end == h.layers) b.chosen = h.dim, b.logits = shard.rows(Extent::kVocabulary).count();
+    if (layers.end == h.layers)
+      b.chosen = h.dim, b.logits = shard.rows(Extent::kVocabulary).count(), b.highest = kMostUnits * kHighestFloats;
     return b;
   }
   static StageBuffers of(const Hyperparameters& h, LayerRange layers) { return of(h, layers, Shard(h)); }
@@ -54,7 +56,7 @@ struct StageBuffers {
   std::int64_t floats(std::int64_t tokens, std::int64_t logit_rows) const {
     const std::int64_t attends = q + k + v + attention + low_queries + latent_q + head_pairs;
     return tokens * (residual + input + attends + gate + up + normed + ffn_input + branch + router + choice + angles) +
-           logit_rows * (chosen + logits) + expert_begins + head_begins;
+           logit_rows * (chosen + logits + highest) + expert_begins + head_begins;
   }
 };
 

@@ -28,7 +28,7 @@ struct ContextOptions {
   CacheTypes cache_types;
   bool pack = true;  ///< pack weights for the compute unit as they are loaded
   GroupMember group{};
-  std::int32_t context = 0;       ///< tokens of text in the cache, without guesses; 0: as many as cells
+  std::int32_t context = 0;  ///< tokens of text in the cache, without guesses; 0: as many as cells
   /// of layers with a sliding window, if texts only grow: cells outside the window are reused; 0: as many as cells
   std::int32_t window_cells = 0;
   std::int64_t first_layers = 0;  ///< number of first layers that the unit's first_unit() computes
@@ -45,15 +45,17 @@ inline std::vector<std::int32_t> eagle3_layers(std::int64_t layers) {
 
 /// A batch of tokens for a stage.
 struct StageBatch {
-  std::span<const std::int32_t> tokens;            ///< read by the first stage
-  std::span<const float> activations;              ///< [tokens][dim], read by the other stages
-  std::span<const Placement> placements;           ///< one per token
-  std::span<const std::int32_t> logit_rows;        ///< rows whose logits are requested, ascending; read by the last stage
-  std::span<const std::int32_t> feature_rows{};    ///< rows whose features are requested, ascending
+  std::span<const std::int32_t> tokens;          ///< read by the first stage
+  std::span<const float> activations;            ///< [tokens][dim], read by the other stages
+  std::span<const Placement> placements;         ///< one per token
+  std::span<const std::int32_t> logit_rows;      ///< rows whose logits are requested, ascending; read by the last stage
+  std::span<const std::int32_t> feature_rows{};  ///< rows whose features are requested, ascending
   /// [tokens][features_read]: features of the token before each token; empty: the tokens are guesses
   std::span<const float> features{};
   /// layers of the requested features, ascending; each stage gives those of its own layers
   std::span<const std::int32_t> feature_layers{};
+  /// whether only the highest logit of each row will be read
+  bool only_highest = false;
 };
 
 class StageModel {
@@ -88,6 +90,9 @@ class StageModel {
   virtual std::span<const float> activations() const = 0;
   /// After the end, on the last stage: logits [logit_rows][logit_tokens].
   virtual std::span<const float> logits() const = 0;
+  /// After the end, on the last stage, if only the highest logits were requested: [logit_rows], as columns of logit_tokens(); logits() must
+  /// not be read then. Empty if this model does not find them: then read logits().
+  virtual std::vector<Highest> highest() const { return {}; }
   /// Tokens of the vocabulary whose logits are computed here: all, or a member's part.
   virtual Interval logit_tokens() const { return {0, vocabulary()}; }
   /// After the end: features [feature layers of this stage][feature_rows][width].

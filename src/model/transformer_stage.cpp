@@ -126,6 +126,7 @@ void TransformerStage::start(const StageBatch& batch, const std::atomic<bool>* s
   if (std::exchange(file_is_read_, false)) file_.release_pages();
   rows_ = batch.placements.size();
   logit_rows_.assign(batch.logit_rows.begin(), batch.logit_rows.end());
+  only_highest_ = batch.only_highest && last() && !logit_rows_.empty() && logit_tokens().count() > 0;
   begin_features(batch);
   buffers_.reserve(sizes_, static_cast<std::int64_t>(rows_), last() ? std::ssize(logit_rows_) : 0);
   place(batch);
@@ -181,6 +182,7 @@ void TransformerStage::build(const StageBatch& batch) {
   if (last() && !logit_rows_.empty()) {
     ops_.push_back(GatherOp{x, h_.dim, logit_rows_, buffers_.chosen.data()});
     layer_ops_.add_logits(weights_.rest, buffers_.chosen.data(), std::ssize(logit_rows_));
+    if (only_highest_) build_highest();
   }
   build_output_features();
   parts_.push_back({units_.back().unit, ops_.size()});
@@ -222,6 +224,26 @@ void TransformerStage::build_output_features() {
   ops_.push_back(GatherOp{buffers_.x.data(), h_.dim, feature_rows_, feature_inputs_.data()});
   if (!shard_.whole()) ops_.push_back(AllGatherOp{feature_inputs_.data(), rows, h_.dim, layer_ops_.shared(shard_.residual())});
   layer_ops_.add_output_norm(weights_.rest, feature_inputs_.data(), rows, true, add_features());
+}
+
+void TransformerStage::build_highest() {
+  auto* const out = reinterpret_cast<Highest*>(buffers_.highest.data());
+  std::fill_n(out, kMostUnits * logit_rows_.size(), Highest{});
+  ops_.push_back(HighestOp{
+      .x = buffers_.logits.data(), .rows = std::ssize(logit_rows_), .cols = logit_tokens().count(), .out = out, .only_reader = true});
+}
+
+/// The units' columns ascend, so that of equal ones the first stays.
+std::vector<Highest> TransformerStage::highest() const {
+  std::vector<Highest> rows(only_highest_ ? logit_rows_.size() : 0);
+  const auto* found = reinterpret_cast<const Highest*>(buffers_.highest.data());
+  for (int unit = 0; unit < kMostUnits; ++unit) {
+    for (Highest& row : rows) {
+      if (found->value > row.value) row = *found;
+      ++found;
+    }
+  }
+  return rows;
 }
 
 std::span<const float> TransformerStage::features() const {

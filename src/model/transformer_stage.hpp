@@ -41,6 +41,7 @@ class TransformerStage final : public StageModel {
   std::string device() const override;
   std::span<const float> activations() const override;
   std::span<const float> logits() const override;
+  std::vector<Highest> highest() const override;
   std::span<const float> features() const override;
   CellTable& cells() override { return cells_; }
   std::int64_t width() const override { return h_.dim; }
@@ -77,6 +78,7 @@ class TransformerStage final : public StageModel {
   void begin_features(const StageBatch& batch);
   void build_layer_features(std::size_t layer);
   void build_output_features();
+  void build_highest();
   float* add_features();
 
   const gguf::File& file_;
@@ -92,6 +94,7 @@ class TransformerStage final : public StageModel {
   ComputeUnit& unit_;
   std::vector<UnitLayers> units_;  // in the order of their layers
   bool keeps_columns_ = false;
+  bool only_highest_ = false;  // of the logits of the latest run
   bool file_is_read_ = false;  // then most of the file is not needed any more
 
   std::vector<void*> cache_k_, cache_v_;  // [layer][kv head]

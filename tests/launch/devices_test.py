@@ -10,12 +10,22 @@ import pathlib
 import subprocess
 import tempfile
 
+from emulated_device import environment
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TARGET, DRAFT = (str(ROOT / 'models' / f'tales-{name}-q8_0.gguf') for name in ('target', 'draft'))
 RUN = ['run', '-m', TARGET, '-p', 'Once upon a time there was', '-n', '24', '--ignore-eos']
 MPIRUN = ['mpirun', '--oversubscribe', '--bind-to', 'none']
 
-# Ranks, flags, and settings of the emulated device.
+# Ranks, flags, and settings of the emulated device. Without a checksum, of a row of logits only the highest is read.
+UNREAD = [
+    (1, '--units emulated', 'discrete'),
+    (1, '--units cpu+emulated', 'waits=stream'),
+    (1, '--units cpu+emulated -ngl 99', 'discrete'),
+    (1, f'--units emulated=0.4+cpu -md {DRAFT} --strategy speculative', ''),
+    (2, '--units cpu+emulated --layer-split 0.3+0.7', 'discrete'),
+    (2, '--units emulated --layer-split 0.5,0.5', ''),
+]
 JOBS = [
     (1, '--units emulated', ''),
     (1, '--units emulated -b 3 --cache-type-k f16', 'discrete'),
@@ -109,9 +119,7 @@ ERRORS = [
 
 
 def run(command, setting=''):
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', YAMATA_EMULATED_DEVICE=setting,
-                       YAMATA_DEVICE=' '.join(word for word in setting.split() if word.startswith(('graphs', 'waits'))))
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment(setting))
 
 
 def result(command, out, setting=''):
@@ -120,7 +128,7 @@ def result(command, out, setting=''):
     if done.returncode:
         raise SystemExit(f'exit {done.returncode}: {" ".join(command)}\n{done.stderr[-2000:]}')
     j = json.loads(out.read_text())
-    return (j['token_ids'], j['logits_checksum']), [rank['device'] for rank in j['per_rank']]
+    return (j['token_ids'], j.get('logits_checksum')), [rank['device'] for rank in j['per_rank']]
 
 
 def on_ranks(ranks, command):
@@ -162,6 +170,11 @@ def jobs(cases, plain, emulated, folder):
         if cases.wants(name):
             found, devices = result([emulated, *RUN, '-n', '8', *flags.split(), *more], out, setting)
             cases.say(found == alone('8') and devices == [computed_on], name)
+    for ranks, flags, setting in UNREAD:
+        name = f'only the highest logit is read: {ranks} ranks {flags} {setting}'
+        if cases.wants(name):
+            found, devices = result(on_ranks(ranks, [emulated, *RUN, *flags.split(), '--json', str(out)]), out, setting)
+            cases.say(found == (alone('24')[0], None) and any('emulated' in device for device in devices), name)
     name = 'a rank with a device and one without'
     if cases.wants(name):
         split = ['--layer-split', '0.5,0.5']

@@ -11,6 +11,8 @@ import random
 import subprocess
 import tempfile
 
+from emulated_device import environment
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TARGET, DRAFT = (str(ROOT / 'models' / f'tales-{name}-q8_0.gguf') for name in ('target', 'draft'))
 PROMPTS = ['Once upon a time there was', 'The King said to his three sons: "Whoever', 'A']
@@ -67,9 +69,7 @@ def result(program, folder, ranks, flags, setting=''):
     out.unlink(missing_ok=True)
     launcher = ['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', str(ranks)] if ranks > 1 else []
     command = [*launcher, program, 'run', '-m', TARGET, '-n', '40', '--ignore-eos', '--logits-checksum', '--json', str(out), *flags]
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', YAMATA_EMULATED_DEVICE=setting,
-                       YAMATA_DEVICE=' '.join(word for word in setting.split() if word.startswith(('graphs', 'waits'))))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment(setting))
     if done.returncode:
         raise SystemExit(f'exit {done.returncode}: {" ".join(command)}\n{done.stderr[-2000:]}')
     j = json.loads(out.read_text())

@@ -3,9 +3,12 @@
 
 #include "node/cpu/kernels/repack.hpp"
 #include "node/cuda/ops/ops.hpp"
+#include "node/device_scratch.hpp"
 
 namespace yamata::cuda {
 namespace {
+
+static_assert(DeviceRows::kBlockBytes == kDeviceBlockBytes, "the memory plan counts other blocks than there are");
 
 /// Room for rows of so many columns.
 DeviceRows quantized_rows(OpContext& c, std::int64_t rows, std::int64_t cols) {

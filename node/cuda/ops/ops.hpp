@@ -52,6 +52,7 @@ bool run(OpContext& context, const MeetOp& op);
 bool run(OpContext& context, const NormOp& op);
 bool run(OpContext& context, const AddOp& op);
 bool run(OpContext& context, const ScaleOp& op);
+bool run(OpContext& context, const HighestOp& op);
 bool run(OpContext& context, const RouterOp& op);
 bool run(OpContext& context, const ReadOp& op);
 bool run(OpContext& context, const PackOp& op);

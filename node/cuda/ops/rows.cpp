@@ -81,6 +81,14 @@ bool run(OpContext& c, const ScaleOp& op) {
   return true;
 }
 
+bool run(OpContext& c, const HighestOp& op) {
+  const float* x = c.memory.at(op.x, static_cast<std::size_t>(op.rows * op.cols));
+  Highest* out = c.memory.at(op.out, static_cast<std::size_t>(op.rows));
+  c.kernels().highest({x, op.rows, op.cols, op.columns.begin, op.columns.end_of(op.cols), out}, c.stream());
+  c.check("finding the highest logits");
+  return true;
+}
+
 /// The host chooses: it must know the choice, to put the products of each chosen expert into the stream.
 bool run(OpContext& c, const RouterOp& op) {
   c.catch_up();

@@ -1,4 +1,8 @@
 // What families do to rows: norms by themselves, biases, sums, soft-caps.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "node/cpu/cpu_unit.hpp"
@@ -83,6 +87,28 @@ bool scale_holds(const TestDevice& device, float cap) {
   return cpu::bits(device_x.values()) == cpu::bits(x);
 }
 
+/// Some columns of a row: ties, no numbers, infinities, a row without any number, and whatever is highest beside them.
+bool highest_holds(const TestDevice& device, std::int64_t cols, std::int64_t begin, std::int64_t end) {
+  constexpr std::int64_t kRows = 6;
+  constexpr float kNone = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<float> x = reals(static_cast<std::size_t>(kRows * cols), static_cast<unsigned>(cols));
+  const auto row = [&](std::int64_t i) { return std::span(x).subspan(static_cast<std::size_t>(i * cols), static_cast<std::size_t>(cols)); };
+  for (float& value : row(1)) value = std::round(value);  // many are equal
+  std::ranges::fill(row(2), kNone);
+  std::ranges::fill(row(3), -kInfinity);
+  for (std::size_t i = 0; i < row(4).size(); i += 2) row(4)[i] = kNone;
+  row(5)[static_cast<std::size_t>(end - 1)] = kInfinity;
+  std::vector<Highest> expected(kRows, {7, 7});
+  const Array<float> device_x = device.array(x);
+  const Array<Highest> device_out = device.array(expected);
+  device.kernels().highest({device_x.data(), kRows, cols, begin, end, device_out.data()}, device.stream());
+  device.finish();
+  compute(HighestOp{x.data(), kRows, cols, expected.data(), {begin, end}});
+  return std::ranges::equal(device_out.values(), expected, [](const Highest& a, const Highest& b) {
+    return a.column == b.column && std::bit_cast<std::uint32_t>(a.value) == std::bit_cast<std::uint32_t>(b.value);
+  });
+}
+
 }  // namespace
 
 std::vector<Scene> residual_scenes() {
@@ -98,6 +124,12 @@ std::vector<Scene> residual_scenes() {
   for (const Sum kind : {Sum::kPlain, Sum::kGated, Sum::kExperts})
     scenes.push_back({"sum", [=](const TestDevice& device) { return sum_holds(device, kind); }});
   for (const float cap : {0.0f, 30.0f}) scenes.push_back({"scale", [=](const TestDevice& device) { return scale_holds(device, cap); }});
+  for (const std::int64_t cols : {1, 7, 33, 300, 1025, 2050}) {
+    scenes.push_back(
+        {"highest of " + std::to_string(cols), [=](const TestDevice& device) { return highest_holds(device, cols, 0, cols); }});
+    scenes.push_back({"highest of some of " + std::to_string(cols),
+                      [=](const TestDevice& device) { return highest_holds(device, cols, cols / 3, cols - cols / 4); }});
+  }
   return scenes;
 }
 
