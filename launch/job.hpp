@@ -83,8 +83,9 @@ class Job {
   int context() const;
   /// A line with advice on the split of layers, based on `reports`, one per rank; empty if the split is good. After lead.
   std::string split_advice(const std::vector<wire::Report>& reports, std::size_t generated_tokens) const;
-  /// Keeps the acceptance of the draft's first choices in a text, for later plans. After lead.
-  void remember(const Completion& text) const;
+  /// Keeps for later plans the acceptance of the draft's first choices in a text, and what its evaluations cost; `reports`: one per rank.
+  /// After lead.
+  void remember(const Completion& text, const std::vector<wire::Report>& reports) const;
   /// Per rank, when its number of threads was measured, in seconds since the epoch; 0: not measured. After lead.
   const std::vector<std::int64_t>& threads_measured_s() const { return threads_measured_s_; }
   /// What a job is for; its plan depends on that.
@@ -138,6 +139,7 @@ class Job {
   std::vector<PlannedHost> planned_machines(const std::vector<wire::Hello>& hellos, std::span<const Link> links) const;
   GroupRecord group_record() const;
   void choose_layout(const Purpose& purpose, std::span<const GroupTime> groups);
+  double draft_cost(const std::vector<wire::Report>& reports) const;
   Workload expected_work(std::size_t prompt_tokens) const;
   wire::Start plan(const std::vector<wire::Hello>& hellos, const Purpose& purpose, const Head& head);
   ClusterOptions cluster();

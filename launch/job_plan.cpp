@@ -108,10 +108,10 @@ void Job::choose_layout(const Purpose& purpose, std::span<const GroupTime> group
   job.batch = options_.batch;
   job.prompt = std::min(job.prompt, static_cast<int>(purpose.prompt_tokens));
   job.generate = std::clamp(options_.generate, 2, kTokens);
-  job.draws = 2;
+  job.draws = 8;
   if (job.draft) {
     const auto first = read_first_choices(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], std::time(nullptr));
-    if (first) job.acceptance = first->right;
+    if (first) job.acceptance = first->right, job.draft_cost = first->cost;
     job.acceptance4 = among_first_four(job.acceptance);
     if (first)
       job.over_confidence = simulation::over_confidence_of({.top1 = job.acceptance, .top4 = job.acceptance4}, first->probability);
@@ -126,10 +126,23 @@ void Job::choose_layout(const Purpose& purpose, std::span<const GroupTime> group
   strategy_ = layout_choice_->candidate.strategy;
 }
 
-void Job::remember(const Completion& text) const {
+/// Relative to the target's weights on the same rank; if the rank's speed is unknown or it drafted nothing, the last known cost.
+double Job::draft_cost(const std::vector<wire::Report>& reports) const {
+  const auto rank = static_cast<std::size_t>(layout_.at(1).ranks.front());
+  const bool takes_turns = std::ranges::count(layout_.front().ranks, static_cast<int>(rank)) > 0;
+  const std::vector<double>& run_s = takes_turns ? reports[rank].draft_run_s : reports[rank].run_s;
+  if (rank < machines_.size() && !run_s.empty() && run_s.front() > 0)
+    return 1e9 * run_s.front() / (token_bytes(*models_[1]) * machines_[rank].ns_per_byte);
+  const auto kept = read_first_choices(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], std::time(nullptr));
+  return kept ? kept->cost : 1;
+}
+
+void Job::remember(const Completion& text, const std::vector<wire::Report>& reports) const {
   constexpr std::size_t kEnough = 64;
-  const FirstChoices first = first_choices(text.choices, text.token_ids);
-  if (models_.size() != 2 || text.token_ids.size() < kEnough || first.right <= 0 || first.probability <= 0) return;
+  if (models_.size() != 2 || layout_.size() < 2 || text.token_ids.size() < kEnough) return;
+  FirstChoices first = first_choices(text.choices, text.token_ids);
+  if (first.right <= 0 || first.probability <= 0) return;
+  first.cost = draft_cost(reports);
   keep_first_choices(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], first, std::time(nullptr));
 }
 

@@ -124,7 +124,7 @@ void run_command(Job& job, const RunOptions& options) {
     result.plan_json = choice->plan_json;
   }
   result.threads_measured_s = job.threads_measured_s();
-  job.remember(result);
+  job.remember(result, result.per_rank);
   result.split_advice = job.split_advice(result.per_rank, result.token_ids.size());
   write_results(options, result);
   memory->end_text();

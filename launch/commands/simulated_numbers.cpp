@@ -29,7 +29,7 @@ void take_machines(const PlanFile& plan, SimulatedNumbers& numbers) {
   const auto ranks = static_cast<int>(plan.hosts.size());
   const PlannedHost& first = plan.hosts.front();
   take_target_times(plan, numbers);
-  numbers.draft_ms = 1e-6 * plan.draft_bytes * first.ns_per_byte;
+  numbers.draft_ms = 1e-6 * plan.draft_bytes * plan.draft_cost * first.ns_per_byte;
   numbers.drafters = plan.draft_bytes > 0 ? 1 : 0;
   numbers.draft_width = first.width;
   numbers.layers = plan.layers;

@@ -1,5 +1,5 @@
 #pragma once
-// The acceptance of a draft's first choices in a text.
+// The acceptance of a draft's first choices in a text, and the cost of its evaluations.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,6 +11,7 @@ namespace yamata {
 struct FirstChoices {
   double right = 0;        ///< share of the text's tokens that were the draft's first choice
   double probability = 0;  ///< their mean draft probability; 0: unknown
+  double cost = 1;         ///< time of a draft evaluation, relative to the time in which its rank computes as many bytes of the target
 };
 
 /// `choices`: per token, the draft's guesses at its position. There are none if guesses were not worth their time, or if earlier text was

@@ -16,7 +16,7 @@ namespace yamata {
 namespace {
 
 constexpr double kSame = 0.97;     // relative to the fastest layout's speed: a simpler layout that reaches this is chosen
-constexpr double kWorthIt = 1.08;  // least gain of more than one machine: forecasts have an error of some percent
+constexpr double kWorthIt = 1.05;  // least gain of more than one machine: forecasts have an error of some percent
 constexpr std::size_t kForecasts = 8;
 
 /// The measured latency includes the work of sending and receiving a message. The first message's additional delay (wake-up) is only one

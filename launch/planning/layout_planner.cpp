@@ -22,14 +22,11 @@ constexpr std::size_t kFinalists = 8;
 
 double sum(std::span<const double> numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
 
-/// Bytes that are read per token, of each layer.
-std::vector<double> token_bytes(const ModelFile& model) { return layer_costs(model.file, model.h); }
-
 /// Time of one row on each rank of the target; within a group, in proportion to the weights that a member reads.
 std::vector<Nanoseconds> stage_times(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts) {
   const auto& [file, h] = job.target;
   const ModelPlace& place = candidate.layout.front();
-  const std::vector<double> costs = token_bytes(job.target);
+  const std::vector<double> costs = layer_costs(job.target.file, job.target.h);
   std::vector<Nanoseconds> times;
   for (std::size_t s = 0, rank = 0; s < candidate.stages.size(); ++s) {
     const LayerRange range = candidate.stages[s];
@@ -67,7 +64,7 @@ Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::
   s.width = slowest(hosts, place.ranks).width;
   if (candidate.layout.size() > 1) {
     const PlannedHost& drafter = hosts[static_cast<std::size_t>(candidate.layout[1].ranks.front())];
-    s.drafters = {std::llround(sum(token_bytes(*job.draft)) * drafter.ns_per_byte)};
+    s.drafters = {std::llround(token_bytes(*job.draft) * job.draft_cost * drafter.ns_per_byte)};
     s.draft_width = drafter.width;
   }
   s.draft_on_head = candidate.draft_on_head();
@@ -166,6 +163,8 @@ void sort_by_speed(std::vector<Forecast>& forecasts) {
 }
 
 }  // namespace
+
+double token_bytes(const ModelFile& model) { return sum(layer_costs(model.file, model.h)); }
 
 Forecast forecast(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
                   const simulation::NetworkOptions& network, int generate, int draws) {

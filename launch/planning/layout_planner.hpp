@@ -22,6 +22,7 @@ struct PlannedJob {
   int prompt = 64, generate = 128;               ///< tokens
   double acceptance = 0.65, acceptance4 = 0.85;  ///< share of the tokens that are the draft's first choice, or among its first four
   double over_confidence = 0;                    ///< of the draft's probabilities, see TextOptions
+  double draft_cost = 1;                         ///< of an evaluation, see FirstChoices
   int draws = 3;                                 ///< number of texts for which the best layouts are simulated
   std::optional<Strategy> strategy{};            ///< the only allowed one; nothing: any
   std::vector<GroupCost> group_costs{};          ///< ascending; empty: predicted from speeds and network
@@ -32,6 +33,9 @@ struct PlannedJob {
 
 /// Default: 58 % of the tokens that are not a draft's first choice are among its next three.
 constexpr double among_first_four(double acceptance) { return 1 - 0.42 * (1 - acceptance); }
+
+/// Bytes of weights that a token reads.
+double token_bytes(const ModelFile& model);
 
 /// The predicted performance of a layout.
 struct Forecast {

@@ -25,7 +25,7 @@ struct Kind {
   const char *extension, *first_word;
 };
 constexpr Kind kSpeed{".speed", "yamata-speed-2"}, kThreads{".threads", "yamata-threads-1"}, kWidths{".widths", "yamata-widths-1"},
-    kFirstChoices{".first-choices", "yamata-first-choices-2"}, kLink{".link", "yamata-link-1"}, kGroup{".group", "yamata-group-2"};
+    kFirstChoices{".first-choices", "yamata-first-choices-3"}, kLink{".link", "yamata-link-1"}, kGroup{".group", "yamata-group-2"};
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -160,13 +160,14 @@ MeasurementKey pair_key(std::uint64_t target, std::uint64_t draft) {
 }  // namespace
 
 std::optional<FirstChoices> read_first_choices(const std::string& folder, std::uint64_t target, std::uint64_t draft, std::int64_t now_s) {
-  const auto kept = read_numbers(folder, pair_key(target, draft), kFirstChoices, 2, now_s);
-  return kept ? std::optional(FirstChoices{std::min(kept->numbers[0], 1.0), std::min(kept->numbers[1], 1.0)}) : std::nullopt;
+  const auto kept = read_numbers(folder, pair_key(target, draft), kFirstChoices, 3, now_s);
+  if (!kept) return std::nullopt;
+  return FirstChoices{std::min(kept->numbers[0], 1.0), std::min(kept->numbers[1], 1.0), kept->numbers[2]};
 }
 
 void keep_first_choices(const std::string& folder, std::uint64_t target, std::uint64_t draft, const FirstChoices& first,
                         std::int64_t now_s) {
-  const std::vector<double> numbers{first.right, first.probability};
+  const std::vector<double> numbers{first.right, first.probability, first.cost};
   keep_numbers(folder, pair_key(target, draft), kFirstChoices, numbers, now_s);
 }
 

@@ -23,12 +23,6 @@ constexpr int kWidths = 17;  // number of widths in the file: beyond the widest 
 
 double milliseconds(Nanoseconds time) { return 1e-6 * static_cast<double>(time); }
 
-/// Bytes of weights that are read per token.
-double token_bytes(const ModelFile& model) {
-  const std::vector<double> layers = layer_costs(model.file, model.h);
-  return std::accumulate(layers.begin(), layers.end(), 0.0);
-}
-
 void write_link(const NetworkOptions& link, Json& j) {
   j["latency_ms"] = milliseconds(link.latency);
   j["wake_up_ms"] = milliseconds(link.wake_up);
@@ -101,7 +95,10 @@ PlanFile read_plan(const Json& j) {
   plan.widths = {static_cast<std::int64_t>(number(model, "width", 1)), static_cast<std::int64_t>(number(model, "vocabulary", 1))};
   plan.target_bytes = number(model, "bytes_per_token", 1);
   plan.meeting_bytes = number(model, "meeting_bytes", 1);
-  if (j.contains("draft")) plan.draft_bytes = number(j.at("draft"), "bytes_per_token", 1);
+  if (j.contains("draft")) {
+    plan.draft_bytes = number(j.at("draft"), "bytes_per_token", 1);
+    plan.draft_cost = number(j.at("draft"), "cost", 1e-3, 1e3);
+  }
   plan.acceptance = number(text, "acceptance", 0, 1);
   plan.acceptance4 = number(text, "acceptance4", plan.acceptance, 1);
   plan.over_confidence = number(text, "over_confidence", -0.95, 100);
@@ -127,7 +124,7 @@ std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, c
            {"vocabulary", h.vocabulary},
            {"bytes_per_token", token_bytes(job.target)},
            {"meeting_bytes", meeting_bytes(h)}}}};
-  if (job.draft) j["draft"] = {{"bytes_per_token", token_bytes(*job.draft)}};
+  if (job.draft) j["draft"] = {{"bytes_per_token", token_bytes(*job.draft)}, {"cost", job.draft_cost}};
   j["text"] = {{"prompt_tokens", job.prompt},
                {"predict", job.generate},
                {"acceptance", job.acceptance},

@@ -16,6 +16,7 @@ struct PlanFile {
   std::vector<GroupCost> group_costs;  ///< of groups that have rehearsed, ascending
   double target_bytes = 0;             ///< of the weights that are read per token
   double draft_bytes = 0;              ///< likewise; 0: there was no draft
+  double draft_cost = 1;               ///< of an evaluation, see FirstChoices
   int layers = 0;                      ///< of the target
   double meeting_bytes = 0;            ///< see shard.hpp
   simulation::RowWidths widths;

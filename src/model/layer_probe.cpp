@@ -1,6 +1,7 @@
 #include "src/model/layer_probe.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "node/median.hpp"
@@ -66,14 +67,13 @@ double LayerProbe::measure() {
 }
 
 std::vector<double> LayerProbe::width_multiples(std::span<const int> widths) {
-  std::vector<double> one;
-  std::vector<std::vector<double>> wide(widths.size());
+  double one = std::numeric_limits<double>::infinity();
+  std::vector<double> multiples(widths.size(), one);
   for (int round = 0; round < kRounds; ++round) {
-    one.push_back(ns_per_byte(window(kShortest)));
-    for (std::size_t i = 0; i < widths.size(); ++i) wide[i].push_back(ns_per_byte(window(kShortest, widths[i])));
+    one = std::min(one, ns_per_byte(window(kShortest)));
+    for (std::size_t i = 0; i < widths.size(); ++i) multiples[i] = std::min(multiples[i], ns_per_byte(window(kShortest, widths[i])));
   }
-  std::vector<double> multiples;
-  for (std::vector<double>& each : wide) multiples.push_back(median(std::move(each)) / median(one));
+  for (double& each : multiples) each /= one;
   return multiples;
 }
 

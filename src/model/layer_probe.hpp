@@ -38,7 +38,8 @@ class LayerProbe {
   double quick_check();
   /// The median of five windows of 10 ms, or of one repetition each if that takes longer, so that a single stall does not matter.
   double measure();
-  /// Time of runs of these widths, relative to a run of one token: medians of three such windows each, interleaved.
+  /// The time of runs of so many tokens each, relative to runs of one token. Of three windows of each, measured in turns, the fastest
+  /// counts: a disturbance in one of them would change a ratio that is then kept for a day.
   std::vector<double> width_multiples(std::span<const int> widths);
 
  private:

@@ -111,11 +111,12 @@ TEST_F(MeasurementCacheTest, WidthMultiples_areKeptTogether) {
 
 TEST_F(MeasurementCacheTest, FirstChoices_areThoseOfAPairOfModels) {
   EXPECT_FALSE(read_first_choices(folder_, 1, 2, kNow));
-  keep_first_choices(folder_, 1, 2, {0.75, 0.5}, kNow);
+  keep_first_choices(folder_, 1, 2, {0.75, 0.5, 1.25}, kNow);
   const auto kept = read_first_choices(folder_, 1, 2, kNow + kHour);
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->right, 0.75);
   EXPECT_EQ(kept->probability, 0.5);
+  EXPECT_EQ(kept->cost, 1.25);
   EXPECT_FALSE(read_first_choices(folder_, 2, 1, kNow));
   EXPECT_FALSE(read_first_choices(folder_, 1, 2, kNow + 24 * kHour));
 }

@@ -22,6 +22,8 @@ class PlanFileTest : public testing::Test {
     job_.group_costs = {{2, 1.25, 400'000}, {4, 1.5, 900'000}};
     job_.acceptance = 0.75;
     job_.over_confidence = -0.25;
+    job_.draft = &draft_;
+    job_.draft_cost = 1.25;
     text_ = to_json(job_, hosts_, {}, plan_layouts(job_, hosts_, {}, 3));
   }
   std::optional<PlanFile> read(const std::string& text) const {
@@ -30,6 +32,7 @@ class PlanFileTest : public testing::Test {
   }
 
   const ModelFile target_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  const ModelFile draft_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf");
   std::vector<PlannedHost> hosts_{2};
   PlannedJob job_{.target = target_};
   std::string text_;
@@ -56,9 +59,10 @@ TEST_F(PlanFileTest, WhatIsWritten_isRead) {
   EXPECT_EQ(plan->layers, target_.h.layers);
   EXPECT_EQ(plan->widths.hidden, target_.h.dim);
   EXPECT_EQ(plan->meeting_bytes, meeting_bytes(target_.h));
-  EXPECT_EQ(plan->draft_bytes, 0);
+  EXPECT_DOUBLE_EQ(plan->draft_bytes, token_bytes(draft_));
   EXPECT_EQ(plan->acceptance, 0.75);
   EXPECT_EQ(plan->over_confidence, -0.25);
+  EXPECT_EQ(plan->draft_cost, 1.25);
   EXPECT_FALSE(plan->of_run);
   const Json run{{"per_rank", Json::array()}, {"plan", Json::parse(text_)}};
   EXPECT_TRUE(read(run.dump())->of_run);
@@ -86,6 +90,7 @@ TEST_F(PlanFileTest, WhatIsNoPlan_isNoneAndWhatIsDamaged_isRefused) {
   damaged([](Json& j) { j["rehearsal"][0]["computing"] = 1e9; }, "computing");
   damaged([](Json& j) { j["network"]["mbit_per_s"] = 0; }, "mbit_per_s");
   damaged([](Json& j) { j["model"]["layers"] = 0; }, "layers");
+  damaged([](Json& j) { j["draft"]["cost"] = 0; }, "cost");
   damaged([](Json& j) { j["text"]["acceptance4"] = 0.5; }, "acceptance4");
   damaged([](Json& j) { j["text"]["over_confidence"] = -1; }, "over_confidence");
 }
