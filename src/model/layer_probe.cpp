@@ -43,11 +43,11 @@ LayerProbe::LayerProbe(const ModelFile& model, LayerRange layers, ComputeUnit& u
 }
 
 bool LayerProbe::warm_up(std::chrono::milliseconds patience) {
-  std::atomic<bool> stop{false};
+  std::atomic<bool> stop{stop_ && *stop_};
   const auto deadline = Clock::now() + patience;
   stage_.load(&stop);
   while (!unit_.wait_for(std::chrono::milliseconds(10))) {
-    if (Clock::now() > deadline) stop = true;
+    if (Clock::now() > deadline || (stop_ && *stop_)) stop = true;
   }
   if (stop) return false;
   compute();

@@ -28,7 +28,7 @@ class LayerProbe {
   /// `model` and `unit` must outlive this; `widest`: the most tokens of a run. Throws ModelError if a layer's tensors are invalid.
   LayerProbe(const ModelFile& model, LayerRange layers, ComputeUnit& unit, int widest = 1);
 
-  /// Reads the weights and computes once. False if reading takes longer than `patience`: then nothing can be measured.
+  /// Reads the weights and computes once. False if reading takes longer than `patience`, or is stopped: then nothing can be measured.
   bool warm_up(std::chrono::milliseconds patience);
   /// When `stop` becomes true, measurements end soon and their results are meaningless. `stop` must outlive this.
   void stop_on(const std::atomic<bool>& stop) { stop_ = &stop; }

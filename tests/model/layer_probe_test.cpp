@@ -65,5 +65,14 @@ TEST(LayerProbe, WiderRun_takesLongerThanOneTokenAndLessThanEachAlone) {
   EXPECT_LT(multiple, 128);
 }
 
+TEST(LayerProbe, StoppedWhileItReads_measuresNothing) {
+  const ModelFile model = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  CpuUnit unit({-1}, cpu::choose_isa());
+  LayerProbe probe(model, {0, 2}, unit);
+  const std::atomic<bool> stop{true};
+  probe.stop_on(stop);
+  EXPECT_FALSE(probe.warm_up(std::chrono::minutes(1)));
+}
+
 }  // namespace
 }  // namespace yamata
