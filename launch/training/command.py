@@ -97,11 +97,15 @@ def train(options):
     loop, facts = prepare(options)
     print(f'training on {facts["rows"]} rows of {facts["texts"]} texts, measuring on {facts["held_rows"]}'
           + (f'; going on at step {loop.done}' if loop.done else ''), file=sys.stderr, flush=True)
+
+    def write():
+        return folder.write(out, loop.head, folder.card(loop.head, loop, facts), options.type == 'f16')
+
     try:
-        if not loop.run(keep_going=Pause(options.minutes)):
+        if not loop.run(keep_going=Pause(options.minutes), on_best=write):
             print(f'train-heads: paused at step {loop.done} of {options.steps}; the same command goes on', file=sys.stderr)
             return 130
-        size = folder.write(out, loop.head, folder.card(loop.head, loop, facts), options.type == 'f16')
+        size = write()
     except OSError as error:
         raise Problem(f'{out} cannot be written ({error.strerror}); correct that, and run the same command to continue') from None
     print(f'{out}: model.safetensors ({size / 1e6:.1f} MB), config.json, README.md; held out {loop.best}')

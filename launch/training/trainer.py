@@ -133,9 +133,10 @@ class Trainer:
     def finished(self):
         return self.done >= self.recipe.steps or self.since_best >= self.recipe.patience
 
-    def run(self, until=None, keep_going=lambda: True):
+    def run(self, until=None, keep_going=lambda: True, on_best=lambda: None):
         """Trains up to step `until` (default: all), until there is no more improvement, or until keep_going is false. Saves; if training
-        has finished, also loads the best weights into the head. True if it has finished."""
+        has finished, also loads the best weights into the head. on_best is called whenever the head has the best weights so far. True if it
+        has finished."""
         begin, before, saved = time.monotonic(), self.seconds, time.monotonic()
         progress, schedule = Progress(self.recipe, self.done), self.schedule()
         while not self.finished and (until is None or self.done < until) and keep_going():
@@ -148,6 +149,8 @@ class Trainer:
                 rates, better = self.evaluate()
                 self.losses.append((self.done, loss))
                 progress.evaluated(self.done, loss, rates, better)
+                if better:
+                    on_best()
             if time.monotonic() - saved > SAVE_EVERY_S:
                 self.save()
                 saved = time.monotonic()

@@ -116,6 +116,19 @@ class Training(Scene):
         self.assertIn('| depth | guesses | right |', card)
         self.assertIn('for tiny', card)
 
+    def test_paused_training_leaves_the_best_weights_so_far(self):
+        flags = ['--evaluate-every', '4', '--patience', '100', '--type', 'f32']
+        steps = iter(range(7))
+        with unittest.mock.patch.object(command, 'Pause', lambda _: lambda: next(steps, None) is not None):
+            self.assertEqual(self.train_heads('dgf', 'so-far', *flags).returncode, 130)
+        best = self.prepared('dgf', 'so-far', *flags)
+        self.assertEqual(best.done, 7)
+        stored, _ = safetensors_file.read(self.folder / 'so-far' / 'model.safetensors')
+        self.assertEqual(sorted(stored), sorted(best.best_state))
+        for name, values in stored.items():
+            self.assertTrue(numpy.array_equal(values, best.best_state[name].numpy()), name)
+        self.assertIn('4 steps of at most', (self.folder / 'so-far' / 'README.md').read_text())
+
     def test_checkpoint_names_nothing_but_tensors(self):
         loop = self.prepared('dgf', 'named', '--evaluate-every', '2', '--patience', '100')
         self.assertFalse(quiet(loop, 3))
