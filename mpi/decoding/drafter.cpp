@@ -29,9 +29,11 @@ Drafter::Drafter(Transport& transport, std::int32_t model, std::unique_ptr<Pipel
       batch_(batch),
       depths_(static_cast<std::int32_t>(pipeline_->stage().model().depths())),
       ranks_(most_ranks(options.shape)),
+      choices_(std::max(options.children, static_cast<std::int32_t>(ranks_))),
       search_({}),
       shape_(inner_tree(options.shape), static_cast<std::size_t>(options.width)),
-      runs_(*pipeline_, sequences, {.feature_layers = {}, .features_read = pipeline_->stage().model().features_read()}) {}
+      runs_(*pipeline_, sequences,
+            {.best = choices_, .sums = true, .feature_layers = {}, .features_read = pipeline_->stage().model().features_read()}) {}
 
 void Drafter::on_commit(const wire::Commit& commit) {
   const bool begins = !runs_.begun() || commit.request != request_;
@@ -88,18 +90,24 @@ void Drafter::expand_all(const TreeRuns::Finished& finished) {
   constexpr double kNew = 0.1;  // weight of the latest evaluation
   const auto began = Clock::now();
   const auto& [run, result] = finished;
-  const std::size_t vocabulary = result.logits.size() / run.nodes.size();
   for (std::size_t i = 0; i < run.nodes.size(); ++i) {
-    if (runs_.tree().alive(run.nodes[i])) take(run.nodes[i], std::span(result.logits).subspan(i * vocabulary, vocabulary));
+    if (runs_.tree().alive(run.nodes[i])) take(run.nodes[i], choices_of(result, i, run.nodes.size()));
   }
   expand_known();
   const double took = Clock::seconds_since(began);
   choosing_s_ = choosing_s_ > 0 ? choosing_s_ + kNew * (took - choosing_s_) : took;
 }
 
+/// The most probable tokens of the i-th of `rows` evaluated nodes.
+std::vector<BestChoice> Drafter::choices_of(const RunResult& result, std::size_t i, std::size_t rows) const {
+  const std::size_t length = result.logits.size() / rows;
+  const std::span<const float> logits = std::span(result.logits).subspan(i * length, length);
+  if (result.tokens.empty()) return best_choices(logits, static_cast<std::size_t>(choices_));
+  return best_choices(std::span(result.tokens).subspan(i * length, length), logits, result.sums[i]);
+}
+
 /// Handles the evaluation of a node. For heads that guess by depth, it holds for all nodes of that depth.
-void Drafter::take(NodeId id, std::span<const float> logits) {
-  const std::vector<BestChoice> choices = best_choices(logits, std::max(static_cast<std::size_t>(options_.children), ranks_));
+void Drafter::take(NodeId id, const std::vector<BestChoice>& choices) {
   if (depths_ > 0) {
     levels_.push_back(choices);
     deepest_ = id;

@@ -26,7 +26,8 @@ class Drafter {
  private:
   void commit(std::int32_t token);
   void retell();
-  void take(NodeId id, std::span<const float> logits);
+  std::vector<BestChoice> choices_of(const RunResult& result, std::size_t i, std::size_t rows) const;
+  void take(NodeId id, const std::vector<BestChoice>& choices);
   void expand(NodeId id, std::span<const BestChoice> choices);
   void expand_known();
   NodeId next_known();
@@ -53,10 +54,11 @@ class Drafter {
   std::unique_ptr<Pipeline> pipeline_;
   const DraftOptions options_;
   const std::int32_t context_, batch_;
-  const std::int32_t depths_;  // for heads whose guesses depend only on the depth: greatest depth; 0: guesses depend on their parent
-  const std::size_t ranks_;    // guesses per node regardless of their probability: the most children in the shape, at least one
-  BestFirst search_;           // what to expand next
-  StaticTreePolicy shape_;     // nodes to expand before those
+  const std::int32_t depths_;   // for heads whose guesses depend only on the depth: greatest depth; 0: guesses depend on their parent
+  const std::size_t ranks_;     // guesses per node regardless of their probability: the most children in the shape, at least one
+  const std::int32_t choices_;  // tokens that are requested after each node
+  BestFirst search_;            // what to expand next
+  StaticTreePolicy shape_;      // nodes to expand before those
   SourceCalibration calibration_{0};
   TreeRuns runs_;
   std::vector<wire::Guess> guesses_;

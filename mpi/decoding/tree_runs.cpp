@@ -87,6 +87,7 @@ const TreeRuns::Run* TreeRuns::submit(std::span<const NodeId> nodes) {
 
 const TreeRuns::Run* TreeRuns::send(wire::Record record, Run run) {
   record.best = wants_.best;
+  record.sums = wants_.sums;
   if (!wants_.feature_layers.empty()) {
     record.feature_layers = wants_.feature_layers;
     for (std::size_t row = 0; row < record.tokens.size(); ++row) record.feature_rows.push_back(static_cast<std::int32_t>(row));

@@ -35,6 +35,7 @@ class TreeRuns {
   /// What is requested from every run.
   struct Wants {
     std::int32_t best = 0;                     ///< see wire::Record
+    bool sums = false;                         ///< see wire::Record
     std::vector<std::int32_t> feature_layers;  ///< layers whose features are requested, for all rows
     std::int64_t features_read = 0;            ///< see StageModel; if not 0, guesses that become text are computed again as text
   };

@@ -35,6 +35,7 @@ std::uint64_t Pipeline::submit(wire::Record record) {
                        .feature_rows = record.feature_rows.size(),
                        .feature_layers = record.feature_layers.size(),
                        .best = record.best,
+                       .sums = record.sums,
                        .width = model_->width(),
                        .vocabulary = model_->vocabulary()});
   stage_.on_record(wire::encode(record));

@@ -35,6 +35,15 @@ void append_best(std::span<const wire::Rows> parts, std::size_t row, std::size_t
   }
 }
 
+/// Log of the sum of exp(logit) of all tokens, from that of each part's tokens.
+float merge_sums(std::span<const wire::Rows> parts, std::size_t row) {
+  std::vector<float> sums;
+  for (const wire::Rows& part : parts) {
+    if (!part.sums.empty()) sums.push_back(part.sums[row]);
+  }
+  return log_sum(sums);
+}
+
 /// Reorders [layer][row][width] to [row][layer][width].
 std::vector<float> features_by_row(std::span<const float> by_layer, const wire::ResultLimits& limits) {
   const auto width = static_cast<std::size_t>(limits.width);
@@ -73,6 +82,7 @@ RunResult merge_parts(std::span<const wire::Rows> parts, const wire::ResultLimit
   const bool all = first.tokens.empty();
   for (std::size_t row = 0; row < limits.logit_rows; ++row) {
     if (!all) append_best(parts, row, limits.logit_rows, static_cast<std::size_t>(limits.best), result);
+    if (!all && limits.sums) result.sums.push_back(merge_sums(parts, row));
     for (const wire::Rows& part : parts) {
       const std::size_t length = part.values.size() / limits.logit_rows;
       const auto values = part.values.subspan(row * length, length);

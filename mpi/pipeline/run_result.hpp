@@ -14,6 +14,7 @@ struct RunResult {
   std::vector<float> logits;         ///< [logit_rows][vocabulary], or the best of each row
   std::vector<std::int32_t> tokens;  ///< in the latter case: the tokens of the logits
   std::size_t vocabulary = 0;        ///< in the latter case: size of the vocabulary
+  std::vector<float> sums;           ///< in the latter case, if requested: log of the sum of exp(logit) of all tokens, per row
   std::vector<float> features;       ///< [feature_rows][feature_layers][dim]
 
   /// Logits of the whole vocabulary for the i-th of `rows` rows; minus infinity for tokens that are not among the requested best.

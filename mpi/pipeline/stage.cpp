@@ -7,7 +7,6 @@
 
 #include "mpi/protocol/validate.hpp"
 #include "node/error.hpp"
-#include "src/sampling/best_logits.hpp"
 
 namespace yamata {
 
@@ -155,7 +154,7 @@ void Stage::compute(wire::Record record) {
                    .feature_rows = r.feature_rows,
                    .features = r.features,
                    .feature_layers = r.feature_layers,
-                   .only_highest = r.best == 1 && model_.vocabulary() > 2};
+                   .only_highest = r.best == 1 && !r.sums && model_.vocabulary() > 2};
   if (!model_.first()) {
     const wire::Rows rows = wire::decode_rows(activations_.front());
     batch.activations = rows.values;
@@ -218,27 +217,46 @@ void Stage::send_result(const Running& running) {
 
 /// Sends only the best logits if no more are requested; these fit into one network packet.
 void Stage::send_logits(const wire::Record& record, std::span<const float> features) {
-  const auto vocabulary = static_cast<std::size_t>(model_.vocabulary()), count = static_cast<std::size_t>(record.best);
+  const wire::ResultLimits limits{.best = record.best, .vocabulary = model_.vocabulary()};
   wire::Rows rows{.run = record.run, .values = {}, .features = features};
+  const BestLogits best = limits.all_logits() ? BestLogits{} : best_of_run(static_cast<std::size_t>(record.best));
+  if (best.tokens.empty()) {
+    if (limits.all_logits()) rows.values = model_.logits();
+    return send(rows);
+  }
+  std::vector<float> sums;
+  if (record.sums) {
+    const std::span<const float> logits = model_.known_logits();
+    const std::size_t columns = logits.size() / record.logit_rows.size();
+    for (std::size_t at = 0; at < logits.size(); at += columns) sums.push_back(log_sum(logits.subspan(at, columns)));
+  }
+  rows.values = best.values;
+  rows.tokens = best.tokens;
+  rows.vocabulary = static_cast<std::uint32_t>(limits.vocabulary);
+  rows.sums = sums;
+  send(rows);
+}
+
+/// The best logits of each row among the tokens that this rank computes.
+BestLogits Stage::best_of_run(std::size_t count) const {
   BestLogits best;
   const Interval here = model_.logit_tokens();
+  const std::span<const std::int32_t> known = model_.known_tokens();
   for (const Highest& highest : model_.highest()) {
     best.tokens.push_back(highest.column);
     best.values.push_back(highest.value);
   }
   if (best.tokens.empty()) {
-    rows.values = model_.logits();
-    if (count == 0 || 2 * count >= vocabulary || rows.values.empty()) return send(rows);
-    const auto columns = static_cast<std::size_t>(here.count());
-    best = best_logits(rows.values, columns, std::min(count, columns));
+    const bool few = !known.empty() && known.size() < count;
+    const std::span<const float> logits = few ? model_.logits() : model_.known_logits();
+    const auto columns = known.empty() || few ? static_cast<std::size_t>(here.count()) : known.size();
+    if (!logits.empty()) best = best_logits(logits, columns, std::min(count, columns));
+    if (few) return best;
   }
   for (std::int32_t& token : best.tokens) {
-    if (token >= 0) token += static_cast<std::int32_t>(here.begin);
+    if (token >= 0) token = known.empty() ? token + static_cast<std::int32_t>(here.begin) : known[static_cast<std::size_t>(token)];
   }
-  rows.values = best.values;
-  rows.tokens = best.tokens;
-  rows.vocabulary = static_cast<std::uint32_t>(vocabulary);
-  send(rows);
+  return best;
 }
 
 /// Each rank of the last stage sends to the pipeline's leader. In other stages, the leader sends to all ranks of the next stage.

@@ -7,6 +7,7 @@
 #include "mpi/protocol/channel.hpp"
 #include "mpi/protocol/wire.hpp"
 #include "src/model/stage_model.hpp"
+#include "src/sampling/best_logits.hpp"
 #include "src/speculation/step_cost.hpp"
 
 namespace yamata {
@@ -70,6 +71,7 @@ class Stage {
   void send_skipped(std::uint64_t run);
   void send_result(const Running& running);
   void send_logits(const wire::Record& record, std::span<const float> features);
+  BestLogits best_of_run(std::size_t count) const;
   void send(const wire::Rows& rows);
   std::size_t send_all(const std::vector<int>& ranks, Tag tag, const wire::Bytes& bytes);
   void count_skipped(const wire::Record& record);

@@ -133,7 +133,7 @@ void validate_activations(const Rows& rows, const Record& record, std::int64_t w
   if (rows.run != record.run) {
     throw ClusterError(fmt::format("rank {} sent activations of run {} where those of run {} were due", from, rows.run, record.run));
   }
-  check(rows.tokens.empty(), "logits in the place of hidden states");
+  check(rows.tokens.empty() && rows.sums.empty(), "logits in the place of hidden states");
   const auto floats = [&](std::size_t n) { return rows.skipped ? 0 : n * static_cast<std::size_t>(width); };
   check(rows.values.size() == floats(record.tokens.size()), "more or fewer than the run's");
   check(rows.features.size() == floats(record.features_below(layer)), "more or fewer features than the layers so far have");
@@ -145,14 +145,15 @@ void validate(const Rows& rows, const ResultLimits& limits, int from) {
     throw ClusterError(fmt::format("rank {} sent logits of run {} where those of run {} were due", from, rows.run, limits.run));
   if (rows.skipped) {
     check(limits.may_skip, "none of a run that was not cancelled");
-    check(rows.values.empty() && rows.tokens.empty() && rows.features.empty(), "some of a run that was skipped");
+    check(rows.values.empty() && rows.tokens.empty() && rows.sums.empty() && rows.features.empty(), "some of a run that was skipped");
     return;
   }
   const auto vocabulary = static_cast<std::size_t>(limits.vocabulary), best = static_cast<std::size_t>(limits.best);
-  const bool all = best == 0 || 2 * best >= vocabulary || limits.logit_rows == 0;  // the last stage decides likewise
+  const bool all = limits.all_logits() || limits.logit_rows == 0;
   check(rows.values.size() == limits.logit_rows * (all ? vocabulary : best), "more or fewer than were asked for");
   check(rows.tokens.size() == (all ? 0 : rows.values.size()), "the best of a row without their tokens");
   check(all || rows.vocabulary == vocabulary, "those of another vocabulary");
+  check(rows.sums.size() == (limits.sums && !all ? limits.logit_rows : 0), "more or fewer sums than were asked for");
   check(rows.features.size() == limits.feature_floats(), "more or fewer features than were asked for");
 }
 
@@ -160,11 +161,13 @@ void validate_part(const Rows& rows, const ResultLimits& limits, bool features, 
   const Check check(from, "logits");
   if (rows.skipped || rows.run != limits.run) return validate(rows, limits, from);
   const auto vocabulary = static_cast<std::size_t>(limits.vocabulary), best = static_cast<std::size_t>(limits.best);
-  const std::size_t most = best == 0 || 2 * best >= vocabulary ? vocabulary : best;
+  const std::size_t most = limits.all_logits() ? vocabulary : best;
   check(rows.values.size() <= limits.logit_rows * most, "more or fewer than were asked for");
   check(limits.logit_rows == 0 || rows.values.size() % limits.logit_rows == 0, "rows of different lengths");
   check(rows.tokens.size() == (most == vocabulary ? 0 : rows.values.size()), "the best of a row without their tokens");
   for (const std::int32_t token : rows.tokens) check(within(token, -1, limits.vocabulary - 1), "a token beyond the vocabulary");
+  const bool sums = limits.sums && !rows.tokens.empty();
+  check(rows.sums.size() == (sums ? limits.logit_rows : 0), "more or fewer sums than were asked for");
   check(rows.features.size() == (features ? limits.feature_floats() : 0), "more or fewer features than were asked for");
 }
 

@@ -29,9 +29,12 @@ struct ResultLimits {
   std::uint64_t run = 0;
   std::size_t logit_rows = 0, feature_rows = 0, feature_layers = 0;
   std::int32_t best = 0;        ///< as in Record
+  bool sums = false;            ///< as in Record
   bool may_skip = false;        ///< the run was cancelled
   std::int64_t width = 0;       ///< floats of a row of features, per layer
   std::int64_t vocabulary = 0;  ///< of the model
+  /// Whether the logits of the whole vocabulary are sent, because all or most of them were requested. The last stage decides likewise.
+  bool all_logits() const { return best == 0 || 2 * std::int64_t{best} >= vocabulary; }
   std::size_t feature_floats() const { return feature_rows * feature_layers * static_cast<std::size_t>(width); }
 };
 void validate(const Rows& rows, const ResultLimits& limits, int from);

@@ -38,7 +38,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 23;
+inline constexpr std::uint32_t kProtocolVersion = 24;
 using Bytes = std::vector<std::byte>;
 
 /// The measured speed of a rank.
@@ -53,18 +53,18 @@ struct Hello {
   std::vector<std::uint64_t> fingerprints{};  ///< of the job's models: the target, then the drafts; 0: not opened
   std::uint64_t available_bytes = 0;
   std::int32_t threads = 0;
-  std::int32_t model = 0;                 ///< the model that it must have: 0: the target; 1, 2, ...: the drafts
-  std::uint64_t machine = 0;              ///< equal for ranks of one machine, whatever their host names; 0: unknown
-  std::string cpu{};                      ///< name of its processor; ranks with the same name and number of threads count as equally fast
-  std::string cpu_group{};                ///< control group whose processors it shares with others of its host
-  std::int32_t logical_cpus = 0;          ///< of its host, that it may use
-  std::int64_t threads_measured_s = 0;    ///< when `threads` was measured as the fastest, in seconds since the epoch; 0: not measured
-  std::string device{};                   ///< what it computes on, as in --units; empty: CPU cores only
-  std::int32_t device_layers = 0;         ///< number of the target's first layers that a device computes alone
-  std::int32_t device_is_unified = 0;     ///< 1: the device uses the host's memory; 0: memory of its own
-  std::uint64_t device_bytes = 0;         ///< free bytes of the device
-  std::string no_device{};                ///< why it has no device, though one was to compute some layers
-  Measured measured{};                    ///< not part of the message: the head adds what the rank measures later
+  std::int32_t model = 0;               ///< the model that it must have: 0: the target; 1, 2, ...: the drafts
+  std::uint64_t machine = 0;            ///< equal for ranks of one machine, whatever their host names; 0: unknown
+  std::string cpu{};                    ///< name of its processor; ranks with the same name and number of threads count as equally fast
+  std::string cpu_group{};              ///< control group whose processors it shares with others of its host
+  std::int32_t logical_cpus = 0;        ///< of its host, that it may use
+  std::int64_t threads_measured_s = 0;  ///< when `threads` was measured as the fastest, in seconds since the epoch; 0: not measured
+  std::string device{};                 ///< what it computes on, as in --units; empty: CPU cores only
+  std::int32_t device_layers = 0;       ///< number of the target's first layers that a device computes alone
+  std::int32_t device_is_unified = 0;   ///< 1: the device uses the host's memory; 0: memory of its own
+  std::uint64_t device_bytes = 0;       ///< free bytes of the device
+  std::string no_device{};              ///< why it has no device, though one was to compute some layers
+  Measured measured{};                  ///< not part of the message: the head adds what the rank measures later
 
   /// Whether all weights and data are in the memory of its devices, if those have their own; then available_bytes is theirs.
   bool lies_on_devices() const { return !device.empty() && device_layers == 0; }
@@ -86,9 +86,9 @@ struct Probe {
 struct Rehearse {
   std::vector<std::int32_t> ranks;  ///< ascending
   std::vector<double> shares;       ///< of each layer's columns, per rank
-  std::int32_t layer = 0;   ///< the first
-  std::int32_t layers = 1;  ///< number of layers
-  std::int32_t runs = 1;    ///< number of counted runs of one token
+  std::int32_t layer = 0;           ///< the first
+  std::int32_t layers = 1;          ///< number of layers
+  std::int32_t runs = 1;            ///< number of counted runs of one token
 };
 
 /// A member's result: means over its runs.
@@ -175,6 +175,7 @@ struct Record {
   std::vector<Placement> placements;         ///< one per token
   std::vector<std::int32_t> logit_rows;      ///< rows whose logits are requested
   std::int32_t best = 0;                     ///< only this many of the highest logits per row; 0: those of the whole vocabulary
+  bool sums = false;                         ///< with them, Rows::sums
   std::vector<std::int32_t> feature_rows;    ///< rows whose features are requested: hidden states of some layers
   std::vector<std::int32_t> feature_layers;  ///< which layers: as in StageBatch
   std::vector<float> features;               ///< that come with the tokens, as in StageBatch
@@ -193,6 +194,7 @@ struct Rows {
   std::span<const float> values;
   std::span<const std::int32_t> tokens{};  ///< if only the best logits were requested: their token ids; -1: no more usable tokens
   std::uint32_t vocabulary = 0;            ///< then the number of tokens in the vocabulary
+  std::span<const float> sums{};           ///< then, if requested: per row, log of the sum of exp(logit) of the sender's tokens
   std::span<const float> features{};       ///< [feature layers so far][feature_rows][dim]
 };
 

@@ -269,8 +269,8 @@ void DraftHead::build_output() {
 
 /// For the whole vocabulary: tokens that the head does not know are never guessed.
 std::span<const float> DraftHead::logits() const {
+  if (shape_.tokens.empty()) return known_logits();
   const std::size_t rows = logit_rows_.size(), known = static_cast<std::size_t>(shape_.output_rows);
-  if (shape_.tokens.empty()) return {outputs_.data(), rows * known};
   const auto all = static_cast<std::size_t>(vocabulary());
   logits_.assign(rows * all, -std::numeric_limits<float>::infinity());
   for (std::size_t row = 0; row < rows; ++row) {

@@ -51,6 +51,10 @@ class DraftHead final : public HeadsStage {
 
   std::int64_t features_read() const override { return shape_.features; }
   std::span<const float> logits() const override;
+  std::span<const float> known_logits() const override {
+    return {outputs_.data(), logit_rows_.size() * static_cast<std::size_t>(shape_.output_rows)};
+  }
+  std::span<const std::int32_t> known_tokens() const override { return shape_.tokens; }
 
  private:
   struct Block {

@@ -90,6 +90,10 @@ class StageModel {
   virtual std::span<const float> activations() const = 0;
   /// After the end, on the last stage: logits [logit_rows][logit_tokens].
   virtual std::span<const float> logits() const = 0;
+  /// The same for a model that gives logits only to known_tokens(): [logit_rows][known_tokens].
+  virtual std::span<const float> known_logits() const { return logits(); }
+  /// The tokens that have a logit above minus infinity, one per column of known_logits(). Empty: all of logit_tokens().
+  virtual std::span<const std::int32_t> known_tokens() const { return {}; }
   /// After the end, on the last stage, if only the highest logits were requested: [logit_rows], as columns of logit_tokens(); logits() must
   /// not be read then. Empty if this model does not find them: then read logits().
   virtual std::vector<Highest> highest() const { return {}; }

@@ -3,28 +3,22 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/sampling/best_logits.hpp"
+
 namespace yamata {
 
+std::vector<BestChoice> best_choices(std::span<const std::int32_t> tokens, std::span<const float> logits, float log_sum) {
+  std::vector<BestChoice> choices;
+  for (std::size_t i = 0; i < tokens.size() && tokens[i] >= 0; ++i)
+    choices.push_back({tokens[i], std::min(1.0f, std::exp(logits[i] - log_sum))});
+  return choices;
+}
+
 std::vector<BestChoice> best_choices(std::span<const float> logits, std::size_t count) {
-  // Improbable beyond a share of e^-20 of the best: all of a vocabulary's together are less than a thousandth of it.
-  constexpr float kLeast = -20;
-  std::vector<std::int32_t> best;
-  const auto logit = [&](std::int32_t token) { return logits[static_cast<std::size_t>(token)]; };
   count = std::min(count, logits.size());
   if (count == 0) return {};
-  for (std::int32_t token = 0; token < static_cast<std::int32_t>(logits.size()); ++token) {
-    if (best.size() == count && !(logit(token) > logit(best.back()))) continue;
-    if (best.size() == count) best.pop_back();
-    best.insert(std::find_if(best.begin(), best.end(), [&](std::int32_t other) { return logit(other) < logit(token); }), token);
-  }
-  double sum = 0;
-  for (const float l : logits) {
-    if (const float behind = l - logit(best[0]); behind > kLeast) sum += static_cast<double>(std::exp(behind));
-  }
-  std::vector<BestChoice> choices;
-  for (const std::int32_t token : best)
-    choices.push_back({token, static_cast<float>(static_cast<double>(std::exp(logit(token) - logit(best[0]))) / sum)});
-  return choices;
+  const BestLogits best = best_logits(logits, logits.size(), count);
+  return best_choices(best.tokens, best.values, log_sum(logits));
 }
 
 }  // namespace yamata

@@ -1,5 +1,5 @@
 #pragma once
-// The most probable tokens of a draft, from its logits.
+// The most probable tokens of a draft.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,8 +11,11 @@ struct BestChoice {
   float probability;  ///< softmax of all logits
 };
 
-/// The `count` most probable tokens, or as many as there are; of equal ones the lowest id first. One pass over the logits without a copy,
-/// because a draft does this for every expanded node.
+/// The tokens of a row's best logits with their probabilities. `log_sum`: of all logits of the row; see log_sum in
+/// src/sampling/best_logits.hpp. A token of -1 (no more usable tokens) ends the row.
+std::vector<BestChoice> best_choices(std::span<const std::int32_t> tokens, std::span<const float> logits, float log_sum);
+
+/// The `count` most probable tokens of the whole vocabulary, or as many as have a probability; of equal ones the lowest id first.
 std::vector<BestChoice> best_choices(std::span<const float> logits, std::size_t count);
 
 }  // namespace yamata

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -52,6 +53,29 @@ TEST(BestLogits, OfEveryRow_areThoseThatSortingGives) {
       }
     }
   }
+}
+
+TEST(LogSum, IsThatOfDoublePrecision) {
+  std::mt19937 random(3);
+  for (const std::size_t size : {1u, 15u, 16u, 17u, 64u, 1003u, 49152u}) {
+    for (const float width : {0.0f, 1.0f, 12.0f, 300.0f}) {
+      std::vector<float> row(size);
+      for (float& value : row) value = width * (static_cast<float>(random() % 100001) / 100000.0f - 0.5f) + 20;
+      double sum = 0;
+      for (const float value : row) sum += std::exp(static_cast<double>(value) - 20);
+      EXPECT_NEAR(log_sum(row), std::log(sum) + 20, 2e-5) << size << " " << width;
+    }
+  }
+}
+
+TEST(LogSum, IgnoresWhatIsNotANumber) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> row(40, kNever);
+  EXPECT_EQ(log_sum(row), kNever);
+  EXPECT_EQ(log_sum({}), kNever);
+  row[3] = row[37] = 2;
+  row[0] = row[20] = row[38] = kNaN;
+  EXPECT_NEAR(log_sum(row), 2 + std::log(2.0), 1e-6);
 }
 
 TEST(BestLogits, AsManyAsSamplingReads_giveTheSameToken) {

@@ -32,14 +32,24 @@ TEST(BestChoices, AreThoseOfASort_lowestTokenFirstAmongEquals) {
   }
 }
 
-TEST(BestChoices, TokensThatADraftDoesNotKnow_haveNoProbability) {
+TEST(BestChoices, TokensThatADraftDoesNotKnow_areNotAmongThem) {
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   const auto choices = best_choices(std::vector<float>{kNever, 1, kNever, 1}, 4);
-  ASSERT_EQ(choices.size(), 4u);
+  ASSERT_EQ(choices.size(), 2u);
   EXPECT_EQ(choices[0].token, 1);
   EXPECT_FLOAT_EQ(choices[0].probability, 0.5f);
   EXPECT_EQ(choices[1].token, 3);
-  EXPECT_EQ(choices[2].probability, 0);
+  EXPECT_FLOAT_EQ(choices[1].probability, 0.5f);
+}
+
+TEST(BestChoices, OfARowsBestLogits_haveTheirShareOfAllLogits) {
+  const std::vector<std::int32_t> tokens{9, 4, -1};
+  const std::vector<float> logits{2, 1, 0};
+  const auto choices = best_choices(tokens, logits, 3);
+  ASSERT_EQ(choices.size(), 2u);
+  EXPECT_EQ(choices[1].token, 4);
+  EXPECT_FLOAT_EQ(choices[0].probability, std::exp(-1.0f));
+  EXPECT_FLOAT_EQ(choices[1].probability, std::exp(-2.0f));
 }
 
 TEST(BestChoices, WithoutLogitsOrWhereNoneIsAskedFor_thereAreNone) {

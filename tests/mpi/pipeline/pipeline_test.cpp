@@ -117,6 +117,7 @@ TEST_F(PipelineTest, BestLogitsOfAGroup_areThoseOfOneRank) {
     wire::Record run = run_of({1, 403, 17, 2500}, 0);
     run.logit_rows = {1, 3};
     run.best = 40;
+    run.sums = true;
     run.feature_rows = {2};
     run.feature_layers = {1, 6, kOutputFeatures};
     RunResult result = head.wait_result(head.target().submit(std::move(run)));
@@ -125,11 +126,15 @@ TEST_F(PipelineTest, BestLogitsOfAGroup_areThoseOfOneRank) {
   };
   const RunResult alone = result_of(1, {});
   ASSERT_EQ(alone.tokens.size(), 80u);
+  ASSERT_EQ(alone.sums.size(), 2u);
+  EXPECT_GT(alone.sums[1], alone.logits[40]);
   for (const std::vector<int>& groups : {std::vector<int>{3}, std::vector<int>{1, 2}}) {
     const RunResult together = result_of(3, groups);
     EXPECT_EQ(together.tokens, alone.tokens);
     EXPECT_EQ(together.logits, alone.logits);
     EXPECT_EQ(together.features, alone.features);
+    ASSERT_EQ(together.sums.size(), 2u);
+    for (std::size_t row = 0; row < 2; ++row) EXPECT_NEAR(together.sums[row], alone.sums[row], 1e-5);
   }
 }
 

@@ -48,6 +48,25 @@ TEST(WireDamage, DamagedMessage_isRefusedOrCanBe_andAllocatesNoMoreThanItAllows)
   for (const auto& [name, count] : taken) RecordProperty(name + "_taken", static_cast<int>(count));
 }
 
+TEST(WireDamage, SumsOfLogits_comeWithEachRowIfRequested_andNotOtherwise) {
+  const std::vector<float> values{3, 2, 5, 1}, sums{4, 6};
+  const std::vector<std::int32_t> tokens{7, 3, 2, 9};
+  wire::ResultLimits limits{.run = 2, .logit_rows = 2, .best = 2, .vocabulary = 32};
+  const auto taken = [&](std::size_t count, bool part) {
+    const wire::Rows rows{.run = 2, .values = values, .tokens = tokens, .vocabulary = 32, .sums = std::span(sums).first(count)};
+    part ? validate_part(rows, limits, false, 1) : validate(rows, limits, 1);
+  };
+  for (const bool part : {false, true}) {
+    limits.sums = false;
+    EXPECT_NO_THROW(taken(0, part));
+    EXPECT_THROW(taken(2, part), ClusterError);
+    limits.sums = true;
+    EXPECT_NO_THROW(taken(2, part));
+    EXPECT_THROW(taken(0, part), ClusterError);
+    EXPECT_THROW(taken(1, part), ClusterError);
+  }
+}
+
 TEST(WireDamage, ShapeOfGuesses_thatIsNoTree_isRefused) {
   const auto taken = [](std::vector<StaticTree::Node> nodes) {
     wire::Start plan = sample_plan();

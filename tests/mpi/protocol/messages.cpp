@@ -27,16 +27,19 @@ void take_logits(const Bytes& bytes) {
   limits.vocabulary = kSampleVocabulary;
   const wire::Rows rows = wire::decode_rows(bytes);
   if (!rows.tokens.empty()) limits.best = 2;
+  limits.sums = !rows.sums.empty();
   validate(rows, limits, 1);
 }
 
 std::vector<Bytes> encoded_logits() {
-  static const std::vector<float> all(kSampleVocabulary, 1.0f), best{3, 2};
+  static const std::vector<float> all(kSampleVocabulary, 1.0f), best{3, 2}, sum{3.5f};
   static const std::vector<std::int32_t> tokens{31, -1};
   const auto features = std::span(kFloats).first(kSampleWidth);
-  return {encode(wire::Rows{.run = 2, .values = all, .features = features}),
-          encode(wire::Rows{.run = 2, .values = best, .tokens = tokens, .vocabulary = kSampleVocabulary, .features = features}),
-          encode(wire::Rows{.run = 2, .skipped = true, .values = {}})};
+  return {
+      encode(wire::Rows{.run = 2, .values = all, .features = features}),
+      encode(wire::Rows{.run = 2, .values = best, .tokens = tokens, .vocabulary = kSampleVocabulary, .features = features}),
+      encode(wire::Rows{.run = 2, .values = best, .tokens = tokens, .vocabulary = kSampleVocabulary, .sums = sum, .features = features}),
+      encode(wire::Rows{.run = 2, .skipped = true, .values = {}})};
 }
 
 std::vector<MessageKind> make_kinds() {
@@ -123,8 +126,8 @@ wire::Start sample_plan() {
 }
 
 wire::Hello sample_hello() {
-  return {wire::kProtocolVersion, "test", "host1", "neon", {42}, 1ull << 33, 6, 0, 77, "Cortex-A78AE", "/slow", 12, 1'800'000'000,
-          "cpu+cuda:0",           3,      0,       1ull << 32};
+  return {wire::kProtocolVersion, "test",  "host1", "neon",        {42},         1ull << 33, 6, 0,         77,
+          "Cortex-A78AE",         "/slow", 12,      1'800'000'000, "cpu+cuda:0", 3,          0, 1ull << 32};
 }
 
 wire::Report sample_report() {

@@ -195,6 +195,25 @@ TEST(Wire, RowsOfTheBestLogits_sayWhoseTheyAre_andNoOthers) {
   EXPECT_THROW(decode_rows(encode(Rows{9, false, values, fewer, 32})), ClusterError);
 }
 
+TEST(Wire, SumsOfLogits_roundTrip_andTakeNoByteWhereNobodyAsks) {
+  Record record = run_record();
+  record.best = 7;
+  const std::size_t without = encode(record).size();
+  EXPECT_FALSE(decode_record(encode(record)).sums);
+  record.sums = true;
+  EXPECT_EQ(encode(record).size(), without);
+  EXPECT_TRUE(decode_record(encode(record)).sums);
+  EXPECT_EQ(decode_record(encode(record)).best, 7);
+  const std::vector<float> values{3, 2}, sums{4, 5};
+  const std::vector<std::int32_t> tokens{31, 30};
+  const std::size_t logits_alone = encode(Rows{.run = 9, .values = values, .tokens = tokens, .vocabulary = 32}).size();
+  const Bytes bytes = encode(Rows{.run = 9, .values = values, .tokens = tokens, .vocabulary = 32, .sums = sums, .features = values});
+  EXPECT_EQ(bytes.size(), logits_alone + 2 * (8 + 2 * sizeof(float)));
+  const Rows rows = decode_rows(bytes);
+  EXPECT_TRUE(std::ranges::equal(rows.sums, sums));
+  EXPECT_TRUE(std::ranges::equal(rows.features, values));
+}
+
 TEST(Wire, HeartbeatFailureReportStop_roundTrip) {
   const Heartbeat beat = decode_heartbeat(encode(Heartbeat{12, Activity::kAwaitingActivations, 750, 3}));
   EXPECT_EQ(beat.awaits, 3);
