@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -19,6 +20,19 @@ StaticTree static_tree(int guesses) {
 namespace {
 
 StaticTree shape_of(const PolicyOptions& options) { return options.tree ? *options.tree : static_tree(options.draft); }
+
+/// Children by draft probability, best first: the source's own order. The head and the drafter must agree on it, or the drafter expands
+/// other nodes than the head takes. They calibrate separately, and calibration may change the order.
+std::vector<NodeId> drafted_order(const TokenTree& tree, NodeId id) {
+  const auto draft_probability = [&](NodeId child) {
+    float best = 0;
+    for (const DraftProbability& draft : tree.at(child).draft_probabilities) best = std::max(best, draft.value);
+    return best;
+  };
+  std::vector<NodeId> children = tree.at(id).children;
+  std::ranges::stable_sort(children, std::greater(), draft_probability);
+  return children;
+}
 
 }  // namespace
 
@@ -51,7 +65,7 @@ std::vector<NodeId> StaticTreePolicy::choose(const TokenTree& tree, std::size_t 
   for (std::size_t i = 0; i < open.size(); ++i) {
     const auto [node, place] = open[i];
     if (below_[place].empty()) continue;
-    const std::vector<NodeId> ranked = ranked_children(tree, node);
+    const std::vector<NodeId> ranked = drafted_order(tree, node);
     for (const Child& child : below_[place]) {
       if (child.rank >= ranked.size()) continue;
       const NodeId id = ranked[child.rank];

@@ -7,7 +7,8 @@
 
 namespace yamata {
 
-/// Medusa's and ARCA's static tree: the guesses with the ranks of the shape, whatever their probability.
+/// Medusa's and ARCA's static tree: the guesses with the ranks of the shape, whatever their probability. The ranks are the source's own, by
+/// draft probability.
 class StaticTreePolicy final : public Policy {
  public:
   /// `options.tree`: the shape; without it static_tree(options.draft) is taken.

@@ -25,13 +25,13 @@ PolicyOptions options(const std::string& name, int draft) {
 struct Example {
   Example() : tree(1, 10) {
     const NodeId root = tree.root().id;
-    c = tree.add(root, 4, 0.2f, {0, 0});
-    a = tree.add(root, 2, 0.5f, {0, 0});
-    b = tree.add(root, 3, 0.3f, {0, 0});
-    ab = tree.add(a, 6, 0.4f, {0, 0});
-    aa = tree.add(a, 5, 0.6f, {0, 0});
-    ba = tree.add(b, 7, 1.0f, {0, 0});
-    aaa = tree.add(aa, 8, 0.5f, {0, 0});
+    c = tree.add(root, 4, 0.2f, {0, 0.2f});
+    a = tree.add(root, 2, 0.5f, {0, 0.5f});
+    b = tree.add(root, 3, 0.3f, {0, 0.3f});
+    ab = tree.add(a, 6, 0.4f, {0, 0.4f});
+    aa = tree.add(a, 5, 0.6f, {0, 0.6f});
+    ba = tree.add(b, 7, 1.0f, {0, 1.0f});
+    aaa = tree.add(aa, 8, 0.5f, {0, 0.5f});
   }
   TokenTree tree;
   NodeId a, b, c, aa, ab, ba, aaa;
@@ -76,6 +76,16 @@ TEST(StaticTreePolicy, EqualProbabilities_areRankedByAge) {
   PolicyOptions o = options("static-tree", 8);
   o.tree = shape({{0, 0, 0}});
   EXPECT_EQ(make_policy(o)->choose(tree, 9, {}), Nodes{first});
+}
+
+TEST(StaticTreePolicy, Ranks_areTheSourcesOwn_whateverCalibrationMakesOfThem) {
+  TokenTree tree(1, 0);
+  const NodeId first = tree.add(tree.root().id, 5, 0.1f, {0, 0.6f});
+  const NodeId second = tree.add(tree.root().id, 6, 0.2f, {0, 0.4f});
+  const NodeId below = tree.add(first, 7, 0.1f, {0, 0.9f});
+  PolicyOptions o = options("static-tree", 8);
+  o.tree = shape({{0, 0, 0}, {1, 1, 0}, {0, 0, 1}});
+  EXPECT_EQ(make_policy(o)->choose(tree, 9, {}), (Nodes{first, second, below}));
 }
 
 TEST(StaticTreePolicy, WithoutAShape_isGrownFromUsualAccuracies) {
