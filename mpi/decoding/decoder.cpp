@@ -173,7 +173,12 @@ void Decoder::commit(std::int32_t token) {
 void Decoder::ask_sources() {
   ++epoch_;
   turn_ = sources_.whose_turn();
-  for (const auto& source : sources_.all()) tree_changed_ |= source->guess(runs_.tree(), text(), demand(*source));
+  // A draft for which the tip waits is asked after the others, because it matters what they have guessed.
+  for (const bool last : {false, true}) {
+    for (const auto& source : sources_.all()) {
+      if (waits_to_the_end(*source) == last) tree_changed_ |= source->guess(runs_.tree(), text(), demand(*source));
+    }
+  }
 }
 
 GuessDemand Decoder::demand(const GuessSource& source) const {
@@ -188,6 +193,7 @@ GuessDemand Decoder::demand(const GuessSource& source) const {
   const TargetTimes target = times();
   demand.token_s = token_s(target);
   demand.alone_s = target.round_trip_s;
+  demand.open = unguessed_probability(runs_.tree(), source.calibration());
   demand.row_s = delay_s(target, least_row_cost(target_.stage().cost().marginal(1, options_.policy.draft), 0), 1);
   return demand;
 }

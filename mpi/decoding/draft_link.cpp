@@ -46,7 +46,7 @@ std::optional<float> DraftLink::least_expanded(std::span<const std::int32_t> tex
   DraftCase draft{.after_prompt = epoch_ == first_epoch_,
                   .shares_unit = shares_unit(),
                   .relative_cost = relative_cost_,
-                  .acceptance = acceptance_.expected(),
+                  .rate = {.acceptance = acceptance_.expected(), .open = demand.open},
                   .times = {.first_s = evaluation_s,
                             .next_s = evaluation_s,
                             .row_s = demand.row_s,
@@ -87,6 +87,10 @@ void DraftLink::tell(std::span<const std::int32_t> text, const GuessDemand& dema
                       .features = std::move(features_)};
   features_.clear();
   asked_epoch_ = epoch_;
+  asked_at_ = Clock::now();
+  open_ = demand.open;
+  row_s_ = demand.row_s;
+  waited_s_ = 0;
   unanswered_.push_back(epoch_);
   catches_up_ = told_ == 0 || text.size() - told_ > StepCost::kWidest;
   if (place_.rank != transport_.rank()) feature_bytes_ += commit.features.size() * sizeof(float);
@@ -102,7 +106,14 @@ bool DraftLink::on_guesses(const wire::Guesses& guesses, TokenTree& tree, std::s
 }
 
 void DraftLink::step_ended(const TextStep& step) {
-  if (!step.first && step.alone_s > 0 && asked() && !catches_up_) balance_.step(step.tokens, step.seconds, step.alone_s);
+  if (!step.first && step.alone_s > 0 && asked() && !catches_up_) {
+    balance_.step({.tokens = step.tokens,
+                   .own = own_,
+                   .seconds = step.seconds,
+                   .cost_s = waited_s_ + static_cast<double>(rows_) * row_s_,
+                   .token_s = step.alone_s});
+  }
+  own_ = 0;
   latency_.text_came();
 }
 
@@ -117,6 +128,7 @@ bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<co
   wire::validate(guesses, {.epoch = epoch_, .text_tokens = text.size(), .vocabulary = vocabulary_.draft_tokens}, place_.rank);
   while (!unanswered_.empty() && unanswered_.front() <= guesses.epoch) unanswered_.pop_front();
   if (guesses.evaluation_s > 0) evaluation_s_ = guesses.evaluation_s;
+  if (guesses.complete && guesses.epoch == epoch_ && !complete()) waited_s_ = Clock::seconds_since(asked_at_);
   if (guesses.complete) complete_epoch_ = std::max(complete_epoch_, guesses.epoch);
   // All nodes below the drafter's root have higher ids.
   places_.erase(places_.begin(), places_.lower_bound(guesses.root));
@@ -153,10 +165,15 @@ void DraftLink::learn(const TokenTree& tree, std::int32_t next) {
   const TreeNode& root = tree.root();
   text_nodes_[root.id] = root.position;
   if (text_nodes_.size() > kRememberedRoots) text_nodes_.erase(text_nodes_.begin());
+  const auto only_its = [&](NodeId id) {
+    return id != root.id && tree.at(id).sent && calibration_.guessed(tree, id) && tree.at(id).draft_probabilities.size() == 1;
+  };
+  const NodeId child = tree.child(root.id, next);
+  const bool right = child != kNoNode && only_its(child);
+  own_ += right;
   if (std::exchange(judged_epoch_, asked_epoch_) != asked_epoch_) {
-    const NodeId child = tree.child(root.id, next);
-    acceptance_.count(child != kNoNode && tree.at(child).sent && calibration_.guessed(tree, child) &&
-                      tree.at(child).draft_probabilities.size() == 1);
+    acceptance_.count(open_, right);
+    rows_ = static_cast<std::size_t>(std::ranges::count_if(tree.ids(), only_its));
   }
   GuessSource::learn(tree, next);
 }

@@ -66,7 +66,7 @@ class GuessSources {
     if (drafted_here)
       without_.rest();
     else if (!step.first && step.alone_s > 0)
-      without_.step(step.tokens, step.seconds, step.alone_s);
+      without_.step({.tokens = step.tokens, .seconds = step.seconds, .token_s = step.alone_s});
   }
   /// A rank is lost, and with it the drafters that it led.
   void drop(int rank) const {

@@ -77,6 +77,14 @@ double open_probability(const TokenTree& tree, const SourceCalibration& source, 
   return best;
 }
 
+double unguessed_probability(const TokenTree& tree, const SourceCalibration& source) {
+  double open = 1;
+  for (const NodeId child : tree.root().children) {
+    if (!source.guessed(tree, child)) open -= tree.at(child).path_probability;
+  }
+  return std::max(0.0, open);
+}
+
 bool may_wait(const TargetTimes& target, const TipRun& run) {
   const std::size_t most = run.marginal->size() - 1;
   return target.stage_s > 0 && target.text_rate > 0 && (run.guesses < most || run.last_chance);

@@ -69,6 +69,9 @@ struct AwaitedSource {
 /// token that no source has guessed. There the source may guess next.
 double open_probability(const TokenTree& tree, const SourceCalibration& source, std::span<const NodeId> nodes);
 
+/// The probability that the text's next token is none of those that other sources have guessed.
+double unguessed_probability(const TokenTree& tree, const SourceCalibration& source);
+
 /// Whether any guess could be worth waiting for. If not, the sources need not be asked.
 bool may_wait(const TargetTimes& target, const TipRun& run);
 

@@ -5,14 +5,24 @@
 
 namespace yamata {
 
-void DraftBalance::step(int tokens, double seconds, double token_s) {
-  tokens_ = kForget * tokens_ + tokens;
-  times_ = kForget * times_ + seconds / token_s;
+void DraftBalance::step(const DraftStep& step) {
+  tokens_ = kForget * tokens_ + step.tokens;
+  own_ = kForget * own_ + step.own;
+  times_ = kForget * times_ + step.seconds / step.token_s;
+  costs_ = kForget * costs_ + step.cost_s / step.token_s;
 }
 
 void DraftBalance::rest() {
-  tokens_ *= kRest;
-  times_ *= kRest;
+  for (double* sum : {&tokens_, &own_, &times_, &costs_}) *sum *= kRest;
+}
+
+/// Compared with no guesses at all, and with the other sources alone: these may have guessed most tokens, so its time is worth the tokens
+/// that came in the rest of the time.
+bool DraftBalance::negative() const {
+  if (tokens_ - times_ < -kCredit) return true;
+  const double rest = times_ - costs_;
+  const double rate = rest > 0 ? (tokens_ - own_) / rest : 1;
+  return own_ - costs_ * rate < -kCredit;
 }
 
 std::size_t whose_turn(std::span<const DraftBalance* const> balances) {

@@ -8,18 +8,26 @@
 
 namespace yamata {
 
-/// The recent savings or costs of a draft: the times of steps with it, compared with the times of their tokens without it. The expected
-/// savings may be wrong, for example if it needs several rows for one accepted guess.
+/// A result that became text, in a step with a draft.
+struct DraftStep {
+  int tokens = 0;      ///< of text
+  int own = 0;         ///< of these, tokens that only this draft had guessed
+  double seconds = 0;  ///< since the result before
+  double cost_s = 0;   ///< of these, time that the draft took: the text waited for it, and its guesses lengthened runs
+  double token_s = 0;  ///< time of a token without any guesses
+};
+
+/// The recent savings or costs of a draft: the tokens that only it had guessed, compared with those that would have come in its time
+/// without it. The expected savings may be wrong, for example if it needs several rows for one accepted guess.
 class DraftBalance {
  public:
-  /// Records a step with the draft: it took `seconds` and gave `tokens` tokens, which take `token_s` each without it.
-  void step(int tokens, double seconds, double token_s);
+  void step(const DraftStep& step);
   /// Records a step without it, because another draft had its turn: older results fade a little.
   void rest();
-  bool negative() const { return tokens_ - times_ < -kCredit; }
+  bool negative() const;
   /// Whether enough is known to compare it with others.
   bool tried() const { return times_ >= kTrial; }
-  /// Tokens, relative to those without it in the same time; 0: not known.
+  /// Tokens, relative to those without any guesses in the same time; 0: not known.
   double speed() const { return times_ > 0 ? tokens_ / times_ : 0; }
 
  private:
@@ -27,7 +35,8 @@ class DraftBalance {
                           kRest = 0.998;  // factors by which a step's weight falls with each later step, with and without the draft
   static constexpr double kCredit = 2;    // tokens: a few consecutive rejections do not yet mean a bad draft
   static constexpr double kTrial = 6;     // some five steps
-  double tokens_ = 0, times_ = 0;         // tokens of its steps, and their times in tokens
+  double tokens_ = 0, own_ = 0;           // of its steps
+  double times_ = 0, costs_ = 0;          // seconds and cost_s of its steps, in tokens without any guesses
 };
 
 /// Which of the drafts that take turns on one unit guesses next. Only one does, because most of their guesses are the same, but each

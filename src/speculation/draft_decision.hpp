@@ -12,20 +12,26 @@ struct DraftTimes {
   double alone_s = 0;  ///< time of a token without any guesses
 };
 
-/// The greatest net saving of a chain of up to `most` guesses, each accepted with probability a after the previous one: max over n of sum
-/// over k <= n of (a^k alone_s - row_s - next_s), with first_s instead of next_s for the first; 0: no saving.
-double most_saved_s(const DraftTimes& times, double acceptance, int most);
+/// How often a draft's guesses are accepted.
+struct DraftRate {
+  double acceptance = 0;  ///< a: of a guess after accepted ones, where no other source has guessed the token
+  double open = 1;        ///< o: probability that no other source has guessed the next token
+};
+
+/// The greatest net saving of a chain of up to `most` guesses: max over n of sum over k <= n of (o a^k alone_s - row_s - next_s), with
+/// first_s instead of next_s for the first; 0: no saving.
+double most_saved_s(const DraftTimes& times, const DraftRate& rate, int most);
 
 /// The least path probability of a node for which an evaluation of the draft, to guess its children, is worth its time: (next_s + row_s) /
-/// (a token_s).
-double least_expanded(const DraftTimes& times, double acceptance);
+/// (o a token_s).
+double least_expanded(const DraftTimes& times, const DraftRate& rate);
 
 /// A draft for which the text would wait until it is complete.
 struct DraftCase {
   bool after_prompt = false;  ///< nothing has been measured yet
   bool shares_unit = false;   ///< it takes turns with the target's layers
   double relative_cost = 0;   ///< cost of an evaluation relative to one of the whole target, by the models' sizes
-  double acceptance = 0;      ///< expected, of its guesses
+  DraftRate rate;             ///< expected
   DraftTimes times;           ///< next_s or token_s of 0: not known
   bool costs_more = false;    ///< recently, its steps took longer than their tokens would have taken without it
   int most = 0;               ///< guesses of a run

@@ -22,6 +22,7 @@ struct GuessDemand {
   bool at_any_cost = false;     ///< guesses are made for measurement, whatever they cost
   double token_s = 0;           ///< recent time of a token of the text, at most alone_s; 0: not known
   double alone_s = 0;           ///< time of a one-token run through all stages; 0: not known
+  double open = 1;              ///< probability that the next token is not among those that other sources have guessed
   double row_s = 0;             ///< how much a guess lengthens the run that verifies it, over all stages
 };
 

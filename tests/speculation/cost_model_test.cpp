@@ -234,5 +234,19 @@ TEST(CostModel, OpenPlace_isWhereTheSourceHasNotGuessedYet) {
   EXPECT_NEAR(open_probability(tree, one, std::vector{a}), 0.375, 1e-6);
 }
 
+TEST(CostModel, NextTokenThatOthersHaveGuessed_isNotOpenToASource) {
+  TokenTree tree(1, 0);
+  SourceCalibration one(0), other(1);
+  EXPECT_EQ(unguessed_probability(tree, one), 1);
+  const NodeId a = other.add(tree, tree.root().id, 7, 0.5f);
+  other.add(tree, a, 8, 0.5f);
+  EXPECT_NEAR(unguessed_probability(tree, one), 0.5, 1e-6);
+  EXPECT_EQ(unguessed_probability(tree, other), 1);
+  one.add(tree, tree.root().id, 7, 0.5f);
+  EXPECT_EQ(unguessed_probability(tree, one), 1) << "it has guessed the same, and may guess what follows";
+  other.add(tree, tree.root().id, 9, 0.4f);
+  EXPECT_NEAR(unguessed_probability(tree, one), 0.6, 1e-6);
+}
+
 }  // namespace
 }  // namespace yamata
