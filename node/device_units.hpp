@@ -16,6 +16,10 @@ struct DeviceUnits {
 };
 DeviceUnits device_units();
 
+/// Throws UsageError if an environment variable has settings of devices that do not exist, even if no device will be used. Without devices,
+/// nothing reads them.
+void require_device_settings();
+
 /// Whether this could be the name of a device, on this machine or another.
 bool is_device_name(const std::string& name);
 

@@ -40,6 +40,7 @@ std::vector<int> threads_of(const UnitSpec& spec, const Topology& topology) {
 
 std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place, bool take_turns) {
   require_cores(specs);
+  require_device_settings();
   const auto devices = take_turns ? 0 : static_cast<std::size_t>(std::ranges::count_if(specs, &UnitSpec::device));
   for (UnitSpec& spec : specs) {
     if (spec.device) device_bytes(spec.name, place.local_rank);  // throws if it does not exist

@@ -33,8 +33,8 @@ struct RankPlace {
 };
 
 /// The units of this rank, with the cores of "cpu": `threads` of them; or, if it is 0, all cores of the rank except one for each device,
-/// whose operations a host thread enqueues; if the units `take_turns`, all. Throws UsageError if this process may not use a core, or there
-/// is no such device.
+/// whose operations a host thread enqueues; if the units `take_turns`, all. Throws UsageError if this process may not use a core, if there
+/// is no such device, or if YAMATA_DEVICE has an unknown word.
 std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place, bool take_turns = false);
 /// "cpu" and the device whose number is the rank's number on its machine; or "cpu" alone, and the reason in `why_not`.
 std::vector<UnitSpec> cores_and_device(const RankPlace& place, std::string& why_not);

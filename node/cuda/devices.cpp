@@ -11,6 +11,8 @@ DeviceUnits device_units() {
   return units;
 }
 
+void require_device_settings() { cuda::LaunchOptions::from_environment(); }
+
 bool is_device_name(const std::string& name) { return name == "cuda" || name.starts_with("cuda:"); }
 
 std::string own_device_name(const std::string& name, int local_rank) {

@@ -13,6 +13,8 @@ namespace {
 
 DeviceUnits device_units() { return {}; }
 
+void require_device_settings() {}
+
 bool is_device_name(const std::string& name) { return name == "cuda" || name.starts_with("cuda:"); }
 
 std::string own_device_name(const std::string& name, int) { return name; }

@@ -107,6 +107,8 @@ ERRORS = [
     (1, 'the target on emulated:0, too', 1, f'-ngl 2 --draft-units emulated -md {DRAFT}', ''),
     (1, "'-ngl' is missing an argument", 1, '-ngl', ''),
     (1, 'YAMATA_DEVICE=waits=never: unknown', 1, '--units emulated', 'waits=never'),
+    (1, 'YAMATA_DEVICE=waits=never: unknown', 1, '', 'none waits=never'),
+    (1, 'YAMATA_DEVICE=waits=never: unknown', 2, '-t 1 --layer-split 0.5,0.5', 'waits=never'),
     (2, 'cannot read /nonexistent', 1, f'-md {DRAFT} --policy static-tree --tree /nonexistent', ''),
     (3, 'device emulated:0: ', 1, '--units cpu+emulated', 'stream_fails_at=2000'),
     (3, 'device emulated:0: ', 1, '--units cpu+emulated', 'waits=stream stream_fails_at=2000'),

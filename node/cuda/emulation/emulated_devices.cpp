@@ -51,6 +51,8 @@ DeviceUnits device_units() {
   return units;
 }
 
+void require_device_settings() { cuda::LaunchOptions::from_environment(); }
+
 bool is_device_name(const std::string& name) { return name == "emulated" || name.starts_with("emulated:"); }
 
 std::string own_device_name(const std::string& name, int local_rank) {
