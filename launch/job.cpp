@@ -162,7 +162,7 @@ bool Job::measures() const {
 
 /// The logical CPUs of this rank's threads: as many as the flags say, or the fastest number for the model that this rank must have.
 ThreadChoice Job::choose_cpus(const Topology& topology) const {
-  std::vector<UnitSpec> own_units = units_.empty() ? draft_units_ : units_;
+  std::vector<UnitSpec> own_units = main_units();
   if (!own_units.empty()) {
     for (const auto& model : models_)
       if (model) require_fit(own_units, model->h, first_layers_ > 0);
@@ -196,6 +196,7 @@ StageFactory Job::stage_factory() {
     const Heads* heads = is_heads(plan.model) && model < models_.size() + heads_.size() ? &heads_[model - models_.size()] : nullptr;
     if (heads ? !heads->file : is_heads(plan.model) || !models_[model])
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
+    computes_target_ |= model == 0;
     ComputeUnit& unit = unit_of(model);
     wire::validate_layers(plan, heads ? 1 : models_[model]->h.layers, 0);
     const auto packed = place < plan.packed.size() ? static_cast<wire::Packed>(plan.packed[place]) : wire::Packed::kNone;

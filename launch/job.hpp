@@ -120,6 +120,9 @@ class Job {
   RankPlace place() const;
   ThreadChoice choose_cpus(const Topology& topology) const;
   std::uint64_t unit_bytes() const;
+  bool only_guesses() const;
+  const std::vector<UnitSpec>& main_units() const;
+  std::optional<std::string> device_of_both() const;
   void require_one_use_each() const;
   std::uint64_t available_bytes() const;
   std::int64_t probe_layer(const ModelFile& model) const;
@@ -164,6 +167,7 @@ class Job {
   int first_layers_ = 0;               // number of the target's first layers that a device of units_ computes alone
   std::vector<int> cpus_;              // CPUs of its threads
   std::unique_ptr<ComputeUnit> unit_, draft_unit_;
+  bool computes_target_ = false;       // whether this rank has a stage of the target
   std::unique_ptr<LayerProbe> probe_;  // until the speed is measured
   std::vector<std::int64_t> threads_measured_s_;
   std::vector<PlannedHost> machines_;      // if the layout is chosen by the planner; set when the links are known

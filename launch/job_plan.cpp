@@ -113,13 +113,13 @@ void Job::choose_layout(const Purpose& purpose, std::span<const GroupTime> group
     const auto first = read_first_choices(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], std::time(nullptr));
     if (first) job.acceptance = first->right, job.draft_cost = first->cost;
     job.acceptance4 = among_first_four(job.acceptance);
-    if (first)
-      job.over_confidence = simulation::over_confidence_of({.top1 = job.acceptance, .top4 = job.acceptance4}, first->probability);
+    if (first) job.over_confidence = simulation::over_confidence_of({.top1 = job.acceptance, .top4 = job.acceptance4}, first->probability);
   }
   job.group_costs = group_costs(job.target, machines_, groups, group_record());
   job.strategy = asked_strategy_;
   job.guesses_text = options_.guesses_text;
   job.draft_on_head = options_.draft_on_head;
+  job.head_can_draft = !device_of_both();
   layout_choice_ = yamata::choose_layout(job, machines_);
   if (!layout_choice_) return;
   layout_ = layout_choice_->candidate.layout;

@@ -19,9 +19,12 @@ namespace yamata {
 
 RankPlace Job::place() const { return {topology_, local_rank_, local_size_, options_.numa}; }
 
+/// Whether this rank cannot get layers of the target. False while its part is open.
+bool Job::only_guesses() const { return hello_.model != 0 && !(models_.front() && (layout_is_open() || drafter_placement_is_open())); }
+
 /// A rank that only drafts has no other units. It cannot use a device that has layers of the target.
 void Job::find_own_units() {
-  const bool guesses = hello_.model != 0;
+  const bool guesses = only_guesses();
   draft_units_ = find_units(options_.draft_units, options_.threads, place());
   if (guesses && !draft_units_.empty()) return;
   std::vector<UnitSpec> units = options_.units;
@@ -36,22 +39,36 @@ void Job::find_own_units() {
   units_ = find_units(units, options_.threads, place(), first_layers_ > 0);
 }
 
-/// Throws UsageError if a device is used for the target and for drafts: a device belongs to one unit.
-void Job::require_one_use_each() const {
+/// A device that is to compute both the target and drafts, if they are on this rank.
+std::optional<std::string> Job::device_of_both() const {
   const auto named = [this](const UnitSpec& spec) { return own_device_name(spec.name, local_rank_); };
   for (const UnitSpec& draft : draft_units_) {
     const auto same = [&](const UnitSpec& unit) { return unit.device && draft.device && named(unit) == named(draft); };
-    if (std::ranges::any_of(units_, same))
-      throw UsageError(fmt::format(
-          "--draft-units {0}: rank {1} ({2}) computes the target on {0}, too, and a device is one unit's; leave out {3}", named(draft),
-          transport_.rank(), host_, first_layers_ > 0 ? "--draft-units or -ngl" : "--draft-units, or name another device"));
+    if (std::ranges::any_of(units_, same)) return named(draft);
   }
+  return std::nullopt;
 }
 
-/// The compute unit of a model's stages on this rank.
+/// Throws UsageError if a device is used for the target and for drafts: a device belongs to one unit.
+void Job::require_one_use_each() const {
+  if (const auto device = device_of_both())
+    throw UsageError(
+        fmt::format("--draft-units {0}: rank {1} ({2}) computes the target on {0}, too, and a device is one unit's; leave out {3}", *device,
+                    transport_.rank(), host_, first_layers_ > 0 ? "--draft-units or -ngl" : "--draft-units, or name another device"));
+}
+
+/// The units of the target on this rank; of drafts, if it cannot get layers of the target.
+const std::vector<UnitSpec>& Job::main_units() const { return only_guesses() && !draft_units_.empty() ? draft_units_ : units_; }
+
+/// The compute unit of a model's stages on this rank. If the rank was only measured as one of the target's and became a drafter, the unit
+/// that was measured ends first: both may be the same device.
 ComputeUnit& Job::unit_of(std::size_t model) {
   const bool apart = model != 0 && !draft_units_.empty();
   std::unique_ptr<ComputeUnit>& unit = apart ? draft_unit_ : unit_;
+  if (apart && !computes_target_) {
+    probe_.reset();
+    unit_.reset();
+  }
   if (!unit) {
     if (apart ? unit_ : draft_unit_) require_one_use_each();
     unit = make_unit(apart ? draft_units_ : units_);
@@ -79,8 +96,8 @@ std::unique_ptr<ComputeUnit> Job::make_unit(const std::vector<UnitSpec>& units) 
 
 /// Sets the measured shares, if the units together are still as fast as in that measurement.
 void Job::begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units) const {
-  const auto own = static_cast<std::size_t>(hello_.model);
-  if (!models_[own]) return;
+  const auto own = static_cast<std::size_t>(only_guesses() ? hello_.model : 0);
+  if (is_heads(static_cast<int>(own)) || !models_[own]) return;
   const MeasurementKey key{host_,       hello_.isa,    hello_.fingerprints[own], hello_.threads, local_rank_,
                            local_size_, options_.numa, names_of(units)};
   const auto kept = read_unit_profile(measurement_folder(), key, std::time(nullptr));
@@ -110,8 +127,7 @@ std::uint64_t Job::unit_bytes() const {
 
 /// A device that computes whole layers has them in its own memory.
 void Job::describe_device() {
-  if (std::ranges::any_of(units_, &UnitSpec::device)) hello_.device = names_of(units_);
-  if (std::ranges::any_of(draft_units_, &UnitSpec::device)) hello_.device += (hello_.device.empty() ? "" : ", ") + names_of(draft_units_);
+  if (std::ranges::any_of(main_units(), &UnitSpec::device)) hello_.device = names_of(main_units());
   if (first_layers_ == 0) return;
   const DeviceBytes device = device_bytes(std::ranges::find_if(units_, &UnitSpec::device)->name, local_rank_);
   hello_.device_layers = first_layers_;
@@ -124,11 +140,10 @@ void Job::describe_device() {
 std::uint64_t Job::available_bytes() const {
   std::uint64_t bytes = available_memory_bytes();
   if (first_layers_ > 0) return bytes - std::min(bytes, unit_bytes());
-  const std::vector<UnitSpec>& own = units_.empty() ? draft_units_ : units_;
-  for (const UnitSpec& spec : own) {
+  for (const UnitSpec& spec : main_units()) {
     if (!spec.device) continue;
     const DeviceBytes device = device_bytes(spec.name, local_rank_);
-    bytes = own.size() == 1 && !device.unified ? device.free : std::min(bytes, device.free);
+    bytes = main_units().size() == 1 && !device.unified ? device.free : std::min(bytes, device.free);
   }
   return bytes - std::min(bytes, unit_bytes());
 }

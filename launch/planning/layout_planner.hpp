@@ -28,7 +28,8 @@ struct PlannedJob {
   std::vector<GroupCost> group_costs{};          ///< ascending; empty: predicted from speeds and network
   /// guess from suffixes of the text if there is no drafter; forecasts assume a text without repetitions
   bool guesses_text = false;
-  bool draft_on_head = false;                    ///< a draft shares the first machine's unit with its layers, or there is no drafter
+  bool draft_on_head = false;  ///< a draft shares the first machine's unit with its layers, or there is no drafter
+  bool head_can_draft = true;  ///< false: target and draft need the same device there, and a device is one unit's
 };
 
 /// Default: 58 % of the tokens that are not a draft's first choice are among its next three.
@@ -44,9 +45,8 @@ struct Forecast {
   double busiest_stage = 0, drafter_busy = 0;  ///< shares of the time after the first token
   /// share of a one-row run's time that is spent in exchanges, in the stage where it is largest; 0: no groups
   double meeting_share = 0;
-  std::vector<std::uint64_t>
-      rank_bytes{};  ///< weights, cache and buffers, in the order of the candidate layout's ranks, model after model
-  bool fits = true;  ///< into the hosts' memory
+  std::vector<std::uint64_t> rank_bytes{};  ///< weights, cache and buffers, in the order of the candidate layout's ranks, model after model
+  bool fits = true;                         ///< into the hosts' memory
 };
 
 /// Forecasts of all candidates, the fastest first; empty if no host can hold its part. Candidates that do not fit are omitted if any other

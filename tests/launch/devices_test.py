@@ -185,6 +185,20 @@ def jobs(cases, plain, emulated, folder):
         cases.say(found == alone('24') and devices == ['emulated:0', 'cpu'], name)
 
 
+def placed_by_speed(cases, plain, emulated, folder):
+    """A rank that may get layers or the draft has a device for both. Here the files of the ranks decide that rank 1 drafts."""
+    out = pathlib.Path(folder, 'result.json')
+    more = ['--logits-checksum', '--json', str(out), '--units', 'emulated', '--draft-units', 'emulated']
+    both, without_draft, without_target = ('-m', TARGET, '-md', DRAFT), ('-m', TARGET, '-md', '/nonexistent'), ('-m', '/nonexistent', '-md', DRAFT)
+    for what, files in (('rank 1 can also hold layers', (both, both, without_draft)), ('rank 2 can also draft', (both, without_target, both))):
+        name = f'drafters placed by speed, {what}'
+        if cases.wants(name):
+            ranks = [[':'] * (r > 0) + ['-np', '1', emulated, *RUN, *its, *more] for r, its in enumerate(files)]
+            found, devices = result([*MPIRUN, *sum(ranks, [])], out)
+            alone, _ = result([plain, *RUN, '-t', '1', '--logits-checksum', '--json', str(out)], out)
+            cases.say(found == alone and devices == ['emulated:0', 'emulated:1', 'emulated:2'], name)
+
+
 def errors(cases, plain, emulated):
     for code, words, ranks, flags, setting in ERRORS:
         name = f'exit {code}, "{words}": {ranks} ranks {flags} {setting}'
@@ -214,6 +228,7 @@ def main():
     cases = Cases(o.filter)
     with tempfile.TemporaryDirectory() as folder:
         jobs(cases, o.plain, o.emulated, folder)
+        placed_by_speed(cases, o.plain, o.emulated, folder)
     errors(cases, o.plain, o.emulated)
     raise SystemExit(1 if cases.wrong else 0)
 
