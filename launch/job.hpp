@@ -134,6 +134,11 @@ class Job {
   void begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units) const;
   void prepare_probe();
   MeasurementKey speed_key() const;
+  struct Speed {
+    double ns_per_byte;
+    bool as_kept;  ///< a kept speed still holds
+  };
+  Speed measure_speed(LayerProbe& probe, const MeasurementKey& key, const std::atomic<bool>& stop) const;
   double with_device(double ns_per_byte, const std::atomic<bool>& stop);
   std::vector<LayerRange> draft_split(const ModelPlace& place) const;
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;

@@ -199,6 +199,24 @@ def placed_by_speed(cases, plain, emulated, folder):
             cases.say(found == alone and devices == ['emulated:0', 'emulated:1', 'emulated:2'], name)
 
 
+def kept_speeds(cases, emulated, folder):
+    """The speed of a device with whole layers is kept like that of the cores: each start adds one to those that it confirms."""
+    name = "a device's speed is kept"
+    if not cases.wants(name):
+        return
+    cache = pathlib.Path(folder, 'cache')
+
+    def speeds():
+        done = run(on_ranks(2, ['env', f'XDG_CACHE_HOME={cache}', emulated, *RUN, '-n', '2', '-ngl', '2', '-t', '1']))
+        files = sorted((cache / 'yamata').glob('*emulated_[01]-one-layer.speed'))
+        words = [file.read_text().split() for file in files]
+        return done.returncode == 0 and len(files) == 2 and all(len(its) % 2 for its in words), words
+
+    (right, first), (again, second) = speeds(), speeds()
+    added = all(b[:3] == a if len(b) > 3 else b != a for a, b in zip(first, second))  # or, on a disturbed machine, replaced
+    cases.say(right and again and all(len(its) == 3 for its in first) and added, name)
+
+
 def errors(cases, plain, emulated):
     for code, words, ranks, flags, setting in ERRORS:
         name = f'exit {code}, "{words}": {ranks} ranks {flags} {setting}'
@@ -229,6 +247,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         jobs(cases, o.plain, o.emulated, folder)
         placed_by_speed(cases, o.plain, o.emulated, folder)
+        kept_speeds(cases, o.emulated, folder)
     errors(cases, o.plain, o.emulated)
     raise SystemExit(1 if cases.wrong else 0)
 
