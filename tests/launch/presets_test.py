@@ -151,18 +151,35 @@ def duodecoding(presets):
             presets.say(same and per_pass(passes) >= 1, f'{name}, on cores: the text of one plain rank')
 
 
-def others(presets):
-    """Presets with shared layers need the units' speeds; their tokens per pass depend on the guesses, and on the costs of these."""
+def shared(presets):
+    """Presets whose units share layers need the units' speeds. With Medusa's tree, they have Medusa's passes."""
+    _, who, guesses, depth, children = TREES[1]
+    tree = ['--strategy', 'speculative', '--no-lookup', '--policy', 'dynamic-tree', '--draft', str(guesses), '--tree-depth', str(depth), '--tree-children', str(children)]
     for units, program in ((['emulated', 'cpu'], presets.emulated), ([f'cpu:{core}' for core in CORES[:2]], presets.plain)):
         flags = ['--units', '+'.join(units)]
         if len(units) < 2 or presets.filter not in 'shared ' + flags[1]:
             continue
         run([program, 'profile', '-m', TARGET, *flags], presets.cache)
+        texts = (PROMPTS[:1], DEVICE_TOKENS) if 'emulated' in units else (PROMPTS[:2], TOKENS)
+        medusa = presets.play(presets.plain, *texts, ['--preset', 'medusa', *who, '--units', f'cpu:{CORES[0]}'])
         for name in ('medusa-em', 'ghidorah'):
-            tokens = DEVICE_TOKENS if 'emulated' in units else TOKENS
-            more = [*HEADS['medusa'], '--strategy', 'speculative', '--no-lookup', '--policy', 'dynamic-tree', '--draft', '15']
-            same, _ = presets.play(program, PROMPTS[:1], tokens, ['--preset', name, *flags, *more])
-            presets.say(same, f'{name} on {flags[1]}: the text of one plain rank')
+            found = presets.play(program, *texts, ['--preset', name, *flags, *who, *tree])
+            presets.say(found == medusa, f'{name} on {flags[1]}: the text of one plain rank, and the passes of medusa')
+
+
+def without_trees(presets):
+    """One token per pass, and chains, whose number depends on the time that each takes."""
+    core, other = f'cpu:{CORES[0]}', f'cpu:{CORES[-1]}'
+    few = (PROMPTS[:DEVICE_PROMPTS], DEVICE_TOKENS)
+    for program, units, texts in ((presets.plain, core, (PROMPTS[:2], TOKENS)), (presets.emulated, 'emulated', few)):
+        name = f'sequential on {units}'
+        if presets.filter in name:
+            same, passes = presets.play(program, *texts, ['--preset', 'sequential', '--units', units])
+            presets.say(same and per_pass(passes) == 1, f'{name}: the text of one plain rank, one token per pass')
+        name = f'pipeinfer on {units} and {other}'
+        if presets.filter in name:
+            same, passes = presets.play(program, *texts, ['--preset', 'pipeinfer', '-md', DRAFT, '--units', units, '--draft-units', other, '--layer-split', '1/1'], 2)
+            presets.say(same and per_pass(passes) >= 1, f'{name}: the text of one plain rank')
 
 
 def main():
@@ -175,7 +192,8 @@ def main():
         presets = Presets(o.plain, o.emulated, folder, o.filter)
         trees(presets)
         duodecoding(presets)
-        others(presets)
+        shared(presets)
+        without_trees(presets)
     raise SystemExit(1 if presets.wrong else 0)
 
 
