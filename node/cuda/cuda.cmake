@@ -18,7 +18,7 @@ get_filename_component(cuda_home "${cuda_home}/../.." ABSOLUTE)
 execute_process(COMMAND ${YAMATA_NVCC} --list-gpu-arch OUTPUT_VARIABLE known_architectures)
 set(architectures ${YAMATA_CUDA_ARCHITECTURES})
 if(NOT architectures)
-  foreach(architecture 72 75 80 86 87 89 90 110 120)
+  foreach(architecture 70 72 75 80 86 87 89 90 100 110 120)
     if(known_architectures MATCHES "compute_${architecture}")
       list(APPEND architectures ${architecture})
     endif()
@@ -33,7 +33,7 @@ list(APPEND code -gencode arch=compute_${newest},code=compute_${newest})  # for 
 message(STATUS "CUDA: ${YAMATA_NVCC}, for ${architectures}")
 
 # -fmad=false: fused multiply-adds stand in the source.
-set(nvcc_flags -std=c++17 -O3 -fmad=false --expt-relaxed-constexpr -Werror all-warnings -Xcompiler -Wall,-fPIC -I${CMAKE_SOURCE_DIR})
+set(nvcc_flags -std=c++17 -O3 -fmad=false --expt-relaxed-constexpr -Wno-deprecated-gpu-targets -Werror all-warnings -Xcompiler -Wall,-fPIC -I${CMAKE_SOURCE_DIR})
 set(objects)
 foreach(source ${kernel_sources})
   string(REPLACE "/" "_" name ${source})
