@@ -208,7 +208,7 @@ CudaDevice::CudaDevice(int index) : index_(index) {
                      (unified || attribute(cudaDevAttrConcurrentManagedAccess) != 0);
   properties_ = {.name = properties.name,
                  .unified = unified,
-                 .reads_host = attribute(cudaDevAttrPageableMemoryAccess) != 0,
+                 .reads_host = unified && attribute(cudaDevAttrPageableMemoryAccess) != 0,  // else it would be read over the bus each time
                  .waits = waits,
                  .waits_alone = true,
                  .memory_bytes = all,
@@ -249,8 +249,14 @@ void CudaDevice::reach_host(const void* begin, std::size_t bytes) {
   enter();
   for (std::uintptr_t page = first; page < end; page += kPage) {
     auto* memory = reinterpret_cast<std::byte*>(page);
-    if (!reached_.insert(memory).second) continue;
-    require(cudaHostRegister(memory, kPage, cudaHostRegisterMapped | cudaHostRegisterPortable), "mapping memory of the host");
+    if (reached_.contains(memory)) continue;
+    const cudaError_t error = cudaHostRegister(memory, kPage, cudaHostRegisterMapped | cudaHostRegisterPortable);
+    if (error == cudaErrorHostMemoryAlreadyRegistered) {  // by another device of this process
+      cudaGetLastError();
+      continue;
+    }
+    require(error, "mapping memory of the host");
+    reached_.insert(memory);
   }
 }
 
