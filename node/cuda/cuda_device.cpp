@@ -16,7 +16,7 @@
 namespace yamata::cuda {
 namespace {
 
-/// Memory of one of the kinds that a card knows, given back at its end.
+/// Mapped or managed memory; the destructor frees it.
 class CardBuffer final : public DeviceBuffer {
  public:
   enum class Kind { kMapped, kManaged };
@@ -26,7 +26,7 @@ class CardBuffer final : public DeviceBuffer {
     const cudaError_t error = kind == Kind::kMapped ? cudaHostAlloc(&memory, some, cudaHostAllocMapped | cudaHostAllocPortable)
                                                     : cudaMallocManaged(&memory, some, cudaMemAttachGlobal);
     if (error != cudaSuccess) {
-      cudaGetLastError();  // it is told of here
+      cudaGetLastError();  // clears the error
       throw std::bad_alloc();
     }
     data_ = static_cast<std::byte*>(memory);
@@ -39,7 +39,7 @@ class CardBuffer final : public DeviceBuffer {
   std::size_t size() const override { return bytes_; }
 
  private:
-  /// It stays on the card, where the host seldom looks. A hint: errors do not matter.
+  /// It stays on the GPU, because the host rarely reads it. Only a hint: errors do not matter.
   void prefer(int device, std::size_t bytes) {
 #if CUDART_VERSION >= 13000
     cudaMemAdvise(data_, bytes, cudaMemAdviseSetPreferredLocation, {cudaMemLocationTypeDevice, device});
@@ -72,7 +72,7 @@ cudaKernelNodeParams node_of(const simt::Launch& launch, void** argument) {
   return node;
 }
 
-/// A chain of kernels. What is wrong `require` throws.
+/// A chain of kernels. `require` throws for errors.
 class CardGraph final : public DeviceGraph {
  public:
   using Require = std::function<void(cudaError_t, const char*)>;
@@ -120,7 +120,7 @@ class CardGraph final : public DeviceGraph {
   std::vector<cudaGraphNode_t> nodes_;
 };
 
-/// Whether launches return before the kernel has ended.
+/// Whether launches are asynchronous.
 bool launches_return() {
   const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
   return !blocking || std::string(blocking) == "0";
@@ -160,7 +160,7 @@ class CudaDevice final : public Device {
   void require_well() override {
     const cudaError_t state = cudaStreamQuery(stream_);
     if (state != cudaErrorNotReady) return require(state, "computing");
-    cudaGetLastError();  // else the next check() takes it for a launch that failed
+    cudaGetLastError();  // else the next check() would report it as an error of a launch
   }
   std::uint64_t mark() override;
   void wait(std::uint64_t mark) override;
@@ -171,10 +171,10 @@ class CudaDevice final : public Device {
 
  private:
   struct Direct final : simt::LaunchSink {
-    void put(const simt::Launch& launch) override { cuda::put(launch, stream); }  // the device's check() tells what is wrong
+    void put(const simt::Launch& launch) override { cuda::put(launch, stream); }  // check() reports errors
     cudaStream_t stream = nullptr;
   };
-  /// A thread of the host computes on the card that it has chosen last.
+  /// Makes this GPU the current device of the calling thread.
   void enter() { require(cudaSetDevice(index_), "choosing it"); }
   void require(cudaError_t error, const char* what) {
     if (error == cudaSuccess) return;
@@ -192,8 +192,8 @@ class CudaDevice final : public Device {
   cudaStream_t stream_ = nullptr;
   Direct direct_;
   std::uint64_t marks_ = 0, passed_ = 0;
-  std::deque<cudaEvent_t> events_, spare_;  // of the marks after passed_
-  std::set<const std::byte*> reached_;      // pages
+  std::deque<cudaEvent_t> events_, spare_;  // events of the marks after passed_
+  std::set<const std::byte*> reached_;      // registered pages
 };
 
 CudaDevice::CudaDevice(int index) : index_(index) {
@@ -203,7 +203,7 @@ CudaDevice::CudaDevice(int index) : index_(index) {
   std::size_t free = 0, all = 0;
   require(cudaMemGetInfo(&free, &all), "asking for its memory");
   const bool unified = attribute(cudaDevAttrIntegrated) != 0;
-  // A kernel that waits for the host may take its time, and the host uses its memory meanwhile.
+  // The stream may wait for the host only if kernels have no time limit, and the host may use managed memory meanwhile.
   const bool waits = launches_return() && loads_at_start() && attribute(cudaDevAttrKernelExecTimeout) == 0 &&
                      (unified || attribute(cudaDevAttrConcurrentManagedAccess) != 0);
   properties_ = {.name = properties.name,
@@ -225,11 +225,11 @@ CudaDevice::~CudaDevice() {
   cudaStreamDestroy(stream_);
 }
 
-/// Where its memory is the host's, everything is pinned there: nothing moves.
+/// With unified memory, everything is pinned memory of the host: nothing is copied.
 std::unique_ptr<DeviceBuffer> CudaDevice::allocate(std::size_t bytes, DeviceMemory memory) {
   enter();
   const bool mapped = properties_.unified || memory == DeviceMemory::kMapped;
-  if (!mapped) {  // managed memory would be had beyond the card's, and wander
+  if (!mapped) {  // managed memory may exceed the GPU's memory; then its pages would migrate
     std::size_t free = 0, all = 0;
     require(cudaMemGetInfo(&free, &all), "asking for its memory");
     if (bytes > free) throw std::bad_alloc();
@@ -242,7 +242,7 @@ void CudaDevice::copy_in(void* to, const void* from, std::size_t bytes) {
   require(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copying to it");
 }
 
-/// By whole pages, each once.
+/// Registers whole pages, each once.
 void CudaDevice::reach_host(const void* begin, std::size_t bytes) {
   static const auto kPage = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto first = reinterpret_cast<std::uintptr_t>(begin) / kPage * kPage, end = reinterpret_cast<std::uintptr_t>(begin) + bytes;
@@ -289,7 +289,7 @@ void CudaDevice::wait(std::uint64_t mark) {
 
 int device_count(std::string* why_none) {
   int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);  // whatever fails: there is no device to be had
+  const cudaError_t error = cudaGetDeviceCount(&count);  // after any error, there is no usable device
   if (error != cudaSuccess && why_none) *why_none = cudaGetErrorString(error);
   if (error != cudaSuccess) cudaGetLastError();
   return error == cudaSuccess ? count : 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Cards, by NVIDIA's runtime. This is what programs built with CUDA have beside the emulated device.
+// NVIDIA GPUs, through the CUDA runtime.
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace yamata::cuda {
 
-/// The names of the cards of this machine, "cuda:0" and so on; none where there is no driver. `why_none` says why in a few words.
+/// The names of the GPUs of this machine, "cuda:0" and so on; none if there is no driver: then `why_none` is the reason.
 std::vector<std::string> cuda_devices(std::string* why_none = nullptr);
 
-/// The card of that name. Throws UsageError where there is none.
+/// The GPU of that name. Throws UsageError if there is none.
 std::unique_ptr<Device> make_cuda_device(const std::string& name);
 
 }  // namespace yamata::cuda

@@ -13,13 +13,13 @@
 namespace yamata::cuda {
 namespace {
 
-/// Operations that are given to the device together, and how many such parts the host is ahead of it: enough that it never waits for the
-/// host, and few, so that a list is left soon.
+/// Number of operations that are launched together (a part), and of parts that the host is ahead of the device: enough that the device
+/// never waits for the host, but few, so that a cancelled list ends soon.
 constexpr std::size_t kPartOps = 8, kAhead = 2;
 
 std::atomic<int> g_units{0};  // of this process
 
-/// What a list is told by; nothing of one that is no pass of a model.
+/// Identifies a list of operations; empty if it is not a pass of a model.
 ListShape shape_of(std::span<const Op> ops) {
   for (const Op& op : ops) {
     const auto* linear = std::get_if<LinearOp>(&op);
@@ -58,7 +58,7 @@ bool CudaUnit::wait_for(std::chrono::microseconds limit) {
   return true;
 }
 
-/// Whatever goes wrong, kernels have ended when this has: they use the list's memory.
+/// Even after an error, all kernels have ended when this returns, because they use the memory of the list.
 void CudaUnit::work() {
   struct Ended {
     CudaUnit& unit;
@@ -66,7 +66,7 @@ void CudaUnit::work() {
       try {
         unit.context_.launcher.drop();
         unit.device_->synchronize();
-      } catch (...) {  // it has been told of
+      } catch (...) {  // the first error was already thrown
       }
       unit.busy_.end();
     }
@@ -79,7 +79,7 @@ void CudaUnit::work() {
   compute();
 }
 
-/// Logits that nobody else reads stay on the device.
+/// Logits that only the search for the highest reads stay in the memory of the device.
 void CudaUnit::keep_logits() {
   for (const Op& op : ops_) {
     const auto* highest = std::get_if<HighestOp>(&op);
@@ -129,7 +129,7 @@ bool CudaUnit::run(const Op& any) {
   return std::visit([&](const auto& op) { return cuda::run(context_, op); }, any);
 }
 
-/// For so many times what the operation took.
+/// For a multiple of the time that the operation took.
 void CudaUnit::pause(std::chrono::steady_clock::time_point began) {
   std::this_thread::sleep_for((std::chrono::steady_clock::now() - began) * (slowness_ - 1));
 }

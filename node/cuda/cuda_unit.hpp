@@ -1,5 +1,5 @@
 #pragma once
-// A device as a compute unit: one thread of the host puts each operation's kernels into the device's stream.
+// A device as a compute unit: one host thread launches the kernels of each operation into the stream of the device.
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -17,7 +17,7 @@ namespace yamata::cuda {
 
 class CudaUnit final : public ComputeUnit {
  public:
-  /// `claim`: where other processes might take the device, too.
+  /// `claim`: keeps other processes from using the device.
   explicit CudaUnit(std::unique_ptr<Device> device, std::unique_ptr<DeviceClaim> claim = nullptr, LaunchOptions options = {});
   ~CudaUnit() override;
 
@@ -37,7 +37,7 @@ class CudaUnit final : public ComputeUnit {
 
   /// Not while it computes, as the next.
   const GraphCounts& graph_counts() const { return context_.launcher.counts(); }
-  /// Whether its stream has waited by itself at the meetings of the latest list.
+  /// Whether the stream itself waited at the meetings of the last list.
   bool stream_waited() const { return context_.launcher.stream_waits(); }
 
  private:
@@ -52,7 +52,7 @@ class CudaUnit final : public ComputeUnit {
   OpContext context_;
   std::span<const Op> ops_;
   const std::atomic<bool>* stop_ = nullptr;
-  bool together_ = false;  // the list has meetings, where alone it is left
+  bool together_ = false;  // the list has meetings; it can be left only there
   bool left_ = false;
   std::atomic<std::uint64_t> progress_{0};
   BusyTime busy_;

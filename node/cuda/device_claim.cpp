@@ -12,8 +12,8 @@
 
 namespace yamata::cuda {
 
-// A name in the kernel's own namespace of sockets is given back with the process, however it ends. Where the kernel has no such names, or
-// gives none, nobody is kept from the device.
+// The name of an abstract Unix socket is released when the process ends, however it ends. If the kernel has no such sockets, or gives none,
+// the device is not protected.
 DeviceClaim::DeviceClaim(const std::string& device) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

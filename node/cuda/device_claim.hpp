@@ -1,13 +1,13 @@
 #pragma once
-// A device is one process's.
+// Only one process may use a device.
 #include <string>
 
 namespace yamata::cuda {
 
-/// Holds a device of this machine as long as it lives, or the process.
+/// Reserves a device of this machine during its lifetime, at most until the process ends.
 class DeviceClaim {
  public:
-  /// Throws UsageError where another process has it.
+  /// Throws UsageError if another process has it.
   explicit DeviceClaim(const std::string& device);
   ~DeviceClaim();
   DeviceClaim(const DeviceClaim&) = delete;

@@ -1,6 +1,6 @@
 #pragma once
-// The kernel seam of devices: one table of launchers per way to compile the kernels. Each puts its work into a stream and returns. Bits are
-// those of the CPU's kernels (node/cpu/kernels/kernels.hpp says in which order is summed). All pointers are the device's. Valid as C++17.
+// The interface of device kernels: tables of launchers, one for GPUs and one for the emulated device. Each launches into a stream and
+// returns. The bits are those of the CPU's kernels (node/cpu/kernels/kernels.hpp). All pointers are the device's. Valid as C++17.
 #include <cstddef>
 #include <cstdint>
 
@@ -18,16 +18,16 @@ struct DeviceRows {
   std::int8_t* values = nullptr;      ///< [rows][blocks][32]
   float* scales = nullptr;            ///< [rows][blocks]
   std::int16_t* sub_sums = nullptr;   ///< [rows][blocks][2]: sums of the values of each half
-  std::int64_t blocks = 0, rows = 0;  ///< the last block of a row is filled up with zeros
+  std::int64_t blocks = 0, rows = 0;  ///< the last block of a row is padded with zeros
 
   static constexpr std::int64_t kBlockBytes = 32 + 4 + 4;
 };
 
-/// From the file's rows to panels of 32 rows; of floats, to rows of the order in which 16 lanes read them.
+/// Packs the file's rows into panels of 32 rows; floating-point rows into the order in which 16 lanes read them.
 struct PackArgs {
   const std::byte* source;  ///< the file's rows, `row_bytes` apart
   std::size_t row_bytes;
-  std::int64_t begin, end, cols;  ///< begin: of quantized rows a multiple of 32
+  std::int64_t begin, end, cols;  ///< begin: a multiple of 32, if the rows are quantized
   std::byte* panels;              ///< of all rows
 };
 
@@ -43,14 +43,14 @@ struct ProductArgs {
   int part_count;
   std::size_t row_bytes;  ///< of quantized weights, packed
   std::int64_t cols;
-  const float* x;  ///< [tokens][cols], for weights that are floats
-  DeviceRows x8;   ///< for others
+  const float* x;  ///< [tokens][cols], for floating-point weights
+  DeviceRows x8;   ///< for quantized weights
   std::int64_t tokens;
   bool add;
 };
-constexpr std::int64_t kFewTokens = 16;  ///< more are multiplied on tensor cores
+constexpr std::int64_t kFewTokens = 16;  ///< more tokens are multiplied on tensor cores
 
-/// x, x / rms(x) * norm or activation(x) * up: quantized, and in floats, where there is room for it.
+/// x, x / rms(x) * norm or activation(x) * up: quantized, and as floats, each if its destination is not null.
 struct InputArgs {
   const float *x, *norm, *up;
   std::int64_t x_stride, rows, cols;
@@ -60,22 +60,22 @@ struct InputArgs {
   Activation activation;  ///< where there is no norm
 };
 
-/// Own columns in blocks that are not divided by anything, as they are sent.
+/// A member's own columns as blocks for an exchange, before the division by the root mean square.
 struct EncodeArgs {
   const float *x, *norm, *up;
-  std::int64_t x_stride, rows, cols;  ///< cols: the own
+  std::int64_t x_stride, rows, cols;  ///< cols: its own
   std::byte* blocks;                  ///< EncodedBlock: [rows][row_blocks], from the first own one on
-  float* squares;                     ///< likewise, where there is a norm
-  std::int64_t row_blocks;            ///< the member's, of which several units may write some each
+  float* squares;                     ///< likewise, if there is a norm
+  std::int64_t row_blocks;            ///< blocks per row of the member; several units may each write some of them
   Activation activation;              ///< where there is no norm
 };
 
-/// All members' blocks, divided by the root mean square of the whole row.
+/// Decodes all members' blocks, and divides them by the root mean square of the whole row.
 struct DecodeArgs {
   struct Member {
     const std::byte* blocks;
     const float* squares;
-    std::int64_t before, count;  ///< its first block in a row, its blocks
+    std::int64_t before, count;  ///< its first block in a row; its number of blocks
   };
   const Member* members;
   int member_count;
@@ -85,7 +85,7 @@ struct DecodeArgs {
   DeviceRows x8;
 };
 
-/// to[row][0..cols) = activation(from[row][0..cols)) * up, rows so far apart.
+/// to[row][0..cols) = activation(from[row][0..cols)) * up, with these strides.
 struct CopyArgs {
   const float *from, *up;
   std::int64_t from_stride, rows, cols;
@@ -101,18 +101,18 @@ struct BiasArgs {
   const float* bias;
 };
 
-/// NormOp on rows of which all columns are here.
+/// NormOp, on whole rows.
 struct NormArgs {
   const float* x;
   std::int64_t x_stride, rows, cols;
-  const float *weight, *bias;  ///< bias: of a centered one, or null
+  const float *weight, *bias;  ///< bias: of a LayerNorm, or null
   bool centered;
   float epsilon;
   float* out;
   std::int64_t out_begin, out_cols, out_stride;
 };
 
-/// AddOp; of a mixture of experts, whose `weights` there are, a row adds up `used` rows of `from`, whose numbers are in `pairs`.
+/// AddOp. With `weights` of experts, a row is the sum of `used` rows of `from`, whose numbers are in `pairs`.
 struct AddArgs {
   float* to;
   const float* from;
@@ -133,11 +133,11 @@ struct ScaleArgs {
 /// HighestOp.
 struct HighestArgs {
   const float* x;
-  std::int64_t rows, cols, begin, end;  ///< columns begin to end are compared
+  std::int64_t rows, cols, begin, end;  ///< compares columns begin to end
   Highest* out;
 };
 
-/// out[i] = the `dim` floats from x + rows[i] * stride on, or, with `parts`, from so many `each` behind that.
+/// out[i] = `dim` floats from x + rows[i] * stride on; with `parts`, from x + rows[i] * stride + parts[i] * each on.
 struct GatherArgs {
   const float* x;
   std::int64_t dim, count;
@@ -162,15 +162,15 @@ struct StoreArgs {
   TensorType k_type, v_type;
   const float *q_norm, *k_norm;  ///< [head_dim], or null
   float epsilon;
-  const float* q_rotary = nullptr;  ///< where the rotary_dim first floats of each head of each row come from, or null
+  const float* q_rotary = nullptr;  ///< source of the first rotary_dim floats of each head, or null
   std::int64_t q_rotary_stride = 0;
 };
 
-/// Attention of some rows over segments [first, last) of what each sees; partial results as AttentionPartials has them.
+/// Attention of some rows over segments [first, last) of their visible cells; partial results as in AttentionPartials.
 struct AttentionArgs {
   const float* q;
   std::int64_t rows, q_heads, kv_heads, head_dim, group, before;
-  std::int64_t head_begin, head_end;  ///< query heads that are computed
+  std::int64_t head_begin, head_end;  ///< query heads to compute
   float scale;
   const std::int64_t* begins;  ///< [rows + 1]: a row sees cells[begins[row]] up to cells[begins[row + 1]]
   const std::int32_t* cells;
@@ -178,7 +178,7 @@ struct AttentionArgs {
   void* const* cache_v;
   TensorType k_type, v_type;
   std::int64_t first, last;
-  float* out;           ///< [segment][row][q_heads][head_dim], segment 0 being `first`
+  float* out;           ///< [segment - first][row][q_heads][head_dim]
   float *peak, *total;  ///< [segment][row][q_heads]
   float softcap;        ///< 0: none
 };
@@ -192,19 +192,19 @@ struct MergeArgs {
   const float* sinks;  ///< [q_heads], or null
 };
 
-/// A flag at a meeting, in memory that the host maps, too.
+/// A flag of a meeting, in mapped memory.
 struct FlagArgs {
   std::uint32_t* flag;
 };
 
-/// What is compiled for each quantized format, and for each kind of floats.
+/// The kernels of a quantized format, or of a floating-point type.
 struct FormatKernels {
   void (*pack)(const PackArgs&, Stream);
   void (*multiply)(const ProductArgs&, Stream);
 };
 
 struct DeviceKernels {
-  const FormatKernels* formats[kTensorTypeCount];  ///< null: not a type
+  const FormatKernels* formats[kTensorTypeCount];  ///< null: the type has none
   void (*make_input)(const InputArgs&, Stream);
   void (*encode)(const EncodeArgs&, Stream);
   void (*decode)(const DecodeArgs&, Stream);
@@ -218,8 +218,8 @@ struct DeviceKernels {
   void (*store)(const StoreArgs&, Stream);
   void (*attend)(const AttentionArgs&, Stream);
   void (*merge)(const MergeArgs&, Stream);
-  void (*raise_flag)(const FlagArgs&, Stream);  ///< becomes 1: the host sees what was written before
-  void (*await_flag)(const FlagArgs&, Stream);  ///< the stream goes on when it is 1, and sees what the host has written before
+  void (*raise_flag)(const FlagArgs&, Stream);  ///< sets it to 1, with release semantics for the host
+  void (*await_flag)(const FlagArgs&, Stream);  ///< waits until it is 1, with acquire semantics
 };
 
 // Both may be linked into one program.

@@ -1,4 +1,4 @@
-// The cards of this machine as compute units.
+// The GPUs of this machine as compute units.
 #include "node/cuda/cuda_device.hpp"
 #include "node/cuda/cuda_unit.hpp"
 #include "node/cuda/device_claim.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// The kernels of each format. Those of one kind of panels are compiled in a file of their own (formats/). nvcc makes one set of them for a
-// card, the C++ compiler one for the emulated device: both have names of their own, so that both can be linked.
+// The kernels of each format. Each panel format is compiled in its own file (formats/): by nvcc for GPUs, and by the C++ compiler for the
+// emulated device. They are in different namespaces, so that a program can contain both.
 #include "node/cuda/device_kernels.hpp"
 
 #ifdef __CUDACC__

@@ -5,8 +5,8 @@
 namespace yamata::cuda {
 namespace {
 
-constexpr std::size_t kFewestLaunches = 3;  // fewer are put into the stream as fast
-constexpr std::size_t kMostGraphs = 512;    // each takes some ten KiB of a card
+constexpr std::size_t kFewestLaunches = 3;  // a graph of fewer would not be faster
+constexpr std::size_t kMostGraphs = 512;    // each takes some ten KiB on the GPU
 
 std::uint64_t kernels_of(std::span<const simt::Launch> launches) {
   std::uint64_t hash = launches.size();
@@ -16,7 +16,7 @@ std::uint64_t kernels_of(std::span<const simt::Launch> launches) {
 
 }  // namespace
 
-/// Graphs that have not been used for the longest time make room: not in the middle of a list, since they may be running.
+/// Evicts the least recently used graphs. Not in the middle of a list, because they may be running.
 void KeptGraphs::begin(const ListShape& list) {
   list_ = list;
   part_ = 0;

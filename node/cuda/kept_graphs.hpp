@@ -1,5 +1,5 @@
 #pragma once
-// Graphs of launches that have come before: one for each part of a list, width class and share.
+// Graphs of launches that were made before: one for each part of a list, width class and share.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,28 +12,28 @@
 
 namespace yamata::cuda {
 
-/// What a list of operations is told by.
+/// Identifies a list of operations.
 struct ListShape {
   const void* weights = nullptr;  ///< its first matrix: which model and layers
   std::int64_t rows = 0;          ///< tokens
   std::size_t ops = 0;
 };
 
-/// How often what has been done.
+/// Counters.
 struct GraphCounts {
   std::uint64_t launched = 0, built = 0, updated = 0;  ///< graphs; graphs; launches within them that had to be changed
 };
 
-/// Launches that come for the second time become a graph. It is found by where in which list they are and by their kernels, which are
-/// others for another class of widths; before each run every launch of it that differs from what is asked for, in shape or parameter, is
-/// replaced. So what runs is always what is asked for, whatever is found.
+/// When a sequence of launches comes for the second time, a graph is made. Its key is the list, the position in the list, and the kernels,
+/// which differ between classes of widths. Before each run, every launch of the graph whose shape or parameter differs from the requested
+/// one is replaced. So the graph always runs the requested launches, whichever graph was found.
 class KeptGraphs {
  public:
   explicit KeptGraphs(Device& device) : device_(device) {}
 
-  /// Before a list, when the graphs of the last one have ended.
+  /// Begins a list; the graphs of the previous one must have ended.
   void begin(const ListShape& list);
-  /// Puts the launches into the stream as one, where they are worth a graph and have come before. False: nothing has been done.
+  /// Launches them as a graph, if that is faster and they came before. False: nothing was launched.
   bool launch(std::span<const simt::Launch> launches);
   const GraphCounts& counts() const { return counts_; }
 
@@ -46,7 +46,7 @@ class KeptGraphs {
     bool operator<(const Key& other) const { return tie() < other.tie(); }
   };
   struct Kept {
-    std::unique_ptr<DeviceGraph> graph;  // null: they have come once
+    std::unique_ptr<DeviceGraph> graph;  // null: they came only once so far
     std::vector<simt::Launch> launches;
     std::uint64_t last_use = 0;
   };

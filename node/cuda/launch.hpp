@@ -1,12 +1,12 @@
 #pragma once
-// A launch of a kernel, as streams and graphs hold it. Valid as C++17, for CUDA 11.4.
+// A launch of a kernel, for streams and graphs. Valid as C++17, for CUDA 11.4.
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
 
 namespace yamata::simt {
 
-/// Blocks of a launch.
+/// Number of thread blocks.
 struct Grid {
   unsigned x = 1, y = 1;
 };
@@ -15,8 +15,8 @@ struct Grid {
 struct Launch {
   static constexpr std::size_t kMostArgumentBytes = 320;
 
-  const void* kernel = nullptr;          ///< what CUDA's runtime, or the emulated device, knows it by
-  void (*run)(const Launch&) = nullptr;  ///< of the emulated device: runs it to its end on this thread
+  const void* kernel = nullptr;          ///< the function that CUDA's runtime, or the emulated device, is given
+  void (*run)(const Launch&) = nullptr;  ///< for the emulated device: runs the kernel on this thread
   const char* what = "a kernel";         ///< for errors
   Grid grid;
   unsigned threads = 0;

@@ -1,13 +1,13 @@
 #pragma once
-// How a device's unit gives the device its work.
+// How the unit of a device launches work.
 
 namespace yamata::cuda {
 
 struct LaunchOptions {
-  bool graphs = true;         ///< the launches of some operations as one graph
-  bool stream_waits = false;  ///< the stream waits at meetings by itself, with what comes after them in it already
+  bool graphs = true;         ///< launch several operations as one graph
+  bool stream_waits = false;  ///< the stream itself waits at meetings; the next launches are already in it
 
-  /// As YAMATA_DEVICE has it, in words: "graphs=off", "waits=stream" ("on" and "host" are the defaults). Throws UsageError for any other.
+  /// From the words of YAMATA_DEVICE: "graphs=off", "waits=stream" (the defaults are "on" and "host"). Throws UsageError for others.
   static LaunchOptions from_environment();
 };
 

@@ -13,7 +13,7 @@ namespace yamata::cuda {
 Launcher::~Launcher() {
   try {
     device_.synchronize();
-  } catch (...) {  // it has been told of
+  } catch (...) {  // the first error was already thrown
   }
 }
 
@@ -64,7 +64,7 @@ void Launcher::flush() {
 }
 
 void Launcher::give() {
-  // A launch that fails leaves flags that nobody would raise.
+  // After a failed launch, nobody else would set the remaining flags.
   struct Raised {
     Launcher& launcher;
     bool given = false;
@@ -85,7 +85,7 @@ void Launcher::give() {
   named_ = 0;
 }
 
-/// The flags of all that are ahead are raised, whatever happens: the stream is at its end then, be it with results that nobody reads.
+/// Sets the flags of all remaining meetings, whatever happens, so that the stream reaches its end; then its results are not used.
 void Launcher::meet_ahead() {
   struct Raised {
     std::vector<Ahead>& all;
@@ -104,7 +104,7 @@ void Launcher::meet_ahead() {
   }
 }
 
-/// Looks for a failed device now and then: it raises no flag.
+/// Also checks from time to time whether the device has failed, because then it sets no flag.
 void Launcher::await(const std::uint32_t* flag) {
   constexpr unsigned kLooks = 1024;
   const std::atomic_ref<std::uint32_t> came(*const_cast<std::uint32_t*>(flag));

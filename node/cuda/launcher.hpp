@@ -1,5 +1,5 @@
 #pragma once
-// Between a device's unit and its device: launches of several operations are collected, and given to the device together.
+// Collects the launches of several operations, and launches them together.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,38 +12,38 @@
 
 namespace yamata::cuda {
 
-/// Used by one thread. Whatever the device does in order of its stream goes by this, so that nothing overtakes the launches collected.
+/// Used by one thread. Everything in stream order goes through this class, so that nothing overtakes the collected launches.
 ///
-/// Meetings. The host meets for the device: it waits for an event, meets, and gives the device what comes next. Or, where `stream_waits`,
-/// the device raises a flag and waits for another; what comes next is in its stream by then, and the host looks at the one, meets, and
-/// raises the other. While a stream waits, the thread makes no call of the device's: one that waits for the device would never return. So
-/// all that may need memory is done before the launches are given to the device, and whatever happens then, all flags are raised.
+/// Meetings: by default, the host waits for an event, meets the others for the device, and launches what comes next. With `stream_waits`,
+/// the device sets a flag and waits for a second one, with the next launches already in its stream. The host polls the first flag, meets
+/// the others, and sets the second. While a stream waits, the thread makes no call that waits for the device: it would never return. So
+/// everything that may allocate memory is done before launching, and afterwards all flags are set, whatever happens.
 class Launcher final : public simt::LaunchSink {
  public:
   Launcher(Device& device, LaunchOptions options) : device_(device), options_(options), graphs_(device) {}
-  /// When the stream is at its end: it may be looking at flags.
+  /// Waits for the end of the stream, which may be polling flags.
   ~Launcher() override;
 
   Device& device() const { return device_; }
   void put(const simt::Launch& launch) override;
-  /// What the launches since the last call are.
+  /// Names the launches since the last call, for errors.
   void named(const char* what);
 
-  /// Before a list of at most so many meetings; `alone`: no other device of this process is in use.
+  /// Begins a list with at most so many meetings; `alone`: no other device of this process is in use.
   void begin(const ListShape& list, std::size_t meetings, bool alone);
-  /// Meets for the device when it has come so far. False, at once or at a later call: all leave the list, and what comes after it is not
-  /// launched. `meet` outlives this list's last flush.
+  /// Calls `meet` when the device has reached this point. False, now or from a later call: all leave the list, and nothing more is
+  /// launched. `meet` must outlive the last flush of this list.
   bool meet(std::function<bool()> meet, bool exchanges);
-  /// Meetings that exchange slices and are still to take place.
+  /// Number of meetings with exchanges that are still to come.
   std::size_t exchanges_ahead() const;
   bool left() const { return left_; }
 
-  /// Gives the device what has been collected, and meets.
+  /// Launches what was collected, and meets.
   void flush();
-  /// Forgets it.
+  /// Discards what was collected.
   void drop() { collected_.clear(), ahead_.clear(); }
 
-  // Of the device, after a flush.
+  // Those of the device, after a flush.
   std::uint64_t mark();
   void wait(std::uint64_t mark) { device_.wait(mark); }
   void synchronize();
@@ -72,7 +72,7 @@ class Launcher final : public simt::LaunchSink {
   std::size_t named_ = 0;
   bool left_ = false, waits_ = false;
   std::unique_ptr<DeviceBuffer> flags_;
-  std::size_t met_ = 0;  // meetings of this list that have flags
+  std::size_t met_ = 0;  // number of meetings of this list with flags
   std::vector<Ahead> ahead_;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
-// What kernels are written in: threads of a block, warps, shared memory, the few instructions that C++ has no word for. The same kernel is
-// compiled by nvcc for a card and by any C++ compiler for the emulated device (emulation/). Valid as C++17, for CUDA 11.4.
+// The functions in which kernels are written: threads of a block, warps, shared memory, special instructions. The same kernel is compiled
+// by nvcc for GPUs and by any C++ compiler for the emulated device (emulation/). Valid as C++17, for CUDA 11.4.
 //
-// A launch is a grid of blocks of `threads` threads, a multiple of 32. Warps are whole: every collective call is made by all 32 lanes.
+// A launch is a grid of blocks of `threads` threads, a multiple of 32. Every collective call must be made by all 32 lanes of a warp.
 #include <cstddef>
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 
 namespace yamata::simt {
 
-/// Sixteen bytes, loaded and stored at once.
+/// Sixteen bytes, for vectorized loads and stores.
 struct alignas(16) Words4 {
   std::uint32_t word[4];
 };

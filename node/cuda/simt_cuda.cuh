@@ -1,11 +1,11 @@
 #pragma once
-// simt.hpp for a card.
+// simt.hpp for CUDA.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #define YAMATA_KERNEL __global__
 #define YAMATA_DEVICE __device__ __forceinline__
-#define YAMATA_BOUNDS(...) __launch_bounds__(__VA_ARGS__)  // threads of a block; blocks that a multiprocessor is to hold at least
+#define YAMATA_BOUNDS(...) __launch_bounds__(__VA_ARGS__)  // threads of a block; least number of blocks per multiprocessor
 
 namespace yamata::simt {
 
@@ -31,7 +31,7 @@ YAMATA_DEVICE T shuffle(T value, unsigned source) {
   return __shfl_sync(0xffffffffu, value, static_cast<int>(source));
 }
 
-/// The block's shared memory, of the launch's bytes.
+/// The dynamic shared memory of the block.
 template <class T>
 YAMATA_DEVICE T* shared() {
   extern __shared__ __align__(16) unsigned char bytes[];
@@ -46,15 +46,16 @@ YAMATA_DEVICE std::uint32_t byte_permute(std::uint32_t low, std::uint32_t high, 
 /// a * b + c, rounded once
 YAMATA_DEVICE float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 YAMATA_DEVICE float half_to_float(std::uint16_t half) { return __half2float(__ushort_as_half(half)); }
-/// To the nearest, ties to even.
+/// Rounds to nearest, ties to even.
 YAMATA_DEVICE std::uint16_t float_to_half(float value) { return __half_as_ushort(__float2half_rn(value)); }
 YAMATA_DEVICE float float_of_bits(std::uint32_t bits) { return __uint_as_float(bits); }
 YAMATA_DEVICE double square_root(double x) { return __dsqrt_rn(x); }
 
-// A tensor core's product: d[16][8] += a[16][k] * b[k][8] of signed bytes. Of d, lane l holds rows l/4 and l/4 + 8 (d[0], d[1] and d[2],
-// d[3]), columns 2(l%4) and the next; of each 16 of k the four from 4(l%4) on: of a in row l/4 and l/4 + 8, of b in column l/4.
+// A product on tensor cores: d[16][8] += a[16][k] * b[k][8] of signed bytes. Of d, lane l holds columns 2(l%4) and 2(l%4) + 1, in row l/4
+// (d[0], d[1]) and row l/4 + 8 (d[2], d[3]). Of each 16 of k, it holds four from 4(l%4) on: of a in rows l/4 and l/4 + 8, of b in column
+// l/4.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-/// Cards before Ampere: the words of the rows and columns that a lane needs come from the lanes that hold them.
+/// GPUs before Ampere: shuffles bring the words of the rows and columns that a lane needs.
 YAMATA_DEVICE void mma_k16(int (&d)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t b0) {
   const unsigned row = lane() / 4 * 4, column = lane() % 4 * 8;
   for (unsigned k = 0; k < 4; ++k) {
@@ -73,7 +74,7 @@ YAMATA_DEVICE void mma_k16(int (&d)[4], std::uint32_t a0, std::uint32_t a1, std:
                : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                : "r"(a0), "r"(a1), "r"(b0));
 }
-/// k = 32: a[0], a[1], b[0] are of its first half, a[2], a[3], b[1] of the second.
+/// k = 32: a[0], a[1], b[0] belong to its first half, a[2], a[3], b[1] to the second.
 YAMATA_DEVICE void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
   asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
                : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
@@ -81,7 +82,7 @@ YAMATA_DEVICE void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::
 }
 #endif
 
-// A number in memory that the host maps, too: what was written before it is seen by who has read it.
+// A flag in mapped memory, with release and acquire semantics for host and device.
 YAMATA_DEVICE void store_release(std::uint32_t* flag, std::uint32_t value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }
@@ -91,10 +92,10 @@ YAMATA_DEVICE std::uint32_t load_acquire(const std::uint32_t* flag) {
   return value;
 }
 
-/// Between two looks at a number that somebody else is to write.
+/// Between two reads of a flag for which a kernel waits.
 YAMATA_DEVICE void rest() { __nanosleep(200); }
 
-/// Puts kernel(arguments) into the stream. What is wrong with a launch the device's check() tells.
+/// Launches kernel(arguments) into the stream. The device's check() reports errors.
 template <class Arguments>
 void launch(void (*kernel)(Arguments), Grid grid, unsigned threads, std::size_t shared_bytes, LaunchSink* stream,
             const Arguments& arguments) {

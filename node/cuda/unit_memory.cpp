@@ -6,7 +6,7 @@
 
 namespace yamata::cuda {
 
-/// A buffer that the memory knows of as long as it lives.
+/// A buffer that is registered in `owned` while it exists.
 class UnitMemory::UnitBuffer final : public Buffer {
  public:
   UnitBuffer(std::unique_ptr<DeviceBuffer> memory, std::shared_ptr<Owned> owned) : memory_(std::move(memory)), owned_(std::move(owned)) {
@@ -29,7 +29,7 @@ std::shared_ptr<UnitMemory::Owned> UnitMemory::all_owned() {
   return all;
 }
 
-/// The host writes and reads activations; weights and cache are the device's.
+/// Activations are also used by the host; weights and cache only by the device.
 std::unique_ptr<Buffer> UnitMemory::allocate(std::size_t bytes, BufferUse use) {
   const bool mapped = use == BufferUse::kActivations;
   return std::make_unique<UnitBuffer>(device_.allocate(bytes, mapped ? DeviceMemory::kMapped : DeviceMemory::kLocal), owned_);
@@ -43,7 +43,7 @@ void UnitMemory::begin() {
 
 std::byte* UnitMemory::arguments(std::size_t bytes) {
   constexpr std::size_t kAlignment = 64, kLeast = 1 << 20;
-  bytes = std::bit_ceil(std::max(bytes, kAlignment));  // so that what comes after it seldom moves: graphs name it
+  bytes = std::bit_ceil(std::max(bytes, kAlignment));  // so that later addresses rarely change: graphs contain them
   const std::size_t at = (filled_ + kAlignment - 1) / kAlignment * kAlignment;
   if (in_use_ > 0 && at + bytes <= arguments_[in_use_ - 1]->size()) {
     filled_ = at + bytes;
@@ -59,7 +59,7 @@ std::byte* UnitMemory::grown(std::unique_ptr<DeviceBuffer>& buffer, std::size_t 
   bytes = std::max(bytes, std::size_t{1});
   if (!buffer || buffer->size() < bytes) {
     launcher_.synchronize();  // kernels may be using it
-    buffer.reset();           // both at once may be more than there is
+    buffer.reset();           // both together may not fit
     buffer = device_.allocate(bytes, memory);
   }
   return buffer->data();
@@ -83,7 +83,7 @@ bool UnitMemory::contains(const std::map<const std::byte*, const std::byte*>& ra
   return after != ranges.begin() && begin + bytes <= std::prev(after)->second;
 }
 
-/// Ranges that touch each other become one.
+/// Merges adjacent ranges.
 void UnitMemory::constant(std::span<const std::byte> bytes) {
   if (device_.properties().reads_host || bytes.empty()) return;
   const std::byte *begin = bytes.data(), *end = begin + bytes.size();
@@ -111,7 +111,7 @@ const std::byte* UnitMemory::address(const std::byte* host, std::size_t bytes) {
   auto& kept = copies_[{host, bytes}];
   if (!kept) {
     auto copy = device_.allocate(bytes, DeviceMemory::kLocal);
-    launcher_.copy_in(copy->data(), host, bytes);  // what fails here is no copy
+    launcher_.copy_in(copy->data(), host, bytes);  // throws before the copy is kept
     kept = std::move(copy);
   }
   return kept->data();

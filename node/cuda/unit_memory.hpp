@@ -1,5 +1,5 @@
 #pragma once
-// The memory of a device's unit: what it gives out, what kernels need beside it, and by which address the device knows what the host names.
+// The memory of a device's unit: buffers, scratch memory of kernels, and device addresses for host addresses.
 #include <array>
 #include <cstring>
 #include <map>
@@ -13,38 +13,38 @@
 
 namespace yamata::cuda {
 
-/// Memory that operations use one after the other, each kind as large as the largest has needed.
+/// Kinds of scratch memory. Operations use it one after another; it has the size that the largest one needed.
 enum class Scratch { kQuantized, kPanels, kSource, kPartials, kOwnSlice, kSlices, kWhole, kKept, kCount };
 
 class UnitMemory {
  public:
   explicit UnitMemory(Launcher& launcher) : launcher_(launcher), device_(launcher.device()), owned_(all_owned()) {}
 
-  /// Zeros; see BufferUse. From any thread. Throws std::bad_alloc.
+  /// Filled with zeros; see BufferUse. From any thread. Throws std::bad_alloc.
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use);
 
-  /// Before a list of operations, when the last one's kernels have ended.
+  /// Begins a list of operations; the kernels of the previous one must have ended.
   void begin();
-  /// A copy for kernels of this list, in mapped memory.
+  /// Copies values into mapped memory for kernels of this list.
   template <class T>
   T* put(std::span<const T> values) {
     T* copy = reinterpret_cast<T*>(arguments(values.size_bytes()));
     if (!values.empty()) std::memcpy(copy, values.data(), values.size_bytes());
     return copy;
   }
-  /// Mapped memory for this list, not zeros.
+  /// Mapped memory for this list, not initialized.
   std::byte* arguments(std::size_t bytes);
-  /// Memory of the device; what was in it is lost where it must grow.
+  /// Memory of the device. Growing loses its contents.
   std::byte* scratch(Scratch use, std::size_t bytes);
   /// The same, mapped.
   std::byte* mapped_scratch(Scratch use, std::size_t bytes);
 
-  /// For this list: these bytes of the host are read by nobody but the device, which has memory of its own in their place.
+  /// For this list: only the device uses these bytes of the host, so memory of the device replaces them.
   void keep(const void* host, std::size_t bytes);
 
-  /// These bytes will not change while the unit lives: where the device cannot read them, it keeps copies of what it uses of them.
+  /// These bytes do not change during the lifetime of the unit. If the device cannot read them, it keeps copies of the parts it uses.
   void constant(std::span<const std::byte> bytes);
-  /// What the device knows `count` values of the host by.
+  /// The device address of `count` values of the host.
   template <class T>
   T* at(T* host, std::size_t count) {
     using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
@@ -52,7 +52,7 @@ class UnitMemory {
   }
 
  private:
-  /// What the devices of this process have given out, each of which all devices know by the same address: [begin, end).
+  /// The buffers of all devices of this process, as [begin, end). They have the same address on every device.
   struct Owned {
     std::mutex mutex;
     std::map<const std::byte*, const std::byte*> ranges;
@@ -67,9 +67,9 @@ class UnitMemory {
   Device& device_;
   std::shared_ptr<Owned> owned_;
   std::array<std::unique_ptr<DeviceBuffer>, static_cast<std::size_t>(Scratch::kCount)> scratch_;
-  std::vector<std::unique_ptr<DeviceBuffer>> arguments_;  // the first `in_use_` are, the last of them up to `filled_`
+  std::vector<std::unique_ptr<DeviceBuffer>> arguments_;  // the first `in_use_` are used, the last of these up to `filled_`
   std::size_t in_use_ = 0, filled_ = 0;
-  std::span<const std::byte> kept_;                         // of the host
+  std::span<const std::byte> kept_;                         // host address
   std::map<const std::byte*, const std::byte*> constants_;  // [begin, end)
   std::map<std::pair<const std::byte*, std::size_t>, std::unique_ptr<DeviceBuffer>> copies_;
 };

@@ -30,10 +30,10 @@ Block& Block::current() {
 
 unsigned Block::offset(unsigned n) { return order_ == Order::kRandom ? static_cast<unsigned>(random_()) % n : 0; }
 
-/// The i-th of n in turn: rotated by `offset`, or from the last.
+/// The i-th of n in the order of turns: rotated by `offset`, or from the last one on.
 unsigned Block::nth(unsigned i, unsigned n, unsigned offset) const { return order_ == Order::kReverse ? n - 1 - i : (i + offset) % n; }
 
-/// Shared memory ends where a page begins that nobody may touch, and holds large numbers, whatever they are read as.
+/// Shared memory ends at a protected page, and is filled with bytes that are large numbers of every type.
 void Block::map_shared() {
   if (shared_pages_.size() == 0) {
     shared_pages_ = PageMemory(kMostSharedBytes + kPage, PageMemory::Pages::kSmall);
@@ -91,7 +91,7 @@ void Block::run_block(void (*body)(void*), void* argument) {
   }
 }
 
-/// Runs the lanes of a warp for as long as they wait for each other only; whether any ran.
+/// Runs the lanes of a warp until they end or wait for others than each other. Returns whether any ran.
 bool Block::run_warp(unsigned warp) {
   const unsigned begin = warp * kWarp;
   bool ran = false;
@@ -110,7 +110,7 @@ bool Block::run_warp(unsigned warp) {
   return ran;
 }
 
-/// Lets the warp go on if all of its lanes wait for it.
+/// Releases the warp if all of its lanes wait for each other.
 bool Block::release_warp(unsigned begin) {
   for (unsigned i = begin; i < begin + kWarp; ++i) {
     if (lanes_[i].state != State::kAtWarp) return false;
@@ -128,7 +128,7 @@ void Block::wait(State state) {
 void Block::sync_block() { wait(State::kAtBlock); }
 void Block::sync_warp() { wait(State::kAtWarp); }
 
-/// Two places in turn: who is late still reads the words of one exchange when others write those of the next.
+/// Double buffer: a late lane may still read the words of one exchange when others write those of the next.
 const Block::Words* Block::exchange(const Words& words) {
   const unsigned lane = current_, turn = lanes_[lane].turn++ % 2;
   words_[turn][lane] = words;

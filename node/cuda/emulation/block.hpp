@@ -1,5 +1,5 @@
 #pragma once
-// A block of a card's threads on one host thread: a fibre each, scheduled from barrier to barrier.
+// A thread block of the emulated device on one host thread: one fibre per thread, scheduled from barrier to barrier.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace yamata::simt {
 
-/// In which order warps, the lanes of a warp and the blocks of a launch take their turns.
+/// The order in which warps, the lanes of a warp and the blocks of a launch run.
 enum class Order { kForward, kReverse, kRandom };
-/// For all launches from now on, on all threads.
+/// For all launches from now on, of all host threads.
 void set_order(Order order, unsigned seed = 1);
 
-/// The threads of a block, one block after the other. A kernel whose threads wait for each other at different places, or for one that has
-/// ended, is an error.
+/// Runs the threads of a block, one block after another. It is an error if threads wait for each other at different places, or for one that
+/// has ended.
 class Block {
  public:
   struct Shape {
@@ -26,12 +26,12 @@ class Block {
     std::size_t shared_bytes;
   };
   static constexpr unsigned kMostThreads = 1024;
-  static constexpr std::size_t kMostSharedBytes = 48 << 10;  ///< as on a card, where nothing is asked for beforehand
+  static constexpr std::size_t kMostSharedBytes = 48 << 10;  ///< CUDA's limit without a special request
 
-  /// The one that computes on this host thread.
+  /// The block that runs on this host thread.
   static Block& current();
 
-  /// Runs body(argument) on every thread of every block. Throws std::logic_error for a shape that no card takes, and for such a kernel.
+  /// Runs body(argument) on every thread of every block. Throws std::logic_error for such an error, and for a shape that no GPU supports.
   void run(const Shape& shape, void (*body)(void*), void* argument);
 
   unsigned thread() const { return current_; }
@@ -45,7 +45,7 @@ class Block {
   void sync_warp();
   static constexpr unsigned kWords = 6;
   using Words = std::array<std::uint32_t, kWords>;
-  /// Gives the lane's words to its warp; returns those of lane 0 and after, which stay until the call after the next.
+  /// Gives the lane's words to its warp; returns the words of all lanes, valid until the call after the next.
   const Words* exchange(const Words& words);
 
  private:
@@ -53,7 +53,7 @@ class Block {
   struct Thread {
     Fibre fibre;
     State state = State::kEnded;
-    unsigned turn = 0;  // of its exchanges
+    unsigned turn = 0;  // number of its exchanges
   };
   void run_block(void (*body)(void*), void* argument);
   bool run_warp(unsigned warp);

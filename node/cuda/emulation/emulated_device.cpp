@@ -26,7 +26,7 @@ class PagesBuffer final : public DeviceBuffer {
 
 }  // namespace
 
-/// Its launches; each run has its own copy.
+/// A list of launches; each run has its own copy.
 class EmulatedDevice::Graph final : public DeviceGraph {
  public:
   Graph(std::span<const simt::Launch> launches, PlantedFault fault) : launches_(launches.begin(), launches.end()), fault_(fault) {}
@@ -69,7 +69,7 @@ std::unique_ptr<DeviceBuffer> EmulatedDevice::allocate(std::size_t bytes, Device
   }
 }
 
-/// From memory of the host that may change at once: the device has its own copy, as a card has.
+/// The host may overwrite its memory at once, so the stream gets a copy, as with CUDA.
 void EmulatedDevice::copy_in(void* to, const void* from, std::size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(from);
   stream_.put([to, copy = std::vector<std::byte>(begin, begin + bytes)] { std::memcpy(to, copy.data(), copy.size()); });

@@ -1,5 +1,5 @@
 #pragma once
-// A device without a card: kernels run on the host, on a thread of the device's, in the order of its stream.
+// A device without a GPU: a thread of its own runs the kernels on the host, in stream order.
 #include <atomic>
 #include <vector>
 
@@ -8,20 +8,20 @@
 
 namespace yamata::cuda {
 
-/// What is wrong with a device, for tests that must notice.
+/// Bugs of a device that tests must detect.
 enum class PlantedFault {
   kNone,
-  kStaleGraph,   ///< a graph's launches stay as they were when it was made
-  kOtherGraph,   ///< the graph that was made before is run instead
+  kStaleGraph,   ///< the launches of a graph are never updated
+  kOtherGraph,   ///< the previous graph is run instead
   kNoStreamWait  ///< the stream does not wait for the host
 };
 
 struct EmulatedDeviceOptions {
   std::string id = "emulated:0";
-  bool unified = true;  ///< else weights are copied to it, as to a card of its own memory
+  bool unified = true;  ///< false: weights are copied to it, as to a GPU with its own memory
   std::uint64_t memory_bytes = std::uint64_t{1} << 40;
-  std::uint64_t fails_at = 0;         ///< this launch fails, counted from 1, and all after it; 0: none
-  std::uint64_t stream_fails_at = 0;  ///< the same of the kernel itself: it shows when the device is waited for
+  std::uint64_t fails_at = 0;         ///< this launch, counted from 1, and all later ones fail; 0: none
+  std::uint64_t stream_fails_at = 0;  ///< likewise for kernels: reported when somebody waits for the device
   PlantedFault fault = PlantedFault::kNone;
 };
 
@@ -34,7 +34,7 @@ class EmulatedDevice final : public Device {
   const DeviceProperties& properties() const override { return properties_; }
   const DeviceKernels& kernels() const override { return kernels_; }
   Stream stream() override { return &direct_; }
-  /// As a card's, this waits for all that is in the stream.
+  /// Waits for everything in the stream, as CUDA may do.
   std::unique_ptr<DeviceBuffer> allocate(std::size_t bytes, DeviceMemory memory) override;
   void copy_in(void* to, const void* from, std::size_t bytes) override;
   void reach_host(const void*, std::size_t bytes) override { reached_ += bytes; }
@@ -47,9 +47,9 @@ class EmulatedDevice final : public Device {
   void wait(std::uint64_t mark) override { stream_.wait(mark); }
   void synchronize() override { stream_.wait(stream_.end()); }
 
-  /// Bytes of its memory that are in use.
+  /// Bytes of its memory in use.
   std::uint64_t used_bytes() const { return *used_; }
-  /// Bytes of the host's, in no memory of a device, that kernels have been given so far: on a card each costs much time.
+  /// Bytes of the host that were registered for kernels so far, because no device had allocated them. Expensive on a GPU.
   std::uint64_t reached_bytes() const { return reached_; }
 
  private:
@@ -64,10 +64,10 @@ class EmulatedDevice final : public Device {
   const EmulatedDeviceOptions options_;
   DeviceProperties properties_;
   DeviceKernels kernels_;
-  std::shared_ptr<std::atomic<std::uint64_t>> used_;  // outlived by no buffer
+  std::shared_ptr<std::atomic<std::uint64_t>> used_;  // buffers also hold it
   std::uint64_t launches_ = 0, reached_ = 0;
-  std::uint64_t run_ = 0;                         // kernels, by the stream
-  std::vector<simt::Launch> made_, made_before_;  // of the latest graphs
+  std::uint64_t run_ = 0;                         // kernels that the stream has run
+  std::vector<simt::Launch> made_, made_before_;  // by the latest graphs
   Direct direct_{*this};
   EmulatedStream stream_;  // last: it uses the others
 };

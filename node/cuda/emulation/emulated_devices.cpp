@@ -1,4 +1,4 @@
-// Emulated devices as compute units, of programs that tests run. YAMATA_EMULATED_DEVICE says how they are, in words: "discrete",
+// Emulated devices as compute units, for the program that tests run. The words of YAMATA_EMULATED_DEVICE are their settings: "discrete",
 // "bytes=N", "fails_at=N", "stream_fails_at=N", "none".
 #include <cstdlib>
 #include <sstream>

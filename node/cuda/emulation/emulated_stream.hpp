@@ -1,5 +1,5 @@
 #pragma once
-// A stream of the emulated device: a thread that does what is put into it, in order.
+// A stream of the emulated device: a thread that executes work in order.
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -10,18 +10,18 @@
 
 namespace yamata::cuda {
 
-/// From any thread. What fails is thrown to all who ask from then on, as a card does; what comes after it is not done.
+/// From any thread. After an error, all later calls throw it, and later work is not executed, as with CUDA.
 class EmulatedStream {
  public:
   EmulatedStream();
-  /// When all has been done.
+  /// Waits until all work is done.
   ~EmulatedStream();
   EmulatedStream(EmulatedStream&&) = delete;
 
   void put(std::function<void()> work);
-  /// How much has been put into it.
+  /// Number of items of work so far.
   std::uint64_t end();
-  /// Until so much has been done.
+  /// Waits until so many are done.
   void wait(std::uint64_t end);
   void require_well();
 

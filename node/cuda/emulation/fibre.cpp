@@ -10,7 +10,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-// The thread sanitizer counts the functions that are entered and left. What switches to another stack for good is never left: not counted.
+// The thread sanitizer counts function entries and exits. A function that leaves its stack for good has no exit, so it must not be counted.
 #if defined(__SANITIZE_THREAD__)
 #define YAMATA_NOT_COUNTED __attribute__((no_sanitize_thread, noinline))
 #else
@@ -24,8 +24,8 @@ namespace fc = boost::context::detail;
 #if defined(__SANITIZE_THREAD__)
 namespace {
 
-/// What the thread sanitizer takes all fibres of a thread for: one other thread. With one each, every switch would compare the clocks of
-/// hundreds.
+/// For the thread sanitizer, all fibres of a thread are one other thread. With one for each, every switch would compare hundreds of
+/// clocks.
 class TsanFibre {
  public:
   TsanFibre() : handle_(__tsan_create_fiber(0)) {}
@@ -43,17 +43,17 @@ thread_local TsanFibre tsan_fibre;
 #endif
 
 struct Fibre::Context {
-  static void enter(fc::transfer_t from);  // where a fibre begins
+  static void enter(fc::transfer_t from);  // entry point of a fibre
 
   fc::fcontext_t own{}, resumer{};
-  // Of the address sanitizer: the stacks that are not in use, and where the resumer's lies.
+  // For the address sanitizer: the stacks that are not in use, and the stack of the resumer.
   void *own_fake = nullptr, *resumer_fake = nullptr;
   const void* resumer_stack = nullptr;
   std::size_t resumer_bytes = 0;
-  void* resumer_tsan = nullptr;  // of the thread sanitizer
+  void* resumer_tsan = nullptr;  // for the thread sanitizer
 };
 
-// Not filled: the pages of a stack come as they are used.
+// Not initialized, so that only the pages in use take memory.
 Fibre::Fibre() : stack_(new std::byte[kStackBytes]), context_(std::make_unique<Context>()) {}
 
 Fibre::~Fibre() = default;
@@ -63,7 +63,7 @@ void Fibre::begin(void (*body)(void*), void* argument) {
   body_ = body, argument_ = argument, ended_ = false;
   context_->own_fake = nullptr;
   context_->own = fc::make_fcontext(stack_.get() + kStackBytes, kStackBytes, &Context::enter);
-  // A body that was given up in the middle has left its marks.
+  // A body that was abandoned has left poisoned memory behind.
 #if defined(__SANITIZE_ADDRESS__)
   ASAN_UNPOISON_MEMORY_REGION(stack_.get(), kStackBytes);
 #elif defined(__SANITIZE_THREAD__)

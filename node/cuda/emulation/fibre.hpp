@@ -1,5 +1,5 @@
 #pragma once
-// A function on a stack of its own that runs until it yields. Sanitizers are told of every switch.
+// A function with its own stack that runs until it yields. Sanitizers are notified of every switch.
 #include <cstddef>
 #include <memory>
 
@@ -11,11 +11,11 @@ class Fibre {
   ~Fibre();
   Fibre(Fibre&&) = delete;
 
-  /// Makes it ready to run body(argument) from the beginning; what it did before is abandoned.
+  /// Prepares it to run body(argument) from the beginning; a previous run is abandoned.
   void begin(void (*body)(void*), void* argument);
   /// Runs it until it yields or ends.
   void resume();
-  /// Back to who resumed it. Called by the fibre itself.
+  /// Returns to the resumer. Called by the fibre itself.
   void yield();
   bool ended() const { return ended_; }
 

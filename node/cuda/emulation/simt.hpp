@@ -1,5 +1,5 @@
 #pragma once
-// simt.hpp for the emulated device: on a Block's fibres.
+// simt.hpp for the emulated device: the threads are fibres of a Block.
 #include <array>
 #include <bit>
 #include <cmath>
@@ -35,7 +35,7 @@ inline void sync_block(std::source_location where = std::source_location::curren
 inline void sync_warp(std::source_location where = std::source_location::current()) {
   if (!planted::removed(where)) Block::current().sync_warp();
 }
-/// i < n: a kernel's check that there is an i-th.
+/// i < n: a bounds check of a kernel.
 inline bool within(std::int64_t i, std::int64_t n, std::source_location where = std::source_location::current()) {
   return i < n || planted::removed(where);
 }
@@ -73,7 +73,7 @@ inline double square_root(double x) { return std::sqrt(x); }
 
 namespace detail {
 
-/// The lanes' words of a product over 16 of k, from the `a`-th of their words of a and the `b`-th of all on.
+/// A product over k = 16. The words of matrix a begin at word `a` of each lane, those of matrix b at word `b`.
 inline void add_k16(int (&d)[4], const Block::Words* words, unsigned a, unsigned b) {
   const unsigned group = lane() / 4, pair = lane() % 4 * 2;
   for (unsigned i = 0; i < 4; ++i) {
@@ -95,10 +95,10 @@ inline void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::uint32_
 inline void store_release(std::uint32_t* flag, std::uint32_t value) { __atomic_store_n(flag, value, __ATOMIC_RELEASE); }
 inline std::uint32_t load_acquire(const std::uint32_t* flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
 
-/// Between two looks at a number that somebody else is to write.
+/// Between two reads of a flag for which a kernel waits.
 inline void rest() { std::this_thread::yield(); }
 
-/// Runs the kernel here and now.
+/// Runs the kernel on this thread.
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), Grid grid, unsigned threads, std::size_t shared_bytes, std::nullptr_t, Parameters... arguments) {
   struct Call {
@@ -112,7 +112,7 @@ void launch(void (*kernel)(Parameters...), Grid grid, unsigned threads, std::siz
   Block::current().run({grid.x, grid.y, threads, shared_bytes}, body, &call);
 }
 
-/// Puts kernel(arguments) into the stream.
+/// Launches kernel(arguments) into the stream.
 template <class Arguments>
 void launch(void (*kernel)(Arguments), Grid grid, unsigned threads, std::size_t shared_bytes, LaunchSink* stream,
             const Arguments& arguments) {

@@ -1,12 +1,12 @@
 #pragma once
-// Arithmetic in the order of the CPU's kernels (node/cpu/kernels/ops_template.hpp, attention_template.hpp), on single floats.
+// Arithmetic in the order of the CPU's kernels (node/cpu/kernels/ops_template.hpp, attention_template.hpp), for one float at a time.
 #include "node/activation.hpp"
 #include "node/cuda/simt.hpp"
 
 namespace yamata::cuda {
 namespace {
 
-constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number, ties to even
+constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, ties to even
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -16,7 +16,7 @@ YAMATA_DEVICE float round_whole(float x) { return (x + kRound) - kRound; }
 /// 2 to the power n, for n of -126 to 127
 YAMATA_DEVICE float power_of_2(int n) { return simt::float_of_bits(static_cast<std::uint32_t>(n + 127) << 23); }
 
-/// e to the power x, as the CPU has it.
+/// e to the power x, by the CPU's polynomial.
 YAMATA_DEVICE float exponential(float x) {
   x = x < 89.0f ? x : 89.0f;
   x = x > -104.0f ? x : -104.0f;
@@ -40,7 +40,7 @@ YAMATA_DEVICE float by_sigmoid(float x, float y) { return x / (1.0f + exponentia
 /// cap tanh(x / cap), as cap (1 - 2 / (1 + e^(2x / cap)))
 YAMATA_DEVICE float soft_cap(float x, float cap) { return cap * (1.0f - 2.0f / (1.0f + exponential(x * (2.0f / cap)))); }
 
-/// The activation of gate[at], times up[at] where there is one.
+/// The activation of gate[at], times up[at] if `up` is not null.
 YAMATA_DEVICE float activated(Activation activation, const float* gate, const float* up, std::int64_t at) {
   float g = gate[at], u = up ? up[at] : 1.0f;
   switch (activation) {
@@ -64,13 +64,13 @@ YAMATA_DEVICE float activated(Activation activation, const float* gate, const fl
   return up ? g * u : g;
 }
 
-/// The sum of 16 neighbouring lanes, on all of them: [l] + [l + 8], then + 4, + 2, + 1.
+/// The sum of 16 neighbouring lanes, for all of them: [l] + [l + 8], then + 4, + 2, + 1.
 YAMATA_DEVICE float sum_of_16(float value) {
   for (unsigned distance = 8; distance > 0; distance /= 2) value += simt::shuffle_xor(value, distance);
   return value;
 }
 
-/// The sum of the squares of a warp's block, on every lane: 16 lanes, the later half added to the earlier.
+/// The sum of squares of a warp's block of 32, for every lane: the upper 16 lanes are added to the lower 16.
 YAMATA_DEVICE float block_square(float x) {
   const float other = simt::shuffle(x, simt::lane() % 16 + 16), first = simt::shuffle(x, simt::lane() % 16);
   return sum_of_16(simt::fma(other, other, first * first));

@@ -1,8 +1,8 @@
 #pragma once
-// Attention over segments of 256 visible cells, and the merging of their results (docs/kernels.md).
+// Attention over segments of 256 visible cells, and merging of their results (docs/kernels.md).
 //
-// A block of 256 threads has a segment of a row and up to four query heads of one key/value head: a thread multiplies the key of a cell,
-// then adds up an element of the values. Each half of the threads has a chunk of 128 cells; at the end the second is merged into the first.
+// A block of 256 threads computes a segment of a row for up to four query heads of one key/value head. Each thread first multiplies the key
+// of one cell, then sums one element of the values. Each half of the threads has a chunk of 128 cells; at the end, both chunks are merged.
 #include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/cells.hpp"
 
@@ -12,10 +12,10 @@ namespace {
 constexpr unsigned kAttentionThreads = 256;
 constexpr int kChunk = 128, kSegment = 2 * kChunk, kTileHeads = 4;
 
-/// What a block of threads computes.
+/// The work of a thread block.
 struct AttentionTile {
   std::int64_t row, kv_head, segment, count;  // count: the row's cells in the segment
-  std::int64_t head;                          // the first, of those that are here
+  std::int64_t head;                          // the first query head of this tile
   int heads;
   const std::int32_t* cells;
 
@@ -25,21 +25,21 @@ struct AttentionTile {
     const std::int64_t first = (a.first + segment) * kSegment, seen = a.begins[row + 1] - a.begins[row];
     count = seen - first < kSegment ? seen - first : kSegment;
     cells = a.cells + a.begins[row] + first;
-    // Of the heads that share the key/value head some may be elsewhere, at the beginning and at the end.
+    // Other units may compute the first or the last of the query heads that share the key/value head.
     const std::int64_t group_begin = kv_head * a.group - a.before, begin = group_begin + i % tiles * kTileHeads;
     std::int64_t end = begin + kTileHeads < group_begin + a.group ? begin + kTileHeads : group_begin + a.group;
     end = end < a.head_end ? end : a.head_end;
     head = begin > a.head_begin ? begin : a.head_begin;
     heads = static_cast<int>(end - head);
   }
-  /// Cells of a chunk.
+  /// Number of cells of a chunk.
   YAMATA_DEVICE std::int64_t in_chunk(int chunk) const {
     const std::int64_t left = count - chunk * kChunk;
     return left < kChunk ? left : kChunk;
   }
 };
 
-/// Shared memory, after which lie q[head][d], then out[chunk][head][d].
+/// Shared memory. It is followed by q[head][d] and out[chunk][head][d].
 struct AttentionShared {
   float p[2][kTileHeads][kChunk];  // products, then weights
   float peak[2][kTileHeads], total[2][kTileHeads];
@@ -48,7 +48,7 @@ struct AttentionShared {
   YAMATA_DEVICE float* out(std::int64_t head_dim) { return q() + kTileHeads * head_dim; }
 };
 
-/// The thread's cell: its key times every query. 8 lanes each.
+/// One cell per thread: its key times every query; each product in 8 lanes.
 template <class Cells>
 YAMATA_DEVICE void score(const AttentionArgs& a, const AttentionTile& tile, AttentionShared& shared) {
   const unsigned place = simt::thread();
@@ -72,7 +72,7 @@ YAMATA_DEVICE void score(const AttentionArgs& a, const AttentionTile& tile, Atte
   }
 }
 
-/// A warp has a chunk of a head: weights = exp(scale * p - peak), and their sum, which has 16 lanes. What is capped has been scaled.
+/// One warp per chunk and head: weights = exp(scale * p - peak), and their sum in 16 lanes. With a soft-cap, p is already scaled.
 YAMATA_DEVICE void weigh(const AttentionArgs& a, const AttentionTile& tile, AttentionShared& shared) {
   const int chunk = static_cast<int>(simt::warp()) / kTileHeads, head = static_cast<int>(simt::warp()) % kTileHeads;
   const std::int64_t count = tile.in_chunk(chunk);
@@ -94,7 +94,7 @@ YAMATA_DEVICE void weigh(const AttentionArgs& a, const AttentionTile& tile, Atte
   if (simt::lane() == 0) shared.peak[chunk][head] = peak, shared.total[chunk][head] = total;
 }
 
-/// A thread has an element of every head's output: weights times values, cell after cell.
+/// One element of every head's output per thread: weights times values, cell after cell.
 template <class Cells>
 YAMATA_DEVICE void add_values(const AttentionArgs& a, const AttentionTile& tile, AttentionShared& shared) {
   const int chunk = static_cast<int>(simt::thread()) / kChunk;
@@ -114,7 +114,7 @@ YAMATA_DEVICE void add_values(const AttentionArgs& a, const AttentionTile& tile,
   }
 }
 
-/// Two results of a query: what the older and the newer are multiplied by, and what both have together.
+/// Merges two partial results of a query: the factors of the earlier and the later one, and their common peak and total.
 struct Merge {
   float peak, keep, take;
   YAMATA_DEVICE Merge(float old_peak, float new_peak) {
@@ -125,7 +125,7 @@ struct Merge {
   YAMATA_DEVICE float out(float old_out, float new_out) const { return simt::fma(new_out, take, old_out * keep); }
 };
 
-/// The chunks' results together, as the segment's.
+/// Merges the results of both chunks into that of the segment.
 YAMATA_DEVICE void write_segment(const AttentionArgs& a, const AttentionTile& tile, AttentionShared& shared) {
   const std::int64_t first = (tile.segment * a.rows + tile.row) * a.q_heads + tile.head;
   const float* out = shared.out(a.head_dim);
@@ -141,7 +141,7 @@ YAMATA_DEVICE void write_segment(const AttentionArgs& a, const AttentionTile& ti
   }
 }
 
-/// Three blocks to a multiprocessor leave a thread 80 registers; left to choose, nvcc takes 64, and spills one or two.
+/// With three thread blocks per multiprocessor, a thread has 80 registers. By default, nvcc takes 64 and spills one or two.
 template <class Keys, class Values>
 YAMATA_KERNEL void YAMATA_BOUNDS(kAttentionThreads, 3) attend_segment(const AttentionArgs a) {
   const AttentionTile tile(a);
@@ -161,7 +161,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kAttentionThreads, 3) attend_segment(const Atte
 
 constexpr unsigned kMergeThreads = 128, kMergeWarps = kMergeThreads / simt::kWarp;
 
-/// A warp has a query: its segments, one after the other; then its head's sink, as a segment that has no values.
+/// One warp per query: merges its segments in order, then the attention sink of its head, as a segment without values.
 YAMATA_KERNEL void YAMATA_BOUNDS(kMergeThreads) merge_segments(const MergeArgs a) {
   const std::int64_t i = static_cast<std::int64_t>(simt::block_x()) * kMergeWarps + simt::warp(), heads = a.head_end - a.head_begin;
   if (!simt::within(i, a.rows * heads)) return;

@@ -1,5 +1,5 @@
 #pragma once
-// Cells of a cache, widened to floats.
+// Cells of the KV cache, converted to floats.
 #include "node/cpu/kernels/blocks.hpp"
 #include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
@@ -25,7 +25,7 @@ struct Q8Cells {
   }
 };
 
-/// Elements i to i + 7 of a plane, i a multiple of 8; of halves and floats loaded by 16 bytes.
+/// Elements i to i + 7 of a plane; i is a multiple of 8. F16 and F32 are loaded 16 bytes at a time.
 template <class Cells>
 YAMATA_DEVICE void eight_of(const void* plane, std::int64_t i, float (&out)[8]) {
   if constexpr (Cells::kType == TensorType::F16) {

@@ -1,5 +1,5 @@
 #pragma once
-// Rows from one place to another.
+// Copies rows.
 #include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
 
@@ -21,7 +21,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kCopyThreads) gather_rows(const GatherArgs a) {
   if (simt::within(col, a.dim)) a.out[i * a.dim + col] = a.x[a.rows[i] * a.stride + part + col];
 }
 
-/// Blocks of threads for each of so many rows.
+/// Thread blocks along a row; rows.
 inline simt::Grid copy_grid(std::int64_t cols, std::int64_t rows) {
   return {static_cast<unsigned>(divide_up(cols, kCopyThreads)), static_cast<unsigned>(rows)};
 }

@@ -1,8 +1,8 @@
 #pragma once
-// Products of quantized weights with few tokens, which take as long as reading the weights does.
+// Products of quantized weights with few tokens: bound by the memory bandwidth for the weights.
 //
-// A block of threads has a panel of 32 rows. Its warps share out the panel's blocks of 32 columns, stage by stage: whole-number sums and
-// scales go through shared memory, and of each token one warp, a lane for each row, adds up the floats in ascending order.
+// One thread block per panel of 32 rows. In each stage, the warps divide the panel's blocks of 32 columns among themselves, and write
+// integer sums and scales into shared memory. Then one warp per token, with one lane per row, adds the floats in the order of the blocks.
 #include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
 #include "node/cuda/kernels/panel_blocks.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kFewThreads = 256, kFewWarps = kFewThreads / simt::kWarp;
 
-/// Blocks of a stage: what of two stages fits into shared memory.
+/// Blocks of 32 columns per stage: two stages fit into shared memory.
 template <int kTokens>
 constexpr int kStageBlocks = kTokens <= 2   ? 32
                              : kTokens <= 8 ? 16
@@ -27,15 +27,15 @@ struct FewShared {
     float d[kStageBlocks<kTokens>][kPanelRows];
     float m[kHasMin ? kStageBlocks<kTokens> : 1][kPanelRows];
     std::uint16_t sub_min[kHasSubMin ? kStageBlocks<kTokens> : 1][kPanelRows];  // two bytes
-  } stages[2];                                                                  // in turn: warps are ahead of those that add up by one
+  } stages[2];                                                                  // double buffer: one is computed, one added up
 };
 
-/// Panels that a part has rows of.
+/// Number of panels that contain rows of a part.
 constexpr std::int64_t panels_of(const ProductArgs::Part& part) {
   return part.begin < part.end ? divide_up(part.end, kPanelRows) - part.begin / kPanelRows : 0;
 }
 
-/// The part that a panel of the launch is of; `panel` is counted from the part's row 0 then.
+/// The part to which a panel of the launch belongs; `panel` becomes the index from the part's row 0.
 YAMATA_DEVICE const ProductArgs::Part& part_of(const ProductArgs& a, std::int64_t& panel) {
   int i = 0;
   for (; i + 1 < a.part_count && panel >= panels_of(a.parts[i]); ++i) panel -= panels_of(a.parts[i]);
@@ -43,7 +43,7 @@ YAMATA_DEVICE const ProductArgs::Part& part_of(const ProductArgs& a, std::int64_
   return a.parts[i];
 }
 
-/// The 32 activations of a token's block.
+/// The 32 activations of one block of a token.
 struct ActivationWords {
   simt::Words4 half[2];
   YAMATA_DEVICE ActivationWords(const DeviceRows& x8, std::int64_t token, std::int64_t block) {
@@ -53,7 +53,7 @@ struct ActivationWords {
   YAMATA_DEVICE std::uint32_t step(int i) const { return half[i / 4].word[i % 4]; }
 };
 
-/// The whole-number sum of a row's block and a token's.
+/// The integer dot product of a row's block and a token's block.
 template <class Block>
 YAMATA_DEVICE int whole_sum(const std::uint32_t (&steps)[8], const RowScales& scales, const ActivationWords& x) {
   int sums[2] = {0, 0};
@@ -62,7 +62,7 @@ YAMATA_DEVICE int whole_sum(const std::uint32_t (&steps)[8], const RowScales& sc
   return sums[0] + sums[1];
 }
 
-/// A block's part of a sum of floats: the products, then what its minimum makes.
+/// Adds a block to a floating-point sum: first its products, then the part of its minimum.
 template <class Block>
 YAMATA_DEVICE float add_block(float sum, int whole, float d, float m, int sub_min0, int sub_min1, float x_scale,
                               const std::int16_t* sub_sums) {
@@ -74,7 +74,7 @@ YAMATA_DEVICE float add_block(float sum, int whole, float d, float m, int sub_mi
   return sum;
 }
 
-/// The warps' blocks of a stage into shared memory.
+/// Computes a stage: each warp its blocks, into shared memory.
 template <class Block, int kTokens>
 YAMATA_DEVICE void multiply_stage(const ProductArgs& a, const std::byte* panel, std::int64_t first,
                                   typename FewShared<Block, kTokens>::Stage& stage) {
@@ -97,7 +97,7 @@ YAMATA_DEVICE void multiply_stage(const ProductArgs& a, const std::byte* panel, 
   }
 }
 
-/// The stage's part of one token's sums, the lane's row.
+/// Adds a stage to the sum of one token and the lane's row.
 template <class Block, int kTokens>
 YAMATA_DEVICE float add_stage(const ProductArgs& a, std::int64_t token, std::int64_t first,
                               const typename FewShared<Block, kTokens>::Stage& stage, float sum) {

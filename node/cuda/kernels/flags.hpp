@@ -1,5 +1,5 @@
 #pragma once
-// Meetings of a stream with the host, without a call: flags in memory that both map.
+// A stream synchronizes with the host without a CUDA call, by flags in memory that both map.
 #include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
-// Products of weights that are floats. A sum has 16 lanes, lane l of columns l, l + 16, l + 32 and so on: half a warp computes it.
+// Products of floating-point weights. Half a warp computes a sum in 16 lanes; lane l adds columns l, l + 16, l + 32 and so on.
 //
-// Packed, a row is groups of 128 columns: what a lane reads of it, 8 weights, lies together. What fills the last group is not read.
+// A packed row consists of groups of 128 columns. The 8 weights that a lane reads of a group are adjacent. Padding is not read.
 #include <cstring>
 
 #include "node/cuda/device_kernels.hpp"
@@ -10,8 +10,8 @@
 namespace yamata::cuda {
 namespace {
 
-constexpr unsigned kFloatThreads = 256, kFloatLanes = 16, kFloatRows = kFloatThreads / kFloatLanes;  // of a block
-constexpr int kFloatSteps = 8;                                                                       // a lane's, of a group
+constexpr unsigned kFloatThreads = 256, kFloatLanes = 16, kFloatRows = kFloatThreads / kFloatLanes;  // per thread block
+constexpr int kFloatSteps = 8;                                                                       // weights of a lane in a group
 constexpr std::int64_t kFloatGroup = kFloatSteps * kFloatLanes;
 
 struct FloatWeights {
@@ -43,7 +43,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kFloatThreads) pack_floats(const PackArgs a) {
   }
 }
 
-/// A lane's weights of a group, loaded by 16 bytes.
+/// A lane's weights of a group, loaded 16 bytes at a time.
 template <class Weights>
 struct LaneWeights {
   using Element = typename Weights::Element;
@@ -56,7 +56,7 @@ struct LaneWeights {
   }
 };
 
-/// Blocks of threads for the rows of a part.
+/// Thread blocks for the rows of a part.
 constexpr std::int64_t float_blocks(const ProductArgs::Part& part) { return divide_up(part.end - part.begin, kFloatRows); }
 
 template <class Weights, int kTokens>
@@ -72,7 +72,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kFloatThreads) multiply_floats(const ProductArg
   const auto* w =
       reinterpret_cast<const typename Weights::Element*>(part.panels) + (has_row ? row : part.begin) * cols + lane * kFloatSteps;
   const float* x = a.x + first_token * a.cols + lane;
-  // Columns of the lane, as many as any lane has: what the last ones lack are zeros, here as on the CPU.
+  // All lanes add the same number of columns; missing columns at the end are zeros, as on the CPU.
   const std::int64_t steps = divide_up(a.cols, kFloatLanes);
   float sums[kTokens] = {};
   for (std::int64_t first = 0; first < steps; first += kFloatSteps) {

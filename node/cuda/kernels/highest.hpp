@@ -1,5 +1,5 @@
 #pragma once
-// The highest of a row (node/cpu/row_ops.cpp): of equal ones the first; what is no number is none.
+// The highest value of a row, as in node/cpu/row_ops.cpp: of equal values the first; NaN is never the highest.
 #include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
 
@@ -12,14 +12,14 @@ YAMATA_DEVICE Highest higher(const Highest& a, const Highest& b) {
   return a.value > b.value || (a.value == b.value && a.column < b.column) ? a : b;
 }
 
-/// Of a warp's, on every lane.
+/// The highest of a warp's lanes, for every lane.
 YAMATA_DEVICE Highest highest_of_warp(Highest own) {
   for (unsigned distance = simt::kWarp / 2; distance > 0; distance /= 2)
     own = higher(own, {simt::shuffle_xor(own.column, distance), simt::shuffle_xor(own.value, distance)});
   return own;
 }
 
-/// A block of threads has a row. A thread's columns ascend, so that an equal one replaces none.
+/// One thread block per row. Each thread goes through its columns in ascending order, so that the first of equal values remains.
 YAMATA_KERNEL void YAMATA_BOUNDS(kHighestThreads) highest_of_rows(const HighestArgs a) {
   const std::int64_t row = simt::block_x();
   const float* x = a.x + row * a.cols;

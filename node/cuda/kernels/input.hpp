@@ -1,5 +1,5 @@
 #pragma once
-// What matrices are multiplied with: normed or gated, quantized, in floats, or in blocks to be sent (node/cpu/linear_input.cpp).
+// Inputs of products: normalized or gated; quantized, as floats, or as blocks for an exchange (node/cpu/linear_input.cpp).
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr unsigned kInputThreads = 256, kInputWarps = kInputThreads / simt::kWarp;
 
-/// A block of 32 as a warp has it, an element to a lane: the rounded element, and of the block the scale.
+/// A quantized block of 32, one element per lane of a warp: the rounded element, and the scale of the block.
 struct LaneBlock {
   float rounded, scale;
 
@@ -20,17 +20,17 @@ struct LaneBlock {
   }
   YAMATA_DEVICE LaneBlock(const cpu::EncodedBlock& block, unsigned lane) : rounded(block.values[lane]), scale(block.scale) {}
 
-  /// Into the rows, the scale times `factor`.
+  /// Stores the block; its scale is multiplied by `factor`.
   YAMATA_DEVICE void put(const DeviceRows& x8, std::int64_t row, std::int64_t block, float factor) const {
     const std::int64_t at = row * x8.blocks + block;
-    const float half_sum = sum_of_16(rounded);  // whole numbers: exact
+    const float half_sum = sum_of_16(rounded);  // integers: exact
     x8.values[at * 32 + simt::lane()] = static_cast<std::int8_t>(rounded);
     if (simt::lane() % 16 == 0) x8.sub_sums[2 * at + simt::lane() / 16] = static_cast<std::int16_t>(half_sum);
     if (simt::lane() == 0) x8.scales[at] = scale * factor;
   }
 };
 
-/// A block of threads has a row. Shared: the root, then the blocks' squares.
+/// One thread block per row. Shared memory: 1 / root mean square, then the blocks' sums of squares.
 YAMATA_KERNEL void YAMATA_BOUNDS(kInputThreads) norm_input(const InputArgs a) {
   float* shared = simt::shared<float>();
   const std::int64_t row = simt::block_x(), blocks = divide_up(a.cols, 32);
@@ -57,7 +57,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kInputThreads) norm_input(const InputArgs a) {
   }
 }
 
-/// Without a norm: a warp has a block.
+/// Without a norm: one warp per block of 32.
 YAMATA_KERNEL void YAMATA_BOUNDS(kInputThreads) plain_input(const InputArgs a) {
   const std::int64_t row = simt::block_y(), block = static_cast<std::int64_t>(simt::block_x()) * kInputWarps + simt::warp();
   const std::int64_t col = block * 32 + simt::lane();
@@ -84,7 +84,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kInputThreads) encode_input(const EncodeArgs a)
   if (simt::lane() == 0) out.scale = encoded.scale;
 }
 
-/// A block of threads has a row. Shared: the root.
+/// One thread block per row. Shared memory: 1 / root mean square.
 YAMATA_KERNEL void YAMATA_BOUNDS(kInputThreads) decode_input(const DecodeArgs a) {
   float* factor = simt::shared<float>();
   const std::int64_t row = simt::block_x();
@@ -106,7 +106,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kInputThreads) decode_input(const DecodeArgs a)
   }
 }
 
-/// Blocks of threads for each row of so many columns, a warp to 32.
+/// Thread blocks for a row of so many columns, one warp for 32 columns.
 constexpr unsigned row_blocks(std::int64_t cols) { return static_cast<unsigned>(divide_up(divide_up(cols, 32), kInputWarps)); }
 
 void make_input(const InputArgs& a, Stream stream) {

@@ -1,8 +1,8 @@
 #pragma once
-// Products of quantized weights with many tokens, on tensor cores: the whole-number sums of a block of 32 are exact in any order.
+// Products of quantized weights with many tokens, on tensor cores: the integer sums of a block of 32 are exact in any order.
 //
-// A block of threads has a panel of 32 rows and 64 tokens, 16 for each of its four warps. Stage by stage, four blocks of columns are
-// unpacked into shared memory; sums of floats stay in registers.
+// A thread block computes a panel of 32 rows for 64 tokens, 16 tokens per warp. In each stage, four blocks of columns are unpacked into
+// shared memory. The floating-point sums stay in registers.
 #include "node/cuda/kernels/few_tokens.hpp"
 
 namespace yamata::cuda {
@@ -11,7 +11,7 @@ namespace {
 constexpr unsigned kManyThreads = 128;
 constexpr int kManyWarps = 4, kTileTokens = 64, kWarpTokens = kTileTokens / kManyWarps, kManyStage = kManyWarps;
 
-/// Rows of words are padded so that the lanes of a warp read from 32 banks.
+/// Rows are padded so that the lanes of a warp read from 32 different banks.
 struct ManyShared {
   std::uint32_t weights[kManyStage][8][kPanelRows + 8];
   std::uint32_t x[kManyStage][kTileTokens][8 + 4];
@@ -21,7 +21,7 @@ struct ManyShared {
   std::int16_t sub_sums[kManyStage][kTileTokens][2];
 };
 
-/// Each warp unpacks a block of the panel's rows.
+/// Each warp unpacks one block of columns of the panel.
 template <class Block>
 YAMATA_DEVICE void load_weights(const ProductArgs& a, const std::byte* panel, std::int64_t first, ManyShared& shared) {
   const unsigned b = simt::warp(), row = simt::lane();
@@ -38,7 +38,7 @@ YAMATA_DEVICE void load_weights(const ProductArgs& a, const std::byte* panel, st
   }
 }
 
-/// All threads: the tokens' activations. What there is not stays as it was: nothing of it is kept.
+/// All threads load the tokens' activations. Missing tokens leave old data in shared memory; their results are not stored.
 YAMATA_DEVICE void load_activations(const ProductArgs& a, std::int64_t first_token, std::int64_t first, ManyShared& shared) {
   for (unsigned i = simt::thread(); i < kManyStage * kTileTokens; i += kManyThreads) {
     const unsigned b = i % kManyStage, t = i / kManyStage;
@@ -51,7 +51,7 @@ YAMATA_DEVICE void load_activations(const ProductArgs& a, std::int64_t first_tok
   }
 }
 
-/// The whole-number sums of 16 rows and 8 tokens, as mma_k32 leaves them with the lanes.
+/// The integer sums of 16 rows and 8 tokens, distributed over the lanes as by mma_k32.
 template <class Block>
 YAMATA_DEVICE void whole_tile(const ManyShared& shared, unsigned b, unsigned row, unsigned token, int (&whole)[4]) {
   const unsigned group = simt::lane() / 4, step = simt::lane() % 4;
@@ -72,7 +72,7 @@ YAMATA_DEVICE void whole_tile(const ManyShared& shared, unsigned b, unsigned row
   }
 }
 
-/// Adds a stage to the warp's sums: [16 rows][8 tokens][as the lanes hold them].
+/// Adds a stage to the warp's sums: [16 rows][8 tokens][a lane's elements].
 template <class Block>
 YAMATA_DEVICE void add_tiles(const ProductArgs& a, std::int64_t first, const ManyShared& shared, float (&sums)[2][2][4]) {
   const unsigned group = simt::lane() / 4, pair = simt::lane() % 4 * 2;

@@ -1,5 +1,5 @@
 #pragma once
-// From a file's rows to panels of 32 rows: a warp packs a group of a panel, each lane its row.
+// Packs a file's rows into panels of 32 rows: one warp per group of a panel, one lane per row.
 #include "node/cpu/kernels/panel_writer.hpp"
 #include "node/cpu/kernels/small_group.hpp"
 #include "node/cuda/device_kernels.hpp"
@@ -20,7 +20,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kPackThreads) pack_panel(const PackArgs a) {
   auto* panel = reinterpret_cast<std::uint8_t*>(a.panels) + static_cast<std::size_t>(first / simt::kWarp * groups) * kGroupBytes;
   for (std::int64_t i = simt::warp(); i < groups; i += simt::warps()) {
     std::uint8_t* out = panel + static_cast<std::size_t>(i) * kGroupBytes;
-    // Numbers of six bits are put into zeros.
+    // Values of six bits are ORed into zeros.
     if constexpr (kFormat.scale_bytes() > 0) {
       for (unsigned at = simt::lane(); at < kFormat.scale_bytes() * simt::kWarp; at += simt::kWarp)
         out[kFormat.half_bytes() * simt::kWarp + at] = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Blocks of quantized weights as they lie in panels of 32 rows (node/cpu/kernels/panel.hpp): a lane of a warp reads its row.
+// Blocks of quantized weights in the layout of panels of 32 rows (node/cpu/kernels/panel.hpp). Each lane of a warp reads one row.
 #include "node/cpu/kernels/panel.hpp"
 #include "node/cuda/simt.hpp"
 
@@ -8,20 +8,20 @@ namespace {
 
 constexpr int kPanelRows = 32;
 
-/// What the numbers of a block are multiplied by, of one row.
+/// The scales of one row of a block.
 struct RowScales {
   float d, m;
   int sub[2], sub_min[2];
 };
 
-/// The numbers of a block, of one row, as they lie in the planes.
+/// The quantized values of one row of a block, in their bit planes.
 template <class Block>
 struct BlockWords {
   static constexpr int kLow = cpu::kPanelFormat<Block>.low_bits, kHigh = cpu::kPanelFormat<Block>.high_bits;
   std::uint32_t low[kLow], high[kHigh > 0 ? kHigh : 1];
 };
 
-/// Where block `block` of a panel's rows lies: its group, and which of the group it is.
+/// The position of block `block` in a panel: its group, and its index in the group.
 template <class Block>
 struct PanelBlock {
   static constexpr cpu::PanelFormat kFormat = cpu::kPanelFormat<Block>;
@@ -75,7 +75,7 @@ struct PanelBlock {
  private:
   /// 2 to the power e - 128.
   static YAMATA_DEVICE float power_of(std::uint32_t e) { return simt::float_of_bits(e < 2 ? 0x00200000u << e : (e - 1) << 23); }
-  /// Number i of kCount that are written with six bits, in two planes.
+  /// Value i of kCount values of six bits, stored in two planes.
   template <int kCount>
   static YAMATA_DEVICE int six(const std::uint8_t* planes, int i) {
     const int low = planes[i % (kCount / 2)] >> (i / (kCount / 2) * 4) & 15;
@@ -86,7 +86,7 @@ struct PanelBlock {
 
 constexpr std::uint32_t four_times(int byte) { return static_cast<std::uint32_t>(byte) * 0x01010101u; }
 
-/// Four of a table's values, from the first on.
+/// Four consecutive values of a table.
 constexpr std::uint32_t four_values(const std::int8_t* table) {
   std::uint32_t word = 0;
   for (int i = 3; i >= 0; --i) word = word << 8 | static_cast<std::uint8_t>(table[i]);
@@ -96,17 +96,17 @@ constexpr std::uint32_t four_values(const std::int8_t* table) {
 template <cpu::Values kValues, int kQuarter>
 constexpr std::uint32_t kFourValues = four_values(cpu::table_of(kValues) + 4 * kQuarter);
 
-/// Four of a table's values, by four numbers below 16.
+/// Looks up four values of a table by four indices below 16.
 template <cpu::Values kValues>
 YAMATA_DEVICE std::uint32_t look_up(std::uint32_t numbers) {
-  // A selector has four bits for each byte: three for the place in a pair of words, and one for the pair.
+  // A selector has four bits for each byte: three for the position in a pair of words, and one for the pair.
   const std::uint32_t two = (numbers | numbers >> 4) & 0x00ff00ffu, selector = (two | two >> 8) & 0xffffu;
   const std::uint32_t low = simt::byte_permute(kFourValues<kValues, 0>, kFourValues<kValues, 1>, selector & 0x7777u);
   const std::uint32_t high = simt::byte_permute(kFourValues<kValues, 2>, kFourValues<kValues, 3>, selector & 0x7777u);
   return simt::byte_permute(low, high, 0x3210u | (selector & 0x8888u) >> 1);
 }
 
-/// Weights 4 kStep to 4 kStep + 3 as signed bytes, without their zero point.
+/// Weights 4 kStep to 4 kStep + 3 as signed bytes, with the zero point subtracted.
 template <class Block>
 YAMATA_DEVICE std::uint32_t step_word(const BlockWords<Block>& words, int step) {
   constexpr cpu::PanelFormat kFormat = cpu::kPanelFormat<Block>;
@@ -121,7 +121,7 @@ YAMATA_DEVICE std::uint32_t step_word(const BlockWords<Block>& words, int step) 
       numbers |= (high & four_times((1 << kFormat.high_bits) - 1)) << kFormat.low_bits;
     }
     if constexpr (kFormat.lookup()) return look_up<kFormat.values>(numbers);
-    // Byte by byte: nothing is borrowed from the next one, since the highest bit is set meanwhile.
+    // A subtraction in each byte: the highest bit is set meanwhile, so there is no borrow from the next byte.
     if constexpr (kFormat.zero_point > 0) return ((numbers | four_times(128)) - four_times(kFormat.zero_point)) ^ four_times(128);
     return numbers;
   }

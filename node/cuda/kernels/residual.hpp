@@ -1,5 +1,5 @@
 #pragma once
-// What families do to rows beside products and attention: norms by themselves, biases, sums, soft-caps (node/cpu/row_ops.cpp).
+// Other operations on rows, which some families need: separate norms, biases, sums, soft-caps (node/cpu/row_ops.cpp).
 #include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
 
@@ -9,10 +9,10 @@ namespace {
 constexpr unsigned kRowThreads = 256;
 constexpr int kNormLanes = 8;
 
-/// The sum over a row as the CPU has it: lane l adds those of l, l + 8, ...; then lanes 0 to 7. On all threads of the block.
+/// The sum over a row, in the CPU's order: lane l adds columns l, l + 8, ...; then lanes 0 to 7 are added. All threads get it.
 template <class Term>
 YAMATA_DEVICE double sum_of_row(double* lanes, std::int64_t n, Term term) {
-  simt::sync_block();  // the sum before may still be read
+  simt::sync_block();  // the previous sum may still be read
   if (simt::thread() < kNormLanes) {
     double lane = 0;
     for (std::int64_t i = simt::thread(); i < n; i += kNormLanes) lane += term(i);
@@ -24,7 +24,7 @@ YAMATA_DEVICE double sum_of_row(double* lanes, std::int64_t n, Term term) {
   return sum;
 }
 
-/// A block of threads has a row. Where out is x each thread has read what it writes before the next barrier.
+/// One thread block per row. If out is x, each thread has read what it overwrites before the next barrier.
 YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) norm_row(const NormArgs a) {
   double* lanes = simt::shared<double>();
   const float* x = a.x + static_cast<std::int64_t>(simt::block_x()) * a.x_stride;

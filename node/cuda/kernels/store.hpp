@@ -1,5 +1,5 @@
 #pragma once
-// Rotates queries and keys by position, and puts keys and values into the cache: a warp has a head of a row.
+// Applies RoPE to queries and keys, and stores keys and values in the cache: one warp per head of a row.
 #include "node/cpu/kernels/blocks.hpp"
 #include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
@@ -20,7 +20,7 @@ YAMATA_DEVICE void rotate(const StoreArgs& a, float* head, const float* cos_sin)
   }
 }
 
-/// Divided by its root mean square, times weights.
+/// RMSNorm of one head.
 YAMATA_DEVICE void norm_head(float* head, const float* weight, std::int64_t head_dim, float epsilon) {
   double sum = 0;
   for (std::int64_t block = 0; block < divide_up(head_dim, simt::kWarp); ++block) {
@@ -32,7 +32,7 @@ YAMATA_DEVICE void norm_head(float* head, const float* weight, std::int64_t head
   simt::sync_warp();
 }
 
-/// head_dim floats into a cell of a plane.
+/// Stores head_dim floats in a cell of a plane.
 YAMATA_DEVICE void store_cell(const float* x, std::int64_t head_dim, TensorType type, void* plane, std::int64_t cell) {
   for (std::int64_t d = simt::lane(); d < divide_up(head_dim, simt::kWarp) * simt::kWarp; d += simt::kWarp) {
     const float value = simt::within(d, head_dim) ? x[d] : 0.0f;

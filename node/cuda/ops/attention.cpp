@@ -1,4 +1,4 @@
-// The cache, and attention over it.
+// The KV cache and attention.
 #include <algorithm>
 #include <vector>
 
@@ -24,7 +24,7 @@ const OpContext::Visible& visible_of(OpContext& c, const AttentionOp& op) {
   return visible;
 }
 
-/// The planes of some heads, of which cells up to `highest` are touched.
+/// The planes of some heads, with cells up to `highest`.
 void* const* planes(OpContext& c, void* const* heads, std::int64_t count, TensorType type, std::int64_t head_dim, std::int64_t highest) {
   const auto cell_bytes = static_cast<std::size_t>(head_dim) / traits(type).block_elements * traits(type).block_bytes;
   std::vector<void*> known;
@@ -33,7 +33,7 @@ void* const* planes(OpContext& c, void* const* heads, std::int64_t count, Tensor
   return c.memory.put(std::span<void* const>(known));
 }
 
-/// Without rows, segments and where the results go.
+/// Arguments without rows, segments and results.
 AttentionArgs args_of(OpContext& c, const AttentionOp& op) {
   const OpContext::Visible& visible = visible_of(c, op);
   AttentionArgs a{};

@@ -1,4 +1,4 @@
-// Where a device meets those that compute a layer with it: members of a group of ranks, other units of its machine.
+// Exchanges of a device with others that compute the same layer: members of a group of ranks, other units of the machine.
 #include <utility>
 #include <vector>
 

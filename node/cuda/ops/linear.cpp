@@ -1,4 +1,4 @@
-// Products, and what they are products with.
+// Products and their inputs.
 #include <algorithm>
 
 #include "node/cpu/kernels/repack.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 static_assert(DeviceRows::kBlockBytes == kDeviceBlockBytes, "the memory plan counts other blocks than there are");
 
-/// Room for rows of so many columns.
+/// Memory for rows of so many columns.
 DeviceRows quantized_rows(OpContext& c, std::int64_t rows, std::int64_t cols) {
   const std::int64_t blocks = (cols + 31) / 32, all = rows * blocks;
   std::byte* memory = c.memory.scratch(Scratch::kQuantized, static_cast<std::size_t>(all * DeviceRows::kBlockBytes));
@@ -22,7 +22,7 @@ std::size_t floats(std::int64_t rows, std::int64_t stride, std::int64_t cols) {
   return rows > 0 ? static_cast<std::size_t>((rows - 1) * stride + cols) : 0;
 }
 
-/// What the products read.
+/// The input of products.
 struct Input {
   const float* x = nullptr;
   DeviceRows x8;
@@ -38,7 +38,7 @@ struct Input {
   }
 };
 
-/// The own columns of x, and of up, before anything is done to them.
+/// The own columns of x, and of up, as they are.
 struct Source {
   const float *x, *up = nullptr;
   std::int64_t stride;
@@ -48,7 +48,7 @@ struct Source {
 Source source_of(OpContext& c, const LinearOp& op) {
   const std::int64_t own = op.share.end(op.cols) - op.share.begin();
   Source s{.x = nullptr, .up = nullptr, .stride = op.x_stride > 0 ? op.x_stride : own, .activation = op.activation};
-  if (op.x_of_tokens) {  // which are fewer than pairs
+  if (op.x_of_tokens) {  // fewer rows than pairs of a token and an expert
     std::int32_t last = 0;
     for (std::int64_t pair = 0; pair < op.rows; ++pair) last = std::max(last, op.experts.tokens[pair]);
     const std::int64_t each = op.x_each > 0 ? (op.experts.experts - 1) * op.x_each : 0;
@@ -71,7 +71,7 @@ const float* norm_of(OpContext& c, const LinearOp& op) {
   return op.norm ? c.memory.at(op.norm, static_cast<std::size_t>(op.cols)) : nullptr;
 }
 
-/// The input from rows whose columns are all here.
+/// The input from whole rows.
 Input make_input(OpContext& c, const LinearOp& op, const Source& source) {
   Input input;
   const bool quantizes = needs_quantized(op);
@@ -85,7 +85,7 @@ Input make_input(OpContext& c, const LinearOp& op, const Source& source) {
   return input;
 }
 
-/// The own columns in blocks, nothing of them divided yet.
+/// The own columns as blocks, before the division by the root mean square.
 void encode(OpContext& c, const LinearOp& op, const Source& source, const Slices& all) {
   const SliceLayout& layout = all.layout;
   const int member = layout.share.group->own();
@@ -116,7 +116,7 @@ Input decode(OpContext& c, const LinearOp& op, const Slices& all) {
   return input;
 }
 
-/// Nothing: all leave the list.
+/// Nothing if all leave the list.
 std::optional<Input> make_together(OpContext& c, const LinearOp& op) {
   const Slices all = slices(c, slices_of(op));
   const bool whole = needs_floats(op);
@@ -134,7 +134,7 @@ std::optional<Input> make_together(OpContext& c, const LinearOp& op) {
   return make_input(c, op, {.x = x, .stride = op.cols});
 }
 
-/// The panels of a matrix, of which `rows` are read. One that is not packed is packed for this product alone.
+/// The panels of a matrix, of which `rows` are read. An unpacked matrix is packed for this product only.
 const std::byte* panels_of(OpContext& c, const Matrix& w, OpRange rows, const FormatKernels& kernels) {
   const std::size_t bytes = packed_bytes(w);
   if (w.packed) return c.memory.at(w.packed, bytes);
@@ -147,19 +147,19 @@ const std::byte* panels_of(OpContext& c, const Matrix& w, OpRange rows, const Fo
   return panels;
 }
 
-/// Rows of an operation that one expert's matrices are multiplied with.
+/// The rows of an operation for one expert.
 struct Rows {
   std::int64_t first, count, expert;
 };
 
-/// Their results of a part.
+/// Results of these rows for a part.
 float* results_of(OpContext& c, const LinearOp& op, const LinearOp::Part& part, std::int64_t stride, const Rows& rows) {
   if (part.y_each > 0) return c.memory.at(part.y + rows.expert * part.y_each, floats(rows.count, stride, part.weight->rows));
   return c.memory.at(part.y, floats(op.rows, stride, part.weight->rows)) + rows.first * stride;
 }
 
-/// The products of some rows with all matrices. Matrices of one type are multiplied together, those that
-/// are not packed singly.
+/// The products of some rows with all matrices. Matrices of one type are multiplied in one launch; unpacked
+/// ones in one launch each.
 void multiply(OpContext& c, const LinearOp& op, const Input& input, const Rows& rows) {
   ProductArgs args{};
   const FormatKernels* kernels = nullptr;

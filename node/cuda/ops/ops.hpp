@@ -1,5 +1,5 @@
 #pragma once
-// How a device's unit computes each operation: it puts kernels into the stream.
+// How a device's unit computes each operation: it launches kernels into the stream.
 #include <atomic>
 #include <map>
 #include <optional>
@@ -12,34 +12,34 @@
 
 namespace yamata::cuda {
 
-/// What the functions share during a list of operations.
+/// State that the functions share during a list of operations.
 struct OpContext {
   Device& device;
   Launcher launcher;
   UnitMemory memory;
-  bool declined = false;  ///< nothing is computed; the list is left at its first meeting
+  bool declined = false;  ///< compute nothing, and leave the list at its first meeting
   const std::atomic<bool>* stop = nullptr;
 
-  /// The cells that rows see, as kernels read them: [rows + 1] and the cells.
+  /// The cells that are visible to rows, for kernels: [rows + 1] offsets, and the cells.
   struct Visible {
     const std::int64_t* begins;
     const std::int32_t* cells;
-    std::int64_t most, highest;  ///< cells of a row; the number of a cell
+    std::int64_t most, highest;  ///< largest number of cells of a row; highest cell
   };
   std::map<std::pair<const void*, std::int64_t>, Visible> visible;  ///< by AttentionOp::visible and rows
 
   OpContext(Device& its_device, LaunchOptions options) : device(its_device), launcher(its_device, options), memory(launcher) {}
   const DeviceKernels& kernels() const { return device.kernels(); }
   Stream stream() { return &launcher; }
-  /// After launches: what they are, for errors.
+  /// After launches: names them, for errors.
   void check(const char* what) { launcher.named(what); }
   /// Whether this unit wants the rest of the list.
   bool wants() const { return !declined && !(stop && stop->load(std::memory_order_relaxed)); }
-  /// Until the device has done all that it has been given: others are to see it.
+  /// Waits until the device has done everything so far, so that others can read the results.
   void catch_up() { launcher.wait(launcher.mark()); }
 };
 
-// False: all who meet here leave the list.
+// They return false if all who meet here leave the list.
 bool run(OpContext& context, const EmbedOp& op);
 bool run(OpContext& context, const LinearOp& op);
 bool run(OpContext& context, const StoreOp& op);
@@ -57,32 +57,32 @@ bool run(OpContext& context, const RouterOp& op);
 bool run(OpContext& context, const ReadOp& op);
 bool run(OpContext& context, const PackOp& op);
 
-/// Slices of those who put columns together, in memory that all of them and the device know.
+/// Slices of all who exchange columns, in memory that all of them and the device can access.
 struct Slices {
   SliceLayout layout;
   std::byte* memory;
 
-  /// What a member's slice has behind its header.
+  /// The data of a member's slice, after its header.
   template <class T>
   T* payload(int member) const {
     return reinterpret_cast<T*>(memory + layout.payload(member));
   }
 };
 Slices slices(OpContext& context, const SliceLayout& layout);
-/// Gives the others the own slice, once the device has written it. False: they leave the list here.
+/// Exchanges the slices, when the device has written its own. False: all leave the list.
 bool exchange(OpContext& context, const Slices& slices);
-/// Columns into the own slice of floats: x, `stride` apart, or with an activation its values.
+/// Writes columns of x, or of its activation, into the own slice of floats.
 void put_columns(OpContext& context, const Slices& slices, const CopyArgs& columns);
-/// All members' columns of some rows, into rows of `cols`.
+/// Collects all members' columns of some rows, in rows of `cols`.
 void take_columns(OpContext& context, const Slices& slices, OpRange rows, float* all, std::int64_t cols);
 
-/// Bytes of a matrix as the kernels want it.
+/// Bytes of a packed matrix.
 std::size_t packed_bytes(const Matrix& matrix);
 
-/// Throws ModelError where `needed`: the device has no kernel for `what`.
+/// Throws ModelError if `needed`: the device has no kernel for `what`.
 void refuse(const OpContext& c, bool needed, const std::string& what);
 
-/// Of a format; refuses one that the device has none for.
+/// The kernels of a format; throws if the device has none.
 const FormatKernels& kernels_of(const OpContext& c, TensorType type);
 
 }  // namespace yamata::cuda

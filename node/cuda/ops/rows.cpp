@@ -1,4 +1,4 @@
-// Rows of tokens: looked up, copied, normed, added up.
+// Operations on rows of tokens: embedding, copies, norms, sums.
 #include <algorithm>
 
 #include "node/cpu/kernels/kernels.hpp"
@@ -7,7 +7,7 @@
 
 namespace yamata::cuda {
 
-/// The host looks the rows up: they are few, and the table, of which most is never read, takes no memory of the device.
+/// The host looks up the rows: they are few, and the table would fill the device's memory although most of it is never read.
 bool run(OpContext& c, const EmbedOp& op) {
   const Matrix& table = *op.table;
   const auto rows = static_cast<std::int64_t>(op.tokens.size());
@@ -89,7 +89,7 @@ bool run(OpContext& c, const HighestOp& op) {
   return true;
 }
 
-/// The host chooses: it must know the choice, to put the products of each chosen expert into the stream.
+/// The host chooses the experts, because it must know them to launch their products.
 bool run(OpContext& c, const RouterOp& op) {
   c.catch_up();
   if (c.launcher.left()) return false;

@@ -1,4 +1,4 @@
-// Weights: brought in, and packed.
+// Loading and packing of weights.
 #include <algorithm>
 
 #include "node/cpu/kernels/repack.hpp"
@@ -31,7 +31,7 @@ std::size_t packed_bytes(const Matrix& m) {
   return static_cast<std::size_t>(m.rows * round_up(m.cols, kFloatGroup)) * traits(m.type).block_bytes;
 }
 
-/// Pages of the file come in; the device has copies of what it will use.
+/// Reads pages of the file; the device copies what it will use.
 bool run(OpContext& c, const ReadOp& op) {
   constexpr std::size_t kPage = 4096;
   const volatile std::byte* bytes = op.bytes.data();
@@ -40,7 +40,7 @@ bool run(OpContext& c, const ReadOp& op) {
   return true;
 }
 
-/// Rows go to the device some at a time, as they lie in the file, and are packed there. They begin at a whole panel.
+/// Copies rows to the device in the layout of the file, some at a time, and packs them there. They begin at a whole panel.
 bool run(OpContext& c, const PackOp& op) {
   const Matrix& m = *op.matrix;
   const FormatKernels& kernels = kernels_of(c, m.type);
