@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Tests the steps of launch/gpu-check, and what it finds out about a machine's GPUs."""
+import contextlib
+import io
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
+sys.path.insert(0, str(ROOT / 'launch'))
+from measuring import cuda  # noqa: E402
+from measuring.steps import Steps  # noqa: E402
+
+
+def steps(folder, minutes=5):
+    return Steps('check', folder, {'speed': 2, 'time': 10}, ('time',), minutes)
+
+
+class WithFolder(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+        self.addCleanup(self.temporary.cleanup)
+        self.quiet = contextlib.ExitStack()
+        self.said = self.quiet.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        self.quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        self.addCleanup(self.quiet.close)
+
+    def program(self, name, text):
+        path = self.folder / name
+        path.write_text('#!/bin/sh\n' + text)
+        path.chmod(0o755)
+        return path
+
+
+class StepsTest(WithFolder):
+    def test_what_a_command_says_is_returned(self):
+        check = steps(self.folder)
+        self.assertEqual(check.step('greets', ['sh', '-c', 'echo "$WORD"'], 60, WORD='hello'), 'hello\n')
+        self.assertFalse(check.wrong())
+
+    def test_failed_commands_are_wrong_and_quoted(self):
+        for command, code, text in ((['sh', '-c', 'echo why >&2; exit 3'], 3, 'why'), (['/nonexistent/program'], 127, 'No such file')):
+            check = steps(self.folder)
+            self.assertIsNone(check.step('fails', command, 60))
+            self.assertTrue(check.wrong())
+            self.assertEqual(check.rows[-1]['exit_code'], code)
+            self.assertIn(text, check.rows[-1]['output'])
+
+    def test_what_has_no_time_is_left_out_and_not_wrong(self):
+        check = steps(self.folder, minutes=0)
+        self.assertIsNone(check.step('late', ['false'], 60))
+        self.assertFalse(check.wrong())
+        check.write(self.folder, 'title', {})
+        self.assertIn('| late | left out: no time left | 0 |', (self.folder / 'check.md').read_text())
+
+    def test_build_tells_every_tenth_and_what_failed(self):
+        ninja = self.program('ninja', 'for i in $(seq 20); do echo "[$i/20] cc"; done; echo bad; exit 1\n')
+        check = steps(self.folder)
+        self.assertFalse(check.build('build', [ninja], 60))
+        self.assertEqual(len(self.said.getvalue().splitlines()), 11)
+        self.assertIn('bad', check.rows[-1]['output'])
+
+    def test_report_has_goals_and_what_was_not_measured(self):
+        check = steps(self.folder)
+        check.figure('a', 'time', 11)
+        check.figure('b', 'time', 12, 20)
+        check.not_measured('speed', 'no engine')
+        check.write(self.folder, 'title', {'card': 'x'})
+        report = json.loads((self.folder / 'check.json').read_text())
+        self.assertEqual([figure['reached'] for figure in report['figures']], [False, True])
+        self.assertEqual(report['not_measured'], {'speed': 'no engine'})
+        self.assertEqual(report['card'], 'x')
+        self.assertFalse(check.wrong())
+
+
+class Cuda(WithFolder):
+    def with_smi(self, text):
+        self.program('nvidia-smi', f"printf '{text}'\n")
+        return mock.patch.dict(os.environ, {'PATH': f'{self.folder}:{os.environ["PATH"]}'})
+
+    def test_card_of_the_device_that_is_named(self):
+        with self.with_smi('NVIDIA H100 80GB HBM3, 9.0\\nNVIDIA GeForce RTX 4090, 8.9\\n'):
+            self.assertEqual(cuda.card(), ('NVIDIA H100 80GB HBM3', '90'))
+            self.assertEqual(cuda.card('cuda:1'), ('NVIDIA GeForce RTX 4090', '89'))
+
+    def test_jetson_whose_tool_does_not_know(self):
+        compatible = self.folder / 'compatible'
+        compatible.write_bytes(b'nvidia,p3737-0000+p3701-0000\0nvidia,tegra234\0')
+        self.assertEqual(cuda.jetson(compatible), ('Jetson Orin', '87'))
+        self.assertIsNone(cuda.jetson(self.folder / 'none'))
+        with self.with_smi('Orin (nvgpu), [N/A]\\n'), mock.patch.object(cuda, 'jetson', lambda: ('Jetson Orin', '87')):
+            self.assertEqual(cuda.card(), ('Jetson Orin', '87'))
+
+    def test_programs_beside_nvcc_are_found(self):
+        self.program('nvcc', 'echo compute_87; echo compute_90\n')
+        sanitizer = self.program('compute-sanitizer', '')
+        with mock.patch.dict(os.environ, {'PATH': f'{self.folder}:/usr/bin:/bin'}):
+            self.assertEqual(cuda.find_program('compute-sanitizer'), str(sanitizer))
+            self.assertTrue(cuda.compiles_for('90'))
+            self.assertFalse(cuda.compiles_for('103'))
+            self.assertFalse(cuda.compiles_for(''))
+
+
+if __name__ == '__main__':
+    unittest.main()
