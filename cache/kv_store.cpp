@@ -55,7 +55,7 @@ KvStore::KvStore(ComputeUnit& unit, CacheShape shape, const std::vector<std::int
   try {
     memory_ = unit.allocate(bytes_, BufferUse::kCache);
   } catch (const std::bad_alloc&) {
-    throw ModelError(fmt::format("no memory for a KV cache of {} MiB; lower -c", bytes_ >> 20));
+    throw ModelError(fmt::format("no memory for a KV cache of {} MiB on {}; lower -c", bytes_ >> 20, unit.device()));
   }
   base_ = memory_->host().data();
 }

@@ -287,10 +287,19 @@ void CudaDevice::wait(std::uint64_t mark) {
   }
 }
 
+/// Why CUDA finds no device.
+std::string reason_of(cudaError_t error) {
+  int driver = 0;
+  if (error != cudaErrorInsufficientDriver || cudaDriverGetVersion(&driver) != cudaSuccess) return cudaGetErrorString(error);
+  if (driver == 0) return "no NVIDIA driver is installed";
+  return fmt::format("the NVIDIA driver supports CUDA {}.{}, but this program needs {}.{}: update the driver", driver / 1000,
+                     driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+}
+
 int device_count(std::string* why_none) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);  // after any error, there is no usable device
-  if (error != cudaSuccess && why_none) *why_none = cudaGetErrorString(error);
+  if (error != cudaSuccess && why_none) *why_none = reason_of(error);
   if (error != cudaSuccess) cudaGetLastError();
   return error == cudaSuccess ? count : 0;
 }

@@ -94,6 +94,7 @@ ERRORS = [
     (1, 'no context fits', 1, '--units emulated', 'bytes=1000000'),
     (1, 'fewer layers', 1, '--units emulated -b 3 -c 64', 'bytes=20000000'),
     (1, 'fewer layers', 1, '--units cpu+emulated -b 3 -c 64', 'discrete bytes=20000000'),
+    (2, 'on emulated:0; lower -c', 1, f'--units cpu --draft-units emulated -md {DRAFT}', 'discrete bytes=1000000'),
     (1, 'at most -ngl 2 fits', 1, '-ngl 6 -b 3 -c 64', 'discrete bytes=19300000'),
     (1, 'name one device and cores', 1, '--units emulated -ngl 3', ''),
     (1, 'name one device and cores', 1, '--units cpu+emulated:0+emulated:1 -ngl 3', ''),
