@@ -71,8 +71,7 @@ std::map<int, double> parse_slow(const std::vector<std::string>& words, int rank
     const double rank = parse_number(word.substr(0, equals));
     const double factor = equals == std::string::npos ? HUGE_VAL : parse_number(word.substr(equals + 1));
     require(rank >= 0 && rank < 1e6 && rank == std::floor(rank) && factor > 0 && factor <= 1e6, "--slow", "RANK=FACTOR, such as 2=1.5");
-    if (rank >= ranks)
-      throw UsageError(fmt::format("--slow names rank {}, but there are {} at most; ranks count from 0", rank, ranks));
+    if (rank >= ranks) throw UsageError(fmt::format("--slow names rank {}, but there are {} at most; ranks count from 0", rank, ranks));
     slow[static_cast<int>(rank)] = factor;
   }
   return slow;
@@ -96,13 +95,11 @@ std::string joined(const cxxopts::ParseResult& result, const char* name) {
   return result.count(name) ? all : result[name].as<std::string>();
 }
 
-std::vector<int> parse_counts(const char* flag, const std::string& text, int least, int most) {
+std::vector<int> parse_counts(const char* flag, const std::string& text, int least, int most, const char* examples) {
   std::vector<int> numbers;
   for (const std::string& word : split_list(text)) {
     const auto range = parse_range(word);
-    if (!range)
-      throw UsageError(
-          fmt::format("{}: '{}' is no number and no range; write lists such as 512,1024, 1-16, 1-9+4 or 64-1024*2", flag, word));
+    if (!range) throw UsageError(fmt::format("{}: '{}' is no number and no range; write lists such as {}", flag, word, examples));
     if (range->first < least || range->last > most) throw UsageError(fmt::format("{}: '{}' is outside {}..{}", flag, word, least, most));
     const auto next = [&](std::int64_t n) { return range->factor > 1 ? n * range->factor : n + range->step; };
     for (std::int64_t n = range->first; n <= range->last; n = next(n)) {

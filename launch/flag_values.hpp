@@ -40,8 +40,9 @@ std::vector<std::string> split_list(const std::string& text);
 std::string joined(const cxxopts::ParseResult& result, const char* name);
 
 /// Numbers and ranges "first-last", "first-last+step", "first-last*factor", in the order written. Throws UsageError naming `flag` for
-/// anything else, for a number outside `least`..`most`, and for more than 1024 numbers.
-std::vector<int> parse_counts(const char* flag, const std::string& text, int least, int most);
+/// anything else, with `examples`, for a number outside `least`..`most`, and for more than 1024 numbers.
+std::vector<int> parse_counts(const char* flag, const std::string& text, int least, int most,
+                              const char* examples = "512,1024, 1-16, 1-9+4 or 64-1024*2");
 
 /// Numbers of threads, as parse_counts reads them; the word "measure" becomes 0 and sets `measure`.
 std::vector<int> parse_thread_counts(const char* flag, const std::string& text, bool& measure);

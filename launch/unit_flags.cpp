@@ -29,7 +29,7 @@ UnitSpec parse_unit(const std::string& word) {
     throw UsageError(fmt::format(
         "--units: '{}' is no unit; write cpu, cpu:CORES or a device such as cuda:0, each with =SHARE or none, as in cpu:0-3=0.6", word));
   if (spec.name == "cpu:") throw UsageError(fmt::format("--units: '{}' has no cores; name them, as in cpu:0-3", word));
-  if (cores) spec.cpus = parse_counts("--units", spec.name.substr(4), 0, kMostCpus);
+  if (cores) spec.cpus = parse_counts("--units", spec.name.substr(4), 0, kMostCpus, "0-3 or 0,2");
   if (sides.size() == 1) return spec;
   spec.share = parse_number(sides[1]);
   if (!(*spec.share > 0 && *spec.share <= 1))

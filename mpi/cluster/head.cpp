@@ -94,6 +94,7 @@ void Head::start_measuring(int rank) {
 }
 
 void Head::take_measured(int rank, wire::Measured measured) {
+  if (state_ == State::kStopping) return;  // it began before the job was ended
   if (state_ != State::kMeasuring) throw ClusterError("a rank has measured its speed unasked; do all ranks run the same yamata?");
   const std::optional<int> next = measuring_->after(rank);
   measure_since_.erase(rank);
@@ -105,10 +106,11 @@ void Head::take_measured(int rank, wire::Measured measured) {
 void Head::check_measuring(Clock::time_point now) const {
   for (const auto& [rank, since] : measure_since_) {
     if (now - since < options_.timeout) continue;
-    throw RankLost(rank, fmt::format("rank {} ({}) has measured its speed for {:g} s without an end; is its disk or machine overloaded? (or raise "
-                                     "--timeout)",
-                                     rank, members_.hellos()[static_cast<std::size_t>(rank)].host,
-                                     std::chrono::duration<double>(options_.timeout).count()));
+    throw RankLost(
+        rank,
+        fmt::format("rank {} ({}) has measured its speed for {:g} s without an end; is its disk or machine overloaded? (or raise "
+                    "--timeout)",
+                    rank, members_.hellos()[static_cast<std::size_t>(rank)].host, std::chrono::duration<double>(options_.timeout).count()));
   }
 }
 

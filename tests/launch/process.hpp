@@ -52,9 +52,6 @@ pid_t parent_of(pid_t process);
 /// The process of a rank of this mpirun.
 pid_t process_of_rank(pid_t mpirun, int rank);
 
-/// The parent of a process; 0 if it has ended.
-pid_t parent_of(pid_t process);
-
 extern const std::string kModel;
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& text);

@@ -52,6 +52,7 @@ TEST(UnitFlags, areRefusedWhereTheyMakeNoSense) {
                                                         {"cpu:0=0.5+cpu:1=0.5+cpu:2", "nothing is left for cpu:2"},
                                                         {"cpu+cpu:1", "name which they are"},
                                                         {"cuda:0+cpu+cuda:0", "cuda:0 is named twice"},
+                                                        {"cpu:0-", "write lists such as 0-3 or 0,2"},
                                                         {"cpu:0-3+cpu:3", "core 3"},
                                                         {"cpu:0,0", "core 0"},
                                                         {"cpu:", "no cores"},
