@@ -283,7 +283,9 @@ void add_heads(cxxopts::Options& flags) {
   add("mtp", "Guess with the multi-token prediction layer (nextn) of the model's own file, if it has one");
   add("heads-kind", "Kind of the heads, if their tensors do not tell: medusa, eagle, dgf, eagle3 or nextn", value_or<std::string>(""),
       "KIND");
-  add("heads-quant", "Format of the heads' matrices in memory: q8_0, or stored (as in the file)", value_or<std::string>("q8_0"), "TYPE");
+  add("heads-quant",
+      "Format of the heads' matrices in memory: q8_0, q4_0 (half of that, but more guesses are wrong), or stored (as in the file)",
+      value_or<std::string>("q8_0"), "TYPE");
 }
 
 void read_heads(const cxxopts::ParseResult& r, JobOptions& job) {
@@ -294,8 +296,10 @@ void read_heads(const cxxopts::ParseResult& r, JobOptions& job) {
   job.heads_kind = r["heads-kind"].as<std::string>();
   require(job.heads_kind.empty() || heads::find_kind(job.heads_kind), "--heads-kind", "medusa, eagle, dgf, eagle3 or nextn");
   const auto quant = r["heads-quant"].as<std::string>();
-  require(quant == "q8_0" || quant == "stored", "--heads-quant", "q8_0 or stored");
-  job.quantize_heads = quant == "q8_0";
+  require(quant == "q8_0" || quant == "q4_0" || quant == "stored", "--heads-quant", "q8_0, q4_0 or stored");
+  job.heads_matrices = quant == "q8_0"   ? heads::MatrixType(TensorType::Q8_0)
+                       : quant == "q4_0" ? heads::MatrixType(TensorType::Q4_0)
+                                         : std::nullopt;
 }
 
 SpeculationOptions read_speculation(const cxxopts::ParseResult& r, JobOptions& job) {

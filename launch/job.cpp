@@ -116,7 +116,7 @@ void Job::open_heads() {
     Heads& heads = heads_[i];
     heads.file = options_.mtp && i + 1 == heads_.size() ? heads::HeadsFile::in_target(models_.front()->file)
                                                         : heads::HeadsFile::open(model_path(model), heads::find_kind(options_.heads_kind));
-    heads.needs = heads.file->needs(*models_.front(), {0, 1, options_.cache_types}, options_.quantize_heads);
+    heads.needs = heads.file->needs(*models_.front(), {0, 1, options_.cache_types}, options_.heads_matrices);
     hello_.fingerprints[model] = heads.file->fingerprint();
     if (model == own) hello_.model = static_cast<std::int32_t>(model);
   }
@@ -209,7 +209,7 @@ StageFactory Job::stage_factory() {
                                  .window_cells = plan.window_cells,
                                  .first_layers = model == 0 ? first_layers_ : 0,
                                  .pack_first = packed == wire::Packed::kFirstLayers};
-    if (heads) return heads->file->make_stage(*models_.front(), options, options_.quantize_heads, unit);
+    if (heads) return heads->file->make_stage(*models_.front(), options, options_.heads_matrices, unit);
     return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(place), options, unit);
   };
 }

@@ -117,6 +117,7 @@ class Job {
   bool splits_by_speed() const;
   bool drafter_placement_is_open() const;
   bool measures() const;
+  bool measures_widths() const;
   RankPlace place() const;
   ThreadChoice choose_cpus(const Topology& topology) const;
   std::uint64_t unit_bytes() const;

@@ -14,13 +14,15 @@ std::int64_t Job::probe_layer(const ModelFile& model) const {
   return (2 * transport_.rank() + 1) * model.h.layers / (2 * transport_.size());
 }
 
+/// Whether the cost of wider runs is measured, too: to choose a layout for a strategy that guesses.
+bool Job::measures_widths() const { return layout_is_open() && strategy_ != Strategy::kIterative; }
+
 /// Reads and packs the layers for the measurement. Does nothing if the disk is too slow for a measurement.
 void Job::prepare_probe() {
   const ModelFile& target = *models_.front();
-  const bool widths = layout_is_open() && strategy_ != Strategy::kIterative;
   try {
     probe_ = std::make_unique<LayerProbe>(target, layers_of_bytes(target, probe_layer(target), uncached_bytes()), unit_of(0),
-                                          widths ? kProbedWidths.back() : 1);
+                                          measures_widths() ? kProbedWidths.back() : 1);
     if (!probe_->warm_up(options_.timeout / 4)) probe_.reset();
   } catch (const ModelError&) {  // the rank that will hold the damaged layer reports it
     probe_.reset();
@@ -57,7 +59,7 @@ wire::Measured Job::measure(const std::atomic<bool>& stop) {
   probe_->stop_on(stop);
   const Speed speed = measure_speed(*probe_, speed_key(), stop);
   wire::Measured measured{speed.ns_per_byte, {}};
-  if (layout_is_open() && strategy_ != Strategy::kIterative) {
+  if (measures_widths()) {
     const std::string folder = measurement_folder();
     const std::int64_t now_s = std::time(nullptr);
     const auto kept = speed.as_kept ? read_width_multiples(folder, speed_key(), now_s) : std::nullopt;

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <cstdlib>
 #include <ctime>
 
@@ -109,7 +109,8 @@ void Job::begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units) cons
   if (options_.share_rule != ShareRule::kAdaptive) return;
   const std::int64_t layer = probe_layer(*models_[own]);
   LayerProbe probe(*models_[own], {layer, layer + 1}, unit);
-  if (!probe.warm_up(options_.timeout / 4) || std::abs(probe.quick_check() / kept->ns_per_byte - 1) > 1.0 / 3) unit.shares().forget();
+  if (!probe.warm_up(options_.timeout / 4) || !agrees(std::array{MeasuredSpeed{.ns_per_byte = kept->ns_per_byte}}, probe.quick_check()))
+    unit.shares().forget();
 }
 
 /// Memory of this machine's units that share layers, beyond the memory of a single unit.

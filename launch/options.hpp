@@ -9,6 +9,7 @@
 #include "launch/planning/unit_profile.hpp"
 #include "launch/planning/units.hpp"
 #include "mpi/decoding/speculation_options.hpp"
+#include "node/tensor_type.hpp"
 #include "node/topology.hpp"
 
 namespace yamata {
@@ -41,11 +42,11 @@ struct JobOptions {
   std::vector<std::string> heads;         ///< --heads: files of draft heads, which guess from the target's hidden states
   bool mtp = false;                       ///< --mtp: the last of these is the model's own file
   std::string heads_kind;                 ///< --heads-kind; empty: determined by the file's tensors
-  bool quantize_heads = true;             ///< --heads-quant q8_0
-  std::optional<Strategy> strategy;       ///< nothing: auto
-  bool draft_on_head = false;             ///< --no-async
-  bool guesses_text = false;              ///< guess from suffixes of the text, if anything guesses
-  bool plans_layout = false;              ///< choose by simulation what --layer-split, --strategy and drafts leave open
+  std::optional<TensorType> heads_matrices = TensorType::Q8_0;  ///< --heads-quant
+  std::optional<Strategy> strategy;                             ///< nothing: auto
+  bool draft_on_head = false;                                   ///< --no-async
+  bool guesses_text = false;                                    ///< guess from suffixes of the text, if anything guesses
+  bool plans_layout = false;  ///< choose by simulation what --layer-split, --strategy and drafts leave open
   LayerSplit layer_split;
   int generate = 128;                 ///< -n
   int context = 0;                    ///< -c; 0: the model's context length, at most kDefaultContext

@@ -18,8 +18,8 @@ Rope make_rope(const DraftHeadShape& shape) {
 
 }  // namespace
 
-DraftHead::DraftHead(const CheckedTensors& tensors, Kind kind, const ContextOptions& context, bool quantized, ComputeUnit& unit)
-    : HeadsStage(tensors.target(), context, quantized, unit),
+DraftHead::DraftHead(const CheckedTensors& tensors, Kind kind, const ContextOptions& context, MatrixType matrices, ComputeUnit& unit)
+    : HeadsStage(tensors.target(), context, matrices, unit),
       shape_(DraftHeadShape::find(tensors, kind)),
       rope_(make_rope(shape_)),
       store_(unit, {static_cast<int>(shape_.blocks.size()), static_cast<int>(shape_.kv_heads), static_cast<int>(shape_.head_dim)},

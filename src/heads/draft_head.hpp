@@ -47,7 +47,7 @@ struct DraftHeadShape {
 /// state that its parent's row stored. Keys and values are in the head's own cache.
 class DraftHead final : public HeadsStage {
  public:
-  DraftHead(const CheckedTensors& tensors, Kind kind, const ContextOptions& context, bool quantized, ComputeUnit& unit);
+  DraftHead(const CheckedTensors& tensors, Kind kind, const ContextOptions& context, MatrixType matrices, ComputeUnit& unit);
 
   std::int64_t features_read() const override { return shape_.features; }
   std::span<const float> logits() const override;

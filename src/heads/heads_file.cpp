@@ -52,13 +52,28 @@ HeadsFile HeadsFile::open(const std::string& path, std::optional<Kind> forced) {
   return {std::move(tensors), *kind};
 }
 
-Needs HeadsFile::needs(const ModelFile& target, const ContextOptions& context, bool quantized) const {
+namespace {
+
+/// Bytes of all tensors as they are kept; the parts into which some matrices are cut may keep another type.
+std::uint64_t kept_bytes(const TensorViews& tensors, MatrixType matrices) {
+  std::uint64_t bytes = 0;
+  for (const std::string& name : tensors.names()) {
+    const TensorView& tensor = tensors.tensor(name);
+    const TensorType type = tensor.rows > 1 ? kept_type(tensor.type, tensor.cols, matrices) : tensor.type;
+    bytes += static_cast<std::uint64_t>(tensor.rows * tensor.cols) / traits(type).block_elements * traits(type).block_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Needs HeadsFile::needs(const ModelFile& target, const ContextOptions& context, MatrixType matrices) const {
   const CheckedTensors tensors(tensors_, target);
   const Hyperparameters& h = target.h;
   if (kind_ == Kind::kNextn) return nextn_needs(tensors, context);
   const WeightSet target_weights = StageWeights::find(target.file, h, {0, h.layers}).rest;
   Needs needs;
-  needs.weight_bytes = quantized ? tensors_.bytes() * 17 / 32 : tensors_.bytes();  // ratio of Q8_0 to F16
+  needs.weight_bytes = kept_bytes(tensors_, matrices);
   const std::uint64_t output = bytes_of(target_weights.matrix(TensorRole::kOutput));
   if (kind_ == Kind::kMedusa) {
     const MedusaTensors medusa = MedusaTensors::find(tensors);
@@ -82,12 +97,12 @@ Needs HeadsFile::needs(const ModelFile& target, const ContextOptions& context, b
   return needs;
 }
 
-std::unique_ptr<StageModel> HeadsFile::make_stage(const ModelFile& target, const ContextOptions& context, bool quantized,
+std::unique_ptr<StageModel> HeadsFile::make_stage(const ModelFile& target, const ContextOptions& context, MatrixType matrices,
                                                   ComputeUnit& unit) const {
   const CheckedTensors tensors(tensors_, target);
-  if (kind_ == Kind::kMedusa) return std::make_unique<MedusaHeads>(tensors, context, quantized, unit);
+  if (kind_ == Kind::kMedusa) return std::make_unique<MedusaHeads>(tensors, context, matrices, unit);
   if (kind_ == Kind::kNextn) return std::make_unique<NextnHead>(tensors, context, unit);
-  return std::make_unique<DraftHead>(tensors, kind_, context, quantized, unit);
+  return std::make_unique<DraftHead>(tensors, kind_, context, matrices, unit);
 }
 
 }  // namespace yamata::heads

@@ -46,9 +46,10 @@ class HeadsFile {
   std::size_t resident_bytes() const { return tensors_.resident_bytes(); }
 
   /// Checks that these are heads of this target. Throws ModelError with the name of the first tensor that does not fit.
-  Needs needs(const ModelFile& target, const ContextOptions& context, bool quantized) const;
+  Needs needs(const ModelFile& target, const ContextOptions& context, MatrixType matrices) const;
   /// The heads as a one-stage model on `unit`; target and unit outlive it. Throws like needs.
-  std::unique_ptr<StageModel> make_stage(const ModelFile& target, const ContextOptions& context, bool quantized, ComputeUnit& unit) const;
+  std::unique_ptr<StageModel> make_stage(const ModelFile& target, const ContextOptions& context, MatrixType matrices,
+                                         ComputeUnit& unit) const;
 
  private:
   HeadsFile(TensorViews tensors, Kind kind) : tensors_(std::move(tensors)), kind_(kind) {}

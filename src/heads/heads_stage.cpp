@@ -5,10 +5,10 @@
 
 namespace yamata::heads {
 
-HeadsStage::HeadsStage(const ModelFile& target, const ContextOptions& context, bool quantized, ComputeUnit& unit)
+HeadsStage::HeadsStage(const ModelFile& target, const ContextOptions& context, MatrixType matrices, ComputeUnit& unit)
     : target_(target),
       unit_(unit),
-      weights_(quantized),
+      weights_(matrices),
       cells_(context.cells, context.sequences),
       target_weights_(StageWeights::find(target.file, target.h, {0, target.h.layers}).rest),
       packs_(context.pack) {}

@@ -17,7 +17,7 @@ namespace yamata::heads {
 /// state that its parent's row stored in the parent's cell.
 class HeadsStage : public StageModel {
  public:
-  HeadsStage(const ModelFile& target, const ContextOptions& context, bool quantized, ComputeUnit& unit);
+  HeadsStage(const ModelFile& target, const ContextOptions& context, MatrixType matrices, ComputeUnit& unit);
   /// Waits for a running run, which uses memory of this object.
   ~HeadsStage() override;
 

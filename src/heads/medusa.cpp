@@ -40,8 +40,8 @@ MedusaTensors MedusaTensors::find(const CheckedTensors& tensors) {
   return found;
 }
 
-MedusaHeads::MedusaHeads(const CheckedTensors& tensors, const ContextOptions& context, bool quantized, ComputeUnit& unit)
-    : HeadsStage(tensors.target(), context, quantized, unit),
+MedusaHeads::MedusaHeads(const CheckedTensors& tensors, const ContextOptions& context, MatrixType matrices, ComputeUnit& unit)
+    : HeadsStage(tensors.target(), context, matrices, unit),
       depths_(static_cast<std::size_t>(context.cells)),
       feature_(static_cast<std::size_t>(target_.h.dim)),
       hidden_(unit),

@@ -27,7 +27,7 @@ bool has_medusa_names(const TensorViews& tensors);
 /// nothing.
 class MedusaHeads final : public HeadsStage {
  public:
-  MedusaHeads(const CheckedTensors& tensors, const ContextOptions& context, bool quantized, ComputeUnit& unit);
+  MedusaHeads(const CheckedTensors& tensors, const ContextOptions& context, MatrixType matrices, ComputeUnit& unit);
 
   std::int64_t features_read() const override { return width(); }
   std::int64_t depths() const override { return std::ssize(heads_); }

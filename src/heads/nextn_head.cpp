@@ -63,7 +63,7 @@ Needs nextn_needs(const CheckedTensors& tensors, const ContextOptions& context) 
 }
 
 NextnHead::NextnHead(const CheckedTensors& tensors, const ContextOptions& context, ComputeUnit& unit)
-    : HeadsStage(tensors.target(), context, false, unit),
+    : HeadsStage(tensors.target(), context, std::nullopt, unit),
       block_(StageWeights::find(*tensors.all().gguf(), target_.h, range_of(target_))),
       shard_(target_.h),
       sizes_(StageBuffers::of(target_.h, range_of(target_), shard_)),

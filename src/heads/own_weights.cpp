@@ -11,10 +11,13 @@
 
 namespace yamata::heads {
 
-/// The type must store whole blocks: columns of a quantized tensor may begin within a block.
-TensorType OwnWeights::type_for(TensorType stored, std::int64_t cols) const {
-  if (quantized_ && cols % traits(TensorType::Q8_0).block_elements == 0) return TensorType::Q8_0;
-  return cols % traits(stored).block_elements == 0 ? stored : TensorType::F16;
+TensorType kept_type(TensorType stored, std::int64_t cols, MatrixType matrices) {
+  const auto whole = [&](TensorType type) { return cols % static_cast<std::int64_t>(traits(type).block_elements) == 0; };
+  const auto row_bytes = [&](TensorType type) {
+    return static_cast<std::size_t>(cols) / traits(type).block_elements * traits(type).block_bytes;
+  };
+  const TensorType kept = whole(stored) ? stored : TensorType::F16;
+  return matrices && whole(*matrices) && row_bytes(*matrices) < row_bytes(kept) ? *matrices : kept;
 }
 
 Matrix& OwnWeights::add(TensorType type, std::int64_t rows, std::int64_t cols) {
@@ -46,7 +49,7 @@ void require_finite(const TensorView& tensor, std::span<const float> values) {
 
 const Matrix* OwnWeights::matrix(const TensorView& tensor, std::int64_t begin, std::int64_t end) {
   if (end == 0) end = tensor.cols;
-  Matrix& matrix = add(type_for(tensor.type, end - begin), tensor.rows, end - begin);
+  Matrix& matrix = add(kept_type(tensor.type, end - begin, matrix_type_), tensor.rows, end - begin);
   std::vector<float> row(static_cast<std::size_t>(tensor.cols));
   for (std::int64_t i = 0; i < tensor.rows; ++i) {
     tensor.row(i, row.data());
@@ -64,7 +67,7 @@ const Matrix* OwnWeights::transposed(const TensorView& tensor, std::int64_t begi
     require_finite(tensor, row);
     for (std::size_t o = 0; o < outputs; ++o) all[o * inputs + i] = row[o];
   }
-  Matrix& matrix = add(type_for(tensor.type, end - begin), tensor.cols, end - begin);
+  Matrix& matrix = add(kept_type(tensor.type, end - begin, matrix_type_), tensor.cols, end - begin);
   for (std::size_t o = 0; o < outputs; ++o)
     put_row(tensor, std::span(all).subspan(o * inputs, inputs), matrix, static_cast<std::int64_t>(o));
   return &matrix;

@@ -12,11 +12,14 @@
 
 namespace yamata::heads {
 
+/// The type in which a matrix of `cols` columns of a tensor is kept. It must store whole blocks: columns of a quantized tensor may begin
+/// within a block.
+TensorType kept_type(TensorType stored, std::int64_t cols, MatrixType matrices);
+
 /// Matrices and vectors of a head. Matrices are quantized when they are copied, and packed for a compute unit when the head is loaded.
 class OwnWeights {
  public:
-  /// `quantized`: matrices become Q8_0 if their number of columns allows it; else they keep their type.
-  explicit OwnWeights(bool quantized) : quantized_(quantized) {}
+  explicit OwnWeights(MatrixType matrices) : matrix_type_(matrices) {}
   OwnWeights(const OwnWeights&) = delete;
   OwnWeights& operator=(const OwnWeights&) = delete;
 
@@ -39,14 +42,13 @@ class OwnWeights {
   void release_unpacked();
 
  private:
-  TensorType type_for(TensorType stored, std::int64_t cols) const;
   Matrix& add(TensorType type, std::int64_t rows, std::int64_t cols);
 
   struct Owned {
     Matrix matrix;
     PageMemory memory;  // empty if the matrix is foreign
   };
-  const bool quantized_;
+  const MatrixType matrix_type_;
   std::deque<Owned> matrices_, tables_;
   std::vector<Matrix*> adopted_;
   std::deque<std::vector<float>> vectors_;

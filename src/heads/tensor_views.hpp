@@ -14,6 +14,10 @@
 
 namespace yamata::heads {
 
+/// The type to which the matrices of a head are quantized, Q8_0 or Q4_0, if their number of columns allows it. Those that take no more
+/// bytes as stored keep their type, and so do all if this is nothing.
+using MatrixType = std::optional<TensorType>;
+
 /// A tensor as a matrix; a vector is one row.
 struct TensorView {
   std::string name;

@@ -168,9 +168,9 @@ class DamagedHeads : public ::testing::TestWithParam<std::string> {
     return test::accepts([&] {
       const HeadsFile heads = HeadsFile::open(path_, std::nullopt);
       const ContextOptions context{.cells = 16, .sequences = 2, .cache_types = CacheType::kF16, .pack = true, .group = {}};
-      const Needs needs = heads.needs(*target_, context, true);
+      const Needs needs = heads.needs(*target_, context, TensorType::Q8_0);
       if (!runs) return;
-      const auto model = heads.make_stage(*target_, context, true, unit_);
+      const auto model = heads.make_stage(*target_, context, TensorType::Q8_0, unit_);
       model->load(nullptr);
       finish(unit_);
       const std::vector<float> features(needs.feature_layers.size() * kDim * 2, 0.5f);

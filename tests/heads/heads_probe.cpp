@@ -77,15 +77,15 @@ struct States {
   }
 };
 
-int probe(const char* target_path, const char* heads_path, const char* states_path, bool quantized, int steps) {
+int probe(const char* target_path, const char* heads_path, const char* states_path, heads::MatrixType matrices, int steps) {
   const ModelFile target = ModelFile::open(target_path);
   const auto heads = heads::HeadsFile::open(heads_path, std::nullopt);
   const ContextOptions context{.cells = kCells, .sequences = 2, .cache_types = CacheType::kF16, .pack = true, .group = {}};
-  const heads::Needs needs = heads.needs(target, context, quantized);
+  const heads::Needs needs = heads.needs(target, context, matrices);
   const auto file = safetensors::File::open(states_path);
   const States states(file, needs.feature_layers);
   CpuUnit unit({-1}, cpu::choose_isa());
-  const auto model = heads.make_stage(target, context, quantized, unit);
+  const auto model = heads.make_stage(target, context, matrices, unit);
   Probe probe(*model);
   for (std::size_t text = 0; text + 1 < states.texts.size(); ++text) {
     const std::int64_t begin = states.texts[text], end = states.texts[text + 1];
@@ -113,7 +113,9 @@ int probe(const char* target_path, const char* heads_path, const char* states_pa
 int main(int argc, char** argv) {
   if (argc != 6) return 1;
   try {
-    return yamata::probe(argv[1], argv[2], argv[3], std::string(argv[4]) == "q8_0", std::atoi(argv[5]));
+    return yamata::probe(argv[1], argv[2], argv[3],
+                         std::string(argv[4]) == "q8_0" ? yamata::heads::MatrixType(yamata::TensorType::Q8_0) : std::nullopt,
+                         std::atoi(argv[5]));
   } catch (const std::exception& e) {
     fmt::print(stderr, "heads_probe: {}\n", e.what());
     return 2;

@@ -5,6 +5,7 @@
 
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/error.hpp"
+#include "src/heads/own_weights.hpp"
 #include "tests/heads/changed_heads.hpp"
 #include "tests/heads/text_run.hpp"
 
@@ -23,7 +24,7 @@ class HeadsTest : public ::testing::Test, protected TextRun {
   /// The error with which a file is refused; empty: it is accepted.
   std::string fault_of(const std::string& path, std::optional<Kind> kind = std::nullopt) {
     try {
-      HeadsFile::open(path, kind).needs(target_, {}, true);
+      HeadsFile::open(path, kind).needs(target_, {}, TensorType::Q8_0);
     } catch (const ModelError& e) {
       return e.what();
     }
@@ -40,6 +41,18 @@ TEST_F(HeadsTest, Kinds_followFromTheTensors) {
   EXPECT_NE(fault_of(kModels + "tales-dgf.safetensors", Kind::kMedusa).find("0.0.linear.weight is missing"), std::string::npos);
   EXPECT_NE(fault_of(kModels + "tales-medusa.safetensors", Kind::kEagle3).find("fc.weight is missing"), std::string::npos);
   EXPECT_NE(fault_of(kModels + "README.md").find("README.md"), std::string::npos);
+}
+
+TEST(KeptType, IsTheSmallerOfBoth_inWholeBlocks) {
+  using enum TensorType;
+  EXPECT_EQ(kept_type(F16, 64, Q8_0), Q8_0);
+  EXPECT_EQ(kept_type(F16, 64, Q4_0), Q4_0);
+  EXPECT_EQ(kept_type(F16, 64, std::nullopt), F16);
+  EXPECT_EQ(kept_type(F16, 40, Q8_0), F16) << "no whole number of blocks";
+  EXPECT_EQ(kept_type(Q8_0, 64, Q4_0), Q4_0);
+  EXPECT_EQ(kept_type(Q4_0, 64, Q8_0), Q4_0) << "more bytes would not make it more exact";
+  EXPECT_EQ(kept_type(Q4_K, 64, Q8_0), Q8_0) << "a part of a block";
+  EXPECT_EQ(kept_type(Q4_K, 40, Q8_0), F16);
 }
 
 TEST_F(HeadsTest, Text_givesTheSameBitsHoweverItIsCut) {

@@ -32,7 +32,7 @@ class NextnTest : public ::testing::TestWithParam<std::string>, protected TextRu
   static std::string fault_of(const std::string& path) {
     try {
       const ModelFile target = ModelFile::open(path);
-      HeadsFile::in_target(target.file).needs(target, {}, true);
+      HeadsFile::in_target(target.file).needs(target, {}, TensorType::Q8_0);
     } catch (const ModelError& e) {
       return e.what();
     }
@@ -111,7 +111,7 @@ TEST_P(NextnTest, ModelWithoutTheLayer_isRefused) {
   write_tiny_model("llama", TensorType::F16, other);
   const ModelFile target = ModelFile::open(other);
   try {
-    heads.needs(target, {}, true);
+    heads.needs(target, {}, TensorType::Q8_0);
     ADD_FAILURE() << "not refused";
   } catch (const ModelError& e) {
     EXPECT_NE(std::string_view(e.what()).find("another model's"), std::string_view::npos) << e.what();

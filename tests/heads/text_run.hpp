@@ -26,8 +26,8 @@ class TextRun {
   }
 
   std::unique_ptr<StageModel> load(const HeadsFile& heads, const ModelFile& target, bool packed = true) {
-    auto model = heads.make_stage(target, {.cells = 64, .sequences = 8, .cache_types = CacheType::kF16, .pack = packed, .group = {}}, true,
-                                  unit_);
+    auto model = heads.make_stage(target, {.cells = 64, .sequences = 8, .cache_types = CacheType::kF16, .pack = packed, .group = {}},
+                                  TensorType::Q8_0, unit_);
     model->load(nullptr);
     finish(model->unit());
     return model;

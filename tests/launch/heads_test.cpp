@@ -32,6 +32,7 @@ TEST(Heads, WhicheverGuess_theTextIsTheSame) {
   const std::vector<std::pair<int, Arguments>> jobs{{0, {"--heads", kMedusa}},
                                                     {0, {"--heads", kDgf}},
                                                     {0, {"--heads", kDgf, "--heads-quant", "stored", "--strategy", "pipeinfer"}},
+                                                    {0, {"--heads", kDgf, "--heads-quant", "q4_0"}},
                                                     {0, {"--heads", kDgf, "--heads", kMedusa, "-md", kDraft}},
                                                     {0, {"--heads", kDgf, "--policy", "chain"}},
                                                     {1, {"--heads", kMedusa, "--strategy", "pipeinfer"}},
@@ -137,7 +138,7 @@ TEST(Heads, FilesThatDoNotFit_areRefusedInOneLine) {
                {kDgf, "only from GGUF files", {"--heads-kind", "nextn"}},
                {kDgf, "", {"-m", kDraft}, 0},
                {kDgf, "--heads-kind", {"--heads-kind", "hydra"}, 1},
-               {kDgf, "--heads-quant", {"--heads-quant", "q4_0"}, 1}};
+               {kDgf, "--heads-quant", {"--heads-quant", "q5_0"}, 1}};
   for (const int ranks : {0, 3}) {
     for (const auto& c : cases) {
       Arguments arguments{"run", "-m", kModel, "-p", "x", "-n", "4", "-t", "1", "--heads", c.heads};
