@@ -61,9 +61,11 @@ void Drafter::on_commit(const wire::Commit& commit) {
   runs_.cancel_dead();
 }
 
+/// If the head does not wait for guesses, many are under way behind the text. Then heads continue their guesses, too, from their own hidden
+/// states, as long as the accepted ones can be computed again in one run.
 void Drafter::commit(std::int32_t token) {
   calibration_.learn(runs_.tree(), token);
-  runs_.commit(token);
+  runs_.commit(token, min_drafts_ == 0 && depths_ == 0 && runs_.unsent_text() < kRowsWithRoot);
 }
 
 void Drafter::retell() {

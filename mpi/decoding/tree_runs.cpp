@@ -16,18 +16,25 @@ void TreeRuns::begin(std::span<const std::int32_t> text) {
   tree_.emplace(text_.back(), static_cast<std::int32_t>(text_.size()) - 1);
 }
 
-void TreeRuns::commit(std::int32_t token) {
-  if (wants_.features_read > 0) prune();  // guesses were computed from the heads' own hidden states
+void TreeRuns::commit(std::int32_t token, bool keeps_guesses) {
+  const bool heads = wants_.features_read > 0;
+  if (heads && !keeps_guesses) prune();
   const TreeNode& root = tree_->root();
   for (Run& run : runs_) run.pinned |= std::find(run.nodes.begin(), run.nodes.end(), root.id) != run.nodes.end();
-  // A root that was never computed becomes part of the text before the new root.
-  if (root.sent) text_sent_ = text_.size();
+  // A root that was never computed becomes part of the text before the new root, and so does a guess of heads.
+  if (root.sent && (!heads || root.sequence == sequences_.begin)) text_sent_ = text_.size();
   text_.push_back(token);
   const std::vector<TreeNode> gone = tree_->advance(token);
-  partitions_.commit(*tree_, gone);
+  heads ? partitions_.release(gone, text_end()) : partitions_.commit(*tree_, gone);
 }
 
-void TreeRuns::prune() { partitions_.release(*tree_, tree_->prune()); }
+/// Where the text in the canonical sequence ends. For heads, accepted guesses between this and the root are not in it yet.
+std::int32_t TreeRuns::text_end() const {
+  const std::int32_t root = tree_->root().position;
+  return wants_.features_read > 0 ? std::min(root, static_cast<std::int32_t>(text_sent_)) : root;
+}
+
+void TreeRuns::prune() { partitions_.release(tree_->prune(), text_end()); }
 
 /// Begins a run with the part of the text up to `end` that has not been sent.
 TreeRuns::Run TreeRuns::add_text(wire::Record& record, std::size_t end) {

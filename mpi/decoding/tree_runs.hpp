@@ -55,8 +55,10 @@ class TreeRuns {
 
   /// For heads: the features of the tokens that precede the next tokens of the text, from its second token on.
   void add_features(std::span<const float> features) { features_.insert(features_.end(), features.begin(), features.end()); }
-  /// Commits `token`: the root moves to it, and nodes that are not below it are removed.
-  void commit(std::int32_t token);
+  /// Commits `token`: the root moves to it, and nodes that are not below it are removed. For heads, the guesses below it are removed, too,
+  /// because they were computed from the heads' own hidden states, unless `keeps_guesses`: then they can be continued, and the text is
+  /// computed again when the tree is lost.
+  void commit(std::int32_t token, bool keeps_guesses = false);
   /// Removes all guesses, in flight or not.
   void prune();
 
@@ -89,6 +91,7 @@ class TreeRuns {
  private:
   std::size_t cancel(const std::vector<Run*>& runs, bool tell);
   void cancel_rest(bool tell);
+  std::int32_t text_end() const;
   Run add_text(wire::Record& record, std::size_t end);
   void bring_features(wire::Record& record);
   const Run* send(wire::Record record, Run run);

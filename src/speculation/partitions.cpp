@@ -56,19 +56,18 @@ void Partitions::commit(const TokenTree& tree, const std::vector<TreeNode>& gone
     --speculative_cells_;  // the cell is the text's from now on, though the root still lies in its partition
     operations_.push_back(CacheOperation::copy(root.sequence, text(), {root.position, root.position + 1}));
   }
-  release(tree, gone);
+  release(gone, root.position);
 }
 
-void Partitions::release(const TokenTree& tree, const std::vector<TreeNode>& gone) {
-  const std::int32_t fork = tree.root().position;
+void Partitions::release(const std::vector<TreeNode>& gone, std::int32_t text_end) {
   for (const TreeNode& node : gone) {
     if (!node.sent || !is_partition(node.sequence)) continue;
     const std::size_t s = index(node.sequence);
-    if (node.position >= fork) --speculative_cells_;
+    if (node.position >= text_end) --speculative_cells_;
     if (--users_[s] > 0) continue;
-    // Everything before the new root is the text, in every partition that was alive until now.
-    equals_[s] = fork;
-    operations_.push_back(CacheOperation::remove({node.sequence, node.sequence + 1}, {fork, kUnbounded}));
+    // Everything before is the text, in every partition that was alive until now.
+    equals_[s] = text_end;
+    operations_.push_back(CacheOperation::remove({node.sequence, node.sequence + 1}, {text_end, kUnbounded}));
     free_.push_back(node.sequence);
   }
 }

@@ -31,8 +31,9 @@ class Partitions {
   TreeRun lay_out(TokenTree& tree, std::span<const NodeId> nodes);
   /// Call after tree.advance: copies the new root into the canonical sequence if it has been sent ("buffer swap"), and releases `gone`.
   void commit(const TokenTree& tree, const std::vector<TreeNode>& gone);
-  /// Frees the partitions that only nodes in `gone` used; the root of the tree stays.
-  void release(const TokenTree& tree, const std::vector<TreeNode>& gone);
+  /// Frees the partitions that only nodes in `gone` used; the root of the tree stays. `text_end`: the canonical sequence holds the text up
+  /// to this position, at most that of the root; between the two there are cells of guesses that became text.
+  void release(const std::vector<TreeNode>& gone, std::int32_t text_end);
   /// The cache operations to send before the next run, in order; each is returned once.
   std::vector<CacheOperation> take_operations();
   /// Cells held by sent nodes that are not committed.
