@@ -26,6 +26,7 @@ class DeviceLayout:
         drafts = draw.random() < 0.6
         self.split = shares_of(draw, ranks - drafts) + ('/1' if drafts else '')
         self.rank = draw.randrange(ranks)
+        self.drafts_on_device = drafts and self.rank == ranks - 1
         self.units = [units_of(draw, device) if rank == self.rank else ['-t', '1'] for rank in range(ranks)]
 
     def describe(self):
