@@ -65,7 +65,7 @@ void Drafter::on_commit(const wire::Commit& commit) {
 /// states, as long as the accepted ones can be computed again in one run.
 void Drafter::commit(std::int32_t token) {
   calibration_.learn(runs_.tree(), token);
-  runs_.commit(token, min_drafts_ == 0 && depths_ == 0 && runs_.unsent_text() < kRowsWithRoot);
+  runs_.commit(token, min_drafts_ == 0 && depths_ == 0 && runs_.unsent_text() + 1 < kRowsWithRoot);
 }
 
 void Drafter::retell() {
