@@ -60,7 +60,7 @@ def call(command):
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     if done.returncode:
-        raise RuntimeError(f'exit {done.returncode}: {" ".join(command)}\n{done.stderr[-2000:]}')
+        raise RuntimeError(f'exit {done.returncode}: {" ".join(map(str, command))}\n{done.stderr[-2000:]}')
     return done.stdout
 
 
