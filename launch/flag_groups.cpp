@@ -277,14 +277,14 @@ PolicyOptions read_policy(const cxxopts::ParseResult& r) {
 void add_heads(cxxopts::Options& flags) {
   auto add = flags.add_options(kSpeculationGroup);
   add("heads",
-      "Draft heads, which guess from the model's hidden states (Medusa, EAGLE, DGF): a safetensors file, a folder with one, or a GGUF "
-      "file; repeatable",
+      "Draft heads, which guess from the model's hidden states (Medusa, EAGLE-1 to 3, DGF, MTP): a safetensors file, a folder with one, "
+      "or a GGUF file; repeatable",
       cxxopts::value<std::vector<std::string>>(), "FILE");
   add("mtp", "Guess with the multi-token prediction layer (nextn) of the model's own file, if it has one");
   add("heads-kind", "Kind of the heads, if their tensors do not tell: medusa, eagle, dgf, eagle3 or nextn", value_or<std::string>(""),
       "KIND");
   add("heads-quant",
-      "Format of the heads' matrices in memory: q8_0, q4_0 (half of that, but more guesses are wrong), or stored (as in the file)",
+      "Format of the heads' matrices in memory: q8_0, q4_0 (half of q8_0's bytes, but more guesses are wrong), or stored (as in the file)",
       value_or<std::string>("q8_0"), "TYPE");
 }
 

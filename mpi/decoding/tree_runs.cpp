@@ -20,9 +20,10 @@ void TreeRuns::commit(std::int32_t token, bool keeps_guesses) {
   const bool heads = wants_.features_read > 0;
   if (heads && !keeps_guesses) prune();
   const TreeNode& root = tree_->root();
-  for (Run& run : runs_) run.pinned |= std::find(run.nodes.begin(), run.nodes.end(), root.id) != run.nodes.end();
   // A root that was never computed becomes part of the text before the new root, and so does a guess of heads.
-  if (root.sent && (!heads || root.sequence == sequences_.begin)) text_sent_ = text_.size();
+  const bool as_text = !heads || root.sequence == sequences_.begin;
+  for (Run& run : runs_) run.pinned |= as_text && std::find(run.nodes.begin(), run.nodes.end(), root.id) != run.nodes.end();
+  if (root.sent && as_text) text_sent_ = text_.size();
   text_.push_back(token);
   const std::vector<TreeNode> gone = tree_->advance(token);
   heads ? partitions_.release(gone, text_end()) : partitions_.commit(*tree_, gone);

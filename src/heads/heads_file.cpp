@@ -54,14 +54,15 @@ HeadsFile HeadsFile::open(const std::string& path, std::optional<Kind> forced) {
 
 namespace {
 
-/// Bytes of all tensors as they are kept; the parts into which some matrices are cut may keep another type.
+/// Bytes of a tensor as it is kept; the parts into which some matrices are cut may keep another type.
+std::uint64_t kept_bytes(const TensorView& tensor, MatrixType matrices) {
+  const TensorType type = tensor.rows > 1 ? kept_type(tensor.type, tensor.cols, matrices) : tensor.type;
+  return static_cast<std::uint64_t>(tensor.rows * tensor.cols) / traits(type).block_elements * traits(type).block_bytes;
+}
+
 std::uint64_t kept_bytes(const TensorViews& tensors, MatrixType matrices) {
   std::uint64_t bytes = 0;
-  for (const std::string& name : tensors.names()) {
-    const TensorView& tensor = tensors.tensor(name);
-    const TensorType type = tensor.rows > 1 ? kept_type(tensor.type, tensor.cols, matrices) : tensor.type;
-    bytes += static_cast<std::uint64_t>(tensor.rows * tensor.cols) / traits(type).block_elements * traits(type).block_bytes;
-  }
+  for (const std::string& name : tensors.names()) bytes += kept_bytes(tensors.tensor(name), matrices);
   return bytes;
 }
 
@@ -88,6 +89,11 @@ Needs HeadsFile::needs(const ModelFile& target, const ContextOptions& context, M
   needs.feature_layers = shape.layers;
   if (!shape.output) needs.weight_bytes += output;
   needs.evaluation_bytes = needs.weight_bytes;
+  if (shape.embedding) {  // a table: kept as stored, and an evaluation reads a row of it
+    const std::uint64_t counted = kept_bytes(*shape.embedding, matrices);
+    needs.weight_bytes += kept_bytes(*shape.embedding, std::nullopt) - counted;
+    needs.evaluation_bytes -= counted;
+  }
   needs.cache_per_cell =
       KvStore::bytes_for({static_cast<int>(shape.blocks.size()), static_cast<int>(shape.kv_heads), static_cast<int>(shape.head_dim)}, 1,
                          context.cache_types) +

@@ -9,8 +9,7 @@ HiddenStates::HiddenStates(std::int32_t cells, std::int64_t dim)
 
 void HiddenStates::keep(const float* rows, std::span<const CellId> cells) {
   for (std::size_t row = 0; row < last_cells_.size(); ++row)
-    std::memcpy(states_.data() + static_cast<std::size_t>(last_cells_[row]) * row_bytes_, rows + row * dim(),
-                row_bytes_);
+    std::memcpy(states_.data() + static_cast<std::size_t>(last_cells_[row]) * row_bytes_, rows + row * dim(), row_bytes_);
   last_cells_.assign(cells.begin(), cells.end());
 }
 

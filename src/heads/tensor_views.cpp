@@ -94,6 +94,9 @@ void TensorViews::add(const safetensors::File& file) {
     }
     if (tensor.elements() == 0)
       throw ModelError(fmt::format("{}: tensor {} is empty; copy or download it again", file.name(), tensor.name));
+    if (tensors_.contains(tensor.name))
+      throw ModelError(
+          fmt::format("{}: tensor {} is also in another file of this folder; name one file with --heads", file.name(), tensor.name));
     const std::int64_t cols = tensor.shape.empty() ? 1 : tensor.shape.back(), rows = tensor.elements() / cols;
     tensors_[tensor.name] = {tensor.name, *type, rows, cols, tensor.bytes.data(), tensor.bytes.size() / static_cast<std::size_t>(rows)};
   }

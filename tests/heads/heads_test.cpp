@@ -113,6 +113,10 @@ TEST_F(HeadsTest, MedusaHeadsThatShareTheTargetsOutput_areComputedAtOnce_withThe
   EXPECT_NE(rows[1], rows[2]);
 }
 
+TEST_F(HeadsTest, FolderOfSeveralHeads_isRefused) {
+  EXPECT_NE(fault_of(kModels).find("is also in another file of this folder"), std::string::npos);
+}
+
 TEST_F(HeadsTest, TensorsThatDoNotFit_areNamed) {
   for (const std::string file : {"tales-medusa.safetensors", "tales-dgf.safetensors"}) {
     test::ChangedHeads heads(kModels + file);
