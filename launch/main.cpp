@@ -101,7 +101,7 @@ void run_head(const CommandLine& line, World& world) {
   std::visit(Command(world), line.options);
 }
 
-/// MPI_Finalize does not return if a link is cut in the meantime, or if a daemon of the launcher does not answer. The work is done, so then
+/// Finalizing MPI does not return if a link is cut in the meantime, or if a daemon of the launcher does not answer. The work is done, so then
 /// the job is ended with its exit code.
 void bound_finalize(const World& world, int code) {
   if (!world.session) return;
@@ -113,7 +113,7 @@ void bound_finalize(const World& world, int code) {
   }).detach();
 }
 
-/// Disconnects from the other ranks. If one was lost, MPI_Finalize would wait for it forever, so the head ends the job instead.
+/// Disconnects from the other ranks. If one was lost, finalizing MPI would wait for it forever, so the head ends the job instead.
 void disconnect(World& world, int code) {
   constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(10);  // enough for a slow link with much data in flight
   const auto patience = std::min(world.timeout, kLongest);

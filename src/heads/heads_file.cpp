@@ -57,7 +57,7 @@ namespace {
 /// Bytes of a tensor as it is kept; the parts into which some matrices are cut may keep another type.
 std::uint64_t kept_bytes(const TensorView& tensor, MatrixType matrices) {
   const TensorType type = tensor.rows > 1 ? kept_type(tensor.type, tensor.cols, matrices) : tensor.type;
-  return static_cast<std::uint64_t>(tensor.rows * tensor.cols) / traits(type).block_elements * traits(type).block_bytes;
+  return static_cast<std::uint64_t>(tensor.rows) * row_bytes(type, tensor.cols);
 }
 
 std::uint64_t kept_bytes(const TensorViews& tensors, MatrixType matrices) {

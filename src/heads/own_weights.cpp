@@ -11,20 +11,20 @@
 
 namespace yamata::heads {
 
+std::size_t row_bytes(TensorType type, std::int64_t cols) {
+  return static_cast<std::size_t>(cols) / traits(type).block_elements * traits(type).block_bytes;
+}
+
 TensorType kept_type(TensorType stored, std::int64_t cols, MatrixType matrices) {
   const auto whole = [&](TensorType type) { return cols % static_cast<std::int64_t>(traits(type).block_elements) == 0; };
-  const auto row_bytes = [&](TensorType type) {
-    return static_cast<std::size_t>(cols) / traits(type).block_elements * traits(type).block_bytes;
-  };
   const TensorType kept = whole(stored) ? stored : TensorType::F16;
-  return matrices && whole(*matrices) && row_bytes(*matrices) < row_bytes(kept) ? *matrices : kept;
+  return matrices && whole(*matrices) && row_bytes(*matrices, cols) < row_bytes(kept, cols) ? *matrices : kept;
 }
 
 Matrix& OwnWeights::add(TensorType type, std::int64_t rows, std::int64_t cols) {
-  const TypeTraits& t = traits(type);
-  const std::size_t row_bytes = static_cast<std::size_t>(cols) / t.block_elements * t.block_bytes;
-  Owned& owned = matrices_.emplace_back(Owned{{}, PageMemory(row_bytes * static_cast<std::size_t>(rows))});
-  owned.matrix = {type, rows, cols, owned.memory.data(), row_bytes};
+  const std::size_t bytes = row_bytes(type, cols);
+  Owned& owned = matrices_.emplace_back(Owned{{}, PageMemory(bytes * static_cast<std::size_t>(rows))});
+  owned.matrix = {type, rows, cols, owned.memory.data(), bytes};
   return owned.matrix;
 }
 

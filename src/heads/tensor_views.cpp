@@ -194,10 +194,4 @@ std::uint64_t TensorViews::fingerprint() const {
   return hash;
 }
 
-std::uint64_t TensorViews::bytes() const {
-  std::uint64_t sum = 0;
-  for (const auto& [name, view] : tensors_) sum += static_cast<std::uint64_t>(view.rows) * view.row_bytes;
-  return sum;
-}
-
 }  // namespace yamata::heads

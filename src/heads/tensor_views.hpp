@@ -57,7 +57,6 @@ class TensorViews {
   const gguf::File* gguf() const { return gguf_; }
   /// A hash over names, shapes and sampled bytes.
   std::uint64_t fingerprint() const;
-  std::uint64_t bytes() const;
   std::size_t resident_bytes() const { return owned_ ? owned_->resident_bytes() : 0; }
 
  private:
