@@ -18,7 +18,6 @@ class Dgf(nn.Module):
         self.input_layernorm = blocks.Norm(dim, target.eps)
         self.W_1, self.W_2 = (nn.Parameter(torch.randn(dim, dim) * dim**-0.5) for _ in range(2))
         self.W_z = nn.Parameter(torch.randn(2 * dim, dim) * 0.02)
-        
         self.layers = nn.ModuleList(blocks.Layer(target, input_norm=i > 0, interleaved=True) for i in range(options.blocks))
         blocks.initialize(self.layers)
 
@@ -41,6 +40,10 @@ class Dgf(nn.Module):
         tokens = functional.linear(wanted, self.target.output).softmax(-1)
         return (functional.smooth_l1_loss(made, wanted)
                 + self.cross_entropy * blocks.soft_cross_entropy(functional.linear(made, self.target.output), tokens))
+
+    def outputs(self):
+        """Matrices that compute logits: the model's own, which is not trained."""
+        return []
 
     def guesses(self, batch):
         """[texts, rows] per depth: guesses from the text's own tokens and this head's own hidden states."""

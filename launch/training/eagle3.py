@@ -32,7 +32,6 @@ class Eagle3(nn.Module):
         super().__init__()
         self.target, self.depths, self.unroll = target, options.depths, options.unroll
         self.feature_layers = options.layers or target.eagle3_layers()
-        
         size = min(options.draft_vocabulary, target.vocabulary)
         frequent = numpy.argsort(-counts, kind='stable')[:size]
         self.register_buffer('draft_ids', torch.from_numpy(numpy.sort(frequent)))
@@ -64,6 +63,10 @@ class Eagle3(nn.Module):
             g, normed = self.step(g, batch.ahead(batch.ids, depth + 1), past)
             total = total + DECAY**depth * blocks.soft_cross_entropy(self.lm_head(normed[known]), batch.ahead(wanted, depth + 1)[known])
         return total
+
+    def outputs(self):
+        """Matrices that compute logits."""
+        return [self.lm_head.weight]
 
     def guesses(self, batch):
         """[texts, rows] per depth: guesses from the text's own tokens and this head's own outputs."""

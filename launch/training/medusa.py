@@ -23,7 +23,6 @@ class Medusa(nn.Module):
     def __init__(self, target, options):
         super().__init__()
         self.target, self.depths, self.shared_output = target, options.heads, options.shared_output
-        
         self.heads = nn.ModuleList(self.make_head() for _ in range(self.depths))
 
     def make_head(self):
@@ -47,6 +46,10 @@ class Medusa(nn.Module):
             if len(wanted):
                 total = total + DECAY**depth * functional.cross_entropy(self.logits(head, h[known]).float(), wanted)
         return total
+
+    def outputs(self):
+        """Matrices that compute logits."""
+        return [] if self.shared_output else [head[1].weight for head in self.heads]
 
     def guesses(self, batch):
         """[texts, rows] per depth."""

@@ -1,4 +1,4 @@
-"""The training loop: AdamW, warm-up, then linear decay to zero; regular evaluations of held-out acceptance; checkpoints for resuming."""
+"""The training loop: warm-up, then linear decay to zero; regular evaluations of held-out acceptance; checkpoints for resuming."""
 import dataclasses
 import os
 import pathlib
@@ -11,6 +11,7 @@ import torch
 from measuring.problem import Problem
 
 from . import features
+from .optimizer import Optimizer
 from .rates import Rates
 
 SAVE_EVERY_S = 60.0
@@ -28,6 +29,7 @@ class Recipe:
     patience: int  # number of evaluations without improvement after which training stops
     seed: int
     bf16: bool     # compute the products of a step in bfloat16
+    optimizer: str  # muon or adamw
 
 
 class Progress:
@@ -58,8 +60,7 @@ class Trainer:
         self.head, self.data, self.texts, self.held_out, self.recipe = head, data, texts, held_out, recipe
         self.checkpoint, self.settings = pathlib.Path(checkpoint), {**settings, **dataclasses.asdict(recipe)}
         self.device = next(head.parameters()).device
-        self.optimizer = torch.optim.AdamW([p for p in head.parameters() if p.requires_grad], lr=recipe.learning_rate, betas=(0.9, 0.95),
-                                           weight_decay=0.01)
+        self.optimizer = Optimizer(head, recipe.optimizer, recipe.bf16)
         self.done, self.seconds, self.losses, self.recent = 0, 0.0, [], []
         self.best, self.best_state, self.since_best = None, None, 0
         if self.checkpoint.exists():
@@ -107,15 +108,13 @@ class Trainer:
         return self.recipe.learning_rate * rising * (1 - step / self.recipe.steps)
 
     def one_step(self, texts):
-        for group in self.optimizer.param_groups:
-            group['lr'] = self.learning_rate(self.done)
         random = torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.done)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.bf16):
             loss = self.head.loss(self.data.batch(texts).to(self.device), random)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.head.parameters(), self.recipe.clip)
-        self.optimizer.step()
+        self.optimizer.step(self.learning_rate(self.done))
         return loss.item()
 
     def evaluate(self):

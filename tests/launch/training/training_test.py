@@ -25,7 +25,7 @@ import torch  # noqa: E402
 
 import reference  # noqa: E402
 import tiny  # noqa: E402
-from training import command, features, gguf_file, options, rates, safetensors_file, target  # noqa: E402
+from training import command, features, gguf_file, optimizer, options, rates, safetensors_file, target  # noqa: E402
 
 SHAPE = (tiny.HEADS, tiny.KV_HEADS, tiny.ROPE_BASE)
 KINDS = {'medusa': ['--heads', '3'], 'dgf': ['--blocks', '2', '--depths', '3'],
@@ -155,6 +155,33 @@ class Training(Scene):
         for loop in (one, other):
             quiet(loop, 2)
         self.assertFalse(torch.equal(one.head.heads[0][1].weight, other.head.heads[0][1].weight))
+
+
+class Optimizing(Scene):
+    def test_a_muon_step_has_singular_values_of_about_one(self):
+        random = torch.Generator().manual_seed(3)
+        for shape in ((24, 40), (40, 24)):
+            values = torch.linalg.svdvals(optimizer.orthogonalized(torch.randn(shape, generator=random), torch.float32))
+            self.assertGreater(values.min(), 0.6)
+            self.assertLess(values.max(), 1.3)
+
+    def test_muon_trains_the_matrices_inside_a_head_and_adamw_the_rest(self):
+        for kind in KINDS:
+            for chosen in ('muon', 'adamw'):
+                with self.subTest(kind=kind, optimizer=chosen):
+                    head = self.prepared(kind, f'{kind}-{chosen}', '--optimizer', chosen).head
+                    parts = optimizer.Optimizer(head, chosen, False).parts
+                    by_part = {type(part): {id(weight) for weight in part.param_groups[0]['params']} for part, _ in parts}
+                    outputs = {id(weight) for weight in head.outputs()}
+                    matrices = {id(weight) for weight in head.parameters() if weight.ndim == 2} - outputs
+                    self.assertEqual(by_part.get(optimizer.Muon, set()), matrices if chosen == 'muon' else set())
+                    self.assertEqual(set().union(*by_part.values()), {id(weight) for weight in head.parameters()})
+
+    def test_muons_learning_rate_scales_its_step(self):
+        weight = torch.nn.Parameter(torch.zeros(8, 16))
+        weight.grad = torch.randn(8, 16, generator=torch.Generator().manual_seed(5))
+        optimizer.Muon([weight], 0.1, torch.float32).step()
+        self.assertAlmostEqual(weight.detach().pow(2).mean().sqrt().item(), 0.2 * 0.1, delta=0.006)  # as a step of AdamW
 
 
 class Files(Scene):
