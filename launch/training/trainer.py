@@ -15,11 +15,12 @@ from .optimizer import Optimizer
 from .rates import Rates
 
 SAVE_EVERY_S = 60.0
+CHANGEABLE = {'steps', 'warm_up', 'evaluate_every', 'patience'}  # settings with which a checkpoint may be continued to train for longer
 
 
 @dataclasses.dataclass
 class Recipe:
-    """The settings that determine the result; a checkpoint with other settings is not resumed."""
+    """The settings that determine the result; a checkpoint with other settings is not resumed, except those in CHANGEABLE."""
     steps: int
     batch_rows: int
     learning_rate: float
@@ -69,8 +70,8 @@ class Trainer:
     def load(self):
         try:
             state = torch.load(self.checkpoint, map_location=self.device)
-            if state['settings'] != self.settings:
-                other = [key for key in self.settings if state['settings'].get(key) != self.settings[key]]
+            other = [key for key in self.settings if key not in CHANGEABLE and state['settings'].get(key) != self.settings[key]]
+            if other:
                 raise Problem(f'{self.checkpoint} was begun with another {", ".join(other)}; use the same, choose another -o, or delete it')
             self.head.load_state_dict(state['head'])
             self.optimizer.load_state_dict(state['optimizer'])

@@ -129,6 +129,13 @@ class Training(Scene):
             self.assertTrue(numpy.array_equal(values, best.best_state[name].numpy()), name)
         self.assertIn('4 steps of at most', (self.folder / 'so-far' / 'README.md').read_text())
 
+    def test_a_finished_training_goes_on_with_more_steps(self):
+        self.assertEqual(self.train_heads('dgf', 'longer').returncode, 0)
+        further = self.train_heads('dgf', 'longer', '--steps', '20')
+        self.assertEqual(further.returncode, 0, further.stderr)
+        self.assertIn('going on at step 12', further.stderr)
+        self.assertIn('step 20/20', further.stderr)
+
     def test_checkpoint_names_nothing_but_tensors(self):
         loop = self.prepared('dgf', 'named', '--evaluate-every', '2', '--patience', '100')
         self.assertFalse(quiet(loop, 3))
