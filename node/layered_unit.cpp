@@ -33,7 +33,7 @@ void LayeredUnit::work() {
     BusyTime& busy;
     ~Ended() { busy.end(); }
   } ended{busy_};
-  const bool together = std::ranges::any_of(ops_, meets);
+  const bool together = std::ranges::any_of(ops_, synchronizes);
   std::size_t begin = 0;
   for (const ListPart& part : parts_) {
     left_ = !together && begin > 0 && begin < ops_.size() && stop_ && stop_->load(std::memory_order_relaxed);

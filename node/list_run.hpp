@@ -11,10 +11,10 @@
 namespace yamata {
 
 /// Whether the members of a group, or the units of a machine, synchronize in the operation.
-inline bool meets(const Op& op) {
+inline bool synchronizes(const Op& op) {
   const auto* linear = std::get_if<LinearOp>(&op);
   const auto* norm = std::get_if<NormOp>(&op);
-  return std::holds_alternative<AllGatherOp>(op) || std::holds_alternative<MeetOp>(op) || (linear && linear->share.group) ||
+  return std::holds_alternative<AllGatherOp>(op) || std::holds_alternative<BarrierOp>(op) || (linear && linear->share.group) ||
          (norm && norm->share.group);
 }
 

@@ -14,7 +14,7 @@
 
 namespace yamata {
 
-class UnitMeeting;
+class UnitBarrier;
 
 /// A range of the items by which an operation can be divided: from `begin` up to `end`, or all after `begin`.
 struct OpRange {
@@ -268,12 +268,12 @@ struct PackOp {
 
 /// Synchronizes the units that compute lists together: after it, each sees what the others have written. If one of them wants to stop, all
 /// stop the list here.
-struct MeetOp {
-  UnitMeeting* meeting;
+struct BarrierOp {
+  UnitBarrier* barrier;
   int own;  ///< number of this unit among them
 };
 
 using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp,
-                        NormOp, AddOp, RouterOp, ScaleOp, HighestOp, MeetOp>;
+                        NormOp, AddOp, RouterOp, ScaleOp, HighestOp, BarrierOp>;
 
 }  // namespace yamata

@@ -15,11 +15,11 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 }  // namespace
 
-OpCutter::OpCutter(std::span<const std::unique_ptr<ComputeUnit>> units, ComputeUnit& memory, UnitMeeting& meeting, UnitShares& shares)
+OpCutter::OpCutter(std::span<const std::unique_ptr<ComputeUnit>> units, ComputeUnit& memory, UnitBarrier& barrier, UnitShares& shares)
     : units_(units),
-      meeting_(meeting),
+      barrier_(barrier),
       shares_(shares),
-      member_(meeting, memory),
+      member_(barrier, memory),
       lists_(units.size()),
       ends_(units.size()),
       partials_(memory) {
@@ -43,7 +43,7 @@ void OpCutter::cut(std::span<const Op> ops) {
     std::visit([&](const auto& op) { cut_op(op); }, ops[at_]);
     for (std::size_t unit = 0; unit < lists_.size(); ++unit) ends_[unit].push_back(lists_[unit].size());
   }
-  if (label_) meet();  // so that it is known which unit came last
+  if (label_) add_barrier();  // so that it is known which unit came last
   member_.reserve(slice_bytes_);
 }
 
@@ -121,17 +121,17 @@ bool OpCutter::conflicts(const Access& access) const {
 }
 
 void OpCutter::access(std::span<const Access> accesses) {
-  if (std::ranges::any_of(accesses, [&](const Access& access) { return conflicts(access); })) meet();
+  if (std::ranges::any_of(accesses, [&](const Access& access) { return conflicts(access); })) add_barrier();
   accesses_.insert(accesses_.end(), accesses.begin(), accesses.end());
 }
 
-void OpCutter::meet() {
-  for (std::size_t unit = 0; unit < lists_.size(); ++unit) lists_[unit].push_back(MeetOp{&meeting_, static_cast<int>(unit)});
-  met();
+void OpCutter::add_barrier() {
+  for (std::size_t unit = 0; unit < lists_.size(); ++unit) lists_[unit].push_back(BarrierOp{&barrier_, static_cast<int>(unit)});
+  after_barrier();
 }
 
 /// The last operation synchronizes the units.
-void OpCutter::met() {
+void OpCutter::after_barrier() {
   labels_.push_back(label_.value_or(UnitShares::kOther));
   label_.reset();
   accesses_.clear();
@@ -296,7 +296,7 @@ void OpCutter::cut_op(const AllGatherOp& op) {
     lists_[unit].push_back(part);
   }
   slice_bytes_ = std::max(slice_bytes_, slices_of(op).bytes());
-  met();
+  after_barrier();
   accesses_.push_back(token_rows(op.x, op.cols, rows, true));
 }
 

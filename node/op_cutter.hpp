@@ -12,7 +12,7 @@
 #include "node/buffer.hpp"
 #include "node/compute_unit.hpp"
 #include "node/op.hpp"
-#include "node/unit_meeting.hpp"
+#include "node/unit_barrier.hpp"
 #include "node/unit_shares.hpp"
 
 namespace yamata {
@@ -26,13 +26,13 @@ struct Cut {
 };
 
 /// One unit computes each output as a whole, so no bit depends on the division. Each operation has a function that says how to divide it;
-/// without one, the first unit computes it between two synchronizations. The units synchronize (MeetOp) where one would read or overwrite
+/// without one, the first unit computes it between two synchronizations. The units synchronize (BarrierOp) where one would read or overwrite
 /// what another has written, or may still be reading, since the last synchronization. The units prepare the input of products together, in
 /// one of these synchronizations: each unit quantizes the columns that it has written itself.
 class OpCutter {
  public:
   /// `memory`: a unit whose memory all units can access. All units outlive this.
-  OpCutter(std::span<const std::unique_ptr<ComputeUnit>> units, ComputeUnit& memory, UnitMeeting& meeting, UnitShares& shares);
+  OpCutter(std::span<const std::unique_ptr<ComputeUnit>> units, ComputeUnit& memory, UnitBarrier& barrier, UnitShares& shares);
 
   /// Divides the list, which must outlive the run of the resulting lists, and prepares the synchronizations. Throws std::bad_alloc.
   void cut(std::span<const Op> ops);
@@ -40,7 +40,7 @@ class OpCutter {
   /// Whether the list has exchanges with other ranks.
   bool in_group() const { return in_group_; }
   /// The number of synchronizations in the lists.
-  std::size_t meetings() const { return labels_.size(); }
+  std::size_t barriers() const { return labels_.size(); }
   /// How many operations of the whole list are completed if a unit has completed this many of its own.
   std::size_t ended(std::size_t unit, std::size_t of_its_own) const;
   /// The kind of work before each synchronization, as its number in the shares.
@@ -85,9 +85,9 @@ class OpCutter {
     cut_alone(op);
   }
   void cut_alone(const Op& op) {
-    meet();
+    add_barrier();
     lists_[0].push_back(op);
-    meet();
+    add_barrier();
   }
 
   Cut cut_of(std::int64_t count, std::int64_t grain, std::span<const double> shares) const;
@@ -109,8 +109,8 @@ class OpCutter {
   bool conflicts(const Access& access) const;
   /// Records the accesses of the next operation, after a synchronization if one is needed.
   void access(std::span<const Access> accesses);
-  void meet();
-  void met();
+  void add_barrier();
+  void after_barrier();
   Cut input_cut(const LinearOp& op, std::int64_t stride, std::int64_t width, std::span<const double> shares);
   void make_together(const LinearOp& op, const std::array<Cut, 3>& outputs, std::span<const double> shares);
   void make_each(const LinearOp& op, const std::array<Cut, 3>& outputs, std::vector<Access>& accesses);
@@ -126,7 +126,7 @@ class OpCutter {
   std::size_t packed_before(std::size_t layout, const Matrix& matrix) const;
 
   const std::span<const std::unique_ptr<ComputeUnit>> units_;
-  UnitMeeting& meeting_;
+  UnitBarrier& barrier_;
   UnitShares& shares_;
   MemberUnits member_;
   std::vector<std::size_t> layouts_;             // [unit]: index of its layout of packed weights
@@ -136,7 +136,7 @@ class OpCutter {
   std::size_t at_ = 0;  // of the operation that is being divided
   std::vector<std::vector<Op>> lists_;
   std::vector<std::vector<std::size_t>> ends_;  // [unit][operation]: its own operations up to the end of this one
-  std::vector<int> labels_;                     // [meeting]: label of the work before it
+  std::vector<int> labels_;                     // [barrier]: label of the work before it
   std::optional<int> label_;                    // label of the work since the last synchronization
   std::vector<Access> accesses_;                // since the last synchronization
   std::optional<Heads> heads_;

@@ -131,7 +131,7 @@ void OpCutter::make_together(const LinearOp& op, const std::array<Cut, 3>& outpu
     lists_[unit].push_back(part);
     if (unit == 0) slice_bytes_ = std::max(slice_bytes_, slices_of(part).bytes());
   }
-  met();
+  after_barrier();
   if (op.input && needs_floats(op)) accesses_.push_back(whole(op.input, static_cast<std::size_t>(op.rows * op.cols) * sizeof(float), true));
 }
 
@@ -152,7 +152,7 @@ void OpCutter::make_each(const LinearOp& op, const std::array<Cut, 3>& outputs, 
 /// There is no product: only the input is made, by the first unit. In a group, all units provide their columns.
 void OpCutter::cut_input_alone(const LinearOp& op) {
   if (op.share.group) return make_together(op, {}, shares_.of(UnitShares::kOther));
-  meet();
+  add_barrier();
   lists_[0].push_back(op);
   accesses_.push_back(whole(op.input, static_cast<std::size_t>(op.rows * op.cols) * sizeof(float), true));
 }

@@ -37,8 +37,8 @@ SplitUnit::SplitUnit(std::vector<UnitPart> parts, bool adapts, int spins)
     : units_(units_of(parts)),
       memory_(*units_[memory_of(parts)]),
       shares_(shares_of(parts), adapts),
-      meeting_(static_cast<int>(units_.size()), spins),
-      cutter_(units_, memory_, meeting_, shares_),
+      barrier_(static_cast<int>(units_.size()), spins),
+      cutter_(units_, memory_, barrier_, shares_),
       progress_at_start_(units_.size(), 0),
       busy_at_start_(units_.size(), 0) {
   for (UnitPart& part : parts) names_.push_back(std::move(part.name));
@@ -66,10 +66,10 @@ void SplitUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
     busy_at_start_[unit] = units_[unit]->busy_seconds();
   }
   cutter_.cut(ops);
-  meeting_.begin({.label = cutter_.labels(), .labels = shares_.labels(), .stop = stop, .in_group = cutter_.in_group()});
+  barrier_.begin({.label = cutter_.labels(), .labels = shares_.labels(), .stop = stop, .in_group = cutter_.in_group()});
   // Whether to stop a run is decided for all units together: before the run, and at its synchronizations. Without these, each unit decides
   // for itself.
-  const bool alone = cutter_.meetings() == 0;
+  const bool alone = cutter_.barriers() == 0;
   if (!alone) stop = stop && stop->load() ? &kRaised : nullptr;
   ops_ = ops.size();
   settled_ = false;
@@ -79,7 +79,7 @@ void SplitUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   try {
     for (; started < units_.size(); ++started) units_[started]->start(cutter_.list(started), stop);
   } catch (...) {  // units that have started must not wait for the others
-    meeting_.abandon();
+    barrier_.abandon();
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [&] { return running_ == static_cast<int>(units_.size() - started); });
     running_ = 0;
@@ -90,7 +90,7 @@ void SplitUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
 
 /// Called on a thread of the unit. If it has failed, the others stop waiting for it.
 void SplitUnit::ended(std::size_t unit) {
-  if (meeting_.met(static_cast<int>(unit)) < cutter_.meetings()) meeting_.abandon();
+  if (barrier_.arrivals(static_cast<int>(unit)) < cutter_.barriers()) barrier_.abandon();
   const std::lock_guard lock(mutex_);
   --running_;
   ended_.notify_all();
@@ -128,7 +128,7 @@ void SplitUnit::settle() {
   const double now_s = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
   std::vector<double> seconds(units_.size());
   for (int label = 1; label < static_cast<int>(shares_.labels()); ++label) {
-    for (std::size_t unit = 0; unit < units_.size(); ++unit) seconds[unit] = meeting_.computed_s(label, static_cast<int>(unit));
+    for (std::size_t unit = 0; unit < units_.size(); ++unit) seconds[unit] = barrier_.computed_s(label, static_cast<int>(unit));
     shares_.computed(label, seconds, now_s);
   }
 }

@@ -14,7 +14,7 @@
 
 #include "node/compute_unit.hpp"
 #include "node/op_cutter.hpp"
-#include "node/unit_meeting.hpp"
+#include "node/unit_barrier.hpp"
 #include "node/unit_shares.hpp"
 
 namespace yamata {
@@ -30,7 +30,7 @@ struct UnitPart {
 /// All units work on the same memory. A list is stopped at a synchronization, by all units together.
 class SplitUnit final : public ComputeUnit {
  public:
-  /// At most kMostUnits. `adapts`: the shares follow measured time. `spins`: see UnitMeeting.
+  /// At most kMostUnits. `adapts`: the shares follow measured time. `spins`: see UnitBarrier.
   SplitUnit(std::vector<UnitPart> parts, bool adapts, int spins);
   ~SplitUnit() override;
 
@@ -56,7 +56,7 @@ class SplitUnit final : public ComputeUnit {
   /// The shares, by kind of work. Like the next function, not to be called while it computes.
   UnitShares& shares() { return shares_; }
   /// Seconds that a unit has spent on the work with that number in the latest list.
-  double computed_s(int label, int unit) const { return meeting_.computed_s(label, unit); }
+  double computed_s(int label, int unit) const { return barrier_.computed_s(label, unit); }
 
  private:
   void ended(std::size_t unit);
@@ -66,7 +66,7 @@ class SplitUnit final : public ComputeUnit {
   std::vector<std::unique_ptr<ComputeUnit>> units_;
   ComputeUnit& memory_;  // the unit that allocates the common memory
   UnitShares shares_;
-  UnitMeeting meeting_;
+  UnitBarrier barrier_;
   OpCutter cutter_;
   std::size_t ops_ = 0;                // of the latest list
   std::uint64_t progress_before_ = 0;  // of all earlier lists

@@ -55,9 +55,9 @@ void add_stage(const Json& rank, StageRanks& stages, MeasuredRun& run) {
   joins ? void(++run.groups.back()) : run.groups.push_back(1);
   stages.layers = layers;
   stages.times.push_back(times_of(rank));
-  const double meeting_s = rank.value("exchange_s", 0.0), busy_s = rank.value("busy_s", 0.0);
-  check(meeting_s >= 0 && meeting_s <= busy_s, "'exchange_s' is not between 0 and 'busy_s'");
-  stages.computing.push_back(meeting_s > 0 ? 1 - meeting_s / busy_s : 1);
+  const double exchange_s = rank.value("exchange_s", 0.0), busy_s = rank.value("busy_s", 0.0);
+  check(exchange_s >= 0 && exchange_s <= busy_s, "'exchange_s' is not between 0 and 'busy_s'");
+  stages.computing.push_back(exchange_s > 0 ? 1 - exchange_s / busy_s : 1);
 }
 
 void read_stages(const StageRanks& ranks, MeasuredRun& run) {
@@ -121,13 +121,13 @@ std::vector<std::int32_t> token_ids(const Json& ids) {
 
 simulation::Recording::Choices choices_of(const Json& token) {
   constexpr std::size_t kMost = 64;
-  simulation::Recording::Choices choices{token.at("stated").get<std::vector<float>>(), {}};
+  simulation::Recording::Choices choices{token.at("probabilities").get<std::vector<float>>(), {}};
   const auto& draft_probabilities = choices.draft_probabilities;
   const bool shares = std::all_of(draft_probabilities.begin(), draft_probabilities.end(), [](float p) { return p >= 0 && p <= 1; });
   check(shares && draft_probabilities.size() <= kMost && std::is_sorted(draft_probabilities.rbegin(), draft_probabilities.rend()),
         "'choices' has invalid probabilities");
-  if (token.at("came_true").is_null()) return choices;
-  const auto place = token.at("came_true").get<std::int64_t>();
+  if (token.at("accepted").is_null()) return choices;
+  const auto place = token.at("accepted").get<std::int64_t>();
   check(place >= 0 && place < static_cast<std::int64_t>(draft_probabilities.size()),
         "'choices' has an accepted guess without a draft probability");
   choices.accepted = static_cast<std::size_t>(place);

@@ -62,8 +62,8 @@ std::string rehearsal_words(std::span<const GroupCost> costs) {
         words.empty()
             ? fmt::format(
                   "in the rehearsal, groups of {} compute {:.2f} times as long as their speeds predict, and an exchange takes {:.3f} ms",
-                  cost.members, cost.computing, 1e-6 * static_cast<double>(cost.meeting))
-            : fmt::format(", of {} {:.2f} and {:.3f} ms", cost.members, cost.computing, 1e-6 * static_cast<double>(cost.meeting));
+                  cost.members, cost.computing, 1e-6 * static_cast<double>(cost.exchange))
+            : fmt::format(", of {} {:.2f} and {:.3f} ms", cost.members, cost.computing, 1e-6 * static_cast<double>(cost.exchange));
   }
   return words;
 }

@@ -142,7 +142,7 @@ void Simulator::take_models() {
   model_ = ModelFile::open(flags_.model);
   numbers_.layers = static_cast<int>(model_->h.layers);
   numbers_.widths = {model_->h.dim, model_->h.vocabulary};
-  numbers_.meeting_bytes = meeting_bytes(model_->h);
+  numbers_.exchange_bytes = exchange_bytes(model_->h);
   if (flags_.draft_models.empty() || numbers_.draft_ms > 0) return;
   numbers_.draft_ms = numbers_.target_ms * bytes(ModelFile::open(flags_.draft_models[0])) / bytes(*model_);
 }
@@ -170,11 +170,11 @@ std::vector<int> groups_of(int ranks, int group) {
 /// Measured stages have their measured times including exchanges, corrected for a different network. In other groups each member has an
 /// equal part of its stage.
 void Simulator::add_stages(const Numbers& numbers, Scenario& s) const {
-  const auto slices = [&](int members) { return numbers.meeting_bytes / kMeetingsPerLayer * (members - 1) / members; };
+  const auto slices = [&](int members) { return numbers.exchange_bytes / kExchangesPerLayer * (members - 1) / members; };
   if (numbers.measured(s.groups)) {
     for (const double ms : numbers.stage_ms) s.stages.push_back(nanoseconds(ms));
-    for (const int members : s.groups) s.meetings[members] = numbers.meeting_here(0, slices(members));
-    s.meeting_bytes = 0;
+    for (const int members : s.groups) s.exchanges[members] = numbers.exchange_here(0, slices(members));
+    s.exchange_bytes = 0;
     return;
   }
   const std::vector<Nanoseconds> times = stage_times(static_cast<int>(s.groups.size()), numbers);
@@ -183,9 +183,9 @@ void Simulator::add_stages(const Numbers& numbers, Scenario& s) const {
     const GroupCost cost = group_cost(numbers.group_costs, members);
     const double part = static_cast<double>(times[stage]) * cost.computing / members;
     s.stages.insert(s.stages.end(), static_cast<std::size_t>(members), std::llround(part));
-    if (cost.meeting > 0) s.meetings[members] = numbers.meeting_here(cost.meeting, slices(members));
+    if (cost.exchange > 0) s.exchanges[members] = numbers.exchange_here(cost.exchange, slices(members));
   }
-  s.meeting_bytes = numbers.meeting_bytes;
+  s.exchange_bytes = numbers.exchange_bytes;
 }
 
 Scenario Simulator::scenario(Shape shape, const std::string& strategy, const Numbers& numbers) const {

@@ -34,7 +34,7 @@ void take_machines(const PlanFile& plan, SimulatedNumbers& numbers) {
   numbers.draft_width = first.width;
   numbers.layers = plan.layers;
   numbers.widths = plan.widths;
-  numbers.meeting_bytes = plan.meeting_bytes;
+  numbers.exchange_bytes = plan.exchange_bytes;
   numbers.acceptance = plan.acceptance;
   numbers.acceptance4 = plan.acceptance4;
   numbers.prompt = plan.prompt;
@@ -77,7 +77,7 @@ void SimulatedNumbers::take(const PlanFile& plan) {
   group_costs = plan.group_costs;
 }
 
-simulation::Nanoseconds SimulatedNumbers::meeting_here(simulation::Nanoseconds tried, double bytes) const {
+simulation::Nanoseconds SimulatedNumbers::exchange_here(simulation::Nanoseconds tried, double bytes) const {
   const auto way_ns = [&](const simulation::NetworkOptions& link) {
     return static_cast<double>(link.latency) + 1e9 * bytes / link.bytes_per_s;
   };

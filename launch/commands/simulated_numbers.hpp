@@ -20,7 +20,7 @@ struct SimulatedNumbers {
   std::vector<int> ranks{2, 4, 8};
   simulation::NetworkOptions network;
   simulation::RowWidths widths;
-  double meeting_bytes = simulation::Scenario().meeting_bytes;
+  double exchange_bytes = simulation::Scenario().exchange_bytes;
   std::vector<GroupCost> group_costs;    ///< of groups that have rehearsed
   simulation::NetworkOptions rehearsed;  ///< the network on which they rehearsed
   std::map<int, double> slow;            ///< rank -> factor
@@ -42,7 +42,7 @@ struct SimulatedNumbers {
   double among_first_four() const { return acceptance4.value_or(yamata::among_first_four(acceptance)); }
   /// Time of an exchange of a one-row run here, if it took `tried` on the rehearsal's network: slices of `bytes` bytes arrive later by the
   /// additional time that they need on this network.
-  simulation::Nanoseconds meeting_here(simulation::Nanoseconds tried, double bytes) const;
+  simulation::Nanoseconds exchange_here(simulation::Nanoseconds tried, double bytes) const;
 };
 
 }  // namespace yamata

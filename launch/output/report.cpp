@@ -92,7 +92,7 @@ Json choices(const Generation& r) {
       if (choice.token == r.token_ids[i]) accepted = probabilities.size();
       probabilities.push_back(std::round(1e4 * choice.draft_probability) / 1e4);
     }
-    tokens.push_back({{"stated", std::move(probabilities)}, {"came_true", std::move(accepted)}});
+    tokens.push_back({{"probabilities", std::move(probabilities)}, {"accepted", std::move(accepted)}});
   }
   return tokens;
 }

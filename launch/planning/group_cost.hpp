@@ -11,7 +11,7 @@ struct GroupCost {
   int members = 2;
   double computing = 1;                 ///< measured computing time, relative to what the hosts' speeds and the members' columns predict
   /// time of one exchange of a one-row run, including waits for members; 0: predicted from the network
-  simulation::Nanoseconds meeting = 0;
+  simulation::Nanoseconds exchange = 0;
 };
 
 /// Interpolates linearly between the measured numbers of members (`tried`, ascending), and extrapolates beyond the last two. A single

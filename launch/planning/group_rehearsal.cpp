@@ -50,7 +50,7 @@ double expected_s(const ModelFile& target, std::span<const PlannedHost> hosts, s
 GroupCost cost_of(const ModelFile& target, std::span<const PlannedHost> hosts, const GroupTime& time, std::size_t bytes) {
   const LayerRange layers = layers_of(target, time.ranks.size(), bytes);
   return {static_cast<int>(time.ranks.size()), time.computing_s / expected_s(target, hosts, time.ranks, layers),
-          std::llround(1e9 * time.meeting_s)};
+          std::llround(1e9 * time.exchange_s)};
 }
 
 /// The key for a group with this model on these hosts.
@@ -77,7 +77,7 @@ std::vector<GroupCost> read_kept(const ModelFile& target, std::span<const Planne
 /// Whether the first group's new result agrees with the kept one.
 bool holds(std::span<const GroupCost> kept, const GroupCost& first) {
   return !kept.empty() && within_factor(kAgree, kept.front().computing, first.computing) &&
-         within_factor(kAgree, static_cast<double>(kept.front().meeting), static_cast<double>(first.meeting));
+         within_factor(kAgree, static_cast<double>(kept.front().exchange), static_cast<double>(first.exchange));
 }
 
 }  // namespace

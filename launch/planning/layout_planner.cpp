@@ -57,9 +57,9 @@ Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::
   Scenario s;
   s.stages = stage_times(candidate, job, hosts);
   s.groups = place.groups;
-  s.meeting_bytes = meeting_bytes(job.target.h);
+  s.exchange_bytes = exchange_bytes(job.target.h);
   for (const int members : place.groups) {
-    if (const GroupCost cost = group_cost(job.group_costs, members); cost.meeting > 0) s.meetings[members] = cost.meeting;
+    if (const GroupCost cost = group_cost(job.group_costs, members); cost.exchange > 0) s.exchanges[members] = cost.exchange;
   }
   s.width = slowest(hosts, place.ranks).width;
   if (candidate.layout.size() > 1) {
@@ -89,15 +89,15 @@ simulation::NetworkOptions network_of(const LayoutCandidate& candidate, std::spa
   return slowest_link(hosts, ranks, network);
 }
 
-double meeting_share(const Scenario& s) {
+double exchange_share(const Scenario& s) {
   double most = 0;
   const auto stages = static_cast<int>(s.groups.size());
   for (std::size_t stage = 0, rank = 0; stage < s.groups.size(); rank += static_cast<std::size_t>(s.groups[stage++])) {
-    const simulation::MeetingTime meetings = simulation::meeting_time(s, s.groups[stage], stages);
+    const simulation::ExchangeCost exchanges = simulation::exchange_cost(s, s.groups[stage], stages);
     const auto begin = s.stages.begin() + static_cast<std::ptrdiff_t>(rank);
     const auto computing = static_cast<double>(*std::max_element(begin, begin + s.groups[stage]));
-    const auto meeting = static_cast<double>(meetings.run + meetings.row);
-    most = std::max(most, meeting / (meeting + computing));
+    const auto exchange = static_cast<double>(exchanges.run + exchanges.row);
+    most = std::max(most, exchange / (exchange + computing));
   }
   return most;
 }
@@ -140,7 +140,7 @@ Forecast simulate(const LayoutCandidate& candidate, const PlannedJob& job, std::
     f.busiest_stage += *std::ranges::max_element(outcome.stage_busy) / draws;
     f.drafter_busy += (outcome.drafter_busy.empty() ? 0 : outcome.drafter_busy.front()) / draws;
   }
-  f.meeting_share = meeting_share(s);
+  f.exchange_share = exchange_share(s);
   add_memory(job, hosts, s.decode, f);
   return f;
 }
@@ -209,7 +209,7 @@ std::string reason(const Forecast& f) {
   const auto add = [&words](const std::string& word) { words += (words.empty() ? "" : ", ") + word; };
   if (!f.fits) add("does not fit into memory");
   if (f.candidate.hosts() == 1) add("no links");
-  if (f.meeting_share > 0) add(fmt::format("{} of a layer's time in exchanges", percent(f.meeting_share)));
+  if (f.exchange_share > 0) add(fmt::format("{} of a layer's time in exchanges", percent(f.exchange_share)));
   if (f.candidate.stages.size() > 1) add(fmt::format("busiest stage {}", percent(f.busiest_stage)));
   if (f.candidate.layout.size() > 1) {
     add(f.candidate.draft_on_head() ? "the draft takes turns with the head's layers"

@@ -44,7 +44,7 @@ struct Forecast {
   double tokens_per_s = 0, ttft_s = 0;
   double busiest_stage = 0, drafter_busy = 0;  ///< shares of the time after the first token
   /// share of a one-row run's time that is spent in exchanges, in the stage where it is largest; 0: no groups
-  double meeting_share = 0;
+  double exchange_share = 0;
   std::vector<std::uint64_t> rank_bytes{};  ///< weights, cache and buffers, in the order of the candidate layout's ranks, model after model
   bool fits = true;                         ///< into the hosts' memory
 };

@@ -147,7 +147,7 @@ std::optional<GroupCost> read_group_cost(const std::string& folder, const Measur
 }
 
 void keep_group_cost(const std::string& folder, const MeasurementKey& key, const GroupCost& cost, std::int64_t now_s) {
-  const std::vector<double> numbers{cost.computing, static_cast<double>(cost.meeting)};
+  const std::vector<double> numbers{cost.computing, static_cast<double>(cost.exchange)};
   keep_numbers(folder, key, kGroup, numbers, now_s);
 }
 

@@ -47,7 +47,7 @@ Json json_of(const Forecast& f, std::span<const PlannedHost> hosts) {
           {"fits", f.fits},
           {"busy_busiest_stage", f.busiest_stage},
           {"busy_drafter", f.drafter_busy},
-          {"meeting_share", f.meeting_share},
+          {"exchange_share", f.exchange_share},
           {"why", reason(f)}};
 }
 
@@ -88,13 +88,13 @@ PlanFile read_plan(const Json& j) {
     const int members = static_cast<int>(number(group, "members", 2, 1024));
     if (!plan.group_costs.empty() && members <= plan.group_costs.back().members) throw UsageError("'rehearsal' is not in ascending order");
     plan.group_costs.push_back({members, number(group, "computing", 1e-3, 1e3),
-                                static_cast<Nanoseconds>(std::llround(1e6 * number(group, "meeting_ms", 0, 1e9)))});
+                                static_cast<Nanoseconds>(std::llround(1e6 * number(group, "exchange_ms", 0, 1e9)))});
   }
   const Json &model = j.at("model"), &text = j.at("text");
   plan.layers = static_cast<int>(number(model, "layers", 1, 1e6));
   plan.widths = {static_cast<std::int64_t>(number(model, "width", 1)), static_cast<std::int64_t>(number(model, "vocabulary", 1))};
   plan.target_bytes = number(model, "bytes_per_token", 1);
-  plan.meeting_bytes = number(model, "meeting_bytes", 1);
+  plan.exchange_bytes = number(model, "exchange_bytes", 1);
   if (j.contains("draft")) {
     plan.draft_bytes = number(j.at("draft"), "bytes_per_token", 1);
     plan.draft_cost = number(j.at("draft"), "cost", 1e-3, 1e3);
@@ -123,7 +123,7 @@ std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, c
            {"width", h.dim},
            {"vocabulary", h.vocabulary},
            {"bytes_per_token", token_bytes(job.target)},
-           {"meeting_bytes", meeting_bytes(h)}}}};
+           {"exchange_bytes", exchange_bytes(h)}}}};
   if (job.draft) j["draft"] = {{"bytes_per_token", token_bytes(*job.draft)}, {"cost", job.draft_cost}};
   j["text"] = {{"prompt_tokens", job.prompt},
                {"predict", job.generate},
@@ -135,7 +135,7 @@ std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, c
   write_link(network, j["network"]);
   j["rehearsal"] = Json::array();
   for (const GroupCost& cost : job.group_costs)
-    j["rehearsal"].push_back({{"members", cost.members}, {"computing", cost.computing}, {"meeting_ms", milliseconds(cost.meeting)}});
+    j["rehearsal"].push_back({{"members", cost.members}, {"computing", cost.computing}, {"exchange_ms", milliseconds(cost.exchange)}});
   j["layouts"] = Json::array();
   for (const Forecast& f : forecasts) j["layouts"].push_back(json_of(f, hosts));
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -18,7 +18,7 @@ struct PlanFile {
   double draft_bytes = 0;              ///< likewise; 0: there was no draft
   double draft_cost = 1;               ///< of an evaluation, see FirstChoices
   int layers = 0;                      ///< of the target
-  double meeting_bytes = 0;            ///< see shard.hpp
+  double exchange_bytes = 0;            ///< see shard.hpp
   simulation::RowWidths widths;
   double acceptance = 0, acceptance4 = 0, over_confidence = 0;  ///< of the draft, as PlannedJob has them
   int prompt = 0, generate = 0;  ///< tokens

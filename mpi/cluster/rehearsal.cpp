@@ -52,7 +52,7 @@ bool SharedLayer::advance() {
 void SharedLayer::begin_run() {
   static const std::vector<std::int32_t> kToken{0};
   static const std::vector<Placement> kPlacement{{.position = 0, .parent = -1, .sequences = {0, 1}}};  // the token replaces the one before
-  met_ = exchange_->times().size();
+  earlier_ = exchange_->times().size();
   busy_s_ = layer_->unit().busy_seconds();
   layer_->start({kToken, activations_, kPlacement, {}}, nullptr);
 }
@@ -61,18 +61,18 @@ void SharedLayer::begin_run() {
 /// count with its own time, but with the mean of the others.
 void SharedLayer::end_run() {
   const std::vector<ExchangeTime> all = exchange_->times();
-  const auto meetings = std::span(all).subspan(met_);
-  if (layer_->left() || meetings.size() < 2)
+  const auto exchanges = std::span(all).subspan(earlier_);
+  if (layer_->left() || exchanges.size() < 2)
     throw ClusterError("a layer that ranks share was left before its end; do all ranks run the same yamata?");
   if (runs_ < kWarmUp) return;
-  const auto length_s = [](const ExchangeTime& meeting) { return seconds(meeting.end - meeting.begin); };
-  double met_s = 0;
-  for (const ExchangeTime& meeting : meetings.subspan(1)) met_s += length_s(meeting);
-  meeting_s_.push_back(met_s / static_cast<double>(meetings.size() - 1));
-  computing_s_.push_back(layer_->unit().busy_seconds() - busy_s_ - length_s(meetings.front()) - met_s);
+  const auto length_s = [](const ExchangeTime& exchange) { return seconds(exchange.end - exchange.begin); };
+  double exchanged_s = 0;
+  for (const ExchangeTime& exchange : exchanges.subspan(1)) exchanged_s += length_s(exchange);
+  exchange_s_.push_back(exchanged_s / static_cast<double>(exchanges.size() - 1));
+  computing_s_.push_back(layer_->unit().busy_seconds() - busy_s_ - length_s(exchanges.front()) - exchanged_s);
 }
 
-wire::Rehearsed SharedLayer::result() const { return {mean_but_the_longest(computing_s_), mean_but_the_longest(meeting_s_)}; }
+wire::Rehearsed SharedLayer::result() const { return {mean_but_the_longest(computing_s_), mean_but_the_longest(exchange_s_)}; }
 
 Rehearsal::Rehearsal(Transport& transport, NextGroup next, LayerFactory make_layer)
     : transport_(transport), next_(std::move(next)), make_layer_(std::move(make_layer)), group_(next_(times_)) {}
@@ -104,7 +104,7 @@ bool Rehearsal::advance() {
   for (const wire::Rehearsed& answer : answers_) {
     const double members = static_cast<double>(ranks.size());
     time.computing_s += answer.computing_s / members;
-    time.meeting_s += answer.meeting_s / members;
+    time.exchange_s += answer.exchange_s / members;
   }
   times_.push_back(std::move(time));
   answers_.clear();

@@ -42,16 +42,16 @@ class SharedLayer {
   std::vector<float> activations_;
   const int wanted_;                        // number of runs
   int runs_ = -1;                           // runs that have ended; -1: the weights are being loaded
-  std::size_t met_ = 0;                     // exchanges before the current run
+  std::size_t earlier_ = 0;                     // exchanges before the current run
   double busy_s_ = 0;                       // the unit's busy time before the current run
-  std::vector<double> computing_s_, meeting_s_;  // of each run that counts
+  std::vector<double> computing_s_, exchange_s_;  // of each run that counts
 };
 
 /// The result of a group.
 struct GroupTime {
   std::vector<int> ranks;
   double computing_s = 0;  ///< for the layers and one token: the mean over the members
-  double meeting_s = 0;    ///< for one exchange, including the wait for later members: the mean over the members
+  double exchange_s = 0;    ///< for one exchange, including the wait for later members: the mean over the members
 };
 
 /// Returns the next group to rehearse, given the results so far; the head is one of its members. Nothing: the rehearsal ends.

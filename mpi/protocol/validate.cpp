@@ -231,7 +231,7 @@ void validate(const Rehearse& layer, int ranks, int rank, int from) {
 }
 
 void validate(const Rehearsed& took, int from) {
-  Check(from, "what a shared layer took")(usable(took.computing_s) && usable(took.meeting_s), "its times");
+  Check(from, "what a shared layer took")(usable(took.computing_s) && usable(took.exchange_s), "its times");
 }
 
 /// A root, and nodes below earlier nodes, one level deeper.

@@ -94,7 +94,7 @@ struct Rehearse {
 /// A member's result: means over its runs.
 struct Rehearsed {
   double computing_s = 0;  ///< of all these layers
-  double meeting_s = 0;    ///< of one exchange, from when this rank came to it
+  double exchange_s = 0;    ///< of one exchange, from when this rank came to it
 };
 
 /// Which weights of a rank are packed for its compute units as they are loaded.

@@ -54,13 +54,13 @@ Rehearse decode_rehearse(std::span<const std::byte> bytes) {
   return m;
 }
 
-Bytes encode(const Rehearsed& m) { return Writer().put(m.computing_s).put(m.meeting_s).take(); }
+Bytes encode(const Rehearsed& m) { return Writer().put(m.computing_s).put(m.exchange_s).take(); }
 
 Rehearsed decode_rehearsed(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Rehearsed m;
   m.computing_s = in.get<double>();
-  m.meeting_s = in.get<double>();
+  m.exchange_s = in.get<double>();
   in.end();
   return m;
 }

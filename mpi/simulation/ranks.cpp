@@ -57,7 +57,7 @@ void Ranks::build() {
     const auto make = [&](const wire::PipelinePlan& pipeline, std::size_t place, CacheTypes,
                           const GroupMember& group) -> std::unique_ptr<StageModel> {
       TableShape shape = shapes_.at(static_cast<std::size_t>(pipeline.model)).at(place);
-      shape.meeting = static_cast<Meeting*>(group.exchange);
+      shape.exchange = static_cast<VirtualExchange*>(group.exchange);
       if (const auto heads = feature_layers_.find(pipeline.model); heads != feature_layers_.end())
         return std::make_unique<HeadsTable>(shape, heads->second, *rank.parts.unit);
       auto model = std::make_unique<TableModel>(shape, *rank.parts.unit);

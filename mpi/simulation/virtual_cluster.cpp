@@ -83,9 +83,9 @@ void Cluster::add_target() {
   std::vector<TableShape> shapes;
   for (; shape.stage < stages; ++shape.stage) {
     shape.members = groups[static_cast<std::size_t>(shape.stage)];
-    const MeetingTime meetings = meeting_time(scenario_, shape.members, stages);
-    shape.exchange_ns = meetings.run;
-    shape.exchange_row_ns = meetings.row;
+    const ExchangeCost exchanges = exchange_cost(scenario_, shape.members, stages);
+    shape.exchange_ns = exchanges.run;
+    shape.exchange_row_ns = exchanges.row;
     for (shape.member = 0; shape.member < shape.members; ++shape.member) {
       shape.one_row_ns = scenario_.stages.at(shapes.size());
       shapes.push_back(shape);
@@ -154,15 +154,15 @@ Outcome Cluster::run() {
 
 }  // namespace
 
-MeetingTime meeting_time(const Scenario& scenario, int members, int stages) {
+ExchangeCost exchange_cost(const Scenario& scenario, int members, int stages) {
   if (members == 1) return {};
   const double layers = static_cast<double>(scenario.layers) / stages;
   const double others = (members - 1.0) / members;
-  const auto row = static_cast<Nanoseconds>(std::llround(1e9 * scenario.meeting_bytes * layers * others / scenario.network.bytes_per_s));
-  const auto all = [&](Nanoseconds meeting) {
-    return static_cast<Nanoseconds>(std::llround(kMeetingsPerLayer * layers * static_cast<double>(meeting)));
+  const auto row = static_cast<Nanoseconds>(std::llround(1e9 * scenario.exchange_bytes * layers * others / scenario.network.bytes_per_s));
+  const auto all = [&](Nanoseconds exchange) {
+    return static_cast<Nanoseconds>(std::llround(kExchangesPerLayer * layers * static_cast<double>(exchange)));
   };
-  if (const auto measured = scenario.meetings.find(members); measured != scenario.meetings.end())
+  if (const auto measured = scenario.exchanges.find(members); measured != scenario.exchanges.end())
     return {std::max<Nanoseconds>(0, all(measured->second) - row), row};
   return {all(scenario.network.latency + 2 * (members - 1) * scenario.network.message), row};  // no rank sleeps
 }

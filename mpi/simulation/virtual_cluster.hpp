@@ -15,8 +15,8 @@ namespace yamata::simulation {
 struct Scenario {
   std::vector<Nanoseconds> stages;      ///< time of one row on each rank of the target, for its layers and columns
   std::vector<int> groups;              ///< ranks that share each stage, in order; empty: one each
-  double meeting_bytes = 27'000;        ///< bytes of the exchanges per row and layer, see shard.hpp; default: a 7B model
-  std::map<int, Nanoseconds> meetings;  ///< time of one exchange in a one-row run, by number of members, if measured
+  double exchange_bytes = 27'000;        ///< bytes of the exchanges per row and layer, see shard.hpp; default: a 7B model
+  std::map<int, Nanoseconds> exchanges;  ///< time of one exchange in a one-row run, by number of members, if measured
   std::vector<Nanoseconds> drafters;    ///< time of one evaluation of one row on each drafter, each on a rank of its own
   bool draft_on_head = false;           ///< the only drafter takes turns with rank 0's layers instead
   std::vector<double> slowness;         ///< per rank; as many as there are ranks
@@ -44,12 +44,12 @@ struct Outcome {
 };
 
 /// The time of a group's exchanges in one run: a constant, and a time per row.
-struct MeetingTime {
+struct ExchangeCost {
   Nanoseconds run = 0, row = 0;
 };
-/// For a group of `members` ranks with one of `stages` equal stages: kMeetingsPerLayer times per layer, all members send each other their
+/// For a group of `members` ranks with one of `stages` equal stages: kExchangesPerLayer times per layer, all members send each other their
 /// slices, each on its own link. Uses measured times, else computes them from the network's parameters.
-MeetingTime meeting_time(const Scenario& scenario, int members, int stages);
+ExchangeCost exchange_cost(const Scenario& scenario, int members, int stages);
 
 /// Throws UsageError if the options contradict each other, ClusterError if the simulated job makes no progress.
 Outcome simulate(const Scenario& scenario);

@@ -113,7 +113,7 @@ void VirtualUnit::begin(const TableShape& shape, std::size_t rows, const std::at
   done_ = std::move(done);
   began_ = network_.now();
   length_ = std::llround(static_cast<double>(shape.one_row_ns) * slowness_ * shape.width(rows));
-  group_ = shape.meeting && rows > 0 ? shape.meeting->point() : nullptr;
+  group_ = shape.exchange && rows > 0 ? shape.exchange->point() : nullptr;
   operation_ = shape.operations;
   if (group_) return network_.join(*this, shape, rows);
   operation_ = std::max<Nanoseconds>(1, length_ / shape.operations);
@@ -158,9 +158,9 @@ void VirtualUnit::notice_stop() {
 
 std::unique_ptr<GroupExchange> VirtualTransport::join_group(std::span<const int> ranks, int model) {
   const std::vector<int> group(ranks.begin(), ranks.end());
-  auto& point = network_.meetings_[group][model];
-  if (!point) point = std::make_shared<MeetingPoint>(static_cast<int>(group.size()));
-  return std::make_unique<Meeting>(point, static_cast<int>(std::find(group.begin(), group.end(), rank_) - group.begin()));
+  auto& point = network_.exchanges_[group][model];
+  if (!point) point = std::make_shared<ExchangePoint>(static_cast<int>(group.size()));
+  return std::make_unique<VirtualExchange>(point, static_cast<int>(std::find(group.begin(), group.end(), rank_) - group.begin()));
 }
 
 bool VirtualUnit::end(std::uint64_t run, Nanoseconds now) {

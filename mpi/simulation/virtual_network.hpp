@@ -85,8 +85,8 @@ class VirtualNetwork {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<Message> under_way_;
   std::vector<std::size_t> free_places_;
-  std::map<std::vector<int>, std::map<int, std::shared_ptr<MeetingPoint>>> meetings_;  // by ranks and model
-  std::map<const MeetingPoint*, std::vector<VirtualUnit*>> groups_;                      // units that have reached their run
+  std::map<std::vector<int>, std::map<int, std::shared_ptr<ExchangePoint>>> exchanges_;  // by ranks and model
+  std::map<const ExchangePoint*, std::vector<VirtualUnit*>> groups_;                      // units that have reached their run
   Nanoseconds now_ = 0;
   std::uint64_t planned_ = 0;
 };
@@ -139,7 +139,7 @@ class VirtualUnit final : public TableUnit {
   const double slowness_;
   bool busy_ = false, left_ = false;  // left_: before the run's end
   bool computes_ = false;  // false until all members of the group have come
-  const MeetingPoint* group_ = nullptr;
+  const ExchangePoint* group_ = nullptr;
   Nanoseconds length_ = 0;  // of the run on this unit alone
   Nanoseconds began_ = 0, ends_ = 0, operation_ = 0, busy_before_ = 0;
   const std::atomic<bool>* stop_ = nullptr;

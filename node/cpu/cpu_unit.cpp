@@ -164,7 +164,7 @@ void CpuUnit::slow_down(double factor) {
 }
 
 void CpuUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
-  in_group_ = std::any_of(ops.begin(), ops.end(), meets);
+  in_group_ = std::any_of(ops.begin(), ops.end(), synchronizes);
   declined_ = in_group_ && stop && stop->load();
   reserve_panels(ops);
   input_.prepare(ops, stop, declined_);
@@ -189,7 +189,7 @@ void CpuUnit::work(int thread) {
   // thread that reads late does not see the decision of the next operation. In a group, the members decide together.
   for (std::size_t i = 0; i < ops_.size(); ++i) {
     if (thread == 0) slow_motion_.begin_operation();
-    if (!declined_ || meets(ops_[i])) std::visit([&](const auto& op) { run(op, thread); }, ops_[i]);
+    if (!declined_ || synchronizes(ops_[i])) std::visit([&](const auto& op) { run(op, thread); }, ops_[i]);
     if (thread == 0) {
       slow_motion_.end_operation();
       progress_.fetch_add(1, std::memory_order_relaxed);
@@ -245,7 +245,7 @@ void CpuUnit::multiply(const LinearOp& op, const LinearOp::Part& part, ThreadSha
 
 void CpuUnit::run(const AllGatherOp& op, int thread) { input_.gather(op, thread); }
 
-void CpuUnit::run(const MeetOp& op, int thread) { input_.meet(op, thread); }
+void CpuUnit::run(const BarrierOp& op, int thread) { input_.wait(op, thread); }
 
 void CpuUnit::run(const StoreOp& op, int thread) {
   const std::int64_t q_dim = op.q_heads * op.head_dim, kv_dim = op.kv_heads * op.head_dim;

@@ -59,7 +59,7 @@ class CpuUnit final : public ComputeUnit {
   void run(const RouterOp& op, int thread);
   void run(const ScaleOp& op, int thread);
   void run(const HighestOp& op, int thread);
-  void run(const MeetOp& op, int thread);
+  void run(const BarrierOp& op, int thread);
   void multiply(const LinearOp& op, const LinearOp::Part& part, ThreadShare outputs, std::int64_t expert, std::byte* panel);
 
   const cpu::KernelTable& kernels_;

@@ -6,7 +6,7 @@
 #include "node/cpu/kernels/panel.hpp"
 #include "node/cpu/slice_layout.hpp"
 #include "node/cpu/thread_share.hpp"
-#include "node/unit_meeting.hpp"
+#include "node/unit_barrier.hpp"
 
 namespace yamata {
 
@@ -144,7 +144,7 @@ std::byte* LinearInput::memory(const SliceLayout& layout) {
 bool LinearInput::wants() const { return !declined_ && !(stop_ && stop_->load(std::memory_order_relaxed)); }
 
 /// Exchanges the slices, after all threads have written to the own slice.
-bool LinearInput::meet(const SliceLayout& layout, std::byte* slices, int thread) {
+bool LinearInput::exchange(const SliceLayout& layout, std::byte* slices, int thread) {
   pool_.barrier();
   if (thread == 0) {
     GroupExchange& group = *layout.share.group;
@@ -157,10 +157,10 @@ bool LinearInput::meet(const SliceLayout& layout, std::byte* slices, int thread)
   return goes_on_;
 }
 
-void LinearInput::meet(const MeetOp& op, int thread) {
+void LinearInput::wait(const BarrierOp& op, int thread) {
   if (thread != 0) return;  // the other threads wait until thread 0 has ended the operation
   slow_motion_.begin_exchange();
-  goes_on_ = op.meeting->meet(op.own, wants());
+  goes_on_ = op.barrier->wait(op.own, wants());
   slow_motion_.end_exchange();
 }
 
@@ -169,7 +169,7 @@ bool LinearInput::make_together(const LinearOp& op, int thread) {
   std::byte* slices = memory(layout);
   const bool floats = needs_floats(op);
   if (!declined_) floats ? write_floats(op, layout, slices, thread) : encode(op, layout, slices, thread);
-  if (!meet(layout, slices, thread)) return false;
+  if (!exchange(layout, slices, thread)) return false;
   if (floats) {
     read_floats(layout, slices, op.cols, {0, op.rows}, whole_.data(), thread);
     pool_.barrier();
@@ -201,7 +201,7 @@ bool LinearInput::gather(const AllGatherOp& op, int thread) {
   std::byte* slices = memory(layout);
   if (!declined_)
     write_columns(op.x + op.share.begin(), op.cols, op.share.end(op.cols) - op.share.begin(), layout, slices, thread, pool_.size());
-  if (!meet(layout, slices, thread)) return false;
+  if (!exchange(layout, slices, thread)) return false;
   read_floats(layout, slices, op.cols, op.brings, op.x, thread);
   return true;
 }
@@ -210,7 +210,7 @@ const float* LinearInput::whole_rows(const NormOp& op, int thread) {
   const SliceLayout layout = float_slices(op.share, op.rows);
   std::byte* slices = memory(layout);
   if (!declined_) write_columns(op.x, op.x_stride, op.share.end(op.cols) - op.share.begin(), layout, slices, thread, pool_.size());
-  if (!meet(layout, slices, thread)) return nullptr;
+  if (!exchange(layout, slices, thread)) return nullptr;
   read_floats(layout, slices, op.cols, {0, op.rows}, whole_.data(), thread);  // each thread reads the rows that it normalizes
   return whole_.data();
 }

@@ -33,7 +33,7 @@ class LinearInput {
   /// The same for rows with all columns on this rank, with this many floats each: those of `op.x`, or those that were gathered.
   const float* whole_rows(const NormOp& op, int thread);
   /// The same for a synchronization with the other units.
-  void meet(const MeetOp& op, int thread);
+  void wait(const BarrierOp& op, int thread);
   /// After an exchange: whether the group stops the run.
   bool left() const { return !goes_on_; }
 
@@ -65,7 +65,7 @@ class LinearInput {
   float inverse_rms(const LinearOp& op, const float* x, int thread);
   std::byte* memory(const SliceLayout& layout);
   bool wants() const;
-  bool meet(const SliceLayout& layout, std::byte* slices, int thread);
+  bool exchange(const SliceLayout& layout, std::byte* slices, int thread);
   void write_floats(const LinearOp& op, const SliceLayout& layout, std::byte* slices, int thread);
   void read_floats(const SliceLayout& layout, const std::byte* slices, std::int64_t cols, OpRange rows, float* all, int thread) const;
   void encode(const LinearOp& op, const SliceLayout& layout, std::byte* slices, int thread);

@@ -43,7 +43,7 @@ CudaUnit::~CudaUnit() { --g_units; }
 void CudaUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   ops_ = ops;
   stop_ = stop;
-  together_ = std::ranges::any_of(ops, meets);
+  together_ = std::ranges::any_of(ops, synchronizes);
   context_.stop = stop;
   context_.declined = together_ && stop && stop->load();
   left_ = false;
@@ -74,8 +74,8 @@ void CudaUnit::work() {
   context_.memory.begin();
   context_.visible.clear();
   keep_logits();
-  const auto meetings = static_cast<std::size_t>(std::ranges::count_if(ops_, meets));
-  context_.launcher.begin(shape_of(ops_), context_.declined ? 0 : meetings, g_units == 1);
+  const auto barriers = static_cast<std::size_t>(std::ranges::count_if(ops_, synchronizes));
+  context_.launcher.begin(shape_of(ops_), context_.declined ? 0 : barriers, g_units == 1);
   compute();
 }
 
@@ -109,7 +109,7 @@ void CudaUnit::compute() {
   };
   for (const Op& op : ops_) {
     const auto began = std::chrono::steady_clock::now();
-    left_ = !((context_.declined && !meets(op)) || run(op));
+    left_ = !((context_.declined && !synchronizes(op)) || run(op));
     ++ops;
     if (slowness_ > 1) {
       end_part(0);

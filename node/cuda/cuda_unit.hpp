@@ -37,7 +37,7 @@ class CudaUnit final : public ComputeUnit {
 
   /// Not while it computes, as the next.
   const GraphCounts& graph_counts() const { return context_.launcher.counts(); }
-  /// Whether the stream itself waited at the meetings of the last list.
+  /// Whether the stream itself waited at the barriers of the last list.
   bool stream_waited() const { return context_.launcher.stream_waits(); }
 
  private:
@@ -52,7 +52,7 @@ class CudaUnit final : public ComputeUnit {
   OpContext context_;
   std::span<const Op> ops_;
   const std::atomic<bool>* stop_ = nullptr;
-  bool together_ = false;  // the list has meetings; it can be left only there
+  bool together_ = false;  // the list has barriers; it can be left only there
   bool left_ = false;
   std::atomic<std::uint64_t> progress_{0};
   BusyTime busy_;

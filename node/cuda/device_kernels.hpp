@@ -192,7 +192,7 @@ struct MergeArgs {
   const float* sinks;  ///< [q_heads], or null
 };
 
-/// A flag of a meeting, in mapped memory.
+/// A flag of a barrier, in mapped memory.
 struct FlagArgs {
   std::uint32_t* flag;
 };

@@ -5,7 +5,7 @@ namespace yamata::cuda {
 
 struct LaunchOptions {
   bool graphs = true;         ///< launch several operations as one graph
-  bool stream_waits = false;  ///< the stream itself waits at meetings; the next launches are already in it
+  bool stream_waits = false;  ///< the stream itself waits at barriers; the next launches are already in it
 
   /// From the words of YAMATA_DEVICE: "graphs=off", "waits=stream" (the defaults are "on" and "host"). Throws UsageError for others.
   static LaunchOptions from_environment();

@@ -26,15 +26,15 @@ void Launcher::named(const char* what) {
   named_ = collected_.size();
 }
 
-void Launcher::begin(const ListShape& list, std::size_t meetings, bool alone) {
+void Launcher::begin(const ListShape& list, std::size_t barriers, bool alone) {
   drop();
-  named_ = met_ = 0;
+  named_ = barriers_ = 0;
   left_ = false;
   graphs_.begin(list);
   const DeviceProperties& can = device_.properties();
-  waits_ = options_.stream_waits && meetings > 0 && can.waits && (alone || !can.waits_alone);
+  waits_ = options_.stream_waits && barriers > 0 && can.waits && (alone || !can.waits_alone);
   if (!waits_) return;
-  const std::size_t bytes = meetings * sizeof(Flags);
+  const std::size_t bytes = barriers * sizeof(Flags);
   if (!flags_ || flags_->size() < bytes) {
     flags_.reset();
     flags_ = device_.allocate(bytes, DeviceMemory::kMapped);
@@ -42,17 +42,17 @@ void Launcher::begin(const ListShape& list, std::size_t meetings, bool alone) {
   std::memset(flags_->data(), 0, bytes);
 }
 
-bool Launcher::meet(std::function<bool()> meet, bool exchanges) {
+bool Launcher::barrier(std::function<bool()> wait, bool exchanges) {
   if (left_) return false;
   if (!waits_) {
     device_.wait(mark());
-    return meet();
+    return wait();
   }
-  auto* flags = reinterpret_cast<Flags*>(flags_->data()) + met_++;
+  auto* flags = reinterpret_cast<Flags*>(flags_->data()) + barriers_++;
   device_.kernels().raise_flag({&flags->came}, this);
   device_.kernels().await_flag({&flags->goes_on}, this);
-  named("a meeting");
-  ahead_.push_back({flags, std::move(meet), exchanges});
+  named("a barrier");
+  ahead_.push_back({flags, std::move(wait), exchanges});
   return true;
 }
 
@@ -60,7 +60,7 @@ std::size_t Launcher::exchanges_ahead() const { return static_cast<std::size_t>(
 
 void Launcher::flush() {
   if (!collected_.empty()) give();
-  meet_ahead();
+  wait_at_barriers();
 }
 
 void Launcher::give() {
@@ -85,8 +85,8 @@ void Launcher::give() {
   named_ = 0;
 }
 
-/// Sets the flags of all remaining meetings, whatever happens, so that the stream reaches its end; then its results are not used.
-void Launcher::meet_ahead() {
+/// Sets the flags of all remaining barriers, whatever happens, so that the stream reaches its end; then its results are not used.
+void Launcher::wait_at_barriers() {
   struct Raised {
     std::vector<Ahead>& all;
     std::size_t next = 0;
@@ -99,7 +99,7 @@ void Launcher::meet_ahead() {
   while (raised.next < ahead_.size() && !left_) {
     const Ahead& ahead = ahead_[raised.next];
     await(&ahead.flags->came);
-    left_ = !ahead.meet();
+    left_ = !ahead.wait();
     raised.raise();
   }
 }

@@ -14,10 +14,10 @@ namespace yamata::cuda {
 
 /// Used by one thread. Everything in stream order goes through this class, so that nothing overtakes the collected launches.
 ///
-/// Meetings: by default, the host waits for an event, meets the others for the device, and launches what comes next. With `stream_waits`,
-/// the device sets a flag and waits for a second one, with the next launches already in its stream. The host polls the first flag, meets
-/// the others, and sets the second. While a stream waits, the thread makes no call that waits for the device: it would never return. So
-/// everything that may allocate memory is done before launching, and afterwards all flags are set, whatever happens.
+/// Barriers: by default, the host waits for an event, waits for the other units on behalf of the device, and launches what comes next. With
+/// `stream_waits`, the device sets a flag and waits for a second one, with the next launches already in its stream. The host polls the
+/// first flag, waits for the others, and sets the second. While a stream waits, the thread makes no call that waits for the device: it
+/// would never return. So everything that may allocate memory is done before launching, and afterwards all flags are set, whatever happens.
 class Launcher final : public simt::LaunchSink {
  public:
   Launcher(Device& device, LaunchOptions options) : device_(device), options_(options), graphs_(device) {}
@@ -29,16 +29,16 @@ class Launcher final : public simt::LaunchSink {
   /// Names the launches since the last call, for errors.
   void named(const char* what);
 
-  /// Begins a list with at most so many meetings; `alone`: no other device of this process is in use.
-  void begin(const ListShape& list, std::size_t meetings, bool alone);
-  /// Calls `meet` when the device has reached this point. False, now or from a later call: all leave the list, and nothing more is
-  /// launched. `meet` must outlive the last flush of this list.
-  bool meet(std::function<bool()> meet, bool exchanges);
-  /// Number of meetings with exchanges that are still to come.
+  /// Begins a list with at most so many barriers; `alone`: no other device of this process is in use.
+  void begin(const ListShape& list, std::size_t barriers, bool alone);
+  /// Calls `wait` when the device has reached this point. False, now or from a later call: all leave the list, and nothing more is
+  /// launched. `wait` must outlive the last flush of this list.
+  bool barrier(std::function<bool()> wait, bool exchanges);
+  /// Number of barriers with exchanges that are still to come.
   std::size_t exchanges_ahead() const;
   bool left() const { return left_; }
 
-  /// Launches what was collected, and meets.
+  /// Launches what was collected, and waits at the barriers.
   void flush();
   /// Discards what was collected.
   void drop() { collected_.clear(), ahead_.clear(); }
@@ -58,11 +58,11 @@ class Launcher final : public simt::LaunchSink {
   };
   struct Ahead {
     Flags* flags;
-    std::function<bool()> meet;
+    std::function<bool()> wait;
     bool exchanges;
   };
   void give();
-  void meet_ahead();
+  void wait_at_barriers();
   void await(const std::uint32_t* flag);
 
   Device& device_;
@@ -72,7 +72,7 @@ class Launcher final : public simt::LaunchSink {
   std::size_t named_ = 0;
   bool left_ = false, waits_ = false;
   std::unique_ptr<DeviceBuffer> flags_;
-  std::size_t met_ = 0;  // number of meetings of this list with flags
+  std::size_t barriers_ = 0;  // number of barriers of this list with flags
   std::vector<Ahead> ahead_;
 };
 

@@ -31,7 +31,7 @@ std::vector<std::int64_t> cut(std::int64_t columns, std::int64_t grain, std::spa
 
 }  // namespace
 
-double meeting_bytes(const Hyperparameters& h) {
+double exchange_bytes(const Hyperparameters& h) {
   // bytes per value: a block of 32 has a scale; before a norm, also the sum of its squares
   constexpr double kValue = 36.0 / 32, kNormed = 40.0 / 32;
   return kValue * static_cast<double>(h.heads * h.value_dim() + h.active_ffn()) + 2 * kNormed * static_cast<double>(h.dim);

@@ -62,9 +62,9 @@ class Shard {
 };
 
 /// Number of exchanges in a layer: after attention, its output projection, the activation and the down projection.
-inline constexpr int kMeetingsPerLayer = 4;
+inline constexpr int kExchangesPerLayer = 4;
 /// Bytes of a row's slices in the exchanges of one layer, of all members together, with quantized matrices.
-double meeting_bytes(const Hyperparameters& h);
+double exchange_bytes(const Hyperparameters& h);
 
 /// The most ranks that can share a layer.
 std::int64_t most_members(const Hyperparameters& h);

@@ -67,7 +67,7 @@ TEST(Cluster, BadSplit_isComplainedOfOnce) {
 
 /// Number of tokens that were the draft's first choice.
 std::ptrdiff_t first_choices(const nlohmann::json& run) {
-  return std::ranges::count_if(run["choices"], [](const auto& choices) { return choices["came_true"] == 0; });
+  return std::ranges::count_if(run["choices"], [](const auto& choices) { return choices["accepted"] == 0; });
 }
 
 /// Checks the draft's recorded choices for each token.
@@ -75,10 +75,10 @@ void expect_choices(const nlohmann::json& run) {
   EXPECT_EQ(run["prompt_token_ids"].size(), run["prompt_tokens"]);
   ASSERT_EQ(run["choices"].size(), run["token_ids"].size());
   for (const auto& choices : run["choices"]) {
-    const auto stated = choices["stated"].get<std::vector<double>>();
-    EXPECT_TRUE(std::is_sorted(stated.rbegin(), stated.rend()));
-    if (choices["came_true"].is_null()) continue;
-    ASSERT_LT(choices["came_true"].get<std::size_t>(), stated.size());
+    const auto probabilities = choices["probabilities"].get<std::vector<double>>();
+    EXPECT_TRUE(std::is_sorted(probabilities.rbegin(), probabilities.rend()));
+    if (choices["accepted"].is_null()) continue;
+    ASSERT_LT(choices["accepted"].get<std::size_t>(), probabilities.size());
   }
   if (run["strategy"] == "speculative") {
     EXPECT_GT(first_choices(run), 0);  // with other strategies, the text does not wait for the draft
@@ -234,7 +234,7 @@ TEST(Cluster, ExchangesOfAGroup_areSlicesOfItsTrace) {
   }
   ASSERT_GT(runs[0], 0);
   EXPECT_EQ(exchanges[0], exchanges[1]);
-  EXPECT_GE(exchanges[0], runs[0] * 8 * 4) << "eight layers, four meetings each";
+  EXPECT_GE(exchanges[0], runs[0] * 8 * 4) << "eight layers, four exchanges each";
 }
 
 TEST(Cluster, BadFlag_isComplainedOfOnce) {

@@ -38,13 +38,13 @@ class CountingExchange final : public GroupExchange {
   int members() const override { return exchange_.members(); }
   int own() const override { return exchange_.own(); }
   bool all_gather(std::span<std::byte> slices, std::span<const std::size_t> ends, bool go_on) override {
-    ++meetings;
+    ++exchanges;
     bytes += ends.back() - sizeof(SliceHeader) * ends.size();
     return exchange_.all_gather(slices, ends, go_on);
   }
   void abandon() override { exchange_.abandon(); }
 
-  std::size_t meetings = 0, bytes = 0;
+  std::size_t exchanges = 0, bytes = 0;
 
  private:
   GroupExchange& exchange_;
@@ -161,23 +161,23 @@ TEST_F(GroupTest, aLayersSlicesAreWhatTheyAreReckonedWith) {
         const auto exchange = group.member(m);
         CountingExchange counter(*exchange);
         compute({1, 1 + layers}, {shares, m, &counter}, 1, CacheType::kF16, {});
-        if (m == 0) count = {counter.meetings, counter.bytes};
+        if (m == 0) count = {counter.exchanges, counter.bytes};
       });
     }
     for (auto& thread : threads) thread.join();
     return count;
   };
   for (const std::vector<double>& shares : {std::vector<double>{1, 1}, {0.7, 0.3}, {1, 2, 1}}) {
-    const auto [few_meetings, few_bytes] = counted(2, shares);
-    const auto [many_meetings, many_bytes] = counted(5, shares);
+    const auto [few_exchanges, few_bytes] = counted(2, shares);
+    const auto [many_exchanges, many_bytes] = counted(5, shares);
     const std::size_t runs = (kTokens.size() + kChunk - 1) / kChunk;
-    EXPECT_EQ(many_meetings - few_meetings, 3 * kMeetingsPerLayer * runs);
-    EXPECT_DOUBLE_EQ(static_cast<double>(many_bytes - few_bytes), 3 * meeting_bytes(h_) * static_cast<double>(kTokens.size()));
+    EXPECT_EQ(many_exchanges - few_exchanges, 3 * kExchangesPerLayer * runs);
+    EXPECT_DOUBLE_EQ(static_cast<double>(many_bytes - few_bytes), 3 * exchange_bytes(h_) * static_cast<double>(kTokens.size()));
     keep_columns_ = true;  // a layer in the middle of a stage
-    const auto [meetings, bytes] = counted(1, shares);
+    const auto [exchanges, bytes] = counted(1, shares);
     keep_columns_ = false;
-    EXPECT_EQ(meetings, kMeetingsPerLayer * runs);
-    EXPECT_DOUBLE_EQ(static_cast<double>(bytes), meeting_bytes(h_) * static_cast<double>(kTokens.size()));
+    EXPECT_EQ(exchanges, kExchangesPerLayer * runs);
+    EXPECT_DOUBLE_EQ(static_cast<double>(bytes), exchange_bytes(h_) * static_cast<double>(kTokens.size()));
   }
 }
 

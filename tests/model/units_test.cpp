@@ -306,7 +306,7 @@ class FaultyMember final : public GroupExchange {
 /// in turn.
 class UnitsLeave : public UnitsTest, public testing::WithParamInterface<std::tuple<bool, bool, bool, bool>> {};
 
-TEST_P(UnitsLeave, atEachMeeting_andTheNextRunIsRight) {
+TEST_P(UnitsLeave, atEachBarrier_andTheNextRunIsRight) {
   const auto [with_cores, lost, graphs, stream_waits] = GetParam();
   const std::vector<int> once{3}, again{3, 1};
   const LayerRange range{0, 2};
@@ -339,7 +339,7 @@ TEST_P(UnitsLeave, atEachMeeting_andTheNextRunIsRight) {
     return own;
   };
   for (int at = 1; reached; ++at) {
-    ASSERT_LT(at, 100) << "they meet a few times in two layers";
+    ASSERT_LT(at, 100) << "they synchronize a few times in two layers";
     if (!graphs) device = make();  // a device that has not copied anything yet
     EXPECT_EQ(both(once, at).left, reached) << "at " << at;
     const Results found = both(again, 0);

@@ -28,7 +28,7 @@ struct UnitMaker {
   std::string name;
   int threads;
   std::function<std::unique_ptr<ComputeUnit>()> make;
-  bool leaves_at_meetings = false;  ///< it only stops at synchronizations of its parts, not at every operation
+  bool leaves_at_barriers = false;  ///< it only stops at synchronizations of its parts, not at every operation
 };
 
 std::unique_ptr<ComputeUnit> cpu_unit(cpu::Isa isa, int threads) {
@@ -256,7 +256,7 @@ TEST_P(UnitContract, RaisedStop_skipsTheRestAtTheNextBoundary) {
   ComputeUnit& unit = this->unit();
   const std::atomic<bool> stop{true}, go{false};
   run(unit, stopped.ops, &stop);
-  if (GetParam().leaves_at_meetings) {
+  if (GetParam().leaves_at_barriers) {
     EXPECT_TRUE(unit.left());
     EXPECT_LT(unit.progress(), stopped.ops.size());
     EXPECT_EQ(stopped.x, expected.x);

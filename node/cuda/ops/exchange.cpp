@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "node/cuda/ops/ops.hpp"
-#include "node/unit_meeting.hpp"
+#include "node/unit_barrier.hpp"
 
 namespace yamata::cuda {
 
@@ -18,7 +18,7 @@ bool exchange(OpContext& c, const Slices& slices) {
   std::vector<std::size_t> ends;
   for (int m = 0; m < group.members(); ++m) ends.push_back(slices.layout.begin(m + 1));
   const std::span<std::byte> all(slices.memory, slices.layout.bytes());
-  return c.launcher.meet([&c, &group, all, ends = std::move(ends)] { return group.all_gather(all, ends, c.wants()); }, true);
+  return c.launcher.barrier([&c, &group, all, ends = std::move(ends)] { return group.all_gather(all, ends, c.wants()); }, true);
 }
 
 void put_columns(OpContext& c, const Slices& slices, const CopyArgs& columns) {
@@ -28,7 +28,7 @@ void put_columns(OpContext& c, const Slices& slices, const CopyArgs& columns) {
   args.to = slices.payload<float>(member) + layout.own_first();
   args.to_stride = layout.blocks(member);
   c.kernels().copy(args, c.stream());
-  c.check("bringing columns to a meeting");
+  c.check("copying columns to the others");
 }
 
 void take_columns(OpContext& c, const Slices& slices, OpRange rows, float* all, std::int64_t cols) {
@@ -43,7 +43,7 @@ void take_columns(OpContext& c, const Slices& slices, OpRange rows, float* all, 
                       .to = all + rows.begin * cols + layout.cut(m),
                       .to_stride = cols},
                      c.stream());
-    c.check("taking columns from a meeting");
+    c.check("copying columns of the others");
   }
 }
 
@@ -57,8 +57,8 @@ bool run(OpContext& c, const AllGatherOp& op) {
   return true;
 }
 
-bool run(OpContext& c, const MeetOp& op) {
-  return c.launcher.meet([&c, &op] { return op.meeting->meet(op.own, c.wants()); }, false);
+bool run(OpContext& c, const BarrierOp& op) {
+  return c.launcher.barrier([&c, &op] { return op.barrier->wait(op.own, c.wants()); }, false);
 }
 
 }  // namespace yamata::cuda

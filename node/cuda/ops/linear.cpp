@@ -96,7 +96,7 @@ void encode(OpContext& c, const LinearOp& op, const Source& source, const Slices
   c.kernels().encode({source.x, norm ? norm + begin : nullptr, source.up, source.stride, op.rows, op.share.end(op.cols) - begin,
                       reinterpret_cast<std::byte*>(encoded), squares + first, blocks, source.activation},
                      c.stream());
-  c.check("bringing blocks to a meeting");
+  c.check("copying blocks to the others");
 }
 
 /// All members' blocks, divided by the root mean square of the whole row.
@@ -112,7 +112,7 @@ Input decode(OpContext& c, const LinearOp& op, const Slices& all) {
   const Input input{nullptr, quantized_rows(c, op.rows, op.cols)};
   const auto* known = c.memory.put(std::span<const DecodeArgs::Member>(members));
   c.kernels().decode({known, static_cast<int>(members.size()), op.norm != nullptr, op.cols, op.epsilon, input.x8}, c.stream());
-  c.check("taking blocks from a meeting");
+  c.check("copying blocks of the others");
   return input;
 }
 

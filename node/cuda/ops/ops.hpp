@@ -17,7 +17,7 @@ struct OpContext {
   Device& device;
   Launcher launcher;
   UnitMemory memory;
-  bool declined = false;  ///< compute nothing, and leave the list at its first meeting
+  bool declined = false;  ///< compute nothing, and leave the list at its first barrier
   const std::atomic<bool>* stop = nullptr;
 
   /// The cells that are visible to rows, for kernels: [rows + 1] offsets, and the cells.
@@ -39,7 +39,7 @@ struct OpContext {
   void catch_up() { launcher.wait(launcher.mark()); }
 };
 
-// They return false if all who meet here leave the list.
+// They return false if all units leave the list here.
 bool run(OpContext& context, const EmbedOp& op);
 bool run(OpContext& context, const LinearOp& op);
 bool run(OpContext& context, const StoreOp& op);
@@ -48,7 +48,7 @@ bool run(OpContext& context, const AttentionPartOp& op);
 bool run(OpContext& context, const MergeAttentionOp& op);
 bool run(OpContext& context, const GatherOp& op);
 bool run(OpContext& context, const AllGatherOp& op);
-bool run(OpContext& context, const MeetOp& op);
+bool run(OpContext& context, const BarrierOp& op);
 bool run(OpContext& context, const NormOp& op);
 bool run(OpContext& context, const AddOp& op);
 bool run(OpContext& context, const ScaleOp& op);

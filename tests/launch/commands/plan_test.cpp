@@ -90,7 +90,7 @@ TEST(Plan, GroupsThatHaveRehearsed_countInPlansAndSimulationsOfThem) {
   EXPECT_TRUE(j["rehearsal"].empty());
   const double before = tokens_per_s(j, "ash+oak");
 
-  j["rehearsal"] = {{{"members", 2}, {"computing", 1.25}, {"meeting_ms", 2.0}}};
+  j["rehearsal"] = {{{"members", 2}, {"computing", 1.25}, {"exchange_ms", 2.0}}};
   write_file(plain, Json{{"plan", j}, {"text", "of a run"}}.dump());
   const Outcome outcome = plan({"--from", plain, "--rows", "50", "--json", rehearsed});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -111,9 +111,9 @@ TEST(Plan, GroupsThatHaveRehearsed_countInPlansAndSimulationsOfThem) {
   };
   const double same = simulate({}), farther = simulate({"--latency", "1.1"}), thinner = simulate({"--bandwidth", "1"});
   EXPECT_NEAR(same, planned, 0.01 * planned);
-  const double layers = j["model"]["layers"], bytes = j["model"]["meeting_bytes"];
+  const double layers = j["model"]["layers"], bytes = j["model"]["exchange_bytes"];
   const double latency_s = 4e-3 * layers, slices_s = layers * bytes / 2 * (1 / 125e3 - 1 / 125e6);
-  EXPECT_NEAR(1 / farther - 1 / same, latency_s, 0.15 * latency_s) << "each meeting, and little else, waits 1 ms more";
+  EXPECT_NEAR(1 / farther - 1 / same, latency_s, 0.15 * latency_s) << "each exchange, and little else, waits 1 ms more";
   EXPECT_NEAR(1 / thinner - 1 / same, slices_s, 0.25 * slices_s);
 }
 

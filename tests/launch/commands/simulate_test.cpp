@@ -27,7 +27,7 @@ TEST(Simulate, Table_hasARowPerClusterAndStrategyAndIsTheSameEveryTime) {
   EXPECT_NE(simulate({"--ranks", "2,5", "-n", "24", "-s", "5"}).out, outcome.out);
 }
 
-TEST(Simulate, Groups_shareLayersAndPayForTheirMeetings) {
+TEST(Simulate, Groups_shareLayersAndPayForTheirExchanges) {
   const TemporaryFolder folder;
   const std::string json = folder / "s.json";
   const auto tokens_per_s = [&](const char* latency_ms) {
@@ -112,7 +112,7 @@ Json drafted_song(bool right) {
   j["per_rank"].push_back({{"role", "drafter"}, {"layers", "0-1"}, {"run_s", {0.01}}});
   j["per_rank"].push_back({{"role", "drafter"}, {"layers", "2-3"}, {"run_s", {0.02}}});
   for (std::size_t i = 0; i < j["token_ids"].size(); ++i)
-    j["choices"].push_back({{"stated", {0.8, 0.1}}, {"came_true", right ? Json(0) : Json(nullptr)}});
+    j["choices"].push_back({{"probabilities", {0.8, 0.1}}, {"accepted", right ? Json(0) : Json(nullptr)}});
   return j;
 }
 
@@ -172,7 +172,7 @@ TEST_F(SimulateFrom, DraftThatTookTurnsWithTheHead_takesWhatItTook) {
   EXPECT_DOUBLE_EQ(j["from"]["draft_ms"].get<double>(), 70);
 }
 
-TEST_F(SimulateFrom, SharedLayers_takeWhatTheyTookAndTheirMeetingsCountOnce) {
+TEST_F(SimulateFrom, SharedLayers_takeWhatTheyTookAndTheirExchangesCountOnce) {
   Json run = song();
   for (int member = 0; member < 2; ++member) {
     Json& rank = run["per_rank"][static_cast<std::size_t>(member)];
@@ -191,7 +191,7 @@ TEST_F(SimulateFrom, SharedLayers_takeWhatTheyTookAndTheirMeetingsCountOnce) {
   const Json group = played("2"), pipeline = played("1");
   EXPECT_NEAR(1e3 / group["results"][0]["decode_tokens_per_s"].get<double>(), 100 + 2, 0.5)
       << "the slower member's time, and the runs' own way";
-  EXPECT_NEAR(group["from"]["target_ms"].get<double>(), 0.75 * 160, 1e-6) << "both members' columns without meetings";
+  EXPECT_NEAR(group["from"]["target_ms"].get<double>(), 0.75 * 160, 1e-6) << "both members' columns without exchanges";
   EXPECT_NEAR(1e3 / pipeline["results"][0]["decode_tokens_per_s"].get<double>(), 0.75 * 160 + 2, 0.5);
   run["per_rank"][0]["exchange_s"] = 5;
   EXPECT_NE(play(run, job).err.find("'exchange_s'"), std::string::npos);
@@ -243,7 +243,7 @@ TEST_F(SimulateFrom, RunWithoutADraft_getsOneWhereFlagsSpeakOfIt) {
 TEST_F(SimulateFrom, DamagedFile_isNamedInOneLine) {
   const std::vector<std::pair<const char*, Json>> damages{
       {"/prompt_token_ids", Json::array()}, {"/prompt_token_ids/0", 1.5}, {"/token_ids/3", 3000000000}, {"/token_ids/3", "x"},
-      {"/choices/0/came_true", 2},          {"/choices/0/came_true", -1}, {"/choices/0/stated/1", 0.9}, {"/choices/0/stated/0", 3},
+      {"/choices/0/accepted", 2},          {"/choices/0/accepted", -1}, {"/choices/0/probabilities/1", 0.9}, {"/choices/0/probabilities/0", 3},
       {"/choices", Json::array()},          {"/head_us_per_token", -1e9}, {"/per_rank/0/run_s/0", -1},  {"/per_rank/0/run_s/0", 0},
       {"/per_rank", Json::array()},         {"/per_rank/0/role", nullptr}};
   for (const auto& [where, value] : damages) {

@@ -19,18 +19,18 @@ class GroupRehearsalTest : public testing::Test {
     return hosts;
   }
   /// The result of a group whose computing time is `computing` times the prediction from its members' speeds.
-  GroupTime took(std::span<const PlannedHost> hosts, std::vector<int> ranks, double computing, double meeting_s) const {
-    GroupTime time{.ranks = std::move(ranks), .computing_s = 1, .meeting_s = meeting_s};
+  GroupTime took(std::span<const PlannedHost> hosts, std::vector<int> ranks, double computing, double exchange_s) const {
+    GroupTime time{.ranks = std::move(ranks), .computing_s = 1, .exchange_s = exchange_s};
     GroupRecord nowhere;
     nowhere.bytes = record_.bytes;
     time.computing_s = computing / group_costs(target_, hosts, std::vector{time}, nowhere).front().computing;
     return time;
   }
   /// The results of all requested groups, which all have these times.
-  std::vector<GroupTime> play(std::span<const PlannedHost> hosts, double computing, double meeting_s) const {
+  std::vector<GroupTime> play(std::span<const PlannedHost> hosts, double computing, double exchange_s) const {
     std::vector<GroupTime> times;
     while (const auto group = next_group(target_, hosts, times, record_))
-      times.push_back(took(hosts, {group->ranks.begin(), group->ranks.end()}, computing, meeting_s));
+      times.push_back(took(hosts, {group->ranks.begin(), group->ranks.end()}, computing, exchange_s));
     return times;
   }
 
@@ -93,7 +93,7 @@ TEST_F(GroupRehearsalTest, WhatIsKept_isCheckedByOneGroupAndStays) {
   const auto kept = group_costs(target_, machines, again, record_);
   ASSERT_EQ(kept.size(), 2u) << "of both groups";
   EXPECT_NEAR(kept[0].computing, 1.2, 1e-9);
-  EXPECT_EQ(kept[1].meeting, 300'000);
+  EXPECT_EQ(kept[1].exchange, 300'000);
 }
 
 TEST_F(GroupRehearsalTest, WhatHoldsNoMore_isMeasuredAnewAndKept) {
@@ -101,7 +101,7 @@ TEST_F(GroupRehearsalTest, WhatHoldsNoMore_isMeasuredAnewAndKept) {
   group_costs(target_, machines, play(machines, 1.2, 3e-4), record_);
   const auto slower = play(machines, 1.2, 6e-4);
   EXPECT_EQ(slower.size(), 2u);
-  EXPECT_EQ(group_costs(target_, machines, slower, record_)[0].meeting, 600'000);
+  EXPECT_EQ(group_costs(target_, machines, slower, record_)[0].exchange, 600'000);
   EXPECT_EQ(play(machines, 1.2, 6e-4).size(), 1u);
 }
 

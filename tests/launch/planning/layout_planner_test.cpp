@@ -81,10 +81,10 @@ TEST_F(Planner, MembersOfAGroup_shareByTheirSpeed) {
 TEST_F(Planner, NearMachines_shareLayersAndFarOnesDoNot) {
   const auto near = plan_layouts(job(false), hosts({100, 100}), network(0.01), 5);
   EXPECT_EQ(near.front().candidate.layout[0].groups, std::vector<int>{2});
-  EXPECT_GT(near.front().meeting_share, 0);
+  EXPECT_GT(near.front().exchange_share, 0);
   const auto far = plan_layouts(job(false), hosts({100, 100}), network(100), 5);
   EXPECT_EQ(far.front().candidate.hosts(), 1) << "without guesses a pipeline gains nothing";
-  EXPECT_EQ(far.front().meeting_share, 0);
+  EXPECT_EQ(far.front().exchange_share, 0);
   for (const auto& forecasts : {near, far}) {
     EXPECT_TRUE(std::ranges::is_sorted(forecasts, std::greater<>(), &Forecast::tokens_per_s));
     EXPECT_TRUE(std::ranges::any_of(forecasts, [](const Forecast& f) { return f.candidate.hosts() == 1; }));
@@ -136,21 +136,21 @@ TEST_F(Planner, Rehearsed_groupsCountAsTheyWere) {
     throw std::logic_error("no pair");
   };
   const Forecast as_numbers_say = pair(plain);
-  const double token_s = 1 / as_numbers_say.tokens_per_s, computing_s = token_s * (1 - as_numbers_say.meeting_share);
+  const double token_s = 1 / as_numbers_say.tokens_per_s, computing_s = token_s * (1 - as_numbers_say.exchange_share);
   const auto expected_s = [&](std::vector<int> ranks) {
     const std::vector<GroupTime> once{{.ranks = std::move(ranks), .computing_s = 1}};
     return 1 / group_costs(target_, machines, once, {}).front().computing;
   };
   PlannedJob rehearsed = job(false);
-  const std::vector<GroupTime> took{{.ranks = {0, 1, 2}, .computing_s = 1.5 * expected_s({0, 1, 2}), .meeting_s = 2e-3},
-                                    {.ranks = {0, 1}, .computing_s = 1.5 * expected_s({0, 1}), .meeting_s = 2e-3}};
+  const std::vector<GroupTime> took{{.ranks = {0, 1, 2}, .computing_s = 1.5 * expected_s({0, 1, 2}), .exchange_s = 2e-3},
+                                    {.ranks = {0, 1}, .computing_s = 1.5 * expected_s({0, 1}), .exchange_s = 2e-3}};
   rehearsed.group_costs = group_costs(target_, machines, took, {});
   EXPECT_EQ(rehearsed.group_costs[0].members, 2) << "ascending";
   EXPECT_NEAR(rehearsed.group_costs[0].computing, 1.5, 1e-9);
-  EXPECT_EQ(rehearsed.group_costs[0].meeting, 2'000'000);
+  EXPECT_EQ(rehearsed.group_costs[0].exchange, 2'000'000);
   const double slower_s = 1 / pair(rehearsed).tokens_per_s;
-  const double meetings_s = 2e-3 * kMeetingsPerLayer * static_cast<double>(target_.h.layers);
-  EXPECT_NEAR(slower_s, 1.5 * computing_s + meetings_s, 0.03 * slower_s);
+  const double exchanges_s = 2e-3 * kExchangesPerLayer * static_cast<double>(target_.h.layers);
+  EXPECT_NEAR(slower_s, 1.5 * computing_s + exchanges_s, 0.03 * slower_s);
 }
 
 }  // namespace

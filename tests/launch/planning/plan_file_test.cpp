@@ -55,10 +55,10 @@ TEST_F(PlanFileTest, WhatIsWritten_isRead) {
   ASSERT_EQ(plan->group_costs.size(), 2u);
   EXPECT_EQ(plan->group_costs[1].members, 4);
   EXPECT_EQ(plan->group_costs[1].computing, 1.5);
-  EXPECT_EQ(plan->group_costs[1].meeting, 900'000);
+  EXPECT_EQ(plan->group_costs[1].exchange, 900'000);
   EXPECT_EQ(plan->layers, target_.h.layers);
   EXPECT_EQ(plan->widths.hidden, target_.h.dim);
-  EXPECT_EQ(plan->meeting_bytes, meeting_bytes(target_.h));
+  EXPECT_EQ(plan->exchange_bytes, exchange_bytes(target_.h));
   EXPECT_DOUBLE_EQ(plan->draft_bytes, token_bytes(draft_));
   EXPECT_EQ(plan->acceptance, 0.75);
   EXPECT_EQ(plan->over_confidence, -0.25);

@@ -37,10 +37,10 @@ class ScriptedUnit final : public simulation::TableUnit {
     if (rows > 0) {
       const int times = ++runs == 1 || runs == disturbed ? 10 : 1;
       const std::int64_t began_ns = now_ns_;
-      for (int meeting = 0; meeting < 3; ++meeting) {
-        now_ns_ += 1000 * times * (meeting == 0 ? 100 : 20);
+      for (int exchange = 0; exchange < 3; ++exchange) {
+        now_ns_ += 1000 * times * (exchange == 0 ? 100 : 20);
         const auto begin = Clock::now();
-        now_ns_ += 1000 * times * (meeting == 0 ? 300 : 30);
+        now_ns_ += 1000 * times * (exchange == 0 ? 300 : 30);
         met.push_back({begin, Clock::now()});
       }
       now_ns_ += 1000 * times * 10;
@@ -107,7 +107,7 @@ class RehearsalTest : public testing::Test {
   std::vector<std::pair<LayerRange, int>> made;
 };
 
-TEST_F(RehearsalTest, SharedLayer_countsComputingAndMeetingsOfAllRunsButTheFirst) {
+TEST_F(RehearsalTest, SharedLayer_countsComputingAndExchangesOfAllRunsButTheFirst) {
   SharedLayer layer(transport_, {{0, 2}, {0.5, 0.5}, 7, 2, 5}, factory());
   EXPECT_FALSE(layer.finished());
   while (layer.advance()) {
@@ -117,8 +117,8 @@ TEST_F(RehearsalTest, SharedLayer_countsComputingAndMeetingsOfAllRunsButTheFirst
   EXPECT_EQ(made.front().first.end, 9);
   EXPECT_EQ(made.front().second, 0);
   EXPECT_EQ(unit_.runs, 5 + 1);
-  EXPECT_NEAR(layer.result().computing_s, 150e-6, 1e-9) << "but for its meetings";
-  EXPECT_NEAR(layer.result().meeting_s, 30e-6, 1e-9);
+  EXPECT_NEAR(layer.result().computing_s, 150e-6, 1e-9) << "but for its exchanges";
+  EXPECT_NEAR(layer.result().exchange_s, 30e-6, 1e-9);
 }
 
 TEST_F(RehearsalTest, RunThatSomethingDisturbed_doesNotCount) {
@@ -127,7 +127,7 @@ TEST_F(RehearsalTest, RunThatSomethingDisturbed_doesNotCount) {
   while (layer.advance()) {
   }
   EXPECT_NEAR(layer.result().computing_s, 150e-6, 1e-9);
-  EXPECT_NEAR(layer.result().meeting_s, 30e-6, 1e-9);
+  EXPECT_NEAR(layer.result().exchange_s, 30e-6, 1e-9);
 }
 
 TEST_F(RehearsalTest, LayerThatIsLeft_isAnError) {
@@ -159,7 +159,7 @@ TEST_F(RehearsalTest, Head_asksOneGroupAfterTheOtherAndTakesTheMean) {
   ASSERT_EQ(rehearsal.times().size(), 1u);
   EXPECT_EQ(rehearsal.times()[0].ranks, (std::vector<int>{0, 2}));
   EXPECT_NEAR(rehearsal.times()[0].computing_s, 200e-6, 1e-9);
-  EXPECT_NEAR(rehearsal.times()[0].meeting_s, 20e-6, 1e-9);
+  EXPECT_NEAR(rehearsal.times()[0].exchange_s, 20e-6, 1e-9);
   EXPECT_EQ(transport_.asked[1].size(), 1u);
   rehearsal.on_answer(1, {140e-6, 30e-6});
   rehearsal.on_answer(2, {140e-6, 30e-6});

@@ -48,10 +48,10 @@ class Network {
   std::unique_ptr<GroupExchange> join_group(std::span<const int> ranks, int model, int rank) {
     const std::vector<int> group(ranks.begin(), ranks.end());
     const int time = joined_[{group, model, rank}]++;
-    auto& point = meetings_[{group, model, time}];
-    if (!point) point = std::make_shared<simulation::MeetingPoint>(static_cast<int>(group.size()));
+    auto& point = exchanges_[{group, model, time}];
+    if (!point) point = std::make_shared<simulation::ExchangePoint>(static_cast<int>(group.size()));
     const auto own = std::find(group.begin(), group.end(), rank) - group.begin();
-    return std::make_unique<simulation::Meeting>(point, static_cast<int>(own));
+    return std::make_unique<simulation::VirtualExchange>(point, static_cast<int>(own));
   }
   bool silent() const {
     return under_way_.empty() && std::all_of(arrived_.begin(), arrived_.end(), [](const auto& box) { return box.empty(); });
@@ -61,7 +61,7 @@ class Network {
   std::map<std::tuple<int, int, Tag>, std::deque<Message>> under_way_;
   std::vector<std::deque<Message>> arrived_;
   std::map<std::tuple<std::vector<int>, int, int>, int> joined_;  // by ranks, model and rank: number of calls
-  std::map<std::tuple<std::vector<int>, int, int>, std::shared_ptr<simulation::MeetingPoint>> meetings_;
+  std::map<std::tuple<std::vector<int>, int, int>, std::shared_ptr<simulation::ExchangePoint>> exchanges_;
 };
 
 class SimulatedTransport final : public Transport {
@@ -95,14 +95,14 @@ class SteppedUnit final : public simulation::TableUnit {
     if (busy()) throw std::logic_error("the unit is busy: two stages use it at a time");
     left_ = rows > 0 ? shape.operations : 1;
     was_left_ = false;
-    meeting_ = rows > 0 ? shape.meeting : nullptr;
+    exchange_ = rows > 0 ? shape.exchange : nullptr;
     stop_ = stop;
     done_ = std::move(done);
   }
   /// Computes one operation, unless the unit is idle.
   void tick() {
     if (!busy()) return;
-    if (meeting_) return meet();
+    if (exchange_) return advance_exchange();
     ++progress_;
     --left_;
     end_operation(stop_ && *stop_ && left_ > 0);
@@ -112,7 +112,7 @@ class SteppedUnit final : public simulation::TableUnit {
   bool finished() const override { return !busy(); }
   bool left() const override { return was_left_; }
   bool wait_for(std::chrono::microseconds) override {
-    if (meeting_) left_ = 0;  // the members do not wait for each other any more
+    if (exchange_) left_ = 0;  // the members do not wait for each other any more
     tick();
     return !busy();
   }
@@ -120,9 +120,9 @@ class SteppedUnit final : public simulation::TableUnit {
   double busy_seconds() const override { return 0; }
 
  private:
-  void meet() {
-    if (!meeting_->waits()) return meeting_->arrive(!(stop_ && *stop_));
-    const auto go_on = meeting_->outcome();
+  void advance_exchange() {
+    if (!exchange_->waits()) return exchange_->arrive(!(stop_ && *stop_));
+    const auto go_on = exchange_->outcome();
     if (!go_on) return;
     ++progress_;
     --left_;
@@ -136,7 +136,7 @@ class SteppedUnit final : public simulation::TableUnit {
 
   int left_ = 0;
   bool was_left_ = false;
-  simulation::Meeting* meeting_ = nullptr;
+  simulation::VirtualExchange* exchange_ = nullptr;
   const std::atomic<bool>* stop_ = nullptr;
   std::function<void(bool)> done_;
   std::uint64_t progress_ = 0;

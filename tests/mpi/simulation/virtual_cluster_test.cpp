@@ -360,17 +360,17 @@ TEST(VirtualCluster, DraftersRows_costWhatTheyAreSaidTo) {
   EXPECT_GT(time_of(s), cheap + 1900 * s.drafters[0]);
 }
 
-TEST(MeetingTime, OfARun_isLatencyAndMessagesAndBytesOfItsRows) {
+TEST(ExchangeCost, OfARun_isLatencyAndMessagesAndBytesOfItsRows) {
   Scenario s;
   s.layers = 32;
-  s.meeting_bytes = 27'000;
+  s.exchange_bytes = 27'000;
   s.network = {.latency = 100'000, .bytes_per_s = 125e6, .wake_up = 1'000'000, .message = 10'000};
-  EXPECT_EQ(meeting_time(s, 1, 1).run, 0);
-  EXPECT_EQ(meeting_time(s, 2, 1).run, 32 * 4 * (100'000 + 2 * 10'000)) << "nobody sleeps in a meeting";
-  EXPECT_EQ(meeting_time(s, 8, 1).run, 32 * 4 * (100'000 + 14 * 10'000)) << "seven messages to send, seven to take";
-  EXPECT_EQ(meeting_time(s, 8, 4).run, meeting_time(s, 8, 1).run / 4) << "a stage has a part of the layers";
-  EXPECT_EQ(meeting_time(s, 2, 1).row, 32 * 27'000 / 2 * 8) << "half of the bytes leave a member, 8 ns each";
-  EXPECT_EQ(meeting_time(s, 4, 1).row, 32 * 27'000 * 3 / 4 * 8);
+  EXPECT_EQ(exchange_cost(s, 1, 1).run, 0);
+  EXPECT_EQ(exchange_cost(s, 2, 1).run, 32 * 4 * (100'000 + 2 * 10'000)) << "nobody sleeps in a exchange";
+  EXPECT_EQ(exchange_cost(s, 8, 1).run, 32 * 4 * (100'000 + 14 * 10'000)) << "seven messages to send, seven to take";
+  EXPECT_EQ(exchange_cost(s, 8, 4).run, exchange_cost(s, 8, 1).run / 4) << "a stage has a part of the layers";
+  EXPECT_EQ(exchange_cost(s, 2, 1).row, 32 * 27'000 / 2 * 8) << "half of the bytes leave a member, 8 ns each";
+  EXPECT_EQ(exchange_cost(s, 4, 1).row, 32 * 27'000 * 3 / 4 * 8);
 }
 
 }  // namespace

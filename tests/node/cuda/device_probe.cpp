@@ -1,4 +1,4 @@
-// What bounds a device, for launch/gpu-check: how fast it copies its own memory, and how long launches and meetings with the host take.
+// What bounds a device, for launch/gpu-check: how fast it copies its own memory, and how long launches and barriers with the host take.
 //
 //     device_probe [MIB]      of the memory that is copied; 256 by default. The device as YAMATA_TEST_DEVICE names it, else an emulated one
 #include <algorithm>
@@ -47,32 +47,32 @@ void probe(std::int64_t mib) {
   // The faster of a kernel and of CUDA's own copy.
   const double copied_s = std::min(median_seconds(device, 9, [&] { copy(rows); }),
                                    median_seconds(device, 9, [&] { device.copy_in(to->data(), from->data(), bytes); }));
-  const double meeting_s = median_seconds(device, 201, [&] { copy(1); });
-  const auto list_s = [&](LaunchOptions options, std::size_t meetings) {
+  const double barrier_s = median_seconds(device, 201, [&] { copy(1); });
+  const auto list_s = [&](LaunchOptions options, std::size_t barriers) {
     Launcher launcher(device, options);
     constexpr std::size_t kLaunches = 24;
     return median_seconds(device, 101, [&] {
-      launcher.begin({from->data(), 1, kLaunches}, meetings, true);
+      launcher.begin({from->data(), 1, kLaunches}, barriers, true);
       for (std::size_t i = 0; i < kLaunches; ++i) {
-        if (meetings > 0 && i % (kLaunches / meetings) == 0) launcher.meet([] { return true; }, false);
+        if (barriers > 0 && i % (kLaunches / barriers) == 0) launcher.barrier([] { return true; }, false);
         device.kernels().copy(
             {reinterpret_cast<const float*>(from->data()), nullptr, kCols, 1, 32, reinterpret_cast<float*>(to->data()), kCols}, &launcher);
       }
       launcher.flush();
     });
   };
-  constexpr std::size_t kMeetings = 8;
+  constexpr std::size_t kBarriers = 8;
   const double singly_s = list_s({.graphs = false}, 0), graph_s = list_s({.graphs = true}, 0);
-  const double host_s = (list_s({}, kMeetings) - graph_s) / kMeetings;
-  const double stream_s = (list_s({.graphs = true, .stream_waits = true}, kMeetings) - graph_s) / kMeetings;
-  std::printf("{\"list_us\": %.2f, \"graph_us\": %.2f, \"host_meeting_us\": %.2f, \"stream_meeting_us\": %.2f, \"stream_waits\": %s, ",
+  const double host_s = (list_s({}, kBarriers) - graph_s) / kBarriers;
+  const double stream_s = (list_s({.graphs = true, .stream_waits = true}, kBarriers) - graph_s) / kBarriers;
+  std::printf("{\"list_us\": %.2f, \"graph_us\": %.2f, \"host_barrier_us\": %.2f, \"stream_barrier_us\": %.2f, \"stream_waits\": %s, ",
               1e6 * singly_s, 1e6 * graph_s, 1e6 * host_s, 1e6 * stream_s, device.properties().waits ? "true" : "false");
   std::printf(
       "\"device\": \"%s\", \"name\": \"%s\", \"unified\": %s, \"memory_mib\": %llu, \"free_mib\": %llu, \"copy_gb_per_s\": %.3f, "
-      "\"meeting_us\": %.2f}\n",
+      "\"barrier_us\": %.2f}\n",
       device.id().c_str(), device.properties().name.c_str(), device.properties().unified ? "true" : "false",
       static_cast<unsigned long long>(device.properties().memory_bytes >> 20),
-      static_cast<unsigned long long>(device.properties().free_bytes >> 20), 2e-9 * static_cast<double>(bytes) / copied_s, 1e6 * meeting_s);
+      static_cast<unsigned long long>(device.properties().free_bytes >> 20), 2e-9 * static_cast<double>(bytes) / copied_s, 1e6 * barrier_s);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a device's unit gives the device: graphs that come again with other parameters, and meetings in the stream.
+// What a device's unit gives the device: graphs that come again with other parameters, and barriers in the stream.
 #include "node/cuda/launcher.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class Rows {
     device_.kernels().copy({row(from), nullptr, kCols, rows, kCols, row(to), kCols}, &launcher_);
     launcher_.named("a copy");
   }
-  void begin(std::int64_t rows = 1, std::size_t meetings = 0) { launcher_.begin({x_.data(), rows, 4}, meetings, true); }
+  void begin(std::int64_t rows = 1, std::size_t barriers = 0) { launcher_.begin({x_.data(), rows, 4}, barriers, true); }
   void end() { launcher_.synchronize(); }
 
  private:
@@ -129,47 +129,47 @@ TEST(Launcher, manyLists_keepFewGraphs_andAreRight) {
 constexpr LaunchOptions kHostWaits{.graphs = true, .stream_waits = false}, kStreamWaits{.graphs = true, .stream_waits = true},
     kSingly{.graphs = false, .stream_waits = true};
 
-class Meetings : public testing::TestWithParam<LaunchOptions> {
+class Barriers : public testing::TestWithParam<LaunchOptions> {
  protected:
-  /// Four meetings; before each the host must find the row before it, of which it makes the next one's source. Leaves at that of this
+  /// Four barriers; before each the host must find the row before it, of which it makes the next one's source. Leaves at that of this
   /// number.
   struct Found {
     std::vector<float> seen;
     float last = 0;
     bool left = false;
   };
-  static constexpr std::size_t kMeetings = 4;
-  Found meet(EmulatedDevice& device, Rows& rows, std::size_t leaves_at, bool fails = false) {
+  static constexpr std::size_t kBarriers = 4;
+  Found run_list(EmulatedDevice& device, Rows& rows, std::size_t leaves_at, bool fails = false) {
     Found found;
     for (std::size_t i = 0; i < 12; ++i) rows.fill(i, 0);
     rows.fill(0, 1);
-    rows.begin(1, kMeetings);
-    for (std::size_t m = 0; m < kMeetings; ++m) {
+    rows.begin(1, kBarriers);
+    for (std::size_t m = 0; m < kBarriers; ++m) {
       rows.copy(2 * m, 2 * m + 1);
-      const auto meeting = [&, m] {
-        if (device_ignores_flags_) device.synchronize();  // what comes next has overtaken the meeting by now
+      const auto barrier = [&, m] {
+        if (device_ignores_flags_) device.synchronize();  // what comes next has overtaken the barrier by now
         found.seen.push_back(*rows.row(2 * m + 1));
         rows.fill(2 * m + 2, found.seen.back() + 1);
         if (fails && m == leaves_at) throw ClusterError("a rank is lost");
         return m != leaves_at;
       };
-      found.left = !rows.launcher().meet(meeting, false) || rows.launcher().left();
+      found.left = !rows.launcher().barrier(barrier, false) || rows.launcher().left();
       if (found.left) break;
     }
-    if (!found.left) rows.copy(2 * kMeetings, 2 * kMeetings + 1);
+    if (!found.left) rows.copy(2 * kBarriers, 2 * kBarriers + 1);
     rows.end();
     found.left = found.left || rows.launcher().left();
-    found.last = *rows.row(2 * kMeetings + 1);
+    found.last = *rows.row(2 * kBarriers + 1);
     return found;
   }
   bool device_ignores_flags_ = false;
 };
 
-TEST_P(Meetings, eachSeesWhatTheOtherHasWrittenBefore) {
+TEST_P(Barriers, eachSeesWhatTheOtherHasWrittenBefore) {
   EmulatedDevice device;
   Rows rows(device, GetParam());
   for (int run = 0; run < 4; ++run) {
-    const Found found = meet(device, rows, kMeetings);
+    const Found found = run_list(device, rows, kBarriers);
     EXPECT_EQ(found.seen, (std::vector<float>{1, 2, 3, 4}));
     EXPECT_EQ(found.last, 5);
     EXPECT_FALSE(found.left);
@@ -177,66 +177,66 @@ TEST_P(Meetings, eachSeesWhatTheOtherHasWrittenBefore) {
   }
 }
 
-TEST_P(Meetings, aListIsLeftAtAnyOfThem_andTheNextIsRight) {
+TEST_P(Barriers, aListIsLeftAtAnyOfThem_andTheNextIsRight) {
   EmulatedDevice device;
   Rows rows(device, GetParam());
   for (int round = 0; round < 3; ++round) {
-    for (std::size_t leaves_at = 0; leaves_at <= kMeetings; ++leaves_at) {
-      const Found found = meet(device, rows, leaves_at);
-      EXPECT_EQ(found.left, leaves_at < kMeetings);
-      EXPECT_EQ(found.seen.size(), std::min(leaves_at + 1, kMeetings)) << "nobody meets any more";
+    for (std::size_t leaves_at = 0; leaves_at <= kBarriers; ++leaves_at) {
+      const Found found = run_list(device, rows, leaves_at);
+      EXPECT_EQ(found.left, leaves_at < kBarriers);
+      EXPECT_EQ(found.seen.size(), std::min(leaves_at + 1, kBarriers)) << "nobody waits any more";
     }
   }
 }
 
-TEST_P(Meetings, oneThatFails_isToldOf_andTheStreamEnds) {
+TEST_P(Barriers, oneThatFails_isToldOf_andTheStreamEnds) {
   EmulatedDevice device;
   Rows rows(device, GetParam());
-  for (std::size_t at = 0; at < kMeetings; ++at) {
-    EXPECT_THROW(meet(device, rows, at, true), ClusterError);
+  for (std::size_t at = 0; at < kBarriers; ++at) {
+    EXPECT_THROW(run_list(device, rows, at, true), ClusterError);
     rows.launcher().drop();
     device.synchronize();
-    EXPECT_EQ(meet(device, rows, kMeetings).last, 5);
+    EXPECT_EQ(run_list(device, rows, kBarriers).last, 5);
   }
 }
 
-TEST_P(Meetings, aDeviceThatFailsAtAnyCall_isToldOf) {
+TEST_P(Barriers, aDeviceThatFailsAtAnyCall_isToldOf) {
   for (std::uint64_t at = 1; at <= 5; ++at) {
     for (const bool in_stream : {false, true}) {
       EmulatedDevice device({.fails_at = in_stream ? 0 : at, .stream_fails_at = in_stream ? at : 0});
       Rows rows(device, GetParam());
-      EXPECT_THROW(meet(device, rows, kMeetings), ClusterError) << "at " << at;
+      EXPECT_THROW(run_list(device, rows, kBarriers), ClusterError) << "at " << at;
     }
   }
 }
 
 /// Memory is only asked for while no stream waits: a card's call for it waits for the stream.
-TEST_P(Meetings, memoryIsHadBetweenThem) {
+TEST_P(Barriers, memoryIsHadBetweenThem) {
   EmulatedDevice device;
   Rows rows(device, GetParam());
   UnitMemory memory(rows.launcher());
   for (std::size_t run = 1; run < 4; ++run) {
-    rows.begin(1, kMeetings);
-    int met = 0;
-    for (std::size_t m = 0; m < kMeetings; ++m) {
+    rows.begin(1, kBarriers);
+    int waits = 0;
+    for (std::size_t m = 0; m < kBarriers; ++m) {
       rows.copy(0, 1);
-      rows.launcher().meet([&] { return ++met > 0; }, false);
+      rows.launcher().barrier([&] { return ++waits > 0; }, false);
       memory.scratch(Scratch::kWhole, 1000 * run + 100 * m);
     }
     rows.end();
-    EXPECT_EQ(met, static_cast<int>(kMeetings));
+    EXPECT_EQ(waits, static_cast<int>(kBarriers));
   }
 }
 
-TEST_P(Meetings, aStreamThatDoesNotWait_isFound) {
+TEST_P(Barriers, aStreamThatDoesNotWait_isFound) {
   if (!GetParam().stream_waits) GTEST_SKIP() << "it does not wait by itself";
   EmulatedDevice device({.fault = PlantedFault::kNoStreamWait});
   Rows rows(device, GetParam());
   device_ignores_flags_ = true;
-  EXPECT_NE(meet(device, rows, kMeetings).last, 5);
+  EXPECT_NE(run_list(device, rows, kBarriers).last, 5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Meetings, testing::Values(kHostWaits, kStreamWaits, kSingly));
+INSTANTIATE_TEST_SUITE_P(Ways, Barriers, testing::Values(kHostWaits, kStreamWaits, kSingly));
 
 TEST(LaunchOptions, areReadFromWords) {
   const auto read = [](const char* words) {

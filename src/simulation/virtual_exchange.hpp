@@ -12,8 +12,8 @@
 namespace yamata::simulation {
 
 /// The shared state of the members of a group.
-struct MeetingPoint {
-  explicit MeetingPoint(int members) : members(members) {}
+struct ExchangePoint {
+  explicit ExchangePoint(int members) : members(members) {}
 
   struct Exchange {
     int arrived = 0, seen = 0;
@@ -23,9 +23,9 @@ struct MeetingPoint {
   std::map<std::uint64_t, Exchange> exchanges;  // those whose outcome not all members have read
 };
 
-class Meeting final : public GroupExchange {
+class VirtualExchange final : public GroupExchange {
  public:
-  Meeting(std::shared_ptr<MeetingPoint> point, int own) : point_(std::move(point)), own_(own) {}
+  VirtualExchange(std::shared_ptr<ExchangePoint> point, int own) : point_(std::move(point)), own_(own) {}
   int members() const override { return point_->members; }
   int own() const override { return own_; }
   bool all_gather(std::span<std::byte>, std::span<const std::size_t>, bool) override {
@@ -35,7 +35,7 @@ class Meeting final : public GroupExchange {
 
   /// Arrives at the next exchange.
   void arrive(bool go_on) {
-    MeetingPoint::Exchange& exchange = point_->exchanges[++exchange_];
+    ExchangePoint::Exchange& exchange = point_->exchanges[++exchange_];
     ++exchange.arrived;
     exchange.go_on &= go_on;
     waits_ = true;
@@ -51,10 +51,10 @@ class Meeting final : public GroupExchange {
     waits_ = false;
     return go_on;
   }
-  const MeetingPoint* point() const { return point_.get(); }
+  const ExchangePoint* point() const { return point_.get(); }
 
  private:
-  const std::shared_ptr<MeetingPoint> point_;
+  const std::shared_ptr<ExchangePoint> point_;
   const int own_;
   std::uint64_t exchange_ = 0;
   bool waits_ = false;

@@ -1,6 +1,6 @@
 // Synchronizations of units: no unit passes alone, all leave a run together, a failed unit is not waited for, and times are recorded per
 // synchronization.
-#include "node/unit_meeting.hpp"
+#include "node/unit_barrier.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,34 +22,34 @@ void in_threads(int units, Unit unit) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST(UnitMeeting, nobodyGoesOnBeforeAllHaveCome) {
-  constexpr int kUnits = 3, kMeetings = 200;
+TEST(UnitBarrier, nobodyGoesOnBeforeAllHaveCome) {
+  constexpr int kUnits = 3, kBarriers = 200;
   for (const int spins : {kSpinsBound, 0}) {
-    UnitMeeting meeting(kUnits, spins);
-    meeting.begin({});
-    std::array<int, kUnits> done{};  // plain integers: the meeting synchronizes accesses to them
+    UnitBarrier barrier(kUnits, spins);
+    barrier.begin({});
+    std::array<int, kUnits> done{};  // plain integers: the barrier synchronizes accesses to them
     in_threads(kUnits, [&](int own) {
-      for (int i = 1; i <= kMeetings; ++i) {
+      for (int i = 1; i <= kBarriers; ++i) {
         done[static_cast<std::size_t>(own)] = i;
-        ASSERT_TRUE(meeting.meet(own, true));
+        ASSERT_TRUE(barrier.wait(own, true));
         for (const int other : done) ASSERT_EQ(other, i);
-        ASSERT_TRUE(meeting.meet(own, true));
+        ASSERT_TRUE(barrier.wait(own, true));
       }
-      EXPECT_EQ(meeting.met(own), 2u * kMeetings);
+      EXPECT_EQ(barrier.arrivals(own), 2u * kBarriers);
     });
   }
 }
 
-TEST(UnitMeeting, oneThatGivesUpIsSeenByAllAtTheSameMeeting) {
+TEST(UnitBarrier, oneThatGivesUpIsSeenByAllAtTheSameBarrier) {
   constexpr int kUnits = 4;
-  UnitMeeting meeting(kUnits, kSpinsUnbound);
+  UnitBarrier barrier(kUnits, kSpinsUnbound);
   for (int who = 0; who < kUnits; ++who) {
     for (const int when : {0, 1, 7}) {
-      meeting.begin({});
+      barrier.begin({});
       std::array<int, kUnits> left{};
       in_threads(kUnits, [&](int own) {
         int i = 0;
-        while (meeting.meet(own, own != who || i < when)) ++i;
+        while (barrier.wait(own, own != who || i < when)) ++i;
         left[static_cast<std::size_t>(own)] = i;
       });
       for (const int at : left) EXPECT_EQ(at, when);
@@ -57,50 +57,50 @@ TEST(UnitMeeting, oneThatGivesUpIsSeenByAllAtTheSameMeeting) {
   }
 }
 
-TEST(UnitMeeting, inAGroupOnlyAnExchangeEndsTheRun) {
-  UnitMeeting meeting(2, kSpinsUnbound);
+TEST(UnitBarrier, inAGroupOnlyAnExchangeEndsTheRun) {
+  UnitBarrier barrier(2, kSpinsUnbound);
   std::atomic<bool> stop{false};
   for (const bool by_stop : {false, true}) {
-    meeting.begin({.label = {}, .labels = 1, .stop = &stop, .in_group = true});
+    barrier.begin({.label = {}, .labels = 1, .stop = &stop, .in_group = true});
     stop = by_stop;
     in_threads(2, [&](int own) {
-      for (int i = 0; i < 3; ++i) EXPECT_TRUE(meeting.meet(own, by_stop || own == 0)) << "the other ranks would wait";
-      EXPECT_FALSE(meeting.meet(own, true, [](bool all) { return all; }));
+      for (int i = 0; i < 3; ++i) EXPECT_TRUE(barrier.wait(own, by_stop || own == 0)) << "the other ranks would wait";
+      EXPECT_FALSE(barrier.wait(own, true, [](bool all) { return all; }));
     });
   }
 }
 
-TEST(UnitMeeting, theLastToComeActsOnceForAll) {
+TEST(UnitBarrier, theLastToComeActsOnceForAll) {
   constexpr int kUnits = 3;
-  UnitMeeting meeting(kUnits, kSpinsUnbound);
-  meeting.begin({});
+  UnitBarrier barrier(kUnits, kSpinsUnbound);
+  barrier.begin({});
   int acts = 0;
   in_threads(kUnits, [&](int own) {
-    for (int i = 0; i < 50; ++i) EXPECT_TRUE(meeting.meet(own, true, [&](bool all) { return ++acts, all; }));
-    EXPECT_FALSE(meeting.meet(own, true, [&](bool) { return false; })) << "what it says goes";
+    for (int i = 0; i < 50; ++i) EXPECT_TRUE(barrier.wait(own, true, [&](bool all) { return ++acts, all; }));
+    EXPECT_FALSE(barrier.wait(own, true, [&](bool) { return false; })) << "what it says goes";
   });
   EXPECT_EQ(acts, 50);
 }
 
-TEST(UnitMeeting, whoeverWaitsLeavesOnceItIsAbandoned) {
-  UnitMeeting meeting(3, kSpinsUnbound);
-  meeting.begin({});
+TEST(UnitBarrier, whoeverWaitsLeavesOnceItIsAbandoned) {
+  UnitBarrier barrier(3, kSpinsUnbound);
+  barrier.begin({});
   in_threads(3, [&](int own) {
-    if (own == 2) return meeting.abandon();
-    EXPECT_FALSE(meeting.meet(own, true));
-    EXPECT_FALSE(meeting.meet(own, true)) << "nor does it wait again";
+    if (own == 2) return barrier.abandon();
+    EXPECT_FALSE(barrier.wait(own, true));
+    EXPECT_FALSE(barrier.wait(own, true)) << "nor does it wait again";
   });
-  meeting.begin({});
-  in_threads(3, [&](int own) { EXPECT_TRUE(meeting.meet(own, true)) << "the next run is not abandoned"; });
+  barrier.begin({});
+  in_threads(3, [&](int own) { EXPECT_TRUE(barrier.wait(own, true)) << "the next run is not abandoned"; });
 }
 
-TEST(UnitMeeting, aFaultOfTheExchangeReachesOneAndEndsTheWaitOfAll) {
-  UnitMeeting meeting(2, kSpinsUnbound);
-  meeting.begin({});
+TEST(UnitBarrier, aFaultOfTheExchangeReachesOneAndEndsTheWaitOfAll) {
+  UnitBarrier barrier(2, kSpinsUnbound);
+  barrier.begin({});
   std::atomic<int> thrown{0}, left{0};
   in_threads(2, [&](int own) {
     try {
-      left += !meeting.meet(own, true, [](bool) -> bool { throw std::runtime_error("lost"); });
+      left += !barrier.wait(own, true, [](bool) -> bool { throw std::runtime_error("lost"); });
     } catch (const std::runtime_error&) {
       ++thrown;
     }
@@ -109,18 +109,18 @@ TEST(UnitMeeting, aFaultOfTheExchangeReachesOneAndEndsTheWaitOfAll) {
   EXPECT_EQ(left, 1);
 }
 
-TEST(UnitMeeting, countsTimeByWhatWasComputed) {
-  UnitMeeting meeting(2, kSpinsUnbound);
+TEST(UnitBarrier, countsTimeByWhatWasComputed) {
+  UnitBarrier barrier(2, kSpinsUnbound);
   const std::vector<int> labels{1, 0, 1};
-  meeting.begin({.label = labels, .labels = 2});
-  const auto began = UnitMeeting::Clock::now();
+  barrier.begin({.label = labels, .labels = 2});
+  const auto began = UnitBarrier::Clock::now();
   in_threads(2, [&](int own) {
-    for (std::size_t i = 0; i < labels.size(); ++i) meeting.meet(own, true);
+    for (std::size_t i = 0; i < labels.size(); ++i) barrier.wait(own, true);
   });
-  const double took_s = std::chrono::duration<double>(UnitMeeting::Clock::now() - began).count();
+  const double took_s = std::chrono::duration<double>(UnitBarrier::Clock::now() - began).count();
   for (const int unit : {0, 1}) {
-    EXPECT_GT(meeting.computed_s(1, unit), 0);
-    EXPECT_LE(meeting.computed_s(0, unit) + meeting.computed_s(1, unit), took_s);
+    EXPECT_GT(barrier.computed_s(1, unit), 0);
+    EXPECT_LE(barrier.computed_s(0, unit) + barrier.computed_s(1, unit), took_s);
   }
 }
 
@@ -132,10 +132,10 @@ TEST(MemberUnits, exchangeOnceAndShareTheSlices) {
   LocalGroup group(kMembers);
   in_threads(kMembers, [&](int m) {
     const auto exchange = group.member(m);
-    UnitMeeting meeting(kUnits, kSpinsUnbound);
+    UnitBarrier barrier(kUnits, kSpinsUnbound);
     CpuUnit memory({-1}, cpu::Isa::kScalar);
-    MemberUnits member(meeting, memory);
-    meeting.begin({});
+    MemberUnits member(barrier, memory);
+    barrier.begin({});
     member.begin(exchange.get());
     member.reserve(2 * kSlice);
     in_threads(kUnits, [&](int own) {

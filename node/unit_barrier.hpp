@@ -14,34 +14,34 @@
 
 namespace yamata {
 
-/// All units go through the same synchronizations (meetings) of a run in the same order, each with one thread.
-class UnitMeeting {
+/// All units go through the same barriers of a run in the same order, each with one thread.
+class UnitBarrier {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// `spins`: how often a unit checks for the others before it sleeps.
-  UnitMeeting(int units, int spins);
+  UnitBarrier(int units, int spins);
 
   /// The parameters of a run.
   struct Run {
-    std::span<const int> label{};             ///< of each meeting: what the units compute before it
+    std::span<const int> label{};             ///< of each barrier: what the units compute before it
     std::size_t labels = 1;                   ///< labels are below this
     const std::atomic<bool>* stop = nullptr;  ///< read by the last unit to arrive, for all units
-    /// the run is computed by a group of ranks, which must all know if it is stopped: only meetings with a `last` can stop it
+    /// the run is computed by a group of ranks, which must all know if it is stopped: only barriers with a `last` can stop it
     bool in_group = false;
   };
-  /// Called before a run, while no unit is in a meeting.
+  /// Called before a run, while no unit is in a barrier.
   void begin(const Run& run);
   /// Waits until all units have arrived; then all see what each has written. The last unit to arrive calls `last` with whether all want to
   /// continue. Returns the result of `last` to all units; without `last`, whether all want to continue.
-  bool meet(int own, bool go_on, const std::function<bool(bool)>& last = nullptr);
+  bool wait(int own, bool go_on, const std::function<bool(bool)>& last = nullptr);
   /// Ends all current and future waits of this run, and all units stop it. From any thread.
   void abandon();
-  /// The number of meetings of this run at which the unit has arrived. From any thread.
-  std::size_t met(int own) const { return places_[static_cast<std::size_t>(own)].met.load(std::memory_order_acquire); }
+  /// The number of barriers of this run at which the unit has arrived. From any thread.
+  std::size_t arrivals(int own) const { return places_[static_cast<std::size_t>(own)].arrivals.load(std::memory_order_acquire); }
 
   int units() const { return static_cast<int>(places_.size()); }
-  /// After a run: seconds that the unit has computed before meetings with this label, without waiting.
+  /// After a run: seconds that the unit has computed before barriers with this label, without waiting.
   double computed_s(int label, int own) const {
     const std::size_t at = static_cast<std::size_t>(label) * places_.size() + static_cast<std::size_t>(own);
     return at < computed_s_.size() ? computed_s_[at] : 0;
@@ -50,9 +50,9 @@ class UnitMeeting {
  private:
   struct alignas(64) Place {
     Clock::time_point came;
-    std::atomic<std::size_t> met{0};
+    std::atomic<std::size_t> arrivals{0};
   };
-  void add_up(std::size_t meeting);
+  void add_up(std::size_t barrier);
 
   const int spins_;
   std::vector<Place> places_;
@@ -71,7 +71,7 @@ class UnitMeeting {
 class MemberUnits {
  public:
   /// `memory`: a unit whose memory all units can access.
-  MemberUnits(UnitMeeting& meeting, ComputeUnit& memory);
+  MemberUnits(UnitBarrier& barrier, ComputeUnit& memory);
   /// Called before a run: the group whose exchanges the run has, or null.
   void begin(GroupExchange* group);
   /// Called before a run: the greatest number of bytes of slices. Throws std::bad_alloc.
@@ -81,7 +81,7 @@ class MemberUnits {
 
  private:
   class Unit;
-  UnitMeeting& meeting_;
+  UnitBarrier& barrier_;
   ComputeUnit& memory_;
   GroupExchange* group_ = nullptr;
   std::vector<std::unique_ptr<GroupExchange>> in_group_, among_units_;
