@@ -248,6 +248,7 @@ ClusterOptions Job::cluster() {
   cluster.interrupted = &g_interrupted;
   cluster.woken = &g_woken;
   cluster.on_warning = warn;
+  cluster.on_left_out = may_be_cut_off;
   if (layout_is_open() || splits_by_speed()) cluster.measure = [this](const std::atomic<bool>& stop) { return measure(stop); };
   cluster.probes_links = layout_is_open();
   if (layout_is_open()) {

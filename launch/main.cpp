@@ -13,6 +13,7 @@
 #include "launch/job.hpp"
 #include "launch/output/standard_output.hpp"
 #include "mpi/cluster/announcements.hpp"
+#include "mpi/cluster/mpirun.hpp"
 #include "mpi/cluster/worker.hpp"
 #include "mpi/transport/disconnect.hpp"
 #include "mpi/transport/local_transport.hpp"
@@ -213,7 +214,8 @@ int worker_main(int argc, char** argv, World& world) {
   setup.woken = &g_woken;
   setup.dispensable = let_job_survive_this_rank;
   setup.launcher_gone = launcher_is_gone();
-  setup.head_unheard = head_is_unheard;
+  setup.head_unheard = may_be_cut_off;
+  setup.reaches_launcher = [mpirun = Mpirun::of_this_process()] { return !mpirun || mpirun->ask() != Mpirun::Answer::kUnreachable; };
   const int code = run_worker(*world.transport, setup);
   // there is no rank to disconnect from; the launcher ends this rank, if it can be reached
   if (code == static_cast<int>(ExitCode::kCluster)) {

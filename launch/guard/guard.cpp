@@ -43,6 +43,8 @@ void rename_process(int argc, char** argv) {
 /// What a rank tells its guard, in shared memory.
 struct SharedState {
   std::atomic<bool> dispensable{false}, unheard{false}, over{false}, orphaned{false};
+  std::atomic<bool> leaving{false}, may_leave{false};  // the rank ends as soon as it may
+  std::atomic<JobEnd> end{JobEnd::kUnknown};
   std::atomic<Phase> phase{Phase::kStarting};
 };
 SharedState* shared_state = nullptr;
@@ -77,6 +79,7 @@ class Guard {
         check(Clock::now());
       } else if (signal == SIGCHLD) {
         check_launcher(Clock::now());
+        let_leave();
         check_rank();
       } else {
         pass_on(signal);
@@ -135,6 +138,13 @@ class Guard {
     if (rank_ < 0 && ends) _exit(kCluster);
   }
 
+  /// A guard that is stopped just as its rank ends would never continue; so another process is there before.
+  void let_leave() {
+    if (!shared_state || !shared_state->leaving || shared_state->may_leave) return;
+    stay_behind(launcher_, deadline_, shared_state->end);
+    shared_state->may_leave = true;
+  }
+
   void check_rank() {
     int status = 0;
     if (waitpid(rank_, &status, WNOHANG) != rank_) return;
@@ -158,7 +168,10 @@ class Guard {
   /// If any rank ends with a nonzero code, launchers end the others.
   [[noreturn]] void leave(int code) const {
     const bool over = code != 0 || (shared_state && shared_state->over);
-    over ? end_launcher(launcher_) : see_launcher_end(launcher_, deadline_);
+    static std::atomic<JobEnd> unshared{JobEnd::kUnknown};
+    std::atomic<JobEnd>& end = shared_state ? shared_state->end : unshared;
+    end = over ? JobEnd::kOrdered : JobEnd::kNormal;
+    if (!shared_state || !shared_state->may_leave) stay_behind(launcher_, deadline_, end);
     _exit(code);
   }
 
@@ -175,16 +188,23 @@ class Guard {
 
 pid_t guard_of_this_rank = 0;
 
-/// A guard that is stopped would not notice the rank's end.
-void wake_guard() {
-  if (guard_of_this_rank == getppid() && process_state(guard_of_this_rank) == 'T') kill(guard_of_this_rank, SIGCONT);
+/// A guard that is stopped would not notice the rank's end. The rank ends when the guard cannot stay stopped any more.
+void await_guard() {
+  const pid_t guard = guard_of_this_rank;
+  if (!shared_state) return;
+  shared_state->leaving = true;
+  while (getppid() == guard && !shared_state->may_leave) {
+    kill(guard, SIGCHLD);
+    if (process_state(guard) == 'T') kill(guard, SIGCONT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 /// A process cannot forward SIGSTOP, which stops itself; so the rank checks whether its guard is stopped. SIGCONT is forwarded. A rank
 /// whose work is done does not stop but ends, and continues its guard: nothing else would, since the other ranks have left.
 void follow_stops(pid_t guard) {
   guard_of_this_rank = guard;
-  std::atexit(wake_guard);
+  std::atexit(await_guard);
   std::thread([guard] {
     while (true) {
       std::this_thread::sleep_for(std::chrono::milliseconds(250));
@@ -237,7 +257,7 @@ void let_job_survive_this_rank(bool survive) {
 
 const std::atomic<bool>* launcher_is_gone() { return shared_state ? &shared_state->orphaned : nullptr; }
 
-void head_is_unheard() {
+void may_be_cut_off() {
   if (shared_state) shared_state->unheard = true;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "mpi/cluster/leftovers.hpp"
@@ -80,22 +81,34 @@ class Launcher {
   _exit(0);
 }
 
-void watch_end(pid_t process, std::chrono::milliseconds orderly, bool ordered) {
+/// Returns when the process that has forked this one has ended.
+void keep_awake(pid_t parent) {
+  while (getppid() == parent) {
+    if (process_state(parent) == 'T') kill(parent, SIGCONT);
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+[[noreturn]] void see_both_end(pid_t guard, pid_t process, std::chrono::milliseconds deadline, const std::atomic<JobEnd>& end) {
   const auto mpirun = Mpirun::of_this_process();
-  if (!mpirun) return;
-  const Launcher launcher(process, *mpirun);
-  if (!ordered && !launcher.is_mpiruns()) return;
-  if (fork() != 0) return;
-  setsid();  // signals to this rank's process group must not reach this process
-  prctl(PR_SET_PDEATHSIG, 0);
-  closefrom(0);  // a launcher waits until a rank's output is closed
-  see_end(launcher, orderly, ordered);
+  std::optional<Launcher> launcher;  // its name must be read while it lives
+  if (mpirun) launcher.emplace(process, *mpirun);
+  keep_awake(guard);
+  const bool ordered = end == JobEnd::kOrdered;
+  if (launcher && (ordered || launcher->is_mpiruns())) see_end(*launcher, ordered ? kOrderly : deadline, ordered);
+  _exit(0);
 }
 
 }  // namespace
 
-void end_launcher(pid_t process) { watch_end(process, kOrderly, true); }
-
-void see_launcher_end(pid_t process, std::chrono::milliseconds deadline) { watch_end(process, deadline, false); }
+void stay_behind(pid_t process, std::chrono::milliseconds deadline, const std::atomic<JobEnd>& end) {
+  const pid_t guard = getpid();
+  if (fork() != 0) return;
+  setsid();  // signals to this rank's process group must not reach this process
+  prctl(PR_SET_PDEATHSIG, 0);
+  prctl(PR_SET_NAME, "yamata-end");
+  closefrom(0);  // a launcher waits until a rank's output is closed
+  see_both_end(guard, process, deadline, end);
+}
 
 }  // namespace yamata

@@ -223,13 +223,15 @@ void Head::lose(const RankLost& lost) {
 }
 
 void Head::lose_idle(int rank, const std::string& why) {
-  if (members_.remove_idle(rank) && options_.on_warning)
-    options_.on_warning(fmt::format("the text goes on without rank {}, which has no part in it: {}", rank, why));
+  if (!members_.remove_idle(rank)) return;
+  if (options_.on_left_out) options_.on_left_out();
+  if (options_.on_warning) options_.on_warning(fmt::format("the text goes on without rank {}, which has no part in it: {}", rank, why));
 }
 
 /// If a draft model is on several ranks, all of them are removed.
 void Head::lose_drafter(int leader, const std::string& why) {
   if (!members_.remove_drafter(leader)) return;
+  if (options_.on_left_out) options_.on_left_out();
   if (options_.on_warning) options_.on_warning(fmt::format("the text goes on without the drafter on rank {}: {}", leader, why));
   if (listener_) listener_->on_drafter_lost(leader);
 }

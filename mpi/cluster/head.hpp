@@ -33,6 +33,7 @@ struct ClusterOptions {
   LayerFactory make_layer;
   std::function<void(double share)> on_loading;  ///< `share`: share of all weights that is loaded
   std::function<void(const std::string&)> on_warning;
+  std::function<void()> on_left_out;  ///< the job continues without a rank: that rank is lost, or this one is cut off
 };
 
 /// The decoder, to which the head reports events of the drafters.

@@ -96,6 +96,7 @@ bool Members::remove_idle(int rank) {
 
 void Members::remove(int rank) {
   lost_[static_cast<std::size_t>(rank)] = true;
+  transport_.send(rank, Tag::kLeftOut, {});
   transport_.forget(rank);
   liveness_.unwatch(rank);
 }

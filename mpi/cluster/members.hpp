@@ -39,7 +39,7 @@ class Members {
   /// Records the plan. A rank without a part in it is idle: the job does not need it.
   void place(const wire::Start& plan);
   bool idle(int rank) const { return idle_[static_cast<std::size_t>(rank)]; }
-  /// Removes an idle rank: nothing is sent to it and nothing waits for it any more. False: it was removed before.
+  /// Removes an idle rank: after kLeftOut, nothing is sent to it and nothing waits for it any more. False: it was removed before.
   bool remove_idle(int rank);
   /// All ranks have loaded their weights. From now on the job can continue without the drafters of this plan, and the timeout of drafters
   /// is shorter.
@@ -47,7 +47,7 @@ class Members {
   /// The first rank of the drafter that this rank belongs to, from `serve` on.
   std::optional<int> drafter_of(int rank) const;
   bool lost(int rank) const { return lost_[static_cast<std::size_t>(rank)]; }
-  /// Removes all ranks of this drafter: nothing is sent to them and nothing waits for them any more. False: they were removed before.
+  /// Removes all ranks of this drafter in the same way. False: they were removed before.
   bool remove_drafter(int leader);
 
   // Liveness

@@ -146,6 +146,9 @@ void Worker::dispatch(Message message) {
     case Tag::kAsk:
       transport_.send(0, Tag::kReport, wire::encode(report()));
       break;
+    case Tag::kLeftOut:
+      be_left_out();
+      break;
     case Tag::kNextJob:
       leave_job();
       break;
@@ -158,15 +161,25 @@ void Worker::dispatch(Message message) {
 }
 
 /// From the head: after all weights are loaded, the job can continue without drafters. From another rank: it does not hear the head either.
-/// Only one rank should report that: the lowest one that is alive and, once the plan is known, holds the target. The others may be lost
-/// themselves.
+/// Only one rank should report that: the lowest one that is alive and, once the plan is known, holds the target (if the head alone holds it:
+/// the lowest one). The others may be lost themselves.
 void Worker::on_heartbeat(int from, const wire::Heartbeat& heartbeat) {
   wire::validate(heartbeat, from);
   if (from == 0) {
     if (heartbeat.loaded_permille == 1000 && dispatcher_.drafts_only() && !dispensable_) become_dispensable(true);
-  } else if (from < transport_.rank() && (target_ranks_.empty() || target_ranks_.contains(from))) {
+  } else if (from < transport_.rank() && (target_ranks_.empty() || target_ranks_.contains(from) || watches_alone())) {
     liveness_.hold_back(Clock::now());
   }
+}
+
+/// Whether the head alone holds the target, so that no rank watches it except those that the job does not need.
+bool Worker::watches_alone() const { return dispensable_ && target_ranks_ == std::set<int>{0}; }
+
+/// The head's silence means nothing from now on. If the machine is cut off from the launcher, too, the guard ends this rank.
+void Worker::be_left_out() {
+  if (!dispensable_) return attempt([] { throw ClusterError("the head has left out a rank that the job needs"); });
+  liveness_.unwatch(0);
+  if (setup_.head_unheard) setup_.head_unheard();
 }
 
 void Worker::answer(const wire::Probe& probe) {
@@ -217,12 +230,19 @@ void Worker::send_heartbeats() {
   if (!liveness_.due(now, state_ == State::kLoading) && !now_loaded) return;
   if (now_loaded) serve();
   transport_.send(0, Tag::kHeartbeat, wire::encode(dispatcher_.heartbeat()));
-  if (liveness_.suspicious(now)) {  // to find out whether the head or this rank is cut off
-    for (int r = 1; r < transport_.size(); ++r) {
-      if (r != transport_.rank()) transport_.send(r, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
-    }
-  }
+  const bool was_suspicious = std::exchange(suspicious_, liveness_.suspicious(now));
+  if (!was_suspicious) reaches_launcher_ = true;
+  if (suspicious_) ask_around();
   check_head(now);
+}
+
+/// Finds out whether the head or this rank is cut off. A rank that watches alone could end a job that continues without it, so it must
+/// have reached the launcher all the time.
+void Worker::ask_around() {
+  for (int r = 1; r < transport_.size(); ++r) {
+    if (r != transport_.rank()) transport_.send(r, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
+  }
+  if (watches_alone()) reaches_launcher_ &= setup_.reaches_launcher && setup_.reaches_launcher();
 }
 
 /// Higher ranks wait longer, so that only one rank reports it.
@@ -230,9 +250,9 @@ void Worker::check_head(Clock::time_point now) {
   if (setup_.woken && setup_.woken->exchange(false)) liveness_.hold_back(now);
   const auto silent = liveness_.silent(now, kGrace * (transport_.rank() - 1) + (liveness_.met(0) ? kNone : kPreparations));
   if (!silent) return;
-  if (!dispensable_) throw RankLost(*silent, liveness_.silence_text(*silent, transport_.rank()));
-  liveness_.unwatch(0);  // the job continues without this rank, which ends with the job
-  if (setup_.head_unheard) setup_.head_unheard();
+  if (!dispensable_ || (watches_alone() && reaches_launcher_))
+    throw RankLost(*silent, liveness_.silence_text(*silent, transport_.rank()));
+  be_left_out();  // the job continues, as far as this rank knows; it ends with the job
 }
 
 void Worker::rest() {

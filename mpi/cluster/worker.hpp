@@ -33,8 +33,10 @@ struct WorkerSetup {
   /// Called with true when the job no longer needs this rank, and with false when the job is over.
   std::function<void(bool)> dispensable;
   const std::atomic<bool>* launcher_gone = nullptr;  ///< true if the process that started this rank has died; the head is told
-  /// Called if the head falls silent while the job does not need this rank.
+  /// Called if the job continues without this rank, or may continue: the head has left it out, or has fallen silent.
   std::function<void()> head_unheard;
+  /// Whether this machine can reach the launcher. Without this, a rank that the job does not need never reports the head.
+  std::function<bool()> reaches_launcher;
 };
 
 /// One job of such a rank: a state machine.
@@ -80,6 +82,9 @@ class Worker {
   void take(Message message);
   void on_heartbeat(int from, const wire::Heartbeat& heartbeat);
   void send_heartbeats();
+  void ask_around();
+  bool watches_alone() const;
+  void be_left_out();
   void check_head(Clock::time_point now);
   void become_dispensable(bool dispensable);
   wire::Report report();
@@ -94,6 +99,8 @@ class Worker {
   State state_ = State::kAwaitingPlan;
   bool dispensable_ = false;                   // the job continues if this rank is lost, in any state
   std::set<int> target_ranks_;                 // the ranks that hold the target; empty before the plan
+  bool reaches_launcher_ = false;              // ever since the head has been silent for half the deadline
+  bool suspicious_ = false;                    // it has been silent for so long
   std::unique_ptr<SpeedMeasurement> speed_;    // while this rank measures its speed
   std::unique_ptr<SharedLayer> shared_layer_;  // while this rank rehearses
   std::vector<Message> early_;

@@ -21,6 +21,7 @@
 //   kStop        head -> rank         end; answered with kReport
 //   kAsk         head -> rank         at any time; answered with kReport
 //   kReport      rank -> head         statistics of the job so far
+//   kLeftOut     head -> rank         to a drafter or an idle rank: the job goes on without it, and it hears nothing more from the head
 //   kNextJob     head -> rank         while no run is in flight: the job is over; answered with kHello for the next
 //   kDisconnect  rank <-> head        last message
 #include <algorithm>
@@ -38,7 +39,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 24;
+inline constexpr std::uint32_t kProtocolVersion = 25;
 using Bytes = std::vector<std::byte>;
 
 /// The measured speed of a rank.

@@ -40,6 +40,7 @@ enum class Tag : int {
   kProbe,       ///< head <-> rank: measures a link
   kRehearse,    ///< head -> rank: rehearse shared layers with other ranks
   kRehearsed,   ///< rank -> head: result of the rehearsal
+  kLeftOut,     ///< head -> rank: the job goes on without you
   kDisconnect,  ///< the last message between two ranks
 };
 

@@ -266,6 +266,22 @@ TEST_P(ClusterLoss, StoppedRank_isNamed) { strike(SIGSTOP, "has been silent for 
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ClusterLoss, testing::Values(0, 1, 2));
 
+/// Rank 0 alone holds the target, so that no rank watches it which the job needs.
+TEST(Cluster, StoppedHeadOfADrafter_isNamed) {
+  for (const bool guard : {false, true}) {
+    Process process(yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", kPrompt, "-n", "1000000",
+                            "-c", "500000", "--ignore-eos", "--timeout", "2", "--layer-split", "1/1"},
+                           2));
+    ASSERT_TRUE(process.wait_for_output(20)) << process.err();
+    const pid_t head = process_of_rank(process.pid(), 0);
+    kill(guard ? parent_of(head) : head, SIGSTOP);
+    EXPECT_EQ(process.wait(), 3) << process.err();
+    const auto complaints = Outcome{0, "", process.err()}.complaints();
+    ASSERT_EQ(complaints.size(), 1u) << process.err();
+    EXPECT_EQ(complaints[0].find("yamata: rank 0 "), 0u) << complaints[0];
+  }
+}
+
 /// The process of a rank, as soon as its guard has started it; -1 if the command ends before.
 pid_t started_rank(const Process& process, int rank) {
   while (!process.ended()) {

@@ -160,6 +160,10 @@ class ThreeHosts(unittest.TestCase):
         self.assertIn('warning: the text goes on without the drafter on rank 2', lines[0])
         self.assertEqual(out, alone)
 
+    def test_cut_head_that_alone_holds_the_target_is_named_by_a_drafter(self):
+        code, lines, _ = self.strike([*TEXT, '-n', '1000000', '-c', '500000', '-md', str(DRAFT), '--layer-split', '1/0.5,0.5'], 0, cut)
+        self.expect_named(0, code, lines)
+
     def test_lost_idle_rank_is_missed_in_one_line_and_all_else_is_complete(self):
         text = [*TEXT, '-n', '1500', '-c', '2000']
         alone = subprocess.run(text, check=True, capture_output=True).stdout

@@ -44,7 +44,10 @@ class Verdicts(unittest.TestCase):
     def test_lost_drafter_costs_no_text(self):
         self.assert_right(scenario('kill rank', 2), 0, 'yamata: rank 2 (n2) was killed by signal 9\n', True)
         self.assert_wrong('without the whole text', scenario('kill rank', 2), 0, '', False)
-        self.assert_wrong('only a drafter', scenario('kill rank', 2), 3, 'yamata: rank 2 (n2) was killed by signal 9\n', False)
+        killed = 'yamata: rank 2 (n2) was killed by signal 9\n'
+        self.assert_wrong('only a drafter', scenario('kill rank', 2), 3, killed, False)
+        self.assert_wrong('only a drafter', scenario('kill rank', 2), 3, f'{killed}yamata: warning: the text goes on without the drafter on rank 2: x\n', True)
+        self.assert_right(scenario('kill rank', 2), 3, killed, True)  # it was killed after all of the text
         self.assert_right(scenario('kill rank', 2, 'start'), 3, 'yamata: rank 2 (n2) was killed by signal 9\n', False)
 
     def test_request_is_followed_without_complaint(self):

@@ -257,6 +257,62 @@ TEST_F(SilentHead, LowerRankThatDrafts_isNotWaitedFor) {
   EXPECT_LE(after, 2000);
 }
 
+/// The job does not need rank 2, which drafts, once the head has said so.
+class SilentHeadOfADrafter : public SilentHead {
+ protected:
+  void serve(const wire::Start& job) {
+    setup_.reaches_launcher = [] { return true; };
+    setup_.head_unheard = [this] { unheard_ = true; };
+    plan(job);
+    wire::Heartbeat serving;
+    serving.loaded_permille = 1000;
+    silent_.send(2, Tag::kHeartbeat, wire::encode(serving));
+    worker_->step();
+  }
+
+  bool unheard_ = false;
+};
+
+TEST_F(SilentHeadOfADrafter, HeadThatAloneHoldsTheTarget_isReported) {
+  serve(plan_with_drafter({0}, 2));
+  const int after = ends_job_after(false);
+  EXPECT_GE(after, 1000);
+  EXPECT_LE(after, 2000);
+  EXPECT_FALSE(unheard_);
+}
+
+TEST_F(SilentHeadOfADrafter, LowerRankReportsIt_unlessItDiesToo) {
+  serve(plan_with_drafter({0}, 2));
+  EXPECT_EQ(ends_job_after(true), -1);
+  EXPECT_GE(ends_job_after(false), 500);
+}
+
+TEST_F(SilentHeadOfADrafter, StageReportsIt) {
+  serve(plan_with_drafter({0, 1}, 2));
+  EXPECT_EQ(ends_job_after(false), -1);
+  EXPECT_TRUE(unheard_);
+}
+
+TEST_F(SilentHeadOfADrafter, RankThatWasCutOffFromTheLauncher_doesNotEndTheJob) {
+  serve(plan_with_drafter({0}, 2));
+  setup_.reaches_launcher = [asked = 0]() mutable { return ++asked != 2; };
+  EXPECT_EQ(ends_job_after(false), -1);
+  EXPECT_TRUE(unheard_);
+}
+
+TEST_F(SilentHeadOfADrafter, RankThatWasLeftOut_doesNotEndTheJob) {
+  serve(plan_with_drafter({0}, 2));
+  silent_.send(2, Tag::kLeftOut, {});
+  EXPECT_EQ(ends_job_after(false), -1);
+  EXPECT_TRUE(unheard_);
+}
+
+TEST_F(WorkerTest, StageThatIsLeftOut_isAFault) {
+  send(Tag::kStart, wire::encode(plan_over({0, 1})));
+  send(Tag::kLeftOut, {});
+  EXPECT_EQ(fault(), "the head has left out a rank that the job needs");
+}
+
 TEST_F(WorkerTest, Speed_isMeasuredWhenTheHeadAsks) {
   setup_.measure = [](const std::atomic<bool>&) { return wire::Measured{0.25, {1.5}}; };
   EXPECT_FALSE(play_until(Tag::kMeasured));

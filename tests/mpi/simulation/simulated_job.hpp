@@ -52,6 +52,7 @@ class SimulatedJob {
   }
   /// The rank does nothing any more, as if it were stopped or cut off.
   void stop_rank(int rank) { ranks_.at(static_cast<std::size_t>(rank)).stopped = true; }
+  void continue_rank(int rank) { ranks_.at(static_cast<std::size_t>(rank)).stopped = false; }
   /// No rank acts for this time, as if the whole machine slept.
   void suspend(std::chrono::milliseconds time) { time_ns_ += std::chrono::nanoseconds(time).count(); }
   /// From now on, the rank's launcher is gone: an error that it reports to the head.

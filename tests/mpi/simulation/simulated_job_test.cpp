@@ -325,6 +325,31 @@ TEST(SimulatedJob, SilentHead_isFoundByTheStages) {
   EXPECT_EQ(lost->rank, 0);
 }
 
+TEST(SimulatedJob, SilentHeadThatAloneHoldsTheTarget_isFoundByTheOthers) {
+  for (const int idle : {0, 2}) {
+    SimulatedJob job({.stages = 1, .drafters = {1, 2}, .idle = idle, .strategy = Strategy::kPipeInfer});
+    job.start();
+    Recorder told;
+    job.engine().submit(request_of({1, 2, 3}, 60), told);
+    job.until([&] { return told.tokens.size() >= 2; });
+    job.stop_rank(0);
+    EXPECT_EQ(loss(job).value().rank, 0);
+  }
+}
+
+TEST(SimulatedJob, DrafterThatWasGivenUpAndContinues_leavesTheJobAlone) {
+  SimulatedJob job({.stages = 1, .drafters = {1}, .strategy = Strategy::kPipeInfer});
+  job.start();
+  job.stop_rank(1);
+  job.until([&] { return !job.warnings.empty(); });
+  job.continue_rank(1);
+  for (int i = 0; i < 10; ++i) {
+    Recorder told;
+    job.engine().submit(request_of(job.random_prompt(), 50), told);
+    job.until([&] { return told.finished(); });
+  }
+}
+
 TEST(SimulatedJob, RankThatIsLostBeforeTheEnd_isNamedByTheHeadAndWaitedForByNobody) {
   SimulatedJob job({.stages = 3});
   job.start();
