@@ -16,7 +16,10 @@ std::vector<std::string> vocabulary(const Tokenizer& tokenizer);
 /// Maps each drafter's tokens to the target's. `pre_tokenizer`: see Tokenizer::load.
 std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tokenizer, const std::string& pre_tokenizer);
 
-/// For a job that has started: its drafters and, with `memory`, suffixes of this text and of the earlier texts in it.
+/// Keeps for later jobs what the drafts saved in this one.
+void keep_savings(const Job& job, const GuessSources& sources);
+
+/// For a job that has started: its drafters, with what they saved in earlier jobs, and, with `memory`, suffixes of this text and of the earlier texts in it.
 GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, std::shared_ptr<SuffixMemory> memory);
 
 }  // namespace yamata

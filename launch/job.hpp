@@ -57,6 +57,8 @@ class Job {
   bool has_draft_units() const { return !draft_units_.empty(); }
   /// Cost of a token in that model relative to the target: the ratio of their bytes. On rank 0.
   double relative_cost(int model) const;
+  /// For what savings of a draft hold, which are kept for later jobs. On rank 0, after open.
+  MeasurementKey savings_key(int model) const;
   const JobOptions& options() const { return options_; }
   Transport& transport() { return transport_; }
   /// A file's text; "-": that of standard input. While it waits for standard input, the other ranks are told that this one is alive.

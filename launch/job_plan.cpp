@@ -56,6 +56,15 @@ double Job::relative_cost(int model) const {
   return bytes(*models_[static_cast<std::size_t>(model)]) / bytes(*models_.front());
 }
 
+MeasurementKey Job::savings_key(int model) const {
+  const auto number = [](std::optional<TensorType> type) { return type ? static_cast<int>(*type) : -1; };
+  MeasurementKey key = speed_key();
+  key.isa = fmt::format("{}-{:016x}", key.isa, hello_.fingerprints[static_cast<std::size_t>(model)]);
+  if (is_heads(model)) key.isa += fmt::format("-{}", number(options_.heads_matrices));
+  key.local_size = transport_.size();
+  return key;
+}
+
 /// Chooses the drafters' ranks by speed. Throws ModelError if a rank lacks the file of its part.
 void Job::place_drafters_by_speed(const std::vector<wire::Hello>& hellos) {
   std::vector<DrafterCandidate> candidates;

@@ -114,6 +114,7 @@ void run_command(Job& job, const RunOptions& options) {
     Engine engine(head, connect_sources(job, std::move(vocabularies), decode.lookup ? memory : nullptr), decode);
     engine.submit(std::move(request), printer);
     engine.run();
+    keep_savings(job, engine.sources());
   });
   result.per_rank = std::move(outcome.reports);
   result.per_rank[0].mapped_bytes = job.mapped_bytes();

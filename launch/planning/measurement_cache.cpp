@@ -25,7 +25,9 @@ struct Kind {
   const char *extension, *first_word;
 };
 constexpr Kind kSpeed{".speed", "yamata-speed-2"}, kThreads{".threads", "yamata-threads-1"}, kWidths{".widths", "yamata-widths-1"},
-    kFirstChoices{".first-choices", "yamata-first-choices-3"}, kLink{".link", "yamata-link-1"}, kGroup{".group", "yamata-group-2"};
+    kFirstChoices{".first-choices", "yamata-first-choices-3"}, kLink{".link", "yamata-link-1"}, kGroup{".group", "yamata-group-2"},
+    kSavings{".savings", "yamata-savings-1"};
+constexpr double kLeast = 1e-9;  // the files only hold positive numbers
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -130,14 +132,27 @@ void keep_width_multiples(const std::string& folder, const MeasurementKey& key, 
   keep_numbers(folder, key, kWidths, multiples, now_s);
 }
 
+std::optional<DraftSums> read_savings(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
+  const auto kept = read_numbers(folder, key, kSavings, 5, now_s);
+  if (!kept) return std::nullopt;
+  const std::vector<double>& n = kept->numbers;
+  return DraftSums{.steps = n[0], .tokens = n[1], .own = n[2], .times = n[3], .costs = n[4]};
+}
+
+void keep_savings(const std::string& folder, const MeasurementKey& key, const DraftSums& savings, std::int64_t now_s) {
+  std::vector<double> numbers{savings.steps, savings.tokens, savings.own, savings.times, savings.costs};
+  for (double& number : numbers) number = std::max(number, kLeast);
+  keep_numbers(folder, key, kSavings, numbers, now_s);
+}
+
 std::optional<Link> read_link(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
   const auto kept = read_numbers(folder, key, kLink, 3, now_s);
   return kept ? std::optional(Link{kept->numbers[0], kept->numbers[1], kept->numbers[2]}) : std::nullopt;
 }
 
 void keep_link(const std::string& folder, const MeasurementKey& key, const Link& link, std::int64_t now_s) {
-  constexpr double kLeast_s = 1e-9;  // the file only holds positive numbers; a rank that was awake has no wake-up time
-  const std::vector<double> numbers{std::max(link.latency_s, kLeast_s), std::max(link.wake_up_s, kLeast_s), link.bytes_per_s};
+  // A rank that was awake has no wake-up time.
+  const std::vector<double> numbers{std::max(link.latency_s, kLeast), std::max(link.wake_up_s, kLeast), link.bytes_per_s};
   keep_numbers(folder, key, kLink, numbers, now_s);
 }
 

@@ -10,6 +10,7 @@
 #include "launch/planning/group_cost.hpp"
 #include "mpi/cluster/link_probe.hpp"
 #include "node/topology.hpp"
+#include "src/speculation/draft_balance.hpp"
 
 namespace yamata {
 
@@ -50,6 +51,10 @@ double median_ns_per_byte(std::span<const MeasuredSpeed> speeds);
 /// Times of runs of kProbedWidths tokens, relative to a run of one token; kept likewise.
 std::optional<std::vector<double>> read_width_multiples(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
 void keep_width_multiples(const std::string& folder, const MeasurementKey& key, std::span<const double> multiples, std::int64_t now_s);
+
+/// What steps with a draft saved, as sums; kept likewise.
+std::optional<DraftSums> read_savings(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
+void keep_savings(const std::string& folder, const MeasurementKey& key, const DraftSums& savings, std::int64_t now_s);
 
 /// The link to another host.
 std::optional<Link> read_link(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);

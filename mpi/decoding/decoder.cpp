@@ -17,6 +17,13 @@ double result_share(Pipeline& target, const DecodeOptions& options, std::size_t 
   return logits / hidden + static_cast<double>(feature_layers);
 }
 
+/// Whether a draft saves so much that a rough time of a token alone is enough: that of a text's first steps may be half as long again.
+bool clearly_saves(const DraftLink& drafter) {
+  constexpr double kFew = 8, kTokens = 0.25, kSpeed = 1.55;  // steps; saved per step; of the text, relative to one without guesses
+  const DraftSums& sums = drafter.balance().experience();
+  return sums.steps >= kFew && sums.saved() > kTokens * sums.steps && sums.tokens > kSpeed * sums.times;
+}
+
 }  // namespace
 
 Decoder::Decoder(Pipeline& target, GuessSources& sources, const DecodeOptions& options, Choose choose, OnToken on_token)
@@ -72,7 +79,7 @@ bool Decoder::take(const TreeRuns::Run& run, const RunResult& result) {
   if (grown == 0) return false;
   target_.stage().trace().mark(TraceEvent::Kind::kCommit, run.id, grown);
   ++counters_.target_evaluations;
-  step_ended(grown);
+  step_ended(run, grown);
   if (finished_) {
     runs_.finish(options_.cancel);
     return true;
@@ -84,9 +91,14 @@ bool Decoder::take(const TreeRuns::Run& run, const RunResult& result) {
 }
 
 /// A step has added `tokens` tokens to the text: its time, and that of the drafts for which it waited, are recorded.
-void Decoder::step_ended(std::int32_t tokens) {
-  const TextStep step{
-      .tokens = tokens, .first = generated_ == tokens, .seconds = Clock::seconds_since(last_text_), .alone_s = turnaround_.run_s(1)};
+void Decoder::step_ended(const TreeRuns::Run& run, std::int32_t tokens) {
+  const TextStep step{.tokens = tokens,
+                      .first = generated_ == tokens,
+                      .seconds = Clock::seconds_since(last_text_),
+                      .alone_s = sources_.drafts_elsewhere() ? turnaround_.run_s(1) : alone_.token_s(),
+                      .rows = static_cast<std::int32_t>(run.nodes.size()),
+                      .run_s = &turnaround_};
+  if (!step.first) alone_.step_ended(step.seconds, run.tip && run.sent >= last_text_ && step.rows == 1 && !awaited_draft_);
   sources_.step_ended(step, drafts_here());
   rate_.text_came(tokens);
   last_text_ = Clock::now();
@@ -173,12 +185,26 @@ void Decoder::commit(std::int32_t token) {
 void Decoder::ask_sources() {
   ++epoch_;
   turn_ = sources_.whose_turn();
+  sends_alone_ = false;
   // A draft for which the tip waits is asked after the others, because it matters what they have guessed.
   for (const bool last : {false, true}) {
+    sends_alone_ = last && measures_alone();
     for (const auto& source : sources_.all()) {
       if (waits_to_the_end(*source) == last) tree_changed_ |= source->guess(runs_.tree(), text(), demand(*source));
     }
   }
+  awaited_draft_ = drafts_pending();
+}
+
+/// Whether the tip goes without guesses, so that the time of a token without them is known, which is what guesses are compared with. Not
+/// where the next token has probably been guessed at no cost.
+bool Decoder::measures_alone() const {
+  if (at_any_cost() || generated_ == 0 || sources_.drafts_elsewhere() || !alone_.due()) return false;
+  const bool clear = std::ranges::any_of(sources_.drafters(), [](const DraftLink* d) { return d->shares_unit() && clearly_saves(*d); });
+  if (clear && alone_.token_s() > 0) return false;
+  return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) {
+    return waits_to_the_end(*source) && unguessed_probability(runs_.tree(), source->calibration()) > 0.5;
+  });
 }
 
 GuessDemand Decoder::demand(const GuessSource& source) const {
@@ -186,13 +212,13 @@ GuessDemand Decoder::demand(const GuessSource& source) const {
                      .most = options_.policy.draft,
                      .min_drafts = waits_for(source) ? options_.policy.draft : 0,
                      .to_the_end = waits_to_the_end(source),
-                     .rests = source.shares_unit() && !computes(source),
+                     .rests = (source.shares_unit() && !computes(source)) || (sends_alone_ && waits_to_the_end(source)),
                      .retell = !options_.continue_tip,
                      .at_any_cost = at_any_cost()};
   if (!demand.to_the_end) return demand;
   const TargetTimes target = times();
   demand.token_s = token_s(target);
-  demand.alone_s = target.round_trip_s;
+  demand.alone_s = alone_.token_s() > 0 ? alone_.token_s() : target.round_trip_s;
   demand.open = unguessed_probability(runs_.tree(), source.calibration());
   demand.row_s = delay_s(target, least_row_cost(target_.stage().cost().marginal(1, options_.policy.draft), 0), 1);
   return demand;
@@ -261,7 +287,7 @@ bool Decoder::send_root() {
   std::vector<NodeId> nodes;
   if (drafts_pending()) return false;
   const bool pipelined = options_.strategy == Strategy::kPipeInfer, drafted = options_.strategy == Strategy::kSpeculative || drafts_here();
-  if (drafted || (pipelined && policy_->fills_tip_run())) {
+  if (!sends_alone_ && (drafted || (pipelined && policy_->fills_tip_run()))) {
     const bool followed = pipelined && (!drafts_here() || sources_.drafts_elsewhere());
     const std::vector<double> marginal = target_.stage().cost().marginal(1, options_.policy.draft);
     nodes = policy_->choose(runs_.tree(), free_guess_cells(), with_budget(tip_costs(times(), marginal, followed)));

@@ -13,6 +13,7 @@
 #include "src/speculation/link_rate.hpp"
 #include "src/speculation/policy.hpp"
 #include "src/speculation/text_rate.hpp"
+#include "src/speculation/token_alone.hpp"
 
 namespace yamata {
 
@@ -78,7 +79,8 @@ class Decoder {
  private:
   bool work();
   bool take(const TreeRuns::Run& run, const RunResult& result);
-  void step_ended(std::int32_t tokens);
+  void step_ended(const TreeRuns::Run& run, std::int32_t tokens);
+  bool measures_alone() const;
   void learn_links(const TreeRuns::Run& run, bool skipped);
   const std::vector<std::int32_t>& text() const { return runs_.text(); }
   bool reads_prompt() const;
@@ -123,6 +125,8 @@ class Decoder {
   Clock::time_point last_text_;
   double drafted_ = 0;   // guesses during a run, as measured last; see RunCosts
   StepCost turnaround_;  // latency of the tip's runs: from here through all stages and back
+  TokenAlone alone_;
+  bool awaited_draft_ = false, sends_alone_ = false;  // in this step
   LinkRate links_;
   Clock::time_point began_, prefilled_;
   double busy_before_s_ = 0;  // of the first stage, when this text began

@@ -27,6 +27,7 @@ void DraftLink::begin(std::uint64_t request) {
   features_.clear();
   places_.clear();
   text_nodes_.clear();
+  balance_.begin();
   latency_.begin();
 }
 
@@ -35,7 +36,8 @@ bool DraftLink::guess(TokenTree& /*tree*/, std::span<const std::int32_t> text, c
   if (demand.rests) balance_.rest();
   if (demand.rests || !can_tell(text)) return false;
   if (first_epoch_ == 0) first_epoch_ = epoch_;
-  if (const auto least = demand.to_the_end && !demand.at_any_cost ? least_expanded(text, demand) : 0.0f) tell(text, demand, *least);
+  const auto least = demand.to_the_end && !demand.at_any_cost ? least_expanded(text, demand) : 0.0f;
+  least ? tell(text, demand, *least) : balance_.pass();
   return false;
 }
 
@@ -43,7 +45,8 @@ bool DraftLink::guess(TokenTree& /*tree*/, std::span<const std::int32_t> text, c
 /// drafter.
 std::optional<float> DraftLink::least_expanded(std::span<const std::int32_t> text, const GuessDemand& demand) {
   const double evaluation_s = this->evaluation_s(demand.token_s);
-  DraftCase draft{.after_prompt = epoch_ == first_epoch_,
+  // Heads get the prompt when it has been computed: then a token without guesses is measured first.
+  DraftCase draft{.after_prompt = epoch_ == first_epoch_ && place_.feature_layers.empty(),
                   .shares_unit = shares_unit(),
                   .relative_cost = relative_cost_,
                   .rate = {.acceptance = acceptance_.expected(), .open = demand.open},
@@ -87,10 +90,7 @@ void DraftLink::tell(std::span<const std::int32_t> text, const GuessDemand& dema
                       .features = std::move(features_)};
   features_.clear();
   asked_epoch_ = epoch_;
-  asked_at_ = Clock::now();
   open_ = demand.open;
-  row_s_ = demand.row_s;
-  waited_s_ = 0;
   unanswered_.push_back(epoch_);
   catches_up_ = told_ == 0 || text.size() - told_ > StepCost::kWidest;
   if (place_.rank != transport_.rank()) feature_bytes_ += commit.features.size() * sizeof(float);
@@ -107,10 +107,12 @@ bool DraftLink::on_guesses(const wire::Guesses& guesses, TokenTree& tree, std::s
 
 void DraftLink::step_ended(const TextStep& step) {
   if (!step.first && step.alone_s > 0 && asked() && !catches_up_) {
+    const int others = step.rows - static_cast<int>(rows_);  // without its guesses
+    const double without_s = std::max(step.alone_s, others > 1 && step.run_s ? step.run_s->run_s(others) : 0);
     balance_.step({.tokens = step.tokens,
                    .own = own_,
                    .seconds = step.seconds,
-                   .cost_s = waited_s_ + static_cast<double>(rows_) * row_s_,
+                   .cost_s = std::max(0.0, step.seconds - without_s),
                    .token_s = step.alone_s});
   }
   own_ = 0;
@@ -128,7 +130,6 @@ bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<co
   wire::validate(guesses, {.epoch = epoch_, .text_tokens = text.size(), .vocabulary = vocabulary_.draft_tokens}, place_.rank);
   while (!unanswered_.empty() && unanswered_.front() <= guesses.epoch) unanswered_.pop_front();
   if (guesses.evaluation_s > 0) evaluation_s_ = guesses.evaluation_s;
-  if (guesses.complete && guesses.epoch == epoch_ && !complete()) waited_s_ = Clock::seconds_since(asked_at_);
   if (guesses.complete) complete_epoch_ = std::max(complete_epoch_, guesses.epoch);
   // All nodes below the drafter's root have higher ids.
   places_.erase(places_.begin(), places_.lower_bound(guesses.root));

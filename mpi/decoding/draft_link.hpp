@@ -48,6 +48,8 @@ class DraftLink final : public GuessSource {
   std::uint64_t feature_bytes() const { return feature_bytes_; }
   /// The time that its steps have saved, if the tip waits for it.
   const DraftBalance& balance() const { return balance_; }
+  /// What its steps saved in earlier jobs.
+  void begin_with(const DraftSums& experience) { balance_.begin_with(experience); }
 
   std::string name() const override { return place_.name; }
   void begin(std::uint64_t request) override;
@@ -99,8 +101,6 @@ class DraftLink final : public GuessSource {
   double open_ = 1;                  // as in GuessDemand, when it was asked
   int own_ = 0;                      // tokens of this step that only it had guessed
   std::size_t rows_ = 0;             // its guesses in the runs of this step, without those that other sources had, too
-  double row_s_ = 0, waited_s_ = 0;  // of a guess; of its draft, if the text waited for that
-  Clock::time_point asked_at_;
   double relative_cost_, evaluation_s_ = 0;
   DraftBalance balance_;
   bool catches_up_ = false;  // it was sent more than the last step's tokens

@@ -26,7 +26,9 @@ class GuessSources {
   /// Guesses from the text itself and from earlier texts in `memory`, to which generated text is added.
   void add_suffixes(std::shared_ptr<SuffixMemory> memory = std::make_shared<SuffixMemory>()) {
     add(std::make_unique<SuffixSource>(next_index(), std::move(memory)));
+    has_suffixes_ = true;
   }
+  bool has_suffixes() const { return has_suffixes_; }
   /// Any other source; its index must be next_index().
   void add(std::unique_ptr<GuessSource> source) { all_.push_back(std::move(source)); }
   int next_index() const { return static_cast<int>(all_.size()); }
@@ -62,6 +64,7 @@ class GuessSources {
   }
   /// A result became text; `drafted_here`: in this step, a draft on this rank had its turn.
   void step_ended(const TextStep& step, bool drafted_here) {
+    if (step.first) without_.begin();
     for (const auto& source : all_) source->step_ended(step);
     if (drafted_here)
       without_.rest();
@@ -79,6 +82,7 @@ class GuessSources {
   Transport& transport_;
   std::vector<std::unique_ptr<GuessSource>> all_;
   std::vector<DraftLink*> drafters_;
+  bool has_suffixes_ = false;
   DraftBalance without_;  // of steps in which no draft was computed on this rank
 };
 

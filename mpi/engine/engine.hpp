@@ -34,6 +34,7 @@ class Engine final : public DraftListener {
   void run();
   /// Nothing is left to do.
   bool idle() const { return !current_ && waiting_.empty(); }
+  const GuessSources& sources() const { return sources_; }
 
   void on_guesses(int rank, const wire::Guesses& guesses) override;
   void on_drafter_lost(int rank) override;

@@ -11,7 +11,7 @@ namespace yamata {
 
 /// How a rank waits. At first it takes short sleeps, each a share of the time waited so far, so that a short wait ends promptly. But a
 /// sleep costs about 40 us on a virtual machine, whatever its length. So if waits are long, and messages can end a sleep, it sleeps until
-/// one arrives.
+/// one arrives. A single rank only waits for its own threads: it sleeps until they wake it, since each nap would take a core from them.
 class Idle {
  public:
   /// Something happened, so the next wait is a new one.
@@ -58,7 +58,7 @@ class Idle {
   void rest(Transport& transport, Time shortest) {
     if (!std::exchange(waiting_, true)) since_ = Clock::now();
     const Time waited = this->waited();
-    if (transport.wakes() && std::max(waited, typical_) > kLongWait) return transport.sleep(kLongestSleep);
+    if (transport.wakes() && (transport.size() == 1 || std::max(waited, typical_) > kLongWait)) return transport.sleep(kLongestSleep);
     transport.nap(std::clamp(waited / 16, shortest, kLongest));
   }
 

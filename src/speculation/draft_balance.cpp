@@ -5,28 +5,56 @@
 
 namespace yamata {
 
+void DraftSums::add(const DraftStep& step, double forget) {
+  fade(forget);
+  steps += 1;
+  tokens += step.tokens;
+  own += step.own;
+  times += step.seconds / step.token_s;
+  costs += step.cost_s / step.token_s;
+}
+
+void DraftSums::fade(double factor) {
+  for (double* sum : {&steps, &tokens, &own, &times, &costs}) *sum *= factor;
+}
+
+double DraftSums::saved() const {
+  const double rest = times - costs;
+  const double rate = rest > 0 ? (tokens - own) / rest : 1;
+  return std::min(tokens - times, own - costs * rate);
+}
+
+/// The credit is what the draft is expected to save in a few steps, as far as that is known.
+void DraftBalance::begin() {
+  recent_ = {};
+  credit_ = std::clamp(kFew * (kCredit + usual_.saved()) / (kFew + usual_.steps), -kCredit, kCredit);
+}
+
 void DraftBalance::step(const DraftStep& step) {
-  tokens_ = kForget * tokens_ + step.tokens;
-  own_ = kForget * own_ + step.own;
-  times_ = kForget * times_ + step.seconds / step.token_s;
-  costs_ = kForget * costs_ + step.cost_s / step.token_s;
+  recent_.add(step, kForget);
+  usual_.add(step, kForgetUsual);
+  fresh_ = kForgetTrial * fresh_ + step.seconds / step.token_s;
 }
 
 void DraftBalance::rest() {
-  for (double* sum : {&tokens_, &own_, &times_, &costs_}) *sum *= kRest;
+  recent_.fade(kRest);
+  fresh_ *= kRest;
 }
 
-/// Compared with no guesses at all, and with the other sources alone: these may have guessed most tokens, so its time is worth the tokens
-/// that came in the rest of the time.
-bool DraftBalance::negative() const {
-  if (tokens_ - times_ < -kCredit) return true;
-  const double rest = times_ - costs_;
-  const double rate = rest > 0 ? (tokens_ - own_) / rest : 1;
-  return own_ - costs_ * rate < -kCredit;
+void DraftBalance::begin_with(const DraftSums& experience) {
+  usual_ = experience;
+  begin();
+  if (experience.steps >= kTrial) fresh_ = 1 / (1 - kForgetTrial);
+}
+
+double DraftBalance::speed() const {
+  const double few = usual_.steps > 0 ? kFew / usual_.steps : 0;
+  const double times = recent_.times + few * usual_.times;
+  return times > 0 ? (recent_.tokens + few * usual_.tokens) / times : 0;
 }
 
 std::size_t whose_turn(std::span<const DraftBalance* const> balances) {
-  const auto rank = [](const DraftBalance* b) { return std::tuple(b->negative(), b->tried(), b->tried() ? -b->speed() : 0); };
+  const auto rank = [](const DraftBalance* b) { return std::tuple(b->tried(), b->negative(), b->tried() ? -b->speed() : 0); };
   const auto best = std::ranges::min_element(balances, {}, rank);
   return static_cast<std::size_t>(best - balances.begin());
 }

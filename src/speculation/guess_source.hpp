@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/speculation/source_calibration.hpp"
+#include "src/speculation/step_cost.hpp"
 #include "src/speculation/token_tree.hpp"
 
 namespace yamata {
@@ -21,7 +22,7 @@ struct GuessDemand {
   bool retell = false;          ///< earlier guesses have been removed, and must be sent again
   bool at_any_cost = false;     ///< guesses are made for measurement, whatever they cost
   double token_s = 0;           ///< recent time of a token of the text, at most alone_s; 0: not known
-  double alone_s = 0;           ///< time of a one-token run through all stages; 0: not known
+  double alone_s = 0;           ///< time of a token without any guesses; 0: not known
   double open = 1;              ///< probability that the next token is not among those that other sources have guessed
   double row_s = 0;             ///< how much a guess lengthens the run that verifies it, over all stages
 };
@@ -31,7 +32,9 @@ struct TextStep {
   std::int32_t tokens = 0;
   bool first = false;  ///< the result of the prompt
   double seconds = 0;  ///< since the result before
-  double alone_s = 0;  ///< what a run of one token takes through all stages; 0: not known
+  double alone_s = 0;  ///< time of a token without any guesses; 0: not known
+  std::int32_t rows = 1;             ///< of the run
+  const StepCost* run_s = nullptr;   ///< times of runs through all stages, by their rows
 };
 
 /// The expected times until guesses arrive.

@@ -6,6 +6,7 @@ namespace yamata {
 namespace {
 
 constexpr double kForget = 0.9;       // weight that a run keeps with each later one of its width
+constexpr double kCold = 0.02;        // weight that the first runs keep
 constexpr double kPriorPerRow = 0.1;  // of a one-row run, where nothing is known of a width: low enough to be tried
 
 }  // namespace
@@ -14,6 +15,9 @@ double StepCost::prior(int rows) { return 1 + kPriorPerRow * (rows - 1); }
 
 void StepCost::ran(int rows, double seconds) {
   if (rows < 1 || rows > kWidest) return;
+  if (++runs_ == kWarmUp + 1) {
+    for (Mean& mean : of_width_) mean.weight *= kCold, mean.seconds *= kCold;
+  }
   Mean& mean = of_width_[static_cast<std::size_t>(rows)];
   mean.weight = kForget * mean.weight + 1;
   mean.seconds = kForget * mean.seconds + seconds;

@@ -6,7 +6,7 @@
 namespace yamata {
 
 /// Learns, from the runs of a stage, the time of a run for each number of rows. It is not linear, because kernels process rows in tiles.
-/// Recent runs weigh more.
+/// Recent runs weigh more. The first ones soon count little, because caches were still being filled.
 class StepCost {
  public:
   static constexpr int kWidest = 16;  ///< wider runs are prompts, whose rows have another cost
@@ -27,6 +27,8 @@ class StepCost {
     double weight = 0, seconds = 0;  // sum
     double value() const { return seconds / weight; }
   };
+  static constexpr int kWarmUp = 8;  // first runs
+  int runs_ = 0;
   double guess(int rows) const;
   std::array<Mean, kWidest + 1> of_width_;
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/speculation/draft_balance.hpp"
+#include "src/speculation/token_alone.hpp"
 
 namespace yamata {
 namespace {
@@ -97,6 +98,39 @@ TEST(DraftBalance, TokensThatOthersGuessed_areNotItsOwn) {
   EXPECT_TRUE(useful.negative()) << "a token in the time of 1.8";
 }
 
+/// Of `steps` steps, every other one has a guess that is right; the draft takes `cost` tokens' time in each.
+void run(DraftBalance& balance, int steps, double cost) {
+  for (int i = 0; i < steps; ++i)
+    balance.step({.tokens = 1 + i % 2, .own = i % 2, .seconds = 1 + cost, .cost_s = cost, .token_s = 1});
+}
+
+TEST(DraftBalance, DraftThatLosesLittle_isNoticedInALongText_andLeftAloneFromTheBeginningOfTheNext) {
+  DraftBalance loses, wins;
+  run(loses, 10, 0.56), run(wins, 10, 0.44);
+  EXPECT_FALSE(loses.negative()) << "it may be chance";
+  run(loses, 200, 0.56), run(wins, 200, 0.44);
+  EXPECT_TRUE(loses.negative());
+  EXPECT_FALSE(wins.negative());
+  DraftBalance later;
+  later.begin_with(loses.experience());
+  EXPECT_TRUE(later.tried());
+  for (DraftBalance* balance : {&loses, &wins, &later}) balance->begin();
+  EXPECT_TRUE(loses.negative());
+  EXPECT_FALSE(wins.negative());
+  EXPECT_TRUE(later.negative());
+}
+
+TEST(DraftBalance, TextThatSuitsADraft_bringsItBack_andOneThatDoesNotStopsItSoon) {
+  DraftBalance usually_bad, usually_good;
+  run(usually_bad, 400, 0.7), run(usually_good, 400, 0.1);
+  usually_bad.begin(), usually_good.begin();
+  ASSERT_TRUE(usually_bad.negative());
+  for (int i = 0; i < 5; ++i) usually_bad.step({.tokens = 2, .own = 1, .seconds = 1.2, .cost_s = 0.2, .token_s = 1});
+  EXPECT_FALSE(usually_bad.negative());
+  for (int i = 0; i < 5; ++i) usually_good.step(step_of(1, 0));
+  EXPECT_TRUE(usually_good.negative()) << "its credit of two tokens is spent";
+}
+
 DraftStep step(int tokens, double seconds) {
   return {.tokens = tokens, .own = tokens - 1, .seconds = seconds, .cost_s = seconds - 1, .token_s = 1};
 }
@@ -125,6 +159,43 @@ TEST(DraftTurns, OneThatCostsMoreThanItSaves_guessesOnlyWhereAllDo) {
   const DraftBalance untried;
   EXPECT_EQ(whose_turn(std::vector<const DraftBalance*>{&bad, &worse, &untried}), 2u);
   EXPECT_EQ(whose_turn(std::vector<const DraftBalance*>{&worse, &bad}), 1u);
+}
+
+TEST(DraftTurns, OneThatIsNotWorthATrial_letsTheOthersGuess) {
+  DraftBalance bad, good;
+  for (int i = 0; i < 8; ++i) bad.step(step(1, 2)), good.step(step(2, 1.2));
+  const std::array<const DraftBalance*, 2> both{&bad, &good};
+  int passes = 0;
+  for (int i = 0; i < 1000; ++i) {
+    if (whose_turn(both) == 1) {
+      good.step(step(2, 1.2)), bad.rest();
+    } else {
+      bad.pass(), good.rest(), ++passes;
+    }
+  }
+  EXPECT_GT(passes, 2);
+  EXPECT_LT(passes, 30);
+}
+
+TEST(TokenAlone, IsMeasuredEverMoreRarely_andNotWhereCachesAreFilled) {
+  TokenAlone alone;
+  std::vector<int> due;
+  for (int step = 1; step < 300; ++step) {
+    if (alone.due()) due.push_back(step);
+    alone.step_ended(step < 8 ? 4 : 2, alone.due());
+    if (step == 7) {
+      EXPECT_EQ(alone.token_s(), 0);
+    }
+    if (step == 8) {
+      EXPECT_EQ(alone.token_s(), 2);
+    }
+  }
+  EXPECT_EQ(due, (std::vector<int>{1, 8, 16, 32, 64, 128, 256}));
+  EXPECT_EQ(alone.token_s(), 2);
+  alone.step_ended(50, true);
+  EXPECT_EQ(alone.token_s(), 2) << "one disturbed step";
+  for (int step = 0; step < 3; ++step) alone.step_ended(3, true);
+  EXPECT_EQ(alone.token_s(), 3) << "the machine has become slower";
 }
 
 TEST(ProbeBudget, Probes_takeAHundredthOfTheTime) {

@@ -164,10 +164,22 @@ TEST(StepCost, RunTimes_areLearntByWidthAndGuessedBetween) {
   linear.ran(9, 18.0);
   EXPECT_DOUBLE_EQ(linear.run_s(5), 10.0) << "in proportion, where it is known on both sides";
   for (int i = 0; i < 100; ++i) cost.ran(4, 2.1);
+  cost.ran(8, 2.2);
   EXPECT_NEAR(cost.run_s(4), 2.1, 0.01);
   cost.ran(64, 1000);  // a prompt
   EXPECT_NEAR(cost.run_s(16), 2.2 * 2.5 / 1.7, 0.01);
   EXPECT_GT(cost.run_s(17), 1.03 * cost.run_s(16));  // never tried, but not free
+}
+
+TEST(StepCost, FirstRuns_soonCountLittle) {
+  StepCost cost;
+  for (int i = 0; i < 8; ++i) cost.ran(1, 4.0);
+  EXPECT_DOUBLE_EQ(cost.run_s(1), 4.0) << "nothing else is known";
+  EXPECT_GT(cost.run_s(4), 4.0);
+  for (int i = 0; i < 2; ++i) cost.ran(1, 2.0);
+  cost.ran(2, 2.5);
+  EXPECT_NEAR(cost.run_s(1), 2.0, 0.15);
+  EXPECT_DOUBLE_EQ(cost.run_s(2), 2.5);
 }
 
 TEST(Chain, Choose_extendsTheBestPathAndOpensBranchesWhereTheRunnersUpAreProbable) {

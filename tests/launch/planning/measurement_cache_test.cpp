@@ -121,6 +121,19 @@ TEST_F(MeasurementCacheTest, FirstChoices_areThoseOfAPairOfModels) {
   EXPECT_FALSE(read_first_choices(folder_, 1, 2, kNow + 24 * kHour));
 }
 
+TEST_F(MeasurementCacheTest, SavingsOfADraft_areKept) {
+  EXPECT_FALSE(read_savings(folder_, kKey, kNow));
+  keep_savings(folder_, kKey, {.steps = 40, .tokens = 60, .own = 0, .times = 50, .costs = 8}, kNow);
+  const auto kept = read_savings(folder_, kKey, kNow + kHour);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->steps, 40);
+  EXPECT_EQ(kept->tokens, 60);
+  EXPECT_NEAR(kept->own, 0, 1e-6);
+  EXPECT_EQ(kept->times, 50);
+  EXPECT_EQ(kept->costs, 8);
+  EXPECT_FALSE(read_savings(folder_, kKey, kNow + 24 * kHour));
+}
+
 TEST_F(MeasurementCacheTest, MalformedFile_isNoSpeed) {
   keep_speeds(folder_, kKey, kOne);
   damage("yamata-speed-2 0.5 1800000000 0.25 1799999999\n");

@@ -279,6 +279,17 @@ TEST_F(DecoderTest, DraftOnTheHead_isWaitedForToItsEnd) {
   EXPECT_TRUE(decoder.prefilled());
 }
 
+TEST_F(DecoderTest, DraftOnTheHead_isLeftOutNowAndThen_soThatATokenAloneIsMeasured) {
+  ScriptedSource& source = add_source();
+  source.is_here = source.knows = true;
+  begin();
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(step());
+  const std::vector<std::size_t> runs(unit().widths.end() - 10, unit().widths.end());
+  EXPECT_EQ(runs, (std::vector<std::size_t>{1, 2, 2, 2, 2, 2, 2, 1, 2, 2}));
+  EXPECT_EQ(source.steps.back().alone_s, 0.010);
+  EXPECT_EQ(std::ranges::count_if(source.demands, &GuessDemand::rests), 2);
+}
+
 TEST_F(DecoderTest, DraftElsewhere_isNotWaitedForBesideOneOnTheHead) {
   ScriptedSource& here = add_source();
   ScriptedSource& elsewhere = add_source();

@@ -272,7 +272,7 @@ TEST(GuessSources, DraftOnThisRank_takesTurnsWithNone_whereOtherRanksDraft) {
   sources.add_drafter({.rank = 1, .model = 2}, {}, 0.1);
   DraftLink* const here = sources.drafters()[0];
   const auto steps = [&](double tokens_per_s, bool drafted_here) {
-    for (int i = 0; i < 8; ++i) sources.step_ended({.tokens = 2, .seconds = 2 / tokens_per_s, .alone_s = 1}, drafted_here);
+    for (int i = 0; i < 24; ++i) sources.step_ended({.tokens = 2, .seconds = 2 / tokens_per_s, .alone_s = 2}, drafted_here);
   };
   Ids text;
   const auto ask = [&](bool rests) {
@@ -290,7 +290,7 @@ TEST(GuessSources, DraftOnThisRank_takesTurnsWithNone_whereOtherRanksDraft) {
   steps(1.5, true);
   EXPECT_EQ(sources.whose_turn(), std::optional<const DraftLink*>(nullptr)) << "faster without";
   ask(true);
-  steps(1.2, false);
+  for (int i = 0; i < 4; ++i) steps(1.1, false);
   EXPECT_EQ(sources.whose_turn(), here) << "no longer";
   int turns = 0;
   for (; turns < 1000 && sources.whose_turn() == here; ++turns) {
