@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/mpi/instant_unit.hpp"
+#include "tests/mpi/silent_transport.hpp"
 
 namespace yamata::test {
 namespace {
@@ -25,19 +26,10 @@ class NotedExchange final : public GroupExchange {
 };
 
 /// Rank 0 of two.
-class NotedTransport final : public Transport {
+class NotedTransport final : public SilentTransport {
  public:
-  explicit NotedTransport(Events& events) : events_(events) {}
-  int rank() const override { return 0; }
-  int size() const override { return 2; }
-  void send(int, Tag, std::vector<std::byte>) override {}
-  std::optional<Message> receive() override { return std::nullopt; }
-  std::size_t pending_sends() const override { return 0; }
-  std::uint64_t bytes_sent() const override { return 0; }
-  void forget(int) override {}
-  bool forgotten(int) const override { return false; }
+  explicit NotedTransport(Events& events) : SilentTransport(2), events_(events) {}
   std::unique_ptr<GroupExchange> join_group(std::span<const int>, int) override { return std::make_unique<NotedExchange>(events_); }
-  [[noreturn]] void abort(int) override { throw std::logic_error("abort"); }
 
  private:
   Events& events_;

@@ -3,29 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/mpi/silent_transport.hpp"
+
 namespace yamata {
 namespace {
 
-class CountingTransport final : public Transport {
+class CountingTransport final : public test::SilentTransport {
  public:
-  explicit CountingTransport(int size) : size_(size) {}
-  int rank() const override { return 0; }
-  int size() const override { return size_; }
-  void send(int, Tag, std::vector<std::byte>) override {}
-  std::optional<Message> receive() override { return std::nullopt; }
-  std::size_t pending_sends() const override { return 0; }
-  std::uint64_t bytes_sent() const override { return 0; }
-  void forget(int) override {}
-  bool forgotten(int) const override { return false; }
+  using SilentTransport::SilentTransport;
   void nap(std::chrono::microseconds) override { ++naps; }
   void sleep(std::chrono::microseconds) override { ++sleeps; }
   bool wakes() const override { return true; }
-  void abort(int) override {}
 
   int naps = 0, sleeps = 0;
-
- private:
-  int size_;
 };
 
 TEST(Idle, ShortWaitForOtherRanks_isANap) {
