@@ -10,8 +10,7 @@ namespace yamata {
 namespace {
 
 std::size_t plane_bytes(int head_dim, std::int64_t cells, CacheType type) {
-  const TypeTraits& t = traits(tensor_type(type));
-  return static_cast<std::size_t>(head_dim) / t.block_elements * t.block_bytes * static_cast<std::size_t>(cells);
+  return row_bytes(tensor_type(type), head_dim) * static_cast<std::size_t>(cells);
 }
 
 }  // namespace

@@ -202,24 +202,24 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
       "How to choose the next guesses: best-first, chain, static-tree, dynamic-tree or multi-sequence (auto: best-first, or chain if one "
       "of its flags is given)",
       value_or<std::string>("auto"), "NAME");
-  add("draft", "Most guesses per run", value_or<int>("8"), "N");
-  add("p-least", "best-first: least path probability of a guess, however cheap its row is", value_or<float>("0.02"), "P");
-  add("p-accept", "-pa, chain: least probability that continues a branch", value_or<float>("0.5"), "P");
-  add("p-split", "-ps, chain: least probability that opens another branch", value_or<float>("0.1"), "P");
+  add("draft", "Maximum number of guesses per run", value_or<int>("8"), "N");
+  add("p-min", "best-first: minimum path probability of a guess, however cheap its row is", value_or<float>("0.02"), "P");
+  add("p-accept", "-pa, chain: minimum probability that continues a branch", value_or<float>("0.5"), "P");
+  add("p-split", "-ps, chain: minimum probability that opens another branch", value_or<float>("0.1"), "P");
   add("p-recovery", "-pr, chain: added to -pa and -ps for every run since a guess was last accepted", value_or<float>("0"), "P");
   add("p-decay", "-pd, chain: subtracted from -pa and -ps whenever no guess was probable enough", value_or<float>("0"), "P");
-  add("parallel", "-np, chain: most branches", value_or<int>("1"), "N");
+  add("parallel", "-np, chain: maximum number of branches", value_or<int>("1"), "N");
   add("tree",
       "static-tree: a file with its shape, or a file of yamata acceptance --json, from whose rates a tree of --draft guesses is built",
       cxxopts::value<std::string>(), "FILE");
-  add("tree-depth", "dynamic-tree: greatest depth", value_or<int>("4"), "K");
-  add("tree-children", "dynamic-tree: most guesses after one token", value_or<int>("32"), "M");
+  add("tree-depth", "dynamic-tree: maximum depth", value_or<int>("4"), "K");
+  add("tree-children", "dynamic-tree: maximum number of guesses after one token", value_or<int>("32"), "M");
   add("no-lookup", "Do not guess from earlier passages of this text or earlier texts; only from drafts and heads");
   add("suffix-store", "Keep generated text in this file, and guess from it in later jobs", cxxopts::value<std::string>(), "FILE");
   add("draft-units", "Compute units of drafts and heads, written as for --units (auto: those of --units)", value_or<std::string>("auto"),
       "UNITS");
   add("no-async", "Ablation: draft on rank 0, alternating with its layers");
-  add("no-continue-tip", "Ablation: discard the tree whenever a guess is accepted, and draft again from the last token, as the paper does");
+  add("no-tree-reuse", "Ablation: discard the tree whenever a guess is accepted, and draft again from the last token, as the paper does");
   add("no-continuous", "Ablation: one speculative run at a time");
   add("no-cancel", "Ablation: do not cancel runs that are no longer needed");
   add("no-multibuffer", "Ablation: one cache partition for guesses");
@@ -247,7 +247,7 @@ PolicyOptions read_policy(const cxxopts::ParseResult& r) {
   require(!chain || policy.name == "auto" || policy.name == "chain", "--policy", "chain where -pa, -ps, -pr, -pd or -np are given");
   if (policy.name == "auto") policy.name = chain ? "chain" : "best-first";
   policy.draft = r["draft"].as<int>();
-  policy.threshold = r["p-least"].as<float>();
+  policy.threshold = r["p-min"].as<float>();
   policy.accept = r["p-accept"].as<float>();
   policy.split = r["p-split"].as<float>();
   policy.recovery = r["p-recovery"].as<float>();
@@ -257,7 +257,7 @@ PolicyOptions read_policy(const cxxopts::ParseResult& r) {
           "best-first, chain, static-tree, dynamic-tree, multi-sequence or auto");
   require(policy.draft >= 1 && policy.draft <= 64, "--draft", "between 1 and 64");
   require(policy.branches >= 1 && policy.branches <= 16, "-np", "between 1 and 16");
-  require(policy.threshold >= 0 && policy.threshold <= 1, "--p-least", "between 0 and 1");
+  require(policy.threshold >= 0 && policy.threshold <= 1, "--p-min", "between 0 and 1");
   require(policy.accept >= 0 && policy.accept <= 1, "-pa", "between 0 and 1");
   require(policy.split >= 0 && policy.split <= 1, "-ps", "between 0 and 1");
   policy.depth = r["tree-depth"].as<int>();
@@ -313,7 +313,7 @@ SpeculationOptions read_speculation(const cxxopts::ParseResult& r, JobOptions& j
   require(speculation.suffix_store.empty() || speculation.looks_up(), "--suffix-store",
           "left out with --no-lookup and --policy chain, which do not guess from texts");
   speculation.continuous = !given(r, "no-continuous");
-  speculation.continue_tip = !given(r, "no-continue-tip");
+  speculation.reuse_tree = !given(r, "no-tree-reuse");
   speculation.cancel = !given(r, "no-cancel");
   speculation.multibuffer = !given(r, "no-multibuffer");
   return speculation;

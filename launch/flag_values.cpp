@@ -13,7 +13,7 @@
 namespace yamata {
 namespace {
 
-constexpr std::size_t kMostNumbers = 1024;
+constexpr std::size_t kMaxNumbers = 1024;
 
 struct Range {
   int first = 0, last = 0, step = 1, factor = 1;
@@ -103,7 +103,7 @@ std::vector<int> parse_counts(const char* flag, const std::string& text, int lea
     if (range->first < least || range->last > most) throw UsageError(fmt::format("{}: '{}' is outside {}..{}", flag, word, least, most));
     const auto next = [&](std::int64_t n) { return range->factor > 1 ? n * range->factor : n + range->step; };
     for (std::int64_t n = range->first; n <= range->last; n = next(n)) {
-      if (numbers.size() == kMostNumbers) throw UsageError(fmt::format("{}: more than {} numbers; take a larger step", flag, kMostNumbers));
+      if (numbers.size() == kMaxNumbers) throw UsageError(fmt::format("{}: more than {} numbers; take a larger step", flag, kMaxNumbers));
       numbers.push_back(static_cast<int>(n));
     }
   }

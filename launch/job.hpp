@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "launch/command_line.hpp"
-#include "launch/planning/group_rehearsal.hpp"
+#include "launch/planning/group_benchmarks.hpp"
 #include "launch/planning/layout_choice.hpp"
 #include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/thread_choice.hpp"
@@ -77,7 +77,7 @@ class Job {
   StageFactory stage_factory();
   /// Measures this rank's speed; empty if no measurement is needed. After open.
   wire::Measured measure(const std::atomic<bool>& stop);
-  /// Makes layers of the target for a rehearsal; likewise.
+  /// Makes layers of the target for a group benchmark; likewise.
   LayerFactory layer_factory();
   /// Bytes of model files whose pages this process has mapped in.
   std::uint64_t mapped_bytes() const;

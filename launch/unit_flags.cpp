@@ -13,7 +13,7 @@
 namespace yamata {
 namespace {
 
-constexpr int kMostCpus = 4096;
+constexpr int kMaxCpus = 4096;
 
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> words(1);
@@ -29,7 +29,7 @@ UnitSpec parse_unit(const std::string& word) {
     throw UsageError(fmt::format(
         "--units: '{}' is no unit; write cpu, cpu:CORES or a device such as cuda:0, each with =SHARE or none, as in cpu:0-3=0.6", word));
   if (spec.name == "cpu:") throw UsageError(fmt::format("--units: '{}' has no cores; name them, as in cpu:0-3", word));
-  if (cores) spec.cpus = parse_counts("--units", spec.name.substr(4), 0, kMostCpus, "0-3 or 0,2");
+  if (cores) spec.cpus = parse_counts("--units", spec.name.substr(4), 0, kMaxCpus, "0-3 or 0,2");
   if (sides.size() == 1) return spec;
   spec.share = parse_number(sides[1]);
   if (!(*spec.share > 0 && *spec.share <= 1))
@@ -73,9 +73,9 @@ void complete_shares(std::vector<UnitSpec>& specs) {
 
 std::optional<int> parse_gpu_layers(const std::string& text, const std::vector<UnitSpec>& specs) {
   if (text == "auto") return std::nullopt;
-  constexpr int kMost = 1 << 20;
+  constexpr int kMaxLayers = 1 << 20;
   const double number = parse_number(text);
-  if (!(number >= 0 && number <= kMost) || number != std::floor(number))
+  if (!(number >= 0 && number <= kMaxLayers) || number != std::floor(number))
     throw UsageError(fmt::format("-ngl must be a number of layers from 0 on, or auto, not '{}'", text));
   const auto devices = std::ranges::count_if(specs, &UnitSpec::device);
   if (number > 0 && !specs.empty() && (devices != 1 || specs.size() < 2))
@@ -96,8 +96,8 @@ std::vector<UnitSpec> parse_units(const std::string& text) {
   if (text == "auto") return {};
   std::vector<UnitSpec> specs;
   for (const std::string& word : split(text, '+')) specs.push_back(parse_unit(word));
-  if (std::ssize(specs) > kMostUnits)
-    throw UsageError(fmt::format("--units: {} are more than the {} that can share a layer", specs.size(), kMostUnits));
+  if (std::ssize(specs) > kMaxUnits)
+    throw UsageError(fmt::format("--units: {} are more than the {} that can share a layer", specs.size(), kMaxUnits));
   require_own_cores(specs);
   complete_shares(specs);
   return specs;

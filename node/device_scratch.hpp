@@ -11,11 +11,11 @@ namespace yamata {
 /// Buffer for weights, as in the file, on their way to a device with memory of its own.
 inline constexpr std::size_t kDeviceStagingBytes = 16 << 20;
 /// Limit for logits of which only the highest is read: up to this size, they stay in the device's memory.
-inline constexpr std::size_t kMostDeviceLogitBytes = 32 << 20;
+inline constexpr std::size_t kMaxDeviceLogitBytes = 32 << 20;
 /// A quantized block of 32 activations, with its scale and its sums.
 inline constexpr std::int64_t kDeviceBlockBytes = 32 + 4 + 4;
 /// Limit for attention's partial results by segments; beyond it, rows are computed in several passes.
-inline constexpr std::size_t kMostDevicePartialBytes = 64 << 20;
+inline constexpr std::size_t kMaxDevicePartialBytes = 64 << 20;
 
 /// For runs in a cache of `cells` cells: a quantized and a float input, attention's partial results, the staging buffer for
 /// weights, and logits of which only the highest is read.
@@ -23,8 +23,8 @@ inline std::uint64_t device_scratch_bytes(const ScratchNeeds& needs, std::int64_
   constexpr std::int64_t kFloat = sizeof(float);
   const std::int64_t blocks = (needs.widest + 31) / 32, segments = (cells + kAttentionSegment - 1) / kAttentionSegment;
   const std::int64_t row = std::max<std::int64_t>(1, segments) * needs.heads * (needs.head_dim + 2) * kFloat;
-  const std::int64_t partials = std::max(row, std::min<std::int64_t>(kMostDevicePartialBytes, needs.rows * row));
-  const std::int64_t logits = std::min<std::int64_t>(kMostDeviceLogitBytes, needs.logits * kFloat);
+  const std::int64_t partials = std::max(row, std::min<std::int64_t>(kMaxDevicePartialBytes, needs.rows * row));
+  const std::int64_t logits = std::min<std::int64_t>(kMaxDeviceLogitBytes, needs.logits * kFloat);
   return kDeviceStagingBytes +
          static_cast<std::uint64_t>(needs.rows * (blocks * kDeviceBlockBytes + needs.widest * kFloat) + partials + logits);
 }

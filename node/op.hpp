@@ -56,7 +56,7 @@ struct SharedColumns {
 };
 
 /// More experts than any layer has.
-inline constexpr std::int64_t kMostExperts = 1024;
+inline constexpr std::int64_t kMaxExperts = 1024;
 
 /// The experts chosen by each token. RouterOp writes them, and later operations of the list read them. A pair is a token and one of its
 /// experts; pairs are ordered by expert, then by token. Heads with their own matrices are treated as experts that all tokens chose.
@@ -162,13 +162,13 @@ struct ScaleOp {
 };
 
 /// More units than share a list.
-inline constexpr int kMostUnits = 8;
+inline constexpr int kMaxUnits = 8;
 
 /// The highest value of each row. Divided by columns: unit u writes the highest of its own, to be compared by whoever reads them.
 struct HighestOp {
   const float* x;  ///< [rows][cols]
   std::int64_t rows, cols;
-  Highest* out;              ///< [kMostUnits][rows]; what no unit writes keeps its value
+  Highest* out;              ///< [kMaxUnits][rows]; what no unit writes keeps its value
   OpRange columns{};         ///< that are compared
   bool only_reader = false;  ///< nothing else reads x: a unit may keep it in memory that nobody else can read
 };

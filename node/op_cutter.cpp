@@ -89,7 +89,7 @@ Cut OpCutter::scaled(Cut cut, std::int64_t factor) {
 /// Gives the work up to the next synchronization a label, and records its division.
 void OpCutter::labelled(int label, const Cut& cut, std::int64_t count) {
   label_ = label_ ? UnitShares::kOther : label;
-  std::array<double, kMostUnits> fractions{};
+  std::array<double, kMaxUnits> fractions{};
   for (std::size_t unit = 0; unit < units_.size(); ++unit)
     fractions[unit] = static_cast<double>(cut.count(unit)) / static_cast<double>(count);
   shares_.given(label, std::span(fractions).first(units_.size()));

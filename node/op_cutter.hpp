@@ -19,16 +19,16 @@ namespace yamata {
 
 /// A division of some items: unit u has those from at[u] to at[u + 1].
 struct Cut {
-  std::array<std::int64_t, kMostUnits + 1> at{};
+  std::array<std::int64_t, kMaxUnits + 1> at{};
   OpRange of(std::size_t unit) const { return {at[unit], at[unit + 1]}; }
   std::int64_t count(std::size_t unit) const { return at[unit + 1] - at[unit]; }
   friend bool operator==(const Cut&, const Cut&) = default;
 };
 
 /// One unit computes each output as a whole, so no bit depends on the division. Each operation has a function that says how to divide it;
-/// without one, the first unit computes it between two synchronizations. The units synchronize (BarrierOp) where one would read or overwrite
-/// what another has written, or may still be reading, since the last synchronization. The units prepare the input of products together, in
-/// one of these synchronizations: each unit quantizes the columns that it has written itself.
+/// without one, the first unit computes it between two synchronizations. The units synchronize (BarrierOp) where one would read or
+/// overwrite what another has written, or may still be reading, since the last synchronization. The units prepare the input of products
+/// together, in one of these synchronizations: each unit quantizes the columns that it has written itself.
 class OpCutter {
  public:
   /// `memory`: a unit whose memory all units can access. All units outlive this.

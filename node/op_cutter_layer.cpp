@@ -222,9 +222,9 @@ OpCutter::Access OpCutter::cache(void* const* planes, std::int64_t kv_heads, con
 
 /// Number of the cache's segments to divide among the units; 0: whole heads are divided.
 std::int64_t OpCutter::segments_of(const AttentionOp& op, std::span<const double> shares) const {
-  constexpr std::int64_t kMostFloats = 4 << 20;  // the limit is that of a single unit
+  constexpr std::int64_t kMaxFloats = 4 << 20;  // the limit is that of a single unit
   const std::int64_t segments = (most_cells(op) + kAttentionSegment - 1) / kAttentionSegment;
-  const bool few = segments < 2 * std::ssize(units_) || op.rows * op.q_heads * segments * (op.head_dim + 2) > kMostFloats;
+  const bool few = segments < 2 * std::ssize(units_) || op.rows * op.q_heads * segments * (op.head_dim + 2) > kMaxFloats;
   return few || unevenness(cut_of(op.q_heads, 1, shares), shares) <= kUnevenHeads ? 0 : segments;
 }
 

@@ -30,7 +30,7 @@ struct UnitPart {
 /// All units work on the same memory. A list is stopped at a synchronization, by all units together.
 class SplitUnit final : public ComputeUnit {
  public:
-  /// At most kMostUnits. `adapts`: the shares follow measured time. `spins`: see UnitBarrier.
+  /// At most kMaxUnits. `adapts`: the shares follow measured time. `spins`: see UnitBarrier.
   SplitUnit(std::vector<UnitPart> parts, bool adapts, int spins);
   ~SplitUnit() override;
 

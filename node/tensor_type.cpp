@@ -45,4 +45,9 @@ const TypeTraits* find_type(std::uint32_t raw) {
 
 const TypeTraits& traits(TensorType type) { return kTraits[static_cast<std::uint32_t>(type)]; }
 
+std::size_t row_bytes(TensorType type, std::int64_t elements) {
+  const TypeTraits& t = traits(type);
+  return static_cast<std::size_t>(elements) / t.block_elements * t.block_bytes;
+}
+
 }  // namespace yamata

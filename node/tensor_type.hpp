@@ -1,5 +1,6 @@
 #pragma once
 // Storage formats of tensors, numbered as in GGUF.
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -44,5 +45,7 @@ struct TypeTraits {
 const TypeTraits* find_type(std::uint32_t raw);
 /// Traits of a supported format.
 const TypeTraits& traits(TensorType type);
+/// Bytes of a row of this many elements, which are whole blocks.
+std::size_t row_bytes(TensorType type, std::int64_t elements);
 
 }  // namespace yamata

@@ -14,7 +14,7 @@ constexpr double kFadesIn_s = 0.3;
 // Least improvement that justifies moving the cuts: less is noise.
 constexpr double kWorthIt = 1.01;
 // A unit without work could never show that it has become faster.
-constexpr double kLeastShare = 0.02;
+constexpr double kMinShare = 0.02;
 
 std::vector<double> normalised(std::span<const double> values) {
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
@@ -76,7 +76,7 @@ void UnitShares::follow(Work& work) const {
   for (std::size_t unit = 0; unit < speeds.size(); ++unit) slowest = std::max(slowest, work.shares[unit] / speeds[unit]);
   const std::vector<double> wish = normalised(speeds);
   if (slowest * std::accumulate(speeds.begin(), speeds.end(), 0.0) < kWorthIt) return;
-  for (std::size_t unit = 0; unit < speeds.size(); ++unit) work.shares[unit] = std::max(wish[unit], kLeastShare);
+  for (std::size_t unit = 0; unit < speeds.size(); ++unit) work.shares[unit] = std::max(wish[unit], kMinShare);
   work.shares = normalised(work.shares);
 }
 

@@ -56,7 +56,7 @@ std::vector<Request> make_requests(Job& job, const AcceptanceOptions& options, c
 DecodeOptions watching(const Job& job, const Job::Purpose& purpose) {
   DecodeOptions decode = job.decode_options(purpose);
   decode.policy.name = "watch";
-  decode.continue_tip = false;
+  decode.reuse_tree = false;
   decode.at_any_cost = true;
   decode.lookup = purpose.speculation.lookup;
   return decode;

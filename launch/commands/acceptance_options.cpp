@@ -15,7 +15,7 @@ cxxopts::Options acceptance_flags() {
   text("prompts", "Use the first N prompts (0: all)", value_or<int>("0"), "N");
   text("pre", "Force a pre-tokenizer by name", value_or<std::string>(""), "NAME");
   text("n,predict", "Tokens to generate after each prompt", value_or<int>("128"), "N");
-  text("levels", "Greatest distance in tokens", value_or<int>("8"), "N");
+  text("levels", "Maximum distance in tokens", value_or<int>("8"), "N");
   add_sampling(flags);
   add_speculation(flags, "", "auto");
   add_heads(flags);

@@ -12,8 +12,8 @@ namespace yamata {
 namespace {
 
 constexpr char kJobs[] = "Jobs (each of the list)";
-constexpr int kMostTokens = 1 << 20;
-constexpr int kMostWidth = 1024;
+constexpr int kMaxTokens = 1 << 20;
+constexpr int kMaxWidth = 1024;
 
 std::vector<CacheType> parse_types(const char* flag, const std::string& text) {
   std::vector<CacheType> types;
@@ -26,7 +26,7 @@ std::vector<BenchTest> parse_pairs(const cxxopts::ParseResult& r) {
   std::vector<BenchTest> pairs;
   for (const auto& argument : r.arguments()) {
     if (argument.key() != "pg") continue;
-    const auto numbers = parse_counts("-pg", argument.value(), 1, kMostTokens);
+    const auto numbers = parse_counts("-pg", argument.value(), 1, kMaxTokens);
     if (numbers.size() != 2) throw UsageError(fmt::format("-pg: '{}' is no pair; write PP,TG, such as 512,128", argument.value()));
     pairs.push_back({numbers[0], numbers[1]});
   }
@@ -34,10 +34,10 @@ std::vector<BenchTest> parse_pairs(const cxxopts::ParseResult& r) {
 }
 
 std::vector<BenchTest> parse_tests(const cxxopts::ParseResult& r) {
-  const auto prompts = parse_counts("-p", joined(r, "n-prompt"), 0, kMostTokens);
-  const auto generates = parse_counts("-n", joined(r, "n-gen"), 0, kMostTokens);
-  const auto depths = parse_counts("-d", joined(r, "n-depth"), 0, kMostTokens);
-  const auto widths = r.count("widths") ? parse_counts("--widths", joined(r, "widths"), 1, kMostWidth) : std::vector<int>{};
+  const auto prompts = parse_counts("-p", joined(r, "n-prompt"), 0, kMaxTokens);
+  const auto generates = parse_counts("-n", joined(r, "n-gen"), 0, kMaxTokens);
+  const auto depths = parse_counts("-d", joined(r, "n-depth"), 0, kMaxTokens);
+  const auto widths = r.count("widths") ? parse_counts("--widths", joined(r, "widths"), 1, kMaxWidth) : std::vector<int>{};
   const auto pairs = parse_pairs(r);
   std::vector<BenchTest> tests;
   for (const int depth : depths) {

@@ -19,7 +19,7 @@ cxxopts::Options features_flags() {
       "text whose lines begin with prompts",
       cxxopts::value<int>(), "N");
   add("prompt-tokens", "Tokens of a line that are its prompt, if the file is no .jsonl", value_or<int>("32"), "N");
-  add("texts", "Most texts (0: all)", value_or<int>("0"), "N");
+  add("texts", "Maximum number of texts (0: all)", value_or<int>("0"), "N");
   add("type", "Type of the values: f16 or f32", value_or<std::string>("f16"), "TYPE");
   add("shard", "Approximate size of a file in MiB", value_or<int>("512"), "MIB");
   add_sampling(flags);

@@ -120,11 +120,11 @@ std::vector<std::int32_t> token_ids(const Json& ids) {
 }
 
 simulation::Recording::Choices choices_of(const Json& token) {
-  constexpr std::size_t kMost = 64;
+  constexpr std::size_t kMaxGuesses = 64;
   simulation::Recording::Choices choices{token.at("probabilities").get<std::vector<float>>(), {}};
   const auto& draft_probabilities = choices.draft_probabilities;
   const bool shares = std::all_of(draft_probabilities.begin(), draft_probabilities.end(), [](float p) { return p >= 0 && p <= 1; });
-  check(shares && draft_probabilities.size() <= kMost && std::is_sorted(draft_probabilities.rbegin(), draft_probabilities.rend()),
+  check(shares && draft_probabilities.size() <= kMaxGuesses && std::is_sorted(draft_probabilities.rbegin(), draft_probabilities.rend()),
         "'choices' has invalid probabilities");
   if (token.at("accepted").is_null()) return choices;
   const auto place = token.at("accepted").get<std::int64_t>();

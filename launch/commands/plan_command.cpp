@@ -124,7 +124,7 @@ void plan_command(const PlanOptions& o) {
     throw UsageError(fmt::format("no layout of {} fits into their memory with a context of {} tokens; lower -c, or add machines",
                                  counted(std::ssize(hosts), "machine"), job.context));
   print_out(to_table(forecasts, hosts));
-  if (hosts.size() > 1) print_out("\n{}\n", rehearsal_words(job.group_costs));
+  if (hosts.size() > 1) print_out("\n{}\n", benchmark_words(job.group_costs));
   print_out("\n{}\n", run_command_line(forecasts.front().candidate, hosts, o.model, o.draft_model));
   write_outputs({{o.json_file, [&] { return to_json(job, hosts, network, forecasts); }}});
 }

@@ -9,7 +9,7 @@
 namespace yamata {
 namespace {
 
-constexpr int kMostRanks = 1024;
+constexpr int kMaxRanks = 1024;
 
 }  // namespace
 
@@ -18,7 +18,7 @@ cxxopts::Options plan_flags() {
                         "Predicts the fastest layout: simulates the ways in which the machines could share a model. "
                         "Loads no weights, except a few layers if this machine must be measured.");
   auto machines = flags.add_options("Machines and network");
-  machines("from", "Take machines, links and rehearsed groups from a file of 'yamata run --json' or 'yamata plan --json' with this model",
+  machines("from", "Take machines, links and group benchmarks from a file of 'yamata run --json' or 'yamata plan --json' with this model",
            cxxopts::value<std::string>(), "FILE");
   machines("hostfile", "The machines, in the format of mpirun's --hostfile; the first is rank 0", cxxopts::value<std::string>(), "FILE");
   machines("profiles", "Folder with the profile of each machine, written by 'yamata profile -m FILE.gguf --json FOLDER/HOST.json'",
@@ -27,7 +27,7 @@ cxxopts::Options plan_flags() {
   machines("slow", "A machine that takes FACTOR times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
   machines("t,threads", "Compute threads, if this machine is measured (0: all cores)", value_or<int>("0"), "N");
   machines("latency", "Latency of every message, one way", value_or<double>("0.1"), "MS");
-  machines("bandwidth", "Rate of every machine's link", value_or<double>("1000"), "MBIT/S");
+  machines("bandwidth", "Bandwidth of every machine's link", value_or<double>("1000"), "MBIT/S");
   machines("wake-up", "Time a rank needs to wake up", value_or<double>("0.05"), "MS");
   auto job = flags.add_options("Job");
   job("model-draft", "-md, draft model: also consider layouts with a drafter", cxxopts::value<std::string>(), "FILE");
@@ -60,8 +60,8 @@ PlanOptions read_plan(const cxxopts::ParseResult& r) {
   const bool named = !o.hostfile.empty() || !o.profiles.empty() || !o.from_file.empty();
   if (named && given(r, "ranks")) throw UsageError("--ranks is for machines like this one; leave it out, or --hostfile and --profiles");
   o.ranks = r["ranks"].as<int>();
-  require(o.ranks >= 1 && o.ranks <= kMostRanks, "--ranks", "between 1 and 1024");
-  if (r.count("slow")) o.slow = parse_slow(r["slow"].as<std::vector<std::string>>(), named ? kMostRanks : o.ranks);
+  require(o.ranks >= 1 && o.ranks <= kMaxRanks, "--ranks", "between 1 and 1024");
+  if (r.count("slow")) o.slow = parse_slow(r["slow"].as<std::vector<std::string>>(), named ? kMaxRanks : o.ranks);
   o.threads = number_in(r, "threads", 0, 1024, "between 0 and 1024").value_or(0);
   o.context = read_context_size(r);
   o.batch = read_batch(r);

@@ -53,17 +53,17 @@ std::string to_table(std::span<const Forecast> forecasts, std::span<const Planne
   return out;
 }
 
-std::string rehearsal_words(std::span<const GroupCost> costs) {
+std::string benchmark_words(std::span<const GroupCost> costs) {
   if (costs.empty())
-    return "no group has rehearsed: exchange times are computed from latency and rate; give a run that chose its layout with --from";
+    return "no group was benchmarked: exchange times are computed from latency and rate; give a run that chose its layout with --from";
   std::string words;
   for (const GroupCost& cost : costs) {
-    words +=
-        words.empty()
-            ? fmt::format(
-                  "in the rehearsal, groups of {} compute {:.2f} times as long as their speeds predict, and an exchange takes {:.3f} ms",
-                  cost.members, cost.computing, 1e-6 * static_cast<double>(cost.exchange))
-            : fmt::format(", of {} {:.2f} and {:.3f} ms", cost.members, cost.computing, 1e-6 * static_cast<double>(cost.exchange));
+    words += words.empty()
+                 ? fmt::format(
+                       "in the group benchmark, groups of {} compute {:.2f} times as long as their speeds predict, and an exchange takes "
+                       "{:.3f} ms",
+                       cost.members, cost.computing, 1e-6 * static_cast<double>(cost.exchange))
+                 : fmt::format(", of {} {:.2f} and {:.3f} ms", cost.members, cost.computing, 1e-6 * static_cast<double>(cost.exchange));
   }
   return words;
 }

@@ -16,6 +16,6 @@ std::string run_command_line(const LayoutCandidate& candidate, std::span<const P
 
 std::string to_table(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts);
 /// The measured results of groups, in one line.
-std::string rehearsal_words(std::span<const GroupCost> costs);
+std::string benchmark_words(std::span<const GroupCost> costs);
 
 }  // namespace yamata

@@ -140,7 +140,7 @@ void read_preset(const cxxopts::ParseResult& r, RunOptions& o) {
     say(r, "policy", policy.name, preset.policy);
     if (preset.draft > 0) say(r, "draft", policy.draft, preset.draft);
     if (preset.depth > 0) say(r, "tree-depth", policy.depth, preset.depth), say(r, "tree-children", policy.children, preset.children);
-    o.speculation.lookup = o.speculation.continue_tip = false;  // no paper uses these
+    o.speculation.lookup = o.speculation.reuse_tree = false;  // no paper uses these
   }
   o.job.guesses_text = o.speculation.looks_up() && preset.needed_sources != NeededSources::kNone;
 }

@@ -18,7 +18,7 @@ cxxopts::Options profile_flags() {
   auto flags =
       describe("profile", "Measures how fast this machine could be, and with -m how close a model comes to that. One process, no mpirun.");
   auto add = flags.add_options(kGroup);
-  add("t,threads", "Most compute threads (0: all cores)", value_or<int>("0"), "N");
+  add("t,threads", "Maximum number of compute threads (0: all cores)", value_or<int>("0"), "N");
   add("r,rounds", "Rounds in which everything is measured once", value_or<int>("5"), "N");
   add("memory-mib", "Memory size for measuring bandwidth (0: several times the caches)", value_or<int>("0"), "MIB");
   add("widths", "With -m: runs of this many tokens", value_or<std::string>("1,2,4,8,16,32,64"), "LIST");

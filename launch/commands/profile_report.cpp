@@ -15,18 +15,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json run_json(const RunTimes& run, const ThreadCeiling& ceiling) {
-  const Floor floor = floor_of(run.demand, ceiling);
+  const MinTime min = min_time(run.demand, ceiling);
   return {{"width", run.width},
           {"context", run.context},
           {"bytes", run.demand.bytes},
           {"int8_ops", run.demand.byte_ops},
           {"float_ops", run.demand.float_ops},
           {"ops", run.demand.byte_ops + run.demand.float_ops},
-          {"read_floor_s", floor.read_s},
-          {"compute_floor_s", floor.compute_s},
-          {"floor_s", floor.time_s()},
+          {"min_read_s", min.read_s},
+          {"min_compute_s", min.compute_s},
+          {"min_time_s", min.time_s()},
           {"time_s", run.time_s()},
-          {"ratio", run.time_s() / floor.time_s()},
+          {"ratio", run.time_s() / min.time_s()},
           {"samples_s", run.samples_s}};
 }
 
@@ -39,15 +39,15 @@ Json runs_json(const std::vector<RunTimes>& runs, const ThreadCeiling& ceiling) 
 std::string runs_table(const std::vector<RunTimes>& runs, const ThreadCeiling& ceiling) {
   constexpr std::size_t kBar = 24;
   constexpr const char* kRow = "{:>6} {:>8} {:>10} {:>10} {:>10} {:>10} {:>8} {:>8}  {}\n";
-  std::string out = fmt::format(kRow, "tokens", "context", "MiB", "Gops", "floor ms", "ms", "ratio", "bound by", "share of the ceiling");
+  std::string out = fmt::format(kRow, "tokens", "context", "MiB", "Gops", "min ms", "ms", "ratio", "bound by", "share of the ceiling");
   for (const RunTimes& run : runs) {
-    const Floor floor = floor_of(run.demand, ceiling);
-    const double share = std::min(1.0, floor.time_s() / run.time_s());
+    const MinTime min = min_time(run.demand, ceiling);
+    const double share = std::min(1.0, min.time_s() / run.time_s());
     const auto full = static_cast<std::size_t>(share * kBar + 0.5);
     out += fmt::format(kRow, run.width, run.context, fmt::format("{:.1f}", run.demand.bytes / 1048576),
-                       fmt::format("{:.2f}", (run.demand.byte_ops + run.demand.float_ops) / 1e9),
-                       fmt::format("{:.3f}", 1e3 * floor.time_s()), fmt::format("{:.3f}", 1e3 * run.time_s()),
-                       fmt::format("{:.2f}", run.time_s() / floor.time_s()), floor.read_s > floor.compute_s ? "memory" : "compute",
+                       fmt::format("{:.2f}", (run.demand.byte_ops + run.demand.float_ops) / 1e9), fmt::format("{:.3f}", 1e3 * min.time_s()),
+                       fmt::format("{:.3f}", 1e3 * run.time_s()), fmt::format("{:.2f}", run.time_s() / min.time_s()),
+                       min.read_s > min.compute_s ? "memory" : "compute",
                        fmt::format("{}{} {:.0f} %", std::string(full, '#'), std::string(kBar - full, '.'), 100 * share));
   }
   return out;
@@ -58,7 +58,7 @@ std::string model_table(const ModelProfile& model, const Profile& profile) {
   std::string out =
       fmt::format("\n{}: {}, {:.1f} MiB of weights{}, cache {}/{}, {}\n", model.file, model.type, model.weights.bytes / 1048576,
                   model.packed ? " (repacked)" : "", model.type_k, model.type_v, counted(ceiling.threads, "thread"));
-  out += fmt::format("floor: bytes / bandwidth or operations / peak, whichever is longer; both are equal at {:.1f} tokens\n",
+  out += fmt::format("min ms: bytes / bandwidth or operations / peak, whichever is longer; both are equal at {:.1f} tokens\n",
                      ridge_width(model, ceiling));
   if (model.weights.bytes < static_cast<double>(profile.cache_bytes))
     out += "the weights fit into the caches, so runs may be faster than the memory bandwidth allows\n";
@@ -81,12 +81,12 @@ ThreadCeiling median(const std::vector<ThreadCeiling>& rounds) {
 
 double RunTimes::time_s() const { return median(samples_s); }
 
-Floor floor_of(const RunDemand& demand, const ThreadCeiling& ceiling) {
+MinTime min_time(const RunDemand& demand, const ThreadCeiling& ceiling) {
   return {demand.bytes / ceiling.read_bytes_per_s, demand.byte_ops / ceiling.byte_ops_per_s + demand.float_ops / ceiling.float_ops_per_s};
 }
 
 double ridge_width(const ModelProfile& model, const ThreadCeiling& ceiling) {
-  const Floor one = floor_of(model.weights, ceiling);
+  const MinTime one = min_time(model.weights, ceiling);
   return one.read_s / one.compute_s;
 }
 

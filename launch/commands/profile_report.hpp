@@ -29,11 +29,11 @@ struct RunTimes {
 };
 
 /// The least time that work may take on a machine: the time for reading or for computing, whichever is longer.
-struct Floor {
+struct MinTime {
   double read_s = 0, compute_s = 0;
   double time_s() const { return read_s > compute_s ? read_s : compute_s; }
 };
-Floor floor_of(const RunDemand& demand, const ThreadCeiling& ceiling);
+MinTime min_time(const RunDemand& demand, const ThreadCeiling& ceiling);
 
 struct ModelProfile {
   std::string file, type, type_k, type_v;

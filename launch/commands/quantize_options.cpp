@@ -10,7 +10,7 @@
 namespace yamata {
 namespace {
 
-constexpr std::size_t kLeastWords = 3, kMostWords = 4;
+constexpr std::size_t kMinWords = 3, kMaxWords = 4;
 
 std::optional<TensorType> tensor_type(const cxxopts::ParseResult& r, const char* flag) {
   if (!r.count(flag)) return std::nullopt;
@@ -42,7 +42,7 @@ cxxopts::Options quantize_flags() {
 
 QuantizeOptions read_quantize(const cxxopts::ParseResult& r) {
   const std::vector<std::string>& words = r.unmatched();
-  if (words.size() < kLeastWords || words.size() > kMostWords)
+  if (words.size() < kMinWords || words.size() > kMaxWords)
     throw UsageError(fmt::format("{} words, where there are three or four: yamata quantize SRC DST TYPE [NTHREADS]", words.size()));
   QuantizeOptions o;
   o.source = words[0];
@@ -62,8 +62,8 @@ QuantizeOptions read_quantize(const cxxopts::ParseResult& r) {
 }
 
 std::optional<int> threads_word(const cxxopts::ParseResult& r) {
-  if (r.unmatched().size() < kMostWords) return std::nullopt;
-  const std::string& word = r.unmatched()[kMostWords - 1];
+  if (r.unmatched().size() < kMaxWords) return std::nullopt;
+  const std::string& word = r.unmatched()[kMaxWords - 1];
   int threads = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), threads);
   if (error != std::errc() || end != word.data() + word.size())

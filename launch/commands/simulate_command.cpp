@@ -86,7 +86,7 @@ Simulator::Simulator(const SimulationOptions& flags) : flags_(flags) {
   if (flags_.latency_ms) numbers_.network.latency = nanoseconds(*flags_.latency_ms);
   if (flags_.bandwidth_mbit_s) numbers_.network.bytes_per_s = *flags_.bandwidth_mbit_s * 1e6 / 8;
   if (flags_.wake_up_ms) numbers_.network.wake_up = nanoseconds(*flags_.wake_up_ms);
-  if (!knows_network) numbers_.rehearsed = numbers_.network;  // the run was on the network that the flags describe
+  if (!knows_network) numbers_.benchmarked = numbers_.network;  // the run was on the network that the flags describe
   for (const auto& [rank, factor] : flags_.slow) numbers_.slow[rank] = factor;
   const bool drafts = flags_.draft_ms || flags_.acceptance || flags_.acceptance4 || flags_.over_confidence;
   numbers_.drafters = flags_.drafters.value_or(drafts ? std::max(1, numbers_.drafters) : numbers_.drafters);

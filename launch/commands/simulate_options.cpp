@@ -12,11 +12,11 @@
 namespace yamata {
 namespace {
 
-constexpr int kMostRanks = 1024;
+constexpr int kMaxRanks = 1024;
 
 void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
-  if (r.count("ranks")) o.ranks = parse_counts("--ranks", joined(r, "ranks"), 1, kMostRanks);
-  o.groups = parse_counts("--group", joined(r, "group"), 1, kMostRanks);
+  if (r.count("ranks")) o.ranks = parse_counts("--ranks", joined(r, "ranks"), 1, kMaxRanks);
+  o.groups = parse_counts("--group", joined(r, "group"), 1, kMaxRanks);
   if (r.count("strategy")) o.strategies = split_list(r["strategy"].as<std::string>());
   for (const std::string& name : o.strategies) {
     require(name == "iterative" || name == "speculative" || name == "pipeinfer", "--strategy", "some of iterative,speculative,pipeinfer");
@@ -29,8 +29,8 @@ void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
             "one share of 0 or more, or the times of 1, 2, 3, ... rows, such as 1,1.04,1.1");
   }
   if (!r.count("slow")) return;
-  o.slow = parse_slow(r["slow"].as<std::vector<std::string>>(),
-                      o.ranks.empty() ? kMostRanks : *std::max_element(o.ranks.begin(), o.ranks.end()));
+  o.slow =
+      parse_slow(r["slow"].as<std::vector<std::string>>(), o.ranks.empty() ? kMaxRanks : *std::max_element(o.ranks.begin(), o.ranks.end()));
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ cxxopts::Options simulate_flags() {
   machines(
       "from",
       "Take times, text and draft from a file of 'yamata run --json', or machines from a file of 'yamata plan --json'; flags override. "
-      "Network and rehearsed groups are taken if the file has a plan. The run's own flags are not taken",
+      "Network and group benchmarks are taken if the file has a plan. The run's own flags are not taken",
       cxxopts::value<std::string>(), "FILE");
   machines("target-ms", "Time of one token through all layers of the target on one node", value_or<double>("400"), "MS");
   machines("draft-ms",
@@ -66,7 +66,7 @@ cxxopts::Options simulate_flags() {
            cxxopts::value<std::string>(), "LIST");
   machines("head-ms", "The head's own work per token", value_or<double>("0.05"), "MS");
   machines("latency", "Latency of every message", value_or<double>("0.1"), "MS");
-  machines("bandwidth", "Rate of every rank's link", value_or<double>("1000"), "MBIT/S");
+  machines("bandwidth", "Bandwidth of every rank's link", value_or<double>("1000"), "MBIT/S");
   machines("wake-up", "Time a rank needs to wake up", value_or<double>("0.05"), "MS");
   machines("slow", "A rank that takes FACTOR times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
   auto draft = flags.add_options("Draft");

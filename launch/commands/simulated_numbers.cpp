@@ -73,7 +73,7 @@ void SimulatedNumbers::take(const PlanFile& plan) {
   } else if (shares_layers) {
     take_target_times(plan, *this);
   }
-  network = rehearsed = plan.slowest_link();
+  network = benchmarked = plan.slowest_link();
   group_costs = plan.group_costs;
 }
 
@@ -81,7 +81,7 @@ simulation::Nanoseconds SimulatedNumbers::exchange_here(simulation::Nanoseconds 
   const auto way_ns = [&](const simulation::NetworkOptions& link) {
     return static_cast<double>(link.latency) + 1e9 * bytes / link.bytes_per_s;
   };
-  return std::max<simulation::Nanoseconds>(1, tried + std::llround(way_ns(network) - way_ns(rehearsed)));
+  return std::max<simulation::Nanoseconds>(1, tried + std::llround(way_ns(network) - way_ns(benchmarked)));
 }
 
 }  // namespace yamata

@@ -21,10 +21,10 @@ struct SimulatedNumbers {
   simulation::NetworkOptions network;
   simulation::RowWidths widths;
   double exchange_bytes = simulation::Scenario().exchange_bytes;
-  std::vector<GroupCost> group_costs;    ///< of groups that have rehearsed
-  simulation::NetworkOptions rehearsed;  ///< the network on which they rehearsed
-  std::map<int, double> slow;            ///< rank -> factor
-  std::vector<int> groups;               ///< ranks of each stage, if --from has them
+  std::vector<GroupCost> group_costs;      ///< from group benchmarks
+  simulation::NetworkOptions benchmarked;  ///< the network on which they were measured
+  std::map<int, double> slow;              ///< rank -> factor
+  std::vector<int> groups;                 ///< ranks of each stage, if --from has them
   /// measured time of each of these stages, including the exchanges of groups; only valid for the same stages
   std::vector<double> stage_ms;
   simulation::WidthCost width, draft_width;
@@ -40,8 +40,8 @@ struct SimulatedNumbers {
   bool measured(std::span<const int> stages) const { return !stage_ms.empty() && std::ranges::equal(stages, groups); }
 
   double among_first_four() const { return acceptance4.value_or(yamata::among_first_four(acceptance)); }
-  /// Time of an exchange of a one-row run here, if it took `tried` on the rehearsal's network: slices of `bytes` bytes arrive later by the
-  /// additional time that they need on this network.
+  /// Time of an exchange of a one-row run here, if it took `tried` on the network of the benchmark: slices of `bytes` bytes arrive later by
+  /// the additional time that they need on this network.
   simulation::Nanoseconds exchange_here(simulation::Nanoseconds tried, double bytes) const;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Time of layers that ranks share, from rehearsals.
+// Time of layers that ranks share, from group benchmarks.
 #include <span>
 
 #include "mpi/simulation/virtual_network.hpp"
@@ -9,7 +9,7 @@ namespace yamata {
 /// For a group of `members` members.
 struct GroupCost {
   int members = 2;
-  double computing = 1;                 ///< measured computing time, relative to what the hosts' speeds and the members' columns predict
+  double computing = 1;  ///< measured computing time, relative to what the hosts' speeds and the members' columns predict
   /// time of one exchange of a one-row run, including waits for members; 0: predicted from the network
   simulation::Nanoseconds exchange = 0;
 };

@@ -77,7 +77,7 @@ std::string reasons(const Forecast& chosen, const std::vector<Forecast>& forecas
   }
   if (other) why += fmt::format(", {:.2f} of {}", other->tokens_per_s, words(*other, hosts));
   if (const auto names = left_out(chosen.candidate, hosts); !names.empty())
-    why += fmt::format("; {} stay{} out", fmt::join(names, ", "), names.size() == 1 ? "s" : "");
+    why += fmt::format("; {} {} not used", fmt::join(names, ", "), names.size() == 1 ? "is" : "are");
   return why;
 }
 

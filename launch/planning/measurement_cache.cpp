@@ -27,7 +27,7 @@ struct Kind {
 constexpr Kind kSpeed{".speed", "yamata-speed-2"}, kThreads{".threads", "yamata-threads-1"}, kWidths{".widths", "yamata-widths-1"},
     kFirstChoices{".first-choices", "yamata-first-choices-3"}, kLink{".link", "yamata-link-1"}, kGroup{".group", "yamata-group-2"},
     kSavings{".savings", "yamata-savings-1"};
-constexpr double kLeast = 1e-9;  // the files only hold positive numbers
+constexpr double kMinNumber = 1e-9;  // the files only hold positive numbers
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -111,9 +111,9 @@ bool agrees(std::span<const MeasuredSpeed> kept, double check) {
 }
 
 std::vector<MeasuredSpeed> with_latest(std::vector<MeasuredSpeed> kept, MeasuredSpeed latest) {
-  constexpr std::size_t kMost = 5;
+  constexpr std::size_t kMaxKept = 5;
   kept.push_back(latest);
-  if (kept.size() > kMost) kept.erase(kept.begin(), kept.end() - kMost);
+  if (kept.size() > kMaxKept) kept.erase(kept.begin(), kept.end() - kMaxKept);
   return kept;
 }
 
@@ -141,7 +141,7 @@ std::optional<DraftSums> read_savings(const std::string& folder, const Measureme
 
 void keep_savings(const std::string& folder, const MeasurementKey& key, const DraftSums& savings, std::int64_t now_s) {
   std::vector<double> numbers{savings.steps, savings.tokens, savings.own, savings.times, savings.costs};
-  for (double& number : numbers) number = std::max(number, kLeast);
+  for (double& number : numbers) number = std::max(number, kMinNumber);
   keep_numbers(folder, key, kSavings, numbers, now_s);
 }
 
@@ -152,7 +152,7 @@ std::optional<Link> read_link(const std::string& folder, const MeasurementKey& k
 
 void keep_link(const std::string& folder, const MeasurementKey& key, const Link& link, std::int64_t now_s) {
   // A rank that was awake has no wake-up time.
-  const std::vector<double> numbers{std::max(link.latency_s, kLeast), std::max(link.wake_up_s, kLeast), link.bytes_per_s};
+  const std::vector<double> numbers{std::max(link.latency_s, kMinNumber), std::max(link.wake_up_s, kMinNumber), link.bytes_per_s};
   keep_numbers(folder, key, kLink, numbers, now_s);
 }
 

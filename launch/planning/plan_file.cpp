@@ -84,9 +84,10 @@ PlanFile read_plan(const Json& j) {
   for (const Json& host : j.at("hosts")) plan.hosts.push_back(read_host(host));
   if (plan.hosts.empty()) throw UsageError("it names no host");
   plan.network = read_link(j.at("network"));
-  for (const Json& group : j.at("rehearsal")) {
+  for (const Json& group : j.at("group_benchmarks")) {
     const int members = static_cast<int>(number(group, "members", 2, 1024));
-    if (!plan.group_costs.empty() && members <= plan.group_costs.back().members) throw UsageError("'rehearsal' is not in ascending order");
+    if (!plan.group_costs.empty() && members <= plan.group_costs.back().members)
+      throw UsageError("'group_benchmarks' is not in ascending order");
     plan.group_costs.push_back({members, number(group, "computing", 1e-3, 1e3),
                                 static_cast<Nanoseconds>(std::llround(1e6 * number(group, "exchange_ms", 0, 1e9)))});
   }
@@ -133,9 +134,10 @@ std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, c
   j["hosts"] = Json::array();
   for (const PlannedHost& host : hosts) j["hosts"].push_back(json_of(host));
   write_link(network, j["network"]);
-  j["rehearsal"] = Json::array();
+  j["group_benchmarks"] = Json::array();
   for (const GroupCost& cost : job.group_costs)
-    j["rehearsal"].push_back({{"members", cost.members}, {"computing", cost.computing}, {"exchange_ms", milliseconds(cost.exchange)}});
+    j["group_benchmarks"].push_back(
+        {{"members", cost.members}, {"computing", cost.computing}, {"exchange_ms", milliseconds(cost.exchange)}});
   j["layouts"] = Json::array();
   for (const Forecast& f : forecasts) j["layouts"].push_back(json_of(f, hosts));
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

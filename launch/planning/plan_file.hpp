@@ -13,16 +13,16 @@ namespace yamata {
 struct PlanFile {
   std::vector<PlannedHost> hosts;      ///< the first one leads
   simulation::NetworkOptions network;  ///< between hosts whose link is unknown
-  std::vector<GroupCost> group_costs;  ///< of groups that have rehearsed, ascending
+  std::vector<GroupCost> group_costs;  ///< from group benchmarks, ascending
   double target_bytes = 0;             ///< of the weights that are read per token
   double draft_bytes = 0;              ///< likewise; 0: there was no draft
   double draft_cost = 1;               ///< of an evaluation, see FirstChoices
   int layers = 0;                      ///< of the target
-  double exchange_bytes = 0;            ///< see shard.hpp
+  double exchange_bytes = 0;           ///< see shard.hpp
   simulation::RowWidths widths;
   double acceptance = 0, acceptance4 = 0, over_confidence = 0;  ///< of the draft, as PlannedJob has them
-  int prompt = 0, generate = 0;  ///< tokens
-  bool of_run = false;           ///< it is part of a run's result
+  int prompt = 0, generate = 0;                                 ///< tokens
+  bool of_run = false;                                          ///< it is part of a run's result
 
   /// The worst latency and the worst rate of the links.
   simulation::NetworkOptions slowest_link() const;

@@ -11,8 +11,8 @@
 namespace yamata {
 namespace {
 
-constexpr std::uint64_t kLeastRuns = 16;
-constexpr double kLeastBusy_s = 0.1;
+constexpr std::uint64_t kMinRuns = 16;
+constexpr double kMinBusy_s = 0.1;
 constexpr double kMuchSlower = 2;
 constexpr double kWorthIt = 0.9;  // relative to the slowest stage's time
 
@@ -48,7 +48,7 @@ std::string split_advice(const ModelFile& target, const Layout& layout, const st
   std::vector<double> ns_per_byte;
   for (std::size_t s = 0; s < stages; ++s) {
     const wire::Report& report = reports[static_cast<std::size_t>(layout.front().ranks[s])];
-    if (report.runs < kLeastRuns || report.busy_s <= 0 || report.layers.count() == 0) return "";
+    if (report.runs < kMinRuns || report.busy_s <= 0 || report.layers.count() == 0) return "";
     split.push_back(report.layers);
     const double cost = std::accumulate(costs.begin() + report.layers.begin, costs.begin() + report.layers.end, 0.0);
     ns_per_byte.push_back(report.busy_s / static_cast<double>(report.runs) / cost);
@@ -58,7 +58,7 @@ std::string split_advice(const ModelFile& target, const Layout& layout, const st
       (std::accumulate(ns_per_byte.begin(), ns_per_byte.end(), 0.0) - ns_per_byte[slow]) / static_cast<double>(stages - 1);
   const int rank = layout.front().ranks[slow];
   const wire::Report& report = reports[static_cast<std::size_t>(rank)];
-  if (report.busy_s < kLeastBusy_s || ns_per_byte[slow] < kMuchSlower * others) return "";
+  if (report.busy_s < kMinBusy_s || ns_per_byte[slow] < kMuchSlower * others) return "";
 
   const std::vector<double> settled = equalized(ns_per_byte);
   std::vector<RankStrength> strengths;

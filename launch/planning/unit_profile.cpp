@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kDay = 24 * 60 * 60;
 constexpr const char* kFirstWord = "yamata-units-1";
-constexpr int kMostClasses = 5, kLargestContext = 2048;
+constexpr int kMaxClasses = 5, kLargestContext = 2048;
 
 std::filesystem::path path_of(const std::string& folder, const MeasurementKey& key) {
   return std::filesystem::path(folder) / key.file_name(".units");
@@ -32,8 +32,8 @@ std::optional<UnitWork> read_work(const std::string& line) {
   WorkKind& kind = work.kind;
   if (!(in >> what >> kind.outputs >> kind.inputs >> kind.width_class >> kind.context >> units)) return std::nullopt;
   const bool good = (what == 0 || what == 1) && kind.outputs > 0 && kind.inputs > 0 && kind.width_class >= 0 &&
-                    kind.width_class < kMostClasses && kind.context >= 0 && kind.context <= kLargestContext && units >= 2 &&
-                    units <= kMostUnits;
+                    kind.width_class < kMaxClasses && kind.context >= 0 && kind.context <= kLargestContext && units >= 2 &&
+                    units <= kMaxUnits;
   if (!good) return std::nullopt;
   kind.what = static_cast<WorkKind::What>(what);
   for (std::size_t unit = 0; unit < units; ++unit) {

@@ -12,7 +12,7 @@
 namespace yamata {
 namespace {
 
-constexpr int kRepetitions = 5, kMostSteps = 24;
+constexpr int kRepetitions = 5, kMaxSteps = 24;
 constexpr std::int64_t kGrain = 32;
 
 /// Seconds of each unit, by kind of work.
@@ -112,7 +112,7 @@ std::vector<UnitWork> tune(Bench& all, std::map<WorkKind, std::vector<double>> i
   std::map<WorkKind, ShareTuner> tuners;
   for (const int width : needs.widths) {
     for (const int context : needs.contexts) {
-      for (int step = 0, open = 1; open > 0 && step < kMostSteps; ++step) {
+      for (int step = 0, open = 1; open > 0 && step < kMaxSteps; ++step) {
         open = 0;
         for (const auto& [kind, seconds] : all.run(width, context)) {
           // Attention is only divided separately if there are several units: with one unit, its heads belong to the product before it.

@@ -61,8 +61,8 @@ void Head::advance_state() {
     case State::kProbing:
       if (probe_->finished()) probed();
       break;
-    case State::kRehearsing:
-      if (rehearsal_->finished()) send_plan();
+    case State::kBenchmarking:
+      if (benchmark_->finished()) send_plan();
       break;
     case State::kLoading:
       check_loaded();
@@ -127,8 +127,8 @@ void Head::probed() {
   const auto next = [this, links = probe_->links()](std::span<const GroupTime> so_far) {
     return options_.next_group(members_.hellos(), links, so_far);
   };
-  rehearsal_.emplace(transport_, next, options_.make_layer);
-  state_ = State::kRehearsing;
+  benchmark_.emplace(transport_, next, options_.make_layer);
+  state_ = State::kBenchmarking;
 }
 
 /// Sends the plan to all ranks, which then load their parts.
@@ -179,7 +179,7 @@ bool Head::step() {
     anything = true;
   }
   if (state_ == State::kProbing) anything |= probe_->advance(Clock::now());
-  if (state_ == State::kRehearsing) anything |= rehearsal_->advance();
+  if (state_ == State::kBenchmarking) anything |= benchmark_->advance();
   advance_state();
   anything |= state_ != before;
   if (anything) idle_.reset();
@@ -253,8 +253,8 @@ void Head::dispatch(Message message) {
     case Tag::kProbe:
       if (probe_) probe_->on_answer(from, wire::decode_probe(message.bytes), Clock::now());
       break;
-    case Tag::kRehearsed:
-      if (rehearsal_) rehearsal_->on_answer(from, validated(wire::decode_rehearsed(message.bytes), from));
+    case Tag::kBenchmarkResult:
+      if (benchmark_) benchmark_->on_answer(from, validated(wire::decode_benchmark_result(message.bytes), from));
       break;
     case Tag::kReport:
       reports_.came(from, validated(wire::decode_report(message.bytes), from));
@@ -280,7 +280,7 @@ void Head::on_failure(int rank, const wire::Failure& failure) {
 
 void Head::rest() {
   if (state_ == State::kProbing) return std::this_thread::yield();  // a sleep would distort the measurement
-  if (state_ == State::kRehearsing && rehearsal_->computing()) return idle_.rest_in_group(transport_);
+  if (state_ == State::kBenchmarking && benchmark_->computing()) return idle_.rest_in_group(transport_);
   Pipeline* target = dispatcher_.target();
   const bool computing = target && !target->stage().model().unit().finished();
   if (computing && dispatcher_.computing_in_group()) return idle_.rest_in_group(transport_);

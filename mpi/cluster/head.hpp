@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "mpi/cluster/dispatcher.hpp"
+#include "mpi/cluster/group_benchmark.hpp"
 #include "mpi/cluster/link_probe.hpp"
 #include "mpi/cluster/members.hpp"
-#include "mpi/cluster/rehearsal.hpp"
 #include "mpi/cluster/reports.hpp"
 #include "mpi/cluster/speed_measurement.hpp"
 #include "mpi/transport/idle.hpp"
@@ -25,10 +25,10 @@ struct ClusterOptions {
   std::atomic<bool>* woken = nullptr;  ///< set on SIGCONT: this process was stopped, or the launcher begins to end the job
   Measure measure{};                   ///< measures this rank's speed after all ranks have joined; empty: no rank measures
   bool probes_links = false;           ///< measure the links between the ranks before the plan is made
-  /// Called after the links are measured, until it returns nothing: the next group of ranks that rehearses shared layers. `so_far`: the
+  /// Called after the links are measured, until it returns nothing: the next group of ranks to benchmark. `so_far`: the
   /// results of the groups before. `make_layer` makes these layers on this rank.
-  std::function<std::optional<wire::Rehearse>(const std::vector<wire::Hello>& hellos, std::span<const Link> links,
-                                              std::span<const GroupTime> so_far)>
+  std::function<std::optional<wire::BenchmarkRequest>(const std::vector<wire::Hello>& hellos, std::span<const Link> links,
+                                                      std::span<const GroupTime> so_far)>
       next_group;
   LayerFactory make_layer;
   std::function<void(double share)> on_loading;  ///< `share`: share of all weights that is loaded
@@ -56,14 +56,14 @@ class Head {
 
   enum class State {
     kCreated,
-    kGathering,   ///< waits for every rank's hello
-    kMeasuring,   ///< waits until each rank has measured its speed, if ClusterOptions asks for it
-    kProbing,     ///< measures the links to the ranks, likewise
-    kRehearsing,  ///< groups of ranks rehearse shared layers, likewise
-    kLoading,     ///< the plan is sent; waits until every rank has loaded its weights
-    kServing,     ///< ready for runs
-    kStopping,    ///< all ranks are told to stop; waits for their reports
-    kStopped,     ///< or another job follows, which has a Head of its own
+    kGathering,     ///< waits for every rank's hello
+    kMeasuring,     ///< waits until each rank has measured its speed, if ClusterOptions asks for it
+    kProbing,       ///< measures the links to the ranks, likewise
+    kBenchmarking,  ///< groups of ranks compute shared layers, likewise
+    kLoading,       ///< the plan is sent; waits until every rank has loaded its weights
+    kServing,       ///< ready for runs
+    kStopping,      ///< all ranks are told to stop; waits for their reports
+    kStopped,       ///< or another job follows, which has a Head of its own
   };
 
   Head(Transport& transport, ClusterOptions options);
@@ -81,8 +81,8 @@ class Head {
   const wire::Start& plan() const { return plan_; }
   /// Per rank; empty before they have been measured.
   std::vector<Link> links() const { return probe_ ? probe_->links() : std::vector<Link>{}; }
-  /// Results of the groups that have rehearsed.
-  std::vector<GroupTime> group_times() const { return rehearsal_ ? rehearsal_->times() : std::vector<GroupTime>{}; }
+  /// Results of the group benchmarks.
+  std::vector<GroupTime> group_times() const { return benchmark_ ? benchmark_->times() : std::vector<GroupTime>{}; }
   int ranks() const { return transport_.size(); }
   /// Handles messages and advances this rank's stages; true if anything happened. Throws Interrupted, RankLost, or the error of a rank that
   /// the job needs.
@@ -144,9 +144,9 @@ class Head {
   Setup setup_;
   std::optional<MeasuringOrder> measuring_;
   std::map<int, Clock::time_point> measure_since_;  // the ranks that measure now, and since when
-  std::optional<SpeedMeasurement> speed_;  // while this rank measures
+  std::optional<SpeedMeasurement> speed_;           // while this rank measures
   std::optional<LinkProbe> probe_;
-  std::optional<Rehearsal> rehearsal_;
+  std::optional<GroupBenchmark> benchmark_;
   wire::Start plan_;
   DraftListener* listener_ = nullptr;
   State state_ = State::kCreated;

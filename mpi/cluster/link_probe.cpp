@@ -30,8 +30,8 @@ double median(std::vector<double> numbers) {
 
 /// From the median of the intervals between answers, so that a single delayed answer does not matter.
 double rate(std::size_t bytes, const std::vector<double>& took_s) {
-  constexpr double kLeast_s = 1e-6;  // resolution of the clock
-  return static_cast<double>(bytes) / std::max(median(took_s), kLeast_s);
+  constexpr double kMin_s = 1e-6;  // resolution of the clock
+  return static_cast<double>(bytes) / std::max(median(took_s), kMin_s);
 }
 
 }  // namespace

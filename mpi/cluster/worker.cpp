@@ -116,7 +116,7 @@ bool Worker::step() {
   if (ended()) return true;
   if (setup_.launcher_gone && *setup_.launcher_gone)
     attempt([] { throw ClusterError("the launcher's daemon on this machine has died, which ends the job"); });
-  attempt([&] { anything |= advance_measuring() || advance_rehearsing() || dispatcher_.advance(); });
+  attempt([&] { anything |= advance_measuring() || advance_benchmark() || dispatcher_.advance(); });
   send_heartbeats();
   if (anything) idle_.reset();
   return anything;
@@ -134,8 +134,8 @@ void Worker::dispatch(Message message) {
     case Tag::kProbe:
       attempt([&] { answer(wire::decode_probe(message.bytes)); });
       break;
-    case Tag::kRehearse:
-      attempt([&] { rehearse(wire::decode_rehearse(message.bytes)); });
+    case Tag::kBenchmark:
+      attempt([&] { benchmark(wire::decode_benchmark_request(message.bytes)); });
       break;
     case Tag::kStop: {
       const std::int32_t code = wire::decode_stop(message.bytes);
@@ -201,16 +201,16 @@ bool Worker::advance_measuring() {
   return true;
 }
 
-void Worker::rehearse(const wire::Rehearse& layer) {
+void Worker::benchmark(const wire::BenchmarkRequest& layer) {
   wire::validate(layer, transport_.size(), transport_.rank(), 0);
   if (state_ != State::kAwaitingPlan || speed_ || shared_layer_) throw ClusterError("a layer is to be shared while this rank has other work");
   shared_layer_ = std::make_unique<SharedLayer>(transport_, layer, setup_.make_layer);
 }
 
-bool Worker::advance_rehearsing() {
+bool Worker::advance_benchmark() {
   if (!shared_layer_ || !shared_layer_->advance()) return false;
   if (!shared_layer_->finished()) return true;
-  transport_.send(0, Tag::kRehearsed, wire::encode(shared_layer_->result()));
+  transport_.send(0, Tag::kBenchmarkResult, wire::encode(shared_layer_->result()));
   shared_layer_.reset();
   return true;
 }

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "mpi/cluster/dispatcher.hpp"
+#include "mpi/cluster/group_benchmark.hpp"
 #include "mpi/cluster/liveness.hpp"
-#include "mpi/cluster/rehearsal.hpp"
 #include "mpi/cluster/speed_measurement.hpp"
 #include "mpi/transport/idle.hpp"
 
@@ -77,8 +77,8 @@ class Worker {
   void answer(const wire::Probe& probe);
   void measure();
   bool advance_measuring();
-  void rehearse(const wire::Rehearse& layer);
-  bool advance_rehearsing();
+  void benchmark(const wire::BenchmarkRequest& layer);
+  bool advance_benchmark();
   void take(Message message);
   void on_heartbeat(int from, const wire::Heartbeat& heartbeat);
   void send_heartbeats();
@@ -102,7 +102,7 @@ class Worker {
   bool reaches_launcher_ = false;              // ever since the head has been silent for half the deadline
   bool suspicious_ = false;                    // it has been silent for so long
   std::unique_ptr<SpeedMeasurement> speed_;    // while this rank measures its speed
-  std::unique_ptr<SharedLayer> shared_layer_;  // while this rank rehearses
+  std::unique_ptr<SharedLayer> shared_layer_;  // while its group is benchmarked
   std::vector<Message> early_;
   Clock::time_point probed_{};  // the last time that the head measured the link to this rank
   std::optional<int> exit_code_;

@@ -72,7 +72,7 @@ bool Decoder::work() {
 /// Adds the tokens that a run's result determines to the text. True if the text has ended.
 bool Decoder::take(const TreeRuns::Run& run, const RunResult& result) {
   for (std::int32_t row = 0; row < run.text_rows; ++row) tell_features(run, result, run.text_begin + row, row);
-  if (run.tip) turnaround_.ran(static_cast<int>(run.nodes.size()), Clock::seconds_since(run.sent));
+  if (run.has_root) turnaround_.ran(static_cast<int>(run.nodes.size()), Clock::seconds_since(run.sent));
   const auto before = static_cast<std::int32_t>(text().size());
   walk(run, result);
   const std::int32_t grown = static_cast<std::int32_t>(text().size()) - before;
@@ -84,7 +84,7 @@ bool Decoder::take(const TreeRuns::Run& run, const RunResult& result) {
     runs_.finish(options_.cancel);
     return true;
   }
-  if (!options_.continue_tip) drop_guesses();
+  if (!options_.reuse_tree) drop_guesses();
   counters_.runs_cancelled += runs_.cancel_dead(options_.cancel);
   ask_sources();
   return false;
@@ -98,7 +98,7 @@ void Decoder::step_ended(const TreeRuns::Run& run, std::int32_t tokens) {
                       .alone_s = sources_.drafts_elsewhere() ? turnaround_.run_s(1) : alone_.token_s(),
                       .rows = static_cast<std::int32_t>(run.nodes.size()),
                       .run_s = &turnaround_};
-  if (!step.first) alone_.step_ended(step.seconds, run.tip && run.sent >= last_text_ && step.rows == 1 && !awaited_draft_);
+  if (!step.first) alone_.step_ended(step.seconds, run.has_root && run.sent >= last_text_ && step.rows == 1 && !awaited_draft_);
   sources_.step_ended(step, drafts_here());
   rate_.text_came(tokens);
   last_text_ = Clock::now();
@@ -186,7 +186,7 @@ void Decoder::ask_sources() {
   ++epoch_;
   turn_ = sources_.whose_turn();
   sends_alone_ = false;
-  // A draft for which the tip waits is asked after the others, because it matters what they have guessed.
+  // A draft for which the root waits is asked after the others, because it matters what they have guessed.
   for (const bool last : {false, true}) {
     sends_alone_ = last && measures_alone();
     for (const auto& source : sources_.all()) {
@@ -196,7 +196,7 @@ void Decoder::ask_sources() {
   awaited_draft_ = drafts_pending();
 }
 
-/// Whether the tip goes without guesses, so that the time of a token without them is known, which is what guesses are compared with. Not
+/// Whether the root goes without guesses, so that the time of a token without them is known, which is what guesses are compared with. Not
 /// where the next token has probably been guessed at no cost.
 bool Decoder::measures_alone() const {
   if (at_any_cost() || generated_ == 0 || sources_.drafts_elsewhere() || !alone_.due()) return false;
@@ -213,7 +213,7 @@ GuessDemand Decoder::demand(const GuessSource& source) const {
                      .min_drafts = waits_for(source) ? options_.policy.draft : 0,
                      .to_the_end = waits_to_the_end(source),
                      .rests = (source.shares_unit() && !computes(source)) || (sends_alone_ && waits_to_the_end(source)),
-                     .retell = !options_.continue_tip,
+                     .resend = !options_.reuse_tree,
                      .at_any_cost = at_any_cost()};
   if (!demand.to_the_end) return demand;
   const TargetTimes target = times();
@@ -246,7 +246,7 @@ void Decoder::leave() {
   finished_ = true;
 }
 
-/// Removes all guesses after the tip, in flight or not.
+/// Removes all guesses after the root, in flight or not.
 void Decoder::drop_guesses() {
   runs_.prune();
   tree_changed_ = true;
@@ -261,16 +261,16 @@ bool Decoder::drafts_here() const {
   return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) { return computes(*source); });
 }
 
-/// Whether the tip waits for the source's guesses, which are then sent with it.
+/// Whether the root waits for the source's guesses, which are then sent with it.
 bool Decoder::waits_for(const GuessSource& source) const { return options_.strategy == Strategy::kSpeculative || computes(source); }
 
-/// Whether the tip waits until the draft is complete. A draft on this rank shares the unit with the target's layers, so it would never
-/// guess if the tip did not wait. A chain is sent complete, and so is a tree of a given size.
+/// Whether the root waits until the draft is complete. A draft on this rank shares the unit with the target's layers, so it would never
+/// guess if the root did not wait. A chain is sent complete, and so is a tree of a given size.
 bool Decoder::waits_to_the_end(const GuessSource& source) const {
-  return waits_for(source) && (computes(source) || !policy_->fills_tip_run() || !policy_->minds_costs());
+  return waits_for(source) && (computes(source) || !policy_->fills_root_run() || !policy_->minds_costs());
 }
 
-/// Whether the tip has to wait for a draft.
+/// Whether the root has to wait for a draft.
 bool Decoder::drafts_pending() const {
   return std::any_of(sources_.all().begin(), sources_.all().end(),
                      [&](const auto& source) { return source->pending() && waits_to_the_end(*source); });
@@ -282,32 +282,32 @@ bool Decoder::send_next() {
   return options_.strategy == Strategy::kPipeInfer && speculate();
 }
 
-/// Sends the tip, with the guesses that are worth their rows.
+/// Sends the root, with the guesses that are worth their rows.
 bool Decoder::send_root() {
   std::vector<NodeId> nodes;
   if (drafts_pending()) return false;
   const bool pipelined = options_.strategy == Strategy::kPipeInfer, drafted = options_.strategy == Strategy::kSpeculative || drafts_here();
-  if (!sends_alone_ && (drafted || (pipelined && policy_->fills_tip_run()))) {
+  if (!sends_alone_ && (drafted || (pipelined && policy_->fills_root_run()))) {
     const bool followed = pipelined && (!drafts_here() || sources_.drafts_elsewhere());
     const std::vector<double> marginal = target_.stage().cost().marginal(1, options_.policy.draft);
-    nodes = policy_->choose(runs_.tree(), free_guess_cells(), with_budget(tip_costs(times(), marginal, followed)));
+    nodes = policy_->choose(runs_.tree(), free_guess_cells(), with_budget(root_costs(times(), marginal, followed)));
     if (worth_waiting(nodes, marginal)) return false;
   }
   nodes.insert(nodes.begin(), runs_.tree().root().id);
   return submit(nodes);
 }
 
-/// Whether the tip should wait for more guesses, which would then be in the same run.
+/// Whether the root should wait for more guesses, which would then be in the same run.
 bool Decoder::worth_waiting(std::span<const NodeId> nodes, const std::vector<double>& marginal) {
   const TargetTimes target = times();
-  TipRun run{.guesses = nodes.size(),
-             .least_probability = 1,
-             .last_chance = target.stages == 1 || options_.strategy == Strategy::kSpeculative,
-             .marginal = &marginal};
+  RootRun run{.guesses = nodes.size(),
+              .least_probability = 1,
+              .last_chance = target.stages == 1 || options_.strategy == Strategy::kSpeculative,
+              .marginal = &marginal};
   if (!may_wait(target, run)) return false;
   for (const NodeId id : nodes) run.least_probability = std::min<double>(run.least_probability, runs_.tree().at(id).path_probability);
   return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) {
-    if (source->shares_unit() || waits_to_the_end(*source)) return false;  // the tip has waited for it, or it is not used now
+    if (source->shares_unit() || waits_to_the_end(*source)) return false;  // the root has waited for it, or it is not used now
     const auto latency = source->next_guess();
     if (!latency) return false;
     return yamata::worth_waiting(target, run,
@@ -323,7 +323,7 @@ bool Decoder::speculate() {
   const Stage& stage = target_.stage();
   if (!tree_changed_ || stage.computing() || stage.queued() > 0) return false;
   // If one stage is the whole pipeline, it is idle only while its result is in flight.
-  const bool alone = target_.ranks().count() == 1 && policy_->fills_tip_run();
+  const bool alone = target_.ranks().count() == 1 && policy_->fills_root_run();
   if (alone ? runs_.live() > 0 : steps_in_flight() > most_runs_in_flight(times())) return false;
   if (!options_.continuous && runs_.speculating()) return false;
   const RunCosts costs = with_budget(guess_costs(times(), stage.cost().marginal(0, options_.policy.draft)));
@@ -378,7 +378,7 @@ bool Decoder::submit(std::span<const NodeId> nodes) {
   }
   const TreeRuns::Run* run = runs_.submit(fit);
   if (!run) return false;
-  counters_.drafted += run->nodes.size() - (run->tip ? 1 : 0);
+  counters_.drafted += run->nodes.size() - (run->has_root ? 1 : 0);
   ++counters_.runs_started;
   return true;
 }

@@ -35,7 +35,7 @@ struct DecodeOptions {
   SequenceRange sequences{0, 1};  ///< the text's sequences in the cache: the first holds the text, each other may hold a path of guesses
   std::int32_t batch = 64;        ///< prompt tokens per run
   bool cancel = true;             ///< --no-cancel: compute runs without living nodes to the end
-  bool continue_tip = true;       ///< --no-continue-tip: draft again from the tip after every acceptance
+  bool reuse_tree = true;         ///< --no-tree-reuse: draft again from the root after every acceptance
   bool continuous = true;         ///< --no-continuous: one speculative run at a time
   std::size_t logits = 0;         ///< how many of a row's highest logits are requested, as many as sampling reads; 0: all
   bool at_any_cost = false;       ///< sources guess at any cost
@@ -124,7 +124,7 @@ class Decoder {
   TextRate rate_;
   Clock::time_point last_text_;
   double drafted_ = 0;   // guesses during a run, as measured last; see RunCosts
-  StepCost turnaround_;  // latency of the tip's runs: from here through all stages and back
+  StepCost turnaround_;  // latency of the root's runs: from here through all stages and back
   TokenAlone alone_;
   bool awaited_draft_ = false, sends_alone_ = false;  // in this step
   LinkRate links_;

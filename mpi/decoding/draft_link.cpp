@@ -10,10 +10,10 @@ namespace {
 
 /// Limit of commits without an answer. Messages to a rank that does not receive them fill the transport's buffers for all ranks: 16 commits
 /// are about two kilobytes. Values from 2 to 64 make no difference in the sweep of docs/speculation.md, even with links of 25 ms.
-constexpr std::size_t kMostUnanswered = 16;
+constexpr std::size_t kMaxUnanswered = 16;
 /// Number of earlier roots that are remembered, so that guesses below tokens that have become text meanwhile are understood: as many as
-/// there can be in kMostUnanswered commits of 32 tokens each.
-constexpr std::size_t kRememberedRoots = 32 * kMostUnanswered;
+/// there can be in kMaxUnanswered commits of 32 tokens each.
+constexpr std::size_t kRememberedRoots = 32 * kMaxUnanswered;
 
 }  // namespace
 
@@ -41,7 +41,7 @@ bool DraftLink::guess(TokenTree& /*tree*/, std::span<const std::int32_t> text, c
   return false;
 }
 
-/// For a draft for which the tip waits until it is complete: the least path probability of nodes to expand; nothing: do not ask the
+/// For a draft for which the root waits until it is complete: the least path probability of nodes to expand; nothing: do not ask the
 /// drafter.
 std::optional<float> DraftLink::least_expanded(std::span<const std::int32_t> text, const GuessDemand& demand) {
   const double evaluation_s = this->evaluation_s(demand.token_s);
@@ -78,14 +78,14 @@ bool DraftLink::can_tell(std::span<const std::int32_t> text) const {
 
 /// Sends the new text to the drafter, unless there is none or too many commits are unanswered.
 void DraftLink::tell(std::span<const std::int32_t> text, const GuessDemand& demand, float least) {
-  if (!alive_ || told_ == text.size() || !can_tell(text) || unanswered_.size() >= kMostUnanswered) return;
+  if (!alive_ || told_ == text.size() || !can_tell(text) || unanswered_.size() >= kMaxUnanswered) return;
   wire::Commit commit{.request = request_,
                       .epoch = epoch_,
                       .position = static_cast<std::int32_t>(told_),
                       .tokens = {},
                       .min_drafts = demand.min_drafts,
-                      .least = least,
-                      .retell = demand.retell,
+                      .min_path_probability = least,
+                      .resend = demand.resend,
                       .model = place_.model,
                       .features = std::move(features_)};
   features_.clear();

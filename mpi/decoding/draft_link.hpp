@@ -46,7 +46,7 @@ class DraftLink final : public GuessSource {
   void drop() { alive_ = false; }
   /// Bytes of the target's hidden states sent to another rank for the current text.
   std::uint64_t feature_bytes() const { return feature_bytes_; }
-  /// The time that its steps have saved, if the tip waits for it.
+  /// The time that its steps have saved, if the root waits for it.
   const DraftBalance& balance() const { return balance_; }
   /// What its steps saved in earlier jobs.
   void begin_with(const DraftSums& experience) { balance_.begin_with(experience); }

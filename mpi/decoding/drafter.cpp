@@ -46,7 +46,7 @@ void Drafter::on_commit(const wire::Commit& commit) {
   epoch_ = commit.epoch;
   answered_ = false;
   min_drafts_ = commit.min_drafts;
-  least_ = commit.least;
+  least_ = commit.min_path_probability;
   complete_told_ = false;
   guesses_.clear();
   levels_.clear();
@@ -57,7 +57,7 @@ void Drafter::on_commit(const wire::Commit& commit) {
     for (const std::int32_t token : commit.tokens) this->commit(token);
   }
   runs_.add_features(commit.features);
-  if (commit.retell) retell();
+  if (commit.resend) resend();
   runs_.cancel_dead();
 }
 
@@ -68,7 +68,7 @@ void Drafter::commit(std::int32_t token) {
   runs_.commit(token, min_drafts_ == 0 && depths_ == 0 && runs_.unsent_text() + 1 < kRowsWithRoot);
 }
 
-void Drafter::retell() {
+void Drafter::resend() {
   const TokenTree& tree = runs_.tree();
   for (const NodeId id : tree.ids()) {
     const TreeNode& node = tree.at(id);

@@ -25,7 +25,7 @@ class Drafter {
 
  private:
   void commit(std::int32_t token);
-  void retell();
+  void resend();
   std::vector<BestChoice> choices_of(const RunResult& result, std::size_t i, std::size_t rows) const;
   void take(NodeId id, const std::vector<BestChoice>& choices);
   void expand(NodeId id, std::span<const BestChoice> choices);

@@ -39,7 +39,7 @@ DecodeOptions decode_options(Strategy strategy, const SpeculationOptions& specul
   decode.batch = batch;
   decode.cancel = speculation.cancel;
   decode.continuous = speculation.continuous;
-  decode.continue_tip = speculation.continue_tip;
+  decode.reuse_tree = speculation.reuse_tree;
   decode.lookup = speculates && speculation.looks_up();
   decode.typical = speculates ? speculation.typical : std::nullopt;
   if (decode.typical) decode.typical->temperature = sampling.temperature;

@@ -14,7 +14,7 @@ struct SpeculationOptions {
   bool lookup = true;        ///< --no-lookup
   std::string suffix_store;  ///< --suffix-store; empty: none
   std::optional<TypicalAcceptance> typical;
-  bool continuous = true, continue_tip = true, cancel = true, multibuffer = true;
+  bool continuous = true, reuse_tree = true, cancel = true, multibuffer = true;
 
   /// Whether guesses also come from the text itself and from earlier texts.
   bool looks_up() const { return policy.name != "chain" && lookup; }

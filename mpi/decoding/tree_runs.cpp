@@ -87,8 +87,8 @@ const TreeRuns::Run* TreeRuns::submit(std::span<const NodeId> nodes) {
   record.placements = std::move(laid_out.placements);
   for (std::size_t i = 0; i < laid_out.nodes.size(); ++i) record.logit_rows.push_back(static_cast<std::int32_t>(i));
   Run run;
-  run.tip = laid_out.nodes.front() == tree_->root().id;
-  run.speculative = !run.tip || laid_out.nodes.size() > 1;
+  run.has_root = laid_out.nodes.front() == tree_->root().id;
+  run.speculative = !run.has_root || laid_out.nodes.size() > 1;
   run.nodes = std::move(laid_out.nodes);
   return send(std::move(record), std::move(run));
 }

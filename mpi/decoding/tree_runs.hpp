@@ -21,7 +21,7 @@ class TreeRuns {
     std::uint64_t id = 0;
     std::vector<NodeId> nodes;  ///< one per row of logits, in the order of the rows; empty: text whose logits are not needed
     std::int32_t text_begin = 0, text_rows = 0;  ///< positions of the text before the root that come first
-    bool tip = false;                            ///< begins with the last token of the text, without text rows before it
+    bool has_root = false;                       ///< begins with the last token of the text, without text rows before it
     bool speculative = false;                    ///< contains guesses
     bool cancelled = false;
     bool pinned = false;                   ///< computes a token that has become text, so its cells are needed

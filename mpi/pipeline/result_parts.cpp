@@ -41,7 +41,7 @@ float merge_sums(std::span<const wire::Rows> parts, std::size_t row) {
   for (const wire::Rows& part : parts) {
     if (!part.sums.empty()) sums.push_back(part.sums[row]);
   }
-  return log_sum(sums);
+  return log_sum_exp(sums);
 }
 
 /// Reorders [layer][row][width] to [row][layer][width].

@@ -227,8 +227,9 @@ void Stage::send_logits(const wire::Record& record, std::span<const float> featu
   std::vector<float> sums;
   if (record.sums) {
     const std::span<const float> logits = model_.known_logits();
-    const std::size_t columns = logits.size() / record.logit_rows.size();
-    for (std::size_t at = 0; at < logits.size(); at += columns) sums.push_back(log_sum(logits.subspan(at, columns)));
+    const std::size_t rows_here = record.logit_rows.size(), columns = logits.size() / rows_here, count = best.values.size() / rows_here;
+    for (std::size_t row = 0; columns > 0 && row < rows_here; ++row)
+      sums.push_back(log_sum_exp(logits.subspan(row * columns, columns), best.values[row * count]));
   }
   rows.values = best.values;
   rows.tokens = best.tokens;

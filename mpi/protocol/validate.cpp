@@ -12,15 +12,15 @@
 namespace yamata::wire {
 namespace {
 
-constexpr std::int32_t kMostSequences = 1 << 16;  // of a cache; each has a table of cells; speculation needs about fifty
-constexpr std::int32_t kMostCells = 1 << 26;      // every rank has a table entry of four bytes for each
-constexpr std::int32_t kMostBatch = 1 << 20;      // rows of a run's buffers
-constexpr std::int32_t kMostDrafts = 1 << 16;     // each may need a sequence
-constexpr std::int32_t kMostThreads = 1 << 20;    // of one machine
-constexpr std::uint64_t kMostBytes = 1ull << 56;  // of one machine's memory: sums over ranks do not overflow
-constexpr std::int32_t kMostModels = 1 << 16;     // of a job
-constexpr std::int64_t kLatest = 1ll << 60;       // microseconds of any clock: differences do not overflow
-constexpr std::int32_t kMostExitCode = 255;
+constexpr std::int32_t kMaxSequences = 1 << 16;  // of a cache; each has a table of cells; speculation needs about fifty
+constexpr std::int32_t kMaxCells = 1 << 26;      // every rank has a table entry of four bytes for each
+constexpr std::int32_t kMaxBatch = 1 << 20;      // rows of a run's buffers
+constexpr std::int32_t kMaxDrafts = 1 << 16;     // each may need a sequence
+constexpr std::int32_t kMaxThreads = 1 << 20;    // of one machine
+constexpr std::uint64_t kMaxBytes = 1ull << 56;  // of one machine's memory: sums over ranks do not overflow
+constexpr std::int32_t kMaxModels = 1 << 16;     // of a job
+constexpr std::int64_t kLatest = 1ll << 60;      // microseconds of any clock: differences do not overflow
+constexpr std::int32_t kMaxExitCode = 255;
 
 /// Checks values of one rank's message; errors name the rank.
 class Check {
@@ -85,9 +85,9 @@ void check_pipeline(const PipelinePlan& plan, int ranks, const Check& check) {
   check(plan.shares.empty() ? !groups : plan.shares.size() == plan.ranks.size(), "ranks that share layers without a share each");
   check(std::all_of(plan.shares.begin(), plan.shares.end(), [](double share) { return std::isfinite(share) && share > 0; }),
         "a share that is not above 0");
-  check(within(plan.cells, 1, kMostCells) && within(plan.sequences, 1, kMostSequences), "the size of a cache");
+  check(within(plan.cells, 1, kMaxCells) && within(plan.sequences, 1, kMaxSequences), "the size of a cache");
   check(within(plan.window_cells, 0, plan.cells), "the cells of layers with a window");
-  check(within(plan.model, 0, kMostModels), "the number of a model");
+  check(within(plan.model, 0, kMaxModels), "the number of a model");
 }
 
 /// A rank with stages of several pipelines must lead these pipelines. Of the drafts that it leads, at most one may have stages on other
@@ -187,7 +187,7 @@ void validate(const Commit& commit, const CommitLimits& limits, int from) {
       commit.features.size() == (commit.tokens.size() - std::min(first, commit.tokens.size())) * static_cast<std::size_t>(limits.features),
       "features of other tokens than it has");
   check(commit.min_drafts >= 0, "the number of guesses asked for");
-  check(commit.least >= 0, "the least path probability");
+  check(commit.min_path_probability >= 0, "the least path probability");
 }
 
 void validate(const Guesses& guesses, const GuessLimits& limits, int from) {
@@ -206,10 +206,10 @@ void validate(const Guesses& guesses, const GuessLimits& limits, int from) {
 void validate(const Hello& hello, int from) {
   if (hello.protocol != kProtocolVersion) return;
   const Check check(from, "a greeting");
-  check(hello.available_bytes <= kMostBytes && hello.device_bytes <= kMostBytes, "its memory");
+  check(hello.available_bytes <= kMaxBytes && hello.device_bytes <= kMaxBytes, "its memory");
   check(hello.device_layers >= 0 && within(hello.device_is_unified, 0, 1), "the layers of its device");
-  check(within(hello.threads, 0, kMostThreads) && within(hello.logical_cpus, 0, kMostThreads), "its threads or processors");
-  check(within(hello.model, 0, kMostModels), "the number of its model");
+  check(within(hello.threads, 0, kMaxThreads) && within(hello.logical_cpus, 0, kMaxThreads), "its threads or processors");
+  check(within(hello.model, 0, kMaxModels), "the number of its model");
   check(hello.threads_measured_s >= 0, "when its threads were measured");
 }
 
@@ -219,27 +219,27 @@ void validate(const Measured& measured, int from) {
   check(usable(measured.width_multiples) && measured.width_multiples.size() <= StepCost::kWidest, "what wide runs take");
 }
 
-void validate(const Rehearse& layer, int ranks, int rank, int from) {
-  constexpr std::int32_t kMostRuns = 1024, kMostLayers = 1 << 16;
+void validate(const BenchmarkRequest& layer, int ranks, int rank, int from) {
+  constexpr std::int32_t kMaxRuns = 1024, kMaxLayers = 1 << 16;
   const Check check(from, "a layer to share");
   check(ascend_within(layer.ranks, static_cast<std::size_t>(ranks)) && layer.ranks.size() > 1, "ranks that are no group");
   check(std::ranges::count(layer.ranks, rank) == 1, "a group of which this rank is no member");
   check(layer.shares.size() == layer.ranks.size() &&
             std::all_of(layer.shares.begin(), layer.shares.end(), [](double share) { return std::isfinite(share) && share > 0; }),
         "a share that is not above 0");
-  check(layer.layer >= 0 && within(layer.layers, 1, kMostLayers) && within(layer.runs, 1, kMostRuns), "its numbers, or that of its runs");
+  check(layer.layer >= 0 && within(layer.layers, 1, kMaxLayers) && within(layer.runs, 1, kMaxRuns), "its numbers, or that of its runs");
 }
 
-void validate(const Rehearsed& took, int from) {
+void validate(const BenchmarkResult& took, int from) {
   Check(from, "what a shared layer took")(usable(took.computing_s) && usable(took.exchange_s), "its times");
 }
 
 /// A root, and nodes below earlier nodes, one level deeper.
 static bool is_tree(const StaticTree& tree) {
-  if (tree.nodes.empty() || tree.width() > kMostDrafts || tree.nodes[0] != StaticTree::Node{}) return false;
+  if (tree.nodes.empty() || tree.width() > kMaxDrafts || tree.nodes[0] != StaticTree::Node{}) return false;
   for (std::int32_t i = 1; i < tree.width(); ++i) {
     const StaticTree::Node& node = tree.nodes[static_cast<std::size_t>(i)];
-    if (!within(node.parent, 0, i - 1) || !within(node.rank, 0, kMostDrafts)) return false;
+    if (!within(node.parent, 0, i - 1) || !within(node.rank, 0, kMaxDrafts)) return false;
     if (node.level != tree.nodes[static_cast<std::size_t>(node.parent)].level + 1) return false;
   }
   return true;
@@ -249,14 +249,14 @@ void validate(const Start& start, int ranks, int from) {
   const Check check(from, "a plan");
   const auto known = [](CacheType type) { return type >= CacheType::kF16 && type <= CacheType::kQ8_0; };
   check(known(start.cache_types.k) && known(start.cache_types.v), "a cache of no known type");
-  check(within(start.batch, 1, kMostBatch), "the size of a batch");
+  check(within(start.batch, 1, kMaxBatch), "the size of a batch");
   check(within(start.head_time_us, -kLatest, kLatest), "the time of the head's clock");
   const DraftOptions& draft = start.draft;
-  check(within(draft.width, 1, kMostDrafts) && within(draft.children, 1, kMostDrafts) && within(draft.credit, 1, kMostDrafts),
+  check(within(draft.width, 1, kMaxDrafts) && within(draft.children, 1, kMaxDrafts) && within(draft.credit, 1, kMaxDrafts),
         "the numbers of guesses");
   check(usable(draft.threshold), "the least probability of a guess");
   check(is_tree(draft.shape), "the shape of a tree of guesses");
-  check(within(draft.depth, 0, kMostDrafts), "the depth of a tree of guesses");
+  check(within(draft.depth, 0, kMaxDrafts), "the depth of a tree of guesses");
   for (const PipelinePlan& plan : start.pipelines) check_pipeline(plan, ranks, check);
   check_shared_ranks(start.pipelines, check);
 }
@@ -275,7 +275,7 @@ void validate(const Heartbeat& heartbeat, int from) {
 void validate(const Report& report, int from) {
   const Check check(from, "a report");
   check(report.layers.begin >= 0 && report.layers.begin <= report.layers.end, "its layers");
-  check(within(report.threads, 0, kMostThreads), "its threads");
+  check(within(report.threads, 0, kMaxThreads), "its threads");
   check(std::isfinite(report.busy_s) && std::isfinite(report.wait_s) && std::isfinite(report.wait_cpu_s), "its times");
   check(report.share > 0 && report.share <= 1 && usable(report.exchange_s), "its part of a group");
   check(report.run_s.size() <= StepCost::kWidest && report.draft_run_s.size() <= StepCost::kWidest, "times of runs wider than measured");
@@ -287,6 +287,6 @@ void validate(const Report& report, int from) {
   }
 }
 
-void validate_stop(std::int32_t code, int from) { Check(from, "a request to stop")(within(code, 0, kMostExitCode), "the exit code"); }
+void validate_stop(std::int32_t code, int from) { Check(from, "a request to stop")(within(code, 0, kMaxExitCode), "the exit code"); }
 
 }  // namespace yamata::wire

@@ -65,8 +65,8 @@ void validate(const Guesses& guesses, const GuessLimits& limits, int from);
 void validate(const Hello& hello, int from);
 void validate(const Measured& measured, int from);
 /// `layer` was sent to `rank`, one of its members, in a job of `ranks` ranks.
-void validate(const Rehearse& layer, int ranks, int rank, int from);
-void validate(const Rehearsed& took, int from);
+void validate(const BenchmarkRequest& layer, int ranks, int rank, int from);
+void validate(const BenchmarkResult& took, int from);
 /// The plan of a job of `ranks` ranks: every rank has at most one stage of each model. A rank with stages of several models must be the
 /// first rank of each of these pipelines.
 void validate(const Start& start, int ranks, int from);

@@ -128,8 +128,8 @@ Start decode_start(std::span<const std::byte> bytes) {
   m.draft.shape.nodes = in.get_all<StaticTree::Node>();
   m.draft.depth = in.get<std::int32_t>();
   // least bytes of a plan: its numbers and four lengths
-  constexpr std::size_t kLeast = 4 * sizeof(std::int32_t) + 4 * sizeof(std::uint64_t);
-  m.pipelines.resize(in.count(kLeast));
+  constexpr std::size_t kMinBytes = 4 * sizeof(std::int32_t) + 4 * sizeof(std::uint64_t);
+  m.pipelines.resize(in.count(kMinBytes));
   for (PipelinePlan& p : m.pipelines) {
     p.model = in.get<std::int32_t>();
     p.ranks = in.get_all<std::int32_t>();
@@ -150,8 +150,8 @@ Bytes encode(const Commit& m) {
       .put(m.epoch)
       .put(m.position)
       .put(m.min_drafts)
-      .put(m.least)
-      .put(m.retell)
+      .put(m.min_path_probability)
+      .put(m.resend)
       .put(m.model)
       .put_all(std::span<const std::int32_t>(m.tokens))
       .put_all(std::span<const float>(m.features))
@@ -165,8 +165,8 @@ Commit decode_commit(std::span<const std::byte> bytes) {
   m.epoch = in.get<std::uint64_t>();
   m.position = in.get<std::int32_t>();
   m.min_drafts = in.get<std::int32_t>();
-  m.least = in.get<float>();
-  m.retell = in.get<std::uint8_t>() != 0;
+  m.min_path_probability = in.get<float>();
+  m.resend = in.get<std::uint8_t>() != 0;
   m.model = in.get<std::int32_t>();
   m.tokens = in.get_all<std::int32_t>();
   m.features = in.get_all<float>();

@@ -5,7 +5,7 @@
 //   kHello       rank -> head         once per job, first
 //   kMeasure     head -> rank         after every kHello, if speeds are measured; ranks of one machine in turn; answered with kMeasured
 //   kProbe       head <-> rank        between hellos and plan, if links are measured; answered at once, without the padding
-//   kRehearse    head -> rank         after the probes, to the members of a group; answered with kRehearsed before the next
+//   kBenchmark    head -> rank         after the probes, to the members of a group; answered with kBenchmarkResult before the next
 //   kStart       head -> rank         once per job, after every kHello
 //   kRecord      stage k -> k+1       the one ordered stream: runs and cache operations; forwarded before it is executed
 //   kActivations stage k -> k+1       one per run, in the order of the runs; with the requested features of all layers so far
@@ -84,7 +84,7 @@ struct Probe {
 };
 
 /// Asks some ranks to compute layers of the target together, to measure their time.
-struct Rehearse {
+struct BenchmarkRequest {
   std::vector<std::int32_t> ranks;  ///< ascending
   std::vector<double> shares;       ///< of each layer's columns, per rank
   std::int32_t layer = 0;           ///< the first
@@ -93,9 +93,9 @@ struct Rehearse {
 };
 
 /// A member's result: means over its runs.
-struct Rehearsed {
+struct BenchmarkResult {
   double computing_s = 0;  ///< of all these layers
-  double exchange_s = 0;    ///< of one exchange, from when this rank came to it
+  double exchange_s = 0;   ///< of one exchange, from when this rank came to it
 };
 
 /// Which weights of a rank are packed for its compute units as they are loaded.
@@ -143,10 +143,10 @@ struct Commit {
   std::uint64_t epoch = 0;    ///< counts the commits of the request
   std::int32_t position = 0;  ///< of the first token
   std::vector<std::int32_t> tokens;
-  std::int32_t min_drafts = 0;  ///< if the head waits for guesses: number of guesses that make the answer complete; 0: guess without end
-  float least = 0;              ///< least path probability of a node that is worth an evaluation of the draft
-  bool retell = false;          ///< all guesses sent before are forgotten: send those that are still valid again
-  std::int32_t model = 1;       ///< which of the rank's drafts is meant: its model number in the plan
+  std::int32_t min_drafts = 0;     ///< if the head waits for guesses: number of guesses that make the answer complete; 0: guess without end
+  float min_path_probability = 0;  ///< least path probability of a node that is worth an evaluation of the draft
+  bool resend = false;             ///< all guesses sent before are forgotten: send those that are still valid again
+  std::int32_t model = 1;          ///< which of the rank's drafts is meant: its model number in the plan
   /// For heads: the target's features of the token before each of these tokens; none for the text's first token.
   std::vector<float> features{};
 };
@@ -234,8 +234,8 @@ struct Report {
 Bytes encode(const Hello&);
 Bytes encode(const Measured&);
 Bytes encode(const Probe&);
-Bytes encode(const Rehearse&);
-Bytes encode(const Rehearsed&);
+Bytes encode(const BenchmarkRequest&);
+Bytes encode(const BenchmarkResult&);
 Bytes encode(const Start&);
 Bytes encode(const Record&);
 Bytes encode(const Rows&);
@@ -251,8 +251,8 @@ Bytes encode_stop(std::int32_t code);
 Hello decode_hello(std::span<const std::byte>);
 Measured decode_measured(std::span<const std::byte>);
 Probe decode_probe(std::span<const std::byte>);
-Rehearse decode_rehearse(std::span<const std::byte>);
-Rehearsed decode_rehearsed(std::span<const std::byte>);
+BenchmarkRequest decode_benchmark_request(std::span<const std::byte>);
+BenchmarkResult decode_benchmark_result(std::span<const std::byte>);
 Start decode_start(std::span<const std::byte>);
 Record decode_record(std::span<const std::byte>);
 Rows decode_rows(std::span<const std::byte>);  ///< points into the bytes

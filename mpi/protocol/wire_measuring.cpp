@@ -4,9 +4,7 @@
 
 namespace yamata::wire {
 
-Bytes encode(const Measured& m) {
-  return Writer().put(m.ns_per_byte).put_all(std::span<const double>(m.width_multiples)).take();
-}
+Bytes encode(const Measured& m) { return Writer().put(m.ns_per_byte).put_all(std::span<const double>(m.width_multiples)).take(); }
 
 Measured decode_measured(std::span<const std::byte> bytes) {
   Reader in(bytes);
@@ -32,7 +30,7 @@ Probe decode_probe(std::span<const std::byte> bytes) {
   return m;
 }
 
-Bytes encode(const Rehearse& m) {
+Bytes encode(const BenchmarkRequest& m) {
   return Writer()
       .put_all(std::span<const std::int32_t>(m.ranks))
       .put_all(std::span<const double>(m.shares))
@@ -42,9 +40,9 @@ Bytes encode(const Rehearse& m) {
       .take();
 }
 
-Rehearse decode_rehearse(std::span<const std::byte> bytes) {
+BenchmarkRequest decode_benchmark_request(std::span<const std::byte> bytes) {
   Reader in(bytes);
-  Rehearse m;
+  BenchmarkRequest m;
   m.ranks = in.get_all<std::int32_t>();
   m.shares = in.get_all<double>();
   m.layer = in.get<std::int32_t>();
@@ -54,11 +52,11 @@ Rehearse decode_rehearse(std::span<const std::byte> bytes) {
   return m;
 }
 
-Bytes encode(const Rehearsed& m) { return Writer().put(m.computing_s).put(m.exchange_s).take(); }
+Bytes encode(const BenchmarkResult& m) { return Writer().put(m.computing_s).put(m.exchange_s).take(); }
 
-Rehearsed decode_rehearsed(std::span<const std::byte> bytes) {
+BenchmarkResult decode_benchmark_result(std::span<const std::byte> bytes) {
   Reader in(bytes);
-  Rehearsed m;
+  BenchmarkResult m;
   m.computing_s = in.get<double>();
   m.exchange_s = in.get<double>();
   in.end();

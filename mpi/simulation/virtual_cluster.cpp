@@ -15,7 +15,7 @@ namespace yamata::simulation {
 namespace {
 
 constexpr Nanoseconds kLongestRest = 20'000'000;  // as in Idle
-constexpr int kMostRests = 100;                   // of a run, while no event is planned
+constexpr int kMaxRests = 100;                    // of a run, while no event is planned
 
 class Cluster {
  public:
@@ -141,7 +141,7 @@ Outcome Cluster::run() {
   const auto step = [this](std::size_t rank) { return ranks_.step(rank); };
   for (int rests = 0; !ranks_.decoder().finished();) {
     if (network_.advance(step)) continue;
-    if (++rests > kMostRests) throw ClusterError("the simulated run has come to a halt: nothing is left to happen");
+    if (++rests > kMaxRests) throw ClusterError("the simulated run has come to a halt: nothing is left to happen");
     network_.rest(0, kLongestRest);
   }
   outcome_.exact = outcome_.tokens == text_->continuation(prompt, static_cast<std::int32_t>(outcome_.tokens.size()));

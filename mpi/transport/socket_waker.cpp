@@ -11,7 +11,7 @@ namespace yamata {
 namespace {
 
 constexpr auto kBetweenFinds = std::chrono::seconds(1);
-constexpr int kMostDistrust = 1 << 20, kLongTrusted = 1000;
+constexpr int kMaxDistrust = 1 << 20, kLongTrusted = 1000;
 
 bool is_connection(int fd) {
   sockaddr_storage peer{};
@@ -42,7 +42,7 @@ bool SocketWaker::wait(std::chrono::microseconds limit, bool counts) {
   slept_ = counts;
   woken_ = looked_ = false;
   if (Clock::now() - found_ > kBetweenFinds) find_sockets();
-  const nfds_t watched = futile_ > kMostFutile ? 1 : watched_.size();
+  const nfds_t watched = futile_ > kMaxFutile ? 1 : watched_.size();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
   const timespec time{seconds.count(), std::chrono::duration_cast<std::chrono::nanoseconds>(limit - seconds).count()};
   const int ready = ppoll(watched_.data(), watched, &time, nullptr);
@@ -74,7 +74,7 @@ void SocketWaker::looked(bool message) {
   if (!std::exchange(slept_, false)) return;
   if (!told && told_ < kNowAndThen) {
     distrust_ = next_distrust_;
-    next_distrust_ = std::min(2 * next_distrust_, kMostDistrust);
+    next_distrust_ = std::min(2 * next_distrust_, kMaxDistrust);
   }
   told_ = told ? told_ + 1 : 0;
   if (told_ == kLongTrusted) next_distrust_ = kFirstDistrust;

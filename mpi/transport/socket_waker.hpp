@@ -30,7 +30,7 @@ class SocketWaker {
   /// Whether a socket or a notification ended the last wait, and no message has been found since.
   bool expecting() const { return woken_; }
   /// Whether messages reliably end a sleep, with rare exceptions.
-  bool trusted() const { return distrust_ == 0 && futile_ <= kMostFutile; }
+  bool trusted() const { return distrust_ == 0 && futile_ <= kMaxFutile; }
 
  private:
   bool wait(std::chrono::microseconds limit, bool counts);
@@ -45,7 +45,7 @@ class SocketWaker {
   int next_distrust_ = kFirstDistrust;  // doubles, so that on a network without such announcements trust rarely returns
   int futile_ = 0;                      // consecutive ended waits without a message
   static constexpr int kNowAndThen = 3, kFirstDistrust = 32;
-  static constexpr int kMostFutile = 8;  // a long message arrives in pieces; but an unread socket would end every rest
+  static constexpr int kMaxFutile = 8;  // a long message arrives in pieces; but an unread socket would end every rest
 };
 
 }  // namespace yamata

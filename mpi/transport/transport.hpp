@@ -27,21 +27,21 @@ enum class Tag : int {
   kDraftActivations,
   kDraftLogits,
   kDraftCancel,
-  kCommit,      ///< head -> drafter: new tokens of the text
-  kGuesses,     ///< drafter -> head: guesses
-  kHeartbeat,   ///< rank <-> head: alive, and its progress
-  kFailure,     ///< rank -> head: exit code and an error message of one line
-  kStop,        ///< head -> rank: end with this exit code
-  kReport,      ///< rank -> head: statistics
-  kAsk,         ///< head -> rank: send the statistics now
-  kNextJob,     ///< head -> rank: this job is over, say hello for the next
-  kMeasure,     ///< head -> rank: measure your speed
-  kMeasured,    ///< rank -> head: its speed
-  kProbe,       ///< head <-> rank: measures a link
-  kRehearse,    ///< head -> rank: rehearse shared layers with other ranks
-  kRehearsed,   ///< rank -> head: result of the rehearsal
-  kLeftOut,     ///< head -> rank: the job goes on without you
-  kDisconnect,  ///< the last message between two ranks
+  kCommit,           ///< head -> drafter: new tokens of the text
+  kGuesses,          ///< drafter -> head: guesses
+  kHeartbeat,        ///< rank <-> head: alive, and its progress
+  kFailure,          ///< rank -> head: exit code and an error message of one line
+  kStop,             ///< head -> rank: end with this exit code
+  kReport,           ///< rank -> head: statistics
+  kAsk,              ///< head -> rank: send the statistics now
+  kNextJob,          ///< head -> rank: this job is over, say hello for the next
+  kMeasure,          ///< head -> rank: measure your speed
+  kMeasured,         ///< rank -> head: its speed
+  kProbe,            ///< head <-> rank: measures a link
+  kBenchmark,        ///< head -> rank: compute shared layers with other ranks, to measure them
+  kBenchmarkResult,  ///< rank -> head: how long they took
+  kLeftOut,          ///< head -> rank: the job goes on without you
+  kDisconnect,       ///< the last message between two ranks
 };
 
 struct Message {

@@ -59,8 +59,8 @@ void AttentionPlan::cut(const AttentionOp& op, int threads) {
   const std::int64_t here = op.heads.count_of(op.q_heads), first = (op.before + op.heads.begin) / group;
   const std::int64_t kv_heads = here > 0 ? (op.before + op.heads.begin + here - 1) / group + 1 - first : 0;
   most_segments_ = segments;
-  may_split_ = threads > 1 && segments > 1 && op.rows * op.q_heads * segments * (op.head_dim + 2) <= kMostKeptFloats;
-  std::int64_t rows = std::min(op.rows, kMostRows), heads = std::min(group, cpu::kAttentionQueries);
+  may_split_ = threads > 1 && segments > 1 && op.rows * op.q_heads * segments * (op.head_dim + 2) <= kMaxKeptFloats;
+  std::int64_t rows = std::min(op.rows, kMaxRows), heads = std::min(group, cpu::kAttentionQueries);
   const auto pieces = [&] {
     return parts(op.rows, std::max<std::int64_t>(1, rows)) * kv_heads * parts(group, heads) * (may_split_ ? segments : 1);
   };

@@ -15,12 +15,12 @@ namespace yamata {
 /// plan.
 class AttentionPlan {
  public:
-  static constexpr std::int64_t kMostRows = 16;  ///< of an item: further ones would gain little from its pass over the cells
+  static constexpr std::int64_t kMaxRows = 16;  ///< of an item: further ones would gain little from its pass over the cells
   static constexpr std::int64_t kSegmentChunks =
       2;  ///< of one token with 8 heads, results of single chunks would take a sixteenth of the F16 cells' bytes
   static constexpr std::int64_t kSegment = kSegmentChunks * cpu::kAttentionChunk;  ///< cells
   static_assert(kSegment == kAttentionSegment);
-  static constexpr std::int64_t kMostKeptFloats = 4 << 20;  ///< partial results beyond 16 MiB cost more than idle threads
+  static constexpr std::int64_t kMaxKeptFloats = 4 << 20;  ///< partial results beyond 16 MiB cost more than idle threads
 
   struct Item {
     std::int64_t row_begin, row_end, kv_head, head_begin, head_end;  ///< heads: within the group of kv_head

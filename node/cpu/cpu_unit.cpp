@@ -117,14 +117,14 @@ CpuUnit::CpuUnit(const std::vector<int>& cpus, cpu::Isa isa, std::vector<int> no
       nodes_(std::move(nodes)),
       attention_(kernels_, static_cast<int>(cpus.size())),
       pieces_(static_cast<int>(cpus.size())),
-      input_(kernels_, pool_, cpus.size(), slow_motion_),
+      input_(kernels_, pool_, cpus.size(), slowdown_),
       pool_(cpus) {}
 
 std::uint64_t CpuUnit::scratch_bytes(const ScratchNeeds& needs, int threads) {
   constexpr std::int64_t kSegments = 4096 / AttentionPlan::kSegment;
   const std::int64_t quantized = cpu::QuantizedRows::blocks_of(needs.widest) * cpu::kActivationBlockBytes * needs.rows;
   const std::int64_t partial =
-      threads < 2 ? 0 : std::min(AttentionPlan::kMostKeptFloats, needs.rows * needs.heads * kSegments * (needs.head_dim + 2));
+      threads < 2 ? 0 : std::min(AttentionPlan::kMaxKeptFloats, needs.rows * needs.heads * kSegments * (needs.head_dim + 2));
   return static_cast<std::uint64_t>(quantized) + static_cast<std::uint64_t>(partial) * sizeof(float);
 }
 
@@ -160,7 +160,7 @@ void CpuUnit::reserve_panels(std::span<const Op> ops) {
 
 void CpuUnit::slow_down(double factor) {
   const char* turns = std::getenv("YAMATA_TURNS");
-  slow_motion_ = SlowMotion(factor, turns ? turns : "");
+  slowdown_ = Slowdown(factor, turns ? turns : "");
 }
 
 void CpuUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
@@ -188,10 +188,10 @@ void CpuUnit::work(int thread) {
   // Only thread 0 decides whether to stop, before the barrier; all threads read its decision after it. Two flags alternate, so that a
   // thread that reads late does not see the decision of the next operation. In a group, the members decide together.
   for (std::size_t i = 0; i < ops_.size(); ++i) {
-    if (thread == 0) slow_motion_.begin_operation();
+    if (thread == 0) slowdown_.begin_operation();
     if (!declined_ || synchronizes(ops_[i])) std::visit([&](const auto& op) { run(op, thread); }, ops_[i]);
     if (thread == 0) {
-      slow_motion_.end_operation();
+      slowdown_.end_operation();
       progress_.fetch_add(1, std::memory_order_relaxed);
       stopped_[i % 2] = in_group_ ? input_.left() : stop_ && stop_->load(std::memory_order_relaxed);
     }

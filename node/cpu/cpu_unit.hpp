@@ -9,7 +9,7 @@
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/cpu/linear_input.hpp"
 #include "node/cpu/piece_queues.hpp"
-#include "node/cpu/slow_motion.hpp"
+#include "node/cpu/slowdown.hpp"
 #include "node/cpu/thread_pool.hpp"
 #include "node/cpu/thread_share.hpp"
 #include "node/list_run.hpp"
@@ -76,7 +76,7 @@ class CpuUnit final : public ComputeUnit {
   bool left_ = false;      // the latest list was left before its end
   std::atomic<std::uint64_t> progress_{0};
   BusyTime busy_;
-  SlowMotion slow_motion_;
+  Slowdown slowdown_;
   LinearInput input_;
   ThreadPool pool_;  // last: its threads end before what they use
 };

@@ -149,9 +149,9 @@ bool LinearInput::exchange(const SliceLayout& layout, std::byte* slices, int thr
   if (thread == 0) {
     GroupExchange& group = *layout.share.group;
     for (int m = 0; m < group.members(); ++m) ends_[static_cast<std::size_t>(m)] = layout.begin(m + 1);
-    slow_motion_.begin_exchange();
+    slowdown_.begin_exchange();
     goes_on_ = group.all_gather({slices, layout.bytes()}, {ends_.data(), static_cast<std::size_t>(group.members())}, wants());
-    slow_motion_.end_exchange();
+    slowdown_.end_exchange();
   }
   pool_.barrier();
   return goes_on_;
@@ -159,9 +159,9 @@ bool LinearInput::exchange(const SliceLayout& layout, std::byte* slices, int thr
 
 void LinearInput::wait(const BarrierOp& op, int thread) {
   if (thread != 0) return;  // the other threads wait until thread 0 has ended the operation
-  slow_motion_.begin_exchange();
+  slowdown_.begin_exchange();
   goes_on_ = op.barrier->wait(op.own, wants());
-  slow_motion_.end_exchange();
+  slowdown_.end_exchange();
 }
 
 bool LinearInput::make_together(const LinearOp& op, int thread) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "node/cpu/kernels/kernels.hpp"
-#include "node/cpu/slow_motion.hpp"
+#include "node/cpu/slowdown.hpp"
 #include "node/cpu/thread_pool.hpp"
 #include "node/op.hpp"
 
@@ -19,9 +19,9 @@ struct SliceLayout;
 /// floats.
 class LinearInput {
  public:
-  /// `pool` has this many threads, and may be constructed later. `slow_motion` is notified of exchanges.
-  LinearInput(const cpu::KernelTable& kernels, ThreadPool& pool, std::size_t threads, SlowMotion& slow_motion)
-      : kernels_(kernels), pool_(pool), slow_motion_(slow_motion), squares_(threads) {}
+  /// `pool` has this many threads, and may be constructed later. `slowdown` is notified of exchanges.
+  LinearInput(const cpu::KernelTable& kernels, ThreadPool& pool, std::size_t threads, Slowdown& slowdown)
+      : kernels_(kernels), pool_(pool), slowdown_(slowdown), squares_(threads) {}
 
   /// Allocates memory for the operations of a run. `declined`: this member computes nothing; the members of the group still do the first
   /// exchange, after which all of them stop the run. They do the same at the first exchange after `*stop` has become true.
@@ -73,7 +73,7 @@ class LinearInput {
 
   const cpu::KernelTable& kernels_;
   ThreadPool& pool_;
-  SlowMotion& slow_motion_;
+  Slowdown& slowdown_;
   std::vector<std::byte> quantized_, slices_;
   std::vector<float> whole_;                 // [rows][cols] before the norm, if floats are exchanged
   std::vector<std::vector<float>> squares_;  // [thread]: sums of squares of a row's blocks

@@ -82,7 +82,7 @@ void probabilities(const KernelTable& kernels, const RouterOp& op, const float* 
 /// Excludes the experts outside the best groups.
 void keep_best_groups(const RouterOp& op, float* rank) {
   const std::int64_t each = op.choice.experts / op.groups;
-  float best[kMostExperts];
+  float best[kMaxExperts];
   for (std::int64_t g = 0; g < op.groups; ++g) {
     float first = -INFINITY, second = -INFINITY;
     for (std::int64_t i = g * each; i < (g + 1) * each; ++i) {
@@ -91,7 +91,7 @@ void keep_best_groups(const RouterOp& op, float* rank) {
     }
     best[g] = first + second;
   }
-  bool kept[kMostExperts] = {};
+  bool kept[kMaxExperts] = {};
   for (std::int64_t i = 0; i < op.groups_used; ++i) {
     const std::int64_t group = std::max_element(best, best + op.groups) - best;  // the first one if several are equal
     kept[group] = true;
@@ -168,7 +168,7 @@ void find_highest(const HighestOp& op, ThreadShare share) {
 
 void choose_experts(const KernelTable& kernels, const RouterOp& op, ThreadShare share) {
   const std::int64_t n = op.choice.experts, used = op.choice.used;
-  float p[kMostExperts], rank[kMostExperts];
+  float p[kMaxExperts], rank[kMaxExperts];
   for (std::int64_t row = share.begin; row < share.end; ++row) {
     probabilities(kernels, op, op.logits + row * n, p);
     for (std::int64_t i = 0; i < n; ++i) rank[i] = op.bias ? p[i] + op.bias[i] : p[i];
@@ -182,9 +182,9 @@ void choose_experts(const KernelTable& kernels, const RouterOp& op, ThreadShare 
       rank[best] = -INFINITY;
     }
     if (op.kind == RouterKind::kSoftmaxOfChosen) softmax(kernels, weights, used, weights);
-    constexpr double kLeast = 6.103515625e-5;  // least divisor of a sum: the smallest normal half float
+    constexpr double kMinDivisor = 6.103515625e-5;  // least divisor of a sum: the smallest normal half float
     const double sum = sum_of(used, [&](std::int64_t i) { return static_cast<double>(weights[i]); });
-    const float by = op.normalize ? static_cast<float>(std::max(sum, kLeast)) : 1.0f;
+    const float by = op.normalize ? static_cast<float>(std::max(sum, kMinDivisor)) : 1.0f;
     for (std::int64_t slot = 0; slot < used; ++slot) weights[slot] = weights[slot] / by * op.scale;
   }
 }

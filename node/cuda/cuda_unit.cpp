@@ -85,7 +85,7 @@ void CudaUnit::keep_logits() {
     const auto* highest = std::get_if<HighestOp>(&op);
     if (!highest || !highest->only_reader) continue;
     const auto bytes = static_cast<std::size_t>(highest->rows * highest->cols) * sizeof(float);
-    if (bytes <= kMostDeviceLogitBytes) context_.memory.keep(highest->x, bytes);
+    if (bytes <= kMaxDeviceLogitBytes) context_.memory.keep(highest->x, bytes);
   }
 }
 

@@ -31,7 +31,7 @@ struct PackArgs {
   std::byte* panels;              ///< of all rows
 };
 
-constexpr int kMostParts = 3;
+constexpr int kMaxParts = 3;
 /// The products of one input with up to three matrices of one type: y[t * ldy + r] = (or, with add, +=) W[r] * x[t].
 struct ProductArgs {
   struct Part {
@@ -39,7 +39,7 @@ struct ProductArgs {
     std::int64_t begin, end;  ///< rows
     float* y;
     std::int64_t ldy;
-  } parts[kMostParts];
+  } parts[kMaxParts];
   int part_count;
   std::size_t row_bytes;  ///< of quantized weights, packed
   std::int64_t cols;

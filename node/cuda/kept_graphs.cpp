@@ -5,8 +5,8 @@
 namespace yamata::cuda {
 namespace {
 
-constexpr std::size_t kFewestLaunches = 3;  // a graph of fewer would not be faster
-constexpr std::size_t kMostGraphs = 512;    // each takes some ten KiB on the GPU
+constexpr std::size_t kMinLaunches = 3;  // a graph of fewer would not be faster
+constexpr std::size_t kMaxGraphs = 512;  // each takes some ten KiB on the GPU
 
 std::uint64_t kernels_of(std::span<const simt::Launch> launches) {
   std::uint64_t hash = launches.size();
@@ -20,14 +20,14 @@ std::uint64_t kernels_of(std::span<const simt::Launch> launches) {
 void KeptGraphs::begin(const ListShape& list) {
   list_ = list;
   part_ = 0;
-  while (kept_.size() > kMostGraphs) {
+  while (kept_.size() > kMaxGraphs) {
     kept_.erase(std::ranges::min_element(kept_, {}, [](const auto& entry) { return entry.second.last_use; }));
   }
 }
 
 bool KeptGraphs::launch(std::span<const simt::Launch> launches) {
   const Key key{list_, part_++, kernels_of(launches)};
-  if (launches.size() < kFewestLaunches || !list_.weights) return false;
+  if (launches.size() < kMinLaunches || !list_.weights) return false;
   const auto [at, is_new] = kept_.try_emplace(key);
   Kept& kept = at->second;
   kept.last_use = ++uses_;

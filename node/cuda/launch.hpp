@@ -13,7 +13,7 @@ struct Grid {
 
 /// One kernel, its shape and its one parameter.
 struct Launch {
-  static constexpr std::size_t kMostArgumentBytes = 320;
+  static constexpr std::size_t kMaxArgumentBytes = 320;
 
   const void* kernel = nullptr;          ///< the function that CUDA's runtime, or the emulated device, is given
   void (*run)(const Launch&) = nullptr;  ///< for the emulated device: runs the kernel on this thread
@@ -21,11 +21,11 @@ struct Launch {
   Grid grid;
   unsigned threads = 0;
   std::size_t shared_bytes = 0, argument_bytes = 0;
-  alignas(16) std::byte arguments[kMostArgumentBytes];
+  alignas(16) std::byte arguments[kMaxArgumentBytes];
 
   template <class Arguments>
   void set(const Arguments& all) {
-    static_assert(std::is_trivially_copyable<Arguments>::value && sizeof(Arguments) <= kMostArgumentBytes, "a parameter of a kernel");
+    static_assert(std::is_trivially_copyable<Arguments>::value && sizeof(Arguments) <= kMaxArgumentBytes, "a parameter of a kernel");
     std::memcpy(arguments, &all, sizeof all);
     argument_bytes = sizeof all;
   }

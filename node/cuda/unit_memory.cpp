@@ -42,7 +42,7 @@ void UnitMemory::begin() {
 }
 
 std::byte* UnitMemory::arguments(std::size_t bytes) {
-  constexpr std::size_t kAlignment = 64, kLeast = 1 << 20;
+  constexpr std::size_t kAlignment = 64, kMinBytes = 1 << 20;
   bytes = std::bit_ceil(std::max(bytes, kAlignment));  // so that later addresses rarely change: graphs contain them
   const std::size_t at = (filled_ + kAlignment - 1) / kAlignment * kAlignment;
   if (in_use_ > 0 && at + bytes <= arguments_[in_use_ - 1]->size()) {
@@ -50,7 +50,7 @@ std::byte* UnitMemory::arguments(std::size_t bytes) {
     return arguments_[in_use_ - 1]->data() + at;
   }
   while (in_use_ < arguments_.size() && arguments_[in_use_]->size() < bytes) ++in_use_;
-  if (in_use_ == arguments_.size()) arguments_.push_back(device_.allocate(std::max(bytes, kLeast), DeviceMemory::kMapped));
+  if (in_use_ == arguments_.size()) arguments_.push_back(device_.allocate(std::max(bytes, kMinBytes), DeviceMemory::kMapped));
   filled_ = bytes;
   return arguments_[in_use_++]->data();
 }

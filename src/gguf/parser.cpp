@@ -20,9 +20,9 @@ constexpr std::uint32_t kMaxDimensions = 4;
 
 /// A name from the file for use in a message: without control characters, and not too long.
 std::string shown(std::string_view name) {
-  constexpr std::size_t kMost = 80;
+  constexpr std::size_t kMaxLength = 80;
   std::string text;
-  for (const char c : name.substr(0, kMost)) {
+  for (const char c : name.substr(0, kMaxLength)) {
     const auto byte = static_cast<std::uint8_t>(c);
     if (byte < 0x20 || byte == 0x7F) {
       text += fmt::format("\\x{:02x}", byte);
@@ -30,7 +30,7 @@ std::string shown(std::string_view name) {
       text += c;
     }
   }
-  return name.size() > kMost ? text + "..." : text;
+  return name.size() > kMaxLength ? text + "..." : text;
 }
 
 /// The least number of bytes of an element of this type in the file.

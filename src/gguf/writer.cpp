@@ -47,10 +47,9 @@ void Writer::remove(const std::string& key) {
 
 void Writer::add_tensor(const std::string& name, TensorType type, std::span<const std::int64_t> shape) {
   while (shape.size() > 1 && shape.back() == 1) shape = shape.first(shape.size() - 1);
-  std::uint64_t elements = 1;
-  for (const std::int64_t extent : shape) elements *= static_cast<std::uint64_t>(extent);
-  const TypeTraits& format = traits(type);
-  tensors_.push_back({name, type, {shape.begin(), shape.end()}, elements / format.block_elements * format.block_bytes});
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : shape) elements *= extent;
+  tensors_.push_back({name, type, {shape.begin(), shape.end()}, row_bytes(type, elements)});
 }
 
 void Writer::begin() {

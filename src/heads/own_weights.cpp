@@ -11,10 +11,6 @@
 
 namespace yamata::heads {
 
-std::size_t row_bytes(TensorType type, std::int64_t cols) {
-  return static_cast<std::size_t>(cols) / traits(type).block_elements * traits(type).block_bytes;
-}
-
 TensorType kept_type(TensorType stored, std::int64_t cols, MatrixType matrices) {
   const auto whole = [&](TensorType type) { return cols % static_cast<std::int64_t>(traits(type).block_elements) == 0; };
   const TensorType kept = whole(stored) ? stored : TensorType::F16;

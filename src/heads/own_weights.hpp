@@ -12,8 +12,6 @@
 
 namespace yamata::heads {
 
-/// Bytes of a row of `cols` columns, whole blocks.
-std::size_t row_bytes(TensorType type, std::int64_t cols);
 /// The type in which a matrix of `cols` columns of a tensor is kept. It must store whole blocks: columns of a quantized tensor may begin
 /// within a block.
 TensorType kept_type(TensorType stored, std::int64_t cols, MatrixType matrices);

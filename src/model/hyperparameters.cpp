@@ -36,11 +36,11 @@ RopeScaling read_scaling(const gguf::File& file, const MetadataReader& reader, s
 
 void read_experts(const MetadataReader& reader, Hyperparameters& h) {
   LayerSpec& layer = h.layer;
-  layer.experts = reader.count_or_none("expert_count", kMostExperts);
+  layer.experts = reader.count_or_none("expert_count", kMaxExperts);
   if (layer.experts == 0) return;
   layer.experts_used = reader.count("expert_used_count", layer.experts);
   layer.expert_ffn = reader.count("expert_feed_forward_length", 1 << 22, h.ffn);
-  const std::int64_t shared = reader.count_or_none("expert_shared_count", kMostExperts) * layer.expert_ffn;
+  const std::int64_t shared = reader.count_or_none("expert_shared_count", kMaxExperts) * layer.expert_ffn;
   layer.shared_ffn = reader.count_or_none("expert_shared_feed_forward_length", 1 << 22, shared);
   layer.normalize_experts = reader.boolean("expert_weights_norm", layer.normalize_experts);
   const float scale = reader.real_or_none("expert_weights_scale");
@@ -56,13 +56,13 @@ void read_experts(const MetadataReader& reader, Hyperparameters& h) {
 /// Reads the sizes of latent attention. Older files describe the heads that result from the cached vectors, newer ones also the cached
 /// vectors.
 void read_latent(const MetadataReader& reader, const gguf::File& file, Hyperparameters& h) {
-  constexpr std::int64_t kMost = 4096;
+  constexpr std::int64_t kMaxSize = 4096;
   LayerSpec& layer = h.layer;
-  layer.latent_rank = reader.count("attention.kv_lora_rank", kMost);
+  layer.latent_rank = reader.count("attention.kv_lora_rank", kMaxSize);
   layer.query_rank = reader.count_or_none("attention.q_lora_rank", 1 << 16);
-  h.rotary_dim = reader.count("rope.dimension_count", kMost);
-  const std::int64_t key = reader.count("attention.key_length_mla", kMost, h.head_dim);
-  layer.value_dim = reader.count("attention.value_length_mla", kMost, reader.count("attention.value_length", kMost, key));
+  h.rotary_dim = reader.count("rope.dimension_count", kMaxSize);
+  const std::int64_t key = reader.count("attention.key_length_mla", kMaxSize, h.head_dim);
+  layer.value_dim = reader.count("attention.value_length_mla", kMaxSize, reader.count("attention.value_length", kMaxSize, key));
   if (key <= h.rotary_dim)
     throw ModelError(fmt::format("{}: heads of {} elements of which {} rotate; convert the model again", file.name(), key, h.rotary_dim));
   layer.plain_dim = key - h.rotary_dim;

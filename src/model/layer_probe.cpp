@@ -20,8 +20,8 @@ constexpr int kWindows = 5, kRounds = 3;
 }  // namespace
 
 std::size_t uncached_bytes() {
-  constexpr std::size_t kMost = 256u << 20;
-  return std::min(2 * last_level_cache_bytes(), kMost);
+  constexpr std::size_t kMaxBytes = 256u << 20;
+  return std::min(2 * last_level_cache_bytes(), kMaxBytes);
 }
 
 LayerRange layers_of_bytes(const ModelFile& model, std::int64_t middle, std::size_t bytes) {

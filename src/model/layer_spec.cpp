@@ -10,7 +10,7 @@ void require_supported(const gguf::File& file, const LayerSpec& spec) {
   const auto refuse = [&](bool lacking, const std::string& what) {
     if (lacking) throw ModelError(fmt::format("{}: {}", file.name(), what));
   };
-  refuse(spec.experts > kMostExperts, fmt::format("{} experts are more than the {} that are supported", spec.experts, kMostExperts));
+  refuse(spec.experts > kMaxExperts, fmt::format("{} experts are more than the {} that are supported", spec.experts, kMaxExperts));
   refuse(spec.experts > 0 && (spec.experts_used < 1 || spec.experts_used > spec.experts),
          fmt::format("each token uses {} of {} experts; convert the model again", spec.experts_used, spec.experts));
   refuse(spec.expert_groups > 0 && (spec.experts % spec.expert_groups != 0 || spec.experts / spec.expert_groups < 2),

@@ -48,7 +48,7 @@ struct StageBuffers {
     if (used > 0) b.router = spec.experts + 1, b.choice = 4 * used, b.expert_begins = spec.experts + 1;
     b.angles = h.rotary_dim * (h.window_pattern > 0 ? 2 : 1);
     if (layers.end == h.layers)
-      b.chosen = h.dim, b.logits = shard.rows(Extent::kVocabulary).count(), b.highest = kMostUnits * kHighestFloats;
+      b.chosen = h.dim, b.logits = shard.rows(Extent::kVocabulary).count(), b.highest = kMaxUnits * kHighestFloats;
     return b;
   }
   static StageBuffers of(const Hyperparameters& h, LayerRange layers) { return of(h, layers, Shard(h)); }

@@ -228,7 +228,7 @@ void TransformerStage::build_output_features() {
 
 void TransformerStage::build_highest() {
   auto* const out = reinterpret_cast<Highest*>(buffers_.highest.data());
-  std::fill_n(out, kMostUnits * logit_rows_.size(), Highest{});
+  std::fill_n(out, kMaxUnits * logit_rows_.size(), Highest{});
   ops_.push_back(HighestOp{
       .x = buffers_.logits.data(), .rows = std::ssize(logit_rows_), .cols = logit_tokens().count(), .out = out, .only_reader = true});
 }
@@ -237,7 +237,7 @@ void TransformerStage::build_highest() {
 std::vector<Highest> TransformerStage::highest() const {
   std::vector<Highest> rows(only_highest_ ? logit_rows_.size() : 0);
   const auto* found = reinterpret_cast<const Highest*>(buffers_.highest.data());
-  for (int unit = 0; unit < kMostUnits; ++unit) {
+  for (int unit = 0; unit < kMaxUnits; ++unit) {
     for (Highest& row : rows) {
       if (found->value > row.value) row = *found;
       ++found;

@@ -21,13 +21,10 @@ struct FoundTensor {
   std::int64_t copy = -1;           ///< number of its expert or head; -1: there is only one
   bool of_expert = false;
   bool transposed = false;  ///< it is transposed in the file; a transposed copy is made, as floats
-  std::size_t begin = 0;  ///< bytes of the tensor before its first row
+  std::size_t begin = 0;    ///< bytes of the tensor before its first row
 
   /// Bytes of a row in the file.
-  std::size_t row_bytes() const {
-    const TypeTraits& t = traits(tensor->type);
-    return static_cast<std::size_t>(transposed ? rows : cols) / t.block_elements * t.block_bytes;
-  }
+  std::size_t row_bytes() const { return yamata::row_bytes(tensor->type, transposed ? rows : cols); }
   /// Bytes of this rank's rows in the form in which they are held and read: packed, except vectors and the embedding.
   std::size_t held_bytes() const;
   /// This rank's rows in the file.

@@ -7,7 +7,7 @@ namespace yamata::quantize {
 namespace {
 
 constexpr float kAllZero = 1e-15f;  ///< a group whose peak is smaller is stored as zeros
-constexpr std::size_t kMostElements = 32;
+constexpr std::size_t kMaxElements = 32;
 
 /// Sums of a least-squares fit of x by integers: the scale is lx / l2.
 struct Squares {
@@ -75,7 +75,7 @@ float refine_symmetric(std::span<const float> x, int levels, std::uint8_t* numbe
     return 0;
   }
   const float inverse = -static_cast<float>(levels) / peak.value;
-  int chosen[kMostElements];
+  int chosen[kMaxElements];
   Squares sums;
   for (std::size_t i = 0; i < x.size(); ++i) {
     chosen[i] = symmetric(inverse * x[i], levels);
@@ -170,7 +170,7 @@ Offset fit_offset(std::span<const float> x, int most, const float* weights, cons
   float scale = 1 / first, shift = fit.least;
   fit.round(first, numbers);
   float best = fit.error(scale, shift, numbers);
-  std::uint8_t tried[kMostElements];
+  std::uint8_t tried[kMaxElements];
   for (int i = 0; i <= trials.steps; ++i) {
     fit.round((trials.first + trials.step * static_cast<float>(i) + static_cast<float>(most)) / (fit.largest - fit.least), tried);
     float tried_scale, tried_shift;

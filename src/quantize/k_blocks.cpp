@@ -10,7 +10,7 @@ namespace yamata::quantize {
 namespace {
 
 constexpr std::size_t kBlock = 256;
-constexpr std::size_t kMostGroups = 16;
+constexpr std::size_t kMaxGroups = 16;
 
 const GroupFit& chosen_fit() {
   static const GroupFit& chosen = group_fit(cpu::choose_isa());
@@ -43,8 +43,8 @@ void store_single_bits(const Numbers& numbers, int shift, std::uint8_t* bytes) {
 
 /// Scales and mins of a block's groups: as floats, then as the quantized numbers that are stored.
 struct Groups {
-  float scales[kMostGroups], minimums[kMostGroups];
-  std::uint8_t stored_scales[kMostGroups], stored_minimums[kMostGroups];
+  float scales[kMaxGroups], minimums[kMaxGroups];
+  std::uint8_t stored_scales[kMaxGroups], stored_minimums[kMaxGroups];
   float scale, minimum;  ///< of the block
 };
 
@@ -85,7 +85,7 @@ void sum_groups(const float* weights, std::size_t group, float* sums) {
 void fit_groups(std::span<const float> x, const float* weights, const OffsetFormat& format, const Trials& trials, Groups& groups,
                 Numbers& numbers) {
   const std::size_t count = kBlock / format.group;
-  Offset fits[kMostGroups];
+  Offset fits[kMaxGroups];
   chosen_fit().offset({x.data(), weights, format.group, count}, format.most, trials, numbers.of, fits);
   for (std::size_t j = 0; j < count; ++j) {
     groups.scales[j] = fits[j].scale;
@@ -109,7 +109,7 @@ void fit_plain(std::span<const float> x, const OffsetFormat& format, Groups& gro
 void fit_weighted(std::span<const float> x, const float* importance, const OffsetFormat& format, Groups& groups, Numbers& numbers) {
   const std::size_t count = kBlock / format.group;
   const float variance = format.variance * square_sum(x) / static_cast<float>(kBlock);
-  float weights[kBlock], sums[kMostGroups];
+  float weights[kBlock], sums[kMaxGroups];
   importance_weights(x, importance, variance, weights);
   sum_groups(weights, format.group, sums);
   fit_groups(x, weights, format, kTrials, groups, numbers);

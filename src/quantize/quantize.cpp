@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint32_t kQuantizationVersion = 2;  ///< of the block formats, for general.quantization_version
 constexpr std::int64_t kPieceElements = 1 << 22;   ///< elements that are quantized together and then written: at most 16 MiB
-constexpr std::size_t kMostText = 127;             ///< bytes of a text in quantize.* metadata; the limit of other programs
+constexpr std::size_t kMaxText = 127;              ///< bytes of a text in quantize.* metadata; the limit of other programs
 
 /// The layer in a tensor's name; -1 if there is none.
 int layer_of(const std::string& name) {
@@ -36,11 +36,6 @@ std::vector<const gguf::Tensor*> in_order(const gguf::File& file) {
     return std::forward_as_tuple(layer_of(a->name), a->name) < std::forward_as_tuple(layer_of(b->name), b->name);
   });
   return tensors;
-}
-
-std::size_t bytes_of(const gguf::Tensor& tensor, TensorType type) {
-  const TypeTraits& format = traits(type);
-  return static_cast<std::size_t>(tensor.rows() * tensor.cols()) / format.block_elements * format.block_bytes;
 }
 
 /// Chooses a type for each tensor. A note is reported once for all tensors that it concerns.
@@ -65,7 +60,7 @@ class Planner {
                                    kind_name(kind), tensor.name));
     }
     plan_.bytes_before += tensor.bytes;
-    plan_.bytes_after += bytes_of(tensor, planned.type);
+    plan_.bytes_after += static_cast<std::size_t>(tensor.rows()) * row_bytes(planned.type, tensor.cols());
     plan_.tensors.push_back(planned);
   }
 
@@ -117,8 +112,8 @@ void set_metadata(const gguf::File& file, const Request& request, gguf::Writer& 
   for (const char* key : {"split.no", "split.count", "split.tensors.count"}) writer.remove(key);
   if (!request.imatrix) return;
   const Imatrix& imatrix = *request.imatrix;
-  writer.set_string("quantize.imatrix.file", std::string_view(imatrix.path).substr(0, kMostText));
-  if (!imatrix.datasets.empty()) writer.set_string("quantize.imatrix.dataset", std::string_view(imatrix.datasets[0]).substr(0, kMostText));
+  writer.set_string("quantize.imatrix.file", std::string_view(imatrix.path).substr(0, kMaxText));
+  if (!imatrix.datasets.empty()) writer.set_string("quantize.imatrix.dataset", std::string_view(imatrix.datasets[0]).substr(0, kMaxText));
   writer.set_u32("quantize.imatrix.entries_count", static_cast<std::uint32_t>(imatrix.values.size()));
   if (imatrix.chunks > 0) writer.set_u32("quantize.imatrix.chunks_count", static_cast<std::uint32_t>(imatrix.chunks));
 }
@@ -132,7 +127,7 @@ class Piece {
   std::span<const std::byte> quantize(std::int64_t begin, std::int64_t end) {
     const gguf::Tensor& tensor = *planned_.tensor;
     const auto cols = static_cast<std::size_t>(tensor.cols());
-    const std::size_t source_bytes = row_bytes(tensor.type), bytes = row_bytes(planned_.type);
+    const std::size_t source_bytes = row_bytes(tensor.type, tensor.cols()), bytes = row_bytes(planned_.type, tensor.cols());
     blocks_.resize(static_cast<std::size_t>(end - begin) * bytes);
     std::atomic<std::int64_t> next{begin};
     pool_.start([&](int thread) {
@@ -149,10 +144,6 @@ class Piece {
   }
 
  private:
-  std::size_t row_bytes(TensorType type) const {
-    return static_cast<std::size_t>(planned_.tensor->cols()) / traits(type).block_elements * traits(type).block_bytes;
-  }
-
   const PlannedTensor& planned_;
   ThreadPool& pool_;
   std::vector<std::vector<float>> floats_;  // per thread, a row

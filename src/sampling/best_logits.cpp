@@ -90,8 +90,9 @@ BestLogits best_logits(std::span<const float> logits, std::size_t vocabulary, st
   return found;
 }
 
-float log_sum(std::span<const float> logits) {
-  const float highest = highest_of(logits.data(), logits.size());
+float log_sum_exp(std::span<const float> logits) { return log_sum_exp(logits, highest_of(logits.data(), logits.size())); }
+
+float log_sum_exp(std::span<const float> logits, float highest) {
   if (!(highest > kNever) || highest == std::numeric_limits<float>::infinity()) return highest;
   Lanes lanes{};
   std::size_t i = 0;

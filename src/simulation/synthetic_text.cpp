@@ -42,7 +42,7 @@ double SyntheticText::mean_first_probability() const {
 }
 
 double over_confidence_of(TextOptions options, double mean_first_probability) {
-  constexpr double kLeast = -0.95, kMost = 4;
+  constexpr double kMinOverConfidence = -0.95, kMaxOverConfidence = 4;
   constexpr double kStep = 0.125;
   constexpr int kHalvings = 40;
   const auto mean = [&](double over_confidence) {
@@ -52,8 +52,8 @@ double over_confidence_of(TextOptions options, double mean_first_probability) {
   // The mean rises with the parameter up to 0 and somewhat beyond. For a draft that is seldom right it then falls: its second choices are
   // often the more certain ones.
   const bool unsure = mean_first_probability <= mean(0);
-  double below = unsure ? kLeast : 0, above = 0;
-  while (!unsure && above < kMost && mean(above) < mean_first_probability && mean(above + kStep) > mean(above)) {
+  double below = unsure ? kMinOverConfidence : 0, above = 0;
+  while (!unsure && above < kMaxOverConfidence && mean(above) < mean_first_probability && mean(above + kStep) > mean(above)) {
     below = above;
     above += kStep;
   }

@@ -38,7 +38,7 @@ double least_row_cost(const std::vector<double>& marginal, std::size_t rows) {
   return least;
 }
 
-RunCosts tip_costs(const TargetTimes& target, const std::vector<double>& marginal, bool followed) {
+RunCosts root_costs(const TargetTimes& target, const std::vector<double>& marginal, bool followed) {
   const double step = step_s(target);
   // Guesses that are rejected make the text slower; the time of their rows is worth no less for that.
   const double alone_s = followed ? step : target.in_turns ? 0 : target.round_trip_s;
@@ -85,12 +85,12 @@ double unguessed_probability(const TokenTree& tree, const SourceCalibration& sou
   return std::max(0.0, open);
 }
 
-bool may_wait(const TargetTimes& target, const TipRun& run) {
+bool may_wait(const TargetTimes& target, const RootRun& run) {
   const std::size_t most = run.marginal->size() - 1;
   return target.stage_s > 0 && target.text_rate > 0 && (run.guesses < most || run.last_chance);
 }
 
-bool worth_waiting(const TargetTimes& target, const TipRun& run, const AwaitedSource& source) {
+bool worth_waiting(const TargetTimes& target, const RootRun& run, const AwaitedSource& source) {
   const std::size_t most = run.marginal->size() - 1;
   const double row_s = run.guesses < most ? delay_s(target, least_row_cost(*run.marginal, run.guesses), 1) : 0;
   const double gain_s = run.last_chance ? token_s(target) : std::min(1 / target.text_rate, kLateness * step_s(target));

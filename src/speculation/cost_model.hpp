@@ -40,18 +40,18 @@ double delay_s(const TargetTimes& target, double marginal, std::size_t rows);
 /// after it free: min over k > rows of (marginal[k] - marginal[rows]) / (k - rows). `rows` must be less than the last index of `marginal`.
 double least_row_cost(const std::vector<double>& marginal, std::size_t rows);
 
-/// Costs of guesses that are sent with the tip. They delay the tip's own result by their marginal cost at each stage, during which the text
-/// would have grown at the present rate: occupancy = stages * r T. If other runs may follow the tip (`followed`), an omitted guess is only
-/// delayed by a step, so it must give a token per step: stages * max(1, r T).
-RunCosts tip_costs(const TargetTimes& target, const std::vector<double>& marginal, bool followed);
+/// Costs of guesses that are sent with the root. They delay the root's own result by their marginal cost at each stage, during which the
+/// text would have grown at the present rate: occupancy = stages * r T. If other runs may follow the root (`followed`), an omitted guess is
+/// only delayed by a step, so it must give a token per step: stages * max(1, r T).
+RunCosts root_costs(const TargetTimes& target, const std::vector<double>& marginal, bool followed);
 
-/// Costs of guesses that are sent behind the tip. A longer run occupies the stages while the text could have grown at rate r; before a rate
-/// is known, by what iterative decoding would give: occupancy = r T, or 1 / stages. Its own results are delayed by its marginal cost at
-/// each further stage, which matters in proportion to the probability of its best guess: lateness = 0.75 (stages - 1).
+/// Costs of guesses that are sent behind the root. A longer run occupies the stages while the text could have grown at rate r; before a
+/// rate is known, by what iterative decoding would give: occupancy = r T, or 1 / stages. Its own results are delayed by its marginal cost
+/// at each further stage, which matters in proportion to the probability of its best guess: lateness = 0.75 (stages - 1).
 RunCosts guess_costs(const TargetTimes& target, const std::vector<double>& marginal);
 
-/// The tip's run, before it is sent.
-struct TipRun {
+/// The root's run, before it is sent.
+struct RootRun {
   std::size_t guesses = 0;              ///< that it has so far
   double least_probability = 1;         ///< lowest path probability among them; 1: there is none
   bool last_chance = false;             ///< nothing follows this run before its result: a guess that comes too late for it is lost
@@ -73,12 +73,12 @@ double open_probability(const TokenTree& tree, const SourceCalibration& source, 
 double unguessed_probability(const TokenTree& tree, const SourceCalibration& source);
 
 /// Whether any guess could be worth waiting for. If not, the sources need not be asked.
-bool may_wait(const TargetTimes& target, const TipRun& run);
+bool may_wait(const TargetTimes& target, const RootRun& run);
 
-/// Whether the tip, and with it all text, waits for the source's next guess. Its k-th guess is accepted with probability o a^k. If this is
+/// Whether the root, and with it all text, waits for the source's next guess. Its k-th guess is accepted with probability o a^k. If this is
 /// the last chance, an accepted guess saves a token (token_s). Otherwise a late guess would only follow one step of the first stage later,
 /// so it saves min(1 / r, 0.75 T). Its cost is its latency and a row at every stage, or, in a full run, the least probable guess that it
 /// replaces. If this is the last chance, later guesses may make the wait worthwhile.
-bool worth_waiting(const TargetTimes& target, const TipRun& run, const AwaitedSource& source);
+bool worth_waiting(const TargetTimes& target, const RootRun& run, const AwaitedSource& source);
 
 }  // namespace yamata

@@ -22,12 +22,12 @@ double least_expanded(const DraftTimes& times, const DraftRate& rate) {
 
 DraftDecision decide_draft(const DraftCase& draft) {
   using Kind = DraftDecision::Kind;
-  constexpr float kTheTipAlone = 1, kSome = 0.3f;  // kSome: the first choices and few others
+  constexpr float kTheRootAlone = 1, kSome = 0.3f;  // kSome: the first choices and few others
   if (draft.after_prompt)
     return draft.shares_unit && draft.relative_cost >= draft.rate.acceptance ? DraftDecision{} : DraftDecision{Kind::kDraft, kSome};
   if (draft.times.next_s <= 0 || draft.times.token_s <= 0) return {};
-  if (draft.costs_more || most_saved_s(draft.times, draft.rate, draft.most) <= 0) return {Kind::kProbe, kTheTipAlone};
-  return {Kind::kDraft, std::min(kTheTipAlone, static_cast<float>(least_expanded(draft.times, draft.rate)))};
+  if (draft.costs_more || most_saved_s(draft.times, draft.rate, draft.most) <= 0) return {Kind::kProbe, kTheRootAlone};
+  return {Kind::kDraft, std::min(kTheRootAlone, static_cast<float>(least_expanded(draft.times, draft.rate)))};
 }
 
 }  // namespace yamata

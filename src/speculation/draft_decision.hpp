@@ -44,7 +44,7 @@ struct DraftDecision {
     kDraft,  ///< it expands nodes from `least` on
   };
   Kind kind = Kind::kLeave;
-  float least = 0;  ///< path probability of a node worth an evaluation; 1: the tip alone
+  float least = 0;  ///< path probability of a node worth an evaluation; 1: the root alone
 };
 
 /// Whether such a draft is used. After the prompt it expands a few nodes, to measure an evaluation, unless it shares the unit and its size

@@ -35,7 +35,7 @@ struct SourceRates {
 };
 
 /// A source that guesses nothing. Added last, it sees the guesses of the others when a token is committed. These guesses must have been
-/// made at that position, so continue_tip must be off, and the policy must wait for all sources.
+/// made at that position, so reuse_tree must be off, and the policy must wait for all sources.
 class GuessRecorder final : public GuessSource {
  public:
   /// `levels`: the greatest distance, in tokens.

@@ -16,10 +16,10 @@ namespace yamata {
 struct GuessDemand {
   std::uint64_t epoch = 0;      ///< how often the text has grown; 1: only the prompt
   std::int32_t most = 0;        ///< most guesses of a run
-  std::int32_t min_drafts = 0;  ///< if the tip waits: number of guesses with which a source is complete; 0: it continues without end
-  bool to_the_end = false;      ///< the tip waits until every source is complete
+  std::int32_t min_drafts = 0;  ///< if the root waits: number of guesses with which a source is complete; 0: it continues without end
+  bool to_the_end = false;      ///< the root waits until every source is complete
   bool rests = false;           ///< another source has its turn on the shared unit
-  bool retell = false;          ///< earlier guesses have been removed, and must be sent again
+  bool resend = false;          ///< earlier guesses have been removed, and must be sent again
   bool at_any_cost = false;     ///< guesses are made for measurement, whatever they cost
   double token_s = 0;           ///< recent time of a token of the text, at most alone_s; 0: not known
   double alone_s = 0;           ///< time of a token without any guesses; 0: not known
@@ -30,11 +30,11 @@ struct GuessDemand {
 /// A result of the target has become text.
 struct TextStep {
   std::int32_t tokens = 0;
-  bool first = false;  ///< the result of the prompt
-  double seconds = 0;  ///< since the result before
-  double alone_s = 0;  ///< time of a token without any guesses; 0: not known
-  std::int32_t rows = 1;             ///< of the run
-  const StepCost* run_s = nullptr;   ///< times of runs through all stages, by their rows
+  bool first = false;               ///< the result of the prompt
+  double seconds = 0;               ///< since the result before
+  double alone_s = 0;               ///< time of a token without any guesses; 0: not known
+  std::int32_t rows = 1;            ///< of the run
+  const StepCost* run_s = nullptr;  ///< times of runs through all stages, by their rows
 };
 
 /// The expected times until guesses arrive.
@@ -64,7 +64,7 @@ class GuessSource {
   /// Called once for every result that became text, after its tokens.
   virtual void step_ended(const TextStep&) {}
 
-  /// The latency of its next guesses; nothing if the tip must not wait for them.
+  /// The latency of its next guesses; nothing if the root must not wait for them.
   virtual std::optional<GuessLatency> next_guess() { return std::nullopt; }
   /// It has been asked about the current text, and has not sent all its guesses.
   virtual bool pending() const { return false; }

@@ -7,7 +7,7 @@
 namespace yamata {
 namespace {
 
-constexpr double kLeast = 50e-6, kMost = 0.5,
+constexpr double kMinRow_s = 50e-6, kMaxRow_s = 0.5,
                  kNext = 1.25;                 // seconds a row, each so many times the one before: 8 KB at 1.3 Gbit/s to 130 kbit/s
 constexpr std::array kSlowest{1.0, 1.4, 2.0};  // times the head's stage
 constexpr double kForget = 0.98;               // weight that a run's error keeps with each later one: the last 50 count
@@ -26,7 +26,7 @@ LinkRate::LinkRate(int stages, double result_share) : result_share_(result_share
     }
   };
   add(0);
-  for (double row_s = kLeast; stages > 1 && row_s < kMost; row_s *= kNext) add(row_s);
+  for (double row_s = kMinRow_s; stages > 1 && row_s < kMaxRow_s; row_s *= kNext) add(row_s);
 }
 
 void LinkRate::expect(double row_s) {

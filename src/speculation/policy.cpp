@@ -64,25 +64,25 @@ std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t capacity, c
   const float adjustment = static_cast<float>(runs_) * options_.recovery - static_cast<float>(rejects_) * options_.decay;
   if (options_.accept + adjustment >= 1) return {};
   const std::size_t most = std::min(capacity, static_cast<std::size_t>(options_.draft));
-  // The tip of the chain: down the most probable path as far as it has been sent.
-  std::vector<NodeId> tips{tree.root().id};
+  // The end of the chain: down the most probable path as far as it has been sent.
+  std::vector<NodeId> ends{tree.root().id};
   for (bool down = true; down;) {
     down = false;
-    const auto children = ranked_children(tree, tips[0]);
+    const auto children = ranked_children(tree, ends[0]);
     if (!children.empty() && tree.at(children[0]).sent) {
-      tips[0] = children[0];
+      ends[0] = children[0];
       down = true;
     }
   }
   std::vector<NodeId> chosen;
-  while (!tips.empty() && chosen.size() < most) {
+  while (!ends.empty() && chosen.size() < most) {
     std::vector<NodeId> next;
-    for (std::size_t t = 0; t < tips.size() && chosen.size() < most; ++t) {
+    for (std::size_t t = 0; t < ends.size() && chosen.size() < most; ++t) {
       int rank = 0;
-      for (const NodeId id : ranked_children(tree, tips[t])) {
+      for (const NodeId id : ranked_children(tree, ends[t])) {
         const bool first = rank++ == 0;
         const TreeNode& node = tree.at(id);
-        const bool opens = !first && static_cast<int>(tips.size() + next.size()) <= options_.branches && options_.branches > 1;
+        const bool opens = !first && static_cast<int>(ends.size() + next.size()) <= options_.branches && options_.branches > 1;
         const bool probable =
             first ? node.probability >= options_.accept + adjustment : opens && node.probability > options_.split + adjustment;
         if (!probable || node.sent || chosen.size() >= most) break;
@@ -90,7 +90,7 @@ std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t capacity, c
         next.push_back(id);
       }
     }
-    tips = std::move(next);
+    ends = std::move(next);
   }
   if (chosen.empty()) ++rejects_;
   std::sort(chosen.begin(), chosen.end());

@@ -38,8 +38,8 @@ class Policy {
   virtual ~Policy() = default;
   /// Chooses at most `capacity` nodes. The caller sends the root, so it counts as sent.
   virtual std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) = 0;
-  /// Whether guesses also go into the run of the tip; otherwise they follow it, as in PipeInfer.
-  virtual bool fills_tip_run() const { return false; }
+  /// Whether guesses also go into the run of the root; otherwise they follow it, as in PipeInfer.
+  virtual bool fills_root_run() const { return false; }
   /// Whether it takes only as many guesses as are worth their cost; otherwise it takes a tree of a given size, which sources fill at any
   /// cost.
   virtual bool minds_costs() const { return true; }
@@ -58,7 +58,7 @@ class BestFirst final : public Policy {
   /// The same among these nodes only, without a threshold.
   std::vector<NodeId> choose_among(const TokenTree& tree, std::vector<NodeId> candidates, std::size_t capacity,
                                    const RunCosts& costs) const;
-  bool fills_tip_run() const override { return true; }
+  bool fills_root_run() const override { return true; }
 
  private:
   PolicyOptions options_;
@@ -78,7 +78,7 @@ class Chain final : public Policy {
   int runs_ = 0, rejects_ = 0;
 };
 
-/// Sends no guess, and lets the tip wait for every source; used to record guesses.
+/// Sends no guess, and lets the root wait for every source; used to record guesses.
 class Watch final : public Policy {
  public:
   std::vector<NodeId> choose(const TokenTree&, std::size_t, const RunCosts&) override { return {}; }

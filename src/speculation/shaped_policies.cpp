@@ -119,11 +119,11 @@ std::size_t MultiSequence::budget(double drafted, std::size_t most) {
 }
 
 std::size_t MultiSequence::sequences(const TokenTree& tree, const std::vector<NodeId>& firsts, std::size_t budget) {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMaxSequences = 8;
   const std::vector<NodeId> seconds = ranked_children(tree, firsts[0]);
   const float best = tree.at(firsts[0]).probability * (seconds.empty() ? 1 : tree.at(seconds[0]).probability);
   std::size_t count = 1;
-  while (count < std::min(kMost, firsts.size()) && tree.at(firsts[count]).probability > best) ++count;
+  while (count < std::min(kMaxSequences, firsts.size()) && tree.at(firsts[count]).probability > best) ++count;
   while (budget % count != 0) --count;
   return count;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The policies of the papers that take a tree of a given size below the tip, whatever its rows cost: Medusa's and DuoDecoding's.
+// The policies of the papers that take a tree of a given size below the root, whatever its rows cost: Medusa's and DuoDecoding's.
 #include <vector>
 
 #include "src/speculation/draft_options.hpp"
@@ -15,7 +15,7 @@ class StaticTreePolicy final : public Policy {
   explicit StaticTreePolicy(const PolicyOptions& options);
   StaticTreePolicy(const StaticTree& shape, std::size_t most);
   std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
-  bool fills_tip_run() const override { return true; }
+  bool fills_root_run() const override { return true; }
   bool minds_costs() const override { return false; }
 
  private:
@@ -33,7 +33,7 @@ class DynamicTreePolicy final : public Policy {
   /// K, m, n: `options.depth`, `children`, `draft`.
   explicit DynamicTreePolicy(const PolicyOptions& options) : options_(options) {}
   std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
-  bool fills_tip_run() const override { return true; }
+  bool fills_root_run() const override { return true; }
   bool minds_costs() const override { return false; }
 
  private:
@@ -46,7 +46,7 @@ class MultiSequence final : public Policy {
  public:
   explicit MultiSequence(const PolicyOptions& options) : options_(options) {}
   std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
-  bool fills_tip_run() const override { return true; }
+  bool fills_root_run() const override { return true; }
 
   /// The largest number with many divisors that is at most `drafted` and at most `most`.
   static std::size_t budget(double drafted, std::size_t most);

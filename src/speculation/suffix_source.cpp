@@ -5,9 +5,9 @@
 namespace yamata {
 namespace {
 
-constexpr std::size_t kMost = 32;                  // guesses of one call
+constexpr std::size_t kMaxGuesses = 32;            // guesses of one call
 constexpr std::size_t kPerToken = 4, kAnyway = 1;  // a passage of n tokens is good for kPerToken n + kAnyway guesses
-constexpr float kLeast = 0.01f;                    // path probability worth a guess
+constexpr float kMinProbability = 0.01f;           // path probability worth a guess
 constexpr std::size_t kLongest = 16;               // tokens of a passage that make it surer
 
 /// A source's own probability: how often the token followed, less where the passage is short. As if each token of the passage had been an
@@ -66,9 +66,9 @@ void SuffixSource::read(std::int32_t token) {
 SuffixSource::Match SuffixSource::search() const {
   Match best;
   const auto consider = [&](const SuffixTrie& trie, SuffixTrie::Place place, std::size_t length) {
-    const std::size_t most = std::min(kMost, kPerToken * length + kAnyway);
+    const std::size_t most = std::min(kMaxGuesses, kPerToken * length + kAnyway);
     if (static_cast<float>(most) * trie.likeliest(place) <= best.score) return;
-    Match match{trie.continue_from(place, most, kLeast), length, 0};
+    Match match{trie.continue_from(place, most, kMinProbability), length, 0};
     for (const auto& way : match.ways) match.score += way.path_probability;
     if (match.score > best.score) best = std::move(match);
   };
@@ -88,7 +88,7 @@ bool SuffixSource::add(TokenTree& tree, const Match& match) {
     const std::size_t length = way.parent < 0 ? match.length : lengths[static_cast<std::size_t>(way.parent)] + 1;
     lengths.push_back(length);
     nodes.push_back(kNoNode);
-    if (parent == kNoNode || tree.at(parent).path_probability < kLeast) continue;
+    if (parent == kNoNode || tree.at(parent).path_probability < kMinProbability) continue;
     NodeId& node = nodes.back();
     node = tree.child(parent, way.token);
     if (node != kNoNode && calibration_.guessed(tree, node)) continue;

@@ -53,11 +53,11 @@ void time(benchmark::State& state, const Work& work, Kernel kernel) {
     benchmark::ClobberMemory();
   }
   const double each_s = std::chrono::duration<double>(Clock::now() - began).count() / static_cast<double>(state.iterations());
-  const double floor_s =
+  const double min_s =
       std::max(work.bytes / core().read_bytes_per_s, work.byte_ops / core().byte_ops_per_s + work.float_ops / core().float_ops_per_s);
   if (work.bytes > 0) state.counters["GB/s"] = work.bytes / each_s / 1e9;
   state.counters["Gop/s"] = (work.byte_ops + work.float_ops) / each_s / 1e9;
-  state.counters["ceiling"] = floor_s / each_s;
+  state.counters["ceiling"] = min_s / each_s;
 }
 
 /// A matrix of whole panels that is larger than the caches: copies of one panel of random weights.

@@ -108,7 +108,7 @@ TEST(Cluster, WhateverGuesses_theTextIsTheSame) {
                                                     {4, {"--no-async"}},
                                                     {4, {"--no-cancel"}},
                                                     {4, {"--no-continuous"}},
-                                                    {4, {"--no-continue-tip"}},
+                                                    {4, {"--no-tree-reuse"}},
                                                     {4, {"--no-multibuffer"}},
                                                     {4, {"--drafters", "2"}},
                                                     {5, {"--layer-split", "0.4,0.3,0.3/0.5,0.5"}}};

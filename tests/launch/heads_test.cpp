@@ -42,7 +42,7 @@ TEST(Heads, WhicheverGuess_theTextIsTheSame) {
                                                     {2, {"--heads", kDgf, "--layer-split", "0.5+0.5"}},
                                                     {4, {"--heads", kDgf, "--layer-split", "0.4,0.3,0.3/1"}},
                                                     {4, {"--heads", kMedusa, "-md", kDraft}},
-                                                    {5, {"--heads", kDgf, "--no-continue-tip"}}};
+                                                    {5, {"--heads", kDgf, "--no-tree-reuse"}}};
   for (const Arguments& sampling : {Arguments{}, Arguments{"--temp", "0.8", "-s", "7"}}) {
     const auto alone = result_of(0, sampling);
     for (const auto& [ranks, flags] : jobs) {

@@ -102,7 +102,7 @@ TEST_F(DeviceStageTest, weightsAndCache_areInItsOwnMemory_thoseOfItsLayersAlone)
   EXPECT_GT(used[4], used[3] + 4 * layer) << "and the output";
 }
 
-std::unique_ptr<cuda::CudaUnit> unit_with(cuda::PlantedFault fault, bool graphs) {
+std::unique_ptr<cuda::CudaUnit> unit_with(cuda::InjectedFault fault, bool graphs) {
   return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{.fault = fault}), nullptr,
                                           cuda::LaunchOptions{.graphs = graphs});
 }
@@ -116,7 +116,7 @@ class DeviceGraphTest : public DeviceStageTest {
 /// Single tokens and pairs alternate: each width has its own graphs, and each token a different place in the cache.
 TEST_F(DeviceGraphTest, graphsThatComeAgain_haveTheBitsOfTheCpu) {
   const std::vector<float> expected = on(cpu_, 5);
-  const auto with = unit_with(cuda::PlantedFault::kNone, true), without = unit_with(cuda::PlantedFault::kNone, false);
+  const auto with = unit_with(cuda::InjectedFault::kNone, true), without = unit_with(cuda::InjectedFault::kNone, false);
   for (const std::size_t chunk : {1u, 2u}) {
     EXPECT_EQ(on(*with, chunk), expected);
     EXPECT_EQ(on(*without, chunk), expected);
@@ -129,11 +129,11 @@ TEST_F(DeviceGraphTest, graphsThatComeAgain_haveTheBitsOfTheCpu) {
 /// Each in a new process, since a fault may end it: not in a fork of this one, which has had threads.
 TEST_F(DeviceGraphTest, faultsInGraphs_areFound) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto compare = [this](cuda::PlantedFault fault) { std::exit(on(*unit_with(fault, true), 1) == on(cpu_, 5) ? 0 : 1); };
+  const auto compare = [this](cuda::InjectedFault fault) { std::exit(on(*unit_with(fault, true), 1) == on(cpu_, 5) ? 0 : 1); };
   const auto is_wrong = [](int status) { return status != 0; };
-  EXPECT_EXIT(compare(cuda::PlantedFault::kNone), ::testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(compare(cuda::PlantedFault::kStaleGraph), is_wrong, "");
-  EXPECT_EXIT(compare(cuda::PlantedFault::kOtherGraph), is_wrong, "");
+  EXPECT_EXIT(compare(cuda::InjectedFault::kNone), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(compare(cuda::InjectedFault::kStaleGraph), is_wrong, "");
+  EXPECT_EXIT(compare(cuda::InjectedFault::kOtherGraph), is_wrong, "");
 }
 
 TEST_F(DeviceStageTest, aCallThatFailsInTheMiddle_isOneLine) {

@@ -26,13 +26,13 @@ namespace {
 const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
 
 #ifdef YAMATA_EMULATED_DEVICE
-constexpr int kLeastThreads = 0;
+constexpr int kMinThreads = 0;
 std::unique_ptr<ComputeUnit> device_unit(bool graphs = true, bool stream_waits = true) {
   return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{.unified = false}), nullptr,
                                           cuda::LaunchOptions{graphs, stream_waits});
 }
 #else
-constexpr int kLeastThreads = 1;
+constexpr int kMinThreads = 1;
 std::unique_ptr<ComputeUnit> device_unit(bool = true, bool = true) { return nullptr; }
 #endif
 
@@ -61,7 +61,7 @@ struct Units {
     Units units{.threads = {}, .shares = {}, .adapts = random() % 2 == 0};
     const int count = std::uniform_int_distribution(2, most)(random);
     for (int i = 0; i < count; ++i) {
-      units.threads.push_back(std::uniform_int_distribution(kLeastThreads, 2)(random));
+      units.threads.push_back(std::uniform_int_distribution(kMinThreads, 2)(random));
       units.shares.push_back(std::uniform_real_distribution(0.02, 1.0)(random));
     }
     units.graphs = random() % 4 != 0, units.stream_waits = random() % 2 == 0;
@@ -146,7 +146,7 @@ class UnitsTest : public ::testing::Test {
 /// A device, or a core in its place, computes a model's first layers, and this many groups of cores the others.
 std::unique_ptr<ComputeUnit> layered_unit(std::size_t groups) {
   const Units cores{std::vector<int>(groups, 1), std::vector<double>(groups, 0.5)};
-  return std::make_unique<LayeredUnit>(Units{{kLeastThreads}, {1}}.make(), cores.make());
+  return std::make_unique<LayeredUnit>(Units{{kMinThreads}, {1}}.make(), cores.make());
 }
 
 TEST_F(UnitsTest, wholeLayersOfTwoUnits_haveTheBitsOfOne) {
@@ -225,7 +225,7 @@ TEST_F(UnitsTest, aLongContextIsCutInSegmentsWithTheSameBits) {
   const LayerRange range{0, 2};
   const Results expected = alone(range, widths, CacheType::kF16);
   for (const Units& units :
-       {Units{{1, 1}, {0.56, 0.44}}, Units{{1, 1}, {0.9, 0.1}}, Units{{2, 1}, {0.3, 0.7}, true}, Units{{1, kLeastThreads}, {0.44, 0.56}}}) {
+       {Units{{1, 1}, {0.56, 0.44}}, Units{{1, 1}, {0.9, 0.1}}, Units{{2, 1}, {0.3, 0.7}, true}, Units{{1, kMinThreads}, {0.44, 0.56}}}) {
     const auto unit = units.make();
     EXPECT_EQ(compute(*unit, range, widths, CacheType::kF16), expected) << unit->device();
   }
@@ -242,7 +242,7 @@ TEST_F(UnitsTest, membersOfAGroupMayBeSeveralUnits) {
       std::vector<Results> members(3);
       std::vector<std::thread> threads;
       for (int m = 0; m < 3; ++m) {
-        const Units units = m == 1 ? Units{{stopped_at < 0 ? kLeastThreads : 2}, {1}} : Units::random(random, 3);
+        const Units units = m == 1 ? Units{{stopped_at < 0 ? kMinThreads : 2}, {1}} : Units::random(random, 3);
         threads.emplace_back([&, m, units] {
           const auto exchange = group.member(m);
           const auto unit = units.make();
@@ -267,7 +267,7 @@ TEST_F(UnitsTest, aRunIsLeftByAllUnitsAndTheNextIsRight) {
   const std::vector<int> widths{5, 1, 1}, without{5, 1};
   const LayerRange range{0, h_.layers};
   CpuUnit one({-1}, cpu::choose_isa());
-  const auto unit = Units{{1, 1, kLeastThreads}, {1, 2, 1}}.make();
+  const auto unit = Units{{1, 1, kMinThreads}, {1, 2, 1}}.make();
   for (int stopped_at : {0, 1, 2}) {
     const Results found = compute(*unit, range, widths, CacheType::kF16, {}, stopped_at);
     EXPECT_EQ(found.left, stopped_at == 2);

@@ -55,7 +55,7 @@ TEST(BestLogits, OfEveryRow_areThoseThatSortingGives) {
   }
 }
 
-TEST(LogSum, IsThatOfDoublePrecision) {
+TEST(LogSumExp, IsThatOfDoublePrecision) {
   std::mt19937 random(3);
   for (const std::size_t size : {1u, 15u, 16u, 17u, 64u, 1003u, 49152u}) {
     for (const float width : {0.0f, 1.0f, 12.0f, 300.0f}) {
@@ -63,19 +63,20 @@ TEST(LogSum, IsThatOfDoublePrecision) {
       for (float& value : row) value = width * (static_cast<float>(random() % 100001) / 100000.0f - 0.5f) + 20;
       double sum = 0;
       for (const float value : row) sum += std::exp(static_cast<double>(value) - 20);
-      EXPECT_NEAR(log_sum(row), std::log(sum) + 20, 2e-5) << size << " " << width;
+      EXPECT_NEAR(log_sum_exp(row), std::log(sum) + 20, 2e-5) << size << " " << width;
+      EXPECT_EQ(log_sum_exp(row, best_logits(row, size, 1).values[0]), log_sum_exp(row)) << size << " " << width;
     }
   }
 }
 
-TEST(LogSum, IgnoresWhatIsNotANumber) {
+TEST(LogSumExp, IgnoresWhatIsNotANumber) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> row(40, kNever);
-  EXPECT_EQ(log_sum(row), kNever);
-  EXPECT_EQ(log_sum({}), kNever);
+  EXPECT_EQ(log_sum_exp(row), kNever);
+  EXPECT_EQ(log_sum_exp({}), kNever);
   row[3] = row[37] = 2;
   row[0] = row[20] = row[38] = kNaN;
-  EXPECT_NEAR(log_sum(row), 2 + std::log(2.0), 1e-6);
+  EXPECT_NEAR(log_sum_exp(row), 2 + std::log(2.0), 1e-6);
 }
 
 TEST(BestLogits, AsManyAsSamplingReads_giveTheSameToken) {

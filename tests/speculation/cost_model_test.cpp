@@ -37,22 +37,22 @@ TEST(CostModel, RowBehindATilesEdge_costsNoMoreThanTheTileInTheMean) {
   EXPECT_DOUBLE_EQ(least_row_cost(kCheapRows, 2), 0.05);
 }
 
-TEST(CostModel, GuessesBesideTheTip_mustBringWhatTheTextWouldGrowByMeanwhile) {
-  EXPECT_DOUBLE_EQ(tip_costs(kFourStages, kCheapRows, false).occupancy[2], 0.10 * 4 * 25 * 0.010);
-  EXPECT_DOUBLE_EQ(tip_costs(kFourStages, kCheapRows, true).occupancy[2], 0.10 * 4) << "left out they follow a step later";
+TEST(CostModel, GuessesBesideTheRoot_mustBringWhatTheTextWouldGrowByMeanwhile) {
+  EXPECT_DOUBLE_EQ(root_costs(kFourStages, kCheapRows, false).occupancy[2], 0.10 * 4 * 25 * 0.010);
+  EXPECT_DOUBLE_EQ(root_costs(kFourStages, kCheapRows, true).occupancy[2], 0.10 * 4) << "left out they follow a step later";
   TargetTimes fast = kFourStages;
   fast.text_rate = 200;
-  EXPECT_DOUBLE_EQ(tip_costs(fast, kCheapRows, true).occupancy[2], 0.10 * 4 * 2.0);
+  EXPECT_DOUBLE_EQ(root_costs(fast, kCheapRows, true).occupancy[2], 0.10 * 4 * 2.0);
   TargetTimes slow = kFourStages;
   slow.round_trip_s = 0.040, slow.text_rate = 5;
-  EXPECT_DOUBLE_EQ(tip_costs(slow, kCheapRows, false).occupancy[2], 0.10 * 4 * 0.010 / 0.040) << "guesses in vain make no row cheaper";
+  EXPECT_DOUBLE_EQ(root_costs(slow, kCheapRows, false).occupancy[2], 0.10 * 4 * 0.010 / 0.040) << "guesses in vain make no row cheaper";
   slow.in_turns = true;
-  EXPECT_DOUBLE_EQ(tip_costs(slow, kCheapRows, false).occupancy[2], 0.10 * 4 * 5 * 0.010) << "a draft does, which takes the stage's time";
-  EXPECT_EQ(tip_costs(fast, kCheapRows, true).occupancy.size(), kCheapRows.size());
-  EXPECT_TRUE(tip_costs(fast, kCheapRows, true).lateness.empty());
+  EXPECT_DOUBLE_EQ(root_costs(slow, kCheapRows, false).occupancy[2], 0.10 * 4 * 5 * 0.010) << "a draft does, which takes the stage's time";
+  EXPECT_EQ(root_costs(fast, kCheapRows, true).occupancy.size(), kCheapRows.size());
+  EXPECT_TRUE(root_costs(fast, kCheapRows, true).lateness.empty());
 }
 
-TEST(CostModel, GuessesBehindTheTip_costLessForTheStagesAndMoreForTheirOwnResults) {
+TEST(CostModel, GuessesBehindTheRoot_costLessForTheStagesAndMoreForTheirOwnResults) {
   const RunCosts costs = guess_costs(kFourStages, kCheapRows);
   EXPECT_NEAR(costs.occupancy[2], 0.25 * 0.10, 1e-12);
   EXPECT_DOUBLE_EQ(costs.lateness[2], 0.75 * 3 * 0.10);
@@ -82,12 +82,12 @@ TEST(CostModel, RowOnSlowLinks_delaysItsRunOnEachOfThem) {
   EXPECT_DOUBLE_EQ(step_s(whole_logits), 0.080);
 }
 
-TEST(CostModel, GuessesBesideTheTip_costTheirTransferOnEachLink) {
-  EXPECT_DOUBLE_EQ(tip_costs(slow_links(), kCheapRows, false).occupancy[1], 25 * (4 * 0.0005 + 3 * 0.008));
-  EXPECT_DOUBLE_EQ(tip_costs(slow_links(), kCheapRows, true).occupancy[1], (4 * 0.0005 + 3 * 0.008) / 0.010);
+TEST(CostModel, GuessesBesideTheRoot_costTheirTransferOnEachLink) {
+  EXPECT_DOUBLE_EQ(root_costs(slow_links(), kCheapRows, false).occupancy[1], 25 * (4 * 0.0005 + 3 * 0.008));
+  EXPECT_DOUBLE_EQ(root_costs(slow_links(), kCheapRows, true).occupancy[1], (4 * 0.0005 + 3 * 0.008) / 0.010);
 }
 
-TEST(CostModel, GuessesBehindTheTip_holdUpASlowLinkRatherThanTheStages) {
+TEST(CostModel, GuessesBehindTheRoot_holdUpASlowLinkRatherThanTheStages) {
   const std::vector<double> behind{0, 0, 0.05, 0.10, 0.15};  // the first row is the run itself
   const RunCosts costs = guess_costs(slow_links(), behind);
   EXPECT_DOUBLE_EQ(costs.occupancy[1], 0) << "a row is less than a stage's time";
@@ -112,7 +112,7 @@ TEST(CostModel, RunsInFlight_areCountedInWhatALinkCarries) {
   EXPECT_EQ(most_runs_in_flight(far), 8) << "a run of one row leaves a link every 30 ms";
 }
 
-/// How many of equally probable guesses below the tip go into a run.
+/// How many of equally probable guesses below the root go into a run.
 std::size_t rows_taken(const RunCosts& costs, float probability) {
   TokenTree tree(0, 0);
   for (std::int32_t token = 0; token < 4; ++token) tree.add(tree.root().id, token, probability, {0, probability});
@@ -121,15 +121,15 @@ std::size_t rows_taken(const RunCosts& costs, float probability) {
 
 TEST(CostModel, RowsOfARun_areManyWhereTheyAreCheap_fewWhereStagesAreManyAndRowsExpensive) {
   const std::vector<double> expensive{0, 0.25, 0.5, 0.75, 1};
-  EXPECT_EQ(rows_taken(tip_costs(kFourStages, kCheapRows, false), 0.10f), 4u);
-  EXPECT_EQ(rows_taken(tip_costs(kFourStages, expensive, false), 0.10f), 0u);
-  EXPECT_EQ(rows_taken(tip_costs(kFourStages, kCheapRows, true), 0.10f), 0u) << "they can follow";
+  EXPECT_EQ(rows_taken(root_costs(kFourStages, kCheapRows, false), 0.10f), 4u);
+  EXPECT_EQ(rows_taken(root_costs(kFourStages, expensive, false), 0.10f), 0u);
+  EXPECT_EQ(rows_taken(root_costs(kFourStages, kCheapRows, true), 0.10f), 0u) << "they can follow";
   TargetTimes deep = kFourStages;
   deep.stages = 16;
   const std::vector<double> behind{0, 0, 0.05, 0.10, 0.15};  // the first row is the run itself
   EXPECT_EQ(rows_taken(guess_costs(kFourStages, behind), 0.2f), 4u);
   EXPECT_EQ(rows_taken(guess_costs(deep, {0, 0, 0.25, 0.5, 0.75}), 0.2f), 1u);
-  EXPECT_EQ(rows_taken(tip_costs(slow_links(), kCheapRows, false), 0.10f), 0u) << "cheap to compute, expensive to send";
+  EXPECT_EQ(rows_taken(root_costs(slow_links(), kCheapRows, false), 0.10f), 0u) << "cheap to compute, expensive to send";
   EXPECT_EQ(rows_taken(guess_costs(slow_links(), behind), 0.2f), 1u);
 }
 
@@ -138,7 +138,7 @@ class WaitTest : public testing::Test {
   bool waits() const { return may_wait(target_, run_) && worth_waiting(target_, run_, source_); }
 
   TargetTimes target_ = kFourStages;
-  TipRun run_{.guesses = 0, .least_probability = 1, .last_chance = false, .marginal = &kCheapRows};
+  RootRun run_{.guesses = 0, .least_probability = 1, .last_chance = false, .marginal = &kCheapRows};
   AwaitedSource source_{.first_s = 0.001, .next_s = 0.001, .acceptance = 0.8, .open = 1};
 };
 

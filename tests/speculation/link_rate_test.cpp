@@ -48,7 +48,7 @@ struct Line {
   void send_streaming(int runs, int widest) {
     for (int i = 0; i < runs; ++i) {
       at = std::max(at, stage_free[0]);
-      if (in_flight.size() >= kMostInFlight) {
+      if (in_flight.size() >= kMaxInFlight) {
         at = std::max(at, in_flight.front());
         in_flight.pop_front();
       }
@@ -59,7 +59,7 @@ struct Line {
   double noise() { return 1 + noise_share * std::uniform_real_distribution<double>(-1, 1)(random); }
 
   static constexpr double kResultShare = 0.02;
-  static constexpr std::size_t kMostInFlight = 8;
+  static constexpr std::size_t kMaxInFlight = 8;
   std::deque<double> in_flight;  // when their results will be there
   double row_s, latency_s, noise_share = 0, at = 1;
   std::vector<double> slowness, stage_free, link_free;

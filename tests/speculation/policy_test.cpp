@@ -48,7 +48,7 @@ TEST(StaticTreePolicy, Guesses_areThoseOfTheShapesRanks) {
   PolicyOptions o = options("static-tree", 4);
   o.tree = shape({{0, 0, 1}, {1, 1, 0}, {0, 0, 0}, {3, 1, 1}});  // 2nd, the 1st below it, 1st, the 2nd below it
   const auto policy = make_policy(o);
-  EXPECT_TRUE(policy->fills_tip_run());
+  EXPECT_TRUE(policy->fills_root_run());
   EXPECT_EQ(policy->choose(x.tree, 100, {}), (Nodes{x.a, x.b, x.ab, x.ba}));
   EXPECT_EQ(policy->choose(x.tree, 100, {.occupancy = {0, 9, 9, 9, 9}, .lateness = {}}).size(), 4u) << "whatever they cost";
 }

@@ -36,16 +36,16 @@ unsigned Block::nth(unsigned i, unsigned n, unsigned offset) const { return orde
 /// Shared memory ends at a protected page, and is filled with bytes that are large numbers of every type.
 void Block::map_shared() {
   if (shared_pages_.size() == 0) {
-    shared_pages_ = PageMemory(kMostSharedBytes + kPage, PageMemory::Pages::kSmall);
-    if (mprotect(shared_pages_.data() + kMostSharedBytes, kPage, PROT_NONE) != 0) throw std::bad_alloc();
+    shared_pages_ = PageMemory(kMaxSharedBytes + kPage, PageMemory::Pages::kSmall);
+    if (mprotect(shared_pages_.data() + kMaxSharedBytes, kPage, PROT_NONE) != 0) throw std::bad_alloc();
   }
-  shared_ = shared_pages_.data() + kMostSharedBytes - (shape_.shared_bytes + 15) / 16 * 16;
+  shared_ = shared_pages_.data() + kMaxSharedBytes - (shape_.shared_bytes + 15) / 16 * 16;
   std::memset(shared_, 0x7f, shape_.shared_bytes);
 }
 
 void Block::run(const Shape& shape, void (*body)(void*), void* argument) {
-  if (shape.threads == 0 || shape.threads > kMostThreads || shape.threads % kWarp != 0 || shape.grid_x == 0 || shape.grid_y == 0 ||
-      shape.grid_y > 65535 || shape.shared_bytes > kMostSharedBytes) {
+  if (shape.threads == 0 || shape.threads > kMaxThreads || shape.threads % kWarp != 0 || shape.grid_x == 0 || shape.grid_y == 0 ||
+      shape.grid_y > 65535 || shape.shared_bytes > kMaxSharedBytes) {
     throw std::logic_error("a launch of " + std::to_string(shape.grid_x) + " x " + std::to_string(shape.grid_y) + " blocks of " +
                            std::to_string(shape.threads) + " threads with " + std::to_string(shape.shared_bytes) + " bytes");
   }
@@ -67,7 +67,7 @@ void Block::run(const Shape& shape, void (*body)(void*), void* argument) {
 void Block::run_block(void (*body)(void*), void* argument) {
   map_shared();
   for (unsigned i = 0; i < shape_.threads; ++i) {
-    lanes_[i].fibre.begin(body, argument);
+    lanes_[i].fiber.begin(body, argument);
     lanes_[i].state = State::kReady;
     lanes_[i].turn = 0;
   }
@@ -102,8 +102,8 @@ bool Block::run_warp(unsigned warp) {
       Thread& thread = lanes_[at];
       if (thread.state != State::kReady) continue;
       current_ = at;
-      thread.fibre.resume();
-      if (thread.fibre.ended()) thread.state = State::kEnded;
+      thread.fiber.resume();
+      if (thread.fiber.ended()) thread.state = State::kEnded;
       ran = true;
     }
   } while (release_warp(begin));
@@ -122,7 +122,7 @@ bool Block::release_warp(unsigned begin) {
 void Block::wait(State state) {
   Thread& thread = lanes_[current_];
   thread.state = state;
-  thread.fibre.yield();
+  thread.fiber.yield();
 }
 
 void Block::sync_block() { wait(State::kAtBlock); }

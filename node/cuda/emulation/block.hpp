@@ -1,5 +1,5 @@
 #pragma once
-// A thread block of the emulated device on one host thread: one fibre per thread, scheduled from barrier to barrier.
+// A thread block of the emulated device on one host thread: one fiber per thread, scheduled from barrier to barrier.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "node/cuda/emulation/fibre.hpp"
+#include "node/cuda/emulation/fiber.hpp"
 #include "node/memory.hpp"
 
 namespace yamata::simt {
@@ -25,8 +25,8 @@ class Block {
     unsigned grid_x, grid_y, threads;
     std::size_t shared_bytes;
   };
-  static constexpr unsigned kMostThreads = 1024;
-  static constexpr std::size_t kMostSharedBytes = 48 << 10;  ///< CUDA's limit without a special request
+  static constexpr unsigned kMaxThreads = 1024;
+  static constexpr std::size_t kMaxSharedBytes = 48 << 10;  ///< CUDA's limit without a special request
 
   /// The block that runs on this host thread.
   static Block& current();
@@ -51,7 +51,7 @@ class Block {
  private:
   enum class State { kReady, kAtBlock, kAtWarp, kEnded };
   struct Thread {
-    Fibre fibre;
+    Fiber fiber;
     State state = State::kEnded;
     unsigned turn = 0;  // number of its exchanges
   };

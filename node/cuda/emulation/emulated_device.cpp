@@ -29,16 +29,16 @@ class PagesBuffer final : public DeviceBuffer {
 /// A list of launches; each run has its own copy.
 class EmulatedDevice::Graph final : public DeviceGraph {
  public:
-  Graph(std::span<const simt::Launch> launches, PlantedFault fault) : launches_(launches.begin(), launches.end()), fault_(fault) {}
+  Graph(std::span<const simt::Launch> launches, InjectedFault fault) : launches_(launches.begin(), launches.end()), fault_(fault) {}
   void update(std::size_t number, const simt::Launch& launch) override {
     if (launches_.at(number).kernel != launch.kernel) throw std::logic_error("a graph's launch becomes one of another kernel");
-    if (fault_ != PlantedFault::kStaleGraph) launches_[number] = launch;
+    if (fault_ != InjectedFault::kStaleGraph) launches_[number] = launch;
   }
   const std::vector<simt::Launch>& launches() const { return launches_; }
 
  private:
   std::vector<simt::Launch> launches_;
-  const PlantedFault fault_;
+  const InjectedFault fault_;
 };
 
 EmulatedDevice::EmulatedDevice(EmulatedDeviceOptions options)
@@ -50,7 +50,7 @@ EmulatedDevice::EmulatedDevice(EmulatedDeviceOptions options)
                  .waits_alone = false,
                  .memory_bytes = options_.memory_bytes,
                  .free_bytes = options_.memory_bytes};
-  if (options_.fault == PlantedFault::kNoStreamWait) kernels_.await_flag = [](const FlagArgs&, Stream) {};
+  if (options_.fault == InjectedFault::kNoStreamWait) kernels_.await_flag = [](const FlagArgs&, Stream) {};
 }
 
 EmulatedDevice::~EmulatedDevice() = default;
@@ -98,7 +98,7 @@ std::unique_ptr<DeviceGraph> EmulatedDevice::make_graph(std::span<const simt::La
 
 void EmulatedDevice::launch(DeviceGraph& graph) {
   const auto& asked_for = static_cast<const Graph&>(graph).launches();
-  const bool other = options_.fault == PlantedFault::kOtherGraph && !made_before_.empty();
+  const bool other = options_.fault == InjectedFault::kOtherGraph && !made_before_.empty();
   launches_ += asked_for.size();
   stream_.put([this, launches = other ? made_before_ : asked_for] {
     for (const simt::Launch& launch : launches) run(launch);

@@ -9,7 +9,7 @@
 namespace yamata::cuda {
 
 /// Bugs of a device that tests must detect.
-enum class PlantedFault {
+enum class InjectedFault {
   kNone,
   kStaleGraph,   ///< the launches of a graph are never updated
   kOtherGraph,   ///< the previous graph is run instead
@@ -22,7 +22,7 @@ struct EmulatedDeviceOptions {
   std::uint64_t memory_bytes = std::uint64_t{1} << 40;
   std::uint64_t fails_at = 0;         ///< this launch, counted from 1, and all later ones fail; 0: none
   std::uint64_t stream_fails_at = 0;  ///< likewise for kernels: reported when somebody waits for the device
-  PlantedFault fault = PlantedFault::kNone;
+  InjectedFault fault = InjectedFault::kNone;
 };
 
 class EmulatedDevice final : public Device {

@@ -1,5 +1,5 @@
 #pragma once
-// simt.hpp for the emulated device: the threads are fibres of a Block.
+// simt.hpp for the emulated device: the threads are fibers of a Block.
 #include <array>
 #include <bit>
 #include <cmath>
@@ -11,7 +11,7 @@
 
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/cuda/emulation/block.hpp"
-#include "node/cuda/emulation/planted.hpp"
+#include "node/cuda/emulation/injected_faults.hpp"
 #include "node/cuda/launch.hpp"
 
 #define YAMATA_KERNEL
@@ -30,14 +30,14 @@ inline unsigned block_y() { return Block::current().block_y(); }
 inline unsigned grid_x() { return Block::current().grid_x(); }
 
 inline void sync_block(std::source_location where = std::source_location::current()) {
-  if (!planted::removed(where)) Block::current().sync_block();
+  if (!injected::removed(where)) Block::current().sync_block();
 }
 inline void sync_warp(std::source_location where = std::source_location::current()) {
-  if (!planted::removed(where)) Block::current().sync_warp();
+  if (!injected::removed(where)) Block::current().sync_warp();
 }
 /// i < n: a bounds check of a kernel.
 inline bool within(std::int64_t i, std::int64_t n, std::source_location where = std::source_location::current()) {
-  return i < n || planted::removed(where);
+  return i < n || injected::removed(where);
 }
 
 template <class T>

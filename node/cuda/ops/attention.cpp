@@ -26,10 +26,9 @@ const OpContext::Visible& visible_of(OpContext& c, const AttentionOp& op) {
 
 /// The planes of some heads, with cells up to `highest`.
 void* const* planes(OpContext& c, void* const* heads, std::int64_t count, TensorType type, std::int64_t head_dim, std::int64_t highest) {
-  const auto cell_bytes = static_cast<std::size_t>(head_dim) / traits(type).block_elements * traits(type).block_bytes;
   std::vector<void*> known;
   for (std::int64_t head = 0; head < count; ++head)
-    known.push_back(c.memory.at(static_cast<std::byte*>(heads[head]), static_cast<std::size_t>(highest + 1) * cell_bytes));
+    known.push_back(c.memory.at(static_cast<std::byte*>(heads[head]), static_cast<std::size_t>(highest + 1) * row_bytes(type, head_dim)));
   return c.memory.put(std::span<void* const>(known));
 }
 
@@ -89,7 +88,7 @@ bool run(OpContext& c, const AttentionOp& op) {
   float* out = c.memory.at(op.out, static_cast<std::size_t>(op.rows * op.q_heads * op.head_dim));
   const std::int64_t segments = (visible_of(c, op).most + kAttentionSegment - 1) / kAttentionSegment;
   const std::int64_t row_floats = std::max<std::int64_t>(1, segments * op.q_heads * (op.head_dim + 2));
-  const auto most = static_cast<std::int64_t>(kMostDevicePartialBytes / sizeof(float)) / row_floats;
+  const auto most = static_cast<std::int64_t>(kMaxDevicePartialBytes / sizeof(float)) / row_floats;
   const std::int64_t step = std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(1, op.rows));
   auto* partials =
       reinterpret_cast<float*>(c.memory.scratch(Scratch::kPartials, static_cast<std::size_t>(step * row_floats) * sizeof(float)));

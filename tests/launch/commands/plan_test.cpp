@@ -78,33 +78,33 @@ double tokens_per_s(const Json& plan, const std::string& hosts) {
   throw std::logic_error("no such layout");
 }
 
-TEST(Plan, GroupsThatHaveRehearsed_countInPlansAndSimulationsOfThem) {
+TEST(Plan, BenchmarkedGroups_countInPlansAndSimulationsOfThem) {
   const TemporaryFolder folder, machines;
   write_profile(machines, "ash", 1.0);
   write_profile(machines, "oak", 1.0);
-  const std::string plain = folder / "plain.json", rehearsed = folder / "rehearsed.json", simulated = folder / "s.json";
+  const std::string plain = folder / "plain.json", measured = folder / "measured.json", simulated = folder / "s.json";
   const Outcome as_numbers_say = plan({"--profiles", machines / "", "--rows", "50", "--json", plain});
   ASSERT_EQ(as_numbers_say.code, 0) << as_numbers_say.err;
-  EXPECT_NE(as_numbers_say.out.find("no group has rehearsed"), std::string::npos) << as_numbers_say.out;
+  EXPECT_NE(as_numbers_say.out.find("no group was benchmarked"), std::string::npos) << as_numbers_say.out;
   Json j = Json::parse(read_file(plain));
-  EXPECT_TRUE(j["rehearsal"].empty());
+  EXPECT_TRUE(j["group_benchmarks"].empty());
   const double before = tokens_per_s(j, "ash+oak");
 
-  j["rehearsal"] = {{{"members", 2}, {"computing", 1.25}, {"exchange_ms", 2.0}}};
+  j["group_benchmarks"] = {{{"members", 2}, {"computing", 1.25}, {"exchange_ms", 2.0}}};
   write_file(plain, Json{{"plan", j}, {"text", "of a run"}}.dump());
-  const Outcome outcome = plan({"--from", plain, "--rows", "50", "--json", rehearsed});
+  const Outcome outcome = plan({"--from", plain, "--rows", "50", "--json", measured});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("groups of 2 compute 1.25 times as long as their speeds predict, and an exchange takes 2.000 ms"),
             std::string::npos)
       << outcome.out;
-  j = Json::parse(read_file(rehearsed));
-  EXPECT_EQ(j["rehearsal"][0]["computing"], 1.25);
+  j = Json::parse(read_file(measured));
+  EXPECT_EQ(j["group_benchmarks"][0]["computing"], 1.25);
   const double planned = tokens_per_s(j, "ash+oak");
   EXPECT_LT(planned, 0.9 * before);
 
   const auto simulate = [&](Arguments more) {
     more.insert(more.begin(),
-                {"simulate", "--from", rehearsed, "--ranks", "2", "--group", "2", "--strategy", "iterative", "--json", simulated});
+                {"simulate", "--from", measured, "--ranks", "2", "--group", "2", "--strategy", "iterative", "--json", simulated});
     const Outcome outcome = run(yamata(more));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return Json::parse(read_file(simulated))["results"][0]["decode_tokens_per_s"].get<double>();

@@ -54,9 +54,9 @@ TEST(Profile, OfAModel_hasAFloorForEveryWidthAndContext) {
   for (const char* kind : {"widths", "contexts"}) {
     for (const Json& run : j[kind]) {
       expect_positive(run,
-                      {"width", "bytes", "int8_ops", "float_ops", "ops", "read_floor_s", "compute_floor_s", "floor_s", "time_s", "ratio"});
+                      {"width", "bytes", "int8_ops", "float_ops", "ops", "min_read_s", "min_compute_s", "min_time_s", "time_s", "ratio"});
       EXPECT_EQ(run["samples_s"].size(), 2u);
-      EXPECT_EQ(run["floor_s"].get<double>(), std::max(run["read_floor_s"].get<double>(), run["compute_floor_s"].get<double>()));
+      EXPECT_EQ(run["min_time_s"].get<double>(), std::max(run["min_read_s"].get<double>(), run["min_compute_s"].get<double>()));
     }
   }
   EXPECT_EQ(j["widths"][1]["int8_ops"].get<double>(), 4 * j["widths"][0]["int8_ops"].get<double>());
@@ -68,12 +68,12 @@ TEST(Profile, OfAModel_hasAFloorForEveryWidthAndContext) {
   EXPECT_NE(outcome.out.find("by width"), std::string::npos);
 }
 
-TEST(Profile, Floor_isTheLongerOfReadingAndComputing) {
+TEST(Profile, MinTime_isTheLongerOfReadingAndComputing) {
   const ThreadCeiling ceiling = median({{2, 100, 40, 5, 1}, {2, 1, 10, 6, 9}, {2, 300, 9, 2, 0}});
   EXPECT_EQ(ceiling.threads, 2);
   EXPECT_EQ(ceiling.barrier_s, 1);
-  EXPECT_DOUBLE_EQ(floor_of({200, 10, 2}, ceiling).time_s(), 2);
-  EXPECT_DOUBLE_EQ(floor_of({100, 10, 2}, ceiling).time_s(), 1.4);
+  EXPECT_DOUBLE_EQ(min_time({200, 10, 2}, ceiling).time_s(), 2);
+  EXPECT_DOUBLE_EQ(min_time({100, 10, 2}, ceiling).time_s(), 1.4);
   ModelProfile model;
   model.weights = {400, 5, 0};
   EXPECT_DOUBLE_EQ(ridge_width(model, ceiling), 8);

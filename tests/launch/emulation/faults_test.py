@@ -173,7 +173,7 @@ class ThreeHosts(unittest.TestCase):
                 code, lines, out = self.strike([*text, '--json', str(result)], 2, fault, Job.read_a_third, FarHosts)
                 self.assertEqual(code, 0, lines)
                 told = json.loads(result.read_text())
-                self.assertTrue(told['layout_choice'].endswith('; n1, n2 stay out'), told['layout_choice'])
+                self.assertTrue(told['layout_choice'].endswith('; n1, n2 are not used'), told['layout_choice'])
                 self.assertEqual([rank['role'] for rank in told['per_rank']], ['head', 'idle', 'lost'])
                 self.assertEqual(out, alone)
                 self.assertTrue(any('the text goes on without rank 2, which has no part in it' in line for line in lines), lines)

@@ -32,7 +32,7 @@ class CheckHouse(unittest.TestCase):
             'launch/commands/run.cpp': '#include "launch/job.hpp"\n', 'mpi/transport/m.cpp': 'void f() { MPI_Send(1); }\n',
             'docs/results/old.md': 'a drafter, its pace and its seat\n'}), [])
 
-    def test_arrows_between_folders_and_rooms_point_one_way(self):
+    def test_dependencies_between_folders_and_subfolders_point_one_way(self):
         self.assert_one({'node/a.cpp': '#include "src/b.hpp"\n'}, 'node/a.cpp:1: node includes src')
         self.assert_one({'mpi/pipeline/a.cpp': '\n#include "mpi/decoding/b.hpp"\n'}, 'mpi/pipeline/a.cpp:2: mpi/pipeline includes mpi/decoding')
         self.assert_one({'launch/output/a.cpp': '#include "launch/job.hpp"\n'}, 'stands above it')

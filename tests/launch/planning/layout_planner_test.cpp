@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "launch/planning/group_rehearsal.hpp"
+#include "launch/planning/group_benchmarks.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "src/model/shard.hpp"
 
@@ -127,7 +127,7 @@ TEST_F(Planner, WorthlessDraft_isNotAsked) {
   EXPECT_EQ(plan_layouts(right, hosts({100}), network(0.1), 3).front().candidate.strategy, Strategy::kSpeculative);
 }
 
-TEST_F(Planner, Rehearsed_groupsCountAsTheyWere) {
+TEST_F(Planner, BenchmarkedGroups_countAsMeasured) {
   const auto machines = hosts({1000, 1000, 1000});
   PlannedJob plain = job(false);
   const auto pair = [&](const PlannedJob& job) {
@@ -141,14 +141,14 @@ TEST_F(Planner, Rehearsed_groupsCountAsTheyWere) {
     const std::vector<GroupTime> once{{.ranks = std::move(ranks), .computing_s = 1}};
     return 1 / group_costs(target_, machines, once, {}).front().computing;
   };
-  PlannedJob rehearsed = job(false);
+  PlannedJob measured = job(false);
   const std::vector<GroupTime> took{{.ranks = {0, 1, 2}, .computing_s = 1.5 * expected_s({0, 1, 2}), .exchange_s = 2e-3},
                                     {.ranks = {0, 1}, .computing_s = 1.5 * expected_s({0, 1}), .exchange_s = 2e-3}};
-  rehearsed.group_costs = group_costs(target_, machines, took, {});
-  EXPECT_EQ(rehearsed.group_costs[0].members, 2) << "ascending";
-  EXPECT_NEAR(rehearsed.group_costs[0].computing, 1.5, 1e-9);
-  EXPECT_EQ(rehearsed.group_costs[0].exchange, 2'000'000);
-  const double slower_s = 1 / pair(rehearsed).tokens_per_s;
+  measured.group_costs = group_costs(target_, machines, took, {});
+  EXPECT_EQ(measured.group_costs[0].members, 2) << "ascending";
+  EXPECT_NEAR(measured.group_costs[0].computing, 1.5, 1e-9);
+  EXPECT_EQ(measured.group_costs[0].exchange, 2'000'000);
+  const double slower_s = 1 / pair(measured).tokens_per_s;
   const double exchanges_s = 2e-3 * kExchangesPerLayer * static_cast<double>(target_.h.layers);
   EXPECT_NEAR(slower_s, 1.5 * computing_s + exchanges_s, 0.03 * slower_s);
 }

@@ -82,12 +82,12 @@ TEST_F(PlanFileTest, WhatIsNoPlan_isNoneAndWhatIsDamaged_isRefused) {
       EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
     }
   };
-  damaged([](Json& j) { j.erase("rehearsal"); }, "a plan of another version");
+  damaged([](Json& j) { j.erase("group_benchmarks"); }, "a plan of another version");
   damaged([](Json& j) { j["hosts"] = Json::array(); }, "names no host");
   damaged([](Json& j) { j["hosts"][0]["ns_per_byte"] = -1; }, "ns_per_byte");
   damaged([](Json& j) { j["hosts"][0]["width_multiples"][3] = 0; }, "width_multiples");
-  damaged([](Json& j) { j["rehearsal"][1]["members"] = 2; }, "not in ascending order");
-  damaged([](Json& j) { j["rehearsal"][0]["computing"] = 1e9; }, "computing");
+  damaged([](Json& j) { j["group_benchmarks"][1]["members"] = 2; }, "not in ascending order");
+  damaged([](Json& j) { j["group_benchmarks"][0]["computing"] = 1e9; }, "computing");
   damaged([](Json& j) { j["network"]["mbit_per_s"] = 0; }, "mbit_per_s");
   damaged([](Json& j) { j["model"]["layers"] = 0; }, "layers");
   damaged([](Json& j) { j["draft"]["cost"] = 0; }, "cost");

@@ -349,12 +349,12 @@ TEST_F(WorkerTest, EndWhileItMeasures_endsTheMeasurement) {
 }
 
 TEST_F(WorkerTest, LayerToShare_isRefusedWhereThisRankIsNoMemberOrHasOtherWork) {
-  send(Tag::kRehearse, wire::encode(wire::Rehearse{{0, 2}, {1, 1}, 0, 1, 1}));
+  send(Tag::kBenchmark, wire::encode(wire::BenchmarkRequest{{0, 2}, {1, 1}, 0, 1, 1}));
   EXPECT_NE(fault().find("a layer to share"), std::string::npos);
   worker_.emplace(transport_, setup_);
   worker_->begin();
   send(Tag::kStart, wire::encode(plan_over({0, 1})));
-  send(Tag::kRehearse, wire::encode(wire::Rehearse{{0, 1}, {1, 1}, 0, 1, 1}));
+  send(Tag::kBenchmark, wire::encode(wire::BenchmarkRequest{{0, 1}, {1, 1}, 0, 1, 1}));
   EXPECT_NE(fault().find("while this rank has other work"), std::string::npos);
 }
 

@@ -188,7 +188,7 @@ TEST_F(DecoderTest, Prompt_goesInChunks_andItsLastTokenGivesTheFirst) {
   EXPECT_EQ(decoder.counters().runs_started, 3u);
 }
 
-TEST_F(DecoderTest, Guesses_goWithTheTip_andAsManyTokensComeAsWereRight) {
+TEST_F(DecoderTest, Guesses_goWithTheRoot_andAsManyTokensComeAsWereRight) {
   ScriptedSource& source = add_source();
   Decoder& decoder = begin();
   source.next = {4, 5, 17};
@@ -252,7 +252,7 @@ TEST_F(DecoderTest, Iterative_sendsNoGuess) {
   EXPECT_EQ(last_width(), 1u);
 }
 
-TEST_F(DecoderTest, Tip_waitsForAGuessThatComesInTime_andForNoOther) {
+TEST_F(DecoderTest, Root_waitsForAGuessThatComesInTime_andForNoOther) {
   ScriptedSource& source = add_source();
   begin();
   source.knows = true;
@@ -260,7 +260,7 @@ TEST_F(DecoderTest, Tip_waitsForAGuessThatComesInTime_andForNoOther) {
   source.knows = false;
   source.latency = GuessLatency{0.001, 0.001};
   ASSERT_TRUE(step());
-  EXPECT_FALSE(step()) << "nothing is computed: the tip waits";
+  EXPECT_FALSE(step()) << "nothing is computed: the root waits";
   source.latency = GuessLatency{0.5, 0.5};
   settle();
   EXPECT_TRUE(step()) << "such a guess is not worth it";

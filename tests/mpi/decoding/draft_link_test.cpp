@@ -57,7 +57,7 @@ TEST_F(DraftLinkTest, Text_isToldOnce) {
   ASSERT_TRUE(commit_of_prompt);
   EXPECT_EQ(commit_of_prompt->request, kRequest);
   EXPECT_EQ(commit_of_prompt->tokens, Ids{7});
-  EXPECT_EQ(commit_of_prompt->least, 0);
+  EXPECT_EQ(commit_of_prompt->min_path_probability, 0);
   EXPECT_EQ(commit_of_prompt->min_drafts, 8);
   EXPECT_TRUE(link_.pending());
   EXPECT_FALSE(ask());
@@ -206,14 +206,14 @@ TEST_F(DraftLinkTest, DraftWaitedForToItsEnd_isAskedOnlyWhereItPays) {
   };
   const auto prompt = ask(demand(0));
   ASSERT_TRUE(prompt) << "another rank's draft reads the prompt in any case";
-  EXPECT_GT(prompt->least, 0.1f);
+  EXPECT_GT(prompt->min_path_probability, 0.1f);
   link_.on_guesses({.request = kRequest, .epoch = 1, .root = 10, .complete = true, .evaluation_s = 0.02, .guesses = {}}, tree_, text_,
                    demand(0.4));
   EXPECT_FALSE(told()) << "it knows all";
   commit(3);
   const auto cheap = ask(demand(0.4));
   ASSERT_TRUE(cheap);
-  EXPECT_NEAR(cheap->least, 0.02 / (0.7 * 0.4), 1e-3);
+  EXPECT_NEAR(cheap->min_path_probability, 0.02 / (0.7 * 0.4), 1e-3);
   commit(3);
   EXPECT_FALSE(ask(demand(0.01))) << "two evaluations take as long as four tokens";
   EXPECT_FALSE(link_.pending());

@@ -13,7 +13,7 @@ namespace yamata::test {
 namespace {
 
 constexpr std::size_t kShare = 20;  // part of all rounds: each of these simulates a whole job
-constexpr int kMostSteps = 2000;    // more steps mean that it hangs
+constexpr int kMaxSteps = 2000;     // more steps mean that it hangs
 
 /// Stages of table models that compute at once, with a cache of kSampleCells cells, whatever the plan says.
 StageFactory factory_on(InstantUnit& unit) {
@@ -63,7 +63,7 @@ class DamagedJobTest : public testing::Test {
   }
   template <class Step>
   static void run(Step step) {
-    for (int i = 0; step(); ++i) ASSERT_LT(i, kMostSteps) << "it does not come to an end";
+    for (int i = 0; step(); ++i) ASSERT_LT(i, kMaxSteps) << "it does not come to an end";
   }
 
   std::mt19937_64 random_{9};

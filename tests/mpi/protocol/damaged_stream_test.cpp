@@ -17,7 +17,7 @@ namespace {
 
 using wire::Bytes;
 constexpr std::size_t kShare = 10;  // part of all rounds: each of these simulates a whole conversation
-constexpr int kMostSteps = 2000;    // more steps mean that it hangs
+constexpr int kMaxSteps = 2000;     // more steps mean that it hangs
 
 simulation::TableShape table_shape(std::int32_t stage, std::int32_t stages, std::int32_t cells = kSampleCells) {
   simulation::TableShape shape;
@@ -58,7 +58,7 @@ class DamagedStreamTest : public testing::Test {
   }
   template <class Step>
   static void run(Step step) {
-    for (int i = 0; step(); ++i) ASSERT_LT(i, kMostSteps) << "it does not come to an end";
+    for (int i = 0; step(); ++i) ASSERT_LT(i, kMaxSteps) << "it does not come to an end";
   }
 
   std::mt19937_64 random_{4};

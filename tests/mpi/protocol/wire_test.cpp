@@ -159,8 +159,8 @@ TEST(Wire, CommitGuessesCancel_roundTrip) {
   EXPECT_EQ(commit.position, 100);
   EXPECT_EQ(commit.tokens, (std::vector<std::int32_t>{5, 6}));
   EXPECT_EQ(commit.min_drafts, 4);
-  EXPECT_EQ(commit.least, 0.5f);
-  EXPECT_TRUE(commit.retell);
+  EXPECT_EQ(commit.min_path_probability, 0.5f);
+  EXPECT_TRUE(commit.resend);
   const Guesses guesses = decode_guesses(encode(Guesses{4, 9, 3, 101, true, 0.125, 1, {{4, 3, 77, 0.25f}}}));
   EXPECT_EQ(guesses.request, 4u);
   EXPECT_EQ(guesses.epoch, 9u);

@@ -42,7 +42,7 @@ TEST(HeadsTable, RightHeads_guessTheText) {
 }
 
 /// A test of the tests: without the check, each of these errors would only cost guesses.
-TEST(HeadsTable, PlantedFaults_areFound) {
+TEST(HeadsTable, InjectedFaults_areFound) {
   constexpr std::size_t kRow = 2 * TableModel::kWidth;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     Scenario late = scenario(seed);  // features are shifted by one position

@@ -100,7 +100,7 @@ Scenario Scenario::random(std::uint64_t seed) {
   s.sampling.temperature = static_cast<float>(draw.chance(50) ? 0 : draw.real(0.2, 1.5));
   s.sampling.repeat_penalty = static_cast<float>(draw.chance(70) ? 1 : draw.real(1, 1.5));
   s.sampling.seed = seed;
-  s.decode.continue_tip = !draw.chance(15);
+  s.decode.reuse_tree = !draw.chance(15);
   if (s.decode.strategy == Strategy::kPipeInfer && draw.chance(10)) s.drafter_that_dies = draw.below(s.drafters.size());
   s.decode.lookup = s.decode.strategy != Strategy::kIterative && draw.chance(40);
   if (s.decode.lookup && s.decode.strategy == Strategy::kPipeInfer && draw.chance(20)) {
@@ -125,7 +125,7 @@ std::string Scenario::describe() const {
       decode.sequences.end, decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
   if (window > 0) text += fmt::format(", a window of {}", window);
-  if (!decode.continue_tip) text += ", anew at every acceptance";
+  if (!decode.reuse_tree) text += ", anew at every acceptance";
   if (decode.lookup) text += ", lookup";
   if (!feature_layers.empty()) text += fmt::format(", features of {} layers", feature_layers.size());
   if (texts > 1) text += fmt::format(", {} texts", texts);

@@ -137,7 +137,7 @@ TEST(VirtualCluster, DraftThatIsTooUnsure_guessesLess) {
   EXPECT_LT(simulate(unsure).counters.drafted, simulate(right).counters.drafted);
 }
 
-TEST(VirtualCluster, SingleStage_takesAllGuessesWithTheTip_andBeatsDraftingInTurns) {
+TEST(VirtualCluster, SingleStage_takesAllGuessesWithTheRoot_andBeatsDraftingInTurns) {
   for (const double top1 : {0.5, 0.65, 0.8}) {
     Scenario s = longer(real(1, Strategy::kPipeInfer)), in_turns = longer(real(1, Strategy::kSpeculative));
     for (Scenario* scenario : {&s, &in_turns}) {

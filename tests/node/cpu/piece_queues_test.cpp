@@ -29,16 +29,16 @@ class PieceQueuesOf : public testing::TestWithParam<int> {
 };
 
 TEST_P(PieceQueuesOf, EveryPieceOfEveryOperation_isComputedOnce) {
-  constexpr int kOperations = 200, kMost = 9;
-  const auto count = [](int operation, int owner) { return (operation * 5 + owner * 3) % (kMost + 1); };
-  std::vector<std::vector<int>> times(kOperations, std::vector<int>(static_cast<std::size_t>(threads_ * kMost)));
+  constexpr int kOperations = 200, kMaxPieces = 9;
+  const auto count = [](int operation, int owner) { return (operation * 5 + owner * 3) % (kMaxPieces + 1); };
+  std::vector<std::vector<int>> times(kOperations, std::vector<int>(static_cast<std::size_t>(threads_ * kMaxPieces)));
   for (int run = 1; run <= 3; ++run) {  // plain integers: if a piece is taken twice, TSan reports a race
     queues_.fill();
     pool_.start([&](int thread) {
       for (int i = 0; i < kOperations; ++i) {
         queues_.drain(thread, [&](int owner) {
           return Pieces{count(i, owner), [&, i, owner](std::int64_t p) {
-                          ++times[static_cast<std::size_t>(i)][static_cast<std::size_t>(owner * kMost + p)];
+                          ++times[static_cast<std::size_t>(i)][static_cast<std::size_t>(owner * kMaxPieces + p)];
                         }};
         });
         queues_.next_operation(thread);
@@ -48,8 +48,8 @@ TEST_P(PieceQueuesOf, EveryPieceOfEveryOperation_isComputedOnce) {
     pool_.wait();
     for (int i = 0; i < kOperations; ++i) {
       for (int owner = 0; owner < threads_; ++owner) {
-        for (int p = 0; p < kMost; ++p) {
-          EXPECT_EQ(times[static_cast<std::size_t>(i)][static_cast<std::size_t>(owner * kMost + p)], p < count(i, owner) ? run : 0)
+        for (int p = 0; p < kMaxPieces; ++p) {
+          EXPECT_EQ(times[static_cast<std::size_t>(i)][static_cast<std::size_t>(owner * kMaxPieces + p)], p < count(i, owner) ? run : 0)
               << "operation " << i << " piece " << p << " of thread " << owner;
         }
       }

@@ -38,7 +38,7 @@ class Rows {
 };
 
 /// The same list again and again, whose first copy is from another row each time.
-std::vector<float> copied(PlantedFault fault, GraphCounts* counts = nullptr, bool graphs = true) {
+std::vector<float> copied(InjectedFault fault, GraphCounts* counts = nullptr, bool graphs = true) {
   EmulatedDevice device({.fault = fault});
   Rows rows(device, {.graphs = graphs});
   std::vector<float> found;
@@ -57,18 +57,18 @@ std::vector<float> copied(PlantedFault fault, GraphCounts* counts = nullptr, boo
 TEST(Launcher, aListThatComesAgain_isOneGraph_withTheParametersOfThisRun) {
   const std::vector<float> expected{0, 101, 202, 303};
   GraphCounts with, without;
-  EXPECT_EQ(copied(PlantedFault::kNone, &with), expected);
-  EXPECT_EQ(copied(PlantedFault::kNone, &without, false), expected);
+  EXPECT_EQ(copied(InjectedFault::kNone, &with), expected);
+  EXPECT_EQ(copied(InjectedFault::kNone, &without, false), expected);
   EXPECT_EQ(with.launched, 3u) << "the first comes once";
   EXPECT_EQ(with.built, 1u);
   EXPECT_EQ(with.updated, 2u) << "one launch of each later run";
   EXPECT_EQ(without.launched, 0u);
 }
 
-TEST(Launcher, aGraphWithTheLastRunsParameters_isFound) { EXPECT_NE(copied(PlantedFault::kStaleGraph), copied(PlantedFault::kNone)); }
+TEST(Launcher, aGraphWithTheLastRunsParameters_isFound) { EXPECT_NE(copied(InjectedFault::kStaleGraph), copied(InjectedFault::kNone)); }
 
 /// Runs of one and of two rows in turn.
-std::vector<float> widths_in_turn(PlantedFault fault, GraphCounts* counts = nullptr) {
+std::vector<float> widths_in_turn(InjectedFault fault, GraphCounts* counts = nullptr) {
   EmulatedDevice device({.fault = fault});
   Rows rows(device, {});
   std::vector<float> found;
@@ -86,13 +86,15 @@ std::vector<float> widths_in_turn(PlantedFault fault, GraphCounts* counts = null
 
 TEST(Launcher, eachWidthHasItsGraph) {
   GraphCounts counts;
-  EXPECT_EQ(widths_in_turn(PlantedFault::kNone, &counts), (std::vector<float>{0, 9, 100, 101, 200, 209, 300, 301, 400, 409, 500, 501}));
+  EXPECT_EQ(widths_in_turn(InjectedFault::kNone, &counts), (std::vector<float>{0, 9, 100, 101, 200, 209, 300, 301, 400, 409, 500, 501}));
   EXPECT_EQ(counts.built, 2u);
   EXPECT_EQ(counts.launched, 4u);
   EXPECT_EQ(counts.updated, 0u);
 }
 
-TEST(Launcher, aGraphOfAnotherWidth_isFound) { EXPECT_NE(widths_in_turn(PlantedFault::kOtherGraph), widths_in_turn(PlantedFault::kNone)); }
+TEST(Launcher, aGraphOfAnotherWidth_isFound) {
+  EXPECT_NE(widths_in_turn(InjectedFault::kOtherGraph), widths_in_turn(InjectedFault::kNone));
+}
 
 /// Graphs are found by their kernels: where others come in the same place, another one is built.
 TEST(Launcher, otherKernelsInTheSamePlace_areAnotherGraph) {
@@ -230,7 +232,7 @@ TEST_P(Barriers, memoryIsHadBetweenThem) {
 
 TEST_P(Barriers, aStreamThatDoesNotWait_isFound) {
   if (!GetParam().stream_waits) GTEST_SKIP() << "it does not wait by itself";
-  EmulatedDevice device({.fault = PlantedFault::kNoStreamWait});
+  EmulatedDevice device({.fault = InjectedFault::kNoStreamWait});
   Rows rows(device, GetParam());
   device_ignores_flags_ = true;
   EXPECT_NE(run_list(device, rows, kBarriers).last, 5);

@@ -1,4 +1,4 @@
-#include "launch/planning/group_rehearsal.hpp"
+#include "launch/planning/group_benchmarks.hpp"
 
 #include <fmt/format.h>
 
@@ -17,8 +17,8 @@ namespace yamata {
 namespace {
 
 constexpr simulation::Nanoseconds kFar = 2'000'000;
-constexpr double kComputing_s = 0.1;    // of all groups together
-constexpr int kCheck = 3, kFewest = 5, kMost = 17;  // numbers of runs
+constexpr double kComputing_s = 0.1;                        // of all groups together
+constexpr int kCheckRuns = 3, kMinRuns = 5, kMaxRuns = 17;  // numbers of runs
 constexpr double kAgree = 4.0 / 3;
 
 const PlannedHost& host(std::span<const PlannedHost> hosts, int rank) { return hosts[static_cast<std::size_t>(rank)]; }
@@ -66,7 +66,7 @@ MeasurementKey key_of(const ModelFile& target, std::span<const PlannedHost> host
 /// The kept results of all groups; empty if one is missing.
 std::vector<GroupCost> read_kept(const ModelFile& target, std::span<const PlannedHost> hosts, const GroupRecord& record) {
   std::vector<GroupCost> kept;
-  for (const std::vector<int>& ranks : groups_to_rehearse(target, hosts)) {
+  for (const std::vector<int>& ranks : groups_to_benchmark(target, hosts)) {
     const auto cost = read_group_cost(record.folder, key_of(target, hosts, ranks), record.now_s);
     if (record.renew || !cost) return {};
     kept.push_back(*cost);
@@ -82,7 +82,7 @@ bool holds(std::span<const GroupCost> kept, const GroupCost& first) {
 
 }  // namespace
 
-std::vector<std::vector<int>> groups_to_rehearse(const ModelFile& target, std::span<const PlannedHost> hosts) {
+std::vector<std::vector<int>> groups_to_benchmark(const ModelFile& target, std::span<const PlannedHost> hosts) {
   std::vector<std::vector<int>> groups;
   if (hosts.empty()) return groups;
   const std::vector<int> order = hosts_by_speed(hosts);
@@ -99,21 +99,21 @@ std::vector<std::vector<int>> groups_to_rehearse(const ModelFile& target, std::s
   return groups;
 }
 
-std::optional<wire::Rehearse> next_group(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const GroupTime> so_far,
-                                         const GroupRecord& record) {
-  const auto groups = groups_to_rehearse(target, hosts);
+std::optional<wire::BenchmarkRequest> next_group(const ModelFile& target, std::span<const PlannedHost> hosts,
+                                                 std::span<const GroupTime> so_far, const GroupRecord& record) {
+  const auto groups = groups_to_benchmark(target, hosts);
   if (so_far.size() >= groups.size()) return std::nullopt;
   const std::vector<GroupCost> kept = read_kept(target, hosts, record);
   if (!so_far.empty() && holds(kept, cost_of(target, hosts, so_far.front(), record.bytes))) return std::nullopt;
   const std::vector<int>& ranks = groups[so_far.size()];
   const LayerRange layers = layers_of(target, ranks.size(), record.bytes);
   const double runs = kComputing_s / static_cast<double>(groups.size()) / expected_s(target, hosts, ranks, layers);
-  const int counted = std::clamp(static_cast<int>(std::min<double>(runs, kMost)), kFewest, kMost);
-  return wire::Rehearse{.ranks = {ranks.begin(), ranks.end()},
-                        .shares = shares_of(hosts, ranks),
-                        .layer = static_cast<std::int32_t>(layers.begin),
-                        .layers = static_cast<std::int32_t>(layers.count()),
-                        .runs = so_far.empty() && !kept.empty() ? kCheck : counted};
+  const int counted = std::clamp(static_cast<int>(std::min<double>(runs, kMaxRuns)), kMinRuns, kMaxRuns);
+  return wire::BenchmarkRequest{.ranks = {ranks.begin(), ranks.end()},
+                                .shares = shares_of(hosts, ranks),
+                                .layer = static_cast<std::int32_t>(layers.begin),
+                                .layers = static_cast<std::int32_t>(layers.count()),
+                                .runs = so_far.empty() && !kept.empty() ? kCheckRuns : counted};
 }
 
 std::vector<GroupCost> group_costs(const ModelFile& target, std::span<const PlannedHost> hosts, std::span<const GroupTime> times,

@@ -1,5 +1,5 @@
-// Faults planted in the kernels: each barrier and each bounds check, left out, is found by the tests of the kernels.
-#include "node/cuda/emulation/planted.hpp"
+// Faults injected into the kernels: each barrier and each bounds check, left out, is found by the tests of the kernels.
+#include "node/cuda/emulation/injected_faults.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -34,7 +34,7 @@ bool is_found(const std::string& site, const std::vector<Scene>& scenes) {
   const pid_t child = fork();
   if (child == 0) {
     if (!std::freopen("/dev/null", "w", stderr)) _exit(2);
-    simt::planted::remove(site);
+    simt::injected::remove(site);
     try {
       _exit(all_hold(scenes) ? 0 : 1);
     } catch (const std::exception&) {
@@ -67,13 +67,13 @@ std::string place_of(const std::string& site) {
   return file.substr(0, file.rfind(':'));
 }
 
-TEST(PlantedFaults, EveryBarrierAndBoundsCheckThatIsLeftOut_isFound) {
-  if (!TestDevice::emulated()) GTEST_SKIP() << "faults are planted in the emulated device";
+TEST(InjectedFaults, EveryBarrierAndBoundsCheckThatIsLeftOut_isFound) {
+  if (!TestDevice::emulated()) GTEST_SKIP() << "faults are injected into the emulated device";
   const std::vector<Scene> scenes = all_scenes();
-  simt::planted::record(true);
+  simt::injected::record(true);
   ASSERT_TRUE(all_hold(scenes));
-  simt::planted::record(false);
-  const std::vector<std::string> sites = simt::planted::sites();
+  simt::injected::record(false);
+  const std::vector<std::string> sites = simt::injected::sites();
   std::set<std::string> places;
   for (const std::string& site : sites) places.insert(place_of(site));
   EXPECT_EQ(places, places_in_source()) << "a kernel is in no scene";

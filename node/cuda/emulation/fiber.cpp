@@ -1,4 +1,4 @@
-#include "node/cuda/emulation/fibre.hpp"
+#include "node/cuda/emulation/fiber.hpp"
 
 #include <boost/context/detail/fcontext.hpp>
 #include <utility>
@@ -24,26 +24,26 @@ namespace fc = boost::context::detail;
 #if defined(__SANITIZE_THREAD__)
 namespace {
 
-/// For the thread sanitizer, all fibres of a thread are one other thread. With one for each, every switch would compare hundreds of
+/// For the thread sanitizer, all fibers of a thread are one other thread. With one for each, every switch would compare hundreds of
 /// clocks.
-class TsanFibre {
+class TsanFiber {
  public:
-  TsanFibre() : handle_(__tsan_create_fiber(0)) {}
-  ~TsanFibre() { __tsan_destroy_fiber(handle_); }
-  TsanFibre(TsanFibre&&) = delete;
+  TsanFiber() : handle_(__tsan_create_fiber(0)) {}
+  ~TsanFiber() { __tsan_destroy_fiber(handle_); }
+  TsanFiber(TsanFiber&&) = delete;
   void renew() { __tsan_destroy_fiber(std::exchange(handle_, __tsan_create_fiber(0))); }
   void* handle() const { return handle_; }
 
  private:
   void* handle_;
 };
-thread_local TsanFibre tsan_fibre;
+thread_local TsanFiber tsan_fiber;
 
 }  // namespace
 #endif
 
-struct Fibre::Context {
-  static void enter(fc::transfer_t from);  // entry point of a fibre
+struct Fiber::Context {
+  static void enter(fc::transfer_t from);  // entry point of a fiber
 
   fc::fcontext_t own{}, resumer{};
   // For the address sanitizer: the stacks that are not in use, and the stack of the resumer.
@@ -54,11 +54,11 @@ struct Fibre::Context {
 };
 
 // Not initialized, so that only the pages in use take memory.
-Fibre::Fibre() : stack_(new std::byte[kStackBytes]), context_(std::make_unique<Context>()) {}
+Fiber::Fiber() : stack_(new std::byte[kStackBytes]), context_(std::make_unique<Context>()) {}
 
-Fibre::~Fibre() = default;
+Fiber::~Fiber() = default;
 
-void Fibre::begin(void (*body)(void*), void* argument) {
+void Fiber::begin(void (*body)(void*), void* argument) {
   [[maybe_unused]] const bool given_up = !ended_;
   body_ = body, argument_ = argument, ended_ = false;
   context_->own_fake = nullptr;
@@ -67,12 +67,12 @@ void Fibre::begin(void (*body)(void*), void* argument) {
 #if defined(__SANITIZE_ADDRESS__)
   ASAN_UNPOISON_MEMORY_REGION(stack_.get(), kStackBytes);
 #elif defined(__SANITIZE_THREAD__)
-  if (given_up) tsan_fibre.renew();
+  if (given_up) tsan_fiber.renew();
 #endif
 }
 
-YAMATA_NOT_COUNTED void Fibre::Context::enter(fc::transfer_t from) {
-  auto* self = static_cast<Fibre*>(from.data);
+YAMATA_NOT_COUNTED void Fiber::Context::enter(fc::transfer_t from) {
+  auto* self = static_cast<Fiber*>(from.data);
   self->context_->resumer = from.fctx;
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(nullptr, &self->context_->resumer_stack, &self->context_->resumer_bytes);
@@ -82,13 +82,13 @@ YAMATA_NOT_COUNTED void Fibre::Context::enter(fc::transfer_t from) {
   self->switch_back(true);
 }
 
-void Fibre::resume() {
+void Fiber::resume() {
   Context& c = *context_;
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(&c.resumer_fake, stack_.get(), kStackBytes);
 #elif defined(__SANITIZE_THREAD__)
   c.resumer_tsan = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(tsan_fibre.handle(), 0);
+  __tsan_switch_to_fiber(tsan_fiber.handle(), 0);
 #endif
   c.own = fc::jump_fcontext(c.own, this).fctx;
 #if defined(__SANITIZE_ADDRESS__)
@@ -96,9 +96,9 @@ void Fibre::resume() {
 #endif
 }
 
-void Fibre::yield() { switch_back(false); }
+void Fiber::yield() { switch_back(false); }
 
-YAMATA_NOT_COUNTED void Fibre::switch_back([[maybe_unused]] bool for_good) {
+YAMATA_NOT_COUNTED void Fiber::switch_back([[maybe_unused]] bool for_good) {
   Context& c = *context_;
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(for_good ? nullptr : &c.own_fake, c.resumer_stack, c.resumer_bytes);

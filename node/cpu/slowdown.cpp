@@ -1,4 +1,4 @@
-#include "node/cpu/slow_motion.hpp"
+#include "node/cpu/slowdown.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -24,13 +24,13 @@ double waited_s(Wait wait) {
 
 }  // namespace
 
-SlowMotion::SlowMotion(double factor, const std::string& turns) : factor_(factor) {
+Slowdown::Slowdown(double factor, const std::string& turns) : factor_(factor) {
   if (!turns.empty()) turns_ = open(turns.c_str(), O_RDWR | O_CLOEXEC);
 }
 
-SlowMotion::SlowMotion(SlowMotion&& other) noexcept : SlowMotion() { *this = std::move(other); }
+Slowdown::Slowdown(Slowdown&& other) noexcept : Slowdown() { *this = std::move(other); }
 
-SlowMotion& SlowMotion::operator=(SlowMotion&& other) noexcept {
+Slowdown& Slowdown::operator=(Slowdown&& other) noexcept {
   std::swap(factor_, other.factor_);
   std::swap(turns_, other.turns_);
   std::swap(began_cpu_s_, other.began_cpu_s_);
@@ -38,31 +38,31 @@ SlowMotion& SlowMotion::operator=(SlowMotion&& other) noexcept {
   return *this;
 }
 
-SlowMotion::~SlowMotion() {
+Slowdown::~Slowdown() {
   if (turns_ >= 0) close(turns_);
 }
 
-void SlowMotion::begin_operation() {
+void Slowdown::begin_operation() {
   if (slows()) begin_computing();
 }
 
-void SlowMotion::end_operation() {
+void Slowdown::end_operation() {
   if (!slows()) return;
   end_computing();
   if (debt_s_ <= 0) return;
   debt_s_ -= waited_s([this] { std::this_thread::sleep_for(std::chrono::duration<double>(debt_s_)); });
 }
 
-void SlowMotion::begin_exchange() {
+void Slowdown::begin_exchange() {
   if (slows()) end_computing();
 }
 
-void SlowMotion::end_exchange() {
+void Slowdown::end_exchange() {
   if (slows()) begin_computing();
 }
 
 /// Takes a lock on the open file, which is released when the process ends, however it ends.
-void SlowMotion::begin_computing() {
+void Slowdown::begin_computing() {
   if (turns_ >= 0) {
     debt_s_ -= waited_s([this] {
       while (flock(turns_, LOCK_EX) != 0 && errno == EINTR) {
@@ -72,7 +72,7 @@ void SlowMotion::begin_computing() {
   began_cpu_s_ = thread_cpu_s();
 }
 
-void SlowMotion::end_computing() {
+void Slowdown::end_computing() {
   debt_s_ += (thread_cpu_s() - began_cpu_s_) * (factor_ - 1);
   if (turns_ >= 0) flock(turns_, LOCK_UN);
 }

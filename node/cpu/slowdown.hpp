@@ -8,14 +8,14 @@ namespace yamata {
 /// hosts on the same core. Hosts on one machine can compute in turn, so that they share neither a core nor the memory bandwidth; waiting
 /// for the turn counts as pausing. If a wait or pause was too long, the next pauses are shorter. Exchanges with other ranks are not slowed
 /// down, and no host has the turn during them.
-class SlowMotion {
+class Slowdown {
  public:
   /// The factor is at least 1; 1 slows nothing down. `turns`: a file that hosts lock while they compute; empty, or a file that cannot be
   /// opened: no host waits.
-  explicit SlowMotion(double factor = 1, const std::string& turns = {});
-  ~SlowMotion();
-  SlowMotion(SlowMotion&& other) noexcept;
-  SlowMotion& operator=(SlowMotion&& other) noexcept;
+  explicit Slowdown(double factor = 1, const std::string& turns = {});
+  ~Slowdown();
+  Slowdown(Slowdown&& other) noexcept;
+  Slowdown& operator=(Slowdown&& other) noexcept;
 
   void begin_operation();
   void end_operation();

@@ -1,4 +1,4 @@
-#include "node/cpu/slow_motion.hpp"
+#include "node/cpu/slowdown.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,10 +13,10 @@ namespace yamata {
 namespace {
 
 /// A lock file, which another host may hold.
-class SlowMotionTest : public testing::Test {
+class SlowdownTest : public testing::Test {
  protected:
-  SlowMotionTest() : other_(open(path_.c_str(), O_RDWR | O_CREAT, 0600)) {}
-  ~SlowMotionTest() override { close(other_); }
+  SlowdownTest() : other_(open(path_.c_str(), O_RDWR | O_CREAT, 0600)) {}
+  ~SlowdownTest() override { close(other_); }
   /// Whether another host could take the lock now.
   bool free() {
     if (flock(other_, LOCK_EX | LOCK_NB) != 0) return false;
@@ -29,8 +29,8 @@ class SlowMotionTest : public testing::Test {
   int other_;
 };
 
-TEST_F(SlowMotionTest, HasTheTurnWhileItComputesButNotInAnExchange) {
-  SlowMotion slow(1.001, path_);
+TEST_F(SlowdownTest, HasTheTurnWhileItComputesButNotInAnExchange) {
+  Slowdown slow(1.001, path_);
   EXPECT_TRUE(free());
   slow.begin_operation();
   EXPECT_FALSE(free());
@@ -42,25 +42,25 @@ TEST_F(SlowMotionTest, HasTheTurnWhileItComputesButNotInAnExchange) {
   EXPECT_TRUE(free());
 }
 
-TEST_F(SlowMotionTest, TakesNoTurnWhereNothingIsSlowedDown) {
-  SlowMotion slow(1, path_);
+TEST_F(SlowdownTest, TakesNoTurnWhereNothingIsSlowedDown) {
+  Slowdown slow(1, path_);
   slow.begin_operation();
   EXPECT_TRUE(free());
   slow.end_operation();
 }
 
-TEST_F(SlowMotionTest, GivesTheTurnUpAsItEnds) {
+TEST_F(SlowdownTest, GivesTheTurnUpAsItEnds) {
   {
-    SlowMotion slow;
-    slow = SlowMotion(1.001, path_);
+    Slowdown slow;
+    slow = Slowdown(1.001, path_);
     slow.begin_operation();
     EXPECT_FALSE(free());
   }
   EXPECT_TRUE(free());
 }
 
-TEST_F(SlowMotionTest, ComputesWithoutTurnsWhereTheFileIsMissing) {
-  SlowMotion slow(1.001, path_ + "-missing");
+TEST_F(SlowdownTest, ComputesWithoutTurnsWhereTheFileIsMissing) {
+  Slowdown slow(1.001, path_ + "-missing");
   slow.begin_operation();
   slow.end_operation();
 }

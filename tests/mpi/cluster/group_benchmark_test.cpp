@@ -1,5 +1,5 @@
-// Rehearsals of layers with scripted times, shared by ranks of one process.
-#include "mpi/cluster/rehearsal.hpp"
+// Group benchmarks with scripted times: layers that ranks of one process share.
+#include "mpi/cluster/group_benchmark.hpp"
 
 #include <gtest/gtest.h>
 
@@ -71,8 +71,8 @@ class ScriptedTransport final : public Transport {
   int rank() const override { return 0; }
   int size() const override { return 3; }
   void send(int to, Tag tag, std::vector<std::byte> bytes) override {
-    ASSERT_EQ(tag, Tag::kRehearse);
-    asked[to].push_back(wire::decode_rehearse(bytes));
+    ASSERT_EQ(tag, Tag::kBenchmark);
+    asked[to].push_back(wire::decode_benchmark_request(bytes));
   }
   std::optional<Message> receive() override { return std::nullopt; }
   std::size_t pending_sends() const override { return 0; }
@@ -82,13 +82,13 @@ class ScriptedTransport final : public Transport {
   std::unique_ptr<GroupExchange> join_group(std::span<const int>, int) override { return std::make_unique<ScriptedExchange>(unit_.met); }
   [[noreturn]] void abort(int) override { throw std::logic_error("abort"); }
 
-  std::map<int, std::vector<wire::Rehearse>> asked;
+  std::map<int, std::vector<wire::BenchmarkRequest>> asked;
 
  private:
   ScriptedUnit& unit_;
 };
 
-class RehearsalTest : public testing::Test {
+class GroupBenchmarkTest : public testing::Test {
  protected:
   LayerFactory factory() {
     return [this](LayerRange layers, const GroupMember& group) {
@@ -107,7 +107,7 @@ class RehearsalTest : public testing::Test {
   std::vector<std::pair<LayerRange, int>> made;
 };
 
-TEST_F(RehearsalTest, SharedLayer_countsComputingAndExchangesOfAllRunsButTheFirst) {
+TEST_F(GroupBenchmarkTest, SharedLayer_countsComputingAndExchangesOfAllRunsButTheFirst) {
   SharedLayer layer(transport_, {{0, 2}, {0.5, 0.5}, 7, 2, 5}, factory());
   EXPECT_FALSE(layer.finished());
   while (layer.advance()) {
@@ -121,7 +121,7 @@ TEST_F(RehearsalTest, SharedLayer_countsComputingAndExchangesOfAllRunsButTheFirs
   EXPECT_NEAR(layer.result().exchange_s, 30e-6, 1e-9);
 }
 
-TEST_F(RehearsalTest, RunThatSomethingDisturbed_doesNotCount) {
+TEST_F(GroupBenchmarkTest, RunThatSomethingDisturbed_doesNotCount) {
   unit_.disturbed = 3;
   SharedLayer layer(transport_, {{0, 2}, {0.5, 0.5}, 7, 1, 5}, factory());
   while (layer.advance()) {
@@ -130,7 +130,7 @@ TEST_F(RehearsalTest, RunThatSomethingDisturbed_doesNotCount) {
   EXPECT_NEAR(layer.result().exchange_s, 30e-6, 1e-9);
 }
 
-TEST_F(RehearsalTest, LayerThatIsLeft_isAnError) {
+TEST_F(GroupBenchmarkTest, LayerThatIsLeft_isAnError) {
   SharedLayer layer(transport_, {{0, 2}, {0.5, 0.5}, 7, 2, 5}, factory());
   EXPECT_TRUE(layer.advance());
   EXPECT_TRUE(layer.advance());
@@ -139,40 +139,40 @@ TEST_F(RehearsalTest, LayerThatIsLeft_isAnError) {
   EXPECT_THROW(layer.advance(), ClusterError);
 }
 
-TEST_F(RehearsalTest, Head_asksOneGroupAfterTheOtherAndTakesTheMean) {
-  const std::vector<wire::Rehearse> groups{{{0, 2}, {0.5, 0.5}, 3, 1, 4}, {{0, 1, 2}, {1, 1, 1}, 3, 1, 4}};
+TEST_F(GroupBenchmarkTest, Head_asksOneGroupAfterTheOtherAndTakesTheMean) {
+  const std::vector<wire::BenchmarkRequest> groups{{{0, 2}, {0.5, 0.5}, 3, 1, 4}, {{0, 1, 2}, {1, 1, 1}, 3, 1, 4}};
   const auto next = [&](std::span<const GroupTime> so_far) {
     return so_far.size() < groups.size() ? std::optional(groups[so_far.size()]) : std::nullopt;
   };
-  Rehearsal rehearsal(transport_, next, factory());
+  GroupBenchmark benchmark(transport_, next, factory());
   const auto go_on = [&] {
-    while (rehearsal.advance()) {
+    while (benchmark.advance()) {
     }
   };
   go_on();
   EXPECT_EQ(transport_.asked[2].size(), 1u);
   EXPECT_EQ(transport_.asked[1].size(), 0u);
-  EXPECT_THROW(rehearsal.on_answer(1, {}), ClusterError) << "no member";
-  rehearsal.on_answer(2, {250e-6, 10e-6});
+  EXPECT_THROW(benchmark.on_answer(1, {}), ClusterError) << "no member";
+  benchmark.on_answer(2, {250e-6, 10e-6});
   go_on();
-  EXPECT_FALSE(rehearsal.finished());
-  ASSERT_EQ(rehearsal.times().size(), 1u);
-  EXPECT_EQ(rehearsal.times()[0].ranks, (std::vector<int>{0, 2}));
-  EXPECT_NEAR(rehearsal.times()[0].computing_s, 200e-6, 1e-9);
-  EXPECT_NEAR(rehearsal.times()[0].exchange_s, 20e-6, 1e-9);
+  EXPECT_FALSE(benchmark.finished());
+  ASSERT_EQ(benchmark.times().size(), 1u);
+  EXPECT_EQ(benchmark.times()[0].ranks, (std::vector<int>{0, 2}));
+  EXPECT_NEAR(benchmark.times()[0].computing_s, 200e-6, 1e-9);
+  EXPECT_NEAR(benchmark.times()[0].exchange_s, 20e-6, 1e-9);
   EXPECT_EQ(transport_.asked[1].size(), 1u);
-  rehearsal.on_answer(1, {140e-6, 30e-6});
-  rehearsal.on_answer(2, {140e-6, 30e-6});
+  benchmark.on_answer(1, {140e-6, 30e-6});
+  benchmark.on_answer(2, {140e-6, 30e-6});
   go_on();
-  EXPECT_TRUE(rehearsal.finished());
-  EXPECT_FALSE(rehearsal.computing());
+  EXPECT_TRUE(benchmark.finished());
+  EXPECT_FALSE(benchmark.computing());
 }
 
-TEST_F(RehearsalTest, OfNoGroups_isFinished) {
-  Rehearsal rehearsal(
+TEST_F(GroupBenchmarkTest, OfNoGroups_isFinished) {
+  GroupBenchmark benchmark(
       transport_, [](std::span<const GroupTime>) { return std::nullopt; }, factory());
-  EXPECT_TRUE(rehearsal.finished());
-  EXPECT_THROW(rehearsal.on_answer(1, {}), ClusterError);
+  EXPECT_TRUE(benchmark.finished());
+  EXPECT_THROW(benchmark.on_answer(1, {}), ClusterError);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The groups that rehearse, and the results that are kept.
-#include "launch/planning/group_rehearsal.hpp"
+// The groups that are benchmarked, and the results that are kept.
+#include "launch/planning/group_benchmarks.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 using Groups = std::vector<std::vector<int>>;
 
-class GroupRehearsalTest : public testing::Test {
+class GroupBenchmarksTest : public testing::Test {
  protected:
   static std::vector<PlannedHost> hosts(const std::vector<double>& ns_per_byte) {
     std::vector<PlannedHost> hosts;
@@ -39,18 +39,18 @@ class GroupRehearsalTest : public testing::Test {
   GroupRecord record_{parent_ / "kept", 1'800'000'000};
 };
 
-TEST_F(GroupRehearsalTest, Groups_areOfAllTwoAndFourThatAreNear) {
+TEST_F(GroupBenchmarksTest, Groups_areOfAllTwoAndFourThatAreNear) {
   auto all = hosts({2, 1, 4, 3, 2});
-  EXPECT_EQ(groups_to_rehearse(target_, all), (Groups{{0, 1, 3, 4}, {0, 1}})) << "four is the most that can share this model";
-  EXPECT_EQ(groups_to_rehearse(target_, hosts({1, 1, 1})), (Groups{{0, 1, 2}, {0, 1}}));
-  EXPECT_EQ(groups_to_rehearse(target_, hosts({1, 1})), (Groups{{0, 1}}));
+  EXPECT_EQ(groups_to_benchmark(target_, all), (Groups{{0, 1, 3, 4}, {0, 1}})) << "four is the most that can share this model";
+  EXPECT_EQ(groups_to_benchmark(target_, hosts({1, 1, 1})), (Groups{{0, 1, 2}, {0, 1}}));
+  EXPECT_EQ(groups_to_benchmark(target_, hosts({1, 1})), (Groups{{0, 1}}));
   all[4].link = simulation::NetworkOptions{.latency = 25'000'000};
-  EXPECT_EQ(groups_to_rehearse(target_, all), (Groups{{0, 1}})) << "those with the far one are slow whatever they take";
-  EXPECT_TRUE(groups_to_rehearse(target_, hosts({1})).empty());
-  EXPECT_TRUE(groups_to_rehearse(target_, {}).empty());
+  EXPECT_EQ(groups_to_benchmark(target_, all), (Groups{{0, 1}})) << "those with the far one are slow whatever they take";
+  EXPECT_TRUE(groups_to_benchmark(target_, hosts({1})).empty());
+  EXPECT_TRUE(groups_to_benchmark(target_, {}).empty());
 }
 
-TEST_F(GroupRehearsalTest, Members_shareBySpeedAndRunsAreFewWhereALayerIsLong) {
+TEST_F(GroupBenchmarksTest, Members_shareBySpeedAndRunsAreFewWhereALayerIsLong) {
   const auto group = next_group(target_, hosts({2, 1}), {}, record_);
   ASSERT_TRUE(group);
   EXPECT_EQ(group->shares, (std::vector<double>{0.5, 1}));
@@ -60,7 +60,7 @@ TEST_F(GroupRehearsalTest, Members_shareBySpeedAndRunsAreFewWhereALayerIsLong) {
   EXPECT_EQ(next_group(target_, hosts({2e4, 1e4}), {}, record_)->runs, 5);
 }
 
-TEST_F(GroupRehearsalTest, EachMember_hasMoreWeightsThanItsCachesKeep) {
+TEST_F(GroupBenchmarksTest, EachMember_hasMoreWeightsThanItsCachesKeep) {
   const std::size_t layer = layer_bytes(target_.file, target_.h, target_.h.layers / 2);
   record_.bytes = layer;
   const auto pair = next_group(target_, hosts({1, 1}), {}, record_);
@@ -79,7 +79,7 @@ TEST_F(GroupRehearsalTest, EachMember_hasMoreWeightsThanItsCachesKeep) {
   EXPECT_NEAR(group_costs(target_, machines, std::vector{time}, record_).front().computing, 1.2, 1e-9);
 }
 
-TEST_F(GroupRehearsalTest, WhatIsKept_isCheckedByOneGroupAndStays) {
+TEST_F(GroupBenchmarksTest, WhatIsKept_isCheckedByOneGroupAndStays) {
   const auto machines = hosts({1, 1, 1});
   const auto first = play(machines, 1.2, 3e-4);
   EXPECT_EQ(first.size(), 2u);
@@ -96,7 +96,7 @@ TEST_F(GroupRehearsalTest, WhatIsKept_isCheckedByOneGroupAndStays) {
   EXPECT_EQ(kept[1].exchange, 300'000);
 }
 
-TEST_F(GroupRehearsalTest, WhatHoldsNoMore_isMeasuredAnewAndKept) {
+TEST_F(GroupBenchmarksTest, WhatHoldsNoMore_isMeasuredAnewAndKept) {
   const auto machines = hosts({1, 1, 1});
   group_costs(target_, machines, play(machines, 1.2, 3e-4), record_);
   const auto slower = play(machines, 1.2, 6e-4);
@@ -105,7 +105,7 @@ TEST_F(GroupRehearsalTest, WhatHoldsNoMore_isMeasuredAnewAndKept) {
   EXPECT_EQ(play(machines, 1.2, 6e-4).size(), 1u);
 }
 
-TEST_F(GroupRehearsalTest, OtherHostsADayLaterOrAnewAsAsked_countNothing) {
+TEST_F(GroupBenchmarksTest, OtherHostsADayLaterOrAnewAsAsked_countNothing) {
   const auto machines = hosts({1, 1, 1});
   group_costs(target_, machines, play(machines, 1.2, 3e-4), record_);
   auto others = machines;

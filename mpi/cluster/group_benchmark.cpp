@@ -1,4 +1,4 @@
-#include "mpi/cluster/rehearsal.hpp"
+#include "mpi/cluster/group_benchmark.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -21,14 +21,14 @@ double mean_but_the_longest(std::span<const double> times) {
   return (sum - std::ranges::max(times)) / static_cast<double>(times.size() - 1);
 }
 
-GroupMember member_of(const wire::Rehearse& wanted, int rank, GroupExchange* exchange) {
+GroupMember member_of(const wire::BenchmarkRequest& wanted, int rank, GroupExchange* exchange) {
   const auto place = std::find(wanted.ranks.begin(), wanted.ranks.end(), rank) - wanted.ranks.begin();
   return {wanted.shares, static_cast<int>(place), exchange};
 }
 
 }  // namespace
 
-SharedLayer::SharedLayer(Transport& transport, const wire::Rehearse& wanted, const LayerFactory& make_layer)
+SharedLayer::SharedLayer(Transport& transport, const wire::BenchmarkRequest& wanted, const LayerFactory& make_layer)
     : exchange_(transport.join_group(wanted.ranks, 0)), wanted_(wanted.runs + kWarmUp) {
   exchange_->keep_times();
   layer_ = make_layer({wanted.layer, wanted.layer + wanted.layers}, member_of(wanted, transport.rank(), exchange_.get()));
@@ -72,25 +72,25 @@ void SharedLayer::end_run() {
   computing_s_.push_back(layer_->unit().busy_seconds() - busy_s_ - length_s(exchanges.front()) - exchanged_s);
 }
 
-wire::Rehearsed SharedLayer::result() const { return {mean_but_the_longest(computing_s_), mean_but_the_longest(exchange_s_)}; }
+wire::BenchmarkResult SharedLayer::result() const { return {mean_but_the_longest(computing_s_), mean_but_the_longest(exchange_s_)}; }
 
-Rehearsal::Rehearsal(Transport& transport, NextGroup next, LayerFactory make_layer)
+GroupBenchmark::GroupBenchmark(Transport& transport, NextGroup next, LayerFactory make_layer)
     : transport_(transport), next_(std::move(next)), make_layer_(std::move(make_layer)), group_(next_(times_)) {}
 
-void Rehearsal::ask() {
+void GroupBenchmark::ask() {
   for (const int rank : group_->ranks) {
-    if (rank != transport_.rank()) transport_.send(rank, Tag::kRehearse, wire::encode(*group_));
+    if (rank != transport_.rank()) transport_.send(rank, Tag::kBenchmark, wire::encode(*group_));
   }
   own_ = std::make_unique<SharedLayer>(transport_, *group_, make_layer_);
 }
 
-void Rehearsal::on_answer(int from, const wire::Rehearsed& answer) {
+void GroupBenchmark::on_answer(int from, const wire::BenchmarkResult& answer) {
   if (!own_ || std::ranges::count(group_->ranks, from) == 0)
     throw ClusterError("a rank has shared a layer that nobody asked it to; do all ranks run the same yamata?");
   answers_.push_back(answer);
 }
 
-bool Rehearsal::advance() {
+bool GroupBenchmark::advance() {
   if (finished()) return false;
   if (!own_) {
     ask();
@@ -101,7 +101,7 @@ bool Rehearsal::advance() {
   const std::vector<int>& ranks = group_->ranks;
   if (answers_.size() < ranks.size()) return anything;
   GroupTime time{.ranks = ranks};
-  for (const wire::Rehearsed& answer : answers_) {
+  for (const wire::BenchmarkResult& answer : answers_) {
     const double members = static_cast<double>(ranks.size());
     time.computing_s += answer.computing_s / members;
     time.exchange_s += answer.exchange_s / members;

@@ -1,9 +1,9 @@
-#include "node/cuda/emulation/planted.hpp"
+#include "node/cuda/emulation/injected_faults.hpp"
 
 #include <map>
 #include <tuple>
 
-namespace yamata::simt::planted {
+namespace yamata::simt::injected {
 namespace {
 
 using Place = std::tuple<std::string, unsigned, unsigned>;
@@ -40,4 +40,4 @@ bool is_removed(const std::source_location& where) {
   return !g_removed.empty() && name_of(where) == g_removed;
 }
 
-}  // namespace yamata::simt::planted
+}  // namespace yamata::simt::injected

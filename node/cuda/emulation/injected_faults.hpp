@@ -1,10 +1,10 @@
 #pragma once
-// Faults that tests plant in kernels: one barrier or bounds check at a time is skipped.
+// Faults that tests inject into kernels: one barrier or bounds check at a time is skipped.
 #include <source_location>
 #include <string>
 #include <vector>
 
-namespace yamata::simt::planted {
+namespace yamata::simt::injected {
 
 /// The barriers and bounds checks that kernels have executed since record(true), in the order of the source: "file:line:column".
 std::vector<std::string> sites();
@@ -16,4 +16,4 @@ extern bool g_active;  ///< something is recorded or skipped
 bool is_removed(const std::source_location& where);
 inline bool removed(const std::source_location& where) { return g_active && is_removed(where); }
 
-}  // namespace yamata::simt::planted
+}  // namespace yamata::simt::injected

@@ -5,17 +5,17 @@
 
 namespace yamata::simt {
 
-class Fibre {
+class Fiber {
  public:
-  Fibre();
-  ~Fibre();
-  Fibre(Fibre&&) = delete;
+  Fiber();
+  ~Fiber();
+  Fiber(Fiber&&) = delete;
 
   /// Prepares it to run body(argument) from the beginning; a previous run is abandoned.
   void begin(void (*body)(void*), void* argument);
   /// Runs it until it yields or ends.
   void resume();
-  /// Returns to the resumer. Called by the fibre itself.
+  /// Returns to the resumer. Called by the fiber itself.
   void yield();
   bool ended() const { return ended_; }
 
