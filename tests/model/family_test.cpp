@@ -14,17 +14,10 @@
 namespace yamata {
 namespace {
 
-/// Dim 64, 4 heads of 16, 2 of keys, feed-forward 96, 10 tokens, 2 layers.
+/// A small Llama with all its tensors, and 2 heads of keys.
 ModelFile llama_file() {
-  ModelFile file;
-  file.set("general.architecture", "llama");
-  file.set("llama.block_count", std::uint64_t{2});
-  file.set("llama.embedding_length", std::uint64_t{64});
-  file.set("llama.feed_forward_length", std::uint64_t{96});
-  file.set("llama.attention.head_count", std::uint64_t{4});
+  ModelFile file = small_llama();
   file.set("llama.attention.head_count_kv", std::uint64_t{2});
-  file.set("llama.context_length", std::uint64_t{512});
-  file.tensors["token_embd.weight"] = {64, 10};
   file.tensors["output.weight"] = {64, 10};
   file.tensors["output_norm.weight"] = {64};
   for (const std::string layer : {"blk.0.", "blk.1."}) {

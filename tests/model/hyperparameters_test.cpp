@@ -14,19 +14,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// A small complete model.
-ModelFile complete() {
-  ModelFile file;
-  file.set("general.architecture", "llama");
-  file.set("llama.block_count", std::uint64_t{2});
-  file.set("llama.embedding_length", std::uint64_t{64});
-  file.set("llama.feed_forward_length", std::uint64_t{96});
-  file.set("llama.attention.head_count", std::uint64_t{4});
-  file.set("llama.context_length", std::uint64_t{512});
-  file.tensors["token_embd.weight"] = {64, 10};
-  return file;
-}
-
 /// The error with which `file` is refused: a ModelError of one line that names the file.
 std::string refusal(ModelFile file) {
   try {
@@ -49,7 +36,7 @@ void expect_refusal(const ModelFile& file, const std::string& part) {
 
 template <class T>
 void expect_refusal(const std::string& key, T value, const std::string& part) {
-  ModelFile file = complete();
+  ModelFile file = small_llama();
   file.set(key, value);
   expect_refusal(file, part);
 }
@@ -60,7 +47,7 @@ Hyperparameters read(ModelFile file) {
 }
 
 TEST(Hyperparameters, CompleteModel_hasTheDefaultsOfAbsentKeys) {
-  const Hyperparameters h = read(complete());
+  const Hyperparameters h = read(small_llama());
   EXPECT_STREQ(h.family->name, "llama");
   EXPECT_EQ(h.layer.rope, RopeKind::kInterleaved);
   EXPECT_EQ(h.layers, 2);
@@ -78,7 +65,7 @@ TEST(Hyperparameters, CompleteModel_hasTheDefaultsOfAbsentKeys) {
 }
 
 TEST(Hyperparameters, KeysGiven_areTaken) {
-  ModelFile file = complete();
+  ModelFile file = small_llama();
   file.set("llama.attention.head_count_kv", std::uint64_t{2});
   file.set("llama.attention.key_length", std::uint64_t{32});
   file.set("llama.attention.value_length", std::uint64_t{32});
@@ -104,7 +91,7 @@ TEST(Hyperparameters, KeysGiven_areTaken) {
 }
 
 TEST(Hyperparameters, ContextBeyondTraining_isToldWithTheScaling) {
-  ModelFile file = complete();
+  ModelFile file = small_llama();
   EXPECT_EQ(beyond_training(read(file), 512), "");
   EXPECT_EQ(beyond_training(read(file), 513),
             "a context of 513 tokens is more than the 512 that the model was trained for (its file has no RoPE scaling); text beyond them "
@@ -118,11 +105,11 @@ TEST(Hyperparameters, ContextBeyondTraining_isToldWithTheScaling) {
 TEST(Hyperparameters, MissingKey_isNamed) {
   for (const char* key : {"general.architecture", "llama.block_count", "llama.embedding_length", "llama.feed_forward_length",
                           "llama.attention.head_count", "llama.context_length"}) {
-    ModelFile file = complete();
+    ModelFile file = small_llama();
     ASSERT_EQ(file.metadata.erase(key), 1u);
     expect_refusal(file, key);
   }
-  ModelFile file = complete();
+  ModelFile file = small_llama();
   file.tensors.clear();
   expect_refusal(file, "token_embd.weight");
 }
@@ -134,13 +121,13 @@ TEST(Hyperparameters, UnknownArchitecture_isNamedWithThoseSupported) {
 
 TEST(Hyperparameters, FeaturesThatAreLacking_areRefusedByName) {
   expect_refusal("llama.attention.value_length", std::uint64_t{32}, "key and value sizes differ");
-  ModelFile file = complete();
+  ModelFile file = small_llama();
   file.set("llama.rope.scaling.type", "spiral");
   expect_refusal(file, "'spiral'");
 }
 
 TEST(Hyperparameters, ExpertsAndWindows_areTakenAndMustBePossible) {
-  ModelFile file = complete();
+  ModelFile file = small_llama();
   file.set("llama.attention.sliding_window", std::uint64_t{4096});
   file.set("llama.expert_count", std::uint64_t{8});
   expect_refusal(file, "llama.expert_used_count is missing");
@@ -169,7 +156,7 @@ TEST(Hyperparameters, ExpertsAndWindows_areTakenAndMustBePossible) {
 }
 
 TEST(Hyperparameters, LatentAttention_isTakenAndMustBePossible) {
-  ModelFile file = complete();
+  ModelFile file = small_llama();
   file.set("llama.attention.kv_lora_rank", std::uint64_t{48});
   file.set("llama.attention.key_length", std::uint64_t{40});
   file.set("llama.attention.value_length", std::uint64_t{24});
@@ -200,7 +187,7 @@ TEST(Hyperparameters, LatentAttention_isTakenAndMustBePossible) {
 }
 
 TEST(Hyperparameters, GroupsOfExperts_mustBePossible) {
-  ModelFile file = complete();
+  ModelFile file = small_llama();
   file.set("llama.expert_count", std::uint64_t{12});
   file.set("llama.expert_used_count", std::uint64_t{4});
   file.set("llama.expert_group_count", std::uint64_t{4});
@@ -218,7 +205,7 @@ TEST(Hyperparameters, GroupsOfExperts_mustBePossible) {
 }
 
 TEST(Hyperparameters, EmbeddingThatDoesNotFitTheVocabulary_isRefused) {
-  ModelFile file = complete();
+  ModelFile file = small_llama();
   file.metadata["tokenizer.ggml.tokens"] = std::vector<std::string>(10, "x");
   EXPECT_EQ(refusal(file), "it was read");
   file.metadata["tokenizer.ggml.tokens"] = std::vector<std::string>(11, "x");
@@ -243,7 +230,7 @@ TEST(Hyperparameters, CountsOutOfRange_areRefused) {
     expect_refusal(key, kHuge, std::string(key) + " is " + std::to_string(kHuge));
     expect_refusal(key, kBeyond, key);
     expect_refusal(key, "many", std::string(key) + " is not an integer");
-    ModelFile file = complete();
+    ModelFile file = small_llama();
     file.metadata[key] = std::int64_t{-3};
     expect_refusal(file, std::string(key) + " is -3");
     file.metadata[key] = std::vector<std::uint64_t>{4, 4};  // one value per layer
@@ -257,7 +244,7 @@ TEST(Hyperparameters, NumbersThatCannotBeComputedWith_areRefused) {
     for (const char* key : {"llama.rope.freq_base", "llama.attention.layer_norm_rms_epsilon"}) expect_refusal(key, bad, key);
     for (const char* kind : {"linear", "yarn"}) {
       for (const char* key : {"llama.rope.scaling.factor", "llama.rope.scaling.attn_factor"}) {
-        ModelFile file = complete();
+        ModelFile file = small_llama();
         file.set("llama.rope.scaling.type", kind);
         file.set(key, bad);
         expect_refusal(file, key);
@@ -265,14 +252,14 @@ TEST(Hyperparameters, NumbersThatCannotBeComputedWith_areRefused) {
     }
   }
   expect_refusal("llama.rope.freq_base", "big", "llama.rope.freq_base is not a number");
-  ModelFile yarn = complete();
+  ModelFile yarn = small_llama();
   yarn.set("llama.rope.scaling.type", "yarn");
   yarn.set("llama.rope.freq_base", 1.0);  // all pairs have the same frequency, so they do not determine a scale
   expect_refusal(yarn, "llama.rope.freq_base");
 }
 
 TEST(Hyperparameters, OldFiles_scaleLinearly) {
-  ModelFile file = complete();
+  ModelFile file = small_llama();
   file.set("llama.rope.scale_linear", 4.0);
   EXPECT_EQ(read(file).rope.kind, RopeScaling::Kind::kLinear);
   EXPECT_EQ(read(file).rope.factor, 4.0f);

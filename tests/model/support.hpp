@@ -81,4 +81,17 @@ struct ModelFile {
   std::vector<std::byte> bytes_;
 };
 
+/// A small model of the Llama family without its layers' tensors: dim 64, 4 heads of 16, feed-forward 96, 10 tokens, 2 layers.
+inline ModelFile small_llama() {
+  ModelFile file;
+  file.set("general.architecture", "llama");
+  file.set("llama.block_count", std::uint64_t{2});
+  file.set("llama.embedding_length", std::uint64_t{64});
+  file.set("llama.feed_forward_length", std::uint64_t{96});
+  file.set("llama.attention.head_count", std::uint64_t{4});
+  file.set("llama.context_length", std::uint64_t{512});
+  file.tensors["token_embd.weight"] = {64, 10};
+  return file;
+}
+
 }  // namespace yamata

@@ -6,12 +6,11 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 
-from support import DRAFT, PROGRAM, ROOT, TARGET, emulation, script
+from support import DRAFT, PROGRAM, ROOT, TARGET, emulation, main, script
 TEXT = ['-p', 'Once upon a time', '-n', '24', '-t', '1', '--ignore-eos']
 
 
@@ -116,9 +115,4 @@ def running(emulate):
 
 
 if __name__ == '__main__':
-    reason = emulation.why_not()
-    if reason:
-        print(f'two hosts: skipped, {reason}')
-        TwoHosts.__unittest_skip__, TwoHosts.__unittest_skip_why__ = True, reason
-    done = unittest.main(exit=False).result
-    sys.exit(0 if done.wasSuccessful() and not reason else 77 if done.wasSuccessful() else 1)
+    main('two hosts', TwoHosts)

@@ -1,10 +1,9 @@
 """launch/faults distinguishes right outcomes from wrong ones, and some of its faults have right outcomes. The latter is skipped, with the
 reason, if no hosts can be emulated. Exit code 77: skipped."""
 import subprocess
-import sys
 import unittest
 
-from support import ROOT, emulation, script
+from support import ROOT, main, script
 
 faults = script('faults')
 
@@ -65,9 +64,4 @@ class Some(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    reason = emulation.why_not()
-    if reason:
-        print(f'some faults: skipped, {reason}')
-        Some.__unittest_skip__, Some.__unittest_skip_why__ = True, reason
-    done = unittest.main(exit=False).result
-    sys.exit(0 if done.wasSuccessful() and not reason else 77 if done.wasSuccessful() else 1)
+    main('some faults', Some)

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import pathlib
 import sys
+import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 sys.path.insert(0, str(ROOT / 'launch'))
@@ -23,3 +24,13 @@ def script(name):
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
     loader.exec_module(module)
     return module
+
+
+def main(name, case):
+    """Runs the tests of a file. If no hosts can be emulated here, `case` is skipped, with the reason, and the exit code is 77."""
+    reason = emulation.why_not()
+    if reason:
+        print(f'{name}: skipped, {reason}')
+        case.__unittest_skip__, case.__unittest_skip_why__ = True, reason
+    done = unittest.main(exit=False).result
+    sys.exit(0 if done.wasSuccessful() and not reason else 77 if done.wasSuccessful() else 1)

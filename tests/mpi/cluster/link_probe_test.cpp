@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
-#include "mpi/transport/local_transport.hpp"
 #include "node/error.hpp"
+#include "tests/mpi/silent_transport.hpp"
 
 namespace yamata {
 namespace {
@@ -17,12 +17,11 @@ struct Wire {
 };
 
 /// The head's transport in virtual time: messages are sent one after another, and answered by ranks that sleep at first.
-class TimedTransport final : public Transport {
+class TimedTransport final : public test::SilentTransport {
  public:
-  TimedTransport(std::int64_t& now_ns, std::vector<Wire> wires) : now_ns_(now_ns), wires_(std::move(wires)), asleep_(wires_.size(), true) {}
+  TimedTransport(std::int64_t& now_ns, std::vector<Wire> wires)
+      : SilentTransport(static_cast<int>(wires.size())), now_ns_(now_ns), wires_(std::move(wires)), asleep_(wires_.size(), true) {}
 
-  int rank() const override { return 0; }
-  int size() const override { return static_cast<int>(wires_.size()); }
   void send(int to, Tag tag, std::vector<std::byte> bytes) override {
     ASSERT_EQ(tag, Tag::kProbe);
     const auto rank = static_cast<std::size_t>(to);
@@ -34,12 +33,6 @@ class TimedTransport final : public Transport {
     there_ns = std::max(there_ns, awake_ns_[to]);
     answers_.emplace(there_ns + std::llround(1e9 * wire.latency_s), std::pair{to, wire::decode_probe(bytes).number});
   }
-  std::optional<Message> receive() override { return std::nullopt; }
-  std::size_t pending_sends() const override { return 0; }
-  std::uint64_t bytes_sent() const override { return 0; }
-  void forget(int) override {}
-  bool forgotten(int) const override { return false; }
-  [[noreturn]] void abort(int) override { throw std::logic_error("abort"); }
 
   /// The next answer; advances the time.
   std::pair<int, std::uint32_t> next() {

@@ -56,7 +56,7 @@ void play_all(Play play) {
         SCOPED_TRACE(name_of(shape));
         SimulatedJob job(shape);
         job.start();
-        play(job);
+        play(job, shape);
         if (testing::Test::HasFatalFailure()) return;
       }
     }
@@ -74,34 +74,27 @@ std::vector<std::int32_t> single(const Request& request, const JobShape& shape) 
 }
 
 TEST(SimulatedJob, RequestsOneAfterAnother_giveTheTextsOfSingleJobs) {
-  for (int stages = 1; stages <= 4; ++stages) {
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-      for (const JobShape& shape : shapes(stages, seed)) {
-        SCOPED_TRACE(name_of(shape));
-        SimulatedJob job(shape);
-        job.start();
-        const std::vector<Request> requests{request_of(job.random_prompt(), 12), request_of(job.random_prompt(), 1),
-                                            request_of(job.random_prompt(), 20, 0.8f)};
-        std::vector<Recorder> told(requests.size());
-        for (std::size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(job.engine().submit(requests[i], told[i]), i + 1);
-        job.until([&] { return job.engine().idle(); });
-        for (std::size_t i = 0; i < requests.size(); ++i) {
-          ASSERT_TRUE(told[i].finished());
-          const Completion& c = *told[i].completion;
-          EXPECT_EQ(c.request, i + 1);
-          EXPECT_EQ(c.finish, FinishReason::kLength);
-          EXPECT_EQ(c.token_ids, told[i].tokens);
-          EXPECT_EQ(c.token_ids, job.text_after(requests[i].prompt, requests[i].generate, requests[i].sampling)) << "request " << i + 1;
-          EXPECT_EQ(c.token_times_s.size(), c.token_ids.size());
-        }
-        EXPECT_EQ(told[2].tokens, single(requests[2], shape));
-      }
+  play_all([](SimulatedJob& job, const JobShape& shape) {
+    const std::vector<Request> requests{request_of(job.random_prompt(), 12), request_of(job.random_prompt(), 1),
+                                        request_of(job.random_prompt(), 20, 0.8f)};
+    std::vector<Recorder> told(requests.size());
+    for (std::size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(job.engine().submit(requests[i], told[i]), i + 1);
+    job.until([&] { return job.engine().idle(); });
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      ASSERT_TRUE(told[i].finished());
+      const Completion& c = *told[i].completion;
+      EXPECT_EQ(c.request, i + 1);
+      EXPECT_EQ(c.finish, FinishReason::kLength);
+      EXPECT_EQ(c.token_ids, told[i].tokens);
+      EXPECT_EQ(c.token_ids, job.text_after(requests[i].prompt, requests[i].generate, requests[i].sampling)) << "request " << i + 1;
+      EXPECT_EQ(c.token_times_s.size(), c.token_ids.size());
     }
-  }
+    EXPECT_EQ(told[2].tokens, single(requests[2], shape));
+  });
 }
 
 TEST(SimulatedJob, RequestAfterAnInterruptedOne_isNotDisturbed) {
-  play_all([](SimulatedJob& job) {
+  play_all([](SimulatedJob& job, const JobShape&) {
     const Request first = request_of(job.random_prompt(), 40), waiting = request_of(job.random_prompt(), 5),
                   last = request_of(job.random_prompt(), 16);
     Recorder told[3];
@@ -123,7 +116,7 @@ TEST(SimulatedJob, RequestAfterAnInterruptedOne_isNotDisturbed) {
 
 TEST(SimulatedJob, PromptThatIsBeingRead_canBeInterruptedToo) {
   int told_to_cancel = 0;
-  play_all([&](SimulatedJob& job) {
+  play_all([&](SimulatedJob& job, const JobShape&) {
     const Request first = request_of(std::vector<std::int32_t>(30, 3), 10), last = request_of(job.random_prompt(), 10);
     Recorder told[2];
     const RequestId id = job.engine().submit(first, told[0]);
@@ -188,7 +181,7 @@ void stop_and_part(SimulatedJob& job, bool together) {
 }
 
 TEST(SimulatedJob, End_isToldToAllAndAllPartTogether) {
-  play_all([](SimulatedJob& job) {
+  play_all([](SimulatedJob& job, const JobShape&) {
     Recorder told;
     job.engine().submit(request_of({1}, 3), told);
     job.until([&] { return told.finished(); });
