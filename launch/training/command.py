@@ -76,7 +76,8 @@ def prepare(options):
     head = make_head(options, model, data, training).to(device)
     kept = [measured.batch(group).to(device) for group in features.batches(features.cut(held, options.context), options.batch)]
     recipe = trainer.Recipe(steps=options.steps, batch_rows=options.batch, learning_rate=options.learning_rate, warm_up=options.warm_up,
-                            clip=options.clip, evaluate_every=options.evaluate_every, patience=options.patience, seed=options.seed, bf16=options.bf16, optimizer=options.optimizer)
+                            clip=options.clip, evaluate_every=options.evaluate_every, patience=options.patience, seed=options.seed,
+                            bf16=options.bf16, optimizer=options.optimizer)
     settings = {key: value for key, value in vars(options).items() if key not in FILES} | {'kind': options.kind, 'rows': data.rows(training)}
     loop = trainer.Trainer(head, data, pieces, rates.HeldOut(kept, model), recipe, pathlib.Path(options.out) / 'checkpoint.pt', settings)
     facts = {'model': pathlib.Path(options.model).name, 'rows': data.rows(training), 'texts': len(training), 'held_rows': measured.rows(held),

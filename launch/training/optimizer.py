@@ -69,5 +69,6 @@ class Optimizer:
         return [part.state_dict() for part, _ in self.parts]
 
     def load_state_dict(self, states):
-        for (part, _), state in zip(self.parts, states):
+        """Raises ValueError if the states are those of another number of optimizers, or of other weights."""
+        for (part, _), state in zip(self.parts, states, strict=True):
             part.load_state_dict(state)

@@ -2,6 +2,10 @@
 import argparse
 
 
+LEARNING_RATES = {'medusa': {'muon': 1e-3, 'adamw': 1e-3}, 'dgf': {'muon': 2e-3, 'adamw': 5e-4}, 'eagle3': {'muon': 2e-3, 'adamw': 5e-4}}
+LEARNING_RATES_IN_WORDS = 'medusa 1e-3; dgf and eagle3 2e-3, and 5e-4 with adamw'
+
+
 class Parser(argparse.ArgumentParser):
     """Reports bad usage in one line with exit code 1, like yamata itself."""
 
@@ -44,7 +48,8 @@ def add_common(parser):
     loop.add_argument('--context', type=number(int, 8), default=256, metavar='N', help='texts are cut into chunks of N tokens (256)')
     loop.add_argument('--optimizer', choices=('muon', 'adamw'), default='muon',
                       help='muon: Muon for the matrices inside a head, AdamW for the rest; adamw: AdamW for all (muon)')
-    loop.add_argument('--learning-rate', type=number(float, 0), default=None, metavar='X', help='peak learning rate of AdamW; six times as much for Muon (%s)' % LEARNING_RATES)
+    loop.add_argument('--learning-rate', type=number(float, 0), default=None, metavar='X',
+                      help=f'peak learning rate of AdamW; six times as much for Muon ({LEARNING_RATES_IN_WORDS})')
     loop.add_argument('--warm-up', type=number(int, 0), default=None, metavar='STEPS', help='steps until the peak learning rate (a tenth of --steps, at most 2000)')
     loop.add_argument('--clip', type=number(float, 0), default=0.5, metavar='X', help='greatest gradient norm (0.5)')
     loop.add_argument('--held-out', type=held_out, default=0.1, metavar='SHARE|FILE',
@@ -58,8 +63,6 @@ def add_common(parser):
     machine.add_argument('--device', default='cpu', help='PyTorch device: cpu or cuda (cpu)')
     machine.add_argument('--bf16', action='store_true', help='matrix products in bfloat16: faster if the CPU or GPU supports it')
 
-
-LEARNING_RATES = 'medusa 1e-3, dgf and eagle3 2e-3'
 
 
 def read(arguments, description):
@@ -83,7 +86,7 @@ def read(arguments, description):
         add_common(kind)
     options = parser.parse_args(arguments)
     if options.learning_rate is None:
-        options.learning_rate = 1e-3 if options.kind == 'medusa' else 2e-3
+        options.learning_rate = LEARNING_RATES[options.kind][options.optimizer]
     if options.warm_up is None:
         options.warm_up = min(2000, options.steps // 10)
     if options.evaluate_every is None:

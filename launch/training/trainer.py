@@ -15,6 +15,7 @@ from .optimizer import Optimizer
 from .rates import Rates
 
 SAVE_EVERY_S = 60.0
+VERSION = 2  # of checkpoints: raise it when their content, or what a training does with it, changes
 CHANGEABLE = {'steps', 'warm_up', 'evaluate_every', 'patience'}  # settings with which a checkpoint may be continued to train for longer
 
 
@@ -70,6 +71,9 @@ class Trainer:
     def load(self):
         try:
             state = torch.load(self.checkpoint, map_location=self.device)
+            if state.get('version') != VERSION:
+                age = 'a newer' if state.get('version', 0) > VERSION else 'an older'
+                raise Problem(f'{self.checkpoint} is from {age} version; delete it to start again, or choose another -o', 2)
             other = [key for key in self.settings if key not in CHANGEABLE and state['settings'].get(key) != self.settings[key]]
             if other:
                 raise Problem(f'{self.checkpoint} was begun with another {", ".join(other)}; use the same, choose another -o, or delete it')
@@ -77,7 +81,8 @@ class Trainer:
             self.optimizer.load_state_dict(state['optimizer'])
             self.done, self.seconds, self.losses, self.recent = (state[key] for key in ('done', 'seconds', 'losses', 'recent'))
             self.best = state['best'] and Rates(**state['best'])
-            self.best_state, self.since_best = state['best_state'], state['since_best']
+            longer = self.recipe.steps > state['settings']['steps']
+            self.best_state, self.since_best = state['best_state'], 0 if longer else state['since_best']
         except Problem:
             raise
         except Exception as error:  # torch does not define the exception for a damaged file
@@ -85,7 +90,7 @@ class Trainer:
 
     def save(self):
         # Only tensors, numbers and strings: newer versions of PyTorch refuse other objects.
-        state = {'settings': self.settings, 'head': self.head.state_dict(), 'optimizer': self.optimizer.state_dict(), 'done': self.done,
+        state = {'version': VERSION, 'settings': self.settings, 'head': self.head.state_dict(), 'optimizer': self.optimizer.state_dict(), 'done': self.done,
                  'seconds': self.seconds, 'losses': self.losses, 'recent': self.recent,
                  'best': self.best and dataclasses.asdict(self.best), 'best_state': self.best_state, 'since_best': self.since_best}
         new = self.checkpoint.with_suffix('.new')

@@ -1,21 +1,12 @@
 """Tests launch/train-heads and launch/heads-to-gguf: trains heads for a tiny target within seconds, and checks what is refused."""
-import contextlib
-import importlib.machinery
-import importlib.util
-import io
-import pickletools
 import pathlib
 import sys
-import tempfile
 import types
 import unittest
-import unittest.mock
-import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-LAUNCH = HERE.parents[2] / 'launch'
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(LAUNCH), str(HERE)]
+sys.path[:0] = [str(HERE.parents[2] / 'launch'), str(HERE)]
 from training import python_here  # noqa: E402
 
 python_here.go_on_or_skip(__file__, ('torch', 'gguf', 'numpy'))
@@ -25,57 +16,10 @@ import torch  # noqa: E402
 
 import reference  # noqa: E402
 import tiny  # noqa: E402
-from training import command, features, gguf_file, optimizer, options, rates, safetensors_file, target  # noqa: E402
+from scene import KINDS, Scene, quiet, run  # noqa: E402
+from training import features, gguf_file, optimizer, options, rates, safetensors_file, target  # noqa: E402
 
 SHAPE = (tiny.HEADS, tiny.KV_HEADS, tiny.ROPE_BASE)
-KINDS = {'medusa': ['--heads', '3'], 'dgf': ['--blocks', '2', '--depths', '3'],
-         'eagle3': ['--draft-vocabulary', '48', '--depths', '3', '--layers', ','.join(map(str, tiny.READ))]}
-torch.set_num_threads(1)
-
-
-def run(script, *arguments):
-    """Runs a script of launch/ with these arguments in this process, because PyTorch takes seconds to start."""
-    loader = importlib.machinery.SourceFileLoader(script.replace('-', '_'), str(LAUNCH / script))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    out, err = io.StringIO(), io.StringIO()
-    with unittest.mock.patch.object(sys, 'argv', [script, *map(str, arguments)]), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            code = module.main()
-        except SystemExit as ended:
-            code = ended.code
-    return types.SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
-
-
-def quiet(loop, until=None):
-    """Runs the loop without its lines on stderr."""
-    with contextlib.redirect_stderr(io.StringIO()):
-        return loop.run(until)
-
-
-class Scene(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.kept = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.kept.cleanup)
-        cls.folder = pathlib.Path(cls.kept.name)
-        tiny.write_target(cls.folder / 'target.gguf')
-        tiny.write_features(cls.folder / 'features.safetensors')
-        tiny.write_features(cls.folder / 'features-00002.safetensors', seed=4)
-
-    def flags(self, kind, out, *more):
-        return [kind, *KINDS[kind], '-m', str(self.folder / 'target.gguf'), '-f', str(self.folder / 'features.safetensors'), '-o', str(self.folder / out),
-                '--steps', '12', '--batch', '96', '--learning-rate', '1e-2', '--threads', '1', *more]
-
-    def read(self, kind, out, *more):
-        return options.read(self.flags(kind, out, *more), '')
-
-    def prepared(self, kind, out, *more):
-        (self.folder / out).mkdir(exist_ok=True)
-        return command.prepare(self.read(kind, out, *more))[0]
-
-    def train_heads(self, kind, out, *more):
-        return run('train-heads', *self.flags(kind, out, *more))
 
 
 class Training(Scene):
@@ -88,74 +32,10 @@ class Training(Scene):
             self.assertGreater(loop.best.share(0), 0.6, f'{kind}: {loop.best}')
             self.assertLess(loop.held_out.rates(self.prepared(kind, f'fresh-{kind}').head).share(0), 0.5, kind)
 
-    def test_interrupted_training_ends_with_the_bits_of_one_that_was_not(self):
-        for kind in KINDS:
-            flags = ['--evaluate-every', '4', '--patience', '100']
-            whole = self.prepared(kind, f'whole-{kind}', *flags)
-            self.assertTrue(quiet(whole))
-            for until in (5, 9):
-                self.assertFalse(quiet(self.prepared(kind, f'parts-{kind}', *flags), until))
-            parts = self.prepared(kind, f'parts-{kind}', *flags)
-            self.assertEqual(parts.done, 9)
-            self.assertTrue(quiet(parts))
-            self.assertEqual(parts.losses, whole.losses, kind)
-            for name, values in whole.head.state_dict().items():
-                self.assertTrue(torch.equal(values, parts.head.state_dict()[name]), f'{kind} {name}')
-
-    def test_paused_command_goes_on_and_writes_the_same_file(self):
-        paused = self.train_heads('dgf', 'command', '--minutes', '0')
-        self.assertEqual(paused.returncode, 130, paused.stderr)
-        self.assertIn('the same command goes on', paused.stderr)
-        self.assertFalse((self.folder / 'command' / 'model.safetensors').exists())
-        for out in ('command', 'other'):
-            done = self.train_heads('dgf', out)
-            self.assertEqual(done.returncode, 0, done.stderr)
-        first, second = ((self.folder / out / 'model.safetensors').read_bytes() for out in ('command', 'other'))
-        self.assertEqual(first, second)
-        card = (self.folder / 'command' / 'README.md').read_text()
-        self.assertIn('| depth | guesses | right |', card)
-        self.assertIn('for tiny', card)
-
-    def test_paused_training_leaves_the_best_weights_so_far(self):
-        flags = ['--evaluate-every', '4', '--patience', '100', '--type', 'f32']
-        steps = iter(range(7))
-        with unittest.mock.patch.object(command, 'Pause', lambda _: lambda: next(steps, None) is not None):
-            self.assertEqual(self.train_heads('dgf', 'so-far', *flags).returncode, 130)
-        best = self.prepared('dgf', 'so-far', *flags)
-        self.assertEqual(best.done, 7)
-        stored, _ = safetensors_file.read(self.folder / 'so-far' / 'model.safetensors')
-        self.assertEqual(sorted(stored), sorted(best.best_state))
-        for name, values in stored.items():
-            self.assertTrue(numpy.array_equal(values, best.best_state[name].numpy()), name)
-        self.assertIn('4 steps of at most', (self.folder / 'so-far' / 'README.md').read_text())
-
-    def test_a_finished_training_goes_on_with_more_steps(self):
-        self.assertEqual(self.train_heads('dgf', 'longer').returncode, 0)
-        further = self.train_heads('dgf', 'longer', '--steps', '20')
-        self.assertEqual(further.returncode, 0, further.stderr)
-        self.assertIn('going on at step 12', further.stderr)
-        self.assertIn('step 20/20', further.stderr)
-
-    def test_checkpoint_names_nothing_but_tensors(self):
-        loop = self.prepared('dgf', 'named', '--evaluate-every', '2', '--patience', '100')
-        self.assertFalse(quiet(loop, 3))
-        self.assertIsNotNone(loop.best)
-        with zipfile.ZipFile(loop.checkpoint) as archive:
-            pickled = archive.read(next(name for name in archive.namelist() if name.endswith('data.pkl')))
-        named = {argument for operation, argument, _ in pickletools.genops(pickled) if operation.name == 'GLOBAL'}
-        self.assertLessEqual(named, {'collections OrderedDict', 'torch._utils _rebuild_tensor_v2', 'torch FloatStorage'})
-
     def test_stops_when_held_out_acceptance_no_longer_rises(self):
         loop = self.prepared('medusa', 'early', '--learning-rate', '0', '--steps', '500', '--evaluate-every', '2', '--patience', '3')
         self.assertTrue(quiet(loop))
         self.assertEqual(loop.done, 8, 'the first evaluation is the best; three more')
-
-    def test_patience_is_counted_over_interruptions(self):
-        flags = ['--learning-rate', '0', '--steps', '500', '--evaluate-every', '2', '--patience', '3']
-        self.assertFalse(quiet(self.prepared('medusa', 'patient', *flags), 7))
-        loop = self.prepared('medusa', 'patient', *flags)
-        self.assertTrue(quiet(loop))
-        self.assertEqual(loop.done, 8)
 
     def test_another_seed_trains_another_head(self):
         one, other = (self.prepared('medusa', f'seed{seed}', '--seed', str(seed)) for seed in (1, 2))
@@ -165,6 +45,12 @@ class Training(Scene):
 
 
 class Optimizing(Scene):
+    def test_each_optimizer_has_its_own_learning_rate(self):
+        for kind, rates_of_kind in {'medusa': (1e-3, 1e-3), 'dgf': (2e-3, 5e-4), 'eagle3': (2e-3, 5e-4)}.items():
+            for chosen, rate in zip(('muon', 'adamw'), rates_of_kind):
+                read = options.read([kind, '-m', 'm.gguf', '-f', 'f.safetensors', '-o', 'out', '--optimizer', chosen], '')
+                self.assertEqual(read.learning_rate, rate, f'{kind} {chosen}')
+
     def test_a_muon_step_has_singular_values_of_about_one(self):
         random = torch.Generator().manual_seed(3)
         for shape in ((24, 40), (40, 24)):
@@ -327,16 +213,6 @@ class Refusals(Scene):
             refused = run('train-heads', *arguments)
             self.assertEqual(refused.returncode, 1, refused.stderr)
             self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
-
-    def test_checkpoint_of_other_settings_or_damaged_is_named(self):
-        self.assertEqual(self.train_heads('medusa', 'checkpointed', '--minutes', '0').returncode, 130)
-        other = self.train_heads('medusa', 'checkpointed', '--seed', '5')
-        self.assertEqual(other.returncode, 1)
-        self.assertIn('begun with another seed', other.stderr)
-        (self.folder / 'checkpointed' / 'checkpoint.pt').write_bytes(b'nothing')
-        damaged = self.train_heads('medusa', 'checkpointed')
-        self.assertEqual(damaged.returncode, 2)
-        self.assertIn('delete it to start again', damaged.stderr)
 
 
 class Batches(Scene):
