@@ -53,6 +53,17 @@ TextSource read_text_source(const cxxopts::ParseResult& r) {
   return text;
 }
 
+void add_prompt_format(cxxopts::Options& flags) {
+  flags.add_options("Text")("prompt-format", "Template for a prompt, in which {} stands for the prompt; \\n is a new line",
+                            value_or<std::string>("{}"), "TEXT");
+}
+
+std::string read_prompt_format(const cxxopts::ParseResult& r) {
+  auto format = r["prompt-format"].as<std::string>();
+  require(format.find("{}") != std::string::npos, "--prompt-format", "a text with {} in it");
+  return format;
+}
+
 void add_numa(cxxopts::Options& flags, const char* group) {
   flags.add_options(group)("numa",
                            "Placement of threads and memory on NUMA machines: auto (cores next to each other), distribute (over all "

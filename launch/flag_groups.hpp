@@ -21,6 +21,9 @@ std::string read_model(const cxxopts::ParseResult& result);
 
 void add_text(cxxopts::Options& flags);
 TextSource read_text_source(const cxxopts::ParseResult& result);
+/// --prompt-format, for formatted_prompt (prompt_list.hpp).
+void add_prompt_format(cxxopts::Options& flags);
+std::string read_prompt_format(const cxxopts::ParseResult& result);
 
 void add_numa(cxxopts::Options& flags, const char* group);
 Numa read_numa(const cxxopts::ParseResult& result);

@@ -22,6 +22,11 @@ std::optional<std::string> prompt_of(const std::string& line) {
   return first ? std::optional(turns->front().get<std::string>()) : std::nullopt;
 }
 
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size()) text.replace(at, what.size(), with);
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> read_prompt_list(const std::string& jsonl, const std::string& file) {
@@ -35,6 +40,10 @@ std::vector<std::string> read_prompt_list(const std::string& jsonl, const std::s
     prompts.push_back(*std::move(prompt));
   }
   return prompts;
+}
+
+std::string formatted_prompt(const std::string& format, const std::string& prompt) {
+  return replaced(replaced(format, "\\n", "\n"), "{}", prompt);
 }
 
 }  // namespace yamata

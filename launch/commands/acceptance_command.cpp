@@ -17,18 +17,12 @@
 namespace yamata {
 namespace {
 
-std::string replaced(std::string text, const std::string& what, const std::string& with) {
-  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size()) text.replace(at, what.size(), with);
-  return text;
-}
-
 /// The prompts of the file, in the format that the model expects.
 std::vector<std::string> read_prompts(Job& job, const AcceptanceOptions& options) {
-  const std::string format = replaced(options.prompt_format, "\\n", "\n");
   std::vector<std::string> prompts = read_prompt_list(job.read_text_file(options.prompts_file), options.prompts_file);
   const auto most = static_cast<std::size_t>(options.most_prompts);
   if (most > 0 && prompts.size() > most) prompts.resize(most);
-  for (std::string& prompt : prompts) prompt = replaced(format, "{}", prompt);
+  for (std::string& prompt : prompts) prompt = formatted_prompt(options.prompt_format, prompt);
   if (prompts.empty()) throw UsageError(fmt::format("{} has no prompts; check -f", options.prompts_file));
   return prompts;
 }

@@ -11,7 +11,7 @@ cxxopts::Options acceptance_flags() {
   auto text = flags.add_options("Text");
   text("f,file", "Prompts, one per line of JSON: its \"prompt\", its \"text\", or the first of its \"turns\"",
        cxxopts::value<std::string>(), "FILE.jsonl");
-  text("prompt-format", "Template for a prompt, in which {} stands for the prompt; \\n is a new line", value_or<std::string>("{}"), "TEXT");
+  add_prompt_format(flags);
   text("prompts", "Use the first N prompts (0: all)", value_or<int>("0"), "N");
   text("pre", "Force a pre-tokenizer by name", value_or<std::string>(""), "NAME");
   text("n,predict", "Tokens to generate after each prompt", value_or<int>("128"), "N");
@@ -30,8 +30,7 @@ AcceptanceOptions read_acceptance(const cxxopts::ParseResult& r) {
   o.job.model = read_model(r);
   o.prompts_file = text_of(r, "file");
   if (o.prompts_file.empty()) throw UsageError("no prompts given; name a file with -f FILE.jsonl");
-  o.prompt_format = r["prompt-format"].as<std::string>();
-  require(o.prompt_format.find("{}") != std::string::npos, "--prompt-format", "a text with {} in it");
+  o.prompt_format = read_prompt_format(r);
   o.most_prompts = r["prompts"].as<int>();
   require(o.most_prompts >= 0, "--prompts", "0 or more");
   o.pre_tokenizer = r["pre"].as<std::string>();

@@ -113,6 +113,17 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+/// Leaves at most `most` tokens: the last ones of a whole prompt, because its end says what to answer, else the first ones.
+void shorten(std::vector<TokenId>& ids, std::size_t most, bool prompt) {
+  if (ids.size() <= most) return;
+  const auto surplus = static_cast<std::ptrdiff_t>(ids.size() - most);
+  if (prompt) {
+    ids.erase(ids.begin(), ids.begin() + surplus);
+  } else {
+    ids.resize(most);
+  }
+}
+
 /// The texts or prompts, one by one.
 std::vector<std::vector<TokenId>> read_prompts(Job& job, const FeaturesOptions& options, const Tokenizer& tokenizer) {
   if (!options.text.prompt && options.text.file.empty()) throw UsageError("no text given; name one with -f FILE");
@@ -121,7 +132,8 @@ std::vector<std::vector<TokenId>> read_prompts(Job& job, const FeaturesOptions& 
   const std::size_t written = options.generates ? static_cast<std::size_t>(options.job.generate) : 0;
   if (written >= context) throw UsageError(fmt::format("--generate {} does not fit a context of {}; raise -c", written, context));
   const bool listed = options.text.file.ends_with(".jsonl");
-  const std::size_t most = listed || !options.generates ? context - written : static_cast<std::size_t>(options.prompt_tokens);
+  const bool whole_lines = listed || options.formats;
+  const std::size_t most = whole_lines || !options.generates ? context - written : static_cast<std::size_t>(options.prompt_tokens);
   std::vector<std::vector<TokenId>> prompts;
   const auto add = [&](std::vector<TokenId> ids) {
     if (!ids.empty() && (options.texts == 0 || prompts.size() < static_cast<std::size_t>(options.texts))) prompts.push_back(std::move(ids));
@@ -140,8 +152,8 @@ std::vector<std::vector<TokenId>> read_prompts(Job& job, const FeaturesOptions& 
   }
   for (const std::string& text : listed ? read_prompt_list(whole, options.text.file) : lines_of(whole)) {
     if (text.find_first_not_of(" \t") == std::string::npos) continue;
-    std::vector<TokenId> ids = tokenizer.encode(text, true, true);
-    if (ids.size() > most) ids.resize(most);
+    std::vector<TokenId> ids = tokenizer.encode(formatted_prompt(options.prompt_format, text), true, true);
+    shorten(ids, most, options.generates && whole_lines);
     add(std::move(ids));
   }
   return prompts;

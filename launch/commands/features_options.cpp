@@ -9,6 +9,7 @@ namespace yamata {
 cxxopts::Options features_flags() {
   auto flags = describe("features", "Writes hidden states of a model over a text, to train draft heads: one or several safetensors files.");
   add_text(flags);
+  add_prompt_format(flags);
   auto add = flags.add_options("Features");
   add("o,output", "Output file; further files have a number in their name", cxxopts::value<std::string>(), "FILE.safetensors");
   add("layers",
@@ -18,7 +19,8 @@ cxxopts::Options features_flags() {
       "Generate N tokens after each prompt, and write their hidden states too; a .jsonl file has a prompt per line, any other file is a "
       "text whose lines begin with prompts",
       cxxopts::value<int>(), "N");
-  add("prompt-tokens", "Tokens of a line that are its prompt, if the file is no .jsonl", value_or<int>("32"), "N");
+  add("prompt-tokens", "Tokens of a line that are its prompt, if the file is no .jsonl and there is no --prompt-format",
+      value_or<int>("32"), "N");
   add("texts", "Maximum number of texts (0: all)", value_or<int>("0"), "N");
   add("type", "Type of the values: f16 or f32", value_or<std::string>("f16"), "TYPE");
   add("shard", "Approximate size of a file in MiB", value_or<int>("512"), "MIB");
@@ -41,6 +43,10 @@ FeaturesOptions read_features(const cxxopts::ParseResult& r) {
   const auto generate = number_in<int>(r, "generate", 1, 1 << 20, "between 1 and 1048576");
   o.generates = generate.has_value();
   o.job.generate = generate.value_or(1);
+  o.prompt_format = read_prompt_format(r);
+  o.formats = given(r, "prompt-format");
+  if (o.formats && !o.generates && !o.text.file.ends_with(".jsonl"))
+    throw UsageError("--prompt-format has no prompts in a text that is not continued; add --generate, or name a .jsonl file");
   o.prompt_tokens = r["prompt-tokens"].as<int>();
   require(o.prompt_tokens >= 1, "--prompt-tokens", "at least 1");
   o.texts = r["texts"].as<int>();

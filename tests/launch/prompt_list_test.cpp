@@ -9,7 +9,8 @@ namespace {
 
 TEST(PromptList, EachLine_hasItsPrompt_underAnyOfThreeNames) {
   const std::string text =
-      "{\"prompt\": \"one\", \"turns\": [\"not this\"]}\n\n  \r\n{\"text\": \"two\"}\r\n{\"question_id\": 3, \"turns\": [\"three\", \"later\"]}";
+      "{\"prompt\": \"one\", \"turns\": [\"not this\"]}\n\n  \r\n{\"text\": \"two\"}\r\n{\"question_id\": 3, \"turns\": [\"three\", "
+      "\"later\"]}";
   EXPECT_EQ(read_prompt_list(text, "list.jsonl"), (std::vector<std::string>{"one", "two", "three"}));
   EXPECT_TRUE(read_prompt_list("\n", "list.jsonl").empty());
 }
@@ -23,6 +24,11 @@ TEST(PromptList, ALineWithoutAText_isNamed) {
       EXPECT_NE(std::string(e.what()).find("list.jsonl: line 3"), std::string::npos) << e.what();
     }
   }
+}
+
+TEST(PromptList, Format_takesThePromptUnchanged) {
+  EXPECT_EQ(formatted_prompt("<user>\\n{}<end>\\n", "a {} and \\n"), "<user>\na {} and \\n<end>\n");
+  EXPECT_EQ(formatted_prompt("{}", "as it is"), "as it is");
 }
 
 }  // namespace

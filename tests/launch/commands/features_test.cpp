@@ -65,6 +65,37 @@ TEST(Features, Generate_goesOnAfterEachPrompt_asRunDoes_inSeveralFiles) {
   EXPECT_NE(written.find(ids.substr(tail, ids.size() - tail - 1)), std::string::npos);
 }
 
+TEST(Features, PromptFormat_putsEachPromptIntoATemplate) {
+  const TemporaryFolder folder;
+  const std::string list = folder / "list.jsonl", lines = folder / "lines.txt", ready = folder / "ready.jsonl";
+  const std::string out = folder / "out.safetensors", wanted = folder / "wanted.safetensors";
+  write_file(list, "{\"prompt\": \"a king\"}\n{\"turns\": [\"a poor miller and his three sons\"]}\n");
+  write_file(lines, "a king\n\na poor miller and his three sons\n");
+  write_file(ready,
+             "{\"prompt\": \"Once there was\\na king, who\"}\n{\"prompt\": \"Once there was\\na poor miller and his three sons, who\"}\n");
+  ASSERT_EQ(features({"-f", ready, "-o", wanted, "--generate", "6"}).code, 0);
+  for (const std::string& file : {list, lines}) {
+    const Outcome outcome =
+        features({"-f", file, "-o", out, "--generate", "6", "--prompt-tokens", "2", "--prompt-format", "Once there was\\n{}, who"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(read_file(out), read_file(wanted)) << file;
+  }
+  ASSERT_EQ(features({"-f", list, "-o", out, "--prompt-format", "Once there was\\n{}, who"}).code, 0);
+  ASSERT_EQ(features({"-f", ready, "-o", wanted}).code, 0);
+  EXPECT_EQ(read_file(out), read_file(wanted)) << "prompts that are not continued";
+}
+
+TEST(Features, APromptThatIsTooLong_keepsItsEnd) {
+  const TemporaryFolder folder;
+  const std::string list = folder / "list.jsonl", out = folder / "out.safetensors", whole = folder / "whole.safetensors";
+  write_file(list, "{\"prompt\": \"Once upon a time there was a king who had three sons\"}\n");
+  ASSERT_EQ(features({"-f", list, "-o", out, "--generate", "4", "-c", "9"}).code, 0);
+  ASSERT_EQ(features({"-f", list, "-o", whole}).code, 0);
+  const auto ids = safetensors::File::open(out).find("ids")->integers(), all = safetensors::File::open(whole).find("ids")->integers();
+  ASSERT_GE(ids.size(), 5u);
+  EXPECT_TRUE(std::equal(ids.begin(), ids.begin() + 5, all.end() - 5));
+}
+
 TEST(Features, Nonsense_isNamed) {
   const TemporaryFolder folder;
   const std::string text = folder / "text.txt", out = folder / "out.safetensors", bad = folder / "bad.jsonl";
@@ -81,6 +112,8 @@ TEST(Features, Nonsense_isNamed) {
                {{"-f", text, "-o", out, "--type", "q8_0"}, 1, "--type"},
                {{"-f", text, "-o", text}, 1, "overwritten"},
                {{"-f", bad, "-o", out}, 1, "line 1"},
+               {{"-f", text, "-o", out, "--generate", "6", "--prompt-format", "x"}, 1, "--prompt-format"},
+               {{"-f", text, "-o", out, "--prompt-format", "x {}"}, 1, "add --generate"},
                {{"-f", text, "-o", out, "--generate", "600"}, 1, "--generate"},
                {{"-f", text, "-o", folder / "none/out.safetensors"}, 2, "check the folder"}};
   for (const auto& c : cases) {
