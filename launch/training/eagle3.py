@@ -43,7 +43,23 @@ class Eagle3(nn.Module):
         with torch.no_grad():  # initialized with the target's output matrix; the draft's vocabulary is a part of the target's
             self.norm.weight.copy_(target.norm)
             self.lm_head.weight.copy_(target.output[self.draft_ids])
+        if target.last_layer and options.start == 'layer':
+            self.take_layer(target.last_layer)
         self.lm_head.weight.requires_grad_(not options.freeze_output)
+
+    @torch.no_grad()
+    def take_layer(self, layer):
+        """Begins as this layer of the target, behind the last of the layers that are read; it does not look at tokens yet."""
+        dim, part = self.target.dim, self.midlayer
+        self.fc.weight.zero_()
+        self.fc.weight[:, -dim:] = torch.eye(dim)
+        part.hidden_norm.weight.copy_(layer['input_layernorm'])
+        for name in ('q_proj', 'k_proj', 'v_proj'):
+            weight = part.self_attn.get_submodule(name).weight
+            weight.zero_()
+            weight[:, dim:] = layer[f'self_attn.{name}']
+        for name in ('self_attn.o_proj', 'post_attention_layernorm', 'mlp.gate_proj', 'mlp.up_proj', 'mlp.down_proj'):
+            part.get_submodule(name).weight.copy_(layer[name])
 
     def start(self, batch):
         return self.fc(torch.cat([batch.hidden[str(layer)] for layer in self.feature_layers], -1))

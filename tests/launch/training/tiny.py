@@ -9,12 +9,22 @@ READ = [2, 4, 5]  # the layers whose inputs EAGLE-3 reads: the third, the middle
 
 
 def weights(seed=7):
+    """Embedding, output, and the last layer: all that training reads."""
     random = numpy.random.default_rng(seed)
-    return {'token_embd.weight': random.standard_normal((VOCABULARY, DIM)).astype('f4'), 'output_norm.weight': numpy.ones(DIM, 'f4'),
-            'output.weight': random.standard_normal((VOCABULARY, DIM)).astype('f4')}
+    model = {'token_embd.weight': random.standard_normal((VOCABULARY, DIM)).astype('f4'), 'output_norm.weight': numpy.ones(DIM, 'f4'),
+             'output.weight': random.standard_normal((VOCABULARY, DIM)).astype('f4')}
+    kv = KV_HEADS * DIM // HEADS
+    shapes = {'attn_q': (DIM, DIM), 'attn_k': (kv, DIM), 'attn_v': (kv, DIM), 'attn_output': (DIM, DIM), 'ffn_gate': (FFN, DIM),
+              'ffn_up': (FFN, DIM), 'ffn_down': (DIM, FFN)}
+    for name in ('attn_norm', 'ffn_norm'):
+        model[f'blk.{LAYERS - 1}.{name}.weight'] = 1 + 0.1 * random.standard_normal(DIM).astype('f4')
+    for name, shape in shapes.items():
+        model[f'blk.{LAYERS - 1}.{name}.weight'] = 0.3 * random.standard_normal(shape).astype('f4')
+    return model
 
 
-def write_target(path, family='llama'):
+def write_target(path, family='llama', without=()):
+    """`without`: words; tensors that have one in their name are left out."""
     writer = gguf.GGUFWriter(path, family)
     writer.add_name('tiny')
     writer.add_block_count(LAYERS)
@@ -25,7 +35,8 @@ def write_target(path, family='llama'):
     writer.add_layer_norm_rms_eps(EPS)
     writer.add_rope_freq_base(ROPE_BASE)
     for name, values in weights().items():
-        writer.add_tensor(name, values)
+        if not any(word in name for word in without):
+            writer.add_tensor(name, values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -44,6 +44,27 @@ class Training(Scene):
         self.assertFalse(torch.equal(one.head.heads[0][1].weight, other.head.heads[0][1].weight))
 
 
+class Starting(Scene):
+    def test_an_eagle3_head_begins_as_the_targets_last_layer_behind_the_last_layer_that_is_read(self):
+        data = features.Features([self.folder / 'features.safetensors'], [*map(str, tiny.READ), 'last'], tiny.DIM, tiny.VOCABULARY)
+        batch = data.batch(data.texts[:1])
+        head = self.prepared('eagle3', 'begins').head
+        rows = batch.hidden[str(tiny.READ[-1])]
+        with torch.no_grad():
+            self.assertTrue(torch.equal(head.start(batch), rows))
+            made, _ = head.step(rows, batch.ids, [])
+        for computed, expected in zip(made[0].numpy(), reference.layer(tiny.weights(), f'blk.{tiny.LAYERS - 1}', SHAPE, tiny.EPS, rows[0].double().numpy())):
+            self.assertLess(abs(computed - expected).max(), 1e-4 * abs(expected).max())
+
+    def test_random_weights_where_they_are_wanted_or_the_target_has_other_layers(self):
+        tiny.write_target(self.folder / 'experts.gguf', without=['ffn_gate'])
+        random = self.prepared('eagle3', 'random', '--start', 'random').head.state_dict()
+        experts = self.prepared('eagle3', 'experts', '-m', str(self.folder / 'experts.gguf')).head.state_dict()
+        for name, values in random.items():
+            self.assertTrue(torch.equal(values, experts[name]), name)
+        self.assertLess(random['midlayer.mlp.up_proj.weight'].std(), 0.03)
+
+
 class Optimizing(Scene):
     def test_each_optimizer_has_its_own_learning_rate(self):
         for kind, rates_of_kind in {'medusa': (1e-3, 1e-3), 'dgf': (2e-3, 5e-4), 'eagle3': (2e-3, 5e-4)}.items():
