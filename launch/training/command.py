@@ -29,10 +29,14 @@ def device_of(name):
 def make_head(options, model, data, texts):
     torch.manual_seed(options.seed)
     if options.kind == 'medusa':
-        return Medusa(model, options)
-    if options.kind == 'dgf':
-        return Dgf(model, options)
-    return Eagle3(model, options, data.counts(texts, model.vocabulary))
+        head = Medusa(model, options)
+    elif options.kind == 'dgf':
+        head = Dgf(model, options)
+    else:
+        head = Eagle3(model, options, data.counts(texts, model.vocabulary))
+    if options.begin:
+        folder.read(pathlib.Path(options.begin), head)
+    return head
 
 
 def layers_needed(options, model):

@@ -3,6 +3,9 @@ import json
 import os
 
 import numpy
+import torch
+
+from measuring.problem import Problem
 
 from . import safetensors_file
 
@@ -17,6 +20,20 @@ def write(folder, head, card, halves):
     whole(folder / 'config.json', json.dumps(head.config(), indent=2) + '\n')
     whole(folder / 'README.md', card)
     return sum(values.nbytes for values in tensors.values())
+
+
+@torch.no_grad()
+def read(folder, head):
+    """Gives `head` the weights of a folder. Raises Problem (2) if they are those of another kind, model or size."""
+    stored, _ = safetensors_file.read(folder / 'model.safetensors')
+    own = head.tensors()
+    for name in sorted(own.keys() | stored.keys()):
+        if name not in own or name not in stored or stored[name].shape != tuple(own[name].shape):
+            raise Problem(f'{folder}: {name} does not fit; --from needs a head of the same kind, model and size', 2)
+    for name, values in own.items():
+        values.copy_(torch.from_numpy(stored[name].copy()))
+    if 'd2t' in stored:
+        head.draft_ids.copy_(own['d2t'] + torch.arange(len(own['d2t'])))
 
 
 def whole(path, text):

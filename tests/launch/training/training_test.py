@@ -56,6 +56,20 @@ class Starting(Scene):
         for computed, expected in zip(made[0].numpy(), reference.layer(tiny.weights(), f'blk.{tiny.LAYERS - 1}', SHAPE, tiny.EPS, rows[0].double().numpy())):
             self.assertLess(abs(computed - expected).max(), 1e-4 * abs(expected).max())
 
+    def test_from_begins_with_the_weights_of_another_head(self):
+        tiny.write_features(self.folder / 'more.st', texts=40, seed=9)  # other tokens are the most frequent ones
+        for kind in KINDS:
+            self.assertEqual(self.train_heads(kind, f'first-{kind}', '--type', 'f32').returncode, 0)
+            stored, _ = safetensors_file.read(self.folder / f'first-{kind}' / 'model.safetensors')
+            more = ['-f', str(self.folder / 'more.st'), '--seed', '8', '--from', str(self.folder / f'first-{kind}')]
+            for name, values in self.prepared(kind, f'second-{kind}', *more).head.tensors().items():
+                self.assertTrue(numpy.array_equal(values.detach().numpy(), stored[name]), f'{kind} {name}')
+        for kind, other, part in (('dgf', 'medusa', 'does not fit'), ('eagle3', 'eagle3', 'd2t does not fit'), ('dgf', 'none', 'none')):
+            refused = self.train_heads(kind, 'second', '--from', str(self.folder / f'first-{other}'), *(['--draft-vocabulary', '40'] if kind == 'eagle3' else []))
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
+            self.assertIn(part, refused.stderr)
+
     def test_random_weights_where_they_are_wanted_or_the_target_has_other_layers(self):
         tiny.write_target(self.folder / 'experts.gguf', without=['ffn_gate'])
         random = self.prepared('eagle3', 'random', '--start', 'random').head.state_dict()
