@@ -175,9 +175,14 @@ void Worker::on_heartbeat(int from, const wire::Heartbeat& heartbeat) {
 /// Whether the head alone holds the target, so that no rank watches it except those that the job does not need.
 bool Worker::watches_alone() const { return dispensable_ && target_ranks_ == std::set<int>{0}; }
 
-/// The head's silence means nothing from now on. If the machine is cut off from the launcher, too, the guard ends this rank.
+/// The head's silence means nothing from now on. If the machine is cut off from the launcher, too, the guard ends this rank. A rank that
+/// failed before the head served does not know yet that it is dispensable. No head leaves out a rank before its plan: that message belongs
+/// to the job before.
 void Worker::be_left_out() {
-  if (!dispensable_) return attempt([] { throw ClusterError("the head has left out a rank that the job needs"); });
+  if (target_ranks_.empty()) return;
+  if (target_ranks_.contains(transport_.rank()))
+    return attempt([] { throw ClusterError("the head has left out a rank that the job needs"); });
+  if (!dispensable_) become_dispensable(true);
   liveness_.unwatch(0);
   if (setup_.head_unheard) setup_.head_unheard();
 }

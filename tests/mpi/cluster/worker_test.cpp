@@ -1,79 +1,14 @@
 // A single worker, message by message: its states, and invalid messages.
 #include "mpi/cluster/worker.hpp"
 
-#include <gtest/gtest.h>
-
 #include <optional>
 #include <thread>
 
-#include "mpi/cluster/rank_lost.hpp"
-#include "mpi/transport/local_transport.hpp"
 #include "node/error.hpp"
-#include "tests/mpi/simulation/random_network.hpp"
+#include "tests/mpi/cluster/worker_fixture.hpp"
 
 namespace yamata::test {
 namespace {
-
-/// Rank 1 of two, the last stage of the target; the test plays the head.
-class WorkerTest : public testing::Test {
- protected:
-  WorkerTest() : network_(2), head_(network_, 0), transport_(network_, 1) {
-    setup_.host = "host1";
-    setup_.open = [] { return wire::Hello{}; };
-    setup_.make_stage = [this](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes, const GroupMember&) {
-      simulation::TableShape shape;
-      shape.stage = static_cast<std::int32_t>(stage), shape.stages = 2;
-      shape.cells = plan.cells, shape.sequences = plan.sequences;
-      shape.logits = [](std::uint64_t prefix, std::span<float> logits) { table_logits(prefix, 1, logits); };
-      return std::make_unique<simulation::TableModel>(shape, unit_);
-    };
-    worker_.emplace(transport_, setup_);
-    worker_->begin();
-  }
-  static wire::Start plan_over(std::vector<std::int32_t> ranks) {
-    wire::Start plan;
-    wire::PipelinePlan target;
-    for (std::size_t stage = 0; stage < ranks.size(); ++stage)
-      target.layers.push_back({static_cast<std::int64_t>(stage), static_cast<std::int64_t>(stage) + 1});
-    target.ranks = std::move(ranks);
-    target.cells = 8;
-    plan.pipelines = {target};
-    return plan;
-  }
-  /// The same, with a draft model on one rank.
-  static wire::Start plan_with_drafter(std::vector<std::int32_t> ranks, std::int32_t drafter) {
-    wire::Start plan = plan_over(std::move(ranks));
-    plan.draft.credit = 4;
-    wire::PipelinePlan draft = plan_over({drafter}).pipelines.front();
-    draft.model = 1;
-    draft.sequences = plan.draft.credit + 1;
-    plan.pipelines.push_back(draft);
-    return plan;
-  }
-  void send(Tag tag, wire::Bytes bytes) { head_.send(1, tag, std::move(bytes)); }
-  /// Advances until nothing happens any more; returns the worker's last message of this kind.
-  std::optional<wire::Bytes> play_until(Tag tag) {
-    for (int i = 0; i < 20; ++i) {
-      worker_->step();
-      unit_.tick();
-    }
-    std::optional<wire::Bytes> last;
-    while (auto message = head_.receive()) {
-      if (message->tag == tag) last = std::move(message->bytes);
-    }
-    return last;
-  }
-  std::string fault() {
-    const auto bytes = play_until(Tag::kFailure);
-    return bytes ? wire::decode_failure(*bytes).text : "none";
-  }
-
-  LocalNetwork network_;
-  LocalTransport head_, transport_;
-  SteppedUnit unit_;
-  WorkerSetup setup_;
-  std::optional<Worker> worker_;
-};
 
 using State = Worker::State;
 
@@ -201,124 +136,50 @@ TEST_F(WorkerTest, MessageForNobodyHere_orDamaged_isAFaultAndTheRankWaitsForTheE
   EXPECT_EQ(worker_->state(), State::kStopped);
 }
 
-/// Rank 2 of three, a stage, in virtual time. Its head sends a message and then falls silent; the test also plays rank 1.
-class SilentHead : public WorkerTest {
- protected:
-  SilentHead() : clock_(now_ns_), three_(3), silent_(three_, 0), lower_(three_, 1), own_(three_, 2) {
-    setup_.timeout = std::chrono::milliseconds(1000);
-    worker_.emplace(own_, setup_);
-    worker_->begin();
-  }
-  void plan(const wire::Start& plan) {
-    silent_.send(2, Tag::kStart, wire::encode(plan));
-    worker_->step();
-  }
-  /// Milliseconds until the worker ends the job; -1: not within ten seconds. `lower_lives`: rank 1 does not hear the head either, and says
-  /// so.
-  int ends_job_after(bool lower_lives) {
-    for (int ms = 50; ms <= 10000; ms += 50) {
-      now_ns_ += 50'000'000;
-      if (lower_lives) lower_.send(2, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
-      try {
-        worker_->step();
-      } catch (const RankLost& lost) {
-        EXPECT_EQ(lost.rank, 0);
-        return ms;
-      }
-    }
-    return -1;
-  }
-
-  std::int64_t now_ns_ = 1;
-  const Clock::Override clock_;
-  LocalNetwork three_;
-  LocalTransport silent_, lower_, own_;
-};
-
-TEST_F(SilentHead, RankThatHearsNoLowerOne_endsTheJobAfterTheDeadline) {
-  plan(plan_over({0, 1, 2}));
-  const int after = ends_job_after(false);
-  EXPECT_GE(after, 1000);
-  EXPECT_LE(after, 2000);
-}
-
-TEST_F(SilentHead, LowerRank_endsTheJobForAll_unlessItDiesToo) {
-  plan(plan_over({0, 1, 2}));
-  EXPECT_EQ(ends_job_after(true), -1);
-  const int after = ends_job_after(false);
-  EXPECT_GE(after, 500);
-  EXPECT_LE(after, 3500);
-}
-
-TEST_F(SilentHead, LowerRankThatDrafts_isNotWaitedFor) {
-  plan(plan_with_drafter({0, 2}, 1));
-  const int after = ends_job_after(true);
-  EXPECT_GE(after, 1000);
-  EXPECT_LE(after, 2000);
-}
-
-/// The job does not need rank 2, which drafts, once the head has said so.
-class SilentHeadOfADrafter : public SilentHead {
- protected:
-  void serve(const wire::Start& job) {
-    setup_.reaches_launcher = [] { return true; };
-    setup_.head_unheard = [this] { unheard_ = true; };
-    plan(job);
-    wire::Heartbeat serving;
-    serving.loaded_permille = 1000;
-    silent_.send(2, Tag::kHeartbeat, wire::encode(serving));
-    worker_->step();
-  }
-
-  bool unheard_ = false;
-};
-
-TEST_F(SilentHeadOfADrafter, HeadThatAloneHoldsTheTarget_isReported) {
-  serve(plan_with_drafter({0}, 2));
-  const int after = ends_job_after(false);
-  EXPECT_GE(after, 1000);
-  EXPECT_LE(after, 2000);
-  EXPECT_FALSE(unheard_);
-}
-
-TEST_F(SilentHeadOfADrafter, LowerRankReportsIt_unlessItDiesToo) {
-  serve(plan_with_drafter({0}, 2));
-  EXPECT_EQ(ends_job_after(true), -1);
-  EXPECT_GE(ends_job_after(false), 500);
-}
-
-TEST_F(SilentHeadOfADrafter, StageReportsIt) {
-  serve(plan_with_drafter({0, 1}, 2));
-  EXPECT_EQ(ends_job_after(false), -1);
-  EXPECT_TRUE(unheard_);
-}
-
-TEST_F(SilentHeadOfADrafter, RankThatWasCutOffFromTheLauncher_doesNotEndTheJob) {
-  serve(plan_with_drafter({0}, 2));
-  setup_.reaches_launcher = [asked = 0]() mutable { return ++asked != 2; };
-  EXPECT_EQ(ends_job_after(false), -1);
-  EXPECT_TRUE(unheard_);
-}
-
-TEST_F(SilentHeadOfADrafter, RankThatWasLeftOut_doesNotEndTheJob) {
-  serve(plan_with_drafter({0}, 2));
-  silent_.send(2, Tag::kLeftOut, {});
-  EXPECT_EQ(ends_job_after(false), -1);
-  EXPECT_TRUE(unheard_);
-}
-
 TEST_F(WorkerTest, StageThatIsLeftOut_isAFault) {
   send(Tag::kStart, wire::encode(plan_over({0, 1})));
   send(Tag::kLeftOut, {});
   EXPECT_EQ(fault(), "the head has left out a rank that the job needs");
 }
 
+TEST_F(WorkerTest, DrafterThatIsLeftOutBeforeItHeardThatTheHeadServes_goesOn) {
+  std::vector<bool> told;
+  int unheard = 0;
+  setup_.dispensable = [&](bool dispensable) { told.push_back(dispensable); };
+  setup_.head_unheard = [&] { ++unheard; };
+  send(Tag::kStart, wire::encode(plan_with_drafter({0}, 1)));
+  EXPECT_EQ(fault(), "none");
+  send(Tag::kLeftOut, {});
+  EXPECT_EQ(fault(), "none");
+  EXPECT_EQ(worker_->state(), State::kServing);
+  EXPECT_EQ(told, std::vector<bool>{true});
+  EXPECT_EQ(unheard, 1);
+}
+
+TEST_F(WorkerTest, RankThatIsLeftOutAfterTheJob_isNotDisturbedInTheNext) {
+  int unheard = 0;
+  setup_.head_unheard = [&] { ++unheard; };
+  send(Tag::kStart, wire::encode(plan_with_drafter({0}, 1)));
+  EXPECT_EQ(fault(), "none");
+  send(Tag::kNextJob, {});
+  send(Tag::kLeftOut, {});
+  worker_->step();
+  EXPECT_EQ(worker_->state(), State::kJobOver);
+  worker_.emplace(transport_, setup_);
+  worker_->begin();
+  EXPECT_EQ(fault(), "none");
+  send(Tag::kStart, wire::encode(plan_over({0, 1})));
+  EXPECT_EQ(fault(), "none");
+  EXPECT_EQ(worker_->state(), State::kServing);
+  EXPECT_EQ(unheard, 0);
+}
+
 TEST_F(WorkerTest, Speed_isMeasuredWhenTheHeadAsks) {
   setup_.measure = [](const std::atomic<bool>&) { return wire::Measured{0.25, {1.5}}; };
   EXPECT_FALSE(play_until(Tag::kMeasured));
   send(Tag::kMeasure, {});
-  std::optional<wire::Bytes> answer;
-  while (!answer) answer = play_until(Tag::kMeasured);
+  const auto answer = sooner_or_later([this] { return play_until(Tag::kMeasured); });
+  ASSERT_TRUE(answer) << "no speed came";
   EXPECT_EQ(wire::decode_measured(*answer).ns_per_byte, 0.25);
   EXPECT_EQ(wire::decode_measured(*answer).width_multiples, std::vector<double>{1.5});
   send(Tag::kStart, wire::encode(plan_over({0, 1})));
@@ -332,14 +193,15 @@ TEST_F(WorkerTest, SpeedThatCannotBeMeasured_isAFault) {
   worker_.emplace(transport_, setup_);
   worker_->begin();
   send(Tag::kMeasure, {});
-  std::string told = "none";
-  while (told == "none") told = fault();
-  EXPECT_EQ(told, "layer 3 is damaged");
+  EXPECT_EQ(text_of(sooner_or_later([this] { return play_until(Tag::kFailure); })), "layer 3 is damaged");
 }
 
 TEST_F(WorkerTest, EndWhileItMeasures_endsTheMeasurement) {
   setup_.measure = [](const std::atomic<bool>& stop) {
-    while (!stop) std::this_thread::yield();
+    EXPECT_TRUE(sooner_or_later([&] {
+      std::this_thread::yield();
+      return stop.load();
+    })) << "it was not stopped";
     return wire::Measured{};
   };
   send(Tag::kMeasure, {});

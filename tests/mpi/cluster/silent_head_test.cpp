@@ -1,0 +1,125 @@
+// A worker whose head falls silent or leaves it out.
+#include "mpi/cluster/rank_lost.hpp"
+#include "node/clock.hpp"
+#include "tests/mpi/cluster/worker_fixture.hpp"
+
+namespace yamata::test {
+namespace {
+
+/// Rank 2 of three, a stage, in virtual time. Its head sends a message and then falls silent; the test also plays rank 1.
+class SilentHead : public WorkerTest {
+ protected:
+  SilentHead() : clock_(now_ns_), three_(3), silent_(three_, 0), lower_(three_, 1), own_(three_, 2) {
+    setup_.timeout = std::chrono::milliseconds(1000);
+    worker_.emplace(own_, setup_);
+    worker_->begin();
+  }
+  void plan(const wire::Start& plan) {
+    silent_.send(2, Tag::kStart, wire::encode(plan));
+    worker_->step();
+  }
+  /// Milliseconds until the worker ends the job; -1: not within ten seconds. `lower_lives`: rank 1 does not hear the head either, and says
+  /// so.
+  int ends_job_after(bool lower_lives) {
+    for (int ms = 50; ms <= 10000; ms += 50) {
+      now_ns_ += 50'000'000;
+      if (lower_lives) lower_.send(2, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
+      try {
+        worker_->step();
+      } catch (const RankLost& lost) {
+        EXPECT_EQ(lost.rank, 0);
+        return ms;
+      }
+    }
+    return -1;
+  }
+
+  std::int64_t now_ns_ = 1;
+  const Clock::Override clock_;
+  LocalNetwork three_;
+  LocalTransport silent_, lower_, own_;
+};
+
+TEST_F(SilentHead, RankThatHearsNoLowerOne_endsTheJobAfterTheDeadline) {
+  plan(plan_over({0, 1, 2}));
+  const int after = ends_job_after(false);
+  EXPECT_GE(after, 1000);
+  EXPECT_LE(after, 2000);
+}
+
+TEST_F(SilentHead, LowerRank_endsTheJobForAll_unlessItDiesToo) {
+  plan(plan_over({0, 1, 2}));
+  EXPECT_EQ(ends_job_after(true), -1);
+  const int after = ends_job_after(false);
+  EXPECT_GE(after, 500);
+  EXPECT_LE(after, 3500);
+}
+
+TEST_F(SilentHead, LowerRankThatDrafts_isNotWaitedFor) {
+  plan(plan_with_drafter({0, 2}, 1));
+  const int after = ends_job_after(true);
+  EXPECT_GE(after, 1000);
+  EXPECT_LE(after, 2000);
+}
+
+/// The job does not need rank 2, which drafts, once the head has said so.
+class SilentHeadOfADrafter : public SilentHead {
+ protected:
+  void serve(const wire::Start& job) {
+    setup_.reaches_launcher = [] { return true; };
+    setup_.head_unheard = [this] { unheard_ = true; };
+    plan(job);
+    wire::Heartbeat serving;
+    serving.loaded_permille = 1000;
+    silent_.send(2, Tag::kHeartbeat, wire::encode(serving));
+    worker_->step();
+  }
+
+  bool unheard_ = false;
+};
+
+TEST_F(SilentHeadOfADrafter, HeadThatAloneHoldsTheTarget_isReported) {
+  serve(plan_with_drafter({0}, 2));
+  const int after = ends_job_after(false);
+  EXPECT_GE(after, 1000);
+  EXPECT_LE(after, 2000);
+  EXPECT_FALSE(unheard_);
+}
+
+TEST_F(SilentHeadOfADrafter, LowerRankReportsIt_unlessItDiesToo) {
+  serve(plan_with_drafter({0}, 2));
+  EXPECT_EQ(ends_job_after(true), -1);
+  EXPECT_GE(ends_job_after(false), 500);
+}
+
+TEST_F(SilentHeadOfADrafter, StageReportsIt) {
+  serve(plan_with_drafter({0, 1}, 2));
+  EXPECT_EQ(ends_job_after(false), -1);
+  EXPECT_TRUE(unheard_);
+}
+
+TEST_F(SilentHeadOfADrafter, RankThatWasCutOffFromTheLauncher_doesNotEndTheJob) {
+  serve(plan_with_drafter({0}, 2));
+  setup_.reaches_launcher = [asked = 0]() mutable { return ++asked != 2; };
+  EXPECT_EQ(ends_job_after(false), -1);
+  EXPECT_TRUE(unheard_);
+}
+
+TEST_F(SilentHeadOfADrafter, RankThatWasLeftOut_doesNotEndTheJob) {
+  serve(plan_with_drafter({0}, 2));
+  silent_.send(2, Tag::kLeftOut, {});
+  EXPECT_EQ(ends_job_after(false), -1);
+  EXPECT_TRUE(unheard_);
+}
+
+TEST_F(SilentHead, DrafterThatFailedBeforeTheHeadServed_andIsLeftOut_doesNotEndTheJob) {
+  plan(plan_with_drafter({0, 1}, 2));
+  silent_.send(2, Tag::kRecord, wire::Bytes(3));
+  worker_->step();
+  ASSERT_EQ(worker_->state(), Worker::State::kFailed);
+  silent_.send(2, Tag::kLeftOut, {});
+  EXPECT_EQ(ends_job_after(false), -1);
+}
+
+}  // namespace
+}  // namespace yamata::test
