@@ -17,9 +17,9 @@ double result_share(Pipeline& target, const DecodeOptions& options, std::size_t 
   return logits / hidden + static_cast<double>(feature_layers);
 }
 
-/// Whether a draft saves so much that a rough time of a token alone is enough: that of a text's first steps may be half as long again.
+/// Whether a draft saves so much that its savings need not be compared often with the time of a token alone.
 bool clearly_saves(const DraftLink& drafter) {
-  constexpr double kFew = 8, kTokens = 0.25, kSpeed = 1.55;  // steps; saved per step; of the text, relative to one without guesses
+  constexpr double kFew = 8, kTokens = 0.25, kSpeed = 1.25;  // steps; saved per step; of the text, relative to one without guesses
   const DraftSums& sums = drafter.balance().experience();
   return sums.steps >= kFew && sums.saved() > kTokens * sums.steps && sums.tokens > kSpeed * sums.times;
 }
@@ -95,7 +95,7 @@ void Decoder::step_ended(const TreeRuns::Run& run, std::int32_t tokens) {
   const TextStep step{.tokens = tokens,
                       .first = generated_ == tokens,
                       .seconds = Clock::seconds_since(last_text_),
-                      .alone_s = sources_.drafts_elsewhere() ? turnaround_.run_s(1) : alone_.token_s(),
+                      .alone_s = token_alone_s(),
                       .rows = static_cast<std::int32_t>(run.nodes.size()),
                       .run_s = &turnaround_};
   if (!step.first) alone_.step_ended(step.seconds, run.has_root && run.sent >= last_text_ && step.rows == 1 && !awaited_draft_);
@@ -103,6 +103,10 @@ void Decoder::step_ended(const TreeRuns::Run& run, std::int32_t tokens) {
   rate_.text_came(tokens);
   last_text_ = Clock::now();
 }
+
+/// Time of a token without any guesses. Where another rank drafts, every step may have guesses, so that of a run with one row stands for it;
+/// 0: not known.
+double Decoder::token_alone_s() const { return sources_.drafts_elsewhere() ? turnaround_.run_s(1) : alone_.token_s(); }
 
 /// Updates the cost of rows on links from a run's latency.
 void Decoder::learn_links(const TreeRuns::Run& run, bool skipped) {
@@ -199,9 +203,8 @@ void Decoder::ask_sources() {
 /// Whether the root goes without guesses, so that the time of a token without them is known, which is what guesses are compared with. Not
 /// where the next token has probably been guessed at no cost.
 bool Decoder::measures_alone() const {
-  if (at_any_cost() || generated_ == 0 || sources_.drafts_elsewhere() || !alone_.due()) return false;
   const bool clear = std::ranges::any_of(sources_.drafters(), [](const DraftLink* d) { return d->shares_unit() && clearly_saves(*d); });
-  if (clear && alone_.token_s() > 0) return false;
+  if (at_any_cost() || generated_ == 0 || sources_.drafts_elsewhere() || !alone_.due(clear)) return false;
   return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) {
     return waits_to_the_end(*source) && unguessed_probability(runs_.tree(), source->calibration()) > 0.5;
   });
@@ -218,7 +221,7 @@ GuessDemand Decoder::demand(const GuessSource& source) const {
   if (!demand.to_the_end) return demand;
   const TargetTimes target = times();
   demand.token_s = token_s(target);
-  demand.alone_s = alone_.token_s() > 0 ? alone_.token_s() : target.round_trip_s;
+  demand.alone_s = token_alone_s() > 0 ? token_alone_s() : target.round_trip_s;
   demand.open = unguessed_probability(runs_.tree(), source.calibration());
   demand.row_s = delay_s(target, least_row_cost(target_.stage().cost().marginal(1, options_.policy.draft), 0), 1);
   return demand;

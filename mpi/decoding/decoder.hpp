@@ -81,6 +81,7 @@ class Decoder {
   bool take(const TreeRuns::Run& run, const RunResult& result);
   void step_ended(const TreeRuns::Run& run, std::int32_t tokens);
   bool measures_alone() const;
+  double token_alone_s() const;
   void learn_links(const TreeRuns::Run& run, bool skipped);
   const std::vector<std::int32_t>& text() const { return runs_.text(); }
   bool reads_prompt() const;

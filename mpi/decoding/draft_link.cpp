@@ -22,6 +22,10 @@ void DraftLink::begin(std::uint64_t request) {
   epoch_ = first_epoch_ = asked_epoch_ = complete_epoch_ = 0;
   unanswered_.clear();
   judged_epoch_ = 1;
+  open_ = 1;
+  own_ = 0;
+  rows_ = 0;
+  catches_up_ = false;
   told_ = featured_ = 0;
   feature_bytes_ = 0;
   features_.clear();
@@ -37,7 +41,10 @@ bool DraftLink::guess(TokenTree& /*tree*/, std::span<const std::int32_t> text, c
   if (demand.rests || !can_tell(text)) return false;
   if (first_epoch_ == 0) first_epoch_ = epoch_;
   const auto least = demand.to_the_end && !demand.at_any_cost ? least_expanded(text, demand) : 0.0f;
-  least ? tell(text, demand, *least) : balance_.pass();
+  if (least)
+    tell(text, demand, *least);
+  else
+    balance_.pass();
   return false;
 }
 
@@ -172,7 +179,8 @@ void DraftLink::learn(const TokenTree& tree, std::int32_t next) {
   const NodeId child = tree.child(root.id, next);
   const bool right = child != kNoNode && only_its(child);
   own_ += right;
-  if (std::exchange(judged_epoch_, asked_epoch_) != asked_epoch_) {
+  if (asked_epoch_ > judged_epoch_) {
+    judged_epoch_ = asked_epoch_;
     acceptance_.count(open_, right);
     rows_ = static_cast<std::size_t>(std::ranges::count_if(tree.ids(), only_its));
   }

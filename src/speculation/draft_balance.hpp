@@ -55,8 +55,8 @@ class DraftBalance {
   static constexpr double kCredit = 2;  // tokens: a few consecutive rejections do not yet mean a bad draft
   static constexpr double kFew = 20;    // steps for which the average of all texts counts
   static constexpr double kTrial = 6;   // some five steps
-  DraftSums recent_, usual_;   // of this text, of all
-  double credit_ = kCredit;    // what it may lose in this text before it is left alone
+  DraftSums recent_, usual_;  // of this text, of all
+  double credit_ = kCredit;   // what it may lose in this text before it is left alone
   double fresh_ = 0;          // time of recent steps, as for DraftSums
 };
 

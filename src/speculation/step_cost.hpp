@@ -6,7 +6,8 @@
 namespace yamata {
 
 /// Learns, from the runs of a stage, the time of a run for each number of rows. It is not linear, because kernels process rows in tiles.
-/// Recent runs weigh more. The first ones soon count little, because caches were still being filled.
+/// Recent runs weigh more. The first ones soon count little, because caches were still being filled. Wider runs do not take less time: where
+/// measured times say so, the widths get their weighted mean (isotonic regression), so old times of a width give way to recent ones of another.
 class StepCost {
  public:
   static constexpr int kWidest = 16;  ///< wider runs are prompts, whose rows have another cost
@@ -28,9 +29,11 @@ class StepCost {
     double value() const { return seconds / weight; }
   };
   static constexpr int kWarmUp = 8;  // first runs
+  void fit();
+  double between(int rows) const;
   int runs_ = 0;
-  double guess(int rows) const;
   std::array<Mean, kWidest + 1> of_width_;
+  std::array<double, kWidest + 1> fitted_{};  // estimates for each width; 0: nothing is known
 };
 
 }  // namespace yamata

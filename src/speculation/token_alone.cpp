@@ -10,10 +10,16 @@ namespace yamata {
 void TokenAlone::step_ended(double seconds, bool alone) {
   ++steps_;
   if (!alone) return;
-  due_ = std::max(kFirst, std::min(2 * steps_, steps_ + kRarest));
+  last_ = steps_;
   if (steps_ < kFirst) return;
   seconds_.push_back(seconds);
   if (seconds_.size() > kKept) seconds_.pop_front();
+}
+
+bool TokenAlone::due(bool clear) const {
+  constexpr int kGrowth = 4;
+  if (last_ < kFirst) return steps_ + 1 >= kFirst || (last_ == 0 && !clear);
+  return steps_ + 1 - last_ >= (clear ? kRarest : std::min((kGrowth - 1) * last_, kRarest));
 }
 
 double TokenAlone::token_s() const { return median(std::vector<double>(seconds_.begin(), seconds_.end())); }

@@ -181,8 +181,8 @@ TEST(TokenAlone, IsMeasuredEverMoreRarely_andNotWhereCachesAreFilled) {
   TokenAlone alone;
   std::vector<int> due;
   for (int step = 1; step < 300; ++step) {
-    if (alone.due()) due.push_back(step);
-    alone.step_ended(step < 8 ? 4 : 2, alone.due());
+    if (alone.due(false)) due.push_back(step);
+    alone.step_ended(step < 8 ? 4 : 2, alone.due(false));
     if (step == 7) {
       EXPECT_EQ(alone.token_s(), 0);
     }
@@ -190,12 +190,22 @@ TEST(TokenAlone, IsMeasuredEverMoreRarely_andNotWhereCachesAreFilled) {
       EXPECT_EQ(alone.token_s(), 2);
     }
   }
-  EXPECT_EQ(due, (std::vector<int>{1, 8, 16, 32, 64, 128, 256}));
+  EXPECT_EQ(due, (std::vector<int>{1, 8, 32, 128, 256}));
   EXPECT_EQ(alone.token_s(), 2);
   alone.step_ended(50, true);
   EXPECT_EQ(alone.token_s(), 2) << "one disturbed step";
   for (int step = 0; step < 3; ++step) alone.step_ended(3, true);
   EXPECT_EQ(alone.token_s(), 3) << "the machine has become slower";
+}
+
+TEST(TokenAlone, IsMeasuredRarely_whereGuessesClearlySave) {
+  TokenAlone alone;
+  std::vector<int> due;
+  for (int step = 1; step < 300; ++step) {
+    if (alone.due(true)) due.push_back(step);
+    alone.step_ended(2, alone.due(true));
+  }
+  EXPECT_EQ(due, (std::vector<int>{8, 136, 264}));
 }
 
 TEST(ProbeBudget, Probes_takeAHundredthOfTheTime) {

@@ -158,7 +158,8 @@ TEST(StepCost, RunTimes_areLearntByWidthAndGuessedBetween) {
   cost.ran(8, 2.2);
   EXPECT_LE(cost.run_s(4), 2.2);  // no more expensive than what is wider
   cost.ran(4, 5.0);
-  EXPECT_DOUBLE_EQ(cost.run_s(8), 5.0);  // never falls
+  EXPECT_NEAR(cost.run_s(4), 3.6, 0.02);
+  EXPECT_DOUBLE_EQ(cost.run_s(8), cost.run_s(4)) << "wider runs do not take less time";
   StepCost linear;
   linear.ran(1, 2.0);
   linear.ran(9, 18.0);
@@ -180,6 +181,14 @@ TEST(StepCost, FirstRuns_soonCountLittle) {
   cost.ran(2, 2.5);
   EXPECT_NEAR(cost.run_s(1), 2.0, 0.15);
   EXPECT_DOUBLE_EQ(cost.run_s(2), 2.5);
+}
+
+TEST(StepCost, OldTimesOfAWidth_giveWayToThoseOfWiderRuns) {
+  StepCost cost;
+  for (int i = 0; i < 12; ++i) cost.ran(1, 4.0);  // a disturbed machine
+  for (int i = 0; i < 300; ++i) cost.ran(2, 2.2);
+  EXPECT_NEAR(cost.run_s(1), 2.2, 0.2);
+  EXPECT_NEAR(cost.run_s(2), 2.2, 0.2);
 }
 
 TEST(Chain, Choose_extendsTheBestPathAndOpensBranchesWhereTheRunnersUpAreProbable) {

@@ -98,6 +98,17 @@ TEST_F(DraftLinkTest, AnotherRequest_isToldFromItsBeginning_andGuessesOfTheOneBe
   EXPECT_FALSE(link_.pending());
 }
 
+TEST_F(DraftLinkTest, HeadsThatWereNotYetAsked_haveMissedNothing) {
+  DraftLink heads(head_, 1, {.rank = 1, .model = 2, .feature_layers = {kOutputFeatures}}, {}, 0.25);
+  const double before = heads.expected_acceptance();
+  for (const std::uint64_t request : {6, 7}) {
+    heads.begin(request);
+    heads.guess(tree_, text_, {.epoch = 1, .most = 8, .min_drafts = 8});
+    heads.learn(tree_, 3);
+  }
+  EXPECT_EQ(heads.expected_acceptance(), before);
+}
+
 TEST_F(DraftLinkTest, DraftThatDoesNotAnswer_isToldNoMore_untilItDoes) {
   int told = 0;
   for (int i = 0; i < 100; ++i) {
