@@ -13,11 +13,13 @@
 #include "launch/output/output_file.hpp"
 #include "launch/output/progress_bar.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/planning/kept_links.hpp"
 #include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/thread_choice.hpp"
 #include "launch/standard_input.hpp"
 #include "mpi/cluster/announcements.hpp"
 #include "mpi/protocol/validate.hpp"
+#include "mpi/transport/congestion.hpp"
 #include "node/error.hpp"
 #include "src/model/transformer_stage.hpp"
 #include "src/model/weights.hpp"
@@ -253,7 +255,10 @@ ClusterOptions Job::cluster() {
   cluster.probes_links = layout_is_open();
   if (layout_is_open()) {
     cluster.next_group = [this](const std::vector<wire::Hello>& hellos, std::span<const Link> links, std::span<const GroupTime> so_far) {
-      if (so_far.empty()) machines_ = planned_machines(hellos, links);
+      if (so_far.empty()) {
+        machines_ = planned_machines(hellos, links);
+        if (const std::string paced = pacing_warning(links, congestion_control()); !paced.empty()) warn(paced);
+      }
       return yamata::next_group(*models_.front(), machines_, so_far, group_record());
     };
     cluster.make_layer = layer_factory();

@@ -81,6 +81,7 @@ class Host:
         run(['ip', '-n', self.namespace, 'link', 'set', 'lo', 'up'])
         run(['ip', '-n', self.namespace, 'addr', 'add', f'{address}/24', 'dev', 'eth0'])
         run(['ip', '-n', self.namespace, 'link', 'set', 'eth0', 'txqueuelen', '10000', 'up'])
+        run(['ip', 'netns', 'exec', self.namespace, 'sh', '-c', 'cd /proc/sys/net/ipv4; echo cubic > tcp_congestion_control || echo reno > tcp_congestion_control'])
         for group in self.groups:
             group.mkdir(exist_ok=True)
         if cpu:

@@ -1,5 +1,9 @@
 #include "launch/planning/kept_links.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "launch/planning/measurement_cache.hpp"
 
 namespace yamata {
@@ -27,6 +31,15 @@ std::vector<Link> settled_links(const std::string& folder, std::span<const wire:
     }
   }
   return links;
+}
+
+std::string pacing_warning(std::span<const Link> links, const std::string& congestion_control) {
+  constexpr double kFar_s = 1e-3;  // below, the delay is as short as the latency
+  const double latency_s = links.empty() ? 0 : std::ranges::max(links, {}, &Link::latency_s).latency_s;
+  if (!congestion_control.starts_with("bbr") || latency_s < kFar_s) return "";
+  return fmt::format(
+      "TCP uses {} here, which delays short messages on links of {:.0f} ms; on every machine: sudo sysctl net.ipv4.tcp_congestion_control=cubic",
+      congestion_control, 1e3 * latency_s);
 }
 
 }  // namespace yamata

@@ -52,5 +52,14 @@ TEST_F(KeptLinksTest, OtherMachines_haveOtherLinks) {
   EXPECT_DOUBLE_EQ(settle({1.1e-4, 2e-5, 1e8})[1].latency_s, 1.1e-4);
 }
 
+TEST(PacingWarning, IsGivenForBbrOnFarLinks) {
+  const std::vector<Link> near{{}, {1e-4, 2e-5, 1e8}}, far{{}, {1e-4, 2e-5, 1e8}, {25e-3, 2e-5, 1e8}};
+  EXPECT_NE(pacing_warning(far, "bbr").find("25 ms"), std::string::npos);
+  EXPECT_NE(pacing_warning(far, "bbr2"), "");
+  EXPECT_EQ(pacing_warning(far, "cubic"), "");
+  EXPECT_EQ(pacing_warning(near, "bbr"), "");
+  EXPECT_EQ(pacing_warning({}, "bbr"), "");
+}
+
 }  // namespace
 }  // namespace yamata

@@ -3,8 +3,14 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <string_view>
+
+#include "mpi/transport/congestion.hpp"
 
 namespace yamata {
 namespace {
@@ -30,6 +36,7 @@ class Connection {
     close(near_);
     close(far_);
   }
+  int near() const { return near_; }
   bool connected() const { return connected_ && far_ >= 0; }
   void send() { ASSERT_EQ(write(far_, "x", 1), 1); }
   void take() {
@@ -150,6 +157,16 @@ TEST(SocketWaker, ASocketThatNobodyReads_doesNotKeepTheRankAwake) {
   }
   EXPECT_LT(woken, 20);
   EXPECT_GT(woken, 2);
+}
+
+TEST(CongestionControl, IsThatOfTheSocket) {
+  Connection connection;
+  ASSERT_TRUE(connection.connected());
+  const std::string_view reno = "reno";  // every kernel has it
+  ASSERT_EQ(setsockopt(connection.near(), IPPROTO_TCP, TCP_CONGESTION, reno.data(), static_cast<socklen_t>(reno.size())), 0);
+  EXPECT_EQ(congestion_control_of(connection.near()), reno);
+  EXPECT_EQ(congestion_control_of(-1), "");
+  EXPECT_EQ(congestion_control(), "") << "it stays on this machine";
 }
 
 }  // namespace
