@@ -7,7 +7,7 @@ namespace {
 
 constexpr double kForget = 0.9;       // weight that a run keeps with each later one of its width
 constexpr double kAge = 0.99;         // weight that it keeps with each later run
-constexpr double kMinWeight = 1e-3;       // least weight of a width that had runs
+constexpr double kMinWeight = 1e-3;   // least weight of a width that had runs
 constexpr double kCold = 0.02;        // weight that the first runs keep
 constexpr double kPriorPerRow = 0.1;  // of a one-row run, where nothing is known of a width: low enough to be tried
 
