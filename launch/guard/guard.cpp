@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "launch/guard/daemon_watch.hpp"
+#include "launch/guard/guard_wait.hpp"
 #include "launch/guard/launcher_end.hpp"
 #include "launch/guard/start_watch.hpp"
 #include "mpi/cluster/leftovers.hpp"
@@ -188,12 +189,13 @@ class Guard {
 
 pid_t guard_of_this_rank = 0;
 
-/// A guard that is stopped would not notice the rank's end. The rank ends when the guard cannot stay stopped any more.
+/// A guard that is stopped would not notice the rank's end. The rank ends when the guard cannot stay stopped any more, or does not answer.
 void await_guard() {
   const pid_t guard = guard_of_this_rank;
   if (!shared_state) return;
   shared_state->leaving = true;
-  while (getppid() == guard && !shared_state->may_leave) {
+  GuardWait wait(guard, GuardWait::Clock::now());
+  while (wait.goes_on(getppid(), shared_state->may_leave, GuardWait::Clock::now())) {
     kill(guard, SIGCHLD);
     if (process_state(guard) == 'T') kill(guard, SIGCONT);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
