@@ -27,24 +27,6 @@ std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tok
   return maps;
 }
 
-namespace {
-
-/// Another source that guesses the same tokens leaves less to save.
-MeasurementKey savings_key(const Job& job, const DraftLink& drafter, const GuessSources& sources) {
-  MeasurementKey key = job.savings_key(drafter.model());
-  if (sources.has_suffixes()) key.isa += "-lookup";
-  return key;
-}
-
-}  // namespace
-
-void keep_savings(const Job& job, const GuessSources& sources) {
-  for (const DraftLink* drafter : sources.drafters()) {
-    const DraftSums& savings = drafter->balance().experience();
-    if (savings.steps >= 1) keep_savings(measurement_folder(), savings_key(job, *drafter, sources), savings, std::time(nullptr));
-  }
-}
-
 GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, std::shared_ptr<SuffixMemory> memory) {
   const Layout& layout = job.layout();
   GuessSources sources(job.transport());
@@ -56,11 +38,19 @@ GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, std::sha
                          .own_unit = job.has_draft_units()},
                         std::move(maps[d - 1]), job.relative_cost(layout[d].model));
   if (memory) sources.add_suffixes(std::move(memory));
-  for (DraftLink* drafter : sources.drafters()) {
-    const auto kept = read_savings(measurement_folder(), savings_key(job, *drafter, sources), std::time(nullptr));
-    if (kept) drafter->begin_with(*kept);
-  }
   return sources;
+}
+
+SavingsOfDrafts::SavingsOfDrafts(const Job& job, const Job::Purpose& purpose, const GuessSources& sources) {
+  for (DraftLink* drafter : sources.drafters()) {
+    const KeptSavings& kept =
+        of_drafters_.emplace_back(measurement_folder(), job.savings_key(drafter->model(), purpose), std::time(nullptr));
+    if (kept.earlier()) drafter->begin_with(kept.earlier()->sums);
+  }
+}
+
+void SavingsOfDrafts::keep(const GuessSources& sources) const {
+  for (std::size_t d = 0; d < of_drafters_.size(); ++d) of_drafters_[d].keep(sources.drafters()[d]->balance().experience(), std::time(nullptr));
 }
 
 }  // namespace yamata

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "launch/job.hpp"
+#include "launch/planning/kept_savings.hpp"
 #include "mpi/decoding/guess_sources.hpp"
 #include "src/tokenizer/tokenizer.hpp"
 
@@ -16,10 +17,19 @@ std::vector<std::string> vocabulary(const Tokenizer& tokenizer);
 /// Maps each drafter's tokens to the target's. `pre_tokenizer`: see Tokenizer::load.
 std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tokenizer, const std::string& pre_tokenizer);
 
-/// Keeps for later jobs what the drafts saved in this one.
-void keep_savings(const Job& job, const GuessSources& sources);
-
-/// For a job that has started: its drafters, with what they saved in earlier jobs, and, with `memory`, suffixes of this text and of the earlier texts in it.
+/// For a job that has started: its drafters, and, with `memory`, suffixes of this text and of the earlier texts in it.
 GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, std::shared_ptr<SuffixMemory> memory);
+
+/// What the drafts of a job save, kept from one job to the next.
+class SavingsOfDrafts {
+ public:
+  /// Tells the drafts what they saved in earlier jobs.
+  SavingsOfDrafts(const Job& job, const Job::Purpose& purpose, const GuessSources& sources);
+  /// Keeps what the same drafts have saved since.
+  void keep(const GuessSources& sources) const;
+
+ private:
+  std::vector<KeptSavings> of_drafters_;
+};
 
 }  // namespace yamata

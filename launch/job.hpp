@@ -57,8 +57,6 @@ class Job {
   bool has_draft_units() const { return !draft_units_.empty(); }
   /// Cost of a token in that model relative to the target: the ratio of their bytes. On rank 0.
   double relative_cost(int model) const;
-  /// For what savings of a draft hold, which are kept for later jobs. On rank 0, after open.
-  MeasurementKey savings_key(int model) const;
   const JobOptions& options() const { return options_; }
   Transport& transport() { return transport_; }
   /// A file's text; "-": that of standard input. While it waits for standard input, the other ranks are told that this one is alive.
@@ -98,6 +96,8 @@ class Job {
   };
   /// How a text is decoded, once the strategy is known.
   DecodeOptions decode_options(const Purpose& purpose) const;
+  /// For what savings of a draft hold, which are kept for later jobs. On rank 0, once the layout is known.
+  MeasurementKey savings_key(int model, const Purpose& purpose) const;
   enum class Then { kEnd, kNextJob };
   struct Outcome {
     std::vector<wire::Report> reports;  ///< one per rank; empty if another job follows

@@ -6,6 +6,7 @@
 
 #include "launch/job.hpp"
 #include "launch/planning/kept_links.hpp"
+#include "launch/planning/kept_savings.hpp"
 #include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/split_advice.hpp"
 #include "launch/planning/units.hpp"
@@ -56,11 +57,13 @@ double Job::relative_cost(int model) const {
   return bytes(*models_[static_cast<std::size_t>(model)]) / bytes(*models_.front());
 }
 
-MeasurementKey Job::savings_key(int model) const {
-  const auto number = [](std::optional<TensorType> type) { return type ? static_cast<int>(*type) : -1; };
+MeasurementKey Job::savings_key(int model, const Purpose& purpose) const {
+  const DecodeOptions decode = decode_options(purpose);
   MeasurementKey key = speed_key();
-  key.isa = fmt::format("{}-{:016x}", key.isa, hello_.fingerprints[static_cast<std::size_t>(model)]);
-  if (is_heads(model)) key.isa += fmt::format("-{}", number(options_.heads_matrices));
+  key.isa = fmt::format("{}-{}-{:016x}", key.isa, model,
+                        fingerprint({.decode = decode, .sampling = purpose.sampling, .layout = layout_, .fingerprints = hello_.fingerprints}));
+  if (!heads_.empty()) key.isa += fmt::format("-{}", options_.heads_matrices ? static_cast<int>(*options_.heads_matrices) : -1);
+  if (has_draft_units()) key.units += "-" + names_of(draft_units_);
   key.local_size = transport_.size();
   return key;
 }

@@ -111,10 +111,12 @@ void run_command(Job& job, const RunOptions& options) {
   Job::Outcome outcome = job.lead(purpose, [&](Head& head) {
     const DecodeOptions decode = job.decode_options(purpose);
     result.lossless = !decode.typical;
-    Engine engine(head, connect_sources(job, std::move(vocabularies), decode.lookup ? memory : nullptr), decode);
+    GuessSources sources = connect_sources(job, std::move(vocabularies), decode.lookup ? memory : nullptr);
+    const SavingsOfDrafts savings(job, purpose, sources);
+    Engine engine(head, std::move(sources), decode);
     engine.submit(std::move(request), printer);
     engine.run();
-    keep_savings(job, engine.sources());
+    savings.keep(engine.sources());
   });
   result.per_rank = std::move(outcome.reports);
   result.per_rank[0].mapped_bytes = job.mapped_bytes();

@@ -26,7 +26,7 @@ struct Kind {
 };
 constexpr Kind kSpeed{".speed", "yamata-speed-2"}, kThreads{".threads", "yamata-threads-1"}, kWidths{".widths", "yamata-widths-1"},
     kFirstChoices{".first-choices", "yamata-first-choices-3"}, kLink{".link", "yamata-link-1"}, kGroup{".group", "yamata-group-2"},
-    kSavings{".savings", "yamata-savings-1"};
+    kSavings{".savings", "yamata-savings-2"};
 constexpr double kMinNumber = 1e-9;  // the files only hold positive numbers
 
 std::string environment(const char* name) {
@@ -132,17 +132,32 @@ void keep_width_multiples(const std::string& folder, const MeasurementKey& key, 
   keep_numbers(folder, key, kWidths, multiples, now_s);
 }
 
-std::optional<DraftSums> read_savings(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
+namespace {
+
+/// Whether steps can have these sums, in which older steps weigh less.
+bool plausible(const DraftSums& s) {
+  constexpr double kMaxSteps = 501;  // DraftBalance forgets: the weights of all steps add up to 500
+  constexpr double kMax = 1000;      // tokens of a step, and its time in tokens without guesses; a longer pause says nothing
+  const auto of_steps = [&](double sum) { return sum >= s.steps / kMax && sum <= s.steps * kMax; };
+  return s.steps > 0 && s.steps <= kMaxSteps && of_steps(s.tokens) && of_steps(s.times) && s.own >= 0 && s.own <= s.tokens &&
+         s.costs >= 0 && s.costs <= s.times;  // all false for NaN
+}
+
+}  // namespace
+
+std::optional<Savings> read_savings(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
   const auto kept = read_numbers(folder, key, kSavings, 5, now_s);
   if (!kept) return std::nullopt;
   const std::vector<double>& n = kept->numbers;
-  return DraftSums{.steps = n[0], .tokens = n[1], .own = n[2], .times = n[3], .costs = n[4]};
+  const Savings savings{{.steps = n[0], .tokens = n[1], .own = n[2], .times = n[3], .costs = n[4]}, kept->written_s};
+  return plausible(savings.sums) ? std::optional(savings) : std::nullopt;
 }
 
-void keep_savings(const std::string& folder, const MeasurementKey& key, const DraftSums& savings, std::int64_t now_s) {
-  std::vector<double> numbers{savings.steps, savings.tokens, savings.own, savings.times, savings.costs};
-  for (double& number : numbers) number = std::max(number, kMinNumber);
-  keep_numbers(folder, key, kSavings, numbers, now_s);
+void keep_savings(const std::string& folder, const MeasurementKey& key, const Savings& savings) {
+  const DraftSums& s = savings.sums;
+  if (!plausible(s)) return;
+  keep_numbers(folder, key, kSavings, std::vector{s.steps, s.tokens, std::max(s.own, kMinNumber), s.times, std::max(s.costs, kMinNumber)},
+               savings.since_s);
 }
 
 std::optional<Link> read_link(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {

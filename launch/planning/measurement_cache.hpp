@@ -52,9 +52,14 @@ double median_ns_per_byte(std::span<const MeasuredSpeed> speeds);
 std::optional<std::vector<double>> read_width_multiples(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
 void keep_width_multiples(const std::string& folder, const MeasurementKey& key, std::span<const double> multiples, std::int64_t now_s);
 
-/// What steps with a draft saved, as sums; kept likewise.
-std::optional<DraftSums> read_savings(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
-void keep_savings(const std::string& folder, const MeasurementKey& key, const DraftSums& savings, std::int64_t now_s);
+/// What steps with a draft saved, and when the first of them was measured, in seconds since the epoch.
+struct Savings {
+  DraftSums sums;
+  std::int64_t since_s = 0;
+};
+/// Kept likewise, for a day from `since_s` on. Sums that no steps can have are neither kept nor read.
+std::optional<Savings> read_savings(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
+void keep_savings(const std::string& folder, const MeasurementKey& key, const Savings& savings);
 
 /// The link to another host.
 std::optional<Link> read_link(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);

@@ -1,9 +1,11 @@
 // A measured speed, kept for a day.
 #include "launch/planning/measurement_cache.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <limits>
 
 #include "tests/launch/process.hpp"
 
@@ -121,17 +123,36 @@ TEST_F(MeasurementCacheTest, FirstChoices_areThoseOfAPairOfModels) {
   EXPECT_FALSE(read_first_choices(folder_, 1, 2, kNow + 24 * kHour));
 }
 
-TEST_F(MeasurementCacheTest, SavingsOfADraft_areKept) {
+TEST_F(MeasurementCacheTest, SavingsOfADraft_areKept_forADayAfterTheFirst) {
   EXPECT_FALSE(read_savings(folder_, kKey, kNow));
-  keep_savings(folder_, kKey, {.steps = 40, .tokens = 60, .own = 0, .times = 50, .costs = 8}, kNow);
+  keep_savings(folder_, kKey, {{.steps = 40, .tokens = 60, .own = 0, .times = 50, .costs = 8}, kNow});
   const auto kept = read_savings(folder_, kKey, kNow + kHour);
   ASSERT_TRUE(kept);
-  EXPECT_EQ(kept->steps, 40);
-  EXPECT_EQ(kept->tokens, 60);
-  EXPECT_NEAR(kept->own, 0, 1e-6);
-  EXPECT_EQ(kept->times, 50);
-  EXPECT_EQ(kept->costs, 8);
+  EXPECT_EQ(kept->sums.steps, 40);
+  EXPECT_EQ(kept->sums.tokens, 60);
+  EXPECT_NEAR(kept->sums.own, 0, 1e-6);
+  EXPECT_EQ(kept->sums.times, 50);
+  EXPECT_EQ(kept->sums.costs, 8);
+  EXPECT_EQ(kept->since_s, kNow);
   EXPECT_FALSE(read_savings(folder_, kKey, kNow + 24 * kHour));
+}
+
+TEST_F(MeasurementCacheTest, SavingsThatCannotBe_areNeitherReadNorKept) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinite = std::numeric_limits<double>::infinity();
+  const DraftSums good{.steps = 500, .tokens = 900, .own = 900, .times = 800, .costs = 800};
+  std::vector<DraftSums> bad(12, good);
+  bad[0].steps = 502, bad[1].steps = 1e-9, bad[2].own = 901, bad[3].costs = 801, bad[4].costs = -1, bad[5].tokens = 1e9, bad[6].times = 1e9;
+  bad[7].times = bad[7].costs = 0.1, bad[8].tokens = bad[8].own = 0.1, bad[9].times = kInfinite, bad[10].costs = kNan, bad[11].tokens = kNan;
+  const std::string file = folder_ + "/" + kKey.file_name(".savings");
+  for (const DraftSums& s : bad) {
+    const std::string line = fmt::format("yamata-savings-2 {} {} {} {} {} {}\n", s.steps, s.tokens, s.own, s.times, s.costs, kNow);
+    keep_savings(folder_, kKey, {good, kNow});
+    ASSERT_TRUE(read_savings(folder_, kKey, kNow));
+    keep_savings(folder_, kKey, {s, kNow});
+    EXPECT_TRUE(read_savings(folder_, kKey, kNow)) << "kept: " << line;
+    test::write_file(file, line);
+    EXPECT_FALSE(read_savings(folder_, kKey, kNow)) << line;
+  }
 }
 
 TEST_F(MeasurementCacheTest, MalformedFile_isNoSpeed) {
