@@ -17,9 +17,8 @@ void TokenAlone::step_ended(double seconds, bool alone) {
 }
 
 bool TokenAlone::due(bool clear) const {
-  constexpr int kGrowth = 4;
   if (last_ < kFirst) return steps_ + 1 >= kFirst || (last_ == 0 && !clear);
-  return steps_ + 1 - last_ >= (clear ? kRarest : std::min((kGrowth - 1) * last_, kRarest));
+  return steps_ + 1 - last_ >= (clear ? kRarest : std::min(last_, kRarest));
 }
 
 double TokenAlone::token_s() const { return median(std::vector<double>(seconds_.begin(), seconds_.end())); }

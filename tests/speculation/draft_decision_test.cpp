@@ -190,7 +190,7 @@ TEST(TokenAlone, IsMeasuredEverMoreRarely_andNotWhereCachesAreFilled) {
       EXPECT_EQ(alone.token_s(), 2);
     }
   }
-  EXPECT_EQ(due, (std::vector<int>{1, 8, 32, 128, 256}));
+  EXPECT_EQ(due, (std::vector<int>{1, 8, 16, 32, 64, 128, 256}));
   EXPECT_EQ(alone.token_s(), 2);
   alone.step_ended(50, true);
   EXPECT_EQ(alone.token_s(), 2) << "one disturbed step";
