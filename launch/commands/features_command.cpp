@@ -113,12 +113,13 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Leaves at most `most` tokens: the last ones of a whole prompt, because its end says what to answer, else the first ones.
-void shorten(std::vector<TokenId>& ids, std::size_t most, bool prompt) {
+/// Leaves at most `most` tokens: the last ones of a whole prompt, because its end says what to answer, else the first ones. A beginning-of-text
+/// token stays in front.
+void shorten(std::vector<TokenId>& ids, std::size_t most, bool prompt, TokenId bos) {
   if (ids.size() <= most) return;
-  const auto surplus = static_cast<std::ptrdiff_t>(ids.size() - most);
+  const auto surplus = static_cast<std::ptrdiff_t>(ids.size() - most), kept = static_cast<std::ptrdiff_t>(ids.front() == bos);
   if (prompt) {
-    ids.erase(ids.begin(), ids.begin() + surplus);
+    ids.erase(ids.begin() + kept, ids.begin() + kept + surplus);
   } else {
     ids.resize(most);
   }
@@ -153,7 +154,7 @@ std::vector<std::vector<TokenId>> read_prompts(Job& job, const FeaturesOptions& 
   for (const std::string& text : listed ? read_prompt_list(whole, options.text.file) : lines_of(whole)) {
     if (text.find_first_not_of(" \t") == std::string::npos) continue;
     std::vector<TokenId> ids = tokenizer.encode(formatted_prompt(options.prompt_format, text), true, true);
-    shorten(ids, most, options.generates && whole_lines);
+    shorten(ids, most, options.generates && whole_lines, tokenizer.bos());
     add(std::move(ids));
   }
   return prompts;
@@ -188,7 +189,7 @@ void features_command(Job& job, const FeaturesOptions& options) {
     collector.run(engine, features);
   });
   files.finish();
-  print_out("features of {} tokens, {} texts, {} files\n", files.rows(), texts, files.files());
+  print_out("features of {} tokens, {} texts, in {} file{}\n", files.rows(), texts, files.files(), files.files() == 1 ? "" : "s");
   if (outcome.interrupted) throw Interrupted{};
 }
 

@@ -76,6 +76,7 @@ std::string reasons(const Forecast& chosen, const std::vector<Forecast>& forecas
     if (!other && f.candidate.hosts() > 1) other = &f;
   }
   if (other) why += fmt::format(", {:.2f} of {}", other->tokens_per_s, words(*other, hosts));
+  if (other && other->tokens_per_s > chosen.tokens_per_s) why += " (too small a gain)";
   if (const auto names = left_out(chosen.candidate, hosts); !names.empty())
     why += fmt::format("; {} {} not used", fmt::join(names, ", "), names.size() == 1 ? "is" : "are");
   return why;

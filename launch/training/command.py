@@ -34,8 +34,8 @@ def make_head(options, model, data, texts):
         head = Dgf(model, options)
     else:
         head = Eagle3(model, options, data.counts(texts, model.vocabulary))
-    if options.begin:
-        folder.read(pathlib.Path(options.begin), head)
+    if beginning := getattr(options, 'from'):
+        folder.read(pathlib.Path(beginning), head)
     return head
 
 

@@ -26,6 +26,9 @@ def write(folder, head, card, halves):
 def read(folder, head):
     """Gives `head` the weights of a folder. Raises Problem (2) if they are those of another kind, model or size."""
     stored, _ = safetensors_file.read(folder / 'model.safetensors')
+    layers, wanted = aux_layers(json.loads((folder / 'config.json').read_text())), aux_layers(head.config())
+    if layers and wanted and layers != wanted:
+        raise Problem(f'{folder}: this head reads layers {", ".join(map(str, layers))}; give them with --layers, with features of these layers', 2)
     own = head.tensors()
     for name in sorted(own.keys() | stored.keys()):
         if name not in own or name not in stored or stored[name].shape != tuple(own[name].shape):
@@ -34,6 +37,11 @@ def read(folder, head):
         values.copy_(torch.from_numpy(stored[name].copy()))
     if 'd2t' in stored:
         head.draft_ids.copy_(own['d2t'] + torch.arange(len(own['d2t'])))
+
+
+def aux_layers(config):
+    """The layers of the target that an EAGLE-3 head reads; None for other heads."""
+    return config.get('eagle_aux_hidden_state_layer_ids')
 
 
 def whole(path, text):

@@ -63,25 +63,24 @@ TEST(LostPages, WatchedMapping_readsAsZerosAndItsFileIsNamed) {
   EXPECT_NO_THROW(require_pages()) << "nobody reads it any more";
 }
 
-[[noreturn]] void read_unwatched_page() {
+[[noreturn]] void read_unwatched_page(const MappedFile& watched, const MappedFile& unwatched) {
   survive_lost_pages();
-  const MappedFile watched, unwatched;
   const WatchedMapping watch(watched.bytes(), watched.path);
   unwatched.truncate_to(0);
   std::exit(unwatched.at(0));
 }
 
-[[noreturn]] void receive_bus_error() {
+[[noreturn]] void receive_bus_error(const MappedFile& watched) {
   survive_lost_pages();
-  const MappedFile watched;
   const WatchedMapping watch(watched.bytes(), watched.path);
   raise(SIGBUS);
   std::exit(0);
 }
 
 TEST(LostPagesDeathTest, OtherMemory_endsTheProcessAsBefore) {
-  EXPECT_EXIT(read_unwatched_page(), testing::KilledBySignal(SIGBUS), "");
-  EXPECT_EXIT(receive_bus_error(), testing::KilledBySignal(SIGBUS), "");
+  const MappedFile watched, unwatched;  // of this process, which removes them
+  EXPECT_EXIT(read_unwatched_page(watched, unwatched), testing::KilledBySignal(SIGBUS), "");
+  EXPECT_EXIT(receive_bus_error(watched), testing::KilledBySignal(SIGBUS), "");
 }
 
 }  // namespace

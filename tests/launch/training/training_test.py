@@ -1,5 +1,7 @@
 """Tests launch/train-heads and launch/heads-to-gguf: trains heads for a tiny target within seconds, and checks what is refused."""
+import json
 import pathlib
+import shutil
 import sys
 import types
 import unittest
@@ -64,7 +66,11 @@ class Starting(Scene):
             more = ['-f', str(self.folder / 'more.st'), '--seed', '8', '--from', str(self.folder / f'first-{kind}')]
             for name, values in self.prepared(kind, f'second-{kind}', *more).head.tensors().items():
                 self.assertTrue(numpy.array_equal(values.detach().numpy(), stored[name]), f'{kind} {name}')
-        for kind, other, part in (('dgf', 'medusa', 'does not fit'), ('eagle3', 'eagle3', 'd2t does not fit'), ('dgf', 'none', 'none')):
+        shutil.copytree(self.folder / 'first-eagle3', self.folder / 'first-layers')
+        config = self.folder / 'first-layers' / 'config.json'
+        config.write_text(json.dumps(json.loads(config.read_text()) | {'eagle_aux_hidden_state_layer_ids': [0, 1, 2]}))
+        for kind, other, part in (('dgf', 'medusa', 'does not fit'), ('eagle3', 'eagle3', 'd2t does not fit'), ('dgf', 'none', 'none'),
+                                  ('eagle3', 'layers', 'reads layers 0, 1, 2')):
             refused = self.train_heads(kind, 'second', '--from', str(self.folder / f'first-{other}'), *(['--draft-vocabulary', '40'] if kind == 'eagle3' else []))
             self.assertEqual(refused.returncode, 2, refused.stderr)
             self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
