@@ -77,10 +77,13 @@ Request make_request(const RunOptions& options, std::vector<TokenId> prompt, con
 }
 
 /// Warns if guesses were requested but there will be none.
-void warn_of_no_guesses(const Job& job, const std::string& idle_flag) {
+void warn_of_no_guesses(const Job& job, const RunOptions& options) {
+  if (options.job.strategy == Strategy::kIterative && (!options.job.draft_models.empty() || !options.job.heads.empty()))
+    warn("--strategy iterative does not guess, so the draft models and heads do nothing; leave --strategy out");
   if (job.gave_up_drafting())
     warn("too few ranks for the target and its drafters, so no rank drafts; start more ranks with mpirun, or give fewer --drafters");
-  if (!idle_flag.empty()) warn(fmt::format("{} does nothing without a draft model; name one with -md FILE.gguf", idle_flag));
+  if (const std::string& flag = options.idle_guessing_flag; !flag.empty())
+    warn(fmt::format("{} does nothing without a draft model; name one with -md FILE.gguf", flag));
 }
 
 void write_results(const RunOptions& options, const Generation& result) {
@@ -101,7 +104,7 @@ void run_command(Job& job, const RunOptions& options) {
   const SuffixFile store(options.speculation.suffix_store, vocabulary(*tokenizer));
   const auto memory = std::make_shared<SuffixMemory>();
   store.read(*memory);
-  warn_of_no_guesses(job, options.idle_guessing_flag);
+  warn_of_no_guesses(job, options);
   Generation result;
   result.with_checksum = options.logits_checksum;
   result.prompt_ids = request.prompt;

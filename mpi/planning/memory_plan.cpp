@@ -193,7 +193,7 @@ std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, c
       const std::uint64_t fixed = host.bytes.buffers + host.bytes.window_cache;
       const std::uint64_t fits =
           host.available > fixed ? (host.available - fixed) / std::max<std::uint64_t>(1, host.bytes.cache_per_cell) : 0;
-      throw UsageError(fmt::format("a context of {} tokens takes {} on rank {} ({}), which has {} free; {}", cells,
+      throw UsageError(fmt::format("a cache of {} tokens, the context and guesses, takes {} on rank {} ({}), which has {} free; {}", cells,
                                    size(cache + host.bytes.buffers), host.first_rank, host.name, size(host.available),
                                    fits > 0 ? fmt::format("at most -c {} fits", fits) : "no context fits: lower -b"));
     }

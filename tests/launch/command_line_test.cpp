@@ -172,6 +172,8 @@ TEST(CommandLine, FlagsForGuessingWithoutADraft_areWarnedOf) {
   };
   EXPECT_EQ(with({}).find("warning"), std::string::npos);
   EXPECT_NE(with({"-pa", "0.3"}).find("--p-accept does nothing without a draft model"), std::string::npos);
+  EXPECT_NE(with({"--strategy", "iterative", "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf"}).find("iterative does not guess"),
+            std::string::npos);
   EXPECT_EQ(with({"--strategy", "pipeinfer", "--draft", "3"}).find("warning"), std::string::npos);
   EXPECT_NE(with({"--strategy", "pipeinfer", "--drafters", "3"}).find("--drafters does nothing without a draft model"), std::string::npos);
 }
