@@ -95,6 +95,7 @@ void read_ranks(const Json& j, MeasuredRun& run) {
     if (role == "idle") continue;
     ++run.ranks;
     if (role == "lost") continue;
+    run.draft_heads = run.draft_heads || rank.value("feature_bytes", 0.0) > 0;
     if (role != "drafter") {
       add_stage(rank, stages, run);
       if (rank.contains("draft_run_s")) on_head = times_of(rank, "draft_run_s");

@@ -17,6 +17,7 @@ struct MeasuredRun {
   double computing_ms = 0;                     ///< the sum of these without exchanges
   std::optional<simulation::WidthCost> width;  ///< of all stages together, if wider runs were measured
   int drafters = 0;                            ///< number of drafters with ranks of their own
+  bool draft_heads = false;                    ///< the drafters read hidden states of the target
   std::optional<double> draft_ms;              ///< time of a draft evaluation of one row on such a rank
   std::optional<simulation::WidthCost> draft_width;
   double first_choice_rate = 0;  ///< 0: unknown

@@ -51,6 +51,7 @@ void SimulatedNumbers::take(const MeasuredRun& run) {
   width = run.width.value_or(width);
   draft_ms = run.draft_ms.value_or(draft_ms);
   draft_width = run.draft_width.value_or(width);
+  draft_heads = run.draft_heads;
   head_ms = run.head_ms;
   widths = run.widths;
   if (run.layers > 0) layers = run.layers;

@@ -47,9 +47,10 @@ void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const 
   drafters_.push_back({first, static_cast<int>(stages.size()), stages.front().one_row_ns});
 }
 
-void Ranks::add_heads(int first, const TableShape& shape, std::vector<std::int32_t> feature_layers) {
+void Ranks::add_heads(int first, const TableShape& shape, std::vector<std::int32_t> feature_layers, const DraftOptions& options,
+                      std::int32_t batch) {
   feature_layers_[static_cast<int>(drafters_.size()) + 1] = std::move(feature_layers);
-  add_drafter(first, {shape}, plan_.draft, plan_.batch);
+  add_drafter(first, {shape}, options, batch);
 }
 
 void Ranks::build() {

@@ -19,6 +19,7 @@ struct Scenario {
   std::map<int, Nanoseconds> exchanges;  ///< time of one exchange in a one-row run, by number of members, if measured
   std::vector<Nanoseconds> drafters;    ///< time of one evaluation of one row on each drafter, each on a rank of its own
   bool draft_on_head = false;           ///< the only drafter takes turns with rank 0's layers instead
+  bool draft_heads = false;             ///< the drafters are draft heads that read the target's last hidden states
   std::vector<double> slowness;         ///< per rank; as many as there are ranks
   WidthCost width, draft_width;         ///< of the target and the drafters
   int layers = 32;                      ///< of the target; a cancelled run is stopped between the operations of its layers

@@ -32,6 +32,10 @@ std::uint64_t VirtualNetwork::real_bytes(const Message& message) const {
       return message.bytes.size() - table - rows.values.size_bytes() + features +
              logits * sizeof(float) * static_cast<std::size_t>(widths_.vocabulary);
     }
+    case Tag::kCommit: {
+      const std::size_t table = wire::decode_commit(message.bytes).features.size() * sizeof(float);
+      return message.bytes.size() - table + table / static_cast<std::size_t>(TableModel::kWidth) * static_cast<std::size_t>(widths_.hidden);
+    }
     default:
       return message.bytes.size();
   }

@@ -164,6 +164,14 @@ TEST_F(SimulateFrom, RecordedDraft_isAsFastAndAsRightAsItWas) {
   EXPECT_LT(ratio(wrong), 1.2);
 }
 
+TEST_F(SimulateFrom, DraftHeads_waitForTheTargetsHiddenStates) {
+  const Arguments job{"--ranks", "4", "--strategy", "pipeinfer", "--no-lookup"};
+  Json heads = drafted_song(true);
+  heads["per_rank"][1]["feature_bytes"] = 8192;
+  EXPECT_LT(ratio(result(heads, job)), ratio(result(drafted_song(true), job)));
+  EXPECT_NE(play(heads, job).err.find("draft heads"), std::string::npos);
+}
+
 TEST_F(SimulateFrom, DraftThatTookTurnsWithTheHead_takesWhatItTook) {
   Json run = song();
   run["per_rank"][0]["draft_run_s"] = {0.07, 0.08};

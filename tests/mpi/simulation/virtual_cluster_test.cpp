@@ -221,6 +221,21 @@ TEST(VirtualCluster, DrafterOnTheHead_takesTurnsWithItsLayers) {
   EXPECT_TRUE(outcome.drafter_busy.empty());
 }
 
+TEST(VirtualCluster, DraftHeads_evaluateTheirGuessesAgainWhenTheyAreText) {
+  for (const Strategy strategy : {Strategy::kSpeculative, Strategy::kPipeInfer}) {
+    for (const bool on_head : {false, true}) {
+      Scenario model = longer(real(3, strategy));
+      model.drafters = {2 * kMs};
+      model.draft_on_head = on_head;
+      model.slowness.assign(model.stages.size() + (on_head ? 0 : 1), 1.0);
+      model.text.top1 = model.text.top4 = 0.9;
+      Scenario heads = model;
+      heads.draft_heads = true;
+      EXPECT_GT(time_of(heads), time_of(model)) << on_head;
+    }
+  }
+}
+
 TEST(VirtualCluster, SlowerLinkOrMachineOrDraft_isSlower) {
   const Scenario s = real(4, Strategy::kIterative);
   Scenario latency = s, link = s, sleepy = s, head = s;

@@ -27,6 +27,11 @@ TEST(VirtualNetwork, Messages_weighWhatRealOnesWouldAndLeaveOneAfterTheOther) {
   transports[0].send(2, Tag::kLogits, wire::encode(wire::Rows{1, false, logits}));
   transports[0].send(2, Tag::kLogits, wire::encode(wire::Rows{1, false, std::span(logits).first(2), best, 64}));
   transports[0].send(1, Tag::kCancel, wire::Bytes(10));
+  wire::Commit commit;
+  commit.tokens = {3};
+  const auto plain_commit = static_cast<Nanoseconds>(wire::encode(commit).size());
+  commit.features.assign(TableModel::kWidth, 0);
+  transports[0].send(1, Tag::kCommit, wire::encode(commit));
   std::vector<std::pair<Nanoseconds, Tag>> taken;
   const auto step = [&](std::size_t rank) {
     const auto message = transports[rank].receive();
@@ -36,12 +41,14 @@ TEST(VirtualNetwork, Messages_weighWhatRealOnesWouldAndLeaveOneAfterTheOther) {
   while (network.advance(step)) {
   }
   const Nanoseconds first = header + 2 * 4096 * 4, second = first + header + 32000 * 4, third = second + header + 2 * 8;
-  ASSERT_EQ(taken.size(), 4u);
+  ASSERT_EQ(taken.size(), 5u);
   EXPECT_EQ(taken[0], std::pair(first + 1000, Tag::kActivations));
   EXPECT_EQ(taken[1], std::pair(second + 1000, Tag::kLogits));
   EXPECT_EQ(taken[2], std::pair(third + 1000, Tag::kLogits));
   EXPECT_EQ(taken[3], std::pair(third + 10 + 1000, Tag::kCancel));
-  EXPECT_EQ(transports[0].bytes_sent(), static_cast<std::uint64_t>(third + 10));
+  const Nanoseconds last = third + 10 + plain_commit + 4096 * 4;
+  EXPECT_EQ(taken[4], std::pair(last + 1000, Tag::kCommit));
+  EXPECT_EQ(transports[0].bytes_sent(), static_cast<std::uint64_t>(last));
 }
 
 TEST(VirtualUnit, Run_takesItsShapesTimeForSoManyRows) {
