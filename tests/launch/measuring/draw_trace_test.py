@@ -1,0 +1,59 @@
+"""Tests launch/draw-trace: what it draws, and errors for unsuitable files and times."""
+import json
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[3] / 'launch' / 'draw-trace'
+EVENTS = [{'ph': 'M', 'pid': 0, 'args': {'name': 'rank 0, head'}},
+          {'ph': 'X', 'pid': 0, 'tid': 0, 'cat': 'run', 'name': 'run 1', 'ts': 1000, 'dur': 4000, 'args': {'run': 1, 'tokens': 3}}]
+
+
+class DrawTrace(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.out = self.folder / 'out.svg'
+        self.trace = self.write('trace.json', json.dumps({'traceEvents': EVENTS}))
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_text(content)
+        return path
+
+    def draw(self, *arguments):
+        return subprocess.run([SCRIPT, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+    def refused(self, code, words, *arguments):
+        done = self.draw(*arguments)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stderr.count('\n'), 1, done.stderr)
+        for word in ('draw-trace: ', *words):
+            self.assertIn(word, done.stderr)
+        self.assertFalse(self.out.exists())
+
+    def test_runs_are_drawn(self):
+        done = self.draw(self.trace, self.out, '--from', 0, '--to', 5)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('run 1: 3 tokens, 4.00 ms', self.out.read_text())
+
+    def test_file_that_is_no_trace_is_named(self):
+        self.refused(1, ['absent.json', 'No such file', '--trace'], self.folder / 'absent.json', self.out)
+        no_process = json.dumps({'traceEvents': EVENTS[1:]})
+        for content in ('hello', '[]', '{"text": 1}', '{"traceEvents": [1]}', '{"traceEvents": []}', no_process):
+            self.refused(2, ['other.json', '--trace'], self.write('other.json', content), self.out)
+
+    def test_times_outside_the_trace_are_refused(self):
+        for begin in (5, 99, -1):
+            self.refused(1, ['--from', '5.0 ms'], self.trace, self.out, '--from', begin)
+        for end in (2, 1, 0):
+            self.refused(1, ['--to', '--from 2'], self.trace, self.out, '--from', 2, '--to', end)
+
+    def test_place_that_cannot_be_written_is_named(self):
+        self.refused(1, ['absent/out.svg', 'No such file', 'choose another place'], self.trace, self.folder / 'absent' / 'out.svg')
+
+
+if __name__ == '__main__':
+    unittest.main()
