@@ -1,5 +1,7 @@
 """Common parts of scripts that run one random scenario per seed and read a job's output while it runs."""
+import argparse
 import os
+import re
 import select
 import subprocess
 import time
@@ -41,9 +43,12 @@ def complaints(errors):
 
 
 def seeds_of(text):
-    """The numbers in a text such as 1-3,7."""
+    """The numbers in a text such as 1-3,7. Raises argparse.ArgumentTypeError for anything else."""
     seeds = []
     for part in text.split(','):
-        first, _, last = part.partition('-')
-        seeds += range(int(first), int(last or first) + 1)
+        match = re.fullmatch(r'(\d+)(?:-(\d+))?', part)
+        numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else []
+        if not numbers:
+            raise argparse.ArgumentTypeError(f"'{part}' is no seed and no range of seeds; write a list such as 1-3,7")
+        seeds += numbers
     return seeds

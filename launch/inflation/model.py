@@ -24,12 +24,14 @@ def head_places(small, target):
 
 @contextlib.contextmanager
 def replaced(path):
-    """A file to write; it replaces the file at the path when it is complete."""
+    """A file to write; it replaces the file at the path when it is complete. Raises InflateError if it cannot be written."""
     part = path + '.part'
     try:
         with open(part, 'wb') as file:
             yield file
         os.replace(part, path)
+    except OSError as error:
+        raise InflateError(f'{path} cannot be written ({error.strerror}); choose another place') from None
     finally:
         if os.path.exists(part):
             os.remove(part)

@@ -169,6 +169,9 @@ class Plan:
         self.yamata = toml.get('yamata', 'build/yamata')
         self.flags = words_of('flags', toml.get('flags', []))
         self.deadline_s = number(toml, 'deadline_s', 600, 0.01)
+        for tokens in as_list(toml.get('tokens', 64)):
+            if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
+                raise Problem(f'tokens is {tokens!r}; give a whole number from 1 up, or a list of them')
         self.repeats = int(number(toml, 'repeats', 3, 1))
         self.baseline = toml.get('baseline', '')
         self.models = toml['models']

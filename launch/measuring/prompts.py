@@ -17,7 +17,7 @@ class Prompt:
 def read_all(tables):
     """The prompts of the tables [prompts.NAME], in order."""
     for name, table in tables.items():
-        known = {'kind', 'text', 'file', 'characters', 'limit', 'categories', 'format'}
+        known = {'kind', 'text', 'file', 'source', 'characters', 'limit', 'categories', 'format'}
         if not isinstance(table, dict) or ('text' in table) == ('file' in table):
             raise Problem(f'prompts.{name} needs either text = "..." or file = "..."')
         for key in table.keys() - known:
@@ -40,8 +40,11 @@ def prompts_of(name, table):
 def contents(name, table):
     try:
         return pathlib.Path(table['file']).read_bytes().decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Problem(f'prompts.{name}: {table["file"]} cannot be read: {error}') from None
+    except OSError as error:
+        remedy = f'get it from {table["source"]}' if 'source' in table else 'paths are relative to the folder where launch/experiment is started'
+        raise Problem(f'prompts.{name}: {table["file"]} cannot be read ({error.strerror}); {remedy}') from None
+    except UnicodeDecodeError as error:
+        raise Problem(f'prompts.{name}: {table["file"]} is no UTF-8 text ({error}); convert it') from None
 
 
 def text_of(question):

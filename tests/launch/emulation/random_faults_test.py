@@ -1,5 +1,6 @@
 """launch/faults distinguishes right outcomes from wrong ones, and some of its faults have right outcomes. The latter is skipped, with the
 reason, if no hosts can be emulated. Exit code 77: skipped."""
+import argparse
 import subprocess
 import unittest
 
@@ -15,6 +16,15 @@ def scenario(kind, rank=1, moment='text', ranks=3):
 
 
 SILENT = 'yamata: rank 1 (n1) has been silent for 3 s: it is stopped, dead or cut off\n'
+
+
+class Seeds(unittest.TestCase):
+    def test_numbers_and_ranges_are_read_and_others_refused(self):
+        self.assertEqual(faults.seeds_of('1-3,7'), [1, 2, 3, 7])
+        self.assertEqual(faults.seeds_of('0'), [0])
+        for text in ('abc', '0-', '-3', '5-4', '', '1,,2'):
+            with self.assertRaisesRegex(argparse.ArgumentTypeError, 'is no seed and no range of seeds; write a list such as'):
+                faults.seeds_of(text)
 
 
 class Verdicts(unittest.TestCase):

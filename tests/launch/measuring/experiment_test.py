@@ -157,6 +157,16 @@ class Plan(unittest.TestCase):
                 file.flush()
                 self.expand(strategies('s') + f'[prompts.q]\nfile = "{file.name}"\n{more}')
 
+    def test_a_number_of_tokens_below_one_is_refused(self):
+        for tokens in ('0', '-3', '[64, 0]', '1.5', 'true', '"64"'):
+            with self.assertRaisesRegex(Problem, 'tokens is .*; give a whole number from 1 up'):
+                self.expand(f'tokens = {tokens}\n{strategies("s")}')
+
+    def test_a_prompt_file_that_is_missing_is_named_with_its_source(self):
+        for more, remedy in (('', 'paths are relative'), ('source = "https://example.org/q"', 'get it from https://example.org/q')):
+            with self.assertRaisesRegex(Problem, f'absent.jsonl cannot be read .No such file or directory.; {remedy}'):
+                self.expand(strategies('s') + f'[prompts.q]\nfile = "absent.jsonl"\n{more}')
+
     def test_a_key_nobody_knows_is_refused(self):
         for toml, named in ((f'repeat = 3\n{strategies("a")}', 'repeat'), (strategies('a') + '[models.n]\ntarget = "t"\ndraf = "d"', 'draf'),
                             (strategies('a') + '[sweep]\ndraft = [1]', "'draft'"), (strategies('a') + '[clusters.x]\ncpu = 1', 'clusters.x')):

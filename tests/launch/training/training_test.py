@@ -220,6 +220,7 @@ class Gguf(Scene):
             refused = self.convert(source, self.folder / 'x.gguf')
             self.assertEqual(refused.returncode, 2, refused.stderr)
             self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
+            self.assertIn(f'{source} does not exist' if source.name == 'absent' else 'no-eagle', refused.stderr)
         self.assertFalse((self.folder / 'x.gguf').exists())
 
 
