@@ -12,6 +12,7 @@ constexpr int kFewColumns = 0;
 constexpr int kColumnsAtOnce = 1;
 template <bool>
 constexpr int kPrefetchBytes = 4096;
+constexpr int kPrefetchL2Bytes = 16384;
 constexpr bool kSubCompensation = false;
 constexpr int kSignedZeroPoint = 128;
 template <int kBits>

@@ -6,6 +6,7 @@
 //   kTileColumns          tokens for which weights are decoded once
 //   kFewColumns<signed>   up to this many tokens, two panels are multiplied side by side, with signed or unsigned weights; 0: never
 //   kPrefetchBytes<busy>  how far ahead panels are prefetched; busy: several tokens, or quantized scales
+//   kPrefetchL2Bytes      the same, to the L2 cache only; 0: not at all
 //   kStepsToFlush<bits>   steps of weights of `bits` bits that a PartialSums can add up
 //   kSignedZeroPoint      what signed_bytes adds to its bytes
 //   kSubCompensation      whether sums of six-bit numbers begin with a compensation, which keeps them in range for a whole sub-block;
@@ -72,7 +73,7 @@ concept DotLanes = requires(Sums sum, Bytes w, Pairs scales, const std::int8_t* 
 };
 
 static_assert(kRows > 0 && kTileColumns > 0 && (kColumnsAtOnce == 1 || kColumnsAtOnce == 2));
-static_assert(kFewColumns<true> >= 0 && kPrefetchBytes<true> > 0 && kStepsToFlush<4> > 0);
+static_assert(kFewColumns<true> >= 0 && kPrefetchBytes<true> > 0 && kPrefetchL2Bytes >= 0 && kStepsToFlush<4> > 0);
 static_assert(RowFloatLanes<RowFloats> && RowIntLanes<RowInts, RowFloats> && RowPairLanes<RowPairs, RowInts> && RowByteLanes<RowBytes>);
 static_assert(DotLanes<PartialSums, RowBytes, RowPairs, RowInts>);
 

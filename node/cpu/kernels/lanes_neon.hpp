@@ -19,6 +19,7 @@ template <bool kSigned>
 constexpr int kFewColumns = 0;
 template <bool>
 constexpr int kPrefetchBytes = 4096;
+constexpr int kPrefetchL2Bytes = 0;
 constexpr bool kSubCompensation = false;
 constexpr int kSignedZeroPoint = 0;
 template <int kBits>

@@ -10,6 +10,7 @@ constexpr int kTileColumns = 8;
 constexpr int kColumnsAtOnce = 1;
 template <bool kBusy>
 constexpr int kPrefetchBytes = kBusy ? 2048 : 1024;
+constexpr int kPrefetchL2Bytes = 0;
 
 struct RowFloats {
   __m256 v;

@@ -178,7 +178,10 @@ YAMATA_INLINE void prefetch_part(const Panels& panels, const std::uint8_t* group
   if (kPanels > 1 && part >= panels.end) part += (kPanels - 1) * panels.bytes;
 #pragma GCC unroll 2
   for (int p = 0; p < kPanels; ++p) {
-    for (int i = 0; i < kPart; i += 64) __builtin_prefetch(part + p * panels.bytes + i);
+    for (int i = 0; i < kPart; i += 64) {
+      __builtin_prefetch(part + p * panels.bytes + i);
+      if constexpr (kPrefetchL2Bytes > 0) __builtin_prefetch(part + kPrefetchL2Bytes - kAhead + p * panels.bytes + i, 0, 2);
+    }
   }
 }
 

@@ -120,17 +120,14 @@ inline void for_rounded(const float* x, const float* weight, std::int64_t n, Use
 /// Writes a block: its values, its scale, its sums and its compensation.
 inline void put_block(const Block32& values, float scale, const QuantizedBlock& out) {
   store_i8(out.values, to_int(values.low)), store_i8(out.values + 16, to_int(values.high));
-  float fours[8];
-  reduce_fours(values.low, fours), reduce_fours(values.high, fours + 4);  // integers below 2^11
-  float eights[4];
-  for (int i = 0; i < 4; ++i) eights[i] = fours[2 * i] + fours[2 * i + 1];
-  for (int i = 0; i < 4; ++i)  // narrowed first: if the block contains NaNs, its sums may exceed any product
-    out.sub_compensation[i] = static_cast<std::int16_t>(-kSubCompensationUnit * static_cast<std::int16_t>(eights[i]));
-  const float low = eights[0] + eights[1], high = eights[2] + eights[3];
+  std::int16_t sums[4];
+  sum_bytes(out.values, sums);
+  for (int i = 0; i < 4; ++i) out.sub_compensation[i] = static_cast<std::int16_t>(-kSubCompensationUnit * sums[i]);
+  const int low = sums[0] + sums[1], high = sums[2] + sums[3];
   out.sub_sums[0] = static_cast<std::int16_t>(low), out.sub_sums[1] = static_cast<std::int16_t>(high);
   *out.scale = scale;
-  *out.sum = scale * (low + high);
-  *out.compensation = -kCompensationUnit * (out.sub_sums[0] + out.sub_sums[1]);
+  *out.sum = scale * static_cast<float>(low + high);
+  *out.compensation = -kCompensationUnit * (low + high);
 }
 
 void quantize(const float* x, const float* weight, float factor, std::int64_t begin, std::int64_t end, const QuantizedRows& out,

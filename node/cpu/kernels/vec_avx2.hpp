@@ -41,7 +41,6 @@ inline F32x16 load_i8(const std::int8_t* p) {
   return from_int({_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))});
 }
 inline float reduce_add(F32x16 a) { return reduce_add8(_mm256_add_ps(a.lo, a.hi)); }
-inline void reduce_fours(F32x16 a, float* out) { _mm_storeu_ps(out, fold_eight(_mm256_add_ps(a.lo, a.hi))); }
 inline F32x16 load_twice(const float* p) {
   const __m256 eight = _mm256_loadu_ps(p);
   return {eight, eight};

@@ -67,7 +67,6 @@ inline void store_i8(std::int8_t* p, I32x16 a) { _mm_storeu_si128(reinterpret_ca
 #endif
 inline __m256 fold_halves(F32x16 a) { return _mm256_add_ps(low_half(a), high_half(a)); }
 inline float reduce_add(F32x16 a) { return reduce_add8(fold_halves(a)); }
-inline void reduce_fours(F32x16 a, float* out) { _mm_storeu_ps(out, fold_eight(fold_halves(a))); }
 inline F32x16 load_twice(const float* p) { return {_mm512_broadcast_f32x8(_mm256_loadu_ps(p))}; }
 inline void store_eights(float* p, F32x16 a, F32x16 b) {
   _mm512_storeu_ps(p, _mm512_shuffle_f32x4(a.v, b.v, 0x44)), _mm512_storeu_ps(p + 16, _mm512_shuffle_f32x4(a.v, b.v, 0xee));

@@ -73,7 +73,13 @@ inline F32x16 load_i8(const std::int8_t* p) {
   return from_int({{vmovl_s16(vget_low_s16(lo)), vmovl_s16(vget_high_s16(lo)), vmovl_s16(vget_low_s16(hi)), vmovl_s16(vget_high_s16(hi))}});
 }
 inline float32x4_t fold_sixteen(const F32x16& a) { return vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3])); }
-inline void reduce_fours(const F32x16& a, float* out) { vst1q_f32(out, fold_sixteen(a)); }
+inline void sum_bytes(const std::int8_t* p, std::int16_t* sums) {
+  for (int half = 0; half < 2; ++half) {
+    const int16x8_t pairs = vpaddlq_s8(vld1q_s8(p + 16 * half));
+    const int16x4_t fours = vadd_s16(vget_low_s16(pairs), vget_high_s16(pairs)), eights = vadd_s16(fours, vext_s16(fours, fours, 2));
+    sums[2 * half] = vget_lane_s16(eights, 0), sums[2 * half + 1] = vget_lane_s16(eights, 1);
+  }
+}
 inline float reduce_add(const F32x16& a) {
   const float32x4_t four = fold_sixteen(a);
   const float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));

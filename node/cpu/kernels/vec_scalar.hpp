@@ -85,9 +85,13 @@ inline float reduce_add(const F32x16& a) {
   for (int i = 0; i < 2; ++i) s[i] += s[i + 2];
   return s[0] + s[1];
 }
-/// out[j] = the sum of the lanes j, j+4, j+8 and j+12
-inline void reduce_fours(const F32x16& a, float* out) {
-  for (int j = 0; j < 4; ++j) out[j] = (a.lane[j] + a.lane[j + 8]) + (a.lane[j + 4] + a.lane[j + 12]);
+/// Sums of 32 bytes: for the first 16, of the first two of every four bytes, and of the other two; then the same for the last 16
+inline void sum_bytes(const std::int8_t* p, std::int16_t* sums) {
+  for (int i = 0; i < 4; ++i) {
+    int sum = 0;
+    for (int four = 0; four < 16; four += 4) sum += p[i / 2 * 16 + four + i % 2 * 2] + p[i / 2 * 16 + four + i % 2 * 2 + 1];
+    sums[i] = static_cast<std::int16_t>(sum);
+  }
 }
 /// 8 floats, repeated twice
 inline F32x16 load_twice(const float* p) {
