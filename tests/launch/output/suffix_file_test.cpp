@@ -42,6 +42,11 @@ TEST(SuffixFile, TextsOfEarlierJobs_areThereInTheLater) {
   EXPECT_EQ(texts(folder / "s"), (std::vector<Text>{{1, 2, 3}, {4, 5}}));
 }
 
+TEST(SuffixFile, Device_isRefused) {
+  SuffixMemory memory;
+  EXPECT_THROW(SuffixFile("/dev/null", kVocabulary).read(memory), ModelError);
+}
+
 TEST(SuffixFile, TooManyTokens_pushTheOldestTextsOut) {
   const TemporaryFolder folder;
   play(folder / "s", Text(10, 1));
