@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <thread>
 
 #include "launch/guard/guard.hpp"
 #include "launch/output/output_file.hpp"
@@ -188,7 +189,20 @@ ThreadChoice Job::choose_cpus(const Topology& topology) const {
 }
 
 std::string Job::read_text_file(const std::string& path) {
-  return path == "-" ? read_standard_input([&] { announce_alive(transport_); }) : read_text(path);
+  if (path != "-") return read_text(path);
+  const auto while_waiting = [&] {
+    if (g_interrupted) throw Interrupted{};
+    announce_alive(transport_);
+  };
+  std::string text = read_standard_input(while_waiting);
+  // When mpirun is interrupted, it wakes its processes, closes their input, and ends them a second later: the text may be unfinished.
+  constexpr auto kWakes = std::chrono::milliseconds(250), kEnds = std::chrono::milliseconds(2000);
+  const auto closed = Clock::now();
+  while (transport_.size() > 1 && Clock::now() - closed < (g_woken ? kEnds : kWakes)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    while_waiting();
+  }
+  return text;
 }
 
 StageFactory Job::stage_factory() {

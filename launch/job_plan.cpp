@@ -60,8 +60,9 @@ double Job::relative_cost(int model) const {
 MeasurementKey Job::savings_key(int model, const Purpose& purpose) const {
   const DecodeOptions decode = decode_options(purpose);
   MeasurementKey key = speed_key();
-  key.isa = fmt::format("{}-{}-{:016x}", key.isa, model,
-                        fingerprint({.decode = decode, .sampling = purpose.sampling, .layout = layout_, .fingerprints = hello_.fingerprints}));
+  key.isa =
+      fmt::format("{}-{}-{:016x}", key.isa, model,
+                  fingerprint({.decode = decode, .sampling = purpose.sampling, .layout = layout_, .fingerprints = hello_.fingerprints}));
   if (!heads_.empty()) key.isa += fmt::format("-{}", options_.heads_matrices ? static_cast<int>(*options_.heads_matrices) : -1);
   if (has_draft_units()) key.units += "-" + names_of(draft_units_);
   key.local_size = transport_.size();
@@ -114,6 +115,7 @@ void Job::choose_layout(const Purpose& purpose, std::span<const GroupTime> group
   constexpr int kTokens = 48;  // of the simulated texts: enough to compare layouts, in a fraction of a second
   if (machines_.empty()) return;
   PlannedJob job{.target = *models_.front(), .draft = models_.size() > 1 ? &*models_[1] : nullptr};
+  job.interrupted = &g_interrupted;
   job.speculation = purpose.speculation;
   job.cache_types = options_.cache_types;
   job.context = context();

@@ -101,6 +101,7 @@ void plan_command(const PlanOptions& o) {
   require_storable(o.cache_types, target.h.head_dim);
   const std::optional<PlanFile> plan = o.from_file.empty() ? std::nullopt : std::optional(read_plan_of(o.from_file, target));
   PlannedJob job{.target = target, .draft = draft ? &*draft : nullptr, .cache_types = o.cache_types, .batch = o.batch};
+  job.interrupted = &g_interrupted;
   job.context = o.context > 0 ? o.context : static_cast<int>(std::min<std::int64_t>(target.h.context, kDefaultContext));
   job.prompt = o.prompt_tokens;
   job.generate = o.generate;

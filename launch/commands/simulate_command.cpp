@@ -103,11 +103,10 @@ Simulator::Simulator(const SimulationOptions& flags) : flags_(flags) {
 
 void Simulator::take_run(const MeasuredRun& run) {
   numbers_.take(run);
-  const char* draft = numbers_.drafters == 0  ? ", without a draft (--acceptance or -md adds one)"
+  const char* draft = numbers_.drafters == 0 ? ", without a draft (--acceptance or -md adds one)"
                       : numbers_.draft_heads ? ", with draft heads"
                                              : "";
-  measured_ =
-      fmt::format("measured: {:.2f} tokens/s, {} on {}{}\n", run.tokens_per_s, run.strategy, counted(run.ranks, "rank"), draft);
+  measured_ = fmt::format("measured: {:.2f} tokens/s, {} on {}{}\n", run.tokens_per_s, run.strategy, counted(run.ranks, "rank"), draft);
 }
 
 /// Flags about the text override the recording.
@@ -207,6 +206,7 @@ Scenario Simulator::scenario(Shape shape, const std::string& strategy, const Num
   s.drafters.assign(static_cast<std::size_t>(drafts), nanoseconds(numbers.draft_ms));
   s.draft_on_head = drafts > 0 && layout[1].ranks.front() == 0;
   s.draft_heads = numbers.draft_heads;
+  s.interrupted = &g_interrupted;
   s.slowness.assign(static_cast<std::size_t>(ranks), 1.0);
   for (const auto& [rank, factor] : numbers.measured(s.groups) ? flags_.slow : numbers.slow) {
     if (rank < ranks) s.slowness[static_cast<std::size_t>(rank)] = factor;

@@ -78,6 +78,7 @@ Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::
   s.prompt = prompt;
   s.decode = decode_options(candidate.strategy, job.speculation, job.batch, generate, prompt + generate, {});
   s.decode.lookup = false;  // a random text has no repetitions
+  s.interrupted = job.interrupted;
   return s;
 }
 

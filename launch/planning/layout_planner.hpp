@@ -28,8 +28,9 @@ struct PlannedJob {
   std::vector<GroupCost> group_costs{};          ///< ascending; empty: predicted from speeds and network
   /// guess from suffixes of the text if there is no drafter; forecasts assume a text without repetitions
   bool guesses_text = false;
-  bool draft_on_head = false;  ///< a draft shares the first machine's unit with its layers, or there is no drafter
-  bool head_can_draft = true;  ///< false: target and draft need the same device there, and a device is one unit's
+  bool draft_on_head = false;                      ///< a draft shares the first machine's unit with its layers, or there is no drafter
+  const std::atomic<bool>* interrupted = nullptr;  ///< if this becomes true, planning throws Interrupted
+  bool head_can_draft = true;                      ///< false: target and draft need the same device there, and a device is one unit's
 };
 
 /// Default: 58 % of the tokens that are not a draft's first choice are among its next three.

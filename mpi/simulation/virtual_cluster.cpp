@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 
+#include "mpi/cluster/head.hpp"
 #include "mpi/simulation/ranks.hpp"
 #include "node/clock.hpp"
 #include "node/error.hpp"
@@ -143,6 +144,7 @@ Outcome Cluster::run() {
   });
   const auto step = [this](std::size_t rank) { return ranks_.step(rank); };
   for (int rests = 0; !ranks_.decoder().finished();) {
+    if (scenario_.interrupted && *scenario_.interrupted) throw Interrupted{};
     if (network_.advance(step)) continue;
     if (++rests > kMaxRests) throw ClusterError("the simulated run has come to a halt: nothing is left to happen");
     network_.rest(0, kLongestRest);

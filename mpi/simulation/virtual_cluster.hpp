@@ -1,5 +1,6 @@
 #pragma once
 // A whole job in virtual time: the program's own head, stages and drafters, on machines and a network described by numbers.
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,16 +14,16 @@ namespace yamata::simulation {
 
 /// Everything a run depends on: the same scenario gives the same outcome to the nanosecond.
 struct Scenario {
-  std::vector<Nanoseconds> stages;      ///< time of one row on each rank of the target, for its layers and columns
-  std::vector<int> groups;              ///< ranks that share each stage, in order; empty: one each
+  std::vector<Nanoseconds> stages;       ///< time of one row on each rank of the target, for its layers and columns
+  std::vector<int> groups;               ///< ranks that share each stage, in order; empty: one each
   double exchange_bytes = 27'000;        ///< bytes of the exchanges per row and layer, see shard.hpp; default: a 7B model
   std::map<int, Nanoseconds> exchanges;  ///< time of one exchange in a one-row run, by number of members, if measured
-  std::vector<Nanoseconds> drafters;    ///< time of one evaluation of one row on each drafter, each on a rank of its own
-  bool draft_on_head = false;           ///< the only drafter takes turns with rank 0's layers instead
-  bool draft_heads = false;             ///< the drafters are draft heads that read the target's last hidden states
-  std::vector<double> slowness;         ///< per rank; as many as there are ranks
-  WidthCost width, draft_width;         ///< of the target and the drafters
-  int layers = 32;                      ///< of the target; a cancelled run is stopped between the operations of its layers
+  std::vector<Nanoseconds> drafters;     ///< time of one evaluation of one row on each drafter, each on a rank of its own
+  bool draft_on_head = false;            ///< the only drafter takes turns with rank 0's layers instead
+  bool draft_heads = false;              ///< the drafters are draft heads that read the target's last hidden states
+  std::vector<double> slowness;          ///< per rank; as many as there are ranks
+  WidthCost width, draft_width;          ///< of the target and the drafters
+  int layers = 32;                       ///< of the target; a cancelled run is stopped between the operations of its layers
   NetworkOptions network;
   RowWidths widths;
   Nanoseconds head = 50'000;  ///< the head's own work per token of text
@@ -32,6 +33,7 @@ struct Scenario {
   std::int32_t drafter_dies_after = -1;  ///< tokens of text after which the first drafter dies unnoticed; -1: never
   DecodeOptions decode;
   DraftOptions draft;
+  const std::atomic<bool>* interrupted = nullptr;  ///< if this becomes true, simulate throws Interrupted
 };
 
 struct Outcome {
@@ -52,7 +54,7 @@ struct ExchangeCost {
 /// slices, each on its own link. Uses measured times, else computes them from the network's parameters.
 ExchangeCost exchange_cost(const Scenario& scenario, int members, int stages);
 
-/// Throws UsageError if the options contradict each other, ClusterError if the simulated job makes no progress.
+/// Throws Interrupted, see Scenario; UsageError if the options contradict each other, ClusterError if the simulated job makes no progress.
 Outcome simulate(const Scenario& scenario);
 
 }  // namespace yamata::simulation

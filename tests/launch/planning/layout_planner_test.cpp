@@ -7,6 +7,7 @@
 #include <set>
 
 #include "launch/planning/group_benchmarks.hpp"
+#include "mpi/cluster/head.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "src/model/shard.hpp"
 
@@ -37,6 +38,13 @@ class Planner : public testing::Test {
   }
   static std::uint64_t most(const Forecast& f) { return *std::ranges::max_element(f.rank_bytes); }
 };
+
+TEST_F(Planner, Interrupt_endsThePlanning) {
+  PlannedJob interrupted_job = job();
+  const std::atomic<bool> interrupted{true};
+  interrupted_job.interrupted = &interrupted;
+  EXPECT_THROW(plan_layouts(interrupted_job, hosts({1, 1}), network(0.1), 5), Interrupted);
+}
 
 TEST_F(Planner, EveryCandidate_isLedByTheFirstHostAndIsWhatItsTextSays) {
   const auto all = layout_candidates(target_, hosts({3, 1, 1.5, 2, 7}), true, 0);
