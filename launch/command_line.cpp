@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "launch/flag_groups.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -71,28 +72,27 @@ bool takes_text(const std::string& word) {
 /// A command: its flags, and the function that reads their values.
 struct Command {
   cxxopts::Options (*flags)();
-  void (*read)(const cxxopts::Options& flags, const cxxopts::ParseResult& result, CommandLine& line);
+  void (*read)(const cxxopts::ParseResult& result, CommandLine& line);
   bool takes_words = false;  ///< arguments that are not flags
 };
 
 template <auto kRead>
-void read_into(const cxxopts::Options&, const cxxopts::ParseResult& result, CommandLine& line) {
+void read_into(const cxxopts::ParseResult& result, CommandLine& line) {
   line.options = kRead(result);
 }
 
 const Command& find_command(const std::string& name) {
-  static const std::map<std::string, Command> kKnown{
-      {"run", {run_flags, [](const auto& flags, const auto& result, CommandLine& line) { line.options = read_run(flags, result); }}},
-      {"perplexity", {perplexity_flags, read_into<read_perplexity>}},
-      {"acceptance", {acceptance_flags, read_into<read_acceptance>}},
-      {"tokenize", {tokenize_flags, read_into<read_tokenize>}},
-      {"inspect", {inspect_flags, read_into<read_inspect>}},
-      {"bench", {bench_flags, read_into<read_bench>}},
-      {"profile", {profile_flags, read_into<read_profile>}},
-      {"plan", {plan_flags, read_into<read_plan>}},
-      {"quantize", {quantize_flags, read_into<read_quantize>, true}},
-      {"features", {features_flags, read_into<read_features>}},
-      {"simulate", {simulate_flags, read_into<read_simulation>}}};
+  static const std::map<std::string, Command> kKnown{{"run", {run_flags, read_into<read_run>}},
+                                                     {"perplexity", {perplexity_flags, read_into<read_perplexity>}},
+                                                     {"acceptance", {acceptance_flags, read_into<read_acceptance>}},
+                                                     {"tokenize", {tokenize_flags, read_into<read_tokenize>}},
+                                                     {"inspect", {inspect_flags, read_into<read_inspect>}},
+                                                     {"bench", {bench_flags, read_into<read_bench>}},
+                                                     {"profile", {profile_flags, read_into<read_profile>}},
+                                                     {"plan", {plan_flags, read_into<read_plan>}},
+                                                     {"quantize", {quantize_flags, read_into<read_quantize>, true}},
+                                                     {"features", {features_flags, read_into<read_features>}},
+                                                     {"simulate", {simulate_flags, read_into<read_simulation>}}};
   const auto found = kKnown.find(name);
   if (found == kKnown.end()) throw UsageError(fmt::format("unknown command '{}'; 'yamata --help' lists them", name));
   return found->second;
@@ -107,6 +107,26 @@ std::string plain(const std::string& text) {
     if (quote) i += 2;
   }
   return out;
+}
+
+/// Throws UsageError if a flag that takes a file or folder has an empty name.
+void require_file_names(const cxxopts::Options& flags, const cxxopts::ParseResult& result) {
+  std::map<std::string, std::string> wanted;
+  for (const std::string& group : flags.groups()) {
+    for (const cxxopts::HelpOptionDetails& flag : flags.group_help(group).options)
+      wanted[flag.l.front()] = flag.arg_help.starts_with("FILE") ? "file" : flag.arg_help == "FOLDER" ? "folder" : "";
+  }
+  for (const auto& argument : result.arguments()) {
+    if (argument.value().empty() && !wanted[argument.key()].empty())
+      throw UsageError(fmt::format("--{} needs a {} name", argument.key(), wanted[argument.key()]));
+  }
+}
+
+/// The groups of flags that --help shows.
+std::vector<std::string> listed_groups(const cxxopts::Options& flags) {
+  std::vector<std::string> groups = flags.groups();
+  std::erase(groups, kUnlistedGroup);
+  return groups;
 }
 
 /// The arguments in the form that the parser expects. Throws UsageError for notations of other programs.
@@ -166,10 +186,11 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     if (!result.unmatched().empty() && !command.takes_words)
       throw UsageError(fmt::format("'{}' is not a flag; 'yamata {} --help' lists them", result.unmatched()[0], name));
     if (result.count("help")) {
-      line.text = flags.help();
+      line.text = flags.help(listed_groups(flags));
       return line;
     }
-    command.read(flags, result, line);
+    require_file_names(flags, result);
+    command.read(result, line);
   } catch (const cxxopts::exceptions::exception& e) {
     throw plain_error(e.what(), name, argc, argv);
   }

@@ -49,6 +49,7 @@ TextSource read_text_source(const cxxopts::ParseResult& r) {
   TextSource text;
   if (given(r, "prompt")) text.prompt = r["prompt"].as<std::string>();
   text.file = text_of(r, "file");
+  if (text.prompt && !text.file.empty()) throw UsageError("both -p and -f are given; choose one");
   text.pre_tokenizer = r["pre"].as<std::string>();
   return text;
 }
@@ -204,8 +205,11 @@ SamplingParams read_sampling(const cxxopts::ParseResult& r) {
   return sampling;
 }
 
-void add_speculation(cxxopts::Options& flags, const char* strategies, const char* strategy, const char* drafters) {
-  auto add = flags.add_options(kSpeculationGroup);
+void add_speculation(cxxopts::Options& flags, const char* strategies, const char* strategy, const std::set<std::string>& unlisted,
+                     const char* drafters) {
+  const auto add = [&](const std::string& name, const auto&... rest) {
+    flags.add_options(unlisted.contains(name) ? kUnlistedGroup : kSpeculationGroup)(name, rest...);
+  };
   add("model-draft", "-md: a draft model with the same vocabulary; repeatable", cxxopts::value<std::vector<std::string>>(), "FILE");
   add("drafters", drafters, value_or<int>("1"), "N");
   add("strategy", strategies, value_or<std::string>(strategy), "NAME");

@@ -1,6 +1,7 @@
 #pragma once
 // Flags that several commands share: each group is declared and read here.
 #include <cxxopts.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ std::string text_of(const cxxopts::ParseResult& result, const char* name);
 std::string read_model(const cxxopts::ParseResult& result);
 
 void add_text(cxxopts::Options& flags);
+/// Throws UsageError if both -p and -f are given.
 TextSource read_text_source(const cxxopts::ParseResult& result);
 /// --prompt-format, for formatted_prompt (prompt_list.hpp).
 void add_prompt_format(cxxopts::Options& flags);
@@ -52,8 +54,10 @@ void add_sampling(cxxopts::Options& flags);
 SamplingParams read_sampling(const cxxopts::ParseResult& result);
 
 inline constexpr char kSpeculationGroup[] = "Speculation (the text stays the same)";
-/// `strategies`: what --strategy selects; `strategy`: its default.
-void add_speculation(cxxopts::Options& flags, const char* strategies, const char* strategy,
+/// Flags that a command knows, but that are of no use in it; --help does not show them.
+inline constexpr char kUnlistedGroup[] = "Unlisted";
+/// `strategies`: what --strategy selects; `strategy`: its default; `unlisted`: flags of this group that are of no use.
+void add_speculation(cxxopts::Options& flags, const char* strategies, const char* strategy, const std::set<std::string>& unlisted = {},
                      const char* drafters = "Number of ranks that run each draft model");
 /// Also reads the draft models, each repeated as --drafters says, and --no-async.
 SpeculationOptions read_speculation(const cxxopts::ParseResult& result, JobOptions& job);

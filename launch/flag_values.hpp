@@ -18,12 +18,14 @@ std::shared_ptr<cxxopts::Value> value_or(const char* fallback) {
 /// Throws UsageError "FLAG must be WANTED" unless `good`.
 void require(bool good, const char* flag, const char* wanted);
 
-/// A flag's number; nothing if it is not given. Throws UsageError "--NAME must be ALLOWED" if it is not in `least`..`most`.
+/// A flag's number; nothing if it is not given. Throws UsageError "--NAME must be ALLOWED" if it is not in `least`..`most`; `shown`: the
+/// flag in that line, if it is usually written short.
 template <class Number>
-std::optional<Number> number_in(const cxxopts::ParseResult& result, const char* name, Number least, Number most, const char* allowed) {
+std::optional<Number> number_in(const cxxopts::ParseResult& result, const char* name, Number least, Number most, const char* allowed,
+                                const char* shown = nullptr) {
   if (!result.count(name)) return std::nullopt;
   const auto value = result[name].as<Number>();
-  require(value >= least && value <= most, (std::string("--") + name).c_str(), allowed);
+  require(value >= least && value <= most, shown ? shown : (std::string("--") + name).c_str(), allowed);
   return value;
 }
 

@@ -290,7 +290,8 @@ void Job::start(Head& head, const Purpose& purpose) {
   tell_guard(Phase::kWatched);
   head.start(
       hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, purpose, head); }, stage_factory());
-  if (const std::string warning = beyond_training(hyperparameters(), context()); !warning.empty()) warn(warning + "; lower -c");
+  if (const std::string warning = beyond_training(hyperparameters(), context()); !warning.empty())
+    warn(warning + "; " + options_.shorter_context);
 }
 
 Job::Outcome Job::lead(const Purpose& purpose, const std::function<void(Head& head)>& work, Then then) {

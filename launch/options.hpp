@@ -61,6 +61,7 @@ struct JobOptions {
   CacheTypes cache_types;
   bool repack = true;
   bool trace = false;
+  const char* shorter_context = "lower -c";  ///< how the command's user makes the context shorter
   std::chrono::milliseconds timeout{120000};
 
   /// Whether a draft or heads are given.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "launch/commands/acceptance_report.hpp"
@@ -23,7 +24,7 @@ std::vector<std::string> read_prompts(Job& job, const AcceptanceOptions& options
   const auto most = static_cast<std::size_t>(options.most_prompts);
   if (most > 0 && prompts.size() > most) prompts.resize(most);
   for (std::string& prompt : prompts) prompt = formatted_prompt(options.prompt_format, prompt);
-  if (prompts.empty()) throw UsageError(fmt::format("{} has no prompts; check -f", options.prompts_file));
+  if (prompts.empty()) throw ModelError(fmt::format("{} has no prompts; check -f", options.prompts_file));
   return prompts;
 }
 
@@ -34,7 +35,7 @@ std::vector<Request> make_requests(Job& job, const AcceptanceOptions& options, c
   for (const std::string& prompt : read_prompts(job, options)) {
     Request& request = requests.emplace_back();
     request.prompt = tokenizer.encode(prompt, true, true);
-    if (request.prompt.empty()) throw UsageError(fmt::format("{} has an empty prompt; check -f", options.prompts_file));
+    if (request.prompt.empty()) throw ModelError(fmt::format("{} has an empty prompt; check -f", options.prompts_file));
     if (request.prompt.size() > most)
       request.prompt.erase(request.prompt.begin(), request.prompt.end() - static_cast<std::ptrdiff_t>(most));
     request.sampling = options.sampling;
@@ -76,6 +77,7 @@ class Counter final : public RequestObserver {
 
 void acceptance_command(Job& job, const AcceptanceOptions& options) {
   check_outputs({options.json_file}, {options.job.model, options.prompts_file});
+  std::ranges::for_each(options.idle_flags, warn);
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre_tokenizer);
   std::vector<Request> requests = make_requests(job, options, *tokenizer);

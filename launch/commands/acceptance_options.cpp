@@ -1,5 +1,6 @@
 #include "launch/commands/acceptance_options.hpp"
 
+#include "launch/commands/idle_flags.hpp"
 #include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
 #include "node/error.hpp"
@@ -17,7 +18,7 @@ cxxopts::Options acceptance_flags() {
   text("n,predict", "Tokens to generate after each prompt", value_or<int>("128"), "N");
   text("levels", "Maximum distance in tokens", value_or<int>("8"), "N");
   add_sampling(flags);
-  add_speculation(flags, "", "auto");
+  add_speculation(flags, "", "auto", {"strategy", "suffix-store"});
   add_heads(flags);
   add_context(flags, "0");
   add_cluster(flags);
@@ -44,6 +45,7 @@ AcceptanceOptions read_acceptance(const cxxopts::ParseResult& r) {
         "there is no guess source; name a draft model with -md FILE.gguf or heads with --heads FILE, or leave --no-lookup out");
   read_cluster(r, o.job);
   o.job.strategy = Strategy::kSpeculative;
+  o.job.guesses_text = o.speculation.lookup;
   o.job.generate = r["predict"].as<int>();
   require(o.job.generate >= 1, "-n", "at least 1");
   o.levels = r["levels"].as<int>();
@@ -51,6 +53,7 @@ AcceptanceOptions read_acceptance(const cxxopts::ParseResult& r) {
   o.job.context = read_context_size(r);
   read_context(r, o.job);
   o.sampling = read_sampling(r);
+  o.idle_flags = idle_flags(r, {o.job, o.speculation});
   return o;
 }
 

@@ -2,6 +2,7 @@
 // The options of yamata acceptance.
 #include <cxxopts.hpp>
 #include <string>
+#include <vector>
 
 #include "launch/options.hpp"
 
@@ -15,8 +16,9 @@ struct AcceptanceOptions {
   std::string prompt_format;  ///< {} is replaced by the question
   std::string pre_tokenizer;
   std::string json_file;
-  int most_prompts = 0;  ///< 0: all
-  int levels = 8;        ///< number of tokens ahead whose guesses are evaluated
+  int most_prompts = 0;                 ///< 0: all
+  int levels = 8;                       ///< number of tokens ahead whose guesses are evaluated
+  std::vector<std::string> idle_flags;  ///< lines about flags without effect
 };
 
 cxxopts::Options acceptance_flags();

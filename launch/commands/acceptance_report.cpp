@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "node/counted.hpp"
+
 namespace yamata {
 namespace {
 
@@ -73,7 +75,8 @@ Json to_json(const SourceRates& source) {
 }  // namespace
 
 std::string to_table(const AcceptanceReport& report) {
-  std::string out = fmt::format("{} prompts, {} tokens of text\n\n", report.prompts, report.positions);
+  std::string out = fmt::format("{}, {} of text\n\n", counted(static_cast<std::int64_t>(report.prompts), "prompt"),
+                                counted(static_cast<std::int64_t>(report.positions), "token"));
   for (const SourceRates& source : report.sources) out += rates(source) + "\n";
   return out + tokens_per_run(report);
 }

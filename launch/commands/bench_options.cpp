@@ -117,7 +117,7 @@ BenchOptions read_bench(const cxxopts::ParseResult& r) {
   o.batches = parse_counts("-b", joined(r, "batch-size"), 1, 8192);
   o.k_types = parse_types("-ctk", joined(r, "cache-type-k"));
   o.v_types = parse_types("-ctv", joined(r, "cache-type-v"));
-  o.repetitions = number_in(r, "repetitions", 1, 100000, "between 1 and 100000").value_or(o.repetitions);
+  o.repetitions = number_in(r, "repetitions", 1, 100000, "between 1 and 100000", "-r").value_or(o.repetitions);
   o.output = parse_format("-o", r["output"].as<std::string>(), false);
   o.error_output = parse_format("-oe", r["output-err"].as<std::string>(), true);
   o.warm_up = !r.count("no-warmup");
@@ -130,6 +130,7 @@ std::vector<JobOptions> jobs_of(const BenchOptions& bench) {
   JobOptions job = bench.job;
   job.strategy = Strategy::kIterative;
   job.context = bench.context();
+  job.shorter_context = "lower -p, -n, -pg or -d";
   for (const std::string& model : bench.models) {
     job.model = model;
     for (const int threads : bench.threads) {

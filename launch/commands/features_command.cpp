@@ -14,6 +14,7 @@
 #include "launch/output/standard_output.hpp"
 #include "launch/prompt_list.hpp"
 #include "mpi/engine/engine.hpp"
+#include "node/counted.hpp"
 #include "node/error.hpp"
 #include "src/tokenizer/tokenizer.hpp"
 
@@ -113,8 +114,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Leaves at most `most` tokens: the last ones of a whole prompt, because its end says what to answer, else the first ones. A beginning-of-text
-/// token stays in front.
+/// Leaves at most `most` tokens: the last ones of a whole prompt, because its end says what to answer, else the first ones. A
+/// beginning-of-text token stays in front.
 void shorten(std::vector<TokenId>& ids, std::size_t most, bool prompt, TokenId bos) {
   if (ids.size() <= most) return;
   const auto surplus = static_cast<std::ptrdiff_t>(ids.size() - most), kept = static_cast<std::ptrdiff_t>(ids.front() == bos);
@@ -127,7 +128,7 @@ void shorten(std::vector<TokenId>& ids, std::size_t most, bool prompt, TokenId b
 
 /// The texts or prompts, one by one.
 std::vector<std::vector<TokenId>> read_prompts(Job& job, const FeaturesOptions& options, const Tokenizer& tokenizer) {
-  if (!options.text.prompt && options.text.file.empty()) throw UsageError("no text given; name one with -f FILE");
+  if (!options.text.prompt && options.text.file.empty()) throw UsageError("no text given; write one with -p TEXT or -f FILE");
   const std::string whole = options.text.prompt ? *options.text.prompt : job.read_text_file(options.text.file);
   const auto context = static_cast<std::size_t>(job.context());
   const std::size_t written = options.generates ? static_cast<std::size_t>(options.job.generate) : 0;
@@ -189,7 +190,8 @@ void features_command(Job& job, const FeaturesOptions& options) {
     collector.run(engine, features);
   });
   files.finish();
-  print_out("features of {} tokens, {} texts, in {} file{}\n", files.rows(), texts, files.files(), files.files() == 1 ? "" : "s");
+  print_out("features of {}, {}, in {}\n", counted(static_cast<std::int64_t>(files.rows()), "token"),
+            counted(static_cast<std::int64_t>(texts), "text"), counted(static_cast<std::int64_t>(files.files()), "file"));
   if (outcome.interrupted) throw Interrupted{};
 }
 

@@ -82,7 +82,7 @@ class Scorer {
 
 std::string read_corpus(Job& job, const TextSource& source) {
   if (source.prompt) return *source.prompt;
-  if (source.file.empty()) throw UsageError("no text given; name one with -f FILE");
+  if (source.file.empty()) throw UsageError("no text given; write one with -p TEXT or -f FILE");
   return job.read_text_file(source.file);
 }
 
@@ -117,7 +117,7 @@ void perplexity_command(Job& job, const PerplexityOptions& options) {
   };
   if (job.lead({}, score).interrupted) throw Interrupted{};
   if (terminal) fmt::print(stderr, "\n");
-  print_out("perplexity {:.4f} over {} tokens\n", std::exp(nll), tokens);
+  print_out("perplexity {:.4f} over {}\n", std::exp(nll), counted(static_cast<std::int64_t>(tokens), "token"));
   const nlohmann::ordered_json json{{"perplexity", std::exp(nll)}, {"nll", nll}, {"tokens", tokens}};
   write_outputs({{options.json_file, [&] { return json.dump(2) + "\n"; }}});
 }

@@ -28,6 +28,7 @@ struct Preset {
   const char* policy = "";  ///< empty: as the flags say
   int draft = 0, depth = 0, children = 0;
   ShareRule share_rule = ShareRule::kAdaptive;
+  const char* units = "";  ///< example for kApart
 };
 
 // Trees: Medusa's algorithm 1 with K = 4, m = 32, n = 64; EAGLE-2's, which Dovetail uses, with 10 branches, 8 levels, 15 guesses.
@@ -63,14 +64,16 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .policy = "dynamic-tree",
                                  .draft = 15,
                                  .depth = 8,
-                                 .children = 10},
+                                 .children = 10,
+                                 .units = "--units cpu --draft-units cuda:0"},
                           Preset{.name = "duodecoding",
                                  .what = "the target on a GPU, a draft on cores, at the same time",
                                  .needed_sources = NeededSources::kDraft,
                                  .placement = Placement::kApart,
                                  .strategy = Strategy::kPipeInfer,
                                  .policy = "multi-sequence",
-                                 .draft = 16},
+                                 .draft = 16,
+                                 .units = "--units cuda:0 --draft-units cpu"},
                           Preset{.name = "pipeinfer",
                                  .what = "chains of guesses in flight, one behind the other",
                                  .needed_sources = NeededSources::kDraft,
@@ -107,8 +110,8 @@ void require_units(const Preset& preset, const JobOptions& job) {
   if (preset.placement == Placement::kSharing && job.gpu_layers)
     throw UsageError(fmt::format("--preset {} shares every layer among units; leave out -ngl", preset.name));
   if (preset.placement == Placement::kApart && (job.draft_units.empty() || job.units.empty()))
-    throw UsageError(fmt::format("--preset {} is {}; say which with --units and --draft-units, as in --units cpu --draft-units cuda:0",
-                                 preset.name, preset.what));
+    throw UsageError(
+        fmt::format("--preset {} is {}; say which with --units and --draft-units, as in {}", preset.name, preset.what, preset.units));
 }
 
 /// Sets a value of the preset if its flag is not given.

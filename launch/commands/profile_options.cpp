@@ -41,8 +41,8 @@ ProfileOptions read_profile(const cxxopts::ParseResult& r) {
   o.units = parse_units(r["units"].as<std::string>());
   if (!o.units.empty() && o.model.empty()) throw UsageError("--units is measured with a model; name one with -m FILE.gguf");
   if (given(r, "threads")) require_idle_threads(o.units);
-  o.threads = number_in(r, "threads", 0, 1024, "between 0 and 1024").value_or(o.threads);
-  o.rounds = number_in(r, "rounds", 1, 1000, "between 1 and 1000").value_or(o.rounds);
+  o.threads = number_in(r, "threads", 0, 1024, "between 0 and 1024", "-t").value_or(o.threads);
+  o.rounds = number_in(r, "rounds", 1, 1000, "between 1 and 1000", "-r").value_or(o.rounds);
   o.memory_mib = number_in(r, "memory-mib", 0, 1 << 20, "between 0 and 1048576").value_or(o.memory_mib);
   o.widths = parse_counts("--widths", joined(r, "widths"), 1, 1024);
   o.contexts = parse_counts("--contexts", joined(r, "contexts"), 1, 1 << 20);

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "launch/flag_values.hpp"
+#include "node/counted.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -43,10 +44,12 @@ cxxopts::Options quantize_flags() {
 QuantizeOptions read_quantize(const cxxopts::ParseResult& r) {
   const std::vector<std::string>& words = r.unmatched();
   if (words.size() < kMinWords || words.size() > kMaxWords)
-    throw UsageError(fmt::format("{} words, where there are three or four: yamata quantize SRC DST TYPE [NTHREADS]", words.size()));
+    throw UsageError(
+        fmt::format("{}, where there are three or four: yamata quantize SRC DST TYPE [NTHREADS]", counted(std::ssize(words), "word")));
   QuantizeOptions o;
   o.source = words[0];
   o.destination = words[1];
+  if (o.source.empty() || o.destination.empty()) throw UsageError("SRC and DST need a file name: yamata quantize SRC DST TYPE [NTHREADS]");
   const auto kind = quantize::find_kind(words[2]);
   if (!kind) throw UsageError(fmt::format("unknown type '{}'; types are {}", words[2], quantize::kind_names()));
   o.mix.kind = *kind;

@@ -1,6 +1,7 @@
 // yamata run: generates text from a prompt.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -50,7 +51,6 @@ class Printer final : public RequestObserver {
 
 std::vector<TokenId> read_prompt(Job& job, const TextSource& source, const Tokenizer& tokenizer) {
   const int context = job.context();
-  if (source.prompt && !source.file.empty()) throw UsageError("both -p and -f are given; choose one");
   if (!source.prompt && source.file.empty())
     throw UsageError("no prompt given; write one with -p TEXT or -f FILE (-f - reads standard input)");
   const std::string text = source.prompt ? *source.prompt : job.read_text_file(source.file);
@@ -76,14 +76,12 @@ Request make_request(const RunOptions& options, std::vector<TokenId> prompt, con
   return request;
 }
 
-/// Warns if guesses were requested but there will be none.
+/// Warns of flags about guesses that have no effect.
 void warn_of_no_guesses(const Job& job, const RunOptions& options) {
-  if (options.job.strategy == Strategy::kIterative && (!options.job.draft_models.empty() || !options.job.heads.empty()))
-    warn("--strategy iterative does not guess, so the draft models and heads do nothing; leave --strategy out");
+  std::ranges::for_each(options.idle_flags, warn);
   if (job.gave_up_drafting())
-    warn("too few ranks for the target and its drafters, so no rank drafts; start more ranks with mpirun, or give fewer --drafters");
-  if (const std::string& flag = options.idle_guessing_flag; !flag.empty())
-    warn(fmt::format("{} does nothing without a draft model; name one with -md FILE.gguf", flag));
+    warn(fmt::format("too few ranks for the target and its drafters, so no rank drafts; start more ranks with mpirun, or give {}",
+                     options.fewer_drafts));
 }
 
 void write_results(const RunOptions& options, const Generation& result) {

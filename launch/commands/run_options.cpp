@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "launch/commands/idle_flags.hpp"
 #include "launch/commands/presets.hpp"
 #include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
@@ -11,20 +10,6 @@
 
 namespace yamata {
 namespace {
-
-/// The first given flag about guesses that has no effect without a draft model; empty: none.
-std::string idle_guessing_flag(const cxxopts::Options& flags, const cxxopts::ParseResult& r, bool looks_up) {
-  const auto& group = flags.group_help(kSpeculationGroup).options;
-  for (const auto& argument : r.arguments()) {
-    const bool of_drafts = argument.key() == "drafters" || argument.key() == "no-async";
-    const bool guesses = argument.key() != "strategy" && (of_drafts || !looks_up) &&
-                         std::any_of(group.begin(), group.end(), [&](const cxxopts::HelpOptionDetails& flag) {
-                           return std::find(flag.l.begin(), flag.l.end(), argument.key()) != flag.l.end();
-                         });
-    if (guesses) return "--" + argument.key();
-  }
-  return "";
-}
 
 void add_acceptance_rule(cxxopts::Options& flags) {
   auto add = flags.add_options("Sampling");
@@ -92,7 +77,7 @@ cxxopts::Options run_flags() {
   return flags;
 }
 
-RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& r) {
+RunOptions read_run(const cxxopts::ParseResult& r) {
   RunOptions o;
   o.job.model = read_model(r);
   o.text = read_text_source(r);
@@ -115,7 +100,8 @@ RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& r
   o.speculation.typical = read_acceptance_rule(r, o.sampling);
   read_strategy(r, o);
   read_preset(r, o);
-  if (!o.job.guesses()) o.idle_guessing_flag = idle_guessing_flag(flags, r, o.job.guesses_text && o.job.strategy != Strategy::kIterative);
+  o.idle_flags = idle_flags(r, {o.job, o.speculation});
+  o.fewer_drafts = given(r, "drafters") ? "fewer --drafters" : "a single -md";
   return o;
 }
 

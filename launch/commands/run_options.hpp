@@ -2,6 +2,7 @@
 // The options of yamata run.
 #include <cxxopts.hpp>
 #include <string>
+#include <vector>
 
 #include "launch/options.hpp"
 
@@ -14,14 +15,15 @@ struct RunOptions {
   SpeculationOptions speculation;
   bool ignore_eos = false, logits_checksum = false;
   std::string json_file, csv_file, trace_file;
-  std::string idle_guessing_flag;  ///< a flag about guesses that was given although there is no draft model
+  std::vector<std::string> idle_flags;  ///< lines about flags without effect
+  std::string fewer_drafts;             ///< the remedy if there are more drafts than ranks for them
 
   /// The files that the run reads.
   std::vector<std::string> inputs() const;
 };
 
 cxxopts::Options run_flags();
-/// Throws UsageError naming the invalid flag. `flags`: the declared flags.
-RunOptions read_run(const cxxopts::Options& flags, const cxxopts::ParseResult& result);
+/// Throws UsageError naming the invalid flag.
+RunOptions read_run(const cxxopts::ParseResult& result);
 
 }  // namespace yamata

@@ -318,6 +318,7 @@ void simulate_command(const SimulationOptions& flags) {
   std::vector<std::string> inputs = flags.draft_models;
   inputs.insert(inputs.end(), {flags.model, flags.from_file});
   check_outputs({flags.json_file, flags.csv_file}, inputs);
+  std::ranges::for_each(flags.idle_flags, warn);
   const Simulator simulator(flags);
   const Numbers& n = simulator.numbers();
   if (n.generate < 2) throw UsageError("a text of one token has no time between tokens, so no speed; give -n 2 or more");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "launch/commands/idle_flags.hpp"
 #include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
 #include "node/error.hpp"
@@ -75,7 +76,7 @@ cxxopts::Options simulate_flags() {
   draft("acceptance4", "Share of tokens among its first four (default: the draft of --from, or the first choice plus 58 % of the rest)",
         cxxopts::value<double>(), "P");
   draft("over-confidence", "Over-confidence of its probabilities: their exponent, minus 1; below 0: too low", value_or<double>("0"), "X");
-  add_speculation(flags, "Strategies to compare", "iterative,speculative,pipeinfer",
+  add_speculation(flags, "Strategies to compare", "iterative,speculative,pipeinfer", {"suffix-store", "draft-units"},
                   "Number of drafters, with -md of each model (not given: as many as the run of --from had; 0: none)");
   flags.add_options("Output")("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");
   flags.add_options("Output")("csv", "Write the table as CSV", cxxopts::value<std::string>(), "FILE");
@@ -107,12 +108,14 @@ SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
   o.bandwidth_mbit_s = number_in(r, "bandwidth", 1e-3, 1e9, "between 0.001 and 1000000000");
   o.wake_up_ms = number_in(r, "wake-up", 0.0, 1000.0, "between 0 and 1000");
   o.over_confidence = number_in(r, "over-confidence", -0.95, 100.0, "between -0.95 and 100");
-  o.generate = number_in(r, "predict", 1, std::numeric_limits<int>::max(), "at least 1");
+  o.generate = number_in(r, "predict", 1, std::numeric_limits<int>::max(), "at least 1", "-n");
   o.drafters = number_in(r, "drafters", 0, 16, "between 0 and 16");
   o.prompt_tokens = number_in(r, "prompt-tokens", 1, 100000, "between 1 and 100000");
   o.repeats = r["repeats"].as<int>();
   require(o.repeats >= 1 && o.repeats <= 10000, "--repeats", "between 1 and 10000");
   require(!o.acceptance || !o.acceptance4 || *o.acceptance <= *o.acceptance4, "--acceptance4", "at least --acceptance");
+  if (o.strategies == std::vector<std::string>{"iterative"}) job.strategy = Strategy::kIterative;
+  o.idle_flags = idle_flags(r, {job, o.speculation, true});
   return o;
 }
 

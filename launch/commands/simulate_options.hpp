@@ -29,7 +29,8 @@ struct SimulationOptions {
   std::vector<double> width_cost;
   std::optional<double> latency_ms, bandwidth_mbit_s, wake_up_ms;
   int repeats = 3;
-  std::map<int, double> slow;  ///< rank -> factor
+  std::map<int, double> slow;           ///< rank -> factor
+  std::vector<std::string> idle_flags;  ///< lines about flags without effect
 };
 
 cxxopts::Options simulate_flags();

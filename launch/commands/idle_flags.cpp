@@ -1,0 +1,92 @@
+#include "launch/commands/idle_flags.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "launch/commands/run_options.hpp"
+#include "launch/flag_groups.hpp"
+
+namespace yamata {
+namespace {
+
+using Setup = GuessingSetup;
+using Names = std::vector<std::string>;
+
+bool is_iterative(const Setup& s) { return s.job.strategy == Strategy::kIterative; }
+bool lacks_drafts(const Setup& s) { return !s.simulated && s.job.draft_models.empty(); }
+bool lacks_models(const Setup& s) { return !s.simulated && !s.job.guesses(); }
+bool has_other_policy(const Setup& s, const char* policy) { return s.speculation.policy.name != policy; }
+
+/// All flags about guesses but `others`.
+Names all_but(const std::set<std::string>& others) {
+  static const cxxopts::Options flags = run_flags();
+  Names names;
+  for (const cxxopts::HelpOptionDetails& flag : flags.group_help(kSpeculationGroup).options) {
+    if (!others.contains(flag.l.front())) names.push_back(flag.l.front());
+  }
+  return names;
+}
+
+/// Flags that have no effect if `idle`.
+struct Rule {
+  Names flags;
+  bool (*idle)(const Setup&);
+  const char* why;
+};
+
+/// The first rule that applies to a flag counts.
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> all{
+      {{"model-draft", "heads", "mtp"}, is_iterative, "with --strategy iterative, which does not guess; leave --strategy out"},
+      {all_but({"strategy"}), is_iterative, "with --strategy iterative, which does not guess; leave it out, or choose another strategy"},
+      {{"acceptance", "typical-epsilon", "typical-delta"},
+       [](const Setup& s) { return is_iterative(s) && !s.simulated; },
+       "with --strategy iterative, which does not guess; leave it out, or choose another strategy"},
+      {{"drafters"}, lacks_drafts, "without a draft model; name one with -md FILE.gguf"},
+      {{"no-async", "draft-units"}, lacks_models, "without a draft model or heads; name one with -md FILE.gguf or --heads FILE"},
+      {{"draft-units"}, [](const Setup& s) { return s.simulated; }, "in a simulation, which knows ranks but no units; leave it out"},
+      {{"heads-kind"},
+       [](const Setup& s) { return s.job.heads.size() == (s.job.mtp ? 1 : 0); },
+       "without --heads; name a file of draft heads with --heads FILE"},
+      {{"heads-quant"},
+       [](const Setup& s) { return s.job.heads.empty(); },
+       "without draft heads; name a file of them with --heads FILE, or take the model's own with --mtp"},
+      {all_but({"strategy", "no-lookup"}), [](const Setup& s) { return lacks_models(s) && !s.job.guesses_text; },
+       "without a draft model; name one with -md FILE.gguf"},
+      {{"typical-epsilon", "typical-delta"},
+       [](const Setup& s) { return !s.simulated && !s.speculation.typical; },
+       "without --acceptance typical; add that"},
+      {{"suffix-store"},
+       [](const Setup& s) { return !s.speculation.looks_up(); },
+       "with this --preset, which does not guess from texts; leave it out"},
+      {{"p-min"}, [](const Setup& s) { return has_other_policy(s, "best-first"); }, "with this policy; it is for --policy best-first"},
+      {{"p-accept", "p-split", "p-recovery", "p-decay", "parallel"},
+       [](const Setup& s) { return has_other_policy(s, "chain"); },
+       "with this policy; it is for --policy chain"},
+      {{"tree-depth", "tree-children"},
+       [](const Setup& s) { return has_other_policy(s, "dynamic-tree"); },
+       "with this policy; it is for --policy dynamic-tree"}};
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> idle_flags(const cxxopts::ParseResult& result, const GuessingSetup& setup) {
+  std::set<std::string> named;
+  std::vector<std::string> lines;
+  for (const Rule& rule : rules()) {
+    if (!rule.idle(setup)) continue;
+    Names idle;
+    for (const std::string& flag : rule.flags) {
+      if (given(result, flag.c_str()) && named.insert(flag).second) idle.push_back("--" + flag);
+    }
+    if (!idle.empty()) lines.push_back(fmt::format("{} {} nothing {}", fmt::join(idle, ", "), idle.size() == 1 ? "does" : "do", rule.why));
+  }
+  return lines;
+}
+
+}  // namespace yamata

@@ -1,0 +1,160 @@
+// Flags that are read but make no sense: refused, or named in a warning.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "launch/command_line.hpp"
+#include "node/error.hpp"
+#include "tests/launch/process.hpp"
+
+namespace yamata::test {
+namespace {
+
+const std::string kDraft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
+const std::string kHeads = YAMATA_SOURCE_DIR "/models/tales-dgf.safetensors";
+
+CommandLine parse(const Arguments& arguments) {
+  std::vector<const char*> argv{"yamata"};
+  for (const std::string& word : arguments) argv.push_back(word.c_str());
+  return parse_command_line(static_cast<int>(argv.size()), argv.data());
+}
+
+Arguments joined(Arguments words, const Arguments& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// Expects a refusal of these words as bad usage.
+void expect_refused(const Arguments& arguments, const std::string& words) {
+  try {
+    parse(arguments);
+    ADD_FAILURE() << words << " was accepted for " << arguments.at(0);
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << words << " in: " << error.what();
+  }
+}
+
+using Lines = std::vector<std::string>;
+
+Lines idle_in_run(const Arguments& more) {
+  return std::get<RunOptions>(parse(joined({"run", "-m", kModel, "-p", "x"}, more)).options).idle_flags;
+}
+
+Lines idle_in_simulation(const Arguments& more) {
+  return std::get<SimulationOptions>(parse(joined({"simulate"}, more)).options).idle_flags;
+}
+
+Lines idle_in_acceptance(const Arguments& more) {
+  return std::get<AcceptanceOptions>(parse(joined({"acceptance", "-m", kModel, "-f", "p.jsonl"}, more)).options).idle_flags;
+}
+
+void expect_lines(const Lines& lines, const Lines& beginnings) {
+  ASSERT_EQ(lines.size(), beginnings.size()) << testing::PrintToString(lines);
+  for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_TRUE(lines[i].starts_with(beginnings[i])) << lines[i];
+}
+
+TEST(IdleFlags, OfGuessing_areNamedWhereNothingGuesses) {
+  expect_lines(idle_in_run({}), {});
+  expect_lines(idle_in_run({"--strategy", "iterative"}), {});
+  expect_lines(idle_in_run({"--no-lookup"}), {});
+  expect_lines(idle_in_run({"-pa", "0.3"}), {"--p-accept does nothing without a draft model"});
+  expect_lines(idle_in_run({"--drafters", "3"}), {"--drafters does nothing without a draft model"});
+  const Lines iterative = idle_in_run({"--strategy", "iterative", "--policy", "chain", "--no-tree-reuse", "--draft-units", "cpu"});
+  expect_lines(iterative,
+               {"--policy, --draft-units, --no-tree-reuse do nothing with --strategy iterative, which does not guess; leave it out"});
+  EXPECT_EQ(iterative.at(0).find("-md"), std::string::npos) << "a draft would not guess either";
+  expect_lines(idle_in_run({"--strategy", "iterative", "-md", kDraft, "--typical-delta", "0.2"}),
+               {"--model-draft does nothing with --strategy iterative", "--typical-delta does nothing with --strategy iterative"});
+}
+
+TEST(IdleFlags, OfOtherSourcesAndPolicies_areNamed) {
+  expect_lines(idle_in_run({"--heads-kind", "medusa", "--heads-quant", "q4_0", "-md", kDraft}),
+               {"--heads-kind does nothing without --heads", "--heads-quant does nothing without draft heads"});
+  expect_lines(idle_in_run({"--mtp", "--heads-quant", "q4_0"}), {});
+  expect_lines(idle_in_run({"--mtp", "--heads-kind", "medusa"}), {"--heads-kind does nothing without --heads"});
+  expect_lines(idle_in_run({"--heads", kHeads, "--heads-kind", "dgf", "--draft-units", "cpu"}), {});
+  expect_lines(idle_in_run({"--draft-units", "cpu"}), {"--draft-units does nothing without a draft model or heads"});
+  expect_lines(idle_in_run({"--typical-epsilon", "0.1", "--typical-delta", "0.2"}),
+               {"--typical-epsilon, --typical-delta do nothing without --acceptance typical"});
+  expect_lines(idle_in_run({"--temp", "1", "--acceptance", "typical", "--typical-epsilon", "0.1"}), {});
+  expect_lines(idle_in_run({"--tree-depth", "3", "--tree-children", "2"}), {"--tree-depth, --tree-children do nothing with this policy"});
+  expect_lines(idle_in_run({"--policy", "dynamic-tree", "--tree-depth", "3", "--p-min", "0.1"}), {"--p-min does nothing with this policy"});
+  expect_lines(idle_in_run({"--preset", "medusa", "--heads", kHeads, "--tree-depth", "3", "--suffix-store", "s"}),
+               {"--suffix-store does nothing with this --preset"});
+}
+
+TEST(IdleFlags, OfSimulationsAndOfAcceptance_areNamed) {
+  expect_lines(idle_in_simulation({"--drafters", "2", "--no-async", "--policy", "chain", "-pa", "0.3"}), {});
+  expect_lines(idle_in_simulation({"--draft-units", "cpu", "--tree-depth", "2"}),
+               {"--draft-units does nothing in a simulation", "--tree-depth does nothing with this policy"});
+  expect_lines(idle_in_simulation({"--strategy", "iterative", "--draft", "3"}), {"--draft does nothing with --strategy iterative"});
+  expect_lines(idle_in_acceptance({"--draft", "4"}), {});
+  expect_lines(idle_in_acceptance({"--draft-units", "cpu"}), {"--draft-units does nothing without a draft model or heads"});
+}
+
+TEST(IdleFlags, OfNoUse_areNotListed) {
+  for (const auto& [command, flags] : std::vector<std::pair<std::string, Lines>>{{"acceptance", {"--strategy", "--suffix-store"}},
+                                                                                 {"simulate", {"--suffix-store", "--draft-units"}}}) {
+    const std::string help = parse({command, "--help"}).text;
+    EXPECT_NE(help.find("--model-draft"), std::string::npos) << help;
+    for (const std::string& flag : flags) EXPECT_EQ(help.find(flag), std::string::npos) << command << " " << flag;
+  }
+  EXPECT_NE(parse({"run", "--help"}).text.find("--suffix-store"), std::string::npos);
+}
+
+TEST(Flags, EmptyFileNames_areRefused) {
+  const Arguments run{"run", "-m", kModel, "-p", "x"};
+  for (const char* flag : {"--json", "--csv", "--trace", "--suffix-store", "--tree", "--model-draft", "--heads"})
+    expect_refused(joined(run, {flag, ""}), std::string(flag) + " needs a file name");
+  expect_refused(joined(run, {"--json="}), "--json needs a file name");
+  expect_refused({"run", "-m", "", "-p", "x"}, "--model needs a file name");
+  for (const char* command : {"perplexity", "acceptance"})
+    expect_refused({command, "-m", kModel, "-f", "t", "--json", ""}, "--json needs a file");
+  for (const char* flag : {"--json", "--csv", "--from"}) expect_refused({"simulate", flag, ""}, std::string(flag) + " needs a file name");
+  for (const char* flag : {"--json", "--hostfile", "--from"})
+    expect_refused({"plan", "-m", kModel, flag, ""}, std::string(flag) + " needs a file name");
+  expect_refused({"plan", "-m", kModel, "--profiles", ""}, "--profiles needs a folder name");
+  expect_refused({"profile", "--json", ""}, "--json needs a file name");
+  expect_refused({"features", "-m", kModel, "-p", "x", "-o", ""}, "--output needs a file name");
+  expect_refused({"quantize", "", "b", "Q4_0"}, "SRC and DST need a file name");
+  expect_refused({"quantize", "a", "", "Q4_0"}, "SRC and DST need a file name");
+  EXPECT_EQ(std::get<RunOptions>(parse({"run", "-m", kModel, "-p", ""}).options).text.prompt, "");
+}
+
+TEST(Flags, TwoTexts_areRefusedByEveryCommand) {
+  expect_refused({"features", "-m", kModel, "-p", "x", "-f", "y.jsonl", "-o", "out"}, "both -p and -f");
+  for (const char* command : {"run", "tokenize", "perplexity"})
+    expect_refused({command, "-m", kModel, "-p", "x", "-f", "y"}, "both -p and -f");
+}
+
+TEST(Flags, ShortOnes_areNamedAsTheyAreWritten) {
+  expect_refused({"simulate", "-n", "0"}, "-n must be");
+  expect_refused({"plan", "-m", kModel, "-n", "0"}, "-n must be");
+  expect_refused({"bench", "-m", kModel, "-r", "0"}, "-r must be");
+  expect_refused({"profile", "-r", "0"}, "-r must be");
+}
+
+TEST(Flags, UnitsOfAPreset_areThoseThatItMeans) {
+  expect_refused({"run", "-m", kModel, "-p", "x", "--preset", "duodecoding", "-md", kDraft}, "as in --units cuda:0 --draft-units cpu");
+  expect_refused({"run", "-m", kModel, "-p", "x", "--preset", "dovetail", "--heads", kHeads}, "as in --units cpu --draft-units cuda:0");
+}
+
+TEST(Flags, TooManyDrafts_areToldTheFlagThatAddedThem) {
+  const auto remedy = [](const Arguments& more) {
+    return std::get<RunOptions>(parse(joined({"run", "-m", kModel, "-p", "x", "-md", kDraft}, more)).options).fewer_drafts;
+  };
+  EXPECT_EQ(remedy({"-md", kDraft}), "a single -md");
+  EXPECT_EQ(remedy({"--drafters", "2"}), "fewer --drafters");
+}
+
+TEST(Flags, ContextOfABenchmark_isShortenedByItsOwnFlags) {
+  const Outcome outcome = run(yamata({"bench", "-m", kModel, "-p", "0", "-n", "1", "-d", "1100", "-r", "1", "--no-warmup", "-t", "1"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  ASSERT_EQ(outcome.warnings().size(), 1u) << outcome.err;
+  EXPECT_NE(outcome.warnings()[0].find("lower -p, -n, -pg or -d"), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace yamata::test
