@@ -36,7 +36,7 @@ std::vector<std::string> read_prompt_list(const std::string& jsonl, const std::s
   for (int number = 1; std::getline(lines, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     auto prompt = prompt_of(line);
-    if (!prompt) throw UsageError(fmt::format("{}: line {} has no text in \"prompt\", \"text\" or \"turns\"; check -f", file, number));
+    if (!prompt) throw ModelError(fmt::format("{}: line {} has no text in \"prompt\", \"text\" or \"turns\"; check -f", file, number));
     prompts.push_back(*std::move(prompt));
   }
   return prompts;

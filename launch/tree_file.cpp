@@ -20,7 +20,7 @@ void add(StaticTree& tree, const Path& path) {
   for (std::size_t i = 0; i + 1 < path.size(); ++i) parent = parent < 0 ? parent : tree.child(parent, path[i]);
   const bool ranks = std::all_of(path.begin(), path.end(), [](std::int32_t rank) { return rank >= 0 && rank < 64; });
   if (path.empty() || !ranks || parent < 0 || tree.child(parent, path.back()) >= 0)
-    throw UsageError("each path of the tree must extend another path by a rank from 0 to 63, and must occur once");
+    throw ModelError("each path of the tree must extend another path by a rank from 0 to 63, and must occur once");
   tree.nodes.push_back({parent, static_cast<std::int32_t>(path.size()) - 1, path.back()});
 }
 
@@ -35,7 +35,7 @@ StaticTree parse(const Json& json, int guesses) {
       if (source.at("name") == "all") tree = greedy_tree(source.at("accuracies").get<LevelAccuracies>(), guesses + 1);
     }
   }
-  if (tree.width() < 2 || tree.width() > 65) throw UsageError(fmt::format("the tree has {} guesses, not 1 to 64", tree.width() - 1));
+  if (tree.width() < 2 || tree.width() > 65) throw ModelError(fmt::format("the tree has {} guesses, not 1 to 64", tree.width() - 1));
   return tree;
 }
 
@@ -46,10 +46,10 @@ StaticTree read_tree(const std::string& file, int guesses) {
   try {
     return parse(Json::parse(text), guesses);
   } catch (const Json::exception&) {
-    throw UsageError(
+    throw ModelError(
         fmt::format("{} is not a tree of guesses: it has no \"tree\", and is not a file of yamata acceptance --json; check --tree", file));
-  } catch (const UsageError& e) {
-    throw UsageError(fmt::format("{}: {}; check --tree", file, e.what()));
+  } catch (const ModelError& e) {
+    throw ModelError(fmt::format("{}: {}; check --tree", file, e.what()));
   }
 }
 

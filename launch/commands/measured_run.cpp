@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 void check(bool right, const char* what) {
-  if (!right) throw UsageError(what);
+  if (!right) throw ModelError(what);
 }
 
 /// Milliseconds of runs of 1, 2, ... rows; 0: none was computed.
@@ -169,9 +169,9 @@ MeasuredRun read_measured_run(const std::string& path) {
     }
     run.text = read_text_of(j);
   } catch (const Json::exception&) {
-    throw UsageError(fmt::format("{} is not the result of a run; 'yamata run --json FILE' writes one", path));
-  } catch (const UsageError& error) {
-    throw UsageError(fmt::format("{}: {}", path, error.what()));
+    throw ModelError(fmt::format("{} is not the result of a run; 'yamata run --json FILE' writes one", path));
+  } catch (const ModelError& error) {
+    throw ModelError(fmt::format("{}: {}", path, error.what()));
   }
   return run;
 }

@@ -50,7 +50,7 @@ std::optional<SuffixStore> SuffixFile::store() const {
     throw ModelError(fmt::format("{} is not a suffix store; name another file with --suffix-store, or remove it", path_));
   const auto of_any_vocabulary = decode_suffix_store(bytes, std::numeric_limits<std::int32_t>::max());
   if (of_any_vocabulary && !bytes.empty() && of_any_vocabulary->vocabulary != vocabulary_)
-    throw UsageError(fmt::format("{} has outputs of a model with another vocabulary; name another file with --suffix-store", path_));
+    throw ModelError(fmt::format("{} has outputs of a model with another vocabulary; name another file with --suffix-store", path_));
   return decode_suffix_store(bytes, tokens_);
 }
 

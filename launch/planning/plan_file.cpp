@@ -51,10 +51,10 @@ Json json_of(const Forecast& f, std::span<const PlannedHost> hosts) {
           {"why", reason(f)}};
 }
 
-/// A number in the file. Throws UsageError if it is missing or out of range.
+/// A number in the file. Throws ModelError if it is missing or out of range.
 double number(const Json& j, const char* name, double least, double most = 1e15) {
   const double value = j.at(name).get<double>();
-  if (!(value >= least && value <= most)) throw UsageError(fmt::format("'{}' is {}, which is impossible", name, value));
+  if (!(value >= least && value <= most)) throw ModelError(fmt::format("'{}' is {}, which is impossible", name, value));
   return value;
 }
 
@@ -73,7 +73,7 @@ PlannedHost read_host(const Json& j) {
   host.free_bytes = j.at("free_bytes").get<std::uint64_t>();
   const auto multiples = j.at("width_multiples").get<std::vector<double>>();
   const bool right = multiples.size() == kWidths && std::ranges::all_of(multiples, [](double m) { return m > 0 && m < 1e6; });
-  if (!right) throw UsageError(fmt::format("'width_multiples' are not {} multiples", kWidths));
+  if (!right) throw ModelError(fmt::format("'width_multiples' are not {} multiples", kWidths));
   host.width = simulation::WidthCost(multiples);
   if (j.contains("latency_ms")) host.link = read_link(j);
   return host;
@@ -82,12 +82,12 @@ PlannedHost read_host(const Json& j) {
 PlanFile read_plan(const Json& j) {
   PlanFile plan;
   for (const Json& host : j.at("hosts")) plan.hosts.push_back(read_host(host));
-  if (plan.hosts.empty()) throw UsageError("it names no host");
+  if (plan.hosts.empty()) throw ModelError("it names no host");
   plan.network = read_link(j.at("network"));
   for (const Json& group : j.at("group_benchmarks")) {
     const int members = static_cast<int>(number(group, "members", 2, 1024));
     if (!plan.group_costs.empty() && members <= plan.group_costs.back().members)
-      throw UsageError("'group_benchmarks' is not in ascending order");
+      throw ModelError("'group_benchmarks' is not in ascending order");
     plan.group_costs.push_back({members, number(group, "computing", 1e-3, 1e3),
                                 static_cast<Nanoseconds>(std::llround(1e6 * number(group, "exchange_ms", 0, 1e9)))});
   }
@@ -153,10 +153,10 @@ std::optional<PlanFile> read_plan_file(const std::string& path, const char* flag
     plan.of_run = true;
     return plan;
   } catch (const nlohmann::json::exception&) {
-    throw UsageError(
+    throw ModelError(
         fmt::format("{} has a plan of another version of yamata, or an invalid one; make a new one with 'yamata plan --json FILE'", path));
-  } catch (const UsageError& error) {
-    throw UsageError(fmt::format("{}: its plan: {}", path, error.what()));
+  } catch (const ModelError& error) {
+    throw ModelError(fmt::format("{}: its plan: {}", path, error.what()));
   }
 }
 

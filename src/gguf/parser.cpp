@@ -126,9 +126,10 @@ class Parser {
     at_ = 4;
     file_.version_ = get<std::uint32_t>("the header");
     if (file_.version_ == 0x02000000u || file_.version_ == 0x03000000u)
-      throw ModelError(fmt::format("{} is a big-endian GGUF file, which is not supported", name_));
+      throw ModelError(fmt::format("{} is a big-endian GGUF file, which is not supported; convert it to a little-endian one", name_));
     if (file_.version_ != 2 && file_.version_ != 3) {
-      throw ModelError(fmt::format("{} has GGUF version {}; versions 2 and 3 are read", name_, file_.version_));
+      throw ModelError(fmt::format("{} has GGUF version {}, but only versions 2 and 3 can be read; convert the model to version 3", name_,
+                                   file_.version_));
     }
     tensor_count_ = get_count(24, "tensor count");
     metadata_count_ = get_count(13, "metadata count");

@@ -20,7 +20,7 @@ TEST(PromptList, ALineWithoutAText_isNamed) {
     try {
       read_prompt_list(std::string("{\"text\": \"fine\"}\n\n") + bad, "list.jsonl");
       ADD_FAILURE() << bad;
-    } catch (const UsageError& e) {
+    } catch (const ModelError& e) {
       EXPECT_NE(std::string(e.what()).find("list.jsonl: line 3"), std::string::npos) << e.what();
     }
   }

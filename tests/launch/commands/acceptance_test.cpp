@@ -52,19 +52,23 @@ TEST(Acceptance, Nonsense_isNamedWithItsRemedy) {
   const TemporaryFolder folder;
   write_file(folder / "none.jsonl", "\n");
   write_file(folder / "bad.jsonl", "{\"turns\": [\"a\"]}\n{\"turn\": 1}\n");
-  const std::vector<std::pair<Arguments, std::string>> cases{{{}, "-f FILE.jsonl"},
-                                                             {{"-f", folder / "missing.jsonl"}, "missing.jsonl"},
-                                                             {{"-f", folder / "none.jsonl"}, "no prompts"},
-                                                             {{"-f", folder / "bad.jsonl"}, "line 2"},
-                                                             {{"-f", kPrompts, "--no-lookup"}, "-md"},
-                                                             {{"-f", kPrompts, "--strategy", "pipeinfer"}, "--strategy"},
-                                                             {{"-f", kPrompts, "--prompt-format", "x"}, "--prompt-format"},
-                                                             {{"-f", kPrompts, "--tree", folder / "bad.jsonl"}, "--policy"}};
+  const std::vector<std::pair<Arguments, std::string>> cases{
+      {{}, "-f FILE.jsonl"},
+      {{"-f", folder / "missing.jsonl"}, "missing.jsonl"},
+      {{"-f", folder / "none.jsonl"}, "no prompts"},
+      {{"-f", folder / "bad.jsonl"}, "line 2"},
+      {{"-f", YAMATA_SOURCE_DIR "/README.md"}, "README.md"},
+      {{"-f", kPrompts, "--policy", "static-tree", "--tree", YAMATA_SOURCE_DIR "/README.md"}, "README.md"},
+      {{"-f", kPrompts, "--no-lookup"}, "-md"},
+      {{"-f", kPrompts, "--strategy", "pipeinfer"}, "--strategy"},
+      {{"-f", kPrompts, "--prompt-format", "x"}, "--prompt-format"},
+      {{"-f", kPrompts, "--tree", folder / "bad.jsonl"}, "--policy"}};
   for (const auto& [more, word] : cases) {
     Arguments all{"acceptance", "-m", kModel};
     all.insert(all.end(), more.begin(), more.end());
     const Outcome outcome = run(yamata(all));
-    EXPECT_EQ(outcome.code, word == "missing.jsonl" ? 2 : 1) << word << outcome.err;
+    const bool bad_file = word == "missing.jsonl" || word == "no prompts" || word == "line 2" || word == "README.md";
+    EXPECT_EQ(outcome.code, bad_file ? 2 : 1) << word << outcome.err;
     EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
     EXPECT_EQ(outcome.complaints().size(), 1u) << outcome.err;
   }

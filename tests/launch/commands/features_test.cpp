@@ -112,7 +112,7 @@ TEST(Features, Nonsense_isNamed) {
                {{"-f", text, "-o", out, "--layers", "first"}, 1, "'first'"},
                {{"-f", text, "-o", out, "--type", "q8_0"}, 1, "--type"},
                {{"-f", text, "-o", text}, 1, "overwritten"},
-               {{"-f", bad, "-o", out}, 1, "line 1"},
+               {{"-f", bad, "-o", out}, 2, "line 1"},
                {{"-f", text, "-o", out, "--generate", "6", "--prompt-format", "x"}, 1, "--prompt-format"},
                {{"-f", text, "-o", out, "--prompt-format", "x {}"}, 1, "add --generate"},
                {{"-f", text, "-o", out, "--generate", "600"}, 1, "--generate"},

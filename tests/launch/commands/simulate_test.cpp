@@ -249,19 +249,32 @@ TEST_F(SimulateFrom, RunWithoutADraft_getsOneWhereFlagsSpeakOfIt) {
 }
 
 TEST_F(SimulateFrom, DamagedFile_isNamedInOneLine) {
-  const std::vector<std::pair<const char*, Json>> damages{
-      {"/prompt_token_ids", Json::array()}, {"/prompt_token_ids/0", 1.5}, {"/token_ids/3", 3000000000}, {"/token_ids/3", "x"},
-      {"/choices/0/accepted", 2},          {"/choices/0/accepted", -1}, {"/choices/0/probabilities/1", 0.9}, {"/choices/0/probabilities/0", 3},
-      {"/choices", Json::array()},          {"/head_us_per_token", -1e9}, {"/per_rank/0/run_s/0", -1},  {"/per_rank/0/run_s/0", 0},
-      {"/per_rank", Json::array()},         {"/per_rank/0/role", nullptr}};
+  const std::vector<std::pair<const char*, Json>> damages{{"/prompt_token_ids", Json::array()}, {"/prompt_token_ids/0", 1.5},
+                                                          {"/token_ids/3", 3000000000},         {"/token_ids/3", "x"},
+                                                          {"/choices/0/accepted", 2},           {"/choices/0/accepted", -1},
+                                                          {"/choices/0/probabilities/1", 0.9},  {"/choices/0/probabilities/0", 3},
+                                                          {"/choices", Json::array()},          {"/head_us_per_token", -1e9},
+                                                          {"/per_rank/0/run_s/0", -1},          {"/per_rank/0/run_s/0", 0},
+                                                          {"/per_rank", Json::array()},         {"/per_rank/0/role", nullptr}};
   for (const auto& [where, value] : damages) {
     Json run = drafted_song(true);
     run[Json::json_pointer(where)] = value;
     const Outcome outcome = play(run, {"--ranks", "4"});
-    EXPECT_EQ(outcome.code, 1) << where;
+    EXPECT_EQ(outcome.code, 2) << where;
     ASSERT_EQ(outcome.complaints().size(), 1u) << where << outcome.err;
     EXPECT_NE(outcome.complaints()[0].find("run.json"), std::string::npos) << outcome.err;
   }
+}
+
+TEST(Simulate, ExampleOfItsPage_isWhatItPrints) {
+  const std::string page = read_file(YAMATA_SOURCE_DIR "/docs/simulate.md"), start = "```\n$ build/yamata simulate ";
+  const auto begin = page.find(start), line_end = page.find('\n', begin + start.size()), end = page.find("\n```", line_end);
+  ASSERT_NE(begin, std::string::npos);
+  ASSERT_NE(end, std::string::npos);
+  std::istringstream words(page.substr(begin + start.size(), line_end - begin - start.size()));
+  Arguments arguments;
+  for (std::string word; words >> word;) arguments.push_back(word);
+  EXPECT_EQ(simulate(arguments).out, page.substr(line_end + 1, end - line_end)) << "paste the new output into docs/simulate.md";
 }
 
 TEST(Simulate, OneRank_isNoRanks) {
@@ -279,11 +292,12 @@ TEST(Simulate, NonsenseFlag_isNamed) {
                                                              {{"--acceptance", "0.9", "--acceptance4", "0.5"}, "--acceptance4"},
                                                              {{"--bandwidth", "0"}, "--bandwidth"},
                                                              {{"-n", "1"}, "-n 2"},
+                                                             {{"-n", "0"}, "-n must be at least 1"},
                                                              {{"--from", kModel}, kModel},
                                                              {{"-m", kModel, "--ranks", "500"}, "500"}};
   for (const auto& [arguments, word] : cases) {
     const Outcome outcome = simulate(arguments);
-    EXPECT_EQ(outcome.code, 1) << word;
+    EXPECT_EQ(outcome.code, word == kModel ? 2 : 1) << word;
     ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
     EXPECT_NE(outcome.complaints()[0].find(word), std::string::npos) << outcome.err;
   }

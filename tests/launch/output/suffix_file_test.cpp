@@ -87,7 +87,7 @@ TEST(SuffixFile, AnotherVocabulary_isRefused_andTheFileStays) {
   play(path, {1, 2, 3});
   const std::vector<std::string> other{"b", "a"};
   SuffixMemory memory;
-  EXPECT_THROW(SuffixFile(path, other).read(memory), UsageError);
+  EXPECT_THROW(SuffixFile(path, other).read(memory), ModelError);
   EXPECT_EQ(texts(path), (std::vector<Text>{{1, 2, 3}}));
 }
 

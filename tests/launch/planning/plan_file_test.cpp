@@ -78,7 +78,7 @@ TEST_F(PlanFileTest, WhatIsNoPlan_isNoneAndWhatIsDamaged_isRefused) {
     try {
       read(j.dump());
       ADD_FAILURE() << word;
-    } catch (const UsageError& error) {
+    } catch (const ModelError& error) {
       EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
     }
   };
