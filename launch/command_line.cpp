@@ -191,6 +191,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     }
     require_file_names(flags, result);
     command.read(result, line);
+    if (auto* plan = std::get_if<PlanOptions>(&line.options)) plan->program = argv[0];
   } catch (const cxxopts::exceptions::exception& e) {
     throw plain_error(e.what(), name, argc, argv);
   }

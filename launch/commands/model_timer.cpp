@@ -29,6 +29,8 @@ RunDemand demand_of_weights(const ModelFile& model, bool experts) {
 
 }  // namespace
 
+double weight_bytes(const ModelFile& model) { return demand_of_weights(model, false).bytes + demand_of_weights(model, true).bytes; }
+
 ModelTimer::ModelTimer(const ModelFile& model, ComputeUnit& unit, const ContextOptions& options)
     : h_(model.h),
       types_(options.cache_types),

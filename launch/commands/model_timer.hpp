@@ -14,6 +14,9 @@ struct RunDemand {
   double float_ops = 0;  ///< with other weights, and in attention
 };
 
+/// Bytes of the matrices that a model's tokens are multiplied with, those of all experts included.
+double weight_bytes(const ModelFile& model);
+
 class ModelTimer {
  public:
   /// `model` and `unit` must outlive this. Throws ModelError or UsageError.

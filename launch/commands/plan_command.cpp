@@ -1,10 +1,12 @@
 // yamata plan: finds the fastest layout for some machines.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "launch/commands/model_timer.hpp"
 #include "launch/commands/plan_report.hpp"
 #include "launch/flag_values.hpp"
 #include "launch/job.hpp"
@@ -49,28 +51,53 @@ PlannedHost measure_this_machine(const PlanOptions& o, const ModelFile& model) {
 PlanFile read_plan_of(const std::string& path, const ModelFile& model) {
   const auto plan = read_plan_file(path, "--from");
   if (!plan)
-    throw UsageError(
+    throw ModelError(
         fmt::format("--from {}: it has no plan; 'yamata run --json FILE' on several machines, or 'yamata plan', writes one", path));
   if (plan->layers != model.h.layers || plan->widths.hidden != model.h.dim || plan->widths.vocabulary != model.h.vocabulary)
-    throw UsageError(fmt::format("--from {}: its plan is of another model than -m; give the same", path));
+    throw ModelError(fmt::format("--from {}: its plan is of another model than -m; give the same", path));
   return *plan;
 }
 
-/// The machines: those of a plan, those of the hostfile, those with a profile, or --ranks machines like this one. The first one leads.
+/// Reads the profiles of --profiles, which were made with this model.
+std::vector<HostProfile> read_profiles_of(const std::string& folder, const ModelFile& model) {
+  std::vector<HostProfile> profiles = read_profiles(folder);
+  const double bytes = weight_bytes(model);
+  for (const HostProfile& profile : profiles) {
+    if (std::abs(profile.weight_bytes - bytes) > 0.5)
+      throw ModelError(fmt::format("--profiles: {} is of another model than -m; make it again with 'yamata profile -m {} --json {}'",
+                                   profile.file, model.file.name(), profile.file));
+  }
+  return profiles;
+}
+
+/// Warns of profiles that are of none of these hosts.
+void warn_of_unused(const std::vector<HostProfile>& profiles, const std::vector<std::string>& hosts, const PlanOptions& o) {
+  std::vector<std::string> unused;
+  for (const HostProfile& profile : profiles) {
+    if (std::ranges::find(hosts, profile.host.name) == hosts.end()) unused.push_back(profile.host.name + ".json");
+  }
+  if (unused.empty()) return;
+  warn(fmt::format("--profiles {}: {} {} not used, as --hostfile {} has no host of that name; a profile is named HOST.json", o.profiles,
+                   fmt::join(unused, ", "), unused.size() == 1 ? "is" : "are", o.hostfile));
+}
+
+/// The machines: those of the hostfile, those with a profile, or --ranks machines like this one. The first one leads.
 std::vector<PlannedHost> find_hosts(const PlanOptions& o, const ModelFile& model) {
-  const std::vector<PlannedHost> profiles = o.profiles.empty() ? std::vector<PlannedHost>{} : read_profiles(o.profiles);
+  const auto profiles = o.profiles.empty() ? std::vector<HostProfile>{} : read_profiles_of(o.profiles, model);
   std::vector<std::string> names;
   if (!o.hostfile.empty()) {
     names = read_hostfile(o.hostfile);
-  } else if (profiles.empty()) {
-    for (int r = 0; r < o.ranks; ++r) names.push_back(fmt::format("host{}", r));
+    warn_of_unused(profiles, names, o);
+  } else {
+    for (const HostProfile& profile : profiles) names.push_back(profile.host.name);
+    for (int r = 0; profiles.empty() && r < o.ranks; ++r) names.push_back(fmt::format("host{}", r));
   }
-  std::vector<PlannedHost> hosts = names.empty() ? profiles : std::vector<PlannedHost>{};
+  std::vector<PlannedHost> hosts;
   std::optional<PlannedHost> like_this;
   for (const std::string& name : names) {
-    const auto known = std::ranges::find(profiles, name, &PlannedHost::name);
+    const auto known = std::ranges::find(profiles, name, [](const HostProfile& profile) { return profile.host.name; });
     if (known == profiles.end() && !like_this) like_this = measure_this_machine(o, model);
-    hosts.push_back(known != profiles.end() ? *known : *like_this);
+    hosts.push_back(known != profiles.end() ? known->host : *like_this);
     hosts.back().name = name;
   }
   return hosts;
@@ -126,7 +153,7 @@ void plan_command(const PlanOptions& o) {
                                  counted(std::ssize(hosts), "machine"), job.context));
   print_out(to_table(forecasts, hosts));
   if (hosts.size() > 1) print_out("\n{}\n", benchmark_words(job.group_costs));
-  print_out("\n{}\n", run_command_line(forecasts.front().candidate, hosts, o.model, o.draft_model));
+  print_out("\n{}\n", run_command_line(forecasts.front().candidate, hosts, o));
   write_outputs({{o.json_file, [&] { return to_json(job, hosts, network, forecasts); }}});
 }
 

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <string_view>
+#include <utility>
+
 #include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
 #include "node/error.hpp"
@@ -10,6 +14,20 @@ namespace yamata {
 namespace {
 
 constexpr int kMaxRanks = 1024;
+
+/// The given flags with the same meaning for run.
+std::string flags_of_run(const cxxopts::ParseResult& r, bool measures) {
+  constexpr std::array<std::pair<const char*, const char*>, 6> kShared{
+      {{"threads", "-t"}, {"ctx-size", "-c"}, {"cache-type-k", "-ctk"}, {"cache-type-v", "-ctv"}, {"predict", "-n"}, {"batch-size", "-b"}}};
+  std::string flags;
+  for (const auto& [name, flag] : kShared) {
+    if (std::string_view(name) == "threads" && !measures) continue;
+    std::string value;  // the last one counts
+    for (const auto& argument : r.arguments()) value = argument.key() == name ? argument.value() : value;
+    if (!value.empty()) flags += fmt::format(" {} {}", flag, value);
+  }
+  return flags;
+}
 
 }  // namespace
 
@@ -62,11 +80,11 @@ PlanOptions read_plan(const cxxopts::ParseResult& r) {
   o.ranks = r["ranks"].as<int>();
   require(o.ranks >= 1 && o.ranks <= kMaxRanks, "--ranks", "between 1 and 1024");
   if (r.count("slow")) o.slow = parse_slow(r["slow"].as<std::vector<std::string>>(), named ? kMaxRanks : o.ranks);
-  o.threads = number_in(r, "threads", 0, 1024, "between 0 and 1024").value_or(0);
+  o.threads = number_in(r, "threads", 0, 1024, "between 0 and 1024", "-t").value_or(0);
   o.context = read_context_size(r);
   o.batch = read_batch(r);
   o.cache_types = read_cache_types(r);
-  o.generate = number_in(r, "predict", 2, 100000, "between 2 and 100000").value_or(o.generate);
+  o.generate = number_in(r, "predict", 2, 100000, "between 2 and 100000", "-n").value_or(o.generate);
   o.prompt_tokens = number_in(r, "prompt-tokens", 1, 100000, "between 1 and 100000").value_or(o.prompt_tokens);
   o.acceptance = number_in(r, "acceptance", 0.0, 1.0, kShare);
   o.acceptance4 = number_in(r, "acceptance4", o.acceptance.value_or(0), 1.0, "between --acceptance and 1");
@@ -75,6 +93,7 @@ PlanOptions read_plan(const cxxopts::ParseResult& r) {
   o.wake_up_ms = number_in(r, "wake-up", 0.0, 1000.0, "between 0 and 1000").value_or(o.wake_up_ms);
   o.rows = number_in(r, "rows", 1, 1000, "between 1 and 1000").value_or(o.rows);
   o.json_file = text_of(r, "json");
+  o.job_flags = flags_of_run(r, o.from_file.empty() && o.profiles.empty());
   return o;
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <string_view>
 
 namespace yamata {
 namespace {
@@ -12,6 +14,17 @@ std::vector<int> hosts_in_order(const LayoutCandidate& candidate) {
   std::vector<int> order = candidate.layout.front().ranks;
   if (candidate.layout.size() > 1 && !candidate.draft_on_head()) order.push_back(candidate.layout[1].ranks.front());
   return order;
+}
+
+/// A word for a shell.
+std::string quoted(const std::string& word) {
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("_@%+=:,./-").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!word.empty() && std::ranges::all_of(word, plain)) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
 }
 
 constexpr double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -25,15 +38,15 @@ std::string layout_flags(const LayoutCandidate& candidate) {
   return flags;
 }
 
-std::string run_command_line(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts, const std::string& model,
-                             const std::string& draft_model) {
+std::string run_command_line(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts, const PlanOptions& plan) {
   std::string names;
   for (const int host : hosts_in_order(candidate)) names += (names.empty() ? "" : ",") + hosts[static_cast<std::size_t>(host)].name;
   const bool alone = candidate.hosts() == 1;
   const std::string start = alone ? "" : fmt::format("mpirun --host {} --bind-to none ", names);
-  const std::string draft = candidate.layout.size() > 1 ? " -md " + draft_model : "";
+  const std::string draft = candidate.layout.size() > 1 ? " -md " + quoted(plan.draft_model) : "";
   const std::string where = alone ? "  # on " + names : "";
-  return fmt::format("{}yamata run -m {}{} {} -p TEXT{}", start, model, draft, layout_flags(candidate), where);
+  return fmt::format("{}{} run -m {}{} {}{} -p TEXT{}", start, quoted(plan.program), quoted(plan.model), draft, layout_flags(candidate),
+                     plan.job_flags, where);
 }
 
 std::string to_table(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts) {

@@ -4,15 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "launch/commands/plan_options.hpp"
 #include "launch/planning/layout_planner.hpp"
 
 namespace yamata {
 
 /// The flags with which a job has this layout, if its ranks are started on these hosts in this order.
 std::string layout_flags(const LayoutCandidate& candidate);
-/// The command that starts such a job.
-std::string run_command_line(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts, const std::string& model,
-                             const std::string& draft_model);
+/// The command that starts such a job, with the flags that `plan` got and `run` knows, for a shell.
+std::string run_command_line(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts, const PlanOptions& plan);
 
 std::string to_table(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts);
 /// The measured results of groups, in one line.

@@ -7,14 +7,21 @@
 
 namespace yamata {
 
-/// The names in a hostfile of mpirun, one per line. The rest of a line, and lines that begin with #, are ignored. Throws UsageError if the
-/// file cannot be read or has no name.
+/// The names in a hostfile of mpirun, one per line; lines that begin with # are ignored. Throws ModelError if the file cannot be read or
+/// names no host, for a line that is no host, and for a host without slots.
 std::vector<std::string> read_hostfile(const std::string& path);
 
-/// A host as measured by `yamata profile -m MODEL --json FILE`. Throws UsageError if the file is not a profile, or has no model in it.
-PlannedHost read_profile(const std::string& path);
+/// A host as measured by `yamata profile -m MODEL --json HOST.json`.
+struct HostProfile {
+  std::string file;
+  PlannedHost host{};
+  double weight_bytes = 0;  ///< of the model that was measured
+};
 
-/// All profiles (*.json) in a folder, ordered by file name. Throws UsageError like read_profile, and if there is none.
-std::vector<PlannedHost> read_profiles(const std::string& folder);
+/// The profile of the host after which the file is named. Throws ModelError if the file is not a profile, or has no model in it.
+HostProfile read_profile(const std::string& path);
+
+/// All profiles (*.json) in a folder, ordered by file name. Throws ModelError like read_profile, and if there is none.
+std::vector<HostProfile> read_profiles(const std::string& folder);
 
 }  // namespace yamata

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launch/commands/model_timer.hpp"
 #include "tests/launch/process.hpp"
 
 namespace yamata::test {
@@ -42,9 +43,11 @@ TEST(Plan, WithoutADraft_theTextGuessesAsRunHasIt) {
     EXPECT_EQ(layout["strategy"], layout["hosts"] == "host0,host1" ? "pipeinfer" : "speculative") << layout["hosts"];
 }
 
-void write_profile(const TemporaryFolder& folder, const std::string& host, double time_s) {
-  write_file(folder / (host + ".json"), Json{{"machine", {{"host", host}, {"available_bytes", 1e9}}},
-                                             {"model", {{"weight_bytes", 1e7}, {"threads", 4}}},
+/// A profile of kModel; its machine has another name than its file.
+void write_profile(const TemporaryFolder& folder, const std::string& host, double time_s, double more_bytes = 0) {
+  static const double bytes = weight_bytes(ModelFile::open(kModel));
+  write_file(folder / (host + ".json"), Json{{"machine", {{"host", host + ".example.org"}, {"available_bytes", 1e9}}},
+                                             {"model", {{"weight_bytes", bytes + more_bytes}, {"threads", 4}}},
                                              {"widths", {{{"width", 1}, {"time_s", time_s}}, {{"width", 4}, {"time_s", 1.3 * time_s}}}}}
                                             .dump());
 }
@@ -62,13 +65,47 @@ TEST(Plan, ProfilesAndHostfile_sayWhoTheMachinesAre) {
   const Json all = hosts({});
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0]["name"], "ash");
-  EXPECT_DOUBLE_EQ(all[0]["ns_per_byte"], 50);
-  EXPECT_DOUBLE_EQ(all[1]["ns_per_byte"], 100);
+  const double oak_ns = 1e9 / weight_bytes(ModelFile::open(kModel));
+  EXPECT_DOUBLE_EQ(all[0]["ns_per_byte"], 0.5 * oak_ns);
+  EXPECT_DOUBLE_EQ(all[1]["ns_per_byte"], oak_ns);
   EXPECT_EQ(all[1]["threads"], 4);
   write_file(folder / "hosts", "# ours\n\noak slots=1\nash\n");
   const Json named = hosts({"--hostfile", folder / "hosts", "--slow", "1=3"});
   EXPECT_EQ(named[0]["name"], "oak");
-  EXPECT_DOUBLE_EQ(named[1]["ns_per_byte"], 150);
+  EXPECT_DOUBLE_EQ(named[1]["ns_per_byte"], 1.5 * oak_ns);
+}
+
+TEST(Plan, ProfilesThatAreNotUsed_areNamed) {
+  const TemporaryFolder folder;
+  for (const char* host : {"ash", "elm", "oak"}) write_profile(folder, host, 1.0);
+  write_file(folder / "hosts", "oak\n");
+  const Outcome some = plan({"--hostfile", folder / "hosts", "--profiles", folder / ""});
+  EXPECT_EQ(some.code, 0) << some.err;
+  ASSERT_EQ(some.warnings().size(), 1u) << some.err;
+  EXPECT_NE(some.warnings()[0].find("ash.json, elm.json are not used, as --hostfile"), std::string::npos) << some.err;
+  EXPECT_NE(some.warnings()[0].find("HOST.json"), std::string::npos) << some.err;
+  EXPECT_EQ(plan({"--profiles", folder / ""}).warnings().size(), 0u);
+}
+
+TEST(Plan, LastLine_startsTheJobThatWasPlanned) {
+  const TemporaryFolder folder;
+  const auto last_line = [](const Outcome& outcome) {
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const std::size_t end = outcome.out.find_last_not_of('\n');
+    return outcome.out.substr(outcome.out.rfind('\n', end) + 1, end - outcome.out.rfind('\n', end));
+  };
+  const std::string spaced = folder / "my yamata";
+  std::filesystem::create_symlink(YAMATA_PROGRAM, spaced);
+  const std::string line =
+      last_line(run({spaced, "plan", "-m",           kModel, "--ranks",         "1", "-t", "1", "-c", "200", "-ctk", "q8_0", "-n", "20",
+                     "-b",   "32",   "--acceptance", "0.5",  "--prompt-tokens", "10"}));
+  EXPECT_EQ(line, "'" + spaced + "' run -m " + kModel + " --strategy speculative -t 1 -c 200 -ctk q8_0 -n 20 -b 32 -p TEXT  # on host0");
+  const Outcome started = run({"sh", "-c", line});
+  EXPECT_EQ(started.code, 0) << started.err;
+  EXPECT_NE(started.err.find("generated"), std::string::npos) << started.err;
+  write_profile(folder, "oak", 1.0);
+  const std::string bare = last_line(run(yamata({"plan", "-m", kModel, "--profiles", folder / "", "-t", "1"})));
+  EXPECT_EQ(bare, YAMATA_PROGRAM " run -m " + kModel + " --strategy speculative -p TEXT  # on oak");
 }
 
 /// Speed of the layout with these hosts and without a draft.
@@ -123,26 +160,37 @@ TEST(Plan, WhatMakesNoSense_isRefused) {
   write_file(folder / "bad.json", "{}");
   const auto refused = [](const Arguments& arguments, const std::string& word) {
     const Outcome outcome = plan(arguments);
-    EXPECT_EQ(outcome.code, word == "absent" ? 2 : 1) << word;  // the file does not exist
+    EXPECT_EQ(outcome.code, arguments.size() == 2 && word.starts_with(' ') ? 2 : 1) << word;
     EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   };
   refused({"--ranks", "0"}, "--ranks");
   refused({"--ranks", "2", "--slow", "2=2"}, "--slow");
-  refused({"--hostfile", folder / "empty"}, "names no host");
-  refused({"--hostfile", folder / "absent"}, "absent");
+  // a bad file is exit code 2
+  refused({"--hostfile", folder / "empty"}, " names no host");
+  refused({"--hostfile", folder / "absent"}, " No such file");
+  write_file(folder / "prose", "# hosts\nash\nThis is no list of hosts.\n");
+  refused({"--hostfile", folder / "prose"}, " line 3 is no host");
+  write_file(folder / "prose", "ash:2\n[oak](elm)\n");
+  refused({"--hostfile", folder / "prose"}, " line 2 is no host");
+  write_file(folder / "none", "ash slots=2 max_slots=4  # ours\noak slots = 0\n");
+  refused({"--hostfile", folder / "none"}, " line 2 has no slot");
   refused({"--hostfile", folder / "empty", "--ranks", "2"}, "leave it out");
-  refused({"--profiles", folder / ""}, "is no profile");
-  refused({"--profiles", folder / "absent"}, "absent");
+  refused({"--profiles", folder / ""}, " is no profile");
+  refused({"--profiles", folder / "absent"}, " No such file or directory; name a folder");
+  const TemporaryFolder others;
+  write_profile(others, "ash", 1, 1000);
+  refused({"--profiles", others / ""}, " is of another model");
   refused({"--acceptance", ".9", "--acceptance4", ".8"}, "--acceptance4");
   refused({"-c", "1000000000"}, "fits");
-  refused({"--from", folder / "absent"}, "absent");
-  refused({"--from", folder / "bad.json"}, "has no plan");
+  refused({"--from", folder / "absent"}, " No such file");
+  refused({"--from", folder / "bad.json"}, " has no plan");
+  refused({"--from", YAMATA_SOURCE_DIR "/README.md"}, " has no plan");
   refused({"--from", folder / "bad.json", "--latency", "1"}, "--latency");
   refused({"--from", folder / "bad.json", "--ranks", "2"}, "--ranks");
   const std::string other = folder / "other.json";
   ASSERT_EQ(plan({"-m", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "--ranks", "1", "--json", other}).code, 0);
-  refused({"--from", other}, "another model");
+  refused({"--from", other}, " another model");
 }
 
 TEST(Plan, UnderMpirun_isRefused) {
