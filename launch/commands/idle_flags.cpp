@@ -63,13 +63,13 @@ const std::vector<Rule>& rules() {
       {{"suffix-store"},
        [](const Setup& s) { return !s.speculation.looks_up(); },
        "with this --preset, which does not guess from texts; leave it out"},
-      {{"p-min"}, [](const Setup& s) { return has_other_policy(s, "best-first"); }, "with this policy; it is for --policy best-first"},
+      {{"p-min"}, [](const Setup& s) { return has_other_policy(s, "best-first"); }, "with this policy, only with --policy best-first"},
       {{"p-accept", "p-split", "p-recovery", "p-decay", "parallel"},
        [](const Setup& s) { return has_other_policy(s, "chain"); },
-       "with this policy; it is for --policy chain"},
+       "with this policy, only with --policy chain"},
       {{"tree-depth", "tree-children"},
        [](const Setup& s) { return has_other_policy(s, "dynamic-tree"); },
-       "with this policy; it is for --policy dynamic-tree"}};
+       "with this policy, only with --policy dynamic-tree"}};
   return all;
 }
 
