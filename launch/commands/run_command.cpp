@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <utility>
 
 #include "launch/guessing.hpp"
@@ -84,11 +85,12 @@ void warn_of_no_guesses(const Job& job, const RunOptions& options) {
                      options.fewer_drafts));
 }
 
-void write_results(const RunOptions& options, const Generation& result) {
+void write_results(const RunOptions& options, const Generation& result, const std::function<void()>& write_suffixes) {
   print_error(to_table(result));
   write_outputs({{options.json_file, [&] { return to_json(result); }},
                  {options.trace_file, [&] { return to_trace(result); }},
-                 {options.csv_file, [&] { return to_csv(result); }}});
+                 {options.csv_file, [&] { return to_csv(result); }},
+                 {options.speculation.suffix_store, {}, write_suffixes}});
 }
 
 }  // namespace
@@ -130,9 +132,8 @@ void run_command(Job& job, const RunOptions& options) {
   result.threads_measured_s = job.threads_measured_s();
   job.remember(result, result.per_rank);
   result.split_advice = job.split_advice(result.per_rank, result.token_ids.size());
-  write_results(options, result);
   memory->end_text();
-  store.add(*memory);
+  write_results(options, result, [&] { store.add(*memory); });
   if (outcome.interrupted) throw Interrupted{};
 }
 

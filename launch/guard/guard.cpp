@@ -153,9 +153,10 @@ class Guard {
     const int signal = WTERMSIG(status);
     // A launcher that ends a job sends SIGTERM and then SIGKILL to this process, too. If the rank is killed by another signal, that must be
     // reported.
-    say(fmt::format("rank {} ({}) was killed by signal {} ({}){}", mpi_rank_from_environment(), host_name(), signal, strsignal(signal),
-                    signal == SIGKILL ? "; was its machine out of memory?" : ""));
-    if (!shared_state || !shared_state->dispensable) leave(kCluster);
+    const bool dispensable = shared_state && shared_state->dispensable;
+    say(fmt::format("{}rank {} ({}) was killed by signal {} ({}){}", dispensable ? "warning: " : "", mpi_rank_from_environment(),
+                    host_name(), signal, strsignal(signal), signal == SIGKILL ? "; was its machine out of memory?" : ""));
+    if (!dispensable) leave(kCluster);
     // The other ranks continue without it. But a launcher ends the job when one of its processes ends, so the guard stays.
     rank_ = -1;
     prctl(PR_SET_PDEATHSIG, SIGTERM);

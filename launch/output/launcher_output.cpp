@@ -1,5 +1,6 @@
 #include "launch/output/launcher_output.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -43,6 +44,16 @@ bool writes_to_a_file() {
 
 std::string path_of(pid_t launcher) { return fmt::format("/proc/{}/fd/{}", launcher, STDOUT_FILENO); }
 
+/// Whether a process was started without standard output: then the descriptor is free, or of something else, mostly opened for reading.
+bool has_no_output(pid_t launcher) {
+  std::ifstream info(fmt::format("/proc/{}/fdinfo/{}", launcher, STDOUT_FILENO));
+  int flags = 0;
+  for (std::string word; info >> word;) {
+    if (word == "flags:") info >> std::oct >> flags;
+  }
+  return (flags & O_ACCMODE) == O_RDONLY;
+}
+
 }  // namespace
 
 LauncherOutput::LauncherOutput() : LauncherOutput(writes_to_a_file() ? 0 : find_launcher()) {}
@@ -50,8 +61,8 @@ LauncherOutput::LauncherOutput() : LauncherOutput(writes_to_a_file() ? 0 : find_
 LauncherOutput::LauncherOutput(pid_t launcher) {
   struct stat its {};
   if (launcher == 0 || stat(path_of(launcher).c_str(), &its) != 0) return;
-  never_writes_ = S_ISCHR(its.st_mode) && its.st_rdev == makedev(1, 7);  // /dev/full
-  if (!never_writes_ && !S_ISREG(its.st_mode)) return;                   // for a pipe or a terminal, missing output cannot be detected
+  never_writes_ = has_no_output(launcher) || (S_ISCHR(its.st_mode) && its.st_rdev == makedev(1, 7));  // /dev/full
+  if (!never_writes_ && !S_ISREG(its.st_mode)) return;  // for a pipe or a terminal, missing output cannot be detected
   launcher_ = launcher;
   began_ = position();
 }

@@ -22,7 +22,12 @@
 namespace yamata {
 namespace {
 
-bool is_special(const std::string& path) { return path.rfind("/dev/", 0) == 0; }  // cannot be replaced
+/// A device or a pipe, which cannot be replaced by a new file.
+bool is_special(const std::string& path) {
+  std::error_code unseen;
+  const auto status = std::filesystem::status(path, unseen);
+  return path.starts_with("/dev/") || (std::filesystem::exists(status) && std::filesystem::is_other(status));
+}
 std::string temporary_of(const std::string& path) { return fmt::format("{}.{}.tmp", path, getpid()); }
 
 bool is_folder(const std::string& path) {
@@ -118,7 +123,7 @@ void write_outputs(const std::vector<Output>& outputs) {
   for (const Output& output : outputs) {
     if (output.path.empty()) continue;
     try {
-      write_file(output.path, output.text());
+      output.write ? output.write() : write_file(output.path, output.text());
     } catch (const ModelError& e) {
       if (fault) print_error("yamata: {}\n", fault->what());
       fault = e;

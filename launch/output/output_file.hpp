@@ -30,10 +30,11 @@ class NewFile {
 /// Writes `text` to a temporary file and renames it to `path`, so that an older file is never left half overwritten. Throws ModelError
 /// naming the file and the cause (a full disk, a missing folder).
 void write_file(const std::string& path, const std::string& text);
-/// A result: its path (empty: do not write it), and its content.
+/// A result: its path (empty: do not write it), and its content; or, instead of a content, a function that writes the file itself.
 struct Output {
   std::string path;
   std::function<std::string()> text;
+  std::function<void()> write{};
 };
 /// Writes all outputs, even if some fail. All errors but the last are printed as lines on stderr; the last one is thrown, as by write_file.
 void write_outputs(const std::vector<Output>& outputs);

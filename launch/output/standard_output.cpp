@@ -30,7 +30,8 @@ void print_error(std::string_view text) { std::fwrite(text.data(), 1, text.size(
 
 void require_standard_output() {
   const bool fails = std::fflush(stdout) != 0 || std::ferror(stdout);
-  if (fails || written().passed_on.loses(written().bytes)) throw ModelError("cannot write to standard output; is its disk full?");
+  if (fails || written().passed_on.loses(written().bytes))
+    throw ModelError("cannot write to standard output; is it closed, or its disk full?");
 }
 
 }  // namespace yamata

@@ -332,9 +332,10 @@ void Head::check_stopped() {
   const auto now = Clock::now();
   for (int r = 1; now > stop_deadline_ && r < transport_.size(); ++r) {
     if (reports_.has(r)) continue;
-    constexpr const char* kWhy = "it did not answer the request to stop";
-    if (members_.idle(r)) lose_idle(r, kWhy);
-    if (const auto drafter = members_.drafter_of(r)) lose_drafter(*drafter, kWhy);
+    constexpr const char* kWhy = "did not answer the request to stop";
+    if (members_.idle(r)) lose_idle(r, fmt::format("it {}", kWhy));
+    if (const auto drafter = members_.drafter_of(r))
+      lose_drafter(*drafter, *drafter == r ? fmt::format("it {}", kWhy) : fmt::format("rank {}{} {}", r, members_.host_suffix(r), kWhy));
   }
   if (const auto silent = members_.find_silent(now)) {
     lose(RankLost(silent->rank,

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/launch/process.hpp"
 
@@ -142,6 +143,16 @@ TEST(Cluster, TextThatRepeatsItself_isGuessedWithoutADraft) {
   }
 }
 
+/// Processor time of a process, in hundredths of a second.
+long cpu_ticks(pid_t process) {
+  std::istringstream stat(read_file("/proc/" + std::to_string(process) + "/stat"));
+  std::string word;
+  for (int field = 1; field < 14; ++field) stat >> word;
+  long user = 0, system = 0;
+  stat >> user >> system;
+  return user + system;
+}
+
 TEST(Cluster, LostDrafter_isMissedInOneLineAndTheTextGoesOn) {
   Process process(yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", kPrompt, "-n", "2000", "-c",
                           "3000", "--ignore-eos", "--timeout", "2"},
@@ -152,7 +163,26 @@ TEST(Cluster, LostDrafter_isMissedInOneLineAndTheTextGoesOn) {
   const Outcome alone = run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "2000", "-c", "3000", "--ignore-eos"}));
   EXPECT_EQ(process.out(), alone.out);
   EXPECT_NE(process.err().find("warning: the text goes on without the drafter on rank 2"), std::string::npos) << process.err();
+  EXPECT_NE(process.err().find("yamata: warning: rank 2 "), std::string::npos) << process.err();
   EXPECT_NE(process.err().find("was killed by signal 9"), std::string::npos) << process.err();
+}
+
+TEST(Cluster, AcceptanceThatLosesItsDrafter_failsInsteadOfMeasuringLess) {
+  Process process(yamata({"acceptance", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-f",
+                          YAMATA_SOURCE_DIR "/launch/experiments/tales.jsonl", "-n", "400", "--timeout", "2"},
+                         3));
+  for (pid_t drafter = 0; drafter == 0;) {
+    try {
+      const pid_t pid = process_of_rank(process.pid(), 2);
+      if (cpu_ticks(pid) > 50) drafter = pid;  // it drafts: loading takes less
+      if (drafter) kill(drafter, SIGKILL);
+    } catch (const std::runtime_error&) {
+      ASSERT_FALSE(process.ended()) << process.err();
+    }
+  }
+  EXPECT_EQ(process.wait(), 3) << process.err();
+  EXPECT_NE(process.err().find("rank 2 was lost, so the rates"), std::string::npos) << process.err();
+  EXPECT_EQ(process.out(), "");
 }
 
 TEST(Cluster, DrafterThatWasGivenUp_doesNotEndTheJobWhenItGoesOn) {

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <ctime>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
@@ -318,6 +319,14 @@ TEST(CommandLine, CtrlC_endsWithStatisticsAndCode130) {
   kill(process.pid(), SIGINT);
   EXPECT_EQ(process.wait(), 130);
   EXPECT_NE(process.err().find("generated"), std::string::npos) << process.err();
+}
+
+TEST(CommandLine, SuffixStore_isWrittenEvenIfAnotherFileCannotBe) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "8", "--json", "/dev/full", "--suffix-store", folder / "s"}));
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_GT(std::filesystem::file_size(folder / "s"), 0u);
 }
 
 TEST(CommandLine, Inspect_showsTheSplit) {

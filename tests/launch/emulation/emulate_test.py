@@ -40,6 +40,28 @@ class Quantities(unittest.TestCase):
         script('emulate').pass_on(io.BytesIO(words), shown)
         self.assertEqual(shown.getvalue(), b'yamata: a line\nthe last, without an end')
 
+    def test_interrupt_from_a_script_is_passed_on_at_once(self):
+        calls = []
+
+        class Job:
+            def terminate(self):
+                calls.append('terminate')
+
+            def kill(self):
+                calls.append('kill')
+
+            def wait(self, timeout):
+                calls.append('wait')
+
+        emulate = script('emulate')
+        emulate.in_terminal = lambda: False
+        emulate.end(Job())
+        self.assertEqual(calls, ['terminate', 'wait'])
+        calls.clear()
+        emulate.in_terminal = lambda: True  # mpirun has received it, too
+        emulate.end(Job())
+        self.assertEqual(calls, ['wait'])
+
     def test_quota_keeps_the_share_and_the_kernels_least(self):
         self.assertEqual(emulation.quota(20), (1000, 5000))
         self.assertEqual(emulation.quota(100), (5000, 5000))

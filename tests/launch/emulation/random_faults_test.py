@@ -51,7 +51,7 @@ class Verdicts(unittest.TestCase):
         self.assert_wrong('another than rank 0', scenario('stop guard', 0), 0, 'yamata: rank 1 (n1) did not answer\n', True)
 
     def test_lost_drafter_costs_no_text(self):
-        self.assert_right(scenario('kill rank', 2), 0, 'yamata: rank 2 (n2) was killed by signal 9\n', True)
+        self.assert_right(scenario('kill rank', 2), 0, 'yamata: warning: rank 2 (n2) was killed by signal 9\n', True)
         self.assert_wrong('without the whole text', scenario('kill rank', 2), 0, '', False)
         killed = 'yamata: rank 2 (n2) was killed by signal 9\n'
         self.assert_wrong('only a drafter', scenario('kill rank', 2), 3, killed, False)

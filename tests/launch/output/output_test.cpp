@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -198,6 +199,36 @@ TEST_F(LauncherOutputTest, WhatAFullFileLacks_isLost) {
 TEST_F(LauncherOutputTest, TextThatGoesElsewhere_isNotLost) {
   const LauncherOutput output(launcher_);
   EXPECT_FALSE(output.loses(10)) << "mpirun --output-filename FILE:nocopy";
+}
+
+TEST(LauncherOutput, WithoutStandardOutput_losesAll) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    dup2(ready[0], STDOUT_FILENO);  // as in mpirun, after `>&-`: the next file that it opened
+    close(ready[1]);
+    raise(SIGSTOP);
+    _exit(1);
+  }
+  waitpid(launcher, nullptr, WUNTRACED);
+  EXPECT_TRUE(LauncherOutput(launcher).loses(1));
+  kill(launcher, SIGKILL);
+  waitpid(launcher, nullptr, 0);
+  close(ready[0]), close(ready[1]);
+}
+
+TEST(WriteFile, Pipe_isWrittenTo) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  check_writable(path, {});
+  write_file(path, "text");
+  char got[8];
+  EXPECT_EQ(read(reader, got, sizeof got), 4);
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
+  close(reader);
 }
 
 TEST_F(LauncherOutputTest, NoLauncher_losesNothing) { EXPECT_FALSE(LauncherOutput(0).loses(10)); }

@@ -354,6 +354,13 @@ TEST(SimulatedJob, RankThatIsLostBeforeTheEnd_isNamedByTheHeadAndWaitedForByNobo
   EXPECT_NE(std::string(lost->what()).find("did not answer the request to stop"), std::string::npos) << lost->what();
 }
 
+TEST(SimulatedJob, LaterRankOfADraftThatIsLostBeforeTheEnd_isNamed) {
+  SimulatedJob job({.stages = 1, .drafters = {2}, .strategy = Strategy::kPipeInfer});
+  job.start(), job.stop_rank(2), job.head().order_stop(0);
+  job.until([&] { return !job.warnings.empty(); });
+  EXPECT_NE(job.warnings.front().find("rank 2 (host2) did not answer"), std::string::npos) << job.warnings.front();
+}
+
 TEST(SimulatedJob, JobThatIsSuspendedWhileItEnds_blamesNobody) {
   SimulatedJob job({.stages = 3});
   job.start();
