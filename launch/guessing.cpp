@@ -27,6 +27,10 @@ std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tok
   return maps;
 }
 
+void require_common_vocabulary(const ModelFile& target, const ModelFile& draft) {
+  (void)VocabularyMap::between(vocabulary(*Tokenizer::load(target.file)), vocabulary(*Tokenizer::load(draft.file)));
+}
+
 GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, std::shared_ptr<SuffixMemory> memory) {
   const Layout& layout = job.layout();
   GuessSources sources(job.transport());
@@ -50,7 +54,8 @@ SavingsOfDrafts::SavingsOfDrafts(const Job& job, const Job::Purpose& purpose, co
 }
 
 void SavingsOfDrafts::keep(const GuessSources& sources) const {
-  for (std::size_t d = 0; d < of_drafters_.size(); ++d) of_drafters_[d].keep(sources.drafters()[d]->balance().experience(), std::time(nullptr));
+  for (std::size_t d = 0; d < of_drafters_.size(); ++d)
+    of_drafters_[d].keep(sources.drafters()[d]->balance().experience(), std::time(nullptr));
 }
 
 }  // namespace yamata

@@ -17,6 +17,9 @@ std::vector<std::string> vocabulary(const Tokenizer& tokenizer);
 /// Maps each drafter's tokens to the target's. `pre_tokenizer`: see Tokenizer::load.
 std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tokenizer, const std::string& pre_tokenizer);
 
+/// Throws ModelError, as map_vocabularies does, if the draft's vocabulary is not the target's.
+void require_common_vocabulary(const ModelFile& target, const ModelFile& draft);
+
 /// For a job that has started: its drafters, and, with `memory`, suffixes of this text and of the earlier texts in it.
 GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, std::shared_ptr<SuffixMemory> memory);
 

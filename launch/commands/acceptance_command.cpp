@@ -100,10 +100,8 @@ void acceptance_command(Job& job, const AcceptanceOptions& options) {
     report.sources = record.rates(watched);
   });
   if (outcome.interrupted) throw Interrupted{};
-  const auto lost = std::ranges::find(outcome.reports, "lost", &wire::Report::role);
-  if (lost != outcome.reports.end())
-    throw ClusterError(fmt::format("rank {} was lost, so the rates of its guesses are incomplete; look at its machine and start again",
-                                   lost - outcome.reports.begin()));
+  if (std::ranges::find(outcome.reports, "lost", &wire::Report::role) != outcome.reports.end())
+    throw ClusterError("a drafter was lost, so the rates of its guesses are incomplete; look at its machine and start again");
   report.positions = counter.tokens;
   print_out("{}", to_table(report));
   write_outputs({{options.json_file, [&] { return to_json(report); }}});

@@ -190,7 +190,8 @@ void features_command(Job& job, const FeaturesOptions& options) {
     collector.run(engine, features);
   });
   files.finish();
-  print_out("features of {}, {}, in {}\n", counted(static_cast<std::int64_t>(files.rows()), "token"),
+  const std::string done = files.texts() < texts ? fmt::format("{} of ", files.texts()) : "";
+  print_out("features of {}, {}{}, in {}\n", counted(static_cast<std::int64_t>(files.rows()), "token"), done,
             counted(static_cast<std::int64_t>(texts), "text"), counted(static_cast<std::int64_t>(files.files()), "file"));
   if (outcome.interrupted) throw Interrupted{};
 }

@@ -56,7 +56,7 @@ const std::vector<Rule>& rules() {
        [](const Setup& s) { return s.job.heads.empty(); },
        "without draft heads; name a file of them with --heads FILE, or take the model's own with --mtp"},
       {all_but({"strategy", "no-lookup"}), [](const Setup& s) { return lacks_models(s) && !s.job.guesses_text; },
-       "without a draft model; name one with -md FILE.gguf"},
+       "without a draft model, as then only --policy best-first without --no-lookup guesses, from the text; name one with -md FILE.gguf"},
       {{"typical-epsilon", "typical-delta"},
        [](const Setup& s) { return !s.simulated && !s.speculation.typical; },
        "without --acceptance typical; add that"},

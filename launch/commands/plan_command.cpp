@@ -9,6 +9,7 @@
 #include "launch/commands/model_timer.hpp"
 #include "launch/commands/plan_report.hpp"
 #include "launch/flag_values.hpp"
+#include "launch/guessing.hpp"
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/standard_output.hpp"
@@ -124,7 +125,10 @@ void plan_command(const PlanOptions& o) {
   check_outputs({o.json_file}, {o.model, o.draft_model, o.from_file});
   const ModelFile target = ModelFile::open(o.model);
   std::optional<ModelFile> draft;
-  if (!o.draft_model.empty()) draft = ModelFile::open(o.draft_model);
+  if (!o.draft_model.empty()) {
+    draft = ModelFile::open(o.draft_model);
+    require_common_vocabulary(target, *draft);
+  }
   require_storable(o.cache_types, target.h.head_dim);
   const std::optional<PlanFile> plan = o.from_file.empty() ? std::nullopt : std::optional(read_plan_of(o.from_file, target));
   PlannedJob job{.target = target, .draft = draft ? &*draft : nullptr, .cache_types = o.cache_types, .batch = o.batch};

@@ -7,6 +7,7 @@
 
 #include "launch/commands/simulate_report.hpp"
 #include "launch/commands/simulated_numbers.hpp"
+#include "launch/guessing.hpp"
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/report.hpp"
@@ -148,8 +149,10 @@ void Simulator::take_models() {
   numbers_.layers = static_cast<int>(model_->h.layers);
   numbers_.widths = {model_->h.dim, model_->h.vocabulary};
   numbers_.exchange_bytes = exchange_bytes(model_->h);
-  if (flags_.draft_models.empty() || numbers_.draft_ms > 0) return;
-  numbers_.draft_ms = numbers_.target_ms * bytes(ModelFile::open(flags_.draft_models[0])) / bytes(*model_);
+  if (flags_.draft_models.empty()) return;
+  const ModelFile draft = ModelFile::open(flags_.draft_models[0]);
+  require_common_vocabulary(*model_, draft);
+  if (numbers_.draft_ms == 0) numbers_.draft_ms = numbers_.target_ms * bytes(draft) / bytes(*model_);
 }
 
 /// By the bytes of the model's layers; without a model, all stages are equal.

@@ -32,6 +32,7 @@ void FeatureFiles::add(std::span<const std::int32_t> ids, std::size_t prompt, st
   texts_.push_back(static_cast<std::int64_t>(ids_.size()));
   prompts_.push_back(static_cast<std::int64_t>(prompt));
   rows_ += ids.size();
+  ++all_texts_;
   if (hidden_.size() * hidden_.front().size() >= format_.file_bytes) write();
 }
 

@@ -29,6 +29,7 @@ class FeatureFiles {
   void finish();
   std::size_t files() const { return files_; }
   std::uint64_t rows() const { return rows_; }
+  std::size_t texts() const { return all_texts_; }
 
  private:
   std::string next_path() const;
@@ -38,7 +39,7 @@ class FeatureFiles {
   std::vector<std::int32_t> ids_;
   std::vector<std::int64_t> texts_{0}, prompts_;
   std::vector<std::vector<std::byte>> hidden_;  // per layer
-  std::size_t files_ = 0;
+  std::size_t files_ = 0, all_texts_ = 0;
   std::uint64_t rows_ = 0;
 };
 

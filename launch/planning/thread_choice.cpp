@@ -102,8 +102,10 @@ std::vector<std::string> crowded_hosts(std::span<const wire::Hello> ranks) {
   std::vector<std::string> warnings;
   for (const auto& [names, host] : hosts) {
     if (host.most_threads < 2 || host.threads <= host.cpus) continue;
-    warnings.push_back(fmt::format("{} has {} threads on {} CPUs, where they wait for each other all the time; lower -t or leave it out",
-                                   names.first, host.threads, host.cpus));
+    warnings.push_back(
+        fmt::format("{} has {} threads on {} CPUs, where they wait for each other all the time; lower -t or leave it out, or "
+                    "give fewer cores to --units and --draft-units",
+                    names.first, host.threads, host.cpus));
   }
   return warnings;
 }

@@ -27,6 +27,7 @@ Head::Head(Transport& transport, ClusterOptions options)
       members_(transport, options_.timeout),
       dispatcher_(transport),
       reports_(transport.size()),
+      awake_(Clock::now(), options_.timeout / 2),
       sent_before_(transport.bytes_sent()) {
   dispatcher_.on_guesses = [this](int rank, const wire::Guesses& guesses) {
     if (listener_ && !members_.lost(rank)) listener_->on_guesses(rank, guesses);
@@ -85,7 +86,7 @@ void Head::gathered() {
 }
 
 void Head::start_measuring(int rank) {
-  measure_since_[rank] = Clock::now();
+  measure_since_[rank] = awake_.look(Clock::now());
   if (rank == 0) {
     speed_.emplace(options_.measure);
   } else {
@@ -102,10 +103,11 @@ void Head::take_measured(int rank, wire::Measured measured) {
   if (next) start_measuring(*next);
 }
 
-/// A rank may be alive and yet never finish its measurement.
-void Head::check_measuring(Clock::time_point now) const {
+/// A rank may be alive and yet never finish its measurement. Time in which this process was stopped does not count.
+void Head::check_measuring(Clock::time_point now) {
+  const auto awake = awake_.look(now);
   for (const auto& [rank, since] : measure_since_) {
-    if (now - since < options_.timeout) continue;
+    if (awake - since < options_.timeout) continue;
     throw RankLost(
         rank,
         fmt::format("rank {} ({}) has measured its speed for {:g} s without an end; is its disk or machine overloaded? (or raise "

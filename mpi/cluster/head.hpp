@@ -13,6 +13,7 @@
 #include "mpi/cluster/reports.hpp"
 #include "mpi/cluster/speed_measurement.hpp"
 #include "mpi/transport/idle.hpp"
+#include "node/awake_clock.hpp"
 
 namespace yamata {
 
@@ -117,7 +118,7 @@ class Head {
   void advance_state();
   void gathered();
   void start_measuring(int rank);
-  void check_measuring(Clock::time_point now) const;
+  void check_measuring(Clock::time_point now);
   void take_measured(int rank, wire::Measured measured);
   void measured();
   void probed();
@@ -138,12 +139,13 @@ class Head {
   Members members_;
   Dispatcher dispatcher_;
   Reports reports_;
+  AwakeClock awake_;  // for measurements
   Idle idle_;
   const std::uint64_t sent_before_;  // bytes sent by earlier jobs
   wire::Hello own_;
   Setup setup_;
   std::optional<MeasuringOrder> measuring_;
-  std::map<int, Clock::time_point> measure_since_;  // the ranks that measure now, and since when
+  std::map<int, Clock::time_point> measure_since_;  // the ranks that measure now, and since when on that clock
   std::optional<SpeedMeasurement> speed_;           // while this rank measures
   std::optional<LinkProbe> probe_;
   std::optional<GroupBenchmark> benchmark_;

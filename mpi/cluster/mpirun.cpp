@@ -112,7 +112,17 @@ bool Mpirun::release(std::uint32_t daemon) const {
   return taken;
 }
 
+bool Mpirun::responds() const {
+  const Connection connection = connect();
+  if (connection.fd < 0) return false;
+  ::shutdown(connection.fd, SHUT_WR);
+  const bool closed = ready(connection.fd, POLLIN);
+  close(connection.fd);
+  return closed;
+}
+
 bool Mpirun::release_daemons() const {
+  if (!responds()) return false;
   bool reached = true;
   for (std::uint32_t daemon = 1; daemon < daemons_; ++daemon) reached &= release(daemon);
   return reached;

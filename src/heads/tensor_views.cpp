@@ -49,6 +49,7 @@ TensorViews TensorViews::open(const std::string& path) {
   TensorViews views;
   views.path_ = path;
   std::error_code unseen;
+  if (fs::is_other(path, unseen)) throw ModelError(fmt::format("{} is not a file; check --heads", path));  // reading a pipe would block
   if (fs::is_directory(path, unseen)) {
     std::vector<std::string> files;
     for (const auto& entry : fs::directory_iterator(path, unseen)) {

@@ -1,5 +1,6 @@
 // Model files that are truncated while they are in use: one line with the rank and the file, and exit code 2.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/launch/process.hpp"
@@ -98,6 +99,19 @@ TEST_F(TruncatedModel, OfQuantize_isNamedAndItsFileIsNotDone) {
   }
   close(pipe_ends[0]);
   expect_fault(process, {"yamata: " + model_ + " was truncated"});
+}
+
+TEST(DamagedInput, PipeAsAModelOrHeads_isRefusedInsteadOfWaitedFor) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const Arguments& files : {Arguments{"-m", pipe}, Arguments{"-m", kModel, "--heads", pipe}}) {
+    Arguments job{"run", "-p", "x", "-n", "1"};
+    job.insert(job.end(), files.begin(), files.end());
+    const Outcome outcome = run(yamata(job));
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find("is not a file"), std::string::npos) << outcome.err;
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,6 +38,18 @@ class Listener {
     close(connection);
     return heard;
   }
+  /// Receives the next connection, which says nothing.
+  void hear_nothing() const {
+    const int connection = accept(fd_, nullptr, nullptr);
+    char any;
+    EXPECT_EQ(recv(connection, &any, 1, 0), 0);
+    close(connection);
+  }
+  /// Whether a connection waits.
+  bool has_more() const {
+    pollfd waiting{fd_, POLLIN, 0};
+    return poll(&waiting, 1, 0) == 1;
+  }
   std::string uri() const { return fmt::format("77.0;tcp://127.0.0.1:{}", port_); }
 
  private:
@@ -65,6 +78,15 @@ TEST(Mpirun, Answer_tellsOneThatRunsFromOneThatIsGone) {
   EXPECT_FALSE(mpirun->release_daemons());
 }
 
+TEST(Mpirun, SuspendedOne_keepsItsDaemons) {
+  const Listener listener;  // which accepts no connection now
+  const auto mpirun = Mpirun::from_addresses("", listener.uri(), 3);
+  ASSERT_TRUE(mpirun);
+  EXPECT_FALSE(mpirun->release_daemons());
+  listener.hear_nothing();
+  EXPECT_FALSE(listener.has_more()) << "when it continues, it would take this for a daemon";
+}
+
 TEST(Mpirun, Daemons_areReleasedOneByOneInTheirNames) {
   constexpr std::size_t kHeader = 64, kPayload = 8;
   const Listener listener;
@@ -72,6 +94,7 @@ TEST(Mpirun, Daemons_areReleasedOneByOneInTheirNames) {
   ASSERT_TRUE(mpirun);
   std::vector<std::vector<char>> heard;
   std::thread server([&] {
+    listener.hear_nothing();
     for (int daemon = 1; daemon < 3; ++daemon) heard.push_back(listener.hear(kHeader + kPayload));
   });
   EXPECT_TRUE(mpirun->release_daemons());
