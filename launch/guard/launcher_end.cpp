@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -19,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// mpirun needs two seconds to end a job normally: one before SIGTERM and one before SIGKILL.
-constexpr auto kOrderly = 2500ms, kSecond = 1000ms, kLook = 50ms;
+constexpr auto kOrderly = 2500ms, kSecond = 1000ms, kLook = 50ms, kLongest = 60000ms;
 /// If a daemon was stopped while its rank ended, the rank's guard continues it at the deadline; after that the rank still has to end.
 constexpr auto kAfterWaking = 3000ms;
 
@@ -29,11 +30,19 @@ class Launcher {
 
   /// True when mpirun and the process that started this rank have both ended, as far as that is known.
   bool ends_within(std::chrono::milliseconds limit) const {
-    for (auto waited = 0ms;; waited += kLook) {
+    for (auto waited = 0ms, look = kLook;; waited += look) {
       if (!parent_runs() && (mpirun_.is_parent() || mpirun_.ask() != Mpirun::Answer::kRuns)) return true;
       if (waited >= limit) return false;
-      std::this_thread::sleep_for(kLook);
+      look = std::clamp(waited / 8, kLook, kSecond);
+      std::this_thread::sleep_for(look);
     }
+  }
+  /// A suspended mpirun still has to read what its daemons have for it. Looks rarely, because it has to take every connection when it
+  /// continues.
+  void wait_while_suspended() const {
+    for (auto pause = kSecond; is_daemon() && mpirun_.ask() == Mpirun::Answer::kRuns && !mpirun_.responds();
+         pause = std::min(2 * pause, kLongest))
+      std::this_thread::sleep_for(pause);
   }
   /// Continues a daemon of mpirun that is stopped; false if there is none.
   bool wakes_daemon() const { return is_daemon() && process_state(process_) == 'T' && kill(process_, SIGCONT) == 0; }
@@ -68,6 +77,10 @@ class Launcher {
   bool over = launcher.ends_within(orderly);
   if (!over && launcher.wakes_daemon()) over = launcher.ends_within(kSecond);
   if (!over && !ordered) over = launcher.ends_within(kAfterWaking);  // a daemon on another machine may have been continued
+  if (!over && !ordered) {
+    launcher.wait_while_suspended();
+    over = launcher.ends_within(kAfterWaking);
+  }
   for (int attempt = 0; !over && attempt < 3; ++attempt) {
     if (!launcher.release_daemons()) break;
     over = launcher.ends_within(kSecond);

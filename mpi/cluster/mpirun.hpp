@@ -25,6 +25,8 @@ class Mpirun {
   enum class Answer { kRuns, kGone, kUnreachable };
   /// Whether it runs, checked at its addresses; waits at most a second for each.
   Answer ask() const;
+  /// Whether it acts on its connections, as it does unless it is suspended: it closes one that says nothing. Waits at most a second.
+  bool responds() const;
   /// Closes its connection to every daemon: connects in the name of each daemon, which replaces the old connection, and disconnects. Call
   /// it only after the end of the job was ordered, because mpirun would abort a running job. False if mpirun could not be reached, or is
   /// suspended: when it continues, it still has output to read from the old connections.
@@ -37,8 +39,6 @@ class Mpirun {
     Answer answer = Answer::kUnreachable;
   };
   Connection connect() const;
-  /// Whether it acts on its connections: it closes one that says nothing.
-  bool responds() const;
   bool release(std::uint32_t daemon) const;
 
   std::uint32_t job_ = 0;  // that of mpirun and its daemons
