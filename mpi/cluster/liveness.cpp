@@ -20,6 +20,7 @@ Liveness::Liveness(int ranks, std::chrono::milliseconds deadline, Clock::time_po
 void Liveness::watch(int rank, Clock::time_point now) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   peer.watched = true;
+  peer.left = false;
   peer.deadline = deadline_;
   peer.last = now;
 }
@@ -54,9 +55,9 @@ bool Liveness::suspicious(Clock::time_point now) const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.watched && now - peer.last > peer.deadline / 2; });
 }
 
-/// Requires several other ranks: with only one, it is unknown which of the two is cut off.
+/// Requires several other ranks that are still in the job: with only one, it is unknown which of the two is cut off.
 bool Liveness::is_isolated() const {
-  return peers_.size() > 2 &&
+  return std::ranges::count(peers_, false, &Peer::left) > 2 &&
          std::none_of(peers_.begin(), peers_.end(), [&](const Peer& peer) { return checked_ - peer.last < deadline_ / 2; });
 }
 

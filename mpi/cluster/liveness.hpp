@@ -21,7 +21,11 @@ class Liveness {
   void watch(int rank, Clock::time_point now);
   /// Sets a shorter deadline for a peer without which the others can continue.
   void shorten_deadline(int rank, std::chrono::milliseconds deadline);
-  void unwatch(int rank) { peers_[static_cast<std::size_t>(rank)].watched = false; }
+  /// The rank has left the job, or is left out of it: nothing is expected from it any more.
+  void unwatch(int rank) {
+    peers_[static_cast<std::size_t>(rank)].watched = false;
+    peers_[static_cast<std::size_t>(rank)].left = true;
+  }
   /// From any rank, watched or not.
   void heard(int rank, Clock::time_point now) {
     peers_[static_cast<std::size_t>(rank)].last = now;
@@ -54,7 +58,7 @@ class Liveness {
 
  private:
   struct Peer {
-    bool watched = false, met = false;
+    bool watched = false, met = false, left = false;
     std::string host;
     Clock::time_point last{};
     std::chrono::milliseconds deadline{};

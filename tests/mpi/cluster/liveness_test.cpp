@@ -68,6 +68,12 @@ TEST_F(LivenessTest, RankThatHearsNobody_isItselfTheOneCutOff) {
   EXPECT_EQ(text.find("rank 0 (host0) has heard no other rank for 10 s: it is cut off"), 0u) << text;
 }
 
+TEST_F(LivenessTest, LastOtherRank_isNamedIfAnotherHasLeftBefore) {
+  liveness_.unwatch(2);
+  const std::string text = blame([&] { pass(seconds(11), {}); });
+  EXPECT_EQ(text.find("rank 1 (host1) has been silent"), 0u) << text;
+}
+
 TEST_F(LivenessTest, RankThatIsHeardByAnUnwatchedOne_isNotCutOff) {
   liveness_.unwatch(2);
   const std::string text = blame([&] { pass(seconds(11), {2}); });
