@@ -76,10 +76,9 @@ class Launcher {
 [[noreturn]] void see_end(const Launcher& launcher, std::chrono::milliseconds orderly, bool ordered) {
   bool over = launcher.ends_within(orderly);
   if (!over && launcher.wakes_daemon()) over = launcher.ends_within(kSecond);
-  if (!over && !ordered) over = launcher.ends_within(kAfterWaking);  // a daemon on another machine may have been continued
   if (!over && !ordered) {
     launcher.wait_while_suspended();
-    over = launcher.ends_within(kAfterWaking);
+    over = launcher.ends_within(kAfterWaking);  // a daemon on another machine may have been continued, too
   }
   for (int attempt = 0; !over && attempt < 3; ++attempt) {
     if (!launcher.release_daemons()) break;

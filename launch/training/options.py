@@ -42,7 +42,7 @@ def add_common(parser):
                        help='a file of yamata features; its numbered further files are found automatically; repeatable')
     files.add_argument('-o', '--out', metavar='FOLDER', required=True, help='output folder; an interrupted training continues from its checkpoint')
     files.add_argument('--type', choices=('f16', 'f32'), default='f16', help='type of the written weights (f16)')
-    files.add_argument('--from', dest='from', metavar='FOLDER', default=None, help='begin with the weights of this head, to train it on more text')
+    files.add_argument('--from', metavar='FOLDER', default=None, help='begin with the weights of this head, to train it on more text')
     loop = parser.add_argument_group('training')
     loop.add_argument('--steps', type=number(int, 1), default=2000, help='most steps (2000)')
     loop.add_argument('--batch', type=number(int, 8), default=2048, metavar='ROWS', help='tokens per step (2048)')
