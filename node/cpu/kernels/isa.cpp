@@ -20,6 +20,12 @@ namespace {
 
 }  // namespace
 
+#ifdef __x86_64__
+const bool kIsAmd = (__builtin_cpu_init(), __builtin_cpu_is("amd"));
+#else
+const bool kIsAmd = false;
+#endif
+
 const char* isa_name(Isa isa) {
   switch (isa) {
     case Isa::kScalar:

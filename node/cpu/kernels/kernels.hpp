@@ -117,6 +117,8 @@ struct KernelTable {
   void (*store_cell)(const float* x, std::int64_t n, TensorType type, void* plane, std::int64_t cell);
 };
 
+/// Whether this machine's processor is AMD's.
+extern const bool kIsAmd;
 /// Whether the kernels of `isa` are built in and this machine can run them.
 bool isa_usable(Isa isa);
 /// The best usable instruction set, or the one named by YAMATA_ISA; throws UsageError if that is unknown or not usable here.

@@ -2,6 +2,8 @@
 // One lane per row, for AVX-512 with VNNI; lanes_contract.hpp defines the functions.
 #include <cstdint>
 
+#include "node/cpu/kernels/kernels.hpp"
+
 namespace yamata::cpu {
 namespace {
 
@@ -13,6 +15,11 @@ constexpr int kColumnsAtOnce = 1;
 template <bool>
 constexpr int kPrefetchBytes = 4096;
 constexpr int kPrefetchL2Bytes = 16384;
+/// AMD's cores fetch a single stream early enough by themselves; with one or two tokens, more prefetches only cost time.
+template <int kColumns>
+bool prefetches_to_l2() {
+  return kColumns > 2 || !kIsAmd;
+}
 constexpr bool kSubCompensation = false;
 constexpr int kSignedZeroPoint = 128;
 template <int kBits>

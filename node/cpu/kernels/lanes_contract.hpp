@@ -6,7 +6,8 @@
 //   kTileColumns          tokens for which weights are decoded once
 //   kFewColumns<signed>   up to this many tokens, two panels are multiplied side by side, with signed or unsigned weights; 0: never
 //   kPrefetchBytes<busy>  how far ahead panels are prefetched; busy: several tokens, or quantized scales
-//   kPrefetchL2Bytes      the same, to the L2 cache only; 0: not at all
+//   kPrefetchL2Bytes      the same, to the L2 cache only
+//   prefetches_to_l2<n>   whether products with n tokens do that on this machine
 //   kStepsToFlush<bits>   steps of weights of `bits` bits that a PartialSums can add up
 //   kSignedZeroPoint      what signed_bytes adds to its bytes
 //   kSubCompensation      whether sums of six-bit numbers begin with a compensation, which keeps them in range for a whole sub-block;

@@ -20,6 +20,10 @@ constexpr int kFewColumns = 0;
 template <bool>
 constexpr int kPrefetchBytes = 4096;
 constexpr int kPrefetchL2Bytes = 0;
+template <int>
+constexpr bool prefetches_to_l2() {
+  return false;
+}
 constexpr bool kSubCompensation = false;
 constexpr int kSignedZeroPoint = 0;
 template <int kBits>

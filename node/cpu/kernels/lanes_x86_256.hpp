@@ -11,6 +11,10 @@ constexpr int kColumnsAtOnce = 1;
 template <bool kBusy>
 constexpr int kPrefetchBytes = kBusy ? 2048 : 1024;
 constexpr int kPrefetchL2Bytes = 0;
+template <int>
+constexpr bool prefetches_to_l2() {
+  return false;
+}
 
 struct RowFloats {
   __m256 v;

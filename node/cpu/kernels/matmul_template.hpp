@@ -180,7 +180,7 @@ YAMATA_INLINE void prefetch_part(const Panels& panels, const std::uint8_t* group
   for (int p = 0; p < kPanels; ++p) {
     for (int i = 0; i < kPart; i += 64) {
       __builtin_prefetch(part + p * panels.bytes + i);
-      if constexpr (kPrefetchL2Bytes > 0) __builtin_prefetch(part + kPrefetchL2Bytes - kAhead + p * panels.bytes + i, 0, 2);
+      if (prefetches_to_l2<kColumns>()) __builtin_prefetch(part + kPrefetchL2Bytes - kAhead + p * panels.bytes + i, 0, 2);
     }
   }
 }
