@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "mpi/cluster/rank_lost.hpp"
@@ -58,12 +59,12 @@ bool Liveness::suspicious(Clock::time_point now) const {
 /// Requires several other ranks that are still in the job: with only one, it is unknown which of the two is cut off.
 bool Liveness::is_isolated() const {
   return std::ranges::count(peers_, false, &Peer::left) > 2 &&
-         std::none_of(peers_.begin(), peers_.end(), [&](const Peer& peer) { return checked_ - peer.last < deadline_ / 2; });
+         std::ranges::none_of(std::views::iota(0, static_cast<int>(std::ssize(peers_))), [&](int rank) { return heard_lately(rank); });
 }
 
-std::string Liveness::silence_text(int rank, int own) const {
+std::string Liveness::silence_text(int rank, int own, bool own_is_connected) const {
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  if (is_isolated()) {
+  if (!own_is_connected && is_isolated()) {
     return fmt::format("rank {}{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or raise --timeout)",
                        own, host_suffix(own), seconds(peer.deadline));
   }

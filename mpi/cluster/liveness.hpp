@@ -31,6 +31,8 @@ class Liveness {
     peers_[static_cast<std::size_t>(rank)].last = now;
     peers_[static_cast<std::size_t>(rank)].met = true;
   }
+  /// Whether a rank was heard within half the deadline before the last call of `silent`.
+  bool heard_lately(int rank) const { return checked_ - peers_[static_cast<std::size_t>(rank)].last < deadline_ / 2; }
   /// Whether a rank has ever been heard.
   bool met(int rank) const { return peers_[static_cast<std::size_t>(rank)].met; }
   void tell(int rank, const wire::Heartbeat& heartbeat) { peers_[static_cast<std::size_t>(rank)].state = heartbeat; }
@@ -42,8 +44,9 @@ class Liveness {
   /// A watched peer that has been silent for the whole deadline plus `grace`, if any. If this rank itself was stopped and continues, all
   /// peers' silence is counted from now. Call this often.
   std::optional<int> silent(Clock::time_point now, std::chrono::milliseconds grace = {});
-  /// The message about a silent rank, on rank `own`. If `own` hears none of several others, it is itself the one that is cut off.
-  std::string silence_text(int rank, int own) const;
+  /// The message about a silent rank, on rank `own`. If `own` hears none of several others, it is itself the one that is cut off, unless
+  /// `own_is_connected`.
+  std::string silence_text(int rank, int own, bool own_is_connected = false) const;
   /// True while a watched peer has been silent for at least half its deadline: then all ranks must send heartbeats to each other.
   bool suspicious(Clock::time_point now) const;
   /// Throws RankLost if, with `work_open`, neither a watched peer nor `own` has made progress for the whole deadline. It names the rank of

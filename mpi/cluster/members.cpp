@@ -112,7 +112,8 @@ bool Members::send_heartbeats(Time now, const wire::Heartbeat& own) {
 std::optional<RankLost> Members::find_silent(Time now) {
   const auto rank = liveness_.silent(now);
   if (!rank) return std::nullopt;
-  return RankLost(*rank, liveness_.silence_text(*rank, 0));
+  const bool dispensable = idle(*rank) || drafter_of(*rank);  // the others are heard, or will be reported next
+  return RankLost(*rank, liveness_.silence_text(*rank, 0, dispensable));
 }
 
 std::optional<RankLost> Members::find_stalled_drafter(Time now, const std::function<bool(int leader)>& awaited) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 #include <thread>
 #include <utility>
@@ -115,7 +116,9 @@ bool Worker::step() {
   }
   if (ended()) return true;
   if (setup_.launcher_gone && *setup_.launcher_gone)
-    attempt([] { throw ClusterError("the launcher's daemon on this machine has died, which ends the job"); });
+    attempt([&] {  // the launcher then ends the job; a drafter's failure is told as "the text goes on without it"
+      throw ClusterError(fmt::format("the launcher's daemon on this machine has died{}", dispensable_ ? "" : ", which ends the job"));
+    });
   attempt([&] { anything |= advance_measuring() || advance_benchmark() || dispatcher_.advance(); });
   send_heartbeats();
   if (anything) idle_.reset();
@@ -160,20 +163,26 @@ void Worker::dispatch(Message message) {
   }
 }
 
-/// From the head: after all weights are loaded, the job can continue without drafters. From another rank: it does not hear the head either.
-/// Only one rank should report that: the lowest one that is alive and, once the plan is known, holds the target (if the head alone holds it:
-/// the lowest one). The others may be lost themselves.
+/// From the head: after all weights are loaded, the job can continue without drafters. From another rank: it does not hear the head either,
+/// and asks. Only one rank should report that: the lowest one that is alive and, once the plan is known, holds the target (if no rank that
+/// lives does: the lowest one). The others may be lost themselves.
 void Worker::on_heartbeat(int from, const wire::Heartbeat& heartbeat) {
   wire::validate(heartbeat, from);
   if (from == 0) {
     if (heartbeat.loaded_permille == 1000 && dispatcher_.drafts_only() && !dispensable_) become_dispensable(true);
-  } else if (from < transport_.rank() && (target_ranks_.empty() || target_ranks_.contains(from) || watches_alone())) {
-    liveness_.hold_back(Clock::now());
+  } else if (heartbeat.asks) {
+    transport_.send(from, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
+    if (from < transport_.rank() && (target_ranks_.empty() || target_ranks_.contains(from) || watches_alone()))
+      liveness_.hold_back(Clock::now());
   }
 }
 
-/// Whether the head alone holds the target, so that no rank watches it except those that the job does not need.
-bool Worker::watches_alone() const { return dispensable_ && target_ranks_ == std::set<int>{0}; }
+/// Whether no rank but those that the job does not need can report the head: it alone holds the target, or no other rank that holds it
+/// answers.
+bool Worker::watches_alone() const {
+  return dispensable_ && !target_ranks_.empty() &&
+         std::ranges::none_of(target_ranks_, [&](int rank) { return rank != 0 && liveness_.heard_lately(rank); });
+}
 
 /// The head's silence means nothing from now on. If the machine is cut off from the launcher, too, the guard ends this rank. A rank that
 /// failed before the head served does not know yet that it is dispensable. No head leaves out a rank before its plan: that message belongs
@@ -244,8 +253,10 @@ void Worker::send_heartbeats() {
 /// Finds out whether the head or this rank is cut off. A rank that watches alone could end a job that continues without it, so it must
 /// have reached the launcher all the time.
 void Worker::ask_around() {
+  wire::Heartbeat question;
+  question.asks = true;
   for (int r = 1; r < transport_.size(); ++r) {
-    if (r != transport_.rank()) transport_.send(r, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
+    if (r != transport_.rank()) transport_.send(r, Tag::kHeartbeat, wire::encode(question));
   }
   if (watches_alone()) reaches_launcher_ &= setup_.reaches_launcher && setup_.reaches_launcher();
 }
@@ -255,8 +266,8 @@ void Worker::check_head(Clock::time_point now) {
   if (setup_.woken && setup_.woken->exchange(false)) liveness_.hold_back(now);
   const auto silent = liveness_.silent(now, kGrace * (transport_.rank() - 1) + (liveness_.met(0) ? kNone : kPreparations));
   if (!silent) return;
-  if (!dispensable_ || (watches_alone() && reaches_launcher_))
-    throw RankLost(*silent, liveness_.silence_text(*silent, transport_.rank()));
+  const bool reports = watches_alone() && reaches_launcher_;
+  if (!dispensable_ || reports) throw RankLost(*silent, liveness_.silence_text(*silent, transport_.rank(), reports));
   be_left_out();  // the job continues, as far as this rank knows; it ends with the job
 }
 

@@ -284,7 +284,7 @@ Rows decode_rows(std::span<const std::byte> bytes) {
   return m;
 }
 
-Bytes encode(const Heartbeat& m) { return Writer().put(m.progress).put(m.activity).put(m.loaded_permille).put(m.awaits).take(); }
+Bytes encode(const Heartbeat& m) { return Writer().put(m.progress).put(m.activity).put(m.loaded_permille).put(m.awaits).put<std::uint8_t>(m.asks).take(); }
 
 Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {
   Reader in(bytes);
@@ -293,6 +293,7 @@ Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {
   m.activity = in.get<Activity>();
   m.loaded_permille = in.get<std::uint16_t>();
   m.awaits = in.get<std::int32_t>();
+  m.asks = in.get<std::uint8_t>() != 0;
   in.end();
   return m;
 }

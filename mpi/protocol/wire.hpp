@@ -206,6 +206,7 @@ struct Heartbeat {
   Activity activity = Activity::kIdle;
   std::uint16_t loaded_permille = 0;  ///< of this stage's weights
   std::int32_t awaits = -1;           ///< the rank of its group for whose columns it has been waiting for long; -1: none
+  bool asks = false;                  ///< to another rank than the head: the sender does not hear the head, and asks whether this rank lives
 };
 
 struct Failure {

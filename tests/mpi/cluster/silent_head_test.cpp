@@ -18,12 +18,14 @@ class SilentHead : public WorkerTest {
     silent_.send(2, Tag::kStart, wire::encode(plan));
     worker_->step();
   }
-  /// Milliseconds until the worker ends the job; -1: not within ten seconds. `lower_lives`: rank 1 does not hear the head either, and says
-  /// so.
-  int ends_job_after(bool lower_lives) {
+  enum class Lower { kDead, kHearsNoHead, kHearsHead };
+  /// Milliseconds until the worker ends the job; -1: not within ten seconds. `lower`: the state of rank 1.
+  int ends_job_after(Lower lower) {
     for (int ms = 50; ms <= 10000; ms += 50) {
       now_ns_ += 50'000'000;
-      if (lower_lives) lower_.send(2, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
+      wire::Heartbeat heartbeat;
+      heartbeat.asks = lower == Lower::kHearsNoHead;
+      if (heartbeat.asks || (lower == Lower::kHearsHead && asked(lower_))) lower_.send(2, Tag::kHeartbeat, wire::encode(heartbeat));
       try {
         worker_->step();
       } catch (const RankLost& lost) {
@@ -32,6 +34,12 @@ class SilentHead : public WorkerTest {
       }
     }
     return -1;
+  }
+  /// Whether the worker has asked this rank since the last call.
+  static bool asked(LocalTransport& rank) {
+    bool any = false;
+    while (const auto message = rank.receive()) any |= message->tag == Tag::kHeartbeat && wire::decode_heartbeat(message->bytes).asks;
+    return any;
   }
 
   std::int64_t now_ns_ = 1;
@@ -42,22 +50,22 @@ class SilentHead : public WorkerTest {
 
 TEST_F(SilentHead, RankThatHearsNoLowerOne_endsTheJobAfterTheDeadline) {
   plan(plan_over({0, 1, 2}));
-  const int after = ends_job_after(false);
+  const int after = ends_job_after(Lower::kDead);
   EXPECT_GE(after, 1000);
   EXPECT_LE(after, 2000);
 }
 
 TEST_F(SilentHead, LowerRank_endsTheJobForAll_unlessItDiesToo) {
   plan(plan_over({0, 1, 2}));
-  EXPECT_EQ(ends_job_after(true), -1);
-  const int after = ends_job_after(false);
+  EXPECT_EQ(ends_job_after(Lower::kHearsNoHead), -1);
+  const int after = ends_job_after(Lower::kDead);
   EXPECT_GE(after, 500);
   EXPECT_LE(after, 3500);
 }
 
 TEST_F(SilentHead, LowerRankThatDrafts_isNotWaitedFor) {
   plan(plan_with_drafter({0, 2}, 1));
-  const int after = ends_job_after(true);
+  const int after = ends_job_after(Lower::kHearsNoHead);
   EXPECT_GE(after, 1000);
   EXPECT_LE(after, 2000);
 }
@@ -80,7 +88,7 @@ class SilentHeadOfADrafter : public SilentHead {
 
 TEST_F(SilentHeadOfADrafter, HeadThatAloneHoldsTheTarget_isReported) {
   serve(plan_with_drafter({0}, 2));
-  const int after = ends_job_after(false);
+  const int after = ends_job_after(Lower::kDead);
   EXPECT_GE(after, 1000);
   EXPECT_LE(after, 2000);
   EXPECT_FALSE(unheard_);
@@ -88,27 +96,57 @@ TEST_F(SilentHeadOfADrafter, HeadThatAloneHoldsTheTarget_isReported) {
 
 TEST_F(SilentHeadOfADrafter, LowerRankReportsIt_unlessItDiesToo) {
   serve(plan_with_drafter({0}, 2));
-  EXPECT_EQ(ends_job_after(true), -1);
-  EXPECT_GE(ends_job_after(false), 500);
+  EXPECT_EQ(ends_job_after(Lower::kHearsNoHead), -1);
+  EXPECT_GE(ends_job_after(Lower::kDead), 500);
 }
 
-TEST_F(SilentHeadOfADrafter, StageReportsIt) {
+TEST_F(SilentHeadOfADrafter, StageReportsIt_unlessItDiesToo) {
   serve(plan_with_drafter({0, 1}, 2));
-  EXPECT_EQ(ends_job_after(false), -1);
+  EXPECT_EQ(ends_job_after(Lower::kHearsNoHead), -1);
+  EXPECT_GE(ends_job_after(Lower::kDead), 500);
+}
+
+TEST_F(SilentHeadOfADrafter, IfAStageHearsTheHead_theJobContinues) {
+  serve(plan_with_drafter({0, 1}, 2));
+  EXPECT_EQ(ends_job_after(Lower::kHearsHead), -1);
   EXPECT_TRUE(unheard_);
+}
+
+TEST_F(SilentHeadOfADrafter, AllRanksOfTheTargetSilent_isReported) {
+  serve(plan_with_drafter({0, 1}, 2));
+  const int after = ends_job_after(Lower::kDead);
+  EXPECT_GE(after, 1000);
+  EXPECT_LE(after, 2000);
+  EXPECT_FALSE(unheard_);
+}
+
+TEST_F(SilentHead, Worker_answersARankThatAsks_once) {
+  plan(plan_over({0, 1, 2}));
+  wire::Heartbeat question;
+  question.asks = true;
+  lower_.send(2, Tag::kHeartbeat, wire::encode(question));
+  lower_.send(2, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
+  worker_->step();
+  int answers = 0;
+  while (const auto message = lower_.receive()) {
+    ASSERT_EQ(message->tag, Tag::kHeartbeat);
+    EXPECT_FALSE(wire::decode_heartbeat(message->bytes).asks);
+    ++answers;
+  }
+  EXPECT_EQ(answers, 1);
 }
 
 TEST_F(SilentHeadOfADrafter, RankThatWasCutOffFromTheLauncher_doesNotEndTheJob) {
   serve(plan_with_drafter({0}, 2));
   setup_.reaches_launcher = [asked = 0]() mutable { return ++asked != 2; };
-  EXPECT_EQ(ends_job_after(false), -1);
+  EXPECT_EQ(ends_job_after(Lower::kDead), -1);
   EXPECT_TRUE(unheard_);
 }
 
 TEST_F(SilentHeadOfADrafter, RankThatWasLeftOut_doesNotEndTheJob) {
   serve(plan_with_drafter({0}, 2));
   silent_.send(2, Tag::kLeftOut, {});
-  EXPECT_EQ(ends_job_after(false), -1);
+  EXPECT_EQ(ends_job_after(Lower::kDead), -1);
   EXPECT_TRUE(unheard_);
 }
 
@@ -118,7 +156,7 @@ TEST_F(SilentHead, DrafterThatFailedBeforeTheHeadServed_andIsLeftOut_doesNotEndT
   worker_->step();
   ASSERT_EQ(worker_->state(), Worker::State::kFailed);
   silent_.send(2, Tag::kLeftOut, {});
-  EXPECT_EQ(ends_job_after(false), -1);
+  EXPECT_EQ(ends_job_after(Lower::kDead), -1);
 }
 
 }  // namespace

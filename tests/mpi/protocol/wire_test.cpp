@@ -215,8 +215,9 @@ TEST(Wire, SumsOfLogits_roundTrip_andTakeNoByteWhereNobodyAsks) {
 }
 
 TEST(Wire, HeartbeatFailureReportStop_roundTrip) {
-  const Heartbeat beat = decode_heartbeat(encode(Heartbeat{12, Activity::kAwaitingActivations, 750, 3}));
+  const Heartbeat beat = decode_heartbeat(encode(Heartbeat{12, Activity::kAwaitingActivations, 750, 3, true}));
   EXPECT_EQ(beat.awaits, 3);
+  EXPECT_TRUE(beat.asks);
   EXPECT_EQ(beat.progress, 12u);
   EXPECT_EQ(beat.activity, Activity::kAwaitingActivations);
   EXPECT_EQ(beat.loaded_permille, 750);
