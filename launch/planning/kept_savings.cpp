@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "mpi/decoding/speculation_options.hpp"
+#include "node/fnv1a.hpp"
 
 namespace yamata {
 namespace {
@@ -47,10 +48,9 @@ auto sums(const DraftSums& s) { return std::tuple(s.steps, s.tokens, s.own, s.ti
 }  // namespace
 
 std::uint64_t fingerprint(const SavingsConditions& c) {
-  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-  for (const char letter : fmt::format("{};{};{}", text_of(c.decode), text_of(c.sampling), text_of(c.layout, c.fingerprints)))
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
-  return hash;
+  Fnv1a hash;
+  hash.add(fmt::format("{};{};{}", text_of(c.decode), text_of(c.sampling), text_of(c.layout, c.fingerprints)));
+  return hash.value();
 }
 
 KeptSavings::KeptSavings(std::string folder, MeasurementKey key, std::int64_t now_s)

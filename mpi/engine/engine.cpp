@@ -3,29 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 #include <utility>
 
 #include "node/clock.hpp"
 #include "node/error.hpp"
+#include "node/fnv1a.hpp"
 
 namespace yamata {
 namespace {
 
-/// FNV-1a over the bits of logits rows.
+/// A hash over the bits of logits rows.
 class Checksum {
  public:
   void add(std::span<const float> row) {
-    for (const float value : row) {
-      std::uint32_t bits;
-      std::memcpy(&bits, &value, sizeof(bits));
-      hash_ = (hash_ ^ bits) * 0x100000001b3u;
-    }
+    for (const float value : row) hash_.add(std::bit_cast<std::uint32_t>(value));
   }
-  std::uint64_t value() const { return hash_; }
+  std::uint64_t value() const { return hash_.value(); }
 
  private:
-  std::uint64_t hash_ = 0xcbf29ce484222325u;
+  Fnv1a hash_;
 };
 
 DecodeOptions options_of(DecodeOptions options, RequestId id, const Request& request) {

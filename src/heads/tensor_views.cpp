@@ -11,6 +11,7 @@
 
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/error.hpp"
+#include "node/fnv1a.hpp"
 
 namespace yamata::heads {
 namespace {
@@ -180,19 +181,16 @@ std::vector<std::int64_t> TensorViews::numbers(const std::string& key) const {
 
 std::uint64_t TensorViews::fingerprint() const {
   if (gguf_) return gguf_->fingerprint();
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  const auto mix = [&](std::span<const std::byte> bytes) {
-    for (const std::byte b : bytes) hash = (hash ^ static_cast<std::uint64_t>(b)) * 0x100000001b3u;
-  };
+  Fnv1a hash;
   constexpr std::size_t kSample = 64;
   for (const auto& [name, view] : tensors_) {
-    mix(std::as_bytes(std::span(name)));
+    hash.add(name);
     const std::int64_t shape[] = {view.rows, view.cols, static_cast<std::int64_t>(view.type)};
-    mix(std::as_bytes(std::span(shape)));
+    hash.add(std::as_bytes(std::span(shape)));
     const std::size_t bytes = static_cast<std::size_t>(view.rows) * view.row_bytes, part = std::min(bytes, kSample);
-    for (const std::size_t at : {std::size_t{0}, (bytes - part) / 2, bytes - part}) mix({view.data + at, part});
+    for (const std::size_t at : {std::size_t{0}, (bytes - part) / 2, bytes - part}) hash.add(std::span(view.data + at, part));
   }
-  return hash;
+  return hash.value();
 }
 
 }  // namespace yamata::heads

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <concepts>
 
+#include "node/fnv1a.hpp"
+
 namespace yamata {
 namespace {
 
-constexpr std::uint64_t kFnvBasis = 0xcbf29ce484222325u, kFnvPrime = 0x100000001b3u;
-
-std::uint64_t hash(std::string_view bytes, std::uint64_t before = kFnvBasis) {
-  for (const char c : bytes) before = (before ^ static_cast<unsigned char>(c)) * kFnvPrime;
-  return before;
+std::uint64_t hash_of(std::string_view bytes) {
+  Fnv1a hash;
+  hash.add(bytes);
+  return hash.value();
 }
 
 template <std::unsigned_integral T>
@@ -30,9 +31,9 @@ T take(std::string_view& in) {
 }  // namespace
 
 std::uint64_t hash_vocabulary(std::span<const std::string> texts) {
-  std::uint64_t all = kFnvBasis;
-  for (const std::string& text : texts) all = hash(std::string_view(text.c_str(), text.size() + 1), all);
-  return all;
+  Fnv1a all;
+  for (const std::string& text : texts) all.add(std::string_view(text.c_str(), text.size() + 1));
+  return all.value();
 }
 
 std::string encode(const SuffixStore& store) {
@@ -44,7 +45,7 @@ std::string encode(const SuffixStore& store) {
     for (const std::int32_t token : text) put(body, static_cast<std::uint32_t>(token));
   }
   std::string bytes(kSuffixStoreBegins);
-  put(bytes, hash(body));
+  put(bytes, hash_of(body));
   return bytes + body;
 }
 
@@ -55,7 +56,7 @@ std::optional<SuffixStore> decode_suffix_store(std::string_view bytes, std::int3
   bytes.remove_prefix(kSuffixStoreBegins.size());
   if (bytes.size() < 20) return std::nullopt;
   const auto expected = take<std::uint64_t>(bytes);
-  if (hash(bytes) != expected) return std::nullopt;
+  if (hash_of(bytes) != expected) return std::nullopt;
   store.vocabulary = take<std::uint64_t>(bytes);
   store.texts.resize(std::min<std::size_t>(take<std::uint32_t>(bytes), bytes.size() / 4 + 1));
   for (auto& text : store.texts) {
