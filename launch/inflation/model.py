@@ -22,10 +22,15 @@ def head_places(small, target):
     return [h // small_group * group + h % small_group for h in range(small['heads'])]
 
 
+def part_of(path):
+    """Where the file at the path is written until it is complete."""
+    return path + '.part'
+
+
 @contextlib.contextmanager
 def replaced(path):
     """A file to write; it replaces the file at the path when it is complete. Raises InflateError if it cannot be written."""
-    part = path + '.part'
+    part = part_of(path)
     try:
         with open(part, 'wb') as file:
             yield file

@@ -1,4 +1,5 @@
 """Errors that the user has to fix."""
+import os
 
 
 class Problem(Exception):
@@ -7,3 +8,11 @@ class Problem(Exception):
     def __init__(self, text, code=1):
         super().__init__(text)
         self.code = code
+
+
+def refuse_overwriting(inputs, outputs, remedy='write to another file'):
+    """Raises Problem if a file to write is one that is read, also under another name or through a link."""
+    for path in inputs:
+        for other in outputs:
+            if os.path.isfile(path) and os.path.exists(other) and os.path.samefile(path, other):
+                raise Problem(f'{path} would be overwritten; {remedy}')

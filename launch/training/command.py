@@ -9,7 +9,7 @@ import time
 
 import torch
 
-from measuring.problem import Problem
+from measuring.problem import Problem, refuse_overwriting
 
 from . import features, folder, rates, target, trainer
 from .dgf import Dgf
@@ -17,6 +17,7 @@ from .eagle3 import Eagle3
 from .medusa import Medusa
 
 FILES = {'model', 'features', 'out', 'type', 'minutes', 'threads', 'device', 'kind'}  # flags that do not influence the result
+CHECKPOINT = 'checkpoint.pt'
 
 
 def device_of(name):
@@ -41,6 +42,14 @@ def make_head(options, model, data, texts):
 
 def layers_needed(options, model):
     return [*map(str, options.layers or model.eagle3_layers()), 'last'] if options.kind == 'eagle3' else ['last']
+
+
+def check_out(options, out):
+    """Raises Problem if training would replace a file that it reads."""
+    held, beginning = options.held_out, getattr(options, 'from')
+    read = [shard for path in [*options.features, *([held] if isinstance(held, str) else [])] for shard in features.shards_of(path)]
+    read += [options.model, *(pathlib.Path(beginning) / name for name in folder.FILES if beginning)]
+    refuse_overwriting(read, [out / name for name in (*folder.FILES, CHECKPOINT)], 'choose another folder with -o')
 
 
 class Pause:
@@ -83,7 +92,7 @@ def prepare(options):
                             clip=options.clip, evaluate_every=options.evaluate_every, patience=options.patience, seed=options.seed,
                             bf16=options.bf16, optimizer=options.optimizer)
     settings = {key: value for key, value in vars(options).items() if key not in FILES} | {'kind': options.kind, 'rows': data.rows(training)}
-    loop = trainer.Trainer(head, data, pieces, rates.HeldOut(kept, model), recipe, pathlib.Path(options.out) / 'checkpoint.pt', settings)
+    loop = trainer.Trainer(head, data, pieces, rates.HeldOut(kept, model), recipe, pathlib.Path(options.out) / CHECKPOINT, settings)
     facts = {'model': pathlib.Path(options.model).name, 'rows': data.rows(training), 'texts': len(training), 'held_rows': measured.rows(held),
              'held_texts': len(held), 'machine': machine_name() if device.type == 'cpu' else torch.cuda.get_device_name(device),
              'command': 'launch/train-heads ' + shlex.join(sys.argv[1:])}
@@ -95,6 +104,7 @@ def train(options):
     if options.threads:
         torch.set_num_threads(options.threads)
     out = pathlib.Path(options.out)
+    check_out(options, out)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

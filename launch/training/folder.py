@@ -9,6 +9,8 @@ from measuring.problem import Problem
 
 from . import safetensors_file
 
+FILES = ('model.safetensors', 'config.json', 'README.md')
+
 
 def write(folder, head, card, halves):
     """Writes the folder: tensors in F16 (or F32), integers unchanged."""

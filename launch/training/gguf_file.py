@@ -6,7 +6,7 @@ import pathlib
 import gguf
 import numpy
 
-from measuring.problem import Problem
+from measuring.problem import Problem, refuse_overwriting
 
 from . import safetensors_file
 
@@ -95,9 +95,10 @@ def convert(source, out, kind):
     """Writes `out` from a folder with model.safetensors and config.json, completely or not at all; returns its size in bytes."""
     folder = pathlib.Path(source)
     folder = folder if folder.is_dir() else folder.parent
+    weights, new = folder / 'model.safetensors' if pathlib.Path(source).is_dir() else source, f'{out}.new'
+    refuse_overwriting([weights, folder / 'config.json'], [out, new])
     config = read_config(folder)
-    tensors, d2t = read_tensors(folder / 'model.safetensors' if pathlib.Path(source).is_dir() else source, config)
-    new = f'{out}.new'
+    tensors, d2t = read_tensors(weights, config)
     writer = gguf.GGUFWriter(new, 'eagle3')
     add_metadata(writer, config)
     for name, values in tensors.items():

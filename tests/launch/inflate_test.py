@@ -73,6 +73,21 @@ class Inflate(unittest.TestCase):
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertFalse((self.folder / 'refused').exists())
 
+    def test_small_file_is_not_overwritten(self):
+        for source in (TARGET, MODELS / 'tales-dgf.safetensors'):
+            small = self.folder / source.name
+            small.write_bytes(source.read_bytes())
+            link, part = self.folder / 'link', self.folder / 'linked.part'
+            link.symlink_to(small)
+            part.symlink_to(small)
+            for out in (small, link, self.folder / 'linked'):
+                with self.subTest(out.name):
+                    done = inflate(small, out)
+                    self.assertEqual((done.returncode, done.stderr), (1, f'inflate: {small} would be overwritten; write to another file\n'))
+            self.assertEqual(small.read_bytes(), source.read_bytes())
+            link.unlink()
+            part.unlink()
+
     def test_files_that_cannot_be_read_or_written_are_named(self):
         cut = self.folder / 'cut.gguf'
         cut.write_bytes(TARGET.read_bytes()[:1000])

@@ -16,10 +16,10 @@ def source(name, right):
 
 
 class AcceptancePlot(unittest.TestCase):
-    def plot(self, text):
+    def plot(self, text, name='rates.json'):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        path = pathlib.Path(self.folder.name, 'rates.json')
+        path = pathlib.Path(self.folder.name, name)
         path.write_text(text)
         return subprocess.run([sys.executable, PLOT, path], capture_output=True, text=True, timeout=200)
 
@@ -29,6 +29,11 @@ class AcceptancePlot(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn('rates.json', done.stderr)
             self.assertEqual(done.stderr.count('\n'), 1, done.stderr)
+
+    def test_file_is_not_overwritten(self):
+        done = self.plot(json.dumps({'sources': [source('draft model', .7)]}), 'rates.svg')
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr, f'plot: {self.folder.name}/rates.svg would be overwritten; write to another folder with --out\n')
 
     def test_rates_are_drawn(self):
         try:

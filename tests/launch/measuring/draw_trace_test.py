@@ -51,6 +51,13 @@ class DrawTrace(unittest.TestCase):
         for end in (2, 1, 0):
             self.refused(1, ['--to', '--from 2'], self.trace, self.out, '--from', 2, '--to', end)
 
+    def test_trace_is_not_overwritten(self):
+        (self.folder / 'link.svg').symlink_to(self.trace)
+        (self.folder / 'hard.svg').hardlink_to(self.trace)
+        for out in (self.trace, self.folder / 'link.svg', self.folder / 'hard.svg', self.folder / '..' / self.folder.name / 'trace.json'):
+            self.refused(1, ['trace.json would be overwritten', 'write to another file'], self.trace, out)
+        self.assertEqual(json.loads(self.trace.read_text()), {'traceEvents': EVENTS})
+
     def test_place_that_cannot_be_written_is_named(self):
         self.refused(1, ['absent/out.svg', 'No such file', 'choose another place'], self.trace, self.folder / 'absent' / 'out.svg')
 

@@ -58,6 +58,13 @@ class Roofline(unittest.TestCase):
             self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
         self.assertFalse(out.exists())
 
+    def test_profile_is_not_overwritten(self):
+        profile = self.write('p.json', json.dumps(PROFILE))
+        (self.folder / 'link.svg').symlink_to(profile)
+        refused = self.plot(self.write('other.json', json.dumps(PROFILE)), profile, '-o', self.folder / 'link.svg')
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertEqual(refused.stderr, f'plot-roofline: {profile} would be overwritten; write to another file\n')
+
     @unittest.skipUnless(importlib.util.find_spec('matplotlib'), 'matplotlib is not here')
     def test_profiles_are_drawn_into_one_figure(self):
         profile = self.write('p.json', json.dumps(PROFILE))

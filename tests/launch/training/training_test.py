@@ -224,6 +224,14 @@ class Gguf(Scene):
         self.assertFalse((self.folder / 'x.gguf').exists())
 
 
+    def test_head_is_not_overwritten(self):
+        head = self.folder / 'head'
+        for source, name in ((head, 'model.safetensors'), (head / 'model.safetensors', 'model.safetensors'), (head, 'config.json')):
+            refused = self.convert(source, head / name)
+            self.assertEqual(refused.returncode, 1, refused.stderr)
+            self.assertEqual(refused.stderr, f'heads-to-gguf: {head / name} would be overwritten; write to another file\n')
+
+
 class Refusals(Scene):
     def assert_refused(self, code, part, kind='medusa', out='refused', **flags):
         arguments = self.flags(kind, out)
@@ -249,6 +257,18 @@ class Refusals(Scene):
         self.assert_refused(2, 'cannot be read as a GGUF file', m=self.folder / 'text.st')
         tiny.write_target(self.folder / 'gemma.gguf', 'gemma2')
         self.assert_refused(2, 'of the family gemma2', m=self.folder / 'gemma.gguf')
+
+    def test_files_that_are_read_are_not_overwritten(self):
+        for name, flag in (('model.safetensors', 'f'), ('checkpoint.pt', 'f'), ('config.json', 'm')):
+            out = self.folder / f'read-{name}'
+            out.mkdir()
+            (out / name).symlink_to(self.folder / ('features.safetensors' if flag == 'f' else 'target.gguf'))
+            self.assert_refused(1, f'{name} would be overwritten; choose another folder with -o', out=out.name, **{flag: out / name})
+        self.assertEqual(self.train_heads('medusa', 'begun').returncode, 0)
+        (self.folder / 'begun' / 'checkpoint.pt').unlink()
+        refused = self.train_heads('medusa', 'begun', '--from', str(self.folder / 'begun'))
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertIn('model.safetensors would be overwritten; choose another folder with -o', refused.stderr)
 
     def test_flags_that_make_no_sense_are_usage(self):
         for arguments in ([], ['eagle2'], ['medusa'], self.flags('medusa', 'x', '--heads', '0'), self.flags('dgf', 'x', '--draft-vocabulary', '64')):
