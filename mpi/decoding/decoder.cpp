@@ -133,9 +133,9 @@ void Decoder::learn_links(const TreeRuns::Run& run, bool skipped) {
 bool Decoder::reads_prompt() const { return generated_ == 0 && !runs_.tree().root().sent; }
 
 /// Whether the prompt's last chunk must wait: a draft on this rank must have read the prompt first, else the second token would wait for
-/// that.
+/// that. Guesses that are made for measurement are awaited wherever they come from.
 bool Decoder::holds_prompt() const {
-  return drafts_here() && drafts_pending() && runs_.unsent_text() <= static_cast<std::size_t>(options_.batch);
+  return (drafts_here() || options_.at_any_cost) && drafts_pending() && runs_.unsent_text() <= static_cast<std::size_t>(options_.batch);
 }
 
 /// Sends the prompt in chunks, so that all stages work at the same time; its last token is the tree's root.

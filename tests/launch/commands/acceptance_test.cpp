@@ -48,6 +48,20 @@ TEST(Acceptance, DraftAndSuffixes_areRatedOneByOneAndTogether) {
   EXPECT_EQ(with_tree.out, run(yamata(plain)).out);
 }
 
+TEST(Acceptance, DraftOnARankOfItsOwn_hasTheSameRates) {
+  const TemporaryFolder folder;
+  const auto rates = [&](int ranks) {
+    const Outcome outcome = run(yamata({"acceptance", "-m", kModel, "-md", kDraft, "-f", kPrompts, "--prompts", "3", "-n", "8", "--draft", "12",
+                                        "--no-lookup", "--ignore-eos", "-t", "1", "--json", folder / "rates.json"},
+                                       ranks));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return read_file(folder / "rates.json");
+  };
+  const std::string alone = rates(0);
+  EXPECT_EQ(rates(2), alone);
+  EXPECT_EQ(rates(3), alone);
+}
+
 TEST(Acceptance, Nonsense_isNamedWithItsRemedy) {
   const TemporaryFolder folder;
   write_file(folder / "none.jsonl", "\n");
