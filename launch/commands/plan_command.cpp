@@ -13,6 +13,7 @@
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/planning/group_benchmarks.hpp"
 #include "launch/planning/host_profiles.hpp"
 #include "launch/planning/layout_planner.hpp"
 #include "launch/planning/plan_file.hpp"
@@ -156,7 +157,7 @@ void plan_command(const PlanOptions& o) {
     throw UsageError(fmt::format("no layout of {} fits into their memory with a context of {} tokens; lower -c, or add machines",
                                  counted(std::ssize(hosts), "machine"), job.context));
   print_out(to_table(forecasts, hosts));
-  if (hosts.size() > 1) print_out("\n{}\n", benchmark_words(job.group_costs));
+  if (hosts.size() > 1) print_out("\n{}\n", benchmark_words(job.group_costs, why_no_group(target, hosts)));
   print_out("\n{}\n", run_command_line(forecasts.front().candidate, hosts, o));
   write_outputs({{o.json_file, [&] { return to_json(job, hosts, network, forecasts); }}});
 }

@@ -66,7 +66,9 @@ std::string to_table(std::span<const Forecast> forecasts, std::span<const Planne
   return out;
 }
 
-std::string benchmark_words(std::span<const GroupCost> costs) {
+std::string benchmark_words(std::span<const GroupCost> costs, const std::string& why_none) {
+  if (costs.empty() && !why_none.empty())
+    return fmt::format("no group was benchmarked, because {}: exchange times are computed from latency and rate", why_none);
   if (costs.empty())
     return "no group was benchmarked: exchange times are computed from latency and rate; give a run that chose its layout with --from";
   std::string words;

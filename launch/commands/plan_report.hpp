@@ -15,7 +15,7 @@ std::string layout_flags(const LayoutCandidate& candidate);
 std::string run_command_line(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts, const PlanOptions& plan);
 
 std::string to_table(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts);
-/// The measured results of groups, in one line.
-std::string benchmark_words(std::span<const GroupCost> costs);
+/// The measured results of groups, in one line. `why_none`: why no group of these hosts is ever benchmarked, if so.
+std::string benchmark_words(std::span<const GroupCost> costs, const std::string& why_none);
 
 }  // namespace yamata

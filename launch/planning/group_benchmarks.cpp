@@ -99,6 +99,13 @@ std::vector<std::vector<int>> groups_to_benchmark(const ModelFile& target, std::
   return groups;
 }
 
+std::string why_no_group(const ModelFile& target, std::span<const PlannedHost> hosts) {
+  if (!groups_to_benchmark(target, hosts).empty()) return {};
+  if (hosts.size() < 2) return "there is only one machine";
+  if (most_members(target.h) < 2) return "the layers of this model cannot be shared";
+  return fmt::format("messages between the fastest machines take more than {} ms", kFar / 1'000'000);
+}
+
 std::optional<wire::BenchmarkRequest> next_group(const ModelFile& target, std::span<const PlannedHost> hosts,
                                                  std::span<const GroupTime> so_far, const GroupRecord& record) {
   const auto groups = groups_to_benchmark(target, hosts);

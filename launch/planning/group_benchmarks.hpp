@@ -15,6 +15,9 @@ namespace yamata {
 /// shares by speed. Only hosts with fast links: if messages take milliseconds, no group is fast.
 std::vector<std::vector<int>> groups_to_benchmark(const ModelFile& target, std::span<const PlannedHost> hosts);
 
+/// Why no group of these hosts is benchmarked, in words; empty: at least one is.
+std::string why_no_group(const ModelFile& target, std::span<const PlannedHost> hosts);
+
 /// Results of groups in earlier jobs, kept for a day in `folder`, and parameters of the benchmark.
 struct GroupRecord {
   std::string folder;

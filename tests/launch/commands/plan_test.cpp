@@ -154,6 +154,22 @@ TEST(Plan, BenchmarkedGroups_countInPlansAndSimulationsOfThem) {
   EXPECT_NEAR(1 / thinner - 1 / same, slices_s, 0.25 * slices_s);
 }
 
+TEST(Plan, MachinesTooFarApartForABenchmark_areSaidToBe) {
+  const TemporaryFolder folder, machines;
+  write_profile(machines, "ash", 1.0);
+  write_profile(machines, "oak", 1.0);
+  const std::string run_json = folder / "far.json";
+  ASSERT_EQ(plan({"--profiles", machines / "", "--json", run_json}).code, 0);
+  Json j = Json::parse(read_file(run_json));
+  j["hosts"][1].update({{"latency_ms", 25.0}, {"wake_up_ms", 0.05}, {"mbit_per_s", 100.0}});
+  write_file(run_json, Json{{"plan", j}}.dump());
+  const Outcome far = plan({"--from", run_json});
+  ASSERT_EQ(far.code, 0) << far.err;
+  EXPECT_NE(far.out.find("no group was benchmarked, because messages between the fastest machines take more than 2 ms"), std::string::npos)
+      << far.out;
+  EXPECT_EQ(far.out.find("--from"), std::string::npos) << far.out;
+}
+
 TEST(Plan, WhatMakesNoSense_isRefused) {
   const TemporaryFolder folder;
   write_file(folder / "empty", "# nobody\n");

@@ -46,6 +46,10 @@ TEST_F(GroupBenchmarksTest, Groups_areOfAllTwoAndFourThatAreNear) {
   EXPECT_EQ(groups_to_benchmark(target_, hosts({1, 1})), (Groups{{0, 1}}));
   all[4].link = simulation::NetworkOptions{.latency = 25'000'000};
   EXPECT_EQ(groups_to_benchmark(target_, all), (Groups{{0, 1}})) << "those with the far one are slow whatever they take";
+  EXPECT_EQ(why_no_group(target_, all), "");
+  all[1].link = all[4].link;
+  EXPECT_TRUE(groups_to_benchmark(target_, all).empty());
+  EXPECT_EQ(why_no_group(target_, all), "messages between the fastest machines take more than 2 ms");
   EXPECT_TRUE(groups_to_benchmark(target_, hosts({1})).empty());
   EXPECT_TRUE(groups_to_benchmark(target_, {}).empty());
 }
