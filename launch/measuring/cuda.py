@@ -35,7 +35,7 @@ def missing():
     if not find_nvcc():
         lines.append('no nvcc: install CUDA (a Jetson: sudo apt install nvidia-jetpack), or set CUDA_HOME')
     if not any(pathlib.Path(p).exists() for p in ('/dev/nvidia0', '/dev/nvhost-gpu', '/etc/nv_tegra_release')):
-        lines.append('no NVIDIA card: neither /dev/nvidia0 nor a Jetson; in a container, pass the card through (docker run --gpus all)')
+        lines.append('no NVIDIA GPU: neither /dev/nvidia0 nor a Jetson; in a container, pass the GPU through (docker run --gpus all)')
     return lines
 
 

@@ -68,7 +68,8 @@ def load(path):
         fields = {key: field.contents() for key, field in reader.fields.items() if not key.startswith('tokenizer.')}
         tensors = {tensor.name: tensor for tensor in reader.tensors}
     except (OSError, ValueError, IndexError, KeyError) as error:
-        raise Problem(f'{path} cannot be read as a GGUF file ({error}); give the target model with -m', 2) from None
+        reason = getattr(error, 'strerror', None) or error
+        raise Problem(f'{path} cannot be read as a GGUF file ({reason}); give the target model with -m', 2) from None
     family = fields.get('general.architecture')
     if family not in FAMILIES:
         raise Problem(f'{path} is of the family {family}; heads are trained for {", ".join(FAMILIES)}', 2)
