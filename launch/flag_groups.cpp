@@ -96,7 +96,7 @@ void add_ranks(cxxopts::Options& flags) {
                                value_or<std::string>("auto"), "N");
   flags.add_options("Cluster")("no-repack",
                                "Keep the weights in the file's layout: slower, but less memory if several ranks of a host share them");
-  flags.add_options("Cluster")("timeout", "End the job if a rank is silent or makes no progress for this long", value_or<double>("120"),
+  flags.add_options("Cluster")("timeout", "End the job if a rank is silent or makes no progress for this long", value_or<Decimal<double>>("120"),
                                "SECONDS");
 }
 
@@ -122,7 +122,7 @@ void read_ranks(const cxxopts::ParseResult& r, JobOptions& job) {
   job.units = read_units(r);
   job.gpu_layers = parse_gpu_layers(r["gpu-layers"].as<std::string>(), job.units);
   job.repack = !given(r, "no-repack");
-  const auto timeout = r["timeout"].as<double>();
+  const auto timeout = number_of<double>(r, "timeout");
   require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
   job.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));
 }
@@ -177,11 +177,11 @@ void read_context(const cxxopts::ParseResult& r, JobOptions& job) {
 
 void add_sampling(cxxopts::Options& flags) {
   auto add = flags.add_options("Sampling");
-  add("temp", "Temperature (0: greedy decoding)", value_or<float>("0"), "T");
+  add("temp", "Temperature (0: greedy decoding)", value_or<Decimal<float>>("0"), "T");
   add("top-k", "Sample among the K most probable tokens (0: off)", value_or<int>("40"), "K");
-  add("top-p", "Sample among the most probable tokens with a total probability of P (1: off)", value_or<float>("0.95"), "P");
-  add("min-p", "Exclude tokens less probable than P times the best one (0: off)", value_or<float>("0.05"), "P");
-  add("repeat-penalty", "Make repeated tokens less probable (1: off)", value_or<float>("1"), "R");
+  add("top-p", "Sample among the most probable tokens with a total probability of P (1: off)", value_or<Decimal<float>>("0.95"), "P");
+  add("min-p", "Exclude tokens less probable than P times the best one (0: off)", value_or<Decimal<float>>("0.05"), "P");
+  add("repeat-penalty", "Make repeated tokens less probable (1: off)", value_or<Decimal<float>>("1"), "R");
   add("repeat-last-n", "Number of last tokens to which the penalty applies", value_or<int>("64"), "N");
   add("s,seed", "Random seed", value_or<std::uint64_t>("0"), "SEED");
   add("ignore-eos", "Never sample an end-of-text token");
@@ -189,11 +189,11 @@ void add_sampling(cxxopts::Options& flags) {
 
 SamplingParams read_sampling(const cxxopts::ParseResult& r) {
   SamplingParams sampling;
-  sampling.temperature = r["temp"].as<float>();
+  sampling.temperature = number_of<float>(r, "temp");
   sampling.top_k = r["top-k"].as<int>();
-  sampling.top_p = r["top-p"].as<float>();
-  sampling.min_p = r["min-p"].as<float>();
-  sampling.repeat_penalty = r["repeat-penalty"].as<float>();
+  sampling.top_p = number_of<float>(r, "top-p");
+  sampling.min_p = number_of<float>(r, "min-p");
+  sampling.repeat_penalty = number_of<float>(r, "repeat-penalty");
   sampling.repeat_last_n = r["repeat-last-n"].as<int>();
   sampling.seed = r["seed"].as<std::uint64_t>();
   require(sampling.temperature >= 0, "--temp", "0 or more");
@@ -218,11 +218,11 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
       "of its flags is given)",
       value_or<std::string>("auto"), "NAME");
   add("draft", "Maximum number of guesses per run", value_or<int>("8"), "N");
-  add("p-min", "best-first: minimum path probability of a guess, however cheap its row is", value_or<float>("0.02"), "P");
-  add("p-accept", "-pa, chain: minimum probability that continues a branch", value_or<float>("0.5"), "P");
-  add("p-split", "-ps, chain: minimum probability that opens another branch", value_or<float>("0.1"), "P");
-  add("p-recovery", "-pr, chain: added to -pa and -ps for every run since a guess was last accepted", value_or<float>("0"), "P");
-  add("p-decay", "-pd, chain: subtracted from -pa and -ps whenever no guess was probable enough", value_or<float>("0"), "P");
+  add("p-min", "best-first: minimum path probability of a guess, however cheap its row is", value_or<Decimal<float>>("0.02"), "P");
+  add("p-accept", "-pa, chain: minimum probability that continues a branch", value_or<Decimal<float>>("0.5"), "P");
+  add("p-split", "-ps, chain: minimum probability that opens another branch", value_or<Decimal<float>>("0.1"), "P");
+  add("p-recovery", "-pr, chain: added to -pa and -ps for every run since a guess was last accepted", value_or<Decimal<float>>("0"), "P");
+  add("p-decay", "-pd, chain: subtracted from -pa and -ps whenever no guess was probable enough", value_or<Decimal<float>>("0"), "P");
   add("parallel", "-np, chain: maximum number of branches", value_or<int>("1"), "N");
   add("tree",
       "static-tree: a file with its shape, or a file of yamata acceptance --json, from whose rates a tree of --draft guesses is built",
@@ -262,11 +262,11 @@ PolicyOptions read_policy(const cxxopts::ParseResult& r) {
   require(!chain || policy.name == "auto" || policy.name == "chain", "--policy", "chain where -pa, -ps, -pr, -pd or -np are given");
   if (policy.name == "auto") policy.name = chain ? "chain" : "best-first";
   policy.draft = r["draft"].as<int>();
-  policy.threshold = r["p-min"].as<float>();
-  policy.accept = r["p-accept"].as<float>();
-  policy.split = r["p-split"].as<float>();
-  policy.recovery = r["p-recovery"].as<float>();
-  policy.decay = r["p-decay"].as<float>();
+  policy.threshold = number_of<float>(r, "p-min");
+  policy.accept = number_of<float>(r, "p-accept");
+  policy.split = number_of<float>(r, "p-split");
+  policy.recovery = number_of<float>(r, "p-recovery");
+  policy.decay = number_of<float>(r, "p-decay");
   policy.branches = r["parallel"].as<int>();
   require(std::find(kPolicies.begin(), kPolicies.end(), policy.name) != kPolicies.end(), "--policy",
           "best-first, chain, static-tree, dynamic-tree, multi-sequence or auto");

@@ -6,7 +6,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
+#include <system_error>
 
 #include "node/error.hpp"
 
@@ -52,11 +54,23 @@ std::optional<Range> parse_range(std::string_view text) {
   return text.empty() ? std::optional(range) : std::nullopt;
 }
 
+template <class T>
+std::istream& read_decimal(std::istream& in, T& number) {
+  const std::string word(std::istreambuf_iterator<char>(in), {});
+  const char* const end = word.data() + word.size();
+  const auto [stopped, error] = std::from_chars(word.data(), end, number);
+  if (word.empty() || error != std::errc{} || stopped != end) in.setstate(std::ios::failbit);
+  return in;
+}
+
 }  // namespace
 
 void require(bool good, const char* flag, const char* wanted) {
   if (!good) throw UsageError(fmt::format("{} must be {}", flag, wanted));
 }
+
+std::istream& operator>>(std::istream& in, Decimal<float>& number) { return read_decimal(in, number.value); }
+std::istream& operator>>(std::istream& in, Decimal<double>& number) { return read_decimal(in, number.value); }
 
 double parse_number(const std::string& word) {
   char* end = nullptr;

@@ -1,18 +1,37 @@
 #pragma once
 // Checks values of flags, and reads lists such as "512,1024", "1-16", "64-1024*2".
 #include <cxxopts.hpp>
+#include <istream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace yamata {
+
+/// A floating-point number in a flag. The whole word must be one: cxxopts itself would read "0,8" and "1gbit" as 0 and 1.
+template <class T>
+struct Decimal {
+  T value{};
+};
+std::istream& operator>>(std::istream& in, Decimal<float>& number);
+std::istream& operator>>(std::istream& in, Decimal<double>& number);
 
 /// The value in a flag's declaration: its type, and its default.
 template <class T>
 std::shared_ptr<cxxopts::Value> value_or(const char* fallback) {
   return cxxopts::value<T>()->default_value(fallback);
+}
+
+/// The number of a flag that is given or has a default.
+template <class Number>
+Number number_of(const cxxopts::ParseResult& result, const char* name) {
+  if constexpr (std::is_floating_point_v<Number>)
+    return result[name].as<Decimal<Number>>().value;
+  else
+    return result[name].as<Number>();
 }
 
 /// Throws UsageError "FLAG must be WANTED" unless `good`.
@@ -24,7 +43,7 @@ template <class Number>
 std::optional<Number> number_in(const cxxopts::ParseResult& result, const char* name, Number least, Number most, const char* allowed,
                                 const char* shown = nullptr) {
   if (!result.count(name)) return std::nullopt;
-  const auto value = result[name].as<Number>();
+  const auto value = number_of<Number>(result, name);
   require(value >= least && value <= most, shown ? shown : (std::string("--") + name).c_str(), allowed);
   return value;
 }

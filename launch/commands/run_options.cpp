@@ -15,8 +15,8 @@ void add_acceptance_rule(cxxopts::Options& flags) {
   auto add = flags.add_options("Sampling");
   add("acceptance", "lossless, or typical: also accept guesses that are merely probable enough, which changes the text; for --temp above 0",
       value_or<std::string>("lossless"), "RULE");
-  add("typical-epsilon", "typical: a probability that is always enough", value_or<float>("0.09"), "P");
-  add("typical-delta", "typical: the share of e^-entropy that is enough if all tokens are improbable", value_or<float>("0.3"), "P");
+  add("typical-epsilon", "typical: a probability that is always enough", value_or<Decimal<float>>("0.09"), "P");
+  add("typical-delta", "typical: the share of e^-entropy that is enough if all tokens are improbable", value_or<Decimal<float>>("0.3"), "P");
 }
 
 /// Nothing: lossless.
@@ -26,8 +26,8 @@ std::optional<TypicalAcceptance> read_acceptance_rule(const cxxopts::ParseResult
   if (rule == "lossless") return std::nullopt;
   require(sampling.temperature > 0, "--temp", "above 0 with --acceptance typical");
   TypicalAcceptance typical;
-  typical.epsilon = r["typical-epsilon"].as<float>();
-  typical.delta = r["typical-delta"].as<float>();
+  typical.epsilon = number_of<float>(r, "typical-epsilon");
+  typical.delta = number_of<float>(r, "typical-delta");
   require(typical.epsilon > 0 && typical.epsilon <= 1, "--typical-epsilon", "above 0 and at most 1");
   require(typical.delta > 0 && typical.delta <= 1, "--typical-delta", "above 0 and at most 1");
   return typical;

@@ -56,26 +56,26 @@ cxxopts::Options simulate_flags() {
       "Take times, text and draft from a file of 'yamata run --json', or machines from a file of 'yamata plan --json'; flags override. "
       "Network and group benchmarks are taken if the file has a plan. The run's own flags are not taken",
       cxxopts::value<std::string>(), "FILE");
-  machines("target-ms", "Time of one token through all layers of the target on one node", value_or<double>("400"), "MS");
+  machines("target-ms", "Time of one token through all layers of the target on one node", value_or<Decimal<double>>("400"), "MS");
   machines("draft-ms",
            "Time of one evaluation of the draft model (default: from --from; else with -m and -md by their bytes, or a twentieth of "
            "--target-ms)",
-           cxxopts::value<double>(), "MS");
+           cxxopts::value<Decimal<double>>(), "MS");
   machines("width-cost",
            "Cost of each additional row of a run, as a share of the first; or the times of 1,2,3,... rows (default: from --from, or "
            "0.05)",
            cxxopts::value<std::string>(), "LIST");
-  machines("head-ms", "The head's own work per token", value_or<double>("0.05"), "MS");
-  machines("latency", "Latency of every message", value_or<double>("0.1"), "MS");
-  machines("bandwidth", "Bandwidth of every rank's link", value_or<double>("1000"), "MBIT/S");
-  machines("wake-up", "Time a rank needs to wake up", value_or<double>("0.05"), "MS");
+  machines("head-ms", "The head's own work per token", value_or<Decimal<double>>("0.05"), "MS");
+  machines("latency", "Latency of every message", value_or<Decimal<double>>("0.1"), "MS");
+  machines("bandwidth", "Bandwidth of every rank's link", value_or<Decimal<double>>("1000"), "MBIT/S");
+  machines("wake-up", "Time a rank needs to wake up", value_or<Decimal<double>>("0.05"), "MS");
   machines("slow", "A rank that takes FACTOR times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
   auto draft = flags.add_options("Draft");
-  draft("acceptance", "Share of tokens that are the draft's first choice (default: the draft of --from, or 0.65)", cxxopts::value<double>(),
+  draft("acceptance", "Share of tokens that are the draft's first choice (default: the draft of --from, or 0.65)", cxxopts::value<Decimal<double>>(),
         "P");
   draft("acceptance4", "Share of tokens among its first four (default: the draft of --from, or the first choice plus 58 % of the rest)",
-        cxxopts::value<double>(), "P");
-  draft("over-confidence", "Over-confidence of its probabilities: their exponent, minus 1; below 0: too low", value_or<double>("0"), "X");
+        cxxopts::value<Decimal<double>>(), "P");
+  draft("over-confidence", "Over-confidence of its probabilities: their exponent, minus 1; below 0: too low", value_or<Decimal<double>>("0"), "X");
   add_speculation(flags, "Strategies to compare", "iterative,speculative,pipeinfer", {"suffix-store", "draft-units"},
                   "Number of drafters, with -md of each model (not given: as many as the run of --from had; 0: none)");
   flags.add_options("Output")("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");

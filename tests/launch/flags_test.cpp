@@ -141,6 +141,15 @@ TEST(Flags, UnitsOfAPreset_areThoseThatItMeans) {
   expect_refused({"run", "-m", kModel, "-p", "x", "--preset", "dovetail", "--heads", kHeads}, "as in --units cpu --draft-units cuda:0");
 }
 
+TEST(Flags, DecimalsAreReadWhole) {
+  expect_refused({"run", "-m", kModel, "-p", "x", "--temp", "0,8"}, "--temp: '0,8' does not fit");
+  expect_refused({"run", "-m", kModel, "-p", "x", "--timeout", "5x"}, "--timeout: '5x' does not fit");
+  expect_refused({"simulate", "--bandwidth", "1gbit"}, "--bandwidth: '1gbit' does not fit");
+  const auto run = std::get<RunOptions>(parse({"run", "-m", kModel, "-p", "x", "--temp", "8e-1", "--timeout", "7.5"}).options);
+  EXPECT_EQ(run.sampling.temperature, 0.8f);
+  EXPECT_EQ(run.job.timeout, std::chrono::milliseconds(7500));
+}
+
 TEST(Flags, TooManyDrafts_areToldTheFlagThatAddedThem) {
   const auto remedy = [](const Arguments& more) {
     return std::get<RunOptions>(parse(joined({"run", "-m", kModel, "-p", "x", "-md", kDraft}, more)).options).fewer_drafts;
