@@ -4,20 +4,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <thread>
 
 #include "launch/guard/guard.hpp"
+#include "launch/input/input_text.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/progress_bar.hpp"
 #include "launch/output/standard_output.hpp"
 #include "launch/planning/kept_links.hpp"
 #include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/thread_choice.hpp"
-#include "launch/standard_input.hpp"
 #include "mpi/cluster/announcements.hpp"
 #include "mpi/protocol/validate.hpp"
 #include "mpi/transport/congestion.hpp"
@@ -26,19 +25,6 @@
 #include "src/model/weights.hpp"
 
 namespace yamata {
-
-std::atomic<bool> g_interrupted{false}, g_woken{false};
-
-void catch_interrupts() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { g_interrupted = true; };
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  action.sa_handler = [](int) { g_woken = true; };
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGCONT, &action, nullptr);
-  std::signal(SIGXFSZ, SIG_IGN);  // if a file may not grow, its write fails, as on a full disk
-}
 
 void warn(const std::string& text) { print_error("yamata: warning: {}\n", text); }
 
@@ -189,19 +175,21 @@ ThreadChoice Job::choose_cpus(const Topology& topology) const {
 }
 
 std::string Job::read_text_file(const std::string& path) {
-  if (path != "-") return read_text(path);
+  const auto began = Clock::now();
   const auto while_waiting = [&] {
-    if (g_interrupted) throw Interrupted{};
+    stop_if_interrupted();
     announce_alive(transport_);
+    if (Clock::now() - began > options_.timeout / 2) may_be_cut_off();  // meanwhile this rank hears no other
   };
-  std::string text = read_standard_input(while_waiting);
+  std::string text = read_text(path, "-f", while_waiting);
   // When mpirun is interrupted, it wakes its processes, closes their input, and ends them a second later: the text may be unfinished.
   constexpr auto kWakes = std::chrono::milliseconds(250), kEnds = std::chrono::milliseconds(2000);
   const auto closed = Clock::now();
-  while (transport_.size() > 1 && Clock::now() - closed < (g_woken ? kEnds : kWakes)) {
+  while (path == "-" && transport_.size() > 1 && Clock::now() - closed < (g_woken ? kEnds : kWakes)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     while_waiting();
   }
+  may_be_cut_off(false);
   return text;
 }
 
@@ -264,7 +252,7 @@ ClusterOptions Job::cluster() {
   cluster.interrupted = &g_interrupted;
   cluster.woken = &g_woken;
   cluster.on_warning = warn;
-  cluster.on_left_out = may_be_cut_off;
+  cluster.on_left_out = [] { may_be_cut_off(); };
   if (layout_is_open() || splits_by_speed()) cluster.measure = [this](const std::atomic<bool>& stop) { return measure(stop); };
   cluster.probes_links = layout_is_open();
   if (layout_is_open()) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launch/command_line.hpp"
+#include "launch/input/interrupts.hpp"
 #include "launch/planning/group_benchmarks.hpp"
 #include "launch/planning/layout_choice.hpp"
 #include "launch/planning/measurement_cache.hpp"
@@ -26,12 +27,6 @@
 #include "src/model/model_file.hpp"
 
 namespace yamata {
-
-/// Set by SIGINT and SIGTERM.
-extern std::atomic<bool> g_interrupted;
-/// Set by SIGCONT.
-extern std::atomic<bool> g_woken;
-void catch_interrupts();
 
 /// Prints a warning as a line on stderr; the job continues.
 void warn(const std::string& text);

@@ -107,11 +107,15 @@ void run_head(const CommandLine& line, World& world) {
 void bound_finalize(const World& world, int code) {
   if (!world.session) return;
   const bool head = world.transport->rank() == 0;
-  std::thread([code, patience = world.timeout + std::chrono::seconds(head ? 2 : 4)] {
+  const auto bound = [code, patience = world.timeout + std::chrono::seconds(head ? 2 : 4)] {
     std::this_thread::sleep_for(patience);
     end_job(code);
     std::_Exit(code);
-  }).detach();
+  };
+  try {
+    std::thread(bound).detach();
+  } catch (const std::system_error&) {  // no thread is possible: unbounded
+  }
 }
 
 /// Disconnects from the other ranks. If one was lost, finalizing MPI would wait for it forever, so the head ends the job instead.
@@ -149,7 +153,7 @@ int code_of(const World& world, Work work) {
     say(e.what());
     return static_cast<int>(e.code());
   } catch (const std::system_error& e) {
-    say(e.what());
+    say(fmt::format("{}; look at the limits of this process (ulimit -a) and of its container", e.what()));
     return static_cast<int>(ExitCode::kModel);
   } catch (const std::bad_alloc&) {
     say(fmt::format("out of memory on rank 0 ({}); lower -c or use more ranks", world.host));
@@ -214,7 +218,7 @@ int worker_main(int argc, char** argv, World& world) {
   setup.woken = &g_woken;
   setup.dispensable = let_job_survive_this_rank;
   setup.launcher_gone = launcher_is_gone();
-  setup.head_unheard = may_be_cut_off;
+  setup.head_unheard = [] { may_be_cut_off(); };
   setup.reaches_launcher = [mpirun = Mpirun::of_this_process()] { return !mpirun || mpirun->ask() != Mpirun::Answer::kUnreachable; };
   const int code = run_worker(*world.transport, setup);
   // there is no rank to disconnect from; the launcher ends this rank, if it can be reached

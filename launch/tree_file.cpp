@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "launch/output/output_file.hpp"
+#include "launch/input/input_text.hpp"
 #include "node/error.hpp"
 
 namespace yamata {

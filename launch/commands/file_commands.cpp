@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "launch/input/input_text.hpp"
 #include "launch/job.hpp"
-#include "launch/output/output_file.hpp"
 #include "launch/output/standard_output.hpp"
 #include "mpi/decoding/speculation_options.hpp"
 #include "mpi/planning/layer_split.hpp"

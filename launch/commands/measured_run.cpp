@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "launch/output/output_file.hpp"
+#include "launch/input/input_text.hpp"
 #include "node/error.hpp"
 
 namespace yamata {

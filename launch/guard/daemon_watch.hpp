@@ -21,14 +21,15 @@ class DaemonWatch {
   /// rank is `ending`, the deadline is at most one second: PMIx waits two seconds for a daemon's permission to end, and a rank that ends
   /// without it makes mpirun end the job with exit code 1.
   void keep_awake(Clock::time_point now, bool ending);
-  /// True after mpirun has been unreachable for the deadline.
-  bool is_cut_off(Clock::time_point now);
+  /// True after mpirun has been unreachable for the deadline. Whether it is reachable is checked only if `asks`; otherwise this counts as
+  /// reachable.
+  bool is_cut_off(Clock::time_point now, bool asks);
 
  private:
   pid_t launcher_;
   std::chrono::milliseconds deadline_;
   AwakeClock clock_;
-  Clock::time_point good_;  // on that clock: the last time that nothing was wrong
+  Clock::time_point awoke_, reached_;  // on that clock: the last time that the daemon was not stopped, and mpirun not unreachable
   std::optional<Mpirun> mpirun_;
 };
 

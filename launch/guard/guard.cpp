@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "launch/guard/daemon_watch.hpp"
@@ -119,8 +120,9 @@ class Guard {
     }
     check_launcher(now);
     wake_at_end(now);
-    if (rank_ > 0 && !(shared_state && shared_state->unheard)) return daemon_.keep_awake(now, rank_is_done());
-    if (daemon_.is_cut_off(now)) end_rank();
+    if (rank_ > 0) daemon_.keep_awake(now, rank_is_done());
+    const bool unheard = rank_ < 0 || (shared_state && shared_state->unheard);
+    if (daemon_.is_cut_off(now, unheard)) end_rank();
   }
 
   /// A rank that is stopped after its work is done would delay the end of all others; it is continued so that it can end.
@@ -208,12 +210,16 @@ void await_guard() {
 void follow_stops(pid_t guard) {
   guard_of_this_rank = guard;
   std::atexit(await_guard);
-  std::thread([guard] {
+  const auto follow = [guard] {
     while (true) {
       std::this_thread::sleep_for(std::chrono::milliseconds(250));
       if (process_state(guard) == 'T' && !(shared_state && shared_state->phase == Phase::kEnding)) raise(SIGSTOP);
     }
-  }).detach();
+  };
+  try {
+    std::thread(follow).detach();
+  } catch (const std::system_error&) {  // no thread is possible; the error is reported where threads are needed
+  }
 }
 
 }  // namespace
@@ -260,8 +266,8 @@ void let_job_survive_this_rank(bool survive) {
 
 const std::atomic<bool>* launcher_is_gone() { return shared_state ? &shared_state->orphaned : nullptr; }
 
-void may_be_cut_off() {
-  if (shared_state) shared_state->unheard = true;
+void may_be_cut_off(bool unheard) {
+  if (shared_state) shared_state->unheard = unheard;
 }
 
 void job_is_over() {

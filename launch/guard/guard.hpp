@@ -30,9 +30,9 @@ void let_job_survive_this_rank(bool survive);
 /// True if the process that started this rank has died; the guard ends the rank soon after. Null without a guard.
 const std::atomic<bool>* launcher_is_gone();
 
-/// This rank and others do not hear one another any more, and the job continues without some of them. If mpirun is unreachable, too, this
-/// machine is cut off, and the guard ends the rank.
-void may_be_cut_off();
+/// This rank and others do not hear one another any more: the job continues without some of them, or this rank waits for its prompt. If
+/// mpirun is unreachable, too, this machine is cut off, and the guard ends the rank. False: they hear one another again.
+void may_be_cut_off(bool unheard = true);
 
 /// This rank has asked the launcher to end all others. After this rank has ended, the guard makes sure that the launcher ends, too.
 void job_is_over();

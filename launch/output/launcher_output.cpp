@@ -12,8 +12,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "node/process.hpp"
@@ -73,6 +75,11 @@ std::uint64_t LauncherOutput::position() const {
   std::uint64_t position = 0;
   info >> word >> position;  // "pos: N"
   return position;
+}
+
+bool LauncherOutput::goes_to(const std::string& path) const {
+  std::error_code none;
+  return launcher_ != 0 && std::filesystem::equivalent(path, path_of(launcher_), none);
 }
 
 /// Whether the file cannot grow.

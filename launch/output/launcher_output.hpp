@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <string>
 
 namespace yamata {
 
@@ -15,6 +16,8 @@ class LauncherOutput {
   explicit LauncherOutput(pid_t launcher);
   /// Whether mpirun could not write all of the `bytes` that this process has written. Waits while mpirun is still writing.
   bool loses(std::uint64_t bytes) const;
+  /// Whether mpirun writes the output into this file.
+  bool goes_to(const std::string& path) const;
 
  private:
   std::uint64_t position() const;

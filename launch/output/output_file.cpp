@@ -9,9 +9,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -68,6 +65,8 @@ std::FILE* open_nameless(const std::string& path) {
 }  // namespace
 
 void check_writable(const std::string& path, const std::vector<std::string>& kept) {
+  if (is_standard_output(path))
+    throw UsageError(fmt::format("{} is where standard output goes, and one would overwrite the other; write to another file", path));
   if (is_special(path)) return;
   for (const std::string& other : kept) {
     std::error_code ignored;
@@ -138,15 +137,6 @@ void check_outputs(const std::vector<std::string>& paths, std::vector<std::strin
     check_writable(path, kept);
     kept.push_back(path);
   }
-}
-
-std::string read_text(const std::string& path, const std::string& flag) {
-  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  if (is_folder(path)) throw ModelError(fmt::format("{} is a folder, not a text; check {}", path, flag));
-  std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad()) throw ModelError(fmt::format("cannot read {}: {}; check {}", path, std::strerror(errno), flag));
-  return text;
 }
 
 }  // namespace yamata

@@ -43,7 +43,5 @@ void check_outputs(const std::vector<std::string>& paths, std::vector<std::strin
 /// Throws ModelError if write_file would fail later, so that the error comes before the long work. Throws UsageError if `path` would
 /// overwrite one of `kept`.
 void check_writable(const std::string& path, const std::vector<std::string>& kept);
-/// The bytes of a file, or of standard input for "-". Throws ModelError if it cannot be read.
-std::string read_text(const std::string& path, const std::string& flag = "-f");
 
 }  // namespace yamata

@@ -1,5 +1,8 @@
 #include "launch/output/standard_output.hpp"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdio>
 
@@ -27,6 +30,13 @@ void print_out(std::string_view text) {
 }
 
 void print_error(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+bool is_standard_output(const std::string& path) {
+  struct stat its {}, own {};
+  if (stat(path.c_str(), &its) != 0 || !S_ISREG(its.st_mode)) return false;
+  const bool same = fstat(STDOUT_FILENO, &own) == 0 && its.st_dev == own.st_dev && its.st_ino == own.st_ino;
+  return same || written().passed_on.goes_to(path);
+}
 
 void require_standard_output() {
   const bool fails = std::fflush(stdout) != 0 || std::ferror(stdout);

@@ -2,6 +2,7 @@
 // Standard output, also if a launcher forwards it.
 #include <fmt/format.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -20,6 +21,9 @@ template <class... Args>
 void print_error(fmt::format_string<Args...> format, Args&&... args) {
   print_error(std::string_view(fmt::format(format, std::forward<Args>(args)...)));
 }
+
+/// Whether standard output goes into this file. Files that are no regular ones do not count.
+bool is_standard_output(const std::string& path);
 
 /// Throws ModelError if the output did not arrive completely. Under mpirun, a rank writes into a pipe, and mpirun silently drops what it
 /// cannot write. This function detects missing output in a file behind mpirun's standard output, on rank 0's machine. It does not detect a

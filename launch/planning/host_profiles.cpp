@@ -8,7 +8,7 @@
 #include <regex>
 #include <sstream>
 
-#include "launch/output/output_file.hpp"
+#include "launch/input/input_text.hpp"
 #include "node/error.hpp"
 
 namespace yamata {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "launch/output/output_file.hpp"
+#include "launch/input/input_text.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "node/error.hpp"
 #include "src/model/shard.hpp"

@@ -7,9 +7,12 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "node/error.hpp"
 #include "node/spin_wait.hpp"
 
 namespace yamata {
@@ -39,6 +42,8 @@ struct ThreadPool::State {
   }
   void work(int index, int cpu);
   void end_job();
+  /// Ends all threads, which have no job.
+  void close();
 
   const int size;
   const int spins;
@@ -78,12 +83,26 @@ void ThreadPool::State::end_job() {
   if (told) told();
 }
 
+void ThreadPool::State::close() {
+  closing = true;
+  jobs.fetch_add(1);
+  jobs.notify_all();
+  for (std::thread& thread : threads) thread.join();
+}
+
 ThreadPool::ThreadPool(const std::vector<int>& cpus) {
   bool bound = !cpus.empty();
   for (const int cpu : cpus) bound = bound && cpu >= 0;
   state_ = std::make_unique<State>(static_cast<int>(cpus.size()), bound);
-  for (int i = 0; i < state_->size; ++i) {
-    state_->threads.emplace_back([state = state_.get(), i, cpu = cpus[static_cast<std::size_t>(i)]] { state->work(i, cpu); });
+  try {
+    for (int i = 0; i < state_->size; ++i) {
+      state_->threads.emplace_back([state = state_.get(), i, cpu = cpus[static_cast<std::size_t>(i)]] { state->work(i, cpu); });
+    }
+  } catch (const std::system_error& e) {
+    const std::size_t started = state_->threads.size();
+    state_->close();
+    throw ModelError("cannot start " + std::to_string(cpus.size()) + " threads, only " + std::to_string(started) + ": " +
+                     e.code().message() + "; lower -t, or raise the limits of processes and memory (ulimit -a)");
   }
 }
 
@@ -92,10 +111,7 @@ ThreadPool::~ThreadPool() {
     std::unique_lock lock(state_->mutex);
     state_->ended.wait(lock, [this] { return finished(); });
   }
-  state_->closing = true;
-  state_->jobs.fetch_add(1);
-  state_->jobs.notify_all();
-  for (std::thread& thread : state_->threads) thread.join();
+  state_->close();
 }
 
 int ThreadPool::size() const { return state_->size; }

@@ -108,6 +108,19 @@ TEST_F(OutputTest, FullStandardOutput_losesNothingElse) {
   EXPECT_NE(read_file(trace_), "");
 }
 
+TEST_F(OutputTest, FileOfStandardOutput_isNoOtherOutput) {
+  const std::string file = folder_ / "both", link = folder_ / "link";
+  std::filesystem::create_symlink(file, link);
+  for (const auto& [path, ranks] : std::vector<std::pair<std::string, int>>{{file, 0}, {link, 0}, {"/dev/stdout", 0}, {file, 2}}) {
+    const Outcome outcome = run_in_shell(yamata(short_run({"--json", path}), ranks), "> " + file);
+    EXPECT_EQ(outcome.code, 1) << path;
+    ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+    EXPECT_NE(outcome.err.find(path + " is where standard output goes"), std::string::npos) << outcome.err;
+  }
+  const Outcome piped = run_in_shell(yamata(short_run({"--json", "/dev/stdout"})), "| cat");
+  EXPECT_EQ(piped.code, 0) << piped.err;
+}
+
 TEST_F(OutputTest, FullStandardError_losesNoResult) {
   EXPECT_EQ(run_in_shell(yamata(short_run({"--json", json_})), "2>/dev/full").code, 0);
   EXPECT_NE(read_file(json_), "");

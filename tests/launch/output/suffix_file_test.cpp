@@ -1,4 +1,5 @@
 // --suffix-store: texts that are kept between runs, also if the file is damaged.
+#include "launch/input/input_text.hpp"
 #include "launch/output/suffix_file.hpp"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,69 @@
+#include "launch/input/input_text.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+/// An open file; standard input stays open.
+class Input {
+ public:
+  /// A pipe without a writer would keep open() waiting; with O_NONBLOCK, poll waits for the writer.
+  explicit Input(const std::string& path) : fd_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
+  ~Input() {
+    if (fd_ > STDIN_FILENO) close(fd_);
+  }
+  Input(const Input&) = delete;
+  Input& operator=(const Input&) = delete;
+  int fd() const { return fd_; }
+  bool is_folder() const {
+    struct stat status {};
+    return fd_ >= 0 && fstat(fd_, &status) == 0 && S_ISDIR(status.st_mode);
+  }
+
+ private:
+  int fd_;
+};
+
+/// Everything up to the end; nothing, with errno set, if it cannot be read.
+bool read_all(int fd, std::string& text, const std::function<void()>& while_waiting) {
+  constexpr int kWaitMs = 250;
+  std::array<char, 65536> some;
+  while (fd >= 0) {
+    pollfd input{fd, POLLIN, 0};
+    if (poll(&input, 1, kWaitMs) <= 0) {
+      while_waiting();
+      continue;
+    }
+    const ssize_t count = read(fd, some.data(), some.size());
+    if (count == 0) return true;
+    if (count < 0 && errno != EINTR && errno != EAGAIN) return false;
+    text.append(some.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string read_text(const std::string& path, const std::string& flag, const std::function<void()>& while_waiting) {
+  const Input input(path);
+  if (input.is_folder()) throw ModelError(fmt::format("{} is a folder, not a text; check {}", path, flag));
+  std::string text;
+  if (!read_all(input.fd(), text, while_waiting))
+    throw ModelError(fmt::format("cannot read {}: {}; check {}", path == "-" ? "standard input" : path, std::strerror(errno), flag));
+  while_waiting();  // an interrupt may also have ended the program that writes
+  return text;
+}
+
+}  // namespace yamata

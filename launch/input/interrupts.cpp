@@ -1,0 +1,26 @@
+#include "launch/input/interrupts.hpp"
+
+#include <csignal>
+
+#include "mpi/cluster/head.hpp"
+
+namespace yamata {
+
+std::atomic<bool> g_interrupted{false}, g_woken{false};
+
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { g_interrupted = true; };
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = [](int) { g_woken = true; };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGCONT, &action, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN);  // if a file may not grow, its write fails, as on a full disk
+}
+
+void stop_if_interrupted() {
+  if (g_interrupted) throw Interrupted{};
+}
+
+}  // namespace yamata

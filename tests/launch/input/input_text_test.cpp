@@ -1,0 +1,116 @@
+// Texts from standard input and pipes, which the user interrupts.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/launch/process.hpp"
+
+namespace yamata::test {
+namespace {
+
+/// A command whose standard input stays open; the word PIPE in it is the path of the same pipe.
+class WaitingCommand {
+ public:
+  explicit WaitingCommand(Arguments command, bool has_writer = true) {
+    mkfifo(fifo_.c_str(), 0600);
+    if (has_writer) input_ = open(fifo_.c_str(), O_RDWR);
+    std::ranges::replace(command, "PIPE", fifo_);
+    Arguments shell{"/bin/sh", "-c", has_writer ? "exec \"$@\" < " + fifo_ : "exec \"$@\"", "sh"};
+    shell.insert(shell.end(), command.begin(), command.end());
+    process_.emplace(shell);
+  }
+  ~WaitingCommand() {
+    if (input_ >= 0) close(input_);
+  }
+  void type(const std::string& text) { ASSERT_EQ(write(input_, text.data(), text.size()), static_cast<ssize_t>(text.size())); }
+  void write_and_close(const std::string& text) {
+    input_ = open(fifo_.c_str(), O_WRONLY);
+    type(text);
+    close(std::exchange(input_, -1));
+  }
+  Process& process() { return *process_; }
+
+ private:
+  TemporaryFolder folder_;
+  const std::string fifo_ = folder_ / "input";
+  int input_ = -1;
+  std::optional<Process> process_;
+};
+
+bool within(std::chrono::seconds limit, const std::function<bool()>& happened) {
+  for (const auto end = std::chrono::steady_clock::now() + limit; !happened();) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+/// Whether the process waits for input, as read_text does: poll of one descriptor for 250 ms.
+bool waits_for_input(pid_t process) {
+  return read_file("/proc/" + std::to_string(process) + "/syscall").find(" 0x1 0xfa ") != std::string::npos;
+}
+
+/// Interrupts the command while it waits, and expects that it ends as interrupted commands do.
+void expect_interruptible(WaitingCommand& command, int signal) {
+  ASSERT_TRUE(within(std::chrono::seconds(60), [&] { return waits_for_input(command.process().pid()); })) << command.process().err();
+  kill(command.process().pid(), signal);
+  ASSERT_TRUE(within(std::chrono::seconds(60), [&] { return command.process().ended(); }));
+  EXPECT_EQ(command.process().wait(), 130) << command.process().err();
+  EXPECT_EQ(command.process().out(), "");
+}
+
+TEST(InputText, InterruptWhileWaiting_endsWithCode130) {
+  const std::vector<Arguments> commands{{"run", "-m", kModel, "-f", "-", "-n", "5"},
+                                        {"run", "-m", kModel, "-f", "PIPE", "-n", "5"},
+                                        {"tokenize", "-m", kModel, "-f", "-"},
+                                        {"simulate", "--from", "-"}};
+  for (const int signal : {SIGINT, SIGTERM}) {
+    for (const Arguments& arguments : commands) {
+      WaitingCommand command(yamata(arguments));
+      command.type("Once upon");
+      expect_interruptible(command, signal);
+    }
+  }
+}
+
+TEST(InputText, InterruptBeforeAPipeHasAWriter_endsWithCode130) {
+  WaitingCommand command(yamata({"run", "-m", kModel, "-f", "PIPE", "-n", "5"}), false);
+  expect_interruptible(command, SIGINT);
+}
+
+TEST(InputText, APipeIsReadToItsEnd) {
+  WaitingCommand command(yamata({"tokenize", "-m", kModel, "-f", "PIPE"}), false);
+  ASSERT_TRUE(within(std::chrono::seconds(60), [&] { return waits_for_input(command.process().pid()); })) << command.process().err();
+  command.write_and_close("Once upon");
+  EXPECT_EQ(command.process().wait(), 0) << command.process().err();
+  EXPECT_EQ(command.process().out(), run(yamata({"tokenize", "-m", kModel, "-p", "Once upon"})).out);
+}
+
+TEST(InputText, PromptThatWasNotFinishedUnderMpirun_isNotAnswered) {
+  WaitingCommand command(yamata({"run", "-m", kModel, "-f", "-", "-n", "20", "--ignore-eos"}, 2));
+  command.type("Once upon");
+  const auto waits = [&] {
+    try {
+      return waits_for_input(process_of_rank(command.process().pid(), 0));
+    } catch (const std::runtime_error&) {
+      return false;  // not started
+    }
+  };
+  ASSERT_TRUE(within(std::chrono::seconds(60), waits)) << command.process().err();
+  kill(command.process().pid(), SIGINT);
+  command.process().wait();
+  EXPECT_EQ(command.process().out(), "");
+}
+
+}  // namespace
+}  // namespace yamata::test
