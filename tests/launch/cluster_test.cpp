@@ -169,12 +169,12 @@ TEST(Cluster, LostDrafter_isMissedInOneLineAndTheTextGoesOn) {
 
 TEST(Cluster, AcceptanceThatLosesItsDrafter_failsInsteadOfMeasuringLess) {
   Process process(yamata({"acceptance", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-f",
-                          YAMATA_SOURCE_DIR "/launch/experiments/tales.jsonl", "-n", "400", "--timeout", "2"},
+                          YAMATA_SOURCE_DIR "/launch/experiments/tales.jsonl", "-n", "400", "--timeout", std::to_string(2 * patience())},
                          3));
   for (pid_t drafter = 0; drafter == 0;) {
     try {
       const pid_t pid = process_of_rank(process.pid(), 2);
-      if (cpu_ticks(pid) > 50) drafter = pid;  // it drafts: loading takes less
+      if (cpu_ticks(pid) > 50 * patience()) drafter = pid;  // it drafts: loading takes less
       if (drafter) kill(drafter, SIGKILL);
     } catch (const std::runtime_error&) {
       ASSERT_FALSE(process.ended()) << process.err();

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -112,6 +113,11 @@ Outcome run(const Arguments& command, std::uint64_t largest_file) {
   Process process(command, largest_file);
   const int code = process.wait();
   return {code, process.out(), process.err()};
+}
+
+int patience() {
+  const char* times = getenv("YAMATA_PATIENCE");
+  return times ? std::max(1, std::atoi(times)) : 1;
 }
 
 pid_t parent_of(pid_t process) {

@@ -44,6 +44,9 @@ struct Outcome {
   std::vector<std::string> warnings() const;
 };
 
+/// How many times as long as others the program under test may take: sanitized ones are slow (YAMATA_PATIENCE).
+int patience();
+
 /// yamata with these arguments; with ranks > 0 under mpirun.
 Arguments yamata(const Arguments& arguments, int ranks = 0);
 Outcome run(const Arguments& command, std::uint64_t largest_file = 0);
