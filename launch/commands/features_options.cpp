@@ -13,7 +13,8 @@ cxxopts::Options features_flags() {
   auto add = flags.add_options("Features");
   add("o,output", "Output file; further files have a number in their name", cxxopts::value<std::string>(), "FILE.safetensors");
   add("layers",
-      "Layers whose inputs are written, such as 2,15,27; last: after the output norm; eagle3: the three layers that EAGLE-3 reads",
+      "Layers whose inputs are written, such as 2,15,27; last: after the output norm; eagle3: the layers that EAGLE-3 reads, "
+      "three unless the model has fewer",
       value_or<std::string>("last"), "LIST");
   add("generate",
       "Generate N tokens after each prompt, and write their hidden states too; a .jsonl file has a prompt per line, any other file is a "

@@ -41,7 +41,12 @@ def make_head(options, model, data, texts):
 
 
 def layers_needed(options, model):
-    return [*map(str, options.layers or model.eagle3_layers()), 'last'] if options.kind == 'eagle3' else ['last']
+    if options.kind != 'eagle3':
+        return ['last']
+    read = options.layers or model.eagle3_layers()
+    if read[-1] >= model.layers:
+        raise Problem(f'--layers: the model has no layer {read[-1]}; its layers are 0 to {model.layers - 1}')
+    return [*map(str, read), 'last']
 
 
 def check_out(options, out):

@@ -38,8 +38,9 @@ class Target:
         return len(self.embedding)
 
     def eagle3_layers(self):
-        """The layers whose inputs EAGLE-3 reads."""
-        return [2, self.layers // 2, self.layers - 3]
+        """The layers whose inputs EAGLE-3 reads, ascending: the rule of src/model/stage_model.hpp."""
+        middle = self.layers // 2
+        return [layer for layer in (min(2, middle - 1), middle, max(self.layers - 3, middle + 1)) if 0 <= layer < self.layers]
 
     def to(self, device):
         return dataclasses.replace(self, embedding=self.embedding.to(device), output=self.output.to(device), norm=self.norm.to(device))

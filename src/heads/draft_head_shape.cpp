@@ -1,5 +1,6 @@
 // Identifies the tensors of a head that guesses from its own hidden states, in the supported layouts.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -95,7 +96,7 @@ class Finder {
     }
     if (layers.empty()) layers = eagle3_layers(target().layers);
     if (!std::is_sorted(layers.begin(), layers.end()) || std::adjacent_find(layers.begin(), layers.end()) != layers.end())
-      refuse("the layers that it reads do not ascend; it needs a target with more layers");
+      refuse(fmt::format("it reads layers {}, which do not ascend; train it again", fmt::join(layers, ", ")));
     return layers;
   }
 

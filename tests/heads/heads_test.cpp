@@ -55,6 +55,13 @@ TEST(KeptType, IsTheSmallerOfBoth_inWholeBlocks) {
   EXPECT_EQ(kept_type(Q4_K, 40, Q8_0), F16);
 }
 
+TEST(Eagle3Layers, ascendAndExist_inAModelOfAnyDepth) {  // the same table is in tests/launch/training/training_test.py
+  const std::vector<std::pair<std::int64_t, std::vector<std::int32_t>>> read{{1, {0}},       {2, {0, 1}},    {3, {0, 1, 2}},
+                                                                             {4, {1, 2, 3}}, {5, {1, 2, 3}}, {6, {2, 3, 4}},
+                                                                             {7, {2, 3, 4}}, {8, {2, 4, 5}}, {32, {2, 16, 29}}};
+  for (const auto& [layers, expected] : read) EXPECT_EQ(eagle3_layers(layers), expected) << layers;
+}
+
 TEST_F(HeadsTest, Text_givesTheSameBitsHoweverItIsCut) {
   const auto whole = make("tales-dgf.safetensors"), pieces = make("tales-dgf.safetensors");
   expect_same_bits_however_cut(*whole, *pieces);

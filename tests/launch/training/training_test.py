@@ -1,4 +1,5 @@
 """Tests launch/train-heads and launch/heads-to-gguf: trains heads for a tiny target within seconds, and checks what is refused."""
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -83,6 +84,32 @@ class Starting(Scene):
         for name, values in random.items():
             self.assertTrue(torch.equal(values, experts[name]), name)
         self.assertLess(random['midlayer.mlp.up_proj.weight'].std(), 0.03)
+
+
+class Layers(Scene):
+    def test_eagle3_reads_layers_that_ascend_and_exist_in_a_model_of_any_depth(self):
+        """The same table is in tests/heads/heads_test.cpp."""
+        model = target.load(self.folder / 'target.gguf')
+        for layers, read in ((1, [0]), (2, [0, 1]), (3, [0, 1, 2]), (4, [1, 2, 3]), (5, [1, 2, 3]), (6, [2, 3, 4]), (7, [2, 3, 4]), (8, [2, 4, 5]), (32, [2, 16, 29])):
+            self.assertEqual(dataclasses.replace(model, layers=layers).eagle3_layers(), read, layers)
+
+    def test_a_head_for_a_model_of_two_layers_reads_both(self):
+        tiny.write_target(self.folder / 'two.gguf', layers=2)
+        tiny.write_features(self.folder / 'two.st', read=[0, 1])
+        flags = ['-m', self.folder / 'two.gguf', '-f', self.folder / 'two.st', '-o', self.folder / 'two', '--steps', '2', '--batch', '96', '--draft-vocabulary', '48']
+        done = run('train-heads', 'eagle3', *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        stored, _ = safetensors_file.read(self.folder / 'two' / 'model.safetensors')
+        self.assertEqual(stored['fc.weight'].shape, (tiny.DIM, 2 * tiny.DIM))
+        self.assertEqual(json.loads((self.folder / 'two' / 'config.json').read_text())['eagle_aux_hidden_state_layer_ids'], [0, 1])
+
+    def test_layers_are_sorted_and_those_that_are_useless_are_refused_before_training(self):
+        self.assertEqual(self.prepared('eagle3', 'sorted', '--layers', '5,2,4').head.feature_layers, [2, 4, 5])
+        for layers, part in (('2,2,4', '2,2,4 names a layer twice'), ('2,4,8', 'no layer 8'), ('2,x', 'list of layers')):
+            refused = self.train_heads('eagle3', 'useless', '--layers', layers)
+            self.assertEqual(refused.returncode, 1, refused.stderr)
+            self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
+            self.assertIn(part, refused.stderr)
 
 
 class Optimizing(Scene):
