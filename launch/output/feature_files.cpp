@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "launch/output/output_file.hpp"
@@ -36,13 +38,23 @@ void FeatureFiles::add(std::span<const std::int32_t> ids, std::size_t prompt, st
   if (hidden_.size() * hidden_.front().size() >= format_.file_bytes) write();
 }
 
-std::string FeatureFiles::next_path() const {
-  if (files_ == 0) return format_.path;
+std::string FeatureFiles::path_of(std::size_t number) const {
+  if (number == 1) return format_.path;
   const std::size_t slash = format_.path.find_last_of('/');
   const std::size_t dot = format_.path.find_last_of('.');
   const bool ending = dot != std::string::npos && (slash == std::string::npos || dot > slash);
   const std::size_t at = ending ? dot : format_.path.size();
-  return fmt::format("{}-{:05}{}", format_.path.substr(0, at), files_ + 1, format_.path.substr(at));
+  return fmt::format("{}-{:05}{}", format_.path.substr(0, at), number, format_.path.substr(at));
+}
+
+void FeatureFiles::remove_older() const {
+  std::size_t count = 1;
+  while (std::filesystem::exists(path_of(count + 1))) ++count;
+  for (; count > 1; --count) {
+    std::error_code error;
+    std::filesystem::remove(path_of(count), error);
+    if (error) throw ModelError(fmt::format("cannot remove {}, which was written earlier: {}; delete it", path_of(count), error.message()));
+  }
 }
 
 void FeatureFiles::write() {
@@ -53,8 +65,9 @@ void FeatureFiles::write() {
                                           {"prompts", "I64", {texts}, std::as_bytes(std::span(prompts_))}};
   for (std::size_t layer = 0; layer < hidden_.size(); ++layer)
     entries.push_back({"hidden." + format_.layers[layer], format_.halves ? "F16" : "F32", {rows, format_.dim}, hidden_[layer]});
-  NewFile file(next_path());
+  NewFile file(path_of(files_ + 1));
   safetensors::write(entries, {}, [&](std::span<const std::byte> bytes) { file.append(bytes); });
+  if (files_ == 0) remove_older();
   file.finish();
   ++files_;
   ids_.clear();

@@ -1,7 +1,7 @@
 """Reads the files of yamata features: texts, each with a row of hidden states per token; divides them into batches."""
 import dataclasses
+import itertools
 import pathlib
-import re
 
 import numpy
 import torch
@@ -41,10 +41,10 @@ class Batch:
 
 
 def shards_of(path):
-    """The file, and the files that continue it: F.safetensors, F-00002.safetensors, ..."""
+    """The file, and the files that continue it: F.safetensors, F-00002.safetensors, ... A file behind a gap is of another writing."""
     path = pathlib.Path(path)
-    numbered = re.compile(re.escape(path.stem) + r'-\d{5}' + re.escape(path.suffix))
-    return [path, *sorted(other for other in path.parent.glob('*' + path.suffix) if numbered.fullmatch(other.name))]
+    further = (path.with_name(f'{path.stem}-{number:05}{path.suffix}') for number in itertools.count(2))
+    return [path, *itertools.takewhile(pathlib.Path.exists, further)]
 
 
 class Features:

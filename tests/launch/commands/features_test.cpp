@@ -1,6 +1,8 @@
 // yamata features as users call it.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "src/safetensors/safetensors.hpp"
 #include "tests/launch/process.hpp"
 
@@ -63,6 +65,19 @@ TEST(Features, Generate_goesOnAfterEachPrompt_asRunDoes_inSeveralFiles) {
   written.erase(std::remove_if(written.begin(), written.end(), [](char c) { return c == ' ' || c == '\n'; }), written.end());
   const std::size_t tail = ids.find(',', ids.size() / 2) + 1;
   EXPECT_NE(written.find(ids.substr(tail, ids.size() - tail - 1)), std::string::npos);
+}
+
+TEST(Features, FewerFilesThanBefore_leaveNoneOfBefore) {
+  const TemporaryFolder folder;
+  const std::string text = folder / "text.txt", out = folder / "out.safetensors";
+  const std::vector<std::string> kept{folder / "out-2.safetensors", folder / "other-00002.safetensors"};
+  write_file(text, kLines);
+  const std::vector<std::string> older{folder / "out-00002.safetensors", folder / "out-00003.safetensors"};
+  for (const auto* names : {&kept, &older})
+    for (const std::string& name : *names) write_file(name, "x");
+  ASSERT_EQ(features({"-f", text, "-o", out}).code, 0);
+  for (const std::string& name : kept) EXPECT_EQ(read_file(name), "x") << name;
+  for (const std::string& name : older) EXPECT_FALSE(std::filesystem::exists(name)) << name;
 }
 
 TEST(Features, PromptFormat_putsEachPromptIntoATemplate) {

@@ -306,6 +306,12 @@ class Refusals(Scene):
 
 
 class Batches(Scene):
+    def test_a_file_behind_a_gap_does_not_continue_the_others(self):
+        for number in (4, 12345):
+            tiny.write_features(self.folder / f'features-{number:05}.safetensors')
+        self.assertEqual(features.shards_of(self.folder / 'features.safetensors'),
+                         [self.folder / 'features.safetensors', self.folder / 'features-00002.safetensors'])
+
     def test_every_text_is_in_one_batch_of_an_epoch_and_batches_keep_their_size(self):
         texts = [(0, at, at + 3 + at % 40, 0) for at in range(300)]
         for random in (None, numpy.random.default_rng(5)):
