@@ -110,11 +110,11 @@ def train(options):
         torch.set_num_threads(options.threads)
     out = pathlib.Path(options.out)
     check_out(options, out)
+    loop, facts = prepare(options)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Problem(f'{out} cannot be made ({error.strerror}); choose another folder with -o') from None
-    loop, facts = prepare(options)
     print(f'training on {facts["rows"]} rows of {facts["texts"]} texts, measuring on {facts["held_rows"]}'
           + (f'; going on at step {loop.done}' if loop.done else ''), file=sys.stderr, flush=True)
 

@@ -7,7 +7,7 @@ import torch
 
 from measuring.problem import Problem
 
-from . import safetensors_file
+from . import config_file, safetensors_file
 
 FILES = ('model.safetensors', 'config.json', 'README.md')
 
@@ -28,7 +28,7 @@ def write(folder, head, card, halves):
 def read(folder, head):
     """Gives `head` the weights of a folder. Raises Problem (2) if they are those of another kind, model or size."""
     stored, _ = safetensors_file.read(folder / 'model.safetensors')
-    layers, wanted = aux_layers(json.loads((folder / 'config.json').read_text())), aux_layers(head.config())
+    layers, wanted = aux_layers(config_file.read(folder)), aux_layers(head.config())
     if layers and wanted and layers != wanted:
         raise Problem(f'{folder}: this head reads layers {", ".join(map(str, layers))}; give them with --layers, with features of these layers', 2)
     own = head.tensors()

@@ -1,5 +1,4 @@
 """An EAGLE-3 head as GGUF: its tensors have GGUF's names, its RoPE pairs are interleaved, its draft vocabulary is stored as token ids."""
-import json
 import os
 import pathlib
 
@@ -8,7 +7,7 @@ import numpy
 
 from measuring.problem import Problem, refuse_overwriting
 
-from . import safetensors_file
+from . import config_file, safetensors_file
 
 LAYER = {'hidden_norm': 'attn_norm_2', 'input_layernorm': 'attn_norm', 'self_attn.q_proj': 'attn_q', 'self_attn.k_proj': 'attn_k',
          'self_attn.v_proj': 'attn_v', 'self_attn.o_proj': 'attn_output', 'post_attention_layernorm': 'ffn_norm', 'mlp.gate_proj': 'ffn_gate',
@@ -20,9 +19,8 @@ TYPES = {'f32': gguf.GGMLQuantizationType.F32, 'f16': gguf.GGMLQuantizationType.
 
 
 def read_config(folder):
-    path = folder / 'config.json'
+    config = config_file.read(folder)
     try:
-        config = json.loads(path.read_text())
         heads = config['num_attention_heads']
         return {'dim': config['hidden_size'], 'ffn': config['intermediate_size'], 'heads': heads, 'kv_heads': config.get('num_key_value_heads', heads),
                 'head_dim': config.get('head_dim') or config['hidden_size'] // heads, 'eps': config['rms_norm_eps'],
@@ -30,10 +28,10 @@ def read_config(folder):
                 'vocabulary': config['vocab_size'], 'target_dim': config.get('target_hidden_size') or config['hidden_size'],
                 'layers': config.get('eagle_aux_hidden_state_layer_ids') or config.get('eagle_config', {}).get('eagle_aux_hidden_state_layer_ids'),
                 'norm_before_residual': bool(config.get('norm_before_residual')), 'norm_before_fc': bool(config.get('norm_before_fc'))}
-    except OSError as error:
-        raise Problem(f'{path} cannot be read ({error.strerror}); give the folder of an EAGLE-3 head', 2) from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Problem(f'{path} has no {error}; give the folder of an EAGLE-3 head', 2) from None
+    except KeyError as error:
+        raise Problem(f"{folder / 'config.json'} has no {error}; give the folder of an EAGLE-3 head", 2) from None
+    except (TypeError, AttributeError, ZeroDivisionError) as error:
+        raise Problem(f"{folder / 'config.json'} does not describe an EAGLE-3 head ({error}); give the folder of one", 2) from None
 
 
 def interleaved(weights, heads):
@@ -113,6 +111,7 @@ def convert(source, out, kind):
         writer.close()
         os.replace(new, out)
     except OSError as error:
-        pathlib.Path(new).unlink(missing_ok=True)
         raise Problem(f'{out} cannot be written ({error.strerror}); choose another place') from None
+    finally:
+        pathlib.Path(new).unlink(missing_ok=True)
     return pathlib.Path(out).stat().st_size

@@ -1,5 +1,8 @@
 """The flags of launch/train-heads."""
 import argparse
+import pathlib
+
+from measuring.problem import Problem
 
 
 LEARNING_RATES = {'medusa': {'muon': 1e-3, 'adamw': 1e-3}, 'dgf': {'muon': 2e-3, 'adamw': 5e-4}, 'eagle3': {'muon': 2e-3, 'adamw': 5e-4}}
@@ -71,6 +74,14 @@ def add_common(parser):
     machine.add_argument('--device', default='cpu', help='PyTorch device: cpu or cuda (cpu)')
     machine.add_argument('--bf16', action='store_true', help='matrix products in bfloat16: faster if the CPU or GPU supports it')
 
+
+def check_files(options):
+    """Before anything is installed or loaded. Raises Problem (2) naming the first file that does not exist."""
+    files = [('-m', options.model), *(('-f', path) for path in options.features), ('--from', getattr(options, 'from')),
+             ('--held-out', options.held_out if isinstance(options.held_out, str) else None)]
+    for flag, path in files:
+        if path and not pathlib.Path(path).exists():
+            raise Problem(f'{flag}: {path} does not exist', 2)
 
 
 def read(arguments, description):

@@ -258,6 +258,20 @@ class Gguf(Scene):
             self.assertEqual(refused.returncode, 1, refused.stderr)
             self.assertEqual(refused.stderr, f'heads-to-gguf: {head / name} would be overwritten; write to another file\n')
 
+    def test_a_damaged_config_is_named(self):
+        for content, part in (('{"hidden_size": 32, "num', 'damaged: it is no JSON'), ('[]', 'not the configuration'), ('{}', "has no 'num_attention_heads'"),
+                              ('{"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 0}', 'does not describe')):
+            shutil.copytree(self.folder / 'head', self.folder / 'damaged', dirs_exist_ok=True)
+            (self.folder / 'damaged' / 'config.json').write_text(content)
+            refused = self.convert(self.folder / 'damaged', self.folder / 'x.gguf')
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
+            self.assertIn(part, refused.stderr)
+        (self.folder / 'damaged' / 'config.json').write_text('{')
+        refused = self.train_heads('eagle3', 'again', '--from', str(self.folder / 'damaged'))
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn('no JSON', refused.stderr)
+
 
 class Refusals(Scene):
     def assert_refused(self, code, part, kind='medusa', out='refused', **flags):
@@ -297,6 +311,14 @@ class Refusals(Scene):
         refused = self.train_heads('medusa', 'begun', '--from', str(self.folder / 'begun'))
         self.assertEqual(refused.returncode, 1, refused.stderr)
         self.assertIn('model.safetensors would be overwritten; choose another folder with -o', refused.stderr)
+
+    def test_what_is_refused_leaves_no_folder(self):
+        self.assert_refused(2, 'cut.st', out='later', f=self.cut())
+        self.assertFalse((self.folder / 'later').exists())
+
+    def cut(self):
+        (self.folder / 'cut.st').write_bytes((self.folder / 'features.safetensors').read_bytes()[:-100])
+        return self.folder / 'cut.st'
 
     def test_flags_that_make_no_sense_are_usage(self):
         for arguments in ([], ['eagle2'], ['medusa'], self.flags('medusa', 'x', '--heads', '0'), self.flags('dgf', 'x', '--draft-vocabulary', '64')):

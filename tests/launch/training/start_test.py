@@ -1,0 +1,51 @@
+"""Tests how launch/train-heads and launch/heads-to-gguf start: Ctrl-C during an import, and files that are missing, without PyTorch."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LAUNCH = pathlib.Path(__file__).resolve().parents[3] / 'launch'
+INTERRUPTED = '''import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000): pass
+except BaseException as interrupt:
+    raise ImportError('cannot be initialized') from interrupt
+'''
+
+
+class Start(unittest.TestCase):
+    def setUp(self):
+        kept = tempfile.TemporaryDirectory()
+        self.addCleanup(kept.cleanup)
+        self.folder = pathlib.Path(kept.name)
+
+    def start(self, script, *arguments, **modules):
+        """Runs a script with modules of this content."""
+        for name, content in modules.items():
+            (self.folder / f'{name}.py').write_text(content)
+        environment = os.environ | {'PYTHONPATH': str(self.folder), 'YAMATA_TRAIN_AGAIN': '1'}  # installs nothing
+        return subprocess.run([sys.executable, LAUNCH / script, *arguments], env=environment, capture_output=True, text=True, check=False)
+
+    def test_ctrl_c_during_an_import_ends_with_130_and_no_traceback(self):
+        (self.folder / 'file').write_text('x')
+        file = str(self.folder / 'file')
+        for script, arguments in (('train-heads', ['medusa', '-m', file, '-f', file, '-o', str(self.folder / 'out')]),
+                                  ('heads-to-gguf', [file, str(self.folder / 'out.gguf')])):
+            done = self.start(script, *arguments, torch=INTERRUPTED, gguf=INTERRUPTED, numpy='')
+            self.assertEqual((done.returncode, done.stderr), (130, ''), script)
+
+    def test_missing_files_are_named_before_pytorch_is_needed(self):
+        (self.folder / 'file').write_text('x')
+        for wrong in ('-m', '-f', '--held-out', '--from'):
+            flags = {'-m': 'file', '-f': 'file', '--held-out': 'file', '--from': 'file'} | {wrong: 'absent'}
+            words = [word for flag, name in flags.items() for word in (flag, str(self.folder / name))]
+            done = self.start('train-heads', 'medusa', *words, '-o', str(self.folder / 'out'))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertEqual(done.stderr, f'train-heads: {wrong}: {self.folder / "absent"} does not exist\n')
+
+
+if __name__ == '__main__':
+    unittest.main()
