@@ -97,7 +97,7 @@ def read(arguments, description):
     eagle3 = kinds.add_parser('eagle3', help='one decoder layer that reads three layers of the model, trained over its own outputs')
     eagle3.add_argument('--unroll', type=number(int, 1, 16), default=3, metavar='N', help='training steps on its own outputs (3)')
     eagle3.add_argument('--draft-vocabulary', type=number(int, 16), default=8192, metavar='N', help='number of most frequent tokens that it can guess (8192)')
-    eagle3.add_argument('--layers', type=layers, default=None, metavar='A,B,C', help='layers whose inputs are read (of L layers: 2, L/2, L-3; below 7 layers the middle one and its neighbours, below 3 all)')
+    eagle3.add_argument('--layers', type=layers, default=None, metavar='A,B,C', help='layers whose inputs are read (of L layers: 2, L/2, L-3; below 7 layers the middle one and those beside it, below 3 all)')
     eagle3.add_argument('--start', choices=('layer', 'random'), default='layer',
                         help="initial weights: layer: the model's last layer, which is better after the same number of steps; random (layer)")
     eagle3.add_argument('--freeze-output', action='store_true', help="do not train the rows of the model's output matrix: faster steps")
