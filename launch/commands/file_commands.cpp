@@ -170,12 +170,12 @@ void inspect_command(const InspectOptions& options, int ranks) {
     };
     const RankBytes all = bytes_in_run(model, range, shard, context, 1);
     print(fmt::format("rank {}", r), range, all);
-    const LayerRange on_card{range.begin, range.begin + std::min<std::int64_t>(options.gpu_layers, range.count())};
-    if (on_card.count() == 0) continue;
-    print("  card", on_card, bytes_in_run(model, on_card, shard, context, 1, true));
-    RankBytes cores = bytes_in_run(model, {on_card.end, range.end}, shard, context, 1);
-    cores.weights = all.weights - std::min(all.weights, weights_that_move(model, on_card, shard));  // the embedding stays on the host
-    print("  cores", {on_card.end, range.end}, cores);
+    const LayerRange on_gpu{range.begin, range.begin + std::min<std::int64_t>(options.gpu_layers, range.count())};
+    if (on_gpu.count() == 0) continue;
+    print("  GPU", on_gpu, bytes_in_run(model, on_gpu, shard, context, 1, true));
+    RankBytes cores = bytes_in_run(model, {on_gpu.end, range.end}, shard, context, 1);
+    cores.weights = all.weights - std::min(all.weights, weights_that_move(model, on_gpu, shard));  // the embedding stays on the host
+    print("  cores", {on_gpu.end, range.end}, cores);
   }
   print_estimate(model, context);
 }

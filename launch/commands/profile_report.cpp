@@ -130,8 +130,8 @@ std::string to_json(const Profile& p) {
 
 std::string to_table(const Profile& p) {
   constexpr const char* kRow = "{:>7} {:>12} {:>12} {:>14} {:>12}\n";
-  std::string out =
-      fmt::format("{}, {} cores, {}; bandwidth on {} MiB; medians of {} rounds\n\n", p.cpu, p.cores, p.isa, p.memory_bytes >> 20, p.rounds);
+  std::string out = fmt::format("{}, {} cores, {}; bandwidth on {} MiB; {}\n\n", p.cpu, p.cores, p.isa, p.memory_bytes >> 20,
+                                p.rounds == 1 ? "one round" : fmt::format("medians of {} rounds", p.rounds));
   out += fmt::format(kRow, "threads", "read GB/s", "int8 Gop/s", "float Gop/s", "barrier us");
   for (const ThreadCeiling& c : p.ceilings) {
     out += fmt::format(kRow, c.threads, fmt::format("{:.2f}", c.read_bytes_per_s / 1e9), fmt::format("{:.1f}", c.byte_ops_per_s / 1e9),

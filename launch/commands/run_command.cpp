@@ -30,7 +30,8 @@ class Printer final : public RequestObserver {
   }
   void on_finished(Completion completion) override {
     if (completion.finish == FinishReason::kContext)
-      print_error("\nyamata: the context of {} tokens is full; raise -c for a longer text\n", context_);
+      print_error("\nyamata: the context of {} tokens is full{}\n", context_,
+                  context_ < result_.model.context ? "; raise -c for a longer text" : ", and the model was trained for no longer text");
     show(stream_.finish());
     print_out("\n");
     std::fflush(stdout);
@@ -58,7 +59,9 @@ std::vector<TokenId> read_prompt(Job& job, const TextSource& source, const Token
   std::vector<TokenId> ids = tokenizer.encode(text, true, true);
   if (ids.empty()) throw UsageError("the prompt is empty; write one with -p TEXT or -f FILE");
   if (static_cast<int>(ids.size()) > context) {
-    throw UsageError(fmt::format("the prompt has {} tokens, the context holds {}; raise -c or shorten the prompt", ids.size(), context));
+    const bool longer = context < job.hyperparameters().context;
+    throw UsageError(fmt::format("the prompt has {} tokens, the context holds {}{} the prompt", ids.size(), context,
+                                 longer ? "; raise -c or shorten" : ", and the model was trained for no longer text; shorten"));
   }
   return ids;
 }

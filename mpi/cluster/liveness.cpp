@@ -96,8 +96,7 @@ bool Liveness::drafter_stalled(Clock::time_point now, bool awaited, const std::v
 }
 
 std::string Liveness::stall_text(int rank) const {
-  return fmt::format("it has made no progress for {:g} s; is a link between its ranks cut?",
-                     seconds(peers_[static_cast<std::size_t>(rank)].deadline));
+  return fmt::format("it has made no progress for {:g} s", seconds(peers_[static_cast<std::size_t>(rank)].deadline));
 }
 
 void Liveness::throw_stalled(const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) const {

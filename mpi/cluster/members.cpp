@@ -121,7 +121,9 @@ std::optional<RankLost> Members::find_stalled_drafter(Time now, const std::funct
   for (const std::vector<int>& ranks : drafters_) {
     const int leader = ranks.front();
     if (leader == 0 || lost(leader)) continue;
-    if (liveness_.drafter_stalled(now, awaited(leader), ranks) && !stalled) stalled.emplace(leader, liveness_.stall_text(leader));
+    if (!liveness_.drafter_stalled(now, awaited(leader), ranks) || stalled) continue;
+    const char* const cause = ranks.size() > 1 ? "is a link between its ranks cut?" : "is its machine overloaded?";
+    stalled.emplace(leader, fmt::format("{}; {}", liveness_.stall_text(leader), cause));
   }
   return stalled;
 }

@@ -47,6 +47,8 @@ std::optional<Kind> find_kind(const std::string& name) {
 HeadsFile HeadsFile::open(const std::string& path, std::optional<Kind> forced) {
   TensorViews tensors = TensorViews::open(path);
   const auto kind = forced ? forced : detect(tensors);
+  if (!kind && tensors.gguf() && tensors.has("token_embd.weight") && tensors.has("blk.0.attn_norm.weight"))
+    throw ModelError(fmt::format("{} is a model, not draft heads; give it with -md", path));
   if (!kind)
     throw ModelError(fmt::format("{}: unknown kind of heads: not Medusa, EAGLE, Dovetail or MTP; name the kind with --heads-kind", path));
   return {std::move(tensors), *kind};

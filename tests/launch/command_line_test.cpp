@@ -162,6 +162,21 @@ TEST(CommandLine, ContextBeyondTraining_isWarnedOf) {
   EXPECT_NE(err("1025").find("warning: a context of 1025 tokens is more than the 1024"), std::string::npos);
 }
 
+TEST(CommandLine, FullContext_namesARemedyThatHelps) {
+  std::string long_prompt;
+  for (int i = 0; i < 1100; ++i) long_prompt += "and ";
+  const auto said = [](const std::string& prompt, const char* context) {
+    const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", prompt, "-n", "1100", "--ignore-eos", "-c", context}));
+    EXPECT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+    return outcome.complaints().empty() ? "" : outcome.complaints()[0];
+  };
+  EXPECT_NE(said(kPrompt, "32").find("context of 32 tokens is full; raise -c"), std::string::npos);
+  EXPECT_NE(said(kPrompt, "1024").find("context of 1024 tokens is full, and the model was trained for no longer text"), std::string::npos);
+  EXPECT_NE(said(long_prompt, "32").find("the context holds 32; raise -c or shorten"), std::string::npos);
+  EXPECT_NE(said(long_prompt, "1024").find("the context holds 1024, and the model was trained for no longer text; shorten"),
+            std::string::npos);
+}
+
 TEST(CommandLine, FlagsForGuessingWithoutADraft_areWarnedOf) {
   const std::vector<std::string> plain{"run", "-m", kModel, "-p", kPrompt, "-n", "2", "--ignore-eos"};
   const auto with = [&](std::vector<std::string> more) {
@@ -336,14 +351,14 @@ TEST(CommandLine, Inspect_showsTheSplit) {
   EXPECT_NE(outcome.out.find("general.architecture"), std::string::npos);
 }
 
-TEST(CommandLine, Inspect_showsWhatACardWouldHold) {
+TEST(CommandLine, Inspect_showsWhatAGpuWouldHold) {
   const auto split = [](const std::string& layers) {
     const std::string out = run(yamata({"inspect", "-m", kModel, "-ngl", layers, "-c", "100"})).out;
     return out.substr(out.find("split over"));
   };
-  for (const char* part : {"  card   layers   0-2   weights       2.4 MiB", "  cores  layers   3-7   weights       6.1 MiB"})
+  for (const char* part : {"  GPU    layers   0-2   weights       2.4 MiB", "  cores  layers   3-7   weights       6.1 MiB"})
     EXPECT_NE(split("3").find(part), std::string::npos) << part << " is not in\n" << split("3");
-  EXPECT_NE(split("99").find("  card   layers   0-7   "), std::string::npos) << split("99");
+  EXPECT_NE(split("99").find("  GPU    layers   0-7   "), std::string::npos) << split("99");
   EXPECT_NE(split("99").find("  cores  layers    -    weights       1.1 MiB"), std::string::npos) << "the embedding\n" << split("99");
 }
 

@@ -130,7 +130,7 @@ TEST(Heads, FilesThatDoNotFit_areRefusedInOneLine) {
                {damaged, "damaged"},
                {text, "no safetensors file"},
                {folder.path().string(), "cut.safetensors"},
-               {kModel, "unknown kind of heads"},
+               {kDraft, "is a model, not draft heads; give it with -md"},
                {other_width, "tensor W_1"},
                {other_vocabulary, "tensor 0.1.weight"},
                {nan, "tensor W_2 has a value that is no number"},

@@ -80,6 +80,14 @@ TEST(Profile, MinTime_isTheLongerOfReadingAndComputing) {
   EXPECT_DOUBLE_EQ((RunTimes{1, 0, {}, {3, 1, 2, 10}}.time_s()), 2.5);
 }
 
+TEST(Profile, OneRound_hasNoMedian) {
+  Profile profile;
+  profile.rounds = 1;
+  EXPECT_NE(to_table(profile).find("; one round\n"), std::string::npos) << to_table(profile);
+  profile.rounds = 3;
+  EXPECT_NE(to_table(profile).find("; medians of 3 rounds\n"), std::string::npos) << to_table(profile);
+}
+
 TEST(Profile, Demand_isOfTheCellsInWindows) {
   ModelFile model = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
   CpuUnit unit({-1}, cpu::choose_isa());

@@ -148,6 +148,7 @@ TEST_F(MembersTest, DrafterThatDoesNotComeOnWhileItIsAwaited_isFound) {
   const auto lost = find();
   ASSERT_TRUE(lost);
   EXPECT_EQ(lost->rank, 3);
+  EXPECT_NE(std::string(lost->what()).find("is a link between its ranks cut?"), std::string::npos) << lost->what();
 }
 
 }  // namespace
