@@ -31,13 +31,15 @@ void put_row(const TensorView& tensor, std::span<const float> values, const Matr
   try {
     quantize::quantize_row(matrix.type, values, nullptr, to);
   } catch (const quantize::OutOfRange&) {
-    throw ModelError(fmt::format("tensor {} has values that its type cannot hold", tensor.name));
+    throw ModelError(
+        fmt::format("{}: tensor {} has values that its type cannot hold; copy or download it again", tensor.file, tensor.name));
   }
 }
 
 void require_finite(const TensorView& tensor, std::span<const float> values) {
   for (const float value : values) {
-    if (!(value - value == 0)) throw ModelError(fmt::format("tensor {} has a value that is no number", tensor.name));
+    if (!(value - value == 0))
+      throw ModelError(fmt::format("{}: tensor {} has a value that is no number; copy or download it again", tensor.file, tensor.name));
   }
 }
 

@@ -100,7 +100,8 @@ void TensorViews::add(const safetensors::File& file) {
       throw ModelError(
           fmt::format("{}: tensor {} is also in another file of this folder; name one file with --heads", file.name(), tensor.name));
     const std::int64_t cols = tensor.shape.empty() ? 1 : tensor.shape.back(), rows = tensor.elements() / cols;
-    tensors_[tensor.name] = {tensor.name, *type, rows, cols, tensor.bytes.data(), tensor.bytes.size() / static_cast<std::size_t>(rows)};
+    tensors_[tensor.name] = {tensor.name, *type, rows, cols, tensor.bytes.data(), tensor.bytes.size() / static_cast<std::size_t>(rows),
+                             file.name()};
   }
 }
 
@@ -111,7 +112,7 @@ void TensorViews::add(const gguf::File& file) {
       continue;
     }
     const std::size_t row_bytes = tensor.bytes / static_cast<std::size_t>(tensor.rows());
-    tensors_[tensor.name] = {tensor.name, tensor.type, tensor.rows(), tensor.cols(), tensor.data, row_bytes};
+    tensors_[tensor.name] = {tensor.name, tensor.type, tensor.rows(), tensor.cols(), tensor.data, row_bytes, file.name()};
   }
 }
 

@@ -25,6 +25,7 @@ struct TensorView {
   std::int64_t rows = 1, cols = 0;
   const std::byte* data = nullptr;  ///< at any alignment
   std::size_t row_bytes = 0;
+  std::string file{};  ///< for messages
 
   /// A row in floats: [cols].
   void row(std::int64_t i, float* out) const;

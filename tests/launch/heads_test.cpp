@@ -133,7 +133,7 @@ TEST(Heads, FilesThatDoNotFit_areRefusedInOneLine) {
                {kDraft, "is a model, not draft heads; give it with -md"},
                {other_width, "tensor W_1"},
                {other_vocabulary, "tensor 0.1.weight"},
-               {nan, "tensor W_2 has a value that is no number"},
+               {nan, nan + ": tensor W_2 has a value that is no number; copy or download it again"},
                {kDgf, "0.0.linear.weight", {"--heads-kind", "medusa"}},
                {kDgf, "only from GGUF files", {"--heads-kind", "nextn"}},
                {kDgf, "", {"-m", kDraft}, 0},
