@@ -157,7 +157,8 @@ MeasuredRun read_measured_run(const std::string& path) {
     check(!j.at("head_us_per_token").is_null(), "it generated no text; make a run of a hundred tokens or more");
     run.head_ms = j.at("head_us_per_token").get<double>() / 1e3;
     check(run.head_ms >= 0 && run.head_ms <= 1e9, "'head_us_per_token' is no time");
-    run.first_choice_rate = std::clamp(j.value("first_choice_rate", 0.0), 0.0, 1.0);
+    if (j.contains("first_choice_rate") && !j.at("first_choice_rate").is_null())
+      run.first_choice_rate = std::clamp(j.at("first_choice_rate").get<double>(), 0.0, 1.0);
     if (j.contains("decode_tokens_per_s") && !j.at("decode_tokens_per_s").is_null())
       run.tokens_per_s = j.at("decode_tokens_per_s").get<double>();
     read_ranks(j, run);

@@ -53,6 +53,7 @@ Json share(std::uint64_t part, std::uint64_t whole) { return whole > 0 ? Json(ra
 Json figures(const Generation& r) {
   const Speed s = speed(r);
   const std::size_t n = r.token_ids.size();
+  const bool drafted = std::ranges::any_of(r.choices, [](const std::vector<Choice>& choices) { return !choices.empty(); });
   Json j;
   j["strategy"] = r.strategy;
   j["lossless"] = r.lossless;
@@ -69,7 +70,7 @@ Json figures(const Generation& r) {
   j["drafted"] = r.counters.drafted;
   j["accepted"] = r.counters.accepted;
   j["acceptance_rate"] = share(r.counters.accepted, r.counters.drafted);
-  j["first_choice_rate"] = r.first_choice_rate;
+  j["first_choice_rate"] = drafted ? Json(r.first_choice_rate) : Json();
   j["target_evaluations"] = r.counters.target_evaluations;
   j["tokens_per_target_run"] = share(n, r.counters.target_evaluations);
   j["runs_started"] = r.counters.runs_started;
