@@ -96,8 +96,8 @@ void add_ranks(cxxopts::Options& flags) {
                                value_or<std::string>("auto"), "N");
   flags.add_options("Cluster")("no-repack",
                                "Keep the weights in the file's layout: slower, but less memory if several ranks of a host share them");
-  flags.add_options("Cluster")("timeout", "End the job if a rank is silent or makes no progress for this long", value_or<Decimal<double>>("120"),
-                               "SECONDS");
+  flags.add_options("Cluster")("timeout", "End the job if a rank is silent or makes no progress for this long",
+                               value_or<Decimal<double>>("120"), "SECONDS");
 }
 
 /// --units; read before -t is checked against it.

@@ -19,6 +19,7 @@
 #include "mpi/transport/local_transport.hpp"
 #include "mpi/transport/mpi_session.hpp"
 #include "mpi/transport/mpi_transport.hpp"
+#include "node/detached_thread.hpp"
 #include "node/error.hpp"
 #include "node/lost_pages.hpp"
 
@@ -107,15 +108,11 @@ void run_head(const CommandLine& line, World& world) {
 void bound_finalize(const World& world, int code) {
   if (!world.session) return;
   const bool head = world.transport->rank() == 0;
-  const auto bound = [code, patience = world.timeout + std::chrono::seconds(head ? 2 : 4)] {
+  try_detached([code, patience = world.timeout + std::chrono::seconds(head ? 2 : 4)] {
     std::this_thread::sleep_for(patience);
     end_job(code);
     std::_Exit(code);
-  };
-  try {
-    std::thread(bound).detach();
-  } catch (const std::system_error&) {  // no thread is possible: unbounded
-  }
+  });
 }
 
 /// Disconnects from the other ranks. If one was lost, finalizing MPI would wait for it forever, so the head ends the job instead.

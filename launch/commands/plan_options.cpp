@@ -53,9 +53,10 @@ cxxopts::Options plan_flags() {
   job("b,batch-size", "Prompt tokens per run", value_or<int>("64"), "N");
   job("n,predict", "Tokens to generate", value_or<int>("128"), "N");
   job("prompt-tokens", "Tokens of the prompt", value_or<int>("64"), "N");
-  job("acceptance", "Share of tokens that are the draft's first choice (default: from --from, or 0.65)", cxxopts::value<Decimal<double>>(), "P");
-  job("acceptance4", "Share of tokens among its first four (default: the first choice, plus 58 % of the rest)", cxxopts::value<Decimal<double>>(),
-      "P");
+  job("acceptance", "Share of tokens that are the draft's first choice (default: from --from, or 0.65)",
+      cxxopts::value<Decimal<double>>(), "P");
+  job("acceptance4", "Share of tokens among its first four (default: the first choice, plus 58 % of the rest)",
+      cxxopts::value<Decimal<double>>(), "P");
   add_cache_types(flags, "Job", "TYPE");
   auto output = flags.add_options("Output");
   output("rows", "Number of layouts to show, the fastest first; always includes the best single machine", value_or<int>("10"), "N");

@@ -71,11 +71,12 @@ cxxopts::Options simulate_flags() {
   machines("wake-up", "Time a rank needs to wake up", value_or<Decimal<double>>("0.05"), "MS");
   machines("slow", "A rank that takes FACTOR times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
   auto draft = flags.add_options("Draft");
-  draft("acceptance", "Share of tokens that are the draft's first choice (default: the draft of --from, or 0.65)", cxxopts::value<Decimal<double>>(),
-        "P");
+  draft("acceptance", "Share of tokens that are the draft's first choice (default: the draft of --from, or 0.65)",
+        cxxopts::value<Decimal<double>>(), "P");
   draft("acceptance4", "Share of tokens among its first four (default: the draft of --from, or the first choice plus 58 % of the rest)",
         cxxopts::value<Decimal<double>>(), "P");
-  draft("over-confidence", "Over-confidence of its probabilities: their exponent, minus 1; below 0: too low", value_or<Decimal<double>>("0"), "X");
+  draft("over-confidence", "Over-confidence of its probabilities: their exponent, minus 1; below 0: too low",
+        value_or<Decimal<double>>("0"), "X");
   add_speculation(flags, "Strategies to compare", "iterative,speculative,pipeinfer", {"suffix-store", "draft-units"},
                   "Number of drafters, with -md of each model (not given: as many as the run of --from had; 0: none)");
   flags.add_options("Output")("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");

@@ -17,7 +17,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
 
 #include "launch/guard/daemon_watch.hpp"
@@ -26,6 +25,7 @@
 #include "launch/guard/start_watch.hpp"
 #include "mpi/cluster/leftovers.hpp"
 #include "mpi/transport/mpi_session.hpp"
+#include "node/detached_thread.hpp"
 #include "node/error.hpp"
 #include "node/process.hpp"
 
@@ -210,16 +210,12 @@ void await_guard() {
 void follow_stops(pid_t guard) {
   guard_of_this_rank = guard;
   std::atexit(await_guard);
-  const auto follow = [guard] {
+  try_detached([guard] {
     while (true) {
       std::this_thread::sleep_for(std::chrono::milliseconds(250));
       if (process_state(guard) == 'T' && !(shared_state && shared_state->phase == Phase::kEnding)) raise(SIGSTOP);
     }
-  };
-  try {
-    std::thread(follow).detach();
-  } catch (const std::system_error&) {  // no thread is possible; the error is reported where threads are needed
-  }
+  });
 }
 
 }  // namespace

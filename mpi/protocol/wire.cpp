@@ -284,7 +284,9 @@ Rows decode_rows(std::span<const std::byte> bytes) {
   return m;
 }
 
-Bytes encode(const Heartbeat& m) { return Writer().put(m.progress).put(m.activity).put(m.loaded_permille).put(m.awaits).put<std::uint8_t>(m.asks).take(); }
+Bytes encode(const Heartbeat& m) {
+  return Writer().put(m.progress).put(m.activity).put(m.loaded_permille).put(m.awaits).put<std::uint8_t>(m.asks).take();
+}
 
 Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {
   Reader in(bytes);
