@@ -7,6 +7,7 @@ import os
 import pathlib
 
 from . import plan
+from .files import write_whole
 from .problem import Problem
 
 
@@ -15,16 +16,6 @@ def line_of(values):
     out = io.StringIO()
     csv.writer(out, lineterminator='\n').writerow(' '.join(str(value).split()) for value in values)
     return out.getvalue().encode()
-
-
-def write_whole(path, data):
-    """Replaces the file in one step: after a crash, it is either the old one or the new one."""
-    temporary = path.with_name(path.name + '.new')
-    with open(temporary, 'wb') as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def read_rows(folder):

@@ -12,6 +12,8 @@ import signal
 import subprocess
 import time
 
+from .files import write_whole
+
 GRACE_S = 10.0  # between the request to end and the kill: an emulated cluster must be removed in that time
 KEPT_OUT = {'text', 'token_ids', 'per_rank'}
 
@@ -147,7 +149,7 @@ def measure(run, folder, machine):
     stem = folder / 'runs' / run.id
     json_path, out, err, prompt_file = (stem.with_suffix(suffix) for suffix in ('.json', '.out', '.err', '.txt'))
     json_path.unlink(missing_ok=True)
-    prompt_file.write_bytes(run.prompt.text.encode())
+    write_whole(prompt_file, run.prompt.text.encode())
     paths = {'{json}': str(json_path), '{prompt_file}': str(prompt_file)}
     command = [re.sub(r'\{json\}|\{prompt_file\}', lambda found: paths[found[0]], word) for word in run.command]
     began = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds')

@@ -223,6 +223,46 @@ class Running(Folder):
         self.assertEqual((self.path / 'out' / 'runs' / name).read_text(), 'A king, "old"\nand wise')
 
 
+class FullDisk(Folder):
+    """Files that cannot be written are named in one line, whatever was going on."""
+
+    def refused(self, *words):
+        self.assertEqual(self.run_to_end(strategies('a')), 2, self.said)
+        lines = [line for line in self.said.splitlines() if not line.startswith('[')]
+        self.assertEqual(len(lines), 1, self.said)
+        for word in ('experiment: ', *words):
+            self.assertIn(word, lines[0])
+
+    def test_copy_of_the_experiment_file(self):
+        (self.path / 'out').mkdir()
+        (self.path / 'out' / 'experiment.toml.new').symlink_to('/dev/full')
+        self.refused('out/experiment.toml cannot be written (No space left on device); free some space')
+        self.assertFalse((self.path / 'calls').exists())
+        self.assertEqual(os.listdir(self.path / 'out' / 'runs'), [])
+
+    def test_prompt_and_output_of_a_run(self):
+        self.assertEqual(self.run_to_end(strategies('a')), 0, self.said)
+        runs = self.path / 'out' / 'runs'
+        for suffix, words in (('.txt.new', ['.txt cannot be written (No space left on device)']), ('.out', ['.out: Is a directory'])):
+            (self.path / 'out' / 'results.csv').unlink(missing_ok=True)
+            blocked = [path.with_suffix(suffix) for path in runs.glob('*.err')]
+            for path in blocked:
+                path.unlink(missing_ok=True)
+                path.symlink_to('/dev/full') if suffix == '.txt.new' else path.mkdir()
+            self.refused(*words)
+            for path in blocked:
+                path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+
+    def test_standard_output(self):
+        (self.path / 'e.toml').write_text(strategies('a'))
+        with open('/dev/full', 'w') as full:
+            done = subprocess.run([sys.executable, ROOT / 'launch' / 'experiment', 'e.toml', '--dry-run'], cwd=self.path, stdout=full,
+                                  stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertTrue(done.stderr.startswith('experiment: standard output: No space left on device; '), done.stderr)
+        self.assertEqual(done.stderr.count('\n'), 1, done.stderr)
+
+
 class Resuming(Folder):
     def test_after_a_kill_no_row_is_lost_or_repeated(self):
         (self.path / 'gate').touch()
