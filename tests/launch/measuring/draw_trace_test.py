@@ -58,6 +58,11 @@ class DrawTrace(unittest.TestCase):
             self.refused(1, ['trace.json would be overwritten', 'write to another file'], self.trace, out)
         self.assertEqual(json.loads(self.trace.read_text()), {'traceEvents': EVENTS})
 
+    def test_other_formats_than_svg_are_refused(self):
+        for name in ('out.png', 'out.PDF', 'out.svg.gz'):
+            self.refused(1, [name, 'only SVG', 'name it .svg'], self.trace, self.folder / name)
+            self.assertFalse((self.folder / name).exists())
+
     def test_place_that_cannot_be_written_is_named(self):
         self.refused(1, ['absent/out.svg', 'No such file', 'choose another place'], self.trace, self.folder / 'absent' / 'out.svg')
 

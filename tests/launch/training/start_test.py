@@ -31,6 +31,7 @@ class Start(unittest.TestCase):
 
     def test_ctrl_c_during_an_import_ends_with_130_and_no_traceback(self):
         (self.folder / 'file').write_text('x')
+        (self.folder / 'config.json').write_text('{}')
         file = str(self.folder / 'file')
         for script, arguments in (('train-heads', ['medusa', '-m', file, '-f', file, '-o', str(self.folder / 'out')]),
                                   ('heads-to-gguf', [file, str(self.folder / 'out.gguf')])):
@@ -45,6 +46,17 @@ class Start(unittest.TestCase):
             done = self.start('train-heads', 'medusa', *words, '-o', str(self.folder / 'out'))
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertEqual(done.stderr, f'train-heads: {wrong}: {self.folder / "absent"} does not exist\n')
+
+    def test_missing_files_of_a_head_are_named_before_numpy_is_needed(self):
+        empty, half = self.folder / 'empty', self.folder / 'half'
+        empty.mkdir()
+        half.mkdir()
+        (half / 'model.safetensors').write_text('x')
+        lacks = (empty, f'{empty} has no model.safetensors and no config.json'), (half, f'{half} has no config.json'), \
+            (half / 'model.safetensors', f'{half} has no config.json'), (half / 'absent', f'{half / "absent"} does not exist')
+        for head, lack in lacks:
+            done = self.start('heads-to-gguf', str(head), str(self.folder / 'out.gguf'), numpy='raise SystemExit(9)', gguf='raise SystemExit(9)')
+            self.assertEqual((done.returncode, done.stderr), (2, f'heads-to-gguf: {lack}; give the folder of an EAGLE-3 head\n'))
 
 
 if __name__ == '__main__':
