@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <system_error>
 
 #include "node/error.hpp"
+#include "node/read_number.hpp"
 
 namespace yamata {
 namespace {
@@ -56,10 +56,9 @@ std::optional<Range> parse_range(std::string_view text) {
 
 template <class T>
 std::istream& read_decimal(std::istream& in, T& number) {
-  const std::string word(std::istreambuf_iterator<char>(in), {});
-  const char* const end = word.data() + word.size();
-  const auto [stopped, error] = std::from_chars(word.data(), end, number);
-  if (word.empty() || error != std::errc{} || stopped != end) in.setstate(std::ios::failbit);
+  const auto whole = read_number<T>(std::string(std::istreambuf_iterator<char>(in), {}));
+  if (!whole) in.setstate(std::ios::failbit);
+  number = whole.value_or(T{});
   return in;
 }
 
@@ -73,9 +72,8 @@ std::istream& operator>>(std::istream& in, Decimal<float>& number) { return read
 std::istream& operator>>(std::istream& in, Decimal<double>& number) { return read_decimal(in, number.value); }
 
 double parse_number(const std::string& word) {
-  char* end = nullptr;
-  const double value = std::strtod(word.c_str(), &end);
-  return word.empty() || *end != '\0' || std::isnan(value) ? HUGE_VAL : value;
+  const double value = read_number<double>(word).value_or(HUGE_VAL);
+  return std::isnan(value) ? HUGE_VAL : value;
 }
 
 std::map<int, double> parse_slow(const std::vector<std::string>& words, int ranks) {

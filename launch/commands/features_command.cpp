@@ -16,6 +16,7 @@
 #include "mpi/engine/engine.hpp"
 #include "node/counted.hpp"
 #include "node/error.hpp"
+#include "node/read_number.hpp"
 #include "src/tokenizer/tokenizer.hpp"
 
 namespace yamata {
@@ -35,10 +36,10 @@ Layers read_layers(const std::vector<std::string>& words, std::int64_t layers) {
       const std::vector<std::int32_t> three = eagle3_layers(layers);
       numbers.insert(numbers.end(), three.begin(), three.end());
     } else {
-      const bool digits = !word.empty() && word.size() < 9 && word.find_first_not_of("0123456789") == std::string::npos;
-      if (!digits || std::stoll(word) >= layers)
+      const auto layer = read_number<std::int32_t>(word);
+      if (!layer || *layer < 0 || *layer >= layers)
         throw UsageError(fmt::format("--layers: '{}' is not a layer of this model (0 to {}), 'last' or 'eagle3'", word, layers - 1));
-      numbers.push_back(static_cast<std::int32_t>(std::stoll(word)));
+      numbers.push_back(*layer);
     }
   }
   std::sort(numbers.begin(), numbers.end());

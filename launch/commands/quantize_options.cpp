@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "launch/flag_values.hpp"
 #include "node/counted.hpp"
 #include "node/error.hpp"
+#include "node/read_number.hpp"
 
 namespace yamata {
 namespace {
@@ -67,10 +66,8 @@ QuantizeOptions read_quantize(const cxxopts::ParseResult& r) {
 std::optional<int> threads_word(const cxxopts::ParseResult& r) {
   if (r.unmatched().size() < kMaxWords) return std::nullopt;
   const std::string& word = r.unmatched()[kMaxWords - 1];
-  int threads = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), threads);
-  if (error != std::errc() || end != word.data() + word.size())
-    throw UsageError(fmt::format("'{}' is no number of threads; leave it out for one per core", word));
+  const auto threads = read_number<int>(word);
+  if (!threads) throw UsageError(fmt::format("'{}' is no number of threads; leave it out for one per core", word));
   return threads;
 }
 

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
 #include <utility>
 
 #include "node/counted.hpp"
 #include "node/error.hpp"
+#include "node/read_number.hpp"
 
 namespace yamata {
 namespace {
@@ -22,10 +22,8 @@ namespace {
 }
 
 double parse_share(const std::string& word, const std::string& whole) {
-  char* end = nullptr;
-  const double share = std::strtod(word.c_str(), &end);
-  if (word.empty() || *end != '\0' || !std::isfinite(share) || share <= 0)
-    bad_split(whole, fmt::format("'{}' is not a share above 0", word));
+  const double share = read_number<double>(word).value_or(0);
+  if (!std::isfinite(share) || share <= 0) bad_split(whole, fmt::format("'{}' is not a share above 0", word));
   return share;
 }
 

@@ -12,6 +12,7 @@
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/error.hpp"
 #include "node/fnv1a.hpp"
+#include "node/read_number.hpp"
 
 namespace yamata::heads {
 namespace {
@@ -84,9 +85,7 @@ TensorViews TensorViews::of(const gguf::File& file) {
 void TensorViews::add(const safetensors::File& file) {
   for (const auto& [key, value] : file.metadata()) {
     texts_[key] = value;
-    char* end = nullptr;
-    const double number = std::strtod(value.c_str(), &end);
-    if (!value.empty() && *end == '\0') numbers_[key] = number;
+    if (const auto number = read_number<double>(value)) numbers_[key] = *number;
   }
   for (const safetensors::Tensor& tensor : file.tensors()) {
     const auto type = type_of(tensor.type);
