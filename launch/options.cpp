@@ -1,5 +1,9 @@
 #include "launch/options.hpp"
 
+#include <fmt/format.h>
+
+#include "node/error.hpp"
+
 namespace yamata {
 
 LayerSplit LayerSplit::parse(const std::string& text) {
@@ -13,6 +17,11 @@ LayerSplit LayerSplit::parse(const std::string& text) {
 JobOptions decided(JobOptions o, int ranks) {
   // it names ranks for the draft: the layout determines whether they exist
   const bool named = o.layer_split.text.find('/') != std::string::npos;
+  if (named && o.strategy == Strategy::kIterative)
+    throw UsageError(fmt::format(
+        "--layer-split '{}': there are shares for a draft, but nothing drafts in a job that does not guess (--strategy iterative, "
+        "perplexity, bench, features); give one share per rank without a slash, such as 0.5,0.3,0.2",
+        o.layer_split.text));
   const bool fits = ranks > static_cast<int>(o.draft_models.size()) || o.draft_on_head || named;
   const bool beside = o.draft_models.size() == 1;  // a draft on rank 0 shares the unit with its layers, if that is worth it
   if (!o.strategy) {

@@ -70,7 +70,8 @@ struct JobOptions {
 
 /// The options with the strategy decided for a job of `ranks` ranks. With a draft model: pipeinfer if there are ranks for it, speculative
 /// if one rank must do both. Without one, or if the draft models of a job do not fit, the draft models are dropped, and guesses come from
-/// suffixes of the text: pipeinfer, or on a single rank speculative. iterative if nothing guesses.
+/// suffixes of the text: pipeinfer, or on a single rank speculative. iterative if nothing guesses. Throws UsageError if --layer-split names
+/// ranks for a draft in a job that is to be iterative.
 JobOptions decided(JobOptions options, int ranks);
 
 }  // namespace yamata

@@ -22,6 +22,7 @@ PerplexityOptions read_perplexity(const cxxopts::ParseResult& r) {
   o.text = read_text_source(r);
   o.json_file = text_of(r, "json");
   read_cluster(r, o.job);
+  o.job.strategy = Strategy::kIterative;
   o.job.context = read_context_size(r, 3);
   read_context(r, o.job);
   o.chunks = r["chunks"].as<int>();

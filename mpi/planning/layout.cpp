@@ -41,6 +41,28 @@ ModelShares parse_shares(const std::string& text, const std::string& whole) {
   return model;
 }
 
+/// Throws UsageError if `drafts` models have no ranks: on rank 0 there is place for one.
+void require_ranks(int drafts, bool draft_on_head, bool automatic) {
+  if (drafts < 2) return;
+  if (draft_on_head)
+    throw UsageError(fmt::format(
+        "--no-async drafts on rank 0, which can hold one drafter, not {}; leave --no-async out, or give one -md without --drafters",
+        drafts));
+  throw UsageError(fmt::format("{} drafters need ranks of their own; {}", drafts,
+                               automatic ? fmt::format("start at least {} ranks", drafts + 1)
+                                         : "give each a share after a slash, as in 0.5,0.5/1/1, and start a rank for every share"));
+}
+
+/// Throws UsageError if there are shares for drafts that have no ranks.
+void require_drafts_apart(const std::string& layer_split, int drafts, bool draft_on_head) {
+  if (draft_on_head)
+    throw UsageError(
+        fmt::format("--layer-split '{}': there are shares for a draft, but --no-async drafts on rank 0; leave --no-async out, or give one "
+                    "share per rank without a slash, such as 0.5,0.3,0.2",
+                    layer_split));
+  if (drafts == 0) bad_split(layer_split, "there are shares for a draft but no draft model; name one with -md");
+}
+
 }  // namespace
 
 bool is_automatic(const std::string& layer_split) { return layer_split == "auto" || layer_split == "measure" || layer_split == "bytes"; }
@@ -100,15 +122,11 @@ Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool d
     if (models[model].shares.size() > 1) bad_split(layer_split, "heads lie on one rank");
   }
   drafts += heads;
-  if (models.size() > 1 && drafts == 0) bad_split(layer_split, "there are shares for a draft but no draft model; name one with -md");
-  if (models.size() > 1 && draft_on_head) bad_split(layer_split, "there are shares for a draft that is to run on rank 0");
+  if (models.size() > 1) require_drafts_apart(layer_split, drafts, draft_on_head);
   if (models.size() > 1 && static_cast<int>(models.size()) != 1 + drafts)
     bad_split(layer_split, fmt::format("{} draft models take {} groups of shares", drafts, drafts + 1));
   const bool own_ranks = !draft_on_head && drafts > 0 && (models.empty() ? ranks > drafts : models.size() > 1);
-
-  if (drafts > 1 && !own_ranks)
-    throw UsageError(
-        fmt::format("{} drafters need ranks of their own; start more ranks or give shares for them with --layer-split", drafts));
+  if (!own_ranks) require_ranks(drafts, draft_on_head, models.empty());
 
   Layout layout;
   int next = 0;

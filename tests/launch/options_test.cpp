@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "node/error.hpp"
+
 namespace yamata {
 namespace {
 
@@ -43,6 +45,15 @@ TEST(Strategy, OneThatWasAskedFor_stays) {
   options.strategy = Strategy::kIterative;
   EXPECT_EQ(decided(options, 4).strategy, Strategy::kIterative);
   EXPECT_TRUE(decided(options, 4).draft_models.empty());
+}
+
+TEST(Strategy, SharesForADraftWithoutGuessing_areRefused) {
+  JobOptions options = job(1, true);
+  options.strategy = Strategy::kIterative;
+  options.layer_split = LayerSplit::parse("0.5,0.5/1");
+  EXPECT_THROW(decided(options, 3), UsageError);
+  options.layer_split = LayerSplit::parse("0.5,0.3,0.2");
+  EXPECT_EQ(decided(options, 3).layer_split.text, "0.5,0.3,0.2");
 }
 
 }  // namespace

@@ -88,5 +88,30 @@ TEST(Layout, SharesAndRanksThatDiffer_areRefused) {
   EXPECT_THROW(make_layout("auto", 2, 2, false), UsageError);
 }
 
+/// The message with which a layout is refused.
+std::string refusal(const char* layer_split, int ranks, int drafts, bool draft_on_head) {
+  try {
+    make_layout(layer_split, ranks, drafts, draft_on_head);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Layout, DraftsThatCannotBePlaced_areRefusedWithARemedyThatHelps) {
+  const auto says = [](const std::string& message, const char* remedy) {
+    EXPECT_NE(message.find(remedy), std::string::npos) << remedy << " in: " << message;
+  };
+  says(refusal("auto", 4, 2, true),
+       "--no-async drafts on rank 0, which can hold one drafter, not 2; leave --no-async out, or give one -md");
+  says(refusal("0.5,0.5/1", 3, 1, true), "--no-async drafts on rank 0; leave --no-async out, or give one share per rank without a slash");
+  says(refusal("0.5,0.5/1/1", 4, 2, true), "leave --no-async out");
+  says(refusal("auto", 2, 2, false), "start at least 3 ranks");
+  says(refusal("0.5,0.5", 2, 2, false), "give each a share after a slash, as in 0.5,0.5/1/1");
+  EXPECT_EQ(refusal("auto", 4, 1, true) + refusal("auto", 4, 2, false) + refusal("0.5,0.5/1", 3, 1, false) +
+                refusal("0.5,0.3,0.2", 3, 1, true) + refusal("0.5,0.5/1/1", 4, 2, false) + refusal("auto", 3, 2, false),
+            "");
+}
+
 }  // namespace
 }  // namespace yamata
