@@ -6,6 +6,7 @@
 #include <optional>
 #include <sstream>
 
+#include "launch/text_encoding.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -36,6 +37,8 @@ std::vector<std::string> read_prompt_list(const std::string& jsonl, const std::s
   for (int number = 1; std::getline(lines, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     auto prompt = prompt_of(line);
+    if (const std::string fault = encoding_fault(line); !prompt && !fault.empty())
+      throw ModelError(fmt::format("{}: line {} {}; a list of prompts is JSON, which is UTF-8", file, number, fault));
     if (!prompt) throw ModelError(fmt::format("{}: line {} has no text in \"prompt\", \"text\" or \"turns\"; check -f", file, number));
     prompts.push_back(*std::move(prompt));
   }

@@ -13,6 +13,7 @@
 #include "launch/output/progress_bar.hpp"
 #include "launch/output/standard_output.hpp"
 #include "launch/prompt_list.hpp"
+#include "launch/text_encoding.hpp"
 #include "mpi/engine/engine.hpp"
 #include "node/counted.hpp"
 #include "node/error.hpp"
@@ -135,6 +136,7 @@ std::vector<std::vector<TokenId>> read_prompts(Job& job, const FeaturesOptions& 
   const std::size_t written = options.generates ? static_cast<std::size_t>(options.job.generate) : 0;
   if (written >= context) throw UsageError(fmt::format("--generate {} does not fit a context of {}; raise -c", written, context));
   const bool listed = options.text.file.ends_with(".jsonl");
+  if (!listed) warn_unless_utf8(whole, options.text);
   const bool whole_lines = listed || options.formats;
   const std::size_t most = whole_lines || !options.generates ? context - written : static_cast<std::size_t>(options.prompt_tokens);
   std::vector<std::vector<TokenId>> prompts;

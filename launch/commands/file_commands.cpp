@@ -8,6 +8,7 @@
 #include "launch/input/input_text.hpp"
 #include "launch/job.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/text_encoding.hpp"
 #include "mpi/decoding/speculation_options.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/layout.hpp"
@@ -113,6 +114,7 @@ void tokenize_command(const TokenizeOptions& options) {
   const auto tokenizer = Tokenizer::load(file, options.text.pre_tokenizer);
   if (!options.text.prompt && options.text.file.empty()) throw UsageError("no text given; write one with -p TEXT or -f FILE");
   const std::string text = options.text.prompt ? *options.text.prompt : read_text(options.text.file);
+  warn_unless_utf8(text, options.text);
   const std::vector<TokenId> ids = tokenizer->encode(text, options.add_bos, options.parse_special);
   if (options.ids) {
     print_out("[{}]\n", fmt::join(ids, ", "));

@@ -9,6 +9,7 @@
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/text_encoding.hpp"
 #include "node/counted.hpp"
 #include "node/error.hpp"
 #include "src/tokenizer/tokenizer.hpp"
@@ -81,9 +82,10 @@ class Scorer {
 };
 
 std::string read_corpus(Job& job, const TextSource& source) {
-  if (source.prompt) return *source.prompt;
-  if (source.file.empty()) throw UsageError("no text given; write one with -p TEXT or -f FILE");
-  return job.read_text_file(source.file);
+  if (!source.prompt && source.file.empty()) throw UsageError("no text given; write one with -p TEXT or -f FILE");
+  std::string text = source.prompt ? *source.prompt : job.read_text_file(source.file);
+  warn_unless_utf8(text, source);
+  return text;
 }
 
 }  // namespace

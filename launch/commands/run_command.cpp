@@ -12,6 +12,7 @@
 #include "launch/output/report.hpp"
 #include "launch/output/standard_output.hpp"
 #include "launch/output/suffix_file.hpp"
+#include "launch/text_encoding.hpp"
 #include "mpi/engine/engine.hpp"
 #include "node/error.hpp"
 #include "src/tokenizer/tokenizer.hpp"
@@ -56,6 +57,7 @@ std::vector<TokenId> read_prompt(Job& job, const TextSource& source, const Token
   if (!source.prompt && source.file.empty())
     throw UsageError("no prompt given; write one with -p TEXT or -f FILE (-f - reads standard input)");
   const std::string text = source.prompt ? *source.prompt : job.read_text_file(source.file);
+  warn_unless_utf8(text, source);
   std::vector<TokenId> ids = tokenizer.encode(text, true, true);
   if (ids.empty()) throw UsageError("the prompt is empty; write one with -p TEXT or -f FILE");
   if (static_cast<int>(ids.size()) > context) {

@@ -1,5 +1,6 @@
 #pragma once
 // Character boundaries in bytes that may not be valid UTF-8.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -28,6 +29,22 @@ inline std::size_t utf8_length(std::string_view text, std::size_t at) {
   if (byte(0) == 0xF0 && byte(1) < 0x90) return 0;
   if (byte(0) == 0xF4 && byte(1) >= 0x90) return 0;
   return length;
+}
+
+/// Number of bytes before the first that is not valid UTF-8.
+inline std::size_t valid_utf8_bytes(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t length = utf8_length(text, at);
+    if (length == 0) break;
+    at += length;
+  }
+  return at;
+}
+
+/// Whether all bytes are such as follow a lead byte.
+inline bool continues_utf8(std::string_view bytes) {
+  return std::ranges::all_of(bytes, [](char byte) { return (static_cast<std::uint8_t>(byte) & 0xC0) == 0x80; });
 }
 
 }  // namespace yamata

@@ -26,6 +26,21 @@ TEST(PromptList, ALineWithoutAText_isNamed) {
   }
 }
 
+TEST(PromptList, ALineThatIsNotUtf8_isSaidToBe) {
+  const auto refusal = [](const std::string& line) {
+    try {
+      read_prompt_list("{\"text\": \"fine\"}\n" + line, "list.jsonl");
+    } catch (const ModelError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(refusal("{\"text\": \"caf\xE9 noir\"}").find("list.jsonl: line 2 is not UTF-8 from byte 13 on (iconv"), std::string::npos);
+  EXPECT_NE(refusal("{\"text\": \"caf\xC3").find("list.jsonl: line 2 ends within a UTF-8 character, which begins at byte 13"),
+            std::string::npos);
+  EXPECT_EQ(refusal("{\"text\": \"caf\xC3\xA9\"}"), "");
+}
+
 TEST(PromptList, Format_takesThePromptUnchanged) {
   EXPECT_EQ(formatted_prompt("<user>\\n{}<end>\\n", "a {} and \\n"), "<user>\na {} and \\n<end>\n");
   EXPECT_EQ(formatted_prompt("{}", "as it is"), "as it is");

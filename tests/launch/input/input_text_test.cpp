@@ -112,5 +112,28 @@ TEST(InputText, PromptThatWasNotFinishedUnderMpirun_isNotAnswered) {
   EXPECT_EQ(command.process().out(), "");
 }
 
+TEST(InputText, TextThatIsNotUtf8_isWarnedOfOnceAndUsed) {
+  const TemporaryFolder folder;
+  const std::string latin = folder / "latin", cut = folder / "cut", good = folder / "good";
+  write_file(latin, "one caf\xE9 noir, two caf\xE9s");
+  write_file(cut, "one caf\xC3");
+  write_file(good, "one caf\xC3\xA9");
+  const auto warnings = [](const Arguments& arguments) {
+    const Outcome outcome = run(yamata(arguments));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.warnings();
+  };
+  const std::string not_utf8 = " is not UTF-8 from byte 7 on (iconv -f ENCODING -t UTF-8 converts it); its bytes are used as they are";
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(warnings({"tokenize", "-m", kModel, "-f", latin}), Lines{"yamata: warning: " + latin + not_utf8});
+  EXPECT_EQ(warnings({"tokenize", "-m", kModel, "-p", read_file(latin)}), Lines{"yamata: warning: the text of -p" + not_utf8});
+  EXPECT_EQ(warnings({"tokenize", "-m", kModel, "-f", good}), Lines{});
+  const Lines cut_warning{"yamata: warning: " + cut +
+                          " ends within a UTF-8 character, which begins at byte 7 (is it cut?); its bytes are used as they are"};
+  EXPECT_EQ(warnings({"run", "-m", kModel, "-f", cut, "-n", "2"}), cut_warning);
+  EXPECT_EQ(warnings({"perplexity", "-m", kModel, "-f", cut, "-c", "3"}), cut_warning);
+  EXPECT_EQ(warnings({"features", "-m", kModel, "-f", cut, "-o", folder / "features.safetensors"}), cut_warning);
+}
+
 }  // namespace
 }  // namespace yamata::test
