@@ -6,6 +6,8 @@
 #include <cctype>
 #include <string_view>
 
+#include "launch/output/report.hpp"
+
 namespace yamata {
 namespace {
 
@@ -25,6 +27,13 @@ std::string quoted(const std::string& word) {
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
   return out + "'";
+}
+
+/// The target's layers of each stage: "0-3,4-7".
+std::string stage_layers(const LayoutCandidate& candidate) {
+  std::string text;
+  for (const LayerRange stage : candidate.stages) text += (text.empty() ? "" : ",") + layers_text(stage);
+  return text;
 }
 
 constexpr double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -50,18 +59,22 @@ std::string run_command_line(const LayoutCandidate& candidate, std::span<const P
 }
 
 std::string to_table(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts) {
-  std::size_t wide = 6;
-  std::vector<std::string> layouts;
+  std::vector<std::string> layouts{"layout"}, layers{"layers"};
   for (const Forecast& f : forecasts) {
     layouts.push_back(host_names(f.candidate, hosts));
-    wide = std::max(wide, layouts.back().size());
+    layers.push_back(stage_layers(f.candidate));
   }
-  const auto row = [&](const auto&... cells) { return fmt::format("{:<{}}  {:<11} {:>9} {:>7} {:>8}  {}\n", cells...); };
-  std::string out = row("layout", wide, "strategy", "tokens/s", "TTFT s", "most MiB", "why");
+  const auto width = [](const std::vector<std::string>& cells) { return std::ranges::max(cells, {}, &std::string::size).size(); };
+  const std::size_t layouts_width = width(layouts), layers_width = width(layers);
+  std::string out;
+  const auto add = [&](std::size_t i, const auto&... cells) {
+    out += fmt::format("{:<{}}  {:<{}}  {:<11} {:>9} {:>7} {:>8}  {}\n", layouts[i], layouts_width, layers[i], layers_width, cells...);
+  };
+  add(0, "strategy", "tokens/s", "TTFT s", "most MiB", "why");
   for (std::size_t i = 0; i < forecasts.size(); ++i) {
     const Forecast& f = forecasts[i];
-    out += row(layouts[i], wide, strategy_name(f.candidate.strategy), fmt::format("{:.2f}", f.tokens_per_s),
-               fmt::format("{:.2f}", f.ttft_s), fmt::format("{:.0f}", mib(*std::ranges::max_element(f.rank_bytes))), reason(f));
+    add(i + 1, strategy_name(f.candidate.strategy), fmt::format("{:.2f}", f.tokens_per_s), fmt::format("{:.2f}", f.ttft_s),
+        fmt::format("{:.0f}", mib(*std::ranges::max_element(f.rank_bytes))), reason(f));
   }
   return out;
 }

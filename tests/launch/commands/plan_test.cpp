@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "launch/commands/model_timer.hpp"
 #include "tests/launch/process.hpp"
@@ -27,10 +28,17 @@ TEST(Plan, Table_hasTheBestFirstAndTheCommandThatStartsIt) {
   const Json& best = j["layouts"][0];
   EXPECT_GE(best["decode_tokens_per_s"].get<double>(), j["layouts"][1]["decode_tokens_per_s"].get<double>());
   EXPECT_TRUE(best["fits"].get<bool>());
-  for (const std::string word : {"tokens/s", "TTFT s", "most MiB", "why", "yamata run"})
+  for (const std::string word : {"  layers  ", "tokens/s", "TTFT s", "most MiB", "why", "yamata run"})
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
   EXPECT_NE(outcome.out.find(best["hosts"].get<std::string>()), std::string::npos);
   EXPECT_NE(outcome.out.find("--strategy " + best["strategy"].get<std::string>()), std::string::npos);
+}
+
+TEST(Plan, Table_saysWhichLayersEachStageHolds) {
+  const Outcome outcome = plan({"--ranks", "2", "--rows", "20", "--latency", "0.1"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* row : {"\nhost0 +0-7 +", "\nhost0\\+host1 +0-7 +", "\nhost0,host1 +0-[0-6],[1-7]-7 +"})
+    EXPECT_TRUE(std::regex_search(outcome.out, std::regex(row))) << row << " in\n" << outcome.out;
 }
 
 TEST(Plan, WithoutADraft_theTextGuessesAsRunHasIt) {
