@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -65,6 +66,7 @@ std::FILE* open_nameless(const std::string& path) {
 }  // namespace
 
 void check_writable(const std::string& path, const std::vector<std::string>& kept) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of standard output that leaves must not end the program before the file is written
   if (is_standard_output(path))
     throw UsageError(fmt::format("{} is where standard output goes, and one would overwrite the other; write to another file", path));
   if (is_special(path)) return;

@@ -41,7 +41,7 @@ void write_outputs(const std::vector<Output>& outputs);
 /// Throws like check_writable if one of `paths` cannot be written, or equals another of them or one of `kept`. Empty paths are ignored.
 void check_outputs(const std::vector<std::string>& paths, std::vector<std::string> kept);
 /// Throws ModelError if write_file would fail later, so that the error comes before the long work. Throws UsageError if `path` would
-/// overwrite one of `kept`.
+/// overwrite one of `kept`. From then on, standard output that nobody reads any more does not end the program, but is an error at its end.
 void check_writable(const std::string& path, const std::vector<std::string>& kept);
 
 }  // namespace yamata

@@ -108,6 +108,21 @@ TEST_F(OutputTest, FullStandardOutput_losesNothingElse) {
   EXPECT_NE(read_file(trace_), "");
 }
 
+TEST_F(OutputTest, ReaderWhoLeaves_losesNoFile) {
+  // standard output is a pipe that nobody reads
+  const auto unread = [&](const Arguments& command) {
+    const std::string pipe = "[ -p \"$0\" ] || mkfifo \"$0\"; exec 3<>\"$0\" 4>\"$0\" 3>&-; exec \"$@\" >&4 4>&-";
+    Arguments all{"sh", "-c", pipe, folder_ / "pipe"};
+    all.insert(all.end(), command.begin(), command.end());
+    return run(all);
+  };
+  expect_faults(unread(yamata(short_run({"--json", json_}))), {"standard output"});
+  EXPECT_NE(read_file(json_), "");
+  expect_faults(unread(yamata({"simulate", "--ranks", "2", "-n", "8", "--csv", csv_})), {"standard output"});
+  EXPECT_NE(read_file(csv_), "");
+  EXPECT_EQ(unread(yamata(short_run())).code, 128 + SIGPIPE) << "no file would be lost";
+}
+
 TEST_F(OutputTest, FileOfStandardOutput_isNoOtherOutput) {
   const std::string file = folder_ / "both", link = folder_ / "link";
   std::filesystem::create_symlink(file, link);
