@@ -35,20 +35,24 @@ class Progress {
   bool shown_;
 };
 
-/// The outputs to standard output and to standard error.
+/// The outputs to standard output and to standard error. They are complete, such as a JSON array that is closed, even if the command ends
+/// early.
 class Outputs {
  public:
   explicit Outputs(const BenchOptions& options) : out_(BenchPrinter::make(options.output, options)) {
     if (options.error_output != "none") error_ = BenchPrinter::make(options.error_output, options);
   }
+  ~Outputs() {
+    if (begun_) write([](BenchPrinter& printer) { return printer.end(); });
+  }
+  Outputs(const Outputs&) = delete;
+  Outputs& operator=(const Outputs&) = delete;
   void begin() {
+    begun_ = true;
     write([](BenchPrinter& printer) { return printer.begin(); });
   }
   void row(const BenchRow& row) {
     write([&](BenchPrinter& printer) { return printer.row(row); });
-  }
-  void end() {
-    write([](BenchPrinter& printer) { return printer.end(); });
   }
 
  private:
@@ -59,6 +63,7 @@ class Outputs {
     if (error_) print_error(part(*error_));
   }
   std::unique_ptr<BenchPrinter> out_, error_;
+  bool begun_ = false;
 };
 
 std::string backends(const std::vector<wire::Report>& reports) {
@@ -134,7 +139,6 @@ void bench_command(const BenchOptions& options, const JobMaker& make_job) {
     const auto work = [&](Head& head) { run_tests(options, *job, head, hello, j * tests, progress, outputs); };
     if (job->lead({}, work, j + 1 < jobs.size() ? Job::Then::kNextJob : Job::Then::kEnd).interrupted) throw Interrupted{};
   }
-  outputs.end();
 }
 
 }  // namespace yamata

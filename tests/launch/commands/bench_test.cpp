@@ -1,6 +1,7 @@
 // yamata bench: lists of flags, statistics, formats, and small runs, also of several jobs under one mpirun.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -229,6 +230,19 @@ TEST(Bench, JobThatFailsAfterAnother_endsEveryRankWithOneLine) {
     EXPECT_NE(outcome.complaints()[0].find("/nonexistent/second.gguf"), std::string::npos) << outcome.err;
     EXPECT_NE(outcome.out.find("pp8 |"), std::string::npos) << outcome.out;
   }
+}
+
+TEST(Bench, EndedEarly_leavesACompleteList) {
+  const Outcome failed = bench({"-m", "/nonexistent/second.gguf", "-p", "8", "-n", "0", "-r", "1", "-o", "json"});
+  EXPECT_EQ(failed.code, 2) << failed.err;
+  EXPECT_EQ(Json::parse(failed.out).size(), 1u) << failed.out;
+
+  Process interrupted(yamata({"bench", "-m", kModel, "-p", "8", "-n", "0", "-r", "1", "-b", "8-1024", "-o", "json"}));
+  ASSERT_TRUE(interrupted.wait_for_output(200)) << interrupted.err();  // the first row
+  kill(interrupted.pid(), SIGINT);
+  EXPECT_EQ(interrupted.wait(), 130);
+  const std::string out = interrupted.out();
+  EXPECT_GE(Json::parse(out).size(), 1u) << out;
 }
 
 TEST(Bench, NonsenseFlag_isNamed) {
