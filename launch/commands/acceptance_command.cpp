@@ -13,6 +13,7 @@
 #include "launch/output/standard_output.hpp"
 #include "launch/prompt_list.hpp"
 #include "mpi/engine/engine.hpp"
+#include "node/counted.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -63,13 +64,14 @@ class Counter final : public RequestObserver {
   explicit Counter(std::size_t prompts) : prompts_(prompts), shown_(isatty(STDERR_FILENO) != 0) {}
   void on_finished(Completion completion) override {
     tokens += completion.token_ids.size();
-    ++done_;
-    if (shown_) fmt::print(stderr, "\r{}/{} prompts{}", done_, prompts_, done_ == prompts_ ? "\n" : "");
+    if (completion.finish == FinishReason::kInterrupted) return;
+    ++done;
+    if (shown_) fmt::print(stderr, "\r{}/{} prompts{}", done, prompts_, done == prompts_ ? "\n" : "");
   }
-  std::size_t tokens = 0;
+  std::size_t tokens = 0, done = 0;  // a text that was interrupted has tokens, but its prompt is not done
 
  private:
-  std::size_t prompts_, done_ = 0;
+  std::size_t prompts_;
   bool shown_;
 };
 
@@ -96,15 +98,25 @@ void acceptance_command(Job& job, const AcceptanceOptions& options) {
     sources.add(std::move(recorder));
     Engine engine(head, std::move(sources), decode);
     for (Request& request : requests) engine.submit(std::move(request), counter);
-    engine.run();
+    try {
+      engine.run();
+    } catch (const Interrupted&) {
+      report.sources = record.rates(watched);
+      throw;
+    }
     report.sources = record.rates(watched);
   });
-  if (outcome.interrupted) throw Interrupted{};
+  if (outcome.interrupted) {
+    print_error("\nyamata: interrupted after {} of {}; the rates are those of the text so far\n", counter.done,
+                counted(static_cast<std::int64_t>(report.prompts), "prompt"));
+    report.prompts = counter.done;
+  }
   if (std::ranges::find(outcome.reports, "lost", &wire::Report::role) != outcome.reports.end())
     throw ClusterError("a drafter was lost, so the rates of its guesses are incomplete; look at its machine and start again");
   report.positions = counter.tokens;
   print_out("{}", to_table(report));
   write_outputs({{options.json_file, [&] { return to_json(report); }}});
+  if (outcome.interrupted) throw Interrupted{};
 }
 
 }  // namespace yamata

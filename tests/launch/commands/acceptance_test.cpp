@@ -1,6 +1,10 @@
 // yamata acceptance as users call it, and readers of its file.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "tests/launch/process.hpp"
@@ -60,6 +64,56 @@ TEST(Acceptance, DraftOnARankOfItsOwn_hasTheSameRates) {
   const std::string alone = rates(0);
   EXPECT_EQ(rates(2), alone);
   EXPECT_EQ(rates(3), alone);
+}
+
+/// A terminal; what is written to it can be read here.
+class Terminal {
+ public:
+  Terminal() : fd_(posix_openpt(O_RDWR | O_NOCTTY)) {
+    grantpt(fd_);
+    unlockpt(fd_);
+  }
+  ~Terminal() { close(fd_); }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+  std::string path() const { return ptsname(fd_); }
+  /// Reads until `text` has come. False if there is nothing more to read.
+  bool wait_for(const std::string& text) {
+    char some[256];
+    while (text_.find(text) == std::string::npos) {
+      const ssize_t count = read(fd_, some, sizeof(some));
+      if (count <= 0) return false;
+      text_.append(some, static_cast<std::size_t>(count));
+    }
+    return true;
+  }
+
+ private:
+  int fd_;
+  std::string text_;
+};
+
+TEST(Acceptance, Interrupted_givesTheRatesSoFar) {
+  const TemporaryFolder folder;
+  std::string prompts;
+  for (int i = 0; i < 20000; ++i) prompts += "{\"text\": \"Once\"}\n";
+  write_file(folder / "prompts.jsonl", prompts);
+  const std::string rates = folder / "rates.json";
+  Terminal terminal;
+  Arguments command{"sh", "-c", "exec \"$@\" 2> " + terminal.path(), "sh"};
+  for (const std::string& word : yamata({"acceptance", "-m", kModel, "-md", kDraft, "-f", folder / "prompts.jsonl", "-n", "4", "--draft", "4",
+                                         "--ignore-eos", "--json", rates}))
+    command.push_back(word);
+  Process process(command);
+  ASSERT_TRUE(terminal.wait_for("2/20000 prompts"));
+  kill(process.pid(), SIGINT);
+  EXPECT_TRUE(terminal.wait_for("of 20000 prompts; the rates are those of the text so far"));
+  EXPECT_EQ(process.wait(), 130);
+  const auto json = nlohmann::json::parse(read_file(rates));
+  EXPECT_GE(json["prompts"].get<int>(), 2);
+  EXPECT_LT(json["prompts"].get<int>(), 20000);
+  EXPECT_GE(source(json, "draft model")["levels"][0]["guessed"].get<int>(), 8);
+  EXPECT_NE(process.out().find("rows of a run"), std::string::npos);
 }
 
 TEST(Acceptance, Nonsense_isNamedWithItsRemedy) {
