@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -106,15 +105,6 @@ bool is_dead(const fs::path& session, const std::string& owner, Leftovers& lefto
   return marked;
 }
 
-/// Shared pages with which ranks find each other; they have names only while a job starts.
-bool is_old_doorbell(const fs::path& file) {
-  const std::string name = file.filename().string();
-  if (!name.starts_with("yamata-") || name.size() != 7 + 16 || name.find_first_not_of("0123456789abcdef", 7) != std::string::npos)
-    return false;
-  std::error_code error;
-  return fs::last_write_time(file, error) < fs::file_time_type::clock::now() - std::chrono::minutes(1) && !error;
-}
-
 }  // namespace
 
 void mark_session() {
@@ -124,8 +114,9 @@ void mark_session() {
   const int fd = open(mark.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return;
   flock(fd, LOCK_EX);  // the lock is held until the last process that has inherited it ends
-  const std::string text =
-      fmt::format("{}\n{}\n{}\n", process_space(), variable("PMIX_NAMESPACE"), process_identity(std::to_string(getppid())));
+  // A launcher that was killed before has left this process to the first one.
+  const std::string launcher = getppid() == 1 ? "" : process_identity(std::to_string(getppid()));
+  const std::string text = fmt::format("{}\n{}\n{}\n", process_space(), variable("PMIX_NAMESPACE"), launcher);
   if (write(fd, text.data(), text.size()) < 0) unlink(mark.c_str());
 }
 
@@ -148,17 +139,10 @@ void clear_leftovers(const fs::path& sessions, const fs::path& shared_memory) {
     Leftovers leftovers{session, {}};
     if (is_owned_by_this_user(session) && is_dead(session, folder.substr(prefix.size()), leftovers)) dead.push_back(leftovers);
   }
-  std::vector<fs::path> pages;
-  for (const fs::path& file : entries(shared_memory)) {
-    if (is_owned_by_this_user(file) && is_old_doorbell(file)) pages.push_back(file);
-  }
-  if (dead.empty() && pages.empty()) return;
+  if (dead.empty()) return;
 
   const std::set<std::string> mapped = mapped_files();
   std::error_code ignored;
-  for (const fs::path& page : pages) {
-    if (!any_below(mapped, page.string())) fs::remove(page, ignored);
-  }
   for (const Leftovers& leftovers : dead) {
     if (any_below(mapped, fs::canonical(leftovers.session, ignored).string() + "/")) continue;
     for (const fs::path& file : entries(shared_memory)) {

@@ -9,11 +9,14 @@
 
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 namespace yamata {
 namespace {
 
 constexpr char kOther = 'o', kOwn = 's';
+constexpr std::size_t kPageBytes = 4096;
 
 struct Address {
   sockaddr_un name{};
@@ -40,37 +43,50 @@ int open_bell(const Address& own) {
   return -1;
 }
 
-/// Zero-initialized shared memory of `bytes` bytes under this name; null if there is none.
-void* share(const std::string& name, std::size_t bytes) {
-  const int fd = shm_open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-  if (fd < 0) return nullptr;
-  void* memory = MAP_FAILED;
-  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0) memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  close(fd);
+/// Zero-initialized memory in a file of one page; null if it cannot be mapped.
+void* map_page(int fd) {
+  void* memory = fd < 0 ? MAP_FAILED : mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
 }  // namespace
 
-Doorbell::Doorbell(std::uint64_t job, int rank, int ranks) : job_(job), rank_(rank), ranks_(ranks) {
-  static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
-  sleepers_ = static_cast<Sleeper*>(share(page_name(), static_cast<std::size_t>(ranks) * sizeof(Sleeper)));
+Doorbell::Doorbell(std::uint64_t job, int rank, int ranks) : job_(job), rank_(rank), sleepers_(static_cast<std::size_t>(ranks)) {
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(Sleeper) <= kPageBytes);
+  page_fd_ = memfd_create(page_name(rank).c_str(), MFD_CLOEXEC);
+  if (page_fd_ >= 0 && ftruncate(page_fd_, kPageBytes) == 0) sleepers_[static_cast<std::size_t>(rank)] = static_cast<Sleeper*>(map_page(page_fd_));
   fd_ = open_bell(address(job, rank));
 }
 
 Doorbell::~Doorbell() {
-  unlink();  // if a rank died before all had mapped it
-  if (fd_ >= 0) close(fd_);
-  if (sleepers_) munmap(sleepers_, static_cast<std::size_t>(ranks_) * sizeof(Sleeper));
+  for (const int fd : {fd_, page_fd_}) {
+    if (fd >= 0) close(fd);
+  }
+  for (Sleeper* sleeper : sleepers_) {
+    if (sleeper) munmap(sleeper, kPageBytes);
+  }
 }
 
-std::string Doorbell::page_name() const { return fmt::format("/yamata-{:016x}", job_); }
+std::string Doorbell::page_name(int rank) const { return fmt::format("yamata-{:016x}-{}", job_, rank); }
 
-void Doorbell::unlink() const { shm_unlink(page_name().c_str()); }
+Doorbell::Page Doorbell::page() const { return {static_cast<std::int32_t>(getpid()), page_fd_}; }
+
+void Doorbell::map(int rank, Page page) {
+  const std::string path = fmt::format("/proc/{}/fd/{}", page.process, page.descriptor);
+  std::error_code other_machine;
+  // a process of this machine may have the same number as the rank on another
+  if (std::filesystem::read_symlink(path, other_machine) != fmt::format("/memfd:{} (deleted)", page_name(rank))) return;
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  Sleeper*& sleeper = sleepers_[static_cast<std::size_t>(rank)];
+  if (sleeper) munmap(sleeper, kPageBytes);
+  sleeper = static_cast<Sleeper*>(map_page(fd));
+  if (fd >= 0) close(fd);
+}
 
 void Doorbell::notify(int rank) const {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // either this rank sees the sleeper's flag, or the sleeper sees the message
-  if (fd_ >= 0 && sleepers_ && sleepers_[rank].sleeps.exchange(0) != 0) write_to(fd_, address(job_, rank), kOther);
+  Sleeper* sleeper = sleepers_[static_cast<std::size_t>(rank)];
+  if (fd_ >= 0 && sleeper && sleeper->sleeps.exchange(0) != 0) write_to(fd_, address(job_, rank), kOther);
 }
 
 void Doorbell::notify_own() const {
@@ -78,8 +94,9 @@ void Doorbell::notify_own() const {
 }
 
 void Doorbell::asleep(bool sleeps) const {
-  if (!sleepers_) return;
-  sleepers_[rank_].sleeps = sleeps;
+  Sleeper* own = sleepers_[static_cast<std::size_t>(rank_)];
+  if (!own) return;
+  own->sleeps = sleeps;
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 

@@ -4,22 +4,29 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace yamata {
 
-/// A socket of this rank, to which others write to notify it, and a page of shared memory in which each rank of the machine says whether it
-/// sleeps. A notification costs 10 to 25 us, reading the page almost nothing. They carry no other information, and a notification may be
-/// lost.
+/// A socket of this rank, to which others write to notify it, and a page of memory in which it says whether it sleeps, mapped by the other
+/// ranks of the machine. A notification costs 10 to 25 us, reading the page almost nothing. They carry no other information, and a
+/// notification may be lost. Neither has a name in a folder, so a job that is killed leaves nothing behind.
 class Doorbell {
  public:
+  /// Where other processes of this machine find the page.
+  struct Page {
+    std::int32_t process = 0, descriptor = -1;
+  };
+
   /// `job`: a name that all `ranks` of one job share, and that no other job on the machine has. If the socket cannot be made, no
   /// notification arrives; without the page, only the rank itself can notify it.
   Doorbell(std::uint64_t job, int rank, int ranks);
   ~Doorbell();
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;
-  /// Called when all ranks have made theirs: unlinks the page, which is freed with the last rank.
-  void unlink() const;
+  Page page() const;
+  /// Maps another rank's page, which must be open. Nothing happens if that rank is on another machine.
+  void map(int rank, Page page);
 
   /// Notifies another rank if it sleeps on this machine. Call it after sending the message.
   void notify(int rank) const;
@@ -39,11 +46,11 @@ class Doorbell {
   struct alignas(64) Sleeper {
     std::atomic<std::uint32_t> sleeps{0};
   };
-  std::string page_name() const;
+  std::string page_name(int rank) const;
 
   std::uint64_t job_;
-  int rank_, ranks_, fd_ = -1;
-  Sleeper* sleepers_ = nullptr;  // one per rank; null if there is no shared memory
+  int rank_, fd_ = -1, page_fd_ = -1;
+  std::vector<Sleeper*> sleepers_;  // one per rank; null if its page is not mapped
 };
 
 }  // namespace yamata

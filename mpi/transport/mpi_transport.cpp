@@ -37,8 +37,14 @@ MpiTransport::MpiTransport() {
   YAMATA_MPI(MPI_Bcast(&job, 1, MPI_UINT64_T, 0, comm_));
   bell_ = std::make_unique<Doorbell>(job, rank_, size_);
   waker_ = SocketWaker(bell_.get());
-  YAMATA_MPI(MPI_Barrier(comm_));
-  bell_->unlink();
+  const Doorbell::Page page = bell_->page();
+  std::vector<Doorbell::Page> pages(static_cast<std::size_t>(size_));
+  YAMATA_MPI(MPI_Allgather(&page, sizeof(page), MPI_BYTE, pages.data(), sizeof(page), MPI_BYTE, comm_));
+  for (int r = 0; r < size_; ++r) {
+    if (r != rank_ && hosts_[static_cast<std::size_t>(r)] == hosts_[static_cast<std::size_t>(rank_)])
+      bell_->map(r, pages[static_cast<std::size_t>(r)]);
+  }
+  YAMATA_MPI(MPI_Barrier(comm_));  // all pages are mapped
 }
 
 MpiTransport::~MpiTransport() {

@@ -101,6 +101,28 @@ TEST_F(Leftovers, JobWithoutRanksWhoseLauncherLives_stays) {
   EXPECT_TRUE(is_whole("pid.1", 5));
 }
 
+TEST_F(Leftovers, JobWhoseLauncherWasKilledBeforeARankMarkedIt_isCleared) {
+  make_job("pid.1", 5, true);
+  int life[2];
+  ASSERT_EQ(pipe(life), 0);
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    if (fork() == 0) {
+      close(life[0]);
+      while (getppid() != 1) usleep(1000);
+      mark_as(sessions_ / "pid.1", 5, 1);
+    }
+    _exit(0);
+  }
+  close(life[1]);
+  waitpid(launcher, nullptr, 0);
+  char end = 0;
+  EXPECT_EQ(read(life[0], &end, 1), 0);  // the rank has ended
+  close(life[0]);
+  clear();
+  EXPECT_TRUE(is_gone("pid.1", 5));
+}
+
 TEST_F(Leftovers, JobWithALivingRank_staysUntilItEnds) {
   make_job("pid.1", 5, true);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -116,6 +138,7 @@ TEST_F(Leftovers, JobWithALivingRank_staysUntilItEnds) {
   });
   clear();
   EXPECT_TRUE(is_whole("pid.1", 5));
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
   close(life[1]);
   waitpid(-1, nullptr, 0);  // the rank
   clear();
@@ -140,17 +163,6 @@ TEST_F(Leftovers, JobOfAnotherContainer_stays) {
   std::ofstream(sessions_ / "pid.1" / "yamata-rank-1") << "pid:[1]\n5\n";
   clear();
   EXPECT_TRUE(is_whole("pid.1", 5));
-}
-
-TEST_F(Leftovers, PagesOfDoorbells_areClearedOnceTheyAreOld) {
-  const fs::path old = memory_ / "yamata-0123456789abcdef", fresh = memory_ / "yamata-1123456789abcdef",
-                 other = memory_ / "yamata-notes-of-mine-1";
-  for (const fs::path& page : {old, fresh, other}) write(page);
-  for (const fs::path& page : {old, other}) fs::last_write_time(page, fs::file_time_type::clock::now() - std::chrono::hours(1));
-  clear();
-  EXPECT_FALSE(fs::exists(old));
-  EXPECT_TRUE(fs::exists(fresh));
-  EXPECT_TRUE(fs::exists(other));
 }
 
 }  // namespace

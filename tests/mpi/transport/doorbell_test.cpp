@@ -1,10 +1,12 @@
 // Doorbells between ranks of one machine.
 #include "mpi/transport/doorbell.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <thread>
 
 namespace yamata {
@@ -14,8 +16,12 @@ class DoorbellTest : public testing::Test {
  protected:
   void SetUp() override {
     if (head_.fd() < 0) GTEST_SKIP() << "no sockets here";
+    for (Doorbell* bell : {&head_, &stage_, &other_}) {
+      bell->map(0, head_.page());
+      bell->map(1, stage_.page());
+      bell->map(2, other_.page());
+    }
   }
-  ~DoorbellTest() override { head_.unlink(); }
   static bool notified(const Doorbell& bell) {
     pollfd one{bell.fd(), POLLIN, 0};
     return poll(&one, 1, 0) == 1;
@@ -63,14 +69,33 @@ TEST_F(DoorbellTest, ManyRings_areAnsweredAtOnce) {
 
 TEST_F(DoorbellTest, AnotherJob_isNotRungFor) {
   const Doorbell stranger(job_ + 1, 1, 3);
-  stranger.unlink();
+  head_.map(1, stranger.page());
   stranger.asleep(true);
   head_.notify(1);
   EXPECT_FALSE(notified(stranger));
 }
 
+TEST_F(DoorbellTest, APageThatIsNotThere_isNotNotified) {
+  const Doorbell lonely(job_ + 1, 0, 3);
+  Doorbell far(job_ + 1, 1, 3);
+  far.map(0, {});
+  lonely.asleep(true);
+  far.notify(0);
+  EXPECT_FALSE(notified(lonely));
+  far.map(0, lonely.page());
+  far.notify(0);
+  EXPECT_TRUE(notified(lonely));
+}
+
+TEST_F(DoorbellTest, Names_areInNoFolder) {
+  for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
+    EXPECT_NE(file.path().filename().string().find(fmt::format("yamata-{:016x}", job_)), 0u) << file.path();
+  }
+}
+
 TEST_F(DoorbellTest, WithoutABell_nothingHappens) {
-  const Doorbell second(job_, 1, 3);  // the name is in use
+  Doorbell second(job_, 1, 3);  // the name is in use
+  second.map(0, head_.page());
   EXPECT_EQ(second.fd(), -1);
   head_.asleep(true);
   second.notify(0);
