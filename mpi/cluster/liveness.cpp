@@ -52,7 +52,22 @@ std::optional<int> Liveness::silent(Clock::time_point now, std::chrono::millisec
   return std::nullopt;
 }
 
-bool Liveness::suspicious(Clock::time_point now) const {
+std::vector<std::int32_t> Liveness::hears() const {
+  std::vector<std::int32_t> ranks;
+  for (int rank = 0; rank < std::ssize(peers_); ++rank) {
+    if (met(rank) && heard_lately(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+bool Liveness::is_heard_by_another(int rank) const {
+  return std::ranges::any_of(std::views::iota(0, static_cast<int>(std::ssize(peers_))), [&](int other) {
+    const std::vector<std::int32_t>& heard = state(other).hears;
+    return other != rank && heard_lately(other) && std::ranges::find(heard, rank) != heard.end();
+  });
+}
+
+bool Liveness::misses_a_peer(Clock::time_point now) const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.watched && now - peer.last > peer.deadline / 2; });
 }
 
@@ -65,14 +80,16 @@ bool Liveness::is_isolated() const {
 std::string Liveness::silence_text(int rank, int own, bool own_is_connected) const {
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (!own_is_connected && is_isolated()) {
-    return fmt::format("rank {}{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or raise --timeout)",
-                       own, host_suffix(own), seconds(peer.deadline));
+    return fmt::format("{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or raise --timeout)",
+                       named(own), seconds(peer.deadline));
   }
-  return fmt::format("rank {}{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine{}", rank,
-                     host_suffix(rank), seconds(peer.deadline), peer.deadline < deadline_ ? "" : " (or raise --timeout)");
+  if (!own_is_connected && is_heard_by_another(rank)) return cut_text(own, rank);
+  return fmt::format("{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine{}", named(rank),
+                     seconds(peer.deadline), peer.deadline < deadline_ ? "" : " (or raise --timeout)");
 }
 
-bool Liveness::Progress::stalled(Clock::time_point now, bool open, std::uint64_t steps_now, std::chrono::milliseconds deadline) {
+bool Liveness::Progress::stalled(Clock::time_point now, bool work_open, std::uint64_t steps_now, std::chrono::milliseconds deadline) {
+  open = work_open;
   if (!open || steps != steps_now) {
     steps = steps_now;
     since = now;
@@ -84,7 +101,7 @@ void Liveness::check_progress(Clock::time_point now, bool work_open, const wire:
                               const std::vector<std::vector<int>>& stages) {
   std::uint64_t sum = own.progress;
   for (const Peer& peer : peers_) sum += peer.state.progress;
-  if (all_.stalled(now, work_open, sum, deadline_)) throw_stalled(own, stages);
+  if (all_.stalled(now, work_open, sum, deadline_) && !misses_a_peer(now)) throw_stalled(own, stages);
 }
 
 bool Liveness::drafter_stalled(Clock::time_point now, bool awaited, const std::vector<int>& ranks) {
@@ -99,28 +116,64 @@ std::string Liveness::stall_text(int rank) const {
   return fmt::format("it has made no progress for {:g} s", seconds(peers_[static_cast<std::size_t>(rank)].deadline));
 }
 
+/// Two ranks that work together, of which one does not hear the other though the head hears both.
+std::optional<std::pair<int, int>> Liveness::cut_link(const std::vector<std::vector<int>>& stages) const {
+  const auto hears = [&](int rank, int other) {
+    return rank == 0 || other == 0 || std::ranges::find(state(rank).hears, other) != state(rank).hears.end();  // the head is heard by all
+  };
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    for (const std::vector<int>& others : {stages[s], s > 0 ? stages[s - 1] : stages[s]}) {
+      for (const int rank : stages[s]) {
+        for (const int other : others) {
+          if (other < rank && !(hears(rank, other) && hears(other, rank))) return std::pair(other, rank);
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 void Liveness::throw_stalled(const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) const {
+  if (const auto link = cut_link(stages)) throw RankLost(link->second, cut_text(link->first, link->second));
   const auto state = [&](int rank) -> const wire::Heartbeat& { return rank == 0 ? own : peers_[static_cast<std::size_t>(rank)].state; };
+  const auto exists = [&](int rank) { return rank >= 0 && rank < std::ssize(peers_); };
   const auto cut = [&](int rank, const char* what, int other) {
-    return RankLost(other, fmt::format("rank {}{} has waited {:g} s for {} of rank {}{}: the link between them is cut; look at the network "
-                                       "(or raise --timeout)",
-                                       rank, host_suffix(rank), seconds(deadline_), what, other, host_suffix(other)));
+    return RankLost(other, fmt::format("{} has waited {:g} s for {} of {}: the link between them is cut; look at the network (or raise "
+                                       "--timeout)",
+                                       named(rank), seconds(deadline_), what, named(other)));
+  };
+  // In a group, a rank may wait for one that waits itself: the last of them, or the first two that wait for each other, know the reason.
+  const auto last_that_waits = [&](int rank) {
+    for (auto left = peers_.size(); left > 0 && exists(state(rank).awaits); --left) {
+      const int next = state(rank).awaits;
+      if (!exists(state(next).awaits) || state(next).awaits == rank) break;
+      rank = next;
+    }
+    return rank;
   };
   // The first stage in pipeline order that is stuck: its ranks wait for each other or for the stage before, or compute without end.
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    for (const int rank : stages[s]) {
-      const int awaited = state(rank).awaits;
-      if (awaited >= 0 && awaited < std::ssize(peers_)) throw cut(rank, "the part", awaited);
+    for (int rank : stages[s]) {
+      rank = last_that_waits(rank);
+      if (exists(state(rank).awaits)) throw cut(rank, "the part", state(rank).awaits);
       if (state(rank).activity == wire::Activity::kAwaitingActivations && s > 0) throw cut(rank, "the results", stages[s - 1].front());
     }
     for (const int rank : stages[s]) {
       if (state(rank).activity != wire::Activity::kComputing) continue;
-      throw RankLost(rank, fmt::format("rank {}{} has computed for {:g} s without an end; is its machine overloaded? (or raise --timeout)",
-                                       rank, host_suffix(rank), seconds(deadline_)));
+      throw RankLost(rank, fmt::format("{} has computed for {:g} s without an end; is its machine overloaded? (or raise --timeout)",
+                                       named(rank), seconds(deadline_)));
     }
   }
   throw ClusterError(fmt::format("no rank has made progress for {:g} s; look at the network (or raise --timeout)", seconds(deadline_)));
 }
+
+std::string Liveness::cut_text(int rank, int other) const {
+  return fmt::format("{} and {} have not heard each other for {:g} s, but others hear both: the link between them is cut; look at the "
+                     "network (or raise --timeout)",
+                     named(rank), named(other), seconds(deadline_));
+}
+
+std::string Liveness::named(int rank) const { return fmt::format("rank {}{}", rank, host_suffix(rank)); }
 
 std::string Liveness::host_suffix(int rank) const {
   const std::string& host = peers_[static_cast<std::size_t>(rank)].host;

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mpi/protocol/wire.hpp"
@@ -33,6 +34,10 @@ class Liveness {
   }
   /// Whether a rank was heard within half the deadline before the last call of `silent`.
   bool heard_lately(int rank) const { return checked_ - peers_[static_cast<std::size_t>(rank)].last < deadline_ / 2; }
+  /// The ranks that were heard lately, for this rank's heartbeats.
+  std::vector<std::int32_t> hears() const;
+  /// Whether another rank that was heard lately hears this rank: then it lives.
+  bool is_heard_by_another(int rank) const;
   /// Whether a rank has ever been heard.
   bool met(int rank) const { return peers_[static_cast<std::size_t>(rank)].met; }
   void tell(int rank, const wire::Heartbeat& heartbeat) { peers_[static_cast<std::size_t>(rank)].state = heartbeat; }
@@ -45,12 +50,14 @@ class Liveness {
   /// peers' silence is counted from now. Call this often.
   std::optional<int> silent(Clock::time_point now, std::chrono::milliseconds grace = {});
   /// The message about a silent rank, on rank `own`. If `own` hears none of several others, it is itself the one that is cut off, unless
-  /// `own_is_connected`.
+  /// `own_is_connected`. If others hear the rank, the link between the two is cut.
   std::string silence_text(int rank, int own, bool own_is_connected = false) const;
-  /// True while a watched peer has been silent for at least half its deadline: then all ranks must send heartbeats to each other.
-  bool suspicious(Clock::time_point now) const;
-  /// Throws RankLost if, with `work_open`, neither a watched peer nor `own` has made progress for the whole deadline. It names the rank of
-  /// `stages` (in pipeline order) for which the others wait.
+  /// True while a watched peer has been silent, or open work has made no progress, for at least half the deadline: then all ranks must send
+  /// heartbeats to each other.
+  bool suspicious(Clock::time_point now) const { return misses_a_peer(now) || all_.half_stalled(now, deadline_); }
+  /// Throws RankLost if, with `work_open`, neither a watched peer nor `own` has made progress for the whole deadline, and no peer is about
+  /// to be reported as silent. It names two ranks of `stages` (in pipeline order) that do not hear each other, or else the rank for which
+  /// the others wait.
   void check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages);
   /// True if a drafter on these ranks is `awaited`, and none of them has made progress for the whole deadline of the first.
   bool drafter_stalled(Clock::time_point now, bool awaited, const std::vector<int>& ranks);
@@ -71,10 +78,17 @@ class Liveness {
   struct Progress {
     std::uint64_t steps = 0;
     Clock::time_point since;
+    bool open = false;
     /// True if `open` work has made no progress for the whole deadline.
-    bool stalled(Clock::time_point now, bool open, std::uint64_t steps_now, std::chrono::milliseconds deadline);
+    bool stalled(Clock::time_point now, bool work_open, std::uint64_t steps_now, std::chrono::milliseconds deadline);
+    bool half_stalled(Clock::time_point now, std::chrono::milliseconds deadline) const { return open && now - since > deadline / 2; }
   };
   bool is_isolated() const;
+  bool misses_a_peer(Clock::time_point now) const;
+  /// "rank R (host)".
+  std::string named(int rank) const;
+  std::string cut_text(int rank, int other) const;
+  std::optional<std::pair<int, int>> cut_link(const std::vector<std::vector<int>>& stages) const;
   [[noreturn]] void throw_stalled(const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) const;
   std::vector<Peer> peers_;
   std::chrono::milliseconds deadline_;

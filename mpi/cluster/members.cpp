@@ -103,8 +103,10 @@ void Members::remove(int rank) {
 
 bool Members::send_heartbeats(Time now, const wire::Heartbeat& own) {
   if (!liveness_.due(now)) return false;
+  wire::Heartbeat heartbeat = own;
+  heartbeat.asks = liveness_.suspicious(now);
   for (int r = 1; r < transport_.size(); ++r) {
-    if (!lost(r)) transport_.send(r, Tag::kHeartbeat, wire::encode(own));
+    if (!lost(r)) transport_.send(r, Tag::kHeartbeat, wire::encode(heartbeat));
   }
   return true;
 }

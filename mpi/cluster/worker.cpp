@@ -21,6 +21,8 @@ namespace {
 constexpr std::chrono::milliseconds kGrace{500};
 /// The head needs more time than the others before its first message, and its guard detects sooner whether it was stopped.
 constexpr std::chrono::milliseconds kPreparations{2000}, kNone{0};
+/// A head that lives, but that this rank does not hear, reports this rank within this time; the launcher then ends the job.
+constexpr std::chrono::milliseconds kReported{1500};
 /// While links are measured, the next message arrives within this time.
 constexpr std::chrono::milliseconds kProbing{5};
 
@@ -163,15 +165,25 @@ void Worker::dispatch(Message message) {
   }
 }
 
-/// From the head: after all weights are loaded, the job can continue without drafters. From another rank: it does not hear the head either,
-/// and asks. Only one rank should report that: the lowest one that is alive and, once the plan is known, holds the target (if no rank that
+wire::Heartbeat Worker::heartbeat() const {
+  wire::Heartbeat own = dispatcher_.heartbeat();
+  own.hears = liveness_.hears();
+  return own;
+}
+
+/// From the head: after all weights are loaded, the job can continue without drafters. If it asks, all ranks send each other heartbeats, so
+/// that each can tell it whom it hears. From another rank that asks: it does not hear the head either. Only one rank should report that: the lowest one that is alive and, once the plan is known, holds the target (if no rank that
 /// lives does: the lowest one). The others may be lost themselves.
 void Worker::on_heartbeat(int from, const wire::Heartbeat& heartbeat) {
   wire::validate(heartbeat, from);
   if (from == 0) {
     if (heartbeat.loaded_permille == 1000 && dispatcher_.drafts_only() && !dispensable_) become_dispensable(true);
-  } else if (heartbeat.asks) {
-    transport_.send(from, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
+    if (heartbeat.asks) send_to_others(this->heartbeat());
+    return;
+  }
+  liveness_.tell(from, heartbeat);
+  if (heartbeat.asks) {
+    transport_.send(from, Tag::kHeartbeat, wire::encode(this->heartbeat()));
     if (from < transport_.rank() && (target_ranks_.empty() || target_ranks_.contains(from) || watches_alone()))
       liveness_.hold_back(Clock::now());
   }
@@ -243,28 +255,34 @@ void Worker::send_heartbeats() {
   const auto now = Clock::now();
   if (!liveness_.due(now, state_ == State::kLoading) && !now_loaded) return;
   if (now_loaded) serve();
-  transport_.send(0, Tag::kHeartbeat, wire::encode(dispatcher_.heartbeat()));
+  transport_.send(0, Tag::kHeartbeat, wire::encode(heartbeat()));
   const bool was_suspicious = std::exchange(suspicious_, liveness_.suspicious(now));
   if (!was_suspicious) reaches_launcher_ = true;
   if (suspicious_) ask_around();
   check_head(now);
 }
 
+void Worker::send_to_others(const wire::Heartbeat& heartbeat) {
+  for (int r = 1; r < transport_.size(); ++r) {
+    if (r != transport_.rank()) transport_.send(r, Tag::kHeartbeat, wire::encode(heartbeat));
+  }
+}
+
 /// Finds out whether the head or this rank is cut off. A rank that watches alone could end a job that continues without it, so it must
 /// have reached the launcher all the time.
 void Worker::ask_around() {
-  wire::Heartbeat question;
+  wire::Heartbeat question = heartbeat();
   question.asks = true;
-  for (int r = 1; r < transport_.size(); ++r) {
-    if (r != transport_.rank()) transport_.send(r, Tag::kHeartbeat, wire::encode(question));
-  }
+  send_to_others(question);
   if (watches_alone()) reaches_launcher_ &= setup_.reaches_launcher && setup_.reaches_launcher();
 }
 
-/// Higher ranks wait longer, so that only one rank reports it.
+/// Higher ranks wait longer, so that only one rank reports it. A head that lives reports this rank, at about the same time.
 void Worker::check_head(Clock::time_point now) {
   if (setup_.woken && setup_.woken->exchange(false)) liveness_.hold_back(now);
-  const auto silent = liveness_.silent(now, kGrace * (transport_.rank() - 1) + (liveness_.met(0) ? kNone : kPreparations));
+  const bool head_may_live = transport_.size() == 2 || liveness_.is_heard_by_another(0);
+  const auto preparations = liveness_.met(0) ? kNone : kPreparations, head_reports = head_may_live ? kReported : kNone;
+  const auto silent = liveness_.silent(now, kGrace * (transport_.rank() - 1) + preparations + head_reports);
   if (!silent) return;
   const bool reports = watches_alone() && reaches_launcher_;
   if (!dispensable_ || reports) throw RankLost(*silent, liveness_.silence_text(*silent, transport_.rank(), reports));

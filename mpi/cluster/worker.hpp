@@ -80,8 +80,10 @@ class Worker {
   void benchmark(const wire::BenchmarkRequest& layer);
   bool advance_benchmark();
   void take(Message message);
+  wire::Heartbeat heartbeat() const;
   void on_heartbeat(int from, const wire::Heartbeat& heartbeat);
   void send_heartbeats();
+  void send_to_others(const wire::Heartbeat& heartbeat);
   void ask_around();
   bool watches_alone() const;
   void be_left_out();

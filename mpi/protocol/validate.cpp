@@ -269,7 +269,7 @@ void validate(const Heartbeat& heartbeat, int from) {
   const Check check(from, "a heartbeat");
   check(heartbeat.activity <= Activity::kAwaitingActivations, "no known activity");
   check(heartbeat.loaded_permille <= 1000, "more weights than there are");
-  check(heartbeat.awaits >= -1, "a rank that does not exist");
+  check(heartbeat.awaits >= -1 && std::ranges::none_of(heartbeat.hears, [](int rank) { return rank < 0; }), "a rank that does not exist");
 }
 
 void validate(const Report& report, int from) {

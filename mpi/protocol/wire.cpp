@@ -285,7 +285,7 @@ Rows decode_rows(std::span<const std::byte> bytes) {
 }
 
 Bytes encode(const Heartbeat& m) {
-  return Writer().put(m.progress).put(m.activity).put(m.loaded_permille).put(m.awaits).put<std::uint8_t>(m.asks).take();
+  return Writer().put(m.progress).put(m.activity).put(m.loaded_permille).put(m.awaits).put<std::uint8_t>(m.asks).put_all(std::span<const std::int32_t>(m.hears)).take();
 }
 
 Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {
@@ -296,6 +296,7 @@ Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {
   m.loaded_permille = in.get<std::uint16_t>();
   m.awaits = in.get<std::int32_t>();
   m.asks = in.get<std::uint8_t>() != 0;
+  m.hears = in.get_all<std::int32_t>();
   in.end();
   return m;
 }

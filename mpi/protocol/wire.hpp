@@ -16,7 +16,7 @@
 //   kDraft...    like the four above, within the ranks of a draft model, whose first rank leads them
 //   kCommit      head -> drafter      the text's next tokens, in order, or a new text
 //   kGuesses     drafter -> head      whenever there are some
-//   kHeartbeat   rank <-> head        several per timeout
+//   kHeartbeat   rank <-> head        several per timeout; between all ranks while one is silent or no run comes on
 //   kFailure     rank -> head         the rank has failed and waits for kStop
 //   kStop        head -> rank         end; answered with kReport
 //   kAsk         head -> rank         at any time; answered with kReport
@@ -39,7 +39,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 25;
+inline constexpr std::uint32_t kProtocolVersion = 26;
 using Bytes = std::vector<std::byte>;
 
 /// The measured speed of a rank.
@@ -206,7 +206,10 @@ struct Heartbeat {
   Activity activity = Activity::kIdle;
   std::uint16_t loaded_permille = 0;  ///< of this stage's weights
   std::int32_t awaits = -1;           ///< the rank of its group for whose columns it has been waiting for long; -1: none
-  bool asks = false;                  ///< to another rank than the head: the sender does not hear the head, and asks whether this rank lives
+  /// From the head: some rank is silent, or no run comes on, so all ranks shall send each other heartbeats. Between other ranks: the sender
+  /// does not hear the head, and asks whether this rank lives.
+  bool asks = false;
+  std::vector<std::int32_t> hears{};  ///< the ranks that the sender has heard lately
 };
 
 struct Failure {

@@ -84,6 +84,13 @@ def cut(host):
     emulation.run(['ip', '-n', host.namespace, 'link', 'set', 'eth0', 'down'])
 
 
+def cut_path(host, other):
+    """Both hosts still reach all others."""
+    for one, to in ((host, other), (other, host)):
+        address = emulation.run(['ip', '-n', to.namespace, '-4', '-o', 'addr', 'show', 'eth0']).stdout.split()[3].split('/')[0]
+        emulation.run(['ip', '-n', one.namespace, 'route', 'add', 'blackhole', f'{address}/32'])
+
+
 def send(number, name):
     """A fault: sends the signal to all processes with this name on a host."""
     def fault(host):
@@ -111,7 +118,7 @@ class FarHosts(emulation.Cluster):
 class ThreeHosts(unittest.TestCase):
     def strike(self, program, victim, fault, moment=Job.read_some, kind=emulation.Cluster):
         with kind(3) as cluster, tempfile.TemporaryFile('w+') as err:
-            job = Job(cluster, program, err)
+            self.cluster, job = cluster, Job(cluster, program, err)
             moment(job)
             fault(cluster.hosts[victim])
             code = job.end()
@@ -128,6 +135,14 @@ class ThreeHosts(unittest.TestCase):
             with self.subTest(rank=rank):
                 code, lines, _ = self.strike(LONG, rank, cut)
                 self.expect_named(rank, code, lines)
+
+    def test_cut_path_between_two_ranks_is_named_in_one_line(self):
+        for split, one, other in (('1,1,1', 0, 1), ('1,1,1', 1, 2), ('0.4+0.3+0.3', 1, 2)):
+            with self.subTest(split=split, one=one, other=other):
+                program = [*TEXT, '--layer-split', split, '-n', '1000000', '-c', '500000']
+                code, lines, _ = self.strike(program, one, lambda host: cut_path(host, self.cluster.hosts[other]))
+                self.expect_named(one, code, lines)
+                self.assertIn(f' and rank {other} (n{other}) have not heard each other', lines[0])
 
     def test_cut_link_of_mpiruns_own_host_or_another_is_told_apart(self):
         for rank in range(2):

@@ -26,6 +26,14 @@ class LivenessTest : public testing::Test {
       if (const auto rank = liveness_.silent(now_)) throw ClusterError(liveness_.silence_text(*rank, 0));
     }
   }
+  void wait(seconds time) { pass(time, {1, 2}); }
+  /// What rank `rank` says of itself: which ranks it hears.
+  void tell_hears(int rank, std::vector<std::int32_t> hears, std::int32_t awaits = -1) {
+    wire::Heartbeat heartbeat;
+    heartbeat.awaits = awaits;
+    heartbeat.hears = std::move(hears);
+    liveness_.tell(rank, heartbeat);
+  }
   std::string blame(const std::function<void()>& what) {
     try {
       what();
@@ -55,7 +63,7 @@ TEST_F(LivenessTest, RankTheOthersCanDoWithout_isWaitedForLessLong) {
 
 TEST_F(LivenessTest, StageBehindADrafter_waitsForTheStageBeforeIt) {
   liveness_.tell(1, {0, wire::Activity::kComputing, 1000});  // a drafter
-  liveness_.tell(2, {0, wire::Activity::kAwaitingActivations, 1000});
+  liveness_.tell(2, {0, wire::Activity::kAwaitingActivations, 1000, -1, false, {0}});
   liveness_.check_progress(now_, true, {}, {{0}, {2}});
   pass(seconds(11), {1, 2});
   const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {2}}); });
@@ -129,41 +137,99 @@ TEST_F(LivenessTest, OwnSleep_isNobodysSilence) {
 }
 
 TEST_F(LivenessTest, WaitingStage_blamesTheLinkBeforeIt) {
-  liveness_.tell(1, {5, wire::Activity::kIdle, 1000});
-  liveness_.tell(2, {5, wire::Activity::kAwaitingActivations, 1000});
+  liveness_.tell(1, {5, wire::Activity::kIdle, 1000, -1, false, {0, 2}});
+  liveness_.tell(2, {5, wire::Activity::kAwaitingActivations, 1000, -1, false, {0, 1}});
   liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}});
-  now_ += seconds(9);
+  wait(seconds(9));
   EXPECT_EQ(blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}}); }), "nobody");
-  now_ += seconds(2);
+  wait(seconds(2));
   const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}}); });
   EXPECT_EQ(text.find("rank 2 (host2) has waited 10 s for the results of rank 1 (host1)"), 0u) << text;
 }
 
 TEST_F(LivenessTest, WaitingMemberOfAGroup_blamesTheLinkToTheOther) {
-  liveness_.tell(1, {5, wire::Activity::kComputing, 1000, 2});
-  liveness_.tell(2, {5, wire::Activity::kComputing, 1000, 1});
+  liveness_.tell(1, {5, wire::Activity::kComputing, 1000, 2, false, {0, 2}});
+  liveness_.tell(2, {5, wire::Activity::kComputing, 1000, 1, false, {0, 1}});
   liveness_.check_progress(now_, true, {}, {{0}, {1, 2}});
-  now_ += seconds(11);
+  wait(seconds(11));
   const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {1, 2}}); });
   EXPECT_EQ(text.find("rank 1 (host1) has waited 10 s for the part of rank 2 (host2): the link between them is cut"), 0u) << text;
 }
 
 TEST_F(LivenessTest, Progress_anywhereBeginsTheDeadlineAnew) {
+  tell_hears(1, {0, 2});
   for (std::uint64_t p = 1; p < 20; ++p) {
-    now_ += seconds(9);
-    liveness_.tell(2, {p, wire::Activity::kComputing, 1000});
+    wait(seconds(9));
+    liveness_.tell(2, {p, wire::Activity::kComputing, 1000, -1, false, {0, 1}});
     EXPECT_EQ(blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}}); }), "nobody");
   }
-  now_ += seconds(11);
+  wait(seconds(11));
   const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}}); });
   EXPECT_EQ(text.find("rank 2 (host2) has computed for 10 s"), 0u) << text;
 }
 
 TEST_F(LivenessTest, NoOpenWork_needsNoProgress) {
   for (int i = 0; i < 5; ++i) {
-    now_ += seconds(60);
+    wait(seconds(60));
     EXPECT_EQ(blame([&] { liveness_.check_progress(now_, false, {}, {{0}, {1}, {2}}); }), "nobody");
   }
+}
+
+TEST_F(LivenessTest, LinkToARankThatAnotherHears_isNamedInsteadOfTheRank) {
+  tell_hears(1, {0, 2});
+  const std::string text = blame([&] { pass(seconds(11), {1}); });
+  EXPECT_EQ(text.find("rank 0 (host0) and rank 2 (host2) have not heard each other for 10 s"), 0u) << text;
+}
+
+TEST_F(LivenessTest, CutLinkBetweenStages_isNamedThoughNeitherKnowsOfTheRun) {
+  tell_hears(1, {0});
+  tell_hears(2, {0});
+  liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}});
+  wait(seconds(11));
+  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}}); });
+  EXPECT_EQ(text.find("rank 1 (host1) and rank 2 (host2) have not heard each other for 10 s"), 0u) << text;
+}
+
+TEST_F(LivenessTest, CutLinkThatThePipelineDoesNotUse_isNotNamed) {
+  tell_hears(1, {0});
+  tell_hears(2, {0});
+  liveness_.check_progress(now_, true, {}, {{1}, {0}, {2}});
+  wait(seconds(11));
+  const std::string text = blame([&] { liveness_.check_progress(now_, true, {}, {{1}, {0}, {2}}); });
+  EXPECT_EQ(text.find("no rank has made progress"), 0u) << text;
+}
+
+TEST_F(LivenessTest, OfAGroupWhoseRanksWaitInARow_theLastLinkIsNamed) {
+  wire::Heartbeat own;
+  own.awaits = 1;
+  tell_hears(1, {0, 2}, 2);
+  tell_hears(2, {0, 1}, 1);
+  liveness_.check_progress(now_, true, own, {{0, 1, 2}});
+  wait(seconds(11));
+  const std::string text = blame([&] { liveness_.check_progress(now_, true, own, {{0, 1, 2}}); });
+  EXPECT_NE(text.find("rank 1 (host1)"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 2 (host2)"), std::string::npos) << text;
+}
+
+TEST_F(LivenessTest, StalledJob_saysNothingWhileARankIsSilent) {
+  tell_hears(1, {0, 2});
+  tell_hears(2, {0, 1});
+  const auto check = [&] { liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}}); };
+  check();
+  pass(seconds(5), {1, 2});
+  EXPECT_EQ(blame([&] { pass(seconds(9), {1}), check(); }), "nobody") << "it is reported when its own deadline is over";
+  const std::string text = blame([&] { pass(seconds(2), {1}), check(); });
+  EXPECT_EQ(text.find("rank 0 (host0) and rank 2"), 0u) << text;
+}
+
+TEST_F(LivenessTest, StalledJob_makesAllRanksAskEachOther) {
+  liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}});
+  wait(seconds(4));
+  EXPECT_FALSE(liveness_.suspicious(now_));
+  wait(seconds(2));
+  EXPECT_TRUE(liveness_.suspicious(now_));
+  liveness_.check_progress(now_, false, {}, {{0}, {1}, {2}});
+  EXPECT_FALSE(liveness_.suspicious(now_)) << "no work is open";
 }
 
 TEST_F(LivenessTest, DrafterWhoseRanksDoNotComeOn_isStalledWhileItIsAwaited) {

@@ -109,6 +109,20 @@ TEST_F(MembersTest, SilentRank_isNamed) {
   EXPECT_EQ(std::string(lost->what()).find("rank 2 (host2) has been silent for 1 s"), 0u) << lost->what();
 }
 
+TEST_F(MembersTest, SilentRank_makesTheHeadAskAllRanksForHeartbeats) {
+  all_join();
+  const auto asks = [&] {
+    EXPECT_TRUE(members_.send_heartbeats(Clock::now(), {}));
+    bool any = false;
+    while (const auto message = LocalTransport(network_, 1).receive()) any |= wire::decode_heartbeat(message->bytes).asks;
+    return any;
+  };
+  EXPECT_FALSE(asks());
+  pass(600);
+  for (const int r : {1, 3, 4}) members_.heard(r);
+  EXPECT_TRUE(asks());
+}
+
 TEST_F(MembersTest, RemovedDrafter_isWaitedForByNobody_andIsSentOnlyThat) {
   all_join();
   members_.serve(plan_);

@@ -25,11 +25,13 @@ class SilentHead : public WorkerTest {
       now_ns_ += 50'000'000;
       wire::Heartbeat heartbeat;
       heartbeat.asks = lower == Lower::kHearsNoHead;
+      if (lower == Lower::kHearsHead) heartbeat.hears = {0, 2};
       if (heartbeat.asks || (lower == Lower::kHearsHead && asked(lower_))) lower_.send(2, Tag::kHeartbeat, wire::encode(heartbeat));
       try {
         worker_->step();
       } catch (const RankLost& lost) {
         EXPECT_EQ(lost.rank, 0);
+        line_ = lost.what();
         return ms;
       }
     }
@@ -42,6 +44,7 @@ class SilentHead : public WorkerTest {
     return any;
   }
 
+  std::string line_;
   std::int64_t now_ns_ = 1;
   const Clock::Override clock_;
   LocalNetwork three_;
@@ -61,6 +64,35 @@ TEST_F(SilentHead, LowerRank_endsTheJobForAll_unlessItDiesToo) {
   const int after = ends_job_after(Lower::kDead);
   EXPECT_GE(after, 500);
   EXPECT_LE(after, 3500);
+}
+
+TEST_F(SilentHead, HeadThatALowerRankHears_isExpectedToReport_andElseTheLinkIsNamed) {
+  plan(plan_over({0, 1, 2}));
+  const int after = ends_job_after(Lower::kHearsHead);
+  EXPECT_GE(after, 2500);
+  EXPECT_LE(after, 3500);
+  EXPECT_NE(line_.find("have not heard each other"), std::string::npos) << line_;
+}
+
+TEST_F(SilentHead, RankThatTheHeadAsks_sendsHeartbeatsToTheOthers_andSaysWhomItHears) {
+  plan(plan_over({0, 1, 2}));
+  wire::Heartbeat question;
+  question.asks = true;
+  lower_.send(2, Tag::kHeartbeat, wire::encode(wire::Heartbeat{}));
+  silent_.send(2, Tag::kHeartbeat, wire::encode(question));
+  now_ns_ += 400'000'000;
+  worker_->step();
+  const auto message = lower_.receive();
+  ASSERT_TRUE(message && message->tag == Tag::kHeartbeat);
+  const wire::Heartbeat shown = wire::decode_heartbeat(message->bytes);
+  EXPECT_FALSE(shown.asks) << "it needs no answer";
+  EXPECT_EQ(shown.hears, (std::vector<std::int32_t>{0, 1}));
+  std::optional<wire::Heartbeat> told;
+  while (const auto sent = silent_.receive()) {
+    if (sent->tag == Tag::kHeartbeat) told = wire::decode_heartbeat(sent->bytes);
+  }
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->hears, (std::vector<std::int32_t>{0, 1}));
 }
 
 TEST_F(SilentHead, LowerRankThatDrafts_isNotWaitedFor) {

@@ -78,7 +78,7 @@ std::vector<MessageKind> make_kinds() {
        [](const Bytes& b) { validate(wire::decode_benchmark_result(b), 1); }},
       {"plan", {encode(sample_plan())}, [](const Bytes& b) { validate(wire::decode_start(b), kSampleRanks, 0); }},
       {"heartbeat",
-       {encode(wire::Heartbeat{12, wire::Activity::kAwaitingActivations, 750})},
+       {encode(wire::Heartbeat{12, wire::Activity::kAwaitingActivations, 750, 1, false, {0, 2}})},
        [](const Bytes& b) { validate(wire::decode_heartbeat(b), 1); }},
       {"failure", {encode(wire::Failure{2, "no such file"})}, [](const Bytes& b) { wire::decode_failure(b); }},
       {"report", {encode(sample_report())}, [](const Bytes& b) { validate(wire::decode_report(b), 1); }},
