@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "node/error.hpp"
@@ -42,12 +43,13 @@ bool end_job(int code) {
   return abort && abort(code, nullptr, nullptr, 0) == 0;
 }
 
-void check_mpi(int code, const char* call, const char* file, int line) {
+void check_mpi(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "unknown error";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  throw ClusterError(fmt::format("{} failed: {} ({}:{})", call, text, file, line));
+  const std::string_view name(call);
+  throw ClusterError(fmt::format("{} failed: {}; look at the network between the machines", name.substr(0, name.find('(')), text));
 }
 
 namespace {

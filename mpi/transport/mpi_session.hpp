@@ -13,9 +13,9 @@ int mpi_rank_from_environment();
 bool end_job(int code);
 /// `told` is called before this process asks the launcher for that; after the call, the process may end at any moment.
 void before_job_ends(void (*told)());
-/// Throws ClusterError with the call and MPI's text unless the code means success.
-void check_mpi(int code, const char* call, const char* file, int line);
-#define YAMATA_MPI(call) ::yamata::check_mpi(call, #call, __FILE__, __LINE__)
+/// Throws ClusterError with the function's name and MPI's text unless the code means success. `call`: as in the source.
+void check_mpi(int code, const char* call);
+#define YAMATA_MPI(call) ::yamata::check_mpi(call, #call)
 
 /// MPI_Init_thread on construction (MPI calls from one thread), MPI_Finalize on destruction. One per process.
 class MpiSession {
