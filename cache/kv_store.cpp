@@ -5,6 +5,7 @@
 #include <new>
 
 #include "node/error.hpp"
+#include "node/limits.hpp"
 
 namespace yamata {
 namespace {
@@ -54,7 +55,8 @@ KvStore::KvStore(ComputeUnit& unit, CacheShape shape, const std::vector<std::int
   try {
     memory_ = unit.allocate(bytes_, BufferUse::kCache);
   } catch (const std::bad_alloc&) {
-    throw ModelError(fmt::format("no memory for a KV cache of {} MiB on {}; lower -c", bytes_ >> 20, unit.device()));
+    throw ModelError(
+        fmt::format("no memory for a KV cache of {} MiB on {}; lower -c{}", bytes_ >> 20, unit.device(), or_raise_memory_limit()));
   }
   base_ = memory_->host().data();
 }

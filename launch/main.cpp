@@ -21,6 +21,7 @@
 #include "mpi/transport/mpi_transport.hpp"
 #include "node/detached_thread.hpp"
 #include "node/error.hpp"
+#include "node/limits.hpp"
 #include "node/lost_pages.hpp"
 
 namespace yamata {
@@ -103,8 +104,8 @@ void run_head(const CommandLine& line, World& world) {
   std::visit(Command(world), line.options);
 }
 
-/// Finalizing MPI does not return if a link is cut in the meantime, or if a daemon of the launcher does not answer. The work is done, so then
-/// the job is ended with its exit code.
+/// Finalizing MPI does not return if a link is cut in the meantime, or if a daemon of the launcher does not answer. The work is done, so
+/// then the job is ended with its exit code.
 void bound_finalize(const World& world, int code) {
   if (!world.session) return;
   const bool head = world.transport->rank() == 0;
@@ -150,10 +151,10 @@ int code_of(const World& world, Work work) {
     say(e.what());
     return static_cast<int>(e.code());
   } catch (const std::system_error& e) {
-    say(fmt::format("{}; look at the limits of this process (ulimit -a) and of its container", e.what()));
+    say(refused(e).what());
     return static_cast<int>(ExitCode::kModel);
   } catch (const std::bad_alloc&) {
-    say(fmt::format("out of memory on rank 0 ({}); lower -c or use more ranks", world.host));
+    say(fmt::format("out of memory on rank 0 ({}); lower -c or use more ranks{}", world.host, or_raise_memory_limit()));
     return static_cast<int>(ExitCode::kModel);
   }
 }
@@ -246,5 +247,8 @@ int main(int argc, char** argv) {
   } catch (const Error& e) {
     print_error("yamata: {}\n", e.what());
     return static_cast<int>(e.code());
+  } catch (const std::system_error& e) {
+    print_error("yamata: {}\n", refused(e).what());
+    return static_cast<int>(ExitCode::kModel);
   }
 }

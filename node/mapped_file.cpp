@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "node/error.hpp"
+#include "node/limits.hpp"
 
 namespace yamata {
 
@@ -26,7 +27,8 @@ MappedFile::MappedFile(const std::string& path) {
   if (size == 0) throw ModelError(fmt::format("{} is empty; copy or download the model again", path));
   if (mapped_ == MAP_FAILED) {
     mapped_ = nullptr;
-    throw ModelError(fmt::format("cannot map {}: {}", path, std::strerror(error)));
+    const std::string remedy = error == ENOMEM ? "; free some memory" + or_raise_memory_limit() : "";
+    throw ModelError(fmt::format("cannot map {}: {}{}", path, std::strerror(error), remedy));
   }
   bytes = {static_cast<const std::byte*>(mapped_), size};
   watch_.emplace(bytes, path);

@@ -7,9 +7,11 @@
 #include <future>
 #include <map>
 #include <optional>
+#include <system_error>
 #include <vector>
 
 #include "mpi/protocol/wire.hpp"
+#include "node/limits.hpp"
 
 namespace yamata {
 
@@ -20,9 +22,14 @@ using Measure = std::function<wire::Measured(const std::atomic<bool>& stop)>;
 /// A measurement on a thread of its own, so that the control thread can still answer messages.
 class SpeedMeasurement {
  public:
-  /// Starts the measurement.
-  explicit SpeedMeasurement(const Measure& measure)
-      : result_(std::async(std::launch::async, [this, measure] { return measure(stop_); })) {}
+  /// Starts the measurement. Throws ModelError if there can be no thread for it.
+  explicit SpeedMeasurement(const Measure& measure) {
+    try {
+      result_ = std::async(std::launch::async, [this, measure] { return measure(stop_); });
+    } catch (const std::system_error& error) {
+      throw refused(error);
+    }
+  }
   /// Stops the measurement and waits for its end.
   ~SpeedMeasurement() { stop_ = true; }
   SpeedMeasurement(const SpeedMeasurement&) = delete;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "node/error.hpp"
+#include "node/limits.hpp"
 #include "node/spin_wait.hpp"
 
 namespace yamata {
@@ -102,7 +103,7 @@ ThreadPool::ThreadPool(const std::vector<int>& cpus) {
     const std::size_t started = state_->threads.size();
     state_->close();
     throw ModelError("cannot start " + std::to_string(cpus.size()) + " threads, only " + std::to_string(started) + ": " +
-                     e.code().message() + "; lower -t, or raise the limits of processes and memory (ulimit -a)");
+                     e.code().message() + "; lower -t, or " + kRaiseLimits);
   }
 }
 

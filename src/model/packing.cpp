@@ -5,11 +5,12 @@
 #include <new>
 
 #include "node/error.hpp"
+#include "node/limits.hpp"
 
 namespace yamata {
 
-std::unique_ptr<Buffer> set_aside_packed(ComputeUnit& unit, std::span<Matrix* const> matrices, std::vector<Op>& ops, const std::string& what,
-                                         const std::string& remedy) {
+std::unique_ptr<Buffer> set_aside_packed(ComputeUnit& unit, std::span<Matrix* const> matrices, std::vector<Op>& ops,
+                                         const std::string& what, const std::string& remedy) {
   constexpr std::size_t kAlignment = 64;
   std::vector<std::size_t> at;
   std::size_t bytes = 0;
@@ -21,7 +22,8 @@ std::unique_ptr<Buffer> set_aside_packed(ComputeUnit& unit, std::span<Matrix* co
   try {
     packed = unit.allocate(bytes, BufferUse::kWeights);
   } catch (const std::bad_alloc&) {
-    throw ModelError(fmt::format("no memory for {} MiB of {} on {}; {}", bytes >> 20, what, unit.device(), remedy));
+    throw ModelError(
+        fmt::format("no memory for {} MiB of {} on {}; {}{}", bytes >> 20, what, unit.device(), remedy, or_raise_memory_limit()));
   }
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     if (unit.packed_bytes(*matrices[i]) == 0) continue;

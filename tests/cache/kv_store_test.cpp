@@ -11,6 +11,7 @@
 #include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
 #include "node/topology.hpp"
+#include "tests/node/little_memory.hpp"
 
 namespace yamata {
 namespace {
@@ -115,6 +116,15 @@ TEST(KvStore, MemoryThatCannotBeHad_isAModelErrorWithARemedy) {
     EXPECT_NE(std::string(error.what()).find("lower -c"), std::string::npos) << error.what();
   }
 }
+
+#ifdef YAMATA_TEST_LITTLE_MEMORY
+TEST(KvStoreDeathTest, LimitOfMemory_isNamed) {
+  EXPECT_EXIT(test::end_in_little_memory([] {
+                const KvStore store(unit, {8, 8, 128}, 1 << 14, CacheType::kF16);
+              }),
+              testing::ExitedWithCode(2), "KV cache of 512 MiB on cpu; lower -c, or raise ulimit -v, which allows [0-9]+ MiB");
+}
+#endif
 
 }  // namespace
 }  // namespace yamata

@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <thread>
+
 #include "mpi/cluster/head.hpp"
 #include "mpi/transport/local_transport.hpp"
 #include "node/error.hpp"
+#include "tests/node/little_memory.hpp"
 
 namespace yamata {
 namespace {
@@ -138,6 +142,20 @@ TEST_F(MeasuringHead, SpeedThatNobodyAskedFor_isAFault) {
   send(1, Tag::kMeasured, wire::encode(wire::Measured{0.25, {}}));
   EXPECT_THROW(play(5), ClusterError);
 }
+
+#ifdef YAMATA_TEST_LITTLE_MEMORY
+TEST(SpeedMeasurementDeathTest, ThreadThatCannotStart_isAnErrorWithARemedy) {
+  const auto many = [] {
+    const auto until_stopped = [](const std::atomic<bool>& stop) {
+      while (!stop) std::this_thread::yield();
+      return wire::Measured{};
+    };
+    std::vector<std::unique_ptr<SpeedMeasurement>> measurements;
+    for (int i = 0; i < 100; ++i) measurements.push_back(std::make_unique<SpeedMeasurement>(until_stopped));
+  };
+  EXPECT_EXIT(test::end_in_little_memory(many), testing::ExitedWithCode(2), "cannot start a thread: .*ulimit -u");
+}
+#endif
 
 }  // namespace
 }  // namespace yamata

@@ -2,18 +2,14 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <latch>
 #include <stdexcept>
 #include <thread>
 
-#include "node/error.hpp"
+#include "tests/node/little_memory.hpp"
 
 namespace yamata {
 namespace {
@@ -193,24 +189,10 @@ TEST(ThreadPool, CpuThatIsNotThere_leavesTheThreadUnbound) {
   EXPECT_EQ(runs, 1);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // these cannot work in little memory
+#ifdef YAMATA_TEST_LITTLE_MEMORY
 TEST(ThreadPoolDeathTest, ThreadsThatCannotStart_areReported) {
-  const auto start_in_little_memory = [] {
-    std::ifstream sizes("/proc/self/statm");
-    rlim_t pages = 0;
-    sizes >> pages;
-    const rlim_t room = 64 << 20, all = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + room;
-    const rlimit limit{all, all};
-    setrlimit(RLIMIT_AS, &limit);
-    try {
-      ThreadPool pool(unbound(100));
-    } catch (const ModelError& e) {
-      std::fputs(e.what(), stderr);
-      std::_Exit(static_cast<int>(e.code()));
-    }
-    std::_Exit(0);
-  };
-  EXPECT_EXIT(start_in_little_memory(), testing::ExitedWithCode(2), "cannot start 100 threads, only [0-9]+: .*ulimit");
+  EXPECT_EXIT(test::end_in_little_memory([] { ThreadPool pool(unbound(100)); }), testing::ExitedWithCode(2),
+              "cannot start 100 threads, only [0-9]+: .*; lower -t, or raise the limit of processes .ulimit -u., of memory .ulimit -v.");
 }
 #endif
 

@@ -1,0 +1,19 @@
+#pragma once
+// Limits of a process, for which the system refuses it threads or memory.
+#include <string>
+#include <system_error>
+
+#include "node/error.hpp"
+
+namespace yamata {
+
+/// What to do if no thread or process can be started.
+inline constexpr const char* kRaiseLimits = "raise the limit of processes (ulimit -u), of memory (ulimit -v) or of the container";
+
+/// For the end of an error of memory: ", or raise ulimit -v, which allows 100 MiB". Empty if there is no such limit.
+std::string or_raise_memory_limit();
+
+/// An error of the system as one for users: what failed, the cause, and the remedy.
+ModelError refused(const std::system_error& error);
+
+}  // namespace yamata
