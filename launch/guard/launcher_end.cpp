@@ -1,13 +1,19 @@
 #include "launch/guard/launcher_end.hpp"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "mpi/cluster/leftovers.hpp"
@@ -51,6 +57,29 @@ class Launcher {
   /// A daemon that mpirun cannot reach. If mpirun is reachable but does not end, it may be suspended, or have output for a slow reader.
   bool is_cut_off() const { return is_daemon() && mpirun_.ask() != Mpirun::Answer::kRuns; }
   bool is_daemon() const { return is_mpirun_daemon(name_); }
+  /// The mpirun that started this rank neither ends nor acts on its connections, though nobody has suspended it. PMIx 4.2.2 can deadlock in
+  /// mpirun's end after a rank was killed in its first milliseconds.
+  bool hangs() const {
+    for (int look = 0; look < 2; ++look) {  // each takes a second
+      if (!mpirun_.is_parent() || !parent_runs() || process_state(process_) == 'T' || mpirun_.responds()) return false;
+    }
+    return true;
+  }
+  /// True in the first process that asks: of several ranks' processes, one ends mpirun. A name in the abstract namespace is in no folder.
+  bool is_claimed() const {
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    const auto end = fmt::format_to(name.sun_path + 1, "yamata-end-{}", process_);  // the zero byte before it makes the name abstract
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);                   // stays open until this process ends
+    return fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&name), static_cast<socklen_t>(end - reinterpret_cast<char*>(&name))) == 0;
+  }
+  /// Writes a line where mpirun writes its own.
+  void say(const std::string& line) const {
+    const int fd = open(fmt::format("/proc/{}/fd/{}", process_, STDERR_FILENO).c_str(), O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0) return;
+    dprintf(fd, "yamata: %s\n", line.c_str());
+    close(fd);
+  }
   bool release_daemons() const { return mpirun_.release_daemons(); }
   /// A process that gets SIGTERM twice ends at once.
   void end_parent() const {
@@ -85,6 +114,10 @@ class Launcher {
     over = launcher.ends_within(kSecond);
   }
   if (!over && launcher.is_cut_off()) launcher.end_parent();
+  if (!over && launcher.hangs() && launcher.is_claimed()) {
+    launcher.say("warning: mpirun hangs though the job is over, a fault of its library; it is ended with an exit code of its own");
+    launcher.end_parent();
+  }
   // If the launcher was killed: the rank and its guard may still be ending.
   for (auto waited = 0ms; session_is_left() && waited < kOrderly; waited += kLook) {
     clear_leftovers();

@@ -1,0 +1,84 @@
+// The process that a rank leaves behind, in front of an mpirun that is this test's child.
+#include "launch/guard/launcher_end.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+
+namespace yamata::test {
+namespace {
+
+constexpr int kCode = 7;
+
+/// A port of this machine, told to ranks as mpirun's.
+int listen_as_mpirun() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  if (bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(fd, 8) != 0) return -1;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  const std::string uri = fmt::format("77.0;tcp://127.0.0.1:{}", ntohs(address.sin_port));
+  for (const char* name : {"OMPI_MCA_orte_local_daemon_uri", "OMPI_MCA_orte_hnp_uri"}) setenv(name, uri.c_str(), 1);
+  setenv("OMPI_MCA_orte_num_nodes", "1", 1);
+  return fd;
+}
+
+/// A guard that ends after the end of the job was ordered.
+void end_a_rank() {
+  const pid_t mpirun = getpid();
+  const pid_t guard = fork();
+  if (guard == 0) {
+    const std::atomic<JobEnd> end{JobEnd::kOrdered};
+    stay_behind(mpirun, std::chrono::seconds(1), end);
+    _exit(3);
+  }
+  waitpid(guard, nullptr, 0);
+}
+
+/// How an mpirun ends that runs `last` after its only rank has ended: as waitpid says it.
+int end_of_mpirun(void (*last)(int port)) {
+  const pid_t mpirun = fork();
+  if (mpirun == 0) {
+    prctl(PR_SET_NAME, "mpirun");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);  // what its rank leaves behind becomes its child
+    const int port = listen_as_mpirun();
+    end_a_rank();
+    last(port);
+    _exit(kCode);
+  }
+  int status = 0;
+  waitpid(mpirun, &status, 0);
+  return status;
+}
+
+TEST(LauncherEnd, MpirunThatHangsAtItsEnd_isEnded) {
+  const int status = end_of_mpirun([](int) {
+    while (true) pause();
+  });
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+}
+
+TEST(LauncherEnd, MpirunThatActsOnItsConnections_endsByItself) {
+  const int status = end_of_mpirun([](int port) {
+    while (waitpid(-1, nullptr, WNOHANG) == 0) {  // until the process that was left behind has ended
+      pollfd waiting{port, POLLIN, 0};
+      if (poll(&waiting, 1, 10) == 1) close(accept(port, nullptr, nullptr));
+    }
+  });
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kCode) << status;
+}
+
+}  // namespace
+}  // namespace yamata::test
