@@ -46,6 +46,8 @@ std::string process_name(pid_t process) {
   return name;
 }
 
+bool process_waits_for_lock(pid_t process) { return first_bytes("/proc/" + std::to_string(process) + "/wchan").starts_with("futex"); }
+
 pid_t process_parent(pid_t process) { return std::atoi(stat_field(process, 4).c_str()); }
 
 std::uint64_t process_start(pid_t process) { return std::strtoull(stat_field(process, 22).c_str(), nullptr, 10); }

@@ -11,6 +11,8 @@ namespace yamata {
 char process_state(pid_t process);
 /// The name of its program, at most 15 characters; empty if there is none.
 std::string process_name(pid_t process);
+/// Whether its main thread waits for a lock; false if that cannot be seen.
+bool process_waits_for_lock(pid_t process);
 /// Its parent process; 0 if there is none.
 pid_t process_parent(pid_t process);
 /// Its start time in ticks since boot, which distinguishes it from other processes with the same id. 0 if there is none.

@@ -57,13 +57,13 @@ class Launcher {
   /// A daemon that mpirun cannot reach. If mpirun is reachable but does not end, it may be suspended, or have output for a slow reader.
   bool is_cut_off() const { return is_daemon() && mpirun_.ask() != Mpirun::Answer::kRuns; }
   bool is_daemon() const { return is_mpirun_daemon(name_); }
-  /// The mpirun that started this rank neither ends nor acts on its connections, though nobody has suspended it. PMIx 4.2.2 can deadlock in
-  /// mpirun's end after a rank was killed in its first milliseconds.
+  /// The mpirun that started this rank waits for a lock and does not act on its connections: PMIx 4.2.2 can deadlock in mpirun's end after
+  /// a rank was killed in its first milliseconds. One that is suspended, or that has output for a slow reader, waits for something else.
   bool hangs() const {
     for (int look = 0; look < 2; ++look) {  // each takes a second
-      if (!mpirun_.is_parent() || !parent_runs() || process_state(process_) == 'T' || mpirun_.responds()) return false;
+      if (!mpirun_.is_parent() || !parent_runs() || !process_waits_for_lock(process_) || mpirun_.responds()) return false;
     }
-    return true;
+    return process_waits_for_lock(process_);
   }
   /// True in the first process that asks: of several ranks' processes, one ends mpirun. A name in the abstract namespace is in no folder.
   bool is_claimed() const {

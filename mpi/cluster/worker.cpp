@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "mpi/cluster/reports.hpp"
 #include "mpi/protocol/validate.hpp"
 #include "node/error.hpp"
+#include "node/limits.hpp"
 
 namespace yamata {
 namespace {
@@ -54,7 +56,10 @@ void Worker::attempt(Work work) {
   } catch (const Error& e) {
     fail({static_cast<int>(e.code()), e.what()});
   } catch (const std::bad_alloc&) {
-    fail({static_cast<int>(ExitCode::kModel), "out of memory; lower -c or give this rank fewer layers"});
+    fail({static_cast<int>(ExitCode::kModel), "out of memory; lower -c or give this rank fewer layers" + or_raise_memory_limit()});
+  } catch (const std::system_error& e) {
+    const ModelError error = refused(e);
+    fail({static_cast<int>(error.code()), error.what()});
   } catch (const std::exception& e) {
     fail({static_cast<int>(ExitCode::kCluster), e.what()});
   }

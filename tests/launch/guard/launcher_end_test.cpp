@@ -14,11 +14,16 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace yamata::test {
 namespace {
 
 constexpr int kCode = 7;
+constexpr ssize_t kMuch = 1 << 20;  // bytes, more than a pipe holds
 
 /// A port of this machine, told to ranks as mpirun's.
 int listen_as_mpirun() {
@@ -65,7 +70,9 @@ int end_of_mpirun(void (*last)(int port)) {
 
 TEST(LauncherEnd, MpirunThatHangsAtItsEnd_isEnded) {
   const int status = end_of_mpirun([](int) {
-    while (true) pause();
+    std::mutex lock;
+    lock.lock();
+    std::thread([&] { lock.lock(); }).join();  // waits for that thread, which waits for ever
   });
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
 }
@@ -76,6 +83,22 @@ TEST(LauncherEnd, MpirunThatActsOnItsConnections_endsByItself) {
       pollfd waiting{port, POLLIN, 0};
       if (poll(&waiting, 1, 10) == 1) close(accept(port, nullptr, nullptr));
     }
+  });
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kCode) << status;
+}
+
+TEST(LauncherEnd, MpirunThatWaitsForItsReader_endsByItself) {
+  const int status = end_of_mpirun([](int) {
+    int output[2];
+    if (pipe(output) != 0) _exit(1);
+    std::thread reader([&] {
+      while (waitpid(-1, nullptr, WNOHANG) == 0) usleep(1000);  // until the process that was left behind has ended
+      std::vector<char> text(kMuch);
+      for (ssize_t left = kMuch; left > 0;) left -= read(output[0], text.data(), kMuch);
+    });
+    const std::vector<char> text(kMuch);
+    if (write(output[1], text.data(), kMuch) != kMuch) _exit(1);
+    reader.join();
   });
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kCode) << status;
 }

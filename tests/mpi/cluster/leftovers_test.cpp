@@ -11,6 +11,7 @@
 #include <chrono>
 #include <fstream>
 
+#include "node/process.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace yamata {
@@ -108,17 +109,19 @@ TEST_F(Leftovers, JobWhoseLauncherWasKilledBeforeARankMarkedIt_isCleared) {
   const pid_t launcher = fork();
   if (launcher == 0) {
     if (fork() == 0) {
-      close(life[0]);
       while (getppid() != 1) usleep(1000);
       mark_as(sessions_ / "pid.1", 5, 1);
+      const pid_t own = getpid();
+      _exit(::write(life[1], &own, sizeof(own)) == static_cast<ssize_t>(sizeof(own)) ? 0 : 1);
     }
     _exit(0);
   }
-  close(life[1]);
   waitpid(launcher, nullptr, 0);
-  char end = 0;
-  EXPECT_EQ(read(life[0], &end, 1), 0);  // the rank has ended
-  close(life[0]);
+  pid_t rank = 0;
+  ASSERT_EQ(read(life[0], &rank, sizeof(rank)), static_cast<ssize_t>(sizeof(rank)));
+  const auto has_ended = [rank] { return process_state(rank) == '?' || process_state(rank) == 'Z'; };
+  while (!has_ended()) usleep(1000);
+  for (const int fd : life) close(fd);
   clear();
   EXPECT_TRUE(is_gone("pid.1", 5));
 }

@@ -2,6 +2,7 @@
 #include "mpi/cluster/worker.hpp"
 
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "node/error.hpp"
@@ -194,6 +195,16 @@ TEST_F(WorkerTest, SpeedThatCannotBeMeasured_isAFault) {
   worker_->begin();
   send(Tag::kMeasure, {});
   EXPECT_EQ(text_of(sooner_or_later([this] { return play_until(Tag::kFailure); })), "layer 3 is damaged");
+}
+
+TEST_F(WorkerTest, ThreadThatTheSystemRefuses_isAFaultWithARemedy) {
+  setup_.open = []() -> wire::Hello { throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)); };
+  worker_.emplace(transport_, setup_);
+  worker_->begin();
+  const auto failure = play_until(Tag::kFailure);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(wire::decode_failure(*failure).code, static_cast<int>(ExitCode::kModel));
+  EXPECT_NE(text_of(failure).find("ulimit -u"), std::string::npos) << text_of(failure);
 }
 
 TEST_F(WorkerTest, EndWhileItMeasures_endsTheMeasurement) {
