@@ -4,10 +4,12 @@
 
 #include <cctype>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "launch/flag_groups.hpp"
 #include "node/error.hpp"
+#include "node/read_number.hpp"
 
 namespace yamata {
 namespace {
@@ -44,21 +46,31 @@ std::string spelled_out(const std::string& word) {
   return found == kSpelled.end() ? word : found->second;
 }
 
-/// Refuses other programs' notations that would be misread: long flags with one dash, and '=' after a short one.
-void refuse_other_notations(const std::string& word) {
-  if (word.size() < 3 || word[0] != '-' || !std::isalpha(static_cast<unsigned char>(word[1])) || spelled_out(word) != word) return;
-  if (word[2] == '=') throw UsageError(fmt::format("'{}': write '{} {}', without '='", word, word.substr(0, 2), word.substr(3)));
-  if (std::isalpha(static_cast<unsigned char>(word[2])))
-    throw UsageError(fmt::format("'{}' is not a flag; long flags have two dashes: -{}", word, word));
+/// The flags of a command by their long names; true: it takes no value.
+std::map<std::string, bool> long_flags(const cxxopts::Options& flags) {
+  std::map<std::string, bool> found;
+  for (const std::string& group : flags.groups()) {
+    for (const cxxopts::HelpOptionDetails& flag : flags.group_help(group).options) {
+      for (const std::string& name : flag.l) found[name] = flag.is_boolean;
+    }
+  }
+  return found;
 }
 
-/// The flag whose value the parser could not read.
-std::string flag_before(const std::string& complaint, int argc, const char* const* argv) {
-  for (int i = 2; i < argc; ++i) {
-    if (argv[i][0] != '\0' && complaint.find(fmt::format("'{}'", argv[i])) != std::string::npos && argv[i - 1][0] == '-')
-      return fmt::format("{}: ", argv[i - 1]);
+/// Refuses notations that would be misread: long flags with one dash, '=' after a short one, and a value for a flag that takes none.
+void refuse_other_notations(const std::string& word, const std::string& command, const std::map<std::string, bool>& known) {
+  const std::size_t equals = word.find('=');
+  if (word.starts_with("--") && equals != std::string::npos) {
+    const auto flag = known.find(word.substr(2, equals - 2));
+    if (flag != known.end() && flag->second)
+      throw UsageError(fmt::format("'{}': --{} takes no value; leave it out to turn it off", word, flag->first));
+    return;
   }
-  return "";
+  if (word.size() < 3 || word[0] != '-' || !std::isalpha(static_cast<unsigned char>(word[1])) || spelled_out(word) != word) return;
+  if (equals == 2) throw UsageError(fmt::format("'{}': write '{} {}', without '='", word, word.substr(0, 2), word.substr(3)));
+  if (!std::isalpha(static_cast<unsigned char>(word[2]))) return;
+  if (known.contains(word.substr(1, equals - 1))) throw UsageError(fmt::format("'{}' is not a flag; long flags have two dashes: -{}", word, word));
+  throw UsageError(fmt::format("'{}' is not a flag; 'yamata {} --help' lists them", word, command));
 }
 
 /// Whether the word after this one is a text, whatever it looks like.
@@ -67,6 +79,40 @@ bool takes_text(const std::string& word) {
       "-p",         "--prompt", "-f",    "--file",  "-m",    "--model", "-md",       "--model-draft", "--heads",        "--hostfile",
       "--profiles", "--json",   "--csv", "--trace", "--pre", "--from",  "--imatrix", "--tree",        "--suffix-store", "--prompt-format"};
   return kTakesText.contains(word);
+}
+
+/// A value that the parser could not read, and its flag as it was written.
+struct Misfit {
+  std::string flag, value;
+};
+
+/// The value that a complaint is about. A flag that takes a text cannot be meant: it takes any.
+std::optional<Misfit> misfit(const std::string& complaint, int argc, const char* const* argv) {
+  const auto meant = [&](const std::string& value) {
+    return !value.empty() && complaint.find(fmt::format("'{}'", value)) != std::string::npos;
+  };
+  for (int i = 2; i < argc; ++i) {
+    const std::string word = argv[i], before = argv[i - 1];
+    const std::size_t equals = word.starts_with("--") ? word.find('=') : std::string::npos;
+    if (equals != std::string::npos && meant(word.substr(equals + 1))) return Misfit{word.substr(0, equals), word.substr(equals + 1)};
+    if (meant(word) && before[0] == '-' && !takes_text(before)) return Misfit{before, word};
+  }
+  return std::nullopt;
+}
+
+/// Why a number cannot be read as the number that a flag takes.
+std::string why_no_number(const std::string& value) {
+  const std::size_t sign = value[0] == '-';
+  const bool digits = value.size() > sign && value.find_first_not_of("0123456789", sign) == std::string::npos;
+  if (!digits) return read_number<double>(value) ? "is not a whole number" : "is not a number";
+  return value[0] == '-' ? "is negative; the flag takes a number from 0 on" : "is too large";
+}
+
+/// Words that belong to no flag. Throws UsageError with the likely cause.
+void refuse_words(const std::string& word, const std::string& command, const std::map<std::string, bool>& known) {
+  if (word.ends_with(".gguf")) throw UsageError(fmt::format("'{}' has no flag before it; a model is named with -m {}", word, word));
+  if (known.contains("prompt")) throw UsageError(fmt::format("'{}' has no flag before it; a text goes in quotes: -p \"Once upon a time\"", word));
+  throw UsageError(fmt::format("'{}' is not a flag; 'yamata {} --help' lists them", word, command));
 }
 
 /// A command: its flags, and the function that reads their values.
@@ -94,6 +140,8 @@ const Command& find_command(const std::string& name) {
                                                      {"features", {features_flags, read_into<read_features>}},
                                                      {"simulate", {simulate_flags, read_into<read_simulation>}}};
   const auto found = kKnown.find(name);
+  if (found == kKnown.end() && name.starts_with('-'))
+    throw UsageError(fmt::format("'{}' stands where a command is expected, such as 'yamata run {} …'; 'yamata --help' lists them", name, name));
   if (found == kKnown.end()) throw UsageError(fmt::format("unknown command '{}'; 'yamata --help' lists them", name));
   return found->second;
 }
@@ -129,12 +177,12 @@ std::vector<std::string> listed_groups(const cxxopts::Options& flags) {
   return groups;
 }
 
-/// The arguments in the form that the parser expects. Throws UsageError for notations of other programs.
-std::vector<std::string> spelled_out(int argc, const char* const* argv) {
+/// The arguments in the form that the parser expects. Throws UsageError for other notations.
+std::vector<std::string> spelled_out(int argc, const char* const* argv, const std::map<std::string, bool>& known) {
   std::vector<std::string> words;
   for (int i = 1; i < argc; ++i) {
     const bool text = takes_text(argv[i - 1]);
-    if (!text) refuse_other_notations(argv[i]);
+    if (!text) refuse_other_notations(argv[i], argv[1], known);
     words.push_back(text ? argv[i] : spelled_out(argv[i]));
   }
   return words;
@@ -155,12 +203,10 @@ std::string as_written(std::string complaint, int argc, const char* const* argv)
 /// The parser's error as one line in this program's format.
 UsageError plain_error(const std::string& what, const std::string& command, int argc, const char* const* argv) {
   const std::string complaint = as_written(plain(what), argc, argv);
-  const std::string flag = flag_before(complaint, argc, argv);
-  const std::size_t failed = complaint.find(" failed to parse");
-  if (!flag.empty() && complaint.starts_with("Argument ") && failed != std::string::npos)
-    return UsageError(
-        fmt::format("{}{} does not fit; 'yamata {} --help' says what the flag takes", flag, complaint.substr(9, failed - 9), command));
-  return UsageError(fmt::format("{}{}; 'yamata {} --help' lists the flags", flag, complaint, command));
+  const bool unreadable = complaint.starts_with("Argument ") && complaint.find(" failed to parse") != std::string::npos;
+  if (const auto wrong = unreadable ? misfit(complaint, argc, argv) : std::nullopt)
+    return UsageError(fmt::format("{}: '{}' {}", wrong->flag, wrong->value, why_no_number(wrong->value)));
+  return UsageError(fmt::format("{}; 'yamata {} --help' lists the flags", complaint, command));
 }
 
 }  // namespace
@@ -168,6 +214,10 @@ UsageError plain_error(const std::string& what, const std::string& command, int 
 CommandLine parse_command_line(int argc, const char* const* argv) {
   CommandLine line;
   const std::string name = argc > 1 ? argv[1] : "--help";
+  if (name == "help" && argc > 2) {
+    const char* const words[] = {argv[0], argv[2], "--help"};
+    return parse_command_line(3, words);
+  }
   if (name == "--help" || name == "-h" || name == "help") {
     line.text = kCommands;
     return line;
@@ -179,12 +229,12 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   const Command& command = find_command(name);
   cxxopts::Options flags = command.flags();
   try {
-    const std::vector<std::string> words = spelled_out(argc, argv);
+    const std::map<std::string, bool> known = long_flags(flags);
+    const std::vector<std::string> words = spelled_out(argc, argv, known);
     std::vector<const char*> spelled;
     for (const std::string& word : words) spelled.push_back(word.c_str());
     const cxxopts::ParseResult result = flags.parse(argc - 1, spelled.data());
-    if (!result.unmatched().empty() && !command.takes_words)
-      throw UsageError(fmt::format("'{}' is not a flag; 'yamata {} --help' lists them", result.unmatched()[0], name));
+    if (!result.unmatched().empty() && !command.takes_words) refuse_words(result.unmatched()[0], name, known);
     if (result.count("help")) {
       line.text = flags.help(listed_groups(flags));
       return line;

@@ -142,13 +142,44 @@ TEST(Flags, UnitsOfAPreset_areThoseThatItMeans) {
 }
 
 TEST(Flags, DecimalsAreReadWhole) {
-  expect_refused({"run", "-m", kModel, "-p", "x", "--temp", "0,8"}, "--temp: '0,8' does not fit");
-  expect_refused({"run", "-m", kModel, "-p", "x", "--timeout", "5x"}, "--timeout: '5x' does not fit");
-  expect_refused({"simulate", "--bandwidth", "1gbit"}, "--bandwidth: '1gbit' does not fit");
+  expect_refused({"run", "-m", kModel, "-p", "x", "--temp", "0,8"}, "--temp: '0,8' is not a number");
+  expect_refused({"run", "-m", kModel, "-p", "x", "--timeout", "5x"}, "--timeout: '5x' is not a number");
+  expect_refused({"simulate", "--bandwidth", "1gbit"}, "--bandwidth: '1gbit' is not a number");
   const auto run = std::get<RunOptions>(parse({"run", "-m", kModel, "-p", "x", "--temp", "8e-1", "--timeout", "7.5"}).options);
   EXPECT_EQ(run.sampling.temperature, 0.8f);
   EXPECT_EQ(run.job.timeout, std::chrono::milliseconds(7500));
 }
+
+TEST(Flags, NumbersThatDoNotFit_areRefusedWithTheFlagAndTheReason) {
+  const Arguments text{"run", "-m", kModel, "-p", "x"};
+  expect_refused(joined(text, {"-s", "-3"}), "-s: '-3' is negative");
+  expect_refused(joined(text, {"--seed=-1"}), "--seed: '-1' is negative");
+  expect_refused(joined(text, {"-n", "5.5"}), "-n: '5.5' is not a whole number");
+  expect_refused(joined(text, {"-n", "99999999999999"}), "-n: '99999999999999' is too large");
+  expect_refused(joined(text, {"-n", "-"}), "-n: '-' is not a number");
+  expect_refused({"run", "-m", kModel, "-p", "hello", "-s", "hello"}, "-s: 'hello' is not a number");
+}
+
+TEST(Flags, ValueOfAFlagThatTakesNone_isRefused) {
+  expect_refused({"run", "-m", kModel, "-p", "x", "--ignore-eos=false"}, "--ignore-eos takes no value");
+  expect_refused({"quantize", "a", "b", "Q4_0", "--allow-requantize=no"}, "--allow-requantize takes no value");
+  EXPECT_EQ(std::get<RunOptions>(parse({"run", "-m", kModel, "-p", "--ignore-eos=false"}).options).text.prompt, "--ignore-eos=false");
+}
+
+TEST(Flags, LongFlagWithOneDash_isSuggestedOnlyIfItExists) {
+  expect_refused({"run", "-m", kModel, "-p", "x", "-temp", "1"}, "long flags have two dashes: --temp");
+  expect_refused({"run", "-m", kModel, "-p", "x", "-temp=1"}, "long flags have two dashes: --temp=1");
+  expect_refused({"run", "-m", kModel, "-p", "x", "-ngll", "3"}, "'-ngll' is not a flag; 'yamata run --help' lists them");
+}
+
+TEST(Flags, WordsWithoutAFlag_areToldTheLikelyOne) {
+  expect_refused({"run", "-m", kModel, "-p", "Once", "upon"}, "'upon' has no flag before it; a text goes in quotes");
+  expect_refused({"inspect", "model.gguf"}, "named with -m model.gguf");
+  expect_refused({"bench", "-m", kModel, "fast"}, "'fast' is not a flag");
+  expect_refused({"-m", kModel, "-p", "x"}, "stands where a command is expected");
+}
+
+TEST(Flags, HelpOfACommand_isShownInBothOrders) { EXPECT_EQ(parse({"help", "run"}).text, parse({"run", "--help"}).text); }
 
 TEST(Flags, TooManyDrafts_areToldTheFlagThatAddedThem) {
   const auto remedy = [](const Arguments& more) {
