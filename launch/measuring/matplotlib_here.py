@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 
+from . import interrupt
 from .problem import Problem
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -12,11 +13,13 @@ SYSTEM_PYTHON = '/usr/bin/python3'  # the Python of Debian's packages
 
 
 def provide(script):
-    """If matplotlib is missing, installs Debian's and continues `script` in the system's Python."""
+    """Imports matplotlib. If it is missing, installs Debian's and continues `script` in the system's Python."""
     if not importlib.util.find_spec('matplotlib') and 'YAMATA_PLOT_AGAIN' not in os.environ:
         subprocess.run([HERE.parent / 'install-packages', '--plots'], check=False)
         importlib.invalidate_caches()
     if importlib.util.find_spec('matplotlib'):
+        with interrupt.ends_at_once():
+            from . import plots  # noqa: F401
         return
     if os.path.realpath(sys.executable) == os.path.realpath(SYSTEM_PYTHON) or os.environ.get('YAMATA_PLOT_AGAIN'):
         raise Problem('matplotlib is missing; install it with apt-get install python3-matplotlib or pip install matplotlib')

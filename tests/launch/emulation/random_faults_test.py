@@ -2,11 +2,13 @@
 reason, if no hosts can be emulated. Exit code 77: skipped."""
 import argparse
 import subprocess
+import sys
 import unittest
+import unittest.mock
 
 from support import ROOT, main, script
 
-faults = script('faults')
+faults, stress = script('faults'), script('stress')
 
 
 def scenario(kind, rank=1, moment='text', ranks=3):
@@ -63,6 +65,14 @@ class Verdicts(unittest.TestCase):
         self.assert_right(scenario('interrupt'), 1, '', False)
         self.assert_wrong('after a request', scenario('interrupt'), 3, '', False)
         self.assert_wrong('after a request', scenario('terminate'), 1, SILENT, False)
+
+
+class Interrupted(unittest.TestCase):
+    def test_exit_code_is_130(self):
+        for module, part in ((faults, 'play_all'), (stress, 'Stress')):
+            with self.subTest(part), unittest.mock.patch.object(module, part, side_effect=KeyboardInterrupt), \
+                    unittest.mock.patch.object(sys, 'argv', ['script', *(['--here'] if module is faults else [])]):
+                self.assertEqual(module.main(), 130)
 
 
 class Some(unittest.TestCase):

@@ -1,11 +1,20 @@
 """launch/plot draws a file of yamata acceptance, and reports what is wrong with other files."""
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
+INTERRUPTED = '''import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000): pass
+except BaseException as interrupt:
+    raise ImportError('cannot be initialized') from interrupt
+'''
 PLOT = pathlib.Path(__file__).resolve().parents[3] / 'launch' / 'plot'
 
 
@@ -34,6 +43,12 @@ class AcceptancePlot(unittest.TestCase):
         done = self.plot(json.dumps({'sources': [source('draft model', .7)]}), 'rates.svg')
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(done.stderr, f'plot: {self.folder.name}/rates.svg would be overwritten; write to another folder with --out\n')
+
+    def test_ctrl_c_while_matplotlib_is_imported_ends_with_130_and_a_line(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, PYTHONPATH=folder):
+            pathlib.Path(folder, 'matplotlib.py').write_text(INTERRUPTED)
+            done = self.plot(json.dumps({'sources': [source('draft model', .7)]}))
+        self.assertEqual((done.returncode, done.stderr), (130, 'plot: interrupted\n'))
 
     def test_rates_are_drawn(self):
         try:

@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
-"""Tests that every script for users explains itself with --help, and refuses unknown arguments in one line."""
+"""Tests that every script for users explains itself with --help, refuses unknown arguments in one line, and ends with one line after Ctrl-C."""
 import os
 import pathlib
 import subprocess
+import tempfile
 import unittest
 
 LAUNCH = pathlib.Path(__file__).resolve().parent.parent.parent.parent / 'launch'
 
+# Ctrl-C while the arguments are read
+INTERRUPTED = '''import argparse, signal
+argparse.ArgumentParser.parse_args = lambda *_, **__: signal.raise_signal(signal.SIGINT)
+'''
+SILENT = {'emulate', 'train-heads', 'heads-to-gguf'}  # until they can catch the signal
 
-def run(script, *arguments):
-    return subprocess.run([script, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+def run(script, *arguments, **environment):
+    return subprocess.run([script, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, env=os.environ | environment)
 
 
 class Scripts(unittest.TestCase):
@@ -29,6 +36,14 @@ class Scripts(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertEqual(done.stdout, '')
+
+    def test_ctrl_c_ends_with_130_and_no_traceback(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / 'sitecustomize.py').write_text(INTERRUPTED)
+            for script in (path for path in sorted(LAUNCH.iterdir()) if path.is_file() and 'python' in path.read_text().splitlines()[0]):
+                with self.subTest(script.name):
+                    done = run(script, PYTHONPATH=folder)
+                    self.assertEqual((done.returncode, done.stderr), (130, '' if script.name in SILENT else f'{script.name}: interrupted\n'))
 
 
 if __name__ == '__main__':

@@ -36,7 +36,7 @@ class Start(unittest.TestCase):
         for script, arguments in (('train-heads', ['medusa', '-m', file, '-f', file, '-o', str(self.folder / 'out')]),
                                   ('heads-to-gguf', [file, str(self.folder / 'out.gguf')])):
             done = self.start(script, *arguments, torch=INTERRUPTED, gguf=INTERRUPTED, numpy='')
-            self.assertEqual((done.returncode, done.stderr), (130, ''), script)
+            self.assertEqual((done.returncode, done.stderr), (130, f'{script}: interrupted\n'))
 
     def test_missing_files_are_named_before_pytorch_is_needed(self):
         (self.folder / 'file').write_text('x')

@@ -1,0 +1,35 @@
+"""Ctrl-C in a script: one line and exit code 130."""
+import contextlib
+import os
+import signal
+import sys
+
+
+def say():
+    """Writes the line that says so, over a progress bar if there is one."""
+    line = f'{os.path.basename(sys.argv[0])}: interrupted\n'
+    os.write(2, ('\r\x1b[K' if os.isatty(2) else '').encode() + line.encode())
+
+
+def run(main):
+    """Ends the process with the exit code of main(), which is interrupted by an exception, so that it can clean up."""
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        say()
+        sys.exit(130)
+
+
+def end_at_once(*_):
+    say()
+    os._exit(130)
+
+
+@contextlib.contextmanager
+def ends_at_once():
+    """Ctrl-C ends the process without an exception: a module that is being imported may turn one into another."""
+    before = signal.signal(signal.SIGINT, end_at_once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
