@@ -3,13 +3,14 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import math
 import pathlib
 import re
 import shlex
 import tomllib
 
 from . import prompts
-from .problem import Problem
+from .problem import Problem, whole
 from .summary import SETUP
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -88,6 +89,29 @@ def number(table, key, fallback, least):
     return value
 
 
+def values(table, key, fallback, right, what):
+    """The value of a key, or the list of its values."""
+    found = as_list(table.get(key, fallback))
+    if not found:
+        raise Problem(f'{key} has no values; give {what}, or leave it out')
+    for value in found:
+        if not right(value):
+            raise Problem(f'{key} is {value!r}; give {what}, or a list of them')
+    return found
+
+
+def flag_of(where, table, key):
+    """The value of a key that is true by default."""
+    value = table.get(key, True)
+    if not isinstance(value, bool):
+        raise Problem(f'{where}: {key} is {value!r}; give true or false')
+    return value
+
+
+def is_temperature(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
 def words_of(where, value):
     if not isinstance(value, list) or not all(isinstance(word, (str, int, float)) for word in value):
         raise Problem(f'{where} is {value!r}; give a list of words, such as ["--strategy", "pipeinfer"]')
@@ -102,6 +126,10 @@ def clusters_of(tables):
             raise Problem(f'clusters.{name} does not say where to run; give ranks = 4, hostfile = "...", hosts = 8 (emulated) or slurm = true')
         refuse_unknown(f'clusters.{name}', table, CLUSTER_KINDS[kind] | {'flags'})
         counts = as_list(table.get('hosts' if kind == 'hosts' else 'ranks', ''))
+        if not counts:
+            raise Problem(f'clusters.{name}: {"hosts" if kind == "hosts" else "ranks"} has no values')
+        if not isinstance(table.get('hostfile', ''), str):
+            raise Problem(f'clusters.{name}: hostfile is {table["hostfile"]!r}; give the name of a file')
         for count in counts:
             if count != '' and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
                 raise Problem(f'clusters.{name}: {count!r} is not a number of ranks; give one from 1 up')
@@ -125,7 +153,9 @@ def launching(kind, count, table, name):
 
 def sweeps_of(table):
     """Every combination of the swept flags: a list of {flag: value}."""
-    for flag in table:
+    for flag, values_of_flag in table.items():
+        if values_of_flag == []:
+            raise Problem(f'sweep: {flag} has no values')
         if not flag.startswith('-'):
             raise Problem(f"sweep: '{flag}' is not a flag; write for example \"--draft\" = [1, 2, 4]")
     return [dict(zip(table, values)) for values in itertools.product(*(as_list(values) for values in table.values()))]
@@ -169,9 +199,9 @@ class Plan:
         self.yamata = toml.get('yamata', 'build/yamata')
         self.flags = words_of('flags', toml.get('flags', []))
         self.deadline_s = number(toml, 'deadline_s', 600, 0.01)
-        for tokens in as_list(toml.get('tokens', 64)):
-            if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
-                raise Problem(f'tokens is {tokens!r}; give a whole number from 1 up, or a list of them')
+        self.tokens = values(toml, 'tokens', 64, lambda value: whole(value, 1), 'a whole number from 1 up')
+        self.temperatures = values(toml, 'temperature', 0, is_temperature, 'a number from 0 up')
+        self.seeds = values(toml, 'seed', 0, lambda value: whole(value, 0), 'a whole number from 0 up')
         self.repeats = int(number(toml, 'repeats', 3, 1))
         self.baseline = toml.get('baseline', '')
         self.models = toml['models']
@@ -179,6 +209,9 @@ class Plan:
             refuse_unknown(f'models.{name}', model, {'target', 'draft'})
             if not isinstance(model.get('target'), str):
                 raise Problem(f'models.{name} has no target; write target = "FILE.gguf"')
+            for draft in as_list(model.get('draft', [])):
+                if not isinstance(draft, str):
+                    raise Problem(f'models.{name}: draft is {draft!r}; give the name of a file, or a list of them')
         self.clusters = list(clusters_of(toml['clusters']))
         self.prompts = list(prompts.read_all(toml['prompts']))
         self.sweeps = sweeps_of(toml.get('sweep', {}))
@@ -193,11 +226,24 @@ class Plan:
             table = {'flags': table} if isinstance(table, list) else table
             refuse_unknown(f'strategies.{name}', table, {'flags', 'draft', 'sweep', 'clusters', 'ablation_of'})
             flags = words_of(f'strategies.{name}.flags', table.get('flags', []))
-            yield name, table, self.sweeps if table.get('sweep', True) else [{}], flags
+            flag_of(f'strategies.{name}', table, 'draft')
+            self.check_clusters(f'strategies.{name}', table)
+            yield name, table, self.sweeps if flag_of(f'strategies.{name}', table, 'sweep') else [{}], flags
+
+    def check_clusters(self, where, table):
+        """Raises Problem if a strategy or program names a cluster that there is not, or none."""
+        known = list(dict.fromkeys(name for cluster in self.clusters for name in (cluster[1], cluster[0])))
+        named = table.get('clusters', known)
+        if not isinstance(named, list) or not named:
+            raise Problem(f'{where}: clusters is {named!r}; give a list of names, or leave it out')
+        for name in named:
+            if name not in known:
+                raise Problem(f"{where}: there is no cluster '{name}'; there are {', '.join(known)}")
 
     def programs(self, tables):
         for name, table in tables.items():
             refuse_unknown(f'programs.{name}', table, {'command', 'tokens_per_s', 'figures', 'clusters'})
+            self.check_clusters(f'programs.{name}', table)
             if name in self.toml.get('strategies', {}):
                 raise Problem(f"'{name}' is a strategy and a program; give one of them another name")
             for expression in [table.get('tokens_per_s', '()'), *table.get('figures', {}).values()]:
@@ -211,9 +257,7 @@ class Plan:
 
     def configurations(self):
         """Every configuration once; strategies with the same model, cluster and prompt are adjacent."""
-        toml = self.toml
-        varied = itertools.product(self.models, self.clusters, as_list(toml.get('tokens', 64)), as_list(toml.get('temperature', 0)),
-                                   as_list(toml.get('seed', 0)), self.prompts)
+        varied = itertools.product(self.models, self.clusters, self.tokens, self.temperatures, self.seeds, self.prompts)
         for model, cluster, tokens, temperature, seed, prompt in varied:
             for name, table, sweeps, flags in self.ways:
                 if not {cluster[0], cluster[1]} & set(table.get('clusters', [cluster[0]])):

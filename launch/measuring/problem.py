@@ -10,6 +10,11 @@ class Problem(Exception):
         self.code = code
 
 
+def whole(value, least):
+    """Whether a value of a TOML or JSON file is a whole number from `least` up."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
 def refuse_overwriting(inputs, outputs, remedy='write to another file'):
     """Raises Problem if a file to write is one that is read, also under another name or through a link."""
     for path in inputs:

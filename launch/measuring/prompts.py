@@ -4,7 +4,12 @@ import itertools
 import json
 import pathlib
 
-from .problem import Problem
+from .problem import Problem, whole
+
+
+# The keys of a table [prompts.NAME], by what the prompts are read from.
+KEYS = {'a text': {'kind', 'text', 'format'}, 'a text file': {'kind', 'file', 'source', 'characters', 'format'},
+        'a .jsonl file': {'kind', 'file', 'source', 'limit', 'categories', 'format'}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,15 +22,28 @@ class Prompt:
 def read_all(tables):
     """The prompts of the tables [prompts.NAME], in order."""
     for name, table in tables.items():
-        known = {'kind', 'text', 'file', 'source', 'characters', 'limit', 'categories', 'format'}
         if not isinstance(table, dict) or ('text' in table) == ('file' in table):
             raise Problem(f'prompts.{name} needs either text = "..." or file = "..."')
-        for key in table.keys() - known:
-            raise Problem(f"prompts.{name}: '{key}' is not known; it may have {', '.join(sorted(known))}")
+        check_keys(name, table)
         if '{}' not in str(table.get('format', '{}')):
             raise Problem(f'prompts.{name}: format needs {{}}, the place of the prompt')
         for prompt in prompts_of(name, table):
             yield dataclasses.replace(prompt, text=table.get('format', '{}').replace('{}', prompt.text))
+
+
+def check_keys(name, table):
+    read_from = 'a text' if 'text' in table else 'a .jsonl file' if str(table['file']).endswith('.jsonl') else 'a text file'
+    for key, value in table.items():
+        if key not in KEYS[read_from]:
+            why = f"has no effect on {read_from}; leave it out" if any(key in keys for keys in KEYS.values()) else \
+                f"is not known; with {read_from}, there may be {', '.join(sorted(KEYS[read_from]))}"
+            raise Problem(f"prompts.{name}: '{key}' {why}")
+        if key in ('limit', 'characters') and not whole(value, 1):
+            raise Problem(f'prompts.{name}: {key} is {value!r}; give a whole number from 1 up')
+        if key in ('text', 'file', 'kind') and not isinstance(value, str):
+            raise Problem(f'prompts.{name}: {key} is {value!r}; write it in quotes')
+        if key == 'categories' and (not isinstance(value, list) or not value):
+            raise Problem(f'prompts.{name}: categories is {value!r}; give a list of names, or leave it out')
 
 
 def prompts_of(name, table):
@@ -72,6 +90,8 @@ def questions(name, table):
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             raise Problem(f'prompts.{name}: line {number} of {table["file"]} has no text in "prompt", "text" or "turns"') from None
         by_category.setdefault(prompt.kind, []).append(prompt)
+    if not by_category:
+        raise Problem(f'prompts.{name}: {table["file"]} has no prompts; write one per line')
     chosen = table.get('categories', list(by_category))
     for category in chosen:
         if category not in by_category:

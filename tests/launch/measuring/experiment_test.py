@@ -162,6 +162,26 @@ class Plan(unittest.TestCase):
             with self.assertRaisesRegex(Problem, 'tokens is .*; give a whole number from 1 up'):
                 self.expand(f'tokens = {tokens}\n{strategies("s")}')
 
+    def test_values_that_cannot_be_used_are_refused(self):
+        for toml, named in (('temperature = "hot"', "temperature is 'hot'; give a number from 0 up"), ('temperature = [0, -1]', 'temperature is -1; '),
+                            ('temperature = true', 'temperature is True; '), ('temperature = nan', 'temperature is nan; '),
+                            ('seed = 1.5', 'seed is 1.5; give a whole number'), ('temperature = []', 'temperature has no values; '),
+                            ('tokens = []', 'tokens has no values; '), ('seed = []', 'seed has no values; ')):
+            with self.subTest(toml), self.assertRaisesRegex(Problem, named):
+                self.expand(f'{toml}\n{strategies("s")}')
+        for toml, named in (('x = { draft = "false" }', "strategies.x: draft is 'false'; give true or false"), ('x = { draft = 3 }', 'x: draft is 3; '),
+                            ('x = { sweep = "no" }', "strategies.x: sweep is 'no'; give true or false"), ('x = { clusters = [] }', 'x: clusters is '),
+                            ('x = { clusters = ["many"] }', "x: there is no cluster 'many'; there are one"), ('[sweep]\n"--draft" = []', 'sweep: --draft has no values'),
+                            ('[clusters.many]\nranks = []', 'clusters.many: ranks has no values'), ('[clusters.h]\nhostfile = 3', 'clusters.h: hostfile is 3; '),
+                            ('[models.n]\ntarget = "t"\ndraft = [3]', 'models.n: draft is 3; give the name of a file'),
+                            ('[prompts.p]\ntext = "a"\nlimit = 3', "prompts.p: 'limit' has no effect on a text; leave it out"),
+                            ('[prompts.p]\ntext = 3', 'prompts.p: text is 3; '), ('[prompts.p]\nfile = "a"\ncharacters = 0', 'prompts.p: characters is 0; '),
+                            ('[prompts.p]\nfile = "a.jsonl"\ncategories = []', 'prompts.p: categories is '),
+                            ('[prompts.p]\nfile = "a.jsonl"\nlimit = "3"', "prompts.p: limit is '3'; give a whole number"),
+                            ('[prompts.p]\nfile = "/dev/null.jsonl"\ncharacters = 3', "'characters' has no effect on a .jsonl file")):
+            with self.subTest(toml), self.assertRaisesRegex(Problem, named):
+                self.expand(strategies('s') + toml)
+
     def test_a_prompt_file_that_is_missing_is_named_with_its_source(self):
         for more, remedy in (('', 'paths are relative'), ('source = "https://example.org/q"', 'get it from https://example.org/q')):
             with self.assertRaisesRegex(Problem, f'absent.jsonl cannot be read .No such file or directory.; {remedy}'):
@@ -304,6 +324,11 @@ class Resuming(Folder):
         self.run_to_end(strategies('a'))
         self.assertEqual(self.run_to_end(strategies('a').replace('"a"]', '"b"]'), '--extend'), 1)
         self.assertIn('another command', self.said)
+
+    def test_a_missing_host_file_is_named_before_the_first_run(self):
+        self.assertEqual(self.run_to_end(strategies('a') + '[clusters.office]\nhostfile = "nofile"\n'), 1)
+        self.assertEqual(self.said, 'experiment: clusters.office: nofile does not exist; paths are relative to the folder where launch/experiment is started\n')
+        self.assertFalse((self.path / 'calls').exists())
 
     def test_hosts_that_cannot_be_emulated_are_refused_before_the_first_run(self):
         with unittest.mock.patch.dict(os.environ, YAMATA_BUILD=str(self.path)):
