@@ -41,26 +41,62 @@ ModelShares parse_shares(const std::string& text, const std::string& whole) {
   return model;
 }
 
+/// A `--layer-split` for `ranks` ranks in which each of `guessers`, drafters or heads, has a rank. The target keeps the shares of `text` if
+/// their number fits.
+std::string split_with_ranks_for(int guessers, int ranks, const std::string& text) {
+  const int target = ranks - guessers;
+  std::string split;
+  if (const std::vector<ModelShares> models = parse_layer_split(text); std::ssize(models.front().shares) == target) {
+    split = text.substr(0, text.find('/'));
+  } else {
+    for (int rank = 0; rank < target; ++rank) split += fmt::format("{}{:.2g}", rank > 0 ? "," : "", 1.0 / target);
+  }
+  for (int i = 0; i < guessers; ++i) split += "/1";
+  return split;
+}
+
+/// "start at least 3 ranks", or what to write for the ranks that there are.
+std::string remedy_for(int guessers, int ranks, const std::string& text) {
+  if (ranks <= guessers) return fmt::format("start at least {}", counted(guessers + 1, "rank"));
+  return fmt::format("for {} write {}", counted(ranks, "rank"), split_with_ranks_for(guessers, ranks, text));
+}
+
 /// Throws UsageError if `drafts` models have no ranks: on rank 0 there is place for one.
-void require_ranks(int drafts, bool draft_on_head, bool automatic) {
+void require_ranks(const std::string& layer_split, int ranks, int drafts, bool draft_on_head) {
   if (drafts < 2) return;
   if (draft_on_head)
     throw UsageError(fmt::format(
         "--no-async drafts on rank 0, which can hold one drafter, not {}; leave --no-async out, or give one -md without --drafters",
         drafts));
-  throw UsageError(fmt::format("{} drafters need ranks of their own; {}", drafts,
-                               automatic ? fmt::format("start at least {} ranks", drafts + 1)
-                                         : "give each a share after a slash, as in 0.5,0.5/1/1, and start a rank for every share"));
+  if (is_automatic(layer_split))
+    throw UsageError(fmt::format("{} drafters need ranks of their own; start at least {}", drafts, counted(drafts + 1, "rank")));
+  throw UsageError(fmt::format("--layer-split '{}': {} drafters need ranks of their own, and shares after a slash each; {}", layer_split,
+                               drafts, remedy_for(drafts, ranks, layer_split)));
 }
 
-/// Throws UsageError if there are shares for drafts that have no ranks.
-void require_drafts_apart(const std::string& layer_split, int drafts, bool draft_on_head) {
+/// Throws UsageError if `slashes`, each before the shares of a draft or of heads, fit neither all of them nor the drafts alone.
+void require_slashes(const std::string& layer_split, int slashes, int ranks, int drafts, int heads, bool draft_on_head) {
   if (draft_on_head)
     throw UsageError(
         fmt::format("--layer-split '{}': there are shares for a draft, but --no-async drafts on rank 0; leave --no-async out, or give one "
                     "share per rank without a slash, such as 0.5,0.3,0.2",
                     layer_split));
-  if (drafts == 0) bad_split(layer_split, "there are shares for a draft but no draft model; name one with -md");
+  if (slashes == drafts + heads || (slashes == drafts && drafts > 0)) return;
+  const auto refuse = [&](const std::string& why) { throw UsageError(fmt::format("--layer-split '{}': {}", layer_split, why)); };
+  if (drafts + heads == 0) {
+    refuse(
+        fmt::format("there are shares after a slash, but nothing drafts; name a draft for each slash with -md FILE.gguf or --heads "
+                    "FILE, or write {} for {}",
+                    split_with_ranks_for(0, ranks, layer_split), counted(ranks, "rank")));
+  }
+  const std::string drafters = counted(drafts, "drafter"), sets = counted(heads, "set") + " of heads";
+  std::string why = fmt::format("{} slash{}, but {}: each needs one before its shares; {}", slashes, slashes == 1 ? "" : "es",
+                                heads == 0    ? drafters
+                                : drafts == 0 ? sets
+                                              : drafters + " and " + sets,
+                                remedy_for(drafts + heads, ranks, layer_split));
+  if (heads > 0 && ranks > drafts) why += fmt::format(", or, with heads on rank 0, {}", split_with_ranks_for(drafts, ranks, layer_split));
+  refuse(why);
 }
 
 }  // namespace
@@ -113,20 +149,21 @@ std::string to_text(const Layout& layout) {
 
 Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head, int heads) {
   const std::vector<ModelShares> models = parse_layer_split(layer_split);
-  if (heads > 0 && static_cast<int>(models.size()) != 1 + drafts + heads) {  // heads have no ranks of their own
+  const int slashes = std::max(0, static_cast<int>(models.size()) - 1);
+  if (slashes > 0) require_slashes(layer_split, slashes, ranks, drafts, heads, draft_on_head);
+  if (heads > 0 && slashes != drafts + heads) {  // heads have no ranks of their own
     Layout layout = make_layout(layer_split, ranks, drafts, draft_on_head);
     for (int model = drafts + 1; model <= drafts + heads; ++model) layout.push_back({model, {0}});
     return layout;
   }
   for (std::size_t model = static_cast<std::size_t>(drafts) + 1; heads > 0 && model < models.size(); ++model) {
-    if (models[model].shares.size() > 1) bad_split(layer_split, "heads lie on one rank");
+    if (models[model].shares.size() > 1)
+      throw UsageError(
+          fmt::format("--layer-split '{}': heads lie on one rank; {}", layer_split, remedy_for(drafts + heads, ranks, layer_split)));
   }
   drafts += heads;
-  if (models.size() > 1) require_drafts_apart(layer_split, drafts, draft_on_head);
-  if (models.size() > 1 && static_cast<int>(models.size()) != 1 + drafts)
-    bad_split(layer_split, fmt::format("{} draft models take {} groups of shares", drafts, drafts + 1));
   const bool own_ranks = !draft_on_head && drafts > 0 && (models.empty() ? ranks > drafts : models.size() > 1);
-  if (!own_ranks) require_ranks(drafts, draft_on_head, models.empty());
+  if (!own_ranks) require_ranks(layer_split, ranks, drafts, draft_on_head);
 
   Layout layout;
   int next = 0;

@@ -89,9 +89,9 @@ TEST(Layout, SharesAndRanksThatDiffer_areRefused) {
 }
 
 /// The message with which a layout is refused.
-std::string refusal(const char* layer_split, int ranks, int drafts, bool draft_on_head) {
+std::string refusal(const std::string& layer_split, int ranks, int drafts, bool draft_on_head, int heads = 0) {
   try {
-    make_layout(layer_split, ranks, drafts, draft_on_head);
+    make_layout(layer_split, ranks, drafts, draft_on_head, heads);
   } catch (const UsageError& error) {
     return error.what();
   }
@@ -107,10 +107,72 @@ TEST(Layout, DraftsThatCannotBePlaced_areRefusedWithARemedyThatHelps) {
   says(refusal("0.5,0.5/1", 3, 1, true), "--no-async drafts on rank 0; leave --no-async out, or give one share per rank without a slash");
   says(refusal("0.5,0.5/1/1", 4, 2, true), "leave --no-async out");
   says(refusal("auto", 2, 2, false), "start at least 3 ranks");
-  says(refusal("0.5,0.5", 2, 2, false), "give each a share after a slash, as in 0.5,0.5/1/1");
+  says(refusal("0.5,0.5", 2, 2, false), "start at least 3 ranks");
+  says(refusal("0.5,0.5", 4, 2, false), "for 4 ranks write 0.5,0.5/1/1");
   EXPECT_EQ(refusal("auto", 4, 1, true) + refusal("auto", 4, 2, false) + refusal("0.5,0.5/1", 3, 1, false) +
                 refusal("0.5,0.3,0.2", 3, 1, true) + refusal("0.5,0.5/1/1", 4, 2, false) + refusal("auto", 3, 2, false),
             "");
+}
+
+TEST(Layout, SlashesThatDoNotFitTheDraftersAndHeads_areRefusedWithASplitForTheseRanks) {
+  struct Case {
+    const char* split;
+    int ranks, drafts, heads;
+    const char* says;
+    std::vector<const char*> remedies;
+  };
+  for (const Case& c :
+       std::vector<Case>{{"0.5,0.5/1",
+                          4,
+                          2,
+                          0,
+                          "1 slash, but 2 drafters: each needs one before its shares; for 4 ranks write 0.5,0.5/1/1",
+                          {"0.5,0.5/1/1"}},
+                         {"0.3+0.2,0.5/1/1/1",
+                          5,
+                          2,
+                          0,
+                          "3 slashes, but 2 drafters: each needs one before its shares; for 5 ranks write 0.3+0.2,0.5/1/1",
+                          {"0.3+0.2,0.5/1/1"}},
+                         {"0.5,0.5/1/1",
+                          4,
+                          1,
+                          0,
+                          "2 slashes, but 1 drafter: each needs one before its shares; for 4 ranks write 0.33,0.33,0.33/1",
+                          {"0.33,0.33,0.33/1"}},
+                         {"0.5,0.5/1",
+                          3,
+                          0,
+                          2,
+                          "1 slash, but 2 sets of heads: each needs one before its shares; for 3 ranks write 1/1/1, or, with heads on rank "
+                          "0, 0.33,0.33,0.33",
+                          {"1/1/1", "0.33,0.33,0.33"}},
+                         {"0.5,0.5/1",
+                          2,
+                          0,
+                          2,
+                          "2 sets of heads: each needs one before its shares; start at least 3 ranks, or, with heads on rank 0, 0.5,0.5",
+                          {"0.5,0.5"}},
+                         {"0.5,0.5/1/1",
+                          5,
+                          1,
+                          2,
+                          "2 slashes, but 1 drafter and 2 sets of heads: each needs one before its shares; for 5 ranks write "
+                          "0.5,0.5/1/1/1, or, with heads "
+                          "on rank 0, 0.25,0.25,0.25,0.25/1",
+                          {"0.5,0.5/1/1/1", "0.25,0.25,0.25,0.25/1"}},
+                         {"0.5,0.5/1",
+                          3,
+                          0,
+                          0,
+                          "nothing drafts; name a draft for each slash with -md FILE.gguf or --heads FILE, or write 0.33,0.33,0.33 for",
+                          {"0.33,0.33,0.33"}},
+                         {"0.5,0.5/0.5,0.5", 4, 0, 1, "heads lie on one rank; for 4 ranks write 0.33,0.33,0.33/1", {"0.33,0.33,0.33/1"}}}) {
+    const std::string said = refusal(c.split, c.ranks, c.drafts, false, c.heads);
+    EXPECT_NE(said.find(c.says), std::string::npos) << c.says << " in: " << said;
+    for (const char* remedy : c.remedies) EXPECT_EQ(refusal(remedy, c.ranks, c.drafts, false, c.heads), "") << remedy;
+  }
+  EXPECT_EQ(refusal("0.5,0.5/1", 3, 1, false, 2), "") << "heads on rank 0";
 }
 
 }  // namespace
