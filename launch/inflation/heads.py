@@ -6,6 +6,7 @@ import re
 import struct
 
 from .model import InflateError, head_places, replaced
+from .shapes import refusal
 
 SIZES = {'F16': 2, 'BF16': 2, 'F32': 4}
 
@@ -33,9 +34,8 @@ class Heads:
                  'kv_heads': rows(r'k_proj\.weight$') // self.head, 'ffn': rows(r'gate_proj\.weight$')}
         if not small['dim'] or any('hidden_norm' in name for name in self.tensors):
             raise InflateError(f"{path} holds neither Medusa heads nor a draft head of EAGLE's first layout or Dovetail's")
-        for key, value in small.items():
-            if self.target[key] < value:
-                raise InflateError(f"the shape's {key} of {self.target[key]} is below the heads' {value}")
+        if why := refusal(small, self.target, self.head):
+            raise InflateError(why)
         return small
 
     def places(self, name, side):

@@ -7,6 +7,8 @@ import os
 import random
 import struct
 
+from .shapes import refusal
+
 BLOCKS = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 30: (1, 2)}  # type: (values, bytes)
 SCALARS = {0: 'B', 1: 'b', 2: 'H', 3: 'h', 4: 'I', 5: 'i', 6: 'f', 7: '?', 10: 'Q', 11: 'q', 12: 'd'}
 STRING, ARRAY = 8, 9
@@ -120,19 +122,10 @@ class Embedding:
                       dict(dim='embedding_length', layers='block_count', heads='attention.head_count', kv_heads='attention.head_count_kv',
                            ffn='feed_forward_length').items()}
         self.head = self.small['dim'] // self.small['heads']
-        self.check()
+        if why := refusal(self.small, target, self.head):
+            raise InflateError(why)
         # Small layer i becomes layer places[i].
         self.places = [i * target['layers'] // self.small['layers'] for i in range(self.small['layers'])]
-
-    def check(self):
-        s, t = self.small, self.target
-        for key in s:
-            if t[key] < s[key]:
-                raise InflateError(f"the shape's {key} of {t[key]} is below the model's {s[key]}")
-        if t['dim'] != t['heads'] * self.head:
-            raise InflateError(f"dim {t['dim']} is not heads {t['heads']} times the head size {self.head}, which stays")
-        if t['heads'] % t['kv_heads'] or t['heads'] // t['kv_heads'] < s['heads'] // s['kv_heads']:
-            raise InflateError('each kv head must serve a whole number of heads, and no fewer than before')
 
     def head_places(self):
         return head_places(self.small, self.target)

@@ -63,8 +63,8 @@ class Inflate(unittest.TestCase):
     def test_what_cannot_be_embedded_is_refused_in_a_line(self):
         other = self.folder / 'other.safetensors'
         other.write_bytes(b'\x02\0\0\0\0\0\0\0{}')
-        for source, shape, cause in ((TARGET, dict(layers=4), 'layers of 4 is below the model'), (other, {}, 'holds neither Medusa heads'),
-                                     (MODELS / 'tales-dgf.safetensors', dict(ffn=512), 'ffn of 512 is below the heads'),
+        for source, shape, cause in ((TARGET, dict(layers=4), 'the shape has --layers 4, but the file to embed needs at least 8; change it with --layers 8, or give --shape 1.1b or 0.3b or 0.1b\n'), (other, {}, 'holds neither Medusa heads'),
+                                     (MODELS / 'tales-dgf.safetensors', dict(ffn=512), 'the shape has --ffn 512, but the file to embed needs at least 768; change it with --ffn 768, or give --shape '),
                                      (MODELS / 'README.md', {}, 'is no GGUF file')):
             with self.subTest(cause):
                 done = inflate(source, self.folder / 'refused', **shape)
