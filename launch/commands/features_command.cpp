@@ -179,6 +179,8 @@ void features_command(Job& job, const FeaturesOptions& options) {
   for (TokenId id = 0; id < tokenizer->size(); ++id) {
     if (tokenizer->ends_generation(id)) request.ends.push_back(id);
   }
+  if (options.ignore_eos) request.banned = request.ends;
+  std::ranges::for_each(options.idle_flags, warn);
   FeatureFiles files({options.output, layers.names, job.hyperparameters().dim, options.halves, std::uint64_t(options.shard_mib) << 20});
   const DecodeOptions decode =
       decode_options(Strategy::kIterative, {}, options.job.batch, options.job.generate, job.context(), options.sampling);

@@ -1,10 +1,25 @@
 #include "launch/commands/features_options.hpp"
 
+#include "launch/commands/idle_flags.hpp"
 #include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
+namespace {
+
+std::vector<std::string> read_idle_flags(const cxxopts::ParseResult& r, const FeaturesOptions& o) {
+  if (o.generates && !o.formats && !o.text.file.ends_with(".jsonl")) return {};
+  if (o.generates)
+    return idle_flags(r, {{{"prompt-tokens"}, "with prompts that are whole: those of a .jsonl file, or of --prompt-format"}});
+  IdleReason reason{{"prompt-tokens"}, "without --generate, as no text is continued; add --generate N, or leave it out"};
+  cxxopts::Options sampling("", "");
+  add_sampling(sampling);
+  for (const cxxopts::HelpOptionDetails& flag : sampling.group_help("Sampling").options) reason.flags.push_back(flag.l.front());
+  return idle_flags(r, {reason});
+}
+
+}  // namespace
 
 cxxopts::Options features_flags() {
   auto flags = describe("features", "Writes hidden states of a model over a text, to train draft heads: one or several safetensors files.");
@@ -55,6 +70,8 @@ FeaturesOptions read_features(const cxxopts::ParseResult& r) {
   o.shard_mib = r["shard"].as<int>();
   require(o.shard_mib >= 1 && o.shard_mib <= 65536, "--shard", "between 1 and 65536");
   o.sampling = read_sampling(r);
+  o.ignore_eos = given(r, "ignore-eos");
+  o.idle_flags = read_idle_flags(r, o);
   read_cluster(r, o.job);
   o.job.strategy = Strategy::kIterative;
   o.job.context = read_context_size(r, 3);

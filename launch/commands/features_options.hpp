@@ -21,6 +21,8 @@ struct FeaturesOptions {
   int texts = 0;                    ///< --texts: at most; 0: all
   int shard_mib = 512;
   SamplingParams sampling;
+  bool ignore_eos = false;
+  std::vector<std::string> idle_flags;  ///< lines about flags without effect
 };
 
 cxxopts::Options features_flags();

@@ -75,18 +75,25 @@ const std::vector<Rule>& rules() {
 
 }  // namespace
 
-std::vector<std::string> idle_flags(const cxxopts::ParseResult& result, const GuessingSetup& setup) {
+std::vector<std::string> idle_flags(const cxxopts::ParseResult& result, const std::vector<IdleReason>& reasons) {
   std::set<std::string> named;
   std::vector<std::string> lines;
-  for (const Rule& rule : rules()) {
-    if (!rule.idle(setup)) continue;
+  for (const auto& [flags, why] : reasons) {
     Names idle;
-    for (const std::string& flag : rule.flags) {
+    for (const std::string& flag : flags) {
       if (given(result, flag.c_str()) && named.insert(flag).second) idle.push_back("--" + flag);
     }
-    if (!idle.empty()) lines.push_back(fmt::format("{} {} nothing {}", fmt::join(idle, ", "), idle.size() == 1 ? "does" : "do", rule.why));
+    if (!idle.empty()) lines.push_back(fmt::format("{} {} nothing {}", fmt::join(idle, ", "), idle.size() == 1 ? "does" : "do", why));
   }
   return lines;
+}
+
+std::vector<std::string> idle_flags(const cxxopts::ParseResult& result, const GuessingSetup& setup) {
+  std::vector<IdleReason> reasons;
+  for (const Rule& rule : rules()) {
+    if (rule.idle(setup)) reasons.push_back({rule.flags, rule.why});
+  }
+  return idle_flags(result, reasons);
 }
 
 }  // namespace yamata

@@ -1,5 +1,5 @@
 #pragma once
-// Flags about guesses that have no effect on a job.
+// Flags that have no effect on a job.
 #include <cxxopts.hpp>
 #include <string>
 #include <vector>
@@ -8,6 +8,14 @@
 
 namespace yamata {
 
+/// Flags that do nothing, and why: the end of a sentence that begins with them.
+struct IdleReason {
+  std::vector<std::string> flags;
+  const char* why;
+};
+/// A line for each reason with the flags among its own that are given; the first reason that names a flag counts.
+std::vector<std::string> idle_flags(const cxxopts::ParseResult& result, const std::vector<IdleReason>& reasons);
+
 /// What determines which flags have an effect.
 struct GuessingSetup {
   const JobOptions& job;
@@ -15,7 +23,7 @@ struct GuessingSetup {
   bool simulated = false;  ///< numbers describe the drafts, instead of files
 };
 
-/// The given flags that do nothing in such a job: a line for each reason, with the flags, the reason and the remedy.
+/// The given flags about guesses that do nothing in such a job: a line for each reason, with the flags, the reason and the remedy.
 std::vector<std::string> idle_flags(const cxxopts::ParseResult& result, const GuessingSetup& setup);
 
 }  // namespace yamata

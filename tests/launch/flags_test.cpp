@@ -50,6 +50,10 @@ Lines idle_in_acceptance(const Arguments& more) {
   return std::get<AcceptanceOptions>(parse(joined({"acceptance", "-m", kModel, "-f", "p.jsonl"}, more)).options).idle_flags;
 }
 
+Lines idle_in_features(const Arguments& more) {
+  return std::get<FeaturesOptions>(parse(joined({"features", "-m", kModel, "-o", "out"}, more)).options).idle_flags;
+}
+
 void expect_lines(const Lines& lines, const Lines& beginnings) {
   ASSERT_EQ(lines.size(), beginnings.size()) << testing::PrintToString(lines);
   for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_TRUE(lines[i].starts_with(beginnings[i])) << lines[i];
@@ -92,6 +96,16 @@ TEST(IdleFlags, OfSimulationsAndOfAcceptance_areNamed) {
   expect_lines(idle_in_simulation({"--strategy", "iterative", "--draft", "3"}), {"--draft does nothing with --strategy iterative"});
   expect_lines(idle_in_acceptance({"--draft", "4"}), {});
   expect_lines(idle_in_acceptance({"--draft-units", "cpu"}), {"--draft-units does nothing without a draft model or heads"});
+}
+
+TEST(IdleFlags, OfFeatures_areNamedWhereNoTextIsContinued) {
+  expect_lines(idle_in_features({"-f", "t.txt", "--layers", "2", "--texts", "3"}), {});
+  expect_lines(idle_in_features({"-f", "t.txt", "--prompt-tokens", "4"}), {"--prompt-tokens does nothing without --generate"});
+  expect_lines(idle_in_features({"-f", "t.jsonl", "--temp", "1", "-s", "3", "--ignore-eos"}),
+               {"--temp, --seed, --ignore-eos do nothing without --generate"});
+  const Arguments generate{"--generate", "8", "--temp", "1", "-s", "3", "--ignore-eos", "--prompt-tokens", "4"};
+  expect_lines(idle_in_features(joined({"-f", "t.txt"}, generate)), {});
+  expect_lines(idle_in_features(joined({"-f", "t.jsonl"}, generate)), {"--prompt-tokens does nothing with prompts that are whole"});
 }
 
 TEST(IdleFlags, OfNoUse_areNotListed) {

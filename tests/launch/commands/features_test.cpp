@@ -1,6 +1,7 @@
 // yamata features as users call it.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 
 #include "src/safetensors/safetensors.hpp"
@@ -65,6 +66,35 @@ TEST(Features, Generate_goesOnAfterEachPrompt_asRunDoes_inSeveralFiles) {
   written.erase(std::remove_if(written.begin(), written.end(), [](char c) { return c == ' ' || c == '\n'; }), written.end());
   const std::size_t tail = ids.find(',', ids.size() / 2) + 1;
   EXPECT_NE(written.find(ids.substr(tail, ids.size() - tail - 1)), std::string::npos);
+}
+
+TEST(Features, FlagsOfGenerating_haveAnEffectOrAWarning) {
+  const TemporaryFolder folder;
+  const std::string text = folder / "text.txt", out = folder / "out.safetensors";
+  write_file(text, kLines);
+  const Outcome idle = features({"-f", text, "-o", out, "--ignore-eos"});
+  EXPECT_EQ(idle.code, 0) << idle.err;
+  ASSERT_EQ(idle.warnings().size(), 1u) << idle.err;
+  EXPECT_NE(idle.warnings()[0].find("--ignore-eos does nothing without --generate"), std::string::npos) << idle.err;
+  const auto texts_of = [&](const std::string& model, const Arguments& more) {
+    Arguments arguments{"features", "-m", model, "-t", "1", "-f", text, "-o", out, "--generate", "20", "--prompt-tokens", "4"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(yamata(arguments));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.warnings().size(), 0u) << outcome.err;
+    return safetensors::File::open(out).find("texts")->integers();
+  };
+  const std::vector<std::int64_t> whole{0, 23, 46, 69};
+  EXPECT_EQ(texts_of(kModel, {}), whole);
+  const std::int64_t generated = safetensors::File::open(out).find("ids")->integers().at(8);
+  std::string model = read_file(kModel);
+  const std::string key = "tokenizer.ggml.eos_token_id";
+  const std::size_t value = model.find(key) + key.size() + sizeof(std::uint32_t);  // after its type
+  const auto token = static_cast<std::uint32_t>(generated);
+  std::memcpy(model.data() + value, &token, sizeof(token));
+  write_file(folder / "ends.gguf", model);
+  EXPECT_LT(texts_of(folder / "ends.gguf", {})[1], whole[1]) << "the first text ends";
+  EXPECT_EQ(texts_of(folder / "ends.gguf", {"--ignore-eos"}), whole);
 }
 
 TEST(Features, FewerFilesThanBefore_leaveNoneOfBefore) {
