@@ -18,6 +18,7 @@
 #include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/thread_choice.hpp"
 #include "mpi/cluster/announcements.hpp"
+#include "mpi/cluster/mpirun.hpp"
 #include "mpi/protocol/validate.hpp"
 #include "mpi/transport/congestion.hpp"
 #include "node/error.hpp"
@@ -290,7 +291,10 @@ Job::Outcome Job::lead(const Purpose& purpose, const std::function<void(Head& he
   } catch (const Interrupted&) {
     return {head.stop(static_cast<int>(ExitCode::kInterrupted)), true};
   }
-  if (then == Then::kEnd) return {head.stop(static_cast<int>(ExitCode::kDone)), false};
+  if (then == Then::kEnd) {  // if the launcher cannot be told, the other ranks end the job as failed, because the text did not arrive there
+    const bool arrives = transport_.size() == 1 || reaches_mpirun();
+    return {head.stop(static_cast<int>(arrives ? ExitCode::kDone : ExitCode::kCluster)), false};
+  }
   head.finish();
   return {};
 }

@@ -159,10 +159,20 @@ int code_of(const World& world, Work work) {
   }
 }
 
+/// Throws ClusterError if a launcher on another machine, which forwards standard output, cannot be reached any more.
+void require_launcher(const World& world) {
+  if (!world.session || reaches_mpirun()) return;
+  throw ClusterError(
+      fmt::format("rank 0 ({}) does not reach mpirun any more, so its output may be missing there; look at the network between the two "
+                  "machines",
+                  world.host));
+}
+
 int head_main(int argc, char** argv, World& world) {
   int code = code_of(world, [&] {
     run_head(parse_command_line(argc, argv), world);
     require_pages();
+    require_launcher(world);
   });
   if (code != static_cast<int>(ExitCode::kCluster)) {
     const int output = code_of(world, require_standard_output);
@@ -219,9 +229,14 @@ int worker_main(int argc, char** argv, World& world) {
   setup.head_unheard = [] { may_be_cut_off(); };
   setup.reaches_launcher = [mpirun = Mpirun::of_this_process()] { return !mpirun || mpirun->ask() != Mpirun::Answer::kUnreachable; };
   const int code = run_worker(*world.transport, setup);
-  // there is no rank to disconnect from; the launcher ends this rank, if it can be reached
+  // There is no rank to disconnect from. The launcher ends this rank, unless the rank that has ended the job does not reach it.
   if (code == static_cast<int>(ExitCode::kCluster)) {
     std::this_thread::sleep_for(std::chrono::seconds(3));
+    if (world.transport->rank() == 1)  // one line is enough
+      print_error(
+          "yamata: the job has ended with exit code {}, but the rank that ended it does not reach mpirun, so its output may be missing "
+          "here; look at the network between the two machines\n",
+          code);
     world.transport->abort(code);
   }
   disconnect(world, code);

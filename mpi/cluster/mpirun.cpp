@@ -7,9 +7,11 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
+#include <thread>
 
 namespace yamata {
 namespace {
@@ -119,6 +121,17 @@ bool Mpirun::responds() const {
   const bool closed = ready(connection.fd, POLLIN);
   close(connection.fd);
   return closed;
+}
+
+bool reaches_mpirun() {
+  constexpr int kAttempts = 3;
+  const auto mpirun = Mpirun::of_this_process();
+  if (!mpirun || mpirun->is_parent()) return true;
+  for (int attempt = 1; mpirun->ask() == Mpirun::Answer::kUnreachable; ++attempt) {
+    if (attempt == kAttempts) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the link may come back
+  }
+  return true;
 }
 
 bool Mpirun::release_daemons() const {

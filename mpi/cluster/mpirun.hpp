@@ -47,4 +47,8 @@ class Mpirun {
   std::vector<sockaddr_in> addresses_;
 };
 
+/// Whether the mpirun that forwards this process's output can be reached: false after three attempts within some seconds. True if mpirun
+/// itself started this process, or if there is none.
+bool reaches_mpirun();
+
 }  // namespace yamata

@@ -144,6 +144,16 @@ class ThreeHosts(unittest.TestCase):
                 self.expect_named(one, code, lines)
                 self.assertIn(f' and rank {other} (n{other}) have not heard each other', lines[0])
 
+    def test_text_that_does_not_reach_mpirun_is_no_success(self):
+        """Only the path from rank 0 to mpirun, which is on another machine, is cut: the job itself goes on to its end."""
+        def fault(host):
+            emulation.run(['ip', '-n', host.namespace, 'route', 'add', 'blackhole', '10.77.0.1/32'])
+            emulation.run(['ip', '-n', self.cluster.desk, 'route', 'add', 'blackhole', '10.77.0.10/32'])
+        code, lines, _ = self.strike([*TEXT, *STAGES, '-n', '1500', '-c', '2000'], 0, fault)
+        self.assertEqual(code, 3, lines)
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn('does not reach mpirun', lines[0])
+
     def test_cut_link_of_mpiruns_own_host_or_another_is_told_apart(self):
         for rank in range(2):
             with self.subTest(rank=rank):
