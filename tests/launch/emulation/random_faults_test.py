@@ -1,8 +1,11 @@
 """launch/faults distinguishes right outcomes from wrong ones, and some of its faults have right outcomes. The latter is skipped, with the
 reason, if no hosts can be emulated. Exit code 77: skipped."""
 import argparse
+import os
+import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 import unittest.mock
 
@@ -73,6 +76,16 @@ class Interrupted(unittest.TestCase):
             with self.subTest(part), unittest.mock.patch.object(module, part, side_effect=KeyboardInterrupt), \
                     unittest.mock.patch.object(sys, 'argv', ['script', *(['--here'] if module is faults else [])]):
                 self.assertEqual(module.main(), 130)
+
+    def test_closed_terminal_leaves_no_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            process = subprocess.Popen([sys.executable, str(ROOT / 'launch' / 'faults'), '--here', '--seeds', '1-9'], stderr=subprocess.DEVNULL,
+                                       env=dict(os.environ, TMPDIR=folder))
+            while not any(name.startswith('yamata-faults-') for name in os.listdir(folder)):
+                self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGHUP)
+            self.assertEqual(process.wait(), 128 + signal.SIGHUP)
+            self.assertEqual(os.listdir(folder), [])
 
 
 class Some(unittest.TestCase):
