@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include "node/error.hpp"
@@ -46,12 +47,12 @@ std::optional<Kind> find_kind(const std::string& name) {
 
 HeadsFile HeadsFile::open(const std::string& path, std::optional<Kind> forced) {
   TensorViews tensors = TensorViews::open(path);
-  const auto kind = forced ? forced : detect(tensors);
+  const std::optional<Kind> detected = detect(tensors), kind = forced ? forced : detected;
   if (!kind && tensors.gguf() && tensors.has("token_embd.weight") && tensors.has("blk.0.attn_norm.weight"))
     throw ModelError(fmt::format("{} is a model, not draft heads; give it with -md", path));
   if (!kind)
     throw ModelError(fmt::format("{}: unknown kind of heads: not Medusa, EAGLE, Dovetail or MTP; name the kind with --heads-kind", path));
-  return {std::move(tensors), *kind};
+  return {std::move(tensors), *kind, detected};
 }
 
 namespace {
@@ -70,7 +71,19 @@ std::uint64_t kept_bytes(const TensorViews& tensors, MatrixType matrices) {
 
 }  // namespace
 
+/// If another kind was forced than that of the tensors, that is the likely cause of a fault, whatever remedy the fault names.
 Needs HeadsFile::needs(const ModelFile& target, const ContextOptions& context, MatrixType matrices) const {
+  try {
+    return needs_of_kind(target, context, matrices);
+  } catch (const ModelError& error) {
+    if (!detected_ || detected_ == kind_) throw;
+    const std::string_view what = error.what();
+    throw ModelError(fmt::format("{}; its tensors are those of {} heads: leave --heads-kind out", what.substr(0, what.find("; ")),
+                                 kind_name(*detected_)));
+  }
+}
+
+Needs HeadsFile::needs_of_kind(const ModelFile& target, const ContextOptions& context, MatrixType matrices) const {
   const CheckedTensors tensors(tensors_, target);
   const Hyperparameters& h = target.h;
   if (kind_ == Kind::kNextn) return nextn_needs(tensors, context);

@@ -52,9 +52,13 @@ class HeadsFile {
                                          ComputeUnit& unit) const;
 
  private:
-  HeadsFile(TensorViews tensors, Kind kind) : tensors_(std::move(tensors)), kind_(kind) {}
+  HeadsFile(TensorViews tensors, Kind kind, std::optional<Kind> detected = std::nullopt)
+      : tensors_(std::move(tensors)), kind_(kind), detected_(detected) {}
+  Needs needs_of_kind(const ModelFile& target, const ContextOptions& context, MatrixType matrices) const;
+
   TensorViews tensors_;
   Kind kind_;
+  std::optional<Kind> detected_;  ///< by the tensors' names; nothing: unknown
 };
 
 }  // namespace yamata::heads

@@ -28,7 +28,11 @@ NextnTensors NextnTensors::find(const CheckedTensors& tensors) {
   const std::int64_t dim = target.h.dim, vocabulary = target.h.vocabulary;
   const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", all.path(), what)); };
   if (!all.gguf()) refuse("multi-token prediction layers are read only from GGUF files; convert it");
-  if (!has_nextn_names(all)) refuse("it has no multi-token prediction layer (tensors nextn.*); leave --mtp out, or this file of --heads");
+  if (!has_nextn_names(all)) {
+    const bool own = all.gguf() == &target.file;
+    refuse(fmt::format("it has no multi-token prediction layer (tensors nextn.*); {}",
+                       own ? "leave --mtp out" : "give a file that has one with --heads"));
+  }
   if (const auto family = all.gguf()->string("general.architecture"); family != target.h.family->name) {
     refuse(fmt::format("its layer is one of '{}', and {} is of '{}'; are these heads another model's?", family.value_or(""),
                        target.file.name(), target.h.family->name));

@@ -125,20 +125,22 @@ TEST(Heads, FilesThatDoNotFit_areRefusedInOneLine) {
     std::string word;
     Arguments more{};
     int code = 2;
-  } cases[] = {{none, "none.safetensors"},
-               {cut, "damaged"},
-               {damaged, "damaged"},
-               {text, "no safetensors file"},
-               {folder.path().string(), "cut.safetensors"},
-               {kDraft, "is a model, not draft heads; give it with -md"},
-               {other_width, "tensor W_1"},
-               {other_vocabulary, "tensor 0.1.weight"},
-               {nan, nan + ": tensor W_2 has a value that is no number; copy or download it again"},
-               {kDgf, "0.0.linear.weight", {"--heads-kind", "medusa"}},
-               {kDgf, "only from GGUF files", {"--heads-kind", "nextn"}},
-               {kDgf, "", {"-m", kDraft}, 0},
-               {kDgf, "--heads-kind", {"--heads-kind", "hydra"}, 1},
-               {kDgf, "--heads-quant", {"--heads-quant", "q5_0"}, 1}};
+  } cases[] = {
+      {none, "none.safetensors"},
+      {cut, "damaged"},
+      {damaged, "damaged"},
+      {text, "no safetensors file"},
+      {folder.path().string(), "cut.safetensors"},
+      {kDraft, "is a model, not draft heads; give it with -md"},
+      {other_width, "tensor W_1"},
+      {other_vocabulary, "tensor 0.1.weight"},
+      {nan, nan + ": tensor W_2 has a value that is no number; copy or download it again"},
+      {kDgf, "0.0.linear.weight is missing; its tensors are those of dgf heads: leave --heads-kind out", {"--heads-kind", "medusa"}},
+      {kDgf, "only from GGUF files; its tensors are those of dgf heads", {"--heads-kind", "nextn"}},
+      {kDraft, "no multi-token prediction layer (tensors nextn.*); give a file that has one", {"--heads-kind", "nextn"}},
+      {kDgf, "", {"-m", kDraft}, 0},
+      {kDgf, "--heads-kind", {"--heads-kind", "hydra"}, 1},
+      {kDgf, "--heads-quant", {"--heads-quant", "q5_0"}, 1}};
   for (const int ranks : {0, 3}) {
     for (const auto& c : cases) {
       Arguments arguments{"run", "-m", kModel, "-p", "x", "-n", "4", "-t", "1", "--heads", c.heads};
@@ -159,7 +161,7 @@ TEST(Heads, ModelWithoutALayerForMtp_isRefusedInOneLine) {
     const Outcome outcome = run(yamata(arguments, ranks));
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_EQ(outcome.complaints().size(), 1u) << outcome.err;
-    EXPECT_NE(outcome.err.find("leave --mtp out"), std::string::npos) << outcome.err;
+    EXPECT_TRUE(outcome.complaints()[0].ends_with("; leave --mtp out")) << outcome.err;
   }
 }
 
