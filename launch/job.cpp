@@ -154,8 +154,9 @@ bool Job::measures() const {
 ThreadChoice Job::choose_cpus(const Topology& topology) const {
   std::vector<UnitSpec> own_units = main_units();
   if (!own_units.empty()) {
+    const char* flag = &main_units() == &draft_units_ ? "--draft-units" : "--units";
     for (const auto& model : models_)
-      if (model) require_fit(own_units, model->h, first_layers_ > 0);
+      if (model) require_fit(own_units, model->h, first_layers_ > 0, flag);
     if (first_layers_ > 0) std::erase_if(own_units, &UnitSpec::device);  // the device's thread and the others do not run at the same time
     return {cpus_of(own_units, topology)};
   }

@@ -25,7 +25,7 @@ bool Job::only_guesses() const { return hello_.model != 0 && !(models_.front() &
 /// A rank that only drafts has no other units. It cannot use a device that has layers of the target.
 void Job::find_own_units() {
   const bool guesses = only_guesses();
-  draft_units_ = find_units(options_.draft_units, options_.threads, place());
+  draft_units_ = find_units(options_.draft_units, options_.threads, place(), false, "--draft-units");
   if (guesses && !draft_units_.empty()) return;
   std::vector<UnitSpec> units = options_.units;
   const int layers = options_.gpu_layers.value_or(-1);

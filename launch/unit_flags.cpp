@@ -21,51 +21,51 @@ std::vector<std::string> split(const std::string& text, char at) {
   return words;
 }
 
-UnitSpec parse_unit(const std::string& word) {
+UnitSpec parse_unit(const std::string& word, const char* flag) {
   const std::vector<std::string> sides = split(word, '=');
   UnitSpec spec{.name = sides[0], .cpus = {}, .share = {}, .device = is_device_name(sides[0])};
   const bool cores = spec.name.starts_with("cpu:");
   if ((!cores && !spec.device && spec.name != "cpu") || sides.size() > 2)
     throw UsageError(fmt::format(
-        "--units: '{}' is no unit; write cpu, cpu:CORES or a device such as cuda:0, each with =SHARE or none, as in cpu:0-3=0.6", word));
-  if (spec.name == "cpu:") throw UsageError(fmt::format("--units: '{}' has no cores; name them, as in cpu:0-3", word));
-  if (cores) spec.cpus = parse_counts("--units", spec.name.substr(4), 0, kMaxCpus, "0-3 or 0,2");
+        "{}: '{}' is no unit; write cpu, cpu:CORES or a device such as cuda:0, each with =SHARE or none, as in cpu:0-3=0.6", flag, word));
+  if (spec.name == "cpu:") throw UsageError(fmt::format("{}: '{}' has no cores; name them, as in cpu:0-3", flag, word));
+  if (cores) spec.cpus = parse_counts(flag, spec.name.substr(4), 0, kMaxCpus, "0-3 or 0,2");
   if (sides.size() == 1) return spec;
   spec.share = parse_number(sides[1]);
   if (!(*spec.share > 0 && *spec.share <= 1))
-    throw UsageError(fmt::format("--units: the share in '{}' must be above 0 and at most 1", word));
+    throw UsageError(fmt::format("{}: the share in '{}' must be above 0 and at most 1", flag, word));
   return spec;
 }
 
-void require_own_cores(const std::vector<UnitSpec>& specs) {
+void require_own_cores(const std::vector<UnitSpec>& specs, const char* flag) {
   std::set<int> taken;
   std::set<std::string> devices;
   const auto groups = std::ranges::count_if(specs, [](const UnitSpec& spec) { return !spec.device; });
   for (const UnitSpec& spec : specs) {
     for (const int cpu : spec.cpus)
-      if (!taken.insert(cpu).second) throw UsageError(fmt::format("--units: core {} is named twice; give it to one unit", cpu));
+      if (!taken.insert(cpu).second) throw UsageError(fmt::format("{}: core {} is named twice; give it to one unit", flag, cpu));
     if (spec.device && !devices.insert(spec.name).second)
-      throw UsageError(fmt::format("--units: {} is named twice; a device is one unit", spec.name));
+      throw UsageError(fmt::format("{}: {} is named twice; a device is one unit", flag, spec.name));
     if (spec.takes_the_rest() && groups > 1)
-      throw UsageError("--units: 'cpu' is all cores of the rank; beside other cores name which they are, as in cpu:0-3");
+      throw UsageError(fmt::format("{}: 'cpu' is all cores of the rank; beside other cores name which they are, as in cpu:0-3", flag));
   }
 }
 
 /// If all units but one have a share, that one gets the rest.
-void complete_shares(std::vector<UnitSpec>& specs) {
+void complete_shares(std::vector<UnitSpec>& specs, const char* flag) {
   constexpr double kRounding = 0.005;
   double sum = 0;
   std::vector<UnitSpec*> without;
   for (UnitSpec& spec : specs) spec.share ? static_cast<void>(sum += *spec.share) : without.push_back(&spec);
   if (without.size() == specs.size()) return;
   if (without.size() > 1)
-    throw UsageError("--units: some units have a share and some have none; give one to each, to all but one, or to none");
+    throw UsageError(fmt::format("{}: some units have a share and some have none; give one to each, to all but one, or to none", flag));
   if (without.size() == 1) {
     if (sum > 1 - kRounding)
-      throw UsageError(fmt::format("--units: the shares add up to {:.3g}, and nothing is left for {}", sum, without[0]->name));
+      throw UsageError(fmt::format("{}: the shares add up to {:.3g}, and nothing is left for {}", flag, sum, without[0]->name));
     without[0]->share = 1 - sum;
   } else if (std::abs(sum - 1) > kRounding) {
-    throw UsageError(fmt::format("--units: the shares add up to {:.3g}, not to 1", sum));
+    throw UsageError(fmt::format("{}: the shares add up to {:.3g}, not to 1", flag, sum));
   }
 }
 
@@ -92,14 +92,14 @@ void require_idle_threads(const std::vector<UnitSpec>& specs) {
     throw UsageError("--units says which cores there are threads on; leave out -t");
 }
 
-std::vector<UnitSpec> parse_units(const std::string& text) {
+std::vector<UnitSpec> parse_units(const std::string& text, const char* flag) {
   if (text == "auto") return {};
   std::vector<UnitSpec> specs;
-  for (const std::string& word : split(text, '+')) specs.push_back(parse_unit(word));
+  for (const std::string& word : split(text, '+')) specs.push_back(parse_unit(word, flag));
   if (std::ssize(specs) > kMaxUnits)
-    throw UsageError(fmt::format("--units: {} are more than the {} that can share a layer", specs.size(), kMaxUnits));
-  require_own_cores(specs);
-  complete_shares(specs);
+    throw UsageError(fmt::format("{}: {} are more than the {} that can share a layer", flag, specs.size(), kMaxUnits));
+  require_own_cores(specs, flag);
+  complete_shares(specs, flag);
   return specs;
 }
 

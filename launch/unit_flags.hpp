@@ -1,5 +1,5 @@
 #pragma once
-// Parses --units and -ngl.
+// Parses --units, --draft-units and -ngl.
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 namespace yamata {
 
 /// "cpu:0-3+cpu:4-7" or "cpu+cuda:0", each unit optionally with "=SHARE"; empty for "auto". Throws UsageError for anything else, for cores
-/// or devices in two units, and for shares whose sum is not 1.
-std::vector<UnitSpec> parse_units(const std::string& text);
+/// or devices in two units, and for shares whose sum is not 1; the message names `flag`.
+std::vector<UnitSpec> parse_units(const std::string& text, const char* flag = "--units");
 /// -ngl for these units; nothing for "auto". Throws UsageError if it is not a number of layers, and if the units are not cores and one
 /// device without a share.
 std::optional<int> parse_gpu_layers(const std::string& text, const std::vector<UnitSpec>& specs);

@@ -34,7 +34,7 @@ struct DeviceBytes {
   std::uint64_t free = 0;
   bool unified = false;
 };
-/// The device is named likewise; throws UsageError if there is none.
+/// The device is named likewise. Throws UsageError if there is none: a message that begins with the name, to follow the flag.
 DeviceBytes device_bytes(const std::string& name, int local_rank);
 
 }  // namespace yamata

@@ -19,7 +19,7 @@ namespace yamata {
 
 namespace {
 
-void require_cores(const std::vector<UnitSpec>& specs) {
+void require_cores(const std::vector<UnitSpec>& specs, const char* flag) {
   cpu_set_t usable;
   CPU_ZERO(&usable);
   sched_getaffinity(0, sizeof(usable), &usable);
@@ -27,7 +27,15 @@ void require_cores(const std::vector<UnitSpec>& specs) {
     for (const int cpu : spec.cpus)
       if (cpu >= CPU_SETSIZE || !CPU_ISSET(static_cast<std::size_t>(cpu), &usable))
         throw UsageError(
-            fmt::format("--units: this process may not use core {}, or there is none of that number; see lstopo or lscpu", cpu));
+            fmt::format("{}: this process may not use core {}, or there is none of that number; see lstopo or lscpu", flag, cpu));
+}
+
+void require_device(const UnitSpec& spec, int local_rank, const char* flag) {
+  try {
+    device_bytes(spec.name, local_rank);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{} {}", flag, error.what()));
+  }
 }
 
 /// One thread per CPU, bound to its core if that is known.
@@ -38,12 +46,12 @@ std::vector<int> threads_of(const UnitSpec& spec, const Topology& topology) {
 
 }  // namespace
 
-std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place, bool take_turns) {
-  require_cores(specs);
+std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place, bool take_turns, const char* flag) {
+  require_cores(specs, flag);
   require_device_settings();
   const auto devices = take_turns ? 0 : static_cast<std::size_t>(std::ranges::count_if(specs, &UnitSpec::device));
   for (UnitSpec& spec : specs) {
-    if (spec.device) device_bytes(spec.name, place.local_rank);  // throws if it does not exist
+    if (spec.device) require_device(spec, place.local_rank, flag);
     if (!spec.takes_the_rest()) continue;
     spec.cpus = assign_cpus(place.topology, threads, place.local_rank, place.local_size, place.numa);
     if (threads == 0) spec.cpus.resize(std::max<std::size_t>(1, spec.cpus.size() - std::min(spec.cpus.size(), devices)));
@@ -82,10 +90,10 @@ std::int64_t sharing_units(const std::vector<UnitSpec>& specs, bool layered) {
   return std::max<std::int64_t>(0, std::ssize(specs) - layered);
 }
 
-void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h, bool layered) {
+void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h, bool layered, const char* flag) {
   const std::int64_t sharing = sharing_units(specs, layered);
   if (sharing <= 1 || sharing <= most_members(h)) return;
-  throw UsageError(fmt::format("--units: {} share a layer that can be cut into {}; name at most {}", counted(sharing, "unit"),
+  throw UsageError(fmt::format("{}: {} share a layer that can be cut into {}; name at most {}", flag, counted(sharing, "unit"),
                                counted(most_members(h), "piece"), counted(most_members(h), "unit")));
 }
 

@@ -34,16 +34,18 @@ struct RankPlace {
 
 /// The units of this rank, with the cores of "cpu": `threads` of them; or, if it is 0, all cores of the rank except one for each device,
 /// whose operations a host thread enqueues; if the units `take_turns`, all. Throws UsageError if this process may not use a core, if there
-/// is no such device, or if YAMATA_DEVICE has an unknown word.
-std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place, bool take_turns = false);
+/// is no such device, or if YAMATA_DEVICE has an unknown word; the message names `flag`.
+std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place, bool take_turns = false,
+                                 const char* flag = "--units");
 /// "cpu" and the device whose number is the rank's number on its machine; or "cpu" alone, and the reason in `why_not`.
 std::vector<UnitSpec> cores_and_device(const RankPlace& place, std::string& why_not);
 /// One line: the ranks that should have a device but have none, and why. Empty if there are none.
 std::string ranks_without_device(const std::vector<wire::Hello>& hellos);
 /// Number of units that share layers. `layered`: the device computes whole layers.
 std::int64_t sharing_units(const std::vector<UnitSpec>& specs, bool layered);
-/// Throws UsageError if a layer of the model cannot be divided into that many parts. `layered`: the device computes whole layers.
-void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h, bool layered = false);
+/// Throws UsageError, which names `flag`, if a layer of the model cannot be divided into that many parts. `layered`: the device computes
+/// whole layers.
+void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h, bool layered = false, const char* flag = "--units");
 
 /// The CPUs of all threads, bound to cores if `topology` is this machine's; -1: not bound.
 std::vector<int> cpus_of(const std::vector<UnitSpec>& specs, const Topology& topology);

@@ -320,7 +320,7 @@ std::unique_ptr<Device> make_cuda_device(const std::string& name) {
     if (names[i] == name) return std::make_unique<CudaDevice>(static_cast<int>(i));
   }
   if (!names.empty()) why = fmt::format("this machine has {}", fmt::join(names, ", "));
-  throw UsageError(fmt::format("--units {}: {}; use --units cpu", name, why));
+  throw UsageError(fmt::format("{}: {}; use cpu", name, why));
 }
 
 }  // namespace yamata::cuda

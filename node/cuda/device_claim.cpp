@@ -24,8 +24,7 @@ DeviceClaim::DeviceClaim(const std::string& device) {
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   if (bind(socket_, reinterpret_cast<const sockaddr*>(&address), length) == 0 || errno != EADDRINUSE) return;
   close(socket_);
-  throw UsageError("device " + device +
-                   " is used by another rank or job of this machine; give each rank one of its own with --units, or cpu");
+  throw UsageError("device " + device + " is used by another rank or job of this machine; give each rank one of its own, or cpu");
 }
 
 DeviceClaim::~DeviceClaim() {

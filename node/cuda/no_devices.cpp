@@ -6,7 +6,7 @@ namespace yamata {
 namespace {
 
 [[noreturn]] void refuse(const std::string& name) {
-  throw UsageError("--units " + name + ": this program was built without CUDA; configure with -DYAMATA_CUDA=ON, or use --units cpu");
+  throw UsageError(name + ": this program was built without CUDA; configure with -DYAMATA_CUDA=ON, or use cpu");
 }
 
 }  // namespace

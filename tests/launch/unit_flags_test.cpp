@@ -12,9 +12,9 @@
 namespace yamata {
 namespace {
 
-std::string fault_of(const std::string& text) {
+std::string fault_of(const std::string& text, const char* flag = "--units") {
   try {
-    parse_units(text);
+    parse_units(text, flag);
   } catch (const UsageError& error) {
     return error.what();
   }
@@ -68,7 +68,7 @@ TEST(UnitFlags, areRefusedWhereTheyMakeNoSense) {
                                                         {"cpu:0=0.5=0.5", "cpu:0=0.5=0.5"},
                                                         {"cpu:0+cpu:1+cpu:2+cpu:3+cpu:4+cpu:5+cpu:6+cpu:7+cpu:8", "9"}}) {
     EXPECT_NE(fault_of(text).find(word), std::string::npos) << text << ": " << fault_of(text);
-    EXPECT_NE(fault_of(text).find("--units"), std::string::npos) << text;
+    for (const char* flag : {"--units", "--draft-units"}) EXPECT_TRUE(fault_of(text, flag).starts_with(std::string(flag) + ": ")) << text;
   }
 }
 
@@ -126,7 +126,9 @@ TEST(UnitFlags, badOnesAreOneLineOfTheCommand) {
   expect_refused({"--preset", "pipeinfer"}, "-md");
   expect_refused({"--preset", "dovetail", "--units", "cpu:0"}, "--draft-units");
   expect_refused({"--preset", "pipeinfer", "-md", test::kModel, "--strategy", "iterative"}, "--strategy pipeinfer");
-  expect_refused({"--draft-units", "cpu:4000", "-md", test::kModel}, "core 4000");
+  expect_refused({"--draft-units", "cpu:4000", "-md", test::kModel}, "--draft-units: this process may not use core 4000");
+  for (const char* flag : {"--units", "--draft-units"})
+    expect_refused({flag, "cuda:99", "-md", test::kModel}, flag + std::string(" cuda:99: "));
 }
 
 TEST(UnitFlags, unitsGiveTheTextOfOneThread) {

@@ -39,7 +39,7 @@ std::string numbered(const std::string& name, int local_rank) {
   for (int i = 0; i < kDevices; ++i) {
     if (device == "emulated:" + std::to_string(i) && !setting().none) return device;
   }
-  throw UsageError("--units " + name + ": there is no such device; this machine has emulated:0 to emulated:7; use --units cpu");
+  throw UsageError(name + ": there is no such device; this machine has emulated:0 to emulated:7; use cpu");
 }
 
 }  // namespace
