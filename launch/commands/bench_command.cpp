@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <ctime>
+#include <optional>
 
 #include "launch/commands/bench_report.hpp"
 #include "launch/commands/bench_runner.hpp"
 #include "launch/job.hpp"
 #include "launch/output/report.hpp"
 #include "launch/output/standard_output.hpp"
+#include "mpi/planning/layer_split.hpp"
 #include "node/error.hpp"
 #include "node/topology.hpp"
 #include "src/tokenizer/tokenizer.hpp"
@@ -125,6 +127,20 @@ void run_tests(const BenchOptions& bench, Job& job, Head& head, const wire::Hell
   }
 }
 
+/// Throws UsageError if a model has too few layers, before the first one is measured. A model that cannot be opened is its own job's fault.
+void require_layers(const BenchOptions& options, int ranks) {
+  const ModelPlace place = make_layout(options.job.layer_split.text, ranks, 0, false).front();
+  for (const std::string& path : options.models) {
+    std::optional<ModelFile> model;
+    try {
+      model = ModelFile::open(path);
+    } catch (const ModelError&) {
+      continue;
+    }
+    split_layers(model->file, model->h, place.stage_shares(), place.stages());
+  }
+}
+
 }  // namespace
 
 void bench_command(const BenchOptions& options, const JobMaker& make_job) {
@@ -135,7 +151,10 @@ void bench_command(const BenchOptions& options, const JobMaker& make_job) {
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     const auto job = make_job(jobs[j]);
     const wire::Hello hello = job->open();
-    if (j == 0) outputs.begin();
+    if (j == 0) {
+      require_layers(options, job->transport().size());
+      outputs.begin();
+    }
     const auto work = [&](Head& head) { run_tests(options, *job, head, hello, j * tests, progress, outputs); };
     if (job->lead({}, work, j + 1 < jobs.size() ? Job::Then::kNextJob : Job::Then::kEnd).interrupted) throw Interrupted{};
   }

@@ -146,8 +146,8 @@ std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparamete
 
 std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, const std::vector<double>& weights, int ranks) {
   if (ranks > h.layers) {
-    throw UsageError(fmt::format("{} for a model of {}; start at most {}", counted(ranks, "rank"), counted(h.layers, "layer"),
-                                 counted(h.layers, "rank")));
+    throw UsageError(fmt::format("{}: {} for a model of {}; start at most {}", file.name(), counted(ranks, "rank"),
+                                 counted(h.layers, "layer"), counted(h.layers, "rank")));
   }
   if (weights.empty()) return split_layers(file, h, std::vector<RankStrength>(static_cast<std::size_t>(ranks)), 0);
   if (static_cast<int>(weights.size()) != ranks) {

@@ -232,6 +232,14 @@ TEST(Bench, JobThatFailsAfterAnother_endsEveryRankWithOneLine) {
   }
 }
 
+TEST(Bench, ModelWithTooFewLayers_isNamedBeforeTheFirstMeasurement) {
+  const Outcome outcome = bench({"-m", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", "8", "-n", "0", "-r", "1", "-t", "1"}, 3);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+  EXPECT_NE(outcome.complaints()[0].find("tales-draft-q8_0.gguf: 3 ranks for a model of 2 layers"), std::string::npos) << outcome.err;
+}
+
 TEST(Bench, EndedEarly_leavesACompleteList) {
   const Outcome failed = bench({"-m", "/nonexistent/second.gguf", "-p", "8", "-n", "0", "-r", "1", "-o", "json"});
   EXPECT_EQ(failed.code, 2) << failed.err;

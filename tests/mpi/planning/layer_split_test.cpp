@@ -139,7 +139,7 @@ TEST_F(LayerSplitTest, MoreRanksThanLayersOrOtherNumberOfShares_isRefused) {
     split_layers(file_, one, {}, 2);
     FAIL() << "two ranks hold one layer";
   } catch (const UsageError& e) {
-    EXPECT_STREQ(e.what(), "2 ranks for a model of 1 layer; start at most 1 rank");
+    EXPECT_EQ(e.what(), file_.name() + ": 2 ranks for a model of 1 layer; start at most 1 rank");
   }
 }
 
