@@ -125,6 +125,10 @@ void tokenize_command(const TokenizeOptions& options) {
 
 void inspect_command(const InspectOptions& options, int ranks) {
   gguf::File file = gguf::File::open(options.model);
+  const std::vector<ModelShares> models = parse_layer_split(options.layer_split.text);
+  if (models.size() > 1) throw UsageError("inspect shows one model; leave out the shares after the slash");
+  const int parts = models.empty() ? ranks : static_cast<int>(models[0].shares.size());
+  const ModelPlace place = make_layout(options.layer_split.text, parts, 0, false).front();
   print_out("{}: GGUF version {}, {} tensors\n\nmetadata\n", file.name(), file.version(), file.tensors().size());
   for (const auto& [key, value] : file.metadata()) print_out("  {:<48} {}\n", key, brief(value));
 
@@ -150,11 +154,7 @@ void inspect_command(const InspectOptions& options, int ranks) {
   const Hyperparameters h = Hyperparameters::read(file);
   print_model(file, h);
   print_special_tokens(file);
-  const std::vector<ModelShares> models = parse_layer_split(options.layer_split.text);
-  if (models.size() > 1) throw UsageError("inspect shows one model; leave out the shares after the slash");
-  const int parts = models.empty() ? ranks : static_cast<int>(models[0].shares.size());
   wire::PipelinePlan plan;
-  const ModelPlace place = make_layout(options.layer_split.text, parts, 0, false).front();
   plan.layers = place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
   plan.ranks = place.ranks;
   plan.shares = place.groups.empty() ? std::vector<double>{} : place.shares;

@@ -55,6 +55,8 @@ QuantizeOptions read_quantize(const cxxopts::ParseResult& r) {
   o.mix.pure = r.count("pure") > 0;
   o.mix.leave_output = r.count("leave-output-tensor") > 0;
   o.mix.output_type = tensor_type(r, "output-tensor-type");
+  if (o.mix.leave_output && o.mix.output_type)
+    throw UsageError("--leave-output-tensor keeps output.weight, and --output-tensor-type changes it; leave one of them out");
   o.mix.embedding_type = tensor_type(r, "token-embedding-type");
   o.allow_requantize = r.count("allow-requantize") > 0;
   if (r.count("imatrix")) o.imatrix = r["imatrix"].as<std::string>();

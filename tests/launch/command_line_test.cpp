@@ -353,6 +353,11 @@ TEST(CommandLine, Inspect_showsTheSplit) {
   EXPECT_NE(outcome.out.find("general.architecture"), std::string::npos);
 }
 
+TEST(CommandLine, Inspect_refusesASplitBeforeItShowsTheModel) {
+  expect_fault({"inspect", "-m", kModel, "--layer-split", "0.5,x"}, 1, {"--layer-split", "'x'"});
+  expect_fault({"inspect", "-m", kModel, "--layer-split", "0.5,0.5/1"}, 1, {"after the slash"});
+}
+
 TEST(CommandLine, Inspect_showsWhatAGpuWouldHold) {
   const auto split = [](const std::string& layers) {
     const std::string out = run(yamata({"inspect", "-m", kModel, "-ngl", layers, "-c", "100"})).out;

@@ -44,18 +44,20 @@ TEST(Quantize, Nonsense_isNamedWithItsRemedyAndLeavesNothing) {
     int code;
     std::string word;
   };
-  const std::vector<Case> cases{{{kModel, out}, 1, "SRC DST TYPE"},
-                                {{kModel, out, "Q4_X"}, 1, "Q4_K_M, IQ4_NL"},
-                                {{kModel, out, "Q4_0", "two"}, 1, "'two'"},
-                                {{kModel, out, "Q4_0", "-t", "-1"}, 1, "-t"},
-                                {{kModel, out, "Q4_0", "--output-tensor-type", "Q4_K_M"}, 1, "--output-tensor-type"},
-                                {{source, source, "Q8_0"}, 1, "would be overwritten"},
-                                {{kModel, folder.path().string(), "Q8_0"}, 1, "is a folder"},
-                                {{kModel, out, "Q4_0"}, 2, "--allow-requantize"},
-                                {{kModel, out, "Q2_K_S", "--allow-requantize"}, 2, "--imatrix"},
-                                {{kModel, out, "Q4_0", "--allow-requantize", "--imatrix", kModel}, 2, "no importance matrix"},
-                                {{folder / "none.gguf", out, "Q4_0"}, 2, "none.gguf"},
-                                {{kModel, folder / "none/out.gguf", "Q8_0"}, 2, "check the folder"}};
+  const std::vector<Case> cases{
+      {{kModel, out}, 1, "SRC DST TYPE"},
+      {{kModel, out, "Q4_X"}, 1, "Q4_K_M, IQ4_NL"},
+      {{kModel, out, "Q4_0", "two"}, 1, "'two'"},
+      {{kModel, out, "Q4_0", "-t", "-1"}, 1, "-t"},
+      {{kModel, out, "Q4_0", "--output-tensor-type", "Q4_K_M"}, 1, "--output-tensor-type"},
+      {{kModel, out, "Q4_0", "--allow-requantize", "--leave-output-tensor", "--output-tensor-type", "Q8_0"}, 1, "leave one of them out"},
+      {{source, source, "Q8_0"}, 1, "would be overwritten"},
+      {{kModel, folder.path().string(), "Q8_0"}, 1, "is a folder"},
+      {{kModel, out, "Q4_0"}, 2, "--allow-requantize"},
+      {{kModel, out, "Q2_K_S", "--allow-requantize"}, 2, "--imatrix"},
+      {{kModel, out, "Q4_0", "--allow-requantize", "--imatrix", kModel}, 2, "no importance matrix"},
+      {{folder / "none.gguf", out, "Q4_0"}, 2, "none.gguf"},
+      {{kModel, folder / "none/out.gguf", "Q8_0"}, 2, "check the folder"}};
   for (const Case& c : cases) {
     const Outcome outcome = quantize(c.arguments);
     EXPECT_EQ(outcome.code, c.code) << c.word;
