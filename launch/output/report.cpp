@@ -270,7 +270,7 @@ std::string to_table(const Generation& r) {
     const wire::Report& p = r.per_rank[i];
     const auto scaled = [](std::uint64_t bytes, double unit) { return fmt::format("{:.1f}", static_cast<double>(bytes) / unit); };
     const std::string layers = held_layers(p);
-    out += fmt::format(kRow, i, p.host, p.role, layers, named(p) ? "below" : p.isa, p.threads, fmt::format("{:.2f}", p.busy_s),
+    out += fmt::format(kRow, i, p.host, p.role, layers, named(p) ? "-" : p.isa, p.threads, fmt::format("{:.2f}", p.busy_s),
                        fmt::format("{:.2f}", p.wait_s), p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576),
                        scaled(p.mapped_bytes, 1048576));
   }

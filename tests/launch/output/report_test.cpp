@@ -56,6 +56,15 @@ TEST(Report, ChosenLayout_isSaidInTheTableAndInTheJson) {
   EXPECT_TRUE(nlohmann::json::parse(to_json(r))["plan"].contains("layouts"));
 }
 
+TEST(Report, Units_areNamedBelowTheTable) {
+  Generation r = generation(2);
+  r.per_rank[0].host = "n0", r.per_rank[0].layers = {0, 8}, r.per_rank[0].isa = "avx2", r.per_rank[0].device = "cpu:0=0.5+cpu:1=0.5";
+  const std::string table = to_table(r), row = table.substr(table.find("n0"), table.find('\n', table.find("n0")) - table.find("n0"));
+  EXPECT_NE(row.find(" - "), std::string::npos) << row;
+  EXPECT_EQ(row.find("below"), std::string::npos) << row;
+  EXPECT_NE(table.find("\nrank 0 computed on cpu:0=0.5+cpu:1=0.5 (avx2)\n"), std::string::npos) << table;
+}
+
 TEST(Report, Memory_isSaidWhatItCounts) { EXPECT_NE(to_table(generation(2)).find("\nown MiB: "), std::string::npos); }
 
 }  // namespace
