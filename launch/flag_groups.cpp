@@ -320,7 +320,7 @@ void read_heads(const cxxopts::ParseResult& r, JobOptions& job) {
 SpeculationOptions read_speculation(const cxxopts::ParseResult& r, JobOptions& job) {
   job.draft_models = read_drafts(r);
   job.draft_on_head = given(r, "no-async");
-  job.draft_units = parse_units(r["draft-units"].as<std::string>());
+  job.draft_units = parse_units(r["draft-units"].as<std::string>(), "--draft-units");
   SpeculationOptions speculation;
   speculation.policy = read_policy(r);
   speculation.lookup = !given(r, "no-lookup");
