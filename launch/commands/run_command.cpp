@@ -15,6 +15,7 @@
 #include "launch/text_encoding.hpp"
 #include "mpi/engine/engine.hpp"
 #include "node/error.hpp"
+#include "node/mapped_file.hpp"
 #include "src/tokenizer/tokenizer.hpp"
 
 namespace yamata {
@@ -85,6 +86,9 @@ Request make_request(const RunOptions& options, std::vector<TokenId> prompt, con
 /// Warns of flags about guesses that have no effect.
 void warn_of_no_guesses(const Job& job, const RunOptions& options) {
   std::ranges::for_each(options.idle_flags, warn);
+  if (job.gave_up_drafting()) {
+    for (const std::string& file : options.job.draft_models) MappedFile{file};  // a name that is wrong should be found now, not with more ranks
+  }
   if (job.gave_up_drafting())
     warn(fmt::format("too few ranks for the target and its drafters, so no rank drafts; start more ranks with mpirun, or give {}",
                      options.fewer_drafts));

@@ -13,6 +13,7 @@ def say():
 
 def run(main):
     """Ends the process with the exit code of main(), which is interrupted by an exception, so that it can clean up."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         sys.exit(main())
     except KeyboardInterrupt:

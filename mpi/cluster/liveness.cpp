@@ -80,12 +80,12 @@ bool Liveness::is_isolated() const {
 std::string Liveness::silence_text(int rank, int own, bool own_is_connected) const {
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (!own_is_connected && is_isolated()) {
-    return fmt::format("{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or raise --timeout)",
+    return fmt::format("{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or, on a slow link, raise --timeout)",
                        named(own), seconds(peer.deadline));
   }
   if (!own_is_connected && is_heard_by_another(rank)) return cut_text(own, rank);
   return fmt::format("{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine{}", named(rank),
-                     seconds(peer.deadline), peer.deadline < deadline_ ? "" : " (or raise --timeout)");
+                     seconds(peer.deadline), peer.deadline < deadline_ ? "" : " (or, on a slow link, raise --timeout)");
 }
 
 bool Liveness::Progress::stalled(Clock::time_point now, bool work_open, std::uint64_t steps_now, std::chrono::milliseconds deadline) {
@@ -138,8 +138,8 @@ void Liveness::throw_stalled(const wire::Heartbeat& own, const std::vector<std::
   const auto state = [&](int rank) -> const wire::Heartbeat& { return rank == 0 ? own : peers_[static_cast<std::size_t>(rank)].state; };
   const auto exists = [&](int rank) { return rank >= 0 && rank < std::ssize(peers_); };
   const auto cut = [&](int rank, const char* what, int other) {
-    return RankLost(other, fmt::format("{} has waited {:g} s for {} of {}: the link between them is cut; look at the network (or raise "
-                                       "--timeout)",
+    return RankLost(other, fmt::format("{} has waited {:g} s for {} of {}: the link between them is cut; look at the network (or, on slow "
+                                       "links, raise --timeout)",
                                        named(rank), seconds(deadline_), what, named(other)));
   };
   // In a group, a rank may wait for one that waits itself: the last of them, or the first two that wait for each other, know the reason.
@@ -164,12 +164,12 @@ void Liveness::throw_stalled(const wire::Heartbeat& own, const std::vector<std::
                                        named(rank), seconds(deadline_)));
     }
   }
-  throw ClusterError(fmt::format("no rank has made progress for {:g} s; look at the network (or raise --timeout)", seconds(deadline_)));
+  throw ClusterError(fmt::format("no rank has made progress for {:g} s; look at the network (or, on slow links, raise --timeout)", seconds(deadline_)));
 }
 
 std::string Liveness::cut_text(int rank, int other) const {
   return fmt::format("{} and {} have not heard each other for {:g} s, but others hear both: the link between them is cut; look at the "
-                     "network (or raise --timeout)",
+                     "network (or, on slow links, raise --timeout)",
                      named(rank), named(other), seconds(deadline_));
 }
 

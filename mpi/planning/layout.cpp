@@ -22,8 +22,9 @@ namespace {
 }
 
 double parse_share(const std::string& word, const std::string& whole) {
-  const double share = read_number<double>(word).value_or(0);
-  if (!std::isfinite(share) || share <= 0) bad_split(whole, fmt::format("'{}' is not a share above 0", word));
+  const std::size_t first = word.find_first_not_of(' '), last = word.find_last_not_of(' ');  // a list may have blanks after its commas
+  const double share = first == std::string::npos ? 0 : read_number<double>(word.substr(first, last - first + 1)).value_or(0);
+  if (!std::isfinite(share) || share <= 0) bad_split(whole, fmt::format("'{}' is not a number above 0", word));
   return share;
 }
 

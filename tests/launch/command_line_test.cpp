@@ -131,6 +131,10 @@ TEST(CommandLine, DraftOfAnotherVocabulary_isRefusedWithTheTokenNamed) {
 }
 
 TEST(CommandLine, BadModel_isExitCode2) {
+  const Arguments drafts_without_ranks{"-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-md", "/nonexistent/d.gguf"};
+  Arguments command{"run", "-m", kModel, "-p", "x", "-n", "2"};
+  command.insert(command.end(), drafts_without_ranks.begin(), drafts_without_ranks.end());
+  expect_fault(command, 2, {"/nonexistent/d.gguf"});
   const TemporaryFolder folder;
   write_file(folder / "empty.gguf", "");
   write_file(folder / "foreign.gguf", "PK\x03\x04 this is no model, whatever its name says");
@@ -190,6 +194,8 @@ TEST(CommandLine, FlagsForGuessingWithoutADraft_areWarnedOf) {
   };
   EXPECT_EQ(with({}).find("warning"), std::string::npos);
   EXPECT_NE(with({"-pa", "0.3"}).find("--p-accept does nothing without a draft model"), std::string::npos);
+  EXPECT_NE(with({"--policy", "best-first", "--no-lookup"}).find("leave --no-lookup out"), std::string::npos);
+  EXPECT_NE(with({"--policy", "chain"}).find("as this policy does not guess from the text"), std::string::npos);
   const std::vector<std::string> idle_draft{"--strategy", "iterative", "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf"};
   EXPECT_NE(with(idle_draft).find("--model-draft does nothing with --strategy iterative"), std::string::npos);
   EXPECT_EQ(with({"--strategy", "pipeinfer", "--draft", "3"}).find("warning"), std::string::npos);

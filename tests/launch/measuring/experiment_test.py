@@ -260,6 +260,13 @@ class FullDisk(Folder):
         self.assertFalse((self.path / 'calls').exists())
         self.assertEqual(os.listdir(self.path / 'out' / 'runs'), [])
 
+    def test_folder_with_other_files_is_refused(self):
+        (self.path / 'out').mkdir()
+        (self.path / 'out' / 'thesis.tex').touch()
+        self.assertEqual(self.run_to_end(strategies('a')), 1, self.said)
+        self.assertIn('out has other files and is no results folder; name a new one with --out', self.said)
+        self.assertEqual(os.listdir(self.path / 'out'), ['thesis.tex'])
+
     def test_prompt_and_output_of_a_run(self):
         self.assertEqual(self.run_to_end(strategies('a')), 0, self.said)
         runs = self.path / 'out' / 'runs'

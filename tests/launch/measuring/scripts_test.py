@@ -10,9 +10,9 @@ LAUNCH = pathlib.Path(__file__).resolve().parent.parent.parent.parent / 'launch'
 
 # Ctrl-C while the arguments are read
 INTERRUPTED = '''import argparse, signal
-argparse.ArgumentParser.parse_args = lambda *_, **__: signal.raise_signal(signal.SIGINT)
+argparse.ArgumentParser.parse_known_args = lambda *_, **__: signal.raise_signal(signal.SIGINT)
 '''
-SILENT = {'emulate', 'train-heads', 'heads-to-gguf'}  # until they can catch the signal
+SILENT = {'emulate'}
 
 
 def run(script, *arguments, **environment):
@@ -36,6 +36,12 @@ class Scripts(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertEqual(done.stdout, '')
+
+    def test_emulate_without_dashes_before_the_program_names_them(self):
+        done = run(LAUNCH / 'emulate', '--hosts', '2', 'yamata', 'run', '-m', 'x.gguf')
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('emulate: write -- before the program', done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
     def test_ctrl_c_ends_with_130_and_no_traceback(self):
         with tempfile.TemporaryDirectory() as folder:
