@@ -80,7 +80,8 @@ bool Liveness::is_isolated() const {
 std::string Liveness::silence_text(int rank, int own, bool own_is_connected) const {
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (!own_is_connected && is_isolated()) {
-    return fmt::format("{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or, on a slow link, raise --timeout)",
+    return fmt::format("{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or, on a slow link, raise "
+                       "--timeout)",
                        named(own), seconds(peer.deadline));
   }
   if (!own_is_connected && is_heard_by_another(rank)) return cut_text(own, rank);
@@ -164,7 +165,8 @@ void Liveness::throw_stalled(const wire::Heartbeat& own, const std::vector<std::
                                        named(rank), seconds(deadline_)));
     }
   }
-  throw ClusterError(fmt::format("no rank has made progress for {:g} s; look at the network (or, on slow links, raise --timeout)", seconds(deadline_)));
+  throw ClusterError(
+      fmt::format("no rank has made progress for {:g} s; look at the network (or, on slow links, raise --timeout)", seconds(deadline_)));
 }
 
 std::string Liveness::cut_text(int rank, int other) const {
