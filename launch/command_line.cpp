@@ -69,7 +69,8 @@ void refuse_other_notations(const std::string& word, const std::string& command,
   if (word.size() < 3 || word[0] != '-' || !std::isalpha(static_cast<unsigned char>(word[1])) || spelled_out(word) != word) return;
   if (equals == 2) throw UsageError(fmt::format("'{}': write '{} {}', without '='", word, word.substr(0, 2), word.substr(3)));
   if (!std::isalpha(static_cast<unsigned char>(word[2]))) return;
-  if (known.contains(word.substr(1, equals - 1))) throw UsageError(fmt::format("'{}' is not a flag; long flags have two dashes: -{}", word, word));
+  if (known.contains(word.substr(1, equals - 1)))
+    throw UsageError(fmt::format("'{}' is not a flag; long flags have two dashes: -{}", word, word));
   throw UsageError(fmt::format("'{}' is not a flag; 'yamata {} --help' lists them", word, command));
 }
 
@@ -111,7 +112,8 @@ std::string why_no_number(const std::string& value) {
 /// Words that belong to no flag. Throws UsageError with the likely cause.
 void refuse_words(const std::string& word, const std::string& command, const std::map<std::string, bool>& known) {
   if (word.ends_with(".gguf")) throw UsageError(fmt::format("'{}' has no flag before it; a model is named with -m {}", word, word));
-  if (known.contains("prompt")) throw UsageError(fmt::format("'{}' has no flag before it; a text goes in quotes: -p \"Once upon a time\"", word));
+  if (known.contains("prompt"))
+    throw UsageError(fmt::format("'{}' has no flag before it; a text goes in quotes: -p \"Once upon a time\"", word));
   throw UsageError(fmt::format("'{}' is not a flag; 'yamata {} --help' lists them", word, command));
 }
 
@@ -141,7 +143,8 @@ const Command& find_command(const std::string& name) {
                                                      {"simulate", {simulate_flags, read_into<read_simulation>}}};
   const auto found = kKnown.find(name);
   if (found == kKnown.end() && name.starts_with('-'))
-    throw UsageError(fmt::format("'{}' stands where a command is expected, such as 'yamata run {} …'; 'yamata --help' lists them", name, name));
+    throw UsageError(
+        fmt::format("'{}' stands where a command is expected, such as 'yamata run {} …'; 'yamata --help' lists them", name, name));
   if (found == kKnown.end()) throw UsageError(fmt::format("unknown command '{}'; 'yamata --help' lists them", name));
   return found->second;
 }

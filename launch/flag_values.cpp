@@ -112,7 +112,8 @@ std::vector<int> parse_counts(const char* flag, const std::string& text, int lea
   for (const std::string& word : split_list(text)) {
     const auto range = parse_range(word);
     if (!range) throw UsageError(fmt::format("{}: '{}' is no number and no range; write lists such as {}", flag, word, examples));
-    if (range->first < least || range->last > most) throw UsageError(fmt::format("{}: '{}' is not between {} and {}", flag, word, least, most));
+    if (range->first < least || range->last > most)
+      throw UsageError(fmt::format("{}: '{}' is not between {} and {}", flag, word, least, most));
     const auto next = [&](std::int64_t n) { return range->factor > 1 ? n * range->factor : n + range->step; };
     for (std::int64_t n = range->first; n <= range->last; n = next(n)) {
       if (numbers.size() == kMaxNumbers) throw UsageError(fmt::format("{}: more than {} numbers; take a larger step", flag, kMaxNumbers));

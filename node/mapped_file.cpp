@@ -17,7 +17,8 @@ namespace yamata {
 MappedFile::MappedFile(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe without a writer must not block
   if (fd < 0)
-    throw ModelError(fmt::format("cannot open {}: {}; {}", path, std::strerror(errno), errno == EMFILE ? "raise ulimit -n" : "check the path"));
+    throw ModelError(
+        fmt::format("cannot open {}: {}; {}", path, std::strerror(errno), errno == EMFILE ? "raise ulimit -n" : "check the path"));
   struct stat status {};
   const bool regular = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
   const auto size = static_cast<std::size_t>(status.st_size);

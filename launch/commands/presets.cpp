@@ -136,7 +136,8 @@ void read_preset(const cxxopts::ParseResult& r, RunOptions& o) {
   require_guessers(preset, o.job);
   o.job.share_rule = preset.share_rule;
   if (preset.strategy && given(r, "strategy") && o.job.strategy != preset.strategy)
-    throw UsageError(fmt::format("--preset {} is --strategy {}; leave --strategy out, or choose another preset", name, strategy_name(*preset.strategy)));
+    throw UsageError(
+        fmt::format("--preset {} is --strategy {}; leave --strategy out, or choose another preset", name, strategy_name(*preset.strategy)));
   if (preset.strategy) o.job.strategy = preset.strategy;
   if (*preset.policy) {
     PolicyOptions& policy = o.speculation.policy;

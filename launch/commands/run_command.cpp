@@ -87,7 +87,8 @@ Request make_request(const RunOptions& options, std::vector<TokenId> prompt, con
 void warn_of_no_guesses(const Job& job, const RunOptions& options) {
   std::ranges::for_each(options.idle_flags, warn);
   if (job.gave_up_drafting()) {
-    for (const std::string& file : options.job.draft_models) MappedFile{file};  // a name that is wrong should be found now, not with more ranks
+    for (const std::string& file : options.job.draft_models)
+      MappedFile{file};  // a name that is wrong should be found now, not with more ranks
   }
   if (job.gave_up_drafting())
     warn(fmt::format("too few ranks for the target and its drafters, so no rank drafts; start more ranks with mpirun, or give {}",

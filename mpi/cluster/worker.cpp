@@ -177,8 +177,9 @@ wire::Heartbeat Worker::heartbeat() const {
 }
 
 /// From the head: after all weights are loaded, the job can continue without drafters. If it asks, all ranks send each other heartbeats, so
-/// that each can tell it whom it hears. From another rank that asks: it does not hear the head either. Only one rank should report that: the lowest one that is alive and, once the plan is known, holds the target (if no rank that
-/// lives does: the lowest one). The others may be lost themselves.
+/// that each can tell it whom it hears. From another rank that asks: it does not hear the head either. Only one rank should report that:
+/// the lowest one that is alive and, once the plan is known, holds the target (if no rank that lives does: the lowest one). The others may
+/// be lost themselves.
 void Worker::on_heartbeat(int from, const wire::Heartbeat& heartbeat) {
   wire::validate(heartbeat, from);
   if (from == 0) {
@@ -234,7 +235,8 @@ bool Worker::advance_measuring() {
 
 void Worker::benchmark(const wire::BenchmarkRequest& layer) {
   wire::validate(layer, transport_.size(), transport_.rank(), 0);
-  if (state_ != State::kAwaitingPlan || speed_ || shared_layer_) throw ClusterError("a layer is to be shared while this rank has other work");
+  if (state_ != State::kAwaitingPlan || speed_ || shared_layer_)
+    throw ClusterError("a layer is to be shared while this rank has other work");
   shared_layer_ = std::make_unique<SharedLayer>(transport_, layer, setup_.make_layer);
 }
 

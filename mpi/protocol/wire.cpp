@@ -285,7 +285,14 @@ Rows decode_rows(std::span<const std::byte> bytes) {
 }
 
 Bytes encode(const Heartbeat& m) {
-  return Writer().put(m.progress).put(m.activity).put(m.loaded_permille).put(m.awaits).put<std::uint8_t>(m.asks).put_all(std::span<const std::int32_t>(m.hears)).take();
+  return Writer()
+      .put(m.progress)
+      .put(m.activity)
+      .put(m.loaded_permille)
+      .put(m.awaits)
+      .put<std::uint8_t>(m.asks)
+      .put_all(std::span<const std::int32_t>(m.hears))
+      .take();
 }
 
 Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {

@@ -54,7 +54,8 @@ void* map_page(int fd) {
 Doorbell::Doorbell(std::uint64_t job, int rank, int ranks) : job_(job), rank_(rank), sleepers_(static_cast<std::size_t>(ranks)) {
   static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(Sleeper) <= kPageBytes);
   page_fd_ = memfd_create(page_name(rank).c_str(), MFD_CLOEXEC);
-  if (page_fd_ >= 0 && ftruncate(page_fd_, kPageBytes) == 0) sleepers_[static_cast<std::size_t>(rank)] = static_cast<Sleeper*>(map_page(page_fd_));
+  if (page_fd_ >= 0 && ftruncate(page_fd_, kPageBytes) == 0)
+    sleepers_[static_cast<std::size_t>(rank)] = static_cast<Sleeper*>(map_page(page_fd_));
   fd_ = open_bell(address(job, rank));
 }
 

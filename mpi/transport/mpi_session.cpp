@@ -57,14 +57,11 @@ namespace {
 /// For a message above the eager limit of 64 KiB, Open MPI's TCP transport first announces it and waits for the answer: one more round trip
 /// for activations of wide runs and for logits. With a higher limit no message is announced. The transport's free lists grow by a few
 /// buffers of that size at a time; their pages become resident only as far as they are filled.
-/// After a connection is lost, Open MPI looks at the others only once in an event tick: 10 ms by default, now 0.1 ms. Otherwise a text whose
-/// drafter was killed takes 1.5 times as long.
-constexpr std::pair<const char*, const char*> kTcpSettings[] = {{"btl_tcp_eager_limit", "8388608"},
-                                                                {"btl_tcp_rndv_eager_limit", "8388608"},
-                                                                {"btl_tcp_max_send_size", "8388608"},
-                                                                {"btl_tcp_free_list_num", "2"},
-                                                                {"btl_tcp_free_list_inc", "2"},
-                                                                {"mpi_event_tick_rate", "100"}};
+/// After a connection is lost, Open MPI looks at the others only once in an event tick: 10 ms by default, now 0.1 ms. Otherwise a text
+/// whose drafter was killed takes 1.5 times as long.
+constexpr std::pair<const char*, const char*> kTcpSettings[] = {
+    {"btl_tcp_eager_limit", "8388608"}, {"btl_tcp_rndv_eager_limit", "8388608"}, {"btl_tcp_max_send_size", "8388608"},
+    {"btl_tcp_free_list_num", "2"},     {"btl_tcp_free_list_inc", "2"},          {"mpi_event_tick_rate", "100"}};
 
 /// Sets Open MPI's parameters that the user has not set by a flag, in the environment or in a parameter file.
 void set_tcp_buffers() {

@@ -55,8 +55,8 @@ TEST(Acceptance, DraftAndSuffixes_areRatedOneByOneAndTogether) {
 TEST(Acceptance, DraftOnARankOfItsOwn_hasTheSameRates) {
   const TemporaryFolder folder;
   const auto rates = [&](int ranks) {
-    const Outcome outcome = run(yamata({"acceptance", "-m", kModel, "-md", kDraft, "-f", kPrompts, "--prompts", "3", "-n", "8", "--draft", "12",
-                                        "--no-lookup", "--ignore-eos", "-t", "1", "--json", folder / "rates.json"},
+    const Outcome outcome = run(yamata({"acceptance", "-m", kModel, "-md", kDraft, "-f", kPrompts, "--prompts", "3", "-n", "8", "--draft",
+                                        "12", "--no-lookup", "--ignore-eos", "-t", "1", "--json", folder / "rates.json"},
                                        ranks));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return read_file(folder / "rates.json");
@@ -101,8 +101,8 @@ TEST(Acceptance, Interrupted_givesTheRatesSoFar) {
   const std::string rates = folder / "rates.json";
   Terminal terminal;
   Arguments command{"sh", "-c", "exec \"$@\" 2> " + terminal.path(), "sh"};
-  for (const std::string& word : yamata({"acceptance", "-m", kModel, "-md", kDraft, "-f", folder / "prompts.jsonl", "-n", "4", "--draft", "4",
-                                         "--ignore-eos", "--json", rates}))
+  for (const std::string& word : yamata({"acceptance", "-m", kModel, "-md", kDraft, "-f", folder / "prompts.jsonl", "-n", "4", "--draft",
+                                         "4", "--ignore-eos", "--json", rates}))
     command.push_back(word);
   Process process(command);
   ASSERT_TRUE(terminal.wait_for("2/20000 prompts"));

@@ -23,7 +23,8 @@ TEST(Layout, Text_isSharesPerModelOrAuto) {
   EXPECT_EQ(shares("0.5, 0.5 / 1.0"), shares("0.5,0.5/1.0"));
   EXPECT_EQ(shares("0.3+0.2,0.5/1"), (std::vector<Shares>{{0.3, 0.2, 0.5}, {1.0}}));
   EXPECT_EQ(parse_layer_split("0.3+0.2,0.5/1")[0].groups, (Ranks{2, 1}));
-  for (const char* bad : {"", "a", "0.5,", ",1", "-1,2", "0,0", "nan,1", "inf", "1;2", "1,2x", "1/", "/1", "1+", "+1", "1++1", "1+,1", "1, ,1", " "})
+  for (const char* bad :
+       {"", "a", "0.5,", ",1", "-1,2", "0,0", "nan,1", "inf", "1;2", "1,2x", "1/", "/1", "1+", "+1", "1++1", "1+,1", "1, ,1", " "})
     EXPECT_THROW(parse_layer_split(bad), UsageError) << bad;
 }
 
