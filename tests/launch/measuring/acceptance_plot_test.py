@@ -8,13 +8,9 @@ import tempfile
 import unittest
 import unittest.mock
 
-INTERRUPTED = '''import os, signal
-try:
-    os.kill(os.getpid(), signal.SIGINT)
-    for _ in range(1000): pass
-except BaseException as interrupt:
-    raise ImportError('cannot be initialized') from interrupt
-'''
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import interrupted_import  # noqa: E402
+
 PLOT = pathlib.Path(__file__).resolve().parents[3] / 'launch' / 'plot'
 
 
@@ -46,7 +42,7 @@ class AcceptancePlot(unittest.TestCase):
 
     def test_ctrl_c_while_matplotlib_is_imported_ends_with_130_and_a_line(self):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, PYTHONPATH=folder):
-            pathlib.Path(folder, 'matplotlib.py').write_text(INTERRUPTED)
+            pathlib.Path(folder, 'matplotlib.py').write_text(interrupted_import.SOURCE)
             done = self.plot(json.dumps({'sources': [source('draft model', .7)]}))
         self.assertEqual((done.returncode, done.stderr), (130, 'plot: interrupted\n'))
 

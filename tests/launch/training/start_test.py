@@ -6,14 +6,10 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import interrupted_import  # noqa: E402
+
 LAUNCH = pathlib.Path(__file__).resolve().parents[3] / 'launch'
-INTERRUPTED = '''import os, signal
-try:
-    os.kill(os.getpid(), signal.SIGINT)
-    for _ in range(1000): pass
-except BaseException as interrupt:
-    raise ImportError('cannot be initialized') from interrupt
-'''
 
 
 class Start(unittest.TestCase):
@@ -35,7 +31,7 @@ class Start(unittest.TestCase):
         file = str(self.folder / 'file')
         for script, arguments in (('train-heads', ['medusa', '-m', file, '-f', file, '-o', str(self.folder / 'out')]),
                                   ('heads-to-gguf', [file, str(self.folder / 'out.gguf')])):
-            done = self.start(script, *arguments, torch=INTERRUPTED, gguf=INTERRUPTED, numpy='')
+            done = self.start(script, *arguments, torch=interrupted_import.SOURCE, gguf=interrupted_import.SOURCE, numpy='')
             self.assertEqual((done.returncode, done.stderr), (130, f'{script}: interrupted\n'))
 
     def test_missing_files_are_named_before_pytorch_is_needed(self):
