@@ -84,8 +84,15 @@ def refuse_unknown(where, table, known):
 
 def number(table, key, fallback, least):
     value = table.get(key, fallback)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < least:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
         raise Problem(f'{key} is {value!r}; give a number from {least} up')
+    return value
+
+
+def whole_number(table, key, fallback, least):
+    value = table.get(key, fallback)
+    if not whole(value, least):
+        raise Problem(f'{key} is {value!r}; give a whole number from {least} up')
     return value
 
 
@@ -125,14 +132,15 @@ def clusters_of(tables):
         if kind is None:
             raise Problem(f'clusters.{name} does not say where to run; give ranks = 4, hostfile = "...", hosts = 8 (emulated) or slurm = true')
         refuse_unknown(f'clusters.{name}', table, CLUSTER_KINDS[kind] | {'flags'})
-        counts = as_list(table.get('hosts' if kind == 'hosts' else 'ranks', ''))
+        key = 'hosts' if kind == 'hosts' else 'ranks'
+        counts = as_list(table.get(key, ''))
         if not counts:
-            raise Problem(f'clusters.{name}: {"hosts" if kind == "hosts" else "ranks"} has no values')
+            raise Problem(f'clusters.{name}: {key} has no values')
         if not isinstance(table.get('hostfile', ''), str):
             raise Problem(f'clusters.{name}: hostfile is {table["hostfile"]!r}; give the name of a file')
         for count in counts:
-            if count != '' and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-                raise Problem(f'clusters.{name}: {count!r} is not a number of ranks; give one from 1 up')
+            if count != '' and not whole(count, 1):
+                raise Problem(f'clusters.{name}: {key} is {count!r}; give a whole number from 1 up')
             words = launching(kind, count, table, name)
             flags = words_of(f'clusters.{name}.flags', table.get('flags', []))
             yield f'{name}-{count}' if len(counts) > 1 else name, name, count, words, flags
@@ -202,7 +210,7 @@ class Plan:
         self.tokens = values(toml, 'tokens', 64, lambda value: whole(value, 1), 'a whole number from 1 up')
         self.temperatures = values(toml, 'temperature', 0, is_temperature, 'a number from 0 up')
         self.seeds = values(toml, 'seed', 0, lambda value: whole(value, 0), 'a whole number from 0 up')
-        self.repeats = int(number(toml, 'repeats', 3, 1))
+        self.repeats = whole_number(toml, 'repeats', 3, 1)
         self.baseline = toml.get('baseline', '')
         self.models = toml['models']
         for name, model in self.models.items():

@@ -169,10 +169,19 @@ class Plan(unittest.TestCase):
                             ('tokens = []', 'tokens has no values; '), ('seed = []', 'seed has no values; ')):
             with self.subTest(toml), self.assertRaisesRegex(Problem, named):
                 self.expand(f'{toml}\n{strategies("s")}')
+        for toml, named in (('repeats = 1.5', 'repeats is 1.5; give a whole number from 1 up'), ('repeats = true', 'repeats is True; '),
+                            ('deadline_s = inf', 'deadline_s is inf; give a number'), ('deadline_s = nan', 'deadline_s is nan; ')):
+            key = toml.split()[0]
+            rest = '\n'.join(line for line in strategies('s').splitlines() if not line.startswith(key))
+            with self.subTest(toml), self.assertRaisesRegex(Problem, named):
+                self.expand(f'{toml}\n{rest}')
         for toml, named in (('x = { draft = "false" }', "strategies.x: draft is 'false'; give true or false"), ('x = { draft = 3 }', 'x: draft is 3; '),
                             ('x = { sweep = "no" }', "strategies.x: sweep is 'no'; give true or false"), ('x = { clusters = [] }', 'x: clusters is '),
                             ('x = { clusters = ["many"] }', "x: there is no cluster 'many'; there are one"), ('[sweep]\n"--draft" = []', 'sweep: --draft has no values'),
-                            ('[clusters.many]\nranks = []', 'clusters.many: ranks has no values'), ('[clusters.h]\nhostfile = 3', 'clusters.h: hostfile is 3; '),
+                            ('[clusters.many]\nranks = []', 'clusters.many: ranks has no values'),
+                            ('[clusters.many]\nranks = 1.5', 'clusters.many: ranks is 1.5; give a whole number from 1 up'),
+                            ('[clusters.many]\nhosts = [2, 0]', 'clusters.many: hosts is 0; give a whole number from 1 up'),
+                            ('[clusters.h]\nhostfile = 3', 'clusters.h: hostfile is 3; '),
                             ('[models.n]\ntarget = "t"\ndraft = [3]', 'models.n: draft is 3; give the name of a file'),
                             ('[prompts.p]\ntext = "a"\nlimit = 3', "prompts.p: 'limit' has no effect on a text; leave it out"),
                             ('[prompts.p]\ntext = 3', 'prompts.p: text is 3; '), ('[prompts.p]\nfile = "a"\ncharacters = 0', 'prompts.p: characters is 0; '),
