@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/launch/process.hpp"
 
 namespace yamata {
 namespace {
@@ -54,6 +57,22 @@ TEST(Report, ChosenLayout_isSaidInTheTableAndInTheJson) {
   EXPECT_NE(to_table(r).find("\nlayout: n0 alone, iterative\n"), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(to_json(r))["layout_choice"], "n0 alone, iterative");
   EXPECT_TRUE(nlohmann::json::parse(to_json(r))["plan"].contains("layouts"));
+}
+
+TEST(Report, EveryKeyOfTheJson_isInTheTableOfTheManual) {
+  Generation r = generation(2);
+  r.layout_choice = "n0 alone, iterative", r.plan_json = "{}";
+  r.choices.resize(2);
+  r.with_checksum = true;
+  r.per_rank[0].draft_run_s = {0.1};
+  std::string rows;  // of the keys, without the text about them
+  const std::string manual = test::read_file(YAMATA_SOURCE_DIR "/docs/usage.md");
+  for (std::size_t at = manual.find("| key of the JSON"); manual[at] == '|'; at = manual.find('\n', at) + 1)
+    rows += manual.substr(at, manual.find(" | ", at) - at);
+  const auto json = nlohmann::json::parse(to_json(r));
+  for (const auto& keys : {json, json.at("per_rank").at(0)}) {
+    for (const auto& [key, value] : keys.items()) EXPECT_NE(rows.find("`" + key + "`"), std::string::npos) << key;
+  }
 }
 
 TEST(Report, Units_areNamedBelowTheTable) {
