@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "launch/flag_groups.hpp"
 #include "node/error.hpp"
@@ -46,13 +47,21 @@ std::string spelled_out(const std::string& word) {
   return found == kSpelled.end() ? word : found->second;
 }
 
+/// The flags of a command, of all groups.
+std::vector<cxxopts::HelpOptionDetails> all_flags(const cxxopts::Options& flags) {
+  std::vector<cxxopts::HelpOptionDetails> all;
+  for (const std::string& group : flags.groups()) {
+    const auto& of_group = flags.group_help(group).options;
+    all.insert(all.end(), of_group.begin(), of_group.end());
+  }
+  return all;
+}
+
 /// The flags of a command by their long names; true: it takes no value.
 std::map<std::string, bool> long_flags(const cxxopts::Options& flags) {
   std::map<std::string, bool> found;
-  for (const std::string& group : flags.groups()) {
-    for (const cxxopts::HelpOptionDetails& flag : flags.group_help(group).options) {
-      for (const std::string& name : flag.l) found[name] = flag.is_boolean;
-    }
+  for (const cxxopts::HelpOptionDetails& flag : all_flags(flags)) {
+    for (const std::string& name : flag.l) found[name] = flag.is_boolean;
   }
   return found;
 }
@@ -163,10 +172,8 @@ std::string plain(const std::string& text) {
 /// Throws UsageError if a flag that takes a file or folder has an empty name.
 void require_file_names(const cxxopts::Options& flags, const cxxopts::ParseResult& result) {
   std::map<std::string, std::string> wanted;
-  for (const std::string& group : flags.groups()) {
-    for (const cxxopts::HelpOptionDetails& flag : flags.group_help(group).options)
-      wanted[flag.l.front()] = flag.arg_help.starts_with("FILE") ? "file" : flag.arg_help == "FOLDER" ? "folder" : "";
-  }
+  for (const cxxopts::HelpOptionDetails& flag : all_flags(flags))
+    wanted[flag.l.front()] = flag.arg_help.starts_with("FILE") ? "file" : flag.arg_help == "FOLDER" ? "folder" : "";
   for (const auto& argument : result.arguments()) {
     if (argument.value().empty() && !wanted[argument.key()].empty())
       throw UsageError(fmt::format("--{} needs a {} name", argument.key(), wanted[argument.key()]));
