@@ -1,6 +1,6 @@
-"""Embeds a small llama model in a larger shape that computes the same function: the residual stream, the feed-forward rows and the heads
-are padded with zeros, norms are scaled by the square root of the ratio of widths, and additional layers add nothing. Stored weights are
-copied unchanged, in their own quantized blocks."""
+"""Embeds a small llama model in a larger shape that computes the same function, up to rounding: the residual stream, the feed-forward rows
+and the heads are padded with zeros, norms are scaled by the square root of the ratio of widths, and additional layers add nothing. Stored
+weights are copied unchanged, in their own quantized blocks."""
 import contextlib
 import math
 import os
