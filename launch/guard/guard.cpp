@@ -23,6 +23,7 @@
 #include "launch/guard/guard_wait.hpp"
 #include "launch/guard/launcher_end.hpp"
 #include "launch/guard/start_watch.hpp"
+#include "launch/input/interrupts.hpp"
 #include "mpi/cluster/leftovers.hpp"
 #include "mpi/transport/mpi_session.hpp"
 #include "node/detached_thread.hpp"
@@ -225,7 +226,9 @@ void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline) {
   sigset_t awaited, before;
   sigemptyset(&awaited);
   sigaddset(&awaited, SIGCHLD);
-  for (const int signal : kForwarded) sigaddset(&awaited, signal);
+  for (const int signal : kForwarded) {
+    if (signal != SIGHUP || !hangup_is_ignored()) sigaddset(&awaited, signal);
+  }
   sigprocmask(SIG_BLOCK, &awaited, &before);
 
   void* memory = mmap(nullptr, sizeof(SharedState), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

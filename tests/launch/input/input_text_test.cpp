@@ -60,6 +60,15 @@ bool waits_for_input(pid_t process) {
   return read_file("/proc/" + std::to_string(process) + "/syscall").find(" 0x1 0xfa ") != std::string::npos;
 }
 
+/// Whether rank 0 of this mpirun waits for input.
+bool waits_as_rank_0(pid_t mpirun) {
+  try {
+    return waits_for_input(process_of_rank(mpirun, 0));
+  } catch (const std::runtime_error&) {
+    return false;  // not started
+  }
+}
+
 /// Interrupts the command while it waits, and expects that it ends as interrupted commands do.
 void expect_interruptible(WaitingCommand& command, int signal) {
   ASSERT_TRUE(within(std::chrono::seconds(60), [&] { return waits_for_input(command.process().pid()); })) << command.process().err();
@@ -74,7 +83,7 @@ TEST(InputText, InterruptWhileWaiting_endsWithCode130) {
                                         {"run", "-m", kModel, "-f", "PIPE", "-n", "5"},
                                         {"tokenize", "-m", kModel, "-f", "-"},
                                         {"simulate", "--from", "-"}};
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     for (const Arguments& arguments : commands) {
       WaitingCommand command(yamata(arguments));
       command.type("Once upon");
@@ -88,6 +97,24 @@ TEST(InputText, InterruptBeforeAPipeHasAWriter_endsWithCode130) {
   expect_interruptible(command, SIGINT);
 }
 
+TEST(InputText, HangupUnderNohup_doesNotInterrupt) {
+  Arguments command = yamata({"tokenize", "-m", kModel, "-f", "PIPE"});
+  command.insert(command.begin(), "nohup");
+  WaitingCommand waiting(command, false);
+  ASSERT_TRUE(within(std::chrono::seconds(60), [&] { return waits_for_input(waiting.process().pid()); })) << waiting.process().err();
+  kill(waiting.process().pid(), SIGHUP);
+  waiting.write_and_close("Once upon");
+  EXPECT_EQ(waiting.process().wait(), 0) << waiting.process().err();
+}
+
+TEST(InputText, HangupOfARankOtherThanRank0_doesNotEndTheJob) {
+  WaitingCommand command(yamata({"run", "-m", kModel, "-f", "PIPE", "-n", "5"}, 2), false);
+  ASSERT_TRUE(within(std::chrono::seconds(60), [&] { return waits_as_rank_0(command.process().pid()); })) << command.process().err();
+  kill(process_of_rank(command.process().pid(), 1), SIGHUP);
+  command.write_and_close("Once upon");
+  EXPECT_EQ(command.process().wait(), 0) << command.process().err();
+}
+
 TEST(InputText, APipeIsReadToItsEnd) {
   WaitingCommand command(yamata({"tokenize", "-m", kModel, "-f", "PIPE"}), false);
   ASSERT_TRUE(within(std::chrono::seconds(60), [&] { return waits_for_input(command.process().pid()); })) << command.process().err();
@@ -99,14 +126,7 @@ TEST(InputText, APipeIsReadToItsEnd) {
 TEST(InputText, PromptThatWasNotFinishedUnderMpirun_isNotAnswered) {
   WaitingCommand command(yamata({"run", "-m", kModel, "-f", "-", "-n", "20", "--ignore-eos"}, 2));
   command.type("Once upon");
-  const auto waits = [&] {
-    try {
-      return waits_for_input(process_of_rank(command.process().pid(), 0));
-    } catch (const std::runtime_error&) {
-      return false;  // not started
-    }
-  };
-  ASSERT_TRUE(within(std::chrono::seconds(60), waits)) << command.process().err();
+  ASSERT_TRUE(within(std::chrono::seconds(60), [&] { return waits_as_rank_0(command.process().pid()); })) << command.process().err();
   kill(command.process().pid(), SIGINT);
   command.process().wait();
   EXPECT_EQ(command.process().out(), "");
