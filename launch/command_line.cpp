@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launch/flag_groups.hpp"
+#include "launch/flag_values.hpp"
 #include "node/error.hpp"
 #include "node/read_number.hpp"
 
@@ -37,14 +38,12 @@ commands
 'yamata COMMAND --help' lists the flags of a command.
 )";
 
-/// Replaces flags of two letters, such as -ngl, by the long flags that the parser knows.
+/// Replaces flags of two or three letters, such as -ngl, by the long flags that the parser knows.
 std::string spelled_out(const std::string& word) {
-  static const std::map<std::string, std::string> kSpelled{{"-md", "--model-draft"},   {"-pa", "--p-accept"},      {"-ps", "--p-split"},
-                                                           {"-pr", "--p-recovery"},    {"-pd", "--p-decay"},       {"-np", "--parallel"},
-                                                           {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-pg", "--pg"},
-                                                           {"-oe", "--output-err"},    {"-ngl", "--gpu-layers"}};
-  const auto found = kSpelled.find(word);
-  return found == kSpelled.end() ? word : found->second;
+  for (const auto& [name, spelled] : spelled_short()) {
+    if (word == spelled) return "--" + name;
+  }
+  return word;
 }
 
 /// The flags of a command, of all groups.
@@ -171,12 +170,14 @@ std::string plain(const std::string& text) {
 
 /// Throws UsageError if a flag that takes a file or folder has an empty name.
 void require_file_names(const cxxopts::Options& flags, const cxxopts::ParseResult& result) {
-  std::map<std::string, std::string> wanted;
-  for (const cxxopts::HelpOptionDetails& flag : all_flags(flags))
-    wanted[flag.l.front()] = flag.arg_help.starts_with("FILE") ? "file" : flag.arg_help == "FOLDER" ? "folder" : "";
+  std::set<std::string> empty;
   for (const auto& argument : result.arguments()) {
-    if (argument.value().empty() && !wanted[argument.key()].empty())
-      throw UsageError(fmt::format("--{} needs a {} name", argument.key(), wanted[argument.key()]));
+    if (argument.value().empty()) empty.insert(argument.key());
+  }
+  for (const cxxopts::HelpOptionDetails& flag : all_flags(flags)) {
+    const char* what = flag.arg_help.starts_with("FILE") ? "file" : flag.arg_help == "FOLDER" ? "folder" : nullptr;
+    if (what && empty.contains(flag.l.front()))
+      throw UsageError(fmt::format("{} needs a {} name", flag.s.empty() ? shown_flag(flag.l.front()) : "-" + flag.s, what));
   }
 }
 

@@ -64,6 +64,19 @@ std::istream& read_decimal(std::istream& in, T& number) {
 
 }  // namespace
 
+const std::map<std::string, std::string>& spelled_short() {
+  static const std::map<std::string, std::string> all{{"model-draft", "-md"},   {"p-accept", "-pa"},      {"p-split", "-ps"},
+                                                      {"p-recovery", "-pr"},    {"p-decay", "-pd"},       {"parallel", "-np"},
+                                                      {"cache-type-k", "-ctk"}, {"cache-type-v", "-ctv"}, {"pg", "-pg"},
+                                                      {"output-err", "-oe"},    {"gpu-layers", "-ngl"}};
+  return all;
+}
+
+std::string shown_flag(const std::string& name) {
+  const auto found = spelled_short().find(name);
+  return found == spelled_short().end() ? "--" + name : found->second;
+}
+
 void require(bool good, const char* flag, const char* wanted) {
   if (!good) throw UsageError(fmt::format("{} must be {}", flag, wanted));
 }

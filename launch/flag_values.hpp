@@ -34,6 +34,11 @@ Number number_of(const cxxopts::ParseResult& result, const char* name) {
     return result[name].as<Number>();
 }
 
+/// Flags of two or three letters, such as -ngl, by the long names that the parser knows.
+const std::map<std::string, std::string>& spelled_short();
+/// A flag as the docs write it, by its long name: "-md", "--heads".
+std::string shown_flag(const std::string& name);
+
 /// Throws UsageError "FLAG must be WANTED" unless `good`.
 void require(bool good, const char* flag, const char* wanted);
 

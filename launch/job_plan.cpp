@@ -36,7 +36,8 @@ bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& pl
 std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::Hello>& hellos) const {
   const auto& [file, h] = *models_.front();
   const ModelPlace& place = layout_.front();
-  const auto plain = place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
+  const int drafters = transport_.size() - static_cast<int>(place.ranks.size());
+  const auto plain = place.per_rank(split_layers(file, h, place.stage_shares(), place.stages(), drafters));
   const std::vector<double> ns_per_byte = splits_by_speed() ? relative_ns_per_byte(hellos, place.ranks) : std::vector<double>{};
   if (ns_per_byte.empty()) return {plain};
   std::vector<RankStrength> fast, fitting;

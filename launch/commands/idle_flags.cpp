@@ -9,6 +9,7 @@
 
 #include "launch/commands/run_options.hpp"
 #include "launch/flag_groups.hpp"
+#include "launch/flag_values.hpp"
 
 namespace yamata {
 namespace {
@@ -83,7 +84,7 @@ std::vector<std::string> idle_flags(const cxxopts::ParseResult& result, const st
   for (const auto& [flags, why] : reasons) {
     Names idle;
     for (const std::string& flag : flags) {
-      if (given(result, flag.c_str()) && named.insert(flag).second) idle.push_back("--" + flag);
+      if (given(result, flag.c_str()) && named.insert(flag).second) idle.push_back(shown_flag(flag));
     }
     if (!idle.empty()) lines.push_back(fmt::format("{} {} nothing {}", fmt::join(idle, ", "), idle.size() == 1 ? "does" : "do", why));
   }

@@ -144,10 +144,13 @@ std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparamete
   return EvenSplit(layers, ranks, high).find();
 }
 
-std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, const std::vector<double>& weights, int ranks) {
+std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, const std::vector<double>& weights, int ranks,
+                                     int others) {
   if (ranks > h.layers) {
-    throw UsageError(fmt::format("{}: {} for a model of {}; start at most {}", file.name(), counted(ranks, "rank"),
-                                 counted(h.layers, "layer"), counted(h.layers, "rank")));
+    const std::string all = counted(ranks + others, "rank");
+    throw UsageError(fmt::format("{}: {} for a model of {}; start at most {}", file.name(),
+                                 others > 0 ? fmt::format("{} of the {}", ranks, all) : all, counted(h.layers, "layer"),
+                                 counted(h.layers + others, "rank")));
   }
   if (weights.empty()) return split_layers(file, h, std::vector<RankStrength>(static_cast<std::size_t>(ranks)), 0);
   if (static_cast<int>(weights.size()) != ranks) {

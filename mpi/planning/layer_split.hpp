@@ -12,8 +12,10 @@ namespace yamata {
 
 /// Consecutive ranges of at least one layer for `ranks` ranks. With `weights`, rank k gets floor(weight * layers) layers, and the last rank
 /// gets the rest (PipeInfer's rule). Empty `weights` split by bytes; the first and the last rank also hold embedding and output. Throws
-/// UsageError if the numbers of weights and ranks differ, or if there are more ranks than layers.
-std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, const std::vector<double>& weights, int ranks);
+/// UsageError if the numbers of weights and ranks differ, or if there are more ranks than layers; the message counts the `others` of the
+/// job, such as drafters, too.
+std::vector<LayerRange> split_layers(const gguf::File& file, const Hyperparameters& h, const std::vector<double>& weights, int ranks,
+                                     int others = 0);
 
 /// A rank's speed and capacity.
 struct RankStrength {

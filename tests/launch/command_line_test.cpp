@@ -193,11 +193,11 @@ TEST(CommandLine, FlagsForGuessingWithoutADraft_areWarnedOf) {
     return outcome.err;
   };
   EXPECT_EQ(with({}).find("warning"), std::string::npos);
-  EXPECT_NE(with({"-pa", "0.3"}).find("--p-accept does nothing without a draft model"), std::string::npos);
+  EXPECT_NE(with({"-pa", "0.3"}).find("-pa does nothing without a draft model"), std::string::npos);
   EXPECT_NE(with({"--policy", "best-first", "--no-lookup"}).find("leave --no-lookup out"), std::string::npos);
   EXPECT_NE(with({"--policy", "chain"}).find("as this policy does not guess from the text"), std::string::npos);
   const std::vector<std::string> idle_draft{"--strategy", "iterative", "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf"};
-  EXPECT_NE(with(idle_draft).find("--model-draft does nothing with --strategy iterative"), std::string::npos);
+  EXPECT_NE(with(idle_draft).find("-md does nothing with --strategy iterative"), std::string::npos);
   EXPECT_EQ(with({"--strategy", "pipeinfer", "--draft", "3"}).find("warning"), std::string::npos);
   EXPECT_NE(with({"--strategy", "pipeinfer", "--drafters", "3"}).find("--drafters does nothing without a draft model"), std::string::npos);
 }

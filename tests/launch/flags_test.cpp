@@ -63,14 +63,14 @@ TEST(IdleFlags, OfGuessing_areNamedWhereNothingGuesses) {
   expect_lines(idle_in_run({}), {});
   expect_lines(idle_in_run({"--strategy", "iterative"}), {});
   expect_lines(idle_in_run({"--no-lookup"}), {});
-  expect_lines(idle_in_run({"-pa", "0.3"}), {"--p-accept does nothing without a draft model"});
+  expect_lines(idle_in_run({"-pa", "0.3"}), {"-pa does nothing without a draft model"});
   expect_lines(idle_in_run({"--drafters", "3"}), {"--drafters does nothing without a draft model"});
   const Lines iterative = idle_in_run({"--strategy", "iterative", "--policy", "chain", "--no-tree-reuse", "--draft-units", "cpu"});
   expect_lines(iterative,
                {"--policy, --draft-units, --no-tree-reuse do nothing with --strategy iterative, which does not guess; leave it out"});
   EXPECT_EQ(iterative.at(0).find("-md"), std::string::npos) << "a draft would not guess either";
   expect_lines(idle_in_run({"--strategy", "iterative", "-md", kDraft, "--typical-delta", "0.2"}),
-               {"--model-draft does nothing with --strategy iterative", "--typical-delta does nothing with --strategy iterative"});
+               {"-md does nothing with --strategy iterative", "--typical-delta does nothing with --strategy iterative"});
 }
 
 TEST(IdleFlags, OfOtherSourcesAndPolicies_areNamed) {
@@ -120,10 +120,10 @@ TEST(IdleFlags, OfNoUse_areNotListed) {
 
 TEST(Flags, EmptyFileNames_areRefused) {
   const Arguments run{"run", "-m", kModel, "-p", "x"};
-  for (const char* flag : {"--json", "--csv", "--trace", "--suffix-store", "--tree", "--model-draft", "--heads"})
+  for (const char* flag : {"--json", "--csv", "--trace", "--suffix-store", "--tree", "-md", "--heads"})
     expect_refused(joined(run, {flag, ""}), std::string(flag) + " needs a file name");
   expect_refused(joined(run, {"--json="}), "--json needs a file name");
-  expect_refused({"run", "-m", "", "-p", "x"}, "--model needs a file name");
+  expect_refused({"run", "-m", "", "-p", "x"}, "-m needs a file name");
   for (const char* command : {"perplexity", "acceptance"})
     expect_refused({command, "-m", kModel, "-f", "t", "--json", ""}, "--json needs a file");
   for (const char* flag : {"--json", "--csv", "--from"}) expect_refused({"simulate", flag, ""}, std::string(flag) + " needs a file name");
@@ -131,7 +131,7 @@ TEST(Flags, EmptyFileNames_areRefused) {
     expect_refused({"plan", "-m", kModel, flag, ""}, std::string(flag) + " needs a file name");
   expect_refused({"plan", "-m", kModel, "--profiles", ""}, "--profiles needs a folder name");
   expect_refused({"profile", "--json", ""}, "--json needs a file name");
-  expect_refused({"features", "-m", kModel, "-p", "x", "-o", ""}, "--output needs a file name");
+  expect_refused({"features", "-m", kModel, "-p", "x", "-o", ""}, "-o needs a file name");
   expect_refused({"quantize", "", "b", "Q4_0"}, "SRC and DST need a file name");
   expect_refused({"quantize", "a", "", "Q4_0"}, "SRC and DST need a file name");
   EXPECT_EQ(std::get<RunOptions>(parse({"run", "-m", kModel, "-p", ""}).options).text.prompt, "");

@@ -135,12 +135,16 @@ TEST_F(LayerSplitTest, MoreRanksThanLayersOrOtherNumberOfShares_isRefused) {
   EXPECT_THROW(split_layers(file_, h_, {0.5, 0.5}, 3), UsageError);
   Hyperparameters one = h_;
   one.layers = 1;
-  try {
-    split_layers(file_, one, {}, 2);
-    FAIL() << "two ranks hold one layer";
-  } catch (const UsageError& e) {
-    EXPECT_EQ(e.what(), file_.name() + ": 2 ranks for a model of 1 layer; start at most 1 rank");
-  }
+  const auto complaint = [&](int others) -> std::string {
+    try {
+      split_layers(file_, one, {}, 2, others);
+      return "two ranks hold one layer";
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+  };
+  EXPECT_EQ(complaint(0), file_.name() + ": 2 ranks for a model of 1 layer; start at most 1 rank");
+  EXPECT_EQ(complaint(1), file_.name() + ": 2 of the 3 ranks for a model of 1 layer; start at most 2 ranks");
 }
 
 TEST_F(LayerSplitTest, StageTensors_areEachInExactlyOneStage) {
