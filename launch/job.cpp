@@ -292,8 +292,8 @@ Job::Outcome Job::lead(const Purpose& purpose, const std::function<void(Head& he
   } catch (const Interrupted&) {
     return {head.stop(static_cast<int>(ExitCode::kInterrupted)), true};
   }
-  // If the launcher cannot be told, the other ranks end the job as failed, because the text did not arrive there. They must know before this
-  // rank writes its files; head_main asks again after that, as this answer does not cover that time.
+  // If the launcher cannot be told, the other ranks end the job as failed, because the text did not arrive there. They must know before
+  // this rank writes its files; head_main asks again after that, as this answer does not cover that time.
   if (then == Then::kEnd) {
     const bool arrives = transport_.size() == 1 || reaches_mpirun();
     return {head.stop(static_cast<int>(arrives ? ExitCode::kDone : ExitCode::kCluster)), false};

@@ -159,9 +159,9 @@ int code_of(const World& world, Work work) {
   }
 }
 
-/// Throws ClusterError if a launcher on another machine, which forwards standard output, cannot be reached any more. Job::lead has asked the
-/// same, for the code with which the other ranks end; this gives rank 0 its own code, after its files are written, and for commands without
-/// a job the only answer.
+/// Throws ClusterError if a launcher on another machine, which forwards standard output, cannot be reached any more. Job::lead has asked
+/// the same, for the code with which the other ranks end; this gives rank 0 its own code, after its files are written, and for commands
+/// without a job the only answer.
 void require_launcher(const World& world) {
   if (!world.session || reaches_mpirun()) return;
   throw ClusterError(

@@ -32,8 +32,8 @@ Json figures(const SimulatedRow& r) {
 
 std::string to_table(const std::vector<SimulatedRow>& rows) {
   constexpr const char* kRow = "{:>5} {:>5}  {:<11} {:>9} {:>6} {:>9} {:>9} {:>9} {:>8} {:>10} {:>9} {:>8} {:>6} {:>8}\n";
-  std::string out = fmt::format(kRow, "ranks", "group", "strategy", "tokens/s", "ratio", "TTFT ms", "p50 ms", "p99 ms", "accepted", "tokens/run",
-                                "cancelled", "busiest", "mean", "drafter");
+  std::string out = fmt::format(kRow, "ranks", "group", "strategy", "tokens/s", "ratio", "TTFT ms", "p50 ms", "p99 ms", "accepted",
+                                "tokens/run", "cancelled", "busiest", "mean", "drafter");
   const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
   for (const SimulatedRow& r : rows) {
     const bool guesses = r.strategy != "iterative";

@@ -34,4 +34,5 @@ class DeviceLayout:
 
     def command(self, program):
         """For mpirun, which gives the first of them one process."""
-        return sum(([':', '-np', '1'] * (rank > 0) + [*program, '--layer-split', self.split, *its] for rank, its in enumerate(self.units)), [])
+        ranks = ([':', '-np', '1'] * (rank > 0) + [*program, '--layer-split', self.split, *its] for rank, its in enumerate(self.units))
+        return sum(ranks, [])

@@ -81,7 +81,8 @@ class Host:
         run(['ip', '-n', self.namespace, 'link', 'set', 'lo', 'up'])
         run(['ip', '-n', self.namespace, 'addr', 'add', f'{address}/24', 'dev', 'eth0'])
         run(['ip', '-n', self.namespace, 'link', 'set', 'eth0', 'txqueuelen', '10000', 'up'])
-        run(['ip', 'netns', 'exec', self.namespace, 'sh', '-c', 'cd /proc/sys/net/ipv4; echo cubic > tcp_congestion_control || echo reno > tcp_congestion_control'])
+        run(['ip', 'netns', 'exec', self.namespace, 'sh', '-c',
+             'cd /proc/sys/net/ipv4; echo cubic > tcp_congestion_control || echo reno > tcp_congestion_control'])
         for group in self.groups:
             group.mkdir(exist_ok=True)
         if cpu:
@@ -173,8 +174,8 @@ class Cluster:
         clean()
         try:
             self.folder.mkdir(mode=0o700)
-            self.keeper = subprocess.Popen([sys.executable, __file__, '--keep', self.prefix], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                                           start_new_session=True)
+            self.keeper = subprocess.Popen([sys.executable, __file__, '--keep', self.prefix], stdin=subprocess.PIPE,
+                                           stdout=subprocess.DEVNULL, start_new_session=True)
             self.switch = subprocess.Popen([str(SWITCH), self.prefix, str(self.count + 1)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                            text=True, start_new_session=True)
             if self.switch.stdout.readline() != 'ready\n':
@@ -232,7 +233,8 @@ class Cluster:
         return [*inside(self.desk), 'mpirun', '-np', str(len(names)), '--host', ','.join(names), '--map-by', 'node', '--bind-to', 'none',
                 '--mca', 'plm', 'rsh', '--mca', 'plm_rsh_agent', agent, '--mca', 'plm_rsh_no_tree_spawn', '1',
                 '--mca', 'oob_tcp_if_include', '10.77.0.0/24', '--mca', 'btl', 'self,tcp', '--mca', 'btl_tcp_if_include', '10.77.0.0/24',
-                '--mca', 'pml', 'ob1', '--mca', 'mpi_yield_when_idle', '1', '--mca', 'orte_tmpdir_base', str(self.folder), *mpirun, *program]
+                '--mca', 'pml', 'ob1', '--mca', 'mpi_yield_when_idle', '1', '--mca', 'orte_tmpdir_base', str(self.folder), *mpirun,
+                *program]
 
     def start(self, program, ranks=None, mpirun=(), without=None, env=None, **popen):
         """Starts `program` on the hosts; returns the Popen of mpirun. `env`: environment variables in addition to those of this process."""

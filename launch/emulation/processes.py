@@ -12,7 +12,8 @@ class Process:
     def __init__(self, number):
         entry = pathlib.Path(f'/proc/{number}')
         self.number, self.name = number, (entry / 'comm').read_text().strip()
-        self.environment = dict(pair.split('=', 1) for pair in (entry / 'environ').read_bytes().decode(errors='replace').split('\0') if '=' in pair)
+        self.environment = dict(pair.split('=', 1) for pair in (entry / 'environ').read_bytes().decode(errors='replace').split('\0')
+                                if '=' in pair)
         self.parent = int((entry / 'stat').read_text().rpartition(')')[2].split()[1])
 
     def maps(self, path):

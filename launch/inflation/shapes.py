@@ -1,5 +1,6 @@
 """Named shapes, and whether a small model fits in a shape."""
-SHAPES = {'1.1b': dict(dim=2048, layers=22, heads=32, kv_heads=4, ffn=5632), '0.3b': dict(dim=1024, layers=22, heads=16, kv_heads=4, ffn=2816),
+SHAPES = {'1.1b': dict(dim=2048, layers=22, heads=32, kv_heads=4, ffn=5632),
+          '0.3b': dict(dim=1024, layers=22, heads=16, kv_heads=4, ffn=2816),
           '0.1b': dict(dim=768, layers=12, heads=12, kv_heads=2, ffn=2048), '70m': dict(dim=1024, layers=5, heads=16, kv_heads=2, ffn=2816)}
 
 
@@ -14,7 +15,8 @@ def misfit(small, target, head):
         if target[key] < least:
             return f'the shape has {flag(key, target[key])}, but the file to embed needs at least {least}'
     if target['dim'] != target['heads'] * head:
-        return f'the shape has {flag("dim", target["dim"])}, which is not its number of heads, {target["heads"]}, times the head size {head} of the file to embed'
+        return (f'the shape has {flag("dim", target["dim"])}, which is not its number of heads, {target["heads"]}, times the head size '
+                f'{head} of the file to embed')
     if target['heads'] % target['kv_heads']:
         return f'the shape has {flag("heads", target["heads"])}, which is no multiple of {flag("kv_heads", target["kv_heads"])}'
     if small['kv_heads'] and target['heads'] // target['kv_heads'] < small['heads'] // small['kv_heads']:

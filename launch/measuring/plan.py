@@ -15,13 +15,13 @@ from .summary import SETUP
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 EMULATE = str(ROOT / 'launch' / 'emulate')
-TOP_KEYS = {'yamata', 'models', 'clusters', 'strategies', 'programs', 'prompts', 'sweep', 'flags', 'tokens', 'temperature', 'seed', 'repeats',
-            'deadline_s', 'baseline'}
+TOP_KEYS = {'yamata', 'models', 'clusters', 'strategies', 'programs', 'prompts', 'sweep', 'flags', 'tokens', 'temperature', 'seed',
+            'repeats', 'deadline_s', 'baseline'}
 CLUSTER_KINDS = {'hostfile': {'hostfile', 'ranks', 'mpirun'}, 'hosts': {'hosts', 'cpu', 'rate', 'delay', 'emulate'},
                  'slurm': {'slurm', 'ranks', 'srun'}, 'ranks': {'ranks', 'mpirun'}}
 # With these flags, a different text is not an error.
-CHANGES_TEXT = {'--temp', '--top-k', '--top-p', '--min-p', '--repeat-penalty', '--repeat-last-n', '-s', '--seed', '--ignore-eos', '--pre', '-c',
-                '--ctx-size', '--cache-type', '--cache-type-k', '-ctk', '--cache-type-v', '-ctv', '-n', '--predict'}
+CHANGES_TEXT = {'--temp', '--top-k', '--top-p', '--min-p', '--repeat-penalty', '--repeat-last-n', '-s', '--seed', '--ignore-eos', '--pre',
+                '-c', '--ctx-size', '--cache-type', '--cache-type-k', '-ctk', '--cache-type-v', '-ctv', '-n', '--predict'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,7 +130,8 @@ def clusters_of(tables):
     for name, table in tables.items():
         kind = next((kind for kind in CLUSTER_KINDS if isinstance(table, dict) and kind in table), None)
         if kind is None:
-            raise Problem(f'clusters.{name} does not say where to run; give ranks = 4, hostfile = "...", hosts = 8 (emulated) or slurm = true')
+            raise Problem(f'clusters.{name} does not say where to run; give ranks = 4, hostfile = "...", hosts = 8 (emulated) '
+                          'or slurm = true')
         refuse_unknown(f'clusters.{name}', table, CLUSTER_KINDS[kind] | {'flags'})
         key = 'hosts' if kind == 'hosts' else 'ranks'
         counts = as_list(table.get(key, ''))
@@ -283,19 +284,20 @@ class Plan:
         model = self.models[columns['model']]
         drafts = as_list(model.get('draft', []))
         if flags is None:
-            known = {'launch': launch, 'target': model['target'], 'draft': drafts[0] if drafts else '', 'prompt': prompt.text, 'ranks': nodes,
-                     'hostfile': self.toml['clusters'][cluster[1]].get('hostfile', ''),
+            known = {'launch': launch, 'target': model['target'], 'draft': drafts[0] if drafts else '', 'prompt': prompt.text,
+                     'ranks': nodes, 'hostfile': self.toml['clusters'][cluster[1]].get('hostfile', ''),
                      **{key: columns[key] for key in ('tokens', 'temperature', 'seed')}}
             return filled(f'programs.{name}', table.get('command'), known)
         drafting = [word for draft in drafts for word in ('-md', draft)] if table.get('draft', True) else []
-        return [*launch, self.yamata, 'run', '-m', model['target'], *drafting, '-f', '{prompt_file}', '-n', str(columns['tokens']), '--temp',
-                str(columns['temperature']), '-s', str(columns['seed']), *self.flags, *cluster_flags, *flags, *swept_words(swept), '--json',
-                '{json}']
+        return [*launch, self.yamata, 'run', '-m', model['target'], *drafting, '-f', '{prompt_file}', '-n', str(columns['tokens']),
+                '--temp', str(columns['temperature']), '-s', str(columns['seed']), *self.flags, *cluster_flags, *flags,
+                *swept_words(swept), '--json', '{json}']
 
     def runs(self):
         """All runs, repeat by repeat. Each repeat begins with a different setup, and each setup with a different strategy, so that none is
         always first. Runs that are compared stay together."""
-        setups = [list(runs) for _, runs in itertools.groupby(self.configurations(), lambda run: [run.columns[key] for key in (*SETUP, 'prompt')])]
+        setup_of = lambda run: [run.columns[key] for key in (*SETUP, 'prompt')]
+        setups = [list(runs) for _, runs in itertools.groupby(self.configurations(), setup_of)]
         for repeat in range(self.repeats):
             for setup in turned(setups, repeat, self.repeats):
                 for run in turned(setup, repeat, self.repeats):

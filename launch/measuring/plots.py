@@ -177,7 +177,8 @@ class Figures:
         for members in grouped(rows, keys).values():
             colour, _, marker = self.look(members[0]['strategy'])
             x, y = spread(numbers(members, 'acceptance_rate')), spread(numbers(members, SPEED))
-            axes.errorbar(x[1], y[1], xerr=whiskers([x]), yerr=whiskers([y]), color=colour, marker=marker, alpha=0.8, capsize=2, linewidth=0.8)
+            axes.errorbar(x[1], y[1], xerr=whiskers([x]), yerr=whiskers([y]), color=colour, marker=marker, alpha=0.8, capsize=2,
+                          linewidth=0.8)
         used = [s for s in self.strategies if any(row['strategy'] == s for row in rows)]
         axes.set_ylim(bottom=0)
         axes.set_xlabel(f'acceptance rate (accepted / drafted)\n{SPREAD_NOTE}')

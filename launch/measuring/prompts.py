@@ -59,7 +59,8 @@ def contents(name, table):
     try:
         return pathlib.Path(table['file']).read_bytes().decode()
     except OSError as error:
-        remedy = f'get it from {table["source"]}' if 'source' in table else 'paths are relative to the folder where launch/experiment is started'
+        started = 'paths are relative to the folder where launch/experiment is started'
+        remedy = f'get it from {table["source"]}' if 'source' in table else started
         raise Problem(f'prompts.{name}: {table["file"]} cannot be read ({error.strerror}); {remedy}') from None
     except UnicodeDecodeError as error:
         raise Problem(f'prompts.{name}: {table["file"]} is no UTF-8 text ({error}); convert it') from None

@@ -45,7 +45,8 @@ class Results:
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise Problem(f'another launch/experiment is writing to {self.folder}; wait for it, or choose another folder with --out') from None
+            raise Problem(f'another launch/experiment is writing to {self.folder}; wait for it, or choose another folder '
+                          'with --out') from None
         self.header, self.rows = [], []
         if self.path.exists():
             self.header, self.rows = read_rows(self.folder)
@@ -57,8 +58,8 @@ class Results:
     def begin(self, file, extend):
         """Keeps a copy of the experiment file; refuses a file that differs from the copy."""
         if self.toml.exists() and not extend and plan.read(self.toml) != plan.read(file):
-            raise Problem(f'{file} has changed since {self.folder} was begun (compare it with {self.toml}); give --extend to keep the rows and '
-                          'add what is new, or choose another folder with --out')
+            raise Problem(f'{file} has changed since {self.folder} was begun (compare it with {self.toml}); give --extend to keep '
+                          'the rows and add what is new, or choose another folder with --out')
         write_whole(self.toml, pathlib.Path(file).read_bytes())
 
     def check_meaning(self, runs):
@@ -92,4 +93,5 @@ class Results:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(file.fileno())
         except OSError as error:  # an incomplete row is removed when the folder is opened again
-            raise Problem(f'{self.path} cannot take another row ({error.strerror}); free some space, and run the same command to continue', 2) from None
+            raise Problem(f'{self.path} cannot take another row ({error.strerror}); free some space, and run the same command to continue',
+                          2) from None

@@ -59,8 +59,8 @@ def draw(profiles, out):
                       textcoords='offset points', ha='right', color=colour, fontsize=9)
         axes.annotate(f'{peak:.0f} Gop/s', (right, peak), xytext=(-4, 5), textcoords='offset points', ha='right', color=colour, fontsize=9)
         points = points_of(profile)
-        axes.plot([x for x, _, _ in points], [y for _, y, _ in points], color=colour, linewidth=0.8, linestyle=':', marker=marker, markersize=6,
-                  label=name_of(profile))
+        axes.plot([x for x, _, _ in points], [y for _, y, _ in points], color=colour, linewidth=0.8, linestyle=':', marker=marker,
+                  markersize=6, label=name_of(profile))
         for x, y, width in points:
             axes.annotate(str(width), (x, y), xytext=(5, -11), textcoords='offset points', fontsize=8)
     axes.set_xscale('log', base=2)

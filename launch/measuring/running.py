@@ -63,8 +63,8 @@ def execute(command, out, err, deadline_s):
     begin = time.monotonic()
     with open(out, 'wb') as stdout, open(err, 'wb') as stderr:
         try:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=environment, start_new_session=True,
-                                       preexec_fn=end_with_parent)
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=environment,
+                                       start_new_session=True, preexec_fn=end_with_parent)
         except OSError as error:
             return f'cannot start {command[0]}: {error.strerror}', 0.0
         try:
@@ -138,7 +138,8 @@ class Machine:
 
     def __init__(self, yamata):
         cpu = re.search(r'model name\s*: (.*)', pathlib.Path('/proc/cpuinfo').read_text())
-        version = subprocess.run([yamata, '--version'], capture_output=True, text=True, check=False).stdout.split() if os.access(yamata, os.X_OK) else []
+        ask = [yamata, '--version']
+        version = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.split() if os.access(yamata, os.X_OK) else []
         self.columns = {'yamata_version': version[-1] if version else '',
                         'yamata_sha256': hashlib.sha256(pathlib.Path(yamata).read_bytes()).hexdigest()[:16] if version else '',
                         'cpu': cpu[1] if cpu else platform.machine(), 'cores': os.cpu_count(), 'kernel': platform.release()}

@@ -54,7 +54,8 @@ class Steps:
         if code == 124 and self.left_s() <= 0:
             self.left_out(name, 'no time left')
             return None
-        self.rows.append({'step': name, 'exit_code': code, 'seconds': round(time.monotonic() - began, 1), 'output': text[-4000:] if code else ''})
+        self.rows.append({'step': name, 'exit_code': code, 'seconds': round(time.monotonic() - began, 1),
+                          'output': text[-4000:] if code else ''})
         if code:
             self.tell(f'{name}: exit {code}')
         return out if code == 0 else None
@@ -62,8 +63,8 @@ class Steps:
     def run(self, command, limit_s, environment):
         """The exit code, the standard output, and what there is to read if it failed."""
         try:
-            process = subprocess.Popen([str(part) for part in command], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                       start_new_session=True, env=dict(os.environ, **environment))
+            process = subprocess.Popen([str(part) for part in command], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       text=True, start_new_session=True, env=dict(os.environ, **environment))
         except OSError as error:
             return 127, '', str(error)
         try:
@@ -81,8 +82,8 @@ class Steps:
         limit_s = min(limit_s, self.left_s())
         self.tell(name)
         began, tenth, lines = time.monotonic(), 0, []
-        process = subprocess.Popen([str(part) for part in command], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                   start_new_session=True)
+        process = subprocess.Popen([str(part) for part in command], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   text=True, start_new_session=True)
         try:
             for line in process.stdout:
                 lines.append(line)
@@ -121,7 +122,8 @@ class Steps:
     def write(self, out, title, facts):
         """NAME.json and NAME.md; prints the latter, and what the steps said that failed."""
         measured = {figure['figure'] for figure in self.figures}
-        unmeasured = {what: self.unmeasured.get(what, 'a step before it failed or had no time') for what in self.goals if what not in measured}
+        unmeasured = {what: self.unmeasured.get(what, 'a step before it failed or had no time') for what in self.goals
+                      if what not in measured}
         report = {**facts, 'seconds': round(self.seconds()), 'figures': self.figures, 'not_measured': unmeasured, 'steps': self.rows}
         out = pathlib.Path(out)
         out.mkdir(parents=True, exist_ok=True)

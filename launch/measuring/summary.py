@@ -97,7 +97,8 @@ def table(rows, baseline=''):
         lines.append(f'| {" | ".join(str(c) for c in [*cells, same_text(members)])} |')
     fixed = ', '.join(f'{key} {rows[0][key]}' for key in keys if key not in shown and rows[0][key])
     repeats = len({row['repeat'] for row in rows})
-    note = f'{fixed}; {counted(len({row["prompt"] for row in rows}), "prompt")}, {counted(repeats, "repeat")}. Median (quartiles; of fewer than four runs: range).'
+    note = (f'{fixed}; {counted(len({row["prompt"] for row in rows}), "prompt")}, {counted(repeats, "repeat")}. '
+            'Median (quartiles; of fewer than four runs: range).')
     if baseline:
         note += f' "/ {baseline}": ratio of tokens/s within the same repeat, prompt and cluster.'
     return '\n'.join([note, '', *lines, *failures(rows)]) + '\n'

@@ -38,7 +38,8 @@ std::string pacing_warning(std::span<const Link> links, const std::string& conge
   const double latency_s = links.empty() ? 0 : std::ranges::max(links, {}, &Link::latency_s).latency_s;
   if (!congestion_control.starts_with("bbr") || latency_s < kFar_s) return "";
   return fmt::format(
-      "TCP uses {} here, which delays short messages on links of {:.0f} ms; on every machine: sudo sysctl net.ipv4.tcp_congestion_control=cubic",
+      "TCP uses {} here, which delays short messages on links of {:.0f} ms; on every machine: sudo sysctl "
+      "net.ipv4.tcp_congestion_control=cubic",
       congestion_control, 1e3 * latency_s);
 }
 

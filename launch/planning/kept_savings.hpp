@@ -22,8 +22,8 @@ struct SavingsConditions {
 /// A number that differs if the conditions differ: strategy, options of guesses, the other sources, places, sampling without the seed.
 std::uint64_t fingerprint(const SavingsConditions& conditions);
 
-/// The savings of one draft: those of earlier jobs, to which this job's are added. All expire together, a day after the first of them: so no
-/// result lives for ever because each job adds a few steps. A draft that is used much forgets old results earlier, see DraftBalance.
+/// The savings of one draft: those of earlier jobs, to which this job's are added. All expire together, a day after the first of them: so
+/// no result lives for ever because each job adds a few steps. A draft that is used much forgets old results earlier, see DraftBalance.
 class KeptSavings {
  public:
   /// Reads them from `folder`. `now_s`: seconds since the epoch.

@@ -96,9 +96,11 @@ def prepare(options):
     recipe = trainer.Recipe(steps=options.steps, batch_rows=options.batch, learning_rate=options.learning_rate, warm_up=options.warm_up,
                             clip=options.clip, evaluate_every=options.evaluate_every, patience=options.patience, seed=options.seed,
                             bf16=options.bf16, optimizer=options.optimizer)
-    settings = {key: value for key, value in vars(options).items() if key not in FILES} | {'kind': options.kind, 'rows': data.rows(training)}
+    settings = {key: value for key, value in vars(options).items()
+                if key not in FILES} | {'kind': options.kind, 'rows': data.rows(training)}
     loop = trainer.Trainer(head, data, pieces, rates.HeldOut(kept, model), recipe, pathlib.Path(options.out) / CHECKPOINT, settings)
-    facts = {'model': pathlib.Path(options.model).name, 'rows': data.rows(training), 'texts': len(training), 'held_rows': measured.rows(held),
+    facts = {'model': pathlib.Path(options.model).name, 'rows': data.rows(training), 'texts': len(training),
+             'held_rows': measured.rows(held),
              'held_texts': len(held), 'machine': machine_name() if device.type == 'cpu' else torch.cuda.get_device_name(device),
              'command': 'launch/train-heads ' + shlex.join(sys.argv[1:])}
     return loop, facts

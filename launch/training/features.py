@@ -37,7 +37,8 @@ class Batch:
         return moved
 
     def to(self, device):
-        return Batch(self.ids.to(device), self.lengths.to(device), self.prompts.to(device), {name: rows.to(device) for name, rows in self.hidden.items()})
+        return Batch(self.ids.to(device), self.lengths.to(device), self.prompts.to(device),
+                     {name: rows.to(device) for name, rows in self.hidden.items()})
 
 
 def shards_of(path):
@@ -67,7 +68,8 @@ class Features:
         ids, bounds = tensors['ids'], tensors['texts']
         for name in needed[2:]:
             if tensors[name].shape != (len(ids), self.dim):
-                raise Problem(f'{path}: {name} is {list(tensors[name].shape)}, not [{len(ids)}, {self.dim}]; these are features of another model', 2)
+                raise Problem(f'{path}: {name} is {list(tensors[name].shape)}, not [{len(ids)}, {self.dim}]; these are features of another '
+                              'model', 2)
         if len(ids) and not 0 <= ids.min() <= ids.max() < vocabulary:
             raise Problem(f'{path}: its token ids go beyond the vocabulary of {vocabulary}; these are features of another model', 2)
         if len(bounds) < 1 or bounds[0] != 0 or bounds[-1] != len(ids) or (numpy.diff(bounds) < 0).any():

@@ -30,7 +30,8 @@ def read(folder, head):
     stored, _ = safetensors_file.read(folder / 'model.safetensors')
     layers, wanted = aux_layers(config_file.read(folder)), aux_layers(head.config())
     if layers and wanted and layers != wanted:
-        raise Problem(f'{folder}: this head reads layers {", ".join(map(str, layers))}; give them with --layers, with features of these layers', 2)
+        raise Problem(f'{folder}: this head reads layers {", ".join(map(str, layers))}; give them with --layers, with features of these '
+                      'layers', 2)
     own = head.tensors()
     for name in sorted(own.keys() | stored.keys()):
         if name not in own or name not in stored or stored[name].shape != tuple(own[name].shape):
@@ -59,16 +60,20 @@ def card(head, trainer, facts):
     """The model card in Markdown: its use, its training data, its acceptance rate per depth."""
     best, recipe = trainer.best, trainer.recipe
     trained = sum(values.numel() for values in head.parameters())
-    lines = [f'# {NAMES[head.kind]} for {head.target.name}', '', f'Guesses what `{facts["model"]}` writes. {trained / 1e6:.2f} million parameters. Made by',
+    lines = [f'# {NAMES[head.kind]} for {head.target.name}', '',
+             f'Guesses what `{facts["model"]}` writes. {trained / 1e6:.2f} million parameters. Made by',
              '', f'    {facts["command"]}', '', '## How often it is right', '',
              f'On {facts["held_rows"]} rows of {facts["held_texts"]} texts that it was not trained on, '
-             + ('where the model wrote them itself.' if trainer.held_out.any_own else 'against the token that the model finds most likely.'), '',
+             + ('where the model wrote them itself.' if trainer.held_out.any_own
+                else 'against the token that the model finds most likely.'), '',
              '| depth | guesses | right | right with all before |', '|---|---|---|---|']
     for depth, compared in enumerate(best.compared):
         lines.append(f'| {depth + 1} | {compared} | {best.share(depth):.3f} | {best.chain[depth] / max(compared, 1):.3f} |')
-    lines += ['', f'A chain of {head.depths} guesses gives {best.tokens_per_pass():.2f} tokens per pass of the model; a tree gives more.', '',
-              '## How it was trained', '', f'- {facts["rows"]} rows of {facts["texts"]} texts; {facts["held_texts"]} further texts held out',
-              f'- {trainer.done} steps of at most {recipe.batch_rows} rows, learning rate {recipe.learning_rate:g}, warm-up {recipe.warm_up}, '
+    lines += ['', f'A chain of {head.depths} guesses gives {best.tokens_per_pass():.2f} tokens per pass of the model; a tree gives more.',
+              '', '## How it was trained', '',
+              f'- {facts["rows"]} rows of {facts["texts"]} texts; {facts["held_texts"]} further texts held out',
+              f'- {trainer.done} steps of at most {recipe.batch_rows} rows, learning rate {recipe.learning_rate:g}, warm-up '
+              f'{recipe.warm_up}, '
               f'seed {recipe.seed}', f'- {trainer.seconds:.0f} s on {facts["machine"]}', '', '| step | loss |', '|---|---|',
               *(f'| {step} | {loss:.4f} |' for step, loss in thinned(trainer.losses)), '']
     return '\n'.join(lines)

@@ -10,9 +10,10 @@ from measuring.problem import Problem, refuse_overwriting
 from . import config_file, safetensors_file
 
 LAYER = {'hidden_norm': 'attn_norm_2', 'input_layernorm': 'attn_norm', 'self_attn.q_proj': 'attn_q', 'self_attn.k_proj': 'attn_k',
-         'self_attn.v_proj': 'attn_v', 'self_attn.o_proj': 'attn_output', 'post_attention_layernorm': 'ffn_norm', 'mlp.gate_proj': 'ffn_gate',
-         'mlp.up_proj': 'ffn_up', 'mlp.down_proj': 'ffn_down'}
-NAMES = {'fc.weight': 'fc.weight', 'norm.weight': 'output_norm.weight', 'lm_head.weight': 'output.weight', 'embed_tokens.weight': 'token_embd.weight',
+         'self_attn.v_proj': 'attn_v', 'self_attn.o_proj': 'attn_output', 'post_attention_layernorm': 'ffn_norm',
+         'mlp.gate_proj': 'ffn_gate', 'mlp.up_proj': 'ffn_up', 'mlp.down_proj': 'ffn_down'}
+NAMES = {'fc.weight': 'fc.weight', 'norm.weight': 'output_norm.weight', 'lm_head.weight': 'output.weight',
+         'embed_tokens.weight': 'token_embd.weight',
          **{f'{prefix}.{key}.weight': f'blk.0.{name}.weight' for key, name in LAYER.items() for prefix in ('midlayer', 'layers.0')}}
 NEEDED = [name for name in NAMES.values() if name not in ('output.weight', 'token_embd.weight')]
 TYPES = {'f32': gguf.GGMLQuantizationType.F32, 'f16': gguf.GGMLQuantizationType.F16, 'q8_0': gguf.GGMLQuantizationType.Q8_0}
@@ -22,11 +23,13 @@ def read_config(folder):
     config = config_file.read(folder)
     try:
         heads = config['num_attention_heads']
-        return {'dim': config['hidden_size'], 'ffn': config['intermediate_size'], 'heads': heads, 'kv_heads': config.get('num_key_value_heads', heads),
+        return {'dim': config['hidden_size'], 'ffn': config['intermediate_size'], 'heads': heads,
+                'kv_heads': config.get('num_key_value_heads', heads),
                 'head_dim': config.get('head_dim') or config['hidden_size'] // heads, 'eps': config['rms_norm_eps'],
                 'rope_base': config.get('rope_theta', 10000.0), 'context': config.get('max_position_embeddings', 2048),
                 'vocabulary': config['vocab_size'], 'target_dim': config.get('target_hidden_size') or config['hidden_size'],
-                'layers': config.get('eagle_aux_hidden_state_layer_ids') or config.get('eagle_config', {}).get('eagle_aux_hidden_state_layer_ids'),
+                'layers': config.get('eagle_aux_hidden_state_layer_ids')
+                or config.get('eagle_config', {}).get('eagle_aux_hidden_state_layer_ids'),
                 'norm_before_residual': bool(config.get('norm_before_residual')), 'norm_before_fc': bool(config.get('norm_before_fc'))}
     except KeyError as error:
         raise Problem(f"{folder / 'config.json'} has no {error}; give the folder of an EAGLE-3 head", 2) from None

@@ -59,7 +59,8 @@ class Medusa(nn.Module):
         return {name.replace('heads.', '', 1): values for name, values in self.state_dict().items()}
 
     def config(self):
-        return {'medusa_num_heads': self.depths, 'medusa_num_layers': 1, 'hidden_size': self.target.dim, 'vocab_size': self.target.vocabulary}
+        return {'medusa_num_heads': self.depths, 'medusa_num_layers': 1, 'hidden_size': self.target.dim,
+                'vocab_size': self.target.vocabulary}
 
     def metadata(self):
         return {'medusa_num_heads': self.depths, 'medusa_num_layers': 1}

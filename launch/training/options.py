@@ -20,7 +20,8 @@ def number(kind, least, most=float('inf')):
     def read(text):
         value = kind(text)
         if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f'{text} is not between {least} and {most}' if most < float('inf') else f'{text} is less than {least}')
+            raise argparse.ArgumentTypeError(f'{text} is not between {least} and {most}' if most < float('inf')
+                                             else f'{text} is less than {least}')
         return value
     read.__name__ = 'number'
     return read
@@ -50,7 +51,8 @@ def add_common(parser):
     files.add_argument('-m', '--model', metavar='FILE.gguf', required=True, help='the model for which heads are trained')
     files.add_argument('-f', '--features', metavar='FILE', required=True, action='append',
                        help='a file of yamata features; its numbered further files are found automatically; repeatable')
-    files.add_argument('-o', '--out', metavar='FOLDER', required=True, help='output folder; an interrupted training continues from its checkpoint')
+    files.add_argument('-o', '--out', metavar='FOLDER', required=True,
+                       help='output folder; an interrupted training continues from its checkpoint')
     files.add_argument('--type', choices=('f16', 'f32'), default='f16', help='type of the written weights (f16)')
     files.add_argument('--from', metavar='FOLDER', default=None, help='begin with the weights of this head, to train it on more text')
     loop = parser.add_argument_group('training')
@@ -61,14 +63,17 @@ def add_common(parser):
                       help='muon: Muon for the matrices inside a head, AdamW for the rest; adamw: AdamW for all (muon)')
     loop.add_argument('--learning-rate', type=number(float, 0), default=None, metavar='X',
                       help=f'peak learning rate of AdamW; six times as much for Muon ({LEARNING_RATES_IN_WORDS})')
-    loop.add_argument('--warm-up', type=number(int, 0), default=None, metavar='STEPS', help='steps until the peak learning rate (a tenth of --steps, at most 2000)')
+    loop.add_argument('--warm-up', type=number(int, 0), default=None, metavar='STEPS',
+                      help='steps until the peak learning rate (a tenth of --steps, at most 2000)')
     loop.add_argument('--clip', type=number(float, 0), default=0.5, metavar='X', help='greatest gradient norm (0.5)')
     loop.add_argument('--held-out', type=held_out, default=0.1, metavar='SHARE|FILE',
                       help='texts for evaluation: a share of the texts (0.1), or a file with features of other texts')
-    loop.add_argument('--evaluate-every', type=number(int, 1), default=None, metavar='STEPS', help='steps between evaluations (a twentieth of --steps)')
+    loop.add_argument('--evaluate-every', type=number(int, 1), default=None, metavar='STEPS',
+                      help='steps between evaluations (a twentieth of --steps)')
     loop.add_argument('--patience', type=number(int, 1), default=6, metavar='N', help='stop after N evaluations without improvement (6)')
     loop.add_argument('--seed', type=number(int, 0), default=1)
-    loop.add_argument('--minutes', type=number(float, 0), default=None, metavar='X', help='pause after X minutes; the same command continues')
+    loop.add_argument('--minutes', type=number(float, 0), default=None, metavar='X',
+                      help='pause after X minutes; the same command continues')
     machine = parser.add_argument_group('machine')
     machine.add_argument('--threads', type=number(int, 1), default=None, help='number of threads (default: PyTorch chooses)')
     machine.add_argument('--device', default='cpu', help='PyTorch device: cpu or cuda (cpu)')
@@ -87,19 +92,27 @@ def check_files(options):
 def read(arguments, description):
     parser = Parser(prog='launch/train-heads', description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = parser.add_subparsers(dest='kind', required=True, metavar='medusa|dgf|eagle3', parser_class=Parser)
-    medusa = kinds.add_parser('medusa', help='heads that each guess one token, one position further ahead than the head before, from the last hidden state')
+    medusa = kinds.add_parser('medusa', help='heads that each guess one token, one position further ahead than the head before, from the '
+                                             'last hidden state')
     medusa.add_argument('--heads', type=number(int, 1, 16), default=4, help='how many (4)')
-    medusa.add_argument('--shared-output', action='store_true', help="use the model's output matrix instead of one per head: much smaller, a little worse")
+    medusa.add_argument('--shared-output', action='store_true',
+                        help="use the model's output matrix instead of one per head: much smaller, a little worse")
     dgf = kinds.add_parser('dgf', help="Dovetail's head: decoder layers that guess the next hidden state")
     dgf.add_argument('--blocks', type=number(int, 1, 16), default=2, help='decoder layers (2)')
-    dgf.add_argument('--noise', type=number(float, 0), default=0.2, metavar='X', help='uniform noise on the features, multiplied by 512/tokens (0.2)')
-    dgf.add_argument('--cross-entropy', type=number(float, 0), default=0.1, metavar='X', help='weight of the token loss relative to the feature loss (0.1)')
+    dgf.add_argument('--noise', type=number(float, 0), default=0.2, metavar='X',
+                     help='uniform noise on the features, multiplied by 512/tokens (0.2)')
+    dgf.add_argument('--cross-entropy', type=number(float, 0), default=0.1, metavar='X',
+                     help='weight of the token loss relative to the feature loss (0.1)')
     eagle3 = kinds.add_parser('eagle3', help='one decoder layer that reads three layers of the model, trained over its own outputs')
     eagle3.add_argument('--unroll', type=number(int, 1, 16), default=3, metavar='N', help='training steps on its own outputs (3)')
-    eagle3.add_argument('--draft-vocabulary', type=number(int, 16), default=8192, metavar='N', help='number of most frequent tokens that it can guess (8192)')
-    eagle3.add_argument('--layers', type=layers, default=None, metavar='A,B,C', help='layers whose inputs are read (of L layers: 2, L/2, L-3; below 7 layers the middle one and those beside it, below 3 all)')
+    eagle3.add_argument('--draft-vocabulary', type=number(int, 16), default=8192, metavar='N',
+                        help='number of most frequent tokens that it can guess (8192)')
+    eagle3.add_argument('--layers', type=layers, default=None, metavar='A,B,C',
+                        help='layers whose inputs are read (of L layers: 2, L/2, L-3; below 7 layers the middle one and those beside it, '
+                             'below 3 all)')
     eagle3.add_argument('--start', choices=('layer', 'random'), default='layer',
-                        help="initial weights: layer: the model's last layer, which is better after the same number of steps; random (layer)")
+                        help="initial weights: layer: the model's last layer, which is better after the same number of steps; random "
+                             "(layer)")
     eagle3.add_argument('--freeze-output', action='store_true', help="do not train the rows of the model's output matrix: faster steps")
     for chained in (dgf, eagle3):
         chained.add_argument('--depths', type=number(int, 1, 16), default=5, metavar='N', help='greatest depth that is measured (5)')

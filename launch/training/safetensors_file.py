@@ -7,8 +7,8 @@ import numpy
 
 from measuring.problem import Problem
 
-TYPES = {'F16': numpy.dtype('<f2'), 'F32': numpy.dtype('<f4'), 'I32': numpy.dtype('<i4'), 'I64': numpy.dtype('<i8'), 'BOOL': numpy.dtype('?'),
-         'BF16': numpy.dtype('<u2')}
+TYPES = {'F16': numpy.dtype('<f2'), 'F32': numpy.dtype('<f4'), 'I32': numpy.dtype('<i4'), 'I64': numpy.dtype('<i8'),
+         'BOOL': numpy.dtype('?'), 'BF16': numpy.dtype('<u2')}
 MOST_HEADER_BYTES = 100 << 20
 
 

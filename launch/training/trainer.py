@@ -50,8 +50,8 @@ class Progress:
             print(f'\rstep {step}/{self.recipe.steps}: loss {loss:.4f}, {self.left(step)}\033[K', end='', file=sys.stderr, flush=True)
 
     def evaluated(self, step, loss, rates, best):
-        print(f'{chr(13) if self.terminal else ""}step {step}/{self.recipe.steps}: loss {loss:.4f}, held out {rates}{" (best)" if best else ""}, '
-              f'{self.left(step)}', file=sys.stderr, flush=True)
+        print(f'{chr(13) if self.terminal else ""}step {step}/{self.recipe.steps}: loss {loss:.4f}, held out '
+              f'{rates}{" (best)" if best else ""}, {self.left(step)}', file=sys.stderr, flush=True)
 
 
 class Trainer:
@@ -90,8 +90,8 @@ class Trainer:
 
     def save(self):
         # Only tensors, numbers and strings: newer versions of PyTorch refuse other objects.
-        state = {'version': VERSION, 'settings': self.settings, 'head': self.head.state_dict(), 'optimizer': self.optimizer.state_dict(), 'done': self.done,
-                 'seconds': self.seconds, 'losses': self.losses, 'recent': self.recent,
+        state = {'version': VERSION, 'settings': self.settings, 'head': self.head.state_dict(), 'optimizer': self.optimizer.state_dict(),
+                 'done': self.done, 'seconds': self.seconds, 'losses': self.losses, 'recent': self.recent,
                  'best': self.best and dataclasses.asdict(self.best), 'best_state': self.best_state, 'since_best': self.since_best}
         new = self.checkpoint.with_suffix('.new')
         with open(new, 'wb') as file:

@@ -104,8 +104,8 @@ void Decoder::step_ended(const TreeRuns::Run& run, std::int32_t tokens) {
   last_text_ = Clock::now();
 }
 
-/// Time of a token without any guesses. Where another rank drafts, every step may have guesses, so that of a run with one row stands for it;
-/// 0: not known.
+/// Time of a token without any guesses. Where another rank drafts, every step may have guesses, so that of a run with one row stands for
+/// it; 0: not known.
 double Decoder::token_alone_s() const { return sources_.drafts_elsewhere() ? turnaround_.run_s(1) : alone_.token_s(); }
 
 /// Updates the cost of rows on links from a run's latency.

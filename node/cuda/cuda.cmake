@@ -33,7 +33,8 @@ list(APPEND code -gencode arch=compute_${newest},code=compute_${newest})  # for 
 message(STATUS "CUDA: ${YAMATA_NVCC}, for ${architectures}")
 
 # -fmad=false: fused multiply-adds stand in the source.
-set(nvcc_flags -std=c++17 -O3 -fmad=false --expt-relaxed-constexpr -Wno-deprecated-gpu-targets -Werror all-warnings -Xcompiler -Wall,-fPIC -I${CMAKE_SOURCE_DIR})
+set(nvcc_flags -std=c++17 -O3 -fmad=false --expt-relaxed-constexpr -Wno-deprecated-gpu-targets -Werror all-warnings -Xcompiler -Wall,-fPIC
+  -I${CMAKE_SOURCE_DIR})
 set(objects)
 foreach(source ${kernel_sources})
   string(REPLACE "/" "_" name ${source})
@@ -46,6 +47,7 @@ endforeach()
 add_library(yamata_cuda STATIC EXCLUDE_FROM_ALL cuda_device.cpp ${objects})
 set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 target_include_directories(yamata_cuda SYSTEM PRIVATE ${cuda_home}/include)
-find_library(YAMATA_CUDART cudart_static HINTS ${cuda_home}/lib64 ${cuda_home}/targets/x86_64-linux/lib ${cuda_home}/targets/aarch64-linux/lib REQUIRED)
+find_library(YAMATA_CUDART cudart_static HINTS ${cuda_home}/lib64 ${cuda_home}/targets/x86_64-linux/lib
+  ${cuda_home}/targets/aarch64-linux/lib REQUIRED)
 target_link_libraries(yamata_cuda PUBLIC yamata_device_unit ${YAMATA_CUDART} fmt::fmt Threads::Threads ${CMAKE_DL_LIBS} rt)
 set(YAMATA_HAS_CUDA ON)

@@ -54,8 +54,8 @@ void StepCost::fit() {
   }
 }
 
-/// The estimate for a width without runs: between the next ones with runs in proportion; where there is only one of them, grown from that as
-/// if nothing were known.
+/// The estimate for a width without runs: between the next ones with runs in proportion; where there is only one of them, grown from that
+/// as if nothing were known.
 double StepCost::between(int rows) const {
   const auto known = [&](int width) { return of_width_[static_cast<std::size_t>(width)].weight > 0; };
   const auto of = [&](int width) { return fitted_[static_cast<std::size_t>(width)]; };

@@ -6,8 +6,9 @@
 namespace yamata {
 
 /// Learns, from the runs of a stage, the time of a run for each number of rows. It is not linear, because kernels process rows in tiles.
-/// Recent runs weigh more. The first ones soon count little, because caches were still being filled. Wider runs do not take less time: where
-/// measured times say so, the widths get their weighted mean (isotonic regression), so old times of a width give way to recent ones of another.
+/// Recent runs weigh more. The first ones soon count little, because caches were still being filled. Wider runs do not take less time:
+/// where measured times say so, the widths get their weighted mean (isotonic regression), so old times of a width give way to recent ones
+/// of another.
 class StepCost {
  public:
   static constexpr int kWidest = 16;  ///< wider runs are prompts, whose rows have another cost

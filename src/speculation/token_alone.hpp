@@ -10,8 +10,8 @@ class TokenAlone {
  public:
   /// Records a step of the text: its time, and whether it had no guesses and waited for none.
   void step_ended(double seconds, bool alone);
-  /// Whether the next step should have no guesses: the 1st, 8th, 16th, 32nd, and so on, then one in 128, if there are none between. If it is
-  /// clear that guesses save time: the 8th, and then one in 128.
+  /// Whether the next step should have no guesses: the 1st, 8th, 16th, 32nd, and so on, then one in 128, if there are none between. If it
+  /// is clear that guesses save time: the 8th, and then one in 128.
   bool due(bool clear) const;
   /// The median of the latest measurements; 0: not known.
   double token_s() const;

@@ -94,8 +94,8 @@ void compare(const ModelFile& model, int width, double slowness, int rounds) {
     const double alone = fast.speed(width) + slow.speed(width), following = follows.speed(width), fixed = stays.speed(width);
     of_sum.push_back(following / alone), of_fixed.push_back(following / fixed), fixed_of_sum.push_back(fixed / alone);
   }
-  fmt::print("width {:2}: shares that follow {:.3f} of both alone, {:.3f} of fixed shares ({:.3f} of both alone); {}\n", width, median(of_sum),
-             median(of_fixed), median(fixed_of_sum), follows.unit().device());
+  fmt::print("width {:2}: shares that follow {:.3f} of both alone, {:.3f} of fixed shares ({:.3f} of both alone); {}\n", width,
+             median(of_sum), median(of_fixed), median(fixed_of_sum), follows.unit().device());
 }
 
 /// Seconds until the second core has 45 %, after its throttle is removed.

@@ -67,7 +67,8 @@ def main():
                 steps = ask(model, prompt)
                 (FOLDER / f"{variant}-{kind.lower()}.txt").write_text("\n".join(lines(steps, variant, kind)) + "\n")
                 distinct = len({token for token, _ in steps})
-                print(f"{variant} {kind}: {distinct} different tokens, the best has {sum(b[0][1] for _, b in steps) / STEPS:.2f} on average")
+                print(f"{variant} {kind}: {distinct} different tokens, the best has {sum(b[0][1] for _, b in steps) / STEPS:.2f} on "
+                      "average")
 
 
 if __name__ == "__main__":

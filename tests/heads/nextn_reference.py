@@ -186,8 +186,8 @@ def main():
         for variant in VARIANTS:
             model, alone = os.path.join(folder, variant + ".gguf"), os.path.join(folder, variant + "-alone.gguf")
             subprocess.run([writer, variant, "F32", model], check=True)
-            subprocess.run([yamata, "features", "-m", model, "-f", prompts, "-o", states, "--generate", "48", "--temp", "0.9", "--layers", "last",
-                            "--type", "f32", "-t", "1"], check=True)
+            subprocess.run([yamata, "features", "-m", model, "-f", prompts, "-o", states, "--generate", "48", "--temp", "0.9", "--layers",
+                            "last", "--type", "f32", "-t", "1"], check=True)
             file = Gguf(model)
             layer_alone(model, file, alone)
             for label, heads in ((variant, model), (variant + ", a file of its own", alone)):

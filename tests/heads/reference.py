@@ -210,7 +210,8 @@ class Comparison:
         return np.concatenate([self.layers["hidden." + name] for name in names], axis=1)
 
     def compare(self, label, model, path, names, steps, quant, least=0.99, rates=None):
-        out = subprocess.run([self.probe, self.target_path, path, self.states, quant, str(steps)], check=True, capture_output=True, text=True)
+        out = subprocess.run([self.probe, self.target_path, path, self.states, quant, str(steps)], check=True, capture_output=True,
+                             text=True)
         features = self.features(names)
         same = all_first = chain_same = chain_all = 0
         right, places = np.zeros(steps), np.zeros(steps)
@@ -247,8 +248,10 @@ def random_head(rng, wide, dim, heads, kv_heads, head_dim, ffn, name):
         return (1 + 0.2 * rng.standard_normal(dim)).astype(np.float16)
 
     inputs = 2 * dim if wide else dim
-    w = {name + "self_attn.q_proj.weight": matrix(heads * head_dim, inputs), name + "self_attn.k_proj.weight": matrix(kv_heads * head_dim, inputs),
-         name + "self_attn.v_proj.weight": matrix(kv_heads * head_dim, inputs), name + "self_attn.o_proj.weight": matrix(dim, heads * head_dim),
+    w = {name + "self_attn.q_proj.weight": matrix(heads * head_dim, inputs),
+         name + "self_attn.k_proj.weight": matrix(kv_heads * head_dim, inputs),
+         name + "self_attn.v_proj.weight": matrix(kv_heads * head_dim, inputs),
+         name + "self_attn.o_proj.weight": matrix(dim, heads * head_dim),
          name + "post_attention_layernorm.weight": norm(), name + "mlp.gate_proj.weight": matrix(ffn, dim),
          name + "mlp.up_proj.weight": matrix(ffn, dim), name + "mlp.down_proj.weight": matrix(dim, ffn)}
     if wide:
@@ -274,7 +277,8 @@ def eagle3_gguf(path, w, name, target_layers, before):
         tensors[f"blk.0.{theirs}.weight"] = w[f"{name}{ours}.weight"]
     for ours, theirs in norms.items():
         tensors[f"blk.0.{theirs}.weight"] = w[f"{name}{ours}.weight"].astype(np.float32)
-    write_gguf(path, tensors, {"general.architecture": "eagle3", "eagle3.target_layers": target_layers, "eagle3.norm_before_residual": before,
+    write_gguf(path, tensors, {"general.architecture": "eagle3", "eagle3.target_layers": target_layers,
+                               "eagle3.norm_before_residual": before,
                                "eagle3.attention.head_count": 4, "eagle3.attention.head_count_kv": 2, "eagle3.attention.key_length": 64,
                                "eagle3.rope.freq_base": 10000.0})
 

@@ -81,7 +81,8 @@ PRESETS = [
 CORES = sorted(os.sched_getaffinity(0))
 if len(CORES) > 1:
     APART = f'--units cpu:{CORES[0]} --draft-units cpu:{CORES[1]}'
-    PRESETS += [(1, f'--preset dovetail {APART} --heads {HEADS["dgf"]}', ''), (2, f'--preset duodecoding {APART} -md {DRAFT} --layer-split 1/1', '')]
+    PRESETS += [(1, f'--preset dovetail {APART} --heads {HEADS["dgf"]}', ''),
+                (2, f'--preset duodecoding {APART} -md {DRAFT} --layer-split 1/1', '')]
 
 # Exit code, words of the error, ranks, flags, and settings of the device.
 ERRORS = [
@@ -181,7 +182,8 @@ def jobs(cases, plain, emulated, folder):
     name = 'a rank with a device and one without'
     if cases.wants(name):
         split = ['--layer-split', '0.5,0.5']
-        command = [*MPIRUN, '-np', '1', emulated, *RUN, *split, *more, '--units', 'emulated', ':', '-np', '1', plain, *RUN, *split, *more, '-t', '1']
+        command = [*MPIRUN, '-np', '1', emulated, *RUN, *split, *more, '--units', 'emulated', ':', '-np', '1', plain, *RUN, *split, *more,
+                   '-t', '1']
         found, devices = result(command, out)
         cases.say(found == alone('24') and devices == ['emulated:0', 'cpu'], name)
 
@@ -190,8 +192,10 @@ def placed_by_speed(cases, plain, emulated, folder):
     """A rank that may get layers or the draft has a device for both. Here the files of the ranks decide that rank 1 drafts."""
     out = pathlib.Path(folder, 'result.json')
     more = ['--logits-checksum', '--json', str(out), '--units', 'emulated', '--draft-units', 'emulated']
-    both, without_draft, without_target = ('-m', TARGET, '-md', DRAFT), ('-m', TARGET, '-md', '/nonexistent'), ('-m', '/nonexistent', '-md', DRAFT)
-    for what, files in (('rank 1 can also hold layers', (both, both, without_draft)), ('rank 2 can also draft', (both, without_target, both))):
+    both = ('-m', TARGET, '-md', DRAFT)
+    without_draft, without_target = ('-m', TARGET, '-md', '/nonexistent'), ('-m', '/nonexistent', '-md', DRAFT)
+    for what, files in (('rank 1 can also hold layers', (both, both, without_draft)),
+                        ('rank 2 can also draft', (both, without_target, both))):
         name = f'drafters placed by speed, {what}'
         if cases.wants(name):
             ranks = [[':'] * (r > 0) + ['-np', '1', emulated, *RUN, *its, *more] for r, its in enumerate(files)]

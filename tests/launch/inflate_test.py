@@ -44,8 +44,8 @@ class Inflate(unittest.TestCase):
     def rates(self, model, heads):
         prompts, result = self.folder / 'prompts.jsonl', self.folder / 'rates.json'
         prompts.write_text(json.dumps({'turns': [PROMPT]}) + '\n')
-        subprocess.run([PROGRAM, 'acceptance', '-m', model, '--heads', heads, '-f', prompts, '-n', '48', '-t', '1', '--no-lookup', '--ignore-eos',
-                        '--json', result], check=True, capture_output=True)
+        subprocess.run([PROGRAM, 'acceptance', '-m', model, '--heads', heads, '-f', prompts, '-n', '48', '-t', '1', '--no-lookup',
+                        '--ignore-eos', '--json', result], check=True, capture_output=True)
         return json.loads(result.read_text())['sources'][0]['accuracies'][:4]
 
     def test_text_is_the_small_models(self):
@@ -63,8 +63,13 @@ class Inflate(unittest.TestCase):
     def test_what_cannot_be_embedded_is_refused_in_a_line(self):
         other = self.folder / 'other.safetensors'
         other.write_bytes(b'\x02\0\0\0\0\0\0\0{}')
-        for source, shape, cause in ((TARGET, dict(layers=4), 'the shape has --layers 4, but the file to embed needs at least 8; change it with --layers 8, or give --shape 1.1b or 0.3b or 0.1b\n'), (other, {}, 'holds neither Medusa heads'),
-                                     (MODELS / 'tales-dgf.safetensors', dict(ffn=512), 'the shape has --ffn 512, but the file to embed needs at least 768; change it with --ffn 768, or give --shape '),
+        for source, shape, cause in ((TARGET, dict(layers=4),
+                                      'the shape has --layers 4, but the file to embed needs at least 8; change it with --layers 8, or '
+                                      'give --shape 1.1b or 0.3b or 0.1b\n'),
+                                     (other, {}, 'holds neither Medusa heads'),
+                                     (MODELS / 'tales-dgf.safetensors', dict(ffn=512),
+                                      'the shape has --ffn 512, but the file to embed needs at least 768; change it with --ffn 768, or '
+                                      'give --shape '),
                                      (MODELS / 'README.md', {}, 'is no GGUF file')):
             with self.subTest(cause):
                 done = inflate(source, self.folder / 'refused', **shape)
@@ -91,8 +96,10 @@ class Inflate(unittest.TestCase):
     def test_files_that_cannot_be_read_or_written_are_named(self):
         cut = self.folder / 'cut.gguf'
         cut.write_bytes(TARGET.read_bytes()[:1000])
-        for source, out, words in ((self.folder / 'absent', 'l.gguf', 'absent cannot be read (No such file or directory); name a GGUF file'),
-                                   (TARGET, 'nowhere/l.gguf', 'nowhere/l.gguf cannot be written (No such file or directory); choose another place'),
+        for source, out, words in ((self.folder / 'absent', 'l.gguf',
+                                    'absent cannot be read (No such file or directory); name a GGUF file'),
+                                   (TARGET, 'nowhere/l.gguf',
+                                    'nowhere/l.gguf cannot be written (No such file or directory); choose another place'),
                                    (cut, 'l.gguf', 'cut.gguf is cut short')):
             with self.subTest(words):
                 done = inflate(source, self.folder / out)

@@ -87,7 +87,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(o.seed, o.seed + o.count):
             rng = random.Random(seed)
-            what = ['-p', rng.choice(PROMPTS), '--cache-type-k', rng.choice(['f16', 'f32', 'q8_0']), '--cache-type-v', rng.choice(['f16', 'q8_0'])]
+            what = ['-p', rng.choice(PROMPTS), '--cache-type-k', rng.choice(['f16', 'f32', 'q8_0']), '--cache-type-v',
+                    rng.choice(['f16', 'q8_0'])]
             ranks, flags = random_layout(rng, o.devices)
             key = tuple(what)
             if key not in alone:

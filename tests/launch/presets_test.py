@@ -28,7 +28,8 @@ TREES = [('dovetail', HEADS['dgf'], 15, 8, 10), ('medusa', HEADS['medusa'], 63, 
 
 
 def run(command, cache=''):
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', **({'XDG_CACHE_HOME': cache} if cache else {}))
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1',
+                       **({'XDG_CACHE_HOME': cache} if cache else {}))
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
     if done.returncode:
         raise SystemExit(f'exit {done.returncode}: {" ".join(command)}\n{done.stderr[-2000:]}')
@@ -71,7 +72,8 @@ class Presets:
 
     def result(self, program, prompt, tokens, flags, ranks=1):
         launcher = ['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', str(ranks)] if ranks > 1 else []
-        run([*launcher, program, 'run', '-m', TARGET, '-p', prompt, '-n', str(tokens), '--ignore-eos', '--logits-checksum', '--json', str(self.out), *flags], self.cache)
+        run([*launcher, program, 'run', '-m', TARGET, '-p', prompt, '-n', str(tokens), '--ignore-eos', '--logits-checksum', '--json',
+             str(self.out), *flags], self.cache)
         return json.loads(self.out.read_text())
 
     def alone(self, prompt, tokens):
@@ -94,7 +96,8 @@ class Presets:
         by replay."""
         if tuple(who) not in self.known:
             self.prompts.write_text(''.join(json.dumps({'turns': [prompt]}) + '\n' for prompt in PROMPTS))
-            run([self.plain, 'acceptance', '-m', TARGET, '-f', str(self.prompts), '-n', str(TOKENS), '--ignore-eos', '--no-lookup', '-t', '1', '--json', str(self.out), *who], self.cache)
+            run([self.plain, 'acceptance', '-m', TARGET, '-f', str(self.prompts), '-n', str(TOKENS), '--ignore-eos', '--no-lookup', '-t',
+                 '1', '--json', str(self.out), *who], self.cache)
             self.known[tuple(who)] = json.loads(self.out.read_text())['sources'][0]
         source = self.known[tuple(who)]
         return source['accuracies'], source['tokens_per_run'][str(width)]
@@ -124,13 +127,16 @@ def trees(presets):
         presets.say(same, f'{name} on cores: the text of one plain rank')
         presets.say(near(found, formula, .15), f'{name} on cores: {found:.3f} tokens per pass, {formula:.3f} by the formula')
         whole = per_pass([(tokens + 1, runs + 1) for tokens, runs in passes])  # as in the replay
-        presets.say(whole > .97 * replay, f'{name} on cores: {whole:.3f} tokens per pass, {replay:.3f} by replay of the best shape, the prompt counted')
+        presets.say(whole > .97 * replay,
+                    f'{name} on cores: {whole:.3f} tokens per pass, {replay:.3f} by replay of the best shape, the prompt counted')
         if apart:
             on_two = [*units, '--layer-split', '1/1']
-            presets.say(presets.play(presets.plain, PROMPTS[:4], TOKENS, [*flags, *on_two], 2) == (True, passes[:4]), f'{name} on two ranks: the same')
+            presets.say(presets.play(presets.plain, PROMPTS[:4], TOKENS, [*flags, *on_two], 2) == (True, passes[:4]),
+                        f'{name} on two ranks: the same')
         few = presets.play(presets.plain, PROMPTS[:DEVICE_PROMPTS], DEVICE_TOKENS, [*flags, *units])
         device = ['--units', 'cpu', '--draft-units', 'emulated'] if apart else ['--units', 'emulated']
-        presets.say(presets.play(presets.emulated, PROMPTS[:DEVICE_PROMPTS], DEVICE_TOKENS, [*flags, *device]) == few, f'{name} on a device: the same')
+        presets.say(presets.play(presets.emulated, PROMPTS[:DEVICE_PROMPTS], DEVICE_TOKENS, [*flags, *device]) == few,
+                    f'{name} on a device: the same')
 
 
 def duodecoding(presets):
@@ -143,18 +149,22 @@ def duodecoding(presets):
         if presets.filter not in name:
             continue
         flags = ['--preset', 'duodecoding', *who, *split]
-        same, passes = presets.play(presets.emulated, PROMPTS[:4], 2 * DEVICE_TOKENS, [*flags, '--units', 'emulated', '--draft-units', f'cpu:{CORES[-1]}'], ranks)
+        same, passes = presets.play(presets.emulated, PROMPTS[:4], 2 * DEVICE_TOKENS,
+                                    [*flags, '--units', 'emulated', '--draft-units', f'cpu:{CORES[-1]}'], ranks)
         presets.say(same, f'{name}, on a device: the text of one plain rank')
-        presets.say(near(per_pass(passes), formula, .15), f'{name}, on a device: {per_pass(passes):.3f} tokens per pass, {formula:.3f} by the formula')
+        presets.say(near(per_pass(passes), formula, .15),
+                    f'{name}, on a device: {per_pass(passes):.3f} tokens per pass, {formula:.3f} by the formula')
         if len(CORES) > 1:  # whether sequences are in time depends on the number of cores
-            same, passes = presets.play(presets.plain, PROMPTS[:2], TOKENS, [*flags, '--units', f'cpu:{CORES[0]}', '--draft-units', f'cpu:{CORES[1]}'], ranks)
+            same, passes = presets.play(presets.plain, PROMPTS[:2], TOKENS,
+                                        [*flags, '--units', f'cpu:{CORES[0]}', '--draft-units', f'cpu:{CORES[1]}'], ranks)
             presets.say(same and per_pass(passes) >= 1, f'{name}, on cores: the text of one plain rank')
 
 
 def shared(presets):
     """Presets whose units share layers need the units' speeds. With Medusa's tree, they have Medusa's passes."""
     _, who, guesses, depth, children = TREES[1]
-    tree = ['--strategy', 'speculative', '--no-lookup', '--policy', 'dynamic-tree', '--draft', str(guesses), '--tree-depth', str(depth), '--tree-children', str(children)]
+    tree = ['--strategy', 'speculative', '--no-lookup', '--policy', 'dynamic-tree', '--draft', str(guesses), '--tree-depth', str(depth),
+            '--tree-children', str(children)]
     for units, program in ((['emulated', 'cpu'], presets.emulated), ([f'cpu:{core}' for core in CORES[:2]], presets.plain)):
         flags = ['--units', '+'.join(units)]
         if len(units) < 2 or presets.filter not in 'shared ' + flags[1]:
@@ -178,7 +188,8 @@ def without_trees(presets):
             presets.say(same and per_pass(passes) == 1, f'{name}: the text of one plain rank, one token per pass')
         name = f'pipeinfer on {units} and {other}'
         if presets.filter in name:
-            same, passes = presets.play(program, *texts, ['--preset', 'pipeinfer', '-md', DRAFT, '--units', units, '--draft-units', other, '--layer-split', '1/1'], 2)
+            same, passes = presets.play(program, *texts, ['--preset', 'pipeinfer', '-md', DRAFT, '--units', units, '--draft-units', other,
+                                                          '--layer-split', '1/1'], 2)
             presets.say(same and per_pass(passes) >= 1, f'{name}: the text of one plain rank')
 
 

@@ -89,9 +89,11 @@ class TwoHosts(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             result = pathlib.Path(folder) / 'result.json'
             results = []
-            for command in ([PROGRAM], [ROOT / 'launch' / 'emulate', '--hosts', '2', '--cpu', '50', '--rate', '1gbit', '--delay', '0.1ms', '--', PROGRAM]):
+            for command in ([PROGRAM], [ROOT / 'launch' / 'emulate', '--hosts', '2', '--cpu', '50', '--rate', '1gbit', '--delay', '0.1ms',
+                                        '--', PROGRAM]):
                 flags = ['-md', DRAFT, '--layer-split', '1/1'] if len(command) > 1 else []
-                with subprocess.Popen([*command, 'run', '-m', TARGET, *TEXT, *flags, '--json', result], stdout=subprocess.DEVNULL) as process:
+                with subprocess.Popen([*command, 'run', '-m', TARGET, *TEXT, *flags, '--json', result],
+                                      stdout=subprocess.DEVNULL) as process:
                     self.assertEqual(process.wait(timeout=120), 0)
                 results.append(json.loads(result.read_text()))
         self.assertEqual(results[0]['token_ids'], results[1]['token_ids'])
@@ -110,8 +112,8 @@ class TwoHosts(unittest.TestCase):
 
     def assert_nothing_is_left_of(self, clear, to_keeper='SIGCONT'):
         """Kills the emulation of a job, sends a signal to its keeper, and checks that nothing is left."""
-        emulate = subprocess.Popen([ROOT / 'launch' / 'emulate', '--hosts', '2', '--', PROGRAM, 'run', '-m', TARGET, '-p', 'Once upon a time', '-n',
-                                    '100000', '-c', '110000', '-t', '1', '--ignore-eos'], stdout=subprocess.PIPE)
+        emulate = subprocess.Popen([ROOT / 'launch' / 'emulate', '--hosts', '2', '--', PROGRAM, 'run', '-m', TARGET, '-p',
+                                    'Once upon a time', '-n', '100000', '-c', '110000', '-t', '1', '--ignore-eos'], stdout=subprocess.PIPE)
         with emulate:
             self.assertTrue(emulate.stdout.read(100))
             keeper = [process for process in running(emulate) if b'--keep' in words_of(process)]

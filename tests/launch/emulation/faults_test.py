@@ -169,7 +169,8 @@ class ThreeHosts(unittest.TestCase):
                 self.assertEqual(len(lines), 1, lines)
 
     def test_rank_stopped_while_starting_is_named(self):
-        begun = lambda job: wait_until(lambda: processes(job.cluster.hosts[1], 'yamata-guard') and processes(job.cluster.hosts[1], 'yamata'))
+        begun = lambda job: wait_until(lambda: processes(job.cluster.hosts[1], 'yamata-guard')
+                                       and processes(job.cluster.hosts[1], 'yamata'))
         code, lines, _ = self.strike(LONG, 1, send(signal.SIGSTOP, 'yamata'), begun)
         self.expect_named(1, code, lines)
 

@@ -42,7 +42,8 @@ class Verdicts(unittest.TestCase):
     def test_seed_decides_everything(self):
         self.assertEqual(vars(faults.Scenario(5)), vars(faults.Scenario(5)))
         self.assertEqual({faults.Scenario(seed).kind for seed in range(200)}, set(faults.KINDS))
-        self.assertFalse(any(faults.Scenario(seed).kind in faults.ONLY_ON_HOSTS for seed in range(200) if faults.Scenario(seed).place == 'here'))
+        self.assertFalse(any(faults.Scenario(seed).kind in faults.ONLY_ON_HOSTS for seed in range(200)
+                             if faults.Scenario(seed).place == 'here'))
 
     def test_lost_rank_is_named_in_one_line(self):
         self.assert_right(scenario('stop rank'), 3, 'noise\n' + SILENT, False)
@@ -60,7 +61,8 @@ class Verdicts(unittest.TestCase):
         self.assert_wrong('without the whole text', scenario('kill rank', 2), 0, '', False)
         killed = 'yamata: rank 2 (n2) was killed by signal 9\n'
         self.assert_wrong('only a drafter', scenario('kill rank', 2), 3, killed, False)
-        self.assert_wrong('only a drafter', scenario('kill rank', 2), 3, f'{killed}yamata: warning: the text goes on without the drafter on rank 2: x\n', True)
+        self.assert_wrong('only a drafter', scenario('kill rank', 2), 3,
+                          f'{killed}yamata: warning: the text goes on without the drafter on rank 2: x\n', True)
         self.assert_right(scenario('kill rank', 2), 3, killed, True)  # it was killed after all of the text
         self.assert_right(scenario('kill rank', 2, 'start'), 3, 'yamata: rank 2 (n2) was killed by signal 9\n', False)
 
@@ -79,8 +81,8 @@ class Interrupted(unittest.TestCase):
 
     def test_closed_terminal_leaves_no_folder(self):
         with tempfile.TemporaryDirectory() as folder:
-            process = subprocess.Popen([sys.executable, str(ROOT / 'launch' / 'faults'), '--here', '--seeds', '1-9'], stderr=subprocess.DEVNULL,
-                                       env=dict(os.environ, TMPDIR=folder))
+            process = subprocess.Popen([sys.executable, str(ROOT / 'launch' / 'faults'), '--here', '--seeds', '1-9'],
+                                       stderr=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=folder))
             while not any(name.startswith('yamata-faults-') for name in os.listdir(folder)):
                 self.assertIsNone(process.poll())
             process.send_signal(signal.SIGHUP)

@@ -29,7 +29,8 @@ class AcceptancePlot(unittest.TestCase):
         return subprocess.run([sys.executable, PLOT, path], capture_output=True, text=True, timeout=200)
 
     def test_file_that_is_none_is_named(self):
-        for text in ('', '[]', '{"sources": []}', '{"sources": [{}]}', json.dumps({'sources': [source('x', .5) | {'accuracies': [['a']]}]})):
+        for text in ('', '[]', '{"sources": []}', '{"sources": [{}]}',
+                     json.dumps({'sources': [source('x', .5) | {'accuracies': [['a']]}]})):
             done = self.plot(text)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn('rates.json', done.stderr)

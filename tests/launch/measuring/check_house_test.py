@@ -34,7 +34,8 @@ class CheckHouse(unittest.TestCase):
 
     def test_dependencies_between_folders_and_subfolders_point_one_way(self):
         self.assert_one({'node/a.cpp': '#include "src/b.hpp"\n'}, 'node/a.cpp:1: node includes src')
-        self.assert_one({'mpi/pipeline/a.cpp': '\n#include "mpi/decoding/b.hpp"\n'}, 'mpi/pipeline/a.cpp:2: mpi/pipeline includes mpi/decoding')
+        self.assert_one({'mpi/pipeline/a.cpp': '\n#include "mpi/decoding/b.hpp"\n'},
+                        'mpi/pipeline/a.cpp:2: mpi/pipeline includes mpi/decoding')
         self.assert_one({'launch/output/a.cpp': '#include "launch/job.hpp"\n'}, 'stands above it')
 
     def test_mpi_and_cuda_stay_where_they_belong(self):
@@ -48,6 +49,16 @@ class CheckHouse(unittest.TestCase):
         self.assert_one({'src/a.hpp': f'struct S {{\n  void f() const {{\n{body}  }}\n}};\n'}, 'src/a.hpp:2: a function of 62 lines')
         self.assert_one({'launch/a.py': 'def f():\n' + '    call()\n' * 61}, 'launch/a.py:1: a function of 62 lines')
         self.assertEqual(self.complaints({'node/cpu/kernels/k.hpp': f'void f() {{\n{body}}}\n'}), [])
+
+    def test_long_lines_are_named_but_not_those_of_tables_and_code_in_markdown(self):
+        long = 'word ' * 28 + 'x'
+        for name in ('src/a.cpp', 'launch/a.py', 'launch/run', 'tests/a.sh', 'launch/a.toml', 'a.cmake', 'src/CMakeLists.txt', 'docs/a.md'):
+            with self.subTest(name):
+                self.assert_one({name: f'# {long[3:]}\n# {long}\n'}, f'{name}:2: a line of 143 columns, more than 140')
+        self.assertEqual(self.complaints({'docs/a.md': f'| {long} |\n```\n{long}\n```\n', 'tests/a.csv': f'{long}\n'}), [])
+        self.assert_one({'docs/a.md': f'```\n{long}\n```\n{long}\n'}, 'docs/a.md:4: a line of 141')
+        self.assertEqual(self.complaints({'tests/a.hpp': f'// clang-format off\n// {long}\n// clang-format on\n'}), [])
+        self.assert_one({'tests/a.hpp': f'// clang-format off\n// clang-format on\n// {long}\n'}, 'tests/a.hpp:3')
 
     def test_replaced_terms_do_not_come_back(self):
         self.assert_one({'README.md': 'fine\nthe pace of a rank\n'}, "README.md:2: 'pace' has been replaced: ns per byte, speed")

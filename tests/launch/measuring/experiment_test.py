@@ -149,8 +149,8 @@ class Plan(unittest.TestCase):
                          [('q-1', 'q', '<user>one<model>'), ('q-3', 'c', '<user>two<model>'), ('q-7', 'q', '<user>three<model>')])
 
     def test_a_line_without_a_text_and_a_format_without_a_place_are_named(self):
-        for line, more, named in (('{"prompt": 5}', '', 'line 2'), ('[1]', '', 'line 2'), ('{"turns": [3]}', '', 'line 2'), ('{"turns": "abc"}', '', 'line 2'),
-                                  ('{"text": "a", "category": [1]}', '', 'line 2'), ('{"text": "b"}', 'format = 5\n', 'format needs'), ('x', '', 'line 2'),
+        bad = ('{"prompt": 5}', '[1]', '{"turns": [3]}', '{"turns": "abc"}', '{"text": "a", "category": [1]}', 'x')
+        for line, more, named in (*((line, '', 'line 2') for line in bad), ('{"text": "b"}', 'format = 5\n', 'format needs'),
                                   ('{"text": "b"}', 'format = "user"\n', 'format needs')):
             with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file, self.assertRaisesRegex(Problem, named):
                 file.write('{"text": "a"}\n' + line)
@@ -163,7 +163,8 @@ class Plan(unittest.TestCase):
                 self.expand(f'tokens = {tokens}\n{strategies("s")}')
 
     def test_values_that_cannot_be_used_are_refused(self):
-        for toml, named in (('temperature = "hot"', "temperature is 'hot'; give a number from 0 up"), ('temperature = [0, -1]', 'temperature is -1; '),
+        for toml, named in (('temperature = "hot"', "temperature is 'hot'; give a number from 0 up"),
+                            ('temperature = [0, -1]', 'temperature is -1; '),
                             ('temperature = true', 'temperature is True; '), ('temperature = nan', 'temperature is nan; '),
                             ('seed = 1.5', 'seed is 1.5; give a whole number'), ('temperature = []', 'temperature has no values; '),
                             ('tokens = []', 'tokens has no values; '), ('seed = []', 'seed has no values; ')):
@@ -171,20 +172,23 @@ class Plan(unittest.TestCase):
                 self.expand(f'{toml}\n{strategies("s")}')
         for toml, named in (('repeats = 1.5', 'repeats is 1.5; give a whole number from 1 up'), ('repeats = true', 'repeats is True; '),
                             ('deadline_s = inf', 'deadline_s is inf; give a number'), ('deadline_s = nan', 'deadline_s is nan; ')):
-            key = toml.split()[0]
-            rest = '\n'.join(line for line in strategies('s').splitlines() if not line.startswith(key))
+            rest = '\n'.join(line for line in strategies('s').splitlines() if not line.startswith(toml.split()[0]))
             with self.subTest(toml), self.assertRaisesRegex(Problem, named):
                 self.expand(f'{toml}\n{rest}')
-        for toml, named in (('x = { draft = "false" }', "strategies.x: draft is 'false'; give true or false"), ('x = { draft = 3 }', 'x: draft is 3; '),
-                            ('x = { sweep = "no" }', "strategies.x: sweep is 'no'; give true or false"), ('x = { clusters = [] }', 'x: clusters is '),
-                            ('x = { clusters = ["many"] }', "x: there is no cluster 'many'; there are one"), ('[sweep]\n"--draft" = []', 'sweep: --draft has no values'),
+        for toml, named in (('x = { draft = "false" }', "strategies.x: draft is 'false'; give true or false"),
+                            ('x = { draft = 3 }', 'x: draft is 3; '),
+                            ('x = { sweep = "no" }', "strategies.x: sweep is 'no'; give true or false"),
+                            ('x = { clusters = [] }', 'x: clusters is '),
+                            ('x = { clusters = ["many"] }', "x: there is no cluster 'many'; there are one"),
+                            ('[sweep]\n"--draft" = []', 'sweep: --draft has no values'),
                             ('[clusters.many]\nranks = []', 'clusters.many: ranks has no values'),
                             ('[clusters.many]\nranks = 1.5', 'clusters.many: ranks is 1.5; give a whole number from 1 up'),
                             ('[clusters.many]\nhosts = [2, 0]', 'clusters.many: hosts is 0; give a whole number from 1 up'),
                             ('[clusters.h]\nhostfile = 3', 'clusters.h: hostfile is 3; '),
                             ('[models.n]\ntarget = "t"\ndraft = [3]', 'models.n: draft is 3; give the name of a file'),
                             ('[prompts.p]\ntext = "a"\nlimit = 3', "prompts.p: 'limit' has no effect on a text; leave it out"),
-                            ('[prompts.p]\ntext = 3', 'prompts.p: text is 3; '), ('[prompts.p]\nfile = "a"\ncharacters = 0', 'prompts.p: characters is 0; '),
+                            ('[prompts.p]\ntext = 3', 'prompts.p: text is 3; '),
+                            ('[prompts.p]\nfile = "a"\ncharacters = 0', 'prompts.p: characters is 0; '),
                             ('[prompts.p]\nfile = "a.jsonl"\ncategories = []', 'prompts.p: categories is '),
                             ('[prompts.p]\nfile = "a.jsonl"\nlimit = "3"', "prompts.p: limit is '3'; give a whole number"),
                             ('[prompts.p]\nfile = "/dev/null.jsonl"\ncharacters = 3', "'characters' has no effect on a .jsonl file")):
@@ -197,8 +201,9 @@ class Plan(unittest.TestCase):
                 self.expand(strategies('s') + f'[prompts.q]\nfile = "absent.jsonl"\n{more}')
 
     def test_a_key_nobody_knows_is_refused(self):
-        for toml, named in ((f'repeat = 3\n{strategies("a")}', 'repeat'), (strategies('a') + '[models.n]\ntarget = "t"\ndraf = "d"', 'draf'),
-                            (strategies('a') + '[sweep]\ndraft = [1]', "'draft'"), (strategies('a') + '[clusters.x]\ncpu = 1', 'clusters.x')):
+        a = strategies('a')
+        for toml, named in ((f'repeat = 3\n{a}', 'repeat'), (a + '[models.n]\ntarget = "t"\ndraf = "d"', 'draf'),
+                            (a + '[sweep]\ndraft = [1]', "'draft'"), (a + '[clusters.x]\ncpu = 1', 'clusters.x')):
             with self.assertRaisesRegex(Problem, named):
                 self.expand(toml)
 
@@ -240,7 +245,8 @@ class Running(Folder):
             self.assertFalse(os.path.exists(f'/proc/{pid}/exe') and os.readlink(f'/proc/{pid}/exe'), pid)
 
     def test_another_program_runs_between_and_is_read_by_its_words(self):
-        toml = strategies('pipeinfer') + '[programs.peer]\ncommand = "./fake --strategy {target}{tokens} --json /dev/null -f {prompt_file}"\n' \
+        toml = strategies('pipeinfer') + '[programs.peer]\n' \
+            'command = "./fake --strategy {target}{tokens} --json /dev/null -f {prompt_file}"\n' \
             "tokens_per_s = 'speed: ([0-9.]+) tokens'\n"
         self.assertEqual(self.run_to_end(toml), 0, self.said)
         self.assertEqual(self.calls()[:2], ['pipeinfer', 'target64'])
@@ -343,7 +349,8 @@ class Resuming(Folder):
 
     def test_a_missing_host_file_is_named_before_the_first_run(self):
         self.assertEqual(self.run_to_end(strategies('a') + '[clusters.office]\nhostfile = "nofile"\n'), 1)
-        self.assertEqual(self.said, 'experiment: clusters.office: nofile does not exist; paths are relative to the folder where launch/experiment is started\n')
+        self.assertEqual(self.said, 'experiment: clusters.office: nofile does not exist; paths are relative to the folder where '
+                                    'launch/experiment is started\n')
         self.assertFalse((self.path / 'calls').exists())
 
     def test_hosts_that_cannot_be_emulated_are_refused_before_the_first_run(self):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests that every script for users explains itself with --help, refuses unknown arguments in one line, and ends with one line after Ctrl-C."""
+"""Tests that every script for users explains itself with --help, refuses unknown arguments in one line, and ends with one line after
+Ctrl-C."""
 import os
 import pathlib
 import subprocess
@@ -49,7 +50,8 @@ class Scripts(unittest.TestCase):
             for script in (path for path in sorted(LAUNCH.iterdir()) if path.is_file() and 'python' in path.read_text().splitlines()[0]):
                 with self.subTest(script.name):
                     done = run(script, PYTHONPATH=folder)
-                    self.assertEqual((done.returncode, done.stderr), (130, '' if script.name in SILENT else f'{script.name}: interrupted\n'))
+                    self.assertEqual((done.returncode, done.stderr),
+                                     (130, '' if script.name in SILENT else f'{script.name}: interrupted\n'))
 
 
 if __name__ == '__main__':

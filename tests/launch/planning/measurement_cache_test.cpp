@@ -142,7 +142,8 @@ TEST_F(MeasurementCacheTest, SavingsThatCannotBe_areNeitherReadNorKept) {
   const DraftSums good{.steps = 500, .tokens = 900, .own = 900, .times = 800, .costs = 800};
   std::vector<DraftSums> bad(12, good);
   bad[0].steps = 502, bad[1].steps = 1e-9, bad[2].own = 901, bad[3].costs = 801, bad[4].costs = -1, bad[5].tokens = 1e9, bad[6].times = 1e9;
-  bad[7].times = bad[7].costs = 0.1, bad[8].tokens = bad[8].own = 0.1, bad[9].times = kInfinite, bad[10].costs = kNan, bad[11].tokens = kNan;
+  bad[7].times = bad[7].costs = 0.1, bad[8].tokens = bad[8].own = 0.1, bad[9].times = kInfinite, bad[10].costs = kNan,
+  bad[11].tokens = kNan;
   const std::string file = folder_ + "/" + kKey.file_name(".savings");
   for (const DraftSums& s : bad) {
     const std::string line = fmt::format("yamata-savings-2 {} {} {} {} {} {}\n", s.steps, s.tokens, s.own, s.times, s.costs, kNow);

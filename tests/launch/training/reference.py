@@ -16,7 +16,8 @@ def read(path):
     tensors = {}
     for name, entry in header.items():
         begin, end = entry['data_offsets']
-        values = numpy.frombuffer(data[8 + length + begin:8 + length + end], '<' + kinds[entry['dtype']] if entry['dtype'] != 'BOOL' else '?')
+        kind = '<' + kinds[entry['dtype']] if entry['dtype'] != 'BOOL' else '?'
+        values = numpy.frombuffer(data[8 + length + begin:8 + length + end], kind)
         tensors[name] = values.reshape(entry['shape'])
     return {name: values.astype('f8') if values.dtype.kind == 'f' else values for name, values in tensors.items()}, metadata
 
@@ -94,7 +95,8 @@ class Layered:
 def layer(model, prefix, shape, eps, rows):
     """The outputs of a layer of the target, from its tensors in GGUF's names: RoPE pairs are (2i, 2i + 1)."""
     names = {'attn_q': 'self_attn.q_proj', 'attn_k': 'self_attn.k_proj', 'attn_v': 'self_attn.v_proj', 'attn_output': 'self_attn.o_proj',
-             'attn_norm': 'norm', 'ffn_norm': 'post_attention_layernorm', 'ffn_gate': 'mlp.gate_proj', 'ffn_up': 'mlp.up_proj', 'ffn_down': 'mlp.down_proj'}
+             'attn_norm': 'norm', 'ffn_norm': 'post_attention_layernorm', 'ffn_gate': 'mlp.gate_proj', 'ffn_up': 'mlp.up_proj',
+             'ffn_down': 'mlp.down_proj'}
     tensors = {f'{name}.weight': model[f'{prefix}.{stored}.weight'].astype('f8') for stored, name in names.items()}
     computed = Layered(tensors, [''], shape, eps, interleaved=True)
     return [computed.feed('', row + computed.attention[0](norm(row, tensors['norm.weight'], eps))) for row in rows]

@@ -27,7 +27,8 @@ def run(script, *arguments):
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(module)
     out, err = io.StringIO(), io.StringIO()
-    with unittest.mock.patch.object(sys, 'argv', [script, *map(str, arguments)]), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    called = unittest.mock.patch.object(sys, 'argv', [script, *map(str, arguments)])
+    with called, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             code = module.main()
         except SystemExit as ended:
@@ -52,8 +53,8 @@ class Scene(unittest.TestCase):
         tiny.write_features(cls.folder / 'features-00002.safetensors', seed=4)
 
     def flags(self, kind, out, *more):
-        return [kind, *KINDS[kind], '-m', str(self.folder / 'target.gguf'), '-f', str(self.folder / 'features.safetensors'), '-o', str(self.folder / out),
-                '--steps', '12', '--batch', '96', '--learning-rate', '1e-2', '--threads', '1', *more]
+        return [kind, *KINDS[kind], '-m', str(self.folder / 'target.gguf'), '-f', str(self.folder / 'features.safetensors'), '-o',
+                str(self.folder / out), '--steps', '12', '--batch', '96', '--learning-rate', '1e-2', '--threads', '1', *more]
 
     def read(self, kind, out, *more):
         return options.read(self.flags(kind, out, *more), '')

@@ -51,7 +51,8 @@ class Start(unittest.TestCase):
         lacks = (empty, f'{empty} has no model.safetensors and no config.json'), (half, f'{half} has no config.json'), \
             (half / 'model.safetensors', f'{half} has no config.json'), (half / 'absent', f'{half / "absent"} does not exist')
         for head, lack in lacks:
-            done = self.start('heads-to-gguf', str(head), str(self.folder / 'out.gguf'), numpy='raise SystemExit(9)', gguf='raise SystemExit(9)')
+            done = self.start('heads-to-gguf', str(head), str(self.folder / 'out.gguf'), numpy='raise SystemExit(9)',
+                              gguf='raise SystemExit(9)')
             self.assertEqual((done.returncode, done.stderr), (2, f'heads-to-gguf: {lack}; give the folder of an EAGLE-3 head\n'))
 
 

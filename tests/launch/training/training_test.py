@@ -29,7 +29,8 @@ class Training(Scene):
     def test_loss_falls_and_guesses_become_right(self):
         for kind in KINDS:
             more = ['--noise', '0'] if kind == 'dgf' else []  # with such short texts, the noise would be as large as the features
-            loop = self.prepared(kind, f'learn-{kind}', '--steps', '100', '--batch', '256', '--evaluate-every', '10', '--patience', '100', *more)
+            loop = self.prepared(kind, f'learn-{kind}', '--steps', '100', '--batch', '256', '--evaluate-every', '10', '--patience', '100',
+                                 *more)
             self.assertTrue(quiet(loop))
             self.assertLess(loop.losses[-1][1], 0.6 * loop.losses[0][1], kind)
             self.assertGreater(loop.best.share(0), 0.6, f'{kind}: {loop.best}')
@@ -56,7 +57,8 @@ class Starting(Scene):
         with torch.no_grad():
             self.assertTrue(torch.equal(head.start(batch), rows))
             made, _ = head.step(rows, batch.ids, [])
-        for computed, expected in zip(made[0].numpy(), reference.layer(tiny.weights(), f'blk.{tiny.LAYERS - 1}', SHAPE, tiny.EPS, rows[0].double().numpy())):
+        layer = reference.layer(tiny.weights(), f'blk.{tiny.LAYERS - 1}', SHAPE, tiny.EPS, rows[0].double().numpy())
+        for computed, expected in zip(made[0].numpy(), layer):
             self.assertLess(abs(computed - expected).max(), 1e-4 * abs(expected).max())
 
     def test_from_begins_with_the_weights_of_another_head(self):
@@ -72,7 +74,8 @@ class Starting(Scene):
         config.write_text(json.dumps(json.loads(config.read_text()) | {'eagle_aux_hidden_state_layer_ids': [0, 1, 2]}))
         for kind, other, part in (('dgf', 'medusa', 'does not fit'), ('eagle3', 'eagle3', 'd2t does not fit'), ('dgf', 'none', 'none'),
                                   ('eagle3', 'layers', 'reads layers 0, 1, 2')):
-            refused = self.train_heads(kind, 'second', '--from', str(self.folder / f'first-{other}'), *(['--draft-vocabulary', '40'] if kind == 'eagle3' else []))
+            refused = self.train_heads(kind, 'second', '--from', str(self.folder / f'first-{other}'),
+                                       *(['--draft-vocabulary', '40'] if kind == 'eagle3' else []))
             self.assertEqual(refused.returncode, 2, refused.stderr)
             self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
             self.assertIn(part, refused.stderr)
@@ -90,13 +93,15 @@ class Layers(Scene):
     def test_eagle3_reads_layers_that_ascend_and_exist_in_a_model_of_any_depth(self):
         """The same table is in tests/heads/heads_test.cpp."""
         model = target.load(self.folder / 'target.gguf')
-        for layers, read in ((1, [0]), (2, [0, 1]), (3, [0, 1, 2]), (4, [1, 2, 3]), (5, [1, 2, 3]), (6, [2, 3, 4]), (7, [2, 3, 4]), (8, [2, 4, 5]), (32, [2, 16, 29])):
+        for layers, read in ((1, [0]), (2, [0, 1]), (3, [0, 1, 2]), (4, [1, 2, 3]), (5, [1, 2, 3]), (6, [2, 3, 4]), (7, [2, 3, 4]),
+                             (8, [2, 4, 5]), (32, [2, 16, 29])):
             self.assertEqual(dataclasses.replace(model, layers=layers).eagle3_layers(), read, layers)
 
     def test_a_head_for_a_model_of_two_layers_reads_both(self):
         tiny.write_target(self.folder / 'two.gguf', layers=2)
         tiny.write_features(self.folder / 'two.st', read=[0, 1])
-        flags = ['-m', self.folder / 'two.gguf', '-f', self.folder / 'two.st', '-o', self.folder / 'two', '--steps', '2', '--batch', '96', '--draft-vocabulary', '48']
+        flags = ['-m', self.folder / 'two.gguf', '-f', self.folder / 'two.st', '-o', self.folder / 'two', '--steps', '2', '--batch', '96',
+                 '--draft-vocabulary', '48']
         done = run('train-heads', 'eagle3', *flags)
         self.assertEqual(done.returncode, 0, done.stderr)
         stored, _ = safetensors_file.read(self.folder / 'two' / 'model.safetensors')
@@ -184,16 +189,19 @@ class Files(Scene):
 
     def test_keys_and_shapes(self):
         d, f, kv = tiny.DIM, tiny.FFN, tiny.KV_HEADS * tiny.DIM // tiny.HEADS
-        layer = {'mlp.gate_proj.weight': (f, d), 'mlp.up_proj.weight': (f, d), 'mlp.down_proj.weight': (d, f), 'self_attn.o_proj.weight': (d, d),
-                 'post_attention_layernorm.weight': (d,)}
+        layer = {'mlp.gate_proj.weight': (f, d), 'mlp.up_proj.weight': (f, d), 'mlp.down_proj.weight': (d, f),
+                 'self_attn.o_proj.weight': (d, d), 'post_attention_layernorm.weight': (d,)}
         shapes = {
             'medusa': {f'{k}.{name}': shape for k in range(3) for name, shape in
                        {'0.linear.weight': (d, d), '0.linear.bias': (d,), '1.weight': (tiny.VOCABULARY, d)}.items()},
-            'dgf': {'input_layernorm.weight': (d,), 'W_1': (d, d), 'W_2': (d, d), 'W_z': (2 * d, d), 'layers.1.input_layernorm.weight': (d,),
+            'dgf': {'input_layernorm.weight': (d,), 'W_1': (d, d), 'W_2': (d, d), 'W_z': (2 * d, d),
+                    'layers.1.input_layernorm.weight': (d,),
                     **{f'layers.{i}.{name}': shape for i in range(2) for name, shape in
-                       {**layer, 'self_attn.q_proj.weight': (d, d), 'self_attn.k_proj.weight': (kv, d), 'self_attn.v_proj.weight': (kv, d)}.items()}},
+                       {**layer, 'self_attn.q_proj.weight': (d, d), 'self_attn.k_proj.weight': (kv, d),
+                        'self_attn.v_proj.weight': (kv, d)}.items()}},
             'eagle3': {'fc.weight': (d, 3 * d), 'norm.weight': (d,), 'lm_head.weight': (48, d), 'd2t': (48,), 't2d': (tiny.VOCABULARY,),
-                       'midlayer.input_layernorm.weight': (d,), 'midlayer.hidden_norm.weight': (d,), 'midlayer.self_attn.q_proj.weight': (d, 2 * d),
+                       'midlayer.input_layernorm.weight': (d,), 'midlayer.hidden_norm.weight': (d,),
+                       'midlayer.self_attn.q_proj.weight': (d, 2 * d),
                        'midlayer.self_attn.k_proj.weight': (kv, 2 * d), 'midlayer.self_attn.v_proj.weight': (kv, 2 * d),
                        **{f'midlayer.{name}': shape for name, shape in layer.items()}}}
         for kind in KINDS:
@@ -233,7 +241,8 @@ class Gguf(Scene):
                     continue
                 back = read.pop(gguf_file.NAMES[key])
                 if key.endswith(('q_proj.weight', 'k_proj.weight')):  # pair i of a head is in rows 2i and 2i + 1
-                    rows = [head * head_dim + 2 * i + half for head in range(len(back) // head_dim) for half in (0, 1) for i in range(head_dim // 2)]
+                    rows = [head * head_dim + 2 * i + half for head in range(len(back) // head_dim) for half in (0, 1)
+                            for i in range(head_dim // 2)]
                     back = back[rows]
                 self.assertLessEqual(abs(back - values).max(), error * max(abs(values).max(), 1), f'{kind} {key}')
             self.assertEqual(read, {})
@@ -259,7 +268,8 @@ class Gguf(Scene):
             self.assertEqual(refused.stderr, f'heads-to-gguf: {head / name} would be overwritten; write to another file\n')
 
     def test_a_damaged_config_is_named(self):
-        for content, part in (('{"hidden_size": 32, "num', 'damaged: it is no JSON'), ('[]', 'not the configuration'), ('{}', "has no 'num_attention_heads'"),
+        for content, part in (('{"hidden_size": 32, "num', 'damaged: it is no JSON'), ('[]', 'not the configuration'),
+                              ('{}', "has no 'num_attention_heads'"),
                               ('{"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 0}', 'does not describe')):
             shutil.copytree(self.folder / 'head', self.folder / 'damaged', dirs_exist_ok=True)
             (self.folder / 'damaged' / 'config.json').write_text(content)
@@ -322,7 +332,8 @@ class Refusals(Scene):
         return self.folder / 'cut.st'
 
     def test_flags_that_make_no_sense_are_usage(self):
-        for arguments in ([], ['eagle2'], ['medusa'], self.flags('medusa', 'x', '--heads', '0'), self.flags('dgf', 'x', '--draft-vocabulary', '64')):
+        for arguments in ([], ['eagle2'], ['medusa'], self.flags('medusa', 'x', '--heads', '0'),
+                          self.flags('dgf', 'x', '--draft-vocabulary', '64')):
             refused = run('train-heads', *arguments)
             self.assertEqual(refused.returncode, 1, refused.stderr)
             self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
@@ -354,7 +365,8 @@ class Batches(Scene):
         lengths = [end - first for _, first, end, _ in data.texts[:4]]
         self.assertEqual(measured.compared, [sum(length - 3 for length in lengths), sum(length - 4 for length in lengths)])
         self.assertEqual(measured.tokens_per_pass(), 3.0)
-        wrong = types.SimpleNamespace(depths=2, guesses=lambda batch: [batch.ahead(held.choices[0], 1) + 1, batch.ahead(held.choices[0], 2)])
+        wrong = types.SimpleNamespace(depths=2,
+                                      guesses=lambda batch: [batch.ahead(held.choices[0], 1) + 1, batch.ahead(held.choices[0], 2)])
         self.assertEqual(held.rates(wrong).chain[1], 0, 'a right guess behind a wrong one is not accepted')
 
 
