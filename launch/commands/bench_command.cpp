@@ -61,7 +61,7 @@ class Outputs {
   template <class Part>
   void write(Part part) {
     print_out(part(*out_));
-    std::fflush(stdout);
+    flush_out();
     if (error_) print_error(part(*error_));
   }
   std::unique_ptr<BenchPrinter> out_, error_;

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <functional>
 #include <utility>
 
@@ -36,7 +35,7 @@ class Printer final : public RequestObserver {
                   context_ < result_.model.context ? "; raise -c for a longer text" : ", and the model was trained for no longer text");
     show(stream_.finish());
     print_out("\n");
-    std::fflush(stdout);
+    flush_out();
     static_cast<Completion&>(result_) = std::move(completion);
   }
 
@@ -44,7 +43,7 @@ class Printer final : public RequestObserver {
   void show(const std::string& text) {
     result_.text += text;
     print_out(text);
-    std::fflush(stdout);
+    flush_out();
   }
 
   const Tokenizer& tokenizer_;

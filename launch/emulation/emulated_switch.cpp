@@ -5,8 +5,8 @@
 //
 // Input lines:  rate PORT MBIT | delay PORT MS | stall PORT SECONDS
 //
-// The time of a frame from port i to j is max(size/rate_i, size/rate_j) + (delay_i + delay_j)/2. Nothing is ever dropped: a sender is
-// slowed down because its frames are not read, as with a full queue of its network card.
+// The time of a frame from port i to j is max(size/rate_i, size/rate_j) + (delay_i + delay_j)/2. Nothing is ever dropped. Connections take
+// turns on the link from their host, as in the queue that Linux uses by default (fq_codel): a large message of one does not delay another.
 #include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
@@ -33,7 +33,8 @@ namespace {
 
 using Address = std::array<unsigned char, 6>;
 constexpr std::int64_t kSecond = 1'000'000'000;  // times are in nanoseconds
-constexpr std::size_t kVnetHeader = 10;          // the header of every frame, which allows segments of 64 KiB
+constexpr std::size_t kVnetHeader = 10;          // the header of every frame, which allows frames of 64 KiB
+constexpr double kSlow = 20e6;                   // bits/s below which such a frame would take too long
 constexpr std::size_t kEthernetHeader = 14;
 
 std::int64_t now() {
@@ -42,18 +43,35 @@ std::int64_t now() {
   return t.tv_sec * kSecond + t.tv_nsec;
 }
 
+using Bytes = std::vector<unsigned char>;
+
 struct Frame {
   std::int64_t due = 0;
-  std::vector<unsigned char> bytes;
+  Bytes bytes;
 };
+
+/// The addresses and ports of a frame of TCP over IPv4; all other frames count as one connection.
+using Connection = std::array<unsigned char, 12>;
+
+Connection connection_of(const Bytes& frame) {
+  constexpr std::size_t kProtocol = kVnetHeader + kEthernetHeader + 9, kAddresses = kProtocol + 3;
+  constexpr unsigned char kTcp = 6;
+  Connection connection{};
+  const bool tcp = frame.size() >= kAddresses + connection.size() && frame[kVnetHeader + 12] == 8 && frame[kVnetHeader + 13] == 0 &&
+                   frame[kProtocol - 9] == 0x45 && frame[kProtocol] == kTcp;
+  if (tcp) std::memcpy(connection.data(), frame.data() + kAddresses, connection.size());
+  return connection;
+}
 
 struct Port {
   int tap = -1;
   double bits_per_second = 1e12;
   std::int64_t delay = 0;
   std::int64_t stalled_until = 0;
-  std::int64_t in_free = 0, out_free = 0;  // when the link from and to the host has sent everything before
-  std::deque<Frame> leaving;               // to the host, in the order of arrival
+  std::int64_t in_free = 0, out_free = 0;       // when the link from and to the host has sent everything before
+  std::map<Connection, std::deque<Bytes>> due;  // frames from the host that wait for its link
+  Connection last{};                            // whose frame was sent last
+  std::deque<Frame> leaving;                    // to the host, in the order of arrival
 
   std::int64_t line_time(std::size_t bytes) const { return static_cast<std::int64_t>(8e9 * static_cast<double>(bytes) / bits_per_second); }
   std::int64_t next_due() const { return std::max(leaving.front().due, stalled_until); }
@@ -71,12 +89,20 @@ class Switch {
   }
 
  private:
+  static bool allow_large_frames(int tap, bool large) { return ioctl(tap, TUNSETOFFLOAD, TUN_F_CSUM | (large ? TUN_F_TSO4 : 0u)) == 0; }
+
+  /// Real cards send the packets of a large frame one by one, so that the packets of other connections come between them.
+  void choose_frames() {
+    const bool large = std::ranges::none_of(ports_, [](const Port& port) { return port.bits_per_second < kSlow; });
+    for (const Port& port : ports_) allow_large_frames(port.tap, large);
+  }
+
   static int open_tap(const std::string& name) {
     const int tap = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     ifreq request{};
     request.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
     std::strncpy(request.ifr_name, name.c_str(), IFNAMSIZ - 1);
-    if (tap < 0 || ioctl(tap, TUNSETIFF, &request) < 0 || ioctl(tap, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4) < 0) {
+    if (tap < 0 || ioctl(tap, TUNSETIFF, &request) < 0 || !allow_large_frames(tap, true)) {
       std::perror(("emulated-switch: cannot make the network device " + name).c_str());
       std::exit(1);
     }
@@ -89,52 +115,70 @@ class Switch {
     std::vector<pollfd> waits{{STDIN_FILENO, POLLIN, 0}};
     for (const Port& port : ports_) {
       const std::int64_t ready = std::max(port.in_free, port.stalled_until);
-      const bool reads = ready <= now();
-      if (!reads) next = std::min(next, ready);
+      if (!port.due.empty()) next = std::min(next, ready);
       if (!port.leaving.empty()) next = std::min(next, port.next_due());
-      waits.push_back({port.tap, static_cast<short>(reads ? POLLIN : 0), 0});
+      waits.push_back({port.tap, POLLIN, 0});
     }
     const std::int64_t nap = std::max<std::int64_t>(0, next - now());
     const timespec timeout{nap / kSecond, nap % kSecond};
     if (ppoll(waits.data(), waits.size(), &timeout, nullptr) < 0) return false;
     for (std::size_t i = 0; i < ports_.size(); ++i) {
-      if (waits[i + 1].revents & POLLIN) take(i);
+      if (waits[i + 1].revents & POLLIN) take(ports_[i]);
+      send(i);
     }
     for (Port& port : ports_) deliver(port);
     return !(waits[0].revents & (POLLIN | POLLHUP)) || listen();
   }
 
-  /// Reads frames from a host until its link is busy.
-  void take(std::size_t from) {
-    Port& port = ports_[from];
-    while (port.in_free <= now()) {
+  /// Reads all frames that a host has sent.
+  void take(Port& port) {
+    while (true) {
       const ssize_t size = read(port.tap, buffer_.data(), buffer_.size());
       if (size < static_cast<ssize_t>(kVnetHeader + kEthernetHeader)) return;
-      Address to, source;
-      std::memcpy(to.data(), buffer_.data() + kVnetHeader, to.size());
-      std::memcpy(source.data(), buffer_.data() + kVnetHeader + to.size(), source.size());
-      where_[source] = from;
-      const auto bytes = static_cast<std::size_t>(size);
-      port.in_free = std::max(now(), port.in_free) + port.line_time(bytes - kVnetHeader);
-      const auto known = where_.find(to);
-      for (std::size_t i = 0; i < ports_.size(); ++i) {
-        if (i != from && (known == where_.end() || known->second == i)) forward(port, ports_[i], bytes);
-      }
+      Bytes frame(buffer_.begin(), buffer_.begin() + size);
+      port.due[connection_of(frame)].push_back(std::move(frame));
     }
   }
 
-  void forward(const Port& from, Port& to, std::size_t bytes) {
-    const std::size_t size = bytes - kVnetHeader;
+  /// Sends frames from a host, one of each connection in turn, until its link is busy.
+  void send(std::size_t from) {
+    Port& port = ports_[from];
+    while (!port.due.empty() && std::max(port.in_free, port.stalled_until) <= now()) {
+      auto next = port.due.upper_bound(port.last);
+      if (next == port.due.end()) next = port.due.begin();
+      port.last = next->first;
+      const Bytes frame = std::move(next->second.front());
+      next->second.pop_front();
+      if (next->second.empty()) port.due.erase(next);
+      route(from, frame);
+    }
+  }
+
+  void route(std::size_t from, const Bytes& frame) {
+    Port& port = ports_[from];
+    Address to, source;
+    std::memcpy(to.data(), frame.data() + kVnetHeader, to.size());
+    std::memcpy(source.data(), frame.data() + kVnetHeader + to.size(), source.size());
+    where_[source] = from;
+    port.in_free = std::max(now(), port.in_free) + port.line_time(frame.size() - kVnetHeader);
+    const auto known = where_.find(to);
+    for (std::size_t i = 0; i < ports_.size(); ++i) {
+      if (i != from && (known == where_.end() || known->second == i)) forward(port, ports_[i], frame);
+    }
+  }
+
+  static void forward(const Port& from, Port& to, const Bytes& frame) {
+    const std::size_t size = frame.size() - kVnetHeader;
     const std::int64_t began = from.in_free - from.line_time(size);
     to.out_free = std::max(to.out_free, began) + to.line_time(size);  // a slow sender does not occupy a fast link
     const std::int64_t due = std::max(from.in_free, to.out_free) + (from.delay + to.delay) / 2;
     const auto later = std::find_if(to.leaving.rbegin(), to.leaving.rend(), [&](const Frame& frame) { return frame.due <= due; });
-    to.leaving.insert(later.base(), {due, {buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes)}});
+    to.leaving.insert(later.base(), {due, frame});
   }
 
   static void deliver(Port& port) {
     while (!port.leaving.empty() && port.next_due() <= now()) {
-      const std::vector<unsigned char>& bytes = port.leaving.front().bytes;
+      const Bytes& bytes = port.leaving.front().bytes;
       // A device that is not up yet receives nothing; frames to it are lost, as on a real network.
       if (write(port.tap, bytes.data(), bytes.size()) < 0 && errno == EAGAIN) return;
       port.leaving.pop_front();
@@ -160,7 +204,10 @@ class Switch {
     }
     Port& port = ports_[index];
     const std::string what = word;
-    if (what == "rate") port.bits_per_second = value > 0 ? 1e6 * value : 1e12;
+    if (what == "rate") {
+      port.bits_per_second = value > 0 ? 1e6 * value : 1e12;
+      choose_frames();
+    }
     if (what == "delay") port.delay = static_cast<std::int64_t>(1e6 * value);
     if (what == "stall") port.stalled_until = now() + static_cast<std::int64_t>(static_cast<double>(kSecond) * value);
   }

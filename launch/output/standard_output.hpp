@@ -8,8 +8,11 @@
 
 namespace yamata {
 
-/// Writes to standard output. Errors are reported at the end, by require_standard_output, after everything else is written.
+/// Writes to standard output, with a buffer. Errors are reported at the end, by require_standard_output, after everything else is written.
+/// A full pipe is waited for, also if it does not block.
 void print_out(std::string_view text);
+/// Writes what is in the buffer.
+void flush_out();
 template <class... Args>
 void print_out(fmt::format_string<Args...> format, Args&&... args) {
   print_out(std::string_view(fmt::format(format, std::forward<Args>(args)...)));

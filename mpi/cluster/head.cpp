@@ -200,7 +200,8 @@ RunResult Head::wait_result(std::uint64_t run) {
 
 void Head::watch_ranks() {
   const auto now = Clock::now();
-  const wire::Heartbeat own = dispatcher_.heartbeat();
+  wire::Heartbeat own = dispatcher_.heartbeat();
+  own.progress += members_.parts();
   // While the head serves, its heartbeat says that all weights are loaded: then the job can continue without drafters.
   wire::Heartbeat told = own;
   if (state_ != State::kServing) told.loaded_permille = std::min<std::uint16_t>(told.loaded_permille, 999);
@@ -240,6 +241,7 @@ void Head::lose_drafter(int leader, const std::string& why) {
 
 void Head::dispatch(Message message) {
   const int from = message.from;
+  if (message.tag == Tag::kPart) return members_.heard_part(from);
   if (from != 0) members_.heard(from);
   if (dispatcher_.dispatch(message)) return;
   switch (message.tag) {

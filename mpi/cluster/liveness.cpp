@@ -46,8 +46,11 @@ std::optional<int> Liveness::silent(Clock::time_point now, std::chrono::millisec
     all_.since = now;
     for (auto& [rank, progress] : drafters_) progress.since = now;
   }
+  for (std::size_t r = 0; r < peers_.size(); ++r) {
+    if (sends_to_another(static_cast<int>(r))) peers_[r].busy = now;
+  }
   for (std::size_t r = 0; now >= held_back_ && r < peers_.size(); ++r) {
-    if (peers_[r].watched && now - peers_[r].last >= peers_[r].deadline + grace) return static_cast<int>(r);
+    if (peers_[r].watched && silence(peers_[r], now) >= peers_[r].deadline + grace) return static_cast<int>(r);
   }
   return std::nullopt;
 }
@@ -60,15 +63,26 @@ std::vector<std::int32_t> Liveness::hears() const {
   return ranks;
 }
 
-bool Liveness::is_heard_by_another(int rank) const {
+/// A part may take up to the deadline.
+std::vector<std::int32_t> Liveness::receives() const {
+  std::vector<std::int32_t> ranks;
+  for (int rank = 0; rank < std::ssize(peers_); ++rank) {
+    const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (peer.sends && checked_ - peer.last < deadline_) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+/// Whether the last heartbeat of another rank that was heard lately names this rank.
+bool Liveness::named_by_another(int rank, std::vector<std::int32_t> wire::Heartbeat::*named) const {
   return std::ranges::any_of(std::views::iota(0, static_cast<int>(std::ssize(peers_))), [&](int other) {
-    const std::vector<std::int32_t>& heard = state(other).hears;
-    return other != rank && heard_lately(other) && std::ranges::find(heard, rank) != heard.end();
+    const std::vector<std::int32_t>& ranks = state(other).*named;
+    return other != rank && heard_lately(other) && std::ranges::find(ranks, rank) != ranks.end();
   });
 }
 
 bool Liveness::misses_a_peer(Clock::time_point now) const {
-  return std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.watched && now - peer.last > peer.deadline / 2; });
+  return std::ranges::any_of(peers_, [&](const Peer& peer) { return peer.watched && silence(peer, now) > peer.deadline / 2; });
 }
 
 /// Requires several other ranks that are still in the job: with only one, it is unknown which of the two is cut off.

@@ -1,5 +1,6 @@
 #pragma once
 // Which ranks are alive, and which rank the others wait for.
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <optional>
@@ -29,15 +30,27 @@ class Liveness {
   }
   /// From any rank, watched or not.
   void heard(int rank, Clock::time_point now) {
-    peers_[static_cast<std::size_t>(rank)].last = now;
-    peers_[static_cast<std::size_t>(rank)].met = true;
+    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    peer.last = now;
+    peer.met = true;
+    peer.sends = false;
   }
+  /// A part of a large message has arrived from this rank. Its heartbeats wait behind the rest of the message.
+  void heard_part(int rank, Clock::time_point now) {
+    heard(rank, now);
+    peers_[static_cast<std::size_t>(rank)].sends = true;
+    ++parts_;
+  }
+  /// How many parts of large messages have arrived: they count as progress.
+  std::uint64_t parts() const { return parts_; }
   /// Whether a rank was heard within half the deadline before the last call of `silent`.
   bool heard_lately(int rank) const { return checked_ - peers_[static_cast<std::size_t>(rank)].last < deadline_ / 2; }
   /// The ranks that were heard lately, for this rank's heartbeats.
   std::vector<std::int32_t> hears() const;
+  /// The ranks of which a large message is arriving here, likewise.
+  std::vector<std::int32_t> receives() const;
   /// Whether another rank that was heard lately hears this rank: then it lives.
-  bool is_heard_by_another(int rank) const;
+  bool is_heard_by_another(int rank) const { return named_by_another(rank, &wire::Heartbeat::hears); }
   /// Whether a rank has ever been heard.
   bool met(int rank) const { return peers_[static_cast<std::size_t>(rank)].met; }
   void tell(int rank, const wire::Heartbeat& heartbeat) { peers_[static_cast<std::size_t>(rank)].state = heartbeat; }
@@ -46,8 +59,9 @@ class Liveness {
   bool due(Clock::time_point now, bool often = false);
   /// For some seconds no peer is reported silent: a launcher that is ending the job will have ended this rank by then, too.
   void hold_back(Clock::time_point now) { held_back_ = now + std::chrono::seconds(3); }
-  /// A watched peer that has been silent for the whole deadline plus `grace`, if any. If this rank itself was stopped and continues, all
-  /// peers' silence is counted from now. Call this often.
+  /// A watched peer that has been silent for the whole deadline plus `grace`, if any. While another rank receives a large message from a
+  /// peer, the peer does not count as silent: on a slow link, its heartbeats wait behind that message. If this rank itself was stopped and
+  /// continues, all peers' silence is counted from now. Call this often.
   std::optional<int> silent(Clock::time_point now, std::chrono::milliseconds grace = {});
   /// The message about a silent rank, on rank `own`. If `own` hears none of several others, it is itself the one that is cut off, unless
   /// `own_is_connected`. If others hear the rank, the link between the two is cut.
@@ -69,8 +83,10 @@ class Liveness {
  private:
   struct Peer {
     bool watched = false, met = false, left = false;
+    bool sends = false;  // a large message, of which some parts have arrived
     std::string host;
-    Clock::time_point last{};
+    Clock::time_point last{};  // when it was heard
+    Clock::time_point busy{};  // when another rank was receiving a large message from it
     std::chrono::milliseconds deadline{};
     wire::Heartbeat state;
   };
@@ -84,6 +100,9 @@ class Liveness {
     bool half_stalled(Clock::time_point now, std::chrono::milliseconds deadline) const { return open && now - since > deadline / 2; }
   };
   bool is_isolated() const;
+  bool named_by_another(int rank, std::vector<std::int32_t> wire::Heartbeat::*named) const;
+  bool sends_to_another(int rank) const { return named_by_another(rank, &wire::Heartbeat::receives); }
+  static Clock::duration silence(const Peer& peer, Clock::time_point now) { return now - std::max(peer.last, peer.busy); }
   bool misses_a_peer(Clock::time_point now) const;
   /// "rank R (host)".
   std::string named(int rank) const;
@@ -94,6 +113,7 @@ class Liveness {
   std::chrono::milliseconds deadline_;
   Clock::time_point next_send_{};
   Progress all_;
+  std::uint64_t parts_ = 0;
   std::map<int, Progress> drafters_;  // by their first rank
   Clock::time_point checked_, held_back_{};
 };

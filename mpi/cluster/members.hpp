@@ -52,6 +52,8 @@ class Members {
 
   // Liveness
   void heard(int rank) { liveness_.heard(rank, Clock::now()); }
+  void heard_part(int rank) { liveness_.heard_part(rank, Clock::now()); }
+  std::uint64_t parts() const { return liveness_.parts(); }
   void told(int rank, const wire::Heartbeat& heartbeat) { liveness_.tell(rank, heartbeat); }
   /// A rank's last heartbeat.
   const wire::Heartbeat& state(int rank) const { return liveness_.state(rank); }

@@ -133,6 +133,7 @@ bool Worker::step() {
 }
 
 void Worker::dispatch(Message message) {
+  if (message.tag == Tag::kPart) return liveness_.heard_part(message.from, Clock::now());
   liveness_.heard(message.from, Clock::now());
   switch (message.tag) {
     case Tag::kStart:
@@ -172,7 +173,9 @@ void Worker::dispatch(Message message) {
 
 wire::Heartbeat Worker::heartbeat() const {
   wire::Heartbeat own = dispatcher_.heartbeat();
+  own.progress += liveness_.parts();
   own.hears = liveness_.hears();
+  own.receives = liveness_.receives();
   return own;
 }
 

@@ -269,7 +269,8 @@ void validate(const Heartbeat& heartbeat, int from) {
   const Check check(from, "a heartbeat");
   check(heartbeat.activity <= Activity::kAwaitingActivations, "no known activity");
   check(heartbeat.loaded_permille <= 1000, "more weights than there are");
-  check(heartbeat.awaits >= -1 && std::ranges::none_of(heartbeat.hears, [](int rank) { return rank < 0; }), "a rank that does not exist");
+  const auto exist = [](const std::vector<std::int32_t>& ranks) { return std::ranges::none_of(ranks, [](int rank) { return rank < 0; }); };
+  check(heartbeat.awaits >= -1 && exist(heartbeat.hears) && exist(heartbeat.receives), "a rank that does not exist");
 }
 
 void validate(const Report& report, int from) {

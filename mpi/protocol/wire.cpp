@@ -292,6 +292,7 @@ Bytes encode(const Heartbeat& m) {
       .put(m.awaits)
       .put<std::uint8_t>(m.asks)
       .put_all(std::span<const std::int32_t>(m.hears))
+      .put_all(std::span<const std::int32_t>(m.receives))
       .take();
 }
 
@@ -304,6 +305,7 @@ Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {
   m.awaits = in.get<std::int32_t>();
   m.asks = in.get<std::uint8_t>() != 0;
   m.hears = in.get_all<std::int32_t>();
+  m.receives = in.get_all<std::int32_t>();
   in.end();
   return m;
 }

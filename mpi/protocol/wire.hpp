@@ -39,7 +39,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 26;
+inline constexpr std::uint32_t kProtocolVersion = 27;
 using Bytes = std::vector<std::byte>;
 
 /// The measured speed of a rank.
@@ -209,7 +209,8 @@ struct Heartbeat {
   /// From the head: some rank is silent, or no run comes on, so all ranks shall send each other heartbeats. Between other ranks: the sender
   /// does not hear the head, and asks whether this rank lives.
   bool asks = false;
-  std::vector<std::int32_t> hears{};  ///< the ranks that the sender has heard lately
+  std::vector<std::int32_t> hears{};     ///< the ranks that the sender has heard lately
+  std::vector<std::int32_t> receives{};  ///< the ranks of which a large message is arriving at the sender
 };
 
 struct Failure {

@@ -16,14 +16,27 @@
 #include "node/error.hpp"
 
 namespace yamata {
+namespace {
 
-MpiTransport::MpiTransport() {
+/// Added to the tag of every part of a message but the last.
+constexpr int kMoreFollows = 1 << 8;
+
+/// A large message is sent in up to 32 parts. On a slow link, where it takes long, each of them shows that its sender lives.
+std::size_t part_size(std::size_t message) {
+  constexpr std::size_t kWhole = 16 << 10, kMinPart = 8 << 10, kMaxParts = 32;
+  return message <= kWhole ? message : std::max(kMinPart, (message + kMaxParts - 1) / kMaxParts);
+}
+
+}  // namespace
+
+MpiTransport::MpiTransport(Parts parts) : parts_(parts) {
   YAMATA_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
   YAMATA_MPI(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
   YAMATA_MPI(MPI_Comm_dup(comm_, &exchange_comm_));
   YAMATA_MPI(MPI_Comm_rank(comm_, &rank_));
   YAMATA_MPI(MPI_Comm_size(comm_, &size_));
   forgotten_.assign(static_cast<std::size_t>(size_), false);
+  arriving_.resize(static_cast<std::size_t>(size_));
   took_.assign(static_cast<std::size_t>(size_), 0);
   to_notify_.assign(static_cast<std::size_t>(size_), 0);
   char own[MPI_MAX_PROCESSOR_NAME] = "";
@@ -41,8 +54,7 @@ MpiTransport::MpiTransport() {
   std::vector<Doorbell::Page> pages(static_cast<std::size_t>(size_));
   YAMATA_MPI(MPI_Allgather(&page, sizeof(page), MPI_BYTE, pages.data(), sizeof(page), MPI_BYTE, comm_));
   for (int r = 0; r < size_; ++r) {
-    if (r != rank_ && hosts_[static_cast<std::size_t>(r)] == hosts_[static_cast<std::size_t>(rank_)])
-      bell_->map(r, pages[static_cast<std::size_t>(r)]);
+    if (r != rank_ && on_this_machine(r)) bell_->map(r, pages[static_cast<std::size_t>(r)]);
   }
   YAMATA_MPI(MPI_Barrier(comm_));  // all pages are mapped
 }
@@ -68,12 +80,30 @@ void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
     throw ClusterError(fmt::format("a message of {} bytes is too long for MPI; lower -b", bytes.size()));
   }
   bytes_sent_ += bytes.size();
+  const auto message = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  const std::size_t part = parts_ == Parts::kToOtherMachines && on_this_machine(to) ? message->size() : part_size(message->size());
+  std::size_t at = 0;
+  for (; message->size() - at > part; at += part) send_part(to, static_cast<int>(tag) | kMoreFollows, message, at, part);
+  send_part(to, static_cast<int>(tag), message, at, message->size() - at);
+  to_notify_[static_cast<std::size_t>(to)] = 1;
+}
+
+void MpiTransport::send_part(int to, int tag, const std::shared_ptr<const std::vector<std::byte>>& message, std::size_t at,
+                             std::size_t length) {
   const auto before = std::find_if(pending_.begin(), pending_.end(), [&](const PendingSend& other) { return other.to == to; });
   const auto since = before == pending_.end() ? std::chrono::steady_clock::now() : before->since;
-  PendingSend& send = pending_.emplace_back(PendingSend{to, std::move(bytes), since});
+  PendingSend& send = pending_.emplace_back(PendingSend{to, message, since});
   const std::lock_guard lock(mpi_);
-  YAMATA_MPI(MPI_Isend(send.bytes.data(), static_cast<int>(send.bytes.size()), MPI_BYTE, to, static_cast<int>(tag), comm_, &send.request));
-  to_notify_[static_cast<std::size_t>(to)] = 1;
+  YAMATA_MPI(MPI_Isend(message->data() + at, static_cast<int>(length), MPI_BYTE, to, tag, comm_, &send.request));
+}
+
+/// All parts of a message arrive before anything else from its sender.
+Message MpiTransport::assemble(Message part, bool last) {
+  std::vector<std::byte>& arriving = arriving_[static_cast<std::size_t>(part.from)];
+  if (arriving.empty() && last) return part;
+  arriving.insert(arriving.end(), part.bytes.begin(), part.bytes.end());
+  if (!last) return {part.from, Tag::kPart, {}};
+  return {part.from, part.tag, std::exchange(arriving, {})};
 }
 
 /// Whether pending sends must be advanced often. If a send stays pending for long, its rank may be dead, which is detected later, or its
@@ -122,9 +152,10 @@ std::optional<Message> MpiTransport::receive() {
   if (!there) return std::nullopt;
   int count = 0;
   YAMATA_MPI(MPI_Get_count(&status, MPI_BYTE, &count));
-  Message message{status.MPI_SOURCE, static_cast<Tag>(status.MPI_TAG), std::vector<std::byte>(static_cast<std::size_t>(count))};
+  const auto tag = static_cast<Tag>(status.MPI_TAG & ~kMoreFollows);
+  Message message{status.MPI_SOURCE, tag, std::vector<std::byte>(static_cast<std::size_t>(count))};
   YAMATA_MPI(MPI_Mrecv(message.bytes.data(), count, MPI_BYTE, &handle, MPI_STATUS_IGNORE));
-  return message;
+  return assemble(std::move(message), (status.MPI_TAG & kMoreFollows) == 0);
 }
 
 /// A probe first looks at received messages and only then reads sockets, and it does not even read them every time. So this looks once more

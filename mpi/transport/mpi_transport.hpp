@@ -19,8 +19,10 @@ namespace yamata {
 /// Buffered sends and probed receives on its own communicator. All calls except wake are made by one thread; exchanges use another thread.
 class MpiTransport final : public Transport {
  public:
+  /// Which messages are sent in parts if they are large. On one machine that would only cost time.
+  enum class Parts { kToOtherMachines, kToAll };
   /// Collective over MPI_COMM_WORLD, during an MpiSession.
-  MpiTransport();
+  explicit MpiTransport(Parts parts = Parts::kToOtherMachines);
   /// Waits for pending sends; during an exception it cancels them instead.
   ~MpiTransport() override;
   MpiTransport(const MpiTransport&) = delete;
@@ -46,10 +48,13 @@ class MpiTransport final : public Transport {
  private:
   struct PendingSend {  // a list node: MPI reads the buffer where it is
     int to = 0;
-    std::vector<std::byte> bytes;
+    std::shared_ptr<const std::vector<std::byte>> message;  // of which this is a part, or all
     std::chrono::steady_clock::time_point since;  // when it was sent, or when the previous send to that rank completed
     MPI_Request request = MPI_REQUEST_NULL;
   };
+  bool on_this_machine(int rank) const { return hosts_[static_cast<std::size_t>(rank)] == hosts_[static_cast<std::size_t>(rank_)]; }
+  void send_part(int to, int tag, const std::shared_ptr<const std::vector<std::byte>>& message, std::size_t at, std::size_t length);
+  Message assemble(Message part, bool last);
   bool sends_need_care() const;
   void retire_sends();
   void notify();
@@ -64,6 +69,8 @@ class MpiTransport final : public Transport {
   std::vector<MPI_Request> requests_;               // of pending_, while they are tested
   std::vector<int> done_;
   std::vector<bool> forgotten_;
+  const Parts parts_;
+  std::vector<std::vector<std::byte>> arriving_;  // per rank: the parts of its message that have arrived, but for the last
   std::vector<char> took_;       // per rank: a send to it has just completed
   std::vector<char> to_notify_;  // per rank: something was sent since the last rest
   std::deque<Message> to_self_;

@@ -42,6 +42,7 @@ enum class Tag : int {
   kBenchmarkResult,  ///< rank -> head: how long they took
   kLeftOut,          ///< head -> rank: the job goes on without you
   kDisconnect,       ///< the last message between two ranks
+  kPart,             ///< from the transport itself: a part of a large message has arrived
 };
 
 struct Message {
@@ -59,7 +60,8 @@ class Transport {
   virtual std::string host(int /*rank*/) const { return ""; }
   /// Sends without blocking; the transport keeps the buffer until it is sent. A rank may send to itself.
   virtual void send(int to, Tag tag, std::vector<std::byte> bytes) = 0;
-  /// The next message that has arrived, if any; also advances pending sends. Never blocks.
+  /// The next message that has arrived, if any; also advances pending sends. Never blocks. A large message is announced by several empty
+  /// ones of tag kPart, which show that its sender lives.
   virtual std::optional<Message> receive() = 0;
   /// Number of sends that are not complete.
   virtual std::size_t pending_sends() const = 0;

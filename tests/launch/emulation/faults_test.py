@@ -80,6 +80,13 @@ class Job:
         return not any(host.processes() for host in self.cluster.hosts)
 
 
+class SlowLinks(emulation.Cluster):
+    """A cluster on whose links a prompt takes several times the timeout."""
+
+    def __init__(self, hosts):
+        super().__init__(hosts, rate=[0.2])
+
+
 def cut(host):
     emulation.run(['ip', '-n', host.namespace, 'link', 'set', 'eth0', 'down'])
 
@@ -143,6 +150,11 @@ class ThreeHosts(unittest.TestCase):
                 code, lines, _ = self.strike(program, one, lambda host: cut_path(host, self.cluster.hosts[other]))
                 self.expect_named(one, code, lines)
                 self.assertIn(f' and rank {other} (n{other}) have not heard each other', lines[0])
+
+    def test_ranks_whose_heartbeats_wait_behind_a_prompt_are_not_silent(self):
+        program = [*TEXT, *STAGES, '-n', '3', '-c', '1024', '-p', 'There was once a poor miller. ' * 40, '--timeout', '3']
+        code, lines, _ = self.strike(program, 0, lambda host: None, kind=SlowLinks)
+        self.assertEqual((code, lines), (0, []))
 
     def test_text_that_does_not_reach_mpirun_is_no_success(self):
         """Only the path from rank 0 to mpirun, which is on another machine, is cut: the job itself goes on to its end."""

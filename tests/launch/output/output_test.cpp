@@ -259,6 +259,36 @@ TEST(WriteFile, Pipe_isWrittenTo) {
   close(reader);
 }
 
+TEST(StandardOutput, FullPipeThatDoesNotBlock_isWaitedFor) {
+  const TemporaryFolder folder;
+  std::string words;
+  for (int i = 0; i < 8000; ++i) words += "king ";
+  write_file(folder / "words.txt", words);
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  const pid_t program = fork();
+  if (program == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    execl("/bin/sh", "sh", "-c", "exec \"$0\" tokenize -m \"$1\" -f \"$2\"", yamata({}).front().c_str(), kModel.c_str(),
+          (folder / "words.txt").c_str(), nullptr);
+    _exit(1);
+  }
+  close(ends[1]);
+  siginfo_t end{};
+  const auto ended = [&] { return waitid(P_PID, static_cast<id_t>(program), &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid != 0; };
+  for (int waiting = 0; waiting < (1 << 16) && !ended();) ioctl(ends[0], FIONREAD, &waiting);
+  EXPECT_FALSE(ended()) << "it waits for its reader";
+  std::size_t bytes = 0;
+  char part[4096];
+  fcntl(ends[0], F_SETFL, 0);
+  for (ssize_t count; (count = read(ends[0], part, sizeof part)) > 0;) bytes += static_cast<std::size_t>(count);
+  int status = -1;
+  waitpid(program, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(bytes, run(yamata({"tokenize", "-m", kModel, "-f", folder / "words.txt"})).out.size());
+  close(ends[0]);
+}
+
 TEST_F(LauncherOutputTest, NoLauncher_losesNothing) { EXPECT_FALSE(LauncherOutput(0).loses(10)); }
 
 }  // namespace

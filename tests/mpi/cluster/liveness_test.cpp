@@ -222,6 +222,39 @@ TEST_F(LivenessTest, StalledJob_saysNothingWhileARankIsSilent) {
   EXPECT_EQ(text.find("rank 0 (host0) and rank 2"), 0u) << text;
 }
 
+TEST_F(LivenessTest, RankThatSendsALargeMessageToAnother_isNotSilent) {
+  wire::Heartbeat receiving;
+  receiving.receives = {2};
+  liveness_.tell(1, receiving);
+  EXPECT_EQ(blame([&] { pass(seconds(30), {1}); }), "nobody");
+  EXPECT_FALSE(liveness_.suspicious(now_));
+  liveness_.tell(1, {});
+  EXPECT_EQ(blame([&] { pass(seconds(9), {1}); }), "nobody");
+  EXPECT_NE(blame([&] { pass(seconds(2), {1}); }), "nobody");
+}
+
+TEST_F(LivenessTest, SilentReceiver_excusesNobody) {
+  wire::Heartbeat receiving;
+  receiving.receives = {2};
+  liveness_.tell(1, receiving);
+  const std::string text = blame([&] { pass(seconds(11), {}); });
+  EXPECT_NE(text.find("rank 0 (host0) has heard no other rank"), std::string::npos) << text;
+}
+
+TEST_F(LivenessTest, Parts_showFromWhomAMessageArrives) {
+  liveness_.heard_part(1, now_);
+  pass(seconds(9), {2});
+  EXPECT_EQ(liveness_.receives(), std::vector<std::int32_t>{1}) << "a part may take long";
+  EXPECT_EQ(liveness_.parts(), 1u);
+  liveness_.heard_part(1, now_);
+  EXPECT_EQ(liveness_.parts(), 2u);
+  liveness_.heard(1, now_);
+  EXPECT_TRUE(liveness_.receives().empty());
+  liveness_.heard_part(1, now_);
+  EXPECT_NE(blame([&] { pass(seconds(10), {2}); }), "nobody");
+  EXPECT_TRUE(liveness_.receives().empty());
+}
+
 TEST_F(LivenessTest, StalledJob_makesAllRanksAskEachOther) {
   liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}});
   wait(seconds(4));

@@ -10,8 +10,9 @@
 namespace yamata {
 
 /// Every rank sends numbered messages of several sizes with two tags to every rank, including itself, and receives all. Throws
-/// std::runtime_error if one is lost, duplicated, damaged or out of order for its source and tag.
-inline void play_transport_contract(Transport& transport) {
+/// std::runtime_error if one is lost, duplicated, damaged or out of order for its source and tag. Returns how many
+/// parts of large messages were announced.
+inline int play_transport_contract(Transport& transport) {
   constexpr std::uint32_t kMessages = 200;
   constexpr Tag kTags[] = {Tag::kRecord, Tag::kActivations};
   const auto ranks = static_cast<std::size_t>(transport.size());
@@ -26,11 +27,16 @@ inline void play_transport_contract(Transport& transport) {
       }
     }
   }
+  int parts = 0;
   std::vector<std::uint32_t> next(ranks * 2, 0);
   for (std::size_t due = ranks * 2 * kMessages; due > 0;) {
     const auto message = transport.receive();
     if (!message) {
       std::this_thread::yield();
+      continue;
+    }
+    if (message->tag == Tag::kPart) {
+      ++parts;
       continue;
     }
     --due;
@@ -46,6 +52,7 @@ inline void play_transport_contract(Transport& transport) {
   while (transport.pending_sends() > 0) {
     if (transport.receive()) throw std::runtime_error("one message too many");
   }
+  return parts;
 }
 
 }  // namespace yamata
