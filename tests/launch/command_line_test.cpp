@@ -95,7 +95,8 @@ TEST(CommandLine, FullStandardOutput_isAFault) {
 TEST(CommandLine, DraftOnTheOnlyRank_guesses) {
   const TemporaryFolder folder;
   const Outcome outcome = run(yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "--strategy",
-                                      "pipeinfer", "-p", kPrompt, "-n", "40", "--ignore-eos", "--json", folder / "r.json"}));
+                                      "pipeinfer", "--policy", "dynamic-tree", "-p", kPrompt, "-n", "40", "--ignore-eos", "--json",
+                                      folder / "r.json"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto json = nlohmann::json::parse(read_file(folder / "r.json"));
   EXPECT_GT(json["accepted"].get<int>(), 0);
