@@ -97,9 +97,7 @@ struct Misfit {
 
 /// The value that a complaint is about. A flag that takes a text cannot be meant: it takes any.
 std::optional<Misfit> misfit(const std::string& complaint, int argc, const char* const* argv) {
-  const auto meant = [&](const std::string& value) {
-    return !value.empty() && complaint.find(fmt::format("'{}'", value)) != std::string::npos;
-  };
+  const auto meant = [&](const std::string& value) { return complaint.find(fmt::format("'{}'", value)) != std::string::npos; };
   for (int i = 2; i < argc; ++i) {
     const std::string word = argv[i], before = argv[i - 1];
     const std::size_t equals = word.starts_with("--") ? word.find('=') : std::string::npos;
@@ -111,6 +109,7 @@ std::optional<Misfit> misfit(const std::string& complaint, int argc, const char*
 
 /// Why a number cannot be read as the number that a flag takes.
 std::string why_no_number(const std::string& value) {
+  if (value.empty()) return "is not a number; is a variable unset?";
   const std::size_t sign = value[0] == '-';
   const bool digits = value.size() > sign && value.find_first_not_of("0123456789", sign) == std::string::npos;
   if (!digits) return read_number<double>(value) ? "is not a whole number" : "is not a number";

@@ -8,12 +8,43 @@
 
 #include "launch/output/output_file.hpp"
 #include "node/error.hpp"
+#include "node/read_number.hpp"
 #include "src/quantize/row.hpp"
+#include "src/safetensors/safetensors.hpp"
 #include "src/safetensors/writer.hpp"
 
 namespace yamata {
 
-FeatureFiles::FeatureFiles(FeatureFormat format) : format_(std::move(format)), hidden_(format_.layers.size()) {}
+namespace {
+
+bool holds_features(const std::string& path) {
+  try {
+    const auto file = safetensors::File::open(path);
+    return file.find("ids") && file.find("texts") && file.find("prompts");
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+FeatureFiles::FeatureFiles(FeatureFormat format) : format_(std::move(format)), hidden_(format_.layers.size()) { check_numbered(); }
+
+/// Of the files in the folder, those whose names this writing may need.
+void FeatureFiles::check_numbered() const {
+  const std::filesystem::path first(format_.path);
+  const std::string begin = first.stem().string() + "-", end = first.extension().string();
+  const std::filesystem::path folder = first.has_parent_path() ? first.parent_path() : ".";
+  std::error_code unseen;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, unseen)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() <= begin.size() + end.size() || !name.starts_with(begin) || !name.ends_with(end)) continue;
+    const auto number = read_number<std::size_t>(name.substr(begin.size(), name.size() - begin.size() - end.size()));
+    if (!number || *number < 2 || std::filesystem::path(path_of(*number)).filename() != name || holds_features(entry.path())) continue;
+    throw UsageError(
+        fmt::format("{} would be overwritten, but holds no features; move it, or write to another file", entry.path().string()));
+  }
+}
 
 void FeatureFiles::add(std::span<const std::int32_t> ids, std::size_t prompt, std::span<const float> rows) {
   const auto dim = static_cast<std::size_t>(format_.dim);

@@ -16,12 +16,13 @@ struct FeatureFormat {
   std::uint64_t file_bytes = 0;  ///< approximate size of a file
 };
 
-/// Collects texts and writes them into files; each file is complete or does not exist. Numbered
-/// files that an earlier writing left are removed. Beside the hidden states, a file has `ids` [rows],
+/// Collects texts and writes them into files; each file is complete or does not exist. Numbered files that an earlier writing left are
+/// removed. Beside the hidden states, a file has `ids` [rows],
 /// I32: the tokens of the rows; `texts` [n + 1], I64: the row at which each text begins, and the number of rows; and `prompts` [n], I64:
 /// the number of tokens of each text that were given; the model generated the others.
 class FeatureFiles {
  public:
+  /// Throws UsageError if a numbered file exists that holds no features.
   explicit FeatureFiles(FeatureFormat format);
 
   /// Adds a text: its tokens, of which the first `prompt` were given, and `rows` [ids][layers][dim].
@@ -36,6 +37,7 @@ class FeatureFiles {
   std::string path_of(std::size_t number) const;
   /// Removes the numbered files of an earlier writing, the last one first, so that after a crash there is no gap before a file.
   void remove_older() const;
+  void check_numbered() const;
   void write();
 
   const FeatureFormat format_;

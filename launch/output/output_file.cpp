@@ -26,6 +26,12 @@ bool is_special(const std::string& path) {
   const auto status = std::filesystem::status(path, unseen);
   return path.starts_with("/dev/") || (std::filesystem::exists(status) && std::filesystem::is_other(status));
 }
+/// The file that a symbolic link points to: the link stays.
+std::string followed(const std::string& path) {
+  std::error_code unseen;
+  return std::filesystem::is_symlink(path, unseen) ? std::filesystem::weakly_canonical(path, unseen).string() : path;
+}
+
 std::string temporary_of(const std::string& path) { return fmt::format("{}.{}.tmp", path, getpid()); }
 
 bool is_folder(const std::string& path) {
@@ -46,6 +52,15 @@ void check_replaceable(const std::string& path) {
   if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, 0, &file) != 0) return;
   errno = EPERM;
   if (file.stx_attributes & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) fail_to_write(path);
+}
+
+/// Whether two paths name one file, which need not exist.
+bool same_file(const std::string& one, const std::string& other) {
+  namespace fs = std::filesystem;
+  std::error_code unseen;
+  if (one == other || fs::equivalent(one, other, unseen)) return true;
+  const fs::path first = fs::weakly_canonical(fs::absolute(one, unseen), unseen);
+  return !first.empty() && first == fs::weakly_canonical(fs::absolute(other, unseen), unseen);
 }
 
 /// The path under which an unnamed file can be linked.
@@ -71,20 +86,18 @@ void check_writable(const std::string& path, const std::vector<std::string>& kep
     throw UsageError(fmt::format("{} is where standard output goes, and one would overwrite the other; write to another file", path));
   if (is_special(path)) return;
   for (const std::string& other : kept) {
-    std::error_code ignored;
-    if (path == other || std::filesystem::equivalent(path, other, ignored))
-      throw UsageError(fmt::format("{} would be overwritten; write to another file", other));
+    if (!other.empty() && same_file(path, other)) throw UsageError(fmt::format("{} would be overwritten; write to another file", other));
   }
   if (is_folder(path)) throw UsageError(fmt::format("{} is a folder; name a file to write", path));
-  check_replaceable(path);
-  const std::string temporary = temporary_of(path);
+  check_replaceable(followed(path));
+  const std::string temporary = temporary_of(followed(path));
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   if (!file) fail_to_write(path);
   std::fclose(file);
   std::remove(temporary.c_str());
 }
 
-NewFile::NewFile(const std::string& path) : path_(path), temporary_(is_special(path) ? path : temporary_of(path)) {
+NewFile::NewFile(const std::string& path) : path_(followed(path)), temporary_(is_special(path_) ? path_ : temporary_of(path_)) {
   if (temporary_ != path_) file_ = open_nameless(path_);
   nameless_ = file_ != nullptr;
   if (!file_) file_ = std::fopen(temporary_.c_str(), "wb");

@@ -119,9 +119,16 @@ class Parser {
     return n;
   }
 
+  /// Its first eight bytes are the length of a header, which is JSON.
+  bool is_safetensors() const {
+    return mapping_.bytes.size() > 9 && mapping_.bytes[8] == std::byte{'{'} && mapping_.bytes[7] == std::byte{0};
+  }
+
   void read_header() {
     if (mapping_.bytes.size() < 4 || std::memcmp(mapping_.bytes.data(), "GGUF", 4) != 0) {
-      throw ModelError(fmt::format("{} is not a GGUF file; convert or download the model as GGUF", name_));
+      const char* const remedy =
+          is_safetensors() ? "draft heads are given with --heads; convert a model to GGUF" : "convert or download the model as GGUF";
+      throw ModelError(fmt::format("{} is not a GGUF file{}; {}", name_, is_safetensors() ? ", but a safetensors file" : "", remedy));
     }
     at_ = 4;
     file_.version_ = get<std::uint32_t>("the header");

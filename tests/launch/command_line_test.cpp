@@ -145,6 +145,8 @@ TEST(CommandLine, BadModel_isExitCode2) {
   expect_fault({"run", "-m", folder / "foreign.gguf", "-p", "x"}, 2, {"foreign.gguf", "GGUF"});
   expect_fault({"run", "-m", folder / "cut.gguf", "-p", "x"}, 2, {"cut.gguf"});
   expect_fault({"run", "-m", folder / "", "-p", "x"}, 2, {"not a file"});
+  const std::string heads = YAMATA_SOURCE_DIR "/models/tales-medusa.safetensors";
+  expect_fault({"run", "-m", kModel, "-md", heads, "-p", "x"}, 2, {heads, "--heads"});
 }
 
 TEST(CommandLine, Results_holdTextIdsAndEveryRank) {

@@ -170,6 +170,7 @@ TEST(Flags, NumbersThatDoNotFit_areRefusedWithTheFlagAndTheReason) {
   expect_refused(joined(text, {"--seed=-1"}), "--seed: '-1' is negative");
   expect_refused(joined(text, {"-n", "5.5"}), "-n: '5.5' is not a whole number");
   expect_refused(joined(text, {"-n", "99999999999999"}), "-n: '99999999999999' is too large");
+  expect_refused(joined(text, {"-n", ""}), "-n: '' is not a number; is a variable unset?");
   expect_refused(joined(text, {"-n", "-"}), "-n: '-' is not a number");
   expect_refused({"run", "-m", kModel, "-p", "hello", "-s", "hello"}, "-s: 'hello' is not a number");
 }

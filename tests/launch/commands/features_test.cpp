@@ -103,11 +103,27 @@ TEST(Features, FewerFilesThanBefore_leaveNoneOfBefore) {
   const std::vector<std::string> kept{folder / "out-2.safetensors", folder / "other-00002.safetensors"};
   write_file(text, kLines);
   const std::vector<std::string> older{folder / "out-00002.safetensors", folder / "out-00003.safetensors"};
-  for (const auto* names : {&kept, &older})
-    for (const std::string& name : *names) write_file(name, "x");
+  ASSERT_EQ(features({"-f", text, "-o", out}).code, 0);
+  for (const std::string& name : kept) write_file(name, "x");
+  for (const std::string& name : older) write_file(name, read_file(out));
   ASSERT_EQ(features({"-f", text, "-o", out}).code, 0);
   for (const std::string& name : kept) EXPECT_EQ(read_file(name), "x") << name;
   for (const std::string& name : older) EXPECT_FALSE(std::filesystem::exists(name)) << name;
+}
+
+TEST(Features, FileOfOthersWithANumberedName_isNotTouched) {
+  const TemporaryFolder folder;
+  const std::string text = folder / "text.txt", out = folder / "out.safetensors";
+  write_file(text, kLines);
+  for (const std::string& name : {folder / "out-00002.safetensors", folder / "out-00005.safetensors"}) {
+    write_file(name, "x");
+    const Outcome refused = features({"-f", text, "-o", out});
+    EXPECT_EQ(refused.code, 1) << refused.err;
+    EXPECT_NE(refused.err.find(name + " would be overwritten"), std::string::npos) << refused.err;
+    EXPECT_EQ(read_file(name), "x");
+    EXPECT_FALSE(std::filesystem::exists(out));
+    std::filesystem::remove(name);
+  }
 }
 
 TEST(Features, PromptFormat_putsEachPromptIntoATemplate) {

@@ -75,6 +75,17 @@ TEST_F(OutputTest, FullDisk_losesNothingThatFits) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_ / ""), {}), 1);
 }
 
+TEST_F(OutputTest, TwoOutputsInOneFile_areRefusedHoweverItIsWritten) {
+  const std::string inside = folder_ / "inside", linked = folder_ / "linked";
+  std::filesystem::create_directory(inside);
+  std::filesystem::create_directory_symlink(inside, linked);
+  for (const std::string& other : {inside + "/./r", inside + "/../inside/r", linked + "/r"}) {
+    const Outcome outcome = run(yamata(short_run({"--json", inside + "/r", "--csv", other})));
+    EXPECT_EQ(outcome.code, 1) << other;
+    EXPECT_NE(outcome.err.find("would be overwritten"), std::string::npos) << outcome.err;
+  }
+}
+
 TEST_F(OutputTest, FileThatMayNotBeReplaced_isNoticedBeforeTheRun) {
   write_file(json_, "older");
   int tried = 0;
@@ -246,13 +257,24 @@ TEST(LauncherOutput, WithoutStandardOutput_losesAll) {
   close(ready[0]), close(ready[1]);
 }
 
+TEST(WriteFile, Link_isFollowed) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "file", link = folder / "link";
+  write_file(file, "older");
+  std::filesystem::create_symlink("file", link);
+  check_writable(link, {});
+  yamata::write_file(link, "text");
+  EXPECT_EQ(read_file(file), "text");
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+}
+
 TEST(WriteFile, Pipe_isWrittenTo) {
   const TemporaryFolder folder;
   const std::string path = folder / "pipe";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
   check_writable(path, {});
-  write_file(path, "text");
+  yamata::write_file(path, "text");
   char got[8];
   EXPECT_EQ(read(reader, got, sizeof got), 4);
   EXPECT_TRUE(std::filesystem::is_fifo(path));
