@@ -9,15 +9,15 @@ import time
 
 import torch
 
-from measuring.problem import Problem, refuse_overwriting
+from measuring.problem import Problem
 
 from . import features, folder, rates, target, trainer
 from .dgf import Dgf
 from .eagle3 import Eagle3
 from .medusa import Medusa
+from .out_folder import CHECKPOINT
 
 FILES = {'model', 'features', 'out', 'type', 'minutes', 'threads', 'device', 'kind'}  # flags that do not influence the result
-CHECKPOINT = 'checkpoint.pt'
 
 
 def device_of(name):
@@ -47,14 +47,6 @@ def layers_needed(options, model):
     if read[-1] >= model.layers:
         raise Problem(f'--layers: the model has no layer {read[-1]}; its layers are 0 to {model.layers - 1}')
     return [*map(str, read), 'last']
-
-
-def check_out(options, out):
-    """Raises Problem if training would replace a file that it reads."""
-    held, beginning = options.held_out, getattr(options, 'from')
-    read = [shard for path in [*options.features, *([held] if isinstance(held, str) else [])] for shard in features.shards_of(path)]
-    read += [options.model, *(pathlib.Path(beginning) / name for name in folder.FILES if beginning)]
-    refuse_overwriting(read, [out / name for name in (*folder.FILES, CHECKPOINT)], 'choose another folder with -o')
 
 
 class Pause:
@@ -111,7 +103,6 @@ def train(options):
     if options.threads:
         torch.set_num_threads(options.threads)
     out = pathlib.Path(options.out)
-    check_out(options, out)
     loop, facts = prepare(options)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -124,6 +115,8 @@ def train(options):
         return folder.write(out, loop.head, folder.card(loop.head, loop, facts), options.type == 'f16')
 
     try:
+        if not loop.checkpoint.exists():
+            loop.save()  # before all other files: it says that they are of train-heads
         if not loop.run(keep_going=Pause(options.minutes), on_best=write):
             print(f'train-heads: paused at step {loop.done} of {options.steps}; the same command goes on', file=sys.stderr)
             return 130

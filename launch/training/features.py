@@ -1,7 +1,5 @@
 """Reads the files of yamata features: texts, each with a row of hidden states per token; divides them into batches."""
 import dataclasses
-import itertools
-import pathlib
 
 import numpy
 import torch
@@ -9,6 +7,7 @@ import torch
 from measuring.problem import Problem
 
 from . import safetensors_file
+from .shards import shards_of
 
 
 @dataclasses.dataclass
@@ -39,13 +38,6 @@ class Batch:
     def to(self, device):
         return Batch(self.ids.to(device), self.lengths.to(device), self.prompts.to(device),
                      {name: rows.to(device) for name, rows in self.hidden.items()})
-
-
-def shards_of(path):
-    """The file, and the files that continue it: F.safetensors, F-00002.safetensors, ... A file behind a gap is of another writing."""
-    path = pathlib.Path(path)
-    further = (path.with_name(f'{path.stem}-{number:05}{path.suffix}') for number in itertools.count(2))
-    return [path, *itertools.takewhile(pathlib.Path.exists, further)]
 
 
 class Features:

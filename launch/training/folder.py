@@ -1,15 +1,15 @@
 """Writes the result of training: model.safetensors, config.json, and README.md, a model card with the measured figures."""
 import json
 import os
+import pathlib
 
 import numpy
 import torch
 
+from measuring.files import part_of
 from measuring.problem import Problem
 
 from . import config_file, safetensors_file
-
-FILES = ('model.safetensors', 'config.json', 'README.md')
 
 
 def write(folder, head, card, halves):
@@ -48,8 +48,8 @@ def aux_layers(config):
 
 
 def whole(path, text):
-    new = path.with_name(path.name + '.new')
-    new.write_text(text)
+    new = part_of(path)
+    pathlib.Path(new).write_text(text)
     os.replace(new, path)
 
 

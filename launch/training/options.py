@@ -4,6 +4,7 @@ import pathlib
 
 from measuring.problem import Problem
 
+from . import out_folder
 
 LEARNING_RATES = {'medusa': {'muon': 1e-3, 'adamw': 1e-3}, 'dgf': {'muon': 2e-3, 'adamw': 5e-4}, 'eagle3': {'muon': 2e-3, 'adamw': 5e-4}}
 LEARNING_RATES_IN_WORDS = 'medusa 1e-3; dgf and eagle3 2e-3, and 5e-4 with adamw'
@@ -52,7 +53,8 @@ def add_common(parser):
     files.add_argument('-f', '--features', metavar='FILE', required=True, action='append',
                        help='a file of yamata features; its numbered further files are found automatically; repeatable')
     files.add_argument('-o', '--out', metavar='FOLDER', required=True,
-                       help='output folder; an interrupted training continues from its checkpoint')
+                       help='output folder; an interrupted training continues from its checkpoint; files that no training wrote '
+                            'there are not replaced')
     files.add_argument('--type', choices=('f16', 'f32'), default='f16', help='type of the written weights (f16)')
     files.add_argument('--from', metavar='FOLDER', default=None, help='begin with the weights of this head, to train it on more text')
     loop = parser.add_argument_group('training')
@@ -81,12 +83,16 @@ def add_common(parser):
 
 
 def check_files(options):
-    """Before anything is installed or loaded. Raises Problem (2) naming the first file that does not exist."""
-    files = [('-m', options.model), *(('-f', path) for path in options.features), ('--from', getattr(options, 'from')),
-             ('--held-out', options.held_out if isinstance(options.held_out, str) else None)]
-    for flag, path in files:
+    """Before anything is installed or loaded. Raises Problem (2) naming the first file that does not exist, Problem (1) if training
+    would replace files that it must not."""
+    features = 'name a file that yamata features wrote'
+    files = [('-m', options.model, 'name the GGUF file of the model'), *(('-f', path, features) for path in options.features),
+             ('--from', getattr(options, 'from'), 'name the folder of a head'),
+             ('--held-out', options.held_out if isinstance(options.held_out, str) else None, f'{features}, or a share such as 0.1')]
+    for flag, path, remedy in files:
         if path and not pathlib.Path(path).exists():
-            raise Problem(f'{flag}: {path} does not exist', 2)
+            raise Problem(f'{flag}: {path} does not exist; {remedy}', 2)
+    out_folder.check(options)
 
 
 def read(arguments, description):

@@ -5,6 +5,7 @@ import pathlib
 
 import numpy
 
+from measuring.files import part_of
 from measuring.problem import Problem
 
 TYPES = {'F16': numpy.dtype('<f2'), 'F32': numpy.dtype('<f4'), 'I32': numpy.dtype('<i4'), 'I64': numpy.dtype('<i8'),
@@ -48,7 +49,7 @@ def write(path, tensors, metadata):
         at += values.nbytes
     text = json.dumps(header).encode()
     text += b' ' * (-(len(text) + 8) % 64)
-    new = pathlib.Path(f'{path}.new')
+    new = pathlib.Path(part_of(path))
     with open(new, 'wb') as file:
         file.write(len(text).to_bytes(8, 'little') + text)
         for values in tensors.values():

@@ -8,6 +8,7 @@ import time
 import numpy
 import torch
 
+from measuring.files import part_of
 from measuring.problem import Problem
 
 from . import features
@@ -86,14 +87,15 @@ class Trainer:
         except Problem:
             raise
         except Exception as error:  # torch does not define the exception for a damaged file
-            raise Problem(f'{self.checkpoint} cannot be read ({type(error).__name__}); delete it to start again', 2) from None
+            raise Problem(f'{self.checkpoint} cannot be read ({type(error).__name__}); delete it to start again, or choose another '
+                          '-o', 2) from None
 
     def save(self):
         # Only tensors, numbers and strings: newer versions of PyTorch refuse other objects.
         state = {'version': VERSION, 'settings': self.settings, 'head': self.head.state_dict(), 'optimizer': self.optimizer.state_dict(),
                  'done': self.done, 'seconds': self.seconds, 'losses': self.losses, 'recent': self.recent,
                  'best': self.best and dataclasses.asdict(self.best), 'best_state': self.best_state, 'since_best': self.since_best}
-        new = self.checkpoint.with_suffix('.new')
+        new = pathlib.Path(part_of(self.checkpoint))
         with open(new, 'wb') as file:
             torch.save(state, file)
             file.flush()

@@ -270,7 +270,7 @@ class FullDisk(Folder):
 
     def test_copy_of_the_experiment_file(self):
         (self.path / 'out').mkdir()
-        (self.path / 'out' / 'experiment.toml.new').symlink_to('/dev/full')
+        (self.path / 'out' / 'experiment.toml.yamata-part').symlink_to('/dev/full')
         self.refused('out/experiment.toml cannot be written (No space left on device); free some space')
         self.assertFalse((self.path / 'calls').exists())
         self.assertEqual(os.listdir(self.path / 'out' / 'runs'), [])
@@ -285,12 +285,12 @@ class FullDisk(Folder):
     def test_prompt_and_output_of_a_run(self):
         self.assertEqual(self.run_to_end(strategies('a')), 0, self.said)
         runs = self.path / 'out' / 'runs'
-        for suffix, words in (('.txt.new', ['.txt cannot be written (No space left on device)']), ('.out', ['.out: Is a directory'])):
+        for suffix, words in (('.txt.yamata-part', ['.txt cannot be written (No space left on device)']), ('.out', ['.out: Is a directory'])):
             (self.path / 'out' / 'results.csv').unlink(missing_ok=True)
             blocked = [path.with_suffix(suffix) for path in runs.glob('*.err')]
             for path in blocked:
                 path.unlink(missing_ok=True)
-                path.symlink_to('/dev/full') if suffix == '.txt.new' else path.mkdir()
+                path.symlink_to('/dev/full') if suffix == '.txt.yamata-part' else path.mkdir()
             self.refused(*words)
             for path in blocked:
                 path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)

@@ -61,6 +61,12 @@ class Continuing(Scene):
             self.assertTrue(numpy.array_equal(values, best.best_state[name].numpy()), name)
         self.assertIn('4 steps of at most', (self.folder / 'so-far' / 'README.md').read_text())
 
+    def test_training_that_ends_between_its_first_files_goes_on(self):
+        with unittest.mock.patch('training.folder.whole', side_effect=OSError(28, 'No space left on device')):
+            self.assertEqual(self.train_heads('dgf', 'cut').returncode, 1)
+        self.assertTrue((self.folder / 'cut' / 'model.safetensors').exists())
+        self.assertEqual(self.train_heads('dgf', 'cut').returncode, 0)
+
     def test_a_finished_training_goes_on_with_more_steps(self):
         self.assertEqual(self.train_heads('dgf', 'longer').returncode, 0)
         further = self.train_heads('dgf', 'longer', '--steps', '20')

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import interrupted_import  # noqa: E402
@@ -41,7 +42,54 @@ class Start(unittest.TestCase):
             words = [word for flag, name in flags.items() for word in (flag, str(self.folder / name))]
             done = self.start('train-heads', 'medusa', *words, '-o', str(self.folder / 'out'))
             self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertEqual(done.stderr, f'train-heads: {wrong}: {self.folder / "absent"} does not exist\n')
+            self.assertRegex(done.stderr, f'^train-heads: {wrong}: {self.folder / "absent"} does not exist; name [^\n]*\n$')
+
+    def train_into(self, out):
+        """Starts a training that needs PyTorch, which there is not: if it gets that far, it says so."""
+        file = self.folder / 'file'
+        file.write_text('x')
+        return self.start('train-heads', 'medusa', '-m', str(file), '-f', str(file), '-o', str(out), gguf='', torch='raise SystemExit(9)')
+
+    def test_files_that_no_training_wrote_are_not_replaced(self):
+        project = self.folder / 'project'
+        project.mkdir()
+        for name, said in (('README.md', f'{project / "README.md"} exists and is not a model card of train-heads, so it is not replaced; '),
+                           ('config.json', f'{project} has config.json, which train-heads did not write, so nothing is replaced; '),
+                           ('model.safetensors', f'{project} has model.safetensors, which train-heads did not write, so nothing is ')):
+            (project / name).write_text('mine')
+            for out in (project, self.folder / '.' / 'project'):
+                done = self.train_into(out)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(f'train-heads: {said}', done.stderr)
+                self.assertTrue(done.stderr.endswith('; choose another folder with -o\n'), done.stderr)
+                self.assertEqual(done.stderr.count('\n'), 1)
+            self.assertEqual((project / name).read_text(), 'mine')
+            (project / name).unlink()
+
+    def test_a_folder_of_an_earlier_training_is_continued(self):
+        for files in ({}, {'notes.txt': ''}, {'config.json': '{}', 'model.safetensors': 'x', 'README.md': '# x\n\n1 million parameters. Made by\n\n'
+                                              '    launch/train-heads medusa -o x\n'}):
+            out = self.folder / f'out{len(files)}'
+            out.mkdir()
+            for name, content in files.items():
+                (out / name).write_text(content)
+            self.assertEqual(self.train_into(out).returncode, 9)
+        (out / 'README.md').unlink()
+        self.assertEqual(self.train_into(out).returncode, 1)
+        with zipfile.ZipFile(out / 'checkpoint.pt', 'w') as archive:
+            archive.writestr('checkpoint/data.pkl', b'\x80\x02}X\nsince_best')
+        self.assertEqual(self.train_into(out).returncode, 9)
+
+    def test_files_that_are_read_are_not_replaced(self):
+        out = self.folder / 'out'
+        out.mkdir()
+        (self.folder / 'file').write_text('x')
+        for link in (lambda path: path.symlink_to(self.folder / 'file'), lambda path: path.hardlink_to(self.folder / 'file')):
+            link(out / 'checkpoint.pt')
+            done = self.train_into(out)
+            self.assertEqual((done.returncode, done.stderr),
+                             (1, f'train-heads: {self.folder / "file"} would be overwritten; choose another folder with -o\n'))
+            (out / 'checkpoint.pt').unlink()
 
     def test_missing_files_of_a_head_are_named_before_numpy_is_needed(self):
         empty, half = self.folder / 'empty', self.folder / 'half'
