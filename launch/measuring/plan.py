@@ -226,9 +226,10 @@ class Plan:
         self.sweeps = sweeps_of(toml.get('sweep', {}))
         self.ways = [*self.strategies(toml.get('strategies', {})), *self.programs(toml.get('programs', {}))]
         names = [name for name, *_ in self.ways]
-        for name in [self.baseline, *(table.get('ablation_of', '') for _, table, _, _ in self.ways)]:
+        for key, name in [('baseline', self.baseline), *((f'strategies.{way}: ablation_of', table.get('ablation_of', ''))
+                                                         for way, table, _, _ in self.ways)]:
             if name and name not in names:
-                raise Problem(f"'{name}' is named as a baseline, but no strategy or program has that name; there are {', '.join(names)}")
+                raise Problem(f"{key} is '{name}', but no strategy or program has that name; there are {', '.join(names)}")
 
     def strategies(self, tables):
         for name, table in tables.items():

@@ -10,6 +10,8 @@ from . import plan
 from .files import write_whole
 from .problem import Problem
 
+NEEDED = {'run', 'model', 'cluster', 'strategy', 'prompt', 'error', 'fingerprint'}  # columns of every results.csv
+
 
 def line_of(values):
     """A CSV row as one physical line: an incomplete row has no line end."""
@@ -19,15 +21,20 @@ def line_of(values):
 
 
 def read_rows(folder):
-    """(header, rows) of a results folder."""
+    """(header, rows) of a results folder. Raises Problem (2) if they cannot be read, or launch/experiment did not write them."""
     path = pathlib.Path(folder) / 'results.csv'
     try:
         text = path.read_text()
     except OSError as error:
         raise Problem(f'{path} cannot be read ({error.strerror}); name the folder that launch/experiment wrote', 2) from None
+    except UnicodeDecodeError:
+        text = 'binary'
     whole = text[:text.rfind('\n') + 1]  # a row that was being written during a crash has no end
     reader = csv.DictReader(io.StringIO(whole))
-    return list(reader.fieldnames or []), list(reader)
+    header = list(reader.fieldnames or [])
+    if text.strip() and not NEEDED <= set(header):
+        raise Problem(f'{path} is not a table of launch/experiment; name a folder that it wrote', 2)
+    return header, list(reader)
 
 
 class Results:
@@ -39,7 +46,7 @@ class Results:
         self.toml = self.folder / 'experiment.toml'
         try:
             (self.folder / 'runs').mkdir(parents=True, exist_ok=True)
-            self.lock = open(self.folder / 'lock', 'w')
+            self.lock = open(self.folder / 'lock', 'a')
         except OSError as error:
             raise Problem(f'{self.folder} cannot be written ({error.strerror}); choose another folder with --out') from None
         try:

@@ -179,6 +179,7 @@ class Plan(unittest.TestCase):
                             ('x = { draft = 3 }', 'x: draft is 3; '),
                             ('x = { sweep = "no" }', "strategies.x: sweep is 'no'; give true or false"),
                             ('x = { clusters = [] }', 'x: clusters is '),
+                            ('x = { ablation_of = "y" }', "strategies.x: ablation_of is 'y', but no strategy or program"),
                             ('x = { clusters = ["many"] }', "x: there is no cluster 'many'; there are one"),
                             ('[sweep]\n"--draft" = []', 'sweep: --draft has no values'),
                             ('[clusters.many]\nranks = []', 'clusters.many: ranks has no values'),
@@ -269,7 +270,8 @@ class FullDisk(Folder):
             self.assertIn(word, lines[0])
 
     def test_copy_of_the_experiment_file(self):
-        (self.path / 'out').mkdir()
+        (self.path / 'out' / 'runs').mkdir(parents=True)
+        (self.path / 'out' / 'lock').touch()
         (self.path / 'out' / 'experiment.toml.yamata-part').symlink_to('/dev/full')
         self.refused('out/experiment.toml cannot be written (No space left on device); free some space')
         self.assertFalse((self.path / 'calls').exists())
@@ -277,10 +279,29 @@ class FullDisk(Folder):
 
     def test_folder_with_other_files_is_refused(self):
         (self.path / 'out').mkdir()
-        (self.path / 'out' / 'thesis.tex').touch()
-        self.assertEqual(self.run_to_end(strategies('a')), 1, self.said)
-        self.assertIn('out has other files and is no results folder; name a new one with --out', self.said)
-        self.assertEqual(os.listdir(self.path / 'out'), ['thesis.tex'])
+        for name in ('thesis.tex', 'experiment.toml', 'runs.txt', 'lock'):
+            (self.path / 'out' / name).write_text('mine')
+            self.assertEqual(self.run_to_end(strategies('a'), '--extend'), 1, self.said)
+            self.assertIn('out has other files and is no results folder; name a new one with --out', self.said)
+            self.assertEqual(os.listdir(self.path / 'out'), [name])
+            self.assertEqual((self.path / 'out' / name).read_text(), 'mine')
+            (self.path / 'out' / name).unlink()
+
+    def test_table_of_another_program_is_refused(self):
+        (self.path / 'out').mkdir()
+        for content in (b'run,text\n1,"two\nlines"\n', b'run', b'\xff\xfe\n'):
+            (self.path / 'out' / 'results.csv').write_bytes(content)
+            self.assertEqual(self.run_to_end(strategies('a')), 2, self.said)
+            self.assertIn('out/results.csv is not a table of launch/experiment; name a folder that it wrote', self.said)
+            self.assertEqual(self.said.count('\n'), 1, self.said)
+            self.assertEqual((self.path / 'out' / 'results.csv').read_bytes(), content)
+            self.assertEqual(os.listdir(self.path / 'out'), ['results.csv'])
+
+    def test_lock_that_has_content_keeps_it(self):
+        (self.path / 'out' / 'runs').mkdir(parents=True)
+        (self.path / 'out' / 'lock').write_text('mine')
+        self.assertEqual(self.run_to_end(strategies('a')), 0, self.said)
+        self.assertEqual((self.path / 'out' / 'lock').read_text(), 'mine')
 
     def test_prompt_and_output_of_a_run(self):
         self.assertEqual(self.run_to_end(strategies('a')), 0, self.said)
