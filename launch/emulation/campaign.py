@@ -1,12 +1,35 @@
 """Common parts of scripts that run one random scenario per seed and read a job's output while it runs."""
 import argparse
+import csv
 import os
 import re
 import select
 import subprocess
+import sys
 import time
 
+from measuring.files import refuse_foreign
+from measuring.problem import Problem
+
 PATIENCE = float(os.environ.get('YAMATA_PATIENCE', 1))  # factor for all time limits: programs built with sanitizers are slow
+
+
+def check_table(path):
+    """Ends the script with a line if --csv would replace a file that is no table of scenarios."""
+    try:
+        if path:
+            refuse_foreign(path, rb'^seed,', 'a table of such runs', 'choose another place with --csv')
+    except Problem as problem:
+        sys.exit(f'{os.path.basename(sys.argv[0])}: {problem}')
+
+
+def write_table(path, columns, rows):
+    """A row per scenario; without a path, nothing."""
+    if path:
+        with open(path, 'w', newline='') as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 class Reader:

@@ -5,7 +5,7 @@ import math
 import re
 import struct
 
-from .model import InflateError, head_places, replaced
+from .model import INPUT, InflateError, head_places, replaced
 from .shapes import refusal
 
 SIZES = {'F16': 2, 'BF16': 2, 'F32': 4}
@@ -21,7 +21,7 @@ class Heads:
             size = struct.unpack_from('<Q', data)[0]
             self.tensors = json.loads(data[8:8 + size])
         except (ValueError, struct.error):
-            raise InflateError(f'{path} is no safetensors file') from None
+            raise InflateError(f'{path} is no safetensors file; {INPUT}') from None
         self.metadata = self.tensors.pop('__metadata__', {})
         self.data, self.target = data[8 + size:], target
         self.head = target['dim'] // target['heads']
@@ -33,7 +33,8 @@ class Heads:
         small = {'dim': rows(r'\.linear\.weight$') or rows(r'layernorm\.weight$'), 'heads': rows(r'q_proj\.weight$') // self.head,
                  'kv_heads': rows(r'k_proj\.weight$') // self.head, 'ffn': rows(r'gate_proj\.weight$')}
         if not small['dim'] or any('hidden_norm' in name for name in self.tensors):
-            raise InflateError(f"{path} holds neither Medusa heads nor a draft head of EAGLE's first layout or Dovetail's")
+            raise InflateError(f"{path} holds neither Medusa heads nor a draft head of EAGLE's first layout or Dovetail's; "
+                               'name such a file')
         if why := refusal(small, self.target, self.head):
             raise InflateError(why)
         return small
@@ -55,7 +56,8 @@ class Heads:
                  (r'^(\d+\.\d+|embed_tokens|lm_head)\.weight$', (whole, dim))]
         found = next((sides for pattern, sides in rules if re.search(pattern, name)), None)
         if not found:
-            raise InflateError(f"tensor '{name}' belongs to no heads that can be embedded")
+            raise InflateError(f"tensor '{name}' belongs to no heads that can be embedded; name Medusa heads, or a draft head of "
+                               "EAGLE's first layout or Dovetail's")
         return found[side]
 
     def padded(self, name):

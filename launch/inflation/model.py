@@ -7,11 +7,14 @@ import os
 import random
 import struct
 
+from measuring.files import part_of
+
 from .shapes import refusal
 
 BLOCKS = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 30: (1, 2)}  # type: (values, bytes)
 SCALARS = {0: 'B', 1: 'b', 2: 'H', 3: 'h', 4: 'I', 5: 'i', 6: 'f', 7: '?', 10: 'Q', 11: 'q', 12: 'd'}
 STRING, ARRAY = 8, 9
+INPUT = 'name a GGUF file of the llama architecture, or heads, a .safetensors file'
 
 
 class InflateError(Exception):
@@ -22,11 +25,6 @@ def head_places(small, target):
     """The new index of each small query head; it stays in the group of its key/value head."""
     small_group, group = (shape['heads'] // shape['kv_heads'] for shape in (small, target))
     return [h // small_group * group + h % small_group for h in range(small['heads'])]
-
-
-def part_of(path):
-    """Where the file at the path is written until it is complete."""
-    return path + '.part'
 
 
 @contextlib.contextmanager
@@ -52,7 +50,7 @@ class Reader:
             self.data = file.read()
         self.at = 0
         if self.take('4s') != b'GGUF' or self.take('I') not in (2, 3):
-            raise InflateError(f'{path} is no GGUF file of version 2 or 3')
+            raise InflateError(f'{path} is no GGUF file of version 2 or 3; {INPUT}')
         tensors, pairs = self.take('Q'), self.take('Q')
         self.metadata = {}
         for _ in range(pairs):
@@ -96,7 +94,7 @@ class Tensor:
 
     def __init__(self, model, name):
         if name not in model.tensors:
-            raise InflateError(f"the model has no tensor '{name}'")
+            raise InflateError(f"the model has no tensor '{name}'; only files of the llama architecture can be embedded")
         self.shape, self.type, offset = model.tensors[name]
         if self.type not in BLOCKS:
             raise InflateError(f"'{name}' is of a type whose blocks cannot be rearranged; take an F32, F16, BF16, Q8_0 or Q4_0 file")
@@ -188,7 +186,7 @@ class Embedding:
     def norm(self, name, source):
         tensor, width = Tensor(self.model, source), self.target['dim']
         if tensor.type != 0:
-            raise InflateError(f"'{source}' is not of type F32")
+            raise InflateError(f"'{source}' is not of type F32; convert the model with F32 norms, as llama.cpp does")
         scale = math.sqrt(self.small['dim'] / width)
         values = [scale * v for v in struct.unpack(f"<{self.small['dim']}f", tensor.row(0))] + [0.0] * (width - self.small['dim'])
         return name, [width], 0, 4 * width, lambda: struct.pack(f'<{width}f', *values)

@@ -5,22 +5,42 @@ import pathlib
 from .problem import Problem
 
 
+REMEDY = 'name a file of yamata acceptance --json, or a results folder'
+
+
+def has_rates(source):
+    """Whether a source of the file has all that is drawn."""
+    try:
+        source['name'], source['tokens_per_run'].items(), [level['true_rate'] + level['calibrated_rate'] for level in source['levels']]
+        return all(level['guessed'] >= 0 for level in source['levels']) and bool([[float(share) for share in level]
+                                                                                  for level in source['accuracies']])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
 def read(path):
     """The sources in the file. Raises Problem if the file is not of that kind."""
     try:
-        sources = json.loads(pathlib.Path(path).read_text())['sources']
-        for source in sources:
-            source['name'], source['tokens_per_run'].items(), [level['true_rate'] + level['calibrated_rate'] for level in source['levels']]
-            [[float(share) for share in level] for level in source['accuracies']]
-    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Problem(f'{path} is not a file of yamata acceptance --json ({error}); name one, or a results folder', 2) from None
+        content = json.loads(pathlib.Path(path).read_text())
+    except OSError as error:
+        raise Problem(f'{path} cannot be read ({error.strerror}); {REMEDY}', 2) from None
+    except ValueError:
+        raise Problem(f'{path} is not JSON; {REMEDY}', 2) from None
+    sources = content.get('sources') if isinstance(content, dict) else None
+    if not isinstance(sources, list):
+        raise Problem(f'{path} has no list of sources of guesses; {REMEDY}', 2)
+    for number, source in enumerate(sources, 1):
+        if not has_rates(source):
+            raise Problem(f'{path}: source {number} of guesses has no complete rates; {REMEDY}', 2)
     if not any(level['guessed'] for source in sources for level in source['levels']):
-        raise Problem(f'{path} has no guesses, so there is nothing to draw', 2)
+        raise Problem(f'{path} has no guesses, so there is nothing to draw; measure with a source that guesses', 2)
     return sources
 
 
-def draw(sources, out):
-    """Three panels: rates by tokens ahead; rates of each choice one token ahead; tokens per run by size of the tree."""
+def draw(sources):
+    """The figure, with three panels: rates by tokens ahead; rates of each choice one token ahead; tokens per run by size of the tree."""
+    from matplotlib.ticker import MaxNLocator
+
     from .plots import COLOURS, HATCHES, MARKERS, plt
     figure, (rates, choices, trees) = plt.subplots(1, 3, figsize=(15, 4.5))
     for i, source in enumerate(sources):
@@ -38,9 +58,9 @@ def draw(sources, out):
     rates.set(xlabel='tokens ahead', ylabel='first choices that are right', ylim=(0, 1), title='true (line) and calibrated (dotted)')
     choices.set(xlabel='choice', ylabel='share of all tokens', title='one token ahead')
     trees.set(xlabel='rows of a run', ylabel='tokens of a run', xscale='log', title='the best tree of each size')
+    for axes in (rates, choices):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     trees.set_xticks(widths, [str(rows) for rows in widths])
     rates.legend()
     figure.tight_layout()
-    for ending in ('png', 'svg'):
-        figure.savefig(out.with_suffix(f'.{ending}'), metadata={'Date': None} if ending == 'svg' else None)
-    plt.close(figure)
+    return figure

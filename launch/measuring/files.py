@@ -6,6 +6,10 @@ import re
 from .problem import Problem
 
 BEGIN_BYTES = 4096  # of a file, which show what it is
+# Expression and name, for refuse_foreign.
+GGUF = rb'^GGUF', 'a GGUF file'
+SAFETENSORS = rb'(?s)^.{8}\{', 'a safetensors file'
+FIGURES = {'.png': (rb'^\x89PNG', 'a PNG'), '.svg': (rb'<svg', 'an SVG'), '.pdf': (rb'^%PDF', 'a PDF')}
 
 
 def part_of(path):

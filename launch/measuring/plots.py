@@ -1,4 +1,5 @@
 """The figures of an experiment; each is drawn only if there is data for it."""
+import io
 import math
 import re
 
@@ -9,6 +10,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.lines import Line2D  # noqa: E402
 
 from . import summary  # noqa: E402
+from .files import refuse_foreign, write_whole  # noqa: E402
 from .summary import good, grouped, numbers, spread, varying  # noqa: E402
 
 # The colours of Okabe and Ito, which colour-blind people can distinguish. Hatches and markers also distinguish strategies without colour.
@@ -16,6 +18,7 @@ COLOURS = ('#0072B2', '#E69F00', '#009E73', '#D55E00', '#56B4E9', '#CC79A7', '#F
 HATCHES = ('', '//', '..', 'xx', '\\\\', '++', 'oo', '--')
 MARKERS = ('o', 's', '^', 'D', 'v', 'P', 'X', '*')
 SPEED = 'decode_tokens_per_s'
+OWN = 'launch/plot of Yamata'  # in the metadata of every figure
 WHISKERS = {'capsize': 3, 'elinewidth': 1.2, 'ecolor': 'black'}
 MOST = 60  # bars or points of one figure; more would not be readable
 SPREAD_NOTE = 'median; whiskers: quartiles (of fewer than four runs: range)'
@@ -249,15 +252,29 @@ def as_number(text):
         return text
 
 
+def pictures_of(figure, **how):
+    """{suffix: bytes} of a figure, which is closed."""
+    pictures = {}
+    for suffix, metadata in (('png', {'Software': OWN}), ('svg', {'Date': None, 'Creator': OWN})):
+        out = io.BytesIO()
+        figure.savefig(out, format=suffix, metadata=metadata, **how)
+        pictures[suffix] = out.getvalue()
+    plt.close(figure)
+    return pictures
+
+
+def write(pictures, folder):
+    """Writes {name: {suffix: bytes}}, all or none. Raises Problem if one would replace a file that is no figure of launch/plot."""
+    files = {folder / f'{name}.{suffix}': picture for name, of_one in pictures.items() for suffix, picture in of_one.items()}
+    for path in files:
+        refuse_foreign(path, OWN.encode(), 'a figure of launch/plot', 'write to another folder with --out')
+    for path, picture in files.items():
+        write_whole(path, picture)
+
+
 def draw(rows, folder):
     """Writes every figure as PNG and SVG; returns their names."""
-    names = []
-    for name, figure in Figures(rows).every():
-        if figure is None:
-            continue
-        name = re.sub(r'[^\w.-]+', '_', name)
-        for suffix in ('png', 'svg'):
-            figure.savefig(folder / f'{name}.{suffix}', dpi=130, bbox_inches='tight', metadata={'Date': None} if suffix == 'svg' else None)
-        plt.close(figure)
-        names.append(name)
-    return names
+    pictures = {re.sub(r'[^\w.-]+', '_', name): pictures_of(figure, dpi=130, bbox_inches='tight')
+                for name, figure in Figures(rows).every() if figure is not None}
+    write(pictures, folder)
+    return list(pictures)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 
+from .files import refuse_foreign
+
 PATIENCE = float(os.environ.get('YAMATA_PATIENCE', 1))  # sanitized programs take several times as long
 LEAST_S = 5  # a step with less time left is not begun
 
@@ -19,6 +21,12 @@ def kill(process):
     except ProcessLookupError:
         pass
     process.communicate()
+
+
+def check_reports(name, out):
+    """Raises Problem if a report in the folder `out` would replace a file that is none."""
+    for ending, own in (('json', rb'"seconds": \d+,\s+"figures": '), ('md', rb'\n\| of \| figure \| value \| goal \|')):
+        refuse_foreign(pathlib.Path(out) / f'{name}.{ending}', own, f'a report of {name}', 'choose another folder with --out')
 
 
 class Steps:

@@ -11,8 +11,8 @@ def read(folder):
         config = json.loads(path.read_text())
     except OSError as error:
         raise Problem(f'{path} cannot be read ({error.strerror}); give the folder of a head', 2) from None
-    except ValueError as error:
-        raise Problem(f'{path} is damaged: it is no JSON ({error}); copy or write it again', 2) from None
+    except ValueError:
+        raise Problem(f'{path} is damaged: it is no JSON; copy or write it again', 2) from None
     if not isinstance(config, dict):
         raise Problem(f'{path} is not the configuration of a head; copy or write it again', 2)
     return config

@@ -5,7 +5,8 @@ import pathlib
 import gguf
 import numpy
 
-from measuring.problem import Problem, refuse_overwriting
+from measuring.files import part_of
+from measuring.problem import Problem
 
 from . import config_file, safetensors_file
 
@@ -96,8 +97,7 @@ def convert(source, out, kind):
     """Writes `out` from a folder with model.safetensors and config.json, completely or not at all; returns its size in bytes."""
     folder = pathlib.Path(source)
     folder = folder if folder.is_dir() else folder.parent
-    weights, new = folder / 'model.safetensors' if pathlib.Path(source).is_dir() else source, f'{out}.new'
-    refuse_overwriting([weights, folder / 'config.json'], [out, new])
+    weights, new = folder / 'model.safetensors' if pathlib.Path(source).is_dir() else source, part_of(out)
     config = read_config(folder)
     tensors, d2t = read_tensors(weights, config)
     writer = gguf.GGUFWriter(new, 'eagle3')

@@ -70,7 +70,8 @@ class Inflate(unittest.TestCase):
                                      (MODELS / 'tales-dgf.safetensors', dict(ffn=512),
                                       'the shape has --ffn 512, but the file to embed needs at least 768; change it with --ffn 768, or '
                                       'give --shape '),
-                                     (MODELS / 'README.md', {}, 'is no GGUF file')):
+                                     (MODELS / 'README.md', {},
+                                      'is no GGUF file of version 2 or 3; name a GGUF file of the llama architecture, or heads')):
             with self.subTest(cause):
                 done = inflate(source, self.folder / 'refused', **shape)
                 self.assertEqual(done.returncode, 1)
@@ -82,7 +83,7 @@ class Inflate(unittest.TestCase):
         for source in (TARGET, MODELS / 'tales-dgf.safetensors'):
             small = self.folder / source.name
             small.write_bytes(source.read_bytes())
-            link, part = self.folder / 'link', self.folder / 'linked.part'
+            link, part = self.folder / 'link', self.folder / 'linked.yamata-part'
             link.symlink_to(small)
             part.symlink_to(small)
             for out in (small, link, self.folder / 'linked'):

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,15 +27,22 @@ class AcceptancePlot(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         path = pathlib.Path(self.folder.name, name)
         path.write_text(text)
-        return subprocess.run([sys.executable, PLOT, path], capture_output=True, text=True, timeout=200)
+        return self.again(name)
+
+    def again(self, name='rates.json'):
+        return subprocess.run([sys.executable, PLOT, pathlib.Path(self.folder.name, name)], capture_output=True, text=True, timeout=200)
 
     def test_file_that_is_none_is_named(self):
-        for text in ('', '[]', '{"sources": []}', '{"sources": [{}]}',
-                     json.dumps({'sources': [source('x', .5) | {'accuracies': [['a']]}]})):
+        remedy = 'name a file of yamata acceptance --json, or a results folder'
+        for text, said in (('', f' is not JSON; {remedy}'), ('# notes', f' is not JSON; {remedy}'),
+                           ('[]', f' has no list of sources of guesses; {remedy}'),
+                           ('{"a": 1}', f' has no list of sources of guesses; {remedy}'),
+                           ('{"sources": []}', ' has no guesses, so there is nothing to draw; measure with a source that guesses'),
+                           ('{"sources": [{}]}', f': source 1 of guesses has no complete rates; {remedy}'),
+                           (json.dumps({'sources': [source('y', .5), source('x', .5) | {'accuracies': [['a']]}]}),
+                            f': source 2 of guesses has no complete rates; {remedy}')):
             done = self.plot(text)
-            self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertIn('rates.json', done.stderr)
-            self.assertEqual(done.stderr.count('\n'), 1, done.stderr)
+            self.assertEqual((done.returncode, done.stderr), (2, f'plot: {self.folder.name}/rates.json{said}\n'))
 
     def test_file_is_not_overwritten(self):
         done = self.plot(json.dumps({'sources': [source('draft model', .7)]}), 'rates.svg')
@@ -56,6 +64,19 @@ class AcceptancePlot(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for ending in ('png', 'svg'):
             self.assertGreater(pathlib.Path(self.folder.name, f'rates.{ending}').stat().st_size, 5000)
+        ticks = re.findall('<!-- ([0-9.]+) -->', pathlib.Path(self.folder.name, 'rates.svg').read_text())
+        self.assertIn('2', ticks)
+        self.assertFalse({'1.25', '1.50', '1.2', '1.4'} & set(ticks), ticks)
+        for ending in ('png', 'svg'):
+            mine = pathlib.Path(self.folder.name, f'rates.{ending}')
+            figure = mine.read_bytes()
+            mine.write_text('mine')
+            done = self.again()
+            self.assertEqual((done.returncode, done.stderr), (1, f'plot: {mine} exists and is not a figure of launch/plot, so it is not '
+                                                                 'replaced; write to another folder with --out\n'))
+            self.assertEqual(mine.read_text(), 'mine')
+            mine.write_bytes(figure)
+        self.assertEqual(self.again().returncode, 0)
 
 
 if __name__ == '__main__':

@@ -277,36 +277,11 @@ class FullDisk(Folder):
         self.assertFalse((self.path / 'calls').exists())
         self.assertEqual(os.listdir(self.path / 'out' / 'runs'), [])
 
-    def test_folder_with_other_files_is_refused(self):
-        (self.path / 'out').mkdir()
-        for name in ('thesis.tex', 'experiment.toml', 'runs.txt', 'lock'):
-            (self.path / 'out' / name).write_text('mine')
-            self.assertEqual(self.run_to_end(strategies('a'), '--extend'), 1, self.said)
-            self.assertIn('out has other files and is no results folder; name a new one with --out', self.said)
-            self.assertEqual(os.listdir(self.path / 'out'), [name])
-            self.assertEqual((self.path / 'out' / name).read_text(), 'mine')
-            (self.path / 'out' / name).unlink()
-
-    def test_table_of_another_program_is_refused(self):
-        (self.path / 'out').mkdir()
-        for content in (b'run,text\n1,"two\nlines"\n', b'run', b'\xff\xfe\n'):
-            (self.path / 'out' / 'results.csv').write_bytes(content)
-            self.assertEqual(self.run_to_end(strategies('a')), 2, self.said)
-            self.assertIn('out/results.csv is not a table of launch/experiment; name a folder that it wrote', self.said)
-            self.assertEqual(self.said.count('\n'), 1, self.said)
-            self.assertEqual((self.path / 'out' / 'results.csv').read_bytes(), content)
-            self.assertEqual(os.listdir(self.path / 'out'), ['results.csv'])
-
-    def test_lock_that_has_content_keeps_it(self):
-        (self.path / 'out' / 'runs').mkdir(parents=True)
-        (self.path / 'out' / 'lock').write_text('mine')
-        self.assertEqual(self.run_to_end(strategies('a')), 0, self.said)
-        self.assertEqual((self.path / 'out' / 'lock').read_text(), 'mine')
-
     def test_prompt_and_output_of_a_run(self):
         self.assertEqual(self.run_to_end(strategies('a')), 0, self.said)
         runs = self.path / 'out' / 'runs'
-        for suffix, words in (('.txt.yamata-part', ['.txt cannot be written (No space left on device)']), ('.out', ['.out: Is a directory'])):
+        for suffix, words in (('.txt.yamata-part', ['.txt cannot be written (No space left on device)']),
+                              ('.out', ['.out: Is a directory'])):
             (self.path / 'out' / 'results.csv').unlink(missing_ok=True)
             blocked = [path.with_suffix(suffix) for path in runs.glob('*.err')]
             for path in blocked:

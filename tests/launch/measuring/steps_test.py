@@ -13,7 +13,8 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 sys.path.insert(0, str(ROOT / 'launch'))
 from measuring import cuda  # noqa: E402
-from measuring.steps import Steps  # noqa: E402
+from measuring.problem import Problem  # noqa: E402
+from measuring.steps import Steps, check_reports  # noqa: E402
 
 
 def steps(folder, minutes=5):
@@ -76,6 +77,17 @@ class StepsTest(WithFolder):
         self.assertEqual(report['not_measured'], {'speed': 'no engine'})
         self.assertEqual(report['card'], 'x')
         self.assertFalse(check.wrong())
+
+    def test_reports_replace_reports_alone(self):
+        check_reports('check', self.folder)
+        steps(self.folder).write(self.folder, 'title', {'card': 'x', 'probe': {}})
+        check_reports('check', self.folder)
+        for ending in ('json', 'md'):
+            before = (self.folder / f'check.{ending}').read_text()
+            (self.folder / f'check.{ending}').write_text('{"mine": 1}')
+            with self.assertRaisesRegex(Problem, f'check.{ending} exists and is not a report of check'):
+                check_reports('check', self.folder)
+            (self.folder / f'check.{ending}').write_text(before)
 
 
 class Cuda(WithFolder):

@@ -67,8 +67,8 @@ class Start(unittest.TestCase):
             (project / name).unlink()
 
     def test_a_folder_of_an_earlier_training_is_continued(self):
-        for files in ({}, {'notes.txt': ''}, {'config.json': '{}', 'model.safetensors': 'x', 'README.md': '# x\n\n1 million parameters. Made by\n\n'
-                                              '    launch/train-heads medusa -o x\n'}):
+        card = '# x\n\n1 million parameters. Made by\n\n    launch/train-heads medusa -o x\n'
+        for files in ({}, {'notes.txt': ''}, {'config.json': '{}', 'model.safetensors': 'x', 'README.md': card}):
             out = self.folder / f'out{len(files)}'
             out.mkdir()
             for name, content in files.items():
