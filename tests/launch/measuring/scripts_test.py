@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Tests that every script for users explains itself with --help, refuses unknown arguments in one line, and ends with one line after
 Ctrl-C."""
+import ast
+import itertools
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -20,15 +23,43 @@ def run(script, *arguments, **environment):
     return subprocess.run([script, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, env=os.environ | environment)
 
 
+def scripts():
+    return [path for path in sorted(LAUNCH.iterdir()) if path.is_file() and os.access(path, os.X_OK)]
+
+
+def head_of(script):
+    """What the file says about itself: a module's docstring, or the comment at the beginning of a shell script."""
+    text = script.read_text()
+    if 'python' in text.splitlines()[0]:
+        return ' '.join(ast.get_docstring(ast.parse(text)).split())
+    lines = itertools.takewhile(lambda line: re.match('#(?!SBATCH)', line), text.splitlines()[1:])
+    return ' '.join(' '.join(line[1:] for line in lines).split())
+
+
 class Scripts(unittest.TestCase):
     def test_each_says_what_it_does(self):
-        scripts = [path for path in sorted(LAUNCH.iterdir()) if path.is_file() and os.access(path, os.X_OK)]
-        self.assertIn('stress', [path.name for path in scripts])
-        for script in scripts:
+        self.assertIn('stress', [path.name for path in scripts()])
+        for script in scripts():
             with self.subTest(script.name):
                 done = run(script, '--help')
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertGreater(len(done.stdout.split()), 8, done.stdout)
+
+    def test_help_has_all_that_the_head_of_the_file_says_and_one_usage(self):
+        for script in scripts():
+            with self.subTest(script.name):
+                said = ' '.join(run(script, '--help').stdout.split())
+                self.assertIn(head_of(script), said)
+                self.assertEqual(said.count('usage:'), int('python' in script.read_text().splitlines()[0]))
+                self.assertNotRegex(said, r'-- PROGRAM \[-- PROGRAM')
+
+    def test_demo_refuses_what_it_sets_itself(self):
+        for words in (['-n', '10', '--json', 'x'], ['--json=x'], ['-md', 'x'], ['-m', 'x'], ['--strategy=iterative'], ['--trace', 'x']):
+            done = run(LAUNCH / 'demo', *words)
+            flag = words[-1].split('=')[0] if len(words) == 1 else words[-2]
+            self.assertEqual((done.returncode, done.stdout), (1, ''))
+            self.assertTrue(done.stderr.startswith(f'launch/demo: {flag} is set by the demonstration itself'), done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
     def test_unknown_words_are_refused_in_a_line(self):
         for script in ('test', 'install-packages', 'fuzz', 'get-model'):
