@@ -62,8 +62,8 @@ def contents(name, table):
         started = 'paths are relative to the folder where launch/experiment is started'
         remedy = f'get it from {table["source"]}' if 'source' in table else started
         raise Problem(f'prompts.{name}: {table["file"]} cannot be read ({error.strerror}); {remedy}') from None
-    except UnicodeDecodeError as error:
-        raise Problem(f'prompts.{name}: {table["file"]} is no UTF-8 text ({error}); convert it') from None
+    except UnicodeDecodeError:
+        raise Problem(f'prompts.{name}: {table["file"]} is no UTF-8 text; convert it') from None
 
 
 def text_of(question):

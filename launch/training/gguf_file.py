@@ -34,8 +34,8 @@ def read_config(folder):
                 'norm_before_residual': bool(config.get('norm_before_residual')), 'norm_before_fc': bool(config.get('norm_before_fc'))}
     except KeyError as error:
         raise Problem(f"{folder / 'config.json'} has no {error}; give the folder of an EAGLE-3 head", 2) from None
-    except (TypeError, AttributeError, ZeroDivisionError) as error:
-        raise Problem(f"{folder / 'config.json'} does not describe an EAGLE-3 head ({error}); give the folder of one", 2) from None
+    except (TypeError, AttributeError, ZeroDivisionError):
+        raise Problem(f"{folder / 'config.json'} does not describe an EAGLE-3 head; give the folder of one", 2) from None
 
 
 def interleaved(weights, heads):

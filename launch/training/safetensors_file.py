@@ -28,7 +28,8 @@ def read(path):
         metadata = header.pop('__metadata__', {})
         return {name: tensor(data[8 + length:], entry) for name, entry in header.items()}, metadata
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise Problem(f'{path} is not a complete safetensors file ({error}); write it again', 2) from None
+        why = f' ({error})' if type(error) is ValueError else ''  # other errors are in Python's words
+        raise Problem(f'{path} is not a complete safetensors file{why}; write it again', 2) from None
 
 
 def tensor(data, entry):

@@ -98,6 +98,11 @@ class Start(unittest.TestCase):
         (half / 'model.safetensors').write_text('x')
         lacks = (empty, f'{empty} has no model.safetensors and no config.json'), (half, f'{half} has no config.json'), \
             (half / 'model.safetensors', f'{half} has no config.json'), (half / 'absent', f'{half / "absent"} does not exist')
+        (self.folder / 'config.json').write_text('# notes')
+        (self.folder / 'model.safetensors').write_text('x')
+        done = self.start('heads-to-gguf', str(self.folder), str(self.folder / 'out.gguf'))
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, f'heads-to-gguf: {self.folder / "config.json"} is damaged: it is no JSON; copy or write it again\n'))
         for head, lack in lacks:
             done = self.start('heads-to-gguf', str(head), str(self.folder / 'out.gguf'), numpy='raise SystemExit(9)',
                               gguf='raise SystemExit(9)')
