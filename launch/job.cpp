@@ -285,7 +285,9 @@ void Job::start(Head& head, const Purpose& purpose) {
 }
 
 Job::Outcome Job::lead(const Purpose& purpose, const std::function<void(Head& head)>& work, Then then) {
-  Head head(transport_, cluster());
+  ClusterOptions options = cluster();
+  options.needs_drafters = purpose.needs_drafters;
+  Head head(transport_, std::move(options));
   start(head, purpose);
   try {
     work(head);

@@ -88,6 +88,7 @@ class Job {
     std::size_t prompt_tokens = 0;     ///< of the text that -n tokens will follow; 0: another kind of job
     SpeculationOptions speculation{};  ///< for that text
     SamplingParams sampling{};
+    bool needs_drafters = false;  ///< a lost drafter ends the job
   };
   /// How a text is decoded, once the strategy is known.
   DecodeOptions decode_options(const Purpose& purpose) const;

@@ -13,6 +13,8 @@
 namespace yamata {
 namespace {
 
+constexpr std::chrono::milliseconds kLongestLook{100};
+
 template <class Message>
 Message validated(Message message, int from) {
   wire::validate(message, from);
@@ -27,7 +29,7 @@ Head::Head(Transport& transport, ClusterOptions options)
       members_(transport, options_.timeout),
       dispatcher_(transport),
       reports_(transport.size()),
-      awake_(Clock::now(), options_.timeout / 2),
+      awake_(Clock::now(), std::min<std::chrono::milliseconds>(kLongestLook, options_.timeout / 2)),
       sent_before_(transport.bytes_sent()) {
   dispatcher_.on_guesses = [this](int rank, const wire::Guesses& guesses) {
     if (listener_ && !members_.lost(rank)) listener_->on_guesses(rank, guesses);
@@ -156,7 +158,7 @@ void Head::check_loaded() {
   }
   if (options_.on_loading) options_.on_loading(static_cast<double>(sum) / static_cast<double>(all));
   if (sum < all || !dispatcher_.loaded()) return;
-  members_.serve(plan_);
+  members_.serve(plan_, options_.needs_drafters);
   state_ = State::kServing;
 }
 
@@ -204,7 +206,7 @@ void Head::watch_ranks() {
   own.progress += members_.parts();
   // While the head serves, its heartbeat says that all weights are loaded: then the job can continue without drafters.
   wire::Heartbeat told = own;
-  if (state_ != State::kServing) told.loaded_permille = std::min<std::uint16_t>(told.loaded_permille, 999);
+  if (state_ != State::kServing || options_.needs_drafters) told.loaded_permille = std::min<std::uint16_t>(told.loaded_permille, 999);
   if (!members_.send_heartbeats(now, told)) return;
   if (options_.woken && options_.woken->exchange(false)) members_.hold_back(now);
   if (const auto silent = members_.find_silent(now)) lose(*silent);
@@ -217,25 +219,29 @@ void Head::watch_ranks() {
   if (target) members_.check_progress(now, state_ == State::kLoading || target->outstanding() > 0, own, target->ranks().stages);
 }
 
+/// What a warning says of the rest of the job.
+const char* Head::goes_on() const { return state_ == State::kStopping ? "job ends" : "text goes on"; }
+
 /// The job can continue without a drafter or an idle rank, but not without a stage.
 void Head::lose(const RankLost& lost) {
   if (members_.idle(lost.rank)) return lose_idle(lost.rank, lost.what());
   const auto drafter = members_.drafter_of(lost.rank);
   if (!drafter) throw lost;
+  if (options_.needs_drafters) throw RankLost(lost.rank, fmt::format("a drafter is lost: {}", lost.what()));
   lose_drafter(*drafter, lost.what());
 }
 
 void Head::lose_idle(int rank, const std::string& why) {
   if (!members_.remove_idle(rank)) return;
   if (options_.on_left_out) options_.on_left_out();
-  if (options_.on_warning) options_.on_warning(fmt::format("the text goes on without rank {}, which has no part in it: {}", rank, why));
+  if (options_.on_warning) options_.on_warning(fmt::format("the {} without rank {}, which has no part in it: {}", goes_on(), rank, why));
 }
 
 /// If a draft model is on several ranks, all of them are removed.
 void Head::lose_drafter(int leader, const std::string& why) {
   if (!members_.remove_drafter(leader)) return;
   if (options_.on_left_out) options_.on_left_out();
-  if (options_.on_warning) options_.on_warning(fmt::format("the text goes on without the drafter on rank {}: {}", leader, why));
+  if (options_.on_warning) options_.on_warning(fmt::format("the {} without the drafter on rank {}: {}", goes_on(), leader, why));
   if (listener_) listener_->on_drafter_lost(leader);
 }
 
@@ -278,7 +284,7 @@ void Head::on_failure(int rank, const wire::Failure& failure) {
   if (members_.idle(rank)) return lose_idle(rank, text);
   const auto drafter = members_.drafter_of(rank);
   const bool known = failure.code == static_cast<int>(ExitCode::kUsage) || failure.code == static_cast<int>(ExitCode::kModel);
-  if (!drafter) throw Error(known ? static_cast<ExitCode>(failure.code) : ExitCode::kCluster, text);
+  if (!drafter || options_.needs_drafters) throw Error(known ? static_cast<ExitCode>(failure.code) : ExitCode::kCluster, text);
   lose_drafter(*drafter, text);
 }
 
@@ -326,7 +332,7 @@ void Head::order_stop(int code) {
   constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(5);
   for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kStop, wire::encode_stop(code));
   reports_.came(0, own_report());
-  stop_deadline_ = Clock::now() + std::min(kLongest, options_.timeout / 2);
+  stop_deadline_ = awake_.look(Clock::now()) + std::min(kLongest, options_.timeout / 2);
   advance_state();
 }
 
@@ -334,7 +340,8 @@ void Head::order_stop(int code) {
 /// been silent for the whole timeout; time in which this process was stopped does not count.
 void Head::check_stopped() {
   const auto now = Clock::now();
-  for (int r = 1; now > stop_deadline_ && r < transport_.size(); ++r) {
+  const bool late = awake_.look(now) > stop_deadline_;
+  for (int r = 1; late && r < transport_.size(); ++r) {
     if (reports_.has(r)) continue;
     constexpr const char* kWhy = "did not answer the request to stop";
     if (members_.idle(r)) lose_idle(r, fmt::format("it {}", kWhy));

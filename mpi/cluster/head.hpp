@@ -34,6 +34,7 @@ struct ClusterOptions {
   LayerFactory make_layer;
   std::function<void(double share)> on_loading;  ///< `share`: share of all weights that is loaded
   std::function<void(const std::string&)> on_warning;
+  bool needs_drafters = false;        ///< a lost drafter ends the job
   std::function<void()> on_left_out;  ///< the job continues without a rank: that rank is lost, or this one is cut off
 };
 
@@ -128,6 +129,7 @@ class Head {
   void dispatch(Message message);
   void on_failure(int rank, const wire::Failure& failure);
   void watch_ranks();
+  const char* goes_on() const;
   void lose(const RankLost& lost);
   void lose_drafter(int leader, const std::string& why);
   void lose_idle(int rank, const std::string& why);
@@ -139,7 +141,7 @@ class Head {
   Members members_;
   Dispatcher dispatcher_;
   Reports reports_;
-  AwakeClock awake_;  // for measurements
+  AwakeClock awake_;  // for measurements, and at the end
   Idle idle_;
   const std::uint64_t sent_before_;  // bytes sent by earlier jobs
   wire::Hello own_;
@@ -152,7 +154,7 @@ class Head {
   wire::Start plan_;
   DraftListener* listener_ = nullptr;
   State state_ = State::kCreated;
-  Clock::time_point stop_deadline_{};
+  Clock::time_point stop_deadline_{};  // on that clock
 };
 
 }  // namespace yamata

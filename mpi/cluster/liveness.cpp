@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <set>
 #include <utility>
 
 #include "mpi/cluster/rank_lost.hpp"
@@ -85,20 +86,27 @@ bool Liveness::misses_a_peer(Clock::time_point now) const {
   return std::ranges::any_of(peers_, [&](const Peer& peer) { return peer.watched && silence(peer, now) > peer.deadline / 2; });
 }
 
-/// Requires several other ranks that are still in the job: with only one, it is unknown which of the two is cut off.
-bool Liveness::is_isolated() const {
-  return std::ranges::count(peers_, false, &Peer::left) > 2 &&
-         std::ranges::none_of(std::views::iota(0, static_cast<int>(std::ssize(peers_))), [&](int rank) { return heard_lately(rank); });
+/// Requires that the other ranks that are still in the job are on several other machines: with only one, it is unknown which of the two is
+/// cut off, and a silent rank on this machine is not cut off, but stopped.
+bool Liveness::is_isolated(int own) const {
+  std::set<std::string> machines;
+  for (int rank = 0; rank < std::ssize(peers_); ++rank) {
+    const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (rank == own || peer.left) continue;
+    if (heard_lately(rank)) return false;
+    machines.insert(peer.host);
+  }
+  return machines.size() > 1 && !machines.contains(peers_[static_cast<std::size_t>(own)].host);
 }
 
 std::string Liveness::silence_text(int rank, int own, bool own_is_connected) const {
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  if (!own_is_connected && is_isolated()) {
+  if (!own_is_connected && is_isolated(own)) {
     return fmt::format("{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or, on a slow link, raise "
                        "--timeout)",
                        named(own), seconds(peer.deadline));
   }
-  if (!own_is_connected && is_heard_by_another(rank)) return cut_text(own, rank);
+  if (is_heard_by_another(rank)) return cut_text(own, rank, peer.deadline);
   return fmt::format("{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine{}", named(rank),
                      seconds(peer.deadline), peer.deadline < deadline_ ? "" : " (or, on a slow link, raise --timeout)");
 }
@@ -124,11 +132,12 @@ bool Liveness::drafter_stalled(Clock::time_point now, bool awaited, const std::v
   std::uint64_t sum = 0;
   for (const int rank : ranks) sum += peers_[static_cast<std::size_t>(rank)].state.progress;
   Progress& progress = drafters_.try_emplace(first, Progress{sum, now}).first->second;
-  return progress.stalled(now, awaited, sum, peers_[static_cast<std::size_t>(first)].deadline);
+  return progress.stalled(now, awaited, sum, peers_[static_cast<std::size_t>(first)].deadline) &&
+         std::ranges::all_of(ranks, [&](int rank) { return heard_lately(rank); });
 }
 
 std::string Liveness::stall_text(int rank) const {
-  return fmt::format("it has made no progress for {:g} s", seconds(peers_[static_cast<std::size_t>(rank)].deadline));
+  return fmt::format("{} has made no progress for {:g} s", named(rank), seconds(peers_[static_cast<std::size_t>(rank)].deadline));
 }
 
 /// Two ranks that work together, of which one does not hear the other though the head hears both.
@@ -149,7 +158,7 @@ std::optional<std::pair<int, int>> Liveness::cut_link(const std::vector<std::vec
 }
 
 void Liveness::throw_stalled(const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) const {
-  if (const auto link = cut_link(stages)) throw RankLost(link->second, cut_text(link->first, link->second));
+  if (const auto link = cut_link(stages)) throw RankLost(link->second, cut_text(link->first, link->second, deadline_));
   const auto state = [&](int rank) -> const wire::Heartbeat& { return rank == 0 ? own : peers_[static_cast<std::size_t>(rank)].state; };
   const auto exists = [&](int rank) { return rank >= 0 && rank < std::ssize(peers_); };
   const auto cut = [&](int rank, const char* what, int other) {
@@ -183,10 +192,10 @@ void Liveness::throw_stalled(const wire::Heartbeat& own, const std::vector<std::
       fmt::format("no rank has made progress for {:g} s; look at the network (or, on slow links, raise --timeout)", seconds(deadline_)));
 }
 
-std::string Liveness::cut_text(int rank, int other) const {
+std::string Liveness::cut_text(int rank, int other, std::chrono::milliseconds silence) const {
   return fmt::format("{} and {} have not heard each other for {:g} s, but others hear both: the link between them is cut; look at the "
                      "network (or, on slow links, raise --timeout)",
-                     named(rank), named(other), seconds(deadline_));
+                     named(rank), named(other), seconds(silence));
 }
 
 std::string Liveness::named(int rank) const { return fmt::format("rank {}{}", rank, host_suffix(rank)); }

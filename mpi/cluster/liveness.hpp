@@ -63,8 +63,8 @@ class Liveness {
   /// peer, the peer does not count as silent: on a slow link, its heartbeats wait behind that message. If this rank itself was stopped and
   /// continues, all peers' silence is counted from now. Call this often.
   std::optional<int> silent(Clock::time_point now, std::chrono::milliseconds grace = {});
-  /// The message about a silent rank, on rank `own`. If `own` hears none of several others, it is itself the one that is cut off, unless
-  /// `own_is_connected`. If others hear the rank, the link between the two is cut.
+  /// The message about a silent rank, on rank `own`. If `own` hears none of several other machines, it is itself the one that is cut off,
+  /// unless `own_is_connected`. If others hear the rank, the link between the two is cut.
   std::string silence_text(int rank, int own, bool own_is_connected = false) const;
   /// True while a watched peer has been silent, or open work has made no progress, for at least half the deadline: then all ranks must send
   /// heartbeats to each other.
@@ -73,7 +73,8 @@ class Liveness {
   /// to be reported as silent. It names two ranks of `stages` (in pipeline order) that do not hear each other, or else the rank for which
   /// the others wait.
   void check_progress(Clock::time_point now, bool work_open, const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages);
-  /// True if a drafter on these ranks is `awaited`, and none of them has made progress for the whole deadline of the first.
+  /// True if a drafter on these ranks is `awaited`, and none of them has made progress for the whole deadline of the first, though all were
+  /// heard lately.
   bool drafter_stalled(Clock::time_point now, bool awaited, const std::vector<int>& ranks);
   /// The message about a stalled drafter whose first rank is this one.
   std::string stall_text(int rank) const;
@@ -99,14 +100,14 @@ class Liveness {
     bool stalled(Clock::time_point now, bool work_open, std::uint64_t steps_now, std::chrono::milliseconds deadline);
     bool half_stalled(Clock::time_point now, std::chrono::milliseconds deadline) const { return open && now - since > deadline / 2; }
   };
-  bool is_isolated() const;
+  bool is_isolated(int own) const;
   bool named_by_another(int rank, std::vector<std::int32_t> wire::Heartbeat::*named) const;
   bool sends_to_another(int rank) const { return named_by_another(rank, &wire::Heartbeat::receives); }
   static Clock::duration silence(const Peer& peer, Clock::time_point now) { return now - std::max(peer.last, peer.busy); }
   bool misses_a_peer(Clock::time_point now) const;
   /// "rank R (host)".
   std::string named(int rank) const;
-  std::string cut_text(int rank, int other) const;
+  std::string cut_text(int rank, int other, std::chrono::milliseconds silence) const;
   std::optional<std::pair<int, int>> cut_link(const std::vector<std::vector<int>>& stages) const;
   [[noreturn]] void throw_stalled(const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) const;
   std::vector<Peer> peers_;

@@ -59,7 +59,7 @@ void Members::place(const wire::Start& plan) {
   }
 }
 
-void Members::serve(const wire::Start& plan) {
+void Members::serve(const wire::Start& plan, bool needs_drafters) {
   for (const wire::PipelinePlan& pipeline : plan.pipelines) {
     if (pipeline.model == 0) continue;
     drafters_.push_back(pipeline.ranks);
@@ -67,7 +67,7 @@ void Members::serve(const wire::Start& plan) {
     serving.loaded_permille = 1000;
     for (const int rank : pipeline.ranks) {
       liveness_.shorten_deadline(rank, kDrafterTimeout);
-      if (rank != transport_.rank()) transport_.send(rank, Tag::kHeartbeat, wire::encode(serving));
+      if (rank != transport_.rank() && !needs_drafters) transport_.send(rank, Tag::kHeartbeat, wire::encode(serving));
     }
   }
 }

@@ -88,6 +88,18 @@ TEST_F(LivenessTest, RankThatIsHeardByAnUnwatchedOne_isNotCutOff) {
   EXPECT_EQ(text.find("rank 1 (host1) has been silent"), 0u) << text;
 }
 
+TEST_F(LivenessTest, OfTwoMachines_nobodyKnowsWhichIsCutOff) {
+  for (const int rank : {1, 2}) liveness_.name(rank, "other");
+  const std::string text = blame([&] { pass(seconds(11), {}); });
+  EXPECT_EQ(text.find("rank 1 (other) has been silent"), 0u) << text;
+}
+
+TEST_F(LivenessTest, SilentRankOnTheSameMachine_isNotCutOff) {
+  liveness_.name(2, "host0");
+  const std::string text = blame([&] { pass(seconds(11), {}); });
+  EXPECT_EQ(text.find("rank 1 (host1) has been silent"), 0u) << text;
+}
+
 TEST_F(LivenessTest, OfTwoRanks_nobodyKnowsWhichIsCutOff) {
   Liveness two(2, seconds(10), now_);
   two.watch(1, now_);
@@ -282,6 +294,8 @@ TEST_F(LivenessTest, DrafterWhoseRanksDoNotComeOn_isStalledWhileItIsAwaited) {
   liveness_.silent(now_);  // this rank was stopped and continues
   EXPECT_FALSE(stalled_after(seconds(0), true));
   EXPECT_TRUE(stalled_after(seconds(8), true));
+  pass(seconds(6), {1});
+  EXPECT_FALSE(stalled_after(seconds(0), true)) << "rank 2 is rather silent";
 }
 
 TEST_F(LivenessTest, Heartbeats_areDueSeveralTimesPerDeadlineAndOftenOnDemand) {
