@@ -39,10 +39,15 @@ bool is_folder(const std::string& path) {
   return std::filesystem::is_directory(path, unseen);
 }
 
+const char* remedy_of(int error) {
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) return "free some space or choose another place";
+  if (error == EMFILE) return "raise ulimit -n";
+  if (error == ENFILE) return "raise the system's limit of open files (ulimit -n, sysctl fs.file-max)";
+  return "check the folder, its permissions and the file's";
+}
+
 [[noreturn]] void fail_to_write(const std::string& path) {
-  const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-  throw ModelError(fmt::format("cannot write {}: {}; {}", path, std::strerror(errno),
-                               full ? "free some space or choose another place" : "check the folder, its permissions and the file's"));
+  throw ModelError(fmt::format("cannot write {}: {}; {}", path, std::strerror(errno), remedy_of(errno)));
 }
 
 /// A new file replaces an older one. The older one's attributes may forbid that even if the folder allows new files.

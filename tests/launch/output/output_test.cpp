@@ -75,6 +75,21 @@ TEST_F(OutputTest, FullDisk_losesNothingThatFits) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_ / ""), {}), 1);
 }
 
+TEST_F(OutputTest, TooManyOpenFiles_haveTheirRemedy) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  std::string message;
+  try {
+    yamata::write_file(json_, "text");
+  } catch (const ModelError& e) {
+    message = e.what();
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(message, "cannot write " + json_ + ": Too many open files; raise ulimit -n");
+}
+
 TEST_F(OutputTest, TwoOutputsInOneFile_areRefusedHoweverItIsWritten) {
   const std::string inside = folder_ / "inside", linked = folder_ / "linked";
   std::filesystem::create_directory(inside);
