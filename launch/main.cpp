@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "launch/guard/guard.hpp"
+#include "launch/guard/mpi_start.hpp"
 #include "launch/job.hpp"
 #include "launch/output/standard_output.hpp"
 #include "mpi/cluster/announcements.hpp"
@@ -37,9 +38,11 @@ struct World {
   std::chrono::milliseconds timeout = JobOptions{}.timeout;
 };
 
-World make_world() {
+World make_world(std::chrono::milliseconds timeout) {
   World world;
+  world.timeout = timeout;
   if (launched_by_mpi()) {
+    require_memory_for_mpi(timeout);
     world.session = std::make_unique<MpiSession>();
     world.transport = std::make_unique<MpiTransport>();
     world.host = world.session->host();
@@ -256,8 +259,7 @@ int main(int argc, char** argv) {
   catch_interrupts();
   survive_lost_pages();
   try {
-    World world = make_world();
-    world.timeout = timeout;
+    World world = make_world(timeout);
     // The head sends heartbeats to the others after its own preparations.
     tell_guard(world.transport->rank() == 0 ? Phase::kAlone : Phase::kWatched);
     return world.transport->rank() == 0 ? head_main(argc, argv, world) : worker_main(argc, argv, world);

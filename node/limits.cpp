@@ -2,13 +2,27 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
 
 namespace yamata {
 
-std::string or_raise_memory_limit() {
+std::optional<std::uint64_t> memory_limit() {
   rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
-  return fmt::format(", or raise ulimit -v, which allows {} MiB", limit.rlim_cur >> 20);
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return limit.rlim_cur;
+}
+
+std::uint64_t mapped_memory() {
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::string or_raise_memory_limit() {
+  const auto limit = memory_limit();
+  return limit ? fmt::format(", or raise ulimit -v, which allows {} MiB", *limit >> 20) : "";
 }
 
 ModelError refused(const std::system_error& error) {

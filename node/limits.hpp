@@ -1,5 +1,7 @@
 #pragma once
 // Limits of a process, for which the system refuses it threads or memory.
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -9,6 +11,11 @@ namespace yamata {
 
 /// What to do if no thread or process can be started.
 inline constexpr const char* kRaiseLimits = "raise the limit of processes (ulimit -u), of memory (ulimit -v) or of the container";
+
+/// The most memory that this process may map, in bytes (ulimit -v); nothing if it is not limited.
+std::optional<std::uint64_t> memory_limit();
+/// The memory that it has mapped, in bytes; 0 if that cannot be read.
+std::uint64_t mapped_memory();
 
 /// For the end of an error of memory: ", or raise ulimit -v, which allows 100 MiB". Empty if there is no such limit.
 std::string or_raise_memory_limit();

@@ -22,6 +22,7 @@
 #include "launch/guard/daemon_watch.hpp"
 #include "launch/guard/guard_wait.hpp"
 #include "launch/guard/launcher_end.hpp"
+#include "launch/guard/mpi_start.hpp"
 #include "launch/guard/start_watch.hpp"
 #include "launch/input/interrupts.hpp"
 #include "mpi/cluster/leftovers.hpp"
@@ -51,12 +52,6 @@ struct SharedState {
   std::atomic<Phase> phase{Phase::kStarting};
 };
 SharedState* shared_state = nullptr;
-
-std::string host_name() {
-  char name[256] = "unknown host";
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
 
 void say(const std::string& line) {
   std::fputs(fmt::format("yamata: {}\n", line).c_str(), stderr);  // stderr may be closed if the launcher has ended
@@ -149,10 +144,29 @@ class Guard {
     shared_state->may_leave = true;
   }
 
+  /// The exit code for a rank that has ended with `code`. If MPI cannot start, it ends the rank at once, without the rank's own end; then a
+  /// full temporary folder, the usual cause, is named by the lowest rank that finds it.
+  int explained(int code) const {
+    if (code == 0 || !starting() || shared_state->leaving) return code;
+    const std::string lack = lack_of_space(temporary_folder_of_mpi());
+    if (lack.empty() || is_ended_for_lower_rank()) return code;
+    say(fmt::format("rank {} ({}) cannot start MPI: {}", mpi_rank_from_environment(), host_name(), lack));
+    return static_cast<int>(ExitCode::kModel);
+  }
+
+  /// Waits; true if the launcher announces meanwhile that it ends this process.
+  bool is_ended_for_lower_rank() const {
+    const auto patience = patience_with_lower_ranks(mpi_rank_from_environment(), deadline_).count();
+    const timespec limit{patience / 1000, patience % 1000 * 1'000'000};
+    sigset_t announcing = awaited_;
+    sigdelset(&announcing, SIGCHLD);
+    return sigtimedwait(&announcing, nullptr, &limit) > 0;
+  }
+
   void check_rank() {
     int status = 0;
     if (waitpid(rank_, &status, WNOHANG) != rank_) return;
-    if (!WIFSIGNALED(status)) leave(WEXITSTATUS(status));
+    if (!WIFSIGNALED(status)) leave(explained(WEXITSTATUS(status)));
     const int signal = WTERMSIG(status);
     // A launcher that ends a job sends SIGTERM and then SIGKILL to this process, too. If the rank is killed by another signal, that must be
     // reported.
@@ -251,6 +265,12 @@ void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline) {
   sigprocmask(SIG_SETMASK, &before, nullptr);
   signal(SIGPIPE, SIG_IGN);  // the launcher may end first; that is not an error of this rank
   follow_stops(guard);
+}
+
+std::string host_name() {
+  char name[256] = "unknown host";
+  gethostname(name, sizeof(name) - 1);
+  return name;
 }
 
 void tell_guard(Phase phase) {

@@ -3,6 +3,7 @@
 // of this program's exit codes.
 #include <atomic>
 #include <chrono>
+#include <string>
 
 namespace yamata {
 
@@ -12,6 +13,9 @@ namespace yamata {
 /// start is not over (see tell_guard) by `deadline`. `argv` is changed in the guard, so that process lists distinguish the two. Call it
 /// first in main, before MPI and before any thread.
 void guard_rank(int argc, char** argv, std::chrono::milliseconds deadline);
+
+/// The name of this machine, for messages.
+std::string host_name();
 
 /// The phase of a rank, for its guard.
 enum class Phase : int {

@@ -1,0 +1,80 @@
+#include "launch/guard/mpi_start.hpp"
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "launch/guard/guard.hpp"
+#include "launch/input/interrupts.hpp"
+#include "mpi/transport/mpi_session.hpp"
+#include "node/error.hpp"
+#include "node/limits.hpp"
+
+namespace yamata {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+/// The launcher announces by SIGCONT or SIGTERM that it ends this process; one that is alive some time later was only continued.
+void let_lower_ranks_end_the_job(std::chrono::milliseconds deadline) {
+  constexpr auto kAnnounced = 3000ms, kLook = 20ms;
+  auto end = Clock::now() + patience_with_lower_ranks(mpi_rank_from_environment(), deadline);
+  for (bool announced = false; Clock::now() < end; std::this_thread::sleep_for(kLook)) {
+    if (announced || !(g_interrupted || g_woken)) continue;
+    announced = true;
+    end = Clock::now() + kAnnounced;
+  }
+}
+
+int local_ranks() {
+  const char* size = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  return size ? std::max(std::atoi(size), 1) : 1;
+}
+
+}  // namespace
+
+std::uint64_t memory_for_mpi(int local_ranks) {
+  // Measured with Open MPI 4.1.4 and all its components: libraries, the heaps of two threads, and a segment per rank of the machine.
+  constexpr std::uint64_t kLibraries = 232 * kMiB, kSegment = 4 * kMiB;
+  return kLibraries + static_cast<std::uint64_t>(local_ranks) * kSegment;
+}
+
+void require_memory_for_mpi(std::chrono::milliseconds deadline) {
+  const auto limit = memory_limit();
+  const std::uint64_t needed = mapped_memory() + memory_for_mpi(local_ranks());
+  if (!limit || *limit >= needed) return;
+  let_lower_ranks_end_the_job(deadline);
+  throw ModelError(
+      fmt::format("rank {} ({}) cannot start MPI, which takes {} MiB of memory: ulimit -v allows {} MiB; raise it (ulimit -v unlimited)",
+                  mpi_rank_from_environment(), host_name(), (needed + kMiB - 1) / kMiB, *limit / kMiB));
+}
+
+std::chrono::milliseconds patience_with_lower_ranks(int rank, std::chrono::milliseconds deadline) {
+  constexpr std::chrono::milliseconds kFirst = 1000ms, kStep = 500ms;  // the launcher needs up to a second before it sends SIGTERM
+  return rank <= 0 ? 0ms : std::min(kFirst + rank * kStep, deadline);
+}
+
+std::string temporary_folder_of_mpi() {
+  for (const char* name : {"OMPI_MCA_orte_tmpdir_base", "PMIX_SERVER_TMPDIR"}) {
+    if (const char* folder = std::getenv(name)) return folder;
+  }
+  return "";
+}
+
+std::string lack_of_space(const std::string& folder) {
+  constexpr std::uint64_t kFile = 4 * kMiB;  // PMIx keeps what the ranks tell one another in files of this size
+  struct statvfs space {};
+  if (statvfs(folder.c_str(), &space) != 0) return "";
+  const std::uint64_t free = std::uint64_t{space.f_bavail} * space.f_frsize;
+  if (free >= kFile) return "";
+  return fmt::format("the temporary folder {} has only {} KiB left; free some space there, or set TMPDIR to another folder", folder,
+                     free >> 10);
+}
+
+}  // namespace yamata

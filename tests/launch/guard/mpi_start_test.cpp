@@ -1,0 +1,111 @@
+// Ranks for which MPI cannot start: one line says why.
+#include "launch/guard/mpi_start.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+
+#include "launch/guard/guard.hpp"
+#include "tests/launch/process.hpp"
+#include "tests/node/little_memory.hpp"
+
+namespace yamata::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+#ifdef YAMATA_TEST_LITTLE_MEMORY
+/// Two ranks, of which those that this condition of the shell names have a memory limit that is too low.
+Outcome run_in_little_memory(const std::string& condition) {
+  Arguments command = yamata({"run", "-m", kModel, "-p", "x", "-n", "2"}, 2);
+  const auto program = std::find(command.begin(), command.end(), YAMATA_PROGRAM);
+  command.insert(program, {"sh", "-c", condition + " && ulimit -v 150000; exec \"$@\"", "sh"});
+  return run(command);
+}
+
+TEST(MpiStart, MemoryLimitOfAllRanks_isReportedOnce) {
+  const Outcome outcome = run_in_little_memory("true");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  const auto lines = outcome.complaints();
+  ASSERT_EQ(lines.size(), 1u) << outcome.err;
+  EXPECT_EQ(lines[0].find("yamata: rank 0 ("), 0u) << lines[0];
+  EXPECT_NE(lines[0].find("ulimit -v allows 146 MiB"), std::string::npos) << lines[0];
+}
+
+TEST(MpiStart, MemoryLimitOfAnotherRank_isReportedByThatRank) {
+  const Outcome outcome = run_in_little_memory("[ $OMPI_COMM_WORLD_RANK = 1 ]");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  const auto lines = outcome.complaints();
+  ASSERT_EQ(lines.size(), 1u) << outcome.err;
+  EXPECT_EQ(lines[0].find("yamata: rank 1 ("), 0u) << lines[0];
+  EXPECT_NE(lines[0].find("ulimit -v allows 146 MiB"), std::string::npos) << lines[0];
+}
+
+TEST(MpiStartDeathTest, MemoryLimit_isNamedWithWhatMpiNeeds) {
+  EXPECT_EXIT(end_in_little_memory([] { require_memory_for_mpi(0ms); }), testing::ExitedWithCode(2),
+              "cannot start MPI, which takes [0-9]+ MiB of memory: ulimit -v allows [0-9]+ MiB; raise it");
+}
+#endif
+
+TEST(MpiStart, ProcessWithoutMemoryLimit_passes) { EXPECT_NO_THROW(require_memory_for_mpi(0ms)); }
+
+TEST(MpiStart, HigherRanks_waitLongerButNotBeyondTheDeadline) {
+  EXPECT_EQ(patience_with_lower_ranks(0, 60s), 0ms);
+  EXPECT_LT(patience_with_lower_ranks(1, 60s), patience_with_lower_ranks(2, 60s));
+  EXPECT_EQ(patience_with_lower_ranks(1000, 60s), 60s);
+}
+
+/// The end of rank 0's guard if the rank ends by `end` while MPI starts, with MPI's files in this folder.
+Outcome end_of_guard(const char* folder, void (*end)(int)) {
+  int lines[2];
+  if (pipe(lines) != 0) return {};
+  const pid_t guard = fork();
+  if (guard == 0) {
+    dup2(lines[1], STDERR_FILENO);
+    close(lines[0]);
+    close(lines[1]);
+    setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+    setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+    setenv("OMPI_MCA_orte_tmpdir_base", folder, 1);
+    char name[] = "yamata";
+    char* arguments[] = {name, nullptr};
+    guard_rank(1, arguments, 60s);
+    end(1);
+  }
+  close(lines[1]);
+  Outcome outcome{};
+  char text[512];
+  for (ssize_t bytes; (bytes = read(lines[0], text, sizeof(text))) > 0;) outcome.err.append(text, static_cast<std::size_t>(bytes));
+  close(lines[0]);
+  int status = 0;
+  waitpid(guard, &status, 0);
+  outcome.code = WEXITSTATUS(status);
+  return outcome;
+}
+
+constexpr const char* kFull = "/proc";  // has no space
+
+TEST(MpiStart, RankThatMpiEndsInAFullFolder_isExplained) {
+  const Outcome outcome = end_of_guard(kFull, _exit);
+  EXPECT_EQ(outcome.code, 2);
+  const auto lines = outcome.complaints();
+  ASSERT_EQ(lines.size(), 1u) << outcome.err;
+  EXPECT_NE(lines[0].find("cannot start MPI: the temporary folder /proc has only 0 KiB left; free some space there, or set TMPDIR"),
+            std::string::npos)
+      << lines[0];
+}
+
+TEST(MpiStart, RankThatEndsItself_keepsItsCode) {
+  const Outcome itself = end_of_guard(kFull, std::exit), unknown = end_of_guard("/no such folder", _exit);
+  EXPECT_EQ(itself.code, 1);
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_EQ(itself.err + unknown.err, "");
+}
+
+}  // namespace
+}  // namespace yamata::test
