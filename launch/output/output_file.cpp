@@ -26,10 +26,11 @@ bool is_special(const std::string& path) {
   const auto status = std::filesystem::status(path, unseen);
   return path.starts_with("/dev/") || (std::filesystem::exists(status) && std::filesystem::is_other(status));
 }
-/// The file that a symbolic link points to: the link stays.
+
+/// The file that a symbolic link points to: the link stays. Links in /dev are written to as they are.
 std::string followed(const std::string& path) {
   std::error_code unseen;
-  return std::filesystem::is_symlink(path, unseen) ? std::filesystem::weakly_canonical(path, unseen).string() : path;
+  return !is_special(path) && std::filesystem::is_symlink(path, unseen) ? std::filesystem::weakly_canonical(path, unseen).string() : path;
 }
 
 std::string temporary_of(const std::string& path) { return fmt::format("{}.{}.tmp", path, getpid()); }

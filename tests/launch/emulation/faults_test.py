@@ -195,7 +195,7 @@ class ThreeHosts(unittest.TestCase):
             self.assertEqual(code, 0, lines)
             self.assertEqual(len(json.loads(result.read_text())['token_ids']), 1500)
         self.assertEqual(len(lines), 1, lines)
-        self.assertIn('warning: the text goes on without the drafter on rank 2', lines[0])
+        self.assertRegex(lines[0], 'warning: the (text goes on|job ends) without the drafter on rank 2')  # a short text may end first
         self.assertEqual(out, alone)
 
     def test_cut_head_that_alone_holds_the_target_is_named_by_a_drafter(self):
@@ -214,7 +214,7 @@ class ThreeHosts(unittest.TestCase):
                 self.assertTrue(told['layout_choice'].endswith('; n1, n2 are not used'), told['layout_choice'])
                 self.assertEqual([rank['role'] for rank in told['per_rank']], ['head', 'idle', 'lost'])
                 self.assertEqual(out, alone)
-                self.assertTrue(any('the text goes on without rank 2, which has no part in it' in line for line in lines), lines)
+                self.assertRegex(lines[-1], '(text goes on|job ends) without rank 2, which has no part in it')
 
     def test_stopped_daemon_goes_on_and_the_text_is_complete(self):
         text = [*TEXT, '-n', '400']
