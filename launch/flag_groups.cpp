@@ -323,6 +323,7 @@ SpeculationOptions read_speculation(const cxxopts::ParseResult& r, JobOptions& j
   job.draft_units = parse_units(r["draft-units"].as<std::string>(), "--draft-units");
   SpeculationOptions speculation;
   speculation.policy = read_policy(r);
+  speculation.tree_file = text_of(r, "tree");
   speculation.lookup = !given(r, "no-lookup");
   speculation.suffix_store = text_of(r, "suffix-store");
   require(speculation.suffix_store.empty() || speculation.looks_up(), "--suffix-store",

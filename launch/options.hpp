@@ -64,6 +64,13 @@ struct JobOptions {
   const char* shorter_context = "lower -c";  ///< how the command's user makes the context shorter
   std::chrono::milliseconds timeout{120000};
 
+  /// The model, drafts and heads.
+  std::vector<std::string> files() const {
+    std::vector<std::string> all{model};
+    all.insert(all.end(), draft_models.begin(), draft_models.end());
+    all.insert(all.end(), heads.begin(), heads.end());
+    return all;
+  }
   /// Whether a draft or heads are given.
   bool guesses() const { return !draft_models.empty() || !heads.empty(); }
 };

@@ -78,7 +78,9 @@ class Counter final : public RequestObserver {
 }  // namespace
 
 void acceptance_command(Job& job, const AcceptanceOptions& options) {
-  check_outputs({options.json_file}, {options.job.model, options.prompts_file});
+  std::vector<std::string> inputs = options.job.files();
+  inputs.insert(inputs.end(), {options.prompts_file, options.speculation.tree_file});
+  check_outputs({options.json_file}, inputs);
   std::ranges::for_each(options.idle_flags, warn);
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre_tokenizer);

@@ -123,7 +123,7 @@ simulation::NetworkOptions network_of(const PlanOptions& o) {
 }  // namespace
 
 void plan_command(const PlanOptions& o) {
-  check_outputs({o.json_file}, {o.model, o.draft_model, o.from_file});
+  check_outputs({o.json_file}, {o.model, o.draft_model, o.from_file, o.hostfile, o.profiles});
   const ModelFile target = ModelFile::open(o.model);
   std::optional<ModelFile> draft;
   if (!o.draft_model.empty()) {

@@ -49,9 +49,8 @@ void read_strategy(const cxxopts::ParseResult& r, RunOptions& o) {
 }  // namespace
 
 std::vector<std::string> RunOptions::inputs() const {
-  std::vector<std::string> files = job.draft_models;
-  files.insert(files.end(), job.heads.begin(), job.heads.end());
-  files.insert(files.end(), {job.model, text.file});
+  std::vector<std::string> files = job.files();
+  files.insert(files.end(), {text.file, speculation.tree_file});
   return files;
 }
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <regex>
 #include <utility>
 
 #include "launch/output/standard_output.hpp"
@@ -69,6 +70,21 @@ bool same_file(const std::string& one, const std::string& other) {
   return !first.empty() && first == fs::weakly_canonical(fs::absolute(other, unseen), unseen);
 }
 
+/// Whether a path names a file of an input: the input itself, a file that is in it if it is a folder, or another part of a split model.
+bool belongs_to(const std::string& path, const std::string& input) {
+  namespace fs = std::filesystem;
+  if (same_file(path, input)) return true;
+  std::error_code unseen;
+  const auto folder_of = [&](const std::string& file) { return fs::weakly_canonical(fs::absolute(file, unseen), unseen).parent_path(); };
+  if (!fs::exists(path, unseen)) return false;
+  if (is_folder(input)) return fs::equivalent(folder_of(path), input, unseen);
+  static const std::regex kPart("(.*)-[0-9]{5}(-of-[0-9]{5}\\.gguf)");
+  const std::string name = fs::path(path).filename().string(), first = fs::path(input).filename().string();
+  std::smatch part, of;
+  return std::regex_match(first, of, kPart) && std::regex_match(name, part, kPart) && part[1] == of[1] && part[2] == of[2] &&
+         folder_of(path) == folder_of(input);
+}
+
 /// The path under which an unnamed file can be linked.
 std::string place_of(std::FILE* file) { return fmt::format("/proc/self/fd/{}", fileno(file)); }
 
@@ -92,7 +108,8 @@ void check_writable(const std::string& path, const std::vector<std::string>& kep
     throw UsageError(fmt::format("{} is where standard output goes, and one would overwrite the other; write to another file", path));
   if (is_special(path)) return;
   for (const std::string& other : kept) {
-    if (!other.empty() && same_file(path, other)) throw UsageError(fmt::format("{} would be overwritten; write to another file", other));
+    if (!other.empty() && belongs_to(path, other))
+      throw UsageError(fmt::format("{} would be overwritten; write to another file", same_file(path, other) ? other : path));
   }
   if (is_folder(path)) throw UsageError(fmt::format("{} is a folder; name a file to write", path));
   check_replaceable(followed(path));

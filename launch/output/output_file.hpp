@@ -38,10 +38,12 @@ struct Output {
 };
 /// Writes all outputs, even if some fail. All errors but the last are printed as lines on stderr; the last one is thrown, as by write_file.
 void write_outputs(const std::vector<Output>& outputs);
-/// Throws like check_writable if one of `paths` cannot be written, or equals another of them or one of `kept`. Empty paths are ignored.
+/// Throws like check_writable if one of `paths` cannot be written, equals another of them, or belongs to one of `kept`. Empty paths are
+/// ignored.
 void check_outputs(const std::vector<std::string>& paths, std::vector<std::string> kept);
 /// Throws ModelError if write_file would fail later, so that the error comes before the long work. Throws UsageError if `path` would
-/// overwrite one of `kept`. From then on, standard output that nobody reads any more does not end the program, but is an error at its end.
+/// overwrite one of `kept`, a file in one that is a folder, or another part of one that is a split model. From then on, standard output
+/// that nobody reads any more does not end the program, but is an error at its end.
 void check_writable(const std::string& path, const std::vector<std::string>& kept);
 
 }  // namespace yamata

@@ -13,6 +13,7 @@ struct SpeculationOptions {
   PolicyOptions policy;
   bool lookup = true;        ///< --no-lookup
   std::string suffix_store;  ///< --suffix-store; empty: none
+  std::string tree_file;     ///< --tree, which is in `policy`; empty: none
   std::optional<TypicalAcceptance> typical;
   bool continuous = true, reuse_tree = true, cancel = true, multibuffer = true;
 

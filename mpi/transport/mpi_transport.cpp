@@ -56,7 +56,20 @@ MpiTransport::MpiTransport(Parts parts) : parts_(parts) {
   for (int r = 0; r < size_; ++r) {
     if (r != rank_ && on_this_machine(r)) bell_->map(r, pages[static_cast<std::size_t>(r)]);
   }
-  YAMATA_MPI(MPI_Barrier(comm_));  // all pages are mapped
+  connect_all();  // and all pages are mapped
+}
+
+/// MPI connects two ranks when one first sends to the other. While a link is down for a moment, that would end the job, but an existing
+/// connection survives.
+void MpiTransport::connect_all() {
+  std::vector<MPI_Request> requests;
+  std::vector<char> from(static_cast<std::size_t>(size_));
+  for (int r = 0; r < size_; ++r) {
+    if (r == rank_) continue;
+    YAMATA_MPI(MPI_Irecv(&from[static_cast<std::size_t>(r)], 1, MPI_CHAR, r, 0, comm_, &requests.emplace_back()));
+    YAMATA_MPI(MPI_Isend("", 1, MPI_CHAR, r, 0, comm_, &requests.emplace_back()));
+  }
+  YAMATA_MPI(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
 }
 
 MpiTransport::~MpiTransport() {

@@ -52,6 +52,7 @@ class MpiTransport final : public Transport {
     std::chrono::steady_clock::time_point since;  // when it was sent, or when the previous send to that rank completed
     MPI_Request request = MPI_REQUEST_NULL;
   };
+  void connect_all();
   bool on_this_machine(int rank) const { return hosts_[static_cast<std::size_t>(rank)] == hosts_[static_cast<std::size_t>(rank_)]; }
   void send_part(int to, int tag, const std::shared_ptr<const std::vector<std::byte>>& message, std::size_t at, std::size_t length);
   Message assemble(Message part, bool last);

@@ -101,6 +101,43 @@ TEST_F(OutputTest, TwoOutputsInOneFile_areRefusedHoweverItIsWritten) {
   }
 }
 
+TEST(CheckOutputs, FilesOfAnInput_areNotOverwritten) {
+  const TemporaryFolder folder;
+  const std::string heads = folder / "heads", inside = folder / "heads/model.safetensors";
+  const std::string first = folder / "m-00001-of-00002.gguf", second = folder / "m-00002-of-00002.gguf";
+  const std::string other = folder / "n-00002-of-00002.gguf";
+  std::filesystem::create_directory(heads);
+  for (const std::string& file : {inside, first, second, other}) write_file(file, "x");
+  EXPECT_THROW(check_outputs({inside}, {heads}), UsageError);
+  EXPECT_THROW(check_outputs({second}, {first}), UsageError);
+  EXPECT_NO_THROW(check_outputs({other}, {first, heads}));
+  EXPECT_NO_THROW(check_outputs({folder / "heads/new.json"}, {heads}));
+}
+
+TEST(CheckOutputs, EveryFileThatACommandReads_isKept) {
+  const TemporaryFolder folder;
+  const std::string tree = folder / "tree.json", draft = folder / "draft.gguf", heads = folder / "heads.safetensors";
+  write_file(tree, "{\"tree\": [[0]]}");
+  std::filesystem::copy_file(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", draft);
+  std::filesystem::copy_file(YAMATA_SOURCE_DIR "/models/tales-medusa.safetensors", heads);
+  write_file(folder / "hosts.txt", "a\n");
+  const std::string prompts = YAMATA_SOURCE_DIR "/launch/experiments/tales.jsonl";
+  const Arguments shaped{"--policy", "static-tree", "--tree", tree};
+  const auto expect_kept = [&](Arguments command, const Arguments& more, const std::string& file) {
+    command.insert(command.end(), more.begin(), more.end());
+    command.insert(command.end(), {"--json", file});
+    const Outcome outcome = run(yamata(command));
+    EXPECT_EQ(outcome.code, 1) << file << outcome.err;
+    EXPECT_NE(outcome.err.find(file + " would be overwritten"), std::string::npos) << outcome.err;
+  };
+  const Arguments text{"run", "-m", kModel, "-p", "x", "-n", "2", "-md", draft}, rates{"acceptance", "-m", kModel, "-f", prompts};
+  expect_kept(text, shaped, tree);
+  expect_kept({"simulate", "--ranks", "2"}, shaped, tree);
+  expect_kept(rates, {"-md", draft}, draft);
+  expect_kept(rates, {"--heads", heads}, heads);
+  expect_kept({"plan", "-m", kModel, "--hostfile", folder / "hosts.txt"}, {}, folder / "hosts.txt");
+}
+
 TEST_F(OutputTest, FileThatMayNotBeReplaced_isNoticedBeforeTheRun) {
   write_file(json_, "older");
   int tried = 0;
