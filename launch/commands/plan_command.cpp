@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "launch/commands/model_timer.hpp"
 #include "launch/commands/plan_report.hpp"
@@ -123,7 +124,9 @@ simulation::NetworkOptions network_of(const PlanOptions& o) {
 }  // namespace
 
 void plan_command(const PlanOptions& o) {
-  check_outputs({o.json_file}, {o.model, o.draft_model, o.from_file, o.hostfile, o.profiles});
+  std::vector<std::string> inputs{o.model, o.draft_model, o.from_file, o.hostfile};
+  if (!o.profiles.empty()) std::ranges::copy(profile_files(o.profiles), std::back_inserter(inputs));
+  check_outputs({o.json_file}, inputs);
   const ModelFile target = ModelFile::open(o.model);
   std::optional<ModelFile> draft;
   if (!o.draft_model.empty()) {

@@ -70,16 +70,16 @@ bool same_file(const std::string& one, const std::string& other) {
   return !first.empty() && first == fs::weakly_canonical(fs::absolute(other, unseen), unseen);
 }
 
-/// Whether a path names a file of an input: the input itself, a file that is in it if it is a folder, or another part of a split model.
+/// Whether a path names a file of an input: the input itself, a file of heads in a folder, or another part of a split model.
 bool belongs_to(const std::string& path, const std::string& input) {
   namespace fs = std::filesystem;
   if (same_file(path, input)) return true;
   std::error_code unseen;
   const auto folder_of = [&](const std::string& file) { return fs::weakly_canonical(fs::absolute(file, unseen), unseen).parent_path(); };
   if (!fs::exists(path, unseen)) return false;
-  if (is_folder(input)) return fs::equivalent(folder_of(path), input, unseen);
-  static const std::regex kPart("(.*)-[0-9]{5}(-of-[0-9]{5}\\.gguf)");
   const std::string name = fs::path(path).filename().string(), first = fs::path(input).filename().string();
+  if (is_folder(input)) return (name == "config.json" || name.ends_with(".safetensors")) && fs::equivalent(folder_of(path), input, unseen);
+  static const std::regex kPart("(.*)-[0-9]{5}(-of-[0-9]{5}\\.gguf)");
   std::smatch part, of;
   return std::regex_match(first, of, kPart) && std::regex_match(name, part, kPart) && part[1] == of[1] && part[2] == of[2] &&
          folder_of(path) == folder_of(input);

@@ -42,7 +42,7 @@ void write_outputs(const std::vector<Output>& outputs);
 /// ignored.
 void check_outputs(const std::vector<std::string>& paths, std::vector<std::string> kept);
 /// Throws ModelError if write_file would fail later, so that the error comes before the long work. Throws UsageError if `path` would
-/// overwrite one of `kept`, a file in one that is a folder, or another part of one that is a split model. From then on, standard output
+/// overwrite one of `kept`, heads in one that is a folder, or another part of one that is a split model. From then on, standard output
 /// that nobody reads any more does not end the program, but is an error at its end.
 void check_writable(const std::string& path, const std::vector<std::string>& kept);
 

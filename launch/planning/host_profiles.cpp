@@ -67,7 +67,7 @@ HostProfile read_profile(const std::string& path) {
   return profile;
 }
 
-std::vector<HostProfile> read_profiles(const std::string& folder) {
+std::vector<std::string> profile_files(const std::string& folder) {
   std::vector<std::string> paths;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -80,8 +80,12 @@ std::vector<HostProfile> read_profiles(const std::string& folder) {
   if (paths.empty())
     throw ModelError(fmt::format("--profiles {}: no *.json in it; 'yamata profile -m FILE.gguf --json FILE' writes one", folder));
   std::ranges::sort(paths);
+  return paths;
+}
+
+std::vector<HostProfile> read_profiles(const std::string& folder) {
   std::vector<HostProfile> profiles;
-  for (const std::string& path : paths) profiles.push_back(read_profile(path));
+  for (const std::string& path : profile_files(folder)) profiles.push_back(read_profile(path));
   return profiles;
 }
 

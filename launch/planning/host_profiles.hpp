@@ -21,7 +21,10 @@ struct HostProfile {
 /// The profile of the host after which the file is named. Throws ModelError if the file is not a profile, or has no model in it.
 HostProfile read_profile(const std::string& path);
 
-/// All profiles (*.json) in a folder, ordered by file name. Throws ModelError like read_profile, and if there is none.
+/// The profiles (*.json) in a folder, ordered by name. Throws ModelError if there is none.
+std::vector<std::string> profile_files(const std::string& folder);
+
+/// Reads them all. Throws ModelError like read_profile, and if there is none.
 std::vector<HostProfile> read_profiles(const std::string& folder);
 
 }  // namespace yamata

@@ -81,6 +81,7 @@ TEST(Plan, ProfilesAndHostfile_sayWhoTheMachinesAre) {
   const Json named = hosts({"--hostfile", folder / "hosts", "--slow", "1=3"});
   EXPECT_EQ(named[0]["name"], "oak");
   EXPECT_DOUBLE_EQ(named[1]["ns_per_byte"], 1.5 * oak_ns);
+  EXPECT_EQ(plan({"--profiles", folder / "", "--json", folder / "oak.json"}).code, 1) << "it would be overwritten";
 }
 
 TEST(Plan, ProfilesThatAreNotUsed_areNamed) {

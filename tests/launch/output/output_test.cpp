@@ -111,7 +111,8 @@ TEST(CheckOutputs, FilesOfAnInput_areNotOverwritten) {
   EXPECT_THROW(check_outputs({inside}, {heads}), UsageError);
   EXPECT_THROW(check_outputs({second}, {first}), UsageError);
   EXPECT_NO_THROW(check_outputs({other}, {first, heads}));
-  EXPECT_NO_THROW(check_outputs({folder / "heads/new.json"}, {heads}));
+  write_file(folder / "heads/result.json", "older");
+  EXPECT_NO_THROW(check_outputs({folder / "heads/result.json"}, {heads}));
 }
 
 TEST(CheckOutputs, EveryFileThatACommandReads_isKept) {
