@@ -85,7 +85,10 @@ void acceptance_command(Job& job, const AcceptanceOptions& options) {
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre_tokenizer);
   std::vector<Request> requests = make_requests(job, options, *tokenizer);
-  const Job::Purpose purpose{static_cast<std::size_t>(job.context()), options.speculation, options.sampling, true};
+  const Job::Purpose purpose{.prompt_tokens = static_cast<std::size_t>(job.context()),
+                             .speculation = options.speculation,
+                             .sampling = options.sampling,
+                             .needs_drafters = true};
   const DecodeOptions decode = watching(job, purpose);
   std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer, options.pre_tokenizer);
   Counter counter(requests.size());

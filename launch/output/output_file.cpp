@@ -28,10 +28,16 @@ bool is_special(const std::string& path) {
   return path.starts_with("/dev/") || (std::filesystem::exists(status) && std::filesystem::is_other(status));
 }
 
+/// The path without links and "..", also of a file that does not exist.
+std::filesystem::path real_path(const std::string& path) {
+  std::error_code unseen;
+  return std::filesystem::weakly_canonical(std::filesystem::absolute(path, unseen), unseen);
+}
+
 /// The file that a symbolic link points to: the link stays. Links in /dev are written to as they are.
 std::string followed(const std::string& path) {
   std::error_code unseen;
-  return !is_special(path) && std::filesystem::is_symlink(path, unseen) ? std::filesystem::weakly_canonical(path, unseen).string() : path;
+  return !is_special(path) && std::filesystem::is_symlink(path, unseen) ? real_path(path).string() : path;
 }
 
 std::string temporary_of(const std::string& path) { return fmt::format("{}.{}.tmp", path, getpid()); }
@@ -63,26 +69,24 @@ void check_replaceable(const std::string& path) {
 
 /// Whether two paths name one file, which need not exist.
 bool same_file(const std::string& one, const std::string& other) {
-  namespace fs = std::filesystem;
   std::error_code unseen;
-  if (one == other || fs::equivalent(one, other, unseen)) return true;
-  const fs::path first = fs::weakly_canonical(fs::absolute(one, unseen), unseen);
-  return !first.empty() && first == fs::weakly_canonical(fs::absolute(other, unseen), unseen);
+  if (one == other || std::filesystem::equivalent(one, other, unseen)) return true;
+  const auto first = real_path(one);
+  return !first.empty() && first == real_path(other);
 }
 
-/// Whether a path names a file of an input: the input itself, a file of heads in a folder, or another part of a split model.
-bool belongs_to(const std::string& path, const std::string& input) {
+/// Whether a file is read with an input that has another name: heads in a folder, or another part of a split model.
+bool is_part_of(const std::string& path, const std::string& input) {
   namespace fs = std::filesystem;
-  if (same_file(path, input)) return true;
   std::error_code unseen;
-  const auto folder_of = [&](const std::string& file) { return fs::weakly_canonical(fs::absolute(file, unseen), unseen).parent_path(); };
   if (!fs::exists(path, unseen)) return false;
+  const fs::path folder = real_path(path).parent_path();
   const std::string name = fs::path(path).filename().string(), first = fs::path(input).filename().string();
-  if (is_folder(input)) return (name == "config.json" || name.ends_with(".safetensors")) && fs::equivalent(folder_of(path), input, unseen);
+  if (is_folder(input)) return (name == "config.json" || name.ends_with(".safetensors")) && fs::equivalent(folder, input, unseen);
   static const std::regex kPart("(.*)-[0-9]{5}(-of-[0-9]{5}\\.gguf)");
   std::smatch part, of;
   return std::regex_match(first, of, kPart) && std::regex_match(name, part, kPart) && part[1] == of[1] && part[2] == of[2] &&
-         folder_of(path) == folder_of(input);
+         folder == real_path(input).parent_path();
 }
 
 /// The path under which an unnamed file can be linked.
@@ -108,8 +112,10 @@ void check_writable(const std::string& path, const std::vector<std::string>& kep
     throw UsageError(fmt::format("{} is where standard output goes, and one would overwrite the other; write to another file", path));
   if (is_special(path)) return;
   for (const std::string& other : kept) {
-    if (!other.empty() && belongs_to(path, other))
-      throw UsageError(fmt::format("{} would be overwritten; write to another file", same_file(path, other) ? other : path));
+    if (other.empty()) continue;
+    const bool same = same_file(path, other);
+    if (same || is_part_of(path, other))
+      throw UsageError(fmt::format("{} would be overwritten; write to another file", same ? other : path));
   }
   if (is_folder(path)) throw UsageError(fmt::format("{} is a folder; name a file to write", path));
   check_replaceable(followed(path));

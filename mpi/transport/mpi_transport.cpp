@@ -93,21 +93,20 @@ void MpiTransport::send(int to, Tag tag, std::vector<std::byte> bytes) {
     throw ClusterError(fmt::format("a message of {} bytes is too long for MPI; lower -b", bytes.size()));
   }
   bytes_sent_ += bytes.size();
-  const auto message = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-  const std::size_t part = parts_ == Parts::kToOtherMachines && on_this_machine(to) ? message->size() : part_size(message->size());
-  std::size_t at = 0;
-  for (; message->size() - at > part; at += part) send_part(to, static_cast<int>(tag) | kMoreFollows, message, at, part);
-  send_part(to, static_cast<int>(tag), message, at, message->size() - at);
-  to_notify_[static_cast<std::size_t>(to)] = 1;
-}
-
-void MpiTransport::send_part(int to, int tag, const std::shared_ptr<const std::vector<std::byte>>& message, std::size_t at,
-                             std::size_t length) {
   const auto before = std::find_if(pending_.begin(), pending_.end(), [&](const PendingSend& other) { return other.to == to; });
   const auto since = before == pending_.end() ? std::chrono::steady_clock::now() : before->since;
-  PendingSend& send = pending_.emplace_back(PendingSend{to, message, since});
+  const auto message = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  const std::size_t part = parts_ == Parts::kToOtherMachines && on_this_machine(to) ? message->size() : part_size(message->size());
   const std::lock_guard lock(mpi_);
-  YAMATA_MPI(MPI_Isend(message->data() + at, static_cast<int>(length), MPI_BYTE, to, tag, comm_, &send.request));
+  std::size_t at = 0;
+  for (bool last = false; !last; at += part) {
+    last = message->size() - at <= part;
+    const std::size_t length = last ? message->size() - at : part;
+    const int its_tag = static_cast<int>(tag) | (last ? 0 : kMoreFollows);
+    PendingSend& send = pending_.emplace_back(PendingSend{to, message, since});
+    YAMATA_MPI(MPI_Isend(message->data() + at, static_cast<int>(length), MPI_BYTE, to, its_tag, comm_, &send.request));
+  }
+  to_notify_[static_cast<std::size_t>(to)] = 1;
 }
 
 /// All parts of a message arrive before anything else from its sender.

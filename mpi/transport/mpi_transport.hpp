@@ -54,7 +54,6 @@ class MpiTransport final : public Transport {
   };
   void connect_all();
   bool on_this_machine(int rank) const { return hosts_[static_cast<std::size_t>(rank)] == hosts_[static_cast<std::size_t>(rank_)]; }
-  void send_part(int to, int tag, const std::shared_ptr<const std::vector<std::byte>>& message, std::size_t at, std::size_t length);
   Message assemble(Message part, bool last);
   bool sends_need_care() const;
   void retire_sends();

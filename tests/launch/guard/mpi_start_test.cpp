@@ -1,6 +1,7 @@
 // Ranks for which MPI cannot start: one line says why.
 #include "launch/guard/mpi_start.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,22 +29,19 @@ Outcome run_in_little_memory(const std::string& condition) {
   return run(command);
 }
 
-TEST(MpiStart, MemoryLimitOfAllRanks_isReportedOnce) {
-  const Outcome outcome = run_in_little_memory("true");
+/// One line, of this rank.
+void expect_lack_of_memory(const Outcome& outcome, int rank) {
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   const auto lines = outcome.complaints();
   ASSERT_EQ(lines.size(), 1u) << outcome.err;
-  EXPECT_EQ(lines[0].find("yamata: rank 0 ("), 0u) << lines[0];
+  EXPECT_EQ(lines[0].find(fmt::format("yamata: rank {} (", rank)), 0u) << lines[0];
   EXPECT_NE(lines[0].find("ulimit -v allows 146 MiB"), std::string::npos) << lines[0];
 }
 
+TEST(MpiStart, MemoryLimitOfAllRanks_isReportedOnce) { expect_lack_of_memory(run_in_little_memory("true"), 0); }
+
 TEST(MpiStart, MemoryLimitOfAnotherRank_isReportedByThatRank) {
-  const Outcome outcome = run_in_little_memory("[ $OMPI_COMM_WORLD_RANK = 1 ]");
-  EXPECT_EQ(outcome.code, 2) << outcome.err;
-  const auto lines = outcome.complaints();
-  ASSERT_EQ(lines.size(), 1u) << outcome.err;
-  EXPECT_EQ(lines[0].find("yamata: rank 1 ("), 0u) << lines[0];
-  EXPECT_NE(lines[0].find("ulimit -v allows 146 MiB"), std::string::npos) << lines[0];
+  expect_lack_of_memory(run_in_little_memory("[ $OMPI_COMM_WORLD_RANK = 1 ]"), 1);
 }
 
 TEST(MpiStartDeathTest, MemoryLimit_isNamedWithWhatMpiNeeds) {
