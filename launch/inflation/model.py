@@ -57,6 +57,9 @@ class Reader:
             key, kind, begin = self.string(), self.take('I'), self.at
             value = self.value(kind)
             self.metadata[key] = (kind, self.data[begin:self.at], value)
+        if (parts := self.metadata.get('split.count', (0, b'', 0))[2]) not in (0, 1):
+            raise InflateError(f'{path} is one of the {parts} files of a split model; join them with llama.cpp: '
+                               'llama-gguf-split --merge FIRST-FILE WHOLE.gguf')
         self.tensors = {}
         for _ in range(tensors):
             name = self.string()

@@ -2,19 +2,13 @@
 import argparse
 import pathlib
 
+from measuring.flags import Parser
 from measuring.problem import Problem
 
 from . import out_folder
 
 LEARNING_RATES = {'medusa': {'muon': 1e-3, 'adamw': 1e-3}, 'dgf': {'muon': 2e-3, 'adamw': 5e-4}, 'eagle3': {'muon': 2e-3, 'adamw': 5e-4}}
 LEARNING_RATES_IN_WORDS = 'medusa 1e-3; dgf and eagle3 2e-3, and 5e-4 with adamw'
-
-
-class Parser(argparse.ArgumentParser):
-    """Reports bad usage in one line with exit code 1, like yamata itself."""
-
-    def error(self, message):
-        self.exit(1, f'train-heads: {message}; launch/train-heads --help lists the flags\n')
 
 
 def number(kind, least, most=float('inf')):
@@ -96,7 +90,7 @@ def check_files(options):
 
 
 def read(arguments, description):
-    parser = Parser(prog='launch/train-heads', description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description)
     kinds = parser.add_subparsers(dest='kind', required=True, metavar='medusa|dgf|eagle3', parser_class=Parser)
     medusa = kinds.add_parser('medusa', help='heads that each guess one token, one position further ahead than the head before, from the '
                                              'last hidden state')

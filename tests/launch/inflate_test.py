@@ -4,6 +4,7 @@
 """
 import json
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -63,10 +64,15 @@ class Inflate(unittest.TestCase):
     def test_what_cannot_be_embedded_is_refused_in_a_line(self):
         other = self.folder / 'other.safetensors'
         other.write_bytes(b'\x02\0\0\0\0\0\0\0{}')
+        part = self.folder / 'part-00001-of-00003.gguf'
+        data = TARGET.read_bytes()
+        pairs = struct.unpack_from('<Q', data, 16)[0]
+        part.write_bytes(data[:16] + struct.pack('<QQ11sIH', pairs + 1, 11, b'split.count', 2, 3) + data[24:])
         for source, shape, cause in ((TARGET, dict(layers=4),
                                       'the shape has --layers 4, but the file to embed needs at least 8; change it with --layers 8, or '
                                       'give --shape 1.1b or 0.3b or 0.1b\n'),
                                      (other, {}, 'holds neither Medusa heads'),
+                                     (part, {}, '00003.gguf is one of the 3 files of a split model; join them with llama.cpp: '),
                                      (MODELS / 'tales-dgf.safetensors', dict(ffn=512),
                                       'the shape has --ffn 512, but the file to embed needs at least 768; change it with --ffn 768, or '
                                       'give --shape '),

@@ -69,6 +69,25 @@ class Scripts(unittest.TestCase):
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertEqual(done.stdout, '')
 
+    def test_unknown_flags_are_refused_in_a_line(self):
+        for script in scripts():
+            if 'python' in script.read_text().splitlines()[0]:
+                with self.subTest(script.name):
+                    done = run(script, '--nonsense')
+                    self.assertEqual((done.returncode, done.stdout), (1, ''))
+                    self.assertRegex(done.stderr, rf'^{script.name}: .*; see launch/{script.name} --help\n$')
+
+    def test_a_kind_of_heads_refuses_unknown_flags_in_a_line(self):
+        done = run(LAUNCH / 'train-heads', 'dgf', '-m', 'a', '-f', 'b', '-o', 'c', '--steps', '0')
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, 'train-heads: argument --steps: 0 is less than 1; see launch/train-heads dgf --help\n'))
+
+    def test_get_model_lists_the_models(self):
+        for words in ([], ['tinyllama']):
+            done = run(LAUNCH / 'get-model', *words)
+            self.assertRegex(done.stderr, r"^get-model: (there is no model 'tinyllama'; )?name one: smollm2 \(.*\)\n$")
+            self.assertEqual('tinyllama' in done.stderr, bool(words))
+
     def test_emulate_without_dashes_before_the_program_names_them(self):
         done = run(LAUNCH / 'emulate', '--hosts', '2', 'yamata', 'run', '-m', 'x.gguf')
         self.assertEqual(done.returncode, 1)
