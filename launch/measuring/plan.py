@@ -1,4 +1,5 @@
 """Turns a TOML file into the list of runs: what is measured, and in which order."""
+import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -9,7 +10,10 @@ import re
 import shlex
 import tomllib
 
+from emulation import flags as emulated
+
 from . import prompts
+from .flags import Parser
 from .problem import Problem, whole
 from .summary import SETUP
 
@@ -69,6 +73,22 @@ def read(path):
         raise Problem(f'{path} cannot be read ({error.strerror}); name a TOML file, such as launch/experiments/demo.toml') from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Problem(f'{path} is not TOML: {error}') from None
+
+
+@contextlib.contextmanager
+def naming(path):
+    """A Problem of the file at `path` begins with its name."""
+    try:
+        yield
+    except Problem as problem:
+        raise Problem(f'{path}: {problem}', problem.code) from None
+
+
+def load(path):
+    """The experiment in the TOML file at `path`."""
+    toml = read(path)
+    with naming(path):
+        return Plan(toml)
 
 
 def as_list(value):
@@ -147,11 +167,27 @@ def clusters_of(tables):
             yield f'{name}-{count}' if len(counts) > 1 else name, name, count, words, flags
 
 
+class EmulatedFlags(Parser):
+    """Reads the flags of launch/emulate; bad ones are a Problem."""
+
+    def error(self, message):
+        raise Problem(message.removeprefix('argument '))
+
+
+def emulating(name, words):
+    try:
+        emulated.parse([*words, '--', 'true'], parser_class=EmulatedFlags)
+    except Problem as problem:
+        raise Problem(f'clusters.{name}: {problem}') from None
+    return [EMULATE, *words, '--']
+
+
 def launching(kind, count, table, name):
     extra = lambda key, fallback: words_of(f'clusters.{name}.{key}', table.get(key, fallback))
     if kind == 'hosts':
-        limits = [word for key in ('cpu', 'rate', 'delay') if key in table for word in (f'--{key}', str(table[key]))]
-        return [EMULATE, '--hosts', str(count), *limits, *extra('emulate', []), '--']
+        limits = [word for key in ('cpu', 'rate', 'delay') if key in table
+                  for word in (f'--{key}', ','.join(map(str, as_list(table[key]))))]
+        return emulating(name, ['--hosts', str(count), *limits, *extra('emulate', [])])
     if kind == 'slurm':  # one rank per node, unless `srun` says otherwise
         return ['srun', *(['-N', str(count), '-n', str(count)] if count != '' else []), *extra('srun', [])]
     ranks = ['-np', str(count)] if count != '' else []
@@ -230,6 +266,7 @@ class Plan:
                                                          for way, table, _, _ in self.ways)]:
             if name and name not in names:
                 raise Problem(f"{key} is '{name}', but no strategy or program has that name; there are {', '.join(names)}")
+        self.configured = list(self.configurations())
 
     def strategies(self, tables):
         for name, table in tables.items():
@@ -298,7 +335,7 @@ class Plan:
         """All runs, repeat by repeat. Each repeat begins with a different setup, and each setup with a different strategy, so that none is
         always first. Runs that are compared stay together."""
         setup_of = lambda run: [run.columns[key] for key in (*SETUP, 'prompt')]
-        setups = [list(runs) for _, runs in itertools.groupby(self.configurations(), setup_of)]
+        setups = [list(runs) for _, runs in itertools.groupby(self.configured, setup_of)]
         for repeat in range(self.repeats):
             for setup in turned(setups, repeat, self.repeats):
                 for run in turned(setup, repeat, self.repeats):

@@ -12,19 +12,20 @@ import time
 import unittest
 
 from support import DRAFT, PROGRAM, ROOT, TARGET, emulation, main, script
+from emulation.flags import values
+
 TEXT = ['-p', 'Once upon a time', '-n', '24', '-t', '1', '--ignore-eos']
 
 
 class Quantities(unittest.TestCase):
     def test_units_are_read_and_others_refused(self):
-        parse = script('emulate').values
-        self.assertEqual(parse('rate')('1gbit,100mbit,64kbit,5mbit'), [1000, 100, 0.064, 5])
-        self.assertEqual(parse('delay')('0.1ms,100us'), [0.1, 0.1])
-        self.assertEqual(parse('cpu')('20,30%'), [20, 30])
-        self.assertEqual(parse('slow')('2.5'), [2.5])
+        self.assertEqual(values('rate')('1gbit,100mbit,64kbit,5mbit'), [1000, 100, 0.064, 5])
+        self.assertEqual(values('delay')('0.1ms,100us'), [0.1, 0.1])
+        self.assertEqual(values('cpu')('20,30%'), [20, 30])
+        self.assertEqual(values('slow')('2.5'), [2.5])
         for kind, word in (('rate', '5 apples'), ('rate', '5'), ('rate', '1.2.3mbit'), ('delay', '0.1'), ('slow', '5%')):
             with self.assertRaisesRegex(argparse.ArgumentTypeError, f"'{word}' is no {kind}; write a number"):
-                parse(kind)(word)
+                values(kind)(word)
 
     def test_more_than_the_core_of_a_host_is_refused(self):
         done = subprocess.run([ROOT / 'launch' / 'emulate', '--hosts', '2', '--cpu', '100,500', '--', 'true'],

@@ -1,212 +1,13 @@
 """Tests launch/experiment with a small script in place of yamata."""
-import csv
 import os
-import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
-import tomllib
 import unittest
 import unittest.mock
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(ROOT / 'launch'))
-from measuring import plan, results, summary  # noqa: E402
-from measuring.problem import Problem  # noqa: E402
-
-# Writes the JSON of a run. Strategies: hang never ends, has a child and ignores requests to end; fail crashes; others write different
-# texts.
-FAKE = f'''#!{sys.executable}
-import json, os, signal, sys, time
-if sys.argv[1] == '--version':
-    sys.exit(print('yamata 9.9'))
-value = lambda flag: sys.argv[sys.argv.index(flag) + 1]
-strategy = value('--strategy')
-print(strategy, file=open('calls', 'a'))
-if strategy == 'wait' and os.path.exists('gate'):
-    print(os.getpid(), file=open('gate', 'w'))
-if strategy == 'hang' or strategy == 'wait' and os.path.exists('gate'):
-    signal.signal(signal.SIGTERM, signal.SIG_IGN if strategy == 'hang' else signal.SIG_DFL)
-    child = os.fork()
-    if child:
-        print(os.getpid(), child, file=open('pids', 'w'))
-    time.sleep(600)
-if strategy == 'fail':
-    sys.exit(print('yamata: the model is gone; bring it back', file=sys.stderr) or 2)
-ranks = [dict(rss_bytes=10, mapped_bytes=7, busy_s=1, wait_s=3), dict(rss_bytes=20, mapped_bytes=5, busy_s=1, wait_s=1)]
-json.dump(dict(strategy=strategy, ranks=2, decode_tokens_per_s=100 + len(strategy), ttft_s=0.1, text='no,\\n"column"',
-               token_ids=[1, 2 if strategy == 'other' else 3], per_rank=ranks), open(value('--json'), 'w'))
-print('speed: 50.5 tokens per second')
-'''
-
-BASE = '''
-yamata = "./fake"
-repeats = 3
-deadline_s = 60
-[models.m]
-target = "target"
-draft = "draft"
-[clusters.one]
-ranks = 1
-[prompts.king]
-kind = "prose"
-text = "A king, \\"old\\"\\nand wise"
-[strategies]
-'''
-
-
-def strategies(*names):
-    return BASE + ''.join(f'{name} = ["--strategy", "{name}"]\n' for name in names)
-
-
-class Folder(unittest.TestCase):
-    """A temporary folder with the fake program, two empty models, and a function that runs launch/experiment there."""
-
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.path = pathlib.Path(temporary.name)
-        (self.path / 'fake').write_text(FAKE)
-        (self.path / 'fake').chmod(0o755)
-        (self.path / 'target').touch()
-        (self.path / 'draft').touch()
-
-    def start(self, toml, *flags):
-        (self.path / 'e.toml').write_text(toml)
-        return subprocess.Popen([sys.executable, ROOT / 'launch' / 'experiment', 'e.toml', '--out', 'out', *flags], cwd=self.path,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    def run_to_end(self, toml, *flags):
-        process = self.start(toml, *flags)
-        _, self.said = process.communicate()
-        return process.returncode
-
-    def rows(self):
-        with open(self.path / 'out' / 'results.csv') as file:
-            return list(csv.DictReader(file))
-
-    def calls(self):
-        return (self.path / 'calls').read_text().split()
-
-    def wait_for(self, name):
-        """Waits until the fake program has written the file."""
-        while not (self.path / name).exists() or not (self.path / name).read_text().endswith('\n'):
-            os.sched_yield()
-        return (self.path / name).read_text().split()
-
-
-class Plan(unittest.TestCase):
-    def expand(self, toml):
-        return list(plan.Plan(tomllib.loads(toml)).runs())
-
-    def test_expansion_is_the_product_of_all_that_varies(self):
-        toml = ('tokens = [8, 16]\n' + strategies('pipeinfer') + 'plain = { flags = [], sweep = false, draft = false }\n'
-                '[sweep]\n"--draft" = [1, 2]\n"--no-cancel" = [false, true]\n')
-        runs = self.expand(toml)
-        self.assertEqual(len(runs), 3 * 2 * (4 + 1))  # repeats, tokens, swept configurations and one that is not swept
-        self.assertEqual(len({run.id for run in runs}), len(runs))
-        commands = {' '.join(run.command) for run in runs}
-        self.assertTrue(any('-md draft' in c and '-n 16' in c and '--draft 2 --no-cancel --json' in c for c in commands))
-        self.assertTrue(any('-md' not in c and '--draft' not in c and '-n 8' in c for c in commands))
-
-    def test_each_repeat_holds_everything_once_and_begins_elsewhere(self):
-        runs = self.expand(strategies('a', 'b', 'c'))
-        names = [run.columns['strategy'] for run in runs]
-        self.assertEqual([sorted(names[i:i + 3]) for i in (0, 3, 6)], [['a', 'b', 'c']] * 3)
-        self.assertEqual(len({names[0], names[3], names[6]}), 3)
-
-    def test_what_is_compared_stays_together(self):
-        toml = strategies('a', 'b', 'c') + '[clusters.many]\nranks = [2, 3, 4]\n'
-        setups = [(run.columns['cluster'], run.columns['repeat']) for run in self.expand(toml)]
-        self.assertEqual(sum(one != next for one, next in zip(setups, setups[1:])), len(set(setups)) - 1)
-
-    def test_clusters_become_launchers(self):
-        toml = strategies('a') + '[clusters.many]\nranks = [2, 4]\n[clusters.hosts]\nhostfile = "h.txt"\n' \
-            '[clusters.slow]\nhosts = 8\ncpu = 20\nrate = "1gbit"\ndelay = "0.1ms"\n[clusters.queue]\nslurm = true\nranks = 3\n'
-        starts = {run.columns['cluster']: ' '.join(run.command).split(' ./fake')[0] for run in self.expand(toml)}
-        self.assertEqual(starts['many-4'], 'mpirun --oversubscribe -np 4 --bind-to none')
-        self.assertEqual(starts['hosts'], 'mpirun --hostfile h.txt --map-by node --bind-to none')
-        self.assertEqual(starts['slow'], f'{ROOT}/launch/emulate --hosts 8 --cpu 20 --rate 1gbit --delay 0.1ms --')
-        self.assertEqual(starts['queue'], 'srun -N 3 -n 3')
-
-    def test_questions_are_taken_from_every_category_in_turn(self):
-        with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file:
-            file.write(''.join(f'{{"question_id": {i}, "category": "{c}", "turns": ["q {i}", "later"]}}\n' for i, c in enumerate('aabbc')))
-            file.flush()
-            toml = strategies('s') + f'[prompts.q]\nfile = "{file.name}"\nlimit = 3\ncategories = ["b", "a"]\n'
-            prompts = plan.Plan(tomllib.loads(toml)).prompts
-        self.assertEqual([(p.name, p.kind, p.text) for p in prompts[1:]], [('q-2', 'b', 'q 2'), ('q-0', 'a', 'q 0'), ('q-3', 'b', 'q 3')])
-
-    def test_a_list_of_prompts_needs_no_more_than_texts_and_is_put_into_a_format(self):
-        with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file:
-            file.write('{"prompt": "one"}\n\n{"text": "two", "category": "c"}\n{"turns": ["three", "later"], "question_id": 7}\n')
-            file.flush()
-            toml = strategies('s') + f'[prompts.q]\nfile = "{file.name}"\nformat = "<user>{{}}<model>"\n'
-            prompts = plan.Plan(tomllib.loads(toml)).prompts
-        self.assertEqual([(p.name, p.kind, p.text) for p in prompts[1:]],
-                         [('q-1', 'q', '<user>one<model>'), ('q-3', 'c', '<user>two<model>'), ('q-7', 'q', '<user>three<model>')])
-
-    def test_a_line_without_a_text_and_a_format_without_a_place_are_named(self):
-        bad = ('{"prompt": 5}', '[1]', '{"turns": [3]}', '{"turns": "abc"}', '{"text": "a", "category": [1]}', 'x')
-        for line, more, named in (*((line, '', 'line 2') for line in bad), ('{"text": "b"}', 'format = 5\n', 'format needs'),
-                                  ('{"text": "b"}', 'format = "user"\n', 'format needs')):
-            with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file, self.assertRaisesRegex(Problem, named):
-                file.write('{"text": "a"}\n' + line)
-                file.flush()
-                self.expand(strategies('s') + f'[prompts.q]\nfile = "{file.name}"\n{more}')
-
-    def test_a_number_of_tokens_below_one_is_refused(self):
-        for tokens in ('0', '-3', '[64, 0]', '1.5', 'true', '"64"'):
-            with self.assertRaisesRegex(Problem, 'tokens is .*; give a whole number from 1 up'):
-                self.expand(f'tokens = {tokens}\n{strategies("s")}')
-
-    def test_values_that_cannot_be_used_are_refused(self):
-        for toml, named in (('temperature = "hot"', "temperature is 'hot'; give a number from 0 up"),
-                            ('temperature = [0, -1]', 'temperature is -1; '),
-                            ('temperature = true', 'temperature is True; '), ('temperature = nan', 'temperature is nan; '),
-                            ('seed = 1.5', 'seed is 1.5; give a whole number'), ('temperature = []', 'temperature has no values; '),
-                            ('tokens = []', 'tokens has no values; '), ('seed = []', 'seed has no values; ')):
-            with self.subTest(toml), self.assertRaisesRegex(Problem, named):
-                self.expand(f'{toml}\n{strategies("s")}')
-        for toml, named in (('repeats = 1.5', 'repeats is 1.5; give a whole number from 1 up'), ('repeats = true', 'repeats is True; '),
-                            ('deadline_s = inf', 'deadline_s is inf; give a number'), ('deadline_s = nan', 'deadline_s is nan; ')):
-            rest = '\n'.join(line for line in strategies('s').splitlines() if not line.startswith(toml.split()[0]))
-            with self.subTest(toml), self.assertRaisesRegex(Problem, named):
-                self.expand(f'{toml}\n{rest}')
-        for toml, named in (('x = { draft = "false" }', "strategies.x: draft is 'false'; give true or false"),
-                            ('x = { draft = 3 }', 'x: draft is 3; '),
-                            ('x = { sweep = "no" }', "strategies.x: sweep is 'no'; give true or false"),
-                            ('x = { clusters = [] }', 'x: clusters is '),
-                            ('x = { ablation_of = "y" }', "strategies.x: ablation_of is 'y', but no strategy or program"),
-                            ('x = { clusters = ["many"] }', "x: there is no cluster 'many'; there are one"),
-                            ('[sweep]\n"--draft" = []', 'sweep: --draft has no values'),
-                            ('[clusters.many]\nranks = []', 'clusters.many: ranks has no values'),
-                            ('[clusters.many]\nranks = 1.5', 'clusters.many: ranks is 1.5; give a whole number from 1 up'),
-                            ('[clusters.many]\nhosts = [2, 0]', 'clusters.many: hosts is 0; give a whole number from 1 up'),
-                            ('[clusters.h]\nhostfile = 3', 'clusters.h: hostfile is 3; '),
-                            ('[models.n]\ntarget = "t"\ndraft = [3]', 'models.n: draft is 3; give the name of a file'),
-                            ('[prompts.p]\ntext = "a"\nlimit = 3', "prompts.p: 'limit' has no effect on a text; leave it out"),
-                            ('[prompts.p]\ntext = 3', 'prompts.p: text is 3; '),
-                            ('[prompts.p]\nfile = "a"\ncharacters = 0', 'prompts.p: characters is 0; '),
-                            ('[prompts.p]\nfile = "a.jsonl"\ncategories = []', 'prompts.p: categories is '),
-                            ('[prompts.p]\nfile = "a.jsonl"\nlimit = "3"', "prompts.p: limit is '3'; give a whole number"),
-                            ('[prompts.p]\nfile = "/dev/null.jsonl"\ncharacters = 3', "'characters' has no effect on a .jsonl file")):
-            with self.subTest(toml), self.assertRaisesRegex(Problem, named):
-                self.expand(strategies('s') + toml)
-
-    def test_a_prompt_file_that_is_missing_is_named_with_its_source(self):
-        for more, remedy in (('', 'paths are relative'), ('source = "https://example.org/q"', 'get it from https://example.org/q')):
-            with self.assertRaisesRegex(Problem, f'absent.jsonl cannot be read .No such file or directory.; {remedy}'):
-                self.expand(strategies('s') + f'[prompts.q]\nfile = "absent.jsonl"\n{more}')
-
-    def test_a_key_nobody_knows_is_refused(self):
-        a = strategies('a')
-        for toml, named in ((f'repeat = 3\n{a}', 'repeat'), (a + '[models.n]\ntarget = "t"\ndraf = "d"', 'draf'),
-                            (a + '[sweep]\ndraft = [1]', "'draft'"), (a + '[clusters.x]\ncpu = 1', 'clusters.x')):
-            with self.assertRaisesRegex(Problem, named):
-                self.expand(toml)
+from scene import ROOT, Folder, strategies
+from measuring import results, summary
 
 
 class Running(Folder):
@@ -345,9 +146,19 @@ class Resuming(Folder):
 
     def test_a_missing_host_file_is_named_before_the_first_run(self):
         self.assertEqual(self.run_to_end(strategies('a') + '[clusters.office]\nhostfile = "nofile"\n'), 1)
-        self.assertEqual(self.said, 'experiment: clusters.office: nofile does not exist; paths are relative to the folder where '
+        self.assertEqual(self.said, 'experiment: e.toml: clusters.office: nofile does not exist; paths are relative to the folder where '
                                     'launch/experiment is started\n')
         self.assertFalse((self.path / 'calls').exists())
+
+    def test_an_error_in_the_file_is_named_with_the_file_before_the_first_run(self):
+        for wrong, line in (('[clusters.two]\nhosts = 2\nrate = "1gb"',
+                             "clusters.two: --rate: '1gb' is no rate; write a number with one of the units kbit, mbit, gbit"),
+                            ('[models.n]\ntarget = "absent"', 'models.n: absent does not exist; paths are relative to the folder where '
+                             'launch/experiment is started'),
+                            ('[sweep]\n"--draf" = [1]', "strategies.a: Option 'draf' does not exist")):
+            self.assertEqual(self.run_to_end(strategies('a') + wrong), 1)
+            self.assertEqual(self.said, f'experiment: e.toml: {line}\n')
+            self.assertFalse((self.path / 'calls').exists() or (self.path / 'out').exists())
 
     def test_hosts_that_cannot_be_emulated_are_refused_before_the_first_run(self):
         with unittest.mock.patch.dict(os.environ, YAMATA_BUILD=str(self.path)):

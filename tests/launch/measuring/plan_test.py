@@ -1,0 +1,131 @@
+"""Tests which runs launch/experiment makes of a TOML file, and which files it refuses."""
+import tempfile
+import tomllib
+import unittest
+
+from scene import ROOT, strategies
+from measuring import plan
+from measuring.problem import Problem
+
+
+class Plan(unittest.TestCase):
+    def expand(self, toml):
+        return list(plan.Plan(tomllib.loads(toml)).runs())
+
+    def test_expansion_is_the_product_of_all_that_varies(self):
+        toml = ('tokens = [8, 16]\n' + strategies('pipeinfer') + 'plain = { flags = [], sweep = false, draft = false }\n'
+                '[sweep]\n"--draft" = [1, 2]\n"--no-cancel" = [false, true]\n')
+        runs = self.expand(toml)
+        self.assertEqual(len(runs), 3 * 2 * (4 + 1))  # repeats, tokens, swept configurations and one that is not swept
+        self.assertEqual(len({run.id for run in runs}), len(runs))
+        commands = {' '.join(run.command) for run in runs}
+        self.assertTrue(any('-md draft' in c and '-n 16' in c and '--draft 2 --no-cancel --json' in c for c in commands))
+        self.assertTrue(any('-md' not in c and '--draft' not in c and '-n 8' in c for c in commands))
+
+    def test_each_repeat_holds_everything_once_and_begins_elsewhere(self):
+        runs = self.expand(strategies('a', 'b', 'c'))
+        names = [run.columns['strategy'] for run in runs]
+        self.assertEqual([sorted(names[i:i + 3]) for i in (0, 3, 6)], [['a', 'b', 'c']] * 3)
+        self.assertEqual(len({names[0], names[3], names[6]}), 3)
+
+    def test_what_is_compared_stays_together(self):
+        toml = strategies('a', 'b', 'c') + '[clusters.many]\nranks = [2, 3, 4]\n'
+        setups = [(run.columns['cluster'], run.columns['repeat']) for run in self.expand(toml)]
+        self.assertEqual(sum(one != next for one, next in zip(setups, setups[1:])), len(set(setups)) - 1)
+
+    def test_clusters_become_launchers(self):
+        toml = strategies('a') + '[clusters.many]\nranks = [2, 4]\n[clusters.hosts]\nhostfile = "h.txt"\n' \
+            '[clusters.slow]\nhosts = 8\ncpu = 20\nrate = "1gbit"\ndelay = "0.1ms"\n[clusters.queue]\nslurm = true\nranks = 3\n'
+        starts = {run.columns['cluster']: ' '.join(run.command).split(' ./fake')[0] for run in self.expand(toml)}
+        self.assertEqual(starts['many-4'], 'mpirun --oversubscribe -np 4 --bind-to none')
+        self.assertEqual(starts['hosts'], 'mpirun --hostfile h.txt --map-by node --bind-to none')
+        self.assertEqual(starts['slow'], f'{ROOT}/launch/emulate --hosts 8 --cpu 20 --rate 1gbit --delay 0.1ms --')
+        self.assertEqual(starts['queue'], 'srun -N 3 -n 3')
+
+    def test_questions_are_taken_from_every_category_in_turn(self):
+        with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file:
+            file.write(''.join(f'{{"question_id": {i}, "category": "{c}", "turns": ["q {i}", "later"]}}\n' for i, c in enumerate('aabbc')))
+            file.flush()
+            toml = strategies('s') + f'[prompts.q]\nfile = "{file.name}"\nlimit = 3\ncategories = ["b", "a"]\n'
+            prompts = plan.Plan(tomllib.loads(toml)).prompts
+        self.assertEqual([(p.name, p.kind, p.text) for p in prompts[1:]], [('q-2', 'b', 'q 2'), ('q-0', 'a', 'q 0'), ('q-3', 'b', 'q 3')])
+
+    def test_a_list_of_prompts_needs_no_more_than_texts_and_is_put_into_a_format(self):
+        with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file:
+            file.write('{"prompt": "one"}\n\n{"text": "two", "category": "c"}\n{"turns": ["three", "later"], "question_id": 7}\n')
+            file.flush()
+            toml = strategies('s') + f'[prompts.q]\nfile = "{file.name}"\nformat = "<user>{{}}<model>"\n'
+            prompts = plan.Plan(tomllib.loads(toml)).prompts
+        self.assertEqual([(p.name, p.kind, p.text) for p in prompts[1:]],
+                         [('q-1', 'q', '<user>one<model>'), ('q-3', 'c', '<user>two<model>'), ('q-7', 'q', '<user>three<model>')])
+
+    def test_a_line_without_a_text_and_a_format_without_a_place_are_named(self):
+        bad = ('{"prompt": 5}', '[1]', '{"turns": [3]}', '{"turns": "abc"}', '{"text": "a", "category": [1]}', 'x')
+        for line, more, named in (*((line, '', 'line 2') for line in bad), ('{"text": "b"}', 'format = 5\n', 'format needs'),
+                                  ('{"text": "b"}', 'format = "user"\n', 'format needs')):
+            with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file, self.assertRaisesRegex(Problem, named):
+                file.write('{"text": "a"}\n' + line)
+                file.flush()
+                self.expand(strategies('s') + f'[prompts.q]\nfile = "{file.name}"\n{more}')
+
+    def test_a_number_of_tokens_below_one_is_refused(self):
+        for tokens in ('0', '-3', '[64, 0]', '1.5', 'true', '"64"'):
+            with self.assertRaisesRegex(Problem, 'tokens is .*; give a whole number from 1 up'):
+                self.expand(f'tokens = {tokens}\n{strategies("s")}')
+
+    def test_values_that_cannot_be_used_are_refused(self):
+        for toml, named in (('temperature = "hot"', "temperature is 'hot'; give a number from 0 up"),
+                            ('temperature = [0, -1]', 'temperature is -1; '),
+                            ('temperature = true', 'temperature is True; '), ('temperature = nan', 'temperature is nan; '),
+                            ('seed = 1.5', 'seed is 1.5; give a whole number'), ('temperature = []', 'temperature has no values; '),
+                            ('tokens = []', 'tokens has no values; '), ('seed = []', 'seed has no values; ')):
+            with self.subTest(toml), self.assertRaisesRegex(Problem, named):
+                self.expand(f'{toml}\n{strategies("s")}')
+        for toml, named in (('repeats = 1.5', 'repeats is 1.5; give a whole number from 1 up'), ('repeats = true', 'repeats is True; '),
+                            ('deadline_s = inf', 'deadline_s is inf; give a number'), ('deadline_s = nan', 'deadline_s is nan; ')):
+            rest = '\n'.join(line for line in strategies('s').splitlines() if not line.startswith(toml.split()[0]))
+            with self.subTest(toml), self.assertRaisesRegex(Problem, named):
+                self.expand(f'{toml}\n{rest}')
+        for toml, named in (('x = { draft = "false" }', "strategies.x: draft is 'false'; give true or false"),
+                            ('x = { draft = 3 }', 'x: draft is 3; '),
+                            ('x = { sweep = "no" }', "strategies.x: sweep is 'no'; give true or false"),
+                            ('x = { clusters = [] }', 'x: clusters is '),
+                            ('x = { ablation_of = "y" }', "strategies.x: ablation_of is 'y', but no strategy or program"),
+                            ('x = { clusters = ["many"] }', "x: there is no cluster 'many'; there are one"),
+                            ('[sweep]\n"--draft" = []', 'sweep: --draft has no values'),
+                            ('[clusters.many]\nranks = []', 'clusters.many: ranks has no values'),
+                            ('[clusters.many]\nranks = 1.5', 'clusters.many: ranks is 1.5; give a whole number from 1 up'),
+                            ('[clusters.many]\nhosts = [2, 0]', 'clusters.many: hosts is 0; give a whole number from 1 up'),
+                            ('[clusters.h]\nhostfile = 3', 'clusters.h: hostfile is 3; '),
+                            ('[clusters.e]\nhosts = 2\nrate = "1gb"',
+                             "clusters.e: --rate: '1gb' is no rate; write a number with one of the units kbit, mbit, gbit"),
+                            ('[clusters.e]\nhosts = 2\ndelay = 0.1', "clusters.e: --delay: '0.1' is no delay; write a number with "),
+                            ('[clusters.e]\nhosts = 2\ncpu = 200', 'clusters.e: --cpu must be at most 100'),
+                            ('[clusters.e]\nhosts = 2\ncpu = [20, 30, 40]', 'clusters.e: --cpu has 3 values for 2 hosts; '),
+                            ('[clusters.e]\nhosts = 2\nemulate = ["--slow", "0"]', 'clusters.e: --slow must be at least 1'),
+                            ('[programs.o]\ncommand = "o {modle}"', 'programs.o: {modle} is not known; '),
+                            ('[models.n]\ntarget = "t"\ndraft = [3]', 'models.n: draft is 3; give the name of a file'),
+                            ('[prompts.p]\ntext = "a"\nlimit = 3', "prompts.p: 'limit' has no effect on a text; leave it out"),
+                            ('[prompts.p]\ntext = 3', 'prompts.p: text is 3; '),
+                            ('[prompts.p]\nfile = "a"\ncharacters = 0', 'prompts.p: characters is 0; '),
+                            ('[prompts.p]\nfile = "a.jsonl"\ncategories = []', 'prompts.p: categories is '),
+                            ('[prompts.p]\nfile = "a.jsonl"\nlimit = "3"', "prompts.p: limit is '3'; give a whole number"),
+                            ('[prompts.p]\nfile = "/dev/null.jsonl"\ncharacters = 3', "'characters' has no effect on a .jsonl file")):
+            with self.subTest(toml), self.assertRaisesRegex(Problem, named):
+                self.expand(strategies('s') + toml)
+
+    def test_a_prompt_file_that_is_missing_is_named_with_its_source(self):
+        for more, remedy in (('', 'paths are relative'), ('source = "https://example.org/q"', 'get it from https://example.org/q')):
+            with self.assertRaisesRegex(Problem, f'absent.jsonl cannot be read .No such file or directory.; {remedy}'):
+                self.expand(strategies('s') + f'[prompts.q]\nfile = "absent.jsonl"\n{more}')
+
+    def test_a_key_nobody_knows_is_refused(self):
+        a = strategies('a')
+        for toml, named in ((f'repeat = 3\n{a}', 'repeat'), (a + '[models.n]\ntarget = "t"\ndraf = "d"', 'draf'),
+                            (a + '[sweep]\ndraft = [1]', "'draft'"), (a + '[clusters.x]\ncpu = 1', 'clusters.x')):
+            with self.assertRaisesRegex(Problem, named):
+                self.expand(toml)
+
+
+if __name__ == '__main__':
+    unittest.main()
