@@ -9,6 +9,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kLongestLook = 500ms;
 constexpr auto kFirstGrace = 1000ms, kGrace = 500ms;
+constexpr auto kLauncherGrace = 3000ms;  // until rank 0's end has ended the others, also over slow links
 
 }  // namespace
 
@@ -23,10 +24,10 @@ std::string StartWatch::complaint(Phase phase, bool stopped, Clock::time_point n
   if (stopped && awake - (phase == Phase::kStarting ? begin_ : running_) >= deadline_)
     return fmt::format("rank {} ({}) was stopped before the job had begun; look at that machine (or raise --timeout above {:g} s)", rank_,
                        host_, seconds);
-  if (phase == Phase::kStarting && awake - begin_ >= deadline_ + kFirstGrace + rank_ * kGrace)
+  if (phase == Phase::kStarting && awake - begin_ >= deadline_ + kFirstGrace + (rank_ == 0 ? 0ms : kLauncherGrace) + rank_ * kGrace)
     return fmt::format(
-        "rank {} ({}) has waited {:g} s for all ranks to start: one is stopped, dead or cut off; look at their machines (or raise "
-        "--timeout)",
+        "rank {} ({}) has waited {:g} s for all ranks to start: one is stopped, dead or cut off, or --timeout is too short for the delay "
+        "between them; look at their machines (or raise --timeout)",
         rank_, host_, seconds);
   return "";
 }
