@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
+#include "launch/nearest_word.hpp"
 #include "node/error.hpp"
 #include "node/read_number.hpp"
 
@@ -65,8 +67,39 @@ std::map<std::string, bool> long_flags(const cxxopts::Options& flags) {
   return found;
 }
 
+/// The groups of flags that --help shows.
+std::vector<std::string> listed_groups(const cxxopts::Options& flags) {
+  std::vector<std::string> groups = flags.groups();
+  std::erase(groups, kUnlistedGroup);
+  return groups;
+}
+
+/// The listed flags as they may be written.
+std::vector<std::string> written_flags(const cxxopts::Options& flags) {
+  std::vector<std::string> all;
+  for (const std::string& group : listed_groups(flags)) {
+    for (const cxxopts::HelpOptionDetails& flag : flags.group_help(group).options) {
+      if (!flag.s.empty()) all.push_back("-" + flag.s);
+      for (const std::string& name : flag.l) all.insert(all.end(), {"--" + name, shown_flag(name)});
+    }
+  }
+  return all;
+}
+
+/// The part of an error line that guesses what was meant, or nothing.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
+  const std::string meant = nearest_word(word, known);
+  return meant.empty() ? "" : fmt::format(" did you mean {}?", meant);
+}
+
+UsageError unknown_flag(const std::string& word, const std::string& command, const cxxopts::Options& flags) {
+  return UsageError(
+      fmt::format("'{}' is not a flag;{} 'yamata {} --help' lists them", word, did_you_mean(word, written_flags(flags)), command));
+}
+
 /// Refuses notations that would be misread: long flags with one dash, '=' after a short one, and a value for a flag that takes none.
-void refuse_other_notations(const std::string& word, const std::string& command, const std::map<std::string, bool>& known) {
+void refuse_other_notations(const std::string& word, const std::string& command, const cxxopts::Options& flags,
+                            const std::map<std::string, bool>& known) {
   const std::size_t equals = word.find('=');
   if (word.starts_with("--") && equals != std::string::npos) {
     const auto flag = known.find(word.substr(2, equals - 2));
@@ -79,7 +112,7 @@ void refuse_other_notations(const std::string& word, const std::string& command,
   if (!std::isalpha(static_cast<unsigned char>(word[2]))) return;
   if (known.contains(word.substr(1, equals - 1)))
     throw UsageError(fmt::format("'{}' is not a flag; long flags have two dashes: -{}", word, word));
-  throw UsageError(fmt::format("'{}' is not a flag; 'yamata {} --help' lists them", word, command));
+  throw unknown_flag(word, command, flags);
 }
 
 /// Whether the word after this one is a text, whatever it looks like.
@@ -152,7 +185,11 @@ const Command& find_command(const std::string& name) {
   if (found == kKnown.end() && name.starts_with('-'))
     throw UsageError(
         fmt::format("'{}' stands where a command is expected, such as 'yamata run {} …'; 'yamata --help' lists them", name, name));
-  if (found == kKnown.end()) throw UsageError(fmt::format("unknown command '{}'; 'yamata --help' lists them", name));
+  if (found == kKnown.end()) {
+    std::vector<std::string> all;
+    for (const auto& [known, command] : kKnown) all.push_back(known);
+    throw UsageError(fmt::format("unknown command '{}';{} 'yamata --help' lists them", name, did_you_mean(name, all)));
+  }
   return found->second;
 }
 
@@ -167,32 +204,36 @@ std::string plain(const std::string& text) {
   return out;
 }
 
+/// What an error of cxxopts has in quotes: a flag, here without its value.
+std::string quoted(const std::string& text) {
+  const std::string line = plain(text);
+  const std::size_t begin = line.find('\'') + 1;
+  return line.substr(begin, line.find_first_of("'=", begin) - begin);
+}
+
 /// Throws UsageError if a flag that takes a file or folder has an empty name.
 void require_file_names(const cxxopts::Options& flags, const cxxopts::ParseResult& result) {
-  std::set<std::string> empty;
+  std::set<std::string> empty, gaps;
   for (const auto& argument : result.arguments()) {
     if (argument.value().empty()) empty.insert(argument.key());
+    if (std::ranges::count(split_list(argument.value()), "") > 0) gaps.insert(argument.key());
   }
   for (const cxxopts::HelpOptionDetails& flag : all_flags(flags)) {
     const char* what = flag.arg_help.starts_with("FILE") ? "file" : flag.arg_help == "FOLDER" ? "folder" : nullptr;
-    if (what && empty.contains(flag.l.front()))
-      throw UsageError(fmt::format("{} needs a {} name", flag.s.empty() ? shown_flag(flag.l.front()) : "-" + flag.s, what));
+    const std::string shown = flag.s.empty() ? shown_flag(flag.l.front()) : "-" + flag.s;
+    if (what && empty.contains(flag.l.front())) throw UsageError(fmt::format("{} needs a {} name", shown, what));
+    if (what && flag.is_container && gaps.contains(flag.l.front()))
+      throw UsageError(fmt::format("{} has an empty {} name beside a comma; write A,B, without spaces", shown, what));
   }
 }
 
-/// The groups of flags that --help shows.
-std::vector<std::string> listed_groups(const cxxopts::Options& flags) {
-  std::vector<std::string> groups = flags.groups();
-  std::erase(groups, kUnlistedGroup);
-  return groups;
-}
-
 /// The arguments in the form that the parser expects. Throws UsageError for other notations.
-std::vector<std::string> spelled_out(int argc, const char* const* argv, const std::map<std::string, bool>& known) {
+std::vector<std::string> spelled_out(int argc, const char* const* argv, const cxxopts::Options& flags) {
+  const std::map<std::string, bool> known = long_flags(flags);
   std::vector<std::string> words;
   for (int i = 1; i < argc; ++i) {
     const bool text = takes_text(argv[i - 1]);
-    if (!text) refuse_other_notations(argv[i], argv[1], known);
+    if (!text) refuse_other_notations(argv[i], argv[1], flags, known);
     words.push_back(text ? argv[i] : spelled_out(argv[i]));
   }
   return words;
@@ -239,12 +280,11 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   const Command& command = find_command(name);
   cxxopts::Options flags = command.flags();
   try {
-    const std::map<std::string, bool> known = long_flags(flags);
-    const std::vector<std::string> words = spelled_out(argc, argv, known);
+    const std::vector<std::string> words = spelled_out(argc, argv, flags);
     std::vector<const char*> spelled;
     for (const std::string& word : words) spelled.push_back(word.c_str());
     const cxxopts::ParseResult result = flags.parse(argc - 1, spelled.data());
-    if (!result.unmatched().empty() && !command.takes_words) refuse_words(result.unmatched()[0], name, known);
+    if (!result.unmatched().empty() && !command.takes_words) refuse_words(result.unmatched()[0], name, long_flags(flags));
     if (result.count("help")) {
       line.text = flags.help(listed_groups(flags));
       return line;
@@ -252,6 +292,11 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     require_file_names(flags, result);
     command.read(result, line);
     if (auto* plan = std::get_if<PlanOptions>(&line.options)) plan->program = argv[0];
+  } catch (const cxxopts::exceptions::no_such_option& e) {
+    const std::string word = quoted(e.what());
+    throw unknown_flag((word.size() == 1 ? "-" : "--") + word, name, flags);
+  } catch (const cxxopts::exceptions::invalid_option_syntax& e) {
+    throw unknown_flag(quoted(e.what()), name, flags);
   } catch (const cxxopts::exceptions::exception& e) {
     throw plain_error(e.what(), name, argc, argv);
   }

@@ -39,7 +39,10 @@ ProfileOptions read_profile(const cxxopts::ParseResult& r) {
   o.repack = !given(r, "no-repack");
   o.json_file = text_of(r, "json");
   o.units = parse_units(r["units"].as<std::string>());
-  if (!o.units.empty() && o.model.empty()) throw UsageError("--units is measured with a model; name one with -m FILE.gguf");
+  for (const char* flag : {"units", "widths", "contexts", "no-repack", "cache-type-k", "cache-type-v"}) {
+    if (given(r, flag) && o.model.empty())
+      throw UsageError(fmt::format("{} has no effect without a model; name one with -m FILE.gguf", shown_flag(flag)));
+  }
   if (given(r, "threads")) require_idle_threads(o.units);
   o.threads = number_in(r, "threads", 0, 1024, "between 0 and 1024", "-t").value_or(o.threads);
   o.rounds = number_in(r, "rounds", 1, 1000, "between 1 and 1000", "-r").value_or(o.rounds);

@@ -1,4 +1,5 @@
 // Flags that are read but make no sense: refused, or named in a warning.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -184,7 +185,42 @@ TEST(Flags, ValueOfAFlagThatTakesNone_isRefused) {
 TEST(Flags, LongFlagWithOneDash_isSuggestedOnlyIfItExists) {
   expect_refused({"run", "-m", kModel, "-p", "x", "-temp", "1"}, "long flags have two dashes: --temp");
   expect_refused({"run", "-m", kModel, "-p", "x", "-temp=1"}, "long flags have two dashes: --temp=1");
-  expect_refused({"run", "-m", kModel, "-p", "x", "-ngll", "3"}, "'-ngll' is not a flag; 'yamata run --help' lists them");
+  expect_refused({"run", "-m", kModel, "-p", "x", "-ngll", "3"},
+                 "'-ngll' is not a flag; did you mean -ngl? 'yamata run --help' lists them");
+}
+
+TEST(Flags, UnknownFlags_areRefusedWithTheNearest) {
+  const auto run = [](const std::string& word) { return Arguments{"run", "-p", "x", word, kModel}; };
+  for (const auto& [word, meant] : {std::pair{"--m", "-m"},
+                                    {"--modle", "--model"},
+                                    {"--md", "-md"},
+                                    {"--n-predict", "--predict"},
+                                    {"--batch", "--batch-size"},
+                                    {"--promt", "--prompt"},
+                                    {"-promt", "--prompt"},
+                                    {"--Model", "--model"}}) {
+    expect_refused(run(word), fmt::format("'{}' is not a flag; did you mean {}? 'yamata run --help' lists them", word, meant));
+  }
+  expect_refused({"run", "--modle=x"}, "'--modle' is not a flag; did you mean --model? ");
+  expect_refused({"run", "--m=x"}, "'--m' is not a flag; did you mean -m? ");
+  for (const std::string word : {"--fast", "-x", "-zz", "---"})
+    expect_refused(run(word), fmt::format("'{}' is not a flag; 'yamata run --help' lists them", word));
+  expect_refused({"quantise", "a"}, "unknown command 'quantise'; did you mean quantize? 'yamata --help' lists them");
+  expect_refused({"walk"}, "unknown command 'walk'; 'yamata --help' lists them");
+}
+
+TEST(Flags, EmptyNamesInAList_areRefused) {
+  for (const std::string& list : {kDraft + ",," + kDraft, "," + kDraft, kDraft + ",", std::string(",")}) {
+    expect_refused({"run", "-m", kModel, "-p", "x", "-md", list}, "-md has an empty file name beside a comma; write A,B, without spaces");
+    expect_refused({"acceptance", "-m", kModel, "-f", "x", "--heads", list}, "--heads has an empty file name beside a comma");
+  }
+  EXPECT_EQ(std::get<RunOptions>(parse({"run", "-m", "a,,b", "-p", "x"}).options).job.model, "a,,b");
+}
+
+TEST(Flags, FlagsOfAModel_areRefusedWithoutOne) {
+  for (const Arguments& flag :
+       {Arguments{"--widths", "1"}, {"--contexts", "8"}, {"--no-repack"}, {"-ctk", "f32"}, {"--units", "cpu:0+cpu:1"}})
+    expect_refused(joined({"profile"}, flag), flag.at(0) + " has no effect without a model; name one with -m FILE.gguf");
 }
 
 TEST(Flags, WordsWithoutAFlag_areToldTheLikelyOne) {
