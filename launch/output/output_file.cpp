@@ -48,7 +48,8 @@ bool is_folder(const std::string& path) {
 }
 
 const char* remedy_of(int error) {
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG) return "free some space or choose another place";
+  if (error == ENOSPC || error == EDQUOT) return "free some space or choose another place";
+  if (error == EFBIG) return "raise ulimit -f, or choose a file system for larger files";
   if (error == EMFILE) return "raise ulimit -n";
   if (error == ENFILE) return "raise the system's limit of open files (ulimit -n, sysctl fs.file-max)";
   return "check the folder, its permissions and the file's";

@@ -69,7 +69,7 @@ bool is_standard_output(const std::string& path) {
 void require_standard_output() {
   flush_out();
   if (written().failed || written().passed_on.loses(written().bytes))
-    throw ModelError("cannot write to standard output; is it closed, or its disk full?");
+    throw ModelError("cannot write to standard output; is it closed, its disk full, or ulimit -f too low?");
 }
 
 }  // namespace yamata

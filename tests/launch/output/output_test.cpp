@@ -70,6 +70,7 @@ class OutputTest : public testing::Test {
 TEST_F(OutputTest, FullDisk_losesNothingThatFits) {
   const Outcome outcome = run(yamata(short_run({"--json", json_, "--trace", trace_, "--csv", csv_})), 1024);
   expect_faults(outcome, {json_, trace_});
+  EXPECT_NE(outcome.err.find("File too large; raise ulimit -f"), std::string::npos) << outcome.err;
   const std::string csv = read_file(csv_);
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2) << csv;
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_ / ""), {}), 1);
