@@ -14,6 +14,7 @@
 #include "launch/output/output_file.hpp"
 #include "launch/output/progress_bar.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/output/warnings.hpp"
 #include "launch/planning/kept_links.hpp"
 #include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/thread_choice.hpp"
@@ -26,8 +27,6 @@
 #include "src/model/weights.hpp"
 
 namespace yamata {
-
-void warn(const std::string& text) { print_error("yamata: warning: {}\n", text); }
 
 Job::Job(const JobOptions& options, Transport& transport, std::string host, int local_rank, int local_size)
     : options_(decided(options, transport.size())),
@@ -278,8 +277,12 @@ void Job::start(Head& head, const Purpose& purpose) {
   for (const Heads& heads : heads_) fingerprints.push_back(heads.file->fingerprint());
   for (const auto& model : models_) model->file.release_pages();
   tell_guard(Phase::kWatched);
-  head.start(
-      hello_, fingerprints, [&](const std::vector<wire::Hello>& hellos) { return plan(hellos, purpose, head); }, stage_factory());
+  const auto accepted_plan = [&](const std::vector<wire::Hello>& hellos) {
+    wire::Start planned = plan(hellos, purpose, head);
+    show_warnings();
+    return planned;
+  };
+  head.start(hello_, fingerprints, accepted_plan, stage_factory());
   if (const std::string warning = beyond_training(hyperparameters(), context()); !warning.empty())
     warn(warning + "; " + options_.shorter_context);
 }

@@ -28,9 +28,6 @@
 
 namespace yamata {
 
-/// Prints a warning as a line on stderr; the job continues.
-void warn(const std::string& text);
-
 class Job {
  public:
   Job(const JobOptions& options, Transport& transport, std::string host, int local_rank, int local_size);

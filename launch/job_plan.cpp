@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "launch/job.hpp"
+#include "launch/output/warnings.hpp"
 #include "launch/planning/kept_links.hpp"
 #include "launch/planning/kept_savings.hpp"
 #include "launch/planning/measurement_cache.hpp"

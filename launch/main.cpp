@@ -13,6 +13,7 @@
 #include "launch/guard/mpi_start.hpp"
 #include "launch/job.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/output/warnings.hpp"
 #include "mpi/cluster/announcements.hpp"
 #include "mpi/cluster/mpirun.hpp"
 #include "mpi/cluster/worker.hpp"
@@ -105,6 +106,7 @@ class Command {
 void run_head(const CommandLine& line, World& world) {
   if (!line.text.empty()) return print_out(line.text);
   std::visit(Command(world), line.options);
+  show_warnings();
 }
 
 /// Finalizing MPI does not return if a link is cut in the meantime, or if a daemon of the launcher does not answer. The work is done, so

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "launch/job.hpp"
+#include "launch/output/warnings.hpp"
 #include "src/tokenizer/utf8.hpp"
 
 namespace yamata {

@@ -11,6 +11,7 @@
 #include "launch/output/output_file.hpp"
 #include "launch/output/progress_bar.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/output/warnings.hpp"
 #include "launch/prompt_list.hpp"
 #include "mpi/engine/engine.hpp"
 #include "node/counted.hpp"

@@ -12,6 +12,7 @@
 #include "launch/output/output_file.hpp"
 #include "launch/output/progress_bar.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/output/warnings.hpp"
 #include "launch/prompt_list.hpp"
 #include "launch/text_encoding.hpp"
 #include "mpi/engine/engine.hpp"
@@ -164,9 +165,8 @@ std::vector<std::vector<TokenId>> read_prompts(Job& job, const FeaturesOptions& 
   return prompts;
 }
 
-}  // namespace
-
-void features_command(Job& job, const FeaturesOptions& options) {
+/// Computes and writes the hidden states. `done`: the number of texts that the files have, also if it was interrupted.
+void write_features(Job& job, const FeaturesOptions& options, std::size_t& done) {
   check_outputs({options.output}, {options.job.model, options.text.file});
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.text.pre_tokenizer);
@@ -195,10 +195,24 @@ void features_command(Job& job, const FeaturesOptions& options) {
     collector.run(engine, features);
   });
   files.finish();
-  const std::string done = files.texts() < texts ? fmt::format("{} of ", files.texts()) : "";
-  print_out("features of {}, {}{}, in {}\n", counted(static_cast<std::int64_t>(files.rows()), "token"), done,
-            counted(static_cast<std::int64_t>(texts), "text"), counted(static_cast<std::int64_t>(files.files()), "file"));
+  done = files.texts();
+  if (outcome.interrupted && done == 0) throw Interrupted{};
+  print_out("features of {}, {}{}, in {}\n", counted(static_cast<std::int64_t>(files.rows()), "token"),
+            done < texts ? fmt::format("{} of ", done) : "", counted(static_cast<std::int64_t>(texts), "text"),
+            counted(static_cast<std::int64_t>(files.files()), "file"));
   if (outcome.interrupted) throw Interrupted{};
+}
+
+}  // namespace
+
+void features_command(Job& job, const FeaturesOptions& options) {
+  std::size_t done = 0;
+  try {
+    write_features(job, options, done);
+  } catch (const Interrupted&) {
+    if (done == 0) print_error("yamata: interrupted before the first text was done, so {} is not written\n", options.output);
+    throw;
+  }
 }
 
 }  // namespace yamata

@@ -14,6 +14,7 @@
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/output/warnings.hpp"
 #include "launch/planning/group_benchmarks.hpp"
 #include "launch/planning/host_profiles.hpp"
 #include "launch/planning/layout_planner.hpp"

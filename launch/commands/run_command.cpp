@@ -11,6 +11,7 @@
 #include "launch/output/report.hpp"
 #include "launch/output/standard_output.hpp"
 #include "launch/output/suffix_file.hpp"
+#include "launch/output/warnings.hpp"
 #include "launch/text_encoding.hpp"
 #include "mpi/engine/engine.hpp"
 #include "node/error.hpp"

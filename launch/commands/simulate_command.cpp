@@ -12,6 +12,7 @@
 #include "launch/output/output_file.hpp"
 #include "launch/output/report.hpp"
 #include "launch/output/standard_output.hpp"
+#include "launch/output/warnings.hpp"
 #include "launch/planning/group_cost.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "node/counted.hpp"
@@ -327,7 +328,9 @@ void simulate_command(const SimulationOptions& flags) {
   if (n.generate < 2) throw UsageError("a text of one token has no time between tokens, so no speed; give -n 2 or more");
   const std::vector<std::string> strategies = simulator.strategies();
   std::vector<SimulatedRow> rows;
-  for (const Shape shape : shapes(n.ranks, flags.groups)) {
+  const std::vector<Shape> all = shapes(n.ranks, flags.groups);
+  show_warnings();
+  for (const Shape shape : all) {
     const SimulatedRow plain = simulator.row(shape, "iterative", n);
     for (const std::string& strategy : strategies) {
       rows.push_back(strategy == "iterative" ? plain : simulator.row(shape, strategy, n));

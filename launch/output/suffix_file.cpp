@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "launch/output/output_file.hpp"
-#include "launch/output/standard_output.hpp"
+#include "launch/output/warnings.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -57,7 +57,7 @@ std::optional<SuffixStore> SuffixFile::store() const {
 void SuffixFile::read(SuffixMemory& memory) const {
   if (path_.empty()) return;
   const auto store = this->store();
-  if (!store) print_error("yamata: warning: {}: the suffix store is damaged; a new one is started\n", path_);
+  if (!store) warn(fmt::format("{}: the suffix store is damaged; a new one is started", path_));
   for (const auto& text : store.value_or(SuffixStore{}).texts) memory.add(text);
 }
 

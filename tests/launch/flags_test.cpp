@@ -240,6 +240,16 @@ TEST(Flags, TooManyDrafts_areToldTheFlagThatAddedThem) {
   EXPECT_EQ(remedy({"--drafters", "2"}), "fewer --drafters");
 }
 
+TEST(Flags, WarningsOfARefusedCommand_areNotShown) {
+  const TemporaryFolder folder;
+  for (const Arguments& arguments : {Arguments{"run", "--drafters", "2"}, {"features", "--ignore-eos", "-o", folder / "states"}}) {
+    const Outcome outcome = run(yamata(joined(arguments, {"-m", kModel, "-p", "caf\xE9", "-t", "1", "-c", "2000000000"})));
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_EQ(outcome.err.find("yamata: a cache of 2000000"), 0u) << outcome.err;
+    EXPECT_EQ(outcome.warnings().size(), 0u) << outcome.err;
+  }
+}
+
 TEST(Flags, ContextOfABenchmark_isShortenedByItsOwnFlags) {
   const Outcome outcome = run(yamata({"bench", "-m", kModel, "-p", "0", "-n", "1", "-d", "1100", "-r", "1", "--no-warmup", "-t", "1"}));
   EXPECT_EQ(outcome.code, 0) << outcome.err;

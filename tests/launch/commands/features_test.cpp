@@ -1,6 +1,8 @@
 // yamata features as users call it.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 
@@ -156,6 +158,21 @@ TEST(Features, APromptThatIsTooLong_keepsItsEnd) {
   ASSERT_GE(ids.size(), 5u);
   EXPECT_EQ(ids.front(), all.front()) << "the beginning-of-text token";
   EXPECT_TRUE(std::equal(ids.begin() + 1, ids.begin() + 5, all.end() - 4));
+}
+
+TEST(Features, InterruptedBeforeTheFirstText_saysSoAndWritesNothing) {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out.safetensors", pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  Process process(yamata({"features", "-m", kModel, "-t", "1", "-f", pipe, "-o", out, "--generate", "60000", "-c", "65536"}));
+  write_file(pipe, kLines);  // waits for the reader
+  kill(process.pid(), SIGINT);
+  EXPECT_EQ(process.wait(), 130);
+  const Outcome outcome{130, process.out(), process.err()};
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.complaints(),
+            std::vector<std::string>{"yamata: interrupted before the first text was done, so " + out + " is not written"});
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) EXPECT_EQ(entry.path(), pipe);
 }
 
 TEST(Features, Nonsense_isNamed) {

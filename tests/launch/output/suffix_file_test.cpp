@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "launch/output/output_file.hpp"
+#include "launch/output/warnings.hpp"
 #include "node/error.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -63,6 +64,7 @@ TEST(SuffixFile, DamageAnywhere_isToldOfByName_andTheFileBegunAnew_orRefusedWher
   const TemporaryFolder folder;
   const std::string path = folder / "s";
   play(path, {1, 2, 3});
+  show_warnings();
   const std::string whole = read_text(path);
   for (std::size_t at = 0; at < whole.size(); ++at) {
     std::string damaged = whole;
