@@ -42,8 +42,11 @@ inline bool within(std::int64_t i, std::int64_t n, std::source_location where = 
 
 template <class T>
 T shuffle(T value, unsigned source) {
-  static_assert(sizeof(T) == sizeof(std::uint32_t));
-  return std::bit_cast<T>(Block::current().exchange({std::bit_cast<std::uint32_t>(value)})[source % kWarp][0]);
+  Block::Words words{};
+  static_assert(sizeof(T) <= sizeof words);
+  std::memcpy(words.data(), &value, sizeof value);
+  std::memcpy(&value, Block::current().exchange(words)[source % kWarp].data(), sizeof value);
+  return value;
 }
 template <class T>
 T shuffle_xor(T value, unsigned mask) {

@@ -11,6 +11,7 @@ constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an int
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 YAMATA_DEVICE float larger(float a, float b) { return a > b ? a : b; }
+YAMATA_DEVICE float smaller(float a, float b) { return a < b ? a : b; }
 YAMATA_DEVICE float magnitude(float a) { return a < 0 ? -a : a; }
 YAMATA_DEVICE float round_whole(float x) { return (x + kRound) - kRound; }
 /// 2 to the power n, for n of -126 to 127
@@ -40,9 +41,8 @@ YAMATA_DEVICE float by_sigmoid(float x, float y) { return x / (1.0f + exponentia
 /// cap tanh(x / cap), as cap (1 - 2 / (1 + e^(2x / cap)))
 YAMATA_DEVICE float soft_cap(float x, float cap) { return cap * (1.0f - 2.0f / (1.0f + exponential(x * (2.0f / cap)))); }
 
-/// The activation of gate[at], times up[at] if `up` is not null.
-YAMATA_DEVICE float activated(Activation activation, const float* gate, const float* up, std::int64_t at) {
-  float g = gate[at], u = up ? up[at] : 1.0f;
+/// The activation of g, times u if `gated`.
+YAMATA_DEVICE float activated(Activation activation, float g, float u, bool gated) {
   switch (activation) {
     case Activation::kNone:
       break;
@@ -57,11 +57,11 @@ YAMATA_DEVICE float activated(Activation activation, const float* gate, const fl
     case Activation::kClampedSilu: {
       const float clamped = g < 7.0f ? g : 7.0f;
       g = by_sigmoid(clamped, 1.702f * clamped);
-      if (up) u = larger(u < 7.0f ? u : 7.0f, -7.0f) + 1.0f;
+      if (gated) u = larger(u < 7.0f ? u : 7.0f, -7.0f) + 1.0f;
       break;
     }
   }
-  return up ? g * u : g;
+  return gated ? g * u : g;
 }
 
 /// The sum of 16 neighbouring lanes, for all of them: [l] + [l + 8], then + 4, + 2, + 1.

@@ -12,7 +12,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kCopyThreads) copy_columns(const CopyArgs a) {
   const std::int64_t row = simt::block_y(), col = static_cast<std::int64_t>(simt::block_x()) * kCopyThreads + simt::thread();
   if (!simt::within(col, a.cols)) return;
   const std::int64_t at = row * a.from_stride + col;
-  a.to[row * a.to_stride + col] = activated(a.activation, a.from, a.up, at);
+  a.to[row * a.to_stride + col] = activated(a.activation, a.from[at], a.up ? a.up[at] : 1.0f, a.up);
 }
 
 YAMATA_KERNEL void YAMATA_BOUNDS(kCopyThreads) gather_rows(const GatherArgs a) {

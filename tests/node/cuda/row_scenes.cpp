@@ -11,6 +11,7 @@ struct InputShape {
   std::int64_t rows, cols, stride;
   bool normed, gated, floats;
   Activation activation = gated ? Activation::kSilu : Activation::kNone;
+  bool graded = false;  ///< of the columns, only the first of each block is not 0: the root mean square shows in which order they are added
 };
 
 /// Rows, `stride` apart, and what goes with them.
@@ -21,6 +22,8 @@ struct Rows {
     x = device.array(cpu::random_floats(random, count));
     up = device.array(cpu::random_floats(random, count));
     norm = device.array(cpu::random_floats(random, static_cast<std::size_t>(s.cols)));
+    // Of the sum in double precision, a small square is 0.4 of the last bit; 127 of them are 50 bits, if they are not added one by one.
+    for (std::size_t i = 0; s.graded && i < count; ++i) x.data()[i] = i == 0 ? 0x1.541a1ap+0f : i % 32 == 0 ? 0x1.43d136p-27f : 0.0f;
   }
   Array<float> x, up, norm;
 };
@@ -141,6 +144,15 @@ std::vector<Scene> row_scenes() {
       scenes.push_back({"exchange of " + std::to_string(cols), [=](const TestDevice& device) { return exchange_holds(device, s, 64); }});
     }
   }
+  scenes.push_back({"input whose sum of squares depends on its order", [](const TestDevice& device) {
+                      return input_holds(device, {1, 4096, 4096, true, false, true, Activation::kNone, true});
+                    }});
+  for (const InputShape& s : {InputShape{2, 5000, 5001, true, false, true}, InputShape{17, 200, 203, true, false, true}}) {
+    scenes.push_back({"long rows, or many", [=](const TestDevice& device) { return input_holds(device, s); }});
+  }
+  scenes.push_back({"exchange of long rows", [](const TestDevice& device) {
+                      return exchange_holds(device, {2, 9000, 9000, true, false, true}, 4256);
+                    }});
   scenes.push_back({"copy", [](const TestDevice& device) { return copy_holds(device, false); }});
   scenes.push_back({"gated copy", [](const TestDevice& device) { return copy_holds(device, true); }});
   scenes.push_back({"gather", gather_holds});
