@@ -159,24 +159,28 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kAttentionThreads, 3) attend_segment(const Atte
   write_segment(a, tile, shared);
 }
 
-constexpr unsigned kMergeThreads = 128, kMergeWarps = kMergeThreads / simt::kWarp;
+constexpr unsigned kMergeThreads = 128;
+constexpr int kMergeAhead = 8;  // segments that are loaded before they are merged
 
-/// One warp per query: merges its segments in order, then the attention sink of its head, as a segment without values.
+/// One thread block per query: merges its segments in order, then the attention sink of its head, as a segment without values.
 YAMATA_KERNEL void YAMATA_BOUNDS(kMergeThreads) merge_segments(const MergeArgs a) {
-  const std::int64_t i = static_cast<std::int64_t>(simt::block_x()) * kMergeWarps + simt::warp(), heads = a.head_end - a.head_begin;
-  if (!simt::within(i, a.rows * heads)) return;
-  const std::int64_t row = i / heads, query = row * a.q_heads + a.head_begin + i % heads, states = a.rows * a.q_heads;
-  const std::int64_t segments = divide_up(a.begins[row + 1] - a.begins[row], kSegment);
-  for (std::int64_t d = simt::lane(); d < a.head_dim; d += simt::kWarp) {
+  const std::int64_t row = simt::block_y(), query = row * a.q_heads + a.head_begin + simt::block_x(), states = a.rows * a.q_heads;
+  const int segments = static_cast<int>(divide_up(a.begins[row + 1] - a.begins[row], kSegment));
+  for (std::int64_t d = simt::thread(); d < a.head_dim; d += kMergeThreads) {
     float peak = 0, total = 1, out = 0;
-    for (std::int64_t s = 0; s < segments; ++s) {
-      const std::int64_t at = s * states + query;
-      const float next = a.partial[at * a.head_dim + d];
-      if (s == 0) {
-        peak = a.peak[at], total = a.total[at], out = next;
-      } else {
-        const Merge merge(peak, a.peak[at]);
-        peak = merge.peak, total = merge.total(total, a.total[at]), out = merge.out(out, next);
+    for (int first = 0; first < segments; first += kMergeAhead) {
+      float peaks[kMergeAhead], totals[kMergeAhead], outs[kMergeAhead];
+      for (int j = 0; j < kMergeAhead; ++j) {
+        const std::int64_t at = (first + j < segments ? first + j : first) * states + query;
+        peaks[j] = a.peak[at], totals[j] = a.total[at], outs[j] = a.partial[at * a.head_dim + d];
+      }
+      for (int j = 0; j < kMergeAhead && first + j < segments; ++j) {
+        if (first + j == 0) {
+          peak = peaks[0], total = totals[0], out = outs[0];
+        } else {
+          const Merge merge(peak, peaks[j]);
+          peak = merge.peak, total = merge.total(total, totals[j]), out = merge.out(out, outs[j]);
+        }
       }
     }
     if (a.sinks && segments > 0) {
@@ -209,8 +213,8 @@ void attend(const AttentionArgs& a, Stream stream) {
 }
 
 void merge(const MergeArgs& a, Stream stream) {
-  const std::int64_t queries = a.rows * (a.head_end - a.head_begin);
-  if (queries > 0) simt::launch(&merge_segments, {static_cast<unsigned>(divide_up(queries, kMergeWarps)), 1}, kMergeThreads, 0, stream, a);
+  const simt::Grid grid{static_cast<unsigned>(a.head_end - a.head_begin), static_cast<unsigned>(a.rows)};
+  if (a.rows > 0 && a.head_begin < a.head_end) simt::launch(&merge_segments, grid, kMergeThreads, 0, stream, a);
 }
 
 }  // namespace
