@@ -7,32 +7,48 @@ namespace yamata::cuda {
 namespace {
 
 constexpr unsigned kRowThreads = 256;
-constexpr int kNormLanes = 8;
+constexpr int kNormLanes = 8, kTermsAhead = 8;
+constexpr std::int64_t kNormTile = kTermsAhead * kRowThreads;
+
+/// Shared memory of a norm.
+struct NormShared {
+  double terms[kNormTile];
+  double lanes[kNormLanes];
+};
 
 /// The sum over a row, in the CPU's order: lane l adds columns l, l + 8, ...; then lanes 0 to 7 are added. All threads get it.
+/// The terms of a tile are computed by all threads, and added by eight.
 template <class Term>
-YAMATA_DEVICE double sum_of_row(double* lanes, std::int64_t n, Term term) {
-  simt::sync_block();  // the previous sum may still be read
-  if (simt::thread() < kNormLanes) {
-    double lane = 0;
-    for (std::int64_t i = simt::thread(); i < n; i += kNormLanes) lane += term(i);
-    lanes[simt::thread()] = lane;
+YAMATA_DEVICE double sum_of_row(NormShared& shared, const float* x, std::int64_t n, Term term) {
+  double lane = 0;
+  for (std::int64_t begin = 0; begin < n; begin += kNormTile) {
+    float values[kTermsAhead];
+    for (int j = 0; j < kTermsAhead; ++j) {
+      const std::int64_t i = begin + j * kRowThreads + simt::thread();
+      values[j] = simt::within(i, n) ? x[i] : 0.0f;
+    }
+    simt::sync_block();  // what is there may still be read
+    for (int j = 0; j < kTermsAhead; ++j) shared.terms[j * kRowThreads + simt::thread()] = term(values[j]);
+    simt::sync_block();
+    const std::int64_t count = n - begin < kNormTile ? n - begin : kNormTile;
+    for (std::int64_t i = simt::thread(); simt::thread() < kNormLanes && i < count; i += kNormLanes) lane += shared.terms[i];
   }
+  if (simt::thread() < kNormLanes) shared.lanes[simt::thread()] = lane;
   simt::sync_block();
   double sum = 0;
-  for (int lane = 0; lane < kNormLanes; ++lane) sum += lanes[lane];
+  for (const double one : shared.lanes) sum += one;
   return sum;
 }
 
 /// One thread block per row. If out is x, each thread has read what it overwrites before the next barrier.
 YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) norm_row(const NormArgs a) {
-  double* lanes = simt::shared<double>();
+  NormShared& shared = *simt::shared<NormShared>();
   const float* x = a.x + static_cast<std::int64_t>(simt::block_x()) * a.x_stride;
   float* out = a.out + static_cast<std::int64_t>(simt::block_x()) * a.out_stride;
   double mean = 0;
-  if (a.centered) mean = sum_of_row(lanes, a.cols, [&](std::int64_t i) { return static_cast<double>(x[i]); }) / static_cast<double>(a.cols);
-  const double squares = sum_of_row(lanes, a.cols, [&](std::int64_t i) {
-    const double away = static_cast<double>(x[i]) - mean;
+  if (a.centered) mean = sum_of_row(shared, x, a.cols, [](float v) { return static_cast<double>(v); }) / static_cast<double>(a.cols);
+  const double squares = sum_of_row(shared, x, a.cols, [&](float v) {
+    const double away = static_cast<double>(v) - mean;
     return away * away;
   });
   const float center = static_cast<float>(mean), factor = inverse_rms(squares, a.cols, a.epsilon);
@@ -74,7 +90,7 @@ inline simt::Grid row_grid(std::int64_t cols, std::int64_t rows) {
 }
 
 void norm(const NormArgs& a, Stream stream) {
-  if (a.rows > 0) simt::launch(&norm_row, {static_cast<unsigned>(a.rows), 1}, kRowThreads, kNormLanes * sizeof(double), stream, a);
+  if (a.rows > 0) simt::launch(&norm_row, {static_cast<unsigned>(a.rows), 1}, kRowThreads, sizeof(NormShared), stream, a);
 }
 
 void add_bias(const BiasArgs& a, Stream stream) {

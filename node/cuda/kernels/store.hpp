@@ -1,5 +1,5 @@
 #pragma once
-// Applies RoPE to queries and keys, and stores keys and values in the cache: one warp per head of a row.
+// Applies RoPE to queries and keys, and stores keys and values in the cache: one warp per head of a row, of queries, keys or values.
 #include "node/cpu/kernels/blocks.hpp"
 #include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
@@ -9,14 +9,23 @@ namespace {
 
 constexpr unsigned kStoreThreads = 128, kStoreWarps = kStoreThreads / simt::kWarp;
 
+/// Pairs of a lane are loaded two at a time, before either is stored.
 YAMATA_DEVICE void rotate(const StoreArgs& a, float* head, const float* cos_sin) {
-  const std::int64_t half = a.rotary_dim / 2;
-  for (std::int64_t i = simt::lane(); i < half; i += simt::kWarp) {
-    float& first = head[a.interleaved ? 2 * i : i];
-    float& second = head[a.interleaved ? 2 * i + 1 : i + half];
-    const float c = cos_sin[2 * i], s = cos_sin[2 * i + 1], x = first * c - second * s;
-    second = first * s + second * c;
-    first = x;
+  constexpr int kAhead = 2;
+  constexpr int kWarp = simt::kWarp;
+  const int half = static_cast<int>(a.rotary_dim / 2), other = a.interleaved ? 1 : half, step = a.interleaved ? 2 : 1;
+  for (int first = static_cast<int>(simt::lane()); first < half; first += kAhead * kWarp) {
+    float x[kAhead], y[kAhead], c[kAhead], s[kAhead];
+    for (int j = 0; j < kAhead; ++j) {
+      const int i = first + j * kWarp < half ? first + j * kWarp : first;
+      x[j] = head[step * i], y[j] = head[step * i + other], c[j] = cos_sin[2 * i], s[j] = cos_sin[2 * i + 1];
+    }
+    for (int j = 0; j < kAhead; ++j) {
+      const int i = first + j * kWarp;
+      if (!simt::within(i, half)) break;
+      head[step * i] = x[j] * c[j] - y[j] * s[j];
+      head[step * i + other] = x[j] * s[j] + y[j] * c[j];
+    }
   }
 }
 
@@ -32,28 +41,39 @@ YAMATA_DEVICE void norm_head(float* head, const float* weight, std::int64_t head
   simt::sync_warp();
 }
 
-/// Stores head_dim floats in a cell of a plane.
+/// Stores a warp's 32 floats in a cell of a plane, from element d - lane on.
+YAMATA_DEVICE void store_block(float value, std::int64_t d, std::int64_t head_dim, TensorType type, void* plane, std::int64_t cell) {
+  if (type == TensorType::Q8_0) {
+    const float scale = largest_of_warp(magnitude(value)) / 127.0f;
+    cpu::BlockQ8_0& block = static_cast<cpu::BlockQ8_0*>(plane)[(cell * head_dim + d) / 32];
+    block.qs[d % 32] = static_cast<std::int8_t>(round_whole(value * (scale < 1.17549435e-38f ? 0.0f : 1.0f / scale)));
+    if (simt::lane() == 0) block.d = simt::float_to_half(scale);
+  } else if (simt::within(d, head_dim)) {
+    if (type == TensorType::F16)
+      static_cast<std::uint16_t*>(plane)[cell * head_dim + d] = simt::float_to_half(value);
+    else
+      static_cast<float*>(plane)[cell * head_dim + d] = value;
+  }
+}
+
+/// Stores head_dim floats in a cell of a plane, four blocks at a time: they are loaded before any is stored.
 YAMATA_DEVICE void store_cell(const float* x, std::int64_t head_dim, TensorType type, void* plane, std::int64_t cell) {
-  for (std::int64_t d = simt::lane(); d < divide_up(head_dim, simt::kWarp) * simt::kWarp; d += simt::kWarp) {
-    const float value = simt::within(d, head_dim) ? x[d] : 0.0f;
-    if (type == TensorType::Q8_0) {
-      const float scale = largest_of_warp(magnitude(value)) / 127.0f;
-      cpu::BlockQ8_0& block = static_cast<cpu::BlockQ8_0*>(plane)[(cell * head_dim + d) / 32];
-      block.qs[d % 32] = static_cast<std::int8_t>(round_whole(value * (scale < 1.17549435e-38f ? 0.0f : 1.0f / scale)));
-      if (simt::lane() == 0) block.d = simt::float_to_half(scale);
-    } else if (simt::within(d, head_dim)) {
-      if (type == TensorType::F16)
-        static_cast<std::uint16_t*>(plane)[cell * head_dim + d] = simt::float_to_half(value);
-      else
-        static_cast<float*>(plane)[cell * head_dim + d] = value;
+  constexpr int kAhead = 4;
+  for (std::int64_t first = 0; first < head_dim; first += kAhead * simt::kWarp) {
+    float values[kAhead];
+    for (int j = 0; j < kAhead; ++j) {
+      const std::int64_t d = first + j * simt::kWarp + simt::lane();
+      values[j] = simt::within(d, head_dim) ? x[d] : 0.0f;
     }
+    for (int j = 0; j < kAhead && first + j * simt::kWarp < head_dim; ++j)
+      store_block(values[j], first + j * simt::kWarp + simt::lane(), head_dim, type, plane, cell);
   }
 }
 
 YAMATA_KERNEL void YAMATA_BOUNDS(kStoreThreads) rotate_and_store(const StoreArgs a) {
   const std::int64_t row = simt::block_y(), i = static_cast<std::int64_t>(simt::block_x()) * kStoreWarps + simt::warp();
   const float* angles = a.cos_sin + row * a.rotary_dim;
-  const std::int64_t queries = a.q_end - a.q_begin, kv = a.kv_begin + i - queries;
+  const std::int64_t queries = a.q_end - a.q_begin, keys = a.kv_end - a.kv_begin;
   if (i < queries) {
     float* q = a.q + (row * a.q_heads + a.q_begin + i) * a.head_dim;
     if (a.q_rotary) {
@@ -64,17 +84,20 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kStoreThreads) rotate_and_store(const StoreArgs
     if (a.q_norm) norm_head(q, a.q_norm, a.head_dim, a.epsilon);
     return rotate(a, q, angles);
   }
-  if (!simt::within(kv, a.kv_end)) return;
-  const std::int64_t at = (row * a.kv_heads + kv) * a.head_dim;
+  if (!simt::within(i, queries + (a.v ? 2 : 1) * keys)) return;
+  const bool is_key = i < queries + keys;
+  const std::int64_t kv = a.kv_begin + i - queries - (is_key ? 0 : keys), at = (row * a.kv_heads + kv) * a.head_dim, cell = a.cells[row];
+  if (!is_key) return store_cell(a.v + at, a.head_dim, a.v_type, a.cache_v[kv], cell);
+  void* plane = a.cache_k[kv];
   if (a.k_norm) norm_head(a.k + at, a.k_norm, a.head_dim, a.epsilon);
   rotate(a, a.k + at, angles);
   simt::sync_warp();
-  store_cell(a.k + at, a.head_dim, a.k_type, a.cache_k[kv], a.cells[row]);
-  if (a.v) store_cell(a.v + at, a.head_dim, a.v_type, a.cache_v[kv], a.cells[row]);
+  store_cell(a.k + at, a.head_dim, a.k_type, plane, cell);
 }
 
 void store(const StoreArgs& a, Stream stream) {
-  const auto blocks = static_cast<unsigned>(divide_up(a.q_end - a.q_begin + a.kv_end - a.kv_begin, kStoreWarps));
+  const std::int64_t keys = a.kv_end - a.kv_begin, heads = a.q_end - a.q_begin + (a.v ? 2 : 1) * keys;
+  const auto blocks = static_cast<unsigned>(divide_up(heads, kStoreWarps));
   if (a.rows > 0 && blocks > 0) simt::launch(&rotate_and_store, {blocks, static_cast<unsigned>(a.rows)}, kStoreThreads, 0, stream, a);
 }
 

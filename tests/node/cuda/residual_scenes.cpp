@@ -120,6 +120,7 @@ std::vector<Scene> residual_scenes() {
                           [=](const TestDevice& device) { return norm_holds(device, cols, centered, centered && in_place, in_place); }});
     }
   }
+  scenes.push_back({"norm of a long row", [](const TestDevice& device) { return norm_holds(device, 4200, true, true, false); }});
   scenes.push_back({"biases", bias_holds});
   for (const Sum kind : {Sum::kPlain, Sum::kGated, Sum::kExperts})
     scenes.push_back({"sum", [=](const TestDevice& device) { return sum_holds(device, kind); }});
