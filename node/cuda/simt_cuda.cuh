@@ -6,6 +6,7 @@
 #define YAMATA_KERNEL __global__
 #define YAMATA_DEVICE __device__ __forceinline__
 #define YAMATA_BOUNDS(...) __launch_bounds__(__VA_ARGS__)  // threads of a block; least number of blocks per multiprocessor
+#define YAMATA_UNROLL _Pragma("unroll")  // before a loop whose counter is a constant in every step, so that arrays stay in registers
 
 namespace yamata::simt {
 
@@ -51,34 +52,37 @@ YAMATA_DEVICE std::uint16_t float_to_half(float value) { return __half_as_ushort
 YAMATA_DEVICE float float_of_bits(std::uint32_t bits) { return __uint_as_float(bits); }
 YAMATA_DEVICE double square_root(double x) { return __dsqrt_rn(x); }
 
-// A product on tensor cores: d[16][8] += a[16][k] * b[k][8] of signed bytes. Of d, lane l holds columns 2(l%4) and 2(l%4) + 1, in row l/4
-// (d[0], d[1]) and row l/4 + 8 (d[2], d[3]). Of each 16 of k, it holds four from 4(l%4) on: of a in rows l/4 and l/4 + 8, of b in column
-// l/4.
+// A product on tensor cores: d[16][8] = start + a[16][k] * b[k][8] of signed bytes. Of d, lane l holds columns 2(l%4) and 2(l%4) + 1, in
+// row l/4 (d[0], d[1]) and row l/4 + 8 (d[2], d[3]). Of each 16 of k, it holds four from 4(l%4) on: of a in rows l/4 and l/4 + 8, of b in
+// column l/4.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 /// GPUs before Ampere: shuffles bring the words of the rows and columns that a lane needs.
-YAMATA_DEVICE void mma_k16(int (&d)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t b0) {
+YAMATA_DEVICE void mma_k16(int (&d)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t b0, int start) {
   const unsigned row = lane() / 4 * 4, column = lane() % 4 * 8;
+  for (int& sum : d) sum = start;
   for (unsigned k = 0; k < 4; ++k) {
     const std::uint32_t a[2] = {shuffle(a0, row + k), shuffle(a1, row + k)};
     const std::uint32_t b[2] = {shuffle(b0, column + k), shuffle(b0, column + 4 + k)};
     for (unsigned i = 0; i < 4; ++i) d[i] = dot4(a[i / 2], b[i % 2], d[i]);
   }
 }
-YAMATA_DEVICE void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
-  mma_k16(d, a[0], a[1], b[0]);
-  mma_k16(d, a[2], a[3], b[1]);
+YAMATA_DEVICE void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], int start) {
+  int half[4];
+  mma_k16(half, a[0], a[1], b[0], start);
+  mma_k16(d, a[2], a[3], b[1], 0);
+  for (unsigned i = 0; i < 4; ++i) d[i] += half[i];
 }
 #else
-YAMATA_DEVICE void mma_k16(int (&d)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t b0) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
-               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-               : "r"(a0), "r"(a1), "r"(b0));
+YAMATA_DEVICE void mma_k16(int (&d)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t b0, int start) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5},{%6},{%7,%7,%7,%7};"
+               : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+               : "r"(a0), "r"(a1), "r"(b0), "r"(start));
 }
 /// k = 32: a[0], a[1], b[0] belong to its first half, a[2], a[3], b[1] to the second.
-YAMATA_DEVICE void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
-               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+YAMATA_DEVICE void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], int start) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%10,%10,%10,%10};"
+               : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start));
 }
 #endif
 

@@ -17,6 +17,7 @@
 #define YAMATA_KERNEL
 #define YAMATA_DEVICE inline
 #define YAMATA_BOUNDS(...)
+#define YAMATA_UNROLL
 
 namespace yamata::simt {
 
@@ -76,7 +77,7 @@ inline double square_root(double x) { return std::sqrt(x); }
 
 namespace detail {
 
-/// A product over k = 16. The words of matrix a begin at word `a` of each lane, those of matrix b at word `b`.
+/// Adds a product over k = 16. The words of matrix a begin at word `a` of each lane, those of matrix b at word `b`.
 inline void add_k16(int (&d)[4], const Block::Words* words, unsigned a, unsigned b) {
   const unsigned group = lane() / 4, pair = lane() % 4 * 2;
   for (unsigned i = 0; i < 4; ++i) {
@@ -86,10 +87,12 @@ inline void add_k16(int (&d)[4], const Block::Words* words, unsigned a, unsigned
 
 }  // namespace detail
 
-inline void mma_k16(int (&d)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t b0) {
+inline void mma_k16(int (&d)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t b0, int start) {
+  for (int& sum : d) sum = start;
   detail::add_k16(d, Block::current().exchange({a0, a1, b0}), 0, 2);
 }
-inline void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+inline void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], int start) {
+  for (int& sum : d) sum = start;
   const Block::Words* words = Block::current().exchange({a[0], a[1], a[2], a[3], b[0], b[1]});
   detail::add_k16(d, words, 0, 4);
   detail::add_k16(d, words, 2, 5);

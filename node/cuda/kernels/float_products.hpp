@@ -2,6 +2,9 @@
 // Products of floating-point weights. Half a warp computes a sum in 16 lanes; lane l adds columns l, l + 16, l + 32 and so on.
 //
 // A packed row consists of groups of 128 columns. The 8 weights that a lane reads of a group are adjacent. Padding is not read.
+//
+// A thread has one lane of the sums of some rows and tokens. In each stage, the activations of a few groups are in shared memory, in the
+// order in which lanes read them; the next stage's activations and weights are being loaded into registers.
 #include <cstring>
 
 #include "node/cuda/device_kernels.hpp"
@@ -10,9 +13,16 @@
 namespace yamata::cuda {
 namespace {
 
-constexpr unsigned kFloatThreads = 256, kFloatLanes = 16, kFloatRows = kFloatThreads / kFloatLanes;  // per thread block
-constexpr int kFloatSteps = 8;                                                                       // weights of a lane in a group
+constexpr int kFloatLanes = 16, kPackThreads = 256;
+constexpr int kFloatSteps = 8;  // weights of a lane in a group
 constexpr std::int64_t kFloatGroup = kFloatSteps * kFloatLanes;
+
+/// What a thread block computes. kGroups: per stage.
+template <int kThreadRowsOf, int kTokensOf, int kGroupsOf, int kThreadsOf>
+struct FloatTile {
+  static constexpr int kThreadRows = kThreadRowsOf, kTokens = kTokensOf, kGroups = kGroupsOf, kThreads = kThreadsOf;
+  static constexpr int kRows = kThreads / kFloatLanes * kThreadRows;
+};
 
 struct FloatWeights {
   using Element = float;
@@ -31,89 +41,181 @@ struct BrainWeights {
 constexpr std::int64_t packed_cols(std::int64_t cols) { return divide_up(cols, kFloatGroup) * kFloatGroup; }
 
 template <class Weights>
-YAMATA_KERNEL void YAMATA_BOUNDS(kFloatThreads) pack_floats(const PackArgs a) {
+YAMATA_KERNEL void YAMATA_BOUNDS(kPackThreads) pack_floats(const PackArgs a) {
   using Element = typename Weights::Element;
   const std::int64_t row = a.begin + simt::block_x(), cols = packed_cols(a.cols);
   const auto* source = reinterpret_cast<const Element*>(a.source + static_cast<std::size_t>(row) * a.row_bytes);
   Element* out = reinterpret_cast<Element*>(a.panels) + row * cols;
-  for (std::int64_t i = simt::thread(); i < cols; i += kFloatThreads) {
+  for (std::int64_t i = simt::thread(); i < cols; i += kPackThreads) {
     const std::int64_t group = i / kFloatGroup * kFloatGroup, lane = i % kFloatGroup / kFloatSteps, step = i % kFloatSteps;
     const std::int64_t col = group + step * kFloatLanes + lane;
     out[i] = simt::within(col, a.cols) ? source[col] : Element{0};
   }
 }
 
-/// A lane's weights of a group, loaded 16 bytes at a time.
+/// A lane's weights of a group, as they are loaded.
 template <class Weights>
 struct LaneWeights {
   using Element = typename Weights::Element;
-  Element at[kFloatSteps];
-  YAMATA_DEVICE explicit LaneWeights(const Element* from) {
-    constexpr int kLoads = kFloatSteps * static_cast<int>(sizeof(Element)) / static_cast<int>(sizeof(simt::Words4));
-    simt::Words4 words[kLoads];
+  static constexpr int kLoads = kFloatSteps * static_cast<int>(sizeof(Element)) / static_cast<int>(sizeof(simt::Words4));
+  simt::Words4 words[kLoads];
+  YAMATA_DEVICE void load(const Element* from) {
     for (int i = 0; i < kLoads; ++i) words[i] = reinterpret_cast<const simt::Words4*>(from)[i];
-    std::memcpy(at, words, sizeof at);
+  }
+  YAMATA_DEVICE void widen(float (&to)[kFloatSteps]) const {
+    Element all[kFloatSteps];
+    std::memcpy(all, words, sizeof all);
+    for (int i = 0; i < kFloatSteps; ++i) to[i] = Weights::widen(all[i]);
   }
 };
 
-/// Thread blocks for the rows of a part.
-constexpr std::int64_t float_blocks(const ProductArgs::Part& part) { return divide_up(part.end - part.begin, kFloatRows); }
+struct alignas(16) Floats4 {
+  float value[4];
+};
 
-template <class Weights, int kTokens>
-YAMATA_KERNEL void YAMATA_BOUNDS(kFloatThreads) multiply_floats(const ProductArgs a) {
-  const unsigned lane = simt::thread() % kFloatLanes;
-  std::int64_t block = simt::block_x();
-  int p = 0;
-  for (; p + 1 < a.part_count && block >= float_blocks(a.parts[p]); ++p) block -= float_blocks(a.parts[p]);
-  const ProductArgs::Part& part = a.parts[p];
-  const std::int64_t row = part.begin + block * kFloatRows + simt::thread() / kFloatLanes, cols = packed_cols(a.cols);
-  const bool has_row = simt::within(row, part.end);
-  const std::int64_t first_token = static_cast<std::int64_t>(simt::block_y()) * kTokens;
-  const auto* w =
-      reinterpret_cast<const typename Weights::Element*>(part.panels) + (has_row ? row : part.begin) * cols + lane * kFloatSteps;
-  const float* x = a.x + first_token * a.cols + lane;
-  // All lanes add the same number of columns; missing columns at the end are zeros, as on the CPU.
-  const std::int64_t steps = divide_up(a.cols, kFloatLanes);
-  float sums[kTokens] = {};
-  for (std::int64_t first = 0; first < steps; first += kFloatSteps) {
-    const LaneWeights<Weights> weights(w + first * kFloatLanes);
-    for (int i = 0; i < kFloatSteps; ++i) {
-      if (!simt::within(first + i, steps)) break;
-      const std::int64_t col = (first + i) * kFloatLanes;
-      const bool has_col = simt::within(col + lane, a.cols);
-      for (int t = 0; t < kTokens; ++t) {
-        if (!simt::within(first_token + t, a.tokens)) break;
-        sums[t] = simt::fma(Weights::widen(weights.at[i]), has_col ? x[t * a.cols + col] : 0.0f, sums[t]);
+/// A stage's activations: of each group and token, first all lanes' first four, then the others.
+template <class Tile>
+struct FloatStage {
+  Floats4 x[Tile::kGroups][Tile::kTokens][2][kFloatLanes];
+};
+
+/// The activations that a thread loads of a stage.
+template <class Tile>
+struct FloatsAhead {
+  static constexpr int kUnits = Tile::kGroups * Tile::kTokens * 2 * kFloatLanes, kOwn = (kUnits + Tile::kThreads - 1) / Tile::kThreads;
+  Floats4 x[kOwn] = {};
+
+  /// Missing tokens leave old data, whose results are not stored. Missing columns are 0, as on the CPU, if other lanes have one in that
+  /// step. The steps after that add -0, which changes no sum.
+  YAMATA_DEVICE void load(const ProductArgs& a, std::int64_t token, std::int64_t group) {
+    const std::int64_t padded = divide_up(a.cols, kFloatLanes) * kFloatLanes;
+    YAMATA_UNROLL
+    for (int i = 0; i < kOwn; ++i) {
+      const int unit = static_cast<int>(simt::thread()) + i * Tile::kThreads, part = unit % (2 * kFloatLanes);
+      const int t = unit / (2 * kFloatLanes) % Tile::kTokens, g = unit / (2 * kFloatLanes) / Tile::kTokens;
+      if (kUnits % Tile::kThreads != 0 && unit >= kUnits) continue;
+      if (!simt::within(token + t, a.tokens)) continue;
+      const std::int64_t first = (group + g) * kFloatGroup + part / kFloatLanes * (4 * kFloatLanes) + part % kFloatLanes;
+      const float* from = a.x + (token + t) * a.cols;
+      for (int j = 0; j < 4; ++j) {
+        const std::int64_t col = first + j * kFloatLanes;
+        x[i].value[j] = simt::within(col, a.cols) ? from[col] : col < padded ? 0.0f : -0.0f;
       }
     }
   }
-  for (int t = 0; t < kTokens; ++t) {
-    if (!simt::within(first_token + t, a.tokens)) break;
-    const float sum = sum_of_16(sums[t]);
-    if (lane != 0 || !has_row) continue;
-    float* y = part.y + (first_token + t) * part.ldy + row;
-    *y = a.add ? *y + sum : sum;
+  YAMATA_DEVICE void store(FloatStage<Tile>& stage) const {
+    YAMATA_UNROLL
+    for (int i = 0; i < kOwn; ++i) {
+      const int unit = static_cast<int>(simt::thread()) + i * Tile::kThreads;
+      if (kUnits % Tile::kThreads == 0 || unit < kUnits) (&stage.x[0][0][0][0])[unit] = x[i];
+    }
+  }
+};
+
+/// Adds a group to a thread's sums.
+template <class Weights, class Tile>
+YAMATA_DEVICE void add_group(const LaneWeights<Weights> (&weights)[Tile::kThreadRows], const Floats4 (&x)[Tile::kTokens][2][kFloatLanes],
+                             float (&sums)[Tile::kTokens][Tile::kThreadRows]) {
+  float w[Tile::kThreadRows][kFloatSteps];
+  for (int r = 0; r < Tile::kThreadRows; ++r) weights[r].widen(w[r]);
+  YAMATA_UNROLL
+  for (int t = 0; t < Tile::kTokens; ++t) {
+    for (int half = 0; half < 2; ++half) {
+      const Floats4 some = x[t][half][simt::thread() % kFloatLanes];
+      for (int i = 0; i < 4; ++i) {
+        for (int r = 0; r < Tile::kThreadRows; ++r) sums[t][r] = simt::fma(w[r][4 * half + i], some.value[i], sums[t][r]);
+      }
+    }
   }
 }
 
-template <class Weights, int kTokens>
+/// Adds up the lanes, and stores the results: each lane some of them.
+template <class Tile>
+YAMATA_DEVICE void store_sums(const ProductArgs& a, const ProductArgs::Part& part, std::int64_t first_row, std::int64_t first_token,
+                              const float (&sums)[Tile::kTokens][Tile::kThreadRows]) {
+  constexpr int kSums = Tile::kTokens * Tile::kThreadRows, kOwn = (kSums + kFloatLanes - 1) / kFloatLanes;
+  const int lane = static_cast<int>(simt::thread()) % kFloatLanes;
+  float own[kOwn] = {};
+  YAMATA_UNROLL
+  for (int i = 0; i < kSums; ++i) {
+    const float sum = sum_of_16(sums[i / Tile::kThreadRows][i % Tile::kThreadRows]);
+    if (lane == i % kFloatLanes) own[i / kFloatLanes] = sum;
+  }
+  YAMATA_UNROLL
+  for (int i = 0; i < kOwn; ++i) {
+    const int number = i * kFloatLanes + lane;
+    const std::int64_t row = first_row + number % Tile::kThreadRows, token = first_token + number / Tile::kThreadRows;
+    if (number >= kSums || !simt::within(row, part.end) || !simt::within(token, a.tokens)) continue;
+    float* y = part.y + token * part.ldy + row;
+    *y = a.add ? *y + own[i] : own[i];
+  }
+}
+
+/// Tiles of the rows of a part.
+template <class Tile>
+constexpr std::int64_t float_tiles(const ProductArgs::Part& part) {
+  return divide_up(part.end - part.begin, Tile::kRows);
+}
+
+template <class Weights, class Tile>
+YAMATA_KERNEL void YAMATA_BOUNDS(Tile::kThreads) multiply_floats(const ProductArgs a) {
+  auto* stages = simt::shared<FloatStage<Tile>>();
+  std::int64_t tile = simt::block_y();
+  int p = 0;
+  for (; p + 1 < a.part_count && tile >= float_tiles<Tile>(a.parts[p]); ++p) tile -= float_tiles<Tile>(a.parts[p]);
+  const ProductArgs::Part& part = a.parts[p];
+  const std::int64_t first_row = part.begin + tile * Tile::kRows + simt::thread() / kFloatLanes * Tile::kThreadRows;
+  const std::int64_t first_token = static_cast<std::int64_t>(simt::block_x()) * Tile::kTokens;
+  const std::int64_t groups = divide_up(a.cols, kFloatGroup);
+  const auto* w = reinterpret_cast<const typename Weights::Element*>(part.panels) + first_row * (groups * kFloatGroup) +
+                  simt::thread() % kFloatLanes * kFloatSteps;
+  LaneWeights<Weights> weights[Tile::kGroups][Tile::kThreadRows] = {};
+  const auto load = [&](int g, std::int64_t group) {
+    YAMATA_UNROLL
+    for (int r = 0; r < Tile::kThreadRows; ++r) {
+      weights[g][r] = {};
+      if (simt::within(first_row + r, part.end) && simt::within(group, groups)) weights[g][r].load(w + (r * groups + group) * kFloatGroup);
+    }
+  };
+  float sums[Tile::kTokens][Tile::kThreadRows] = {};
+  FloatsAhead<Tile> ahead;
+  ahead.load(a, first_token, 0);
+  YAMATA_UNROLL
+  for (int g = 0; g < Tile::kGroups; ++g) load(g, g);
+  for (std::int64_t group = 0, s = 0; group < groups; group += Tile::kGroups, ++s) {
+    ahead.store(stages[s % 2]);
+    simt::sync_block();
+    ahead.load(a, first_token, group + Tile::kGroups);
+    YAMATA_UNROLL
+    for (int g = 0; g < Tile::kGroups; ++g) {
+      const LaneWeights<Weights> (&now)[Tile::kThreadRows] = weights[g];
+      add_group<Weights, Tile>(now, stages[s % 2].x[g], sums);
+      load(g, group + Tile::kGroups + g);
+    }
+  }
+  store_sums<Tile>(a, part, first_row, first_token, sums);
+}
+
+template <class Weights, class Tile>
 void launch_floats(const ProductArgs& a, Stream stream) {
-  std::int64_t blocks = 0;
-  for (int i = 0; i < a.part_count; ++i) blocks += float_blocks(a.parts[i]);
-  const simt::Grid grid{static_cast<unsigned>(blocks), static_cast<unsigned>(divide_up(a.tokens, kTokens))};
-  if (blocks > 0) simt::launch(&multiply_floats<Weights, kTokens>, grid, kFloatThreads, 0, stream, a);
+  static_assert(2 * sizeof(FloatStage<Tile>) <= 48 << 10);
+  std::int64_t tiles = 0;
+  for (int i = 0; i < a.part_count; ++i) tiles += float_tiles<Tile>(a.parts[i]);
+  const simt::Grid grid{static_cast<unsigned>(divide_up(a.tokens, Tile::kTokens)), static_cast<unsigned>(tiles)};
+  if (tiles > 0) simt::launch(&multiply_floats<Weights, Tile>, grid, Tile::kThreads, 2 * sizeof(FloatStage<Tile>), stream, a);
 }
 
 template <class Weights>
 void multiply_float_rows(const ProductArgs& a, Stream stream) {
-  if (a.tokens == 1) return launch_floats<Weights, 1>(a, stream);
-  if (a.tokens <= 4) return launch_floats<Weights, 4>(a, stream);
-  launch_floats<Weights, 8>(a, stream);
+  if (a.tokens == 1) return launch_floats<Weights, FloatTile<1, 1, 8, 256>>(a, stream);
+  if (a.tokens <= 4) return launch_floats<Weights, FloatTile<2, 4, 2, 256>>(a, stream);
+  if (a.tokens <= 8) return launch_floats<Weights, FloatTile<2, 8, 2, 128>>(a, stream);
+  launch_floats<Weights, FloatTile<4, 8, 1, 128>>(a, stream);
 }
 
 template <class Weights>
 void pack_float_rows(const PackArgs& a, Stream stream) {
-  if (a.begin < a.end) simt::launch(&pack_floats<Weights>, {static_cast<unsigned>(a.end - a.begin), 1}, kFloatThreads, 0, stream, a);
+  if (a.begin < a.end) simt::launch(&pack_floats<Weights>, {static_cast<unsigned>(a.end - a.begin), 1}, kPackThreads, 0, stream, a);
 }
 
 }  // namespace

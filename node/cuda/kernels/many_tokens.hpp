@@ -1,135 +1,268 @@
 #pragma once
 // Products of quantized weights with many tokens, on tensor cores: the integer sums of a block of 32 are exact in any order.
 //
-// A thread block computes a panel of 32 rows for 64 tokens, 16 tokens per warp. In each stage, four blocks of columns are unpacked into
-// shared memory. The floating-point sums stay in registers.
+// A thread block computes some panels of 32 rows for some tokens; each warp one of these panels for a part of the tokens. In each stage,
+// a few blocks of columns are in shared memory, weights unpacked to bytes, and the next stage's are being loaded into registers. The
+// floating-point sums stay in registers.
 #include "node/cuda/kernels/few_tokens.hpp"
 
 namespace yamata::cuda {
 namespace {
 
-constexpr unsigned kManyThreads = 128;
-constexpr int kManyWarps = 4, kTileTokens = 64, kWarpTokens = kTileTokens / kManyWarps, kManyStage = kManyWarps;
-
-/// Rows are padded so that the lanes of a warp read from 32 different banks.
-struct ManyShared {
-  std::uint32_t weights[kManyStage][8][kPanelRows + 8];
-  std::uint32_t x[kManyStage][kTileTokens][8 + 4];
-  float d[kManyStage][kPanelRows], m[kManyStage][kPanelRows];
-  std::int16_t sub[kManyStage][kPanelRows][2], sub_min[kManyStage][kPanelRows][2];
-  float scales[kManyStage][kTileTokens];
-  std::int16_t sub_sums[kManyStage][kTileTokens][2];
+/// What a thread block computes: a panel for each warp, by kTokenWarps times kWarpTokens tokens. kStage: blocks of 32 columns per stage.
+template <int kPanelsOf, int kTokenWarps, int kWarpTokensOf, int kStageOf>
+struct ManyTile {
+  static constexpr int kPanels = kPanelsOf, kRows = kPanels * kPanelRows, kWarpTokens = kWarpTokensOf, kTokens = kTokenWarps * kWarpTokens;
+  static constexpr int kWarps = kPanels * kTokenWarps, kThreads = kWarps * static_cast<int>(simt::kWarp);
+  static constexpr int kStage = kStageOf;
 };
 
-/// Each warp unpacks one block of columns of the panel.
-template <class Block>
-YAMATA_DEVICE void load_weights(const ProductArgs& a, const std::byte* panel, std::int64_t first, ManyShared& shared) {
-  const unsigned b = simt::warp(), row = simt::lane();
-  if (!simt::within(first + b, a.x8.blocks)) return;
-  const PanelBlock<Block> block(panel, first + b);
-  const RowScales scales = block.scales(static_cast<int>(row));
-  const BlockWords<Block> words = block.words(static_cast<int>(row));
-  for (int i = 0; i < 8; ++i) shared.weights[b][i][row] = step_word<Block>(words, i);
-  shared.d[b][row] = scales.d;
-  shared.m[b][row] = scales.m;
-  for (int i = 0; i < 2; ++i) {
-    shared.sub[b][row][i] = static_cast<std::int16_t>(scales.sub[i]);
-    shared.sub_min[b][row][i] = static_cast<std::int16_t>(scales.sub_min[i]);
-  }
-}
+struct alignas(8) Words2 {
+  std::uint32_t word[2];
+};
+struct alignas(8) Floats2 {
+  float value[2];
+};
 
-/// All threads load the tokens' activations. Missing tokens leave old data in shared memory; their results are not stored.
-YAMATA_DEVICE void load_activations(const ProductArgs& a, std::int64_t first_token, std::int64_t first, ManyShared& shared) {
-  for (unsigned i = simt::thread(); i < kManyStage * kTileTokens; i += kManyThreads) {
-    const unsigned b = i % kManyStage, t = i / kManyStage;
-    if (!simt::within(first + b, a.x8.blocks) || !simt::within(first_token + t, a.tokens)) continue;
-    const std::int64_t at = (first_token + t) * a.x8.blocks + first + b;
-    const ActivationWords x(a.x8, first_token + t, first + b);
-    for (int j = 0; j < 8; ++j) shared.x[b][t][j] = x.step(j);
-    shared.scales[b][t] = a.x8.scales[at];
-    for (int j = 0; j < 2; ++j) shared.sub_sums[b][t][j] = a.x8.sub_sums[2 * at + j];
-  }
-}
+/// Activations of a block of 32. Steps i and i + 4 are adjacent: a lane of mma_k32 reads them together.
+struct alignas(16) XBlock {
+  Words2 steps[4];
+};
 
-/// The integer sums of 16 rows and 8 tokens, distributed over the lanes as by mma_k32.
-template <class Block>
-YAMATA_DEVICE void whole_tile(const ManyShared& shared, unsigned b, unsigned row, unsigned token, int (&whole)[4]) {
-  const unsigned group = simt::lane() / 4, step = simt::lane() % 4;
-  const auto& w = shared.weights[b];
-  const std::uint32_t weights[4] = {w[step][row + group], w[step][row + group + 8], w[step + 4][row + group], w[step + 4][row + group + 8]};
-  const std::uint32_t x[2] = {shared.x[b][token + group][step], shared.x[b][token + group][step + 4]};
-  if constexpr (cpu::kPanelFormat<Block>.has_sub_blocks()) {
-    int half[2][4] = {};
-    simt::mma_k16(half[0], weights[0], weights[1], x[0]);
-    simt::mma_k16(half[1], weights[2], weights[3], x[1]);
+template <class Block, class Tile>
+struct ManyShared {
+  static constexpr cpu::PanelFormat kFormat = cpu::kPanelFormat<Block>;
+  static constexpr bool kSub = kFormat.has_sub_blocks(), kMin = kFormat.has_min() && !kSub, kSubMin = kFormat.has_min() && kSub;
+  static constexpr int kStage = Tile::kStage;
+  struct Stage {
+    std::uint32_t weights[kStage][8][Tile::kRows + 8];  // the lanes of a warp read from different banks
+    XBlock x[kStage][Tile::kTokens];
+    float d[kStage][Tile::kRows], scales[kStage][Tile::kTokens];
+    float m[kMin || kSubMin ? kStage : 1][Tile::kRows];
+    float sums[kMin ? kStage : 1][Tile::kTokens];  // of a block's activations
+    std::int8_t sub[kSub ? kStage : 1][Tile::kRows][2], sub_min[kSubMin ? kStage : 1][Tile::kRows][2];
+    Floats2 sub_sums[kSubMin ? kStage : 1][Tile::kTokens];
+  } stages[2];  // one is computed, one filled
+};
+
+/// What a thread loads of a stage.
+template <class Block, class Tile>
+struct Ahead {
+  static constexpr int kPairs = Tile::kPanels * Tile::kStage, kWeights = (kPairs + Tile::kWarps - 1) / Tile::kWarps;
+  static constexpr int kUnits = Tile::kTokens * Tile::kStage, kX = (kUnits + Tile::kThreads - 1) / Tile::kThreads;
+  using Shared = ManyShared<Block, Tile>;
+  BlockWords<Block> words[kWeights] = {};
+  StoredScales stored[kWeights] = {};
+  simt::Words4 x[kX][2] = {};
+  float scales[kX] = {};
+  std::int16_t sub_sums[kX][2] = {};
+
+  /// Each warp loads blocks of panels, a row per lane; each thread blocks of tokens. Missing ones leave old data in shared memory, whose
+  /// results are not stored.
+  YAMATA_DEVICE void load(const ProductArgs& a, const ProductArgs::Part& part, std::int64_t panel, std::int64_t token, std::int64_t first) {
+    YAMATA_UNROLL
+    for (int i = 0; i < kWeights; ++i) {
+      const int pair = static_cast<int>(simt::warp()) + i * Tile::kWarps, p = pair % Tile::kPanels, b = pair / Tile::kPanels;
+      if (kPairs % Tile::kWarps != 0 && pair >= kPairs) continue;
+      if (!simt::within((panel + p) * kPanelRows, part.end) || !simt::within(first + b, a.x8.blocks)) continue;
+      const PanelBlock<Block> block(part.panels + static_cast<std::size_t>(panel + p) * kPanelRows * a.row_bytes, first + b);
+      stored[i] = block.stored_scales(static_cast<int>(simt::lane()));
+      words[i] = block.words(static_cast<int>(simt::lane()));
+    }
+    YAMATA_UNROLL
+    for (int i = 0; i < kX; ++i) {
+      const int unit = static_cast<int>(simt::thread()) + i * Tile::kThreads, b = unit % Tile::kStage, t = unit / Tile::kStage;
+      if (kUnits % Tile::kThreads != 0 && unit >= kUnits) continue;
+      if (!simt::within(first + b, a.x8.blocks) || !simt::within(token + t, a.tokens)) continue;
+      const std::int64_t at = (token + t) * a.x8.blocks + first + b;
+      const auto* values = reinterpret_cast<const simt::Words4*>(a.x8.values + 32 * at);
+      x[i][0] = values[0], x[i][1] = values[1];
+      scales[i] = a.x8.scales[at];
+      if constexpr (Shared::kFormat.has_min()) {
+        for (int j = 0; j < 2; ++j) sub_sums[i][j] = a.x8.sub_sums[2 * at + j];
+      }
+    }
+  }
+
+  YAMATA_DEVICE void store(std::int64_t first, typename Shared::Stage& stage) const {
+    const int row = static_cast<int>(simt::lane());
+    YAMATA_UNROLL
+    for (int i = 0; i < kWeights; ++i) {
+      const int pair = static_cast<int>(simt::warp()) + i * Tile::kWarps, b = pair / Tile::kPanels;
+      if (kPairs % Tile::kWarps != 0 && pair >= kPairs) continue;
+      const int at = pair % Tile::kPanels * kPanelRows + row;
+      const RowScales s = PanelBlock<Block>(nullptr, first + b).decode(stored[i], row);
+      for (int j = 0; j < 8; ++j) stage.weights[b][j][at] = step_word<Block>(words[i], j);
+      stage.d[b][at] = s.d;
+      if constexpr (Shared::kFormat.has_min()) stage.m[b][at] = s.m;
+      for (int j = 0; j < 2; ++j) {
+        if constexpr (Shared::kSub) stage.sub[b][at][j] = static_cast<std::int8_t>(s.sub[j]);
+        if constexpr (Shared::kSubMin) stage.sub_min[b][at][j] = static_cast<std::int8_t>(s.sub_min[j]);
+      }
+    }
+    YAMATA_UNROLL
+    for (int i = 0; i < kX; ++i) {
+      const int unit = static_cast<int>(simt::thread()) + i * Tile::kThreads, b = unit % Tile::kStage, t = unit / Tile::kStage;
+      if (kUnits % Tile::kThreads != 0 && unit >= kUnits) continue;
+      auto* words4 = reinterpret_cast<simt::Words4*>(&stage.x[b][t]);
+      for (int j = 0; j < 2; ++j)
+        words4[j] = {{x[i][0].word[2 * j], x[i][1].word[2 * j], x[i][0].word[2 * j + 1], x[i][1].word[2 * j + 1]}};
+      stage.scales[b][t] = scales[i];
+      if constexpr (Shared::kMin) stage.sums[b][t] = scales[i] * static_cast<float>(sub_sums[i][0] + sub_sums[i][1]);
+      if constexpr (Shared::kSubMin) stage.sub_sums[b][t] = {static_cast<float>(sub_sums[i][0]), static_cast<float>(sub_sums[i][1])};
+    }
+  }
+};
+
+// Whole numbers below 2^22 are added to the bits of kRound, which makes them the floats kRound + number: a subtraction converts them.
+constexpr int kRoundBits = 0x4b400000;
+YAMATA_DEVICE float float_of_sum(int bits) { return simt::float_of_bits(static_cast<std::uint32_t>(bits)) - kRound; }
+
+/// What a lane needs of a block of its warp's panel: rows 2 group, + 1, + 16, + 17, which are rows group and group + 8 of two products.
+template <class Block, class Tile>
+struct LaneWeightsOf {
+  using Shared = ManyShared<Block, Tile>;
+  std::uint32_t words[2][4];
+  float d[4], m[4], sub[4][2], sub_min[4][2];
+  YAMATA_DEVICE LaneWeightsOf(const typename Shared::Stage& stage, int b, int row) {
+    const int group = static_cast<int>(simt::lane()) / 4, step = static_cast<int>(simt::lane()) % 4;
     for (int i = 0; i < 4; ++i) {
-      const std::int16_t* sub = shared.sub[b][row + group + i / 2 * 8];
-      whole[i] = sub[0] * half[0][i] + sub[1] * half[1][i];
+      const Words2 pair = *reinterpret_cast<const Words2*>(&stage.weights[b][step + i % 2 * 4][row + 2 * group + i / 2 * 16]);
+      words[i / 2][i % 2 * 2] = pair.word[0], words[i / 2][i % 2 * 2 + 1] = pair.word[1];
+    }
+    for (int i = 0; i < 4; ++i) {
+      const int at = row + 2 * group + i / 2 * 16 + i % 2;
+      d[i] = stage.d[b][at];
+      if constexpr (Shared::kFormat.has_min()) m[i] = stage.m[b][at];
+      for (int j = 0; j < 2; ++j) {
+        if constexpr (Shared::kSub) sub[i][j] = static_cast<float>(stage.sub[b][at][j]);
+        if constexpr (Shared::kSubMin) sub_min[i][j] = static_cast<float>(stage.sub_min[b][at][j]);
+      }
+    }
+  }
+};
+
+/// The integer sums of 16 rows and 8 tokens, distributed over the lanes as by mma_k32. All are below 2^24, so floats hold them.
+template <class Block, class Tile>
+YAMATA_DEVICE void whole_tile(const LaneWeightsOf<Block, Tile>& w, int rows, const Words2& x, float (&whole)[4]) {
+  const std::uint32_t (&words)[4] = w.words[rows];
+  if constexpr (cpu::kPanelFormat<Block>.has_sub_blocks()) {
+    int half[2][4];
+    for (int i = 0; i < 2; ++i) simt::mma_k16(half[i], words[2 * i], words[2 * i + 1], x.word[i], kRoundBits);
+    for (int i = 0; i < 4; ++i) {
+      const float (&sub)[2] = w.sub[2 * rows + i / 2];
+      whole[i] = simt::fma(sub[1], float_of_sum(half[1][i]), simt::fma(sub[0], float_of_sum(half[0][i]), 0.0f));
     }
   } else {
-    for (int& sum : whole) sum = 0;
-    simt::mma_k32(whole, weights, x);
+    int sums[4];
+    simt::mma_k32(sums, words, x.word, kRoundBits);
+    for (int i = 0; i < 4; ++i) whole[i] = float_of_sum(sums[i]);
   }
 }
 
-/// Adds a stage to the warp's sums: [16 rows][8 tokens][a lane's elements].
-template <class Block>
-YAMATA_DEVICE void add_tiles(const ProductArgs& a, std::int64_t first, const ManyShared& shared, float (&sums)[2][2][4]) {
-  const unsigned group = simt::lane() / 4, pair = simt::lane() % 4 * 2;
-  for (unsigned b = 0; b < kManyStage; ++b) {
-    if (!simt::within(first + b, a.x8.blocks)) return;
-    for (unsigned tile = 0; tile < 4; ++tile) {
-      const unsigned rows = tile / 2 * 16, tokens = simt::warp() * kWarpTokens + tile % 2 * 8;
-      int whole[4];
-      whole_tile<Block>(shared, b, rows, tokens, whole);
-      for (unsigned i = 0; i < 4; ++i) {
-        const unsigned row = rows + group + i / 2 * 8, token = tokens + pair + i % 2;
-        float& sum = sums[tile / 2][tile % 2][i];
-        sum = add_block<Block>(sum, whole[i], shared.d[b][row], shared.m[b][row], shared.sub_min[b][row][0], shared.sub_min[b][row][1],
-                               shared.scales[b][token], shared.sub_sums[b][token]);
+/// Adds a block to the warp's sums: [8 tokens][16 rows][a lane's elements]. In the order of add_block.
+template <class Block, class Tile>
+YAMATA_DEVICE void add_tiles(const typename ManyShared<Block, Tile>::Stage& stage, int b, int row, int token,
+                             float (&sums)[Tile::kWarpTokens / 8][2][4]) {
+  using Shared = ManyShared<Block, Tile>;
+  const int group = static_cast<int>(simt::lane()) / 4, step = static_cast<int>(simt::lane()) % 4;
+  const LaneWeightsOf<Block, Tile> w(stage, b, row);
+  YAMATA_UNROLL
+  for (int n = 0; n < Tile::kWarpTokens / 8; ++n) {
+    const int first = token + 8 * n, pair = first + 2 * step;
+    const Words2 x = stage.x[b][first + group].steps[step];
+    const Floats2 scales = *reinterpret_cast<const Floats2*>(&stage.scales[b][pair]);
+    Floats2 minimum{};
+    if constexpr (Shared::kMin) minimum = *reinterpret_cast<const Floats2*>(&stage.sums[b][pair]);
+    YAMATA_UNROLL
+    for (int rows = 0; rows < 2; ++rows) {
+      float whole[4];
+      whole_tile<Block, Tile>(w, rows, x, whole);
+      YAMATA_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const int r = 2 * rows + i / 2;
+        float sum = simt::fma(whole[i], w.d[r] * scales.value[i % 2], sums[n][rows][i]);
+        if constexpr (Shared::kMin) sum = simt::fma(w.m[r], minimum.value[i % 2], sum);
+        if constexpr (Shared::kSubMin) {
+          const Floats2 sub_sums = stage.sub_sums[b][pair + i % 2];
+          const float products = simt::fma(w.sub_min[r][1], sub_sums.value[1], simt::fma(w.sub_min[r][0], sub_sums.value[0], 0.0f));
+          sum = simt::fma(products, w.m[r] * scales.value[i % 2], sum);
+        }
+        sums[n][rows][i] = sum;
       }
     }
   }
 }
 
-template <class Block>
-YAMATA_KERNEL void YAMATA_BOUNDS(kManyThreads) many_tokens(const ProductArgs a) {
-  ManyShared& shared = *simt::shared<ManyShared>();
-  std::int64_t panel = simt::block_x();
-  const ProductArgs::Part& part = part_of(a, panel);
-  const std::byte* weights = part.panels + static_cast<std::size_t>(panel) * kPanelRows * a.row_bytes;
-  const std::int64_t first_token = static_cast<std::int64_t>(simt::block_y()) * kTileTokens;
-  float sums[2][2][4] = {};
-  for (std::int64_t first = 0; first < a.x8.blocks; first += kManyStage) {
-    load_weights<Block>(a, weights, first, shared);
-    load_activations(a, first_token, first, shared);
-    simt::sync_block();
-    add_tiles<Block>(a, first, shared, sums);
-    simt::sync_block();
-  }
-  const unsigned group = simt::lane() / 4, pair = simt::lane() % 4 * 2;
-  for (unsigned i = 0; i < 16; ++i) {
-    const unsigned tile = i / 4, element = i % 4;
-    const std::int64_t row = panel * kPanelRows + tile / 2 * 16 + group + element / 2 * 8;
-    const std::int64_t token = first_token + simt::warp() * kWarpTokens + tile % 2 * 8 + pair + element % 2;
-    if (!simt::within(row, part.end) || row < part.begin || !simt::within(token, a.tokens)) continue;
-    float* y = part.y + token * part.ldy + row;
-    const float sum = sums[tile / 2][tile % 2][element];
-    *y = a.add ? *y + sum : sum;
-  }
+/// Stores the warp's sums. All are read before the first is written, so that reads need not wait for writes.
+template <class Tile>
+YAMATA_DEVICE void store_tiles(const ProductArgs& a, const ProductArgs::Part& part, std::int64_t row, std::int64_t token,
+                               float (&sums)[Tile::kWarpTokens / 8][2][4]) {
+  const std::int64_t first_row = row + simt::lane() / 4 * 2, first_token = token + simt::lane() % 4 * 2;
+  const auto for_each = [&](auto&& use) {
+    YAMATA_UNROLL
+    for (int n = 0; n < Tile::kWarpTokens / 8; ++n) {
+      YAMATA_UNROLL
+      for (int i = 0; i < 8; ++i) {
+        const std::int64_t r = first_row + i / 4 * 16 + i / 2 % 2, t = first_token + n * 8 + i % 2;
+        if (r >= part.begin && simt::within(r, part.end) && simt::within(t, a.tokens)) use(part.y[t * part.ldy + r], sums[n][i / 4][i % 4]);
+      }
+    }
+  };
+  if (a.add) for_each([](const float& y, float& sum) { sum += y; });
+  for_each([](float& y, float sum) { y = sum; });
 }
 
-template <class Block>
+template <class Tile>
+constexpr std::int64_t tiles_of(const ProductArgs::Part& part) {
+  return divide_up(panels_of(part), Tile::kPanels);
+}
+
+template <class Block, class Tile>
+YAMATA_KERNEL void YAMATA_BOUNDS(Tile::kThreads, 1) many_tokens(const ProductArgs a) {
+  auto* stages = simt::shared<ManyShared<Block, Tile>>()->stages;
+  std::int64_t tile = simt::block_y();
+  int p = 0;
+  for (; p + 1 < a.part_count && tile >= tiles_of<Tile>(a.parts[p]); ++p) tile -= tiles_of<Tile>(a.parts[p]);
+  const ProductArgs::Part& part = a.parts[p];
+  const std::int64_t panel = part.begin / kPanelRows + tile * Tile::kPanels;
+  const std::int64_t first_token = static_cast<std::int64_t>(simt::block_x()) * Tile::kTokens;
+  const int row = static_cast<int>(simt::warp()) % Tile::kPanels * kPanelRows;
+  const int token = static_cast<int>(simt::warp()) / Tile::kPanels * Tile::kWarpTokens;
+  float sums[Tile::kWarpTokens / 8][2][4] = {};
+  Ahead<Block, Tile> ahead;
+  ahead.load(a, part, panel, first_token, 0);
+  for (std::int64_t first = 0, s = 0; first < a.x8.blocks; first += Tile::kStage, ++s) {
+    ahead.store(first, stages[s % 2]);
+    simt::sync_block();
+    ahead.load(a, part, panel, first_token, first + Tile::kStage);
+    for (int b = 0; b < Tile::kStage; ++b) {
+      if constexpr (cpu::kPanelFormat<Block>.blocks() % Tile::kStage != 0) {
+        if (!simt::within(first + b, a.x8.blocks)) break;
+      }
+      add_tiles<Block, Tile>(stages[s % 2], b, row, token, sums);
+    }
+  }
+  store_tiles<Tile>(a, part, panel * kPanelRows + row, first_token + token, sums);
+}
+
+template <class Block, class Tile>
 void multiply_many(const ProductArgs& a, Stream stream) {
-  const simt::Grid grid{panels_of(a), static_cast<unsigned>(divide_up(a.tokens, kTileTokens))};
-  simt::launch(&many_tokens<Block>, grid, kManyThreads, sizeof(ManyShared), stream, a);
+  static_assert(sizeof(ManyShared<Block, Tile>) <= 48 << 10);
+  std::int64_t tiles = 0;
+  for (int i = 0; i < a.part_count; ++i) tiles += tiles_of<Tile>(a.parts[i]);
+  const simt::Grid grid{static_cast<unsigned>(divide_up(a.tokens, Tile::kTokens)), static_cast<unsigned>(tiles)};
+  simt::launch(&many_tokens<Block, Tile>, grid, Tile::kThreads, sizeof(ManyShared<Block, Tile>), stream, a);
 }
 
 template <class Block>
 void multiply(const ProductArgs& a, Stream stream) {
   if (a.tokens == 0 || panels_of(a) == 0) return;
   if (a.tokens <= kFewTokens) return multiply_few<Block>(a, stream);
-  multiply_many<Block>(a, stream);
+  // The more tokens, the larger a tile may be and still occupy all multiprocessors.
+  if (a.tokens <= 32) return multiply_many<Block, ManyTile<2, 4, 8, 4>>(a, stream);
+  if (a.tokens <= 128) return multiply_many<Block, ManyTile<2, 4, 16, 4>>(a, stream);
+  multiply_many<Block, ManyTile<4, 2, 32, 2>>(a, stream);
 }
 
 }  // namespace

@@ -8,6 +8,13 @@ namespace {
 
 constexpr int kPanelRows = 32;
 
+/// What a panel stores of the scales of one row of a block: some of this, depending on the format.
+struct StoredScales {
+  std::uint32_t d;
+  std::uint16_t m;
+  std::uint8_t numbers[4];
+};
+
 /// The scales of one row of a block.
 struct RowScales {
   float d, m;
@@ -41,45 +48,74 @@ struct PanelBlock {
     return out;
   }
 
-  YAMATA_DEVICE RowScales scales(int row) const {
+  /// Loads only: what is loaded ahead is decoded when it is used.
+  YAMATA_DEVICE StoredScales stored_scales(int row) const {
     [[maybe_unused]] const auto* halves = reinterpret_cast<const std::uint16_t*>(group);
+    StoredScales out{};
+    if constexpr (kFormat.scales == cpu::Scales::kExponent)
+      out.d = group[row];
+    else if constexpr (kFormat.scales == cpu::Scales::kFloatSubSix)
+      out.d = reinterpret_cast<const std::uint32_t*>(group)[row];
+    else
+      out.d = halves[row];
+    if constexpr (kFormat.has_min()) out.m = halves[kPanelRows + row];
+    [[maybe_unused]] const std::uint8_t* numbers = group + kFormat.half_bytes() * kPanelRows;
+    if constexpr (kFormat.scale_bits() == 6 && kFormat.grouped()) {
+      for (int i = 0; i < kNumbers; ++i) {
+        const int at = number(row, i);
+        out.numbers[2 * i] = numbers[at % (kPlane / 2)];
+        out.numbers[2 * i + 1] = numbers[kPlane / 2 + at % (kPlane / 4)];
+      }
+    } else if constexpr (kFormat.grouped()) {
+      for (int i = 0; i < kNumbers; ++i) out.numbers[i] = numbers[number(row, i)];
+    }
+    return out;
+  }
+
+  YAMATA_DEVICE RowScales decode(const StoredScales& stored, int row) const {
     RowScales out{0, 0, {}, {}};
     if constexpr (kFormat.scales == cpu::Scales::kExponent)
-      out.d = power_of(group[row]);
+      out.d = power_of(stored.d);
     else if constexpr (kFormat.scales == cpu::Scales::kFloatSubSix)
-      out.d = reinterpret_cast<const float*>(group)[row];
+      out.d = simt::float_of_bits(stored.d);
     else
-      out.d = simt::half_to_float(halves[row]);
-    if constexpr (kFormat.has_min()) out.m = simt::half_to_float(halves[kPanelRows + row]);
-    [[maybe_unused]] const std::uint8_t* numbers = group + kFormat.half_bytes() * kPanelRows;
-    [[maybe_unused]] const int at = index * kPanelRows + row;
+      out.d = simt::half_to_float(static_cast<std::uint16_t>(stored.d));
+    if constexpr (kFormat.has_min()) out.m = simt::half_to_float(stored.m);
     if constexpr (kFormat.scales == cpu::Scales::kBlockSixMin) {
-      out.d *= static_cast<float>(six<16 * kPanelRows>(numbers, at));
-      out.m *= -static_cast<float>(six<16 * kPanelRows>(numbers, at + 8 * kPanelRows));
+      out.d *= static_cast<float>(six(stored, row, 0));
+      out.m *= -static_cast<float>(six(stored, row, 1));
     } else if constexpr (kFormat.scales == cpu::Scales::kBlockSix) {
-      out.d *= static_cast<float>(six<8 * kPanelRows>(numbers, at) - 32);
+      out.d *= static_cast<float>(six(stored, row, 0) - 32);
     } else if constexpr (kFormat.has_sub_blocks()) {
       out.m = -out.m;
       for (int i = 0; i < 2; ++i) {
         if constexpr (kFormat.has_six())
-          out.sub[i] = six<16 * kPanelRows>(numbers, 2 * at + i) - 32;
+          out.sub[i] = six(stored, row, i) - 32;
         else if constexpr (kFormat.scales == cpu::Scales::kSubByte)
-          out.sub[i] = static_cast<std::int8_t>(numbers[2 * at + i]);
+          out.sub[i] = static_cast<std::int8_t>(stored.numbers[i]);
         else
-          out.sub[i] = numbers[2 * at + i] & 15, out.sub_min[i] = numbers[2 * at + i] >> 4;
+          out.sub[i] = stored.numbers[i] & 15, out.sub_min[i] = stored.numbers[i] >> 4;
       }
     }
     return out;
   }
 
+  YAMATA_DEVICE RowScales scales(int row) const { return decode(stored_scales(row), row); }
+
  private:
   /// 2 to the power e - 128.
   static YAMATA_DEVICE float power_of(std::uint32_t e) { return simt::float_of_bits(e < 2 ? 0x00200000u << e : (e - 1) << 23); }
-  /// Value i of kCount values of six bits, stored in two planes.
-  template <int kCount>
-  static YAMATA_DEVICE int six(const std::uint8_t* planes, int i) {
-    const int low = planes[i % (kCount / 2)] >> (i / (kCount / 2) * 4) & 15;
-    const int high = planes[kCount / 2 + i % (kCount / 4)] >> (i / (kCount / 4) * 2) & 3;
+  /// Quantized scales that a row of a block has; of a panel's group, all.
+  static constexpr int kNumbers = kFormat.scale_numbers() / 8, kPlane = kFormat.scale_numbers() * kPanelRows;
+  /// Index of number i of a row in its group.
+  YAMATA_DEVICE int number(int row, int i) const {
+    if constexpr (kFormat.scales == cpu::Scales::kBlockSixMin) return (i * 8 + index) * kPanelRows + row;
+    return (index * kPanelRows + row) * kNumbers + i;
+  }
+  /// Number i of six bits, stored in two planes.
+  YAMATA_DEVICE int six(const StoredScales& stored, int row, int i) const {
+    const int at = number(row, i), low = stored.numbers[2 * i] >> (at / (kPlane / 2) * 4) & 15;
+    const int high = stored.numbers[2 * i + 1] >> (at / (kPlane / 4) * 2) & 3;
     return low | high << 4;
   }
 };

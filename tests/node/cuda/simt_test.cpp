@@ -40,15 +40,17 @@ void product(const std::int8_t* a, const std::int8_t* b, int* d) {
     std::memcpy(&value, from, sizeof value);
     return value;
   };
-  int whole[4] = {}, halves[4] = {};
+  int whole[4], halves[2][4];
   mma_k32(whole, {word(a + row * 32 + k), word(a + (row + 8) * 32 + k), word(a + row * 32 + 16 + k), word(a + (row + 8) * 32 + 16 + k)},
-          {word(b + row * 32 + k), word(b + row * 32 + 16 + k)});
-  for (unsigned half = 0; half < 32; half += 16)
-    mma_k16(halves, word(a + row * 32 + half + k), word(a + (row + 8) * 32 + half + k), word(b + row * 32 + half + k));
+          {word(b + row * 32 + k), word(b + row * 32 + 16 + k)}, 9);
+  for (unsigned half = 0; half < 2; ++half) {
+    const unsigned at = 16 * half + k;
+    mma_k16(halves[half], word(a + row * 32 + at), word(a + (row + 8) * 32 + at), word(b + row * 32 + at), 5);
+  }
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned at = (row + i / 2 * 8) * 8 + lane() % 4 * 2 + i % 2;
     d[at] = whole[i];
-    d[128 + at] = halves[i];
+    d[128 + at] = halves[0][i] + halves[1][i];
   }
 }
 
@@ -62,8 +64,8 @@ TEST_P(SimtOrders, TensorCores_multiplySignedBytes) {
     for (std::size_t col = 0; col < 8; ++col) {
       int sum = 0;
       for (std::size_t k = 0; k < 32; ++k) sum += a[row * 32 + k] * b[col * 32 + k];
-      EXPECT_EQ(d[row * 8 + col], sum);
-      EXPECT_EQ(d[128 + row * 8 + col], sum);
+      EXPECT_EQ(d[row * 8 + col], 9 + sum);
+      EXPECT_EQ(d[128 + row * 8 + col], 5 + 5 + sum);
     }
   }
 }
