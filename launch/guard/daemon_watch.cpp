@@ -26,10 +26,10 @@ void DaemonWatch::keep_awake(Clock::time_point now, bool ending) {
   if (awake - awoke_ >= (ending ? std::min(deadline_, kAtTheEnd) : deadline_)) kill(launcher_, SIGCONT);
 }
 
-bool DaemonWatch::is_cut_off(Clock::time_point now, bool asks) {
+DaemonWatch::Clock::duration DaemonWatch::unreachable_for(Clock::time_point now, bool asks) {
   const auto awake = clock_.look(now);
   if (!asks || !mpirun_ || mpirun_->ask() == Mpirun::Answer::kRuns) reached_ = awake;
-  return awake - reached_ >= deadline_;
+  return awake - reached_;
 }
 
 }  // namespace yamata

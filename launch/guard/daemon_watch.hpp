@@ -21,9 +21,8 @@ class DaemonWatch {
   /// rank is `ending`, the deadline is at most one second: PMIx waits two seconds for a daemon's permission to end, and a rank that ends
   /// without it makes mpirun end the job with exit code 1.
   void keep_awake(Clock::time_point now, bool ending);
-  /// True after mpirun has been unreachable for the deadline. Whether it is reachable is checked only if `asks`; otherwise this counts as
-  /// reachable.
-  bool is_cut_off(Clock::time_point now, bool asks);
+  /// How long mpirun has been unreachable. Whether it is reachable is checked only if `asks`; otherwise it counts as reachable.
+  Clock::duration unreachable_for(Clock::time_point now, bool asks);
 
  private:
   pid_t launcher_;

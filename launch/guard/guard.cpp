@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "launch/guard/daemon_watch.hpp"
 #include "launch/guard/guard_wait.hpp"
@@ -89,6 +90,7 @@ class Guard {
   using Clock = std::chrono::steady_clock;
   static constexpr int kCluster = static_cast<int>(ExitCode::kCluster);
   bool starting() const { return shared_state && (shared_state->phase == Phase::kStarting || shared_state->phase == Phase::kAlone); }
+  bool is_dispensable() const { return shared_state && shared_state->dispensable; }
   bool rank_is_done() const { return shared_state && shared_state->phase == Phase::kEnding; }
   bool watches_closely() const { return starting() || rank_is_done() || gone_ != Clock::time_point{}; }
 
@@ -118,7 +120,17 @@ class Guard {
     wake_at_end(now);
     if (rank_ > 0) daemon_.keep_awake(now, rank_is_done());
     const bool unheard = rank_ < 0 || (shared_state && shared_state->unheard);
-    if (daemon_.is_cut_off(now, unheard)) end_rank();
+    if (const auto silence = daemon_.unreachable_for(now, unheard); silence >= deadline_) be_cut_off(silence - deadline_);
+  }
+
+  /// This machine has been cut off for `longer` than the deadline. A job that goes on without the rank must not end when the link returns,
+  /// but its daemon would then report to mpirun that this process has ended. So the guard stays for the time in which most links return.
+  void be_cut_off(Clock::duration longer) {
+    constexpr auto kReturns = std::chrono::seconds(60);
+    if (!is_dispensable() || longer >= kReturns) end_rank();
+    if (rank_ < 0) return;
+    kill(rank_, SIGKILL);
+    stay_without_rank();
   }
 
   /// A rank that is stopped after its work is done would delay the end of all others; it is continued so that it can end.
@@ -133,6 +145,7 @@ class Guard {
     if (signal == SIGCONT) start_.hold_back(Clock::now());
     const bool ends = signal != SIGCONT && signal != SIGUSR1 && signal != SIGUSR2;
     ending_ |= ends;
+    if (rank_ > 0 && ends && !end_is_watched_) watch_end(JobEnd::kAsked);  // a launcher that sends this kills both processes soon
     if (rank_ > 0) kill(rank_, signal);
     if (rank_ < 0 && ends) _exit(kCluster);
   }
@@ -140,8 +153,16 @@ class Guard {
   /// A guard that is stopped just as its rank ends would never continue; so another process is there before.
   void let_leave() {
     if (!shared_state || !shared_state->leaving || shared_state->may_leave) return;
-    stay_behind(launcher_, deadline_, shared_state->end);
+    watch_end(JobEnd::kUnknown);
     shared_state->may_leave = true;
+  }
+
+  /// From now on, another process sees to the end of the launcher.
+  void watch_end(JobEnd how) {
+    static std::atomic<JobEnd> unshared{JobEnd::kUnknown};
+    std::atomic<JobEnd>& end = shared_state ? shared_state->end : unshared;
+    end = how;
+    if (!std::exchange(end_is_watched_, true)) stay_behind(launcher_, deadline_, end);
   }
 
   /// The exit code for a rank that has ended with `code`. If MPI cannot start, it ends the rank at once, without the rank's own end; then a
@@ -165,44 +186,46 @@ class Guard {
 
   void check_rank() {
     int status = 0;
-    if (waitpid(rank_, &status, WNOHANG) != rank_) return;
+    if (waitpid(rank_ < 0 ? -1 : rank_, &status, WNOHANG) <= 0 || rank_ < 0) return;
     if (!WIFSIGNALED(status)) leave(explained(WEXITSTATUS(status)));
     const int signal = WTERMSIG(status);
     // A launcher that ends a job sends SIGTERM and then SIGKILL to this process, too. If the rank is killed by another signal, that must be
     // reported.
-    const bool dispensable = shared_state && shared_state->dispensable;
+    const bool dispensable = is_dispensable();
     say(fmt::format("{}rank {} ({}) was killed by signal {} ({}){}", dispensable ? "warning: " : "", mpi_rank_from_environment(),
                     host_name(), signal, strsignal(signal), signal == SIGKILL ? "; was its machine out of memory?" : ""));
     if (!dispensable) leave(kCluster);
-    // The other ranks continue without it. But a launcher ends the job when one of its processes ends, so the guard stays.
+    stay_without_rank();
+  }
+
+  /// The other ranks continue without it. But a launcher ends the job when one of its processes ends, so the guard stays.
+  void stay_without_rank() {
     rank_ = -1;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
   }
 
-  [[noreturn]] void end_rank() const {
+  [[noreturn]] void end_rank() {
     if (rank_ > 0) kill(rank_, SIGKILL);
     leave(kCluster);
   }
 
   /// If any rank ends with a nonzero code, launchers end the others.
-  [[noreturn]] void leave(int code) const {
+  [[noreturn]] void leave(int code) {
     const bool over = code != 0 || (shared_state && shared_state->over);
-    static std::atomic<JobEnd> unshared{JobEnd::kUnknown};
-    std::atomic<JobEnd>& end = shared_state ? shared_state->end : unshared;
-    end = over ? JobEnd::kOrdered : JobEnd::kNormal;
-    if (!shared_state || !shared_state->may_leave) stay_behind(launcher_, deadline_, end);
+    watch_end(over ? JobEnd::kOrdered : JobEnd::kNormal);
     _exit(code);
   }
 
   const pid_t launcher_;
-  pid_t rank_;  // -1: dead, and the job continues without it
+  pid_t rank_;  // -1: dead or just killed, and the job continues without it
   const sigset_t awaited_;
   const std::chrono::milliseconds deadline_;
   StartWatch start_;
   DaemonWatch daemon_;
   Clock::time_point gone_{};                  // when the launcher was found to have ended
   std::optional<Clock::time_point> stopped_;  // since when the rank has been stopped at its end
-  bool ending_ = false;                       // the launcher or the user has asked the job to end
+  bool end_is_watched_ = false;
+  bool ending_ = false;  // the launcher or the user has asked the job to end
 };
 
 pid_t guard_of_this_rank = 0;

@@ -127,9 +127,9 @@ class Launcher {
 }
 
 /// Returns when the process that has forked this one has ended.
-void keep_awake(pid_t parent) {
+void keep_awake(pid_t parent, const std::atomic<JobEnd>& end) {
   while (getppid() == parent) {
-    if (process_state(parent) == 'T') kill(parent, SIGCONT);
+    if (end != JobEnd::kAsked && process_state(parent) == 'T') kill(parent, SIGCONT);
     std::this_thread::sleep_for(kLook);
   }
 }
@@ -138,8 +138,8 @@ void keep_awake(pid_t parent) {
   const auto mpirun = Mpirun::of_this_process();
   std::optional<Launcher> launcher;  // its name must be read while it lives
   if (mpirun) launcher.emplace(process, *mpirun);
-  keep_awake(guard);
-  const bool ordered = end == JobEnd::kOrdered;
+  keep_awake(guard, end);
+  const bool ordered = end == JobEnd::kOrdered || end == JobEnd::kAsked;
   if (launcher && (ordered || launcher->is_mpiruns())) see_end(*launcher, ordered ? kOrderly : deadline, ordered);
   _exit(0);
 }

@@ -1,5 +1,6 @@
 """Cut links, stopped and killed daemons, ranks stopped at the start: the command ends soon after the deadline, with the right exit code and
 one line. Exit code 77 if this machine cannot emulate hosts."""
+import functools
 import json
 import os
 import pathlib
@@ -11,12 +12,18 @@ import tempfile
 import time
 import unittest
 
-from support import DRAFT, PATIENCE, PROGRAM, ROOT, TARGET, emulation
+from support import DRAFT, PATIENCE, PROGRAM, ROOT, TARGET, emulation, script
 TIMEOUT_S = 2
 GENEROUS_S = round(60 * PATIENCE)  # anything that takes longer counts as hanging
+RETURNS_S = script('faults').RETURNS_S
 TEXT = [str(PROGRAM), 'run', '-p', 'Once upon a time', '-t', '1', '--ignore-eos', '--timeout', str(TIMEOUT_S), '-m', str(TARGET)]
 STAGES = ['--layer-split', '1,1,1']
 LONG = [*TEXT, *STAGES, '-n', '1000000', '-c', '500000']
+
+
+@functools.cache
+def text_of(*program):
+    return subprocess.run(program, check=True, capture_output=True).stdout
 
 
 def name_of(process):
@@ -30,8 +37,8 @@ def processes(host, name):
     return [process for process in host.processes() if name_of(process) == name]
 
 
-def wait_until(condition):
-    end = time.monotonic() + GENEROUS_S
+def wait_until(condition, limit_s=GENEROUS_S):
+    end = time.monotonic() + limit_s
     while not (value := condition()):
         if time.monotonic() > end:
             raise AssertionError('what was waited for did not happen')
@@ -76,6 +83,10 @@ class Job:
         of_context = 'yamata: warning: a context of '
         return [line for line in self.err.read().splitlines() if line.startswith('yamata:') and not line.startswith(of_context)]
 
+    def misses_a_rank(self):
+        """Whether the head goes on without one. Does not move the position at which the job writes."""
+        return b'the text goes on without' in os.pread(self.err.fileno(), 1 << 20, 0)
+
     def nothing_is_left(self):
         return not any(host.processes() for host in self.cluster.hosts)
 
@@ -89,6 +100,10 @@ class SlowLinks(emulation.Cluster):
 
 def cut(host):
     emulation.run(['ip', '-n', host.namespace, 'link', 'set', 'eth0', 'down'])
+
+
+def repair(host):
+    emulation.run(['ip', '-n', host.namespace, 'link', 'set', 'eth0', 'up'])
 
 
 def cut_path(host, other):
@@ -115,6 +130,16 @@ class WithMpirunOnTheFirst(emulation.Cluster):
         return [*agent, f"exec {shlex.join(words[words.index('mpirun'):])}"]
 
 
+class TwoRanksOnTheLast(emulation.Cluster):
+    """A cluster whose last host has two ranks."""
+
+    def command(self, *arguments, **options):
+        words = super().command(*arguments, **options)
+        words[words.index('-np') + 1] = str(self.count + 1)
+        words[words.index('--host') + 1] += ':2'
+        return words
+
+
 class FarHosts(emulation.Cluster):
     """A cluster with such high latencies that a small model is fastest on a single host, however slow that is."""
 
@@ -123,13 +148,16 @@ class FarHosts(emulation.Cluster):
 
 
 class ThreeHosts(unittest.TestCase):
-    def strike(self, program, victim, fault, moment=Job.read_some, kind=emulation.Cluster):
+    def strike(self, program, victim, fault, moment=Job.read_some, kind=emulation.Cluster, returns=False, left_s=0):
+        """`returns`: a cut link is repaired after the end; else something may be left for `left_s` longer."""
         with kind(3) as cluster, tempfile.TemporaryFile('w+') as err:
-            self.cluster, job = cluster, Job(cluster, program, err)
+            self.cluster, self.job = cluster, (job := Job(cluster, program, err))
             moment(job)
             fault(cluster.hosts[victim])
             code = job.end()
-            wait_until(job.nothing_is_left)
+            if returns:
+                repair(cluster.hosts[victim])
+            wait_until(job.nothing_is_left, GENEROUS_S + left_s)
             return code, job.lines(), job.out
 
     def expect_named(self, rank, code, lines):
@@ -191,12 +219,59 @@ class ThreeHosts(unittest.TestCase):
         alone = subprocess.run(text, check=True, capture_output=True).stdout
         with tempfile.TemporaryDirectory() as folder:
             result = pathlib.Path(folder) / 'result.json'
-            code, lines, out = self.strike([*text, '-md', str(DRAFT), '--layer-split', '0.5,0.5/1', '--json', str(result)], 2, cut)
+            program = [*text, '-md', str(DRAFT), '--layer-split', '0.5,0.5/1', '--json', str(result)]
+            code, lines, out = self.strike(program, 2, cut, left_s=RETURNS_S)
             self.assertEqual(code, 0, lines)
             self.assertEqual(len(json.loads(result.read_text())['token_ids']), 1500)
         self.assertEqual(len(lines), 1, lines)
         self.assertRegex(lines[0], 'warning: the (text goes on|job ends) without the drafter on rank 2')  # a short text may end first
         self.assertEqual(out, alone)
+
+    def strike_drafters(self, fault, drafters=1, **options):
+        """Strikes the host of the drafters, which comes back during the text. That must cost no text, and only a line for each drafter."""
+        text = [*TEXT, '-n', '6000', '-c', '6500']
+        program = [*text, *['-md', str(DRAFT)] * drafters, '--layer-split', '0.5,0.5' + '/1' * drafters]
+        code, lines, out = self.strike(program, 2, fault, **options)
+        self.assertEqual(code, 0, lines)
+        self.assertEqual(len(lines), drafters, lines)
+        self.assertEqual(out, text_of(*text))
+
+    def cut_for_a_while(self, host):
+        """The link returns when the guards have given up their ranks."""
+        cut(host)
+        wait_until(lambda: not processes(host, 'yamata'))
+        repair(host)
+
+    def test_drafters_whose_link_returns_cost_no_text(self):
+        self.strike_drafters(self.cut_for_a_while)
+        self.strike_drafters(self.cut_for_a_while, 2, kind=TwoRanksOnTheLast)
+
+    def test_drafter_whose_link_returns_twice_costs_no_text(self):
+        def fault(host):
+            cut(host)
+            wait_until(self.job.misses_a_rank)
+            repair(host)
+            self.cut_for_a_while(host)
+        self.strike_drafters(fault)
+
+    def test_drafter_whose_host_is_stopped_and_goes_on_costs_no_text(self):
+        def fault(host):
+            there = host.processes()
+            for process in there:
+                os.kill(process, signal.SIGSTOP)
+            wait_until(self.job.misses_a_rank)
+            for process in there:
+                os.kill(process, signal.SIGCONT)
+        self.strike_drafters(fault)
+
+    def test_interrupt_while_a_host_is_cut_off_ends_the_command(self):
+        def fault(host):
+            cut(host)
+            wait_until(self.job.misses_a_rank)
+            self.job.process.send_signal(signal.SIGINT)
+        code, lines, _ = self.strike([*LONG, '-md', str(DRAFT), '--layer-split', '0.5,0.5/1'], 2, fault, returns=True)
+        self.assertIn(code, (1, 130), lines)
+        self.assertEqual(len(lines), 1, lines)
 
     def test_cut_head_that_alone_holds_the_target_is_named_by_a_drafter(self):
         code, lines, _ = self.strike([*TEXT, '-n', '1000000', '-c', '500000', '-md', str(DRAFT), '--layer-split', '1/0.5,0.5'], 0, cut)
@@ -208,7 +283,8 @@ class ThreeHosts(unittest.TestCase):
         for fault in (cut, send(signal.SIGKILL, 'yamata'), send(signal.SIGSTOP, 'yamata')):
             with self.subTest(fault=fault), tempfile.TemporaryDirectory() as folder:
                 result = pathlib.Path(folder) / 'result.json'
-                code, lines, out = self.strike([*text, '--json', str(result)], 2, fault, Job.read_a_third, FarHosts)
+                code, lines, out = self.strike([*text, '--json', str(result)], 2, fault, Job.read_a_third, FarHosts,
+                                               returns=True)
                 self.assertEqual(code, 0, lines)
                 told = json.loads(result.read_text())
                 self.assertTrue(told['layout_choice'].endswith('; n1, n2 are not used'), told['layout_choice'])
