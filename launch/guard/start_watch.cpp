@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kLongestLook = 500ms;
 constexpr auto kFirstGrace = 1000ms, kGrace = 500ms;
-constexpr auto kLauncherGrace = 3000ms;  // until rank 0's end has ended the others, also over slow links
+constexpr auto kLauncherGrace = 2000ms;  // until rank 0's end has ended the others, also over slow links
 
 }  // namespace
 

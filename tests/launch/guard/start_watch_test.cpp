@@ -39,8 +39,8 @@ TEST_F(StartWatchTest, RanksThatWait_sayItOneAfterAnother) {
   for (int rank = 0; rank < 3; ++rank) {
     auto watch = watch_of(rank);
     const int after = complains_after(watch, Phase::kStarting, false);
-    EXPECT_GE(after, last + (rank == 1 ? 3000 : 500));  // links may be slow, so rank 0's end takes a while
-    EXPECT_LE(after, last + (rank == 1 ? 4000 : 1000));
+    EXPECT_GE(after, last + (rank == 1 ? 2500 : 500));  // links may be slow, so rank 0's end takes a while
+    EXPECT_LE(after, last + (rank == 1 ? 3000 : 1000));
     last = after;
     EXPECT_NE(text_.find("has waited 2 s for all ranks to start"), std::string::npos) << text_;
   }
