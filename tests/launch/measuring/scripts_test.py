@@ -6,6 +6,8 @@ import itertools
 import os
 import pathlib
 import re
+import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -15,6 +17,14 @@ LAUNCH = pathlib.Path(__file__).resolve().parent.parent.parent.parent / 'launch'
 # Ctrl-C while the arguments are read
 INTERRUPTED = '''import argparse, signal
 argparse.ArgumentParser.parse_known_args = lambda *_, **__: signal.raise_signal(signal.SIGINT)
+'''
+# mpirun that runs until it is asked to end, and then writes its file
+MPIRUN = '''set -e
+file=$(sed 's/.*--json \\([^ ]*\\).*/\\1/' <<<"$*")
+asked() { echo asked; echo {} >"$file"; echo written; exit 1; }
+trap asked INT TERM HUP
+echo started
+while true; do read -t 0.05 <> <(:) || true; done
 '''
 SILENT = {'emulate'}
 
@@ -60,6 +70,23 @@ class Scripts(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (1, ''))
             self.assertTrue(done.stderr.startswith(f'launch/demo: {flag} is set by the demonstration itself'), done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_demo_that_gets_a_signal_ends_its_job_once_as_ctrl_c_does(self):
+        for send, number in itertools.product((os.kill, os.killpg), (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
+            with self.subTest(send=send, number=number), tempfile.TemporaryDirectory() as folder:
+                for name, text in (('launch/install-packages', ''), ('bin/cmake', ''), ('bin/mpirun', MPIRUN)):
+                    stub = pathlib.Path(folder, name)
+                    stub.parent.mkdir(exist_ok=True)
+                    stub.write_text(f'#!/usr/bin/env bash\n{text}')
+                    stub.chmod(0o755)
+                shutil.copy(LAUNCH / 'demo', f'{folder}/launch')
+                demo = subprocess.Popen([f'{folder}/launch/demo'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        start_new_session=True, env=os.environ | {'PATH': f'{folder}/bin:{os.environ["PATH"]}'})
+                self.addCleanup(demo.kill)
+                self.assertEqual(demo.stdout.readline(), 'started\n')
+                send(demo.pid, number)
+                out, err = demo.communicate(timeout=60)
+                self.assertEqual((demo.returncode, out), (130, 'asked\nwritten\n'), err)
 
     def test_unknown_words_are_refused_in_a_line(self):
         for script in ('test', 'install-packages', 'fuzz', 'get-model'):
