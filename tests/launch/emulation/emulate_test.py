@@ -2,6 +2,7 @@
 emulate hosts: the test is then skipped, with the reason."""
 import argparse
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -15,6 +16,8 @@ from support import DRAFT, PROGRAM, ROOT, TARGET, emulation, main, script
 from emulation.flags import values
 
 TEXT = ['-p', 'Once upon a time', '-n', '24', '-t', '1', '--ignore-eos']
+
+ENDLESS = [PROGRAM, 'run', '-m', TARGET, *TEXT, '-n', '100000', '-c', '110000']
 
 
 class Quantities(unittest.TestCase):
@@ -41,7 +44,7 @@ class Quantities(unittest.TestCase):
         script('emulate').pass_on(io.BytesIO(words), shown)
         self.assertEqual(shown.getvalue(), b'yamata: a line\nthe last, without an end')
 
-    def test_interrupt_from_a_script_is_passed_on_at_once(self):
+    def test_interrupt_is_passed_on_at_once_unless_the_terminal_has_done_so(self):
         calls = []
 
         class Job:
@@ -54,13 +57,11 @@ class Quantities(unittest.TestCase):
             def wait(self, timeout):
                 calls.append('wait')
 
-        emulate = script('emulate')
-        emulate.in_terminal = lambda: False
-        emulate.end(Job())
+        end = script('emulate').end
+        end(Job(), told=False)
         self.assertEqual(calls, ['terminate', 'wait'])
         calls.clear()
-        emulate.in_terminal = lambda: True  # mpirun has received it, too
-        emulate.end(Job())
+        end(Job(), told=True)
         self.assertEqual(calls, ['wait'])
 
     def test_quota_keeps_the_share_and_the_kernels_least(self):
@@ -102,6 +103,19 @@ class TwoHosts(unittest.TestCase):
         self.assertEqual(sorted(rank['role'] for rank in results[1]['per_rank']), ['drafter', 'head'])
         self.assertEqual([name for owner, name in emulation.remains() if owner == process.pid], [])
 
+    def test_signal_that_asks_for_the_end_ends_the_job_as_ctrl_c_does(self):
+        for send, number in itertools.product((os.kill, os.killpg), (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
+            with self.subTest(send=send, number=number), tempfile.TemporaryDirectory() as folder:
+                result = pathlib.Path(folder) / 'result.json'
+                emulate = subprocess.Popen([ROOT / 'launch' / 'emulate', '--hosts', '2', '--', *ENDLESS, '--json', result],
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
+                self.addCleanup(emulate.kill)
+                self.assertTrue(emulate.stdout.read(100))
+                send(emulate.pid, number)
+                emulate.communicate(timeout=120)
+                self.assertEqual(emulate.returncode, 130)
+                self.assertEqual(json.loads(result.read_text())['finish_reason'], 'interrupted')
+
     def test_whoever_kills_it_nothing_is_left(self):
         self.assert_nothing_is_left_of(lambda emulate: None)
 
@@ -113,8 +127,7 @@ class TwoHosts(unittest.TestCase):
 
     def assert_nothing_is_left_of(self, clear, to_keeper='SIGCONT'):
         """Kills the emulation of a job, sends a signal to its keeper, and checks that nothing is left."""
-        emulate = subprocess.Popen([ROOT / 'launch' / 'emulate', '--hosts', '2', '--', PROGRAM, 'run', '-m', TARGET, '-p',
-                                    'Once upon a time', '-n', '100000', '-c', '110000', '-t', '1', '--ignore-eos'], stdout=subprocess.PIPE)
+        emulate = subprocess.Popen([ROOT / 'launch' / 'emulate', '--hosts', '2', '--', *ENDLESS], stdout=subprocess.PIPE)
         with emulate:
             self.assertTrue(emulate.stdout.read(100))
             keeper = [process for process in running(emulate) if b'--keep' in words_of(process)]
