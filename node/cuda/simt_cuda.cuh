@@ -21,7 +21,10 @@ YAMATA_DEVICE unsigned grid_x() { return gridDim.x; }
 
 YAMATA_DEVICE void sync_block() { __syncthreads(); }
 YAMATA_DEVICE void sync_warp() { __syncwarp(); }
-YAMATA_DEVICE bool within(std::int64_t i, std::int64_t n) { return i < n; }
+template <class I, class N>
+YAMATA_DEVICE bool within(I i, N n) {
+  return i < n;
+}
 
 template <class T>
 YAMATA_DEVICE T shuffle_xor(T value, unsigned mask) {

@@ -17,10 +17,11 @@ constexpr int kFloatLanes = 16, kPackThreads = 256;
 constexpr int kFloatSteps = 8;  // weights of a lane in a group
 constexpr std::int64_t kFloatGroup = kFloatSteps * kFloatLanes;
 
-/// What a thread block computes. kGroups: per stage.
-template <int kThreadRowsOf, int kTokensOf, int kGroupsOf, int kThreadsOf>
+/// What a thread block computes. kGroups: per stage. kMinBlocks, if not 0: thread blocks per multiprocessor, which limits registers.
+template <int kThreadRowsOf, int kTokensOf, int kGroupsOf, int kThreadsOf, int kMinBlocksOf = 0>
 struct FloatTile {
   static constexpr int kThreadRows = kThreadRowsOf, kTokens = kTokensOf, kGroups = kGroupsOf, kThreads = kThreadsOf;
+  static constexpr int kMinBlocks = kMinBlocksOf;
   static constexpr int kRows = kThreads / kFloatLanes * kThreadRows;
 };
 
@@ -81,35 +82,44 @@ struct FloatStage {
 
 /// The activations that a thread loads of a stage.
 template <class Tile>
-struct FloatsAhead {
-  static constexpr int kUnits = Tile::kGroups * Tile::kTokens * 2 * kFloatLanes, kOwn = (kUnits + Tile::kThreads - 1) / Tile::kThreads;
-  Floats4 x[kOwn] = {};
+class FloatsAhead {
+  static constexpr int kPart = 2 * kFloatLanes, kUnits = Tile::kGroups * Tile::kTokens * kPart, kThreads = Tile::kThreads;
+  static constexpr int kOwn = (kUnits + kThreads - 1) / kThreads;
+
+ public:
+  YAMATA_DEVICE FloatsAhead(const ProductArgs& a, std::int64_t token)
+      : x_(a.x + token * a.cols), cols_(static_cast<int>(a.cols)), tokens_(static_cast<int>(a.tokens - token)) {}
 
   /// Missing tokens leave old data, whose results are not stored. Missing columns are 0, as on the CPU, if other lanes have one in that
   /// step. The steps after that add -0, which changes no sum.
-  YAMATA_DEVICE void load(const ProductArgs& a, std::int64_t token, std::int64_t group) {
-    const std::int64_t padded = divide_up(a.cols, kFloatLanes) * kFloatLanes;
+  YAMATA_DEVICE void load(int group) {
+    const int padded = static_cast<int>(divide_up(cols_, kFloatLanes) * kFloatLanes);
+    const bool whole = (group + Tile::kGroups) * static_cast<int>(kFloatGroup) <= cols_;
     YAMATA_UNROLL
     for (int i = 0; i < kOwn; ++i) {
-      const int unit = static_cast<int>(simt::thread()) + i * Tile::kThreads, part = unit % (2 * kFloatLanes);
-      const int t = unit / (2 * kFloatLanes) % Tile::kTokens, g = unit / (2 * kFloatLanes) / Tile::kTokens;
-      if (kUnits % Tile::kThreads != 0 && unit >= kUnits) continue;
-      if (!simt::within(token + t, a.tokens)) continue;
-      const std::int64_t first = (group + g) * kFloatGroup + part / kFloatLanes * (4 * kFloatLanes) + part % kFloatLanes;
-      const float* from = a.x + (token + t) * a.cols;
+      const int unit = static_cast<int>(simt::thread()) + i * kThreads, part = unit % kPart, t = unit / kPart % Tile::kTokens;
+      if (!has_unit(i) || !simt::within(t, tokens_)) continue;
+      const int first = (group + unit / kPart / Tile::kTokens) * static_cast<int>(kFloatGroup) + part / kFloatLanes * (4 * kFloatLanes) +
+                        part % kFloatLanes;
+      const float* from = x_ + (static_cast<unsigned>(t * cols_) + static_cast<unsigned>(first));
       for (int j = 0; j < 4; ++j) {
-        const std::int64_t col = first + j * kFloatLanes;
-        x[i].value[j] = simt::within(col, a.cols) ? from[col] : col < padded ? 0.0f : -0.0f;
+        const int col = first + j * kFloatLanes;
+        x[i].value[j] = whole || simt::within(col, cols_) ? from[j * kFloatLanes] : col < padded ? 0.0f : -0.0f;
       }
     }
   }
   YAMATA_DEVICE void store(FloatStage<Tile>& stage) const {
     YAMATA_UNROLL
     for (int i = 0; i < kOwn; ++i) {
-      const int unit = static_cast<int>(simt::thread()) + i * Tile::kThreads;
-      if (kUnits % Tile::kThreads == 0 || unit < kUnits) (&stage.x[0][0][0][0])[unit] = x[i];
+      if (has_unit(i)) (&stage.x[0][0][0][0])[static_cast<int>(simt::thread()) + i * kThreads] = x[i];
     }
   }
+
+ private:
+  static YAMATA_DEVICE bool has_unit(int i) { return kUnits % kThreads == 0 || static_cast<int>(simt::thread()) + i * kThreads < kUnits; }
+  const float* x_;
+  int cols_, tokens_;
+  Floats4 x[kOwn] = {};
 };
 
 /// Adds a group to a thread's sums.
@@ -158,7 +168,7 @@ constexpr std::int64_t float_tiles(const ProductArgs::Part& part) {
 }
 
 template <class Weights, class Tile>
-YAMATA_KERNEL void YAMATA_BOUNDS(Tile::kThreads) multiply_floats(const ProductArgs a) {
+YAMATA_KERNEL void YAMATA_BOUNDS(Tile::kThreads, Tile::kMinBlocks) multiply_floats(const ProductArgs a) {
   auto* stages = simt::shared<FloatStage<Tile>>();
   std::int64_t tile = simt::block_y();
   int p = 0;
@@ -166,30 +176,32 @@ YAMATA_KERNEL void YAMATA_BOUNDS(Tile::kThreads) multiply_floats(const ProductAr
   const ProductArgs::Part& part = a.parts[p];
   const std::int64_t first_row = part.begin + tile * Tile::kRows + simt::thread() / kFloatLanes * Tile::kThreadRows;
   const std::int64_t first_token = static_cast<std::int64_t>(simt::block_x()) * Tile::kTokens;
-  const std::int64_t groups = divide_up(a.cols, kFloatGroup);
+  const int groups = static_cast<int>(divide_up(a.cols, kFloatGroup));
   const auto* w = reinterpret_cast<const typename Weights::Element*>(part.panels) + first_row * (groups * kFloatGroup) +
                   simt::thread() % kFloatLanes * kFloatSteps;
+  bool has_row[Tile::kThreadRows];
+  for (int r = 0; r < Tile::kThreadRows; ++r) has_row[r] = simt::within(first_row + r, part.end);
   LaneWeights<Weights> weights[Tile::kGroups][Tile::kThreadRows] = {};
-  const auto load = [&](int g, std::int64_t group) {
+  const auto load = [&](int g, int group) {
+    const bool has_group = simt::within(group, groups);
     YAMATA_UNROLL
     for (int r = 0; r < Tile::kThreadRows; ++r) {
-      weights[g][r] = {};
-      if (simt::within(first_row + r, part.end) && simt::within(group, groups)) weights[g][r].load(w + (r * groups + group) * kFloatGroup);
+      if (Tile::kGroups > 1) weights[g][r] = {};
+      if (has_group && has_row[r]) weights[g][r].load(w + static_cast<unsigned>((r * groups + group) * static_cast<int>(kFloatGroup)));
     }
   };
   float sums[Tile::kTokens][Tile::kThreadRows] = {};
-  FloatsAhead<Tile> ahead;
-  ahead.load(a, first_token, 0);
+  FloatsAhead<Tile> ahead(a, first_token);
+  ahead.load(0);
   YAMATA_UNROLL
   for (int g = 0; g < Tile::kGroups; ++g) load(g, g);
-  for (std::int64_t group = 0, s = 0; group < groups; group += Tile::kGroups, ++s) {
+  for (int group = 0, s = 0; group < groups; group += Tile::kGroups, ++s) {
     ahead.store(stages[s % 2]);
     simt::sync_block();
-    ahead.load(a, first_token, group + Tile::kGroups);
+    ahead.load(group + Tile::kGroups);
     YAMATA_UNROLL
     for (int g = 0; g < Tile::kGroups; ++g) {
-      const LaneWeights<Weights> (&now)[Tile::kThreadRows] = weights[g];
-      add_group<Weights, Tile>(now, stages[s % 2].x[g], sums);
+      add_group<Weights, Tile>(weights[g], stages[s % 2].x[g], sums);
       load(g, group + Tile::kGroups + g);
     }
   }
@@ -207,10 +219,11 @@ void launch_floats(const ProductArgs& a, Stream stream) {
 
 template <class Weights>
 void multiply_float_rows(const ProductArgs& a, Stream stream) {
-  if (a.tokens == 1) return launch_floats<Weights, FloatTile<1, 1, 8, 256>>(a, stream);
-  if (a.tokens <= 4) return launch_floats<Weights, FloatTile<2, 4, 2, 256>>(a, stream);
-  if (a.tokens <= 8) return launch_floats<Weights, FloatTile<2, 8, 2, 128>>(a, stream);
-  launch_floats<Weights, FloatTile<4, 8, 1, 128>>(a, stream);
+  if (a.tokens == 1) return launch_floats<Weights, FloatTile<1, 1, 8, 128>>(a, stream);
+  if (a.tokens <= 4) return launch_floats<Weights, FloatTile<2, 4, 4, 128, 3>>(a, stream);
+  if (a.tokens <= 8) return launch_floats<Weights, FloatTile<2, 8, 2, 128, 3>>(a, stream);
+  constexpr int kThreadRows = sizeof(typename Weights::Element) == 2 ? 8 : 4;
+  launch_floats<Weights, FloatTile<kThreadRows, 8, 1, 128>>(a, stream);
 }
 
 template <class Weights>
