@@ -55,7 +55,7 @@ struct Ahead {
   StoredScales stored[kWeights] = {};
   simt::Words4 x[kX][2] = {};
   float scales[kX] = {};
-  std::int16_t sub_sums[kX][2] = {};
+  std::uint32_t sub_sums[kX] = {};  // two of 16 bits
 
   /// Each warp loads blocks of panels, a row per lane; each thread blocks of tokens. Missing ones leave old data in shared memory, whose
   /// results are not stored.
@@ -78,9 +78,7 @@ struct Ahead {
       const auto* values = reinterpret_cast<const simt::Words4*>(a.x8.values + 32 * at);
       x[i][0] = values[0], x[i][1] = values[1];
       scales[i] = a.x8.scales[at];
-      if constexpr (Shared::kFormat.has_min()) {
-        for (int j = 0; j < 2; ++j) sub_sums[i][j] = a.x8.sub_sums[2 * at + j];
-      }
+      if constexpr (Shared::kFormat.has_min()) sub_sums[i] = reinterpret_cast<const std::uint32_t*>(a.x8.sub_sums)[at];
     }
   }
 
@@ -108,8 +106,9 @@ struct Ahead {
       for (int j = 0; j < 2; ++j)
         words4[j] = {{x[i][0].word[2 * j], x[i][1].word[2 * j], x[i][0].word[2 * j + 1], x[i][1].word[2 * j + 1]}};
       stage.scales[b][t] = scales[i];
-      if constexpr (Shared::kMin) stage.sums[b][t] = scales[i] * static_cast<float>(sub_sums[i][0] + sub_sums[i][1]);
-      if constexpr (Shared::kSubMin) stage.sub_sums[b][t] = {static_cast<float>(sub_sums[i][0]), static_cast<float>(sub_sums[i][1])};
+      const int sum0 = static_cast<std::int16_t>(sub_sums[i]), sum1 = static_cast<std::int16_t>(sub_sums[i] >> 16);
+      if constexpr (Shared::kMin) stage.sums[b][t] = scales[i] * static_cast<float>(sum0 + sum1);
+      if constexpr (Shared::kSubMin) stage.sub_sums[b][t] = {static_cast<float>(sum0), static_cast<float>(sum1)};
     }
   }
 };

@@ -8,11 +8,10 @@ namespace {
 
 constexpr int kPanelRows = 32;
 
-/// What a panel stores of the scales of one row of a block: some of this, depending on the format.
+/// What a panel stores of the scales of one row of a block: some of this, depending on the format. Each has a register of its own, because
+/// putting two into one would wait for both.
 struct StoredScales {
-  std::uint32_t d;
-  std::uint16_t m;
-  std::uint8_t numbers[4];
+  std::uint32_t d, m, numbers[4];
 };
 
 /// The scales of one row of a block.
@@ -80,7 +79,7 @@ struct PanelBlock {
       out.d = simt::float_of_bits(stored.d);
     else
       out.d = simt::half_to_float(static_cast<std::uint16_t>(stored.d));
-    if constexpr (kFormat.has_min()) out.m = simt::half_to_float(stored.m);
+    if constexpr (kFormat.has_min()) out.m = simt::half_to_float(static_cast<std::uint16_t>(stored.m));
     if constexpr (kFormat.scales == cpu::Scales::kBlockSixMin) {
       out.d *= static_cast<float>(six(stored, row, 0));
       out.m *= -static_cast<float>(six(stored, row, 1));
@@ -94,7 +93,7 @@ struct PanelBlock {
         else if constexpr (kFormat.scales == cpu::Scales::kSubByte)
           out.sub[i] = static_cast<std::int8_t>(stored.numbers[i]);
         else
-          out.sub[i] = stored.numbers[i] & 15, out.sub_min[i] = stored.numbers[i] >> 4;
+          out.sub[i] = static_cast<int>(stored.numbers[i] & 15), out.sub_min[i] = static_cast<int>(stored.numbers[i] >> 4);
       }
     }
     return out;
@@ -114,9 +113,10 @@ struct PanelBlock {
   }
   /// Number i of six bits, stored in two planes.
   YAMATA_DEVICE int six(const StoredScales& stored, int row, int i) const {
-    const int at = number(row, i), low = stored.numbers[2 * i] >> (at / (kPlane / 2) * 4) & 15;
-    const int high = stored.numbers[2 * i + 1] >> (at / (kPlane / 4) * 2) & 3;
-    return low | high << 4;
+    const int at = number(row, i);
+    const std::uint32_t low = stored.numbers[2 * i] >> (at / (kPlane / 2) * 4) & 15;
+    const std::uint32_t high = stored.numbers[2 * i + 1] >> (at / (kPlane / 4) * 2) & 3;
+    return static_cast<int>(low | high << 4);
   }
 };
 
