@@ -256,7 +256,8 @@ struct AllGatherOp {
 
 /// Loads a part of a mapped file into memory.
 struct ReadOp {
-  std::span<const std::byte> bytes;
+  std::span<const std::byte> bytes;  ///< all may be used later by the unit
+  OpRange own{};                     ///< those that the unit reads now
 };
 
 /// Packs a matrix for the unit that will use it.

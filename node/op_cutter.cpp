@@ -192,8 +192,7 @@ void OpCutter::cut_op(const PackOp& op) {
 void OpCutter::cut_op(const ReadOp& op) {
   constexpr std::int64_t kPage = 4096;
   const Cut bytes = cut_of(std::ssize(op.bytes), kPage, shares_.of(UnitShares::kOther));
-  for (std::size_t unit = 0; unit < units_.size(); ++unit)
-    lists_[unit].push_back(ReadOp{op.bytes.subspan(static_cast<std::size_t>(bytes.at[unit]), static_cast<std::size_t>(bytes.count(unit)))});
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) lists_[unit].push_back(ReadOp{op.bytes, bytes.of(unit)});
 }
 
 // Operations on rows of tokens.

@@ -278,8 +278,8 @@ void CpuUnit::run(const MergeAttentionOp& op, int thread) { attention_.run(op, t
 
 void CpuUnit::run(const ReadOp& op, int thread) {
   constexpr std::int64_t kPage = 4096;
-  const auto [begin, end] = thread_share(static_cast<std::int64_t>(op.bytes.size()), thread, threads(), kPage);
-  const volatile std::byte* bytes = op.bytes.data();
+  const auto [begin, end] = thread_share(op.own.count_of(std::ssize(op.bytes)), thread, threads(), kPage);
+  const volatile std::byte* bytes = op.bytes.data() + op.own.begin;
   for (std::int64_t at = begin; at < end; at += kPage) static_cast<void>(bytes[at]);
 }
 

@@ -1,8 +1,11 @@
 #include "node/cuda/emulation/emulated_device.hpp"
 
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <new>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "node/error.hpp"
@@ -23,6 +26,18 @@ class PagesBuffer final : public DeviceBuffer {
   PageMemory memory_;
   std::shared_ptr<std::atomic<std::uint64_t>> used_;
 };
+
+/// Whether the mapping at this address can be written.
+bool is_writable(const void* memory) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long long begin = 0, end = 0;
+    char rights[5] = {};
+    if (std::sscanf(line.c_str(), "%llx-%llx %4s", &begin, &end, rights) == 3 && address >= begin && address < end) return rights[1] == 'w';
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -73,6 +88,11 @@ std::unique_ptr<DeviceBuffer> EmulatedDevice::allocate(std::size_t bytes, Device
 void EmulatedDevice::copy_in(void* to, const void* from, std::size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(from);
   stream_.put([to, copy = std::vector<std::byte>(begin, begin + bytes)] { std::memcpy(to, copy.data(), copy.size()); });
+}
+
+void EmulatedDevice::reach_host(const void* begin, std::size_t bytes) {
+  if (!is_writable(begin)) throw ClusterError("device " + id() + ": mapping memory of the host failed: it is read-only");
+  reached_ += bytes;
 }
 
 void EmulatedDevice::Direct::put(const simt::Launch& launch) {

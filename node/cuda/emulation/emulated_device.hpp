@@ -37,7 +37,8 @@ class EmulatedDevice final : public Device {
   /// Waits for everything in the stream, as CUDA may do.
   std::unique_ptr<DeviceBuffer> allocate(std::size_t bytes, DeviceMemory memory) override;
   void copy_in(void* to, const void* from, std::size_t bytes) override;
-  void reach_host(const void*, std::size_t bytes) override { reached_ += bytes; }
+  /// As CUDA, refuses memory that cannot be written, such as a mapped file.
+  void reach_host(const void* begin, std::size_t bytes) override;
   void release_host() override {}
   void check(const char* what) override;
   std::unique_ptr<DeviceGraph> make_graph(std::span<const simt::Launch> launches) override;

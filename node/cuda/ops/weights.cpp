@@ -33,9 +33,9 @@ std::size_t packed_bytes(const Matrix& m) {
 
 /// Reads pages of the file; the device copies what it will use.
 bool run(OpContext& c, const ReadOp& op) {
-  constexpr std::size_t kPage = 4096;
+  constexpr std::int64_t kPage = 4096;
   const volatile std::byte* bytes = op.bytes.data();
-  for (std::size_t at = 0; at < op.bytes.size(); at += kPage) static_cast<void>(bytes[at]);
+  for (std::int64_t at = op.own.begin; at < op.own.end_of(std::ssize(op.bytes)); at += kPage) static_cast<void>(bytes[at]);
   c.memory.constant(op.bytes);
   return true;
 }
