@@ -54,6 +54,7 @@ bool LayeredUnit::wait_for(std::chrono::microseconds limit) {
 }
 
 std::unique_ptr<Buffer> LayeredUnit::allocate(std::size_t bytes, BufferUse use) {
+  use = shared(use);
   return (use == BufferUse::kActivations ? *first_ : *rest_).allocate(bytes, use);
 }
 

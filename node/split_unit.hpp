@@ -43,7 +43,7 @@ class SplitUnit final : public ComputeUnit {
   bool left() const override;
   void when_finished(std::function<void()> told) override;
   std::size_t packed_bytes(const Matrix& matrix) const override { return cutter_.packed_bytes(matrix); }
-  std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override { return memory_.allocate(bytes, use); }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override { return memory_.allocate(bytes, shared(use)); }
   /// Such as "cpu:0-3=0.6+cpu:4-7=0.4", with the current shares.
   std::string device() const override;
   std::uint64_t progress() const override;

@@ -29,7 +29,7 @@ std::shared_ptr<UnitMemory::Owned> UnitMemory::all_owned() {
   return all;
 }
 
-/// Activations are also used by the host; weights and cache only by the device.
+/// Activations are also used by the host; all else only by the device.
 std::unique_ptr<Buffer> UnitMemory::allocate(std::size_t bytes, BufferUse use) {
   const bool mapped = use == BufferUse::kActivations;
   return std::make_unique<UnitBuffer>(device_.allocate(bytes, mapped ? DeviceMemory::kMapped : DeviceMemory::kLocal), owned_);
@@ -37,6 +37,7 @@ std::unique_ptr<Buffer> UnitMemory::allocate(std::size_t bytes, BufferUse use) {
 
 void UnitMemory::begin() {
   in_use_ = filled_ = 0;
+  sent_.clear();
   kept_ = {};
   device_.release_host();
 }
@@ -45,14 +46,37 @@ std::byte* UnitMemory::arguments(std::size_t bytes) {
   constexpr std::size_t kAlignment = 64, kMinBytes = 1 << 20;
   bytes = std::bit_ceil(std::max(bytes, kAlignment));  // so that later addresses rarely change: graphs contain them
   const std::size_t at = (filled_ + kAlignment - 1) / kAlignment * kAlignment;
-  if (in_use_ > 0 && at + bytes <= arguments_[in_use_ - 1]->size()) {
+  if (in_use_ > 0 && at + bytes <= arguments_[in_use_ - 1].mapped->size()) {
     filled_ = at + bytes;
-    return arguments_[in_use_ - 1]->data() + at;
+    return arguments_[in_use_ - 1].mapped->data() + at;
   }
-  while (in_use_ < arguments_.size() && arguments_[in_use_]->size() < bytes) ++in_use_;
-  if (in_use_ == arguments_.size()) arguments_.push_back(device_.allocate(std::max(bytes, kMinBytes), DeviceMemory::kMapped));
+  while (in_use_ < arguments_.size() && arguments_[in_use_].mapped->size() < bytes) ++in_use_;
+  if (in_use_ == arguments_.size()) arguments_.push_back({device_.allocate(std::max(bytes, kMinBytes), DeviceMemory::kMapped), nullptr});
   filled_ = bytes;
-  return arguments_[in_use_++]->data();
+  return arguments_[in_use_++].mapped->data();
+}
+
+/// By a kernel, so that the copy can be part of a graph.
+const std::byte* UnitMemory::own_arguments(const std::byte* arguments, std::size_t bytes) {
+  const auto own = std::ranges::find_if(arguments_, [&](const Arguments& all) {
+    return arguments >= all.mapped->data() && arguments < all.mapped->data() + all.mapped->size();
+  });
+  std::byte* const mapped = own->mapped->data() + (arguments - own->mapped->data());
+  if (device_.properties().unified || bytes == 0) return mapped;
+  if (!own->own) own->own = device_.allocate(own->mapped->size(), DeviceMemory::kLocal);
+  std::byte* const to = own->own->data() + (mapped - own->mapped->data());
+  const auto floats = static_cast<std::int64_t>(bytes / sizeof(float));
+  device_.kernels().copy({reinterpret_cast<const float*>(mapped), nullptr, floats, 1, floats, reinterpret_cast<float*>(to), floats},
+                         &launcher_);
+  launcher_.named("copying arguments");
+  return to;
+}
+
+const std::byte* UnitMemory::kept_bytes(std::string_view bytes) {
+  if (const auto known = kept_values_.find(bytes); known != kept_values_.end()) return known->second->data();
+  auto copy = device_.allocate(bytes.size(), DeviceMemory::kLocal);
+  launcher_.copy_in(copy->data(), bytes.data(), bytes.size());  // throws before the copy is kept
+  return kept_values_.emplace(bytes, std::move(copy)).first->second->data();
 }
 
 std::byte* UnitMemory::grown(std::unique_ptr<DeviceBuffer>& buffer, std::size_t bytes, DeviceMemory memory) {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "node/buffer.hpp"
@@ -34,6 +36,24 @@ class UnitMemory {
   }
   /// Mapped memory for this list, not initialized.
   std::byte* arguments(std::size_t bytes);
+  /// Copies values into the device's own memory for this list, once for all its operations; they do not change meanwhile.
+  template <class T>
+  const T* once(std::span<const T> values) {
+    const void*& sent = sent_[{values.data(), values.size_bytes()}];
+    if (!sent) sent = own(put(values), values.size());
+    return static_cast<const T*>(sent);
+  }
+  /// Copies arguments() into the device's own memory, if it has any.
+  template <class T>
+  const T* own(const T* arguments, std::size_t count) {
+    static_assert(sizeof(T) % sizeof(float) == 0);
+    return reinterpret_cast<const T*>(own_arguments(reinterpret_cast<const std::byte*>(arguments), count * sizeof(T)));
+  }
+  /// Copies values into the device's own memory, where they stay for later lists that need the same values.
+  template <class T>
+  const T* kept_values(std::span<const T> values) {
+    return reinterpret_cast<const T*>(kept_bytes({reinterpret_cast<const char*>(values.data()), values.size_bytes()}));
+  }
   /// Memory of the device. Growing loses its contents.
   std::byte* scratch(Scratch use, std::size_t bytes);
   /// The same, mapped.
@@ -60,6 +80,8 @@ class UnitMemory {
   class UnitBuffer;
   static std::shared_ptr<Owned> all_owned();
   const std::byte* address(const std::byte* host, std::size_t bytes);
+  const std::byte* own_arguments(const std::byte* arguments, std::size_t bytes);
+  const std::byte* kept_bytes(std::string_view bytes);
   std::byte* grown(std::unique_ptr<DeviceBuffer>& buffer, std::size_t bytes, DeviceMemory memory);
   static bool contains(const std::map<const std::byte*, const std::byte*>& ranges, const std::byte* begin, std::size_t bytes);
 
@@ -67,8 +89,14 @@ class UnitMemory {
   Device& device_;
   std::shared_ptr<Owned> owned_;
   std::array<std::unique_ptr<DeviceBuffer>, static_cast<std::size_t>(Scratch::kCount)> scratch_;
-  std::vector<std::unique_ptr<DeviceBuffer>> arguments_;  // the first `in_use_` are used, the last of these up to `filled_`
+  /// Mapped memory for arguments, and as much of the device's own.
+  struct Arguments {
+    std::unique_ptr<DeviceBuffer> mapped, own;
+  };
+  std::vector<Arguments> arguments_;  // the first `in_use_` are used, the last of these up to `filled_`
   std::size_t in_use_ = 0, filled_ = 0;
+  std::map<std::pair<const void*, std::size_t>, const void*> sent_;
+  std::map<std::string, std::unique_ptr<DeviceBuffer>, std::less<>> kept_values_;
   std::span<const std::byte> kept_;                         // host address
   std::map<const std::byte*, const std::byte*> constants_;  // [begin, end)
   std::map<std::pair<const std::byte*, std::size_t>, std::unique_ptr<DeviceBuffer>> copies_;

@@ -71,7 +71,7 @@ NextnHead::NextnHead(const CheckedTensors& tensors, const ContextOptions& contex
       block_(StageWeights::find(*tensors.all().gguf(), target_.h, range_of(target_))),
       shard_(target_.h),
       sizes_(StageBuffers::of(target_.h, range_of(target_), shard_)),
-      buffers_(unit),
+      buffers_(unit, false),
       layer_ops_(target_.h, shard_, nullptr, buffers_, ops_),
       rope_(target_.h, block_.specs.front(), block_.rest.vector(TensorRole::kRopeFactors)),
       store_(unit, shard_.cache_shape(1), context.cells, context.cache_types),

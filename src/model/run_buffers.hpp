@@ -7,24 +7,25 @@ namespace yamata {
 
 /// Each is [rows][...], with sizes from StageBuffers. A member of a group updates only its own columns of x.
 struct RunBuffers {
-  explicit RunBuffers(ComputeUnit& unit)
-      : x(unit),
-        input(unit),
-        q(unit),
-        k(unit),
-        v(unit),
-        attention(unit),
-        low_queries(unit),
-        latent_q(unit),
-        gate(unit),
-        up(unit),
-        normed(unit),
-        ffn_input(unit),
-        branch(unit),
+  /// `whole_model`: the host neither writes nor reads x.
+  RunBuffers(ComputeUnit& unit, bool whole_model)
+      : x(unit, whole_model ? kOwn : BufferUse::kActivations),
+        input(unit, kOwn),
+        q(unit, kOwn),
+        k(unit, kOwn),
+        v(unit, kOwn),
+        attention(unit, kOwn),
+        low_queries(unit, kOwn),
+        latent_q(unit, kOwn),
+        gate(unit, kOwn),
+        up(unit, kOwn),
+        normed(unit, kOwn),
+        ffn_input(unit, kOwn),
+        branch(unit, kOwn),
         router(unit),
         choice(unit),
         angles(unit),
-        chosen(unit),
+        chosen(unit, kOwn),
         logits(unit),
         highest(unit),
         expert_begins(unit),
@@ -43,6 +44,9 @@ struct RunBuffers {
   FloatBuffer expert_begins;   // [experts + 1]
   FloatBuffer head_pairs;      // for latent attention: tokens and heads: [heads][rows] each
   FloatBuffer head_begins;     // [heads + 1]
+
+ private:
+  static constexpr BufferUse kOwn = BufferUse::kIntermediate;
 };
 
 }  // namespace yamata

@@ -30,7 +30,7 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       sizes_(StageBuffers::of(h, range, shard_)),
       cells_(options.cells, options.sequences),
       unit_(unit),
-      buffers_(unit),
+      buffers_(unit, first() && last()),
       features_(unit),
       feature_inputs_(unit),
       layer_ops_(h_, shard_, exchange_, buffers_, ops_) {

@@ -373,7 +373,7 @@ TEST_P(UnitContract, EndOfAList_isToldUntilNobodyListens) {
 }
 
 TEST_P(UnitContract, Buffers_areZerosThatHoldWhatIsWritten) {
-  for (const BufferUse use : {BufferUse::kActivations, BufferUse::kWeights, BufferUse::kCache}) {
+  for (const BufferUse use : {BufferUse::kActivations, BufferUse::kIntermediate, BufferUse::kWeights, BufferUse::kCache}) {
     const auto buffer = unit().allocate(100'000, use);
     const auto bytes = buffer->host();
     ASSERT_EQ(bytes.size(), 100'000u);

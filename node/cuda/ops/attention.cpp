@@ -14,13 +14,16 @@ const OpContext::Visible& visible_of(OpContext& c, const AttentionOp& op) {
   if (!is_new) return visible;
   std::vector<std::int64_t> begins{0};
   for (std::int64_t row = 0; row < op.rows; ++row) begins.push_back(begins.back() + std::ssize(op.visible[row]));
-  auto* cells = reinterpret_cast<std::int32_t*>(c.memory.arguments(static_cast<std::size_t>(begins.back()) * sizeof(std::int32_t)));
-  visible = {c.memory.put(std::span<const std::int64_t>(begins)), cells, 0, 0};
+  const auto count = static_cast<std::size_t>(begins.back());
+  auto* const all = reinterpret_cast<std::int32_t*>(c.memory.arguments(count * sizeof(std::int32_t)));
+  visible.begins = c.memory.own(c.memory.put(std::span<const std::int64_t>(begins)), begins.size());
+  std::int32_t* cells = all;
   for (std::int64_t row = 0; row < op.rows; ++row) {
     cells = std::ranges::copy(op.visible[row], cells).out;
     visible.most = std::max<std::int64_t>(visible.most, std::ssize(op.visible[row]));
     for (const std::int32_t cell : op.visible[row]) visible.highest = std::max<std::int64_t>(visible.highest, cell);
   }
+  visible.cells = c.memory.own(all, count);
   return visible;
 }
 
@@ -29,7 +32,7 @@ void* const* planes(OpContext& c, void* const* heads, std::int64_t count, Tensor
   std::vector<void*> known;
   for (std::int64_t head = 0; head < count; ++head)
     known.push_back(c.memory.at(static_cast<std::byte*>(heads[head]), static_cast<std::size_t>(highest + 1) * row_bytes(type, head_dim)));
-  return c.memory.put(std::span<void* const>(known));
+  return c.memory.kept_values(std::span<void* const>(known));
 }
 
 /// Arguments without rows, segments and results.
@@ -66,8 +69,8 @@ bool run(OpContext& c, const StoreOp& op) {
   a.q_begin = op.queries.begin, a.q_end = op.queries.end_of(op.q_heads);
   a.kv_begin = op.keys.begin, a.kv_end = op.keys.end_of(op.kv_heads);
   a.interleaved = op.interleaved;
-  a.cos_sin = c.memory.at(op.cos_sin, static_cast<std::size_t>(op.rows * op.rotary_dim));
-  a.cells = c.memory.put(std::span(op.cells, static_cast<std::size_t>(op.rows)));
+  a.cos_sin = c.memory.once(std::span(op.cos_sin, static_cast<std::size_t>(op.rows * op.rotary_dim)));
+  a.cells = c.memory.once(std::span(op.cells, static_cast<std::size_t>(op.rows)));
   a.cache_k = planes(c, op.cache_k, op.kv_heads, op.k_type, op.head_dim, highest);
   a.cache_v = op.v ? planes(c, op.cache_v, op.kv_heads, op.v_type, op.head_dim, highest) : a.cache_k;
   a.k_type = op.k_type, a.v_type = op.v_type;

@@ -22,9 +22,9 @@ struct OpContext {
 
   /// The cells that are visible to rows, for kernels: [rows + 1] offsets, and the cells.
   struct Visible {
-    const std::int64_t* begins;
-    const std::int32_t* cells;
-    std::int64_t most, highest;  ///< largest number of cells of a row; highest cell
+    const std::int64_t* begins = nullptr;
+    const std::int32_t* cells = nullptr;
+    std::int64_t most = 0, highest = 0;  ///< largest number of cells of a row; highest cell
   };
   std::map<std::pair<const void*, std::int64_t>, Visible> visible;  ///< by AttentionOp::visible and rows
 
