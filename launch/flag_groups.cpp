@@ -113,7 +113,7 @@ void add_cluster(cxxopts::Options& flags) {
                                "Compute threads of each rank (0: the fastest number, up to its share of its machine's cores; "
                                "measure: the same, but ignore a remembered choice)",
                                value_or<std::string>("0"), "N");
-  flags.add_options("Cluster")("b,batch-size", "Prompt tokens per run", value_or<int>("64"), "N");
+  flags.add_options("Cluster")("b,batch-size", "Prompt tokens per run (default: 64; with a GPU 512)", cxxopts::value<int>(), "N");
 }
 
 void read_ranks(const cxxopts::ParseResult& r, JobOptions& job) {
@@ -127,8 +127,13 @@ void read_ranks(const cxxopts::ParseResult& r, JobOptions& job) {
   job.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));
 }
 
-int read_batch(const cxxopts::ParseResult& r) {
-  const int batch = r["batch-size"].as<int>();
+int default_batch(const JobOptions& job) {
+  constexpr int kBatch = 64, kDeviceBatch = 512;  // a GPU needs more rows to be busy
+  return std::ranges::any_of(job.units, &UnitSpec::device) || job.gpu_layers.value_or(0) > 0 ? kDeviceBatch : kBatch;
+}
+
+int read_batch(const cxxopts::ParseResult& r, const JobOptions& job) {
+  const int batch = given(r, "batch-size") ? r["batch-size"].as<int>() : default_batch(job);
   require(batch >= 1 && batch <= 8192, "-b", "between 1 and 8192");
   return batch;
 }
@@ -136,7 +141,7 @@ int read_batch(const cxxopts::ParseResult& r) {
 void read_cluster(const cxxopts::ParseResult& r, JobOptions& job) {
   read_ranks(r, job);
   job.threads = parse_thread_count("-t", r["threads"].as<std::string>(), job.measure_threads);
-  job.batch = read_batch(r);
+  job.batch = read_batch(r, job);
 }
 
 void add_context(cxxopts::Options& flags, const char* fallback) {

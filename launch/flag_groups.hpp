@@ -37,8 +37,9 @@ void read_ranks(const cxxopts::ParseResult& result, JobOptions& job);
 /// The same, with threads and batch of a command that has only one job.
 void add_cluster(cxxopts::Options& flags);
 void read_cluster(const cxxopts::ParseResult& result, JobOptions& job);
-/// -b
-int read_batch(const cxxopts::ParseResult& result);
+/// -b, or what suits the job's units.
+int read_batch(const cxxopts::ParseResult& result, const JobOptions& job);
+int default_batch(const JobOptions& job);
 
 void add_context(cxxopts::Options& flags, const char* fallback);
 void read_context(const cxxopts::ParseResult& result, JobOptions& job);

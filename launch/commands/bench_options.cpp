@@ -97,7 +97,7 @@ cxxopts::Options bench_flags() {
        "Compute threads of each rank (0: the fastest number, up to its share of its machine's cores; measure: the same, but ignore a "
        "remembered choice)",
        value_or<std::string>("0"), "LIST");
-  jobs("b,batch-size", "Prompt tokens per run", value_or<std::string>("64"), "LIST");
+  jobs("b,batch-size", "Prompt tokens per run (default: 64; with a GPU 512)", cxxopts::value<std::string>(), "LIST");
   add_cache_types(flags, kJobs, "LIST");
   auto output = flags.add_options("Output");
   output("o,output", "Format on standard output: md, csv, json, jsonl or sql", value_or<std::string>("md"), "FORMAT");
@@ -114,7 +114,6 @@ BenchOptions read_bench(const cxxopts::ParseResult& r) {
   }
   o.tests = parse_tests(r);
   o.threads = parse_thread_counts("-t", joined(r, "threads"), o.measure_threads);
-  o.batches = parse_counts("-b", joined(r, "batch-size"), 1, 8192);
   o.k_types = parse_types("-ctk", joined(r, "cache-type-k"));
   o.v_types = parse_types("-ctv", joined(r, "cache-type-v"));
   o.repetitions = number_in(r, "repetitions", 1, 100000, "between 1 and 100000", "-r").value_or(o.repetitions);
@@ -122,6 +121,7 @@ BenchOptions read_bench(const cxxopts::ParseResult& r) {
   o.error_output = parse_format("-oe", r["output-err"].as<std::string>(), true);
   o.warm_up = !r.count("no-warmup");
   read_ranks(r, o.job);
+  o.batches = r.count("batch-size") ? parse_counts("-b", joined(r, "batch-size"), 1, 8192) : std::vector<int>{default_batch(o.job)};
   return o;
 }
 

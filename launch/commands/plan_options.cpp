@@ -83,7 +83,7 @@ PlanOptions read_plan(const cxxopts::ParseResult& r) {
   if (r.count("slow")) o.slow = parse_slow(r["slow"].as<std::vector<std::string>>(), named ? kMaxRanks : o.ranks);
   o.threads = number_in(r, "threads", 0, 1024, "between 0 and 1024", "-t").value_or(0);
   o.context = read_context_size(r);
-  o.batch = read_batch(r);
+  o.batch = read_batch(r, {});
   o.cache_types = read_cache_types(r);
   o.generate = number_in(r, "predict", 2, 100000, "between 2 and 100000", "-n").value_or(o.generate);
   o.prompt_tokens = number_in(r, "prompt-tokens", 1, 100000, "between 1 and 100000").value_or(o.prompt_tokens);

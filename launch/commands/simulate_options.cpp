@@ -96,7 +96,7 @@ SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
   require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: a simulation keeps no text and reads none");
   o.draft_models = job.draft_models;
   o.draft_on_head = job.draft_on_head;
-  o.batch = read_batch(r);
+  o.batch = read_batch(r, job);
   o.seed = r["seed"].as<std::uint64_t>();
   read_lists(r, o);
   if (r.count("from")) o.from_file = r["from"].as<std::string>();

@@ -60,6 +60,18 @@ void expect_lines(const Lines& lines, const Lines& beginnings) {
   for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_TRUE(lines[i].starts_with(beginnings[i])) << lines[i];
 }
 
+TEST(Flags, Batches_areLargerWithAGpu) {
+  const auto batch = [](const Arguments& more) {
+    return std::get<RunOptions>(parse(joined({"run", "-m", kModel, "-p", "x"}, more)).options).job.batch;
+  };
+  EXPECT_EQ(batch({}), 64);
+  EXPECT_EQ(batch({"--units", "cpu:0+cpu:1"}), 64);
+  EXPECT_EQ(batch({"--units", "cuda:0"}), 512);
+  EXPECT_EQ(batch({"--units", "cpu+cuda:0"}), 512);
+  EXPECT_EQ(batch({"-ngl", "4"}), 512);
+  EXPECT_EQ(batch({"--units", "cuda:0", "-b", "7"}), 7);
+}
+
 TEST(IdleFlags, OfGuessing_areNamedWhereNothingGuesses) {
   expect_lines(idle_in_run({}), {});
   expect_lines(idle_in_run({"--strategy", "iterative"}), {});
