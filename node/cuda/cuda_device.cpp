@@ -56,7 +56,15 @@ class CardBuffer final : public DeviceBuffer {
   std::byte* data_ = nullptr;
 };
 
+/// A kernel gets more than 48 KiB of shared memory only on request. check() reports errors.
+void request_shared(const simt::Launch& launch) {
+  constexpr std::size_t kWithout = 48 << 10;
+  if (launch.shared_bytes > kWithout)
+    cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(launch.shared_bytes));
+}
+
 cudaError_t put(const simt::Launch& launch, cudaStream_t stream) {
+  request_shared(launch);
   void* argument = const_cast<std::byte*>(launch.arguments);
   return cudaLaunchKernel(launch.kernel, dim3(launch.grid.x, launch.grid.y), dim3(launch.threads), &argument, launch.shared_bytes, stream);
 }
@@ -96,6 +104,7 @@ class CardGraph final : public DeviceGraph {
   void make(std::span<const simt::Launch> launches) {
     require_(cudaGraphCreate(&graph_, 0), "making a graph");
     for (const simt::Launch& launch : launches) {
+      request_shared(launch);
       void* argument = nullptr;
       const cudaKernelNodeParams params = node_of(launch, &argument);
       cudaGraphNode_t node = nullptr;

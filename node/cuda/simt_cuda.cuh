@@ -53,6 +53,7 @@ YAMATA_DEVICE float half_to_float(std::uint16_t half) { return __half2float(__us
 /// Rounds to nearest, ties to even.
 YAMATA_DEVICE std::uint16_t float_to_half(float value) { return __half_as_ushort(__float2half_rn(value)); }
 YAMATA_DEVICE float float_of_bits(std::uint32_t bits) { return __uint_as_float(bits); }
+YAMATA_DEVICE std::uint32_t bits_of(float value) { return __float_as_uint(value); }
 YAMATA_DEVICE double square_root(double x) { return __dsqrt_rn(x); }
 
 // A product on tensor cores: d[16][8] = start + a[16][k] * b[k][8] of signed bytes. Of d, lane l holds columns 2(l%4) and 2(l%4) + 1, in
@@ -86,6 +87,39 @@ YAMATA_DEVICE void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::
   asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%10,%10,%10,%10};"
                : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start));
+}
+#endif
+
+// Copies from global to shared memory that a thread begins, and does not wait for. They are done when wait_copies says so, for this
+// thread; for others after a barrier, too.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+/// GPUs before Ampere copy at once.
+template <unsigned kBytes>
+YAMATA_DEVICE void copy_async(void* to, const void* from) {
+  if constexpr (kBytes == 16)
+    *static_cast<Words4*>(to) = *static_cast<const Words4*>(from);
+  else
+    *static_cast<std::uint32_t*>(to) = *static_cast<const std::uint32_t*>(from);
+}
+YAMATA_DEVICE void commit_copies() {}
+template <unsigned kLatest>
+YAMATA_DEVICE void wait_copies() {}
+#else
+/// Of 4 or 16 bytes, aligned to that.
+template <unsigned kBytes>
+YAMATA_DEVICE void copy_async(void* to, const void* from) {
+  const auto shared_to = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  if constexpr (kBytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_to), "l"(from) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_to), "l"(from) : "memory");
+}
+/// Ends a group of copies.
+YAMATA_DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits until all groups but the latest kLatest are done.
+template <unsigned kLatest>
+YAMATA_DEVICE void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLatest) : "memory");
 }
 #endif
 

@@ -70,6 +70,7 @@ void Block::run_block(void (*body)(void*), void* argument) {
     lanes_[i].fiber.begin(body, argument);
     lanes_[i].state = State::kReady;
     lanes_[i].turn = 0;
+    lanes_[i].copies.clear(), lanes_[i].groups.clear(), lanes_[i].done = 0;
   }
   const unsigned warps = shape_.threads / kWarp;
   for (;;) {
@@ -134,6 +135,16 @@ const Block::Words* Block::exchange(const Words& words) {
   words_[turn][lane] = words;
   sync_warp();
   return &words_[turn][lane / kWarp * kWarp];
+}
+
+void Block::wait_copies(std::size_t latest) {
+  Thread& thread = lanes_[current_];
+  if (thread.groups.size() <= latest) return;
+  const std::size_t end = thread.groups[thread.groups.size() - latest - 1];
+  for (; thread.done < end; ++thread.done) {
+    const Copy& copy = thread.copies[thread.done];
+    std::memcpy(copy.to, copy.from, copy.bytes);
+  }
 }
 
 }  // namespace yamata::simt

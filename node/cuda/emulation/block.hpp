@@ -26,7 +26,7 @@ class Block {
     std::size_t shared_bytes;
   };
   static constexpr unsigned kMaxThreads = 1024;
-  static constexpr std::size_t kMaxSharedBytes = 48 << 10;  ///< CUDA's limit without a special request
+  static constexpr std::size_t kMaxSharedBytes = 64 << 10;  ///< what GPUs since Volta have
 
   /// The block that runs on this host thread.
   static Block& current();
@@ -48,12 +48,26 @@ class Block {
   /// Gives the lane's words to its warp; returns the words of all lanes, valid until the call after the next.
   const Words* exchange(const Words& words);
 
+  /// Copies of this thread, in groups: done when it waits for them, and no earlier.
+  void copy_later(void* to, const void* from, unsigned bytes) { lanes_[current_].copies.push_back({to, from, bytes}); }
+  void commit_copies() { lanes_[current_].groups.push_back(lanes_[current_].copies.size()); }
+  /// Does all but the latest groups.
+  void wait_copies(std::size_t latest);
+
  private:
   enum class State { kReady, kAtBlock, kAtWarp, kEnded };
+  struct Copy {
+    void* to;
+    const void* from;
+    unsigned bytes;
+  };
   struct Thread {
     Fiber fiber;
     State state = State::kEnded;
     unsigned turn = 0;  // number of its exchanges
+    std::vector<Copy> copies;
+    std::vector<std::size_t> groups;  // the ends of groups among the copies
+    std::size_t done = 0;             // copies
   };
   void run_block(void (*body)(void*), void* argument);
   bool run_warp(unsigned warp);

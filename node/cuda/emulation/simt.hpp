@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <source_location>
+#include <stdexcept>
 #include <thread>
 #include <tuple>
 
@@ -73,6 +74,7 @@ inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline float half_to_float(std::uint16_t half) { return cpu::f16_to_f32(half); }
 inline std::uint16_t float_to_half(float value) { return cpu::f32_to_f16(value); }
 inline float float_of_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+inline std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
 inline double square_root(double x) { return std::sqrt(x); }
 
 namespace detail {
@@ -96,6 +98,19 @@ inline void mma_k32(int (&d)[4], const std::uint32_t (&a)[4], const std::uint32_
   const Block::Words* words = Block::current().exchange({a[0], a[1], a[2], a[3], b[0], b[1]});
   detail::add_k16(d, words, 0, 4);
   detail::add_k16(d, words, 2, 5);
+}
+
+template <unsigned kBytes>
+void copy_async(void* to, const void* from) {
+  static_assert(kBytes == 4 || kBytes == 16);
+  if (reinterpret_cast<std::uintptr_t>(to) % kBytes != 0 || reinterpret_cast<std::uintptr_t>(from) % kBytes != 0)
+    throw std::logic_error("a kernel copies to, or from, an address that is not aligned");
+  Block::current().copy_later(to, from, kBytes);
+}
+inline void commit_copies() { Block::current().commit_copies(); }
+template <unsigned kLatest>
+void wait_copies(std::source_location where = std::source_location::current()) {
+  if (!injected::removed(where)) Block::current().wait_copies(kLatest);
 }
 
 inline void store_release(std::uint32_t* flag, std::uint32_t value) { __atomic_store_n(flag, value, __ATOMIC_RELEASE); }

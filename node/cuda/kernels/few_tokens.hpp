@@ -1,163 +1,306 @@
 #pragma once
-// Products of quantized weights with few tokens: bound by the memory bandwidth for the weights.
+// Products of quantized weights with 2 to 16 tokens, on tensor cores: the integer sums of a block of 32 are exact in any order.
 //
-// One thread block per panel of 32 rows. In each stage, the warps divide the panel's blocks of 32 columns among themselves, and write
-// integer sums and scales into shared memory. Then one warp per token, with one lane per row, adds the floats in the order of the blocks.
-#include "node/cuda/device_kernels.hpp"
-#include "node/cuda/kernels/arithmetic.hpp"
-#include "node/cuda/kernels/panel_blocks.hpp"
+// One thread block per panel of 32 rows. Four warps load: they copy stages of eight blocks of columns, with the tokens' activations, into a
+// ring in shared memory, some stages ahead, and decode the scales of the next stage. Four warps multiply: each computes the integer sums of
+// 8 rows and all tokens, and adds the floats in the order of the blocks, in registers. There is one barrier per stage.
+#include "node/cuda/kernels/one_token.hpp"
 
 namespace yamata::cuda {
 namespace {
 
-constexpr unsigned kFewThreads = 256, kFewWarps = kFewThreads / simt::kWarp;
+constexpr unsigned kFewWarps = 4, kLoaders = kFewWarps * simt::kWarp, kFewThreads = 2 * kLoaders;
+constexpr unsigned kStageBlocks = 8, kWarpRows = kPanelRows / kFewWarps;
+constexpr unsigned kStageWords = kStageBlocks * 8;  ///< of a token
 
-/// Blocks of 32 columns per stage: two stages fit into shared memory.
-template <int kTokens>
-constexpr int kStageBlocks = kTokens <= 2   ? 32
-                             : kTokens <= 8 ? 16
-                                            : 8;
+template <class Block, unsigned kTokens>
+struct FewTokens {
+  static constexpr cpu::PanelFormat kFormat = cpu::kPanelFormat<Block>;
+  static constexpr bool kHasMin = kFormat.has_min(), kHasSub = kFormat.has_sub_blocks(), kHasSubMin = kHasMin && kHasSub;
+  static constexpr unsigned kStageBytes = kStageBlocks / BlockLayout<Block>::kBlocks * BlockLayout<Block>::kGroupBytes;
 
-/// A stage's results, [block][row].
-template <class Block, int kTokens>
-struct FewShared {
-  static constexpr bool kHasMin = cpu::kPanelFormat<Block>.has_min(), kHasSubMin = kHasMin && cpu::kPanelFormat<Block>.has_sub_blocks();
+  // A lane multiplies two steps of a block. They are adjacent, and so in one word, if the halves of a block have the same scale.
+  static constexpr bool kAdjacent = !kHasSub && kFormat.low_bits <= 4;
+  // Lines of 128 bytes are padded, and so are tokens: the lanes of a warp read from different banks.
+  static constexpr unsigned kLine = 128, kPadding = 32, kXPadding = kAdjacent ? 8 : 4;
+  static constexpr YAMATA_DEVICE unsigned padded(unsigned at) { return at + at / kLine * kPadding; }
+
+  /// As copied.
   struct Stage {
-    int whole[kStageBlocks<kTokens>][kTokens][kPanelRows];
-    float d[kStageBlocks<kTokens>][kPanelRows];
-    float m[kHasMin ? kStageBlocks<kTokens> : 1][kPanelRows];
-    std::uint16_t sub_min[kHasSubMin ? kStageBlocks<kTokens> : 1][kPanelRows];  // two bytes
-  } stages[2];                                                                  // double buffer: one is computed, one added up
+    alignas(16) std::uint8_t weights[(kStageBytes / kLine + 1) * (kLine + kPadding)];
+    alignas(16) std::uint32_t x[kTokens][kStageWords + kXPadding];
+    float x_scales[kTokens][kStageBlocks];
+    std::uint32_t x_sums[kHasMin ? kTokens : 1][kStageBlocks];
+  };
+  /// Decoded.
+  struct Scales {
+    alignas(8) float d[kStageBlocks][kPanelRows];
+    alignas(8) float m[kHasMin ? kStageBlocks : 1][kHasMin ? kPanelRows : 1];
+    alignas(8) std::uint32_t sub[kHasSub ? kStageBlocks : 1][kHasSub ? kPanelRows : 1];            // two of 16 bits
+    alignas(8) std::uint32_t sub_min[kHasSubMin ? kStageBlocks : 1][kHasSubMin ? kPanelRows : 1];  // likewise
+    /// A token's scale; the sum of its activations, as the minimum needs it: two integers of 16 bits, or scaled.
+    struct alignas(8) OfToken {
+      float scale, sum;
+    } tokens[kStageBlocks][kTokens];
+  };
+  static constexpr unsigned kMaxBytes = 64 << 10, kFitting = (kMaxBytes - 2 * sizeof(Scales)) / sizeof(Stage);
+  static constexpr unsigned kDepth = kFitting < 5 ? kFitting : 5;  ///< stages in the ring
+  static_assert(kDepth >= 3);
+  struct Shared {
+    Stage ring[kDepth];
+    Scales scales[2];
+  };
+
+  class Loader;
+  template <unsigned kCount>
+  class Blocks;
 };
 
-/// Number of panels that contain rows of a part.
-constexpr std::int64_t panels_of(const ProductArgs::Part& part) {
-  return part.begin < part.end ? divide_up(part.end, kPanelRows) - part.begin / kPanelRows : 0;
-}
-
-/// The part to which a panel of the launch belongs; `panel` becomes the index from the part's row 0.
-YAMATA_DEVICE const ProductArgs::Part& part_of(const ProductArgs& a, std::int64_t& panel) {
-  int i = 0;
-  for (; i + 1 < a.part_count && panel >= panels_of(a.parts[i]); ++i) panel -= panels_of(a.parts[i]);
-  panel += a.parts[i].begin / kPanelRows;
-  return a.parts[i];
-}
-
-/// The 32 activations of one block of a token.
-struct ActivationWords {
-  simt::Words4 half[2];
-  YAMATA_DEVICE ActivationWords(const DeviceRows& x8, std::int64_t token, std::int64_t block) {
-    const auto* words = reinterpret_cast<const simt::Words4*>(x8.values + (token * x8.blocks + block) * 32);
-    half[0] = words[0], half[1] = words[1];
-  }
-  YAMATA_DEVICE std::uint32_t step(int i) const { return half[i / 4].word[i % 4]; }
-};
-
-/// The integer dot product of a row's block and a token's block.
-template <class Block>
-YAMATA_DEVICE int whole_sum(const std::uint32_t (&steps)[8], const RowScales& scales, const ActivationWords& x) {
-  int sums[2] = {0, 0};
-  for (int i = 0; i < 8; ++i) sums[i / 4] = simt::dot4(steps[i], x.step(i), sums[i / 4]);
-  if constexpr (cpu::kPanelFormat<Block>.has_sub_blocks()) return scales.sub[0] * sums[0] + scales.sub[1] * sums[1];
-  return sums[0] + sums[1];
-}
-
-/// Adds a block to a floating-point sum: first its products, then the part of its minimum.
-template <class Block>
-YAMATA_DEVICE float add_block(float sum, int whole, float d, float m, int sub_min0, int sub_min1, float x_scale,
-                              const std::int16_t* sub_sums) {
-  constexpr cpu::PanelFormat kFormat = cpu::kPanelFormat<Block>;
-  sum = simt::fma(static_cast<float>(whole), d * x_scale, sum);
-  if constexpr (kFormat.has_min() && kFormat.has_sub_blocks())
-    return simt::fma(static_cast<float>(sub_min0 * sub_sums[0] + sub_min1 * sub_sums[1]), m * x_scale, sum);
-  if constexpr (kFormat.has_min()) return simt::fma(m, x_scale * static_cast<float>(sub_sums[0] + sub_sums[1]), sum);
-  return sum;
-}
-
-/// Computes a stage: each warp its blocks, into shared memory.
-template <class Block, int kTokens>
-YAMATA_DEVICE void multiply_stage(const ProductArgs& a, const std::byte* panel, std::int64_t first,
-                                  typename FewShared<Block, kTokens>::Stage& stage) {
-  using Shared = FewShared<Block, kTokens>;
-  const int row = static_cast<int>(simt::lane());
-  for (int b = static_cast<int>(simt::warp()); b < kStageBlocks<kTokens>; b += static_cast<int>(kFewWarps)) {
-    if (!simt::within(first + b, a.x8.blocks)) return;
-    const PanelBlock<Block> block(panel, first + b);
-    const RowScales scales = block.scales(row);
-    const BlockWords<Block> words = block.words(row);
-    std::uint32_t steps[8];
-    for (int i = 0; i < 8; ++i) steps[i] = step_word<Block>(words, i);
-    for (int t = 0; t < kTokens; ++t) {
-      if (!simt::within(t, a.tokens)) break;
-      stage.whole[b][t][row] = whole_sum<Block>(steps, scales, ActivationWords(a.x8, t, first + b));
+/// What one of the loading threads copies of each stage: pieces of 16 bytes of the weights and of the activations, and one scale.
+template <class Block, unsigned kTokens>
+class FewTokens<Block, kTokens>::Loader {
+ public:
+  YAMATA_DEVICE Loader(const ProductArgs& a, const std::uint8_t* panel)
+      : id_(simt::thread() - kLoaders), left_(static_cast<unsigned>(a.x8.blocks)), weights_(panel + id_ * kPiece) {
+    for (unsigned i = 0; i < kXPieces; ++i) {
+      const unsigned at = i * kLoaders + id_;
+      has_x_[i] = simt::within(at / kTokenPieces, a.tokens);
+      x_[i] = a.x8.values + static_cast<std::size_t>(at / kTokenPieces * left_) * 32 + at % kTokenPieces * kPiece;
     }
-    stage.d[b][row] = scales.d;
-    if constexpr (Shared::kHasMin) stage.m[b][row] = scales.m;
-    if constexpr (Shared::kHasSubMin) stage.sub_min[b][row] = static_cast<std::uint16_t>(scales.sub_min[0] | scales.sub_min[1] << 8);
+    has_scale_ = simt::within(token(), a.tokens) && token() < kTokens;
+    x_scales_ = a.x8.scales + token() * left_ + block();
+    x_sums_ = reinterpret_cast<const std::uint32_t*>(a.x8.sub_sums) + token() * left_ + block();
   }
-}
 
-/// Adds a stage to the sum of one token and the lane's row.
-template <class Block, int kTokens>
-YAMATA_DEVICE float add_stage(const ProductArgs& a, std::int64_t token, std::int64_t first,
-                              const typename FewShared<Block, kTokens>::Stage& stage, float sum) {
-  using Shared = FewShared<Block, kTokens>;
-  const unsigned row = simt::lane();
-  for (int b = 0; b < kStageBlocks<kTokens>; ++b) {
-    if (!simt::within(first + b, a.x8.blocks)) break;
-    const std::int64_t at = token * a.x8.blocks + first + b;
-    float m = 0;
-    int sub_mins = 0;
-    if constexpr (Shared::kHasMin) m = stage.m[b][row];
-    if constexpr (Shared::kHasSubMin) sub_mins = stage.sub_min[b][row];
-    sum = add_block<Block>(sum, stage.whole[b][token][row], stage.d[b][row], m, sub_mins & 255, sub_mins >> 8, a.x8.scales[at],
-                           a.x8.sub_sums + 2 * at);
+  /// Begins to copy the next stage, if there is one.
+  YAMATA_DEVICE void copy(Stage& to) {
+    if (left_ > 0) copy_blocks(to);
+    left_ = left_ > kStageBlocks ? left_ - kStageBlocks : 0;
+    simt::commit_copies();
   }
-  return sum;
-}
 
-template <class Block, int kTokens>
-YAMATA_KERNEL void YAMATA_BOUNDS(kFewThreads) few_tokens(const ProductArgs a) {
-  constexpr int kOwn = (kTokens + static_cast<int>(kFewWarps) - 1) / static_cast<int>(kFewWarps);
-  auto* stages = simt::shared<FewShared<Block, kTokens>>()->stages;
-  std::int64_t panel = simt::block_x();
-  const ProductArgs::Part& part = part_of(a, panel);
-  const std::byte* weights = part.panels + static_cast<std::size_t>(panel) * kPanelRows * a.row_bytes;
-  float sums[kOwn] = {};
-  for (std::int64_t first = 0, s = 0; first < a.x8.blocks; first += kStageBlocks<kTokens>, ++s) {
-    multiply_stage<Block, kTokens>(a, weights, first, stages[s % 2]);
+  YAMATA_DEVICE void decode(const Stage& from, Scales& to) const {
+    const unsigned row = simt::lane();
+    constexpr unsigned kOwn = kStageBlocks / kFewWarps;
+    RawScales raw[kOwn];
+    YAMATA_UNROLL
+    for (unsigned i = 0; i < kOwn; ++i)
+      raw[i] = ScalesAt<Block>(first_block() + i * kFewWarps, row).read([&](unsigned at) { return from.weights + padded(at); });
+    YAMATA_UNROLL
+    for (unsigned i = 0; i < kOwn; ++i) {
+      const unsigned b = first_block() + i * kFewWarps;
+      const RowScales scales = decode_scales<Block>(raw[i], b, row);
+      to.d[b][row] = scales.d;
+      if constexpr (kHasMin) to.m[b][row] = scales.m;
+      if constexpr (kHasSub) to.sub[b][row] = two(scales.sub);
+      if constexpr (kHasSubMin) to.sub_min[b][row] = two(scales.sub_min);
+    }
+    if (!has_scale_) return;
+    typename Scales::OfToken& mine = to.tokens[block()][token()];
+    mine.scale = from.x_scales[token()][block()];
+    if constexpr (kHasMin) {
+      const std::uint32_t sums = from.x_sums[token()][block()];
+      mine.sum = kHasSub ? simt::float_of_bits(sums) : mine.scale * static_cast<float>(first_half(sums) + second_half(sums));
+    }
+  }
+
+ private:
+  static constexpr unsigned kPiece = 16, kTokenPieces = kStageWords * 4 / kPiece;
+  static constexpr unsigned kPieces = (kStageBytes + kPiece * kLoaders - 1) / (kPiece * kLoaders),
+                            kXPieces = kTokens * kTokenPieces / kLoaders;
+
+  YAMATA_DEVICE unsigned token() const { return id_ / kStageBlocks; }
+  YAMATA_DEVICE unsigned block() const { return id_ % kStageBlocks; }
+  YAMATA_DEVICE unsigned first_block() const { return id_ / simt::kWarp; }
+  static YAMATA_DEVICE std::uint32_t two(const int (&numbers)[2]) {
+    return (static_cast<std::uint32_t>(numbers[0]) & 0xffffu) | static_cast<std::uint32_t>(numbers[1]) << 16;
+  }
+
+  /// The last stage may have fewer blocks.
+  YAMATA_DEVICE void copy_blocks(Stage& to) {
+    const unsigned bytes = (left_ < kStageBlocks ? left_ : kStageBlocks) * (kStageBytes / kStageBlocks);
+    YAMATA_UNROLL
+    for (unsigned i = 0; i < kPieces; ++i) {
+      const unsigned at = (i * kLoaders + id_) * kPiece;
+      if (simt::within(at, bytes)) simt::copy_async<kPiece>(to.weights + padded(at), weights_ + i * kLoaders * kPiece);
+    }
+    YAMATA_UNROLL
+    for (unsigned i = 0; i < kXPieces; ++i) {
+      const unsigned at = i * kLoaders + id_, piece = at % kTokenPieces;
+      if (has_x_[i] && simt::within(piece / 2, left_)) simt::copy_async<kPiece>(to.x[at / kTokenPieces] + piece * 4, x_[i]);
+      x_[i] += kStageWords * 4;
+    }
+    if (has_scale_ && simt::within(block(), left_)) {
+      simt::copy_async<4>(&to.x_scales[token()][block()], x_scales_);
+      if constexpr (kHasMin) simt::copy_async<4>(&to.x_sums[token()][block()], x_sums_);
+    }
+    weights_ += kStageBytes, x_scales_ += kStageBlocks, x_sums_ += kStageBlocks;
+  }
+
+  unsigned id_, left_;
+  const std::uint8_t* weights_;
+  const std::int8_t* x_[kXPieces];
+  const float* x_scales_;
+  const std::uint32_t* x_sums_;
+  bool has_x_[kXPieces], has_scale_;
+};
+
+/// Adds some adjacent blocks of a stage to the sums of a multiplying warp's lane: rows 2(l%4) and 2(l%4) + 1 of the warp's, token l/4, and
+/// that plus 8. Everything is read first.
+template <class Block, unsigned kTokens>
+template <unsigned kCount>
+class FewTokens<Block, kTokens>::Blocks {
+ public:
+  YAMATA_DEVICE Blocks(const Stage& stage, const Scales& scales, unsigned first) {
+    YAMATA_UNROLL
+    for (unsigned i = 0; i < kCount; ++i) {
+      const unsigned b = first + i, rows = simt::warp() * kWarpRows + 2 * (simt::lane() % 4);
+      read_weights(stage, i, b);
+      for (unsigned n = 0; n < kTokens / 8; ++n) {
+        const std::uint32_t* x = stage.x[group() + 8 * n] + b * 8;
+        x_[i][n] = x[step(0)], x_[i][n + 2] = x[step(1)];
+        tokens_[i][n] = scales.tokens[b][group() + 8 * n];
+      }
+      for (unsigned r = 0; r < 2; ++r) {
+        scales_[i][r].d = scales.d[b][rows + r];
+        if constexpr (kHasMin) scales_[i][r].m = scales.m[b][rows + r];
+        if constexpr (kHasSub) put(scales.sub[b][rows + r], scales_[i][r].sub);
+        if constexpr (kHasSubMin) put(scales.sub_min[b][rows + r], scales_[i][r].sub_min);
+      }
+    }
+  }
+
+  YAMATA_DEVICE void add_to(float (&sums)[kTokens / 8][2]) const {
+    float whole[kCount][4];
+    YAMATA_UNROLL
+    for (unsigned i = 0; i < kCount; ++i) multiply(i, whole[i]);
+    YAMATA_UNROLL
+    for (unsigned i = 0; i < kCount; ++i) {
+      YAMATA_UNROLL
+      for (unsigned n = 0; n < kTokens / 8; ++n) {
+        const auto& [scale, sum] = tokens_[i][n];
+        YAMATA_UNROLL
+        for (unsigned r = 0; r < 2; ++r) {
+          const RowScales& row = scales_[i][r];
+          sums[n][r] = simt::fma(whole[i][2 * n + r], row.d * scale, sums[n][r]);
+          if constexpr (kHasSubMin) {
+            const std::uint32_t halves = simt::bits_of(sum);
+            const int mins = row.sub_min[0] * first_half(halves) + row.sub_min[1] * second_half(halves);
+            sums[n][r] = simt::fma(static_cast<float>(mins), row.m * scale, sums[n][r]);
+          } else if constexpr (kHasMin) {
+            sums[n][r] = simt::fma(row.m, sum, sums[n][r]);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  static YAMATA_DEVICE unsigned group() { return simt::lane() / 4; }
+  static YAMATA_DEVICE unsigned step(unsigned i) { return kAdjacent ? 2 * (simt::lane() % 4) + i : simt::lane() % 4 + 4 * i; }
+  static YAMATA_DEVICE void put(std::uint32_t two, int (&to)[2]) { to[0] = first_half(two), to[1] = second_half(two); }
+
+  YAMATA_DEVICE void read_weights(const Stage& stage, unsigned i, unsigned b) {
+    const unsigned at = BlockLayout<Block>::words_at(b), row = (simt::warp() * kWarpRows + group()) * 4;
+    const std::uint8_t* planes = stage.weights + padded(at % kLine + row) + at / kLine * (kLine + kPadding);
+    const auto word = [&](unsigned plane) { return *reinterpret_cast<const std::uint32_t*>(planes + plane * (kLine + kPadding)); };
+    low_[i][0] = word(step(0) / kLowSteps<Block>);
+    low_[i][1] = kAdjacent ? low_[i][0] : word(step(1) / kLowSteps<Block>);
+    high_[i][0] = high_[i][1] = 0;
+    if constexpr (kFormat.high_bits > 0) {
+      high_[i][0] = word(kFormat.low_bits + step(0) / kHighSteps<Block>);
+      high_[i][1] = kHighSteps<Block> == 8 ? high_[i][0] : word(kFormat.low_bits + step(1) / kHighSteps<Block>);
+    }
+  }
+
+  /// The integer sums: [n][r] of the lane's tokens and rows.
+  YAMATA_DEVICE void multiply(unsigned i, float (&whole)[4]) const {
+    const std::uint32_t weights[2] = {unpack_step<Block>(low_[i][0], high_[i][0], step(0)),
+                                      unpack_step<Block>(low_[i][1], high_[i][1], step(1))};
+    if constexpr (kHasSub) {
+      int halves[2][4];
+      simt::mma_k16(halves[0], x_[i][0], x_[i][1], weights[0], 0);
+      simt::mma_k16(halves[1], x_[i][2], x_[i][3], weights[1], 0);
+      for (unsigned j = 0; j < 4; ++j) {
+        const int(&sub)[2] = scales_[i][j % 2].sub;
+        whole[j] = static_cast<float>(sub[0] * halves[0][j] + sub[1] * halves[1][j]);
+      }
+    } else {
+      int sums[4];
+      simt::mma_k32(sums, x_[i], weights, kRoundBits);
+      for (unsigned j = 0; j < 4; ++j) whole[j] = float_of_sum(sums[j]);
+    }
+  }
+
+  std::uint32_t low_[kCount][2], high_[kCount][2], x_[kCount][4] = {};
+  RowScales scales_[kCount][2];
+  typename Scales::OfToken tokens_[kCount][kTokens / 8];
+};
+
+/// The loading warps. When the others begin a stage, its scales are decoded, and the stage after it is copied.
+template <class Block, unsigned kTokens>
+YAMATA_DEVICE void load_stages(const ProductArgs& a, const PanelOfPart& place, unsigned stages,
+                               typename FewTokens<Block, kTokens>::Shared& shared) {
+  constexpr unsigned kDepth = FewTokens<Block, kTokens>::kDepth;
+  typename FewTokens<Block, kTokens>::Loader loader(a, place.weights(a));
+  YAMATA_UNROLL
+  for (unsigned s = 0; s + 1 < kDepth; ++s) loader.copy(shared.ring[s]);
+  simt::wait_copies<kDepth - 2>();
+  simt::sync_block();
+  for (unsigned s = 0, next = 0; s < stages; ++s) {  // next: where stage s is in the ring
+    loader.decode(shared.ring[next], shared.scales[s % 2]);
+    simt::wait_copies<kDepth - 3>();
     simt::sync_block();
-    for (int i = 0; i < kOwn; ++i) {
-      const std::int64_t token = simt::warp() + i * kFewWarps;
-      if (token < kTokens && simt::within(token, a.tokens)) sums[i] = add_stage<Block, kTokens>(a, token, first, stages[s % 2], sums[i]);
+    loader.copy(shared.ring[next == 0 ? kDepth - 1 : next - 1]);
+    next = next + 1 == kDepth ? 0 : next + 1;
+  }
+}
+
+/// The multiplying warps.
+template <class Block, unsigned kTokens>
+YAMATA_DEVICE void multiply_stages(const ProductArgs& a, const PanelOfPart& place, unsigned stages,
+                                   const typename FewTokens<Block, kTokens>::Shared& shared) {
+  using Kernel = FewTokens<Block, kTokens>;
+  constexpr unsigned kTogether = 4;
+  float sums[kTokens / 8][2] = {};
+  simt::sync_block();
+  for (unsigned s = 0, at = 0; s < stages; ++s) {
+    simt::sync_block();
+    const auto& stage = shared.ring[at];
+    const auto& scales = shared.scales[s % 2];
+    const unsigned left = static_cast<unsigned>(a.x8.blocks) - s * kStageBlocks;
+    if (left >= kStageBlocks) {
+      YAMATA_UNROLL
+      for (unsigned b = 0; b < kStageBlocks; b += kTogether) typename Kernel::template Blocks<kTogether>(stage, scales, b).add_to(sums);
+    } else {
+      for (unsigned b = 0; b < left; ++b) typename Kernel::template Blocks<1>(stage, scales, b).add_to(sums);
     }
+    at = at + 1 == Kernel::kDepth ? 0 : at + 1;
   }
-  const std::int64_t row = panel * kPanelRows + simt::lane();
-  for (int i = 0; i < kOwn; ++i) {
-    const std::int64_t token = simt::warp() + i * kFewWarps;
-    if (!simt::within(token, a.tokens) || !simt::within(row, part.end) || row < part.begin) continue;
-    float* y = part.y + token * part.ldy + row;
-    *y = a.add ? *y + sums[i] : sums[i];
+  for (unsigned n = 0; n < kTokens / 8; ++n) {
+    const unsigned token = simt::lane() / 4 + 8 * n;
+    if (!simt::within(token, a.tokens)) return;
+    for (unsigned r = 0; r < 2; ++r) place.store(a, token, simt::warp() * kWarpRows + 2 * (simt::lane() % 4) + r, sums[n][r]);
   }
 }
 
-inline unsigned panels_of(const ProductArgs& a) {
-  std::int64_t panels = 0;
-  for (int i = 0; i < a.part_count; ++i) panels += panels_of(a.parts[i]);
-  return static_cast<unsigned>(panels);
+template <class Block, unsigned kTokens>
+YAMATA_KERNEL void YAMATA_BOUNDS(kFewThreads) few_tokens(const ProductArgs a) {
+  auto& shared = *simt::shared<typename FewTokens<Block, kTokens>::Shared>();
+  const PanelOfPart place(a);
+  const unsigned stages = static_cast<unsigned>(divide_up(a.x8.blocks, kStageBlocks));
+  if (simt::warp() >= kFewWarps) return load_stages<Block, kTokens>(a, place, stages, shared);
+  multiply_stages<Block, kTokens>(a, place, stages, shared);
 }
 
-template <class Block, int kTokens>
+template <class Block, unsigned kTokens>
 void launch_few(const ProductArgs& a, Stream stream) {
-  static_assert(sizeof(FewShared<Block, kTokens>) <= 48 << 10);
-  simt::launch(&few_tokens<Block, kTokens>, {panels_of(a), 1}, kFewThreads, sizeof(FewShared<Block, kTokens>), stream, a);
+  simt::launch(&few_tokens<Block, kTokens>, {panels_of(a), 1}, kFewThreads, sizeof(typename FewTokens<Block, kTokens>::Shared), stream, a);
 }
 
 template <class Block>
 void multiply_few(const ProductArgs& a, Stream stream) {
-  if (a.tokens == 1) return launch_few<Block, 1>(a, stream);
-  if (a.tokens == 2) return launch_few<Block, 2>(a, stream);
-  if (a.tokens <= 4) return launch_few<Block, 4>(a, stream);
+  if (a.tokens == 1) return multiply_one<Block>(a, stream);
   if (a.tokens <= 8) return launch_few<Block, 8>(a, stream);
   launch_few<Block, 16>(a, stream);
 }

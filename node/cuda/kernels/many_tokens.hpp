@@ -12,7 +12,8 @@ namespace {
 /// What a thread block computes: a panel for each warp, by kTokenWarps times kWarpTokens tokens. kStage: blocks of 32 columns per stage.
 template <int kPanelsOf, int kTokenWarps, int kWarpTokensOf, int kStageOf>
 struct ManyTile {
-  static constexpr int kPanels = kPanelsOf, kRows = kPanels * kPanelRows, kWarpTokens = kWarpTokensOf, kTokens = kTokenWarps * kWarpTokens;
+  static constexpr int kPanels = kPanelsOf, kRows = kPanels * static_cast<int>(kPanelRows), kWarpTokens = kWarpTokensOf,
+                       kTokens = kTokenWarps * kWarpTokens;
   static constexpr int kWarps = kPanels * kTokenWarps, kThreads = kWarps * static_cast<int>(simt::kWarp);
   static constexpr int kStage = kStageOf;
 };
@@ -52,7 +53,7 @@ struct Ahead {
   static constexpr int kUnits = Tile::kTokens * Tile::kStage, kX = (kUnits + Tile::kThreads - 1) / Tile::kThreads;
   using Shared = ManyShared<Block, Tile>;
   BlockWords<Block> words[kWeights] = {};
-  StoredScales stored[kWeights] = {};
+  RawScales raw[kWeights] = {};
   simt::Words4 x[kX][2] = {};
   float scales[kX] = {};
   std::uint32_t sub_sums[kX] = {};  // two of 16 bits
@@ -65,9 +66,11 @@ struct Ahead {
       const int pair = static_cast<int>(simt::warp()) + i * Tile::kWarps, p = pair % Tile::kPanels, b = pair / Tile::kPanels;
       if (kPairs % Tile::kWarps != 0 && pair >= kPairs) continue;
       if (!simt::within((panel + p) * kPanelRows, part.end) || !simt::within(first + b, a.x8.blocks)) continue;
-      const PanelBlock<Block> block(part.panels + static_cast<std::size_t>(panel + p) * kPanelRows * a.row_bytes, first + b);
-      stored[i] = block.stored_scales(static_cast<int>(simt::lane()));
-      words[i] = block.words(static_cast<int>(simt::lane()));
+      const auto* from =
+          reinterpret_cast<const std::uint8_t*>(part.panels) + static_cast<std::size_t>(panel + p) * kPanelRows * a.row_bytes;
+      const auto block = static_cast<unsigned>(first + b);
+      raw[i] = ScalesAt<Block>(block, simt::lane()).read([&](unsigned at) { return from + at; });
+      words[i].read(reinterpret_cast<const std::uint32_t*>(from + BlockLayout<Block>::words_at(block)) + simt::lane());
     }
     YAMATA_UNROLL
     for (int i = 0; i < kX; ++i) {
@@ -83,14 +86,14 @@ struct Ahead {
   }
 
   YAMATA_DEVICE void store(std::int64_t first, typename Shared::Stage& stage) const {
-    const int row = static_cast<int>(simt::lane());
+    const unsigned row = simt::lane();
     YAMATA_UNROLL
     for (int i = 0; i < kWeights; ++i) {
       const int pair = static_cast<int>(simt::warp()) + i * Tile::kWarps, b = pair / Tile::kPanels;
       if (kPairs % Tile::kWarps != 0 && pair >= kPairs) continue;
-      const int at = pair % Tile::kPanels * kPanelRows + row;
-      const RowScales s = PanelBlock<Block>(nullptr, first + b).decode(stored[i], row);
-      for (int j = 0; j < 8; ++j) stage.weights[b][j][at] = step_word<Block>(words[i], j);
+      const unsigned at = static_cast<unsigned>(pair % Tile::kPanels) * kPanelRows + row;
+      const RowScales s = decode_scales<Block>(raw[i], static_cast<unsigned>(first + b), row);
+      for (unsigned j = 0; j < 8; ++j) stage.weights[b][j][at] = step_word<Block>(words[i], j);
       stage.d[b][at] = s.d;
       if constexpr (Shared::kFormat.has_min()) stage.m[b][at] = s.m;
       for (int j = 0; j < 2; ++j) {
@@ -112,10 +115,6 @@ struct Ahead {
     }
   }
 };
-
-// Whole numbers below 2^22 are added to the bits of kRound, which makes them the floats kRound + number: a subtraction converts them.
-constexpr int kRoundBits = 0x4b400000;
-YAMATA_DEVICE float float_of_sum(int bits) { return simt::float_of_bits(static_cast<std::uint32_t>(bits)) - kRound; }
 
 /// What a lane needs of a block of its warp's panel: rows 2 group, + 1, + 16, + 17, which are rows group and group + 8 of two products.
 template <class Block, class Tile>

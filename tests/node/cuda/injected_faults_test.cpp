@@ -46,14 +46,14 @@ bool is_found(const std::string& site, const std::vector<Scene>& scenes) {
   return status != 0;
 }
 
-/// "file:line" of every barrier and bounds check in the source of the kernels.
+/// "file:line" of every barrier, wait and bounds check in the source of the kernels.
 std::set<std::string> places_in_source() {
   std::set<std::string> places;
   for (const auto& file : std::filesystem::directory_iterator(std::filesystem::path(YAMATA_SOURCE_DIR) / "node/cuda/kernels")) {
     std::ifstream in(file.path());
     std::string line;
     for (int number = 1; std::getline(in, line); ++number) {
-      for (const char* call : {"simt::sync_block(", "simt::sync_warp(", "simt::within("}) {
+      for (const char* call : {"simt::sync_block(", "simt::sync_warp(", "simt::wait_copies<", "simt::within("}) {
         if (line.find(call) != std::string::npos) places.insert(file.path().filename().string() + ':' + std::to_string(number));
       }
     }
