@@ -7,84 +7,84 @@
 namespace yamata::cuda {
 namespace {
 
-// A warp has four blocks of 32 at a time, eight lanes for each: with one element per lane, shuffles would take most of the time.
-constexpr unsigned kBlockLanes = 8, kWarpBlocks = simt::kWarp / kBlockLanes;
-constexpr unsigned kInputThreads = 128, kInputBlocks = kInputThreads / kBlockLanes;
-constexpr unsigned kNormThreads = 1024, kNormBlocks = kNormThreads / kBlockLanes;
-// Of few rows, a thread block quantizes so many blocks of one; of more, whole rows.
-constexpr std::int64_t kPartBlocks = 32, kManyRows = 16;
+// A block of 32 is one warp's, with an element for each lane; or, where a thread block has a whole row, that of eight lanes, with four
+// elements for each, because shuffles would take most of the time.
+constexpr int kRowLanes = 8;
+constexpr unsigned kInputThreads = 256, kInputWarps = kInputThreads / simt::kWarp;
+constexpr unsigned kNormThreads = 1024, kNormBlocks = kNormThreads / kRowLanes;
 
-/// Of the thread block's blocks of 32, the number of this thread's.
-YAMATA_DEVICE std::int64_t nth_block() { return simt::thread() / kBlockLanes; }
-YAMATA_DEVICE bool first_of_block() { return simt::lane() % kBlockLanes == 0; }
-/// The sum of a block's lanes, for each of them: [l] + [l + 4], then + 2, + 1.
-template <class T>
-YAMATA_DEVICE T sum_of_block(T value) {
-  for (unsigned distance = kBlockLanes / 2; distance > 0; distance /= 2) value += simt::shuffle_xor(value, distance);
-  return value;
-}
-
-/// Four elements of a block: lane l of its eight has elements l, l + 8, l + 16 and l + 24.
+/// The values of a block: lane l has elements l, l + kLanes, ...
+template <int kLanes>
 struct LaneValues {
-  float x[4];
+  static constexpr int kOwn = 32 / kLanes;
+  float x[kOwn];
 
-  static YAMATA_DEVICE unsigned place(int j) { return simt::lane() % kBlockLanes + kBlockLanes * static_cast<unsigned>(j); }
-  /// value(column), or 0 after the last one.
-  template <class Value>
-  YAMATA_DEVICE LaneValues(std::int64_t block, std::int64_t cols, Value value) {
-    for (int j = 0; j < 4; ++j) {
-      const std::int64_t col = block * 32 + place(j);
-      x[j] = simt::within(col, cols) ? value(col) : 0.0f;
+  static YAMATA_DEVICE int place(int j) { return static_cast<int>(simt::lane() % kLanes) + kLanes * j; }
+  static YAMATA_DEVICE bool first_lane() { return simt::lane() % kLanes == 0; }
+  /// Combines the lanes of a block, for each of them: those that are kLanes / 2 apart first.
+  template <class T, class Combine>
+  static YAMATA_DEVICE T of_lanes(T value, Combine combine) {
+    for (unsigned distance = kLanes / 2; distance > 0; distance /= 2) value = combine(value, simt::shuffle_xor(value, distance));
+    return value;
+  }
+
+  /// The block's columns of a row, and 0 after its last one.
+  YAMATA_DEVICE LaneValues(const float* row, int block, std::int64_t cols) {
+    for (int j = 0; j < kOwn; ++j) {
+      const int col = block * 32 + place(j);
+      x[j] = simt::within(col, cols) ? row[col] : 0.0f;
     }
   }
   YAMATA_DEVICE void multiply(const LaneValues& by) {
-    for (int j = 0; j < 4; ++j) x[j] *= by.x[j];
+    for (int j = 0; j < kOwn; ++j) x[j] *= by.x[j];
   }
-  /// The sum of squares of the block: lanes as in the CPU's, the upper 16 elements are added to the lower 16.
-  YAMATA_DEVICE float square() const { return sum_of_block(simt::fma(x[2], x[2], x[0] * x[0]) + simt::fma(x[3], x[3], x[1] * x[1])); }
+  /// The sum of squares of the block, in the CPU's order: the upper 16 elements are added to the lower 16, then [l + 8] to [l], and so on.
+  YAMATA_DEVICE float square() const {
+    if constexpr (kOwn == 1) {
+      return block_square(x[0]);
+    } else {
+      static_assert(kOwn == 4, "two elements of each half");
+      const float own = simt::fma(x[2], x[2], x[0] * x[0]) + simt::fma(x[3], x[3], x[1] * x[1]);
+      return of_lanes(own, [](float a, float b) { return a + b; });
+    }
+  }
   YAMATA_DEVICE float largest() const {
-    float most = larger(larger(magnitude(x[0]), magnitude(x[1])), larger(magnitude(x[2]), magnitude(x[3])));
-    for (unsigned distance = kBlockLanes / 2; distance > 0; distance /= 2) most = larger(most, simt::shuffle_xor(most, distance));
-    return most;
+    float most = magnitude(x[0]);
+    for (int j = 1; j < kOwn; ++j) most = larger(most, magnitude(x[j]));
+    return of_lanes(most, [](float a, float b) { return larger(a, b); });
   }
 };
 
-/// A quantized block: its lane's elements, rounded, the sums of both halves, and the scale.
+/// A quantized block: its lane's elements, rounded, the sum of the lower half + 65536 times that of the upper half, and the scale.
+template <int kLanes>
 struct LaneBlock {
-  int rounded[4], sums[2];
+  using Values = LaneValues<kLanes>;
+  int rounded[Values::kOwn], sums;
   float scale;
 
-  YAMATA_DEVICE explicit LaneBlock(const LaneValues& values) : scale(values.largest() / 127.0f) {
+  YAMATA_DEVICE explicit LaneBlock(const Values& values) : scale(values.largest() / 127.0f) {
     if (scale < 1.17549435e-38f) scale = 0.0f;
     const float inverse = scale == 0.0f ? 0.0f : 1.0f / scale;
-    for (int j = 0; j < 4; ++j) rounded[j] = static_cast<int>(round_whole(values.x[j] * inverse));
+    for (int j = 0; j < Values::kOwn; ++j) rounded[j] = static_cast<int>(round_whole(values.x[j] * inverse));
     add_up();
   }
   YAMATA_DEVICE explicit LaneBlock(const cpu::EncodedBlock& block) : scale(block.scale) {
-    for (int j = 0; j < 4; ++j) rounded[j] = block.values[LaneValues::place(j)];
+    for (int j = 0; j < Values::kOwn; ++j) rounded[j] = block.values[Values::place(j)];
     add_up();
   }
   /// Stores the block without its scale.
-  YAMATA_DEVICE void put(const DeviceRows& x8, std::int64_t row, std::int64_t block) const {
-    const std::int64_t at = row * x8.blocks + block;
-    for (int j = 0; j < 4; ++j) x8.values[at * 32 + LaneValues::place(j)] = static_cast<std::int8_t>(rounded[j]);
-    if (!first_of_block()) return;
-    for (int half = 0; half < 2; ++half) x8.sub_sums[2 * at + half] = static_cast<std::int16_t>(sums[half]);
+  YAMATA_DEVICE void put(const DeviceRows& x8, std::int64_t block) const {
+    for (int j = 0; j < Values::kOwn; ++j) x8.values[block * 32 + Values::place(j)] = static_cast<std::int8_t>(rounded[j]);
+    if (!Values::first_lane()) return;
+    const auto lower = static_cast<std::int16_t>(sums);
+    x8.sub_sums[2 * block] = lower, x8.sub_sums[2 * block + 1] = static_cast<std::int16_t>((sums - lower) >> 16);
   }
 
  private:
   YAMATA_DEVICE void add_up() {
-    for (int half = 0; half < 2; ++half) sums[half] = sum_of_block(rounded[2 * half] + rounded[2 * half + 1]);
-  }
-};
-
-/// The part of a row's blocks that a thread block quantizes; a multiple of a warp's blocks, so that a warp is in one part.
-struct RowPart {
-  std::int64_t row, blocks, begin, end;
-
-  YAMATA_DEVICE explicit RowPart(std::int64_t cols) : row(simt::block_y()), blocks(divide_up(cols, 32)) {
-    const std::int64_t part = divide_up(blocks, kWarpBlocks * simt::grid_x()) * kWarpBlocks;
-    begin = simt::block_x() * part, end = begin + part < blocks ? begin + part : blocks;
+    sums = 0;
+    for (int j = 0; j < Values::kOwn; ++j) sums += Values::place(j) < 16 ? rounded[j] : rounded[j] * 65536;
+    sums = Values::of_lanes(sums, [](int a, int b) { return a + b; });
   }
 };
 
@@ -128,107 +128,112 @@ struct RowShared {
     simt::sync_block();
     return factor;
   }
+  YAMATA_DEVICE void put_scales(const DeviceRows& x8, std::int64_t row, float times) {
+    for (std::int64_t block = simt::thread(); block < x8.blocks; block += kNormThreads)
+      x8.scales[row * x8.blocks + block] = blocks()[block].scale * times;
+  }
 };
 
-/// Thread blocks of a row quantize a part each, and all add up the squares of the whole row.
+/// One thread block per row; each warp has four blocks at a time, which begin at `first`.
 YAMATA_KERNEL void YAMATA_BOUNDS(kNormThreads) norm_input(const InputArgs a) {
+  using Values = LaneValues<kRowLanes>;
   RowShared& shared = *simt::shared<RowShared>();
-  const RowPart part(a.cols);
-  const float* x = a.x + part.row * a.x_stride;
-  for (std::int64_t first = 0; first < part.blocks; first += kNormBlocks) {
-    const std::int64_t block = first + nth_block();
-    const bool own = block >= part.begin && block < divide_up(part.end, kWarpBlocks) * kWarpBlocks;
-    LaneValues values(block, a.cols, [&](std::int64_t col) { return x[col]; });
-    const LaneValues weights(block, own ? a.cols : 0, [&](std::int64_t col) { return a.norm[col]; });
+  const std::int64_t row = simt::block_x();
+  const int blocks = static_cast<int>(divide_up(a.cols, 32));
+  const float* x = a.x + row * a.x_stride;
+  for (int first = static_cast<int>(simt::warp()) * Values::kOwn; first < blocks; first += kNormBlocks) {
+    const int block = first + static_cast<int>(simt::lane()) / kRowLanes;
+    Values values(x, block, a.cols);
+    const Values weights(a.norm, block, a.cols);
     const float square = values.square();
-    if (first_of_block() && simt::within(block, part.blocks)) shared.blocks()[block].square = square;
-    if (!own) continue;
     values.multiply(weights);
-    const LaneBlock quantized(values);
-    if (!simt::within(block, part.blocks)) break;
-    if (a.x8.values) quantized.put(a.x8, part.row, block);
-    if (first_of_block()) shared.blocks()[block].scale = quantized.scale;
+    const LaneBlock<kRowLanes> quantized(values);
+    if (!simt::within(block, blocks)) break;
+    if (a.x8.values) quantized.put(a.x8, row * blocks + block);
+    if (Values::first_lane()) shared.blocks()[block] = {square, quantized.scale};
   }
   const float factor = shared.inverse_root(a.cols, a.epsilon);
-  for (std::int64_t i = part.begin + simt::thread(); a.x8.values && i < part.end; i += kNormThreads)
-    a.x8.scales[part.row * part.blocks + i] = shared.blocks()[i].scale * factor;
-  const std::int64_t end = part.end * 32 < a.cols ? part.end * 32 : a.cols;
-  for (std::int64_t col = part.begin * 32 + simt::thread(); a.floats && col < end; col += kNormThreads)
-    a.floats[part.row * a.cols + col] = x[col] * factor * a.norm[col];
+  if (a.x8.values) shared.put_scales(a.x8, row, factor);
+  for (std::int64_t col = simt::thread(); a.floats && col < a.cols; col += kNormThreads)
+    a.floats[row * a.cols + col] = x[col] * factor * a.norm[col];
 }
 
-/// A row, or its activation times `up`. Without `up`, the row is read twice, so that no branch comes between the loads.
+using WarpValues = LaneValues<simt::kWarp>;
+using WarpBlock = LaneBlock<simt::kWarp>;
+
+/// The block of this warp, where several thread blocks have a row.
+YAMATA_DEVICE int own_block() { return static_cast<int>(simt::block_x() * kInputWarps + simt::warp()); }
+
+/// A block of a row, or of its activation times `up`.
 template <class Args>
-YAMATA_DEVICE LaneValues activated_values(const Args& a, std::int64_t row, std::int64_t block) {
-  const float *x = a.x + row * a.x_stride, *up = a.up ? a.up + row * a.x_stride : x;
-  LaneValues values(block, a.cols, [&](std::int64_t col) { return x[col]; });
-  const LaneValues ups(block, a.cols, [&](std::int64_t col) { return up[col]; });
-  for (int j = 0; j < 4; ++j) values.x[j] = activated(a.activation, values.x[j], ups.x[j], a.up);
+YAMATA_DEVICE WarpValues activated_values(const Args& a, std::int64_t row, int block) {
+  WarpValues values(a.x + row * a.x_stride, block, a.cols);
+  // Without `up`, x is loaded twice, so that no branch comes between the loads.
+  const WarpValues up((a.up ? a.up : a.x) + row * a.x_stride, block, a.cols);
+  values.x[0] = activated(a.activation, values.x[0], up.x[0], a.up);
   return values;
 }
 
 /// Without a norm.
 YAMATA_KERNEL void YAMATA_BOUNDS(kInputThreads) plain_input(const InputArgs a) {
-  const std::int64_t row = simt::block_y(), block = static_cast<std::int64_t>(simt::block_x()) * kInputBlocks + nth_block();
-  const LaneValues values = activated_values(a, row, block);
-  const LaneBlock quantized(values);
-  if (a.x8.values && simt::within(block, a.x8.blocks)) {
-    quantized.put(a.x8, row, block);
-    if (first_of_block()) a.x8.scales[row * a.x8.blocks + block] = quantized.scale;
+  const std::int64_t row = simt::block_y();
+  const int block = own_block(), col = block * 32 + WarpValues::place(0);
+  if (!simt::within(block * 32, a.cols)) return;
+  const WarpValues values = activated_values(a, row, block);
+  if (a.x8.values) {
+    const WarpBlock quantized(values);
+    quantized.put(a.x8, row * a.x8.blocks + block);
+    if (WarpValues::first_lane()) a.x8.scales[row * a.x8.blocks + block] = quantized.scale;
   }
-  for (int j = 0; a.floats && j < 4; ++j) {
-    const std::int64_t col = block * 32 + LaneValues::place(j);
-    if (simt::within(col, a.cols)) a.floats[row * a.cols + col] = values.x[j];
-  }
+  if (a.floats && simt::within(col, a.cols)) a.floats[row * a.cols + col] = values.x[0];
 }
 
 YAMATA_KERNEL void YAMATA_BOUNDS(kInputThreads) encode_input(const EncodeArgs a) {
-  const std::int64_t row = simt::block_y(), block = static_cast<std::int64_t>(simt::block_x()) * kInputBlocks + nth_block();
-  LaneValues values = activated_values(a, row, block);
-  const float square = values.square();
-  if (a.norm) values.multiply(LaneValues(block, a.cols, [&](std::int64_t col) { return a.norm[col]; }));
-  const LaneBlock encoded(values);
+  const std::int64_t row = simt::block_y();
+  const int block = own_block();
   if (!simt::within(block * 32, a.cols)) return;
+  WarpValues values = activated_values(a, row, block);
+  const float square = values.square();
+  if (a.norm) values.multiply(WarpValues(a.norm, block, a.cols));
+  const WarpBlock encoded(values);
   const std::int64_t at = row * a.row_blocks + block;
   cpu::EncodedBlock& out = reinterpret_cast<cpu::EncodedBlock*>(a.blocks)[at];
-  for (int j = 0; j < 4; ++j) out.values[LaneValues::place(j)] = static_cast<std::int8_t>(encoded.rounded[j]);
-  if (!first_of_block()) return;
+  out.values[WarpValues::place(0)] = static_cast<std::int8_t>(encoded.rounded[0]);
+  if (!WarpValues::first_lane()) return;
   out.scale = encoded.scale;
   if (a.norm) a.squares[at] = square;
 }
 
 /// One thread block per row.
 YAMATA_KERNEL void YAMATA_BOUNDS(kNormThreads) decode_input(const DecodeArgs a) {
+  using Values = LaneValues<kRowLanes>;
   RowShared& shared = *simt::shared<RowShared>();
   const std::int64_t row = simt::block_x();
   for (int m = 0; m < a.member_count; ++m) {
     const DecodeArgs::Member& member = a.members[m];
     const auto* encoded = reinterpret_cast<const cpu::EncodedBlock*>(member.blocks) + row * member.count;
-    for (std::int64_t first = 0; first < member.count; first += kNormBlocks) {
-      const std::int64_t i = first + nth_block(), block = member.before + i;
+    for (std::int64_t first = simt::warp() * Values::kOwn; first < member.count; first += kNormBlocks) {
+      const std::int64_t i = first + simt::lane() / kRowLanes, block = member.before + i;
       const bool has = simt::within(i, member.count);
-      const LaneBlock decoded(encoded[has ? i : 0]);
+      const LaneBlock<kRowLanes> decoded(encoded[has ? i : 0]);
       if (!has) break;
-      decoded.put(a.x8, row, block);
-      if (first_of_block()) shared.blocks()[block] = {a.normed ? member.squares[row * member.count + i] : 0.0f, decoded.scale};
+      decoded.put(a.x8, row * a.x8.blocks + block);
+      if (Values::first_lane()) shared.blocks()[block] = {a.normed ? member.squares[row * member.count + i] : 0.0f, decoded.scale};
     }
   }
   const float factor = a.normed ? shared.inverse_root(a.cols, a.epsilon) : 1.0f;
   if (!a.normed) simt::sync_block();
-  for (std::int64_t block = simt::thread(); block < a.x8.blocks; block += kNormThreads)
-    a.x8.scales[row * a.x8.blocks + block] = shared.blocks()[block].scale * factor;
+  shared.put_scales(a.x8, row, factor);
 }
 
-/// Thread blocks for a row of so many columns.
-constexpr unsigned row_blocks(std::int64_t cols) { return static_cast<unsigned>(divide_up(divide_up(cols, 32), kInputBlocks)); }
+/// Thread blocks for a row of so many columns, one warp for 32 columns.
+constexpr unsigned row_blocks(std::int64_t cols) { return static_cast<unsigned>(divide_up(divide_up(cols, 32), kInputWarps)); }
 
 void make_input(const InputArgs& a, Stream stream) {
   if (a.rows == 0) return;
   if (a.norm) {
-    const std::int64_t blocks = divide_up(a.cols, 32);
-    const auto parts = static_cast<unsigned>(a.rows < kManyRows ? divide_up(blocks, kPartBlocks) : 1);
-    const std::size_t bytes = RowShared::bytes(blocks);
-    simt::launch(&norm_input, {parts, static_cast<unsigned>(a.rows)}, kNormThreads, bytes, stream, a);
+    const std::size_t bytes = RowShared::bytes(divide_up(a.cols, 32));
+    simt::launch(&norm_input, {static_cast<unsigned>(a.rows), 1}, kNormThreads, bytes, stream, a);
   } else {
     simt::launch(&plain_input, {row_blocks(a.cols), static_cast<unsigned>(a.rows)}, kInputThreads, 0, stream, a);
   }

@@ -7,7 +7,7 @@ namespace yamata::cuda {
 namespace {
 
 constexpr unsigned kRowThreads = 256;
-constexpr int kNormLanes = 8, kTermsAhead = 8;
+constexpr int kNormLanes = 8, kTermsAhead = 8, kSumsAhead = 16;
 constexpr std::int64_t kNormTile = kTermsAhead * kRowThreads;
 
 /// Shared memory of a norm.
@@ -28,10 +28,15 @@ YAMATA_DEVICE double sum_of_row(NormShared& shared, const float* x, std::int64_t
       values[j] = simt::within(i, n) ? x[i] : 0.0f;
     }
     simt::sync_block();  // what is there may still be read
-    for (int j = 0; j < kTermsAhead; ++j) shared.terms[j * kRowThreads + simt::thread()] = term(values[j]);
+    for (int j = 0; j < kTermsAhead; ++j) {
+      const std::int64_t at = j * kRowThreads + simt::thread();
+      shared.terms[at] = begin + at < n ? term(values[j]) : -0.0;  // which changes no sum
+    }
     simt::sync_block();
     const std::int64_t count = n - begin < kNormTile ? n - begin : kNormTile;
-    for (std::int64_t i = simt::thread(); simt::thread() < kNormLanes && i < count; i += kNormLanes) lane += shared.terms[i];
+    for (std::int64_t i = simt::thread(); simt::thread() < kNormLanes && i < count; i += kNormLanes * kSumsAhead) {
+      for (int k = 0; k < kSumsAhead; ++k) lane += shared.terms[i + k * kNormLanes];
+    }
   }
   if (simt::thread() < kNormLanes) shared.lanes[simt::thread()] = lane;
   simt::sync_block();
