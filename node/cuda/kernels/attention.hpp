@@ -1,8 +1,8 @@
 #pragma once
 // Attention over segments of 256 visible cells, and merging of their results (docs/kernels.md).
 //
-// A block of 256 threads computes a segment of a row for up to four query heads of one key/value head. Each thread first multiplies the key
-// of one cell, then sums one element of the values. Each half of the threads has a chunk of 128 cells; at the end, both chunks are merged.
+// A block of 256 threads computes a segment of a row for some query heads of one key/value head. Each thread first multiplies the key of
+// one cell, then sums two elements of the values. Each half of the segment is a chunk of 128 cells; at the end, both chunks are merged.
 #include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/cells.hpp"
 
@@ -10,107 +10,138 @@ namespace yamata::cuda {
 namespace {
 
 constexpr unsigned kAttentionThreads = 256;
-constexpr int kChunk = 128, kSegment = 2 * kChunk, kTileHeads = 4;
+constexpr int kChunk = 128, kSegment = 2 * kChunk;
 
 /// The work of a thread block.
 struct AttentionTile {
-  std::int64_t row, kv_head, segment, count;  // count: the row's cells in the segment
-  std::int64_t head;                          // the first query head of this tile
-  int heads;
+  std::int64_t row, kv_head, segment;
+  std::int64_t head;  // the first query head of this tile
+  int count, heads;   // the row's cells in the segment; query heads
   const std::int32_t* cells;
 
-  YAMATA_DEVICE explicit AttentionTile(const AttentionArgs& a) {
-    const std::int64_t tiles = divide_up(a.group, kTileHeads), i = simt::block_x();
-    row = i / (a.kv_heads * tiles), kv_head = i / tiles % a.kv_heads, segment = simt::block_y();
+  YAMATA_DEVICE AttentionTile(const AttentionArgs& a, int most_heads) {
+    const auto group = static_cast<unsigned>(a.group), kv_heads = static_cast<unsigned>(a.kv_heads), i = simt::block_x();
+    const unsigned tiles = divide_up(group, most_heads);
+    row = i / (kv_heads * tiles), kv_head = i / tiles % kv_heads, segment = simt::block_y();
     const std::int64_t first = (a.first + segment) * kSegment, seen = a.begins[row + 1] - a.begins[row];
-    count = seen - first < kSegment ? seen - first : kSegment;
+    count = static_cast<int>(seen - first < kSegment ? seen - first : kSegment);
     cells = a.cells + a.begins[row] + first;
     // Other units may compute the first or the last of the query heads that share the key/value head.
-    const std::int64_t group_begin = kv_head * a.group - a.before, begin = group_begin + i % tiles * kTileHeads;
-    std::int64_t end = begin + kTileHeads < group_begin + a.group ? begin + kTileHeads : group_begin + a.group;
+    const std::int64_t group_begin = kv_head * a.group - a.before, begin = group_begin + i % tiles * most_heads;
+    std::int64_t end = begin + most_heads < group_begin + a.group ? begin + most_heads : group_begin + a.group;
     end = end < a.head_end ? end : a.head_end;
     head = begin > a.head_begin ? begin : a.head_begin;
     heads = static_cast<int>(end - head);
   }
   /// Number of cells of a chunk.
-  YAMATA_DEVICE std::int64_t in_chunk(int chunk) const {
-    const std::int64_t left = count - chunk * kChunk;
+  YAMATA_DEVICE int in_chunk(int chunk) const {
+    const int left = count - chunk * kChunk;
     return left < kChunk ? left : kChunk;
   }
 };
 
 /// Shared memory. It is followed by q[head][d] and out[chunk][head][d].
-struct AttentionShared {
-  float p[2][kTileHeads][kChunk];  // products, then weights
-  float peak[2][kTileHeads], total[2][kTileHeads];
+template <int kHeads>
+struct alignas(16) AttentionShared {
+  float p[2][kHeads][kChunk];  // products, then weights
+  float peak[2][kHeads], total[2][kHeads];
+  std::uint32_t eights[kSegment];  // of each cell, the number of its first eight elements in a plane
 
   YAMATA_DEVICE float* q() { return reinterpret_cast<float*>(this + 1); }
-  YAMATA_DEVICE float* out(std::int64_t head_dim) { return q() + kTileHeads * head_dim; }
+  YAMATA_DEVICE float* out(std::int64_t head_dim) { return q() + kHeads * head_dim; }
 };
 
+/// Four floats in shared memory.
+YAMATA_DEVICE void load_four(const float* from, float* to) {
+  const simt::Words4 words = *reinterpret_cast<const simt::Words4*>(from);
+  for (int j = 0; j < 4; ++j) to[j] = simt::float_of_bits(words.word[j]);
+}
+
+/// Adds the products of 8 * kEights elements of a key, from element i of its plane on, with those of each query.
+template <class Cells, int kEights, int kHeads>
+YAMATA_DEVICE void multiply_key(const void* plane, std::int64_t i, const float* q, std::int64_t head_dim, float (&sums)[kHeads][8]) {
+  typename Cells::Eight key[kEights];
+  for (int e = 0; e < kEights; ++e) key[e] = Cells::eight(plane, i + 8 * e);
+  for (int e = 0; e < kEights; ++e) {
+    for (int h = 0; h < kHeads; ++h) {
+      float query[8];
+      load_four(q + h * head_dim + 8 * e, query), load_four(q + h * head_dim + 8 * e + 4, query + 4);
+      for (int j = 0; j < 8; ++j) sums[h][j] = simt::fma(query[j], Cells::at(key[e], j), sums[h][j]);
+    }
+  }
+}
+
 /// One cell per thread: its key times every query; each product in 8 lanes.
-template <class Cells>
-YAMATA_DEVICE void score(const AttentionArgs& a, const AttentionTile& tile, AttentionShared& shared) {
+template <class Cells, int kHeads>
+YAMATA_DEVICE void score(const AttentionArgs& a, const AttentionTile& tile, AttentionShared<kHeads>& shared) {
   const unsigned place = simt::thread();
   if (!simt::within(place, tile.count)) return;
   const void* plane = a.cache_k[tile.kv_head];
-  const float* q = shared.q();
-  float sums[kTileHeads][8] = {};
-  for (std::int64_t d = 0; d < a.head_dim; d += 8) {
-    float key[8];
-    eight_of<Cells>(plane, tile.cells[place] * a.head_dim + d, key);
-    for (int h = 0; h < kTileHeads; ++h) {
-      if (h >= tile.heads) break;
-      for (int j = 0; j < 8; ++j) sums[h][j] = simt::fma(q[h * a.head_dim + d + j], key[j], sums[h][j]);
-    }
-  }
-  for (int h = 0; h < kTileHeads; ++h) {
-    if (h >= tile.heads) break;
+  const std::int64_t first = static_cast<std::int64_t>(shared.eights[place]) * 8;
+  float sums[kHeads][8] = {};
+  constexpr int kEights = 8 / Cells::kRegisters;
+  std::int64_t d = 0;
+  for (; d + 8 * kEights <= a.head_dim; d += 8 * kEights) multiply_key<Cells, kEights>(plane, first + d, shared.q() + d, a.head_dim, sums);
+  for (; d < a.head_dim; d += 8) multiply_key<Cells, 1>(plane, first + d, shared.q() + d, a.head_dim, sums);
+  for (int h = 0; h < kHeads; ++h) {
     const auto& s = sums[h];
     const float product = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
     shared.p[place / kChunk][h][place % kChunk] = a.softcap > 0 ? soft_cap(product * a.scale, a.softcap) : product;
   }
 }
 
-/// One warp per chunk and head: weights = exp(scale * p - peak), and their sum in 16 lanes. With a soft-cap, p is already scaled.
-YAMATA_DEVICE void weigh(const AttentionArgs& a, const AttentionTile& tile, AttentionShared& shared) {
-  const int chunk = static_cast<int>(simt::warp()) / kTileHeads, head = static_cast<int>(simt::warp()) % kTileHeads;
-  const std::int64_t count = tile.in_chunk(chunk);
-  if (head >= tile.heads || count <= 0) return;
+/// One warp per chunk and head: weights = exp(scale * p - peak), and their sum in 16 lanes. With a soft-cap, p is already scaled. Weights
+/// of missing cells are -0, which changes no sum.
+template <int kHeads>
+YAMATA_DEVICE void weigh(const AttentionArgs& a, const AttentionTile& tile, AttentionShared<kHeads>& shared) {
+  const int chunk = static_cast<int>(simt::warp()) / kHeads, head = static_cast<int>(simt::warp()) % kHeads;
+  if (chunk > 1 || tile.in_chunk(chunk) <= 0) return;
+  const int count = tile.in_chunk(chunk), lane = static_cast<int>(simt::lane());
   float* p = shared.p[chunk][head];
   const float scale = a.softcap > 0 ? 1.0f : a.scale;
-  float highest = p[0];
-  for (unsigned i = simt::lane(); i < kChunk; i += simt::kWarp) {
-    if (simt::within(i, count)) highest = larger(highest, p[i]);
+  float own[kChunk / simt::kWarp], highest = p[0];
+  for (int j = 0; j < 4; ++j) {
+    own[j] = p[lane + 32 * j];
+    if (simt::within(lane + 32 * j, count)) highest = larger(highest, own[j]);
   }
   const float peak = scale * largest_of_warp(highest);
-  for (unsigned i = simt::lane(); i < kChunk; i += simt::kWarp) p[i] = exponential(simt::fma(p[i], scale, -peak));
+  for (int j = 0; j < 4; ++j) p[lane + 32 * j] = simt::within(lane + 32 * j, count) ? exponential(simt::fma(own[j], scale, -peak)) : -0.0f;
   simt::sync_warp();
   float total = 0;
-  for (unsigned i = simt::lane() % 16; i < kChunk; i += 16) {
-    if (simt::within(i, count)) total += p[i];
-  }
+  for (int i = lane % 16; i < kChunk; i += 16) total += p[i];
   total = sum_of_16(total);
-  if (simt::lane() == 0) shared.peak[chunk][head] = peak, shared.total[chunk][head] = total;
+  if (lane == 0) shared.peak[chunk][head] = peak, shared.total[chunk][head] = total;
 }
 
-/// One element of every head's output per thread: weights times values, cell after cell.
-template <class Cells>
-YAMATA_DEVICE void add_values(const AttentionArgs& a, const AttentionTile& tile, AttentionShared& shared) {
-  const int chunk = static_cast<int>(simt::thread()) / kChunk;
-  const std::int64_t count = tile.in_chunk(chunk);
-  const std::int32_t* cells = tile.cells + chunk * kChunk;
+/// Two elements of some heads' outputs per thread: weights times values, cell after cell. Many values are loaded before the first is used.
+template <class Cells, int kHeads>
+YAMATA_DEVICE void add_values(const AttentionArgs& a, const AttentionTile& tile, AttentionShared<kHeads>& shared) {
+  constexpr int kOwn = kHeads > 1 ? 2 : 1, kAhead = (kHeads > 1 ? 32 : 64) / Cells::kRegisters;
+  const int pairs = static_cast<int>(a.head_dim) / 2;
   const void* plane = a.cache_v[tile.kv_head];
-  float* out = shared.out(a.head_dim) + chunk * kTileHeads * a.head_dim;
-  for (std::int64_t d = simt::thread() % kChunk; d < a.head_dim; d += kChunk) {
-    float sums[kTileHeads] = {};
-    for (std::int64_t i = 0; i < count; ++i) {
-      const float value = Cells::at(plane, cells[i] * a.head_dim + d);
-      for (int h = 0; h < kTileHeads; ++h) {
-        if (h < tile.heads) sums[h] = simt::fma(shared.p[chunk][h][i], value, sums[h]);
+  for (int i = static_cast<int>(simt::thread()); i < 2 * pairs * kHeads / kOwn; i += kAttentionThreads) {
+    const int d = i % pairs * 2, chunk = i / pairs % 2, head = i / pairs / 2 * kOwn, count = tile.in_chunk(chunk);
+    const std::uint32_t* eights = shared.eights + chunk * kChunk;
+    float sums[kOwn][2] = {};
+    for (int first = 0; first < count; first += kAhead) {
+      typename Cells::Two values[kAhead];
+      YAMATA_UNROLL for (int c = 0; c < kAhead; ++c) {
+        values[c] = {};
+        if (first + c < count) values[c] = Cells::two(plane, static_cast<std::int64_t>(eights[first + c]) * 8 + d);
+      }
+      YAMATA_UNROLL for (int c = 0; c < kAhead; c += 4) {
+        float p[kOwn][4];
+        for (int h = 0; h < kOwn; ++h) load_four(&shared.p[chunk][head + h][first + c], p[h]);
+        for (int k = 0; k < 4; ++k) {
+          for (int j = 0; j < 2; ++j) {
+            const float value = Cells::at(values[c + k], j);
+            for (int h = 0; h < kOwn; ++h) sums[h][j] = simt::fma(p[h][k], value, sums[h][j]);
+          }
+        }
       }
     }
-    for (int h = 0; h < kTileHeads; ++h) out[h * a.head_dim + d] = sums[h];
+    float* out = shared.out(a.head_dim) + (chunk * kHeads + head) * a.head_dim + d;
+    for (int h = 0; h < kOwn; ++h) out[h * a.head_dim] = sums[h][0], out[h * a.head_dim + 1] = sums[h][1];
   }
 }
 
@@ -126,29 +157,33 @@ struct Merge {
 };
 
 /// Merges the results of both chunks into that of the segment.
-YAMATA_DEVICE void write_segment(const AttentionArgs& a, const AttentionTile& tile, AttentionShared& shared) {
-  const std::int64_t first = (tile.segment * a.rows + tile.row) * a.q_heads + tile.head;
-  const float* out = shared.out(a.head_dim);
-  const std::int64_t floats = tile.heads * a.head_dim;
-  for (std::int64_t i = simt::thread(); i < floats; i += kAttentionThreads) {
-    const std::int64_t h = i / a.head_dim;
-    const Merge merge(shared.peak[0][h], tile.count > kChunk ? shared.peak[1][h] : shared.peak[0][h]);
-    const bool both = tile.count > kChunk;
-    a.out[first * a.head_dim + i] = both ? merge.out(out[i], out[kTileHeads * a.head_dim + i]) : out[i];
-    if (i % a.head_dim != 0) continue;
-    a.peak[first + h] = merge.peak;
-    a.total[first + h] = both ? merge.total(shared.total[0][h], shared.total[1][h]) : shared.total[0][h];
+template <int kHeads>
+YAMATA_DEVICE void write_segment(const AttentionArgs& a, const AttentionTile& tile, AttentionShared<kHeads>& shared) {
+  const bool both = tile.count > kChunk;
+  for (int h = 0; h < tile.heads; ++h) {
+    const std::int64_t query = (tile.segment * a.rows + tile.row) * a.q_heads + tile.head + h;
+    const float* out = shared.out(a.head_dim) + h * a.head_dim;
+    const Merge merge(shared.peak[0][h], both ? shared.peak[1][h] : shared.peak[0][h]);
+    for (std::int64_t d = simt::thread(); d < a.head_dim; d += kAttentionThreads)
+      a.out[query * a.head_dim + d] = both ? merge.out(out[d], out[kHeads * a.head_dim + d]) : out[d];
+    if (simt::thread() != 0) continue;
+    a.peak[query] = merge.peak;
+    a.total[query] = both ? merge.total(shared.total[0][h], shared.total[1][h]) : shared.total[0][h];
   }
 }
 
-/// With three thread blocks per multiprocessor, a thread has 80 registers. By default, nvcc takes 64 and spills one or two.
-template <class Keys, class Values>
-YAMATA_KERNEL void YAMATA_BOUNDS(kAttentionThreads, 3) attend_segment(const AttentionArgs a) {
-  const AttentionTile tile(a);
+/// With two thread blocks per multiprocessor, a thread has 128 registers, for the loads that it has in flight.
+template <class Keys, class Values, int kHeads>
+YAMATA_KERNEL void YAMATA_BOUNDS(kAttentionThreads, 2) attend_segment(const AttentionArgs a) {
+  const AttentionTile tile(a, kHeads);
   if (tile.count <= 0 || tile.heads <= 0) return;
-  AttentionShared& shared = *simt::shared<AttentionShared>();
-  const float* q = a.q + (tile.row * a.q_heads + tile.head) * a.head_dim;
-  for (std::int64_t i = simt::thread(); i < tile.heads * a.head_dim; i += kAttentionThreads) shared.q()[i] = q[i];
+  auto& shared = *simt::shared<AttentionShared<kHeads>>();
+  const int own = static_cast<int>(simt::thread()), head_dim = static_cast<int>(a.head_dim), floats = tile.heads * head_dim;
+  const float* q = a.q + (tile.row * a.q_heads + tile.head) * head_dim;
+  // Missing heads are computed with zeros, so that no branch comes between the loads.
+  for (int i = own; i < kHeads * head_dim; i += kAttentionThreads) shared.q()[i] = simt::within(i, floats) ? q[i] : 0.0f;
+  if (simt::within(own, tile.count))
+    shared.eights[own] = static_cast<std::uint32_t>(tile.cells[own]) * static_cast<std::uint32_t>(head_dim / 8);
   simt::sync_block();
   score<Keys>(a, tile, shared);
   simt::sync_block();
@@ -191,11 +226,21 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kMergeThreads) merge_segments(const MergeArgs a
   }
 }
 
+template <class Keys, class Values, int kHeads>
+void launch_tiles(const AttentionArgs& a, Stream stream) {
+  const std::size_t bytes = sizeof(AttentionShared<kHeads>) + static_cast<std::size_t>(3 * kHeads * a.head_dim) * sizeof(float);
+  const auto tiles = static_cast<unsigned>(a.rows * a.kv_heads * divide_up(a.group, kHeads));
+  simt::launch(&attend_segment<Keys, Values, kHeads>, {tiles, static_cast<unsigned>(a.last - a.first)}, kAttentionThreads, bytes, stream,
+               a);
+}
+
+/// Four query heads share what is read of a key/value head, if that leaves enough thread blocks for a GPU.
 template <class Keys, class Values>
 void launch_attention(const AttentionArgs& a, Stream stream) {
-  const std::size_t bytes = sizeof(AttentionShared) + static_cast<std::size_t>(3 * kTileHeads * a.head_dim) * sizeof(float);
-  const auto tiles = static_cast<unsigned>(a.rows * a.kv_heads * divide_up(a.group, kTileHeads));
-  simt::launch(&attend_segment<Keys, Values>, {tiles, static_cast<unsigned>(a.last - a.first)}, kAttentionThreads, bytes, stream, a);
+  constexpr std::int64_t kEnough = 64;
+  const std::int64_t blocks = a.rows * a.kv_heads * divide_up(a.group, 4) * (a.last - a.first);
+  if (a.group == 1 || blocks < kEnough) return launch_tiles<Keys, Values, 1>(a, stream);
+  launch_tiles<Keys, Values, 4>(a, stream);
 }
 
 template <class Keys>

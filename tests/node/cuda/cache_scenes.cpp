@@ -160,6 +160,9 @@ std::vector<Scene> cache_scenes() {
       // 7 query heads of groups of 3, one and two of which are elsewhere at the beginning.
       const CacheShape shape{3, 3, 1, 7, 64, 700, k, v};
       scenes.push_back({"attention, " + name, [=](const TestDevice& device) { return attention_holds(device, shape); }});
+      // So many thread blocks that each has several query heads.
+      const CacheShape many{11, 6, 2, 64, 32, 300, k, v};
+      scenes.push_back({"attention of many heads, " + name, [=](const TestDevice& device) { return attention_holds(device, many); }});
       const CacheShape stored{3, 2, 0, 6, 96, 6, k, v};
       scenes.push_back({"store, " + name,
                         [=](const TestDevice& device) { return store_holds(device, stored, k == v, k == TensorType::F16 ? 96 : 40); }});
