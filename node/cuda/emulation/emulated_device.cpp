@@ -3,6 +3,9 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
+#include <map>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -14,11 +17,37 @@
 namespace yamata::cuda {
 namespace {
 
+/// The memory of all emulated devices.
+struct Allocated {
+  std::mutex mutex;
+  std::map<const std::byte*, std::size_t> sizes;
+
+  static Allocated& all() {
+    static Allocated its;
+    return its;
+  }
+  bool contains(const void* memory) {
+    const std::lock_guard lock(mutex);
+    const auto* byte = static_cast<const std::byte*>(memory);
+    const auto after = sizes.upper_bound(byte);
+    return after != sizes.begin() && byte < std::prev(after)->first + std::prev(after)->second;
+  }
+};
+
 class PagesBuffer final : public DeviceBuffer {
  public:
   PagesBuffer(std::size_t bytes, std::shared_ptr<std::atomic<std::uint64_t>> used)
-      : memory_(bytes, PageMemory::Pages::kSmall), used_(std::move(used)) {}
-  ~PagesBuffer() override { used_->fetch_sub(memory_.size()); }
+      : memory_(bytes, PageMemory::Pages::kSmall), used_(std::move(used)) {
+    const std::lock_guard lock(Allocated::all().mutex);
+    Allocated::all().sizes[memory_.data()] = memory_.size();
+  }
+  ~PagesBuffer() override {
+    {
+      const std::lock_guard lock(Allocated::all().mutex);
+      Allocated::all().sizes.erase(memory_.data());
+    }
+    used_->fetch_sub(memory_.size());
+  }
   std::byte* data() const override { return memory_.data(); }
   std::size_t size() const override { return memory_.size(); }
 
@@ -92,6 +121,7 @@ void EmulatedDevice::copy_in(void* to, const void* from, std::size_t bytes) {
 
 void EmulatedDevice::reach_host(const void* begin, std::size_t bytes) {
   if (!is_writable(begin)) throw ClusterError("device " + id() + ": mapping memory of the host failed: it is read-only");
+  if (Allocated::all().contains(begin)) throw ClusterError("device " + id() + ": mapping memory of the host failed: a device's own");
   reached_ += bytes;
 }
 

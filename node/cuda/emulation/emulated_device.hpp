@@ -37,7 +37,7 @@ class EmulatedDevice final : public Device {
   /// Waits for everything in the stream, as CUDA may do.
   std::unique_ptr<DeviceBuffer> allocate(std::size_t bytes, DeviceMemory memory) override;
   void copy_in(void* to, const void* from, std::size_t bytes) override;
-  /// As CUDA, refuses memory that cannot be written, such as a mapped file.
+  /// As CUDA, refuses memory that cannot be written, such as a mapped file, and what devices have allocated.
   void reach_host(const void* begin, std::size_t bytes) override;
   void release_host() override {}
   void check(const char* what) override;

@@ -9,8 +9,8 @@ namespace yamata::cuda {
 
 Slices slices(OpContext& c, const SliceLayout& layout) {
   const std::span<std::byte> shared = layout.share.group->shared_slices(layout.bytes(), c.launcher.exchanges_ahead());
-  std::byte* memory = shared.empty() ? c.memory.mapped_scratch(Scratch::kSlices, layout.bytes()) : shared.data();
-  return {layout, c.memory.at(memory, layout.bytes())};
+  if (shared.empty()) return {layout, c.memory.mapped_scratch(Scratch::kSlices, layout.bytes())};
+  return {layout, c.memory.at(shared.data(), layout.bytes())};
 }
 
 bool exchange(OpContext& c, const Slices& slices) {
