@@ -81,7 +81,7 @@ class Counter final : public RequestObserver {
 void acceptance_command(Job& job, const AcceptanceOptions& options) {
   std::vector<std::string> inputs = options.job.files();
   inputs.insert(inputs.end(), {options.prompts_file, options.speculation.tree_file});
-  check_outputs({options.json_file}, inputs);
+  check_outputs({{options.json_file, OutputKind::kJson}}, inputs);
   std::ranges::for_each(options.idle_flags, warn);
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.pre_tokenizer);

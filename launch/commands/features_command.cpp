@@ -167,7 +167,7 @@ std::vector<std::vector<TokenId>> read_prompts(Job& job, const FeaturesOptions& 
 
 /// Computes and writes the hidden states. `done`: the number of texts that the files have, also if it was interrupted.
 void write_features(Job& job, const FeaturesOptions& options, std::size_t& done) {
-  check_outputs({options.output}, {options.job.model, options.text.file});
+  check_outputs({{options.output, OutputKind::kFeatures}}, {options.job.model, options.text.file});
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.text.pre_tokenizer);
   const Layers layers = read_layers(options.layers, job.hyperparameters().layers);

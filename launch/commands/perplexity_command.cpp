@@ -91,7 +91,7 @@ std::string read_corpus(Job& job, const TextSource& source) {
 }  // namespace
 
 void perplexity_command(Job& job, const PerplexityOptions& options) {
-  check_outputs({options.json_file}, {options.job.model, options.text.file});
+  check_outputs({{options.json_file, OutputKind::kJson}}, {options.job.model, options.text.file});
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.text.pre_tokenizer);
   std::vector<TokenId> ids = tokenizer->encode(read_corpus(job, options.text), true, true);

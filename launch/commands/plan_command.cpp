@@ -127,7 +127,7 @@ simulation::NetworkOptions network_of(const PlanOptions& o) {
 void plan_command(const PlanOptions& o) {
   std::vector<std::string> inputs{o.model, o.draft_model, o.from_file, o.hostfile};
   if (!o.profiles.empty()) std::ranges::copy(profile_files(o.profiles), std::back_inserter(inputs));
-  check_outputs({o.json_file}, inputs);
+  check_outputs({{o.json_file, OutputKind::kJson}}, inputs);
   const ModelFile target = ModelFile::open(o.model);
   std::optional<ModelFile> draft;
   if (!o.draft_model.empty()) {

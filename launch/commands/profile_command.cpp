@@ -143,7 +143,7 @@ void profile_the_units(const ProfileOptions& o, const Topology& topology, cpu::I
 }  // namespace
 
 void profile_command(const ProfileOptions& o) {
-  check_outputs({o.json_file}, {o.model});
+  check_outputs({{o.json_file, OutputKind::kJson}}, {o.model});
   if (!o.units.empty()) return profile_the_units(o, Topology::detect(), cpu::choose_isa());
   const cpu::Isa isa = cpu::choose_isa();
   const Topology topology = Topology::detect();

@@ -41,7 +41,7 @@ void write_planned(const gguf::File& file, const quantize::Plan& plan, ThreadPoo
 
 void quantize_command(const QuantizeOptions& o) {
   const gguf::File file = gguf::File::open(o.source);
-  check_writable(o.destination, {o.source, o.imatrix});
+  check_writable({o.destination, OutputKind::kGguf}, {o.source, o.imatrix});
   quantize::Imatrix imatrix;
   if (!o.imatrix.empty()) imatrix = quantize::Imatrix::open(o.imatrix);
   const quantize::Plan plan = quantize::make_plan(file, {o.mix, o.allow_requantize, o.imatrix.empty() ? nullptr : &imatrix});

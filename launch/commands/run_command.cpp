@@ -106,7 +106,11 @@ void write_results(const RunOptions& options, const Generation& result, const st
 }  // namespace
 
 void run_command(Job& job, const RunOptions& options) {
-  check_outputs({options.json_file, options.csv_file, options.trace_file, options.speculation.suffix_store}, options.inputs());
+  check_outputs({{options.json_file, OutputKind::kJson},
+                 {options.csv_file, OutputKind::kRunCsv},
+                 {options.trace_file, OutputKind::kJson},
+                 {options.speculation.suffix_store, OutputKind::kSuffixStore}},
+                options.inputs());
   job.open();
   const auto tokenizer = Tokenizer::load(job.file(), options.text.pre_tokenizer);
   Request request = make_request(options, read_prompt(job, options.text, *tokenizer), *tokenizer);

@@ -321,7 +321,7 @@ std::vector<Shape> shapes(const std::vector<int>& ranks, const std::vector<int>&
 void simulate_command(const SimulationOptions& flags) {
   std::vector<std::string> inputs = flags.draft_models;
   inputs.insert(inputs.end(), {flags.model, flags.from_file, flags.speculation.tree_file});
-  check_outputs({flags.json_file, flags.csv_file}, inputs);
+  check_outputs({{flags.json_file, OutputKind::kJson}, {flags.csv_file, OutputKind::kSimulationCsv}}, inputs);
   std::ranges::for_each(flags.idle_flags, warn);
   const Simulator simulator(flags);
   const Numbers& n = simulator.numbers();

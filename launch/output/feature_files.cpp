@@ -15,8 +15,6 @@
 
 namespace yamata {
 
-namespace {
-
 bool holds_features(const std::string& path) {
   try {
     const auto file = safetensors::File::open(path);
@@ -25,8 +23,6 @@ bool holds_features(const std::string& path) {
     return false;
   }
 }
-
-}  // namespace
 
 FeatureFiles::FeatureFiles(FeatureFormat format) : format_(std::move(format)), hidden_(format_.layers.size()) { check_numbered(); }
 

@@ -7,6 +7,9 @@
 
 namespace yamata {
 
+/// Whether it is a file of yamata features.
+bool holds_features(const std::string& path);
+
 /// Format and path of the files.
 struct FeatureFormat {
   std::string path;                 ///< of the first file; the others have a number before their extension

@@ -107,7 +107,8 @@ std::FILE* open_nameless(const std::string& path) {
 
 }  // namespace
 
-void check_writable(const std::string& path, const std::vector<std::string>& kept) {
+void check_writable(const PlannedOutput& output, const std::vector<std::string>& kept) {
+  const std::string& path = output.path;
   std::signal(SIGPIPE, SIG_IGN);  // a reader of standard output that leaves must not end the program before the file is written
   if (is_standard_output(path))
     throw UsageError(fmt::format("{} is where standard output goes, and one would overwrite the other; write to another file", path));
@@ -119,6 +120,7 @@ void check_writable(const std::string& path, const std::vector<std::string>& kep
       throw UsageError(fmt::format("{} would be overwritten; write to another file", same ? other : path));
   }
   if (is_folder(path)) throw UsageError(fmt::format("{} is a folder; name a file to write", path));
+  refuse_foreign(path, output.kind);
   check_replaceable(followed(path));
   const std::string temporary = temporary_of(followed(path));
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
@@ -176,11 +178,11 @@ void write_outputs(const std::vector<Output>& outputs) {
   if (fault) throw *fault;
 }
 
-void check_outputs(const std::vector<std::string>& paths, std::vector<std::string> kept) {
-  for (const std::string& path : paths) {
-    if (path.empty()) continue;
-    check_writable(path, kept);
-    kept.push_back(path);
+void check_outputs(const std::vector<PlannedOutput>& outputs, std::vector<std::string> kept) {
+  for (const PlannedOutput& output : outputs) {
+    if (output.path.empty()) continue;
+    check_writable(output, kept);
+    kept.push_back(output.path);
   }
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "launch/output/output_kind.hpp"
+
 namespace yamata {
 
 /// A file that is being written. finish() puts it at its path in one step; until then an older file stays there, and without finish()
@@ -38,12 +40,17 @@ struct Output {
 };
 /// Writes all outputs, even if some fail. All errors but the last are printed as lines on stderr; the last one is thrown, as by write_file.
 void write_outputs(const std::vector<Output>& outputs);
-/// Throws like check_writable if one of `paths` cannot be written, equals another of them, or belongs to one of `kept`. Empty paths are
+/// Where a result will be written, and which older file it may replace.
+struct PlannedOutput {
+  std::string path;
+  OutputKind kind;
+};
+/// Throws like check_writable if one of the outputs cannot be written, equals another of them, or belongs to one of `kept`. Empty paths are
 /// ignored.
-void check_outputs(const std::vector<std::string>& paths, std::vector<std::string> kept);
-/// Throws ModelError if write_file would fail later, so that the error comes before the long work. Throws UsageError if `path` would
-/// overwrite one of `kept`, heads in one that is a folder, or another part of one that is a split model. From then on, standard output
-/// that nobody reads any more does not end the program, but is an error at its end.
-void check_writable(const std::string& path, const std::vector<std::string>& kept);
+void check_outputs(const std::vector<PlannedOutput>& outputs, std::vector<std::string> kept);
+/// Throws ModelError if write_file would fail later, so that the error comes before the long work. Throws UsageError if the output would
+/// overwrite one of `kept`, heads in one that is a folder, another part of one that is a split model, or a file of another kind. From then
+/// on, standard output that nobody reads any more does not end the program, but is an error at its end.
+void check_writable(const PlannedOutput& output, const std::vector<std::string>& kept);
 
 }  // namespace yamata

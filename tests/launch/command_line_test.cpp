@@ -284,12 +284,12 @@ TEST(CommandLine, ThreadsThatAreNoNumber_areRefused) {
 
 TEST(CommandLine, FullDisk_keepsTheOlderResultAndSaysSo) {
   const TemporaryFolder folder;
-  write_file(folder / "r.json", "older");
+  write_file(folder / "r.json", "{\"older\": 1}");
   const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "40", "--ignore-eos", "--json", folder / "r.json"}), 1024);
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
   EXPECT_NE(outcome.complaints()[0].find("r.json"), std::string::npos) << outcome.err;
-  EXPECT_EQ(read_file(folder / "r.json"), "older");
+  EXPECT_EQ(read_file(folder / "r.json"), "{\"older\": 1}");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / ""), {}), 1) << "something half-written is left";
 }
 

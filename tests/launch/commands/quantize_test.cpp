@@ -70,12 +70,12 @@ TEST(Quantize, Nonsense_isNamedWithItsRemedyAndLeavesNothing) {
 TEST(Quantize, FullDisk_leavesWhatWasThere) {
   const TemporaryFolder folder;
   const std::string out = folder / "out.gguf";
-  write_file(out, "older");
+  write_file(out, "GGUF, older");
   const Outcome outcome = quantize({kModel, out, "Q4_0", "--allow-requantize"}, 1 << 20);
   EXPECT_EQ(outcome.code, 2);
   ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
   EXPECT_NE(outcome.complaints()[0].find("raise ulimit -f"), std::string::npos) << outcome.err;
-  EXPECT_EQ(read_file(out), "older");
+  EXPECT_EQ(read_file(out), "GGUF, older");
   EXPECT_EQ(files_in(folder), 1u);
 }
 

@@ -108,12 +108,12 @@ TEST(CheckOutputs, FilesOfAnInput_areNotOverwritten) {
   const std::string first = folder / "m-00001-of-00002.gguf", second = folder / "m-00002-of-00002.gguf";
   const std::string other = folder / "n-00002-of-00002.gguf";
   std::filesystem::create_directory(heads);
-  for (const std::string& file : {inside, first, second, other}) write_file(file, "x");
-  EXPECT_THROW(check_outputs({inside}, {heads}), UsageError);
-  EXPECT_THROW(check_outputs({second}, {first}), UsageError);
-  EXPECT_NO_THROW(check_outputs({other}, {first, heads}));
-  write_file(folder / "heads/result.json", "older");
-  EXPECT_NO_THROW(check_outputs({folder / "heads/result.json"}, {heads}));
+  for (const std::string& file : {inside, first, second, other}) write_file(file, "{}");
+  EXPECT_THROW(check_outputs({{inside, OutputKind::kJson}}, {heads}), UsageError);
+  EXPECT_THROW(check_outputs({{second, OutputKind::kJson}}, {first}), UsageError);
+  EXPECT_NO_THROW(check_outputs({{other, OutputKind::kJson}}, {first, heads}));
+  write_file(folder / "heads/result.json", "{}");
+  EXPECT_NO_THROW(check_outputs({{folder / "heads/result.json", OutputKind::kJson}}, {heads}));
 }
 
 TEST(CheckOutputs, EveryFileThatACommandReads_isKept) {
@@ -141,7 +141,7 @@ TEST(CheckOutputs, EveryFileThatACommandReads_isKept) {
 }
 
 TEST_F(OutputTest, FileThatMayNotBeReplaced_isNoticedBeforeTheRun) {
-  write_file(json_, "older");
+  write_file(json_, "{\"older\": 1}");
   int tried = 0;
   for (const int flag : {FS_IMMUTABLE_FL, FS_APPEND_FL}) {
     const Attribute attribute(json_, flag);
@@ -158,7 +158,7 @@ TEST_F(OutputTest, FileThatMayNotBeReplaced_isNoticedBeforeTheRun) {
     EXPECT_EQ(outcome.out, "") << "the run took place";
     ++tried;
   }
-  EXPECT_EQ(read_file(json_), "older");
+  EXPECT_EQ(read_file(json_), "{\"older\": 1}");
   if (tried == 0) GTEST_SKIP() << "this file system has no such files";
 }
 
@@ -314,9 +314,9 @@ TEST(LauncherOutput, WithoutStandardOutput_losesAll) {
 TEST(WriteFile, Link_isFollowed) {
   const TemporaryFolder folder;
   const std::string file = folder / "file", link = folder / "link";
-  write_file(file, "older");
+  write_file(file, "{}");
   std::filesystem::create_symlink("file", link);
-  check_writable(link, {});
+  check_writable({link, OutputKind::kJson}, {});
   yamata::write_file(link, "text");
   EXPECT_EQ(read_file(file), "text");
   EXPECT_TRUE(std::filesystem::is_symlink(link));
@@ -327,7 +327,7 @@ TEST(WriteFile, Pipe_isWrittenTo) {
   const std::string path = folder / "pipe";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
-  check_writable(path, {});
+  check_writable({path, OutputKind::kJson}, {});
   yamata::write_file(path, "text");
   char got[8];
   EXPECT_EQ(read(reader, got, sizeof got), 4);
