@@ -91,7 +91,7 @@ ERRORS = [
     (1, 'used by another rank', 2, '--units emulated:0', ''),
     (1, 'named twice', 1, '--units emulated:0+emulated:0', ''),
     (1, "'npu:0' is no unit", 1, '--units cpu+npu:0', ''),
-    (1, 'at most -c', 1, '--units emulated', 'bytes=21000000'),
+    (1, 'at most -c', 1, '--units emulated -b 64', 'bytes=21000000'),
     (1, 'no context fits', 1, '--units emulated', 'bytes=1000000'),
     (1, 'fewer layers', 1, '--units emulated -b 3 -c 64', 'bytes=20000000'),
     (1, 'fewer layers', 1, '--units cpu+emulated -b 3 -c 64', 'discrete bytes=20000000'),
