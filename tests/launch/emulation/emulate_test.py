@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 from support import DRAFT, PROGRAM, ROOT, TARGET, emulation, main, script
 from emulation.flags import values
@@ -64,6 +65,14 @@ class Quantities(unittest.TestCase):
         end(Job(), told=True)
         self.assertEqual(calls, ['wait'])
 
+    def test_closed_terminal_tells_mpirun_unless_this_process_is_the_first_in_it(self):
+        reaches_job = script('emulate').reaches_job
+        for first, told in ((os.getpid(), False), (os.getppid(), True)):
+            with unittest.mock.patch('os.getsid', return_value=first):
+                self.assertEqual(reaches_job(signal.SIGHUP), told)
+        self.assertTrue(reaches_job(signal.SIGINT))
+        self.assertFalse(reaches_job(signal.SIGTERM))
+
     def test_quota_keeps_the_share_and_the_kernels_least(self):
         self.assertEqual(emulation.quota(20), (1000, 5000))
         self.assertEqual(emulation.quota(100), (5000, 5000))
@@ -115,6 +124,13 @@ class TwoHosts(unittest.TestCase):
                 emulate.communicate(timeout=120)
                 self.assertEqual(emulate.returncode, 130)
                 self.assertEqual(json.loads(result.read_text())['finish_reason'], 'interrupted')
+
+    def test_closed_streams_do_not_stop_it(self):
+        for closed in '2>&-', '<&-', '<&- 2>&-':
+            with self.subTest(closed=closed):
+                command = [ROOT / 'launch' / 'emulate', '--hosts', '2', '--', 'hostname']
+                done = subprocess.run(['sh', '-c', f'exec "$0" "$@" {closed}', *command], stdout=subprocess.PIPE, text=True)
+                self.assertEqual((done.returncode, sorted(done.stdout.split())), (0, ['n0', 'n1']))
 
     def test_whoever_kills_it_nothing_is_left(self):
         self.assert_nothing_is_left_of(lambda emulate: None)
