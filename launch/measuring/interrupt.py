@@ -1,4 +1,4 @@
-"""Ctrl-C in a script: one line and exit code 130."""
+"""Ctrl-C in a script, or a terminal that is closed: one line and exit code 130."""
 import contextlib
 import os
 import signal
@@ -8,12 +8,21 @@ import sys
 def say():
     """Writes the line that says so, over a progress bar if there is one."""
     line = f'{os.path.basename(sys.argv[0])}: interrupted\n'
-    os.write(2, ('\r\x1b[K' if os.isatty(2) else '').encode() + line.encode())
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        os.write(2, ('\r\x1b[K' if os.isatty(2) else '').encode() + line.encode())
+
+
+def hang_up(*_):
+    """Interrupts once: a terminal that is closed may say so several times."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def run(main):
     """Ends the process with the exit code of main(), which is interrupted by an exception, so that it can clean up."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
+        signal.signal(signal.SIGHUP, hang_up)
     try:
         sys.exit(main())
     except KeyboardInterrupt:

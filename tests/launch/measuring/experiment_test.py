@@ -120,15 +120,18 @@ class Resuming(Folder):
         self.assertEqual(self.calls().count('a'), 3)
 
     def test_an_interrupt_leaves_cleanly(self):
-        (self.path / 'gate').touch()
-        process = self.start(strategies('a', 'wait'))
-        pid = self.wait_for('gate')[0]
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate()
-        self.assertEqual(process.returncode, 130)
-        self.assertIn('has 1 row;', said)
-        self.assertNotIn('Traceback', said)
-        self.assertFalse(os.path.exists(f'/proc/{pid}'))
+        for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+            with self.subTest(number=number):
+                (self.path / 'gate').write_text('')
+                process = self.start(strategies('a', 'wait'))
+                pid = self.wait_for('gate')[-1]
+                process.send_signal(number)
+                _, said = process.communicate()
+                self.assertEqual(process.returncode, 130)
+                self.assertIn('has 1 row;', said)
+                self.assertIn('experiment: interrupted', said)
+                self.assertNotIn('Traceback', said)
+                self.assertFalse(os.path.exists(f'/proc/{pid}'))
 
     def test_a_changed_file_is_refused_without_extend(self):
         self.run_to_end(strategies('a'))

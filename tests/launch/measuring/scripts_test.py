@@ -14,9 +14,9 @@ import unittest
 
 LAUNCH = pathlib.Path(__file__).resolve().parent.parent.parent.parent / 'launch'
 
-# Ctrl-C while the arguments are read
+# a signal while the arguments are read
 INTERRUPTED = '''import argparse, signal
-argparse.ArgumentParser.parse_known_args = lambda *_, **__: signal.raise_signal(signal.SIGINT)
+argparse.ArgumentParser.parse_known_args = lambda *_, **__: signal.raise_signal(signal.{})
 '''
 # mpirun that runs until it is asked to end, and then writes its file
 MPIRUN = '''set -e
@@ -121,11 +121,12 @@ class Scripts(unittest.TestCase):
         self.assertIn('emulate: write -- before the program', done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
-    def test_ctrl_c_ends_with_130_and_no_traceback(self):
-        with tempfile.TemporaryDirectory() as folder:
-            (pathlib.Path(folder) / 'sitecustomize.py').write_text(INTERRUPTED)
-            for script in (path for path in sorted(LAUNCH.iterdir()) if path.is_file() and 'python' in path.read_text().splitlines()[0]):
-                with self.subTest(script.name):
+    def test_ctrl_c_and_a_closed_terminal_end_with_130_and_no_traceback(self):
+        scripts = [path for path in sorted(LAUNCH.iterdir()) if path.is_file() and 'python' in path.read_text().splitlines()[0]]
+        for number, script in itertools.product(('SIGINT', 'SIGHUP'), scripts):
+            with tempfile.TemporaryDirectory() as folder:
+                (pathlib.Path(folder) / 'sitecustomize.py').write_text(INTERRUPTED.format(number))
+                with self.subTest(script.name, number=number):
                     done = run(script, PYTHONPATH=folder)
                     self.assertEqual((done.returncode, done.stderr),
                                      (130, '' if script.name in SILENT else f'{script.name}: interrupted\n'))
