@@ -295,7 +295,8 @@ Job::Outcome Job::lead(const Purpose& purpose, const std::function<void(Head& he
   try {
     work(head);
   } catch (const Interrupted&) {
-    return {head.stop(static_cast<int>(ExitCode::kInterrupted)), true};
+    constexpr std::chrono::milliseconds kLimit{500};  // mpirun kills this rank after a second: before that, it must write its files
+    return {head.stop(static_cast<int>(ExitCode::kInterrupted), kLimit), true};
   }
   // If the launcher cannot be told, the other ranks end the job as failed, because the text did not arrive there. They must know before
   // this rank writes its files; head_main asks again after that, as this answer does not cover that time.

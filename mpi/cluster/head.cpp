@@ -326,13 +326,14 @@ void Head::finish() {
   for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kNextJob, {});
 }
 
-void Head::order_stop(int code) {
+void Head::order_stop(int code, std::optional<std::chrono::milliseconds> limit) {
   if (state_ == State::kStopping || state_ == State::kStopped) return;
   state_ = State::kStopping;
   constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(5);
   for (int r = 1; r < transport_.size(); ++r) transport_.send(r, Tag::kStop, wire::encode_stop(code));
   reports_.came(0, own_report());
   stop_deadline_ = awake_.look(Clock::now()) + std::min(kLongest, options_.timeout / 2);
+  if (limit) stop_limit_ = Clock::now() + *limit;
   advance_state();
 }
 
@@ -340,6 +341,10 @@ void Head::order_stop(int code) {
 /// been silent for the whole timeout; time in which this process was stopped does not count.
 void Head::check_stopped() {
   const auto now = Clock::now();
+  if (stop_limit_) {
+    if (all_reported() || now >= *stop_limit_) state_ = State::kStopped;
+    return;
+  }
   const bool late = awake_.look(now) > stop_deadline_;
   for (int r = 1; late && r < transport_.size(); ++r) {
     if (reports_.has(r)) continue;
@@ -356,9 +361,9 @@ void Head::check_stopped() {
   if (all_reported()) state_ = State::kStopped;
 }
 
-std::vector<wire::Report> Head::stop(int code) {
+std::vector<wire::Report> Head::stop(int code, std::optional<std::chrono::milliseconds> limit) {
   if (state_ == State::kStopping || state_ == State::kStopped) return {};
-  order_stop(code);
+  order_stop(code, limit);
   while (state_ != State::kStopped) {
     if (!step()) rest();
   }

@@ -102,10 +102,11 @@ class Head {
   /// Ends this job, while no run is in flight, but not the ranks: each leaves the job and says hello for the next one, which has a Head of
   /// its own.
   void finish();
-  /// Stops every rank with exit code `code` and collects the reports that arrive.
-  std::vector<wire::Report> stop(int code);
+  /// Stops every rank with exit code `code` and collects the reports that arrive. With a `limit` it waits no longer, and blames no rank
+  /// whose report is missing then.
+  std::vector<wire::Report> stop(int code, std::optional<std::chrono::milliseconds> limit = {});
   /// The same without waiting: it is done when state() is State::kStopped; take_reports() returns what has arrived.
-  void order_stop(int code);
+  void order_stop(int code, std::optional<std::chrono::milliseconds> limit = {});
   /// The reports that have arrived, one per rank; a rank without a report has the role "lost".
   std::vector<wire::Report> take_reports() { return reports_.take(); }
 
@@ -155,6 +156,7 @@ class Head {
   DraftListener* listener_ = nullptr;
   State state_ = State::kCreated;
   Clock::time_point stop_deadline_{};  // on that clock
+  std::optional<Clock::time_point> stop_limit_;
 };
 
 }  // namespace yamata

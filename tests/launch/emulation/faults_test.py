@@ -273,6 +273,21 @@ class ThreeHosts(unittest.TestCase):
         self.assertIn(code, (1, 130), lines)
         self.assertEqual(len(lines), 1, lines)
 
+    def test_interrupt_before_a_cut_host_is_missed_writes_the_files(self):
+        patient = [*LONG, '--timeout', str(GENEROUS_S)]
+        for program in (patient, [*patient, '-md', str(DRAFT), '--layer-split', '0.5,0.5/1']):
+            def fault(host):
+                cut(host)
+                self.job.process.send_signal(signal.SIGINT)
+            with self.subTest(program=program), tempfile.TemporaryDirectory() as folder:
+                result = pathlib.Path(folder) / 'result.json'
+                code, lines, _ = self.strike([*program, '--json', str(result)], 2, fault, returns=True)
+                self.assertIn(code, (1, 130), lines)
+                self.assertEqual(lines, [])
+                told = json.loads(result.read_text())
+                self.assertEqual(told['finish_reason'], 'interrupted')
+                self.assertEqual([rank['role'] for rank in told['per_rank']], ['head', 'stage', 'lost'])
+
     def test_cut_head_that_alone_holds_the_target_is_named_by_a_drafter(self):
         code, lines, _ = self.strike([*TEXT, '-n', '1000000', '-c', '500000', '-md', str(DRAFT), '--layer-split', '1/0.5,0.5'], 0, cut)
         self.expect_named(0, code, lines)

@@ -257,16 +257,6 @@ TEST(SimulatedJob, IdleRank_takesNoPartAndMayBeLostAtAnyTime) {
   }
 }
 
-TEST(SimulatedJob, IdleRankThatIsSilentBeforeTheEnd_isGivenUp) {
-  SimulatedJob job({.stages = 2, .idle = 1});
-  job.start();
-  job.stop_rank(2);
-  job.head().order_stop(0);
-  job.until([&] { return job.head().state() == Head::State::kStopped; });
-  EXPECT_EQ(job.warnings.size(), 1u);
-  EXPECT_EQ(job.head().take_reports()[2].role, "lost");
-}
-
 /// The loss that ends the job, thrown by the rank that detects it.
 std::optional<RankLost> loss(SimulatedJob& job) {
   try {
@@ -352,33 +342,6 @@ TEST(SimulatedJob, RankThatIsLostBeforeTheEnd_isNamedByTheHeadAndWaitedForByNobo
   ASSERT_TRUE(lost);
   EXPECT_EQ(lost->rank, 2);
   EXPECT_NE(std::string(lost->what()).find("did not answer the request to stop"), std::string::npos) << lost->what();
-}
-
-TEST(SimulatedJob, LaterRankOfADraftThatIsLostBeforeTheEnd_isNamed) {
-  SimulatedJob job({.stages = 1, .drafters = {2}, .strategy = Strategy::kPipeInfer});
-  job.start(), job.stop_rank(2), job.head().order_stop(0);
-  job.until([&] { return !job.warnings.empty(); });
-  EXPECT_EQ(job.warnings[0].find("the job ends without the drafter on rank 1: rank 2 (host2) did not answer"), 0u) << job.warnings[0];
-}
-
-TEST(SimulatedJob, JobThatIsSuspendedWhileItEnds_blamesNobody) {
-  SimulatedJob job({.stages = 3, .drafters = {1}, .strategy = Strategy::kPipeInfer});
-  job.start();
-  job.head().order_stop(0);
-  job.suspend(10 * SimulatedJob::kTimeout);
-  job.until([&] { return job.head().state() == Head::State::kStopped; });
-  EXPECT_TRUE(job.warnings.empty()) << job.warnings.front();
-  for (const auto& [rank, together] : job.disconnect(10 * SimulatedJob::kTimeout)) EXPECT_TRUE(together) << rank;
-}
-
-TEST(SimulatedJob, RankThatIsLostWhileAllPart_keepsNobodyAndIsKnownToAll) {
-  SimulatedJob job({.stages = 3});
-  job.start();
-  job.head().order_stop(0);
-  job.until([&] { return job.head().state() == Head::State::kStopped; });
-  job.stop_rank(1);
-  const auto together = job.disconnect();
-  EXPECT_EQ(together, (std::map<int, bool>{{0, false}, {2, false}}));
 }
 
 TEST(SimulatedJob, NextJob_isPlayedByTheSameRanks) {
