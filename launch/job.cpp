@@ -254,6 +254,7 @@ ClusterOptions Job::cluster() {
   cluster.woken = &g_woken;
   cluster.on_warning = warn;
   cluster.on_left_out = [] { may_be_cut_off(); };
+  cluster.reaches_launcher = reaches_distant_mpirun;
   if (layout_is_open() || splits_by_speed()) cluster.measure = [this](const std::atomic<bool>& stop) { return measure(stop); };
   cluster.probes_links = layout_is_open();
   if (layout_is_open()) {

@@ -234,7 +234,7 @@ int worker_main(int argc, char** argv, World& world) {
   setup.dispensable = let_job_survive_this_rank;
   setup.launcher_gone = launcher_is_gone();
   setup.head_unheard = [] { may_be_cut_off(); };
-  setup.reaches_launcher = [mpirun = Mpirun::of_this_process()] { return !mpirun || mpirun->ask() != Mpirun::Answer::kUnreachable; };
+  setup.reaches_launcher = reaches_distant_mpirun;
   const int code = run_worker(*world.transport, setup);
   // There is no rank to disconnect from. The launcher ends this rank, unless the rank that has ended the job does not reach it.
   if (code == static_cast<int>(ExitCode::kCluster)) {

@@ -26,7 +26,7 @@ Message validated(Message message, int from) {
 Head::Head(Transport& transport, ClusterOptions options)
     : transport_(transport),
       options_(std::move(options)),
-      members_(transport, options_.timeout),
+      members_(transport, options_.timeout, options_.reaches_launcher),
       dispatcher_(transport),
       reports_(transport.size()),
       awake_(Clock::now(), std::min<std::chrono::milliseconds>(kLongestLook, options_.timeout / 2)),

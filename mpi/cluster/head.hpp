@@ -35,6 +35,7 @@ struct ClusterOptions {
   std::function<void(double share)> on_loading;  ///< `share`: share of all weights that is loaded
   std::function<void(const std::string&)> on_warning;
   bool needs_drafters = false;        ///< a lost drafter ends the job
+  ReachesLauncher reaches_launcher;   ///< tells whether this rank is cut off, if it hears no other
   std::function<void()> on_left_out;  ///< the job continues without a rank: that rank is lost, or this one is cut off
 };
 

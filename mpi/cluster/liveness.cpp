@@ -1,6 +1,7 @@
 #include "mpi/cluster/liveness.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ranges>
@@ -99,13 +100,42 @@ bool Liveness::is_isolated(int own) const {
   return machines.size() > 1 && !machines.contains(peers_[static_cast<std::size_t>(own)].host);
 }
 
-std::string Liveness::silence_text(int rank, int own, bool own_is_connected) const {
-  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  if (!own_is_connected && is_isolated(own)) {
+/// The watched peers that have not been heard lately.
+std::vector<std::string> Liveness::silent_peers() const {
+  std::vector<std::string> names;
+  for (int rank = 0; rank < std::ssize(peers_); ++rank) {
+    if (peers_[static_cast<std::size_t>(rank)].watched && !heard_lately(rank)) names.push_back(named(rank));
+  }
+  return names;
+}
+
+std::string Liveness::isolation_text(int own, std::chrono::milliseconds silence, std::optional<bool> reaches_launcher) const {
+  if (reaches_launcher == false) {
     return fmt::format("{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or, on a slow link, raise "
                        "--timeout)",
-                       named(own), seconds(peer.deadline));
+                       named(own), seconds(silence));
   }
+  const std::vector<std::string> names = silent_peers();
+  const bool several = names.size() > 1;
+  const std::string others = fmt::format("{}", fmt::join(names, " and "));
+  if (reaches_launcher == true) {
+    return fmt::format("{} {} been silent for {:g} s: {} stopped, dead or cut off; look at {} (or, on a slow link, raise --timeout)",
+                       others, several ? "have" : "has", seconds(silence), several ? "they are" : "it is",
+                       several ? "those machines" : "that machine");
+  }
+  return fmt::format("{} has heard no other rank for {:g} s: it is cut off, or {} {} stopped, dead or cut off; look at all these machines "
+                     "(or, on a slow link, raise --timeout)",
+                     named(own), seconds(silence), others, several ? "are" : "is");
+}
+
+std::string Liveness::silence_text(int rank, int own, const ReachesLauncher& reaches_launcher) const {
+  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (is_isolated(own)) return isolation_text(own, peer.deadline, reaches_launcher ? reaches_launcher() : std::nullopt);
+  return silence_text_of_one(rank, own);
+}
+
+std::string Liveness::silence_text_of_one(int rank, int own) const {
+  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (is_heard_by_another(rank)) return cut_text(own, rank, peer.deadline);
   return fmt::format("{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine{}", named(rank),
                      seconds(peer.deadline), peer.deadline < deadline_ ? "" : " (or, on a slow link, raise --timeout)");

@@ -2,6 +2,7 @@
 // Which ranks are alive, and which rank the others wait for.
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +13,10 @@
 #include "node/clock.hpp"
 
 namespace yamata {
+
+/// Whether a launcher on another machine can be reached; nothing if it runs on this machine, or cannot be asked. May take a second. If the
+/// function is empty, nothing is known.
+using ReachesLauncher = std::function<std::optional<bool>()>;
 
 /// Records for each peer when it was last heard, and its progress.
 class Liveness {
@@ -63,9 +68,11 @@ class Liveness {
   /// peer, the peer does not count as silent: on a slow link, its heartbeats wait behind that message. If this rank itself was stopped and
   /// continues, all peers' silence is counted from now. Call this often.
   std::optional<int> silent(Clock::time_point now, std::chrono::milliseconds grace = {});
-  /// The message about a silent rank, on rank `own`. If `own` hears none of several other machines, it is itself the one that is cut off,
-  /// unless `own_is_connected`. If others hear the rank, the link between the two is cut.
-  std::string silence_text(int rank, int own, bool own_is_connected = false) const;
+  /// The message about a silent rank, on rank `own`. If `own` hears none of several other machines, `reaches_launcher` says whether it is
+  /// itself the one that is cut off; unless it is, all silent peers are named. If others hear the rank, the link between the two is cut.
+  std::string silence_text(int rank, int own, const ReachesLauncher& reaches_launcher = {}) const;
+  /// The message about this rank alone: whatever the others do, the job does not need it.
+  std::string silence_text_of_one(int rank, int own) const;
   /// True while a watched peer has been silent, or open work has made no progress, for at least half the deadline: then all ranks must send
   /// heartbeats to each other.
   bool suspicious(Clock::time_point now) const { return misses_a_peer(now) || all_.half_stalled(now, deadline_); }
@@ -101,6 +108,8 @@ class Liveness {
     bool half_stalled(Clock::time_point now, std::chrono::milliseconds deadline) const { return open && now - since > deadline / 2; }
   };
   bool is_isolated(int own) const;
+  std::vector<std::string> silent_peers() const;
+  std::string isolation_text(int own, std::chrono::milliseconds silence, std::optional<bool> reaches_launcher) const;
   bool named_by_another(int rank, std::vector<std::int32_t> wire::Heartbeat::*named) const;
   bool sends_to_another(int rank) const { return named_by_another(rank, &wire::Heartbeat::receives); }
   static Clock::duration silence(const Peer& peer, Clock::time_point now) { return now - std::max(peer.last, peer.busy); }

@@ -13,8 +13,9 @@ constexpr auto kDrafterTimeout = std::chrono::seconds(10);
 
 }  // namespace
 
-Members::Members(Transport& transport, std::chrono::milliseconds timeout)
+Members::Members(Transport& transport, std::chrono::milliseconds timeout, ReachesLauncher reaches_launcher)
     : transport_(transport),
+      reaches_launcher_(std::move(reaches_launcher)),
       liveness_(transport.size(), timeout, Clock::now()),
       hellos_(static_cast<std::size_t>(transport.size())),
       joined_(static_cast<std::size_t>(transport.size()), false),
@@ -115,7 +116,7 @@ std::optional<RankLost> Members::find_silent(Time now) {
   const auto rank = liveness_.silent(now);
   if (!rank) return std::nullopt;
   const bool dispensable = idle(*rank) || drafter_of(*rank);  // the others are heard, or will be reported next
-  return RankLost(*rank, liveness_.silence_text(*rank, 0, dispensable));
+  return RankLost(*rank, dispensable ? liveness_.silence_text_of_one(*rank, 0) : liveness_.silence_text(*rank, 0, reaches_launcher_));
 }
 
 std::optional<RankLost> Members::find_stalled_drafter(Time now, const std::function<bool(int leader)>& awaited) {

@@ -21,8 +21,8 @@ class Members {
  public:
   using Time = Clock::time_point;
 
-  /// Begins to watch all other ranks of the transport.
-  Members(Transport& transport, std::chrono::milliseconds timeout);
+  /// Begins to watch all other ranks of the transport. `reaches_launcher` tells whether this rank is cut off, if it hears no other.
+  Members(Transport& transport, std::chrono::milliseconds timeout, ReachesLauncher reaches_launcher = {});
 
   // Gathering
   /// Records a rank's hello. Throws ClusterError at a second one.
@@ -78,6 +78,7 @@ class Members {
   void remove(int rank);
 
   Transport& transport_;
+  const ReachesLauncher reaches_launcher_;
   Liveness liveness_;
   std::vector<wire::Hello> hellos_;
   std::vector<bool> joined_;

@@ -123,6 +123,12 @@ bool Mpirun::responds() const {
   return closed;
 }
 
+std::optional<bool> reaches_distant_mpirun() {
+  const auto mpirun = Mpirun::of_this_process();
+  if (!mpirun || mpirun->is_parent()) return std::nullopt;
+  return mpirun->ask() != Mpirun::Answer::kUnreachable;
+}
+
 bool reaches_mpirun() {
   constexpr int kAttempts = 3;
   const auto mpirun = Mpirun::of_this_process();

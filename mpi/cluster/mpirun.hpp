@@ -51,4 +51,7 @@ class Mpirun {
 /// itself started this process, or if there is none.
 bool reaches_mpirun();
 
+/// The same in one attempt; nothing if this machine's link does not matter, because mpirun itself started this process or there is none.
+std::optional<bool> reaches_distant_mpirun();
+
 }  // namespace yamata

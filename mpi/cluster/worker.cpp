@@ -284,7 +284,7 @@ void Worker::ask_around() {
   wire::Heartbeat question = heartbeat();
   question.asks = true;
   send_to_others(question);
-  if (watches_alone()) reaches_launcher_ &= setup_.reaches_launcher && setup_.reaches_launcher();
+  if (watches_alone()) reaches_launcher_ &= setup_.reaches_launcher && setup_.reaches_launcher().value_or(true);
 }
 
 /// Higher ranks wait longer, so that only one rank reports it. A head that lives reports this rank, at about the same time.
@@ -295,7 +295,7 @@ void Worker::check_head(Clock::time_point now) {
   const auto silent = liveness_.silent(now, kGrace * (transport_.rank() - 1) + preparations + head_reports);
   if (!silent) return;
   const bool reports = watches_alone() && reaches_launcher_;
-  if (!dispensable_ || reports) throw RankLost(*silent, liveness_.silence_text(*silent, transport_.rank(), reports));
+  if (!dispensable_ || reports) throw RankLost(*silent, liveness_.silence_text(*silent, transport_.rank(), setup_.reaches_launcher));
   be_left_out();  // the job continues, as far as this rank knows; it ends with the job
 }
 

@@ -35,8 +35,9 @@ struct WorkerSetup {
   const std::atomic<bool>* launcher_gone = nullptr;  ///< true if the process that started this rank has died; the head is told
   /// Called if the job continues without this rank, or may continue: the head has left it out, or has fallen silent.
   std::function<void()> head_unheard;
-  /// Whether this machine can reach the launcher. Without this, a rank that the job does not need never reports the head.
-  std::function<bool()> reaches_launcher;
+  /// If this finds that the launcher is unreachable, a rank that the job does not need does not report the head, and any other that hears
+  /// nobody reports itself. Without this, a rank that the job does not need never reports the head.
+  ReachesLauncher reaches_launcher;
 };
 
 /// One job of such a rank: a state machine.

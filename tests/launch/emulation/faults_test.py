@@ -179,6 +179,13 @@ class ThreeHosts(unittest.TestCase):
                 self.expect_named(one, code, lines)
                 self.assertIn(f' and rank {other} (n{other}) have not heard each other', lines[0])
 
+    def test_all_other_ranks_stopped_are_named_by_the_one_that_is_left(self):
+        stop = send(signal.SIGSTOP, 'yamata')
+        for left in range(2):
+            with self.subTest(left=left):
+                code, lines, _ = self.strike(LONG, left, lambda host: [stop(other) for other in self.cluster.hosts if other is not host])
+                self.expect_named(1 - left, code, lines)
+
     def test_ranks_whose_heartbeats_wait_behind_a_prompt_are_not_silent(self):
         program = [*TEXT, *STAGES, '-n', '3', '-c', '1024', '-p', 'There was once a poor miller. ' * 40, '--timeout', '3']
         code, lines, _ = self.strike(program, 0, lambda host: None, kind=SlowLinks)

@@ -23,7 +23,8 @@ class LivenessTest : public testing::Test {
     for (milliseconds gone{0}; gone < time; gone += milliseconds(500)) {
       now_ += milliseconds(500);
       for (const int rank : heard) liveness_.heard(rank, now_);
-      if (const auto rank = liveness_.silent(now_)) throw ClusterError(liveness_.silence_text(*rank, 0));
+      const auto rank = liveness_.silent(now_);
+      if (rank) throw ClusterError(liveness_.silence_text(*rank, 0, [this] { return reaches_launcher_; }));
     }
   }
   void wait(seconds time) { pass(time, {1, 2}); }
@@ -43,6 +44,7 @@ class LivenessTest : public testing::Test {
     return "nobody";
   }
 
+  std::optional<bool> reaches_launcher_;
   Liveness::Clock::time_point now_{};
   Liveness liveness_;
 };
@@ -70,10 +72,33 @@ TEST_F(LivenessTest, StageBehindADrafter_waitsForTheStageBeforeIt) {
   EXPECT_NE(text.find("rank 2 (host2) has waited 10 s for the results of rank 0"), std::string::npos) << text;
 }
 
-TEST_F(LivenessTest, RankThatHearsNobody_isItselfTheOneCutOff) {
+TEST_F(LivenessTest, RankThatHearsNobody_isItselfTheOneCutOffIfItDoesNotReachTheLauncher) {
+  reaches_launcher_ = false;
   pass(seconds(5), {1, 2});
   const std::string text = blame([&] { pass(seconds(11), {}); });
   EXPECT_EQ(text.find("rank 0 (host0) has heard no other rank for 10 s: it is cut off"), 0u) << text;
+}
+
+TEST_F(LivenessTest, RankThatHearsNobodyButTheLauncher_namesAllOthers) {
+  reaches_launcher_ = true;
+  const std::string text = blame([&] { pass(seconds(11), {}); });
+  EXPECT_EQ(text.find("rank 1 (host1) and rank 2 (host2) have been silent for 10 s: they are stopped"), 0u) << text;
+}
+
+TEST_F(LivenessTest, RankThatHearsNobodyButTheLauncher_namesOnlyWhomItWatches) {
+  reaches_launcher_ = true;
+  Liveness worker(3, seconds(10), now_);
+  for (int r = 0; r < 3; ++r) worker.name(r, "host" + std::to_string(r));
+  worker.watch(0, now_);
+  for (int i = 0; i < 5; ++i) worker.silent(now_ += seconds(2));
+  const std::string text = worker.silence_text(0, 1, [] { return std::optional(true); });
+  EXPECT_EQ(text.find("rank 0 (host0) has been silent for 10 s: it is stopped"), 0u) << text;
+}
+
+TEST_F(LivenessTest, RankOnTheLaunchersMachineThatHearsNobody_saysThatItOrTheOthersAreCutOff) {
+  const std::string text = blame([&] { pass(seconds(11), {}); });
+  EXPECT_EQ(text.find("rank 0 (host0) has heard no other rank for 10 s: it is cut off, or rank 1 (host1) and rank 2 (host2) are"), 0u)
+      << text;
 }
 
 TEST_F(LivenessTest, LastOtherRank_isNamedIfAnotherHasLeftBefore) {

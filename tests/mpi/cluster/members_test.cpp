@@ -109,6 +109,17 @@ TEST_F(MembersTest, SilentRank_isNamed) {
   EXPECT_EQ(std::string(lost->what()).find("rank 2 (host2) has been silent for 1 s"), 0u) << lost->what();
 }
 
+TEST_F(MembersTest, SilentDrafter_isNamedAloneThoughNobodyIsHeard) {
+  plan_.pipelines[0].ranks = {0};
+  plan_.pipelines[1].ranks = {1, 2, 3, 4};
+  all_join();
+  members_.serve(plan_);
+  std::optional<RankLost> lost;
+  for (int i = 0; i < 11 && !lost; ++i, pass(100)) lost = members_.find_silent(Clock::now());
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(std::string(lost->what()).find("rank 1 (host1) has been silent for 1 s"), 0u) << lost->what();
+}
+
 TEST_F(MembersTest, SilentRank_makesTheHeadAskAllRanksForHeartbeats) {
   all_join();
   const auto asks = [&] {

@@ -106,7 +106,7 @@ TEST_F(SilentHead, LowerRankThatDrafts_isNotWaitedFor) {
 class SilentHeadOfADrafter : public SilentHead {
  protected:
   void serve(const wire::Start& job) {
-    setup_.reaches_launcher = [] { return true; };
+    setup_.reaches_launcher = [] { return std::optional(true); };
     setup_.head_unheard = [this] { unheard_ = true; };
     plan(job);
     wire::Heartbeat serving;
@@ -170,7 +170,7 @@ TEST_F(SilentHead, Worker_answersARankThatAsks_once) {
 
 TEST_F(SilentHeadOfADrafter, RankThatWasCutOffFromTheLauncher_doesNotEndTheJob) {
   serve(plan_with_drafter({0}, 2));
-  setup_.reaches_launcher = [asked = 0]() mutable { return ++asked != 2; };
+  setup_.reaches_launcher = [asked = 0]() mutable { return std::optional(++asked != 2); };
   EXPECT_EQ(ends_job_after(Lower::kDead), -1);
   EXPECT_TRUE(unheard_);
 }

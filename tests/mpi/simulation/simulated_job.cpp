@@ -36,7 +36,7 @@ SimulatedJob::SimulatedJob(const JobShape& shape)
     rank.setup.open = [this, r] { return hello_of(r); };
     rank.setup.make_stage = factory(r);
     rank.setup.launcher_gone = &rank.broken;
-    rank.setup.reaches_launcher = [] { return true; };
+    rank.setup.reaches_launcher = [] { return std::optional(true); };
   }
 }
 
