@@ -19,6 +19,7 @@
 #include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/thread_choice.hpp"
 #include "mpi/cluster/announcements.hpp"
+#include "mpi/cluster/left_out.hpp"
 #include "mpi/cluster/mpirun.hpp"
 #include "mpi/protocol/validate.hpp"
 #include "mpi/transport/congestion.hpp"
@@ -253,7 +254,10 @@ ClusterOptions Job::cluster() {
   cluster.interrupted = &g_interrupted;
   cluster.woken = &g_woken;
   cluster.on_warning = warn;
-  cluster.on_left_out = [] { may_be_cut_off(); };
+  cluster.on_left_out = [](int rank) {
+    may_be_cut_off();
+    announce_left_out(rank);
+  };
   cluster.reaches_launcher = reaches_distant_mpirun;
   if (layout_is_open() || splits_by_speed()) cluster.measure = [this](const std::atomic<bool>& stop) { return measure(stop); };
   cluster.probes_links = layout_is_open();

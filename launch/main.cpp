@@ -15,6 +15,7 @@
 #include "launch/output/standard_output.hpp"
 #include "launch/output/warnings.hpp"
 #include "mpi/cluster/announcements.hpp"
+#include "mpi/cluster/left_out.hpp"
 #include "mpi/cluster/mpirun.hpp"
 #include "mpi/cluster/worker.hpp"
 #include "mpi/transport/disconnect.hpp"
@@ -235,6 +236,7 @@ int worker_main(int argc, char** argv, World& world) {
   setup.launcher_gone = launcher_is_gone();
   setup.head_unheard = [] { may_be_cut_off(); };
   setup.reaches_launcher = reaches_distant_mpirun;
+  setup.announced_left_out = [rank = world.transport->rank()] { return is_announced_left_out(rank); };
   const int code = run_worker(*world.transport, setup);
   // There is no rank to disconnect from. The launcher ends this rank, unless the rank that has ended the job does not reach it.
   if (code == static_cast<int>(ExitCode::kCluster)) {

@@ -233,14 +233,17 @@ void Head::lose(const RankLost& lost) {
 
 void Head::lose_idle(int rank, const std::string& why) {
   if (!members_.remove_idle(rank)) return;
-  if (options_.on_left_out) options_.on_left_out();
+  if (options_.on_left_out) options_.on_left_out(rank);
   if (options_.on_warning) options_.on_warning(fmt::format("the {} without rank {}, which has no part in it: {}", goes_on(), rank, why));
 }
 
 /// If a draft model is on several ranks, all of them are removed.
 void Head::lose_drafter(int leader, const std::string& why) {
-  if (!members_.remove_drafter(leader)) return;
-  if (options_.on_left_out) options_.on_left_out();
+  const std::vector<int> removed = members_.remove_drafter(leader);
+  if (removed.empty()) return;
+  for (const int rank : removed) {
+    if (options_.on_left_out) options_.on_left_out(rank);
+  }
   if (options_.on_warning) options_.on_warning(fmt::format("the {} without the drafter on rank {}: {}", goes_on(), leader, why));
   if (listener_) listener_->on_drafter_lost(leader);
 }

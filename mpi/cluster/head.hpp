@@ -36,7 +36,8 @@ struct ClusterOptions {
   std::function<void(const std::string&)> on_warning;
   bool needs_drafters = false;        ///< a lost drafter ends the job
   ReachesLauncher reaches_launcher;   ///< tells whether this rank is cut off, if it hears no other
-  std::function<void()> on_left_out;  ///< the job continues without a rank: that rank is lost, or this one is cut off
+  /// The job continues without this rank, which does not learn it from the head if it is cut off, or if this rank is.
+  std::function<void(int rank)> on_left_out;
 };
 
 /// The decoder, to which the head reports events of the drafters.

@@ -80,13 +80,12 @@ std::optional<int> Members::drafter_of(int rank) const {
   return std::nullopt;
 }
 
-bool Members::remove_drafter(int leader) {
-  if (lost(leader)) return false;
-  for (const std::vector<int>& ranks : drafters_) {
-    if (ranks.front() != leader) continue;
-    for (const int rank : ranks) remove(rank);
-  }
-  return true;
+std::vector<int> Members::remove_drafter(int leader) {
+  if (lost(leader)) return {};
+  const auto ranks = std::ranges::find(drafters_, leader, [](const std::vector<int>& drafter) { return drafter.front(); });
+  if (ranks == drafters_.end()) return {};
+  for (const int rank : *ranks) remove(rank);
+  return *ranks;
 }
 
 bool Members::remove_idle(int rank) {

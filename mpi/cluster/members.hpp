@@ -47,8 +47,8 @@ class Members {
   /// The first rank of the drafter that this rank belongs to, from `serve` on.
   std::optional<int> drafter_of(int rank) const;
   bool lost(int rank) const { return lost_[static_cast<std::size_t>(rank)]; }
-  /// Removes all ranks of this drafter in the same way. False: they were removed before.
-  bool remove_drafter(int leader);
+  /// Removes all ranks of this drafter in the same way, and returns them. None: they were removed before.
+  std::vector<int> remove_drafter(int leader);
 
   // Liveness
   void heard(int rank) { liveness_.heard(rank, Clock::now()); }

@@ -25,6 +25,11 @@ constexpr std::chrono::milliseconds kGrace{500};
 constexpr std::chrono::milliseconds kPreparations{2000}, kNone{0};
 /// A head that lives, but that this rank does not hear, reports this rank within this time; the launcher then ends the job.
 constexpr std::chrono::milliseconds kReported{1500};
+/// A head that lives, but that does not hear this rank either, announces within this time that the job continues without it. It may have
+/// heard this rank one heartbeat later than this rank heard it, and look one later; then the launcher takes a moment.
+std::chrono::milliseconds time_to_leave_out(std::chrono::milliseconds timeout) {
+  return std::min<std::chrono::milliseconds>(timeout / 4, std::chrono::seconds(2)) + std::chrono::milliseconds(500);
+}
 /// While links are measured, the next message arrives within this time.
 constexpr std::chrono::milliseconds kProbing{5};
 
@@ -287,14 +292,16 @@ void Worker::ask_around() {
   if (watches_alone()) reaches_launcher_ &= setup_.reaches_launcher && setup_.reaches_launcher().value_or(true);
 }
 
-/// Higher ranks wait longer, so that only one rank reports it. A head that lives reports this rank, at about the same time.
+/// Higher ranks wait longer, so that only one rank reports it. A head that lives reports this rank, at about the same time; a rank that the
+/// job does not need, and that hears no rank that it needs, then learns from the launcher that it is left out.
 void Worker::check_head(Clock::time_point now) {
   if (setup_.woken && setup_.woken->exchange(false)) liveness_.hold_back(now);
   const bool head_may_live = transport_.size() == 2 || liveness_.is_heard_by_another(0);
-  const auto preparations = liveness_.met(0) ? kNone : kPreparations, head_reports = head_may_live ? kReported : kNone;
+  const auto preparations = liveness_.met(0) ? kNone : kPreparations;
+  const auto head_reports = watches_alone() ? time_to_leave_out(setup_.timeout) : head_may_live ? kReported : kNone;
   const auto silent = liveness_.silent(now, kGrace * (transport_.rank() - 1) + preparations + head_reports);
   if (!silent) return;
-  const bool reports = watches_alone() && reaches_launcher_;
+  const bool reports = watches_alone() && reaches_launcher_ && !(setup_.announced_left_out && setup_.announced_left_out());
   if (!dispensable_ || reports) throw RankLost(*silent, liveness_.silence_text(*silent, transport_.rank(), setup_.reaches_launcher));
   be_left_out();  // the job continues, as far as this rank knows; it ends with the job
 }

@@ -38,6 +38,8 @@ struct WorkerSetup {
   /// If this finds that the launcher is unreachable, a rank that the job does not need does not report the head, and any other that hears
   /// nobody reports itself. Without this, a rank that the job does not need never reports the head.
   ReachesLauncher reaches_launcher;
+  /// Whether the head has announced through the launcher that the job continues without this rank (ClusterOptions::on_left_out).
+  std::function<bool()> announced_left_out;
 };
 
 /// One job of such a rank: a state machine.

@@ -261,6 +261,10 @@ class ThreeHosts(unittest.TestCase):
             self.cut_for_a_while(host)
         self.strike_drafters(fault)
 
+    def test_drafter_that_reaches_only_mpirun_costs_no_text(self):
+        """It learns from mpirun that the head has left it out."""
+        self.strike_drafters(lambda host: [cut_path(host, other) for other in self.cluster.hosts[:2]])
+
     def test_drafter_whose_host_is_stopped_and_goes_on_costs_no_text(self):
         def fault(host):
             there = host.processes()
