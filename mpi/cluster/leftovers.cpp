@@ -152,6 +152,7 @@ void clear_leftovers(const fs::path& sessions, const fs::path& shared_memory) {
     }
     fs::remove_all(leftovers.session, ignored);
   }
+  fs::remove(sessions, ignored);  // only if it is empty now
 }
 
 }  // namespace yamata

@@ -14,7 +14,7 @@ bool session_is_left();
 
 /// Removes what this user's jobs with a killed mpirun have left: their folders, and the shared memory of their ranks (by default 4 MiB
 /// each). A job's files are removed only if it has marks, none of them is locked, and no living process maps its files. Files of other
-/// programs stay. Errors are ignored: what cannot be removed stays, too.
+/// programs stay; the folder of all jobs is removed if it is then empty. Errors are ignored: what cannot be removed stays, too.
 void clear_leftovers();
 /// The same for a given folder of all jobs ("ompi.HOST.UID") and a given folder of shared memory.
 void clear_leftovers(const std::filesystem::path& sessions, const std::filesystem::path& shared_memory);

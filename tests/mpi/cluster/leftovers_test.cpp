@@ -78,7 +78,7 @@ TEST_F(Leftovers, DeadJobs_areCleared) {
   clear();
   EXPECT_TRUE(is_gone("pid.1", 0x3b490001));
   EXPECT_TRUE(is_gone("jf.2", 0x12));
-  EXPECT_TRUE(fs::exists(sessions_));
+  EXPECT_FALSE(fs::exists(sessions_));
 }
 
 TEST_F(Leftovers, OtherProgramsJobs_stay) {
@@ -87,6 +87,17 @@ TEST_F(Leftovers, OtherProgramsJobs_stay) {
   clear();
   EXPECT_TRUE(is_whole("pid.1", 0x1230001));
   EXPECT_TRUE(is_gone("pid.2", 0x123));
+}
+
+TEST_F(Leftovers, FolderThatAJobHasJustMade_stays) {
+  fs::create_directories(sessions_ / "pid.1");
+  make_job("pid.2", 5, true);
+  clear();
+  EXPECT_TRUE(is_gone("pid.2", 5));
+  EXPECT_TRUE(fs::exists(sessions_ / "pid.1"));
+  fs::remove(sessions_ / "pid.1");
+  clear();  // it may belong to another program
+  EXPECT_TRUE(fs::exists(sessions_));
 }
 
 TEST_F(Leftovers, JobWithoutRanksWhoseLauncherLives_stays) {
