@@ -106,6 +106,7 @@ void write_results(const RunOptions& options, const Generation& result, const st
 }  // namespace
 
 void run_command(Job& job, const RunOptions& options) {
+  check_store(options.speculation.suffix_store);
   check_outputs({{options.json_file, OutputKind::kJson},
                  {options.csv_file, OutputKind::kRunCsv},
                  {options.trace_file, OutputKind::kJson},

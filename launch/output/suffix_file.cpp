@@ -37,12 +37,17 @@ class FolderLock {
 
 }  // namespace
 
+void check_store(const std::string& path) {
+  std::error_code unseen;
+  if (!path.empty() && std::filesystem::exists(path, unseen) && !std::filesystem::is_regular_file(path, unseen))
+    throw ModelError(fmt::format("{} is no regular file; name another file with --suffix-store", path));
+}
+
 /// The current contents of the file; nothing if it is damaged.
 std::optional<SuffixStore> SuffixFile::store() const {
   std::error_code unseen;
   if (!std::filesystem::exists(path_, unseen)) return SuffixStore{};
-  if (!std::filesystem::is_regular_file(path_, unseen))
-    throw ModelError(fmt::format("{} is no regular file; name another file with --suffix-store", path_));
+  check_store(path_);
   std::ifstream in(path_, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
   if (!in.is_open() || in.bad()) throw ModelError(fmt::format("cannot read {}; check --suffix-store", path_));

@@ -10,6 +10,9 @@
 
 namespace yamata {
 
+/// Throws ModelError if there is something at `path` that cannot be a store, such as a folder. An empty `path` is no store.
+void check_store(const std::string& path);
+
 /// Several jobs may use one file at the same time: each reads all of it at the start and adds its texts to the file's content at the end.
 class SuffixFile {
  public:

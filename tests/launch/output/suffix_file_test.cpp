@@ -9,6 +9,7 @@
 #include "launch/output/output_file.hpp"
 #include "launch/output/warnings.hpp"
 #include "node/error.hpp"
+#include "tests/launch/process.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace yamata::test {
@@ -44,9 +45,15 @@ TEST(SuffixFile, TextsOfEarlierJobs_areThereInTheLater) {
   EXPECT_EQ(texts(folder / "s"), (std::vector<Text>{{1, 2, 3}, {4, 5}}));
 }
 
-TEST(SuffixFile, Device_isRefused) {
-  SuffixMemory memory;
-  EXPECT_THROW(SuffixFile("/dev/null", kVocabulary).read(memory), ModelError);
+TEST(SuffixFile, DeviceOrFolder_isRefused) {
+  const TemporaryFolder folder;
+  for (const std::string& path : {std::string("/dev/null"), folder.path().string()}) {
+    SuffixMemory memory;
+    EXPECT_THROW(SuffixFile(path, kVocabulary).read(memory), ModelError);
+    const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", "Once", "-n", "1", "--suffix-store", path}));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.complaints(), std::vector{"yamata: " + path + " is no regular file; name another file with --suffix-store"});
+  }
 }
 
 TEST(SuffixFile, TooManyTokens_pushTheOldestTextsOut) {
