@@ -191,8 +191,9 @@ void OpCutter::cut_op(const PackOp& op) {
 
 void OpCutter::cut_op(const ReadOp& op) {
   constexpr std::int64_t kPage = 4096;
-  const Cut bytes = cut_of(std::ssize(op.bytes), kPage, shares_.of(UnitShares::kOther));
-  for (std::size_t unit = 0; unit < units_.size(); ++unit) lists_[unit].push_back(ReadOp{op.bytes, bytes.of(unit)});
+  const Cut bytes = cut_of(op.own.count_of(std::ssize(op.bytes)), kPage, shares_.of(UnitShares::kOther));
+  for (std::size_t unit = 0; unit < units_.size(); ++unit)
+    lists_[unit].push_back(ReadOp{op.bytes, {op.own.begin + bytes.at[unit], op.own.begin + bytes.at[unit + 1]}});
 }
 
 // Operations on rows of tokens.

@@ -52,6 +52,7 @@ void TransformerStage::share_out(const ContextOptions& options) {
   for (UnitLayers& part : units_) {
     // If experts are not packed, those that are never chosen stay on disk.
     part.tensors = stage_tensors(file_, h_, part.range, shard_, part.packs);
+    part.all_tensors = stage_tensors(file_, h_, part.range, shard_, true);
     const auto begin = cells.begin() + (part.range.begin - range_.begin);
     part.cache = std::make_unique<KvStore>(*part.unit, shard_.cache_shape(part.range.count()),
                                            std::vector<std::int32_t>(begin, begin + part.range.count()), options.cache_types);
@@ -116,6 +117,7 @@ void TransformerStage::load(const std::atomic<bool>* stop) {
       for (std::size_t at = 0; at < tensor.size(); at += kStep)
         ops_.push_back(ReadOp{tensor.subspan(at, std::min(kStep, tensor.size() - at))});
     }
+    for (const auto& tensor : part.all_tensors) ops_.push_back(ReadOp{tensor, {0, 0}});
     parts_.push_back({part.unit, ops_.size()});
   }
   load_steps_ = ops_.size();

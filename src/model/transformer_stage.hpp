@@ -65,7 +65,8 @@ class TransformerStage final : public StageModel {
     ComputeUnit* unit;
     LayerRange range;  // of the model's layers
     bool packs;        // whether the weights are packed when they are loaded
-    std::vector<std::span<const std::byte>> tensors{};
+    std::vector<std::span<const std::byte>> tensors{};      // that are read when the stage is loaded
+    std::vector<std::span<const std::byte>> all_tensors{};  // of which runs may read parts, such as an expert's
     std::unique_ptr<Buffer> packed{};
     std::unique_ptr<KvStore> cache{};
   };
