@@ -19,8 +19,7 @@ struct FewTokens {
   static constexpr bool kHasMin = kFormat.has_min(), kHasSub = kFormat.has_sub_blocks(), kHasSubMin = kHasMin && kHasSub;
   static constexpr unsigned kStageBytes = kStageBlocks / BlockLayout<Block>::kBlocks * BlockLayout<Block>::kGroupBytes;
 
-  // A lane multiplies two steps of a block. They are adjacent, and so in one word, if the halves of a block have the same scale.
-  static constexpr bool kAdjacent = !kHasSub && kFormat.low_bits <= 4;
+  static constexpr bool kAdjacent = kAdjacentSteps<Block>;
   // Lines of 128 bytes are padded, and so are tokens: the lanes of a warp read from different banks.
   static constexpr unsigned kLine = 128, kPadding = 32, kXPadding = kAdjacent ? 8 : 4;
   static constexpr YAMATA_DEVICE unsigned padded(unsigned at) { return at + at / kLine * kPadding; }
@@ -43,8 +42,7 @@ struct FewTokens {
       float scale, sum;
     } tokens[kStageBlocks][kTokens];
   };
-  static constexpr unsigned kMaxBytes = 64 << 10, kFitting = (kMaxBytes - 2 * sizeof(Scales)) / sizeof(Stage);
-  static constexpr unsigned kDepth = kFitting < 5 ? kFitting : 5;  ///< stages in the ring
+  static constexpr unsigned kDepth = ring_stages(sizeof(Stage), 2 * sizeof(Scales), 5);
   static_assert(kDepth >= 3);
   struct Shared {
     Stage ring[kDepth];
@@ -100,7 +98,7 @@ class FewTokens<Block, kTokens>::Loader {
     mine.scale = from.x_scales[token()][block()];
     if constexpr (kHasMin) {
       const std::uint32_t sums = from.x_sums[token()][block()];
-      mine.sum = kHasSub ? simt::float_of_bits(sums) : mine.scale * static_cast<float>(first_half(sums) + second_half(sums));
+      mine.sum = kHasSub ? simt::float_of_bits(sums) : scaled_sum(mine.scale, sums);
     }
   }
 
@@ -184,9 +182,7 @@ class FewTokens<Block, kTokens>::Blocks {
           const RowScales& row = scales_[i][r];
           sums[n][r] = simt::fma(whole[i][2 * n + r], row.d * scale, sums[n][r]);
           if constexpr (kHasSubMin) {
-            const std::uint32_t halves = simt::bits_of(sum);
-            const int mins = row.sub_min[0] * first_half(halves) + row.sub_min[1] * second_half(halves);
-            sums[n][r] = simt::fma(static_cast<float>(mins), row.m * scale, sums[n][r]);
+            sums[n][r] = simt::fma(sub_minimum(row, simt::bits_of(sum)), row.m * scale, sums[n][r]);
           } else if constexpr (kHasMin) {
             sums[n][r] = simt::fma(row.m, sum, sums[n][r]);
           }
@@ -197,7 +193,7 @@ class FewTokens<Block, kTokens>::Blocks {
 
  private:
   static YAMATA_DEVICE unsigned group() { return simt::lane() / 4; }
-  static YAMATA_DEVICE unsigned step(unsigned i) { return kAdjacent ? 2 * (simt::lane() % 4) + i : simt::lane() % 4 + 4 * i; }
+  static YAMATA_DEVICE unsigned step(unsigned i) { return lane_step<Block>(i); }
   static YAMATA_DEVICE void put(std::uint32_t two, int (&to)[2]) { to[0] = first_half(two), to[1] = second_half(two); }
 
   YAMATA_DEVICE void read_weights(const Stage& stage, unsigned i, unsigned b) {
@@ -221,10 +217,7 @@ class FewTokens<Block, kTokens>::Blocks {
       int halves[2][4];
       simt::mma_k16(halves[0], x_[i][0], x_[i][1], weights[0], 0);
       simt::mma_k16(halves[1], x_[i][2], x_[i][3], weights[1], 0);
-      for (unsigned j = 0; j < 4; ++j) {
-        const int(&sub)[2] = scales_[i][j % 2].sub;
-        whole[j] = static_cast<float>(sub[0] * halves[0][j] + sub[1] * halves[1][j]);
-      }
+      for (unsigned j = 0; j < 4; ++j) whole[j] = static_cast<float>(whole_sum<Block>({halves[0][j], halves[1][j]}, scales_[i][j % 2]));
     } else {
       int sums[4];
       simt::mma_k32(sums, x_[i], weights, kRoundBits);

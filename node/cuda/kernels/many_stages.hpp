@@ -25,8 +25,7 @@ struct ManyStages {
   /// Groups of scales: the blocks of a stage are all in one group, or each is a group.
   static constexpr unsigned kHeaders = kFormat.grouped() ? 1 : kStage, kHeaderBytes = Layout::kWordsAt;
   static_assert(!kFormat.grouped() || Layout::kBlocks % kStage == 0);
-  /// A lane multiplies two steps of a block. They are adjacent, and so in one word, if the halves of a block have the same scale.
-  static constexpr bool kAdjacent = !kSub && kFormat.low_bits <= 4;
+  static constexpr bool kAdjacent = kAdjacentSteps<Block>;
 
   /// As copied. Planes and tokens are padded: the lanes of a warp read from different banks.
   struct Stage {
@@ -45,8 +44,7 @@ struct ManyStages {
     alignas(16) float tokens[kStage][Tile::kTokens][kOfToken];
   };
 
-  static constexpr unsigned kMaxBytes = 64 << 10, kFitting = (kMaxBytes - 2 * sizeof(Factors)) / sizeof(Stage);
-  static constexpr unsigned kDepth = kFitting < 4 ? kFitting : 4;  ///< stages in the ring
+  static constexpr unsigned kDepth = ring_stages(sizeof(Stage), 2 * sizeof(Factors), 4);
   static_assert(kDepth >= 3);
   struct Shared {
     Stage ring[kDepth];
@@ -180,11 +178,10 @@ YAMATA_DEVICE void ManyStages<Block, Tile>::decode(const Stage& from, unsigned f
     out[0] = from.x_scales[token][b];
     if constexpr (kMin) {
       const std::uint32_t sums = from.x_sums[token][b];
-      const int halves[2] = {first_half(sums), second_half(sums)};
       if constexpr (kSubMin)
-        out[1] = static_cast<float>(halves[0]), out[2] = static_cast<float>(halves[1]);
+        out[1] = static_cast<float>(first_half(sums)), out[2] = static_cast<float>(second_half(sums));
       else
-        out[1] = out[0] * static_cast<float>(halves[0] + halves[1]);
+        out[1] = scaled_sum(out[0], sums);
     }
   }
 }

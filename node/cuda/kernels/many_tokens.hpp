@@ -46,7 +46,7 @@ class ManyBlock {
   static YAMATA_DEVICE unsigned group() { return simt::lane() / 4; }
 
  private:
-  static YAMATA_DEVICE unsigned step(unsigned i) { return Stages::kAdjacent ? 2 * (simt::lane() % 4) + i : simt::lane() % 4 + 4 * i; }
+  static YAMATA_DEVICE unsigned step(unsigned i) { return lane_step<Block>(i); }
 
   /// Reads kCount aligned words of shared memory, as many at once as possible.
   template <unsigned kCount, class Word>

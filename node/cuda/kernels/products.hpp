@@ -56,6 +56,30 @@ YAMATA_DEVICE float float_of_sum(int bits) { return simt::float_of_bits(static_c
 YAMATA_DEVICE int first_half(std::uint32_t sums) { return static_cast<std::int16_t>(sums); }
 YAMATA_DEVICE int second_half(std::uint32_t sums) { return static_cast<std::int16_t>(sums >> 16); }
 
+/// What a block's minimum is multiplied by: the scaled sum of its activations; if the block has sub-blocks, the sum weighted by theirs.
+YAMATA_DEVICE float scaled_sum(float x_scale, std::uint32_t x_sums) {
+  return x_scale * static_cast<float>(first_half(x_sums) + second_half(x_sums));
+}
+YAMATA_DEVICE float sub_minimum(const RowScales& scales, std::uint32_t x_sums) {
+  return static_cast<float>(scales.sub_min[0] * first_half(x_sums) + scales.sub_min[1] * second_half(x_sums));
+}
+
+/// On tensor cores, a lane multiplies two steps of a block. They are adjacent, and so in one word, if the halves of a block have the same
+/// scale.
+template <class Block>
+constexpr bool kAdjacentSteps = !cpu::kPanelFormat<Block>.has_sub_blocks() && cpu::kPanelFormat<Block>.low_bits <= 4;
+template <class Block>
+YAMATA_DEVICE unsigned lane_step(unsigned i) {
+  return kAdjacentSteps<Block> ? 2 * (simt::lane() % 4) + i : simt::lane() % 4 + 4 * i;
+}
+
+/// Stages of a ring in shared memory, at most `most`, if each has this size and `rest` bytes are beside them.
+constexpr unsigned ring_stages(std::size_t stage_bytes, std::size_t rest, unsigned most) {
+  constexpr std::size_t kMaxBytes = 64 << 10;
+  const auto fitting = static_cast<unsigned>((kMaxBytes - rest) / stage_bytes);
+  return fitting < most ? fitting : most;
+}
+
 /// The factors of what a block adds to a sum: its products, and the part of its minimum, if the format has one.
 template <bool kHasMin>
 struct alignas(kHasMin ? 16 : 8) BlockTerms {
@@ -66,10 +90,10 @@ struct alignas(kHasMin ? 16 : 8) BlockTerms {
     BlockTerms terms;
     terms.factors[0] = static_cast<float>(whole), terms.factors[1] = scales.d * x_scale;
     if constexpr (kHasMin && cpu::kPanelFormat<Block>.has_sub_blocks()) {
-      terms.factors[2] = static_cast<float>(scales.sub_min[0] * first_half(x_sums) + scales.sub_min[1] * second_half(x_sums));
+      terms.factors[2] = sub_minimum(scales, x_sums);
       terms.factors[3] = scales.m * x_scale;
     } else if constexpr (kHasMin) {
-      terms.factors[2] = scales.m, terms.factors[3] = x_scale * static_cast<float>(first_half(x_sums) + second_half(x_sums));
+      terms.factors[2] = scales.m, terms.factors[3] = scaled_sum(x_scale, x_sums);
     }
     return terms;
   }
