@@ -112,6 +112,8 @@ void acceptance_command(Job& job, const AcceptanceOptions& options) {
     }
     report.sources = record.rates(watched);
   });
+  // mpirun ends the others so, too, if one rank was lost, whose guesses are missing in the rates.
+  if (outcome.interrupted && std::ranges::count(outcome.reports, "lost", &wire::Report::role) > 0) throw Interrupted{};
   if (outcome.interrupted) {
     print_error("\nyamata: interrupted after {} of {}; the rates are those of the text so far\n", counter.done,
                 counted(static_cast<std::int64_t>(report.prompts), "prompt"));
