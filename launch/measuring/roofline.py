@@ -11,7 +11,7 @@ def read_profile(path):
         with open(path, encoding='utf-8') as file:
             profile = json.load(file)
     except OSError as error:
-        raise Problem(f'{path} cannot be read ({error.strerror}); name a file that yamata profile --json wrote') from None
+        raise Problem(f'{path} cannot be read ({error.strerror}); name a file that yamata profile --json wrote', 2) from None
     except ValueError:
         raise Problem(f'{path} is not JSON; name a file that yamata profile --json wrote', 2) from None
     if not isinstance(profile, dict) or not profile.get('widths'):

@@ -103,14 +103,14 @@ class Inflate(unittest.TestCase):
     def test_files_that_cannot_be_read_or_written_are_named(self):
         cut = self.folder / 'cut.gguf'
         cut.write_bytes(TARGET.read_bytes()[:1000])
-        for source, out, words in ((self.folder / 'absent', 'l.gguf',
-                                    'absent cannot be read (No such file or directory); name a GGUF file'),
-                                   (TARGET, 'nowhere/l.gguf',
-                                    'nowhere/l.gguf cannot be written (No such file or directory); choose another place'),
-                                   (cut, 'l.gguf', 'cut.gguf is cut short')):
+        for code, source, out, words in ((2, self.folder / 'absent', 'l.gguf',
+                                          'absent cannot be read (No such file or directory); name a GGUF file'),
+                                         (1, TARGET, 'nowhere/l.gguf',
+                                          'nowhere/l.gguf cannot be written (No such file or directory); choose another place'),
+                                         (2, cut, 'l.gguf', 'cut.gguf is cut short')):
             with self.subTest(words):
                 done = inflate(source, self.folder / out)
-                self.assertEqual(done.returncode, 1)
+                self.assertEqual(done.returncode, code)
                 self.assertIn(words, done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 

@@ -40,7 +40,7 @@ class DrawTrace(unittest.TestCase):
         self.assertIn('run 1: 3 tokens, 4.00 ms', self.out.read_text())
 
     def test_file_that_is_no_trace_is_named(self):
-        self.refused(1, ['absent.json', 'No such file', '--trace'], self.folder / 'absent.json', self.out)
+        self.refused(2, ['absent.json', 'No such file', '--trace'], self.folder / 'absent.json', self.out)
         no_process = json.dumps({'traceEvents': EVENTS[1:]})
         for content in ('hello', '[]', '{"text": 1}', '{"traceEvents": [1]}', '{"traceEvents": []}', no_process):
             self.refused(2, ['other.json', '--trace'], self.write('other.json', content), self.out)

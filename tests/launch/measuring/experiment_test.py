@@ -158,7 +158,8 @@ class Resuming(Folder):
                              "clusters.two: --rate: '1gb' is no rate; write a number with one of the units kbit, mbit, gbit"),
                             ('[models.n]\ntarget = "absent"', 'models.n: absent does not exist; paths are relative to the folder where '
                              'launch/experiment is started'),
-                            ('[sweep]\n"--draf" = [1]', "strategies.a: Option 'draf' does not exist")):
+                            ('[sweep]\n"--draf" = [1]', "sweep: '--draf' is not a flag"),
+                            ('[sweep]\n"-t" = [1]\n[strategies.b]\nflags = ["--draf"]', "strategies.b: '--draf' is not a flag")):
             self.assertEqual(self.run_to_end(strategies('a') + wrong), 1)
             self.assertEqual(self.said, f'experiment: e.toml: {line}\n')
             self.assertFalse((self.path / 'calls').exists() or (self.path / 'out').exists())

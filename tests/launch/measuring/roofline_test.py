@@ -49,7 +49,7 @@ class Roofline(unittest.TestCase):
     def test_file_that_is_no_profile_is_named(self):
         out = self.folder / 'r.png'
         absent = self.plot(self.folder / 'absent.json', '-o', out)
-        self.assertEqual(absent.returncode, 1)
+        self.assertEqual(absent.returncode, 2)
         self.assertIn('absent.json', absent.stderr)
         for name, content in (('text.json', 'hello'), ('machine.json', '{"threads": []}'), ('list.json', '[]')):
             refused = self.plot(self.write(name, content), '-o', out)

@@ -18,7 +18,7 @@ import json, os, signal, sys, time
 if sys.argv[1] == '--version':
     sys.exit(print('yamata 9.9'))
 if sys.argv[-1] == '--help':
-    sys.exit("yamata: Option 'draf' does not exist" if '--draf' in sys.argv else 0)
+    sys.exit("yamata: '--draf' is not a flag" if '--draf' in sys.argv else 0)
 value = lambda flag: sys.argv[sys.argv.index(flag) + 1]
 strategy = value('--strategy')
 print(strategy, file=open('calls', 'a'))
