@@ -83,7 +83,8 @@ std::string MeasurementKey::file_name(const char* extension) const {
 std::string measurement_folder() {
   if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/yamata";
   const std::string home = environment("HOME");
-  return home.empty() ? "" : home + "/.cache/yamata";
+  std::error_code unseen;
+  return std::filesystem::is_directory(home, unseen) ? home + "/.cache/yamata" : "";
 }
 
 /// Pairs of a speed and the time of its measurement.

@@ -25,7 +25,7 @@ struct MeasurementKey {
   std::string file_name(const char* extension = ".speed") const;
 };
 
-/// ${XDG_CACHE_HOME:-~/.cache}/yamata; empty if neither is known.
+/// ${XDG_CACHE_HOME:-~/.cache}/yamata; empty if neither is known, or if there is no such home, which is then not made.
 std::string measurement_folder();
 
 /// A speed, and when it was measured, in seconds since the epoch.
