@@ -39,6 +39,9 @@ std::vector<std::string> read_prompt_list(const std::string& jsonl, const std::s
     auto prompt = prompt_of(line);
     if (const std::string fault = encoding_fault(line); !prompt && !fault.empty())
       throw ModelError(fmt::format("{}: line {} {}; a list of prompts is JSON, which is UTF-8", file, number, fault));
+    if (!prompt && !nlohmann::json::accept(line))
+      throw ModelError(fmt::format("{}: line {} is not JSON; each line of a list of prompts is an object, such as {{\"prompt\": \"Once\"}}",
+                                   file, number));
     if (!prompt) throw ModelError(fmt::format("{}: line {} has no text in \"prompt\", \"text\" or \"turns\"; check -f", file, number));
     prompts.push_back(*std::move(prompt));
   }

@@ -25,6 +25,7 @@ MappedFile::MappedFile(const std::string& path) {
   if (regular && size > 0) mapped_ = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
   const int error = errno;
   ::close(fd);
+  if (S_ISDIR(status.st_mode)) throw ModelError(fmt::format("{} is a folder, not a file; name a file in it", path));
   if (!regular) throw ModelError(fmt::format("{} is not a file; check the path", path));
   if (size == 0) throw ModelError(fmt::format("{} is empty; copy or download the model again", path));
   if (mapped_ == MAP_FAILED) {

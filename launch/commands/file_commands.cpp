@@ -107,6 +107,15 @@ void print_estimate(const ModelFile& model, std::int64_t context) {
             rate / static_cast<double>(read_bytes(model.file, model.h, all)), counted(probe.most_threads(), "thread"), rate / 1e9);
 }
 
+/// Throws UsageError if the layers cannot be split like this. What is wrong with the model itself is said after its metadata.
+void require_split(const gguf::File& file, const ModelPlace& place) {
+  if (file.tensors().empty()) return;
+  try {
+    split_layers(file, Hyperparameters::read(file), place.stage_shares(), place.stages());
+  } catch (const ModelError&) {
+  }
+}
+
 }  // namespace
 
 void tokenize_command(const TokenizeOptions& options) {
@@ -129,6 +138,7 @@ void inspect_command(const InspectOptions& options, int ranks) {
   if (models.size() > 1) throw UsageError("inspect shows one model; leave out the shares after the slash");
   const int parts = models.empty() ? ranks : static_cast<int>(models[0].shares.size());
   const ModelPlace place = make_layout(options.layer_split.text, parts, 0, false).front();
+  require_split(file, place);
   print_out("{}: GGUF version {}, {} tensors\n\nmetadata\n", file.name(), file.version(), file.tensors().size());
   for (const auto& [key, value] : file.metadata()) print_out("  {:<48} {}\n", key, brief(value));
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -178,11 +179,14 @@ void write_outputs(const std::vector<Output>& outputs) {
   if (fault) throw *fault;
 }
 
-void check_outputs(const std::vector<PlannedOutput>& outputs, std::vector<std::string> kept) {
-  for (const PlannedOutput& output : outputs) {
-    if (output.path.empty()) continue;
-    check_writable(output, kept);
-    kept.push_back(output.path);
+void check_outputs(const std::vector<PlannedOutput>& outputs, const std::vector<std::string>& kept) {
+  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+    const std::string& path = output->path;
+    if (path.empty()) continue;
+    check_writable(*output, kept);
+    const auto same = [&](const PlannedOutput& other) { return !other.path.empty() && !is_special(path) && same_file(path, other.path); };
+    if (std::any_of(outputs.begin(), output, same))
+      throw UsageError(fmt::format("two flags write to {}, and one would overwrite the other; name another file for one of them", path));
   }
 }
 

@@ -47,7 +47,7 @@ struct PlannedOutput {
 };
 /// Throws like check_writable if one of the outputs cannot be written, equals another of them, or belongs to one of `kept`. Empty paths are
 /// ignored.
-void check_outputs(const std::vector<PlannedOutput>& outputs, std::vector<std::string> kept);
+void check_outputs(const std::vector<PlannedOutput>& outputs, const std::vector<std::string>& kept);
 /// Throws ModelError if write_file would fail later, so that the error comes before the long work. Throws UsageError if the output would
 /// overwrite one of `kept`, heads in one that is a folder, another part of one that is a split model, or a file of another kind. From then
 /// on, standard output that nobody reads any more does not end the program, but is an error at its end.

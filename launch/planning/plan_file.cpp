@@ -103,8 +103,8 @@ PlanFile read_plan(const Json& j) {
   plan.acceptance = number(text, "acceptance", 0, 1);
   plan.acceptance4 = number(text, "acceptance4", plan.acceptance, 1);
   plan.over_confidence = number(text, "over_confidence", -0.95, 100);
-  plan.prompt = static_cast<int>(number(text, "prompt_tokens", 1, 1e6));
-  plan.generate = static_cast<int>(number(text, "predict", 2, 1e6));
+  plan.prompt = static_cast<int>(number(text, "prompt_tokens", 1, 2e9));
+  plan.generate = static_cast<int>(number(text, "predict", 1, 2e9));
   return plan;
 }
 
@@ -145,6 +145,7 @@ std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, c
 
 std::optional<PlanFile> read_plan_file(const std::string& path, const char* flag) {
   const auto j = Json::parse(read_text(path, flag), nullptr, false);
+  if (j.is_discarded()) throw ModelError(fmt::format("{} {} is not JSON; name a file that yamata wrote for --json", flag, path));
   try {
     if (!j.is_object()) return std::nullopt;
     if (j.contains("layouts")) return read_plan(j);

@@ -127,7 +127,7 @@ class Parser {
   void read_header() {
     if (mapping_.bytes.size() < 4 || std::memcmp(mapping_.bytes.data(), "GGUF", 4) != 0) {
       const char* const remedy =
-          is_safetensors() ? "draft heads are given with --heads; convert a model to GGUF" : "convert or download the model as GGUF";
+          is_safetensors() ? "draft heads are for --heads of yamata run; convert a model to GGUF" : "convert or download the model as GGUF";
       throw ModelError(fmt::format("{} is not a GGUF file{}; {}", name_, is_safetensors() ? ", but a safetensors file" : "", remedy));
     }
     at_ = 4;
