@@ -19,6 +19,7 @@ using simulation::Scenario;
 
 constexpr int kScreeningTokens = 24, kScreeningPrompt = 16;
 constexpr std::size_t kFinalists = 8;
+constexpr int kMaxTokens = 256, kMaxPrompt = 256;  // the time of a simulation grows with their squares
 
 double sum(std::span<const double> numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
 
@@ -170,7 +171,13 @@ double token_bytes(const ModelFile& model) { return sum(layer_costs(model.file, 
 
 Forecast forecast(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
                   const simulation::NetworkOptions& network, int generate, int draws) {
-  return simulate(candidate, job, hosts, network, job.prompt, generate, draws);
+  const int half = std::max(1, kMaxPrompt / 2 / job.batch) * job.batch;  // whole runs, so that all take equally long
+  const int prompt = std::min(job.prompt, 2 * half);
+  Forecast f = simulate(candidate, job, hosts, network, prompt, std::min(generate, kMaxTokens), draws);
+  if (job.prompt == prompt) return f;
+  const double before = simulate(candidate, job, hosts, network, half, 2, 1).ttft_s;
+  f.ttft_s += (f.ttft_s - before) * (job.prompt - prompt) / half;
+  return f;
 }
 
 std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,

@@ -56,7 +56,8 @@ struct Forecast {
 std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,
                                    std::size_t most);
 
-/// Forecast of one candidate for `generate` tokens: the mean over `draws` texts.
+/// Forecast of one candidate for `generate` tokens: the mean over `draws` texts. In a simulation every token of a text takes equally long,
+/// wherever it stands; so of long texts a few hundred tokens are simulated, and the time of the rest of a long prompt follows from them.
 Forecast forecast(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
                   const simulation::NetworkOptions& network, int generate, int draws);
 

@@ -161,5 +161,22 @@ TEST_F(Planner, BenchmarkedGroups_countAsMeasured) {
   EXPECT_NEAR(slower_s, 1.5 * computing_s + exchanges_s, 0.03 * slower_s);
 }
 
+TEST_F(Planner, LongTexts_areOnlySimulatedInPart) {
+  const auto machines = hosts({500, 800});
+  const auto candidates = layout_candidates(target_, machines, false, 0);
+  const auto pipeline = std::ranges::find_if(candidates, [](const LayoutCandidate& c) { return c.stages.size() == 2; });
+  ASSERT_NE(pipeline, candidates.end());
+  const auto predicted = [&](int prompt, int generate) {
+    PlannedJob text = job(false);
+    text.prompt = prompt;
+    return forecast(*pipeline, text, machines, network(0.1), generate, 1);
+  };
+  const Forecast whole = predicted(256, 256), longer = predicted(1024, 512);
+  EXPECT_EQ(longer.tokens_per_s, predicted(1024, 256).tokens_per_s);
+  EXPECT_NEAR(longer.tokens_per_s, whole.tokens_per_s, 0.01 * whole.tokens_per_s);
+  const Forecast half = predicted(128, 16);
+  EXPECT_NEAR(longer.ttft_s, whole.ttft_s + 6 * (whole.ttft_s - half.ttft_s), 1e-3 * longer.ttft_s);
+}
+
 }  // namespace
 }  // namespace yamata
