@@ -86,12 +86,6 @@ std::vector<std::string> written_flags(const cxxopts::Options& flags) {
   return all;
 }
 
-/// The part of an error line that guesses what was meant, or nothing.
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
-  const std::string meant = nearest_word(word, known);
-  return meant.empty() ? "" : fmt::format(" did you mean {}?", meant);
-}
-
 UsageError unknown_flag(const std::string& word, const std::string& command, const cxxopts::Options& flags) {
   return UsageError(
       fmt::format("'{}' is not a flag;{} 'yamata {} --help' lists them", word, did_you_mean(word, written_flags(flags)), command));
@@ -239,7 +233,7 @@ std::vector<std::string> spelled_out(int argc, const char* const* argv, const cx
   return words;
 }
 
-/// Replaces the parser's names of flags by the names that were written.
+/// Replaces the parser's names of flags by flags as they are written.
 std::string as_written(std::string complaint, int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string known = spelled_out(argv[i]);
@@ -248,6 +242,9 @@ std::string as_written(std::string complaint, int argc, const char* const* argv)
     const std::size_t at = complaint.find(quoted);
     if (at != std::string::npos) complaint.replace(at, quoted.size(), fmt::format("'{}'", argv[i]));
   }
+  constexpr std::string_view kBegin = "Option '";
+  if (complaint.starts_with(kBegin) && complaint.find('-') != kBegin.size())
+    complaint.insert(kBegin.size(), complaint.find('\'', kBegin.size()) == kBegin.size() + 1 ? "-" : "--");
   return complaint;
 }
 

@@ -73,9 +73,9 @@ void add_numa(cxxopts::Options& flags, const char* group) {
 }
 
 Numa read_numa(const cxxopts::ParseResult& r) {
-  const auto found = std::find(kNumaNames.begin(), kNumaNames.end(), r["numa"].as<std::string>());
-  require(found != kNumaNames.end(), "--numa", "auto, distribute or off");
-  return static_cast<Numa>(found - kNumaNames.begin());
+  const auto name = r["numa"].as<std::string>();
+  require_word(name, {kNumaNames.begin(), kNumaNames.end()}, "--numa", "auto, distribute or off");
+  return static_cast<Numa>(std::ranges::find(kNumaNames, name) - kNumaNames.begin());
 }
 
 void add_ranks(cxxopts::Options& flags) {
@@ -152,7 +152,7 @@ void add_context(cxxopts::Options& flags, const char* fallback) {
 }
 
 CacheType parse_cache_type(const std::string& name, const char* flag) {
-  require(name == "f16" || name == "f32" || name == "q8_0", flag, "f16, f32 or q8_0");
+  require_word(name, {"f16", "f32", "q8_0"}, flag, "f16, f32 or q8_0");
   return name == "f16" ? CacheType::kF16 : name == "f32" ? CacheType::kF32 : CacheType::kQ8_0;
 }
 
@@ -258,13 +258,13 @@ std::vector<std::string> read_drafts(const cxxopts::ParseResult& r) {
   return drafts;
 }
 
-constexpr std::array<std::string_view, 5> kPolicies{"best-first", "chain", "static-tree", "dynamic-tree", "multi-sequence"};
-
 PolicyOptions read_policy(const cxxopts::ParseResult& r) {
   PolicyOptions policy;
   policy.name = r["policy"].as<std::string>();
   const bool chain = given(r, "p-accept") || given(r, "p-split") || given(r, "p-recovery") || given(r, "p-decay") || given(r, "parallel");
   require(!chain || policy.name == "auto" || policy.name == "chain", "--policy", "chain where -pa, -ps, -pr, -pd or -np are given");
+  require_word(policy.name, {"best-first", "chain", "static-tree", "dynamic-tree", "multi-sequence", "auto"}, "--policy",
+               "best-first, chain, static-tree, dynamic-tree, multi-sequence or auto");
   if (policy.name == "auto") policy.name = chain ? "chain" : "best-first";
   policy.draft = r["draft"].as<int>();
   policy.threshold = number_of<float>(r, "p-min");
@@ -273,8 +273,6 @@ PolicyOptions read_policy(const cxxopts::ParseResult& r) {
   policy.recovery = number_of<float>(r, "p-recovery");
   policy.decay = number_of<float>(r, "p-decay");
   policy.branches = r["parallel"].as<int>();
-  require(std::find(kPolicies.begin(), kPolicies.end(), policy.name) != kPolicies.end(), "--policy",
-          "best-first, chain, static-tree, dynamic-tree, multi-sequence or auto");
   require(policy.draft >= 1 && policy.draft <= 64, "--draft", "between 1 and 64");
   require(policy.branches >= 1 && policy.branches <= 16, "-np", "between 1 and 16");
   require(policy.threshold >= 0 && policy.threshold <= 1, "--p-min", "between 0 and 1");

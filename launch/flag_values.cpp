@@ -6,9 +6,11 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <system_error>
 
+#include "launch/nearest_word.hpp"
 #include "node/error.hpp"
 #include "node/read_number.hpp"
 
@@ -21,11 +23,12 @@ struct Range {
   int first = 0, last = 0, step = 1, factor = 1;
 };
 
-/// Removes a number from the front and returns it.
+/// Removes a number from the front and returns it; the largest one for one that is larger.
 std::optional<int> take_number(std::string_view& text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || text.front() == '-') return std::nullopt;
+  if (error == std::errc::result_out_of_range) value = std::numeric_limits<int>::max();
+  if (error == std::errc::invalid_argument || text.front() == '-') return std::nullopt;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return value;
 }
@@ -79,6 +82,12 @@ std::string shown_flag(const std::string& name) {
 
 void require(bool good, const char* flag, const char* wanted) {
   if (!good) throw UsageError(fmt::format("{} must be {}", flag, wanted));
+}
+
+void require_word(const std::string& word, const std::vector<std::string>& known, const char* flag, const char* wanted) {
+  if (std::ranges::find(known, word) != known.end()) return;
+  const std::string meant = did_you_mean(word, known);
+  throw UsageError(fmt::format("{} must be {}{}{}", flag, wanted, meant.empty() ? "" : ";", meant));
 }
 
 std::istream& operator>>(std::istream& in, Decimal<float>& number) { return read_decimal(in, number.value); }

@@ -42,6 +42,9 @@ std::string shown_flag(const std::string& name);
 /// Throws UsageError "FLAG must be WANTED" unless `good`.
 void require(bool good, const char* flag, const char* wanted);
 
+/// Throws UsageError "FLAG must be WANTED" unless the word is a known one; names the nearest of them.
+void require_word(const std::string& word, const std::vector<std::string>& known, const char* flag, const char* wanted);
+
 /// A flag's number; nothing if it is not given. Throws UsageError "--NAME must be ALLOWED" if it is not in `least`..`most`; `shown`: the
 /// flag in that line, if it is usually written short.
 template <class Number>
@@ -52,6 +55,9 @@ std::optional<Number> number_in(const cxxopts::ParseResult& result, const char* 
   require(value >= least && value <= most, shown ? shown : (std::string("--") + name).c_str(), allowed);
   return value;
 }
+
+/// Why no speed can be predicted for -n 1.
+inline constexpr const char* kNoSpeed = "a text of one token has no time between tokens, so no speed; give -n 2 or more";
 
 /// A word as a number; infinity, which no flag allows, if it is not a number.
 double parse_number(const std::string& word);

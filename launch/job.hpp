@@ -177,6 +177,9 @@ class Job {
   Workload work_;                          // of the target
 };
 
+/// Throws UsageError if a prompt is longer than the context of a job with this model.
+void require_prompt_fits(std::int64_t tokens, int context, const Hyperparameters& h);
+
 // The commands, on the head. Each prints its result, and throws errors for the user.
 void run_command(Job& job, const RunOptions& options);
 void perplexity_command(Job& job, const PerplexityOptions& options);

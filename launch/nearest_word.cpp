@@ -40,4 +40,9 @@ std::string nearest_word(const std::string& word, const std::vector<std::string>
   return nearest.empty() ? longer : nearest;
 }
 
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
+  const std::string meant = nearest_word(word, known);
+  return meant.empty() ? "" : " did you mean " + meant + "?";
+}
+
 }  // namespace yamata

@@ -9,4 +9,7 @@ namespace yamata {
 /// shortest one that begins with it. Empty: none.
 std::string nearest_word(const std::string& word, const std::vector<std::string>& known);
 
+/// " did you mean WORD?" with the nearest known word, for the end of an error line; empty: none.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known);
+
 }  // namespace yamata

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "launch/nearest_word.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -11,6 +12,8 @@ LayerSplit LayerSplit::parse(const std::string& text) {
   if (text == "auto") split.by = By::kSpeed;
   if (text == "measure") split.by = By::kMeasuredSpeed;
   if (text == "bytes") split.by = By::kBytes;
+  const std::string meant = split.by == By::kShares ? did_you_mean(text, {"auto", "measure", "bytes"}) : "";
+  if (!meant.empty()) throw UsageError(fmt::format("--layer-split '{}' is neither shares nor a way to find them;{}", text, meant));
   return split;
 }
 

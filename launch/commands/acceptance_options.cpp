@@ -53,7 +53,7 @@ AcceptanceOptions read_acceptance(const cxxopts::ParseResult& r) {
   o.job.context = read_context_size(r);
   read_context(r, o.job);
   o.sampling = read_sampling(r);
-  o.idle_flags = idle_flags(r, {o.job, o.speculation});
+  o.idle_flags = idle_flags(r, {.job = o.job, .speculation = o.speculation, .sampling = &o.sampling});
   return o;
 }
 

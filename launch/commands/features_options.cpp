@@ -1,5 +1,8 @@
 #include "launch/commands/features_options.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "launch/commands/idle_flags.hpp"
 #include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
@@ -9,9 +12,13 @@ namespace yamata {
 namespace {
 
 std::vector<std::string> read_idle_flags(const cxxopts::ParseResult& r, const FeaturesOptions& o) {
-  if (o.generates && !o.formats && !o.text.file.ends_with(".jsonl")) return {};
-  if (o.generates)
-    return idle_flags(r, {{{"prompt-tokens"}, "with prompts that are whole: those of a .jsonl file, or of --prompt-format"}});
+  if (o.generates) {
+    std::vector<std::string> lines = idle_flags(r, {.job = o.job, .speculation = {}, .sampling = &o.sampling});
+    if (!o.formats && !o.text.file.ends_with(".jsonl")) return lines;
+    std::ranges::copy(idle_flags(r, {{{"prompt-tokens"}, "with prompts that are whole: those of a .jsonl file, or of --prompt-format"}}),
+                      std::back_inserter(lines));
+    return lines;
+  }
   IdleReason reason{{"prompt-tokens"}, "without --generate, as no text is continued; add --generate N, or leave it out"};
   cxxopts::Options sampling("", "");
   add_sampling(sampling);

@@ -20,6 +20,7 @@ using Names = std::vector<std::string>;
 bool is_iterative(const Setup& s) { return s.job.strategy == Strategy::kIterative; }
 bool lacks_drafts(const Setup& s) { return !s.simulated && s.job.draft_models.empty(); }
 bool lacks_models(const Setup& s) { return !s.simulated && !s.job.guesses(); }
+bool is_greedy(const Setup& s) { return s.sampling && s.sampling->temperature <= 0; }
 bool has_other_policy(const Setup& s, const char* policy) { return s.speculation.policy.name != policy; }
 
 /// All flags about guesses but `others`.
@@ -44,9 +45,16 @@ const std::vector<Rule>& rules() {
   static const std::vector<Rule> all{
       {{"model-draft", "heads", "mtp"}, is_iterative, "with --strategy iterative, which does not guess; leave --strategy out"},
       {all_but({"strategy"}), is_iterative, "with --strategy iterative, which does not guess; leave it out, or choose another strategy"},
-      {{"acceptance", "typical-epsilon", "typical-delta"},
-       [](const Setup& s) { return is_iterative(s) && !s.simulated; },
+      {{"draft-ms", "acceptance", "acceptance4", "over-confidence", "typical-epsilon", "typical-delta"},
+       is_iterative,
        "with --strategy iterative, which does not guess; leave it out, or choose another strategy"},
+      {{"draft-ms", "acceptance", "acceptance4", "over-confidence"},
+       [](const Setup& s) { return s.simulated && !s.drafts; },
+       "with --drafters 0, so without a draft; leave it out, or give --drafters 1"},
+      {{"top-k", "top-p", "min-p", "seed"}, is_greedy, "with greedy decoding; sample with --temp T, such as --temp 0.8, or leave it out"},
+      {{"repeat-last-n"},
+       [](const Setup& s) { return s.sampling && s.sampling->repeat_penalty == 1; },
+       "without a penalty; add --repeat-penalty R, such as 1.1, or leave it out"},
       {{"drafters"}, lacks_drafts, "without a draft model; name one with -md FILE.gguf"},
       {{"no-async", "draft-units"}, lacks_models, "without a draft model or heads; name one with -md FILE.gguf or --heads FILE"},
       {{"draft-units"}, [](const Setup& s) { return s.simulated; }, "in a simulation, which knows ranks but no units; leave it out"},

@@ -20,10 +20,13 @@ std::vector<std::string> idle_flags(const cxxopts::ParseResult& result, const st
 struct GuessingSetup {
   const JobOptions& job;
   const SpeculationOptions& speculation;
-  bool simulated = false;  ///< numbers describe the drafts, instead of files
+  bool simulated = false;                    ///< numbers describe the drafts, instead of files
+  bool drafts = true;                        ///< simulated: there may be a draft
+  const SamplingParams* sampling = nullptr;  ///< nullptr: no token is sampled
 };
 
-/// The given flags about guesses that do nothing in such a job: a line for each reason, with the flags, the reason and the remedy.
+/// The given flags about guesses and sampling that do nothing in such a job: a line for each reason, with the flags, the reason and the
+/// remedy.
 std::vector<std::string> idle_flags(const cxxopts::ParseResult& result, const GuessingSetup& setup);
 
 }  // namespace yamata

@@ -107,6 +107,17 @@ std::vector<PlannedHost> find_hosts(const PlanOptions& o, const ModelFile& model
   return hosts;
 }
 
+/// The number of tokens to generate. Throws UsageError if prompt or text do not fit the context.
+int read_length(const PlanOptions& o, int context, const Hyperparameters& h) {
+  constexpr int kLength = 128;
+  require_prompt_fits(o.prompt_tokens, context, h);
+  const std::int64_t room = std::int64_t{context} - o.prompt_tokens + 1;  // the last token of a text needs no cell
+  if (o.generate && *o.generate > room)
+    throw UsageError(fmt::format("the context of {} tokens is full after {} of -n {}{} lower -n", context, counted(room, "token"),
+                                 *o.generate, context < h.context ? "; raise -c or" : ", and the model was trained for no longer text;"));
+  return o.generate.value_or(static_cast<int>(std::clamp<std::int64_t>(room, 2, kLength)));
+}
+
 /// Applies --slow.
 std::vector<PlannedHost> slowed(std::vector<PlannedHost> hosts, const PlanOptions& o) {
   for (const auto& [rank, factor] : o.slow) {
@@ -140,7 +151,7 @@ void plan_command(const PlanOptions& o) {
   job.interrupted = &g_interrupted;
   job.context = o.context > 0 ? o.context : static_cast<int>(std::min<std::int64_t>(target.h.context, kDefaultContext));
   job.prompt = o.prompt_tokens;
-  job.generate = o.generate;
+  job.generate = read_length(o, job.context, target.h);
   job.guesses_text = o.speculation.looks_up();
   if (plan) {
     job.group_costs = plan->group_costs;
@@ -154,6 +165,8 @@ void plan_command(const PlanOptions& o) {
   }
   job.acceptance4 = o.acceptance4.value_or(job.acceptance4);
   require(job.acceptance <= job.acceptance4, "--acceptance4", "between --acceptance and 1");
+  std::ranges::for_each(o.idle_flags, warn);
+  if (const std::string warning = beyond_training(target.h, job.context); !warning.empty()) warn(warning + "; lower -c");
   const std::vector<PlannedHost> hosts = slowed(plan ? plan->hosts : find_hosts(o, target), o);
   const simulation::NetworkOptions network = plan ? plan->network : network_of(o);
   const std::vector<Forecast> forecasts = plan_layouts(job, hosts, network, static_cast<std::size_t>(o.rows));

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <limits>
 #include <string_view>
 #include <utility>
 
+#include "launch/commands/idle_flags.hpp"
 #include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
 #include "node/error.hpp"
@@ -85,8 +87,9 @@ PlanOptions read_plan(const cxxopts::ParseResult& r) {
   o.context = read_context_size(r);
   o.batch = read_batch(r, {});
   o.cache_types = read_cache_types(r);
-  o.generate = number_in(r, "predict", 2, 100000, "between 2 and 100000", "-n").value_or(o.generate);
-  o.prompt_tokens = number_in(r, "prompt-tokens", 1, 100000, "between 1 and 100000").value_or(o.prompt_tokens);
+  o.generate = number_in(r, "predict", 1, std::numeric_limits<int>::max(), "at least 1", "-n");
+  if (o.generate == 1) throw UsageError(kNoSpeed);
+  o.prompt_tokens = number_in(r, "prompt-tokens", 1, std::numeric_limits<int>::max(), "at least 1").value_or(o.prompt_tokens);
   o.acceptance = number_in(r, "acceptance", 0.0, 1.0, kShare);
   o.acceptance4 = number_in(r, "acceptance4", o.acceptance.value_or(0), 1.0, "between --acceptance and 1");
   o.latency_ms = number_in(r, "latency", 0.0, 1e6, "between 0 and 1000000").value_or(o.latency_ms);
@@ -94,6 +97,8 @@ PlanOptions read_plan(const cxxopts::ParseResult& r) {
   o.wake_up_ms = number_in(r, "wake-up", 0.0, 1000.0, "between 0 and 1000").value_or(o.wake_up_ms);
   o.rows = number_in(r, "rows", 1, 1000, "between 1 and 1000").value_or(o.rows);
   o.json_file = text_of(r, "json");
+  if (o.draft_model.empty())
+    o.idle_flags = idle_flags(r, {{{"acceptance", "acceptance4"}, "without a draft model; name one with -md FILE.gguf"}});
   o.job_flags = flags_of_run(r, o.from_file.empty() && o.profiles.empty());
   return o;
 }

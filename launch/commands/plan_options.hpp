@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launch/options.hpp"
 
@@ -19,13 +20,15 @@ struct PlanOptions {
   SpeculationOptions speculation;
   CacheTypes cache_types;
   int context = 0, batch = 64, threads = 0;
-  int generate = 128, prompt_tokens = 64;
+  std::optional<int> generate;  ///< empty: 128, or as many as the context has room for
+  int prompt_tokens = 64;
   std::optional<double> acceptance, acceptance4;  ///< empty: those of the plan, or the planner's defaults
   double latency_ms = 0.1, bandwidth_mbit_s = 1000, wake_up_ms = 0.05;
   int rows = 10;  ///< of the table
   std::string json_file;
   std::string program = "yamata";  ///< as the user called it
   std::string job_flags;           ///< the given flags of the job that run has, too, each after a space
+  std::vector<std::string> idle_flags;  ///< lines about flags without effect
 };
 
 cxxopts::Options plan_flags();

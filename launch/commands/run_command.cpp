@@ -54,18 +54,13 @@ class Printer final : public RequestObserver {
 };
 
 std::vector<TokenId> read_prompt(Job& job, const TextSource& source, const Tokenizer& tokenizer) {
-  const int context = job.context();
   if (!source.prompt && source.file.empty())
     throw UsageError("no prompt given; write one with -p TEXT or -f FILE (-f - reads standard input)");
   const std::string text = source.prompt ? *source.prompt : job.read_text_file(source.file);
   warn_unless_utf8(text, source);
   std::vector<TokenId> ids = tokenizer.encode(text, true, true);
   if (ids.empty()) throw UsageError("the prompt is empty; write one with -p TEXT or -f FILE");
-  if (static_cast<int>(ids.size()) > context) {
-    const bool longer = context < job.hyperparameters().context;
-    throw UsageError(fmt::format("the prompt has {} tokens, the context holds {}{} the prompt", ids.size(), context,
-                                 longer ? "; raise -c or shorten" : ", and the model was trained for no longer text; shorten"));
-  }
+  require_prompt_fits(static_cast<std::int64_t>(ids.size()), job.context(), job.hyperparameters());
   return ids;
 }
 

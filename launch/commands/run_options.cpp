@@ -23,7 +23,7 @@ void add_acceptance_rule(cxxopts::Options& flags) {
 /// Nothing: lossless.
 std::optional<TypicalAcceptance> read_acceptance_rule(const cxxopts::ParseResult& r, const SamplingParams& sampling) {
   const auto rule = r["acceptance"].as<std::string>();
-  require(rule == "lossless" || rule == "typical", "--acceptance", "lossless or typical");
+  require_word(rule, {"lossless", "typical"}, "--acceptance", "lossless or typical");
   if (rule == "lossless") return std::nullopt;
   require(sampling.temperature > 0, "--temp", "above 0 with --acceptance typical");
   TypicalAcceptance typical;
@@ -37,7 +37,7 @@ std::optional<TypicalAcceptance> read_acceptance_rule(const cxxopts::ParseResult
 void read_strategy(const cxxopts::ParseResult& r, RunOptions& o) {
   const auto name = r["strategy"].as<std::string>();
   o.job.strategy = find_strategy(name);
-  require(name == "auto" || o.job.strategy, "--strategy", "iterative, speculative, pipeinfer or auto");
+  require_word(name, {"iterative", "speculative", "pipeinfer", "auto"}, "--strategy", "iterative, speculative, pipeinfer or auto");
   o.job.guesses_text = o.speculation.looks_up();
   const bool speculates = o.job.strategy && o.job.strategy != Strategy::kIterative;
   if (speculates && !o.job.guesses_text && !o.job.guesses())
@@ -100,7 +100,7 @@ RunOptions read_run(const cxxopts::ParseResult& r) {
   o.speculation.typical = read_acceptance_rule(r, o.sampling);
   read_strategy(r, o);
   read_preset(r, o);
-  o.idle_flags = idle_flags(r, {o.job, o.speculation});
+  o.idle_flags = idle_flags(r, {.job = o.job, .speculation = o.speculation, .sampling = &o.sampling});
   o.fewer_drafts = given(r, "drafters") ? "fewer --drafters" : "a single -md";
   return o;
 }

@@ -7,6 +7,7 @@
 
 #include "launch/commands/simulate_report.hpp"
 #include "launch/commands/simulated_numbers.hpp"
+#include "launch/flag_values.hpp"
 #include "launch/guessing.hpp"
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
@@ -325,7 +326,7 @@ void simulate_command(const SimulationOptions& flags) {
   std::ranges::for_each(flags.idle_flags, warn);
   const Simulator simulator(flags);
   const Numbers& n = simulator.numbers();
-  if (n.generate < 2) throw UsageError("a text of one token has no time between tokens, so no speed; give -n 2 or more");
+  if (n.generate < 2) throw UsageError(kNoSpeed);
   const std::vector<std::string> strategies = simulator.strategies();
   std::vector<SimulatedRow> rows;
   const std::vector<Shape> all = shapes(n.ranks, flags.groups);

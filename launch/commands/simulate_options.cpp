@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "launch/commands/idle_flags.hpp"
 #include "launch/flag_groups.hpp"
@@ -14,13 +13,15 @@ namespace yamata {
 namespace {
 
 constexpr int kMaxRanks = 1024;
+constexpr int kMaxTokens = 10000;
+constexpr const char* kTokens = "between 1 and 10000: the time of a simulation grows with the square of the text's length";
 
 void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
   if (r.count("ranks")) o.ranks = parse_counts("--ranks", joined(r, "ranks"), 1, kMaxRanks);
   o.groups = parse_counts("--group", joined(r, "group"), 1, kMaxRanks);
   if (r.count("strategy")) o.strategies = split_list(r["strategy"].as<std::string>());
   for (const std::string& name : o.strategies) {
-    require(name == "iterative" || name == "speculative" || name == "pipeinfer", "--strategy", "some of iterative,speculative,pipeinfer");
+    require_word(name, {"iterative", "speculative", "pipeinfer"}, "--strategy", "some of iterative,speculative,pipeinfer");
   }
   if (r.count("width-cost")) {
     for (const std::string& word : split_list(r["width-cost"].as<std::string>())) o.width_cost.push_back(parse_number(word));
@@ -109,14 +110,14 @@ SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
   o.bandwidth_mbit_s = number_in(r, "bandwidth", 1e-3, 1e9, "between 0.001 and 1000000000");
   o.wake_up_ms = number_in(r, "wake-up", 0.0, 1000.0, "between 0 and 1000");
   o.over_confidence = number_in(r, "over-confidence", -0.95, 100.0, "between -0.95 and 100");
-  o.generate = number_in(r, "predict", 1, std::numeric_limits<int>::max(), "at least 1", "-n");
+  o.generate = number_in(r, "predict", 1, kMaxTokens, kTokens, "-n");
   o.drafters = number_in(r, "drafters", 0, 16, "between 0 and 16");
-  o.prompt_tokens = number_in(r, "prompt-tokens", 1, 100000, "between 1 and 100000");
+  o.prompt_tokens = number_in(r, "prompt-tokens", 1, kMaxTokens, kTokens);
   o.repeats = r["repeats"].as<int>();
   require(o.repeats >= 1 && o.repeats <= 10000, "--repeats", "between 1 and 10000");
   require(!o.acceptance || !o.acceptance4 || *o.acceptance <= *o.acceptance4, "--acceptance4", "at least --acceptance");
   if (o.strategies == std::vector<std::string>{"iterative"}) job.strategy = Strategy::kIterative;
-  o.idle_flags = idle_flags(r, {job, o.speculation, true});
+  o.idle_flags = idle_flags(r, {.job = job, .speculation = o.speculation, .simulated = true, .drafts = o.drafters != 0});
   return o;
 }
 

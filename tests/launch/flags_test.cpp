@@ -55,6 +55,10 @@ Lines idle_in_features(const Arguments& more) {
   return std::get<FeaturesOptions>(parse(joined({"features", "-m", kModel, "-o", "out"}, more)).options).idle_flags;
 }
 
+Lines idle_in_plan(const Arguments& more) {
+  return std::get<PlanOptions>(parse(joined({"plan", "-m", kModel}, more)).options).idle_flags;
+}
+
 void expect_lines(const Lines& lines, const Lines& beginnings) {
   ASSERT_EQ(lines.size(), beginnings.size()) << testing::PrintToString(lines);
   for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_TRUE(lines[i].starts_with(beginnings[i])) << lines[i];
@@ -109,6 +113,26 @@ TEST(IdleFlags, OfSimulationsAndOfAcceptance_areNamed) {
   expect_lines(idle_in_simulation({"--strategy", "iterative", "--draft", "3"}), {"--draft does nothing with --strategy iterative"});
   expect_lines(idle_in_acceptance({"--draft", "4"}), {});
   expect_lines(idle_in_acceptance({"--draft-units", "cpu"}), {"--draft-units does nothing without a draft model or heads"});
+}
+
+TEST(IdleFlags, OfDrafts_areNamedWhereNoneIsPredicted) {
+  expect_lines(idle_in_plan({"--acceptance", "0.9", "--acceptance4", "0.95"}), {"--acceptance, --acceptance4 do nothing without a draft"});
+  expect_lines(idle_in_plan({"--acceptance", "0.9", "-md", kDraft}), {});
+  expect_lines(idle_in_simulation({"--acceptance", "0.9", "--draft-ms", "10"}), {});
+  expect_lines(idle_in_simulation({"--drafters", "0", "--draft-ms", "10", "--over-confidence", "1"}),
+               {"--draft-ms, --over-confidence do nothing with --drafters 0"});
+  expect_lines(idle_in_simulation({"--strategy", "iterative", "--acceptance", "0.9", "--acceptance4", "0.95"}),
+               {"--acceptance, --acceptance4 do nothing with --strategy iterative"});
+}
+
+TEST(IdleFlags, OfSampling_areNamedUnderGreedyDecoding) {
+  expect_lines(idle_in_run({"-s", "7", "--top-k", "5", "--top-p", "0.5", "--min-p", "0"}),
+               {"--top-k, --top-p, --min-p, --seed do nothing with greedy decoding"});
+  expect_lines(idle_in_run({"-s", "7", "--top-k", "5", "--temp", "0.5"}), {});
+  expect_lines(idle_in_run({"--repeat-last-n", "20"}), {"--repeat-last-n does nothing without a penalty"});
+  expect_lines(idle_in_run({"--repeat-last-n", "20", "--repeat-penalty", "1.1"}), {});
+  expect_lines(idle_in_acceptance({"-s", "7"}), {"--seed does nothing with greedy decoding"});
+  expect_lines(idle_in_features({"-f", "t.txt", "--generate", "8", "-s", "3"}), {"--seed does nothing with greedy decoding"});
 }
 
 TEST(IdleFlags, OfFeatures_areNamedWhereNoTextIsContinued) {

@@ -210,12 +210,33 @@ TEST(Plan, WhatMakesNoSense_isRefused) {
   refused({"-c", "1000000000"}, "fits");
   refused({"--from", folder / "absent"}, " No such file");
   refused({"--from", folder / "bad.json"}, " has no plan");
-  refused({"--from", YAMATA_SOURCE_DIR "/README.md"}, " has no plan");
+  refused({"--from", YAMATA_SOURCE_DIR "/README.md"}, " is not JSON");
   refused({"--from", folder / "bad.json", "--latency", "1"}, "--latency");
   refused({"--from", folder / "bad.json", "--ranks", "2"}, "--ranks");
   const std::string other = folder / "other.json";
   ASSERT_EQ(plan({"-m", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "--ranks", "1", "--json", other}).code, 0);
   refused({"--from", other}, " another model");
+}
+
+TEST(Plan, TextThatRunWouldNotFinish_isRefused) {
+  const auto refused = [](const Arguments& arguments, const std::string& words) {
+    const Outcome outcome = plan(arguments);
+    EXPECT_EQ(outcome.code, 1) << words;
+    EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
+  };
+  refused({"-c", "100", "--prompt-tokens", "500"}, "the prompt has 500 tokens, the context holds 100; raise -c or shorten the prompt");
+  refused({"--prompt-tokens", "1025"}, "the context holds 1024, and the model was trained for no longer text; shorten the prompt");
+  refused({"-c", "100", "-n", "38"}, "the context of 100 tokens is full after 37 tokens of -n 38; raise -c or lower -n");
+  refused({"-n", "50000"}, "the context of 1024 tokens is full after 961 tokens of -n 50000, and the model was trained for no longer text");
+  refused({"-n", "1"}, "a text of one token has no time between tokens");
+  const Outcome fits = plan({"--ranks", "1", "-c", "100", "-n", "37"});
+  EXPECT_EQ(fits.code, 0) << fits.err;
+  EXPECT_EQ(fits.warnings().size(), 0u) << fits.err;
+  const Outcome beyond = plan({"--ranks", "1", "-c", "1025", "--acceptance", ".5"});
+  EXPECT_EQ(beyond.code, 0) << beyond.err;
+  ASSERT_EQ(beyond.warnings().size(), 2u) << beyond.err;
+  EXPECT_NE(beyond.warnings()[0].find("--acceptance does nothing"), std::string::npos) << beyond.err;
+  EXPECT_NE(beyond.warnings()[1].find("a context of 1025 tokens"), std::string::npos) << beyond.err;
 }
 
 TEST(Plan, UnderMpirun_isRefused) {

@@ -292,7 +292,7 @@ TEST(Simulate, NonsenseFlag_isNamed) {
                                                              {{"--acceptance", "0.9", "--acceptance4", "0.5"}, "--acceptance4"},
                                                              {{"--bandwidth", "0"}, "--bandwidth"},
                                                              {{"-n", "1"}, "-n 2"},
-                                                             {{"-n", "0"}, "-n must be at least 1"},
+                                                             {{"-n", "0"}, "-n must be between 1 and 10000"},
                                                              {{"--from", kModel}, kModel},
                                                              {{"-m", kModel, "--ranks", "500"}, "500"}};
   for (const auto& [arguments, word] : cases) {
