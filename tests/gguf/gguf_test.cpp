@@ -205,7 +205,7 @@ TEST_F(GgufFolder, split_file_names_the_part_that_is_missing_or_wrong) {
 
 TEST_F(GgufFolder, what_is_no_file_is_named) {
   EXPECT_NE(error_of(folder_ / "none.gguf").find("none.gguf: No such file"), std::string::npos);
-  EXPECT_NE(error_of(folder_.path()).find("is not a file"), std::string::npos);
+  EXPECT_NE(error_of(folder_.path()).find("is a folder, not a file"), std::string::npos);
   EXPECT_NE(error_of(write("empty.gguf", "")).find("empty.gguf is empty"), std::string::npos);
 }
 
