@@ -327,9 +327,11 @@ class Plan:
                      **{key: columns[key] for key in ('tokens', 'temperature', 'seed')}}
             return filled(f'programs.{name}', table.get('command'), known)
         drafting = [word for draft in drafts for word in ('-md', draft)] if table.get('draft', True) else []
+        more = [*self.flags, *cluster_flags, *flags, *swept_words(swept)]
+        samples = columns['temperature'] > 0 or any(word.split('=')[0] == '--temp' for word in more)
+        seed = ['-s', str(columns['seed'])] if samples else []  # greedy decoding warns of a seed
         return [*launch, self.yamata, 'run', '-m', model['target'], *drafting, '-f', '{prompt_file}', '-n', str(columns['tokens']),
-                '--temp', str(columns['temperature']), '-s', str(columns['seed']), *self.flags, *cluster_flags, *flags,
-                *swept_words(swept), '--json', '{json}']
+                '--temp', str(columns['temperature']), *seed, *more, '--json', '{json}']
 
     def runs(self):
         """All runs, repeat by repeat. Each repeat begins with a different setup, and each setup with a different strategy, so that none is

@@ -22,6 +22,13 @@ class Plan(unittest.TestCase):
         self.assertTrue(any('-md draft' in c and '-n 16' in c and '--draft 2 --no-cancel --json' in c for c in commands))
         self.assertTrue(any('-md' not in c and '--draft' not in c and '-n 8' in c for c in commands))
 
+    def test_only_sampling_is_given_a_seed(self):
+        def seeds(toml):
+            return {(run.columns['temperature'], *run.command[run.command.index('-s'):][:2]) if '-s' in run.command else None
+                    for run in self.expand(toml)}
+        self.assertEqual(seeds('temperature = [0, 0.5]\nseed = 7\n' + strategies('a')), {None, (0.5, '-s', '7')})
+        self.assertEqual(seeds('seed = 7\n' + strategies('a') + '[sweep]\n"--temp" = [0.5]\n'), {(0, '-s', '7')})
+
     def test_each_repeat_holds_everything_once_and_begins_elsewhere(self):
         runs = self.expand(strategies('a', 'b', 'c'))
         names = [run.columns['strategy'] for run in runs]
