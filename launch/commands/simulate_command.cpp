@@ -327,6 +327,9 @@ void simulate_command(const SimulationOptions& flags) {
   const Simulator simulator(flags);
   const Numbers& n = simulator.numbers();
   if (n.generate < 2) throw UsageError(kNoSpeed);
+  if (!n.text && std::max(n.prompt, n.generate) > kMaxSimulatedTokens)
+    throw UsageError(fmt::format("the plan's text of {} + {} tokens would take long to simulate; give --prompt-tokens and -n of at most {}",
+                                 n.prompt, n.generate, kMaxSimulatedTokens));
   const std::vector<std::string> strategies = simulator.strategies();
   std::vector<SimulatedRow> rows;
   const std::vector<Shape> all = shapes(n.ranks, flags.groups);

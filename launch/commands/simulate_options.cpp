@@ -13,7 +13,6 @@ namespace yamata {
 namespace {
 
 constexpr int kMaxRanks = 1024;
-constexpr int kMaxTokens = 10000;
 constexpr const char* kTokens = "between 1 and 10000: the time of a simulation grows with the square of the text's length";
 
 void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
@@ -110,9 +109,9 @@ SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
   o.bandwidth_mbit_s = number_in(r, "bandwidth", 1e-3, 1e9, "between 0.001 and 1000000000");
   o.wake_up_ms = number_in(r, "wake-up", 0.0, 1000.0, "between 0 and 1000");
   o.over_confidence = number_in(r, "over-confidence", -0.95, 100.0, "between -0.95 and 100");
-  o.generate = number_in(r, "predict", 1, kMaxTokens, kTokens, "-n");
+  o.generate = number_in(r, "predict", 1, kMaxSimulatedTokens, kTokens, "-n");
   o.drafters = number_in(r, "drafters", 0, 16, "between 0 and 16");
-  o.prompt_tokens = number_in(r, "prompt-tokens", 1, kMaxTokens, kTokens);
+  o.prompt_tokens = number_in(r, "prompt-tokens", 1, kMaxSimulatedTokens, kTokens);
   o.repeats = r["repeats"].as<int>();
   require(o.repeats >= 1 && o.repeats <= 10000, "--repeats", "between 1 and 10000");
   require(!o.acceptance || !o.acceptance4 || *o.acceptance <= *o.acceptance4, "--acceptance4", "at least --acceptance");

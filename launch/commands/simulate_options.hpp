@@ -11,6 +11,8 @@
 
 namespace yamata {
 
+constexpr int kMaxSimulatedTokens = 10000;  ///< of a prompt, and of a text that is generated
+
 /// Machines, network and draft as numbers. Numbers that are not given come from --from, else from a default.
 struct SimulationOptions {
   std::string model;  ///< empty: none

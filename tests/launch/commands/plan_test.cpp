@@ -239,6 +239,17 @@ TEST(Plan, TextThatRunWouldNotFinish_isRefused) {
   EXPECT_NE(beyond.warnings()[1].find("a context of 1025 tokens"), std::string::npos) << beyond.err;
 }
 
+TEST(Plan, OfALongText_isMadeButNotSimulatedWhole) {
+  const TemporaryFolder folder;
+  const std::string json = folder / "plan.json";
+  ASSERT_EQ(plan({"--ranks", "1", "-c", "20000", "--prompt-tokens", "10001", "--json", json}).code, 0);
+  const Outcome whole = run(yamata({"simulate", "--from", json}));
+  EXPECT_EQ(whole.code, 1);
+  EXPECT_NE(whole.err.find("of 10001 + 16 tokens would take long to simulate; give --prompt-tokens"), std::string::npos) << whole.err;
+  const Outcome shorter = run(yamata({"simulate", "--from", json, "--prompt-tokens", "100"}));
+  EXPECT_EQ(shorter.code, 0) << shorter.err;
+}
+
 TEST(Plan, UnderMpirun_isRefused) {
   const Outcome outcome = plan({}, 2);
   EXPECT_EQ(outcome.code, 1);
