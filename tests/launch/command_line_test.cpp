@@ -365,6 +365,7 @@ TEST(CommandLine, Inspect_showsTheSplit) {
 TEST(CommandLine, Inspect_refusesASplitBeforeItShowsTheModel) {
   expect_fault({"inspect", "-m", kModel, "--layer-split", "0.5,x"}, 1, {"--layer-split", "'x'"});
   expect_fault({"inspect", "-m", kModel, "--layer-split", "0.5,0.5/1"}, 1, {"after the slash"});
+  expect_fault({"inspect", "-m", kModel, "--layer-split", "1,1,1,1,1,1,1,1,1"}, 1, {"9 ranks", "8 layers"});
 }
 
 TEST(CommandLine, Inspect_showsWhatAGpuWouldHold) {

@@ -26,6 +26,17 @@ TEST(PromptList, ALineWithoutAText_isNamed) {
   }
 }
 
+TEST(PromptList, ALineThatIsNotJson_isSaidToBe) {
+  for (const auto& [bad, words] : {std::pair{"no JSON", "line 1 is not JSON"}, {"{\"prompts\": \"a\"}", "line 1 has no text"}}) {
+    try {
+      read_prompt_list(bad, "list.jsonl");
+      ADD_FAILURE() << bad;
+    } catch (const ModelError& e) {
+      EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
+    }
+  }
+}
+
 TEST(PromptList, ALineThatIsNotUtf8_isSaidToBe) {
   const auto refusal = [](const std::string& line) {
     try {

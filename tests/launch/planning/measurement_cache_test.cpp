@@ -41,6 +41,15 @@ TEST_F(MeasurementCacheTest, KeptSpeeds_areReadForADayEach) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
 }
 
+TEST_F(MeasurementCacheTest, HomeThatDoesNotExist_isNotMade) {
+  const test::Arguments bench{"bench", "-m", test::kModel, "-p", "0", "-n", "1", "-r", "1", "-t", "measure"};
+  test::Arguments command{"env", "-u", "XDG_CACHE_HOME", "HOME=" + (parent_ / "absent"), YAMATA_PROGRAM};
+  command.insert(command.end(), bench.begin(), bench.end());
+  const test::Outcome outcome = test::run(command);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(parent_ / "absent"));
+}
+
 TEST_F(MeasurementCacheTest, SpeedThatWasDisturbed_isOutvotedByTheRunsAfterIt) {
   std::vector<MeasuredSpeed> kept{{1.3, kNow}};
   EXPECT_EQ(median_ns_per_byte(kept), 1.3);
