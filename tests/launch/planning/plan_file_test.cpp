@@ -71,7 +71,12 @@ TEST_F(PlanFileTest, WhatIsWritten_isRead) {
 TEST_F(PlanFileTest, WhatIsNoPlan_isNoneAndWhatIsDamaged_isRefused) {
   EXPECT_FALSE(read("{}"));
   EXPECT_FALSE(read("7"));
-  EXPECT_FALSE(read("no JSON"));
+  try {
+    read("no JSON");
+    ADD_FAILURE();
+  } catch (const ModelError& error) {
+    EXPECT_NE(std::string(error.what()).find("plan.json is not JSON"), std::string::npos) << error.what();
+  }
   const auto damaged = [&](auto change, const std::string& word) {
     Json j = Json::parse(text_);
     change(j);
