@@ -18,6 +18,17 @@ LAUNCH = pathlib.Path(__file__).resolve().parent.parent.parent.parent / 'launch'
 INTERRUPTED = '''import argparse, signal
 argparse.ArgumentParser.parse_known_args = lambda *_, **__: signal.raise_signal(signal.{})
 '''
+# a signal while the script imports its modules, where Python would only print an exception and go on
+INTERRUPTED_IMPORT = '''import signal, sys
+class Signalled:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+class Finder:
+    def find_spec(self, name, *_):
+        if name in ('emulation', 'measuring'):
+            Signalled()
+sys.meta_path.insert(0, Finder())
+'''
 # mpirun that runs until it is asked to end, and then writes its file
 MPIRUN = '''set -e
 file=$(sed 's/.*--json \\([^ ]*\\).*/\\1/' <<<"$*")
@@ -130,6 +141,16 @@ class Scripts(unittest.TestCase):
                     done = run(script, PYTHONPATH=folder)
                     self.assertEqual((done.returncode, done.stderr),
                                      (130, '' if script.name in SILENT else f'{script.name}: interrupted\n'))
+
+    def test_ctrl_c_while_modules_are_imported_ends_without_a_traceback(self):
+        for script in scripts():
+            if not re.search('^ *from (emulation|measuring)', script.read_text(), re.M):
+                continue
+            with self.subTest(script.name), tempfile.TemporaryDirectory() as folder:
+                (pathlib.Path(folder) / 'sitecustomize.py').write_text(INTERRUPTED_IMPORT)
+                done = run(script, '--help', PYTHONPATH=folder)
+                self.assertIn(done.returncode, (-signal.SIGINT, 130))
+                self.assertEqual((done.stdout, done.stderr), ('', ''))
 
 
 if __name__ == '__main__':
