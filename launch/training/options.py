@@ -52,7 +52,7 @@ def add_common(parser):
     files.add_argument('--type', choices=('f16', 'f32'), default='f16', help='type of the written weights (f16)')
     files.add_argument('--from', metavar='FOLDER', default=None, help='begin with the weights of this head, to train it on more text')
     loop = parser.add_argument_group('training')
-    loop.add_argument('--steps', type=number(int, 1), default=2000, help='most steps (2000)')
+    loop.add_argument('--steps', type=number(int, 1), default=2000, help='maximum number of training steps (2000)')
     loop.add_argument('--batch', type=number(int, 8), default=2048, metavar='ROWS', help='tokens per step (2048)')
     loop.add_argument('--context', type=number(int, 8), default=256, metavar='N', help='texts are cut into chunks of N tokens (256)')
     loop.add_argument('--optimizer', choices=('muon', 'adamw'), default='muon',
@@ -61,13 +61,14 @@ def add_common(parser):
                       help=f'peak learning rate of AdamW; six times as much for Muon ({LEARNING_RATES_IN_WORDS})')
     loop.add_argument('--warm-up', type=number(int, 0), default=None, metavar='STEPS',
                       help='steps until the peak learning rate (a tenth of --steps, at most 2000)')
-    loop.add_argument('--clip', type=number(float, 0), default=0.5, metavar='X', help='greatest gradient norm (0.5)')
+    loop.add_argument('--clip', type=number(float, 0), default=0.5, metavar='X', help='maximum gradient norm (0.5)')
     loop.add_argument('--held-out', type=held_out, default=0.1, metavar='SHARE|FILE',
                       help='texts for evaluation: a share of the texts (0.1), or a file with features of other texts')
     loop.add_argument('--evaluate-every', type=number(int, 1), default=None, metavar='STEPS',
                       help='steps between evaluations (a twentieth of --steps)')
     loop.add_argument('--patience', type=number(int, 1), default=6, metavar='N', help='stop after N evaluations without improvement (6)')
-    loop.add_argument('--seed', type=number(int, 0), default=1)
+    loop.add_argument('--seed', type=number(int, 0), default=1, metavar='N',
+                      help='seed of initial weights, of the order of the texts and of the choice of held-out texts (1)')
     loop.add_argument('--minutes', type=number(float, 0), default=None, metavar='X',
                       help='pause after X minutes; the same command continues')
     machine = parser.add_argument_group('machine')
@@ -115,7 +116,7 @@ def read(arguments, description):
                              "(layer)")
     eagle3.add_argument('--freeze-output', action='store_true', help="do not train the rows of the model's output matrix: faster steps")
     for chained in (dgf, eagle3):
-        chained.add_argument('--depths', type=number(int, 1, 16), default=5, metavar='N', help='greatest depth that is measured (5)')
+        chained.add_argument('--depths', type=number(int, 1, 16), default=5, metavar='N', help='maximum depth that is measured (5)')
     for kind in (medusa, dgf, eagle3):
         add_common(kind)
     options = parser.parse_args(arguments)
