@@ -70,7 +70,7 @@ std::string to_table(std::span<const Forecast> forecasts, std::span<const Planne
   const auto add = [&](std::size_t i, const auto&... cells) {
     out += fmt::format("{:<{}}  {:<{}}  {:<11} {:>9} {:>7} {:>8}  {}\n", layouts[i], layouts_width, layers[i], layers_width, cells...);
   };
-  add(0, "strategy", "tokens/s", "TTFT s", "most MiB", "why");
+  add(0, "strategy", "tokens/s", "TTFT s", "max MiB", "why");
   for (std::size_t i = 0; i < forecasts.size(); ++i) {
     const Forecast& f = forecasts[i];
     add(i + 1, strategy_name(f.candidate.strategy), fmt::format("{:.2f}", f.tokens_per_s), fmt::format("{:.2f}", f.ttft_s),

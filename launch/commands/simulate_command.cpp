@@ -48,7 +48,7 @@ class Simulator {
   explicit Simulator(const SimulationOptions& flags);
   /// The result for one cluster and strategy.
   SimulatedRow row(Shape shape, const std::string& strategy, const Numbers& numbers) const;
-  /// The effect of one more node, of half the latency, and of a better draft, in words.
+  /// The effect of one more machine, of half the latency, and of a better draft, in words.
   std::string advice(const SimulatedRow& row) const;
   const Numbers& numbers() const { return numbers_; }
   /// A line about the run of --from, or empty.
@@ -290,7 +290,7 @@ std::string Simulator::advice(const SimulatedRow& base) const {
   const auto speed = [&](int ranks, const Numbers& n) { return row({ranks, base.group}, base.strategy, n).tokens_per_s; };
   const auto gain = [&](int ranks, const Numbers& n) { return 100 * (speed(ranks, n) / base.tokens_per_s - 1); };
   const int most = model_ ? numbers_.layers : 1024;
-  if (base.ranks < most) changes.push_back({"one more node", gain(base.ranks + 1, numbers_)});
+  if (base.ranks < most) changes.push_back({"one more machine", gain(base.ranks + 1, numbers_)});
   changes.push_back({"half the latency", gain(base.ranks, fast)});
   if (base.strategy != "iterative" && numbers_.drafters > 0) {
     const bool recorded = numbers_.text && !numbers_.text->choices.empty();

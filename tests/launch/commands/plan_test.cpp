@@ -28,7 +28,7 @@ TEST(Plan, Table_hasTheBestFirstAndTheCommandThatStartsIt) {
   const Json& best = j["layouts"][0];
   EXPECT_GE(best["decode_tokens_per_s"].get<double>(), j["layouts"][1]["decode_tokens_per_s"].get<double>());
   EXPECT_TRUE(best["fits"].get<bool>());
-  for (const std::string word : {"  layers  ", "tokens/s", "TTFT s", "most MiB", "why", "yamata run"})
+  for (const std::string word : {"  layers  ", "tokens/s", "TTFT s", "max MiB", "why", "yamata run"})
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
   EXPECT_NE(outcome.out.find(best["hosts"].get<std::string>()), std::string::npos);
   EXPECT_NE(outcome.out.find("--strategy " + best["strategy"].get<std::string>()), std::string::npos);

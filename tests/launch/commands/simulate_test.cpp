@@ -20,7 +20,7 @@ TEST(Simulate, Table_hasARowPerClusterAndStrategyAndIsTheSameEveryTime) {
   const Outcome outcome = simulate({"--ranks", "2,5", "-n", "24"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1 + 6 + 2);
-  for (const std::string word : {"tokens/s", "iterative", "speculative", "pipeinfer", "one more node", "half the latency"})
+  for (const std::string word : {"tokens/s", "iterative", "speculative", "pipeinfer", "one more machine", "half the latency"})
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
   EXPECT_EQ(simulate({"--ranks", "2,5", "-n", "24"}).out, outcome.out);
   EXPECT_EQ(simulate({"--ranks", "5,2-5+3,5", "-n", "24"}).out, outcome.out) << "each number of ranks once";
