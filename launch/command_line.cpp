@@ -67,10 +67,14 @@ std::map<std::string, bool> long_flags(const cxxopts::Options& flags) {
   return found;
 }
 
-/// The groups of flags that --help shows.
+/// The groups of flags that --help shows, in the order in which a new user needs them.
 std::vector<std::string> listed_groups(const cxxopts::Options& flags) {
+  static const std::vector<std::string> kOrder{
+      "General", "Text",  "Features",        "Test",     "Profile", "Job",     "Machines and network", "Sampling",
+      "Context", "Draft", kSpeculationGroup, "Baseline", "Cluster", "Machine", "Output"};
   std::vector<std::string> groups = flags.groups();
   std::erase(groups, kUnlistedGroup);
+  std::ranges::stable_sort(groups, {}, [](const std::string& group) { return std::ranges::find(kOrder, group) - kOrder.begin(); });
   return groups;
 }
 

@@ -20,8 +20,8 @@ cxxopts::Options new_flags(const std::string& command, const std::string& what) 
 
 cxxopts::Options describe(const std::string& command, const std::string& what) {
   cxxopts::Options flags = new_flags(command, what);
-  flags.add_options("General")("h,help", "Print this help")("m,model", "Model, a GGUF file (the first file of a split model)",
-                                                            cxxopts::value<std::string>(), "FILE");
+  flags.add_options("General")("m,model", "Model, a GGUF file (the first file of a split model)", cxxopts::value<std::string>(), "FILE")(
+      "h,help", "Print this help");
   return flags;
 }
 
@@ -42,7 +42,7 @@ std::string read_model(const cxxopts::ParseResult& result) {
 void add_text(cxxopts::Options& flags) {
   flags.add_options("Text")("p,prompt", "The text, used unchanged", cxxopts::value<std::string>(), "TEXT");
   flags.add_options("Text")("f,file", "File with the text (-: standard input)", cxxopts::value<std::string>(), "FILE");
-  flags.add_options("Text")("pre", "Force a pre-tokenizer by name", value_or<std::string>(""), "NAME");
+  flags.add_options("Text")("pre", "Force a pre-tokenizer by name", cxxopts::value<std::string>(), "NAME");
 }
 
 TextSource read_text_source(const cxxopts::ParseResult& r) {
@@ -50,7 +50,7 @@ TextSource read_text_source(const cxxopts::ParseResult& r) {
   if (given(r, "prompt")) text.prompt = r["prompt"].as<std::string>();
   text.file = text_of(r, "file");
   if (text.prompt && !text.file.empty()) throw UsageError("both -p and -f are given; choose one");
-  text.pre_tokenizer = r["pre"].as<std::string>();
+  text.pre_tokenizer = text_of(r, "pre");
   return text;
 }
 
@@ -78,26 +78,24 @@ Numa read_numa(const cxxopts::ParseResult& r) {
   return static_cast<Numa>(std::ranges::find(kNumaNames, name) - kNumaNames.begin());
 }
 
-void add_ranks(cxxopts::Options& flags) {
-  flags.add_options("Cluster")(
-      "layer-split,mpi-layer-split",
-      "Share of the layers per rank, such as 0.5,0.3,0.2; ranks joined by + share layers: 0.5+0.5; auto: by measured speed; "
-      "measure: the same, but measured again; bytes: by bytes only",
-      value_or<std::string>("auto"), "SPLIT");
-  add_numa(flags, "Cluster");
-  flags.add_options("Cluster")(
-      "units",
-      "Compute units of this machine, which share every layer: groups of cores, such as cpu:0-3+cpu:4-7, and GPUs, such as cuda:0 or "
-      "cpu+cuda:0; =0.6 after a unit is its share of the columns, else shares follow measured time (auto: one unit of cores)",
-      value_or<std::string>("auto"), "UNITS");
-  flags.add_options("Cluster")("gpu-layers,n-gpu-layers",
-                               "-ngl: a GPU computes the first N layers of the rank, the cores the rest; --units defaults to cpu+cuda:0 "
-                               "(auto: what --units says, every layer shared)",
-                               value_or<std::string>("auto"), "N");
-  flags.add_options("Cluster")("no-repack",
-                               "Keep the weights in the file's layout: slower, but less memory if several ranks of a host share them");
-  flags.add_options("Cluster")("timeout", "End the job if a rank is silent or makes no progress for this long",
-                               value_or<Decimal<double>>("120"), "SECONDS");
+void add_ranks(cxxopts::Options& flags, const std::string& auto_split) {
+  auto cluster = flags.add_options("Cluster");
+  cluster("layer-split,mpi-layer-split",
+          "Share of the layers per rank, such as 0.5,0.3,0.2; ranks joined by + share each layer: 0.5+0.5; auto: " + auto_split +
+              "; measure: the same, but measured again; bytes: by the bytes of the layers only",
+          value_or<std::string>("auto"), "SPLIT");
+  cluster("timeout", "End the job if a rank is silent or makes no progress for this long", value_or<Decimal<double>>("120"), "SECONDS");
+  auto machine = flags.add_options("Machine");
+  machine("units",
+          "Compute units of this machine, which share every layer: groups of cores, such as cpu:0-3+cpu:4-7, and GPUs, such as cuda:0 or "
+          "cpu+cuda:0; =0.6 after a unit is its share of the columns, else shares follow measured time (auto: one unit of cores)",
+          value_or<std::string>("auto"), "UNITS");
+  machine("gpu-layers,n-gpu-layers",
+          "-ngl: a GPU computes the first N layers of the rank, the cores the rest; --units defaults to cpu+cuda:0 "
+          "(auto: what --units says, every layer shared)",
+          value_or<std::string>("auto"), "N");
+  add_numa(flags, "Machine");
+  machine("no-repack", "Keep the weights in the file's layout: slower, but less memory if several ranks of a host share them");
 }
 
 /// --units; read before -t is checked against it.
@@ -107,12 +105,9 @@ std::vector<UnitSpec> read_units(const cxxopts::ParseResult& r) {
   return units;
 }
 
-void add_cluster(cxxopts::Options& flags) {
-  add_ranks(flags);
-  flags.add_options("Cluster")("t,threads",
-                               "Compute threads of each rank (0: the fastest number, up to its share of its machine's cores; "
-                               "measure: the same, but ignore a remembered choice)",
-                               value_or<std::string>("0"), "N");
+void add_cluster(cxxopts::Options& flags, const std::string& auto_split) {
+  flags.add_options("Machine")("t,threads", kThreadsOfRanks, value_or<std::string>("0"), "N");
+  add_ranks(flags, auto_split);
   flags.add_options("Cluster")("b,batch-size", "Prompt tokens per run (default: 64; with a GPU 512)", cxxopts::value<int>(), "N");
 }
 
@@ -145,7 +140,7 @@ void read_cluster(const cxxopts::ParseResult& r, JobOptions& job) {
 }
 
 void add_context(cxxopts::Options& flags, const char* fallback) {
-  flags.add_options("Context")("c,ctx-size", "Context size in tokens (0: the trained context, at most 4096)", value_or<int>(fallback), "N");
+  flags.add_options("Context")("c,ctx-size", kContextSize, value_or<int>(fallback), "N");
   flags.add_options("Context")("cache-type", "Type of cached keys and values: f16, f32 or q8_0", value_or<std::string>("f16"), "TYPE");
   flags.add_options("Context")("cache-type-k", "-ctk, type of cached keys", cxxopts::value<std::string>(), "TYPE");
   flags.add_options("Context")("cache-type-v", "-ctv, type of cached values", cxxopts::value<std::string>(), "TYPE");
@@ -242,7 +237,7 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
   add("no-tree-reuse", "Ablation: discard the tree whenever a guess is accepted, and draft again from the last token, as the paper does");
   add("no-continuous", "Ablation: one speculative run at a time");
   add("no-cancel", "Ablation: do not cancel runs that are no longer needed");
-  add("no-multibuffer", "Ablation: one cache partition for guesses");
+  add("no-multibuffer", "Ablation: one cache partition for guesses, so they are on a single path of the tree at a time");
 }
 
 namespace {
@@ -299,7 +294,7 @@ void add_heads(cxxopts::Options& flags) {
       "or a GGUF file; repeatable",
       cxxopts::value<std::vector<std::string>>(), "FILE");
   add("mtp", "Guess with the multi-token prediction layer (nextn) of the model's own file, if it has one");
-  add("heads-kind", "Kind of the heads, if their tensors do not tell: medusa, eagle, dgf, eagle3 or nextn", value_or<std::string>(""),
+  add("heads-kind", "Kind of the heads, if their tensors do not tell: medusa, eagle, dgf, eagle3 or nextn", cxxopts::value<std::string>(),
       "KIND");
   add("heads-quant",
       "Format of the heads' matrices in memory: q8_0, q4_0 (half of q8_0's bytes, but more guesses are wrong), or stored (as in the file)",
@@ -311,7 +306,7 @@ void read_heads(const cxxopts::ParseResult& r, JobOptions& job) {
   require(job.heads.size() <= 8, "--heads", "given 8 times at most");
   job.mtp = given(r, "mtp");
   if (job.mtp) job.heads.push_back(job.model);
-  job.heads_kind = r["heads-kind"].as<std::string>();
+  job.heads_kind = text_of(r, "heads-kind");
   require(job.heads_kind.empty() || heads::find_kind(job.heads_kind), "--heads-kind", "medusa, eagle, dgf, eagle3 or nextn");
   const auto quant = r["heads-quant"].as<std::string>();
   require(quant == "q8_0" || quant == "q4_0" || quant == "stored", "--heads-quant", "q8_0, q4_0 or stored");

@@ -30,17 +30,25 @@ std::string read_prompt_format(const cxxopts::ParseResult& result);
 void add_numa(cxxopts::Options& flags, const char* group);
 Numa read_numa(const cxxopts::ParseResult& result);
 
-/// The flags of every command that runs a model on several ranks.
-void add_ranks(cxxopts::Options& flags);
+/// What --layer-split auto does in commands that do not choose a layout.
+inline constexpr char kBySpeed[] = "by measured speed";
+/// The flags of every command that runs a model on several ranks. `auto_split`: what --layer-split auto does.
+void add_ranks(cxxopts::Options& flags, const std::string& auto_split = kBySpeed);
 void read_ranks(const cxxopts::ParseResult& result, JobOptions& job);
 
+/// What -t says about the threads of each rank.
+inline constexpr char kThreadsOfRanks[] =
+    "Compute threads of each rank (0: as many as are fastest by measurement, at most its share of its machine's cores; measure: the same, "
+    "but ignore a remembered choice)";
 /// The same, with threads and batch of a command that has only one job.
-void add_cluster(cxxopts::Options& flags);
+void add_cluster(cxxopts::Options& flags, const std::string& auto_split = kBySpeed);
 void read_cluster(const cxxopts::ParseResult& result, JobOptions& job);
 /// -b, or what suits the job's units.
 int read_batch(const cxxopts::ParseResult& result, const JobOptions& job);
 int default_batch(const JobOptions& job);
 
+/// What -c says.
+inline constexpr char kContextSize[] = "Context size in tokens (0: the trained context, at most 4096)";
 void add_context(cxxopts::Options& flags, const char* fallback);
 void read_context(const cxxopts::ParseResult& result, JobOptions& job);
 /// -c; it must be 0 or at least `least`.
@@ -54,7 +62,7 @@ CacheType parse_cache_type(const std::string& name, const char* flag);
 void add_sampling(cxxopts::Options& flags);
 SamplingParams read_sampling(const cxxopts::ParseResult& result);
 
-inline constexpr char kSpeculationGroup[] = "Speculation (the text stays the same)";
+inline constexpr char kSpeculationGroup[] = "Speculation";
 /// Flags that a command knows, but that are of no use in it; --help does not show them.
 inline constexpr char kUnlistedGroup[] = "Unlisted";
 /// `strategies`: what --strategy selects; `strategy`: its default; `unlisted`: flags of this group that are of no use.

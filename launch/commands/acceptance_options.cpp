@@ -14,7 +14,7 @@ cxxopts::Options acceptance_flags() {
        cxxopts::value<std::string>(), "FILE.jsonl");
   add_prompt_format(flags);
   text("prompts", "Use the first N prompts (0: all)", value_or<int>("0"), "N");
-  text("pre", "Force a pre-tokenizer by name", value_or<std::string>(""), "NAME");
+  text("pre", "Force a pre-tokenizer by name", cxxopts::value<std::string>(), "NAME");
   text("n,predict", "Tokens to generate after each prompt", value_or<int>("128"), "N");
   text("levels", "Maximum distance in tokens", value_or<int>("8"), "N");
   add_sampling(flags);
@@ -34,7 +34,7 @@ AcceptanceOptions read_acceptance(const cxxopts::ParseResult& r) {
   o.prompt_format = read_prompt_format(r);
   o.most_prompts = r["prompts"].as<int>();
   require(o.most_prompts >= 0, "--prompts", "0 or more");
-  o.pre_tokenizer = r["pre"].as<std::string>();
+  o.pre_tokenizer = text_of(r, "pre");
   o.json_file = text_of(r, "json");
   o.speculation = read_speculation(r, o.job);
   read_heads(r, o.job);

@@ -11,7 +11,7 @@
 namespace yamata {
 namespace {
 
-constexpr char kJobs[] = "Jobs (each of the list)";
+constexpr char kJobs[] = "Job";
 constexpr int kMaxTokens = 1 << 20;
 constexpr int kMaxWidth = 1024;
 
@@ -83,20 +83,22 @@ bool BenchOptions::has_widths() const {
 }
 
 cxxopts::Options bench_flags() {
-  auto flags = describe("bench", "Measures how fast a model runs: prompts, generation, runs of several tokens; also under mpirun.");
-  auto tests = flags.add_options("Tests (lists: 512,1024 or 1-16, 1-9+4, 64-1024*2)");
+  auto flags =
+      describe("bench",
+               "Measures how fast a model runs: prompts, generation, runs of several tokens; also under mpirun.\n"
+               "A LIST has numbers and ranges: 512,1024 or 1-16; 1-9+4 is 1,5,9; 64-512*2 is 64,128,256,512. Every test is measured "
+               "with every combination of the job's lists.");
+  auto tests = flags.add_options("Test");
   tests("p,n-prompt", "Tokens of the prompt (0: no such test)", value_or<std::string>("512"), "LIST");
   tests("n,n-gen", "Tokens to generate, one at a time (0: no such test)", value_or<std::string>("128"), "LIST");
-  tests("pg", "-pg, a prompt and generation after it, timed together; repeatable", value_or<std::string>(""), "PP,TG");
-  tests("widths", "Runs of this many tokens with all their logits, as in the verification of guesses", value_or<std::string>(""), "LIST");
+  tests("pg", "-pg, a prompt and generation after it, timed together; repeatable", cxxopts::value<std::string>(), "PP,TG");
+  tests("widths", "Runs of this many tokens with all their logits, as in the verification of guesses", cxxopts::value<std::string>(),
+        "LIST");
   tests("d,n-depth", "Tokens in the cache before the test", value_or<std::string>("0"), "LIST");
   tests("r,repetitions", "Repetitions of each test", value_or<int>("5"), "N");
   tests("no-warmup", "Do not run each test once before it is timed");
   auto jobs = flags.add_options(kJobs);
-  jobs("t,threads",
-       "Compute threads of each rank (0: the fastest number, up to its share of its machine's cores; measure: the same, but ignore a "
-       "remembered choice)",
-       value_or<std::string>("0"), "LIST");
+  jobs("t,threads", kThreadsOfRanks, value_or<std::string>("0"), "LIST");
   jobs("b,batch-size", "Prompt tokens per run (default: 64; with a GPU 512)", cxxopts::value<std::string>(), "LIST");
   add_cache_types(flags, kJobs, "LIST");
   auto output = flags.add_options("Output");

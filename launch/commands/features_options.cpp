@@ -39,11 +39,10 @@ cxxopts::Options features_flags() {
       "three unless the model has fewer",
       value_or<std::string>("last"), "LIST");
   add("generate",
-      "Generate N tokens after each prompt, and write their hidden states too; a .jsonl file has a prompt per line, any other file is a "
-      "text whose lines begin with prompts",
+      "Continue each prompt by N tokens, and write their hidden states, too. In a .jsonl file each line has a prompt; in another file "
+      "the first --prompt-tokens tokens of each line are one, or with --prompt-format the whole line",
       cxxopts::value<int>(), "N");
-  add("prompt-tokens", "Tokens of a line that are its prompt, if the file is no .jsonl and there is no --prompt-format",
-      value_or<int>("32"), "N");
+  add("prompt-tokens", "With --generate: number of tokens at the beginning of a line that are its prompt", value_or<int>("32"), "N");
   add("texts", "Maximum number of texts (0: all)", value_or<int>("0"), "N");
   add("type", "Type of the values: f16 or f32", value_or<std::string>("f16"), "TYPE");
   add("shard", "Approximate size of a file in MiB", value_or<int>("512"), "MIB");

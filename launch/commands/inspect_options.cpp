@@ -9,10 +9,14 @@ namespace yamata {
 cxxopts::Options inspect_flags() {
   auto flags = describe("inspect", "Shows the contents of a model file, and what each rank of a split would hold.");
   flags.add_options("Output")("tensors", "List every tensor");
-  flags.add_options("Cluster")("layer-split,mpi-layer-split", "The split to show", value_or<std::string>("auto"), "SPLIT");
-  flags.add_options("Cluster")("gpu-layers,n-gpu-layers", "-ngl: show the memory that N layers of each rank take on a GPU",
+  flags.add_options("Cluster")("layer-split,mpi-layer-split",
+                               "The split to show: the share of the layers per rank, such as 0.5,0.3,0.2; ranks joined by + share each "
+                               "layer: 0.5+0.5; auto: by the bytes of the layers, over the ranks that mpirun starts, or one",
+                               value_or<std::string>("auto"), "SPLIT");
+  flags.add_options("Machine")("gpu-layers,n-gpu-layers",
+                               "-ngl: show the memory that the first N layers of each rank take on a GPU (0 or auto: no GPU)",
                                value_or<std::string>("auto"), "N");
-  flags.add_options("Context")("c,ctx-size", "Context size in tokens", value_or<int>("0"), "N");
+  flags.add_options("Context")("c,ctx-size", kContextSize, value_or<int>("0"), "N");
   return flags;
 }
 

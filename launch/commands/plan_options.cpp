@@ -45,13 +45,13 @@ cxxopts::Options plan_flags() {
            cxxopts::value<std::string>(), "FOLDER");
   machines("ranks", "Without these: N machines like this one", value_or<int>("4"), "N");
   machines("slow", "A machine that takes FACTOR times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
-  machines("t,threads", "Compute threads, if this machine is measured (0: all cores)", value_or<int>("0"), "N");
+  machines("t,threads", "Compute threads, if this machine is measured (0: one per core)", value_or<int>("0"), "N");
   machines("latency", "Latency of every message, one way", value_or<Decimal<double>>("0.1"), "MS");
   machines("bandwidth", "Bandwidth of every machine's link", value_or<Decimal<double>>("1000"), "MBIT/S");
   machines("wake-up", "Time a rank needs to wake up", value_or<Decimal<double>>("0.05"), "MS");
   auto job = flags.add_options("Job");
   job("model-draft", "-md, draft model: also consider layouts with a drafter", cxxopts::value<std::string>(), "FILE");
-  job("c,ctx-size", "Context size in tokens (0: the trained context, at most 4096)", value_or<int>("0"), "N");
+  job("c,ctx-size", kContextSize, value_or<int>("0"), "N");
   job("b,batch-size", "Prompt tokens per run", value_or<int>("64"), "N");
   job("n,predict", "Tokens to generate", value_or<int>("128"), "N");
   job("prompt-tokens", "Tokens of the prompt", value_or<int>("64"), "N");

@@ -10,15 +10,16 @@
 namespace yamata {
 namespace {
 
-constexpr char kGroup[] = "Profile (lists: 512,1024 or 1-16, 1-9+4, 128-8192*2)";
+constexpr char kGroup[] = "Profile";
 
 }  // namespace
 
 cxxopts::Options profile_flags() {
-  auto flags =
-      describe("profile", "Measures how fast this machine could be, and with -m how close a model comes to that. One process, no mpirun.");
+  auto flags = describe("profile",
+                        "Measures how fast this machine could be, and with -m how close a model comes to that. One process, no mpirun.\n"
+                        "A LIST has numbers and ranges: 512,1024 or 1-16; 1-9+4 is 1,5,9; 128-1024*2 is 128,256,512,1024.");
   auto add = flags.add_options(kGroup);
-  add("t,threads", "Maximum number of compute threads (0: all cores)", value_or<int>("0"), "N");
+  add("t,threads", "Maximum number of compute threads (0: one per core)", value_or<int>("0"), "N");
   add("r,rounds", "Rounds in which everything is measured once", value_or<int>("5"), "N");
   add("memory-mib", "Memory size for measuring bandwidth (0: several times the caches)", value_or<int>("0"), "MIB");
   add("widths", "With -m: runs of this many tokens", value_or<std::string>("1,2,4,8,16,32,64"), "LIST");

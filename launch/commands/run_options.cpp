@@ -59,16 +59,16 @@ cxxopts::Options run_flags() {
   add_text(flags);
   flags.add_options("Text")("n,predict", "Tokens to generate", value_or<int>("128"), "N");
   add_sampling(flags);
-  add_speculation(
-      flags,
-      "iterative (no guessing), speculative or pipeinfer; without a draft the latter two guess repeated text (auto: pipeinfer, on "
-      "a single rank speculative, without any guess source iterative)",
-      "auto");
+  add_speculation(flags,
+                  "iterative (no guessing), speculative or pipeinfer; the text is the same with each; without a draft the latter two guess "
+                  "repeated text (auto: pipeinfer, on a single rank speculative, without any guess source iterative)",
+                  "auto");
   add_heads(flags);
   add_acceptance_rule(flags);
-  flags.add_options("Cluster")("preset", "The setup of a paper, as a baseline: " + presets_help(), cxxopts::value<std::string>(), "NAME");
+  flags.add_options("Baseline")("preset", "The setup of a paper, to compare with: " + presets_help(), cxxopts::value<std::string>(),
+                                "NAME");
   add_context(flags, "0");
-  add_cluster(flags);
+  add_cluster(flags, "on several machines the fastest layout, else by measured speed");
   flags.add_options("Output")("json", "Write results and statistics to this file", cxxopts::value<std::string>(), "FILE");
   flags.add_options("Output")("csv", "Write statistics as one CSV row with a header", cxxopts::value<std::string>(), "FILE");
   flags.add_options("Output")("trace", "Write a timeline of every rank in Chrome's trace format (open it in ui.perfetto.dev)",

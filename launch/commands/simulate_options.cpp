@@ -27,7 +27,7 @@ void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
   }
   for (const double cost : o.width_cost) {
     require(cost >= 0 && cost <= 100 && (o.width_cost.size() == 1 || cost > 0), "--width-cost",
-            "one share of 0 or more, or the times of 1, 2, 3, ... rows, such as 1,1.04,1.1");
+            "one share of 0 or more, or the times of 1, 2, 3, ... rows relative to one row, such as 1,1.04,1.1");
   }
   if (!r.count("slow")) return;
   o.slow =
@@ -40,30 +40,29 @@ cxxopts::Options simulate_flags() {
   auto flags = describe("simulate",
                         "Simulates whole jobs in virtual time: the program's own code, on machines described by numbers. Needs no model.");
   auto job = flags.add_options("Job");
-  job("ranks",
-      "Numbers of ranks, such as 2,4,8 or 2-16, one table row each (default: those of --from, one more, and twice as many; or 2,4,8)",
+  job("ranks", "Numbers of ranks to compare, such as 2,4,8 or 2-16 (default: that of --from, one more, and twice as many; or 2,4,8)",
       cxxopts::value<std::string>(), "LIST");
-  job("group", "Numbers of ranks that share each layer, such as 1,2,4, table rows for each; 1 is a pipeline", value_or<std::string>("1"),
-      "LIST");
+  job("group", "Group sizes to compare, such as 1,2,4: so many ranks share each layer (1: a pipeline)", value_or<std::string>("1"), "LIST");
   job("n,predict", "Tokens to generate (default: as many as the run of --from, or 128)", cxxopts::value<int>(), "N");
   job("prompt-tokens", "Tokens of a random prompt (default: the text of --from, or 64)", cxxopts::value<int>(), "N");
   job("b,batch-size", "Prompt tokens per run", value_or<int>("64"), "N");
   job("s,seed", "Random seed", value_or<std::uint64_t>("0"), "SEED");
-  job("repeats", "Average over this many random texts, or random completions of a recorded one", value_or<int>("3"), "N");
+  job("repeats", "Show the average of N texts; they are random, or, if --from has a text, differ in the guesses that it does not record",
+      value_or<int>("3"), "N");
   auto machines = flags.add_options("Machines and network");
   machines(
       "from",
       "Take times, text and draft from a file of 'yamata run --json', or machines from a file of 'yamata plan --json'; flags override. "
       "Network and group benchmarks are taken if the file has a plan. The run's own flags are not taken",
       cxxopts::value<std::string>(), "FILE");
-  machines("target-ms", "Time of one token through all layers of the target on one node", value_or<Decimal<double>>("400"), "MS");
+  machines("target-ms", "Time of one token through all layers of the target on one machine", value_or<Decimal<double>>("400"), "MS");
   machines("draft-ms",
            "Time of one evaluation of the draft model (default: from --from; else with -m and -md by their bytes, or a twentieth of "
            "--target-ms)",
            cxxopts::value<Decimal<double>>(), "MS");
   machines("width-cost",
-           "Cost of each additional row of a run, as a share of the first; or the times of 1,2,3,... rows (default: from --from, or "
-           "0.05)",
+           "Cost of each additional row of a run, as a share of the first; or a list: the times of 1,2,3,... rows relative to one row, "
+           "such as 1,1.04,1.1 (default: from --from, or 0.05)",
            cxxopts::value<std::string>(), "LIST");
   machines("head-ms", "The head's own work per token", value_or<Decimal<double>>("0.05"), "MS");
   machines("latency", "Latency of every message", value_or<Decimal<double>>("0.1"), "MS");

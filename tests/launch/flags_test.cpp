@@ -266,6 +266,25 @@ TEST(Flags, WordsWithoutAFlag_areToldTheLikelyOne) {
   expect_refused({"-m", kModel, "-p", "x"}, "stands where a command is expected");
 }
 
+TEST(Flags, Help_beginsWithModelAndTextAndHasPlainTitles) {
+  const Arguments all{"run", "perplexity", "acceptance", "tokenize", "inspect", "bench", "profile", "plan", "features", "simulate"};
+  for (const std::string& command : all) {
+    const std::string help = parse({command, "--help"}).text;
+    EXPECT_EQ(help.find("(default: \"\")"), std::string::npos) << help;
+    EXPECT_EQ(help.find(") options:"), std::string::npos) << help;
+    EXPECT_EQ(help.find(" options:"), help.find("General options:") + 7) << help;
+    const std::size_t output = help.find("\n Output options:");
+    EXPECT_TRUE(output == std::string::npos || help.rfind(" options:") == output + 8) << help;
+  }
+  const std::string run = parse({"run", "--help"}).text;
+  std::size_t at = 0;
+  for (const char* flag : {"-m,", "-p,", "-n,", "--temp ", "-c,", "--model-draft ", "--preset ", "--layer-split ", "--units ", "--json "}) {
+    const std::size_t found = run.find(flag, at);
+    ASSERT_NE(found, std::string::npos) << flag << " comes too early:\n" << run;
+    at = found;
+  }
+}
+
 TEST(Flags, HelpOfACommand_isShownInBothOrders) { EXPECT_EQ(parse({"help", "run"}).text, parse({"run", "--help"}).text); }
 
 TEST(Flags, TooManyDrafts_areToldTheFlagThatAddedThem) {
